@@ -1,0 +1,57 @@
+"""`python -m benchmarks`: speed, memory and call overhead of every operator."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="cases whose names begin with NAME; may be repeated",
+    )
+    parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a first impression")
+    parser.add_argument(
+        "--one-process",
+        action="store_true",
+        help="all cases in one process, for a profiler; by default each has its own",
+    )
+    parser.add_argument("--threads", type=int, default=0, help="default: all processors")
+    parser.add_argument("--csv", metavar="PATH", help="write the figures to a file")
+    parser.add_argument("--png", metavar="PATH", help="draw the figures (needs matplotlib)")
+    return parser, parser.parse_args()
+
+
+def main():
+    """Returns the exit code: 1 if an operator was found wrong."""
+    parser, arguments = _arguments()
+    root = Path(__file__).resolve().parents[1]
+    # Where mindspore_nsa is installed, that is what is measured, not the source tree.
+    sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != root] + [str(root)]
+    from . import machine
+
+    if arguments.threads < 0:
+        parser.error("--threads must be positive")
+    machine.use_threads(arguments.threads)
+    # MindSpore warns of every graph that it compiles anew, and here every case has its own.
+    os.environ.setdefault("GLOG_v", "3")
+    from . import registry, runner
+
+    try:
+        cases = registry.select(arguments.only)
+    except ValueError as error:
+        parser.error(str(error))
+    if arguments.list:
+        print("\n".join(case.name for case in cases))
+        return 0
+    options = (arguments.quick, arguments.csv, arguments.png, arguments.one_process)
+    return 1 if runner.run(cases, *options) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

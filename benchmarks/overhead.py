@@ -1,0 +1,186 @@
+"""Cases of a call's cost on tiny inputs, over that of a Custom that does nothing."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mindspore as ms
+import numpy as np
+
+import mindspore_nsa
+from mindspore_nsa import _native
+from mindspore_nsa.ops._custom import absent, encode_attrs, native_custom
+
+from . import check, probe, workloads
+from .program import finished
+from .result import Result
+
+RATIO_LIMIT = 1.5
+CHAIN = 100
+# One token, one head, the smallest window and block: every first output is like the input that
+# `place` names, so that a graph can be a chain of calls.
+LIST = (1,)
+ENDS = ms.Tensor(LIST, ms.int64)
+ROW = ms.Tensor(np.ones((1, 1, 8), np.float32))
+ROWS = ms.Tensor(np.ones((1, 1, 1, 8), np.float32))
+WEIGHT = ms.Tensor(np.ones((1, 1), np.float32))
+BLOCK = ms.Tensor(np.zeros((1, 1, 1), np.int32))
+NONE, NO_LIST = absent(), absent("int64")
+
+WINDOW = {"compress_block_size": 1, "compress_stride": 1}
+SELECTION = {
+    "scale_value": 1.0,
+    "head_num": 1,
+    "select_block_size": 1,
+    "select_block_count": 1,
+    "causal": 1,
+}
+FLASH = {"head_num": 1, "input_layout": "BSND"}
+
+
+def _compress(x, weight):
+    return mindspore_nsa.nsa_compress(x, weight, 1, 1, actual_seq_len=LIST)
+
+
+def _compress_attention(query, key, value):
+    return mindspore_nsa.nsa_compress_attention(
+        query, key, value, 1.0, 1, 1, 1, 1, 1, actual_seq_qlen=LIST, causal=True
+    )[0]
+
+
+def _selected(query, key, value, indices):
+    return mindspore_nsa.nsa_selected_attention(
+        *(query, key, value, indices, 1.0, 1, 1, 1),
+        actual_seq_qlen=LIST,
+        actual_seq_kvlen=LIST,
+        causal=True,
+    )[0]
+
+
+def _flash(query, key, value):
+    return mindspore_nsa.flash_attention_score(query, key, value, 1, input_layout="BSND")
+
+
+@dataclass(frozen=True)
+class OverheadCase:
+    """Calls of one operator, by its public function or, for a gradient, as the bprop calls it."""
+
+    name: str
+    operator: str
+    build: Callable  # of workloads.py, for the check
+    direction: str
+    graph: bool  # a graph of CHAIN calls; else PyNative
+    inputs: tuple  # native, in order
+    attrs: dict
+    function: Callable | None = None  # public, of the first native inputs
+    arguments: int = 0  # how many of them
+    place: int = 0  # input that takes the first output of the call before
+
+    kind = "overhead"
+    dtype = "float32"
+
+    def problem(self):
+        """Why the operator cannot be measured, or None."""
+        return check.problem(self.build, self.dtype, self.direction)
+
+    def run(self, settings):
+        """A `Result`."""
+        outputs = len(_native.schema(self.operator)["outputs"])
+        present = tuple(x is not NONE and x is not NO_LIST for x in self.inputs)
+        attrs = encode_attrs(self.operator, self.attrs, present)
+        if self.function is not None:
+            calls = [(self.function, self.inputs[: self.arguments])]
+        else:
+            calls = [(_first(native_custom(self.operator, attrs, None), outputs), self.inputs)]
+        for custom in (probe.empty_custom(outputs), probe.timed_custom(self.operator, attrs)):
+            calls.append((_first(custom, outputs), self.inputs))
+        if self.graph:
+            calls = [(_chain(function, self.place), tensors) for function, tensors in calls]
+        times, in_kernel = _alternate(calls, 50 if settings.quick else 1000)
+        ours, nothing, _ = (statistics.median(t) / (CHAIN if self.graph else 1) for t in times)
+        return Result(
+            case=self.name,
+            kind=self.kind,
+            operator=self.operator,
+            dtype=self.dtype,
+            direction=self.direction,
+            shape=f"{len(self.inputs)} inputs, {outputs} outputs",
+            seconds=ours,
+            kernel_seconds=statistics.median(in_kernel),
+            empty_seconds=nothing,
+            ratio=ours / nothing,
+            ratio_limit=RATIO_LIMIT,
+        )
+
+
+def _first(custom, outputs):
+    """A function of the Custom's first output."""
+    if outputs == 1:
+        return custom
+
+    def function(*tensors):
+        return custom(*tensors)[0]
+
+    return function
+
+
+def _chain(function, place):
+    @ms.jit
+    def graph(*tensors):
+        x = tensors[place]
+        for _ in range(CHAIN):
+            x = function(*tensors[:place], x, *tensors[place + 1 :])
+        return x
+
+    return lambda *tensors: finished(graph, *tensors)
+
+
+def _alternate(calls, repeats):
+    """Times of the calls, in turn, after a warm-up; and in the native function of the last one."""
+    times, in_kernel = [[] for _ in calls], []
+    for i in range(-10, repeats):
+        for mine, (function, tensors) in zip(times, calls, strict=True):
+            begin = time.perf_counter()
+            function(*tensors)
+            if i >= 0:
+                mine.append(time.perf_counter() - begin)
+        in_kernel.append(probe.kernel_seconds())
+    return times, in_kernel
+
+
+# (name, operator, build, direction, what else an OverheadCase takes)
+_CALLS = (
+    ("compress", "NsaCompress", workloads.compress, "forward",
+     {"inputs": (ROW, WEIGHT, ENDS), "attrs": WINDOW, "function": _compress, "arguments": 2}),
+    ("compress", "NsaCompressGrad", workloads.compress, "backward",
+     {"inputs": (ROW, ROW, WEIGHT, ENDS), "attrs": WINDOW}),
+    ("compress_attention", "NsaCompressAttention", workloads.compress_attention, "forward",
+     {"inputs": (ROW, ROW, ROW, NONE, NONE, ENDS, ENDS, NO_LIST, NO_LIST),
+      "attrs": {**SELECTION, **WINDOW}, "function": _compress_attention, "arguments": 3}),
+    ("selected", "NsaSelectedAttention", workloads.selected, "forward",
+     {"inputs": (ROW, ROW, ROW, BLOCK, ENDS, ENDS, NO_LIST), "attrs": SELECTION,
+      "function": _selected, "arguments": 4}),
+    ("selected", "NsaSelectedAttentionGrad", workloads.selected, "backward",
+     {"inputs": (ROW, ROW, ROW, ROW, ROW, ROW, ROW, BLOCK, ENDS, ENDS, NO_LIST),
+      "attrs": SELECTION, "place": 4}),
+    ("flash", "FlashAttentionScore", workloads.flash, "forward",
+     {"inputs": (ROWS, ROWS, ROWS, *(NONE,) * 3, *(NO_LIST,) * 3, NONE), "attrs": FLASH,
+      "function": _flash, "arguments": 3}),
+    ("flash", "FlashAttentionScoreGrad", workloads.flash, "backward",
+     {"inputs": (*(ROWS,) * 4, *(NONE,) * 3, *(ROWS,) * 3, *(NO_LIST,) * 3, NONE, NO_LIST),
+      "attrs": FLASH, "place": 3}),
+)  # fmt: skip
+
+
+def overhead_cases():
+    """Every operator, in PyNative mode and in a graph."""
+    return [
+        OverheadCase(
+            f"overhead_{name}_{direction}_{'graph' if graph else 'pynative'}",
+            *(operator, build, direction, graph),
+            **more,
+        )
+        for name, operator, build, direction, more in _CALLS
+        for graph in (False, True)
+    ]

@@ -1,0 +1,151 @@
+"""What the operators are compared with: matrix products, copies, dense attention of others."""
+
+import time
+from functools import partial
+
+import mindspore as ms
+import numpy as np
+from mindspore import ops
+
+from mindspore_nsa import _native
+
+from . import probe
+from .machine import available_memory
+from .program import finished, tensor
+
+# Bytes of memory per score (N * S * S) that dense attention made of separate operators takes: the
+# growth of VmHWM. MindSpore's memory pool does not use the memory of one operator for the next, and
+# its float16 operators compute in float32.
+DENSE_BYTES = {
+    "float32": {"forward": 25, "backward": 45},
+    "float16": {"forward": 27, "backward": 87},
+}
+# Part of the free memory that a peer may take.
+MEMORY_SHARE = 0.8
+
+
+class DoesNotFit(Exception):
+    """A peer that cannot run here; the text says why, for the table."""
+
+
+def torch_module():
+    """PyTorch, or None: it is compared with where it is installed."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
+
+
+def _fastest(functions, repeats=5):
+    """(name, function) of the least of a few times."""
+    best = {}
+    for name, function in functions.items():
+        function()
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            function()
+            best[name] = min(best.get(name, np.inf), time.perf_counter() - begin)
+    name = min(best, key=best.get)
+    return name, functions[name]
+
+
+def fastest_gemm(size):
+    """(name, function) of the fastest product of two float32 matrices [size, size]."""
+    a, b = np.random.default_rng(0).standard_normal((2, size, size), np.float32)
+    out = np.empty_like(a)
+    ours = [ms.Tensor.from_numpy(x) for x in (a, b)]
+    product = ops.MatMul()
+
+    @ms.jit
+    def graph(x, y):
+        return product(x, y)
+
+    functions = {
+        "numpy": lambda: np.matmul(a, b, out=out),
+        "mindspore": lambda: finished(graph, *ours),
+    }
+    torch = torch_module()
+    if torch is not None:
+        torch.set_num_threads(_native.num_threads())
+        theirs = [torch.from_numpy(x) for x in (a, b, out)]
+        functions["torch"] = lambda: torch.mm(theirs[0], theirs[1], out=theirs[2])
+    return _fastest(functions)
+
+
+def fastest_copy(nbytes):
+    """(name, function) of the faster copy of so many bytes: one memcpy per thread, or many."""
+    to, source = probe.copy_buffers(nbytes)
+    pieces = {"whole": nbytes, "pieces": 16384}
+    return _fastest(
+        {n: partial(probe.copy, to, source, p, _native.num_threads()) for n, p in pieces.items()}
+    )
+
+
+def _require(nbytes):
+    if nbytes > MEMORY_SHARE * available_memory():
+        raise DoesNotFit(f"{nbytes / 1e9:.0f} GB")
+
+
+def mindspore_dense(query, key, value, scale, direction):
+    """Dense causal attention of MindSpore's operators in one graph; inputs [1, N, S, D].
+
+    The function of direction "backward" runs forward and backward.
+    """
+    if isinstance(query, tuple):
+        raise DoesNotFit("no bf16")
+    heads, tokens = query.shape[1:3]
+    _require(heads * tokens**2 * DENSE_BYTES[query.dtype.name][direction])
+    mask = np.triu(np.full((tokens, tokens), np.finfo(query.dtype).min, query.dtype), 1)
+    q, k, v, mask = map(tensor, (query, key, value, mask))
+    scores_of, out_of = ops.BatchMatMul(transpose_b=True), ops.BatchMatMul()
+    softmax, factor = ops.Softmax(-1), ms.Tensor(scale, q.dtype)
+
+    def attention(q, k, v):
+        return out_of(softmax(scores_of(q * factor, k) + mask), v)
+
+    if direction == "forward":
+        graph = ms.jit(attention)
+        return lambda: finished(graph, q, k, v)
+    dy = ms.Tensor.from_numpy(np.ones_like(query))
+    gradient = ops.GradOperation(get_all=True, sens_param=True)
+
+    @ms.jit
+    def graph(q, k, v, dy):
+        return gradient(attention)(q, k, v, dy)
+
+    return lambda: finished(graph, q, k, v, dy)
+
+
+def torch_dense(query, key, value, scale, direction):
+    """PyTorch's scaled_dot_product_attention, causal; direction as in `mindspore_dense`."""
+    torch = torch_module()
+    if torch is None:
+        raise DoesNotFit("no torch")
+
+    def convert(x):
+        if isinstance(x, tuple):
+            return torch.from_numpy(x[1].view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(x)
+
+    q, k, v = map(convert, (query, key, value))
+    attention = partial(
+        torch.nn.functional.scaled_dot_product_attention, is_causal=True, scale=scale
+    )
+    if direction == "forward":
+
+        def forward():
+            with torch.no_grad():
+                attention(q, k, v)
+
+        return forward
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+    dy = torch.ones_like(q)
+
+    def both():
+        torch.autograd.grad(attention(*inputs), inputs, dy)
+
+    return both
+
+
+DENSE = {"mindspore": mindspore_dense, "torch": torch_dense}

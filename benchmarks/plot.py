@@ -1,0 +1,86 @@
+"""The figures as a picture."""
+
+from functools import partial
+
+from . import report
+
+
+def require():
+    """Fail before the measurement if the picture could not be drawn after it."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise SystemExit("--png needs matplotlib: pip install 'mindspore-nsa[bench]'") from error
+
+
+def _bars(results, values, limits, title, good_above, axes):
+    places = range(len(results))
+    colors = [
+        "tab:gray" if limit is None else "tab:green" if (v >= limit) == good_above else "tab:red"
+        for v, limit in zip(values, limits, strict=True)
+    ]
+    axes.barh(places, values, color=colors)
+    for place, value, limit in zip(places, values, limits, strict=True):
+        axes.text(value, place, f" {value:.2f}", va="center", fontsize=7)
+        if limit is not None:
+            axes.plot([limit, limit], [place - 0.4, place + 0.4], color="black")
+    axes.set_yticks(places, [r.case for r in results], fontsize=7)
+    axes.invert_yaxis()
+    axes.set_title(title, fontsize=9)
+
+
+def _speedups(results, axes):
+    labels, values = [], []
+    for result in results:
+        for peer, value in sorted(result.peers.items()):
+            if not isinstance(value, str):
+                labels.append(f"{result.case} / {peer}")
+                values.append(value)
+    axes.barh(range(len(values)), values, color="tab:blue")
+    for place, value in enumerate(values):
+        axes.text(value, place, f" {value:.2f}", va="center", fontsize=7)
+    axes.set_yticks(range(len(labels)), labels, fontsize=7)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.invert_yaxis()
+    axes.set_title("time of dense attention over ours, same sequence", fontsize=9)
+
+
+def write_png(path, results, description):
+    """Bars per kind of case; a black mark is the target."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    speed, memory, overhead = (
+        [r for r in results if r.kind == kind] for kind in ("speed", "memory", "overhead")
+    )
+    panels = []
+    if speed:
+        shares = [r.share for r in speed], [r.share_target for r in speed]
+        title = "share of the fp32 GEMM rate, or of the copy bandwidth"
+        panels.append((len(speed), partial(_bars, speed, *shares, title, True)))
+    peers = sum(not isinstance(v, str) for r in speed for v in r.peers.values())
+    if peers:
+        panels.append((peers, partial(_speedups, speed)))
+    for found, title in (
+        (memory, "memory over inputs, outputs and gradients"),
+        (overhead, "time of a tiny call over an empty one"),
+    ):
+        if found:
+            ratios = [r.ratio for r in found], [r.ratio_limit for r in found]
+            panels.append((len(found), partial(_bars, found, *ratios, title, False)))
+    heights = [rows + 3 for rows, _ in panels] or [1]
+    figure, axes = pyplot.subplots(
+        len(heights),
+        1,
+        figsize=(11, 0.24 * sum(heights) + 1),
+        squeeze=False,
+        height_ratios=heights,
+        layout="constrained",
+    )
+    for one, (_, draw) in zip(axes[:, 0], panels):
+        draw(one)
+    figure.suptitle(report.machine_line(description), fontsize=7, wrap=True)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,71 @@
+"""The library of probe.cc, and Customs of its functions."""
+
+import atexit
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from mindspore_nsa import _native
+
+SOURCE = Path(__file__).with_name("probe.cc")
+
+
+@cache
+def library():
+    """The compiled library, loaded; it knows the native library of the package."""
+    folder = tempfile.mkdtemp(prefix="nsa_probe_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "probe.so")
+    flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fopenmp", "-Wall", "-Wextra"]
+    command = [os.environ.get("CXX", "g++"), *flags, str(SOURCE), "-o", str(path), "-ldl"]
+    subprocess.run(command, check=True)
+    loaded = ctypes.CDLL(str(path))
+    loaded.nsa_probe_seconds.restype = ctypes.c_double
+    size, pointer = ctypes.c_int64, ctypes.c_void_p
+    loaded.nsa_probe_copy.argtypes = (pointer, pointer, size, size, ctypes.c_int)
+    loaded.nsa_probe_copy.restype = None
+    if not loaded.nsa_probe_open(_native.__file__.encode()):
+        raise OSError(f"cannot load {_native.__file__}")
+    return loaded
+
+
+def kernel_seconds():
+    """Time in the native function of the last call of a `timed_custom`."""
+    return library().nsa_probe_seconds()
+
+
+def copy(to, source, piece, threads):
+    """Copy an array to one of the same size."""
+    library().nsa_probe_copy(to.ctypes.data, source.ctypes.data, source.nbytes, piece, threads)
+
+
+def timed_custom(op, attrs):
+    """The Custom of a native operator; `attrs` as `mindspore_nsa.ops` encodes them."""
+    return _custom(op, f"Timed{op}", len(_native.schema(op)["outputs"]), nsa_attrs=attrs)
+
+
+def empty_custom(outputs):
+    """A Custom that does nothing; its first output is like its first input."""
+    return _custom(f"Empty{outputs}", f"Empty{outputs}", outputs)
+
+
+def _custom(function, name, outputs, **attrs):
+    from mindspore import ops
+
+    custom = ops.Custom(f"{library()._name}:{function}", None, None, "aot")
+    custom.add_prim_attr("reg_op_name", name)
+    custom.add_prim_attr("multi_output", outputs > 1)
+    for key, value in attrs.items():
+        custom.add_prim_attr(key, value)
+    return custom
+
+
+def copy_buffers(nbytes):
+    """Two arrays whose pages are in memory."""
+    return np.ones(nbytes, np.uint8), np.zeros(nbytes, np.uint8)

@@ -1,0 +1,73 @@
+"""Every benchmark case, by name."""
+
+from . import workloads
+from .memory import memory_cases
+from .overhead import overhead_cases
+from .speed import SpeedCase
+
+FLOAT32, FLOAT16, BFLOAT16 = "float32", "float16", "bfloat16"
+
+
+def _flash(dtype, direction, **more):
+    return SpeedCase(
+        f"flash_{dtype}_{direction}",
+        "FlashAttentionScore" + ("Grad" if direction == "backward" else ""),
+        *(workloads.flash, dtype, direction, 4096, 512),
+        **more,
+    )
+
+
+def _selected(direction, share):
+    return SpeedCase(
+        f"selected_{FLOAT32}_{direction}",
+        "NsaSelectedAttention" + ("Grad" if direction == "backward" else ""),
+        *(workloads.selected, FLOAT32, direction, 8192, 1280),
+        share=share,
+    )
+
+
+def _compress_attention(direction, operator, share):
+    return SpeedCase(
+        f"compress_attention_{FLOAT32}_{direction}",
+        operator,
+        *(workloads.compress_attention, FLOAT32, direction, 8192, 1280),
+        share=share,
+    )
+
+
+def _compress(direction):
+    return SpeedCase(
+        f"compress_{FLOAT32}_{direction}",
+        "NsaCompress" + ("Grad" if direction == "backward" else ""),
+        *(workloads.compress, FLOAT32, direction, 65536, 4096),
+        share=0.6,
+        peers=(),
+    )
+
+
+CASES = [
+    _flash(FLOAT32, "forward", share=0.75),
+    _flash(FLOAT32, "backward", share=0.6),
+    _flash(BFLOAT16, "forward", baseline=FLOAT32, baseline_limit=1.0),
+    _flash(BFLOAT16, "backward", baseline=FLOAT32),
+    _flash(FLOAT16, "forward", baseline=FLOAT32),
+    _flash(FLOAT16, "backward", baseline=FLOAT32, baseline_limit=1.3),
+    _selected("forward", share=0.6),
+    _selected("backward", share=0.45),
+    _compress_attention("forward", "NsaCompressAttention", share=0.5),
+    _compress_attention("backward", "FlashAttentionScoreGrad", share=None),
+    _compress("forward"),
+    _compress("backward"),
+    *memory_cases(),
+    *overhead_cases(),
+]
+
+
+def select(beginnings):
+    """The cases whose names begin with one of the texts, in order; all of them for no text."""
+    if not beginnings:
+        return CASES
+    for beginning in beginnings:
+        if not any(case.name.startswith(beginning) for case in CASES):
+            raise ValueError(f"no benchmark case begins with {beginning!r}; see --list")
+    return [case for case in CASES if case.name.startswith(tuple(beginnings))]

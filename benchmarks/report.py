@@ -1,0 +1,127 @@
+"""Tables for people and for programs."""
+
+import csv
+from dataclasses import fields
+
+from .result import Result
+
+PEERS = ("mindspore", "torch")
+_NONE = "-"
+
+
+def machine_line(description):
+    """One line of everything that the figures depend on."""
+    return " | ".join(f"{name} {value}" for name, value in description.items())
+
+
+def _number(value, form):
+    return _NONE if value is None else format(value, form)
+
+
+def _of_target(value, target, form=".2f"):
+    """A figure, and what it should be."""
+    text = _number(value, form)
+    return text if target is None else f"{text} ({target:.2f})"
+
+
+def _peer(value):
+    return value if isinstance(value, str) else _number(value, ".2f") + "x" * (value is not None)
+
+
+def _baseline(result):
+    if result.baseline_ratio is None:
+        return _NONE
+    ratio = _of_target(result.baseline_ratio, result.baseline_limit)
+    return f"{ratio} {result.baseline}"
+
+
+# kind -> (heading, width, text of a result); the first column is left-aligned.
+_COLUMNS = {
+    "speed": (
+        ("case", 36, lambda r: r.case),
+        ("ms", 9, lambda r: f"{r.seconds * 1e3:.1f}"),
+        ("kernel ms", 9, lambda r: f"{r.kernel_seconds * 1e3:.1f}"),
+        ("rate", 13, lambda r: f"{r.rate:.1f} {r.unit}"),
+        ("share", 11, lambda r: _of_target(r.share, r.share_target)),
+        ("of", 22, lambda r: f"{r.share_of} {r.share_of_rate:.1f}"),
+        ("time of ours", 20, _baseline),
+        *((f"vs {p}", 12, lambda r, p=p: _peer(r.peers.get(p))) for p in PEERS),
+        ("MB", 7, lambda r: f"{r.bytes / 1e6:.0f}"),
+        ("shape", 46, lambda r: r.shape),
+    ),
+    "memory": (
+        ("case", 44, lambda r: r.case),
+        ("s", 7, lambda r: f"{r.seconds:.1f}"),
+        ("MB", 8, lambda r: f"{r.bytes / 1e6:.0f}"),
+        ("scratch MB", 10, lambda r: f"{r.scratch_bytes / 1e6:.1f}"),
+        ("VmHWM MB", 9, lambda r: f"{r.resident_bytes / 1e6:.0f}"),
+        ("ratio", 12, lambda r: _of_target(r.ratio, r.ratio_limit)),
+        ("by VmHWM", 12, lambda r: _of_target(r.resident_ratio, r.ratio_limit)),
+        ("shape", 24, lambda r: r.shape),
+    ),
+    "overhead": (
+        ("case", 44, lambda r: r.case),
+        ("us", 8, lambda r: f"{r.seconds * 1e6:.1f}"),
+        ("kernel us", 9, lambda r: f"{r.kernel_seconds * 1e6:.1f}"),
+        ("empty us", 8, lambda r: f"{r.empty_seconds * 1e6:.1f}"),
+        ("ratio", 12, lambda r: _of_target(r.ratio, r.ratio_limit)),
+        ("shape", 24, lambda r: r.shape),
+    ),
+}
+_NOTES = {
+    "speed": (
+        "ms: median of interleaved calls through MindSpore (graph); kernel ms: inside the native "
+        "function. share: of the fp32 GEMM rate or of the bandwidth of copying the input, median "
+        "of ratios within a round (target). time of ours: as a multiple of the dtype named (limit)."
+        "\nvs: time of dense causal attention over ours, same S; a gradient together with its "
+        "forward on both sides; GB: memory that the peer would need. MB: inputs, outputs, scratch."
+    ),
+    "memory": (
+        "MB: inputs, outputs, gradients and scratch, forward and backward. ratio: over inputs, "
+        "outputs and gradients (limit); by VmHWM: as the system sees it, in a fresh process."
+    ),
+    "overhead": (
+        "Median of warm calls on one token with launch_blocking, PyNative, and per call in a graph "
+        "of 100. kernel us: inside the native function. empty: a "
+        "Custom of as many inputs and outputs that does nothing."
+    ),
+}
+
+
+def _row(texts, columns):
+    cells = [f"{texts[0]:<{columns[0][1]}}"]
+    cells += [f"{text:>{width}}" for text, (_, width, _) in zip(texts[1:], columns[1:])]
+    return "  ".join(cells).rstrip()
+
+
+def header(kind):
+    """What the columns mean, and their headings."""
+    columns = _COLUMNS[kind]
+    return f"{_NOTES[kind]}\n{_row([name for name, _, _ in columns], columns)}"
+
+
+def line(result):
+    """One row of the table of its kind."""
+    columns = _COLUMNS[result.kind]
+    return _row([text(result) for _, _, text in columns], columns)
+
+
+def summary(results, refused):
+    """What was measured, what missed its target and what was refused."""
+    missed = [f"{r.case}: {text}" for r in results for text in r.missed()]
+    lines = [f"{len(results)} cases measured, {len(missed)} targets missed"]
+    lines += [f"  {text}" for text in missed]
+    lines += [f"refused: {name}" for name in refused]
+    return "\n".join(lines)
+
+
+def write_csv(path, results, description):
+    """One row per case, the machine in the last columns."""
+    names = [f.name for f in fields(Result) if f.name != "peers"]
+    names += [f"speedup_over_{peer}" for peer in PEERS] + ["missed", *description]
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, names, restval="")
+        writer.writeheader()
+        for result in results:
+            values = result.row() | description
+            writer.writerow({k: "" if v is None else v for k, v in values.items()})

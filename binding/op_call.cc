@@ -1,0 +1,129 @@
+#include "binding/op_call.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "cpu/runtime.h"
+
+namespace nsa {
+
+namespace {
+
+void run_kernel(OpId op, const CheckedCall& call) {
+  switch (op) {
+    case OpId::kNsaCompress:
+      return call_nsa_compress(call);
+    case OpId::kNsaCompressGrad:
+      return call_nsa_compress_grad(call);
+    case OpId::kNsaCompressAttention:
+      return call_nsa_compress_attention(call);
+    case OpId::kNsaSelectedAttention:
+      return call_nsa_selected_attention(call);
+    case OpId::kNsaSelectedAttentionGrad:
+      return call_nsa_selected_attention_grad(call);
+    case OpId::kFlashAttentionScore:
+      return call_flash_attention_score(call);
+    case OpId::kFlashAttentionScoreGrad:
+      return call_flash_attention_score_grad(call);
+    case OpId::kNsaDropoutMask:
+      return call_dropout_mask(call);
+  }
+}
+
+// Multiplications of a call, at most; those of a gradient's recomputation are not counted.
+int64_t work_of(const CheckedCall& call) {
+  const Context& c = call.context;
+  const auto elements = [&](size_t input) { return numel(call.descs[input]); };
+  switch (c.op()) {
+    case OpId::kNsaCompress:
+    case OpId::kNsaCompressGrad: {
+      const size_t input = c.op() == OpId::kNsaCompress ? 0 : 1;
+      const int64_t uses =
+          ceil_div(c.int_attr("compress_block_size"), c.int_attr("compress_stride"));
+      return product({elements(input), uses});
+    }
+    case OpId::kNsaCompressAttention:
+      return product({elements(0), call.dim(1, 0)});
+    case OpId::kNsaSelectedAttention:
+    case OpId::kNsaSelectedAttentionGrad: {
+      const int64_t gathered =
+          product({c.int_attr("select_block_size"), c.int_attr("select_block_count")});
+      return product({elements(0), gathered});
+    }
+    case OpId::kFlashAttentionScore:
+    case OpId::kFlashAttentionScoreGrad: {
+      // One of the key's dimensions but the last is S2, in every layout.
+      const std::vector<int64_t>& key = call.inputs[1].shape;
+      return product({elements(0), *std::max_element(key.begin(), key.end() - 1)});
+    }
+    case OpId::kNsaDropoutMask:
+      return c.int_attr("numel");
+  }
+  return INT64_MAX;
+}
+
+// One core takes some tens of microseconds for this much, which is what a team of threads costs on
+// a busy machine.
+constexpr int64_t kSingleThreadWork = 1 << 16;
+
+template <class T>
+SeqList copy_list(const CallTensor& tensor) {
+  const T* data = static_cast<const T*>(tensor.data);
+  const int64_t size = tensor.shape.size() == 1 ? tensor.shape[0] : 0;
+  return SeqList(data, data + size);
+}
+
+void check_outputs(const OpSchema& schema, const std::vector<CallTensor>& outputs,
+                   const std::vector<OutputDesc>& expected) {
+  const std::string function = schema.function;
+  if (outputs.size() != expected.size()) {
+    throw OpError(OpError::kValue, function + ": outputs must be " +
+                                       std::to_string(expected.size()) + ", got " +
+                                       std::to_string(outputs.size()));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].dtype == expected[i].dtype && outputs[i].shape == expected[i].shape) continue;
+    const auto describe = [](DType dtype, const std::vector<int64_t>& shape) {
+      return std::string(dtype_name(dtype)) + " " + format_shape(shape);
+    };
+    throw OpError(OpError::kValue, function + ": " + schema.outputs[i] + " must be " +
+                                       describe(expected[i].dtype, expected[i].shape) + ", got " +
+                                       describe(outputs[i].dtype, outputs[i].shape));
+  }
+}
+
+}  // namespace
+
+void call(std::string_view op, const std::vector<CallTensor>& inputs,
+          const std::vector<CallTensor>& outputs, const Attrs& attrs) {
+  const OpSchema& op_schema = schema(op);
+  const int64_t present = attrs.get_int(kPresentAttr, -1);
+  std::vector<TensorDesc> descs(inputs.size());
+  std::vector<SeqList> lists(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool real = inputs[i].present && ((present >> i) & 1) != 0;
+    descs[i].present = real;
+    if (!real) continue;
+    descs[i].dtype = inputs[i].dtype;
+    descs[i].shape = inputs[i].shape;
+    const bool is_list = i < op_schema.inputs.size() && op_schema.inputs[i].list;
+    if (!is_list) continue;
+    // A list of another dtype stays without values: the rules reject its dtype first.
+    if (inputs[i].dtype == DType::kInt64) {
+      lists[i] = copy_list<int64_t>(inputs[i]);
+    } else if (inputs[i].dtype == DType::kInt32) {
+      lists[i] = copy_list<int32_t>(inputs[i]);
+    } else {
+      continue;
+    }
+    descs[i].values = &lists[i];
+  }
+  const Context context(op_schema, descs, attrs, Target::kCpu);
+  check_outputs(op_schema, outputs, infer(context));
+  const CheckedCall checked{context, descs, inputs, outputs, attrs};
+  const cpu::SingleThread single(work_of(checked) < kSingleThreadWork);
+  run_kernel(op_schema.id, checked);
+}
+
+}  // namespace nsa

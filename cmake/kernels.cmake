@@ -1,0 +1,39 @@
+# nsa_infer: shape and dtype rules. nsa_cpu: kernels. nsa_calls: operator name -> checks -> kernel.
+file(GLOB infer_sources CONFIGURE_DEPENDS infer/*.cc)
+add_library(nsa_infer STATIC ${infer_sources})
+target_link_libraries(nsa_infer PUBLIC nsa_flags)
+
+file(GLOB_RECURSE cpu_sources CONFIGURE_DEPENDS cpu/*.cc)
+list(FILTER cpu_sources EXCLUDE REGEX "/cpu/simd/isa_[a-z0-9]+\\.cc$")
+
+# One unit per instruction set, with its own flags. The probe that chooses among them has none.
+set(isa_names isa_scalar)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(avx2 -mavx2 -mfma -mf16c)
+  set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+  list(APPEND isa_names isa_avx2 isa_avx512 isa_avx512bf16 isa_avx512amx)
+  set(isa_avx2_flags ${avx2})
+  set(isa_avx512_flags ${avx512})
+  set(isa_avx512bf16_flags ${avx512} -mavx512bf16)
+  set(isa_avx512amx_flags ${isa_avx512bf16_flags} -mamx-tile -mamx-bf16)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  list(APPEND isa_names isa_neon)
+endif()
+# Without exceptions a unit needs no personality routine, its only weak symbol. GCC 12 warns about
+# the undefined registers inside its own AVX-512 headers.
+set(isa_common -fno-exceptions -fno-trapping-math)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND isa_common -Wno-maybe-uninitialized)
+endif()
+foreach(name IN LISTS isa_names)
+  set(unit "${CMAKE_CURRENT_SOURCE_DIR}/cpu/simd/${name}.cc")
+  list(APPEND cpu_sources "${unit}")
+  set_source_files_properties("${unit}" PROPERTIES COMPILE_OPTIONS "${${name}_flags};${isa_common}")
+endforeach()
+
+add_library(nsa_cpu STATIC ${cpu_sources})
+target_link_libraries(nsa_cpu PUBLIC nsa_flags nsa_infer OpenMP::OpenMP_CXX)
+
+file(GLOB call_sources CONFIGURE_DEPENDS binding/op_call*.cc)
+add_library(nsa_calls STATIC ${call_sources})
+target_link_libraries(nsa_calls PUBLIC nsa_infer nsa_cpu)

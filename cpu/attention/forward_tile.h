@@ -1,0 +1,176 @@
+// Attention of one tile of rows over its visible keys, with the online softmax.
+#pragma once
+
+#include "cpu/attention/bias.h"
+#include "cpu/attention/online_softmax.h"
+#include "cpu/attention/pack.h"
+#include "cpu/attention/schedule.h"
+
+namespace nsa::cpu {
+namespace {
+
+struct TileBuffers {
+  float* q;             // [rows, words(D)]
+  float* s;             // [rows, kScoreRow]
+  float* o;             // [rows, Dv padded]
+  SoftmaxState* state;  // [rows]
+  float* factor;        // [rows] of the last step
+  float* tmp;           // [max(kTileKeys, D, Dv) + padding]
+
+  static TileBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
+    TileBuffers b;
+    b.q = arena.take<float>(kTileRows * round_up(D, kLanePad));
+    b.s = arena.take<float>(kTileRows * kScoreRow);
+    b.o = arena.take<float>(kTileRows * padded_row(Dv));
+    b.state = arena.take<SoftmaxState>(kTileRows);
+    b.factor = arena.take<float>(kTileRows);
+    b.tmp = arena.take<float>(max64(kTileKeys, max64(D, Dv)) + kLanePad);
+    return b;
+  }
+};
+
+struct TileContext {
+  const AttentionPlan& plan;
+  const Segment& seg;
+  const RowTile& tile;
+  int64_t first_head;  // of the group
+
+  int64_t query(int64_t r) const { return tile.i0 + r / tile.heads; }
+  int64_t head(int64_t r) const { return first_head + tile.g0 + r % tile.heads; }
+};
+
+// The packed blocks of one pair.
+struct PackedPair {
+  const float* keys;
+  const float* values;
+  const bool* finite;
+};
+
+// Packs keys [64 block, ...) and values of one block of a pair.
+template <class Path>
+inline void pack_block(const AttentionPlan& plan, const Segment& seg, int64_t kv_head,
+                       int64_t block, float* keys, float* values, float* tmp) {
+  int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
+  pack_transposed<Path>(plan.dtype, plan.key, seg.k + kv_head * plan.k.head + j0 * plan.k.row,
+                        plan.k.row, n, plan.D, kBlockKeys, keys, tmp);
+  pack_rows<Path>(plan.dtype, plan.value, seg.v + kv_head * plan.v.head + j0 * plan.v.row,
+                  plan.v.row, n, plan.Dv, kBlockKeys, padded_row(plan.Dv), values);
+}
+
+// Packs keys and values of all pairs of a wave; called by all threads of a parallel region.
+template <class Path>
+inline void pack_pairs(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
+                       float* tmp) {
+  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
+  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
+  for (int64_t p = 0; p < wave.num_pairs; ++p) {
+    const KvPair& pair = wave.pairs[p];
+    const Segment& seg = plan.segments[pair.segment];
+#pragma omp for schedule(static) nowait
+    for (int64_t block = 0; block < ceil_div(seg.kv_len, kBlockKeys); ++block) {
+      const int64_t at = pair.first_block + block;
+      pack_block<Path>(plan, seg, pair.kv_head, block, scratch.keys + at * key_size,
+                       scratch.values + at * value_size, tmp);
+      scratch.finite[at] = packed_finite<Path>(scratch.values + at * value_size, value_size);
+    }
+  }
+#pragma omp barrier
+}
+
+// One softmax step of rows [r0, r1) over keys [n0, n1) (multiples of key_step): scores,
+// probabilities, output. The rows see nothing else of the step.
+template <class Path>
+inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0, int64_t n1,
+                         bool plain, const PackedPair& packed, TileBuffers& b) {
+  using Step = typename Path::Step;
+  const AttentionPlan& plan = c.plan;
+  const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = r1 - r0;
+  const int64_t origin = n0 / kTileKeys * kTileKeys;
+  float* s = b.s + r0 * kScoreRow;
+  for (int64_t n = n0; n < n1;) {
+    int64_t block = n / kBlockKeys, lane = n % kBlockKeys;
+    int64_t lanes = min64(kBlockKeys - lane, n1 - n);
+    matmul<Step>(rows, lanes, depth, {b.q + r0 * depth, depth, 1},
+                 packed.keys + block * depth * kBlockKeys + lane, kBlockKeys, s + (n - origin),
+                 kScoreRow, Into::kReplace);
+    n += lanes;
+  }
+  for (int64_t r = r0; r < r1; ++r) {
+    float* row = b.s + r * kScoreRow + (n0 - origin);
+    float scale = plan.scale;
+    if (!plain) {
+      bias_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n1 - n0, scale, row, b.tmp);
+      scale = 1.0f;
+    }
+    b.factor[r] = online_softmax_row(row, n1 - n0, scale, b.state[r]);
+    if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n1 - n0, row);
+    pack_probabilities<Path>(row, n1 - n0);
+  }
+  const Operand p = {s + (n0 - origin), kScoreRow, 1};
+  const float* values = packed.values + n0 / Path::kForm.per_word * ld;
+  bool finite = plain;
+  for (int64_t block = n0 / kBlockKeys; !plain && block * kBlockKeys < n1; ++block) {
+    finite = packed.finite[block];
+    if (!finite) break;
+  }
+  multiply_values<Path>(finite, rows, round_up(plan.Dv, kLanePad), words<Path>(n1 - n0), p, values,
+                        ld, b.o + r0 * ld, ld, Into::kAddScaled, b.factor + r0);
+}
+
+template <class Path>
+inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
+  const RowRange& range = c.seg.range;
+  const int64_t rows = c.tile.rows(), last = c.query(rows - 1);
+  const bool bias = c.plan.bias.changes_scores();
+  constexpr int64_t step = key_step<Path>();
+  for (int64_t k0 = range.lo(c.tile.i0) / kTileKeys * kTileKeys, end = range.hi(last); k0 < end;
+       k0 += kTileKeys) {
+    int64_t k1 = k0 + kTileKeys;
+    if (range.lo(last) <= k0 && range.hi(c.tile.i0) >= k1) {
+      forward_step<Path>(c, 0, rows, k0, k1, !bias, packed, b);
+      continue;
+    }
+    for (int64_t r0 = 0; r0 < rows; r0 += kCutRows) {
+      int64_t r1 = min64(r0 + kCutRows, rows);
+      int64_t n0 = max64(k0, range.lo(c.query(r0)) / step * step);
+      int64_t n1 = min64(k1, round_up(range.hi(c.query(r1 - 1)), step));
+      if (n0 < n1) forward_step<Path>(c, r0, r1, n0, n1, false, packed, b);
+    }
+  }
+}
+
+// Divides by the sum and writes the output and the two statistics.
+inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i, int64_t head,
+                       float* o, SoftmaxState state) {
+  if (plan.sink) {
+    const float factor = state.add_sink(plan.sink[head]);
+    for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= factor;
+  }
+  const float divisor = state.divisor();
+  for (int64_t d = 0; d < plan.Dv; ++d) o[d] /= divisor;
+  from_float(plan.dtype, o, plan.Dv, plan.out, seg.o + i * plan.o.row + head * plan.o.head);
+  int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
+  for (int64_t lane = 0; lane < 8; ++lane) {
+    store1(ElemType::kFloat32, plan.softmax_max, stat + lane, state.max_out());
+    store1(ElemType::kFloat32, plan.softmax_sum, stat + lane, state.sum_out());
+  }
+}
+
+template <class Path>
+inline void forward_tile(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
+  const AttentionPlan& plan = c.plan;
+  const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
+  for (int64_t r = 0; r < rows; ++r) {
+    pack_row<Path>(plan.dtype, plan.query,
+                   c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
+                   b.q + r * depth);
+    b.state[r] = SoftmaxState::empty();
+  }
+  fill(b.o, rows * ld, 0.0f);
+  forward_keys<Path>(c, packed, b);
+  for (int64_t r = 0; r < rows; ++r)
+    finish_row(plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
+}
+
+}  // namespace
+}  // namespace nsa::cpu

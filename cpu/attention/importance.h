@@ -1,0 +1,38 @@
+// Importance of selection blocks from the probabilities of compressed tokens (paper eq. 9).
+#pragma once
+
+#include "cpu/types.h"
+
+namespace nsa::cpu {
+
+struct ImportanceRule {
+  int64_t m;     // l' / s, strides of a selection block
+  int64_t n;     // l / s, strides of a compressed token
+  bool overlap;  // every index of eq. (9) 1-based; otherwise CANN's: j 1-based and P 0-based
+
+  // Selection blocks that a segment of kv_len compressed tokens has without causal.
+  int64_t blocks(int64_t kv_len) const { return ceil_div(overlap ? kv_len + n - 1 : kv_len, m); }
+};
+
+namespace {
+
+// score[j] = sum over p < m, q < n of prob[m (j + 1) - first - p - q], terms outside [0, len) being
+// 0, where first is 1 with "overlap" and 0 with "cann". The pairs with the same p + q = r are one
+// term of weight min(r + 1, m, n, m + n - 1 - r).
+inline void importance_scores(const ImportanceRule& rule, const float* prob, int64_t len,
+                              int64_t blocks, float* score) {
+  const int64_t taps = rule.m + rule.n - 1, first = rule.overlap ? 1 : 0;
+  for (int64_t j = 0; j < blocks; ++j) {
+    const int64_t top = rule.m * (j + 1) - first;
+    const int64_t r0 = max64(0, top - len + 1), r1 = min64(taps, top + 1);
+    float sum = 0.0f;
+    for (int64_t r = r0; r < r1; ++r) {
+      const int64_t weight = min64(min64(r + 1, taps - r), min64(rule.m, rule.n));
+      sum += static_cast<float>(weight) * prob[top - r];
+    }
+    score[j] = sum;
+  }
+}
+
+}  // namespace
+}  // namespace nsa::cpu

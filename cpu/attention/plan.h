@@ -1,0 +1,56 @@
+// What the attention kernels are given: tensors, segments and score modifiers, all layouts reduced
+// to offsets and strides.
+#pragma once
+
+#include "cpu/attention/segments.h"
+#include "cpu/types.h"
+
+namespace nsa::cpu {
+
+enum class Pse { kNone, kDense, kAlibi, kSlopes };
+
+// Everything that changes a score or a probability besides the visible interval.
+struct ScoreBias {
+  Pse pse = Pse::kNone;
+  const void* pse_data = nullptr;
+  ElemType pse_elem = ElemType::kFloat32;
+  int64_t pse_cols = 0;           // alibi: keys of the compressed tensor
+  bool pse_before_scale = false;  // (q k + pse) scale instead of q k scale + pse
+  int64_t slope_shift = 0;        // kv_start_idx - q_start_idx
+  bool slope_sqrt = false;
+  const uint8_t* mask = nullptr;
+  RowStrides mask_strides = {0, 0};
+  const uint8_t* drop = nullptr;
+  float inv_keep = 1.0f;
+
+  bool changes_scores() const { return pse != Pse::kNone || mask != nullptr; }
+};
+
+struct AttentionPlan {
+  const void* query;
+  const void* key;
+  const void* value;
+  void* out;
+  float* softmax_max;
+  float* softmax_sum;
+  ElemType dtype;
+  int64_t N1, N2, G, D, Dv;
+  RowStrides q, k, v, o, stat;
+  const Segment* segments;
+  int64_t num_segments;
+  ScoreBias bias;
+  const float* sink;  // [N1] or nullptr
+  float scale;
+};
+
+struct AttentionGradPlan : AttentionPlan {  // out, softmax_max and softmax_sum are inputs
+  const void* dy;                           // strides of out
+  void* dq;
+  void* dk;
+  void* dv;
+  void* dpse;          // accumulated in place, zero at first; nullptr: not asked for
+  ElemType dpse_elem;  // float where several rows add to one element
+  float* dsink;        // [N1] or nullptr
+};
+
+}  // namespace nsa::cpu

@@ -1,0 +1,56 @@
+// How attention work is divided. The division depends on shapes only, so results do not depend on
+// the number of threads; only the grouping into waves, which bounds scratch, looks at it.
+#pragma once
+
+#include "cpu/attention/plan.h"
+#include "cpu/scratch.h"
+
+namespace nsa::cpu {
+
+constexpr int64_t kBlockKeys = 64;  // keys of one packed block
+constexpr int64_t kTileKeys = 128;  // keys of one softmax step
+constexpr int64_t kTileRows = 96;   // (query, head) rows of a tile
+
+// Rows of a tile that the visible interval cuts are taken in groups of this size, each with its own
+// end: less work on masked pairs along the diagonal.
+constexpr int64_t kCutRows = 24;
+
+// Floats of a row in a tile that a matmul reads along its columns: whole vectors, and an odd number
+// of cache lines, because rows a power of two apart would compete for a few sets of the first-level
+// cache.
+constexpr int64_t padded_row(int64_t n) { return 16 * (ceil_div(n, 16) | 1); }
+constexpr int64_t kScoreRow = padded_row(kTileKeys);
+
+// One kv head of one segment, with its keys and values packed for the tile matmul.
+struct KvPair {
+  int64_t segment, kv_head;
+  int64_t first_block;  // of the packed blocks of its wave
+  int64_t first_task;   // of the tasks of its wave
+};
+
+// Rows r of a tile: query i0 + r / heads, head g0 + r % heads of the group.
+struct RowTile {
+  int64_t pair;
+  int64_t i0, queries;
+  int64_t g0, heads;
+  int64_t rows() const { return queries * heads; }
+};
+
+struct Wave {
+  const KvPair* pairs;
+  int64_t num_pairs;
+  int64_t num_blocks;
+  const RowTile* tiles;
+  int64_t num_tiles;
+};
+
+// What one call of a forward kernel runs on, besides the plan.
+struct ForwardScratch {
+  float* keys;    // [blocks, words(D), 64]
+  float* values;  // [blocks, words(64), padded Dv]
+  bool* finite;   // [blocks] the values hold numbers only
+  char* threads;  // one part per thread
+  int64_t thread_size;
+};
+
+}  // namespace nsa::cpu

@@ -1,0 +1,46 @@
+// Builds the waves of a forward call. Host side only.
+#pragma once
+
+#include <vector>
+
+#include "cpu/attention/schedule.h"
+
+namespace nsa::cpu {
+
+// Rows of a tile. group_queries 0: queries of one head (several heads only where a segment is
+// short); otherwise that many queries with all heads of a group, as importance scores need.
+struct TileRule {
+  int64_t group_queries = 0;
+};
+
+// Queries of a whole-group tile whose scores over kv_len keys stay in the second-level cache.
+int64_t whole_group_queries(int64_t G, int64_t kv_len);
+
+class Schedule {
+ public:
+  Schedule(const AttentionPlan& plan, TileRule rule, int threads);
+
+  const std::vector<Wave>& waves() const { return waves_; }
+  int64_t max_blocks() const { return max_blocks_; }
+
+ private:
+  struct WaveSpan {
+    int64_t pair, num_pairs, num_blocks, tile, num_tiles;
+  };
+
+  void add_pair(const AttentionPlan& plan, TileRule rule, int64_t b, int64_t h, int threads);
+  void close_wave();
+
+  std::vector<KvPair> pairs_;
+  std::vector<RowTile> tiles_;
+  std::vector<WaveSpan> spans_;
+  std::vector<Wave> waves_;
+  WaveSpan open_{};
+  int64_t max_blocks_ = 0;
+};
+
+// Takes the parts of a forward call's scratch.
+void carve_forward(Arena& arena, const Schedule& schedule, const AttentionPlan& plan, WordForm form,
+                   int threads, ForwardScratch& parts);
+
+}  // namespace nsa::cpu

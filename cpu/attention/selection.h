@@ -1,0 +1,46 @@
+// Work division of NsaSelectedAttention: the selection turned round, from block to queries.
+#pragma once
+
+#include "cpu/attention/grad_schedule.h"
+#include "cpu/attention/plan.h"
+
+namespace nsa::cpu {
+
+// Selection blocks longer than a softmax tile are packed in several parts of equal length.
+struct BlockShape {
+  int64_t block;  // l', keys of a selection block
+  int64_t parts;  // packed parts of a block
+  int64_t part;   // keys of a part, at most kTileKeys
+  int64_t lanes;  // padded part
+
+  static BlockShape of(int64_t block, int64_t key_step) {
+    const int64_t parts = ceil_div(block, kTileKeys), part = ceil_div(block, parts);
+    return {block, parts, part, round_up(part, key_step)};
+  }
+};
+
+struct Selection {
+  const int32_t* topk;  // [T1, N2, count]
+  int64_t count;
+  BlockShape shape;
+};
+
+// One kv head of one segment. Block t is selected by queries[begin[t] .. begin[t + 1]), ascending;
+// a query that names a block twice is there twice.
+struct SelectPair : GradPair {
+  int64_t blocks;      // of the segment
+  int64_t first_row;   // of topk, the segment's first query
+  int64_t first_tile;  // forward: sum of q_chunks before it in its wave
+  int64_t* begin;      // [blocks + 1]
+  int64_t* marks;    // [blocks + 1] last query that named a block; at the end 1 if any did so twice
+  int32_t* queries;  // [q_len * count]
+};
+
+struct SelectWave {
+  const SelectPair* pairs;
+  int64_t num_pairs;
+  int64_t num_tiles;  // forward: query chunks
+  int64_t units_per_step, steps;
+};
+
+}  // namespace nsa::cpu

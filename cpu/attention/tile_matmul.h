@@ -1,0 +1,192 @@
+// C[M, N] (+)= A[M, K] B[K, N] on tiles that sit in the caches: the five products of attention.
+//
+// One operand is broadcast (A, any strides), the other is read by vectors along N (B, C rows of
+// whole vectors). With keys as lanes this gives, without transposing queries,
+//   S = Q K^T, dP = dO V^T     B = K^T, V^T, packed once per key block
+//   O = P V,   dQ = dS K       B = V, K as they are
+//   dV = P^T dO, dK = dS^T Q   A read down its columns
+#pragma once
+
+#include "cpu/simd/vec_math.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/simd/amx.h"
+#endif
+
+namespace nsa::cpu {
+namespace {
+
+// What becomes of the old C. It is added at the end, not where the accumulators begin: a long sum
+// over many calls then rounds like a sum of partial sums.
+enum class Into { kReplace, kAdd, kAddScaled };  // kAddScaled: to C rows times row_scale[row]
+
+// Steps of the K loop: float pairs nothing, the bf16 dot takes two k at once (operands are words of
+// two bf16, so K and the strides of A count words).
+struct FloatStep {
+  static V broadcast(const float* a) { return set1(*a); }
+  static V step(V acc, V a, V b) { return fma(a, b, acc); }
+};
+#ifdef NSA_HAS_BF16_DOT
+struct BFloat16Step {
+  static V broadcast(const float* a) { return set1(*a); }  // copies the 32 bits of a pair
+  static V step(V acc, V a, V b) { return dot_bf16(acc, a, b); }
+};
+#endif
+
+#ifdef NSA_ISA_AMX
+struct AmxStep {};
+#endif
+
+struct Operand {  // of A: element (row, k) is data[row * row_stride + k * k_stride]
+  const float* data;
+  int64_t row_stride, k_stride;
+};
+
+template <class Step, int MR, int NR>
+[[gnu::always_inline]] inline void micro_tile(int64_t K, Operand a, const float* b, int64_t ldb,
+                                              float* c, int64_t ldc, Into into,
+                                              const float* row_scale) {
+  V acc[MR][NR];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j) acc[i][j] = zero();
+  const float* ak = a.data;
+  for (int64_t k = 0; k < K; ++k) {
+    V bk[NR];
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j) bk[j] = load(b + j * W);
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) {
+      V ai = Step::broadcast(ak + i * a.row_stride);
+#pragma GCC unroll 4
+      for (int j = 0; j < NR; ++j) acc[i][j] = Step::step(acc[i][j], ai, bk[j]);
+    }
+    ak += a.k_stride;
+    b += ldb;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i) {
+    const V scale = set1(into == Into::kAddScaled ? row_scale[i] : 1.0f);
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j) {
+      float* at = c + i * ldc + j * W;
+      store(at, into == Into::kReplace ? acc[i][j] : fma(load(at), scale, acc[i][j]));
+    }
+  }
+}
+
+template <class Step, int NR>
+inline void micro_rows(int64_t rows, int64_t K, Operand a, const float* b, int64_t ldb, float* c,
+                       int64_t ldc, Into into, const float* row_scale) {
+  switch (rows) {
+    case 1:
+      return micro_tile<Step, 1, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+    case 2:
+      return micro_tile<Step, 2, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+    case 3:
+      return micro_tile<Step, 3, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+    case 4:
+      return micro_tile<Step, 4, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+    case 5:
+      return micro_tile<Step, 5, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+    default:
+      return micro_tile<Step, kMR, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+  }
+}
+
+// One panel of NR vectors: all rows pass over it while it stays in the first-level cache. The rows
+// are divided evenly, so that 16 rows are 6 + 5 + 5 and no call is left with a single row.
+template <class Step, int NR>
+inline void panel(int64_t M, int64_t K, Operand a, const float* b, int64_t ldb, float* c,
+                  int64_t ldc, Into into, const float* row_scale) {
+  int64_t blocks = ceil_div(M, kMR);
+  for (int64_t n = 0, row = 0; n < blocks; ++n) {
+    int64_t rows = (M - row + blocks - n - 1) / (blocks - n);
+    Operand part = {a.data + row * a.row_stride, a.row_stride, a.k_stride};
+    const float* scale = row_scale ? row_scale + row : nullptr;
+    micro_rows<Step, NR>(rows, K, part, b, ldb, c + row * ldc, ldc, into, scale);
+    row += rows;
+  }
+}
+
+// N is a multiple of W; row_scale is read for Into::kAddScaled only.
+template <class Step>
+inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
+                   float* c, int64_t ldc, Into into, const float* row_scale = nullptr) {
+  int64_t n = 0;
+  for (; n + kNR * W <= N; n += kNR * W)
+    panel<Step, kNR>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale);
+  switch ((N - n) / W) {
+    case 3:
+      return panel<Step, 3>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale);
+    case 2:
+      return panel<Step, 2>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale);
+    case 1:
+      return panel<Step, 1>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale);
+    default:
+      return;
+  }
+}
+
+// The product with zeros of A skipped, for tiles where a masked pair (exactly 0 in A) stands beside
+// a row of B that holds NaN or infinity: 0 times that is NaN, and would reach rows that never see
+// it. Slow, and only used there. per_word 2: words are pairs of bf16.
+inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Operand a,
+                           const float* b, int64_t ldb, float* c, int64_t ldc, Into into,
+                           const float* row_scale = nullptr) {
+  for (int64_t m = 0; m < M; ++m) {
+    float* row = c + m * ldc;
+    const float scale = into == Into::kAddScaled ? row_scale[m] : 1.0f;
+    for (int64_t n = 0; n < N; ++n) row[n] = into == Into::kReplace ? 0.0f : row[n] * scale;
+    for (int64_t k = 0; k < K; ++k) {
+      const float* word = a.data + m * a.row_stride + k * a.k_stride;
+      for (int64_t half = 0; half < per_word; ++half) {
+        const bool pairs = per_word == 2;
+        const float factor = pairs ? load1(ElemType::kBFloat16, word, half) : *word;
+        if (factor == 0.0f) continue;
+        for (int64_t n = 0; n < N; ++n) {
+          const float* at = b + k * ldb + n;
+          row[n] += factor * (pairs ? load1(ElemType::kBFloat16, at, half) : *at);
+        }
+      }
+    }
+  }
+}
+
+#ifdef NSA_ISA_AMX
+// The same product on tiles: K a multiple of 16 words, A with neighbouring words. Up to 31 rows
+// after the last row of A are read, whatever they hold; rows of C past M are not written.
+template <>
+inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
+                            float* c, int64_t ldc, Into into, const float* row_scale) {
+  constexpr int64_t step = 2 * kAmxTile;
+  alignas(64) float sum[step * step];
+  for (int64_t n = 0; n < N; n += step) {
+    const int64_t lanes = min64(step, N - n);
+    for (int64_t m = 0; m < M; m += step) {
+      const int64_t rows = min64(step, M - m);
+      const float* am = a.data + m * a.row_stride;
+      if (rows > kAmxTile && lanes > kAmxTile) {
+        amx_block<2, 2>(K, am, a.row_stride, b + n, ldb, sum);
+      } else if (rows > kAmxTile) {
+        amx_block<2, 1>(K, am, a.row_stride, b + n, ldb, sum);
+      } else if (lanes > kAmxTile) {
+        amx_block<1, 2>(K, am, a.row_stride, b + n, ldb, sum);
+      } else {
+        amx_block<1, 1>(K, am, a.row_stride, b + n, ldb, sum);
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        const V scale = set1(into == Into::kAddScaled ? row_scale[m + r] : 1.0f);
+        for (int64_t j = 0; j < lanes; j += W) {
+          float* at = c + (m + r) * ldc + n + j;
+          const V x = load(sum + r * step + j);
+          store(at, into == Into::kReplace ? x : fma(load(at), scale, x));
+        }
+      }
+    }
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace nsa::cpu

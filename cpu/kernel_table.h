@@ -1,0 +1,45 @@
+// The functions that exist once per instruction set. Plain pointers and plain data only: these
+// units are compiled with instructions the machine may lack, so nothing in them may be linked
+// elsewhere.
+#pragma once
+
+#include "cpu/attention/grad_schedule.h"
+#include "cpu/attention/plan.h"
+#include "cpu/attention/schedule.h"
+#include "cpu/attention/selection.h"
+#include "cpu/nsa_compress_attention_plan.h"
+#include "cpu/nsa_compress_plan.h"
+#include "cpu/params.h"
+
+namespace nsa::cpu {
+
+struct KernelTable {
+  const char* name;
+  WordForm bf16;  // of bf16 operands in forward matmuls; one per word: they become floats
+
+  WordForm form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : WordForm{1, 1}; }
+
+  int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv);
+  void (*flash_forward)(const AttentionPlan&, const Wave&, const ForwardScratch&, int threads);
+  int64_t (*flash_backward_thread_size)(int64_t D, int64_t Dv, int64_t max_kv_chunk);
+  void (*flash_backward)(const AttentionGradPlan&, const GradWave&, const GradScratch&,
+                         int64_t max_kv_chunk, int threads);
+  void (*flash_dsink)(const AttentionGradPlan&, float* tmp, int64_t tmp_size, int threads);
+  int64_t (*select_forward_thread_size)(int64_t D, int64_t Dv, int64_t chunk_rows);
+  void (*select_forward)(const AttentionPlan&, const Selection&, const SelectWave&,
+                         const ForwardScratch&, int64_t chunk_rows, int threads);
+  void (*select_backward)(const AttentionGradPlan&, const Selection&, const SelectWave&,
+                          const GradScratch&, int threads);
+  int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv);
+  void (*compress_attention)(const AttentionPlan&, const ImportancePlan&, const Wave&,
+                             const ForwardScratch&, int threads);
+  int64_t (*compress_thread_floats)(const CompressPlan&, bool grad);
+  void (*compress)(const CompressPlan&, bool grad, float* weight, float* thread_parts,
+                   float* partial, int threads);
+  void (*round_rows)(ElemType, const float* src, int64_t n, void* dst);
+};
+
+// The table of the instruction set in use.
+const KernelTable& kernels();
+
+}  // namespace nsa::cpu

@@ -1,0 +1,91 @@
+#include <vector>
+
+#include "cpu/attention/layout.h"
+#include "cpu/attention/schedule_builder.h"
+#include "cpu/kernel_table.h"
+#include "cpu/runtime.h"
+
+namespace nsa::cpu {
+namespace {
+
+FlashAttentionScoreParams as_flash(const NsaCompressAttentionParams& p) {
+  FlashAttentionScoreParams f{};
+  f.query = p.query;
+  f.key = p.key;
+  f.value = p.value;
+  f.attn_mask = p.atten_mask;
+  f.seq_q = p.seq_q;
+  f.seq_kv = p.seq_cmp_kv;
+  f.q_offset = p.q_offset;
+  f.attention_out = p.attention_out;
+  f.softmax_max = p.softmax_max;
+  f.softmax_sum = p.softmax_sum;
+  f.layout = Layout::kTND;
+  f.dtype = p.dtype;
+  f.B = p.B;
+  f.N1 = p.N1;
+  f.N2 = p.N2;
+  f.S1 = p.T1;
+  f.S2 = p.T2;
+  f.D = p.D;
+  f.Dv = p.Dv;
+  f.mask_shape[0] = f.mask_shape[1] = 1;
+  f.mask_shape[2] = -1;  // rows are not needed; the mask is indexed by position in the batch
+  f.mask_shape[3] = p.atten_mask_cols;
+  f.sparse_mode = 1;
+  f.compress_block_size = p.compress_block_size;
+  f.compress_stride = p.causal ? p.compress_stride : 0;
+  f.scale = p.scale;
+  f.keep_prob = 1.0f;
+  return f;
+}
+
+}  // namespace
+
+void nsa_compress_attention(const NsaCompressAttentionParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  AttentionPlan plan{};
+  std::vector<Segment> segments = make_plan(as_flash(p), plan);
+  plan.segments = segments.data();
+  plan.num_segments = static_cast<int64_t>(segments.size());
+
+  std::vector<int64_t> first_row(segments.size());
+  ImportancePlan imp{};
+  imp.rule = {p.select_block_size / p.compress_stride, p.compress_block_size / p.compress_stride,
+              p.overlap};
+  imp.topk_mask = p.topk_mask;
+  imp.topk_mask_cols = p.topk_mask_cols;
+  imp.topk_indices = p.topk_indices;
+  imp.count = p.select_block_count;
+  imp.select_block_size = p.select_block_size;
+  imp.init_blocks = p.init_blocks;
+  imp.local_blocks = p.local_blocks;
+  imp.causal = p.causal;
+  imp.q_offset = p.q_offset;
+  imp.first_row = first_row.data();
+  for (size_t b = 0; b < segments.size(); ++b) {
+    first_row[b] = b == 0 ? 0 : p.seq_q[b - 1];
+    if (segments[b].q_len == 0) continue;
+    imp.max_kv_len = max64(imp.max_kv_len, segments[b].kv_len);
+    imp.max_blocks = max64(imp.max_blocks, imp.blocks(segments[b]));
+  }
+  const int64_t queries = whole_group_queries(plan.G, imp.max_kv_len);
+  imp.max_rows = queries * plan.G;
+  Schedule schedule(plan, TileRule{queries}, threads);
+
+  ForwardScratch parts{};
+  parts.thread_size = table.compress_attention_thread_size(imp, p.D, p.Dv);
+  auto carve = [&](Arena& arena) {
+    carve_forward(arena, schedule, plan, table.form(p.dtype), threads, parts);
+  };
+  Arena size;
+  carve(size);
+  Scratch scratch(size.used);
+  Arena arena{scratch.data()};
+  carve(arena);
+  for (const Wave& wave : schedule.waves())
+    table.compress_attention(plan, imp, wave, parts, threads);
+}
+
+}  // namespace nsa::cpu

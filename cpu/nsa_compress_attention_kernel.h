@@ -1,0 +1,158 @@
+// NsaCompressAttention: the scores of a tile of queries, all heads of a group, stay in cache; from
+// them come the exact softmax, the output, and the importance of selection blocks.
+#pragma once
+
+#include <omp.h>
+
+#include "cpu/attention/forward_tile.h"
+#include "cpu/attention/topk.h"
+#include "cpu/nsa_compress_attention_plan.h"
+
+namespace nsa::cpu {
+namespace {
+
+struct CompressTileBuffers {
+  float* q;             // [rows, words(D)]
+  float* s;             // [rows, kv_len padded]
+  float* o;             // [rows, Dv padded]
+  SoftmaxState* state;  // [rows]
+  float* prob;          // [kv_len padded] of one query, summed over the group
+  float* score;         // [blocks]
+  float* values;        // [count]
+  float* tmp;
+
+  static CompressTileBuffers carve(Arena& arena, const ImportancePlan& plan, int64_t D,
+                                   int64_t Dv) {
+    CompressTileBuffers b;
+    const int64_t keys = padded_row(round_up(plan.max_kv_len, kBlockKeys));
+    b.q = arena.take<float>(plan.max_rows * round_up(D, kLanePad));
+    b.s = arena.take<float>(plan.max_rows * keys);
+    b.o = arena.take<float>(plan.max_rows * padded_row(Dv));
+    b.state = arena.take<SoftmaxState>(plan.max_rows);
+    b.prob = arena.take<float>(keys);
+    b.score = arena.take<float>(plan.max_blocks);
+    b.values = arena.take<float>(plan.count);
+    b.tmp = arena.take<float>(max64(keys, max64(D, Dv)) + kLanePad);
+    return b;
+  }
+};
+
+// Scores of row r over keys [0, n) become exp(score - max); plain keys need no mask.
+inline void softmax_row(const AttentionPlan& plan, const TileContext& c, int64_t r, int64_t n,
+                        float* row, SoftmaxState& state, float* tmp) {
+  const int64_t i = c.query(r);
+  const int64_t plain = plan.bias.mask ? 0 : c.seg.range.hi(i) / kLanePad * kLanePad;
+  float top = scaled_max(row, min64(plain, n), plan.scale);
+  if (plain < n) {
+    bias_row(plan.bias, c.seg, c.head(r), i, plain, n - plain, plan.scale, row + plain, tmp);
+    const float rest = scaled_max(row + plain, n - plain, 1.0f);
+    top = rest > top ? rest : top;
+  }
+  state.raise(top);
+  state.sum = exp_row(row, n, state.base());
+}
+
+inline void choose_for_query(const AttentionPlan& plan, const ImportancePlan& imp,
+                             const TileContext& c, int64_t i, int64_t n, int64_t kv_head,
+                             CompressTileBuffers& b) {
+  const int64_t position = imp.position(c.seg.index, i), own = position / imp.select_block_size;
+  const int64_t blocks = imp.blocks(c.seg),
+                candidates = imp.causal ? min64(own + 1, blocks) : blocks;
+  importance_scores(imp.rule, b.prob, n, candidates, b.score);
+  TopkRule rule{};
+  rule.forced = imp.topk_mask ? imp.topk_mask + i * imp.topk_mask_cols : nullptr;
+  rule.init = imp.init_blocks;
+  rule.own = own;
+  rule.local = imp.local_blocks;
+  int32_t* out =
+      imp.topk_indices + ((imp.first_row[c.seg.index] + i) * plan.N2 + kv_head) * imp.count;
+  choose_blocks(rule, b.score, candidates, imp.count, out, b.values);
+}
+
+template <class Path>
+inline void compress_attention_tile(const AttentionPlan& plan, const ImportancePlan& imp,
+                                    const TileContext& c, int64_t kv_head, const PackedPair& packed,
+                                    CompressTileBuffers& b) {
+  using Step = typename Path::Step;
+  const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
+  // Keys past the last one that any row sees take no part; whole words of the contraction.
+  const int64_t n = round_up(c.seg.range.hi(c.query(rows - 1)), key_step<Path>());
+  const int64_t lds = padded_row(round_up(imp.max_kv_len, kBlockKeys));
+  for (int64_t r = 0; r < rows; ++r) {
+    pack_row<Path>(plan.dtype, plan.query,
+                   c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
+                   b.q + r * depth);
+    b.state[r] = SoftmaxState::empty();
+  }
+  for (int64_t k0 = 0; k0 < n; k0 += kBlockKeys) {
+    matmul<Step>(rows, min64(kBlockKeys, n - k0), depth, {b.q, depth, 1}, packed.keys + k0 * depth,
+                 kBlockKeys, b.s + k0, lds, Into::kReplace);
+  }
+  for (int64_t first = 0; first < rows; first += plan.G) {
+    fill(b.prob, n, 0.0f);
+    for (int64_t r = first; r < first + plan.G; ++r) {
+      float* row = b.s + r * lds;
+      softmax_row(plan, c, r, n, row, b.state[r], b.tmp);
+      const V inverse = set1(b.state[r].inverse_sum());
+      for (int64_t j = 0; j < n; j += W)
+        store(b.prob + j, fma(load(row + j), inverse, load(b.prob + j)));
+      pack_probabilities<Path>(row, n);
+    }
+    choose_for_query(plan, imp, c, c.query(first), n, kv_head, b);
+  }
+  // In steps of a tile, so that the part of the values in use stays in the first-level cache.
+  for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
+    const int64_t at = k0 / Path::kForm.per_word;
+    const int64_t end = min64(k0 + kTileKeys, n);
+    bool finite = true;
+    for (int64_t block = k0 / kBlockKeys; block * kBlockKeys < end; ++block)
+      finite = finite && packed.finite[block];
+    multiply_values<Path>(finite, rows, round_up(plan.Dv, kLanePad), words<Path>(end - k0),
+                          {b.s + at, lds, 1}, packed.values + at * ld, ld, b.o, ld,
+                          k0 == 0 ? Into::kReplace : Into::kAdd);
+  }
+  if (n == 0) fill(b.o, rows * ld, 0.0f);
+  for (int64_t r = 0; r < rows; ++r)
+    finish_row(plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
+}
+
+template <class Path>
+void compress_attention_wave(const AttentionPlan& plan, const ImportancePlan& imp, const Wave& wave,
+                             const ForwardScratch& scratch, int threads) {
+  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
+  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
+#pragma omp parallel num_threads(threads)
+  {
+    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
+    Path::begin();
+    CompressTileBuffers buffers = CompressTileBuffers::carve(arena, imp, plan.D, plan.Dv);
+    pack_pairs<Path>(plan, wave, scratch, buffers.tmp);
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t n = 0; n < wave.num_tiles; ++n) {
+      const RowTile& tile = wave.tiles[n];
+      const KvPair& pair = wave.pairs[tile.pair];
+      TileContext context{plan, plan.segments[pair.segment], tile, pair.kv_head * plan.G};
+      PackedPair packed{scratch.keys + pair.first_block * key_size,
+                        scratch.values + pair.first_block * value_size,
+                        scratch.finite + pair.first_block};
+      compress_attention_tile<Path>(plan, imp, context, pair.kv_head, packed, buffers);
+    }
+    Path::end();
+  }
+}
+
+void compress_attention(const AttentionPlan& plan, const ImportancePlan& imp, const Wave& wave,
+                        const ForwardScratch& scratch, int threads) {
+  if (plan.dtype == ElemType::kBFloat16)
+    return compress_attention_wave<PathOfBFloat16>(plan, imp, wave, scratch, threads);
+  compress_attention_wave<FloatPath>(plan, imp, wave, scratch, threads);
+}
+
+int64_t compress_attention_thread_size(const ImportancePlan& imp, int64_t D, int64_t Dv) {
+  Arena arena;
+  CompressTileBuffers::carve(arena, imp, D, Dv);
+  return round_up(arena.used, 64);
+}
+
+}  // namespace
+}  // namespace nsa::cpu

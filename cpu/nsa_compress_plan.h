@@ -1,0 +1,54 @@
+// Windows of NsaCompress and how they are shared out. Sizes of work depend on shapes only.
+#pragma once
+
+#include "cpu/params.h"
+
+namespace nsa::cpu {
+
+struct CompressSegment {
+  int64_t start, length;  // tokens
+  int64_t first_row;      // of the output
+  int64_t windows;
+};
+
+struct CompressPlan {
+  NsaCompressGradParams p;  // the forward reads only its base
+  const CompressSegment* segments;
+  int64_t num_segments;
+  int64_t windows;  // in all segments
+};
+
+// Tokens that one step of a walk adds to the sums it has loaded.
+constexpr int64_t kCompressTokens = 8;
+// Most windows of a work item. Neighbouring items both read the l - s tokens they share.
+constexpr int64_t kCompressWindows = 32;
+// Units of work that keep the processors of a large machine busy.
+constexpr int64_t kCompressUnits = 64;
+// Floats of the sums of one thread, at most (unless one head needs more): a share of the
+// second-level cache.
+constexpr int64_t kCompressSums = 64 * 1024;
+
+// Windows of an item. Partial sums of the weight gradient are taken per item, so this fixes the
+// order of its additions.
+inline int64_t compress_item_windows(const CompressPlan& plan) {
+  return max64(1, min64(kCompressWindows, plan.windows / kCompressUnits));
+}
+
+inline int64_t compress_items(const CompressPlan& plan) {
+  return ceil_div(plan.windows, compress_item_windows(plan));
+}
+
+// Heads of a unit of work, which is an item's share of some heads: all of them, so that tokens are
+// read in the order of memory, unless their sums do not fit or there are few items.
+inline int64_t compress_unit_heads(const CompressPlan& plan, int64_t floats_per_head) {
+  const int64_t fit = max64(1, kCompressSums / max64(1, floats_per_head));
+  const int64_t tiles = ceil_div(kCompressUnits, max64(1, compress_items(plan)));
+  return max64(1, min64(fit, ceil_div(plan.p.N, tiles)));
+}
+
+// Windows that share a step's tokens, at most: those that start less than l before its last token.
+inline int64_t compress_open_windows(const CompressPlan& plan) {
+  return ceil_div(plan.p.block_size + kCompressTokens - 1, plan.p.stride);
+}
+
+}  // namespace nsa::cpu

@@ -1,0 +1,169 @@
+// NsaSelectedAttention and its gradient. A chunk of queries goes through the key blocks in
+// ascending order; all (query, head) rows of the chunk that selected a block form the rows of its
+// matmuls, so a block is read once per chunk, whatever the group size.
+#pragma once
+
+#include <omp.h>
+
+#include "cpu/attention/forward_tile.h"
+#include "cpu/attention/grad_tile.h"
+#include "cpu/attention/selection_index.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Keys of packed part number n of a pair: [j0, j0 + count).
+struct PartKeys {
+  int64_t j0, count;
+};
+
+inline PartKeys part_keys(const BlockShape& shape, const Segment& seg, int64_t n) {
+  const int64_t start = n / shape.parts * shape.block, j0 = start + n % shape.parts * shape.part;
+  const int64_t end = min64(min64(start + shape.block, j0 + shape.part), seg.kv_len);
+  return {j0, max64(0, end - j0)};
+}
+
+struct SelectBuffers {
+  TileBuffers tile;     // o holds one part's P V; state is unused
+  float* o;             // [chunk rows, Dv padded]
+  SoftmaxState* state;  // [chunk rows]
+
+  static SelectBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t chunk_rows) {
+    SelectBuffers b;
+    b.tile = TileBuffers::carve(arena, D, Dv);
+    b.o = arena.take<float>(chunk_rows * padded_row(Dv));
+    b.state = arena.take<SoftmaxState>(chunk_rows);
+    return b;
+  }
+};
+
+// One part of block t against one tile of gathered rows. Row r belongs to row query(r) G + head of
+// the chunk that starts at query i0.
+template <class Path>
+inline void select_tile(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
+                        int64_t t, const GatheredRows& c, int64_t i0, PartKeys keys, int64_t lanes,
+                        const float* kt, const float* v, bool finite, SelectBuffers& b) {
+  using Step = typename Path::Step;
+  const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = c.rows();
+  for (int64_t r = 0; r < rows; ++r) {
+    pack_row<Path>(plan.dtype, plan.query,
+                   c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
+                   b.tile.q + r * depth);
+  }
+  const int64_t out_lanes = round_up(plan.Dv, kLanePad);
+  float* s = b.tile.s;
+  matmul<Step>(rows, lanes, depth, {b.tile.q, depth, 1}, kt, lanes, s, kScoreRow, Into::kReplace);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t i = c.query(r);
+    float *row = s + r * kScoreRow, scale = plan.scale;
+    if (keys.count < lanes || c.seg.range.hi(i) < keys.j0 + keys.count) {
+      bias_row(plan.bias, c.seg, c.head(r), i, keys.j0, keys.count, scale, row, b.tile.tmp);
+      fill(row + keys.count, lanes - keys.count, -kInfinity);
+      scale = 1.0f;
+    }
+    SoftmaxState& state = b.state[(i - i0) * plan.G + c.head(r) - c.first_head];
+    b.tile.factor[r] =
+        online_softmax_row(row, lanes, scale, state, multiplicity(pair, sel, plan.N2, i, t));
+    pack_probabilities<Path>(row, lanes);
+  }
+  multiply_values<Path>(finite, rows, out_lanes, words<Path>(lanes), {s, kScoreRow, 1}, v, ld,
+                        b.tile.o, ld, Into::kReplace);
+  for (int64_t r = 0; r < rows; ++r) {
+    float* o = b.o + ((c.query(r) - i0) * plan.G + c.head(r) - c.first_head) * ld;
+    const float* part = b.tile.o + r * ld;
+    const V factor = set1(b.tile.factor[r]);
+    for (int64_t d = 0; d < out_lanes; d += W)
+      store(o + d, fma(load(o + d), factor, load(part + d)));
+  }
+}
+
+template <class Path>
+inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
+                         int64_t chunk, const ForwardScratch& scratch, SelectBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  const BlockShape& shape = sel.shape;
+  const int64_t ld = padded_row(plan.Dv), key_size = words<Path>(plan.D) * shape.lanes;
+  const int64_t value_size = words<Path>(shape.lanes) * ld;
+  const int64_t i0 = chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
+  const int64_t chunk_rows = (i1 - i0) * plan.G, first_head = pair.kv_head * plan.G;
+  fill(b.o, chunk_rows * ld, 0.0f);
+  for (int64_t r = 0; r < chunk_rows; ++r) b.state[r] = SoftmaxState::empty();
+  for (int64_t t = 0; t < pair.blocks; ++t) {
+    const int32_t* end = pair.queries + pair.begin[t + 1];
+    const int32_t* list = first_query(pair.queries + pair.begin[t], end, i0);
+    const int64_t rows = (first_query(list, end, i1) - list) * plan.G;
+    for (int64_t part = t * shape.parts; part < (t + 1) * shape.parts; ++part) {
+      const PartKeys keys = part_keys(shape, seg, part);
+      if (keys.count == 0) break;
+      const int64_t at = pair.first_block + part;
+      for (int64_t r = 0; r < rows; r += kTileRows) {
+        GatheredRows c{seg, first_head, plan.G, list, r, min64(kTileRows, rows - r)};
+        select_tile<Path>(plan, sel, pair, t, c, i0, keys, shape.lanes,
+                          scratch.keys + at * key_size, scratch.values + at * value_size,
+                          scratch.finite[at], b);
+      }
+    }
+  }
+  for (int64_t r = 0; r < chunk_rows; ++r) {
+    finish_row(plan, seg, i0 + r / plan.G, first_head + r % plan.G, b.o + r * ld, b.state[r]);
+  }
+}
+
+template <class Path>
+void select_forward_wave(const AttentionPlan& plan, const Selection& sel, const SelectWave& wave,
+                         const ForwardScratch& scratch, int64_t chunk_rows, int threads) {
+  const BlockShape& shape = sel.shape;
+  const int64_t ld = padded_row(plan.Dv), key_size = words<Path>(plan.D) * shape.lanes;
+  const int64_t value_size = words<Path>(shape.lanes) * ld;
+#pragma omp parallel num_threads(threads)
+  {
+    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
+    SelectBuffers b = SelectBuffers::carve(arena, plan.D, plan.Dv, chunk_rows);
+    Path::begin();
+#pragma omp for schedule(dynamic, 1) nowait
+    for (int64_t p = 0; p < wave.num_pairs; ++p) {
+      const SelectPair& pair = wave.pairs[p];
+      index_selection(pair, plan.segments[pair.segment], sel, plan.N2);
+    }
+    for (int64_t p = 0; p < wave.num_pairs; ++p) {
+      const SelectPair& pair = wave.pairs[p];
+      const Segment& seg = plan.segments[pair.segment];
+#pragma omp for schedule(static) nowait
+      for (int64_t part = 0; part < pair.blocks * shape.parts; ++part) {
+        const PartKeys keys = part_keys(shape, seg, part);
+        const int64_t at = pair.first_block + part;
+        pack_transposed<Path>(
+            plan.dtype, plan.key, seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row,
+            plan.k.row, keys.count, plan.D, shape.lanes, scratch.keys + at * key_size, b.tile.tmp);
+        pack_rows<Path>(plan.dtype, plan.value,
+                        seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row, plan.v.row,
+                        keys.count, plan.Dv, shape.lanes, ld, scratch.values + at * value_size);
+        scratch.finite[at] = packed_finite<Path>(scratch.values + at * value_size, value_size);
+      }
+    }
+#pragma omp barrier
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t n = 0; n < wave.num_tiles; ++n) {
+      int64_t p = 0;
+      while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_tile <= n) ++p;
+      select_chunk<Path>(plan, sel, wave.pairs[p], n - wave.pairs[p].first_tile, scratch, b);
+    }
+    Path::end();
+  }
+}
+
+void select_forward(const AttentionPlan& plan, const Selection& sel, const SelectWave& wave,
+                    const ForwardScratch& scratch, int64_t chunk_rows, int threads) {
+  if (plan.dtype == ElemType::kBFloat16)
+    return select_forward_wave<PathOfBFloat16>(plan, sel, wave, scratch, chunk_rows, threads);
+  select_forward_wave<FloatPath>(plan, sel, wave, scratch, chunk_rows, threads);
+}
+
+int64_t select_forward_thread_size(int64_t D, int64_t Dv, int64_t chunk_rows) {
+  Arena arena;
+  SelectBuffers::carve(arena, D, Dv, chunk_rows);
+  return round_up(arena.used, 64);
+}
+
+}  // namespace
+}  // namespace nsa::cpu

@@ -1,0 +1,137 @@
+// Parameters of the CPU kernels: raw pointers and sizes, one struct per operator pair; a gradient's
+// struct extends its forward's. Pointers need element alignment only. Sequence lists are inclusive
+// prefix sums, already checked.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/types.h"
+
+namespace nsa::cpu {
+
+struct NsaCompressParams {
+  const void* input;       // [T, N, D]
+  const void* weight;      // [l, N]
+  void* output;            // [rows, N, D]; rows past the real windows become zero
+  const int64_t* seq_len;  // [B]
+  ElemType dtype;
+  int64_t T, N, D, B;
+  int64_t block_size;  // l, tokens of a window
+  int64_t stride;      // s, tokens between window starts
+  int64_t rows;        // rows of output (output_grad), at least the number of windows
+};
+
+struct NsaCompressGradParams : NsaCompressParams {  // output is unused
+  const void* output_grad;                          // [rows, N, D]
+  void* input_grad;                                 // [T, N, D]
+  void* weight_grad;                                // [l, N]
+};
+
+struct NsaCompressAttentionParams {
+  const void* query;          // [T1, N1, D]
+  const void* key;            // [T2, N2, D]
+  const void* value;          // [T2, N2, Dv]
+  const uint8_t* topk_mask;   // [topk_mask_rows, topk_mask_cols], 1 forces the block; nullptr: none
+  const uint8_t* atten_mask;  // [atten_mask_rows, atten_mask_cols], 1 masks; nullptr: none
+  const int64_t* seq_q;       // [B]
+  const int64_t* seq_cmp_kv;  // [B], may end before T2
+  const int64_t* q_offset;    // [B] position of a segment's first query; nullptr: zeros
+  void* attention_out;        // [T1, N1, Dv]
+  int32_t* topk_indices;      // [T1, N2, select_block_count]
+  float* softmax_max;         // [T1, N1, 8]
+  float* softmax_sum;         // [T1, N1, 8]
+  ElemType dtype;
+  int64_t T1, T2, B, N1, N2, D, Dv;
+  int64_t topk_mask_cols, atten_mask_cols;
+  int64_t compress_block_size, compress_stride, select_block_size, select_block_count;
+  int64_t init_blocks, local_blocks;
+  float scale;
+  bool causal;
+  bool overlap;  // importance convention: "overlap" (paper), otherwise "cann"
+};
+
+struct NsaSelectedAttentionParams {
+  const void* query;            // [T1, N1, D]
+  const void* key;              // [T2, N2, D]
+  const void* value;            // [T2, N2, Dv]
+  const int32_t* topk_indices;  // [T1, N2, select_block_count]
+  const int64_t* seq_q;         // [B]
+  const int64_t* seq_kv;        // [B]
+  const int64_t* q_offset;      // [B] or nullptr
+  void* attention_out;          // [T1, N1, Dv]
+  float* softmax_max;           // [T1, N1, 8]
+  float* softmax_sum;           // [T1, N1, 8]
+  ElemType dtype;
+  int64_t T1, T2, B, N1, N2, D, Dv;
+  int64_t select_block_size, select_block_count;
+  float scale;
+  bool causal;
+};
+
+// attention_out, softmax_max and softmax_sum of the base are inputs here.
+struct NsaSelectedAttentionGradParams : NsaSelectedAttentionParams {
+  const void* attention_out_grad;  // [T1, N1, Dv]
+  void* dq;                        // [T1, N1, D]
+  void* dk;                        // [T2, N2, D]
+  void* dv;                        // [T2, N2, Dv]
+};
+
+enum class Layout : int { kBSH, kSBH, kBSND, kBNSD, kTND };
+
+struct FlashAttentionScoreParams {
+  const void* query;         // by layout; N1 heads of D
+  const void* key;           // N2 heads of D
+  const void* value;         // N2 heads of Dv
+  const void* real_shift;    // pse tensor of the query's dtype (pse_type 0, 1) or float slopes (2,
+                             // 3); nullptr
+  const uint8_t* drop_mask;  // bits, LSB first, 1 keeps; nullptr: none
+  const uint8_t* attn_mask;  // 1 masks; nullptr where absent or where sparse_mode is analytic
+  const int64_t* prefix;     // [B], sparse_mode 5 and 6; nullptr
+  const int64_t* seq_q;      // [B] TND only
+  const int64_t* seq_kv;     // [B] TND only
+  const int64_t* q_offset;   // [B], compressed causal only; nullptr: zeros
+  const float* sink;         // [N1] or nullptr
+  void* attention_out;       // layout of query with Dv
+  float* softmax_max;        // TND [T1, N1, 8], otherwise [B, N1, S1, 8]
+  float* softmax_sum;        // the same
+  Layout layout;
+  ElemType dtype;
+  int64_t B, N1, N2, S1, S2, D, Dv;  // TND: S1 = T1 and S2 = T2
+  int64_t mask_shape[4];  // attn_mask's shape, its dims at the end: [S1, S2] is {1, 1, S1, S2}
+  int64_t pse_shape[4];   // real_shift's, likewise; a flat TND pse is {1, 1, 1, numel}
+  int64_t pse_rank;       // 1 flat or slopes [N1], 2 slopes [B, N1], 4
+  int64_t sparse_mode, pre_tokens, next_tokens;
+  int64_t pse_type, q_start_idx, kv_start_idx;
+  int64_t compress_block_size, compress_stride;  // stride 0: off; else the compressed causal mask
+  float scale;
+  float keep_prob;
+};
+
+// attention_out, softmax_max and softmax_sum of the base are inputs here.
+struct FlashAttentionScoreGradParams : FlashAttentionScoreParams {
+  const void* dy;  // layout of attention_out
+  void* dq;        // layout of query
+  void* dk;        // layout of key
+  void* dv;        // layout of value
+  void* dpse;      // shape of real_shift, or nullptr: not asked for
+  float* dsink;    // [N1] or nullptr
+};
+
+struct DropoutMaskParams {
+  uint64_t seed;
+  int64_t numel;
+  float keep_prob;
+  uint8_t* mask;  // [ceil(numel / 8)]
+};
+
+// Entry points. They throw std::bad_alloc when scratch cannot be had, before any output is touched.
+void nsa_compress(const NsaCompressParams& p);
+void nsa_compress_grad(const NsaCompressGradParams& p);
+void nsa_compress_attention(const NsaCompressAttentionParams& p);
+void nsa_selected_attention(const NsaSelectedAttentionParams& p);
+void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p);
+void flash_attention_score(const FlashAttentionScoreParams& p);
+void flash_attention_score_grad(const FlashAttentionScoreGradParams& p);
+void dropout_mask(const DropoutMaskParams& p);
+
+}  // namespace nsa::cpu

@@ -1,0 +1,99 @@
+// Chooses the instruction set once, at load, by asking the processor. This unit is compiled without
+// any -m flag, so it runs everywhere.
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include <atomic>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "cpu/kernel_table.h"
+#include "cpu/runtime.h"
+
+namespace nsa::cpu {
+
+extern const KernelTable kernels_scalar;
+#if defined(__x86_64__)
+extern const KernelTable kernels_avx2, kernels_avx512, kernels_avx512_bf16, kernels_avx512_amx;
+#elif defined(__aarch64__)
+extern const KernelTable kernels_neon;
+#endif
+
+namespace {
+
+#if defined(__x86_64__)
+// The processor has bf16 tiles and the kernel lets this process use them: their register state is
+// large, so Linux wants to be asked once per process.
+bool amx_allowed() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+  if ((d & kAmxBf16) == 0 || (d & kAmxTile) == 0) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+// Not every compiler knows "f16c" as a name for __builtin_cpu_supports.
+bool has_f16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
+std::vector<const KernelTable*> available() {
+  std::vector<const KernelTable*> tables;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+  if (bf16 && amx_allowed()) tables.push_back(&kernels_avx512_amx);
+  if (bf16) tables.push_back(&kernels_avx512_bf16);
+  if (avx512) tables.push_back(&kernels_avx512);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
+    tables.push_back(&kernels_avx2);
+#elif defined(__aarch64__)
+  tables.push_back(&kernels_neon);  // Advanced SIMD is part of the AArch64 baseline
+#endif
+  tables.push_back(&kernels_scalar);
+  return tables;
+}
+
+const KernelTable* find(const std::string& name) {
+  std::string known;
+  for (const KernelTable* table : available()) {
+    if (name == table->name) return table;
+    known += known.empty() ? table->name : std::string(", ") + table->name;
+  }
+  throw std::invalid_argument("instruction set must be one of " + known + " on this machine, got " +
+                              name);
+}
+
+std::atomic<const KernelTable*> in_use{nullptr};
+
+}  // namespace
+
+const KernelTable& kernels() {
+  const KernelTable* table = in_use.load(std::memory_order_acquire);
+  if (table == nullptr) {
+    const char* forced = std::getenv("MINDSPORE_NSA_ISA");
+    table = forced && *forced ? find(forced) : available().front();
+    in_use.store(table, std::memory_order_release);
+  }
+  return *table;
+}
+
+std::vector<std::string> available_isas() {
+  std::vector<std::string> names;
+  for (const KernelTable* table : available()) names.push_back(table->name);
+  return names;
+}
+
+std::string isa() { return kernels().name; }
+
+void set_isa(const std::string& name) { in_use.store(find(name), std::memory_order_release); }
+
+}  // namespace nsa::cpu

@@ -1,0 +1,39 @@
+// All kernels, for the instruction set that the including isa_*.cc names.
+#pragma once
+
+#include "cpu/flash_attention_score_grad_kernel.h"
+#include "cpu/flash_attention_score_kernel.h"
+#include "cpu/kernel_table.h"
+#include "cpu/nsa_compress_attention_kernel.h"
+#include "cpu/nsa_compress_kernel.h"
+#include "cpu/nsa_selected_attention_grad_kernel.h"
+
+namespace nsa::cpu {
+namespace {
+
+inline void round_rows(ElemType t, const float* src, int64_t n, void* dst) {
+  from_float(t, src, n, dst, 0);
+}
+
+constexpr KernelTable make_table(const char* name) {
+  KernelTable table{};
+  table.name = name;
+  table.bf16 = PathOfBFloat16::kForm;
+  table.flash_forward_thread_size = flash_forward_thread_size;
+  table.flash_forward = flash_forward;
+  table.flash_backward_thread_size = flash_backward_thread_size;
+  table.flash_backward = flash_backward;
+  table.flash_dsink = flash_dsink;
+  table.select_forward_thread_size = select_forward_thread_size;
+  table.select_forward = select_forward;
+  table.select_backward = select_backward;
+  table.compress_attention_thread_size = compress_attention_thread_size;
+  table.compress_attention = compress_attention;
+  table.compress_thread_floats = compress_thread_floats;
+  table.compress = compress;
+  table.round_rows = round_rows;
+  return table;
+}
+
+}  // namespace
+}  // namespace nsa::cpu

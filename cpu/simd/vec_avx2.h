@@ -1,0 +1,78 @@
+// AVX2 + FMA + F16C vector layer: 8 float lanes, 16 registers.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace nsa::cpu {
+namespace {
+
+constexpr int W = 8;
+// 6 x 2 accumulators, 2 vectors of B and one broadcast: 15 of the 16 registers.
+constexpr int kMR = 6;
+constexpr int kNR = 2;
+
+using V = __m256;
+
+inline V zero() { return _mm256_setzero_ps(); }
+inline V set1(float x) { return _mm256_set1_ps(x); }
+inline V load(const float* p) { return _mm256_loadu_ps(p); }
+inline void store(float* p, V x) { _mm256_storeu_ps(p, x); }
+inline V add(V a, V b) { return _mm256_add_ps(a, b); }
+inline V sub(V a, V b) { return _mm256_sub_ps(a, b); }
+inline V mul(V a, V b) { return _mm256_mul_ps(a, b); }
+inline V fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+// max and min give b where either operand is NaN, so a NaN in b goes through.
+inline V max(V a, V b) { return _mm256_max_ps(a, b); }
+inline V min(V a, V b) { return _mm256_min_ps(a, b); }
+inline V where_lt(V a, V b, V x, V y) {
+  return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+inline V iota() { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
+inline V round_even(V x) {
+  return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// 2^n for integral n in [-126, 127].
+inline V pow2i(V n) {
+  __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(e, 23));
+}
+inline float hmax(V x) {
+  __m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+  return _mm_cvtss_f32(_mm_max_ss(m, _mm_shuffle_ps(m, m, 1)));
+}
+inline float hsum(V x) {
+  __m128 m = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  m = _mm_add_ps(m, _mm_movehl_ps(m, m));
+  return _mm_cvtss_f32(_mm_add_ss(m, _mm_shuffle_ps(m, m, 1)));
+}
+
+inline V load_f16(const uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline void store_f16(uint16_t* p, V x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline V load_bf16(const uint16_t* p) {
+  __m256i w = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
+}
+// Nearest even: add 0x7fff plus the bit that will be the last; a NaN only gets its quiet bit.
+inline void store_bf16(uint16_t* p, V x) {
+  __m256i u = _mm256_castps_si256(x);
+  __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  __m256i q = _mm256_or_si256(u, _mm256_set1_epi32(0x00400000));
+  r = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(r), _mm256_castsi256_ps(q),
+                                           _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+  r = _mm256_srli_epi32(r, 16);
+  // packus works within 128-bit halves; the permutation brings the two halves together.
+  r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(r));
+}
+
+}  // namespace
+}  // namespace nsa::cpu

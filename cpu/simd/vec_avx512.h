@@ -1,0 +1,76 @@
+// AVX-512 vector layer: 16 float lanes, 32 registers.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace nsa::cpu {
+namespace {
+
+constexpr int W = 16;
+// Register tile of the matmul: 6 x 4 accumulators, 4 vectors of B and one broadcast fill 29 of the
+// 32 registers; 24 independent FMAs cover the latency of 4 cycles on two ports three times over.
+constexpr int kMR = 6;
+constexpr int kNR = 4;
+
+using V = __m512;
+
+inline V zero() { return _mm512_setzero_ps(); }
+inline V set1(float x) { return _mm512_set1_ps(x); }
+inline V load(const float* p) { return _mm512_loadu_ps(p); }
+inline void store(float* p, V x) { _mm512_storeu_ps(p, x); }
+inline V add(V a, V b) { return _mm512_add_ps(a, b); }
+inline V sub(V a, V b) { return _mm512_sub_ps(a, b); }
+inline V mul(V a, V b) { return _mm512_mul_ps(a, b); }
+inline V fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+// max and min give b where either operand is NaN, so a NaN in b goes through.
+inline V max(V a, V b) { return _mm512_max_ps(a, b); }
+inline V min(V a, V b) { return _mm512_min_ps(a, b); }
+inline V where_lt(V a, V b, V x, V y) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+inline V iota() { return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+inline V round_even(V x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// 2^n for integral n in [-126, 127].
+inline V pow2i(V n) {
+  __m512i e = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(e, 23));
+}
+inline float hmax(V x) { return _mm512_reduce_max_ps(x); }
+inline float hsum(V x) { return _mm512_reduce_add_ps(x); }
+
+inline V load_f16(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline void store_f16(uint16_t* p, V x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline V load_bf16(const uint16_t* p) {
+  __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+}
+// Nearest even: add 0x7fff plus the bit that will be the last; a NaN only gets its quiet bit.
+inline void store_bf16(uint16_t* p, V x) {
+  __m512i u = _mm512_castps_si512(x);
+  __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  __m512i r = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  __m512i q = _mm512_or_si512(u, _mm512_set1_epi32(0x00400000));
+  r = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), r, q);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+}
+
+#ifdef __AVX512BF16__
+#define NSA_HAS_BF16_DOT 1
+// acc[lane] += a[2 lane] b[2 lane] + a[2 lane + 1] b[2 lane + 1], operands are pairs of bf16.
+inline V dot_bf16(V acc, V a, V b) {
+  return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+}
+#endif
+
+}  // namespace
+}  // namespace nsa::cpu

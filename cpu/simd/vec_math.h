@@ -1,0 +1,131 @@
+// Built on the primitives of the chosen vec_*.h: exponential, element conversion, padded copies.
+#pragma once
+
+#include "cpu/simd/half.h"
+#include "cpu/simd/vec.h"
+#include "cpu/types.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Rows in scratch are padded to a multiple of this, whatever the instruction set, so that the sizes
+// of scratch are known outside the units of one instruction set.
+constexpr int64_t kLanePad = 16;
+static_assert(kLanePad % W == 0, "a padded row holds whole vectors");
+
+// exp(x) with a relative error below 1.5 ulp for x <= 88; exactly 0 for x < -87.3 (below the
+// smallest normal number: subnormal operands would slow the matmul down). NaN gives NaN.
+inline V exp(V x) {
+  const V lowest = set1(-87.3365f);
+  V t = max(lowest, x);
+  V n = round_even(mul(t, set1(1.44269504f)));
+  V r = fma(n, set1(-0.693359375f), t);  // ln 2 in two parts: n times the first is exact
+  r = fma(n, set1(2.12194440e-4f), r);
+  // exp(r) = 1 + r + r^2 q(r) on |r| <= ln(2) / 2, q fitted for the least relative error (3e-9).
+  V q = set1(0.00138145825f);
+  q = fma(q, r, set1(0.00836871844f));
+  q = fma(q, r, set1(0.0416683890f));
+  q = fma(q, r, set1(0.166665211f));
+  q = fma(q, r, set1(0.499999940f));
+  V e = add(fma(mul(r, r), q, r), set1(1.0f));
+  return where_lt(x, lowest, zero(), mul(e, pow2i(n)));
+}
+
+inline float exp1(float x) {
+  float lanes[W];
+  store(lanes, exp(set1(x)));
+  return lanes[0];
+}
+
+inline float load1(ElemType t, const void* p, int64_t i) {
+  if (t == ElemType::kFloat32) {
+    float x;
+    __builtin_memcpy(&x, static_cast<const char*>(p) + 4 * i, 4);
+    return x;
+  }
+  uint16_t h;
+  __builtin_memcpy(&h, static_cast<const char*>(p) + 2 * i, 2);
+  return t == ElemType::kFloat16 ? f16_to_float(h) : bf16_to_float(h);
+}
+
+inline void store1(ElemType t, void* p, int64_t i, float x) {
+  if (t == ElemType::kFloat32) {
+    __builtin_memcpy(static_cast<char*>(p) + 4 * i, &x, 4);
+    return;
+  }
+  uint16_t h = t == ElemType::kFloat16 ? float_to_f16(x) : float_to_bf16(x);
+  __builtin_memcpy(static_cast<char*>(p) + 2 * i, &h, 2);
+}
+
+// dst[0..n) = float(src[offset..offset + n)).
+inline void to_float(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
+  const char* p = static_cast<const char*>(src) + offset * elem_size(t);
+  int64_t i = 0;
+  switch (t) {
+    case ElemType::kFloat32:
+      __builtin_memcpy(dst, p, static_cast<size_t>(n) * 4);
+      return;
+    case ElemType::kFloat16:
+      for (; i + W <= n; i += W) store(dst + i, load_f16(reinterpret_cast<const uint16_t*>(p) + i));
+      break;
+    case ElemType::kBFloat16:
+      for (; i + W <= n; i += W)
+        store(dst + i, load_bf16(reinterpret_cast<const uint16_t*>(p) + i));
+      break;
+  }
+  for (; i < n; ++i) dst[i] = load1(t, p, i);
+}
+
+// dst[offset..offset + n) = src[0..n) rounded to nearest even.
+inline void from_float(ElemType t, const float* src, int64_t n, void* dst, int64_t offset) {
+  char* p = static_cast<char*>(dst) + offset * elem_size(t);
+  int64_t i = 0;
+  switch (t) {
+    case ElemType::kFloat32:
+      __builtin_memcpy(p, src, static_cast<size_t>(n) * 4);
+      return;
+    case ElemType::kFloat16:
+      for (; i + W <= n; i += W) store_f16(reinterpret_cast<uint16_t*>(p) + i, load(src + i));
+      break;
+    case ElemType::kBFloat16:
+      for (; i + W <= n; i += W) store_bf16(reinterpret_cast<uint16_t*>(p) + i, load(src + i));
+      break;
+  }
+  for (; i < n; ++i) store1(t, p, i, src[i]);
+}
+
+inline void fill(float* dst, int64_t n, float value) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = value;
+}
+
+inline void add_to(float* dst, const float* src, int64_t n) {
+  int64_t i = 0;
+  for (; i + W <= n; i += W) store(dst + i, add(load(dst + i), load(src + i)));
+  for (; i < n; ++i) dst[i] += src[i];
+}
+
+// Neither NaN nor infinite, all of them: zero times anything else is not zero.
+inline bool all_finite(const float* x, int64_t n) {
+  V acc = zero();
+  int64_t i = 0;
+  for (; i + W <= n; i += W) acc = fma(load(x + i), zero(), acc);
+  float sum = hsum(acc);
+  for (; i < n; ++i) sum += x[i] * 0.0f;
+  return sum == 0.0f;
+}
+
+// Sum of a[i] * b[i] from the first to the last, with the rounding of the vector fma.
+inline float dot_in_order(const float* a, const float* b, int64_t n) {
+#ifdef NSA_ISA_SCALAR
+  float sum = 0.0f;
+  for (int64_t i = 0; i < n; ++i) sum = fma(a[i], b[i], sum);
+  return sum;
+#else
+  float sum = 0.0f;
+  for (int64_t i = 0; i < n; ++i) sum = __builtin_fmaf(a[i], b[i], sum);
+  return sum;
+#endif
+}
+
+}  // namespace
+}  // namespace nsa::cpu

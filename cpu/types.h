@@ -1,0 +1,35 @@
+// Plain types shared by every CPU kernel. Nothing here needs the standard library, because the
+// translation units of one instruction set must not emit functions another unit could link to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nsa::cpu {
+
+// Values are MindSpore's type ids.
+enum class ElemType : int { kFloat16 = 42, kFloat32 = 43, kBFloat16 = 45 };
+
+constexpr int64_t elem_size(ElemType t) { return t == ElemType::kFloat32 ? 4 : 2; }
+
+// FLT_MAX is the sentinel of softmax_max (negative) and softmax_sum (positive) of a row without
+// keys.
+constexpr float kFloatMax = 3.402823466e+38F;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// How a matmul consumes its contraction: in words of one float or of two neighbouring bf16, a
+// multiple of `align` words.
+struct WordForm {
+  int64_t per_word, align;
+
+  constexpr int64_t words(int64_t n) const { return round_up(ceil_div(n, per_word), align); }
+  // Keys are padded to whole vectors of any instruction set and to whole multiples of `align`
+  // words.
+  constexpr int64_t key_step() const { return max64(16, per_word * align); }
+};
+
+}  // namespace nsa::cpu

@@ -1,0 +1,52 @@
+#include "infer/attention.h"
+
+namespace nsa {
+
+void require_groups(const Context& c, int64_t n1, int64_t n2) {
+  if (n1 < 0 || n2 < 0) return;
+  if (n1 % n2 != 0) {
+    c.fail_value("key", "of a head count N2 that divides N1 = " + std::to_string(n1),
+                 "N2 = " + std::to_string(n2));
+  }
+  c.limit(Quantity::kGroup, n1 / n2);
+}
+
+AttentionDims check_attention_operands(const Context& c, AttentionOperands in) {
+  c.require_float(in.query);
+  for (size_t input : {in.key, in.value}) {
+    c.require_float(input);
+    c.require_same_dtype(input, in.query);
+  }
+  c.require_rank(in.query, 3, "(T1, N1, D)");
+  c.require_rank(in.key, 3, "(T2, N2, D)");
+  c.require_rank(in.value, 3, "(T2, N2, Dv)");
+  for (size_t input : {in.query, in.key, in.value}) {
+    c.require_positive_dim(input, 1, input == in.query ? "N1" : "N2");
+    c.require_positive_dim(input, 2, input == in.value ? "Dv" : "D");
+  }
+  c.require_finite("scale_value");
+  c.require_int("head_num", 1);
+  const int64_t head_num = c.int_attr("head_num");
+  if (c.dim(in.query, 1) >= 0 && c.dim(in.query, 1) != head_num) {
+    c.fail_value("head_num", "N1 of query (" + std::to_string(c.dim(in.query, 1)) + ")",
+                 std::to_string(head_num));
+  }
+  AttentionDims dims;
+  dims.t1 = c.dim(in.query, 0);
+  dims.t2 = known_of(c.dim(in.key, 0), c.dim(in.value, 0));
+  dims.n1 = head_num;
+  dims.n2 = known_of(c.dim(in.key, 1), c.dim(in.value, 1));
+  dims.d = known_of(c.dim(in.query, 2), c.dim(in.key, 2));
+  dims.dv = c.dim(in.value, 2);
+  c.require_shape(in.key, "(T2, N2, D)", {kUnknownDim, dims.n2, dims.d});
+  c.require_shape(in.value, "(T2, N2, Dv)", {dims.t2, dims.n2, kUnknownDim});
+  require_groups(c, dims.n1, dims.n2);
+  for (int64_t tokens : {dims.t1, dims.t2}) c.limit(Quantity::kTokens, tokens);
+  c.limit(Quantity::kQueryHeads, dims.n1);
+  c.limit(Quantity::kHeadDim, dims.d);
+  c.limit(Quantity::kValueDim, dims.dv);
+  if (dims.d >= 0 && dims.dv >= 0) c.limit(Quantity::kValueDimExcess, dims.dv - dims.d, dims.dv);
+  return dims;
+}
+
+}  // namespace nsa

@@ -1,0 +1,23 @@
+// What the packed NSA attention operators have in common.
+#pragma once
+
+#include "infer/check.h"
+
+namespace nsa {
+
+// -1 where unknown.
+struct AttentionDims {
+  int64_t t1, t2, n1, n2, d, dv;
+};
+
+struct AttentionOperands {
+  size_t query, key, value;
+};
+
+// query [T1, N1, D], key [T2, N2, D], value [T2, N2, Dv], scale_value and head_num.
+AttentionDims check_attention_operands(const Context& c, AttentionOperands in);
+
+// N1 is a multiple of N2; both may be unknown.
+void require_groups(const Context& c, int64_t n1, int64_t n2);
+
+}  // namespace nsa

@@ -1,0 +1,293 @@
+#include "infer/check.h"
+
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+namespace nsa {
+
+Context::Context(const OpSchema& schema, const std::vector<TensorDesc>& inputs, const Attrs& attrs,
+                 Target target)
+    : schema_(schema), inputs_(inputs), target_(target) {
+  if (inputs.size() != schema.inputs.size()) {
+    throw OpError(OpError::kType, std::string(function()) + ": expected " +
+                                      std::to_string(schema.inputs.size()) + " inputs, got " +
+                                      std::to_string(inputs.size()));
+  }
+  check_attrs(attrs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!has(i) && !schema.inputs[i].optional) {
+      throw OpError(OpError::kType,
+                    std::string(function()) + ": " + name(i) + " must be a Tensor, got None",
+                    kAclnnNullptr);
+    }
+  }
+}
+
+namespace {
+
+bool has_type(const Attrs::Value& value, AttrType type) {
+  const bool is_int = std::holds_alternative<int64_t>(value);
+  switch (type) {
+    case AttrType::kInt:
+      return is_int;
+    case AttrType::kFloat:
+      return is_int || std::holds_alternative<double>(value);
+    case AttrType::kString:
+      return std::holds_alternative<std::string>(value);
+  }
+  return false;
+}
+
+}  // namespace
+
+void Context::check_attrs(const Attrs& attrs) {
+  const std::vector<AttrSpec>& specs = schema_.attrs;
+  size_t next = 0;  // attributes mostly come in the order of the schema
+  for (const Attrs::Item& item : attrs.items()) {
+    if (item.first == kPresentAttr) {
+      if (!has_type(item.second, AttrType::kInt))
+        fail_type(kPresentAttr, "an int", format_value(item.second));
+      present_ = std::get<int64_t>(item.second);
+      continue;
+    }
+    size_t i = next, tried = 0;
+    for (; tried < specs.size() && item.first != specs[i].name; ++tried) {
+      i = i + 1 < specs.size() ? i + 1 : 0;
+    }
+    next = i + 1 < specs.size() ? i + 1 : 0;
+    if (tried == specs.size()) {
+      std::string known;
+      for (const AttrSpec& spec : specs)
+        known += std::string(known.empty() ? "" : ", ") + spec.name;
+      throw OpError(OpError::kType, std::string(function()) + ": unknown attribute " + item.first +
+                                        ", expected one of " + known);
+    }
+    if (!has_type(item.second, specs[i].type)) {
+      constexpr const char* kExpected[] = {"an int", "a float", "a str"};
+      fail_type(specs[i].name, kExpected[static_cast<int>(specs[i].type)],
+                format_value(item.second));
+    }
+    if (specs[i].flag && std::get<int64_t>(item.second) != 0 &&
+        std::get<int64_t>(item.second) != 1) {
+      fail_value(specs[i].name, "0 or 1", std::to_string(std::get<int64_t>(item.second)));
+    }
+    attrs_[i] = &item.second;
+  }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (attrs_[i] != nullptr) continue;
+    if (specs[i].required) {
+      throw OpError(OpError::kType,
+                    std::string(function()) + ": missing attribute " + specs[i].name);
+    }
+    attrs_[i] = &specs[i].fallback;
+  }
+}
+
+const Attrs::Value& Context::attr(std::string_view name) const {
+  for (size_t i = 0; i < schema_.attrs.size(); ++i) {
+    const char* known = schema_.attrs[i].name;
+    // Most names differ in their first letters, which a comparison of lengths would not see.
+    if (std::strncmp(known, name.data(), name.size()) == 0 && known[name.size()] == '\0') {
+      return *attrs_[i];
+    }
+  }
+  throw std::logic_error("attribute missing from the schema: " + std::string(name));
+}
+
+int64_t Context::int_attr(std::string_view name) const { return std::get<int64_t>(attr(name)); }
+
+double Context::float_attr(std::string_view name) const {
+  const Attrs::Value& value = attr(name);
+  if (const int64_t* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
+  return std::get<double>(value);
+}
+
+const std::string& Context::str_attr(std::string_view name) const {
+  return std::get<std::string>(attr(name));
+}
+
+int64_t Context::dim(size_t input, size_t axis) const {
+  const TensorDesc& desc = inputs_[input];
+  if (!has(input) || !desc.known_rank || axis >= desc.shape.size()) return kUnknownDim;
+  return desc.shape[axis] < 0 ? kUnknownDim : desc.shape[axis];
+}
+
+void Context::fail_type(const char* argument, const std::string& expected,
+                        const std::string& got) const {
+  throw OpError(OpError::kType, std::string(function()) + ": " + argument + " must be " + expected +
+                                    ", got " + got);
+}
+
+void Context::fail_value(const char* argument, const std::string& expected, const std::string& got,
+                         int code) const {
+  throw OpError(OpError::kValue,
+                std::string(function()) + ": " + argument + " must be " + expected + ", got " + got,
+                code);
+}
+
+void Context::require_dtype(size_t input, DTypeSet allowed) const {
+  const DType dtype = inputs_[input].dtype;
+  if (dtype == DType::kUnknown || ((allowed >> static_cast<int>(dtype)) & 1)) return;
+  const bool fp8 =
+      dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2 || dtype == DType::kHiFloat8;
+  fail_type(name(input),
+            "of dtype " + format_dtypes(allowed) + (target_ == Target::kAscend ? " on Ascend" : ""),
+            std::string(dtype_name(dtype)) + (fp8 ? " (8-bit floats need a later chip)" : ""));
+}
+
+void Context::require_same_dtype(size_t input, size_t as) const {
+  const DType got = inputs_[input].dtype;
+  const DType expected = inputs_[as].dtype;
+  if (got == DType::kUnknown || expected == DType::kUnknown || got == expected) return;
+  fail_type(name(input), std::string("of the dtype of ") + name(as) + ", " + dtype_name(expected),
+            dtype_name(got));
+}
+
+void Context::require_rank(size_t input, size_t rank, const char* axes) const {
+  const TensorDesc& desc = inputs_[input];
+  if (!desc.known_rank || desc.shape.size() == rank) return;
+  fail_value(
+      name(input), std::string("of shape ") + axes,
+      "rank " + std::to_string(desc.shape.size()) + " with shape " + format_shape(desc.shape));
+}
+
+void Context::require_shape(size_t input, const char* axes, const int64_t* expected,
+                            size_t rank) const {
+  require_rank(input, rank, axes);
+  const TensorDesc& desc = inputs_[input];
+  if (!desc.known_rank) return;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (expected[axis] >= 0 && desc.shape[axis] >= 0 && desc.shape[axis] != expected[axis]) {
+      fail_value(
+          name(input),
+          std::string("of shape ") + axes + " = " + format_shape({expected, expected + rank}),
+          format_shape(desc.shape));
+    }
+  }
+}
+
+bool Context::may_have_shape(size_t input, std::initializer_list<int64_t> expected) const {
+  const TensorDesc& desc = inputs_[input];
+  if (!desc.known_rank) return true;
+  if (desc.shape.size() != expected.size()) return false;
+  size_t axis = 0;
+  for (int64_t size : expected) {
+    if (size >= 0 && desc.shape[axis] >= 0 && desc.shape[axis] != size) return false;
+    ++axis;
+  }
+  return true;
+}
+
+void Context::require_positive_dim(size_t input, size_t axis, const char* axis_name) const {
+  if (dim(input, axis) != 0) return;
+  fail_value(name(input), std::string("of a shape with ") + axis_name + " >= 1",
+             format_shape(inputs_[input].shape));
+}
+
+void Context::require_int(const char* attr, int64_t min, int64_t max) const {
+  const int64_t value = int_attr(attr);
+  if (value >= min && value <= max) return;
+  const std::string expected =
+      max == kLargestSize
+          ? (value < min ? ">= " + std::to_string(min) : "at most " + std::to_string(max))
+          : "in [" + std::to_string(min) + ", " + std::to_string(max) + "]";
+  fail_value(attr, expected, std::to_string(value));
+}
+
+void Context::require_choice(const char* attr, std::initializer_list<const char*> choices) const {
+  const std::string& value = str_attr(attr);
+  std::string expected;
+  for (const char* choice : choices) {
+    if (value == choice) return;
+  }
+  for (const char* choice : choices) {
+    expected += (expected.empty() ? "one of '" : ", '") + std::string(choice) + "'";
+  }
+  fail_value(attr, expected, "'" + value + "'");
+}
+
+void Context::require_finite(const char* attr) const {
+  const double value = float_attr(attr);
+  if (!std::isfinite(value)) fail_value(attr, "finite", format_float(value));
+}
+
+void Context::require_keep_prob() const {
+  const double value = float_attr("keep_prob");
+  if (!(value > 0.0 && value <= 1.0)) fail_value("keep_prob", "in (0, 1]", format_float(value));
+}
+
+void Context::require_list(size_t input) const {
+  require_dtype(input, kListDTypes);
+  require_rank(input, 1, "(B,)");
+  if (list_length(input) == 0)
+    fail_value(name(input), "a list with at least one entry", "an empty list");
+  const TensorDesc& desc = inputs_[input];
+  if (desc.values != nullptr && dim(input, 0) >= 0 &&
+      dim(input, 0) != static_cast<int64_t>(desc.values->size())) {
+    fail_value(name(input),
+               "of shape (" + std::to_string(desc.values->size()) + ",) as its values are",
+               format_shape(desc.shape));
+  }
+}
+
+int64_t Context::list_length(size_t input) const {
+  if (!has(input)) return kUnknownDim;
+  const TensorDesc& desc = inputs_[input];
+  if (desc.values != nullptr) return static_cast<int64_t>(desc.values->size());
+  return desc.shape.size() == 1 ? dim(input, 0) : kUnknownDim;
+}
+
+void Context::require_same_length(size_t input, size_t as) const {
+  const int64_t got = list_length(input);
+  const int64_t expected = list_length(as);
+  if (got < 0 || expected < 0 || got == expected) return;
+  fail_value(name(input),
+             std::string("as long as ") + name(as) + " (" + std::to_string(expected) + ")",
+             "length " + std::to_string(got));
+}
+
+void Context::require_prefix_sums(size_t input, const char* total_name, int64_t total,
+                                  ListEnd end) const {
+  const SeqList* list = values(input);
+  if (list == nullptr) return;
+  check_prefix_sums(*list, {function(), name(input), total_name, total, end});
+}
+
+void Context::require_query_offset(size_t input, size_t as) const {
+  if (!has(input)) return;
+  require_list(input);
+  require_same_length(input, as);
+  const SeqList* offsets = values(input);
+  if (offsets == nullptr) return;
+  for (size_t b = 0; b < offsets->size(); ++b) {
+    const int64_t offset = (*offsets)[b];
+    if (offset < 0 || offset > kLargestSize) {
+      fail_value(name(input), offset < 0 ? ">= 0" : "at most " + std::to_string(kLargestSize),
+                 std::to_string(offset) + " at index " + std::to_string(b));
+    }
+  }
+}
+
+void Context::limit(Quantity quantity, int64_t measured, int64_t shown) const {
+  if (target_ != Target::kAscend || measured < 0) return;
+  for (const AscendLimit& row : kAscendLimits) {
+    if (row.quantity != quantity || ((row.ops >> static_cast<int>(op())) & 1) == 0) continue;
+    if (measured >= row.min && measured <= row.max && measured % row.multiple == 0) continue;
+    std::string expected;
+    if (row.expected != nullptr) {
+      expected = row.expected;
+    } else {
+      if (measured < row.min) {
+        expected = "at least " + std::to_string(row.min);
+      } else if (measured > row.max) {
+        expected = "at most " + std::to_string(row.max);
+      } else {
+        expected = "a multiple of " + std::to_string(row.multiple);
+      }
+    }
+    fail_value(row.argument, expected + " on Ascend", std::to_string(shown), kAclnnLimit);
+  }
+}
+
+}  // namespace nsa

@@ -1,0 +1,76 @@
+// Layouts and forms of FlashAttentionScore's inputs, for its rules and for whoever calls its
+// kernels.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "infer/check.h"
+
+namespace nsa {
+
+enum class InputLayout : int { kBSH, kSBH, kBSND, kBNSD, kTND };
+
+// False if no layout has that name.
+bool layout_from_name(std::string_view name, InputLayout* layout);
+
+// -1 where unknown. TND: s1 and s2 are T1 and T2, batch is the number of segments.
+struct FlashDims {
+  InputLayout layout;
+  int64_t batch, n1, n2, s1, s2, d, dv;
+};
+
+// Position of the inputs in the schema, which differs between the operator and its gradient.
+struct FlashInputs {
+  size_t query, key, value, real_shift, drop_mask, attn_mask, prefix, seq_q, seq_kv, sink;
+};
+
+struct LayoutShape {
+  std::array<int64_t, 4> sizes;
+  size_t rank;
+
+  std::vector<int64_t> vec() const { return {sizes.begin(), sizes.begin() + rank}; }
+};
+
+// The shape of a tensor with `heads` heads of size `dim` and sequence length `length`; -1 where
+// unknown.
+LayoutShape layout_shape(InputLayout layout, int64_t batch, int64_t length, int64_t heads,
+                         int64_t dim);
+
+// The dimensions of a call of FlashAttentionScore or its gradient; throws OpError where query, key
+// and value disagree.
+FlashDims flash_dims(std::string_view op, const std::vector<TensorDesc>& inputs,
+                     const Attrs& attrs);
+
+// The gradient of NsaCompressAttention borrows FlashAttentionScoreGrad: compress_block_size > 0
+// says so. Its key list may end before T2 and its mask may be larger than the segments.
+struct CompressedKind {
+  bool on;
+};
+
+// The rules by idea; `check_*` throw OpError.
+FlashInputs flash_inputs(OpId op);
+FlashDims check_flash_operands(const Context& c, const FlashInputs& in);
+void check_flash_lists(const Context& c, const FlashInputs& in, const FlashDims& dims,
+                       CompressedKind compressed);
+void check_flash_mask(const Context& c, const FlashInputs& in, const FlashDims& dims,
+                      CompressedKind compressed);
+void check_flash_prefix(const Context& c, const FlashInputs& in, const FlashDims& dims);
+void check_flash_dropout(const Context& c, const FlashInputs& in, const FlashDims& dims);
+
+enum class PseForm {
+  kNone,
+  kUnknown,          // the shapes do not tell yet
+  kFull,             // [B or 1, N1, S1, S2]; TND: flat [N1, S1_b, S2_b] per segment
+  kRow,              // [B or 1, N1, 1, S2]; TND: flat [N1, 1, S2_b] per segment
+  kCompressedAlibi,  // [B or 1, N1, 1024, S2]
+  kSlopes,           // [N1] or [B, N1]
+};
+
+PseForm check_flash_pse(const Context& c, const FlashInputs& in, const FlashDims& dims);
+
+inline constexpr int64_t kAlibiRows = 1024;
+
+}  // namespace nsa

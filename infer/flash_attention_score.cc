@@ -1,0 +1,217 @@
+// Rules of FlashAttentionScore and FlashAttentionScoreGrad.
+#include "infer/flash_attention.h"
+
+namespace nsa {
+
+namespace {
+
+enum Forward : size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kRealShift,
+  kDropMask,
+  kAttnMask,
+  kPrefix,
+  kSeqQ,
+  kSeqKv,
+  kSink,
+};
+
+enum Backward : size_t {
+  kGradQuery,
+  kGradKey,
+  kGradValue,
+  kDy,
+  kGradRealShift,
+  kGradDropMask,
+  kGradAttnMask,
+  kSoftmaxMax,
+  kSoftmaxSum,
+  kAttentionIn,
+  kGradPrefix,
+  kGradSeqQ,
+  kGradSeqKv,
+  kGradSink,
+  kGradQOffset,
+};
+
+struct FlashCall {
+  FlashDims dims;
+  PseForm pse;
+};
+
+// The rules of the inputs that the operator and its gradient share.
+FlashCall check_call(const Context& c, CompressedKind compressed) {
+  const FlashInputs in = flash_inputs(c.op());
+  FlashCall call;
+  call.dims = check_flash_operands(c, in);
+  c.require_finite("scalar_value");
+  check_flash_lists(c, in, call.dims, compressed);
+  check_flash_mask(c, in, call.dims, compressed);
+  check_flash_prefix(c, in, call.dims);
+  call.pse = check_flash_pse(c, in, call.dims);
+  check_flash_dropout(c, in, call.dims);
+  if (c.has(in.sink)) {
+    c.require_dtype(in.sink, dtype_set(DType::kFloat32));
+    c.require_shape(in.sink, "(N1,)", {call.dims.n1});
+    c.limit(Quantity::kSink, 1);
+  }
+  return call;
+}
+
+LayoutShape output_shape(const FlashDims& dims) {
+  return layout_shape(dims.layout, dims.batch, dims.s1, dims.n1, dims.dv);
+}
+
+std::vector<int64_t> softmax_shape(const FlashDims& dims) {
+  if (dims.layout == InputLayout::kTND) return {dims.s1, dims.n1, kSoftmaxLanes};
+  return {dims.batch, dims.n1, dims.s1, kSoftmaxLanes};
+}
+
+std::vector<OutputDesc> infer_forward(const Context& c) {
+  const FlashDims dims = check_call(c, {false}).dims;
+  return {{c.dtype(kQuery), output_shape(dims).vec()},
+          {DType::kFloat32, softmax_shape(dims)},
+          {DType::kFloat32, softmax_shape(dims)}};
+}
+
+CompressedKind check_compressed(const Context& c) {
+  c.require_int("compress_block_size", 0);
+  const int64_t l = c.int_attr("compress_block_size");
+  c.require_int("compress_stride", 0, l);
+  if (l == 0) {
+    if (c.has(kGradQOffset)) c.fail_value("q_offset", "None without compress_block_size", "a list");
+    return {false};
+  }
+  if (c.str_attr("input_layout") != "TND") {
+    c.fail_value("input_layout", "'TND' with compress_block_size",
+                 "'" + c.str_attr("input_layout") + "'");
+  }
+  if (c.int_attr("sparse_mode") > 1) {
+    c.fail_value("sparse_mode", "0 or 1 with compress_block_size",
+                 std::to_string(c.int_attr("sparse_mode")));
+  }
+  return {true};
+}
+
+// The gradient of real_shift: a placeholder where none is asked for or the form has none.
+std::vector<int64_t> dpse_shape(const Context& c, const FlashCall& call) {
+  if (c.int_attr("pse_grad") == 0 || call.pse == PseForm::kNone || call.pse == PseForm::kSlopes)
+    return {1};
+  if (call.pse == PseForm::kCompressedAlibi) {
+    c.fail_value("real_shift", "a full position bias where its gradient is asked for",
+                 "the compressed alibi form " + format_shape(c.in(kGradRealShift).shape));
+  }
+  const TensorDesc& pse = c.in(kGradRealShift);
+  return pse.known_rank ? pse.shape : std::vector<int64_t>{-2};
+}
+
+std::vector<OutputDesc> infer_backward(const Context& c) {
+  const FlashCall call = check_call(c, check_compressed(c));
+  c.require_query_offset(kGradQOffset, kGradSeqQ);
+  const FlashDims& dims = call.dims;
+  const bool packed = dims.layout == InputLayout::kTND;
+  const LayoutShape out = output_shape(dims);
+  for (size_t input : {kDy, kAttentionIn}) {
+    c.require_float(input);
+    c.require_same_dtype(input, kGradQuery);
+    c.require_shape(input, "attention_out", out.sizes.data(), out.rank);
+  }
+  for (size_t input : {kSoftmaxMax, kSoftmaxSum}) {
+    c.require_dtype(input, dtype_set(DType::kFloat32));
+    if (packed) {
+      c.require_shape(input, "(T1, N1, 8)", {dims.s1, dims.n1, kSoftmaxLanes});
+    } else {
+      c.require_shape(input, "(B, N1, S1, 8)", {dims.batch, dims.n1, dims.s1, kSoftmaxLanes});
+    }
+  }
+  const DType dtype = c.dtype(kGradQuery);
+  const auto shape = [&](int64_t length, int64_t heads, int64_t dim) {
+    return layout_shape(dims.layout, dims.batch, length, heads, dim).vec();
+  };
+  return {{dtype, shape(dims.s1, dims.n1, dims.d)},
+          {dtype, shape(dims.s2, dims.n2, dims.d)},
+          {dtype, shape(dims.s2, dims.n2, dims.dv)},
+          {dtype, dpse_shape(c, call)},
+          {DType::kFloat32, {c.has(kGradSink) ? dims.n1 : 1}}};
+}
+
+std::vector<AttrSpec> attr_specs() {
+  constexpr int64_t kAllTokens = 2147483647;
+  return {{"head_num", AttrType::kInt, true, {}},
+          {"keep_prob", AttrType::kFloat, false, 1.0},
+          {"scalar_value", AttrType::kFloat, false, 1.0},
+          {"pre_tokens", AttrType::kInt, false, kAllTokens},
+          {"next_tokens", AttrType::kInt, false, kAllTokens},
+          {"input_layout", AttrType::kString, false, std::string("BSH")},
+          {"sparse_mode", AttrType::kInt, false, int64_t{0}},
+          {"pse_type", AttrType::kInt, false, int64_t{1}},
+          {"q_start_idx", AttrType::kInt, false, int64_t{0}},
+          {"kv_start_idx", AttrType::kInt, false, int64_t{0}}};
+}
+
+std::vector<AttrSpec> grad_attr_specs() {
+  std::vector<AttrSpec> specs = attr_specs();
+  specs.push_back({"compress_block_size", AttrType::kInt, false, int64_t{0}});
+  specs.push_back({"compress_stride", AttrType::kInt, false, int64_t{0}});
+  specs.push_back({"pse_grad", AttrType::kInt, false, int64_t{0}, true});
+  return specs;
+}
+
+}  // namespace
+
+FlashInputs flash_inputs(OpId op) {
+  if (op == OpId::kFlashAttentionScore) {
+    return {kQuery, kKey, kValue, kRealShift, kDropMask, kAttnMask, kPrefix, kSeqQ, kSeqKv, kSink};
+  }
+  return {kGradQuery,    kGradKey,    kGradValue, kGradRealShift, kGradDropMask,
+          kGradAttnMask, kGradPrefix, kGradSeqQ,  kGradSeqKv,     kGradSink};
+}
+
+const OpRules& flash_attention_score_rules() {
+  static const OpRules rules{{OpId::kFlashAttentionScore,
+                              "FlashAttentionScore",
+                              "flash_attention_score",
+                              {{"query"},
+                               {"key"},
+                               {"value"},
+                               {"real_shift", true},
+                               {"drop_mask", true},
+                               {"attn_mask", true},
+                               {"prefix", true, true},
+                               {"actual_seq_qlen", true, true},
+                               {"actual_seq_kvlen", true, true},
+                               {"sink", true}},
+                              attr_specs(),
+                              {"attention_out", "softmax_max", "softmax_sum"}},
+                             infer_forward};
+  return rules;
+}
+
+const OpRules& flash_attention_score_grad_rules() {
+  static const OpRules rules{{OpId::kFlashAttentionScoreGrad,
+                              "FlashAttentionScoreGrad",
+                              "flash_attention_score_grad",
+                              {{"query"},
+                               {"key"},
+                               {"value"},
+                               {"dy"},
+                               {"real_shift", true},
+                               {"drop_mask", true},
+                               {"attn_mask", true},
+                               {"softmax_max"},
+                               {"softmax_sum"},
+                               {"attention_in"},
+                               {"prefix", true, true},
+                               {"actual_seq_qlen", true, true},
+                               {"actual_seq_kvlen", true, true},
+                               {"sink", true},
+                               {"q_offset", true, true}},
+                              grad_attr_specs(),
+                              {"dq", "dk", "dv", "dpse", "dsink"}},
+                             infer_backward};
+  return rules;
+}
+
+}  // namespace nsa

@@ -1,0 +1,126 @@
+// What Ascend's kernels accept beyond the rules that hold on every target: one table, read by
+// Context::limit.
+#pragma once
+
+#include <cstdint>
+
+#include "infer/op.h"
+
+namespace nsa {
+
+// What a row bounds. The operators' rules measure a quantity and hand it to Context::limit.
+enum class Quantity {
+  kBatch,
+  kBatchWithPrefix,
+  kTokens,
+  kQueryHeads,
+  kGroup,
+  kHeadDim,
+  kValueDim,
+  kValueDimExcess,  // Dv - D
+  kSegment,         // the longest segment
+  kQueryLength,
+  kKeyLength,
+  kCompressedSegment,
+  kCompressBlockSize,
+  kCompressStride,
+  kSelectBlockSize,
+  kSelectBlockCount,
+  kBlockCountExcess,  // select_block_count minus the blocks of the segment that has fewest
+  kSlopeLengthGap,    // |S2 - S1| with pse_type 2 or 3
+  kPrefixShortfall,   // S2 - S1 - prefix
+  kSink,              // 1 where a sink is given
+};
+
+using OpSet = uint32_t;
+
+constexpr OpSet op_set() { return 0; }
+template <class... Rest>
+constexpr OpSet op_set(OpId op, Rest... rest) {
+  return (OpSet{1} << static_cast<int>(op)) | op_set(rest...);
+}
+
+inline constexpr OpSet kCompressOps = op_set(OpId::kNsaCompress, OpId::kNsaCompressGrad);
+inline constexpr OpSet kCompressAttentionOps = op_set(OpId::kNsaCompressAttention);
+inline constexpr OpSet kSelectedOps =
+    op_set(OpId::kNsaSelectedAttention, OpId::kNsaSelectedAttentionGrad);
+inline constexpr OpSet kFlashOps =
+    op_set(OpId::kFlashAttentionScore, OpId::kFlashAttentionScoreGrad);
+
+inline constexpr int64_t kNoLimit = INT64_MAX;
+inline constexpr int64_t kKibi = 1024;
+inline constexpr int64_t kMebi = 1024 * 1024;
+
+struct AscendLimit {
+  OpSet ops;
+  Quantity quantity;
+  const char* argument;
+  int64_t min;
+  int64_t max;
+  int64_t multiple;
+  const char* expected = nullptr;  // says it in words where the quantity is a difference
+};
+
+inline constexpr AscendLimit kAscendLimits[] = {
+    {kCompressOps, Quantity::kCompressBlockSize, "compress_block_size", 16, 128, 16},
+    {kCompressOps, Quantity::kCompressStride, "compress_stride", 16, 128, 16},
+    {kCompressOps, Quantity::kQueryHeads, "N of input", 1, 128, 1},
+    {kCompressOps, Quantity::kHeadDim, "D of input", 16, 256, 16},
+
+    {kCompressAttentionOps, Quantity::kCompressBlockSize, "compress_block_size", 16, 128, 16},
+    {kCompressAttentionOps, Quantity::kCompressStride, "compress_stride", 16, 64, 16},
+    {kCompressAttentionOps, Quantity::kSelectBlockSize, "select_block_size", 16, 128, 16},
+    {kCompressAttentionOps, Quantity::kSelectBlockCount, "select_block_count", 1, 32, 1},
+    {kCompressAttentionOps, Quantity::kBlockCountExcess, "select_block_count", -kNoLimit, 0, 1,
+     "at most the number of selection blocks of every segment that has queries"},
+    {kCompressAttentionOps, Quantity::kHeadDim, "D of query", 16, kNoLimit, 16},
+    {kCompressAttentionOps, Quantity::kValueDim, "Dv of value", 16, kNoLimit, 16},
+    {kCompressAttentionOps, Quantity::kValueDimExcess, "Dv of value", -kNoLimit, 0, 1,
+     "at most D of query"},
+    {kCompressAttentionOps, Quantity::kGroup, "N1 / N2", 1, 128, 1},
+    {kCompressAttentionOps, Quantity::kCompressedSegment, "longest segment of actual_cmp_seq_kvlen",
+     0, 14000, 1},
+
+    {kSelectedOps, Quantity::kTokens, "number of tokens T", 0, 2 * kMebi, 1},
+    {kSelectedOps, Quantity::kQueryHeads, "N1 of query", 1, 128, 1},
+    {kSelectedOps, Quantity::kGroup, "N1 / N2", 1, 32, 1},
+    {kSelectedOps, Quantity::kSegment, "longest segment", 0, 128 * kKibi, 1},
+    {kSelectedOps, Quantity::kSelectBlockSize, "select_block_size", 16, 128, 16},
+    {kSelectedOps, Quantity::kSelectBlockCount, "select_block_count", 1, 32, 1},
+    {kSelectedOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
+    {kSelectedOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
+    {kSelectedOps, Quantity::kValueDimExcess, "Dv of value", -kNoLimit, 0, 1, "at most D of query"},
+
+    {kFlashOps, Quantity::kBatch, "batch size B", 1, 2 * kMebi, 1},
+    {kFlashOps, Quantity::kBatchWithPrefix, "batch size B with a prefix", 1, 2 * kKibi, 1},
+    {kFlashOps, Quantity::kQueryHeads, "N1 of query", 1, 256, 1},
+    {kFlashOps, Quantity::kQueryLength, "query sequence length", 1, kMebi, 1},
+    {kFlashOps, Quantity::kKeyLength, "key sequence length", 1, kMebi, 1},
+    {kFlashOps, Quantity::kSegment, "longest segment", 0, kMebi, 1},
+    {kFlashOps, Quantity::kHeadDim, "D of query", 1, 512, 1},
+    {kFlashOps, Quantity::kValueDimExcess, "Dv of value", -kNoLimit, 0, 1, "at most D of query"},
+    {kFlashOps, Quantity::kSlopeLengthGap, "key sequence length", -kNoLimit, 0, 1,
+     "the query sequence length with pse_type 2 or 3"},
+    {kFlashOps, Quantity::kPrefixShortfall, "prefix", -kNoLimit, 0, 1, "at least S2 - S1"},
+    {kFlashOps, Quantity::kSink, "sink", 0, 0, 1, "None"},
+};
+
+// Floating dtypes of the tensors query, key, value, input, ... as a bit set over DType.
+using DTypeSet = uint64_t;
+
+constexpr DTypeSet dtype_set() { return 0; }
+template <class... Rest>
+constexpr DTypeSet dtype_set(DType dtype, Rest... rest) {
+  return (DTypeSet{1} << static_cast<int>(dtype)) | dtype_set(rest...);
+}
+
+inline constexpr DTypeSet kHalfDTypes = dtype_set(DType::kFloat16, DType::kBFloat16);
+inline constexpr DTypeSet kFloatDTypes = kHalfDTypes | dtype_set(DType::kFloat32);
+
+constexpr DTypeSet allowed_floats(OpId op, Target target) {
+  const bool half_only =
+      target == Target::kAscend && ((kFlashOps >> static_cast<int>(op)) & 1) == 0;
+  return half_only ? kHalfDTypes : kFloatDTypes;
+}
+
+}  // namespace nsa

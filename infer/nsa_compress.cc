@@ -1,0 +1,110 @@
+// Rules of NsaCompress and NsaCompressGrad.
+#include "infer/check.h"
+
+namespace nsa {
+
+namespace {
+
+void check_windows(const Context& c) {
+  const int64_t l = c.int_attr("compress_block_size");
+  const int64_t s = c.int_attr("compress_stride");
+  check_window(c.function(), l, s);
+  c.limit(Quantity::kCompressBlockSize, l);
+  c.limit(Quantity::kCompressStride, s);
+}
+
+struct CompressDims {
+  int64_t t, n, d;
+};
+
+// input [T, N, D], weight [l, N] and the list: the same for the operator and its gradient.
+CompressDims check_operands(const Context& c, size_t input, size_t weight, size_t list) {
+  c.require_float(input);
+  c.require_float(weight);
+  c.require_same_dtype(weight, input);
+  c.require_rank(input, 3, "(T, N, D)");
+  c.require_positive_dim(input, 1, "N");
+  c.require_positive_dim(input, 2, "D");
+  check_windows(c);
+  const CompressDims dims{c.dim(input, 0), known_of(c.dim(input, 1), c.dim(weight, 1)),
+                          c.dim(input, 2)};
+  c.require_shape(weight, "(compress_block_size, N)", {c.int_attr("compress_block_size"), dims.n});
+  c.limit(Quantity::kQueryHeads, dims.n);
+  c.limit(Quantity::kHeadDim, dims.d);
+  c.require_list(list);
+  c.require_prefix_sums(list, "T", dims.t, ListEnd::kExact);
+  return dims;
+}
+
+// Rows that the windows fill; -1 while the list is unknown.
+int64_t needed_rows(const Context& c, size_t list) {
+  const SeqList* values = c.values(list);
+  if (values == nullptr) return kUnknownDim;
+  return compressed_rows(*values, c.int_attr("compress_block_size"), c.int_attr("compress_stride"));
+}
+
+enum Forward : size_t { kInput, kWeight, kActualSeqLen };
+
+std::vector<OutputDesc> infer_forward(const Context& c) {
+  const CompressDims dims = check_operands(c, kInput, kWeight, kActualSeqLen);
+  c.require_int("num_windows", -1);
+  int64_t rows = c.int_attr("num_windows");
+  const int64_t needed = needed_rows(c, kActualSeqLen);
+  if (rows >= 0 && rows < needed) {
+    c.fail_value("num_windows",
+                 "at least " + std::to_string(needed) + ", the windows of actual_seq_len",
+                 std::to_string(rows));
+  }
+  // T // s rows always suffice, because l >= s.
+  if (rows < 0 && dims.t >= 0) rows = dims.t / c.int_attr("compress_stride");
+  return {{c.dtype(kInput), {rows, dims.n, dims.d}}};
+}
+
+enum Backward : size_t { kOutputGrad, kGradInput, kGradWeight, kGradActualSeqLen };
+
+std::vector<OutputDesc> infer_backward(const Context& c) {
+  const CompressDims dims = check_operands(c, kGradInput, kGradWeight, kGradActualSeqLen);
+  c.require_float(kOutputGrad);
+  c.require_same_dtype(kOutputGrad, kGradInput);
+  c.require_shape(kOutputGrad, "(T', N, D)", {kUnknownDim, dims.n, dims.d});
+  const int64_t rows = c.dim(kOutputGrad, 0);
+  const int64_t needed = needed_rows(c, kGradActualSeqLen);
+  if (rows >= 0 && rows < needed) {
+    c.fail_value("output_grad",
+                 "of at least " + std::to_string(needed) + " rows, the windows of actual_seq_len",
+                 format_shape(c.in(kOutputGrad).shape));
+  }
+  const DType dtype = c.dtype(kGradInput);
+  return {{dtype, {dims.t, dims.n, known_of(dims.d, c.dim(kOutputGrad, 2))}},
+          {dtype, {c.int_attr("compress_block_size"), dims.n}}};
+}
+
+}  // namespace
+
+const OpRules& nsa_compress_rules() {
+  static const OpRules rules{{OpId::kNsaCompress,
+                              "NsaCompress",
+                              "nsa_compress",
+                              {{"input"}, {"weight"}, {"actual_seq_len", false, true}},
+                              {{"compress_block_size", AttrType::kInt, true, {}},
+                               {"compress_stride", AttrType::kInt, true, {}},
+                               {"num_windows", AttrType::kInt, false, int64_t{-1}}},
+                              {"output"}},
+                             infer_forward};
+  return rules;
+}
+
+const OpRules& nsa_compress_grad_rules() {
+  static const OpRules rules{
+      {OpId::kNsaCompressGrad,
+       "NsaCompressGrad",
+       "nsa_compress_grad",
+       {{"output_grad"}, {"input"}, {"weight"}, {"actual_seq_len", false, true}},
+       {{"compress_block_size", AttrType::kInt, true, {}},
+        {"compress_stride", AttrType::kInt, true, {}}},
+       {"input_grad", "weight_grad"}},
+      infer_backward};
+  return rules;
+}
+
+}  // namespace nsa

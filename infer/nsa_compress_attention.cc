@@ -1,0 +1,190 @@
+// Rules of NsaCompressAttention.
+#include "infer/attention.h"
+
+namespace nsa {
+
+namespace {
+
+enum Input : size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kTopkMask,
+  kAttenMask,
+  kSeqQ,
+  kSeqCmpKv,
+  kSeqSelKv,
+  kQOffset,
+};
+
+SelectionRule check_blocks(const Context& c) {
+  c.require_int("compress_stride", 1);
+  c.require_int("compress_block_size", 1);
+  c.require_int("select_block_size", 1);
+  c.require_int("select_block_count", 1);
+  c.require_choice("importance", {"cann", "overlap"});
+  const int64_t l = c.int_attr("compress_block_size");
+  const int64_t s = c.int_attr("compress_stride");
+  const int64_t select = c.int_attr("select_block_size");
+  for (const char* name : {"compress_block_size", "select_block_size"}) {
+    if (c.int_attr(name) % s != 0) {
+      c.fail_value(name, "a multiple of compress_stride (" + std::to_string(s) + ")",
+                   std::to_string(c.int_attr(name)));
+    }
+  }
+  if (select < l) {
+    c.fail_value("select_block_size", "at least compress_block_size (" + std::to_string(l) + ")",
+                 std::to_string(select));
+  }
+  c.limit(Quantity::kCompressBlockSize, l);
+  c.limit(Quantity::kCompressStride, s);
+  c.limit(Quantity::kSelectBlockSize, select);
+  c.limit(Quantity::kSelectBlockCount, c.int_attr("select_block_count"));
+  const Importance importance =
+      c.str_attr("importance") == "overlap" ? Importance::kOverlap : Importance::kCann;
+  return {l, s, select, c.int_attr("causal") != 0, importance};
+}
+
+void check_forced_blocks(const Context& c, bool causal) {
+  c.require_int("init_blocks", 0);
+  c.require_int("local_blocks", 0);
+  const int64_t init = c.int_attr("init_blocks");
+  const int64_t local = c.int_attr("local_blocks");
+  const int64_t count = c.int_attr("select_block_count");
+  for (const char* name : {"init_blocks", "local_blocks"}) {
+    if (!causal && c.int_attr(name) != 0)
+      c.fail_value(name, "0 without causal", std::to_string(c.int_attr(name)));
+  }
+  if (init > count || local > count - init) {
+    c.fail_value("init_blocks + local_blocks",
+                 "at most select_block_count (" + std::to_string(count) + ")",
+                 std::to_string(init) + " + " + std::to_string(local));
+  }
+}
+
+void check_list_forms(const Context& c, const AttentionDims& dims, bool causal) {
+  c.require_list(kSeqQ);
+  c.require_prefix_sums(kSeqQ, "T1", dims.t1, ListEnd::kExact);
+  if (c.has(kSeqCmpKv)) {
+    c.require_list(kSeqCmpKv);
+    c.require_same_length(kSeqCmpKv, kSeqQ);
+    c.require_prefix_sums(kSeqCmpKv, "T2", dims.t2, ListEnd::kAtMost);
+  } else if (!causal) {
+    c.fail_value("actual_cmp_seq_kvlen", "given without causal", "None");
+  }
+  if (c.has(kSeqSelKv)) {
+    c.require_list(kSeqSelKv);
+    c.require_same_length(kSeqSelKv, kSeqQ);
+    c.require_prefix_sums(kSeqSelKv, "", kUnknownDim, ListEnd::kAny);
+  }
+  c.require_query_offset(kQOffset, kSeqQ);
+}
+
+// The longest rows and columns that a mask shared by the segments must cover.
+struct MaskExtent {
+  int64_t queries = 0, compressed = 0, blocks = 0;
+};
+
+void require_covering(const Context& c, size_t mask, const char* axes, int64_t rows,
+                      int64_t columns) {
+  const int64_t got_rows = c.dim(mask, 0);
+  const int64_t got_columns = c.dim(mask, 1);
+  if ((got_rows < 0 || got_rows >= rows) && (got_columns < 0 || got_columns >= columns)) return;
+  c.fail_value(c.name(mask),
+               std::string("of at least ") + axes + " = " + format_shape({rows, columns}),
+               format_shape(c.in(mask).shape));
+}
+
+// What can be said only once the values of the lists are known.
+void check_segments(const Context& c, const AttentionDims& dims, const SelectionRule& rule) {
+  const SeqList* seq_q = c.values(kSeqQ);
+  if (seq_q == nullptr) return;
+  const bool derived = !c.has(kSeqCmpKv);
+  SeqList derived_cmp;
+  if (derived) {
+    derived_cmp = compressed_seq_len(*seq_q, rule.compress_block_size, rule.compress_stride);
+    if (dims.t2 >= 0 && derived_cmp.back() > dims.t2) {
+      c.fail_value("key",
+                   "of at least " + std::to_string(derived_cmp.back()) +
+                       " rows, the windows of actual_seq_qlen where actual_cmp_seq_kvlen is None",
+                   format_shape(c.in(kKey).shape));
+    }
+  }
+  const SeqList* seq_cmp = derived ? &derived_cmp : c.values(kSeqCmpKv);
+  if (seq_cmp == nullptr) return;
+  const SeqList* offsets = c.values(kQOffset);
+  const bool blocks_known = !rule.causal || !c.has(kQOffset) || offsets != nullptr;
+
+  MaskExtent extent;
+  const int64_t count = c.int_attr("select_block_count");
+  for (size_t b = 0; b < seq_q->size(); ++b) {
+    const int64_t queries = segment_length(*seq_q, b);
+    const int64_t compressed = segment_length(*seq_cmp, b);
+    c.limit(Quantity::kCompressedSegment, compressed);
+    if (queries == 0) continue;
+    extent.queries = std::max(extent.queries, queries);
+    extent.compressed = std::max(extent.compressed, compressed);
+    if (!blocks_known) continue;
+    const int64_t query_end = queries + (offsets != nullptr ? (*offsets)[b] : 0);
+    const int64_t blocks = selection_blocks(rule, compressed, query_end);
+    if (blocks > INT32_MAX) {
+      c.fail_value("q_offset", "small enough for block indices of int32",
+                   std::to_string(query_end - queries) + " at index " + std::to_string(b));
+    }
+    extent.blocks = std::max(extent.blocks, blocks);
+    c.limit(Quantity::kBlockCountExcess, count - blocks, count);
+  }
+  if (c.has(kAttenMask))
+    require_covering(c, kAttenMask, "(max Sq, max CmpSkv)", extent.queries, extent.compressed);
+  if (c.has(kTopkMask))
+    require_covering(c, kTopkMask, "(max Sq, max blocks)", extent.queries, extent.blocks);
+}
+
+std::vector<OutputDesc> infer_attention(const Context& c) {
+  const AttentionDims dims = check_attention_operands(c, {kQuery, kKey, kValue});
+  const SelectionRule rule = check_blocks(c);
+  check_forced_blocks(c, rule.causal);
+  for (size_t mask : {kTopkMask, kAttenMask}) {
+    if (!c.has(mask)) continue;
+    c.require_dtype(mask, kMaskDTypes);
+    c.require_rank(mask, 2, mask == kTopkMask ? "(max Sq, max blocks)" : "(max Sq, max CmpSkv)");
+  }
+  check_list_forms(c, dims, rule.causal);
+  check_segments(c, dims, rule);
+  return {{c.dtype(kQuery), {dims.t1, dims.n1, dims.dv}},
+          {DType::kInt32, {dims.t1, dims.n2, c.int_attr("select_block_count")}},
+          {DType::kFloat32, {dims.t1, dims.n1, kSoftmaxLanes}},
+          {DType::kFloat32, {dims.t1, dims.n1, kSoftmaxLanes}}};
+}
+
+}  // namespace
+
+const OpRules& nsa_compress_attention_rules() {
+  static const OpRules rules{{OpId::kNsaCompressAttention,
+                              "NsaCompressAttention",
+                              "nsa_compress_attention",
+                              {{"query"},
+                               {"key"},
+                               {"value"},
+                               {"topk_mask", true},
+                               {"atten_mask", true},
+                               {"actual_seq_qlen", false, true},
+                               {"actual_cmp_seq_kvlen", true, true},
+                               {"actual_sel_seq_kvlen", true, true},
+                               {"q_offset", true, true}},
+                              {{"scale_value", AttrType::kFloat, true, {}},
+                               {"head_num", AttrType::kInt, true, {}},
+                               {"compress_block_size", AttrType::kInt, true, {}},
+                               {"compress_stride", AttrType::kInt, true, {}},
+                               {"select_block_size", AttrType::kInt, true, {}},
+                               {"select_block_count", AttrType::kInt, true, {}},
+                               {"causal", AttrType::kInt, false, int64_t{0}, true},
+                               {"init_blocks", AttrType::kInt, false, int64_t{0}},
+                               {"local_blocks", AttrType::kInt, false, int64_t{0}},
+                               {"importance", AttrType::kString, false, std::string("cann")}},
+                              {"attention_out", "topk_indices", "softmax_max", "softmax_sum"}},
+                             infer_attention};
+  return rules;
+}
+
+}  // namespace nsa

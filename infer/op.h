@@ -1,0 +1,152 @@
+// The operators as the outside sees them: types, schemas, and the one entry point that checks a
+// call and infers its outputs. Everything below this header needs the standard library only.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace nsa {
+
+// Values are MindSpore's TypeIds, so that its type inference needs no translation.
+enum class DType : int {
+  kUnknown = 0,  // not known yet: dtype checks are passed over
+  kBool = 30,
+  kInt8 = 32,
+  kInt16 = 33,
+  kInt32 = 34,
+  kInt64 = 35,
+  kUint8 = 37,
+  kUint16 = 38,
+  kUint32 = 39,
+  kUint64 = 40,
+  kFloat16 = 42,
+  kFloat32 = 43,
+  kFloat64 = 44,
+  kBFloat16 = 45,
+  kFloat8E4M3FN = 46,
+  kFloat8E5M2 = 47,
+  kHiFloat8 = 48,
+  kComplex64 = 51,
+  kComplex128 = 52,
+};
+
+const char* dtype_name(DType dtype);
+// False if no dtype has that name.
+bool dtype_from_name(std::string_view name, DType* dtype);
+// Bytes of one element; 0 for kUnknown.
+int64_t dtype_size(DType dtype);
+
+enum class Target { kCpu, kAscend };
+
+struct TensorDesc {
+  bool present = true;
+  DType dtype = DType::kUnknown;
+  bool known_rank = true;
+  std::vector<int64_t> shape;                    // -1: unknown dimension
+  const std::vector<int64_t>* values = nullptr;  // host values of a list, nullptr if not known
+};
+
+// In `shape`, -1 is an unknown dimension and {-2} an unknown rank, as MindSpore writes them.
+struct OutputDesc {
+  DType dtype = DType::kUnknown;
+  std::vector<int64_t> shape;
+};
+
+enum AclnnCode : int { kAclnnNullptr = 161001, kAclnnInvalid = 161002, kAclnnLimit = 561002 };
+
+struct OpError : std::exception {
+  enum Kind { kType, kValue };
+
+  OpError(Kind kind, std::string message, int aclnn_code = kAclnnInvalid)
+      : kind(kind), message(std::move(message)), aclnn_code(aclnn_code) {}
+  const char* what() const noexcept override { return message.c_str(); }
+
+  Kind kind;
+  std::string message;
+  int aclnn_code;
+};
+
+class Attrs {
+ public:
+  using Value = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
+  using Item = std::pair<std::string, Value>;
+
+  // Replaces the value if the name is there already.
+  Attrs& set(std::string_view name, Value value);
+  const Value* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+
+  // The value, or `fallback` if the name is absent. An int is accepted as a float; any other type
+  // is an OpError.
+  int64_t get_int(std::string_view name, int64_t fallback) const;
+  double get_float(std::string_view name, double fallback) const;
+  const std::string& get_str(std::string_view name, const std::string& fallback) const;
+
+  const std::vector<Item>& items() const { return items_; }
+  void reserve(size_t count) { items_.reserve(count); }
+
+ private:
+  std::vector<Item> items_;
+};
+
+struct InputSpec {
+  const char* name;
+  bool optional = false;
+  bool list = false;  // int64 or int32 [B], whose values the rules read
+};
+
+enum class AttrType { kInt, kFloat, kString };
+
+struct AttrSpec {
+  const char* name;
+  AttrType type;
+  bool required;
+  Attrs::Value fallback;  // meaningless where required
+  bool flag = false;      // an int that is 0 or 1
+};
+
+enum class OpId {
+  kNsaCompress,
+  kNsaCompressGrad,
+  kNsaCompressAttention,
+  kNsaSelectedAttention,
+  kNsaSelectedAttentionGrad,
+  kFlashAttentionScore,
+  kFlashAttentionScoreGrad,
+  kNsaDropoutMask,
+};
+
+struct OpSchema {
+  OpId id;
+  const char* name;      // "NsaCompress"
+  const char* function;  // "nsa_compress": how messages name it
+  std::vector<InputSpec> inputs;
+  std::vector<AttrSpec> attrs;  // every operator also takes `present`, which is not listed here
+  std::vector<const char*> outputs;
+};
+
+// Bit i set: input i is real; clear: it is a placeholder for an absent optional input. Default: all
+// bits set.
+inline constexpr const char* kPresentAttr = "present";
+
+// Throws OpError for an unknown name.
+const OpSchema& schema(std::string_view op);
+std::vector<std::string> op_names();
+
+// Checks everything that is known about the call and returns the outputs; throws OpError. An
+// unknown dimension, rank, dtype or list value passes the checks that need it, so the call is
+// repeated at run time with everything known.
+std::vector<OutputDesc> infer(std::string_view op, const std::vector<TensorDesc>& inputs,
+                              const Attrs& attrs, Target target = Target::kCpu);
+
+// The run-time check: `infer` with complete shapes and the values of every list, without the
+// outputs. A list without values is an OpError, because nothing would check it later.
+void check_lists(std::string_view op, const std::vector<TensorDesc>& inputs, const Attrs& attrs,
+                 Target target = Target::kCpu);
+
+}  // namespace nsa

@@ -1,0 +1,37 @@
+"""Native Sparse Attention for MindSpore.
+
+``import mindspore_nsa`` does not import MindSpore; the first use of an operator does.
+"""
+
+import importlib
+
+from ._config import set_target, show_config, target
+from ._version import __version__
+
+_OPERATORS = (
+    "compressed_seq_len",
+    "dropout_mask",
+    "flash_attention_score",
+    "nsa_compress",
+    "nsa_compress_attention",
+    "nsa_select_attention",
+    "nsa_selected_attention",
+)
+_SUBPACKAGES = ("ops", "reference")
+
+__all__ = [*_OPERATORS, "__version__", "set_target", "show_config", "target"]
+
+
+def __getattr__(name):
+    if name in _OPERATORS:
+        value = getattr(importlib.import_module(".ops", __name__), name)
+    elif name in _SUBPACKAGES:
+        value = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__, *_SUBPACKAGES})

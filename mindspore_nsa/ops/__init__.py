@@ -1,0 +1,22 @@
+"""The operators as MindSpore functions, for PyNative and graph mode."""
+
+from ._environment import check_environment
+
+check_environment()
+
+from ._sequence import compressed_seq_len  # noqa: E402
+from .dropout_mask import dropout_mask  # noqa: E402
+from .flash_attention_score import flash_attention_score  # noqa: E402
+from .nsa_compress import nsa_compress  # noqa: E402
+from .nsa_compress_attention import nsa_compress_attention  # noqa: E402
+from .nsa_selected_attention import nsa_select_attention, nsa_selected_attention  # noqa: E402
+
+__all__ = [
+    "compressed_seq_len",
+    "dropout_mask",
+    "flash_attention_score",
+    "nsa_compress",
+    "nsa_compress_attention",
+    "nsa_select_attention",
+    "nsa_selected_attention",
+]

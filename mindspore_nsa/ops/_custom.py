@@ -1,0 +1,61 @@
+"""Native operators as `mindspore.ops.Custom`."""
+
+import ctypes
+from functools import cache, lru_cache
+
+import numpy as np
+from mindspore import Tensor, ops
+
+from .. import _native
+
+# Lists given as tuples bring a new number of rows now and then; the rest of a program has few sets
+# of attributes.
+CACHE_SIZE = 1024
+
+
+@lru_cache(maxsize=1)
+def library():
+    """Path of the native library, held open: MindSpore opens and closes it around every call."""
+    ctypes.CDLL(_native.__file__)
+    return _native.__file__
+
+
+@cache
+def schema(op):
+    """Inputs, attributes and outputs of a native operator."""
+    return _native.schema(op)
+
+
+_CODES = {"int": ("i", int), "float": ("f", float), "str": ("s", str)}
+
+
+def encode_attrs(op, attrs, present):
+    """Attributes as the text that binding/attr_text.h reads; `present` is a tuple of bools."""
+    items = [f"present=i{sum(1 << i for i, real in enumerate(present) if real)}"]
+    types = {attr["name"]: attr["type"] for attr in schema(op)["attrs"]}
+    for name, value in attrs.items():
+        code, convert = _CODES[types[name]]
+        value = convert(value)
+        items.append(f"{name}={code}{value!r}" if code == "f" else f"{name}={code}{value}")
+    return ";".join(items)
+
+
+def native_custom(op, attrs, bprop, multi_output=True):
+    """A Custom of a native operator; `attrs` as `encode_attrs` wrote them."""
+    custom = ops.Custom(f"{library()}:{op}", None, None, "aot", bprop=bprop)
+    custom.add_prim_attr("reg_op_name", op)
+    custom.add_prim_attr("multi_output", multi_output)
+    custom.add_prim_attr("nsa_attrs", attrs)
+    return custom
+
+
+@cache
+def absent(dtype="float32"):
+    """What stands for an optional input that is not given."""
+    return Tensor(np.zeros(1, dtype))
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def list_tensor(values):
+    """A tuple of ints as the int64 Tensor that the native operators take."""
+    return Tensor(np.asarray(values, np.int64))

@@ -1,0 +1,65 @@
+"""Gradients that do not exist: an error where one is used, and only there."""
+
+from functools import lru_cache
+
+from mindspore import ops
+from mindspore.ops import PrimitiveWithInfer
+
+from ._custom import native_custom
+
+
+def zero_gradient(x, given):
+    """The gradient of an input that has none.
+
+    Where the input is a constant of ours, its gradient goes nowhere: any Tensor of its shape will
+    do, and in PyNative mode making one costs as much as a small operator.
+    """
+    if given:
+        return ops.zeros_like(x)
+    return x
+
+
+@lru_cache(maxsize=64)
+def _refusal(text):
+    return native_custom("NsaRefuseGradient", text, None, multi_output=False)
+
+
+class _Refuse(PrimitiveWithInfer):
+    """Raises an error; in a graph, gives the operator that raises it when it runs.
+
+    A compiler infers every gradient, also those that nobody asked for, and drops those afterwards.
+    MindSpore even builds second derivatives without need after a gradient call that failed.
+    """
+
+    def __init__(self, error):
+        super().__init__("NsaRefuse")
+        self.set_const_prim(True)
+        self.add_prim_attr("constexpr_prim", True)
+        self._error = error
+
+    def __call__(self, text):
+        raise self._error(text)
+
+    def __infer__(self, text):
+        return {"dtype": None, "shape": None, "value": _refusal(text["value"])}
+
+
+_refuse_value = _Refuse(ValueError)
+# The bprop of every gradient operator applies what this gives to each of its inputs.
+refuse_second_order = _Refuse(RuntimeError)
+
+
+def second_order_text(function):
+    """The error of differentiating a gradient."""
+    return f"{function}: its gradient has no gradient; second derivatives are not implemented"
+
+
+@lru_cache(maxsize=64)
+def without_gradient(text):
+    """A Custom that is the identity and whose gradient is the error `text` where it is used."""
+
+    def bprop(x, out, dout):
+        refuse = _refuse_value(text)
+        return (refuse(x),)
+
+    return native_custom("NsaWithoutGradient", "", bprop, multi_output=False)

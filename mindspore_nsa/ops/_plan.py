@@ -1,0 +1,230 @@
+"""Planning a call: everything that is decided from types, shapes and constants alone.
+
+A public function is parsed by MindSpore as part of a graph as well as run by Python, so it holds
+only what both understand. Whatever else there is to do (checks, promotion of dtypes, the choice of
+a Custom) is done by a `Planner`, which sees the same descriptions of the arguments in both worlds:
+the arguments themselves in PyNative mode, the abstract values of the compiler in a graph. Errors
+therefore have the same type and text everywhere.
+"""
+
+from functools import lru_cache
+
+import mindspore
+import numpy as np
+from mindspore import Tensor
+from mindspore.common.dtype import TensorType
+from mindspore.ops import PrimitiveWithInfer
+
+from .. import _native
+from .._config import requested_target, resolve_target
+from ._custom import absent, list_tensor
+
+DTYPE_NAMES = {
+    getattr(mindspore, name): name
+    for name in (
+        "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 "
+        "complex64 complex128"
+    ).split()
+}
+DTYPE_NAMES[mindspore.bool_] = "bool"
+
+FLOATS = (mindspore.float16, mindspore.bfloat16, mindspore.float32)
+
+
+class TensorSpec(tuple):
+    """What is known of a Tensor argument: (dtype, shape or None, content or None).
+
+    The content is the tuple of values of a sequence list, or the verdict on a mask.
+    """
+
+    __slots__ = ()
+
+    @property
+    def dtype(self):
+        """MindSpore dtype."""
+        return self[0]
+
+    @property
+    def shape(self):
+        """Tuple with -1 for unknown dimensions; None for an unknown rank."""
+        return self[1]
+
+    @property
+    def content(self):
+        """Tuple of list values, or whether a mask is upper triangular; None if unknown."""
+        return self[2]
+
+    def native(self, dtype=None):
+        """The description that `_native.infer` takes."""
+        name = DTYPE_NAMES.get(dtype or self[0], str(self[0]).lower())
+        return (name, self[1], self[2] if isinstance(self[2], tuple) else None)
+
+    def __repr__(self):
+        shape = "unknown" if self[1] is None else self[1]
+        return f"Tensor(shape={shape}, dtype={DTYPE_NAMES.get(self[0], self[0])})"
+
+
+class _Unknown:
+    """A scalar or a sequence that the compiler does not know."""
+
+    def __repr__(self):
+        return "a value that is not known when the graph is compiled"
+
+
+UNKNOWN = _Unknown()
+
+
+def fail_type(function, argument, expected, got):
+    """Raise the TypeError of a wrong argument, in the words of the native checks."""
+    raise TypeError(
+        f"{function}: {argument} must be {expected}, got {ascii(got)[:80]} ({type(got).__name__})"
+    )
+
+
+class Planner(PrimitiveWithInfer):
+    """Calls `plan(*arguments)` with every Tensor replaced by a `TensorSpec`, and caches the result.
+
+    Every module gives its planner a name of its own: level O1 of MindSpore's amp copies the
+    functions that a network calls into one file, where equal names would be one.
+
+    Args:
+        plan: Function of hashable descriptions; its result must be made of constants.
+        lists: Positions of sequence lists, whose values are read where they can be.
+        masks: Positions of masks that must be upper triangular where their content is known.
+    """
+
+    def __init__(self, plan, lists=(), masks=()):
+        super().__init__(f"Plan{plan.__module__.rpartition('.')[2]}")
+        # Evaluated by the compiler, like a function under mindspore.constexpr.
+        self.set_const_prim(True)
+        self.add_prim_attr("constexpr_prim", True)
+        self._lists = frozenset(lists)
+        self._read = frozenset(lists) | frozenset(masks)
+        self._plan = plan
+        self._cached = lru_cache(maxsize=1024, typed=True)(self._on_target)
+
+    def _on_target(self, requested, *specs):
+        resolve_target(requested, mindspore.context.get_context("device_target"))
+        return self._plan(*(s[1] if type(s) is _Sequence else s for s in specs))
+
+    def _run(self, specs):
+        requested = requested_target()
+        try:
+            return self._cached(requested, *specs)
+        except TypeError:
+            pass
+        # Either the plan's own error, which comes again, or an argument that cannot be hashed.
+        return self._on_target(requested, *specs)
+
+    def __call__(self, *args):
+        specs = []
+        for i, a in enumerate(args):
+            if isinstance(a, Tensor):
+                content = self._content(i, a) if i in self._read else None
+                specs.append(TensorSpec((a.dtype, a.shape, content)))
+            elif type(a) is tuple or type(a) is list:
+                specs.append(_Sequence.of(a))
+            else:
+                specs.append(a)
+        return self._run(specs)
+
+    def __infer__(self, *args):
+        specs = [self._abstract(i, arg) for i, arg in enumerate(args)]
+        return {"dtype": None, "shape": None, "value": self._run(specs)}
+
+    def _abstract(self, i, arg):
+        value, dtype = arg["value"], arg["dtype"]
+        if isinstance(dtype, TensorType):
+            shape = None if list(arg["shape"]) == [-2] else tuple(arg["shape"])
+            # A tensor that is no constant comes as None (2.7.1) or as an empty one (2.10).
+            constant = value is not None and not getattr(value, "created_empty_tensor", False)
+            content = self._content(i, value) if constant and i in self._read else None
+            return TensorSpec((dtype.element_type(), shape, content))
+        if isinstance(value, (tuple, list)):
+            # A None of a dtype is an element that the compiler does not know.
+            hidden = any(v is None and d is not None for v, d in zip(value, dtype))
+            return UNKNOWN if hidden else _Sequence.of(value)
+        if value is None and dtype is not None:
+            return UNKNOWN
+        return value
+
+    def _content(self, i, tensor):
+        if i not in self._lists:
+            return _is_upper_triangular(tensor)
+        if tensor.dtype not in (mindspore.int64, mindspore.int32) or len(tensor.shape) != 1:
+            return None
+        # A fraction of the time of asnumpy.
+        return tuple(tensor.tolist())
+
+
+class _Sequence(tuple):
+    """A tuple or list as a key: its element types, because True == 1 == 1.0, and its elements."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, values):
+        return cls((frozenset(map(type, values)), tuple(values)))
+
+
+@lru_cache(maxsize=2)
+def _above_diagonal(shape):
+    return ~np.tri(*shape, dtype=bool)
+
+
+def _is_upper_triangular(mask):
+    """True if the mask is 1 exactly above the diagonal."""
+    values = mask.asnumpy()
+    return values.ndim == 2 and np.array_equal(values != 0, _above_diagonal(values.shape))
+
+
+def promoted(*specs):
+    """The widest dtype of floating Tensors, and whether they differ; (None, False) for others.
+
+    Mixed precision training hands over inputs of different dtypes. float16 and bfloat16 meet in
+    float32, the smallest dtype that holds both.
+    """
+    dtypes = {s.dtype for s in specs if isinstance(s, TensorSpec)}
+    if not dtypes.issubset(FLOATS):
+        return None, False
+    if len(dtypes) == 1:
+        return next(iter(dtypes)), False
+    return mindspore.float32, True
+
+
+def tensor_input(function, argument, spec, dtype=None, optional=False):
+    """A Tensor argument for `_native.infer`, as if it had been cast to `dtype`."""
+    if spec is None and optional:
+        return None
+    if not isinstance(spec, TensorSpec):
+        fail_type(function, argument, "a Tensor or None" if optional else "a Tensor", spec)
+    return spec.native(dtype)
+
+
+def list_input(function, argument, spec, optional=False):
+    """A sequence list for `_native.infer`."""
+    if spec is None and optional:
+        return None
+    if isinstance(spec, TensorSpec):
+        return spec.native()
+    if not isinstance(spec, (tuple, list)):
+        expected = "a tuple or list of ints or a Tensor"
+        fail_type(function, argument, expected + (" or None" if optional else ""), spec)
+    return ("int64", (len(spec),), spec)
+
+
+def tensor_constant(spec):
+    """What is passed for an optional Tensor: None for the argument itself, else a placeholder."""
+    return None if isinstance(spec, TensorSpec) else absent()
+
+
+def list_constant(spec):
+    """What is passed for a list: None for the argument itself, a Tensor of it, a placeholder."""
+    if isinstance(spec, TensorSpec):
+        return None
+    return absent("int64") if spec is None else list_tensor(tuple(spec))
+
+
+def infer(op, inputs, attrs):
+    """Every check of a call; the outputs as (dtype name, shape)."""
+    return _native.infer(op, inputs, attrs)

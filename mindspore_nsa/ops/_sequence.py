@@ -1,0 +1,68 @@
+"""Sequence lists of compressed segments."""
+
+from mindspore import ops
+
+from .. import _native
+from ._plan import Planner, TensorSpec, fail_type
+
+_FUNCTION = "compressed_seq_len"
+
+
+def _plan_call(actual_seq_len, compress_block_size, compress_stride):
+    if not isinstance(actual_seq_len, (TensorSpec, tuple, list)):
+        fail_type(
+            _FUNCTION, "actual_seq_len", "a tuple or list of ints or a Tensor", actual_seq_len
+        )
+    if not isinstance(actual_seq_len, TensorSpec):
+        return _native.compressed_seq_len(actual_seq_len, compress_block_size, compress_stride)
+    if actual_seq_len.native()[0] not in ("int64", "int32"):
+        raise TypeError(
+            f"{_FUNCTION}: actual_seq_len must be of dtype int64 or int32, "
+            f"got {actual_seq_len.native()[0]}"
+        )
+    if actual_seq_len.shape is not None and len(actual_seq_len.shape) != 1:
+        raise ValueError(
+            f"{_FUNCTION}: actual_seq_len must be of rank 1, got shape {actual_seq_len.shape}"
+        )
+    # Checks the window, and the values where they are known.
+    values = actual_seq_len.content
+    _native.compressed_seq_len(
+        (0,) if values is None else values, compress_block_size, compress_stride
+    )
+    return None
+
+
+_plan_compressed_seq_len = Planner(_plan_call, lists=(0,))
+
+
+def compressed_seq_len(actual_seq_len, compress_block_size, compress_stride):
+    """Prefix sums of the rows that `nsa_compress` makes of each segment.
+
+    Args:
+        actual_seq_len (Union[tuple[int], list[int], Tensor]): Inclusive prefix sums of the segment
+            lengths. A Tensor has shape :math:`(B,)` and dtype int64 or int32.
+        compress_block_size (int): Tokens of a window, at least `compress_stride`.
+        compress_stride (int): Tokens between the starts of neighbouring windows, at least 1.
+
+    Returns:
+        tuple[int] for a tuple or list; for a Tensor, a Tensor of the same shape and dtype.
+
+    Raises:
+        TypeError: If an argument has the wrong type or dtype.
+        ValueError: If a rank or value is wrong.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import mindspore_nsa
+        >>> print(mindspore_nsa.compressed_seq_len((80, 176, 256), 64, 16))
+        (2, 5, 7)
+    """
+    sums = _plan_compressed_seq_len(actual_seq_len, compress_block_size, compress_stride)
+    if sums is not None:
+        return sums
+    begins = ops.concat((ops.zeros_like(actual_seq_len[:1]), actual_seq_len[:-1]))
+    lengths = actual_seq_len - begins
+    windows = ops.floor_divide(lengths - compress_block_size, compress_stride) + 1
+    return ops.cumsum(ops.maximum(windows, ops.zeros_like(windows)), 0)

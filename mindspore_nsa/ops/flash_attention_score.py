@@ -1,0 +1,436 @@
+"""Dense attention with MindSpore's and CANN's masks, position biases and dropout."""
+
+from functools import lru_cache
+
+import mindspore
+from mindspore import ops
+
+from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom
+from ._gradient import refuse_second_order, second_order_text, without_gradient, zero_gradient
+from ._plan import (
+    FLOATS,
+    Planner,
+    TensorSpec,
+    fail_type,
+    infer,
+    list_constant,
+    list_input,
+    promoted,
+    tensor_constant,
+    tensor_input,
+)
+
+_FUNCTION = "flash_attention_score"
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def flash_gradient(attrs, function):
+    """The Custom of FlashAttentionScoreGrad; `function` is whose gradient it is."""
+
+    text = second_order_text(function)
+
+    def bprop(
+        query,
+        key,
+        value,
+        dy,
+        real_shift,
+        drop_mask,
+        attn_mask,
+        softmax_max,
+        softmax_sum,
+        attention_in,
+        prefix,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        sink,
+        q_offset,
+        out,
+        dout,
+    ):
+        refuse = refuse_second_order(text)
+        return (
+            refuse(query),
+            refuse(key),
+            refuse(value),
+            refuse(dy),
+            refuse(real_shift),
+            refuse(drop_mask),
+            refuse(attn_mask),
+            refuse(softmax_max),
+            refuse(softmax_sum),
+            refuse(attention_in),
+            refuse(prefix),
+            refuse(actual_seq_qlen),
+            refuse(actual_seq_kvlen),
+            refuse(sink),
+            refuse(q_offset),
+        )
+
+    return native_custom("FlashAttentionScoreGrad", attrs, bprop)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, given):
+    gradient = flash_gradient(gradient_attrs, _FUNCTION)
+    # Only where shapes are unknown: the bias may turn out to have no gradient, so its gradient is
+    # an operator of its own, which does not run where it is not used.
+    pse_gradient = flash_gradient(pse_attrs, _FUNCTION) if pse_attrs else None
+    no_list = absent("int64")
+
+    def bprop(
+        query,
+        key,
+        value,
+        real_shift,
+        drop_mask,
+        attn_mask,
+        prefix,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        sink,
+        out,
+        dout,
+    ):
+        grads = gradient(
+            query,
+            key,
+            value,
+            dout[0],
+            real_shift,
+            drop_mask,
+            attn_mask,
+            out[1],
+            out[2],
+            out[0],
+            prefix,
+            actual_seq_qlen,
+            actual_seq_kvlen,
+            sink,
+            no_list,
+        )
+        if pse_gradient is not None:
+            dpse = pse_gradient(
+                query,
+                key,
+                value,
+                dout[0],
+                real_shift,
+                drop_mask,
+                attn_mask,
+                out[1],
+                out[2],
+                out[0],
+                prefix,
+                actual_seq_qlen,
+                actual_seq_kvlen,
+                sink,
+                no_list,
+            )[3]
+        elif pse_grad:
+            dpse = grads[3]
+        else:
+            dpse = zero_gradient(real_shift, given[0])
+        return (
+            grads[0],
+            grads[1],
+            grads[2],
+            dpse,
+            zero_gradient(drop_mask, given[1]),
+            zero_gradient(attn_mask, given[2]),
+            zero_gradient(prefix, given[3]),
+            zero_gradient(actual_seq_qlen, given[4]),
+            zero_gradient(actual_seq_kvlen, given[5]),
+            grads[4] if given[6] else sink,
+        )
+
+    return native_custom("FlashAttentionScore", attrs, bprop)
+
+
+def _gradient_inputs(inputs, outputs):
+    """Inputs of FlashAttentionScoreGrad from those of the forward and what it gives."""
+    out, softmax_max, softmax_sum = ((dtype, shape, None) for dtype, shape in outputs)
+    query, key, value, real_shift, drop_mask, attn_mask, *rest = inputs
+    return [query, key, value, out, real_shift, drop_mask, attn_mask,
+            softmax_max, softmax_sum, out, *rest, None]  # fmt: skip
+
+
+def _wide(spec):
+    """float32 for a narrower floating Tensor: mixed precision casts what must be float32."""
+    narrow = isinstance(spec, TensorSpec) and spec.dtype in FLOATS[:2]
+    return mindspore.float32 if narrow else None
+
+
+def _form_is_unknown(query, bias):
+    """Whether a position bias may turn out to have the compressed alibi form, without gradient."""
+    if query.shape is None or bias.shape is None:
+        return True
+    return len(bias.shape) == 4 and bias.shape[2] in (-1, 1024) and -1 in query.shape + bias.shape
+
+
+def _plan_call(
+    query,
+    key,
+    value,
+    head_num,
+    real_shift,
+    drop_mask,
+    padding_mask,
+    attn_mask,
+    prefix,
+    actual_seq_qlen,
+    actual_seq_kvlen,
+    keep_prob,
+    scalar_value,
+    pre_tokens,
+    next_tokens,
+    inner_precise,
+    input_layout,
+    sparse_mode,
+    pse_type,
+    q_start_idx,
+    kv_start_idx,
+    sink,
+    return_softmax,
+):
+    if not isinstance(return_softmax, bool):
+        fail_type(_FUNCTION, "return_softmax", "a bool", return_softmax)
+    if padding_mask is not None:
+        raise ValueError(
+            f"{_FUNCTION}: padding_mask must be None, got {ascii(padding_mask)[:80]} "
+            f"({type(padding_mask).__name__})"
+        )
+    if not isinstance(inner_precise, int) or isinstance(inner_precise, bool):
+        fail_type(_FUNCTION, "inner_precise", "an int", inner_precise)
+    if not 0 <= inner_precise <= 4:
+        raise ValueError(f"{_FUNCTION}: inner_precise must be in [0, 4], got {inner_precise}")
+    slopes = pse_type in (2, 3)
+    bias = () if slopes or real_shift is None else (real_shift,)
+    dtype, mixed = promoted(query, key, value, *bias)
+    pse_dtype = _wide(real_shift) if slopes else dtype if mixed and bias else None
+    inputs = [
+        tensor_input(_FUNCTION, "query", query, dtype),
+        tensor_input(_FUNCTION, "key", key, dtype),
+        tensor_input(_FUNCTION, "value", value, dtype),
+        tensor_input(_FUNCTION, "real_shift", real_shift, pse_dtype, optional=True),
+        tensor_input(_FUNCTION, "drop_mask", drop_mask, optional=True),
+        tensor_input(_FUNCTION, "attn_mask", attn_mask, optional=True),
+        list_input(_FUNCTION, "prefix", prefix, optional=True),
+        list_input(_FUNCTION, "actual_seq_qlen", actual_seq_qlen, optional=True),
+        list_input(_FUNCTION, "actual_seq_kvlen", actual_seq_kvlen, optional=True),
+        tensor_input(_FUNCTION, "sink", sink, _wide(sink), optional=True),
+    ]
+    attrs = {
+        "head_num": head_num,
+        "keep_prob": keep_prob,
+        "scalar_value": scalar_value,
+        "pre_tokens": pre_tokens,
+        "next_tokens": next_tokens,
+        "input_layout": input_layout,
+        "sparse_mode": sparse_mode,
+        "pse_type": pse_type,
+        "q_start_idx": 0 if q_start_idx is None else q_start_idx,
+        "kv_start_idx": 0 if kv_start_idx is None else kv_start_idx,
+    }
+    outputs = infer("FlashAttentionScore", inputs, attrs)
+    pse_grad = bool(bias)
+    guard = None
+    gradient_inputs = _gradient_inputs(inputs, outputs)
+    if pse_grad:
+        try:
+            infer("FlashAttentionScoreGrad", gradient_inputs, {**attrs, "pse_grad": 1})
+        except ValueError as error:
+            pse_grad, guard = False, without_gradient(str(error))
+    present = tuple(x is not None for x in inputs)
+    constants = (
+        tensor_constant(real_shift),
+        tensor_constant(drop_mask),
+        tensor_constant(attn_mask),
+        list_constant(prefix),
+        list_constant(actual_seq_qlen),
+        list_constant(actual_seq_kvlen),
+        tensor_constant(sink),
+    )
+    late = pse_grad and _form_is_unknown(query, real_shift)
+    gradient_present = tuple(x is not None for x in gradient_inputs)
+
+    def gradient_attrs(wants_pse):
+        return encode_attrs(
+            "FlashAttentionScoreGrad", {**attrs, "pse_grad": wants_pse}, gradient_present
+        )
+
+    operator = _operator(
+        encode_attrs("FlashAttentionScore", attrs, present),
+        gradient_attrs(pse_grad and not late),
+        pse_grad,
+        gradient_attrs(True) if late else "",
+        tuple(constant is None for constant in constants),
+    )
+    return operator, (dtype if mixed else None, pse_dtype, _wide(sink)), guard, constants
+
+
+_plan_flash_attention_score = Planner(_plan_call, lists=(8, 9, 10))
+
+
+def flash_attention_score(
+    query,
+    key,
+    value,
+    head_num,
+    real_shift=None,
+    drop_mask=None,
+    padding_mask=None,
+    attn_mask=None,
+    prefix=None,
+    actual_seq_qlen=None,
+    actual_seq_kvlen=None,
+    keep_prob=1.0,
+    scalar_value=1.0,
+    pre_tokens=2147483647,
+    next_tokens=2147483647,
+    inner_precise=0,
+    input_layout="BSH",
+    sparse_mode=0,
+    *,
+    pse_type=1,
+    q_start_idx=None,
+    kv_start_idx=None,
+    sink=None,
+    return_softmax=False,
+):
+    r"""Dense attention: dropout(softmax(mask(scores))) times the values.
+
+    The scores are :math:`(q k^T + pse) \cdot scale` with `pse_type` 1 and
+    :math:`q k^T \cdot scale + pse` with the others. A query that sees no key gives 0. No matrix of
+    size :math:`S_1 \times S_2` is stored, in the gradient neither.
+
+    Below, B is the batch size, :math:`N_1` and :math:`N_2` the numbers of query and key heads,
+    :math:`S_1` and :math:`S_2` the sequence lengths, :math:`D` and :math:`D_v` the head sizes. In
+    layout TND the sequences are packed, :math:`T_1` and :math:`T_2` tokens in all, and
+    :math:`S_1`, :math:`S_2` are those of a segment.
+
+    Args:
+        query (Tensor): :math:`(B, S_1, N_1 D)`, :math:`(S_1, B, N_1 D)`, :math:`(B, S_1, N_1, D)`,
+            :math:`(B, N_1, S_1, D)` or :math:`(T_1, N_1, D)`, by `input_layout`. Dtype float16,
+            bfloat16 or float32. Where the dtypes of query, key, value and position bias differ,
+            all are promoted to the widest.
+        key (Tensor): The same with :math:`S_2`, :math:`N_2`.
+        value (Tensor): The same with :math:`S_2`, :math:`N_2`, :math:`D_v`.
+        head_num (int): :math:`N_1`, a multiple of :math:`N_2`.
+        real_shift (Tensor, optional): With `pse_type` 0 and 1 a position bias of the query's dtype:
+            :math:`(B\ or\ 1, N_1, S_1, S_2)`, :math:`(B\ or\ 1, N_1, 1, S_2)`, or in layout TND the
+            flat concatenation over segments of :math:`[N_1, S_1, S_2]` or :math:`[N_1, 1, S_2]`;
+            or the compressed alibi form :math:`(B\ or\ 1, N_1, 1024, S_2)` of a causal Toeplitz
+            bias. With `pse_type` 2 and 3 slopes, float32, :math:`(N_1,)` or :math:`(B, N_1)`.
+            Default: ``None``.
+        drop_mask (Tensor, optional): uint8, bits as `dropout_mask` makes them, 1 = keep.
+            Default: ``None``.
+        padding_mask (None): Reserved, must be ``None``.
+        attn_mask (Tensor, optional): Bool or uint8, 1 = masked. :math:`(B, N_1, S_1, S_2)`,
+            :math:`(B, 1, S_1, S_2)`, :math:`(1, 1, S_1, S_2)` or :math:`(S_1, S_2)`; in layout TND
+            the longest segments' lengths or :math:`(T_1, T_2)`. With `sparse_mode` 2 to 8 the mask
+            is computed, and of a tensor only the shape is checked: (2048, 2048), for mode 5 like
+            mode 0, for mode 6 (3072, 2048). Default: ``None``.
+        prefix (Union[tuple[int], list[int], Tensor], optional): With `sparse_mode` 5 and 6,
+            :math:`(B,)`: keys that every query sees. Default: ``None``.
+        actual_seq_qlen (Union[tuple[int], list[int], Tensor], optional): In layout TND inclusive
+            prefix sums of the segments' queries. A Tensor has dtype int64 or int32, and its values
+            may change without a new graph; so for the other lists. Default: ``None``.
+        actual_seq_kvlen (Union[tuple[int], list[int], Tensor], optional): The same for keys.
+            Default: ``None``.
+        keep_prob (float, optional): In (0, 1]; below 1 it needs `drop_mask`. Default: ``1.0``.
+        scalar_value (float, optional): Scale of the scores. Default: ``1.0``.
+        pre_tokens (int, optional): Band of `sparse_mode` 0, 4, 7 and 8: keys before a query's own
+            position that it sees. Default: ``2147483647``.
+        next_tokens (int, optional): Keys after it. Default: ``2147483647``.
+        inner_precise (int, optional): 0 to 4, without effect. Default: ``0``.
+        input_layout (str, optional): ``"BSH"``, ``"SBH"``, ``"BSND"``, ``"BNSD"`` or ``"TND"``.
+            Default: ``"BSH"``.
+        sparse_mode (int, optional): 0 the mask and the band; 1 the mask; 2 causal from the top
+            left; 3 causal to the bottom right; 4 a band to the bottom right; 5 and 6 mode 3 and
+            the prefix (not TND); 7 and 8 (TND) mode 3 with the last, mode 2 with the first segment
+            a band. Default: ``0``.
+
+    Keyword Args:
+        pse_type (int, optional): 0: bias added after scaling; 1: before; 2: slopes times the
+            distance; 3: slopes times the square root of the distance. Default: ``1``.
+        q_start_idx (int, optional): Position of the first query for the distance.
+            Default: ``None``, 0.
+        kv_start_idx (int, optional): Position of the first key. Default: ``None``, 0.
+        sink (Tensor, optional): float32, :math:`(N_1,)`: one more logit per head that takes part in
+            the softmax and has no value. Default: ``None``.
+        return_softmax (bool, optional): Also return the softmax statistics. Default: ``False``.
+
+    Returns:
+        Tensor, the attention output, with the query's layout and :math:`D_v`. With `return_softmax`
+        a tuple with softmax_max and softmax_sum, which have no gradient: float32,
+        :math:`(B, N_1, S_1, 8)`, in layout TND :math:`(T_1, N_1, 8)`, the 8 values equal.
+
+    Raises:
+        TypeError: If an argument has the wrong type or dtype.
+        ValueError: If a rank, shape or value is wrong, or if the gradient of a `real_shift` in the
+            compressed alibi form is asked for.
+        RuntimeError: If that is found out only when a compiled graph runs.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import numpy as np
+        >>> import mindspore_nsa
+        >>> from mindspore import Tensor
+        >>> q = Tensor(np.ones((2, 4, 64), np.float16))
+        >>> out = mindspore_nsa.flash_attention_score(q, q, q, 4, scalar_value=0.25, sparse_mode=3)
+        >>> print(out.shape)
+        (2, 4, 64)
+    """
+    operator, dtypes, guard, constants = _plan_flash_attention_score(
+        query,
+        key,
+        value,
+        head_num,
+        real_shift,
+        drop_mask,
+        padding_mask,
+        attn_mask,
+        prefix,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        keep_prob,
+        scalar_value,
+        pre_tokens,
+        next_tokens,
+        inner_precise,
+        input_layout,
+        sparse_mode,
+        pse_type,
+        q_start_idx,
+        kv_start_idx,
+        sink,
+        return_softmax,
+    )
+    if dtypes[0] is not None:
+        query = ops.cast(query, dtypes[0])
+        key = ops.cast(key, dtypes[0])
+        value = ops.cast(value, dtypes[0])
+    if dtypes[1] is not None:
+        real_shift = ops.cast(real_shift, dtypes[1])
+    if dtypes[2] is not None:
+        sink = ops.cast(sink, dtypes[2])
+    if guard is not None:
+        real_shift = guard(real_shift)
+    out = operator(
+        query,
+        key,
+        value,
+        real_shift if constants[0] is None else constants[0],
+        drop_mask if constants[1] is None else constants[1],
+        attn_mask if constants[2] is None else constants[2],
+        prefix if constants[3] is None else constants[3],
+        actual_seq_qlen if constants[4] is None else constants[4],
+        actual_seq_kvlen if constants[5] is None else constants[5],
+        sink if constants[6] is None else constants[6],
+    )
+    if return_softmax:
+        return out
+    return out[0]

@@ -1,0 +1,128 @@
+"""Compression of token blocks into single tokens: a weighted sum over sliding windows."""
+
+from functools import lru_cache
+
+from mindspore import ops
+
+from .. import _native
+from ._custom import CACHE_SIZE, encode_attrs, native_custom
+from ._gradient import refuse_second_order, second_order_text, zero_gradient
+from ._plan import Planner, TensorSpec, infer, list_constant, list_input, promoted, tensor_input
+
+_FUNCTION = "nsa_compress"
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _gradient(attrs):
+    text = second_order_text(_FUNCTION)
+
+    def bprop(output_grad, input, weight, actual_seq_len, out, dout):
+        refuse = refuse_second_order(text)
+        return (
+            refuse(output_grad),
+            refuse(input),
+            refuse(weight),
+            refuse(actual_seq_len),
+        )
+
+    return native_custom("NsaCompressGrad", attrs, bprop)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _operator(attrs, gradient_attrs, list_given):
+    gradient = _gradient(gradient_attrs)
+
+    def bprop(input, weight, actual_seq_len, out, dout):
+        input_grad, weight_grad = gradient(dout, input, weight, actual_seq_len)
+        return input_grad, weight_grad, zero_gradient(actual_seq_len, list_given)
+
+    return native_custom("NsaCompress", attrs, bprop, multi_output=False)
+
+
+def _plan_call(input, weight, compress_block_size, compress_stride, actual_seq_len, num_windows):
+    dtype, mixed = promoted(input, weight)
+    inputs = [
+        tensor_input(_FUNCTION, "input", input, dtype),
+        tensor_input(_FUNCTION, "weight", weight, dtype),
+        list_input(_FUNCTION, "actual_seq_len", actual_seq_len),
+    ]
+    window = {"compress_block_size": compress_block_size, "compress_stride": compress_stride}
+    attrs = dict(window)
+    if num_windows is not None:
+        attrs["num_windows"] = num_windows
+    infer("NsaCompress", inputs, attrs)
+    constant = not isinstance(actual_seq_len, TensorSpec)
+    if constant and num_windows is None:
+        attrs["num_windows"] = _native.compressed_rows(
+            actual_seq_len, compress_block_size, compress_stride
+        )
+    operator = _operator(
+        encode_attrs("NsaCompress", attrs, (True,) * 3),
+        encode_attrs("NsaCompressGrad", window, (True,) * 4),
+        not constant,
+    )
+    return operator, dtype if mixed else None, list_constant(actual_seq_len)
+
+
+_plan_nsa_compress = Planner(_plan_call, lists=(4,))
+
+
+def nsa_compress(
+    input, weight, compress_block_size, compress_stride, *, actual_seq_len, num_windows=None
+):
+    r"""Compress a packed sequence with a learned weighted sum over sliding windows.
+
+    Window :math:`i` of a segment that starts at token :math:`c_b` gives one output row,
+
+    .. math::
+        out[row, h, d] = \sum_{j < l} weight[j, h] \cdot input[c_b + i s + j, h, d]
+
+    with :math:`l` = `compress_block_size` and :math:`s` = `compress_stride`. Windows never cross
+    segments; tokens at the end of a segment that fill no window are dropped, and a segment shorter
+    than :math:`l` gives no row.
+
+    Args:
+        input (Tensor): Shape :math:`(T, N, D)`, dtype float16, bfloat16 or float32.
+        weight (Tensor): Shape :math:`(l, N)`, a dtype of the same list. Where the dtypes differ,
+            both are promoted to the wider one (float16 with bfloat16: float32).
+        compress_block_size (int): Tokens of a window, at least `compress_stride`.
+        compress_stride (int): Tokens between the starts of neighbouring windows, at least 1.
+
+    Keyword Args:
+        actual_seq_len (Union[tuple[int], list[int], Tensor]): Inclusive prefix sums of the segment
+            lengths; the last one is :math:`T`. A Tensor has shape :math:`(B,)` and dtype int64 or
+            int32, and its values may change from call to call without a new graph.
+        num_windows (int, optional): Rows of the output. Default: ``None``, the number of windows
+            where `actual_seq_len` is a tuple or list, and :math:`T // s`, which is always enough,
+            where it is a Tensor. Rows past the windows are zero and get no gradient.
+
+    Returns:
+        Tensor, shape :math:`(T', N, D)`.
+
+    Raises:
+        TypeError: If an argument has the wrong type or dtype.
+        ValueError: If a rank, shape or value is wrong, or `num_windows` is too small.
+        RuntimeError: If that is found out only when a compiled graph runs.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import numpy as np
+        >>> import mindspore_nsa
+        >>> from mindspore import Tensor
+        >>> x = Tensor(np.random.randn(256, 8, 128).astype(np.float16))
+        >>> w = Tensor(np.full((64, 8), 1 / 64, np.float16))
+        >>> y = mindspore_nsa.nsa_compress(x, w, 64, 16, actual_seq_len=(80, 176, 256))
+        >>> print(y.shape)
+        (7, 8, 128)
+    """
+    operator, dtype, seq_len = _plan_nsa_compress(
+        input, weight, compress_block_size, compress_stride, actual_seq_len, num_windows
+    )
+    if dtype is not None:
+        input = ops.cast(input, dtype)
+        weight = ops.cast(weight, dtype)
+    if seq_len is None:
+        seq_len = actual_seq_len
+    return operator(input, weight, seq_len)

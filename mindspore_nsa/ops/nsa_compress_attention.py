@@ -1,0 +1,344 @@
+"""Attention over compressed tokens, and the selection of key blocks by their importance."""
+
+import logging
+from functools import lru_cache
+
+from mindspore import ops
+
+from .. import _native
+from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom
+from ._gradient import zero_gradient
+from ._plan import (
+    Planner,
+    TensorSpec,
+    infer,
+    list_constant,
+    list_input,
+    promoted,
+    tensor_constant,
+    tensor_input,
+)
+from ._sequence import compressed_seq_len
+from .flash_attention_score import flash_gradient
+
+_FUNCTION = "nsa_compress_attention"
+_log = logging.getLogger("mindspore_nsa")
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _operator(attrs, gradient_attrs, given):
+    gradient = flash_gradient(gradient_attrs, _FUNCTION)
+    no_tensor = absent()
+    no_list = absent("int64")
+
+    def bprop(
+        query,
+        key,
+        value,
+        topk_mask,
+        atten_mask,
+        actual_seq_qlen,
+        actual_cmp_seq_kvlen,
+        actual_sel_seq_kvlen,
+        q_offset,
+        out,
+        dout,
+    ):
+        grads = gradient(
+            query,
+            key,
+            value,
+            dout[0],
+            no_tensor,
+            no_tensor,
+            atten_mask,
+            out[2],
+            out[3],
+            out[0],
+            no_list,
+            actual_seq_qlen,
+            actual_cmp_seq_kvlen,
+            no_tensor,
+            q_offset,
+        )
+        return (
+            grads[0],
+            grads[1],
+            grads[2],
+            zero_gradient(topk_mask, given[0]),
+            zero_gradient(atten_mask, given[1]),
+            zero_gradient(actual_seq_qlen, given[2]),
+            zero_gradient(actual_cmp_seq_kvlen, given[3]),
+            zero_gradient(actual_sel_seq_kvlen, given[4]),
+            zero_gradient(q_offset, given[5]),
+        )
+
+    return native_custom("NsaCompressAttention", attrs, bprop)
+
+
+@lru_cache(maxsize=1)
+def _warn_selection_lengths():
+    """Said once: the list is checked for its form and otherwise not used."""
+    _log.warning(
+        "%s: actual_sel_seq_kvlen differs from the number of selection blocks that follows from "
+        "the other arguments; the values are not used",
+        _FUNCTION,
+    )
+
+
+def _check_selection_lengths(seq_q, seq_cmp, seq_sel, q_offset, attrs, causal):
+    offsets = q_offset or (0,) * len(seq_q)
+    total = before_q = before_cmp = 0
+    for end_q, end_cmp, end_sel, offset in zip(seq_q, seq_cmp, seq_sel, offsets):
+        total += _native.selection_blocks(
+            end_cmp - before_cmp,
+            offset + end_q - before_q,
+            attrs["compress_block_size"],
+            attrs["compress_stride"],
+            attrs["select_block_size"],
+            causal,
+            attrs["importance"],
+        )
+        before_q, before_cmp = end_q, end_cmp
+        if total != end_sel:
+            return _warn_selection_lengths()
+
+
+def _gradient_attrs(attrs, present):
+    """FlashAttentionScoreGrad with the same mask; block size without stride: no causal rule."""
+    causal = bool(attrs["causal"])
+    masked = present[4]
+    compressed = {
+        "head_num": attrs["head_num"],
+        "scalar_value": attrs["scale_value"],
+        "input_layout": "TND",
+        "sparse_mode": 1 if masked else 0,
+        "compress_block_size": attrs["compress_block_size"],
+        "compress_stride": attrs["compress_stride"] if causal else 0,
+    }
+    inputs = {"attn_mask": masked, "q_offset": present[8]}
+    absent_inputs = {"real_shift", "drop_mask", "prefix", "sink"}
+    names = (item["name"] for item in _native.schema("FlashAttentionScoreGrad")["inputs"])
+    real = tuple(inputs.get(name, name not in absent_inputs) for name in names)
+    return encode_attrs("FlashAttentionScoreGrad", compressed, real)
+
+
+def _plan_call(
+    query,
+    key,
+    value,
+    scale_value,
+    head_num,
+    compress_block_size,
+    compress_stride,
+    select_block_size,
+    select_block_count,
+    topk_mask,
+    atten_mask,
+    actual_seq_qlen,
+    actual_cmp_seq_kvlen,
+    actual_sel_seq_kvlen,
+    causal,
+    init_blocks,
+    local_blocks,
+    importance,
+    q_offset,
+):
+    dtype, mixed = promoted(query, key, value)
+    inputs = [
+        tensor_input(_FUNCTION, "query", query, dtype),
+        tensor_input(_FUNCTION, "key", key, dtype),
+        tensor_input(_FUNCTION, "value", value, dtype),
+        tensor_input(_FUNCTION, "topk_mask", topk_mask, optional=True),
+        tensor_input(_FUNCTION, "atten_mask", atten_mask, optional=True),
+        list_input(_FUNCTION, "actual_seq_qlen", actual_seq_qlen),
+        list_input(_FUNCTION, "actual_cmp_seq_kvlen", actual_cmp_seq_kvlen, optional=True),
+        list_input(_FUNCTION, "actual_sel_seq_kvlen", actual_sel_seq_kvlen, optional=True),
+        list_input(_FUNCTION, "q_offset", q_offset, optional=True),
+    ]
+    attrs = {
+        "scale_value": scale_value,
+        "head_num": head_num,
+        "compress_block_size": compress_block_size,
+        "compress_stride": compress_stride,
+        "select_block_size": select_block_size,
+        "select_block_count": select_block_count,
+        "causal": causal,
+        "init_blocks": init_blocks,
+        "local_blocks": local_blocks,
+        "importance": importance,
+    }
+    infer("NsaCompressAttention", inputs, attrs)
+    derive = actual_cmp_seq_kvlen is None and isinstance(actual_seq_qlen, TensorSpec)
+    if actual_cmp_seq_kvlen is None and not derive:
+        actual_cmp_seq_kvlen = _native.compressed_seq_len(
+            actual_seq_qlen, compress_block_size, compress_stride
+        )
+    lists = (actual_seq_qlen, actual_cmp_seq_kvlen, actual_sel_seq_kvlen)
+    if not any(isinstance(spec, TensorSpec) for spec in (*lists, q_offset)) and lists[2]:
+        _check_selection_lengths(*lists, q_offset, attrs, bool(causal))
+    # The list of compressed lengths is always passed: the gradient needs it.
+    present = tuple(x is not None or i == 6 for i, x in enumerate(inputs))
+    constants = (
+        tensor_constant(topk_mask),
+        tensor_constant(atten_mask),
+        *(None if derive and i == 1 else list_constant(spec) for i, spec in enumerate(lists)),
+        list_constant(q_offset),
+    )
+    operator = _operator(
+        encode_attrs("NsaCompressAttention", attrs, present),
+        _gradient_attrs(attrs, present),
+        tuple(constant is None for constant in constants),
+    )
+    return operator, dtype if mixed else None, derive, constants
+
+
+_plan_nsa_compress_attention = Planner(_plan_call, lists=(11, 12, 13, 18))
+
+
+def nsa_compress_attention(
+    query,
+    key,
+    value,
+    scale_value,
+    head_num,
+    compress_block_size,
+    compress_stride,
+    select_block_size,
+    select_block_count,
+    *,
+    topk_mask=None,
+    atten_mask=None,
+    actual_seq_qlen,
+    actual_cmp_seq_kvlen=None,
+    actual_sel_seq_kvlen=None,
+    causal=False,
+    init_blocks=0,
+    local_blocks=0,
+    importance="cann",
+    q_offset=None,
+):
+    r"""Attention over compressed keys, and the most important selection blocks of every query.
+
+    The output is :math:`softmax(scale \cdot q k^T) v` over the compressed tokens of the query's own
+    segment. The probabilities, summed over the :math:`G = N_1 / N_2` heads that share a key head
+    and gathered into blocks of `select_block_size` tokens, rank the blocks; the first
+    `select_block_count` of them are what `nsa_selected_attention` takes. Nothing of size
+    :math:`T_1 \times T_2` is stored, in the gradient neither.
+
+    Only `attention_out` is differentiable. Below, `l`, `s` and `l'` are `compress_block_size`,
+    `compress_stride` and `select_block_size`; a position is the query's index in its segment plus
+    the segment's `q_offset`.
+
+    Args:
+        query (Tensor): Shape :math:`(T_1, N_1, D)`, dtype float16, bfloat16 or float32. Where the
+            dtypes of query, key and value differ, all are promoted to the widest.
+        key (Tensor): Compressed keys, shape :math:`(T_2, N_2, D)`; :math:`N_1` is a multiple of
+            :math:`N_2`.
+        value (Tensor): Compressed values, shape :math:`(T_2, N_2, D_v)`.
+        scale_value (float): Factor of the scores, typically :math:`D^{-0.5}`.
+        head_num (int): :math:`N_1`.
+        compress_block_size (int): Tokens of a compressed token, a multiple of `s`.
+        compress_stride (int): Tokens between the starts of neighbouring compressed tokens.
+        select_block_size (int): Tokens of a selection block, a multiple of `s`, at least `l`.
+        select_block_count (int): Blocks to select, at least 1.
+
+    Keyword Args:
+        topk_mask (Tensor, optional): Bool or uint8, shape (longest query segment, blocks) or
+            larger; 1 forces the block in. Default: ``None``.
+        atten_mask (Tensor, optional): Bool or uint8, shape (longest query segment, longest
+            compressed segment) or larger, indexed within the segment; 1 masks the pair.
+            Default: ``None``.
+        actual_seq_qlen (Union[tuple[int], list[int], Tensor]): Inclusive prefix sums of the
+            segments' queries. A Tensor has shape :math:`(B,)` and dtype int64 or int32, and its
+            values may change without a new graph; so for the other lists.
+        actual_cmp_seq_kvlen (Union[tuple[int], list[int], Tensor], optional): Prefix sums of the
+            segments' compressed tokens; may end before :math:`T_2`. Default: ``None``, allowed with
+            `causal`: what `compressed_seq_len` makes of `actual_seq_qlen`.
+        actual_sel_seq_kvlen (Union[tuple[int], list[int], Tensor], optional): Prefix sums of the
+            segments' selection blocks. Its form is checked; the values are not used.
+            Default: ``None``.
+        causal (bool, optional): Compressed token `c` is visible at position `i` if
+            ``c * s + l - 1 <= i``, and block `j` can be selected if ``j <= i // l'``.
+            Default: ``False``.
+        init_blocks (int, optional): With `causal`, force the first blocks in. Default: ``0``.
+        local_blocks (int, optional): With `causal`, force the blocks that end with the query's own
+            one in. Default: ``0``.
+        importance (str, optional): ``"cann"``, the convention of CANN's operator, or
+            ``"overlap"``, the number of `s`-sized pieces that a compressed token shares with a
+            block, as in the paper. Default: ``"cann"``.
+        q_offset (Union[tuple[int], list[int], Tensor], optional): Position of every segment's first
+            query, shape :math:`(B,)`. Default: ``None``, zeros.
+
+    Returns:
+        Tuple of four Tensors.
+
+        - **attention_out** - Shape :math:`(T_1, N_1, D_v)`; 0 where a query sees nothing.
+        - **topk_indices** - int32, shape :math:`(T_1, N_2, cnt)`: forced blocks by index, then the
+          others by falling score, then -1 where there are no more.
+        - **softmax_max**, **softmax_sum** - float32, shape :math:`(T_1, N_1, 8)`, the 8 values
+          equal.
+
+    Raises:
+        TypeError: If an argument has the wrong type or dtype.
+        ValueError: If a rank, shape or value is wrong.
+        RuntimeError: If that is found out only when a compiled graph runs.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import numpy as np
+        >>> import mindspore_nsa
+        >>> from mindspore import Tensor
+        >>> q = Tensor(np.random.randn(256, 8, 64).astype(np.float32))
+        >>> k = Tensor(np.random.randn(15, 2, 64).astype(np.float32))
+        >>> v = Tensor(np.random.randn(15, 2, 64).astype(np.float32))
+        >>> out, indices, _, _ = mindspore_nsa.nsa_compress_attention(
+        ...     q, k, v, 64**-0.5, 8, 32, 16, 64, 4, actual_seq_qlen=(256,), causal=True,
+        ...     init_blocks=1, local_blocks=2)
+        >>> print(out.shape, indices.shape)
+        (256, 8, 64) (256, 2, 4)
+        >>> print(indices[255, 0, :3])
+        [0 2 3]
+    """
+    operator, dtype, derive, constants = _plan_nsa_compress_attention(
+        query,
+        key,
+        value,
+        scale_value,
+        head_num,
+        compress_block_size,
+        compress_stride,
+        select_block_size,
+        select_block_count,
+        topk_mask,
+        atten_mask,
+        actual_seq_qlen,
+        actual_cmp_seq_kvlen,
+        actual_sel_seq_kvlen,
+        causal,
+        init_blocks,
+        local_blocks,
+        importance,
+        q_offset,
+    )
+    if dtype is not None:
+        query = ops.cast(query, dtype)
+        key = ops.cast(key, dtype)
+        value = ops.cast(value, dtype)
+    if derive:
+        actual_cmp_seq_kvlen = compressed_seq_len(
+            actual_seq_qlen, compress_block_size, compress_stride
+        )
+    return operator(
+        query,
+        key,
+        value,
+        topk_mask if constants[0] is None else constants[0],
+        atten_mask if constants[1] is None else constants[1],
+        actual_seq_qlen if constants[2] is None else constants[2],
+        actual_cmp_seq_kvlen if constants[3] is None else constants[3],
+        actual_sel_seq_kvlen if constants[4] is None else constants[4],
+        q_offset if constants[5] is None else constants[5],
+    )

@@ -1,0 +1,255 @@
+"""Attention of every query over its selected blocks of keys."""
+
+from functools import lru_cache
+
+from mindspore import ops
+
+from ._custom import CACHE_SIZE, encode_attrs, native_custom
+from ._gradient import refuse_second_order, second_order_text, zero_gradient
+from ._plan import Planner, infer, list_constant, list_input, promoted, tensor_input
+
+_FUNCTION = "nsa_selected_attention"
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _gradient(attrs):
+    text = second_order_text(_FUNCTION)
+
+    def bprop(
+        query,
+        key,
+        value,
+        attention_out,
+        attention_out_grad,
+        softmax_max,
+        softmax_sum,
+        topk_indices,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        q_offset,
+        out,
+        dout,
+    ):
+        refuse = refuse_second_order(text)
+        return (
+            refuse(query),
+            refuse(key),
+            refuse(value),
+            refuse(attention_out),
+            refuse(attention_out_grad),
+            refuse(softmax_max),
+            refuse(softmax_sum),
+            refuse(topk_indices),
+            refuse(actual_seq_qlen),
+            refuse(actual_seq_kvlen),
+            refuse(q_offset),
+        )
+
+    return native_custom("NsaSelectedAttentionGrad", attrs, bprop)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _operator(attrs, gradient_attrs, lists_given):
+    gradient = _gradient(gradient_attrs)
+
+    def bprop(
+        query, key, value, topk_indices, actual_seq_qlen, actual_seq_kvlen, q_offset, out, dout
+    ):
+        dq, dk, dv = gradient(
+            query,
+            key,
+            value,
+            out[0],
+            dout[0],
+            out[1],
+            out[2],
+            topk_indices,
+            actual_seq_qlen,
+            actual_seq_kvlen,
+            q_offset,
+        )
+        return (
+            dq,
+            dk,
+            dv,
+            ops.zeros_like(topk_indices),
+            zero_gradient(actual_seq_qlen, lists_given[0]),
+            zero_gradient(actual_seq_kvlen, lists_given[1]),
+            zero_gradient(q_offset, lists_given[2]),
+        )
+
+    return native_custom("NsaSelectedAttention", attrs, bprop)
+
+
+def _check_mask(mask):
+    """A mask stands for causal=True; only its form can be checked, its content where known."""
+    dtype, shape, _ = tensor_input(_FUNCTION, "atten_mask", mask)
+    if dtype not in ("bool", "uint8"):
+        raise TypeError(f"{_FUNCTION}: atten_mask must be of dtype bool or uint8, got {dtype}")
+    if shape is not None and len(shape) != 2:
+        raise ValueError(f"{_FUNCTION}: atten_mask must be of rank 2, got shape {shape}")
+    if mask.content is False:
+        raise ValueError(
+            f"{_FUNCTION}: atten_mask must be upper-triangular ones (1 above the diagonal, else 0: "
+            f"it means causal=True), got another content of shape {shape}"
+        )
+
+
+def _plan_call(
+    query,
+    key,
+    value,
+    topk_indices,
+    scale_value,
+    head_num,
+    select_block_size,
+    select_block_count,
+    atten_mask,
+    actual_seq_qlen,
+    actual_seq_kvlen,
+    causal,
+    q_offset,
+):
+    dtype, mixed = promoted(query, key, value)
+    inputs = [
+        tensor_input(_FUNCTION, "query", query, dtype),
+        tensor_input(_FUNCTION, "key", key, dtype),
+        tensor_input(_FUNCTION, "value", value, dtype),
+        tensor_input(_FUNCTION, "topk_indices", topk_indices),
+        list_input(_FUNCTION, "actual_seq_qlen", actual_seq_qlen),
+        list_input(_FUNCTION, "actual_seq_kvlen", actual_seq_kvlen),
+        list_input(_FUNCTION, "q_offset", q_offset, optional=True),
+    ]
+    attrs = {
+        "scale_value": scale_value,
+        "head_num": head_num,
+        "select_block_size": select_block_size,
+        "select_block_count": select_block_count,
+        "causal": causal,
+    }
+    infer("NsaSelectedAttention", inputs, attrs)
+    if atten_mask is not None:
+        _check_mask(atten_mask)
+        attrs["causal"] = True
+    present = tuple(x is not None for x in inputs)
+    lists = tuple(list_constant(spec) for spec in (actual_seq_qlen, actual_seq_kvlen, q_offset))
+    operator = _operator(
+        encode_attrs("NsaSelectedAttention", attrs, present),
+        encode_attrs("NsaSelectedAttentionGrad", attrs, (True,) * 10 + present[-1:]),
+        tuple(constant is None for constant in lists),
+    )
+    return operator, dtype if mixed else None, lists
+
+
+_plan_nsa_selected_attention = Planner(_plan_call, lists=(9, 10, 12), masks=(8,))
+
+
+def nsa_selected_attention(
+    query,
+    key,
+    value,
+    topk_indices,
+    scale_value,
+    head_num,
+    select_block_size,
+    select_block_count,
+    *,
+    atten_mask=None,
+    actual_seq_qlen,
+    actual_seq_kvlen,
+    causal=False,
+    q_offset=None,
+):
+    r"""Attention of every query over the key blocks that were selected for it.
+
+    For every query and key head, the rows :math:`[t l', (t+1) l')` of the query's own segment are
+    gathered for each `t` of `topk_indices`, and the query attends to them. The last block of a
+    segment may be partial. An index that is -1 or past the last block contributes nothing; an index
+    that stands twice counts twice. The order of a query's indices changes no bit of the result.
+
+    Args:
+        query (Tensor): Shape :math:`(T_1, N_1, D)`, dtype float16, bfloat16 or float32. Where the
+            dtypes of query, key and value differ, all are promoted to the widest.
+        key (Tensor): Shape :math:`(T_2, N_2, D)`; :math:`N_1` is a multiple of :math:`N_2`.
+        value (Tensor): Shape :math:`(T_2, N_2, D_v)`.
+        topk_indices (Tensor): Selected blocks, int32, shape :math:`(T_1, N_2, cnt)`.
+        scale_value (float): Factor of the scores, typically :math:`D^{-0.5}`.
+        head_num (int): :math:`N_1`.
+        select_block_size (int): Tokens of a block, :math:`l'`, at least 1.
+        select_block_count (int): `cnt`, at least 1.
+
+    Keyword Args:
+        atten_mask (Tensor, optional): Bool or uint8 of rank 2. A mask means ``causal=True``: its
+            content is not read. A mask whose content is known when the call is checked (PyNative
+            mode, or a constant in a graph) must be 1 exactly above the diagonal.
+            Default: ``None``.
+        actual_seq_qlen (Union[tuple[int], list[int], Tensor]): Inclusive prefix sums of the
+            segments' queries. A Tensor has shape :math:`(B,)` and dtype int64 or int32, and its
+            values may change without a new graph; so for the other lists.
+        actual_seq_kvlen (Union[tuple[int], list[int], Tensor]): The same for keys and values.
+        causal (bool, optional): A query sees the keys of its segment up to its own position.
+            Default: ``False``.
+        q_offset (Union[tuple[int], list[int], Tensor], optional): Position of every segment's first
+            query, shape :math:`(B,)`. Default: ``None``, zeros.
+
+    Returns:
+        Tuple of three Tensors; only the first is differentiable.
+
+        - **attention_out** - Shape :math:`(T_1, N_1, D_v)`; 0 where a query sees nothing.
+        - **softmax_max**, **softmax_sum** - float32, shape :math:`(T_1, N_1, 8)`, the 8 values
+          equal.
+
+    Raises:
+        TypeError: If an argument has the wrong type or dtype.
+        ValueError: If a rank, shape or value is wrong.
+        RuntimeError: If that is found out only when a compiled graph runs.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import numpy as np
+        >>> import mindspore_nsa
+        >>> from mindspore import Tensor
+        >>> q = Tensor(np.random.randn(256, 16, 192).astype(np.float16))
+        >>> k = Tensor(np.random.randn(1024, 4, 192).astype(np.float16))
+        >>> v = Tensor(np.random.randn(1024, 4, 128).astype(np.float16))
+        >>> indices = Tensor(np.random.randint(0, 8, (256, 4, 16)).astype(np.int32))
+        >>> out, _, _ = mindspore_nsa.nsa_selected_attention(
+        ...     q, k, v, indices, 192**-0.5, 16, 64, 16, actual_seq_qlen=(128, 256),
+        ...     actual_seq_kvlen=(512, 1024))
+        >>> print(out.shape)
+        (256, 16, 128)
+    """
+    operator, dtype, lists = _plan_nsa_selected_attention(
+        query,
+        key,
+        value,
+        topk_indices,
+        scale_value,
+        head_num,
+        select_block_size,
+        select_block_count,
+        atten_mask,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        causal,
+        q_offset,
+    )
+    if dtype is not None:
+        query = ops.cast(query, dtype)
+        key = ops.cast(key, dtype)
+        value = ops.cast(value, dtype)
+    return operator(
+        query,
+        key,
+        value,
+        topk_indices,
+        actual_seq_qlen if lists[0] is None else lists[0],
+        actual_seq_kvlen if lists[1] is None else lists[1],
+        q_offset if lists[2] is None else lists[2],
+    )
+
+
+# The name of MindSpore's built-in function.
+nsa_select_attention = nsa_selected_attention

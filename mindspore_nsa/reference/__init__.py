@@ -1,0 +1,29 @@
+"""Slow, readable float64 NumPy definitions of every operator.
+
+These functions say what the operators compute; tests compare every kernel with them. They import
+neither MindSpore nor the native library, take NumPy arrays of any floating dtype (bfloat16 widened
+to float32 by the caller) and keep the argument names of the public operators.
+"""
+
+from .dropout import dropout_mask
+from .flash_attention_score import flash_attention_score, flash_attention_score_grad
+from .nsa_compress import nsa_compress, nsa_compress_grad
+from .nsa_compress_attention import nsa_compress_attention, nsa_compress_attention_grad
+from .nsa_selected_attention import nsa_selected_attention, nsa_selected_attention_grad
+from .precision import FLOAT64, Precision
+from .segments import compressed_seq_len
+
+__all__ = [
+    "FLOAT64",
+    "Precision",
+    "compressed_seq_len",
+    "dropout_mask",
+    "flash_attention_score",
+    "flash_attention_score_grad",
+    "nsa_compress",
+    "nsa_compress_attention",
+    "nsa_compress_attention_grad",
+    "nsa_compress_grad",
+    "nsa_selected_attention",
+    "nsa_selected_attention_grad",
+]

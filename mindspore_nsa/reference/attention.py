@@ -1,0 +1,104 @@
+"""Attention of one segment, forward and backward: what the attention operators share.
+
+Arrays are heads first: q [N, S1, D], k [N, S2, D], v [N, S2, Dv], with the key and value heads
+already repeated for their group. `count` [N or 1, S1, S2] says how many times query i sees key j:
+0 where masked, 1 where visible, more where selected attention gathers a block twice.
+"""
+
+import numpy as np
+
+from .precision import FLOAT64
+
+FLT_MAX = float(np.finfo(np.float32).max)
+
+
+def repeat_heads(x, group):
+    """Key or value [N2, S, D] as seen by the N1 = N2 * group query heads."""
+    return np.repeat(x, group, axis=0)
+
+
+def sum_heads(x, group, precision=FLOAT64):
+    """Gradient [N1, S, D] of repeated heads, summed back to [N2, S, D]."""
+    return precision.sum(x.reshape(x.shape[0] // group, group, *x.shape[1:]), axis=1)
+
+
+def contract(weights, count, x, precision=FLOAT64):
+    """sum_j count[i, j] * weights[i, j] * x[j]; a masked key touches no row, even if it is NaN."""
+    if np.isfinite(x).all():
+        return precision.matmul_copies(weights, count, x)
+    terms = (weights * count)[..., :, :, None] * x[..., None, :, :]
+    return np.where(count[..., None] > 0, terms, 0).sum(axis=-2)
+
+
+def softmax(scores, count, sink=None, precision=FLOAT64):
+    """P, row maximum and row sum [N, S1] of a masked softmax with an optional sink logit [N].
+
+    P[i, j] is the probability of one copy of key j; a row sees key j `count` times, and the sum
+    takes each copy. A row that sees nothing: P = 0, max = -FLT_MAX, sum = +FLT_MAX.
+    """
+    visible = np.broadcast_to(count > 0, scores.shape)
+    row_max = np.where(visible, scores, -np.inf).max(axis=-1, initial=-np.inf)
+    if sink is not None:
+        row_max = np.maximum(row_max, sink[:, None])
+    empty = row_max == -np.inf
+    shift = np.where(empty, 0, row_max).astype(precision.real)
+    unnormalised = np.exp(np.where(visible, scores - shift[..., None], -np.inf))
+    row_sum = precision.sum_copies(unnormalised, count)
+    if sink is not None:
+        row_sum = row_sum + np.exp(sink[:, None] - shift)
+    p = np.where(visible, unnormalised / np.where(empty, 1, row_sum)[..., None], 0)
+    row_max = np.where(empty, -FLT_MAX, row_max)
+    row_sum = np.where(empty, FLT_MAX, row_sum)
+    return tuple(x.astype(precision.real) for x in (p, row_max, row_sum))
+
+
+def softmax_from_statistics(scores, count, row_max, row_sum):
+    """P again, from the maximum and the sum that the forward returned."""
+    visible = np.broadcast_to(count > 0, scores.shape)
+    centred = np.where(visible, scores, 0) - np.where(visible, row_max[..., None], 0)
+    return np.where(visible, np.exp(centred) / row_sum[..., None], 0).astype(scores.dtype)
+
+
+def dropout(p, count, keep):
+    """P * keep and the count of what is kept; a dropped pair is like a masked one to V and dO."""
+    if keep is None:
+        return p, count
+    kept = np.where(keep > 0, count, 0)
+    return np.where(kept > 0, p * keep, 0), kept
+
+
+def forward(scores, v, count, keep=None, sink=None, precision=FLOAT64):
+    """O = dropout(P) V; returns O, P, row maximum and row sum.
+
+    `keep` [N, S1, S2] holds 1/keep_prob where dropout keeps the pair, else 0. It acts on P after
+    the sum is taken.
+    """
+    p, row_max, row_sum = softmax(scores, count, sink, precision)
+    dropped, kept = dropout(p, count, keep)
+    out = contract(precision.operand(dropped), kept, v, precision)
+    return out, p, row_max, row_sum
+
+
+def backward(
+    q, k, v, out, dy, scores, count, row_max, row_sum, scale, keep=None, precision=FLOAT64
+):
+    """Gradients of `forward` by q, k, v, with dS [N, S1, S2] and Dvec [N, S1].
+
+    P = exp(S - max) / sum            Dvec = rowsum(dO * O)
+    dP = (dO V^T) * keep              dS = P * (dP - Dvec)
+    dV = (P * keep)^T dO    dQ = scale * dS K    dK = scale * dS^T Q
+    """
+    visible = np.broadcast_to(count > 0, scores.shape)
+    p = softmax_from_statistics(scores, count, row_max, row_sum)
+    dvec = precision.dot(dy, out)
+    dp = precision.matmul(dy, v.swapaxes(-1, -2))
+    if keep is not None:
+        dp = np.where(keep > 0, dp * keep, 0)
+    ds = np.where(visible, p * precision.difference(dp, dvec[..., None]), 0)
+
+    dropped, kept = dropout(p, count, keep)
+    dropped, ds_operand = precision.operand(dropped), precision.operand(ds)
+    dv = contract(dropped.swapaxes(-1, -2), kept.swapaxes(-1, -2), dy, precision)
+    dq = contract(ds_operand, count, k, precision) * scale
+    dk = contract(ds_operand.swapaxes(-1, -2), count.swapaxes(-1, -2), q, precision) * scale
+    return dq, dk, dv, ds, dvec

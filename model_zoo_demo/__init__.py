@@ -1,0 +1,1 @@
+"""Training programs that use mindspore_nsa."""

@@ -1,0 +1,66 @@
+"""Builds mindspore_nsa._native with CMake; the rest of the package is in pyproject.toml."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+if not (3, 10) <= sys.version_info[:2] <= (3, 12):
+    sys.exit(
+        "mindspore_nsa needs Python 3.10, 3.11 or 3.12 (the versions MindSpore has wheels for), "
+        f"got {sys.version.split()[0]} at {sys.executable}"
+    )
+
+from setuptools import Extension, setup  # noqa: E402
+from setuptools.command.build_ext import build_ext  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent
+
+
+def tool(name):
+    """Path of cmake or ninja: of this environment's PyPI package, else from PATH."""
+    beside_python = Path(sys.executable).with_name(name)
+    path = str(beside_python) if beside_python.exists() else shutil.which(name)
+    if path is None:
+        sys.exit(f"building mindspore_nsa needs {name}: pip install {name}")
+    return path
+
+
+class CMakeBuild(build_ext):
+    """One CMake configure and build; ninja rebuilds only what changed since the last one."""
+
+    def build_extension(self, ext):
+        if shutil.which(os.environ.get("CXX", "g++")) is None:
+            sys.exit("building mindspore_nsa needs a C++17 compiler: apt-get install g++")
+        import pybind11
+
+        target = Path(self.get_ext_fullpath(ext.name)).resolve()
+        build = Path(os.environ.get("NSA_BUILD_DIR", self.build_temp)).resolve()
+        build.mkdir(parents=True, exist_ok=True)
+        configure = [
+            tool("cmake"),
+            "-S",
+            str(ROOT),
+            "-B",
+            str(build),
+            "-G",
+            "Ninja",
+            f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
+            f"-DPython_EXECUTABLE={sys.executable}",
+            f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
+            f"-DNSA_MODULE_DIR={target.parent}",
+            f"-DNSA_MODULE_FILE={target.name}",
+        ]
+        jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or str(len(os.sched_getaffinity(0)))
+        for command in (configure, [tool("cmake"), "--build", str(build), "-j", jobs]):
+            try:
+                subprocess.run(command, check=True)
+            except subprocess.CalledProcessError as error:
+                sys.exit(f"building mindspore_nsa failed: {' '.join(error.cmd)}")
+
+
+setup(
+    ext_modules=[Extension("mindspore_nsa._native", sources=[])],
+    cmdclass={"build_ext": CMakeBuild},
+)

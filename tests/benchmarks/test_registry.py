@@ -1,0 +1,72 @@
+"""The registry has every case that is asked for, once."""
+
+import pytest
+
+from benchmarks import registry
+from tests.common.case import OUTPUTS
+
+
+def test_names_are_unique():
+    names = [case.name for case in registry.CASES]
+    assert len(names) == len(set(names))
+
+
+def test_operators_exist():
+    operators = {case.operator for case in registry.CASES}
+    assert operators == set(OUTPUTS) - {"NsaDropoutMask"}
+
+
+def of(kind):
+    return [case for case in registry.CASES if case.kind == kind]
+
+
+def test_targets():
+    found = {(c.operator, c.dtype): c for c in of("speed") if c.name.startswith(("flash", "sel"))}
+    shares = {key: case.share for key, case in found.items() if case.share}
+    assert shares == {
+        ("FlashAttentionScore", "float32"): 0.75,
+        ("FlashAttentionScoreGrad", "float32"): 0.6,
+        ("NsaSelectedAttention", "float32"): 0.6,
+        ("NsaSelectedAttentionGrad", "float32"): 0.45,
+    }
+    limits = {key: case.baseline_limit for key, case in found.items() if case.baseline_limit}
+    assert limits == {
+        ("FlashAttentionScore", "bfloat16"): 1.0,
+        ("FlashAttentionScoreGrad", "float16"): 1.3,
+    }
+    shares = {c.name: c.share for c in of("speed") if c.name.startswith("compress")}
+    assert shares == {
+        "compress_attention_float32_forward": 0.5,
+        "compress_attention_float32_backward": None,
+        "compress_float32_forward": 0.6,
+        "compress_float32_backward": 0.6,
+    }
+
+
+def test_memory_and_overhead_are_complete():
+    memory = {(c.operator, c.dtype, c.group, c.tokens) for c in of("memory")}
+    assert memory == {
+        (operator, dtype, group, 65536)
+        for operator in ("FlashAttentionScore", "NsaSelectedAttention", "NsaCompressAttention")
+        for dtype in ("float32", "bfloat16")
+        for group in (1, 4)
+    }
+    overhead = {(c.operator, c.graph) for c in of("overhead")}
+    assert overhead == {
+        (operator, graph)
+        for operator in OUTPUTS
+        if operator != "NsaDropoutMask"
+        for graph in (False, True)
+    }
+
+
+def test_select():
+    assert registry.select(None) == registry.CASES
+    names = [case.name for case in registry.select(["selected_float32_forward", "compress_float"])]
+    assert names == [
+        "selected_float32_forward",
+        "compress_float32_forward",
+        "compress_float32_backward",
+    ]
+    with pytest.raises(ValueError, match="nonsense"):
+        registry.select(["flash", "nonsense"])

@@ -1,0 +1,111 @@
+"""What is shown of a result, and how the times of a round are put together."""
+
+import csv
+
+import pytest
+
+from benchmarks import report, timing
+from benchmarks.result import Result
+
+
+def result(**more):
+    common = {
+        "case": "one",
+        "kind": "speed",
+        "operator": "FlashAttentionScore",
+        "dtype": "float32",
+        "direction": "forward",
+        "shape": "S=1",
+        "seconds": 0.5,
+        "kernel_seconds": 0.25,
+        "rate": 100.0,
+        "unit": "GFLOP/s",
+        "share": 0.5,
+        "share_of": "gemm numpy",
+        "share_of_rate": 200.0,
+        "bytes": 10**6,
+        "peers": {"mindspore": "34 GB", "torch": 2.0},
+    }
+    return Result(**(common | more))
+
+
+def test_missed_targets():
+    assert result().missed() == []
+    assert result(share_target=0.5).missed() == []
+    assert result(share_target=0.6).missed() == ["share 0.50 < 0.60"]
+    slower = result(baseline="float32", baseline_ratio=1.4, baseline_limit=1.3)
+    assert slower.missed() == ["1.40x float32 > 1.30x"]
+    assert result(ratio=3.1, resident_ratio=2.9, ratio_limit=3).missed() == ["ratio 3.10 > 3.00"]
+
+
+def test_line():
+    text = report.line(result(share_target=0.75))
+    for part in ("one", "500.0", "250.0", "100.0 GFLOP/s", "0.50 (0.75)", "34 GB", "2.00x", "S=1"):
+        assert part in text
+    assert len(report.header("speed").splitlines()[-1].split("  ")) > 5
+
+
+def test_summary():
+    text = report.summary([result(share_target=0.75), result()], ["broken"])
+    assert "2 cases measured, 1 targets missed" in text
+    assert "one: share 0.50 < 0.75" in text
+    assert "refused: broken" in text
+
+
+def test_csv(tmp_path):
+    path = tmp_path / "results.csv"
+    report.write_csv(path, [result(), result(case="two", peers={})], {"cpu": "this one"})
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["case"] for row in rows] == ["one", "two"]
+    assert rows[0]["cpu"] == "this one"
+    assert float(rows[0]["share"]) == 0.5
+    assert (rows[0]["speedup_over_mindspore"], rows[0]["speedup_over_torch"]) == ("34 GB", "2.0")
+    assert rows[1]["speedup_over_torch"] == rows[1]["ratio"] == ""
+
+
+def test_ratios_are_of_one_round():
+    # A machine that gets ten times slower from round to round.
+    assert timing.median_ratio([1, 10, 100], [2, 20, 200]) == 0.5
+    assert timing.median_ratio([None, 3, 8], [1, 1, 2]) == 3.5
+    assert timing.median([None, 3, 1, 2]) == 2
+
+
+def test_interleaved_rounds(monkeypatch):
+    calls = []
+
+    def seconds(function, repeats):
+        function()
+        calls.append(repeats)
+        return 2.0 if repeats == 1 else 0.03
+
+    monkeypatch.setattr(timing, "seconds", seconds)
+    order = []
+    functions = {name: lambda n=name: order.append(n) for name in ("gemm", "ours", "slow")}
+    times = timing.interleave(functions, rounds=4, budget=5.0)
+    assert order[:9] == ["gemm", "ours", "slow"] * 3  # warm-up, its time, the first round
+    assert times["gemm"] == times["ours"] == [2.0] * 4
+    assert times["slow"] == [2.0, 2.0, None, None]
+
+
+def test_short_calls_are_repeated(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(timing.time, "sleep", lambda seconds: None)
+    calls = []
+
+    def function():
+        calls.append(clock[0])
+        clock[0] += 0.03
+
+    times = timing.interleave({"short": function}, rounds=2, budget=1.0)
+    assert times["short"] == pytest.approx([0.03, 0.03])
+    assert len(calls) == 2 + 2 * (1 + 4)  # warm-up and its time; one more and four in each round
+
+
+@pytest.mark.parametrize("kind", ["memory", "overhead"])
+def test_lines_of_other_kinds(kind):
+    more = {"scratch_bytes": 1, "resident_bytes": 2, "ratio": 1.25, "ratio_limit": 3.0}
+    more |= {"resident_ratio": 1.5, "empty_seconds": 0.25}
+    text = report.line(result(kind=kind, **more))
+    assert "1.25 (3.00)" in text

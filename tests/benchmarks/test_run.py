@@ -1,0 +1,152 @@
+"""`python -m benchmarks` from the outside, and its refusal of wrong operators."""
+
+import csv
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import check, isolate, peers, program, registry, speed, workloads
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def python(*arguments):
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=550,
+    )
+
+
+@pytest.mark.slow
+def test_quick_run(tmp_path):
+    path, picture = tmp_path / "results.csv", tmp_path / "results.png"
+    names = [
+        "flash_float16_backward",
+        "compress_float32_forward",
+        "memory_compress_attention_float32_group1",
+        "overhead_selected_forward_pynative",
+        "overhead_selected_forward_graph",
+    ]
+    options = [option for name in names for option in ("--only", name)]
+    try:
+        import matplotlib  # noqa: F401
+
+        options += ["--png", str(picture)]
+    except ImportError:
+        pass
+    done = python("-m", "benchmarks", "--quick", "--csv", str(path), *options)
+    assert done.returncode == 0, done.stdout
+    for part in ("cpu ", "isa ", "threads ", "mindspore 2.", "load ", "5 cases measured", *names):
+        assert part in done.stdout
+    with open(path, newline="") as file:
+        rows = {row["case"]: row for row in csv.DictReader(file)}
+    assert list(rows) == names
+    flash, compress, memory, eager, graph = rows.values()
+    assert 0 < float(flash["kernel_seconds"]) <= 1.5 * float(flash["seconds"])
+    for row in (flash, compress):
+        assert float(row["rate"]) > 0 and float(row["share"]) > 0
+    assert float(flash["baseline_ratio"]) > 0 and float(flash["speedup_over_mindspore"]) > 0
+    assert compress["share_of"].startswith("copy") and flash["share_of"].startswith("gemm")
+    # By two independent counts: the allocator's and the system's.
+    assert 1 < float(memory["ratio"]) < 3 and 0.5 < float(memory["resident_ratio"]) < 4
+    for row in (eager, graph):
+        assert float(row["seconds"]) > float(row["kernel_seconds"]) / 2 > 0
+        assert float(row["empty_seconds"]) > 0
+    if "--png" in options:
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_wrong_operator_is_refused(tmp_path):
+    """A weight that is wrong by one percent: no figure, the reason, and an exit code."""
+    script = tmp_path / "wrong.py"
+    script.write_text(f"""
+import sys
+sys.path.append({str(ROOT)!r})
+from benchmarks import __main__, program
+
+right = program.tensor
+
+def wrong(x):
+    # Only NsaCompress has an input of two dimensions.
+    return right(x * x.dtype.type(1.01) if getattr(x, "ndim", 0) == 2 else x)
+
+program.tensor = wrong
+sys.argv = ["benchmarks", "--quick", "--one-process", "--only", "flash_float32_forward",
+            "--only", "compress_float32_forward", "--csv", {str(tmp_path / "results.csv")!r}]
+sys.exit(__main__.main())
+""")
+    done = python(str(script))
+    assert done.returncode == 1, done.stdout
+    refusal = next(x for x in done.stdout.splitlines() if "REFUSED" in x)
+    assert refusal.startswith("compress_float32_forward: REFUSED: Assertion")
+    assert "refused: compress_float32_forward" in done.stdout
+    with open(tmp_path / "results.csv", newline="") as file:
+        assert [row["case"] for row in csv.DictReader(file)] == ["flash_float32_forward"]
+
+
+def test_list_and_bad_arguments():
+    listed = python("-m", "benchmarks", "--list", "--only", "selected_float32_")
+    assert "selected_float32_forward" in listed.stdout and listed.returncode == 0
+    assert "flash" not in listed.stdout
+    unknown = python("-m", "benchmarks", "--only", "nonsense")
+    assert unknown.returncode == 2 and "nonsense" in unknown.stdout
+
+
+@pytest.fixture
+def fresh():
+    check.problem.cache_clear()
+    yield
+    check.problem.cache_clear()
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("build", [workloads.compress, workloads.compress_attention])
+def test_check_sees_one_wrong_element(monkeypatch, fresh, build, direction):
+    assert check.problem(build, "float32", direction) is None
+    check.problem.cache_clear()
+    right = program.Program.arrays
+    calls = []
+
+    def wrong(self):
+        outputs = [x.copy() for x in right(self)]
+        calls.append(self)
+        # The operator itself forward, its gradient backward.
+        if len(calls) == (1 if direction == "forward" else 2):
+            outputs[0].flat[-1] += 1e-2
+        return outputs
+
+    monkeypatch.setattr(program.Program, "arrays", wrong)
+    assert "AssertionError" in check.problem(build, "float32", direction)
+
+
+def test_peer_without_memory(monkeypatch):
+    monkeypatch.setattr(peers, "available_memory", lambda: 10**6)
+    query, key, value = workloads.flash(512, "float32").dense()
+    for direction, of_score in peers.DENSE_BYTES["float32"].items():
+        size = 16 * 512**2 * of_score
+        with pytest.raises(peers.DoesNotFit, match=f"{size / 1e9:.0f} GB"):
+            peers.mindspore_dense(query, key, value, 1.0, direction)
+
+
+def test_process_that_dies_is_a_problem(monkeypatch):
+    case = registry.select(["flash_float32_forward"])[0]
+    monkeypatch.setenv("CXX", "/bin/false")  # the probe cannot be compiled
+    problem, result = isolate.isolated(case, speed.Settings(quick=True))
+    assert result is None and "false" in problem
+
+
+def test_child_that_crashes(monkeypatch):
+    case = dataclasses.replace(registry.CASES[0], name="no such case")
+    problem, result = isolate.isolated(case, speed.Settings(quick=True))
+    assert result is None and problem.startswith("its process ended with 1")

@@ -1,0 +1,187 @@
+"""A call of a native operator: its arrays and attributes, its reference, and the comparison."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mindspore_nsa import reference
+from mindspore_nsa.reference import FLOAT64
+
+from .dtypes import decode, dtype_name
+from .plain import Terms, plain_precision
+from .tolerance import NSA_FLOAT32_LIMIT, check, check_statistics, check_topk, error
+
+# Inputs of every operator in native order; see binding/ for the same order in C++.
+INPUTS = {
+    "NsaCompress": ("input", "weight", "actual_seq_len"),
+    "NsaCompressGrad": ("output_grad", "input", "weight", "actual_seq_len"),
+    "NsaCompressAttention": (
+        "query", "key", "value", "topk_mask", "atten_mask", "actual_seq_qlen",
+        "actual_cmp_seq_kvlen", "actual_sel_seq_kvlen", "q_offset"),
+    "NsaSelectedAttention": (
+        "query", "key", "value", "topk_indices", "actual_seq_qlen", "actual_seq_kvlen",
+        "q_offset"),
+    "NsaSelectedAttentionGrad": (
+        "query", "key", "value", "attention_out", "attention_out_grad", "softmax_max",
+        "softmax_sum", "topk_indices", "actual_seq_qlen", "actual_seq_kvlen", "q_offset"),
+    "FlashAttentionScore": (
+        "query", "key", "value", "real_shift", "drop_mask", "attn_mask", "prefix",
+        "actual_seq_qlen", "actual_seq_kvlen", "sink"),
+    "FlashAttentionScoreGrad": (
+        "query", "key", "value", "dy", "real_shift", "drop_mask", "attn_mask", "softmax_max",
+        "softmax_sum", "attention_in", "prefix", "actual_seq_qlen", "actual_seq_kvlen", "sink",
+        "q_offset"),
+    "NsaDropoutMask": ("seed",),
+}  # fmt: skip
+
+OUTPUTS = {
+    "NsaCompress": ("output",),
+    "NsaCompressGrad": ("input_grad", "weight_grad"),
+    "NsaCompressAttention": ("attention_out", "topk_indices", "softmax_max", "softmax_sum"),
+    "NsaSelectedAttention": ("attention_out", "softmax_max", "softmax_sum"),
+    "NsaSelectedAttentionGrad": ("dq", "dk", "dv"),
+    "FlashAttentionScore": ("attention_out", "softmax_max", "softmax_sum"),
+    "FlashAttentionScoreGrad": ("dq", "dk", "dv", "dpse", "dsink"),
+    "NsaDropoutMask": ("mask",),
+}
+
+# e(plain) is the largest over this many orders of its sums.
+ORDERS = 33
+
+_FLOAT32_OUTPUTS = ("softmax_max", "softmax_sum", "dsink")
+
+
+@dataclass
+class Case:
+    """One call at the native level."""
+
+    op: str
+    inputs: list  # in native order; None = absent; bfloat16 as ("bfloat16", uint16 bits)
+    attrs: dict
+    dtype: str
+    name: str = ""
+    memo: dict = field(default_factory=dict, repr=False)  # reference and plain outputs
+
+    def named(self):
+        """The inputs by name, as they are."""
+        return dict(zip(INPUTS[self.op], self.inputs, strict=True))
+
+    def __str__(self):
+        shapes = {
+            name: f"{dtype_name(x)}{list(decode(x).shape)}"
+            if decode(x).ndim > 1 or decode(x).size > 16
+            else decode(x).tolist()
+            for name, x in self.named().items()
+            if x is not None
+        }
+        return f"{self.op} {self.name} {self.dtype} inputs {shapes} attrs {self.attrs}"
+
+
+def _run(case, precision):
+    """Outputs in native order, and the block scores of NsaCompressAttention (else None)."""
+    tensors = {name: None if x is None else decode(x) for name, x in case.named().items()}
+    attrs = dict(case.attrs)
+    scores = None
+    if case.op == "NsaDropoutMask":
+        mask = reference.dropout_mask(attrs["keep_prob"], attrs["numel"], int(tensors["seed"][0]))
+        return [mask], None
+    if case.op == "NsaCompress":
+        if attrs["num_windows"] < 0:
+            attrs["num_windows"] = len(tensors["input"]) // attrs["compress_stride"]
+        outputs = [reference.nsa_compress(**tensors, **attrs, precision=precision)]
+    elif case.op == "NsaCompressGrad":
+        outputs = reference.nsa_compress_grad(**tensors, **attrs, precision=precision)
+    elif case.op == "NsaCompressAttention":
+        *outputs, scores = reference.nsa_compress_attention(
+            **tensors, **attrs, return_scores=True, precision=precision
+        )
+    elif case.op == "NsaSelectedAttention":
+        outputs = reference.nsa_selected_attention(**tensors, **attrs, precision=precision)
+    elif case.op == "NsaSelectedAttentionGrad":
+        outputs = reference.nsa_selected_attention_grad(**tensors, **attrs, precision=precision)
+    elif case.op == "FlashAttentionScore":
+        outputs = reference.flash_attention_score(**tensors, **attrs, precision=precision)
+    else:
+        wants_dpse = attrs.pop("pse_grad")
+        gradients = reference.flash_attention_score_grad(**tensors, **attrs, precision=precision)
+        if not wants_dpse:
+            gradients = gradients._replace(dpse=None)
+        outputs = [np.zeros(1, precision.real) if x is None else x for x in gradients]
+    return list(outputs), scores
+
+
+def _outputs(case, precision, key):
+    if key not in case.memo:
+        # Rows that no operator may read hold NaN, and masked scores may overflow float32.
+        with np.errstate(invalid="ignore", over="ignore"):
+            case.memo[key] = _run(case, precision)
+    return case.memo[key]
+
+
+def _reference(case):
+    return _outputs(case, FLOAT64, "reference")
+
+
+def _plain(case, order=0):
+    return _outputs(case, plain_precision(case.dtype, order), f"plain {order}")
+
+
+def run_reference(case):
+    """float64 outputs in native order (integers and masks in their own dtype)."""
+    return _reference(case)[0]
+
+
+def run_plain(case, order=0):
+    """Outputs of the plain implementation: float32 values rounded to the dtype of each output.
+
+    `order` is that of its sums, see plain.py.
+    """
+    return _plain(case, order)[0]
+
+
+def output_dtypes(case):
+    """Names of the dtypes of the outputs, in native order."""
+    fixed = {"topk_indices": "int32", "mask": "uint8"}
+    return [
+        fixed.get(name, "float32" if name in _FLOAT32_OUTPUTS else case.dtype)
+        for name in OUTPUTS[case.op]
+    ]
+
+
+def compare(case, outputs):
+    """Assert that the native outputs (as the binding returns them) of a case are right."""
+    names = OUTPUTS[case.op]
+    nsa = case.op.startswith("Nsa")
+    assert len(outputs) == len(names), f"{case}: {len(outputs)} outputs, expected {len(names)}"
+    attention_grad = case.op in ("NsaSelectedAttentionGrad", "FlashAttentionScoreGrad")
+    all_terms = _outputs(case, Terms(), "terms")[0] if attention_grad else [None] * len(names)
+    each = zip(names, outputs, output_dtypes(case), run_reference(case), all_terms, strict=True)
+    for place, (name, ours, dtype, ref64, terms) in enumerate(each):
+        plain = (run_plain(case, order)[place] for order in range(ORDERS))
+        label = f"{case}\n{name}"
+        assert dtype_name(ours) == dtype, f"{label}: dtype {dtype_name(ours)}, expected {dtype}"
+        ours = decode(ours)
+        assert ours.shape == ref64.shape, f"{label}: shape {ours.shape}, expected {ref64.shape}"
+        if name == "mask":
+            assert np.array_equal(ours, ref64), f"{label}: bits differ"
+        elif name == "topk_indices":
+            _compare_topk(label, case, ours)
+        elif name in ("softmax_max", "softmax_sum"):
+            check_statistics(label, ours, ref64, plain, nsa and case.dtype == "float32")
+        else:
+            check(label, ours, ref64, plain, dtype, nsa, terms)
+
+
+def _compare_topk(label, case, indices):
+    for ref, plain in zip(_reference(case)[1], _plain(case)[1], strict=True):
+        # Two scores may each be off by what float32 arithmetic costs.
+        e = max(NSA_FLOAT32_LIMIT, 4 * error(plain.scores, ref.scores))
+        tolerance = e * np.abs(ref.scores[np.isfinite(ref.scores)]).max(initial=0)
+        check_topk(
+            f"{label} tokens {ref.rows.start}:{ref.rows.stop}",
+            indices[ref.rows].swapaxes(0, 1),
+            ref.scores,
+            ref.candidate,
+            ref.forced,
+            tolerance,
+        )

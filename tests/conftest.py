@@ -1,0 +1,22 @@
+"""Makes `tests` importable without putting the source tree before the installed package."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Last, not first: where mindspore_nsa is installed, that is what the tests import.
+sys.path.append(str(ROOT))
+
+
+def pytest_report_header():
+    """Says what is tested."""
+    import mindspore_nsa
+    from mindspore_nsa import _native
+
+    return [
+        f"mindspore_nsa: {Path(mindspore_nsa.__file__).parent}",
+        f"instruction sets: {', '.join(_native.available_isas())}; threads: "
+        f"{_native.num_threads()}; processors: {len(os.sched_getaffinity(0))}",
+    ]

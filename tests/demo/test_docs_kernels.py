@@ -1,0 +1,48 @@
+"""The numbers and names that docs/cpu_kernels.md gives are those of the sources."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mindspore_nsa import _native
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = " ".join((ROOT / "docs" / "cpu_kernels.md").read_text().split())
+
+# File under cpu/, constant, its value as the source writes it, the words of the page.
+CONSTANTS = (
+    ("attention/schedule.h", "kTileRows", "96", "a tile of up to 96 rows"),
+    ("attention/schedule.h", "kBlockKeys", "64", "packed in blocks of 64"),
+    ("attention/schedule.h", "kTileKeys", "128", "a step of 128 keys"),
+    ("attention/schedule.h", "kCutRows", "24", "in groups of 24"),
+    ("attention/schedule.cc", "kScores", "1 << 18", "fit 2^18 scores"),
+    ("nsa_selected_attention.cc", "kChunkRows", "1024", "at most 1024 rows"),
+    ("nsa_compress_plan.h", "kCompressWindows", "32", "at most 32 windows"),
+    ("scratch.cc", "kKept", "32 << 20", "at most 32 MiB"),
+)
+
+
+@pytest.mark.parametrize("file, name, value, words", CONSTANTS, ids=lambda x: str(x))
+def test_constants(file, name, value, words):
+    source = (ROOT / "cpu" / file).read_text()
+    assert re.search(rf"constexpr int64_t {name} = (.*?);", source)[1] == value
+    assert words in PAGE
+
+
+def test_chunks_of_the_gradient():
+    source = (ROOT / "cpu" / "flash_attention_score_grad.cc").read_text()
+    assert "chunk_of(seg.q_len, kTileRows, 2 * kTileRows)" in source
+    assert "chunk_of(seg.kv_len, kBlockKeys, 4 * kBlockKeys)" in source
+    assert "chunks of at most 192 and its keys into chunks of at most 256" in PAGE
+
+
+def test_instruction_sets():
+    """One row for every unit, named as the library names them."""
+    tables = (path.read_text() for path in (ROOT / "cpu" / "simd").glob("isa_*.cc"))
+    names = {re.search(r'make_table\("(\w+)"\)', table)[1] for table in tables}
+    section = PAGE[PAGE.index("## Instruction sets") :]
+    listed = re.findall(r"\| `(\w+)` \| \d+ \|", section)
+    assert set(listed) == names
+    available = _native.available_isas()
+    assert available == [name for name in listed if name in available]  # best first

@@ -1,0 +1,318 @@
+"""Every limit of Ascend: the size at the limit passes, the next one fails there and only there."""
+
+import re
+
+import pytest
+
+from mindspore_nsa import _native
+
+
+def outside(call, argument, *words):
+    """The call is right on the CPU and beyond a limit on Ascend."""
+    call.infer("cpu")
+    call.fails(ValueError, argument, "on Ascend", *words, target="ascend")
+
+
+def test_right_calls_of_the_nsa_operators_are_within_the_limits(good, call_name):
+    call = good(call_name)
+    if "sink" in call.names:
+        call = call.but(sink=None)
+    assert call.infer("ascend") == call.infer("cpu")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_dtypes(good, call_name, dtype):
+    call = good(call_name)
+    if "sink" in call.names:
+        call = call.but(sink=None)
+    floats = [n for n in call.names if call.inputs[n] and call.inputs[n][0] == "float16"]
+    for name in floats:
+        call = call.typed(name, dtype)
+    if dtype == "float32" and floats and not call.op.startswith("Flash"):
+        first = "input" if "input" in floats else "query"
+        call.fails(TypeError, first, "float16 or bfloat16", "on Ascend", dtype, target="ascend")
+    else:
+        assert call.infer("ascend") == call.infer("cpu")
+
+
+@pytest.fixture
+def compress(good):
+    def build(name="NsaCompress", heads=8, dim=128, block=32, stride=16):
+        call = good(name).but(compress_block_size=block, compress_stride=stride)
+        rows = _native.compressed_rows((272,), block, stride)
+        if name == "NsaCompressGrad":
+            call = call.but(output_grad=("float16", (rows, heads, dim)))
+        else:
+            call = call.but(num_windows=rows)
+        return call.but(
+            input=("float16", (272, heads, dim)), weight=("float16", (block, heads))
+        ).listed("actual_seq_len", (272,))
+
+    return build
+
+
+@pytest.mark.parametrize("name", ["NsaCompress", "NsaCompressGrad"])
+def test_compress(compress, name):
+    for right in (
+        {"block": 16, "stride": 16},
+        {"block": 128, "stride": 128},
+        {"heads": 128},
+        {"heads": 1},
+        {"dim": 256},
+        {"dim": 16},
+    ):
+        compress(name, **right).infer("ascend")
+    outside(compress(name, block=8, stride=8), "compress_block_size", "at least 16", 8)
+    outside(compress(name, block=144), "compress_block_size", "at most 128", 144)
+    outside(compress(name, block=40), "compress_block_size", "a multiple of 16", 40)
+    outside(compress(name, stride=8), "compress_stride", "at least 16", 8)
+    outside(compress(name, stride=24), "compress_stride", "a multiple of 16", 24)
+    outside(compress(name, heads=129), "N of input", "at most 128", 129)
+    outside(compress(name, dim=272), "D of input", "at most 256", 272)
+    outside(compress(name, dim=8), "D of input", "at least 16", 8)
+    outside(compress(name, dim=40), "D of input", "a multiple of 16", 40)
+
+
+@pytest.fixture
+def attention(good):
+    """A causal NsaCompressAttention with one segment, wide enough for 32 blocks of any size."""
+
+    def build(heads=(8, 2), d=64, dv=48, block=32, stride=16, select=64, count=2, keys=255):
+        n1, n2 = heads
+        call = good("NsaCompressAttention").but(
+            query=("float16", (4096, n1, d)),
+            key=("float16", (keys, n2, d)),
+            value=("float16", (keys, n2, dv)),
+            topk_mask=None,
+            atten_mask=None,
+            actual_sel_seq_kvlen=None,
+            q_offset=None,
+            head_num=n1,
+            compress_block_size=block,
+            compress_stride=stride,
+            select_block_size=select,
+            select_block_count=count,
+            init_blocks=0,
+            local_blocks=0,
+        )
+        return call.listed("actual_seq_qlen", (4096,)).listed("actual_cmp_seq_kvlen", (keys,))
+
+    return build
+
+
+def test_compress_attention(attention):
+    for right in (
+        {"block": 128, "stride": 64, "select": 128},
+        {"block": 16, "select": 16},
+        {"count": 32},
+        {"heads": (128, 1)},
+        {"d": 48},
+        {"d": 512, "dv": 16},
+        {"keys": 14000},
+    ):
+        attention(**right).infer("ascend")
+    name = "compress_block_size"
+    outside(attention(block=8, stride=8), name, "at least 16", 8)
+    outside(attention(block=144, select=144), name, "at most 128", 144)
+    outside(attention(block=24, stride=8), name, "a multiple of 16", 24)
+    outside(attention(stride=8), "compress_stride", "at least 16", 8)
+    outside(attention(block=80, stride=80, select=80), "compress_stride", "at most 64", 80)
+    outside(attention(block=48, stride=24, select=48), "compress_stride", "a multiple of 16", 24)
+    outside(attention(select=144), "select_block_size", "at most 128", 144)
+    outside(attention(count=33), "select_block_count", "at most 32", 33)
+    outside(attention(heads=(129, 1)), "N1 / N2", "at most 128", 129)
+    outside(attention(d=8, dv=8), "D of query", "at least 16", 8)
+    outside(attention(dv=8), "Dv of value", "at least 16", 8)
+    outside(attention(d=72), "D of query", "a multiple of 16", 72)
+    outside(attention(d=64, dv=40), "Dv of value", "a multiple of 16", 40)
+    outside(attention(d=64, dv=80), "Dv of value", "at most D of query", 80)
+    outside(attention(keys=14001), "actual_cmp_seq_kvlen", "at most 14000", 14001)
+
+
+def test_count_and_the_blocks_of_every_segment(attention):
+    call = attention(count=32)
+    short = call.listed("actual_seq_qlen", (32 * 64 - 64, 4096))
+    short = short.listed("actual_cmp_seq_kvlen", (100, 255))
+    outside(short, "select_block_count", "every segment that has queries", 32)
+    short.but(select_block_count=31).infer("ascend")
+    no_queries = call.listed("actual_seq_qlen", (0, 4096))
+    no_queries.listed("actual_cmp_seq_kvlen", (0, 255)).infer("ascend")
+    short.blind().infer("ascend")
+
+
+@pytest.fixture
+def selected(good):
+    def build(name, t1=48, t2=300, heads=(8, 2), d=64, dv=48, select=64, count=4, ends=None):
+        n1, n2 = heads
+        call = good(name).but(
+            query=("float16", (t1, n1, d)),
+            key=("float16", (t2, n2, d)),
+            value=("float16", (t2, n2, dv)),
+            topk_indices=("int32", (t1, n2, count)),
+            q_offset=None,
+            head_num=n1,
+            select_block_size=select,
+            select_block_count=count,
+        )
+        if "softmax_max" in call.names:
+            for saved in ("softmax_max", "softmax_sum"):
+                call = call.shaped(saved, (t1, n1, 8))
+            for saved in ("attention_out", "attention_out_grad"):
+                call = call.shaped(saved, (t1, n1, dv))
+        ends_q, ends_kv = ends or ((t1,), (t2,))
+        return call.listed("actual_seq_qlen", ends_q).listed("actual_seq_kvlen", ends_kv)
+
+    return build
+
+
+@pytest.mark.parametrize("name", ["NsaSelectedAttention", "NsaSelectedAttentionGrad"])
+def test_selected(selected, name):
+    most, longest = 2 * 2**20, 2**17
+    many = tuple(range(longest, most + 1, longest))
+    few = (48,) * len(many)
+    for right in (
+        {"t2": most, "ends": (few, many)},
+        {"t1": most, "t2": 48, "ends": (many, few)},
+        {"heads": (128, 128)},
+        {"heads": (32, 1)},
+        {"d": 256, "dv": 256},
+        {"select": 16},
+        {"select": 128},
+        {"count": 32},
+        {"count": 1},
+    ):
+        selected(name, **right).infer("ascend")
+    past = ((*few, 48), (*many, most + 1))
+    outside(selected(name, t2=most + 1, ends=past), "number of tokens T", most, most + 1)
+    past = ((*many, most + 1), (*few, 48))
+    outside(selected(name, t1=most + 1, t2=48, ends=past), "number of tokens T", most, most + 1)
+    outside(selected(name, t1=longest + 1), "longest segment", longest, longest + 1)
+    outside(selected(name, t2=longest + 1), "longest segment", longest, longest + 1)
+    outside(selected(name, heads=(129, 129)), "N1 of query", "at most 128", 129)
+    outside(selected(name, heads=(33, 1)), "N1 / N2", "at most 32", 33)
+    outside(selected(name, select=8), "select_block_size", "at least 16", 8)
+    outside(selected(name, select=144), "select_block_size", "at most 128", 144)
+    outside(selected(name, select=72), "select_block_size", "a multiple of 16", 72)
+    outside(selected(name, count=33), "select_block_count", "at most 32", 33)
+    outside(selected(name, d=272), "D of query", "at most 256", 272)
+    outside(selected(name, d=8, dv=8), "D of query", "at least 16", 8)
+    outside(selected(name, dv=8), "Dv of value", "at least 16", 8)
+    outside(selected(name, d=72), "D of query", "a multiple of 16", 72)
+    outside(selected(name, dv=40), "Dv of value", "a multiple of 16", 40)
+    outside(selected(name, dv=80), "Dv of value", "at most D of query", 80)
+
+
+@pytest.fixture
+def flash(good):
+    def build(batch=1, heads=(4, 2), lengths=(24, 40), d=64, dv=48, **changes):
+        n1, n2 = heads
+        call = good("FlashAttentionScore")
+        for name in call.names:
+            call.inputs[name] = None
+        call.attrs = {"head_num": n1, "input_layout": "BNSD"}
+        return call.but(
+            query=("float16", (batch, n1, lengths[0], d)),
+            key=("float16", (batch, n2, lengths[1], d)),
+            value=("float16", (batch, n2, lengths[1], dv)),
+            **changes,
+        )
+
+    return build
+
+
+def test_flash(flash):
+    for right in (
+        {"batch": 2 * 2**20},
+        {"heads": (256, 1)},
+        {"lengths": (2**20, 1)},
+        {"lengths": (1, 2**20)},
+        {"d": 512, "dv": 512},
+        {"d": 1, "dv": 1},
+        {"d": 177, "dv": 129},
+    ):
+        flash(**right).infer("ascend")
+    outside(flash(batch=2 * 2**20 + 1), "batch size B", 2 * 2**20, 2 * 2**20 + 1)
+    outside(flash(batch=0), "batch size B", "at least 1", 0)
+    outside(flash(heads=(257, 1)), "N1 of query", "at most 256", 257)
+    outside(flash(lengths=(2**20 + 1, 1)), "query sequence length", 2**20, 2**20 + 1)
+    outside(flash(lengths=(1, 2**20 + 1)), "key sequence length", 2**20, 2**20 + 1)
+    outside(flash(lengths=(0, 1)), "query sequence length", "at least 1", 0)
+    outside(flash(lengths=(1, 0)), "key sequence length", "at least 1", 0)
+    outside(flash(d=513), "D of query", "at most 512", 513)
+    outside(flash(d=64, dv=65), "Dv of value", "at most D of query", 65)
+
+
+def test_flash_prefix(flash):
+    def prefixed(batch, value, lengths=(24, 40)):
+        return flash(batch=batch, lengths=lengths, sparse_mode=5).listed("prefix", (value,) * batch)
+
+    prefixed(2048, 16).infer("ascend")
+    outside(prefixed(2049, 16), "batch size B with a prefix", "at most 2048", 2049)
+    prefixed(1, 0, (40, 24)).infer("ascend")
+    outside(prefixed(1, 15), "prefix", "at least S2 - S1", 15)
+
+
+def test_flash_slopes(flash, good):
+    slopes = ("float32", (4,))
+    flash(lengths=(40, 40), pse_type=2, real_shift=slopes).infer("ascend")
+    for pse_type in (2, 3):
+        call = flash(lengths=(39, 40), pse_type=pse_type, real_shift=slopes)
+        outside(call, "key sequence length", "pse_type 2 or 3", 40)
+    packed = good("FlashAttentionScore TND").but(sink=None, pse_type=3, real_shift=slopes)
+    outside(packed, "key sequence length", "pse_type 2 or 3", 30)
+
+
+def test_flash_sink(flash):
+    outside(flash(sink=("float32", (4,))), "sink", "None", 1)
+
+
+def test_flash_segments(good):
+    longest = 2**20
+    call = good("FlashAttentionScore TND")
+    for name in call.names:
+        call.inputs[name] = None
+    call.attrs = {"head_num": 1, "input_layout": "TND"}
+
+    def packed(t1, t2):
+        sized = call.but(query=("float16", (t1, 1, 8)), key=("float16", (t2, 1, 8)))
+        sized = sized.but(value=("float16", (t2, 1, 8)))
+        return sized.listed("actual_seq_qlen", (0, t1)).listed("actual_seq_kvlen", (t2, t2))
+
+    packed(longest, longest).infer("ascend")
+    outside(packed(longest + 1, 1), "longest segment", longest, longest + 1)
+    outside(packed(1, longest + 1), "longest segment", longest, longest + 1)
+
+
+def test_unknown_sizes_pass(good, call_name):
+    call = good(call_name)
+    if "sink" in call.names:
+        call = call.but(sink=None)
+    for name, value in call.inputs.items():
+        call.inputs[name] = value and (value[0], (-1,) * len(value[1]))
+    call.infer("ascend")
+
+
+def test_error_codes(flash, good):
+    """The codes of the aclnn interface: null, invalid, beyond a limit."""
+
+    def code(call):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call.infer("ascend")
+        return caught.value.aclnn_code
+
+    assert code(flash().but(query=None)) == 161001
+    assert code(flash().typed("query", "int8")) == 161002
+    assert code(flash().shaped("query", (1, 2))) == 161002
+    assert code(flash(input_layout="ABCD")) == 161002
+    assert code(good("NsaCompress").listed("actual_seq_len", (272, 3))) == 161002
+    assert code(good("NsaCompress").listed("actual_seq_len", ())) == 161002
+    assert code(good("NsaCompressGrad").shaped("output_grad", (3, 8, 128))) == 161002
+    assert code(flash(d=513)) == 561002
+    assert code(flash(sink=("float32", (4,)))) == 561002
+
+
+def test_messages_name_one_limit(flash):
+    with pytest.raises(ValueError) as caught:
+        flash(d=513).infer("ascend")
+    text = "flash_attention_score: D of query must be at most 512 on Ascend, got 513"
+    assert re.fullmatch(text, str(caught.value))

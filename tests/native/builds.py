@@ -1,0 +1,107 @@
+"""Builds nsa_replay in its forms, each in a kept folder under build/, and runs it."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+IN_CI = os.environ.get("CI") == "true"
+CROSS = "aarch64-linux-gnu-g++"
+QEMU = "qemu-aarch64"
+CLANG = "clang++"
+
+
+@dataclass(frozen=True)
+class Build:
+    """One form of nsa_replay: CMake arguments, run-time environment, and what it needs."""
+
+    name: str
+    arguments: tuple = ()
+    environment: tuple = ()
+    runner: tuple = ()
+    static: tuple = ()  # libraries that CMake's OpenMP search would take as shared ones
+    tools: tuple = ()  # (command, Debian package)
+    seconds: int = 1500
+
+
+PLAIN = Build("plain")
+ADDRESS = Build(
+    "asan",
+    ("-DNSA_SANITIZE=address,undefined",),
+    # A leak is an error as well.
+    environment=(("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1")),
+)
+NEON = Build(
+    "neon",
+    (
+        "-DCMAKE_SYSTEM_NAME=Linux",
+        "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
+        f"-DCMAKE_CXX_COMPILER={CROSS}",
+        "-DCMAKE_EXE_LINKER_FLAGS=-static",
+    ),
+    static=("libgomp.a",),
+    runner=(QEMU,),
+    tools=((CROSS, "g++-aarch64-linux-gnu"), (QEMU, "qemu-user")),
+)
+THREAD = Build(
+    "tsan",
+    (f"-DCMAKE_CXX_COMPILER={CLANG}", "-DNSA_SANITIZE=thread"),
+    tools=((CLANG, "clang"),),
+)
+
+
+def need(build):
+    """Skip, or in CI fail, where a tool of this build is missing."""
+    missing = [package for tool, package in build.tools if shutil.which(tool) is None]
+    if not missing:
+        return
+    text = f"the {build.name} form is left out: apt-get install {' '.join(missing)}"
+    if IN_CI:
+        pytest.fail(text)
+    pytest.skip(text)
+
+
+def _tool(name):
+    beside_python = Path(sys.executable).with_name(name)
+    return str(beside_python) if beside_python.exists() else name
+
+
+def compile_replay(build):
+    """Path of nsa_replay in that form, up to date."""
+    folder = ROOT / "build" / f"replay-{build.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    configure = [
+        *(_tool("cmake"), "-S", str(ROOT), "-B", str(folder), "-G", "Ninja"),
+        *("-DNSA_PYTHON=OFF", "-DNSA_REPLAY=ON"),
+        *build.arguments,
+    ]
+    for library in build.static:
+        question = [CROSS, f"-print-file-name={library}"]
+        path = subprocess.run(question, capture_output=True, text=True, check=True).stdout.strip()
+        configure.append(f"-DOpenMP_gomp_LIBRARY={path}")
+    if ninja := shutil.which(_tool("ninja")):
+        configure.append(f"-DCMAKE_MAKE_PROGRAM={ninja}")
+    jobs = str(len(os.sched_getaffinity(0)))
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in (configure, [_tool("cmake"), "--build", str(folder), "-j", jobs]):
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+    return folder / "nsa_replay"
+
+
+def run_replay(build, program, *arguments):
+    """The finished process of nsa_replay."""
+    return subprocess.run(
+        [*build.runner, str(program), *map(str, arguments)],
+        env={**os.environ, **dict(build.environment)},
+        capture_output=True,
+        text=True,
+        timeout=build.seconds,
+    )

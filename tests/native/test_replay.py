@@ -1,0 +1,105 @@
+"""The native operators without Python: misaligned exact-size tensors, NaN in outputs and scratch,
+the same bits for 1, 2 and 5 threads, under sanitizers and on an emulated Arm processor."""
+
+import numpy as np
+import pytest
+
+from mindspore_nsa import _native
+from tests.common.cases import compare, make_case, odd_size_cases, parity_cases
+from tests.common.dtypes import decode
+
+from . import builds
+from .casefile import read_results, write_cases
+from .spoiled import spoiled_cases
+
+# Seeds of random cases by form; emulation and sanitizers are slow.
+SEEDS = {"plain": 300, "asan": 120, "neon": 60}
+# Larger named cases are left to the plain form.
+SMALL = 1 << 18
+
+
+def _elements(case):
+    return sum(decode(x).size for x in case.inputs if x is not None)
+
+
+def replay_cases(form):
+    """The right calls that a form replays."""
+    named = [build() for build in {**parity_cases(), **odd_size_cases()}.values()]
+    if form != "plain":
+        named = [case for case in named if _elements(case) <= SMALL]
+    return [*named, *(make_case(seed) for seed in range(SEEDS[form]))]
+
+
+@pytest.fixture(
+    scope="module", params=[builds.PLAIN, builds.ADDRESS, builds.NEON], ids=lambda b: b.name
+)
+def form(request):
+    builds.need(request.param)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def program(form):
+    return builds.compile_replay(form)
+
+
+@pytest.fixture(scope="module")
+def cases(form):
+    return replay_cases(form.name)
+
+
+def _isas(form, program):
+    done = builds.run_replay(form, program, "-", "-", "?")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_right_calls(form, program, cases, tmp_path):
+    write_cases(tmp_path / "cases", cases)
+    isas = _isas(form, program)
+    assert isas[-1] == "scalar"
+    assert isas == (["neon", "scalar"] if form is builds.NEON else _native.available_isas())
+    failures = []
+    for isa in isas:
+        done = builds.run_replay(form, program, tmp_path / "cases", tmp_path / isa, isa)
+        assert done.returncode == 0, f"{isa}: {done.stdout}{done.stderr[-5000:]}"
+        results = read_results(tmp_path / isa)
+        assert len(results) == len(cases)
+        for case, result in zip(cases, results):
+            try:
+                assert not result.error, f"{case}: {result.error}"
+                compare(case, result.outputs)
+            except AssertionError as error:
+                failures.append(f"{isa}: {error}")
+    assert not failures, f"{len(failures)} failures\n" + "\n".join(failures[:10])
+
+
+def test_spoiled_calls(form, program, tmp_path):
+    """Wrong lists and shapes end in the sentence that Python users see, before any kernel."""
+    cases = spoiled_cases(range(SEEDS[form.name]))
+    assert len(cases) >= SEEDS[form.name]
+    write_cases(tmp_path / "cases", cases)
+    done = builds.run_replay(form, program, tmp_path / "cases", tmp_path / "results", "scalar")
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    for case, result in zip(cases, read_results(tmp_path / "results"), strict=True):
+        with pytest.raises(ValueError) as caught:
+            _native.run(case.op, case.inputs, case.attrs)
+        assert result.error == str(caught.value), str(case)
+
+
+def test_file_format(tmp_path):
+    """What the program wrote is what the binding returns, bit for bit."""
+    program = builds.compile_replay(builds.PLAIN)
+    cases = [make_case(seed) for seed in range(40)]
+    write_cases(tmp_path / "cases", cases)
+    done = builds.run_replay(
+        builds.PLAIN, program, tmp_path / "cases", tmp_path / "results", _native.isa()
+    )
+    assert done.returncode == 0, done.stderr
+    for case, result in zip(cases, read_results(tmp_path / "results"), strict=True):
+        for ours, theirs in zip(
+            _native.run(case.op, case.inputs, case.attrs), result.outputs, strict=True
+        ):
+            bits = [x[1] if isinstance(x, tuple) else x for x in (ours, theirs)]
+            assert bits[0].dtype == bits[1].dtype and bits[0].shape == bits[1].shape
+            assert np.array_equal(bits[0].view(np.uint8), bits[1].view(np.uint8)), str(case)

@@ -1,0 +1,341 @@
+"""Calls of the public operators in every mode, and native cases as such calls."""
+
+import contextlib
+
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor, nn, ops
+
+import mindspore_nsa
+from tests.common.case import INPUTS, OUTPUTS, Case, output_dtypes
+from tests.common.dtypes import BFLOAT16, decode, encode
+
+MODES = ("pynative", "graph", "jit_O0", "jit_O1", "jit_bytecode")
+
+
+@contextlib.contextmanager
+def context_mode(mode):
+    """MindSpore's own mode inside the block; PyNative outside."""
+    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
+    try:
+        yield
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+class Function(nn.Cell):
+    """A function as a Cell, which GRAPH_MODE compiles."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def construct(self, *args):
+        return self.function(*args)
+
+
+def in_mode(mode, function):
+    """The function as that mode runs it; call it inside `context_mode`."""
+    if mode == "pynative":
+        return function
+    if mode == "graph":
+        return Function(function)
+    if mode == "jit_bytecode":
+        return ms.jit(function, capture_mode="bytecode")
+    return ms.jit(function, capture_mode="ast", jit_level=mode[-2:])
+
+
+def run(mode, function, *args):
+    """The outputs of one call as NumPy arrays (bfloat16 as float32)."""
+    with context_mode(mode):
+        return to_numpy(in_mode(mode, function)(*args))
+
+
+def to_numpy(outputs):
+    if isinstance(outputs, (tuple, list)):
+        return tuple(to_numpy(x) for x in outputs)
+    if outputs.dtype == ms.bfloat16:
+        outputs = outputs.astype(ms.float32)
+    return outputs.asnumpy()
+
+
+def gradient(function, positions, upstream):
+    """A function of the same arguments: its outputs and the gradients of the first one.
+
+    `upstream` is the output gradient in float32, which holds every value of the output's dtype.
+    """
+
+    def total(*args):
+        outputs = function(*args)
+        first = outputs[0] if isinstance(outputs, tuple) else outputs
+        return ops.sum(ops.cast(first, ms.float32) * upstream), outputs
+
+    both = ms.value_and_grad(total, positions, None, has_aux=True)
+
+    def gradients(*args):
+        value, grads = both(*args)
+        return value[1], grads
+
+    return gradients
+
+
+def tensor(array):
+    """A Tensor of a native tensor: an array, or the bits of a bfloat16 one."""
+    if isinstance(array, tuple):
+        return Tensor(decode(array), ms.bfloat16)
+    return Tensor(array)
+
+
+def in_dtype(array, dtype):
+    """An output as the binding would return it; `to_numpy` has widened bfloat16."""
+    if dtype == BFLOAT16:
+        assert array.dtype == np.float32
+        return encode(array, dtype)
+    # Gradients that nobody asked for are placeholders of one zero.
+    return array.astype(dtype) if array.shape == (1,) and not array.any() else array
+
+
+# The Tensor arguments of the public functions, lists included.
+ARGUMENTS = {
+    "nsa_compress": ("input", "weight", "actual_seq_len"),
+    "nsa_compress_attention": (
+        "query", "key", "value", "topk_mask", "atten_mask", "actual_seq_qlen",
+        "actual_cmp_seq_kvlen", "actual_sel_seq_kvlen", "q_offset"),
+    "nsa_selected_attention": (
+        "query", "key", "value", "topk_indices", "actual_seq_qlen", "actual_seq_kvlen",
+        "q_offset"),
+    "flash_attention_score": (
+        "query", "key", "value", "real_shift", "drop_mask", "attn_mask", "prefix",
+        "actual_seq_qlen", "actual_seq_kvlen", "sink"),
+    "dropout_mask": (),
+}  # fmt: skip
+
+
+def _pick(tensors, place):
+    """An argument: the Tensor at an index, or the constant itself (None, a tuple)."""
+    if isinstance(place, int):
+        return tensors[place]
+    return place
+
+
+# What a graph compiles has to name its arguments, so there is one of these per operator.
+def _nsa_compress(a, constants):
+    def forward(*t):
+        return mindspore_nsa.nsa_compress(
+            _pick(t, a[0]), _pick(t, a[1]), actual_seq_len=_pick(t, a[2]), **constants
+        )
+
+    return forward
+
+
+def _nsa_compress_attention(a, constants):
+    def forward(*t):
+        return mindspore_nsa.nsa_compress_attention(
+            _pick(t, a[0]),
+            _pick(t, a[1]),
+            _pick(t, a[2]),
+            topk_mask=_pick(t, a[3]),
+            atten_mask=_pick(t, a[4]),
+            actual_seq_qlen=_pick(t, a[5]),
+            actual_cmp_seq_kvlen=_pick(t, a[6]),
+            actual_sel_seq_kvlen=_pick(t, a[7]),
+            q_offset=_pick(t, a[8]),
+            **constants,
+        )
+
+    return forward
+
+
+def _nsa_selected_attention(a, constants):
+    def forward(*t):
+        return mindspore_nsa.nsa_selected_attention(
+            _pick(t, a[0]),
+            _pick(t, a[1]),
+            _pick(t, a[2]),
+            _pick(t, a[3]),
+            actual_seq_qlen=_pick(t, a[4]),
+            actual_seq_kvlen=_pick(t, a[5]),
+            q_offset=_pick(t, a[6]),
+            **constants,
+        )
+
+    return forward
+
+
+def _flash_attention_score(a, constants):
+    def forward(*t):
+        return mindspore_nsa.flash_attention_score(
+            _pick(t, a[0]),
+            _pick(t, a[1]),
+            _pick(t, a[2]),
+            real_shift=_pick(t, a[3]),
+            drop_mask=_pick(t, a[4]),
+            attn_mask=_pick(t, a[5]),
+            prefix=_pick(t, a[6]),
+            actual_seq_qlen=_pick(t, a[7]),
+            actual_seq_kvlen=_pick(t, a[8]),
+            sink=_pick(t, a[9]),
+            **constants,
+        )
+
+    return forward
+
+
+def _dropout_mask(a, constants):
+    def forward(*t):
+        return mindspore_nsa.dropout_mask(**constants)
+
+    return forward
+
+
+_FORWARDS = {
+    "nsa_compress": _nsa_compress,
+    "nsa_compress_attention": _nsa_compress_attention,
+    "nsa_selected_attention": _nsa_selected_attention,
+    "flash_attention_score": _flash_attention_score,
+    "dropout_mask": _dropout_mask,
+}
+
+# The gradients that not every call of FlashAttentionScoreGrad has.
+PLACEHOLDERS = ("real_shift", "sink")
+
+LISTS = ("actual_seq_len", "actual_seq_qlen", "actual_seq_kvlen", "actual_cmp_seq_kvlen",
+         "actual_sel_seq_kvlen", "q_offset", "prefix")  # fmt: skip
+
+
+class PublicCall:
+    """A native case as a call of the public function: tensors, and constants by name."""
+
+    def __init__(self, case, lists_as_tensors):
+        self.case = case
+        named = {n: x for n, x in case.named().items() if x is not None}
+        self.constants = dict(case.attrs)
+        self.upstream = None
+        self._translate(named)
+        self.tensors, places = {}, []
+        for name in ARGUMENTS[self.operator]:
+            if name not in named:
+                places.append(None)
+            elif name in LISTS and not lists_as_tensors:
+                places.append(tuple(named[name].tolist()))
+            else:
+                places.append(len(self.tensors))
+                self.tensors[name] = tensor(named[name])
+        self.forward = _FORWARDS[self.operator](tuple(places), self.constants)
+
+    def _translate(self, named):
+        op, constants = self.case.op, self.constants
+        self.wanted = ()
+        if op in ("NsaCompress", "NsaCompressGrad"):
+            self.operator = "nsa_compress"
+            if op == "NsaCompressGrad":
+                self.wanted = ("input", "weight")
+                self.upstream = named.pop("output_grad")
+                constants["num_windows"] = len(decode(self.upstream))
+            elif constants["num_windows"] < 0:
+                # The rows of a Tensor list, which a tuple would not give.
+                constants["num_windows"] = (
+                    len(decode(named["input"])) // constants["compress_stride"]
+                )
+        elif op == "NsaCompressAttention":
+            self.operator = "nsa_compress_attention"
+            constants["causal"] = bool(constants["causal"])
+        elif op in ("NsaSelectedAttention", "NsaSelectedAttentionGrad"):
+            self.operator = "nsa_selected_attention"
+            constants["causal"] = bool(constants["causal"])
+            if op.endswith("Grad"):
+                self.wanted = ("query", "key", "value")
+                self.upstream = named.pop("attention_out_grad")
+        elif op == "FlashAttentionScoreGrad":
+            self._translate_flash_gradient(named)
+        elif op == "FlashAttentionScore":
+            self.operator = "flash_attention_score"
+            constants["return_softmax"] = True
+        else:
+            self.operator = "dropout_mask"
+            constants["seed"] = int(named.pop("seed")[0])
+        for name in ("attention_out", "attention_in", "softmax_max", "softmax_sum"):
+            named.pop(name, None)
+
+    def _translate_flash_gradient(self, named):
+        constants = self.constants
+        self.upstream = named.pop("dy")
+        pse_grad = constants.pop("pse_grad")
+        l = constants.pop("compress_block_size")  # noqa: E741
+        s = constants.pop("compress_stride")
+        self.wanted = ("query", "key", "value")
+        if l == 0:
+            self.operator = "flash_attention_score"
+            self.constants["return_softmax"] = True
+            self.wanted += ("real_shift",) if pse_grad and "real_shift" in named else ()
+            self.wanted += ("sink",) if "sink" in named else ()
+            return
+        self.operator = "nsa_compress_attention"
+        for old, new in (("attn_mask", "atten_mask"), ("actual_seq_kvlen", "actual_cmp_seq_kvlen")):
+            if old in named:
+                named[new] = named.pop(old)
+        # Without a stride the gradient knows no causal rule, and any stride selects alike.
+        step = s or l
+        self.constants = {
+            "scale_value": constants["scalar_value"],
+            "head_num": constants["head_num"],
+            "compress_block_size": -(-l // step) * step,
+            "compress_stride": step,
+            "select_block_size": -(-l // step) * step,
+            "select_block_count": 1,
+            "causal": s > 0,
+        }
+
+    def compiled(self):
+        """The call as one function of its tensors; a gradient also gives what its forward gave."""
+        return self.forward if self.upstream is None else self._with_gradient(self.forward)
+
+    def _with_gradient(self, forward):
+        names = tuple(self.tensors)
+        positions = tuple(names.index(name) for name in self.wanted)
+        return gradient(forward, positions, Tensor(decode(self.upstream).astype(np.float32)))
+
+    def run(self, mode):
+        """The case and its outputs, both in native form.
+
+        A gradient's case is given what its forward gave here, which the reference then starts from.
+        """
+        tensors = tuple(self.tensors.values())
+        if mode == "jit_bytecode" and self.upstream is not None:
+            # Taken inside, MindSpore 2.10 gives zeros for the gradients of variable arguments,
+            # whatever the operator is.
+            outside = self._with_gradient(in_mode(mode, self.forward))
+            return self.in_native_form(run("pynative", outside, *tensors))
+        return self.in_native_form(run(mode, self.compiled(), *tensors))
+
+    def in_native_form(self, outputs):
+        """The case and the NumPy outputs of `compiled` as the binding would give them."""
+        case = self.case
+        if self.upstream is not None:
+            forward, grads = outputs
+            case = self._after_forward(forward)
+            given = dict(zip(self.wanted, grads))
+            outputs = [given[name] for name in self.wanted[: 3 if "query" in given else 2]]
+            if case.op == "FlashAttentionScoreGrad":
+                outputs += [given.get(name, np.zeros(1, "float32")) for name in PLACEHOLDERS]
+        elif not isinstance(outputs, tuple):
+            outputs = (outputs,)
+        return case, [in_dtype(x, dtype) for x, dtype in zip(outputs, output_dtypes(case))]
+
+    def _after_forward(self, outputs):
+        case = self.case
+        if case.op == "NsaCompressGrad":
+            return case
+        named = dict(zip(INPUTS[case.op], case.inputs))
+        forward_op = {
+            "nsa_compress_attention": "NsaCompressAttention",
+            "nsa_selected_attention": "NsaSelectedAttention",
+            "flash_attention_score": "FlashAttentionScore",
+        }[self.operator]
+        for name, output in zip(OUTPUTS[forward_op], outputs):
+            if name == "attention_out":
+                name = "attention_in" if "attention_in" in named else name
+                named[name] = in_dtype(output, case.dtype)
+            elif name in named:
+                named[name] = output
+        return Case(case.op, list(named.values()), case.attrs, case.dtype, case.name)

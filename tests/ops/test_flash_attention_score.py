@@ -1,0 +1,103 @@
+"""flash_attention_score and dropout_mask."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor
+
+import mindspore_nsa
+
+from .calls import run
+from .operators import draw
+from .parity import check_bits, named_cases
+
+CASES = named_cases("flash", "flash_grad")
+MODES = pytest.mark.parametrize("mode", ["pynative", "graph"])
+
+
+@pytest.mark.parametrize("build, mode", CASES)
+def test_named_case(build, mode):
+    check_bits(build, mode)
+
+
+@MODES
+def test_return_softmax(mode):
+    q = draw(2, 33, 32)
+
+    def plain(q):
+        return mindspore_nsa.flash_attention_score(q, q, q, 2, scalar_value=0.3)
+
+    def more(q):
+        return mindspore_nsa.flash_attention_score(
+            q, q, q, 2, scalar_value=0.3, return_softmax=True
+        )
+
+    def statistics(q):
+        return more(q)[1].sum() + more(q)[2].sum()
+
+    out, row_max, row_sum = run(mode, more, q)
+    assert np.array_equal(out, run(mode, plain, q))
+    assert row_max.shape == row_sum.shape == (2, 2, 33, 8)
+    assert not run(mode, ms.grad(statistics), q).any()
+
+
+@MODES
+def test_gradients_of_every_input(mode):
+    """A bias and a sink are trained, slopes and masks are not."""
+    q, bias, slopes, sink = draw(2, 24, 32), draw(2, 4, 24, 24), draw(4), draw(4)
+    mask = Tensor(np.triu(np.ones((24, 24), np.uint8), 1))
+
+    def biased(q, bias, sink, mask):
+        return mindspore_nsa.flash_attention_score(
+            q, q, q, 4, bias, attn_mask=mask, scalar_value=0.3, sink=sink
+        )
+
+    def sloped(q, slopes):
+        return mindspore_nsa.flash_attention_score(q, q, q, 4, slopes, pse_type=3)
+
+    grads = run(mode, ms.grad(biased, (0, 1, 2, 3)), q, bias, sink, mask)
+    assert [g.shape for g in grads] == [q.shape, bias.shape, sink.shape, mask.shape]
+    assert all(g.any() for g in grads[:3]) and not grads[3].any()
+    grads = run(mode, ms.grad(sloped, (0, 1)), q, slopes)
+    assert grads[0].any() and grads[1].shape == (4,) and not grads[1].any()
+
+
+@MODES
+def test_dropout_mask_of_a_seed_tensor(mode):
+    """The seed may change without a new graph, and the bits are those of a constant seed."""
+
+    def of_tensor(seed):
+        return mindspore_nsa.dropout_mask(0.75, 1001, seed)
+
+    seen = set()
+    for seed in (0, 1, 12345, -7):
+        expected = mindspore_nsa.dropout_mask(0.75, 1001, seed).asnumpy()
+        assert expected.shape == (126,) and expected.dtype == np.uint8
+        for tensor in (Tensor(seed, ms.int64), Tensor([seed], ms.int32)):
+            assert np.array_equal(run(mode, of_tensor, tensor), expected)
+        seen.add(expected.tobytes())
+    assert len(seen) == 4
+
+
+@MODES
+def test_dropout(mode):
+    """Training and its gradient use the same mask; keep_prob scales what is kept."""
+    q, v = draw(1, 64, 16), draw(1, 64, 16)
+
+    def dropped(q, v, seed):
+        mask = mindspore_nsa.dropout_mask(0.5, 64 * 64, seed)
+        return mindspore_nsa.flash_attention_score(
+            q, q, v, 1, drop_mask=mask, keep_prob=0.5, scalar_value=0.25
+        )
+
+    first, again, other = (run(mode, dropped, q, v, Tensor(s)) for s in (1, 1, 2))
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+    # Linear in v: the gradient with respect to v does not depend on v.
+    slope = ms.grad(dropped, 1)
+    np.testing.assert_array_equal(run(mode, slope, q, v, Tensor(1)),
+                                  run(mode, slope, q, v * 2, Tensor(1)))  # fmt: skip
+    keep = np.unpackbits(mindspore_nsa.dropout_mask(0.5, 64 * 64, 1).asnumpy(), bitorder="little")
+    scores = 0.25 * q.asnumpy()[0] @ q.asnumpy()[0].T
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    p = p / p.sum(-1, keepdims=True) * keep.reshape(64, 64) / 0.5
+    np.testing.assert_allclose(first[0], p @ v.asnumpy()[0], atol=1e-5)

@@ -1,0 +1,175 @@
+"""Every operator in every mode and dtype: the same bits everywhere, and right."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor
+
+import mindspore_nsa
+from mindspore_nsa import nsa_compress
+from tests.common.cases import GENERATORS, compare, make_case
+from tests.common.dtypes import DTYPES
+
+from .calls import MODES, PublicCall, context_mode, in_mode
+from .operators import arguments, draw, seeded, sequence
+
+
+def bits(outputs):
+    return [x[1].tobytes() if isinstance(x, tuple) else x.tobytes() for x in outputs]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", GENERATORS)
+def test_same_bits_in_every_mode(op, dtype):
+    """PyNative is compared with the reference, the other modes with PyNative."""
+    call = PublicCall(make_case(1000, op, dtype), lists_as_tensors=dtype == "float32")
+    case, expected = call.run("pynative")
+    compare(case, expected)
+    for mode in MODES[1:]:
+        assert bits(call.run(mode)[1]) == bits(expected), mode
+
+
+def by_module(x, w):
+    return mindspore_nsa.nsa_compress(x, w, 16, 8, actual_seq_len=(40, 96))
+
+
+def by_name(x, w):
+    return nsa_compress(x, w, 16, 8, actual_seq_len=[40, 96])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_either_import_is_understood(mode):
+    given = arguments("nsa_compress")
+    x, w = given["input"], given["weight"]
+    with context_mode(mode):
+        first = in_mode(mode, by_module)(x, w).asnumpy()
+        second = in_mode(mode, by_name)(x, w).asnumpy()
+    assert np.array_equal(first, second) and first.any()
+
+
+def test_parameters_are_tensors():
+    """A Parameter has another abstract type in a graph than a Tensor."""
+    net = seeded()
+    x, seq = draw(96, 32), sequence(40, 96)
+    eager = net(x, seq).asnumpy()
+    with context_mode("graph"):
+        assert np.array_equal(seeded()(x, seq).asnumpy(), eager)
+
+
+def test_numpy_numbers_are_numbers():
+    given = arguments("nsa_compress")
+    expected = mindspore_nsa.nsa_compress(**given).asnumpy()
+    given["compress_stride"] = np.int64(8)
+    given["actual_seq_len"] = tuple(np.array([40, 96]))
+    assert np.array_equal(mindspore_nsa.nsa_compress(**given).asnumpy(), expected)
+
+
+def test_strided_inputs():
+    """Views are made contiguous before a kernel sees them."""
+    wide = draw(96, 2, 32)
+    given = arguments("nsa_compress")
+    given["input"] = wide[:, :, ::2]
+    expected = {**given, "input": Tensor(np.ascontiguousarray(wide.asnumpy()[:, :, ::2]))}
+    ours = mindspore_nsa.nsa_compress(**given).asnumpy()
+    assert np.array_equal(ours, mindspore_nsa.nsa_compress(**expected).asnumpy())
+
+
+def test_target_is_captured_at_compilation(monkeypatch):
+    """A compiled graph keeps its target; a new call asks again."""
+    from mindspore_nsa import _config
+
+    function = ms.jit(by_module)
+    given = arguments("nsa_compress")
+    x, w = given["input"], given["weight"]
+    expected = function(x, w).asnumpy()
+    monkeypatch.setattr(_config._State, "name", "ascend")
+    assert np.array_equal(function(x, w).asnumpy(), expected)
+    with pytest.raises(RuntimeError, match="target 'ascend', which is not available"):
+        by_module(x, w)
+
+
+def test_set_target():
+    with mindspore_nsa.target("cpu"):
+        by_module(arguments("nsa_compress")["input"], arguments("nsa_compress")["weight"])
+    for name in ("ascend", "ascend_twin"):
+        with pytest.raises(ValueError, match=f"target '{name}' is not available in this build"):
+            mindspore_nsa.set_target(name)
+    with pytest.raises(ValueError, match="set_target: name must be one of cpu, ascend"):
+        mindspore_nsa.set_target("gpu")
+    with pytest.raises(TypeError, match="set_target: name must be a str, got 3"):
+        mindspore_nsa.set_target(3)
+
+
+def test_other_devices_are_refused():
+    from mindspore_nsa._config import resolve_target
+
+    with pytest.raises(RuntimeError, match="CPU or Ascend, got 'GPU'"):
+        resolve_target(None, "GPU")
+    with pytest.raises(RuntimeError, match="device_target Ascend needs the target 'ascend'"):
+        resolve_target(None, "Ascend")
+    with pytest.raises(RuntimeError, match="target 'cpu' needs device_target CPU, got 'Ascend'"):
+        resolve_target("cpu", "Ascend")
+
+
+def run_python(code, **environment):
+    # Not all of sys.path: MindSpore's rewriting appends its own folders, which hide Python's.
+    package = str(Path(mindspore_nsa.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": package, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_target_from_the_environment():
+    done = run_python("import mindspore_nsa", MINDSPORE_NSA_TARGET="ascend_twin")
+    assert done.returncode != 0
+    assert "MINDSPORE_NSA_TARGET: target 'ascend_twin' is not available" in done.stderr
+    code = "import mindspore_nsa; mindspore_nsa.show_config()"
+    done = run_python(code, MINDSPORE_NSA_TARGET="cpu", MINDSPORE_NSA_ISA="scalar")
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if " " in line)
+    assert lines["target"] == "cpu"
+    assert "scalar (available:" in done.stdout
+    assert f"mindspore {ms.__version__}" in " ".join(done.stdout.split())
+
+
+def test_import_does_not_import_mindspore():
+    code = (
+        "import sys, mindspore_nsa, mindspore_nsa.reference, mindspore_nsa._native\n"
+        "assert 'mindspore' not in sys.modules\n"
+        "mindspore_nsa.show_config()\n"
+        "assert 'mindspore' not in sys.modules\n"
+        "mindspore_nsa.nsa_compress\n"
+        "assert 'mindspore' in sys.modules\n"
+        "assert set(mindspore_nsa.__all__) <= set(dir(mindspore_nsa))\n"
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "version, warned", [("2.7.0", True), ("2.7.1", False), ("2.10.3", False), ("2.11.0", True)]
+)
+def test_untested_mindspore_warns(monkeypatch, recwarn, version, warned):
+    from mindspore_nsa.ops._environment import check_environment
+
+    monkeypatch.setattr(ms, "__version__", version)
+    check_environment()
+    texts = [str(w.message) for w in recwarn if "mindspore_nsa is made for" in str(w.message)]
+    assert bool(texts) == warned
+    assert all(version in text for text in texts)
+
+
+def test_numpy_2_is_refused(monkeypatch):
+    from mindspore_nsa.ops._environment import check_environment
+
+    monkeypatch.setattr(np, "__version__", "2.1.0")
+    with pytest.raises(ImportError, match="needs numpy<2.*got numpy 2.1.0"):
+        check_environment()

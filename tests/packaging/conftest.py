@@ -1,0 +1,38 @@
+"""The wheel under test, built once."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "wheel"
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """Path of a wheel of the source tree; its CMake folder is BUILD."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    done = subprocess.run(
+        [*command, "--quiet", "--wheel-dir", str(folder), str(ROOT)],
+        env={**os.environ, "NSA_BUILD_DIR": str(BUILD)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, tmp_path_factory):
+    """A folder that holds nothing but the installed wheel."""
+    folder = tmp_path_factory.mktemp("site")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", folder, wheel],
+        check=True,
+    )
+    return folder

@@ -1,0 +1,73 @@
+"""A machine that cannot build or run the package is told why in one sentence."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ROOT
+
+OTHER_PYTHON = """
+import sys
+sys.version_info = (3, 13, 1, "final", 0)
+sys.version = "3.13.1 (main)"
+exec(open("setup.py").read())
+"""
+
+
+def test_unsupported_python():
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER_PYTHON], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("mindspore_nsa needs Python 3.10, 3.11 or 3.12")
+    assert "got 3.13.1" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_numpy_2(tmp_path):
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "numpy" / "__init__.py").write_text('__version__ = "2.1.0"\n')
+    done = subprocess.run(
+        [sys.executable, "-c", "import mindspore_nsa.ops"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path[1:]])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert "numpy<2" in last and "2.1.0" in last, done.stderr
+
+
+COMMANDS = {"g++": "g++", "make": "make", "git": "git"}
+
+
+@pytest.mark.parametrize("absent", [(), ("g++",), ("make", "git")])
+def test_prerequisites(absent, tmp_path):
+    for command in ("bash", *COMMANDS):
+        if command not in absent:
+            (tmp_path / command).symlink_to(shutil.which(command))
+    done = subprocess.run(
+        [shutil.which("bash"), ROOT / "tools" / "check_prerequisites.sh", sys.executable],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    packages = " ".join(COMMANDS[name] for name in absent)
+    expected = f"missing: {packages}; install with: apt-get install {packages}\n" if absent else ""
+    assert done.stderr == expected
+    assert (done.returncode == 0) == (not absent)
+
+
+def test_prerequisites_of_python(tmp_path):
+    """A Python without headers and venv: the packages that bring them are named."""
+    fake = tmp_path / "python"
+    fake.write_text('#!/bin/sh\n[ "$1" != -c ]\n')
+    fake.chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "tools" / "check_prerequisites.sh", fake], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "apt-get install python3-venv python3-dev" in done.stderr

@@ -1,0 +1,77 @@
+"""The README's example runs, its two languages say the same, and what it names exists."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mindspore_nsa
+
+from .conftest import ROOT
+
+ENGLISH = (ROOT / "README.md").read_text()
+CHINESE = (ROOT / "README.zh-CN.md").read_text()
+
+
+def blocks(text):
+    return re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def structure(text):
+    """The text as the kinds of its lines: headings by depth, table rows by columns, list items."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    kinds = []
+    for line in text.splitlines():
+        if heading := re.match(r"#+", line):
+            kinds.append(len(heading[0]))
+        elif line.startswith("|"):
+            kinds.append(f"{line.count('|')} |")
+        elif line.startswith("* "):
+            kinds.append("*")
+    return kinds
+
+
+def code_words(text):
+    return sorted(set(re.findall(r"`([^`\n]+)`", text)))
+
+
+def test_languages_agree():
+    assert blocks(ENGLISH) == blocks(CHINESE)
+    assert structure(ENGLISH) == structure(CHINESE)
+    assert code_words(ENGLISH) == code_words(CHINESE)
+
+
+def test_example(tmp_path):
+    (code,) = (body for language, body in blocks(ENGLISH) if language == "python")
+    assert len(code.splitlines()) <= 25
+    script = tmp_path / "example.py"
+    script.write_text(code)
+    package = Path(mindspore_nsa.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(package)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0 < float(done.stdout) < 10, done.stdout
+
+
+def test_names():
+    table = re.findall(r"^\| (`.*?) \|", ENGLISH, re.MULTILINE)
+    functions = {name for row in table for name in re.findall(r"`(\w+)`", row)}
+    public = {name for name in mindspore_nsa.__all__ if not name.startswith("_")}
+    assert functions >= public - {"set_target", "show_config", "target"}
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"(?:^|`)make (\w+)", ENGLISH, re.MULTILINE)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.parametrize("target", ["ascend", "ascend_twin"])
+def test_targets_that_are_not_there(target):
+    with pytest.raises(ValueError, match="not available in this build"):
+        mindspore_nsa.set_target(target)

@@ -1,0 +1,151 @@
+"""The wheel holds what it needs, and nothing of it depends on the machine that built it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+from .conftest import BUILD, ROOT
+
+SOURCE = {str(p.relative_to(ROOT)) for p in ROOT.glob("mindspore_nsa/**/*.py")}
+
+OPERATORS = (
+    "FlashAttentionScore",
+    "FlashAttentionScoreGrad",
+    "NsaCompress",
+    "NsaCompressAttention",
+    "NsaCompressGrad",
+    "NsaDropoutMask",
+    "NsaSelectedAttention",
+    "NsaSelectedAttentionGrad",
+)
+
+TRAIN = """
+import numpy as np
+import mindspore as ms
+import mindspore_nsa
+
+x = ms.Tensor(np.arange(12, dtype=np.float32).reshape(6, 1, 2))
+w = ms.Tensor(np.array([[0.5], [0.25]], np.float32))
+
+def total(x, w):
+    return mindspore_nsa.nsa_compress(x, w, 2, 2, actual_seq_len=(6,)).sum()
+
+value, (dx, dw) = ms.value_and_grad(total, (0, 1))(x, w)
+assert value.asnumpy() == 0.5 * (0 + 1 + 4 + 5 + 8 + 9) + 0.25 * (2 + 3 + 6 + 7 + 10 + 11)
+assert (dx.asnumpy().reshape(3, 2, 2) == [[0.5, 0.5], [0.25, 0.25]]).all()
+assert (dw.asnumpy() == [[27], [39]]).all()
+print(mindspore_nsa.__file__)
+"""
+
+
+def run_python(code, folder, cwd):
+    """Standard output of Python code that imports the package from `folder`."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def symbols(path, *options):
+    """(letter, name) of every symbol that nm lists."""
+    done = subprocess.run(["nm", *options, str(path)], capture_output=True, text=True, check=True)
+    return [tuple(line.split()[-2:]) for line in done.stdout.splitlines() if line.strip()]
+
+
+def test_contents(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = {name for name in names if not re.match(r"mindspore_nsa-[^/]*\.dist-info/", name)}
+    (native,) = (name for name in package if re.match(r"mindspore_nsa/_native\..*\.so$", name))
+    assert package - {native} == SOURCE
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    metadata = next(name for name in names if name.endswith("/METADATA"))
+    text = zipfile.ZipFile(wheel).read(metadata).decode()
+    assert "Requires-Dist: mindspore<2.11,>=2.7.1\n" in text
+    assert "Requires-Dist: numpy<2\n" in text
+    assert "Requires-Python: <3.13,>=3.10\n" in text
+
+
+def test_source_distribution(tmp_path):
+    """It holds every source that the build reads."""
+    command = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    sources = {
+        str(path.relative_to(ROOT))
+        for folder in ("binding", "cmake", "cpu", "infer")
+        for path in (ROOT / folder).rglob("*.*")
+    }
+    assert len(sources) > 40
+    assert names >= sources | SOURCE | {"CMakeLists.txt", "LICENSE", "pyproject.toml", "setup.py"}
+
+
+def test_trains_without_the_source_tree(installed, tmp_path):
+    assert run_python(TRAIN, installed, tmp_path).strip().startswith(str(installed))
+
+
+def test_native_module_needs_no_mindspore(installed, tmp_path):
+    code = (
+        "import sys; from mindspore_nsa import _native; import mindspore_nsa.reference\n"
+        "print(_native.isa(), 'mindspore' in sys.modules)"
+    )
+    assert run_python(code, installed, tmp_path).split()[1] == "False"
+
+
+def compile_commands():
+    """(source, arguments) of every unit of the wheel."""
+    text = (BUILD / "compile_commands.json").read_text()
+    return [(entry["file"], entry["command"].split()) for entry in json.loads(text)]
+
+
+def test_no_flag_of_the_building_machine(wheel):
+    commands = compile_commands()
+    assert len(commands) > 20
+    for source, arguments in commands:
+        machine = [a for a in arguments if a.startswith("-m")]
+        assert not [a for a in machine if "native" in a or a.startswith("-march")], source
+        assert "-ffast-math" not in arguments and "-ffp-contract=off" in arguments, source
+        in_isa_unit = re.search(r"/cpu/simd/isa_(avx\w+)\.cc$", source)
+        assert bool(machine) == bool(in_isa_unit), f"{source}: {machine}"
+
+
+def test_isa_units_share_no_function(wheel):
+    """A weak function compiled for AVX-512 could be linked in for every processor."""
+    objects = list(BUILD.glob("CMakeFiles/nsa_cpu.dir/cpu/simd/isa_*.o"))
+    assert len(objects) >= 2
+    for path in objects:
+        listed = symbols(path)
+        shared = [(letter, name) for letter, name in listed if letter in "WwVvu"]
+        assert not shared, f"{path.name}: {shared}"
+        defined = [name for letter, name in listed if letter in "TDBRSC"]
+        assert len(defined) == 1, f"{path.name}: only the kernel table is visible, got {defined}"
+
+
+def test_exported_symbols(installed):
+    (native,) = installed.glob("mindspore_nsa/_native*.so")
+    exported = {name for _, name in symbols(native, "-D", "--defined-only")}
+    expected = {"PyInit__native"}
+    for name in OPERATORS:
+        expected |= {name, f"{name}InferShape", f"{name}InferType"}
+    for name in ("NsaWithoutGradient", "NsaRefuseGradient"):  # say what has no gradient
+        expected |= {name, f"{name}InferShape", f"{name}InferType"}
+    assert exported == expected
+
+
+def test_libraries(installed):
+    """Nothing but the compiler's run-time libraries and the C library."""
+    (native,) = installed.glob("mindspore_nsa/_native*.so")
+    done = subprocess.run(["readelf", "-d", native], capture_output=True, text=True, check=True)
+    needed = set(re.findall(r"\(NEEDED\).*\[(\w[^.]*)\.so", done.stdout))
+    assert needed <= {"libgomp", "libstdc++", "libm", "libgcc_s", "libc", "ld-linux-x86-64"}
+    assert "RUNPATH" not in done.stdout and "RPATH" not in done.stdout

@@ -1,0 +1,221 @@
+"""Every public operator, forward and backward, in both modes, against the reference.
+
+Imports nothing but the installed package, so that it also runs in the environment of the oldest
+MindSpore that is supported.
+"""
+
+import mindspore as ms
+import numpy as np
+import pytest
+
+import mindspore_nsa
+from mindspore_nsa import reference
+
+# Two documents of 40 and 56 tokens: 4 and 6 windows of 16 tokens, 8 apart; 3 and 4 blocks of 16.
+SEQ = (40, 96)
+CMP = (4, 10)
+L, S, SELECT, COUNT = 16, 8, 16, 3
+N1, N2, D, DV = 4, 2, 24, 16
+SCALE = 0.25
+TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+def draw(*shape):
+    """Values that bfloat16 holds exactly, so that all dtypes share one reference."""
+    size = int(np.prod(shape))
+    values = np.random.default_rng(size).integers(-64, 65, shape)
+    return (values / 32).astype(np.float32)
+
+
+def close(ours, expected, dtype):
+    ours = ours.astype(ms.float32).asnumpy() if ours.dtype == ms.bfloat16 else ours.asnumpy()
+    expected = np.asarray(expected, np.float64)
+    assert ours.shape == expected.shape
+    assert np.isfinite(ours).all()
+    scale = np.abs(expected).max()
+    assert scale > 0
+    assert np.abs(ours - expected).max() <= TOLERANCE[dtype] * scale
+
+
+@pytest.fixture(params=["PyNative", "graph"])
+def mode(request):
+    ms.set_context(mode=ms.PYNATIVE_MODE if request.param == "PyNative" else ms.GRAPH_MODE)
+    yield request.param
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+@pytest.fixture(params=["float32", "float16", "bfloat16"])
+def dtype(request):
+    return request.param
+
+
+def check(function, arrays, dout, expected, gradients, dtype):
+    """`function` of Tensors gives `expected`; its gradient for the output gradient `dout`."""
+    tensors = [ms.Tensor(x, getattr(ms, dtype)) for x in arrays]
+    weight = ms.Tensor(dout)
+
+    class Total(ms.nn.Cell):
+        def construct(self, *tensors):
+            out = function(*tensors)
+            return (out.astype(ms.float32) * weight).sum(), out
+
+    places = tuple(range(len(tensors)))
+    (_, out), grads = ms.value_and_grad(Total(), places, None, has_aux=True)(*tensors)
+    close(out, expected, dtype)
+    for ours, theirs in zip(grads, gradients, strict=True):
+        close(ours, theirs, dtype)
+
+
+def test_nsa_compress(mode, dtype):
+    x, w, dout = draw(96, N2, D), draw(L, N2), draw(10, N2, D)
+
+    def function(x, w):
+        return mindspore_nsa.nsa_compress(x, w, L, S, actual_seq_len=SEQ)
+
+    out = reference.nsa_compress(x, w, L, S, actual_seq_len=SEQ)
+    gradients = reference.nsa_compress_grad(dout, x, w, L, S, actual_seq_len=SEQ)
+    check(function, (x, w), dout, out, gradients, dtype)
+
+
+def compress_attention(q, k, v):
+    return mindspore_nsa.nsa_compress_attention(
+        *(q, k, v, SCALE, N1, L, S, SELECT, COUNT),
+        actual_seq_qlen=SEQ,
+        causal=True,
+        init_blocks=1,
+        local_blocks=1,
+        importance="overlap",
+    )
+
+
+def test_nsa_compress_attention(mode, dtype):
+    q, k, v, dout = draw(96, N1, D), draw(10, N2, D), draw(10, N2, DV), draw(96, N1, DV)
+    common = {"compress_block_size": L, "compress_stride": S}
+    out = reference.nsa_compress_attention(
+        *(q, k, v),
+        scale_value=SCALE,
+        head_num=N1,
+        select_block_size=SELECT,
+        select_block_count=COUNT,
+        actual_seq_qlen=SEQ,
+        actual_cmp_seq_kvlen=CMP,
+        causal=True,
+        init_blocks=1,
+        local_blocks=1,
+        importance="overlap",
+        **common,
+    )
+    gradients = reference.flash_attention_score_grad(
+        *(q, k, v, dout, N1, out[2], out[3], out[0]),
+        actual_seq_qlen=SEQ,
+        actual_seq_kvlen=CMP,
+        scalar_value=SCALE,
+        input_layout="TND",
+        **common,
+    )[:3]
+
+    def function(q, k, v):
+        return compress_attention(q, k, v)[0]
+
+    check(function, (q, k, v), dout, out[0], gradients, dtype)
+    if dtype == "float32":
+        ours = compress_attention(*map(ms.Tensor, (q, k, v)))
+        assert np.array_equal(ours[1].asnumpy(), out[1])
+        close(ours[3], np.where(out[3] > 1e30, ours[3].asnumpy(), out[3]), dtype)
+
+
+@pytest.mark.parametrize("name", ["nsa_selected_attention", "nsa_select_attention"])
+def test_nsa_selected_attention(mode, dtype, name):
+    q, k, v, dout = draw(96, N1, D), draw(96, N2, D), draw(96, N2, DV), draw(96, N1, DV)
+    indices = np.random.default_rng(1).integers(-1, 4, (96, N2, COUNT)).astype(np.int32)
+    indices[..., 0] = 0
+    attrs = {
+        "scale_value": SCALE,
+        "head_num": N1,
+        "select_block_size": SELECT,
+        "select_block_count": COUNT,
+    }
+    lists = {"actual_seq_qlen": SEQ, "actual_seq_kvlen": SEQ, "causal": True}
+
+    def function(q, k, v):
+        operator = getattr(mindspore_nsa, name)
+        return operator(q, k, v, ms.Tensor(indices), SCALE, N1, SELECT, COUNT, **lists)[0]
+
+    out = reference.nsa_selected_attention(q, k, v, indices, **attrs, **lists)
+    gradients = reference.nsa_selected_attention_grad(
+        q, k, v, out[0], dout, out[1], out[2], indices, **attrs, **lists
+    )
+    check(function, (q, k, v), dout, out[0], gradients, dtype)
+
+
+LAYOUTS = {
+    "BSH": lambda b, s, n, d: (b, s, n * d),
+    "SBH": lambda b, s, n, d: (s, b, n * d),
+    "BSND": lambda b, s, n, d: (b, s, n, d),
+    "BNSD": lambda b, s, n, d: (b, n, s, d),
+    "TND": lambda b, s, n, d: (b * s, n, d),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_flash_attention_score(mode, dtype, layout):
+    shape = LAYOUTS[layout]
+    q, k, v, dout = (draw(*shape(2, 33, n, d)) for n, d in ((N1, D), (N2, D), (N2, DV), (N1, DV)))
+    arguments = {"scalar_value": SCALE, "input_layout": layout, "sparse_mode": 2}
+    if layout == "TND":
+        arguments |= {"actual_seq_qlen": (33, 66), "actual_seq_kvlen": (33, 66)}
+
+    def function(q, k, v):
+        return mindspore_nsa.flash_attention_score(q, k, v, N1, **arguments)
+
+    out, maximum, total = reference.flash_attention_score(q, k, v, N1, **arguments)
+    gradients = reference.flash_attention_score_grad(
+        q, k, v, dout, N1, maximum, total, out, **arguments
+    )[:3]
+    check(function, (q, k, v), dout, out, gradients, dtype)
+
+
+def test_dropout(mode):
+    q, k, v = (draw(2, 33, n, d) for n, d in ((N1, D), (N2, D), (N2, DV)))
+    dout = draw(2, 33, N1, DV)
+    keep, numel = float(np.float32(0.8)), 2 * N1 * 33 * 33
+    mask = mindspore_nsa.dropout_mask(keep, numel, 7)
+    assert np.array_equal(mask.asnumpy(), reference.dropout_mask(keep, numel, 7))
+    arguments = {"scalar_value": SCALE, "input_layout": "BSND", "keep_prob": keep}
+
+    def function(q, k, v):
+        return mindspore_nsa.flash_attention_score(q, k, v, N1, drop_mask=mask, **arguments)
+
+    given = {**arguments, "drop_mask": mask.asnumpy()}
+    out, maximum, total = reference.flash_attention_score(q, k, v, N1, **given)
+    gradients = reference.flash_attention_score_grad(
+        q, k, v, dout, N1, maximum, total, out, **given
+    )[:3]
+    check(function, (q, k, v), dout, out, gradients, "float32")
+
+
+def test_compressed_seq_len(mode):
+    assert tuple(mindspore_nsa.compressed_seq_len(SEQ, L, S)) == CMP
+    ours = mindspore_nsa.compressed_seq_len(ms.Tensor(SEQ, ms.int64), L, S)
+    assert tuple(ours.asnumpy().tolist()) == CMP
+
+
+def test_lists_as_tensors(mode):
+    x, w = ms.Tensor(draw(96, N2, D)), ms.Tensor(draw(L, N2))
+
+    @ms.jit
+    def function(x, w, lengths):
+        return mindspore_nsa.nsa_compress(x, w, L, S, actual_seq_len=lengths)
+
+    for lengths in (SEQ, (64, 96), (0, 96)):
+        out = function(x, w, ms.Tensor(lengths, ms.int64))
+        lists = {"actual_seq_len": lengths, "num_windows": 12}
+        close(out, reference.nsa_compress(x.asnumpy(), w.asnumpy(), L, S, **lists), "float32")
+
+
+def test_errors(mode):
+    x = ms.Tensor(draw(96, N2, D))
+    with pytest.raises(ValueError, match="nsa_compress: weight must be"):
+        mindspore_nsa.nsa_compress(x, ms.Tensor(draw(L, N2 + 1)), L, S, actual_seq_len=SEQ)
+    with pytest.raises(TypeError, match="nsa_compress: "):
+        mindspore_nsa.nsa_compress(x.astype(ms.int32), x[0], L, S, actual_seq_len=SEQ)
