@@ -4,10 +4,23 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # Last, not first: where mindspore_nsa is installed, that is what the tests import.
 sys.path.append(str(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def same_import_path():
+    """Takes back what MindSpore's rewriting (amp levels) adds to sys.path.
+
+    One of its folders has a math.py, which hides Python's own from every process started later.
+    """
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
 
 
 def pytest_report_header():

@@ -4,10 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import mindspore_nsa
+
 from .conftest import ROOT
+
+PACKAGE = str(Path(mindspore_nsa.__file__).parents[1])
 
 OTHER_PYTHON = """
 import sys
@@ -32,7 +37,7 @@ def test_numpy_2(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", "import mindspore_nsa.ops"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path[1:]])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), PACKAGE])},
         capture_output=True,
         text=True,
     )
