@@ -17,7 +17,7 @@ _OPERATORS = (
     "nsa_select_attention",
     "nsa_selected_attention",
 )
-_SUBPACKAGES = ("ops", "reference")
+_SUBPACKAGES = ("nn", "ops", "reference")
 
 __all__ = [*_OPERATORS, "__version__", "set_target", "show_config", "target"]
 

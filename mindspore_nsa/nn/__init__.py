@@ -1,0 +1,19 @@
+"""Attention layers as `mindspore.nn.Cell`, and their parts."""
+
+from .. import ops  # noqa: F401  (says first what the environment lacks)
+from .compression import Compression
+from .config import NSAConfig
+from .dense_attention import DenseAttention
+from .gates import Gates
+from .native_sparse_attention import NativeSparseAttention
+from .rotary import RotaryAngles, Rotate
+
+__all__ = [
+    "Compression",
+    "DenseAttention",
+    "Gates",
+    "NSAConfig",
+    "NativeSparseAttention",
+    "RotaryAngles",
+    "Rotate",
+]

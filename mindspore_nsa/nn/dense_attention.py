@@ -1,0 +1,71 @@
+"""Dense attention with the interface of the sparse layer."""
+
+from ..ops import flash_attention_score
+from .attention import AttentionLayer
+
+_UNBOUNDED = 2147483647
+
+
+class DenseAttention(AttentionLayer):
+    """Causal attention over all earlier tokens of the document, or over the last ones.
+
+    The interface is that of `NativeSparseAttention`, so a model changes between them with one word;
+    the fields of the configuration that concern compression and selection have no effect.
+
+    Args:
+        config (NSAConfig): Sizes.
+        window (bool, optional): Whether a query sees only the last `config.window_size` tokens, its
+            own included. Default: ``False``.
+
+    Inputs:
+        - **x** (Tensor) - Shape :math:`(B, S, hidden)` or packed :math:`(T, hidden)`, dtype
+          float16, bfloat16 or float32.
+        - **actual_seq_len** (Union[tuple[int], list[int], Tensor], optional) - For packed `x`, the
+          inclusive prefix sums of the documents' lengths. Default: ``None``.
+
+    Outputs:
+        Tensor, the shape and dtype of `x` (under mixed precision its dtype).
+
+    Raises:
+        TypeError: If an argument has the wrong type or dtype.
+        ValueError: If a rank, shape or value is wrong.
+        RuntimeError: If that is found out only when a compiled graph runs.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import numpy as np
+        >>> from mindspore import Tensor
+        >>> from mindspore_nsa.nn import DenseAttention, NSAConfig
+        >>> config = NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+        >>> layer = DenseAttention(config)
+        >>> print(layer(Tensor(np.ones((2, 100, 64), np.float32))).shape)
+        (2, 100, 64)
+    """
+
+    def __init__(self, config, window=False):
+        super().__init__(config, branches=1)
+        if not isinstance(window, bool):
+            raise TypeError(
+                f"DenseAttention: window must be a bool, got {ascii(window)[:80]} "
+                f"({type(window).__name__})"
+            )
+        self.pre_tokens = config.window_size - 1 if window else _UNBOUNDED
+
+    def attend(self, x, ends, cos, sin):
+        """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
+        query, key, value = self.project(x)
+        return flash_attention_score(
+            self.rotate(query, cos, sin),
+            self.rotate(key, cos, sin),
+            value,
+            self.heads,
+            actual_seq_qlen=ends,
+            actual_seq_kvlen=ends,
+            scalar_value=self.scale,
+            pre_tokens=self.pre_tokens,
+            next_tokens=0,
+            input_layout="TND",
+            sparse_mode=4,
+        )

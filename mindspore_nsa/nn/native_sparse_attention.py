@@ -1,0 +1,125 @@
+"""The Native Sparse Attention layer."""
+
+from mindspore import ops
+
+from ..ops import flash_attention_score, nsa_compress_attention, nsa_selected_attention
+from .attention import AttentionLayer
+from .compression import Compression
+from .gates import Gates
+from .packing import compressed_documents
+
+
+class NativeSparseAttention(AttentionLayer):
+    r"""Native Sparse Attention: three causal attentions per query, mixed by learned gates.
+
+    .. math::
+        o = g_{cmp} Attn(q, K_{cmp}, V_{cmp}) + g_{slc} Attn(q, K_{slc}, V_{slc})
+        + g_{win} Attn(q, K_{win}, V_{win})
+
+    Every branch has keys and values of its own. The compressed ones are learned weighted sums of
+    windows of tokens; their attention also says which blocks of tokens the query reads in the
+    second branch; the third reads the last `window_size` tokens. Documents that are packed together
+    do not see each other, and positions count from each document's beginning.
+
+    Args:
+        config (NSAConfig): Sizes.
+
+    Inputs:
+        - **x** (Tensor) - Shape :math:`(B, S, hidden)`, every row a document, or packed
+          :math:`(T, hidden)`. Dtype float16, bfloat16 or float32.
+        - **actual_seq_len** (Union[tuple[int], list[int], Tensor], optional) - For packed `x`, the
+          inclusive prefix sums of the documents' lengths; the last one is :math:`T`. A Tensor has
+          shape :math:`(documents,)` and dtype int64 or int32, and its values may change from step
+          to step without a new graph. Default: ``None``.
+
+    Outputs:
+        Tensor, the shape and dtype of `x` (under mixed precision its dtype).
+
+    Raises:
+        TypeError: If `config`, `x` or `actual_seq_len` has the wrong type or dtype.
+        ValueError: If a rank, shape or value is wrong.
+        RuntimeError: If that is found out only when a compiled graph runs.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import numpy as np
+        >>> from mindspore import Tensor
+        >>> from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
+        >>> config = NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+        >>> layer = NativeSparseAttention(config)
+        >>> x = np.random.randn(2, 100, 64).astype(np.float32)
+        >>> print(layer(Tensor(x)).shape)
+        (2, 100, 64)
+        >>> packed = Tensor(x.reshape(200, 64))
+        >>> print(layer(packed, (130, 200)).shape)
+        (200, 64)
+    """
+
+    def __init__(self, config):
+        super().__init__(config, branches=3)
+        self.compress_key = Compression(config, config.head_dim)
+        self.compress_value = Compression(config, config.value_head_dim)
+        self.gates = Gates(config)
+
+    def attend(self, x, ends, cos, sin):
+        """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
+        c, n = self.config, self.kv_heads
+        query, key, value = self.project(x)
+        query = self.rotate(query, cos, sin)
+        k_cmp, k_rest = ops.split(key, (n, 2 * n), 1)
+        v_cmp, v_slc, v_win = ops.split(value, n, 1)
+        # Compressed keys are rotated after the compression, which would average angles.
+        k_slc, k_win = ops.split(self.rotate(k_rest, cos, sin), n, 1)
+        rows, cmp_ends, positions = compressed_documents(
+            x, ends, c.compress_block_size, c.compress_stride
+        )
+        cos, sin = self.angles(positions)
+        k_cmp = self.rotate(self.compress_key(k_cmp, ends, rows), cos, sin)
+        v_cmp = self.compress_value(v_cmp, ends, rows)
+
+        compressed, blocks, _, _ = nsa_compress_attention(
+            query,
+            k_cmp,
+            v_cmp,
+            self.scale,
+            self.heads,
+            c.compress_block_size,
+            c.compress_stride,
+            c.select_block_size,
+            c.select_block_count,
+            actual_seq_qlen=ends,
+            actual_cmp_seq_kvlen=cmp_ends,
+            causal=True,
+            init_blocks=c.init_blocks,
+            local_blocks=c.local_blocks,
+            importance=c.importance,
+        )
+        selected, _, _ = nsa_selected_attention(
+            query,
+            k_slc,
+            v_slc,
+            blocks,
+            self.scale,
+            self.heads,
+            c.select_block_size,
+            c.select_block_count,
+            actual_seq_qlen=ends,
+            actual_seq_kvlen=ends,
+            causal=True,
+        )
+        window = flash_attention_score(
+            query,
+            k_win,
+            v_win,
+            self.heads,
+            actual_seq_qlen=ends,
+            actual_seq_kvlen=ends,
+            scalar_value=self.scale,
+            pre_tokens=c.window_size - 1,
+            next_tokens=0,
+            input_layout="TND",
+            sparse_mode=4,
+        )
+        return self.gates(x, compressed, selected, window)

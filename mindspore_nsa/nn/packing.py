@@ -1,0 +1,164 @@
+"""Packing: what a layer must know of its input before it can call the operators.
+
+The operators take packed tokens [T, ...] and the prefix sums of the documents' lengths. A batch
+[B, S, hidden] is the packed input of B documents of S tokens.
+"""
+
+import mindspore
+import numpy as np
+from mindspore import Tensor, ops
+
+from .. import _native
+from ..ops import compressed_seq_len
+from ..ops._plan import FLOATS, UNKNOWN, Planner, TensorSpec
+from .rotary import LIMIT
+
+
+def _check_input(name, x, hidden):
+    if not isinstance(x, TensorSpec):
+        raise TypeError(f"{name}: x must be a Tensor, got {type(x).__name__}")
+    if x.dtype not in FLOATS:
+        raise TypeError(f"{name}: x must be of dtype float16, bfloat16 or float32, got {x!r}")
+    expected = f"[B, S, {hidden}] or [T, {hidden}]"
+    if x.shape is None:
+        raise ValueError(f"{name}: x must be of known rank, {expected}, got an unknown one")
+    if len(x.shape) not in (2, 3) or x.shape[-1] != hidden:
+        raise ValueError(f"{name}: x must be of shape {expected}, got {x.shape}")
+    if 0 in x.shape:
+        raise ValueError(f"{name}: x must hold at least one token, got shape {x.shape}")
+
+
+def _check_list(name, tokens, ends):
+    """The rules of sequence lists; `ends` None where the values are not known."""
+    if len(ends) == 0:
+        raise ValueError(f"{name}: actual_seq_len must not be empty")
+    before = 0
+    for i, end in enumerate(ends):
+        if type(end) is not int:
+            raise TypeError(
+                f"{name}: actual_seq_len must hold ints, got {ascii(end)[:80]} at index {i}"
+            )
+        if end < before:
+            raise ValueError(
+                f"{name}: actual_seq_len must be non-negative and not decrease, got {end} after "
+                f"{before} at index {i}"
+            )
+        before = end
+    if tokens != -1 and before != tokens:
+        raise ValueError(
+            f"{name}: the last value of actual_seq_len must be the {tokens} tokens of x, "
+            f"got {before}"
+        )
+
+
+def _documents(name, x, actual_seq_len):
+    """Prefix sums as a tuple; None where they are a Tensor or follow from unknown dimensions."""
+    if len(x.shape) == 3:
+        if actual_seq_len is not None:
+            raise ValueError(
+                f"{name}: actual_seq_len must be None for x of shape [B, S, hidden], whose rows "
+                f"are the documents, got {actual_seq_len!r}"
+            )
+        batch, length = x.shape[:2]
+        if -1 in (batch, length):
+            return None
+        return tuple(range(length, batch * length + 1, length))
+    if actual_seq_len is None or actual_seq_len is UNKNOWN:
+        raise ValueError(
+            f"{name}: actual_seq_len must be given for packed x of shape {x.shape}, as a tuple, "
+            f"list or Tensor of prefix sums, got {actual_seq_len!r}"
+        )
+    if isinstance(actual_seq_len, TensorSpec):
+        if actual_seq_len.dtype not in (mindspore.int64, mindspore.int32):
+            raise TypeError(
+                f"{name}: actual_seq_len must be of dtype int64 or int32, got {actual_seq_len!r}"
+            )
+        if actual_seq_len.shape is not None and len(actual_seq_len.shape) != 1:
+            raise ValueError(f"{name}: actual_seq_len must be of rank 1, got {actual_seq_len!r}")
+        if actual_seq_len.content is not None:
+            _check_list(name, x.shape[0], actual_seq_len.content)
+        return None
+    if not isinstance(actual_seq_len, (tuple, list)):
+        raise TypeError(
+            f"{name}: actual_seq_len must be a tuple, list or Tensor of ints, got "
+            f"{ascii(actual_seq_len)[:80]} ({type(actual_seq_len).__name__})"
+        )
+    _check_list(name, x.shape[0], actual_seq_len)
+    return tuple(actual_seq_len)
+
+
+def _positions(ends):
+    """Position of every token in its document, int32 [T]."""
+    lengths = np.diff(ends, prepend=0)
+    starts = np.asarray(ends) - lengths
+    return (np.arange(ends[-1]) - np.repeat(starts, lengths)).astype(np.int32)
+
+
+def _plan_call(name, x, actual_seq_len, hidden):
+    """(prefix sums, positions), None for what is computed at run time."""
+    _check_input(name, x, hidden)
+    ends = _documents(name, x, actual_seq_len)
+    tokens = -1 if -1 in x.shape[:-1] else int(np.prod(x.shape[:-1]))
+    if tokens > LIMIT:
+        raise ValueError(f"{name}: x must hold at most {LIMIT} tokens, got {tokens}")
+    if ends is None:
+        return None, None
+    return ends, Tensor(_positions(ends))
+
+
+_plan_packing = Planner(_plan_call, lists=(2,))
+
+
+def document_positions(ends, indices):
+    """Position in its document of each of the rows `indices`, for documents that end at `ends`."""
+    starts = ops.concat((ops.zeros_like(ends[:1]), ends))
+    document = ops.searchsorted(ends, indices, right=True)
+    return indices - ops.gather(starts, document, 0)
+
+
+def pack(name, x, actual_seq_len, hidden):
+    """(prefix sums, positions) of the documents of x; raises the errors of a wrong input.
+
+    The prefix sums are a tuple where they are known when a graph is compiled, else a Tensor.
+    """
+    ends, positions = _plan_packing(name, x, actual_seq_len, hidden)
+    if positions is not None:
+        return ends, positions
+    shape = ops.shape(x)
+    if len(shape) == 3:
+        ends = (ops.arange(shape[0]) + 1) * shape[1]
+        tokens = shape[0] * shape[1]
+    else:
+        ends = ops.cast(actual_seq_len, mindspore.int64)
+        tokens = shape[0]
+    return ends, document_positions(ends, ops.arange(tokens))
+
+
+def _plan_windows(x, ends, size, stride):
+    """(rows, prefix sums, positions) of compressed tokens, None for what follows at run time.
+
+    There is a row even without a window: MindSpore's operators refuse to slice empty tensors.
+    """
+    tokens = x.shape[0]
+    if isinstance(ends, TensorSpec):
+        return None if tokens == -1 else max(1, (tokens - size) // stride + 1), None, None
+    sums = _native.compressed_seq_len(ends, size, stride)
+    if sums[-1] == 0:
+        return 1, sums, Tensor(np.zeros(1, np.int32))
+    return sums[-1], sums, Tensor(_positions(sums) * np.int32(stride))
+
+
+_plan_compressed = Planner(_plan_windows)
+
+
+def compressed_documents(x, ends, size, stride):
+    """(rows, prefix sums, positions) of the tokens that windows of the documents of x become.
+
+    A compressed token stands at the position of its window's first token.
+    """
+    rows, sums, positions = _plan_compressed(x, ends, size, stride)
+    if sums is None:
+        sums = compressed_seq_len(ends, size, stride)
+        count = ops.shape(x)[0] // stride if rows is None else rows
+        positions = document_positions(sums, ops.arange(count)) * stride
+    return rows, sums, positions
