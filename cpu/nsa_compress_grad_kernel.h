@@ -148,7 +148,7 @@ inline void weight_grad_unit(const CompressPlan& plan, int64_t n, int64_t end, i
   fill(lanes, p.block_size * ld, 0.0f);
   walk_windows(plan, n, end, [&](const CompressStep& step) {
     for (int64_t h = h0; h < h1; ++h) {
-      prefetch_next<Elem>(plan, step, h);
+      prefetch_ahead<Elem>(plan, step, h);
       for (int64_t i = step.begin; i < step.end; ++i) {
         const int64_t t = step.first(i);
         const HeadRows rows = {p.input, (step.seg.start + t) * row + h * p.D, row};

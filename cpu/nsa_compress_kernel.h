@@ -23,7 +23,7 @@ inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t
   walk_windows(plan, n, end, [&](const CompressStep& step) {
     const int64_t first_slot = step.begin % slots;
     for (int64_t h = h0; h < h1; ++h) {
-      prefetch_next<Elem>(plan, step, h);
+      prefetch_ahead<Elem>(plan, step, h);
       int64_t slot = first_slot;
       for (int64_t i = step.begin; i < step.end; ++i) {
         const int64_t t = step.first(i);
