@@ -71,14 +71,25 @@ void widen(CallTensor& tensor, std::vector<float>& values) {
   tensor.dtype = DType::kFloat32;
 }
 
-CallTensor tensor_at(int index, void** params, int* ndims, int64_t** shapes, const char** dtypes) {
-  CallTensor tensor;
+// A call's tensors. Kept per thread and operator: allocating some twenty shapes would take longer
+// than the checks of a tiny call.
+struct CallBuffers {
+  std::vector<CallTensor> inputs, outputs;
+};
+
+CallBuffers& buffers_of(OpId op) {
+  thread_local std::map<OpId, CallBuffers> buffers;
+  return buffers[op];
+}
+
+void set_tensor(CallTensor& tensor, int index, void** params, int* ndims, int64_t** shapes,
+                const char** dtypes) {
+  tensor.present = true;
   tensor.data = params[index];
   tensor.shape.assign(shapes[index], shapes[index] + ndims[index]);
   if (!dtype_from_name(dtypes[index], &tensor.dtype)) {
     throw std::invalid_argument("unknown dtype " + std::string(dtypes[index]));
   }
-  return tensor;
 }
 
 int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
@@ -86,19 +97,19 @@ int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, 
   const OpSchema& op_schema = schema(op);
   const Attrs& attrs = attrs_of(extra);
   const int num_inputs = static_cast<int>(op_schema.inputs.size());
-  std::vector<CallTensor> inputs, outputs;
-  inputs.reserve(num_inputs);
-  outputs.reserve(count - num_inputs);
+  auto& [inputs, outputs] = buffers_of(op_schema.id);
+  inputs.resize(num_inputs);
+  outputs.resize(count - num_inputs);
   const int64_t present = attrs.get_int(kPresentAttr, -1);
   for (int i = 0; i < num_inputs; ++i) {
     if ((present >> i) & 1) {
-      inputs.push_back(tensor_at(i, params, ndims, shapes, dtypes));
+      set_tensor(inputs[i], i, params, ndims, shapes, dtypes);
     } else {
-      inputs.emplace_back().present = false;  // a placeholder, of which nothing matters
+      inputs[i].present = false;  // a placeholder, of which nothing matters
     }
   }
   for (int i = num_inputs; i < count; ++i) {
-    outputs.push_back(tensor_at(i, params, ndims, shapes, dtypes));
+    set_tensor(outputs[i - num_inputs], i, params, ndims, shapes, dtypes);
   }
   std::vector<float> widened[2];
   size_t used = 0;
@@ -187,7 +198,8 @@ NSA_CUSTOM_ONE_OUTPUT(NsaDropoutMask)
 // used, because an unused operator is never run.
 extern "C" int NsaWithoutGradient(int, void** params, int* ndims, int64_t** shapes,
                                   const char** dtypes, void*, void*) {
-  const nsa::CallTensor input = nsa::tensor_at(0, params, ndims, shapes, dtypes);
+  nsa::CallTensor input;
+  nsa::set_tensor(input, 0, params, ndims, shapes, dtypes);
   int64_t bytes = nsa::dtype_size(input.dtype);
   for (int64_t size : input.shape) bytes *= size;
   std::memcpy(params[1], params[0], bytes);

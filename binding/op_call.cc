@@ -68,10 +68,42 @@ int64_t work_of(const CheckedCall& call) {
 constexpr int64_t kSingleThreadWork = 1 << 16;
 
 template <class T>
-SeqList copy_list(const CallTensor& tensor) {
+void copy_list(const CallTensor& tensor, SeqList& list) {
   const T* data = static_cast<const T*>(tensor.data);
   const int64_t size = tensor.shape.size() == 1 ? tensor.shape[0] : 0;
-  return SeqList(data, data + size);
+  list.assign(data, data + size);
+}
+
+// What the rules see of a call's inputs; kept per thread, for its memory.
+struct Described {
+  std::vector<TensorDesc> descs;
+  std::vector<SeqList> lists;  // of the inputs that are lists
+};
+
+void describe(const OpSchema& op_schema, const std::vector<CallTensor>& inputs, int64_t present,
+              Described& all) {
+  all.descs.resize(inputs.size());
+  all.lists.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TensorDesc& desc = all.descs[i];
+    desc.present = inputs[i].present && ((present >> i) & 1) != 0;
+    desc.values = nullptr;
+    desc.dtype = desc.present ? inputs[i].dtype : DType::kUnknown;
+    desc.shape.clear();
+    if (!desc.present) continue;
+    desc.shape = inputs[i].shape;
+    const bool is_list = i < op_schema.inputs.size() && op_schema.inputs[i].list;
+    if (!is_list) continue;
+    // A list of another dtype stays without values: the rules reject its dtype first.
+    if (desc.dtype == DType::kInt64) {
+      copy_list<int64_t>(inputs[i], all.lists[i]);
+    } else if (desc.dtype == DType::kInt32) {
+      copy_list<int32_t>(inputs[i], all.lists[i]);
+    } else {
+      continue;
+    }
+    desc.values = &all.lists[i];
+  }
 }
 
 void check_outputs(const OpSchema& schema, const std::vector<CallTensor>& outputs,
@@ -98,30 +130,11 @@ void check_outputs(const OpSchema& schema, const std::vector<CallTensor>& output
 void call(std::string_view op, const std::vector<CallTensor>& inputs,
           const std::vector<CallTensor>& outputs, const Attrs& attrs) {
   const OpSchema& op_schema = schema(op);
-  const int64_t present = attrs.get_int(kPresentAttr, -1);
-  std::vector<TensorDesc> descs(inputs.size());
-  std::vector<SeqList> lists(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const bool real = inputs[i].present && ((present >> i) & 1) != 0;
-    descs[i].present = real;
-    if (!real) continue;
-    descs[i].dtype = inputs[i].dtype;
-    descs[i].shape = inputs[i].shape;
-    const bool is_list = i < op_schema.inputs.size() && op_schema.inputs[i].list;
-    if (!is_list) continue;
-    // A list of another dtype stays without values: the rules reject its dtype first.
-    if (inputs[i].dtype == DType::kInt64) {
-      lists[i] = copy_list<int64_t>(inputs[i]);
-    } else if (inputs[i].dtype == DType::kInt32) {
-      lists[i] = copy_list<int32_t>(inputs[i]);
-    } else {
-      continue;
-    }
-    descs[i].values = &lists[i];
-  }
-  const Context context(op_schema, descs, attrs, Target::kCpu);
+  thread_local Described all;
+  describe(op_schema, inputs, attrs.get_int(kPresentAttr, -1), all);
+  const Context context(op_schema, all.descs, attrs, Target::kCpu);
   check_outputs(op_schema, outputs, infer(context));
-  const CheckedCall checked{context, descs, inputs, outputs, attrs};
+  const CheckedCall checked{context, all.descs, inputs, outputs, attrs};
   const cpu::SingleThread single(work_of(checked) < kSingleThreadWork);
   run_kernel(op_schema.id, checked);
 }
