@@ -1,9 +1,12 @@
-// FlashAttentionScore, forward: one parallel region per wave, first packing, then tiles.
+// FlashAttentionScore: one parallel region per wave, first packing, then tiles. Its gradient:
+// prepare a wave (pack, rowsum(dO O), zero the accumulators), then its units step by step.
 #pragma once
 
 #include <omp.h>
 
 #include "cpu/attention/forward_tile.h"
+#include "cpu/attention/grad_schedule.h"
+#include "cpu/attention/grad_tile.h"
 
 namespace nsa::cpu {
 namespace {
@@ -43,6 +46,222 @@ void flash_forward(const AttentionPlan& plan, const Wave& wave, const ForwardScr
 int64_t flash_forward_thread_size(int64_t D, int64_t Dv) {
   Arena arena;
   TileBuffers::carve(arena, D, Dv);
+  return round_up(arena.used, 64);
+}
+
+// Rows of a tile of one unit: queries of one head, or of several heads where there are few queries.
+struct UnitRows {
+  const Segment& seg;
+  int64_t first_head;  // of the tile
+  int64_t i0, queries, heads;
+
+  int64_t rows() const { return queries * heads; }
+  int64_t query(int64_t r) const { return i0 + r / heads; }
+  int64_t head(int64_t r) const { return first_head + r % heads; }
+};
+
+struct UnitBuffers {
+  GradBuffers tile;
+  float* dk;  // [keys of a chunk, D padded]
+  float* dv;  // [keys of a chunk, Dv padded]
+
+  static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
+    UnitBuffers b;
+    b.tile = GradBuffers::carve(arena, D, Dv);
+    b.dk = arena.take<float>(kv_chunk * padded_row(D));
+    b.dv = arena.take<float>(kv_chunk * padded_row(Dv));
+    return b;
+  }
+};
+
+inline void pack_grad_block(const AttentionGradPlan& plan, const GradPair& pair, int64_t block,
+                            const GradScratch& s, float* tmp) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t ld = padded_row(plan.D), at = pair.first_block + block;
+  const int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
+  const int64_t k = seg.k + pair.kv_head * plan.k.head + j0 * plan.k.row;
+  const int64_t v = seg.v + pair.kv_head * plan.v.head + j0 * plan.v.row;
+  pack_transposed<FloatPath>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, kBlockKeys,
+                             s.keys_t + at * plan.D * kBlockKeys, tmp);
+  pack_transposed<FloatPath>(plan.dtype, plan.value, v, plan.v.row, n, plan.Dv, kBlockKeys,
+                             s.values_t + at * plan.Dv * kBlockKeys, tmp);
+  pack_rows<FloatPath>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, kBlockKeys, ld,
+                       s.keys + at * kBlockKeys * ld);
+  s.finite[at] = all_finite(s.keys + at * kBlockKeys * ld, kBlockKeys * ld);
+}
+
+inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, int64_t i, float* dy,
+                          float* out) {
+  const Segment& seg = plan.segments[pair.segment];
+  for (int64_t g = 0; g < plan.G; ++g) {
+    int64_t head = pair.kv_head * plan.G + g;
+    pair.delta[i * plan.G + g] =
+        row_delta(plan, seg.o + i * plan.o.row + head * plan.o.head, dy, out);
+    fill(pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D, 0.0f);
+  }
+}
+
+// One tile of rows against the key chunk [j0, j1).
+inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
+                      int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
+  const RowRange& range = c.seg.range;
+  const int64_t rows = c.rows(), first = c.i0, last = c.query(rows - 1);
+  const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
+  if (range.hi(last) <= j0 || range.lo(first) >= j1) return;
+  load_grad_rows(plan, c, pair.delta, b.tile);
+  fill(b.tile.dq, rows * ld, 0.0f);
+  const bool bias = plan.bias.changes_scores();
+  for (int64_t j = j0; j < j1; j += kBlockKeys) {
+    const int64_t at = pair.first_block + j / kBlockKeys;
+    const GradKeys keys = {s.keys_t + at * plan.D * kBlockKeys,
+                           s.values_t + at * plan.Dv * kBlockKeys,
+                           s.keys + at * kBlockKeys * ld,
+                           kBlockKeys,
+                           j,
+                           min64(kBlockKeys, c.seg.kv_len - j),
+                           s.finite[at]};
+    float *dk = b.dk + (j - j0) * ld, *dv = b.dv + (j - j0) * ldv;
+    if (range.lo(last) <= j && range.hi(first) >= j + kBlockKeys) {
+      grad_step(plan, c, keys, 0, rows, 0, kBlockKeys, !bias, b.tile, dk, dv);
+      continue;
+    }
+    for (int64_t r0 = 0; r0 < rows; r0 += kCutRows) {
+      const int64_t r1 = min64(r0 + kCutRows, rows);
+      const int64_t n0 = max64(0, (range.lo(c.query(r0)) - j) / kLanePad * kLanePad);
+      const int64_t n1 = min64(kBlockKeys, round_up(range.hi(c.query(r1 - 1)) - j, kLanePad));
+      if (n0 < n1) grad_step(plan, c, keys, r0, r1, n0, n1, false, b.tile, dk, dv);
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t g = c.head(r) % plan.G;
+    add_scaled(pair.dq + c.query(r) * pair.dq_strides.row + g * pair.dq_strides.head,
+               b.tile.dq + r * ld, plan.D, plan.scale);
+  }
+}
+
+inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
+                     int64_t kv_chunk, const GradScratch& s, UnitBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
+  const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
+  const int64_t j0 = kv_chunk * pair.kv_chunk, j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
+  if (seg.range.hi(i1 - 1) <= j0 || seg.range.lo(i0) >= j1) return;
+  fill(b.dk, (j1 - j0) * ld, 0.0f);
+  fill(b.dv, (j1 - j0) * ldv, 0.0f);
+  const int64_t queries = min64(kTileRows, i1 - i0);
+  const int64_t heads = min64(plan.G, max64(1, kTileRows / queries));
+  for (int64_t g = 0; g < plan.G; g += heads) {
+    for (int64_t i = i0; i < i1; i += queries) {
+      UnitRows rows{seg, pair.kv_head * plan.G + g, i, min64(queries, i1 - i),
+                    min64(heads, plan.G - g)};
+      unit_tile(plan, pair, rows, j0, j1, s, b);
+    }
+  }
+  for (int64_t j = j0; j < j1; ++j) {
+    add_scaled(pair.dk + j * pair.dk_row, b.dk + (j - j0) * ld, plan.D, plan.scale);
+    add_to(pair.dv + j * pair.dv_row, b.dv + (j - j0) * ldv, plan.Dv);
+  }
+}
+
+// The parts of a gradient call that do not depend on how rows meet keys. They are called by all
+// threads of a parallel region.
+
+template <class Pair>
+inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair, GradBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+#pragma omp for schedule(static) nowait
+  for (int64_t i = 0; i < seg.q_len; ++i) prepare_query(plan, pair, i, b.dy, b.tmp);
+#pragma omp for schedule(static) nowait
+  for (int64_t j = 0; j < seg.kv_len; ++j) {
+    fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
+    fill(pair.dv + j * pair.dv_row, plan.Dv, 0.0f);
+  }
+}
+
+// unit(pair, query chunk, key chunk) for all units, step by step.
+template <class WaveType, class Unit>
+inline void run_steps(const WaveType& wave, const Unit& unit) {
+  for (int64_t step = 0; step < wave.steps; ++step) {
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t n = 0; n < wave.units_per_step; ++n) {
+      int64_t p = 0;
+      while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_unit <= n) ++p;
+      const auto& pair = wave.pairs[p];
+      const int64_t steps = pair.steps(), kv_chunk = n - pair.first_unit;
+      if (step >= steps) continue;
+      const int64_t q_chunk = (kv_chunk - step + steps) % steps;
+      if (q_chunk < pair.q_chunks) unit(pair, q_chunk, kv_chunk);
+    }
+  }
+}
+
+// Rounds the accumulators to the outputs, for 16-bit types.
+template <class Pair>
+inline void write_accumulators(const AttentionGradPlan& plan, const Pair& pair) {
+  if (plan.dtype == ElemType::kFloat32) return;
+  const Segment& seg = plan.segments[pair.segment];
+#pragma omp for schedule(static) nowait
+  for (int64_t i = 0; i < seg.q_len; ++i) {
+    for (int64_t g = 0; g < plan.G; ++g) {
+      from_float(plan.dtype, pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D,
+                 plan.dq, seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head);
+    }
+  }
+#pragma omp for schedule(static) nowait
+  for (int64_t j = 0; j < seg.kv_len; ++j) {
+    from_float(plan.dtype, pair.dk + j * pair.dk_row, plan.D, plan.dk,
+               seg.k + j * plan.k.row + pair.kv_head * plan.k.head);
+    from_float(plan.dtype, pair.dv + j * pair.dv_row, plan.Dv, plan.dv,
+               seg.v + j * plan.v.row + pair.kv_head * plan.v.head);
+  }
+}
+
+void flash_backward(const AttentionGradPlan& plan, const GradWave& wave, const GradScratch& scratch,
+                    int64_t max_kv_chunk, int threads) {
+#pragma omp parallel num_threads(threads)
+  {
+    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
+    UnitBuffers buffers = UnitBuffers::carve(arena, plan.D, plan.Dv, max_kv_chunk);
+    for (int64_t p = 0; p < wave.num_pairs; ++p) {
+      const GradPair& pair = wave.pairs[p];
+#pragma omp for schedule(static) nowait
+      for (int64_t block = 0; block < ceil_div(plan.segments[pair.segment].kv_len, kBlockKeys);
+           ++block)
+        pack_grad_block(plan, pair, block, scratch, buffers.tile.tmp);
+      prepare_accumulators(plan, pair, buffers.tile);
+    }
+#pragma omp barrier
+    run_steps(wave, [&](const GradPair& pair, int64_t q_chunk, int64_t kv_chunk) {
+      run_unit(plan, pair, q_chunk, kv_chunk, scratch, buffers);
+    });
+    for (int64_t p = 0; p < wave.num_pairs; ++p) write_accumulators(plan, wave.pairs[p]);
+  }
+}
+
+// dsink_h = - sum over rows of exp(sink - max) / sum * rowsum(dO O).
+void flash_dsink(const AttentionGradPlan& plan, float* tmp, int64_t tmp_size, int threads) {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+  for (int64_t head = 0; head < plan.N1; ++head) {
+    float* dy = tmp + omp_get_thread_num() * 2 * tmp_size;
+    double sum = 0;
+    for (int64_t b = 0; b < plan.num_segments; ++b) {
+      const Segment& seg = plan.segments[b];
+      for (int64_t i = 0; i < seg.q_len; ++i) {
+        const int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
+        const float max = load1(ElemType::kFloat32, plan.softmax_max, stat);
+        const float inv =
+            SoftmaxState::inverse_of(max, load1(ElemType::kFloat32, plan.softmax_sum, stat));
+        const int64_t at = seg.o + i * plan.o.row + head * plan.o.head;
+        sum -= exp1(plan.sink[head] - max) * inv * row_delta(plan, at, dy, dy + tmp_size);
+      }
+    }
+    plan.dsink[head] = static_cast<float>(sum);
+  }
+}
+
+int64_t flash_backward_thread_size(int64_t D, int64_t Dv, int64_t max_kv_chunk) {
+  Arena arena;
+  UnitBuffers::carve(arena, D, Dv, max_kv_chunk);
   return round_up(arena.used, 64);
 }
 

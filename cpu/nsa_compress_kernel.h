@@ -1,10 +1,11 @@
-// NsaCompress: one pass over the tokens, the sums of the open windows stay in cache.
+// NsaCompress: one pass over the tokens, the sums of the open windows stay in cache. Its gradient:
+// one pass that writes input_grad, one that reads the input for weight_grad.
 #pragma once
 
 #include <omp.h>
 
-#include "cpu/nsa_compress_grad_kernel.h"
 #include "cpu/nsa_compress_rows.h"
+#include "cpu/simd/stream.h"
 
 namespace nsa::cpu {
 namespace {
@@ -53,6 +54,192 @@ void compress_rows(const CompressPlan& plan, const float* weight, float* threads
       compress_unit<Elem>(plan, weight, n, min64(n + windows, plan.windows), h0,
                           min64(h0 + heads, plan.p.N), ring);
     }
+  }
+}
+
+// Tokens of a unit of work of input_grad, at most.
+constexpr int64_t kInputGradTokens = 64;
+// Floats of input_grad that are computed before they are written. They and the rows of output_grad
+// they come from stay in the first-level cache.
+constexpr int64_t kInputGradFloats = 1024;
+// Bytes from which input_grad is not expected to be found in cache by its reader.
+constexpr int64_t kStreamBytes = 8 << 20;
+
+// How input_grad is shared out, and the parts of a thread's scratch in floats.
+struct InputGradShape {
+  int64_t tokens;    // of a unit of work
+  int64_t heads;     // computed together
+  int64_t batch;     // tokens written at once: several only if they are contiguous
+  int64_t values;    // [batch, heads, D]
+  int64_t rounded;   // the same in a 16-bit type
+  int64_t gradient;  // [windows, heads, D], output_grad of a 16-bit type
+};
+
+inline InputGradShape input_grad_shape(const CompressPlan& plan) {
+  const NsaCompressGradParams& p = plan.p;
+  InputGradShape s{};
+  s.tokens = max64(1, min64(kInputGradTokens, p.T / kCompressUnits));
+  s.heads = max64(1, min64(p.N, kInputGradFloats / max64(1, p.D)));
+  s.batch = max64(1, kInputGradFloats / max64(1, p.N * p.D));
+  s.values = round_up(s.batch * s.heads * p.D, kLanePad);
+  if (p.dtype != ElemType::kFloat32) {
+    s.rounded = round_up(ceil_div(s.values, 2), kLanePad);
+    // Windows start s tokens apart, at least, in a segment and from one segment to the next.
+    s.gradient = ceil_div(s.tokens + p.block_size - 1, p.stride) * s.heads * p.D;
+  }
+  return s;
+}
+
+inline int64_t input_grad_floats(const CompressPlan& plan) {
+  const InputGradShape s = input_grad_shape(plan);
+  return s.values + s.rounded + s.gradient;
+}
+
+// Windows [begin, end) of all that hold a token. Both ends grow with the token.
+struct TokenWindows {
+  int64_t begin, end;
+};
+
+inline TokenWindows windows_of(const CompressPlan& plan, const CompressSegment& seg,
+                               int64_t token) {
+  const int64_t t = token - seg.start, l = plan.p.block_size, s = plan.p.stride;
+  const int64_t first = t < l ? 0 : (t - l) / s + 1;
+  return {seg.first_row + min64(first, seg.windows), seg.first_row + min64(t / s + 1, seg.windows)};
+}
+
+// Tokens [t0, t1) of input_grad by head tiles; `b` is the segment of t0. Quoting the forward,
+// output[row(i)] += weight[j] * input[i s + j]: a token t of a segment gets
+// weight[t - i s] * output_grad[row(i)] from every window i that holds it.
+template <class Elem>
+inline void input_grad_unit(const CompressPlan& plan, const InputGradShape& shape,
+                            const float* weight, int64_t t0, int64_t t1, bool streams,
+                            float* scratch) {
+  const NsaCompressGradParams& p = plan.p;
+  const int64_t row = p.N * p.D;
+  float *values = scratch, *gradient = scratch + shape.values + shape.rounded;
+  void* rounded = scratch + shape.values;
+  auto segment_at = [&](int64_t t) {
+    return segment_of(plan, t, [](const CompressSegment& segment) { return segment.start; });
+  };
+  const int64_t first_segment = segment_at(t0);
+  const int64_t r0 = windows_of(plan, plan.segments[first_segment], t0).begin;
+  const int64_t r1 = windows_of(plan, plan.segments[segment_at(t1 - 1)], t1 - 1).end;
+  for (int64_t h0 = 0; h0 < p.N; h0 += shape.heads) {
+    const int64_t heads = min64(shape.heads, p.N - h0), width = heads * p.D;
+    // Row r of output_grad, in float, is at r * grad.stride.
+    HeadRows grad = {p.output_grad, h0 * p.D, row};
+    if (Elem::kType != ElemType::kFloat32) {
+      for (int64_t r = r0; r < r1; ++r)
+        to_float(p.dtype, p.output_grad, r * row + h0 * p.D, width, gradient + (r - r0) * width);
+      grad = {gradient, -r0 * width, width};
+    }
+    int64_t b = first_segment;
+    for (int64_t from = t0; from < t1; from += shape.batch) {
+      const int64_t to = min64(from + shape.batch, t1);
+      for (int64_t t = from; t < to; ++t) {
+        while (t >= plan.segments[b].start + plan.segments[b].length) ++b;
+        const CompressSegment& seg = plan.segments[b];
+        const TokenWindows windows = windows_of(plan, seg, t);
+        float* out = values + (t - from) * width;
+        if (windows.begin >= windows.end) fill(out, width, 0.0f);
+        for (int64_t r = windows.begin; r < windows.end; r += kCompressTokens) {
+          const int64_t count = min64(kCompressTokens, windows.end - r);
+          const float* w = weight + (t - seg.start - (r - seg.first_row) * p.stride) * p.N + h0;
+          for (int64_t h = 0; h < heads; ++h) {
+            const HeadRows rows = {grad.data, grad.at + r * grad.stride + h * p.D, grad.stride};
+            add_rows<FloatElem>(count, out + h * p.D, r == windows.begin, w + h, -p.stride * p.N,
+                                rows, p.D);
+          }
+        }
+      }
+      const int64_t at = from * row + h0 * p.D, count = (to - from) * width;
+      if (!streams) {
+        from_float(p.dtype, values, count, p.input_grad, at);
+        continue;
+      }
+      if (Elem::kType != ElemType::kFloat32) from_float(p.dtype, values, count, rounded, 0);
+      stream_copy(static_cast<char*>(p.input_grad) + at * elem_size(p.dtype),
+                  static_cast<const char*>(Elem::kType == ElemType::kFloat32 ? values : rounded),
+                  count * elem_size(p.dtype));
+    }
+  }
+}
+
+// Called by every thread of a team, with its own scratch.
+template <class Elem>
+inline void compress_input_grad(const CompressPlan& plan, const float* weight, float* scratch) {
+  const NsaCompressGradParams& p = plan.p;
+  const InputGradShape shape = input_grad_shape(plan);
+  const bool streams = p.T * p.N * p.D * elem_size(p.dtype) >= kStreamBytes;
+#pragma omp for schedule(static) nowait
+  for (int64_t unit = 0; unit < ceil_div(p.T, shape.tokens); ++unit)
+    input_grad_unit<Elem>(plan, shape, weight, unit * shape.tokens,
+                          min64((unit + 1) * shape.tokens, p.T), streams, scratch);
+  if (streams) stream_fence();
+}
+
+inline int64_t weight_grad_heads(const CompressPlan& plan) {
+  return compress_unit_heads(plan, plan.p.block_size * kLanePad);
+}
+
+inline int64_t weight_grad_floats(const CompressPlan& plan) {
+  return plan.p.block_size * weight_grad_heads(plan) * kLanePad;
+}
+
+// partial[j, h] = sum over the windows [n, end) and d of input[i s + j, h, d] output_grad[i, h, d],
+// for h in [h0, h1).
+template <class Elem>
+inline void weight_grad_unit(const CompressPlan& plan, int64_t n, int64_t end, int64_t h0,
+                             int64_t h1, float* lanes, float* partial) {
+  const NsaCompressGradParams& p = plan.p;
+  const int64_t row = p.N * p.D, ld = (h1 - h0) * W;  // lanes is [l, heads, W]
+  fill(lanes, p.block_size * ld, 0.0f);
+  walk_windows(plan, n, end, [&](const CompressStep& step) {
+    for (int64_t h = h0; h < h1; ++h) {
+      prefetch_ahead<Elem>(plan, step, h);
+      for (int64_t i = step.begin; i < step.end; ++i) {
+        const int64_t t = step.first(i);
+        const HeadRows rows = {p.input, (step.seg.start + t) * row + h * p.D, row};
+        add_dots<Elem>(step.count(i), lanes + (t - i * p.stride) * ld + (h - h0) * W, ld, rows,
+                       p.output_grad, (step.seg.first_row + i) * row + h * p.D, p.D);
+      }
+    }
+  });
+  for (int64_t j = 0; j < p.block_size; ++j) {
+    for (int64_t h = h0; h < h1; ++h)
+      partial[j * p.N + h] = hsum(load(lanes + j * ld + (h - h0) * W));
+  }
+}
+
+// One partial [l, N] per item, added up in the order of items. Called by every thread of a team.
+template <class Elem>
+inline void compress_weight_grad(const CompressPlan& plan, float* partial, float* scratch) {
+  const NsaCompressGradParams& p = plan.p;
+  const int64_t heads = weight_grad_heads(plan), tiles = ceil_div(p.N, heads);
+  const int64_t windows = compress_item_windows(plan), items = compress_items(plan);
+#pragma omp for schedule(static)
+  for (int64_t unit = 0; unit < items * tiles; ++unit) {
+    const int64_t item = unit / tiles, n = item * windows, h0 = unit % tiles * heads;
+    weight_grad_unit<Elem>(plan, n, min64(n + windows, plan.windows), h0, min64(h0 + heads, p.N),
+                           scratch, partial + item * p.block_size * p.N);
+  }
+#pragma omp for schedule(static) nowait
+  for (int64_t n = 0; n < p.block_size * p.N; ++n) {
+    double sum = 0;
+    for (int64_t item = 0; item < items; ++item) sum += partial[item * p.block_size * p.N + n];
+    store1(p.dtype, p.weight_grad, n, static_cast<float>(sum));
+  }
+}
+
+// One team for both passes: a thread that is done with its share of the first need not wait.
+template <class Elem>
+void compress_grad(const CompressPlan& plan, const float* weight, float* partial, float* threads,
+                   int64_t thread_floats, int threads_count) {
+#pragma omp parallel num_threads(threads_count)
+  {
+    float* scratch = threads + omp_get_thread_num() * thread_floats;
+    compress_input_grad<Elem>(plan, weight, scratch);
+    compress_weight_grad<Elem>(plan, partial, scratch);
   }
 }
 

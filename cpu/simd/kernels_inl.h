@@ -1,12 +1,11 @@
 // All kernels, for the instruction set that the including isa_*.cc names.
 #pragma once
 
-#include "cpu/flash_attention_score_grad_kernel.h"
 #include "cpu/flash_attention_score_kernel.h"
 #include "cpu/kernel_table.h"
 #include "cpu/nsa_compress_attention_kernel.h"
 #include "cpu/nsa_compress_kernel.h"
-#include "cpu/nsa_selected_attention_grad_kernel.h"
+#include "cpu/nsa_selected_attention_kernel.h"
 
 namespace nsa::cpu {
 namespace {

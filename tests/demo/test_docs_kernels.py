@@ -31,7 +31,7 @@ def test_constants(file, name, value, words):
 
 
 def test_chunks_of_the_gradient():
-    source = (ROOT / "cpu" / "flash_attention_score_grad.cc").read_text()
+    source = (ROOT / "cpu" / "flash_attention_score.cc").read_text()
     assert "chunk_of(seg.q_len, kTileRows, 2 * kTileRows)" in source
     assert "chunk_of(seg.kv_len, kBlockKeys, 4 * kBlockKeys)" in source
     assert "chunks of at most 192 and its keys into chunks of at most 256" in PAGE
