@@ -52,6 +52,19 @@ inline void softmax_row(const AttentionPlan& plan, const TileContext& c, int64_t
   state.sum = exp_row(row, n, state.base());
 }
 
+// prob += row / sum. In a row that sees a NaN a masked pair still has the probability 0, so that
+// its block ranks above those of which nothing is known.
+inline void add_probabilities(const float* row, int64_t n, float inverse_sum, float* prob) {
+  if (inverse_sum != inverse_sum) {
+    for (int64_t j = 0; j < n; ++j) {
+      if (row[j] != 0.0f) prob[j] = inverse_sum;
+    }
+    return;
+  }
+  const V inverse = set1(inverse_sum);
+  for (int64_t j = 0; j < n; j += W) store(prob + j, fma(load(row + j), inverse, load(prob + j)));
+}
+
 inline void choose_for_query(const AttentionPlan& plan, const ImportancePlan& imp,
                              const TileContext& c, int64_t i, int64_t n, int64_t kv_head,
                              CompressTileBuffers& b) {
@@ -93,9 +106,7 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
     for (int64_t r = first; r < first + plan.G; ++r) {
       float* row = b.s + r * lds;
       softmax_row(plan, c, r, n, row, b.state[r], b.tmp);
-      const V inverse = set1(b.state[r].inverse_sum());
-      for (int64_t j = 0; j < n; j += W)
-        store(b.prob + j, fma(load(row + j), inverse, load(b.prob + j)));
+      add_probabilities(row, n, b.state[r].inverse_sum(), b.prob);
       pack_probabilities<Path>(row, n);
     }
     choose_for_query(plan, imp, c, c.query(first), n, kv_head, b);
