@@ -47,8 +47,10 @@ void check_packed_mask(const Context& c, const FlashInputs& in, const FlashDims&
   const Segments segments = segments_of(c, in);
   if (!segments.known()) return;
   const int64_t rows = longest_segment(*segments.q);
-  const int64_t columns = longest_segment(*segments.kv);
+  int64_t columns = longest_segment(*segments.kv);
   if (compressed.on) {
+    // As in the forward call: a segment without queries reads no column.
+    columns = longest_segment(*segments.kv, *segments.q);
     const int64_t got_rows = c.dim(in.attn_mask, 0);
     const int64_t got_columns = c.dim(in.attn_mask, 1);
     if ((got_rows >= 0 && got_rows < rows) || (got_columns >= 0 && got_columns < columns)) {

@@ -10,6 +10,14 @@ int64_t longest_segment(const SeqList& list) {
   return longest;
 }
 
+int64_t longest_segment(const SeqList& list, const SeqList& queries) {
+  int64_t longest = 0;
+  for (size_t b = 0; b < list.size(); ++b) {
+    if (segment_length(queries, b) > 0) longest = std::max(longest, segment_length(list, b));
+  }
+  return longest;
+}
+
 int64_t compressed_rows(const SeqList& list, int64_t l, int64_t s) {
   int64_t rows = 0;
   for (size_t b = 0; b < list.size(); ++b) rows += windows_of(segment_length(list, b), l, s);

@@ -20,6 +20,8 @@ inline int64_t segment_length(const SeqList& list, size_t b) {
   return list[b] - segment_begin(list, b);
 }
 int64_t longest_segment(const SeqList& list);
+// The same, of the segments that have queries.
+int64_t longest_segment(const SeqList& list, const SeqList& queries);
 
 // Windows of l tokens, s apart, that fit into a segment of `length` tokens.
 inline int64_t windows_of(int64_t length, int64_t l, int64_t s) {
