@@ -2,12 +2,13 @@
 
 import mindspore
 import numpy as np
-from mindspore import Parameter, Tensor, nn
+from mindspore import Parameter, Tensor, ops
 
 from ..ops import nsa_compress
+from .precision import ExplicitPrecision
 
 
-class Compression(nn.Cell):
+class Compression(ExplicitPrecision):
     r"""Windows of tokens to single tokens, with a position encoding inside the window.
 
     .. math::
@@ -25,9 +26,10 @@ class Compression(nn.Cell):
         - **x** (Tensor) - Shape :math:`(T, N_2, dim)`.
         - **ends** (Union[tuple[int], Tensor]) - Inclusive prefix sums of the documents' lengths.
         - **rows** (Union[int, None]) - Rows of the output, or None for :math:`T // s`.
+        - **dtype** (mindspore.dtype) - What the operands of the sums are rounded to.
 
     Outputs:
-        Tensor, shape :math:`(rows, N_2, dim)`. Rows past the windows mean nothing.
+        Tensor, shape :math:`(rows, N_2, dim)`, dtype float32. Rows past the windows mean nothing.
 
     Supported Platforms:
         ``CPU``
@@ -43,13 +45,23 @@ class Compression(nn.Cell):
         zeros = np.zeros((*shape, dim), np.float32)
         self.position = Parameter(Tensor(zeros).astype(dtype), name="position")
 
-    def construct(self, x, ends, rows):
+    def construct(self, x, ends, rows, dtype):
         """See the class."""
+        weight = ops.cast(self.weight, mindspore.float32)
         out = nsa_compress(
-            x, self.weight, self.size, self.stride, actual_seq_len=ends, num_windows=rows
+            ops.cast(x, dtype),
+            ops.cast(weight, dtype),
+            self.size,
+            self.stride,
+            actual_seq_len=ends,
+            num_windows=rows,
         )
         # The encodings are a window of their own.
         offset = nsa_compress(
-            self.position, self.weight, self.size, self.size, actual_seq_len=(self.size,)
+            ops.cast(self.position, mindspore.float32),
+            weight,
+            self.size,
+            self.size,
+            actual_seq_len=(self.size,),
         )
-        return out + offset
+        return ops.cast(out, mindspore.float32) + offset

@@ -1,5 +1,7 @@
 """Dense attention with the interface of the sparse layer."""
 
+from mindspore import ops
+
 from ..ops import flash_attention_score
 from .attention import AttentionLayer
 
@@ -53,13 +55,13 @@ class DenseAttention(AttentionLayer):
             )
         self.pre_tokens = config.window_size - 1 if window else _UNBOUNDED
 
-    def attend(self, x, ends, cos, sin):
+    def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        query, key, value = self.project(x)
+        query, key, value = self.project(x, dtype)
         return flash_attention_score(
-            self.rotate(query, cos, sin),
-            self.rotate(key, cos, sin),
-            value,
+            ops.cast(self.rotate(query, cos, sin), dtype),
+            ops.cast(self.rotate(key, cos, sin), dtype),
+            ops.cast(value, dtype),
             self.heads,
             actual_seq_qlen=ends,
             actual_seq_kvlen=ends,

@@ -63,26 +63,27 @@ class NativeSparseAttention(AttentionLayer):
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
 
-    def attend(self, x, ends, cos, sin):
+    def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
         c, n = self.config, self.kv_heads
-        query, key, value = self.project(x)
+        query, key, value = self.project(x, dtype)
         query = self.rotate(query, cos, sin)
         k_cmp, k_rest = ops.split(key, (n, 2 * n), 1)
-        v_cmp, v_slc, v_win = ops.split(value, n, 1)
+        v_cmp, v_rest = ops.split(value, (n, 2 * n), 1)
+        k_slc, k_win = ops.split(ops.cast(self.rotate(k_rest, cos, sin), dtype), n, 1)
+        v_slc, v_win = ops.split(ops.cast(v_rest, dtype), n, 1)
+
         # Compressed keys are rotated after the compression, which would average angles.
-        k_slc, k_win = ops.split(self.rotate(k_rest, cos, sin), n, 1)
         rows, cmp_ends, positions = compressed_documents(
             x, ends, c.compress_block_size, c.compress_stride
         )
         cos, sin = self.angles(positions)
-        k_cmp = self.rotate(self.compress_key(k_cmp, ends, rows), cos, sin)
-        v_cmp = self.compress_value(v_cmp, ends, rows)
-
+        k_cmp = self.rotate(self.compress_key(k_cmp, ends, rows, dtype), cos, sin)
+        v_cmp = self.compress_value(v_cmp, ends, rows, dtype)
         compressed, blocks, _, _ = nsa_compress_attention(
-            query,
-            k_cmp,
-            v_cmp,
+            ops.cast(query, dtype),
+            ops.cast(k_cmp, dtype),
+            ops.cast(v_cmp, dtype),
             self.scale,
             self.heads,
             c.compress_block_size,
@@ -97,7 +98,7 @@ class NativeSparseAttention(AttentionLayer):
             importance=c.importance,
         )
         selected, _, _ = nsa_selected_attention(
-            query,
+            ops.cast(query, dtype),
             k_slc,
             v_slc,
             blocks,
@@ -110,7 +111,7 @@ class NativeSparseAttention(AttentionLayer):
             causal=True,
         )
         window = flash_attention_score(
-            query,
+            ops.cast(query, dtype),
             k_win,
             v_win,
             self.heads,
@@ -122,4 +123,4 @@ class NativeSparseAttention(AttentionLayer):
             input_layout="TND",
             sparse_mode=4,
         )
-        return self.gates(x, compressed, selected, window)
+        return self.gates(x, compressed, selected, window, dtype)

@@ -1,74 +1,74 @@
-"""What computes in float32 whatever the mixed precision around it, and rounds its result once."""
+"""Mixed precision that the layers do themselves.
+
+The layers round where the operators and matrix products take their operands, and compute everything
+between in float32. MindSpore's way, casting every input of every Cell or operator, would fail on a
+CPU, whose kernels neither multiply nor add up bfloat16, and would lose the low bits of positions.
+"""
 
 import mindspore
 from mindspore import nn, ops
+from mindspore.nn.cell import MixedPrecisionType
 from mindspore.ops import constexpr
 
-from .._config import requested_target, resolve_target
-
-_NARROW = {"fp16": mindspore.float16, "bf16": mindspore.bfloat16, "fp32": mindspore.float32}
-
-
-def _device():
-    return mindspore.context.get_context("device_target")
+_FLAGS = {"fp16": mindspore.float16, "bf16": mindspore.bfloat16, "fp32": mindspore.float32}
 
 
 @constexpr
-def computes_narrow():
-    """Whether the device multiplies float16 and bfloat16 matrices: Ascend does.
-
-    MindSpore's CPU kernels have neither products nor sums nor sigmoids of bfloat16.
-    """
-    return resolve_target(requested_target(), _device()) == "ascend"
+def _multiplies_narrow():
+    """Whether the device has matrix products of float16 and bfloat16 that sum in float32."""
+    return mindspore.context.get_context("device_target") != "CPU"
 
 
-class Float32Cell(nn.Cell):
-    """A Cell whose operators compute in float32 on a CPU, and whose result is in `dtype_of` x.
+class ExplicitPrecision(nn.Cell):
+    """A Cell in which nothing is cast but by its own construct.
 
-    Mixed precision (`to_float`, the amp levels O2 and O3) marks every Cell with flags: a graph then
-    casts the inputs and parameters of the Cell, PyNative mode those of each of its operators. This
-    one keeps the mark for itself and shows float32 instead, so that it can cast where it is right.
+    `to_float` and the amp levels O2 and O3 mark every Cell with the dtype it is to compute in. A
+    marked Cell casts its inputs and parameters in a graph, and in PyNative mode those of each of
+    its operators; this one only remembers the mark.
     """
 
     def __init__(self):
         super().__init__()
-        self.narrow = None
+        self.amp_dtype = None
 
     def add_flags(self, **flags):
-        """Take over the flags of mixed precision."""
-        for name, dtype in _NARROW.items():
-            if flags.get(name):
-                self.narrow = dtype
-                if _device() == "CPU":
-                    flags.update(fp16=False, bf16=False, fp32=True)
-                break
+        """Take the flags of mixed precision out; MindSpore sees the others."""
+        marks = [dtype for name, dtype in _FLAGS.items() if flags.pop(name, False)]
+        if marks:
+            self.amp_dtype = marks[0]
+            # Not None, which would inherit the casts of the Cell around.
+            self.mixed_precision_type = MixedPrecisionType.NOTSET
         return super().add_flags(**flags)
 
-    def dtype_of(self, x):
-        """The dtype of the result for an input x."""
-        if self.narrow is None:
+    def operand_dtype(self, x):
+        """The dtype that operands are rounded to: that of mixed precision, or else that of x."""
+        if self.amp_dtype is None:
             return x.dtype
-        return self.narrow
+        return self.amp_dtype
 
 
-class Projection(Float32Cell, nn.Dense):
-    """nn.Dense whose result has the dtype of its input or of the mixed precision in force.
+class Projection(ExplicitPrecision, nn.Dense):
+    """nn.Dense whose operands are rounded to a dtype that it is told, and summed in float32."""
 
-    Operands are rounded to that dtype, products are summed in float32, and the sum is rounded once:
-    what a matrix unit does, on a CPU too, where nn.Dense refuses bfloat16.
-    """
+    def __init__(self, config, inner, outer):
+        dtype = getattr(mindspore, config.param_dtype)
+        nn.Dense.__init__(self, inner, outer, has_bias=config.has_bias, dtype=dtype)
+        self.amp_dtype = None
 
-    def __init__(self, in_channels, out_channels, has_bias, dtype):
-        nn.Dense.__init__(self, in_channels, out_channels, has_bias=has_bias, dtype=dtype)
-        self.narrow = None
-
-    def construct(self, x):
-        """x is [T, in_channels], the result [T, out_channels]."""
-        dtype = self.dtype_of(x)
+    def construct(self, x, dtype):
+        """[T, inner] to [T, outer], in float32 where the device multiplies nothing narrower."""
         x, weight = ops.cast(x, dtype), ops.cast(self.weight, dtype)
-        if not computes_narrow():
+        if not _multiplies_narrow():
             x, weight = ops.cast(x, mindspore.float32), ops.cast(weight, mindspore.float32)
         y = self.matmul(x, weight)
         if self.has_bias:
-            y = ops.add(y, ops.cast(self.bias, y.dtype))
-        return ops.cast(y, dtype)
+            y = y + ops.cast(self.bias, y.dtype)
+        return y
+
+
+class Dropout(ExplicitPrecision, nn.Dropout):
+    """nn.Dropout of a float32 tensor."""
+
+    def __init__(self, p):
+        nn.Dropout.__init__(self, p=p)
+        self.amp_dtype = None

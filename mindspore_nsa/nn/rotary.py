@@ -2,11 +2,10 @@
 
 from functools import lru_cache
 
-import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 
-from .precision import Float32Cell
+from .precision import ExplicitPrecision
 
 # A position is coarse * STEP + fine. Two small tables of angles serve every position below LIMIT
 # whatever the sequence length, and reach float64's angles to a float32's last bits: an angle
@@ -17,44 +16,93 @@ LIMIT = 1024 * STEP
 
 @lru_cache(maxsize=8)
 def _tables(dim, theta):
-    """[cos | sin] of the coarse and of the fine angles, float32 [1024, dim] and [2048, dim]."""
+    """[cos, cos, sin, sin] of the coarse and of the fine angles, float32 [rows, 2 dim]."""
     frequencies = theta ** (-np.arange(0, dim, 2) / dim)
 
     def table(positions):
         angles = positions[:, None] * frequencies
-        return Tensor(np.concatenate((np.cos(angles), np.sin(angles)), 1).astype(np.float32))
+        cos, sin = np.cos(angles), np.sin(angles)
+        return Tensor(np.concatenate((cos, cos, sin, sin), 1).astype(np.float32))
 
     return table(np.arange(0, LIMIT, STEP)), table(np.arange(STEP))
 
 
-class RotaryAngles(Float32Cell):
-    """Cosines and sines of positions: frequency i < dim / 2 is theta^(-2 i / dim)."""
+class RotaryAngles(ExplicitPrecision):
+    r"""Cosines and sines of the angles by which `Rotate` turns the heads of every token.
+
+    Pair :math:`i < dim / 2` of a head turns by :math:`position \cdot theta^{-2 i / dim}`.
+
+    Args:
+        dim (int): Size of a head, even.
+        theta (float): Base of the wavelengths.
+
+    Inputs:
+        - **positions** (Tensor) - Shape :math:`(T,)`, dtype int32 or int64, values in
+          :math:`[0, 2^{21})`.
+
+    Outputs:
+        Tuple of two float32 Tensors of shape :math:`(T, 1, dim)`: cosines, and sines that are
+        negative in the first half.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import mindspore as ms
+        >>> from mindspore_nsa.nn import RotaryAngles
+        >>> cos, sin = RotaryAngles(4, 100.0)(ms.Tensor([0, 10]))
+        >>> print(cos[:, 0])
+        [[ 1.          1.          1.          1.        ]
+         [-0.8390715   0.54030234 -0.8390715   0.54030234]]
+    """
 
     def __init__(self, dim, theta):
         super().__init__()
-        self.half = dim // 2
+        self.dim = dim
         self.coarse, self.fine = _tables(dim, theta)
+        sign = np.repeat(np.float32([-1, 1]), dim // 2)
+        self.sign = Tensor(sign)
 
     def construct(self, positions):
-        """Integer positions [T] in [0, 2^21) to two float32 tensors [T, 1, dim / 2]."""
+        """See the class."""
         coarse = ops.gather(self.coarse, ops.floor_divide(positions, STEP), 0)
         fine = ops.gather(self.fine, ops.floor_mod(positions, STEP), 0)
-        cos_a, sin_a = ops.split(coarse, self.half, -1)
-        cos_b, sin_b = ops.split(fine, self.half, -1)
+        cos_a, sin_a = ops.split(coarse, self.dim, -1)
+        cos_b, sin_b = ops.split(fine, self.dim, -1)
         cos = cos_a * cos_b - sin_a * sin_b
-        sin = sin_a * cos_b + cos_a * sin_b
+        sin = (sin_a * cos_b + cos_a * sin_b) * self.sign
         return ops.expand_dims(cos, 1), ops.expand_dims(sin, 1)
 
 
-class Rotate(Float32Cell):
-    """Rotates every pair (x[i], x[i + dim / 2]) by its angle, as Llama does."""
+class Rotate(ExplicitPrecision):
+    r"""Rotary position embedding: turns every pair (x[i], x[i + dim / 2]) by its angle.
+
+    Args:
+        dim (int): Size of a head, even.
+
+    Inputs:
+        - **x** (Tensor) - Shape :math:`(T, N, dim)`, dtype float32.
+        - **cos** (Tensor), **sin** (Tensor) - What `RotaryAngles` gives.
+
+    Outputs:
+        Tensor, shape and dtype of `x`.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import mindspore as ms
+        >>> from mindspore_nsa.nn import Rotate, RotaryAngles
+        >>> cos, sin = RotaryAngles(4, 100.0)(ms.Tensor([0, 10]))
+        >>> print(Rotate(4)(ms.ops.ones((2, 1, 4)), cos, sin)[1])
+        [[-0.29505038 -0.30116868 -1.3830926   1.3817732 ]]
+    """
 
     def __init__(self, dim):
         super().__init__()
         self.half = dim // 2
 
     def construct(self, x, cos, sin):
-        """x is [T, N, dim]; cos and sin are those of `RotaryAngles`."""
-        dtype = self.dtype_of(x)
-        a, b = ops.split(ops.cast(x, mindspore.float32), self.half, -1)
-        return ops.cast(ops.concat((a * cos - b * sin, b * cos + a * sin), -1), dtype)
+        """See the class."""
+        first, second = ops.split(x, self.half, -1)
+        return x * cos + ops.concat((second, first), -1) * sin
