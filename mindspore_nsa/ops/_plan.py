@@ -74,11 +74,15 @@ class _Unknown:
 UNKNOWN = _Unknown()
 
 
+def shown(got):
+    """A wrong argument as messages show it: its value and, but for a Tensor, its type."""
+    kind = "" if isinstance(got, TensorSpec) else f" ({type(got).__name__})"
+    return f"{ascii(got)[:80]}{kind}"
+
+
 def fail_type(function, argument, expected, got):
     """Raise the TypeError of a wrong argument, in the words of the native checks."""
-    raise TypeError(
-        f"{function}: {argument} must be {expected}, got {ascii(got)[:80]} ({type(got).__name__})"
-    )
+    raise TypeError(f"{function}: {argument} must be {expected}, got {shown(got)}")
 
 
 class Planner(PrimitiveWithInfer):

@@ -16,6 +16,7 @@ from ._plan import (
     list_constant,
     list_input,
     promoted,
+    shown,
     tensor_constant,
     tensor_input,
 )
@@ -196,10 +197,7 @@ def _plan_call(
     if not isinstance(return_softmax, bool):
         fail_type(_FUNCTION, "return_softmax", "a bool", return_softmax)
     if padding_mask is not None:
-        raise ValueError(
-            f"{_FUNCTION}: padding_mask must be None, got {ascii(padding_mask)[:80]} "
-            f"({type(padding_mask).__name__})"
-        )
+        raise ValueError(f"{_FUNCTION}: padding_mask must be None, got {shown(padding_mask)}")
     if not isinstance(inner_precise, int) or isinstance(inner_precise, bool):
         fail_type(_FUNCTION, "inner_precise", "an int", inner_precise)
     if not 0 <= inner_precise <= 4:
