@@ -64,6 +64,9 @@ class TensorSpec(tuple):
         return f"Tensor(shape={shape}, dtype={DTYPE_NAMES.get(self[0], self[0])})"
 
 
+TensorSpec.__name__ = "Tensor"  # so that messages name what the user passed
+
+
 class _Unknown:
     """A scalar or a sequence that the compiler does not know."""
 
@@ -75,9 +78,8 @@ UNKNOWN = _Unknown()
 
 
 def shown(got):
-    """A wrong argument as messages show it: its value and, but for a Tensor, its type."""
-    kind = "" if isinstance(got, TensorSpec) else f" ({type(got).__name__})"
-    return f"{ascii(got)[:80]}{kind}"
+    """A wrong argument as messages show it."""
+    return f"{ascii(got)[:80]} ({type(got).__name__})"
 
 
 def fail_type(function, argument, expected, got):
