@@ -19,7 +19,7 @@ class Gates(ExplicitPrecision):
 
     Inputs:
         - **x** (Tensor) - The layer's input, shape :math:`(T, hidden)`.
-        - **compressed** (Tensor), **selected** (Tensor), **window** (Tensor) - The branches' outputs,
+        - **compressed**, **selected**, **window** (Tensor) - Outputs of the branches,
           shape :math:`(T, N_1, D_v)`.
         - **dtype** (mindspore.dtype) - What the operands of the linear map are rounded to.
 

@@ -5,8 +5,10 @@ neither MindSpore nor the native library, take NumPy arrays of any floating dtyp
 to float32 by the caller) and keep the argument names of the public operators.
 """
 
+from .dense_attention import dense_attention, dense_attention_grad
 from .dropout import dropout_mask
 from .flash_attention_score import flash_attention_score, flash_attention_score_grad
+from .native_sparse_attention import native_sparse_attention, native_sparse_attention_grad
 from .nsa_compress import nsa_compress, nsa_compress_grad
 from .nsa_compress_attention import nsa_compress_attention, nsa_compress_attention_grad
 from .nsa_selected_attention import nsa_selected_attention, nsa_selected_attention_grad
@@ -17,9 +19,13 @@ __all__ = [
     "FLOAT64",
     "Precision",
     "compressed_seq_len",
+    "dense_attention",
+    "dense_attention_grad",
     "dropout_mask",
     "flash_attention_score",
     "flash_attention_score_grad",
+    "native_sparse_attention",
+    "native_sparse_attention_grad",
     "nsa_compress",
     "nsa_compress_attention",
     "nsa_compress_attention_grad",
