@@ -1,0 +1,16 @@
+// Orders two pipes where a TBuf, which has no queue, is handed from one to the other.
+#pragma once
+
+#include "kernel_operator.h"
+
+namespace nsa::ascend {
+
+// What the source pipe of `event` did so far is complete before its destination pipe goes on.
+template <AscendC::HardEvent event>
+__aicore__ inline void Order() {
+  const event_t id = static_cast<event_t>(GetTPipePtr()->FetchEventID(event));
+  AscendC::SetFlag<event>(id);
+  AscendC::WaitFlag<event>(id);
+}
+
+}  // namespace nsa::ascend

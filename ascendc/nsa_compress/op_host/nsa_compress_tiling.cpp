@@ -1,0 +1,73 @@
+#include "ascendc/nsa_compress/op_host/nsa_compress_tiling.h"
+
+namespace nsa::ascend {
+
+namespace {
+
+// Heads of a head tile: as many as the UB holds, but no more than give every core a window.
+int32_t tile_heads(const CompressSizes& sizes, int64_t windows, int32_t cores, uint32_t ub_bytes) {
+  const int32_t most = largest_tile(sizes.heads, [&](int32_t heads) {
+    return TileFitsInstructions(heads, sizes.dim) &&
+           NsaCompressBuffers(sizes.block_size, sizes.stride, heads, sizes.dim, 1).Total() <=
+               ub_bytes;
+  });
+  int64_t tiles = CeilDiv(sizes.heads, most);
+  if (windows > 0)
+    tiles = std::max(tiles, std::min<int64_t>(sizes.heads, ceil_div(cores, windows)));
+  return CeilDiv(sizes.heads, static_cast<int32_t>(tiles));
+}
+
+// The unit at which the units before it cost `cost`; a head tile costs its heads times the groups.
+int64_t unit_at_cost(const CompressWork& work, const NsaCompressTilingData& t, int64_t cost) {
+  const int64_t tile = cost / work.groups() / t.tile_heads;
+  const int64_t first_head = tile * t.tile_heads;
+  const int64_t heads = std::min<int64_t>(t.tile_heads, t.heads - first_head);
+  return tile * work.windows() + work.window_at_cost((cost - first_head * work.groups()) / heads);
+}
+
+void share_windows(const CompressWork& work, int32_t cores, NsaCompressTilingData* t) {
+  const int64_t units = static_cast<int64_t>(CeilDiv(t->heads, t->tile_heads)) * t->windows;
+  const int64_t cost = work.groups() * t->heads;
+  for (int32_t core = 0; core <= kMaxCores; ++core) {
+    t->unit_begin[core] =
+        core == 0 || units == 0 ? 0
+        : core >= cores ? units
+                        : unit_at_cost(work, *t, cost / cores * core + cost % cores * core / cores);
+  }
+  for (int32_t core = 0; core < kMaxCores; ++core) {
+    const bool idle = t->unit_begin[core] == t->unit_begin[core + 1];
+    const CompressWork::Place at =
+        idle ? CompressWork::Place{} : work.of_window(t->unit_begin[core] % t->windows);
+    t->first_segment[core] = at.segment;
+    t->windows_before[core] = at.windows_before;
+  }
+}
+
+}  // namespace
+
+int32_t tile_nsa_compress(const CompressSizes& sizes, const SeqList& list, int32_t cores,
+                          uint32_t ub_bytes, NsaCompressTilingData* tiling) {
+  cores = std::min(cores, kMaxCores);
+  const CompressWork work(list, {sizes.block_size / kGroupTokens, sizes.stride / kGroupTokens});
+  NsaCompressTilingData& t = *tiling;
+  t.tokens = sizes.tokens;
+  t.segments = static_cast<int64_t>(list.size());
+  t.windows = work.windows();
+  t.rows = sizes.rows;
+  t.heads = sizes.heads;
+  t.dim = sizes.dim;
+  t.block_size = sizes.block_size;
+  t.stride = sizes.stride;
+  t.tile_heads = tile_heads(sizes, t.windows, cores, ub_bytes);
+  t.step_groups = groups_of_step(t.tile_heads * t.dim, [&](int32_t groups) {
+    return NsaCompressBuffers(t.block_size, t.stride, t.tile_heads, t.dim, groups).Total() <=
+           ub_bytes;
+  });
+  const int64_t units = CeilDiv(t.heads, t.tile_heads) * t.windows;
+  const int64_t work_items = std::max(units, t.rows - t.windows);
+  cores = static_cast<int32_t>(std::clamp<int64_t>(work_items, 1, cores));
+  share_windows(work, cores, tiling);
+  return cores;
+}
+
+}  // namespace nsa::ascend

@@ -1,0 +1,14 @@
+// How NsaCompress is cut up for the cores.
+#pragma once
+
+#include "ascendc/common/op_host/compress_work.h"
+#include "ascendc/nsa_compress/op_kernel/nsa_compress_tiling.h"
+
+namespace nsa::ascend {
+
+// Fills the tiling data and returns the number of cores to use, at most `cores`. `ub_bytes`: of the
+// UB, that a kernel may use. The list is checked already.
+int32_t tile_nsa_compress(const CompressSizes& sizes, const SeqList& list, int32_t cores,
+                          uint32_t ub_bytes, NsaCompressTilingData* tiling);
+
+}  // namespace nsa::ascend

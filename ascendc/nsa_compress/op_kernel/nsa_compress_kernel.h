@@ -1,0 +1,167 @@
+// output[row(b, i), h, :] = sum_{j<l} weight[j, h] * input[c_b + i*s + j, h, :]
+#pragma once
+
+#include "ascendc/common/head_weights.h"
+#include "ascendc/common/sum_rows.h"
+#include "ascendc/common/zero_fill.h"
+#include "ascendc/nsa_compress/op_kernel/nsa_compress_steps.h"
+
+namespace nsa::ascend {
+
+// A core walks its tokens once, a few groups of 16 at a time, and keeps the sums of the windows
+// that are open. The next step is on its way while one is summed.
+template <typename T>
+class NsaCompressKernel {
+ public:
+  __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR input, GM_ADDR weight,
+                              GM_ADDR act_seq_len, GM_ADDR output,
+                              const NsaCompressTilingData* tiling) {
+    t_ = tiling;
+    shape_ = {t_->block_size / kGroupTokens, t_->stride / kGroupTokens};
+    core_ = static_cast<int32_t>(AscendC::GetBlockIdx());
+    const int64_t row = static_cast<int64_t>(t_->heads) * t_->dim;
+    input_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(input), t_->tokens * row);
+    output_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(output), t_->rows * row);
+    weights_.Init(pipe, weight, t_->block_size, t_->heads, t_->tile_heads);
+    const NsaCompressBuffers bytes(t_->block_size, t_->stride, t_->tile_heads, t_->dim,
+                                   t_->step_groups);
+    pipe->InitBuffer(steps_in_, 2, bytes.step);
+    pipe->InitBuffer(rows_out_, 2, bytes.row);
+    pipe->InitBuffer(group_, bytes.group);
+    pipe->InitBuffer(products_, bytes.products);
+    pipe->InitBuffer(sums_, bytes.sums);
+    steps_.Init(act_seq_len, *t_, core_);
+  }
+
+  __aicore__ inline void Process() {
+    NsaCompressStep step{}, next{};
+    bool more = steps_.Next(&next);
+    if (more) Load(next);
+    while (more) {
+      step = next;
+      more = steps_.Next(&next);
+      if (more) Load(next);
+      Sum(step);
+    }
+    ClearRowsPastTheWindows();
+  }
+
+ private:
+  __aicore__ inline int32_t TileHeads(int32_t tile) const {
+    return static_cast<int32_t>(Min(t_->tile_heads, t_->heads - tile * t_->tile_heads));
+  }
+  // Offset of a head tile's columns in row `row` of input or output.
+  __aicore__ inline int64_t Offset(int64_t row, int32_t tile) const {
+    return (row * t_->heads + tile * t_->tile_heads) * t_->dim;
+  }
+
+  __aicore__ inline void Load(const NsaCompressStep& step) {
+    const int32_t heads = TileHeads(step.tile);
+    const int32_t head_blocks = t_->dim * static_cast<int32_t>(sizeof(T)) / kBlockBytes;
+    AscendC::LocalTensor<T> x = steps_in_.template AllocTensor<T>();
+    AscendC::DataCopy(
+        x, input_[Offset(step.token, step.tile)],
+        AscendC::DataCopyParams(static_cast<uint16_t>(step.groups * kGroupTokens),
+                                static_cast<uint16_t>(heads * head_blocks),
+                                static_cast<uint16_t>((t_->heads - heads) * head_blocks), 0));
+    steps_in_.EnQue(x);
+  }
+
+  __aicore__ inline void Sum(const NsaCompressStep& step) {
+    const int32_t heads = TileHeads(step.tile);
+    if (step.tile != weights_tile_) {
+      weights_.Load(step.tile * t_->tile_heads, heads, products_.template Get<float>());
+      weights_tile_ = step.tile;
+    }
+    const int32_t columns = heads * t_->dim;
+    AscendC::LocalTensor<T> x = steps_in_.template DeQue<T>();         // [groups * 16, columns]
+    AscendC::LocalTensor<float> group = group_.template Get<float>();  // [16, columns]
+    for (int32_t i = 0; i < step.groups; ++i) {
+      const int32_t values = kGroupTokens * columns;
+      AscendC::Cast(group, x[i * values], AscendC::RoundMode::CAST_NONE, values);
+      AscendC::PipeBarrier<PIPE_V>();
+      AddToOpenWindows(step, step.group + i, heads);
+    }
+    steps_in_.FreeTensor(x);
+  }
+
+  __aicore__ inline void AddToOpenWindows(const NsaCompressStep& step, int64_t group,
+                                          int32_t heads) {
+    const int32_t columns = heads * t_->dim;
+    const int64_t open = CeilDiv(shape_.block, shape_.stride);
+    AscendC::LocalTensor<float> products = products_.template Get<float>();  // [16, columns]
+    const int64_t last = shape_.LastOver(group, step.window_end);
+    for (int64_t i = Max(step.window_begin, shape_.FirstOver(group)); i <= last; ++i) {
+      const int64_t within = group - i * shape_.stride;  // which group of the window this is
+      AscendC::LocalTensor<float> sum = sums_.template Get<float>()[i % open * columns];
+      Weigh(products, weights_.Rows(within), heads);
+      FoldToTwo(products, columns);
+      if (within == 0) {
+        AscendC::Add(sum, products, products[columns], columns);
+      } else {
+        AscendC::Add(products, products, products[columns], columns);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Add(sum, sum, products, columns);
+      }
+      AscendC::PipeBarrier<PIPE_V>();
+      if (within == shape_.block - 1) Store(sum, Offset(step.row + i, step.tile), columns);
+    }
+  }
+
+  // products[t, h, :] = group[t, h, :] * weight[t, h]. Token and head are one index: that of the
+  // repeats.
+  __aicore__ inline void Weigh(const AscendC::LocalTensor<float>& products,
+                               const AscendC::LocalTensor<float>& weights, int32_t heads) {
+    const AscendC::LocalTensor<float> group = group_.template Get<float>();
+    const uint8_t pitch = static_cast<uint8_t>(t_->dim / kBlockFloats);
+    const int32_t rows = kGroupTokens * heads;
+    for (int32_t row = 0; row < rows; row += kMaxRepeats) {
+      const uint8_t repeats = static_cast<uint8_t>(Min(kMaxRepeats, rows - row));
+      for (int32_t d = 0; d < t_->dim; d += kRepeatFloats) {
+        const uint64_t lanes = static_cast<uint64_t>(Min(kRepeatFloats, t_->dim - d));
+        const int32_t at = row * t_->dim + d;
+        AscendC::Mul(products[at], group[at], weights[row * kBlockFloats], lanes, repeats,
+                     AscendC::BinaryRepeatParams(1, 1, 0, pitch, pitch, 1));
+      }
+    }
+    AscendC::PipeBarrier<PIPE_V>();
+  }
+
+  __aicore__ inline void Store(const AscendC::LocalTensor<float>& sum, int64_t offset,
+                               int32_t columns) {
+    AscendC::LocalTensor<T> row = rows_out_.template AllocTensor<T>();
+    AscendC::Cast(row, sum, AscendC::RoundMode::CAST_RINT, columns);
+    rows_out_.EnQue(row);
+    row = rows_out_.template DeQue<T>();
+    AscendC::DataCopy(output_[offset], row, static_cast<uint32_t>(columns));
+    rows_out_.FreeTensor(row);
+  }
+
+  // Every core clears its share of the rows that no window fills.
+  __aicore__ inline void ClearRowsPastTheWindows() {
+    const int64_t spare = t_->rows - t_->windows;
+    const int64_t cores = AscendC::GetBlockNum();
+    const int64_t begin = spare * core_ / cores;
+    const int64_t end = spare * (core_ + 1) / cores;
+    if (begin == end) return;
+    const int64_t row = static_cast<int64_t>(t_->heads) * t_->dim;
+    ZeroFill<T> zeros;
+    zeros.Start(group_.template Get<T>(), kGroupTokens * t_->tile_heads * t_->dim);
+    zeros.Fill(output_, (t_->windows + begin) * row, (end - begin) * row);
+    zeros.Finish();
+  }
+
+  const NsaCompressTilingData* t_ = nullptr;
+  WindowShape shape_{};
+  int32_t core_ = 0;
+  int32_t weights_tile_ = -1;  // whose weight is loaded
+  NsaCompressSteps steps_;
+  HeadWeights<T> weights_;
+  AscendC::GlobalTensor<T> input_, output_;
+  AscendC::TQue<AscendC::TPosition::VECIN, 2> steps_in_;
+  AscendC::TQue<AscendC::TPosition::VECOUT, 2> rows_out_;
+  AscendC::TBuf<AscendC::TPosition::VECOUT> group_;  // holds zeros at the end
+  AscendC::TBuf<AscendC::TPosition::VECCALC> products_, sums_;
+};
+
+}  // namespace nsa::ascend
