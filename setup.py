@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 if not (3, 10) <= sys.version_info[:2] <= (3, 12):
@@ -33,6 +34,8 @@ class CMakeBuild(build_ext):
     def build_extension(self, ext):
         if shutil.which(os.environ.get("CXX", "g++")) is None:
             sys.exit("building mindspore_nsa needs a C++17 compiler: apt-get install g++")
+        if not Path(sysconfig.get_path("include"), "Python.h").exists():
+            sys.exit("building mindspore_nsa needs Python's headers: apt-get install python3-dev")
         import pybind11
 
         target = Path(self.get_ext_fullpath(ext.name)).resolve()

@@ -31,6 +31,35 @@ def test_unsupported_python():
     assert "got 3.13.1" in done.stderr and "Traceback" not in done.stderr
 
 
+BUILD = """
+import setuptools, sys, sysconfig
+given = {}
+setuptools.setup = lambda **arguments: given.update(arguments)
+__file__ = "setup.py"
+exec(open("setup.py").read())
+if "headers" in sys.argv:
+    sysconfig.get_path = lambda name: "/nowhere"
+given["cmdclass"]["build_ext"](setuptools.Distribution()).build_extension(None)
+"""
+
+
+@pytest.mark.parametrize("absent, package", [("compiler", "g++"), ("headers", "python3-dev")])
+def test_building_without(absent, package, tmp_path):
+    """What `pip install .` says where a Debian package is missing."""
+    path = str(tmp_path) if absent == "compiler" else os.environ["PATH"]
+    environment = {name: value for name, value in os.environ.items() if name != "CXX"}
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, absent],
+        cwd=ROOT,
+        env={**environment, "PATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith(f"apt-get install {package}"), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_numpy_2(tmp_path):
     (tmp_path / "numpy").mkdir()
     (tmp_path / "numpy" / "__init__.py").write_text('__version__ = "2.1.0"\n')
