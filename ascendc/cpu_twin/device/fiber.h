@@ -1,0 +1,35 @@
+// A stack of its own that runs until it gives way.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace twin {
+
+class Fiber {
+ public:
+  // `run` must not throw.
+  explicit Fiber(std::function<void()> run);
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  // Continues the fiber until it calls GiveWay or ends.
+  void Resume();
+  // Called on the fiber: returns from Resume; the next Resume continues here.
+  void GiveWay();
+  bool started() const { return started_; }
+  bool ended() const { return ended_; }
+
+  static void Main(Fiber* self);  // entry on the new stack
+
+ private:
+  std::function<void()> run_;
+  void* stack_ = nullptr;
+  void* own_ = nullptr;     // stack pointer while suspended
+  void* caller_ = nullptr;  // of whoever resumed
+  bool started_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace twin

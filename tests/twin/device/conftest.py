@@ -1,0 +1,15 @@
+import pytest
+
+from tests.twin import builds, harness
+
+HERE = builds.ROOT / "tests" / "twin" / "device"
+
+
+def _library(name):
+    return harness.Library(builds.shared(HERE / f"{name}.cc", name=f"device_{name}"))
+
+
+@pytest.fixture(scope="session")
+def copies():
+    """The kernels of copies.cc."""
+    return _library("copies")

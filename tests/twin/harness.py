@@ -1,0 +1,59 @@
+"""Starts the kernels of a test library (harness.h) on NumPy arrays."""
+
+import ctypes
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+
+INPUT, OUTPUT, INOUT, WORKSPACE, TILING = range(5)
+UNSET, AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1, MIX_AIC_1_2 = range(7)
+PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
+
+
+@dataclass
+class Report:
+    ok: bool
+    error: str
+    type: int = 0
+    cores: int = 0
+    warnings: list = field(default_factory=list)
+    pipes: list = field(default_factory=list)
+    unwritten: list = field(default_factory=list)
+
+    def pipe(self, name):
+        return self.pipes[PIPES.index(name)]
+
+    def kinds(self):
+        return sorted(warning["kind"] for warning in self.warnings)
+
+
+class Library:
+    """The kernels of one shared library."""
+
+    def __init__(self, path):
+        self._run = ctypes.CDLL(str(path)).twin_run
+        self._run.restype = ctypes.c_char_p
+
+    def launch(self, kernel, buffers=(), numbers=(), *, block_dim=1, seed=0, key=0, type=UNSET):
+        """Report of one launch; `buffers` are (role, array), `numbers` integers for the kernel."""
+        arrays = [array for _, array in buffers]
+        assert all(array.flags.c_contiguous for array in arrays)
+        count = len(arrays)
+        addresses = (ctypes.c_void_p * max(count, 1))(*[a.ctypes.data for a in arrays])
+        sizes = (ctypes.c_uint64 * max(count, 1))(*[a.nbytes for a in arrays])
+        roles = (ctypes.c_int * max(count, 1))(*[role for role, _ in buffers])
+        values = np.asarray([*numbers, 0], np.int64)
+        text = self._run(
+            kernel.encode(),
+            ctypes.c_int(block_dim),
+            ctypes.c_uint64(seed),
+            ctypes.c_uint64(key),
+            ctypes.c_int(type),
+            ctypes.c_int(count),
+            addresses,
+            sizes,
+            roles,
+            ctypes.c_void_p(values.ctypes.data),
+        )
+        return Report(**json.loads(text.decode()))
