@@ -60,6 +60,54 @@ RowStrides set_pse(const FlashAttentionScoreParams& p, AttentionPlan& plan) {
   return {rows == 1 ? 0 : cols, rows * cols};
 }
 
+struct PlanStrides {
+  LayoutStrides q, k, v, o;
+};
+
+// The tensors of a plan and how their rows and heads lie.
+PlanStrides set_tensors(const FlashAttentionScoreParams& p, AttentionPlan& plan) {
+  const LayoutStrides q = strides_of(p.layout, p.B, p.S1, p.N1, p.D);
+  const LayoutStrides k = strides_of(p.layout, p.B, p.S2, p.N2, p.D);
+  const LayoutStrides v = strides_of(p.layout, p.B, p.S2, p.N2, p.Dv);
+  const LayoutStrides o = strides_of(p.layout, p.B, p.S1, p.N1, p.Dv);
+  plan.query = p.query;
+  plan.key = p.key;
+  plan.value = p.value;
+  plan.out = p.attention_out;
+  plan.softmax_max = p.softmax_max;
+  plan.softmax_sum = p.softmax_sum;
+  plan.dtype = p.dtype;
+  plan.N1 = p.N1;
+  plan.N2 = p.N2;
+  plan.G = p.N1 / p.N2;
+  plan.D = p.D;
+  plan.Dv = p.Dv;
+  plan.q = q.strides;
+  plan.k = k.strides;
+  plan.v = v.strides;
+  plan.o = o.strides;
+  plan.stat = p.layout == Layout::kTND ? RowStrides{p.N1 * 8, 8} : RowStrides{8, p.S1 * 8};
+  plan.sink = p.sink;
+  plan.scale = p.scale;
+  return {q, k, v, o};
+}
+
+// Where the bias of a segment starts. `pairs`: sum of S1 * S2 of the segments before it; `k0`: its
+// first key; `by_row`: a flat tensor has a row for every query.
+void set_segment_pse(const FlashAttentionScoreParams& p, const ScoreBias& bias, RowStrides strides,
+                     bool by_row, int64_t pairs, int64_t k0, Segment& seg) {
+  seg.pse_strides = strides;
+  if (bias.pse == Pse::kSlopes) {
+    seg.pse = p.pse_rank == 2 ? seg.index * p.N1 : 0;
+  } else if (p.pse_rank == 4) {
+    seg.pse = p.pse_shape[0] == 1 ? 0 : seg.index * p.N1 * p.pse_shape[2] * p.pse_shape[3];
+  } else {
+    seg.pse = p.N1 * (by_row ? pairs : k0);
+    seg.pse_strides =
+        by_row ? RowStrides{seg.kv_len, seg.q_len * seg.kv_len} : RowStrides{0, seg.kv_len};
+  }
+}
+
 }  // namespace
 
 RowRange make_range(const FlashAttentionScoreParams& p, int64_t sparse_mode, int64_t b,
@@ -98,29 +146,7 @@ RowRange make_range(const FlashAttentionScoreParams& p, int64_t sparse_mode, int
 
 std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan& plan) {
   const bool packed = p.layout == Layout::kTND;
-  LayoutStrides q = strides_of(p.layout, p.B, p.S1, p.N1, p.D);
-  LayoutStrides k = strides_of(p.layout, p.B, p.S2, p.N2, p.D);
-  LayoutStrides v = strides_of(p.layout, p.B, p.S2, p.N2, p.Dv);
-  LayoutStrides o = strides_of(p.layout, p.B, p.S1, p.N1, p.Dv);
-  plan.query = p.query;
-  plan.key = p.key;
-  plan.value = p.value;
-  plan.out = p.attention_out;
-  plan.softmax_max = p.softmax_max;
-  plan.softmax_sum = p.softmax_sum;
-  plan.dtype = p.dtype;
-  plan.N1 = p.N1;
-  plan.N2 = p.N2;
-  plan.G = p.N1 / p.N2;
-  plan.D = p.D;
-  plan.Dv = p.Dv;
-  plan.q = q.strides;
-  plan.k = k.strides;
-  plan.v = v.strides;
-  plan.o = o.strides;
-  plan.stat = packed ? RowStrides{p.N1 * 8, 8} : RowStrides{8, p.S1 * 8};
-  plan.sink = p.sink;
-  plan.scale = p.scale;
+  const auto [q, k, v, o] = set_tensors(p, plan);
   const RowStrides pse_strides = set_pse(p, plan);
   if (p.attn_mask) {
     plan.bias.mask = p.attn_mask;
@@ -157,18 +183,10 @@ std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan
     int64_t mode = p.sparse_mode;
     if (mode >= 7) mode = b == band ? 4 : (mode == 7 ? 3 : 2);
     seg.range = make_range(p, mode, b, seg.q_len, seg.kv_len);
-    if (plan.bias.pse == Pse::kSlopes) {
-      seg.pse = p.pse_rank == 2 ? b * p.N1 : 0;
-    } else if (p.pse_rank == 4) {
-      seg.pse = p.pse_shape[0] == 1 ? 0 : b * p.N1 * p.pse_shape[2] * p.pse_shape[3];
-    } else {
-      seg.pse = p.N1 * (pse_by_row ? pairs : k0);
-    }
-    seg.pse_strides = pse_strides;
-    if (flat_pse) {
-      seg.pse_strides =
-          pse_by_row ? RowStrides{seg.kv_len, seg.q_len * seg.kv_len} : RowStrides{0, seg.kv_len};
-    }
+    // The compressed alibi form has no entries above the diagonal, whatever a mask tensor says.
+    if (plan.bias.pse == Pse::kAlibi) seg.range.ahead = min64(seg.range.ahead, 0);
+    if (plan.bias.pse != Pse::kNone)
+      set_segment_pse(p, plan.bias, pse_strides, pse_by_row, pairs, k0, seg);
     if (p.attn_mask && whole_mask) seg.mask = q0 * p.mask_shape[3] + k0;
     if (p.attn_mask && p.mask_shape[0] > 1)
       seg.mask = b * p.mask_shape[1] * p.mask_shape[2] * p.mask_shape[3];

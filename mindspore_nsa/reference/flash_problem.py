@@ -133,6 +133,8 @@ class Problem:
             visible = visible & masks.compressed_causal(
                 rows, columns, *self.compress, self.starts[b]
             )
+        if self.real_shift is not None and pse.is_alibi(self.real_shift, self.layout, rows):
+            visible = visible & np.tri(rows, columns, dtype=bool)
         return visible
 
     def _bias(self, b):

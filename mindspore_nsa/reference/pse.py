@@ -27,7 +27,7 @@ def alibi_bias(real_shift, b, rows, columns, layout):
 
     Row i >= S1 - H reads stored row i - (S1 - H); an earlier one reads stored row r = i % H, which
     stands (S1 - H) + r - i rows further down, shifted by as many columns. Entries above the
-    diagonal may lie outside; they are masked, so any value will do.
+    diagonal may lie outside; those pairs are always masked, so any value will do.
     """
     stored = real_shift[b if real_shift.shape[0] > 1 else 0]
     width = stored.shape[-1]
