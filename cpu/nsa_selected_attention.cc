@@ -140,6 +140,14 @@ std::vector<Segment> make_selected_plan(const NsaSelectedAttentionParams& p, Att
   return segments;
 }
 
+// A block that is longer than every segment is cut to the longest: its packed copy is then as long
+// as the keys, not as the block. Every segment keeps its one block.
+int64_t block_keys(const NsaSelectedAttentionParams& p, const AttentionPlan& plan) {
+  int64_t longest = 1;
+  for (int64_t b = 0; b < plan.num_segments; ++b) longest = max64(longest, plan.segments[b].kv_len);
+  return min64(p.select_block_size, longest);
+}
+
 }  // namespace
 
 void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
@@ -149,7 +157,7 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   AttentionPlan plan{};
   std::vector<Segment> segments = make_selected_plan(p, plan);
   const Selection sel{p.topk_indices, p.select_block_count,
-                      BlockShape::of(p.select_block_size, form.key_step())};
+                      BlockShape::of(block_keys(p, plan), form.key_step())};
   SelectSchedule schedule(plan, sel, p.seq_q, threads);
   const int64_t chunk_rows = schedule.chunk_rows(plan);
 
@@ -187,7 +195,7 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   plan.dk = p.dk;
   plan.dv = p.dv;
   const Selection sel{p.topk_indices, p.select_block_count,
-                      BlockShape::of(p.select_block_size, WordForm{1, 1}.key_step())};
+                      BlockShape::of(block_keys(p, plan), WordForm{1, 1}.key_step())};
   SelectSchedule schedule(plan, sel, p.seq_q, threads);
 
   GradScratch parts{};

@@ -1,0 +1,37 @@
+"""A selection block that is longer than the keys costs what the keys cost."""
+
+import numpy as np
+import pytest
+
+from mindspore_nsa import _native
+
+ENDS = np.array([5, 70], np.int64)
+T, HEADS, D = 70, 2, 8
+
+
+def _run(block):
+    """Outputs and gradients, and the most scratch that they held."""
+    draw = np.random.default_rng(3)
+    query, key, value, dy = (
+        draw.standard_normal((T, HEADS, D)).astype(np.float32) for _ in range(4)
+    )
+    indices = np.tile(np.array([-1, 0, 1], np.int32), (T, HEADS, 1))
+    lists = [ENDS, ENDS, None]
+    attrs = {"scale_value": 0.3, "head_num": HEADS, "select_block_size": block,
+             "select_block_count": 3, "causal": 1}  # fmt: skip
+    _native.reset_scratch_high_water()
+    out, top, total = _native.run(
+        "NsaSelectedAttention", [query, key, value, indices, *lists], attrs
+    )
+    inputs = [query, key, value, out, dy, top, total, indices, *lists]
+    grads = _native.run("NsaSelectedAttentionGrad", inputs, attrs)
+    return [out, top, total, *grads], _native.scratch_high_water()
+
+
+@pytest.mark.parametrize("block", [66, 1000, 2**31, 2**59])
+def test_longer_than_every_segment(block):
+    expected, scratch = _run(65)
+    ours, ours_scratch = _run(block)
+    for a, b in zip(ours, expected):
+        assert a.tobytes() == b.tobytes() and a.any()
+    assert ours_scratch == scratch
