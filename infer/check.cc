@@ -1,5 +1,6 @@
 #include "infer/check.h"
 
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -65,7 +66,8 @@ void Context::check_attrs(const Attrs& attrs) {
     }
     if (!has_type(item.second, specs[i].type)) {
       constexpr const char* kExpected[] = {"an int", "a float", "a str"};
-      fail_type(specs[i].name, kExpected[static_cast<int>(specs[i].type)],
+      fail_type(specs[i].name,
+                specs[i].flag ? "a bool" : kExpected[static_cast<int>(specs[i].type)],
                 format_value(item.second));
     }
     if (specs[i].flag && std::get<int64_t>(item.second) != 0 &&
@@ -209,12 +211,15 @@ void Context::require_choice(const char* attr, std::initializer_list<const char*
 
 void Context::require_finite(const char* attr) const {
   const double value = float_attr(attr);
-  if (!std::isfinite(value)) fail_value(attr, "finite", format_float(value));
+  // The kernels compute in float32, where a larger number is infinite.
+  if (!(std::fabs(value) <= FLT_MAX)) fail_value(attr, "finite in float32", format_float(value));
 }
 
 void Context::require_keep_prob() const {
   const double value = float_attr("keep_prob");
   if (!(value > 0.0 && value <= 1.0)) fail_value("keep_prob", "in (0, 1]", format_float(value));
+  // The inverse of a smaller one overflows in float32.
+  if (value < FLT_MIN) fail_value("keep_prob", "a normal float32 in (0, 1]", format_float(value));
 }
 
 void Context::require_list(size_t input) const {

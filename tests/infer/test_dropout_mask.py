@@ -18,6 +18,6 @@ def test_errors(good):
     good(NAME).shaped("seed", (2,)).fails(ValueError, "seed", (1,), (2,))
 
 
-@pytest.mark.parametrize("value", [0.0, -0.5, 1.25, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [0.0, -0.5, 1.25, float("nan"), float("inf"), 1e-39])
 def test_keep_prob(good, value):
     good(NAME).but(keep_prob=value).fails(ValueError, "keep_prob", "(0, 1]", f"{value:g}")

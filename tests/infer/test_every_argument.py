@@ -163,6 +163,7 @@ def test_wrong_attribute_type(good, call_name, attr_name):
         call.but(**{attr_name: 2**64}).fails(ValueError, attr_name, 2**64)
     if spec["flag"]:
         call.but(**{attr_name: 2}).fails(ValueError, attr_name, 2)
+        call.but(**{attr_name: 1.0}).fails(TypeError, attr_name, "a bool", "1 (float)")
 
 
 def test_numpy_scalars(good, call_name, attr_name):

@@ -131,12 +131,13 @@ def test_lists_go_with_tnd(good, batched, packed):
         good(batched).listed(name, (1, 2, 3)).fails(ValueError, name, "None", "'TND'", "'BNSD'")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 3.5e38])
 def test_scale(good, value):
     good(BATCHED).but(scalar_value=value).fails(ValueError, "scalar_value", "finite", value)
+    good(BATCHED).but(scalar_value=3.4028234e38).infer()
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, 1.5, float("nan")])
+@pytest.mark.parametrize("value", [0.0, -1.0, 1.5, float("nan"), 1e-40, 1e-50])
 def test_keep_prob(good, value):
     good(BATCHED).but(keep_prob=value).fails(ValueError, "keep_prob", "(0, 1]", f"{value:g}")
 
