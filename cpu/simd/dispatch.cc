@@ -1,5 +1,5 @@
-// Chooses the instruction set once, at load, by asking the processor. This unit is compiled without
-// any -m flag, so it runs everywhere.
+// Chooses the instruction set once, before the first call, by asking the processor. This unit is
+// compiled without any -m flag, so it runs everywhere.
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -62,14 +62,14 @@ std::vector<const KernelTable*> available() {
   return tables;
 }
 
-const KernelTable* find(const std::string& name) {
+const KernelTable* find(const std::string& name, const char* asked_by) {
   std::string known;
   for (const KernelTable* table : available()) {
     if (name == table->name) return table;
     known += known.empty() ? table->name : std::string(", ") + table->name;
   }
-  throw std::invalid_argument("instruction set must be one of " + known + " on this machine, got " +
-                              name);
+  throw std::invalid_argument(std::string(asked_by) + ": instruction set must be one of " + known +
+                              " on this machine, got " + name);
 }
 
 std::atomic<const KernelTable*> in_use{nullptr};
@@ -79,8 +79,9 @@ std::atomic<const KernelTable*> in_use{nullptr};
 const KernelTable& kernels() {
   const KernelTable* table = in_use.load(std::memory_order_acquire);
   if (table == nullptr) {
-    const char* forced = std::getenv("MINDSPORE_NSA_ISA");
-    table = forced && *forced ? find(forced) : available().front();
+    constexpr const char* kVariable = "MINDSPORE_NSA_ISA";
+    const char* forced = std::getenv(kVariable);
+    table = forced && *forced ? find(forced, kVariable) : available().front();
     in_use.store(table, std::memory_order_release);
   }
   return *table;
@@ -94,6 +95,8 @@ std::vector<std::string> available_isas() {
 
 std::string isa() { return kernels().name; }
 
-void set_isa(const std::string& name) { in_use.store(find(name), std::memory_order_release); }
+void set_isa(const std::string& name) {
+  in_use.store(find(name, "set_isa"), std::memory_order_release);
+}
 
 }  // namespace nsa::cpu

@@ -16,7 +16,7 @@ def _release(version):
 
 
 def check_environment():
-    """Raise ImportError where the operators cannot work, warn where they were never tried."""
+    """Raise an error where the operators cannot work, warn where they were never tried."""
     import numpy
 
     if _release(numpy.__version__) >= (2,):
@@ -40,9 +40,12 @@ def check_environment():
             stacklevel=4,
         )
     try:
-        from .. import _native  # noqa: F401
+        from .. import _native
     except ImportError as error:
         raise ImportError(
             f"the native library of mindspore_nsa cannot be loaded ({error}); build it with "
             "'pip install .' or 'make build'"
         ) from error
+    # Chooses the instruction set: MINDSPORE_NSA_ISA is checked here and not inside a first kernel,
+    # whose error would come at some later synchronisation.
+    _native.isa()

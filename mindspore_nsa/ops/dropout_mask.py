@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import mindspore
+import numpy as np
 from mindspore import ops
 
 from ._custom import CACHE_SIZE, encode_attrs, list_tensor, native_custom
@@ -20,7 +21,7 @@ def _operator(attrs):
 
 
 def _plan_call(keep_prob, numel, seed):
-    constant = isinstance(seed, int) and not isinstance(seed, bool)
+    constant = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
     if not constant and not isinstance(seed, TensorSpec):
         fail_type(_FUNCTION, "seed", "an int or a Tensor", seed)
     if constant and not -(2**63) <= seed < 2**63:
@@ -37,7 +38,7 @@ def _plan_call(keep_prob, numel, seed):
     attrs = {"keep_prob": keep_prob, "numel": numel}
     infer("NsaDropoutMask", [("int64", (1,), None)], attrs)
     operator = _operator(encode_attrs("NsaDropoutMask", attrs, (True,)))
-    return operator, dtype, list_tensor((seed,)) if constant else None
+    return operator, dtype, list_tensor((int(seed),)) if constant else None
 
 
 _plan_dropout_mask = Planner(_plan_call)

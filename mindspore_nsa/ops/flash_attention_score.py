@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import mindspore
+import numpy as np
 from mindspore import ops
 
 from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom
@@ -162,6 +163,17 @@ def _wide(spec):
     return mindspore.float32 if narrow else None
 
 
+def _check_what_no_kernel_sees(padding_mask, inner_precise, return_softmax):
+    if not isinstance(return_softmax, bool):
+        fail_type(_FUNCTION, "return_softmax", "a bool", return_softmax)
+    if padding_mask is not None:
+        raise ValueError(f"{_FUNCTION}: padding_mask must be None, got {shown(padding_mask)}")
+    if not isinstance(inner_precise, (int, np.integer)) or isinstance(inner_precise, bool):
+        fail_type(_FUNCTION, "inner_precise", "an int", inner_precise)
+    if not 0 <= inner_precise <= 4:
+        raise ValueError(f"{_FUNCTION}: inner_precise must be in [0, 4], got {inner_precise}")
+
+
 def _form_is_unknown(query, bias):
     """Whether a position bias may turn out to have the compressed alibi form, without gradient."""
     if query.shape is None or bias.shape is None:
@@ -194,14 +206,7 @@ def _plan_call(
     sink,
     return_softmax,
 ):
-    if not isinstance(return_softmax, bool):
-        fail_type(_FUNCTION, "return_softmax", "a bool", return_softmax)
-    if padding_mask is not None:
-        raise ValueError(f"{_FUNCTION}: padding_mask must be None, got {shown(padding_mask)}")
-    if not isinstance(inner_precise, int) or isinstance(inner_precise, bool):
-        fail_type(_FUNCTION, "inner_precise", "an int", inner_precise)
-    if not 0 <= inner_precise <= 4:
-        raise ValueError(f"{_FUNCTION}: inner_precise must be in [0, 4], got {inner_precise}")
+    _check_what_no_kernel_sees(padding_mask, inner_precise, return_softmax)
     slopes = pse_type in (2, 3)
     bias = () if slopes or real_shift is None else (real_shift,)
     dtype, mixed = promoted(query, key, value, *bias)

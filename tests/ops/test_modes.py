@@ -67,6 +67,11 @@ def test_numpy_numbers_are_numbers():
     given["compress_stride"] = np.int64(8)
     given["actual_seq_len"] = tuple(np.array([40, 96]))
     assert np.array_equal(mindspore_nsa.nsa_compress(**given).asnumpy(), expected)
+    masks = [mindspore_nsa.dropout_mask(0.5, 64, seed).asnumpy() for seed in (3, np.int64(3))]
+    assert np.array_equal(*masks)
+    mindspore_nsa.flash_attention_score(
+        **arguments("flash_attention_score"), inner_precise=np.int32(1)
+    )
 
 
 def test_strided_inputs():
@@ -138,6 +143,15 @@ def test_target_from_the_environment():
     assert lines["target"] == "cpu"
     assert "scalar (available:" in done.stdout
     assert f"mindspore {ms.__version__}" in " ".join(done.stdout.split())
+
+
+def test_unknown_instruction_set():
+    """Told when the operators are loaded, before any kernel runs."""
+    done = run_python("import mindspore_nsa.ops", MINDSPORE_NSA_ISA="sse")
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ValueError: MINDSPORE_NSA_ISA: instruction set must be one of ")
+    assert last.endswith("scalar on this machine, got sse")
 
 
 def test_import_does_not_import_mindspore():
