@@ -3,7 +3,7 @@
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Tensor, nn
+from mindspore import Tensor, nn, ops
 
 import mindspore_nsa
 from tests.common.cases import GENERATORS, compare, make_case
@@ -43,20 +43,64 @@ class Compress(nn.Cell):
         return mindspore_nsa.nsa_compress(x, w, 16, 8, actual_seq_len=seq)
 
 
+CHANGING = ((40, 96), (0, 96), (96, 96), (15, 96))
+
+
 def test_list_values_change_without_a_new_graph():
     given = arguments("nsa_compress")
     x, w = given["input"], given["weight"]
     net = Compress()
     with context_mode("graph"):
-        for values in ((40, 96), (0, 96), (96, 96), (15, 31)):
-            last = values[-1]
-            if last != 96:
-                continue
+        for values in CHANGING:
             ours = net(x, w, sequence(*values)).asnumpy()
             exact = mindspore_nsa.nsa_compress(x, w, 16, 8, actual_seq_len=values).asnumpy()
             assert np.array_equal(ours[: len(exact)], exact)
             assert ours.shape == (12, N2, D) and not ours[len(exact) :].any()
         assert len(net.compile_cache) == 1
+
+
+INDICES = arguments("nsa_selected_attention")["topk_indices"]
+
+
+def _compress_attention(q, k, seq, offset):
+    return mindspore_nsa.nsa_compress_attention(
+        q, k[:12], k[:12], 0.25, 4, 16, 8, 16, 3, actual_seq_qlen=seq, causal=True,
+        q_offset=offset)[0]  # fmt: skip
+
+
+def _select(q, k, seq, offset):
+    return mindspore_nsa.nsa_selected_attention(
+        q, k, k, INDICES, 0.25, 4, 16, 3, actual_seq_qlen=seq, actual_seq_kvlen=seq, causal=True,
+        q_offset=offset)[0]  # fmt: skip
+
+
+def _flash(q, k, seq, offset):
+    return mindspore_nsa.flash_attention_score(
+        q, k, k, 4, scalar_value=0.25, input_layout="TND", sparse_mode=3, actual_seq_qlen=seq,
+        actual_seq_kvlen=seq)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [_compress_attention, _select, _flash])
+def test_attention_lists_change_without_a_new_graph(function):
+    """Forward and backward, every list of the call."""
+    given = arguments("nsa_selected_attention")
+    q, k = given["query"], given["key"]
+
+    def energy(q, k, seq, offset):
+        return ops.square(function(q, k, seq, offset)).sum()
+
+    net, slope = Function(function), Function(ms.grad(energy, (0, 1)))
+    for step, values in enumerate(CHANGING):
+        offset = (step, 3 * step)
+        out = function(q, k, values, offset).asnumpy()
+        grads = [g.asnumpy() for g in ms.grad(energy, (0, 1))(q, k, values, offset)]
+        assert out.any() and all(g.any() for g in grads)
+        with context_mode("graph"):
+            lists = sequence(*values), sequence(*offset)
+            assert np.array_equal(net(q, k, *lists).asnumpy(), out)
+            for ours, expected in zip(slope(q, k, *lists), grads):
+                assert np.array_equal(ours.asnumpy(), expected)
+    assert len(net.compile_cache) == len(slope.compile_cache) == 1
 
 
 def test_int32_lists():

@@ -195,7 +195,13 @@ def test_unused_gradients_are_zero(mode):
 
 @BOTH
 @pytest.mark.parametrize(
-    "name", ["nsa_compress", "nsa_selected_attention", "flash_attention_score"]
+    "name",
+    [
+        "nsa_compress",
+        "nsa_compress_attention",
+        "nsa_selected_attention",
+        "flash_attention_score",
+    ],
 )
 def test_second_derivative(mode, name):
     """Refused in words, naming the operator; the first derivative is not affected."""
@@ -221,6 +227,11 @@ def _compress_two(x, w):
     return mindspore_nsa.nsa_compress(x, w, 16, 8, actual_seq_len=(40, 96))
 
 
+def _compress_attention_two(q, k):
+    return mindspore_nsa.nsa_compress_attention(
+        q, k, k, 0.25, 4, 16, 8, 16, 3, actual_seq_qlen=(40, 96), causal=True)[0]  # fmt: skip
+
+
 def _select_two(q, k):
     return mindspore_nsa.nsa_selected_attention(
         q, k, k, INDICES, 0.25, 4, 16, 3, actual_seq_qlen=(40, 96),
@@ -235,6 +246,7 @@ def _flash_two(q, k):
 
 _CALLS = {
     "nsa_compress": _compress_two,
+    "nsa_compress_attention": _compress_attention_two,
     "nsa_selected_attention": _select_two,
     "flash_attention_score": _flash_two,
 }
