@@ -86,8 +86,8 @@ struct Core {
 
   std::unique_ptr<LocalMemory> memory[kMemories];
   Registers registers;
-  std::shared_ptr<CubeState>
-      cube_state;  // registers and unit flags of an AIC, from their first use on
+  // Registers and unit flags of an AIC, from their first use on.
+  std::shared_ptr<CubeState> cube_state;
   FlagSlot flags[static_cast<int>(HardEvent::MAX)][kEventIds];
   PipeCounters counters[kPipes + 1];
 
@@ -110,6 +110,9 @@ inline void JoinScalar(Core& core, int pipe) {
 
 // What was issued on `from` so far is complete before what is issued next on `to`.
 TWIN_API void Order(Core& core, pipe_t from, pipe_t to);
+
+// The on-chip memory of a core; it exists from its first use on.
+LocalMemory& UseMemory(Core& core, Hardware memory);
 
 // As current_core, but an error outside a kernel.
 TWIN_API Core& ThisCore(const char* what, const Where& where);

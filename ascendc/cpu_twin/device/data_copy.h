@@ -102,7 +102,7 @@ TWIN_API void StoreGlobal(Instr* instr, int operand, const Rows& rows, const uin
 TWIN_API void SetPadValueBits(uint64_t bits, const Where& where);
 TWIN_API void SetAtomic(AtomicOperation operation, const char* dtype, const Where& where);
 TWIN_API void SetAtomicDtype(const char* dtype, const Where& where);
-TWIN_API void CleanCache(const GlobalView& view, bool entire, const Where& where);
+TWIN_API void CleanCache(const Operand& tensor, bool entire, const Where& where);
 
 template <typename T>
 uint64_t BitsOf(const T& value) {
@@ -230,7 +230,7 @@ inline void SetAtomicNone(twin::Where where = twin::Here()) {
 
 template <typename T, CacheLine entireType, DcciDst dcciDst = DcciDst::CACHELINE_ALL>
 void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst, twin::Where where = twin::Here()) {
-  twin::CleanCache(dst, entireType == CacheLine::ENTIRE_DATA_CACHE, where);
+  twin::CleanCache({"dst", dst}, entireType == CacheLine::ENTIRE_DATA_CACHE, where);
 }
 
 }  // namespace AscendC

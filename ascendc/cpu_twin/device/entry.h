@@ -52,17 +52,19 @@ T CopyTiling(const void* address, const Where& where = Here()) {
 
 // The name that GET_TILING_DATA looks up: a local one from REGISTER_TILING_DEFAULT, or the one that
 // REGISTER_TILING_DATA_CLASS gives the file.
-#define REGISTER_TILING_DEFAULT(tiling_struct) using TwinDefaultTiling = tiling_struct
+#define REGISTER_TILING_DEFAULT(tiling_struct) \
+  using TwinDefaultTiling [[maybe_unused]] = tiling_struct
 #define REGISTER_TILING_FOR_TILINGKEY(expression, tiling_struct) \
   ::twin::RegisterTiling(expression, ::twin::TypeId<tiling_struct>())
 
 #define GET_TILING_DATA_WITH_STRUCT(tiling_struct, tiling_data, tiling_arg) \
-  const tiling_struct tiling_data = ::twin::CopyTiling<tiling_struct>(tiling_arg)
+  [[maybe_unused]] const tiling_struct tiling_data = ::twin::CopyTiling<tiling_struct>(tiling_arg)
 #define GET_TILING_DATA(tiling_data, tiling_arg)                   \
   ::twin::CheckDefaultTiling(::twin::TypeId<TwinDefaultTiling>()); \
   GET_TILING_DATA_WITH_STRUCT(TwinDefaultTiling, tiling_data, tiling_arg)
 #define GET_TILING_DATA_MEMBER(tiling_type, member, var, tiling_arg) \
-  const decltype(tiling_type::member) var = ::twin::CopyTiling<tiling_type>(tiling_arg).member
+  [[maybe_unused]] const decltype(tiling_type::member) var =         \
+      ::twin::CopyTiling<tiling_type>(tiling_arg).member
 
 namespace AscendC {
 

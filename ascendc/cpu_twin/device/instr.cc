@@ -296,6 +296,35 @@ void Instr::Scramble(int operand, const Bytes& bytes) {
   UseMemory(*core_, view.memory()).shadow.MarkUnwritten(view.address + bytes.begin, bytes.count);
 }
 
+void Instr::ReadHeld(int operand, const Bytes& bytes, uint32_t align) {
+  if (bytes.count == 0) return;
+  if (operands_[operand].global != nullptr) {
+    Read(operand, bytes, align);
+    return;
+  }
+  const LocalView& view = Local(operand, bytes.begin, bytes.begin + bytes.count, align);
+  Shadow& shadow = UseMemory(*core_, view.memory()).shadow;
+  const uint64_t begin = view.address + bytes.begin, end = begin + bytes.count;
+  Conflict conflict;
+  for (uint64_t at = begin; at < end; at = (at / kBlockBytes + 1) * kBlockBytes) {
+    const uint64_t first = at % kBlockBytes;
+    const uint64_t count = std::min<uint64_t>(end - at, kBlockBytes - first);
+    const uint32_t wanted = (~0u >> (kBlockBytes - count)) << first;
+    const uint32_t mask = shadow.at(at / kBlockBytes).written & wanted;
+    if (mask != 0 && !shadow.Read(ticket_, at / kBlockBytes, mask, &conflict)) {
+      FailConflict(operand, kRead, conflict, view.address);
+    }
+  }
+  core_->counters[ticket_.pipe].read_bytes += bytes.count;
+}
+
+uint32_t Instr::Held(int operand, uint64_t begin) const {
+  const Operand& o = operands_[operand];
+  if (o.global != nullptr) return ~0u;
+  Shadow& shadow = UseMemory(*core_, o.local->memory()).shadow;
+  return shadow.at((o.local->address + begin) / kBlockBytes).written;
+}
+
 void Instr::Read(int operand, const Bytes& bytes, uint32_t align) {
   Access(operand, kRead, {bytes.begin, 1, bytes.count, 0}, align);
 }

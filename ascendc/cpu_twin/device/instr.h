@@ -92,12 +92,21 @@ class TWIN_API Instr {
   void Write(int operand, const Rows& rows, uint32_t align = kBlockBytes);
   void Write(int operand, const Lanes& lanes, uint32_t align = kBlockBytes);
 
+  // As Read for a move that hands bytes without a value on as such: only the others are read.
+  void ReadHeld(int operand, const Bytes& bytes, uint32_t align = kBlockBytes);
+  // The bytes with a value of the aligned block of 32 bytes at `begin`, one bit each. All in GM.
+  uint32_t Held(int operand, uint64_t begin) const;
+
   // A store to GM that combines with what is there.
   void WriteAtomic(int operand, const Rows& rows);
   // Marks the scalar write to GM as held back in the data cache.
   void HeldInCache() { ticket_.dirty = true; }
   // The bytes are written with values that nobody may rely on.
   void Scramble(int operand, const Bytes& bytes);
+
+  // The data cache writes back whole lines of 64 bytes: fails where another core wrote into the
+  // line of byte `offset` of `buffer` and nothing orders that before this instruction.
+  void CheckLineOwned(GlobalBuffer& buffer, uint64_t offset, bool scalar) const;
 
   // The operand has to lie in one of these memories.
   void InMemory(int operand, std::initializer_list<Hardware> memories);

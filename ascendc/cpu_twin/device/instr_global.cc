@@ -62,6 +62,10 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
         kind == kRead ? buffer.shadow.ReadRange(ticket, begin, rows.row_bytes, &conflict)
                       : buffer.shadow.WriteRange(ticket, begin, rows.row_bytes, kind, &conflict);
     if (__builtin_expect(!clean, 0)) FailConflict(operand, kind, conflict, start);
+    if (kind != kRead && buffer.line_versions != nullptr && !ticket_.dirty) {
+      CheckLineOwned(buffer, begin, true);
+      CheckLineOwned(buffer, begin + rows.row_bytes - 1, true);
+    }
     // A scalar write reaches memory, and other lines, when the cache is cleaned.
     if (kind != kRead && buffer.line_versions != nullptr && !ticket_.dirty) {
       BumpLines(buffer, begin, begin + rows.row_bytes);
@@ -71,6 +75,22 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
       core_->registers.atomic == kAtomicAdd && IsFloat(o.dtype)) {
     Warn("float atomics in no fixed order",
          Format("the sum in %s depends on the order of the stores", buffer.name.c_str()));
+  }
+}
+
+void Instr::CheckLineOwned(GlobalBuffer& buffer, uint64_t offset, bool scalar) const {
+  const uint64_t begin = offset / kLineBytes * kLineBytes;
+  const uint64_t end = std::min(begin + kLineBytes, buffer.bytes);
+  Conflict conflict;
+  for (uint64_t granule = begin / kBlockBytes; granule * kBlockBytes < end; ++granule) {
+    if (!buffer.shadow.OtherWrite(ticket_, granule, scalar, &conflict)) continue;
+    const Site& site = core_->launch->sites.at(conflict.other.site);
+    Fail(Format(
+        "the 64-byte line at byte %llu of %s is written by %s as well, by %s at %s:%d, in no "
+        "order: a data cache writes back whole lines; keep scalar writes in lines of their own",
+        static_cast<unsigned long long>(begin), buffer.name.c_str(),
+        CoreName(*core_->launch->cores[conflict.other.core]).c_str(), site.name, site.file,
+        site.line));
   }
 }
 

@@ -126,8 +126,8 @@ std::string DeadlockText(const LaunchState& launch) {
   for (size_t i = 0; i < launch.cores.size(); ++i) {
     const CoreSchedule& s = launch.schedule[i];
     if (s.status != CoreStatus::kWaiting) continue;
-    ++waiting;
-    if (++shown > 6) continue;
+    if (++waiting > 6) continue;
+    ++shown;
     text += Format("; %s waits for %s at %s:%d", CoreName(*launch.cores[i]).c_str(),
                    s.waits_for.c_str(), s.where.file, s.where.line);
   }

@@ -139,8 +139,6 @@ void CheckUnitsEnd(const Core& core);
 // Writes back what scalar stores left in the core's data cache.
 void FlushCache(Core& core);
 void CheckCrossFlagsEnd(LaunchState& launch);
-// Memory of a kind exists from its first use on.
-LocalMemory& UseMemory(Core& core, Hardware memory);
 void ReleaseMemories(Core& core);
 
 }  // namespace twin

@@ -33,21 +33,21 @@ void FillLine(Core& core, GlobalBuffer& buffer, uint64_t offset, bool write, con
   }
 }
 
-void CleanLine(Core& core, CacheLineState& line, uint64_t from, const Where& where) {
+// Writes the line back, from byte `from` of it on.
+void CleanLine(const Instr& instr, CacheLineState& line, uint64_t from) {
+  if (!line.dirty) return;
   GlobalBuffer& buffer = *line.buffer;
   const uint64_t begin = line.line * kLineBytes;
-  if (line.dirty) {
-    if (line.version != buffer.line_versions[line.line]) {
-      Fail("DataCacheCleanAndInvalid", where,
-           Format(
-               "writes the 64-byte line at byte %llu of %s back over what others wrote there since "
-               "this core's data cache took it in: keep scalar writes in lines of their own",
+  const uint64_t end = std::min<uint64_t>(begin + kLineBytes, buffer.bytes);
+  instr.CheckLineOwned(buffer, begin, false);
+  if (line.version != buffer.line_versions[line.line]) {
+    instr.Fail(
+        Format("writes the 64-byte line at byte %llu of %s back over what was written there since "
+               "this core's data cache took it in",
                static_cast<unsigned long long>(begin), buffer.name.c_str()));
-    }
-    const uint64_t end = std::min<uint64_t>(begin + kLineBytes, buffer.bytes);
-    buffer.shadow.MarkClean(core.index, begin + from, end - begin - from);
-    ++buffer.line_versions[line.line];
   }
+  buffer.shadow.MarkClean(instr.core().index, begin + from, end - begin - from);
+  ++buffer.line_versions[line.line];
 }
 
 }  // namespace
@@ -91,40 +91,36 @@ void* ScalarWrite(const GlobalView& view, uint64_t index, const Operand& operand
   return view.address + begin;
 }
 
-void CleanCache(const GlobalView& view, bool entire, const Where& where) {
-  Core& core = ThisCore("DataCacheCleanAndInvalid", where);
-  if (core.launch->probing) EndProbe();
+void CleanCache(const Operand& tensor, bool entire, const Where& where) {
+  Instr instr("DataCacheCleanAndInvalid", PIPE_S, where, {tensor});
+  Core& core = instr.core();
   auto& cached = core.launch->cached[core.index];
   if (entire) {
-    for (auto& [key, line] : cached) CleanLine(core, line, 0, where);
+    for (auto& [key, line] : cached) CleanLine(instr, line, 0);
     cached.clear();
     return;
   }
-  // From an address inside a line, only what follows it in the line.
-  const uint64_t offset =
-      view.buffer == nullptr ? 0 : static_cast<uint64_t>(view.address - view.buffer->address);
-  if (view.buffer == nullptr) {
-    Fail("DataCacheCleanAndInvalid", where, "the tensor points into none of the kernel's buffers");
-  }
+  const GlobalView& view = *tensor.global;
+  instr.Check(view.buffer != nullptr, "the tensor points into none of the kernel's buffers");
+  const uint64_t offset = static_cast<uint64_t>(view.address - view.buffer->address);
   const uint64_t key =
       reinterpret_cast<uint64_t>(view.buffer->address) + offset / kLineBytes * kLineBytes;
   const auto found = cached.find(key);
   if (found == cached.end()) return;
-  CleanLine(core, found->second, offset % kLineBytes, where);
+  // From an address inside a line, only what follows it in the line.
+  CleanLine(instr, found->second, offset % kLineBytes);
   cached.erase(found);
 }
 
 void FlushCache(Core& core) {
   auto& cached = core.launch->cached[core.index];
   for (auto& [key, line] : cached) {
-    if (line.dirty) {
-      Warn("scalar writes left in the data cache", line.where,
-           Format("SetValue to %s without DataCacheCleanAndInvalid: the value reaches GM when the "
-                  "kernel "
-                  "has ended, if at all",
-                  line.buffer->name.c_str()));
-    }
-    CleanLine(core, line, 0, line.where);
+    if (!line.dirty) continue;
+    Warn("scalar writes left in the data cache", line.where,
+         Format("SetValue to %s without DataCacheCleanAndInvalid: the value reaches GM when the "
+                "kernel has ended, if at all",
+                line.buffer->name.c_str()));
+    CleanLine(Instr("SetValue", PIPE_S, line.where, {}), line, 0);
   }
   cached.clear();
 }

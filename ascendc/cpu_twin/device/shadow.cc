@@ -27,6 +27,21 @@ bool Dirty(const Ticket& t, const Entry& e) {
   return e.dirty && !(e.core == t.core && t.pipe == PipeIndex(PIPE_S));
 }
 
+// Of several conflicts of a write the one with another pipe: the missing flag explains the others.
+Conflict WorstConflict(const Ticket& t, Granule& g, uint32_t mask, AccessKind kind,
+                       uint64_t granule) {
+  Conflict worst;
+  for (int i = 0; i < g.count; ++i) {
+    const Entry& e = g.entries()[i];
+    const bool ordered = Ordered(t, e);
+    if ((e.mask & mask) == 0 || (kind == kAtomic && e.kind == kAtomic)) continue;
+    if (ordered && !Dirty(t, e)) continue;
+    if (worst.kind != Conflict::kNone && SameThread(t, e)) continue;
+    worst = {ordered ? Conflict::kDirty : Conflict::kHazard, e, e.mask & mask, granule};
+  }
+  return worst;
+}
+
 void Erase(Granule& g, int index) { g.entries()[index] = g.entries()[--g.count]; }
 
 // Calls `visit(granule, mask)` until it returns false.
@@ -173,7 +188,7 @@ bool Shadow::Write(const Ticket& t, uint64_t granule, uint32_t mask, AccessKind 
       const bool ordered = Ordered(t, e);
       const bool commute = kind == kAtomic && e.kind == kAtomic;
       if (!commute && (!ordered || Dirty(t, e))) {
-        *conflict = {ordered ? Conflict::kDirty : Conflict::kHazard, e, e.mask & mask, granule};
+        *conflict = WorstConflict(t, g, mask, kind, granule);
         return false;
       }
       if (commute && !ordered) unordered_atomic_ = true;
@@ -193,6 +208,18 @@ bool Shadow::Write(const Ticket& t, uint64_t granule, uint32_t mask, AccessKind 
   g.written |= mask;
   if (!recorded) Add(g, {t.seq, mask, t.site, t.core, t.pipe, kind, t.dirty});
   return true;
+}
+
+bool Shadow::OtherWrite(const Ticket& t, uint64_t granule, bool scalar, Conflict* conflict) {
+  Granule& g = at(granule);
+  for (int i = 0; i < g.count; ++i) {
+    const Entry& e = g.entries()[i];
+    if (e.kind == kRead || e.core == t.core || Ordered(t, e)) continue;
+    if (scalar && e.pipe != PipeIndex(PIPE_S)) continue;
+    *conflict = {Conflict::kHazard, e, e.mask, granule};
+    return true;
+  }
+  return false;
 }
 
 bool Shadow::ReadRange(const Ticket& t, uint64_t begin, uint64_t bytes, Conflict* conflict) {

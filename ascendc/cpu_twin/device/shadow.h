@@ -83,6 +83,9 @@ class Shadow {
     if (granule >= touched_) touched_ = granule + 1;
     return granules_[granule];
   }
+  // A write of another core in this granule that is not ordered before `t`; `scalar` looks at
+  // scalar writes only.
+  bool OtherWrite(const Ticket& t, uint64_t granule, bool scalar, Conflict* conflict);
   // Whether, since the last call, atomic writes met whose order is open.
   bool TakeUnorderedAtomic() {
     const bool met = unordered_atomic_;

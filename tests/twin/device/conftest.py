@@ -13,3 +13,15 @@ def _library(name):
 def copies():
     """The kernels of copies.cc."""
     return _library("copies")
+
+
+@pytest.fixture(scope="session")
+def faults_memory():
+    """The kernels of faults_memory.cc."""
+    return _library("faults_memory")
+
+
+@pytest.fixture(scope="session")
+def faults_sync():
+    """The kernels of faults_sync.cc."""
+    return _library("faults_sync")

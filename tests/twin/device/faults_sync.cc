@@ -1,0 +1,271 @@
+// Kernels that each do one thing wrong with flags, barriers, or between cores.
+#include "tests/twin/harness.h"
+
+using namespace AscendC;
+
+namespace {
+
+constexpr TEventID kId = 0;
+
+template <HardEvent event>
+void Order() {
+  SetFlag<event>(kId);
+  WaitFlag<event>(kId);
+}
+
+struct Place {
+  Place() { pipe.InitBuffer(buf, 1024); }
+  LocalTensor<float> Get() { return buf.Get<float>(); }
+  TPipe pipe;
+  TBuf<TPosition::VECCALC> buf;
+};
+
+GlobalTensor<float> In(GM_ADDR* g) { return harness::Global<float>(g[0]); }
+GlobalTensor<float> Out(GM_ADDR* g) { return harness::Global<float>(g[1]); }
+GlobalTensor<float> Work(GM_ADDR* g) { return harness::Global<float>(g[2]); }
+GlobalTensor<int32_t> Slots(GM_ADDR* g) { return harness::Global<int32_t>(g[3]); }
+
+// Ones in UB, ready for MTE3.
+void Ones(Place& place) {
+  Duplicate(place.Get(), 1.0f, 64);
+  Order<HardEvent::V_MTE3>();
+}
+
+}  // namespace
+
+// g[0]: 1024 floats in; g[1]: 1024 floats out; g[2]: workspace of 1024 floats; g[3]: 1024 zeros.
+
+KERNEL(load_then_compute) {  // no MTE2_V
+  Place place;
+  DataCopy(place.Get(), In(g), 64);
+  Adds(place.Get()[64], place.Get(), 1.0f, 64);
+}
+KERNEL(load_then_store) {  // no MTE2_MTE3
+  Place place;
+  DataCopy(place.Get(), In(g), 64);
+  DataCopy(Out(g), place.Get(), 64);
+}
+KERNEL(compute_then_store) {  // no V_MTE3
+  Place place;
+  Duplicate(place.Get(), 1.0f, 64);
+  DataCopy(Out(g), place.Get(), 64);
+}
+KERNEL(compute_then_reload) {  // no V_MTE2: the load overwrites what V still reads
+  Place place;
+  DataCopy(place.Get(), In(g), 64);
+  Order<HardEvent::MTE2_V>();
+  Adds(place.Get()[64], place.Get(), 1.0f, 64);
+  DataCopy(place.Get(), In(g), 64);
+}
+KERNEL(store_then_compute) {  // no MTE3_V
+  Place place;
+  Ones(place);
+  DataCopy(Out(g), place.Get(), 64);
+  Duplicate(place.Get(), 2.0f, 64);
+}
+KERNEL(compute_then_compute) {  // no PipeBarrier<PIPE_V>
+  Place place;
+  Duplicate(place.Get(), 1.0f, 64);
+  Adds(place.Get()[64], place.Get(), 1.0f, 64);
+}
+KERNEL(compute_over_source) {  // the second writes what the first reads
+  Place place;
+  Duplicate(place.Get(), 1.0f, 64);
+  PipeBarrier<PIPE_V>();
+  Adds(place.Get()[64], place.Get(), 1.0f, 64);
+  Duplicate(place.Get(), 2.0f, 64);
+}
+KERNEL(load_over_load) {
+  Place place;
+  DataCopy(place.Get(), In(g), 64);
+  DataCopy(place.Get()[32], In(g), 64);
+}
+KERNEL(store_over_store) {
+  Place place;
+  Ones(place);
+  DataCopy(Out(g), place.Get(), 64);
+  DataCopy(Out(g)[32], place.Get(), 64);
+}
+KERNEL(store_then_load) {  // no MTE3_MTE2
+  Place place;
+  Ones(place);
+  DataCopy(Work(g), place.Get(), 64);
+  DataCopy(place.Get()[64], Work(g), 64);
+}
+KERNEL(scalar_then_compute) {  // no S_V
+  Place place;
+  for (int i = 0; i < 64; ++i) place.Get().SetValue(i, 1.0f);
+  Adds(place.Get()[64], place.Get(), 1.0f, 64);
+}
+KERNEL(compute_then_scalar) {  // no V_S
+  Place place;
+  Duplicate(place.Get(), 1.0f, 64);
+  place.Get().GetValue(5);
+}
+KERNEL(load_then_scalar) {  // no MTE2_S
+  Place place;
+  DataCopy(place.Get(), In(g), 64);
+  place.Get()(7);
+  const float value = place.Get()(7);
+  (void)value;
+}
+KERNEL(wrong_direction) {  // V_MTE2 where MTE2_V is needed
+  Place place;
+  DataCopy(place.Get(), In(g), 64);
+  Order<HardEvent::V_MTE2>();
+  Adds(place.Get()[64], place.Get(), 1.0f, 64);
+}
+KERNEL(flag_too_early) {  // set before the load it should cover
+  Place place;
+  SetFlag<HardEvent::MTE2_V>(kId);
+  DataCopy(place.Get(), In(g), 64);
+  WaitFlag<HardEvent::MTE2_V>(kId);
+  Adds(place.Get()[64], place.Get(), 1.0f, 64);
+}
+KERNEL(write_after_enque) {  // the producer goes on after EnQue
+  TPipe pipe;
+  TQue<TPosition::VECIN, 1> queue;
+  TBuf<> buf;
+  pipe.InitBuffer(queue, 1, 256);
+  pipe.InitBuffer(buf, 256);
+  LocalTensor<float> t = queue.AllocTensor<float>();
+  DataCopy(t, In(g), 32);
+  queue.EnQue(t);
+  DataCopy(t[32], In(g), 32);
+  t = queue.DeQue<float>();
+  Adds(buf.Get<float>(), t, 1.0f, 64);
+  queue.FreeTensor(t);
+}
+
+KERNEL(wait_without_set) { WaitFlag<HardEvent::MTE2_V>(3); }
+KERNEL(set_without_wait) { SetFlag<HardEvent::MTE2_V>(3); }
+KERNEL(event_id_limit) { SetFlag<HardEvent::MTE2_V>(8); }
+KERNEL(event_of_cube) { SetFlag<HardEvent::MTE1_M>(0); }
+KERNEL(event_of_vector) { SetFlag<HardEvent::MTE2_V>(0); }
+KERNEL(vector_on_cube) {
+  LocalTensor<float> t(TPosition::VECCALC, 0, 64);
+  Duplicate(t, 1.0f, 64);
+}
+KERNEL(ub_on_cube) {
+  LocalTensor<float> t(TPosition::VECCALC, 0, 64);
+  DataCopy(t, In(g), 64);
+}
+KERNEL(l1_on_vector) {
+  LocalTensor<float> t(TPosition::A1, 0, 64);
+  DataCopy(t, In(g), 64);
+}
+KERNEL(barrier_of_cube) { PipeBarrier<PIPE_M>(); }
+KERNEL(set_twice) {
+  SetFlag<HardEvent::MTE2_V>(0);
+  SetFlag<HardEvent::MTE2_V>(0);
+  WaitFlag<HardEvent::MTE2_V>(0);
+  WaitFlag<HardEvent::MTE2_V>(0);
+}
+KERNEL(reserved_id) {
+  SetFlag<HardEvent::MTE2_V>(6);
+  WaitFlag<HardEvent::MTE2_V>(6);
+}
+KERNEL(atomic_left_on) { SetAtomicAdd<float>(); }
+KERNEL(float_atomics) {
+  Place place;
+  Ones(place);
+  SetAtomicAdd<float>();
+  DataCopy(harness::Global<float>(g[3]), place.Get(), 64);
+  SetAtomicNone();
+}
+
+// Several cores.
+
+KERNEL(cores_write_same) {
+  Place place;
+  Ones(place);
+  DataCopy(Out(g), place.Get(), 64);
+}
+KERNEL(core_reads_other) {  // nothing between the store of core 0 and the load of core 1
+  Place place;
+  if (GetBlockIdx() == 0) {
+    Ones(place);
+    DataCopy(harness::Global<float>(g[3]), place.Get(), 64);
+  } else {
+    DataCopy(place.Get(), harness::Global<float>(g[3]), 64);
+  }
+}
+KERNEL(flag_on_wrong_pipe) {  // MTE2 has nothing to do with the store
+  Place place;
+  Ones(place);
+  DataCopy(Work(g)[GetBlockIdx() * 64], place.Get(), 64);
+  CrossCoreSetFlag<0, PIPE_MTE2>(0);
+  CrossCoreWaitFlag(0);
+  DataCopy(place.Get()[64], Work(g)[(1 - GetBlockIdx()) * 64], 64);
+}
+KERNEL(pure_kernel_flag) {
+  CrossCoreSetFlag<0, PIPE_MTE3>(0);
+  CrossCoreWaitFlag(0);
+}
+KERNEL(flag_limit) { CrossCoreSetFlag<0, PIPE_MTE3>(16); }
+KERNEL(mode_one_in_aiv) { CrossCoreSetFlag<1, PIPE_MTE3>(0); }
+KERNEL(flag_pipe_of_cube) { CrossCoreSetFlag<0, PIPE_FIX>(0); }
+KERNEL(unequal_sync_all) {
+  SyncAll();
+  if (GetBlockIdx() == 0) SyncAll();
+}
+KERNEL(one_vector_core_sets) {  // both AIV have to set in mode 2
+  if ASCEND_IS_AIC {
+    CrossCoreWaitFlag(3);
+  } else if (GetSubBlockIdx() == 0) {
+    CrossCoreSetFlag<2, PIPE_MTE3>(3);
+  }
+}
+KERNEL(flag_never_waited) {
+  if ASCEND_IS_AIC
+    CrossCoreSetFlag<2, PIPE_FIX>(3);
+}
+KERNEL(flag_counter) {
+  if ASCEND_IS_AIC {
+    for (int i = 0; i < 16; ++i) CrossCoreSetFlag<2, PIPE_FIX>(3);
+  } else {
+    CrossCoreWaitFlag(4);
+  }
+}
+KERNEL(mode_changes) {
+  if ASCEND_IS_AIV {
+    if (GetBlockIdx() == 0) {
+      CrossCoreSetFlag<1, PIPE_MTE3>(3);
+      CrossCoreSetFlag<2, PIPE_MTE3>(3);
+    }
+  }
+}
+KERNEL(more_blocks_than_cores) { SyncAll(); }
+KERNEL(soft_sync_dirty) {  // the slots are not zero
+  Place place;
+  Duplicate(place.Get(), 1.0f, 64);
+  SyncAll(harness::Global<int32_t>(g[0]), place.buf.Get<int32_t>(), 2);
+}
+KERNEL(soft_sync_small) {
+  TPipe pipe;
+  TBuf<> buf;
+  pipe.InitBuffer(buf, 32);
+  SyncAll(Slots(g), buf.Get<int32_t>());
+}
+
+KERNEL(scalar_store_not_cleaned) {  // DMA does not see the data cache
+  Place place;
+  for (int i = 0; i < 8; ++i) Work(g).SetValue(i, 1.0f);
+  Order<HardEvent::S_MTE2>();
+  DataCopy(place.Get(), Work(g), 8);
+}
+KERNEL(scalar_load_stale) {  // the line was read before the store
+  Place place;
+  GlobalTensor<float> slots = harness::Global<float>(g[3]);
+  slots.GetValue(0);
+  Ones(place);
+  DataCopy(slots, place.Get(), 8);
+  Order<HardEvent::MTE3_S>();
+  slots.GetValue(0);
+}
+KERNEL(cache_line_shared) {  // both cores store to one line
+  GlobalTensor<float> slots = harness::Global<float>(g[3]);
+  slots.SetValue(GetBlockIdx(), 1.0f);
+  DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE>(slots);
+}
+KERNEL(scalar_store_left) { Out(g).SetValue(0, 1.0f); }
