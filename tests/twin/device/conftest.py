@@ -25,3 +25,9 @@ def faults_memory():
 def faults_sync():
     """The kernels of faults_sync.cc."""
     return _library("faults_sync")
+
+
+@pytest.fixture(scope="session")
+def cores_library():
+    """The kernels of cores.cc."""
+    return _library("cores")
