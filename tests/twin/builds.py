@@ -14,7 +14,7 @@ COMPILER = os.environ.get("CXX", "g++")
 FLAGS = (
     *("-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"),
     *("-Wall", "-Wextra", "-Werror"),
-    *(f"-I{ROOT}", f"-I{TWIN / 'include'}"),
+    *("-DASCENDC_CPU_DEBUG=1", f"-I{ROOT}", f"-I{TWIN / 'include'}"),
 )
 # Kernels: their time is the twin's, and a compilation counts.
 KERNEL_FLAGS = tuple("-O1" if flag == "-O2" else flag for flag in FLAGS)
@@ -104,7 +104,7 @@ def program(*sources, name, flags=()):
 def _link(sources, name, flags, link_flags):
     with _Lock():
         archive = _library()
-        folder = BUILD / Path(name).stem
+        folder = BUILD / f"{Path(name).stem}.objects"
         folder.mkdir(exist_ok=True)
         objects = _objects(sources, flags, folder)
         target = BUILD / name

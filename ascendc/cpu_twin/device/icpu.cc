@@ -7,8 +7,14 @@
 namespace twin {
 namespace {
 
+struct Allocation {
+  size_t bytes;
+  int number;  // counts the calls of GmAlloc
+};
+
 struct Host {
-  std::map<void*, size_t> memory;  // of GmAlloc
+  std::map<void*, Allocation> memory;
+  int allocations = 0;
   KernelMode mode = KernelMode::MIX_MODE;
   bool mode_set = false;
   uint64_t tiling_key = 0;
@@ -47,12 +53,11 @@ void RunOnHost(const char* name, uint32_t block_dim, const std::function<void()>
   options.pure_cross_core = true;
   if (const char* seed = std::getenv("NSA_TWIN_SEED"))
     options.seed = std::strtoull(seed, nullptr, 10);
-  int index = 0;
-  for (const auto& [address, bytes] : host.memory) {
+  for (const auto& [address, allocation] : host.memory) {
     GlobalArgument argument;
-    argument.name = Format("GmAlloc %d", index++);
+    argument.name = Format("GmAlloc %d", allocation.number);
     argument.address = address;
-    argument.bytes = bytes;
+    argument.bytes = allocation.bytes;
     argument.filled_unwritten = true;
     options.buffers.push_back(argument);
   }
@@ -72,7 +77,7 @@ void* GmAlloc(size_t size) {
   void* address = std::aligned_alloc(512, rounded == 0 ? 512 : rounded);
   if (address == nullptr) return nullptr;
   twin::FillUnwritten(address, rounded);
-  twin::TheHost().memory[address] = size;
+  twin::TheHost().memory[address] = {size, ++twin::TheHost().allocations};
   return address;
 }
 

@@ -31,3 +31,9 @@ def faults_sync():
 def cores_library():
     """The kernels of cores.cc."""
     return _library("cores")
+
+
+@pytest.fixture(scope="session")
+def basics():
+    """The kernels of basics.cc."""
+    return _library("basics")

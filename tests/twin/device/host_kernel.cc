@@ -1,0 +1,62 @@
+// z = x + y, as a kernel of CANN's examples.
+#include "kernel_operator.h"
+
+namespace {
+
+constexpr int32_t kTile = 128;
+
+class AddKernel {
+ public:
+  __aicore__ inline void Init(GM_ADDR x, GM_ADDR y, GM_ADDR z, uint32_t total) {
+    length_ = total / AscendC::GetBlockNum();
+    const auto first = length_ * AscendC::GetBlockIdx();
+    x_.SetGlobalBuffer((__gm__ half*)x + first, length_);
+    y_.SetGlobalBuffer((__gm__ half*)y + first, length_);
+    z_.SetGlobalBuffer((__gm__ half*)z + first, length_);
+    pipe_.InitBuffer(in_x_, 2, kTile * sizeof(half));
+    pipe_.InitBuffer(in_y_, 2, kTile * sizeof(half));
+    pipe_.InitBuffer(out_, 2, kTile * sizeof(half));
+  }
+  __aicore__ inline void Process() {
+    for (uint32_t i = 0; i < length_ / kTile; ++i) {
+      AscendC::LocalTensor<half> x = in_x_.AllocTensor<half>(), y = in_y_.AllocTensor<half>();
+      AscendC::DataCopy(x, x_[i * kTile], kTile);
+      AscendC::DataCopy(y, y_[i * kTile], kTile);
+      in_x_.EnQue(x);
+      in_y_.EnQue(y);
+      x = in_x_.DeQue<half>();
+      y = in_y_.DeQue<half>();
+      AscendC::LocalTensor<half> z = out_.AllocTensor<half>();
+      AscendC::Add(z, x, y, kTile);
+      out_.EnQue<half>(z);
+      in_x_.FreeTensor(x);
+      in_y_.FreeTensor(y);
+      z = out_.DeQue<half>();
+      AscendC::DataCopy(z_[i * kTile], z, kTile);
+      out_.FreeTensor(z);
+    }
+  }
+
+ private:
+  AscendC::TPipe pipe_;
+  AscendC::TQue<AscendC::QuePosition::VECIN, 2> in_x_, in_y_;
+  AscendC::TQue<AscendC::QuePosition::VECOUT, 2> out_;
+  AscendC::GlobalTensor<half> x_, y_, z_;
+  uint32_t length_ = 0;
+};
+
+}  // namespace
+
+extern "C" __global__ __aicore__ void add_custom(GM_ADDR x, GM_ADDR y, GM_ADDR z) {
+  AddKernel kernel;
+  if (TILING_KEY_IS(3)) {
+    kernel.Init(x, y, z, 2048);
+    kernel.Process();
+  }
+}
+
+#ifndef ASCENDC_CPU_DEBUG
+void add_custom_do(uint32_t blocks, void* stream, uint8_t* x, uint8_t* y, uint8_t* z) {
+  add_custom<<<blocks, nullptr, stream>>>(x, y, z);
+}
+#endif

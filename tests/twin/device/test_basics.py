@@ -1,0 +1,206 @@
+"""16-bit types, queues in every form, tiling data, CANN's host interface, refused types."""
+
+import ctypes
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+from tests.twin import builds
+from tests.twin.harness import INPUT, OUTPUT, TILING
+
+HERE = builds.ROOT / "tests" / "twin" / "device"
+
+
+@pytest.fixture(scope="module")
+def functions():
+    return ctypes.CDLL(str(builds.shared(HERE / "basics.cc", name="device_basics")))
+
+
+def apply(function, source, out):
+    function(*[ctypes.c_void_p(a.ctypes.data) for a in (source, out)], ctypes.c_int64(source.size))
+    return out
+
+
+def bits_of_interest():
+    """float32 bit patterns around every rounding boundary of half and bfloat16, and random ones."""
+    rng = np.random.default_rng(0)
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
+    steps = np.array([-0x1001, -0x1000, -0xFFF, -1, 0, 1, 0xFFF, 0x1000, 0x1001], np.int64)
+    near = (halves.astype(np.int64)[:, None] + steps).ravel()
+    brains = (np.arange(65536, dtype=np.int64) << 16)[:, None] + [0, 1, 0x7FFF, 0x8000, 0x8001]
+    anything = rng.integers(0, 1 << 32, 200000)
+    return (np.concatenate([near, brains.ravel(), anything]) & 0xFFFFFFFF).astype(np.uint32)
+
+
+def test_half_conversions(functions):
+    every = np.arange(65536, dtype=np.uint16)
+    wide = apply(functions.half_to_float, every, np.zeros(65536, np.float32))
+    np.testing.assert_array_equal(wide, every.view(np.float16).astype(np.float32))
+    floats = bits_of_interest().view(np.float32)
+    narrow = apply(functions.float_to_half, floats, np.zeros(floats.size, np.uint16))
+    with np.errstate(over="ignore"):
+        expected = floats.astype(np.float16)
+    np.testing.assert_array_equal(narrow.view(np.float16), expected)
+    signs = ~np.isnan(floats)
+    assert (narrow[signs] == expected.view(np.uint16)[signs]).all()
+
+
+def test_bfloat16_conversions(functions):
+    bits = bits_of_interest()
+    floats = bits.view(np.float32)
+    narrow = apply(functions.float_to_bfloat16, floats, np.zeros(floats.size, np.uint16))
+    number = ~np.isnan(floats)
+    # The two neighbours, and the nearer one; of a tie the even one.
+    low, rest = (bits >> 16).astype(np.int64), (bits & 0xFFFF).astype(np.int64)
+    expected = low + ((rest > 0x8000) | ((rest == 0x8000) & (low % 2 == 1)))
+    assert (narrow[number] == expected[number]).all()
+    wide = apply(functions.bfloat16_to_float, narrow, np.zeros(narrow.size, np.float32))
+    assert np.isnan(wide[~number]).all()
+    assert (wide.view(np.uint32) == narrow.astype(np.uint32) << 16).all()
+
+
+def test_half_arithmetic(functions):
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 65536, (2, 100000)).astype(np.uint16)
+    out = np.zeros((100000, 8), np.uint16)
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, out)]
+    functions.half_arithmetic(*pointers, ctypes.c_int64(a.size))
+    x, y = a.view(np.float16).astype(np.float64), b.view(np.float16).astype(np.float64)
+    with np.errstate(all="ignore"):
+        exact = [x + y, x - y, x * y, x / y, -x, x + 1, 2 * y, (x < y).astype(np.float64)]
+        expected = np.stack(exact, 1).astype(np.float16)
+    np.testing.assert_array_equal(out.view(np.float16), expected)
+
+
+@pytest.mark.parametrize("tiles", [0, 1, 2, 9])
+@pytest.mark.parametrize(
+    "kernel",
+    ["queue_depth_0", "queue_depth_1", "queue_depth_2", "queue_depth_4", "queue_user_positions"],
+)
+def test_queue(basics, kernel, tiles):
+    x = np.random.default_rng(tiles).random((tiles + 1, 128), np.float32)
+    y = np.zeros_like(x)
+    report = basics.launch(kernel, [(INPUT, x), (OUTPUT, y)], [tiles])
+    assert report.ok, report.error
+    assert (y[:tiles] == x[:tiles] + np.float32(1)).all() and report.warnings == []
+    assert report.unwritten[1] == 512
+    assert report.pipe("V")["instructions"] == tiles
+
+
+def test_queue_answers(basics):
+    out = np.zeros(16, np.int32)
+    x = np.zeros(64, np.float16)
+    report = basics.launch("queue_answers", [(INPUT, x), (OUTPUT, out)])
+    assert report.ok, report.error
+    # 100 bytes become 128.
+    assert out.tolist() == [64, 0, 1, 1, 1, 0, 0, 2, 3, 0, 1, 54, 32, 4, 1, 1]
+    assert report.warnings == []
+
+
+def test_phases(basics):
+    x = np.random.default_rng(0).random(6 * 128, np.float32)
+    y = np.zeros_like(x)
+    report = basics.launch("phases", [(INPUT, x), (OUTPUT, y)])
+    assert report.ok, report.error
+    assert (y == x).all() and report.warnings == []
+
+
+SHAPE = np.dtype([("rows", "<i8"), ("scale", "<f4"), ("flags", "<i4", 3)])
+
+
+@pytest.mark.parametrize(
+    "kernel, key, expected",
+    [
+        ("tiling_class", 0, [1234, 0.5, 9]),
+        ("tiling_registered", 4, [1234, 0.5, 8]),
+        ("tiling_registered", 5, [1234, 0, 0]),
+        ("tiling_member", 0, [0, 0.5, 0]),
+    ],
+)
+def test_tiling_data(basics, kernel, key, expected):
+    data = np.array([(1234, 0.5, (7, 8, 9))], SHAPE)
+    out = np.zeros(16, np.float32)
+    report = basics.launch(kernel, [(TILING, data.view(np.uint8)), (OUTPUT, out)], key=key)
+    assert report.ok, report.error
+    assert out[:3].tolist() == expected
+
+
+def test_workspaces(basics):
+    out = np.zeros(16, np.float32)
+    assert basics.launch("workspaces", [(OUTPUT, out)]).ok
+    assert out[:2].tolist() == [1, 1]
+
+
+@pytest.fixture(scope="module")
+def host_program():
+    return builds.program(HERE / "host_main.cc", HERE / "host_kernel.cc", name="device_host_main")
+
+
+def run_host(program, *arguments):
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_host_interface(host_program, seed, monkeypatch):
+    """ICPU_RUN_KF, ICPU_SET_TILING_KEY, GmAlloc, GmFree and SetKernelMode as in CANN's examples."""
+    monkeypatch.setenv("NSA_TWIN_SEED", seed)
+    done = run_host(host_program, "right")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "2048 of 2048 sums are right, key 3\n"
+
+
+@pytest.mark.parametrize(
+    "fault, message",
+    [
+        ("short", r"out of bounds: .* \[3840, 4096\) of GmAlloc 1, which has 3840"),
+        ("unwritten", r"uninitialised read: nothing was written to bytes .* of GmAlloc 2"),
+        ("free", r"GmFree: 0x[0-9a-f]+ is not from GmAlloc"),
+    ],
+)
+def test_host_interface_errors(host_program, fault, message):
+    done = run_host(host_program, fault)
+    assert done.returncode == 1
+    assert re.match("twin error: .*" + message, done.stderr), done.stderr
+
+
+REFUSED = {
+    "DataCopy": ("DataCopy(l, g, 8);", "bool"),
+    "DataCopyPad": (
+        "DataCopyPad(l, g, DataCopyExtParams(), DataCopyPadExtParams<bool>());",
+        "bool",
+    ),
+    "SetAtomicAdd": ("SetAtomicAdd<bool>();", "bool"),
+    "SetAtomicMax": ("SetAtomicMax<uint32_t>();", "unsigned int"),
+    "SetPadValue": ("SetPadValue(true);", "bool"),
+}
+
+
+@pytest.mark.parametrize("instruction", REFUSED)
+def test_refused_types(instruction):
+    call, dtype = REFUSED[instruction]
+    text = f"""#include "kernel_operator.h"
+    using namespace AscendC;
+    void kernel(LocalTensor<bool> l, GlobalTensor<bool> g) {{ {call} }}"""
+    said = builds.refused(text, ("-Wno-unused-parameter",))
+    assert f"{instruction} does not take this data type on dav-c220" in said.replace('"', "")
+    assert f"T = {dtype}" in said
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        ("PipeBarrier<PIPE_S>();", "PipeBarrier does not take PIPE_S"),
+        ("CrossCoreSetFlag<4, PIPE_MTE3>(0);", "dav-c220 has the modes 0, 1 and 2"),
+        ("CrossCoreSetFlag<0, PIPE_ALL>(0);", "does not take PIPE_S or PIPE_ALL"),
+        ("TQue<TPosition::VECCALC, 1> q;", "VECCALC memory is a TBuf"),
+        ("TQue<TPosition::VECIN, 0> q; q.AllocTensor<float>();", "needs a depth"),
+        ("Prelu(l, l, 8);", "Prelu"),
+    ],
+)
+def test_refused_uses(call, message):
+    text = f"""#include "kernel_operator.h"
+    using namespace AscendC;
+    void kernel(LocalTensor<float> l) {{ {call} }}"""
+    assert message in builds.refused(text, ("-Wno-unused-parameter",))
