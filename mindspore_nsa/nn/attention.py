@@ -3,6 +3,7 @@
 import mindspore
 from mindspore import ops
 
+from ..ops._plan import fail_type
 from .config import NSAConfig
 from .packing import pack
 from .precision import Dropout, ExplicitPrecision, Projection
@@ -21,10 +22,7 @@ class AttentionLayer(ExplicitPrecision):
         super().__init__()
         self.name = type(self).__name__
         if not isinstance(config, NSAConfig):
-            raise TypeError(
-                f"{self.name}: config must be an NSAConfig, got {ascii(config)[:80]} "
-                f"({type(config).__name__})"
-            )
+            fail_type(self.name, "config", "an NSAConfig", config)
         self.config = config
         self.hidden, self.heads = config.hidden_size, config.num_heads
         self.dim, self.value_dim = config.head_dim, config.value_head_dim
@@ -57,14 +55,12 @@ class AttentionLayer(ExplicitPrecision):
 
     def construct(self, x, actual_seq_len=None):
         """See the subclass."""
-        ends, positions = pack(self.name, x, actual_seq_len, self.hidden)
+        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden)
         dtype = self.operand_dtype(x)
-        shape = ops.shape(x)
-        x = ops.reshape(ops.cast(x, mindspore.float32), (-1, self.hidden))
         cos, sin = self.angles(positions)
-        out = ops.cast(self.attend(x, ends, cos, sin, dtype), mindspore.float32)
+        out = ops.cast(self.attend(packed, ends, cos, sin, dtype), mindspore.float32)
         out = self.output(ops.reshape(out, (-1, self.heads * self.value_dim)), dtype)
         out = ops.cast(out, mindspore.float32)
         if self.dropout is not None:
             out = self.dropout(out)
-        return ops.cast(ops.reshape(out, shape), dtype)
+        return ops.cast(ops.reshape(out, ops.shape(x)), dtype)

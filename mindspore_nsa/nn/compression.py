@@ -25,7 +25,8 @@ class Compression(ExplicitPrecision):
     Inputs:
         - **x** (Tensor) - Shape :math:`(T, N_2, dim)`.
         - **ends** (Union[tuple[int], Tensor]) - Inclusive prefix sums of the documents' lengths.
-        - **rows** (Union[int, None]) - Rows of the output, or None for :math:`T // s`.
+        - **rows** (Union[int, None]) - Rows of the output, or None for :math:`T // s + 1`, where
+          :math:`T` is not known when a graph is compiled; `ends` is a Tensor then.
         - **dtype** (mindspore.dtype) - What the operands of the sums are rounded to.
 
     Outputs:
@@ -33,6 +34,16 @@ class Compression(ExplicitPrecision):
 
     Supported Platforms:
         ``CPU``
+
+    Examples:
+        >>> import mindspore as ms
+        >>> from mindspore_nsa.nn import Compression, NSAConfig
+        >>> config = NSAConfig(hidden_size=64, num_heads=2, num_kv_heads=1, head_dim=4,
+        ...                    compress_block_size=4, compress_stride=2, select_block_size=4)
+        >>> x = ms.ops.arange(6, dtype=ms.float32).reshape(6, 1, 1) * ms.ops.ones((6, 1, 4))
+        >>> print(Compression(config, 4)(x, (6,), 2, ms.float32)[:, 0])
+        [[1.5 1.5 1.5 1.5]
+         [3.5 3.5 3.5 3.5]]
     """
 
     def __init__(self, config, dim):
@@ -44,10 +55,16 @@ class Compression(ExplicitPrecision):
         self.weight = Parameter(Tensor(mean).astype(dtype), name="weight")
         zeros = np.zeros((*shape, dim), np.float32)
         self.position = Parameter(Tensor(zeros).astype(dtype), name="position")
+        self.padding = Tensor(np.zeros((self.stride, config.num_kv_heads, dim), np.float32))
 
     def construct(self, x, ends, rows, dtype):
         """See the class."""
         weight = ops.cast(self.weight, mindspore.float32)
+        if rows is None:
+            # A document of s more tokens, or fewer than s tokens would give no row at all, and
+            # MindSpore's operators have no gradient for empty tensors.
+            x = ops.concat((x, self.padding))
+            ends = ops.concat((ends, ends[-1:] + self.stride))
         out = nsa_compress(
             ops.cast(x, dtype),
             ops.cast(weight, dtype),

@@ -4,6 +4,9 @@ import math
 from dataclasses import dataclass, fields
 
 import mindspore
+import numpy as np
+
+from ..ops._plan import shown
 
 _DTYPES = ("float32", "float16", "bfloat16")
 _IMPORTANCES = ("overlap", "cann")
@@ -25,7 +28,7 @@ _LOWEST = {
 
 
 def _fail(kind, field, expected, got):
-    raise kind(f"NSAConfig: {field} must be {expected}, got {ascii(got)[:80]}")
+    raise kind(f"NSAConfig: {field} must be {expected}, got {shown(got)}")
 
 
 @dataclass(frozen=True)
@@ -115,24 +118,27 @@ class NSAConfig:
 
     def _check_field(self, name, value):
         if name in _LOWEST:
-            if type(value) is not int:
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
                 _fail(TypeError, name, "an int", value)
+            object.__setattr__(self, name, int(value))
             if value < _LOWEST[name]:
                 _fail(ValueError, name, f"at least {_LOWEST[name]}", value)
         elif name in ("importance", "param_dtype"):
             allowed = _IMPORTANCES if name == "importance" else _DTYPES
             if not isinstance(value, str):
-                _fail(TypeError, name, "a str", value)
+                or_dtype = " or a dtype" if name == "param_dtype" else ""
+                _fail(TypeError, name, f"a str{or_dtype}", value)
             if value not in allowed:
                 _fail(ValueError, name, f"one of {', '.join(allowed)}", value)
         elif name == "has_bias":
-            if not isinstance(value, bool):
+            if not isinstance(value, (bool, np.bool_)):
                 _fail(TypeError, name, "a bool", value)
+            object.__setattr__(self, name, bool(value))
         else:
             self._check_real(name, value)
 
     def _check_real(self, name, value):
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
             _fail(TypeError, name, "a float", value)
         object.__setattr__(self, name, float(value))
         if name == "dropout" and not 0 <= value < 1:

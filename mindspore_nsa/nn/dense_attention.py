@@ -3,6 +3,7 @@
 from mindspore import ops
 
 from ..ops import flash_attention_score
+from ..ops._plan import fail_type
 from .attention import AttentionLayer
 
 _UNBOUNDED = 2147483647
@@ -49,10 +50,7 @@ class DenseAttention(AttentionLayer):
     def __init__(self, config, window=False):
         super().__init__(config, branches=1)
         if not isinstance(window, bool):
-            raise TypeError(
-                f"DenseAttention: window must be a bool, got {ascii(window)[:80]} "
-                f"({type(window).__name__})"
-            )
+            fail_type(self.name, "window", "a bool", window)
         self.pre_tokens = config.window_size - 1 if window else _UNBOUNDED
 
     def attend(self, x, ends, cos, sin, dtype):

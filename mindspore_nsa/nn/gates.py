@@ -28,6 +28,14 @@ class Gates(ExplicitPrecision):
 
     Supported Platforms:
         ``CPU``
+
+    Examples:
+        >>> import mindspore as ms
+        >>> from mindspore_nsa.nn import Gates, NSAConfig
+        >>> gates = Gates(NSAConfig(hidden_size=8, num_heads=2, num_kv_heads=1, head_dim=4))
+        >>> x, ones = ms.ops.zeros((3, 8)), ms.ops.ones((3, 2, 4))
+        >>> print(gates(x, ones, 2 * ones, 3 * ones, ms.float32)[0, 0])  # every gate is 1 / 2
+        [3. 3. 3. 3.]
     """
 
     def __init__(self, config):

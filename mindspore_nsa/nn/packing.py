@@ -10,16 +10,17 @@ from mindspore import Tensor, ops
 
 from .. import _native
 from ..ops import compressed_seq_len
-from ..ops._plan import FLOATS, UNKNOWN, Planner, TensorSpec
+from ..ops._plan import FLOATS, Planner, TensorSpec, fail_type, shown
 from .rotary import LIMIT
 
 
 def _check_input(name, x, hidden):
-    if not isinstance(x, TensorSpec):
-        raise TypeError(f"{name}: x must be a Tensor, got {type(x).__name__}")
-    if x.dtype not in FLOATS:
-        raise TypeError(f"{name}: x must be of dtype float16, bfloat16 or float32, got {x!r}")
     expected = f"[B, S, {hidden}] or [T, {hidden}]"
+    if not isinstance(x, TensorSpec):
+        fail_type(name, "x", "a Tensor", x)
+    if x.dtype not in FLOATS:
+        dtype = x.native()[0]
+        raise TypeError(f"{name}: x must be of dtype float16, bfloat16 or float32, got {dtype}")
     if x.shape is None:
         raise ValueError(f"{name}: x must be of known rank, {expected}, got an unknown one")
     if len(x.shape) not in (2, 3) or x.shape[-1] != hidden:
@@ -28,16 +29,18 @@ def _check_input(name, x, hidden):
         raise ValueError(f"{name}: x must hold at least one token, got shape {x.shape}")
 
 
-def _check_list(name, tokens, ends):
-    """The rules of sequence lists; `ends` None where the values are not known."""
+def _is_int(value):
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _check_values(name, ends, tokens):
+    """The rules of sequence lists; `tokens` is -1 where their number is not known."""
     if len(ends) == 0:
         raise ValueError(f"{name}: actual_seq_len must not be empty")
     before = 0
     for i, end in enumerate(ends):
-        if type(end) is not int:
-            raise TypeError(
-                f"{name}: actual_seq_len must hold ints, got {ascii(end)[:80]} at index {i}"
-            )
+        if not _is_int(end):
+            raise TypeError(f"{name}: actual_seq_len must hold ints, got {shown(end)} at index {i}")
         if end < before:
             raise ValueError(
                 f"{name}: actual_seq_len must be non-negative and not decrease, got {end} after "
@@ -51,40 +54,39 @@ def _check_list(name, tokens, ends):
         )
 
 
-def _documents(name, x, actual_seq_len):
+def _check_tensor(name, seq_len):
+    if seq_len.dtype not in (mindspore.int64, mindspore.int32):
+        dtype = seq_len.native()[0]
+        raise TypeError(f"{name}: actual_seq_len must be of dtype int64 or int32, got {dtype}")
+    if seq_len.shape is not None and len(seq_len.shape) != 1:
+        raise ValueError(f"{name}: actual_seq_len must be of rank 1, got shape {seq_len.shape}")
+
+
+def _documents(name, x, seq_len):
     """Prefix sums as a tuple; None where they are a Tensor or follow from unknown dimensions."""
     if len(x.shape) == 3:
-        if actual_seq_len is not None:
+        if seq_len is not None:
             raise ValueError(
                 f"{name}: actual_seq_len must be None for x of shape [B, S, hidden], whose rows "
-                f"are the documents, got {actual_seq_len!r}"
+                f"are the documents, got {shown(seq_len)}"
             )
         batch, length = x.shape[:2]
         if -1 in (batch, length):
             return None
         return tuple(range(length, batch * length + 1, length))
-    if actual_seq_len is None or actual_seq_len is UNKNOWN:
+    if seq_len is None:
         raise ValueError(
-            f"{name}: actual_seq_len must be given for packed x of shape {x.shape}, as a tuple, "
-            f"list or Tensor of prefix sums, got {actual_seq_len!r}"
+            f"{name}: actual_seq_len must be given for packed x of shape {x.shape}, got None"
         )
-    if isinstance(actual_seq_len, TensorSpec):
-        if actual_seq_len.dtype not in (mindspore.int64, mindspore.int32):
-            raise TypeError(
-                f"{name}: actual_seq_len must be of dtype int64 or int32, got {actual_seq_len!r}"
-            )
-        if actual_seq_len.shape is not None and len(actual_seq_len.shape) != 1:
-            raise ValueError(f"{name}: actual_seq_len must be of rank 1, got {actual_seq_len!r}")
-        if actual_seq_len.content is not None:
-            _check_list(name, x.shape[0], actual_seq_len.content)
+    if isinstance(seq_len, TensorSpec):
+        _check_tensor(name, seq_len)
+        if seq_len.content is not None:
+            _check_values(name, seq_len.content, x.shape[0])
         return None
-    if not isinstance(actual_seq_len, (tuple, list)):
-        raise TypeError(
-            f"{name}: actual_seq_len must be a tuple, list or Tensor of ints, got "
-            f"{ascii(actual_seq_len)[:80]} ({type(actual_seq_len).__name__})"
-        )
-    _check_list(name, x.shape[0], actual_seq_len)
-    return tuple(actual_seq_len)
+    if not isinstance(seq_len, (tuple, list)):
+        fail_type(name, "actual_seq_len", "a tuple or list of ints or a Tensor", seq_len)
+    _check_values(name, seq_len, x.shape[0])
+    return tuple(map(int, seq_len))
 
 
 def _positions(ends):
@@ -95,15 +97,15 @@ def _positions(ends):
 
 
 def _plan_call(name, x, actual_seq_len, hidden):
-    """(prefix sums, positions), None for what is computed at run time."""
+    """(hidden, prefix sums, positions), None for what is computed at run time."""
     _check_input(name, x, hidden)
     ends = _documents(name, x, actual_seq_len)
     tokens = -1 if -1 in x.shape[:-1] else int(np.prod(x.shape[:-1]))
     if tokens > LIMIT:
         raise ValueError(f"{name}: x must hold at most {LIMIT} tokens, got {tokens}")
     if ends is None:
-        return None, None
-    return ends, Tensor(_positions(ends))
+        return hidden, None, None
+    return hidden, ends, Tensor(_positions(ends))
 
 
 _plan_packing = Planner(_plan_call, lists=(2,))
@@ -117,13 +119,16 @@ def document_positions(ends, indices):
 
 
 def pack(name, x, actual_seq_len, hidden):
-    """(prefix sums, positions) of the documents of x; raises the errors of a wrong input.
+    """(packed x in float32, prefix sums, positions); raises the errors of a wrong input.
 
     The prefix sums are a tuple where they are known when a graph is compiled, else a Tensor.
     """
-    ends, positions = _plan_packing(name, x, actual_seq_len, hidden)
+    # The size comes out of the plan, so that a compiler sees the plan's errors before those of the
+    # reshape.
+    hidden, ends, positions = _plan_packing(name, x, actual_seq_len, hidden)
+    packed = ops.reshape(ops.cast(x, mindspore.float32), (-1, hidden))
     if positions is not None:
-        return ends, positions
+        return packed, ends, positions
     shape = ops.shape(x)
     if len(shape) == 3:
         ends = (ops.arange(shape[0]) + 1) * shape[1]
@@ -131,13 +136,13 @@ def pack(name, x, actual_seq_len, hidden):
     else:
         ends = ops.cast(actual_seq_len, mindspore.int64)
         tokens = shape[0]
-    return ends, document_positions(ends, ops.arange(tokens))
+    return packed, ends, document_positions(ends, ops.arange(tokens))
 
 
 def _plan_windows(x, ends, size, stride):
     """(rows, prefix sums, positions) of compressed tokens, None for what follows at run time.
 
-    There is a row even without a window: MindSpore's operators refuse to slice empty tensors.
+    There is a row even without a window, as `Compression` needs it.
     """
     tokens = x.shape[0]
     if isinstance(ends, TensorSpec):
@@ -159,6 +164,6 @@ def compressed_documents(x, ends, size, stride):
     rows, sums, positions = _plan_compressed(x, ends, size, stride)
     if sums is None:
         sums = compressed_seq_len(ends, size, stride)
-        count = ops.shape(x)[0] // stride if rows is None else rows
+        count = ops.shape(x)[0] // stride + 1 if rows is None else rows
         positions = document_positions(sums, ops.arange(count)) * stride
     return rows, sums, positions

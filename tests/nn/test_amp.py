@@ -1,0 +1,104 @@
+"""Mixed precision: the levels of MindSpore's amp, `to_float`, and narrow inputs."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor, nn
+
+from tests.ops.calls import context_mode
+
+from .cells import ENDS, config, differentiated, filled, refer, to_numpy, tokens
+
+BOTH = pytest.mark.parametrize("mode", ["pynative", "graph"])
+SETTINGS = config(has_bias=True)
+# Largest error of outputs and gradients, relative to the largest value: the roundings of one layer.
+BOUND = {"float16": 5e-3, "bfloat16": 4e-2}
+SEQ = Tensor(ENDS, ms.int64)
+
+
+def check(kind, ours, parameters, dtype):
+    """Near the definition, but not as near as float32 would be."""
+    x, upstream = tokens(SETTINGS), tokens(SETTINGS, seed=2)
+    out, dx, grads = refer(kind, x, parameters, SETTINGS, ENDS, upstream)
+    pairs = [(ours[0], out), (ours[1], dx), *((ours[2][name], g) for name, g in grads.items())]
+    for a, b in pairs:
+        error = np.abs(a - b).max() / np.abs(b).max()
+        assert 1e-6 < error < BOUND[dtype]
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("level, dtype", [("O2", "float16"), ("O2", "bfloat16"),
+                                          ("O3", "bfloat16"), ("auto", "float16")])  # fmt: skip
+def test_level(kind, level, dtype, mode):
+    """Outputs in float32, as MindSpore gives them at these levels; every gradient in float32."""
+    layer, parameters = filled(kind, SETTINGS)
+    with context_mode(mode):
+        net = ms.amp.auto_mixed_precision(layer, level, dtype=getattr(ms, dtype))
+        run = differentiated(net, [p.name for p in layer.trainable_params()])
+        ours = run(Tensor(tokens(SETTINGS)), SEQ, Tensor(tokens(SETTINGS, seed=2)))
+    check(kind, ours, parameters, dtype)
+
+
+@BOTH
+def test_level_o1(mode):
+    """Its white list knows MindSpore's own classes: the layer stays in float32."""
+    layer, _ = filled("sparse", SETTINGS)
+    x = Tensor(tokens(SETTINGS))
+    expected = layer(x, SEQ).asnumpy()
+    with context_mode(mode):
+        ours = ms.amp.auto_mixed_precision(layer, "O1", dtype=ms.bfloat16)(x, SEQ).asnumpy()
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_input(mode, dtype):
+    """Without amp the layer computes in the dtype of its input, whose dtype the output has."""
+    narrow = getattr(ms, dtype)
+    layer, parameters = filled("sparse", config(has_bias=True, param_dtype=dtype))
+    with context_mode(mode):
+        x = Tensor(tokens(SETTINGS)).astype(narrow)
+        out = layer(x, SEQ)
+        assert out.dtype == narrow
+        ours = differentiated(layer)(x, SEQ, Tensor(tokens(SETTINGS, seed=2)))
+    check("sparse", ours, parameters, dtype)
+
+
+class Around(nn.Cell):
+    """A network that is narrow as a whole, with a layer in it."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def construct(self, x, seq):
+        return self.layer(x, seq)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_to_float(mode, dtype):
+    """Of a network around the layer; setting it back gives the bits of before."""
+    layer, _ = filled("sparse", SETTINGS)
+    x = Tensor(tokens(SETTINGS))
+    full = layer(x, SEQ).asnumpy()
+    with context_mode(mode):
+        net = Around(layer).to_float(getattr(ms, dtype))
+        narrow = net(x, SEQ)
+        assert narrow.dtype == getattr(ms, dtype)
+        error = np.abs(to_numpy(narrow) - full).max() / np.abs(full).max()
+        assert 1e-6 < error < BOUND[dtype]
+    again = layer.to_float(ms.float32)(x, SEQ).asnumpy()
+    np.testing.assert_array_equal(again, full)
+
+
+def test_positions_are_not_rounded():
+    """Position 1025 is 1024 in bfloat16: the key there would be turned like its neighbour."""
+    settings = config(window_size=4096)
+    layer, parameters = filled("window", settings)
+    x = tokens(settings, 1100)
+    expected = refer("window", x, parameters, settings, [1100], x)[0]
+    ours = to_numpy(layer.to_float(ms.bfloat16)(Tensor(x), (1100,)))
+    error = np.abs(ours - expected)[1024:].max() / np.abs(expected).max()
+    assert error < BOUND["bfloat16"]

@@ -1,0 +1,115 @@
+"""Lengths that a graph learns when it runs: one graph serves all."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor, nn
+
+from tests.ops.calls import context_mode
+
+from .cells import ENDS, KINDS, Weighted, config, filled, refer, tokens
+
+SETTINGS = config()
+ANY = Tensor(shape=[None, SETTINGS.hidden_size], dtype=ms.float32)
+ANY_BATCH = Tensor(shape=[None, None, SETTINGS.hidden_size], dtype=ms.float32)
+ANY_LIST = Tensor(shape=[None], dtype=ms.int64)
+# Fewer tokens than a stride, than a window, than a block; and more than select_block_count blocks.
+LENGTHS = (2, 3, 7, 9, 40)
+# A gradient that is 0 because everything cancels (a query that sees one key) is rounding noise.
+NOISE = 1e-6
+
+
+class Step(nn.Cell):
+    """Gradients inside one graph."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.gradients = ms.value_and_grad(
+            Weighted(layer), 0, layer.trainable_params(), has_aux=True
+        )
+
+    def construct(self, x, seq, upstream):
+        return self.gradients(x, seq, upstream)
+
+
+def check(results, names, expected):
+    """Within 1e-5 of the largest value of each tensor."""
+    ((_, out), (dx, grads)), (out64, dx64, grads64) = results, expected
+    pairs = [(out, out64), (dx, dx64), *((g, grads64[n]) for n, g in zip(names, grads))]
+    for ours, e in pairs:
+        ours = ours.asnumpy().reshape(e.shape)
+        np.testing.assert_allclose(ours, e, rtol=0, atol=1e-5 * max(np.abs(e).max(), NOISE))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batched", [False, True], ids=["packed", "batched"])
+def test_any_length(kind, batched):
+    layer, parameters = filled(kind, SETTINGS)
+    names = [p.name for p in layer.trainable_params()]
+    net = Step(layer)
+    described = (ANY_BATCH, None, ANY_BATCH) if batched else (ANY, ANY_LIST, ANY)
+    net.set_inputs(*described)
+    with context_mode("graph"):
+        for length in LENGTHS:
+            x, upstream = tokens(SETTINGS, 2 * length), tokens(SETTINGS, 2 * length, seed=2)
+            ends = [length, 2 * length] if batched else [length // 2, length // 2, 2 * length]
+            expected = refer(kind, x, parameters, SETTINGS, ends, upstream)
+            if batched:
+                rows = (Tensor(t.reshape(2, length, -1)) for t in (x, upstream))
+                results = net(next(rows), None, next(rows))
+            else:
+                results = net(Tensor(x), Tensor(ends, ms.int64), Tensor(upstream))
+            check(results, names, expected)
+        assert len(net.compile_cache) == 1, net.compile_cache
+
+
+def test_one_token_in_all():
+    layer, parameters = filled("sparse", SETTINGS)
+    names = [p.name for p in layer.trainable_params()]
+    net = Step(layer)
+    net.set_inputs(ANY, ANY_LIST, ANY)
+    x = tokens(SETTINGS, 1)
+    with context_mode("graph"):
+        results = net(Tensor(x), Tensor([1], ms.int64), Tensor(x))
+    check(results, names, refer("sparse", x, parameters, SETTINGS, [1], x))
+
+
+@pytest.mark.parametrize("shape", [[None, 20], [3, None]], ids=["batch", "length"])
+def test_one_unknown_dimension(shape):
+    layer, _ = filled("sparse", SETTINGS)
+    x = Tensor(tokens(SETTINGS, 60).reshape(3, 20, -1))
+    expected = layer(x).asnumpy()
+    layer.set_inputs(Tensor(shape=[*shape, SETTINGS.hidden_size], dtype=ms.float32))
+    with context_mode("graph"):
+        np.testing.assert_array_equal(layer(x).asnumpy(), expected)
+
+
+def test_unknown_length_with_a_constant_list():
+    layer, _ = filled("sparse", SETTINGS)
+
+    class Constant(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def construct(self, x):
+            return self.layer(x, (21, 60))
+
+    x = Tensor(tokens(SETTINGS))
+    expected = layer(x, (21, 60)).asnumpy()
+    net = Constant()
+    net.set_inputs(ANY)
+    with context_mode("graph"):
+        np.testing.assert_array_equal(net(x).asnumpy(), expected)
+
+
+def test_new_lists_need_no_new_graph():
+    layer, parameters = filled("sparse", SETTINGS)
+    x = tokens(SETTINGS)
+    with context_mode("graph"):
+        for ends in (ENDS, (1, 2, 3, 30, 60), (60,) * 5, (0, 0, 0, 59, 60)):
+            ours = layer(Tensor(x), Tensor(ends, ms.int64)).asnumpy()
+            expected = refer("sparse", x, parameters, SETTINGS, ends, x)[0]
+            bound = 1e-5 * np.abs(expected).max()
+            np.testing.assert_allclose(ours, expected, rtol=0, atol=bound)
+        assert len(layer.compile_cache) == 1

@@ -1,0 +1,109 @@
+"""Bad input is refused in words that name the layer, the argument, what was expected and got."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor
+
+from mindspore_nsa.nn import DenseAttention, NativeSparseAttention
+from tests.ops.calls import context_mode
+
+from .cells import build, config
+
+SETTINGS = config()
+NAMES = {"sparse": "NativeSparseAttention", "dense": "DenseAttention"}
+PACKED = Tensor(np.zeros((8, 12), np.float32))
+
+
+def seq(*values, dtype=ms.int64):
+    return Tensor(values, dtype)
+
+
+CASES = {
+    "no tensor": ((3,), TypeError, "x must be a Tensor, got 3 .int."),
+    "dtype": ((Tensor(np.zeros((8, 12))), (8,)), TypeError,
+              "x must be of dtype float16, bfloat16 or float32, got float64"),
+    "integers": ((Tensor(np.zeros((8, 12), np.int32)), (8,)), TypeError,
+                 "x must be of dtype float16, bfloat16 or float32, got int32"),
+    "rank": ((Tensor(np.zeros((1, 1, 8, 12), np.float32)),), ValueError,
+             r"x must be of shape \[B, S, 12\] or \[T, 12\], got \(1, 1, 8, 12\)"),
+    "hidden size": ((Tensor(np.zeros((2, 8, 10), np.float32)),), ValueError,
+                    r"x must be of shape \[B, S, 12\] or \[T, 12\], got \(2, 8, 10\)"),
+    "no list": ((PACKED,), ValueError,
+                r"actual_seq_len must be given for packed x of shape \(8, 12\), got None"),
+    "list of a batch": ((Tensor(np.zeros((2, 4, 12), np.float32)), (4, 8)), ValueError,
+                        r"actual_seq_len must be None for x of shape \[B, S, hidden\]"),
+    "type of list": ((PACKED, 8), TypeError,
+                     r"actual_seq_len must be a tuple or list of ints or a Tensor, got 8 \(int\)"),
+    "empty list": ((PACKED, ()), ValueError, "actual_seq_len must not be empty"),
+    "float in list": ((PACKED, (4.0, 8)), TypeError,
+                      r"actual_seq_len must hold ints, got 4.0 \(float\) at index 0"),
+    "bool in list": ((PACKED, (True, 8)), TypeError,
+                     r"actual_seq_len must hold ints, got True \(bool\) at index 0"),
+    "falling list": ((PACKED, (5, 4, 8)), ValueError,
+                     "actual_seq_len must be non-negative and not decrease, got 4 after 5 at index"
+                     " 1"),
+    "negative list": ((PACKED, (-1, 8)), ValueError,
+                      "actual_seq_len must be non-negative and not decrease, got -1 after 0 at "
+                      "index 0"),
+    "end of list": ((PACKED, (4, 9)), ValueError,
+                    "the last value of actual_seq_len must be the 8 tokens of x, got 9"),
+    "dtype of list": ((PACKED, seq(8, dtype=ms.float32)), TypeError,
+                      "actual_seq_len must be of dtype int64 or int32, got float32"),
+    "rank of list": ((PACKED, Tensor([[8]], ms.int64)), ValueError,
+                     r"actual_seq_len must be of rank 1, got shape \(1, 1\)"),
+}  # fmt: skip
+# What only the values of a Tensor show: known at once in PyNative mode.
+VALUES = {
+    "falling Tensor": (seq(5, 4, 8), "non-negative and not decrease, got 4 after 5 at index 1"),
+    "end of Tensor": (seq(4, 7), "must be the 8 tokens of x, got 7"),
+}
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("case", CASES)
+def test_refused(case, kind, mode):
+    arguments, error, text = CASES[case]
+    if mode == "graph" and case == "no tensor":
+        text = "x must be a Tensor, got "
+    layer = build(kind, SETTINGS)
+    with context_mode(mode), pytest.raises(error, match=f"{NAMES[kind]}: {text}"):
+        layer(*arguments)
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_refused_values(case):
+    values, text = VALUES[case]
+    layer = build("sparse", SETTINGS)
+    with pytest.raises(ValueError, match=f"NativeSparseAttention: .*{text}"):
+        layer(PACKED, values)
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_refused_values_in_a_graph(case):
+    """The operators refuse them where they run."""
+    values, _ = VALUES[case]
+    layer = build("sparse", SETTINGS)
+    with context_mode("graph"), pytest.raises(RuntimeError, match="nsa_.*actual_seq"):
+        layer(PACKED, values).asnumpy()
+
+
+def test_unknown_rank():
+    layer = build("sparse", SETTINGS)
+    layer.set_inputs(Tensor(shape=None, dtype=ms.float32))
+    text = r"NativeSparseAttention: x must be of known rank, \[B, S, 12\] or \[T, 12\]"
+    with context_mode("graph"), pytest.raises(ValueError, match=text):
+        layer(Tensor(np.zeros((1, 8, 12), np.float32)))
+
+
+@pytest.mark.parametrize("cell", [NativeSparseAttention, DenseAttention])
+def test_refused_config(cell):
+    text = f"^{cell.__name__}: config must be an NSAConfig, got 64 .int.$"
+    with pytest.raises(TypeError, match=text):
+        cell(64)
+
+
+def test_refused_window():
+    with pytest.raises(TypeError, match="^DenseAttention: window must be a bool, got 512 .int.$"):
+        DenseAttention(SETTINGS, 512)
