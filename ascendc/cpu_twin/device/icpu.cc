@@ -51,7 +51,7 @@ void RunOnHost(const char* name, uint32_t block_dim, const std::function<void()>
   options.default_type = KernelType::kMixAic12;
   // Flags between AIV cores work in every mode of CANN's host execution.
   options.pure_cross_core = true;
-  if (const char* seed = std::getenv("NSA_TWIN_SEED"))
+  if (const char* seed = std::getenv("MINDSPORE_NSA_TWIN_SEED"))
     options.seed = std::strtoull(seed, nullptr, 10);
   for (const auto& [address, allocation] : host.memory) {
     GlobalArgument argument;

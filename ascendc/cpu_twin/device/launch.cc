@@ -61,19 +61,43 @@ void MarkFilled(GlobalBuffer* buffer, bool filled_unwritten) {
   }
 }
 
+// The buffer that shares memory with the argument: an operator may work in place.
+GlobalBuffer* Overlapping(LaunchState& launch, const GlobalArgument& argument) {
+  const auto* begin = static_cast<const uint8_t*>(argument.address);
+  for (const auto& buffer : launch.buffers) {
+    if (begin < buffer->address + buffer->bytes && buffer->address < begin + argument.bytes) {
+      return buffer.get();
+    }
+  }
+  return nullptr;
+}
+
 void AddBuffers(LaunchState& launch) {
   for (const GlobalArgument& argument : launch.options.buffers) {
+    auto* begin = static_cast<uint8_t*>(argument.address);
+    if (GlobalBuffer* shared = Overlapping(launch, argument)) {
+      uint8_t* end = std::max(begin + argument.bytes, shared->address + shared->bytes);
+      if (shared->role != argument.role) shared->role = Role::kInOut;
+      shared->name += " and " + argument.name;
+      shared->address = std::min(begin, shared->address);
+      shared->bytes = static_cast<uint64_t>(end - shared->address);
+      launch.buffer_of_argument.push_back(nullptr);
+      continue;
+    }
     auto buffer = std::make_unique<GlobalBuffer>();
     buffer->name = argument.name;
-    buffer->address = static_cast<uint8_t*>(argument.address);
+    buffer->address = begin;
     buffer->bytes = argument.bytes;
     buffer->role = argument.role;
-    buffer->tracked = argument.role != Role::kInput && argument.role != Role::kTiling;
-    if (buffer->tracked && buffer->bytes > 0) {
-      buffer->shadow.Resize(buffer->bytes);
-      if (argument.role == Role::kInOut) MarkFilled(buffer.get(), argument.filled_unwritten);
-    }
+    buffer->filled_unwritten = argument.filled_unwritten;
+    launch.buffer_of_argument.push_back(buffer.get());
     launch.buffers.push_back(std::move(buffer));
+  }
+  for (const auto& buffer : launch.buffers) {
+    buffer->tracked = buffer->role != Role::kInput && buffer->role != Role::kTiling;
+    if (!buffer->tracked || buffer->bytes == 0) continue;
+    buffer->shadow.Resize(buffer->bytes);
+    if (buffer->role == Role::kInOut) MarkFilled(buffer.get(), buffer->filled_unwritten);
   }
 }
 
@@ -204,8 +228,8 @@ void FillReport(LaunchState& launch, LaunchReport* report) {
       t.most_gm_bytes = std::max(t.most_gm_bytes, c.gm_read_bytes + c.gm_written_bytes);
     }
   }
-  for (const auto& buffer : launch.buffers) {
-    const bool output = buffer->role == Role::kOutput && buffer->bytes > 0;
+  for (const GlobalBuffer* buffer : launch.buffer_of_argument) {
+    const bool output = buffer != nullptr && buffer->role == Role::kOutput && buffer->bytes > 0;
     report->unwritten.push_back(output ? buffer->shadow.Unwritten(0, buffer->bytes) : 0);
   }
 }

@@ -20,6 +20,7 @@ struct GlobalBuffer {
   uint8_t* address = nullptr;
   uint64_t bytes = 0;
   Role role = Role::kInOut;
+  bool filled_unwritten = false;
   Shadow shadow;
   bool tracked = false;  // may be written, so `shadow` is kept
   // How often each 64-byte line was written, kept from the first scalar access on.
@@ -97,6 +98,7 @@ struct LaunchState {
   std::vector<std::unique_ptr<Core>> cores;
   std::vector<CoreSchedule> schedule;
   std::vector<std::unique_ptr<GlobalBuffer>> buffers;
+  std::vector<GlobalBuffer*> buffer_of_argument;  // null for one that shares another's memory
   Sites sites;
 
   bool probing = false;    // looks for the kernel type only

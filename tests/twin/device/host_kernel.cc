@@ -55,6 +55,14 @@ extern "C" __global__ __aicore__ void add_custom(GM_ADDR x, GM_ADDR y, GM_ADDR z
   }
 }
 
+extern "C" __global__ __aicore__ void careless_custom(GM_ADDR x) {
+  AscendC::GlobalTensor<half> in;
+  in.SetGlobalBuffer((__gm__ half*)x);
+  in.SetL2CacheHint(AscendC::CacheMode::CACHE_MODE_DISABLE);
+  for (int i = 0; i < 3; ++i) AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(7);
+  for (int i = 0; i < 3; ++i) AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(7);
+}
+
 #ifndef ASCENDC_CPU_DEBUG
 void add_custom_do(uint32_t blocks, void* stream, uint8_t* x, uint8_t* y, uint8_t* z) {
   add_custom<<<blocks, nullptr, stream>>>(x, y, z);

@@ -5,6 +5,7 @@
 #ifdef ASCENDC_CPU_DEBUG
 #include "tikicpulib.h"
 extern "C" __global__ __aicore__ void add_custom(GM_ADDR x, GM_ADDR y, GM_ADDR z);
+extern "C" __global__ __aicore__ void careless_custom(GM_ADDR x);
 #else
 #error "this program is for the host"
 #endif
@@ -27,6 +28,7 @@ int32_t main(int32_t argc, char* argv[]) {
   if (std::strcmp(mode, "free") == 0) AscendC::GmFree(x + 2);
   AscendC::SetKernelMode(KernelMode::AIV_MODE);
   ICPU_SET_TILING_KEY(3);
+  if (std::strcmp(mode, "careless") == 0) ICPU_RUN_KF(careless_custom, 2, x);
   ICPU_RUN_KF(add_custom, blocks, x, y, z);
   uint32_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {

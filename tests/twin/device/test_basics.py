@@ -127,6 +127,15 @@ def test_tiling_data(basics, kernel, key, expected):
     assert out[:3].tolist() == expected
 
 
+def test_in_place(basics):
+    """An input that is an output as well."""
+    x = np.random.default_rng(0).random((5, 128), np.float32)
+    expected = x + np.float32(1)
+    report = basics.launch("queue_depth_1", [(INPUT, x), (OUTPUT, x)], [5])
+    assert report.ok, report.error
+    assert (x == expected).all() and report.unwritten == [0, 0]
+
+
 def test_workspaces(basics):
     out = np.zeros(16, np.float32)
     assert basics.launch("workspaces", [(OUTPUT, out)]).ok
@@ -145,7 +154,7 @@ def run_host(program, *arguments):
 @pytest.mark.parametrize("seed", ["0", "1", "2"])
 def test_host_interface(host_program, seed, monkeypatch):
     """ICPU_RUN_KF, ICPU_SET_TILING_KEY, GmAlloc, GmFree and SetKernelMode as in CANN's examples."""
-    monkeypatch.setenv("NSA_TWIN_SEED", seed)
+    monkeypatch.setenv("MINDSPORE_NSA_TWIN_SEED", seed)
     done = run_host(host_program, "right")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "2048 of 2048 sums are right, key 3\n"
@@ -163,6 +172,18 @@ def test_host_interface_errors(host_program, fault, message):
     done = run_host(host_program, fault)
     assert done.returncode == 1
     assert re.match("twin error: .*" + message, done.stderr), done.stderr
+
+
+def test_warnings_are_printed_once_per_place(host_program):
+    done = run_host(host_program, "careless")
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2 and all(
+        line.startswith("twin warning: kernel careless_custom, ") and "host_kernel.cc:" in line
+        for line in lines
+    )
+    assert "SetFlag<HardEvent::MTE2_V>(7): ids 6 and 7 are reserved" in lines[0]
+    assert "SetFlag<HardEvent::MTE2_V>(7) is set already, at" in lines[1]
 
 
 REFUSED = {
