@@ -52,8 +52,8 @@ class RotaryAngles(ExplicitPrecision):
         >>> from mindspore_nsa.nn import RotaryAngles
         >>> cos, sin = RotaryAngles(4, 100.0)(ms.Tensor([0, 10]))
         >>> print(cos[:, 0])
-        [[ 1.          1.          1.          1.        ]
-         [-0.8390715   0.54030234 -0.8390715   0.54030234]]
+        [[ 1.         1.         1.         1.       ]
+         [-0.8390715  0.5403023 -0.8390715  0.5403023]]
     """
 
     def __init__(self, dim, theta):
