@@ -47,11 +47,29 @@ void Check2D(Instr* instr, const LoadData2DParams& params, bool from_gm, bool to
                8 * element);
 }
 
+// Moves an element; one without a value leaves none.
+void MoveElement(Instr* instr, uint64_t to, uint64_t from, uint32_t element) {
+  std::memcpy(instr->Data<uint8_t>(0) + to, instr->Data<uint8_t>(1) + from, element);
+  const uint64_t wanted = (uint64_t{1} << element) - 1;
+  const uint64_t held = instr->Held(1, from / kBlockBytes * kBlockBytes) >> from % kBlockBytes;
+  if ((held & wanted) != wanted) instr->Scramble(0, {to, element});
+}
+
 // 16 x 16 elements of 16 bits.
-void TransposeFractal(uint8_t* to, const uint8_t* from) {
+void TransposeFractal(Instr* instr, uint64_t to, uint64_t from) {
   for (uint64_t row = 0; row < 16; ++row) {
     for (uint64_t column = 0; column < 16; ++column) {
-      std::memcpy(to + row * 32 + column * 2, from + column * 32 + row * 2, 2);
+      MoveElement(instr, to + row * 32 + column * 2, from + column * 32 + row * 2, 2);
+    }
+  }
+}
+
+void CopyFractal(Instr* instr, uint64_t to, uint64_t from) {
+  std::memcpy(instr->Data<uint8_t>(0) + to, instr->Data<uint8_t>(1) + from, kFractalBytes);
+  for (uint64_t at = 0; at < kFractalBytes; at += kBlockBytes) {
+    const uint32_t held = instr->Held(1, from + at);
+    for (uint64_t byte = 0; held != ~0u && byte < kBlockBytes; ++byte) {
+      if (!(held >> byte & 1)) instr->Scramble(0, {to + at + byte, 1});
     }
   }
 }
@@ -79,19 +97,16 @@ void RunLoad2D(const Operand& dst, const Operand& src, const LoadData2DParams& p
   const std::vector<uint64_t> sources =
       Sources(instr, params.startIndex, params.srcStride, params.repeatTimes, params.addrMode == 1);
   for (const uint64_t fractal : sources) {
-    instr.Read(1, Bytes{fractal * kFractalBytes, kFractalBytes});
+    instr.ReadHeld(1, Bytes{fractal * kFractalBytes, kFractalBytes});
   }
   const uint64_t pitch = (uint64_t{params.dstGap} + 1) * kFractalBytes;
   instr.Write(0, Rows{0, repeats, kFractalBytes, pitch}, TargetAlign(dst));
   instr.CountRepeats(repeats);
-  uint8_t* to = instr.Data<uint8_t>(0);
-  const uint8_t* from = instr.Data<uint8_t>(1);
-  for (uint64_t i = 0; i < repeats; ++i, to += pitch) {
-    const uint8_t* fractal = from + sources[i] * kFractalBytes;
+  for (uint64_t i = 0; i < repeats; ++i) {
     if (params.ifTranspose) {
-      TransposeFractal(to, fractal);
+      TransposeFractal(&instr, i * pitch, sources[i] * kFractalBytes);
     } else {
-      std::memcpy(to, fractal, kFractalBytes);
+      CopyFractal(&instr, i * pitch, sources[i] * kFractalBytes);
     }
   }
 }
@@ -111,14 +126,14 @@ void RunLoadTranspose(const Operand& dst, const Operand& src,
     instr.Warn("instruction without effect", "repeatTimes is 0");
     return;
   }
-  const uint64_t element = src.element;
+  const uint32_t element = src.element;
   const uint64_t side = element == 1 ? 32 : 16;
   const uint64_t c0 = kBlockBytes / element;
   const uint64_t fractals = element == 2 ? 1 : 2;
   const uint64_t square = fractals * kFractalBytes;
   const std::vector<uint64_t> sources =
       Sources(instr, params.startIndex, params.srcStride, params.repeatTimes, params.addrMode == 1);
-  for (const uint64_t i : sources) instr.Read(1, Bytes{i * square, square});
+  for (const uint64_t i : sources) instr.ReadHeld(1, Bytes{i * square, square});
 
   // Fractal j of repeat i of the result.
   const auto target = [&](uint64_t i, uint64_t j) {
@@ -140,8 +155,6 @@ void RunLoadTranspose(const Operand& dst, const Operand& src,
                static_cast<unsigned long long>(*twice)));
   }
   instr.CountRepeats(sources.size());
-  uint8_t* to = instr.Data<uint8_t>(0);
-  const uint8_t* from = instr.Data<uint8_t>(1);
   // Where an element of a square lies: of 8 bits two fractals below each other, of 32 bits two
   // beside each other.
   const auto at = [&](uint64_t row, uint64_t column) {
@@ -149,12 +162,12 @@ void RunLoadTranspose(const Operand& dst, const Operand& src,
            column % c0 * element;
   };
   for (uint64_t i = 0; i < sources.size(); ++i) {
-    const uint8_t* in = from + sources[i] * square;
     for (uint64_t row = 0; row < side; ++row) {
       for (uint64_t column = 0; column < side; ++column) {
         const uint64_t place = at(row, column);
-        std::memcpy(to + target(i, place / kFractalBytes) * kFractalBytes + place % kFractalBytes,
-                    in + at(column, row), element);
+        MoveElement(&instr,
+                    target(i, place / kFractalBytes) * kFractalBytes + place % kFractalBytes,
+                    sources[i] * square + at(column, row), element);
       }
     }
   }

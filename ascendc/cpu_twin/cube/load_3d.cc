@@ -135,10 +135,11 @@ class Result {
   explicit Result(uint64_t fractals)
       : data_(fractals * kFractalBytes), held_(fractals * 16), touched_(fractals * 16) {}
 
-  void Put(uint64_t at, const uint8_t* element, uint32_t bytes) {
+  // `held` tells which of the bytes have a value.
+  void Put(uint64_t at, const uint8_t* element, uint32_t bytes, uint32_t held) {
     std::memcpy(&data_[at], element, bytes);
-    const uint64_t mask = bytes == kBlockBytes ? ~uint64_t{0} : (uint64_t{1} << bytes) - 1;
-    held_[at / kBlockBytes] |= static_cast<uint32_t>(mask << at % kBlockBytes);
+    const uint32_t mask = bytes == kBlockBytes ? ~0u : (1u << bytes) - 1;
+    held_[at / kBlockBytes] |= (held & mask) << at % kBlockBytes;
     touched_[at / kBlockBytes] = 1;
   }
   void Touch(uint64_t at) { touched_[at / kBlockBytes] = 1; }
@@ -180,7 +181,7 @@ void ReadWindow(Instr* instr, const Unfolded& u, const Window& w, uint32_t bound
                  "src is read up to byte %lld of L1, beyond SetLoadDataBoundary(%u); the twin does "
                  "not wrap around",
                  static_cast<long long>(address + end), boundary);
-    instr->Read(1, Bytes{static_cast<uint64_t>(begin), static_cast<uint64_t>(end - begin)});
+    instr->ReadHeld(1, Bytes{static_cast<uint64_t>(begin), static_cast<uint64_t>(end - begin)});
   };
   for (const int64_t block : w.blocks) {
     for (const int64_t row : w.rows) {
@@ -276,13 +277,15 @@ void RunLoad3D(const Operand& dst, const Operand& src, const Load3D& params, con
       const int64_t at = u.At(w.rows[row], w.blocks[block]);
       instr.Check(at != Unfolded::kPadding || state.pad_set,
                   "isSetPadding is false and SetLoadDataPaddingValue was not called");
-      const uint8_t* source = at == Unfolded::kPadding ? padding : from + at;
+      const bool pad = at == Unfolded::kPadding;
+      const uint8_t* source = pad ? padding : from + at;
+      const uint32_t held = pad ? ~0u : instr.Held(1, static_cast<uint64_t>(at));
       if (!to_b && !p.transpose) {
-        result.Put(place.At(row, block, 0), source, kBlockBytes);
+        result.Put(place.At(row, block, 0), source, kBlockBytes, held);
         continue;
       }
       for (uint64_t i = 0; i < place.c0; ++i) {
-        result.Put(place.At(row, block, i), source + i * element, element);
+        result.Put(place.At(row, block, i), source + i * element, element, held >> i * element);
       }
     }
   }

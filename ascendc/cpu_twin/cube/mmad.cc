@@ -19,6 +19,9 @@ struct Shape {
   uint64_t m1, n1, k1;  // fractals; k1 as A is laid out
   uint64_t tail_bytes;  // of the last, partial block of K; 0 when K fills its blocks
   bool vector;          // m is 1: A is one row of K elements
+  // Rows of A and columns of B with values: padding up to m and n may hold none, and then their
+  // part of C holds none.
+  uint64_t held_m, held_n;
 };
 
 Shape ShapeOf(MmadType type, const MmadParams& params) {
@@ -52,6 +55,30 @@ void CheckArguments(Instr* instr, const MmadParams& params, MmadType type, bool 
   if (with_bias) instr->InMemory(kBias, {Hardware::BIAS});
 }
 
+// How many of `count` rows of 32 bytes hold a value in their first `bytes`, apart from those at the
+// end; at least one.
+template <typename At>
+uint64_t HeldRows(const Instr& instr, int operand, uint64_t count, uint64_t bytes, At at) {
+  const LocalView& view = *instr.operand(operand).local;
+  const uint32_t wanted = ~0u >> (kBlockBytes - bytes);
+  while (count > 1) {
+    const uint64_t begin = at(count - 1);
+    // Beyond the memory the read itself is what fails.
+    if (view.address + begin >= MemoryBytes(view.memory())) return count;
+    if (view.address % kBlockBytes != 0 || (instr.Held(operand, begin) & wanted) != 0) return count;
+    --count;
+  }
+  return count;
+}
+
+void FindHeld(const Instr& instr, MmadType type, Shape* s) {
+  const uint64_t bytes = CeilDivide(std::min(s->k, s->c0) * ElementBits(type), 8);
+  s->held_m = HeldRows(instr, kFm, s->m, bytes, [&](uint64_t row) {
+    return row / kFractalRows * s->k1 * kFractalBytes + row % kFractalRows * kBlockBytes;
+  });
+  s->held_n = HeldRows(instr, kFilter, s->n, bytes, [](uint64_t row) { return row * kBlockBytes; });
+}
+
 void ReadA(Instr* instr, const Shape& s) {
   if (s.vector) {
     const uint64_t bytes = s.k / s.c0 * kBlockBytes + s.tail_bytes;
@@ -59,9 +86,9 @@ void ReadA(Instr* instr, const Shape& s) {
     return;
   }
   const uint64_t whole = s.k / s.c0;
-  for (uint64_t block = 0; block < s.m1; ++block) {
+  for (uint64_t block = 0; block * kFractalRows < s.held_m; ++block) {
     const uint64_t begin = block * s.k1 * kFractalBytes;
-    const uint64_t rows = std::min(kFractalRows, s.m - block * kFractalRows);
+    const uint64_t rows = std::min(kFractalRows, s.held_m - block * kFractalRows);
     instr->Read(kFm, Rows{begin, whole, rows * kBlockBytes, kFractalBytes}, kFractalBytes);
     if (s.tail_bytes > 0) {
       instr->Read(kFm, Rows{begin + whole * kFractalBytes, rows, s.tail_bytes, kBlockBytes},
@@ -73,19 +100,20 @@ void ReadA(Instr* instr, const Shape& s) {
 void ReadB(Instr* instr, const Shape& s) {
   const uint64_t whole = s.k / s.c0;
   const uint64_t pitch = s.n1 * kFractalBytes;
-  instr->Read(kFilter, Rows{0, whole, s.n * kBlockBytes, pitch}, kFractalBytes);
+  instr->Read(kFilter, Rows{0, whole, s.held_n * kBlockBytes, pitch}, kFractalBytes);
   if (s.tail_bytes > 0) {
-    instr->Read(kFilter, Rows{whole * pitch, s.n, s.tail_bytes, kBlockBytes}, kFractalBytes);
+    instr->Read(kFilter, Rows{whole * pitch, s.held_n, s.tail_bytes, kBlockBytes}, kFractalBytes);
   }
 }
 
 // Bytes of C inside the shape: of whole column blocks, and of the last, partial one.
 void ReadC(Instr* instr, const Shape& s) {
   const uint64_t pitch = s.m1 * kResultFractalBytes;
-  const uint64_t whole = s.n / kFractalRows, tail = s.n % kFractalRows;
-  instr->Read(kDst, Rows{0, whole, s.m * kResultRowBytes, pitch}, kResultFractalBytes);
+  const uint64_t whole = s.held_n / kFractalRows, tail = s.held_n % kFractalRows;
+  instr->Read(kDst, Rows{0, whole, s.held_m * kResultRowBytes, pitch}, kResultFractalBytes);
   if (tail > 0) {
-    instr->Read(kDst, Rows{whole * pitch, s.m, tail * 4, kResultRowBytes}, kResultFractalBytes);
+    instr->Read(kDst, Rows{whole * pitch, s.held_m, tail * 4, kResultRowBytes},
+                kResultFractalBytes);
   }
 }
 
@@ -93,14 +121,16 @@ void ReadC(Instr* instr, const Shape& s) {
 void WriteC(Instr* instr, const Shape& s) {
   const uint64_t pitch = s.m1 * kResultFractalBytes;
   instr->Write(kDst, Bytes{0, s.n1 * pitch}, kResultFractalBytes);
-  const uint64_t used = s.m * kResultRowBytes;
-  for (uint64_t block = 0; block < s.n1 && used < pitch; ++block) {
-    instr->Scramble(kDst, {block * pitch + used, pitch - used});
+  const uint64_t used = s.held_m * kResultRowBytes;
+  const uint64_t held_blocks = CeilDivide(s.held_n, kFractalRows);
+  for (uint64_t block = 0; block < s.n1; ++block) {
+    const uint64_t kept = block < held_blocks ? used : 0;
+    if (kept < pitch) instr->Scramble(kDst, {block * pitch + kept, pitch - kept});
   }
-  const uint64_t tail = s.n % kFractalRows * 4;
-  for (uint64_t row = 0; row < s.m && tail > 0; ++row) {
-    instr->Scramble(kDst,
-                    {(s.n1 - 1) * pitch + row * kResultRowBytes + tail, kResultRowBytes - tail});
+  const uint64_t tail = s.held_n % kFractalRows * 4;
+  for (uint64_t row = 0; row < s.held_m && tail > 0; ++row) {
+    instr->Scramble(
+        kDst, {(held_blocks - 1) * pitch + row * kResultRowBytes + tail, kResultRowBytes - tail});
   }
 }
 
@@ -120,9 +150,10 @@ void OrderAfterEarlier(Instr* instr, const Shape& s) {
 
 MmadArrays Gather(const Instr& instr, MmadType type, const Shape& s) {
   MmadArrays arrays;
-  arrays.m = s.m;
-  arrays.n = s.n;
+  arrays.m = s.held_m;
+  arrays.n = s.held_n;
   arrays.k = s.k;
+  arrays.c_rows = s.m1 * kFractalRows;
   arrays.c0 = s.c0;
   const uint8_t* a = instr.Data<uint8_t>(kFm);
   const uint8_t* b = instr.Data<uint8_t>(kFilter);
@@ -149,7 +180,7 @@ void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand
   Instr instr("Mmad", PIPE_M, where, {dst, fm, filter});
   if (bias != nullptr) instr.SetOperand(kBias, *bias);
   CheckArguments(&instr, params, type, bias != nullptr);
-  const Shape s = ShapeOf(type, params);
+  Shape s = ShapeOf(type, params);
   if (s.m == 0 || s.n == 0 || s.k == 0) {
     instr.Warn("instruction without effect", "m, n or k is 0");
     return;
@@ -165,6 +196,7 @@ void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand
   TakeUnits(&instr, units, params.unitFlag.wide(), true);
   OrderAfterEarlier(&instr, s);
 
+  FindHeld(instr, type, &s);
   ReadA(&instr, s);
   ReadB(&instr, s);
   LocalView table_view;
@@ -175,7 +207,7 @@ void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand
       table_view.bytes = MemoryBytes(Hardware::BIAS);
       instr.SetOperand(kBias, Operand("bias", dst.dtype, 4, table_view));
     }
-    instr.Read(kBias, Bytes{0, s.n * 4}, 128);
+    instr.Read(kBias, Bytes{0, s.held_n * 4}, 128);
   } else if (!zero) {
     ReadC(&instr, s);
   }

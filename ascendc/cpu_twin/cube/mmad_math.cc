@@ -50,11 +50,10 @@ void SaturateLanes(float* sum) {
 template <typename T>
 void MultiplyAll(const MmadArrays& r, const T* a, const T* b, const MmadStart& start, bool saturate,
                  uint8_t* c) {
-  const uint64_t rows = (r.m + 15) / 16 * 16;
   constexpr uint64_t kRowBytes = kLanes * sizeof(T);
   for (uint64_t block = 0; block * kLanes < r.n; ++block) {
     for (uint64_t row = 0; row < r.m; ++row) {
-      const uint64_t at = (block * rows + row) * kRowBytes;
+      const uint64_t at = (block * r.c_rows + row) * kRowBytes;
       T sum[kLanes] = {};
       if (start.data != nullptr) {
         const uint64_t columns = std::min<uint64_t>(kLanes, r.n - block * kLanes);

@@ -26,7 +26,8 @@ constexpr uint64_t ElementBits(MmadType type) {
 // A [m, k] and B [n / 16, k, 16], the columns beyond n zero; of floats or of int32_t.
 struct MmadArrays {
   uint64_t m = 0, n = 0, k = 0;
-  uint64_t c0 = 0;  // elements of K that the cube adds up before it adds them to C
+  uint64_t c_rows = 0;  // of a column block of C
+  uint64_t c0 = 0;      // elements of K that the cube adds up before it adds them to C
   std::vector<float> a, b;
   std::vector<int32_t> a_whole, b_whole;
   bool nan = false;
@@ -94,7 +95,7 @@ void LoadOperands(MmadArrays* arrays, MmadType type, const uint8_t* a, const uin
   }
 }
 
-// Writes C [n / 16, m rounded up to 16, 16]. K runs upwards in steps of c0 elements: the products
+// Writes C [n / 16, c_rows, 16]. K runs upwards in steps of c0 elements: the products
 // of a step are added up in single precision, then their sum is added to C. `saturate` turns an
 // infinite result into the largest float and a NaN into 0.
 void Multiply(const MmadArrays& arrays, MmadType type, const MmadStart& start, bool saturate,
