@@ -74,12 +74,14 @@ class _Unknown:
         return "a value that is not known when the graph is compiled"
 
 
+_Unknown.__name__ = "unknown"  # what messages show as its type
 UNKNOWN = _Unknown()
 
 
 def shown(got):
     """A wrong argument as messages show it."""
-    return f"{ascii(got)[:80]} ({type(got).__name__})"
+    # An array's text has several lines.
+    return f"{' '.join(ascii(got).split())[:80]} ({type(got).__name__})"
 
 
 def fail_type(function, argument, expected, got):
