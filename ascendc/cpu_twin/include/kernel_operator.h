@@ -4,6 +4,7 @@
 #include "ascendc/cpu_twin/device/core.h"
 #include "ascendc/cpu_twin/device/data_copy.h"
 #include "ascendc/cpu_twin/device/entry.h"
+#include "ascendc/cpu_twin/device/saturation.h"
 #include "ascendc/cpu_twin/device/sync.h"
 #include "ascendc/cpu_twin/device/tpipe.h"
 #if __has_include("ascendc/cpu_twin/vector/vector.h")
