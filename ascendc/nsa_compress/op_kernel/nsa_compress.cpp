@@ -1,4 +1,5 @@
 // Kernel entry of NsaCompress, vector cores only.
+#include "ascendc/common/keep_nan.h"
 #include "ascendc/nsa_compress/op_kernel/nsa_compress_kernel.h"
 
 using nsa::ascend::NsaCompressTilingData;
@@ -11,6 +12,7 @@ extern "C" __global__ __aicore__ void nsa_compress(GM_ADDR input, GM_ADDR weight
   REGISTER_TILING_DEFAULT(NsaCompressTilingData);
   GET_TILING_DATA_WITH_STRUCT(NsaCompressTilingData, tiling_data, tiling);
   AscendC::TPipe pipe;
+  const nsa::ascend::KeepNan keep_nan;
   nsa::ascend::NsaCompressKernel<DTYPE_INPUT> kernel;
   kernel.Init(&pipe, input, weight, act_seq_len, output, &tiling_data);
   kernel.Process();

@@ -1,4 +1,5 @@
 // Kernel entry of NsaCompressGrad, vector cores only.
+#include "ascendc/common/keep_nan.h"
 #include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_kernel.h"
 #include "ascendc/nsa_compress_grad/op_kernel/weight_grad_sum.h"
 
@@ -14,6 +15,7 @@ extern "C" __global__ __aicore__ void nsa_compress_grad(GM_ADDR output_grad, GM_
   GET_TILING_DATA_WITH_STRUCT(NsaCompressGradTilingData, tiling_data, tiling);
   GM_ADDR partial = AscendC::GetUserWorkspace(workspace);
   AscendC::TPipe pipe;
+  const nsa::ascend::KeepNan keep_nan;
   nsa::ascend::NsaCompressGradKernel<DTYPE_INPUT> gradients;
   gradients.Init(&pipe, output_grad, input, weight, act_seq_len, input_grad, partial, &tiling_data);
   gradients.Process();

@@ -1,0 +1,53 @@
+"""Faults planted in copies of the kernels: the twin or the comparison has to find each."""
+
+import pytest
+
+from tests.common.cases import compare
+from tests.twin.builds import ROOT
+
+from .builds import runner
+from .compress_cases import make_case
+from .runner import TwinError
+
+KERNEL = "ascendc/nsa_compress/op_kernel/nsa_compress_kernel.h"
+GRAD = "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_kernel.h"
+ENTRY = "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad.cpp"
+SUM = "ascendc/common/sum_rows.h"
+
+# name: (operator, file, what is replaced, by what, error, part of its message)
+FAULTS = {
+    "barrier": (
+        "NsaCompress",
+        SUM,
+        "    AscendC::PipeBarrier<PIPE_V>();\n",
+        "",
+        TwinError,
+        "hazard",
+    ),
+    "sync": ("NsaCompressGrad", ENTRY, "  AscendC::SyncAll();\n", "", TwinError, "workspace"),
+    "free": ("NsaCompress", KERNEL, "    steps_in_.FreeTensor(x);\n", "", TwinError, "deadlock"),
+    "token": (
+        *("NsaCompress", KERNEL, "input_[Offset(step.token, step.tile)]"),
+        *("input_[Offset(step.token + 1, step.tile)]", TwinError, "out of bounds"),
+    ),
+    "clear": (
+        *("NsaCompressGrad", GRAD, "    ClearUncoveredTokens();\n", ""),
+        *(AssertionError, "never written"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_caught(tmp_path, name):
+    op, file, old, new, error, message = FAULTS[name]
+    text = (ROOT / file).read_text()
+    assert text.count(old) == 1, f"{old!r} is in {file} {text.count(old)} times"
+    copy = tmp_path / file
+    copy.parent.mkdir(parents=True)
+    copy.write_text(text.replace(old, new))
+    # Quoted includes look here first.
+    faulty = runner(f"nsa_compress_fault_{name}", ("-iquote", str(tmp_path)))
+    with pytest.raises(error, match=message):
+        for seed in range(40):
+            case = make_case(op, seed)
+            compare(case, faulty.run(case, 7, seed)[0])
