@@ -7,6 +7,7 @@
 #include "ascendc/cpu_twin/cube/fixpipe_value.h"
 #include "ascendc/cpu_twin/cube/fractal.h"
 #include "ascendc/cpu_twin/device/launch_state.h"
+#include "ascendc/cpu_twin/device/sync.h"
 
 namespace twin {
 namespace {
@@ -204,31 +205,28 @@ void TakeSourceUnits(Instr* instr, const FixpipeParamsV220& p, const Source& s) 
 
 }  // namespace
 
-void RunFixpipe(const Operand& dst, const Operand& src, const Operand* factors,
-                const FixpipeParamsV220& params, bool to_nd, const Where& where) {
-  const bool to_l1 = dst.local != nullptr;
-  Core& core = ThisCore("Fixpipe", where);
+void RunFixpipe(const FixpipeCall& call, const Operand& dst, const Operand& src,
+                const FixpipeParamsV220& params, const Where& where) {
+  const bool to_l1 = dst.local != nullptr, to_nd = call.to_nd;
+  Core& core = ThisCore(call.name, where);
   if (!to_l1) MaySwitch(core);
-  Instr instr("Fixpipe", PIPE_FIX, where, {dst, src});
-  if (factors != nullptr) instr.SetOperand(kFactors, *factors);
-  // CANN's Fixpipe to GM, and one that loads factors, begins with PipeBarrier<PIPE_FIX>.
-  if (!to_l1 || factors != nullptr) instr.KnowComplete(PIPE_FIX, instr.seq() - 1);
+  if (call.barrier && core.cube) Barrier(PIPE_FIX, where);
+  Instr instr(call.name, PIPE_FIX, where, {dst, src});
+  if (call.factors != nullptr) instr.SetOperand(kFactors, *call.factors);
   CheckArguments(&instr, params, to_nd, to_l1);
-  CheckMode(&instr, params, factors != nullptr);
+  CheckMode(&instr, params, call.factors != nullptr);
   if (params.nSize == 0 || params.mSize == 0 || (to_nd && params.ndNum == 0)) {
     instr.Warn("instruction without effect", "nSize, mSize or ndNum is 0");
     return;
   }
-  const uint64_t element = dst.element;
-  CheckTargetsApart(instr, params, to_nd, element);
+  CheckTargetsApart(instr, params, to_nd, dst.element);
   if (!to_l1 && !to_nd && dst.global->buffer != nullptr) {
     instr.Check((dst.global->address - dst.global->buffer->address) % kBlockBytes == 0,
                 "dst lies %lld bytes into its buffer; NZ needs a multiple of 32",
                 static_cast<long long>(dst.global->address - dst.global->buffer->address));
   }
   FixpipeValue value = MakeFixpipeValue(instr, params);
-  if (factors != nullptr) {
-    instr.InMemory(kFactors, {Hardware::L1});
+  if (call.factors != nullptr) {
     instr.Read(kFactors, Bytes{0, uint64_t{params.nSize} * 8});
     value.factors = instr.Data<uint8_t>(kFactors);
   }
@@ -243,7 +241,7 @@ void RunFixpipe(const Operand& dst, const Operand& src, const Operand* factors,
   }
   for (const Source& s : sources) ReadSource(&instr, s);
   for (uint64_t i = 0; i < matrices; ++i) {
-    StoreMatrix(&instr, value, sources[i], to_nd, params, i * params.dstNdStride * element);
+    StoreMatrix(&instr, value, sources[i], to_nd, params, i * params.dstNdStride * dst.element);
   }
   instr.CountRepeats(matrices * CeilDivide(params.mSize, 16) * CeilDivide(params.nSize, 16));
 }

@@ -276,6 +276,34 @@ struct FixpipeParamsV220 {
   bool isChannelSplit = false;
 };
 
+struct DataCopyCO12DstParams {
+  DataCopyCO12DstParams() {}
+  DataCopyCO12DstParams(const Narrow16 nSizeIn, const Narrow16 mSizeIn, const uint32_t dstStrideIn,
+                        const Narrow16 srcStrideIn, const QuantMode_t quantPreIn,
+                        const Narrow8 reluPreIn, const bool channelSplitIn, const bool nz2ndEnIn)
+      : nSize(nSizeIn),
+        mSize(mSizeIn),
+        dstStride(dstStrideIn),
+        srcStride(srcStrideIn),
+        quantPre(quantPreIn),
+        reluPre(reluPreIn),
+        channelSplit(channelSplitIn),
+        nz2ndEn(nz2ndEnIn) {}
+
+  Narrow8 sid = 0;
+  Narrow16 nSize = 0;
+  Narrow16 mSize = 0;
+  uint32_t dstStride = 0;
+  Narrow16 srcStride = 0;
+  Narrow8 unitFlag = 0;
+  Narrow8 clipReluPre = 0;
+  Narrow8 eltWiseOp = 0;
+  QuantMode_t quantPre = QuantMode_t::NoQuant;
+  Narrow8 reluPre = 0;
+  bool channelSplit = false;
+  bool nz2ndEn = false;
+};
+
 enum class HF32Mode { ENABLE, DISABLE };
 enum class HF32TransMode { NEAREST_ZERO, NEAREST_EVEN };
 

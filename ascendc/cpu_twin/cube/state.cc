@@ -70,8 +70,38 @@ void SetLoadBoundary(uint32_t bytes, const Where& where) {
   state.boundary = bytes;
 }
 
-void ResetUnits(const Where& where) {
-  CubeState& state = StateOf("SetFixPipeConfig", where);
+void SetNdMatrices(int64_t nd_num, int64_t src_stride, int64_t dst_stride, const Where& where) {
+  const char* what = "SetFixpipeNz2ndFlag";
+  CubeState& state = StateOf(what, where);
+  CheckRange(what, where, "ndNum", nd_num, 1, 65535);
+  CheckRange(what, where, "srcNdStride", src_stride, nd_num > 1 ? 1 : 0, 512);
+  CheckRange(what, where, "dstNdStride", dst_stride, nd_num > 1 ? 1 : 0, 65535);
+  state.nd_num = nd_num;
+  state.src_nd_stride = src_stride;
+  state.dst_nd_stride = dst_stride;
+  state.nd_set = true;
+}
+
+void SetFixpipeFactor(uint64_t bits, const Where& where) {
+  CubeState& state = StateOf("SetFixpipePreQuantFlag", where);
+  state.factor = bits;
+  state.factor_set = true;
+}
+
+void SetFixpipeTensor(const LocalView& view, bool reset_units, const Where& where) {
+  const char* what = "SetFixPipeConfig";
+  CubeState& state = StateOf(what, where);
+  const Hardware memory = view.memory();
+  if (memory != Hardware::FIXBUF && !(reset_units && memory == Hardware::L0C)) {
+    Fail(what, where,
+         Format("the tensor lies in %s; factors lie in %s", MemoryName(memory),
+                MemoryName(Hardware::FIXBUF)));
+  }
+  if (memory == Hardware::FIXBUF) {
+    state.factors = view;
+    state.factors_set = true;
+  }
+  if (!reset_units) return;
   for (Unit& unit : state.units) unit = Unit();
 }
 

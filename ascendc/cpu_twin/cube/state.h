@@ -37,6 +37,13 @@ struct CubeState {
   int64_t repeat_time = 1;
   int64_t repeat_mode = 0;
   uint32_t boundary = 0;
+  // Of Fixpipe: the matrices of an ND result, one factor, and where factors of columns lie.
+  int64_t nd_num = 0, src_nd_stride = 0, dst_nd_stride = 0;
+  bool nd_set = false;
+  uint64_t factor = 0;
+  bool factor_set = false;
+  LocalView factors;
+  bool factors_set = false;
   std::vector<Unit> units;  // one for each fractal of L0C
   // The first Mmad since the last PipeBarrier<PIPE_M> that is too short for the hardware to order
   // the next one after it; 0 when there is none.
@@ -63,7 +70,11 @@ TWIN_API void SetFeatureMap(int64_t height, int64_t width, const uint8_t* pad, i
 TWIN_API void SetLoadPadding(uint64_t bits, const Where& where);
 TWIN_API void SetLoadRepeat(int64_t stride, int64_t time, int64_t mode, const Where& where);
 TWIN_API void SetLoadBoundary(uint32_t bytes, const Where& where);
-TWIN_API void ResetUnits(const Where& where);
+TWIN_API void SetNdMatrices(int64_t nd_num, int64_t src_stride, int64_t dst_stride,
+                            const Where& where);
+TWIN_API void SetFixpipeFactor(uint64_t bits, const Where& where);
+// `view` holds factors, or is a tensor of L0C given for the sake of `reset_units` alone.
+TWIN_API void SetFixpipeTensor(const LocalView& view, bool reset_units, const Where& where);
 TWIN_API void SetHf32(bool on, const Where& where);
 
 }  // namespace twin

@@ -233,6 +233,31 @@ KERNEL(fixpipe_l1_twice) {
   Fixpipe<half, float, CFG_NZ>(L1A(), L0C(), params);
 }
 
+// p: quantPre, nz2ndEn, clipReluPre.
+KERNEL(copy_result) {
+  Result(g);
+  DataCopyCO12DstParams params(32, 32, 32, 32, static_cast<QuantMode_t>(p[0]), 0, false, p[1] != 0);
+  params.clipReluPre = p[2];
+  if (p[0] == QuantMode_t::NoQuant) {
+    DataCopy(harness::Global<float>(g[2]), L0C(), params);
+  } else {
+    DataCopy(harness::Global<half>(g[2]), L0C().ReinterpretCast<int32_t>(), params);
+  }
+}
+KERNEL(factors_in_l1) { SetFixPipeConfig(At<uint64_t>(TPosition::C1, 0, 1024)); }
+// Rows of A that were not loaded have a result without a value. p: rows stored.
+KERNEL(padding_rows) {
+  DataCopy(L1A(), harness::Global<half>(g[0]), Nd2NzParams(1, 20, 32, 0, 32, 32, 1, 0));
+  DataCopy(L1B(), harness::Global<half>(g[1]), Nd2NzParams(1, 32, 32, 0, 32, 32, 1, 0));
+  Sync<HardEvent::MTE2_MTE1>();
+  Split();
+  Sync<HardEvent::MTE1_M>();
+  Mmad(L0C(), L0A(), L0B(), MmadOf(32, 32, 32));
+  Sync<HardEvent::M_FIX>();
+  FixpipeParamsV220 params(32, p[0], 32, 32, false);
+  Fixpipe<float, float, CFG_ROW_MAJOR>(harness::Global<float>(g[2]), L0C(), params);
+}
+
 // p: byte of the table, elements.
 KERNEL(bias_of) {
   auto l1 = At<float>(TPosition::C1, 0, 8192);

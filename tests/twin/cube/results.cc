@@ -109,6 +109,27 @@ void ToL1(GM_ADDR* g, const int64_t* p) {
   Dump(g[3], l1, static_cast<uint64_t>(p[28]));
 }
 
+// The same as ToGm by the registers; buffer 4 holds factors, p[29] whether in ND.
+template <typename D, typename C, typename T>
+void CopyToGm(GM_ADDR* g, const int64_t* p) {
+  auto c = Multiply<C, T>(g, Numbers(p));
+  DataCopyCO12DstParams params(p[16], p[17], static_cast<uint32_t>(p[19]), p[18],
+                               static_cast<QuantMode_t>(p[20]), p[21], p[25] != 0, p[29] != 0);
+  auto table = At<uint64_t>(TPosition::C2PIPE2GM, 0, 2048);
+  if (params.quantPre == QuantMode_t::VDEQF16) {
+    auto factors = At<uint64_t>(TPosition::C1, 4096, 4096);
+    DataCopy(factors, harness::Global<uint64_t>(g[4]), 32);
+    Sync<HardEvent::MTE2_FIX>();
+    DataCopy(table, factors, DataCopyParams(1, 2, 0, 0));
+    SetFixPipeConfig(table);
+    PipeBarrier<PIPE_FIX>();
+  }
+  SetFixpipePreQuantFlag(static_cast<uint64_t>(p[26]));
+  SetFixpipeNz2ndFlag(p[22], p[23], p[24]);
+  Sync<HardEvent::M_FIX>();
+  DataCopy(harness::Global<D>(g[3]), c, params);
+}
+
 }  // namespace
 
 KERNEL(mmad_half) { ShowMmad<float, half>(g, p); }
@@ -123,6 +144,9 @@ KERNEL(nd_dequant) { ToGm<half, int32_t, int8_t, CFG_ROW_MAJOR>(g, p); }
 KERNEL(nd_dequant_columns) { ToGmByFactors<CFG_ROW_MAJOR>(g, p); }
 KERNEL(nz_float) { ToGm<float, float, float, CFG_NZ>(g, p); }
 KERNEL(nz_half) { ToGm<half, float, half, CFG_NZ>(g, p); }
+KERNEL(copy_float) { CopyToGm<float, float, half>(g, p); }
+KERNEL(copy_half) { CopyToGm<half, float, half>(g, p); }
+KERNEL(copy_dequant) { CopyToGm<half, int32_t, int8_t>(g, p); }
 KERNEL(l1_half) { ToL1<half, float, half>(g, p); }
 KERNEL(l1_bfloat16) { ToL1<bfloat16_t, float, float>(g, p); }
 KERNEL(l1_dequant) { ToL1<half, int32_t, int8_t>(g, p); }

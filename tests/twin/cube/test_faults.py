@@ -265,6 +265,28 @@ def test_fixpipe_nz_arguments(launch, numbers, texts):
 @pytest.mark.parametrize(
     "numbers, texts",
     [
+        ((3, 0, 0), ["quantPre is DEQF16 and SetFixpipePreQuantFlag was not called"]),
+        ((4, 0, 0), ["quantPre is VDEQF16 and SetFixPipeConfig was not called"]),
+        ((0, 1, 0), ["nz2ndEn is true and SetFixpipeNz2ndFlag was not called"]),
+        ((0, 0, 1), ["no ClipReLU"]),
+    ],
+)
+def test_data_copy_from_l0c(launch, numbers, texts):
+    refuse(launch("copy_result", *numbers), "DataCopy", *texts)
+
+
+def test_factors_lie_in_the_fixpipe_buffer(launch):
+    refuse(launch("factors_in_l1"), "SetFixPipeConfig", "lies in L1")
+
+
+def test_rows_that_were_not_loaded(launch):
+    assert launch("padding_rows", 20).ok
+    refuse(launch("padding_rows", 21), "Fixpipe(", "uninitialised read", "src")
+
+
+@pytest.mark.parametrize(
+    "numbers, texts",
+    [
         ((0, 512), ["out of bounds", "C2 BT"]),
         ((32, 16), ["dst is at byte 32", "multiple of 64"]),
         ((0, 20), ["count 20 is 80 bytes, not a multiple of 64"]),

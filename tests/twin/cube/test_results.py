@@ -288,6 +288,37 @@ def test_to_l1(cube, rng, kernel, kind, m, n, quant, dtype):
     assert out.tobytes() == expected.tobytes()
 
 
+def test_data_copy_of_several_matrices(cube, rng):
+    product = Product(rng, "half", 32, 48, 16)
+    out = poisoned(32 * 60, np.float32)
+    numbers = fixpipe(product, n=16, dst_stride=60, nd=(3, 2, 20))
+    cube("copy_float", product.inputs, out, (*numbers, 1))
+    got, c = out.reshape(32, 60), product.c()
+    for i in range(3):
+        np.testing.assert_array_equal(got[:, 20 * i : 20 * i + 16], c[:, 16 * i : 16 * i + 16])
+
+
+def test_data_copy_keeps_nz(cube, rng):
+    product = Product(rng, "half", 24, 48, 32)
+    out = poisoned(3 * 24 * 16, np.float16)
+    numbers = fixpipe(product, dst_stride=24, quant=F322F16, relu=1)
+    cube("copy_half", product.inputs, out, (*numbers, 0))
+    expected = np.maximum(product.c(), 0).astype(np.float16).reshape(24, 3, 16)
+    np.testing.assert_array_equal(out.reshape(3, 24, 16), expected.transpose(1, 0, 2))
+
+
+@pytest.mark.parametrize("quant", [DEQF16, VDEQF16])
+def test_data_copy_dequant(cube, rng, quant):
+    product = Product(rng, "int8", 16, 32, 32)
+    factors = np.full(32, 0.5) if quant == DEQF16 else 2.0 ** rng.integers(-6, 3, 32)
+    bits = factors.astype(np.float32).view(np.uint32).astype(np.uint64)
+    out = poisoned(16 * 32, np.float16)
+    numbers = fixpipe(product, dst_stride=32, quant=quant, factor=factor_bits(0.5))
+    cube("copy_dequant", product.inputs, out, (*numbers, 1), more=[bits])
+    expected = np.clip(product.c() * factors, -65504, 65504).astype(np.float16)
+    np.testing.assert_array_equal(out.reshape(16, 32), expected)
+
+
 def test_result_layout_statement():
     """Two statements of L0C agree."""
     c = np.arange(20 * 40, dtype=np.float32).reshape(20, 40)
