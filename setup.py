@@ -1,4 +1,4 @@
-"""Builds mindspore_nsa._native with CMake; the rest of the package is in pyproject.toml."""
+"""Builds the native libraries with CMake; the rest of the package is in pyproject.toml."""
 
 import os
 import shutil
@@ -56,11 +56,25 @@ class CMakeBuild(build_ext):
             f"-DNSA_MODULE_FILE={target.name}",
         ]
         jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or str(len(os.sched_getaffinity(0)))
-        for command in (configure, [tool("cmake"), "--build", str(build), "-j", jobs]):
+        # The twin's library and headers are files of the package.
+        twin = [tool("cmake"), "--install", str(build), "--component", "twin", "--prefix"]
+        install = [*twin, str(target.parent / "twin")]
+        for command in (configure, [tool("cmake"), "--build", str(build), "-j", jobs], install):
             try:
                 subprocess.run(command, check=True)
             except subprocess.CalledProcessError as error:
                 sys.exit(f"building mindspore_nsa failed: {' '.join(error.cmd)}")
+
+    def copy_extensions_to_source(self):
+        """Building in place: the twin goes where the module goes."""
+        super().copy_extensions_to_source()
+        for ext in self.extensions:
+            module = Path(self.get_ext_fullpath(ext.name)).resolve()
+            built = Path(self.build_lib, *ext.name.split(".")[:-1], "twin").resolve()
+            for name in ("include", "libmindspore_nsa_twin.so"):
+                copy = shutil.copytree if (built / name).is_dir() else shutil.copy2
+                options = {"dirs_exist_ok": True} if copy is shutil.copytree else {}
+                copy(built / name, module.parent / "twin" / name, **options)
 
 
 setup(

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "binding/ascend_twin.h"
 #include "binding/attr_text.h"
 #include "binding/custom_extra.h"
 #include "binding/op_call.h"
@@ -18,8 +19,9 @@ namespace nsa {
 
 namespace {
 
-constexpr const char* kAttrsName = "nsa_attrs";  // set by mindspore_nsa/ops
-constexpr int64_t kUnknownRank = -2;             // MindSpore's shape of unknown rank is {-2}
+constexpr const char* kAttrsName = "nsa_attrs";     // set by mindspore_nsa/ops
+constexpr std::string_view kTargetName = "target";  // in its text
+constexpr int64_t kUnknownRank = -2;                // MindSpore's shape of unknown rank is {-2}
 
 // The text of the one attribute; the view holds until the next call on this thread.
 std::string_view attr_text(void* extra) {
@@ -32,17 +34,34 @@ std::string_view attr_text(void* extra) {
   return {buffer.data(), size};
 }
 
-// The attributes of a call, parsed once per thread and text. The reference holds until the next
+// The attributes of a call, and the kernels that it is for.
+struct CallText {
+  explicit CallText(std::string_view text) {
+    const Attrs parsed = parse_attrs(text);  // outlives the loop over its items
+    for (const Attrs::Item& item : parsed.items()) {
+      if (item.first == kTargetName) {
+        kernels = std::get<std::string>(item.second) == "cpu" ? &kCpuKernels : &kAscendTwinKernels;
+      } else {
+        attrs.set(item.first, item.second);
+      }
+    }
+  }
+
+  Attrs attrs;
+  const Kernels* kernels = &kCpuKernels;
+};
+
+// What the text of a call says, parsed once per thread and text. The reference holds until the next
 // call on this thread.
-const Attrs& attrs_of(void* extra) {
-  thread_local std::map<std::string, Attrs, std::less<>> parsed;
+const CallText& call_text(void* extra) {
+  thread_local std::map<std::string, CallText, std::less<>> parsed;
   // Lists that change at every step may bring a new row count each time.
   constexpr size_t kMaxCached = 4096;
   const std::string_view text = attr_text(extra);
   const auto found = parsed.find(text);
   if (found != parsed.end()) return found->second;
   if (parsed.size() >= kMaxCached) parsed.clear();
-  return parsed.emplace(text, parse_attrs(text)).first->second;
+  return parsed.emplace(text, CallText(text)).first->second;
 }
 
 // Inputs that are float32 whatever the query is: position bias slopes and sink. Mixed precision of
@@ -95,7 +114,7 @@ void set_tensor(CallTensor& tensor, int index, void** params, int* ndims, int64_
 int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
         void* extra) {
   const OpSchema& op_schema = schema(op);
-  const Attrs& attrs = attrs_of(extra);
+  const auto& [attrs, kernels] = call_text(extra);
   const int num_inputs = static_cast<int>(op_schema.inputs.size());
   auto& [inputs, outputs] = buffers_of(op_schema.id);
   inputs.resize(num_inputs);
@@ -116,7 +135,7 @@ int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, 
   for (size_t i : float32_inputs(op_schema, attrs)) {
     if (inputs[i].present) widen(inputs[i], widened[used++]);
   }
-  call(op, inputs, outputs, attrs);
+  call(op, inputs, outputs, attrs, *kernels);
   return 0;
 }
 
@@ -127,8 +146,9 @@ std::vector<std::vector<int64_t>> infer_shapes(const char* op, int* ndims, int64
     inputs[i].known_rank = !(ndims[i] == 1 && shapes[i][0] == kUnknownRank);
     if (inputs[i].known_rank) inputs[i].shape.assign(shapes[i], shapes[i] + ndims[i]);
   }
+  const auto& [attrs, kernels] = call_text(extra);
   std::vector<std::vector<int64_t>> result;
-  for (OutputDesc& output : infer(op, inputs, attrs_of(extra))) {
+  for (OutputDesc& output : infer(op, inputs, attrs, kernels->rules)) {
     result.push_back(std::move(output.shape));
   }
   return result;
@@ -140,12 +160,12 @@ std::vector<int> infer_types(const char* op, const std::vector<int>& type_ids, v
     inputs[i].dtype = static_cast<DType>(type_ids[i]);
     inputs[i].known_rank = false;
   }
-  const Attrs& attrs = attrs_of(extra);
+  const auto& [attrs, kernels] = call_text(extra);
   for (size_t i : float32_inputs(schema(op), attrs)) {
     if (is_half(inputs[i].dtype)) inputs[i].dtype = DType::kFloat32;
   }
   std::vector<int> result;
-  for (const OutputDesc& output : infer(op, inputs, attrs)) {
+  for (const OutputDesc& output : infer(op, inputs, attrs, kernels->rules)) {
     result.push_back(static_cast<int>(output.dtype));
   }
   return result;

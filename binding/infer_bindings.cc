@@ -14,8 +14,10 @@ namespace {
 
 Target read_target(const std::string& name) {
   if (name == "cpu") return Target::kCpu;
-  if (name == "ascend") return Target::kAscend;
-  throw OpError(OpError::kValue, "target must be 'cpu' or 'ascend', got '" + name + "'");
+  // The twin stands for the device, limits included.
+  if (name == "ascend" || name == "ascend_twin") return Target::kAscend;
+  throw OpError(OpError::kValue,
+                "target must be 'cpu', 'ascend' or 'ascend_twin', got '" + name + "'");
 }
 
 py::list infer_in_python(const std::string& op, const py::sequence& inputs, const py::dict& attrs,

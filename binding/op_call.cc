@@ -125,18 +125,23 @@ void check_outputs(const OpSchema& schema, const std::vector<CallTensor>& output
   }
 }
 
+void run_on_cpu(const CheckedCall& call) {
+  const cpu::SingleThread single(work_of(call) < kSingleThreadWork);
+  run_kernel(call.context.op(), call);
+}
+
 }  // namespace
 
+const Kernels kCpuKernels{Target::kCpu, run_on_cpu};
+
 void call(std::string_view op, const std::vector<CallTensor>& inputs,
-          const std::vector<CallTensor>& outputs, const Attrs& attrs) {
+          const std::vector<CallTensor>& outputs, const Attrs& attrs, const Kernels& kernels) {
   const OpSchema& op_schema = schema(op);
   thread_local Described all;
   describe(op_schema, inputs, attrs.get_int(kPresentAttr, -1), all);
-  const Context context(op_schema, all.descs, attrs, Target::kCpu);
+  const Context context(op_schema, all.descs, attrs, kernels.rules);
   check_outputs(op_schema, outputs, infer(context));
-  const CheckedCall checked{context, all.descs, inputs, outputs, attrs};
-  const cpu::SingleThread single(work_of(checked) < kSingleThreadWork);
-  run_kernel(op_schema.id, checked);
+  kernels.run({context, all.descs, inputs, outputs, attrs});
 }
 
 }  // namespace nsa

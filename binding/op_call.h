@@ -1,4 +1,4 @@
-// A call of a native operator: checks by infer/ with run-time shapes and list values, then the CPU
+// A call of a native operator: checks by infer/ with run-time shapes and list values, then the
 // kernel. It knows neither Python nor MindSpore.
 #pragma once
 
@@ -16,12 +16,6 @@ struct CallTensor {
   std::vector<int64_t> shape;
   bool present = true;  // false: an absent optional input, everything else is ignored
 };
-
-// Runs `op`. The caller allocates the outputs as infer() says. Throws OpError, with the sentence
-// that Python users see, where a rule of infer/ or the shape of an output is violated, and
-// std::bad_alloc where the kernel finds no memory.
-void call(std::string_view op, const std::vector<CallTensor>& inputs,
-          const std::vector<CallTensor>& outputs, const Attrs& attrs);
 
 // A checked call, as the functions that fill the kernels' parameters see it.
 struct CheckedCall {
@@ -52,6 +46,20 @@ struct CheckedCall {
     return static_cast<T*>(outputs[output].data);
   }
 };
+
+// Whose limits hold for a call, and what runs it then.
+struct Kernels {
+  Target rules;
+  void (*run)(const CheckedCall& call);
+};
+extern const Kernels kCpuKernels;
+
+// Runs `op`. The caller allocates the outputs as infer() says. Throws OpError, with the sentence
+// that Python users see, where a rule of infer/ or the shape of an output is violated, and
+// std::bad_alloc where the kernel finds no memory.
+void call(std::string_view op, const std::vector<CallTensor>& inputs,
+          const std::vector<CallTensor>& outputs, const Attrs& attrs,
+          const Kernels& kernels = kCpuKernels);
 
 void call_nsa_compress(const CheckedCall& call);
 void call_nsa_compress_grad(const CheckedCall& call);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "binding/ascend_twin.h"
 #include "binding/bindings.h"
 #include "binding/op_call.h"
 #include "binding/python_args.h"
@@ -62,14 +63,14 @@ py::array allocate(const OutputDesc& desc) {
 }
 
 std::vector<OutputDesc> output_descs(const std::string& op, const std::vector<CallTensor>& inputs,
-                                     const Attrs& attrs) {
+                                     const Attrs& attrs, Target rules) {
   std::vector<TensorDesc> descs(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     descs[i].present = inputs[i].present;
     descs[i].dtype = inputs[i].dtype;
     descs[i].shape = inputs[i].shape;
   }
-  return infer(op, descs, attrs);
+  return infer(op, descs, attrs, rules);
 }
 
 // The number of threads of one call, put back afterwards.
@@ -88,13 +89,20 @@ class ThreadCount {
   bool set_;
 };
 
+const Kernels& kernels_of(const std::string& target) {
+  if (target == "cpu") return kCpuKernels;
+  if (target == "ascend_twin") return kAscendTwinKernels;
+  throw OpError(OpError::kValue, "target must be 'cpu' or 'ascend_twin', got '" + target + "'");
+}
+
 py::list run_in_python(const std::string& op, const py::sequence& inputs, const py::dict& attrs,
-                       int num_threads) {
+                       int num_threads, const std::string& target) {
+  const Kernels& kernels = kernels_of(target);
   std::vector<py::array> keep, results;
   std::vector<CallTensor> in, out;
   for (const py::handle item : inputs) in.push_back(read_tensor(item, keep));
   const Attrs values = read_attrs(schema(op), attrs);
-  const std::vector<OutputDesc> descs = output_descs(op, in, values);
+  const std::vector<OutputDesc> descs = output_descs(op, in, values, kernels.rules);
   for (const OutputDesc& desc : descs) {
     results.push_back(allocate(desc));
     out.push_back({results.back().mutable_data(), desc.dtype, desc.shape});
@@ -102,7 +110,7 @@ py::list run_in_python(const std::string& op, const py::sequence& inputs, const 
   {
     const ThreadCount threads(num_threads);
     const py::gil_scoped_release release;
-    call(op, in, out, values);
+    call(op, in, out, values, kernels);
   }
   py::list list;
   for (size_t i = 0; i < descs.size(); ++i) {
@@ -119,9 +127,10 @@ py::list run_in_python(const std::string& op, const py::sequence& inputs, const 
 
 void bind_run(py::module_& module) {
   module.def("run", &run_in_python, py::arg("op"), py::arg("inputs"), py::arg("attrs"),
-             py::arg("num_threads") = 0,
+             py::arg("num_threads") = 0, py::arg("target") = "cpu",
              "Runs a native operator on NumPy arrays and returns its outputs. An input is None, an "
-             "array, or (\"bfloat16\", uint16 array); bfloat16 outputs come back likewise.");
+             "array, or (\"bfloat16\", uint16 array); bfloat16 outputs come back likewise. target: "
+             "'cpu' or 'ascend_twin'.");
   module.def("isa", &cpu::isa, "The instruction set in use.");
   module.def("available_isas", &cpu::available_isas,
              "Instruction sets that this build has and this machine runs, best first.");

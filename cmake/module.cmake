@@ -9,7 +9,11 @@ set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/binding/custom_extra.cc
   COMPILE_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=0)
 
 pybind11_add_module(_native MODULE NO_EXTRAS ${module_sources})
-target_link_libraries(_native PRIVATE nsa_calls)
+# The headers of the twin that is called through dlopen; nothing of it is linked.
+target_include_directories(_native PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/ascendc/cpu_twin/include"
+  "${twin_generated}/include")
+add_dependencies(_native nsa_twin_generated)
+target_link_libraries(_native PRIVATE nsa_calls ${CMAKE_DL_LIBS})
 set_target_properties(_native PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${NSA_MODULE_DIR}")
 if(NSA_MODULE_FILE)
   set_target_properties(_native PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME "${NSA_MODULE_FILE}")

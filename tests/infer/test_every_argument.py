@@ -210,7 +210,7 @@ def test_default_attributes_are_the_schema_s(good, call_name, optional_attr):
 
 
 def test_target_name(good, call_name):
-    with pytest.raises(ValueError, match="target must be 'cpu' or 'ascend', got 'gpu'"):
+    with pytest.raises(ValueError, match="'cpu', 'ascend' or 'ascend_twin', got 'gpu'"):
         good(call_name).infer("gpu")
 
 

@@ -8,9 +8,24 @@ import sys
 import tarfile
 import zipfile
 
+import pytest
+
 from .conftest import BUILD, ROOT
 
 SOURCE = {str(p.relative_to(ROOT)) for p in ROOT.glob("mindspore_nsa/**/*.py")}
+
+# The library of the Ascend twin, and every header that a program or a kernel may need.
+TWIN = {
+    "mindspore_nsa/twin/libmindspore_nsa_twin.so",
+    *(
+        f"mindspore_nsa/twin/include/{p.relative_to(ROOT)}"
+        for p in ROOT.glob("ascendc/cpu_twin/**/*.h")
+    ),
+    *(
+        f"mindspore_nsa/twin/include/aclnnop/aclnn_{p.parent.name}.h"
+        for p in ROOT.glob("ascendc/*/op_kernel")
+    ),
+}
 
 OPERATORS = (
     "FlashAttentionScore",
@@ -65,7 +80,7 @@ def test_contents(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     package = {name for name in names if not re.match(r"mindspore_nsa-[^/]*\.dist-info/", name)}
     (native,) = (name for name in package if re.match(r"mindspore_nsa/_native\..*\.so$", name))
-    assert package - {native} == SOURCE
+    assert package - {native} == SOURCE | TWIN
     assert any(name.endswith("licenses/LICENSE") for name in names)
     metadata = next(name for name in names if name.endswith("/METADATA"))
     text = zipfile.ZipFile(wheel).read(metadata).decode()
@@ -83,8 +98,9 @@ def test_source_distribution(tmp_path):
         names = {name.partition("/")[2] for name in file.getnames()}
     sources = {
         str(path.relative_to(ROOT))
-        for folder in ("binding", "cmake", "cpu", "infer")
+        for folder in ("ascendc", "binding", "cmake", "cpu", "infer")
         for path in (ROOT / folder).rglob("*.*")
+        if path.suffix != ".pyc"
     }
     assert len(sources) > 40
     assert names >= sources | SOURCE | {"CMakeLists.txt", "LICENSE", "pyproject.toml", "setup.py"}
@@ -142,9 +158,21 @@ def test_exported_symbols(installed):
     assert exported == expected
 
 
-def test_libraries(installed):
+def test_exported_symbols_of_the_twin(installed):
+    """The acl and aclnn functions, and C++ names of the twin's and CANN's namespaces."""
+    library = installed / "mindspore_nsa" / "twin" / "libmindspore_nsa_twin.so"
+    exported = {name for _, name in symbols(library, "-D", "--defined-only")}
+    assert {"aclInit", "aclnnNsaCompress", "aclnnNsaCompressGradGetWorkspaceSize"} <= exported
+    mangled = {name for name in exported if name.startswith("_Z")}
+    assert not [name for name in exported - mangled if not re.match("acl|Acl|Twin", name)]
+    ours = re.compile("7AscendC|2ge|4gert|3ops|8optiling|16platform_ascendc|4twin")
+    assert not [name for name in mangled if not ours.search(name)]
+
+
+@pytest.mark.parametrize("name", ["_native*.so", "twin/*.so"])
+def test_libraries(installed, name):
     """Nothing but the compiler's run-time libraries and the C library."""
-    (native,) = installed.glob("mindspore_nsa/_native*.so")
+    (native,) = installed.glob(f"mindspore_nsa/{name}")
     done = subprocess.run(["readelf", "-d", native], capture_output=True, text=True, check=True)
     needed = set(re.findall(r"\(NEEDED\).*\[(\w[^.]*)\.so", done.stdout))
     assert needed <= {"libgomp", "libstdc++", "libm", "libgcc_s", "libc", "ld-linux-x86-64"}

@@ -1,0 +1,21 @@
+// Device memory: host memory whose every allocation is known.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace twin {
+
+// Null if there is none.
+void* AllocateDevice(size_t bytes);
+// False if `address` is not the beginning of an allocation.
+bool FreeDevice(void* address);
+// Bytes from `address` to the end of the allocation that it lies in; -1 outside of all.
+int64_t DeviceBytesFrom(const void* address);
+// The same for all of them together, and the number of allocations.
+struct DeviceUse {
+  uint64_t bytes, allocations;
+};
+DeviceUse DeviceMemoryInUse();
+
+}  // namespace twin

@@ -1,0 +1,24 @@
+// The generator: what CANN's op_build makes of the definitions that are linked in.
+#pragma once
+
+#include <string>
+
+#include "ascendc/cpu_twin/device/where.h"
+#include "ascendc/cpu_twin/host/op_spec.h"
+
+namespace twin {
+
+// Declaration and documentation of the aclnn functions of an operator: aclnn_<op>.h.
+std::string AclnnHeader(const OpSpec& spec);
+// Their definition.
+std::string AclnnSource(const OpSpec& spec);
+// The kernel, once for each combination of dtypes, and its registration. `kernel_file`: how the
+// file with the kernel's entry is included.
+std::string KernelSource(const OpSpec& spec, const std::string& kernel_file);
+
+// Writes, for every operator, include/aclnnop/aclnn_<op>.h, aclnn_<op>.cc and <op>_kernel.cc below
+// `folder`; a file that would not change stays as it is. Kernel entries are included as
+// <kernel_prefix><op>/op_kernel/<op>.cpp. Throws std::exception.
+TWIN_API void WriteOperators(const std::string& folder, const std::string& kernel_prefix);
+
+}  // namespace twin

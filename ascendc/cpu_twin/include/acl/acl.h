@@ -1,0 +1,4 @@
+#pragma once
+
+#include "acl/acl_base.h"
+#include "acl/acl_rt.h"

@@ -1,0 +1,3 @@
+#pragma once
+
+#include "graph/error_codes.h"

@@ -1,0 +1,62 @@
+# libmindspore_nsa_twin.so: the CPU twin of Ascend C, and the Ascend operators on it with their aclnn
+# functions. nsa_opbuild writes those, and the units of the kernels, from the operators' definitions.
+set(twin_root "${CMAKE_CURRENT_SOURCE_DIR}/ascendc/cpu_twin")
+set(twin_generated "${CMAKE_CURRENT_BINARY_DIR}/twin")
+
+add_library(nsa_twin_flags INTERFACE)
+target_link_libraries(nsa_twin_flags INTERFACE nsa_flags)
+target_include_directories(nsa_twin_flags INTERFACE "${twin_root}/include")
+# Errors name files as the repository does, wherever it was built; gdb still finds the sources.
+target_compile_options(nsa_twin_flags INTERFACE
+  -g1 "-fmacro-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}/=")
+
+foreach(part device vector adv cube host)
+  file(GLOB found CONFIGURE_DEPENDS ascendc/cpu_twin/${part}/*.cc)
+  list(APPEND twin_sources ${found})
+endforeach()
+list(FILTER twin_sources EXCLUDE REGEX "/opbuild_main\\.cc$")
+add_library(nsa_twin_runtime STATIC ${twin_sources})
+target_link_libraries(nsa_twin_runtime PUBLIC nsa_twin_flags)
+target_compile_options(nsa_twin_runtime PRIVATE -O2)
+
+# An operator is a folder with op_host and op_kernel; its functions are named after it.
+file(GLOB op_host_sources CONFIGURE_DEPENDS ascendc/*/op_host/*.cpp)
+file(GLOB op_kernel_sources CONFIGURE_DEPENDS ascendc/*/op_kernel/*.cpp)
+add_library(nsa_op_host OBJECT ${op_host_sources})
+target_link_libraries(nsa_op_host PUBLIC nsa_twin_flags nsa_infer)
+target_compile_options(nsa_op_host PRIVATE -O2)
+
+add_executable(nsa_opbuild ascendc/cpu_twin/host/opbuild_main.cc)
+target_link_libraries(nsa_opbuild PRIVATE nsa_op_host nsa_twin_runtime nsa_infer)
+
+foreach(source IN LISTS op_kernel_sources)
+  get_filename_component(op "${source}" NAME_WE)
+  list(APPEND aclnn_sources "${twin_generated}/aclnn_${op}.cc")
+  list(APPEND kernel_sources "${twin_generated}/${op}_kernel.cc")
+endforeach()
+add_custom_command(
+  OUTPUT ${aclnn_sources} ${kernel_sources}
+  COMMAND nsa_opbuild "${twin_generated}" ascendc/
+  DEPENDS nsa_opbuild
+  COMMENT "Generating the aclnn functions" VERBATIM)
+add_custom_target(nsa_twin_generated DEPENDS ${aclnn_sources} ${kernel_sources})
+
+add_library(nsa_twin SHARED ${aclnn_sources} ${kernel_sources} $<TARGET_OBJECTS:nsa_op_host>)
+target_include_directories(nsa_twin PRIVATE "${twin_generated}/include")
+add_dependencies(nsa_twin nsa_twin_generated)
+target_link_libraries(nsa_twin PRIVATE nsa_twin_flags nsa_infer
+  -Wl,--whole-archive nsa_twin_runtime -Wl,--no-whole-archive)
+# A check and a count of every access take the time, not the arithmetic.
+set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS "-O1")
+set_source_files_properties(${aclnn_sources} PROPERTIES COMPILE_OPTIONS "-O1")
+set_target_properties(nsa_twin PROPERTIES OUTPUT_NAME mindspore_nsa_twin)
+target_link_options(nsa_twin PRIVATE -Wl,--gc-sections
+  "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/twin.map")
+set_property(TARGET nsa_twin PROPERTY LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/twin.map")
+
+set(CMAKE_INSTALL_MESSAGE NEVER)
+# What a program that uses the twin needs: `cmake --install . --component twin --prefix FOLDER`.
+install(TARGETS nsa_twin LIBRARY DESTINATION . COMPONENT twin)
+install(DIRECTORY "${twin_generated}/include/" DESTINATION include COMPONENT twin)
+install(DIRECTORY "${twin_root}" DESTINATION include/ascendc COMPONENT twin
+  FILES_MATCHING PATTERN "*.h")
