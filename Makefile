@@ -20,7 +20,8 @@ test: prerequisites
 
 demo: prerequisites
 	tools/make_venv.sh $(VENV) $(SYSTEM_PYTHON)
-	$(VENV)/bin/python model_zoo_demo/operators.py
+	rm -rf runs/demo
+	$(VENV)/bin/python -m model_zoo_demo.train --out runs/demo
 
 prerequisites:
 	@tools/check_prerequisites.sh $(SYSTEM_PYTHON)

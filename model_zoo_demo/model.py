@@ -1,0 +1,133 @@
+"""A decoder-only language model: RMSNorm, attention, SwiGLU, tied embeddings."""
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor, nn, ops
+
+from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig
+
+
+def attention_cell(config):
+    """The attention that `config.attention` names."""
+    sizes = NSAConfig(
+        hidden_size=config.width,
+        num_heads=config.heads,
+        num_kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        compress_block_size=config.compress_block_size,
+        compress_stride=config.compress_stride,
+        select_block_size=config.select_block_size,
+        select_block_count=config.select_block_count,
+        init_blocks=config.init_blocks,
+        local_blocks=config.local_blocks,
+        window_size=config.window_size,
+        rope_theta=config.rope_theta,
+    )
+    if config.attention == "nsa":
+        return NativeSparseAttention(sizes)
+    return DenseAttention(sizes, window=config.attention == "window")
+
+
+class RMSNorm(nn.Cell):
+    """x / sqrt(mean(x^2)) times a learned factor per element."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = Parameter(Tensor(np.ones(width, np.float32)))
+
+    def construct(self, x):
+        """x and the result are [T, width]."""
+        return x * ops.rsqrt(ops.square(x).mean(-1, keep_dims=True) + 1e-6) * self.weight
+
+
+class SwiGLU(nn.Cell):
+    """A feed-forward network with a gate."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.inner = config.feed_forward
+        self.widen = nn.Dense(config.width, 2 * self.inner, has_bias=False)
+        self.narrow = nn.Dense(self.inner, config.width, has_bias=False)
+        if config.dtype == "bfloat16" and ms.get_context("device_target") == "Ascend":
+            self.widen.to_float(ms.bfloat16)
+            self.narrow.to_float(ms.bfloat16)
+
+    def construct(self, x):
+        """x and the result are [T, width]."""
+        gate, up = ops.split(self.widen(x), self.inner, axis=-1)
+        return self.narrow(ops.silu(gate) * up)
+
+
+class Layer(nn.Cell):
+    """Attention and feed-forward network, each added to its input.
+
+    With dtype bfloat16 attention computes in it, and on Ascend the feed-forward network too;
+    MindSpore's CPU kernels have no matrix product of bfloat16. Weights, norms and the sum over the
+    layers are float32.
+    """
+
+    def __init__(self, config):
+        super().__init__()
+        self.dtype = getattr(ms, config.dtype)
+        self.attention_norm = RMSNorm(config.width)
+        self.attention = attention_cell(config)
+        self.forward_norm = RMSNorm(config.width)
+        self.forward = SwiGLU(config)
+
+    def construct(self, x, ends):
+        """x and the result are [T, width]; ends are the prefix sums of the documents."""
+        attended = self.attention(self.attention_norm(x).astype(self.dtype), ends)
+        x = x + attended.astype(ms.float32)
+        return x + self.forward(self.forward_norm(x)).astype(ms.float32)
+
+
+class Model(nn.Cell):
+    """Tokens to logits of their successors."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.embedding = Parameter(Tensor(np.zeros((config.vocabulary, config.width), np.float32)))
+        self.layers = nn.CellList([Layer(config) for _ in range(config.layers)])
+        self.norm = RMSNorm(config.width)
+        self.initialize(config)
+
+    def matrices(self):
+        """The weights that start random and decay: those of linear maps, and the embedding."""
+        dense = [cell.weight for _, cell in self.cells_and_names() if isinstance(cell, nn.Dense)]
+        return [self.embedding, *dense]
+
+    def initialize(self, config):
+        """Draw the matrices: the same for a seed with any version of MindSpore."""
+        rng = np.random.default_rng(config.seed)
+        for weight in self.matrices():
+            # What adds to the residual stream starts small, so that its sum does not grow.
+            adds = weight.name.endswith(("narrow.weight", "output.weight"))
+            deviation = 0.02 if weight is self.embedding else weight.shape[1] ** -0.5
+            deviation *= (2 * config.layers) ** -0.5 if adds else 1
+            drawn = deviation * rng.standard_normal(weight.shape)
+            weight.set_data(Tensor(drawn.astype(np.float32)))
+
+    def construct(self, tokens, ends):
+        """int32 [T] tokens and [segments] prefix sums to logits [T, vocabulary]."""
+        x = ops.gather(self.embedding, tokens, 0)
+        for layer in self.layers:
+            x = layer(x, ends)
+        return ops.matmul(self.norm(x), self.embedding.T)
+
+
+class Loss(nn.Cell):
+    """Mean cross entropy of the targets, in nats."""
+
+    def __init__(self, model):
+        super().__init__(auto_prefix=False)  # weights keep their names
+        self.model = model
+        self.cross_entropy = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+
+    def construct(self, tokens, targets, ends):
+        """int32 tokens and targets [T]."""
+        return self.cross_entropy(self.model(tokens, ends), targets)
+
+
+def parameter_count(model):
+    """Number of trained values."""
+    return sum(p.size for p in model.trainable_params())

@@ -1,0 +1,231 @@
+"""Train a language model on text: `python -m model_zoo_demo.train [CONFIG]`.
+
+Reads from top to bottom: arguments, data, model, the loop, what is left at the end.
+"""
+
+import argparse
+import math
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor
+from mindspore.communication import get_group_size, get_rank, init
+from tqdm import tqdm
+
+from . import checkpoint, data, generate, runlog
+from . import config as configs
+from .errors import InputError
+from .model import Loss, Model, parameter_count
+from .optimizer import MeanOverWorkers, Step, learning_rate
+
+CONFIGS = Path(__file__).parent / "configs"
+INTERRUPTED = 130  # exit code, as a shell has it
+
+
+def parse(arguments=None):
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m model_zoo_demo.train", description=__doc__)
+    parser.add_argument("config", nargs="?", default=CONFIGS / "demo.json", help="JSON file")
+    parser.add_argument("--out", default="runs/demo", help="folder of log, checkpoint and plot")
+    parser.add_argument(
+        "--data", nargs="+", metavar="PATH", help="text files or folders; default: Python's library"
+    )
+    parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
+    parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting"
+    )
+    return parser.parse_args(arguments)
+
+
+def set_up(mode):
+    """MindSpore's mode and, under msrun, its communication; returns rank and number of workers."""
+    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
+    if "MS_WORKER_NUM" not in os.environ:
+        return 0, 1
+    init()
+    return get_rank(), get_group_size()
+
+
+class StopRequest:
+    """While in use, the first SIGINT or SIGTERM asks to stop after the step at hand."""
+
+    def __enter__(self):
+        self.asked = False
+        self._before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def _ask(self, number, frame):
+        self.asked = True
+        self._restore()  # the second one ends the program
+
+    def _restore(self):
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def __exit__(self, *_):
+        self._restore()
+
+
+def share(positions, rank, workers):
+    """The part of some rows that one worker computes."""
+    rows = len(positions) // workers
+    return positions[rank * rows : (rank + 1) * rows]
+
+
+def bits_per_byte(loss, corpus, config, segments, rank=0, workers=1):
+    """Mean bits that the model needs for a byte of a corpus, the ends of documents included.
+
+    The workers share it: one that evaluated alone would keep the others waiting until they give up.
+    """
+    total, groups = 0.0, corpus.in_order(config.rows, config.context, config.eval_bytes)
+    for positions in groups:
+        batch = corpus.batch(share(positions, rank, workers), config.context, segments)
+        total += float(loss(*map(Tensor, batch)).asnumpy())
+    (mean,) = MeanOverWorkers(workers)((Tensor(np.float32(total / len(groups))),))
+    return float(mean.asnumpy()) / math.log(2)
+
+
+def draw_step(corpus, config, step, rank, workers, segments):
+    """The batches of a step, of which the whole is the same for any number of workers."""
+    rng = np.random.default_rng((config.seed, step))
+    drawn = [corpus.draw(rng, config.rows, config.context) for _ in range(config.accumulation)]
+    return [
+        corpus.batch(share(positions, rank, workers), config.context, segments)
+        for positions in drawn
+    ]
+
+
+def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.write):
+    """Train, and write log and checkpoints to a folder; returns (finished, model, last record)."""
+    if config.rows % workers:
+        raise InputError(f"config: rows={config.rows} must be a multiple of {workers} workers")
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    if not resume and (out / checkpoint.NAME).exists():
+        raise InputError(f"--out {out} holds a checkpoint: add --resume, or take another folder")
+
+    # Data.
+    training, validation = data.load(paths, config.context, config.rows, say)
+    digest = training.digest() + validation.digest()
+    # A piece is divided where documents begin. The list of segments always has its full length, so
+    # that one graph serves every batch.
+    most = max(corpus.most_starts(config.context) for corpus in (training, validation))
+    segments = config.rows // workers * (1 + most)
+    say(
+        f"data: {len(training.starts)} documents, {len(training) / 1e6:.2f} MB for training; "
+        f"{len(validation.starts)}, {len(validation) / 1e6:.2f} MB for validation"
+    )
+
+    # Model.
+    model = Model(config)
+    loss = Loss(model).set_train()
+    step_cell = Step(loss, model.matrices(), config, workers)
+    say(
+        f"model: {config.attention} attention, {parameter_count(model) / 1e6:.2f} M parameters, "
+        f"{config.tokens_per_step} tokens a step, {config.steps} steps"
+    )
+
+    # Where to begin.
+    start = 0
+    if resume:
+        arrays, saved, about = checkpoint.load(out)
+        checkpoint.same_run(config, saved, out)
+        if about["data"] != digest:
+            raise InputError(f"--resume: {out} was trained on other text")
+        checkpoint.restore(step_cell.state(), arrays, out)
+        start = about["step"]
+        say(f"continuing after step {start}")
+
+    def save(step):
+        if rank == 0:
+            checkpoint.save(out, step_cell.state(), config, step=step, data=digest)
+
+    # The loop. `step` counts finished steps.
+    log = runlog.RunLog(out if rank == 0 else None, start)
+    bar = tqdm(total=config.steps, initial=start, unit="step", disable=None if rank == 0 else True)
+    record, seconds, tokens = {}, 0.0, 0
+    with StopRequest() as stop:
+        for step in range(start, config.steps + 1):
+            last = step == config.steps
+            if last or step % config.eval_every == 0:
+                measured = bits_per_byte(loss, validation, config, segments, rank, workers)
+                record = {"step": step, "validation": measured}
+                log.write(**record)
+                say(f"step {step}: validation {measured:.4f} bits per byte")
+            if last or (step > start and step % config.checkpoint_every == 0) or stop.asked:
+                save(step)
+            if last or stop.asked:
+                break
+
+            began = time.perf_counter()
+            batches = draw_step(training, config, step, rank, workers, segments)
+            nats, norm = step_cell(batches, step)
+            elapsed = time.perf_counter() - began
+            if not math.isfinite(nats):
+                raise InputError(f"the loss of step {step} is {nats}: lower learning_rate")
+            if step > start:  # the first one compiles
+                seconds, tokens = seconds + elapsed, tokens + config.tokens_per_step
+            speed = config.tokens_per_step / elapsed
+            log.write(
+                step=step,
+                loss=nats,
+                train=nats / math.log(2),
+                rate=learning_rate(step, config),
+                norm=norm,
+                tokens_per_second=round(speed, 1),
+            )
+            bar.set_postfix_str(f"{nats / math.log(2):.3f} bits/byte, {speed:.0f} tokens/s", False)
+            bar.update()
+    bar.close()
+    log.close()
+    finished = step == config.steps
+    if seconds:
+        say(f"{tokens / seconds:.0f} tokens/s, {seconds:.0f} s of steps")
+    if not finished:
+        say(f"interrupted after step {step}; the checkpoint is in {out}, --resume continues")
+    return finished, model, record
+
+
+def finish(model, config, out, record):
+    """The plot and a sample; prints the figures and where they are."""
+    out = Path(out)
+    runlog.plot({config.attention: runlog.read(out)}, out / "loss.png", "Loss")
+    sample = generate.generate(model, config.context, b"", config.sample_bytes, seed=config.seed)
+    text = sample.decode(errors="replace")
+    checkpoint.write_atomically(out / "sample.txt", lambda path: path.write_text(text))
+    print(f"\n{text}\n")
+    first, *_, last = (r["train"] for r in runlog.read(out) if "train" in r)
+    print(f"first step  {first:.4f} bits per byte")
+    print(f"last step   {last:.4f} bits per byte")
+    print(f"validation  {record['validation']:.4f} bits per byte")
+    for name in ("loss.png", "sample.txt", checkpoint.NAME, runlog.NAME):
+        print(f"{name:15} {out / name}")
+
+
+def main(arguments=None):
+    """The program; returns its exit code."""
+    args = parse(arguments)
+    try:
+        config = configs.override(configs.load(args.config), args.set)
+        rank, workers = set_up(args.mode)
+        say = tqdm.write if rank == 0 else lambda _: None
+        finished, model, record = train(
+            config, args.out, args.data, args.resume, rank, workers, say
+        )
+        if not finished:
+            return INTERRUPTED
+        if rank == 0:
+            finish(model, config, args.out, record)
+        return 0
+    except InputError as error:
+        return f"train: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

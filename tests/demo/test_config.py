@@ -1,0 +1,63 @@
+"""Settings: files, the command line, and what is refused."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from model_zoo_demo import config as configs
+from model_zoo_demo.config import Config
+from model_zoo_demo.errors import InputError
+from model_zoo_demo.train import CONFIGS
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.json")), ids=lambda path: path.stem)
+def test_every_file_loads(path):
+    config = configs.load(path)
+    given = json.loads(path.read_text())
+    assert given and {name: asdict(config)[name] for name in given} == given
+
+
+def test_text_of_a_config(tmp_path):
+    config = Config(attention="window", clip=0.5, seed=7)
+    (tmp_path / "config.json").write_text(config.to_json())
+    assert configs.load(tmp_path / "config.json") == config
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{", "not JSON"),
+        ("[]", "must hold an object, got list"),
+        ('{"layer": 2}', "no setting is called 'layer'; there are attention, vocabulary, layers"),
+        ('{"layers": 2.5}', r"layers must be int, got 2.5 \(float\)"),
+        ('{"layers": true}', r"layers must be int, got True \(bool\)"),
+        ('{"attention": "full"}', "attention must be one of nsa, dense, window, got 'full'"),
+        ('{"dtype": "float16"}', "dtype must be one of float32, bfloat16, got 'float16'"),
+        ('{"optimizer": "adam"}', "optimizer must be one of adamw, sgd, got 'adam'"),
+        ('{"rows": 0}', "rows must be above 0, got 0"),
+        ('{"learning_rate": -1}', "learning_rate must be above 0, got -1"),
+        ('{"clip": -0.5}', "clip must not be negative, got -0.5"),
+        ('{"beta1": 1}', r"beta1 must be in \[0, 1\), got 1.0"),
+    ],
+)
+def test_refused(tmp_path, text, message):
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"config.*{message}"):
+        configs.load(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(InputError, match="nothing.json: No such file"):
+        configs.load(tmp_path / "nothing.json")
+
+
+def test_override():
+    changed = configs.override(Config(), ["layers=3", "learning_rate=1e-4", "attention=dense"])
+    assert changed == Config(layers=3, learning_rate=1e-4, attention="dense")
+    with pytest.raises(InputError, match="--set layers=2.5: '2.5' is not int"):
+        configs.override(Config(), ["layers=2.5"])
+    for text in ("layers", "layer=3"):
+        with pytest.raises(InputError, match=f"--set {text}: must be name=value, name one of"):
+            configs.override(Config(), [text])
