@@ -9,6 +9,11 @@
 #include <utility>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 // Saves the callee-saved registers on the running stack, its pointer in *from, and goes on at `to`.
 extern "C" void twin_switch(void** from, void* to);
 // First instruction of a new stack.
@@ -115,6 +120,10 @@ void* TakeStack() {
   if (!FreeStacks().empty()) {
     void* stack = FreeStacks().back();
     FreeStacks().pop_back();
+#if defined(__SANITIZE_ADDRESS__)
+    // A fiber's last frames never return, so their marks are still there.
+    __asan_unpoison_memory_region(stack, kStackBytes);
+#endif
     return stack;
   }
   void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
@@ -124,6 +133,19 @@ void* TakeStack() {
   mprotect(stack, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);
   return stack;
 }
+
+// AddressSanitizer follows the stack it is told of; without it there is nothing to do.
+#if defined(__SANITIZE_ADDRESS__)
+void StartSwitch(void** frames, const void* bottom, size_t bytes) {
+  __sanitizer_start_switch_fiber(frames, bottom, bytes);
+}
+void FinishSwitch(void* frames, const void** bottom, size_t* bytes) {
+  __sanitizer_finish_switch_fiber(frames, bottom, bytes);
+}
+#else
+void StartSwitch(void**, const void*, size_t) {}
+void FinishSwitch(void*, const void**, size_t*) {}
+#endif
 
 }  // namespace
 
@@ -152,6 +174,7 @@ Fiber::Fiber(std::function<void()> run) : run_(std::move(run)), stack_(TakeStack
 Fiber::~Fiber() { FreeStacks().push_back(stack_); }
 
 void Fiber::Main(Fiber* self) {
+  FinishSwitch(nullptr, &self->caller_bottom_, &self->caller_bytes_);
   self->run_();
   self->ended_ = true;
   self->GiveWay();
@@ -160,9 +183,17 @@ void Fiber::Main(Fiber* self) {
 
 void Fiber::Resume() {
   started_ = true;
+  void* frames = nullptr;
+  StartSwitch(&frames, stack_, kStackBytes);
   twin_switch(&caller_, own_);
+  FinishSwitch(frames, nullptr, nullptr);
 }
 
-void Fiber::GiveWay() { twin_switch(&own_, caller_); }
+void Fiber::GiveWay() {
+  void* frames = nullptr;
+  StartSwitch(ended_ ? nullptr : &frames, caller_bottom_, caller_bytes_);
+  twin_switch(&own_, caller_);
+  FinishSwitch(frames, &caller_bottom_, &caller_bytes_);
+}
 
 }  // namespace twin

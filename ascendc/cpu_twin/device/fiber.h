@@ -30,6 +30,9 @@ class Fiber {
   void* caller_ = nullptr;  // of whoever resumed
   bool started_ = false;
   bool ended_ = false;
+  // Stack of whoever resumed, which AddressSanitizer wants to be told.
+  const void* caller_bottom_ = nullptr;
+  size_t caller_bytes_ = 0;
 };
 
 }  // namespace twin

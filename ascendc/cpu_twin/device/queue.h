@@ -21,7 +21,7 @@ struct PipeState {
 };
 
 struct Queue {
-  Queue(TPosition source, TPosition destination, int32_t queue_depth);
+  TWIN_API Queue(TPosition source, TPosition destination, int32_t queue_depth);
 
   TPosition src;
   TPosition dst;
