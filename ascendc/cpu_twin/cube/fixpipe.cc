@@ -219,7 +219,6 @@ void RunFixpipe(const FixpipeCall& call, const Operand& dst, const Operand& src,
     instr.Warn("instruction without effect", "nSize, mSize or ndNum is 0");
     return;
   }
-  CheckTargetsApart(instr, params, to_nd, dst.element);
   if (!to_l1 && !to_nd && dst.global->buffer != nullptr) {
     instr.Check((dst.global->address - dst.global->buffer->address) % kBlockBytes == 0,
                 "dst lies %lld bytes into its buffer; NZ needs a multiple of 32",
@@ -240,6 +239,7 @@ void RunFixpipe(const FixpipeCall& call, const Operand& dst, const Operand& src,
     sources.push_back(s);
   }
   for (const Source& s : sources) ReadSource(&instr, s);
+  CheckTargetsApart(instr, params, to_nd, dst.element);
   for (uint64_t i = 0; i < matrices; ++i) {
     StoreMatrix(&instr, value, sources[i], to_nd, params, i * params.dstNdStride * dst.element);
   }

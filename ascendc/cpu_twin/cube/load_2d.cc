@@ -47,6 +47,17 @@ void Check2D(Instr* instr, const LoadData2DParams& params, bool from_gm, bool to
                8 * element);
 }
 
+void CheckTransposing(Instr* instr, const LoadData2dTransposeParams& params) {
+  instr->InMemory(0, {Hardware::L0A, Hardware::L0B});
+  instr->InMemory(1, {Hardware::L1});
+  CheckField(*instr, "startIndex", params.startIndex.wide(), 0, 65535);
+  CheckField(*instr, "repeatTimes", params.repeatTimes.wide(), 0, 255);
+  CheckField(*instr, "srcStride", params.srcStride.wide(), 0, 65535);
+  CheckField(*instr, "dstGap", params.dstGap.wide(), 0, 65535);
+  CheckField(*instr, "dstFracGap", params.dstFracGap.wide(), 0, 65535);
+  CheckField(*instr, "addrMode", params.addrMode.wide(), 0, 1);
+}
+
 // Moves an element; one without a value leaves none.
 void MoveElement(Instr* instr, uint64_t to, uint64_t from, uint32_t element) {
   std::memcpy(instr->Data<uint8_t>(0) + to, instr->Data<uint8_t>(1) + from, element);
@@ -114,14 +125,7 @@ void RunLoad2D(const Operand& dst, const Operand& src, const LoadData2DParams& p
 void RunLoadTranspose(const Operand& dst, const Operand& src,
                       const LoadData2dTransposeParams& params, const Where& where) {
   Instr instr("LoadDataWithTranspose", PIPE_MTE1, where, {dst, src});
-  instr.InMemory(0, {Hardware::L0A, Hardware::L0B});
-  instr.InMemory(1, {Hardware::L1});
-  CheckField(instr, "startIndex", params.startIndex.wide(), 0, 65535);
-  CheckField(instr, "repeatTimes", params.repeatTimes.wide(), 0, 255);
-  CheckField(instr, "srcStride", params.srcStride.wide(), 0, 65535);
-  CheckField(instr, "dstGap", params.dstGap.wide(), 0, 65535);
-  CheckField(instr, "dstFracGap", params.dstFracGap.wide(), 0, 65535);
-  CheckField(instr, "addrMode", params.addrMode.wide(), 0, 1);
+  CheckTransposing(&instr, params);
   if (params.repeatTimes == 0) {
     instr.Warn("instruction without effect", "repeatTimes is 0");
     return;

@@ -224,43 +224,29 @@ struct Placement {
   }
 };
 
-}  // namespace
-
-void RunLoad3D(const Operand& dst, const Operand& src, const Load3D& params, const Where& where) {
-  Instr instr("LoadData", PIPE_MTE1, where, {dst, src});
-  instr.InMemory(0, {Hardware::L0A, Hardware::L0B});
-  instr.InMemory(1, {Hardware::L1});
-  const bool to_b = dst.local->memory() == Hardware::L0B;
-  const uint32_t element = src.element;
-  CubeState& state = CubeStateOf(instr.core());
-  CheckArguments(instr, params, element, to_b);
-  // The registers keep what a call sets.
+// The registers keep what a call sets; the result has what the call obeys.
+Load3D SetRegisters(const Instr& instr, const Load3D& params, CubeState* state) {
+  FeatureMap& map = state->feature_map;
   if (params.set_map) {
-    FeatureMap& map = state.feature_map;
     map.height = static_cast<uint32_t>(params.l1_h);
     map.width = static_cast<uint32_t>(params.l1_w);
     std::copy(std::begin(params.pad), std::end(params.pad), std::begin(map.pad));
     map.set = true;
   }
   if (params.set_padding) {
-    state.pad_bits = params.pad_bits;
-    state.pad_set = true;
+    state->pad_bits = params.pad_bits;
+    state->pad_set = true;
   }
-  instr.Check(state.feature_map.set, "isSetFMatrix is false and SetFmatrix was not called");
-  Load3D p = params;
-  p.l1_h = state.feature_map.height;
-  p.l1_w = state.feature_map.width;
-  if (NoEffect(p) || state.repeat_time == 0) {
-    instr.Warn("instruction without effect", "a size or the repeat time is 0");
-    return;
-  }
-  const Unfolded u = Unfold(instr, p, state.feature_map, element);
-  const Window w = WindowOf(instr, p, state, u, element, to_b);
-  const Placement place{to_b,    p.transpose,   kBlockBytes / element,
-                        element, w.rows.size(), w.blocks.size()};
-  ReadWindow(&instr, u, w, state.boundary, src.local->address);
+  instr.Check(map.set, "isSetFMatrix is false and SetFmatrix was not called");
+  Load3D result = params;
+  result.l1_h = map.height;
+  result.l1_w = map.width;
+  return result;
+}
 
-  Result result(place.fractals());
+void FillResult(const Instr& instr, const Unfolded& u, const Window& w, const Placement& place,
+                const CubeState& state, Result* result) {
+  const auto element = static_cast<uint32_t>(place.element);
   const uint8_t* from = instr.Data<uint8_t>(1);
   uint8_t padding[kBlockBytes];
   for (uint64_t at = 0; at < kBlockBytes; at += element) {
@@ -271,24 +257,54 @@ void RunLoad3D(const Operand& dst, const Operand& src, const Load3D& params, con
     const bool exists = row < w.rows.size() && w.rows[row] < u.rows();
     for (uint64_t block = 0; block < w.blocks.size(); ++block) {
       if (!exists) {
-        for (uint64_t i = 0; i < place.c0; ++i) result.Touch(place.At(row, block, i));
+        for (uint64_t i = 0; i < place.c0; ++i) result->Touch(place.At(row, block, i));
         continue;
       }
       const int64_t at = u.At(w.rows[row], w.blocks[block]);
-      instr.Check(at != Unfolded::kPadding || state.pad_set,
-                  "isSetPadding is false and SetLoadDataPaddingValue was not called");
       const bool pad = at == Unfolded::kPadding;
+      instr.Check(!pad || state.pad_set,
+                  "isSetPadding is false and SetLoadDataPaddingValue was not called");
       const uint8_t* source = pad ? padding : from + at;
       const uint32_t held = pad ? ~0u : instr.Held(1, static_cast<uint64_t>(at));
-      if (!to_b && !p.transpose) {
-        result.Put(place.At(row, block, 0), source, kBlockBytes, held);
+      if (!place.to_b && !place.transpose) {
+        result->Put(place.At(row, block, 0), source, kBlockBytes, held);
         continue;
       }
       for (uint64_t i = 0; i < place.c0; ++i) {
-        result.Put(place.At(row, block, i), source + i * element, element, held >> i * element);
+        result->Put(place.At(row, block, i), source + i * element, element, held >> i * element);
       }
     }
   }
+}
+
+}  // namespace
+
+void RunLoad3D(const Operand& dst, const Operand& src, const Load3D& params, const Where& where) {
+  Instr instr("LoadData", PIPE_MTE1, where, {dst, src});
+  instr.InMemory(0, {Hardware::L0A, Hardware::L0B});
+  instr.InMemory(1, {Hardware::L1});
+  const bool to_b = dst.local->memory() == Hardware::L0B;
+  const uint32_t element = src.element;
+  CubeState& state = CubeStateOf(instr.core());
+  CheckArguments(instr, params, element, to_b);
+  const Load3D p = SetRegisters(instr, params, &state);
+  if (NoEffect(p) || state.repeat_time == 0) {
+    instr.Warn("instruction without effect", "a size or the repeat time is 0");
+    return;
+  }
+  const uint64_t loaded = static_cast<uint64_t>(p.m_extension) *
+                          static_cast<uint64_t>(p.k_extension) *
+                          static_cast<uint64_t>(state.repeat_time) * element;
+  instr.Check(loaded <= dst.local->bytes,
+              "out of bounds: %llu bytes are loaded, dst has %u from its address on",
+              static_cast<unsigned long long>(loaded), dst.local->bytes);
+  const Unfolded u = Unfold(instr, p, state.feature_map, element);
+  const Window w = WindowOf(instr, p, state, u, element, to_b);
+  const Placement place{to_b,    p.transpose,   kBlockBytes / element,
+                        element, w.rows.size(), w.blocks.size()};
+  ReadWindow(&instr, u, w, state.boundary, src.local->address);
+  Result result(place.fractals());
+  FillResult(instr, u, w, place, state, &result);
   result.Store(&instr);
   instr.CountRepeats(place.fractals());
 }

@@ -44,8 +44,12 @@ void CheckNoBlockTwice(const Instr& instr, const Target& t) {
   const bool matrices_apart =
       t.matrices == 1 || t.matrix_stride >= t.At(0, t.columns - 1, t.rows - 1) + 1;
   if (matrix_apart && matrices_apart) return;
+  const uint64_t count = t.matrices * t.columns * t.rows;
+  instr.Check(count <= MemoryBytes(Hardware::L1) / kBlockBytes,
+              "illegal overlap: %llu blocks of 32 bytes are written, more than L1 holds",
+              static_cast<unsigned long long>(count));
   std::vector<uint64_t> blocks;
-  blocks.reserve(t.matrices * t.columns * t.rows);
+  blocks.reserve(count);
   for (uint64_t matrix = 0; matrix < t.matrices; ++matrix) {
     for (uint64_t column = 0; column < t.columns; ++column) {
       for (uint64_t row = 0; row < t.rows; ++row) blocks.push_back(t.At(matrix, column, row));

@@ -152,6 +152,7 @@ def test_unit_flags_are_reset(launch):
         ((2, 1, 16, 0, 32, 16, 1, 8), ["dstNzMatrixStride is 8 elements, 16 bytes"]),
         ((1, 16, 32, 0, 32, 8, 1, 0), ["illegal overlap", "byte 256"]),
         ((2, 16, 16, 0, 32, 16, 1, 128), ["illegal overlap"]),
+        ((4095, 16384, 65535, 0, 1, 1, 1, 16), ["illegal overlap", "more than L1 holds"]),
         ((1, 33, 32, 0, 32, 48, 1, 0), ["out of bounds", "buffer 0"]),
         ((1, 32, 32, 0, 32, 16384, 1, 0), ["out of bounds", "dst"]),
     ],
@@ -216,6 +217,7 @@ def test_transpose_overlap(launch):
         ((16, 16, 0, 32, 1, 1), ["enSmallK"]),
         ((16, 16, 0, 32, 0, 64), ["strideW is 64, expected 1 to 63"]),
         ((70000, 16, 0, 32, 0, 1), ["mExtension is 70000"]),
+        ((65520, 65520, 0, 32, 0, 1), ["out of bounds"]),
     ],
 )
 def test_load_3d_arguments(launch, numbers, texts):
@@ -241,6 +243,7 @@ def test_load_3d_boundary(launch):
         ((16, 32, 32, 16, 0, 2, 2, 70000, 0), ["dstNdStride is 70000"]),
         ((16, 16, 32, 16, 0, 2, 2, 8, 0), ["illegal overlap", "dstNdStride is 8"]),
         ((32, 33, 32, 32, 0, 1, 0, 0, 0), ["uninitialised read", "src"]),
+        ((16, 8192, 32, 16, 0, 65535, 1, 1, 0), ["out of bounds", "src"]),
         ((32, 32, 32, 33, 0, 1, 0, 0, 0), ["out of bounds", "buffer 2"]),
         ((16, 16, 32, 16, 0, 1, 0, 0, 32), ["src is at byte 32 of L0C", "multiple of 64"]),
     ],
