@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kStride = kPipes + 1;
 constexpr uint32_t kMostSets = 15;  // a counter of four bits
+constexpr int kMostUserFlag = 10;
 
 bool IsMix(KernelType type) { return type != KernelType::kAivOnly && type != KernelType::kAicOnly; }
 bool HasBoth(KernelType type) {
@@ -96,6 +97,15 @@ void CheckMode(const Core& core, const char* what, int mode, const Where& where)
 }
 
 }  // namespace
+
+void CrossCoreSetByUser(int mode, pipe_t pipe, int flag, const Where& where) {
+  if (flag > kMostUserFlag) {
+    Warn("cross-core flag above 10", where,
+         Format("CrossCoreSetFlag(%d): SyncAll uses the flags 11 to 14, the Matmul library 15",
+                flag));
+  }
+  CrossCoreSet(mode, pipe, flag, where);
+}
 
 void CrossCoreSet(int mode, pipe_t pipe, int flag, const Where& where) {
   Core& core = ThisCore("CrossCoreSetFlag", where);

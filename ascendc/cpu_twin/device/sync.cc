@@ -56,6 +56,13 @@ const Ends& CheckEvent(const Core& core, const char* what, HardEvent event, int 
   return ends;
 }
 
+// Whether the TPipe reserved this id, or gives it out next.
+bool HandedOut(const Core& core, HardEvent event, int id) {
+  if (core.pipe == nullptr) return false;
+  const unsigned taken = core.pipe->state_.taken_events[static_cast<int>(event)];
+  return ((taken >> id) & 1) != 0 || (taken != 0xff && __builtin_ctz(~taken) == id);
+}
+
 bool IsBarrier(const Ends& ends) { return ends.src == ends.dst; }
 
 }  // namespace
@@ -69,7 +76,7 @@ void SetFlag(HardEvent event, int id, const Where& where) {
     return;
   }
   FlagSlot& slot = core.flags[static_cast<int>(event)][id];
-  if (id >= 6) {
+  if (id >= 6 && !HandedOut(core, event, id)) {
     Warn("event id 6 or 7", where,
          Format("SetFlag<HardEvent::%s>(%d): ids 6 and 7 are reserved for the system",
                 EventName(event), id));

@@ -17,6 +17,7 @@ TWIN_API void Barrier(pipe_t pipe, const Where& where);
 TWIN_API HardEvent EventOf(pipe_t src, pipe_t dst, const Where& where);
 
 TWIN_API void CrossCoreSet(int mode, pipe_t pipe, int flag, const Where& where);
+TWIN_API void CrossCoreSetByUser(int mode, pipe_t pipe, int flag, const Where& where);
 TWIN_API void CrossCoreWait(int flag, const Where& where);
 TWIN_API void HardSyncAll(bool vector_only, const Where& where);
 TWIN_API void SoftSyncAll(const Operand& gm, const Operand& ub, int32_t used_cores,
@@ -54,7 +55,7 @@ void CrossCoreSetFlag(uint16_t flagId, twin::Where where = twin::Here()) {
   static_assert(modeId <= 2, "CrossCoreSetFlag: dav-c220 has the modes 0, 1 and 2");
   static_assert(pipe != PIPE_S && pipe != PIPE_ALL,
                 "CrossCoreSetFlag does not take PIPE_S or PIPE_ALL");
-  twin::CrossCoreSet(modeId, pipe, flagId, where);
+  twin::CrossCoreSetByUser(modeId, pipe, flagId, where);
 }
 template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 void CrossCoreWaitFlag(uint16_t flagId, twin::Where where = twin::Here()) {

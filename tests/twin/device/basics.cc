@@ -116,6 +116,36 @@ KERNEL(queue_user_positions) {  // one buffer: loaded, computed on, stored
   }
 }
 
+KERNEL(queues_with_all_events) {  // four double-buffered queues take the ids 0 to 7
+  TPipe pipe;
+  TQue<TPosition::VECIN, 2> queues[4];
+  TBuf<> sum;
+  auto x = harness::Global<float>(g[0]), y = harness::Global<float>(g[1]);
+  for (auto& queue : queues) pipe.InitBuffer(queue, 2, kTile * 4);
+  pipe.InitBuffer(sum, kTile * 4);
+  LocalTensor<float> total = sum.Get<float>();
+  Duplicate(total, 0.0f, kTile);
+  uint32_t tile = 0;
+  for (auto& queue : queues) {
+    for (int i = 0; i < 2; ++i) {
+      LocalTensor<float> t = queue.AllocTensor<float>();
+      DataCopy(t, x[tile++ * kTile], kTile);
+      queue.EnQue(t);
+    }
+  }
+  for (auto& queue : queues) {
+    for (int i = 0; i < 2; ++i) {
+      LocalTensor<float> t = queue.DeQue<float>();
+      PipeBarrier<PIPE_V>();
+      Add(total, total, t, kTile);
+      queue.FreeTensor(t);
+    }
+  }
+  SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  DataCopy(y, total, kTile);
+}
+
 KERNEL(queue_answers) {  // what a queue says of itself; out: int32 [16]
   TPipe pipe;
   TQue<TPosition::VECIN, 2> queue;

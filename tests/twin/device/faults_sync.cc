@@ -203,6 +203,11 @@ KERNEL(pure_kernel_flag) {
   CrossCoreWaitFlag(0);
 }
 KERNEL(flag_limit) { CrossCoreSetFlag<0, PIPE_MTE3>(16); }
+KERNEL(flag_of_sync_all) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+  CrossCoreSetFlag<0, PIPE_MTE3>(11);
+  CrossCoreWaitFlag(11);
+}
 KERNEL(mode_one_in_aiv) { CrossCoreSetFlag<1, PIPE_MTE3>(0); }
 KERNEL(flag_pipe_of_cube) { CrossCoreSetFlag<0, PIPE_FIX>(0); }
 KERNEL(unequal_sync_all) {

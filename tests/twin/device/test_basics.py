@@ -89,6 +89,14 @@ def test_queue(basics, kernel, tiles):
     assert report.pipe("V")["instructions"] == tiles
 
 
+def test_queues_with_all_events(basics):
+    x = np.arange(8 * 128, dtype=np.float32).reshape(8, 128)
+    y = np.zeros(128, np.float32)
+    report = basics.launch("queues_with_all_events", [(INPUT, x), (OUTPUT, y)])
+    assert report.ok, report.error
+    assert (y == x.sum(0)).all() and report.warnings == []
+
+
 def test_queue_answers(basics):
     out = np.zeros(16, np.int32)
     x = np.zeros(64, np.float16)

@@ -118,6 +118,7 @@ ERRORS = {
 WARNINGS = {
     "set_twice": ("flag set twice", 1),
     "reserved_id": ("event id 6 or 7", 1),
+    "flag_of_sync_all": ("cross-core flag above 10", 2),
     "atomic_left_on": ("state left at the end of the kernel", 1),
     "float_atomics": ("float atomics in no fixed order", 4),
     "scalar_store_left": ("scalar writes left in the data cache", 1),
