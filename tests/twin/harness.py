@@ -32,8 +32,13 @@ class Library:
     """The kernels of one shared library."""
 
     def __init__(self, path):
-        self._run = ctypes.CDLL(str(path)).twin_run
+        self._library = ctypes.CDLL(str(path))
+        self._run = self._library.twin_run
         self._run.restype = ctypes.c_char_p
+
+    def function(self, name):
+        """A C function of the library itself."""
+        return getattr(self._library, name)
 
     def launch(self, kernel, buffers=(), numbers=(), *, block_dim=1, seed=0, key=0, type=UNSET):
         """Report of one launch; `buffers` are (role, array), `numbers` integers for the kernel."""

@@ -214,6 +214,24 @@ KERNEL(identity) {
   for (int i = 0; i < 8; ++i) out.SetValue(i, static_cast<int32_t>(values[i]));
   DataCacheCleanAndInvalid<int32_t, CacheLine::ENTIRE_DATA_CACHE>(out);
 }
+// The order in which the cores did their steps.
+static int32_t trace[4096];
+static int32_t steps = 0;
+extern "C" __attribute__((visibility("default"))) int32_t* trace_of_last_launch() {
+  trace[steps] = -1;
+  steps = 0;
+  return trace;
+}
+KERNEL(traced) {
+  TPipe pipe;
+  TBuf<> buf;
+  pipe.InitBuffer(buf, 1024);
+  for (uint32_t i = 0; i < 32; ++i) {
+    DataCopy(buf.Get<float>()[i * 8], harness::Global<float>(g[0]), 8);
+    trace[steps++] = static_cast<int32_t>(GetBlockIdx());
+  }
+}
+
 KERNEL(declares_by_key) {
   KERNEL_TASK_TYPE(1, KERNEL_TYPE_MIX_AIC_1_1);
   KERNEL_TASK_TYPE(2, KERNEL_TYPE_AIC_ONLY);

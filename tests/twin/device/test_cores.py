@@ -1,5 +1,7 @@
 """Kernels on several cores: same result for every interleaving, and no false alarm."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -144,6 +146,24 @@ def test_identity(cores_library, kernel_type, blocks, cubes, vectors):
     for i in range(blocks * vectors):
         row = out[first_vector + i, :8].tolist()
         assert row == [i, blocks, i % vectors, vectors, vectors, 0, 1, 1]
+
+
+def test_the_seed_decides_the_interleaving(cores_library):
+    x = np.zeros(8, np.float32)
+    function = cores_library.function("trace_of_last_launch")
+    function.restype = ctypes.POINTER(ctypes.c_int32)
+    traces = {}
+    for seed in [*range(6), *range(6)]:
+        report = cores_library.launch(
+            "traced", [(INPUT, x)], block_dim=8, seed=seed, type=harness.AIV_ONLY
+        )
+        assert report.ok, report.error
+        trace = function()[: 8 * 32]
+        assert sorted(trace) == sorted(list(range(8)) * 32)
+        # The cores take turns inside their loops.
+        assert sum(a != b for a, b in zip(trace, trace[1:])) > 20
+        assert traces.setdefault(seed, trace) == trace
+    assert len({tuple(trace) for trace in traces.values()}) == 6
 
 
 @pytest.mark.parametrize(
