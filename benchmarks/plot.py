@@ -52,17 +52,19 @@ def write_png(path, results, description):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    speed, memory, overhead = (
-        [r for r in results if r.kind == kind] for kind in ("speed", "memory", "overhead")
+    speed, training, memory, overhead = (
+        [r for r in results if r.kind == kind]
+        for kind in ("speed", "training", "memory", "overhead")
     )
+    compared = speed + training
     panels = []
     if speed:
         shares = [r.share for r in speed], [r.share_target for r in speed]
         title = "share of the fp32 GEMM rate, or of the copy bandwidth"
         panels.append((len(speed), partial(_bars, speed, *shares, title, True)))
-    peers = sum(not isinstance(v, str) for r in speed for v in r.peers.values())
+    peers = sum(not isinstance(v, str) for r in compared for v in r.peers.values())
     if peers:
-        panels.append((peers, partial(_speedups, speed)))
+        panels.append((peers, partial(_speedups, compared)))
     for found, title in (
         (memory, "memory over inputs, outputs and gradients"),
         (overhead, "time of a tiny call over an empty one"),

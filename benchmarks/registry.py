@@ -4,6 +4,7 @@ from . import workloads
 from .memory import memory_cases
 from .overhead import overhead_cases
 from .speed import SpeedCase
+from .training import training_cases
 
 FLOAT32, FLOAT16, BFLOAT16 = "float32", "float16", "bfloat16"
 
@@ -60,6 +61,7 @@ CASES = [
     _compress("backward"),
     *memory_cases(),
     *overhead_cases(),
+    *training_cases(),
 ]
 
 

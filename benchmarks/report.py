@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from .result import Result
 
-PEERS = ("mindspore", "torch")
+PEERS = ("mindspore", "torch", "dense")
 _NONE = "-"
 
 
@@ -45,7 +45,7 @@ _COLUMNS = {
         ("share", 11, lambda r: _of_target(r.share, r.share_target)),
         ("of", 22, lambda r: f"{r.share_of} {r.share_of_rate:.1f}"),
         ("time of ours", 20, _baseline),
-        *((f"vs {p}", 12, lambda r, p=p: _peer(r.peers.get(p))) for p in PEERS),
+        *((f"vs {p}", 12, lambda r, p=p: _peer(r.peers.get(p))) for p in PEERS[:2]),
         ("MB", 7, lambda r: f"{r.bytes / 1e6:.0f}"),
         ("shape", 46, lambda r: r.shape),
     ),
@@ -58,6 +58,13 @@ _COLUMNS = {
         ("ratio", 12, lambda r: _of_target(r.ratio, r.ratio_limit)),
         ("by VmHWM", 12, lambda r: _of_target(r.resident_ratio, r.ratio_limit)),
         ("shape", 24, lambda r: r.shape),
+    ),
+    "training": (
+        ("case", 44, lambda r: r.case),
+        ("s", 8, lambda r: f"{r.seconds:.2f}"),
+        ("tokens/s", 9, lambda r: f"{r.rate:.0f}"),
+        ("vs dense", 9, lambda r: _peer(r.peers["dense"])),
+        ("shape", 34, lambda r: r.shape),
     ),
     "overhead": (
         ("case", 44, lambda r: r.case),
@@ -79,6 +86,10 @@ _NOTES = {
     "memory": (
         "MB: inputs, outputs, gradients and scratch, forward and backward. ratio: over inputs, "
         "outputs and gradients (limit); by VmHWM: as the system sees it, in a fresh process."
+    ),
+    "training": (
+        "s: a training step of a language model with NSA on one sequence. vs dense: time of the "
+        "step with dense attention over that with NSA."
     ),
     "overhead": (
         "Median of warm calls on one token with launch_blocking, PyNative, and per call in a graph "

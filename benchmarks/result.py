@@ -8,7 +8,7 @@ class Result:
     """A row; what does not apply to its kind of case is None."""
 
     case: str
-    kind: str  # speed, memory, overhead
+    kind: str  # speed, memory, overhead, training
     operator: str
     dtype: str
     direction: str

@@ -103,6 +103,11 @@ def test_short_calls_are_repeated(monkeypatch):
     assert len(calls) == 2 + 2 * (1 + 4)  # warm-up and its time; one more and four in each round
 
 
+def test_line_of_training():
+    text = report.line(result(kind="training", rate=8123.4, peers={"dense": 1.75}))
+    assert "8123" in text and "1.75x" in text and "vs dense" in report.header("training")
+
+
 @pytest.mark.parametrize("kind", ["memory", "overhead"])
 def test_lines_of_other_kinds(kind):
     more = {"scratch_bytes": 1, "resident_bytes": 2, "ratio": 1.25, "ratio_limit": 3.0}

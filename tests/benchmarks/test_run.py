@@ -37,6 +37,7 @@ def test_quick_run(tmp_path):
         "memory_compress_attention_float32_group1",
         "overhead_selected_forward_pynative",
         "overhead_selected_forward_graph",
+        "training_2048",
     ]
     options = [option for name in names for option in ("--only", name)]
     try:
@@ -47,12 +48,12 @@ def test_quick_run(tmp_path):
         pass
     done = python("-m", "benchmarks", "--quick", "--csv", str(path), *options)
     assert done.returncode == 0, done.stdout
-    for part in ("cpu ", "isa ", "threads ", "mindspore 2.", "load ", "5 cases measured", *names):
+    for part in ("cpu ", "isa ", "threads ", "mindspore 2.", "load ", "6 cases measured", *names):
         assert part in done.stdout
     with open(path, newline="") as file:
         rows = {row["case"]: row for row in csv.DictReader(file)}
     assert list(rows) == names
-    flash, compress, memory, eager, graph = rows.values()
+    flash, compress, memory, eager, graph, training = rows.values()
     assert 0 < float(flash["kernel_seconds"]) <= 1.5 * float(flash["seconds"])
     for row in (flash, compress):
         assert float(row["rate"]) > 0 and float(row["share"]) > 0
@@ -60,6 +61,7 @@ def test_quick_run(tmp_path):
     assert compress["share_of"].startswith("copy") and flash["share_of"].startswith("gemm")
     # By two independent counts: the allocator's and the system's.
     assert 1 < float(memory["ratio"]) < 3 and 0.5 < float(memory["resident_ratio"]) < 4
+    assert float(training["rate"]) > 0 and float(training["speedup_over_dense"]) > 0
     for row in (eager, graph):
         assert float(row["seconds"]) > float(row["kernel_seconds"]) / 2 > 0
         assert float(row["empty_seconds"]) > 0
