@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -115,6 +116,23 @@ def _link(sources, name, flags, link_flags):
             _run([COMPILER, *link_flags, "-o", fresh, *objects, archive])
             os.replace(fresh, target)
         return target
+
+
+def unexported(*sources, name):
+    """What kernels need that a shared library with hidden symbols does not give them."""
+    with _Lock():
+        library = BUILD / "libtwin_device.so"
+        whole = ("-Wl,--whole-archive", _library(), "-Wl,--no-whole-archive")
+        _run([COMPILER, "-shared", "-o", library, *whole, "-Wl,-z,defs"])
+        folder = BUILD / f"{name}.objects"
+        folder.mkdir(exist_ok=True)
+        objects = _objects(sources, KERNEL_FLAGS, folder)
+        target = BUILD / f"{name}.so"
+        command = [COMPILER, "-shared", "-o", target, *objects, library, "-Wl,-z,defs"]
+        done = subprocess.run(command, capture_output=True, text=True)
+    missing = set(re.findall(r"undefined reference to `(.*)'", done.stderr))
+    assert missing or done.returncode == 0, done.stderr
+    return sorted(missing)
 
 
 def refused(text, flags=()):

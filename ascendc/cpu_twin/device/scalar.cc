@@ -1,6 +1,7 @@
 // Scalar accesses of tensors, and the views that tensors are made from.
 #include <cstring>
 
+#include "ascendc/cpu_twin/device/data_copy.h"
 #include "ascendc/cpu_twin/device/launch_state.h"
 #include "ascendc/cpu_twin/device/tensor.h"
 
