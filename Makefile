@@ -20,8 +20,8 @@ test: prerequisites
 
 demo: prerequisites
 	tools/make_venv.sh $(VENV) $(SYSTEM_PYTHON)
-	rm -rf runs/demo
-	$(VENV)/bin/python -m model_zoo_demo.train --out runs/demo
+	rm -rf runs/make_demo
+	$(VENV)/bin/python -m model_zoo_demo.train --out runs/make_demo
 
 prerequisites:
 	@tools/check_prerequisites.sh $(SYSTEM_PYTHON)

@@ -6,10 +6,23 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig
 
+from .errors import InputError
+
 
 def attention_cell(config):
     """The attention that `config.attention` names."""
-    sizes = NSAConfig(
+    try:
+        sizes = nsa_config(config)
+    except ValueError as error:
+        raise InputError(f"config: {error}") from None
+    if config.attention == "nsa":
+        return NativeSparseAttention(sizes)
+    return DenseAttention(sizes, window=config.attention == "window")
+
+
+def nsa_config(config):
+    """The sizes of the attention layers."""
+    return NSAConfig(
         hidden_size=config.width,
         num_heads=config.heads,
         num_kv_heads=config.kv_heads,
@@ -23,9 +36,6 @@ def attention_cell(config):
         window_size=config.window_size,
         rope_theta=config.rope_theta,
     )
-    if config.attention == "nsa":
-        return NativeSparseAttention(sizes)
-    return DenseAttention(sizes, window=config.attention == "window")
 
 
 class RMSNorm(nn.Cell):
@@ -107,12 +117,20 @@ class Model(nn.Cell):
             drawn = deviation * rng.standard_normal(weight.shape)
             weight.set_data(Tensor(drawn.astype(np.float32)))
 
-    def construct(self, tokens, ends):
-        """int32 [T] tokens and [segments] prefix sums to logits [T, vocabulary]."""
+    def hidden(self, tokens, ends):
+        """int32 [T] tokens and [segments] prefix sums to what the layers make of them."""
         x = ops.gather(self.embedding, tokens, 0)
         for layer in self.layers:
             x = layer(x, ends)
+        return x
+
+    def logits(self, x):
+        """[T, width] from the layers to [T, vocabulary]."""
         return ops.matmul(self.norm(x), self.embedding.T)
+
+    def construct(self, tokens, ends):
+        """Logits [T, vocabulary] of the tokens' successors."""
+        return self.logits(self.hidden(tokens, ends))
 
 
 class Loss(nn.Cell):

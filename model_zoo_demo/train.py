@@ -101,6 +101,16 @@ def draw_step(corpus, config, step, rank, workers, segments):
     ]
 
 
+def resume_from(out, config, parameters, digest):
+    """Restore a run's parameters; returns the number of steps that it had finished."""
+    arrays, saved, about = checkpoint.load(out)
+    checkpoint.same_run(config, saved, out)
+    if about["data"] != digest:
+        raise InputError(f"--resume: {out} was trained on other text")
+    checkpoint.restore(parameters, arrays, out)
+    return about["step"]
+
+
 def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.write):
     """Train, and write log and checkpoints to a folder; returns (finished, model, last record)."""
     if config.rows % workers:
@@ -110,7 +120,6 @@ def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.wri
     if not resume and (out / checkpoint.NAME).exists():
         raise InputError(f"--out {out} holds a checkpoint: add --resume, or take another folder")
 
-    # Data.
     training, validation = data.load(paths, config.context, config.rows, say)
     digest = training.digest() + validation.digest()
     # A piece is divided where documents begin. The list of segments always has its full length, so
@@ -122,50 +131,54 @@ def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.wri
         f"{len(validation.starts)}, {len(validation) / 1e6:.2f} MB for validation"
     )
 
-    # Model.
     model = Model(config)
-    loss = Loss(model).set_train()
+    loss = Loss(model)
     step_cell = Step(loss, model.matrices(), config, workers)
+    start = resume_from(out, config, step_cell.state(), digest) if resume else 0
     say(
         f"model: {config.attention} attention, {parameter_count(model) / 1e6:.2f} M parameters, "
         f"{config.tokens_per_step} tokens a step, {config.steps} steps"
+        + f", continuing after step {start}"
+        * resume
     )
 
-    # Where to begin.
-    start = 0
-    if resume:
-        arrays, saved, about = checkpoint.load(out)
-        checkpoint.same_run(config, saved, out)
-        if about["data"] != digest:
-            raise InputError(f"--resume: {out} was trained on other text")
-        checkpoint.restore(step_cell.state(), arrays, out)
-        start = about["step"]
-        say(f"continuing after step {start}")
+    def evaluate():
+        return bits_per_byte(loss, validation, config, segments, rank, workers)
+
+    def step_on(step):
+        return step_cell(draw_step(training, config, step, rank, workers, segments), step)
 
     def save(step):
         if rank == 0:
             checkpoint.save(out, step_cell.state(), config, step=step, data=digest)
 
-    # The loop. `step` counts finished steps.
     log = runlog.RunLog(out if rank == 0 else None, start)
     bar = tqdm(total=config.steps, initial=start, unit="step", disable=None if rank == 0 else True)
+    with bar:
+        finished, record = loop(config, start, step_on, evaluate, save, log, bar, say)
+    log.close()
+    if not finished:
+        say(f"interrupted; the checkpoint is in {out}, --resume continues")
+    return finished, model, record
+
+
+def loop(config, start, step_on, evaluate, save, log, bar, say):
+    """Steps, evaluations and checkpoints; returns whether all is done, and the last evaluation."""
     record, seconds, tokens = {}, 0.0, 0
     with StopRequest() as stop:
-        for step in range(start, config.steps + 1):
+        for step in range(start, config.steps + 1):  # so many steps are finished
             last = step == config.steps
             if last or step % config.eval_every == 0:
-                measured = bits_per_byte(loss, validation, config, segments, rank, workers)
-                record = {"step": step, "validation": measured}
+                record = {"step": step, "validation": evaluate()}
                 log.write(**record)
-                say(f"step {step}: validation {measured:.4f} bits per byte")
-            if last or (step > start and step % config.checkpoint_every == 0) or stop.asked:
+                say(f"step {step}: validation {record['validation']:.4f} bits per byte")
+            if last or stop.asked or (step > start and step % config.checkpoint_every == 0):
                 save(step)
             if last or stop.asked:
                 break
 
             began = time.perf_counter()
-            batches = draw_step(training, config, step, rank, workers, segments)
-            nats, norm = step_cell(batches, step)
+            nats, norm = step_on(step)
             elapsed = time.perf_counter() - began
             if not math.isfinite(nats):
                 raise InputError(f"the loss of step {step} is {nats}: lower learning_rate")
@@ -182,14 +195,9 @@ def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.wri
             )
             bar.set_postfix_str(f"{nats / math.log(2):.3f} bits/byte, {speed:.0f} tokens/s", False)
             bar.update()
-    bar.close()
-    log.close()
-    finished = step == config.steps
     if seconds:
         say(f"{tokens / seconds:.0f} tokens/s, {seconds:.0f} s of steps")
-    if not finished:
-        say(f"interrupted after step {step}; the checkpoint is in {out}, --resume continues")
-    return finished, model, record
+    return last, record
 
 
 def finish(model, config, out, record):
@@ -200,9 +208,9 @@ def finish(model, config, out, record):
     text = sample.decode(errors="replace")
     checkpoint.write_atomically(out / "sample.txt", lambda path: path.write_text(text))
     print(f"\n{text}\n")
-    first, *_, last = (r["train"] for r in runlog.read(out) if "train" in r)
-    print(f"first step  {first:.4f} bits per byte")
-    print(f"last step   {last:.4f} bits per byte")
+    steps = [r["train"] for r in runlog.read(out) if "train" in r]
+    print(f"first step  {steps[0]:.4f} bits per byte")
+    print(f"last step   {steps[-1]:.4f} bits per byte")
     print(f"validation  {record['validation']:.4f} bits per byte")
     for name in ("loss.png", "sample.txt", checkpoint.NAME, runlog.NAME):
         print(f"{name:15} {out / name}")

@@ -112,7 +112,7 @@ def test_program_and_its_interruption(text, tmp_path):
         printed = process.communicate()[0]
     assert process.returncode == train.INTERRUPTED
     step = checkpoint.load(out)[2]["step"]
-    assert 3 <= step < 150 and f"interrupted after step {step}" in printed
+    assert 3 <= step < 150 and f"interrupted; the checkpoint is in {out}" in printed
 
     done = subprocess.run([*command, "--resume"], **shared)
     assert done.returncode == 0
@@ -138,6 +138,7 @@ def test_program_and_its_interruption(text, tmp_path):
     [
         (["nothing.json"], "config nothing.json: No such file"),
         (["--set", "layers=x"], "'x' is not int"),
+        (["--set", "kv_heads=3"], "num_heads must be a multiple of num_kv_heads"),
         (["--data", "nothing"], "--data: nothing does not exist"),
         (["--resume"], "no checkpoint in"),
     ],
