@@ -60,8 +60,9 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("mode", ["pynative", "graph"])
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize(
+    "kind, mode", [("sparse", "pynative"), ("sparse", "graph"), ("dense", "pynative")]
+)
 @pytest.mark.parametrize("case", CASES)
 def test_refused(case, kind, mode):
     arguments, error, text = CASES[case]
@@ -80,13 +81,12 @@ def test_refused_values(case):
         layer(PACKED, values)
 
 
-@pytest.mark.parametrize("case", VALUES)
-def test_refused_values_in_a_graph(case):
+def test_refused_values_in_a_graph():
     """The operators refuse them where they run."""
-    values, _ = VALUES[case]
     layer = build("sparse", SETTINGS)
-    with context_mode("graph"), pytest.raises(RuntimeError, match="nsa_.*actual_seq"):
-        layer(PACKED, values).asnumpy()
+    text = "nsa_.*: .*actual_seq_.*8.*got 7"
+    with context_mode("graph"), pytest.raises(RuntimeError, match=text):
+        layer(PACKED, seq(4, 7)).asnumpy()
 
 
 def test_unknown_rank():
