@@ -182,6 +182,5 @@ GM_ADDR GetSysWorkSpacePtr() {
   }
   return space;
 }
-void SetSysWorkspace(GM_ADDR) {}
 
 }  // namespace AscendC

@@ -70,6 +70,5 @@ namespace AscendC {
 
 TWIN_API GM_ADDR GetUserWorkspace(GM_ADDR workspace);
 TWIN_API GM_ADDR GetSysWorkSpacePtr();
-TWIN_API void SetSysWorkspace(GM_ADDR workspace);
 
 }  // namespace AscendC
