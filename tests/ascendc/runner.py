@@ -52,7 +52,7 @@ class Counts:
     gm_written: int
 
 
-def _bits(tensor):
+def bits(tensor):
     """The 16-bit values of a tensor as they lie in memory."""
     array = tensor[1] if isinstance(tensor, tuple) else tensor
     return np.ascontiguousarray(array).view(np.uint16)
@@ -68,11 +68,11 @@ class Runner:
         """(the call, the arrays that it points to)"""
         tensors = case.named()
         attrs = case.attrs
-        x, weight = _bits(tensors["input"]), _bits(tensors["weight"])
+        x, weight = bits(tensors["input"]), bits(tensors["weight"])
         ends = np.ascontiguousarray(tensors["actual_seq_len"], np.int64)
         arrays = {"list": ends, "input": x, "weight": weight}
         if "output_grad" in tensors:
-            arrays["output_grad"] = _bits(tensors["output_grad"])
+            arrays["output_grad"] = bits(tensors["output_grad"])
             arrays["output"] = np.full(x.shape, 0x7EA5, np.uint16)
             arrays["weight_grad"] = np.full(weight.shape, 0x7EA5, np.uint16)
             rows = len(arrays["output_grad"])
@@ -133,7 +133,7 @@ class Runner:
 
 def same_bits(a, b):
     """True if two lists of outputs are equal to the bit."""
-    return all(np.array_equal(_bits(x), _bits(y)) for x, y in zip(a, b, strict=True))
+    return all(np.array_equal(bits(x), bits(y)) for x, y in zip(a, b, strict=True))
 
 
 def values(outputs):

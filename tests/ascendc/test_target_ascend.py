@@ -1,0 +1,168 @@
+"""Target ascend without a device: the Custom is made, its callback compiled, its graph exported."""
+
+import ctypes
+import importlib
+import shutil
+from pathlib import Path
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor, nn
+
+import mindspore_nsa
+from mindspore_nsa import twin
+from mindspore_nsa._config import resolve_target
+from mindspore_nsa.ops import _ascend
+
+module = importlib.import_module("mindspore_nsa.ops.nsa_compress")
+SEQ = (40, 96)
+
+
+@pytest.fixture
+def cann(tmp_path, monkeypatch):
+    """A folder that has of CANN what MindSpore reads: headers, and an operator package."""
+    root, names = twin.include_dirs()
+    shutil.copytree(names, tmp_path / "include")
+    shutil.copytree(Path(root) / "ascendc", tmp_path / "include" / "ascendc")
+    package = tmp_path / "vendors" / "mindspore_nsa"
+    shutil.copytree(Path(root) / "aclnnop", package / "op_api" / "include")
+    (tmp_path / "opp").mkdir()
+    monkeypatch.setenv("ASCEND_OPP_PATH", str(tmp_path / "opp"))
+    monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", str(package))
+    monkeypatch.setenv("MS_COMPILER_CACHE_PATH", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return package
+
+
+@pytest.fixture
+def ascend(cann, monkeypatch):
+    """MindSpore's Python side takes the machine for an Ascend one."""
+    real = ms.context.get_context
+
+    def get_context(key):
+        return "Ascend" if key == "device_target" else real(key)
+
+    monkeypatch.setattr(ms.context, "get_context", get_context)
+    monkeypatch.setattr(ms.ops.Custom, "compiled_bin", [])
+    forget()
+    yield
+    forget()
+
+
+def forget():
+    """What was planned, and made, for another folder is made again."""
+    module._ascend_operator.cache_clear()
+    module._plan_nsa_compress._cached.cache_clear()
+
+
+def plan(**changes):
+    """What a call decides: (operator, dtype to cast to, list, values)."""
+    given = {
+        "input": Tensor(np.zeros((96, 4, 32), np.float16)),
+        "weight": Tensor(np.zeros((32, 4), np.float16)),
+        "compress_block_size": 32,
+        "compress_stride": 16,
+        "actual_seq_len": SEQ,
+        "num_windows": None,
+        **changes,
+    }
+    return module._plan_nsa_compress(*given.values())
+
+
+def test_custom_is_made_with_its_callback(ascend):
+    operator, dtype, seq_len, values = plan()
+    assert type(operator) is _ascend.AclnnCustom and dtype is None and seq_len is None
+    assert values == (SEQ, "TND", 32, 16, 0)
+    types = operator.custom_inputs_type
+    assert list(types) == [
+        *("aclTensor*", "aclTensor*", "aclIntArray*", "char*"),
+        *("int64_t", "int64_t", "int64_t", "aclTensor*"),
+    ]
+    path, _, name = operator.custom_callback_func.partition(":")
+    assert name == "aclnnNsaCompress"
+    assert ctypes.CDLL(path).aclnnNsaCompressGetWorkSpaceSize
+
+
+def test_gradient_is_made_with_it(ascend, monkeypatch):
+    made = []
+    real = _ascend.AclnnCustom.__init__
+
+    def init(self, op, attrs, bprop):
+        real(self, op, attrs, bprop)
+        made.append((op, list(self.custom_inputs_type)))
+
+    monkeypatch.setattr(_ascend.AclnnCustom, "__init__", init)
+    plan()
+    assert [op for op, _ in made] == ["NsaCompressGrad", "NsaCompress"]
+    assert made[0][1] == [
+        *("aclTensor*", "aclTensor*", "aclTensor*", "aclIntArray*"),
+        *("int64_t", "int64_t", "int64_t", "char*", "aclTensor*", "aclTensor*"),
+    ]
+
+
+def test_a_header_of_another_arity_is_an_error(ascend, cann):
+    header = cann / "op_api" / "include" / "aclnn_nsa_compress.h"
+    text = header.read_text()
+    header.write_text(text.replace("    int64_t actSeqLenType,\n", ""))
+    with pytest.raises(RuntimeError, match="not equal to aclnn api input size"):
+        plan()
+
+
+def test_limits_and_lists(ascend):
+    with pytest.raises(TypeError, match="must be of dtype float16 or bfloat16 on Ascend"):
+        plan(input=Tensor(np.zeros((96, 4, 32), np.float32)), weight=Tensor(np.zeros((32, 4))))
+    with pytest.raises(ValueError, match="D of input must be a multiple of 16 on Ascend, got 40"):
+        plan(input=Tensor(np.zeros((96, 4, 40), np.float16)))
+    with pytest.raises(ValueError, match="must be a tuple or list of ints with target 'ascend'"):
+        plan(actual_seq_len=Tensor(SEQ, ms.int64))
+    q = Tensor(np.zeros((1, 16, 2, 16), np.float16))
+    with pytest.raises(ValueError, match="flash_attention_score: there is no Ascend kernel"):
+        mindspore_nsa.flash_attention_score(q, q, q, 2, input_layout="BSND")
+
+
+class Net(nn.Cell):
+    """A graph on the operator."""
+
+    def __init__(self, operator, values):
+        super().__init__()
+        self.operator = operator
+        self.values = values
+
+    def construct(self, x, w):
+        return self.operator(x, w, *self.values)
+
+
+class Gradient(nn.Cell):
+    """Its gradient."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.gradient = ms.ops.GradOperation(get_all=True)
+        self.net = net
+
+    def construct(self, x, w):
+        return self.gradient(self.net)(x, w)
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_graph(ascend, monkeypatch, tmp_path, gradient):
+    """The front end accepts the operator and its bprop; shapes and dtypes come from C++."""
+    operator, _, _, values = plan()
+    monkeypatch.undo()
+    net = Net(operator, values)
+    x = Tensor(np.zeros((96, 4, 32), np.float16))
+    w = Tensor(np.zeros((32, 4), np.float16))
+    file = tmp_path / "net.mindir"
+    ms.export(Gradient(net) if gradient else net, x, w, file_name=str(file), file_format="MINDIR")
+    text = file.read_bytes()
+    assert b"aclnnNsaCompress" in text
+    assert (b"aclnnNsaCompressGrad" in text) == gradient
+
+
+def test_target_needs_the_device():
+    assert resolve_target(None, "Ascend") == "ascend"
+    with pytest.raises(RuntimeError, match="target 'ascend' needs device_target Ascend"):
+        resolve_target("ascend", "CPU")
+    with pytest.raises(RuntimeError, match="target 'ascend_twin' needs device_target CPU"):
+        resolve_target("ascend_twin", "Ascend")
