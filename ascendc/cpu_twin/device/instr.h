@@ -25,7 +25,7 @@ namespace twin {
 
 struct Core;
 
-constexpr int kMaxOperands = 8;
+constexpr int kMaxOperands = 9;
 
 struct Operand {
   const char* role = "";  // as in CANN's signature: dst, src0, ...

@@ -7,8 +7,15 @@
 namespace twin {
 namespace {
 
-void OnlyUb(Instr& instr, int operands) {
-  for (int i = 0; i < operands; ++i) instr.InMemory(i, {Hardware::UB});
+// The tensors lie in UB and begin with a block; elements are read from anywhere.
+void CheckPlaces(Instr& instr, int operands) {
+  for (int i = 0; i < operands; ++i) {
+    instr.InMemory(i, {Hardware::UB});
+    const Operand& operand = instr.operand(i);
+    instr.Check(operand.local->address % kBlockBytes == 0,
+                "%s is at byte %u of UB; the address has to be a multiple of %u", operand.role,
+                operand.local->address, kBlockBytes);
+  }
 }
 
 bool PatternBit(int pattern, uint64_t element) {
@@ -28,7 +35,7 @@ uint32_t OffsetAt(const Instr& instr, uint64_t index) {
 void RunGather(const Where& where, const MaskArgument& mask, const Operand& dst, const Operand& src,
                const Operand& offsets, uint64_t base, int64_t dst_repeat) {
   Instr instr("Gather", PIPE_V, where, {dst, src, offsets});
-  OnlyUb(instr, 3);
+  CheckPlaces(instr, 3);
   const uint32_t width = dst.element;
   const Plan plan = MakePlan(instr, mask, kRepeatBytes / width);
   const LaneOperand to(instr, 0, width, plan,
@@ -50,13 +57,13 @@ void RunGather(const Where& where, const MaskArgument& mask, const Operand& dst,
   };
   each_lane([&](uint64_t repeat, uint32_t lane) {
     const uint64_t index = repeat * plan.lanes + lane;
-    instr.Read(2, Bytes{4 * index, 4});
+    instr.Read(2, Bytes{4 * index, 4}, 0);
     const uint32_t offset = OffsetAt(instr, index);
     instr.Check(offset % width == 0,
                 "srcOffset[%llu] is %u bytes, not a multiple of the element's %u",
                 static_cast<unsigned long long>(index), offset, width);
     const uint64_t at = base + offset;
-    instr.Read(1, Bytes{at, width});
+    instr.Read(1, Bytes{at, width}, 0);
     lowest = std::min(lowest, at);
     highest = std::max(highest, at + width);
     const uint8_t* element = instr.Data<uint8_t>(1) + at;
@@ -76,7 +83,7 @@ void RunGather(const Where& where, const MaskArgument& mask, const Operand& dst,
 void RunGatherb(const Where& where, const Operand& dst, const Operand& src, const Operand& offsets,
                 int64_t repeats, const AscendC::GatherRepeatParams& params) {
   Instr instr("Gatherb", PIPE_V, where, {dst, src, offsets});
-  OnlyUb(instr, 3);
+  CheckPlaces(instr, 3);
   Strides to{params.dstBlkStride.wide(),
              params.dstRepStride.wide(),
              "dstBlkStride",
@@ -121,7 +128,7 @@ void RunGatherb(const Where& where, const Operand& dst, const Operand& src, cons
 
 uint64_t RunGatherMask(const GatherMaskCall& call, std::initializer_list<Operand> operands) {
   Instr instr("GatherMask", PIPE_V, call.where, operands);
-  OnlyUb(instr, static_cast<int>(operands.size()));
+  CheckPlaces(instr, static_cast<int>(operands.size()));
   const uint32_t width = operands.begin()->element;
   const Strides from{call.params.src0BlockStride.wide(),
                      call.params.src0RepeatStride.wide(),
@@ -157,7 +164,7 @@ uint64_t RunGatherMask(const GatherMaskCall& call, std::initializer_list<Operand
       const uint64_t at = kBlockBytes * (r * static_cast<uint64_t>(from.repeat) +
                                          i / per_block * static_cast<uint64_t>(from.block)) +
                           i % per_block * width;
-      instr.Read(1, Bytes{at, width});
+      instr.Read(1, Bytes{at, width}, 0);
       extent = std::max(extent, at + width);
       const uint8_t* element = instr.Data<uint8_t>(1) + at;
       kept.insert(kept.end(), element, element + width);

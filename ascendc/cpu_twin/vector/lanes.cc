@@ -28,6 +28,7 @@ MaskKind ArgumentMask(const Instr& instr, const MaskArgument& arg, uint32_t lane
     instr.Check(lanes >= 64 || mask[0] >> (lanes & 63) == 0,
                 "mask[0] is %#llx, but a repeat has %u elements of this type",
                 static_cast<unsigned long long>(mask[0]), lanes);
+    instr.Check((mask[0] | mask[1]) != 0, "mask[0] and mask[1] are 0, it has to name an element");
     return kMaskLanes;
   }
   if (counter) {
@@ -35,9 +36,9 @@ MaskKind ArgumentMask(const Instr& instr, const MaskArgument& arg, uint32_t lane
     mask[1] = 0;
     return kMaskCount;
   }
-  instr.Check(arg.value >= 0 && arg.value <= static_cast<int64_t>(lanes),
-              "mask is %lld, a repeat has %u elements of this type",
-              static_cast<long long>(arg.value), lanes);
+  instr.Check(arg.value >= 1 && arg.value <= static_cast<int64_t>(lanes),
+              "mask is %lld, it has to be 1 to %u for this type", static_cast<long long>(arg.value),
+              lanes);
   LanesToMask(static_cast<uint64_t>(arg.value), mask);
   return kMaskLanes;
 }

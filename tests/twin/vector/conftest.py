@@ -1,0 +1,15 @@
+"""The driver of the vector tests, compiled once."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.twin import builds
+from tests.twin.vector.call import Driver
+
+
+@pytest.fixture(scope="session")
+def driver():
+    """Runs one vector API on an image of the unified buffer."""
+    sources = sorted((Path(__file__).parent / "driver").glob("*.cc"))
+    return Driver(builds.shared(*sources, name="vector_driver"))

@@ -1,0 +1,240 @@
+// Kernels with one fault each (test_faults.py). Their tensors X, Y and Z are 16 KB of zeros each.
+#include "tests/twin/harness.h"
+
+using namespace AscendC;
+
+namespace {
+
+constexpr uint32_t kBytes = 16 * 1024;
+const BinaryRepeatParams kStrides(1, 1, 1, 8, 8, 8);
+const UnaryRepeatParams kUnary(1, 1, 8, 8);
+
+struct Tensors {
+  explicit Tensors(uint32_t bytes = 4 * kBytes) {
+    pipe.InitBuffer(buffer, bytes);
+    Duplicate(At<float>(0), 0.0f, 3 * kBytes / 4);
+    PipeBarrier<PIPE_ALL>();
+  }
+  template <typename T>
+  LocalTensor<T> At(uint32_t byte) {
+    return buffer.Get<uint8_t>()[byte].template ReinterpretCast<T>();
+  }
+  template <typename T = float>
+  LocalTensor<T> X() {
+    return buffer.GetWithOffset<T>(kBytes / sizeof(T), 0);
+  }
+  template <typename T = float>
+  LocalTensor<T> Y() {
+    return buffer.GetWithOffset<T>(kBytes / sizeof(T), kBytes);
+  }
+  template <typename T = float>
+  LocalTensor<T> Z() {
+    return buffer.GetWithOffset<T>(kBytes / sizeof(T), 2 * kBytes);
+  }
+  // Never written.
+  template <typename T = float>
+  LocalTensor<T> Fresh() {
+    return buffer.GetWithOffset<T>(kBytes / sizeof(T), 3 * kBytes);
+  }
+  TPipe pipe;
+  TBuf<> buffer;
+};
+
+}  // namespace
+
+#define FAULT(name)                                                                          \
+  static void name(Tensors& t, [[maybe_unused]] GM_ADDR* g);                                 \
+  static const harness::Registration register_##name(#name, [](GM_ADDR* g, const int64_t*) { \
+    Tensors t;                                                                               \
+    name(t, g);                                                                              \
+  });                                                                                        \
+  static void name([[maybe_unused]] Tensors& t, [[maybe_unused]] GM_ADDR* g)
+
+FAULT(none) {
+  Add(t.X(), t.Y(), t.Z(), 4096);
+  PipeBarrier<PIPE_V>();
+  Muls(t.Y(), t.X(), 2.0f, 4096);
+}
+
+// Limits of the mask and of the repeats.
+FAULT(mask_above_repeat) { Add(t.X(), t.Y(), t.Z(), 65, 1, kStrides); }
+FAULT(mask_zero) { Add(t.X(), t.Y(), t.Z(), uint64_t{0}, 1, kStrides); }
+FAULT(mask_high_word_of_float) {
+  uint64_t mask[2] = {~uint64_t{0}, 1};
+  Add(t.X(), t.Y(), t.Z(), mask, 1, kStrides);
+}
+FAULT(mask_bits_zero) {
+  uint64_t mask[2] = {0, 0};
+  Exp(t.X(), t.Y(), mask, 1, kUnary);
+}
+FAULT(repeat_256) { Add(t.X(), t.Y(), t.Z(), 1, 256, BinaryRepeatParams(1, 1, 1, 0, 0, 0)); }
+FAULT(repeat_negative) { Exp(t.X(), t.Y(), 64, -1, kUnary); }
+FAULT(count_negative) { Add(t.X(), t.Y(), t.Z(), -1); }
+FAULT(register_above_repeat) { SetVectorMask<float, MaskMode::NORMAL>(65); }
+
+// Strides.
+FAULT(stride_256) { Add(t.X(), t.Y(), t.Z(), 64, 2, BinaryRepeatParams(1, 1, 1, 8, 256, 8)); }
+FAULT(block_stride_0) { Add(t.X(), t.Y(), t.Z(), 64, 1, BinaryRepeatParams(0, 1, 1, 8, 8, 8)); }
+FAULT(brcb_stride_0) { Brcb(t.X(), t.Y(), 1, BrcbRepeatParams(0, 8)); }
+
+// Addresses and bounds.
+FAULT(misaligned) { Add(t.At<float>(4), t.Y(), t.Z(), 8); }
+FAULT(misaligned_source) { Exp(t.X(), t.At<float>(kBytes + 16), 8); }
+FAULT(beyond_tensor) { Add(t.X(), t.Y(), t.Z(), 4097); }
+FAULT(beyond_by_stride) { Exp(t.X(), t.Y(), 64, 9, UnaryRepeatParams(1, 1, 8, 64)); }
+FAULT(uninitialised) { Add(t.X(), t.Y(), t.Fresh(), 8); }
+FAULT(reduce_misaligned) { WholeReduceSum(t.At<float>(6), t.Y(), 64, 1, 1, 1, 8); }
+FAULT(not_ub) {
+  LocalTensor<float> l1(TPosition::A1, 0, 1024);
+  Add(l1, t.Y(), t.Z(), 8);
+}
+
+// Overlap.
+FAULT(overlap) { Add(t.At<float>(32), t.At<float>(0), t.Z(), 64); }
+FAULT(overlap_repeats) { Adds(t.At<float>(256), t.At<float>(0), 1.0f, 64, 4, kUnary); }
+FAULT(overlap_widening) { Cast(t.At<float>(0), t.At<half>(0), RoundMode::CAST_NONE, 128); }
+FAULT(overlap_brcb) { Brcb(t.X(), t.X(), 1, BrcbRepeatParams(1, 8)); }
+FAULT(overlap_gather) { Gather(t.X(), t.X(), t.Y<uint32_t>(), 0, 64); }
+
+// Hazards: one pipe does not wait for itself.
+FAULT(read_after_write) {
+  Add(t.X(), t.Y(), t.Z(), 64);
+  Muls(t.Y(), t.X(), 2.0f, 64);
+}
+FAULT(write_after_read) {
+  Add(t.X(), t.Y(), t.Z(), 64);
+  Muls(t.Y(), t.Z(), 2.0f, 64);
+}
+FAULT(write_after_write) {
+  Add(t.X(), t.Y(), t.Z(), 64);
+  Muls(t.X(), t.Z(), 2.0f, 64);
+}
+FAULT(tree_without_barrier) {
+  BlockReduceSum(t.X(), t.Y(), 8, 64, 1, 1, 8);
+  BlockReduceSum(t.Z(), t.X(), 1, 64, 1, 1, 8);
+}
+FAULT(cast_without_barrier) {
+  Cast(t.X<half>(), t.Y(), RoundMode::CAST_RINT, 64);
+  Add(t.Z<half>(), t.X<half>(), t.X<half>(), 64);
+}
+FAULT(scalar_before_vector) {
+  t.X().SetValue(0, 1.0f);
+  Adds(t.Y(), t.X(), 1.0f, 64);
+}
+FAULT(vector_before_scalar) {
+  Adds(t.Y(), t.X(), 1.0f, 64);
+  t.X().SetValue(1, t.Y().GetValue(0));
+}
+FAULT(load_before_vector) {
+  DataCopy(t.X(), harness::Global<float>(g[0]), 64);
+  Adds(t.Y(), t.X(), 1.0f, 64);
+}
+
+// The mask register.
+FAULT(counter_mode_forgotten) {
+  SetMaskCount();
+  Add(t.X(), t.Y(), t.Z(), 64, 4, kStrides);
+}
+FAULT(stale_counter_mask) {
+  SetMaskCount();
+  SetVectorMask<float, MaskMode::COUNTER>(100);
+  Add<float, false>(t.X(), t.Y(), t.Z(), MASK_PLACEHOLDER, 1, kStrides);
+  SetMaskNorm();
+  PipeBarrier<PIPE_V>();
+  Add<float, false>(t.X(), t.Y(), t.Z(), MASK_PLACEHOLDER, 1, kStrides);
+}
+FAULT(stale_normal_mask) {
+  SetVectorMask<float, MaskMode::NORMAL>(40);
+  SetMaskCount();
+  Exp<float, false>(t.X(), t.Y(), MASK_PLACEHOLDER, 1, kUnary);
+}
+
+// Limits of single instructions.
+FAULT(cast_mode) { Cast(t.X(), t.Y<half>(), RoundMode::CAST_RINT, 64); }
+FAULT(cast_mode_none) { Cast(t.X<int32_t>(), t.Y(), RoundMode::CAST_NONE, 64); }
+FAULT(deq_scale) { Cast(t.X<half>(), t.Y<int32_t>(), RoundMode::CAST_NONE, 64); }
+FAULT(shift) { ShiftLeft(t.X<int32_t>(), t.Y<int32_t>(), int32_t{33}, 64); }
+FAULT(compare_count) { Compare(t.X<uint8_t>(), t.Y(), t.Z(), CMPMODE::LT, 65); }
+FAULT(compare_integer) { Compare(t.X<uint8_t>(), t.Y<int32_t>(), t.Z<int32_t>(), CMPMODE::LT, 64); }
+FAULT(compare_register_unset) { GetCmpMask(t.X<uint32_t>()); }
+FAULT(compare_register_small) {
+  Compare(t.Y(), t.Z(), CMPMODE::LT, 64, kStrides);
+  PipeBarrier<PIPE_V>();
+  GetCmpMask(t.buffer.GetWithOffset<uint32_t>(8, 0));
+}
+FAULT(select_mode) {
+  Select(t.X(), t.Y<uint8_t>(), t.Z(), t.X(), SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);
+}
+FAULT(select_scalar_mode) {
+  Select(t.X(), t.Y<uint8_t>(), t.Z(), 1.0f, SELMODE::VSEL_CMPMASK_SPR, 64);
+}
+static const harness::Registration register_select_scratch("select_scratch", [](GM_ADDR*,
+                                                                                const int64_t*) {
+  Tensors t(190 * 1024);
+  Select(t.X(), t.Y<uint8_t>(), t.Z(), 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);
+});
+FAULT(gather_misaligned) {
+  Duplicate(t.Z<uint32_t>(), uint32_t{2}, 64);
+  PipeBarrier<PIPE_V>();
+  Gather(t.X(), t.Y(), t.Z<uint32_t>(), 0, 64);
+}
+FAULT(gather_beyond) {
+  Duplicate(t.Z<uint32_t>(), uint32_t{kBytes}, 64);
+  PipeBarrier<PIPE_V>();
+  Gather(t.X(), t.Y(), t.Z<uint32_t>(), 0, 64);
+}
+FAULT(gather_mask_pattern) {
+  uint64_t count = 0;
+  GatherMask(t.X(), t.Y(), 8, false, 0, GatherMaskParams(1, 1, 8, 0), count);
+}
+FAULT(gather_mask_nothing) {
+  uint64_t count = 0;
+  GatherMask(t.X(), t.Y(), 1, true, 0, GatherMaskParams(1, 1, 8, 0), count);
+}
+FAULT(reduce_tmp) {
+  ReduceMax(t.X(), t.Y(), t.buffer.GetWithOffset<float>(8, 2 * kBytes), 4096, true);
+}
+FAULT(reduce_repeats) { WholeReduceMax(t.X(), t.Y(), 64, 256, 0, 1, 0); }
+FAULT(sort_repeats) { Sort32(t.X(), t.Y(), t.Z<uint32_t>(), 256); }
+FAULT(merge_valid_bit) {
+  const uint16_t lengths[4] = {32, 32, 32, 32};
+  MrgSort(t.X(), MrgSortSrcList<float>(t.Y(), t.Y(), t.Y(), t.Y()),
+          MrgSort4Info(lengths, false, 5, 1));
+}
+FAULT(merge_length) {
+  const uint16_t lengths[4] = {4096, 32, 0, 0};
+  MrgSort(t.X(), MrgSortSrcList<float>(t.Y(), t.Y(), t.Y(), t.Y()),
+          MrgSort4Info(lengths, false, 3, 1));
+}
+FAULT(merge_repeats) {
+  const uint16_t lengths[4] = {32, 32, 32, 16};
+  MrgSort(t.X(), MrgSortSrcList<float>(t.Y(), t.Y(), t.Y(), t.Y()),
+          MrgSort4Info(lengths, false, 15, 2));
+}
+FAULT(merge_result_early) {
+  const uint16_t lengths[4] = {32, 32, 0, 0};
+  MrgSort(t.X(), MrgSortSrcList<float>(t.Y(), t.Z(), t.Z(), t.Z()),
+          MrgSort4Info(lengths, true, 3, 1));
+  uint16_t taken[4];
+  GetMrgSortResult(taken[0], taken[1], taken[2], taken[3]);
+}
+FAULT(maximum_early) {
+  WholeReduceMax(t.X(), t.Y(), 64, 1, 1, 1, 8, ReduceOrder::ORDER_VALUE_INDEX);
+  float value = 0, index = 0;
+  GetReduceRepeatMaxMinSpr<float>(value, index);
+}
+FAULT(high_half) {
+  LocalTensor<half> list[16];
+  for (uint32_t i = 0; i < 16; ++i) list[i] = t.X<half>()[16 * i];
+  TransDataTo5HD<half>(list, list, TransDataTo5HDParams(true, false, 1, 0, 0));
+}
+FAULT(address_list) {
+  uint64_t list[16] = {};
+  TransDataTo5HD<half>(list, list, TransDataTo5HDParams(false, false, 1, 0, 0));
+}
+
+// A vector instruction on a cube core.
+static const harness::Registration register_on_cube("on_cube", [](GM_ADDR*, const int64_t*) {
+  LocalTensor<float> x(TPosition::VECCALC, 0, 64);
+  Duplicate(x, 0.0f, 64);
+});

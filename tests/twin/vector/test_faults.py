@@ -1,0 +1,102 @@
+"""Every check of the vector side finds the fault planted for it, and says where and what."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.twin import builds, harness
+
+FAULTS = {
+    "mask_above_repeat": ["Add(", "mask is 65, it has to be 1 to 64"],
+    "mask_zero": ["Add(", "mask is 0, it has to be 1 to 64"],
+    "mask_high_word_of_float": ["mask[1] is 0x1", "only mask[0] counts"],
+    "mask_bits_zero": ["Exp(", "mask[0] and mask[1] are 0"],
+    "repeat_256": ["Add(", "repeatTime is 256, it has to be 0 to 255"],
+    "repeat_negative": ["Exp(", "repeatTime is -1"],
+    "count_negative": ["Add(", "count is -1, it cannot be negative"],
+    "register_above_repeat": ["SetVectorMask", "len is 65"],
+    "stride_256": ["src0RepStride is 256, it has to be 0 to 255"],
+    "block_stride_0": ["dstBlkStride is 0"],
+    "brcb_stride_0": ["Brcb(", "dstBlkStride is 0"],
+    "misaligned": ["dst is at byte 4 of UB", "multiple of 32"],
+    "misaligned_source": ["src is at byte", "multiple of 32"],
+    "beyond_tensor": ["Add(", "out of bounds", "16384"],
+    "beyond_by_stride": ["Exp(", "out of bounds: src"],
+    "uninitialised": ["Add(", "uninitialised read", "src1"],
+    "reduce_misaligned": ["WholeReduceSum(", "multiple of 4"],
+    "not_ub": ["Add(", "dst lies in L1", "takes UB"],
+    "overlap": ["Add(", "overlap", "src0"],
+    "overlap_repeats": ["Adds(", "overlap"],
+    "overlap_widening": ["Cast(", "overlap"],
+    "overlap_brcb": ["Brcb(", "overlap"],
+    "overlap_gather": ["Gather(", "overlap"],
+    "read_after_write": ["Muls(", "hazard, read after write", "PipeBarrier<PIPE_V>"],
+    "write_after_read": ["Muls(", "hazard, write after read", "PipeBarrier<PIPE_V>"],
+    "write_after_write": ["Muls(", "hazard, write after write", "PipeBarrier<PIPE_V>"],
+    "tree_without_barrier": ["BlockReduceSum(", "read after write", "PipeBarrier<PIPE_V>"],
+    "cast_without_barrier": ["Add(", "read after write", "PipeBarrier<PIPE_V>"],
+    "scalar_before_vector": ["Adds(", "read after write", "HardEvent::S_V"],
+    "vector_before_scalar": ["read after write", "HardEvent::V_S"],
+    "load_before_vector": ["Adds(", "read after write", "HardEvent::MTE2_V"],
+    "counter_mode_forgotten": ["Add(", "counter mode", "SetMaskNorm"],
+    "stale_counter_mask": ["Add(", "mask register was set for counter mode"],
+    "stale_normal_mask": ["Exp(", "mask register was set for normal mode"],
+    "cast_mode": ["Cast", "roundMode is CAST_RINT, half to float takes CAST_NONE"],
+    "cast_mode_none": ["Cast", "roundMode is CAST_NONE, float to int32_t takes"],
+    "deq_scale": ["Cast", "SetDeqScale"],
+    "shift": ["ShiftLeft", "scalarValue is 33, it has to be 0 to 32"],
+    "compare_count": ["Compare(", "count is 65", "multiple of 64"],
+    "compare_integer": ["Compare(", "int32_t takes CMPMODE::EQ only"],
+    "compare_register_unset": ["GetCmpMask(", "no Compare has written CMPMASK"],
+    "compare_register_small": ["GetCmpMask(", "dst has 32 bytes, it needs 128"],
+    "select_mode": ["Select(", "src1 is a tensor"],
+    "select_scalar_mode": ["Select(", "src1 is a scalar"],
+    "select_scratch": ["Select(", "last 8 KB of UB"],
+    "gather_misaligned": ["Gather(", "srcOffset[0] is 2 bytes"],
+    "gather_beyond": ["Gather(", "out of bounds"],
+    "gather_mask_pattern": ["GatherMask(", "src1Pattern is 8"],
+    "gather_mask_nothing": ["GatherMask(", "mask is 0"],
+    "reduce_tmp": ["ReduceMax(", "sharedTmpBuffer has 32 bytes"],
+    "reduce_repeats": ["WholeReduceMax(", "repeatTime is 256"],
+    "sort_repeats": ["Sort32(", "repeatTime is 256"],
+    "merge_valid_bit": ["MrgSort(", "validBit is 5"],
+    "merge_length": ["MrgSort(", "elementLengths[0] is 4096"],
+    "merge_repeats": ["MrgSort(", "repeatTimes is 2"],
+    "merge_result_early": ["GetMrgSortResult", "V_S"],
+    "maximum_early": ["GetReduceRepeatMaxMinSpr", "V_S"],
+    "high_half": ["TransDataTo5HD(", "8-bit types"],
+    "address_list": ["TransDataTo5HD", "dstList[0] is not the address"],
+}
+
+
+@pytest.fixture(scope="module")
+def launch():
+    source = Path(__file__).parent / "faults" / "faults.cc"
+    library = harness.Library(builds.shared(source, name="vector_faults"))
+    buffers = [(harness.INPUT, np.zeros(64, np.float32))]
+
+    def run(kernel, type=harness.AIV_ONLY):
+        return library.launch(kernel, buffers, type=type)
+
+    return run
+
+
+def test_without_a_fault(launch):
+    report = launch("none")
+    assert report.ok, report.error
+    assert report.kinds() == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault(launch, fault):
+    report = launch(fault)
+    assert not report.ok, "the fault was not found"
+    for text in ("faults.cc:", *FAULTS[fault]):
+        assert text in report.error, report.error
+
+
+def test_on_a_cube_core(launch):
+    report = launch("on_cube", harness.AIC_ONLY)
+    assert not report.ok
+    assert "PIPE_V is a pipe of vector cores (AIV); this core is an AIC" in report.error
