@@ -7,7 +7,7 @@ PYTHON ?= $(VENV)/bin/python
 N ?= 20000
 FILES_CC = $(shell git ls-files '*.cc' '*.h')
 
-.PHONY: test demo build sweep tsan bench format clean prerequisites
+.PHONY: test demo build ascend sweep tsan bench format clean prerequisites
 .DELETE_ON_ERROR:
 
 # Threads that wait do not spin: the tests run side by side on few processors.
@@ -33,6 +33,10 @@ build: $(PYTHON)
 	@mkdir -p build
 	NSA_BUILD_DIR=build/dev flock build/.lock $(PYTHON) setup.py -q build_ext --inplace
 
+# The operators' package for CANN (ASCEND_HOME_PATH); INSTALL_PATH=folder installs it too.
+ascend: $(PYTHON)
+	@$(PYTHON) tools/ascend_package.py --install-path "$(INSTALL_PATH)"
+
 sweep: build
 	$(PYTHON) -m tests.kernels.sweep $(N)
 
@@ -48,4 +52,5 @@ format: $(PYTHON)
 	$(dir $(PYTHON))clang-format -i $(FILES_CC)
 
 clean:
-	rm -rf build dist .venv .venv-ms271 *.egg-info mindspore_nsa/_native*.so
+	rm -rf build dist .venv .venv-ms271 *.egg-info mindspore_nsa/_native*.so \
+	  mindspore_nsa/twin/*.so mindspore_nsa/twin/include

@@ -171,6 +171,50 @@ std::vector<int> infer_types(const char* op, const std::vector<int>& type_ids, v
   return result;
 }
 
+// Inputs of the schema in the order in which an aclnn function has them, lists left out.
+std::vector<size_t> aclnn_tensors(const OpSchema& op) {
+  std::vector<size_t> tensors;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!op.inputs[i].list) tensors.push_back(i);
+  }
+  return tensors;
+}
+
+std::vector<TensorDesc> unknown_inputs(const OpSchema& op) {
+  std::vector<TensorDesc> inputs(op.inputs.size());
+  for (TensorDesc& input : inputs) input.known_rank = false;
+  return inputs;
+}
+
+std::vector<std::vector<int64_t>> infer_aclnn_shapes(const char* op, int* ndims, int64_t** shapes,
+                                                     void* extra) {
+  std::vector<TensorDesc> inputs = unknown_inputs(schema(op));
+  const std::vector<size_t> tensors = aclnn_tensors(schema(op));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TensorDesc& input = inputs[tensors[i]];
+    input.known_rank = !(ndims[i] == 1 && shapes[i][0] == kUnknownRank);
+    if (input.known_rank) input.shape.assign(shapes[i], shapes[i] + ndims[i]);
+  }
+  std::vector<std::vector<int64_t>> result;
+  for (OutputDesc& output : infer(op, inputs, call_text(extra).attrs, Target::kAscend)) {
+    result.push_back(std::move(output.shape));
+  }
+  return result;
+}
+
+std::vector<int> infer_aclnn_types(const char* op, const std::vector<int>& type_ids, void* extra) {
+  std::vector<TensorDesc> inputs = unknown_inputs(schema(op));
+  const std::vector<size_t> tensors = aclnn_tensors(schema(op));
+  for (size_t i = 0; i < tensors.size() && i < type_ids.size(); ++i) {
+    inputs[tensors[i]].dtype = static_cast<DType>(type_ids[i]);
+  }
+  std::vector<int> result;
+  for (const OutputDesc& output : infer(op, inputs, call_text(extra).attrs, Target::kAscend)) {
+    result.push_back(static_cast<int>(output.dtype));
+  }
+  return result;
+}
+
 }  // namespace
 
 }  // namespace nsa
@@ -212,6 +256,30 @@ NSA_CUSTOM_MORE_OUTPUTS(NsaSelectedAttentionGrad)
 NSA_CUSTOM_MORE_OUTPUTS(FlashAttentionScore)
 NSA_CUSTOM_MORE_OUTPUTS(FlashAttentionScoreGrad)
 NSA_CUSTOM_ONE_OUTPUT(NsaDropoutMask)
+
+// The same inference for the aclnn functions of CANN's operator package, which MindSpore calls by
+// itself. It passes the Tensors alone: a sequence list is host data there, and the Python side,
+// which knows it, has checked it and has put the number of rows into the attributes.
+#define NSA_ACLNN_ONE_OUTPUT(op)                                                      \
+  extern "C" std::vector<int64_t> aclnn##op##InferShape(int* ndims, int64_t** shapes, \
+                                                        void* extra) {                \
+    return nsa::infer_aclnn_shapes(#op, ndims, shapes, extra)[0];                     \
+  }                                                                                   \
+  extern "C" int aclnn##op##InferType(std::vector<int> type_ids, void* extra) {       \
+    return nsa::infer_aclnn_types(#op, type_ids, extra)[0];                           \
+  }
+
+#define NSA_ACLNN_MORE_OUTPUTS(op)                                                                 \
+  extern "C" std::vector<std::vector<int64_t>> aclnn##op##InferShape(int* ndims, int64_t** shapes, \
+                                                                     void* extra) {                \
+    return nsa::infer_aclnn_shapes(#op, ndims, shapes, extra);                                     \
+  }                                                                                                \
+  extern "C" std::vector<int> aclnn##op##InferType(std::vector<int> type_ids, void* extra) {       \
+    return nsa::infer_aclnn_types(#op, type_ids, extra);                                           \
+  }
+
+NSA_ACLNN_ONE_OUTPUT(NsaCompress)
+NSA_ACLNN_MORE_OUTPUTS(NsaCompressGrad)
 
 // Two operators of one input and an output like it, for an input that has no gradient: the
 // identity, and its gradient, which is an error. In a graph the error comes only if the gradient is

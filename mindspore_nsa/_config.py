@@ -7,10 +7,13 @@ from importlib import metadata
 
 from ._version import __version__
 
-TARGETS = ("cpu", "ascend", "ascend_twin")
-_AVAILABLE = ("cpu",)
-# The target that a MindSpore device_target implies.
+# What runs the operators, and the MindSpore device_target that it needs.
+_DEVICES = {"cpu": "CPU", "ascend": "Ascend", "ascend_twin": "CPU"}
+TARGETS = tuple(_DEVICES)
+# The target that a device_target implies.
 _DEFAULTS = {"CPU": "cpu", "Ascend": "ascend"}
+# Native operators with Ascend kernels.
+ASCEND_OPERATORS = ("NsaCompress", "NsaCompressGrad")
 
 
 def _checked(name, source):
@@ -20,11 +23,6 @@ def _checked(name, source):
         )
     if name not in TARGETS:
         raise ValueError(f"{source}: name must be one of {', '.join(TARGETS)}, got {ascii(name)}")
-    if name not in _AVAILABLE:
-        raise ValueError(
-            f"{source}: target {name!r} is not available in this build, which has the CPU kernels "
-            f"only; available: {', '.join(_AVAILABLE)}"
-        )
     return name
 
 
@@ -46,12 +44,13 @@ def set_target(name):
     ``MINDSPORE_NSA_TARGET`` sets it before the first call.
 
     Args:
-        name (str): ``"cpu"``, the native CPU kernels; ``"ascend"`` and ``"ascend_twin"`` are names
-            of targets that this build does not have.
+        name (str): ``"cpu"``, the native CPU kernels; ``"ascend"``, the operators that ``make
+            ascend`` builds for CANN, on an Ascend device; ``"ascend_twin"``, the same kernels
+            executed on a CPU, slowly and with every access checked.
 
     Raises:
         TypeError: If `name` is not a str.
-        ValueError: If `name` is not a target, or not one of this build.
+        ValueError: If `name` is not a target.
 
     Examples:
         >>> import mindspore_nsa
@@ -95,14 +94,10 @@ def resolve_target(requested, device_target):
             f"mindspore_nsa runs with device_target CPU or Ascend, got {device_target!r}"
         )
     name = requested or _DEFAULTS[device_target]
-    if name not in _AVAILABLE:
+    if _DEVICES[name] != device_target:
         raise RuntimeError(
-            f"mindspore_nsa: device_target {device_target} needs the target {name!r}, which is not "
-            "available in this build (it has the CPU kernels only)"
-        )
-    if name == "cpu" and device_target != "CPU":
-        raise RuntimeError(
-            f"mindspore_nsa: target 'cpu' needs device_target CPU, got {device_target!r}"
+            f"mindspore_nsa: target {name!r} needs device_target {_DEVICES[name]}, "
+            f"got {device_target!r}"
         )
     return name
 
@@ -123,7 +118,7 @@ def show_config():
         mindspore = "not installed"
     lines = (
         ("mindspore_nsa", __version__),
-        ("target", _State.name or "by device_target (CPU: cpu)"),
+        ("target", _State.name or "by device_target (CPU: cpu, Ascend: ascend)"),
         ("instruction set", f"{_native.isa()} (available: {', '.join(_native.available_isas())})"),
         ("threads", _native.num_threads()),
         ("mindspore", mindspore),

@@ -1,6 +1,7 @@
 """Native operators as `mindspore.ops.Custom`."""
 
 import ctypes
+from contextvars import ContextVar
 from functools import cache, lru_cache
 
 import numpy as np
@@ -26,17 +27,25 @@ def schema(op):
     return _native.schema(op)
 
 
+# The target of the call that is being planned.
+planned_target = ContextVar("planned_target", default="cpu")
+
 _CODES = {"int": ("i", int), "float": ("f", float), "str": ("s", str)}
 
 
 def encode_attrs(op, attrs, present):
-    """Attributes as the text that binding/attr_text.h reads; `present` is a tuple of bools."""
+    """Attributes as the text that binding/attr_text.h reads; `present` is a tuple of bools.
+
+    The text names the target of the call that is being planned.
+    """
     items = [f"present=i{sum(1 << i for i, real in enumerate(present) if real)}"]
     types = {attr["name"]: attr["type"] for attr in schema(op)["attrs"]}
     for name, value in attrs.items():
         code, convert = _CODES[types[name]]
         value = convert(value)
         items.append(f"{name}={code}{value!r}" if code == "f" else f"{name}={code}{value}")
+    if planned_target.get() != "cpu":
+        items.append(f"target=s{planned_target.get()}")
     return ";".join(items)
 
 

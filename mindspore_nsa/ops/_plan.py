@@ -16,8 +16,8 @@ from mindspore.common.dtype import TensorType
 from mindspore.ops import PrimitiveWithInfer
 
 from .. import _native
-from .._config import requested_target, resolve_target
-from ._custom import absent, list_tensor
+from .._config import ASCEND_OPERATORS, requested_target, resolve_target
+from ._custom import absent, list_tensor, planned_target, schema
 
 DTYPE_NAMES = {
     getattr(mindspore, name): name
@@ -112,8 +112,12 @@ class Planner(PrimitiveWithInfer):
         self._cached = lru_cache(maxsize=1024, typed=True)(self._on_target)
 
     def _on_target(self, requested, *specs):
-        resolve_target(requested, mindspore.context.get_context("device_target"))
-        return self._plan(*(s[1] if type(s) is _Sequence else s for s in specs))
+        target = resolve_target(requested, mindspore.context.get_context("device_target"))
+        token = planned_target.set(target)
+        try:
+            return self._plan(*(s[1] if type(s) is _Sequence else s for s in specs))
+        finally:
+            planned_target.reset(token)
 
     def _run(self, specs):
         requested = requested_target()
@@ -214,6 +218,11 @@ def list_input(function, argument, spec, optional=False):
     if spec is None and optional:
         return None
     if isinstance(spec, TensorSpec):
+        if planned_target.get() == "ascend":
+            raise ValueError(
+                f"{function}: {argument} must be a tuple or list of ints with target 'ascend', "
+                f"where it is host data, got {spec}"
+            )
         return spec.native()
     if not isinstance(spec, (tuple, list)):
         expected = "a tuple or list of ints or a Tensor"
@@ -235,4 +244,11 @@ def list_constant(spec):
 
 def infer(op, inputs, attrs):
     """Every check of a call; the outputs as (dtype name, shape)."""
-    return _native.infer(op, inputs, attrs)
+    target = planned_target.get()
+    if target != "cpu" and op not in ASCEND_OPERATORS:
+        function = schema(op)["function"]
+        raise ValueError(
+            f"{function}: there is no Ascend kernel of this operator yet, so target {target!r} "
+            "cannot run it"
+        )
+    return _native.infer(op, inputs, attrs, target)

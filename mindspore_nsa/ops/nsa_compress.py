@@ -5,7 +5,8 @@ from functools import lru_cache
 from mindspore import ops
 
 from .. import _native
-from ._custom import CACHE_SIZE, encode_attrs, native_custom
+from ._ascend import AclnnCustom
+from ._custom import CACHE_SIZE, encode_attrs, native_custom, planned_target
 from ._gradient import refuse_second_order, second_order_text, zero_gradient
 from ._plan import Planner, TensorSpec, infer, list_constant, list_input, promoted, tensor_input
 
@@ -39,6 +40,41 @@ def _operator(attrs, gradient_attrs, list_given):
     return native_custom("NsaCompress", attrs, bprop, multi_output=False)
 
 
+# CANN's words for what this function always is: prefix sums, packed tokens.
+_PREFIX_SUMS, _PACKED = 0, "TND"
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _ascend_operator(attrs, gradient_attrs):
+    text = second_order_text(_FUNCTION)
+
+    def gradient_bprop(
+        output_grad, input, weight, seq_len, block_size, stride, seq_type, layout, out, dout
+    ):
+        refuse = refuse_second_order(text)
+        return (
+            refuse(output_grad),
+            refuse(input),
+            refuse(weight),
+            seq_len,
+            block_size,
+            stride,
+            seq_type,
+            layout,
+        )
+
+    gradient = AclnnCustom("NsaCompressGrad", gradient_attrs, gradient_bprop)
+
+    # What comes back for an argument that is no Tensor goes nowhere.
+    def bprop(input, weight, seq_len, layout, block_size, stride, seq_type, out, dout):
+        input_grad, weight_grad = gradient(
+            dout, input, weight, seq_len, block_size, stride, seq_type, layout
+        )
+        return input_grad, weight_grad, seq_len, layout, block_size, stride, seq_type
+
+    return AclnnCustom("NsaCompress", attrs, bprop)
+
+
 def _plan_call(input, weight, compress_block_size, compress_stride, actual_seq_len, num_windows):
     dtype, mixed = promoted(input, weight)
     inputs = [
@@ -56,12 +92,16 @@ def _plan_call(input, weight, compress_block_size, compress_stride, actual_seq_l
         attrs["num_windows"] = _native.compressed_rows(
             actual_seq_len, compress_block_size, compress_stride
         )
-    operator = _operator(
+    texts = (
         encode_attrs("NsaCompress", attrs, (True,) * 3),
         encode_attrs("NsaCompressGrad", window, (True,) * 4),
-        not constant,
     )
-    return operator, dtype if mixed else None, list_constant(actual_seq_len)
+    cast_to = dtype if mixed else None
+    if planned_target.get() == "ascend":
+        values = (tuple(actual_seq_len), _PACKED, compress_block_size, compress_stride)
+        return _ascend_operator(*texts), cast_to, None, (*values, _PREFIX_SUMS)
+    operator = _operator(*texts, not constant)
+    return operator, cast_to, list_constant(actual_seq_len), None
 
 
 _plan_nsa_compress = Planner(_plan_call, lists=(4,))
@@ -91,7 +131,8 @@ def nsa_compress(
     Keyword Args:
         actual_seq_len (Union[tuple[int], list[int], Tensor]): Inclusive prefix sums of the segment
             lengths; the last one is :math:`T`. A Tensor has shape :math:`(B,)` and dtype int64 or
-            int32, and its values may change from call to call without a new graph.
+            int32, and its values may change from call to call without a new graph; target
+            ``"ascend"`` takes a tuple or list only.
         num_windows (int, optional): Rows of the output. Default: ``None``, the number of windows
             where `actual_seq_len` is a tuple or list, and :math:`T // s`, which is always enough,
             where it is a Tensor. Rows past the windows are zero and get no gradient.
@@ -105,7 +146,7 @@ def nsa_compress(
         RuntimeError: If that is found out only when a compiled graph runs.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import numpy as np
@@ -117,12 +158,14 @@ def nsa_compress(
         >>> print(y.shape)
         (7, 8, 128)
     """
-    operator, dtype, seq_len = _plan_nsa_compress(
+    operator, dtype, seq_len, values = _plan_nsa_compress(
         input, weight, compress_block_size, compress_stride, actual_seq_len, num_windows
     )
     if dtype is not None:
         input = ops.cast(input, dtype)
         weight = ops.cast(weight, dtype)
+    if values is not None:
+        return operator(input, weight, *values)
     if seq_len is None:
         seq_len = actual_seq_len
     return operator(input, weight, seq_len)

@@ -5,6 +5,9 @@ aclnn functions of this project's Ascend operators. ``python -m mindspore_nsa.tw
 prints what a compiler needs to build a program against it.
 """
 
+import contextlib
+import ctypes
+from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).resolve().parent
@@ -80,3 +83,61 @@ def libs():
     """
     folder = Path(library()).parent
     return [f"-L{folder}", f"-l{_LIBRARY}", f"-Wl,-rpath,{folder}"]
+
+
+@cache
+def _opened():
+    opened = ctypes.CDLL(library())
+    opened.TwinOperators.restype = ctypes.c_char_p
+    opened.TwinSetCores.restype = ctypes.c_bool
+    opened.TwinSetSeed.argtypes = [ctypes.c_uint64]
+    return opened
+
+
+def operators():
+    """Names of the Ascend operators that the twin has.
+
+    Returns:
+        list[str].
+
+    Examples:
+        >>> from mindspore_nsa import twin
+        >>> "NsaCompress" in twin.operators()
+        True
+    """
+    return _opened().TwinOperators().decode().split()
+
+
+@contextlib.contextmanager
+def machine(vector_cores, cube_cores=None, seed=0):
+    """Let the twin be a machine with other numbers of cores inside a ``with`` block.
+
+    It acts on the whole process. Outside of it the twin has 48 vector cores and 24 cube cores, or
+    what the environment variables ``MINDSPORE_NSA_TWIN_AIV`` and ``MINDSPORE_NSA_TWIN_AIC`` say.
+
+    Args:
+        vector_cores (int): Vector cores (AIV), from 1 to 1024.
+        cube_cores (int, optional): Cube cores (AIC). Default: ``None``, half of the vector cores.
+        seed (int): Of the order in which the cores take turns, which no result depends on.
+
+    Raises:
+        ValueError: If there cannot be such a machine.
+
+    Examples:
+        >>> from mindspore_nsa import twin
+        >>> with twin.machine(vector_cores=7, seed=1):
+        ...     pass
+    """
+    cubes = max(1, vector_cores // 2) if cube_cores is None else cube_cores
+    counts = (cubes, vector_cores)
+    if not all(1 <= n <= 1024 for n in counts) or not _opened().TwinSetCores(*counts):
+        raise ValueError(
+            "machine: vector_cores and cube_cores must be from 1 to 1024, "
+            f"got {vector_cores} and {cubes}"
+        )
+    _opened().TwinSetSeed(seed)
+    try:
+        yield
+    finally:
+        _opened().TwinSetCores(0, 0)
+        _opened().TwinResetSeed()

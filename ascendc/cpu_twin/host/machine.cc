@@ -89,6 +89,12 @@ void TwinSetSeed(uint64_t seed) {
   choice.seed = seed;
 }
 
+void TwinResetSeed() {
+  twin::Choice& choice = twin::TheChoice();
+  const std::lock_guard<std::mutex> lock(choice.mutex);
+  choice.seed.reset();
+}
+
 namespace platform_ascendc {
 
 namespace {

@@ -29,4 +29,8 @@ extern "C" {
 // there cannot be such a machine.
 TWIN_API bool TwinSetCores(uint32_t cube_cores, uint32_t vector_cores);
 TWIN_API void TwinSetSeed(uint64_t seed);
+// As the environment says again.
+TWIN_API void TwinResetSeed();
+// Names of the operators that are linked in, with spaces between them.
+TWIN_API const char* TwinOperators();
 }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "ascendc/cpu_twin/host/machine.h"
 #include "register/op_def_registry.h"
 
 namespace twin {
@@ -102,6 +103,15 @@ const Kernel* FindKernel(const std::string& op_type, size_t combination) {
 }
 
 }  // namespace twin
+
+const char* TwinOperators() {
+  static const std::string names = [] {
+    std::string text;
+    for (const std::string& name : twin::OperatorNames()) text += (text.empty() ? "" : " ") + name;
+    return text;
+  }();
+  return names.c_str();
+}
 
 namespace ops {
 
