@@ -29,6 +29,16 @@ def test_one_core_reads_every_row_once(runner, l, s):  # noqa: E741
     assert counts.gm_written == _bytes((case.attrs["num_windows"], 12, 128))
 
 
+@pytest.mark.parametrize(("l", "s", "most"), [(32, 32, 1.01), (32, 16, 1.15), (64, 16, 1.3)])
+def test_many_cores_read_little_twice(runner, l, s, most):  # noqa: E741
+    """Where a segment is cut, both sides read the tokens of the windows that overlap."""
+    case = compress(Draw(0, "bfloat16"), [1000, 1000, 4096], 4, 128, l, s)
+    (_, one), (_, many) = (runner.run(case, cores) for cores in (1, 48))
+    assert many.cores == 48
+    assert many.gm_read <= most * one.gm_read
+    assert many.gm_written == one.gm_written
+
+
 def test_the_gradient_reads_input_once(runner):
     """And few rows of output_grad twice: those open where a chunk ends."""
     case = compress_grad(Draw(0, "float16"), [2048], 12, 128, 32, 16)

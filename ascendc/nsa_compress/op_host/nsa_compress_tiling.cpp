@@ -4,16 +4,30 @@ namespace nsa::ascend {
 
 namespace {
 
-// Heads of a head tile: as many as the UB holds, but no more than give every core a window.
-int32_t tile_heads(const CompressSizes& sizes, int64_t windows, int32_t cores, uint32_t ub_bytes) {
-  const int32_t most = largest_tile(sizes.heads, [&](int32_t heads) {
+// A row of a tile that is shorter than this makes poor use of a transfer.
+constexpr int32_t kLeastRowBytes = 512;
+// Two cores that share a segment both read the tokens where their windows overlap. Narrower tiles
+// cut fewer segments; this part of the work may be read twice before it is worth it.
+constexpr int64_t kOverlapShare = 8;
+
+// Heads of a head tile: as many as the UB holds, but no more than give every core a window, and
+// fewer while the cores would read much twice.
+int32_t tile_heads(const CompressSizes& sizes, const CompressWork& work, int32_t cores,
+                   uint32_t ub_bytes) {
+  int32_t most = largest_tile(sizes.heads, [&](int32_t heads) {
     return TileFitsInstructions(heads, sizes.dim) &&
            NsaCompressBuffers(sizes.block_size, sizes.stride, heads, sizes.dim, 1).Total() <=
                ub_bytes;
   });
+  const int32_t least = CeilDiv(kLeastRowBytes, 2 * sizes.dim);
+  const int64_t overlap = (sizes.block_size - sizes.stride) / kGroupTokens;
+  const int64_t cuts = cores > 1 ? cores : 0;
+  while (most > least && kOverlapShare * most * overlap * cuts > work.groups() * sizes.heads)
+    --most;
   int64_t tiles = CeilDiv(sizes.heads, most);
-  if (windows > 0)
-    tiles = std::max(tiles, std::min<int64_t>(sizes.heads, ceil_div(cores, windows)));
+  if (work.windows() > 0) {
+    tiles = std::max(tiles, std::min<int64_t>(sizes.heads, ceil_div(cores, work.windows())));
+  }
   return CeilDiv(sizes.heads, static_cast<int32_t>(tiles));
 }
 
@@ -58,7 +72,7 @@ int32_t tile_nsa_compress(const CompressSizes& sizes, const SeqList& list, int32
   t.dim = sizes.dim;
   t.block_size = sizes.block_size;
   t.stride = sizes.stride;
-  t.tile_heads = tile_heads(sizes, t.windows, cores, ub_bytes);
+  t.tile_heads = tile_heads(sizes, work, cores, ub_bytes);
   t.step_groups = groups_of_step(t.tile_heads * t.dim, [&](int32_t groups) {
     return NsaCompressBuffers(t.block_size, t.stride, t.tile_heads, t.dim, groups).Total() <=
            ub_bytes;
