@@ -108,7 +108,13 @@ void Instr::CountRepeats(uint64_t repeats) { core_->counters[ticket_.pipe].repea
 
 void Instr::Fail(const std::string& message) const {
   std::string text = PlaceName(core_, where_) + ": " + name_ + "(";
-  for (int i = 0; i < count_; ++i) text += (i > 0 ? ", " : "") + Describe(i);
+  bool first = true;
+  for (int i = 0; i < count_; ++i) {
+    // An operand that this form of the instruction does not have.
+    if (operands_[i].local == nullptr && operands_[i].global == nullptr) continue;
+    text += (first ? "" : ", ") + Describe(i);
+    first = false;
+  }
   throw Error(text + "): " + message);
 }
 

@@ -70,6 +70,10 @@ CompareCall MakeCompare(const char* name, const Where& where, AscendC::CMPMODE m
           static_cast<uint64_t>(mode) << 32 | scalar};
 }
 
+// The library keeps what some modes of Select hand to CMPMASK in the last 8 KB of UB: fails where a
+// buffer of the TPipe reaches into it.
+TWIN_API void CheckSelectScratch(const Instr& instr);
+
 struct SelectCall {
   Where where;
   AscendC::SELMODE mode;

@@ -3,14 +3,8 @@
 #include "ascendc/cpu_twin/vector/compare.h"
 
 namespace twin {
-namespace {
-
-using AscendC::SELMODE;
-
-// The library keeps what these modes hand to CMPMASK in the last 8 KB of UB.
-constexpr uint32_t kScratchBegin = 184 * 1024;
-
-void CheckScratch(const Instr& instr) {
+void CheckSelectScratch(const Instr& instr) {
+  constexpr uint32_t kScratchBegin = 184 * 1024;
   for (const Buffer& buffer : instr.core().buffers) {
     instr.Check(!buffer.alive || buffer.memory != Hardware::UB ||
                     buffer.address + buffer.bytes <= kScratchBegin,
@@ -19,6 +13,10 @@ void CheckScratch(const Instr& instr) {
                 kScratchBegin, buffer.address + buffer.bytes);
   }
 }
+
+namespace {
+
+using AscendC::SELMODE;
 
 // The bits of a repeat, and where they come from.
 class SelectionBits {
@@ -81,7 +79,7 @@ void RunSelect(const SelectCall& call, std::initializer_list<Operand> operands,
               call.has_scalar ? "src1 is a scalar: selMode has to be VSEL_TENSOR_SCALAR_MODE"
                               : "src1 is a tensor: selMode has to be VSEL_CMPMASK_SPR or "
                                 "VSEL_TENSOR_TENSOR_MODE");
-  if (call.mode != SELMODE::VSEL_CMPMASK_SPR) CheckScratch(instr);
+  if (call.mode != SELMODE::VSEL_CMPMASK_SPR) CheckSelectScratch(instr);
   instr.Check(!call.from_register || instr.core().registers.compare_mask_set,
               "nothing has set CMPMASK; call SetCmpMask or Compare first");
   int last = static_cast<int>(operands.size()) - 1;

@@ -26,7 +26,9 @@ float ScoreAt(const uint8_t* pair, uint32_t width) {
   return std::isnan(score) ? INFINITY : score;
 }
 
-bool Nan(const uint8_t* pair, uint32_t width) {
+}  // namespace
+
+bool IsNanScore(const uint8_t* pair, uint32_t width) {
   if (width == 2) {
     uint16_t bits;
     std::memcpy(&bits, pair, 2);
@@ -37,11 +39,13 @@ bool Nan(const uint8_t* pair, uint32_t width) {
   return std::isnan(score);
 }
 
-bool Before(const uint8_t* a, const uint8_t* b, uint32_t width) {
-  const bool a_nan = Nan(a, width), b_nan = Nan(b, width);
+bool SortsBefore(const uint8_t* a, const uint8_t* b, uint32_t width) {
+  const bool a_nan = IsNanScore(a, width), b_nan = IsNanScore(b, width);
   if (a_nan || b_nan) return a_nan && !b_nan;
   return ScoreAt(a, width) > ScoreAt(b, width);
 }
+
+namespace {
 
 struct Merge {
   std::vector<uint8_t> pairs;
@@ -61,7 +65,8 @@ Merge MergeLists(const uint8_t* const lists[4], const uint16_t lengths[4], int c
         continue;
       }
       const uint8_t* head = lists[i] + kPairBytes * merge.taken[i];
-      if (next < 0 || Before(head, lists[next] + kPairBytes * merge.taken[next], width)) next = i;
+      if (next < 0 || SortsBefore(head, lists[next] + kPairBytes * merge.taken[next], width))
+        next = i;
     }
     if (next < 0 || (suspend && exhausted)) return merge;
     const uint8_t* pair = lists[next] + kPairBytes * merge.taken[next]++;
@@ -127,7 +132,7 @@ void RunSort32(const Where& where, const Operand& dst, const Operand& scores,
     uint32_t order[kSortRun];
     std::iota(order, order + kSortRun, 0);
     std::stable_sort(order, order + kSortRun, [&](uint32_t a, uint32_t b) {
-      return Before(s + a * width, s + b * width, width);
+      return SortsBefore(s + a * width, s + b * width, width);
     });
     for (uint32_t i : order) {
       std::memset(pair, 0, 4);

@@ -25,6 +25,10 @@ namespace twin {
 constexpr uint32_t kPairBytes = 8;  // score and index
 constexpr uint32_t kSortRun = 32;   // pairs that one repeat of Sort32 sorts
 
+// Whether score `a` sorts before `b`, two elements of `width` bytes: a NaN, then the greater one.
+TWIN_API bool SortsBefore(const uint8_t* a, const uint8_t* b, uint32_t width);
+TWIN_API bool IsNanScore(const uint8_t* score, uint32_t width);
+
 TWIN_API void RunSort32(const Where& where, const Operand& dst, const Operand& scores,
                         const Operand& indices, int64_t repeats);
 TWIN_API void RunMrgSort(const Where& where, const Operand& dst, const Operand (&lists)[4],

@@ -8,7 +8,7 @@ from tests.twin.vector.semantics.lanes import NUMPY
 
 # The data types by CANN's names.
 TYPE_NAMES = {name: name if name in ("half", "float") else f"{name}_t" for name in NUMPY}
-TYPE_NAMES["int4"] = "int4b_t"
+TYPE_NAMES |= {"int4": "int4b_t", "bool": "bool"}
 FORMS = {
     "count": 0,
     "mask": 1,

@@ -1,11 +1,9 @@
 """Every check of the vector side finds the fault planted for it, and says where and what."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from tests.twin import builds, harness
+from tests.twin import harness
 
 FAULTS = {
     "mask_above_repeat": ["Add(", "mask is 65, it has to be 1 to 64"],
@@ -66,18 +64,29 @@ FAULTS = {
     "merge_result_early": ["GetMrgSortResult", "V_S"],
     "maximum_early": ["GetReduceRepeatMaxMinSpr", "V_S"],
     "high_half": ["TransDataTo5HD(", "8-bit types"],
+    "softmax_columns": ["SoftMax(", "srcK is 33"],
+    "softmax_tiling": ["SoftMax(", "no rows in a pass"],
+    "softmax_tmp": ["SoftMax(", "sharedTmpBuffer has 32 bytes"],
+    "softmax_early": ["SoftMax(", "read after write", "HardEvent::MTE2_V"],
+    "topk_tmp": ["TopK(", "tmpLocal has 32 bytes, 1280 are needed"],
+    "topk_k": ["TopK(", "k is 33, it has to be 1 to n, 32"],
+    "topk_inner": ["TopK(", "topKInfo.inner is 48"],
+    "topk_tiling": ["TopK(", "tilling is for 32 elements"],
+    "broadcast_shape": ["Broadcast(", "a length of 2 cannot be broadcast to 4"],
+    "broadcast_axis": ["Broadcast(", "axis is 0"],
+    "broadcast_columns": ["Broadcast(", "srcShape[1] is 33"],
+    "select_bytes_size": ["Select(", "firstAxis * srcLastAxis is 64, but src0 has 4096 elements"],
+    "fill_after_buffers": ["Fill", "before InitBuffer"],
     "address_list": ["TransDataTo5HD", "dstList[0] is not the address"],
 }
 
 
-@pytest.fixture(scope="module")
-def launch():
-    source = Path(__file__).parent / "faults" / "faults.cc"
-    library = harness.Library(builds.shared(source, name="vector_faults"))
+@pytest.fixture
+def launch(fault_kernels):
     buffers = [(harness.INPUT, np.zeros(64, np.float32))]
 
     def run(kernel, type=harness.AIV_ONLY):
-        return library.launch(kernel, buffers, type=type)
+        return fault_kernels.launch(kernel, buffers, type=type)
 
     return run
 

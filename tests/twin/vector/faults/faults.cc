@@ -238,3 +238,82 @@ static const harness::Registration register_on_cube("on_cube", [](GM_ADDR*, cons
   LocalTensor<float> x(TPosition::VECCALC, 0, 64);
   Duplicate(x, 0.0f, 64);
 });
+
+// The high-level APIs.
+namespace {
+SoftMaxShapeInfo ShapeOf(uint32_t m, uint32_t k) { return {m, k, m, k}; }
+TopkTiling TopkOf(int32_t all, int32_t k) {
+  TopkTiling tiling;
+  tiling.allDataSize = all;
+  tiling.kAlignFourBytes = (k + 7) / 8 * 8;
+  return tiling;
+}
+void TopkAs(Tensors& t, int32_t k, int32_t inner, const TopkTiling& tiling) {
+  TopKInfo info;
+  info.outter = 1;
+  info.inner = info.n = inner;
+  TopK(t.X(), t.Y<int32_t>(), t.Z(), {}, {}, k, tiling, info);
+}
+}  // namespace
+FAULT(softmax_columns) {
+  SoftMax(t.X(), t.Y(), twin::MakeSoftmaxTiling(4, 33, 8, 4), ShapeOf(4, 33));
+}
+FAULT(softmax_tiling) {
+  SoftMax(t.X(), t.Y(), twin::MakeSoftmaxTiling(4, 32, 8, 0), ShapeOf(4, 32));
+}
+FAULT(softmax_tmp) {
+  auto tmp = t.buffer.GetWithOffset<uint8_t>(32, 2 * kBytes);
+  SoftMax(t.X(), t.Y(), tmp, twin::MakeSoftmaxTiling(4, 32, 8, 4), ShapeOf(4, 32));
+}
+FAULT(softmax_early) {
+  DataCopy(t.Y(), harness::Global<float>(g[0]), 64);
+  SoftMax(t.X(), t.Y(), twin::MakeSoftmaxTiling(2, 32, 8, 2), ShapeOf(2, 32));
+}
+FAULT(topk_tmp) {
+  TopKInfo info;
+  info.outter = 1;
+  info.inner = info.n = 64;
+  auto tmp = t.buffer.GetWithOffset<uint8_t>(32, 3 * kBytes);
+  TopK(t.X(), t.Y<int32_t>(), t.Z(), {}, {}, tmp, 4, TopkOf(64, 4), info);
+}
+FAULT(topk_k) { TopkAs(t, 33, 32, TopkOf(32, 33)); }
+FAULT(topk_inner) { TopkAs(t, 4, 48, TopkOf(48, 4)); }
+FAULT(topk_tiling) { TopkAs(t, 4, 64, TopkOf(32, 4)); }
+FAULT(broadcast_shape) {
+  const uint32_t dst[2] = {4, 32}, src[2] = {2, 32};
+  Broadcast<float, 2, 0>(t.X(), t.Y(), dst, src);
+}
+FAULT(broadcast_axis) {
+  const uint32_t dst[2] = {4, 32}, src[2] = {4, 1};
+  Broadcast<float, 2, 0>(t.X(), t.Y(), dst, src);
+}
+FAULT(broadcast_columns) {
+  const uint32_t dst[2] = {4, 33}, src[2] = {1, 33};
+  Broadcast<float, 2, 0>(t.X(), t.Y(), dst, src);
+}
+FAULT(select_bytes_size) {
+  SelectWithBytesMaskShapeInfo info;
+  info.firstAxis = 1;
+  info.srcLastAxis = info.maskLastAxis = 64;
+  Select(t.X(), t.Y(), 1.0f, t.Z<uint8_t>(), t.Fresh<uint8_t>(), info);
+}
+FAULT(fill_after_buffers) {
+  auto out = harness::Global<float>(g[0]);
+  Fill(out, 64, 1.0f);
+}
+
+// No fault. p: Fill or InitOutput, data type, elements.
+template <typename T>
+static void FillWith(GM_ADDR address, const int64_t* p) {
+  TPipe pipe;
+  GlobalTensor<T> out;
+  out.SetGlobalBuffer(reinterpret_cast<T*>(address));
+  p[0] == 0 ? Fill(out, static_cast<uint64_t>(p[2]), T(42))
+            : InitOutput(out, static_cast<uint32_t>(p[2]), T(42));
+}
+KERNEL(fill) {
+  void (*const kinds[])(GM_ADDR, const int64_t*) = {FillWith<int16_t>,  FillWith<uint16_t>,
+                                                    FillWith<half>,     FillWith<int32_t>,
+                                                    FillWith<uint32_t>, FillWith<float>};
+  kinds[p[1]](g[0], p);
+}
