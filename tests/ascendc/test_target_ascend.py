@@ -11,7 +11,7 @@ import pytest
 from mindspore import Tensor, nn
 
 import mindspore_nsa
-from mindspore_nsa import twin
+from mindspore_nsa import _config, twin
 from mindspore_nsa._config import resolve_target
 from mindspore_nsa.ops import _ascend
 
@@ -44,6 +44,8 @@ def ascend(cann, monkeypatch):
         return "Ascend" if key == "device_target" else real(key)
 
     monkeypatch.setattr(ms.context, "get_context", get_context)
+    # The one that the device implies, whatever was chosen before in this process.
+    monkeypatch.setattr(_config._State, "name", None)
     monkeypatch.setattr(ms.ops.Custom, "compiled_bin", [])
     forget()
     yield
