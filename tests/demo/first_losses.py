@@ -14,14 +14,22 @@ STORED = Path(__file__).with_name("first_losses.json")
 
 
 def losses():
-    from model_zoo_demo import train
+    from model_zoo_demo import data, train
+    from model_zoo_demo.model import Loss, Model
+    from model_zoo_demo.optimizer import Step
 
-    from .runs import tiny, write_folder
+    from .runs import TINY, write_folder
 
     train.set_up("graph")
     with tempfile.TemporaryDirectory() as folder:
-        text = write_folder(Path(folder, "text"))
-        return tiny(Path(folder, "run"), text, "steps=10", "eval_every=100")
+        training, _ = data.load([write_folder(Path(folder, "text"))], TINY.context, TINY.rows)
+    model = Model(TINY)
+    step = Step(Loss(model), model.matrices(), TINY)
+    segments = TINY.rows * (1 + training.most_starts(TINY.context))
+    return [
+        step(train.draw_step(training, TINY, number, 0, 1, segments), number)[0]
+        for number in range(10)
+    ]
 
 
 if __name__ == "__main__":
