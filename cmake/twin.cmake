@@ -29,14 +29,19 @@ target_compile_options(nsa_op_host PRIVATE -O2)
 add_executable(nsa_opbuild ascendc/cpu_twin/host/opbuild_main.cc)
 target_link_libraries(nsa_opbuild PRIVATE nsa_op_host nsa_twin_runtime nsa_infer)
 
+# A kernel is a unit for each combination of dtypes: every definition has float16 and bfloat16.
+set(twin_combinations 0 1)
+list(LENGTH twin_combinations twin_most_combinations)
 foreach(source IN LISTS op_kernel_sources)
   get_filename_component(op "${source}" NAME_WE)
   list(APPEND aclnn_sources "${twin_generated}/aclnn_${op}.cc")
-  list(APPEND kernel_sources "${twin_generated}/${op}_kernel.cc")
+  foreach(combination IN LISTS twin_combinations)
+    list(APPEND kernel_sources "${twin_generated}/${op}_kernel_${combination}.cc")
+  endforeach()
 endforeach()
 add_custom_command(
   OUTPUT ${aclnn_sources} ${kernel_sources}
-  COMMAND nsa_opbuild "${twin_generated}" ascendc/
+  COMMAND nsa_opbuild "${twin_generated}" ascendc/ ${twin_most_combinations}
   DEPENDS nsa_opbuild
   COMMENT "Generating the aclnn functions" VERBATIM)
 add_custom_target(nsa_twin_generated DEPENDS ${aclnn_sources} ${kernel_sources})

@@ -45,6 +45,10 @@ OpCall& OpCall::Attr(const char* name, const aclFloatArray* value) {
   attrs_.push_back({name, value});
   return *this;
 }
+OpCall& OpCall::Attr(const char* name, const aclBoolArray* value) {
+  attrs_.push_back({name, value});
+  return *this;
+}
 OpCall& OpCall::Output(const char* name, const aclTensor* tensor) {
   outputs_.push_back({name, tensor});
   return *this;

@@ -29,6 +29,7 @@ class TWIN_API OpCall {
   OpCall& Attr(const char* name, const char* value);
   OpCall& Attr(const char* name, const aclIntArray* value);
   OpCall& Attr(const char* name, const aclFloatArray* value);
+  OpCall& Attr(const char* name, const aclBoolArray* value);
   OpCall& Output(const char* name, const aclTensor* tensor);
 
   // The first phase: checks the call, has it tiled, and gives an executor and the bytes of
@@ -40,8 +41,8 @@ class TWIN_API OpCall {
 
   using InputValue =
       std::variant<const aclTensor*, const aclIntArray*, const aclFloatArray*, const aclBoolArray*>;
-  using AttrValue =
-      std::variant<int64_t, double, bool, const char*, const aclIntArray*, const aclFloatArray*>;
+  using AttrValue = std::variant<int64_t, double, bool, const char*, const aclIntArray*,
+                                 const aclFloatArray*, const aclBoolArray*>;
   template <class Value>
   struct Argument {
     const char* name;  // the parameter of the function

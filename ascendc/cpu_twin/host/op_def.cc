@@ -126,6 +126,17 @@ OpAttrDef& OpAttrDef::ListFloat(std::vector<float> value) {
   return ListFloat();
 }
 
+OpAttrDef& OpAttrDef::ListBool() {
+  kind_ = Kind::kListBool;
+  return *this;
+}
+
+OpAttrDef& OpAttrDef::ListBool(std::vector<bool> value) {
+  bools_ = std::move(value);
+  has_default_ = true;
+  return ListBool();
+}
+
 OpAttrDef& OpAttrDef::Comment(const char*) { return *this; }
 
 OpAICoreConfig& OpAICoreConfig::DynamicCompileStaticFlag(bool flag) {

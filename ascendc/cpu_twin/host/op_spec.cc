@@ -84,6 +84,7 @@ AttrSpec DefAccess::Attr(const std::string& op, const ops::OpAttrDef& def) {
   spec.string_value = def.string_;
   spec.int_values = def.ints_;
   spec.float_values = def.floats_;
+  spec.bool_values.assign(def.bools_.begin(), def.bools_.end());
   return spec;
 }
 

@@ -22,7 +22,7 @@ struct ParamSpec {
   std::vector<ge::Format> formats;
 };
 
-enum class AttrKind { kBool, kFloat, kInt, kString, kListInt, kListFloat };
+enum class AttrKind { kBool, kFloat, kInt, kString, kListInt, kListFloat, kListBool };
 
 struct AttrSpec {
   std::string name;
@@ -33,6 +33,7 @@ struct AttrSpec {
   std::string string_value;
   std::vector<int64_t> int_values;
   std::vector<float> float_values;
+  std::vector<uint8_t> bool_values;
 };
 
 struct OpSpec {

@@ -58,10 +58,14 @@ Parameter InputParameter(const ParamSpec& input) {
 }
 
 Parameter AttrParameter(const AttrSpec& attr) {
-  constexpr const char* kTypes[] = {
-      "bool ", "double ", "int64_t ", "char* ", "const aclIntArray* ", "const aclFloatArray* "};
-  const bool may_be_null = attr.kind == AttrKind::kString || attr.kind == AttrKind::kListInt ||
-                           attr.kind == AttrKind::kListFloat;
+  constexpr const char* kTypes[] = {"bool ",
+                                    "double ",
+                                    "int64_t ",
+                                    "char* ",
+                                    "const aclIntArray* ",
+                                    "const aclFloatArray* ",
+                                    "const aclBoolArray* "};
+  const bool may_be_null = attr.kind >= AttrKind::kString;
   const std::string suffix = !attr.required && may_be_null ? "Optional" : "";
   return {kTypes[static_cast<int>(attr.kind)], CamelCase(attr.name) + suffix, "Attr",
           attr.required ? "attribute" : "optional attribute"};
@@ -179,55 +183,70 @@ void WriteTilingStruct(const std::string& op_type, std::set<std::string>* writte
 }
 
 // Macros that tell the kernel the dtypes of one combination.
-void WriteDefines(const OpSpec& spec, size_t combination, bool define, std::ostringstream& out) {
-  const auto one = [&](const std::string& macro, const std::string& value) {
-    out << (define ? "#define " : "#undef ") << macro << (define ? " " + value : "") << "\n";
-  };
+void WriteDefines(const OpSpec& spec, size_t combination, std::ostringstream& out) {
   for (const std::vector<ParamSpec>* params : {&spec.inputs, &spec.outputs}) {
     for (const ParamSpec& param : *params) {
       const TypeName& name = TypeNameOf(spec, param, combination);
       const std::string upper = Capitals(param.name);
-      one("DTYPE_" + upper, name.type);
-      one("ORIG_DTYPE_" + upper, name.constant);
-      one("FORMAT_" + upper, std::to_string(param.formats[combination]));
+      out << "#define DTYPE_" << upper << " " << name.type << "\n"
+          << "#define ORIG_DTYPE_" << upper << " " << name.constant << "\n"
+          << "#define FORMAT_" << upper << " " << param.formats[combination] << "\n";
     }
   }
 }
 
-}  // namespace
+// Headers that a kernel's own ones may include, which must not be seen first inside a namespace.
+constexpr const char* kBefore[] = {"<algorithm>",
+                                   "<array>",
+                                   "<cmath>",
+                                   "<cstddef>",
+                                   "<cstdint>",
+                                   "<cstring>",
+                                   "<initializer_list>",
+                                   "<limits>",
+                                   "<tuple>",
+                                   "<type_traits>",
+                                   "<utility>",
+                                   "\"kernel_operator.h\"",
+                                   "\"ascendc/cpu_twin/host/kernel_registration.h\""};
 
-std::string KernelSource(const OpSpec& spec, const std::string& kernel_file) {
-  const std::string entry = SnakeCase(spec.type);
-  const size_t arguments = spec.inputs.size() + spec.outputs.size() + 2;  // workspace, tiling
-  std::ostringstream out;
-  out << kGenerated << "#include \"kernel_operator.h\"\n#include "
-      << "\"ascendc/cpu_twin/host/kernel_registration.h\"\n\n"
-      << "// For the preprocessor, which does not see enumerators.\n";
-  for (const TypeName& name : kTypeNames) {
-    out << "#define " << name.constant << " " << static_cast<int>(name.dtype) << "\n";
-  }
-  out << "\n";
+// The structs of macro-style tiling data, of which one is the operator's.
+void WriteTiling(const OpSpec& spec, std::ostringstream& out) {
   std::set<std::string> written;
   WriteTilingStruct(spec.type, &written, out);
-  if (!written.empty()) {
-    const auto data = optiling::CTilingDataClassFactory::GetInstance().CreateTilingDataInstance(
-        spec.type.c_str());
-    out << "using TwinDefaultTiling = " << data->GetTilingClassName() << ";\n\n";
+  if (written.empty()) return;
+  const auto data =
+      optiling::CTilingDataClassFactory::GetInstance().CreateTilingDataInstance(spec.type.c_str());
+  out << "using TwinDefaultTiling = " << data->GetTilingClassName() << ";\n\n";
+}
+
+}  // namespace
+
+std::string KernelSource(const OpSpec& spec, size_t combination, const std::string& kernel_file) {
+  const std::string entry = SnakeCase(spec.type);
+  const std::string name = entry + "_" + std::to_string(combination);
+  const size_t arguments = spec.inputs.size() + spec.outputs.size() + 2;  // workspace, tiling
+  std::ostringstream out;
+  out << kGenerated;
+  for (const char* header : kBefore) out << "#include " << header << "\n";
+  out << "\n// For the preprocessor, which does not see enumerators.\n";
+  for (const TypeName& type : kTypeNames) {
+    out << "#define " << type.constant << " " << static_cast<int>(type.dtype) << "\n";
   }
-  for (size_t i = 0; i < spec.combinations; ++i) {
-    const std::string name = entry + "_" + std::to_string(i);
-    WriteDefines(spec, i, true, out);
-    out << "#define " << entry << " " << name << "\n#include \"" << kernel_file << "\"\n"
-        << "#undef " << entry << "\n";
-    WriteDefines(spec, i, false, out);
-    out << "\nstatic const twin::KernelRegistration " << name << "_registration(\n    \""
-        << spec.type << "\", " << i << ", \"" << entry << "\", [](void* const* arguments) {\n      "
-        << name << "(";
-    for (size_t a = 0; a < arguments; ++a) {
-      out << (a == 0 ? "" : ", ") << "static_cast<GM_ADDR>(arguments[" << a << "])";
-    }
-    out << ");\n    });\n\n";
+  WriteDefines(spec, combination, out);
+  // The kernels of all combinations are linked into one library, and what they define has the same
+  // names in each. A kernel that adds to AscendC still finds what is there.
+  out << "#define " << entry << " " << name << "\n\nnamespace kernel_" << name << " {\n"
+      << "namespace AscendC {\nusing namespace ::AscendC;\n}\n\n";
+  WriteTiling(spec, out);
+  out << "#include \"" << kernel_file << "\"\n\n"
+      << "static const twin::KernelRegistration registration(\n    \"" << spec.type << "\", "
+      << combination << ", \"" << entry << "\", [](void* const* arguments) {\n      " << name
+      << "(";
+  for (size_t a = 0; a < arguments; ++a) {
+    out << (a == 0 ? "" : ", ") << "static_cast<GM_ADDR>(arguments[" << a << "])";
   }
+  out << ");\n    });\n\n}  // namespace kernel_" << name << "\n";
   return out.str();
 }
 
@@ -248,16 +267,25 @@ void WriteIfChanged(const std::filesystem::path& path, const std::string& text) 
 
 }  // namespace
 
-void WriteOperators(const std::string& folder, const std::string& kernel_prefix) {
+void WriteOperators(const std::string& folder, const std::string& kernel_prefix,
+                    size_t most_combinations) {
   const std::filesystem::path root(folder);
   std::filesystem::create_directories(root / "include" / "aclnnop");
   for (const std::string& name : OperatorNames()) {
     const OpSpec& spec = *FindOperator(name);
+    if (FindKernel(name, 0) != nullptr) continue;
+    if (spec.combinations > most_combinations) {
+      throw std::invalid_argument(
+          "definition of " + name + ": it has " + std::to_string(spec.combinations) +
+          " combinations of dtypes, the build is for at most " + std::to_string(most_combinations));
+    }
     const std::string snake = SnakeCase(name);
     WriteIfChanged(root / "include" / "aclnnop" / ("aclnn_" + snake + ".h"), AclnnHeader(spec));
     WriteIfChanged(root / ("aclnn_" + snake + ".cc"), AclnnSource(spec));
-    WriteIfChanged(root / (snake + "_kernel.cc"),
-                   KernelSource(spec, kernel_prefix + snake + "/op_kernel/" + snake + ".cpp"));
+    for (size_t i = 0; i < spec.combinations; ++i) {
+      WriteIfChanged(root / (snake + "_kernel_" + std::to_string(i) + ".cc"),
+                     KernelSource(spec, i, kernel_prefix + snake + "/op_kernel/" + snake + ".cpp"));
+    }
   }
 }
 

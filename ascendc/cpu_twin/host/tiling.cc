@@ -109,6 +109,10 @@ void AppendAttr(const AttrSpec& spec, const aclFloatArray* value, gert::RuntimeA
   AppendList(value == nullptr ? spec.float_values : value->values, attrs);
 }
 
+void AppendAttr(const AttrSpec& spec, const aclBoolArray* value, gert::RuntimeAttrs* attrs) {
+  AppendList(value == nullptr ? spec.bool_values : value->values, attrs);
+}
+
 TilingStatus RunTiling(const OpSpec& spec, const aclOpExecutor& executor,
                        gert::ComputeNodeInfo* node, Tiled* tiled) {
   if (spec.tiling == nullptr) return {kAclnnTiling, spec.type + " has no tiling function"};

@@ -15,6 +15,7 @@ void AppendAttr(const AttrSpec& spec, bool value, gert::RuntimeAttrs* attrs);
 void AppendAttr(const AttrSpec& spec, const char* value, gert::RuntimeAttrs* attrs);
 void AppendAttr(const AttrSpec& spec, const aclIntArray* value, gert::RuntimeAttrs* attrs);
 void AppendAttr(const AttrSpec& spec, const aclFloatArray* value, gert::RuntimeAttrs* attrs);
+void AppendAttr(const AttrSpec& spec, const aclBoolArray* value, gert::RuntimeAttrs* attrs);
 
 struct TilingStatus {
   aclnnStatus code = ACL_SUCCESS;

@@ -77,13 +77,15 @@ class TWIN_API OpAttrDef {
   OpAttrDef& ListInt(std::vector<int64_t> value);
   OpAttrDef& ListFloat();
   OpAttrDef& ListFloat(std::vector<float> value);
+  OpAttrDef& ListBool();
+  OpAttrDef& ListBool(std::vector<bool> value);
   OpAttrDef& Comment(const char* comment);
   ge::AscendString GetName() const { return name_.c_str(); }
   bool IsRequired() const { return required_; }
 
  private:
   friend struct twin::DefAccess;
-  enum class Kind { kUnset, kBool, kFloat, kInt, kString, kListInt, kListFloat };
+  enum class Kind { kUnset, kBool, kFloat, kInt, kString, kListInt, kListFloat, kListBool };
 
   std::string name_;
   Kind kind_ = Kind::kUnset;
@@ -94,6 +96,7 @@ class TWIN_API OpAttrDef {
   std::string string_;
   std::vector<int64_t> ints_;
   std::vector<float> floats_;
+  std::vector<bool> bools_;
 };
 
 // What differs on one product.
