@@ -1,25 +1,11 @@
 #include "binding/op_call.h"
 #include "cpu/params.h"
+#include "infer/nsa_compress_attention.h"
 
 namespace nsa {
 
-namespace {
-
-enum Input : size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kTopkMask,
-  kAttenMask,
-  kSeqQ,
-  kSeqCmpKv,
-  kSeqSelKv,
-  kQOffset,
-};
-
-}  // namespace
-
 void call_nsa_compress_attention(const CheckedCall& call) {
+  using namespace compress_attention;
   const Context& c = call.context;
   cpu::NsaCompressAttentionParams p{};
   p.query = call.data(kQuery);

@@ -9,34 +9,14 @@ namespace nsa::cpu {
 namespace {
 
 FlashAttentionScoreParams as_flash(const NsaCompressAttentionParams& p) {
-  FlashAttentionScoreParams f{};
-  f.query = p.query;
-  f.key = p.key;
-  f.value = p.value;
+  FlashAttentionScoreParams f = packed_flash_params(p, p.seq_cmp_kv);
   f.attn_mask = p.atten_mask;
-  f.seq_q = p.seq_q;
-  f.seq_kv = p.seq_cmp_kv;
   f.q_offset = p.q_offset;
-  f.attention_out = p.attention_out;
-  f.softmax_max = p.softmax_max;
-  f.softmax_sum = p.softmax_sum;
-  f.layout = Layout::kTND;
-  f.dtype = p.dtype;
-  f.B = p.B;
-  f.N1 = p.N1;
-  f.N2 = p.N2;
-  f.S1 = p.T1;
-  f.S2 = p.T2;
-  f.D = p.D;
-  f.Dv = p.Dv;
   f.mask_shape[0] = f.mask_shape[1] = 1;
   f.mask_shape[2] = -1;  // rows are not needed; the mask is indexed by position in the batch
   f.mask_shape[3] = p.atten_mask_cols;
-  f.sparse_mode = 1;
   f.compress_block_size = p.compress_block_size;
   f.compress_stride = p.causal ? p.compress_stride : 0;
-  f.scale = p.scale;
-  f.keep_prob = 1.0f;
   return f;
 }
 

@@ -105,34 +105,8 @@ class SelectSchedule {
   WaveSpan open_;
 };
 
-// The same tensors as FlashAttentionScore in TND layout, causal at q_offset + i or not at all.
-FlashAttentionScoreParams as_flash(const NsaSelectedAttentionParams& p) {
-  FlashAttentionScoreParams f{};
-  f.query = p.query;
-  f.key = p.key;
-  f.value = p.value;
-  f.seq_q = p.seq_q;
-  f.seq_kv = p.seq_kv;
-  f.attention_out = p.attention_out;
-  f.softmax_max = p.softmax_max;
-  f.softmax_sum = p.softmax_sum;
-  f.layout = Layout::kTND;
-  f.dtype = p.dtype;
-  f.B = p.B;
-  f.N1 = p.N1;
-  f.N2 = p.N2;
-  f.S1 = p.T1;
-  f.S2 = p.T2;
-  f.D = p.D;
-  f.Dv = p.Dv;
-  f.sparse_mode = 1;  // no interval; causality is set per segment below
-  f.scale = p.scale;
-  f.keep_prob = 1.0f;
-  return f;
-}
-
 std::vector<Segment> make_selected_plan(const NsaSelectedAttentionParams& p, AttentionPlan& plan) {
-  std::vector<Segment> segments = make_plan(as_flash(p), plan);
+  std::vector<Segment> segments = make_plan(packed_flash_params(p, p.seq_kv), plan);
   for (Segment& seg : segments)
     if (p.causal) seg.range.ahead = p.q_offset ? p.q_offset[seg.index] : 0;
   plan.segments = segments.data();

@@ -1,21 +1,13 @@
 // Rules of NsaCompressAttention.
+#include "infer/nsa_compress_attention.h"
+
 #include "infer/attention.h"
 
 namespace nsa {
 
 namespace {
 
-enum Input : size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kTopkMask,
-  kAttenMask,
-  kSeqQ,
-  kSeqCmpKv,
-  kSeqSelKv,
-  kQOffset,
-};
+using namespace compress_attention;
 
 SelectionRule check_blocks(const Context& c) {
   c.require_int("compress_stride", 1);
