@@ -43,7 +43,7 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     try:
         config = configs.override(configs.load(args.config), args.set)
-        train.set_up(args.mode)
+        train.set_up(args.mode, config.device)
         folders = {name: Path(args.out, name) for name in args.attention}
         for name, folder in folders.items():
             # The earlier twins of an interrupted comparison are finished, the later ones not begun.

@@ -9,6 +9,8 @@ from .errors import InputError
 ATTENTIONS = ("nsa", "dense", "window")
 DTYPES = ("float32", "bfloat16")
 OPTIMIZERS = ("adamw", "sgd")
+DOCUMENTS = ("apart", "joined")
+DEVICES = ("", "CPU", "Ascend")
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,15 @@ class Config:
     window_size: int = 128
     rope_theta: float = 10000.0
     dtype: str = "float32"  # or bfloat16: see `Layer`
+    device: str = ""  # MindSpore's device_target; "" leaves it to MindSpore
 
     # The training.
     context: int = 512
     rows: int = 8  # sequences of one forward pass, over all workers
     accumulation: int = 1  # forward passes of one step
+    # Whether documents that share a sequence see each other: joined takes a sequence for one
+    # document. Ascend's operators need that, see `check_device`.
+    documents: str = "apart"
     steps: int = 1000
     optimizer: str = "adamw"  # or sgd, which has neither momentum nor decay
     learning_rate: float = 2e-3
@@ -54,6 +60,7 @@ class Config:
     eval_bytes: int = 65536  # of validation text, from its beginning; 0 takes all of it
     checkpoint_every: int = 200  # steps
     sample_bytes: int = 300
+    sample_prompt: str = ""  # how the sample at the end begins
 
     def __post_init__(self):
         for field in fields(self):
@@ -69,10 +76,12 @@ class Config:
             ("attention", ATTENTIONS),
             ("dtype", DTYPES),
             ("optimizer", OPTIMIZERS),
+            ("documents", DOCUMENTS),
+            ("device", DEVICES),
         ):
             if getattr(self, name) not in allowed:
                 raise InputError(
-                    f"config: {name} must be one of {', '.join(allowed)}, "
+                    f"config: {name} must be one of {', '.join(filter(None, allowed))}, "
                     f"got {getattr(self, name)!r}"
                 )
         for name in POSITIVE:
@@ -84,6 +93,24 @@ class Config:
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"config: {name} must be in [0, 1), got {getattr(self, name)}")
+        if self.device == "Ascend":
+            self.check_device()
+
+    def check_device(self):
+        """Ascend's operators take lists as constants, which change with the documents of a batch.
+
+        They also select no more blocks than the shortest document has.
+        """
+        if self.documents != "joined":
+            raise InputError(
+                f"config: documents must be joined with device Ascend, got {self.documents!r}"
+            )
+        needed = self.select_block_count * self.select_block_size
+        if self.attention == "nsa" and self.context < needed:
+            raise InputError(
+                f"config: context must be at least select_block_count * select_block_size = "
+                f"{needed} with device Ascend, got {self.context}"
+            )
 
     @property
     def tokens_per_step(self):
@@ -103,7 +130,7 @@ POSITIVE = (
 NOT_NEGATIVE = ("final_rate", "warmup", "weight_decay", "clip", "seed", "eval_bytes")
 NOT_NEGATIVE += ("sample_bytes",)
 # A run may be resumed with other values of these.
-REPORTING = ("eval_every", "eval_bytes", "checkpoint_every", "sample_bytes")
+REPORTING = ("eval_every", "eval_bytes", "checkpoint_every", "sample_bytes", "sample_prompt")
 
 
 def from_dict(values, source):

@@ -40,15 +40,20 @@ class Corpus:
         Args:
             positions (Sequence[int]): Where the pieces begin; a piece needs a token after it.
             context (int): Their length.
-            segments (int): Length of the list of segments, filled up with the last end.
+            segments (int): Length of the list of segments, filled up with the last end. 0: every
+                piece is one segment, whatever documents it holds.
                 Default: as many as any pieces may need.
 
         Returns:
             int32 tokens and their successors, both `[len(positions) * context]`, and int64
             prefix sums of the segments, `[segments]`: a segment ends with its document or piece.
+            For 0 segments the sums are a tuple, which is the same for every batch.
         """
         positions = np.asarray(positions, np.int64)
         index = (positions[:, None] + np.arange(context)).reshape(-1)
+        tokens, targets = (self.tokens[i].astype(np.int32) for i in (index, index + 1))
+        if segments == 0:
+            return tokens, targets, tuple(range(context, len(index) + 1, context))
         ends = []
         for row, position in enumerate(positions):
             first, last = np.searchsorted(self.starts, (position + 1, position + context))
@@ -56,11 +61,7 @@ class Corpus:
         if segments is None:
             segments = len(positions) * (1 + self.most_starts(context))
         ends += [len(index)] * (segments - len(ends))
-        return (
-            self.tokens[index].astype(np.int32),
-            self.tokens[index + 1].astype(np.int32),
-            np.array(ends, np.int64),
-        )
+        return tokens, targets, np.array(ends, np.int64)
 
     def draw(self, rng, rows, context):
         """Positions of random pieces."""

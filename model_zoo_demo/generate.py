@@ -6,50 +6,61 @@ Every byte recomputes the whole prefix: there is no cache of keys and values.
 import argparse
 import sys
 
-import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 
 from . import checkpoint, data
 from .errors import InputError
+from .machine import set_up
 from .model import Model
 
 
-def choose(logits, temperature, top_k, rng):
-    """Draw a token from float logits [vocabulary]; temperature 0 takes the likeliest."""
+def choose(logits, temperature, top_k, top_p, rng):
+    """Draw a token from float logits [vocabulary]; temperature 0 takes the likeliest.
+
+    Only the `top_k` likeliest are drawn (0: all), and of them only the fewest that together have
+    the probability `top_p`.
+    """
     if temperature == 0:
         return int(logits.argmax())
     scaled = logits.astype(np.float64) / temperature
     if 0 < top_k < len(scaled):
         scaled[scaled < np.partition(scaled, -top_k)[-top_k]] = -np.inf
     weights = np.exp(scaled - scaled.max())
+    weights /= weights.sum()
+    order = np.argsort(-weights, kind="stable")
+    before = np.cumsum(weights[order]) - weights[order]
+    weights[order[before >= top_p]] = 0
     return int(rng.choice(len(weights), p=weights / weights.sum()))
 
 
-def generate(model, context, prompt, count, temperature=0.8, top_k=50, seed=1):
+def generate(model, context, prompt, count, temperature=0.8, top_k=50, top_p=0.95, seed=1):
     """Bytes that follow a prompt.
 
     Args:
-        model (Model): Its graph is compiled once, for `context` tokens: what stands after the
-            prefix is in the future and changes nothing.
+        model (Model): Its graph is compiled once, for the longest prefix: what stands after a
+            shorter one is in the future and changes nothing.
         context (int): The number of bytes that the model looks back.
         prompt (bytes): The beginning of a document.
         count (int): How many bytes, unless the document ends before.
         temperature (float): Divides the logits. Default: ``0.8``.
         top_k (int): Only so many of the likeliest bytes are drawn; 0: all. Default: ``50``.
+        top_p (float): Only the likeliest bytes that together have this probability are drawn.
+            Default: ``0.95``.
         seed (int): Of the drawing. Default: ``1``.
 
     Returns:
         bytes, without the prompt.
     """
     rng = np.random.default_rng(seed)
-    tokens, ends = [data.START, *prompt], Tensor(np.array([context], np.int64))
+    tokens = [data.START, *prompt]
+    length = min(context, len(tokens) + count)
     for _ in range(count):
-        prefix = tokens[-context:]
-        padded = np.zeros(context, np.int32)
+        prefix = tokens[-length:]
+        padded = np.zeros(length, np.int32)
         padded[: len(prefix)] = prefix
-        logits = model(Tensor(padded), ends).asnumpy()[len(prefix) - 1]
-        token = choose(logits, temperature, top_k, rng)
+        logits = model(Tensor(padded), (length,)).asnumpy()[len(prefix) - 1]
+        token = choose(logits, temperature, top_k, top_p, rng)
         if token == data.START:
             break
         tokens.append(token)
@@ -64,18 +75,21 @@ def main(arguments=None):
     parser.add_argument("--bytes", type=int, default=500)
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--top-k", type=int, default=50, help="0: draw from all bytes")
+    parser.add_argument("--top-p", type=float, default=0.95, help="1: draw from all bytes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
     args = parser.parse_args(arguments)
     for name in ("bytes", "temperature", "top_k", "seed"):
-        if getattr(args, name) < 0:
+        if not getattr(args, name) >= 0:
             raise InputError(f"--{name.replace('_', '-')} must not be negative")
+    if not 0 < args.top_p <= 1:
+        raise InputError(f"--top-p must be above 0 and at most 1, got {args.top_p}")
     arrays, config, _ = checkpoint.load(args.folder)
-    ms.set_context(mode=ms.GRAPH_MODE if args.mode == "graph" else ms.PYNATIVE_MODE)
+    set_up(args.mode, config.device)
     model = Model(config)
     checkpoint.restore(model.trainable_params(), arrays, args.folder)
     prompt = args.prompt.encode()
-    settings = (args.bytes, args.temperature, args.top_k, args.seed)
+    settings = (args.bytes, args.temperature, args.top_k, args.top_p, args.seed)
     text = prompt + generate(model, config.context, prompt, *settings)
     print(text.decode(errors="replace"))
 

@@ -118,7 +118,7 @@ class Model(nn.Cell):
             weight.set_data(Tensor(drawn.astype(np.float32)))
 
     def hidden(self, tokens, ends):
-        """int32 [T] tokens and [segments] prefix sums to what the layers make of them."""
+        """int32 [T] tokens and the prefix sums of segments to what the layers make of them."""
         x = ops.gather(self.embedding, tokens, 0)
         for layer in self.layers:
             x = layer(x, ends)
@@ -144,6 +144,11 @@ class Loss(nn.Cell):
     def construct(self, tokens, targets, ends):
         """int32 tokens and targets [T]."""
         return self.cross_entropy(self.model(tokens, ends), targets)
+
+
+def arguments(batch):
+    """A batch as the cells take it: arrays as Tensors, constants as they are."""
+    return [Tensor(x) if isinstance(x, np.ndarray) else x for x in batch]
 
 
 def parameter_count(model):

@@ -9,6 +9,8 @@ import mindspore as ms
 import numpy as np
 from mindspore import ParameterTuple, Tensor, nn, ops
 
+from .model import arguments
+
 _EPSILON = 1e-8
 
 
@@ -188,7 +190,7 @@ class Step:
         """Train on NumPy batches; returns mean loss and norm of the gradient, as floats."""
         loss, gradients = None, None
         for batch in batches:
-            value, new = self.gradient(*map(Tensor, batch))
+            value, new = self.gradient(*arguments(batch))
             loss = value if loss is None else loss + value
             gradients = new if gradients is None else self.add(*gradients, *new)
         rate = learning_rate(step, self.config)

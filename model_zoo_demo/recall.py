@@ -251,7 +251,7 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     try:
         config, task = load(args.config)
-        set_up(args.mode)
+        set_up(args.mode, config.device)
         folders = {name: Path(args.out, name) for name in args.attention}
         results = {}
         for name, folder in folders.items():

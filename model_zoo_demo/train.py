@@ -5,22 +5,20 @@ Reads from top to bottom: arguments, data, model, the loop, what is left at the 
 
 import argparse
 import math
-import os
 import signal
 import sys
 import time
 from pathlib import Path
 
-import mindspore as ms
 import numpy as np
 from mindspore import Tensor
-from mindspore.communication import get_group_size, get_rank, init
 from tqdm import tqdm
 
 from . import checkpoint, data, generate, runlog
 from . import config as configs
 from .errors import InputError
-from .model import Loss, Model, parameter_count
+from .machine import set_up
+from .model import Loss, Model, arguments, parameter_count
 from .optimizer import MeanOverWorkers, Step, learning_rate
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -41,15 +39,6 @@ def parse(arguments=None):
         "--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting"
     )
     return parser.parse_args(arguments)
-
-
-def set_up(mode):
-    """MindSpore's mode and, under msrun, its communication; returns rank and number of workers."""
-    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
-    if "MS_WORKER_NUM" not in os.environ:
-        return 0, 1
-    init()
-    return get_rank(), get_group_size()
 
 
 class StopRequest:
@@ -86,7 +75,7 @@ def bits_per_byte(loss, corpus, config, segments, rank=0, workers=1):
     total, groups = 0.0, corpus.in_order(config.rows, config.context, config.eval_bytes)
     for positions in groups:
         batch = corpus.batch(share(positions, rank, workers), config.context, segments)
-        total += float(loss(*map(Tensor, batch)).asnumpy())
+        total += float(loss(*arguments(batch)).asnumpy())
     (mean,) = MeanOverWorkers(workers)((Tensor(np.float32(total / len(groups))),))
     return float(mean.asnumpy()) / math.log(2)
 
@@ -99,6 +88,17 @@ def draw_step(corpus, config, step, rank, workers, segments):
         corpus.batch(share(positions, rank, workers), config.context, segments)
         for positions in drawn
     ]
+
+
+def list_length(config, workers, *corpora):
+    """Length of the list of segments, always the full one, so that one graph serves every batch.
+
+    A piece is divided where documents begin; 0 says that it is not.
+    """
+    if config.documents == "joined":
+        return 0
+    most = max(corpus.most_starts(config.context) for corpus in corpora)
+    return config.rows // workers * (1 + most)
 
 
 def resume_from(out, config, parameters, digest):
@@ -122,10 +122,7 @@ def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.wri
 
     training, validation = data.load(paths, config.context, config.rows, say)
     digest = training.digest() + validation.digest()
-    # A piece is divided where documents begin. The list of segments always has its full length, so
-    # that one graph serves every batch.
-    most = max(corpus.most_starts(config.context) for corpus in (training, validation))
-    segments = config.rows // workers * (1 + most)
+    segments = list_length(config, workers, training, validation)
     say(
         f"data: {len(training.starts)} documents, {len(training) / 1e6:.2f} MB for training; "
         f"{len(validation.starts)}, {len(validation) / 1e6:.2f} MB for validation"
@@ -204,8 +201,9 @@ def finish(model, config, out, record):
     """The plot and a sample; prints the figures and where they are."""
     out = Path(out)
     runlog.plot({config.attention: runlog.read(out)}, out / "loss.png", "Loss")
-    sample = generate.generate(model, config.context, b"", config.sample_bytes, seed=config.seed)
-    text = sample.decode(errors="replace")
+    prompt = config.sample_prompt.encode()
+    sample = generate.generate(model, config.context, prompt, config.sample_bytes, seed=config.seed)
+    text = (prompt + sample).decode(errors="replace")
     checkpoint.write_atomically(out / "sample.txt", lambda path: path.write_text(text))
     print(f"\n{text}\n")
     steps = [r["train"] for r in runlog.read(out) if "train" in r]
@@ -221,7 +219,7 @@ def main(arguments=None):
     args = parse(arguments)
     try:
         config = configs.override(configs.load(args.config), args.set)
-        rank, workers = set_up(args.mode)
+        rank, workers = set_up(args.mode, config.device)
         say = tqdm.write if rank == 0 else lambda _: None
         finished, model, record = train(
             config, args.out, args.data, args.resume, rank, workers, say

@@ -33,6 +33,9 @@ def test_batch():
     assert tokens.dtype == targets.dtype == np.int32 and ends.dtype == np.int64
     assert len(ends) == 2 * (1 + joined.most_starts(6))
     assert joined.batch([1], 6, 9)[2].tolist() == [4, 6, 6, 6, 6, 6, 6, 6, 6]
+    # Without lists the same tokens, and the pieces as a constant.
+    pieces = joined.batch([1, 6], 6, 0)
+    assert (pieces[0] == tokens).all() and (pieces[1] == targets).all() and pieces[2] == (6, 12)
 
 
 @pytest.mark.parametrize("context", [1, 2, 3, 7, 50])

@@ -140,6 +140,7 @@ def test_program_and_its_interruption(text, tmp_path):
         (["--set", "layers=x"], "'x' is not int"),
         (["--set", "kv_heads=3"], "num_heads must be a multiple of num_kv_heads"),
         (["--data", "nothing"], "--data: nothing does not exist"),
+        (["--set", "documents=joined", "--set", "device=Ascend"], "device Ascend cannot be used"),
         (["--resume"], "no checkpoint in"),
     ],
 )
@@ -172,7 +173,9 @@ def test_a_loss_that_is_not_finite_stops(text, tmp_path, monkeypatch):
     assert not (tmp_path / checkpoint.NAME).exists()
 
 
-@pytest.mark.parametrize("setting", ["attention=dense", "attention=window", "dtype=bfloat16"])
+@pytest.mark.parametrize(
+    "setting", ["attention=dense", "attention=window", "dtype=bfloat16", "documents=joined"]
+)
 def test_one_word_changes_the_model(setting, text, tmp_path):
     train.set_up("graph")
     losses = tiny(tmp_path, text, setting, "steps=8", "eval_every=100")
@@ -205,11 +208,16 @@ def test_generation(tmp_path):
 def test_choice():
     rng = np.random.default_rng(0)
     logits = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
-    drawn = [generate.choose(logits, 1.0, 0, rng) for _ in range(4000)]
+    drawn = [generate.choose(logits, 1.0, 0, 1.0, rng) for _ in range(4000)]
     assert np.bincount(drawn) / 4000 == pytest.approx(np.exp(logits), abs=0.03)
-    drawn = [generate.choose(logits, 0.5, 2, rng) for _ in range(4000)]
+    drawn = [generate.choose(logits, 0.5, 2, 1.0, rng) for _ in range(4000)]
     assert np.bincount(drawn) / 4000 == pytest.approx([25 / 34, 9 / 34], abs=0.03)
-    assert generate.choose(logits, 0, 0, rng) == 0
+    # The likeliest that make up 0.79: two are 0.8. Of the reverse order, the last two.
+    for values, expected in ((logits, [5 / 8, 3 / 8]), (logits[::-1], [0, 0, 3 / 8, 5 / 8])):
+        drawn = [generate.choose(values, 1.0, 0, 0.79, rng) for _ in range(4000)]
+        assert np.bincount(drawn) / 4000 == pytest.approx(expected, abs=0.03)
+    assert {generate.choose(logits, 1.0, 0, 0.01, rng) for _ in range(50)} == {0}
+    assert generate.choose(logits, 0, 0, 1.0, rng) == 0
 
 
 def test_generate_program(text, tmp_path, capsys):
@@ -219,6 +227,9 @@ def test_generate_program(text, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("the")
     with pytest.raises(InputError, match="--bytes must not be negative"):
         generate.main([str(tmp_path), "--bytes", "-1"])
+    for value in ("0", "1.5", "nan"):
+        with pytest.raises(InputError, match="--top-p must be above 0 and at most 1, got"):
+            generate.main([str(tmp_path), "--top-p", value])
     with pytest.raises(InputError, match="no checkpoint in"):
         generate.main([str(tmp_path / "nothing")])
 
