@@ -1,6 +1,7 @@
 """Tables for people and for programs."""
 
 import csv
+import math
 from dataclasses import fields
 
 from .result import Result
@@ -117,12 +118,34 @@ def line(result):
     return _row([text(result) for _, _, text in columns], columns)
 
 
+def crossover(results):
+    """From which context on a training step is faster with NSA than with dense attention, or None.
+
+    Between two measured contexts the ratio of the times is taken for a power of the context.
+    """
+    ratios = sorted((r.tokens, r.peers["dense"]) for r in results if r.kind == "training")
+    if not ratios:
+        return None
+    if all(ratio >= 1 for _, ratio in ratios):
+        return f"crossover: NSA is faster from the shortest context measured on ({ratios[0][0]})"
+    if ratios[-1][1] < 1:
+        return f"crossover: dense is faster up to the longest context measured ({ratios[-1][0]})"
+    last = max(i for i, (_, ratio) in enumerate(ratios) if ratio < 1)
+    (below, slower), (above, faster) = ratios[last : last + 2]
+    place = below * (above / below) ** (math.log(1 / slower) / math.log(faster / slower))
+    return (
+        f"crossover: NSA is faster than dense from between {below} and {above} tokens of context, "
+        f"interpolated {place:.0f}"
+    )
+
+
 def summary(results, refused):
     """What was measured, what missed its target and what was refused."""
     missed = [f"{r.case}: {text}" for r in results for text in r.missed()]
     lines = [f"{len(results)} cases measured, {len(missed)} targets missed"]
     lines += [f"  {text}" for text in missed]
     lines += [f"refused: {name}" for name in refused]
+    lines += filter(None, [crossover(results)])
     return "\n".join(lines)
 
 

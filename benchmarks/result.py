@@ -13,6 +13,7 @@ class Result:
     dtype: str
     direction: str
     shape: str
+    tokens: int | None = None  # context of a training step
     seconds: float | None = None  # of a call through MindSpore
     kernel_seconds: float | None = None  # of it, inside the native function
     rate: float | None = None

@@ -66,6 +66,7 @@ class TrainingCase:
             operator=self.operator,
             dtype=self.dtype,
             direction=self.direction,
+            tokens=tokens,
             shape=f"S={tokens} layers={SIZES['layers']} width={SIZES['width']}",
             seconds=seconds,
             rate=tokens / seconds,

@@ -108,6 +108,37 @@ def test_line_of_training():
     assert "8123" in text and "1.75x" in text and "vs dense" in report.header("training")
 
 
+def training(*ratios):
+    lengths = (2048, 8192, 32768)
+    return [
+        result(kind="training", tokens=tokens, peers={"dense": ratio})
+        for tokens, ratio in zip(lengths, ratios)
+    ]
+
+
+@pytest.mark.parametrize(
+    "ratios, text",
+    [
+        ((0.5, 2.0, 8.0), "between 2048 and 8192 tokens of context, interpolated 4096"),
+        ((0.25, 0.5, 2.0), "between 8192 and 32768 tokens of context, interpolated 16384"),
+        ((0.5, 1.0, 2.0), "between 2048 and 8192 tokens of context, interpolated 8192"),
+        ((1.1, 0.9, 1.1), "between 8192 and 32768"),  # noise: the last crossing counts
+        ((1.0, 2.0, 3.0), "NSA is faster from the shortest context measured on (2048)"),
+        ((0.1, 0.2, 0.9), "dense is faster up to the longest context measured (32768)"),
+        ((0.5,), "dense is faster up to the longest context measured (2048)"),
+    ],
+)
+def test_crossover(ratios, text):
+    measured = training(*ratios)
+    assert text in report.crossover(measured[::-1])
+    assert text in report.summary([result(), *measured], []).splitlines()[-1]
+
+
+def test_no_crossover_without_training():
+    assert report.crossover([result()]) is None
+    assert "crossover" not in report.summary([result()], [])
+
+
 @pytest.mark.parametrize("kind", ["memory", "overhead"])
 def test_lines_of_other_kinds(kind):
     more = {"scratch_bytes": 1, "resident_bytes": 2, "ratio": 1.25, "ratio_limit": 3.0}

@@ -62,6 +62,7 @@ def test_quick_run(tmp_path):
     # By two independent counts: the allocator's and the system's.
     assert 1 < float(memory["ratio"]) < 3 and 0.5 < float(memory["resident_ratio"]) < 4
     assert float(training["rate"]) > 0 and float(training["speedup_over_dense"]) > 0
+    assert training["tokens"] == "256" and "context measured" in done.stdout
     for row in (eager, graph):
         assert float(row["seconds"]) > float(row["kernel_seconds"]) / 2 > 0
         assert float(row["empty_seconds"]) > 0
