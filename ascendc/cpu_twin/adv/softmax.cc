@@ -122,8 +122,8 @@ class Softmax {
     uint32_t row = SoftmaxRowSpace(k, stat);
     if (call_.kind == SoftmaxKind::kGradFront) row = GradRowSpace(k, width_[kSrc], true);
     if (call_.kind == SoftmaxKind::kFlash || call_.kind == SoftmaxKind::kFlashUpdate) {
-      row = std::min(FlashRowSpace(k, width_[kSrc], stat, false),
-                     FlashRowSpace(k, width_[kSrc], stat, true));
+      row =
+          FlashRowSpace(k, width_[kSrc], stat, FlashBasicBlock(shape_.srcM, k, call_.basic_block));
     }
     const bool fits = call_.tiling.srcM == shape_.srcM && call_.tiling.srcK == k;
     return sizeof(float) * static_cast<uint64_t>(row) * (fits ? call_.tiling.reduceM : 1);

@@ -33,7 +33,8 @@ template <typename T>
 SoftmaxCall MakeSoftmax(const char* name, const Where& where, SoftmaxKind kind,
                         const AscendC::LocalTensor<T>& src, const AscendC::SoftMaxTiling& tiling,
                         const AscendC::SoftMaxShapeInfo& shape, bool nz,
-                        const AscendC::SoftmaxConfig& config = AscendC::SOFTMAX_DEFAULT_CFG) {
+                        const AscendC::SoftmaxConfig& config = AscendC::SOFTMAX_DEFAULT_CFG,
+                        bool basic_block = false) {
   return {name,
           where,
           kind,
@@ -41,7 +42,8 @@ SoftmaxCall MakeSoftmax(const char* name, const Where& where, SoftmaxKind kind,
           SoftmaxShape(src, shape, config),
           nz,
           config.isCheckTiling,
-          config.mode == AscendC::SoftmaxMode::SOFTMAX_OUTPUT_WITHOUT_BRC};
+          config.mode == AscendC::SoftmaxMode::SOFTMAX_OUTPUT_WITHOUT_BRC,
+          basic_block};
 }
 
 }  // namespace twin
@@ -109,36 +111,37 @@ TWIN_SOFTMAX_ALONE(TWIN_TMP_PARAMETER, TWIN_TMP_OPERAND)
 
 // (dst, expSum, max, src, expMax, inExpSum, inMax[, sharedTmpBuffer], tiling, shape); with
 // ReduceMax an output after dst takes the maximum of the rows themselves.
-#define TWIN_FLASH(Data, Stat, ReduceMax, reduce_operand, TmpParameter, TmpOperand, Execute)       \
-  template <typename T, bool isUpdate = false, bool isReuseSource = false,                         \
-            bool isBasicBlock = false, bool isDataFormatNZ = false,                                \
-            const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>                                     \
-  void SoftmaxFlashV2(                                                                             \
-      const LocalTensor<Data>& dstTensor ReduceMax, const LocalTensor<Stat>& expSumTensor,         \
-      const LocalTensor<Stat>& maxTensor, const LocalTensor<Data>& srcTensor,                      \
-      const LocalTensor<Data>& expMaxTensor, const LocalTensor<Stat>& inExpSumTensor,              \
-      const LocalTensor<Stat>& inMaxTensor TmpParameter, const SoftMaxTiling& tiling,              \
-      const SoftMaxShapeInfo& softmaxShapeInfo = {}, twin::Where where = twin::Here()) {           \
-    TWIN_SOFTMAX_TYPES("SoftmaxFlashV2");                                                          \
-    twin::SoftmaxOperands operands;                                                                \
-    operands.dst = {"dstTensor", dstTensor};                                                       \
-    operands.src = {"srcTensor", srcTensor};                                                       \
-    operands.sum = {"expSumTensor", expSumTensor};                                                 \
-    operands.max = {"maxTensor", maxTensor};                                                       \
-    if constexpr (isUpdate) {                                                                      \
-      operands.exp_max = {"expMaxTensor", expMaxTensor};                                           \
-      operands.in_sum = {"inExpSumTensor", inExpSumTensor};                                        \
-      operands.in_max = {"inMaxTensor", inMaxTensor};                                              \
-      reduce_operand;                                                                              \
-    }                                                                                              \
-    TmpOperand;                                                                                    \
-    if constexpr (Execute) {                                                                       \
-      twin::RunSoftmax(twin::MakeSoftmax(                                                          \
-                           "SoftmaxFlashV2", where,                                                \
-                           isUpdate ? twin::SoftmaxKind::kFlashUpdate : twin::SoftmaxKind::kFlash, \
-                           srcTensor, tiling, softmaxShapeInfo, isDataFormatNZ, config),           \
-                       operands);                                                                  \
-    }                                                                                              \
+#define TWIN_FLASH(Data, Stat, ReduceMax, reduce_operand, TmpParameter, TmpOperand, Execute)     \
+  template <typename T, bool isUpdate = false, bool isReuseSource = false,                       \
+            bool isBasicBlock = false, bool isDataFormatNZ = false,                              \
+            const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>                                   \
+  void SoftmaxFlashV2(                                                                           \
+      const LocalTensor<Data>& dstTensor ReduceMax, const LocalTensor<Stat>& expSumTensor,       \
+      const LocalTensor<Stat>& maxTensor, const LocalTensor<Data>& srcTensor,                    \
+      const LocalTensor<Data>& expMaxTensor, const LocalTensor<Stat>& inExpSumTensor,            \
+      const LocalTensor<Stat>& inMaxTensor TmpParameter, const SoftMaxTiling& tiling,            \
+      const SoftMaxShapeInfo& softmaxShapeInfo = {}, twin::Where where = twin::Here()) {         \
+    TWIN_SOFTMAX_TYPES("SoftmaxFlashV2");                                                        \
+    twin::SoftmaxOperands operands;                                                              \
+    operands.dst = {"dstTensor", dstTensor};                                                     \
+    operands.src = {"srcTensor", srcTensor};                                                     \
+    operands.sum = {"expSumTensor", expSumTensor};                                               \
+    operands.max = {"maxTensor", maxTensor};                                                     \
+    if constexpr (isUpdate) {                                                                    \
+      operands.exp_max = {"expMaxTensor", expMaxTensor};                                         \
+      operands.in_sum = {"inExpSumTensor", inExpSumTensor};                                      \
+      operands.in_max = {"inMaxTensor", inMaxTensor};                                            \
+      reduce_operand;                                                                            \
+    }                                                                                            \
+    TmpOperand;                                                                                  \
+    if constexpr (Execute) {                                                                     \
+      twin::RunSoftmax(                                                                          \
+          twin::MakeSoftmax(                                                                     \
+              "SoftmaxFlashV2", where,                                                           \
+              isUpdate ? twin::SoftmaxKind::kFlashUpdate : twin::SoftmaxKind::kFlash, srcTensor, \
+              tiling, softmaxShapeInfo, isDataFormatNZ, config, isBasicBlock),                   \
+          operands);                                                                             \
+    }                                                                                            \
   }
 #define TWIN_REDUCE_MAX , const LocalTensor<T>& outReduceMax
 #define TWIN_REDUCE_OPERAND operands.reduce_max = {"outReduceMax", outReduceMax}

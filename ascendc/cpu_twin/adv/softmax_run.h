@@ -42,6 +42,7 @@ struct SoftmaxCall {
   bool nz;
   bool check_tiling;
   bool one_per_row;  // statistics are (m, 1), not a block per row
+  bool basic_block;
 };
 
 // Roles of the operands; a null local view is an operand the call does not have.

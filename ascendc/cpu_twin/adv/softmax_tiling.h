@@ -40,9 +40,14 @@ inline uint32_t SoftmaxRows(uint32_t floats, uint32_t row_space, uint32_t m, uin
   if (rows < m && rows > 8) rows = rows / 8 * 8;
   return BasicBlockRows(rows, m, k);
 }
-// `unit`: rows whose statistics fill a block when they are not broadcast.
+// A pass has a multiple of so many rows, unless it has fewer. Statistics that are not broadcast to
+// blocks fill whole blocks then.
+constexpr uint32_t FlashUnit(uint32_t data, bool one_per_row) {
+  return one_per_row && data == 2 ? 16 : 8;
+}
 inline uint32_t FlashRows(uint32_t floats, uint32_t data, uint32_t stat, uint32_t m, uint32_t k,
-                          bool basic_block, uint32_t unit) {
+                          bool basic_block, bool one_per_row) {
+  const uint32_t unit = FlashUnit(data, one_per_row);
   const bool blocks = FlashBasicBlock(m, k, basic_block);
   uint32_t rows = std::min(floats / FlashRowSpace(k, data, stat, blocks), m);
   if (blocks) rows = BasicBlockRows(rows, m, k);
@@ -84,9 +89,9 @@ inline SoftMaxTiling SoftMaxFlashV2TilingFunc(
     const bool isDataFormatNZ = false, const bool isFlashOutputBrc = false) {
   (void)isUpdate;
   (void)isDataFormatNZ;
-  const uint32_t unit = isFlashOutputBrc && dataTypeSize1 == 2 ? 16 : 8;
-  const uint32_t rows = twin::FlashRows(localWorkSpaceSize / 4, dataTypeSize1, dataTypeSize2,
-                                        shapeInfo.srcM, shapeInfo.srcK, isBasicBlock, unit);
+  const uint32_t rows =
+      twin::FlashRows(localWorkSpaceSize / 4, dataTypeSize1, dataTypeSize2, shapeInfo.srcM,
+                      shapeInfo.srcK, isBasicBlock, isFlashOutputBrc);
   return twin::MakeSoftmaxTiling(shapeInfo.srcM, shapeInfo.srcK, 32 / dataTypeSize2, rows);
 }
 

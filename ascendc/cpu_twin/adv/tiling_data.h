@@ -1,64 +1,73 @@
-// Tiling data of the high-level APIs, as host and kernel share it.
+// Tiling data of the high-level APIs, as host and kernel share it: structs here, and on the host
+// also classes of macro-style tiling data.
 #pragma once
 
 #include <cstdint>
 
+// FIELD(type, name) for every member.
+#define TWIN_SOFTMAX_TILING(FIELD) \
+  FIELD(uint32_t, srcM)            \
+  FIELD(uint32_t, srcK)            \
+  FIELD(uint32_t, srcSize)         \
+  FIELD(uint32_t, outMaxM)         \
+  FIELD(uint32_t, outMaxK)         \
+  FIELD(uint32_t, outMaxSize)      \
+  FIELD(uint32_t, splitM)          \
+  FIELD(uint32_t, splitK)          \
+  FIELD(uint32_t, splitSize)       \
+  FIELD(uint32_t, reduceM)         \
+  FIELD(uint32_t, reduceK)         \
+  FIELD(uint32_t, reduceSize)      \
+  FIELD(uint32_t, rangeM)          \
+  FIELD(uint32_t, tailM)           \
+  FIELD(uint32_t, tailSplitSize)   \
+  FIELD(uint32_t, tailReduceSize)
+
+#define TWIN_TOPK_TILING(FIELD)             \
+  FIELD(int32_t, tmpLocalSize)              \
+  FIELD(int32_t, allDataSize)               \
+  FIELD(int32_t, innerDataSize)             \
+  FIELD(uint32_t, sortRepeat)               \
+  FIELD(int32_t, mrgSortRepeat)             \
+  FIELD(int32_t, kAlignFourBytes)           \
+  FIELD(int32_t, kAlignTwoBytes)            \
+  FIELD(int32_t, maskOffset)                \
+  FIELD(int32_t, maskVreducev2FourBytes)    \
+  FIELD(int32_t, maskVreducev2TwoBytes)     \
+  FIELD(int32_t, mrgSortSrc1offset)         \
+  FIELD(int32_t, mrgSortSrc2offset)         \
+  FIELD(int32_t, mrgSortSrc3offset)         \
+  FIELD(int32_t, mrgSortTwoQueueSrc1Offset) \
+  FIELD(int32_t, mrgFourQueueTailPara1)     \
+  FIELD(int32_t, mrgFourQueueTailPara2)     \
+  FIELD(int32_t, srcIndexOffset)            \
+  FIELD(uint32_t, copyUbToUbBlockCount)     \
+  FIELD(int32_t, topkMrgSrc1MaskSizeOffset) \
+  FIELD(int32_t, topkNSmallSrcIndexOffset)  \
+  FIELD(uint32_t, vreduceValMask0)          \
+  FIELD(uint32_t, vreduceValMask1)          \
+  FIELD(uint32_t, vreduceIdxMask0)          \
+  FIELD(uint32_t, vreduceIdxMask1)          \
+  FIELD(uint16_t, vreducehalfValMask0)      \
+  FIELD(uint16_t, vreducehalfValMask1)      \
+  FIELD(uint16_t, vreducehalfValMask2)      \
+  FIELD(uint16_t, vreducehalfValMask3)      \
+  FIELD(uint16_t, vreducehalfValMask4)      \
+  FIELD(uint16_t, vreducehalfValMask5)      \
+  FIELD(uint16_t, vreducehalfValMask6)      \
+  FIELD(uint16_t, vreducehalfValMask7)
+
 namespace AscendC {
 namespace tiling {
 
+#define TWIN_MEMBER(type, name) type name = 0;
 struct SoftMaxTiling {
-  uint32_t srcM = 0;
-  uint32_t srcK = 0;
-  uint32_t srcSize = 0;
-  uint32_t outMaxM = 0;
-  uint32_t outMaxK = 0;
-  uint32_t outMaxSize = 0;
-  uint32_t splitM = 0;
-  uint32_t splitK = 0;
-  uint32_t splitSize = 0;
-  uint32_t reduceM = 0;
-  uint32_t reduceK = 0;
-  uint32_t reduceSize = 0;
-  uint32_t rangeM = 0;
-  uint32_t tailM = 0;
-  uint32_t tailSplitSize = 0;
-  uint32_t tailReduceSize = 0;
+  TWIN_SOFTMAX_TILING(TWIN_MEMBER)
 };
-
 struct TopkTiling {
-  int32_t tmpLocalSize = 0;
-  int32_t allDataSize = 0;
-  int32_t innerDataSize = 0;
-  uint32_t sortRepeat = 0;
-  int32_t mrgSortRepeat = 0;
-  int32_t kAlignFourBytes = 0;
-  int32_t kAlignTwoBytes = 0;
-  int32_t maskOffset = 0;
-  int32_t maskVreducev2FourBytes = 0;
-  int32_t maskVreducev2TwoBytes = 0;
-  int32_t mrgSortSrc1offset = 0;
-  int32_t mrgSortSrc2offset = 0;
-  int32_t mrgSortSrc3offset = 0;
-  int32_t mrgSortTwoQueueSrc1Offset = 0;
-  int32_t mrgFourQueueTailPara1 = 0;
-  int32_t mrgFourQueueTailPara2 = 0;
-  int32_t srcIndexOffset = 0;
-  uint32_t copyUbToUbBlockCount = 0;
-  int32_t topkMrgSrc1MaskSizeOffset = 0;
-  int32_t topkNSmallSrcIndexOffset = 0;
-  uint32_t vreduceValMask0 = 0;
-  uint32_t vreduceValMask1 = 0;
-  uint32_t vreduceIdxMask0 = 0;
-  uint32_t vreduceIdxMask1 = 0;
-  uint16_t vreducehalfValMask0 = 0;
-  uint16_t vreducehalfValMask1 = 0;
-  uint16_t vreducehalfValMask2 = 0;
-  uint16_t vreducehalfValMask3 = 0;
-  uint16_t vreducehalfValMask4 = 0;
-  uint16_t vreducehalfValMask5 = 0;
-  uint16_t vreducehalfValMask6 = 0;
-  uint16_t vreducehalfValMask7 = 0;
+  TWIN_TOPK_TILING(TWIN_MEMBER)
 };
+#undef TWIN_MEMBER
 
 }  // namespace tiling
 

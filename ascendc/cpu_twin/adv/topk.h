@@ -2,17 +2,11 @@
 #pragma once
 
 #include "ascendc/cpu_twin/adv/tiling_data.h"
+#include "ascendc/cpu_twin/adv/topk_space.h"
 #include "ascendc/cpu_twin/device/instr.h"
 #include "ascendc/cpu_twin/device/tensor.h"
 
 namespace AscendC {
-
-enum class TopKMode {
-  TOPK_NORMAL,
-  TOPK_NSMALL,
-};
-enum class TopKAlgo { RADIX_SELECT, MERGE_SORT };
-enum class TopKOrder { UNSET, LARGEST, SMALLEST };
 
 struct TopKInfo {
   int32_t outter = 1;  // rows
@@ -37,13 +31,6 @@ struct TopKCall {
 TWIN_API void RunTopK(const TopKCall& call, const Operand& values, const Operand& indices,
                       const Operand& src, const Operand& src_index, const Operand& finish,
                       const Operand& tmp);
-
-// Bytes of temporary space.
-constexpr uint32_t TopKSpace(uint32_t inner, uint32_t outter, bool with_index, bool small,
-                             bool largest) {
-  if (!small) return (with_index ? 16 : 20) * inner;
-  return inner * outter * (8 + (largest ? 0 : 4) + (with_index ? 0 : 4)) + 64;
-}
 
 }  // namespace twin
 

@@ -1,6 +1,9 @@
-// Host side of the high-level kernel APIs. The twin's kernels use the basic ones, whose tiling is
-// plain arithmetic.
+// Host side of the high-level kernel APIs.
 #pragma once
 
+#include "lib/activation/softmax_tiling.h"
+#include "lib/pad/broadcast_tiling.h"
+#include "lib/select/selectwithbytesmask_tiling.h"
+#include "lib/sort/topk_tiling.h"
 #include "register/tilingdata_base.h"
 #include "tiling/platform/platform_ascendc.h"
