@@ -9,11 +9,9 @@
 namespace twin {
 namespace {
 
-using AscendC::DataCopyExtParams;
 using AscendC::DataCopyParams;
 
-constexpr uint32_t kMostBlocks = 4095;
-constexpr uint32_t kMostPadBytes = 2097151;
+constexpr int64_t kMostBlocks = 4095;
 
 Hardware MemoryOf(const Operand& operand) {
   return operand.global != nullptr ? Hardware::GM : operand.local->memory();
@@ -131,14 +129,20 @@ void Transfer(Instr* instr, const Operand& dst, const Operand& src, const Rows& 
            dst_rows.row_bytes);
 }
 
-void CheckExtParams(const Instr& instr, const DataCopyExtParams& params, uint32_t element) {
-  instr.Check(params.blockCount <= kMostBlocks, "blockCount is %u, expected 0 to 4095",
-              params.blockCount);
-  instr.Check(params.blockLen <= kMostPadBytes, "blockLen is %u bytes, expected 0 to 2097151",
-              params.blockLen);
-  instr.Check(params.blockLen % element == 0,
-              "blockLen is %u bytes, expected a multiple of the element's %u", params.blockLen,
-              element);
+void CheckPadBlocks(const Instr& instr, const PadBlocks& blocks, uint32_t element) {
+  CheckField(instr, "blockCount", blocks.count, 0, kMostBlocks);
+  CheckField(instr, "blockLen", blocks.length, 0, blocks.most_length);
+  CheckField(instr, "srcStride", blocks.src_stride, 0, blocks.most_stride);
+  CheckField(instr, "dstStride", blocks.dst_stride, 0, blocks.most_stride);
+  instr.Check(blocks.length % element == 0,
+              "blockLen is %lld bytes, expected a multiple of the element's %u",
+              static_cast<long long>(blocks.length), element);
+}
+
+void CheckPadding(const Instr& instr, const char* name, int64_t elements, uint32_t width) {
+  instr.Check(elements >= 0 && elements * width <= kBlockBytes,
+              "%s is %lld elements, %lld bytes, expected at most 32 bytes", name,
+              static_cast<long long>(elements), static_cast<long long>(elements * width));
 }
 
 // What surrounds a row in UB after DataCopyPad.
@@ -165,6 +169,13 @@ void StoreGlobal(Instr* instr, int operand, const Rows& rows, const uint8_t* src
   for (uint64_t row = 0; row < rows.rows; ++row) {
     combine(registers.atomic, dst + row * rows.pitch, src + row * src_pitch, rows.row_bytes);
   }
+}
+
+void CheckBlocks(const Instr& instr, const DataCopyParams& params) {
+  CheckField(instr, "blockCount", params.blockCount.wide(), 0, kMostBlocks);
+  CheckField(instr, "blockLen", params.blockLen.wide(), 0, 65535);
+  CheckField(instr, "srcGap", params.srcGap.wide(), 0, 65535);
+  CheckField(instr, "dstGap", params.dstGap.wide(), 0, 65535);
 }
 
 void CopyCount(const Operand& dst, const Operand& src, uint32_t count, const Where& where) {
@@ -196,8 +207,7 @@ void CopyBlocks(const Operand& dst, const Operand& src, const DataCopyParams& pa
   }
   MaySwitch(ThisCore(name, where));
   Instr instr(name, CheckedPipe(name, dst, src, where), where, {dst, src});
-  instr.Check(params.blockCount <= kMostBlocks, "blockCount is %u, expected 0 to 4095",
-              params.blockCount);
+  CheckBlocks(instr, params);
   CheckGlobalAlignment(instr, dst);
   CheckGlobalAlignment(instr, src);
   if (params.blockCount == 0 || params.blockLen == 0) return;
@@ -207,28 +217,27 @@ void CopyBlocks(const Operand& dst, const Operand& src, const DataCopyParams& pa
            {0, params.blockCount, bytes, bytes + uint64_t{params.srcGap} * kBlockBytes});
 }
 
-void CopyPadIn(const Operand& dst, const Operand& src, const DataCopyExtParams& params,
-               const PadSpec& pad, const Where& where) {
+void CopyPadIn(const Operand& dst, const Operand& src, const PadBlocks& blocks, const PadSpec& pad,
+               const Where& where) {
   const char* name = "DataCopyPad";
   MaySwitch(ThisCore(name, where));
   Instr instr(name, PIPE_MTE2, where, {dst, src});
   instr.InMemory(0, {Hardware::UB});
   const uint32_t element = src.element;
-  CheckExtParams(instr, params, element);
-  const uint32_t left = pad.left * element, right = pad.right * element;
-  instr.Check(left <= kBlockBytes,
-              "leftPadding is %u elements, %u bytes, expected at most 32 bytes", pad.left, left);
-  instr.Check(right <= kBlockBytes,
-              "rightPadding is %u elements, %u bytes, expected at most 32 bytes", pad.right, right);
+  CheckPadBlocks(instr, blocks, element);
+  CheckPadding(instr, "leftPadding", pad.left, element);
+  CheckPadding(instr, "rightPadding", pad.right, element);
   instr.Check(!pad.pad || element < 8 || pad.value == 0, "paddingValue of a 64-bit type is not 0");
-  if (params.blockCount == 0 || params.blockLen == 0) return;
+  if (blocks.count == 0 || blocks.length == 0) return;
 
-  const uint64_t source_pitch = uint64_t{params.blockLen} + params.srcStride;
-  const uint64_t filled = left + params.blockLen + right;
-  const uint64_t row = (filled + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
-  const uint64_t pitch = row + uint64_t{params.dstStride} * kBlockBytes;
-  const uint64_t rows = params.blockCount;
-  instr.Read(1, Rows{0, rows, params.blockLen, source_pitch});
+  const auto left = static_cast<uint64_t>(pad.left) * element;
+  const auto right = static_cast<uint64_t>(pad.right) * element;
+  const auto length = static_cast<uint64_t>(blocks.length);
+  const auto rows = static_cast<uint64_t>(blocks.count);
+  const uint64_t source_pitch = length + static_cast<uint64_t>(blocks.src_stride);
+  const uint64_t row = CeilDivide(left + length + right, kBlockBytes) * kBlockBytes;
+  const uint64_t pitch = row + static_cast<uint64_t>(blocks.dst_stride) * kBlockBytes;
+  instr.Read(1, Rows{0, rows, length, source_pitch});
   instr.Write(0, Rows{0, rows, row, pitch});
 
   const Registers& registers = instr.core().registers;
@@ -244,34 +253,35 @@ void CopyPadIn(const Operand& dst, const Operand& src, const DataCopyExtParams& 
   uint8_t* to = instr.Data<uint8_t>(0);
   const uint8_t* from = instr.Data<uint8_t>(1);
   for (uint64_t r = 0; r < rows; ++r, to += pitch, from += source_pitch) {
-    std::memcpy(to + left, from, params.blockLen);
-    if (row == params.blockLen) continue;
+    std::memcpy(to + left, from, length);
+    if (row == length) continue;
     if (filling == Filling::kUndefined) {
       instr.Scramble(0, {r * pitch, left});
-      instr.Scramble(0, {r * pitch + left + params.blockLen, row - left - params.blockLen});
+      instr.Scramble(0, {r * pitch + left + length, row - left - length});
       continue;
     }
     if (filling == Filling::kFirstElement) std::memcpy(&value, from, element);
     for (uint64_t at = 0; at < left; at += element) std::memcpy(to + at, &value, element);
-    for (uint64_t at = left + params.blockLen; at < row; at += element) {
+    for (uint64_t at = left + length; at < row; at += element) {
       std::memcpy(to + at, &value, element);
     }
   }
 }
 
-void CopyPadOut(const Operand& dst, const Operand& src, const DataCopyExtParams& params,
+void CopyPadOut(const Operand& dst, const Operand& src, const PadBlocks& blocks,
                 const Where& where) {
   const char* name = "DataCopyPad";
   MaySwitch(ThisCore(name, where));
   Instr instr(name, PIPE_MTE3, where, {dst, src});
   instr.InMemory(1, {Hardware::UB});
-  CheckExtParams(instr, params, src.element);
-  if (params.blockCount == 0 || params.blockLen == 0) return;
-  const uint64_t row = (uint64_t{params.blockLen} + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
-  const uint64_t pitch = row + uint64_t{params.srcStride} * kBlockBytes;
-  instr.Read(1, Rows{0, params.blockCount, params.blockLen, pitch});
-  StoreGlobal(&instr, 0,
-              {0, params.blockCount, params.blockLen, uint64_t{params.blockLen} + params.dstStride},
+  CheckPadBlocks(instr, blocks, src.element);
+  if (blocks.count == 0 || blocks.length == 0) return;
+  const auto length = static_cast<uint64_t>(blocks.length);
+  const auto rows = static_cast<uint64_t>(blocks.count);
+  const uint64_t pitch =
+      (CeilDivide(length, kBlockBytes) + static_cast<uint64_t>(blocks.src_stride)) * kBlockBytes;
+  instr.Read(1, Rows{0, rows, length, pitch});
+  StoreGlobal(&instr, 0, {0, rows, length, length + static_cast<uint64_t>(blocks.dst_stride)},
               instr.Data<uint8_t>(1), pitch);
 }
 

@@ -4,31 +4,32 @@
 #include <cstring>
 
 #include "ascendc/cpu_twin/device/core.h"
+#include "ascendc/cpu_twin/device/narrowed.h"
 #include "ascendc/cpu_twin/device/tensor.h"
 
 namespace AscendC {
 
 struct DataCopyParams {
   DataCopyParams() {}
-  DataCopyParams(const uint16_t count, const uint16_t len, const uint16_t srcStrideIn,
-                 const uint16_t dstStrideIn)
+  DataCopyParams(const Narrow16 count, const Narrow16 len, const Narrow16 srcStrideIn,
+                 const Narrow16 dstStrideIn)
       : blockCount(count), blockLen(len), srcStride(srcStrideIn), dstStride(dstStrideIn) {}
 
-  uint16_t blockCount = 1;
-  uint16_t blockLen = 0;  // data blocks of 32 bytes, like the gaps
+  Narrow16 blockCount = 1;
+  Narrow16 blockLen = 0;  // data blocks of 32 bytes, like the gaps
   union {
-    uint16_t srcGap = 0;
-    uint16_t srcStride;
+    Narrow16 srcGap = 0;
+    Narrow16 srcStride;
   };
   union {
-    uint16_t dstGap = 0;
-    uint16_t dstStride;
+    Narrow16 dstGap = 0;
+    Narrow16 dstStride;
   };
 };
 
 struct DataCopyPadParams {
   DataCopyPadParams() {}
-  DataCopyPadParams(const bool isPadValue, const uint8_t leftPadValue, const uint8_t rightPadValue,
+  DataCopyPadParams(const bool isPadValue, const Narrow8 leftPadValue, const Narrow8 rightPadValue,
                     const uint64_t padValue)
       : isPad(isPadValue),
         leftPadding(leftPadValue),
@@ -36,14 +37,14 @@ struct DataCopyPadParams {
         paddingValue(padValue) {}
 
   bool isPad = false;
-  uint8_t leftPadding = 0;
-  uint8_t rightPadding = 0;
+  Narrow8 leftPadding = 0;
+  Narrow8 rightPadding = 0;
   uint64_t paddingValue = 0;
 };
 
 struct DataCopyExtParams {
   DataCopyExtParams() {}
-  DataCopyExtParams(const uint16_t count, const uint32_t len, const uint32_t srcStrideIn,
+  DataCopyExtParams(const Narrow16 count, const uint32_t len, const uint32_t srcStrideIn,
                     const uint32_t dstStrideIn, const uint32_t rsvIn)
       : blockCount(count),
         blockLen(len),
@@ -51,7 +52,7 @@ struct DataCopyExtParams {
         dstStride(dstStrideIn),
         rsv(rsvIn) {}
 
-  uint16_t blockCount = 1;
+  Narrow16 blockCount = 1;
   uint32_t blockLen = 0;   // bytes
   uint32_t srcStride = 0;  // from end to start: bytes in GM, data blocks in UB
   uint32_t dstStride = 0;
@@ -61,16 +62,16 @@ struct DataCopyExtParams {
 template <typename T>
 struct DataCopyPadExtParams {
   DataCopyPadExtParams() {}
-  DataCopyPadExtParams(const bool isPadValue, const uint8_t leftPadValue,
-                       const uint8_t rightPadValue, T padValue)
+  DataCopyPadExtParams(const bool isPadValue, const Narrow8 leftPadValue,
+                       const Narrow8 rightPadValue, T padValue)
       : isPad(isPadValue),
         leftPadding(leftPadValue),
         rightPadding(rightPadValue),
         paddingValue(padValue) {}
 
   bool isPad = false;
-  uint8_t leftPadding = 0;  // elements
-  uint8_t rightPadding = 0;
+  Narrow8 leftPadding = 0;  // elements
+  Narrow8 rightPadding = 0;
   T paddingValue{};
 };
 
@@ -83,19 +84,40 @@ namespace twin {
 
 struct PadSpec {
   bool pad;
-  uint32_t left;  // elements
-  uint32_t right;
+  int64_t left;  // elements
+  int64_t right;
   uint64_t value;  // bits of one element
 };
 
+// The blocks of DataCopyPad in either of its structures.
+struct PadBlocks {
+  PadBlocks(const AscendC::DataCopyExtParams& p)
+      : count(p.blockCount.wide()),
+        length(p.blockLen),
+        src_stride(p.srcStride),
+        dst_stride(p.dstStride),
+        most_length(2097151),
+        most_stride(0xffffffff) {}
+  PadBlocks(const AscendC::DataCopyParams& p)
+      : count(p.blockCount.wide()),
+        length(p.blockLen.wide()),
+        src_stride(p.srcStride.wide()),
+        dst_stride(p.dstStride.wide()),
+        most_length(0xffff),
+        most_stride(0xffff) {}
+
+  int64_t count, length, src_stride, dst_stride;
+  int64_t most_length, most_stride;
+};
+
+TWIN_API void CheckBlocks(const Instr& instr, const AscendC::DataCopyParams& params);
 TWIN_API void CopyCount(const Operand& dst, const Operand& src, uint32_t count, const Where& where);
 TWIN_API void CopyBlocks(const Operand& dst, const Operand& src,
                          const AscendC::DataCopyParams& params, const Where& where);
-TWIN_API void CopyPadIn(const Operand& dst, const Operand& src,
-                        const AscendC::DataCopyExtParams& params, const PadSpec& pad,
-                        const Where& where);
-TWIN_API void CopyPadOut(const Operand& dst, const Operand& src,
-                         const AscendC::DataCopyExtParams& params, const Where& where);
+TWIN_API void CopyPadIn(const Operand& dst, const Operand& src, const PadBlocks& blocks,
+                        const PadSpec& pad, const Where& where);
+TWIN_API void CopyPadOut(const Operand& dst, const Operand& src, const PadBlocks& blocks,
+                         const Where& where);
 // Stores `rows` of operand `operand`, which is in GM, combining where atomic stores are on.
 TWIN_API void StoreGlobal(Instr* instr, int operand, const Rows& rows, const uint8_t* src,
                           uint64_t src_pitch);
@@ -163,7 +185,7 @@ void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                  twin::Where where = twin::Here()) {
   TWIN_DTYPES("DataCopyPad", T, TWIN_DMA_TYPES);
   twin::CopyPadIn({"dst", dst}, {"src", src}, dataCopyParams,
-                  {padParams.isPad, padParams.leftPadding, padParams.rightPadding,
+                  {padParams.isPad, padParams.leftPadding.wide(), padParams.rightPadding.wide(),
                    twin::BitsOf(padParams.paddingValue)},
                   where);
 }
@@ -172,12 +194,10 @@ void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                  const DataCopyParams& dataCopyParams, const DataCopyPadParams& padParams,
                  twin::Where where = twin::Here()) {
   TWIN_DTYPES("DataCopyPad", T, TWIN_DMA_TYPES);
-  const DataCopyExtParams params(dataCopyParams.blockCount, dataCopyParams.blockLen,
-                                 dataCopyParams.srcStride, dataCopyParams.dstStride, 0);
-  twin::CopyPadIn(
-      {"dst", dst}, {"src", src}, params,
-      {padParams.isPad, padParams.leftPadding, padParams.rightPadding, padParams.paddingValue},
-      where);
+  twin::CopyPadIn({"dst", dst}, {"src", src}, dataCopyParams,
+                  {padParams.isPad, padParams.leftPadding.wide(), padParams.rightPadding.wide(),
+                   padParams.paddingValue},
+                  where);
 }
 template <typename T>
 void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
@@ -189,9 +209,7 @@ template <typename T>
 void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                  const DataCopyParams& dataCopyParams, twin::Where where = twin::Here()) {
   TWIN_DTYPES("DataCopyPad", T, TWIN_DMA_TYPES);
-  const DataCopyExtParams params(dataCopyParams.blockCount, dataCopyParams.blockLen,
-                                 dataCopyParams.srcStride, dataCopyParams.dstStride, 0);
-  twin::CopyPadOut({"dst", dst}, {"src", src}, params, where);
+  twin::CopyPadOut({"dst", dst}, {"src", src}, dataCopyParams, where);
 }
 
 // Fills what DataCopyPad adds when its isPad is off.

@@ -164,4 +164,14 @@ class TWIN_API Instr {
   Operand operands_[kMaxOperands];
 };
 
+constexpr uint64_t CeilDivide(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+
+// A field against its documented range; `value` as the kernel wrote it, before narrowing.
+inline void CheckField(const Instr& instr, const char* name, int64_t value, int64_t least,
+                       int64_t most) {
+  instr.Check(value >= least && value <= most, "%s is %lld, expected %lld to %lld", name,
+              static_cast<long long>(value), static_cast<long long>(least),
+              static_cast<long long>(most));
+}
+
 }  // namespace twin

@@ -12,7 +12,7 @@ namespace {
 
 using AscendC::TBufState;
 
-constexpr size_t kMaxBuffers = 64;  // of one TPipe
+constexpr int64_t kMaxBuffers = 64;  // of one TPipe
 
 std::string QueueName(const Queue& queue) {
   return Format("TQue<%s, %d>", PositionName(queue.position), queue.depth);
@@ -21,6 +21,13 @@ std::string QueueName(const Queue& queue) {
 const char* StateName(TBufState state) {
   static const char* const names[] = {"free", "allocated", "in the queue", "taken from the queue"};
   return names[static_cast<int>(state)];
+}
+
+// Memory that is handed out holds nothing to rely on: what an earlier tile or phase left there is
+// no value of this one.
+void Forget(Core& core, const Buffer& buffer) {
+  LocalMemory* memory = core.memory[static_cast<int>(buffer.memory)].get();
+  if (memory != nullptr) memory->shadow.MarkUnwritten(buffer.address, buffer.bytes);
 }
 
 Buffer* Reserve(AscendC::TPipe& pipe, TPosition position, uint32_t bytes, const char* what,
@@ -37,7 +44,7 @@ Buffer* Reserve(AscendC::TPipe& pipe, TPosition position, uint32_t bytes, const 
     Fail(what, where,
          Format("length is %u bytes, expected 1 to %u (%s)", bytes, size, MemoryName(memory)));
   }
-  if (state.buffers.size() == kMaxBuffers) {
+  if (state.buffers.size() == static_cast<size_t>(kMaxBuffers)) {
     Fail(what, where, "a TPipe manages at most 64 buffers");
   }
   const uint32_t rounded = (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
@@ -56,6 +63,7 @@ Buffer* Reserve(AscendC::TPipe& pipe, TPosition position, uint32_t bytes, const 
   buffer->address = used;
   buffer->bytes = rounded;
   buffer->where = where;
+  Forget(core, *buffer);
   used += rounded;
   state.buffers.push_back(buffer);
   return buffer;
@@ -155,10 +163,12 @@ Queue::Queue(TPosition source, TPosition destination, int32_t queue_depth)
       enque_event(QueueEvent(source, destination, true)),
       free_event(QueueEvent(source, destination, false)) {}
 
-void InitQueue(AscendC::TPipe& pipe, Queue& queue, uint32_t num, uint32_t bytes,
+void InitQueue(AscendC::TPipe& pipe, Queue& queue, int64_t num, uint32_t bytes,
                const Where& where) {
   const char* what = "TPipe::InitBuffer";
-  if (num == 0 || num > kMaxBuffers) Fail(what, where, Format("num is %u, expected 1 to 64", num));
+  if (num < 1 || num > kMaxBuffers) {
+    Fail(what, where, Format("num is %lld, expected 1 to 64", static_cast<long long>(num)));
+  }
   if (queue.enque_event == HardEvent::MAX) {
     Fail(what, where,
          Format("no data path leads from %s to %s", PositionName(queue.src),
@@ -167,7 +177,7 @@ void InitQueue(AscendC::TPipe& pipe, Queue& queue, uint32_t num, uint32_t bytes,
   queue.buffers.clear();
   queue.waiting.clear();
   queue.cursor = 0;
-  for (uint32_t i = 0; i < num; ++i) {
+  for (int64_t i = 0; i < num; ++i) {
     Buffer* buffer = Reserve(pipe, queue.position, bytes, what, where);
     buffer->in_queue = true;
     buffer->free_event = queue.free_event;
@@ -238,6 +248,8 @@ LocalView QueueAlloc(Queue& queue, const Where& where) {
       WaitFlag(buffer.free_event, buffer.free_id, where);
     } else {
       WaitFree(buffer, where);
+      // CANN promises random content here, and says nothing of the in-place form of depth 0.
+      Forget(ThisCore("AllocTensor", where), buffer);
     }
     buffer.state = TBufState::OCCUPIED;
     ++buffer.generation;

@@ -37,7 +37,7 @@ struct Queue {
 // The event of a queue between two positions; `forward` for EnQue, else for FreeTensor.
 TWIN_API HardEvent QueueEvent(TPosition src, TPosition dst, bool forward);
 
-TWIN_API void InitQueue(AscendC::TPipe& pipe, Queue& queue, uint32_t num, uint32_t bytes,
+TWIN_API void InitQueue(AscendC::TPipe& pipe, Queue& queue, int64_t num, uint32_t bytes,
                         const Where& where);
 TWIN_API Buffer* InitBuf(AscendC::TPipe& pipe, TPosition position, uint32_t bytes,
                          const Where& where);

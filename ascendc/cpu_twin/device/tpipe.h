@@ -1,6 +1,7 @@
 // TPipe, TQue, TQueBind and TBuf.
 #pragma once
 
+#include "ascendc/cpu_twin/device/narrowed.h"
 #include "ascendc/cpu_twin/device/queue.h"
 #include "ascendc/cpu_twin/device/tensor.h"
 
@@ -23,9 +24,9 @@ class TWIN_API TPipe {
   void Reset(twin::Where where = twin::Here());
 
   template <TPosition src, TPosition dst, int32_t depth, auto mask>
-  bool InitBuffer(TQueBind<src, dst, depth, mask>& queue, uint8_t num, uint32_t len,
+  bool InitBuffer(TQueBind<src, dst, depth, mask>& queue, Narrow8 num, uint32_t len,
                   twin::Where where = twin::Here()) {
-    twin::InitQueue(*this, queue.queue_, num, len, where);
+    twin::InitQueue(*this, queue.queue_, num.wide(), len, where);
     return true;
   }
   template <TPosition pos>

@@ -50,12 +50,17 @@ void RunElementwise(const Elementwise& call, std::initializer_list<Operand> oper
   EndPlan(instr, call.mask);
   if (plan.empty()) return;
 
+  bool accumulates = call.reads_dst;
   for (int i = 1; i < count; ++i) {
     const bool last = i + 1 == count;
     const bool in_place = call.narrows && lane[0].base() == lane[i].base();
-    if (!(last && count == 3 && Accumulation(call, stride[0], stride[i])) && !in_place) {
-      lane[0].CheckOverlap(instr, lane[i]);
-    }
+    const bool sums = last && count == 3 && Accumulation(call, stride[0], stride[i]);
+    accumulates |= sums;
+    if (!sums && !in_place) lane[0].CheckOverlap(instr, lane[i]);
+  }
+  if (!accumulates && lane[0].RepeatsMeet()) {
+    instr.Warn("repeats overwrite each other",
+               "with these strides a repeat writes bytes of dst that an earlier one has written");
   }
   for (int i = 1; i < count; ++i) lane[i].Read(instr);
   if (call.reads_dst) lane[0].Read(instr);

@@ -177,6 +177,22 @@ void LaneOperand::CheckOverlap(Instr& instr, const LaneOperand& source) const {
   }
 }
 
+bool LaneOperand::RepeatsMeet() const {
+  if (plan_->whole < 2 || dense()) return false;
+  const Lanes lanes = Whole();
+  for (uint32_t apart = 0; apart < 8; ++apart) {
+    // Block b + apart of a repeat lies where block b lies `later` repeats after it.
+    const uint32_t blocks = apart * block_;
+    if (repeat_ == 0 ? blocks != 0 : blocks == 0 || blocks % repeat_ != 0) continue;
+    const uint64_t later = repeat_ == 0 ? 1 : blocks / repeat_;
+    if (later >= plan_->whole) continue;
+    for (uint32_t block = 0; block + apart < 8; ++block) {
+      if ((lanes.mask[block] & lanes.mask[block + apart]) != 0) return true;
+    }
+  }
+  return false;
+}
+
 bool LaneOperand::SameAs(const LaneOperand& other) const {
   return base_ == other.base_ && width_ == other.width_ && block_ == other.block_ &&
          (repeat_ == other.repeat_ || plan_->repeats() <= 1) &&

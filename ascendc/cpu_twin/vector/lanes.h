@@ -15,7 +15,7 @@
 
 #include "ascendc/cpu_twin/device/core.h"
 #include "ascendc/cpu_twin/device/instr.h"
-#include "ascendc/cpu_twin/vector/narrowed.h"
+#include "ascendc/cpu_twin/device/narrowed.h"
 
 namespace twin {
 
@@ -90,6 +90,8 @@ class LaneOperand {
   void Write(Instr& instr) const;
   // CANN's rule on addresses that overlap, towards a source of the same plan.
   void CheckOverlap(Instr& instr, const LaneOperand& source) const;
+  // Whether two repeats take part with the same byte.
+  bool RepeatsMeet() const;
   // The same element of the same tensor in every lane.
   bool SameAs(const LaneOperand& other) const;
 

@@ -3,13 +3,9 @@
 
 #include <cstdint>
 
-#include "ascendc/cpu_twin/vector/narrowed.h"
+#include "ascendc/cpu_twin/device/narrowed.h"
 
 namespace AscendC {
-
-// Fields and arguments as the device has them, but able to tell that a value did not fit.
-using Narrow8 = twin::Narrowed<uint8_t>;
-using Narrow16 = twin::Narrowed<uint16_t>;
 
 constexpr uint64_t MASK_PLACEHOLDER = 0;
 constexpr uint64_t MASK_PLACEHOLDER_LIST[2] = {0, 0};

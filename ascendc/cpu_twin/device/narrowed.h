@@ -39,3 +39,11 @@ class Narrowed {
 };
 
 }  // namespace twin
+
+namespace AscendC {
+
+// Fields and arguments as the device has them, but able to tell that a value did not fit.
+using Narrow8 = twin::Narrowed<uint8_t>;
+using Narrow16 = twin::Narrowed<uint16_t>;
+
+}  // namespace AscendC
