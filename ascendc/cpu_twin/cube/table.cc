@@ -43,6 +43,26 @@ bool Is(const Operand& operand, const char* a, const char* b) {
   return std::strcmp(operand.dtype, a) == 0 || std::strcmp(operand.dtype, b) == 0;
 }
 
+// Element for element; one without a value leaves none.
+void CopyElements(Instr* instr, uint64_t to, uint64_t from, uint64_t bytes, bool widens) {
+  const uint32_t element = instr->operand(1).element, wide = instr->operand(0).element;
+  const uint32_t wanted = (1u << element) - 1;
+  uint8_t* out = instr->Data<uint8_t>(0) + to;
+  const uint8_t* in = instr->Data<uint8_t>(1) + from;
+  for (uint64_t at = 0; at < bytes; at += element, out += wide) {
+    if (widens) {
+      uint16_t bits;
+      std::memcpy(&bits, in + at, 2);
+      const float value = HalfBitsToFloat(bits);
+      std::memcpy(out, &value, 4);
+    } else {
+      std::memcpy(out, in + at, element);
+    }
+    const uint32_t held = instr->Held(1, from + at) >> (from + at) % kBlockBytes;
+    if ((held & wanted) != wanted) instr->Scramble(0, {to + at / element * wide, wide});
+  }
+}
+
 }  // namespace
 
 void CopyToTable(const Operand& dst, const Operand& src, const DataCopyParams& params,
@@ -58,7 +78,7 @@ void CopyToTable(const Operand& dst, const Operand& src, const DataCopyParams& p
     instr.Check(Is(dst, "uint64_t", "uint64_t"), "the fixpipe buffer takes uint64_t, dst is %s",
                 dst.dtype);
   }
-  CheckField(instr, "blockCount", params.blockCount, 0, 4095);
+  CheckBlocks(instr, params);
   if (params.blockCount == 0 || params.blockLen == 0) {
     instr.Warn("instruction without effect", "blockCount or blockLen is 0");
     return;
@@ -69,21 +89,13 @@ void CopyToTable(const Operand& dst, const Operand& src, const DataCopyParams& p
               "dstGap is %u, from start to start, and lets the blocks of %llu bytes overlap",
               static_cast<unsigned>(params.dstGap),
               static_cast<unsigned long long>(copy.dst_bytes));
-  instr.Read(1, Rows{0, copy.blocks, copy.src_bytes, copy.src_pitch});
+  // The last block is copied whole: what lies behind the last element need not hold a value.
+  for (uint64_t i = 0; i < copy.blocks; ++i) {
+    instr.ReadHeld(1, Bytes{i * copy.src_pitch, copy.src_bytes});
+  }
   instr.Write(0, Rows{0, copy.blocks, copy.dst_bytes, copy.dst_pitch}, copy.align);
-  uint8_t* to = instr.Data<uint8_t>(0);
-  const uint8_t* from = instr.Data<uint8_t>(1);
-  for (uint64_t i = 0; i < copy.blocks; ++i, to += copy.dst_pitch, from += copy.src_pitch) {
-    if (!widens) {
-      std::memcpy(to, from, copy.src_bytes);
-      continue;
-    }
-    for (uint64_t at = 0; at < copy.src_bytes; at += 2) {
-      uint16_t bits;
-      std::memcpy(&bits, from + at, 2);
-      const float value = HalfBitsToFloat(bits);
-      std::memcpy(to + 2 * at, &value, 4);
-    }
+  for (uint64_t i = 0; i < copy.blocks; ++i) {
+    CopyElements(&instr, i * copy.dst_pitch, i * copy.src_pitch, copy.src_bytes, widens);
   }
 }
 

@@ -95,6 +95,9 @@ void Shadow::MarkWritten(uint64_t begin, uint64_t bytes) {
 }
 
 void Shadow::MarkUnwritten(uint64_t begin, uint64_t bytes) {
+  const uint64_t used = touched_ * kBlockBytes;
+  if (begin >= used) return;
+  bytes = std::min(bytes, used - begin);
   ForEachGranule(begin, bytes, [&](uint64_t granule, uint32_t mask) {
     at(granule).written &= ~mask;
     return true;
@@ -195,8 +198,9 @@ bool Shadow::Write(const Ticket& t, uint64_t granule, uint32_t mask, AccessKind 
       if (SameThread(t, e) && e.seq == t.seq && e.kind == kind) {
         e.mask |= mask;
         recorded = true;
-      } else if (ordered) {
-        // Whoever is ordered after this write is ordered after what it supersedes.
+      } else if (ordered && (kind != kAtomic || e.kind == kAtomic)) {
+        // Whoever is ordered after this write is ordered after what it supersedes. An atomic write
+        // supersedes its like only: others need no order with it, but one with what was before.
         if ((e.mask &= ~mask) == 0) {
           Erase(g, i);
           continue;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -150,7 +151,10 @@ void RunReduce(const ReduceCall& call, const Operand& dst, const Operand& src) {
   instr.CountRepeats(plan.repeats());
   const DstLayout to = LayoutOf(call, width);
   const uint64_t last = plan.repeats() - 1;
-  const uint64_t src_bytes = source.Offset(last, plan.lanes - 1) + width;
+  uint64_t src_bytes = 0;
+  for (uint32_t lane = 0; lane < plan.lanes; ++lane) {
+    if (plan.active(lane)) src_bytes = std::max(src_bytes, source.Offset(last, lane) + width);
+  }
   if (instr.Data<uint8_t>(0) != source.base()) {
     instr.CheckDisjoint(0, Bytes{0, last * to.pitch + to.repeat_bytes}, 1, Bytes{0, src_bytes});
   } else {
