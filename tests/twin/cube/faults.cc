@@ -13,7 +13,7 @@ LocalTensor<float> L0C() { return At<float>(TPosition::CO1, 0, 128 * 1024); }
 
 template <HardEvent event>
 void SyncUnless(int64_t left_out, twin::Where where = twin::Here()) {
-  if (left_out != static_cast<int64_t>(event)) Sync<event>(where);
+  if (left_out != static_cast<int64_t>(event)) Order<event>(0, where);
 }
 
 void CopyIn(GM_ADDR* g) {
@@ -39,9 +39,9 @@ FixpipeParamsV220 FixpipeOf(int64_t n, int64_t m, int64_t unit_flag = 0) {
 // A and B in L0A and L0B.
 void Operands(GM_ADDR* g) {
   CopyIn(g);
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   Split();
-  Sync<HardEvent::MTE1_M>();
+  Order<HardEvent::MTE1_M>();
 }
 void Store(GM_ADDR* g, int64_t unit_flag = 0) {
   Fixpipe<float, float, CFG_ROW_MAJOR>(harness::Global<float>(g[2]), L0C(),
@@ -51,7 +51,7 @@ void Store(GM_ADDR* g, int64_t unit_flag = 0) {
 void Result(GM_ADDR* g) {
   Operands(g);
   Mmad(L0C(), L0A(), L0B(), MmadOf(32, 32, 32));
-  Sync<HardEvent::M_FIX>();
+  Order<HardEvent::M_FIX>();
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ KERNEL(accumulate) {
   auto a = L0A(), b = L0B();
   Fill(a, InitConstValueParams<half>(1, 16, 0, half(1)));
   Fill(b, InitConstValueParams<half>(1, 16, 0, half(1)));
-  Sync<HardEvent::MTE1_M>();
+  Order<HardEvent::MTE1_M>();
   Mmad(L0C(), a, b, MmadOf(p[0], p[1], 16));
   if (p[2]) PipeBarrier<PIPE_M>();
   Mmad(L0C(), a, b, MmadOf(p[0], p[1], 16, 0, false));
@@ -101,9 +101,9 @@ KERNEL(accumulate) {
 KERNEL(mmad_beyond_k) {
   DataCopy(L1A(), harness::Global<half>(g[0]), Nd2NzParams(1, 32, 32, 0, 32, 32, 1, 0));
   DataCopy(L1B(), harness::Global<half>(g[1]), Nd2NzParams(1, 20, 32, 0, 32, 32, 1, 0));
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   Split();
-  Sync<HardEvent::MTE1_M>();
+  Order<HardEvent::MTE1_M>();
   Mmad(L0C(), L0A(), L0B(), MmadOf(32, 32, p[0]));
 }
 
@@ -115,7 +115,7 @@ KERNEL(unit_flags) {
     PipeBarrier<PIPE_M>();
     Mmad(L0C(), L0A(), L0B(), MmadOf(32, 32, 32, p[1], false));
   }
-  if (p[3]) Sync<HardEvent::M_FIX>();
+  if (p[3]) Order<HardEvent::M_FIX>();
   if (p[2] >= 0) Store(g, p[2]);
 }
 KERNEL(unit_flags_reset) {
@@ -136,13 +136,13 @@ KERNEL(nd2nz_to_odd_address) {
 // p: the fields of LoadData2DParams, byte of dst.
 KERNEL(load2d_of) {
   CopyIn(g);
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   LoadData(L0A()[static_cast<uint32_t>(p[7] / 2)], L1A(),
            LoadData2DParams(p[0], p[1], p[2], p[3], p[4], p[5] != 0, p[6]));
 }
 KERNEL(load2d_transposes_float) {
   Fill(L1A(), InitConstValueParams<half>(1, 64, 0, half(1)));
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   LoadData(L0A().ReinterpretCast<float>(), L1A().ReinterpretCast<float>(),
            LoadData2DParams(0, 1, 1, 0, 0, true, 0));
 }
@@ -152,7 +152,7 @@ KERNEL(load2d_transposes_from_gm) {
 // p: dstGap, dstFracGap.
 KERNEL(transpose_overlaps) {
   Fill(L1A(), InitConstValueParams<half>(1, 64, 0, half(1)));
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   LoadDataWithTranspose(L0A().ReinterpretCast<float>(), L1A().ReinterpretCast<float>(),
                         LoadData2dTransposeParams(0, 2, 1, p[0], p[1]));
 }
@@ -160,7 +160,7 @@ KERNEL(transpose_overlaps) {
 // p: mExtension, kExtension, kStartPt, channelSize, enSmallK, strideW.
 KERNEL(load3d_of) {
   CopyIn(g);
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   LoadData3DParamsV2<half> params;
   params.l1H = 1;
   params.l1W = 32;
@@ -175,14 +175,14 @@ KERNEL(load3d_of) {
 constexpr IsResetLoad3dConfig kFromRegisters = {false, false};
 KERNEL(load3d_without_map) {
   CopyIn(g);
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   LoadData3DParamsV2<half> params;
   params.mExtension = params.kExtension = params.channelSize = 16;
   LoadData<half, kFromRegisters>(L0A(), L1A(), params);
 }
 KERNEL(load3d_bytes_to_l0b) {
   CopyIn(g);
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   LoadData3DParamsV2<int8_t> params;
   params.l1H = 1;
   params.l1W = params.mExtension = params.kExtension = params.channelSize = 32;
@@ -191,7 +191,7 @@ KERNEL(load3d_bytes_to_l0b) {
 // p: boundary.
 KERNEL(load3d_boundary) {
   CopyIn(g);
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   SetLoadDataBoundary(static_cast<uint32_t>(p[0]));
   Split();
 }
@@ -249,11 +249,11 @@ KERNEL(factors_in_l1) { SetFixPipeConfig(At<uint64_t>(TPosition::C1, 0, 1024)); 
 KERNEL(padding_rows) {
   DataCopy(L1A(), harness::Global<half>(g[0]), Nd2NzParams(1, 20, 32, 0, 32, 32, 1, 0));
   DataCopy(L1B(), harness::Global<half>(g[1]), Nd2NzParams(1, 32, 32, 0, 32, 32, 1, 0));
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   Split();
-  Sync<HardEvent::MTE1_M>();
+  Order<HardEvent::MTE1_M>();
   Mmad(L0C(), L0A(), L0B(), MmadOf(32, 32, 32));
-  Sync<HardEvent::M_FIX>();
+  Order<HardEvent::M_FIX>();
   FixpipeParamsV220 params(32, p[0], 32, 32, false);
   Fixpipe<float, float, CFG_ROW_MAJOR>(harness::Global<float>(g[2]), L0C(), params);
 }
@@ -262,7 +262,7 @@ KERNEL(padding_rows) {
 KERNEL(bias_of) {
   auto l1 = At<float>(TPosition::C1, 0, 8192);
   Fill(l1, InitConstValueParams<float>(1, 64, 0, 1.0f));
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   DataCopy(At<float>(TPosition::C2, 0, 1024)[static_cast<uint32_t>(p[0] / 4)], l1,
            static_cast<uint32_t>(p[1]));
 }
@@ -273,10 +273,10 @@ KERNEL(mmad_bias) {
   if (p[0]) {
     auto l1 = At<float>(TPosition::C1, 256 * 1024, 1024);
     Fill(l1, InitConstValueParams<float>(1, 32, 0, 1.0f));
-    Sync<HardEvent::MTE2_MTE1>();
+    Order<HardEvent::MTE2_MTE1>();
     DataCopy(table, l1, 256);
   }
-  if (p[2]) Sync<HardEvent::MTE1_M>();
+  if (p[2]) Order<HardEvent::MTE1_M>();
   Mmad(L0C(), L0A(), L0B(), table, MmadOf(32, 32, 32, 0, p[1] != 0));
 }
 KERNEL(hf32) { SetHF32Mode(HF32Mode::ENABLE); }

@@ -9,16 +9,11 @@
 namespace cube_test {
 
 using namespace AscendC;
+using harness::Order;
 
 template <typename T>
 LocalTensor<T> At(TPosition position, uint32_t address, uint64_t bytes) {
   return LocalTensor<T>(position, address, static_cast<uint32_t>(bytes / sizeof(T)));
-}
-
-template <HardEvent event>
-void Sync(twin::Where where = twin::Here()) {
-  SetFlag<event>(0, where);
-  WaitFlag<event>(0, where);
 }
 
 template <typename T>

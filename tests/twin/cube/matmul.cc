@@ -47,7 +47,7 @@ class TiledProduct {
       const int64_t here = Least(kTile, k - at);
       Step(l0c, a[at], a_pitch, b[at * b_pitch], b_pitch, m, n, here, at == 0, at + here == k);
     }
-    if (!unit_flag_) Sync<HardEvent::M_FIX>();
+    if (!unit_flag_) Order<HardEvent::M_FIX>();
     FixpipeParamsV220 params;
     params.nSize = n;
     params.mSize = m;

@@ -20,7 +20,7 @@ template <typename T>
 LocalTensor<T> SourceInL1(GM_ADDR* g, const int64_t* p) {
   auto l1 = At<T>(TPosition::B1, 64, 512 * 1024 - 64);
   DataCopy(l1, harness::Global<T>(g[0]), static_cast<uint32_t>(p[0] / sizeof(T)));
-  Sync<HardEvent::MTE2_MTE1>();
+  Order<HardEvent::MTE2_MTE1>();
   return l1;
 }
 
@@ -102,7 +102,7 @@ void FillWith(GM_ADDR* g, const int64_t* p) {
 template <typename T, typename U>
 void ToTable(GM_ADDR* g, const int64_t* p, TPosition position, uint64_t size) {
   auto l1 = SourceInL1<U>(g, p);
-  Sync<HardEvent::MTE2_FIX>();
+  Order<HardEvent::MTE2_FIX>();
   auto table = At<T>(position, 0, size);
   Poison(table, p[1]);
   if constexpr (std::is_same<T, U>::value) {

@@ -23,13 +23,13 @@ LocalTensor<C> Multiply(GM_ADDR* g, const MmadNumbers& q) {
   auto table = At<C>(TPosition::C2, 0, 1024);
   LoadFractals(a, g[0], q.a_bytes);
   LoadFractals(b, g[1], q.b_bytes);
-  Sync<HardEvent::MTE2_M>();
+  Order<HardEvent::MTE2_M>();
   if (q.start == 1 || q.start == 2) {
     auto l1 = At<C>(TPosition::C1, 0, 1024);
     DataCopy(l1, harness::Global<C>(g[2]), 256);
-    Sync<HardEvent::MTE2_MTE1>();
+    Order<HardEvent::MTE2_MTE1>();
     DataCopy(table, l1, 256);
-    Sync<HardEvent::MTE1_M>();
+    Order<HardEvent::MTE1_M>();
   }
   MmadParams params;
   params.m = q.m;
@@ -82,7 +82,7 @@ FixpipeParamsV220 FixpipeNumbers(const int64_t* p) {
 template <typename D, typename C, typename T, const FixpipeConfig& config>
 void ToGm(GM_ADDR* g, const int64_t* p) {
   auto c = Multiply<C, T>(g, Numbers(p));
-  Sync<HardEvent::M_FIX>();
+  Order<HardEvent::M_FIX>();
   if (p[27]) SetAtomicAdd<D>();
   Fixpipe<D, C, config>(harness::Global<D>(g[3]), c, FixpipeNumbers(p));
   if (p[27]) SetAtomicNone();
@@ -93,8 +93,8 @@ void ToGmByFactors(GM_ADDR* g, const int64_t* p) {
   auto c = Multiply<int32_t, int8_t>(g, Numbers(p));
   auto factors = At<uint64_t>(TPosition::C1, 4096, 4096);
   DataCopy(factors, harness::Global<uint64_t>(g[4]), static_cast<uint32_t>(p[16] + 3) / 4 * 4);
-  Sync<HardEvent::MTE2_FIX>();
-  Sync<HardEvent::M_FIX>();
+  Order<HardEvent::MTE2_FIX>();
+  Order<HardEvent::M_FIX>();
   Fixpipe<half, int32_t, config>(harness::Global<half>(g[3]), c, factors, FixpipeNumbers(p));
 }
 
@@ -104,7 +104,7 @@ void ToL1(GM_ADDR* g, const int64_t* p) {
   auto c = Multiply<C, T>(g, Numbers(p));
   auto l1 = At<D>(TPosition::A1, 8192, 256 * 1024);
   Poison(l1, static_cast<uint64_t>(p[28]));
-  Sync<HardEvent::M_FIX>();
+  Order<HardEvent::M_FIX>();
   Fixpipe<D, C, CFG_NZ>(l1, c, FixpipeNumbers(p));
   Dump(g[3], l1, static_cast<uint64_t>(p[28]));
 }
@@ -119,14 +119,14 @@ void CopyToGm(GM_ADDR* g, const int64_t* p) {
   if (params.quantPre == QuantMode_t::VDEQF16) {
     auto factors = At<uint64_t>(TPosition::C1, 4096, 4096);
     DataCopy(factors, harness::Global<uint64_t>(g[4]), 32);
-    Sync<HardEvent::MTE2_FIX>();
+    Order<HardEvent::MTE2_FIX>();
     DataCopy(table, factors, DataCopyParams(1, 2, 0, 0));
     SetFixPipeConfig(table);
     PipeBarrier<PIPE_FIX>();
   }
   SetFixpipePreQuantFlag(static_cast<uint64_t>(p[26]));
   SetFixpipeNz2ndFlag(p[22], p[23], p[24]);
-  Sync<HardEvent::M_FIX>();
+  Order<HardEvent::M_FIX>();
   DataCopy(harness::Global<D>(g[3]), c, params);
 }
 

@@ -37,3 +37,9 @@ def cores_library():
 def basics():
     """The kernels of basics.cc."""
     return _library("basics")
+
+
+@pytest.fixture(scope="session")
+def faults_tiles():
+    """The kernels of faults_tiles.cc."""
+    return _library("faults_tiles")

@@ -1,27 +1,7 @@
 // Kernels that each do one thing wrong with memory or with a queue; the comment says what.
-#include "tests/twin/harness.h"
+#include "tests/twin/device/kernels.h"
 
-using namespace AscendC;
-
-namespace {
-
-constexpr TEventID kId = 0;
-
-template <HardEvent event>
-void Order() {
-  SetFlag<event>(kId);
-  WaitFlag<event>(kId);
-}
-
-// A TPipe with one buffer of 1024 bytes.
-struct Place {
-  Place() { pipe.InitBuffer(buf, 1024); }
-  LocalTensor<float> Get() { return buf.Get<float>(); }
-  TPipe pipe;
-  TBuf<TPosition::VECCALC> buf;
-};
-
-}  // namespace
+using namespace device_test;
 
 // g[0]: 64 floats in; g[1]: 64 floats out; g[2]: workspace of 64 floats.
 
@@ -176,7 +156,7 @@ KERNEL(copy_overlap) {
 
 namespace {
 
-using In = TQue<TPosition::VECIN, 2>;
+using Input = TQue<TPosition::VECIN, 2>;
 
 struct Queues {
   Queues() {
@@ -184,7 +164,7 @@ struct Queues {
     pipe.InitBuffer(one, 1, 256);
   }
   TPipe pipe;
-  In in;
+  Input in;
   TQue<TPosition::VECIN, 1> one;
 };
 
@@ -247,13 +227,13 @@ KERNEL(all_busy) {
 }
 KERNEL(queue_without_buffers) {
   TPipe pipe;
-  In in;
+  Input in;
   in.AllocTensor<float>();
 }
 KERNEL(event_ids_run_out) {  // five double-buffered queues of one position, all in use
   TPipe pipe;
-  In queues[5];
-  for (In& queue : queues) {
+  Input queues[5];
+  for (Input& queue : queues) {
     pipe.InitBuffer(queue, 2, 256);
     for (int i = 0; i < 2; ++i) {
       LocalTensor<float> t = queue.AllocTensor<float>();

@@ -1,37 +1,7 @@
 // Kernels that each do one thing wrong with flags, barriers, or between cores.
-#include "tests/twin/harness.h"
+#include "tests/twin/device/kernels.h"
 
-using namespace AscendC;
-
-namespace {
-
-constexpr TEventID kId = 0;
-
-template <HardEvent event>
-void Order() {
-  SetFlag<event>(kId);
-  WaitFlag<event>(kId);
-}
-
-struct Place {
-  Place() { pipe.InitBuffer(buf, 1024); }
-  LocalTensor<float> Get() { return buf.Get<float>(); }
-  TPipe pipe;
-  TBuf<TPosition::VECCALC> buf;
-};
-
-GlobalTensor<float> In(GM_ADDR* g) { return harness::Global<float>(g[0]); }
-GlobalTensor<float> Out(GM_ADDR* g) { return harness::Global<float>(g[1]); }
-GlobalTensor<float> Work(GM_ADDR* g) { return harness::Global<float>(g[2]); }
-GlobalTensor<int32_t> Slots(GM_ADDR* g) { return harness::Global<int32_t>(g[3]); }
-
-// Ones in UB, ready for MTE3.
-void Ones(Place& place) {
-  Duplicate(place.Get(), 1.0f, 64);
-  Order<HardEvent::V_MTE3>();
-}
-
-}  // namespace
+using namespace device_test;
 
 // g[0]: 1024 floats in; g[1]: 1024 floats out; g[2]: workspace of 1024 floats; g[3]: 1024 zeros.
 
@@ -117,9 +87,9 @@ KERNEL(wrong_direction) {  // V_MTE2 where MTE2_V is needed
 }
 KERNEL(flag_too_early) {  // set before the load it should cover
   Place place;
-  SetFlag<HardEvent::MTE2_V>(kId);
+  SetFlag<HardEvent::MTE2_V>(0);
   DataCopy(place.Get(), In(g), 64);
-  WaitFlag<HardEvent::MTE2_V>(kId);
+  WaitFlag<HardEvent::MTE2_V>(0);
   Adds(place.Get()[64], place.Get(), 1.0f, 64);
 }
 KERNEL(write_after_enque) {  // the producer goes on after EnQue
@@ -250,7 +220,7 @@ KERNEL(soft_sync_small) {
   TPipe pipe;
   TBuf<> buf;
   pipe.InitBuffer(buf, 32);
-  SyncAll(Slots(g), buf.Get<int32_t>());
+  SyncAll(harness::Global<int32_t>(g[3]), buf.Get<int32_t>());
 }
 
 KERNEL(scalar_store_not_cleaned) {  // DMA does not see the data cache
