@@ -1,0 +1,181 @@
+"""What the demo's README says of its experiments is what their committed logs say."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import report
+from model_zoo_demo import config as configs
+from model_zoo_demo import recall, runlog
+from model_zoo_demo.train import CONFIGS
+
+DEMO = CONFIGS.parent
+README = (DEMO / "README.md").read_text()
+RESULTS = DEMO / "results"
+
+
+def section(heading):
+    """Its text, without sections below it."""
+    return README.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def table(text):
+    """First cell -> the others of the rows of a section's table."""
+    rows = re.findall(r"^\|(.*)\|$", text, re.MULTILINE)[2:]
+    cells = ([cell.strip() for cell in row.split("|")] for row in rows)
+    return {first.strip("`"): rest for first, *rest in cells}
+
+
+def check_recall(text):
+    config, task = recall.load(CONFIGS / "recall.json")
+    stated = table(text)
+    assert [*stated] == ["nsa", "window", f"chance, 1/{task.values}"]
+    assert stated[f"chance, 1/{task.values}"][0] == f"{100 / task.values:.2f} %"
+    final = {}
+    for name in ("nsa", "window"):
+        records = runlog.read(RESULTS / "recall" / name)
+        losses = [r for r in records if "loss" in r]
+        assert [(r["step"], r["length"]) for r in losses] == [
+            (step, task.stage(step)[0]) for step in range(task.steps)
+        ]
+        final[name] = records[-1]["final"]
+        assert records[-1]["length"] == 4096
+        minutes = sum(r["seconds"] for r in losses) / 60
+        assert stated[name] == [f"{100 * final[name]:.2f} %", f"{minutes:.0f} min"]
+        assert minutes <= 60
+    assert final["nsa"] >= 0.95 and abs(final["window"] - 1 / task.values) < 0.01
+    for number in (task.steps, task.evaluation, task.evaluation * task.questions):
+        assert f"{number:,}" in text
+    reach = config.layers * config.window_size
+    for number in (task.gap, reach, task.gap - reach, 2 * task.questions):
+        assert re.search(rf"\b{number} tokens", text), number
+
+
+def check_comparison(text):
+    config = configs.load(CONFIGS / "compare.json")
+    stated, last = table(text), {}
+    assert [*stated] == ["nsa", "window", "dense"]
+    for name in stated:
+        records = runlog.read(RESULTS / "compare" / name)
+        assert sum("loss" in r for r in records) == records[-1]["step"] == config.steps
+        last[name] = records[-1]["validation"]
+    for name, value in last.items():
+        assert stated[name][:2] == [f"{value:.4f}", f"{value / last['dense']:.4f}"]
+    assert last["nsa"] <= 1.02 * last["dense"]
+    assert config.context == 2048 and config.eval_bytes >= 200e3
+    assert f"{config.steps * config.tokens_per_step / 1e6:.1f} M tokens" in text
+
+
+def check_demo(text):
+    config = configs.load(CONFIGS / "demo.json")
+    records = runlog.read(RESULTS / "demo")
+    losses = [r["train"] for r in records if "train" in r]
+    measured = [r["validation"] for r in records if "validation" in r]
+    assert len(losses) == config.steps
+    assert {name: rest[0] for name, rest in table(text).items()} == {
+        "first step": f"{losses[0]:.4f}",
+        "last step": f"{losses[-1]:.4f}",
+        "validation": f"{measured[-1]:.4f}",
+    }
+    sample = (RESULTS / "demo" / "sample.txt").read_text()
+    blocks = re.findall(r"^```text\n(.*?)\n```$", text, re.MULTILINE | re.DOTALL)
+    # Spaces at the ends of lines are not for documents.
+    assert [[line.rstrip() for line in block.splitlines()] for block in blocks] == [
+        [line.rstrip() for line in sample.rstrip().splitlines()]
+    ]
+
+
+def check_throughput(text):
+    with open(RESULTS / "throughput" / "training.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    measured = {int(r["tokens"]): (float(r["rate"]), float(r["speedup_over_dense"])) for r in rows}
+    assert [*measured] == [2048, 8192, 32768]
+    assert {int(name): rest for name, rest in table(text).items()} == {
+        tokens: [f"{rate:.0f}", f"{rate / ratio:.0f}", f"{ratio:.2f}"]
+        for tokens, (rate, ratio) in measured.items()
+    }
+    line = report.crossover(
+        [
+            SimpleNamespace(kind="training", tokens=tokens, peers={"dense": ratio})
+            for tokens, (_, ratio) in measured.items()
+        ]
+    )
+    for number in re.findall(r"\d+", line):
+        assert number in text, line
+
+
+CHECKS = {
+    "Expected result": check_demo,
+    "Comparison": check_comparison,
+    "Long-range recall": check_recall,
+    "Throughput": check_throughput,
+}
+STATED = [heading for heading in CHECKS if f"\n## {heading}\n" in README]
+
+
+@pytest.mark.parametrize("heading", STATED)
+def test_the_readme_says_what_the_logs_say(heading):
+    CHECKS[heading](section(heading))
+
+
+def test_experiments_that_must_be_there():
+    assert "Long-range recall" in STATED
+
+
+def test_links():
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert len(links) > 10
+    for link in links:
+        assert Path(DEMO, link).exists(), link
+
+
+def test_every_config_is_named():
+    """In the README or as the default of a program."""
+    sources = README + "".join(path.read_text() for path in DEMO.glob("*.py"))
+    for path in CONFIGS.glob("*.json"):
+        assert path.name in sources or path.stem == "tiny", path.name
+
+
+def test_stated_sizes():
+    """Of the larger models."""
+    for name, row in table(section("Larger machines")).items():
+        path = Path(DEMO, re.search(r"\((.*)\)", name)[1])
+        config = configs.load(path)
+        assert f"{parameters(config) / 1e6:.0f} M parameters" in row[0]
+        assert f"{config.layers} layers of width {config.width}" in row[0]
+        assert f"{config.tokens_per_step:,} tokens at context {config.context}" in row[1]
+        assert config.dtype in row[1]
+
+
+def parameters(config):
+    """What NSA, norms and SwiGLU of every layer and the embedding hold."""
+    c = config
+    branches = 3 * c.kv_heads * c.head_dim
+    attention = c.width * (2 * c.heads * c.head_dim + 2 * branches + 3 * c.heads)
+    windows = 2 * c.compress_block_size * c.kv_heads * (1 + c.head_dim)
+    layer = attention + windows + 3 * c.width * c.feed_forward + 2 * c.width
+    return c.layers * layer + (c.vocabulary + 1) * c.width
+
+
+def test_count_of_parameters():
+    from model_zoo_demo.model import Model, parameter_count
+
+    config = configs.load(CONFIGS / "tiny.json")
+    assert parameter_count(Model(config)) == parameters(config)
+
+
+def test_a_cut_log_would_be_seen(tmp_path, monkeypatch):
+    """The check of the recall fails for a log of other numbers."""
+    for name in ("nsa", "window"):
+        lines = (RESULTS / "recall" / name / "log.jsonl").read_text().splitlines()
+        last = json.loads(lines[-1]) | {"final": 0.9}
+        (tmp_path / "recall" / name).mkdir(parents=True)
+        text = "\n".join([*lines[:-1], json.dumps(last)]) + "\n"
+        (tmp_path / "recall" / name / "log.jsonl").write_text(text)
+    monkeypatch.setattr("tests.demo.test_results.RESULTS", tmp_path)
+    with pytest.raises(AssertionError):
+        check_recall(section("Long-range recall"))
