@@ -57,14 +57,18 @@ def check_recall(text):
 
 def check_comparison(text):
     config = configs.load(CONFIGS / "compare.json")
-    stated, last = table(text), {}
+    stated, last, minutes = table(text), {}, {}
     assert [*stated] == ["nsa", "window", "dense"]
     for name in stated:
         records = runlog.read(RESULTS / "compare" / name)
         assert sum("loss" in r for r in records) == records[-1]["step"] == config.steps
+        rates = [r["tokens_per_second"] for r in records if "loss" in r]
+        minutes[name] = sum(config.tokens_per_step / rate for rate in rates) / 60
         last[name] = records[-1]["validation"]
+        assert minutes[name] <= 30
     for name, value in last.items():
-        assert stated[name][:2] == [f"{value:.4f}", f"{value / last['dense']:.4f}"]
+        ratio = f"{value / last['dense']:.4f}"
+        assert stated[name] == [f"{value:.4f}", ratio, f"{minutes[name]:.0f} min"]
     assert last["nsa"] <= 1.02 * last["dense"]
     assert config.context == 2048 and config.eval_bytes >= 200e3
     assert f"{config.steps * config.tokens_per_step / 1e6:.1f} M tokens" in text
