@@ -28,6 +28,13 @@ def tool(name):
     return path
 
 
+def put(source, target):
+    """Copy to another name and rename: whoever has the old file loaded keeps it."""
+    part = target.with_name(target.name + ".part")
+    shutil.copy2(source, part)
+    os.replace(part, target)
+
+
 class CMakeBuild(build_ext):
     """One CMake configure and build; ninja rebuilds only what changed since the last one."""
 
@@ -67,14 +74,14 @@ class CMakeBuild(build_ext):
 
     def copy_extensions_to_source(self):
         """Building in place: the twin goes where the module goes."""
-        super().copy_extensions_to_source()
         for ext in self.extensions:
             module = Path(self.get_ext_fullpath(ext.name)).resolve()
-            built = Path(self.build_lib, *ext.name.split(".")[:-1], "twin").resolve()
-            for name in ("include", "libmindspore_nsa_twin.so"):
-                copy = shutil.copytree if (built / name).is_dir() else shutil.copy2
-                options = {"dirs_exist_ok": True} if copy is shutil.copytree else {}
-                copy(built / name, module.parent / "twin" / name, **options)
+            built = Path(self.build_lib, *ext.name.split(".")[:-1]).resolve()
+            put(built / module.name, module)
+            library = Path("twin", "libmindspore_nsa_twin.so")
+            include = Path("twin", "include")
+            shutil.copytree(built / include, module.parent / include, dirs_exist_ok=True)
+            put(built / library, module.parent / library)
 
 
 setup(

@@ -1,0 +1,24 @@
+"""Building in place."""
+
+import mmap
+import runpy
+
+import setuptools
+
+from .conftest import ROOT
+
+
+def test_a_loaded_library_is_replaced_not_overwritten(tmp_path, monkeypatch):
+    """A process that has the old one mapped goes on with it."""
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    put = runpy.run_path(str(ROOT / "setup.py"))["put"]
+    old, new = tmp_path / "library.so", tmp_path / "build" / "library.so"
+    new.parent.mkdir()
+    old.write_bytes(b"old" * 5000)
+    new.write_bytes(b"new")
+    new.chmod(0o755)
+    with open(old, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as loaded:
+        put(new, old)
+        assert loaded[:] == b"old" * 5000
+    assert old.read_bytes() == b"new" and old.stat().st_mode & 0o777 == 0o755
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["build", "library.so"]
