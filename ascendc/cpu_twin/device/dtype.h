@@ -70,6 +70,8 @@ struct IsDtypeOf {
 
 // Refuses to compile `instruction` with a data type that dav-c220 has no such instruction for. The
 // compiler's note on IsDtypeOf<T, ...> and its "with T = ..." name the data type.
-#define TWIN_DTYPES(instruction, T, ...)                  \
+#define TWIN_DTYPES(instruction, T, ...) TWIN_DTYPES_NAMED(instruction, T, __VA_ARGS__)
+// One step later, so that the message has the types where `...` is a macro for them.
+#define TWIN_DTYPES_NAMED(instruction, T, ...)            \
   static_assert(::twin::IsDtypeOf<T, __VA_ARGS__>::value, \
                 instruction " does not take this data type on dav-c220; it takes " #__VA_ARGS__)

@@ -43,3 +43,9 @@ def basics():
 def faults_tiles():
     """The kernels of faults_tiles.cc."""
     return _library("faults_tiles")
+
+
+@pytest.fixture(scope="session")
+def idioms():
+    """The kernels of idioms.cc."""
+    return _library("idioms")

@@ -168,6 +168,15 @@ def test_host_interface(host_program, seed, monkeypatch):
     assert done.stdout == "2048 of 2048 sums are right, key 3\n"
 
 
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_several_kernels_in_one_program(seed, monkeypatch):
+    """Modes, tiling keys and memory are those of the last call before a kernel starts."""
+    monkeypatch.setenv("MINDSPORE_NSA_TWIN_SEED", seed)
+    done = run_host(builds.program(HERE / "host_several.cc", name="device_host_several"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "384 of 384 are right\n" and done.stderr == ""
+
+
 @pytest.mark.parametrize(
     "fault, message",
     [
@@ -230,7 +239,6 @@ def test_refused_types(instruction):
         ("CrossCoreSetFlag<0, PIPE_ALL>(0);", "does not take PIPE_S or PIPE_ALL"),
         ("TQue<TPosition::VECCALC, 1> q;", "VECCALC memory is a TBuf"),
         ("TQue<TPosition::VECIN, 0> q; q.AllocTensor<float>();", "needs a depth"),
-        ("Prelu(l, l, 8);", "Prelu"),
     ],
 )
 def test_refused_uses(call, message):
@@ -238,3 +246,48 @@ def test_refused_uses(call, message):
     using namespace AscendC;
     void kernel(LocalTensor<float> l) {{ {call} }}"""
     assert message in builds.refused(text, ("-Wno-unused-parameter",))
+
+
+# Documented names that the twin does not have, as a kernel may write them: what the compiler says.
+ABSENT = {
+    "Prelu(l, l, 8);": "'Prelu' was not declared",
+    "AscendC::Sigmoid(l, l);": "'Sigmoid' is not a member of 'AscendC'",
+    "Gelu<float>(l, l);": "'Gelu' was not declared",
+    "TBufPool<TPosition::VECCALC> pool;": "'TBufPool' was not declared",
+    "Matmul<int, int, int> mm;": "'Matmul' was not declared",
+    "REGIST_MATMUL_OBJ(&pipe, nullptr, l);": "'REGIST_MATMUL_OBJ' was not declared",
+    "pipe.InitBufPool(l, 8);": "'class AscendC::TPipe' has no member named 'InitBufPool'",
+    "queue.InitBufHandle(l);": "has no member named 'InitBufHandle'",
+    "l.Print();": "has no member named 'Print'",
+    "LoadData2DParamsV2 params;": "'LoadData2DParamsV2' was not declared",
+    "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AICORE);": "'KERNEL_TYPE_AICORE' was not declared",
+    "CrossCoreSetFlagAll(0);": "'CrossCoreSetFlagAll' was not declared",
+    "half_scale(l);": "'Subs' was not declared in this scope",
+}
+
+
+def test_absent_names():
+    """Every use of an API that the twin does not have is an error on its line, and names it."""
+    calls = "\n".join(f'#line {100 + i} "absent"\n{call}' for i, call in enumerate(ABSENT))
+    said = builds.refused(
+        f"""#include "kernel_operator.h"
+        using namespace AscendC;
+        template <typename T> void half_scale(T t) {{
+        #line {100 + len(ABSENT) - 1} "absent"
+        Subs(t, t, 1, 8); }}
+        void kernel(LocalTensor<float> l, TPipe& pipe, TQue<TPosition::VECIN, 1>& queue) {{
+        {calls}
+        }}""",
+        ("-Wno-unused-parameter",),
+    )
+    said = said.replace("\N{LEFT SINGLE QUOTATION MARK}", "'").replace(
+        "\N{RIGHT SINGLE QUOTATION MARK}", "'"
+    )
+    for i, message in enumerate(ABSENT.values()):
+        about = [line for line in said.splitlines() if line.startswith(f"absent:{100 + i}:")]
+        assert any("error: " in line and message in line for line in about), (message, about)
+
+
+@pytest.mark.parametrize("header", ["lib/matmul_intf.h", "lib/normalization/layernorm.h"])
+def test_absent_headers(header):
+    assert f"{header}: No such file" in builds.refused(f'#include "{header}"')
