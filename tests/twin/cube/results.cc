@@ -136,6 +136,15 @@ KERNEL(mmad_half) { ShowMmad<float, half>(g, p); }
 KERNEL(mmad_bfloat16) { ShowMmad<float, bfloat16_t>(g, p); }
 KERNEL(mmad_float) { ShowMmad<float, float>(g, p); }
 KERNEL(mmad_int8) { ShowMmad<int32_t, int8_t>(g, p); }
+// With infinities and NaN kept; saturation is the mode after a reset.
+#define KEPT(name)                                   \
+  KERNEL(name##_kept) {                              \
+    SetSaturationFlag<SaturationMode::FLOAT>(false); \
+    harness::Kernels().at(#name)(g, p);              \
+  }
+KEPT(mmad_half)
+KEPT(mmad_bfloat16)
+KEPT(mmad_float)
 KERNEL(nd_float) { ToGm<float, float, half, CFG_ROW_MAJOR>(g, p); }
 KERNEL(nd_half) { ToGm<half, float, float, CFG_ROW_MAJOR>(g, p); }
 KERNEL(nd_bfloat16) { ToGm<bfloat16_t, float, float, CFG_ROW_MAJOR>(g, p); }
@@ -150,3 +159,6 @@ KERNEL(copy_dequant) { CopyToGm<half, int32_t, int8_t>(g, p); }
 KERNEL(l1_half) { ToL1<half, float, half>(g, p); }
 KERNEL(l1_bfloat16) { ToL1<bfloat16_t, float, float>(g, p); }
 KERNEL(l1_dequant) { ToL1<half, int32_t, int8_t>(g, p); }
+KEPT(nd_half)
+KEPT(nd_bfloat16)
+KEPT(l1_half)

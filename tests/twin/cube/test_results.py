@@ -23,7 +23,9 @@ NO_QUANT, F322F16, F322BF16, DEQF16, VDEQF16 = range(5)
 class Product:
     """A [m, k], B [k, n] and a bias: as a kernel is given them, and the C it has to find."""
 
-    def __init__(self, rng, kind, m, n, k, *, start=ZERO, rounds=1, k_unit=None, scale=1.0):
+    def __init__(
+        self, rng, kind, m, n, k, *, start=ZERO, rounds=1, k_unit=None, scale=1.0, special=False
+    ):
         self.kind, self.m, self.n, self.k = kind, m, n, k
         self.start, self.rounds, self.k_align = start, rounds, int(k_unit is not None)
         if kind == "int8":
@@ -32,6 +34,9 @@ class Product:
         else:
             a, b = ((rng.standard_normal(s) * scale).astype(np.float32) for s in ((m, k), (k, n)))
             self.bias = rng.standard_normal(256).astype(np.float32)
+        if special:
+            a[0, 0], a[1, 1], a[2, 2] = np.inf, -np.inf, np.nan
+            b[0, 0] = 0
         if kind == "half":
             a, b = a.astype(np.float16), b.astype(np.float16)
         if kind == "bfloat16":
@@ -118,6 +123,23 @@ def test_mmad_saturates(cube, rng):
     np.testing.assert_array_equal(out, np.full(256, -np.finfo(np.float32).max))
 
 
+def saturated(c):
+    """What the saturating mode leaves of float32 values."""
+    return np.nan_to_num(c, nan=0.0)
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize("kind", ["half", "bfloat16", "float"])
+def test_mmad_of_infinities_and_nan(cube, rng, kind, kept):
+    product = Product(rng, kind, 20, 24, 33, special=True)
+    out = np.zeros(product.numbers[2] // 4, np.float32)
+    cube(f"mmad_{kind}" + "_kept" * kept, product.inputs, out, product.numbers)
+    with np.errstate(invalid="ignore"):
+        c = product.c()
+    assert np.isnan(c[0, 0]) and np.isinf(c[:2, 1:]).all() and np.isnan(c[2]).all()
+    np.testing.assert_array_equal(from_l0c(out, 20, 24), c if kept else saturated(c))
+
+
 def fixpipe(
     product,
     n=None,
@@ -199,6 +221,33 @@ def test_nd_bfloat16(cube, rng):
     out = poisoned(17 * 16, np.uint16)
     cube("nd_bfloat16", product.inputs, out, fixpipe(product, dst_stride=16, quant=F322BF16))
     np.testing.assert_array_equal(out.reshape(17, 16), bfloat16_bits(product.c()))
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize("relu", [0, 1])
+@pytest.mark.parametrize("kernel", ["nd_half", "nd_bfloat16", "l1_half"])
+def test_fixpipe_of_infinities_and_nan(cube, rng, kernel, relu, kept):
+    to_l1, brain = kernel == "l1_half", kernel == "nd_bfloat16"
+    kind = "half" if to_l1 else "float"
+    product = Product(rng, kind, 16, 32, 16, special=True, scale=200)
+    out = poisoned(16 * 32, np.uint16 if brain else np.float16)
+    quant, stride = (F322BF16 if brain else F322F16), 16 if to_l1 else 32
+    numbers = fixpipe(product, dst_stride=stride, quant=quant, relu=relu, l1_bytes=out.nbytes)
+    cube(kernel + "_kept" * kept, product.inputs, out, numbers)
+    with np.errstate(invalid="ignore", over="ignore"):
+        c = product.c() if kept else saturated(product.c())
+        c = np.where(c < 0, np.float32(0), c) if relu else c
+        narrow = bfloat16_values(bfloat16_bits(c)) if brain else c.astype(np.float16)
+    if not kept:
+        largest = 3.3895313892515355e38 if brain else 65504
+        narrow = np.clip(narrow, -largest, largest)
+    got = bfloat16_values(out) if brain else out
+    got = got.reshape(2, 16, 16).transpose(1, 0, 2).reshape(16, 32) if to_l1 else got
+    # The statement of bfloat16 knows no NaN.
+    number = ~np.isnan(c)
+    got = got.reshape(16, 32)
+    np.testing.assert_array_equal(got[number], narrow[number])
+    assert np.isnan(got[~number]).all() and number.all() == (not kept)
 
 
 def test_nd_int32(cube, rng):
