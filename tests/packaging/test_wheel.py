@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
 
 import pytest
+
+from tests.twin.host import examples
 
 from .conftest import BUILD, ROOT
 
@@ -116,6 +119,42 @@ def test_native_module_needs_no_mindspore(installed, tmp_path):
         "print(_native.isa(), 'mindspore' in sys.modules)"
     )
     assert run_python(code, installed, tmp_path).split()[1] == "False"
+
+
+def compile_and_run(installed, folder, *sources):
+    """Output of a program that is built in `folder` by the command of the documentation."""
+    command = 'g++ -std=c++17 example.cpp $("$PYTHON" -m mindspore_nsa.twin --cflags --libs)'
+    for source in sources:
+        shutil.copy(source, folder)
+    environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHON": sys.executable}
+    done = subprocess.run(
+        ["bash", "-c", f"{command} && ./a.out"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    return done.stdout
+
+
+def test_program_without_the_source_tree(installed, tmp_path):
+    """One of the examples, from a folder of its own."""
+    folder = ROOT / "ascendc" / "examples"
+    (tmp_path / "example.cpp").write_text((folder / "aclnn_nsa_compress.cpp").read_text())
+    examples.check_nsa_compress(
+        compile_and_run(installed, tmp_path, folder / "acl_program.h"),
+    )
+    done = subprocess.run(["ldd", "a.out"], cwd=tmp_path, capture_output=True, text=True)
+    library = installed / "mindspore_nsa" / "twin" / "libmindspore_nsa_twin.so"
+    assert f"=> {library}" in done.stdout
+
+
+@examples.documented
+def test_documented_program_without_the_source_tree(installed, tmp_path):
+    """CANN's example of aclnnNsaCompressGrad, unmodified."""
+    (tmp_path / "example.cpp").write_text(examples.documented_example())
+    examples.check_documented_example(compile_and_run(installed, tmp_path))
 
 
 def compile_commands():

@@ -1,0 +1,89 @@
+"""Sources of the example programs, and what they have to print."""
+
+import numpy as np
+import pytest
+
+from mindspore_nsa.reference import nsa_compress, nsa_compress_grad
+
+from .programs import ROOT
+
+SEEDS = ROOT.parent / "shared" / "spec" / "seeds"
+# The document is CANN's and not part of this repository; our own programs need no document.
+documented = pytest.mark.skipif(
+    not SEEDS.is_dir(), reason=f"CANN's document of aclnnNsaCompressGrad is not in {SEEDS}"
+)
+
+
+def _pattern(shape, step, modulus):
+    """As Pattern of acl_program.h."""
+    numbers = np.arange(np.prod(shape)) * step % modulus - modulus // 2
+    return (numbers / 8).astype(np.float16).reshape(shape)
+
+
+def _outputs(text):
+    """{name: values} of what Print wrote."""
+    lines = dict(line.split(":") for line in text.splitlines())
+    return {name: np.array(values.split(), np.float64) for name, values in lines.items()}
+
+
+INPUT, WEIGHT, SEGMENTS = _pattern((80, 2, 16), 7, 19), _pattern((32, 2), 5, 11), [32, 80]
+
+
+def _close(ours, reference):
+    assert ours.size == reference.size
+    scale = np.abs(reference).max()
+    assert np.abs(ours - reference.ravel()).max() <= scale * 2.0**-10
+
+
+def check_nsa_compress(text):
+    """What aclnn_nsa_compress.cpp prints."""
+    expected = nsa_compress(INPUT, WEIGHT, 32, 16, actual_seq_len=SEGMENTS)
+    _close(_outputs(text)["output"], expected)
+
+
+def check_nsa_compress_grad(text):
+    """What aclnn_nsa_compress_grad.cpp prints."""
+    ours = _outputs(text)
+    output_grad = _pattern((3, 2, 16), 3, 13)
+    input_grad, weight_grad = nsa_compress_grad(
+        output_grad, INPUT, WEIGHT, 32, 16, actual_seq_len=SEGMENTS
+    )
+    _close(ours["inputGrad"], input_grad)
+    _close(ours["weightGrad"], weight_grad)
+
+
+def documented_example():
+    """The one C++ program in the document of aclnnNsaCompressGrad."""
+    (text,) = (
+        path.read_text()
+        for path in SEEDS.glob("004*.txt")
+        if "aclnnNsaCompressGradGetWorkspaceSize" in path.read_text()
+    )
+    blocks = [block.partition("```")[0] for block in text.split("```c++")[1:]]
+    (program,) = (block for block in blocks if "int main()" in block)
+    return program
+
+
+def check_documented_example(text):
+    """It copies float bytes into float16 tensors: what counts is what those hold."""
+    lines = text.splitlines()
+    ours = np.array([float(line.rpartition(" ")[2]) for line in lines], np.float32)
+    shape, heads = (272, 64, 128), 64
+
+    def as_half(count):
+        return np.ones(count, np.float32).view(np.float16)[:count]
+
+    input_grad, _ = nsa_compress_grad(
+        as_half(15 * heads * 128).reshape(15, heads, 128),
+        as_half(np.prod(shape)).reshape(shape),
+        as_half(32 * heads).reshape(32, heads),
+        32,
+        16,
+        actual_seq_len=[0, 128, 272],
+    )
+    # The second half of the memory, where the example's float zeros were, is not the tensor's.
+    halves = ours.view(np.float16)
+    assert halves.size == 2 * input_grad.size
+    assert np.array_equal(halves[: input_grad.size], input_grad.ravel().astype(np.float16))
+    assert not halves[input_grad.size :].any()
+    assert input_grad.any()
