@@ -29,7 +29,10 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def library(built):
-    return ctypes.CDLL(str(build_library(built, "scale_add", SOURCE)))
+    inference = HERE.parent / "inference.cc"
+    loaded = ctypes.CDLL(str(build_library(built, "scale_add", SOURCE, inference)))
+    loaded.infer.restype = ctypes.c_char_p
+    return loaded
 
 
 def test_header(built):
@@ -234,6 +237,51 @@ def test_gaps_without_a_policy(call, capfd):
     assert "does not say AutoContiguous" in capfd.readouterr().err
     assert call.run(x=spread(call.x)) == SUCCESS
     assert np.array_equal(call.result(), call.x * np.float32(1.5) + call.z + 3 + DEFAULT_OFFSET)
+
+
+# Numbers of dtypes: 0 float32, 1 float16, 3 int32, 27 bfloat16.
+ATTRIBUTES = "float 1.5\nfloat 1\nbool 0\nfloats\nints\nbools\nint 1\nstring plain"
+WINDOWS = "string TND\nint 32\nint 16\nint 0"
+GRAD_WINDOWS = "int 32\nint 16\nint 0\nstring TND"
+FAILED, INVALID_STATUS = 0xFFFFFFFF, 50331649
+
+
+@pytest.mark.parametrize(
+    "op, inputs, attributes, outputs",
+    [
+        ("ScaleAdd", "input 1 4 48\nabsent\nabsent", ATTRIBUTES, ["1 4 48", "3 1"]),
+        ("ScaleAdd", "input 0 7\ninput 0 7\nvalues 1 2", ATTRIBUTES, ["0 7", "3 1"]),
+        # A dimension that is not known yet, and a number of them.
+        ("ScaleAdd", "input 0 -1 48\nabsent\nabsent", ATTRIBUTES, ["0 -1 48", "3 1"]),
+        ("ScaleAdd", "input 0 -2\nabsent\nabsent", ATTRIBUTES, ["0 -2", "3 1"]),
+        ("ScaleAdd", "input 0\nabsent\nabsent", ATTRIBUTES, ["0", "3 1"]),
+        ("ScaleAdd", "input 0 7\ninput 0 8\nabsent", ATTRIBUTES, [f"failed {FAILED}"]),
+        ("NsaCompress", "input 1 96 4 32\ninput 1 32 4\nvalues 40 96", WINDOWS, ["1 3 4 32"]),
+        ("NsaCompress", "input 27 -1 4 32\ninput 27 32 4\nvalues 40 96", WINDOWS, ["27 3 4 32"]),
+        (
+            "NsaCompress",
+            "input 1 96 4 32\ninput 1 32 5\nvalues 40 96",
+            WINDOWS,
+            [f"failed {INVALID_STATUS}"],
+        ),
+        (
+            "NsaCompressGrad",
+            "input 1 3 4 32\ninput 1 96 4 32\ninput 1 32 4\nvalues 40 96",
+            GRAD_WINDOWS,
+            ["1 96 4 32", "1 32 4"],
+        ),
+        (
+            "NsaCompressGrad",
+            "input 1 2 4 32\ninput 1 96 4 32\ninput 1 32 4\nvalues 40 96",
+            GRAD_WINDOWS,
+            [f"failed {INVALID_STATUS}"],
+        ),
+    ],
+)
+def test_inference(library, op, inputs, attributes, outputs):
+    """Of this operator and of the project's, whose rules are those of infer/."""
+    text = library.infer(op.encode(), f"{inputs}\n{attributes}".encode())
+    assert text.decode().splitlines() == outputs
 
 
 DEFINITION = """
