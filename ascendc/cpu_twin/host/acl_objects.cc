@@ -1,5 +1,8 @@
 // Creating, reading and destroying the objects of aclnn calls.
 #include <algorithm>
+#include <mutex>
+#include <set>
+#include <utility>
 
 #include "ascendc/cpu_twin/host/log.h"
 #include "ascendc/cpu_twin/host/objects.h"
@@ -7,6 +10,16 @@
 namespace twin {
 
 namespace {
+
+struct Objects {
+  std::mutex mutex;
+  std::set<std::pair<ObjectKind, const void*>> all;
+};
+
+Objects& TheObjects() {
+  static Objects objects;
+  return objects;
+}
 
 // What can be wrong with a description, "" if nothing.
 std::string DescriptionError(const int64_t* dims, uint64_t rank, aclDataType dtype,
@@ -31,7 +44,36 @@ std::string DescriptionError(const int64_t* dims, uint64_t rank, aclDataType dty
   return "";
 }
 
+template <class Object>
+Object* Add(Object* object) {
+  AddObject(KindOf(object), object);
+  return object;
+}
+
+// 0 for an object that exists, else the status, logged.
+template <class Object>
+aclnnStatus Check(const char* function, const Object* object) {
+  if (object != nullptr && Exists(object)) return ACL_SUCCESS;
+  LogError(function, object == nullptr ? "the object is null" : "the object does not exist");
+  return object == nullptr ? kAclnnNullptr : kAclnnInvalid;
+}
+
 }  // namespace
+
+void AddObject(ObjectKind kind, const void* object) {
+  const std::lock_guard<std::mutex> lock(TheObjects().mutex);
+  TheObjects().all.insert({kind, object});
+}
+
+bool IsObject(ObjectKind kind, const void* object) {
+  const std::lock_guard<std::mutex> lock(TheObjects().mutex);
+  return TheObjects().all.count({kind, object}) != 0;
+}
+
+bool RemoveObject(ObjectKind kind, const void* object) {
+  const std::lock_guard<std::mutex> lock(TheObjects().mutex);
+  return TheObjects().all.erase({kind, object}) != 0;
+}
 
 }  // namespace twin
 
@@ -58,7 +100,7 @@ aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDat
   tensor->dtype = dataType;
   tensor->format = format;
   tensor->data = tensorData;
-  return tensor;
+  return twin::Add(tensor);
 }
 
 aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
@@ -69,7 +111,7 @@ aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
     return nullptr;
   }
   const auto* bytes = static_cast<const uint8_t*>(value);
-  return new aclScalar{dataType, {bytes, bytes + size}};
+  return twin::Add(new aclScalar{dataType, {bytes, bytes + size}});
 }
 
 namespace {
@@ -82,15 +124,14 @@ Array* CreateArray(const char* function, const T* value, uint64_t size) {
   }
   auto* array = new Array;
   if (size > 0) array->values.assign(value, value + size);
-  return array;
+  return twin::Add(array);
 }
 
 template <class Object>
 aclnnStatus Destroy(const char* function, const Object* object) {
-  if (object == nullptr) {
-    twin::LogError(function, "the object is null");
-    return twin::kAclnnNullptr;
-  }
+  const aclnnStatus status = twin::Check(function, object);
+  if (status != ACL_SUCCESS) return status;
+  twin::RemoveObject(twin::KindOf(object), object);
   delete object;
   return ACL_SUCCESS;
 }
@@ -102,6 +143,8 @@ aclnnStatus GetVector(const char* function, const aclTensor* tensor,
     twin::LogError(function, "an argument is null");
     return twin::kAclnnNullptr;
   }
+  const aclnnStatus status = twin::Check(function, tensor);
+  if (status != ACL_SUCCESS) return status;
   const std::vector<T>& source = tensor->*member;
   *count = source.size();
   *values = new T[source.size()];
@@ -115,6 +158,8 @@ aclnnStatus GetValue(const char* function, const Object* object, T* value, Read 
     twin::LogError(function, "an argument is null");
     return twin::kAclnnNullptr;
   }
+  const aclnnStatus status = twin::Check(function, object);
+  if (status != ACL_SUCCESS) return status;
   *value = static_cast<T>(read(*object));
   return ACL_SUCCESS;
 }
@@ -140,7 +185,7 @@ aclTensorList* aclCreateTensorList(const aclTensor* const* value, uint64_t size)
   }
   auto* list = new aclTensorList;
   if (size > 0) list->tensors.assign(value, value + size);
-  return list;
+  return twin::Add(list);
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
@@ -159,8 +204,10 @@ aclnnStatus aclDestroyBoolArray(const aclBoolArray* array) {
   return Destroy("aclDestroyBoolArray", array);
 }
 aclnnStatus aclDestroyTensorList(const aclTensorList* list) {
-  if (list != nullptr) {
-    for (const aclTensor* tensor : list->tensors) delete tensor;
+  const aclnnStatus status = twin::Check("aclDestroyTensorList", list);
+  if (status != ACL_SUCCESS) return status;
+  for (const aclTensor* tensor : list->tensors) {
+    if (tensor != nullptr) Destroy("aclDestroyTensorList", tensor);
   }
   return Destroy("aclDestroyTensorList", list);
 }

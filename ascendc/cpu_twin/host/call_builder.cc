@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <type_traits>
 
 #include "ascendc/cpu_twin/host/device_memory.h"
 #include "ascendc/cpu_twin/host/log.h"
@@ -77,6 +79,27 @@ void CallBuilder::FindSpec() {
   }
 }
 
+// The functions were generated from this definition.
+void CallBuilder::CheckKinds() const {
+  // In the order of OpCall's attribute values.
+  constexpr struct {
+    AttrKind kind;
+    const char* name;
+  } kKinds[] = {{AttrKind::kInt, "an int"},    {AttrKind::kFloat, "a float"},
+                {AttrKind::kBool, "a bool"},   {AttrKind::kString, "a string"},
+                {AttrKind::kListInt, "ints"},  {AttrKind::kListFloat, "floats"},
+                {AttrKind::kListBool, "bools"}};
+  for (size_t i = 0; i < spec_->attrs.size(); ++i) {
+    const auto& got = kKinds[call_.attrs_[i].value.index()];
+    if (got.kind == spec_->attrs[i].kind) continue;
+    const auto* expected =
+        std::find_if(std::begin(kKinds), std::end(kKinds),
+                     [&](const auto& entry) { return entry.kind == spec_->attrs[i].kind; });
+    Fail(kAclnnInvalid, std::string(call_.attrs_[i].name) + " must be " + expected->name +
+                            " as in the definition of " + spec_->type + ", got " + got.name);
+  }
+}
+
 void CallBuilder::CheckNull() const {
   const auto required = [](const char* name) {
     Fail(kAclnnNullptr, std::string(name) + " must not be null");
@@ -100,6 +123,24 @@ void CallBuilder::CheckNull() const {
       required(call_.outputs_[i].name);
     }
   }
+}
+
+// What is not null has not been destroyed.
+void CallBuilder::CheckExist() const {
+  const auto check = [](const char* name, auto value) {
+    using Value = decltype(value);
+    if constexpr (std::is_pointer_v<Value> && !std::is_same_v<Value, const char*>) {
+      if (value == nullptr || Exists(value)) return;
+      Fail(kAclnnInvalid, std::string(name) + " does not exist, or has been destroyed");
+    }
+  };
+  for (const auto& input : call_.inputs_) {
+    std::visit([&](auto value) { check(input.name, value); }, input.value);
+  }
+  for (const auto& attr : call_.attrs_) {
+    std::visit([&](auto value) { check(attr.name, value); }, attr.value);
+  }
+  for (const auto& output : call_.outputs_) check(output.name, output.value);
 }
 
 KernelArgument CallBuilder::MakeInput(size_t index) const {
@@ -282,7 +323,9 @@ void CallBuilder::PlanCopies() {
 
 std::unique_ptr<aclOpExecutor> CallBuilder::Build() {
   FindSpec();
+  CheckKinds();
   CheckNull();
+  CheckExist();
   AddArguments();
   ChooseCombination();
   CheckMemory();

@@ -25,7 +25,9 @@ class CallBuilder {
 
  private:
   void FindSpec();
+  void CheckKinds() const;
   void CheckNull() const;
+  void CheckExist() const;
   void AddArguments();
   KernelArgument MakeInput(size_t index) const;
   const ParamSpec& ParamOf(size_t argument) const;

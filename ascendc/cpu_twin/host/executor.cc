@@ -168,12 +168,25 @@ aclnnStatus RunExecutor(const char* api, void* workspace, uint64_t workspace_siz
     LogError(api, "workspace must not be null");
     return kAclnnNullptr;
   }
+  const std::string needed = std::to_string(owned->workspace_bytes);
   if (workspace_size < owned->workspace_bytes) {
-    LogError(api, "workspaceSize must be " + std::to_string(owned->workspace_bytes) +
-                      " as the first phase has said, got " + std::to_string(workspace_size));
+    LogError(api, "workspaceSize must be " + needed + " as the first phase has said, got " +
+                      std::to_string(workspace_size));
+    return kAclnnInvalid;
+  }
+  const int64_t bytes = owned->workspace_bytes == 0 ? 0 : DeviceBytesFrom(workspace);
+  if (bytes < static_cast<int64_t>(owned->workspace_bytes)) {
+    LogError(api, bytes < 0 ? "workspace is not in device memory"
+                            : "workspace must have " + needed + " bytes, its device memory has " +
+                                  std::to_string(bytes));
     return kAclnnInvalid;
   }
   if (!owned->launch) return CheckReady(api);
+  const std::string freed = FreedArgument(*owned, workspace);
+  if (!freed.empty()) {
+    LogError(api, freed + " was freed after the first phase");
+    return kAclnnInvalid;
+  }
   return Enqueue(api, stream, [owned, workspace, name = std::string(api)] {
     try {
       return Execute(name.c_str(), *owned, workspace);
@@ -213,6 +226,10 @@ aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, bool outpu
   if (executor == nullptr || tensor == nullptr || address == nullptr) {
     LogError(function, "an argument is null");
     return twin::kAclnnNullptr;
+  }
+  if (!twin::Exists(tensor)) {
+    LogError(function, "the tensor does not exist");
+    return twin::kAclnnInvalid;
   }
   if (!twin::IsExecutor(executor) || !executor->repeatable) {
     LogError(function, "executor is not repeatable, or does not exist");

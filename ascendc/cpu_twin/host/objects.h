@@ -40,6 +40,23 @@ struct aclTensorList {
 
 namespace twin {
 
+// Objects that exist, by kind, because a handle may be anything: one that was destroyed, too.
+enum class ObjectKind { kTensor, kScalar, kIntArray, kFloatArray, kBoolArray, kTensorList };
+void AddObject(ObjectKind kind, const void* object);
+bool IsObject(ObjectKind kind, const void* object);
+bool RemoveObject(ObjectKind kind, const void* object);
+
+inline ObjectKind KindOf(const aclTensor*) { return ObjectKind::kTensor; }
+inline ObjectKind KindOf(const aclScalar*) { return ObjectKind::kScalar; }
+inline ObjectKind KindOf(const aclIntArray*) { return ObjectKind::kIntArray; }
+inline ObjectKind KindOf(const aclFloatArray*) { return ObjectKind::kFloatArray; }
+inline ObjectKind KindOf(const aclBoolArray*) { return ObjectKind::kBoolArray; }
+inline ObjectKind KindOf(const aclTensorList*) { return ObjectKind::kTensorList; }
+template <class Object>
+bool Exists(const Object* object) {
+  return IsObject(KindOf(object), object);
+}
+
 inline constexpr aclnnStatus kAclnnNullptr = 161001;
 inline constexpr aclnnStatus kAclnnInvalid = 161002;
 inline constexpr aclnnStatus kAclnnTiling = 561002;

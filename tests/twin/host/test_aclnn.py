@@ -135,6 +135,13 @@ def wrong_calls():
             "weight must be of shape (compress_block_size, N) = (32, 4), got (32, 5)",
         ),
         "input rank": (tensor("input", (96, 128)), INVALID, "input must be of shape (T, N, D)"),
+        "weight rank": (tensor("weight", (32, 4, 1)), INVALID, "weight must be of shape"),
+        "output rank": (
+            tensor("out", (ROWS, 128)),
+            INVALID,
+            "output must be of shape (3, 4, 32), got (3, 128)",
+        ),
+        "input without dimensions": (tensor("input", ()), INVALID, "input must be of shape"),
         "output rows": (tensor("out", (2, 4, 32)), INVALID, "num_windows must be at least 3"),
         "layout": (
             lambda d: {"layoutOptional": b"BSH"},
@@ -254,6 +261,57 @@ def test_second_phase(call, device, capfd):
     first = getattr(lib, API + "GetWorkspaceSize")
     assert first(*arguments, None, ctypes.byref(null)) == NULLPTR
     assert "workspaceSize must not be null" in one_reason(capfd)
+
+
+def test_wrong_workspace(call, device, capfd):
+    """Smaller than said, and not of the device."""
+    status, size, executor = call.first()
+    assert status == SUCCESS
+    small = device.malloc(4096)
+    assert second_phase(device, API, size, executor, small) == INVALID
+    assert f"workspace must have {size} bytes, its device memory has 4096" in one_reason(capfd)
+    executor = call.first()[2]
+    host = np.zeros(size, np.uint8)
+    memory = host.ctypes.data_as(ctypes.c_void_p)
+    assert second_phase(device, API, size, executor, memory) == INVALID
+    assert "workspace is not in device memory" in one_reason(capfd)
+
+
+def test_destroyed_objects(call, device, capfd):
+    """Nothing is read of an object that was destroyed, whoever is asked for it."""
+
+    def destroyed(function, create):
+        handle_ = ctypes.c_void_p(create)
+        assert getattr(lib, function)(handle_) == SUCCESS
+        assert getattr(lib, function)(handle_) == INVALID
+        assert f"{function}: the object does not exist" in one_reason(capfd)
+        return handle_
+
+    one = ctypes.c_uint64(1)
+    shape = (ctypes.c_int64 * 1)(4)
+    made = lib.aclCreateTensor(shape, one, 1, None, ctypes.c_int64(0), 2, shape, one, None)
+    tensor = destroyed("aclDestroyTensor", made)
+    array = destroyed("aclDestroyIntArray", lib.aclCreateIntArray(shape, one))
+    for name, value in (("input", tensor), ("out", tensor), ("actSeqLenOptional", array)):
+        assert call.first(**{name: value})[0] == INVALID
+        assert f"{name} does not exist, or has been destroyed" in one_reason(capfd)
+    # The kinds are told apart.
+    assert call.first(input=call.arguments["actSeqLenOptional"])[0] == INVALID
+    assert "input does not exist" in one_reason(capfd)
+    kind, count = ctypes.c_int(), ctypes.c_uint64()
+    assert lib.aclGetDataType(tensor, ctypes.byref(kind)) == INVALID
+    assert "aclGetDataType: the object does not exist" in one_reason(capfd)
+    assert lib.aclGetIntArraySize(array, ctypes.byref(count)) == INVALID
+    one_reason(capfd)
+
+
+def test_freed_between_the_phases(call, device, capfd):
+    memory = device.put(INPUT)
+    tensor = device.tensor(memory, INPUT.shape, "float16")
+    _, size, executor = call.first(input=tensor)
+    device.free(memory)
+    assert second_phase(device, API, size, executor) == INVALID
+    assert "input was freed" in one_reason(capfd)
 
 
 def test_result_waits_for_the_stream(call, device):
