@@ -23,7 +23,7 @@ void run(const NsaCompressGradParams& p, bool grad) {
 
   const KernelTable& table = kernels();
   const int threads = num_threads();
-  const int64_t items = compress_items(plan);
+  const int64_t items = compress_items(plan, grad);
   const int64_t per_thread = table.compress_thread_floats(plan, grad);
   float *weight = nullptr, *thread_parts = nullptr, *partial = nullptr;
   auto carve = [&](Arena& arena) {

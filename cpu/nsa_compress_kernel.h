@@ -1,5 +1,6 @@
-// NsaCompress: one pass over the tokens, the sums of the open windows stay in cache. Its gradient:
-// one pass that writes input_grad, one that reads the input for weight_grad.
+// NsaCompress: one pass over the tokens, the sums of the open windows stay in cache. Its gradient
+// alternates between writing some tokens of input_grad and reading the input of some windows for
+// weight_grad, so that memory does both at once.
 #pragma once
 
 #include <omp.h>
@@ -11,7 +12,7 @@ namespace nsa::cpu {
 namespace {
 
 inline int64_t compress_rows_heads(const CompressPlan& plan) {
-  return compress_unit_heads(plan, compress_open_windows(plan) * plan.p.D);
+  return compress_unit_heads(plan, false, compress_open_windows(plan) * plan.p.D);
 }
 
 // Windows [n, end) of heads [h0, h1). Window i of a segment has its sums in part i % slots of a
@@ -44,7 +45,8 @@ template <class Elem>
 void compress_rows(const CompressPlan& plan, const float* weight, float* threads,
                    int64_t thread_floats, int threads_count) {
   const int64_t heads = compress_rows_heads(plan), tiles = ceil_div(plan.p.N, heads);
-  const int64_t windows = compress_item_windows(plan), items = compress_items(plan);
+  const int64_t windows = compress_item_windows(plan, false);
+  const int64_t items = compress_items(plan, false);
 #pragma omp parallel num_threads(threads_count)
   {
     float* ring = threads + omp_get_thread_num() * thread_floats;
@@ -64,6 +66,10 @@ constexpr int64_t kInputGradTokens = 64;
 constexpr int64_t kInputGradFloats = 1024;
 // Bytes from which input_grad is not expected to be found in cache by its reader.
 constexpr int64_t kStreamBytes = 8 << 20;
+
+// Bytes of input that are asked for while input_grad is computed, at most: a share of the
+// second-level cache.
+constexpr int64_t kInputBytes = 512 << 10;
 
 // How input_grad is shared out, and the parts of a thread's scratch in floats.
 struct InputGradShape {
@@ -109,11 +115,12 @@ inline TokenWindows windows_of(const CompressPlan& plan, const CompressSegment& 
 
 // Tokens [t0, t1) of input_grad by head tiles; `b` is the segment of t0. Quoting the forward,
 // output[row(i)] += weight[j] * input[i s + j]: a token t of a segment gets
-// weight[t - i s] * output_grad[row(i)] from every window i that holds it.
+// weight[t - i s] * output_grad[row(i)] from every window i that holds it. `input_follows`: the
+// input of these tokens is read next, and is asked for meanwhile.
 template <class Elem>
 inline void input_grad_unit(const CompressPlan& plan, const InputGradShape& shape,
                             const float* weight, int64_t t0, int64_t t1, bool streams,
-                            float* scratch) {
+                            bool input_follows, float* scratch) {
   const NsaCompressGradParams& p = plan.p;
   const int64_t row = p.N * p.D;
   float *values = scratch, *gradient = scratch + shape.values + shape.rounded;
@@ -136,6 +143,7 @@ inline void input_grad_unit(const CompressPlan& plan, const InputGradShape& shap
     int64_t b = first_segment;
     for (int64_t from = t0; from < t1; from += shape.batch) {
       const int64_t to = min64(from + shape.batch, t1);
+      if (input_follows) prefetch_input<Elem>(plan, from, to - from, h0 * p.D, width);
       for (int64_t t = from; t < to; ++t) {
         while (t >= plan.segments[b].start + plan.segments[b].length) ++b;
         const CompressSegment& seg = plan.segments[b];
@@ -165,21 +173,8 @@ inline void input_grad_unit(const CompressPlan& plan, const InputGradShape& shap
   }
 }
 
-// Called by every thread of a team, with its own scratch.
-template <class Elem>
-inline void compress_input_grad(const CompressPlan& plan, const float* weight, float* scratch) {
-  const NsaCompressGradParams& p = plan.p;
-  const InputGradShape shape = input_grad_shape(plan);
-  const bool streams = p.T * p.N * p.D * elem_size(p.dtype) >= kStreamBytes;
-#pragma omp for schedule(static) nowait
-  for (int64_t unit = 0; unit < ceil_div(p.T, shape.tokens); ++unit)
-    input_grad_unit<Elem>(plan, shape, weight, unit * shape.tokens,
-                          min64((unit + 1) * shape.tokens, p.T), streams, scratch);
-  if (streams) stream_fence();
-}
-
 inline int64_t weight_grad_heads(const CompressPlan& plan) {
-  return compress_unit_heads(plan, plan.p.block_size * kLanePad);
+  return compress_unit_heads(plan, true, plan.p.block_size * kLanePad);
 }
 
 inline int64_t weight_grad_floats(const CompressPlan& plan) {
@@ -211,35 +206,49 @@ inline void weight_grad_unit(const CompressPlan& plan, int64_t n, int64_t end, i
   }
 }
 
-// One partial [l, N] per item, added up in the order of items. Called by every thread of a team.
+// Unit `unit` of weight_grad_heads's heads of an item; one partial [l, N] per item.
 template <class Elem>
-inline void compress_weight_grad(const CompressPlan& plan, float* partial, float* scratch) {
-  const NsaCompressGradParams& p = plan.p;
-  const int64_t heads = weight_grad_heads(plan), tiles = ceil_div(p.N, heads);
-  const int64_t windows = compress_item_windows(plan), items = compress_items(plan);
-#pragma omp for schedule(static)
-  for (int64_t unit = 0; unit < items * tiles; ++unit) {
-    const int64_t item = unit / tiles, n = item * windows, h0 = unit % tiles * heads;
-    weight_grad_unit<Elem>(plan, n, min64(n + windows, plan.windows), h0, min64(h0 + heads, p.N),
-                           scratch, partial + item * p.block_size * p.N);
-  }
-#pragma omp for schedule(static) nowait
-  for (int64_t n = 0; n < p.block_size * p.N; ++n) {
-    double sum = 0;
-    for (int64_t item = 0; item < items; ++item) sum += partial[item * p.block_size * p.N + n];
-    store1(p.dtype, p.weight_grad, n, static_cast<float>(sum));
-  }
+inline void weight_grad_item(const CompressPlan& plan, int64_t unit, float* lanes, float* partial) {
+  const int64_t heads = weight_grad_heads(plan), tiles = ceil_div(plan.p.N, heads);
+  const int64_t windows = compress_item_windows(plan, true), item = unit / tiles;
+  const int64_t h0 = unit % tiles * heads;
+  weight_grad_unit<Elem>(plan, item * windows, min64((item + 1) * windows, plan.windows), h0,
+                         min64(h0 + heads, plan.p.N), lanes,
+                         partial + item * plan.p.block_size * plan.p.N);
 }
 
-// One team for both passes: a thread that is done with its share of the first need not wait.
+// Share k of `shares` holds the same part of all tokens, for input_grad, as of all units of
+// weight_grad. Partials are added up in the order of items.
 template <class Elem>
 void compress_grad(const CompressPlan& plan, const float* weight, float* partial, float* threads,
                    int64_t thread_floats, int threads_count) {
+  const NsaCompressGradParams& p = plan.p;
+  const int64_t items = compress_items(plan, true);
+  const int64_t units = items * ceil_div(p.N, weight_grad_heads(plan));
+  const InputGradShape shape = input_grad_shape(plan);
+  const int64_t shares = max64(1, max64(units, ceil_div(p.T, shape.tokens)));
+  const int64_t bytes = p.T * p.N * p.D * elem_size(p.dtype);
+  const bool streams = bytes >= kStreamBytes;
+  const bool input_follows = units == items && shares == items && bytes / shares <= kInputBytes;
 #pragma omp parallel num_threads(threads_count)
   {
     float* scratch = threads + omp_get_thread_num() * thread_floats;
-    compress_input_grad<Elem>(plan, weight, scratch);
-    compress_weight_grad<Elem>(plan, partial, scratch);
+#pragma omp for schedule(static)
+    for (int64_t k = 0; k < shares; ++k) {
+      const int64_t t1 = (k + 1) * p.T / shares;
+      for (int64_t t = k * p.T / shares; t < t1; t += shape.tokens)
+        input_grad_unit<Elem>(plan, shape, weight, t, min64(t + shape.tokens, t1), streams,
+                              input_follows, scratch);
+      for (int64_t unit = k * units / shares; unit < (k + 1) * units / shares; ++unit)
+        weight_grad_item<Elem>(plan, unit, scratch, partial);
+    }
+    if (streams) stream_fence();
+#pragma omp for schedule(static) nowait
+    for (int64_t n = 0; n < p.block_size * p.N; ++n) {
+      double sum = 0;
+      for (int64_t item = 0; item < items; ++item) sum += partial[item * p.block_size * p.N + n];
+      store1(p.dtype, p.weight_grad, n, static_cast<float>(sum));
+    }
   }
 }
 

@@ -22,6 +22,9 @@ struct CompressPlan {
 constexpr int64_t kCompressTokens = 8;
 // Most windows of a work item. Neighbouring items both read the l - s tokens they share.
 constexpr int64_t kCompressWindows = 32;
+// Tokens that the windows of a work item of the gradient span without overlap, at most: they wait
+// in the second-level cache between the two uses of an item.
+constexpr int64_t kCompressGradTokens = 128;
 // Units of work that keep the processors of a large machine busy.
 constexpr int64_t kCompressUnits = 64;
 // Floats of the sums of one thread, at most (unless one head needs more): a share of the
@@ -30,19 +33,20 @@ constexpr int64_t kCompressSums = 64 * 1024;
 
 // Windows of an item. Partial sums of the weight gradient are taken per item, so this fixes the
 // order of its additions.
-inline int64_t compress_item_windows(const CompressPlan& plan) {
-  return max64(1, min64(kCompressWindows, plan.windows / kCompressUnits));
+inline int64_t compress_item_windows(const CompressPlan& plan, bool grad) {
+  const int64_t most = grad ? kCompressGradTokens / plan.p.stride : kCompressWindows;
+  return max64(1, min64(most, plan.windows / kCompressUnits));
 }
 
-inline int64_t compress_items(const CompressPlan& plan) {
-  return ceil_div(plan.windows, compress_item_windows(plan));
+inline int64_t compress_items(const CompressPlan& plan, bool grad) {
+  return ceil_div(plan.windows, compress_item_windows(plan, grad));
 }
 
 // Heads of a unit of work, which is an item's share of some heads: all of them, so that tokens are
 // read in the order of memory, unless their sums do not fit or there are few items.
-inline int64_t compress_unit_heads(const CompressPlan& plan, int64_t floats_per_head) {
+inline int64_t compress_unit_heads(const CompressPlan& plan, bool grad, int64_t floats_per_head) {
   const int64_t fit = max64(1, kCompressSums / max64(1, floats_per_head));
-  const int64_t tiles = ceil_div(kCompressUnits, max64(1, compress_items(plan)));
+  const int64_t tiles = ceil_div(kCompressUnits, max64(1, compress_items(plan, grad)));
   return max64(1, min64(fit, ceil_div(plan.p.N, tiles)));
 }
 

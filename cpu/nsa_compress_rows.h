@@ -144,24 +144,32 @@ struct CompressStep {
   bool ends(int64_t i) const { return i * stride + block_size <= token + kCompressTokens; }
 };
 
+// Asks for elements [at, at + width) of `count` rows of the input. Inlined by
+// force: gcc drops calls of a function that only prefetches, as without effect.
+template <class Elem>
+[[gnu::always_inline]] inline void prefetch_input(const CompressPlan& plan, int64_t token,
+                                                  int64_t count, int64_t at, int64_t width) {
+  constexpr int64_t kLine = 64, kSize = elem_size(Elem::kType);
+  const char* data = static_cast<const char*>(plan.p.input) + at * kSize;
+  for (int64_t k = 0; k < count; ++k) {
+    const char* row = data + (token + k) * plan.p.N * plan.p.D * kSize;
+    for (int64_t i = 0; i < width * kSize; i += kLine) __builtin_prefetch(row + i, 0, 2);
+  }
+}
+
 // Asks for head h of a later step's tokens. Rows are strided, which the processor's own prefetch
 // follows badly where they are short; where they are long it does well. As far ahead as a small
 // part of the second-level cache, where the lines wait: less does not cover the latency of memory.
-// Inlined by force: gcc drops calls of a function that only prefetches, as without effect.
 template <class Elem>
 [[gnu::always_inline]] inline void prefetch_ahead(const CompressPlan& plan,
                                                   const CompressStep& step, int64_t h) {
   constexpr int64_t kMostBytes = 64 * 1024, kAhead = 128 * 1024, kMostSteps = 64;
-  constexpr int64_t kLine = 64, kSize = elem_size(Elem::kType);
-  const int64_t row = plan.p.N * plan.p.D * kSize, width = plan.p.D * kSize;
+  const int64_t row = plan.p.N * plan.p.D * elem_size(Elem::kType);
   if (kCompressTokens * row > kMostBytes) return;
   const int64_t steps = min64(kMostSteps, kAhead / (kCompressTokens * row));
   const int64_t token = step.seg.start + step.token + steps * kCompressTokens;
-  const int64_t count = min64(kCompressTokens, plan.p.T - token);
-  for (int64_t k = 0; k < count; ++k) {
-    const char* data = static_cast<const char*>(plan.p.input) + (token + k) * row + h * width;
-    for (int64_t i = 0; i < width; i += kLine) __builtin_prefetch(data + i, 0, 2);
-  }
+  prefetch_input<Elem>(plan, token, min64(kCompressTokens, plan.p.T - token), h * plan.p.D,
+                       plan.p.D);
 }
 
 // Calls visit(step) for the tokens of windows [n, end) of all, in order: every token is read once,
