@@ -107,11 +107,9 @@ void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
                     const int32_t srcBlkStride, const int32_t srcRepStride,
                     twin::Where where = twin::Here()) {
   TWIN_DTYPES("WholeReduceSum", T, half, float);
-  twin::RunReduce({"WholeReduceSum", where,
-                   twin::MaskArgument::Bits(mask, twin::Narrowed<int64_t>(repeatTime), isSetMask),
-                   twin::ReduceSpan::kRepeat, ReduceType::SUM, ReduceOrder::ORDER_ONLY_VALUE,
-                   dstRepStride, srcBlkStride, srcRepStride},
-                  {"dst", dst}, {"src", src});
+  const auto lanes = twin::MaskArgument::Bits(mask, twin::Narrowed<int64_t>(repeatTime), isSetMask);
+  twin::RunRepeatSum({"WholeReduceSum", where, lanes, dstRepStride, srcBlkStride, srcRepStride},
+                     {"dst", dst}, {"src", src});
 }
 template <typename T, bool isSetMask = true>
 void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask,
@@ -119,11 +117,10 @@ void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
                     const int32_t srcBlkStride, const int32_t srcRepStride,
                     twin::Where where = twin::Here()) {
   TWIN_DTYPES("WholeReduceSum", T, half, float);
-  twin::RunReduce({"WholeReduceSum", where,
-                   twin::MaskArgument::First(mask, twin::Narrowed<int64_t>(repeatTime), isSetMask),
-                   twin::ReduceSpan::kRepeat, ReduceType::SUM, ReduceOrder::ORDER_ONLY_VALUE,
-                   dstRepStride, srcBlkStride, srcRepStride},
-                  {"dst", dst}, {"src", src});
+  const auto lanes =
+      twin::MaskArgument::First(mask, twin::Narrowed<int64_t>(repeatTime), isSetMask);
+  twin::RunRepeatSum({"WholeReduceSum", where, lanes, dstRepStride, srcBlkStride, srcRepStride},
+                     {"dst", dst}, {"src", src});
 }
 template <typename T, bool isSetMask = true>
 void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,
@@ -132,11 +129,10 @@ void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const
                      twin::Where where = twin::Here()) {
   TWIN_DTYPES("RepeatReduceSum", T, half, float);
   (void)dstBlkStride;  // the destination of a repeat is one value
-  twin::RunReduce({"RepeatReduceSum", where,
-                   twin::MaskArgument::First(mask, twin::Narrowed<int64_t>(repeatTime), isSetMask),
-                   twin::ReduceSpan::kRepeat, ReduceType::SUM, ReduceOrder::ORDER_ONLY_VALUE,
-                   dstRepStride, srcBlkStride, srcRepStride},
-                  {"dst", dst}, {"src", src});
+  const auto lanes =
+      twin::MaskArgument::First(mask, twin::Narrowed<int64_t>(repeatTime), isSetMask);
+  twin::RunRepeatSum({"RepeatReduceSum", where, lanes, dstRepStride, srcBlkStride, srcRepStride},
+                     {"dst", dst}, {"src", src});
 }
 
 // ReduceMax, ReduceMin: mask bits, mask, count.

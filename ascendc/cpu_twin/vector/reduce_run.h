@@ -21,6 +21,22 @@ struct ReduceCall {
 };
 TWIN_API void RunReduce(const ReduceCall& call, const Operand& dst, const Operand& src);
 
+// One sum per repeat.
+struct RepeatSumCall {
+  const char* name;
+  Where where;
+  MaskArgument mask;
+  int64_t dst_repeat;
+  int64_t src_block;
+  int64_t src_repeat;
+};
+inline void RunRepeatSum(const RepeatSumCall& call, const Operand& dst, const Operand& src) {
+  RunReduce(
+      {call.name, call.where, call.mask, ReduceSpan::kRepeat, AscendC::ReduceType::SUM,
+       AscendC::ReduceOrder::ORDER_ONLY_VALUE, call.dst_repeat, call.src_block, call.src_repeat},
+      dst, src);
+}
+
 // ReduceSum, ReduceMax, ReduceMin: everything to one value.
 struct ReduceAllCall {
   const char* name;

@@ -98,6 +98,11 @@ KERNEL(pad_limit) {
   DataCopyPad(place.Get(), harness::Global<float>(g[0]), DataCopyExtParams(1, 4, 0, 0, 0),
               DataCopyPadExtParams<float>(true, 0, 9, 0.0f));
 }
+KERNEL(pad_value_of_wide_type) {
+  Place place;
+  DataCopyPad(place.buf.Get<int64_t>(), harness::Global<int64_t>(g[0]),
+              DataCopyExtParams(1, 8, 0, 0, 0), DataCopyPadExtParams<int64_t>(true, 0, 1, 1));
+}
 KERNEL(no_path) {  // UB of an AIV to L1
   Place place;
   LocalTensor<float> l1(TPosition::A1, 0, 64);
@@ -109,6 +114,12 @@ KERNEL(write_input) {
   Duplicate(place.Get(), 1.0f, 64);
   Order<HardEvent::V_MTE3>();
   DataCopy(harness::Global<float>(g[0]), place.Get(), 64);
+}
+
+KERNEL(write_tiling) {
+  Place place;
+  Ones(place);
+  DataCopy(Zeros(g), place.Get(), 16);
 }
 
 KERNEL(ub_uninitialised) {
@@ -242,6 +253,34 @@ KERNEL(event_ids_run_out) {  // five double-buffered queues of one position, all
     }
   }
 }
+KERNEL(deque_of_other_positions) {
+  TPipe pipe;
+  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> queue;
+  pipe.InitBuffer(queue, 1, 256);
+  LocalTensor<float> t = queue.AllocTensor<float>();
+  queue.EnQue<TPosition::GM, TPosition::VECIN, float>(t);
+  queue.DeQue<TPosition::VECOUT, TPosition::GM, float>();
+}
+KERNEL(queue_without_path) {  // nothing moves data from UB to L0A
+  TPipe pipe;
+  TQueBind<TPosition::VECIN, TPosition::A2, 1> queue;
+  pipe.InitBuffer(queue, 1, 256);
+}
+KERNEL(buffer_in_gm) {
+  TPipe pipe;
+  TBuf<TPosition::CO2> buf;
+  pipe.InitBuffer(buf, 256);
+}
+KERNEL(released_id_limit) {
+  TPipe pipe;
+  pipe.ReleaseEventID<HardEvent::MTE2_V>(8);
+}
+KERNEL(destroyed_pipe) {
+  Place place;
+  place.pipe.Destroy();
+  place.pipe.InitBuffer(place.buf, 256);
+}
+KERNEL(no_pipe) { GetTPipePtr(); }
 KERNEL(second_pipe) {
   TPipe pipe;
   TPipe other;

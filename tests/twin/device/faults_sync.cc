@@ -223,6 +223,20 @@ KERNEL(soft_sync_small) {
   SyncAll(harness::Global<int32_t>(g[3]), buf.Get<int32_t>());
 }
 
+KERNEL(soft_sync_many) {
+  Place place;
+  SyncAll(harness::Global<int32_t>(g[3]), place.buf.Get<int32_t>(), 3);
+}
+KERNEL(soft_sync_few) {  // the second core does not take part
+  Place place;
+  SyncAll(harness::Global<int32_t>(g[3]), place.buf.Get<int32_t>(), 1);
+}
+KERNEL(mode_one_on_cube) {
+  if ASCEND_IS_AIC
+    CrossCoreSetFlag<1, PIPE_FIX>(0);
+}
+KERNEL(no_event) { set_flag(PIPE_M, PIPE_MTE3, EVENT_ID0); }
+
 KERNEL(scalar_store_not_cleaned) {  // DMA does not see the data cache
   Place place;
   for (int i = 0; i < 8; ++i) Work(g).SetValue(i, 1.0f);

@@ -101,6 +101,10 @@ ERRORS = {
     "more_blocks_than_cores": (r"deadlock: .*; and 42 more", 49, MIX_AIV_1_0),
     "soft_sync_dirty": (r"the slot of this core in gmWorkspace holds \d+, expected 0", 2, UNSET),
     "soft_sync_small": (r"ubWorkspace has 32 bytes, expected at least 64", 2, UNSET),
+    "soft_sync_many": (r"SyncAll: usedCores is 3, the kernel has 2 AIV cores", 2, UNSET),
+    "soft_sync_few": (r"AIV 1: SyncAll: usedCores is 1, so only the first cores take", 2, UNSET),
+    "mode_one_on_cube": (r"mode 1 is for the AIV cores of a block", 1, MIX_AIC_1_2),
+    "no_event": (r"set_flag/wait_flag: no event between these pipes", 1, UNSET),
     "scalar_store_not_cleaned": (
         r"were written by SetValue on PIPE_S at .* still in that core's data cache: "
         r"DataCacheCleanAndInvalid first",
