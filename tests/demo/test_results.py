@@ -108,8 +108,10 @@ def check_throughput(text):
             for tokens, (_, ratio) in measured.items()
         ]
     )
-    for number in re.findall(r"\d+", line):
-        assert number in text, line
+    numbers = re.findall(r"\d+", line)
+    assert len(numbers) == 3 and all(number in text for number in numbers), line
+    for name in ("README.md", "README.zh-CN.md"):
+        assert f" {round(int(numbers[2]), -2):,} " in (DEMO.parent / name).read_text()
 
 
 CHECKS = {
@@ -127,7 +129,7 @@ def test_the_readme_says_what_the_logs_say(heading):
 
 
 def test_experiments_that_must_be_there():
-    assert {"Comparison", "Long-range recall"} <= {*STATED}
+    assert {"Comparison", "Long-range recall", "Throughput"} <= {*STATED}
 
 
 def test_links():
