@@ -13,6 +13,10 @@ from ..ops import compressed_seq_len
 from ..ops._plan import FLOATS, Planner, TensorSpec, fail_type, shown
 from .rotary import LIMIT
 
+# Plans hold the position of every token, which is much where lists change from step to step.
+_KEPT = 32
+_FIRST = Tensor([0], mindspore.int64)
+
 
 def _check_input(name, x, hidden):
     expected = f"[B, S, {hidden}] or [T, {hidden}]"
@@ -33,10 +37,14 @@ def _is_int(value):
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def _fail_empty(name):
+    raise ValueError(f"{name}: actual_seq_len must not be empty")
+
+
 def _check_values(name, ends, tokens):
     """The rules of sequence lists; `tokens` is -1 where their number is not known."""
     if len(ends) == 0:
-        raise ValueError(f"{name}: actual_seq_len must not be empty")
+        _fail_empty(name)
     before = 0
     for i, end in enumerate(ends):
         if not _is_int(end):
@@ -60,6 +68,8 @@ def _check_tensor(name, seq_len):
         raise TypeError(f"{name}: actual_seq_len must be of dtype int64 or int32, got {dtype}")
     if seq_len.shape is not None and len(seq_len.shape) != 1:
         raise ValueError(f"{name}: actual_seq_len must be of rank 1, got shape {seq_len.shape}")
+    if seq_len.shape == (0,):
+        _fail_empty(name)
 
 
 def _documents(name, x, seq_len):
@@ -97,18 +107,21 @@ def _positions(ends):
 
 
 def _plan_call(name, x, actual_seq_len, hidden):
-    """(hidden, prefix sums, positions), None for what is computed at run time."""
+    """(hidden, whether the tokens are counted, prefix sums, positions).
+
+    The last two are None where they are computed at run time.
+    """
     _check_input(name, x, hidden)
     ends = _documents(name, x, actual_seq_len)
     tokens = -1 if -1 in x.shape[:-1] else int(np.prod(x.shape[:-1]))
     if tokens > LIMIT:
         raise ValueError(f"{name}: x must hold at most {LIMIT} tokens, got {tokens}")
     if ends is None:
-        return hidden, None, None
-    return hidden, ends, Tensor(_positions(ends))
+        return hidden, tokens != -1, None, None
+    return hidden, tokens != -1, ends, Tensor(_positions(ends))
 
 
-_plan_packing = Planner(_plan_call, lists=(2,))
+_plan_packing = Planner(_plan_call, lists=(2,), kept=_KEPT)
 
 
 def document_positions(ends, indices):
@@ -125,8 +138,12 @@ def pack(name, x, actual_seq_len, hidden):
     """
     # The size comes out of the plan, so that a compiler sees the plan's errors before those of the
     # reshape.
-    hidden, ends, positions = _plan_packing(name, x, actual_seq_len, hidden)
+    hidden, counted, ends, positions = _plan_packing(name, x, actual_seq_len, hidden)
     packed = ops.reshape(ops.cast(x, mindspore.float32), (-1, hidden))
+    if not counted:
+        # Empty tensors make MindSpore's CPU kernels divide by zero, which ends the process: to read
+        # a token that is not there is an error instead, before anything else runs.
+        packed = ops.depend(packed, ops.gather(packed, _FIRST, 0))
     if positions is not None:
         return packed, ends, positions
     shape = ops.shape(x)
@@ -153,7 +170,7 @@ def _plan_windows(x, ends, size, stride):
     return sums[-1], sums, Tensor(_positions(sums) * np.int32(stride))
 
 
-_plan_compressed = Planner(_plan_windows)
+_plan_compressed = Planner(_plan_windows, kept=_KEPT)
 
 
 def compressed_documents(x, ends, size, stride):

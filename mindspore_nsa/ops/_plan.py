@@ -99,9 +99,10 @@ class Planner(PrimitiveWithInfer):
         plan: Function of hashable descriptions; its result must be made of constants.
         lists: Positions of sequence lists, whose values are read where they can be.
         masks: Positions of masks that must be upper triangular where their content is known.
+        kept: Number of results in the cache.
     """
 
-    def __init__(self, plan, lists=(), masks=()):
+    def __init__(self, plan, lists=(), masks=(), kept=1024):
         super().__init__(f"Plan{plan.__module__.rpartition('.')[2]}")
         # Evaluated by the compiler, like a function under mindspore.constexpr.
         self.set_const_prim(True)
@@ -109,7 +110,7 @@ class Planner(PrimitiveWithInfer):
         self._lists = frozenset(lists)
         self._read = frozenset(lists) | frozenset(masks)
         self._plan = plan
-        self._cached = lru_cache(maxsize=1024, typed=True)(self._on_target)
+        self._cached = lru_cache(maxsize=kept, typed=True)(self._on_target)
 
     def _on_target(self, requested, *specs):
         target = resolve_target(requested, mindspore.context.get_context("device_target"))

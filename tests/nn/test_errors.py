@@ -29,6 +29,10 @@ CASES = {
              r"x must be of shape \[B, S, 12\] or \[T, 12\], got \(1, 1, 8, 12\)"),
     "hidden size": ((Tensor(np.zeros((2, 8, 10), np.float32)),), ValueError,
                     r"x must be of shape \[B, S, 12\] or \[T, 12\], got \(2, 8, 10\)"),
+    "no token": ((Tensor(np.zeros((0, 12), np.float32)), (0,)), ValueError,
+                 r"x must hold at least one token, got shape \(0, 12\)"),
+    "no row": ((Tensor(np.zeros((0, 5, 12), np.float32)),), ValueError,
+               r"x must hold at least one token, got shape \(0, 5, 12\)"),
     "no list": ((PACKED,), ValueError,
                 r"actual_seq_len must be given for packed x of shape \(8, 12\), got None"),
     "list of a batch": ((Tensor(np.zeros((2, 4, 12), np.float32)), (4, 8)), ValueError,
@@ -36,6 +40,8 @@ CASES = {
     "type of list": ((PACKED, 8), TypeError,
                      r"actual_seq_len must be a tuple or list of ints or a Tensor, got 8 \(int\)"),
     "empty list": ((PACKED, ()), ValueError, "actual_seq_len must not be empty"),
+    "empty Tensor": ((PACKED, Tensor(np.zeros(0, np.int64))), ValueError,
+                     "actual_seq_len must not be empty"),
     "float in list": ((PACKED, (4.0, 8)), TypeError,
                       r"actual_seq_len must hold ints, got 4.0 \(float\) at index 0"),
     "bool in list": ((PACKED, (True, 8)), TypeError,
@@ -87,6 +93,26 @@ def test_refused_values_in_a_graph():
     text = "nsa_.*: .*actual_seq_.*8.*got 7"
     with context_mode("graph"), pytest.raises(RuntimeError, match=text):
         layer(PACKED, seq(4, 7)).asnumpy()
+
+
+@pytest.mark.parametrize(
+    "kind, known, shape",
+    [("sparse", [None, 12], (0, 12)), ("dense", [None, None, 12], (0, 5, 12))],
+)
+def test_no_token_in_a_graph_of_any_length(kind, known, shape):
+    """It is an error where MindSpore's kernels would end the process."""
+    layer = build(kind, SETTINGS)
+    lists = (Tensor([0], ms.int64),) if len(shape) == 2 else ()
+    layer.set_inputs(Tensor(shape=known, dtype=ms.float32), *lists)
+    with context_mode("graph"), pytest.raises(RuntimeError, match=r"in the range \[0, 0\)"):
+        layer(Tensor(np.zeros(shape, np.float32)), *lists).asnumpy()
+
+
+def test_too_many_tokens():
+    layer = build("dense", config(hidden_size=1))
+    text = "DenseAttention: x must hold at most 2097152 tokens, got 2097153"
+    with pytest.raises(ValueError, match=text):
+        layer(Tensor(np.zeros((1, 2**21 + 1, 1), np.float32)))
 
 
 def test_unknown_rank():

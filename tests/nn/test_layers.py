@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from mindspore import Tensor, ops
 
+from mindspore_nsa.nn import packing
 from tests.ops.calls import context_mode, in_mode
 
-from .cells import ENDS, KINDS, build, config, filled, refer, to_numpy, tokens
+from .cells import ENDS, KINDS, build, config, differentiated, filled, refer, to_numpy, tokens
 
 SETTINGS = config()
 
@@ -51,6 +52,20 @@ def test_a_batch_is_packed_documents(kind, mode):
     assert expected.any()
 
 
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_gradients_of_a_document_without_a_window(count):
+    layer, parameters = filled("sparse", SETTINGS)
+    x, upstream = tokens(SETTINGS, count), tokens(SETTINGS, count, seed=2)
+    out, dx, grads = differentiated(layer)(Tensor(x), (count,), Tensor(upstream))
+    expected = refer("sparse", x, parameters, SETTINGS, [count], upstream)
+    assert grads.keys() == expected[2].keys()
+    pairs = [(out, expected[0]), (dx, expected[1])]
+    for ours, e in (*pairs, *((grads[name], g) for name, g in expected[2].items())):
+        # What cancels in exact arithmetic is rounding noise.
+        bound = 1e-5 * max(np.abs(e).max(), 1e-1)
+        np.testing.assert_allclose(ours.reshape(e.shape), e, rtol=0, atol=bound)
+
+
 def test_lists_of_any_kind():
     """Tuple, list and Tensor; empty documents anywhere change nothing."""
     layer, _ = filled("sparse", SETTINGS)
@@ -58,6 +73,19 @@ def test_lists_of_any_kind():
     expected = layer(x, (21, 24, 60)).asnumpy()
     for seq in ([21, 24, 60], ENDS, (21, 24, 60, 60), Tensor(ENDS, ms.int64)):
         np.testing.assert_array_equal(layer(x, seq).asnumpy(), expected)
+    with context_mode("graph"):
+        ours = layer(x, actual_seq_len=[21, 24, 60]).asnumpy()
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_plans_of_past_lists_are_dropped():
+    """A plan holds the position of every token; lists may be new at every step."""
+    layer, _ = filled("sparse", SETTINGS)
+    x = Tensor(tokens(SETTINGS))
+    for end in range(40):
+        layer(x, (end, 60))
+    for planner in (packing._plan_packing, packing._plan_compressed):
+        assert 0 < planner._cached.cache_info().currsize <= 32
 
 
 @pytest.mark.parametrize("kind", KINDS)

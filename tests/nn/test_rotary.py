@@ -1,0 +1,30 @@
+"""The angles of the rotary embedding, far beyond the lengths that the other tests use."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor
+
+from mindspore_nsa.nn import RotaryAngles
+
+# On both sides of the step between the coarse angles, and up to the last position.
+POSITIONS = (0, 1, 2047, 2048, 2049, 4097, 65536, 1_000_001, 2**21 - 1)
+
+
+@pytest.mark.parametrize("dtype", [ms.int32, ms.int64])
+@pytest.mark.parametrize("theta", [100.0, 10000.0, 500000.0])
+def test_far_positions(theta, dtype):
+    """Those of float64: an angle in float32 would be off by up to 0.1."""
+    dim = 16
+    found = RotaryAngles(dim, theta)(Tensor(POSITIONS, dtype))
+    angles = np.outer(POSITIONS, theta ** (-np.arange(0, dim, 2) / dim))
+    cos, sin = np.cos(angles), np.sin(angles)
+    expected = np.concatenate((cos, cos), 1), np.concatenate((-sin, sin), 1)
+    for ours, e in zip(found, expected):
+        assert ours.shape == (len(POSITIONS), 1, dim)
+        np.testing.assert_allclose(ours.asnumpy()[:, 0], e, rtol=0, atol=3e-7)
+
+
+def test_a_position_past_the_last():
+    with pytest.raises(RuntimeError, match="Gather"):
+        RotaryAngles(4, 100.0)(Tensor([2**21], ms.int64))[0].asnumpy()
