@@ -43,7 +43,7 @@ class NSAConfig:
         num_kv_heads (int): Key and value heads :math:`N_2` of every branch; divides `num_heads`.
         head_dim (int): Head size :math:`D` of queries and keys, even.
         value_head_dim (int, optional): Head size :math:`D_v` of values. Default: ``None``,
-            `head_dim`.
+            `head_dim`; a copy with another `head_dim` keeps the size it stood for.
         compress_block_size (int, optional): Tokens :math:`l` of a compressed token, a multiple of
             `compress_stride`. Default: ``32``.
         compress_stride (int, optional): Tokens :math:`s` between the starts of neighbouring
@@ -138,9 +138,12 @@ class NSAConfig:
             self._check_real(name, value)
 
     def _check_real(self, name, value):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             _fail(TypeError, name, "a float", value)
-        object.__setattr__(self, name, float(value))
+        try:
+            object.__setattr__(self, name, float(value))
+        except OverflowError:
+            _fail(ValueError, name, "within the range of a float", value)
         if name == "dropout" and not 0 <= value < 1:
             _fail(ValueError, name, "in [0, 1)", value)
         if name == "rope_theta" and not 0 < value < math.inf:

@@ -10,6 +10,7 @@ from mindspore import Tensor
 
 from mindspore_nsa.nn import NSAConfig
 from tests.common.layers import SMALL
+from tests.ops.calls import context_mode
 
 from .cells import ENDS, KINDS, config, filled, refer, tokens
 
@@ -58,15 +59,18 @@ def test_field(field, kind):
     assert same == (kind not in kinds)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_dropout(kind):
+@pytest.mark.parametrize(
+    "kind, mode", [("sparse", "pynative"), ("dense", "pynative"), ("dense", "graph")]
+)
+def test_dropout(kind, mode):
     """In training, elements of the output are 0 or larger by 1 / (1 - p); otherwise none."""
     layer, _ = filled(kind, config(dropout=0.25))
     x = Tensor(tokens(config(), 2000)[None])
-    full = layer.set_train(False)(x).asnumpy()
-    usual, _ = filled(kind, config())
-    np.testing.assert_array_equal(full, usual(x).asnumpy())
-    dropped = layer.set_train(True)(x).asnumpy()
+    with context_mode(mode):
+        full = layer.set_train(False)(x).asnumpy()
+        usual, _ = filled(kind, config())
+        np.testing.assert_array_equal(full, usual(x).asnumpy())
+        dropped = layer.set_train(True)(x).asnumpy()
     kept = dropped != 0
     assert abs(kept.mean() - 0.75) < 0.02
     np.testing.assert_allclose(dropped[kept], full[kept] / 0.75, rtol=1e-6)
@@ -157,6 +161,9 @@ def test_too_small(field):
         ({"rope_theta": float("inf")}, ValueError, "rope_theta must be positive and finite"),
         ({"rope_theta": float("nan")}, ValueError, "rope_theta must be positive and finite"),
         ({"rope_theta": "big"}, TypeError, "rope_theta must be a float, got 'big'"),
+        ({"rope_theta": 10**400}, ValueError, "rope_theta must be within the range of a float"),
+        ({"rope_theta": np.complex64(5 + 1j)}, TypeError, "rope_theta must be a float"),
+        ({"dropout": float("nan")}, ValueError, r"dropout must be in \[0, 1\), got nan"),
         ({"dropout": 1.0}, ValueError, r"dropout must be in \[0, 1\), got 1.0"),
         ({"dropout": -0.1}, ValueError, r"dropout must be in \[0, 1\), got -0.1"),
         ({"dropout": True}, TypeError, "dropout must be a float, got True"),

@@ -39,6 +39,18 @@ def test_recompute(mode):
         assert b.any(), name
 
 
+def test_recompute_repeats_dropout():
+    """In a graph: the gradient of the output's bias counts the elements that were kept."""
+    layer, _ = filled("dense", config(has_bias=True, dropout=0.5))
+    layer.set_train().recompute()
+    x, seq, _ = batch()
+    with context_mode("graph"):
+        out, _, grads = differentiated(layer)(x, seq, ops.ones_like(x))
+    kept = (out != 0).sum(0)
+    assert 0 < kept.sum() < out.size
+    np.testing.assert_array_equal(grads["output.bias"], 2 * kept)
+
+
 class Loss(nn.Cell):
     """Mean square distance of a layer's output from a target."""
 
