@@ -29,8 +29,8 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def library(built):
-    inference = HERE.parent / "inference.cc"
-    loaded = ctypes.CDLL(str(build_library(built, "scale_add", SOURCE, inference)))
+    more = [HERE.parent / name for name in ("inference.cc", "stale_call.cc")]
+    loaded = ctypes.CDLL(str(build_library(built, "scale_add", SOURCE, *more)))
     loaded.infer.restype = ctypes.c_char_p
     return loaded
 
@@ -213,6 +213,13 @@ def test_errors_of_tiling(call, capfd):
     assert "zValueOptional must be of dtype" in reason(INVALID, z=wrong)
     big = call.tensor(np.zeros(65536, call.dtype))
     assert "ScaleAdd: x is too long: 65536 elements" in reason(TILING, x=big)
+
+
+def test_functions_of_another_definition(library, capfd):
+    """An attribute of another type than the definition says is not read as that type."""
+    assert library.stale_call() == INVALID
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.endswith("way must be an int as in the definition of ScaleAdd, got a float")
 
 
 def test_errors_of_the_kernel(call, capfd):
