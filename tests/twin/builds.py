@@ -16,6 +16,8 @@ FLAGS = (
     *("-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"),
     *("-Wall", "-Wextra", "-Werror"),
     *("-DASCENDC_CPU_DEBUG=1", f"-I{ROOT}", f"-I{TWIN / 'include'}"),
+    # Errors name files as the repository does, wherever it lies.
+    f"-fmacro-prefix-map={ROOT}/=",
 )
 # Kernels: their time is the twin's, and a compilation counts.
 KERNEL_FLAGS = tuple("-O1" if flag == "-O2" else flag for flag in FLAGS)

@@ -1,7 +1,6 @@
 """Planted faults with memory and queues: each is caught, with the right words and the line."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,7 +112,8 @@ def test_error(faults_memory, kernel):
     place = re.match(rf"kernel {kernel}, (\S+):(\d+), AIV 0: ", report.error)
     assert place, report.error
     first, last = lines_of(kernel)
-    assert Path(place[1]).name == SOURCE.name and first <= int(place[2]) <= last, report.error
+    assert place[1] == str(SOURCE.relative_to(ROOT)), report.error
+    assert first <= int(place[2]) <= last, report.error
 
 
 @pytest.mark.parametrize("kernel", WARNINGS)
