@@ -34,7 +34,7 @@ def choose(logits, temperature, top_k, top_p, rng):
     return int(rng.choice(len(weights), p=weights / weights.sum()))
 
 
-def generate(model, context, prompt, count, temperature=0.8, top_k=50, top_p=0.95, seed=1):
+def generate(model, context, prompt, count, temperature=0.9, top_k=50, top_p=1.0, seed=1):
     """Bytes that follow a prompt.
 
     Args:
@@ -43,10 +43,10 @@ def generate(model, context, prompt, count, temperature=0.8, top_k=50, top_p=0.9
         context (int): The number of bytes that the model looks back.
         prompt (bytes): The beginning of a document.
         count (int): How many bytes, unless the document ends before.
-        temperature (float): Divides the logits. Default: ``0.8``.
+        temperature (float): Divides the logits. Default: ``0.9``.
         top_k (int): Only so many of the likeliest bytes are drawn; 0: all. Default: ``50``.
         top_p (float): Only the likeliest bytes that together have this probability are drawn.
-            Default: ``0.95``.
+            Default: ``1.0``.
         seed (int): Of the drawing. Default: ``1``.
 
     Returns:
@@ -73,9 +73,9 @@ def main(arguments=None):
     parser.add_argument("folder", help="where train wrote its checkpoint")
     parser.add_argument("--prompt", default="", help="beginning of the text")
     parser.add_argument("--bytes", type=int, default=500)
-    parser.add_argument("--temperature", type=float, default=0.8)
+    parser.add_argument("--temperature", type=float, default=0.9)
     parser.add_argument("--top-k", type=int, default=50, help="0: draw from all bytes")
-    parser.add_argument("--top-p", type=float, default=0.95, help="1: draw from all bytes")
+    parser.add_argument("--top-p", type=float, default=1.0, help="1: draw from all bytes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
     args = parser.parse_args(arguments)
