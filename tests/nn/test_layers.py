@@ -80,12 +80,27 @@ def test_lists_of_any_kind():
 
 def test_plans_of_past_lists_are_dropped():
     """A plan holds the position of every token; lists may be new at every step."""
-    layer, _ = filled("sparse", SETTINGS)
     x = Tensor(tokens(SETTINGS))
     for end in range(40):
-        layer(x, (end, 60))
+        packed, ends, _ = packing.pack("layer", x, (end, 60), SETTINGS.hidden_size)
+        packing.compressed_documents(packed, ends, 8, 4)
     for planner in (packing._plan_packing, packing._plan_compressed):
         assert 0 < planner._cached.cache_info().currsize <= 32
+
+
+@pytest.mark.parametrize("as_tensor", [False, True], ids=["tuple", "tensor"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_number_stays_with_the_tokens_that_see_it(kind, as_tensor):
+    layer, _ = filled(kind, SETTINGS)
+    seq = Tensor(ENDS, ms.int64) if as_tensor else ENDS
+    x = tokens(SETTINGS)
+    before = layer(Tensor(x), seq).asnumpy()
+    x[15] = np.nan
+    after = layer(Tensor(x), seq).asnumpy()
+    seen = np.isnan(after).all(1)
+    np.testing.assert_array_equal(np.flatnonzero(seen), np.arange(15, 21))
+    bound = 1e-6 * np.abs(before).max()
+    np.testing.assert_allclose(after[~seen], before[~seen], rtol=0, atol=bound)
 
 
 @pytest.mark.parametrize("kind", KINDS)
