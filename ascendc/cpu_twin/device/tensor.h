@@ -29,6 +29,12 @@ class ElementReference {
   ElementReference(const View& view, uint64_t index, const Operand& operand, const Where& where)
       : view_(view), index_(index), operand_(operand), where_(where) {}
   operator T() const { return *static_cast<const T*>(ScalarRead(view_, index_, Named(), where_)); }
+  // On the device this is a plain reference, so a cast may go through T to another type.
+  template <typename U, typename = std::enable_if_t<!std::is_same_v<U, T> &&
+                                                    std::is_constructible_v<U, const T&>>>
+  explicit operator U() const {
+    return static_cast<U>(static_cast<T>(*this));
+  }
   const ElementReference& operator=(T value) const {
     *static_cast<T*>(ScalarWrite(view_, index_, Named(), where_)) = value;
     return *this;

@@ -190,6 +190,49 @@ KERNEL(queue_answers) {  // what a queue says of itself; out: int32 [16]
   DataCopy(harness::Global<int32_t>(g[1]), out, 16);
 }
 
+// p: 0: elements of the tile, 1: first element of a view, 2: its elements. Out of a tile in UB:
+// all, and the view a second time, reversed by the scalar unit and negated where it was.
+template <typename T>
+void ScalarUnit(GM_ADDR* g, const int64_t* p) {
+  TPipe pipe;
+  TBuf<TPosition::VECIN> buf;
+  const uint32_t count = p[0], first = p[1], length = p[2];
+  pipe.InitBuffer(buf, count * sizeof(T));
+  GlobalTensor<T> x = harness::Global<T>(g[0]), y = harness::Global<T>(g[1]);
+  LocalTensor<T> tile = buf.Get<T>();
+  DataCopy(tile, x, count);
+  harness::Order<HardEvent::MTE2_S>();
+  LocalTensor<T> view = tile[first];
+  view.SetSize(length);
+  for (uint32_t i = 0; i < view.GetSize(); ++i) {
+    y[count].SetValue(i, view.GetValue(length - 1 - i));
+    y(count + length + i) = x[first].GetValue(i);
+  }
+  for (uint32_t i = 0; i < length; ++i) view(i) = static_cast<T>(-static_cast<float>(view(i)));
+  harness::Order<HardEvent::S_MTE3>();
+  DataCopy(y, tile, count);
+}
+KERNEL(scalar_float) { ScalarUnit<float>(g, p); }
+KERNEL(scalar_half) { ScalarUnit<half>(g, p); }
+KERNEL(scalar_int32) { ScalarUnit<int32_t>(g, p); }
+
+// The bytes of a tile of To, taken as From from element p[1] on, copied out; p[0]: elements of
+// From.
+template <typename From, typename To>
+void Reinterpret(GM_ADDR* g, const int64_t* p) {
+  TPipe pipe;
+  TBuf<TPosition::VECIN> buf;
+  pipe.InitBuffer(buf, p[0] * sizeof(From));
+  LocalTensor<From> tile = buf.Get<From>();
+  DataCopy(tile, harness::Global<From>(g[0]), p[0]);
+  harness::Order<HardEvent::MTE2_MTE3>();
+  LocalTensor<To> other = tile[p[1]].template ReinterpretCast<To>();
+  DataCopy(harness::Global<To>(g[1]), other, other.GetSize());
+}
+KERNEL(half_as_float) { Reinterpret<half, float>(g, p); }
+KERNEL(float_as_half) { Reinterpret<float, half>(g, p); }
+KERNEL(int8_as_int32) { Reinterpret<int8_t, int32_t>(g, p); }
+
 KERNEL(phases) {  // Reset and a second TPipe give the same memory again
   auto x = harness::Global<float>(g[0]), y = harness::Global<float>(g[1]);
   for (uint32_t phase = 0; phase < 3; ++phase) {

@@ -107,6 +107,40 @@ def test_queue_answers(basics):
     assert report.warnings == []
 
 
+@pytest.mark.parametrize("count, first, length", [(64, 0, 64), (128, 16, 5), (96, 80, 16)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_scalar_unit(basics, dtype, count, first, length):
+    """Views, SetSize, GetValue, SetValue and operator() of both kinds of tensors."""
+    x = np.random.default_rng(count).integers(-99, 99, count).astype(dtype)
+    y = np.zeros(count + 2 * length, dtype)
+    name = {"float32": "scalar_float", "float16": "scalar_half", "int32": "scalar_int32"}[dtype]
+    report = basics.launch(name, [(INPUT, x), (OUTPUT, y)], [count, first, length])
+    assert report.ok, report.error
+    view = x[first : first + length]
+    negated = x.copy()
+    negated[first : first + length] *= -1
+    np.testing.assert_array_equal(y, np.concatenate([negated, view[::-1], view]))
+
+
+@pytest.mark.parametrize("count, first", [(64, 0), (128, 32), (256, 192)])
+@pytest.mark.parametrize(
+    "kernel, dtype, other",
+    [
+        ("half_as_float", "float16", "float32"),
+        ("float_as_half", "float32", "float16"),
+        ("int8_as_int32", "int8", "int32"),
+    ],
+)
+def test_reinterpret_cast(basics, kernel, dtype, other, count, first):
+    """The size follows the type, from an offset on."""
+    x = np.random.default_rng(first).integers(-128, 127, count).astype(dtype)
+    expected = x[first:].view(other)
+    y = np.zeros(expected.size + 8, other)
+    report = basics.launch(kernel, [(INPUT, x), (OUTPUT, y)], [count, first])
+    assert report.ok, report.error
+    assert (y[: expected.size].tobytes(), y[expected.size :].any()) == (expected.tobytes(), False)
+
+
 def test_phases(basics):
     x = np.random.default_rng(0).random(6 * 128, np.float32)
     y = np.zeros_like(x)
