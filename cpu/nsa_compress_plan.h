@@ -31,6 +31,10 @@ constexpr int64_t kCompressUnits = 64;
 // second-level cache.
 constexpr int64_t kCompressSums = 64 * 1024;
 
+// Of each unit's own: a function that units for different processors share could be linked in from
+// the wrong one.
+namespace {
+
 // Windows of an item. Partial sums of the weight gradient are taken per item, so this fixes the
 // order of its additions.
 inline int64_t compress_item_windows(const CompressPlan& plan, bool grad) {
@@ -55,4 +59,5 @@ inline int64_t compress_open_windows(const CompressPlan& plan) {
   return ceil_div(plan.p.block_size + kCompressTokens - 1, plan.p.stride);
 }
 
+}  // namespace
 }  // namespace nsa::cpu
