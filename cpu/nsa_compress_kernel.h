@@ -206,7 +206,8 @@ inline void weight_grad_unit(const CompressPlan& plan, int64_t n, int64_t end, i
   }
 }
 
-// Unit `unit` of weight_grad_heads's heads of an item; one partial [l, N] per item.
+// A unit is an item's share of a tile of heads; it fills their columns of the item's partial [l,
+// N].
 template <class Elem>
 inline void weight_grad_item(const CompressPlan& plan, int64_t unit, float* lanes, float* partial) {
   const int64_t heads = weight_grad_heads(plan), tiles = ceil_div(plan.p.N, heads);
@@ -217,8 +218,9 @@ inline void weight_grad_item(const CompressPlan& plan, int64_t unit, float* lane
                          partial + item * plan.p.block_size * plan.p.N);
 }
 
-// Share k of `shares` holds the same part of all tokens, for input_grad, as of all units of
-// weight_grad. Partials are added up in the order of items.
+// Both gradients in one loop: a share is a run of tokens, whose input_grad it writes, and the units
+// of weight_grad at the same place in the batch, whose input it reads. Partials are added up in the
+// order of items.
 template <class Elem>
 void compress_grad(const CompressPlan& plan, const float* weight, float* partial, float* threads,
                    int64_t thread_floats, int threads_count) {

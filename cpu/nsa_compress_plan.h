@@ -22,8 +22,8 @@ struct CompressPlan {
 constexpr int64_t kCompressTokens = 8;
 // Most windows of a work item. Neighbouring items both read the l - s tokens they share.
 constexpr int64_t kCompressWindows = 32;
-// Tokens that the windows of a work item of the gradient span without overlap, at most: they wait
-// in the second-level cache between the two uses of an item.
+// Tokens of a work item of the gradient, at most, unless one window is longer: they wait in the
+// second-level cache between the two uses of an item.
 constexpr int64_t kCompressGradTokens = 128;
 // Units of work that keep the processors of a large machine busy.
 constexpr int64_t kCompressUnits = 64;
@@ -36,9 +36,11 @@ constexpr int64_t kCompressSums = 64 * 1024;
 namespace {
 
 // Windows of an item. Partial sums of the weight gradient are taken per item, so this fixes the
-// order of its additions.
+// order of its additions. An item spans a window's tokens at least, so that all partial sums, l per
+// item and head, are no more than one per token and head.
 inline int64_t compress_item_windows(const CompressPlan& plan, bool grad) {
-  const int64_t most = grad ? kCompressGradTokens / plan.p.stride : kCompressWindows;
+  const int64_t tokens = max64(kCompressGradTokens, plan.p.block_size);
+  const int64_t most = grad ? tokens / plan.p.stride : kCompressWindows;
   return max64(1, min64(most, plan.windows / kCompressUnits));
 }
 

@@ -144,8 +144,8 @@ struct CompressStep {
   bool ends(int64_t i) const { return i * stride + block_size <= token + kCompressTokens; }
 };
 
-// Asks for elements [at, at + width) of `count` rows of the input. Inlined by
-// force: gcc drops calls of a function that only prefetches, as without effect.
+// Asks for elements [at, at + width) of `count` rows of the input. Inlined by force: gcc drops
+// calls of a function that only prefetches, as without effect.
 template <class Elem>
 [[gnu::always_inline]] inline void prefetch_input(const CompressPlan& plan, int64_t token,
                                                   int64_t count, int64_t at, int64_t width) {
