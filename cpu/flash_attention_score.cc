@@ -94,7 +94,7 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
   Schedule schedule(plan, TileRule{}, threads);
 
   ForwardScratch parts{};
-  parts.thread_size = table.flash_forward_thread_size(p.D, p.Dv);
+  parts.thread_size = thread_part(table.flash_forward_thread_size(p.D, p.Dv));
   auto carve = [&](Arena& arena) {
     carve_forward(arena, schedule, plan, table.form(p.dtype), threads, parts);
   };
@@ -128,14 +128,15 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   float *delta = nullptr, *accumulators = nullptr, *dpse = nullptr;
   const int64_t sink_row = round_up(p.Dv, 16);
   float* sink_tmp = nullptr;
-  parts.thread_size = table.flash_backward_thread_size(p.D, p.Dv, schedule.max_kv_chunk);
+  parts.thread_size =
+      thread_part(table.flash_backward_thread_size(p.D, p.Dv, schedule.max_kv_chunk));
   auto carve = [&](Arena& arena) {
     const int64_t keys = schedule.largest.blocks * kBlockKeys;
     parts.keys_t = arena.take<float>(keys * p.D);
     parts.values_t = arena.take<float>(keys * p.Dv);
     parts.keys = arena.take<float>(keys * padded_row(p.D));
     parts.finite = arena.take<bool>(schedule.largest.blocks);
-    parts.threads = arena.take<char>(threads * parts.thread_size);
+    parts.threads = arena.take_threads(threads, parts.thread_size);
     delta = arena.take<float>(schedule.largest.rows);
     if (p.dtype != ElemType::kFloat32)
       accumulators = arena.take<float>(schedule.largest.accumulators);

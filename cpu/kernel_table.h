@@ -33,8 +33,8 @@ struct KernelTable {
   int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv);
   void (*compress_attention)(const AttentionPlan&, const ImportancePlan&, const Wave&,
                              const ForwardScratch&, int threads);
-  int64_t (*compress_thread_floats)(const CompressPlan&, bool grad);
-  void (*compress)(const CompressPlan&, bool grad, float* weight, float* thread_parts,
+  int64_t (*compress_thread_size)(const CompressPlan&, bool grad);
+  void (*compress)(const CompressPlan&, bool grad, float* weight, const CompressScratch&,
                    float* partial, int threads);
   void (*round_rows)(ElemType, const float* src, int64_t n, void* dst);
 };

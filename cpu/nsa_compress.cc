@@ -24,11 +24,12 @@ void run(const NsaCompressGradParams& p, bool grad) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
   const int64_t items = compress_items(plan, grad);
-  const int64_t per_thread = table.compress_thread_floats(plan, grad);
-  float *weight = nullptr, *thread_parts = nullptr, *partial = nullptr;
+  const int64_t part = thread_part(table.compress_thread_size(plan, grad));
+  char* thread_parts = nullptr;
+  float *weight = nullptr, *partial = nullptr;
   auto carve = [&](Arena& arena) {
     weight = arena.take<float>(p.block_size * p.N);
-    thread_parts = arena.take<float>(threads * per_thread);
+    thread_parts = arena.take_threads(threads, part);
     if (grad) partial = arena.take<float>(items * p.block_size * p.N);
   };
   Arena size;
@@ -36,7 +37,7 @@ void run(const NsaCompressGradParams& p, bool grad) {
   Scratch scratch(size.used);
   Arena arena{scratch.data()};
   carve(arena);
-  table.compress(plan, grad, weight, thread_parts, partial, threads);
+  table.compress(plan, grad, weight, CompressScratch{thread_parts, part}, partial, threads);
   if (!grad && p.rows > rows) {
     const int64_t row_bytes = p.N * p.D * elem_size(p.dtype);
     std::memset(static_cast<char*>(p.output) + rows * row_bytes, 0,

@@ -55,7 +55,7 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   Schedule schedule(plan, TileRule{queries}, threads);
 
   ForwardScratch parts{};
-  parts.thread_size = table.compress_attention_thread_size(imp, p.D, p.Dv);
+  parts.thread_size = thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv));
   auto carve = [&](Arena& arena) {
     carve_forward(arena, schedule, plan, table.form(p.dtype), threads, parts);
   };

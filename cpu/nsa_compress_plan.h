@@ -18,13 +18,22 @@ struct CompressPlan {
   int64_t windows;  // in all segments
 };
 
+// Scratch of the threads, `part` bytes apart.
+struct CompressScratch {
+  char* threads;
+  int64_t part;
+
+  float* of(int thread) const { return reinterpret_cast<float*>(threads + thread * part); }
+};
+
 // Tokens that one step of a walk adds to the sums it has loaded.
 constexpr int64_t kCompressTokens = 8;
 // Most windows of a work item. Neighbouring items both read the l - s tokens they share.
 constexpr int64_t kCompressWindows = 32;
-// Tokens of a work item of the gradient, at most, unless one window is longer: they wait in the
-// second-level cache between the two uses of an item.
-constexpr int64_t kCompressGradTokens = 128;
+// Tokens of a work item of the gradient: at most, because more would hardly spare work; at least,
+// because every item has sums of its own to clear and to add up.
+constexpr int64_t kCompressGradTokens = 256;
+constexpr int64_t kCompressLeastGradTokens = 32;
 // Units of work that keep the processors of a large machine busy.
 constexpr int64_t kCompressUnits = 64;
 // Floats of the sums of one thread, at most (unless one head needs more): a share of the
@@ -35,17 +44,22 @@ constexpr int64_t kCompressSums = 64 * 1024;
 // the wrong one.
 namespace {
 
-// Windows of an item. Partial sums of the weight gradient are taken per item, so this fixes the
-// order of its additions. An item spans a window's tokens at least, so that all partial sums, l per
-// item and head, are no more than one per token and head.
-inline int64_t compress_item_windows(const CompressPlan& plan, bool grad) {
-  const int64_t tokens = max64(kCompressGradTokens, plan.p.block_size);
-  const int64_t most = grad ? tokens / plan.p.stride : kCompressWindows;
-  return max64(1, min64(most, plan.windows / kCompressUnits));
+inline int64_t compress_item_windows(const CompressPlan& plan) {
+  return max64(1, min64(kCompressWindows, plan.windows / kCompressUnits));
+}
+
+// Tokens of an item of the gradient, whole blocks. Partial sums of the weight gradient are taken
+// per item, so this fixes the order of its additions. At least as many as a window has, so that all
+// partial sums, l per item and head, are no more than one per token and head.
+inline int64_t compress_item_tokens(const CompressPlan& plan) {
+  const int64_t tokens = min64(kCompressGradTokens, ceil_div(plan.p.T, kCompressUnits));
+  return round_up(max64(max64(kCompressLeastGradTokens, tokens), plan.p.block_size),
+                  kCompressTokens);
 }
 
 inline int64_t compress_items(const CompressPlan& plan, bool grad) {
-  return ceil_div(plan.windows, compress_item_windows(plan, grad));
+  return grad ? ceil_div(plan.p.T, compress_item_tokens(plan))
+              : ceil_div(plan.windows, compress_item_windows(plan));
 }
 
 // Heads of a unit of work, which is an item's share of some heads: all of them, so that tokens are

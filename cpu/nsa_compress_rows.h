@@ -9,107 +9,184 @@ namespace nsa::cpu {
 namespace {
 
 struct FloatElem {
+  using Type = float;
   static constexpr ElemType kType = ElemType::kFloat32;
-  static V load(const void* p, int64_t i) {
-    return nsa::cpu::load(static_cast<const float*>(p) + i);
-  }
+  static V load(const float* p) { return nsa::cpu::load(p); }
+  static void store(float* p, V x) { nsa::cpu::store(p, x); }
 };
 struct HalfElem {
+  using Type = uint16_t;
   static constexpr ElemType kType = ElemType::kFloat16;
-  static V load(const void* p, int64_t i) { return load_f16(static_cast<const uint16_t*>(p) + i); }
+  static V load(const uint16_t* p) { return load_f16(p); }
+  static void store(uint16_t* p, V x) { store_f16(p, x); }
 };
 struct BFloat16Elem {
+  using Type = uint16_t;
   static constexpr ElemType kType = ElemType::kBFloat16;
-  static V load(const void* p, int64_t i) { return load_bf16(static_cast<const uint16_t*>(p) + i); }
+  static V load(const uint16_t* p) { return load_bf16(p); }
+  static void store(uint16_t* p, V x) { store_bf16(p, x); }
 };
 
-// Rows of one head: element d of row k is data[at + k * stride + d].
-struct HeadRows {
-  const void* data;
-  int64_t at, stride;
+// Rows that are taken together: for two windows they need twice as many vectors of weights, which
+// fit into 32 registers, but not into 16.
+constexpr int kRows = kMR * kNR >= 16 ? 8 : 4;
+
+template <int N>
+struct Constant {
+  constexpr operator int() const { return N; }
 };
 
-// acc[0..n) (zero if `first`) += sum over k < K of w[k * w_stride] * row k, in the order of k.
-// The last n % W elements are taken with the vector that ends at n. Its other lanes repeat sums of
-// the loop, from the same operands, so it may store them again; its old values are loaded before.
-template <class Elem, int K>
-inline void add_rows(float* acc, bool first, const float* w, int64_t w_stride, const HeadRows& rows,
-                     int64_t n) {
-  if (n < W) {
-    for (int64_t d = 0; d < n; ++d) {
-      float sum = first ? 0.0f : acc[d];
-      for (int k = 0; k < K; ++k)
-        sum += w[k * w_stride] * load1(Elem::kType, rows.data, rows.at + k * rows.stride + d);
-      acc[d] = sum;
-    }
-    return;
-  }
-  V weight[K];
-  for (int k = 0; k < K; ++k) weight[k] = set1(w[k * w_stride]);
-  auto add = [&](V sum, int64_t d) {
-    for (int k = 0; k < K; ++k)
-      sum = fma(weight[k], Elem::load(rows.data, rows.at + k * rows.stride + d), sum);
-    return sum;
-  };
-  const V last = first ? zero() : load(acc + n - W);
-  int64_t d = 0;
-  if (first) {
-    for (; d + W <= n; d += W) store(acc + d, add(zero(), d));
-  } else {
-    for (; d + W <= n; d += W) store(acc + d, add(load(acc + d), d));
-  }
-  if (d < n) store(acc + n - W, add(last, n - W));
+// Calls f(size, k) for the parts of [0, count) in order: as many as can be of size K, which is a
+// constant, then smaller ones.
+template <int K, class F>
+inline void in_parts(int64_t count, F f, int64_t k = 0) {
+  for (; k + K <= count; k += K) f(Constant<K>{}, k);
+  if constexpr (K > 1) in_parts<K / 2>(count, f, k);
 }
 
-// acc[k * acc_stride + lane] += partial sums of row k * y over n elements, k < K: lane by lane, so
-// that a sum over many windows needs one horizontal step, at its end.
+// Calls f(size) with the constant 0, 1 or 2 that is the nearest to `count`.
+template <class F>
+inline void at_most_two(int64_t count, F f) {
+  if (count >= 2) return f(Constant<2>{});
+  if (count == 1) return f(Constant<1>{});
+  f(Constant<0>{});
+}
+
+// Element d of row k is data[k * stride + d].
+template <class Elem>
+struct HeadRows {
+  const typename Elem::Type* data;
+  int64_t stride;
+
+  V at(int64_t k, int64_t d) const { return Elem::load(data + k * stride + d); }
+  float at1(int64_t k, int64_t d) const { return load1(Elem::kType, data, k * stride + d); }
+  HeadRows row(int64_t k) const { return {data + k * stride, stride}; }
+  HeadRows head(int64_t at) const { return {data + at, stride}; }
+};
+
+// Vector d of row k of K, and a request for memory that is read later: K rows of n elements ask for
+// K * n elements from `next` on, one line after the other. Many at once would fill the processor's
+// list of lines on their way, and loads after them would wait; held() keeps the compiler from
+// collecting them. Inlined by force: gcc drops calls of a function that only prefetches, as without
+// effect.
 template <class Elem, int K>
-inline void add_dots(float* acc, int64_t acc_stride, const HeadRows& rows, const void* y,
-                     int64_t y_at, int64_t n) {
+[[gnu::always_inline]] inline V load_next(const HeadRows<Elem>& rows, int k, int64_t d,
+                                          const typename Elem::Type*& next) {
+  constexpr int kLine = 64 / elem_size(Elem::kType);
+  const V x = held(rows.at(k, d), next);
+  if (k * W % kLine == 0) __builtin_prefetch(next + d * K + k * W, 0, 2);
+  return x;
+}
+
+template <int R>
+struct RowSums {
+  float* row[R];
+
+  RowSums head(int64_t at) const {
+    RowSums result;
+    for (int r = 0; r < R; ++r) result.row[r] = row[r] + at;
+    return result;
+  }
+};
+
+// acc.row[r][0..n) += sum over k < K of w[k * w_stride + r * w_window] * row k, in the order of k:
+// a row is loaded once for R windows. The last n % W elements are taken with the vector that ends
+// at n. Its other lanes repeat sums of the loop, from the same operands, so it may store them
+// again; its old values are loaded before.
+template <class Elem, int K, int R>
+inline void add_head(const RowSums<R>& acc, const float* w, int64_t w_stride, int64_t w_window,
+                     const HeadRows<Elem>& rows, const typename Elem::Type* next, int64_t n) {
   if (n < W) {
-    for (int k = 0; k < K; ++k) {
-      float sum = 0.0f;
-      for (int64_t d = 0; d < n; ++d)
-        sum += load1(Elem::kType, rows.data, rows.at + k * rows.stride + d) *
-               load1(Elem::kType, y, y_at + d);
-      acc[k * acc_stride] += sum;
+    for (int64_t d = 0; d < n; ++d) {
+      for (int k = 0; k < K; ++k) {
+        const float x = rows.at1(k, d);
+        for (int r = 0; r < R; ++r) acc.row[r][d] += w[k * w_stride + r * w_window] * x;
+      }
     }
     return;
   }
-  V sum[K];
-  for (int k = 0; k < K; ++k) sum[k] = load(acc + k * acc_stride);
+  V weight[K][R], last[R];
+  for (int k = 0; k < K; ++k)
+    for (int r = 0; r < R; ++r) weight[k][r] = set1(w[k * w_stride + r * w_window]);
+  for (int r = 0; r < R; ++r) last[r] = load(acc.row[r] + n - W);
+  auto add = [&](V(&sum)[R], int64_t d) {
+    for (int k = 0; k < K; ++k) {
+      const V x = load_next<Elem, K>(rows, k, d, next);
+      for (int r = 0; r < R; ++r) sum[r] = fma(weight[k][r], x, sum[r]);
+    }
+    for (int r = 0; r < R; ++r) store(acc.row[r] + d, sum[r]);
+  };
   int64_t d = 0;
   for (; d + W <= n; d += W) {
-    const V factor = Elem::load(y, y_at + d);
-    for (int k = 0; k < K; ++k)
-      sum[k] = fma(Elem::load(rows.data, rows.at + k * rows.stride + d), factor, sum[k]);
+    V sum[R];
+    for (int r = 0; r < R; ++r) sum[r] = load(acc.row[r] + d);
+    add(sum, d);
+  }
+  if (d < n) add(last, n - W);
+}
+
+// The same for neighbouring heads. A function of its own, as dot_heads() is: in a larger one the
+// pointers of its inner loop would not stay in registers.
+template <class Elem, int K, int R>
+[[gnu::noinline]] void add_heads(const RowSums<R>& acc, const float* w, int64_t w_stride,
+                                 int64_t w_window, const HeadRows<Elem>& rows,
+                                 const typename Elem::Type* next, int64_t heads, int64_t n) {
+  for (int64_t h = 0; h < heads; ++h)
+    add_head<Elem, K, R>(acc.head(h * n), w + h, w_stride, w_window, rows.head(h * n),
+                         next + h * K * n, n);
+}
+
+// acc[k * acc_stride + r * acc_window + lane] += partial sums of row k times y_r over n elements,
+// k < K, r < R: lane by lane, so that a sum over many windows needs one horizontal step, at its
+// end.
+template <class Elem, int K, int R>
+inline void dot_head(float* acc, int64_t acc_stride, int64_t acc_window, const HeadRows<Elem>& rows,
+                     const typename Elem::Type* next, const HeadRows<Elem>& y, int64_t n) {
+  auto at = [&](int k, int r) { return acc + k * acc_stride + r * acc_window; };
+  if (n < W) {
+    for (int k = 0; k < K; ++k) {
+      for (int r = 0; r < R; ++r) {
+        float sum = 0.0f;
+        for (int64_t d = 0; d < n; ++d) sum += rows.at1(k, d) * y.at1(r, d);
+        *at(k, r) += sum;
+      }
+    }
+    return;
+  }
+  V sum[K][R];
+  for (int k = 0; k < K; ++k)
+    for (int r = 0; r < R; ++r) sum[k][r] = load(at(k, r));
+  int64_t d = 0;
+  for (; d + W <= n; d += W) {
+    V factor[R];
+    for (int r = 0; r < R; ++r) factor[r] = y.at(r, d);
+    for (int k = 0; k < K; ++k) {
+      const V x = load_next<Elem, K>(rows, k, d, next);
+      for (int r = 0; r < R; ++r) sum[k][r] = fma(x, factor[r], sum[k][r]);
+    }
   }
   if (d < n) {
     // The vector that ends at n: lanes the loop has counted are cleared in both factors, because
     // zero times infinity is not zero.
     const V counted = set1(static_cast<float>(d - (n - W)));
-    const V factor = where_lt(iota(), counted, zero(), Elem::load(y, y_at + n - W));
-    for (int k = 0; k < K; ++k) {
-      const V x = Elem::load(rows.data, rows.at + k * rows.stride + n - W);
-      sum[k] = fma(where_lt(iota(), counted, zero(), x), factor, sum[k]);
+    auto rest = [&](V x) { return where_lt(iota(), counted, zero(), x); };
+    for (int r = 0; r < R; ++r) {
+      const V factor = rest(y.at(r, n - W));
+      for (int k = 0; k < K; ++k) sum[k][r] = fma(rest(rows.at(k, n - W)), factor, sum[k][r]);
     }
   }
-  for (int k = 0; k < K; ++k) store(acc + k * acc_stride, sum[k]);
+  for (int k = 0; k < K; ++k)
+    for (int r = 0; r < R; ++r) store(at(k, r), sum[k][r]);
 }
 
-// The same for a number of rows that is known only at run time, 1 to K.
-template <class Elem, int K = kCompressTokens>
-inline void add_rows(int64_t count, float* acc, bool first, const float* w, int64_t w_stride,
-                     const HeadRows& rows, int64_t n) {
-  if (count == K) return add_rows<Elem, K>(acc, first, w, w_stride, rows, n);
-  if constexpr (K > 1) add_rows<Elem, K - 1>(count, acc, first, w, w_stride, rows, n);
-}
-
-template <class Elem, int K = kCompressTokens>
-inline void add_dots(int64_t count, float* acc, int64_t acc_stride, const HeadRows& rows,
-                     const void* y, int64_t y_at, int64_t n) {
-  if (count == K) return add_dots<Elem, K>(acc, acc_stride, rows, y, y_at, n);
-  if constexpr (K > 1) add_dots<Elem, K - 1>(count, acc, acc_stride, rows, y, y_at, n);
+// The same for neighbouring heads, whose sums are next to each other.
+template <class Elem, int K, int R>
+[[gnu::noinline]] void dot_heads(float* acc, int64_t acc_stride, int64_t acc_window,
+                                 const HeadRows<Elem>& rows, const typename Elem::Type* next,
+                                 const HeadRows<Elem>& y, int64_t heads, int64_t n) {
+  for (int64_t h = 0; h < heads; ++h)
+    dot_head<Elem, K, R>(acc + h * W, acc_stride, acc_window, rows.head(h * n), next + h * K * n,
+                         y.head(h * n), n);
 }
 
 // Last segment with first(segment) <= n. Empty segments share their first element with the next
@@ -140,36 +217,28 @@ struct CompressStep {
   int64_t count(int64_t i) const {
     return min64(token + kCompressTokens, i * stride + block_size) - first(i);
   }
+  // Windows from i on that hold the same tokens of the step, at most 2.
+  int64_t alike(int64_t i) const {
+    return i + 1 < end && first(i) == first(i + 1) && count(i) == count(i + 1) ? 2 : 1;
+  }
   bool starts(int64_t i) const { return i * stride >= token; }
   bool ends(int64_t i) const { return i * stride + block_size <= token + kCompressTokens; }
 };
 
-// Asks for elements [at, at + width) of `count` rows of the input. Inlined by force: gcc drops
-// calls of a function that only prefetches, as without effect.
-template <class Elem>
-[[gnu::always_inline]] inline void prefetch_input(const CompressPlan& plan, int64_t token,
-                                                  int64_t count, int64_t at, int64_t width) {
-  constexpr int64_t kLine = 64, kSize = elem_size(Elem::kType);
-  const char* data = static_cast<const char*>(plan.p.input) + at * kSize;
-  for (int64_t k = 0; k < count; ++k) {
-    const char* row = data + (token + k) * plan.p.N * plan.p.D * kSize;
-    for (int64_t i = 0; i < width * kSize; i += kLine) __builtin_prefetch(row + i, 0, 2);
-  }
+// Where the memory is that the block of `tokens` tokens from `token` on asks for, at head h: a
+// block of the same shape, so that all heads' blocks ask for whole tokens, in the order of memory,
+// which is what the processor's own prefetch follows. `ahead`: tokens_ahead(), or 0 for itself.
+inline int64_t next_block(const NsaCompressParams& p, int64_t ahead, int64_t token, int64_t tokens,
+                          int64_t h) {
+  const int64_t later = min64(ahead, p.T - token - tokens), row = p.N * p.D;
+  return later <= 0 ? token * row + h * p.D : (token + later) * row + h * tokens * p.D;
 }
 
-// Asks for head h of a later step's tokens. Rows are strided, which the processor's own prefetch
-// follows badly where they are short; where they are long it does well. As far ahead as a small
-// part of the second-level cache, where the lines wait: less does not cover the latency of memory.
-template <class Elem>
-[[gnu::always_inline]] inline void prefetch_ahead(const CompressPlan& plan,
-                                                  const CompressStep& step, int64_t h) {
-  constexpr int64_t kMostBytes = 64 * 1024, kAhead = 128 * 1024, kMostSteps = 64;
-  const int64_t row = plan.p.N * plan.p.D * elem_size(Elem::kType);
-  if (kCompressTokens * row > kMostBytes) return;
-  const int64_t steps = min64(kMostSteps, kAhead / (kCompressTokens * row));
-  const int64_t token = step.seg.start + step.token + steps * kCompressTokens;
-  prefetch_input<Elem>(plan, token, min64(kCompressTokens, plan.p.T - token), h * plan.p.D,
-                       plan.p.D);
+// As far ahead as covers the latency of memory, and a small part of the second-level cache, where
+// lines wait.
+inline int64_t tokens_ahead(const NsaCompressParams& p) {
+  constexpr int64_t kBytes = 32 * 1024;
+  return max64(kCompressTokens, kBytes / max64(1, p.N * p.D * elem_size(p.dtype)));
 }
 
 // Calls visit(step) for the tokens of windows [n, end) of all, in order: every token is read once,

@@ -138,13 +138,13 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   ForwardScratch parts{};
   int64_t* begin = nullptr;
   int32_t* queries = nullptr;
-  parts.thread_size = table.select_forward_thread_size(p.D, p.Dv, chunk_rows);
+  parts.thread_size = thread_part(table.select_forward_thread_size(p.D, p.Dv, chunk_rows));
   auto carve = [&](Arena& arena) {
     const int64_t n = schedule.largest.parts, lanes = sel.shape.lanes;
     parts.keys = arena.take<float>(n * form.words(p.D) * lanes);
     parts.values = arena.take<float>(n * form.words(lanes) * padded_row(p.Dv));
     parts.finite = arena.take<bool>(n);
-    parts.threads = arena.take<char>(threads * parts.thread_size);
+    parts.threads = arena.take_threads(threads, parts.thread_size);
     begin = arena.take<int64_t>(schedule.largest.index);
     queries = arena.take<int32_t>(schedule.largest.entries);
   };
@@ -176,14 +176,14 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   int64_t* begin = nullptr;
   int32_t* queries = nullptr;
   float *delta = nullptr, *accumulators = nullptr;
-  parts.thread_size = table.flash_backward_thread_size(p.D, p.Dv, kTileKeys);
+  parts.thread_size = thread_part(table.flash_backward_thread_size(p.D, p.Dv, kTileKeys));
   auto carve = [&](Arena& arena) {
     const int64_t keys = schedule.largest.parts * sel.shape.lanes;
     parts.keys_t = arena.take<float>(keys * p.D);
     parts.values_t = arena.take<float>(keys * p.Dv);
     parts.keys = arena.take<float>(keys * padded_row(p.D));
     parts.finite = arena.take<bool>(schedule.largest.parts);
-    parts.threads = arena.take<char>(threads * parts.thread_size);
+    parts.threads = arena.take_threads(threads, parts.thread_size);
     begin = arena.take<int64_t>(schedule.largest.index);
     queries = arena.take<int32_t>(schedule.largest.entries);
     delta = arena.take<float>(schedule.largest.rows);

@@ -32,7 +32,7 @@ void carve_forward(Arena& arena, const Schedule& schedule, const AttentionPlan& 
   parts.keys = arena.take<float>(schedule.max_blocks() * depth * kBlockKeys);
   parts.values = arena.take<float>(schedule.max_blocks() * rows * padded_row(plan.Dv));
   parts.finite = arena.take<bool>(schedule.max_blocks());
-  parts.threads = arena.take<char>(threads * parts.thread_size);
+  parts.threads = arena.take_threads(threads, parts.thread_size);
 }
 
 Schedule::Schedule(const AttentionPlan& plan, TileRule rule, int threads) {

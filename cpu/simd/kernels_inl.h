@@ -28,7 +28,7 @@ constexpr KernelTable make_table(const char* name) {
   table.select_backward = select_backward;
   table.compress_attention_thread_size = compress_attention_thread_size;
   table.compress_attention = compress_attention;
-  table.compress_thread_floats = compress_thread_floats;
+  table.compress_thread_size = compress_thread_size;
   table.compress = compress;
   table.round_rows = round_rows;
   return table;

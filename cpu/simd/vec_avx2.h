@@ -23,6 +23,12 @@ inline V add(V a, V b) { return _mm256_add_ps(a, b); }
 inline V sub(V a, V b) { return _mm256_sub_ps(a, b); }
 inline V mul(V a, V b) { return _mm256_mul_ps(a, b); }
 inline V fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+// x, which the compiler shall not load again for its next use, nor sooner use p.
+template <class T>
+inline V held(V x, const T*& p) {
+  asm("" : "+x"(x), "+r"(p));
+  return x;
+}
 // max and min give b where either operand is NaN, so a NaN in b goes through.
 inline V max(V a, V b) { return _mm256_max_ps(a, b); }
 inline V min(V a, V b) { return _mm256_min_ps(a, b); }

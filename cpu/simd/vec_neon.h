@@ -28,6 +28,12 @@ inline V add(V a, V b) { return vaddq_f32(a, b); }
 inline V sub(V a, V b) { return vsubq_f32(a, b); }
 inline V mul(V a, V b) { return vmulq_f32(a, b); }
 inline V fma(V a, V b, V c) { return vfmaq_f32(c, a, b); }
+// x, which the compiler shall not load again for its next use, nor sooner use p.
+template <class T>
+inline V held(V x, const T*& p) {
+  asm("" : "+w"(x), "+r"(p));
+  return x;
+}
 // max and min give b where either operand is NaN, so a NaN in b goes through.
 inline V max(V a, V b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 inline V min(V a, V b) { return vbslq_f32(vcltq_f32(a, b), a, b); }

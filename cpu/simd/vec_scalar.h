@@ -28,6 +28,10 @@ inline V sub(V a, V b) { return a - b; }
 inline V mul(V a, V b) { return a * b; }
 // Two roundings: the fused form is a slow library call where the machine has no instruction for it.
 inline V fma(V a, V b, V c) { return a * b + c; }
+template <class T>
+inline V held(V x, const T*&) {
+  return x;
+}
 // max and min give b where either operand is NaN, so a NaN in b goes through.
 inline V max(V a, V b) { return a > b ? a : b; }
 inline V min(V a, V b) { return a < b ? a : b; }
