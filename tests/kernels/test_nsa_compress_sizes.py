@@ -47,7 +47,9 @@ def test_sizes(size):
     for case in _cases(*size):
         for isa in _native.available_isas():
             with instruction_set(isa):
-                ours = [_native.run(case.op, case.inputs, case.attrs, num_threads=n) for n in (1, 3)]
+                one, three = (
+                    _native.run(case.op, case.inputs, case.attrs, num_threads=n) for n in (1, 3)
+                )
             case.name = f"on {isa}"
-            compare(case, ours[0])
-            assert _bytes(ours[0]) == _bytes(ours[1])
+            compare(case, one)
+            assert _bytes(one) == _bytes(three)
