@@ -39,7 +39,7 @@ inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t
         alike = step.alike(i);
         const int64_t first = step.first(i), second = after(slot);
         const int64_t later = i == step.begin ? ahead : 0;
-        in_parts<kRows>(step.count(i), [&](auto size, int64_t k) {
+        in_parts<kRows<Elem>>(step.count(i), [&](auto size, int64_t k) {
           const int64_t t = step.seg.start + first + k;
           const HeadRows<Elem> rows = {input + t * row + g0 * p.D, row};
           const float* w = weight + (first + k - i * p.stride) * p.N + g0;

@@ -27,9 +27,10 @@ struct BFloat16Elem {
   static void store(uint16_t* p, V x) { store_bf16(p, x); }
 };
 
-// Rows that are taken together: for two windows they need twice as many vectors of weights, which
-// fit into 32 registers, but not into 16.
-constexpr int kRows = kMR * kNR >= 16 ? 8 : 4;
+// Rows that are added together. Eight, for two windows, need 16 vectors of weights; four of float32
+// fetch memory faster, and four of 16 bits are slower, because converting is most of their work.
+template <class Elem>
+constexpr int kRows = kMR * kNR >= 16 && Elem::kType != ElemType::kFloat32 ? 8 : 4;
 
 template <int N>
 struct Constant {
