@@ -5,6 +5,7 @@
 
 #include "cpu/nsa_compress_grad_kernel.h"
 #include "cpu/nsa_compress_rows.h"
+#include "cpu/simd/stream.h"
 
 namespace nsa::cpu {
 namespace {
@@ -16,6 +17,13 @@ inline int64_t compress_rows_heads(const CompressPlan& plan) {
 // Floats of a step that are taken together: all its windows find them in the first-level cache.
 constexpr int64_t kStepFloats = 4096;
 
+// Bytes of input that drive the rows written before them out of the caches.
+constexpr int64_t kEvictingBytes = 32 << 20;
+
+inline bool compress_rows_stream(const CompressPlan& plan) {
+  return plan.p.dtype == ElemType::kFloat32 && plan.p.T * plan.p.N * plan.p.D * 4 >= kEvictingBytes;
+}
+
 // Windows [n, end) of heads [h0, h1). Window i of a segment has its sums in part i % slots of a
 // ring [slots, heads, D].
 template <class Elem>
@@ -26,6 +34,7 @@ inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t
   const int64_t slots = compress_open_windows(plan), row = p.N * p.D, width = (h1 - h0) * p.D;
   const int64_t ahead = h1 - h0 == p.N ? tokens_ahead(p) : 0;
   const int64_t group = max64(1, kStepFloats / max64(1, kCompressTokens * p.D));
+  const bool streams = compress_rows_stream(plan);
   auto after = [&](int64_t slot) { return slot + 1 == slots ? 0 : slot + 1; };
   walk_windows(plan, n, end, [&](const CompressStep& step) {
     const int64_t first_slot = step.begin % slots;
@@ -54,9 +63,16 @@ inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t
         slot = alike == 2 ? after(second) : second;
       }
     }
-    for (int64_t i = step.begin; i < step.end && step.ends(i); ++i)
-      from_float(p.dtype, ring + i % slots * width, width, p.output,
-                 (step.seg.first_row + i) * row + h0 * p.D);
+    for (int64_t i = step.begin; i < step.end && step.ends(i); ++i) {
+      const float* done = ring + i % slots * width;
+      const int64_t at = (step.seg.first_row + i) * row + h0 * p.D;
+      if (streams) {
+        stream_copy(reinterpret_cast<char*>(static_cast<float*>(p.output) + at),
+                    reinterpret_cast<const char*>(done), width * 4);
+      } else {
+        from_float(p.dtype, done, width, p.output, at);
+      }
+    }
   });
 }
 
@@ -75,6 +91,7 @@ void compress_rows(const CompressPlan& plan, const float* weight, const Compress
       compress_unit<Elem>(plan, weight, n, min64(n + windows, plan.windows), h0,
                           min64(h0 + heads, plan.p.N), ring);
     }
+    if (compress_rows_stream(plan)) stream_fence();
   }
 }
 

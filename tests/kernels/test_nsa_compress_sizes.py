@@ -1,4 +1,4 @@
-"""NsaCompress at sizes beyond a unit of work: many items and head tiles, gradients that are written
+"""NsaCompress at sizes beyond a unit of work: many items and head tiles, outputs that are written
 past the caches, windows that begin and end anywhere in a block of tokens."""
 
 import numpy as np
@@ -11,8 +11,10 @@ from tests.common.dtypes import encode
 
 from .sweep import instruction_set
 
-# dtype, segment ends, N, D, l, s; gradients from 8 MiB on are written past the caches.
+# dtype, segment ends, N, D, l, s. Gradients from 8 MiB on are written past the caches, and rows of a
+# float32 input from 32 MiB on.
 SIZES = [
+    ("float32", [9000, 17003], 4, 128, 32, 16),
     ("float32", [3000, 3000, 3041, 5003], 4, 128, 32, 16),
     ("float32", [4, 2051], 8, 136, 33, 16),  # the last vector of a head is a partial one
     ("float32", [700, 1501], 40, 40, 20, 5),  # heads in groups
