@@ -11,8 +11,8 @@ from tests.common.dtypes import encode
 
 from .sweep import instruction_set
 
-# dtype, segment ends, N, D, l, s. Gradients from 8 MiB on are written past the caches, and rows of a
-# float32 input from 32 MiB on.
+# dtype, segment ends, N, D, l, s. Gradients from 8 MiB on are written past the caches, and rows of
+# a float32 input from 32 MiB on.
 SIZES = [
     ("float32", [9000, 17003], 4, 128, 32, 16),
     ("float32", [3000, 3000, 3041, 5003], 4, 128, 32, 16),
