@@ -66,6 +66,8 @@ class CMakeBuild(build_ext):
         # The twin's library and headers are files of the package.
         twin = [tool("cmake"), "--install", str(build), "--component", "twin", "--prefix"]
         install = [*twin, str(target.parent / "twin")]
+        # Headers that have gone from the sources would stay here.
+        shutil.rmtree(target.parent / "twin" / "include", ignore_errors=True)
         for command in (configure, [tool("cmake"), "--build", str(build), "-j", jobs], install):
             try:
                 subprocess.run(command, check=True)
@@ -80,7 +82,8 @@ class CMakeBuild(build_ext):
             put(built / module.name, module)
             library = Path("twin", "libmindspore_nsa_twin.so")
             include = Path("twin", "include")
-            shutil.copytree(built / include, module.parent / include, dirs_exist_ok=True)
+            shutil.rmtree(module.parent / include, ignore_errors=True)
+            shutil.copytree(built / include, module.parent / include)
             put(built / library, module.parent / library)
 
 
