@@ -192,8 +192,9 @@ inline void grad_unit(const CompressPlan& plan, const GradShape& shape, const fl
         while (token >= plan.segments[b].start + plan.segments[b].length) ++b;
         const CompressSegment& seg = plan.segments[b];
         const auto* output_grad = static_cast<const Type*>(p.output_grad) + seg.first_row * row;
-        const int64_t whole = kGradTokens - (token - seg.start) % kGradTokens;
-        next = min64(token + whole, min64(to, seg.start + seg.length));
+        // Blocks begin at whole numbers of them in a segment: windows then seldom start within one.
+        const int64_t left = kGradTokens - (token - seg.start) % kGradTokens;
+        next = min64(token + left, min64(to, seg.start + seg.length));
         in_parts<kGradTokens>(next - token, [&](auto tokens, int64_t k) {
           const int64_t t = token + k;
           const GradBlock<tokens> block(plan, seg, t - seg.start);
