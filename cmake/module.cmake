@@ -10,7 +10,7 @@ set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/binding/custom_extra.cc
 
 pybind11_add_module(_native MODULE NO_EXTRAS ${module_sources})
 # The headers of the twin that is called through dlopen; nothing of it is linked.
-target_include_directories(_native PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/ascendc/cpu_twin/include"
+target_include_directories(_native PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/twin/include"
   "${twin_generated}/include")
 add_dependencies(_native nsa_twin_generated)
 target_link_libraries(_native PRIVATE nsa_calls ${CMAKE_DL_LIBS})

@@ -1,6 +1,6 @@
 # libmindspore_nsa_twin.so: the CPU twin of Ascend C, and the Ascend operators on it with their aclnn
 # functions. nsa_opbuild writes those, and the units of the kernels, from the operators' definitions.
-set(twin_root "${CMAKE_CURRENT_SOURCE_DIR}/ascendc/cpu_twin")
+set(twin_root "${CMAKE_CURRENT_SOURCE_DIR}/twin")
 set(twin_generated "${CMAKE_CURRENT_BINARY_DIR}/twin")
 
 add_library(nsa_twin_flags INTERFACE)
@@ -11,7 +11,7 @@ target_compile_options(nsa_twin_flags INTERFACE
   -g1 "-fmacro-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}/=")
 
 foreach(part device vector adv cube host)
-  file(GLOB found CONFIGURE_DEPENDS ascendc/cpu_twin/${part}/*.cc)
+  file(GLOB found CONFIGURE_DEPENDS twin/${part}/*.cc)
   list(APPEND twin_sources ${found})
 endforeach()
 list(FILTER twin_sources EXCLUDE REGEX "/opbuild_main\\.cc$")
@@ -26,7 +26,7 @@ add_library(nsa_op_host OBJECT ${op_host_sources})
 target_link_libraries(nsa_op_host PUBLIC nsa_twin_flags nsa_infer)
 target_compile_options(nsa_op_host PRIVATE -O2)
 
-add_executable(nsa_opbuild ascendc/cpu_twin/host/opbuild_main.cc)
+add_executable(nsa_opbuild twin/host/opbuild_main.cc)
 target_link_libraries(nsa_opbuild PRIVATE nsa_op_host nsa_twin_runtime nsa_infer)
 
 # A kernel is a unit for each combination of dtypes: every definition has float16 and bfloat16.
@@ -63,5 +63,5 @@ set(CMAKE_INSTALL_MESSAGE NEVER)
 # What a program that uses the twin needs: `cmake --install . --component twin --prefix FOLDER`.
 install(TARGETS nsa_twin LIBRARY DESTINATION . COMPONENT twin)
 install(DIRECTORY "${twin_generated}/include/" DESTINATION include COMPONENT twin)
-install(DIRECTORY "${twin_root}" DESTINATION include/ascendc COMPONENT twin
+install(DIRECTORY "${twin_root}" DESTINATION include COMPONENT twin
   FILES_MATCHING PATTERN "*.h")

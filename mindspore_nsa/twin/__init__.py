@@ -50,7 +50,7 @@ def include_dirs():
         2
     """
     root = _FOLDER / "include"
-    return [str(root), str(root / "ascendc" / "cpu_twin" / "include")]
+    return [str(root), str(root / "twin" / "include")]
 
 
 def cflags():

@@ -12,7 +12,7 @@ from .runner import TwinError
 KERNEL = "ascendc/nsa_compress/op_kernel/nsa_compress_kernel.h"
 GRAD = "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_kernel.h"
 ENTRY = "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad.cpp"
-SUM = "ascendc/common/sum_rows.h"
+SUM = "ascendc/compress/sum_rows.h"
 
 # name: (operator, file, what is replaced, by what, error, part of its message)
 FAULTS = {

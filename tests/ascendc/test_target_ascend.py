@@ -24,7 +24,7 @@ def cann(tmp_path, monkeypatch):
     """A folder that has of CANN what MindSpore reads: headers, and an operator package."""
     root, names = twin.include_dirs()
     shutil.copytree(names, tmp_path / "include")
-    shutil.copytree(Path(root) / "ascendc", tmp_path / "include" / "ascendc")
+    shutil.copytree(Path(root) / "twin", tmp_path / "include" / "twin")
     package = tmp_path / "vendors" / "mindspore_nsa"
     shutil.copytree(Path(root) / "aclnnop", package / "op_api" / "include")
     (tmp_path / "opp").mkdir()

@@ -22,7 +22,7 @@ TWIN = {
     "mindspore_nsa/twin/libmindspore_nsa_twin.so",
     *(
         f"mindspore_nsa/twin/include/{p.relative_to(ROOT)}"
-        for p in ROOT.glob("ascendc/cpu_twin/**/*.h")
+        for p in ROOT.glob("twin/**/*.h")
     ),
     *(
         f"mindspore_nsa/twin/include/aclnnop/aclnn_{p.parent.name}.h"
@@ -101,7 +101,7 @@ def test_source_distribution(tmp_path):
         names = {name.partition("/")[2] for name in file.getnames()}
     sources = {
         str(path.relative_to(ROOT))
-        for folder in ("ascendc", "binding", "cmake", "cpu", "infer")
+        for folder in ("ascendc", "binding", "cmake", "cpu", "infer", "twin")
         for path in (ROOT / folder).rglob("*.*")
         if path.suffix != ".pyc"
     }

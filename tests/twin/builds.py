@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TWIN = ROOT / "ascendc" / "cpu_twin"
+TWIN = ROOT / "twin"
 BUILD = ROOT / "build" / "twin"
 PARTS = ("device", "vector", "adv", "cube")
 COMPILER = os.environ.get("CXX", "g++")

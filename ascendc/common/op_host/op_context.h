@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ascendc/common/compress_shape.h"
+#include "ascendc/common/machine.h"
 #include "graph/types.h"
 #include "infer/format.h"
 #include "infer/op.h"

@@ -1,7 +1,7 @@
 // How NsaCompress is cut up for the cores.
 #pragma once
 
-#include "ascendc/common/op_host/compress_work.h"
+#include "ascendc/compress/op_host/compress_work.h"
 #include "ascendc/nsa_compress/op_kernel/nsa_compress_tiling.h"
 
 namespace nsa::ascend {

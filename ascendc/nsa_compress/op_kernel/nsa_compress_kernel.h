@@ -1,9 +1,9 @@
 // output[row(b, i), h, :] = sum_{j<l} weight[j, h] * input[c_b + i*s + j, h, :]
 #pragma once
 
-#include "ascendc/common/head_weights.h"
-#include "ascendc/common/sum_rows.h"
 #include "ascendc/common/zero_fill.h"
+#include "ascendc/compress/head_weights.h"
+#include "ascendc/compress/sum_rows.h"
 #include "ascendc/nsa_compress/op_kernel/nsa_compress_steps.h"
 
 namespace nsa::ascend {

@@ -1,7 +1,7 @@
 // The steps of one core of NsaCompress: which tokens to load, and which windows they belong to.
 #pragma once
 
-#include "ascendc/common/segment_cursor.h"
+#include "ascendc/compress/segment_cursor.h"
 #include "ascendc/nsa_compress/op_kernel/nsa_compress_tiling.h"
 
 namespace nsa::ascend {

@@ -1,7 +1,7 @@
 // How NsaCompressGrad is cut up for the cores.
 #pragma once
 
-#include "ascendc/common/op_host/compress_work.h"
+#include "ascendc/compress/op_host/compress_work.h"
 #include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_tiling.h"
 
 namespace nsa::ascend {

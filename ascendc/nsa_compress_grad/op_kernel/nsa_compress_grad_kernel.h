@@ -4,8 +4,8 @@
 //   :])
 #pragma once
 
-#include "ascendc/common/head_weights.h"
 #include "ascendc/common/zero_fill.h"
+#include "ascendc/compress/head_weights.h"
 #include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_steps.h"
 
 namespace nsa::ascend {

@@ -1,7 +1,7 @@
 // The steps of one core of NsaCompressGrad: which tokens to load, and which rows of outputGrad.
 #pragma once
 
-#include "ascendc/common/segment_cursor.h"
+#include "ascendc/compress/segment_cursor.h"
 #include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_tiling.h"
 
 namespace nsa::ascend {

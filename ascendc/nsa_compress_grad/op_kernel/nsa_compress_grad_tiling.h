@@ -1,7 +1,7 @@
 // Tiling data of NsaCompressGrad, written by op_host and read by the kernel, and its use of the UB.
 #pragma once
 
-#include "ascendc/common/compress_shape.h"
+#include "ascendc/compress/compress_shape.h"
 
 namespace nsa::ascend {
 

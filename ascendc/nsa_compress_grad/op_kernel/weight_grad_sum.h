@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ascendc/common/pipe_order.h"
-#include "ascendc/common/sum_rows.h"
+#include "ascendc/compress/sum_rows.h"
 #include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_tiling.h"
 
 namespace nsa::ascend {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ascendc/cpu_twin/host/registry.h"
+#include "twin/host/registry.h"
 
 namespace {
 

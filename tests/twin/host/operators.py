@@ -7,7 +7,7 @@ from mindspore_nsa import twin
 from .programs import ROOT
 
 HERE = ROOT / "tests" / "twin" / "host" / "operator"
-MAIN = ROOT / "ascendc" / "cpu_twin" / "host" / "opbuild_main.cc"
+MAIN = ROOT / "twin" / "host" / "opbuild_main.cc"
 
 
 def compile_with_twin(*arguments):

@@ -1,5 +1,5 @@
 // The first phase of ScaleAdd, as it was generated before `way` became an int.
-#include "ascendc/cpu_twin/host/op_call.h"
+#include "twin/host/op_call.h"
 
 extern "C" int stale_call() {
   const aclTensor* tensor = nullptr;

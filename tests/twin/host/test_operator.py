@@ -323,7 +323,7 @@ BROKEN = {
 
 def test_broken_definitions(tmp_path):
     """The generator names operator, parameter and mistake. All of them in one program."""
-    text = ["#include <cstdio>", '#include "ascendc/cpu_twin/host/registry.h"']
+    text = ["#include <cstdio>", '#include "twin/host/registry.h"']
     body = []
     for i, line in enumerate(BROKEN):
         text.append(DEFINITION.format(line=line).replace("Broken", f"Broken{i}"))

@@ -1,0 +1,64 @@
+// What the tiling on the host and the kernels of NsaCompress and NsaCompressGrad agree on: groups
+// of tokens, windows counted in groups.
+#pragma once
+
+#include "ascendc/common/machine.h"
+
+namespace nsa::ascend {
+
+// l and s are multiples of 16, so a window covers whole groups of 16 tokens, counted from the start
+// of its segment: within a group every window uses 16 consecutive rows of the weight.
+constexpr int32_t kGroupTokens = 16;
+
+// Windows of one segment; everything in groups.
+struct WindowShape {
+  int32_t block;   // l / 16
+  int32_t stride;  // s / 16
+
+  __aicore__ constexpr int64_t Windows(int64_t tokens) const {
+    const int64_t groups = tokens / kGroupTokens;
+    return groups < block ? 0 : (groups - block) / stride + 1;
+  }
+  // Groups that at least one window covers: the first ones, because s <= l.
+  __aicore__ constexpr int64_t CoveredGroups(int64_t windows) const {
+    return windows == 0 ? 0 : (windows - 1) * stride + block;
+  }
+  // Windows that cover a group are FirstOver(group) ... LastOver(group, windows).
+  __aicore__ constexpr int64_t FirstOver(int64_t group) const {
+    return group < block ? 0 : (group - block) / stride + 1;
+  }
+  __aicore__ constexpr int64_t LastOver(int64_t group, int64_t windows) const {
+    return Min(windows - 1, group / stride);
+  }
+  // Most windows over any `groups` consecutive groups.
+  __aicore__ constexpr int32_t MostOver(int32_t groups) const {
+    return CeilDiv(block, stride) + CeilDiv(groups - 1, stride);
+  }
+};
+
+// Bytes of buffers that both kernels have. A head tile is a range of heads with all their columns;
+// `columns` = its heads * D.
+__aicore__ constexpr uint32_t WeightBytes(int32_t block_size, int32_t heads) {
+  return static_cast<uint32_t>(block_size * heads) * kBlockBytes;
+}
+// One row of the weight as loaded: [heads] of a 16-bit type in whole blocks.
+__aicore__ constexpr int32_t PaddedWeightHeads(int32_t heads) { return CeilDiv(heads, 16) * 16; }
+__aicore__ constexpr uint32_t RawWeightBytes(int32_t block_size, int32_t heads) {
+  return static_cast<uint32_t>(block_size * PaddedWeightHeads(heads)) * 2;
+}
+// 16 rows in float, then each value in all lanes of a block.
+__aicore__ constexpr uint32_t WeightScratchBytes(int32_t heads) {
+  return static_cast<uint32_t>(kGroupTokens * PaddedWeightHeads(heads)) * (4 + kBlockBytes);
+}
+__aicore__ constexpr uint32_t GroupFloatBytes(int32_t columns) {
+  return static_cast<uint32_t>(kGroupTokens * columns) * 4;
+}
+
+// Largest head tile: the stride between the tokens of a group, in blocks of floats, and the repeats
+// that spread 16 rows of the weight have to fit into 8 bits.
+__aicore__ constexpr bool TileFitsInstructions(int32_t heads, int32_t dim) {
+  return heads * dim / kBlockFloats <= kMaxRepeats && heads * kBlockFloats <= kMaxRepeats &&
+         2 * PaddedWeightHeads(heads) <= kMaxRepeats;
+}
+
+}  // namespace nsa::ascend

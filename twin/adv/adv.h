@@ -1,0 +1,9 @@
+// The high-level APIs of dav-c220 that the twin has. Each runs as one instruction of PIPE_V.
+#pragma once
+
+#include "twin/adv/broadcast.h"
+#include "twin/adv/fill.h"
+#include "twin/adv/select_bytes.h"
+#include "twin/adv/softmax.h"
+#include "twin/adv/tiling_data.h"
+#include "twin/adv/topk.h"

@@ -1,0 +1,23 @@
+// The temporary space of a high-level API: a tensor of the caller's, or what no buffer takes.
+#pragma once
+
+#include <cstdint>
+
+#include "twin/device/core.h"
+#include "twin/device/instr.h"
+
+namespace twin {
+
+// Where the buffers of the TPipe end in UB, and how many bytes of it they leave free.
+TWIN_API uint32_t EndOfBuffers(const Where& where);
+TWIN_API uint32_t FreeUb(const Where& where);
+
+// The high-level APIs begin with PipeBarrier<PIPE_V> and leave the mask register as ResetMask does,
+// in normal mode.
+TWIN_API void EnterLibrary(const char* name, const Where& where);
+
+// Fails unless the call has `needed` bytes; `tmp` is an operand of the instruction, or -1 when the
+// API takes what is free. The tensor's contents are lost.
+TWIN_API void TakeWorkSpace(Instr& instr, int tmp, uint64_t needed);
+
+}  // namespace twin

@@ -1,0 +1,110 @@
+// LoadData: fractals into L0A, L0B and L1, with transposition, and unfolding of a feature map.
+#pragma once
+
+#include "twin/cube/params.h"
+#include "twin/cube/state.h"
+#include "twin/device/data_copy.h"
+
+namespace twin {
+
+// LoadData3DParamsV2 without its data type.
+struct Load3D {
+  bool set_map, set_padding;
+  uint8_t pad[4];
+  int64_t l1_h, l1_w, channels, k_extension, m_extension, k_start, m_start;
+  int64_t stride_w, stride_h, filter_w, filter_h, dilation_w, dilation_h;
+  bool transpose, small_k, wide_filter_w, wide_filter_h, right_map;
+  uint64_t pad_bits;
+};
+
+template <typename T>
+Load3D Load3DOf(const AscendC::LoadData3DParamsV2<T>& p, const AscendC::IsResetLoad3dConfig& c) {
+  return {c.isSetFMatrix,
+          c.isSetPadding,
+          {p.padList[0], p.padList[1], p.padList[2], p.padList[3]},
+          p.l1H.wide(),
+          p.l1W.wide(),
+          p.channelSize.wide(),
+          p.kExtension.wide(),
+          p.mExtension.wide(),
+          p.kStartPt.wide(),
+          p.mStartPt.wide(),
+          p.strideW.wide(),
+          p.strideH.wide(),
+          p.filterW.wide(),
+          p.filterH.wide(),
+          p.dilationFilterW.wide(),
+          p.dilationFilterH.wide(),
+          p.enTranspose,
+          p.enSmallK,
+          p.filterSizeW,
+          p.filterSizeH,
+          p.fMatrixCtrl,
+          BitsOf(p.padValue)};
+}
+
+TWIN_API void RunLoad2D(const Operand& dst, const Operand& src,
+                        const AscendC::LoadData2DParams& params, const Where& where);
+TWIN_API void RunLoadTranspose(const Operand& dst, const Operand& src,
+                               const AscendC::LoadData2dTransposeParams& params,
+                               const Where& where);
+TWIN_API void RunLoad3D(const Operand& dst, const Operand& src, const Load3D& params,
+                        const Where& where);
+
+}  // namespace twin
+
+#define TWIN_LOAD_TYPES \
+  int8_t, uint8_t, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float
+
+namespace AscendC {
+
+template <typename T>
+void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+              const LoadData2DParams& loadDataParams, twin::Where where = twin::Here()) {
+  TWIN_DTYPES("LoadData", T, TWIN_LOAD_TYPES, int4b_t);
+  twin::RunLoad2D({"dst", dst}, {"src", src}, loadDataParams, where);
+}
+template <typename T>
+void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
+              const LoadData2DParams& loadDataParams, twin::Where where = twin::Here()) {
+  TWIN_DTYPES("LoadData", T, TWIN_LOAD_TYPES);
+  twin::RunLoad2D({"dst", dst}, {"src", src}, loadDataParams, where);
+}
+
+template <typename T>
+void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                           const LoadData2dTransposeParams& loadDataParams,
+                           twin::Where where = twin::Here()) {
+  TWIN_DTYPES("LoadDataWithTranspose", T, int8_t, uint8_t, half, bfloat16_t, int32_t, uint32_t,
+              float);
+  twin::RunLoadTranspose({"dst", dst}, {"src", src}, loadDataParams, where);
+}
+
+template <typename T, const IsResetLoad3dConfig& defaultConfig = IS_RESER_LOAD3D_DEFAULT_CONFIG,
+          typename U = T, std::enable_if_t<std::is_same<T, U>::value, bool> = true>
+void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+              const LoadData3DParamsV2<U>& loadDataParams, twin::Where where = twin::Here()) {
+  TWIN_DTYPES("LoadData with LoadData3DParamsV2", T, int8_t, uint8_t, half, bfloat16_t, int32_t,
+              uint32_t, float);
+  twin::RunLoad3D({"dst", dst}, {"src", src}, twin::Load3DOf(loadDataParams, defaultConfig), where);
+}
+
+inline void SetFmatrix(const Narrow16 l1H, const Narrow16 l1W, const uint8_t padList[4],
+                       const FmatrixMode& fmatrixMode, twin::Where where = twin::Here()) {
+  twin::SetFeatureMap(l1H.wide(), l1W.wide(), padList, static_cast<int64_t>(fmatrixMode), where);
+}
+template <typename T>
+void SetLoadDataPaddingValue(const T padValue, twin::Where where = twin::Here()) {
+  TWIN_DTYPES("SetLoadDataPaddingValue", T, TWIN_LOAD_TYPES);
+  twin::SetLoadPadding(twin::BitsOf(padValue), where);
+}
+inline void SetLoadDataRepeat(const LoadDataRepeatParam& repeatParams,
+                              twin::Where where = twin::Here()) {
+  twin::SetLoadRepeat(repeatParams.repeatStride.wide(), repeatParams.repeatTime.wide(),
+                      repeatParams.repeatMode.wide(), where);
+}
+inline void SetLoadDataBoundary(uint32_t boundaryValue, twin::Where where = twin::Here()) {
+  twin::SetLoadBoundary(boundaryValue, where);
+}
+
+}  // namespace AscendC

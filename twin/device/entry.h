@@ -1,0 +1,74 @@
+// What a kernel function contains beside instructions: kernel type, tiling key, tiling data,
+// workspace.
+#pragma once
+
+#include <cstring>
+
+#include "twin/device/launch.h"
+#include "twin/device/sync.h"
+
+// Values of KERNEL_TASK_TYPE.
+#define KERNEL_TYPE_AIV_ONLY ::twin::KernelType::kAivOnly
+#define KERNEL_TYPE_AIC_ONLY ::twin::KernelType::kAicOnly
+#define KERNEL_TYPE_MIX_AIV_1_0 ::twin::KernelType::kMixAiv10
+#define KERNEL_TYPE_MIX_AIC_1_0 ::twin::KernelType::kMixAic10
+#define KERNEL_TYPE_MIX_AIC_1_1 ::twin::KernelType::kMixAic11
+#define KERNEL_TYPE_MIX_AIC_1_2 ::twin::KernelType::kMixAic12
+
+namespace twin {
+
+TWIN_API uint64_t TilingKey(const Where& where = Here());
+TWIN_API void DeclareKernelType(KernelType type, const Where& where = Here());
+// The tiling data must fit into the buffer that `address` belongs to.
+TWIN_API const void* TilingData(const void* address, uint64_t bytes, const Where& where = Here());
+TWIN_API void RegisterTiling(const char* condition, const void* type, const Where& where = Here());
+TWIN_API void CheckDefaultTiling(const void* type, const Where& where = Here());
+
+// Address that tells types apart.
+template <typename T>
+const void* TypeId() {
+  static const char id = 0;
+  return &id;
+}
+
+template <typename T>
+T CopyTiling(const void* address, const Where& where = Here()) {
+  static_assert(std::is_trivially_copyable<T>::value, "tiling data is plain data");
+  T data;
+  std::memcpy(static_cast<void*>(&data), TilingData(address, sizeof(T), where), sizeof(T));
+  return data;
+}
+
+}  // namespace twin
+
+#define TILING_KEY_VAR (::twin::TilingKey())
+#define TILING_KEY_IS(k) (TILING_KEY_VAR == (k))
+
+#define KERNEL_TASK_TYPE_DEFAULT(value) ::twin::DeclareKernelType(value)
+#define KERNEL_TASK_TYPE(key, value)                          \
+  do {                                                        \
+    if (TILING_KEY_IS(key)) ::twin::DeclareKernelType(value); \
+  } while (0)
+
+// The name that GET_TILING_DATA looks up: a local one from REGISTER_TILING_DEFAULT, or the one that
+// REGISTER_TILING_DATA_CLASS gives the file.
+#define REGISTER_TILING_DEFAULT(tiling_struct) \
+  using TwinDefaultTiling [[maybe_unused]] = tiling_struct
+#define REGISTER_TILING_FOR_TILINGKEY(expression, tiling_struct) \
+  ::twin::RegisterTiling(expression, ::twin::TypeId<tiling_struct>())
+
+#define GET_TILING_DATA_WITH_STRUCT(tiling_struct, tiling_data, tiling_arg) \
+  [[maybe_unused]] const tiling_struct tiling_data = ::twin::CopyTiling<tiling_struct>(tiling_arg)
+#define GET_TILING_DATA(tiling_data, tiling_arg)                   \
+  ::twin::CheckDefaultTiling(::twin::TypeId<TwinDefaultTiling>()); \
+  GET_TILING_DATA_WITH_STRUCT(TwinDefaultTiling, tiling_data, tiling_arg)
+#define GET_TILING_DATA_MEMBER(tiling_type, member, var, tiling_arg) \
+  [[maybe_unused]] const decltype(tiling_type::member) var =         \
+      ::twin::CopyTiling<tiling_type>(tiling_arg).member
+
+namespace AscendC {
+
+TWIN_API GM_ADDR GetUserWorkspace(GM_ADDR workspace);
+TWIN_API GM_ADDR GetSysWorkSpacePtr();
+
+}  // namespace AscendC

@@ -1,0 +1,58 @@
+#include "twin/device/error.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "twin/device/launch_state.h"
+
+namespace twin {
+
+Error::Error(const std::string& message) : std::runtime_error(message) {}
+
+std::string Format(const char* format, ...) {
+  va_list list;
+  va_start(list, format);
+  char text[1024];
+  const int length = vsnprintf(text, sizeof(text), format, list);
+  va_end(list);
+  if (length < static_cast<int>(sizeof(text))) return text;
+  std::string longer(static_cast<size_t>(length) + 1, '\0');
+  va_start(list, format);
+  vsnprintf(longer.data(), longer.size(), format, list);
+  va_end(list);
+  longer.pop_back();
+  return longer;
+}
+
+std::string CoreName(const Core& core) {
+  return core.cube
+             ? Format("AIC %u", core.block)
+             : Format("AIV %u", static_cast<unsigned>(core.block * core.launch->aiv_per_block +
+                                                      core.sub_block));
+}
+
+std::string PlaceName(const Core* core, const Where& where) {
+  std::string text;
+  if (core != nullptr) text = "kernel " + core->launch->options.kernel + ", ";
+  text += where.file == nullptr ? "unknown place" : Format("%s:%d", where.file, where.line);
+  if (core != nullptr) text += ", " + CoreName(*core);
+  return text;
+}
+
+void Fail(const char* what, const Where& where, const std::string& message) {
+  throw Error(PlaceName(current_core, where) + ": " + what + ": " + message);
+}
+
+void Warn(const char* kind, const Where& where, const std::string& message) {
+  if (current_launch == nullptr) return;
+  const char* file = where.file == nullptr ? "" : where.file;
+  Warning& warning = current_launch->warnings[{kind, {file, where.line}}];
+  if (warning.count++ > 0) return;
+  warning.kind = kind;
+  warning.message = PlaceName(current_core, where) + ": " + message;
+  if (current_launch->options.print_warnings) {
+    std::fprintf(stderr, "twin warning: %s\n", warning.message.c_str());
+  }
+}
+
+}  // namespace twin

@@ -1,0 +1,98 @@
+#include "twin/device/icpu.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+namespace twin {
+namespace {
+
+struct Allocation {
+  size_t bytes;
+  int number;  // counts the calls of GmAlloc
+};
+
+struct Host {
+  std::map<void*, Allocation> memory;
+  int allocations = 0;
+  KernelMode mode = KernelMode::MIX_MODE;
+  bool mode_set = false;
+  uint64_t tiling_key = 0;
+};
+
+Host& TheHost() {
+  static auto* host = new Host;
+  return *host;
+}
+
+KernelType TypeOf(const Host& host) {
+  if (!host.mode_set) return KernelType::kUnset;
+  switch (host.mode) {
+    case KernelMode::AIC_MODE:
+      return KernelType::kAicOnly;
+    case KernelMode::AIV_MODE:
+      return KernelType::kAivOnly;
+    default:
+      return KernelType::kMixAic12;
+  }
+}
+
+}  // namespace
+
+void SetTilingKey(uint64_t key) { TheHost().tiling_key = key; }
+
+void RunOnHost(const char* name, uint32_t block_dim, const std::function<void()>& entry) {
+  const Host& host = TheHost();
+  LaunchOptions options;
+  options.kernel = name;
+  options.block_dim = block_dim;
+  options.tiling_key = host.tiling_key;
+  options.type = TypeOf(host);
+  options.default_type = KernelType::kMixAic12;
+  // Flags between AIV cores work in every mode of CANN's host execution.
+  options.pure_cross_core = true;
+  if (const char* seed = std::getenv("MINDSPORE_NSA_TWIN_SEED"))
+    options.seed = std::strtoull(seed, nullptr, 10);
+  for (const auto& [address, allocation] : host.memory) {
+    GlobalArgument argument;
+    argument.name = Format("GmAlloc %d", allocation.number);
+    argument.address = address;
+    argument.bytes = allocation.bytes;
+    argument.filled_unwritten = true;
+    options.buffers.push_back(argument);
+  }
+  const LaunchReport report = Launch(options, entry);
+  if (report.ok) return;
+  std::fprintf(stderr, "twin error: %s\n", report.error.c_str());
+  std::exit(1);
+}
+
+}  // namespace twin
+
+namespace AscendC {
+
+void* GmAlloc(size_t size) {
+  // As device memory: every allocation begins at a multiple of 512 bytes.
+  const size_t rounded = (size + 511) / 512 * 512;
+  void* address = std::aligned_alloc(512, rounded == 0 ? 512 : rounded);
+  if (address == nullptr) return nullptr;
+  twin::FillUnwritten(address, rounded);
+  twin::TheHost().memory[address] = {size, ++twin::TheHost().allocations};
+  return address;
+}
+
+void GmFree(void* address) {
+  if (address == nullptr) return;
+  if (twin::TheHost().memory.erase(address) == 0) {
+    std::fprintf(stderr, "twin error: GmFree: %p is not from GmAlloc\n", address);
+    std::exit(1);
+  }
+  std::free(address);
+}
+
+void SetKernelMode(KernelMode mode) {
+  twin::TheHost().mode = mode;
+  twin::TheHost().mode_set = true;
+}
+
+}  // namespace AscendC

@@ -1,0 +1,177 @@
+// One instruction being issued. The order in an implementation:
+//   1. construct Instr with the operands (issue: numbers, ordering, kind of core are checked),
+//   2. Check(...) the arguments,
+//   3. Read(...) what it reads, then Write(...) what it writes; these check liveness, alignment,
+//      bounds, uninitialised bytes and hazards, and record the access,
+//   4. compute on Data<T>(operand).
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <string>
+
+#include "twin/device/error.h"
+#include "twin/device/shadow.h"
+#include "twin/device/view.h"
+
+namespace AscendC {
+template <typename T>
+class LocalTensor;
+template <typename T>
+class GlobalTensor;
+}  // namespace AscendC
+
+namespace twin {
+
+struct Core;
+
+constexpr int kMaxOperands = 9;
+
+struct Operand {
+  const char* role = "";  // as in CANN's signature: dst, src0, ...
+  const char* dtype = "";
+  uint32_t element = 1;  // bytes
+  const LocalView* local = nullptr;
+  const GlobalView* global = nullptr;
+
+  Operand() = default;
+  template <typename T>
+  Operand(const char* role_name, const AscendC::LocalTensor<T>& tensor)
+      : role(role_name), dtype(TypeName<T>()), element(sizeof(T)), local(&tensor) {}
+  template <typename T>
+  Operand(const char* role_name, const AscendC::GlobalTensor<T>& tensor)
+      : role(role_name), dtype(TypeName<T>()), element(sizeof(T)), global(&tensor) {}
+  Operand(const char* role_name, const char* dtype_name, uint32_t element_bytes,
+          const LocalView& view)
+      : role(role_name), dtype(dtype_name), element(element_bytes), local(&view) {}
+};
+
+// Contiguous bytes.
+struct Bytes {
+  uint64_t begin;  // from the operand's address
+  uint64_t count;
+};
+
+// `rows` runs of `row_bytes`, `pitch` bytes from start to start.
+struct Rows {
+  uint64_t begin;
+  uint64_t rows;
+  uint64_t row_bytes;
+  uint64_t pitch;
+};
+
+// Eight data blocks in each repeat, with the bytes of each block that take part. Strides in blocks.
+struct Lanes {
+  std::array<uint32_t, 8> mask{};
+  uint32_t repeats = 0;
+  uint32_t block_stride = 1;
+  uint32_t repeat_stride = 8;
+  uint64_t begin = 0;  // bytes from the operand's address
+
+  // The first `lanes` elements of a repeat, or the elements whose bit is set.
+  TWIN_API static Lanes First(uint32_t element, uint64_t lanes, uint32_t repeats,
+                              uint32_t block_stride, uint32_t repeat_stride);
+  TWIN_API static Lanes Bits(uint32_t element, const uint64_t* bits, uint32_t repeats,
+                             uint32_t block_stride, uint32_t repeat_stride);
+};
+
+class TWIN_API Instr {
+ public:
+  Instr(const char* name, pipe_t pipe, const Where& where, std::initializer_list<Operand> operands);
+  Instr(const Instr&) = delete;
+  Instr& operator=(const Instr&) = delete;
+
+  // Takes the place of operand `index`, for instructions with lists of operands.
+  void SetOperand(int index, const Operand& operand);
+
+  // `align` 0 leaves the address of a local operand free; GM needs its element's alignment.
+  void Read(int operand, const Bytes& bytes, uint32_t align = kBlockBytes);
+  void Read(int operand, const Rows& rows, uint32_t align = kBlockBytes);
+  void Read(int operand, const Lanes& lanes, uint32_t align = kBlockBytes);
+  void Write(int operand, const Bytes& bytes, uint32_t align = kBlockBytes);
+  void Write(int operand, const Rows& rows, uint32_t align = kBlockBytes);
+  void Write(int operand, const Lanes& lanes, uint32_t align = kBlockBytes);
+
+  // As Read for a move that hands bytes without a value on as such: only the others are read.
+  void ReadHeld(int operand, const Bytes& bytes, uint32_t align = kBlockBytes);
+  // The bytes with a value of the aligned block of 32 bytes at `begin`, one bit each. All in GM.
+  uint32_t Held(int operand, uint64_t begin) const;
+
+  // A store to GM that combines with what is there.
+  void WriteAtomic(int operand, const Rows& rows);
+  // Marks the scalar write to GM as held back in the data cache.
+  void HeldInCache() { ticket_.dirty = true; }
+  // The bytes are written with values that nobody may rely on.
+  void Scramble(int operand, const Bytes& bytes);
+
+  // The data cache writes back whole lines of 64 bytes: fails where another core wrote into the
+  // line of byte `offset` of `buffer` and nothing orders that before this instruction.
+  void CheckLineOwned(GlobalBuffer& buffer, uint64_t offset, bool scalar) const;
+
+  // The operand has to lie in one of these memories.
+  void InMemory(int operand, std::initializer_list<Hardware> memories);
+  // CANN's rule for repeats: inside one repeat destination and source are the same bytes or share
+  // none, and no repeat writes what a later one reads.
+  void CheckOverlap(int dst, const Lanes& dst_lanes, int src, const Lanes& src_lanes);
+  // No shared byte at all (contiguous extents).
+  void CheckDisjoint(int a, const Bytes& a_bytes, int b, const Bytes& b_bytes);
+
+  // Later accesses do not conflict with earlier instructions of the same pipe.
+  void InPipeOrder() { ticket_.in_order = true; }
+  // This instruction alone is ordered after number `seq` of `pipe`, and so after what came before
+  // it on that pipe.
+  void KnowComplete(pipe_t pipe, uint32_t seq);
+  uint32_t seq() const { return ticket_.seq; }
+  const Where& where() const { return where_; }
+
+  template <typename T>
+  T* Data(int operand) const {
+    return reinterpret_cast<T*>(Address(operand));
+  }
+
+  // For the performance model: repeats of a vector or cube instruction. Bytes are counted by Read
+  // and Write.
+  void CountRepeats(uint64_t repeats);
+
+  template <typename... A>
+  void Check(bool legal, const char* format, A... values) const {
+    if (__builtin_expect(!legal, 0)) Fail(Format(format, values...));
+  }
+  [[noreturn]] void Fail(const std::string& message) const;
+  void Warn(const char* kind, const std::string& message) const;
+  Core& core() const { return *core_; }
+  const Operand& operand(int index) const { return operands_[index]; }
+
+ private:
+  uint8_t* Address(int operand) const;
+  const LocalView& Local(int operand, uint64_t begin, uint64_t end, uint32_t align) const;
+  void Access(int operand, AccessKind kind, const Rows& rows, uint32_t align);
+  void AccessGlobal(int operand, AccessKind kind, const Rows& rows);
+  bool AccessShifted(Shadow& shadow, AccessKind kind, uint64_t at, uint32_t mask,
+                     Conflict* conflict);
+  void AccessLanes(int operand, AccessKind kind, const Lanes& lanes, uint32_t align);
+  [[noreturn]] void FailConflict(int operand, AccessKind kind, const Conflict& conflict,
+                                 uint64_t base) const;
+  std::string Describe(int operand) const;
+
+  const char* name_;
+  pipe_t pipe_;
+  Where where_;
+  Core* core_;
+  Ticket ticket_;
+  uint32_t own_seen_[kPipes + 1];  // what ticket_ points to after KnowComplete
+  int count_ = 0;
+  Operand operands_[kMaxOperands];
+};
+
+constexpr uint64_t CeilDivide(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+
+// A field against its documented range; `value` as the kernel wrote it, before narrowing.
+inline void CheckField(const Instr& instr, const char* name, int64_t value, int64_t least,
+                       int64_t most) {
+  instr.Check(value >= least && value <= most, "%s is %lld, expected %lld to %lld", name,
+              static_cast<long long>(value), static_cast<long long>(least),
+              static_cast<long long>(most));
+}
+
+}  // namespace twin

@@ -1,0 +1,146 @@
+// What the cores of a running launch share.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "twin/device/core.h"
+#include "twin/device/fiber.h"
+#include "twin/device/launch.h"
+
+namespace twin {
+
+struct GlobalBuffer {
+  std::string name;
+  uint8_t* address = nullptr;
+  uint64_t bytes = 0;
+  Role role = Role::kInOut;
+  bool filled_unwritten = false;
+  Shadow shadow;
+  bool tracked = false;  // may be written, so `shadow` is kept
+  // How often each 64-byte line was written, kept from the first scalar access on.
+  std::unique_ptr<uint32_t[]> line_versions;
+};
+constexpr uint64_t kLineBytes = 64;
+
+// A place that issues an instruction.
+struct Site {
+  const char* name;
+  const char* file;
+  int line;
+};
+
+class Sites {
+ public:
+  uint32_t Id(const char* name, const Where& where);
+  const Site& at(uint32_t id) const { return sites_[id]; }
+
+ private:
+  struct Slot {
+    const char* name = nullptr;
+    const char* file = nullptr;
+    int line = 0;
+    uint32_t id = 0;
+  };
+  Slot recent_[256];
+  std::vector<Site> sites_{{"", "", 0}};
+  std::unordered_map<std::string, uint32_t> ids_;
+};
+
+// What a core knew when it raised a cross-core flag, [cores, kPipes + 1].
+using Knowledge = std::shared_ptr<std::vector<uint32_t>>;
+
+struct CrossFlag {
+  struct Offer {
+    Knowledge known;
+    Where where;
+    int mode;
+  };
+  std::deque<Knowledge> ready;  // the counter: what waits take
+  std::deque<Offer> offered;    // sets of this core that still need the sets of others
+  Where last_set;
+};
+constexpr int kCrossFlags = 16;
+
+enum class CoreStatus : uint8_t { kReady, kWaiting, kEnded };
+
+struct CoreSchedule {
+  CoreStatus status = CoreStatus::kReady;
+  std::string waits_for;  // text for the report of a deadlock
+  Where where;
+};
+
+// What a software SyncAll of one workspace has gathered.
+struct SoftBarrier {
+  std::vector<Core*> waiting;
+  uint64_t round = 0;
+  Knowledge knowledge;  // of those that have arrived in this round
+};
+
+// One 64-byte line of GM in a core's data cache.
+struct CacheLineState {
+  uint32_t version;  // of the line's memory when it was filled
+  bool dirty;
+  GlobalBuffer* buffer;
+  uint64_t line;  // index in the buffer
+  Where where;    // of the last scalar write
+};
+
+struct LaunchState {
+  LaunchOptions options;
+  KernelType type = KernelType::kUnset;
+  uint32_t aiv_per_block = 1;
+  std::vector<std::unique_ptr<Core>> cores;
+  std::vector<CoreSchedule> schedule;
+  std::vector<std::unique_ptr<GlobalBuffer>> buffers;
+  std::vector<GlobalBuffer*> buffer_of_argument;  // null for one that shares another's memory
+  Sites sites;
+
+  bool probing = false;    // looks for the kernel type only
+  bool cancelled = false;  // after an error: every core unwinds
+  std::string error;
+  std::map<std::pair<std::string, std::pair<std::string, int>>, Warning> warnings;
+  uint64_t random = 0;
+
+  std::vector<std::vector<CrossFlag>> cross_flags;  // [cores][kCrossFlags]
+  std::map<const void*, SoftBarrier> soft_barriers;
+  const void* key_tiling = nullptr;  // type registered for this tiling key
+  // Lines that a core holds, by core; the key is the line's address.
+  std::vector<std::unordered_map<uint64_t, CacheLineState>> cached;
+
+  uint64_t Random() {  // splitmix64
+    uint64_t z = (random += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+};
+
+extern LaunchState* current_launch;
+
+// Unwinds a core whose launch has failed, or the search for the kernel type.
+struct Cancelled {};
+
+// Lets another core run, now and then (GM is about to be touched) or until this one is woken.
+void MaySwitch(Core& core);
+void WaitUntilWoken(Core& core, const std::string& what, const Where& where);
+void Wake(Core& core);
+// Ends the search for the kernel type: the kernel has begun its work.
+void EndProbe();
+
+std::string CoreName(const Core& core);
+std::string PlaceName(const Core* core, const Where& where);
+// Checks at the end of a core's run: flags left, state left.
+void CheckEnd(Core& core);
+void CheckUnitsEnd(const Core& core);
+// Writes back what scalar stores left in the core's data cache.
+void FlushCache(Core& core);
+void CheckCrossFlagsEnd(LaunchState& launch);
+void ReleaseMemories(Core& core);
+
+}  // namespace twin

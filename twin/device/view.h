@@ -1,0 +1,48 @@
+// The untyped part of a tensor: what an instruction needs to know of its operand.
+#pragma once
+
+#include "twin/device/types.h"
+
+namespace twin {
+
+// One buffer that a TPipe manages: a TBuf, or one of the buffers of a TQue.
+struct Buffer {
+  AscendC::TBufState state = AscendC::TBufState::FREE;
+  bool in_queue = false;  // of a TQue, so it has to be allocated before it is used
+  bool alive = true;      // until Reset or Destroy of its TPipe
+  Hardware memory = Hardware::MAX;
+  TPosition position = TPosition::MAX;
+  uint32_t address = 0;
+  uint32_t bytes = 0;
+  uint32_t generation = 0;  // counts AllocTensor: tells a tensor that was freed from the next one
+  HardEvent free_event = HardEvent::MAX;
+  HardEvent enque_event = HardEvent::MAX;
+  int8_t free_id = -1;
+  int8_t enque_id = -1;
+  int32_t user_tag = -1;
+  const void* queue = nullptr;
+  Where where;  // of its last change of state
+};
+
+struct LocalView {
+  uint32_t address = 0;  // bytes from the start of the memory
+  uint32_t bytes = 0;    // to the end of the view
+  TPosition position = TPosition::MAX;
+  bool outside = false;  // its offset lies beyond the end of the tensor it was taken from
+  uint32_t generation = 0;
+  Buffer* buffer = nullptr;  // null for a tensor placed by its address
+
+  Hardware memory() const { return AscendC::GetPhyType(position); }
+};
+
+struct GlobalBuffer;
+
+struct GlobalView {
+  uint8_t* address = nullptr;
+  uint64_t bytes = 0;  // as given to SetGlobalBuffer and left by offsets, 0 when not given
+  bool sized = false;
+  bool outside = false;
+  GlobalBuffer* buffer = nullptr;  // the memory that the address was taken from
+};
+
+}  // namespace twin

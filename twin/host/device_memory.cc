@@ -1,0 +1,69 @@
+#include "twin/host/device_memory.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace twin {
+
+namespace {
+
+constexpr size_t kAlignment = 512;
+// Not a number in every floating-point type: what was never written shows.
+constexpr int kGarbage = 0xFF;
+
+struct Memory {
+  std::mutex mutex;
+  std::map<const uint8_t*, size_t> allocations;  // by address
+  uint64_t bytes = 0;
+};
+
+Memory& TheMemory() {
+  static Memory memory;
+  return memory;
+}
+
+}  // namespace
+
+void* AllocateDevice(size_t bytes) {
+  if (bytes > SIZE_MAX - kAlignment) return nullptr;
+  const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* address = std::aligned_alloc(kAlignment, rounded);
+  if (address == nullptr) return nullptr;
+  std::memset(address, kGarbage, rounded);
+  Memory& memory = TheMemory();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  memory.allocations[static_cast<const uint8_t*>(address)] = bytes;
+  memory.bytes += bytes;
+  return address;
+}
+
+bool FreeDevice(void* address) {
+  Memory& memory = TheMemory();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  const auto found = memory.allocations.find(static_cast<const uint8_t*>(address));
+  if (found == memory.allocations.end()) return false;
+  memory.bytes -= found->second;
+  memory.allocations.erase(found);
+  std::free(address);
+  return true;
+}
+
+int64_t DeviceBytesFrom(const void* address) {
+  const auto* byte = static_cast<const uint8_t*>(address);
+  Memory& memory = TheMemory();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  auto after = memory.allocations.upper_bound(byte);
+  if (after == memory.allocations.begin()) return -1;
+  const auto& [base, bytes] = *--after;
+  return byte > base + bytes ? -1 : static_cast<int64_t>(base + bytes - byte);
+}
+
+DeviceUse DeviceMemoryInUse() {
+  Memory& memory = TheMemory();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  return {memory.bytes, memory.allocations.size()};
+}
+
+}  // namespace twin

@@ -1,0 +1,62 @@
+// A tiled call, ready to be put into a stream.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "twin/host/objects.h"
+#include "twin/host/registry.h"
+
+namespace twin {
+
+// An argument of the kernel.
+struct KernelArgument {
+  std::string name;   // in the definition
+  std::string shown;  // in the aclnn function
+  bool present = false;
+  bool output = false;
+  bool has_init_value = false;
+  uint64_t init_value = 0;
+  aclTensor tensor;              // without memory where `values` has the content
+  std::vector<uint64_t> values;  // of a list, as the kernel reads it
+  bool host_values = false;
+  // Where a contiguous copy of a tensor with gaps is, in bytes from the beginning of the
+  // workspace; -1 where the kernel reads or writes the tensor itself.
+  int64_t copy_offset = -1;
+};
+
+// What tiling has decided.
+struct Tiled {
+  uint32_t blocks = 0;
+  uint64_t key = 0;
+  uint32_t schedule_mode = 0;
+  std::vector<uint64_t> data;  // tiling data, in whole words
+  uint64_t data_bytes = 0;
+  uint64_t workspace_bytes = 0;  // the library's part included
+};
+
+}  // namespace twin
+
+struct aclOpExecutor {
+  std::string op_type;
+  std::vector<twin::KernelArgument> arguments;  // inputs, outputs
+  size_t inputs = 0;
+  bool launch = true;  // false: nothing to compute
+  const twin::Kernel* kernel = nullptr;
+  twin::Tiled tiled;
+  uint64_t workspace_bytes = 0;  // with the copies
+  bool repeatable = false;
+};
+
+namespace twin {
+
+// Executors that exist, because a handle may be anything.
+void AddExecutor(aclOpExecutor* executor);
+bool IsExecutor(const aclOpExecutor* executor);
+void DeleteExecutor(aclOpExecutor* executor);
+
+// Runs the kernel now. ACL_SUCCESS, or the error, logged.
+aclError Execute(const char* api, const aclOpExecutor& executor, void* workspace);
+
+}  // namespace twin
