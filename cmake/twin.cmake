@@ -19,9 +19,15 @@ add_library(nsa_twin_runtime STATIC ${twin_sources})
 target_link_libraries(nsa_twin_runtime PUBLIC nsa_twin_flags)
 target_compile_options(nsa_twin_runtime PRIVATE -O2)
 
-# An operator is a folder with op_host and op_kernel; its functions are named after it.
+# An operator is a folder with op_kernel, whose entry, like its host side, is named after the folder.
+# The other folders hold what operators share.
+file(GLOB kernel_folders CONFIGURE_DEPENDS ascendc/*/op_kernel)
+foreach(folder IN LISTS kernel_folders)
+  cmake_path(GET folder PARENT_PATH folder)
+  cmake_path(GET folder FILENAME op)
+  list(APPEND operators "${op}")
+endforeach()
 file(GLOB op_host_sources CONFIGURE_DEPENDS ascendc/*/op_host/*.cpp)
-file(GLOB op_kernel_sources CONFIGURE_DEPENDS ascendc/*/op_kernel/*.cpp)
 add_library(nsa_op_host OBJECT ${op_host_sources})
 target_link_libraries(nsa_op_host PUBLIC nsa_twin_flags nsa_infer)
 target_compile_options(nsa_op_host PRIVATE -O2)
@@ -32,8 +38,7 @@ target_link_libraries(nsa_opbuild PRIVATE nsa_op_host nsa_twin_runtime nsa_infer
 # A kernel is a unit for each combination of dtypes: every definition has float16 and bfloat16.
 set(twin_combinations 0 1)
 list(LENGTH twin_combinations twin_most_combinations)
-foreach(source IN LISTS op_kernel_sources)
-  get_filename_component(op "${source}" NAME_WE)
+foreach(op IN LISTS operators)
   list(APPEND aclnn_sources "${twin_generated}/aclnn_${op}.cc")
   foreach(combination IN LISTS twin_combinations)
     list(APPEND kernel_sources "${twin_generated}/${op}_kernel_${combination}.cc")

@@ -9,11 +9,6 @@ namespace twin {
 
 TWIN_API void CopyNd2Nz(const Operand& dst, const Operand& src, const AscendC::Nd2NzParams& params,
                         const Where& where);
-// `params` in the units of the table: see table.cc.
-TWIN_API void CopyToTable(const Operand& dst, const Operand& src,
-                          const AscendC::DataCopyParams& params, const Where& where);
-TWIN_API void CopyToTable(const Operand& dst, const Operand& src, uint32_t count,
-                          const Where& where);
 
 template <typename T, typename U>
 constexpr bool kTableTakes = std::is_same<T, float>::value && std::is_same<U, half>::value;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "twin/cube/move.h"
 #include "twin/device/launch_state.h"
 
 namespace twin {

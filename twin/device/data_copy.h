@@ -114,6 +114,11 @@ TWIN_API void CheckBlocks(const Instr& instr, const AscendC::DataCopyParams& par
 TWIN_API void CopyCount(const Operand& dst, const Operand& src, uint32_t count, const Where& where);
 TWIN_API void CopyBlocks(const Operand& dst, const Operand& src,
                          const AscendC::DataCopyParams& params, const Where& where);
+// From L1 to the bias table or the fixpipe buffer, whose units `params` counts.
+TWIN_API void CopyToTable(const Operand& dst, const Operand& src,
+                          const AscendC::DataCopyParams& params, const Where& where);
+TWIN_API void CopyToTable(const Operand& dst, const Operand& src, uint32_t count,
+                          const Where& where);
 TWIN_API void CopyPadIn(const Operand& dst, const Operand& src, const PadBlocks& blocks,
                         const PadSpec& pad, const Where& where);
 TWIN_API void CopyPadOut(const Operand& dst, const Operand& src, const PadBlocks& blocks,

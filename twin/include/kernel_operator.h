@@ -1,18 +1,12 @@
 // What a kernel includes.
 #pragma once
 
+#include "twin/adv/adv.h"
+#include "twin/cube/cube.h"
 #include "twin/device/core.h"
 #include "twin/device/data_copy.h"
 #include "twin/device/entry.h"
 #include "twin/device/saturation.h"
 #include "twin/device/sync.h"
 #include "twin/device/tpipe.h"
-#if __has_include("twin/vector/vector.h")
 #include "twin/vector/vector.h"
-#endif
-#if __has_include("twin/adv/adv.h")
-#include "twin/adv/adv.h"
-#endif
-#if __has_include("twin/cube/cube.h")
-#include "twin/cube/cube.h"
-#endif

@@ -1,8 +1,7 @@
 // L1 to the bias table (on MTE1) and to the fixpipe buffer (on FIX).
 #include <cstring>
 
-#include "twin/cube/fractal.h"
-#include "twin/cube/move.h"
+#include "twin/device/data_copy.h"
 
 namespace twin {
 namespace {
