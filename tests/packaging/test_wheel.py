@@ -20,10 +20,7 @@ SOURCE = {str(p.relative_to(ROOT)) for p in ROOT.glob("mindspore_nsa/**/*.py")}
 # The library of the Ascend twin, and every header that a program or a kernel may need.
 TWIN = {
     "mindspore_nsa/twin/libmindspore_nsa_twin.so",
-    *(
-        f"mindspore_nsa/twin/include/{p.relative_to(ROOT)}"
-        for p in ROOT.glob("twin/**/*.h")
-    ),
+    *(f"mindspore_nsa/twin/include/{p.relative_to(ROOT)}" for p in ROOT.glob("twin/**/*.h")),
     *(
         f"mindspore_nsa/twin/include/aclnnop/aclnn_{p.parent.name}.h"
         for p in ROOT.glob("ascendc/*/op_kernel")
