@@ -1,5 +1,4 @@
-# make test = set up and test; make demo = set up and train. PYTHON=/path/to/python uses that environment
-# (build, format, sweep, bench) instead of making .venv.
+# PYTHON=/path/to/python uses that environment (all but test and demo) instead of making .venv.
 SHELL := /bin/bash
 VENV := .venv
 SYSTEM_PYTHON ?= python3
@@ -7,18 +6,22 @@ PYTHON ?= $(VENV)/bin/python
 N ?= 20000
 FILES_CC = $(shell git ls-files '*.cc' '*.h')
 
-.PHONY: test demo build ascend sweep tsan bench format clean prerequisites
+.PHONY: help test demo build ascend sweep tsan bench format clean prerequisites
 .DELETE_ON_ERROR:
 
 # Threads that wait do not spin: the tests run side by side on few processors.
 TEST_ENV = OMP_WAIT_POLICY=passive PYTHONSAFEPATH=1
 PYTEST_OPTIONS ?= -n 2 --dist loadscope --timeout 2400
 
-test: prerequisites
+# The text behind "##" is what `make` prints of a target.
+help:
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+test: prerequisites ## set up .venv and run all tests
 	tools/make_venv.sh $(VENV) $(SYSTEM_PYTHON)
 	$(TEST_ENV) $(VENV)/bin/pytest -q $(PYTEST_OPTIONS)
 
-demo: prerequisites
+demo: prerequisites ## set up .venv and train a small language model
 	tools/make_venv.sh $(VENV) $(SYSTEM_PYTHON)
 	rm -rf runs/make_demo
 	$(VENV)/bin/python -m model_zoo_demo.train --out runs/make_demo
@@ -29,28 +32,27 @@ prerequisites:
 $(VENV)/bin/python: | prerequisites
 	tools/make_venv.sh $(VENV) $(SYSTEM_PYTHON)
 
-build: $(PYTHON)
+build: $(PYTHON) ## build the native libraries in place
 	@mkdir -p build
 	NSA_BUILD_DIR=build/dev flock build/.lock $(PYTHON) setup.py -q build_ext --inplace
 
-# The operators' package for CANN (ASCEND_HOME_PATH); INSTALL_PATH=folder installs it too.
-ascend: $(PYTHON)
+ascend: $(PYTHON) ## build the operators' package with CANN (ASCEND_HOME_PATH); INSTALL_PATH=folder installs it
 	@$(PYTHON) tools/ascend_package.py --install-path "$(INSTALL_PATH)"
 
-sweep: build
+sweep: build ## N=20000 random configurations of every operator
 	$(PYTHON) -m tests.kernels.sweep $(N)
 
-tsan: build
+tsan: build ## look for data races (clang, libomp-dev)
 	$(PYTHON) -m tests.native.tsan
 
-bench: build
+bench: build ## measure speed and memory beside their peers
 	$(PYTHON) -m benchmarks
 
-format: $(PYTHON)
+format: $(PYTHON) ## format Python and C++
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 	$(dir $(PYTHON))clang-format -i $(FILES_CC)
 
-clean:
+clean: ## remove what was built, and .venv
 	rm -rf build dist .venv .venv-ms271 *.egg-info mindspore_nsa/_native*.so \
 	  mindspore_nsa/twin/*.so mindspore_nsa/twin/include

@@ -102,28 +102,63 @@ def resolve_target(requested, device_target):
     return name
 
 
+def _version_of(package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _processor():
+    """The processor's name and how many of them this process may use."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            lines = [line for line in file if line.startswith("model name")]
+    except OSError:
+        lines = []
+    name = lines[0].partition(":")[2].strip() if lines else platform.machine()
+    return f"{name}; this process may use {len(os.sched_getaffinity(0))}"
+
+
+def _environment():
+    """The environment variables in force that change what the operators do."""
+    chosen = [
+        f"{name}={ascii(value)[1:-1]}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("MINDSPORE_NSA_", "OMP_", "KMP_", "GOMP_"))
+    ]
+    return " ".join(chosen) or "nothing set"
+
+
 def show_config():
-    """Print version, target, instruction set, threads and the MindSpore found.
+    """Print what a report of a fault needs: versions, target, processor, threads, environment.
+
+    ``python -m mindspore_nsa`` prints the same.
 
     Examples:
         >>> import mindspore_nsa
         >>> mindspore_nsa.show_config()  # doctest: +ELLIPSIS
         mindspore_nsa ...
     """
-    from . import _native
+    from . import _native, twin
 
     try:
-        mindspore = metadata.version("mindspore")
-    except metadata.PackageNotFoundError:
-        mindspore = "not installed"
+        twin_library = twin.library()
+    except FileNotFoundError:
+        twin_library = "not installed"
     lines = (
         ("mindspore_nsa", __version__),
         ("target", _State.name or "by device_target (CPU: cpu, Ascend: ascend)"),
         ("instruction set", f"{_native.isa()} (available: {', '.join(_native.available_isas())})"),
         ("threads", _native.num_threads()),
-        ("mindspore", mindspore),
+        ("processor", _processor()),
+        ("mindspore", _version_of("mindspore")),
+        ("numpy", _version_of("numpy")),
         ("python", platform.python_version()),
+        ("system", f"{platform.platform()}, {' '.join(platform.libc_ver())}"),
+        ("environment", _environment()),
         ("native library", _native.__file__),
+        ("twin library", twin_library),
     )
     for name, value in lines:
         print(f"{name:<16}{value}")
