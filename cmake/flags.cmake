@@ -9,6 +9,7 @@ target_compile_options(nsa_flags INTERFACE -Wall -Wextra -ffp-contract=off -fno-
 
 if(NSA_SANITIZE)
   set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g")
+  target_compile_definitions(nsa_flags INTERFACE NSA_CHECK_PRECONDITIONS)
   target_compile_options(nsa_flags INTERFACE
     -fsanitize=${NSA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(nsa_flags INTERFACE -fsanitize=${NSA_SANITIZE})

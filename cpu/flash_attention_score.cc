@@ -1,6 +1,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cpu/attention/carve.h"
 #include "cpu/attention/grad_accumulators.h"
 #include "cpu/attention/layout.h"
 #include "cpu/attention/schedule_builder.h"
@@ -15,34 +16,30 @@ int64_t chunk_of(int64_t length, int64_t unit, int64_t largest) {
   return min64(largest, max64(unit, round_up(ceil_div(length, 8), unit)));
 }
 
-// Pairs are grouped into waves like those of the forward pass.
+// Packed blocks of a wave, at least, where there are more.
 constexpr int64_t kWaveBlocks = 128;
-
-struct WaveSpan {
-  int64_t pair = 0, num_pairs = 0, blocks = 0, units = 0, steps = 0, rows = 0, accumulators = 0;
-};
 
 class GradSchedule {
  public:
   GradSchedule(const AttentionGradPlan& plan, int threads) {
     for (int64_t b = 0; b < plan.num_segments; ++b) {
       // One dpse for all batches is added to batch by batch.
-      if (plan.dpse) close();
+      if (plan.dpse) waves.close();
       for (int64_t h = 0; h < plan.N2; ++h) add(plan, b, h, threads);
     }
-    close();
+    waves.close();
   }
 
   std::vector<GradPair> pairs;
-  std::vector<WaveSpan> spans;
-  WaveSpan largest;
+  Waves waves;
   int64_t max_kv_chunk = kBlockKeys;
 
  private:
   void add(const AttentionGradPlan& plan, int64_t b, int64_t h, int threads) {
     const Segment& seg = plan.segments[b];
     if (seg.q_len == 0 && seg.kv_len == 0) return;
-    if (open_.blocks >= kWaveBlocks && open_.units >= 4 * threads) close();
+    WaveSpan& open = waves.open();
+    if (open.packed >= kWaveBlocks && open.units >= 4 * threads) waves.close();
     GradPair pair{};
     pair.segment = b;
     pair.kv_head = h;
@@ -50,28 +47,17 @@ class GradSchedule {
     pair.kv_chunk = chunk_of(seg.kv_len, kBlockKeys, 4 * kBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
-    pair.first_block = open_.blocks;
-    pair.first_unit = open_.units;
+    pair.first_packed = open.packed;
+    pair.first_unit = open.units;
     pairs.push_back(pair);
-    ++open_.num_pairs;
-    open_.blocks += ceil_div(seg.kv_len, kBlockKeys);
-    open_.units += pair.kv_chunks;
-    open_.steps = max64(open_.steps, pair.steps());
-    open_.rows += seg.q_len * plan.G;
-    open_.accumulators += seg.q_len * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
+    ++open.num_pairs;
+    open.packed += ceil_div(seg.kv_len, kBlockKeys);
+    open.units += pair.kv_chunks;
+    open.steps = max64(open.steps, pair.steps());
+    open.rows += seg.q_len * plan.G;
+    open.accumulators += seg.q_len * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
     max_kv_chunk = max64(max_kv_chunk, pair.kv_chunk);
   }
-
-  void close() {
-    if (open_.num_pairs > 0) spans.push_back(open_);
-    largest.blocks = max64(largest.blocks, open_.blocks);
-    largest.rows = max64(largest.rows, open_.rows);
-    largest.accumulators = max64(largest.accumulators, open_.accumulators);
-    open_ = {};
-    open_.pair = static_cast<int64_t>(pairs.size());
-  }
-
-  WaveSpan open_;
 };
 
 // Rows no segment owns: packed keys past the last prefix sum.
@@ -89,20 +75,13 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
   const int threads = num_threads();
   AttentionPlan plan{};
   std::vector<Segment> segments = make_plan(p, plan);
-  plan.segments = segments.data();
-  plan.num_segments = static_cast<int64_t>(segments.size());
   Schedule schedule(plan, TileRule{}, threads);
 
   ForwardScratch parts{};
   parts.thread_size = thread_part(table.flash_forward_thread_size(p.D, p.Dv));
-  auto carve = [&](Arena& arena) {
-    carve_forward(arena, schedule, plan, table.form(p.dtype), threads, parts);
-  };
-  Arena size;
-  carve(size);
-  Scratch scratch(size.used);
-  Arena arena{scratch.data()};
-  carve(arena);
+  const Scratch scratch([&](Arena& arena) {
+    carve_forward(arena, plan, schedule.largest(), kBlockKeys, table.form(p.dtype), threads, parts);
+  });
   for (const Wave& wave : schedule.waves()) table.flash_forward(plan, wave, parts, threads);
 }
 
@@ -111,8 +90,6 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   const int threads = num_threads();
   AttentionGradPlan plan{};
   std::vector<Segment> segments = make_plan(p, plan);
-  plan.segments = segments.data();
-  plan.num_segments = static_cast<int64_t>(segments.size());
   plan.dy = p.dy;
   plan.dq = p.dq;
   plan.dk = p.dk;
@@ -124,30 +101,15 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   plan.dpse_elem = ElemType::kFloat32;
   GradSchedule schedule(plan, threads);
 
-  GradScratch parts{};
-  float *delta = nullptr, *accumulators = nullptr, *dpse = nullptr;
+  GradParts parts{};
   const int64_t sink_row = round_up(p.Dv, 16);
-  float* sink_tmp = nullptr;
-  parts.thread_size =
-      thread_part(table.flash_backward_thread_size(p.D, p.Dv, schedule.max_kv_chunk));
-  auto carve = [&](Arena& arena) {
-    const int64_t keys = schedule.largest.blocks * kBlockKeys;
-    parts.keys_t = arena.take<float>(keys * p.D);
-    parts.values_t = arena.take<float>(keys * p.Dv);
-    parts.keys = arena.take<float>(keys * padded_row(p.D));
-    parts.finite = arena.take<bool>(schedule.largest.blocks);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
-    delta = arena.take<float>(schedule.largest.rows);
-    if (p.dtype != ElemType::kFloat32)
-      accumulators = arena.take<float>(schedule.largest.accumulators);
+  float *dpse = nullptr, *sink_tmp = nullptr;
+  parts.thread_size = thread_part(table.grad_thread_size(p.D, p.Dv, schedule.max_kv_chunk));
+  const Scratch scratch([&](Arena& arena) {
+    carve_grad(arena, plan, schedule.waves.largest(), kBlockKeys, threads, parts);
     if (dpse_in_float) dpse = arena.take<float>(dpse_size);
     if (p.dsink) sink_tmp = arena.take<float>(threads * 2 * sink_row);
-  };
-  Arena size;
-  carve(size);
-  Scratch scratch(size.used);
-  Arena arena{scratch.data()};
-  carve(arena);
+  });
 
   if (dpse_in_float) plan.dpse = dpse;
   if (plan.dpse) std::memset(plan.dpse, 0, static_cast<size_t>(dpse_size) * sizeof(float));
@@ -158,9 +120,8 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
     zero_tail(p.dk, kv_end, p.S2, p.N2 * p.D * size_of);
     zero_tail(p.dv, kv_end, p.S2, p.N2 * p.Dv * size_of);
   }
-  for (const WaveSpan& span : schedule.spans) {
-    place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, delta,
-                       accumulators);
+  for (const WaveSpan& span : schedule.waves.spans()) {
+    place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, parts);
     GradWave wave{schedule.pairs.data() + span.pair, span.num_pairs, span.units, span.steps};
     table.flash_backward(plan, wave, parts, schedule.max_kv_chunk, threads);
   }

@@ -4,9 +4,8 @@
 
 #include <omp.h>
 
-#include "cpu/attention/forward_tile.h"
-#include "cpu/attention/grad_schedule.h"
-#include "cpu/attention/grad_tile.h"
+#include "cpu/attention/forward_wave.h"
+#include "cpu/attention/grad_steps.h"
 
 namespace nsa::cpu {
 namespace {
@@ -14,26 +13,12 @@ namespace {
 template <class Path>
 void flash_forward_wave(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
                         int threads) {
-  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
-  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
-    Path::begin();
-    TileBuffers buffers = TileBuffers::carve(arena, plan.D, plan.Dv);
-    pack_pairs<Path>(plan, wave, scratch, buffers.tmp);
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t n = 0; n < wave.num_tiles; ++n) {
-      const RowTile& tile = wave.tiles[n];
-      const KvPair& pair = wave.pairs[tile.pair];
-      TileContext context{plan, plan.segments[pair.segment], tile, pair.kv_head * plan.G};
-      PackedPair packed{scratch.keys + pair.first_block * key_size,
-                        scratch.values + pair.first_block * value_size,
-                        scratch.finite + pair.first_block};
-      forward_tile<Path>(context, packed, buffers);
-    }
-    Path::end();
-  }
+  run_forward_wave<Path>(
+      plan, wave, scratch, threads,
+      [&](Arena& arena) { return TileBuffers::carve(arena, plan.D, plan.Dv); },
+      [](const TileContext& context, const PackedPair& packed, TileBuffers& buffers) {
+        forward_tile<Path>(context, packed, buffers);
+      });
 }
 
 void flash_forward(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
@@ -44,9 +29,7 @@ void flash_forward(const AttentionPlan& plan, const Wave& wave, const ForwardScr
 }
 
 int64_t flash_forward_thread_size(int64_t D, int64_t Dv) {
-  Arena arena;
-  TileBuffers::carve(arena, D, Dv);
-  return round_up(arena.used, 64);
+  return measured([&](Arena& arena) { TileBuffers::carve(arena, D, Dv); });
 }
 
 // Rows of a tile of one unit: queries of one head, or of several heads where there are few queries.
@@ -60,24 +43,10 @@ struct UnitRows {
   int64_t head(int64_t r) const { return first_head + r % heads; }
 };
 
-struct UnitBuffers {
-  GradBuffers tile;
-  float* dk;  // [keys of a chunk, D padded]
-  float* dv;  // [keys of a chunk, Dv padded]
-
-  static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
-    UnitBuffers b;
-    b.tile = GradBuffers::carve(arena, D, Dv);
-    b.dk = arena.take<float>(kv_chunk * padded_row(D));
-    b.dv = arena.take<float>(kv_chunk * padded_row(Dv));
-    return b;
-  }
-};
-
 inline void pack_grad_block(const AttentionGradPlan& plan, const GradPair& pair, int64_t block,
                             const GradScratch& s, float* tmp) {
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t ld = padded_row(plan.D), at = pair.first_block + block;
+  const int64_t ld = padded_row(plan.D), at = pair.first_packed + block;
   const int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
   const int64_t k = seg.k + pair.kv_head * plan.k.head + j0 * plan.k.row;
   const int64_t v = seg.v + pair.kv_head * plan.v.head + j0 * plan.v.row;
@@ -88,17 +57,6 @@ inline void pack_grad_block(const AttentionGradPlan& plan, const GradPair& pair,
   pack_rows<FloatPath>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, kBlockKeys, ld,
                        s.keys + at * kBlockKeys * ld);
   s.finite[at] = all_finite(s.keys + at * kBlockKeys * ld, kBlockKeys * ld);
-}
-
-inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, int64_t i, float* dy,
-                          float* out) {
-  const Segment& seg = plan.segments[pair.segment];
-  for (int64_t g = 0; g < plan.G; ++g) {
-    int64_t head = pair.kv_head * plan.G + g;
-    pair.delta[i * plan.G + g] =
-        row_delta(plan, seg.o + i * plan.o.row + head * plan.o.head, dy, out);
-    fill(pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D, 0.0f);
-  }
 }
 
 // One tile of rows against the key chunk [j0, j1).
@@ -112,7 +70,7 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
   fill(b.tile.dq, rows * ld, 0.0f);
   const bool bias = plan.bias.changes_scores();
   for (int64_t j = j0; j < j1; j += kBlockKeys) {
-    const int64_t at = pair.first_block + j / kBlockKeys;
+    const int64_t at = pair.first_packed + j / kBlockKeys;
     const GradKeys keys = {s.keys_t + at * plan.D * kBlockKeys,
                            s.values_t + at * plan.Dv * kBlockKeys,
                            s.keys + at * kBlockKeys * ld,
@@ -132,11 +90,7 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
       if (n0 < n1) grad_step(plan, c, keys, r0, r1, n0, n1, false, b.tile, dk, dv);
     }
   }
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t g = c.head(r) % plan.G;
-    add_scaled(pair.dq + c.query(r) * pair.dq_strides.row + g * pair.dq_strides.head,
-               b.tile.dq + r * ld, plan.D, plan.scale);
-  }
+  add_tile_dq(plan, pair, c, b.tile.dq);
 }
 
 inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
@@ -157,63 +111,7 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
       unit_tile(plan, pair, rows, j0, j1, s, b);
     }
   }
-  for (int64_t j = j0; j < j1; ++j) {
-    add_scaled(pair.dk + j * pair.dk_row, b.dk + (j - j0) * ld, plan.D, plan.scale);
-    add_to(pair.dv + j * pair.dv_row, b.dv + (j - j0) * ldv, plan.Dv);
-  }
-}
-
-// The parts of a gradient call that do not depend on how rows meet keys. They are called by all
-// threads of a parallel region.
-
-template <class Pair>
-inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair, GradBuffers& b) {
-  const Segment& seg = plan.segments[pair.segment];
-#pragma omp for schedule(static) nowait
-  for (int64_t i = 0; i < seg.q_len; ++i) prepare_query(plan, pair, i, b.dy, b.tmp);
-#pragma omp for schedule(static) nowait
-  for (int64_t j = 0; j < seg.kv_len; ++j) {
-    fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
-    fill(pair.dv + j * pair.dv_row, plan.Dv, 0.0f);
-  }
-}
-
-// unit(pair, query chunk, key chunk) for all units, step by step.
-template <class WaveType, class Unit>
-inline void run_steps(const WaveType& wave, const Unit& unit) {
-  for (int64_t step = 0; step < wave.steps; ++step) {
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t n = 0; n < wave.units_per_step; ++n) {
-      int64_t p = 0;
-      while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_unit <= n) ++p;
-      const auto& pair = wave.pairs[p];
-      const int64_t steps = pair.steps(), kv_chunk = n - pair.first_unit;
-      if (step >= steps) continue;
-      const int64_t q_chunk = (kv_chunk - step + steps) % steps;
-      if (q_chunk < pair.q_chunks) unit(pair, q_chunk, kv_chunk);
-    }
-  }
-}
-
-// Rounds the accumulators to the outputs, for 16-bit types.
-template <class Pair>
-inline void write_accumulators(const AttentionGradPlan& plan, const Pair& pair) {
-  if (plan.dtype == ElemType::kFloat32) return;
-  const Segment& seg = plan.segments[pair.segment];
-#pragma omp for schedule(static) nowait
-  for (int64_t i = 0; i < seg.q_len; ++i) {
-    for (int64_t g = 0; g < plan.G; ++g) {
-      from_float(plan.dtype, pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D,
-                 plan.dq, seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head);
-    }
-  }
-#pragma omp for schedule(static) nowait
-  for (int64_t j = 0; j < seg.kv_len; ++j) {
-    from_float(plan.dtype, pair.dk + j * pair.dk_row, plan.D, plan.dk,
-               seg.k + j * plan.k.row + pair.kv_head * plan.k.head);
-    from_float(plan.dtype, pair.dv + j * pair.dv_row, plan.Dv, plan.dv,
-               seg.v + j * plan.v.row + pair.kv_head * plan.v.head);
-  }
+  add_unit_keys(plan, pair, j0, j1 - j0, b);
 }
 
 void flash_backward(const AttentionGradPlan& plan, const GradWave& wave, const GradScratch& scratch,
@@ -257,12 +155,6 @@ void flash_dsink(const AttentionGradPlan& plan, float* tmp, int64_t tmp_size, in
     }
     plan.dsink[head] = static_cast<float>(sum);
   }
-}
-
-int64_t flash_backward_thread_size(int64_t D, int64_t Dv, int64_t max_kv_chunk) {
-  Arena arena;
-  UnitBuffers::carve(arena, D, Dv, max_kv_chunk);
-  return round_up(arena.used, 64);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct KernelTable {
 
   int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv);
   void (*flash_forward)(const AttentionPlan&, const Wave&, const ForwardScratch&, int threads);
-  int64_t (*flash_backward_thread_size)(int64_t D, int64_t Dv, int64_t max_kv_chunk);
+  int64_t (*grad_thread_size)(int64_t D, int64_t Dv, int64_t max_kv_chunk);  // of both gradients
   void (*flash_backward)(const AttentionGradPlan&, const GradWave&, const GradScratch&,
                          int64_t max_kv_chunk, int threads);
   void (*flash_dsink)(const AttentionGradPlan&, float* tmp, int64_t tmp_size, int threads);
@@ -33,9 +33,10 @@ struct KernelTable {
   int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv);
   void (*compress_attention)(const AttentionPlan&, const ImportancePlan&, const Wave&,
                              const ForwardScratch&, int threads);
-  int64_t (*compress_thread_size)(const CompressPlan&, bool grad);
-  void (*compress)(const CompressPlan&, bool grad, float* weight, const CompressScratch&,
-                   float* partial, int threads);
+  int64_t (*compress_thread_size)(const CompressPlan&);
+  void (*compress)(const CompressPlan&, const CompressScratch&, int threads);
+  int64_t (*compress_grad_thread_size)(const CompressPlan&);
+  void (*compress_grad)(const CompressPlan&, const CompressScratch&, float* partial, int threads);
   void (*round_rows)(ElemType, const float* src, int64_t n, void* dst);
 };
 

@@ -9,7 +9,9 @@
 namespace nsa::cpu {
 namespace {
 
-void run(const NsaCompressGradParams& p, bool grad) {
+// Windows and rows of each segment. The segments are in the vector given back.
+[[nodiscard]] std::vector<CompressSegment> make_plan(const NsaCompressParams& p,
+                                                     CompressPlan& plan) {
   std::vector<CompressSegment> segments;
   int64_t rows = 0, start = 0;
   for (int64_t b = 0; b < p.B; ++b) {
@@ -19,40 +21,50 @@ void run(const NsaCompressGradParams& p, bool grad) {
     start = p.seq_len[b];
     rows += windows;
   }
-  CompressPlan plan{p, segments.data(), p.B, rows};
+  plan.segments = segments.data();
+  plan.num_segments = p.B;
+  plan.windows = rows;
+  return segments;
+}
 
-  const KernelTable& table = kernels();
-  const int threads = num_threads();
-  const int64_t items = compress_items(plan, grad);
-  const int64_t part = thread_part(table.compress_thread_size(plan, grad));
-  char* thread_parts = nullptr;
-  float *weight = nullptr, *partial = nullptr;
-  auto carve = [&](Arena& arena) {
-    weight = arena.take<float>(p.block_size * p.N);
-    thread_parts = arena.take_threads(threads, part);
-    if (grad) partial = arena.take<float>(items * p.block_size * p.N);
-  };
-  Arena size;
-  carve(size);
-  Scratch scratch(size.used);
-  Arena arena{scratch.data()};
-  carve(arena);
-  table.compress(plan, grad, weight, CompressScratch{thread_parts, part}, partial, threads);
-  if (!grad && p.rows > rows) {
-    const int64_t row_bytes = p.N * p.D * elem_size(p.dtype);
-    std::memset(static_cast<char*>(p.output) + rows * row_bytes, 0,
-                static_cast<size_t>((p.rows - rows) * row_bytes));
-  }
+void carve(Arena& arena, const NsaCompressParams& p, int threads, CompressScratch& parts) {
+  parts.weight = arena.take<float>(p.block_size * p.N);
+  parts.threads = arena.take_threads(threads, parts.part);
 }
 
 }  // namespace
 
 void nsa_compress(const NsaCompressParams& p) {
-  NsaCompressGradParams all{};
-  static_cast<NsaCompressParams&>(all) = p;
-  run(all, false);
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  CompressPlan plan{};
+  static_cast<NsaCompressParams&>(plan.p) = p;
+  const std::vector<CompressSegment> segments = make_plan(p, plan);
+  CompressScratch parts{};
+  parts.part = thread_part(table.compress_thread_size(plan));
+  const Scratch scratch([&](Arena& arena) { carve(arena, p, threads, parts); });
+  table.compress(plan, parts, threads);
+  if (p.rows > plan.windows) {
+    const int64_t row_bytes = p.N * p.D * elem_size(p.dtype);
+    std::memset(static_cast<char*>(p.output) + plan.windows * row_bytes, 0,
+                static_cast<size_t>((p.rows - plan.windows) * row_bytes));
+  }
 }
 
-void nsa_compress_grad(const NsaCompressGradParams& p) { run(p, true); }
+void nsa_compress_grad(const NsaCompressGradParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  CompressPlan plan{};
+  plan.p = p;
+  const std::vector<CompressSegment> segments = make_plan(p, plan);
+  CompressScratch parts{};
+  float* partial = nullptr;
+  parts.part = thread_part(table.compress_grad_thread_size(plan));
+  const Scratch scratch([&](Arena& arena) {
+    carve(arena, p, threads, parts);
+    partial = arena.take<float>(compress_grad_items(plan) * p.block_size * p.N);
+  });
+  table.compress_grad(plan, parts, partial, threads);
+}
 
 }  // namespace nsa::cpu

@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "cpu/attention/carve.h"
 #include "cpu/attention/layout.h"
 #include "cpu/attention/schedule_builder.h"
 #include "cpu/kernel_table.h"
@@ -27,8 +28,6 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   const int threads = num_threads();
   AttentionPlan plan{};
   std::vector<Segment> segments = make_plan(as_flash(p), plan);
-  plan.segments = segments.data();
-  plan.num_segments = static_cast<int64_t>(segments.size());
 
   std::vector<int64_t> first_row(segments.size());
   ImportancePlan imp{};
@@ -56,14 +55,9 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
 
   ForwardScratch parts{};
   parts.thread_size = thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv));
-  auto carve = [&](Arena& arena) {
-    carve_forward(arena, schedule, plan, table.form(p.dtype), threads, parts);
-  };
-  Arena size;
-  carve(size);
-  Scratch scratch(size.used);
-  Arena arena{scratch.data()};
-  carve(arena);
+  const Scratch scratch([&](Arena& arena) {
+    carve_forward(arena, plan, schedule.largest(), kBlockKeys, table.form(p.dtype), threads, parts);
+  });
   for (const Wave& wave : schedule.waves())
     table.compress_attention(plan, imp, wave, parts, threads);
 }

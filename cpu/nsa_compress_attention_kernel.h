@@ -2,9 +2,7 @@
 // them come the exact softmax, the output, and the importance of selection blocks.
 #pragma once
 
-#include <omp.h>
-
-#include "cpu/attention/forward_tile.h"
+#include "cpu/attention/forward_wave.h"
 #include "cpu/attention/topk.h"
 #include "cpu/nsa_compress_attention_plan.h"
 
@@ -61,6 +59,7 @@ inline void add_probabilities(const float* row, int64_t n, float inverse_sum, fl
     }
     return;
   }
+  expect<Length::kWholeVectors>(n);
   const V inverse = set1(inverse_sum);
   for (int64_t j = 0; j < n; j += W) store(prob + j, fma(load(row + j), inverse, load(prob + j)));
 }
@@ -84,7 +83,7 @@ inline void choose_for_query(const AttentionPlan& plan, const ImportancePlan& im
 
 template <class Path>
 inline void compress_attention_tile(const AttentionPlan& plan, const ImportancePlan& imp,
-                                    const TileContext& c, int64_t kv_head, const PackedPair& packed,
+                                    const TileContext& c, const PackedPair& packed,
                                     CompressTileBuffers& b) {
   using Step = typename Path::Step;
   const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
@@ -109,7 +108,7 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
       add_probabilities(row, n, b.state[r].inverse_sum(), b.prob);
       pack_probabilities<Path>(row, n);
     }
-    choose_for_query(plan, imp, c, c.query(first), n, kv_head, b);
+    choose_for_query(plan, imp, c, c.query(first), n, c.first_head / plan.G, b);
   }
   // In steps of a tile, so that the part of the values in use stays in the first-level cache.
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
@@ -130,26 +129,12 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
 template <class Path>
 void compress_attention_wave(const AttentionPlan& plan, const ImportancePlan& imp, const Wave& wave,
                              const ForwardScratch& scratch, int threads) {
-  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
-  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
-    Path::begin();
-    CompressTileBuffers buffers = CompressTileBuffers::carve(arena, imp, plan.D, plan.Dv);
-    pack_pairs<Path>(plan, wave, scratch, buffers.tmp);
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t n = 0; n < wave.num_tiles; ++n) {
-      const RowTile& tile = wave.tiles[n];
-      const KvPair& pair = wave.pairs[tile.pair];
-      TileContext context{plan, plan.segments[pair.segment], tile, pair.kv_head * plan.G};
-      PackedPair packed{scratch.keys + pair.first_block * key_size,
-                        scratch.values + pair.first_block * value_size,
-                        scratch.finite + pair.first_block};
-      compress_attention_tile<Path>(plan, imp, context, pair.kv_head, packed, buffers);
-    }
-    Path::end();
-  }
+  run_forward_wave<Path>(
+      plan, wave, scratch, threads,
+      [&](Arena& arena) { return CompressTileBuffers::carve(arena, imp, plan.D, plan.Dv); },
+      [&](const TileContext& context, const PackedPair& packed, CompressTileBuffers& buffers) {
+        compress_attention_tile<Path>(plan, imp, context, packed, buffers);
+      });
 }
 
 void compress_attention(const AttentionPlan& plan, const ImportancePlan& imp, const Wave& wave,
@@ -160,9 +145,7 @@ void compress_attention(const AttentionPlan& plan, const ImportancePlan& imp, co
 }
 
 int64_t compress_attention_thread_size(const ImportancePlan& imp, int64_t D, int64_t Dv) {
-  Arena arena;
-  CompressTileBuffers::carve(arena, imp, D, Dv);
-  return round_up(arena.used, 64);
+  return measured([&](Arena& arena) { CompressTileBuffers::carve(arena, imp, D, Dv); });
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ struct GradShape {
 inline GradShape grad_shape(const CompressPlan& plan) {
   const NsaCompressGradParams& p = plan.p;
   GradShape s{};
-  s.unit_heads = compress_unit_heads(plan, true, p.block_size * kLanePad);
+  s.unit_heads = compress_unit_heads(plan, compress_grad_items(plan), p.block_size * kLanePad);
   s.heads = max64(1, min64(s.unit_heads, kGradFloats / max64(1, kGradTokens * p.D)));
   s.tokens = max64(1, kGradFloats / max64(1, s.heads * p.D) / kGradTokens) * kGradTokens;
   s.lanes = p.block_size * s.unit_heads * kLanePad;
@@ -160,85 +160,127 @@ inline void dot_rows(const GradBlock<K>& block, float* lanes, int64_t ld, const 
   });
 }
 
-// Tokens [t0, t1) and heads [h0, h1): their input_grad, and in partial [l, N] what they add to
-// weight_grad. Quoting the forward, output[i] += weight[j] * input[i s + j] for window i of a
-// segment: token t takes part in window i at j = t - i s, so
-//   input_grad[t] += weight[j] * output_grad[i], weight_grad[j] += input[t] . output_grad[i].
-// Both are computed a few tokens at a time, so that memory is read and written all the while.
+// Quoting the forward, output[i] += weight[j] * input[i s + j] for window i of a segment: token t
+// takes part in window i at j = t - i s, so
+//
+//   input_grad[t] += weight[j] * output_grad[i]
+//   weight_grad[j] += input[t] . output_grad[i]
+//
+// A unit computes both for tokens [t0, t1) and heads [h0, h1), a few tokens at a time, so that
+// memory is read and written all the while.
 template <class Elem>
-inline void grad_unit(const CompressPlan& plan, const GradShape& shape, const float* weight,
-                      int64_t t0, int64_t t1, int64_t h0, int64_t h1, float* scratch,
-                      float* partial) {
+struct GradUnit {
   using Type = typename Elem::Type;
-  const NsaCompressGradParams& p = plan.p;
-  const int64_t row = p.N * p.D, ld = (h1 - h0) * W;
-  const int64_t ahead = h1 - h0 == p.N ? tokens_ahead(p) : 0;
-  const Type* input = static_cast<const Type*>(p.input);
-  Type* input_grad = static_cast<Type*>(p.input_grad);
-  float* lanes = scratch;  // [l, h1 - h0, W]
-  Type* staged = reinterpret_cast<Type*>(scratch + shape.lanes);
-  fill(lanes, p.block_size * ld, 0.0f);
-  int64_t first_segment =
-      segment_of(plan, t0, [](const CompressSegment& segment) { return segment.start; });
-  for (int64_t from = t0; from < t1; from += shape.tokens) {
-    const int64_t to = min64(from + shape.tokens, t1);
-    for (int64_t g0 = h0; g0 < h1; g0 += shape.heads) {
-      const int64_t g1 = min64(g0 + shape.heads, h1), width = (g1 - g0) * p.D;
-      // Token t of these heads goes to out + (t - from) * out_stride.
-      Type* out = shape.streams ? staged : input_grad + from * row + g0 * p.D;
-      const int64_t out_stride = shape.streams ? width : row;
-      int64_t b = first_segment;
-      for (int64_t token = from, next; token < to; token = next) {
-        while (token >= plan.segments[b].start + plan.segments[b].length) ++b;
-        const CompressSegment& seg = plan.segments[b];
-        const auto* output_grad = static_cast<const Type*>(p.output_grad) + seg.first_row * row;
-        // Blocks begin at whole numbers of them in a segment: windows then seldom start within one.
-        const int64_t left = kGradTokens - (token - seg.start) % kGradTokens;
-        next = min64(token + left, min64(to, seg.start + seg.length));
-        in_parts<kGradTokens>(next - token, [&](auto tokens, int64_t k) {
-          const int64_t t = token + k;
-          const GradBlock<tokens> block(plan, seg, t - seg.start);
-          const HeadRows<Elem> y = {output_grad + g0 * p.D, row};
-          at_most_two(block.all_end - block.all_begin, [&](auto windows) {
-            mix_heads<Elem, tokens, windows>(block, out + (t - from) * out_stride, out_stride,
-                                             weight + g0, p.N, y, g1 - g0, p.D);
-          });
-          dot_rows<Elem, tokens>(block, lanes + (g0 - h0) * W, ld,
-                                 {input + t * row + g0 * p.D, row},
-                                 input + next_block(p, ahead, t, tokens, g0), y, g1 - g0, p.D);
-        });
+
+  const CompressPlan& plan;
+  const GradShape& shape;
+  const float* weight;  // [l, N]
+  int64_t t0, t1, h0, h1;
+  float* lanes;  // [l, h1 - h0, W] sums for weight_grad
+  Type* staged;  // input_grad that waits to be written
+
+  int64_t row() const { return plan.p.N * plan.p.D; }
+
+  // K tokens from t on, of heads [g0, g1). Their input_grad goes to out, rows of out_stride.
+  template <int K>
+  void block(const CompressSegment& seg, int64_t t, int64_t g0, int64_t g1, int64_t ahead,
+             Type* out, int64_t out_stride) const {
+    const NsaCompressGradParams& p = plan.p;
+    const Type* input = static_cast<const Type*>(p.input);
+    const auto* output_grad = static_cast<const Type*>(p.output_grad) + seg.first_row * row();
+    const GradBlock<K> block(plan, seg, t - seg.start);
+    const HeadRows<Elem> y = {output_grad + g0 * p.D, row()};
+    at_most_two(block.all_end - block.all_begin, [&](auto windows) {
+      mix_heads<Elem, K, windows>(block, out, out_stride, weight + g0, p.N, y, g1 - g0, p.D);
+    });
+    dot_rows<Elem, K>(block, lanes + (g0 - h0) * W, (h1 - h0) * W,
+                      {input + t * row() + g0 * p.D, row()}, input + next_block(p, ahead, t, K, g0),
+                      y, g1 - g0, p.D);
+  }
+
+  // Tokens [from, to) of heads [g0, g1); token `from` is in segment b. Gives the segment of the
+  // last one.
+  int64_t tokens(int64_t from, int64_t to, int64_t g0, int64_t g1, int64_t b, Type* out,
+                 int64_t out_stride) const {
+    const int64_t ahead = h1 - h0 == plan.p.N ? tokens_ahead(plan.p) : 0;
+    for (int64_t token = from, next; token < to; token = next) {
+      while (token >= plan.segments[b].start + plan.segments[b].length) ++b;
+      const CompressSegment& seg = plan.segments[b];
+      // Blocks begin at whole numbers of them in a segment: windows then seldom start within one.
+      const int64_t left = kGradTokens - (token - seg.start) % kGradTokens;
+      next = min64(token + left, min64(to, seg.start + seg.length));
+      in_parts<kGradTokens>(next - token, [&](auto size, int64_t k) {
+        const int64_t t = token + k;
+        block<size>(seg, t, g0, g1, ahead, out + (t - from) * out_stride, out_stride);
+      });
+    }
+    return b;
+  }
+
+  void write_staged(int64_t from, int64_t to, int64_t g0, int64_t g1) const {
+    Type* input_grad = static_cast<Type*>(plan.p.input_grad);
+    const int64_t width = (g1 - g0) * plan.p.D;
+    const bool whole = width == row();
+    const int64_t rows = whole ? 1 : to - from, count = whole ? (to - from) * row() : width;
+    for (int64_t k = 0; k < rows; ++k)
+      stream_copy(reinterpret_cast<char*>(input_grad + (from + k) * row() + g0 * plan.p.D),
+                  reinterpret_cast<const char*>(staged + k * count),
+                  count * elem_size(Elem::kType));
+  }
+
+  // partial [l, N]: what the tokens add to weight_grad.
+  void run(float* partial) const {
+    const NsaCompressGradParams& p = plan.p;
+    Type* input_grad = static_cast<Type*>(p.input_grad);
+    const int64_t ld = (h1 - h0) * W;
+    fill(lanes, p.block_size * ld, 0.0f);
+    int64_t b = segment_of(plan, t0, [](const CompressSegment& segment) { return segment.start; });
+    for (int64_t from = t0; from < t1; from += shape.tokens) {
+      const int64_t to = min64(from + shape.tokens, t1);
+      int64_t last = b;
+      for (int64_t g0 = h0; g0 < h1; g0 += shape.heads) {
+        const int64_t g1 = min64(g0 + shape.heads, h1);
+        if (shape.streams) {
+          last = tokens(from, to, g0, g1, b, staged, (g1 - g0) * p.D);
+          write_staged(from, to, g0, g1);
+        } else {
+          last = tokens(from, to, g0, g1, b, input_grad + from * row() + g0 * p.D, row());
+        }
       }
-      if (g1 == h1) first_segment = b;
-      if (!shape.streams) continue;
-      const bool whole = width == row;
-      const int64_t rows = whole ? 1 : to - from, count = whole ? (to - from) * row : width;
-      for (int64_t k = 0; k < rows; ++k)
-        stream_copy(reinterpret_cast<char*>(input_grad + (from + k) * row + g0 * p.D),
-                    reinterpret_cast<const char*>(staged + k * count), count * elem_size(p.dtype));
+      b = last;
+    }
+    for (int64_t j = 0; j < p.block_size; ++j) {
+      for (int64_t h = h0; h < h1; ++h)
+        partial[j * p.N + h] = hsum(load(lanes + j * ld + (h - h0) * W));
     }
   }
-  for (int64_t j = 0; j < p.block_size; ++j) {
-    for (int64_t h = h0; h < h1; ++h)
-      partial[j * p.N + h] = hsum(load(lanes + j * ld + (h - h0) * W));
-  }
-}
+};
 
 // Partials are added up in the order of items.
 template <class Elem>
-void compress_grad(const CompressPlan& plan, const float* weight, const CompressScratch& scratch,
-                   float* partial, int threads) {
+void compress_grad_units(const CompressPlan& plan, const CompressScratch& scratch, float* partial,
+                         int threads) {
   const NsaCompressGradParams& p = plan.p;
   const GradShape shape = grad_shape(plan);
-  const int64_t items = compress_items(plan, true), tokens = compress_item_tokens(plan);
+  const int64_t items = compress_grad_items(plan), tokens = compress_item_tokens(plan);
   const int64_t tiles = ceil_div(p.N, shape.unit_heads);
 #pragma omp parallel num_threads(threads)
   {
     float* part = scratch.of(omp_get_thread_num());
+    auto* staged = reinterpret_cast<typename Elem::Type*>(part + shape.lanes);
 #pragma omp for schedule(static)
     for (int64_t unit = 0; unit < items * tiles; ++unit) {
-      const int64_t item = unit / tiles, h0 = unit % tiles * shape.unit_heads;
-      grad_unit<Elem>(plan, shape, weight, item * tokens, min64((item + 1) * tokens, p.T), h0,
-                      min64(h0 + shape.unit_heads, p.N), part, partial + item * p.block_size * p.N);
+      const int64_t item = unit / tiles, t0 = item * tokens, h0 = unit % tiles * shape.unit_heads;
+      const GradUnit<Elem> work{plan,
+                                shape,
+                                scratch.weight,
+                                t0,
+                                min64(t0 + tokens, p.T),
+                                h0,
+                                min64(h0 + shape.unit_heads, p.N),
+                                part,
+                                staged};
+      work.run(partial + item * p.block_size * p.N);
     }
     if (shape.streams) stream_fence();
 #pragma omp for schedule(static) nowait
@@ -248,6 +290,20 @@ void compress_grad(const CompressPlan& plan, const float* weight, const Compress
       store1(p.dtype, p.weight_grad, n, static_cast<float>(sum));
     }
   }
+}
+
+// Bytes of one thread's scratch.
+int64_t compress_grad_thread_size(const CompressPlan& plan) {
+  const GradShape shape = grad_shape(plan);
+  return (shape.lanes + shape.staged) * 4;
+}
+
+void compress_grad(const CompressPlan& plan, const CompressScratch& scratch, float* partial,
+                   int threads) {
+  load_weight(plan, scratch.weight);
+  with_elem(plan.p.dtype, [&](auto elem) {
+    compress_grad_units<decltype(elem)>(plan, scratch, partial, threads);
+  });
 }
 
 }  // namespace

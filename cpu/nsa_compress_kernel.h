@@ -3,7 +3,6 @@
 
 #include <omp.h>
 
-#include "cpu/nsa_compress_grad_kernel.h"
 #include "cpu/nsa_compress_rows.h"
 #include "cpu/simd/stream.h"
 
@@ -11,7 +10,7 @@ namespace nsa::cpu {
 namespace {
 
 inline int64_t compress_rows_heads(const CompressPlan& plan) {
-  return compress_unit_heads(plan, false, compress_open_windows(plan) * plan.p.D);
+  return compress_unit_heads(plan, compress_items(plan), compress_open_windows(plan) * plan.p.D);
 }
 
 // Floats of a step that are taken together: all its windows find them in the first-level cache.
@@ -77,18 +76,17 @@ inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t
 }
 
 template <class Elem>
-void compress_rows(const CompressPlan& plan, const float* weight, const CompressScratch& scratch,
-                   int threads) {
+void compress_rows(const CompressPlan& plan, const CompressScratch& scratch, int threads) {
   const int64_t heads = compress_rows_heads(plan), tiles = ceil_div(plan.p.N, heads);
   const int64_t windows = compress_item_windows(plan);
-  const int64_t items = compress_items(plan, false);
+  const int64_t items = compress_items(plan);
 #pragma omp parallel num_threads(threads)
   {
     float* ring = scratch.of(omp_get_thread_num());
 #pragma omp for schedule(static) nowait
     for (int64_t unit = 0; unit < items * tiles; ++unit) {
       const int64_t n = unit / tiles * windows, h0 = unit % tiles * heads;
-      compress_unit<Elem>(plan, weight, n, min64(n + windows, plan.windows), h0,
+      compress_unit<Elem>(plan, scratch.weight, n, min64(n + windows, plan.windows), h0,
                           min64(h0 + heads, plan.p.N), ring);
     }
     if (compress_rows_stream(plan)) stream_fence();
@@ -96,30 +94,14 @@ void compress_rows(const CompressPlan& plan, const float* weight, const Compress
 }
 
 // Bytes of one thread's scratch.
-int64_t compress_thread_size(const CompressPlan& plan, bool grad) {
-  if (!grad) return compress_open_windows(plan) * compress_rows_heads(plan) * plan.p.D * 4;
-  const GradShape shape = grad_shape(plan);
-  return (shape.lanes + shape.staged) * 4;
+int64_t compress_thread_size(const CompressPlan& plan) {
+  return compress_open_windows(plan) * compress_rows_heads(plan) * plan.p.D * 4;
 }
 
-template <class Elem>
-inline void compress_for(const CompressPlan& plan, bool grad, float* weight,
-                         const CompressScratch& scratch, float* partial, int threads) {
-  to_float(plan.p.dtype, plan.p.weight, 0, plan.p.block_size * plan.p.N, weight);
-  if (!grad) return compress_rows<Elem>(plan, weight, scratch, threads);
-  compress_grad<Elem>(plan, weight, scratch, partial, threads);
-}
-
-void compress(const CompressPlan& plan, bool grad, float* weight, const CompressScratch& scratch,
-              float* partial, int threads) {
-  switch (plan.p.dtype) {
-    case ElemType::kFloat32:
-      return compress_for<FloatElem>(plan, grad, weight, scratch, partial, threads);
-    case ElemType::kFloat16:
-      return compress_for<HalfElem>(plan, grad, weight, scratch, partial, threads);
-    case ElemType::kBFloat16:
-      return compress_for<BFloat16Elem>(plan, grad, weight, scratch, partial, threads);
-  }
+void compress(const CompressPlan& plan, const CompressScratch& scratch, int threads) {
+  load_weight(plan, scratch.weight);
+  with_elem(plan.p.dtype,
+            [&](auto elem) { compress_rows<decltype(elem)>(plan, scratch, threads); });
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct CompressPlan {
 
 // Scratch of the threads, `part` bytes apart.
 struct CompressScratch {
+  float* weight;  // [l, N]
   char* threads;
   int64_t part;
 
@@ -57,16 +58,20 @@ inline int64_t compress_item_tokens(const CompressPlan& plan) {
                   kCompressTokens);
 }
 
-inline int64_t compress_items(const CompressPlan& plan, bool grad) {
-  return grad ? ceil_div(plan.p.T, compress_item_tokens(plan))
-              : ceil_div(plan.windows, compress_item_windows(plan));
+inline int64_t compress_items(const CompressPlan& plan) {
+  return ceil_div(plan.windows, compress_item_windows(plan));
+}
+
+inline int64_t compress_grad_items(const CompressPlan& plan) {
+  return ceil_div(plan.p.T, compress_item_tokens(plan));
 }
 
 // Heads of a unit of work, which is an item's share of some heads: all of them, so that tokens are
 // read in the order of memory, unless their sums do not fit or there are few items.
-inline int64_t compress_unit_heads(const CompressPlan& plan, bool grad, int64_t floats_per_head) {
+inline int64_t compress_unit_heads(const CompressPlan& plan, int64_t items,
+                                   int64_t floats_per_head) {
   const int64_t fit = max64(1, kCompressSums / max64(1, floats_per_head));
-  const int64_t tiles = ceil_div(kCompressUnits, max64(1, compress_items(plan, grad)));
+  const int64_t tiles = ceil_div(kCompressUnits, max64(1, items));
   return max64(1, min64(fit, ceil_div(plan.p.N, tiles)));
 }
 

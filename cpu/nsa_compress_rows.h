@@ -27,6 +27,23 @@ struct BFloat16Elem {
   static void store(uint16_t* p, V x) { store_bf16(p, x); }
 };
 
+// Calls f with an object of t's type above.
+template <class F>
+inline void with_elem(ElemType t, const F& f) {
+  switch (t) {
+    case ElemType::kFloat32:
+      return f(FloatElem{});
+    case ElemType::kFloat16:
+      return f(HalfElem{});
+    case ElemType::kBFloat16:
+      return f(BFloat16Elem{});
+  }
+}
+
+inline void load_weight(const CompressPlan& plan, float* weight) {
+  to_float(plan.p.dtype, plan.p.weight, 0, plan.p.block_size * plan.p.N, weight);
+}
+
 // Rows that are added together. Eight, for two windows, need 16 vectors of weights; four of float32
 // fetch memory faster, and four of 16 bits are slower, because converting is most of their work.
 template <class Elem>

@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "cpu/attention/carve.h"
 #include "cpu/attention/grad_accumulators.h"
 #include "cpu/attention/layout.h"
 #include "cpu/kernel_table.h"
@@ -14,21 +15,6 @@ constexpr int64_t kChunkRows = 1024;
 constexpr int64_t kChunkKeys = 256;
 constexpr int64_t kWaveKeys = 8192;
 
-struct WaveSpan {
-  int64_t pair = 0, num_pairs = 0, parts = 0, tiles = 0, units = 0, steps = 0;
-  int64_t rows = 0, index = 0, entries = 0, accumulators = 0;
-};
-
-WaveSpan larger(const WaveSpan& a, const WaveSpan& b) {
-  WaveSpan m;
-  m.parts = max64(a.parts, b.parts);
-  m.rows = max64(a.rows, b.rows);
-  m.index = max64(a.index, b.index);
-  m.entries = max64(a.entries, b.entries);
-  m.accumulators = max64(a.accumulators, b.accumulators);
-  return m;
-}
-
 class SelectSchedule {
  public:
   SelectSchedule(const AttentionPlan& plan, const Selection& sel, const int64_t* seq_q,
@@ -38,7 +24,7 @@ class SelectSchedule {
       for (int64_t h = 0; h < plan.N2; ++h)
         add(plan, sel, b, h, b == 0 ? 0 : seq_q[b - 1], threads);
     }
-    close();
+    waves.close();
   }
 
   int64_t chunk_rows(const AttentionPlan& plan) const { return chunk_queries_ * plan.G; }
@@ -47,29 +33,38 @@ class SelectSchedule {
     return {pairs.data() + span.pair, span.num_pairs, span.tiles, span.units, span.steps};
   }
 
-  void place_index(const AttentionPlan& plan, const Selection& sel, const WaveSpan& span,
-                   int64_t* begin, int32_t* queries) {
+  void carve_index(Arena& arena) {
+    begin_ = arena.take<int64_t>(waves.largest().index);
+    queries_ = arena.take<int32_t>(waves.largest().entries);
+    repeats_ = arena.take<bool>(waves.largest().num_pairs);
+  }
+
+  // Points the pairs of a wave into the index.
+  void place_index(const AttentionPlan& plan, const Selection& sel, const WaveSpan& span) {
+    int64_t* begin = begin_;
+    int32_t* queries = queries_;
     for (int64_t n = 0; n < span.num_pairs; ++n) {
       SelectPair& pair = pairs[span.pair + n];
       pair.begin = begin;
+      pair.marks = pair.begin + pair.blocks + 1;
+      pair.repeats = repeats_ + n;
       pair.queries = queries;
-      pair.marks = begin + pair.blocks + 1;
-      begin = pair.marks + pair.blocks + 1;
+      begin = pair.marks + pair.blocks;
       queries += plan.segments[pair.segment].q_len * sel.count;
     }
   }
 
   std::vector<SelectPair> pairs;
-  std::vector<WaveSpan> spans;
-  WaveSpan largest;
+  Waves waves;
 
  private:
   void add(const AttentionPlan& plan, const Selection& sel, int64_t b, int64_t h, int64_t first_row,
            int threads) {
     const Segment& seg = plan.segments[b];
     if (seg.q_len == 0 && seg.kv_len == 0) return;
-    const bool enough = open_.tiles >= 4 * threads && open_.units >= 4 * threads;
-    if (enough && open_.parts * sel.shape.part >= kWaveKeys) close();
+    WaveSpan& open = waves.open();
+    const bool enough = open.tiles >= 4 * threads && open.units >= 4 * threads;
+    if (enough && open.packed * sel.shape.part >= kWaveKeys) waves.close();
     SelectPair pair{};
     pair.segment = b;
     pair.kv_head = h;
@@ -78,39 +73,32 @@ class SelectSchedule {
     pair.kv_chunk = max64(1, kChunkKeys / sel.shape.block);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
-    pair.first_block = open_.parts;
-    pair.first_unit = open_.units;
-    pair.first_tile = open_.tiles;
+    pair.first_packed = open.packed;
+    pair.first_unit = open.units;
+    pair.first_tile = open.tiles;
     pair.first_row = first_row;
     pairs.push_back(pair);
-    ++open_.num_pairs;
-    open_.parts += pair.blocks * sel.shape.parts;
-    open_.tiles += pair.q_chunks;
-    open_.units += pair.kv_chunks;
-    open_.steps = max64(open_.steps, pair.steps());
-    open_.rows += seg.q_len * plan.G;
-    open_.index += 2 * (pair.blocks + 1);
-    open_.entries += seg.q_len * sel.count;
-    open_.accumulators += seg.q_len * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
-  }
-
-  void close() {
-    if (open_.num_pairs > 0) spans.push_back(open_);
-    largest = larger(largest, open_);
-    open_ = {};
-    open_.pair = static_cast<int64_t>(pairs.size());
+    ++open.num_pairs;
+    open.packed += pair.blocks * sel.shape.parts;
+    open.tiles += pair.q_chunks;
+    open.units += pair.kv_chunks;
+    open.steps = max64(open.steps, pair.steps());
+    open.rows += seg.q_len * plan.G;
+    open.index += 2 * pair.blocks + 1;
+    open.entries += seg.q_len * sel.count;
+    open.accumulators += seg.q_len * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
   }
 
   int64_t chunk_queries_;
-  WaveSpan open_;
+  int64_t* begin_ = nullptr;
+  int32_t* queries_ = nullptr;
+  bool* repeats_ = nullptr;
 };
 
 std::vector<Segment> make_selected_plan(const NsaSelectedAttentionParams& p, AttentionPlan& plan) {
   std::vector<Segment> segments = make_plan(packed_flash_params(p, p.seq_kv), plan);
   for (Segment& seg : segments)
     if (p.causal) seg.range.ahead = p.q_offset ? p.q_offset[seg.index] : 0;
-  plan.segments = segments.data();
-  plan.num_segments = static_cast<int64_t>(segments.size());
   return segments;
 }
 
@@ -136,25 +124,13 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   const int64_t chunk_rows = schedule.chunk_rows(plan);
 
   ForwardScratch parts{};
-  int64_t* begin = nullptr;
-  int32_t* queries = nullptr;
   parts.thread_size = thread_part(table.select_forward_thread_size(p.D, p.Dv, chunk_rows));
-  auto carve = [&](Arena& arena) {
-    const int64_t n = schedule.largest.parts, lanes = sel.shape.lanes;
-    parts.keys = arena.take<float>(n * form.words(p.D) * lanes);
-    parts.values = arena.take<float>(n * form.words(lanes) * padded_row(p.Dv));
-    parts.finite = arena.take<bool>(n);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
-    begin = arena.take<int64_t>(schedule.largest.index);
-    queries = arena.take<int32_t>(schedule.largest.entries);
-  };
-  Arena size;
-  carve(size);
-  Scratch scratch(size.used);
-  Arena arena{scratch.data()};
-  carve(arena);
-  for (const WaveSpan& span : schedule.spans) {
-    schedule.place_index(plan, sel, span, begin, queries);
+  const Scratch scratch([&](Arena& arena) {
+    carve_forward(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, parts);
+    schedule.carve_index(arena);
+  });
+  for (const WaveSpan& span : schedule.waves.spans()) {
+    schedule.place_index(plan, sel, span);
     table.select_forward(plan, sel, schedule.wave(span), parts, chunk_rows, threads);
   }
 }
@@ -172,33 +148,15 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
                       BlockShape::of(block_keys(p, plan), WordForm{1, 1}.key_step())};
   SelectSchedule schedule(plan, sel, p.seq_q, threads);
 
-  GradScratch parts{};
-  int64_t* begin = nullptr;
-  int32_t* queries = nullptr;
-  float *delta = nullptr, *accumulators = nullptr;
-  parts.thread_size = thread_part(table.flash_backward_thread_size(p.D, p.Dv, kTileKeys));
-  auto carve = [&](Arena& arena) {
-    const int64_t keys = schedule.largest.parts * sel.shape.lanes;
-    parts.keys_t = arena.take<float>(keys * p.D);
-    parts.values_t = arena.take<float>(keys * p.Dv);
-    parts.keys = arena.take<float>(keys * padded_row(p.D));
-    parts.finite = arena.take<bool>(schedule.largest.parts);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
-    begin = arena.take<int64_t>(schedule.largest.index);
-    queries = arena.take<int32_t>(schedule.largest.entries);
-    delta = arena.take<float>(schedule.largest.rows);
-    if (p.dtype != ElemType::kFloat32)
-      accumulators = arena.take<float>(schedule.largest.accumulators);
-  };
-  Arena size;
-  carve(size);
-  Scratch scratch(size.used);
-  Arena arena{scratch.data()};
-  carve(arena);
-  for (const WaveSpan& span : schedule.spans) {
-    schedule.place_index(plan, sel, span, begin, queries);
-    place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, delta,
-                       accumulators);
+  GradParts parts{};
+  parts.thread_size = thread_part(table.grad_thread_size(p.D, p.Dv, kTileKeys));
+  const Scratch scratch([&](Arena& arena) {
+    carve_grad(arena, plan, schedule.waves.largest(), sel.shape.lanes, threads, parts);
+    schedule.carve_index(arena);
+  });
+  for (const WaveSpan& span : schedule.waves.spans()) {
+    schedule.place_index(plan, sel, span);
+    place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, parts);
     table.select_backward(plan, sel, schedule.wave(span), parts, threads);
   }
 }

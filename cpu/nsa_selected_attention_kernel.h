@@ -7,9 +7,8 @@
 #include <omp.h>
 
 #include "cpu/attention/forward_tile.h"
-#include "cpu/attention/grad_tile.h"
+#include "cpu/attention/grad_steps.h"
 #include "cpu/attention/selection_index.h"
-#include "cpu/flash_attention_score_kernel.h"
 
 namespace nsa::cpu {
 namespace {
@@ -23,6 +22,15 @@ inline PartKeys part_keys(const BlockShape& shape, const Segment& seg, int64_t n
   const int64_t start = n / shape.parts * shape.block, j0 = start + n % shape.parts * shape.part;
   const int64_t end = min64(min64(start + shape.block, j0 + shape.part), seg.kv_len);
   return {j0, max64(0, end - j0)};
+}
+
+// Called by all threads of a parallel region, which meet at a barrier later.
+inline void index_pairs(const AttentionPlan& plan, const Selection& sel, const SelectWave& wave) {
+#pragma omp for schedule(dynamic, 1) nowait
+  for (int64_t p = 0; p < wave.num_pairs; ++p) {
+    const SelectPair& pair = wave.pairs[p];
+    index_selection(pair, plan.segments[pair.segment], sel, plan.N2);
+  }
 }
 
 struct SelectBuffers {
@@ -97,7 +105,7 @@ inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const 
     for (int64_t part = t * shape.parts; part < (t + 1) * shape.parts; ++part) {
       const PartKeys keys = part_keys(shape, seg, part);
       if (keys.count == 0) break;
-      const int64_t at = pair.first_block + part;
+      const int64_t at = pair.first_packed + part;
       for (int64_t r = 0; r < rows; r += kTileRows) {
         GatheredRows c{seg, first_head, plan.G, list, r, min64(kTileRows, rows - r)};
         select_tile<Path>(plan, sel, pair, t, c, i0, keys, shape.lanes,
@@ -122,18 +130,14 @@ void select_forward_wave(const AttentionPlan& plan, const Selection& sel, const 
     Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
     SelectBuffers b = SelectBuffers::carve(arena, plan.D, plan.Dv, chunk_rows);
     Path::begin();
-#pragma omp for schedule(dynamic, 1) nowait
-    for (int64_t p = 0; p < wave.num_pairs; ++p) {
-      const SelectPair& pair = wave.pairs[p];
-      index_selection(pair, plan.segments[pair.segment], sel, plan.N2);
-    }
+    index_pairs(plan, sel, wave);
     for (int64_t p = 0; p < wave.num_pairs; ++p) {
       const SelectPair& pair = wave.pairs[p];
       const Segment& seg = plan.segments[pair.segment];
 #pragma omp for schedule(static) nowait
       for (int64_t part = 0; part < pair.blocks * shape.parts; ++part) {
         const PartKeys keys = part_keys(shape, seg, part);
-        const int64_t at = pair.first_block + part;
+        const int64_t at = pair.first_packed + part;
         pack_transposed<Path>(
             plan.dtype, plan.key, seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row,
             plan.k.row, keys.count, plan.D, shape.lanes, scratch.keys + at * key_size, b.tile.tmp);
@@ -162,15 +166,13 @@ void select_forward(const AttentionPlan& plan, const Selection& sel, const Selec
 }
 
 int64_t select_forward_thread_size(int64_t D, int64_t Dv, int64_t chunk_rows) {
-  Arena arena;
-  SelectBuffers::carve(arena, D, Dv, chunk_rows);
-  return round_up(arena.used, 64);
+  return measured([&](Arena& arena) { SelectBuffers::carve(arena, D, Dv, chunk_rows); });
 }
 
 inline void pack_grad_part(const AttentionGradPlan& plan, const Selection& sel,
                            const SelectPair& pair, int64_t part, const GradScratch& s, float* tmp) {
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t lanes = sel.shape.lanes, ld = padded_row(plan.D), at = pair.first_block + part;
+  const int64_t lanes = sel.shape.lanes, ld = padded_row(plan.D), at = pair.first_packed + part;
   const PartKeys keys = part_keys(sel.shape, seg, part);
   const int64_t k = seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row;
   const int64_t v = seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row;
@@ -189,7 +191,7 @@ inline void select_grad_part(const AttentionGradPlan& plan, const Selection& sel
                              int64_t rows, const GradScratch& s, UnitBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
   const int64_t lanes = sel.shape.lanes, ld = padded_row(plan.D);
-  const int64_t ldv = padded_row(plan.Dv), at = pair.first_block + part;
+  const int64_t ldv = padded_row(plan.Dv), at = pair.first_packed + part;
   const PartKeys range = part_keys(sel.shape, seg, part);
   if (range.count == 0) return;
   const GradKeys keys = {s.keys_t + at * plan.D * lanes,
@@ -210,16 +212,9 @@ inline void select_grad_part(const AttentionGradPlan& plan, const Selection& sel
     // hi does not decrease along the list, so the first row sees the least.
     const bool plain = range.count == lanes && seg.range.hi(c.query(0)) >= range.j0 + range.count;
     grad_step(plan, c, keys, 0, c.rows(), 0, lanes, plain, b.tile, b.dk, b.dv);
-    for (int64_t r = 0; r < c.rows(); ++r) {
-      const int64_t g = c.head(r) - c.first_head;
-      add_scaled(pair.dq + c.query(r) * pair.dq_strides.row + g * pair.dq_strides.head,
-                 b.tile.dq + r * ld, plan.D, plan.scale);
-    }
+    add_tile_dq(plan, pair, c, b.tile.dq);
   }
-  for (int64_t j = 0; j < range.count; ++j) {
-    add_scaled(pair.dk + (range.j0 + j) * pair.dk_row, b.dk + j * ld, plan.D, plan.scale);
-    add_to(pair.dv + (range.j0 + j) * pair.dv_row, b.dv + j * ldv, plan.Dv);
-  }
+  add_unit_keys(plan, pair, range.j0, range.count, b);
 }
 
 inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel,
@@ -244,11 +239,7 @@ void select_backward(const AttentionGradPlan& plan, const Selection& sel, const 
   {
     Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
     UnitBuffers b = UnitBuffers::carve(arena, plan.D, plan.Dv, kTileKeys);
-#pragma omp for schedule(dynamic, 1) nowait
-    for (int64_t p = 0; p < wave.num_pairs; ++p) {
-      const SelectPair& pair = wave.pairs[p];
-      index_selection(pair, plan.segments[pair.segment], sel, plan.N2);
-    }
+    index_pairs(plan, sel, wave);
     for (int64_t p = 0; p < wave.num_pairs; ++p) {
       const SelectPair& pair = wave.pairs[p];
 #pragma omp for schedule(static) nowait

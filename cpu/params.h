@@ -31,8 +31,8 @@ struct NsaCompressAttentionParams {
   const void* query;          // [T1, N1, D]
   const void* key;            // [T2, N2, D]
   const void* value;          // [T2, N2, Dv]
-  const uint8_t* topk_mask;   // [topk_mask_rows, topk_mask_cols], 1 forces the block; nullptr: none
-  const uint8_t* atten_mask;  // [atten_mask_rows, atten_mask_cols], 1 masks; nullptr: none
+  const uint8_t* topk_mask;   // [.., topk_mask_cols], 1 forces the block; nullptr: none
+  const uint8_t* atten_mask;  // [.., atten_mask_cols], 1 masks; nullptr: none
   const int64_t* seq_q;       // [B]
   const int64_t* seq_cmp_kv;  // [B], may end before T2
   const int64_t* q_offset;    // [B] position of a segment's first query; nullptr: zeros

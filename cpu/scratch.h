@@ -32,15 +32,33 @@ struct Arena {
   }
 };
 
+namespace {
+
+// Bytes that carve(arena) takes, whole cache lines.
+template <class Carve>
+inline int64_t measured(const Carve& carve) {
+  Arena arena;
+  carve(arena);
+  return (arena.used + 63) / 64 * 64;
+}
+
+}  // namespace
+
 class Scratch {
  public:
-  explicit Scratch(int64_t bytes);  // throws std::bad_alloc
+  // The parts that carve(arena) takes: it is called twice, first to measure. Throws std::bad_alloc.
+  template <class Carve>
+  explicit Scratch(const Carve& carve) : Scratch(measured(carve)) {
+    Arena arena{data_};
+    carve(arena);
+  }
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  char* data() const { return data_; }
 
  private:
+  explicit Scratch(int64_t bytes);
+
   char* data_;
   int64_t bytes_;
 };

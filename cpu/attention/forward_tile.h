@@ -46,43 +46,13 @@ struct PackedPair {
   const bool* finite;
 };
 
-// Packs keys [64 block, ...) and values of one block of a pair.
-template <class Path>
-inline void pack_block(const AttentionPlan& plan, const Segment& seg, int64_t kv_head,
-                       int64_t block, float* keys, float* values, float* tmp) {
-  int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
-  pack_transposed<Path>(plan.dtype, plan.key, seg.k + kv_head * plan.k.head + j0 * plan.k.row,
-                        plan.k.row, n, plan.D, kBlockKeys, keys, tmp);
-  pack_rows<Path>(plan.dtype, plan.value, seg.v + kv_head * plan.v.head + j0 * plan.v.row,
-                  plan.v.row, n, plan.Dv, kBlockKeys, padded_row(plan.Dv), values);
-}
-
-// Packs keys and values of all pairs of a wave; called by all threads of a parallel region.
-template <class Path>
-inline void pack_pairs(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
-                       float* tmp) {
-  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
-  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
-  for (int64_t p = 0; p < wave.num_pairs; ++p) {
-    const KvPair& pair = wave.pairs[p];
-    const Segment& seg = plan.segments[pair.segment];
-#pragma omp for schedule(static) nowait
-    for (int64_t block = 0; block < ceil_div(seg.kv_len, kBlockKeys); ++block) {
-      const int64_t at = pair.first_block + block;
-      pack_block<Path>(plan, seg, pair.kv_head, block, scratch.keys + at * key_size,
-                       scratch.values + at * value_size, tmp);
-      scratch.finite[at] = packed_finite<Path>(scratch.values + at * value_size, value_size);
-    }
-  }
-#pragma omp barrier
-}
-
-// One softmax step of rows [r0, r1) over keys [n0, n1) (multiples of key_step): scores,
-// probabilities, output. The rows see nothing else of the step.
+// One softmax step of rows [r0, r1) over keys [n0, n1): scores, probabilities, output. The rows see
+// nothing else of the step.
 template <class Path>
 inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0, int64_t n1,
                          bool plain, const PackedPair& packed, TileBuffers& b) {
   using Step = typename Path::Step;
+  NSA_EXPECT(n0 % key_step<Path>() == 0 && n1 % key_step<Path>() == 0);
   const AttentionPlan& plan = c.plan;
   const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = r1 - r0;
   const int64_t origin = n0 / kTileKeys * kTileKeys;

@@ -1,15 +1,16 @@
 // Where a pair's gradients are summed. Host side only.
 #pragma once
 
-#include "cpu/attention/grad_schedule.h"
+#include "cpu/attention/carve.h"
 
 namespace nsa::cpu {
 
 // Points the accumulators into the outputs (fp32) or into scratch, and delta into its part.
 template <class Pair>
-void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t count, float* delta,
-                        float* accumulators) {
+void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t count,
+                        const GradParts& parts) {
   const int64_t G = plan.G;
+  float *delta = parts.delta, *accumulators = parts.accumulators;
   for (int64_t n = 0; n < count; ++n) {
     Pair& pair = pairs[n];
     const Segment& seg = plan.segments[pair.segment];

@@ -13,7 +13,7 @@ struct GradPair {
   int64_t segment, kv_head;
   int64_t q_chunk, kv_chunk;    // queries, keys of a chunk
   int64_t q_chunks, kv_chunks;  // how many
-  int64_t first_block;          // of the packed blocks of its wave
+  int64_t first_packed;         // of the packed blocks, or their parts, of its wave
   int64_t first_unit;           // sum of kv_chunks before it in its wave
   // Accumulators: the outputs themselves in fp32, otherwise scratch. Row 0, first head of the
   // group.

@@ -98,16 +98,18 @@ inline void mask_ds_row(const float* p, float* ds, int64_t n) {
 }
 
 inline void ds_row(const float* p, float* dp, int64_t n, float delta) {
+  expect<Length::kWholeVectors>(n);
   const V shift = set1(delta);
   for (int64_t j = 0; j < n; j += W) store(dp + j, mul(load(p + j), sub(load(dp + j), shift)));
 }
 
-// Rows [r0, r1) of the tile against lanes [n0, n1) (multiples of kLanePad) of a block. dk, dv: [n,
-// ..] rows of this block.
+// Rows [r0, r1) of the tile against lanes [n0, n1) of a block. dk, dv: [n, ..] rows of this block.
 template <class Rows>
 inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKeys& keys,
                       int64_t r0, int64_t r1, int64_t n0, int64_t n1, bool plain, GradBuffers& b,
                       float* dk, float* dv) {
+  expect<Length::kPadded>(n0);
+  expect<Length::kPadded>(n1);
   const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
   const int64_t lanes_d = round_up(plan.D, kLanePad), lanes_v = round_up(plan.Dv, kLanePad);
   const int64_t rows = r1 - r0, lanes = n1 - n0, real = min64(n1, keys.n) - n0;

@@ -194,6 +194,8 @@ std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan
     pairs += seg.q_len * seg.kv_len;
     segments.push_back(seg);
   }
+  plan.segments = segments.data();
+  plan.num_segments = static_cast<int64_t>(segments.size());
   return segments;
 }
 

@@ -8,8 +8,9 @@
 
 namespace nsa::cpu {
 
-// Fills everything of plan but segments; gives the segments.
-std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan& plan);
+// Fills plan. Its segments are in the vector given back, which must outlive it.
+[[nodiscard]] std::vector<Segment> make_plan(const FlashAttentionScoreParams& p,
+                                             AttentionPlan& plan);
 
 // The tensors of an operator on packed inputs as FlashAttentionScore's in TND layout, every key
 // visible.

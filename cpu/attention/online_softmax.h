@@ -47,8 +47,9 @@ struct SoftmaxState {
 };
 
 // s[0..n) = min(s * scale, FLT_MAX) and their maximum. A score that overflows must not become inf,
-// whose difference with itself is NaN. n is a multiple of W.
+// whose difference with itself is NaN.
 inline float scaled_max(float* s, int64_t n, float scale) {
+  expect<Length::kWholeVectors>(n);
   const V top = set1(kFloatMax), factor = set1(scale);
   V m = set1(-kInfinity);
   for (int64_t j = 0; j < n; j += W) {
@@ -61,6 +62,7 @@ inline float scaled_max(float* s, int64_t n, float scale) {
 
 // s = exp(s - base); gives the sum.
 inline float exp_row(float* s, int64_t n, float base) {
+  expect<Length::kWholeVectors>(n);
   const V b = set1(base);
   V sum = zero();
   for (int64_t j = 0; j < n; j += W) {
@@ -84,6 +86,7 @@ inline float online_softmax_row(float* s, int64_t n, float scale, SoftmaxState& 
 
 // Backward: s = exp(min(s * scale, FLT_MAX) - max) * inverse.
 inline void probabilities_row(float* s, int64_t n, float scale, float max_value, float inverse) {
+  expect<Length::kWholeVectors>(n);
   const V top = set1(kFloatMax), factor = set1(scale), base = set1(max_value), inv = set1(inverse);
   for (int64_t j = 0; j < n; j += W) {
     V x = min(top, mul(load(s + j), factor));

@@ -25,7 +25,6 @@ constexpr int64_t kScoreRow = padded_row(kTileKeys);
 struct KvPair {
   int64_t segment, kv_head;
   int64_t first_block;  // of the packed blocks of its wave
-  int64_t first_task;   // of the tasks of its wave
 };
 
 // Rows r of a tile: query i0 + r / heads, head g0 + r % heads of the group.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpu/attention/schedule.h"
+#include "cpu/attention/waves.h"
 
 namespace nsa::cpu {
 
@@ -21,26 +22,15 @@ class Schedule {
   Schedule(const AttentionPlan& plan, TileRule rule, int threads);
 
   const std::vector<Wave>& waves() const { return waves_; }
-  int64_t max_blocks() const { return max_blocks_; }
+  const WaveSpan& largest() const { return spans_.largest(); }
 
  private:
-  struct WaveSpan {
-    int64_t pair, num_pairs, num_blocks, tile, num_tiles;
-  };
-
   void add_pair(const AttentionPlan& plan, TileRule rule, int64_t b, int64_t h, int threads);
-  void close_wave();
 
   std::vector<KvPair> pairs_;
   std::vector<RowTile> tiles_;
-  std::vector<WaveSpan> spans_;
   std::vector<Wave> waves_;
-  WaveSpan open_{};
-  int64_t max_blocks_ = 0;
+  Waves spans_;
 };
-
-// Takes the parts of a forward call's scratch.
-void carve_forward(Arena& arena, const Schedule& schedule, const AttentionPlan& plan, WordForm form,
-                   int threads, ForwardScratch& parts);
 
 }  // namespace nsa::cpu

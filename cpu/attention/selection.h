@@ -32,8 +32,9 @@ struct SelectPair : GradPair {
   int64_t first_row;   // of topk, the segment's first query
   int64_t first_tile;  // forward: sum of q_chunks before it in its wave
   int64_t* begin;      // [blocks + 1]
-  int64_t* marks;    // [blocks + 1] last query that named a block; at the end 1 if any did so twice
-  int32_t* queries;  // [q_len * count]
+  int64_t* marks;      // [blocks] last query that named a block
+  bool* repeats;       // some query names a block twice
+  int32_t* queries;    // [q_len * count]
 };
 
 struct SelectWave {

@@ -24,21 +24,20 @@ template <class Visit>
 inline void for_each_selected(const SelectPair& pair, const Segment& seg, const Selection& sel,
                               int64_t N2, const Visit& visit) {
   for (int64_t t = 0; t < pair.blocks; ++t) pair.marks[t] = -1;
-  int64_t repeated = 0;
+  *pair.repeats = false;
   for (int64_t i = 0; i < seg.q_len; ++i) {
     const int32_t* row = selection_row(pair, sel, N2, i);
     for (int64_t c = 0; c < sel.count; ++c) {
       const int64_t t = selected_block(pair, seg, sel, i, row[c]);
       if (t < 0) continue;
       if (pair.marks[t] == i) {
-        repeated = 1;
+        *pair.repeats = true;
         continue;
       }
       pair.marks[t] = i;
       visit(t, i);
     }
   }
-  pair.marks[pair.blocks] = repeated;
 }
 
 inline void index_selection(const SelectPair& pair, const Segment& seg, const Selection& sel,
@@ -58,7 +57,7 @@ inline void index_selection(const SelectPair& pair, const Segment& seg, const Se
 // How often query i names block t.
 inline float multiplicity(const SelectPair& pair, const Selection& sel, int64_t N2, int64_t i,
                           int64_t t) {
-  if (pair.marks[pair.blocks] == 0) return 1.0f;
+  if (!*pair.repeats) return 1.0f;
   const int32_t* row = selection_row(pair, sel, N2, i);
   int64_t count = 0;
   for (int64_t c = 0; c < sel.count; ++c) count += row[c] == t;

@@ -109,10 +109,11 @@ inline void panel(int64_t M, int64_t K, Operand a, const float* b, int64_t ldb, 
   }
 }
 
-// N is a multiple of W; row_scale is read for Into::kAddScaled only.
+// row_scale is read for Into::kAddScaled only.
 template <class Step>
 inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
                    float* c, int64_t ldc, Into into, const float* row_scale = nullptr) {
+  expect<Length::kWholeVectors>(N);
   int64_t n = 0;
   for (; n + kNR * W <= N; n += kNR * W)
     panel<Step, kNR>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale);
@@ -154,11 +155,13 @@ inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Op
 }
 
 #ifdef NSA_ISA_AMX
-// The same product on tiles: K a multiple of 16 words, A with neighbouring words. Up to 31 rows
+// The same product on tiles: K in whole tiles, A with neighbouring words. Up to 31 rows
 // after the last row of A are read, whatever they hold; rows of C past M are not written.
 template <>
 inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
                             float* c, int64_t ldc, Into into, const float* row_scale) {
+  expect<Length::kPadded>(N);
+  NSA_EXPECT(K % kAmxTile == 0 && a.k_stride == 1);
   constexpr int64_t step = 2 * kAmxTile;
   alignas(64) float sum[step * step];
   for (int64_t n = 0; n < N; n += step) {

@@ -4,6 +4,7 @@
 #include "cpu/flash_attention_score_kernel.h"
 #include "cpu/kernel_table.h"
 #include "cpu/nsa_compress_attention_kernel.h"
+#include "cpu/nsa_compress_grad_kernel.h"
 #include "cpu/nsa_compress_kernel.h"
 #include "cpu/nsa_selected_attention_kernel.h"
 
@@ -20,7 +21,7 @@ constexpr KernelTable make_table(const char* name) {
   table.bf16 = PathOfBFloat16::kForm;
   table.flash_forward_thread_size = flash_forward_thread_size;
   table.flash_forward = flash_forward;
-  table.flash_backward_thread_size = flash_backward_thread_size;
+  table.grad_thread_size = grad_thread_size;
   table.flash_backward = flash_backward;
   table.flash_dsink = flash_dsink;
   table.select_forward_thread_size = select_forward_thread_size;
@@ -30,6 +31,8 @@ constexpr KernelTable make_table(const char* name) {
   table.compress_attention = compress_attention;
   table.compress_thread_size = compress_thread_size;
   table.compress = compress;
+  table.compress_grad_thread_size = compress_grad_thread_size;
+  table.compress_grad = compress_grad;
   table.round_rows = round_rows;
   return table;
 }

@@ -2,16 +2,11 @@
 #pragma once
 
 #include "cpu/simd/half.h"
-#include "cpu/simd/vec.h"
+#include "cpu/simd/preconditions.h"
 #include "cpu/types.h"
 
 namespace nsa::cpu {
 namespace {
-
-// Rows in scratch are padded to a multiple of this, whatever the instruction set, so that the sizes
-// of scratch are known outside the units of one instruction set.
-constexpr int64_t kLanePad = 16;
-static_assert(kLanePad % W == 0, "a padded row holds whole vectors");
 
 // exp(x) with a relative error below 1.5 ulp for x <= 88; exactly 0 for x < -87.3 (below the
 // smallest normal number: subnormal operands would slow the matmul down). NaN gives NaN.

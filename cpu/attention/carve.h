@@ -1,0 +1,36 @@
+// Takes the parts of the scratch of an attention call. Host side only.
+#pragma once
+
+#include "cpu/attention/grad_schedule.h"
+#include "cpu/attention/schedule.h"
+#include "cpu/attention/waves.h"
+
+namespace nsa::cpu {
+
+// `lanes`: keys of a packed block.
+inline void carve_forward(Arena& arena, const AttentionPlan& plan, const WaveSpan& wave,
+                          int64_t lanes, WordForm form, int threads, ForwardScratch& parts) {
+  parts.keys = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
+  parts.values = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.Dv));
+  parts.finite = arena.take<bool>(wave.packed);
+  parts.threads = arena.take_threads(threads, parts.thread_size);
+}
+
+struct GradParts : GradScratch {
+  float* delta;
+  float* accumulators;  // nullptr: the outputs are
+};
+
+inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSpan& wave,
+                       int64_t lanes, int threads, GradParts& parts) {
+  const int64_t keys = wave.packed * lanes;
+  parts.keys_t = arena.take<float>(keys * plan.D);
+  parts.values_t = arena.take<float>(keys * plan.Dv);
+  parts.keys = arena.take<float>(keys * padded_row(plan.D));
+  parts.finite = arena.take<bool>(wave.packed);
+  parts.threads = arena.take_threads(threads, parts.thread_size);
+  parts.delta = arena.take<float>(wave.rows);
+  if (plan.dtype != ElemType::kFloat32) parts.accumulators = arena.take<float>(wave.accumulators);
+}
+
+}  // namespace nsa::cpu

@@ -1,0 +1,70 @@
+// A wave of a forward call whose tiles read packed blocks of keys: one parallel region, first
+// packing, then tiles.
+#pragma once
+
+#include <omp.h>
+
+#include "cpu/attention/forward_tile.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Packs keys [64 block, ...) and values of one block of a pair.
+template <class Path>
+inline void pack_block(const AttentionPlan& plan, const Segment& seg, int64_t kv_head,
+                       int64_t block, float* keys, float* values, float* tmp) {
+  int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
+  pack_transposed<Path>(plan.dtype, plan.key, seg.k + kv_head * plan.k.head + j0 * plan.k.row,
+                        plan.k.row, n, plan.D, kBlockKeys, keys, tmp);
+  pack_rows<Path>(plan.dtype, plan.value, seg.v + kv_head * plan.v.head + j0 * plan.v.row,
+                  plan.v.row, n, plan.Dv, kBlockKeys, padded_row(plan.Dv), values);
+}
+
+// Packs keys and values of all pairs of a wave; called by all threads of a parallel region.
+template <class Path>
+inline void pack_pairs(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
+                       float* tmp) {
+  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
+  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
+  for (int64_t p = 0; p < wave.num_pairs; ++p) {
+    const KvPair& pair = wave.pairs[p];
+    const Segment& seg = plan.segments[pair.segment];
+#pragma omp for schedule(static) nowait
+    for (int64_t block = 0; block < ceil_div(seg.kv_len, kBlockKeys); ++block) {
+      const int64_t at = pair.first_block + block;
+      pack_block<Path>(plan, seg, pair.kv_head, block, scratch.keys + at * key_size,
+                       scratch.values + at * value_size, tmp);
+      scratch.finite[at] = packed_finite<Path>(scratch.values + at * value_size, value_size);
+    }
+  }
+#pragma omp barrier
+}
+
+// tile(context, packed, buffers) for all tiles, with carve(arena) giving each thread's buffers.
+template <class Path, class Carve, class Tile>
+void run_forward_wave(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
+                      int threads, const Carve& carve, const Tile& tile) {
+  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
+  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
+#pragma omp parallel num_threads(threads)
+  {
+    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
+    Path::begin();
+    auto buffers = carve(arena);
+    pack_pairs<Path>(plan, wave, scratch, buffers.tmp);
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t n = 0; n < wave.num_tiles; ++n) {
+      const RowTile& rows = wave.tiles[n];
+      const KvPair& pair = wave.pairs[rows.pair];
+      const TileContext context{plan, plan.segments[pair.segment], rows, pair.kv_head * plan.G};
+      const PackedPair packed{scratch.keys + pair.first_block * key_size,
+                              scratch.values + pair.first_block * value_size,
+                              scratch.finite + pair.first_block};
+      tile(context, packed, buffers);
+    }
+    Path::end();
+  }
+}
+
+}  // namespace
+}  // namespace nsa::cpu

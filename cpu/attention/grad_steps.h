@@ -1,0 +1,118 @@
+// The parts of a gradient call that do not depend on how rows meet keys: what a unit sums in, the
+// accumulators of a pair, and the steps. Pairs are GradPair or extend it.
+#pragma once
+
+#include <omp.h>
+
+#include "cpu/attention/grad_schedule.h"
+#include "cpu/attention/grad_tile.h"
+
+namespace nsa::cpu {
+namespace {
+
+struct UnitBuffers {
+  GradBuffers tile;
+  float* dk;  // [keys of a chunk, D padded]
+  float* dv;  // [keys of a chunk, Dv padded]
+
+  static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
+    UnitBuffers b;
+    b.tile = GradBuffers::carve(arena, D, Dv);
+    b.dk = arena.take<float>(kv_chunk * padded_row(D));
+    b.dv = arena.take<float>(kv_chunk * padded_row(Dv));
+    return b;
+  }
+};
+
+// dq of a tile's rows, whose query(r) and head(r) c tells, goes to the accumulators.
+template <class Rows>
+inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, const Rows& c,
+                        const float* dq) {
+  const int64_t ld = padded_row(plan.D);
+  for (int64_t r = 0; r < c.rows(); ++r) {
+    const int64_t g = c.head(r) % plan.G;
+    add_scaled(pair.dq + c.query(r) * pair.dq_strides.row + g * pair.dq_strides.head, dq + r * ld,
+               plan.D, plan.scale);
+  }
+}
+
+// The unit's sums for keys [j0, j0 + count) go to the accumulators.
+inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
+                          int64_t count, const UnitBuffers& b) {
+  const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
+  for (int64_t j = 0; j < count; ++j) {
+    add_scaled(pair.dk + (j0 + j) * pair.dk_row, b.dk + j * ld, plan.D, plan.scale);
+    add_to(pair.dv + (j0 + j) * pair.dv_row, b.dv + j * ldv, plan.Dv);
+  }
+}
+
+// delta of one query's heads, and zeros for its dq.
+inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, int64_t i,
+                          GradBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  for (int64_t g = 0; g < plan.G; ++g) {
+    int64_t head = pair.kv_head * plan.G + g;
+    pair.delta[i * plan.G + g] =
+        row_delta(plan, seg.o + i * plan.o.row + head * plan.o.head, b.dy, b.tmp);
+    fill(pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D, 0.0f);
+  }
+}
+
+// The functions below are called by all threads of a parallel region.
+
+template <class Pair>
+inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair, GradBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+#pragma omp for schedule(static) nowait
+  for (int64_t i = 0; i < seg.q_len; ++i) prepare_query(plan, pair, i, b);
+#pragma omp for schedule(static) nowait
+  for (int64_t j = 0; j < seg.kv_len; ++j) {
+    fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
+    fill(pair.dv + j * pair.dv_row, plan.Dv, 0.0f);
+  }
+}
+
+// unit(pair, query chunk, key chunk) for all units, step by step.
+template <class WaveType, class Unit>
+inline void run_steps(const WaveType& wave, const Unit& unit) {
+  for (int64_t step = 0; step < wave.steps; ++step) {
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t n = 0; n < wave.units_per_step; ++n) {
+      int64_t p = 0;
+      while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_unit <= n) ++p;
+      const auto& pair = wave.pairs[p];
+      const int64_t steps = pair.steps(), kv_chunk = n - pair.first_unit;
+      if (step >= steps) continue;
+      const int64_t q_chunk = (kv_chunk - step + steps) % steps;
+      if (q_chunk < pair.q_chunks) unit(pair, q_chunk, kv_chunk);
+    }
+  }
+}
+
+// Rounds the accumulators to the outputs, for 16-bit types.
+template <class Pair>
+inline void write_accumulators(const AttentionGradPlan& plan, const Pair& pair) {
+  if (plan.dtype == ElemType::kFloat32) return;
+  const Segment& seg = plan.segments[pair.segment];
+#pragma omp for schedule(static) nowait
+  for (int64_t i = 0; i < seg.q_len; ++i) {
+    for (int64_t g = 0; g < plan.G; ++g) {
+      from_float(plan.dtype, pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D,
+                 plan.dq, seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head);
+    }
+  }
+#pragma omp for schedule(static) nowait
+  for (int64_t j = 0; j < seg.kv_len; ++j) {
+    from_float(plan.dtype, pair.dk + j * pair.dk_row, plan.D, plan.dk,
+               seg.k + j * plan.k.row + pair.kv_head * plan.k.head);
+    from_float(plan.dtype, pair.dv + j * pair.dv_row, plan.Dv, plan.dv,
+               seg.v + j * plan.v.row + pair.kv_head * plan.v.head);
+  }
+}
+
+int64_t grad_thread_size(int64_t D, int64_t Dv, int64_t max_kv_chunk) {
+  return measured([&](Arena& arena) { UnitBuffers::carve(arena, D, Dv, max_kv_chunk); });
+}
+
+}  // namespace
+}  // namespace nsa::cpu
