@@ -9,7 +9,9 @@ set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/binding/custom_extra.cc
   COMPILE_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=0)
 
 pybind11_add_module(_native MODULE NO_EXTRAS ${module_sources})
-# The headers of the twin that is called through dlopen; nothing of it is linked.
+# The headers of the twin that is called through dlopen, and what its aclnn functions take; nothing of
+# it is linked.
+target_sources(_native PRIVATE "${aclnn_functions}")
 target_include_directories(_native PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/twin/include"
   "${twin_generated}/include")
 add_dependencies(_native nsa_twin_generated)

@@ -35,21 +35,24 @@ target_compile_options(nsa_op_host PRIVATE -O2)
 add_executable(nsa_opbuild twin/host/opbuild_main.cc)
 target_link_libraries(nsa_opbuild PRIVATE nsa_op_host nsa_twin_runtime nsa_infer)
 
-# A kernel is a unit for each combination of dtypes: every definition has float16 and bfloat16.
-set(twin_combinations 0 1)
-list(LENGTH twin_combinations twin_most_combinations)
+# A kernel is a unit for each combination of dtypes. How many an operator has is in its definition,
+# which is compiled later than this is read, so every operator has as many units as the largest; the
+# generator leaves the rest empty.
+set(twin_units 12)
+math(EXPR twin_last_unit "${twin_units} - 1")
 foreach(op IN LISTS operators)
   list(APPEND aclnn_sources "${twin_generated}/aclnn_${op}.cc")
-  foreach(combination IN LISTS twin_combinations)
-    list(APPEND kernel_sources "${twin_generated}/${op}_kernel_${combination}.cc")
+  foreach(unit RANGE ${twin_last_unit})
+    list(APPEND kernel_sources "${twin_generated}/${op}_kernel_${unit}.cc")
   endforeach()
 endforeach()
+set(aclnn_functions "${twin_generated}/aclnn_functions.cc")
 add_custom_command(
-  OUTPUT ${aclnn_sources} ${kernel_sources}
-  COMMAND nsa_opbuild "${twin_generated}" ascendc/ ${twin_most_combinations}
+  OUTPUT ${aclnn_sources} ${kernel_sources} ${aclnn_functions}
+  COMMAND nsa_opbuild "${twin_generated}" ascendc/ ${twin_units}
   DEPENDS nsa_opbuild
   COMMENT "Generating the aclnn functions" VERBATIM)
-add_custom_target(nsa_twin_generated DEPENDS ${aclnn_sources} ${kernel_sources})
+add_custom_target(nsa_twin_generated DEPENDS ${aclnn_sources} ${kernel_sources} ${aclnn_functions})
 
 add_library(nsa_twin SHARED ${aclnn_sources} ${kernel_sources} $<TARGET_OBJECTS:nsa_op_host>)
 target_include_directories(nsa_twin PRIVATE "${twin_generated}/include")

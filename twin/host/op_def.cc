@@ -53,7 +53,10 @@ OpParamDef& OpParamDef::InitValue(uint64_t value) {
   return *this;
 }
 
-OpParamDef& OpParamDef::Comment(const char*) { return *this; }
+OpParamDef& OpParamDef::Comment(const char* comment) {
+  comment_ = comment == nullptr ? "" : comment;
+  return *this;
+}
 
 OpAttrDef& OpAttrDef::AttrType(Option type) {
   required_ = type == REQUIRED;
@@ -137,7 +140,10 @@ OpAttrDef& OpAttrDef::ListBool(std::vector<bool> value) {
   return ListBool();
 }
 
-OpAttrDef& OpAttrDef::Comment(const char*) { return *this; }
+OpAttrDef& OpAttrDef::Comment(const char* comment) {
+  comment_ = comment == nullptr ? "" : comment;
+  return *this;
+}
 
 OpAICoreConfig& OpAICoreConfig::DynamicCompileStaticFlag(bool flag) {
   return ExtendCfgInfo("dynamicCompileStatic.flag", flag ? "true" : "false");

@@ -58,6 +58,7 @@ void CheckNames(const OpSpec& spec) {
 ParamSpec DefAccess::Param(const ops::OpParamDef& def) {
   ParamSpec spec;
   spec.name = def.name_;
+  spec.comment = def.comment_;
   spec.optional = def.type_ == ops::OPTIONAL;
   spec.value_depend = def.value_depend_ == ops::OPTIONAL || def.value_depend_ == ops::REQUIRED;
   spec.auto_contiguous = def.auto_contiguous_;
@@ -77,6 +78,7 @@ AttrSpec DefAccess::Attr(const std::string& op, const ops::OpAttrDef& def) {
   }
   AttrSpec spec;
   spec.name = def.name_;
+  spec.comment = def.comment_;
   spec.kind = static_cast<AttrKind>(static_cast<int>(def.kind_) - 1);
   spec.required = def.required_;
   spec.int_value = def.int_;

@@ -11,6 +11,7 @@ namespace twin {
 
 struct ParamSpec {
   std::string name;
+  std::string comment;
   bool optional = false;
   bool value_depend = false;
   bool auto_contiguous = false;
@@ -26,6 +27,7 @@ enum class AttrKind { kBool, kFloat, kInt, kString, kListInt, kListFloat, kListB
 
 struct AttrSpec {
   std::string name;
+  std::string comment;
   AttrKind kind = AttrKind::kInt;
   bool required = true;
   int64_t int_value = 0;  // the default, of an int or a bool

@@ -1,5 +1,6 @@
 #include "twin/host/opbuild.h"
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -14,132 +15,11 @@ namespace twin {
 
 namespace {
 
-// "act_seq_len" -> "actSeqLen".
-std::string CamelCase(const std::string& name) {
-  std::string result;
-  bool capital = false;
-  for (char c : name) {
-    if (c == '_') {
-      capital = true;
-      continue;
-    }
-    const auto byte = static_cast<unsigned char>(c);
-    result += static_cast<char>(capital ? std::toupper(byte) : c);
-    capital = false;
-  }
-  if (!result.empty()) {
-    result[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(result[0])));
-  }
-  return result;
-}
-
 std::string Capitals(const std::string& name) {
   std::string result;
   for (char c : name) result += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return result;
 }
-
-// A parameter of the first phase.
-struct Parameter {
-  std::string type, name, kind, note;
-};
-
-const char* ArrayOf(ge::DataType dtype) {
-  return dtype == ge::DT_FLOAT  ? "aclFloatArray"
-         : dtype == ge::DT_BOOL ? "aclBoolArray"
-                                : "aclIntArray";
-}
-
-Parameter InputParameter(const ParamSpec& input) {
-  const std::string suffix = input.optional ? "Optional" : "";
-  const char* type = input.value_depend ? ArrayOf(input.dtypes[0]) : "aclTensor";
-  return {std::string("const ") + type + "* ", CamelCase(input.name) + suffix, "Input",
-          input.optional ? "optional input" : "input"};
-}
-
-Parameter AttrParameter(const AttrSpec& attr) {
-  constexpr const char* kTypes[] = {"bool ",
-                                    "double ",
-                                    "int64_t ",
-                                    "char* ",
-                                    "const aclIntArray* ",
-                                    "const aclFloatArray* ",
-                                    "const aclBoolArray* "};
-  const bool may_be_null = attr.kind >= AttrKind::kString;
-  const std::string suffix = !attr.required && may_be_null ? "Optional" : "";
-  return {kTypes[static_cast<int>(attr.kind)], CamelCase(attr.name) + suffix, "Attr",
-          attr.required ? "attribute" : "optional attribute"};
-}
-
-// CANN's order: inputs, attributes, outputs, each as in the definition. A sole output is "out".
-std::vector<Parameter> Parameters(const OpSpec& spec) {
-  std::vector<Parameter> parameters;
-  for (const ParamSpec& input : spec.inputs) parameters.push_back(InputParameter(input));
-  for (const AttrSpec& attr : spec.attrs) parameters.push_back(AttrParameter(attr));
-  for (const ParamSpec& output : spec.outputs) {
-    const std::string name = spec.outputs.size() == 1 ? "out" : CamelCase(output.name) + "Out";
-    parameters.push_back({"const aclTensor* ", name + (output.optional ? "Optional" : ""), "Output",
-                          output.optional ? "optional output" : "output"});
-  }
-  return parameters;
-}
-
-std::string FirstPhase(const OpSpec& spec) {
-  std::string text = "aclnnStatus aclnn" + spec.type + "GetWorkspaceSize(\n";
-  for (const Parameter& parameter : Parameters(spec)) {
-    text += "    " + parameter.type + parameter.name + ",\n";
-  }
-  return text + "    uint64_t* workspaceSize,\n    aclOpExecutor** executor)";
-}
-
-std::string SecondPhase(const OpSpec& spec) {
-  return "aclnnStatus aclnn" + spec.type +
-         "(\n    void* workspace,\n    uint64_t workspaceSize,\n    aclOpExecutor* executor,\n"
-         "    aclrtStream stream)";
-}
-
-constexpr const char* kGenerated = "// Generated from the operator's definition.\n";
-
-}  // namespace
-
-std::string AclnnHeader(const OpSpec& spec) {
-  std::ostringstream out;
-  out << kGenerated << "#pragma once\n\n#include \"aclnn/aclnn_base.h\"\n\n"
-      << "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
-      << "// The first phase of " << spec.type << ": checks the call and gives the workspace that\n"
-      << "// it needs and its executor. Returns 0, or 161001 (a required argument is null),\n"
-      << "// 161002 (an argument is invalid), 561002 (tiling has failed).\n//\n";
-  for (const Parameter& parameter : Parameters(spec)) {
-    out << "// " << parameter.name << ": " << parameter.note << "\n";
-  }
-  out << "ACL_FUNC_VISIBILITY " << FirstPhase(spec) << ";\n\n"
-      << "// The second phase: puts the operator into the stream.\n"
-      << "ACL_FUNC_VISIBILITY " << SecondPhase(spec) << ";\n\n"
-      << "#ifdef __cplusplus\n}\n#endif\n";
-  return out.str();
-}
-
-std::string AclnnSource(const OpSpec& spec) {
-  const std::string name = "aclnn" + spec.type;
-  std::ostringstream out;
-  out << kGenerated << "#include \"aclnnop/aclnn_" << SnakeCase(spec.type) << ".h\"\n\n"
-      << "#include \"twin/host/op_call.h\"\n\n"
-      << FirstPhase(spec) << " {\n"
-      << "  twin::OpCall call(\"" << name << "GetWorkspaceSize\", \"" << spec.type << "\");\n";
-  for (const Parameter& parameter : Parameters(spec)) {
-    // A char* would convert to bool before it converts to const char*.
-    const bool text = parameter.type == "char* ";
-    out << "  call." << parameter.kind << "(\"" << parameter.name << "\", "
-        << (text ? "static_cast<const char*>(" + parameter.name + ")" : parameter.name) << ");\n";
-  }
-  out << "  return call.Prepare(workspaceSize, executor);\n}\n\n"
-      << SecondPhase(spec) << " {\n"
-      << "  return twin::RunExecutor(\"" << name
-      << "\", workspace, workspaceSize, executor, stream);\n}\n";
-  return out.str();
-}
-
-namespace {
 
 struct TypeName {
   ge::DataType dtype;
@@ -227,7 +107,7 @@ std::string KernelSource(const OpSpec& spec, size_t combination, const std::stri
   const std::string name = entry + "_" + std::to_string(combination);
   const size_t arguments = spec.inputs.size() + spec.outputs.size() + 2;  // workspace, tiling
   std::ostringstream out;
-  out << kGenerated;
+  out << "// Generated from the operator's definition.\n";
   for (const char* header : kBefore) out << "#include " << header << "\n";
   out << "\n// For the preprocessor, which does not see enumerators.\n";
   for (const TypeName& type : kTypeNames) {
@@ -267,26 +147,30 @@ void WriteIfChanged(const std::filesystem::path& path, const std::string& text) 
 
 }  // namespace
 
-void WriteOperators(const std::string& folder, const std::string& kernel_prefix,
-                    size_t most_combinations) {
+void WriteOperators(const std::string& folder, const std::string& kernel_prefix, size_t units) {
   const std::filesystem::path root(folder);
   std::filesystem::create_directories(root / "include" / "aclnnop");
+  std::vector<const OpSpec*> written;
   for (const std::string& name : OperatorNames()) {
     const OpSpec& spec = *FindOperator(name);
     if (FindKernel(name, 0) != nullptr) continue;
-    if (spec.combinations > most_combinations) {
+    if (units > 0 && spec.combinations > units) {
       throw std::invalid_argument(
           "definition of " + name + ": it has " + std::to_string(spec.combinations) +
-          " combinations of dtypes, the build is for at most " + std::to_string(most_combinations));
+          " combinations of dtypes, the build is for at most " + std::to_string(units));
     }
     const std::string snake = SnakeCase(name);
     WriteIfChanged(root / "include" / "aclnnop" / ("aclnn_" + snake + ".h"), AclnnHeader(spec));
     WriteIfChanged(root / ("aclnn_" + snake + ".cc"), AclnnSource(spec));
-    for (size_t i = 0; i < spec.combinations; ++i) {
+    for (size_t i = 0; i < std::max(units, spec.combinations); ++i) {
+      const std::string kernel_file = kernel_prefix + snake + "/op_kernel/" + snake + ".cpp";
       WriteIfChanged(root / (snake + "_kernel_" + std::to_string(i) + ".cc"),
-                     KernelSource(spec, i, kernel_prefix + snake + "/op_kernel/" + snake + ".cpp"));
+                     i < spec.combinations ? KernelSource(spec, i, kernel_file)
+                                           : "// The operator has fewer combinations of dtypes.\n");
     }
+    written.push_back(&spec);
   }
+  WriteIfChanged(root / "aclnn_functions.cc", AclnnFunctionList(written));
 }
 
 }  // namespace twin

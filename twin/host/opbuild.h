@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "twin/device/where.h"
 #include "twin/host/op_spec.h"
@@ -13,16 +14,20 @@ namespace twin {
 std::string AclnnHeader(const OpSpec& spec);
 // Their definition.
 std::string AclnnSource(const OpSpec& spec);
+// All of them as data: what AclnnFunctions() of aclnn_function.h gives.
+std::string AclnnFunctionList(const std::vector<const OpSpec*>& specs);
 // The kernel of one combination of dtypes, and its registration. `kernel_file`: how the file with
 // the kernel's entry is included.
 std::string KernelSource(const OpSpec& spec, size_t combination, const std::string& kernel_file);
 
 // Writes, for every operator whose kernels are not linked in, include/aclnnop/aclnn_<op>.h,
-// aclnn_<op>.cc and, for every combination of dtypes, <op>_kernel_<number>.cc below `folder`; a
-// file that would not change stays as it is. Kernel entries are included as
-// <kernel_prefix><op>/op_kernel/<op>.cpp. Throws std::exception, also where a definition has more
-// than `most_combinations`: a build that lists its units beforehand would leave some out.
+// aclnn_<op>.cc and, for every combination of dtypes, <op>_kernel_<number>.cc below `folder`, and
+// aclnn_functions.cc for all of them; a file that would not change stays as it is. Kernel entries
+// are included as <kernel_prefix><op>/op_kernel/<op>.cpp. A build that has to know its units before
+// the definitions are compiled names their number, `units` > 0 for each operator: those that an
+// operator has no combination for are empty. Throws std::exception, also where a definition has
+// more combinations than that.
 TWIN_API void WriteOperators(const std::string& folder, const std::string& kernel_prefix,
-                             size_t most_combinations = SIZE_MAX);
+                             size_t units = 0);
 
 }  // namespace twin

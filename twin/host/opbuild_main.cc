@@ -1,4 +1,4 @@
-// opbuild FOLDER [KERNEL_PREFIX [MOST_COMBINATIONS]]: see WriteOperators. Linked with the operators
+// opbuild FOLDER [KERNEL_PREFIX [UNITS]]: see WriteOperators. Linked with the operators
 // it is for.
 #include <cstdio>
 #include <cstdlib>
@@ -7,16 +7,15 @@
 #include "twin/host/opbuild.h"
 
 int main(int count, char** arguments) {
-  const char* most = count == 4 ? arguments[3] : "";
+  const char* given = count == 4 ? arguments[3] : "";
   char* end = nullptr;
-  const unsigned long long combinations = std::strtoull(most, &end, 10);
+  const unsigned long long units = std::strtoull(given, &end, 10);
   if (count < 2 || count > 4 || *end != '\0') {
-    std::fprintf(stderr, "usage: %s FOLDER [KERNEL_PREFIX [MOST_COMBINATIONS]]\n", arguments[0]);
+    std::fprintf(stderr, "usage: %s FOLDER [KERNEL_PREFIX [UNITS]]\n", arguments[0]);
     return 2;
   }
   try {
-    twin::WriteOperators(arguments[1], count > 2 ? arguments[2] : "",
-                         combinations == 0 ? SIZE_MAX : combinations);
+    twin::WriteOperators(arguments[1], count > 2 ? arguments[2] : "", units);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "opbuild: %s\n", error.what());
     return 1;

@@ -1,61 +1,53 @@
-// NsaCompress as CANN sees it: definition, inference and tiling.
-#include "ascendc/common/op_host/op_context.h"
+// NsaCompress as CANN sees it: signature, inference and tiling.
+#include "ascendc/common/op_host/described_call.h"
 #include "ascendc/nsa_compress/op_host/nsa_compress_tiling.h"
 
 namespace nsa::ascend {
 
 namespace {
 
-enum Input : size_t { kInput, kWeight, kActSeqLen };
-enum Attr : size_t { kLayout, kBlockSize, kStride, kActSeqLenType };
-
-// The rules of infer/ for the call; `rows` of the output.
-std::vector<OutputDesc> check(const TensorDesc& input, const TensorDesc& weight,
-                              const TensorDesc& list, const gert::RuntimeAttrs& attrs,
-                              int64_t rows) {
-  check_layout("nsa_compress", attrs, kLayout, kActSeqLenType);
-  Attrs values;
-  values.set("compress_block_size", *attrs.GetInt(kBlockSize))
-      .set("compress_stride", *attrs.GetInt(kStride))
-      .set("num_windows", rows);
-  return infer("NsaCompress", {input, weight, list}, values, Target::kAscend);
+const Signature& signature() {
+  static const Signature signature = Signature("NsaCompress", {ge::DT_FLOAT16, ge::DT_BF16})
+                                         .input("input")
+                                         .input("weight")
+                                         .list("actSeqLen", "actual_seq_len")
+                                         .fixed("layout", "TND")
+                                         .attr("compressBlockSize", AttrKind::kInt)
+                                         .attr("compressStride", AttrKind::kInt)
+                                         .fixed("actSeqLenType", 0, "prefix sums")
+                                         .output("output");
+  return signature;
 }
 
-ge::graphStatus infer_shape(gert::InferShapeContext* context) {
+ge::graphStatus infer_windows(gert::InferShapeContext* context) {
   return guarded(context->GetNodeName(), [&] {
-    const HostList list(context->GetOptionalInputTensor(kActSeqLen));
-    const gert::RuntimeAttrs& attrs = *context->GetAttrs();
-    const int64_t rows = compressed_rows(list.values(), *attrs.GetInt(kBlockSize),
-                                         std::max<int64_t>(1, *attrs.GetInt(kStride)));
-    const auto outputs = check(describe(*context->GetInputShape(kInput), DType::kUnknown),
-                               describe(*context->GetInputShape(kWeight), DType::kUnknown),
-                               list.desc(), attrs, rows);
-    set_shape(context->GetOutputShape(0), outputs[0].shape);
+    DescribedCall call(signature(), *context);
+    call.attrs.set(
+        "num_windows",
+        compressed_rows(call.values("actual_seq_len"), call.int_attr("compress_block_size"),
+                        std::max<int64_t>(1, call.int_attr("compress_stride"))));
+    set_shape(context->GetOutputShape(0), call.infer()[0].shape);
   });
-}
-
-ge::graphStatus infer_data_type(gert::InferDataTypeContext* context) {
-  return context->SetOutputDataType(0, context->GetInputDataType(kInput));
 }
 
 ge::graphStatus tiling(gert::TilingContext* context) {
   return guarded(context->GetNodeName(), [&] {
-    const gert::RuntimeAttrs& attrs = *context->GetAttrs();
-    const TensorDesc input = describe_input(*context, kInput);
-    const TensorDesc weight = describe_input(*context, kWeight);
-    const HostList list(context->GetOptionalInputTensor(kActSeqLen));
-    const std::vector<int64_t> output = dims_of(context->GetOutputShape(0)->GetStorageShape());
-    check_output("nsa_compress", "output", output,
-                 check(input, weight, list.desc(), attrs, output.empty() ? 0 : output[0])[0]);
-    const CompressSizes sizes{input.shape[0],
-                              output[0],
-                              static_cast<int32_t>(input.shape[1]),
-                              static_cast<int32_t>(input.shape[2]),
-                              static_cast<int32_t>(*attrs.GetInt(kBlockSize)),
-                              static_cast<int32_t>(*attrs.GetInt(kStride))};
+    DescribedCall call(signature(), *context);
+    const gert::Shape& output = context->GetOutputShape(0)->GetStorageShape();
+    const int64_t rows = output.GetDimNum() == 0 ? 0 : output.GetDim(0);
+    call.attrs.set("num_windows", rows);
+    call.check(*context);
+    const std::vector<int64_t>& input = call.input("input").shape;
+    const CompressSizes sizes{input[0],
+                              rows,
+                              static_cast<int32_t>(input[1]),
+                              static_cast<int32_t>(input[2]),
+                              static_cast<int32_t>(call.int_attr("compress_block_size")),
+                              static_cast<int32_t>(call.int_attr("compress_stride"))};
     const VectorCores machine(*context);
-    const int32_t cores = tile_nsa_compress(sizes, list.values(), machine.count, machine.ub_bytes,
-                                            context->GetTilingData<NsaCompressTilingData>());
+    const int32_t cores =
+        tile_nsa_compress(sizes, call.values("actual_seq_len"), machine.count, machine.ub_bytes,
+                          context->GetTilingData<NsaCompressTilingData>());
     context->SetBlockDim(static_cast<uint32_t>(cores));
     context->SetTilingKey(0);
     context->GetWorkspaceSizes(1)[0] = machine.library_workspace;
@@ -70,15 +62,9 @@ namespace ops {
 class NsaCompress : public OpDef {
  public:
   explicit NsaCompress(const char* name) : OpDef(name) {
-    nsa::ascend::define_tensor(Input("input"));
-    nsa::ascend::define_tensor(Input("weight"));
-    nsa::ascend::define_list(Input("actSeqLen"));
-    nsa::ascend::define_tensor(Output("output"));
-    Attr("layout").AttrType(OPTIONAL).String("TND");
-    Attr("compressBlockSize").AttrType(REQUIRED).Int();
-    Attr("compressStride").AttrType(REQUIRED).Int();
-    Attr("actSeqLenType").AttrType(REQUIRED).Int();
-    SetInferShape(nsa::ascend::infer_shape).SetInferDataType(nsa::ascend::infer_data_type);
+    nsa::ascend::signature().define(this);
+    SetInferShape(nsa::ascend::infer_windows);
+    SetInferDataType(nsa::ascend::infer_data_type<nsa::ascend::signature>);
     AICore().SetTiling(nsa::ascend::tiling).AddConfig("ascend910b");
   }
 };

@@ -58,6 +58,7 @@ class TWIN_API OpParamDef {
   FollowType follow_type_ = FollowType::INVALID_TYPE;
   bool has_init_value_ = false;
   uint64_t init_value_ = 0;
+  std::string comment_;
 };
 
 class TWIN_API OpAttrDef {
@@ -97,6 +98,7 @@ class TWIN_API OpAttrDef {
   std::vector<int64_t> ints_;
   std::vector<float> floats_;
   std::vector<bool> bools_;
+  std::string comment_;
 };
 
 // What differs on one product.

@@ -1,0 +1,157 @@
+// An operator as CANN sees it, stated once: its definition is made from this, its host functions
+// read a call by it, and the build takes the order and the kinds of the aclnn function's arguments
+// from the definition.
+#pragma once
+
+#include <cctype>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "infer/op.h"
+#include "register/op_def_registry.h"
+
+namespace nsa::ascend {
+
+// One for each combination of dtypes that the operator has a kernel for.
+using Dtypes = std::vector<ge::DataType>;
+
+struct Parameter {
+  std::string name;  // CANN's
+  std::string rule;  // that of infer/
+  Dtypes dtypes;
+  bool optional = false;
+  bool list = false;  // host values at tiling, an aclIntArray for the caller
+};
+
+enum class AttrKind { kInt, kFloat, kString };
+
+struct Attribute {
+  std::string name;  // CANN's
+  std::string rule;  // that of infer/; empty where the value is always the same
+  AttrKind kind = AttrKind::kInt;
+  int64_t fixed_int = 0;
+  std::string fixed_string;
+  std::string note;  // what a fixed number means
+};
+
+// Parameters are named as CANN names them, in its order. Where infer/ has another name than that in
+// snake_case it follows.
+class Signature {
+ public:
+  // `op`: the type, in CANN and in infer/. `dtypes`: of the tensors whose dtype is chosen by the
+  // caller, one for each combination.
+  Signature(const char* op, Dtypes dtypes) : op_(op), dtypes_(std::move(dtypes)) {}
+
+  Signature& input(const char* name, const char* rule = nullptr) {
+    return add(&inputs_, name, rule, dtypes_, false);
+  }
+  // `dtypes`: one for each combination, or one for all of them.
+  Signature& input(const char* name, const char* rule, const Dtypes& dtypes) {
+    return add(&inputs_, name, rule, dtypes, false);
+  }
+  Signature& optional(const char* name, const char* rule = nullptr) {
+    return add(&inputs_, name, rule, dtypes_, true);
+  }
+  Signature& optional(const char* name, const char* rule, const Dtypes& dtypes) {
+    return add(&inputs_, name, rule, dtypes, true);
+  }
+  Signature& list(const char* name, const char* rule = nullptr) {
+    add(&inputs_, name, rule, {ge::DT_INT64}, true);
+    inputs_.back().list = true;
+    return *this;
+  }
+  Signature& output(const char* name, const char* rule = nullptr) {
+    return add(&outputs_, name, rule, dtypes_, false);
+  }
+  Signature& output(const char* name, const char* rule, const Dtypes& dtypes) {
+    return add(&outputs_, name, rule, dtypes, false);
+  }
+  Signature& attr(const char* name, AttrKind kind, const char* rule = nullptr) {
+    attrs_.push_back({name, rule_name(name, rule), kind, 0, "", ""});
+    return *this;
+  }
+  // An attribute of CANN's interface that has one value here.
+  Signature& fixed(const char* name, int64_t value, const char* note) {
+    attrs_.push_back({name, "", AttrKind::kInt, value, "", note});
+    return *this;
+  }
+  Signature& fixed(const char* name, const char* value) {
+    attrs_.push_back({name, "", AttrKind::kString, 0, value, ""});
+    return *this;
+  }
+
+  const std::string& op() const { return op_; }
+  const std::vector<Parameter>& inputs() const { return inputs_; }
+  const std::vector<Attribute>& attrs() const { return attrs_; }
+  const std::vector<Parameter>& outputs() const { return outputs_; }
+
+  // Makes the definition, but for the host functions and the products.
+  void define(ops::OpDef* def) const {
+    for (const Parameter& input : inputs_) {
+      ops::OpParamDef& param = def->Input(input.name.c_str());
+      define(input, &param);
+      if (input.list) {
+        param.ValueDepend(ops::OPTIONAL);
+      } else {
+        param.AutoContiguous();
+      }
+    }
+    for (const Parameter& output : outputs_) {
+      ops::OpParamDef& param = def->Output(output.name.c_str());
+      define(output, &param);
+      param.AutoContiguous();
+    }
+    for (const Attribute& attr : attrs_) define(attr, &def->Attr(attr.name.c_str()));
+  }
+
+ private:
+  // "compressBlockSize" -> "compress_block_size".
+  static std::string rule_name(const char* name, const char* rule) {
+    if (rule != nullptr) return rule;
+    std::string words;
+    for (const char* c = name; *c != '\0'; ++c) {
+      const auto letter = static_cast<unsigned char>(*c);
+      if (std::isupper(letter) != 0) words += '_';
+      words += static_cast<char>(std::tolower(letter));
+    }
+    return words;
+  }
+
+  Signature& add(std::vector<Parameter>* to, const char* name, const char* rule,
+                 const Dtypes& dtypes, bool optional) {
+    const bool same = dtypes.size() == 1 && dtypes_.size() > 1;
+    to->push_back({name, rule_name(name, rule), same ? Dtypes(dtypes_.size(), dtypes[0]) : dtypes,
+                   optional, false});
+    return *this;
+  }
+
+  static void define(const Parameter& from, ops::OpParamDef* param) {
+    const std::vector<ge::Format> formats(from.dtypes.size(), ge::FORMAT_ND);
+    param->ParamType(from.optional ? ops::OPTIONAL : ops::REQUIRED)
+        .DataType(from.dtypes)
+        .Format(formats)
+        .UnknownShapeFormat(formats)
+        .Comment(from.rule.c_str());  // by which callers of the aclnn function know it
+  }
+
+  static void define(const Attribute& from, ops::OpAttrDef* attr) {
+    const bool always = from.rule.empty();
+    attr->AttrType(always ? ops::OPTIONAL : ops::REQUIRED);
+    attr->Comment(always ? "has one value" : from.rule.c_str());
+    if (from.kind == AttrKind::kString) {
+      always ? attr->String(from.fixed_string.c_str()) : attr->String();
+    } else if (from.kind == AttrKind::kFloat) {
+      attr->Float();
+    } else {
+      always ? attr->Int(from.fixed_int) : attr->Int();
+    }
+  }
+
+  std::string op_;
+  Dtypes dtypes_;
+  std::vector<Parameter> inputs_, outputs_;
+  std::vector<Attribute> attrs_;
+};
+
+}  // namespace nsa::ascend
