@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "ascendc/common/op_host/dtypes.h"
 #include "infer/format.h"
 
 namespace nsa {
@@ -16,7 +17,7 @@ namespace {
 // Beside this library, in the folder of mindspore_nsa.twin.
 std::string twin_path() {
   Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&twin_symbol), &info);
+  dladdr(reinterpret_cast<void*>(&twin_path), &info);
   const std::string here = info.dli_fname == nullptr ? "" : info.dli_fname;
   return here.substr(0, here.rfind('/') + 1) + "twin/libmindspore_nsa_twin.so";
 }
@@ -31,26 +32,32 @@ void* open_twin() {
   return library;
 }
 
-aclDataType acl_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return ACL_BOOL;
-    case DType::kInt32:
-      return ACL_INT32;
-    case DType::kInt64:
-      return ACL_INT64;
-    case DType::kUint8:
-      return ACL_UINT8;
-    case DType::kFloat16:
-      return ACL_FLOAT16;
-    case DType::kBFloat16:
-      return ACL_BF16;
-    case DType::kFloat32:
-      return ACL_FLOAT;
-    default:
-      return ACL_DT_UNDEFINED;
+// aclDataType has the numbers of ge::DataType.
+static_assert(static_cast<int>(ACL_FLOAT) == static_cast<int>(ge::DT_FLOAT));
+static_assert(static_cast<int>(ACL_BF16) == static_cast<int>(ge::DT_BF16));
+static_assert(static_cast<int>(ACL_BOOL) == static_cast<int>(ge::DT_BOOL));
+
+aclDataType acl_dtype(DType dtype) { return static_cast<aclDataType>(ascend::ge_dtype_of(dtype)); }
+
+// A function of the twin's library, which stands beside this one and is opened at the first call.
+// Throws std::runtime_error where it is missing.
+void* twin_symbol(const char* name) {
+  static std::mutex mutex;
+  static void* library = nullptr;
+  static std::map<std::string, void*, std::less<>> symbols;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto known = symbols.find(name);
+  if (known != symbols.end()) return known->second;
+  if (library == nullptr) library = open_twin();
+  void* symbol = dlsym(library, name);
+  if (symbol == nullptr) {
+    throw std::runtime_error(std::string("the library of the Ascend twin has no ") + name);
   }
+  return symbols[name] = symbol;
 }
+
+// The function `name` of the twin's library, with the type that its header gives it.
+#define NSA_TWIN(name) (reinterpret_cast<decltype(&name)>(twin_symbol(#name)))
 
 // Throws with what the library has logged about the call.
 void check(const char* function, int status) {
@@ -70,37 +77,16 @@ size_t byte_count(const CallTensor& tensor) {
 
 }  // namespace
 
-void* twin_symbol(const char* name) {
-  static std::mutex mutex;
-  static void* library = nullptr;
-  static std::map<std::string, void*, std::less<>> symbols;
-  const std::lock_guard<std::mutex> lock(mutex);
-  const auto known = symbols.find(name);
-  if (known != symbols.end()) return known->second;
-  if (library == nullptr) library = open_twin();
-  void* symbol = dlsym(library, name);
-  if (symbol == nullptr) {
-    throw std::runtime_error(std::string("the library of the Ascend twin has no ") + name);
-  }
-  return symbols[name] = symbol;
-}
-
-AclnnProgram::AclnnProgram(const CheckedCall& call) : call_(call) {
+AclnnProgram::AclnnProgram(const CheckedCall& call, const AscendSignature& signature)
+    : call_(call), signature_(signature) {
   static std::once_flag initialised;
   std::call_once(initialised, [] { NSA_ACL(aclInit, nullptr); });
   try {
     NSA_ACL(aclrtSetDevice, 0);
     NSA_ACL(aclrtCreateStream, &stream_);
-    inputs_.resize(call.inputs.size());
-    outputs_.resize(call.outputs.size());
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (const SeqList* values = call.context.values(i)) {
-        inputs_[i].list = NSA_TWIN(aclCreateIntArray)(values->data(), values->size());
-      } else if (call.has(i)) {
-        add_tensor(call.inputs[i], true, &inputs_[i]);
-      }
+    for (const AscendArgument& argument : signature.arguments) {
+      values_.push_back(value_of(argument));
     }
-    for (size_t i = 0; i < outputs_.size(); ++i) add_tensor(call.outputs[i], false, &outputs_[i]);
   } catch (...) {
     release();
     throw;
@@ -110,51 +96,111 @@ AclnnProgram::AclnnProgram(const CheckedCall& call) : call_(call) {
 AclnnProgram::~AclnnProgram() { release(); }
 
 void AclnnProgram::release() {
-  for (std::vector<Argument>* arguments : {&inputs_, &outputs_}) {
-    for (Argument& argument : *arguments) {
-      if (argument.tensor != nullptr) NSA_TWIN(aclDestroyTensor)(argument.tensor);
-      if (argument.list != nullptr) NSA_TWIN(aclDestroyIntArray)(argument.list);
-      if (argument.memory != nullptr) NSA_TWIN(aclrtFree)(argument.memory);
-      argument = {};
-    }
-  }
-  if (workspace_ != nullptr) NSA_TWIN(aclrtFree)(workspace_);
+  for (aclTensor* tensor : tensors_) NSA_TWIN(aclDestroyTensor)(tensor);
+  for (aclIntArray* list : lists_) NSA_TWIN(aclDestroyIntArray)(list);
+  for (void* memory : memory_) NSA_TWIN(aclrtFree)(memory);
   if (stream_ != nullptr) NSA_TWIN(aclrtDestroyStream)(stream_);
-  workspace_ = nullptr;
-  stream_ = nullptr;
 }
 
 void* AclnnProgram::allocate(size_t bytes) {
   void* memory = nullptr;
-  if (bytes > 0) NSA_ACL(aclrtMalloc, &memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
+  if (bytes == 0) return memory;
+  NSA_ACL(aclrtMalloc, &memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
+  memory_.push_back(memory);
   return memory;
 }
 
-void AclnnProgram::add_tensor(const CallTensor& tensor, bool copy, Argument* argument) {
-  const size_t bytes = byte_count(tensor);
-  argument->memory = allocate(bytes);
-  if (copy && bytes > 0) {
-    NSA_ACL(aclrtMemcpy, argument->memory, bytes, tensor.data, bytes, ACL_MEMCPY_HOST_TO_DEVICE);
-  }
-  argument->tensor = NSA_TWIN(aclCreateTensor)(
-      tensor.shape.data(), tensor.shape.size(), acl_dtype(tensor.dtype), nullptr, 0, ACL_FORMAT_ND,
-      tensor.shape.data(), tensor.shape.size(), argument->memory);
-  if (argument->tensor == nullptr) check("aclCreateTensor", ACL_ERROR_INVALID_PARAM);
+aclTensor* AclnnProgram::make_tensor(const CallTensor& tensor, void** memory) {
+  *memory = allocate(byte_count(tensor));
+  const size_t rank = tensor.shape.size();
+  aclTensor* made =
+      NSA_TWIN(aclCreateTensor)(tensor.shape.data(), rank, acl_dtype(tensor.dtype), nullptr, 0,
+                                ACL_FORMAT_ND, tensor.shape.data(), rank, *memory);
+  if (made == nullptr) check("aclCreateTensor", ACL_ERROR_INVALID_PARAM);
+  tensors_.push_back(made);
+  return made;
 }
 
-void AclnnProgram::run(const char* api, const FirstPhase& first, SecondPhase second) {
+aclIntArray* AclnnProgram::make_list(const std::vector<int64_t>& values) {
+  lists_.push_back(NSA_TWIN(aclCreateIntArray)(values.data(), values.size()));
+  return lists_.back();
+}
+
+twin::AclnnValue AclnnProgram::attr_value(const AscendArgument& argument) {
+  const twin::AclnnParameter& parameter = *argument.parameter;
+  const bool given = argument.source == AscendArgument::kAttr;
+  const char* name = given ? signature_.schema->attrs[argument.index].name : "";
+  const Context& context = call_.context;
+  twin::AclnnValue value{};
+  switch (parameter.kind) {
+    case twin::AclnnKind::kBool:
+      value.boolean = (given ? context.int_attr(name) : parameter.default_integer) != 0;
+      break;
+    case twin::AclnnKind::kInt:
+      value.integer = given ? context.int_attr(name) : parameter.default_integer;
+      break;
+    case twin::AclnnKind::kFloat:
+      value.number = given ? context.float_attr(name) : parameter.default_number;
+      break;
+    case twin::AclnnKind::kString:
+      // The function does not change it; its type is CANN's.
+      value.string =
+          const_cast<char*>(given ? context.str_attr(name).c_str() : parameter.default_string);
+      break;
+    case twin::AclnnKind::kIntArray:
+      // CANN has a list of one for some numbers.
+      if (given) value.int_array = make_list({context.int_attr(name)});
+      break;
+    default:
+      break;
+  }
+  return value;
+}
+
+twin::AclnnValue AclnnProgram::value_of(const AscendArgument& argument) {
+  twin::AclnnValue value{};
+  void* memory = nullptr;
+  switch (argument.source) {
+    case AscendArgument::kInput: {
+      if (const SeqList* list = call_.context.values(argument.index)) {
+        value.int_array = make_list(*list);
+      } else if (call_.has(argument.index)) {
+        const CallTensor& tensor = call_.inputs[argument.index];
+        value.tensor = make_tensor(tensor, &memory);
+        const size_t bytes = byte_count(tensor);
+        if (bytes > 0) {
+          NSA_ACL(aclrtMemcpy, memory, bytes, tensor.data, bytes, ACL_MEMCPY_HOST_TO_DEVICE);
+        }
+      }
+      return value;
+    }
+    case AscendArgument::kOutput: {
+      const CallTensor& tensor = call_.outputs[argument.index];
+      value.tensor = make_tensor(tensor, &memory);
+      results_.push_back({&tensor, memory});
+      return value;
+    }
+    default:
+      return attr_value(argument);
+  }
+}
+
+void AclnnProgram::run() {
+  const std::string second = std::string("aclnn") + signature_.function->op_type;
+  const std::string first = second + "GetWorkspaceSize";
   uint64_t workspace_size = 0;
   aclOpExecutor* executor = nullptr;
-  const std::string first_name = std::string(api) + "GetWorkspaceSize";
-  check(first_name.c_str(), first(&workspace_size, &executor));
-  workspace_ = allocate(workspace_size);
-  check(api, second(workspace_, workspace_size, executor, stream_));
+  check(first.c_str(), signature_.function->first_phase(twin_symbol(first.c_str()), values_.data(),
+                                                        &workspace_size, &executor));
+  void* workspace = allocate(workspace_size);
+  using SecondPhase = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*, aclrtStream);
+  const auto launch = reinterpret_cast<SecondPhase>(twin_symbol(second.c_str()));
+  check(second.c_str(), launch(workspace, workspace_size, executor, stream_));
   NSA_ACL(aclrtSynchronizeStream, stream_);
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const size_t bytes = byte_count(call_.outputs[i]);
+  for (const Result& result : results_) {
+    const size_t bytes = byte_count(*result.to);
     if (bytes == 0) continue;
-    NSA_ACL(aclrtMemcpy, call_.outputs[i].data, bytes, outputs_[i].memory, bytes,
-            ACL_MEMCPY_DEVICE_TO_HOST);
+    NSA_ACL(aclrtMemcpy, result.to->data, bytes, result.memory, bytes, ACL_MEMCPY_DEVICE_TO_HOST);
   }
 }
 

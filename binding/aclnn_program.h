@@ -1,59 +1,49 @@
 // An aclnn program as a user of the library writes it: device memory, tensors, two phases, results.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"
+#include "binding/ascend_signature.h"
 #include "binding/op_call.h"
 
 namespace nsa {
 
-// A function of the twin's library, which stands beside this one and is opened at the first call.
-// Throws std::runtime_error where it is missing.
-void* twin_symbol(const char* name);
-
 // One call: its tensors are in device memory until it is over.
 class AclnnProgram {
  public:
-  using FirstPhase = std::function<aclnnStatus(uint64_t* workspace_size, aclOpExecutor** executor)>;
-  using SecondPhase = aclnnStatus (*)(void* workspace, uint64_t workspace_size,
-                                      aclOpExecutor* executor, aclrtStream stream);
-
   // Copies the inputs to the device; lists stay on the host.
-  explicit AclnnProgram(const CheckedCall& call);
+  AclnnProgram(const CheckedCall& call, const AscendSignature& signature);
   ~AclnnProgram();
   AclnnProgram(const AclnnProgram&) = delete;
   AclnnProgram& operator=(const AclnnProgram&) = delete;
 
-  // Null where the input is absent.
-  const aclTensor* input(size_t index) const { return inputs_[index].tensor; }
-  const aclIntArray* list(size_t index) const { return inputs_[index].list; }
-  const aclTensor* output(size_t index) const { return outputs_[index].tensor; }
-
   // Runs the operator and copies the outputs back; throws std::runtime_error with the reason where
-  // a step fails. `api`: the name of the second phase, "aclnnNsaCompress".
-  void run(const char* api, const FirstPhase& first, SecondPhase second);
+  // a step fails.
+  void run();
 
  private:
-  struct Argument {
-    void* memory = nullptr;
-    aclTensor* tensor = nullptr;
-    aclIntArray* list = nullptr;
+  struct Result {
+    const CallTensor* to;
+    void* memory;
   };
 
-  void release();
-  void add_tensor(const CallTensor& tensor, bool copy, Argument* argument);
+  twin::AclnnValue value_of(const AscendArgument& argument);
+  twin::AclnnValue attr_value(const AscendArgument& argument);
+  aclTensor* make_tensor(const CallTensor& tensor, void** memory);
+  aclIntArray* make_list(const std::vector<int64_t>& values);
   void* allocate(size_t bytes);
+  void release();
 
   const CheckedCall& call_;
+  const AscendSignature& signature_;
   aclrtStream stream_ = nullptr;
-  void* workspace_ = nullptr;
-  std::vector<Argument> inputs_, outputs_;
+  std::vector<twin::AclnnValue> values_;  // in aclnn order
+  std::vector<Result> results_;
+  std::vector<void*> memory_;
+  std::vector<aclTensor*> tensors_;
+  std::vector<aclIntArray*> lists_;
 };
 
 }  // namespace nsa
-
-// The function `name` of the twin's library, with the type that its header gives it.
-#define NSA_TWIN(name) (reinterpret_cast<decltype(&name)>(::nsa::twin_symbol(#name)))

@@ -5,6 +5,7 @@
 
 namespace nsa {
 
+void bind_ascend(pybind11::module_& module);
 void bind_infer(pybind11::module_& module);
 void bind_run(pybind11::module_& module);
 

@@ -31,6 +31,7 @@ class Context {
 
   OpId op() const { return schema_.id; }
   const char* function() const { return schema_.function; }
+  const OpSchema& schema() const { return schema_; }
   Target target() const { return target_; }
 
   bool has(size_t input) const { return inputs_[input].present && ((present_ >> input) & 1); }

@@ -12,8 +12,6 @@ _DEVICES = {"cpu": "CPU", "ascend": "Ascend", "ascend_twin": "CPU"}
 TARGETS = tuple(_DEVICES)
 # The target that a device_target implies.
 _DEFAULTS = {"CPU": "cpu", "Ascend": "ascend"}
-# Native operators with Ascend kernels.
-ASCEND_OPERATORS = ("NsaCompress", "NsaCompressGrad")
 
 
 def _checked(name, source):

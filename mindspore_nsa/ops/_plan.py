@@ -16,8 +16,8 @@ from mindspore.common.dtype import TensorType
 from mindspore.ops import PrimitiveWithInfer
 
 from .. import _native
-from .._config import ASCEND_OPERATORS, requested_target, resolve_target
-from ._custom import absent, list_tensor, planned_target, schema
+from .._config import requested_target, resolve_target
+from ._custom import absent, list_tensor, planned_target
 
 DTYPE_NAMES = {
     getattr(mindspore, name): name
@@ -246,10 +246,6 @@ def list_constant(spec):
 def infer(op, inputs, attrs):
     """Every check of a call; the outputs as (dtype name, shape)."""
     target = planned_target.get()
-    if target != "cpu" and op not in ASCEND_OPERATORS:
-        function = schema(op)["function"]
-        raise ValueError(
-            f"{function}: there is no Ascend kernel of this operator yet, so target {target!r} "
-            "cannot run it"
-        )
+    if target != "cpu":
+        _native.ascend_signature(op, target)  # or the error that there is none
     return _native.infer(op, inputs, attrs, target)

@@ -1,0 +1,36 @@
+// What the aclnn function of an operator takes, in terms of infer/: made from the description that
+// the operator builder writes, which has the order of the definition.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "infer/op.h"
+#include "twin/host/aclnn_function.h"
+
+namespace nsa {
+
+struct AscendArgument {
+  // kNone: infer/ has nothing of that name. An input is absent then, a value is its default.
+  enum Source { kInput, kAttr, kOutput, kNone };
+
+  const twin::AclnnParameter* parameter;
+  Source source;
+  size_t index;  // of the source, in the schema
+};
+
+struct AscendSignature {
+  const twin::AclnnFunction* function;
+  const OpSchema* schema;
+  std::vector<AscendArgument> arguments;  // in aclnn order
+};
+
+// Types of the operators that have an Ascend kernel.
+std::vector<std::string> ascend_operators();
+
+// The one place that refuses an operator without an Ascend kernel: throws OpError, which names the
+// target. `target`: "ascend" or "ascend_twin".
+const AscendSignature& ascend_signature(std::string_view op, std::string_view target);
+
+}  // namespace nsa
