@@ -127,6 +127,7 @@ void check_outputs(const OpSchema& schema, const std::vector<CallTensor>& output
 
 void run_on_cpu(const CheckedCall& call) {
   const cpu::SingleThread single(work_of(call) < kSingleThreadWork);
+  cpu::start_team();
   run_kernel(call.context.op(), call);
 }
 

@@ -17,6 +17,15 @@ namespace nsa {
 
 namespace {
 
+// A contiguous array of the machine's byte order is taken as it stands, whatever its alignment.
+py::array contiguous(const py::array& array) {
+  const bool native = py::cast<bool>(array.dtype().attr("isnative"));
+  if (native && (array.flags() & py::array::c_style) != 0) return array;
+  // NumPy's own function, for its error where there is no memory for the copy.
+  return py::module_::import("numpy").attr("array")(
+      array, py::arg("dtype") = array.dtype().attr("newbyteorder")("="), py::arg("order") = "C");
+}
+
 // NumPy has no bfloat16: such a tensor is the pair ("bfloat16", uint16 array of its bits).
 CallTensor read_tensor(const py::handle& item, std::vector<py::array>& keep) {
   CallTensor tensor;
@@ -36,8 +45,7 @@ CallTensor read_tensor(const py::handle& item, std::vector<py::array>& keep) {
     throw py::type_error("a tensor must be a NumPy array, got " +
                          std::string(Py_TYPE(source.ptr())->tp_name));
   }
-  // A contiguous array is taken as it stands, whatever its alignment.
-  py::array array = py::array::ensure(source, py::array::c_style);
+  const py::array array = contiguous(py::reinterpret_borrow<py::array>(source));
   if (dtype_text.empty()) dtype_text = py::cast<std::string>(array.dtype().attr("name"));
   if (!dtype_from_name(dtype_text, &tensor.dtype)) {
     throw py::type_error("unsupported dtype " + dtype_text);
@@ -48,7 +56,7 @@ CallTensor read_tensor(const py::handle& item, std::vector<py::array>& keep) {
   }
   tensor.data = const_cast<void*>(array.data());
   tensor.shape.assign(array.shape(), array.shape() + array.ndim());
-  keep.push_back(std::move(array));
+  keep.push_back(array);
   return tensor;
 }
 
@@ -73,21 +81,24 @@ std::vector<OutputDesc> output_descs(const std::string& op, const std::vector<Ca
   return infer(op, descs, attrs, rules);
 }
 
-// The number of threads of one call, put back afterwards.
-class ThreadCount {
- public:
-  explicit ThreadCount(int threads) : set_(threads > 0) {
-    if (set_) cpu::set_num_threads(threads);
+// A number of threads; 0: as many as OpenMP and the affinity of the process give.
+int read_threads(const char* function, const char* name, const py::object& object) {
+  const Argument argument{function, name};
+  int64_t threads = 0;
+  bool fits = true;
+  try {
+    if (!read_int(argument, object.ptr(), &threads)) fail_type(argument, "an int", object.ptr());
+  } catch (const OpError& error) {
+    if (error.kind == OpError::kType) throw;
+    fits = false;
   }
-  ~ThreadCount() {
-    if (set_) cpu::set_num_threads(0);
+  if (!fits || threads < 0 || threads > cpu::kMaxThreads) {
+    const std::string range = "between 0 and " + std::to_string(cpu::kMaxThreads);
+    throw OpError(OpError::kValue, std::string(function) + ": " + name + " must be " + range +
+                                       ", got " + std::string(py::str(object)));
   }
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
-
- private:
-  bool set_;
-};
+  return static_cast<int>(threads);
+}
 
 const Kernels& kernels_of(const std::string& target) {
   if (target == "cpu") return kCpuKernels;
@@ -96,8 +107,9 @@ const Kernels& kernels_of(const std::string& target) {
 }
 
 py::list run_in_python(const std::string& op, const py::sequence& inputs, const py::dict& attrs,
-                       int num_threads, const std::string& target) {
+                       const py::object& num_threads, const std::string& target) {
   const Kernels& kernels = kernels_of(target);
+  const int threads = read_threads("run", "num_threads", num_threads);
   std::vector<py::array> keep, results;
   std::vector<CallTensor> in, out;
   for (const py::handle item : inputs) in.push_back(read_tensor(item, keep));
@@ -108,7 +120,7 @@ py::list run_in_python(const std::string& op, const py::sequence& inputs, const 
     out.push_back({results.back().mutable_data(), desc.dtype, desc.shape});
   }
   {
-    const ThreadCount threads(num_threads);
+    const cpu::ThreadCount count(threads);
     const py::gil_scoped_release release;
     call(op, in, out, values, kernels);
   }
@@ -127,7 +139,7 @@ py::list run_in_python(const std::string& op, const py::sequence& inputs, const 
 
 void bind_run(py::module_& module) {
   module.def("run", &run_in_python, py::arg("op"), py::arg("inputs"), py::arg("attrs"),
-             py::arg("num_threads") = 0, py::arg("target") = "cpu",
+             py::arg("num_threads") = py::int_(0), py::arg("target") = "cpu",
              "Runs a native operator on NumPy arrays and returns its outputs. An input is None, an "
              "array, or (\"bfloat16\", uint16 array); bfloat16 outputs come back likewise. target: "
              "'cpu' or 'ascend_twin'.");
@@ -136,9 +148,14 @@ void bind_run(py::module_& module) {
              "Instruction sets that this build has and this machine runs, best first.");
   module.def("set_isa", &cpu::set_isa, py::arg("name"));
   module.def("num_threads", &cpu::num_threads, "Threads that a kernel uses.");
-  module.def("set_num_threads", &cpu::set_num_threads, py::arg("threads"),
-             "Threads that every kernel uses from now on; 0: as many as OpenMP and the affinity of "
-             "the process give.");
+  module.def(
+      "set_num_threads",
+      [](const py::object& threads) {
+        cpu::set_num_threads(read_threads("set_num_threads", "threads", threads));
+      },
+      py::arg("threads"),
+      "Threads that every kernel uses from now on; 0: as many as OpenMP and the affinity of "
+      "the process give.");
   module.def("scratch_high_water", &cpu::scratch_high_water,
              "Most bytes of scratch held at once since the last reset.");
   module.def("reset_scratch_high_water", &cpu::reset_scratch_high_water);
