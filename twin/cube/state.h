@@ -25,7 +25,7 @@ struct Unit {
     kFull,      // a Mmad with unitFlag 3 set the flag
     kReleased,  // a Fixpipe with unitFlag 3 cleared the flag
   } state = kIdle;
-  uint32_t seq = 0;  // of that instruction on its pipe
+  uint32_t clock[kPipes] = {};  // what is complete once that instruction is
   Where where;
 };
 

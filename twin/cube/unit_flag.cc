@@ -27,9 +27,9 @@ void TakeForWrite(Instr* instr, Unit* unit, uint64_t index, int64_t flag, const 
     }
     return;
   }
-  if (unit->state == Unit::kReleased) instr->KnowComplete(PIPE_FIX, unit->seq);
+  if (unit->state == Unit::kReleased) instr->Learn(unit->clock);
   unit->state = flag == 3 ? Unit::kFull : Unit::kHeld;
-  unit->seq = instr->seq();
+  instr->CopyClock(unit->clock);
   unit->where = where;
 }
 
@@ -52,10 +52,10 @@ void TakeForRead(Instr* instr, Unit* unit, uint64_t index, int64_t flag, const W
     instr->Fail(Format("unit flag: this Fixpipe has unitFlag %d and waits for ever for %s: %s",
                        static_cast<int>(flag), Bytes1024(index).c_str(), why));
   }
-  instr->KnowComplete(PIPE_M, unit->seq);
+  instr->Learn(unit->clock);
   if (flag == 3) {
     unit->state = Unit::kReleased;
-    unit->seq = instr->seq();
+    instr->CopyClock(unit->clock);
     unit->where = where;
   }
 }

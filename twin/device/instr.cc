@@ -104,6 +104,19 @@ void Instr::KnowComplete(pipe_t pipe, uint32_t seq) {
   known = std::max(known, seq);
 }
 
+void Instr::Learn(const uint32_t* known) {
+  uint32_t* const pipe = core_->seen[ticket_.pipe];
+  for (int p = 0; p < kPipes; ++p) {
+    pipe[p] = std::max(pipe[p], known[p]);
+    if (ticket_.seen == own_seen_) own_seen_[p] = std::max(own_seen_[p], known[p]);
+  }
+}
+
+void Instr::CopyClock(uint32_t* clock) const {
+  std::copy(ticket_.seen, ticket_.seen + kPipes, clock);
+  clock[ticket_.pipe] = ticket_.seq;
+}
+
 void Instr::CountRepeats(uint64_t repeats) { core_->counters[ticket_.pipe].repeats += repeats; }
 
 void Instr::Fail(const std::string& message) const {

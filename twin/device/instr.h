@@ -121,6 +121,11 @@ class TWIN_API Instr {
   // This instruction alone is ordered after number `seq` of `pipe`, and so after what came before
   // it on that pipe.
   void KnowComplete(pipe_t pipe, uint32_t seq);
+  // The pipe has waited inside this instruction, so this and what it is given later come after all
+  // that `known`, the clock of another instruction, covers.
+  void Learn(const uint32_t* known);
+  // What is complete once this instruction is, [kPipes].
+  void CopyClock(uint32_t* clock) const;
   uint32_t seq() const { return ticket_.seq; }
   const Where& where() const { return where_; }
 

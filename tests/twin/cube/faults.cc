@@ -118,6 +118,20 @@ KERNEL(unit_flags) {
   if (p[3]) Order<HardEvent::M_FIX>();
   if (p[2] >= 0) Store(g, p[2]);
 }
+// Tiles through one part of L0C, with nothing but the unit flag between Mmad and Fixpipe. Then L0A is
+// loaded anew: p[0] is 1 with an event that makes MTE1 wait for the last Fixpipe.
+KERNEL(unit_flags_of_tiles) {
+  Operands(g);
+  for (int tile = 0; tile < 3; ++tile) {
+    Mmad(L0C(), L0A(), L0B(), MmadOf(32, 32, 32, 2));
+    PipeBarrier<PIPE_M>();
+    Mmad(L0C(), L0A(), L0B(), MmadOf(32, 32, 32, 3, false));
+    PipeBarrier<PIPE_FIX>();
+    Store(g, 3);
+  }
+  if (p[0]) Order<HardEvent::FIX_MTE1>();
+  Split();
+}
 KERNEL(unit_flags_reset) {
   Operands(g);
   Mmad(L0C(), L0A(), L0B(), MmadOf(32, 32, 32, 3));

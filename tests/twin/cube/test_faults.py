@@ -134,6 +134,12 @@ def test_unit_flag_takes_the_place_of_events(launch, first, second):
     assert report.ok, report.error
 
 
+def test_unit_flags_pass_on_what_they_waited_for(launch):
+    report = launch("unit_flags_of_tiles", 1)
+    assert report.ok, report.error
+    refuse(launch("unit_flags_of_tiles", 0), "LoadData(", "hazard, write after read", "Mmad")
+
+
 def test_unit_flags_are_reset(launch):
     report = launch("unit_flags_reset")
     assert report.ok, report.error
