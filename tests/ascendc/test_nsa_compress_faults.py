@@ -25,6 +25,10 @@ FAULTS = {
         "hazard",
     ),
     "sync": ("NsaCompressGrad", ENTRY, "  AscendC::SyncAll();\n", "", TwinError, "workspace"),
+    "saturation": (
+        *("NsaCompress", "ascendc/common/keep_nan.h"),
+        *("    AscendC::PipeBarrier<PIPE_ALL>();\n", "", TwinError, "CTRL"),
+    ),
     "free": ("NsaCompress", KERNEL, "    steps_in_.FreeTensor(x);\n", "", TwinError, "deadlock"),
     "token": (
         *("NsaCompress", KERNEL, "input_[Offset(step.token, step.tile)]"),

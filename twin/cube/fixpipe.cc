@@ -225,6 +225,7 @@ void RunFixpipe(const FixpipeCall& call, const Operand& dst, const Operand& src,
                 static_cast<long long>(dst.global->address - dst.global->buffer->address));
   }
   FixpipeValue value = MakeFixpipeValue(instr, params);
+  instr.ReadsCtrl();
   if (call.factors != nullptr) {
     instr.Read(kFactors, Bytes{0, uint64_t{params.nSize} * 8});
     value.factors = instr.Data<uint8_t>(kFactors);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "twin/cube/fixpipe.h"
+#include "twin/device/saturation.h"
 
 namespace twin {
 
@@ -91,7 +92,7 @@ inline FixpipeValue MakeFixpipeValue(const Instr& instr, const AscendC::FixpipeP
   value.instr = &instr;
   value.mode = params.quantPre;
   value.relu = params.reluEn;
-  value.saturate = (instr.core().registers.ctrl >> 48 & 1) == 0;
+  value.saturate = FloatSaturates(instr.core());
   if (params.quantPre == QuantMode_t::DEQF16) value.factor = FactorOf(instr, params.deqScalar);
   return value;
 }

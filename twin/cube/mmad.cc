@@ -2,6 +2,7 @@
 
 #include "twin/cube/fractal.h"
 #include "twin/cube/mmad_math.h"
+#include "twin/device/saturation.h"
 
 namespace twin {
 namespace {
@@ -195,6 +196,7 @@ void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand
   const UnitRange units{dst.local->address / kResultFractalBytes, s.m1, s.n1, s.m1};
   TakeUnits(&instr, units, params.unitFlag.wide(), true);
   OrderAfterEarlier(&instr, s);
+  instr.ReadsCtrl();
 
   FindHeld(instr, type, &s);
   ReadA(&instr, s);
@@ -219,7 +221,7 @@ void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand
     instr.Warn("NaN given to Mmad", "an element of fm or filter is NaN, which CANN says to avoid");
   }
   const MmadStart from{zero ? nullptr : instr.Data<uint8_t>(table ? kBias : kDst), table};
-  const bool saturate = (instr.core().registers.ctrl >> 48 & 1) == 0;
+  const bool saturate = FloatSaturates(instr.core());
   Multiply(arrays, type, from, saturate, instr.Data<uint8_t>(kDst));
 }
 

@@ -33,7 +33,12 @@ struct Registers {
   uint8_t mask_kind = 0;              // of `mask`: 0 either, 1 lanes, 2 a number of elements
   uint64_t compare_mask[2] = {0, 0};
   bool compare_mask_set = false;
-  uint64_t ctrl = 0;         // CTRL; bit 48 off: floating-point results saturate
+  uint64_t ctrl = 0;  // CTRL; bit 48 off: floating-point results saturate
+  struct Access {
+    uint32_t seq = 0;
+    uint32_t site = 0;
+  };
+  Access ctrl_reads[kPipes];  // the last instruction of each pipe that depends on CTRL
   uint64_t accumulated = 0;  // of a reduction, GetAccVal
   uint64_t reduce_max_min[2] = {0, 0};
   uint32_t reduced_at = 0;      // the instruction of PIPE_V that set reduce_max_min

@@ -2,6 +2,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <exception>
 
 #include "twin/device/launch_state.h"
 
@@ -39,8 +40,22 @@ std::string PlaceName(const Core* core, const Where& where) {
   return text;
 }
 
+void Raise(const std::string& message) {
+  if (current_core != nullptr) {
+    std::string& first = current_core->launch->error;
+    if (first.empty()) first = message;
+    if (std::uncaught_exceptions() > 0) current_core->fiber->Abandon();
+  }
+  throw Error(message);
+}
+
+void LeaveKernel() {
+  if (std::uncaught_exceptions() > 0) current_core->fiber->Abandon();
+  throw Cancelled{};
+}
+
 void Fail(const char* what, const Where& where, const std::string& message) {
-  throw Error(PlaceName(current_core, where) + ": " + what + ": " + message);
+  Raise(PlaceName(current_core, where) + ": " + what + ": " + message);
 }
 
 void Warn(const char* kind, const Where& where, const std::string& message) {

@@ -9,6 +9,10 @@
 
 namespace twin {
 
+// Raises an Error on the running core; the first of a launch is the one that is reported. While
+// another is on its way through the kernel's destructors the core ends here and now.
+[[noreturn]] TWIN_API void Raise(const std::string& message);
+
 // Names kernel, file, line, instruction and operands.
 class TWIN_API Error : public std::runtime_error {
  public:

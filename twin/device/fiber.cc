@@ -1,10 +1,12 @@
 #include "twin/device/fiber.h"
 
+#include <cxxabi.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 #include <vector>
@@ -184,9 +186,21 @@ void Fiber::Main(Fiber* self) {
 void Fiber::Resume() {
   started_ = true;
   void* frames = nullptr;
+  void* const exceptions = abi::__cxa_get_globals();
+  decltype(exceptions_) of_caller;
+  std::memcpy(&of_caller, exceptions, sizeof(of_caller));
+  std::memcpy(exceptions, &exceptions_, sizeof(exceptions_));
   StartSwitch(&frames, stack_, kStackBytes);
   twin_switch(&caller_, own_);
   FinishSwitch(frames, nullptr, nullptr);
+  std::memcpy(&exceptions_, exceptions, sizeof(exceptions_));
+  std::memcpy(exceptions, &of_caller, sizeof(of_caller));
+}
+
+void Fiber::Abandon() {
+  ended_ = true;
+  GiveWay();
+  std::abort();
 }
 
 void Fiber::GiveWay() {

@@ -18,6 +18,8 @@ class Fiber {
   void Resume();
   // Called on the fiber: returns from Resume; the next Resume continues here.
   void GiveWay();
+  // Called on the fiber: ends it here, with no more of its destructors run.
+  [[noreturn]] void Abandon();
   bool started() const { return started_; }
   bool ended() const { return ended_; }
 
@@ -33,6 +35,11 @@ class Fiber {
   // Stack of whoever resumed, which AddressSanitizer wants to be told.
   const void* caller_bottom_ = nullptr;
   size_t caller_bytes_ = 0;
+  // As the C++ runtime keeps for a thread: what is caught, how many exceptions are on their way.
+  struct {
+    void* caught = nullptr;
+    unsigned int uncaught = 0;
+  } exceptions_;
 };
 
 }  // namespace twin

@@ -128,7 +128,7 @@ void Instr::Fail(const std::string& message) const {
     text += (first ? "" : ", ") + Describe(i);
     first = false;
   }
-  throw Error(text + "): " + message);
+  Raise(text + "): " + message);
 }
 
 void Instr::Warn(const char* kind, const std::string& message) const {

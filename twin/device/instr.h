@@ -124,6 +124,9 @@ class TWIN_API Instr {
   // The pipe has waited inside this instruction, so this and what it is given later come after all
   // that `known`, the clock of another instruction, covers.
   void Learn(const uint32_t* known);
+  // The result depends on the register CTRL, or this is the write of it.
+  void ReadsCtrl();
+  void WritesCtrl() const;
   // What is complete once this instruction is, [kPipes].
   void CopyClock(uint32_t* clock) const;
   uint32_t seq() const { return ticket_.seq; }

@@ -246,7 +246,24 @@ void CheckOptions(const LaunchOptions& options) {
   }
 }
 
+// An error that leaves a destructor ends the process, unless the core is left first.
+std::terminate_handler default_terminate;
+[[noreturn]] void Terminate() {
+  const Core* core = current_core;
+  const bool ours = core != nullptr && (core->launch->cancelled || core->launch->probing ||
+                                        !core->launch->error.empty());
+  if (ours) core->fiber->Abandon();
+  if (default_terminate != nullptr) default_terminate();
+  std::abort();
+}
+
+struct TerminateHandler {
+  TerminateHandler() { default_terminate = std::set_terminate(Terminate); }
+  ~TerminateHandler() { std::set_terminate(default_terminate); }
+};
+
 void Run(LaunchState& launch, const std::function<void()>& entry) {
+  const TerminateHandler terminate_handler;
   const LaunchOptions& options = launch.options;
   launch.random = options.seed;
   AddBuffers(launch);
@@ -306,7 +323,7 @@ void MaySwitch(Core& core) {
   LaunchState& launch = *core.launch;
   if (launch.probing || launch.cores.size() == 1 || (launch.Random() & 7) != 0) return;
   core.fiber->GiveWay();
-  if (launch.cancelled) throw Cancelled{};
+  if (launch.cancelled) LeaveKernel();
 }
 
 void WaitUntilWoken(Core& core, const std::string& what, const Where& where) {
@@ -315,7 +332,7 @@ void WaitUntilWoken(Core& core, const std::string& what, const Where& where) {
   s.waits_for = what;
   s.where = where;
   core.fiber->GiveWay();
-  if (core.launch->cancelled) throw Cancelled{};
+  if (core.launch->cancelled) LeaveKernel();
 }
 
 void Wake(Core& core) {
@@ -323,7 +340,7 @@ void Wake(Core& core) {
   if (s.status == CoreStatus::kWaiting) s.status = CoreStatus::kReady;
 }
 
-void EndProbe() { throw Cancelled{}; }
+void EndProbe() { LeaveKernel(); }
 
 LaunchReport Launch(const LaunchOptions& options, const std::function<void()>& entry) {
   static auto* one_at_a_time = new std::mutex;

@@ -126,6 +126,8 @@ extern LaunchState* current_launch;
 // Unwinds a core whose launch has failed, or the search for the kernel type.
 struct Cancelled {};
 
+// Unwinds the running core.
+[[noreturn]] void LeaveKernel();
 // Lets another core run, now and then (GM is about to be touched) or until this one is woken.
 void MaySwitch(Core& core);
 void WaitUntilWoken(Core& core, const std::string& what, const Where& where);

@@ -1,17 +1,26 @@
-// Whether results in half and bfloat16_t saturate: CTRL[48].
+// The control register CTRL, of which one bit matters here: [48], whether results in half and
+// bfloat16_t saturate.
 #pragma once
 
 #include "twin/device/core.h"
 
 namespace AscendC {
 
-enum class SaturationMode : uint8_t { FLOAT, CAST };
+enum class SaturationMode : uint8_t { FLOAT, FLOAT8, INT, CAST };
 
 }  // namespace AscendC
 
 namespace twin {
 
-constexpr uint64_t kFloatNonSaturating = uint64_t{1} << 48;
+constexpr int kFloatSaturationBit = 48;
+
+// Instructions on other pipes find the register as it is when their turn comes, so the scalar unit
+// may change it only after all those that depend on it are complete.
+TWIN_API void WriteCtrl(const char* name, uint64_t bits, const Where& where);
+TWIN_API uint64_t ReadCtrl(const char* name, const Where& where);
+inline bool FloatSaturates(const Core& core) {
+  return (core.registers.ctrl >> kFloatSaturationBit & 1) == 0;
+}
 
 }  // namespace twin
 
@@ -22,16 +31,28 @@ template <SaturationMode mode>
 void SetSaturationFlag(bool enableSat, twin::Where where = twin::Here()) {
   static_assert(mode == SaturationMode::FLOAT,
                 "SetSaturationFlag: conversions to integers always saturate on the twin");
-  uint64_t& ctrl = twin::ThisCore("SetSaturationFlag", where).registers.ctrl;
-  ctrl = enableSat ? ctrl & ~twin::kFloatNonSaturating : ctrl | twin::kFloatNonSaturating;
+  twin::WriteCtrl("SetSaturationFlag", enableSat ? 0 : 1, where);
 }
 
 template <SaturationMode mode>
 bool GetSaturationFlag(twin::Where where = twin::Here()) {
   static_assert(mode == SaturationMode::FLOAT,
                 "GetSaturationFlag: conversions to integers always saturate on the twin");
-  const uint64_t ctrl = twin::ThisCore("GetSaturationFlag", where).registers.ctrl;
-  return (ctrl & twin::kFloatNonSaturating) == 0;
+  return twin::ReadCtrl("GetSaturationFlag", where) == 0;
+}
+
+template <int8_t startBit, int8_t endBit>
+void SetCtrlSpr(int64_t value, twin::Where where = twin::Here()) {
+  static_assert(startBit == twin::kFloatSaturationBit && endBit == twin::kFloatSaturationBit,
+                "SetCtrlSpr: startBit and endBit are both 48 on this architecture");
+  twin::WriteCtrl("SetCtrlSpr", static_cast<uint64_t>(value), where);
+}
+
+template <int8_t startBit, int8_t endBit>
+int64_t GetCtrlSpr(twin::Where where = twin::Here()) {
+  static_assert(startBit == twin::kFloatSaturationBit && endBit == twin::kFloatSaturationBit,
+                "GetCtrlSpr: startBit and endBit are both 48 on this architecture");
+  return static_cast<int64_t>(twin::ReadCtrl("GetCtrlSpr", where));
 }
 
 }  // namespace AscendC

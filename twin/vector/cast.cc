@@ -1,5 +1,7 @@
 #include "twin/vector/cast.h"
 
+#include "twin/device/saturation.h"
+
 namespace twin {
 namespace {
 
@@ -39,9 +41,10 @@ void RunCast(const CastCall& call, const Operand& dst, const Operand& src,
   if (call.needs_scale && !registers.deq_scale_set) {
     Fail("Cast", call.where, "int32_t to half needs SetDeqScale(half) before it");
   }
-  constexpr uint64_t kNonSaturating = uint64_t{1} << 48;
-  const CastScalar how{call.mode, (registers.ctrl & kNonSaturating) == 0, registers.deq_scale};
+  const bool saturates = FloatSaturates(ThisCore("Cast", call.where));
+  const CastScalar how{call.mode, saturates, registers.deq_scale};
   Elementwise elementwise{"Cast", call.where, call.mask, call.function, ScalarBits(how)};
+  elementwise.reads_ctrl = dst.dtype[0] == 'h' || dst.dtype[0] == 'b';
   elementwise.narrows = dst.element < src.element;
   elementwise.four_bits = call.four_bits;
   RunElementwise(

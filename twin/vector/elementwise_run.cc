@@ -32,6 +32,7 @@ Plan Pairs(const Instr& instr, const Plan& plan) {
 void RunElementwise(const Elementwise& call, std::initializer_list<Operand> operands,
                     std::initializer_list<Strides> strides) {
   Instr instr(call.name, PIPE_V, call.where, operands);
+  if (call.reads_ctrl) instr.ReadsCtrl();
   const Operand* operand = operands.begin();
   const Strides* stride = strides.begin();
   const int count = static_cast<int>(operands.size());

@@ -3,6 +3,18 @@
 
 using namespace device_test;
 
+namespace {
+
+// A destructor may not throw, and this one finds no flag.
+struct WaitsAtEnd {
+  ~WaitsAtEnd() { WaitFlag<HardEvent::MTE2_V>(EVENT_ID3); }
+};
+struct WaitsForOthers {
+  ~WaitsForOthers() { CrossCoreWaitFlag(3); }
+};
+
+}  // namespace
+
 // g[0]: 1024 floats in; g[1]: 1024 floats out; g[2]: workspace of 1024 floats; g[3]: 1024 zeros.
 
 KERNEL(load_then_compute) {  // no MTE2_V
@@ -44,6 +56,41 @@ KERNEL(compute_over_source) {  // the second writes what the first reads
   PipeBarrier<PIPE_V>();
   Adds(place.Get()[64], place.Get(), 1.0f, 64);
   Duplicate(place.Get(), 2.0f, 64);
+}
+KERNEL(error_before_destructor) {
+  Place place;
+  WaitsAtEnd end;
+  DataCopy(place.Get(), In(g), 64);
+  Adds(place.Get()[64], place.Get(), 1.0f, 64);
+}
+KERNEL(error_in_destructor) {
+  WaitsAtEnd end;
+}
+KERNEL(error_while_others_wait) {
+  WaitsForOthers end;
+  if (GetBlockIdx() != 0) return;
+  Place place;
+  DataCopy(place.Get(), In(g), 64);
+  Adds(place.Get()[64], place.Get(), 1.0f, 64);
+}
+// p[0]: nothing, an event or a barrier before CTRL changes under a Cast.
+KERNEL(saturation_under_a_cast) {
+  Place place;
+  LocalTensor<half> narrow = place.Get()[64].ReinterpretCast<half>();
+  Duplicate(place.Get(), 1.0f, 64);
+  PipeBarrier<PIPE_V>();
+  Cast(narrow, place.Get(), RoundMode::CAST_RINT, 64);
+  if (p[0] == 1) Order<HardEvent::V_S>();
+  if (p[0] == 2) PipeBarrier<PIPE_ALL>();
+  if (p[0] == 3) {
+    SetCtrlSpr<48, 48>(1);
+  } else {
+    SetSaturationFlag<SaturationMode::FLOAT>(false);
+  }
+  // A result in float does not depend on it.
+  PipeBarrier<PIPE_V>();
+  Cast(place.Get(), narrow, RoundMode::CAST_NONE, 64);
+  SetSaturationFlag<SaturationMode::FLOAT>(true);
 }
 KERNEL(load_over_load) {
   Place place;

@@ -25,6 +25,12 @@ RAW, WAR, WAW = (
 
 # kernel: (message, blocks, kernel type)
 ERRORS = {
+    "error_before_destructor": (RAW + r"SetFlag/WaitFlag<HardEvent::MTE2_V> or a queue", 1, UNSET),
+    "error_while_others_wait": (
+        RAW + r"SetFlag/WaitFlag<HardEvent::MTE2_V> or a queue",
+        4,
+        MIX_AIV_1_0,
+    ),
     "load_then_compute": (RAW + r"SetFlag/WaitFlag<HardEvent::MTE2_V> or a queue", 1, UNSET),
     "load_then_store": (RAW + r"SetFlag/WaitFlag<HardEvent::MTE2_MTE3>", 1, UNSET),
     "compute_then_store": (
@@ -153,6 +159,24 @@ def test_error(faults_sync, kernel):
         assert re.search(message, report.error), report.error
         line = int(re.search(r"faults_sync\.cc:(\d+)", report.error)[1])
         assert first < line <= first + 20, report.error
+
+
+def test_error_in_a_destructor(faults_sync):
+    report = faults_sync.launch("error_in_destructor")
+    assert "deadlock: WaitFlag<HardEvent::MTE2_V>(3) without a SetFlag" in report.error
+
+
+@pytest.mark.parametrize(
+    "before, caught", [(0, "SetSaturationFlag"), (1, None), (2, None), (3, "SetCtrlSpr")]
+)
+def test_saturation_changes_only_when_casts_are_done(faults_sync, before, caught):
+    report = faults_sync.launch("saturation_under_a_cast", numbers=(before,))
+    if caught is None:
+        assert report.ok, report.error
+    else:
+        assert re.search(
+            rf"{caught}\(\): hazard, write after read: CTRL, read by Cast on PIPE_V.*V_S", report.error
+        )
 
 
 @pytest.mark.parametrize("kernel", WARNINGS)
