@@ -49,7 +49,8 @@ void RunSelectBytes(const SelectBytesCall& call, const Operand& dst, const Opera
   Instr instr("Select", PIPE_V, call.where, {dst, src, mask, tmp});
   for (int i : {kDst, kSrc, kMask, kTmp}) instr.InMemory(i, {Hardware::UB});
   CheckShape(instr, call.info);
-  CheckSelectScratch(instr);
+  LocalView scratch;
+  UseSelectScratch(&instr, kTmp + 1, &scratch);
   const uint64_t rows = call.info.firstAxis, columns = call.info.srcLastAxis;
   const uint64_t mask_columns = call.info.maskLastAxis;
   const Bytes data{0, rows * columns * src.element};

@@ -107,6 +107,18 @@ void ReadB(Instr* instr, const Shape& s) {
   }
 }
 
+// Padding columns need no bias either.
+void FindHeldBias(const Instr& instr, Shape* s) {
+  const LocalView& view = *instr.operand(kBias).local;
+  const uint64_t end = view.address + s->held_n * 4;
+  if (end > MemoryBytes(Hardware::BIAS)) return;
+  const Shadow& shadow = UseMemory(instr.core(), Hardware::BIAS).shadow;
+  const auto held = [&](uint64_t column) {
+    return shadow.Unwritten(view.address + column * 4, 4) == 0;
+  };
+  while (s->held_n > 1 && !held(s->held_n - 1)) --s->held_n;
+}
+
 // Bytes of C inside the shape: of whole column blocks, and of the last, partial one.
 void ReadC(Instr* instr, const Shape& s) {
   const uint64_t pitch = s.m1 * kResultFractalBytes;
@@ -198,17 +210,18 @@ void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand
   OrderAfterEarlier(&instr, s);
   instr.ReadsCtrl();
 
+  LocalView table_view;
+  if (table && bias == nullptr) {
+    // Without a tensor the bias lies at the start of the table.
+    table_view.position = AscendC::TPosition::C2;
+    table_view.bytes = MemoryBytes(Hardware::BIAS);
+    instr.SetOperand(kBias, Operand("bias", dst.dtype, 4, table_view));
+  }
   FindHeld(instr, type, &s);
+  if (table) FindHeldBias(instr, &s);
   ReadA(&instr, s);
   ReadB(&instr, s);
-  LocalView table_view;
   if (table) {
-    if (bias == nullptr) {
-      // Without a tensor the bias lies at the start of the table.
-      table_view.position = AscendC::TPosition::C2;
-      table_view.bytes = MemoryBytes(Hardware::BIAS);
-      instr.SetOperand(kBias, Operand("bias", dst.dtype, 4, table_view));
-    }
     instr.Read(kBias, Bytes{0, s.held_n * 4}, 128);
   } else if (!zero) {
     ReadC(&instr, s);

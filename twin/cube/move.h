@@ -21,7 +21,7 @@ template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& intriParams,
               twin::Where where = twin::Here()) {
   TWIN_DTYPES("DataCopy with Nd2NzParams", T, int8_t, uint8_t, int16_t, uint16_t, half, bfloat16_t,
-              int32_t, uint32_t, float);
+              int32_t, uint32_t, float, int4b_t);
   twin::CopyNd2Nz({"dst", dst}, {"src", src}, intriParams, where);
 }
 

@@ -17,34 +17,8 @@ bool HasBoth(KernelType type) {
   return type == KernelType::kMixAic11 || type == KernelType::kMixAic12;
 }
 
-// All that this core, after `pipe` has done its work, knows to be complete.
-Knowledge Know(Core& core, int pipe) {
-  LaunchState& launch = *core.launch;
-  auto known = std::make_shared<std::vector<uint32_t>>(launch.cores.size() * kStride, 0u);
-  if (core.remote != nullptr) {
-    std::copy(core.remote.get(), core.remote.get() + known->size(), known->begin());
-  }
-  JoinScalar(core, pipe);
-  uint32_t* own = known->data() + size_t{core.index} * kStride;
-  std::copy(std::begin(core.seen[pipe]), std::end(core.seen[pipe]), own);
-  own[pipe] = core.issued[pipe];
-  // Scalar accesses to GM are done; the data cache is checked on its own.
-  own[PipeIndex(PIPE_S)] = core.issued[PipeIndex(PIPE_S)];
-  return known;
-}
-
 void MergeInto(std::vector<uint32_t>* to, const std::vector<uint32_t>& from) {
   for (size_t i = 0; i < from.size(); ++i) (*to)[i] = std::max((*to)[i], from[i]);
-}
-
-// The scalar unit has waited: everything issued from now on comes after what is known.
-void Learn(Core& core, const std::vector<uint32_t>& known) {
-  if (core.remote == nullptr) core.remote.reset(new uint32_t[known.size()]());
-  for (size_t i = 0; i < known.size(); ++i) {
-    core.remote[i] = std::max(core.remote[i], known[i]);
-  }
-  const uint32_t* own = known.data() + size_t{core.index} * kStride;
-  for (int p = 1; p < kPipes; ++p) core.seen[0][p] = std::max(core.seen[0][p], own[p]);
 }
 
 void Deliver(Core& to, int flag, const Knowledge& known, const Where& where) {
@@ -97,6 +71,30 @@ void CheckMode(const Core& core, const char* what, int mode, const Where& where)
 }
 
 }  // namespace
+
+Knowledge Know(Core& core, int pipe) {
+  LaunchState& launch = *core.launch;
+  auto known = std::make_shared<std::vector<uint32_t>>(launch.cores.size() * kStride, 0u);
+  if (core.remote != nullptr) {
+    std::copy(core.remote.get(), core.remote.get() + known->size(), known->begin());
+  }
+  JoinScalar(core, pipe);
+  uint32_t* own = known->data() + size_t{core.index} * kStride;
+  std::copy(std::begin(core.seen[pipe]), std::end(core.seen[pipe]), own);
+  own[pipe] = core.issued[pipe];
+  // Scalar accesses to GM are done; the data cache is checked on its own.
+  own[PipeIndex(PIPE_S)] = core.issued[PipeIndex(PIPE_S)];
+  return known;
+}
+
+void Learn(Core& core, const std::vector<uint32_t>& known) {
+  if (core.remote == nullptr) core.remote.reset(new uint32_t[known.size()]());
+  for (size_t i = 0; i < known.size(); ++i) {
+    core.remote[i] = std::max(core.remote[i], known[i]);
+  }
+  const uint32_t* own = known.data() + size_t{core.index} * kStride;
+  for (int p = 1; p < kPipes; ++p) core.seen[0][p] = std::max(core.seen[0][p], own[p]);
+}
 
 void CrossCoreSetByUser(int mode, pipe_t pipe, int flag, const Where& where) {
   if (flag > kMostUserFlag) {

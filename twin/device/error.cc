@@ -59,7 +59,8 @@ void Fail(const char* what, const Where& where, const std::string& message) {
 }
 
 void Warn(const char* kind, const Where& where, const std::string& message) {
-  if (current_launch == nullptr) return;
+  // The search for the kernel type runs its first steps once more.
+  if (current_launch == nullptr || current_launch->probing) return;
   const char* file = where.file == nullptr ? "" : where.file;
   Warning& warning = current_launch->warnings[{kind, {file, where.line}}];
   if (warning.count++ > 0) return;

@@ -1,5 +1,6 @@
 #include "twin/device/icpu.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -41,7 +42,8 @@ KernelType TypeOf(const Host& host) {
 
 void SetTilingKey(uint64_t key) { TheHost().tiling_key = key; }
 
-void RunOnHost(const char* name, uint32_t block_dim, const std::function<void()>& entry) {
+void RunOnHost(const char* name, uint32_t block_dim, const std::vector<const void*>& pointers,
+               const std::function<void()>& entry) {
   const Host& host = TheHost();
   LaunchOptions options;
   options.kernel = name;
@@ -59,6 +61,7 @@ void RunOnHost(const char* name, uint32_t block_dim, const std::function<void()>
     argument.address = address;
     argument.bytes = allocation.bytes;
     argument.filled_unwritten = true;
+    argument.expect_written = std::count(pointers.begin(), pointers.end(), address) > 0;
     options.buffers.push_back(argument);
   }
   const LaunchReport report = Launch(options, entry);

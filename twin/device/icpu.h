@@ -20,12 +20,20 @@ namespace twin {
 
 TWIN_API void SetTilingKey(uint64_t key);
 // Launches with all memory of GmAlloc. An error is printed and ends the process with status 1.
-TWIN_API void RunOnHost(const char* name, uint32_t block_dim, const std::function<void()>& entry);
+TWIN_API void RunOnHost(const char* name, uint32_t block_dim,
+                        const std::vector<const void*>& pointers,
+                        const std::function<void()>& entry);
+
+template <typename T>
+const void* PointerOf(const T& argument) {
+  if constexpr (std::is_pointer<T>::value) return argument;
+  return nullptr;
+}
 
 template <typename... P, typename... A>
 void RunKernel(const char* name, void (*kernel)(P...), uint32_t block_dim, A... arguments) {
   static_assert(sizeof...(P) == sizeof...(A), "ICPU_RUN_KF: as many arguments as the kernel takes");
-  RunOnHost(name, block_dim, [=] { kernel((P)arguments...); });
+  RunOnHost(name, block_dim, {PointerOf(arguments)...}, [=] { kernel((P)arguments...); });
 }
 
 }  // namespace twin

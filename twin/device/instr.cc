@@ -85,6 +85,7 @@ Instr::Instr(const char* name, pipe_t pipe, const Where& where,
   ticket_.pipe = static_cast<uint8_t>(p);
   ticket_.in_order = p == kS;
   ticket_.dirty = false;
+  ticket_.polls = false;
   ticket_.seen = core_->seen[p];
   ticket_.remote = core_->remote.get();
   ++core_->counters[p].instructions;
@@ -178,8 +179,9 @@ const LocalView& Instr::Local(int operand, uint64_t begin, uint64_t end, uint32_
         MemoryName(memory), core_->cube ? "AIC" : "AIV");
   const Buffer* buffer = view.buffer;
   if (buffer != nullptr) {
-    Check(buffer->alive, "%s belongs to a TPipe that was reset or destroyed (%s:%d)", o.role,
-          buffer->where.file, buffer->where.line);
+    Check(buffer->alive || (buffer->released && core_->pipe == nullptr),
+          "%s belongs to a TPipe that was reset or destroyed (%s:%d)", o.role, buffer->where.file,
+          buffer->where.line);
     Check(!buffer->in_queue ||
               (buffer->state != AscendC::TBufState::FREE && buffer->generation == view.generation),
           "%s is used after FreeTensor (%s:%d)", o.role, buffer->where.file, buffer->where.line);
@@ -308,6 +310,14 @@ bool Instr::AccessShifted(Shadow& shadow, AccessKind kind, uint64_t at, uint32_t
     if (!clean) return false;
   }
   return true;
+}
+
+void Instr::UseAsScratch(int operand, const Bytes& bytes) {
+  const bool in_order = ticket_.in_order;
+  ticket_.in_order = true;
+  Write(operand, bytes);
+  ticket_.in_order = in_order;
+  Scramble(operand, bytes);
 }
 
 void Instr::Scramble(int operand, const Bytes& bytes) {

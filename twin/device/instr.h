@@ -101,6 +101,10 @@ class TWIN_API Instr {
   void WriteAtomic(int operand, const Rows& rows);
   // Marks the scalar write to GM as held back in the data cache.
   void HeldInCache() { ticket_.dirty = true; }
+  // CANN's own use of memory inside the instruction, in order with itself: what was there is gone.
+  void UseAsScratch(int operand, const Bytes& bytes);
+  // Marks the scalar read of GM as one that looks for another core's write.
+  void Polls() { ticket_.polls = true; }
   // The bytes are written with values that nobody may rely on.
   void Scramble(int operand, const Bytes& bytes);
 
@@ -111,8 +115,8 @@ class TWIN_API Instr {
   // The operand has to lie in one of these memories.
   void InMemory(int operand, std::initializer_list<Hardware> memories);
   // CANN's rule for repeats: inside one repeat destination and source are the same bytes or share
-  // none, and no repeat writes what a later one reads.
-  void CheckOverlap(int dst, const Lanes& dst_lanes, int src, const Lanes& src_lanes);
+  // none, and no repeat writes what a later one reads. What breaks it, or nothing.
+  std::string Overlap(int dst, const Lanes& dst_lanes, int src, const Lanes& src_lanes) const;
   // No shared byte at all (contiguous extents).
   void CheckDisjoint(int a, const Bytes& a_bytes, int b, const Bytes& b_bytes);
 
@@ -155,6 +159,7 @@ class TWIN_API Instr {
   const LocalView& Local(int operand, uint64_t begin, uint64_t end, uint32_t align) const;
   void Access(int operand, AccessKind kind, const Rows& rows, uint32_t align);
   void AccessGlobal(int operand, AccessKind kind, const Rows& rows);
+  bool LearnFromPoll(GlobalBuffer& buffer, const Conflict& conflict);
   bool AccessShifted(Shadow& shadow, AccessKind kind, uint64_t at, uint32_t mask,
                      Conflict* conflict);
   void AccessLanes(int operand, AccessKind kind, const Lanes& lanes, uint32_t align);

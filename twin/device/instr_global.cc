@@ -3,6 +3,7 @@
 
 #include "twin/device/instr.h"
 #include "twin/device/launch_state.h"
+#include "twin/device/tensor.h"
 
 namespace twin {
 namespace {
@@ -22,6 +23,7 @@ bool IsFloat(const char* dtype) { return dtype[0] == 'f' || dtype[0] == 'h' || d
 void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
   const Operand& o = operands_[operand];
   const GlobalView& view = *o.global;
+  if (view.buffer == nullptr) view.buffer = FindGlobalBuffer(view.address + rows.begin);
   Check(view.buffer != nullptr, "out of bounds: %s points into none of the kernel's buffers",
         o.role);
   GlobalBuffer& buffer = *view.buffer;
@@ -47,6 +49,7 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
   (kind == kRead ? counters.gm_read_bytes : counters.gm_written_bytes) +=
       rows.rows * rows.row_bytes;
   if (!buffer.tracked) return;
+  buffer.read |= kind == kRead;
 
   // Scalar accesses to GM are done when the next instruction is issued; what holds them back is the
   // data cache, which has a check of its own.
@@ -58,9 +61,13 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
   Conflict conflict;
   for (uint64_t row = 0; row < rows.rows; ++row) {
     const uint64_t begin = first + row * rows.pitch;
-    const bool clean =
-        kind == kRead ? buffer.shadow.ReadRange(ticket, begin, rows.row_bytes, &conflict)
-                      : buffer.shadow.WriteRange(ticket, begin, rows.row_bytes, kind, &conflict);
+    bool clean = kind == kRead
+                     ? buffer.shadow.ReadRange(ticket, begin, rows.row_bytes, &conflict)
+                     : buffer.shadow.WriteRange(ticket, begin, rows.row_bytes, kind, &conflict);
+    if (__builtin_expect(!clean && ticket_.polls, 0) && LearnFromPoll(buffer, conflict)) {
+      ticket.remote = ticket_.remote;
+      clean = buffer.shadow.ReadRange(ticket, begin, rows.row_bytes, &conflict);
+    }
     if (__builtin_expect(!clean, 0)) FailConflict(operand, kind, conflict, start);
     if (kind != kRead && buffer.line_versions != nullptr && !ticket_.dirty) {
       CheckLineOwned(buffer, begin, true);
@@ -76,6 +83,20 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
     Warn("float atomics in no fixed order",
          Format("the sum in %s depends on the order of the stores", buffer.name.c_str()));
   }
+}
+
+// A scalar write that its core has cleaned out of its cache was found by a poll: what that core
+// knew when it cleaned the line is known here from now on.
+bool Instr::LearnFromPoll(GlobalBuffer& buffer, const Conflict& conflict) {
+  const Entry& e = conflict.other;
+  const bool cleaned = conflict.kind == Conflict::kHazard && e.kind == kWrite && !e.dirty &&
+                       e.pipe == PipeIndex(PIPE_S) && e.core != core_->index;
+  if (!cleaned) return false;
+  const auto released = buffer.released.find(conflict.granule * kBlockBytes / kLineBytes);
+  if (released == buffer.released.end()) return false;
+  twin::Learn(*core_, *released->second);
+  ticket_.remote = core_->remote.get();
+  return true;
 }
 
 void Instr::CheckLineOwned(GlobalBuffer& buffer, uint64_t offset, bool scalar) const {

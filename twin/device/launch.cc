@@ -90,6 +90,7 @@ void AddBuffers(LaunchState& launch) {
     buffer->bytes = argument.bytes;
     buffer->role = argument.role;
     buffer->filled_unwritten = argument.filled_unwritten;
+    buffer->expect_written = argument.expect_written;
     launch.buffer_of_argument.push_back(buffer.get());
     launch.buffers.push_back(std::move(buffer));
   }
@@ -98,6 +99,7 @@ void AddBuffers(LaunchState& launch) {
     if (!buffer->tracked || buffer->bytes == 0) continue;
     buffer->shadow.Resize(buffer->bytes);
     if (buffer->role == Role::kInOut) MarkFilled(buffer.get(), buffer->filled_unwritten);
+    buffer->expect_written &= buffer->shadow.Unwritten(0, buffer->bytes) == buffer->bytes;
   }
 }
 
@@ -234,6 +236,20 @@ void FillReport(LaunchState& launch, LaunchReport* report) {
   }
 }
 
+void WarnOfUnwritten(const LaunchState& launch) {
+  for (const auto& buffer : launch.buffers) {
+    if (!buffer->expect_written || buffer->read || buffer->bytes == 0) continue;
+    const uint64_t bytes = buffer->shadow.Unwritten(0, buffer->bytes);
+    if (bytes == 0) continue;
+    const char* name = buffer->name.c_str();
+    Warn("output not written", {},
+         Format("%llu of the %llu bytes of %s hold no value: neither the host nor the kernel wrote "
+                "them",
+                static_cast<unsigned long long>(bytes),
+                static_cast<unsigned long long>(buffer->bytes), name));
+  }
+}
+
 void CheckOptions(const LaunchOptions& options) {
   const auto refuse = [&](const std::string& message) {
     throw Error("kernel " + options.kernel + ": " + message);
@@ -279,6 +295,7 @@ void Run(LaunchState& launch, const std::function<void()>& entry) {
   launch.schedule.resize(cores);
   launch.cross_flags.assign(cores, std::vector<CrossFlag>(kCrossFlags));
   launch.cached.resize(cores);
+  launch.polling.resize(cores);
   uint32_t chip_blocks = ~0u;
   if (layout.aic_per_block > 0) chip_blocks = options.aic_cores / layout.aic_per_block;
   if (layout.aiv_per_block > 0) {
@@ -289,6 +306,7 @@ void Run(LaunchState& launch, const std::function<void()>& entry) {
     CancelAll(launch, entry);
     return;
   }
+  WarnOfUnwritten(launch);
   try {
     CheckCrossFlagsEnd(launch);
   } catch (const Error& error) {
@@ -322,6 +340,26 @@ void FillUnwritten(void* address, uint64_t bytes) {
 void MaySwitch(Core& core) {
   LaunchState& launch = *core.launch;
   if (launch.probing || launch.cores.size() == 1 || (launch.Random() & 7) != 0) return;
+  core.fiber->GiveWay();
+  if (launch.cancelled) LeaveKernel();
+}
+
+void SwitchForPoll(Core& core, const char* what, uint64_t line, uint32_t version,
+                   const Where& where) {
+  constexpr uint64_t kAlone = 100, kMost = 1'000'000;
+  LaunchState& launch = *core.launch;
+  Polling& polling = launch.polling[core.index];
+  if (polling.line != line || polling.version != version) {
+    polling.line = line;
+    polling.version = version;
+    polling.times = 0;
+  }
+  const bool alone = std::none_of(launch.cores.begin(), launch.cores.end(), [&](const auto& other) {
+    return other.get() != &core && launch.schedule[other->index].status == CoreStatus::kReady;
+  });
+  if (++polling.times > (alone ? kAlone : kMost)) {
+    Fail(what, where, "deadlock: the value is read again and again, and no core changes it");
+  }
   core.fiber->GiveWay();
   if (launch.cancelled) LeaveKernel();
 }

@@ -26,6 +26,9 @@ struct GlobalArgument {
   Role role = Role::kInOut;
   // kInOut: words that still hold what FillUnwritten put there hold no value.
   bool filled_unwritten = false;
+  // A warning tells of bytes without a value at the end, where there were none at the start and the
+  // kernel has read none.
+  bool expect_written = false;
 };
 
 // Fills memory with words that no computation gives, a multiple of 8 bytes.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -15,16 +16,23 @@
 
 namespace twin {
 
+// What a core knew when it raised a cross-core flag, [cores, kPipes + 1].
+using Knowledge = std::shared_ptr<std::vector<uint32_t>>;
+
 struct GlobalBuffer {
   std::string name;
   uint8_t* address = nullptr;
   uint64_t bytes = 0;
   Role role = Role::kInOut;
   bool filled_unwritten = false;
+  bool expect_written = false;
+  bool read = false;  // by the kernel
   Shadow shadow;
   bool tracked = false;  // may be written, so `shadow` is kept
   // How often each 64-byte line was written, kept from the first scalar access on.
   std::unique_ptr<uint32_t[]> line_versions;
+  // By line: what the core that last cleaned its scalar writes out of its cache knew then.
+  std::unordered_map<uint64_t, Knowledge> released;
 };
 constexpr uint64_t kLineBytes = 64;
 
@@ -51,9 +59,6 @@ class Sites {
   std::vector<Site> sites_{{"", "", 0}};
   std::unordered_map<std::string, uint32_t> ids_;
 };
-
-// What a core knew when it raised a cross-core flag, [cores, kPipes + 1].
-using Knowledge = std::shared_ptr<std::vector<uint32_t>>;
 
 struct CrossFlag {
   struct Offer {
@@ -91,6 +96,15 @@ struct CacheLineState {
   Where where;    // of the last scalar write
 };
 
+// Lines that a core has invalidated, and what it looks at again and again.
+struct Polling {
+  bool entire = false;
+  std::unordered_set<uint64_t> lines;
+  uint64_t line = 0;
+  uint32_t version = 0;
+  uint64_t times = 0;
+};
+
 struct LaunchState {
   LaunchOptions options;
   KernelType type = KernelType::kUnset;
@@ -112,6 +126,7 @@ struct LaunchState {
   const void* key_tiling = nullptr;  // type registered for this tiling key
   // Lines that a core holds, by core; the key is the line's address.
   std::vector<std::unordered_map<uint64_t, CacheLineState>> cached;
+  std::vector<Polling> polling;  // by core
 
   uint64_t Random() {  // splitmix64
     uint64_t z = (random += 0x9e3779b97f4a7c15ull);
@@ -128,8 +143,15 @@ struct Cancelled {};
 
 // Unwinds the running core.
 [[noreturn]] void LeaveKernel();
+// All that this core, after `pipe` has done its work, knows to be complete.
+Knowledge Know(Core& core, int pipe);
+// The scalar unit has waited: everything issued from now on comes after what is known.
+void Learn(Core& core, const std::vector<uint32_t>& known);
 // Lets another core run, now and then (GM is about to be touched) or until this one is woken.
 void MaySwitch(Core& core);
+// Lets the others run before a poll; fails where none is left that could change what it finds.
+void SwitchForPoll(Core& core, const char* what, uint64_t line, uint32_t version,
+                   const Where& where);
 void WaitUntilWoken(Core& core, const std::string& what, const Where& where);
 void Wake(Core& core);
 // Ends the search for the kernel type: the kernel has begun its work.

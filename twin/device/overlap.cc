@@ -52,16 +52,16 @@ bool SamePattern(const Lanes& a, const Lanes& b) {
 
 }  // namespace
 
-void Instr::CheckOverlap(int dst, const Lanes& dst_lanes, int src, const Lanes& src_lanes) {
+std::string Instr::Overlap(int dst, const Lanes& dst_lanes, int src, const Lanes& src_lanes) const {
   const LocalView& d = *operands_[dst].local;
   const LocalView& s = *operands_[src].local;
-  if (d.memory() != s.memory() || dst_lanes.repeats == 0) return;
+  if (d.memory() != s.memory() || dst_lanes.repeats == 0) return {};
   const uint64_t d_begin = d.address + dst_lanes.begin, s_begin = s.address + src_lanes.begin;
-  if (d_begin + EndOf(dst_lanes) <= s_begin || s_begin + EndOf(src_lanes) <= d_begin) return;
+  if (d_begin + EndOf(dst_lanes) <= s_begin || s_begin + EndOf(src_lanes) <= d_begin) return {};
   const bool same = d_begin == s_begin && SamePattern(dst_lanes, src_lanes);
   const bool dense =
       dst_lanes.repeat_stride >= 7 * dst_lanes.block_stride + 1 && dst_lanes.block_stride > 0;
-  if (same && (dense || dst_lanes.repeats == 1)) return;
+  if (same && (dense || dst_lanes.repeats == 1)) return {};
 
   const std::vector<Piece> writes = Pieces(d, dst_lanes), reads = Pieces(s, src_lanes);
   std::vector<uint8_t> touches(dst_lanes.repeats, 0), differs(dst_lanes.repeats, 0);
@@ -70,20 +70,24 @@ void Instr::CheckOverlap(int dst, const Lanes& dst_lanes, int src, const Lanes& 
     auto write = std::lower_bound(writes.begin(), writes.end(), Piece{read.granule, 0, 0});
     for (; write != writes.end() && write->granule == read.granule; ++write) {
       if ((write->mask & read.mask) == 0) continue;
-      Check(write->repeat >= read.repeat,
-            "illegal overlap: repeat %u writes bytes of %s that repeat %u reads from %s",
-            write->repeat, operands_[dst].role, read.repeat, operands_[src].role);
+      if (write->repeat < read.repeat) {
+        return Format("illegal overlap: repeat %u writes bytes of %s that repeat %u reads from %s",
+                      write->repeat, operands_[dst].role, read.repeat, operands_[src].role);
+      }
       if (write->repeat == read.repeat) covered |= write->mask & read.mask;
     }
     if (covered != 0) touches[read.repeat] = 1;
     if (covered != read.mask) differs[read.repeat] = 1;
   }
   for (uint32_t repeat = 0; repeat < dst_lanes.repeats; ++repeat) {
-    Check(!(touches[repeat] && differs[repeat]),
+    if (touches[repeat] && differs[repeat]) {
+      return Format(
           "illegal overlap: in repeat %u %s and %s share some of their bytes; they have to be the "
           "same or apart",
           repeat, operands_[dst].role, operands_[src].role);
+    }
   }
+  return {};
 }
 
 void Instr::CheckDisjoint(int a, const Bytes& a_bytes, int b, const Bytes& b_bytes) {

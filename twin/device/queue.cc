@@ -30,6 +30,17 @@ void Forget(Core& core, const Buffer& buffer) {
   if (memory != nullptr) memory->shadow.MarkUnwritten(buffer.address, buffer.bytes);
 }
 
+// The host is told of 256 bytes less than UB has, and so should a kernel count.
+void WarnOfReserved(Hardware memory, uint64_t end, const Where& where) {
+  constexpr uint32_t kFramework = 256;
+  const uint32_t first = MemoryBytes(Hardware::UB) - kFramework;
+  if (memory != Hardware::UB || end <= first) return;
+  Warn("the framework's part of UB", where,
+       Format("a buffer ends at byte %llu of UB; CANN keeps the bytes from %u on for itself in "
+              "kernels that mix AIC and AIV, unless compiled with --cce-disable-asc-reserved-ubuf",
+              static_cast<unsigned long long>(end), first));
+}
+
 Buffer* Reserve(AscendC::TPipe& pipe, TPosition position, uint32_t bytes, const char* what,
                 const Where& where) {
   Core& core = ThisCore(what, where);
@@ -49,13 +60,12 @@ Buffer* Reserve(AscendC::TPipe& pipe, TPosition position, uint32_t bytes, const 
   }
   const uint32_t rounded = (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
   uint32_t& used = state.used[static_cast<int>(memory)];
-  // Kernels that mix core types leave the last 256 bytes of UB to the framework.
-  const uint32_t usable = memory == Hardware::UB ? size - 256 : size;
-  if (uint64_t{used} + rounded > usable) {
+  if (uint64_t{used} + rounded > size) {
     Fail(what, where,
          Format("%s is exceeded: %u bytes are taken, %u more are asked for, %u can be used",
-                MemoryName(memory), used, rounded, usable));
+                MemoryName(memory), used, rounded, size));
   }
+  WarnOfReserved(memory, uint64_t{used} + rounded, where);
   core.buffers.emplace_back();
   Buffer* buffer = &core.buffers.back();
   buffer->memory = memory;
@@ -385,6 +395,7 @@ void TPipe::Destroy(twin::Where where) {
   if (!state_.live) return;
   twin::Core& core = twin::ThisCore("TPipe::Destroy", where);
   if (core.launch->probing) twin::EndProbe();
+  for (twin::Buffer* buffer : state_.buffers) buffer->released = true;
   twin::Retire(state_, where);
   if (core.cube) {
     for (int id = 0; id < 3; ++id) twin::WaitFlag(HardEvent::M_MTE1, id, where);

@@ -26,9 +26,10 @@ void Instr::WritesCtrl() const {
     const Registers::Access& read = core_->registers.ctrl_reads[p];
     if (ticket_.seen[p] >= read.seq) continue;
     const Site& site = core_->launch->sites.at(read.site);
-    Fail(Format("hazard, write after read: CTRL, read by %s on %s at %s:%d, which is not known to be "
-                "complete; SetFlag/WaitFlag<HardEvent::%s_S> or PipeBarrier<PIPE_ALL> between them",
-                site.name, PipeName(p), site.file, site.line, PipeName(p) + 5));
+    Fail(Format(
+        "hazard, write after read: CTRL, read by %s on %s at %s:%d, which is not known to be "
+        "complete; SetFlag/WaitFlag<HardEvent::%s_S> or PipeBarrier<PIPE_ALL> between them",
+        site.name, PipeName(p), site.file, site.line, PipeName(p) + 5));
   }
 }
 

@@ -1,4 +1,5 @@
 // Scalar accesses of tensors, and the views that tensors are made from.
+#include <algorithm>
 #include <cstring>
 
 #include "twin/device/data_copy.h"
@@ -48,7 +49,40 @@ void CleanLine(const Instr& instr, CacheLineState& line, uint64_t from) {
                static_cast<unsigned long long>(begin), buffer.name.c_str()));
   }
   buffer.shadow.MarkClean(instr.core().index, begin + from, end - begin - from);
+  buffer.released[line.line] = Know(instr.core(), PipeIndex(PIPE_S));
   ++buffer.line_versions[line.line];
+}
+
+void MarkPolls(Core& core, const CacheLineState& line) {
+  const uint64_t begin = line.line * kLineBytes;
+  const uint64_t end = std::min<uint64_t>(begin + kLineBytes, line.buffer->bytes);
+  line.buffer->shadow.MarkPolls(core.index, begin, end - begin);
+}
+
+bool HeldElsewhere(const Core& core, Granule& granule) {
+  const Entry* const entries = granule.entries();
+  return std::any_of(entries, entries + granule.count,
+                     [&](const Entry& e) { return e.dirty && e.core != core.index; });
+}
+
+// Whether the core looks past its cache for what another may have written; if so others run first.
+bool IsPoll(Core& core, const GlobalView& view, uint64_t begin, const Where& where) {
+  if (view.buffer == nullptr) view.buffer = FindGlobalBuffer(view.address + begin);
+  GlobalBuffer* buffer = view.buffer;
+  if (buffer == nullptr || !buffer->tracked) return false;
+  const int64_t offset = view.address + begin - buffer->address;
+  if (offset < 0 || static_cast<uint64_t>(offset) >= buffer->bytes) return false;
+  const uint64_t line = static_cast<uint64_t>(offset) / kLineBytes;
+  const uint64_t key = reinterpret_cast<uint64_t>(buffer->address) + line * kLineBytes;
+  const Polling& polling = core.launch->polling[core.index];
+  if (core.launch->cached[core.index].count(key) != 0) return false;
+  if (!polling.entire && polling.lines.count(key) == 0) return false;
+  // What another core has not cleaned out of its cache is not there to be found yet.
+  do {
+    const bool versions = buffer->line_versions != nullptr;
+    SwitchForPoll(core, kGet, key, versions ? buffer->line_versions[line] : 0, where);
+  } while (HeldElsewhere(core, buffer->shadow.at(static_cast<uint64_t>(offset) / kBlockBytes)));
+  return true;
 }
 
 }  // namespace
@@ -71,9 +105,12 @@ void* ScalarWrite(const LocalView& view, uint64_t index, const Operand& operand,
 
 void* ScalarRead(const GlobalView& view, uint64_t index, const Operand& operand,
                  const Where& where) {
-  MaySwitch(ThisCore(kGet, where));
-  Instr instr(kGet, PIPE_S, where, {operand});
+  Core& core = ThisCore(kGet, where);
   const uint64_t begin = index * operand.element;
+  const bool polls = !core.launch->probing && IsPoll(core, view, begin, where);
+  if (!polls) MaySwitch(core);
+  Instr instr(kGet, PIPE_S, where, {operand});
+  if (polls) instr.Polls();
   instr.Read(0, Bytes{begin, operand.element});
   const uint64_t offset = static_cast<uint64_t>(view.address - view.buffer->address) + begin;
   FillLine(instr.core(), *view.buffer, offset, false, instr, where);
@@ -96,9 +133,14 @@ void CleanCache(const Operand& tensor, bool entire, const Where& where) {
   Instr instr("DataCacheCleanAndInvalid", PIPE_S, where, {tensor});
   Core& core = instr.core();
   auto& cached = core.launch->cached[core.index];
+  Polling& polling = core.launch->polling[core.index];
   if (entire) {
-    for (auto& [key, line] : cached) CleanLine(instr, line, 0);
+    for (auto& [key, line] : cached) {
+      CleanLine(instr, line, 0);
+      MarkPolls(core, line);
+    }
     cached.clear();
+    polling.entire = true;
     return;
   }
   const GlobalView& view = *tensor.global;
@@ -106,10 +148,12 @@ void CleanCache(const Operand& tensor, bool entire, const Where& where) {
   const uint64_t offset = static_cast<uint64_t>(view.address - view.buffer->address);
   const uint64_t key =
       reinterpret_cast<uint64_t>(view.buffer->address) + offset / kLineBytes * kLineBytes;
+  polling.lines.insert(key);
   const auto found = cached.find(key);
   if (found == cached.end()) return;
   // From an address inside a line, only what follows it in the line.
   CleanLine(instr, found->second, offset % kLineBytes);
+  MarkPolls(core, found->second);
   cached.erase(found);
 }
 

@@ -35,6 +35,7 @@ Conflict WorstConflict(const Ticket& t, Granule& g, uint32_t mask, AccessKind ki
     const Entry& e = g.entries()[i];
     const bool ordered = Ordered(t, e);
     if ((e.mask & mask) == 0 || (kind == kAtomic && e.kind == kAtomic)) continue;
+    if (e.polls && t.dirty && e.core != t.core) continue;
     if (ordered && !Dirty(t, e)) continue;
     if (worst.kind != Conflict::kNone && SameThread(t, e)) continue;
     worst = {ordered ? Conflict::kDirty : Conflict::kHazard, e, e.mask & mask, granule};
@@ -116,6 +117,18 @@ void Shadow::MarkClean(uint16_t core, uint64_t begin, uint64_t bytes) {
   });
 }
 
+void Shadow::MarkPolls(uint16_t core, uint64_t begin, uint64_t bytes) {
+  ForEachGranule(begin, bytes, [&](uint64_t granule, uint32_t mask) {
+    Granule& g = at(granule);
+    for (int i = 0; i < g.count; ++i) {
+      Entry& e = g.entries()[i];
+      const bool mine = e.kind == kRead && e.core == core && e.pipe == PipeIndex(PIPE_S);
+      if (mine && (e.mask & ~mask) == 0) e.polls = 1;
+    }
+    return true;
+  });
+}
+
 uint64_t Shadow::Unwritten(uint64_t begin, uint64_t bytes) const {
   uint64_t unwritten = 0;
   ForEachGranule(begin, bytes, [&](uint64_t granule, uint32_t mask) {
@@ -163,6 +176,7 @@ bool Shadow::Read(const Ticket& t, uint64_t granule, uint32_t mask, Conflict* co
           e.seq = t.seq;
           e.site = t.site;
           e.mask = mask;
+          e.polls = t.polls;
           recorded = true;
         } else {
           Erase(g, i);
@@ -172,7 +186,7 @@ bool Shadow::Read(const Ticket& t, uint64_t granule, uint32_t mask, Conflict* co
     }
     ++i;
   }
-  if (!recorded) Add(g, {t.seq, mask, t.site, t.core, t.pipe, kRead, 0});
+  if (!recorded) Add(g, {t.seq, mask, t.site, t.core, t.pipe, kRead, 0, t.polls});
   return true;
 }
 
@@ -189,12 +203,14 @@ bool Shadow::Write(const Ticket& t, uint64_t granule, uint32_t mask, AccessKind 
     Entry& e = entries[i];
     if ((e.mask & mask) != 0) {
       const bool ordered = Ordered(t, e);
-      const bool commute = kind == kAtomic && e.kind == kAtomic;
+      // A poll reads the old value or the new one, and means to.
+      const bool polled = e.polls && t.dirty && e.core != t.core;
+      const bool commute = polled || (kind == kAtomic && e.kind == kAtomic);
       if (!commute && (!ordered || Dirty(t, e))) {
         *conflict = WorstConflict(t, g, mask, kind, granule);
         return false;
       }
-      if (commute && !ordered) unordered_atomic_ = true;
+      if (commute && !ordered && !polled) unordered_atomic_ = true;
       if (SameThread(t, e) && e.seq == t.seq && e.kind == kind) {
         e.mask |= mask;
         recorded = true;
@@ -210,7 +226,7 @@ bool Shadow::Write(const Ticket& t, uint64_t granule, uint32_t mask, AccessKind 
     ++i;
   }
   g.written |= mask;
-  if (!recorded) Add(g, {t.seq, mask, t.site, t.core, t.pipe, kind, t.dirty});
+  if (!recorded) Add(g, {t.seq, mask, t.site, t.core, t.pipe, kind, t.dirty, 0});
   return true;
 }
 

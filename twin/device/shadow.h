@@ -24,6 +24,7 @@ struct Entry {
   uint8_t pipe;
   uint8_t kind : 2;   // AccessKind
   uint8_t dirty : 1;  // a scalar write to GM that is still in the data cache of its core
+  uint8_t polls : 1;  // a scalar read of GM past the data cache: the core waits for a value
 };
 
 struct Granule {
@@ -45,6 +46,7 @@ struct Ticket {
   uint8_t pipe;
   bool in_order;           // ordered after everything earlier on its own pipe
   bool dirty;              // a scalar write to GM
+  bool polls;              // a scalar read of GM by a core that has invalidated the line
   const uint32_t* seen;    // [kPipes] of this core, the last instruction known complete
   const uint32_t* remote;  // [cores, kPipes + 1] or null
 };
@@ -71,6 +73,9 @@ class Shadow {
   void MarkUnwritten(uint64_t begin, uint64_t bytes);
   // The scalar writes of `core` in these bytes have left its data cache.
   void MarkClean(uint16_t core, uint64_t begin, uint64_t bytes);
+
+  // The scalar reads of `core` in these bytes were polls.
+  void MarkPolls(uint16_t core, uint64_t begin, uint64_t bytes);
 
   // Both return false when there is a conflict, described in `conflict`.
   bool Read(const Ticket& t, uint64_t granule, uint32_t mask, Conflict* conflict);

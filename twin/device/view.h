@@ -10,6 +10,7 @@ struct Buffer {
   AscendC::TBufState state = AscendC::TBufState::FREE;
   bool in_queue = false;  // of a TQue, so it has to be allocated before it is used
   bool alive = true;      // until Reset or Destroy of its TPipe
+  bool released = false;  // by Destroy: a plain address until the next TPipe hands memory out
   Hardware memory = Hardware::MAX;
   TPosition position = TPosition::MAX;
   uint32_t address = 0;
@@ -42,7 +43,9 @@ struct GlobalView {
   uint64_t bytes = 0;  // as given to SetGlobalBuffer and left by offsets, 0 when not given
   bool sized = false;
   bool outside = false;
-  GlobalBuffer* buffer = nullptr;  // the memory that the address was taken from
+  // The memory that the address was taken from; for an address outside all memory, which an offset
+  // may lead back from, the memory of the first access.
+  mutable GlobalBuffer* buffer = nullptr;
 };
 
 }  // namespace twin

@@ -70,9 +70,9 @@ CompareCall MakeCompare(const char* name, const Where& where, AscendC::CMPMODE m
           static_cast<uint64_t>(mode) << 32 | scalar};
 }
 
-// The library keeps what some modes of Select hand to CMPMASK in the last 8 KB of UB: fails where a
-// buffer of the TPipe reaches into it.
-TWIN_API void CheckSelectScratch(const Instr& instr);
+// The library keeps what some modes of Select hand to CMPMASK in the last 8 KB of UB: warns where a
+// buffer of the TPipe reaches into them. `operand` is the first free one, `scratch` its view.
+TWIN_API void UseSelectScratch(Instr* instr, int operand, LocalView* scratch);
 
 struct SelectCall {
   Where where;

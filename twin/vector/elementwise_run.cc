@@ -51,13 +51,13 @@ void RunElementwise(const Elementwise& call, std::initializer_list<Operand> oper
   EndPlan(instr, call.mask);
   if (plan.empty()) return;
 
-  bool accumulates = call.reads_dst;
+  bool accumulates = call.reads_dst, overlaps = false;
   for (int i = 1; i < count; ++i) {
     const bool last = i + 1 == count;
     const bool in_place = call.narrows && lane[0].base() == lane[i].base();
     const bool sums = last && count == 3 && Accumulation(call, stride[0], stride[i]);
     accumulates |= sums;
-    if (!sums && !in_place) lane[0].CheckOverlap(instr, lane[i]);
+    if (!sums && !in_place) overlaps |= lane[0].CheckOverlap(instr, lane[i]);
   }
   if (!accumulates && lane[0].RepeatsMeet()) {
     instr.Warn("repeats overwrite each other",
@@ -67,8 +67,8 @@ void RunElementwise(const Elementwise& call, std::initializer_list<Operand> oper
   if (call.reads_dst) lane[0].Read(instr);
   lane[0].Write(instr);
   instr.CountRepeats(plan.repeats());
-  RunLanes(plan, lane[0], count > 1 ? &lane[1] : nullptr, count > 2 ? &lane[2] : nullptr,
-           call.scalar, call.function);
+  (overlaps ? RunRepeats : RunLanes)(plan, lane[0], count > 1 ? &lane[1] : nullptr,
+                                     count > 2 ? &lane[2] : nullptr, call.scalar, call.function);
 }
 
 }  // namespace twin

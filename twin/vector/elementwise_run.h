@@ -14,7 +14,7 @@ struct Elementwise {
   bool reads_dst = false;
   // dst may run over the last source when one of their repeat strides is 0 (accumulation).
   bool accumulates = false;
-  bool narrows = false;    // a Cast to a narrower type may overwrite its source
+  bool narrows = false;  // a Cast to a narrower type may overwrite its source
   bool reads_ctrl = false;
   bool four_bits = false;  // one operand is int4b_t: the loops count pairs of elements
 };

@@ -166,15 +166,23 @@ void LaneOperand::Write(Instr& instr) const {
   if (plan_->tail != 0) instr.Write(operand_, Tail());
 }
 
-void LaneOperand::CheckOverlap(Instr& instr, const LaneOperand& source) const {
-  if (SameAs(source)) return;
-  if (plan_->whole != 0) instr.CheckOverlap(operand_, Whole(), source.operand_, source.Whole());
-  if (plan_->tail != 0) instr.CheckOverlap(operand_, Tail(), source.operand_, source.Tail());
-  if (plan_->whole != 0 && plan_->tail != 0) {
-    // No whole repeat may write what the partial one reads.
-    Lanes rest = source.Tail();
-    instr.CheckOverlap(operand_, Whole(), source.operand_, rest);
+bool LaneOperand::CheckOverlap(const Instr& instr, const LaneOperand& source) const {
+  if (SameAs(source)) return false;
+  std::string broken;
+  if (plan_->whole != 0) {
+    broken = instr.Overlap(operand_, Whole(), source.operand_, source.Whole());
   }
+  if (broken.empty() && plan_->tail != 0) {
+    broken = instr.Overlap(operand_, Tail(), source.operand_, source.Tail());
+  }
+  if (broken.empty() && plan_->whole != 0 && plan_->tail != 0) {
+    // No whole repeat may write what the partial one reads.
+    broken = instr.Overlap(operand_, Whole(), source.operand_, source.Tail());
+  }
+  if (broken.empty()) return false;
+  if (!plan_->contiguous) instr.Fail(broken);
+  instr.Warn("operands overlap", broken + "; of this form no document says what comes out");
+  return true;
 }
 
 bool LaneOperand::RepeatsMeet() const {
@@ -223,7 +231,33 @@ void RunSpan(const Runner& run, uint64_t repeat, uint32_t begin, uint32_t end, u
   }
 }
 
+// What an operand holds in one repeat, as the instruction reads it.
+class Taken {
+ public:
+  const uint8_t* operator()(const LaneOperand* operand, uint64_t repeat, uint64_t lanes,
+                            uint32_t width) {
+    if (operand == nullptr) return nullptr;
+    const uint8_t* from = operand->At(repeat, 0);
+    bytes_.assign(from, from + lanes * width);
+    return bytes_.data();
+  }
+
+ private:
+  std::vector<uint8_t> bytes_;
+};
+
 }  // namespace
+
+void RunRepeats(const Plan& plan, const LaneOperand& dst, const LaneOperand* a,
+                const LaneOperand* b, uint64_t scalar, LaneFunction function) {
+  Taken of_a, of_b;
+  for (uint64_t repeat = 0; repeat < plan.repeats(); ++repeat) {
+    const uint32_t lanes = repeat < plan.whole ? plan.lanes : plan.tail;
+    const uint8_t* x = of_a(a, repeat, lanes, a ? a->width() : 0);
+    const uint8_t* y = of_b(b, repeat, lanes, b ? b->width() : 0);
+    function(dst.At(repeat, 0), x, y, scalar, lanes);
+  }
+}
 
 void RunLanes(const Plan& plan, const LaneOperand& dst, const LaneOperand* a, const LaneOperand* b,
               uint64_t scalar, LaneFunction function) {

@@ -88,8 +88,9 @@ class LaneOperand {
 
   void Read(Instr& instr) const;
   void Write(Instr& instr) const;
-  // CANN's rule on addresses that overlap, towards a source of the same plan.
-  void CheckOverlap(Instr& instr, const LaneOperand& source) const;
+  // CANN's rule on addresses that overlap, towards a source of the same plan. It is a rule of the
+  // forms with repeats: the count form warns, and then returns true.
+  bool CheckOverlap(const Instr& instr, const LaneOperand& source) const;
   // Whether two repeats take part with the same byte.
   bool RepeatsMeet() const;
   // The same element of the same tensor in every lane.
@@ -101,6 +102,7 @@ class LaneOperand {
            static_cast<uint64_t>(lane % per_block_) * width_;
   }
   uint8_t* At(uint64_t repeat, uint32_t lane) const { return base_ + Offset(repeat, lane); }
+  uint32_t width() const { return width_; }
   uint32_t per_block() const { return per_block_; }
   bool dense_repeat() const { return block_ == 1; }
   bool dense() const { return dense_repeat() && repeat_ * kBlockBytes == lanes_ * width_; }
@@ -125,6 +127,9 @@ class LaneOperand {
 using LaneFunction = void (*)(uint8_t* dst, const uint8_t* a, const uint8_t* b, uint64_t scalar,
                               size_t n);
 
+// Repeat by repeat, each reading all its lanes before it writes: for operands that overlap.
+void RunRepeats(const Plan& plan, const LaneOperand& dst, const LaneOperand* a,
+                const LaneOperand* b, uint64_t scalar, LaneFunction function);
 // Calls `function` over runs of consecutive lanes that take part.
 void RunLanes(const Plan& plan, const LaneOperand& dst, const LaneOperand* a, const LaneOperand* b,
               uint64_t scalar, LaneFunction function);

@@ -3,15 +3,23 @@
 #include "twin/vector/compare.h"
 
 namespace twin {
-void CheckSelectScratch(const Instr& instr) {
-  constexpr uint32_t kScratchBegin = 184 * 1024;
-  for (const Buffer& buffer : instr.core().buffers) {
-    instr.Check(!buffer.alive || buffer.memory != Hardware::UB ||
-                    buffer.address + buffer.bytes <= kScratchBegin,
-                "this mode needs the last 8 KB of UB, from byte %u; a buffer of the TPipe ends at "
-                "byte %u",
-                kScratchBegin, buffer.address + buffer.bytes);
+void UseSelectScratch(Instr* instr, int operand, LocalView* scratch) {
+  // CANN asks for 8 KB, and keeps one scalar there, in 32 elements.
+  constexpr uint32_t kBegin = 184 * 1024, kUsed = 128;
+  for (const Buffer& buffer : instr->core().buffers) {
+    const uint32_t end = buffer.address + buffer.bytes;
+    if (!buffer.alive || buffer.memory != Hardware::UB || end <= kBegin) continue;
+    instr->Warn("the last 8 KB of UB",
+                Format("this mode needs the last 8 KB of UB, from byte %u, and writes bytes [%u, "
+                       "%u); a buffer of the TPipe ends at byte %u",
+                       kBegin, kBegin, kBegin + kUsed, end));
+    break;
   }
+  scratch->address = kBegin;
+  scratch->bytes = kUsed;
+  scratch->position = TPosition::VECCALC;
+  instr->SetOperand(operand, Operand("CANN's own buffer", "uint8_t", 1, *scratch));
+  instr->UseAsScratch(operand, Bytes{0, kUsed});
 }
 
 namespace {
@@ -79,7 +87,6 @@ void RunSelect(const SelectCall& call, std::initializer_list<Operand> operands,
               call.has_scalar ? "src1 is a scalar: selMode has to be VSEL_TENSOR_SCALAR_MODE"
                               : "src1 is a tensor: selMode has to be VSEL_CMPMASK_SPR or "
                                 "VSEL_TENSOR_TENSOR_MODE");
-  if (call.mode != SELMODE::VSEL_CMPMASK_SPR) CheckSelectScratch(instr);
   instr.Check(!call.from_register || instr.core().registers.compare_mask_set,
               "nothing has set CMPMASK; call SetCmpMask or Compare first");
   int last = static_cast<int>(operands.size()) - 1;
@@ -108,6 +115,10 @@ void RunSelect(const SelectCall& call, std::initializer_list<Operand> operands,
 
   dst.CheckOverlap(instr, a);
   if (!scalar_mode) dst.CheckOverlap(instr, b);
+  LocalView scratch;
+  if (call.mode != SELMODE::VSEL_CMPMASK_SPR) {
+    UseSelectScratch(&instr, std::max(last, mask_operand) + 1, &scratch);
+  }
   SelectionBits bits(instr, call, plan, mask_operand);
   bits.Read();
   a.Read(instr);

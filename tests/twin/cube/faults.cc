@@ -118,8 +118,8 @@ KERNEL(unit_flags) {
   if (p[3]) Order<HardEvent::M_FIX>();
   if (p[2] >= 0) Store(g, p[2]);
 }
-// Tiles through one part of L0C, with nothing but the unit flag between Mmad and Fixpipe. Then L0A is
-// loaded anew: p[0] is 1 with an event that makes MTE1 wait for the last Fixpipe.
+// Tiles through one part of L0C, with nothing but the unit flag between Mmad and Fixpipe. Then L0A
+// is loaded anew: p[0] is 1 with an event that makes MTE1 wait for the last Fixpipe.
 KERNEL(unit_flags_of_tiles) {
   Operands(g);
   for (int tile = 0; tile < 3; ++tile) {
@@ -280,7 +280,7 @@ KERNEL(bias_of) {
   DataCopy(At<float>(TPosition::C2, 0, 1024)[static_cast<uint32_t>(p[0] / 4)], l1,
            static_cast<uint32_t>(p[1]));
 }
-// p: whether the table was filled, cmatrixInitVal.
+// p: whether the table was filled, cmatrixInitVal, a wait for it, floats in it.
 KERNEL(mmad_bias) {
   Operands(g);
   auto table = At<float>(TPosition::C2, 0, 1024);
@@ -288,10 +288,14 @@ KERNEL(mmad_bias) {
     auto l1 = At<float>(TPosition::C1, 256 * 1024, 1024);
     Fill(l1, InitConstValueParams<float>(1, 32, 0, 1.0f));
     Order<HardEvent::MTE2_MTE1>();
-    DataCopy(table, l1, 256);
+    DataCopy(table, l1, p[3] > 0 ? static_cast<uint32_t>(p[3]) : 256);
   }
   if (p[2]) Order<HardEvent::MTE1_M>();
   Mmad(L0C(), L0A(), L0B(), table, MmadOf(32, 32, 32, 0, p[1] != 0));
+  if (p[3] == 0) return;
+  Order<HardEvent::M_FIX>();
+  FixpipeParamsV220 params(p[4], 32, 32, 32, false);
+  Fixpipe<float, float, CFG_ROW_MAJOR>(harness::Global<float>(g[2]), L0C(), params);
 }
 KERNEL(hf32) { SetHF32Mode(HF32Mode::ENABLE); }
 

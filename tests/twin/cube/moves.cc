@@ -123,6 +123,7 @@ void ToTable(GM_ADDR* g, const int64_t* p, TPosition position, uint64_t size) {
 KERNEL(nd2nz_half) { Nd2Nz<half>(g, p); }
 KERNEL(nd2nz_float) { Nd2Nz<float>(g, p); }
 KERNEL(nd2nz_int8) { Nd2Nz<int8_t>(g, p); }
+KERNEL(nd2nz_int4) { Nd2Nz<int4b_t>(g, p); }
 KERNEL(load2d_half) { Load2D<half>(g, p); }
 KERNEL(load2d_bfloat16) { Load2D<bfloat16_t>(g, p); }
 KERNEL(load2d_float) { Load2D<float>(g, p); }

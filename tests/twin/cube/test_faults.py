@@ -320,6 +320,13 @@ def test_mmad_bias(launch, numbers, texts):
     assert launch("mmad_bias", 1, 0, 1).ok
 
 
+def test_bias_of_fewer_columns(launch):
+    """The columns beyond the bias are padding, and hold nothing."""
+    report = launch("mmad_bias", 1, 0, 1, 16, 16)
+    assert report.ok, report.error
+    refuse(launch("mmad_bias", 1, 0, 1, 16, 24), "Fixpipe(", "uninitialised read")
+
+
 @pytest.mark.parametrize(
     "kernel, texts",
     [

@@ -29,6 +29,7 @@ def numbers(rng, shape, dtype):
         ("nd2nz_float", FLOAT, 1, 33, 19, 0, 19, 48, 1, 0),
         ("nd2nz_float", FLOAT, 3, 4, 8, 0, 8, 16, 1, 256),
         ("nd2nz_int8", INT8, 1, 32, 70, 0, 80, 32, 1, 0),
+        ("nd2nz_int4", INT8, 1, 32, 70, 0, 80, 32, 1, 0),  # counted in bytes, two to each
         ("nd2nz_half", HALF, 4, 1, 64, 64, 64, 16, 1, 16),
     ],
 )

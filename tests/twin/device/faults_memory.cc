@@ -48,7 +48,13 @@ KERNEL(ub_scalar_past_end) {
 KERNEL(ub_exceeded) {
   Place place;
   TBuf<> more;
+  place.pipe.InitBuffer(more, 192 * 1024 - 1024 + 32);
+}
+KERNEL(ub_to_the_end) {
+  Place place;
+  TBuf<> more;
   place.pipe.InitBuffer(more, 192 * 1024 - 1024);
+  DataCopy(more.GetWithOffset<float>(64, 191 * 1024 - 256), harness::Global<float>(g[0]), 64);
 }
 KERNEL(tbuf_get_too_long) {
   Place place;
@@ -290,6 +296,22 @@ KERNEL(use_after_reset) {
   LocalTensor<float> t = place.Get();
   place.pipe.Reset();
   DataCopy(t, harness::Global<float>(g[0]), 64);
+}
+KERNEL(use_after_next_pipe) {
+  LocalTensor<float> t;
+  {
+    Place place;
+    t = place.Get();
+  }
+  Place next;
+  DataCopy(t, harness::Global<float>(g[0]), 64);
+}
+KERNEL(gm_base_of_nothing) {
+  // So far from all memory that no offset leads back.
+  GlobalTensor<float> in;
+  in.SetGlobalBuffer(reinterpret_cast<float*>(uintptr_t{1} << 40));
+  Place place;
+  DataCopy(place.Get(), in[16], 64);
 }
 KERNEL(not_freed) {
   Queues q;

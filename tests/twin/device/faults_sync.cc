@@ -63,9 +63,7 @@ KERNEL(error_before_destructor) {
   DataCopy(place.Get(), In(g), 64);
   Adds(place.Get()[64], place.Get(), 1.0f, 64);
 }
-KERNEL(error_in_destructor) {
-  WaitsAtEnd end;
-}
+KERNEL(error_in_destructor) { WaitsAtEnd end; }
 KERNEL(error_while_others_wait) {
   WaitsForOthers end;
   if (GetBlockIdx() != 0) return;

@@ -63,6 +63,18 @@ extern "C" __global__ __aicore__ void careless_custom(GM_ADDR x) {
   for (int i = 0; i < 3; ++i) AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(7);
 }
 
+// Writes 32 of the 4096 bytes of x, and none of y, which the host has written.
+extern "C" __global__ __aicore__ void forgetful_custom(GM_ADDR x, GM_ADDR) {
+  if (AscendC::GetBlockIdx() != 0) return;
+  AscendC::GlobalTensor<half> out;
+  out.SetGlobalBuffer((__gm__ half*)x);
+  AscendC::LocalTensor<half> t(AscendC::TPosition::VECOUT, 0, 16);
+  AscendC::Duplicate(t, half(1), 16);
+  AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(0);
+  AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(0);
+  AscendC::DataCopy(out, t, 16);
+}
+
 #ifndef ASCENDC_CPU_DEBUG
 void add_custom_do(uint32_t blocks, void* stream, uint8_t* x, uint8_t* y, uint8_t* z) {
   add_custom<<<blocks, nullptr, stream>>>(x, y, z);

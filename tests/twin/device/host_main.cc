@@ -6,6 +6,7 @@
 #include "tikicpulib.h"
 extern "C" __global__ __aicore__ void add_custom(GM_ADDR x, GM_ADDR y, GM_ADDR z);
 extern "C" __global__ __aicore__ void careless_custom(GM_ADDR x);
+extern "C" __global__ __aicore__ void forgetful_custom(GM_ADDR x, GM_ADDR workspace);
 #else
 #error "this program is for the host"
 #endif
@@ -29,6 +30,7 @@ int32_t main(int32_t argc, char* argv[]) {
   AscendC::SetKernelMode(KernelMode::AIV_MODE);
   ICPU_SET_TILING_KEY(3);
   if (std::strcmp(mode, "careless") == 0) ICPU_RUN_KF(careless_custom, 2, x);
+  if (std::strcmp(mode, "forgetful") == 0) ICPU_RUN_KF(forgetful_custom, 2, z, x);
   ICPU_RUN_KF(add_custom, blocks, x, y, z);
   uint32_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {

@@ -188,3 +188,57 @@ KERNEL(cores_without_work) {  // two cores have work, all call SyncAll, the last
     DataCopy(Out(g), place.Get(), 128);
   }
 }
+
+// A TPipe that only hands out addresses: gone before they are used.
+KERNEL(addresses_of_a_destroyed_pipe) {
+  TPipe pipe;
+  TBuf<TPosition::VECCALC> buf;
+  pipe.InitBuffer(buf, 1024);
+  LocalTensor<float> t = buf.Get<float>();
+  pipe.Destroy();
+  LocalTensor<float> placed(TPosition::VECCALC, 1024, 64);
+  DataCopy(t, In(g), 64);
+  Order<HardEvent::MTE2_V>();
+  Adds(placed, t, 1.0f, 64);
+  Order<HardEvent::V_MTE3>();
+  DataCopy(Out(g), placed, 64);
+}
+
+// The base of a tensor lies before its memory, and every index leads into it.
+KERNEL(base_before_the_memory) {
+  constexpr uint64_t kBefore = uint64_t{1} << 34;
+  GlobalTensor<float> in, out;
+  in.SetGlobalBuffer(reinterpret_cast<float*>(g[0] - kBefore * 4));
+  out.SetGlobalBuffer(reinterpret_cast<float*>(g[1] - kBefore * 4));
+  LocalTensor<float> t(TPosition::VECCALC, 0, 64);
+  DataCopy(t, in[kBefore], 64);
+  Order<HardEvent::MTE2_MTE3>();
+  DataCopy(out[kBefore], t, 48);
+  for (uint64_t i = 48; i < 64; ++i) out.SetValue(kBefore + i, in.GetValue(kBefore + i));
+  DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE>(out);
+}
+
+// Core 0 hands a tile to all others by a flag in GM that they poll. p[0]: 1 where the flag does not
+// wait for the tile, 2 where nobody sets it.
+KERNEL(flag_in_memory) {
+  auto flag = Zeros(g), work = Work(g);
+  LocalTensor<float> t(TPosition::VECCALC, 0, 64);
+  if (GetBlockIdx() == 0) {
+    DataCopy(t, In(g), 64);
+    Order<HardEvent::MTE2_MTE3>();
+    DataCopy(work, t, 64);
+    if (p[0] != 1) Order<HardEvent::MTE3_S>();
+    if (p[0] == 2) return;
+    flag.SetValue(0, 1.0f);
+    work.SetValue(1024, 1.0f);
+    DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE>(flag);
+    DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE>(work);
+  } else {
+    do {
+      DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE>(flag);
+    } while (flag.GetValue(0) != 1.0f);
+    DataCopy(t, work, 64);
+    Order<HardEvent::MTE2_MTE3>();
+    DataCopy(Out(g)[64 * (GetBlockIdx() - 1)], t, 64);
+  }
+}

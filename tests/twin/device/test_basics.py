@@ -225,6 +225,13 @@ def test_host_interface_errors(host_program, fault, message):
     assert re.match("twin error: .*" + message, done.stderr), done.stderr
 
 
+def test_an_output_never_written_is_told_of(host_program):
+    done = run_host(host_program, "forgetful")
+    assert done.returncode == 0, done.stderr
+    text = "4064 of the 4096 bytes of GmAlloc 3 hold no value"
+    assert done.stderr.count("twin warning") == 1 and text in done.stderr
+
+
 def test_warnings_are_printed_once_per_place(host_program):
     done = run_host(host_program, "careless")
     assert done.returncode == 0, done.stderr

@@ -38,6 +38,39 @@ def test_ping_pong(launch, tiles):
     assert (y == x[: tiles * 256] + np.float32(1)).all()
 
 
+def test_addresses_of_a_destroyed_pipe(launch):
+    x, y = launch("addresses_of_a_destroyed_pipe", 64)
+    assert (y == x[:64] + np.float32(1)).all()
+
+
+def test_base_before_the_memory(launch):
+    x, y = launch("base_before_the_memory", 64)
+    assert (y == x[:64]).all()
+
+
+@pytest.mark.parametrize("cores", [2, 7])
+@pytest.mark.parametrize("seed", range(8))
+def test_flag_in_memory(launch, cores, seed):
+    x, y = launch("flag_in_memory", 64 * (cores - 1), 0, cores, seed)
+    assert (y.reshape(-1, 64) == x[:64]).all()
+
+
+@pytest.mark.parametrize(
+    "fault, texts",
+    [
+        (1, ("DataCopy(", "hazard, read after write", "PIPE_MTE3 of AIV 0")),
+        (2, ("GetValue: deadlock: the value is read again and again",)),
+    ],
+)
+@pytest.mark.parametrize("seed", range(8))
+def test_flag_in_memory_faults(idioms, fault, texts, seed):
+    buffers = [(INPUT, np.ones(4096, np.float32)), (OUTPUT, np.zeros(128, np.float32))]
+    buffers += [(WORKSPACE, np.zeros(4096, np.float32)), (INOUT, np.zeros(64, np.float32))]
+    report = idioms.launch("flag_in_memory", buffers, [fault], block_dim=3, seed=seed)
+    for text in texts:
+        assert text in report.error, report.error
+
+
 def test_in_place(launch):
     x, y = launch("in_place", 256)
     wide = np.maximum(x[:256], np.float32(1)) * np.float32(2) - x[:256]

@@ -22,7 +22,7 @@ ERRORS = {
     "ub_view_beyond": r"dst begins beyond the end of the tensor it was taken from",
     "ub_size_beyond_buffer": r"Duplicate\(.*out of bounds: dst has 1024 bytes",
     "ub_scalar_past_end": r"SetValue\(.*out of bounds: tensor has 1024 bytes",
-    "ub_exceeded": r"TPipe::InitBuffer: UB is exceeded: 1024 bytes are taken, 195584 more",
+    "ub_exceeded": r"TPipe::InitBuffer: UB is exceeded: 1024 bytes are taken, 195616 more",
     "tbuf_get_too_long": r"TBuf<VECCALC>::Get: bytes \[0, 1028\) are asked for, the buffer "
     r"has 1024",
     "static_tensor_beyond": r"lie beyond the end of UB, which has 196608",
@@ -68,6 +68,8 @@ ERRORS = {
     "destroyed_pipe": r"TPipe::InitBuffer: the TPipe was destroyed",
     "no_pipe": r"GetTPipePtr: this core has no TPipe",
     "second_pipe": r"TPipe: a second TPipe: the one from .*\.cc:\d+ is not destroyed",
+    "use_after_next_pipe": r"dst belongs to a TPipe that was reset or destroyed",
+    "gm_base_of_nothing": r"src points into none of the kernel's buffers",
     "use_after_reset": r"dst belongs to a TPipe that was reset or destroyed",
     "tiling_too_small": r"GET_TILING_DATA: the structure has 256 bytes, the tiling data of the "
     r"host has 64",
@@ -76,6 +78,10 @@ ERRORS = {
     "tiling_bad_condition": r"cannot read the condition \"TILING_KEY ==\"",
 }
 WARNINGS = {
+    "ub_to_the_end": (
+        "the framework's part of UB",
+        r"ends at byte 196608 of UB; CANN keeps the bytes from 196352 on",
+    ),
     "not_freed": ("tensor not freed", r"a tensor of position VECIN is allocated and was not freed"),
     "declared_size": (
         "beyond the size given to SetGlobalBuffer",

@@ -175,7 +175,8 @@ def test_saturation_changes_only_when_casts_are_done(faults_sync, before, caught
         assert report.ok, report.error
     else:
         assert re.search(
-            rf"{caught}\(\): hazard, write after read: CTRL, read by Cast on PIPE_V.*V_S", report.error
+            rf"{caught}\(\): hazard, write after read: CTRL, read by Cast on PIPE_V.*V_S",
+            report.error,
         )
 
 

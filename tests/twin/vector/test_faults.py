@@ -50,7 +50,6 @@ FAULTS = {
     "compare_register_small": ["GetCmpMask(", "dst has 32 bytes, it needs 128"],
     "select_mode": ["Select(", "src1 is a tensor"],
     "select_scalar_mode": ["Select(", "src1 is a scalar"],
-    "select_scratch": ["Select(", "last 8 KB of UB"],
     "gather_misaligned": ["Gather(", "srcOffset[0] is 2 bytes"],
     "gather_beyond": ["Gather(", "out of bounds"],
     "gather_mask_pattern": ["GatherMask(", "src1Pattern is 8"],
@@ -103,6 +102,26 @@ def test_fault(launch, fault):
     assert not report.ok, "the fault was not found"
     for text in ("faults.cc:", *FAULTS[fault]):
         assert text in report.error, report.error
+
+
+def test_scratch_of_select(fault_kernels):
+    kinds = ["the framework's part of UB", "the last 8 KB of UB"]
+    beside = fault_kernels.launch("select_scratch", numbers=(128,), type=harness.AIV_ONLY)
+    assert beside.ok, beside.error
+    assert [w for w in beside.kinds() if "UB" in w] == kinds[::-1] or beside.kinds() == kinds
+    within = fault_kernels.launch("select_scratch", numbers=(96,), type=harness.AIV_ONLY)
+    assert "uninitialised read: nothing was written to bytes [188512, 188544)" in within.error
+
+
+def test_count_form_over_itself_warns(fault_kernels):
+    out = np.zeros(128, np.float32)
+    for second_half, kinds, right in (0, ["operands overlap"], 64), (1, [], 128):
+        report = fault_kernels.launch(
+            "overlap_count", [(harness.OUTPUT, out)], (second_half,), type=harness.AIV_ONLY
+        )
+        assert report.ok, report.error
+        assert report.kinds() == kinds
+        assert np.all(out[:right] == 1)  # a repeat is read before it is written
 
 
 def test_on_a_cube_core(launch):

@@ -90,9 +90,11 @@ FAULT(not_ub) {
 }
 
 // Overlap.
-FAULT(overlap) { Add(t.At<float>(32), t.At<float>(0), t.Z(), 64); }
+FAULT(overlap) { Add(t.At<float>(32), t.At<float>(0), t.Z(), 64, 1, kStrides); }
 FAULT(overlap_repeats) { Adds(t.At<float>(256), t.At<float>(0), 1.0f, 64, 4, kUnary); }
-FAULT(overlap_widening) { Cast(t.At<float>(0), t.At<half>(0), RoundMode::CAST_NONE, 128); }
+FAULT(overlap_widening) {
+  Cast(t.At<float>(0), t.At<half>(0), RoundMode::CAST_NONE, 64, 2, UnaryRepeatParams(1, 1, 8, 4));
+}
 FAULT(overlap_brcb) { Brcb(t.X(), t.X(), 1, BrcbRepeatParams(1, 8)); }
 FAULT(overlap_gather) { Gather(t.X(), t.X(), t.Y<uint32_t>(), 0, 64); }
 
@@ -168,10 +170,30 @@ FAULT(select_mode) {
 FAULT(select_scalar_mode) {
   Select(t.X(), t.Y<uint8_t>(), t.Z(), 1.0f, SELMODE::VSEL_CMPMASK_SPR, 64);
 }
+// 64 floats from byte 184 * 1024 + p[0] of UB are read after a Select that keeps its scalar there.
 static const harness::Registration register_select_scratch("select_scratch", [](GM_ADDR*,
-                                                                                const int64_t*) {
-  Tensors t(190 * 1024);
-  Select(t.X(), t.Y<uint8_t>(), t.Z(), 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);
+                                                                                const int64_t* p) {
+  Tensors t(192 * 1024);
+  const auto last = t.At<float>(184 * 1024 + static_cast<uint32_t>(p[0]));
+  Duplicate(last, 1.0f, 64);
+  PipeBarrier<PIPE_V>();
+  for (int i = 0; i < 2; ++i) {
+    Select(t.X(), t.Y<uint8_t>(), t.Z(), 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);
+    PipeBarrier<PIPE_V>();
+  }
+  Adds(t.X(), last, 1.0f, 64);
+});
+// Count forms over themselves: float of a half that lies in the first or the second half of dst.
+static const harness::Registration register_overlap_count("overlap_count", [](GM_ADDR* g,
+                                                                              const int64_t* p) {
+  Tensors t;
+  const auto narrow = t.At<half>(p[0] ? 256 : 0);
+  Duplicate(narrow, half(1), 128);
+  PipeBarrier<PIPE_V>();
+  Cast(t.At<float>(0), narrow, RoundMode::CAST_NONE, 128);
+  SetFlag<HardEvent::V_MTE3>(0);
+  WaitFlag<HardEvent::V_MTE3>(0);
+  DataCopy(harness::Global<float>(g[0]), t.At<float>(0), 128);
 });
 FAULT(gather_misaligned) {
   Duplicate(t.Z<uint32_t>(), uint32_t{2}, 64);
