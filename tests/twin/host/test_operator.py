@@ -29,9 +29,9 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def library(built):
-    more = [HERE.parent / name for name in ("inference.cc", "stale_call.cc")]
+    more = [HERE.parent / name for name in ("inference.cc", "stale_call.cc", "described.cc")]
     loaded = ctypes.CDLL(str(build_library(built, "scale_add", SOURCE, *more)))
-    loaded.infer.restype = ctypes.c_char_p
+    loaded.infer.restype = loaded.described.restype = ctypes.c_char_p
     return loaded
 
 
@@ -59,6 +59,15 @@ def test_header(built):
     ]
 
 
+def test_units_that_a_build_expects(tmp_path, built):
+    """As many as it names, empty where the operator has no combination."""
+    command = [built / "opbuild", tmp_path / "out", "", "3"]
+    subprocess.run(list(map(str, command)), check=True)
+    names = sorted(path.name for path in (tmp_path / "out").glob("*_kernel_*"))
+    assert names == [f"scale_add_kernel_{i}.cc" for i in range(3)]
+    assert "#" not in (tmp_path / "out" / names[2]).read_text()
+
+
 def test_kernel_sources(built):
     """A unit per dtype; the struct that macro-style tiling data is for them, padded to 8 bytes."""
     names = sorted(path.name for path in (built / "out").glob("*_kernel_*"))
@@ -76,6 +85,26 @@ def test_kernel_sources(built):
             ).split()
         )
         assert f"#define DTYPE_Z_VALUE {dtype}\n" in text
+
+
+def test_description(library):
+    """The functions as data: order, kinds, what may be left out, dtypes, defaults, comments."""
+    described = library.described(b"ScaleAdd").decode().splitlines()
+    assert described == [
+        "x|x|000|1,0,|0|0|",
+        "zValueOptional|z_value|001|1,0,|0|0|",
+        'stepListOptional|steps, the "list"|011||0|0|',
+        "a|a|150||0|0|",
+        "b|b|151||0|1|",
+        "negate|negate|141||0|0|",
+        "offsetsOptional|offsets|121||0|0|",
+        "weightsOptional|weights|111||0|0|",
+        "usedOptional|used|131||0|0|",
+        "way|way|160||0|0|",
+        "modeOptional|mode|171||0|0|plain",
+        "yOut|y|200|1,0,|0|0|",
+        "blockCountOut|block_count|200|3,3,|0|0|",
+    ]
 
 
 class Call:
@@ -141,6 +170,28 @@ def test_result(call, vector_cores, way):
         assert call.run(way=ctypes.c_int64(way)) == SUCCESS, recent_error()
     assert np.array_equal(call.result(), call.x * np.float32(1.5) + call.z + 3 + DEFAULT_OFFSET)
     assert call.device.get(call.count, 1, np.int32)[0] == 5
+
+
+def test_call_by_description(call, monkeypatch):
+    """A caller that learns the order of the arguments when it runs."""
+
+    def first():
+        arguments = (
+            call.tensor(call.x),
+            *(
+                call.device.tensor(memory, shape, dtype)
+                for memory, shape, dtype in (
+                    (call.y, call.x.shape, call.x.dtype),
+                    (call.count, (1,), "int32"),
+                )
+            ),
+        )
+        function = ctypes.cast(call.library.aclnnScaleAddGetWorkspaceSize, ctypes.c_void_p)
+        return call.library.call_described(function, *arguments, *map(ctypes.byref, call.sizes))
+
+    monkeypatch.setattr(call, "first", first)
+    assert call.run() == SUCCESS, recent_error()
+    assert np.array_equal(call.result(), call.x * np.float32(1.5) + DEFAULT_OFFSET)
 
 
 def test_workspace(call):

@@ -135,7 +135,8 @@ class ScaleAdd : public OpDef {
         .ParamType(OPTIONAL)
         .DataType({ge::DT_INT64, ge::DT_INT64})
         .Format({ge::FORMAT_ND, ge::FORMAT_ND})
-        .ValueDepend(OPTIONAL);
+        .ValueDepend(OPTIONAL)
+        .Comment("steps, the \"list\"");
     this->Output("y").ParamType(REQUIRED).Follow("x");
     this->Output("block_count")
         .ParamType(REQUIRED)

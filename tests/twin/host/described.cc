@@ -1,0 +1,42 @@
+// The generated description of the operators' aclnn functions, as text.
+#include <sstream>
+#include <string>
+
+#include "twin/host/aclnn_function.h"
+
+// A line for each parameter: name, comment, role, kind, optional, dtypes, defaults.
+extern "C" __attribute__((visibility("default"))) const char* described(const char* op) {
+  static std::string text;
+  std::ostringstream out;
+  for (const twin::AclnnFunction& function : twin::AclnnFunctions()) {
+    if (function.op_type != std::string(op)) continue;
+    for (const twin::AclnnParameter& p : function.parameters) {
+      out << p.name << "|" << p.comment << "|" << static_cast<int>(p.role)
+          << static_cast<int>(p.kind) << p.optional << "|";
+      for (ge::DataType dtype : p.dtypes) out << dtype << ",";
+      out << "|" << p.default_integer << "|" << p.default_number << "|" << p.default_string << "\n";
+    }
+  }
+  text = out.str();
+  return text.c_str();
+}
+
+// Calls the first phase of ScaleAdd through the description, for 1.5 x; all that is optional is
+// left out or its default.
+extern "C" __attribute__((visibility("default"))) int call_described(
+    void* function, const aclTensor* x, const aclTensor* y, const aclTensor* block_count,
+    uint64_t* workspace_size, aclOpExecutor** executor) {
+  const twin::AclnnFunction& scale_add = twin::AclnnFunctions().at(0);
+  std::vector<twin::AclnnValue> values(scale_add.parameters.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const twin::AclnnParameter& parameter = scale_add.parameters[i];
+    const std::string name = parameter.name;
+    if (name == "x") values[i].tensor = x;
+    if (name == "yOut") values[i].tensor = y;
+    if (name == "blockCountOut") values[i].tensor = block_count;
+    if (name == "a") values[i].number = 1.5;
+    if (name == "b") values[i].number = parameter.default_number;
+    if (name == "way") values[i].integer = 1;
+  }
+  return scale_add.first_phase(function, values.data(), workspace_size, executor);
+}
