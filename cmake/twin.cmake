@@ -10,7 +10,7 @@ target_include_directories(nsa_twin_flags INTERFACE "${twin_root}/include")
 target_compile_options(nsa_twin_flags INTERFACE
   -g1 "-fmacro-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}/=")
 
-foreach(part device vector adv cube host)
+foreach(part clock device vector adv cube host)
   file(GLOB found CONFIGURE_DEPENDS twin/${part}/*.cc)
   list(APPEND twin_sources ${found})
 endforeach()

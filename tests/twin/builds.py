@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TWIN = ROOT / "twin"
 BUILD = ROOT / "build" / "twin"
-PARTS = ("device", "vector", "adv", "cube")
+PARTS = ("clock", "device", "vector", "adv", "cube")
 COMPILER = os.environ.get("CXX", "g++")
 FLAGS = (
     *("-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"),

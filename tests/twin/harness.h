@@ -79,7 +79,17 @@ inline std::string Json(const twin::LaunchReport& report) {
     out += twin::Format("%s%llu", i > 0 ? ", " : "",
                         static_cast<unsigned long long>(report.unwritten[i]));
   }
-  return out + "]}";
+  out += "]";
+  if (report.clock != nullptr) {
+    out += ", \"clock\": " + report.clock->Json() + ", \"table\": ";
+    AppendJson(&out, report.clock->Table());
+  }
+  return out + "}";
+}
+
+inline twin::clock::Options& NextClock() {
+  static twin::clock::Options options;
+  return options;
 }
 
 }  // namespace harness
@@ -97,6 +107,8 @@ extern "C" __attribute__((used, visibility("default"))) inline const char* twin_
   const auto found = harness::Kernels().find(name);
   if (found == harness::Kernels().end()) return "{\"ok\": false, \"error\": \"no such kernel\"}";
   twin::LaunchOptions options;
+  options.clock = harness::NextClock();
+  harness::NextClock() = {};
   options.kernel = name;
   options.block_dim = static_cast<uint32_t>(block_dim);
   options.seed = seed;
@@ -111,4 +123,17 @@ extern "C" __attribute__((used, visibility("default"))) inline const char* twin_
   }
   text = harness::Json(twin::Launch(options, [&] { found->second(arguments.data(), numbers); }));
   return text.c_str();
+}
+
+// The next launch is timed on this chip, with one cost replaced where `cost` is not empty, and its
+// trace is written where `trace` is not empty. False if there is no such chip or cost.
+extern "C" __attribute__((used, visibility("default"))) inline bool twin_time_next(
+    const char* chip, const char* cost, double value, const char* trace) {
+  const twin::clock::Chip* found = twin::clock::FindChip(chip);
+  if (found == nullptr) return false;
+  twin::clock::Options& options = harness::NextClock();
+  options.on = true;
+  options.chip = *found;
+  options.trace = trace;
+  return cost[0] == '\0' || twin::clock::SetCost(&options.costs, cost, value);
 }

@@ -20,12 +20,24 @@ class Report:
     warnings: list = field(default_factory=list)
     pipes: list = field(default_factory=list)
     unwritten: list = field(default_factory=list)
+    clock: dict = field(default_factory=dict)  # modelled time, where it was asked for
+    table: str = ""
 
     def pipe(self, name):
         return self.pipes[PIPES.index(name)]
 
     def kinds(self):
         return sorted(warning["kind"] for warning in self.warnings)
+
+    def timed(self, pipe, core="AIV"):
+        """What modelled time says of one pipe."""
+        return next(p for p in self.clock["pipes"] if (p["core"], p["pipe"]) == (core, pipe))
+
+    def share(self, name, line=None):
+        """Part of the critical path on an instruction, of one line of the source or of all."""
+        path = [p for p in self.clock["critical_path"] if p["name"] == name]
+        cycles = sum(p["cycles"] for p in path if line is None or p["line"] == line)
+        return cycles / self.clock["cycles"]
 
 
 class Library:
@@ -39,6 +51,14 @@ class Library:
     def function(self, name):
         """A C function of the library itself."""
         return getattr(self._library, name)
+
+    def time(self, kernel, *arguments, chip="910B1", cost="", value=0.0, trace="", **options):
+        """As launch, with modelled time."""
+        set_next = self._library.twin_time_next
+        set_next.restype = ctypes.c_bool
+        set_next.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_char_p]
+        assert set_next(chip.encode(), cost.encode(), value, str(trace).encode())
+        return self.launch(kernel, *arguments, **options)
 
     def launch(self, kernel, buffers=(), numbers=(), *, block_dim=1, seed=0, key=0, type=UNSET):
         """Report of one launch; `buffers` are (role, array), `numbers` integers for the kernel."""

@@ -8,11 +8,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # What the sources of a room may include of the others.
 BELOW = {
-    "device": (),
+    "clock": (),
+    "device": ("clock",),
     "vector": ("device",),
     "cube": ("device", "vector"),
     "adv": ("device", "vector"),
-    "host": ("device", "vector", "cube", "adv"),
+    "host": ("clock", "device", "vector", "cube", "adv"),
 }
 
 

@@ -64,6 +64,10 @@ void TakeForRead(Instr* instr, Unit* unit, uint64_t index, int64_t flag, const W
 
 void TakeUnits(Instr* instr, const UnitRange& range, int64_t unit_flag, bool writes) {
   std::vector<Unit>& units = CubeStateOf(instr->core()).units;
+  if (unit_flag != 0 && range.columns > 0) {
+    instr->CountUnits(range.begin, range.begin + (range.columns - 1) * range.pitch + range.rows,
+                      unit_flag);
+  }
   for (uint64_t column = 0; column < range.columns; ++column) {
     for (uint64_t row = 0; row < range.rows; ++row) {
       const uint64_t index = range.begin + column * range.pitch + row;

@@ -19,6 +19,13 @@ Core& ThisCore(const char* what, const Where& where) {
 
 void Order(Core& core, pipe_t from, pipe_t to) {
   const int p = PipeIndex(from), q = PipeIndex(to);
+  if (p == q) {
+    RecordSync(core, clock::OpKind::kBarrier, "PipeBarrier", {}, p, 0, 0);
+  } else {
+    // Beyond the ids that kernels use: no other wait takes it.
+    RecordSync(core, clock::OpKind::kSetFlag, "SetFlag", {}, p, q, kEventIds);
+    RecordSync(core, clock::OpKind::kWaitFlag, "WaitFlag", {}, p, q, kEventIds);
+  }
   JoinScalar(core, p);
   for (int r = 0; r < kPipes; ++r) {
     const uint32_t known = r == p ? core.issued[p] : core.seen[p][r];

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "twin/clock/record.h"
 #include "twin/device/shadow.h"
 #include "twin/device/view.h"
 
@@ -99,6 +100,7 @@ struct Core {
   AscendC::TPipe* pipe = nullptr;
   std::deque<Buffer> buffers;
   std::unique_ptr<Fiber> fiber;
+  clock::CoreRecord* record = nullptr;  // null where the launch is not timed
 };
 
 // The core that runs now. Set only inside a launch.
@@ -115,6 +117,10 @@ inline void JoinScalar(Core& core, int pipe) {
 
 // What was issued on `from` so far is complete before what is issued next on `to`.
 TWIN_API void Order(Core& core, pipe_t from, pipe_t to);
+
+// For modelled time: the core has come to a flag or a barrier.
+void RecordSync(Core& core, clock::OpKind kind, const char* name, const Where& where, int pipe,
+                int other, int id);
 
 // The on-chip memory of a core; it exists from its first use on.
 LocalMemory& UseMemory(Core& core, Hardware memory);

@@ -132,6 +132,8 @@ void CrossCoreSet(int mode, pipe_t pipe, int flag, const Where& where) {
                 "have not set it",
                 flag));
   }
+  RecordSync(core, clock::OpKind::kCrossSet, "CrossCoreSetFlag", where, PipeIndex(pipe), mode,
+             flag);
   mine.offered.push_back({Know(core, PipeIndex(pipe)), where, mode});
   const Parties parties = PartiesOf(core, mode);
   for (const Core* setter : parties.setters) {
@@ -155,6 +157,7 @@ void CrossCoreWait(int flag, const Where& where) {
   if (flag < 0 || flag >= kCrossFlags) {
     Fail("CrossCoreWaitFlag", where, Format("flag %d, expected 0 to 15", flag));
   }
+  RecordSync(core, clock::OpKind::kCrossWait, "CrossCoreWaitFlag", where, 0, 0, flag);
   CrossFlag& slot = launch.cross_flags[core.index][flag];
   while (slot.ready.empty()) {
     WaitUntilWoken(core, Format("cross-core flag %d", flag), where);
@@ -223,6 +226,9 @@ void SoftSyncAll(const Operand& gm, const Operand& ub, int32_t used_cores, const
     store.Write(1, Bytes{0, used * kBlockBytes});
   }
   SoftBarrier& barrier = launch.soft_barriers[gm.global->address];
+  if (barrier.number < 0) barrier.number = static_cast<int>(launch.soft_barriers.size());
+  RecordSync(core, clock::OpKind::kSoftSync, "SyncAll", where, 0, barrier.number,
+             static_cast<int>(used));
   if (barrier.knowledge == nullptr) {
     barrier.knowledge = std::make_shared<std::vector<uint32_t>>(launch.cores.size() * kStride, 0u);
   }

@@ -89,6 +89,7 @@ Instr::Instr(const char* name, pipe_t pipe, const Where& where,
   ticket_.seen = core_->seen[p];
   ticket_.remote = core_->remote.get();
   ++core_->counters[p].instructions;
+  if (__builtin_expect(core_->record != nullptr, 0)) BeginRecord();
 }
 
 void Instr::SetOperand(int index, const Operand& operand) {
@@ -118,7 +119,10 @@ void Instr::CopyClock(uint32_t* clock) const {
   clock[ticket_.pipe] = ticket_.seq;
 }
 
-void Instr::CountRepeats(uint64_t repeats) { core_->counters[ticket_.pipe].repeats += repeats; }
+void Instr::CountRepeats(uint64_t repeats) {
+  core_->counters[ticket_.pipe].repeats += repeats;
+  if (__builtin_expect(core_->record != nullptr, 0)) core_->record->Repeats(repeats);
+}
 
 void Instr::Fail(const std::string& message) const {
   std::string text = PlaceName(core_, where_) + ": " + name_ + "(";
@@ -258,6 +262,10 @@ void Instr::Access(int operand, AccessKind kind, const Rows& rows, uint32_t alig
   }
   PipeCounters& counters = core_->counters[ticket_.pipe];
   (kind == kRead ? counters.read_bytes : counters.written_bytes) += rows.rows * rows.row_bytes;
+  if (__builtin_expect(core_->record != nullptr, 0)) {
+    core_->record->Local(operand, kind != kRead, view.address + rows.begin, rows.rows,
+                         rows.row_bytes);
+  }
 }
 
 void Instr::AccessLanes(int operand, AccessKind kind, const Lanes& lanes, uint32_t align) {
@@ -295,6 +303,18 @@ void Instr::AccessLanes(int operand, AccessKind kind, const Lanes& lanes, uint32
   }
   PipeCounters& counters = core_->counters[ticket_.pipe];
   (kind == kRead ? counters.read_bytes : counters.written_bytes) += bytes * lanes.repeats;
+  if (__builtin_expect(core_->record != nullptr, 0)) {
+    clock::UbAccess access{static_cast<uint32_t>(start / kBlockBytes),
+                           lanes.repeats,
+                           lanes.block_stride,
+                           lanes.repeat_stride,
+                           0,
+                           kind != kRead};
+    for (int block = 0; block < 8; ++block) {
+      access.blocks |= static_cast<uint8_t>((lanes.mask[block] != 0) << block);
+    }
+    core_->record->Lanes(operand, access, bytes * lanes.repeats);
+  }
 }
 
 // A block that does not begin on a multiple of 32 lies in two granules.
@@ -345,6 +365,9 @@ void Instr::ReadHeld(int operand, const Bytes& bytes, uint32_t align) {
     }
   }
   core_->counters[ticket_.pipe].read_bytes += bytes.count;
+  if (__builtin_expect(core_->record != nullptr, 0)) {
+    core_->record->Local(operand, false, begin, 1, bytes.count);
+  }
 }
 
 uint32_t Instr::Held(int operand, uint64_t begin) const {

@@ -144,6 +144,8 @@ class TWIN_API Instr {
   // For the performance model: repeats of a vector or cube instruction. Bytes are counted by Read
   // and Write.
   void CountRepeats(uint64_t repeats);
+  // Fractals of L0C [begin, end) that the instruction takes under the unit flag.
+  void CountUnits(uint64_t begin, uint64_t end, int64_t flag);
 
   template <typename... A>
   void Check(bool legal, const char* format, A... values) const {
@@ -155,11 +157,13 @@ class TWIN_API Instr {
   const Operand& operand(int index) const { return operands_[index]; }
 
  private:
+  void BeginRecord();
   uint8_t* Address(int operand) const;
   const LocalView& Local(int operand, uint64_t begin, uint64_t end, uint32_t align) const;
   void Access(int operand, AccessKind kind, const Rows& rows, uint32_t align);
   void AccessGlobal(int operand, AccessKind kind, const Rows& rows);
   bool LearnFromPoll(GlobalBuffer& buffer, const Conflict& conflict);
+  void RecordGlobal(AccessKind kind, GlobalBuffer& buffer, int64_t first, const Rows& rows);
   bool AccessShifted(Shadow& shadow, AccessKind kind, uint64_t at, uint32_t mask,
                      Conflict* conflict);
   void AccessLanes(int operand, AccessKind kind, const Lanes& lanes, uint32_t align);

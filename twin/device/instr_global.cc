@@ -48,6 +48,7 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
   PipeCounters& counters = core_->counters[ticket_.pipe];
   (kind == kRead ? counters.gm_read_bytes : counters.gm_written_bytes) +=
       rows.rows * rows.row_bytes;
+  if (__builtin_expect(core_->record != nullptr, 0)) RecordGlobal(kind, buffer, first, rows);
   if (!buffer.tracked) return;
   buffer.read |= kind == kRead;
 

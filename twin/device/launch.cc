@@ -292,6 +292,7 @@ void Run(LaunchState& launch, const std::function<void()>& entry) {
     for (uint32_t i = 0; i < layout.aiv_per_block; ++i) AddCore(launch, false, block, i);
   }
   const size_t cores = launch.cores.size();
+  if (options.clock.on) StartRecord(launch, layout.aic_per_block, layout.aiv_per_block);
   launch.schedule.resize(cores);
   launch.cross_flags.assign(cores, std::vector<CrossFlag>(kCrossFlags));
   launch.cached.resize(cores);
@@ -389,7 +390,9 @@ LaunchReport Launch(const LaunchOptions& options, const std::function<void()>& e
   current_launch = &launch;
   try {
     CheckOptions(options);
+    if (!options.clock.on) launch.options.clock = clock::OptionsOfEnvironment();
     Run(launch, entry);
+    if (launch.record != nullptr && launch.error.empty()) report.clock = EndRecord(launch);
   } catch (const std::exception& error) {
     launch.error = error.what();
   }

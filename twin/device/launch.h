@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "twin/clock/report.h"
 #include "twin/device/error.h"
 #include "twin/device/types.h"
 
@@ -56,6 +58,7 @@ struct LaunchOptions {
   uint32_t aiv_cores = 48;
   std::vector<GlobalArgument> buffers;
   bool print_warnings = true;
+  clock::Options clock;  // modelled time; the environment may ask for it too
 };
 
 struct Warning {
@@ -85,6 +88,8 @@ struct LaunchReport {
   uint32_t cores = 0;
   // Bytes of outputs that were never written, by buffer in the order of the options.
   std::vector<uint64_t> unwritten;
+  // Modelled time, where it was asked for and the launch has ended well.
+  std::shared_ptr<const clock::Report> clock;
 };
 
 // Runs `entry` once on every core. An error ends the launch and is in the report.

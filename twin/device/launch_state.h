@@ -33,6 +33,7 @@ struct GlobalBuffer {
   std::unique_ptr<uint32_t[]> line_versions;
   // By line: what the core that last cleaned its scalar writes out of its cache knew then.
   std::unordered_map<uint64_t, Knowledge> released;
+  int64_t clock_begin = -1;  // its place in the space of clock::GmAccess
 };
 constexpr uint64_t kLineBytes = 64;
 
@@ -47,6 +48,7 @@ class Sites {
  public:
   uint32_t Id(const char* name, const Where& where);
   const Site& at(uint32_t id) const { return sites_[id]; }
+  uint32_t count() const { return static_cast<uint32_t>(sites_.size()); }
 
  private:
   struct Slot {
@@ -84,6 +86,7 @@ struct CoreSchedule {
 struct SoftBarrier {
   std::vector<Core*> waiting;
   uint64_t round = 0;
+  int number = -1;      // among the workspaces of the launch
   Knowledge knowledge;  // of those that have arrived in this round
 };
 
@@ -120,6 +123,7 @@ struct LaunchState {
   std::string error;
   std::map<std::pair<std::string, std::pair<std::string, int>>, Warning> warnings;
   uint64_t random = 0;
+  std::shared_ptr<clock::LaunchRecord> record;  // null where the launch is not timed
 
   std::vector<std::vector<CrossFlag>> cross_flags;  // [cores][kCrossFlags]
   std::map<const void*, SoftBarrier> soft_barriers;
@@ -140,6 +144,10 @@ extern LaunchState* current_launch;
 
 // Unwinds a core whose launch has failed, or the search for the kernel type.
 struct Cancelled {};
+
+// What the cores do from now on is recorded for modelled time, and, at the end, timed.
+void StartRecord(LaunchState& launch, uint32_t aic_per_block, uint32_t aiv_per_block);
+std::shared_ptr<const clock::Report> EndRecord(LaunchState& launch);
 
 // Unwinds the running core.
 [[noreturn]] void LeaveKernel();

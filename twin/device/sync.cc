@@ -88,6 +88,7 @@ void SetFlag(HardEvent event, int id, const Where& where) {
                EventName(event), id, slot.sets.back().where.file, slot.sets.back().where.line));
   }
   const int p = PipeIndex(ends.src);
+  RecordSync(core, clock::OpKind::kSetFlag, "SetFlag", where, p, PipeIndex(ends.dst), id);
   JoinScalar(core, p);
   slot.sets.emplace_back();
   FlagSlot::Set& set = slot.sets.back();
@@ -109,6 +110,7 @@ void WaitFlag(HardEvent event, int id, const Where& where) {
                 EventName(event), id));
   }
   const int q = PipeIndex(ends.dst);
+  RecordSync(core, clock::OpKind::kWaitFlag, "WaitFlag", where, PipeIndex(ends.src), q, id);
   JoinScalar(core, q);
   const FlagSlot::Set& set = slot.sets.front();
   for (int r = 0; r < kPipes; ++r) core.seen[q][r] = std::max(core.seen[q][r], set.clock[r]);
@@ -119,6 +121,7 @@ void Barrier(pipe_t pipe, const Where& where) {
   Core& core = ThisCore("PipeBarrier", where);
   if (core.launch->probing) EndProbe();
   if (pipe == PIPE_ALL) {
+    RecordSync(core, clock::OpKind::kBarrierAll, "PipeBarrier", where, 0, 0, 0);
     for (int p = 0; p < kPipes; ++p) {
       std::copy(std::begin(core.issued), std::end(core.issued), core.seen[p]);
     }
@@ -133,6 +136,7 @@ void Barrier(pipe_t pipe, const Where& where) {
          Format("pipe %d (%s) does not exist on an %s, or takes no barrier", static_cast<int>(pipe),
                 PipeName(p), core.cube ? "AIC" : "AIV"));
   }
+  RecordSync(core, clock::OpKind::kBarrier, "PipeBarrier", where, p, 0, 0);
   JoinScalar(core, p);
   core.seen[p][p] = core.issued[p];
 }
