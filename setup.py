@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 
 if not (3, 10) <= sys.version_info[:2] <= (3, 12):
@@ -13,19 +14,31 @@ if not (3, 10) <= sys.version_info[:2] <= (3, 12):
         f"got {sys.version.split()[0]} at {sys.executable}"
     )
 
-from setuptools import Extension, setup  # noqa: E402
-from setuptools.command.build_ext import build_ext  # noqa: E402
-
 ROOT = Path(__file__).resolve().parent
 
 
 def tool(name):
-    """Path of cmake or ninja: of this environment's PyPI package, else from PATH."""
+    """Path of cmake or ninja, None if missing: of this environment's PyPI package, or from PATH."""
     beside_python = Path(sys.executable).with_name(name)
-    path = str(beside_python) if beside_python.exists() else shutil.which(name)
-    if path is None:
-        sys.exit(f"building mindspore_nsa needs {name}: pip install {name}")
-    return path
+    return str(beside_python) if beside_python.exists() else shutil.which(name)
+
+
+def require_packages():
+    """Name every package without which the build would end in the middle."""
+    missing = [name for name in ("setuptools", "pybind11") if find_spec(name) is None]
+    missing += [name for name in ("cmake", "ninja") if tool(name) is None]
+    if missing:
+        sys.exit(
+            f"building mindspore_nsa needs {', '.join(missing)}: "
+            f"{sys.executable} -m pip install {' '.join(missing)}"
+        )
+
+
+if find_spec("setuptools") is None:
+    require_packages()
+
+from setuptools import Extension, setup  # noqa: E402
+from setuptools.command.build_ext import build_ext  # noqa: E402
 
 
 def put(source, target):
@@ -43,6 +56,7 @@ class CMakeBuild(build_ext):
             sys.exit("building mindspore_nsa needs a C++17 compiler: apt-get install g++")
         if not Path(sysconfig.get_path("include"), "Python.h").exists():
             sys.exit("building mindspore_nsa needs Python's headers: apt-get install python3-dev")
+        require_packages()
         import pybind11
 
         target = Path(self.get_ext_fullpath(ext.name)).resolve()

@@ -1,5 +1,6 @@
 """A machine that cannot build or run the package is told why in one sentence."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -58,6 +59,43 @@ def test_building_without(absent, package, tmp_path):
     assert done.returncode == 1
     assert done.stderr.strip().endswith(f"apt-get install {package}"), done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("absent", [("pybind11",), ("cmake", "ninja"), ("setuptools", "cmake")])
+def test_make_build_without(absent, tmp_path):
+    """`make build PYTHON=...` names all the packages that the environment lacks, and nothing else.
+
+    An environment of links to this one's packages and commands, less those that are absent.
+    """
+    environment = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    python = environment / "bin" / "python"
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
+    parts = {"setuptools": ("setuptools", "_distutils_hack"), "pybind11": ("pybind11",)}
+    for part in (part for package in parts if package not in absent for part in parts[package]):
+        origin = Path(importlib.util.find_spec(part).origin).parent
+        Path(site.stdout.strip(), part).symlink_to(origin)
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    for command in ("bash", "mkdir", "flock", "make", "g++"):
+        (commands / command).symlink_to(shutil.which(command))
+    for command in {"cmake", "ninja"} - set(absent):
+        (python.parent / command).write_text("#!/bin/sh\n")
+    done = subprocess.run(
+        ["make", "-s", "build", f"PYTHON={python}"],
+        cwd=ROOT,
+        env={"PATH": str(commands)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    first, *rest = done.stderr.strip().splitlines()
+    assert first == (
+        f"building mindspore_nsa needs {', '.join(absent)}: "
+        f"{python} -m pip install {' '.join(absent)}"
+    )
+    assert all(line.startswith("make") for line in rest), done.stderr
 
 
 def test_numpy_2(tmp_path):
