@@ -86,9 +86,11 @@ class OverheadCase:
 
     def run(self, settings):
         """A `Result`."""
-        outputs = len(_native.schema(self.operator)["outputs"])
-        present = tuple(x is not NONE and x is not NO_LIST for x in self.inputs)
-        attrs = encode_attrs(self.operator, self.attrs, present)
+        schema = _native.schema(self.operator)
+        outputs = len(schema["outputs"])
+        names = [spec["name"] for spec in schema["inputs"]]
+        given = [n for n, x in zip(names, self.inputs) if x is not NONE and x is not NO_LIST]
+        attrs = encode_attrs(self.operator, self.attrs, given)
         if self.function is not None:
             calls = [(self.function, self.inputs[: self.arguments])]
         else:

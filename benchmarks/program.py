@@ -37,9 +37,9 @@ class Program:
     """Calls the operator of a case, and waits for its outputs."""
 
     def __init__(self, case):
-        present = tuple(x is not None for x in case.inputs)
+        given = [name for name, x in case.named().items() if x is not None]
         lists = [item["list"] for item in _native.schema(case.op)["inputs"]]
-        custom = probe.timed_custom(case.op, encode_attrs(case.op, case.attrs, present))
+        custom = probe.timed_custom(case.op, encode_attrs(case.op, case.attrs, given))
 
         @ms.jit
         def graph(*tensors):

@@ -13,6 +13,6 @@ void run_on_twin(const CheckedCall& call) {
 
 }  // namespace
 
-const Kernels kAscendTwinKernels{Target::kAscend, run_on_twin};
+const Backend kAscendTwinBackend{Target::kAscend, run_on_twin};
 
 }  // namespace nsa

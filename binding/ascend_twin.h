@@ -7,6 +7,6 @@
 
 namespace nsa {
 
-extern const Kernels kAscendTwinKernels;
+extern const Backend kAscendTwinBackend;
 
 }  // namespace nsa

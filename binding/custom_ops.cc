@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "binding/ascend_twin.h"
@@ -12,16 +14,18 @@
 #include "binding/custom_extra.h"
 #include "binding/op_call.h"
 #include "cpu/simd/half.h"
-#include "infer/flash_attention.h"
 #include "infer/op.h"
 
 namespace nsa {
 
 namespace {
 
-constexpr const char* kAttrsName = "nsa_attrs";     // set by mindspore_nsa/ops
-constexpr std::string_view kTargetName = "target";  // in its text
-constexpr int64_t kUnknownRank = -2;                // MindSpore's shape of unknown rank is {-2}
+constexpr const char* kAttrsName = "nsa_attrs";  // set by mindspore_nsa/ops
+// In its text, beside the attributes of the operator: whose kernels run, and which inputs are
+// given, as bits; the others are placeholders of absent optional inputs.
+constexpr std::string_view kTargetName = "target";
+constexpr std::string_view kPresentName = "present";
+constexpr int64_t kUnknownRank = -2;  // MindSpore's shape of unknown rank is {-2}
 
 // The text of the one attribute; the view holds until the next call on this thread.
 std::string_view attr_text(void* extra) {
@@ -34,24 +38,31 @@ std::string_view attr_text(void* extra) {
   return {buffer.data(), size};
 }
 
-// The attributes of a call, and the kernels that it is for.
+// What the text of a call says.
 struct CallText {
   explicit CallText(std::string_view text) {
     const Attrs parsed = parse_attrs(text);  // outlives the loop over its items
     for (const Attrs::Item& item : parsed.items()) {
       if (item.first == kTargetName) {
-        kernels = std::get<std::string>(item.second) == "cpu" ? &kCpuKernels : &kAscendTwinKernels;
+        backend = std::get<std::string>(item.second) == "cpu" ? &kCpuBackend : &kAscendTwinBackend;
+      } else if (item.first == kPresentName) {
+        present_ = std::get<int64_t>(item.second);
       } else {
         attrs.set(item.first, item.second);
       }
     }
   }
 
+  bool present(size_t input) const { return ((present_ >> input) & 1) != 0; }
+
   Attrs attrs;
-  const Kernels* kernels = &kCpuKernels;
+  const Backend* backend = &kCpuBackend;
+
+ private:
+  int64_t present_ = -1;
 };
 
-// What the text of a call says, parsed once per thread and text. The reference holds until the next
+// The text of a call, parsed once per thread and text. The reference holds until the next
 // call on this thread.
 const CallText& call_text(void* extra) {
   thread_local std::map<std::string, CallText, std::less<>> parsed;
@@ -64,13 +75,10 @@ const CallText& call_text(void* extra) {
   return parsed.emplace(text, CallText(text)).first->second;
 }
 
-// Inputs that are float32 whatever the query is: position bias slopes and sink. Mixed precision of
-// a Cell narrows every floating input of every operator, these too.
-std::vector<size_t> float32_inputs(const OpSchema& op, const Attrs& attrs) {
-  if (op.id != OpId::kFlashAttentionScore && op.id != OpId::kFlashAttentionScoreGrad) return {};
-  const FlashInputs in = flash_inputs(op.id);
-  if (attrs.get_int("pse_type", 1) >= 2) return {in.real_shift, in.sink};
-  return {in.sink};
+// Inputs, as bits, that a Cell of mixed precision narrows although the operator takes float32.
+uint32_t float32_inputs(OpId op, const Attrs& attrs) {
+  const OpEntry& entry = op_entry(op);
+  return entry.float32_inputs == nullptr ? 0 : entry.float32_inputs(attrs);
 }
 
 bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
@@ -114,105 +122,96 @@ void set_tensor(CallTensor& tensor, int index, void** params, int* ndims, int64_
 int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
         void* extra) {
   const OpSchema& op_schema = schema(op);
-  const auto& [attrs, kernels] = call_text(extra);
+  const CallText& text = call_text(extra);
   const int num_inputs = static_cast<int>(op_schema.inputs.size());
   auto& [inputs, outputs] = buffers_of(op_schema.id);
   inputs.resize(num_inputs);
   outputs.resize(count - num_inputs);
-  const int64_t present = attrs.get_int(kPresentAttr, -1);
+  const uint32_t float32 = float32_inputs(op_schema.id, text.attrs);
+  std::vector<std::vector<float>> widened;
   for (int i = 0; i < num_inputs; ++i) {
-    if ((present >> i) & 1) {
-      set_tensor(inputs[i], i, params, ndims, shapes, dtypes);
-    } else {
-      inputs[i].present = false;  // a placeholder, of which nothing matters
-    }
+    inputs[i].present = text.present(i);
+    if (!inputs[i].present) continue;
+    set_tensor(inputs[i], i, params, ndims, shapes, dtypes);
+    if ((float32 & input_bit(i)) != 0) widen(inputs[i], widened.emplace_back());
   }
   for (int i = num_inputs; i < count; ++i) {
     set_tensor(outputs[i - num_inputs], i, params, ndims, shapes, dtypes);
   }
-  std::vector<float> widened[2];
-  size_t used = 0;
-  for (size_t i : float32_inputs(op_schema, attrs)) {
-    if (inputs[i].present) widen(inputs[i], widened[used++]);
-  }
-  call(op, inputs, outputs, attrs, *kernels);
+  call(op, inputs, outputs, text.attrs, *text.backend);
   return 0;
 }
 
-std::vector<std::vector<int64_t>> infer_shapes(const char* op, int* ndims, int64_t** shapes,
-                                               void* extra) {
-  std::vector<TensorDesc> inputs(schema(op).inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i].known_rank = !(ndims[i] == 1 && shapes[i][0] == kUnknownRank);
-    if (inputs[i].known_rank) inputs[i].shape.assign(shapes[i], shapes[i] + ndims[i]);
-  }
-  const auto& [attrs, kernels] = call_text(extra);
-  std::vector<std::vector<int64_t>> result;
-  for (OutputDesc& output : infer(op, inputs, attrs, kernels->rules)) {
-    result.push_back(std::move(output.shape));
-  }
-  return result;
-}
+// Who calls an inference function: MindSpore with every input of the operator, or MindSpore on
+// behalf of an aclnn function of CANN's package, which it calls by itself. It passes the Tensors
+// alone there: a sequence list is host data, and the Python side, which knows it, has checked it
+// and has put the number of rows into the attributes.
+enum class Caller { kCustom, kAclnn };
 
-std::vector<int> infer_types(const char* op, const std::vector<int>& type_ids, void* extra) {
-  std::vector<TensorDesc> inputs(type_ids.size());
+// Hands each input that the caller has described to `describe(input, its place in the arguments)`;
+// of the others nothing is known.
+template <class Describe>
+std::vector<OutputDesc> infer_for(Caller caller, const char* op, void* extra,
+                                  const Describe& describe) {
+  const OpSchema& op_schema = schema(op);
+  const CallText& text = call_text(extra);
+  std::vector<TensorDesc> inputs(op_schema.inputs.size());
+  size_t place = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i].dtype = static_cast<DType>(type_ids[i]);
     inputs[i].known_rank = false;
+    inputs[i].present = text.present(i);
+    if (caller == Caller::kAclnn && op_schema.inputs[i].list()) continue;
+    if (inputs[i].present) describe(inputs[i], place);
+    ++place;
   }
-  const auto& [attrs, kernels] = call_text(extra);
-  for (size_t i : float32_inputs(schema(op), attrs)) {
-    if (is_half(inputs[i].dtype)) inputs[i].dtype = DType::kFloat32;
+  if (caller == Caller::kAclnn) return infer(op, inputs, text.attrs, Target::kAscend);
+  const uint32_t float32 = float32_inputs(op_schema.id, text.attrs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if ((float32 & input_bit(i)) != 0 && is_half(inputs[i].dtype)) {
+      inputs[i].dtype = DType::kFloat32;
+    }
   }
-  std::vector<int> result;
-  for (const OutputDesc& output : infer(op, inputs, attrs, kernels->rules)) {
-    result.push_back(static_cast<int>(output.dtype));
-  }
-  return result;
+  return infer(op, inputs, text.attrs, text.backend->rules);
 }
 
-// Inputs of the schema in the order in which an aclnn function has them, lists left out.
-std::vector<size_t> aclnn_tensors(const OpSchema& op) {
-  std::vector<size_t> tensors;
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (!op.inputs[i].list) tensors.push_back(i);
+// What MindSpore wants of an inference function: a vector where the operator has several outputs.
+template <size_t kOutputs, class T>
+using PerOutput = std::conditional_t<kOutputs == 1, T, std::vector<T>>;
+
+template <size_t kOutputs, class T>
+PerOutput<kOutputs, T> per_output(std::vector<T> values) {
+  if constexpr (kOutputs == 1) {
+    return std::move(values.at(0));
+  } else {
+    return values;
   }
-  return tensors;
 }
 
-std::vector<TensorDesc> unknown_inputs(const OpSchema& op) {
-  std::vector<TensorDesc> inputs(op.inputs.size());
-  for (TensorDesc& input : inputs) input.known_rank = false;
-  return inputs;
-}
-
-std::vector<std::vector<int64_t>> infer_aclnn_shapes(const char* op, int* ndims, int64_t** shapes,
-                                                     void* extra) {
-  std::vector<TensorDesc> inputs = unknown_inputs(schema(op));
-  const std::vector<size_t> tensors = aclnn_tensors(schema(op));
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    TensorDesc& input = inputs[tensors[i]];
-    input.known_rank = !(ndims[i] == 1 && shapes[i][0] == kUnknownRank);
-    if (input.known_rank) input.shape.assign(shapes[i], shapes[i] + ndims[i]);
-  }
+template <size_t kOutputs>
+PerOutput<kOutputs, std::vector<int64_t>> infer_shape(Caller caller, const char* op, int* ndims,
+                                                      int64_t** shapes, void* extra) {
   std::vector<std::vector<int64_t>> result;
-  for (OutputDesc& output : infer(op, inputs, call_text(extra).attrs, Target::kAscend)) {
+  const auto describe = [&](TensorDesc& input, size_t place) {
+    input.known_rank = !(ndims[place] == 1 && shapes[place][0] == kUnknownRank);
+    if (input.known_rank) input.shape.assign(shapes[place], shapes[place] + ndims[place]);
+  };
+  for (OutputDesc& output : infer_for(caller, op, extra, describe)) {
     result.push_back(std::move(output.shape));
   }
-  return result;
+  return per_output<kOutputs>(std::move(result));
 }
 
-std::vector<int> infer_aclnn_types(const char* op, const std::vector<int>& type_ids, void* extra) {
-  std::vector<TensorDesc> inputs = unknown_inputs(schema(op));
-  const std::vector<size_t> tensors = aclnn_tensors(schema(op));
-  for (size_t i = 0; i < tensors.size() && i < type_ids.size(); ++i) {
-    inputs[tensors[i]].dtype = static_cast<DType>(type_ids[i]);
-  }
+template <size_t kOutputs>
+PerOutput<kOutputs, int> infer_type(Caller caller, const char* op, const std::vector<int>& type_ids,
+                                    void* extra) {
   std::vector<int> result;
-  for (const OutputDesc& output : infer(op, inputs, call_text(extra).attrs, Target::kAscend)) {
+  const auto describe = [&](TensorDesc& input, size_t place) {
+    if (place < type_ids.size()) input.dtype = static_cast<DType>(type_ids[place]);
+  };
+  for (const OutputDesc& output : infer_for(caller, op, extra, describe)) {
     result.push_back(static_cast<int>(output.dtype));
   }
-  return result;
+  return per_output<kOutputs>(std::move(result));
 }
 
 }  // namespace
@@ -223,63 +222,24 @@ std::vector<int> infer_aclnn_types(const char* op, const std::vector<int>& type_
 // of the library, which the two layouts of std::string do not affect.
 #pragma GCC visibility push(default)
 
-#define NSA_CUSTOM_KERNEL(op)                                                                    \
+#define NSA_INFERENCE(symbol, caller, op, outputs)                                                 \
+  extern "C" nsa::PerOutput<outputs, std::vector<int64_t>> symbol##InferShape(                     \
+      int* ndims, int64_t** shapes, void* extra) {                                                 \
+    return nsa::infer_shape<outputs>(nsa::Caller::caller, #op, ndims, shapes, extra);              \
+  }                                                                                                \
+  extern "C" nsa::PerOutput<outputs, int> symbol##InferType(std::vector<int> types, void* extra) { \
+    return nsa::infer_type<outputs>(nsa::Caller::caller, #op, types, extra);                       \
+  }
+
+#define NSA_CUSTOM(op, function, outputs)                                                        \
   extern "C" int op(int count, void** params, int* ndims, int64_t** shapes, const char** dtypes, \
                     void*, void* extra) {                                                        \
     return nsa::run(#op, count, params, ndims, shapes, dtypes, extra);                           \
-  }
+  }                                                                                              \
+  NSA_INFERENCE(op, kCustom, op, outputs)                                                        \
+  NSA_INFERENCE(aclnn##op, kAclnn, op, outputs)
 
-#define NSA_CUSTOM_ONE_OUTPUT(op)                                                             \
-  NSA_CUSTOM_KERNEL(op)                                                                       \
-  extern "C" std::vector<int64_t> op##InferShape(int* ndims, int64_t** shapes, void* extra) { \
-    return nsa::infer_shapes(#op, ndims, shapes, extra)[0];                                   \
-  }                                                                                           \
-  extern "C" int op##InferType(std::vector<int> type_ids, void* extra) {                      \
-    return nsa::infer_types(#op, type_ids, extra)[0];                                         \
-  }
-
-#define NSA_CUSTOM_MORE_OUTPUTS(op)                                                         \
-  NSA_CUSTOM_KERNEL(op)                                                                     \
-  extern "C" std::vector<std::vector<int64_t>> op##InferShape(int* ndims, int64_t** shapes, \
-                                                              void* extra) {                \
-    return nsa::infer_shapes(#op, ndims, shapes, extra);                                    \
-  }                                                                                         \
-  extern "C" std::vector<int> op##InferType(std::vector<int> type_ids, void* extra) {       \
-    return nsa::infer_types(#op, type_ids, extra);                                          \
-  }
-
-NSA_CUSTOM_ONE_OUTPUT(NsaCompress)
-NSA_CUSTOM_MORE_OUTPUTS(NsaCompressGrad)
-NSA_CUSTOM_MORE_OUTPUTS(NsaCompressAttention)
-NSA_CUSTOM_MORE_OUTPUTS(NsaSelectedAttention)
-NSA_CUSTOM_MORE_OUTPUTS(NsaSelectedAttentionGrad)
-NSA_CUSTOM_MORE_OUTPUTS(FlashAttentionScore)
-NSA_CUSTOM_MORE_OUTPUTS(FlashAttentionScoreGrad)
-NSA_CUSTOM_ONE_OUTPUT(NsaDropoutMask)
-
-// The same inference for the aclnn functions of CANN's operator package, which MindSpore calls by
-// itself. It passes the Tensors alone: a sequence list is host data there, and the Python side,
-// which knows it, has checked it and has put the number of rows into the attributes.
-#define NSA_ACLNN_ONE_OUTPUT(op)                                                      \
-  extern "C" std::vector<int64_t> aclnn##op##InferShape(int* ndims, int64_t** shapes, \
-                                                        void* extra) {                \
-    return nsa::infer_aclnn_shapes(#op, ndims, shapes, extra)[0];                     \
-  }                                                                                   \
-  extern "C" int aclnn##op##InferType(std::vector<int> type_ids, void* extra) {       \
-    return nsa::infer_aclnn_types(#op, type_ids, extra)[0];                           \
-  }
-
-#define NSA_ACLNN_MORE_OUTPUTS(op)                                                                 \
-  extern "C" std::vector<std::vector<int64_t>> aclnn##op##InferShape(int* ndims, int64_t** shapes, \
-                                                                     void* extra) {                \
-    return nsa::infer_aclnn_shapes(#op, ndims, shapes, extra);                                     \
-  }                                                                                                \
-  extern "C" std::vector<int> aclnn##op##InferType(std::vector<int> type_ids, void* extra) {       \
-    return nsa::infer_aclnn_types(#op, type_ids, extra);                                           \
-  }
-
-NSA_ACLNN_ONE_OUTPUT(NsaCompress)
-NSA_ACLNN_MORE_OUTPUTS(NsaCompressGrad)
+NSA_OPERATORS(NSA_CUSTOM)
 
 // Two operators of one input and an output like it, for an input that has no gradient: the
 // identity, and its gradient, which is an error. In a graph the error comes only if the gradient is

@@ -37,13 +37,6 @@ py::list infer_in_python(const std::string& op, const py::sequence& inputs, cons
   return result;
 }
 
-void check_lists_in_python(const std::string& op, const py::sequence& inputs, const py::dict& attrs,
-                           const std::string& target) {
-  const OpSchema& op_schema = schema(op);
-  const PythonInputs described_inputs(op_schema, inputs);
-  check_lists(op, described_inputs.descs, read_attrs(op_schema, attrs), read_target(target));
-}
-
 py::object fallback_of(const AttrSpec& spec) {
   if (spec.required) return py::none();
   switch (spec.type) {
@@ -57,12 +50,37 @@ py::object fallback_of(const AttrSpec& spec) {
   return py::none();
 }
 
+const char* elements_name(Elements elements) {
+  switch (elements) {
+    case Elements::kFloat:
+      return "float";
+    case Elements::kSameFloat:
+      return "same float";
+    case Elements::kFloat32:
+      return "float32";
+    case Elements::kInt32:
+      return "int32";
+    case Elements::kInt64:
+      return "int64";
+    case Elements::kUint8:
+      return "uint8";
+    case Elements::kMask:
+      return "mask";
+    case Elements::kList:
+      return "list";
+    case Elements::kByRules:
+      return "by rules";
+  }
+  return "";
+}
+
 py::dict schema_in_python(const std::string& op) {
   const OpSchema& op_schema = schema(op);
   py::list inputs, attrs, outputs;
   for (const InputSpec& input : op_schema.inputs) {
     inputs.append(py::dict(py::arg("name") = input.name, py::arg("optional") = input.optional,
-                           py::arg("list") = input.list));
+                           py::arg("list") = input.list(),
+                           py::arg("elements") = elements_name(input.elements)));
   }
   constexpr const char* kTypeNames[] = {"int", "float", "str"};
   for (const AttrSpec& attr : op_schema.attrs) {
@@ -109,10 +127,6 @@ void bind_infer(py::module_& module) {
              py::arg("target") = "cpu",
              "Checks a call and returns its outputs as (dtype name, shape). An input is None or "
              "(dtype name or None, shape or None, values or None).");
-  module.def(
-      "check_lists", &check_lists_in_python, py::arg("op"), py::arg("inputs"), py::arg("attrs"),
-      py::arg("target") = "cpu",
-      "The check of a call whose list values are all known; a list without them is an error.");
   module.def("schema", &schema_in_python, py::arg("op"),
              "Inputs, attributes and outputs of an operator.");
   module.def("op_names", &op_names, "Names of the native operators.");

@@ -1,6 +1,5 @@
 #include "binding/op_call.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -9,59 +8,6 @@
 namespace nsa {
 
 namespace {
-
-void run_kernel(OpId op, const CheckedCall& call) {
-  switch (op) {
-    case OpId::kNsaCompress:
-      return call_nsa_compress(call);
-    case OpId::kNsaCompressGrad:
-      return call_nsa_compress_grad(call);
-    case OpId::kNsaCompressAttention:
-      return call_nsa_compress_attention(call);
-    case OpId::kNsaSelectedAttention:
-      return call_nsa_selected_attention(call);
-    case OpId::kNsaSelectedAttentionGrad:
-      return call_nsa_selected_attention_grad(call);
-    case OpId::kFlashAttentionScore:
-      return call_flash_attention_score(call);
-    case OpId::kFlashAttentionScoreGrad:
-      return call_flash_attention_score_grad(call);
-    case OpId::kNsaDropoutMask:
-      return call_dropout_mask(call);
-  }
-}
-
-// Multiplications of a call, at most; those of a gradient's recomputation are not counted.
-int64_t work_of(const CheckedCall& call) {
-  const Context& c = call.context;
-  const auto elements = [&](size_t input) { return numel(call.descs[input]); };
-  switch (c.op()) {
-    case OpId::kNsaCompress:
-    case OpId::kNsaCompressGrad: {
-      const size_t input = c.op() == OpId::kNsaCompress ? 0 : 1;
-      const int64_t uses =
-          ceil_div(c.int_attr("compress_block_size"), c.int_attr("compress_stride"));
-      return product({elements(input), uses});
-    }
-    case OpId::kNsaCompressAttention:
-      return product({elements(0), call.dim(1, 0)});
-    case OpId::kNsaSelectedAttention:
-    case OpId::kNsaSelectedAttentionGrad: {
-      const int64_t gathered =
-          product({c.int_attr("select_block_size"), c.int_attr("select_block_count")});
-      return product({elements(0), gathered});
-    }
-    case OpId::kFlashAttentionScore:
-    case OpId::kFlashAttentionScoreGrad: {
-      // One of the key's dimensions but the last is S2, in every layout.
-      const std::vector<int64_t>& key = call.inputs[1].shape;
-      return product({elements(0), *std::max_element(key.begin(), key.end() - 1)});
-    }
-    case OpId::kNsaDropoutMask:
-      return c.int_attr("numel");
-  }
-  return INT64_MAX;
-}
 
 // One core takes some tens of microseconds for this much, which is what a team of threads costs on
 // a busy machine.
@@ -80,19 +26,18 @@ struct Described {
   std::vector<SeqList> lists;  // of the inputs that are lists
 };
 
-void describe(const OpSchema& op_schema, const std::vector<CallTensor>& inputs, int64_t present,
-              Described& all) {
+void describe(const OpSchema& op_schema, const std::vector<CallTensor>& inputs, Described& all) {
   all.descs.resize(inputs.size());
   all.lists.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     TensorDesc& desc = all.descs[i];
-    desc.present = inputs[i].present && ((present >> i) & 1) != 0;
+    desc.present = inputs[i].present;
     desc.values = nullptr;
     desc.dtype = desc.present ? inputs[i].dtype : DType::kUnknown;
     desc.shape.clear();
     if (!desc.present) continue;
     desc.shape = inputs[i].shape;
-    const bool is_list = i < op_schema.inputs.size() && op_schema.inputs[i].list;
+    const bool is_list = i < op_schema.inputs.size() && op_schema.inputs[i].list();
     if (!is_list) continue;
     // A list of another dtype stays without values: the rules reject its dtype first.
     if (desc.dtype == DType::kInt64) {
@@ -126,23 +71,34 @@ void check_outputs(const OpSchema& schema, const std::vector<CallTensor>& output
 }
 
 void run_on_cpu(const CheckedCall& call) {
-  const cpu::SingleThread single(work_of(call) < kSingleThreadWork);
+  const OpEntry& entry = op_entry(call.context.op());
+  const cpu::SingleThread single(entry.work(call) < kSingleThreadWork);
   cpu::start_team();
-  run_kernel(call.context.op(), call);
+  entry.run(call);
 }
 
 }  // namespace
 
-const Kernels kCpuKernels{Target::kCpu, run_on_cpu};
+const OpEntry& op_entry(OpId op) {
+  // In the order of OpId.
+  static constexpr const OpEntry* kEntries[] = {
+#define NSA_OP_ENTRY(op, function, outputs) &function##_entry,
+      NSA_OPERATORS(NSA_OP_ENTRY)
+#undef NSA_OP_ENTRY
+  };
+  return *kEntries[static_cast<size_t>(op)];
+}
+
+const Backend kCpuBackend{Target::kCpu, run_on_cpu};
 
 void call(std::string_view op, const std::vector<CallTensor>& inputs,
-          const std::vector<CallTensor>& outputs, const Attrs& attrs, const Kernels& kernels) {
+          const std::vector<CallTensor>& outputs, const Attrs& attrs, const Backend& backend) {
   const OpSchema& op_schema = schema(op);
   thread_local Described all;
-  describe(op_schema, inputs, attrs.get_int(kPresentAttr, -1), all);
-  const Context context(op_schema, all.descs, attrs, kernels.rules);
+  describe(op_schema, inputs, all);
+  const Context context(op_schema, all.descs, attrs, backend.rules);
   check_outputs(op_schema, outputs, infer(context));
-  kernels.run({context, all.descs, inputs, outputs, attrs});
+  backend.run({context, all.descs, inputs, outputs, attrs});
 }
 
 }  // namespace nsa

@@ -1,10 +1,12 @@
 // A call of a native operator: checks by infer/ with run-time shapes and list values, then the
-// kernel. It knows neither Python nor MindSpore.
+// kernel. It knows neither Python nor MindSpore. What is known of an operator stands in its own
+// op_call_*.cc.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
+#include "cpu/types.h"
 #include "infer/check.h"
 #include "infer/op.h"
 
@@ -47,27 +49,48 @@ struct CheckedCall {
   }
 };
 
+// The dtype of a tensor that the rules have accepted, as the kernels know it.
+inline cpu::ElemType elem_type(DType dtype) {
+  static_assert(static_cast<int>(cpu::ElemType::kFloat16) == static_cast<int>(DType::kFloat16));
+  static_assert(static_cast<int>(cpu::ElemType::kFloat32) == static_cast<int>(DType::kFloat32));
+  static_assert(static_cast<int>(cpu::ElemType::kBFloat16) == static_cast<int>(DType::kBFloat16));
+  return static_cast<cpu::ElemType>(dtype);
+}
+
+// What is known of an operator beyond its rules.
+struct OpEntry {
+  void (*run)(const CheckedCall& call);  // on the CPU
+  // Multiplications of a call, at most; those of a gradient's recomputation are not counted. Where
+  // they are few the kernel gets one thread.
+  int64_t (*work)(const CheckedCall& call);
+  // The inputs, as bits, that stay float32 where mixed precision narrows the floating inputs of
+  // every operator; nullptr: none.
+  uint32_t (*float32_inputs)(const Attrs& attrs) = nullptr;
+};
+
+const OpEntry& op_entry(OpId op);
+
+constexpr uint32_t input_bit(size_t input) { return uint32_t{1} << input; }
+
+// Elements of an input.
+inline int64_t elements(const CheckedCall& call, size_t input) { return numel(call.descs[input]); }
+
 // Whose limits hold for a call, and what runs it then.
-struct Kernels {
+struct Backend {
   Target rules;
   void (*run)(const CheckedCall& call);
 };
-extern const Kernels kCpuKernels;
+extern const Backend kCpuBackend;
 
 // Runs `op`. The caller allocates the outputs as infer() says. Throws OpError, with the sentence
 // that Python users see, where a rule of infer/ or the shape of an output is violated, and
 // std::bad_alloc where the kernel finds no memory.
 void call(std::string_view op, const std::vector<CallTensor>& inputs,
           const std::vector<CallTensor>& outputs, const Attrs& attrs,
-          const Kernels& kernels = kCpuKernels);
+          const Backend& backend = kCpuBackend);
 
-void call_nsa_compress(const CheckedCall& call);
-void call_nsa_compress_grad(const CheckedCall& call);
-void call_nsa_compress_attention(const CheckedCall& call);
-void call_nsa_selected_attention(const CheckedCall& call);
-void call_nsa_selected_attention_grad(const CheckedCall& call);
-void call_flash_attention_score(const CheckedCall& call);
-void call_flash_attention_score_grad(const CheckedCall& call);
-void call_dropout_mask(const CheckedCall& call);
+#define NSA_OP_ENTRY(op, function, outputs) extern const OpEntry function##_entry;
+NSA_OPERATORS(NSA_OP_ENTRY)
+#undef NSA_OP_ENTRY
 
 }  // namespace nsa

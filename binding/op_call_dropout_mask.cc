@@ -1,15 +1,24 @@
 #include "binding/op_call.h"
 #include "cpu/params.h"
+#include "infer/nsa_dropout_mask.h"
 
 namespace nsa {
 
-void call_dropout_mask(const CheckedCall& call) {
+namespace {
+
+void run(const CheckedCall& call) {
   cpu::DropoutMaskParams p{};
-  p.seed = static_cast<uint64_t>(*call.as<int64_t>(0));
+  p.seed = static_cast<uint64_t>(*call.as<int64_t>(kNsaDropoutMaskInputs.seed));
   p.numel = call.context.int_attr("numel");
   p.keep_prob = static_cast<float>(call.context.float_attr("keep_prob"));
-  p.mask = call.out_as<uint8_t>(0);
+  p.mask = call.out_as<uint8_t>(kNsaDropoutMaskOutputs.mask);
   cpu::dropout_mask(p);
 }
+
+int64_t work(const CheckedCall& call) { return call.context.int_attr("numel"); }
+
+}  // namespace
+
+const OpEntry dropout_mask_entry{run, work};
 
 }  // namespace nsa

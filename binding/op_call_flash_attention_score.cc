@@ -8,15 +8,28 @@ namespace nsa {
 
 namespace {
 
+constexpr const FlashAttentionScoreInputs& kIn = kFlashAttentionScoreInputs;
+constexpr const FlashAttentionScoreOutputs& kOut = kFlashAttentionScoreOutputs;
+constexpr const FlashAttentionScoreGradInputs& kGrad = kFlashAttentionScoreGradInputs;
+constexpr const FlashAttentionScoreGradOutputs& kGradOut = kFlashAttentionScoreGradOutputs;
+
+cpu::Layout layout_of(InputLayout layout) {
+  static_assert(static_cast<int>(cpu::Layout::kBSH) == static_cast<int>(InputLayout::kBSH));
+  static_assert(static_cast<int>(cpu::Layout::kSBH) == static_cast<int>(InputLayout::kSBH));
+  static_assert(static_cast<int>(cpu::Layout::kBSND) == static_cast<int>(InputLayout::kBSND));
+  static_assert(static_cast<int>(cpu::Layout::kBNSD) == static_cast<int>(InputLayout::kBNSD));
+  static_assert(static_cast<int>(cpu::Layout::kTND) == static_cast<int>(InputLayout::kTND));
+  return static_cast<cpu::Layout>(layout);
+}
+
 // The dimensions of a mask or position bias at the end of four; 1 in front.
 void right_align(const std::vector<int64_t>& shape, int64_t (&aligned)[4]) {
   std::fill(std::begin(aligned), std::end(aligned), 1);
   std::copy_backward(shape.begin(), shape.end(), std::end(aligned));
 }
 
-void fill(const CheckedCall& call, cpu::FlashAttentionScoreParams& p) {
+void fill(const CheckedCall& call, const FlashInputs& in, cpu::FlashAttentionScoreParams& p) {
   const Context& c = call.context;
-  const FlashInputs in = flash_inputs(c.op());
   const FlashDims dims = check_flash_operands(c, in);
   p.query = call.data(in.query);
   p.key = call.data(in.key);
@@ -27,8 +40,8 @@ void fill(const CheckedCall& call, cpu::FlashAttentionScoreParams& p) {
   p.seq_q = call.list(in.seq_q);
   p.seq_kv = call.list(in.seq_kv);
   p.sink = call.as<float>(in.sink);
-  p.layout = static_cast<cpu::Layout>(dims.layout);
-  p.dtype = static_cast<cpu::ElemType>(call.inputs[in.query].dtype);
+  p.layout = layout_of(dims.layout);
+  p.dtype = elem_type(call.inputs[in.query].dtype);
   p.B = dims.batch;
   p.N1 = dims.n1;
   p.N2 = dims.n2;
@@ -55,42 +68,65 @@ void fill(const CheckedCall& call, cpu::FlashAttentionScoreParams& p) {
   }
 }
 
-}  // namespace
-
-void call_flash_attention_score(const CheckedCall& call) {
+void run(const CheckedCall& call) {
   cpu::FlashAttentionScoreParams p{};
-  fill(call, p);
-  p.attention_out = call.out(0);
-  p.softmax_max = call.out_as<float>(1);
-  p.softmax_sum = call.out_as<float>(2);
+  fill(call, FlashInputs(kIn), p);
+  p.attention_out = call.out(kOut.attention_out);
+  p.softmax_max = call.out_as<float>(kOut.softmax_max);
+  p.softmax_sum = call.out_as<float>(kOut.softmax_sum);
   cpu::flash_attention_score(p);
 }
 
-void call_flash_attention_score_grad(const CheckedCall& call) {
-  enum : size_t { kDy = 3, kSoftmaxMax = 7, kSoftmaxSum = 8, kAttentionIn = 9, kQOffset = 14 };
-  const FlashInputs in = flash_inputs(call.context.op());
+void run_grad(const CheckedCall& call) {
   cpu::FlashAttentionScoreGradParams p{};
-  fill(call, p);
-  p.q_offset = call.list(kQOffset);
+  fill(call, FlashInputs(kGrad), p);
+  p.q_offset = call.list(kGrad.q_offset);
   p.compress_block_size = call.context.int_attr("compress_block_size");
   p.compress_stride = call.context.int_attr("compress_stride");
   // The base's outputs are inputs of the gradient, which only reads them.
-  p.attention_out = call.inputs[kAttentionIn].data;
-  p.softmax_max = static_cast<float*>(call.inputs[kSoftmaxMax].data);
-  p.softmax_sum = static_cast<float*>(call.inputs[kSoftmaxSum].data);
-  p.dy = call.data(kDy);
-  p.dq = call.out(0);
-  p.dk = call.out(1);
-  p.dv = call.out(2);
+  p.attention_out = call.inputs[kGrad.attention_in].data;
+  p.softmax_max = static_cast<float*>(call.inputs[kGrad.softmax_max].data);
+  p.softmax_sum = static_cast<float*>(call.inputs[kGrad.softmax_sum].data);
+  p.dy = call.data(kGrad.dy);
+  p.dq = call.out(kGradOut.dq);
+  p.dk = call.out(kGradOut.dk);
+  p.dv = call.out(kGradOut.dv);
   const bool wants_dpse =
-      call.context.int_attr("pse_grad") != 0 && call.has(in.real_shift) && p.pse_type <= 1;
-  if (wants_dpse) p.dpse = call.out(3);
-  if (call.has(in.sink)) p.dsink = call.out_as<float>(4);
+      call.context.int_attr("pse_grad") != 0 && call.has(kGrad.real_shift) && p.pse_type <= 1;
+  if (wants_dpse) p.dpse = call.out(kGradOut.dpse);
+  if (call.has(kGrad.sink)) p.dsink = call.out_as<float>(kGradOut.dsink);
   cpu::flash_attention_score_grad(p);
 
   // Placeholders of gradients that are not asked for have one element and a defined value.
-  if (!wants_dpse) std::fill_n(call.out_as<uint8_t>(3), cpu::elem_size(p.dtype), uint8_t{0});
-  if (p.dsink == nullptr) *call.out_as<float>(4) = 0.0f;
+  if (!wants_dpse) {
+    std::fill_n(call.out_as<uint8_t>(kGradOut.dpse), cpu::elem_size(p.dtype), uint8_t{0});
+  }
+  if (p.dsink == nullptr) *call.out_as<float>(kGradOut.dsink) = 0.0f;
 }
+
+int64_t work_of(const CheckedCall& call, const FlashInputs& in) {
+  // One of the key's dimensions but the last is S2, in every layout.
+  const std::vector<int64_t>& key = call.inputs[in.key].shape;
+  return product({elements(call, in.query), *std::max_element(key.begin(), key.end() - 1)});
+}
+
+int64_t work(const CheckedCall& call) { return work_of(call, FlashInputs(kIn)); }
+int64_t work_grad(const CheckedCall& call) { return work_of(call, FlashInputs(kGrad)); }
+
+// The slopes of a position bias, and the sink.
+uint32_t float32_inputs_of(const Attrs& attrs, const FlashInputs& in) {
+  const bool slopes = attrs.get_int("pse_type", 1) >= 2;
+  return input_bit(in.sink) | (slopes ? input_bit(in.real_shift) : 0);
+}
+
+uint32_t float32_inputs(const Attrs& attrs) { return float32_inputs_of(attrs, FlashInputs(kIn)); }
+uint32_t float32_inputs_grad(const Attrs& attrs) {
+  return float32_inputs_of(attrs, FlashInputs(kGrad));
+}
+
+}  // namespace
+
+const OpEntry flash_attention_score_entry{run, work, float32_inputs};
+const OpEntry flash_attention_score_grad_entry{run_grad, work_grad, float32_inputs_grad};
 
 }  // namespace nsa

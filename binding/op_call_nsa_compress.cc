@@ -1,42 +1,60 @@
 #include "binding/op_call.h"
 #include "cpu/params.h"
+#include "infer/nsa_compress.h"
 
 namespace nsa {
 
 namespace {
 
-void fill(const CheckedCall& call, size_t input, cpu::NsaCompressParams& p) {
-  const size_t weight = input + 1, list = input + 2;
-  p.input = call.data(input);
-  p.weight = call.data(weight);
-  p.seq_len = call.list(list);
-  p.dtype = static_cast<cpu::ElemType>(call.inputs[input].dtype);
-  p.T = call.dim(input, 0);
-  p.N = call.dim(input, 1);
-  p.D = call.dim(input, 2);
-  p.B = call.list_length(list);
+constexpr const NsaCompressInputs& kIn = kNsaCompressInputs;
+constexpr const NsaCompressOutputs& kOut = kNsaCompressOutputs;
+constexpr const NsaCompressGradInputs& kGrad = kNsaCompressGradInputs;
+constexpr const NsaCompressGradOutputs& kGradOut = kNsaCompressGradOutputs;
+
+template <class Positions>
+void fill(const CheckedCall& call, const Positions& in, cpu::NsaCompressParams& p) {
+  p.input = call.data(in.input);
+  p.weight = call.data(in.weight);
+  p.seq_len = call.list(in.actual_seq_len);
+  p.dtype = elem_type(call.inputs[in.input].dtype);
+  p.T = call.dim(in.input, 0);
+  p.N = call.dim(in.input, 1);
+  p.D = call.dim(in.input, 2);
+  p.B = call.list_length(in.actual_seq_len);
   p.block_size = call.context.int_attr("compress_block_size");
   p.stride = call.context.int_attr("compress_stride");
 }
 
-}  // namespace
-
-void call_nsa_compress(const CheckedCall& call) {
+void run(const CheckedCall& call) {
   cpu::NsaCompressParams p{};
-  fill(call, 0, p);
-  p.output = call.out(0);
-  p.rows = call.outputs[0].shape[0];
+  fill(call, kIn, p);
+  p.output = call.out(kOut.output);
+  p.rows = call.outputs[kOut.output].shape[0];
   cpu::nsa_compress(p);
 }
 
-void call_nsa_compress_grad(const CheckedCall& call) {
+void run_grad(const CheckedCall& call) {
   cpu::NsaCompressGradParams p{};
-  fill(call, 1, p);
-  p.output_grad = call.data(0);
-  p.rows = call.dim(0, 0);
-  p.input_grad = call.out(0);
-  p.weight_grad = call.out(1);
+  fill(call, kGrad, p);
+  p.output_grad = call.data(kGrad.output_grad);
+  p.rows = call.dim(kGrad.output_grad, 0);
+  p.input_grad = call.out(kGradOut.input_grad);
+  p.weight_grad = call.out(kGradOut.weight_grad);
   cpu::nsa_compress_grad(p);
 }
+
+int64_t work_of(const CheckedCall& call, size_t input) {
+  const Context& c = call.context;
+  return product({elements(call, input),
+                  ceil_div(c.int_attr("compress_block_size"), c.int_attr("compress_stride"))});
+}
+
+int64_t work(const CheckedCall& call) { return work_of(call, kIn.input); }
+int64_t work_grad(const CheckedCall& call) { return work_of(call, kGrad.input); }
+
+}  // namespace
+
+const OpEntry nsa_compress_entry{run, work};
+const OpEntry nsa_compress_grad_entry{run_grad, work_grad};
 
 }  // namespace nsa

@@ -4,28 +4,32 @@
 
 namespace nsa {
 
-void call_nsa_compress_attention(const CheckedCall& call) {
-  using namespace compress_attention;
+namespace {
+
+constexpr const NsaCompressAttentionInputs& kIn = kNsaCompressAttentionInputs;
+constexpr const NsaCompressAttentionOutputs& kOut = kNsaCompressAttentionOutputs;
+
+void run(const CheckedCall& call) {
   const Context& c = call.context;
   cpu::NsaCompressAttentionParams p{};
-  p.query = call.data(kQuery);
-  p.key = call.data(kKey);
-  p.value = call.data(kValue);
-  p.topk_mask = call.as<uint8_t>(kTopkMask);
-  p.atten_mask = call.as<uint8_t>(kAttenMask);
-  p.q_offset = call.list(kQOffset);
-  p.seq_q = call.list(kSeqQ);
-  p.seq_cmp_kv = call.list(kSeqCmpKv);
-  p.B = call.list_length(kSeqQ);
-  p.dtype = static_cast<cpu::ElemType>(call.inputs[kQuery].dtype);
-  p.T1 = call.dim(kQuery, 0);
-  p.N1 = call.dim(kQuery, 1);
-  p.D = call.dim(kQuery, 2);
-  p.T2 = call.dim(kKey, 0);
-  p.N2 = call.dim(kKey, 1);
-  p.Dv = call.dim(kValue, 2);
-  if (call.has(kTopkMask)) p.topk_mask_cols = call.dim(kTopkMask, 1);
-  if (call.has(kAttenMask)) p.atten_mask_cols = call.dim(kAttenMask, 1);
+  p.query = call.data(kIn.query);
+  p.key = call.data(kIn.key);
+  p.value = call.data(kIn.value);
+  p.topk_mask = call.as<uint8_t>(kIn.topk_mask);
+  p.atten_mask = call.as<uint8_t>(kIn.atten_mask);
+  p.q_offset = call.list(kIn.q_offset);
+  p.seq_q = call.list(kIn.actual_seq_qlen);
+  p.seq_cmp_kv = call.list(kIn.actual_cmp_seq_kvlen);
+  p.B = call.list_length(kIn.actual_seq_qlen);
+  p.dtype = elem_type(call.inputs[kIn.query].dtype);
+  p.T1 = call.dim(kIn.query, 0);
+  p.N1 = call.dim(kIn.query, 1);
+  p.D = call.dim(kIn.query, 2);
+  p.T2 = call.dim(kIn.key, 0);
+  p.N2 = call.dim(kIn.key, 1);
+  p.Dv = call.dim(kIn.value, 2);
+  if (call.has(kIn.topk_mask)) p.topk_mask_cols = call.dim(kIn.topk_mask, 1);
+  if (call.has(kIn.atten_mask)) p.atten_mask_cols = call.dim(kIn.atten_mask, 1);
   p.compress_block_size = c.int_attr("compress_block_size");
   p.compress_stride = c.int_attr("compress_stride");
   p.select_block_size = c.int_attr("select_block_size");
@@ -35,17 +39,26 @@ void call_nsa_compress_attention(const CheckedCall& call) {
   p.scale = static_cast<float>(c.float_attr("scale_value"));
   p.causal = c.int_attr("causal") != 0;
   p.overlap = c.str_attr("importance") == "overlap";
-  p.attention_out = call.out(0);
-  p.topk_indices = call.out_as<int32_t>(1);
-  p.softmax_max = call.out_as<float>(2);
-  p.softmax_sum = call.out_as<float>(3);
+  p.attention_out = call.out(kOut.attention_out);
+  p.topk_indices = call.out_as<int32_t>(kOut.topk_indices);
+  p.softmax_max = call.out_as<float>(kOut.softmax_max);
+  p.softmax_sum = call.out_as<float>(kOut.softmax_sum);
 
   SeqList derived;
   if (p.seq_cmp_kv == nullptr) {
-    derived = compressed_seq_len(*c.values(kSeqQ), p.compress_block_size, p.compress_stride);
+    derived = compressed_seq_len(*c.values(kIn.actual_seq_qlen), p.compress_block_size,
+                                 p.compress_stride);
     p.seq_cmp_kv = derived.data();
   }
   cpu::nsa_compress_attention(p);
 }
+
+int64_t work(const CheckedCall& call) {
+  return product({elements(call, kIn.query), call.dim(kIn.key, 0)});
+}
+
+}  // namespace
+
+const OpEntry nsa_compress_attention_entry{run, work};
 
 }  // namespace nsa

@@ -100,21 +100,21 @@ int read_threads(const char* function, const char* name, const py::object& objec
   return static_cast<int>(threads);
 }
 
-const Kernels& kernels_of(const std::string& target) {
-  if (target == "cpu") return kCpuKernels;
-  if (target == "ascend_twin") return kAscendTwinKernels;
+const Backend& backend_of(const std::string& target) {
+  if (target == "cpu") return kCpuBackend;
+  if (target == "ascend_twin") return kAscendTwinBackend;
   throw OpError(OpError::kValue, "target must be 'cpu' or 'ascend_twin', got '" + target + "'");
 }
 
 py::list run_in_python(const std::string& op, const py::sequence& inputs, const py::dict& attrs,
                        const py::object& num_threads, const std::string& target) {
-  const Kernels& kernels = kernels_of(target);
+  const Backend& backend = backend_of(target);
   const int threads = read_threads("run", "num_threads", num_threads);
   std::vector<py::array> keep, results;
   std::vector<CallTensor> in, out;
   for (const py::handle item : inputs) in.push_back(read_tensor(item, keep));
   const Attrs values = read_attrs(schema(op), attrs);
-  const std::vector<OutputDesc> descs = output_descs(op, in, values, kernels.rules);
+  const std::vector<OutputDesc> descs = output_descs(op, in, values, backend.rules);
   for (const OutputDesc& desc : descs) {
     results.push_back(allocate(desc));
     out.push_back({results.back().mutable_data(), desc.dtype, desc.shape});
@@ -122,7 +122,7 @@ py::list run_in_python(const std::string& op, const py::sequence& inputs, const 
   {
     const cpu::ThreadCount count(threads);
     const py::gil_scoped_release release;
-    call(op, in, out, values, kernels);
+    call(op, in, out, values, backend);
   }
   py::list list;
   for (size_t i = 0; i < descs.size(); ++i) {

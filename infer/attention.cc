@@ -12,11 +12,6 @@ void require_groups(const Context& c, int64_t n1, int64_t n2) {
 }
 
 AttentionDims check_attention_operands(const Context& c, AttentionOperands in) {
-  c.require_float(in.query);
-  for (size_t input : {in.key, in.value}) {
-    c.require_float(input);
-    c.require_same_dtype(input, in.query);
-  }
   c.require_rank(in.query, 3, "(T1, N1, D)");
   c.require_rank(in.key, 3, "(T2, N2, D)");
   c.require_rank(in.value, 3, "(T2, N2, Dv)");

@@ -16,13 +16,7 @@ Context::Context(const OpSchema& schema, const std::vector<TensorDesc>& inputs, 
                                       std::to_string(inputs.size()));
   }
   check_attrs(attrs);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!has(i) && !schema.inputs[i].optional) {
-      throw OpError(OpError::kType,
-                    std::string(function()) + ": " + name(i) + " must be a Tensor, got None",
-                    kAclnnNullptr);
-    }
-  }
+  check_inputs();
 }
 
 namespace {
@@ -46,12 +40,6 @@ void Context::check_attrs(const Attrs& attrs) {
   const std::vector<AttrSpec>& specs = schema_.attrs;
   size_t next = 0;  // attributes mostly come in the order of the schema
   for (const Attrs::Item& item : attrs.items()) {
-    if (item.first == kPresentAttr) {
-      if (!has_type(item.second, AttrType::kInt))
-        fail_type(kPresentAttr, "an int", format_value(item.second));
-      present_ = std::get<int64_t>(item.second);
-      continue;
-    }
     size_t i = next, tried = 0;
     for (; tried < specs.size() && item.first != specs[i].name; ++tried) {
       i = i + 1 < specs.size() ? i + 1 : 0;
@@ -83,6 +71,51 @@ void Context::check_attrs(const Attrs& attrs) {
                     std::string(function()) + ": missing attribute " + specs[i].name);
     }
     attrs_[i] = &specs[i].fallback;
+  }
+}
+
+void Context::check_inputs() const {
+  const Inputs& specs = schema_.inputs;
+  size_t float_input = 0;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (!has(i) && !specs[i].optional) {
+      throw OpError(OpError::kType,
+                    std::string(function()) + ": " + name(i) + " must be a Tensor, got None",
+                    kAclnnNullptr);
+    }
+    if (specs[i].elements == Elements::kFloat) float_input = i;
+  }
+  // Before the inputs that have to be like it.
+  check_elements(float_input, float_input);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (has(i)) check_elements(i, float_input);
+  }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (has(i) && specs[i].list()) check_list(i);
+  }
+}
+
+void Context::check_elements(size_t input, size_t float_input) const {
+  switch (schema_.inputs[input].elements) {
+    case Elements::kFloat:
+      return require_float(input);
+    case Elements::kSameFloat:
+      require_float(input);
+      return require_same_dtype(input, float_input);
+    case Elements::kFloat32:
+      return require_dtype(input, dtype_set(DType::kFloat32));
+    case Elements::kInt32:
+      return require_dtype(input, dtype_set(DType::kInt32));
+    case Elements::kInt64:
+      return require_dtype(input, dtype_set(DType::kInt64));
+    case Elements::kUint8:
+      return require_dtype(input, dtype_set(DType::kUint8));
+    case Elements::kMask:
+      return require_dtype(input, kMaskDTypes);
+    case Elements::kList:
+      return require_dtype(input, kListDTypes);
+    case Elements::kByRules:
+      return;
   }
 }
 
@@ -222,8 +255,7 @@ void Context::require_keep_prob() const {
   if (value < FLT_MIN) fail_value("keep_prob", "a normal float32 in (0, 1]", format_float(value));
 }
 
-void Context::require_list(size_t input) const {
-  require_dtype(input, kListDTypes);
+void Context::check_list(size_t input) const {
   require_rank(input, 1, "(B,)");
   if (list_length(input) == 0)
     fail_value(name(input), "a list with at least one entry", "an empty list");
@@ -261,7 +293,6 @@ void Context::require_prefix_sums(size_t input, const char* total_name, int64_t 
 
 void Context::require_query_offset(size_t input, size_t as) const {
   if (!has(input)) return;
-  require_list(input);
   require_same_length(input, as);
   const SeqList* offsets = values(input);
   if (offsets == nullptr) return;

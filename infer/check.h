@@ -25,7 +25,8 @@ inline constexpr DTypeSet kMaskDTypes = dtype_set(DType::kBool, DType::kUint8);
 inline int64_t known_of(int64_t a, int64_t b) { return a >= 0 ? a : b; }
 class Context {
  public:
-  // Checks the number of inputs, required inputs, and names, types and presence of attributes.
+  // Checks what the schema says: the number of inputs, which are required, their dtypes and the
+  // form of lists; names, types and presence of attributes.
   Context(const OpSchema& schema, const std::vector<TensorDesc>& inputs, const Attrs& attrs,
           Target target);
 
@@ -34,7 +35,7 @@ class Context {
   const OpSchema& schema() const { return schema_; }
   Target target() const { return target_; }
 
-  bool has(size_t input) const { return inputs_[input].present && ((present_ >> input) & 1); }
+  bool has(size_t input) const { return inputs_[input].present; }
   const TensorDesc& in(size_t input) const { return inputs_[input]; }
   const char* name(size_t input) const { return schema_.inputs[input].name; }
   int64_t dim(size_t input, size_t axis) const;
@@ -72,8 +73,6 @@ class Context {
   void require_finite(const char* attr) const;
   void require_keep_prob() const;
 
-  // An int32 or int64 tensor [B] with at least one entry.
-  void require_list(size_t input) const;
   void require_same_length(size_t input, size_t as) const;
   // Length of a list from its values or its shape; -1 if unknown.
   int64_t list_length(size_t input) const;
@@ -90,13 +89,16 @@ class Context {
  private:
   const Attrs::Value& attr(std::string_view name) const;
   void check_attrs(const Attrs& attrs);
+  void check_inputs() const;
+  void check_elements(size_t input, size_t float_input) const;
+  // A tensor [B] with at least one entry.
+  void check_list(size_t input) const;
 
   static constexpr size_t kMaxAttrs = 16;
 
   const OpSchema& schema_;
   const std::vector<TensorDesc>& inputs_;
   Target target_;
-  int64_t present_ = -1;
   std::array<const Attrs::Value*, kMaxAttrs> attrs_{};  // in schema order, fallbacks filled in
 };
 
@@ -109,13 +111,8 @@ struct OpRules {
 // The rules of the context's operator: what infer() of op.h does after building one.
 std::vector<OutputDesc> infer(const Context& context);
 
-const OpRules& nsa_compress_rules();
-const OpRules& nsa_compress_grad_rules();
-const OpRules& nsa_compress_attention_rules();
-const OpRules& nsa_selected_attention_rules();
-const OpRules& nsa_selected_attention_grad_rules();
-const OpRules& flash_attention_score_rules();
-const OpRules& flash_attention_score_grad_rules();
-const OpRules& nsa_dropout_mask_rules();
+#define NSA_OP_RULES(op, function, outputs) const OpRules& function##_rules();
+NSA_OPERATORS(NSA_OP_RULES)
+#undef NSA_OP_RULES
 
 }  // namespace nsa

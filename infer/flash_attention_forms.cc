@@ -208,7 +208,6 @@ void check_flash_mask(const Context& c, const FlashInputs& in, const FlashDims& 
     if (mode == 1) c.fail_value(c.name(mask), "given with sparse_mode 1", "None");
     return;
   }
-  c.require_dtype(mask, kMaskDTypes);
   if (mode == 0 || mode == 1 || mode == 5) {
     if (is_packed(dims)) {
       check_packed_mask(c, in, dims, compressed);
@@ -236,7 +235,6 @@ void check_flash_prefix(const Context& c, const FlashInputs& in, const FlashDims
     }
     return;
   }
-  c.require_list(in.prefix);
   const int64_t length = c.list_length(in.prefix);
   if (length >= 0 && dims.batch >= 0 && length != dims.batch) {
     c.fail_value(c.name(in.prefix), "of shape (B,) = " + format_shape({dims.batch}),
@@ -267,7 +265,6 @@ void check_flash_dropout(const Context& c, const FlashInputs& in, const FlashDim
       c.fail_value(c.name(mask), "given with keep_prob < 1", "None with " + format_float(keep));
     return;
   }
-  c.require_dtype(mask, dtype_set(DType::kUint8));
   const int64_t total = product({dims.n1, score_count(c, in, dims)});
   const int64_t bytes = numel(c.in(mask));
   if (total < 0 || bytes < 0 || bytes >= ceil_div(total, 8)) return;

@@ -100,11 +100,6 @@ LayoutShape layout_shape(InputLayout layout, int64_t batch, int64_t length, int6
 }
 
 FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
-  c.require_float(in.query);
-  for (size_t input : {in.key, in.value}) {
-    c.require_float(input);
-    c.require_same_dtype(input, in.query);
-  }
   FlashDims dims{};
   if (!layout_from_name(c.str_attr("input_layout"), &dims.layout)) {
     c.require_choice("input_layout", {"BSH", "SBH", "BSND", "BNSD", "TND"});
@@ -146,12 +141,6 @@ FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
   return dims;
 }
 
-FlashDims flash_dims(std::string_view op, const std::vector<TensorDesc>& inputs,
-                     const Attrs& attrs) {
-  const Context c(schema(op), inputs, attrs, Target::kCpu);
-  return check_flash_operands(c, flash_inputs(c.op()));
-}
-
 void check_flash_lists(const Context& c, const FlashInputs& in, const FlashDims& dims,
                        CompressedKind compressed) {
   const bool packed = dims.layout == InputLayout::kTND;
@@ -163,8 +152,6 @@ void check_flash_lists(const Context& c, const FlashInputs& in, const FlashDims&
     }
   }
   if (!packed) return;
-  c.require_list(in.seq_q);
-  c.require_list(in.seq_kv);
   c.require_same_length(in.seq_kv, in.seq_q);
   c.require_prefix_sums(in.seq_q, "T1", dims.s1, ListEnd::kExact);
   c.require_prefix_sums(in.seq_kv, "T2", dims.s2,

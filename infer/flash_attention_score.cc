@@ -5,36 +5,8 @@ namespace nsa {
 
 namespace {
 
-enum Forward : size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kRealShift,
-  kDropMask,
-  kAttnMask,
-  kPrefix,
-  kSeqQ,
-  kSeqKv,
-  kSink,
-};
-
-enum Backward : size_t {
-  kGradQuery,
-  kGradKey,
-  kGradValue,
-  kDy,
-  kGradRealShift,
-  kGradDropMask,
-  kGradAttnMask,
-  kSoftmaxMax,
-  kSoftmaxSum,
-  kAttentionIn,
-  kGradPrefix,
-  kGradSeqQ,
-  kGradSeqKv,
-  kGradSink,
-  kGradQOffset,
-};
+constexpr const FlashAttentionScoreInputs& kIn = kFlashAttentionScoreInputs;
+constexpr const FlashAttentionScoreGradInputs& kGrad = kFlashAttentionScoreGradInputs;
 
 struct FlashCall {
   FlashDims dims;
@@ -53,7 +25,6 @@ FlashCall check_call(const Context& c, CompressedKind compressed) {
   call.pse = check_flash_pse(c, in, call.dims);
   check_flash_dropout(c, in, call.dims);
   if (c.has(in.sink)) {
-    c.require_dtype(in.sink, dtype_set(DType::kFloat32));
     c.require_shape(in.sink, "(N1,)", {call.dims.n1});
     c.limit(Quantity::kSink, 1);
   }
@@ -71,7 +42,7 @@ std::vector<int64_t> softmax_shape(const FlashDims& dims) {
 
 std::vector<OutputDesc> infer_forward(const Context& c) {
   const FlashDims dims = check_call(c, {false}).dims;
-  return {{c.dtype(kQuery), output_shape(dims).vec()},
+  return {{c.dtype(kIn.query), output_shape(dims).vec()},
           {DType::kFloat32, softmax_shape(dims)},
           {DType::kFloat32, softmax_shape(dims)}};
 }
@@ -81,7 +52,8 @@ CompressedKind check_compressed(const Context& c) {
   const int64_t l = c.int_attr("compress_block_size");
   c.require_int("compress_stride", 0, l);
   if (l == 0) {
-    if (c.has(kGradQOffset)) c.fail_value("q_offset", "None without compress_block_size", "a list");
+    if (c.has(kGrad.q_offset))
+      c.fail_value("q_offset", "None without compress_block_size", "a list");
     return {false};
   }
   if (c.str_attr("input_layout") != "TND") {
@@ -101,32 +73,29 @@ std::vector<int64_t> dpse_shape(const Context& c, const FlashCall& call) {
     return {1};
   if (call.pse == PseForm::kCompressedAlibi) {
     c.fail_value("real_shift", "a full position bias where its gradient is asked for",
-                 "the compressed alibi form " + format_shape(c.in(kGradRealShift).shape));
+                 "the compressed alibi form " + format_shape(c.in(kGrad.real_shift).shape));
   }
-  const TensorDesc& pse = c.in(kGradRealShift);
+  const TensorDesc& pse = c.in(kGrad.real_shift);
   return pse.known_rank ? pse.shape : std::vector<int64_t>{-2};
 }
 
 std::vector<OutputDesc> infer_backward(const Context& c) {
   const FlashCall call = check_call(c, check_compressed(c));
-  c.require_query_offset(kGradQOffset, kGradSeqQ);
+  c.require_query_offset(kGrad.q_offset, kGrad.actual_seq_qlen);
   const FlashDims& dims = call.dims;
   const bool packed = dims.layout == InputLayout::kTND;
   const LayoutShape out = output_shape(dims);
-  for (size_t input : {kDy, kAttentionIn}) {
-    c.require_float(input);
-    c.require_same_dtype(input, kGradQuery);
+  for (size_t input : {kGrad.dy, kGrad.attention_in}) {
     c.require_shape(input, "attention_out", out.sizes.data(), out.rank);
   }
-  for (size_t input : {kSoftmaxMax, kSoftmaxSum}) {
-    c.require_dtype(input, dtype_set(DType::kFloat32));
+  for (size_t input : {kGrad.softmax_max, kGrad.softmax_sum}) {
     if (packed) {
       c.require_shape(input, "(T1, N1, 8)", {dims.s1, dims.n1, kSoftmaxLanes});
     } else {
       c.require_shape(input, "(B, N1, S1, 8)", {dims.batch, dims.n1, dims.s1, kSoftmaxLanes});
     }
   }
-  const DType dtype = c.dtype(kGradQuery);
+  const DType dtype = c.dtype(kGrad.query);
   const auto shape = [&](int64_t length, int64_t heads, int64_t dim) {
     return layout_shape(dims.layout, dims.batch, length, heads, dim).vec();
   };
@@ -134,7 +103,7 @@ std::vector<OutputDesc> infer_backward(const Context& c) {
           {dtype, shape(dims.s2, dims.n2, dims.d)},
           {dtype, shape(dims.s2, dims.n2, dims.dv)},
           {dtype, dpse_shape(c, call)},
-          {DType::kFloat32, {c.has(kGradSink) ? dims.n1 : 1}}};
+          {DType::kFloat32, {c.has(kGrad.sink) ? dims.n1 : 1}}};
 }
 
 std::vector<AttrSpec> attr_specs() {
@@ -162,55 +131,19 @@ std::vector<AttrSpec> grad_attr_specs() {
 }  // namespace
 
 FlashInputs flash_inputs(OpId op) {
-  if (op == OpId::kFlashAttentionScore) {
-    return {kQuery, kKey, kValue, kRealShift, kDropMask, kAttnMask, kPrefix, kSeqQ, kSeqKv, kSink};
-  }
-  return {kGradQuery,    kGradKey,    kGradValue, kGradRealShift, kGradDropMask,
-          kGradAttnMask, kGradPrefix, kGradSeqQ,  kGradSeqKv,     kGradSink};
+  return op == OpId::kFlashAttentionScore ? FlashInputs(kIn) : FlashInputs(kGrad);
 }
 
 const OpRules& flash_attention_score_rules() {
-  static const OpRules rules{{OpId::kFlashAttentionScore,
-                              "FlashAttentionScore",
-                              "flash_attention_score",
-                              {{"query"},
-                               {"key"},
-                               {"value"},
-                               {"real_shift", true},
-                               {"drop_mask", true},
-                               {"attn_mask", true},
-                               {"prefix", true, true},
-                               {"actual_seq_qlen", true, true},
-                               {"actual_seq_kvlen", true, true},
-                               {"sink", true}},
-                              attr_specs(),
-                              {"attention_out", "softmax_max", "softmax_sum"}},
-                             infer_forward};
+  static const OpRules rules{
+      {OpId::kFlashAttentionScore, kIn, attr_specs(), kFlashAttentionScoreOutputs}, infer_forward};
   return rules;
 }
 
 const OpRules& flash_attention_score_grad_rules() {
-  static const OpRules rules{{OpId::kFlashAttentionScoreGrad,
-                              "FlashAttentionScoreGrad",
-                              "flash_attention_score_grad",
-                              {{"query"},
-                               {"key"},
-                               {"value"},
-                               {"dy"},
-                               {"real_shift", true},
-                               {"drop_mask", true},
-                               {"attn_mask", true},
-                               {"softmax_max"},
-                               {"softmax_sum"},
-                               {"attention_in"},
-                               {"prefix", true, true},
-                               {"actual_seq_qlen", true, true},
-                               {"actual_seq_kvlen", true, true},
-                               {"sink", true},
-                               {"q_offset", true, true}},
-                              grad_attr_specs(),
-                              {"dq", "dk", "dv", "dpse", "dsink"}},
-                             infer_backward};
+  static const OpRules rules{
+      {OpId::kFlashAttentionScoreGrad, kGrad, grad_attr_specs(), kFlashAttentionScoreGradOutputs},
+      infer_backward};
   return rules;
 }
 

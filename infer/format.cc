@@ -59,8 +59,7 @@ int64_t numel(const TensorDesc& desc) {
 std::string format_value(const Attrs::Value& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number) + " (int)";
   if (const auto* number = std::get_if<double>(&value)) return format_float(*number) + " (float)";
-  if (const auto* text = std::get_if<std::string>(&value)) return "'" + *text + "' (str)";
-  return format_shape(std::get<std::vector<int64_t>>(value)) + " (list)";
+  return "'" + std::get<std::string>(value) + "' (str)";
 }
 
 }  // namespace nsa

@@ -1,4 +1,6 @@
 // Rules of NsaCompress and NsaCompressGrad.
+#include "infer/nsa_compress.h"
+
 #include "infer/check.h"
 
 namespace nsa {
@@ -17,11 +19,11 @@ struct CompressDims {
   int64_t t, n, d;
 };
 
+constexpr const NsaCompressInputs& kIn = kNsaCompressInputs;
+constexpr const NsaCompressGradInputs& kGrad = kNsaCompressGradInputs;
+
 // input [T, N, D], weight [l, N] and the list: the same for the operator and its gradient.
 CompressDims check_operands(const Context& c, size_t input, size_t weight, size_t list) {
-  c.require_float(input);
-  c.require_float(weight);
-  c.require_same_dtype(weight, input);
   c.require_rank(input, 3, "(T, N, D)");
   c.require_positive_dim(input, 1, "N");
   c.require_positive_dim(input, 2, "D");
@@ -31,7 +33,6 @@ CompressDims check_operands(const Context& c, size_t input, size_t weight, size_
   c.require_shape(weight, "(compress_block_size, N)", {c.int_attr("compress_block_size"), dims.n});
   c.limit(Quantity::kQueryHeads, dims.n);
   c.limit(Quantity::kHeadDim, dims.d);
-  c.require_list(list);
   c.require_prefix_sums(list, "T", dims.t, ListEnd::kExact);
   return dims;
 }
@@ -43,13 +44,11 @@ int64_t needed_rows(const Context& c, size_t list) {
   return compressed_rows(*values, c.int_attr("compress_block_size"), c.int_attr("compress_stride"));
 }
 
-enum Forward : size_t { kInput, kWeight, kActualSeqLen };
-
 std::vector<OutputDesc> infer_forward(const Context& c) {
-  const CompressDims dims = check_operands(c, kInput, kWeight, kActualSeqLen);
+  const CompressDims dims = check_operands(c, kIn.input, kIn.weight, kIn.actual_seq_len);
   c.require_int("num_windows", -1);
   int64_t rows = c.int_attr("num_windows");
-  const int64_t needed = needed_rows(c, kActualSeqLen);
+  const int64_t needed = needed_rows(c, kIn.actual_seq_len);
   if (rows >= 0 && rows < needed) {
     c.fail_value("num_windows",
                  "at least " + std::to_string(needed) + ", the windows of actual_seq_len",
@@ -57,53 +56,46 @@ std::vector<OutputDesc> infer_forward(const Context& c) {
   }
   // T // s rows always suffice, because l >= s.
   if (rows < 0 && dims.t >= 0) rows = dims.t / c.int_attr("compress_stride");
-  return {{c.dtype(kInput), {rows, dims.n, dims.d}}};
+  return {{c.dtype(kIn.input), {rows, dims.n, dims.d}}};
 }
 
-enum Backward : size_t { kOutputGrad, kGradInput, kGradWeight, kGradActualSeqLen };
-
 std::vector<OutputDesc> infer_backward(const Context& c) {
-  const CompressDims dims = check_operands(c, kGradInput, kGradWeight, kGradActualSeqLen);
-  c.require_float(kOutputGrad);
-  c.require_same_dtype(kOutputGrad, kGradInput);
-  c.require_shape(kOutputGrad, "(T', N, D)", {kUnknownDim, dims.n, dims.d});
-  const int64_t rows = c.dim(kOutputGrad, 0);
-  const int64_t needed = needed_rows(c, kGradActualSeqLen);
+  const CompressDims dims = check_operands(c, kGrad.input, kGrad.weight, kGrad.actual_seq_len);
+  c.require_shape(kGrad.output_grad, "(T', N, D)", {kUnknownDim, dims.n, dims.d});
+  const int64_t rows = c.dim(kGrad.output_grad, 0);
+  const int64_t needed = needed_rows(c, kGrad.actual_seq_len);
   if (rows >= 0 && rows < needed) {
     c.fail_value("output_grad",
                  "of at least " + std::to_string(needed) + " rows, the windows of actual_seq_len",
-                 format_shape(c.in(kOutputGrad).shape));
+                 format_shape(c.in(kGrad.output_grad).shape));
   }
-  const DType dtype = c.dtype(kGradInput);
-  return {{dtype, {dims.t, dims.n, known_of(dims.d, c.dim(kOutputGrad, 2))}},
+  const DType dtype = c.dtype(kGrad.input);
+  return {{dtype, {dims.t, dims.n, known_of(dims.d, c.dim(kGrad.output_grad, 2))}},
           {dtype, {c.int_attr("compress_block_size"), dims.n}}};
+}
+
+std::vector<AttrSpec> window_attrs() {
+  return {{"compress_block_size", AttrType::kInt, true, {}},
+          {"compress_stride", AttrType::kInt, true, {}}};
+}
+
+std::vector<AttrSpec> forward_attrs() {
+  std::vector<AttrSpec> attrs = window_attrs();
+  attrs.push_back({"num_windows", AttrType::kInt, false, int64_t{-1}});
+  return attrs;
 }
 
 }  // namespace
 
 const OpRules& nsa_compress_rules() {
-  static const OpRules rules{{OpId::kNsaCompress,
-                              "NsaCompress",
-                              "nsa_compress",
-                              {{"input"}, {"weight"}, {"actual_seq_len", false, true}},
-                              {{"compress_block_size", AttrType::kInt, true, {}},
-                               {"compress_stride", AttrType::kInt, true, {}},
-                               {"num_windows", AttrType::kInt, false, int64_t{-1}}},
-                              {"output"}},
+  static const OpRules rules{{OpId::kNsaCompress, kIn, forward_attrs(), kNsaCompressOutputs},
                              infer_forward};
   return rules;
 }
 
 const OpRules& nsa_compress_grad_rules() {
   static const OpRules rules{
-      {OpId::kNsaCompressGrad,
-       "NsaCompressGrad",
-       "nsa_compress_grad",
-       {{"output_grad"}, {"input"}, {"weight"}, {"actual_seq_len", false, true}},
-       {{"compress_block_size", AttrType::kInt, true, {}},
-        {"compress_stride", AttrType::kInt, true, {}}},
-       {"input_grad", "weight_grad"}},
-      infer_backward};
+      {OpId::kNsaCompressGrad, kGrad, window_attrs(), kNsaCompressGradOutputs}, infer_backward};
   return rules;
 }
 

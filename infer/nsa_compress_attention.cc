@@ -7,7 +7,7 @@ namespace nsa {
 
 namespace {
 
-using namespace compress_attention;
+constexpr const NsaCompressAttentionInputs& kIn = kNsaCompressAttentionInputs;
 
 SelectionRule check_blocks(const Context& c) {
   c.require_int("compress_stride", 1);
@@ -55,21 +55,18 @@ void check_forced_blocks(const Context& c, bool causal) {
 }
 
 void check_list_forms(const Context& c, const AttentionDims& dims, bool causal) {
-  c.require_list(kSeqQ);
-  c.require_prefix_sums(kSeqQ, "T1", dims.t1, ListEnd::kExact);
-  if (c.has(kSeqCmpKv)) {
-    c.require_list(kSeqCmpKv);
-    c.require_same_length(kSeqCmpKv, kSeqQ);
-    c.require_prefix_sums(kSeqCmpKv, "T2", dims.t2, ListEnd::kAtMost);
+  c.require_prefix_sums(kIn.actual_seq_qlen, "T1", dims.t1, ListEnd::kExact);
+  if (c.has(kIn.actual_cmp_seq_kvlen)) {
+    c.require_same_length(kIn.actual_cmp_seq_kvlen, kIn.actual_seq_qlen);
+    c.require_prefix_sums(kIn.actual_cmp_seq_kvlen, "T2", dims.t2, ListEnd::kAtMost);
   } else if (!causal) {
     c.fail_value("actual_cmp_seq_kvlen", "given without causal", "None");
   }
-  if (c.has(kSeqSelKv)) {
-    c.require_list(kSeqSelKv);
-    c.require_same_length(kSeqSelKv, kSeqQ);
-    c.require_prefix_sums(kSeqSelKv, "", kUnknownDim, ListEnd::kAny);
+  if (c.has(kIn.actual_sel_seq_kvlen)) {
+    c.require_same_length(kIn.actual_sel_seq_kvlen, kIn.actual_seq_qlen);
+    c.require_prefix_sums(kIn.actual_sel_seq_kvlen, "", kUnknownDim, ListEnd::kAny);
   }
-  c.require_query_offset(kQOffset, kSeqQ);
+  c.require_query_offset(kIn.q_offset, kIn.actual_seq_qlen);
 }
 
 // The longest rows and columns that a mask shared by the segments must cover.
@@ -89,9 +86,9 @@ void require_covering(const Context& c, size_t mask, const char* axes, int64_t r
 
 // What can be said only once the values of the lists are known.
 void check_segments(const Context& c, const AttentionDims& dims, const SelectionRule& rule) {
-  const SeqList* seq_q = c.values(kSeqQ);
+  const SeqList* seq_q = c.values(kIn.actual_seq_qlen);
   if (seq_q == nullptr) return;
-  const bool derived = !c.has(kSeqCmpKv);
+  const bool derived = !c.has(kIn.actual_cmp_seq_kvlen);
   SeqList derived_cmp;
   if (derived) {
     derived_cmp = compressed_seq_len(*seq_q, rule.compress_block_size, rule.compress_stride);
@@ -99,13 +96,13 @@ void check_segments(const Context& c, const AttentionDims& dims, const Selection
       c.fail_value("key",
                    "of at least " + std::to_string(derived_cmp.back()) +
                        " rows, the windows of actual_seq_qlen where actual_cmp_seq_kvlen is None",
-                   format_shape(c.in(kKey).shape));
+                   format_shape(c.in(kIn.key).shape));
     }
   }
-  const SeqList* seq_cmp = derived ? &derived_cmp : c.values(kSeqCmpKv);
+  const SeqList* seq_cmp = derived ? &derived_cmp : c.values(kIn.actual_cmp_seq_kvlen);
   if (seq_cmp == nullptr) return;
-  const SeqList* offsets = c.values(kQOffset);
-  const bool blocks_known = !rule.causal || !c.has(kQOffset) || offsets != nullptr;
+  const SeqList* offsets = c.values(kIn.q_offset);
+  const bool blocks_known = !rule.causal || !c.has(kIn.q_offset) || offsets != nullptr;
 
   MaskExtent extent;
   const int64_t count = c.int_attr("select_block_count");
@@ -126,56 +123,48 @@ void check_segments(const Context& c, const AttentionDims& dims, const Selection
     extent.blocks = std::max(extent.blocks, blocks);
     c.limit(Quantity::kBlockCountExcess, count - blocks, count);
   }
-  if (c.has(kAttenMask))
-    require_covering(c, kAttenMask, "(max Sq, max CmpSkv)", extent.queries, extent.compressed);
-  if (c.has(kTopkMask))
-    require_covering(c, kTopkMask, "(max Sq, max blocks)", extent.queries, extent.blocks);
+  if (c.has(kIn.atten_mask))
+    require_covering(c, kIn.atten_mask, "(max Sq, max CmpSkv)", extent.queries, extent.compressed);
+  if (c.has(kIn.topk_mask))
+    require_covering(c, kIn.topk_mask, "(max Sq, max blocks)", extent.queries, extent.blocks);
 }
 
 std::vector<OutputDesc> infer_attention(const Context& c) {
-  const AttentionDims dims = check_attention_operands(c, {kQuery, kKey, kValue});
+  const AttentionDims dims = check_attention_operands(c, {kIn.query, kIn.key, kIn.value});
   const SelectionRule rule = check_blocks(c);
   check_forced_blocks(c, rule.causal);
-  for (size_t mask : {kTopkMask, kAttenMask}) {
+  for (size_t mask : {kIn.topk_mask, kIn.atten_mask}) {
     if (!c.has(mask)) continue;
-    c.require_dtype(mask, kMaskDTypes);
-    c.require_rank(mask, 2, mask == kTopkMask ? "(max Sq, max blocks)" : "(max Sq, max CmpSkv)");
+    c.require_rank(mask, 2,
+                   mask == kIn.topk_mask ? "(max Sq, max blocks)" : "(max Sq, max CmpSkv)");
   }
   check_list_forms(c, dims, rule.causal);
   check_segments(c, dims, rule);
-  return {{c.dtype(kQuery), {dims.t1, dims.n1, dims.dv}},
+  return {{c.dtype(kIn.query), {dims.t1, dims.n1, dims.dv}},
           {DType::kInt32, {dims.t1, dims.n2, c.int_attr("select_block_count")}},
           {DType::kFloat32, {dims.t1, dims.n1, kSoftmaxLanes}},
           {DType::kFloat32, {dims.t1, dims.n1, kSoftmaxLanes}}};
 }
 
+std::vector<AttrSpec> attr_specs() {
+  return {{"scale_value", AttrType::kFloat, true, {}},
+          {"head_num", AttrType::kInt, true, {}},
+          {"compress_block_size", AttrType::kInt, true, {}},
+          {"compress_stride", AttrType::kInt, true, {}},
+          {"select_block_size", AttrType::kInt, true, {}},
+          {"select_block_count", AttrType::kInt, true, {}},
+          {"causal", AttrType::kInt, false, int64_t{0}, true},
+          {"init_blocks", AttrType::kInt, false, int64_t{0}},
+          {"local_blocks", AttrType::kInt, false, int64_t{0}},
+          {"importance", AttrType::kString, false, std::string("cann")}};
+}
+
 }  // namespace
 
 const OpRules& nsa_compress_attention_rules() {
-  static const OpRules rules{{OpId::kNsaCompressAttention,
-                              "NsaCompressAttention",
-                              "nsa_compress_attention",
-                              {{"query"},
-                               {"key"},
-                               {"value"},
-                               {"topk_mask", true},
-                               {"atten_mask", true},
-                               {"actual_seq_qlen", false, true},
-                               {"actual_cmp_seq_kvlen", true, true},
-                               {"actual_sel_seq_kvlen", true, true},
-                               {"q_offset", true, true}},
-                              {{"scale_value", AttrType::kFloat, true, {}},
-                               {"head_num", AttrType::kInt, true, {}},
-                               {"compress_block_size", AttrType::kInt, true, {}},
-                               {"compress_stride", AttrType::kInt, true, {}},
-                               {"select_block_size", AttrType::kInt, true, {}},
-                               {"select_block_count", AttrType::kInt, true, {}},
-                               {"causal", AttrType::kInt, false, int64_t{0}, true},
-                               {"init_blocks", AttrType::kInt, false, int64_t{0}},
-                               {"local_blocks", AttrType::kInt, false, int64_t{0}},
-                               {"importance", AttrType::kString, false, std::string("cann")}},
-                              {"attention_out", "topk_indices", "softmax_max", "softmax_sum"}},
-                             infer_attention};
+  static const OpRules rules{
+      {OpId::kNsaCompressAttention, kIn, attr_specs(), kNsaCompressAttentionOutputs},
+      infer_attention};
   return rules;
 }
 

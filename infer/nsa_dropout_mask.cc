@@ -1,15 +1,14 @@
 // Rules of NsaDropoutMask.
+#include "infer/nsa_dropout_mask.h"
+
 #include "infer/check.h"
 
 namespace nsa {
 
 namespace {
 
-enum Input : size_t { kSeed };
-
 std::vector<OutputDesc> infer_mask(const Context& c) {
-  c.require_dtype(kSeed, dtype_set(DType::kInt64));
-  c.require_shape(kSeed, "(1,)", {1});
+  c.require_shape(kNsaDropoutMaskInputs.seed, "(1,)", {1});
   c.require_keep_prob();
   c.require_int("numel", 0);
   return {{DType::kUint8, {ceil_div(c.int_attr("numel"), 8)}}};
@@ -17,14 +16,12 @@ std::vector<OutputDesc> infer_mask(const Context& c) {
 
 }  // namespace
 
-const OpRules& nsa_dropout_mask_rules() {
+const OpRules& dropout_mask_rules() {
   static const OpRules rules{
       {OpId::kNsaDropoutMask,
-       "NsaDropoutMask",
-       "dropout_mask",
-       {{"seed"}},
+       kNsaDropoutMaskInputs,
        {{"keep_prob", AttrType::kFloat, true, {}}, {"numel", AttrType::kInt, true, {}}},
-       {"mask"}},
+       kNsaDropoutMaskOutputs},
       infer_mask};
   return rules;
 }

@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "infer/operators.h"
+
 namespace nsa {
 
 // Values are MindSpore's TypeIds, so that its type inference needs no translation.
@@ -73,7 +75,7 @@ struct OpError : std::exception {
 
 class Attrs {
  public:
-  using Value = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
+  using Value = std::variant<int64_t, double, std::string>;
   using Item = std::pair<std::string, Value>;
 
   // Replaces the value if the name is there already.
@@ -94,10 +96,68 @@ class Attrs {
   std::vector<Item> items_;
 };
 
+// Of what dtype an input is.
+enum class Elements {
+  kFloat,      // what the operator computes in: float16, bfloat16 or float32
+  kSameFloat,  // of the dtype of the operator's kFloat input
+  kFloat32,
+  kInt32,
+  kInt64,
+  kUint8,
+  kMask,     // bool or uint8
+  kList,     // int64 or int32 [B], whose values the rules read
+  kByRules,  // it depends on the call
+};
+
 struct InputSpec {
   const char* name;
-  bool optional = false;
-  bool list = false;  // int64 or int32 [B], whose values the rules read
+  Elements elements;
+  bool optional;
+
+  bool list() const { return elements == Elements::kList; }
+};
+
+// The inputs of an operator: a struct derived from this one has a member for each, which holds its
+// position and whose initializer states the rest.
+class Inputs {
+ public:
+  const InputSpec* begin() const { return specs_; }
+  const InputSpec* end() const { return specs_ + count_; }
+  size_t size() const { return count_; }
+  const InputSpec& operator[](size_t input) const { return specs_[input]; }
+
+ protected:
+  constexpr size_t required(const char* name, Elements elements) {
+    specs_[count_] = {name, elements, false};
+    return count_++;
+  }
+  constexpr size_t optional(const char* name, Elements elements) {
+    specs_[count_] = {name, elements, true};
+    return count_++;
+  }
+
+ private:
+  InputSpec specs_[16] = {};
+  size_t count_ = 0;
+};
+
+// The outputs, likewise.
+class Outputs {
+ public:
+  const char* const* begin() const { return names_; }
+  const char* const* end() const { return names_ + count_; }
+  size_t size() const { return count_; }
+  const char* operator[](size_t output) const { return names_[output]; }
+
+ protected:
+  constexpr size_t add(const char* name) {
+    names_[count_] = name;
+    return count_++;
+  }
+
+ private:
+  const char* names_[8] = {};
+  size_t count_ = 0;
 };
 
 enum class AttrType { kInt, kFloat, kString };
@@ -111,28 +171,22 @@ struct AttrSpec {
 };
 
 enum class OpId {
-  kNsaCompress,
-  kNsaCompressGrad,
-  kNsaCompressAttention,
-  kNsaSelectedAttention,
-  kNsaSelectedAttentionGrad,
-  kFlashAttentionScore,
-  kFlashAttentionScoreGrad,
-  kNsaDropoutMask,
+#define NSA_OP_ID(op, function, outputs) k##op,
+  NSA_OPERATORS(NSA_OP_ID)
+#undef NSA_OP_ID
 };
 
 struct OpSchema {
+  // Name and function are those of NSA_OPERATORS.
+  OpSchema(OpId id, const Inputs& inputs, std::vector<AttrSpec> attrs, const Outputs& outputs);
+
   OpId id;
   const char* name;      // "NsaCompress"
   const char* function;  // "nsa_compress": how messages name it
-  std::vector<InputSpec> inputs;
-  std::vector<AttrSpec> attrs;  // every operator also takes `present`, which is not listed here
-  std::vector<const char*> outputs;
+  const Inputs& inputs;
+  std::vector<AttrSpec> attrs;
+  const Outputs& outputs;
 };
-
-// Bit i set: input i is real; clear: it is a placeholder for an absent optional input. Default: all
-// bits set.
-inline constexpr const char* kPresentAttr = "present";
 
 // Throws OpError for an unknown name.
 const OpSchema& schema(std::string_view op);
@@ -143,10 +197,5 @@ std::vector<std::string> op_names();
 // repeated at run time with everything known.
 std::vector<OutputDesc> infer(std::string_view op, const std::vector<TensorDesc>& inputs,
                               const Attrs& attrs, Target target = Target::kCpu);
-
-// The run-time check: `infer` with complete shapes and the values of every list, without the
-// outputs. A list without values is an OpError, because nothing would check it later.
-void check_lists(std::string_view op, const std::vector<TensorDesc>& inputs, const Attrs& attrs,
-                 Target target = Target::kCpu);
 
 }  // namespace nsa

@@ -1,4 +1,4 @@
-#include <stdexcept>
+#include <utility>
 
 #include "infer/check.h"
 
@@ -10,14 +10,20 @@ using RulesOf = const OpRules& (*)();
 
 // In the order of OpId.
 constexpr RulesOf kRegistry[] = {
-    nsa_compress_rules,
-    nsa_compress_grad_rules,
-    nsa_compress_attention_rules,
-    nsa_selected_attention_rules,
-    nsa_selected_attention_grad_rules,
-    flash_attention_score_rules,
-    flash_attention_score_grad_rules,
-    nsa_dropout_mask_rules,
+#define NSA_OP_RULES(op, function, outputs) function##_rules,
+    NSA_OPERATORS(NSA_OP_RULES)
+#undef NSA_OP_RULES
+};
+
+struct OpNames {
+  const char* name;
+  const char* function;
+};
+
+constexpr OpNames kNames[] = {
+#define NSA_OP_NAMES(op, function, outputs) {#op, #function},
+    NSA_OPERATORS(NSA_OP_NAMES)
+#undef NSA_OP_NAMES
 };
 
 const OpRules& find_rules(std::string_view op) {
@@ -29,6 +35,15 @@ const OpRules& find_rules(std::string_view op) {
 }
 
 }  // namespace
+
+OpSchema::OpSchema(OpId id, const Inputs& inputs, std::vector<AttrSpec> attrs,
+                   const Outputs& outputs)
+    : id(id),
+      name(kNames[static_cast<size_t>(id)].name),
+      function(kNames[static_cast<size_t>(id)].function),
+      inputs(inputs),
+      attrs(std::move(attrs)),
+      outputs(outputs) {}
 
 const OpSchema& schema(std::string_view op) { return find_rules(op).schema; }
 
@@ -46,18 +61,6 @@ std::vector<OutputDesc> infer(std::string_view op, const std::vector<TensorDesc>
 
 std::vector<OutputDesc> infer(const Context& context) {
   return kRegistry[static_cast<size_t>(context.op())]().infer(context);
-}
-
-void check_lists(std::string_view op, const std::vector<TensorDesc>& inputs, const Attrs& attrs,
-                 Target target) {
-  const OpRules& rules = find_rules(op);
-  const Context context(rules.schema, inputs, attrs, target);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (rules.schema.inputs[i].list && context.has(i) && inputs[i].values == nullptr) {
-      context.fail_value(context.name(i), "given with its values at run time", "none");
-    }
-  }
-  rules.infer(context);
 }
 
 }  // namespace nsa

@@ -121,7 +121,7 @@ def _plan_call(name, x, actual_seq_len, hidden):
     return hidden, tokens != -1, ends, Tensor(_positions(ends))
 
 
-_plan_packing = Planner(_plan_call, lists=(2,), kept=_KEPT)
+_plan_packing = Planner(_plan_call, "pack", lists=("actual_seq_len",), kept=_KEPT)
 
 
 def document_positions(ends, indices):
@@ -170,7 +170,7 @@ def _plan_windows(x, ends, size, stride):
     return sums[-1], sums, Tensor(_positions(sums) * np.int32(stride))
 
 
-_plan_compressed = Planner(_plan_windows, kept=_KEPT)
+_plan_compressed = Planner(_plan_windows, "compressed_documents", kept=_KEPT)
 
 
 def compressed_documents(x, ends, size, stride):

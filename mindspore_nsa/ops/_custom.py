@@ -33,12 +33,20 @@ planned_target = ContextVar("planned_target", default="cpu")
 _CODES = {"int": ("i", int), "float": ("f", float), "str": ("s", str)}
 
 
-def encode_attrs(op, attrs, present):
-    """Attributes as the text that binding/attr_text.h reads; `present` is a tuple of bools.
+def encode_attrs(op, attrs, given=()):
+    """Attributes as the text that binding/attr_text.h reads.
 
-    The text names the target of the call that is being planned.
+    The text also says which inputs are given, the required ones and those named in `given`, and
+    names the target of the call that is being planned.
     """
-    items = [f"present=i{sum(1 << i for i, real in enumerate(present) if real)}"]
+    inputs = schema(op)["inputs"]
+    unknown = set(given).difference(spec["name"] for spec in inputs)
+    if unknown:
+        raise ValueError(f"{op} has no input {', '.join(sorted(unknown))}")
+    present = sum(
+        1 << i for i, spec in enumerate(inputs) if not spec["optional"] or spec["name"] in given
+    )
+    items = [f"present=i{present}"]
     types = {attr["name"]: attr["type"] for attr in schema(op)["attrs"]}
     for name, value in attrs.items():
         code, convert = _CODES[types[name]]
@@ -49,13 +57,18 @@ def encode_attrs(op, attrs, present):
     return ";".join(items)
 
 
-def native_custom(op, attrs, bprop, multi_output=True):
-    """A Custom of a native operator; `attrs` as `encode_attrs` wrote them."""
-    custom = ops.Custom(f"{library()}:{op}", None, None, "aot", bprop=bprop)
-    custom.add_prim_attr("reg_op_name", op)
+def custom(symbol, text, bprop, multi_output=False):
+    """A Custom of the functions that the native library exports under a name; `text` is theirs."""
+    custom = ops.Custom(f"{library()}:{symbol}", None, None, "aot", bprop=bprop)
+    custom.add_prim_attr("reg_op_name", symbol)
     custom.add_prim_attr("multi_output", multi_output)
-    custom.add_prim_attr("nsa_attrs", attrs)
+    custom.add_prim_attr("nsa_attrs", text)
     return custom
+
+
+def native_custom(op, attrs, bprop):
+    """A Custom of a native operator; `attrs` as `encode_attrs` wrote them."""
+    return custom(op, attrs, bprop, len(schema(op)["outputs"]) > 1)
 
 
 @cache

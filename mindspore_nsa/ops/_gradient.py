@@ -5,7 +5,7 @@ from functools import lru_cache
 from mindspore import ops
 from mindspore.ops import PrimitiveWithInfer
 
-from ._custom import native_custom
+from ._custom import custom
 
 
 def zero_gradient(x, given):
@@ -21,7 +21,7 @@ def zero_gradient(x, given):
 
 @lru_cache(maxsize=64)
 def _refusal(text):
-    return native_custom("NsaRefuseGradient", text, None, multi_output=False)
+    return custom("NsaRefuseGradient", text, None)
 
 
 class _Refuse(PrimitiveWithInfer):
@@ -45,13 +45,18 @@ class _Refuse(PrimitiveWithInfer):
 
 
 _refuse_value = _Refuse(ValueError)
-# The bprop of every gradient operator applies what this gives to each of its inputs.
-refuse_second_order = _Refuse(RuntimeError)
+_refuse_second_order = _Refuse(RuntimeError)
 
 
 def second_order_text(function):
     """The error of differentiating a gradient."""
     return f"{function}: its gradient has no gradient; second derivatives are not implemented"
+
+
+def refuse_each(text, inputs):
+    """What the bprop of a gradient operator returns for its inputs."""
+    refuse = _refuse_second_order(text)
+    return tuple([refuse(x) for x in inputs])
 
 
 @lru_cache(maxsize=64)
@@ -62,4 +67,4 @@ def without_gradient(text):
         refuse = _refuse_value(text)
         return (refuse(x),)
 
-    return native_custom("NsaWithoutGradient", "", bprop, multi_output=False)
+    return custom("NsaWithoutGradient", "", bprop)

@@ -7,7 +7,9 @@ the arguments themselves in PyNative mode, the abstract values of the compiler i
 therefore have the same type and text everywhere.
 """
 
-from functools import lru_cache
+import inspect
+import sys
+from functools import cached_property, lru_cache
 
 import mindspore
 import numpy as np
@@ -17,7 +19,7 @@ from mindspore.ops import PrimitiveWithInfer
 
 from .. import _native
 from .._config import requested_target, resolve_target
-from ._custom import absent, list_tensor, planned_target
+from ._custom import absent, encode_attrs, list_tensor, planned_target, schema
 
 DTYPE_NAMES = {
     getattr(mindspore, name): name
@@ -90,33 +92,49 @@ def fail_type(function, argument, expected, got):
 
 
 class Planner(PrimitiveWithInfer):
-    """Calls `plan(*arguments)` with every Tensor replaced by a `TensorSpec`, and caches the result.
+    """Calls `plan` with every Tensor replaced by a `TensorSpec`, and caches the result.
+
+    A call gives the arguments of a function in the order of its signature, from which their names
+    come; the plan gets them by name.
 
     Every module gives its planner a name of its own: level O1 of MindSpore's amp copies the
     functions that a network calls into one file, where equal names would be one.
 
     Args:
         plan: Function of hashable descriptions; its result must be made of constants.
-        lists: Positions of sequence lists, whose values are read where they can be.
-        masks: Positions of masks that must be upper triangular where their content is known.
+        function: Name of the function, which stands in the module of `plan`.
+        op: Native operator, whose sequence lists are read where their values can be.
+        lists: Names of further sequence lists.
+        masks: Names of masks that must be upper triangular where their content is known.
         kept: Number of results in the cache.
     """
 
-    def __init__(self, plan, lists=(), masks=(), kept=1024):
+    def __init__(self, plan, function, op=None, lists=(), masks=(), kept=1024):
         super().__init__(f"Plan{plan.__module__.rpartition('.')[2]}")
         # Evaluated by the compiler, like a function under mindspore.constexpr.
         self.set_const_prim(True)
         self.add_prim_attr("constexpr_prim", True)
-        self._lists = frozenset(lists)
-        self._read = frozenset(lists) | frozenset(masks)
         self._plan = plan
+        self._function = function
+        self._list_names = {*lists, *(spec["name"] for spec in _lists_of(op))}
+        self._mask_names = set(masks)
+        self._names = None
         self._cached = lru_cache(maxsize=kept, typed=True)(self._on_target)
+
+    def _resolve(self):
+        """The function is defined after its planner, so its signature is read at the first call."""
+        function = getattr(sys.modules[self._plan.__module__], self._function)
+        names = tuple(inspect.signature(function).parameters)
+        self._lists = frozenset(names.index(name) for name in self._list_names.intersection(names))
+        self._read = self._lists.union(names.index(name) for name in self._mask_names)
+        self._names = names
 
     def _on_target(self, requested, *specs):
         target = resolve_target(requested, mindspore.context.get_context("device_target"))
         token = planned_target.set(target)
         try:
-            return self._plan(*(s[1] if type(s) is _Sequence else s for s in specs))
+            values = (s[1] if type(s) is _Sequence else s for s in specs)
+            return self._plan(**dict(zip(self._names, values, strict=True)))
         finally:
             planned_target.reset(token)
 
@@ -130,6 +148,8 @@ class Planner(PrimitiveWithInfer):
         return self._on_target(requested, *specs)
 
     def __call__(self, *args):
+        if self._names is None:
+            self._resolve()
         specs = []
         for i, a in enumerate(args):
             if isinstance(a, Tensor):
@@ -142,6 +162,8 @@ class Planner(PrimitiveWithInfer):
         return self._run(specs)
 
     def __infer__(self, *args):
+        if self._names is None:
+            self._resolve()
         specs = [self._abstract(i, arg) for i, arg in enumerate(args)]
         return {"dtype": None, "shape": None, "value": self._run(specs)}
 
@@ -168,6 +190,10 @@ class Planner(PrimitiveWithInfer):
             return None
         # A fraction of the time of asnumpy.
         return tuple(tensor.tolist())
+
+
+def _lists_of(op):
+    return [] if op is None else [spec for spec in schema(op)["inputs"] if spec["list"]]
 
 
 class _Sequence(tuple):
@@ -231,7 +257,7 @@ def list_input(function, argument, spec, optional=False):
     return ("int64", (len(spec),), spec)
 
 
-def tensor_constant(spec):
+def _tensor_constant(spec):
     """What is passed for an optional Tensor: None for the argument itself, else a placeholder."""
     return None if isinstance(spec, TensorSpec) else absent()
 
@@ -241,6 +267,94 @@ def list_constant(spec):
     if isinstance(spec, TensorSpec):
         return None
     return absent("int64") if spec is None else list_tensor(tuple(spec))
+
+
+def passed(argument, constant):
+    """What an operator gets: the argument of the public function, or the plan's constant for it."""
+    return argument if constant is None else constant
+
+
+def _narrow(spec):
+    return isinstance(spec, TensorSpec) and spec.dtype in FLOATS[:2]
+
+
+class NativeCall:
+    """A call of a native operator from the arguments of a public function, by name.
+
+    What is an input and what an attribute, which inputs are lists, optional, or share one dtype
+    says the operator's schema.
+
+    Args:
+        op: Name of the operator.
+        given: The arguments as a plan gets them. An attribute that is not among them takes its
+            default.
+        same_float: Inputs whose dtype depends on the call and here is that of the query.
+        float32: Those that are float32 here.
+
+    Attributes:
+        attrs: Attributes by name.
+        inputs: For each input what `_native.infer` takes, or None.
+        casts: For each floating input the dtype that it has to be cast to, or None.
+    """
+
+    def __init__(self, op, given, same_float=(), float32=()):
+        self.op = op
+        self.attrs = {
+            a["name"]: given[a["name"]] for a in schema(op)["attrs"] if a["name"] in given
+        }
+        self.inputs, self.casts = {}, {}
+        specs = schema(op)["inputs"]
+        shared = [s["name"] for s in specs if s["elements"] in ("float", "same float")]
+        shared += same_float
+        dtype, mixed = promoted(*(given[name] for name in shared if given[name] is not None))
+        for spec in specs:
+            name, optional = spec["name"], spec["optional"]
+            argument = given[name]
+            if spec["list"]:
+                self.inputs[name] = list_input(self.function, name, argument, optional)
+                continue
+            if name in shared:
+                self.casts[name] = dtype if mixed else None
+            elif spec["elements"] == "float32" or name in float32:
+                # Mixed precision casts what must be float32, too.
+                self.casts[name] = mindspore.float32 if _narrow(argument) else None
+            cast = self.casts.get(name)
+            self.inputs[name] = tensor_input(self.function, name, argument, cast, optional)
+        self._given = given
+
+    @property
+    def function(self):
+        """How messages name the operator."""
+        return schema(self.op)["function"]
+
+    def infer(self):
+        """Every check of the call; the outputs as (dtype name, shape)."""
+        return infer(self.op, list(self.inputs.values()), self.attrs)
+
+    @property
+    def given(self):
+        """Names of the inputs that are not absent."""
+        return tuple(name for name, x in self.inputs.items() if x is not None)
+
+    @cached_property
+    def constants(self):
+        """What the operator gets in place of lists and optional Tensors, None for the argument."""
+        return {
+            spec["name"]: (list_constant if spec["list"] else _tensor_constant)(
+                self._given[spec["name"]]
+            )
+            for spec in schema(self.op)["inputs"]
+            if spec["list"] or spec["optional"]
+        }
+
+    @property
+    def tensors(self):
+        """Names of the lists and optional inputs for which the argument itself is passed."""
+        return tuple(name for name, constant in self.constants.items() if constant is None)
+
+    def text(self):
+        """The attributes for a Custom."""
+        return encode_attrs(self.op, self.attrs, self.given)
 
 
 def infer(op, inputs, attrs):

@@ -32,7 +32,7 @@ def _plan_call(actual_seq_len, compress_block_size, compress_stride):
     return None
 
 
-_plan_compressed_seq_len = Planner(_plan_call, lists=(0,))
+_plan_compressed_seq_len = Planner(_plan_call, _FUNCTION, lists=("actual_seq_len",))
 
 
 def compressed_seq_len(actual_seq_len, compress_block_size, compress_stride):

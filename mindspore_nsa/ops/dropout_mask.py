@@ -17,7 +17,7 @@ def _operator(attrs):
     def bprop(seed, out, dout):
         return (ops.zeros_like(seed),)
 
-    return native_custom("NsaDropoutMask", attrs, bprop, multi_output=False)
+    return native_custom("NsaDropoutMask", attrs, bprop)
 
 
 def _plan_call(keep_prob, numel, seed):
@@ -37,11 +37,11 @@ def _plan_call(keep_prob, numel, seed):
         dtype = mindspore.int64 if seed.dtype != mindspore.int64 else None
     attrs = {"keep_prob": keep_prob, "numel": numel}
     infer("NsaDropoutMask", [("int64", (1,), None)], attrs)
-    operator = _operator(encode_attrs("NsaDropoutMask", attrs, (True,)))
+    operator = _operator(encode_attrs("NsaDropoutMask", attrs))
     return operator, dtype, list_tensor((int(seed),)) if constant else None
 
 
-_plan_dropout_mask = Planner(_plan_call)
+_plan_dropout_mask = Planner(_plan_call, _FUNCTION)
 
 
 def dropout_mask(keep_prob, numel, seed):

@@ -2,25 +2,12 @@
 
 from functools import lru_cache
 
-import mindspore
 import numpy as np
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom
-from ._gradient import refuse_second_order, second_order_text, without_gradient, zero_gradient
-from ._plan import (
-    FLOATS,
-    Planner,
-    TensorSpec,
-    fail_type,
-    infer,
-    list_constant,
-    list_input,
-    promoted,
-    shown,
-    tensor_constant,
-    tensor_input,
-)
+from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom, schema
+from ._gradient import refuse_each, second_order_text, without_gradient, zero_gradient
+from ._plan import NativeCall, Planner, fail_type, infer, passed, shown
 
 _FUNCTION = "flash_attention_score"
 
@@ -50,30 +37,17 @@ def flash_gradient(attrs, function):
         out,
         dout,
     ):
-        refuse = refuse_second_order(text)
-        return (
-            refuse(query),
-            refuse(key),
-            refuse(value),
-            refuse(dy),
-            refuse(real_shift),
-            refuse(drop_mask),
-            refuse(attn_mask),
-            refuse(softmax_max),
-            refuse(softmax_sum),
-            refuse(attention_in),
-            refuse(prefix),
-            refuse(actual_seq_qlen),
-            refuse(actual_seq_kvlen),
-            refuse(sink),
-            refuse(q_offset),
-        )
+        return refuse_each(
+            text,
+            (query, key, value, dy, real_shift, drop_mask, attn_mask, softmax_max, softmax_sum,
+             attention_in, prefix, actual_seq_qlen, actual_seq_kvlen, sink, q_offset),
+        )  # fmt: skip
 
     return native_custom("FlashAttentionScoreGrad", attrs, bprop)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, given):
+def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors):
     gradient = flash_gradient(gradient_attrs, _FUNCTION)
     # Only where shapes are unknown: the bias may turn out to have no gradient, so its gradient is
     # an operator of its own, which does not run where it is not used.
@@ -94,7 +68,8 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, given):
         out,
         dout,
     ):
-        grads = gradient(
+        attention_out, softmax_max, softmax_sum = out
+        inputs = (
             query,
             key,
             value,
@@ -102,48 +77,31 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, given):
             real_shift,
             drop_mask,
             attn_mask,
-            out[1],
-            out[2],
-            out[0],
+            softmax_max,
+            softmax_sum,
+            attention_out,
             prefix,
             actual_seq_qlen,
             actual_seq_kvlen,
             sink,
             no_list,
         )
+        dq, dk, dv, dpse, dsink = gradient(*inputs)
         if pse_gradient is not None:
-            dpse = pse_gradient(
-                query,
-                key,
-                value,
-                dout[0],
-                real_shift,
-                drop_mask,
-                attn_mask,
-                out[1],
-                out[2],
-                out[0],
-                prefix,
-                actual_seq_qlen,
-                actual_seq_kvlen,
-                sink,
-                no_list,
-            )[3]
-        elif pse_grad:
-            dpse = grads[3]
-        else:
-            dpse = zero_gradient(real_shift, given[0])
+            _, _, _, dpse, _ = pse_gradient(*inputs)
+        elif not pse_grad:
+            dpse = zero_gradient(real_shift, "real_shift" in tensors)
         return (
-            grads[0],
-            grads[1],
-            grads[2],
+            dq,
+            dk,
+            dv,
             dpse,
-            zero_gradient(drop_mask, given[1]),
-            zero_gradient(attn_mask, given[2]),
-            zero_gradient(prefix, given[3]),
-            zero_gradient(actual_seq_qlen, given[4]),
-            zero_gradient(actual_seq_kvlen, given[5]),
-            grads[4] if given[6] else sink,
+            zero_gradient(drop_mask, "drop_mask" in tensors),
+            zero_gradient(attn_mask, "attn_mask" in tensors),
+            zero_gradient(prefix, "prefix" in tensors),
+            zero_gradient(actual_seq_qlen, "actual_seq_qlen" in tensors),
+            zero_gradient(actual_seq_kvlen, "actual_seq_kvlen" in tensors),
+            dsink if "sink" in tensors else sink,
         )
 
     return native_custom("FlashAttentionScore", attrs, bprop)
@@ -152,15 +110,14 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, given):
 def _gradient_inputs(inputs, outputs):
     """Inputs of FlashAttentionScoreGrad from those of the forward and what it gives."""
     out, softmax_max, softmax_sum = ((dtype, shape, None) for dtype, shape in outputs)
-    query, key, value, real_shift, drop_mask, attn_mask, *rest = inputs
-    return [query, key, value, out, real_shift, drop_mask, attn_mask,
-            softmax_max, softmax_sum, out, *rest, None]  # fmt: skip
-
-
-def _wide(spec):
-    """float32 for a narrower floating Tensor: mixed precision casts what must be float32."""
-    narrow = isinstance(spec, TensorSpec) and spec.dtype in FLOATS[:2]
-    return mindspore.float32 if narrow else None
+    known = {
+        **inputs,
+        "dy": out,
+        "softmax_max": softmax_max,
+        "softmax_sum": softmax_sum,
+        "attention_in": out,
+    }
+    return [known.get(spec["name"]) for spec in schema("FlashAttentionScoreGrad")["inputs"]]
 
 
 def _check_what_no_kernel_sees(padding_mask, inner_precise, return_softmax):
@@ -181,98 +138,46 @@ def _form_is_unknown(query, bias):
     return len(bias.shape) == 4 and bias.shape[2] in (-1, 1024) and -1 in query.shape + bias.shape
 
 
-def _plan_call(
-    query,
-    key,
-    value,
-    head_num,
-    real_shift,
-    drop_mask,
-    padding_mask,
-    attn_mask,
-    prefix,
-    actual_seq_qlen,
-    actual_seq_kvlen,
-    keep_prob,
-    scalar_value,
-    pre_tokens,
-    next_tokens,
-    inner_precise,
-    input_layout,
-    sparse_mode,
-    pse_type,
-    q_start_idx,
-    kv_start_idx,
-    sink,
-    return_softmax,
-):
-    _check_what_no_kernel_sees(padding_mask, inner_precise, return_softmax)
-    slopes = pse_type in (2, 3)
-    bias = () if slopes or real_shift is None else (real_shift,)
-    dtype, mixed = promoted(query, key, value, *bias)
-    pse_dtype = _wide(real_shift) if slopes else dtype if mixed and bias else None
-    inputs = [
-        tensor_input(_FUNCTION, "query", query, dtype),
-        tensor_input(_FUNCTION, "key", key, dtype),
-        tensor_input(_FUNCTION, "value", value, dtype),
-        tensor_input(_FUNCTION, "real_shift", real_shift, pse_dtype, optional=True),
-        tensor_input(_FUNCTION, "drop_mask", drop_mask, optional=True),
-        tensor_input(_FUNCTION, "attn_mask", attn_mask, optional=True),
-        list_input(_FUNCTION, "prefix", prefix, optional=True),
-        list_input(_FUNCTION, "actual_seq_qlen", actual_seq_qlen, optional=True),
-        list_input(_FUNCTION, "actual_seq_kvlen", actual_seq_kvlen, optional=True),
-        tensor_input(_FUNCTION, "sink", sink, _wide(sink), optional=True),
-    ]
-    attrs = {
-        "head_num": head_num,
-        "keep_prob": keep_prob,
-        "scalar_value": scalar_value,
-        "pre_tokens": pre_tokens,
-        "next_tokens": next_tokens,
-        "input_layout": input_layout,
-        "sparse_mode": sparse_mode,
-        "pse_type": pse_type,
-        "q_start_idx": 0 if q_start_idx is None else q_start_idx,
-        "kv_start_idx": 0 if kv_start_idx is None else kv_start_idx,
-    }
-    outputs = infer("FlashAttentionScore", inputs, attrs)
-    pse_grad = bool(bias)
+def _plan_call(**given):
+    _check_what_no_kernel_sees(
+        given["padding_mask"], given["inner_precise"], given["return_softmax"]
+    )
+    for start in ("q_start_idx", "kv_start_idx"):
+        if given[start] is None:
+            del given[start]
+    query, real_shift = given["query"], given["real_shift"]
+    slopes = given["pse_type"] in (2, 3)
+    pse_grad = not slopes and real_shift is not None
+    bias = ("real_shift",)
+    call = NativeCall("FlashAttentionScore", given, () if slopes else bias, bias if slopes else ())
+    outputs = call.infer()
     guard = None
-    gradient_inputs = _gradient_inputs(inputs, outputs)
     if pse_grad:
         try:
-            infer("FlashAttentionScoreGrad", gradient_inputs, {**attrs, "pse_grad": 1})
+            infer(
+                "FlashAttentionScoreGrad",
+                _gradient_inputs(call.inputs, outputs),
+                {**call.attrs, "pse_grad": 1},
+            )
         except ValueError as error:
             pse_grad, guard = False, without_gradient(str(error))
-    present = tuple(x is not None for x in inputs)
-    constants = (
-        tensor_constant(real_shift),
-        tensor_constant(drop_mask),
-        tensor_constant(attn_mask),
-        list_constant(prefix),
-        list_constant(actual_seq_qlen),
-        list_constant(actual_seq_kvlen),
-        tensor_constant(sink),
-    )
     late = pse_grad and _form_is_unknown(query, real_shift)
-    gradient_present = tuple(x is not None for x in gradient_inputs)
 
     def gradient_attrs(wants_pse):
-        return encode_attrs(
-            "FlashAttentionScoreGrad", {**attrs, "pse_grad": wants_pse}, gradient_present
-        )
+        attrs = {**call.attrs, "pse_grad": wants_pse}
+        return encode_attrs("FlashAttentionScoreGrad", attrs, call.given)
 
     operator = _operator(
-        encode_attrs("FlashAttentionScore", attrs, present),
+        call.text(),
         gradient_attrs(pse_grad and not late),
         pse_grad,
         gradient_attrs(True) if late else "",
-        tuple(constant is None for constant in constants),
+        call.tensors,
     )
-    return operator, (dtype if mixed else None, pse_dtype, _wide(sink)), guard, constants
+    return operator, call.casts, guard, call.constants
 
 
-_plan_flash_attention_score = Planner(_plan_call, lists=(8, 9, 10))
+_plan_flash_attention_score = Planner(_plan_call, _FUNCTION, op="FlashAttentionScore")
 
 
 def flash_attention_score(
@@ -387,7 +292,7 @@ def flash_attention_score(
         >>> print(out.shape)
         (2, 4, 64)
     """
-    operator, dtypes, guard, constants = _plan_flash_attention_score(
+    operator, casts, guard, constants = _plan_flash_attention_score(
         query,
         key,
         value,
@@ -412,27 +317,27 @@ def flash_attention_score(
         sink,
         return_softmax,
     )
-    if dtypes[0] is not None:
-        query = ops.cast(query, dtypes[0])
-        key = ops.cast(key, dtypes[0])
-        value = ops.cast(value, dtypes[0])
-    if dtypes[1] is not None:
-        real_shift = ops.cast(real_shift, dtypes[1])
-    if dtypes[2] is not None:
-        sink = ops.cast(sink, dtypes[2])
+    if casts["query"] is not None:
+        query = ops.cast(query, casts["query"])
+        key = ops.cast(key, casts["query"])
+        value = ops.cast(value, casts["query"])
+    if casts["real_shift"] is not None and real_shift is not None:
+        real_shift = ops.cast(real_shift, casts["real_shift"])
+    if casts["sink"] is not None:
+        sink = ops.cast(sink, casts["sink"])
     if guard is not None:
         real_shift = guard(real_shift)
     out = operator(
         query,
         key,
         value,
-        real_shift if constants[0] is None else constants[0],
-        drop_mask if constants[1] is None else constants[1],
-        attn_mask if constants[2] is None else constants[2],
-        prefix if constants[3] is None else constants[3],
-        actual_seq_qlen if constants[4] is None else constants[4],
-        actual_seq_kvlen if constants[5] is None else constants[5],
-        sink if constants[6] is None else constants[6],
+        passed(real_shift, constants["real_shift"]),
+        passed(drop_mask, constants["drop_mask"]),
+        passed(attn_mask, constants["attn_mask"]),
+        passed(prefix, constants["prefix"]),
+        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+        passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+        passed(sink, constants["sink"]),
     )
     if return_softmax:
         return out

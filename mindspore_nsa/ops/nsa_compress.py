@@ -7,8 +7,8 @@ from mindspore import ops
 from .. import _native
 from ._ascend import AclnnCustom
 from ._custom import CACHE_SIZE, encode_attrs, native_custom, planned_target
-from ._gradient import refuse_second_order, second_order_text, zero_gradient
-from ._plan import Planner, TensorSpec, infer, list_constant, list_input, promoted, tensor_input
+from ._gradient import refuse_each, second_order_text, zero_gradient
+from ._plan import NativeCall, Planner, TensorSpec, passed
 
 _FUNCTION = "nsa_compress"
 
@@ -18,13 +18,7 @@ def _gradient(attrs):
     text = second_order_text(_FUNCTION)
 
     def bprop(output_grad, input, weight, actual_seq_len, out, dout):
-        refuse = refuse_second_order(text)
-        return (
-            refuse(output_grad),
-            refuse(input),
-            refuse(weight),
-            refuse(actual_seq_len),
-        )
+        return refuse_each(text, (output_grad, input, weight, actual_seq_len))
 
     return native_custom("NsaCompressGrad", attrs, bprop)
 
@@ -37,7 +31,7 @@ def _operator(attrs, gradient_attrs, list_given):
         input_grad, weight_grad = gradient(dout, input, weight, actual_seq_len)
         return input_grad, weight_grad, zero_gradient(actual_seq_len, list_given)
 
-    return native_custom("NsaCompress", attrs, bprop, multi_output=False)
+    return native_custom("NsaCompress", attrs, bprop)
 
 
 # CANN's words for what this function always is: prefix sums, packed tokens.
@@ -51,17 +45,8 @@ def _ascend_operator(attrs, gradient_attrs):
     def gradient_bprop(
         output_grad, input, weight, seq_len, block_size, stride, seq_type, layout, out, dout
     ):
-        refuse = refuse_second_order(text)
-        return (
-            refuse(output_grad),
-            refuse(input),
-            refuse(weight),
-            seq_len,
-            block_size,
-            stride,
-            seq_type,
-            layout,
-        )
+        refused = refuse_each(text, (output_grad, input, weight))
+        return (*refused, seq_len, block_size, stride, seq_type, layout)
 
     gradient = AclnnCustom("NsaCompressGrad", gradient_attrs, gradient_bprop)
 
@@ -75,36 +60,25 @@ def _ascend_operator(attrs, gradient_attrs):
     return AclnnCustom("NsaCompress", attrs, bprop)
 
 
-def _plan_call(input, weight, compress_block_size, compress_stride, actual_seq_len, num_windows):
-    dtype, mixed = promoted(input, weight)
-    inputs = [
-        tensor_input(_FUNCTION, "input", input, dtype),
-        tensor_input(_FUNCTION, "weight", weight, dtype),
-        list_input(_FUNCTION, "actual_seq_len", actual_seq_len),
-    ]
-    window = {"compress_block_size": compress_block_size, "compress_stride": compress_stride}
-    attrs = dict(window)
-    if num_windows is not None:
-        attrs["num_windows"] = num_windows
-    infer("NsaCompress", inputs, attrs)
-    constant = not isinstance(actual_seq_len, TensorSpec)
-    if constant and num_windows is None:
-        attrs["num_windows"] = _native.compressed_rows(
-            actual_seq_len, compress_block_size, compress_stride
-        )
-    texts = (
-        encode_attrs("NsaCompress", attrs, (True,) * 3),
-        encode_attrs("NsaCompressGrad", window, (True,) * 4),
-    )
-    cast_to = dtype if mixed else None
+def _plan_call(**given):
+    if given["num_windows"] is None:
+        del given["num_windows"]
+    call = NativeCall("NsaCompress", given)
+    call.infer()
+    seq_len = given["actual_seq_len"]
+    window = {name: given[name] for name in ("compress_block_size", "compress_stride")}
+    constant = not isinstance(seq_len, TensorSpec)
+    if constant and "num_windows" not in given:
+        call.attrs["num_windows"] = _native.compressed_rows(seq_len, **window)
+    texts = call.text(), encode_attrs("NsaCompressGrad", window)
     if planned_target.get() == "ascend":
-        values = (tuple(actual_seq_len), _PACKED, compress_block_size, compress_stride)
-        return _ascend_operator(*texts), cast_to, None, (*values, _PREFIX_SUMS)
+        values = (tuple(seq_len), _PACKED, *window.values(), _PREFIX_SUMS)
+        return _ascend_operator(*texts), call.casts["input"], None, values
     operator = _operator(*texts, not constant)
-    return operator, cast_to, list_constant(actual_seq_len), None
+    return operator, call.casts["input"], call.constants["actual_seq_len"], None
 
 
-_plan_nsa_compress = Planner(_plan_call, lists=(4,))
+_plan_nsa_compress = Planner(_plan_call, _FUNCTION, op="NsaCompress")
 
 
 def nsa_compress(
@@ -166,6 +140,4 @@ def nsa_compress(
         weight = ops.cast(weight, dtype)
     if values is not None:
         return operator(input, weight, *values)
-    if seq_len is None:
-        seq_len = actual_seq_len
-    return operator(input, weight, seq_len)
+    return operator(input, weight, passed(actual_seq_len, seq_len))

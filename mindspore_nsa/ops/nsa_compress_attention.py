@@ -8,16 +8,7 @@ from mindspore import ops
 from .. import _native
 from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom
 from ._gradient import zero_gradient
-from ._plan import (
-    Planner,
-    TensorSpec,
-    infer,
-    list_constant,
-    list_input,
-    promoted,
-    tensor_constant,
-    tensor_input,
-)
+from ._plan import NativeCall, Planner, TensorSpec, passed
 from ._sequence import compressed_seq_len
 from .flash_attention_score import flash_gradient
 
@@ -26,7 +17,7 @@ _log = logging.getLogger("mindspore_nsa")
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, given):
+def _operator(attrs, gradient_attrs, tensors):
     gradient = flash_gradient(gradient_attrs, _FUNCTION)
     no_tensor = absent()
     no_list = absent("int64")
@@ -44,7 +35,8 @@ def _operator(attrs, gradient_attrs, given):
         out,
         dout,
     ):
-        grads = gradient(
+        attention_out, _, softmax_max, softmax_sum = out
+        dq, dk, dv, _, _ = gradient(
             query,
             key,
             value,
@@ -52,9 +44,9 @@ def _operator(attrs, gradient_attrs, given):
             no_tensor,
             no_tensor,
             atten_mask,
-            out[2],
-            out[3],
-            out[0],
+            softmax_max,
+            softmax_sum,
+            attention_out,
             no_list,
             actual_seq_qlen,
             actual_cmp_seq_kvlen,
@@ -62,15 +54,15 @@ def _operator(attrs, gradient_attrs, given):
             q_offset,
         )
         return (
-            grads[0],
-            grads[1],
-            grads[2],
-            zero_gradient(topk_mask, given[0]),
-            zero_gradient(atten_mask, given[1]),
-            zero_gradient(actual_seq_qlen, given[2]),
-            zero_gradient(actual_cmp_seq_kvlen, given[3]),
-            zero_gradient(actual_sel_seq_kvlen, given[4]),
-            zero_gradient(q_offset, given[5]),
+            dq,
+            dk,
+            dv,
+            zero_gradient(topk_mask, "topk_mask" in tensors),
+            zero_gradient(atten_mask, "atten_mask" in tensors),
+            zero_gradient(actual_seq_qlen, "actual_seq_qlen" in tensors),
+            zero_gradient(actual_cmp_seq_kvlen, "actual_cmp_seq_kvlen" in tensors),
+            zero_gradient(actual_sel_seq_kvlen, "actual_sel_seq_kvlen" in tensors),
+            zero_gradient(q_offset, "q_offset" in tensors),
         )
 
     return native_custom("NsaCompressAttention", attrs, bprop)
@@ -86,114 +78,69 @@ def _warn_selection_lengths():
     )
 
 
-def _check_selection_lengths(seq_q, seq_cmp, seq_sel, q_offset, attrs, causal):
+def _check_selection_lengths(given):
+    """Warns where the list and what follows from the other arguments are known to differ."""
+    seq_q, seq_cmp, seq_sel, q_offset = (
+        given[name]
+        for name in (
+            "actual_seq_qlen", "actual_cmp_seq_kvlen", "actual_sel_seq_kvlen", "q_offset")
+    )  # fmt: skip
+    if not seq_sel or any(isinstance(x, TensorSpec) for x in (seq_q, seq_cmp, seq_sel, q_offset)):
+        return None
     offsets = q_offset or (0,) * len(seq_q)
     total = before_q = before_cmp = 0
     for end_q, end_cmp, end_sel, offset in zip(seq_q, seq_cmp, seq_sel, offsets):
         total += _native.selection_blocks(
             end_cmp - before_cmp,
             offset + end_q - before_q,
-            attrs["compress_block_size"],
-            attrs["compress_stride"],
-            attrs["select_block_size"],
-            causal,
-            attrs["importance"],
+            given["compress_block_size"],
+            given["compress_stride"],
+            given["select_block_size"],
+            bool(given["causal"]),
+            given["importance"],
         )
         before_q, before_cmp = end_q, end_cmp
         if total != end_sel:
             return _warn_selection_lengths()
 
 
-def _gradient_attrs(attrs, present):
+def _gradient_attrs(call):
     """FlashAttentionScoreGrad with the same mask; block size without stride: no causal rule."""
-    causal = bool(attrs["causal"])
-    masked = present[4]
-    compressed = {
-        "head_num": attrs["head_num"],
-        "scalar_value": attrs["scale_value"],
+    masked = "atten_mask" in call.given
+    attrs = {
+        "head_num": call.attrs["head_num"],
+        "scalar_value": call.attrs["scale_value"],
         "input_layout": "TND",
         "sparse_mode": 1 if masked else 0,
-        "compress_block_size": attrs["compress_block_size"],
-        "compress_stride": attrs["compress_stride"] if causal else 0,
+        "compress_block_size": call.attrs["compress_block_size"],
+        "compress_stride": call.attrs["compress_stride"] if call.attrs["causal"] else 0,
     }
-    inputs = {"attn_mask": masked, "q_offset": present[8]}
-    absent_inputs = {"real_shift", "drop_mask", "prefix", "sink"}
-    names = (item["name"] for item in _native.schema("FlashAttentionScoreGrad")["inputs"])
-    real = tuple(inputs.get(name, name not in absent_inputs) for name in names)
-    return encode_attrs("FlashAttentionScoreGrad", compressed, real)
+    given = ["actual_seq_qlen", "actual_seq_kvlen"]
+    given += ["attn_mask"] if masked else []
+    given += ["q_offset"] if "q_offset" in call.given else []
+    return encode_attrs("FlashAttentionScoreGrad", attrs, given)
 
 
-def _plan_call(
-    query,
-    key,
-    value,
-    scale_value,
-    head_num,
-    compress_block_size,
-    compress_stride,
-    select_block_size,
-    select_block_count,
-    topk_mask,
-    atten_mask,
-    actual_seq_qlen,
-    actual_cmp_seq_kvlen,
-    actual_sel_seq_kvlen,
-    causal,
-    init_blocks,
-    local_blocks,
-    importance,
-    q_offset,
-):
-    dtype, mixed = promoted(query, key, value)
-    inputs = [
-        tensor_input(_FUNCTION, "query", query, dtype),
-        tensor_input(_FUNCTION, "key", key, dtype),
-        tensor_input(_FUNCTION, "value", value, dtype),
-        tensor_input(_FUNCTION, "topk_mask", topk_mask, optional=True),
-        tensor_input(_FUNCTION, "atten_mask", atten_mask, optional=True),
-        list_input(_FUNCTION, "actual_seq_qlen", actual_seq_qlen),
-        list_input(_FUNCTION, "actual_cmp_seq_kvlen", actual_cmp_seq_kvlen, optional=True),
-        list_input(_FUNCTION, "actual_sel_seq_kvlen", actual_sel_seq_kvlen, optional=True),
-        list_input(_FUNCTION, "q_offset", q_offset, optional=True),
-    ]
-    attrs = {
-        "scale_value": scale_value,
-        "head_num": head_num,
-        "compress_block_size": compress_block_size,
-        "compress_stride": compress_stride,
-        "select_block_size": select_block_size,
-        "select_block_count": select_block_count,
-        "causal": causal,
-        "init_blocks": init_blocks,
-        "local_blocks": local_blocks,
-        "importance": importance,
-    }
-    infer("NsaCompressAttention", inputs, attrs)
-    derive = actual_cmp_seq_kvlen is None and isinstance(actual_seq_qlen, TensorSpec)
-    if actual_cmp_seq_kvlen is None and not derive:
-        actual_cmp_seq_kvlen = _native.compressed_seq_len(
-            actual_seq_qlen, compress_block_size, compress_stride
-        )
-    lists = (actual_seq_qlen, actual_cmp_seq_kvlen, actual_sel_seq_kvlen)
-    if not any(isinstance(spec, TensorSpec) for spec in (*lists, q_offset)) and lists[2]:
-        _check_selection_lengths(*lists, q_offset, attrs, bool(causal))
+def _plan_call(**given):
+    call = NativeCall("NsaCompressAttention", given)
+    call.infer()
     # The list of compressed lengths is always passed: the gradient needs it.
-    present = tuple(x is not None or i == 6 for i, x in enumerate(inputs))
-    constants = (
-        tensor_constant(topk_mask),
-        tensor_constant(atten_mask),
-        *(None if derive and i == 1 else list_constant(spec) for i, spec in enumerate(lists)),
-        list_constant(q_offset),
-    )
-    operator = _operator(
-        encode_attrs("NsaCompressAttention", attrs, present),
-        _gradient_attrs(attrs, present),
-        tuple(constant is None for constant in constants),
-    )
-    return operator, dtype if mixed else None, derive, constants
+    derive = False
+    if given["actual_cmp_seq_kvlen"] is None:
+        if isinstance(given["actual_seq_qlen"], TensorSpec):
+            derive = True
+            given["actual_cmp_seq_kvlen"] = given["actual_seq_qlen"]
+        else:
+            given["actual_cmp_seq_kvlen"] = _native.compressed_seq_len(
+                given["actual_seq_qlen"], given["compress_block_size"], given["compress_stride"]
+            )
+        call = NativeCall("NsaCompressAttention", given)
+    _check_selection_lengths(given)
+    operator = _operator(call.text(), _gradient_attrs(call), call.tensors)
+    return operator, call.casts["query"], derive, call.constants
 
 
-_plan_nsa_compress_attention = Planner(_plan_call, lists=(11, 12, 13, 18))
+_plan_nsa_compress_attention = Planner(_plan_call, _FUNCTION, op="NsaCompressAttention")
 
 
 def nsa_compress_attention(
@@ -335,10 +282,10 @@ def nsa_compress_attention(
         query,
         key,
         value,
-        topk_mask if constants[0] is None else constants[0],
-        atten_mask if constants[1] is None else constants[1],
-        actual_seq_qlen if constants[2] is None else constants[2],
-        actual_cmp_seq_kvlen if constants[3] is None else constants[3],
-        actual_sel_seq_kvlen if constants[4] is None else constants[4],
-        q_offset if constants[5] is None else constants[5],
+        passed(topk_mask, constants["topk_mask"]),
+        passed(atten_mask, constants["atten_mask"]),
+        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+        passed(actual_cmp_seq_kvlen, constants["actual_cmp_seq_kvlen"]),
+        passed(actual_sel_seq_kvlen, constants["actual_sel_seq_kvlen"]),
+        passed(q_offset, constants["q_offset"]),
     )

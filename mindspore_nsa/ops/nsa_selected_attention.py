@@ -5,8 +5,8 @@ from functools import lru_cache
 from mindspore import ops
 
 from ._custom import CACHE_SIZE, encode_attrs, native_custom
-from ._gradient import refuse_second_order, second_order_text, zero_gradient
-from ._plan import Planner, infer, list_constant, list_input, promoted, tensor_input
+from ._gradient import refuse_each, second_order_text, zero_gradient
+from ._plan import NativeCall, Planner, passed, tensor_input
 
 _FUNCTION = "nsa_selected_attention"
 
@@ -30,39 +30,31 @@ def _gradient(attrs):
         out,
         dout,
     ):
-        refuse = refuse_second_order(text)
-        return (
-            refuse(query),
-            refuse(key),
-            refuse(value),
-            refuse(attention_out),
-            refuse(attention_out_grad),
-            refuse(softmax_max),
-            refuse(softmax_sum),
-            refuse(topk_indices),
-            refuse(actual_seq_qlen),
-            refuse(actual_seq_kvlen),
-            refuse(q_offset),
-        )
+        return refuse_each(
+            text,
+            (query, key, value, attention_out, attention_out_grad, softmax_max, softmax_sum,
+             topk_indices, actual_seq_qlen, actual_seq_kvlen, q_offset),
+        )  # fmt: skip
 
     return native_custom("NsaSelectedAttentionGrad", attrs, bprop)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, lists_given):
+def _operator(attrs, gradient_attrs, tensors):
     gradient = _gradient(gradient_attrs)
 
     def bprop(
         query, key, value, topk_indices, actual_seq_qlen, actual_seq_kvlen, q_offset, out, dout
     ):
+        attention_out, softmax_max, softmax_sum = out
         dq, dk, dv = gradient(
             query,
             key,
             value,
-            out[0],
+            attention_out,
             dout[0],
-            out[1],
-            out[2],
+            softmax_max,
+            softmax_sum,
             topk_indices,
             actual_seq_qlen,
             actual_seq_kvlen,
@@ -73,9 +65,9 @@ def _operator(attrs, gradient_attrs, lists_given):
             dk,
             dv,
             ops.zeros_like(topk_indices),
-            zero_gradient(actual_seq_qlen, lists_given[0]),
-            zero_gradient(actual_seq_kvlen, lists_given[1]),
-            zero_gradient(q_offset, lists_given[2]),
+            zero_gradient(actual_seq_qlen, "actual_seq_qlen" in tensors),
+            zero_gradient(actual_seq_kvlen, "actual_seq_kvlen" in tensors),
+            zero_gradient(q_offset, "q_offset" in tensors),
         )
 
     return native_custom("NsaSelectedAttention", attrs, bprop)
@@ -95,53 +87,20 @@ def _check_mask(mask):
         )
 
 
-def _plan_call(
-    query,
-    key,
-    value,
-    topk_indices,
-    scale_value,
-    head_num,
-    select_block_size,
-    select_block_count,
-    atten_mask,
-    actual_seq_qlen,
-    actual_seq_kvlen,
-    causal,
-    q_offset,
-):
-    dtype, mixed = promoted(query, key, value)
-    inputs = [
-        tensor_input(_FUNCTION, "query", query, dtype),
-        tensor_input(_FUNCTION, "key", key, dtype),
-        tensor_input(_FUNCTION, "value", value, dtype),
-        tensor_input(_FUNCTION, "topk_indices", topk_indices),
-        list_input(_FUNCTION, "actual_seq_qlen", actual_seq_qlen),
-        list_input(_FUNCTION, "actual_seq_kvlen", actual_seq_kvlen),
-        list_input(_FUNCTION, "q_offset", q_offset, optional=True),
-    ]
-    attrs = {
-        "scale_value": scale_value,
-        "head_num": head_num,
-        "select_block_size": select_block_size,
-        "select_block_count": select_block_count,
-        "causal": causal,
-    }
-    infer("NsaSelectedAttention", inputs, attrs)
-    if atten_mask is not None:
-        _check_mask(atten_mask)
-        attrs["causal"] = True
-    present = tuple(x is not None for x in inputs)
-    lists = tuple(list_constant(spec) for spec in (actual_seq_qlen, actual_seq_kvlen, q_offset))
-    operator = _operator(
-        encode_attrs("NsaSelectedAttention", attrs, present),
-        encode_attrs("NsaSelectedAttentionGrad", attrs, (True,) * 10 + present[-1:]),
-        tuple(constant is None for constant in lists),
-    )
-    return operator, dtype if mixed else None, lists
+def _plan_call(**given):
+    call = NativeCall("NsaSelectedAttention", given)
+    call.infer()
+    if given["atten_mask"] is not None:
+        _check_mask(given["atten_mask"])
+        call.attrs["causal"] = True
+    gradient_attrs = encode_attrs("NsaSelectedAttentionGrad", call.attrs, call.given)
+    operator = _operator(call.text(), gradient_attrs, call.tensors)
+    return operator, call.casts["query"], call.constants
 
 
-_plan_nsa_selected_attention = Planner(_plan_call, lists=(9, 10, 12), masks=(8,))
+_plan_nsa_selected_attention = Planner(
+    _plan_call, _FUNCTION, op="NsaSelectedAttention", masks=("atten_mask",)
+)
 
 
 def nsa_selected_attention(
@@ -221,7 +180,7 @@ def nsa_selected_attention(
         >>> print(out.shape)
         (256, 16, 128)
     """
-    operator, dtype, lists = _plan_nsa_selected_attention(
+    operator, dtype, constants = _plan_nsa_selected_attention(
         query,
         key,
         value,
@@ -245,9 +204,9 @@ def nsa_selected_attention(
         key,
         value,
         topk_indices,
-        actual_seq_qlen if lists[0] is None else lists[0],
-        actual_seq_kvlen if lists[1] is None else lists[1],
-        q_offset if lists[2] is None else lists[2],
+        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+        passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+        passed(q_offset, constants["q_offset"]),
     )
 
 

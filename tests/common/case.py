@@ -4,46 +4,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mindspore_nsa import reference
+from mindspore_nsa import _native, reference
 from mindspore_nsa.reference import FLOAT64
 
 from .dtypes import decode, dtype_name
 from .plain import Terms, plain_precision
 from .tolerance import NSA_FLOAT32_LIMIT, check, check_statistics, check_topk, error
 
-# Inputs of every operator in native order; see binding/ for the same order in C++.
+# Names of the inputs and outputs of every operator, in native order.
 INPUTS = {
-    "NsaCompress": ("input", "weight", "actual_seq_len"),
-    "NsaCompressGrad": ("output_grad", "input", "weight", "actual_seq_len"),
-    "NsaCompressAttention": (
-        "query", "key", "value", "topk_mask", "atten_mask", "actual_seq_qlen",
-        "actual_cmp_seq_kvlen", "actual_sel_seq_kvlen", "q_offset"),
-    "NsaSelectedAttention": (
-        "query", "key", "value", "topk_indices", "actual_seq_qlen", "actual_seq_kvlen",
-        "q_offset"),
-    "NsaSelectedAttentionGrad": (
-        "query", "key", "value", "attention_out", "attention_out_grad", "softmax_max",
-        "softmax_sum", "topk_indices", "actual_seq_qlen", "actual_seq_kvlen", "q_offset"),
-    "FlashAttentionScore": (
-        "query", "key", "value", "real_shift", "drop_mask", "attn_mask", "prefix",
-        "actual_seq_qlen", "actual_seq_kvlen", "sink"),
-    "FlashAttentionScoreGrad": (
-        "query", "key", "value", "dy", "real_shift", "drop_mask", "attn_mask", "softmax_max",
-        "softmax_sum", "attention_in", "prefix", "actual_seq_qlen", "actual_seq_kvlen", "sink",
-        "q_offset"),
-    "NsaDropoutMask": ("seed",),
-}  # fmt: skip
-
-OUTPUTS = {
-    "NsaCompress": ("output",),
-    "NsaCompressGrad": ("input_grad", "weight_grad"),
-    "NsaCompressAttention": ("attention_out", "topk_indices", "softmax_max", "softmax_sum"),
-    "NsaSelectedAttention": ("attention_out", "softmax_max", "softmax_sum"),
-    "NsaSelectedAttentionGrad": ("dq", "dk", "dv"),
-    "FlashAttentionScore": ("attention_out", "softmax_max", "softmax_sum"),
-    "FlashAttentionScoreGrad": ("dq", "dk", "dv", "dpse", "dsink"),
-    "NsaDropoutMask": ("mask",),
+    op: tuple(spec["name"] for spec in _native.schema(op)["inputs"]) for op in _native.op_names()
 }
+OUTPUTS = {op: tuple(_native.schema(op)["outputs"]) for op in _native.op_names()}
 
 # e(plain) is the largest over this many orders of its sums.
 ORDERS = 33
@@ -61,6 +33,13 @@ class Case:
     dtype: str
     name: str = ""
     memo: dict = field(default_factory=dict, repr=False)  # reference and plain outputs
+
+    @classmethod
+    def of(cls, op, named, attrs, dtype, name=""):
+        """From inputs by name; those that are not named are absent."""
+        unknown = set(named).difference(INPUTS[op])
+        assert not unknown, f"{op} has no input {unknown}"
+        return cls(op, [named.get(x) for x in INPUTS[op]], attrs, dtype, name)
 
     def named(self):
         """The inputs by name, as they are."""

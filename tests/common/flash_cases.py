@@ -5,7 +5,7 @@ import numpy as np
 from mindspore_nsa import reference
 
 from . import nsa_cases
-from .case import INPUTS, Case, run_reference
+from .case import Case, run_reference
 from .draw import DIMS, GROUPS
 from .dtypes import encode
 
@@ -160,19 +160,19 @@ def assemble(draw, z, real_shift, pse_type, mask, prefix, attrs):
         "q_start_idx": starts[0],
         "kv_start_idx": starts[1],
     }
-    inputs = [
-        draw.query(*shape_of(z.layout, z.batch, z.t1, z.n1, z.d)),
-        draw.tensor(*shape_of(z.layout, z.batch, z.t2, z.n2, z.d)),
-        draw.tensor(*shape_of(z.layout, z.batch, z.t2, z.n2, z.dv)),
-        real_shift,
-        drop_mask,
-        mask,
-        prefix,
-        draw.prefix_sums(z.q) if z.packed else None,
-        draw.prefix_sums(z.kv) if z.packed else None,
-        draw.floats(z.n1) if draw.chance(0.2) else None,
-    ]
-    return Case("FlashAttentionScore", inputs, attrs, draw.dtype)
+    inputs = {
+        "query": draw.query(*shape_of(z.layout, z.batch, z.t1, z.n1, z.d)),
+        "key": draw.tensor(*shape_of(z.layout, z.batch, z.t2, z.n2, z.d)),
+        "value": draw.tensor(*shape_of(z.layout, z.batch, z.t2, z.n2, z.dv)),
+        "real_shift": real_shift,
+        "drop_mask": drop_mask,
+        "attn_mask": mask,
+        "prefix": prefix,
+        "actual_seq_qlen": draw.prefix_sums(z.q) if z.packed else None,
+        "actual_seq_kvlen": draw.prefix_sums(z.kv) if z.packed else None,
+        "sink": draw.floats(z.n1) if draw.chance(0.2) else None,
+    }
+    return Case.of("FlashAttentionScore", inputs, attrs, draw.dtype)
 
 
 def flash_attention_score_grad_of(forward, draw, pse_grad=None):
@@ -202,7 +202,6 @@ def flash_attention_score_grad_of(forward, draw, pse_grad=None):
         softmax_max=row_max.astype(np.float32),
         softmax_sum=row_sum.astype(np.float32),
         attention_in=encode(out, forward.dtype),
-        q_offset=None,
     )
     attrs = {
         **forward.attrs,
@@ -210,11 +209,7 @@ def flash_attention_score_grad_of(forward, draw, pse_grad=None):
         "compress_stride": 0,
         "pse_grad": int(pse_grad),
     }
-    return Case("FlashAttentionScoreGrad", _in_order(x), attrs, forward.dtype, forward.name)
-
-
-def _in_order(named):
-    return [named.get(name) for name in INPUTS["FlashAttentionScoreGrad"]]
+    return Case.of("FlashAttentionScoreGrad", x, attrs, forward.dtype, forward.name)
 
 
 def compress_attention_grad_of(forward, draw):
@@ -252,7 +247,7 @@ def compress_attention_grad_of(forward, draw):
         "compress_block_size": a["compress_block_size"],
         "compress_stride": a["compress_stride"],
     }
-    return Case("FlashAttentionScoreGrad", _in_order(named), attrs, forward.dtype, forward.name)
+    return Case.of("FlashAttentionScoreGrad", named, attrs, forward.dtype, forward.name)
 
 
 def flash_attention_score_grad(draw):

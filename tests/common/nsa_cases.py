@@ -28,25 +28,25 @@ def _compress_setup(draw):
 def nsa_compress(draw):
     attrs, lengths, heads, dim, exact = _compress_setup(draw)
     rows = draw.pick((-1, exact, exact + draw.between(0, 5)))
-    inputs = [
-        draw.tensor(sum(lengths), heads, dim),
-        draw.tensor(attrs["compress_block_size"], heads),
-        draw.prefix_sums(lengths),
-    ]
-    return Case("NsaCompress", inputs, {**attrs, "num_windows": rows}, draw.dtype)
+    inputs = {
+        "input": draw.tensor(sum(lengths), heads, dim),
+        "weight": draw.tensor(attrs["compress_block_size"], heads),
+        "actual_seq_len": draw.prefix_sums(lengths),
+    }
+    return Case.of("NsaCompress", inputs, {**attrs, "num_windows": rows}, draw.dtype)
 
 
 def nsa_compress_grad(draw):
     attrs, lengths, heads, dim, exact = _compress_setup(draw)
     rows = draw.pick((exact, sum(lengths) // attrs["compress_stride"]))
     output_grad = poison_from(draw.tensor(rows, heads, dim), exact)
-    inputs = [
-        output_grad,
-        draw.tensor(sum(lengths), heads, dim),
-        draw.tensor(attrs["compress_block_size"], heads),
-        draw.prefix_sums(lengths),
-    ]
-    return Case("NsaCompressGrad", inputs, attrs, draw.dtype)
+    inputs = {
+        "output_grad": output_grad,
+        "input": draw.tensor(sum(lengths), heads, dim),
+        "weight": draw.tensor(attrs["compress_block_size"], heads),
+        "actual_seq_len": draw.prefix_sums(lengths),
+    }
+    return Case.of("NsaCompressGrad", inputs, attrs, draw.dtype)
 
 
 def _heads(draw):
@@ -104,17 +104,17 @@ def nsa_compress_attention(draw):
         atten_mask = draw.mask(max(q_lengths) + excess, max(1, *kv_lengths, 1) + excess)
     if draw.chance(0.3):
         topk_mask = draw.mask(max(q_lengths) + excess, max(1, *blocks, 1) + excess, density=0.2)
-    inputs = [
-        draw.query(sum(q_lengths), heads, dim),
-        poison_from(draw.tensor(tokens, kv_heads, dim), used),
-        poison_from(draw.tensor(tokens, kv_heads, _value_dim(draw, dim)), used),
-        topk_mask,
-        atten_mask,
-        draw.prefix_sums(q_lengths),
-        None if derived else draw.prefix_sums(kv_lengths),
-        draw.prefix_sums(blocks) if draw.chance(0.3) else None,
-        None if q_offset is None else draw.int_list(q_offset),
-    ]
+    inputs = {
+        "query": draw.query(sum(q_lengths), heads, dim),
+        "key": poison_from(draw.tensor(tokens, kv_heads, dim), used),
+        "value": poison_from(draw.tensor(tokens, kv_heads, _value_dim(draw, dim)), used),
+        "topk_mask": topk_mask,
+        "atten_mask": atten_mask,
+        "actual_seq_qlen": draw.prefix_sums(q_lengths),
+        "actual_cmp_seq_kvlen": None if derived else draw.prefix_sums(kv_lengths),
+        "actual_sel_seq_kvlen": draw.prefix_sums(blocks) if draw.chance(0.3) else None,
+        "q_offset": None if q_offset is None else draw.int_list(q_offset),
+    }
     attrs = {
         "scale_value": draw.scale(dim),
         "head_num": heads,
@@ -127,7 +127,7 @@ def nsa_compress_attention(draw):
         "local_blocks": local,
         "importance": importance,
     }
-    return Case("NsaCompressAttention", inputs, attrs, draw.dtype)
+    return Case.of("NsaCompressAttention", inputs, attrs, draw.dtype)
 
 
 def _topk_indices(draw, q_lengths, kv_lengths, kv_heads, select, count):
@@ -171,15 +171,15 @@ def nsa_selected_attention(draw):
     tokens = sum(kv_lengths)
     if tokens == 0:
         kv_lengths[-1] = tokens = 1
-    inputs = [
-        draw.query(sum(q_lengths), heads, dim),
-        draw.tensor(tokens, kv_heads, dim),
-        draw.tensor(tokens, kv_heads, _value_dim(draw, dim)),
-        _topk_indices(draw, q_lengths, kv_lengths, kv_heads, select, count),
-        draw.prefix_sums(q_lengths),
-        draw.prefix_sums(kv_lengths),
-        None if q_offset is None else draw.int_list(q_offset),
-    ]
+    inputs = {
+        "query": draw.query(sum(q_lengths), heads, dim),
+        "key": draw.tensor(tokens, kv_heads, dim),
+        "value": draw.tensor(tokens, kv_heads, _value_dim(draw, dim)),
+        "topk_indices": _topk_indices(draw, q_lengths, kv_lengths, kv_heads, select, count),
+        "actual_seq_qlen": draw.prefix_sums(q_lengths),
+        "actual_seq_kvlen": draw.prefix_sums(kv_lengths),
+        "q_offset": None if q_offset is None else draw.int_list(q_offset),
+    }
     attrs = {
         "scale_value": draw.scale(dim),
         "head_num": heads,
@@ -187,25 +187,20 @@ def nsa_selected_attention(draw):
         "select_block_count": count,
         "causal": int(causal),
     }
-    return Case("NsaSelectedAttention", inputs, attrs, draw.dtype)
+    return Case.of("NsaSelectedAttention", inputs, attrs, draw.dtype)
 
 
 def selected_attention_grad_of(forward, draw):
     """The gradient's case of a forward case; its extra inputs come from the forward reference."""
     out, row_max, row_sum = run_reference(forward)
-    query, key, value, topk_indices, *lists = forward.inputs
-    inputs = [
-        query,
-        key,
-        value,
-        encode(out, forward.dtype),
-        draw.tensor(*out.shape),
-        row_max.astype(np.float32),
-        row_sum.astype(np.float32),
-        topk_indices,
-        *lists,
-    ]
-    return Case("NsaSelectedAttentionGrad", inputs, forward.attrs, forward.dtype, forward.name)
+    inputs = {
+        **forward.named(),
+        "attention_out": encode(out, forward.dtype),
+        "attention_out_grad": draw.tensor(*out.shape),
+        "softmax_max": row_max.astype(np.float32),
+        "softmax_sum": row_sum.astype(np.float32),
+    }
+    return Case.of("NsaSelectedAttentionGrad", inputs, forward.attrs, forward.dtype, forward.name)
 
 
 def nsa_selected_attention_grad(draw):
@@ -216,9 +211,9 @@ def nsa_dropout_mask(draw):
     keep_prob = float(np.float32(draw.pick((1.0, 0.9, 0.8, 0.5, 0.1, 1e-3, draw.rng.random()))))
     numel = draw.pick((0, 1, 7, 8, 9, 127, 128, 129, draw.between(1, 5000)))
     seed = draw.pick((0, 1, -1, 2**63 - 1, -(2**63), int(draw.rng.integers(-(2**63), 2**63))))
-    return Case(
+    return Case.of(
         "NsaDropoutMask",
-        [np.array([seed], np.int64)],
+        {"seed": np.array([seed], np.int64)},
         {"keep_prob": max(keep_prob, 1e-6), "numel": numel},
         draw.dtype,
     )

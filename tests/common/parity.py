@@ -25,22 +25,26 @@ def _scale(dim):
 
 
 def compress(draw, seq, heads, dim, l, s):  # noqa: E741
-    inputs = [draw.tensor(seq[-1], heads, dim), draw.tensor(l, heads), np.array(seq, INT64)]
+    inputs = {
+        "input": draw.tensor(seq[-1], heads, dim),
+        "weight": draw.tensor(l, heads),
+        "actual_seq_len": np.array(seq, INT64),
+    }
     rows = compressed_seq_len(seq, l, s)[-1]
     attrs = {"compress_block_size": l, "compress_stride": s, "num_windows": rows}
-    return Case("NsaCompress", inputs, attrs, draw.dtype)
+    return Case.of("NsaCompress", inputs, attrs, draw.dtype)
 
 
 def compress_grad(draw, seq, heads, dim, l, s):  # noqa: E741
     rows = compressed_seq_len(seq, l, s)[-1]
-    inputs = [
-        draw.tensor(rows, heads, dim),
-        draw.tensor(seq[-1], heads, dim),
-        draw.tensor(l, heads),
-        np.array(seq, INT64),
-    ]
+    inputs = {
+        "output_grad": draw.tensor(rows, heads, dim),
+        "input": draw.tensor(seq[-1], heads, dim),
+        "weight": draw.tensor(l, heads),
+        "actual_seq_len": np.array(seq, INT64),
+    }
     attrs = {"compress_block_size": l, "compress_stride": s}
-    return Case("NsaCompressGrad", inputs, attrs, draw.dtype)
+    return Case.of("NsaCompressGrad", inputs, attrs, draw.dtype)
 
 
 def compress_attention(
@@ -64,15 +68,16 @@ def compress_attention(
     local=0,
     importance="cann",
 ):
-    inputs = [
-        draw.tensor(seq_q[-1], n1, d),
-        draw.tensor(seq_cmp[-1], n2, d),
-        draw.tensor(seq_cmp[-1], n2, dv),
-        topk_mask,
-        atten_mask,
-        *(None if seq is None else np.array(seq, INT64) for seq in (seq_q, seq_cmp, seq_sel)),
-        None,
-    ]
+    inputs = {
+        "query": draw.tensor(seq_q[-1], n1, d),
+        "key": draw.tensor(seq_cmp[-1], n2, d),
+        "value": draw.tensor(seq_cmp[-1], n2, dv),
+        "topk_mask": topk_mask,
+        "atten_mask": atten_mask,
+        "actual_seq_qlen": np.array(seq_q, INT64),
+        "actual_cmp_seq_kvlen": np.array(seq_cmp, INT64),
+        "actual_sel_seq_kvlen": None if seq_sel is None else np.array(seq_sel, INT64),
+    }
     attrs = {
         "scale_value": _scale(d),
         "head_num": n1,
@@ -85,7 +90,7 @@ def compress_attention(
         "local_blocks": local,
         "importance": importance,
     }
-    return Case("NsaCompressAttention", inputs, attrs, draw.dtype)
+    return Case.of("NsaCompressAttention", inputs, attrs, draw.dtype)
 
 
 def causal_compress_attention(draw, seq_q, n1, n2, d, dv, *, l=32, s=16, **rest):  # noqa: E741
@@ -114,15 +119,14 @@ def selected(draw, seq_q, seq_kv, n1, n2, d, dv, count, *, select=64, causal=Fal
     if indices is None:
         blocks = -(-np.diff([0, *seq_kv]).max() // select)
         indices = draw.rng.integers(0, blocks, (seq_q[-1], n2, count))
-    inputs = [
-        draw.tensor(seq_q[-1], n1, d),
-        draw.tensor(seq_kv[-1], n2, d),
-        draw.tensor(seq_kv[-1], n2, dv),
-        indices.astype(np.int32),
-        np.array(seq_q, INT64),
-        np.array(seq_kv, INT64),
-        None,
-    ]
+    inputs = {
+        "query": draw.tensor(seq_q[-1], n1, d),
+        "key": draw.tensor(seq_kv[-1], n2, d),
+        "value": draw.tensor(seq_kv[-1], n2, dv),
+        "topk_indices": indices.astype(np.int32),
+        "actual_seq_qlen": np.array(seq_q, INT64),
+        "actual_seq_kvlen": np.array(seq_kv, INT64),
+    }
     attrs = {
         "scale_value": _scale(d),
         "head_num": n1,
@@ -130,7 +134,7 @@ def selected(draw, seq_q, seq_kv, n1, n2, d, dv, count, *, select=64, causal=Fal
         "select_block_count": count,
         "causal": int(causal),
     }
-    return Case("NsaSelectedAttention", inputs, attrs, draw.dtype)
+    return Case.of("NsaSelectedAttention", inputs, attrs, draw.dtype)
 
 
 def selected_grad(draw, *args, **rest):
@@ -170,19 +174,16 @@ def flash(
     elif pse is not None:
         real_shift = draw.tensor(*pse)
     keep = float(np.float32(keep_prob or 1))
-    inputs = [
-        draw.tensor(*shape_of(layout, batch, s1, n1, d)),
-        draw.tensor(*shape_of(layout, batch, s2, n2, d)),
-        draw.tensor(*shape_of(layout, batch, s2, n2, dv)),
-        real_shift,
-        None if keep_prob is None else reference.dropout_mask(keep, n1 * pairs, 7),
-        mask,
-        *(
-            None if values is None else np.array(values, INT64)
-            for values in (prefix, seq_q, seq_kv)
-        ),
-        None,
-    ]
+    lists = {"prefix": prefix, "actual_seq_qlen": seq_q, "actual_seq_kvlen": seq_kv}
+    inputs = {
+        "query": draw.tensor(*shape_of(layout, batch, s1, n1, d)),
+        "key": draw.tensor(*shape_of(layout, batch, s2, n2, d)),
+        "value": draw.tensor(*shape_of(layout, batch, s2, n2, dv)),
+        "real_shift": real_shift,
+        "drop_mask": (None if keep_prob is None else reference.dropout_mask(keep, n1 * pairs, 7)),
+        "attn_mask": mask,
+        **{name: np.array(values, INT64) for name, values in lists.items() if values is not None},
+    }
     attrs = {
         "head_num": n1,
         "keep_prob": keep,
@@ -195,7 +196,7 @@ def flash(
         "q_start_idx": 0,
         "kv_start_idx": 0,
     }
-    return Case("FlashAttentionScore", inputs, attrs, draw.dtype)
+    return Case.of("FlashAttentionScore", inputs, attrs, draw.dtype)
 
 
 def flash_grad(draw, *args, **rest):

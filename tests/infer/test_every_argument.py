@@ -214,25 +214,6 @@ def test_target_name(good, call_name):
         good(call_name).infer("gpu")
 
 
-def test_placeholders(good, call_name):
-    """A clear bit of `present` makes an input absent, whatever its description says."""
-    call = good(call_name)
-    placeholder = ("complex64", (1,))
-    for i, spec in enumerate(_native.schema(call.op)["inputs"]):
-        name = spec["name"]
-        masked = call.but(**{name: placeholder}).but(present=~(1 << i))
-        absent = call.but(**{name: None})
-        if spec["optional"]:
-            try:
-                expected = absent.infer()
-            except ValueError as error:
-                masked.fails(ValueError, str(error).split(": ", 1)[1])
-            else:
-                assert masked.infer() == expected
-        else:
-            masked.fails(TypeError, name, "None")
-
-
 def agree(partial, full):
     """Every size that is inferred from partial knowledge is the true one."""
     assert len(partial) == len(full)

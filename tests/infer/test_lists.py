@@ -177,18 +177,3 @@ def test_selection_blocks_errors():
         _native.selection_blocks(4, 4, 32, 16, 8, True, "cann")
     with pytest.raises(ValueError, match="importance .* got 'mean'"):
         _native.selection_blocks(4, 4, 32, 16, 64, True, "mean")
-
-
-def test_run_time_check_needs_every_list(good, call_name, list_name):
-    call = good(call_name)
-    inputs = list(call.inputs.values())
-    assert _native.check_lists(call.op, inputs, call.attrs) is None
-    unknown = call.but(**{list_name: call.inputs[list_name][:2]})
-    with pytest.raises(ValueError, match=f"{list_name} must be given with its values"):
-        _native.check_lists(call.op, list(unknown.inputs.values()), call.attrs)
-
-
-def test_run_time_check_finds_bad_lists(good, call_name, sums_name):
-    spoiled = good(call_name).listed(sums_name, (3, -1))
-    with pytest.raises(ValueError, match=f"{sums_name} must be non-negative, got -1 at index 1"):
-        _native.check_lists(spoiled.op, list(spoiled.inputs.values()), spoiled.attrs)

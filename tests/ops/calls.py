@@ -7,7 +7,8 @@ import numpy as np
 from mindspore import Tensor, nn, ops
 
 import mindspore_nsa
-from tests.common.case import INPUTS, OUTPUTS, Case, output_dtypes
+from mindspore_nsa import _native
+from tests.common.case import OUTPUTS, Case, output_dtypes
 from tests.common.dtypes import BFLOAT16, decode, encode
 
 MODES = ("pynative", "graph", "jit_O0", "jit_O1", "jit_bytecode")
@@ -95,22 +96,6 @@ def in_dtype(array, dtype):
     return array.astype(dtype) if array.shape == (1,) and not array.any() else array
 
 
-# The Tensor arguments of the public functions, lists included.
-ARGUMENTS = {
-    "nsa_compress": ("input", "weight", "actual_seq_len"),
-    "nsa_compress_attention": (
-        "query", "key", "value", "topk_mask", "atten_mask", "actual_seq_qlen",
-        "actual_cmp_seq_kvlen", "actual_sel_seq_kvlen", "q_offset"),
-    "nsa_selected_attention": (
-        "query", "key", "value", "topk_indices", "actual_seq_qlen", "actual_seq_kvlen",
-        "q_offset"),
-    "flash_attention_score": (
-        "query", "key", "value", "real_shift", "drop_mask", "attn_mask", "prefix",
-        "actual_seq_qlen", "actual_seq_kvlen", "sink"),
-    "dropout_mask": (),
-}  # fmt: skip
-
-
 def _pick(tensors, place):
     """An argument: the Tensor at an index, or the constant itself (None, a tuple)."""
     if isinstance(place, int):
@@ -118,89 +103,91 @@ def _pick(tensors, place):
     return place
 
 
-# What a graph compiles has to name its arguments, so there is one of these per operator.
-def _nsa_compress(a, constants):
+# What a graph compiles has to name its arguments, so there is one of these per operator. `at` says
+# where each argument comes from.
+def _nsa_compress(at, constants):
     def forward(*t):
         return mindspore_nsa.nsa_compress(
-            _pick(t, a[0]), _pick(t, a[1]), actual_seq_len=_pick(t, a[2]), **constants
+            _pick(t, at["input"]),
+            _pick(t, at["weight"]),
+            actual_seq_len=_pick(t, at["actual_seq_len"]),
+            **constants,
         )
 
     return forward
 
 
-def _nsa_compress_attention(a, constants):
+def _nsa_compress_attention(at, constants):
     def forward(*t):
         return mindspore_nsa.nsa_compress_attention(
-            _pick(t, a[0]),
-            _pick(t, a[1]),
-            _pick(t, a[2]),
-            topk_mask=_pick(t, a[3]),
-            atten_mask=_pick(t, a[4]),
-            actual_seq_qlen=_pick(t, a[5]),
-            actual_cmp_seq_kvlen=_pick(t, a[6]),
-            actual_sel_seq_kvlen=_pick(t, a[7]),
-            q_offset=_pick(t, a[8]),
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["value"]),
+            topk_mask=_pick(t, at["topk_mask"]),
+            atten_mask=_pick(t, at["atten_mask"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_cmp_seq_kvlen=_pick(t, at["actual_cmp_seq_kvlen"]),
+            actual_sel_seq_kvlen=_pick(t, at["actual_sel_seq_kvlen"]),
+            q_offset=_pick(t, at["q_offset"]),
             **constants,
         )
 
     return forward
 
 
-def _nsa_selected_attention(a, constants):
+def _nsa_selected_attention(at, constants):
     def forward(*t):
         return mindspore_nsa.nsa_selected_attention(
-            _pick(t, a[0]),
-            _pick(t, a[1]),
-            _pick(t, a[2]),
-            _pick(t, a[3]),
-            actual_seq_qlen=_pick(t, a[4]),
-            actual_seq_kvlen=_pick(t, a[5]),
-            q_offset=_pick(t, a[6]),
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["value"]),
+            _pick(t, at["topk_indices"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_seq_kvlen=_pick(t, at["actual_seq_kvlen"]),
+            q_offset=_pick(t, at["q_offset"]),
             **constants,
         )
 
     return forward
 
 
-def _flash_attention_score(a, constants):
+def _flash_attention_score(at, constants):
     def forward(*t):
         return mindspore_nsa.flash_attention_score(
-            _pick(t, a[0]),
-            _pick(t, a[1]),
-            _pick(t, a[2]),
-            real_shift=_pick(t, a[3]),
-            drop_mask=_pick(t, a[4]),
-            attn_mask=_pick(t, a[5]),
-            prefix=_pick(t, a[6]),
-            actual_seq_qlen=_pick(t, a[7]),
-            actual_seq_kvlen=_pick(t, a[8]),
-            sink=_pick(t, a[9]),
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["value"]),
+            real_shift=_pick(t, at["real_shift"]),
+            drop_mask=_pick(t, at["drop_mask"]),
+            attn_mask=_pick(t, at["attn_mask"]),
+            prefix=_pick(t, at["prefix"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_seq_kvlen=_pick(t, at["actual_seq_kvlen"]),
+            sink=_pick(t, at["sink"]),
             **constants,
         )
 
     return forward
 
 
-def _dropout_mask(a, constants):
+def _dropout_mask(at, constants):
     def forward(*t):
         return mindspore_nsa.dropout_mask(**constants)
 
     return forward
 
 
+# The function that calls the public one, and the native operator whose inputs are its Tensors.
 _FORWARDS = {
-    "nsa_compress": _nsa_compress,
-    "nsa_compress_attention": _nsa_compress_attention,
-    "nsa_selected_attention": _nsa_selected_attention,
-    "flash_attention_score": _flash_attention_score,
-    "dropout_mask": _dropout_mask,
+    "nsa_compress": (_nsa_compress, "NsaCompress"),
+    "nsa_compress_attention": (_nsa_compress_attention, "NsaCompressAttention"),
+    "nsa_selected_attention": (_nsa_selected_attention, "NsaSelectedAttention"),
+    "flash_attention_score": (_flash_attention_score, "FlashAttentionScore"),
+    "dropout_mask": (_dropout_mask, "NsaDropoutMask"),
 }
 
 # The gradients that not every call of FlashAttentionScoreGrad has.
 PLACEHOLDERS = ("real_shift", "sink")
-
-LISTS = ("actual_seq_len", "actual_seq_qlen", "actual_seq_kvlen", "actual_cmp_seq_kvlen",
-         "actual_sel_seq_kvlen", "q_offset", "prefix")  # fmt: skip
 
 
 class PublicCall:
@@ -212,16 +199,18 @@ class PublicCall:
         self.constants = dict(case.attrs)
         self.upstream = None
         self._translate(named)
-        self.tensors, places = {}, []
-        for name in ARGUMENTS[self.operator]:
+        forward, self.forward_op = _FORWARDS[self.operator]
+        self.tensors, places = {}, {}
+        for spec in _native.schema(self.forward_op)["inputs"]:
+            name = spec["name"]
             if name not in named:
-                places.append(None)
-            elif name in LISTS and not lists_as_tensors:
-                places.append(tuple(named[name].tolist()))
+                places[name] = None
+            elif spec["list"] and not lists_as_tensors:
+                places[name] = tuple(named[name].tolist())
             else:
-                places.append(len(self.tensors))
+                places[name] = len(self.tensors)
                 self.tensors[name] = tensor(named[name])
-        self.forward = _FORWARDS[self.operator](tuple(places), self.constants)
+        self.forward = forward(places, self.constants)
 
     def _translate(self, named):
         op, constants = self.case.op, self.constants
@@ -326,16 +315,11 @@ class PublicCall:
         case = self.case
         if case.op == "NsaCompressGrad":
             return case
-        named = dict(zip(INPUTS[case.op], case.inputs))
-        forward_op = {
-            "nsa_compress_attention": "NsaCompressAttention",
-            "nsa_selected_attention": "NsaSelectedAttention",
-            "flash_attention_score": "FlashAttentionScore",
-        }[self.operator]
-        for name, output in zip(OUTPUTS[forward_op], outputs):
+        named = case.named()
+        for name, output in zip(OUTPUTS[self.forward_op], outputs):
             if name == "attention_out":
                 name = "attention_in" if "attention_in" in named else name
                 named[name] = in_dtype(output, case.dtype)
             elif name in named:
                 named[name] = output
-        return Case(case.op, list(named.values()), case.attrs, case.dtype, case.name)
+        return Case.of(case.op, named, case.attrs, case.dtype, case.name)

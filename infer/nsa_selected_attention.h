@@ -1,0 +1,48 @@
+// Inputs and outputs of NsaSelectedAttention and its gradient.
+#pragma once
+
+#include "infer/op.h"
+
+namespace nsa {
+
+struct NsaSelectedAttentionInputs : Inputs {
+  size_t query = required("query", Elements::kFloat);
+  size_t key = required("key", Elements::kSameFloat);
+  size_t value = required("value", Elements::kSameFloat);
+  size_t topk_indices = required("topk_indices", Elements::kInt32);
+  size_t actual_seq_qlen = required("actual_seq_qlen", Elements::kList);
+  size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kList);
+  size_t q_offset = optional("q_offset", Elements::kList);
+};
+inline constexpr NsaSelectedAttentionInputs kNsaSelectedAttentionInputs;
+
+struct NsaSelectedAttentionOutputs : Outputs {
+  size_t attention_out = add("attention_out");
+  size_t softmax_max = add("softmax_max");
+  size_t softmax_sum = add("softmax_sum");
+};
+inline constexpr NsaSelectedAttentionOutputs kNsaSelectedAttentionOutputs;
+
+struct NsaSelectedAttentionGradInputs : Inputs {
+  size_t query = required("query", Elements::kFloat);
+  size_t key = required("key", Elements::kSameFloat);
+  size_t value = required("value", Elements::kSameFloat);
+  size_t attention_out = required("attention_out", Elements::kSameFloat);
+  size_t attention_out_grad = required("attention_out_grad", Elements::kSameFloat);
+  size_t softmax_max = required("softmax_max", Elements::kFloat32);
+  size_t softmax_sum = required("softmax_sum", Elements::kFloat32);
+  size_t topk_indices = required("topk_indices", Elements::kInt32);
+  size_t actual_seq_qlen = required("actual_seq_qlen", Elements::kList);
+  size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kList);
+  size_t q_offset = optional("q_offset", Elements::kList);
+};
+inline constexpr NsaSelectedAttentionGradInputs kNsaSelectedAttentionGradInputs;
+
+struct NsaSelectedAttentionGradOutputs : Outputs {
+  size_t dq = add("dq");
+  size_t dk = add("dk");
+  size_t dv = add("dv");
+};
+inline constexpr NsaSelectedAttentionGradOutputs kNsaSelectedAttentionGradOutputs;
+
+}  // namespace nsa

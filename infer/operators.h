@@ -1,0 +1,14 @@
+// The native operators, each once: its name, that of its functions, and the number of its outputs.
+// Whatever has an entry for every operator is made from this list: OpId, the registry of the rules,
+// the table of the kernels, the functions that MindSpore looks up.
+#pragma once
+
+#define NSA_OPERATORS(OP)                                      \
+  OP(NsaCompress, nsa_compress, 1)                             \
+  OP(NsaCompressGrad, nsa_compress_grad, 2)                    \
+  OP(NsaCompressAttention, nsa_compress_attention, 4)          \
+  OP(NsaSelectedAttention, nsa_selected_attention, 3)          \
+  OP(NsaSelectedAttentionGrad, nsa_selected_attention_grad, 3) \
+  OP(FlashAttentionScore, flash_attention_score, 3)            \
+  OP(FlashAttentionScoreGrad, flash_attention_score_grad, 5)   \
+  OP(NsaDropoutMask, dropout_mask, 1)
