@@ -6,7 +6,7 @@ PYTHON ?= $(VENV)/bin/python
 N ?= 20000
 FILES_CC = $(shell git ls-files '*.cc' '*.h')
 
-.PHONY: help test demo build ascend sweep tsan bench format clean prerequisites
+.PHONY: help test demo build docs wheel ascend sweep tsan bench format clean prerequisites
 .DELETE_ON_ERROR:
 
 # Threads that wait do not spin: the tests run side by side on few processors.
@@ -35,6 +35,12 @@ $(VENV)/bin/python: | prerequisites
 build: $(PYTHON) ## build the native libraries in place
 	@mkdir -p build
 	NSA_BUILD_DIR=build/dev flock build/.lock $(PYTHON) setup.py -q build_ext --inplace
+
+docs: build ## build the documentation site in build/docs
+	$(PYTHON) -m sphinx -b html -c docs/site . build/docs
+
+wheel: $(PYTHON) ## build wheels for every supported Python found, and for 64-bit Arm, in dist/
+	$(PYTHON) tools/build_wheels.py
 
 ascend: $(PYTHON) ## build the operators' package with CANN (ASCEND_HOME_PATH); INSTALL_PATH=folder installs it
 	@$(PYTHON) tools/ascend_package.py --install-path "$(INSTALL_PATH)"

@@ -38,9 +38,11 @@ def dropout_mask(keep_prob, numel, seed):
 
     Element e is kept iff word(e) < ceil(p * 2^32), where p is keep_prob rounded to float32 (to
     nearest even) and p * 2^32 is exact in float64; p = 1 keeps everything. word(e) is output word
-    e % 4 of Philox4x32-10 with
+    e % 4 of Philox4x32-10 with::
+
         key     = (seed mod 2^32, seed // 2^32 mod 2^32)   seed a 64-bit integer, two's complement
         counter = (g mod 2^32, g // 2^32, 0, 0)            g = e // 4
+
     so every element depends on keep_prob, seed and its own index alone.
     """
     seed = int(seed) & 0xFFFFFFFFFFFFFFFF

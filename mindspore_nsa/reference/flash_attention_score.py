@@ -48,9 +48,11 @@ def flash_attention_score(
 ):
     """(attention_out, softmax_max, softmax_sum)
 
-    O = dropout(softmax(mask(S))) V with
+    O = dropout(softmax(mask(S))) V with::
+
         S = (q k^T + pse) * scale     pse_type 1
         S = q k^T * scale + pse       pse_type 0, 2, 3
+
     Masks by sparse_mode: masks.py. Bias forms: pse.py. Bits of drop_mask: dropout.py; they are
     numbered ((b*N1 + h)*S1 + i)*S2 + j, in TND per element [N1, S1_b, S2_b] behind each other.
     `sink` [N1] is one more logit per head, without a value, neither scaled nor dropped.

@@ -56,11 +56,12 @@ def nsa_compress_grad(
     actual_seq_len,
     precision=FLOAT64,
 ):
-    """(input_grad, weight_grad)
+    """(input_grad, weight_grad)::
 
-    input_grad[t, h, d] = sum over (b, i, j) with c_b + i*s + j = t of
-                          weight[j, h] * output_grad[row(b, i), h, d]
-    weight_grad[j, h] = sum_{b, i, d} input[c_b + i*s + j, h, d] * output_grad[row(b, i), h, d]
+        input_grad[t, h, d] = sum over (b, i, j) with c_b + i*s + j = t of
+                              weight[j, h] * output_grad[row(b, i), h, d]
+        weight_grad[j, h] = sum_{b, i, d} input[c_b + i*s + j, h, d] * output_grad[row(b, i), h, d]
+
     Rows of output_grad past the real windows are not read. CANN aclnnNsaCompressGrad.
     """
     dy, x, w = (precision.array(a) for a in (output_grad, input, weight))

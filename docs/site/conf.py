@@ -1,0 +1,78 @@
+"""Settings of the documentation site: `make docs`."""
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# Last: where the package is installed, its docstrings are the ones to show.
+sys.path.append(str(ROOT))
+
+from mindspore_nsa import __version__  # noqa: E402
+
+project = "mindspore_nsa"
+author = "The developers of mindspore_nsa"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+# The pages are those that a reader of the repository sees, so the repository is the source folder.
+# docs/README.md is its list of pages; here that is the side bar.
+include_patterns = ["README.md", "README.zh-CN.md", "docs/*.md", "docs/site/*.md"]
+include_patterns += ["model_zoo_demo/README.md", "twin/README.md"]
+exclude_patterns = ["docs/README.md"]
+root_doc = "README"
+html_theme = "furo"
+html_title = f"mindspore_nsa {__version__}"
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_numpy_docstring = False
+# MindSpore's sections that Sphinx does not know.
+napoleon_custom_sections = ["Inputs", "Outputs", "Supported Platforms"]
+
+CONTENTS = {
+    "Start here": ["README.zh-CN", "model_zoo_demo/README"],
+    "Native Sparse Attention": ["docs/nsa", "docs/native_sparse_attention"],
+    "Operators": [
+        *("docs/nsa_compress", "docs/nsa_compress_attention", "docs/nsa_selected_attention"),
+        *("docs/flash_attention_score", "docs/limits", "docs/interface", "docs/site/api"),
+    ],
+    "How it is built": ["docs/cpu_kernels", "docs/ascend", "twin/README", "docs/testing"],
+}
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
+
+
+def to_page(app, docname, source):
+    """Make a Markdown file of the repository a page of the site.
+
+    The site holds no sources: where a file or folder of the repository is linked to, it is named.
+    The first page gets the table of contents.
+    """
+
+    def resolve(match):
+        text, target = match[1], match[2]
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(docname), target))
+        if path.removesuffix(".md") in app.env.found_docs:
+            return match[0]
+        if path == "docs/README.md":
+            return text
+        return text if path.endswith(text) else f"{text} (`{path}`)"
+
+    source[0] = LINK.sub(resolve, source[0])
+    if docname == root_doc:
+        for caption, pages in CONTENTS.items():
+            lines = "\n".join(f"/{page}" for page in pages)
+            source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{lines}\n```\n"
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("source-read", to_page)

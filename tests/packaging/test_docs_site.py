@@ -1,0 +1,79 @@
+"""The documentation site builds without a warning, and its links lead somewhere."""
+
+import html.parser
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import mindspore_nsa
+
+from .conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Folder of the built site; a warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    package = str(Path(mindspore_nsa.__file__).parents[1])
+    command = ("-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-c", "docs/site")
+    done = subprocess.run(
+        [sys.executable, *command, "-d", str(tmp_path_factory.mktemp("trees")), ".", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": package},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return folder
+
+
+class Page(html.parser.HTMLParser):
+    """Anchors of a page, what it links to, and its text."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.anchors, self.links, self.text = set(), [], []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name == "id":
+                self.anchors.add(value)
+            elif name in ("href", "src") and value and tag in ("a", "img", "link", "script"):
+                self.links.append(value)
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_links(site):
+    pages = {path: Page(path) for path in site.rglob("*.html")}
+    checked = 0
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or link in ("#", ""):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            assert target.exists(), f"{path.relative_to(site)}: {link}"
+            if parts.fragment and target in pages:
+                assert unquote(parts.fragment) in pages[target].anchors, f"{path.name}: {link}"
+            checked += 1
+    assert checked > 200
+
+
+def test_every_page_is_there(site):
+    """In both languages; every public function and class has its docstring on the site."""
+    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.zh-CN.md"]:
+        if page != ROOT / "docs" / "README.md":
+            assert (site / page.relative_to(ROOT)).with_suffix(".html").exists(), page
+    anchors = Page(site / "docs" / "site" / "api.html").anchors
+    for name in set(mindspore_nsa.__all__) - {"__version__"}:
+        found = {f"mindspore_nsa.{name}", f"mindspore_nsa.ops.{name}"} & anchors
+        assert found, f"{name} has no entry"
+    assert "mindspore_nsa.nn.NativeSparseAttention" in anchors
+    assert (site / "searchindex.js").exists()
