@@ -45,6 +45,7 @@ CONTENTS = {
         *("docs/nsa_compress", "docs/nsa_compress_attention", "docs/nsa_selected_attention"),
         *("docs/flash_attention_score", "docs/limits", "docs/interface", "docs/site/api"),
     ],
+    # And every other page.
     "How it is built": ["docs/cpu_kernels", "docs/ascend", "twin/README", "docs/testing"],
 }
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
@@ -68,7 +69,10 @@ def to_page(app, docname, source):
 
     source[0] = LINK.sub(resolve, source[0])
     if docname == root_doc:
-        for caption, pages in CONTENTS.items():
+        listed = {page for pages in CONTENTS.values() for page in pages}
+        others = sorted(set(app.env.found_docs) - listed - {root_doc})
+        contents = CONTENTS | {"How it is built": [*CONTENTS["How it is built"], *others]}
+        for caption, pages in contents.items():
             lines = "\n".join(f"/{page}" for page in pages)
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{lines}\n```\n"
 
