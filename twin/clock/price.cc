@@ -141,8 +141,8 @@ Price Prices::Fix(const Op& op, const GmAccess* accesses) const {
     price.ideal = op.read_bytes / 4.0 / costs_.fix_to_l1;
     if (op.accesses > 0) {
       price.rate = costs_.fix_to_gm;
+      // The rate is that of a whole stage, so it has the latency in it.
       price.ideal = std::max(price.ideal, BytesOf(op, accesses) / price.rate);
-      price.latency = costs_.store_latency;
     }
   }
   price.busy = costs_.fix_start + price.ideal;

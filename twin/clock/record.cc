@@ -40,9 +40,9 @@ void CoreRecord::Global(const GmAccess& access) {
   ++op.accesses;
   accesses.push_back(access);
   GmAccess& added = accesses.back();
-  // Rows without a gap are one.
+  // Rows without a gap are one; not on their way to L1, which may be into another layout.
   const uint64_t bytes = uint64_t{added.rows} * added.row_bytes;
-  if (added.pitch != added.row_bytes || bytes > 0xffffffffu) return;
+  if (op.to == Memory::kL1 || added.pitch != added.row_bytes || bytes > 0xffffffffu) return;
   added.rows = 1;
   added.row_bytes = static_cast<uint32_t>(bytes);
 }

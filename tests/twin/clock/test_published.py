@@ -91,3 +91,27 @@ def test_copies(kernels, case):
     assert report.ok, report.error
     rate = matrix.nbytes * times / report.clock["microseconds"] / 1e3
     assert rate == pytest.approx(gigabytes, rel=tolerance)
+
+
+# The stages of pto-isa's flash attention on a tile of 128 x 256 with heads of 128, in cycles of a
+# simulator; O's update comes after its load, the other stages load the next tile meanwhile.
+STAGES = {
+    "qk": (AIC_ONLY, ((128, 128), (256, 128)), np.float16, (128, 256), np.float32, 2487, 0.02),
+    "softmax": (AIV_ONLY, ((64, 256),), np.float32, (64, 256), np.float16, 2489, 0.2),
+    "pv": (AIC_ONLY, ((256, 128), (256, 128)), np.float16, (128, 128), np.float32, 1617, 0.2),
+    "update": (AIV_ONLY, ((64, 128),), np.float32, (64, 128), np.float32, 834, 0.2),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_stages_of_flash_attention(kernels, stage):
+    kind, shapes, dtype, out_shape, out_dtype, expected, tolerance = STAGES[stage]
+    inputs = [(INPUT, np.zeros(shape, dtype)) for shape in shapes]
+
+    def cycles(tiles):
+        buffers = [*inputs, (OUTPUT, np.empty(out_shape, out_dtype))]
+        report = kernels.time(stage, buffers, [tiles], type=kind)
+        assert report.ok, report.error
+        return report.clock["cycles"]
+
+    assert (cycles(12) - cycles(4)) / 8 == pytest.approx(expected, rel=tolerance)
