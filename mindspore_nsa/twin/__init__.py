@@ -7,6 +7,8 @@ prints what a compiler needs to build a program against it.
 
 import contextlib
 import ctypes
+import json
+import os
 from functools import cache
 from pathlib import Path
 
@@ -91,6 +93,12 @@ def _opened():
     opened.TwinOperators.restype = ctypes.c_char_p
     opened.TwinSetCores.restype = ctypes.c_bool
     opened.TwinSetSeed.argtypes = [ctypes.c_uint64]
+    opened.TwinSetClock.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+    opened.TwinSetClock.restype = ctypes.c_bool
+    opened.TwinSetCost.argtypes = [ctypes.c_char_p, ctypes.c_double]
+    opened.TwinSetCost.restype = ctypes.c_bool
+    opened.TwinTimings.restype = ctypes.c_char_p
+    opened.TwinCosts.restype = ctypes.c_char_p
     return opened
 
 
@@ -141,3 +149,66 @@ def machine(vector_cores, cube_cores=None, seed=0):
     finally:
         _opened().TwinSetCores(0, 0)
         _opened().TwinResetSeed()
+
+
+def costs():
+    """The figures that modelled time is made from.
+
+    Returns:
+        list[dict]: ``name``, ``value``, the ends ``low`` and ``high`` of what sources say, ``unit``
+        and ``source``.
+
+    Examples:
+        >>> from mindspore_nsa import twin
+        >>> next(row["value"] for row in twin.costs() if row["name"] == "fix_to_gm")
+        53.0
+    """
+    return json.loads(_opened().TwinCosts().decode())
+
+
+@contextlib.contextmanager
+def clock(chip="910B1", trace=None, **replaced):
+    """Model the time of every kernel that the twin runs inside a ``with`` block.
+
+    It acts on the whole process. The time is modelled, from published figures (:func:`costs`), and
+    follows what the kernels' instructions wait for; see docs/ascend.md. Unless :func:`machine` or
+    the environment says otherwise, tiling is told of the chip's cores.
+
+    Args:
+        chip (str): ``"910B1"``, ``"910B3"`` or ``"910B4"``. Default: ``"910B1"``.
+        trace (str, optional): File for the trace of a kernel, in the Chrome trace format, which
+            https://ui.perfetto.dev opens; of the second and later kernels with a number before its
+            suffix. Default: ``None``.
+        replaced (float): Costs that replace those of :func:`costs`, by name.
+
+    Returns:
+        A context manager. Its value is a function that lists the kernels timed so far: a dict for
+        each with ``kernel``, ``microseconds``, ``cycles``, ``bound``, ``pipes``, ``critical_path``
+        and, as text for people, ``table``.
+
+    Raises:
+        ValueError: If there is no such chip or cost.
+
+    Examples:
+        >>> from mindspore_nsa import twin
+        >>> with twin.clock(chip="910B3", fix_to_gm=86) as timed:
+        ...     pass  # calls of operators with the target "ascend_twin"
+        >>> timed()
+        []
+    """
+    file = "" if trace is None else os.fspath(trace)
+    if not _opened().TwinSetClock(str(chip).encode() or b"-", file.encode()):
+        raise ValueError(f"clock: chip must be 910B1, 910B3 or 910B4, got {chip!r}")
+    try:
+        for name, value in replaced.items():
+            if not _opened().TwinSetCost(name.encode(), value):
+                raise ValueError(f"clock: there is no cost {name!r}; costs() lists them")
+        launches = None
+        yield lambda: _timings() if launches is None else launches
+        launches = _timings()
+    finally:
+        _opened().TwinSetClock(b"", b"")
+
+
+def _timings():
+    return json.loads(_opened().TwinTimings().decode())

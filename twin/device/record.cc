@@ -1,6 +1,7 @@
 // What a launch records for modelled time.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "twin/device/instr.h"
 #include "twin/device/launch_state.h"
@@ -13,6 +14,17 @@ static_assert(clock::kPipeCount == kPipes && clock::kFix == PipeIndex(PIPE_FIX) 
               "the clock counts pipes as the twin does");
 static_assert(static_cast<int>(clock::Memory::kFixbuf) == static_cast<int>(Hardware::FIXBUF),
               "the clock counts memories as the twin does");
+
+// The second trace to a file of this name gets ".2" before the name's end, and so on.
+std::string NextFile(const std::string& path) {
+  static auto* written = new std::map<std::string, int>;
+  const int count = ++(*written)[path];
+  if (count == 1) return path;
+  const size_t dot = path.rfind('.');
+  const size_t end =
+      dot == std::string::npos || path.find('/', dot) != std::string::npos ? path.size() : dot;
+  return path.substr(0, end) + "." + std::to_string(count) + path.substr(end);
+}
 
 void PlaceBuffer(clock::LaunchRecord& record, GlobalBuffer& buffer) {
   // As on a device, buffers begin at multiples of 512 bytes.
@@ -89,8 +101,11 @@ std::shared_ptr<const clock::Report> EndRecord(LaunchState& launch) {
   const clock::Options& options = launch.options.clock;
   auto report = std::make_shared<const clock::Report>(launch.record, options);
   if (options.print) std::fputs(report->Table().c_str(), stderr);
-  if (!options.trace.empty() && !report->WriteTrace(options.trace)) {
-    throw Error("kernel " + record.kernel + ": the trace cannot be written to " + options.trace);
+  if (!options.trace.empty()) {
+    const std::string file = NextFile(options.trace);
+    if (!report->WriteTrace(file)) {
+      throw Error("kernel " + record.kernel + ": the trace cannot be written to " + file);
+    }
   }
   return report;
 }

@@ -11,6 +11,7 @@
 #include "twin/host/machine.h"
 #include "twin/host/op_call.h"
 #include "twin/host/streams.h"
+#include "twin/host/timing.h"
 
 namespace twin {
 
@@ -135,6 +136,7 @@ aclError Execute(const char* api, const aclOpExecutor& executor, void* workspace
   options.aic_cores = machine.info.cube_cores;
   options.aiv_cores = machine.info.vector_cores;
   options.buffers = memory.buffers;
+  options.clock = CurrentClock();
   const KernelFunction kernel = executor.kernel->function;
   void* const* addresses = memory.addresses.data();
   LaunchReport report = Launch(options, [=] { kernel(addresses); });
@@ -145,6 +147,7 @@ aclError Execute(const char* api, const aclOpExecutor& executor, void* workspace
     if (!argument.output || argument.copy_offset < 0) continue;
     ScatterView(static_cast<uint8_t*>(workspace) + argument.copy_offset, argument.tensor);
   }
+  RememberTiming(report);
   RememberLaunch(std::move(report));
   return ok ? ACL_SUCCESS : ACL_ERROR_RT_AICORE_EXCEPTION;
 }

@@ -8,15 +8,13 @@
 #include <string>
 
 #include "twin/device/types.h"
+#include "twin/host/timing.h"
 
 namespace twin {
 
 namespace {
 
-// Ascend910B2.
-constexpr uint32_t kCubeCores = 24;
 constexpr uint32_t kVectorPerCube = 2;
-constexpr uint64_t kL2Bytes = 192ull << 20;
 // More than any product has; a launch keeps the memories of all cores.
 constexpr uint64_t kMostCores = 1024;
 
@@ -50,10 +48,12 @@ std::optional<uint64_t> Number(const char* variable, uint64_t least, uint64_t mo
 }  // namespace
 
 Machine CurrentMachine() {
+  // The chip that launches are timed on; where they are not, the first in the clock's list.
+  const clock::Chip chip = CurrentClock().chip;
   Choice& choice = TheChoice();
   const std::lock_guard<std::mutex> lock(choice.mutex);
   Machine machine;
-  machine.info.l2_bytes = kL2Bytes;
+  machine.info.l2_bytes = chip.l2_bytes;
   machine.info.hbm_bytes = kHbmBytes;
   machine.info.cube_cores = choice.cube_cores;
   machine.info.vector_cores = choice.vector_cores;
@@ -62,7 +62,7 @@ Machine CurrentMachine() {
     const auto vector = Number("MINDSPORE_NSA_TWIN_AIV", 1, kMostCores);
     const uint64_t cubes = cube     ? *cube
                            : vector ? std::max<uint64_t>(1, *vector / kVectorPerCube)
-                                    : kCubeCores;
+                                    : chip.aic_cores;
     machine.info.cube_cores = static_cast<uint32_t>(cubes);
     machine.info.vector_cores = static_cast<uint32_t>(vector ? *vector : cubes * kVectorPerCube);
   }
