@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "binding/ascend_signature.h"
 #include "binding/ascend_twin.h"
 #include "binding/attr_text.h"
 #include "binding/custom_extra.h"
@@ -144,29 +145,54 @@ int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, 
 
 // Who calls an inference function: MindSpore with every input of the operator, or MindSpore on
 // behalf of an aclnn function of CANN's package, which it calls by itself. It passes the Tensors
-// alone there: a sequence list is host data, and the Python side, which knows it, has checked it
-// and has put the number of rows into the attributes.
+// alone there, in aclnn order: a sequence list is host data, and the Python side, which knows it,
+// has checked it and has put the number of rows into the attributes.
 enum class Caller { kCustom, kAclnn };
 
-// Hands each input that the caller has described to `describe(input, its place in the arguments)`;
-// of the others nothing is known.
-template <class Describe>
-std::vector<OutputDesc> infer_for(Caller caller, const char* op, void* extra,
-                                  const Describe& describe) {
-  const OpSchema& op_schema = schema(op);
-  const CallText& text = call_text(extra);
+// Inputs of which nothing is known but whether they are given.
+std::vector<TensorDesc> unknown_inputs(const OpSchema& op_schema, const CallText& text) {
   std::vector<TensorDesc> inputs(op_schema.inputs.size());
-  size_t place = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     inputs[i].known_rank = false;
     inputs[i].present = text.present(i);
-    if (caller == Caller::kAclnn && op_schema.inputs[i].list()) continue;
-    if (inputs[i].present) describe(inputs[i], place);
-    ++place;
   }
-  if (caller == Caller::kAclnn) return infer(op, inputs, text.attrs, Target::kAscend);
+  return inputs;
+}
+
+// The outputs are those of the aclnn function; one that the operator does not have is empty.
+template <class Describe>
+std::vector<OutputDesc> infer_for_aclnn(const char* op, const CallText& text,
+                                        const Describe& describe) {
+  const AscendSignature& signature = ascend_signature(op, "ascend");
+  std::vector<TensorDesc> inputs = unknown_inputs(*signature.schema, text);
+  size_t place = 0;
+  for (const AscendArgument& argument : signature.arguments) {
+    const bool tensor = argument.parameter->kind == twin::AclnnKind::kTensor;
+    if (!tensor || argument.source != AscendArgument::kInput) continue;
+    if (inputs[argument.index].present) describe(inputs[argument.index], place++);
+  }
+  const std::vector<OutputDesc> all = infer(op, inputs, text.attrs, Target::kAscend);
+  std::vector<OutputDesc> outputs;
+  for (const AscendArgument& argument : signature.arguments) {
+    if (argument.parameter->role != twin::AclnnRole::kOutput) continue;
+    const bool known = argument.source == AscendArgument::kOutput;
+    outputs.push_back(known ? all[argument.index] : OutputDesc{all[0].dtype, {0}});
+  }
+  return outputs;
+}
+
+// Hands each input that the caller has described to `describe(input, its place in the arguments)`.
+template <class Describe>
+std::vector<OutputDesc> infer_for(Caller caller, const char* op, void* extra,
+                                  const Describe& describe) {
+  const CallText& text = call_text(extra);
+  if (caller == Caller::kAclnn) return infer_for_aclnn(op, text, describe);
+  const OpSchema& op_schema = schema(op);
+  std::vector<TensorDesc> inputs = unknown_inputs(op_schema, text);
   const uint32_t float32 = float32_inputs(op_schema.id, text.attrs);
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].present) continue;
+    describe(inputs[i], i);
     if ((float32 & input_bit(i)) != 0 && is_half(inputs[i].dtype)) {
       inputs[i].dtype = DType::kFloat32;
     }

@@ -1,54 +1,56 @@
-"""Operators of CANN's custom operator package, by their aclnn functions."""
+"""Operators of CANN's custom operator package, by their aclnn functions.
 
-from functools import cached_property, lru_cache
+What an aclnn function takes, and in which order, is the definition of the operator in `ascendc/`;
+`_native.ascend_signature` gives it in terms of the operator's inputs, attributes and outputs.
+"""
+
+import linecache
+from functools import cache, cached_property, lru_cache
 
 import mindspore
 from mindspore import ops
 from mindspore.ops import CustomRegOp, DataType
 
-from ._custom import library
+from .. import _native
+from ._custom import absent, in_order, library, schema
 
-# The aclnn order of arguments is that of the operator's definition: tensors, then what the host
-# knows, then outputs. A sequence list is host data there.
-_SIGNATURES = {
-    "NsaCompress": (
-        ("input", "weight"),
-        (
-            ("actSeqLenOptional", "listInt"),
-            ("layoutOptional", "str"),
-            ("compressBlockSize", "int"),
-            ("compressStride", "int"),
-            ("actSeqLenType", "int"),
-        ),
-        ("output",),
-    ),
-    "NsaCompressGrad": (
-        ("outputGrad", "input", "weight"),
-        (
-            ("actSeqLenOptional", "listInt"),
-            ("compressBlockSize", "int"),
-            ("compressStride", "int"),
-            ("actSeqLenType", "int"),
-            ("layoutOptional", "str"),
-        ),
-        ("inputGradOut", "weightGradOut"),
-    ),
+_FORMATS = {
+    "float16": DataType.F16_Default,
+    "bfloat16": DataType.BF16_Default,
+    "float32": DataType.F32_Default,
+    "bool": DataType.BOOL_Default,
+    "uint8": DataType.U8_Default,
+    "int32": DataType.I32_Default,
+    "int64": DataType.I64_Default,
 }
 
 
-@lru_cache(maxsize=len(_SIGNATURES))
+@cache
+def _parameters(op, role):
+    """Parameters of an aclnn function, in its order: its outputs, or all before them."""
+    found = _native.ascend_signature(op)
+    return tuple(p for p in found if (p["role"] == "output") == (role == "output"))
+
+
+@lru_cache
 def _registration(op):
-    """What MindSpore wants to know of an aclnn function."""
-    tensors, values, outputs = _SIGNATURES[op]
+    """What MindSpore wants to know of an aclnn function: Tensors, then the rest, then outputs."""
     info = CustomRegOp(f"aclnn{op}")
-    for i, name in enumerate(tensors):
-        info = info.input(i, name, param_type="required")
-    for name, kind in values:
-        info = info.attr(name, "required", kind)
-    for i, name in enumerate(outputs):
-        info = info.output(i, name, param_type="required")
-    for dtype in (DataType.F16_Default, DataType.BF16_Default):
-        info = info.dtype_format(*[dtype] * (len(tensors) + len(outputs)))
+    tensors = []
+    for parameter in _parameters(op, "input"):
+        leading = len(tensors) == len(info.attr_) + len(tensors) and parameter["kind"] == "tensor"
+        if leading:
+            kind = "optional" if parameter["optional"] else "required"
+            info = info.input(len(tensors), parameter["name"], param_type=kind)
+            tensors.append(parameter)
+        else:
+            # A Tensor that follows a list or a number, too: the order is what counts.
+            info = info.attr(parameter["name"], "required", parameter["kind"])
+    for i, parameter in enumerate(_parameters(op, "output")):
+        info = info.output(i, parameter["name"], param_type="required")
+        tensors.append(parameter)
+    for dtypes in zip(*(parameter["dtypes"] for parameter in tensors)):
+        info = info.dtype_format(*(_FORMATS[dtype] for dtype in dtypes))
     return info.target("Ascend").get_op_info()
 
 
@@ -74,3 +76,83 @@ class AclnnCustom(ops.Custom):
 
     def __call__(self, *args):
         return self._graph(*args)
+
+
+def _argument(op, parameter, tensors, attrs, lists):
+    """(place, None) for a Tensor, by its place among the operator's inputs; (-1, value) for what
+    the host knows."""
+    source, index = parameter["source"], parameter["index"]
+    if source == "attr":
+        spec = schema(op)["attrs"][index]
+        value = attrs.get(spec["name"], spec["default"])
+        return -1, (value,) if parameter["kind"] == "listInt" else value
+    if source is None:
+        return -1, parameter["default"]
+    name = schema(op)["inputs"][index]["name"]
+    if parameter["kind"] == "tensor":
+        return (index, None) if name in tensors else (-1, None)
+    return -1, tuple(lists[name]) if name in lists else None
+
+
+def _as_primitive_takes_it(function, count):
+    """A bprop of `count` arguments that hands them to `function` as one tuple.
+
+    MindSpore counts the parameters of a bprop, and reads its source.
+    """
+    names = ", ".join(f"x{i}" for i in range(count))
+    source = (
+        "def make(function):\n"
+        f"    def bprop({names}, out, dout):\n"
+        f"        return function(({names},), out, dout)\n"
+        "\n"
+        "    return bprop\n"
+    )
+    file = f"<bprop of {count} arguments>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    scope = {"__name__": __name__}
+    exec(compile(source, file, "exec"), scope)
+    return scope["make"](function)
+
+
+def _bprop_in_aclnn_order(op, arguments, outputs, bprop):
+    """A bprop for an aclnn function from one whose arguments are the operator's inputs."""
+    order = [place for place, _ in arguments]
+    # Where an input stands among the arguments; -1: an absent one, or a list, which is no Tensor.
+    places = tuple(order.index(i) if i in order else -1 for i in range(len(schema(op)["inputs"])))
+    order = tuple(order)
+    placeholder = absent()
+    several = len(outputs) > 1
+
+    def backward(args, out, dout):
+        inputs = ()
+        for place in places:
+            inputs = inputs + ((args[place],) if place >= 0 else (placeholder,))
+        if several:
+            gradients = bprop(*inputs, in_order(outputs, out), in_order(outputs, dout))
+        else:
+            gradients = bprop(*inputs, out, dout)
+        # What comes back for an argument that is no Tensor goes nowhere.
+        result = ()
+        for i in range(len(order)):
+            result = result + ((gradients[order[i]],) if order[i] >= 0 else (args[i],))
+        return result
+
+    return _as_primitive_takes_it(backward, len(order))
+
+
+def aclnn_operator(op, text, tensors, attrs, lists, bprop):
+    """The Custom of an aclnn function, its arguments and the places of the operator's outputs.
+
+    Args:
+        op: Name of the operator.
+        text: Its attributes for the native inference.
+        tensors: Names of the Tensors that are not absent.
+        attrs: Attributes by name.
+        lists: Values of its sequence lists by name.
+        bprop: Its gradient, in terms of the operator's inputs and outputs.
+    """
+    arguments = tuple(_argument(op, p, tensors, attrs, lists) for p in _parameters(op, "input"))
+    found = [p["index"] if p["source"] else -1 for p in _parameters(op, "output")]
+    outputs = tuple(found.index(i) for i in range(len(schema(op)["outputs"])))
+    custom = AclnnCustom(op, text, _bprop_in_aclnn_order(op, arguments, outputs, bprop))
+    return custom, arguments, outputs

@@ -1,6 +1,7 @@
 """Native operators as `mindspore.ops.Custom`."""
 
 import ctypes
+import json
 from contextvars import ContextVar
 from functools import cache, lru_cache
 
@@ -33,28 +34,35 @@ planned_target = ContextVar("planned_target", default="cpu")
 _CODES = {"int": ("i", int), "float": ("f", float), "str": ("s", str)}
 
 
-def encode_attrs(op, attrs, given=()):
+def encode_attrs(op, attrs, given=(), lists=None):
     """Attributes as the text that binding/attr_text.h reads.
 
     The text also says which inputs are given, the required ones and those named in `given`, and
-    names the target of the call that is being planned.
+    names the target of the call that is being planned. On target "ascend" another line follows,
+    which is not for the native library: what the host knows there, the values of `lists` too.
     """
     inputs = schema(op)["inputs"]
     unknown = set(given).difference(spec["name"] for spec in inputs)
     if unknown:
         raise ValueError(f"{op} has no input {', '.join(sorted(unknown))}")
-    present = sum(
-        1 << i for i, spec in enumerate(inputs) if not spec["optional"] or spec["name"] in given
-    )
-    items = [f"present=i{present}"]
+    present = [not spec["optional"] or spec["name"] in given for spec in inputs]
+    items = [f"present=i{sum(1 << i for i, real in enumerate(present) if real)}"]
     types = {attr["name"]: attr["type"] for attr in schema(op)["attrs"]}
+    values = {}
     for name, value in attrs.items():
         code, convert = _CODES[types[name]]
-        value = convert(value)
+        values[name] = value = convert(value)
         items.append(f"{name}={code}{value!r}" if code == "f" else f"{name}={code}{value}")
-    if planned_target.get() != "cpu":
-        items.append(f"target=s{planned_target.get()}")
-    return ";".join(items)
+    target = planned_target.get()
+    if target != "cpu":
+        items.append(f"target=s{target}")
+    text = ";".join(items)
+    if target != "ascend":
+        return text
+    real = [spec for spec, is_real in zip(inputs, present) if is_real]
+    tensors = [spec["name"] for spec in real if not spec["list"]]
+    known = {spec["name"]: list(map(int, lists[spec["name"]])) for spec in real if spec["list"]}
+    return f"{text}\n{json.dumps([tensors, values, known])}"
 
 
 def custom(symbol, text, bprop, multi_output=False):
@@ -69,6 +77,38 @@ def custom(symbol, text, bprop, multi_output=False):
 def native_custom(op, attrs, bprop):
     """A Custom of a native operator; `attrs` as `encode_attrs` wrote them."""
     return custom(op, attrs, bprop, len(schema(op)["outputs"]) > 1)
+
+
+def native_operator(op, text, bprop):
+    """A native operator for the target that `encode_attrs` wrote into its text; see `run`."""
+    attrs, _, host = text.partition("\n")
+    if not host:
+        return native_custom(op, attrs, bprop), None, None
+    from ._ascend import aclnn_operator
+
+    return aclnn_operator(op, attrs, *json.loads(host), bprop)
+
+
+def run(operator, inputs):
+    """Call a native operator with all its inputs. Part of graphs, too."""
+    custom, arguments, outputs = operator
+    if arguments is None:
+        return custom(*inputs)
+    values = ()
+    for place, value in arguments:
+        values = values + ((inputs[place],) if place >= 0 else (value,))
+    results = custom(*values)
+    if len(outputs) == 1:
+        return results
+    return in_order(outputs, results)
+
+
+def in_order(places, values):
+    """The values at these places. Part of graphs, too."""
+    result = ()
+    for place in places:
+        result = result + (values[place],)
+    return result
 
 
 @cache

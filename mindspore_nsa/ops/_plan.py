@@ -352,9 +352,19 @@ class NativeCall:
         """Names of the lists and optional inputs for which the argument itself is passed."""
         return tuple(name for name, constant in self.constants.items() if constant is None)
 
+    @property
+    def lists(self):
+        """Values of the sequence lists that are no Tensors, by name."""
+        specs = {spec["name"]: self._given[spec["name"]] for spec in _lists_of(self.op)}
+        return {
+            name: spec
+            for name, spec in specs.items()
+            if isinstance(spec, tuple | list) and not isinstance(spec, TensorSpec)
+        }
+
     def text(self):
         """The attributes for a Custom."""
-        return encode_attrs(self.op, self.attrs, self.given)
+        return encode_attrs(self.op, self.attrs, self.given, self.lists)
 
 
 def infer(op, inputs, attrs):

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom, schema
+from ._custom import CACHE_SIZE, absent, encode_attrs, native_operator, run, schema
 from ._gradient import refuse_each, second_order_text, without_gradient, zero_gradient
 from ._plan import NativeCall, Planner, fail_type, infer, passed, shown
 
@@ -43,7 +43,7 @@ def flash_gradient(attrs, function):
              attention_in, prefix, actual_seq_qlen, actual_seq_kvlen, sink, q_offset),
         )  # fmt: skip
 
-    return native_custom("FlashAttentionScoreGrad", attrs, bprop)
+    return native_operator("FlashAttentionScoreGrad", attrs, bprop)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -86,9 +86,9 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors):
             sink,
             no_list,
         )
-        dq, dk, dv, dpse, dsink = gradient(*inputs)
+        dq, dk, dv, dpse, dsink = run(gradient, inputs)
         if pse_gradient is not None:
-            _, _, _, dpse, _ = pse_gradient(*inputs)
+            _, _, _, dpse, _ = run(pse_gradient, inputs)
         elif not pse_grad:
             dpse = zero_gradient(real_shift, "real_shift" in tensors)
         return (
@@ -104,7 +104,7 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors):
             dsink if "sink" in tensors else sink,
         )
 
-    return native_custom("FlashAttentionScore", attrs, bprop)
+    return native_operator("FlashAttentionScore", attrs, bprop)
 
 
 def _gradient_inputs(inputs, outputs):
@@ -165,7 +165,7 @@ def _plan_call(**given):
 
     def gradient_attrs(wants_pse):
         attrs = {**call.attrs, "pse_grad": wants_pse}
-        return encode_attrs("FlashAttentionScoreGrad", attrs, call.given)
+        return encode_attrs("FlashAttentionScoreGrad", attrs, call.given, call.lists)
 
     operator = _operator(
         call.text(),
@@ -327,17 +327,20 @@ def flash_attention_score(
         sink = ops.cast(sink, casts["sink"])
     if guard is not None:
         real_shift = guard(real_shift)
-    out = operator(
-        query,
-        key,
-        value,
-        passed(real_shift, constants["real_shift"]),
-        passed(drop_mask, constants["drop_mask"]),
-        passed(attn_mask, constants["attn_mask"]),
-        passed(prefix, constants["prefix"]),
-        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-        passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
-        passed(sink, constants["sink"]),
+    out = run(
+        operator,
+        (
+            query,
+            key,
+            value,
+            passed(real_shift, constants["real_shift"]),
+            passed(drop_mask, constants["drop_mask"]),
+            passed(attn_mask, constants["attn_mask"]),
+            passed(prefix, constants["prefix"]),
+            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+            passed(sink, constants["sink"]),
+        ),
     )
     if return_softmax:
         return out

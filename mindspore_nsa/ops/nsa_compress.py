@@ -5,8 +5,7 @@ from functools import lru_cache
 from mindspore import ops
 
 from .. import _native
-from ._ascend import AclnnCustom
-from ._custom import CACHE_SIZE, encode_attrs, native_custom, planned_target
+from ._custom import CACHE_SIZE, encode_attrs, native_operator, run
 from ._gradient import refuse_each, second_order_text, zero_gradient
 from ._plan import NativeCall, Planner, TensorSpec, passed
 
@@ -20,7 +19,7 @@ def _gradient(attrs):
     def bprop(output_grad, input, weight, actual_seq_len, out, dout):
         return refuse_each(text, (output_grad, input, weight, actual_seq_len))
 
-    return native_custom("NsaCompressGrad", attrs, bprop)
+    return native_operator("NsaCompressGrad", attrs, bprop)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -28,36 +27,10 @@ def _operator(attrs, gradient_attrs, list_given):
     gradient = _gradient(gradient_attrs)
 
     def bprop(input, weight, actual_seq_len, out, dout):
-        input_grad, weight_grad = gradient(dout, input, weight, actual_seq_len)
+        input_grad, weight_grad = run(gradient, (dout, input, weight, actual_seq_len))
         return input_grad, weight_grad, zero_gradient(actual_seq_len, list_given)
 
-    return native_custom("NsaCompress", attrs, bprop)
-
-
-# CANN's words for what this function always is: prefix sums, packed tokens.
-_PREFIX_SUMS, _PACKED = 0, "TND"
-
-
-@lru_cache(maxsize=CACHE_SIZE)
-def _ascend_operator(attrs, gradient_attrs):
-    text = second_order_text(_FUNCTION)
-
-    def gradient_bprop(
-        output_grad, input, weight, seq_len, block_size, stride, seq_type, layout, out, dout
-    ):
-        refused = refuse_each(text, (output_grad, input, weight))
-        return (*refused, seq_len, block_size, stride, seq_type, layout)
-
-    gradient = AclnnCustom("NsaCompressGrad", gradient_attrs, gradient_bprop)
-
-    # What comes back for an argument that is no Tensor goes nowhere.
-    def bprop(input, weight, seq_len, layout, block_size, stride, seq_type, out, dout):
-        input_grad, weight_grad = gradient(
-            dout, input, weight, seq_len, block_size, stride, seq_type, layout
-        )
-        return input_grad, weight_grad, seq_len, layout, block_size, stride, seq_type
-
-    return AclnnCustom("NsaCompress", attrs, bprop)
+    return native_operator("NsaCompress", attrs, bprop)
 
 
 def _plan_call(**given):
@@ -70,12 +43,9 @@ def _plan_call(**given):
     constant = not isinstance(seq_len, TensorSpec)
     if constant and "num_windows" not in given:
         call.attrs["num_windows"] = _native.compressed_rows(seq_len, **window)
-    texts = call.text(), encode_attrs("NsaCompressGrad", window)
-    if planned_target.get() == "ascend":
-        values = (tuple(seq_len), _PACKED, *window.values(), _PREFIX_SUMS)
-        return _ascend_operator(*texts), call.casts["input"], None, values
-    operator = _operator(*texts, not constant)
-    return operator, call.casts["input"], call.constants["actual_seq_len"], None
+    gradient_attrs = encode_attrs("NsaCompressGrad", window, lists=call.lists)
+    operator = _operator(call.text(), gradient_attrs, not constant)
+    return operator, call.casts["input"], call.constants["actual_seq_len"]
 
 
 _plan_nsa_compress = Planner(_plan_call, _FUNCTION, op="NsaCompress")
@@ -132,12 +102,10 @@ def nsa_compress(
         >>> print(y.shape)
         (7, 8, 128)
     """
-    operator, dtype, seq_len, values = _plan_nsa_compress(
+    operator, dtype, seq_len = _plan_nsa_compress(
         input, weight, compress_block_size, compress_stride, actual_seq_len, num_windows
     )
     if dtype is not None:
         input = ops.cast(input, dtype)
         weight = ops.cast(weight, dtype)
-    if values is not None:
-        return operator(input, weight, *values)
-    return operator(input, weight, passed(actual_seq_len, seq_len))
+    return run(operator, (input, weight, passed(actual_seq_len, seq_len)))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from mindspore import ops
 
 from .. import _native
-from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom
+from ._custom import CACHE_SIZE, absent, encode_attrs, native_operator, run
 from ._gradient import zero_gradient
 from ._plan import NativeCall, Planner, TensorSpec, passed
 from ._sequence import compressed_seq_len
@@ -36,22 +36,25 @@ def _operator(attrs, gradient_attrs, tensors):
         dout,
     ):
         attention_out, _, softmax_max, softmax_sum = out
-        dq, dk, dv, _, _ = gradient(
-            query,
-            key,
-            value,
-            dout[0],
-            no_tensor,
-            no_tensor,
-            atten_mask,
-            softmax_max,
-            softmax_sum,
-            attention_out,
-            no_list,
-            actual_seq_qlen,
-            actual_cmp_seq_kvlen,
-            no_tensor,
-            q_offset,
+        dq, dk, dv, _, _ = run(
+            gradient,
+            (
+                query,
+                key,
+                value,
+                dout[0],
+                no_tensor,
+                no_tensor,
+                atten_mask,
+                softmax_max,
+                softmax_sum,
+                attention_out,
+                no_list,
+                actual_seq_qlen,
+                actual_cmp_seq_kvlen,
+                no_tensor,
+                q_offset,
+            ),
         )
         return (
             dq,
@@ -65,7 +68,7 @@ def _operator(attrs, gradient_attrs, tensors):
             zero_gradient(q_offset, "q_offset" in tensors),
         )
 
-    return native_custom("NsaCompressAttention", attrs, bprop)
+    return native_operator("NsaCompressAttention", attrs, bprop)
 
 
 @lru_cache(maxsize=1)
@@ -118,7 +121,9 @@ def _gradient_attrs(call):
     given = ["actual_seq_qlen", "actual_seq_kvlen"]
     given += ["attn_mask"] if masked else []
     given += ["q_offset"] if "q_offset" in call.given else []
-    return encode_attrs("FlashAttentionScoreGrad", attrs, given)
+    names = {"actual_cmp_seq_kvlen": "actual_seq_kvlen"}
+    lists = {names.get(name, name): values for name, values in call.lists.items()}
+    return encode_attrs("FlashAttentionScoreGrad", attrs, given, lists)
 
 
 def _plan_call(**given):
@@ -278,14 +283,17 @@ def nsa_compress_attention(
         actual_cmp_seq_kvlen = compressed_seq_len(
             actual_seq_qlen, compress_block_size, compress_stride
         )
-    return operator(
-        query,
-        key,
-        value,
-        passed(topk_mask, constants["topk_mask"]),
-        passed(atten_mask, constants["atten_mask"]),
-        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-        passed(actual_cmp_seq_kvlen, constants["actual_cmp_seq_kvlen"]),
-        passed(actual_sel_seq_kvlen, constants["actual_sel_seq_kvlen"]),
-        passed(q_offset, constants["q_offset"]),
+    return run(
+        operator,
+        (
+            query,
+            key,
+            value,
+            passed(topk_mask, constants["topk_mask"]),
+            passed(atten_mask, constants["atten_mask"]),
+            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+            passed(actual_cmp_seq_kvlen, constants["actual_cmp_seq_kvlen"]),
+            passed(actual_sel_seq_kvlen, constants["actual_sel_seq_kvlen"]),
+            passed(q_offset, constants["q_offset"]),
+        ),
     )

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, encode_attrs, native_custom
+from ._custom import CACHE_SIZE, encode_attrs, native_operator, run
 from ._gradient import refuse_each, second_order_text, zero_gradient
 from ._plan import NativeCall, Planner, passed, tensor_input
 
@@ -36,7 +36,7 @@ def _gradient(attrs):
              topk_indices, actual_seq_qlen, actual_seq_kvlen, q_offset),
         )  # fmt: skip
 
-    return native_custom("NsaSelectedAttentionGrad", attrs, bprop)
+    return native_operator("NsaSelectedAttentionGrad", attrs, bprop)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -47,18 +47,21 @@ def _operator(attrs, gradient_attrs, tensors):
         query, key, value, topk_indices, actual_seq_qlen, actual_seq_kvlen, q_offset, out, dout
     ):
         attention_out, softmax_max, softmax_sum = out
-        dq, dk, dv = gradient(
-            query,
-            key,
-            value,
-            attention_out,
-            dout[0],
-            softmax_max,
-            softmax_sum,
-            topk_indices,
-            actual_seq_qlen,
-            actual_seq_kvlen,
-            q_offset,
+        dq, dk, dv = run(
+            gradient,
+            (
+                query,
+                key,
+                value,
+                attention_out,
+                dout[0],
+                softmax_max,
+                softmax_sum,
+                topk_indices,
+                actual_seq_qlen,
+                actual_seq_kvlen,
+                q_offset,
+            ),
         )
         return (
             dq,
@@ -70,7 +73,7 @@ def _operator(attrs, gradient_attrs, tensors):
             zero_gradient(q_offset, "q_offset" in tensors),
         )
 
-    return native_custom("NsaSelectedAttention", attrs, bprop)
+    return native_operator("NsaSelectedAttention", attrs, bprop)
 
 
 def _check_mask(mask):
@@ -93,7 +96,7 @@ def _plan_call(**given):
     if given["atten_mask"] is not None:
         _check_mask(given["atten_mask"])
         call.attrs["causal"] = True
-    gradient_attrs = encode_attrs("NsaSelectedAttentionGrad", call.attrs, call.given)
+    gradient_attrs = encode_attrs("NsaSelectedAttentionGrad", call.attrs, call.given, call.lists)
     operator = _operator(call.text(), gradient_attrs, call.tensors)
     return operator, call.casts["query"], call.constants
 
@@ -199,14 +202,17 @@ def nsa_selected_attention(
         query = ops.cast(query, dtype)
         key = ops.cast(key, dtype)
         value = ops.cast(value, dtype)
-    return operator(
-        query,
-        key,
-        value,
-        topk_indices,
-        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-        passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
-        passed(q_offset, constants["q_offset"]),
+    return run(
+        operator,
+        (
+            query,
+            key,
+            value,
+            topk_indices,
+            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+            passed(q_offset, constants["q_offset"]),
+        ),
     )
 
 

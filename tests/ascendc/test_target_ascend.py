@@ -14,6 +14,7 @@ import mindspore_nsa
 from mindspore_nsa import _config, twin
 from mindspore_nsa._config import resolve_target
 from mindspore_nsa.ops import _ascend
+from mindspore_nsa.ops._custom import run
 
 module = importlib.import_module("mindspore_nsa.ops.nsa_compress")
 SEQ = (40, 96)
@@ -54,12 +55,13 @@ def ascend(cann, monkeypatch):
 
 def forget():
     """What was planned, and made, for another folder is made again."""
-    module._ascend_operator.cache_clear()
+    module._operator.cache_clear()
+    module._gradient.cache_clear()
     module._plan_nsa_compress._cached.cache_clear()
 
 
 def plan(**changes):
-    """What a call decides: (operator, dtype to cast to, list, values)."""
+    """What a call decides: ((Custom, its arguments, places of outputs), dtype to cast to, list)."""
     given = {
         "input": Tensor(np.zeros((96, 4, 32), np.float16)),
         "weight": Tensor(np.zeros((32, 4), np.float16)),
@@ -73,9 +75,10 @@ def plan(**changes):
 
 
 def test_custom_is_made_with_its_callback(ascend):
-    operator, dtype, seq_len, values = plan()
-    assert type(operator) is _ascend.AclnnCustom and dtype is None and seq_len is None
-    assert values == (SEQ, "TND", 32, 16, 0)
+    (operator, arguments, outputs), dtype, _ = plan()
+    assert type(operator) is _ascend.AclnnCustom and dtype is None and outputs == (0,)
+    tensors, values = (0, None), [(-1, value) for value in (SEQ, "TND", 32, 16, 0)]
+    assert arguments == (tensors, (1, None), *values)
     types = operator.custom_inputs_type
     assert list(types) == [
         *("aclTensor*", "aclTensor*", "aclIntArray*", "char*"),
@@ -126,13 +129,12 @@ def test_limits_and_lists(ascend):
 class Net(nn.Cell):
     """A graph on the operator."""
 
-    def __init__(self, operator, values):
+    def __init__(self, operator):
         super().__init__()
         self.operator = operator
-        self.values = values
 
     def construct(self, x, w):
-        return self.operator(x, w, *self.values)
+        return run(self.operator, (x, w))
 
 
 class Gradient(nn.Cell):
@@ -150,9 +152,9 @@ class Gradient(nn.Cell):
 @pytest.mark.parametrize("gradient", [False, True])
 def test_graph(ascend, monkeypatch, tmp_path, gradient):
     """The front end accepts the operator and its bprop; shapes and dtypes come from C++."""
-    operator, _, _, values = plan()
+    operator, _, _ = plan()
     monkeypatch.undo()
-    net = Net(operator, values)
+    net = Net(operator)
     x = Tensor(np.zeros((96, 4, 32), np.float16))
     w = Tensor(np.zeros((32, 4), np.float16))
     file = tmp_path / "net.mindir"
