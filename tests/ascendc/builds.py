@@ -1,7 +1,8 @@
-"""Builds the kernels of NsaCompress and NsaCompressGrad into one library for the runner."""
+"""Builds kernels into libraries for the runners."""
 
 from tests.twin.builds import ROOT, shared
 
+from .flash_runner import FlashRunner
 from .runner import Runner
 
 SOURCES = (
@@ -11,7 +12,19 @@ SOURCES = (
     "infer/seq.cc",
 )
 
+FLASH_SOURCES = (
+    "tests/ascendc/flash_runner.cc",
+    "ascendc/attention/op_host/attention_plan.cpp",
+    "ascendc/flash_attention_score/op_host/flash_attention_score_tiling.cpp",
+    "infer/seq.cc",
+)
+
 
 def runner(name="nsa_compress", flags=()):
     """The kernels as they are, or as `flags` change what is included."""
     return Runner(shared(*(ROOT / source for source in SOURCES), name=name, flags=flags))
+
+
+def flash_runner(name="flash_attention_score", flags=()):
+    """FlashAttentionScore, likewise."""
+    return FlashRunner(shared(*(ROOT / source for source in FLASH_SOURCES), name=name, flags=flags))

@@ -7,3 +7,11 @@ def runner():
     from .builds import runner
 
     return runner()
+
+
+@pytest.fixture(scope="session")
+def flash_runner():
+    """FlashAttentionScore, likewise."""
+    from .builds import flash_runner
+
+    return flash_runner()

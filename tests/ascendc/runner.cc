@@ -1,13 +1,11 @@
 // Launches NsaCompress and NsaCompressGrad on the twin, without CANN's host side: the tiling of
 // op_host, then the kernel on as many cores as asked for. Driven by runner.py through ctypes.
 #include <algorithm>
-#include <cstring>
-#include <string>
 #include <vector>
 
 #include "ascendc/nsa_compress/op_host/nsa_compress_tiling.h"
 #include "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.h"
-#include "kernel_operator.h"
+#include "tests/ascendc/launcher.h"
 
 // A kernel source is compiled once per dtype, as CANN does it.
 #define DTYPE_INPUT half
@@ -37,63 +35,10 @@ struct Call {
   void* weight_grad;
 };
 
-struct Result {
-  char error[4096];
-  int64_t cores;            // used
-  int64_t warnings;         // of all kinds
-  int64_t unwritten;        // bytes of outputs
-  int64_t instructions[7];  // by pipe: S, V, M, MTE1, MTE2, MTE3, FIX
-  int64_t repeats[7];
-  int64_t gm_read, gm_written;  // bytes
-  int64_t most_gm;              // of one core
-};
-
-constexpr int64_t kGarbage = 0xa5;
-
-class Launcher {
- public:
-  Launcher(const char* kernel, const Call& call, Result* result) : call_(call), result_(result) {
-    options_.kernel = kernel;
-    options_.seed = static_cast<uint64_t>(call.seed);
-    options_.print_warnings = false;
-  }
-
-  void add(const char* name, const void* address, int64_t bytes, twin::Role role) {
-    options_.buffers.push_back(
-        {name, const_cast<void*>(address), static_cast<uint64_t>(bytes), role});
-  }
-
-  template <class Tiling, class Entry>
-  void run(int32_t cores, const Tiling& tiling, Entry entry) {
-    add("tiling", &tiling, sizeof(tiling), twin::Role::kTiling);
-    options_.block_dim = static_cast<uint32_t>(cores);
-    const twin::LaunchReport report = twin::Launch(options_, entry);
-    result_->cores = cores;
-    std::strncpy(result_->error, report.error.c_str(), sizeof(result_->error) - 1);
-    for (const twin::Warning& warning : report.warnings) result_->warnings += warning.count;
-    for (size_t i = 0; i < report.unwritten.size(); ++i) {
-      if (options_.buffers[i].role == twin::Role::kOutput)
-        result_->unwritten += report.unwritten[i];
-    }
-    for (int pipe = 0; pipe < 7; ++pipe) {
-      const twin::PipeTotals& totals = report.pipes[pipe];
-      result_->instructions[pipe] = totals.instructions;
-      result_->repeats[pipe] = totals.repeats;
-      result_->gm_read += totals.gm_read_bytes;
-      result_->gm_written += totals.gm_written_bytes;
-      result_->most_gm += totals.most_gm_bytes;
-    }
-  }
-
- private:
-  const Call& call_;
-  Result* result_;
-  twin::LaunchOptions options_;
-};
-
-GM_ADDR address(const void* pointer) {
-  return reinterpret_cast<GM_ADDR>(const_cast<void*>(pointer));
-}
+using runner::address;
+using runner::kGarbage;
+using runner::Launcher;
+using runner::Result;
 
 nsa::ascend::CompressSizes sizes_of(const Call& c) {
   return {c.tokens,
@@ -110,7 +55,7 @@ void run_forward(const Call& c, const nsa::SeqList& list, Result* result) {
   const int32_t cores = nsa::ascend::tile_nsa_compress(
       sizes_of(c), list, static_cast<int32_t>(c.cores), nsa::ascend::kUbBytes, &tiling);
   const int64_t row = c.heads * c.dim * 2;
-  Launcher launcher("nsa_compress", c, result);
+  Launcher launcher("nsa_compress", c.seed, result);
   launcher.add("input", c.input, c.tokens * row, twin::Role::kInput);
   launcher.add("weight", c.weight, c.block_size * c.heads * 2, twin::Role::kInput);
   launcher.add("actSeqLen", c.list, c.segments * 8, twin::Role::kInput);
@@ -130,7 +75,7 @@ void run_backward(const Call& c, const nsa::SeqList& list, Result* result) {
   const int64_t row = c.heads * c.dim * 2;
   std::vector<uint8_t> workspace(nsa::ascend::nsa_compress_grad_workspace(tiling),
                                  static_cast<uint8_t>(kGarbage));
-  Launcher launcher("nsa_compress_grad", c, result);
+  Launcher launcher("nsa_compress_grad", c.seed, result);
   launcher.add("outputGrad", c.output_grad, c.rows * row, twin::Role::kInput);
   launcher.add("input", c.input, c.tokens * row, twin::Role::kInput);
   launcher.add("weight", c.weight, c.block_size * c.heads * 2, twin::Role::kInput);

@@ -22,7 +22,7 @@ class _Call(ctypes.Structure):
     ]
 
 
-class _Result(ctypes.Structure):
+class Result(ctypes.Structure):
     _fields_ = [
         ("error", ctypes.c_char * 4096),
         ("cores", ctypes.c_int64),
@@ -97,7 +97,7 @@ class Runner:
     def run(self, case, cores, seed=0):
         """(outputs as the native binding returns them, Counts); TwinError if the twin objects."""
         call, arrays = self._call(case, cores, seed)
-        result = _Result()
+        result = Result()
         self.library.run(ctypes.byref(call), ctypes.byref(result))
         if result.error:
             raise TwinError(result.error.decode())

@@ -25,7 +25,7 @@ def shape_of(layout, batch, seq, heads, dim):
     }[layout]
 
 
-class _Sizes:
+class Sizes:
     """The sizes of one case; q and kv hold the length of every batch element."""
 
     def __init__(self, draw):
@@ -131,8 +131,9 @@ def _bias(draw, z):
     return encode(shift, draw.dtype), draw.pick((0, 1))
 
 
-def flash_attention_score(draw):
-    z = _Sizes(draw)
+def flash_attention_score(draw, z=None):
+    """A random call, of the sizes z where they are given."""
+    z = z or Sizes(draw)
     mask, prefix, attrs = _mask(draw, z)
     if attrs["sparse_mode"] in (2, 3) and z.scores() < 20000 and draw.chance(0.15):
         real_shift, pse_type = _alibi(draw, z), draw.pick((0, 1))

@@ -1,6 +1,7 @@
 // A call as CANN's contexts have it, described for the rules of infer/, which know nothing of CANN.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <string>
@@ -54,6 +55,14 @@ class DescribedCall {
     for (TensorDesc& input : inputs_) input.present = false;
     for (size_t i = 0; i < signature.inputs().size(); ++i) {
       const Parameter& parameter = signature.inputs()[i];
+      if (parameter.unused) {
+        if (shape_of(context, i) != nullptr) fail(parameter.rule + " must be None, got a tensor");
+        continue;
+      }
+      if (parameter.list && !has_name(schema_.inputs, parameter.rule)) {
+        read_single(context.GetOptionalInputTensor(i), parameter.rule);
+        continue;
+      }
       TensorDesc& desc = inputs_[index_of(schema_.inputs, parameter.rule)];
       if (parameter.list) {
         describe_list(context.GetOptionalInputTensor(i), &desc);
@@ -77,6 +86,8 @@ class DescribedCall {
     const TensorDesc& list = input(name);
     return list.values == nullptr ? none : *list.values;
   }
+  // All inputs as the schema of infer/ orders them.
+  const std::vector<TensorDesc>& inputs() const { return inputs_; }
   int64_t int_attr(std::string_view name) const { return attrs.get_int(name, 0); }
 
   // In the order of the signature. Throws OpError where a rule is violated.
@@ -85,7 +96,8 @@ class DescribedCall {
         nsa::infer(signature_.op(), inputs_, attrs, Target::kAscend);
     std::vector<OutputDesc> outputs;
     for (const Parameter& output : signature_.outputs()) {
-      outputs.push_back(all[index_of(schema_.outputs, output.rule)]);
+      outputs.push_back(output.unused ? OutputDesc{DType::kUnknown, {0}}
+                                      : all[index_of(schema_.outputs, output.rule)]);
     }
     return outputs;
   }
@@ -94,6 +106,7 @@ class DescribedCall {
   void check(const gert::TilingContext& context) const {
     const std::vector<OutputDesc> expected = infer();
     for (size_t i = 0; i < expected.size(); ++i) {
+      if (signature_.outputs()[i].unused) continue;
       const std::vector<int64_t> got = dims_of(context.GetOutputShape(i)->GetStorageShape());
       if (got == expected[i].shape) continue;
       fail(signature_.outputs()[i].rule + " must be of shape " + format_shape(expected[i].shape) +
@@ -108,6 +121,11 @@ class DescribedCall {
   template <class Spec>
   static std::string_view name_of(const Spec& spec) {
     return spec.name;
+  }
+  template <class Specs>
+  static bool has_name(const Specs& specs, std::string_view name) {
+    return std::any_of(specs.begin(), specs.end(),
+                       [&](const auto& spec) { return name_of(spec) == name; });
   }
   template <class Specs>
   static size_t index_of(const Specs& specs, std::string_view name) {
@@ -132,6 +150,13 @@ class DescribedCall {
     desc->values = &lists_.back();
   }
 
+  // A list of one for a number, which is 0 where the list is absent.
+  void read_single(const gert::Tensor* tensor, const std::string& name) {
+    TensorDesc list;
+    describe_list(tensor, &list);
+    attrs.set(name, list.present && !list.values->empty() ? list.values->front() : int64_t{0});
+  }
+
   void read_attr(const gert::RuntimeAttrs& from, size_t index) {
     const Attribute& attr = signature_.attrs()[index];
     if (attr.rule.empty()) {
@@ -154,6 +179,11 @@ class DescribedCall {
            (text == nullptr ? "none" : "'" + std::string(text) + "'"));
     }
     const int64_t got = *from.GetInt(index);
+    if (attr.most >= 0) {
+      if (got >= 0 && got <= attr.most) return;
+      fail(attr.name + " must be in [0, " + std::to_string(attr.most) + "], got " +
+           std::to_string(got));
+    }
     if (got == attr.fixed_int) return;
     fail(attr.name + " must be " + std::to_string(attr.fixed_int) + " (" + attr.note + "), got " +
          std::to_string(got));

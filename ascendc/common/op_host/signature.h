@@ -21,7 +21,9 @@ struct Parameter {
   std::string rule;  // that of infer/
   Dtypes dtypes;
   bool optional = false;
-  bool list = false;  // host values at tiling, an aclIntArray for the caller
+  bool list = false;  // host values at tiling, an aclIntArray for the caller; infer/ may have a
+                      // single number as an attribute in its place
+  bool unused = false;
 };
 
 enum class AttrKind { kInt, kFloat, kString };
@@ -32,7 +34,8 @@ struct Attribute {
   AttrKind kind = AttrKind::kInt;
   int64_t fixed_int = 0;
   std::string fixed_string;
-  std::string note;  // what a fixed number means
+  std::string note;   // what a fixed number means
+  int64_t most = -1;  // 0 ... most have no effect; -1: not such an attribute
 };
 
 // Parameters are named as CANN names them, in its order. Where infer/ has another name than that in
@@ -68,16 +71,33 @@ class Signature {
     return add(&outputs_, name, rule, dtypes, false);
   }
   Signature& attr(const char* name, AttrKind kind, const char* rule = nullptr) {
-    attrs_.push_back({name, rule_name(name, rule), kind, 0, "", ""});
+    attrs_.push_back({name, rule_name(name, rule), kind, 0, "", "", -1});
     return *this;
   }
   // An attribute of CANN's interface that has one value here.
   Signature& fixed(const char* name, int64_t value, const char* note) {
-    attrs_.push_back({name, "", AttrKind::kInt, value, "", note});
+    attrs_.push_back({name, "", AttrKind::kInt, value, "", note, -1});
     return *this;
   }
   Signature& fixed(const char* name, const char* value) {
-    attrs_.push_back({name, "", AttrKind::kString, 0, value, ""});
+    attrs_.push_back({name, "", AttrKind::kString, 0, value, "", -1});
+    return *this;
+  }
+  // A number of CANN's interface that has no effect here, 0 to `most`.
+  Signature& without_effect(const char* name, int64_t most) {
+    attrs_.push_back({name, "", AttrKind::kInt, 0, "", "", most});
+    return *this;
+  }
+  // An input of CANN's interface that has to be absent.
+  Signature& absent(const char* name) {
+    add(&inputs_, name, nullptr, dtypes_, true);
+    inputs_.back().unused = true;
+    return *this;
+  }
+  // An output of CANN's interface that is not written.
+  Signature& unwritten(const char* name) {
+    add(&outputs_, name, nullptr, dtypes_, true);
+    outputs_.back().unused = true;
     return *this;
   }
 
@@ -122,7 +142,7 @@ class Signature {
                  const Dtypes& dtypes, bool optional) {
     const bool same = dtypes.size() == 1 && dtypes_.size() > 1;
     to->push_back({name, rule_name(name, rule), same ? Dtypes(dtypes_.size(), dtypes[0]) : dtypes,
-                   optional, false});
+                   optional, false, false});
     return *this;
   }
 

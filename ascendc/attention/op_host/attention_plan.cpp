@@ -1,0 +1,209 @@
+#include "ascendc/attention/op_host/attention_plan.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace nsa::ascend {
+
+namespace {
+
+// What a tile costs beside its keys, in keys: its queries and its output.
+constexpr int64_t kTileCost = 64;
+
+int64_t tokens(int64_t value) { return std::clamp(value, -kUnbounded, kUnbounded); }
+
+// The segment whose mask is a band: the last (mode 7) or first (mode 8) with queries.
+int64_t band_segment(const FlashCall& call) {
+  int64_t found = -1;
+  for (size_t b = 0; b < call.query_ends.size(); ++b) {
+    if (segment_length(call.query_ends, b) == 0) continue;
+    found = static_cast<int64_t>(b);
+    if (call.sparse_mode == 8) break;
+  }
+  return found;
+}
+
+void set_pse(const FlashCall& call, BiasTiling* bias) {
+  const std::vector<int64_t>& shape = call.pse_shape;
+  if (shape.empty()) return;
+  if (call.pse_type >= 2) {
+    bias->pse = kPseSlopes;
+    bias->pse_batch = shape.size() == 2 ? call.dims.n1 : 0;
+    bias->slope_shift = call.kv_start - call.q_start;
+    bias->slope_sqrt = call.pse_type == 3;
+    return;
+  }
+  bias->pse = kPseTensor;
+  bias->pse_before_scale = call.pse_type == 1;
+  if (shape.size() != 4) {
+    int64_t pairs = 0;
+    for (size_t b = 0; b < call.query_ends.size(); ++b)
+      pairs += segment_length(call.query_ends, b) * segment_length(call.key_ends, b);
+    bias->pse_packed = 1;
+    bias->pse_row = shape[0] == call.dims.n1 * pairs;
+    return;
+  }
+  const int64_t rows = shape[2], keys = shape[3];
+  if (rows == kAlibiRows && (call.packed() || call.dims.s1 != rows)) bias->pse = kPseAlibi;
+  bias->pse_keys = keys;
+  bias->pse_row = rows == 1 ? 0 : keys;
+  bias->pse_head = rows * keys;
+  bias->pse_batch = shape[0] == 1 ? 0 : call.dims.n1 * rows * keys;
+}
+
+void set_mask(const FlashCall& call, BiasTiling* bias) {
+  // The other modes are computed; a mask given there is checked for its shape only.
+  if (call.mask_shape.empty() || call.sparse_mode > 1) return;
+  std::vector<int64_t> shape(4, 1);
+  std::copy_backward(call.mask_shape.begin(), call.mask_shape.end(), shape.end());
+  bias->mask = 1;
+  bias->mask_row = shape[3];
+  bias->mask_head = shape[1] == 1 ? 0 : shape[2] * shape[3];
+  bias->mask_batch = shape[0] == 1 ? 0 : shape[1] * shape[2] * shape[3];
+  bias->mask_by_token =
+      call.packed() && shape[2] == call.dims.s1 && shape[3] == call.dims.s2;
+}
+
+struct Segment {
+  int64_t queries, keys;
+  VisibleKeys visible;
+};
+
+Segment segment_of(const FlashCall& call, const MaskTiling& mask, int64_t b) {
+  Segment segment;
+  segment.queries = call.packed() ? segment_length(call.query_ends, b) : call.dims.s1;
+  segment.keys = call.packed() ? segment_length(call.key_ends, b) : call.dims.s2;
+  segment.visible = VisibleInBand(b == mask.band_segment ? mask.band : mask.other,
+                                  segment.queries, segment.keys,
+                                  call.prefix.empty() ? 0 : call.prefix[static_cast<size_t>(b)]);
+  return segment;
+}
+
+// body(segment b, tile, cost) for all tiles of one head.
+template <class Body>
+void for_tiles(const FlashCall& call, const MaskTiling& mask, int32_t tile_rows, Body body) {
+  for (int64_t b = 0; b < call.dims.batch; ++b) {
+    const Segment segment = segment_of(call, mask, b);
+    for (int64_t row = 0; row < segment.queries; row += tile_rows) {
+      const auto rows = static_cast<int32_t>(std::min<int64_t>(tile_rows, segment.queries - row));
+      const KeySpan span = SpanOf(segment.visible, row, rows);
+      body(b, row / tile_rows, span.end - span.begin + kTileCost);
+    }
+  }
+}
+
+void share_packed(const FlashCall& call, const MaskTiling& mask, int32_t tile_rows, int32_t cores,
+                  WorkTiling* work) {
+  int64_t total = 0;
+  for_tiles(call, mask, tile_rows, [&](int64_t, int64_t, int64_t cost) { total += cost; });
+  total *= call.dims.n1;
+  int64_t spent = 0, pairs = 0, last = -1;
+  int32_t core = -1;
+  for_tiles(call, mask, tile_rows, [&](int64_t b, int64_t tile, int64_t cost) {
+    for (; last < b; ++last) {
+      if (last >= 0) {
+        const auto before = static_cast<size_t>(last);
+        pairs += segment_length(call.query_ends, before) * segment_length(call.key_ends, before);
+      }
+    }
+    for (int64_t head = 0; head < call.dims.n1; ++head) {
+      // The core in whose share the middle of the item lies.
+      const auto owner = static_cast<int32_t>(
+          std::min<int64_t>(cores - 1, (2 * spent + cost) * cores / (2 * total)));
+      if (owner != core) {
+        core = owner;
+        work->first_item[core] = tile * call.dims.n1 + head;
+        work->first_segment[core] = b;
+        work->first_pair[core] = pairs;
+      }
+      ++work->item_count[core];
+      spent += cost;
+    }
+  });
+}
+
+}  // namespace
+
+TensorStrides strides_of(const FlashDims& dims, int64_t length, int64_t heads, int64_t dim) {
+  switch (dims.layout) {
+    case InputLayout::kSBH:
+      return {heads * dim, dims.batch * heads * dim, dim};
+    case InputLayout::kBNSD:
+      return {heads * length * dim, dim, length * dim};
+    case InputLayout::kTND:
+      return {0, heads * dim, dim};
+    default:
+      return {length * heads * dim, heads * dim, dim};
+  }
+}
+
+TensorStrides statistics_strides(const FlashDims& dims) {
+  if (dims.layout == InputLayout::kTND) return {0, dims.n1 * kBlockFloats, kBlockFloats};
+  return {dims.n1 * dims.s1 * kBlockFloats, kBlockFloats, dims.s1 * kBlockFloats};
+}
+
+MaskTiling mask_tiling(const FlashCall& call) {
+  const Band all{kUnbounded, kUnbounded, 0};
+  const Band causal{kUnbounded, 0, 0}, causal_corner{kUnbounded, 0, 1};
+  const Band band{tokens(call.pre_tokens), tokens(call.next_tokens), 1};
+  MaskTiling mask{band, all, -1, !call.prefix.empty()};
+  switch (call.sparse_mode) {
+    case 0:
+      mask.other = {band.back, band.ahead, 0};
+      break;
+    case 2:
+      mask.other = causal;
+      break;
+    case 3:
+    case 5:
+    case 6:
+      mask.other = causal_corner;
+      break;
+    case 4:
+      mask.other = band;
+      break;
+    case 7:
+    case 8:
+      mask.other = call.sparse_mode == 7 ? causal_corner : causal;
+      mask.band_segment = band_segment(call);
+      break;
+    default:
+      break;
+  }
+  // The alibi form of a bias has nothing above the diagonal, whatever a mask tensor says.
+  BiasTiling bias{};
+  set_pse(call, &bias);
+  if (bias.pse == kPseAlibi) mask.other.ahead = std::min<int64_t>(mask.other.ahead, 0);
+  return mask;
+}
+
+BiasTiling bias_tiling(const FlashCall& call) {
+  BiasTiling bias{};
+  set_pse(call, &bias);
+  set_mask(call, &bias);
+  bias.drop = call.drop_bytes > 0;
+  bias.drop_bytes = call.drop_bytes;
+  bias.inv_keep = 1.0f / call.keep_prob;
+  bias.scale = call.scale;
+  return bias;
+}
+
+int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, int32_t tile_rows, int32_t cores,
+                    WorkTiling* work) {
+  *work = WorkTiling{};
+  work->dealt = !call.packed();
+  work->packed = call.packed();
+  work->segments = call.dims.batch;
+  work->queries = call.dims.s1;
+  work->keys = call.dims.s2;
+  work->heads = call.dims.n1;
+  work->group = call.dims.n1 / call.dims.n2;
+  work->tile_rows = tile_rows;
+  for_tiles(call, mask, tile_rows, [&](int64_t, int64_t, int64_t) { ++work->items; });
+  work->items *= call.dims.n1;
+  cores = static_cast<int32_t>(std::clamp<int64_t>(work->items, 1, std::min(cores, kMaxBlocks)));
+  if (call.packed()) share_packed(call, mask, tile_rows, cores, work);
+  return cores;
+}
+
+}  // namespace nsa::ascend

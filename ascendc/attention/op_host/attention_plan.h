@@ -1,0 +1,38 @@
+// From what a call of an attention operator says to the tiling data that the kernels share.
+#pragma once
+
+#include <vector>
+
+#include "ascendc/attention/attention_tiling.h"
+#include "infer/flash_attention.h"
+
+namespace nsa::ascend {
+
+// A call of FlashAttentionScore or its gradient that infer/ has accepted.
+struct FlashCall {
+  FlashDims dims{};
+  int32_t element_bytes = 2;
+  SeqList query_ends, key_ends;     // packed only
+  SeqList prefix;                   // empty: none
+  std::vector<int64_t> mask_shape;  // empty: no mask tensor
+  std::vector<int64_t> pse_shape;   // empty: none
+  int64_t drop_bytes = 0;           // 0: no dropout
+  int64_t sparse_mode = 0, pre_tokens = 0, next_tokens = 0;
+  int64_t pse_type = 1, q_start = 0, kv_start = 0;
+  float scale = 1, keep_prob = 1;
+  bool sink = false;
+
+  bool packed() const { return dims.layout == InputLayout::kTND; }
+};
+
+TensorStrides strides_of(const FlashDims& dims, int64_t length, int64_t heads, int64_t dim);
+TensorStrides statistics_strides(const FlashDims& dims);
+MaskTiling mask_tiling(const FlashCall& call);
+BiasTiling bias_tiling(const FlashCall& call);
+
+// Shares the tiles of `tile_rows` queries among at most `cores` cube cores; returns how many are
+// used.
+int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, int32_t tile_rows, int32_t cores,
+                    WorkTiling* work);
+
+}  // namespace nsa::ascend

@@ -1,0 +1,127 @@
+// Vector instructions over a few rows of scores: rows in a row in the Unified Buffer, each padded
+// to whole repeats.
+#pragma once
+
+#include "ascendc/attention/attention_sizes.h"
+#include "kernel_operator.h"
+
+namespace nsa::ascend {
+
+constexpr float kLowest = -3.402823466e+38F;  // -FLT_MAX
+constexpr uint32_t kInfinityBits = 0x7f800000;
+
+// [rows, width] floats of which the first `keys` of a row mean something.
+struct RowGroup {
+  int32_t rows;
+  int32_t keys;
+  int32_t width;  // a multiple of 64
+
+  __aicore__ inline RowGroup(int32_t rows_in, int32_t keys_in)
+      : rows(rows_in), keys(keys_in), width(RoundUp(keys_in, kRepeatFloats)) {}
+  __aicore__ inline uint8_t repeats() const { return static_cast<uint8_t>(rows); }
+  __aicore__ inline uint8_t pitch() const { return static_cast<uint8_t>(width / kBlockFloats); }
+  __aicore__ inline int32_t floats() const { return rows * width; }
+};
+
+__aicore__ inline float Infinity() {
+  union {
+    uint32_t bits;
+    float value;
+  } infinity{kInfinityBits};
+  return infinity.value;
+}
+
+// body(column, lanes) for every 64 columns of `keys`.
+template <typename Body>
+__aicore__ inline void ForRepeats(int32_t keys, Body body) {
+  for (int32_t at = 0; at < keys; at += kRepeatFloats)
+    body(static_cast<uint32_t>(at), static_cast<uint64_t>(Min(kRepeatFloats, keys - at)));
+}
+
+// x *= factor, what means something of it.
+__aicore__ inline void ScaleRows(const AscendC::LocalTensor<float>& x, float factor,
+                                 const RowGroup& g) {
+  if (g.keys == g.width) {
+    AscendC::Muls(x, x, factor, g.floats());
+  } else {
+    ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {
+      AscendC::Muls(x[at], x[at], factor, lanes, g.repeats(),
+                    AscendC::UnaryRepeatParams(1, 1, g.pitch(), g.pitch()));
+    });
+  }
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
+// What lies beyond the last key of every row.
+__aicore__ inline void FillTail(const AscendC::LocalTensor<float>& x, float value,
+                                const RowGroup& g) {
+  if (g.keys == g.width) return;
+  const int32_t begin = g.width - kRepeatFloats;
+  uint64_t lanes[2] = {~uint64_t{0} << (g.keys - begin), 0};
+  AscendC::Duplicate(x[static_cast<uint32_t>(begin)], value, lanes, g.repeats(), 1, g.pitch());
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
+// x[row, :] = x[row, :] - y[row] or x[row, :] * y[row], y a data block for each row.
+template <bool multiply>
+__aicore__ inline void WithRowValue(const AscendC::LocalTensor<float>& x,
+                                    const AscendC::LocalTensor<float>& y, int32_t rows,
+                                    int32_t columns, int32_t pitch) {
+  const auto blocks = static_cast<uint8_t>(pitch / kBlockFloats);
+  const AscendC::BinaryRepeatParams strides(1, 1, 0, blocks, blocks, 1);
+  ForRepeats(columns, [&](uint32_t at, uint64_t lanes) {
+    if constexpr (multiply) {
+      AscendC::Mul(x[at], x[at], y, lanes, static_cast<uint8_t>(rows), strides);
+    } else {
+      AscendC::Sub(x[at], x[at], y, lanes, static_cast<uint8_t>(rows), strides);
+    }
+  });
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
+// A data block of each of `rows` values, a multiple of 8.
+__aicore__ inline void SpreadRows(const AscendC::LocalTensor<float>& to,
+                                  const AscendC::LocalTensor<float>& from, int32_t rows) {
+  AscendC::Brcb(to, from, static_cast<uint8_t>(rows / kRowUnit), AscendC::BrcbRepeatParams(1, 8));
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
+// to[row] = the largest of a row or its sum. `folded` holds [rows, 64] and then [rows, 8] floats, a
+// multiple of 8 rows of them, all of which held a value before.
+template <bool maximum>
+__aicore__ inline void ReduceRows(const AscendC::LocalTensor<float>& to,
+                                  const AscendC::LocalTensor<float>& x,
+                                  const AscendC::LocalTensor<float>& folded, int32_t folded_rows,
+                                  const RowGroup& g) {
+  const auto fold = [&](const AscendC::LocalTensor<float>& sum,
+                        const AscendC::LocalTensor<float>& a, uint8_t pitch_a, uint32_t at) {
+    const AscendC::BinaryRepeatParams strides(1, 1, 1, 8, pitch_a, g.pitch());
+    if constexpr (maximum) {
+      AscendC::Max(sum, a, x[at], kRepeatFloats, g.repeats(), strides);
+    } else {
+      AscendC::Add(sum, a, x[at], kRepeatFloats, g.repeats(), strides);
+    }
+    AscendC::PipeBarrier<PIPE_V>();
+  };
+  const auto reduce = [](const AscendC::LocalTensor<float>& a, const AscendC::LocalTensor<float>& b,
+                         int32_t repeats, int32_t pitch) {
+    if constexpr (maximum) {
+      AscendC::BlockReduceMax(a, b, repeats, kRepeatFloats, 1, 1, pitch);
+    } else {
+      AscendC::BlockReduceSum(a, b, repeats, kRepeatFloats, 1, 1, pitch);
+    }
+    AscendC::PipeBarrier<PIPE_V>();
+  };
+  const auto parts = folded[static_cast<uint32_t>(folded_rows * kRepeatFloats)];
+  if (g.width == kRepeatFloats) {
+    reduce(parts, x, g.rows, g.pitch());
+  } else {
+    fold(folded, x, g.pitch(), kRepeatFloats);
+    for (int32_t at = 2 * kRepeatFloats; at < g.width; at += kRepeatFloats)
+      fold(folded, folded, 8, static_cast<uint32_t>(at));
+    reduce(parts, folded, g.rows, 8);
+  }
+  reduce(to, parts, CeilDiv(g.rows, kRowUnit), 8);
+}
+
+}  // namespace nsa::ascend

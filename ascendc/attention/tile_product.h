@@ -1,0 +1,249 @@
+// Matrix products of tiles on the cube core: rows from global memory into L1, fractals into L0A and
+// L0B, the result from L0C to global memory.
+#pragma once
+
+#include "ascendc/attention/attention_sizes.h"
+#include "kernel_operator.h"
+
+namespace nsa::ascend {
+
+// Slots of L1 that are filled and used in turn. An object has its slots' event ids to itself.
+template <typename T, int32_t slots, int32_t first_event>
+class L1Ring {
+ public:
+  // `memory` holds all slots.
+  __aicore__ inline void Start(const AscendC::LocalTensor<T>& memory, uint32_t slot_bytes) {
+    memory_ = memory;
+    slot_elements_ = slot_bytes / sizeof(T);
+    for (int32_t slot = 0; slot < slots; ++slot)
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(first_event + slot);
+  }
+  __aicore__ inline void Finish() {
+    for (int32_t slot = 0; slot < slots; ++slot)
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(first_event + slot);
+  }
+  // The next slot, when its last user is done. Fill it on MTE2, then call EndFill.
+  __aicore__ inline AscendC::LocalTensor<T> BeginFill() {
+    AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(first_event + fill_);
+    return Slot(fill_);
+  }
+  __aicore__ inline void EndFill() {
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(first_event + fill_);
+    fill_ = (fill_ + 1) % slots;
+  }
+  // The slot that was filled first. Use it on MTE1 as often as needed, then call EndUse.
+  __aicore__ inline AscendC::LocalTensor<T> BeginUse() {
+    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(first_event + use_);
+    return Slot(use_);
+  }
+  __aicore__ inline void EndUse() {
+    AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(first_event + use_);
+    use_ = (use_ + 1) % slots;
+  }
+
+ private:
+  __aicore__ inline AscendC::LocalTensor<T> Slot(int32_t slot) const {
+    return memory_[static_cast<uint32_t>(slot) * slot_elements_];
+  }
+
+  AscendC::LocalTensor<T> memory_;
+  uint32_t slot_elements_ = 0;
+  int32_t fill_ = 0, use_ = 0;
+};
+
+// A matrix in L1, its columns in blocks of 32 bytes, as CopyRows leaves it; and where a factor
+// starts in it.
+template <typename T>
+struct L1Matrix {
+  AscendC::LocalTensor<T> tensor;
+  int32_t rows;     // a multiple of 16 apart from column block to column block
+  int32_t columns;  // of 16
+  int32_t row = 0, column = 0;
+};
+
+// [rows, columns] from global memory, `pitch` elements from row to row. A single row comes twice:
+// the cube would take it for a vector.
+template <typename T>
+__aicore__ inline L1Matrix<T> CopyRows(const AscendC::LocalTensor<T>& to,
+                                       const AscendC::GlobalTensor<T>& from, int64_t pitch,
+                                       int32_t rows, int32_t columns) {
+  constexpr int64_t kMostPitch = 65535;
+  const int32_t padded = RoundUp(rows, 16);
+  const auto stride = static_cast<uint16_t>(padded);
+  const auto width = static_cast<uint16_t>(columns);
+  if (rows > 1 && pitch <= kMostPitch) {
+    AscendC::DataCopy(to, from,
+                      AscendC::Nd2NzParams(1, static_cast<uint16_t>(rows), width, 0,
+                                           static_cast<uint16_t>(pitch), stride, 1, 0));
+  } else {
+    for (int32_t row = 0; row < Max(rows, 2); ++row) {
+      AscendC::DataCopy(to[static_cast<uint32_t>(row) * (kBlockBytes / sizeof(T))],
+                        from[Min(row, rows - 1) * pitch],
+                        AscendC::Nd2NzParams(1, 1, width, 0, width, stride, 1, 0));
+    }
+  }
+  return {to, padded, RoundUp(columns, 16)};
+}
+
+// The form of a factor in L1: as the product has it, or transposed.
+enum class Form { kStraight, kTransposed };
+
+// L0A, L0B and L0C, each in two slots.
+template <typename T>
+class TileProduct {
+ public:
+  __aicore__ inline void Start(AscendC::TPipe* pipe) {
+    pipe->InitBuffer(l0a_, kL0Bytes);
+    pipe->InitBuffer(l0b_, kL0Bytes);
+    pipe->InitBuffer(l0c_, kL0cBytes);
+    for (int32_t slot = 0; slot < 2; ++slot) {
+      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + slot);
+      AscendC::SetFlag<AscendC::HardEvent::FIX_M>(slot);
+    }
+  }
+  __aicore__ inline void Finish() {
+    for (int32_t slot = 0; slot < 2; ++slot) {
+      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + slot);
+      AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(slot);
+    }
+  }
+
+  // A new result. Add products to it, then Store it.
+  __aicore__ inline void BeginResult() {
+    AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(result_);
+    empty_ = true;
+  }
+
+  // result[m, n] += a[m, k] b[k, n]. kTransposed: the matrix in L1 is [k, m]. b in L1 is [n, k]
+  // when straight, which is how the cube wants it, and [k, n] when transposed.
+  template <Form form_a, Form form_b>
+  __aicore__ inline void Add(const L1Matrix<T>& a, const L1Matrix<T>& b, int32_t m, int32_t n,
+                             int32_t k) {
+    const int32_t widest = static_cast<int32_t>(Max(RoundUp(m, 16), RoundUp(n, 16)));
+    const int32_t most = RoundDown(static_cast<int32_t>(kL0SlotBytes / sizeof(T)) / widest, 16);
+    for (int32_t at = 0; at < k; at += most) {
+      const int32_t here = static_cast<int32_t>(Min(most, k - at));
+      const auto l0a = Slot(l0a_), l0b = Slot(l0b_);
+      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);
+      LoadA<form_a>(l0a, a, m, at, here);
+      LoadB<form_b>(l0b, b, n, at, here);
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_M>(load_);
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(load_);
+      Multiply<form_a>(l0a, l0b, m, n, here);
+      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);
+      load_ ^= 1;
+    }
+  }
+
+  // The result's [m, n] to rows `pitch` elements apart, rounded to O.
+  template <typename O>
+  __aicore__ inline void Store(const AscendC::GlobalTensor<O>& to, int64_t pitch, int32_t m,
+                               int32_t n) {
+    AscendC::SetFlag<AscendC::HardEvent::M_FIX>(result_);
+    AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(result_);
+    AscendC::FixpipeParamsV220 params;
+    params.nSize = static_cast<uint16_t>(n);
+    params.mSize = static_cast<uint16_t>(m);
+    params.srcStride = static_cast<uint16_t>(RoundUp(m, 16));
+    params.dstStride = static_cast<uint32_t>(pitch);
+    if constexpr (std::is_same<O, half>::value) {
+      params.quantPre = QuantMode_t::F322F16;
+    } else if constexpr (std::is_same<O, bfloat16_t>::value) {
+      params.quantPre = QuantMode_t::F322BF16;
+    }
+    AscendC::Fixpipe<O, float, AscendC::CFG_ROW_MAJOR>(to, Result(), params);
+    AscendC::SetFlag<AscendC::HardEvent::FIX_M>(result_);
+    result_ ^= 1;
+  }
+
+ private:
+  // Ids 0 to 2 of this event belong to TPipe.
+  static constexpr int32_t kFirstLoadEvent = 3;
+  static constexpr int32_t kC0 = kBlockBytes / sizeof(T);  // columns of a block
+  // The cube may overtake itself on a result that is smaller than this.
+  static constexpr int32_t kOrderedFractals = 10;
+
+  template <typename Buffer>
+  __aicore__ inline AscendC::LocalTensor<T> Slot(Buffer& buffer) {
+    return buffer.template Get<T>()[static_cast<uint32_t>(load_) * kL0SlotBytes / sizeof(T)];
+  }
+  __aicore__ inline AscendC::LocalTensor<float> Result() {
+    return l0c_.template Get<float>()[static_cast<uint32_t>(result_) * kL0cSlotFloats];
+  }
+
+  // A window of a matrix in L1, in one instruction. The matrix counts as an image of one line, its
+  // column blocks as channels.
+  __aicore__ inline void LoadWindow(const AscendC::LocalTensor<T>& to, const L1Matrix<T>& from,
+                                    int32_t row, int32_t rows, int32_t column, int32_t columns,
+                                    bool transpose) {
+    AscendC::LoadData3DParamsV2<T> params;
+    params.l1H = 1;
+    params.l1W = static_cast<uint16_t>(from.rows);
+    params.channelSize = static_cast<uint16_t>(from.columns);
+    params.mStartPt = static_cast<uint16_t>(from.row + row);
+    params.mExtension = static_cast<uint16_t>(rows);
+    params.kStartPt = static_cast<uint16_t>(from.column + column);
+    params.kExtension = static_cast<uint16_t>(columns);
+    params.enTranspose = transpose;
+    AscendC::LoadData(to, from.tensor, params);
+  }
+
+  template <Form form>
+  __aicore__ inline void LoadA(const AscendC::LocalTensor<T>& to, const L1Matrix<T>& a, int32_t m,
+                               int32_t at, int32_t k) {
+    if constexpr (form == Form::kStraight) {
+      LoadWindow(to, a, 0, RoundUp(m, 16), at, RoundUp(k, kC0), false);
+    } else {
+      LoadWindow(to, a, at, RoundUp(k, 16), 0, RoundUp(m, 16), true);
+    }
+  }
+
+  template <Form form>
+  __aicore__ inline void LoadB(const AscendC::LocalTensor<T>& to, const L1Matrix<T>& b, int32_t n,
+                               int32_t at, int32_t k) {
+    if constexpr (form == Form::kTransposed) {
+      // Into L0B this instruction transposes by itself.
+      LoadWindow(to, b, at, RoundUp(k, 16), 0, RoundUp(n, 16), false);
+      return;
+    }
+    const int32_t pitch = b.rows / 16, fractals = CeilDiv(n, 16), blocks = CeilDiv(k, kC0);
+    const int32_t first = (b.column + at) / kC0 * pitch + b.row / 16;
+    if (pitch == fractals) {
+      AscendC::LoadData(
+          to, b.tensor,
+          AscendC::LoadData2DParams(static_cast<uint16_t>(first),
+                                    static_cast<uint8_t>(blocks * fractals), 1, 0, 0, false, 0));
+      return;
+    }
+    for (int32_t block = 0; block < blocks; ++block) {
+      AscendC::LoadData(
+          to[static_cast<uint32_t>(block * fractals * 16 * kC0)], b.tensor,
+          AscendC::LoadData2DParams(static_cast<uint16_t>(first + block * pitch),
+                                    static_cast<uint8_t>(fractals), 1, 0, 0, false, 0));
+    }
+  }
+
+  template <Form form_a>
+  __aicore__ inline void Multiply(const AscendC::LocalTensor<T>& l0a,
+                                  const AscendC::LocalTensor<T>& l0b, int32_t m, int32_t n,
+                                  int32_t k) {
+    AscendC::MmadParams params;
+    params.m = static_cast<uint16_t>(Max(m, 2));
+    params.n = static_cast<uint16_t>(n);
+    params.k = static_cast<uint16_t>(k);
+    params.cmatrixInitVal = empty_;
+    // A transposed factor of 32 bits comes with its K filled up to 16.
+    params.kDirectionAlign = sizeof(T) == 4 && form_a == Form::kTransposed;
+    AscendC::Mmad(Result(), l0a, l0b, params);
+    if (params.m / 16 * (params.n / 16) < kOrderedFractals) AscendC::PipeBarrier<PIPE_M>();
+    empty_ = false;
+  }
+
+  AscendC::TBuf<AscendC::TPosition::A2> l0a_;
+  AscendC::TBuf<AscendC::TPosition::B2> l0b_;
+  AscendC::TBuf<AscendC::TPosition::CO1> l0c_;
+  int32_t load_ = 0, result_ = 0;
+  bool empty_ = true;
+};
+
+}  // namespace nsa::ascend

@@ -1,0 +1,117 @@
+"""FlashAttentionScore in Ascend C, on the twin, against the float64 reference."""
+
+import numpy as np
+import pytest
+
+from tests.common.cases import compare
+from tests.common.draw import Draw
+from tests.common.dtypes import decode
+from tests.common.parity import flash
+
+from .attention_cases import accepted, flash_parity, lengths, make_flash_case
+from .flash_runner import dims, raw
+
+CORES = (1, 2, 7, 24)
+SEEDS = (0, 1, 2)
+CONFIGURATIONS = 300
+CHUNK = 60
+
+
+def same_bits(a, b):
+    return all(raw(x).tobytes() == raw(y).tobytes() for x, y in zip(a, b, strict=True))
+
+
+def check_call(runner, case, calls):
+    """Right, without a warning, and the same bits for every (cores, seed) of `calls`."""
+    first = None
+    for cores, seed in calls:
+        outputs, counts = runner.run(case, cores, seed)
+        assert counts.warnings == 0, f"{case}: {counts.warnings} warnings"
+        if first is None:
+            first = outputs
+            compare(case, outputs)
+        assert same_bits(first, outputs), f"{case}: other bits on {cores} cores, seed {seed}"
+
+
+@pytest.mark.parametrize("name", flash_parity())
+def test_parity(flash_runner, name):
+    case = flash_parity()[name]()
+    if accepted(case):
+        check_call(flash_runner, case, [(cores, cores) for cores in CORES])
+
+
+@pytest.mark.parametrize("first", range(0, CONFIGURATIONS, CHUNK))
+def test_random_configurations(flash_runner, first):
+    for number in range(first, first + CHUNK):
+        cores = CORES[number // 3 % 4]
+        check_call(flash_runner, make_flash_case(number), [(cores, seed) for seed in SEEDS])
+
+
+def test_the_cases_cover_what_matters():
+    """Every layout, mode and bias; several steps and blocks of keys; empty and partial segments."""
+    cases = [make_flash_case(number) for number in range(CONFIGURATIONS)]
+    attrs = [case.attrs for case in cases]
+    assert {a["input_layout"] for a in attrs} == {"BSH", "SBH", "BSND", "BNSD", "TND"}
+    assert {a["sparse_mode"] for a in attrs} == set(range(9))
+    biased = [c for c in cases if c.named()["real_shift"] is not None]
+    assert {c.attrs["pse_type"] for c in biased} == {0, 1, 2, 3}
+    for name in ("drop_mask", "attn_mask", "prefix", "sink"):
+        assert sum(case.named()[name] is not None for case in cases) > 10, name
+    sizes = [dims(case) for case in cases]
+    assert sum(s["d"] % 16 != 0 for s in sizes) > 10 and sum(s["dv"] != s["d"] for s in sizes) > 30
+    assert {s["n1"] // s["n2"] for s in sizes} >= {1, 2, 3, 4, 16}
+    segments = [lengths(case) for case in cases]
+    assert sum(max(k for _, k in s) > 512 for s in segments) > 5
+    assert sum(max(q for q, _ in s) > 128 for s in segments) > 20
+    assert sum(any(q > 0 and k == 0 for q, k in s) for s in segments) > 5
+    assert sum(any(q == 0 for q, _ in s) for s in segments) > 5
+
+
+@pytest.mark.parametrize(
+    ("dtype", "d", "dv"), [("bfloat16", 512, 512), ("float32", 512, 512), ("float16", 256, 200)]
+)
+def test_long_head_dimensions(flash_runner, dtype, d, dv):
+    """Tiles have fewer rows and keys then."""
+    case = flash(Draw(d, dtype), "BSND", batch=1, n1=2, n2=1, s1=150, s2=290, d=d, dv=dv)
+    check_call(flash_runner, case, [(2, 0), (7, 1)])
+
+
+def test_rows_that_see_nothing(flash_runner):
+    case = flash(Draw(1, "float16"), "BSND", batch=2, n1=2, n2=1, s1=140, s2=121, d=64, mode=3)
+    (out, row_max, row_sum), _ = flash_runner.run(case, 2)
+    largest = np.finfo(np.float32).max
+    assert (out[:, :19] == 0).all() and (out[:, 19:] != 0).any(axis=-1).all()
+    assert (row_max[:, :, :19] == -largest).all() and (row_sum[:, :, :19] == largest).all()
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32"))
+def test_a_nan_reaches_what_sees_it(flash_runner, dtype):
+    """Of a query, a key and a value, in a segment of its own and in one head."""
+    ends = [100, 300, 450]
+    for name, heads in (("query", [1]), ("key", [2, 3]), ("value", [2, 3])):
+        case = flash(Draw(5, dtype), "TND", 3, 4, 2, 450, 450, 64, mode=3, seq_q=ends, seq_kv=ends)
+        (clean, *_), _ = flash_runner.run(case, 2)
+        head = 1
+        _spoil(case.named()[name], (180, head, 3))
+        (dirty, *_), _ = flash_runner.run(case, 2)
+        clean, dirty = decode(clean), decode(dirty)
+        touched = np.isnan(dirty)
+        assert np.array_equal(clean[~touched], dirty[~touched])
+        rows = np.unique(np.argwhere(touched)[:, 0])
+        assert set(np.argwhere(touched)[:, 1]) == set(heads)
+        if name == "query":
+            assert rows.tolist() == [180]
+        elif name == "key":
+            assert rows.tolist() == list(range(180, 300))
+        else:
+            # A probability of 0 does not hide a NaN: it reaches the earlier rows of its tile too.
+            assert rows[-120:].tolist() == list(range(180, 300))
+            assert rows[0] >= 100
+            assert set(np.argwhere(touched)[:, 2]) == {3}
+
+
+def _spoil(tensor, place):
+    if isinstance(tensor, tuple):
+        tensor[1][place] = 0x7FC0
+    else:
+        tensor[place] = np.nan
