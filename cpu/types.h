@@ -15,6 +15,7 @@ constexpr int64_t elem_size(ElemType t) { return t == ElemType::kFloat32 ? 4 : 2
 // FLT_MAX is the sentinel of softmax_max (negative) and softmax_sum (positive) of a row without
 // keys.
 constexpr float kFloatMax = 3.402823466e+38F;
+constexpr float kFloatMin = 1.175494351e-38F;  // the smallest normal number
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }

@@ -58,14 +58,17 @@ inline void bias_row(const ScoreBias& bias, const Segment& seg, int64_t head, in
     for (int64_t j = span.lo; j < span.hi; ++j) s[j] *= scale;
   } else {
     pse_row(bias, seg, head, i, k0, span, tmp);
+    // A bias of -inf masks, whatever the score and the sign of the scale.
     if (bias.pse_before_scale) {
-      // A bias of -inf masks, whatever the sign of the scale.
       for (int64_t j = span.lo; j < span.hi; ++j) {
         const float bias_j = tmp[j - span.lo];
         s[j] = bias_j == -kInfinity ? -kInfinity : (s[j] + bias_j) * scale;
       }
     } else {
-      for (int64_t j = span.lo; j < span.hi; ++j) s[j] = s[j] * scale + tmp[j - span.lo];
+      for (int64_t j = span.lo; j < span.hi; ++j) {
+        const float bias_j = tmp[j - span.lo];
+        s[j] = bias_j == -kInfinity ? -kInfinity : s[j] * scale + bias_j;
+      }
     }
   }
   if (bias.mask) {

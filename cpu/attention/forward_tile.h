@@ -78,11 +78,9 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
   }
   const Operand p = {s + (n0 - origin), kScoreRow, 1};
   const float* values = packed.values + n0 / Path::kForm.per_word * ld;
-  bool finite = plain;
-  for (int64_t block = n0 / kBlockKeys; !plain && block * kBlockKeys < n1; ++block) {
-    finite = packed.finite[block];
-    if (!finite) break;
-  }
+  bool finite = true;
+  for (int64_t block = n0 / kBlockKeys; block * kBlockKeys < n1; ++block)
+    finite = finite && packed.finite[block];
   multiply_values<Path>(finite, rows, round_up(plan.Dv, kLanePad), words<Path>(n1 - n0), p, values,
                         ld, b.o + r0 * ld, ld, Into::kAddScaled, b.factor + r0);
 }

@@ -92,15 +92,14 @@ inline void dpse_row(const AttentionGradPlan& plan, const Segment& seg, int64_t 
   from_float(plan.dpse_elem, tmp, count, plan.dpse, at);
 }
 
-// dS = P (dP - delta) = 0 for a masked pair, whatever dP is.
-inline void mask_ds_row(const float* p, float* ds, int64_t n) {
-  for (int64_t j = 0; j < n; ++j) ds[j] = p[j] == 0.0f ? 0.0f : ds[j];
-}
-
+// dS = P (dP - delta); 0 where P is, whatever dP is.
 inline void ds_row(const float* p, float* dp, int64_t n, float delta) {
   expect<Length::kWholeVectors>(n);
-  const V shift = set1(delta);
-  for (int64_t j = 0; j < n; j += W) store(dp + j, mul(load(p + j), sub(load(dp + j), shift)));
+  const V shift = set1(delta), least = set1(kFloatMin);
+  for (int64_t j = 0; j < n; j += W) {
+    const V x = load(p + j);
+    store(dp + j, where_lt(x, least, zero(), mul(x, sub(load(dp + j), shift))));
+  }
 }
 
 // Rows [r0, r1) of the tile against lanes [n0, n1) of a block. dk, dv: [n, ..] rows of this block.
@@ -130,16 +129,14 @@ inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKe
     probabilities_row(row, lanes, scale, b.max[r], b.inv[r]);
     if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, dp);
     ds_row(row, dp, lanes, b.delta[r]);
-    if (!plain) mask_ds_row(row, dp, lanes);
     if (plan.dpse) dpse_row(plan, c.seg, c.head(r), c.query(r), j0, real, dp, b.tmp);
     if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, row);
   }
-  const bool rows_finite = plain || b.finite, keys_finite = plain || keys.finite;
-  multiply_values<FloatPath>(rows_finite, real, lanes_v, rows, {p, 1, kScoreRow}, b.dy + r0 * ldv,
-                             ldv, dv + n0 * ldv, ldv, Into::kAdd);
-  multiply_values<FloatPath>(rows_finite, real, lanes_d, rows, {ds, 1, kScoreRow}, b.q + r0 * ld,
-                             ld, dk + n0 * ld, ld, Into::kAdd);
-  multiply_values<FloatPath>(keys_finite, rows, lanes_d, real, {ds, kScoreRow, 1}, keys.k + n0 * ld,
+  multiply_values<FloatPath>(b.finite, real, lanes_v, rows, {p, 1, kScoreRow}, b.dy + r0 * ldv, ldv,
+                             dv + n0 * ldv, ldv, Into::kAdd);
+  multiply_values<FloatPath>(b.finite, real, lanes_d, rows, {ds, 1, kScoreRow}, b.q + r0 * ld, ld,
+                             dk + n0 * ld, ld, Into::kAdd);
+  multiply_values<FloatPath>(keys.finite, rows, lanes_d, real, {ds, kScoreRow, 1}, keys.k + n0 * ld,
                              ld, b.dq + r0 * ld, ld, Into::kAdd);
 }
 

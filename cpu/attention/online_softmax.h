@@ -1,5 +1,6 @@
 // The softmax of every attention kernel: running maximum and sum of a row, and the only place that
-// knows about rows without keys.
+// knows about rows without keys and about infinite scores. A score of +inf or NaN makes the sum of
+// its row NaN, as inf - inf is; one of -inf is a masked pair.
 #pragma once
 
 #include "cpu/simd/vec_math.h"
@@ -35,10 +36,15 @@ struct SoftmaxState {
   }
 
   // A row without keys has accumulated zeros: they stay zeros.
-  float divisor() const { return max == -kInfinity ? 1.0f : sum; }
-  float inverse_sum() const { return max == -kInfinity ? 0.0f : 1.0f / sum; }
-  float max_out() const { return max == -kInfinity ? -kFloatMax : max; }
-  float sum_out() const { return max == -kInfinity ? kFloatMax : sum; }
+  bool empty_row() const { return max == -kInfinity && sum == sum; }
+  float divisor() const { return empty_row() ? 1.0f : sum; }
+  float inverse_sum() const { return empty_row() ? 0.0f : 1.0f / sum; }
+  // Vectors pass over a NaN in search of the maximum.
+  float max_out() const {
+    if (sum != sum && max < kInfinity) return sum;
+    return empty_row() ? -kFloatMax : max;
+  }
+  float sum_out() const { return empty_row() ? kFloatMax : sum; }
 
   // What the backward pass needs of a stored pair: P = exp(score - max) * inverse.
   static float inverse_of(float max_out, float sum_out) {
@@ -46,23 +52,30 @@ struct SoftmaxState {
   }
 };
 
-// s[0..n) = min(s * scale, FLT_MAX) and their maximum. A score that overflows must not become inf,
-// whose difference with itself is NaN.
+// s[0..n) *= scale; gives their maximum, without regard to NaN.
 inline float scaled_max(float* s, int64_t n, float scale) {
   expect<Length::kWholeVectors>(n);
-  const V top = set1(kFloatMax), factor = set1(scale);
+  const V factor = set1(scale);
   V m = set1(-kInfinity);
   for (int64_t j = 0; j < n; j += W) {
-    V x = min(top, mul(load(s + j), factor));
+    V x = mul(load(s + j), factor);
     store(s + j, x);
     m = max(x, m);
   }
   return hmax(m);
 }
 
+// Of a row that is NaN: every pair but the masked ones.
+inline float nan_row(float* s, int64_t n, float scale) {
+  const float nan = __builtin_nanf("");
+  for (int64_t j = 0; j < n; ++j) s[j] = s[j] * scale == -kInfinity ? 0.0f : nan;
+  return nan;
+}
+
 // s = exp(s - base); gives the sum.
 inline float exp_row(float* s, int64_t n, float base) {
   expect<Length::kWholeVectors>(n);
+  if (base == kInfinity) return nan_row(s, n, 1.0f);
   const V b = set1(base);
   V sum = zero();
   for (int64_t j = 0; j < n; j += W) {
@@ -84,14 +97,16 @@ inline float online_softmax_row(float* s, int64_t n, float scale, SoftmaxState& 
   return factor;
 }
 
-// Backward: s = exp(min(s * scale, FLT_MAX) - max) * inverse.
+// Backward: s = exp(s * scale - max) * inverse.
 inline void probabilities_row(float* s, int64_t n, float scale, float max_value, float inverse) {
   expect<Length::kWholeVectors>(n);
-  const V top = set1(kFloatMax), factor = set1(scale), base = set1(max_value), inv = set1(inverse);
-  for (int64_t j = 0; j < n; j += W) {
-    V x = min(top, mul(load(s + j), factor));
-    store(s + j, mul(exp(sub(x, base)), inv));
+  if (inverse != inverse) {
+    nan_row(s, n, scale);
+    return;
   }
+  const V factor = set1(scale), base = set1(max_value), inv = set1(inverse);
+  for (int64_t j = 0; j < n; j += W)
+    store(s + j, mul(exp(sub(mul(load(s + j), factor), base)), inv));
 }
 
 }  // namespace

@@ -3,6 +3,10 @@
 Arrays are heads first: q [N, S1, D], k [N, S2, D], v [N, S2, Dv], with the key and value heads
 already repeated for their group. `count` [N or 1, S1, S2] says how many times query i sees key j:
 0 where masked, 1 where visible, more where selected attention gathers a block twice.
+
+Infinities follow IEEE arithmetic: a score of +inf or NaN makes its row NaN (inf - inf), one of -inf
+has probability 0 and so is a masked pair. A pair of probability 0 touches nothing, even a NaN; a
+probability below the smallest normal float32 counts as 0.
 """
 
 import numpy as np
@@ -10,6 +14,7 @@ import numpy as np
 from .precision import FLOAT64
 
 FLT_MAX = float(np.finfo(np.float32).max)
+FLT_MIN = float(np.finfo(np.float32).tiny)
 
 
 def repeat_heads(x, group):
@@ -30,33 +35,47 @@ def contract(weights, count, x, precision=FLOAT64):
     return np.where(count[..., None] > 0, terms, 0).sum(axis=-2)
 
 
+def visible_pairs(scores, count):
+    """Which pairs take part: neither masked nor with a score of -inf."""
+    return np.broadcast_to(count > 0, scores.shape) & (scores != -np.inf)
+
+
 def softmax(scores, count, sink=None, precision=FLOAT64):
     """P, row maximum and row sum [N, S1] of a masked softmax with an optional sink logit [N].
 
     P[i, j] is the probability of one copy of key j; a row sees key j `count` times, and the sum
     takes each copy. A row that sees nothing: P = 0, max = -FLT_MAX, sum = +FLT_MAX.
     """
-    visible = np.broadcast_to(count > 0, scores.shape)
-    row_max = np.where(visible, scores, -np.inf).max(axis=-1, initial=-np.inf)
+    visible = visible_pairs(scores, count)
+    # The maximum passes over NaN; the sum does not.
+    row_max = np.fmax.reduce(np.where(visible, scores, -np.inf), axis=-1, initial=-np.inf)
     if sink is not None:
-        row_max = np.maximum(row_max, sink[:, None])
-    empty = row_max == -np.inf
-    shift = np.where(empty, 0, row_max).astype(precision.real)
-    unnormalised = np.exp(np.where(visible, scores - shift[..., None], -np.inf))
-    row_sum = precision.sum_copies(unnormalised, count)
+        row_max = np.fmax(row_max, sink[:, None])
+    shift = np.where(row_max == -np.inf, 0, row_max).astype(precision.real)
+    centred = np.subtract(
+        scores, shift[..., None], where=visible, out=np.full_like(scores, -np.inf)
+    )
+    unnormalised = np.exp(centred)
+    row_sum = precision.sum_copies(unnormalised, np.where(visible, count, 0))
     if sink is not None:
         row_sum = row_sum + np.exp(sink[:, None] - shift)
+    not_a_number = np.isnan(row_sum)
+    empty = (row_max == -np.inf) & ~not_a_number
     p = np.where(visible, unnormalised / np.where(empty, 1, row_sum)[..., None], 0)
-    row_max = np.where(empty, -FLT_MAX, row_max)
+    p = np.where(p < FLT_MIN, 0, p)
+    row_max = np.where(
+        empty, -FLT_MAX, np.where(not_a_number & (row_max < np.inf), np.nan, row_max)
+    )
     row_sum = np.where(empty, FLT_MAX, row_sum)
     return tuple(x.astype(precision.real) for x in (p, row_max, row_sum))
 
 
 def softmax_from_statistics(scores, count, row_max, row_sum):
     """P again, from the maximum and the sum that the forward returned."""
-    visible = np.broadcast_to(count > 0, scores.shape)
+    visible = visible_pairs(scores, count)
     centred = np.where(visible, scores, 0) - np.where(visible, row_max[..., None], 0)
-    return np.where(visible, np.exp(centred) / row_sum[..., None], 0).astype(scores.dtype)
+    p = np.where(visible, np.exp(centred) / row_sum[..., None], 0)
+    return np.where(p < FLT_MIN, 0, p).astype(scores.dtype)
 
 
 def dropout(p, count, keep):
@@ -74,8 +93,9 @@ def forward(scores, v, count, keep=None, sink=None, precision=FLOAT64):
     the sum is taken.
     """
     p, row_max, row_sum = softmax(scores, count, sink, precision)
-    dropped, kept = dropout(p, count, keep)
+    dropped, kept = dropout(p, np.where(p == 0, 0, count), keep)
     out = contract(precision.operand(dropped), kept, v, precision)
+    out = np.where(np.isnan(row_sum)[..., None], np.nan, out)
     return out, p, row_max, row_sum
 
 
@@ -88,13 +108,13 @@ def backward(
     dP = (dO V^T) * keep              dS = P * (dP - Dvec)
     dV = (P * keep)^T dO    dQ = scale * dS K    dK = scale * dS^T Q
     """
-    visible = np.broadcast_to(count > 0, scores.shape)
     p = softmax_from_statistics(scores, count, row_max, row_sum)
+    count = np.where(p == 0, 0, count)
     dvec = precision.dot(dy, out)
     dp = precision.matmul(dy, v.swapaxes(-1, -2))
     if keep is not None:
         dp = np.where(keep > 0, dp * keep, 0)
-    ds = np.where(visible, p * precision.difference(dp, dvec[..., None]), 0)
+    ds = np.where(p == 0, 0, p * precision.difference(dp, dvec[..., None]))
 
     dropped, kept = dropout(p, count, keep)
     dropped, ds_operand = precision.operand(dropped), precision.operand(ds)
