@@ -7,6 +7,7 @@
 #endif
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -62,6 +63,17 @@ std::vector<const KernelTable*> available() {
   return tables;
 }
 
+// As in Python's ascii(), because an environment variable may hold any bytes.
+std::string printable(const std::string& text) {
+  std::string shown;
+  for (const unsigned char c : text.substr(0, 80)) {
+    char escaped[5];
+    std::snprintf(escaped, sizeof(escaped), "\\x%02x", c);
+    shown += c >= ' ' && c < 0x7f ? std::string(1, static_cast<char>(c)) : escaped;
+  }
+  return shown;
+}
+
 const KernelTable* find(const std::string& name, const char* asked_by) {
   std::string known;
   for (const KernelTable* table : available()) {
@@ -69,7 +81,7 @@ const KernelTable* find(const std::string& name, const char* asked_by) {
     known += known.empty() ? table->name : std::string(", ") + table->name;
   }
   throw std::invalid_argument(std::string(asked_by) + ": instruction set must be one of " + known +
-                              " on this machine, got " + name);
+                              " on this machine, got " + printable(name));
 }
 
 std::atomic<const KernelTable*> in_use{nullptr};

@@ -8,6 +8,7 @@ prints what a compiler needs to build a program against it.
 import contextlib
 import ctypes
 import json
+import operator
 import os
 from functools import cache
 from pathlib import Path
@@ -126,9 +127,13 @@ def machine(vector_cores, cube_cores=None, seed=0):
     Args:
         vector_cores (int): Vector cores (AIV), from 1 to 1024.
         cube_cores (int, optional): Cube cores (AIC). Default: ``None``, half of the vector cores.
-        seed (int): Of the order in which the cores take turns, which no result depends on.
+        seed (int): Of the order in which the cores take turns, which no result depends on; from 0
+            to 2^64 - 1.
+
+    Blocks may stand in each other; the machine of the outer one comes back.
 
     Raises:
+        TypeError: If a number is not an int.
         ValueError: If there cannot be such a machine.
 
     Examples:
@@ -136,19 +141,45 @@ def machine(vector_cores, cube_cores=None, seed=0):
         >>> with twin.machine(vector_cores=7, seed=1):
         ...     pass
     """
-    cubes = max(1, vector_cores // 2) if cube_cores is None else cube_cores
-    counts = (cubes, vector_cores)
-    if not all(1 <= n <= 1024 for n in counts) or not _opened().TwinSetCores(*counts):
-        raise ValueError(
-            "machine: vector_cores and cube_cores must be from 1 to 1024, "
-            f"got {vector_cores} and {cubes}"
-        )
-    _opened().TwinSetSeed(seed)
+    vector_cores = _integer("vector_cores", vector_cores, 1, 1024)
+    if cube_cores is None:
+        cube_cores = max(1, vector_cores // 2)
+    chosen = (_integer("cube_cores", cube_cores, 1, 1024), vector_cores)
+    _machines.append((*chosen, _integer("seed", seed, 0, 2**64 - 1)))
     try:
+        _set_machine()
         yield
     finally:
-        _opened().TwinSetCores(0, 0)
-        _opened().TwinResetSeed()
+        _machines.pop()
+        _set_machine()
+
+
+# The machines of the `machine` blocks that are open, the innermost last.
+_machines = []
+
+
+def _set_machine():
+    """Make the twin the innermost machine, or the one that the environment says."""
+    library = _opened()
+    if _machines:
+        *cores, seed = _machines[-1]
+        library.TwinSetCores(*cores)
+        library.TwinSetSeed(seed)
+    else:
+        library.TwinSetCores(0, 0)
+        library.TwinResetSeed()
+
+
+def _integer(name, value, least, most):
+    """The value as an int, checked."""
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise TypeError(
+            f"machine: {name} must be an int, got {ascii(value)[:80]} ({type(value).__name__})"
+        )
+    number = operator.index(value)
+    if not least <= number <= most:
+        raise ValueError(f"machine: {name} must be from {least} to {most}, got {number}")
+    return number
 
 
 def costs():

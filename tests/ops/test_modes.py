@@ -149,6 +149,14 @@ def test_unknown_instruction_set():
     assert last.endswith("scalar on this machine, got sse")
 
 
+def test_instruction_set_that_is_no_text():
+    """A byte that is no UTF-8 shows as its number."""
+    done = run_python("import mindspore_nsa.ops", MINDSPORE_NSA_ISA=os.fsdecode(b"avx\xff"))
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ValueError: MINDSPORE_NSA_ISA") and last.endswith("got avx\\xff"), last
+
+
 def test_import_does_not_import_mindspore():
     code = (
         "import sys, mindspore_nsa, mindspore_nsa.reference, mindspore_nsa._native\n"

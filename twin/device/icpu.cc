@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <stdexcept>
+
+#include "twin/device/environment.h"
 
 namespace twin {
 namespace {
@@ -53,8 +56,12 @@ void RunOnHost(const char* name, uint32_t block_dim, const std::vector<const voi
   options.default_type = KernelType::kMixAic12;
   // Flags between AIV cores work in every mode of CANN's host execution.
   options.pure_cross_core = true;
-  if (const char* seed = std::getenv("MINDSPORE_NSA_TWIN_SEED"))
-    options.seed = std::strtoull(seed, nullptr, 10);
+  try {
+    options.seed = EnvironmentNumber("MINDSPORE_NSA_TWIN_SEED", 0, UINT64_MAX).value_or(0);
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "twin error: %s\n", error.what());
+    std::exit(1);
+  }
   for (const auto& [address, allocation] : host.memory) {
     GlobalArgument argument;
     argument.name = Format("GmAlloc %d", allocation.number);

@@ -1,12 +1,11 @@
 #include "twin/host/machine.h"
 
-#include <cerrno>
-#include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "twin/device/environment.h"
 #include "twin/device/types.h"
 #include "twin/host/timing.h"
 
@@ -30,21 +29,6 @@ Choice& TheChoice() {
   return choice;
 }
 
-std::optional<uint64_t> Number(const char* variable, uint64_t least, uint64_t most) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || text[0] == '\0') return std::nullopt;
-  char* end = nullptr;
-  errno = 0;
-  const uint64_t value = std::strtoull(text, &end, 10);
-  if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < least ||
-      value > most) {
-    throw std::invalid_argument(std::string(variable) + " must be a number from " +
-                                std::to_string(least) + " to " + std::to_string(most) + ", got '" +
-                                text + "'");
-  }
-  return value;
-}
-
 }  // namespace
 
 Machine CurrentMachine() {
@@ -58,16 +42,17 @@ Machine CurrentMachine() {
   machine.info.cube_cores = choice.cube_cores;
   machine.info.vector_cores = choice.vector_cores;
   if (choice.vector_cores == 0) {
-    const auto cube = Number("MINDSPORE_NSA_TWIN_AIC", 1, kMostCores);
-    const auto vector = Number("MINDSPORE_NSA_TWIN_AIV", 1, kMostCores);
+    const auto cube = EnvironmentNumber("MINDSPORE_NSA_TWIN_AIC", 1, kMostCores);
+    const auto vector = EnvironmentNumber("MINDSPORE_NSA_TWIN_AIV", 1, kMostCores);
     const uint64_t cubes = cube     ? *cube
                            : vector ? std::max<uint64_t>(1, *vector / kVectorPerCube)
                                     : chip.aic_cores;
     machine.info.cube_cores = static_cast<uint32_t>(cubes);
     machine.info.vector_cores = static_cast<uint32_t>(vector ? *vector : cubes * kVectorPerCube);
   }
-  machine.seed =
-      choice.seed ? *choice.seed : Number("MINDSPORE_NSA_TWIN_SEED", 0, UINT64_MAX).value_or(0);
+  machine.seed = choice.seed
+                     ? *choice.seed
+                     : EnvironmentNumber("MINDSPORE_NSA_TWIN_SEED", 0, UINT64_MAX).value_or(0);
   return machine;
 }
 

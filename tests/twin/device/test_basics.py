@@ -202,6 +202,15 @@ def test_host_interface(host_program, seed, monkeypatch):
     assert done.stdout == "2048 of 2048 sums are right, key 3\n"
 
 
+@pytest.mark.parametrize("seed", ["abc", "-1", "1.5"])
+def test_a_seed_that_is_no_number(host_program, seed, monkeypatch):
+    monkeypatch.setenv("MINDSPORE_NSA_TWIN_SEED", seed)
+    done = run_host(host_program, "right")
+    assert done.returncode == 1
+    message = f"twin error: MINDSPORE_NSA_TWIN_SEED must be a number from 0 to {2**64 - 1}"
+    assert done.stderr == f"{message}, got '{seed}'\n"
+
+
 @pytest.mark.parametrize("seed", ["0", "1", "2"])
 def test_several_kernels_in_one_program(seed, monkeypatch):
     """Modes, tiling keys and memory are those of the last call before a kernel starts."""
