@@ -5,6 +5,7 @@ import os
 import platform
 from importlib import metadata
 
+from ._native_library import native
 from ._version import __version__
 
 # What runs the operators, and the MindSpore device_target that it needs.
@@ -133,13 +134,17 @@ def show_config():
 
     ``python -m mindspore_nsa`` prints the same.
 
+    Raises:
+        ImportError: If the native library is missing.
+
     Examples:
         >>> import mindspore_nsa
         >>> mindspore_nsa.show_config()  # doctest: +ELLIPSIS
         mindspore_nsa ...
     """
-    from . import _native, twin
+    from . import twin
 
+    _native = native()
     try:
         twin_library = twin.library()
     except FileNotFoundError:

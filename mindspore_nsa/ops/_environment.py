@@ -2,6 +2,8 @@
 
 import warnings
 
+from .._native_library import native
+
 MINDSPORE_TESTED = ((2, 7, 1), (2, 10))
 
 
@@ -39,13 +41,6 @@ def check_environment():
             f"mindspore_nsa is made for MindSpore 2.7.1 to 2.10, got {mindspore.__version__}",
             stacklevel=4,
         )
-    try:
-        from .. import _native
-    except ImportError as error:
-        raise ImportError(
-            f"the native library of mindspore_nsa cannot be loaded ({error}); build it with "
-            "'pip install .' or 'make build'"
-        ) from error
     # Chooses the instruction set: MINDSPORE_NSA_ISA is checked here and not inside a first kernel,
     # whose error would come at some later synchronisation.
-    _native.isa()
+    native().isa()

@@ -50,7 +50,10 @@ _refuse_second_order = _Refuse(RuntimeError)
 
 def second_order_text(function):
     """The error of differentiating a gradient."""
-    return f"{function}: its gradient has no gradient; second derivatives are not implemented"
+    return (
+        f"{function}: its gradient has no gradient; second derivatives are not implemented, nor is "
+        "forward mode (mindspore.jvp), which MindSpore makes of two backward passes"
+    )
 
 
 def refuse_each(text, inputs):

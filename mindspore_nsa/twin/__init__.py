@@ -13,6 +13,8 @@ import os
 from functools import cache
 from pathlib import Path
 
+from .._native_library import how_to_get
+
 _FOLDER = Path(__file__).resolve().parent
 _LIBRARY = "mindspore_nsa_twin"
 
@@ -33,10 +35,7 @@ def library():
     """
     path = _FOLDER / f"lib{_LIBRARY}.so"
     if not path.exists():
-        raise FileNotFoundError(
-            f"the library of the Ascend twin is missing: {path}; build it with 'pip install .' or "
-            "'make build'"
-        )
+        raise FileNotFoundError(how_to_get("the library of the Ascend twin"))
     return str(path)
 
 
@@ -47,13 +46,19 @@ def include_dirs():
         list[str]: The folder that the headers' own includes start from, then the one with the
         headers named as in CANN (``acl/acl.h``, ``kernel_operator.h``, ``aclnnop/...``).
 
+    Raises:
+        FileNotFoundError: If this installation does not have them.
+
     Examples:
         >>> from mindspore_nsa import twin
         >>> len(twin.include_dirs())
         2
     """
     root = _FOLDER / "include"
-    return [str(root), str(root / "twin" / "include")]
+    folders = [root, root / "twin" / "include"]
+    if not all(folder.is_dir() for folder in folders):
+        raise FileNotFoundError(how_to_get("the folder of the Ascend twin's headers"))
+    return [str(folder) for folder in folders]
 
 
 def cflags():

@@ -223,6 +223,18 @@ def test_second_derivative(mode, name):
         run(mode, ms.grad(steepness, 1), first, second)
 
 
+@BOTH
+def test_forward_mode(mode):
+    """MindSpore makes it of two backward passes, so the error of the second names it."""
+    x, w = arguments("nsa_compress")["input"], arguments("nsa_compress")["weight"]
+
+    def forward(x, w):
+        return _CALLS["nsa_compress"](x, w)
+
+    with pytest.raises(RuntimeError, match=r"nor is forward mode \(mindspore.jvp\)"):
+        run(mode, lambda x, w: ms.jvp(forward, (x, w), (x, w)), x, w)
+
+
 def _compress_two(x, w):
     return mindspore_nsa.nsa_compress(x, w, 16, 8, actual_seq_len=(40, 96))
 
