@@ -6,7 +6,7 @@ import mindspore
 import numpy as np
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, encode_attrs, list_tensor, native_custom
+from ._custom import CACHE_SIZE, encode_attrs, list_tensor, native_operator, run
 from ._plan import Planner, TensorSpec, fail_type, infer
 
 _FUNCTION = "dropout_mask"
@@ -17,7 +17,7 @@ def _operator(attrs):
     def bprop(seed, out, dout):
         return (ops.zeros_like(seed),)
 
-    return native_custom("NsaDropoutMask", attrs, bprop)
+    return native_operator("NsaDropoutMask", attrs, bprop)
 
 
 def _plan_call(keep_prob, numel, seed):
@@ -73,7 +73,7 @@ def dropout_mask(keep_prob, numel, seed):
     """
     operator, dtype, constant = _plan_dropout_mask(keep_prob, numel, seed)
     if constant is not None:
-        return operator(constant)
+        return run(operator, (constant,))
     if dtype is not None:
         seed = ops.cast(seed, dtype)
-    return operator(ops.reshape(seed, (1,)))
+    return run(operator, (ops.reshape(seed, (1,)),))
