@@ -7,7 +7,8 @@ namespace {
 // A row of a tile that is shorter than this makes poor use of a transfer.
 constexpr int32_t kLeastRowBytes = 512;
 // Two cores that share a segment both read the tokens where their windows overlap. Narrower tiles
-// cut fewer segments; this part of the work may be read twice before it is worth it.
+// cut fewer segments; this part of the work may be read twice before it is worth it, and more of it
+// the more windows lie over a token: then the sums take the time, and wide tiles have fewer of them.
 constexpr int64_t kOverlapShare = 8;
 
 // Heads of a head tile: as many as the UB holds, but no more than give every core a window, and
@@ -22,8 +23,9 @@ int32_t tile_heads(const CompressSizes& sizes, const CompressWork& work, int32_t
   const int32_t least = CeilDiv(kLeastRowBytes, 2 * sizes.dim);
   const int64_t overlap = (sizes.block_size - sizes.stride) / kGroupTokens;
   const int64_t cuts = cores > 1 ? cores : 0;
-  while (most > least && kOverlapShare * most * overlap * cuts > work.groups() * sizes.heads)
-    --most;
+  const int64_t windows = CeilDiv(sizes.block_size, sizes.stride);
+  const int64_t hidden = work.groups() * sizes.heads * std::max<int64_t>(1, windows - 1);
+  while (most > least && kOverlapShare * most * overlap * cuts > hidden) --most;
   int64_t tiles = CeilDiv(sizes.heads, most);
   if (work.windows() > 0) {
     tiles = std::max(tiles, std::min<int64_t>(sizes.heads, ceil_div(cores, work.windows())));

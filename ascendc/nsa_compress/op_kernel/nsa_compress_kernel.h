@@ -22,14 +22,15 @@ class NsaCompressKernel {
     const int64_t row = static_cast<int64_t>(t_->heads) * t_->dim;
     input_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(input), t_->tokens * row);
     output_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(output), t_->rows * row);
-    weights_.Init(pipe, weight, t_->block_size, t_->heads, t_->tile_heads);
     const NsaCompressBuffers bytes(t_->block_size, t_->stride, t_->tile_heads, t_->dim,
                                    t_->step_groups);
+    // First, and so at multiples of 512 bytes, which fixes the banks that they lie in.
+    pipe->InitBuffer(group_, bytes.group);
+    pipe->InitBuffer(sums_, bytes.sums);
+    pipe->InitBuffer(products_, bytes.products);
     pipe->InitBuffer(steps_in_, 2, bytes.step);
     pipe->InitBuffer(rows_out_, 2, bytes.row);
-    pipe->InitBuffer(group_, bytes.group);
-    pipe->InitBuffer(products_, bytes.products);
-    pipe->InitBuffer(sums_, bytes.sums);
+    weights_.Init(pipe, weight, t_->block_size, t_->heads, t_->tile_heads);
     steps_.Init(act_seq_len, *t_, core_);
   }
 
@@ -70,7 +71,7 @@ class NsaCompressKernel {
   __aicore__ inline void Sum(const NsaCompressStep& step) {
     const int32_t heads = TileHeads(step.tile);
     if (step.tile != weights_tile_) {
-      weights_.Load(step.tile * t_->tile_heads, heads, products_.template Get<float>());
+      weights_.Load(step.tile * t_->tile_heads, heads, Products());
       weights_tile_ = step.tile;
     }
     const int32_t columns = heads * t_->dim;
@@ -89,7 +90,7 @@ class NsaCompressKernel {
                                           int32_t heads) {
     const int32_t columns = heads * t_->dim;
     const int64_t open = CeilDiv(shape_.block, shape_.stride);
-    AscendC::LocalTensor<float> products = products_.template Get<float>();  // [16, columns]
+    AscendC::LocalTensor<float> products = Products();
     const int64_t last = shape_.LastOver(group, step.window_end);
     for (int64_t i = Max(step.window_begin, shape_.FirstOver(group)); i <= last; ++i) {
       const int64_t within = group - i * shape_.stride;  // which group of the window this is
@@ -106,6 +107,12 @@ class NsaCompressKernel {
       AscendC::PipeBarrier<PIPE_V>();
       if (within == shape_.block - 1) Store(sum, Offset(step.row + i, step.tile), columns);
     }
+  }
+
+  // [16, columns], half a round of the banks after group_ and sums_: a repeat then reads and writes
+  // different banks, and reads its two sources from different ones.
+  __aicore__ inline AscendC::LocalTensor<float> Products() {
+    return products_.template Get<float>()[kHalfRound / sizeof(float)];
   }
 
   // products[t, h, :] = group[t, h, :] * weight[t, h]. Token and head are one index: that of the

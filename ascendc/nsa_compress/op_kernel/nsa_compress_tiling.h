@@ -24,12 +24,16 @@ struct NsaCompressTilingData {
 };
 static_assert(sizeof(NsaCompressTilingData) <= kMaxTilingBytes);
 
+// Blocks of 32 bytes fall into 16 groups of banks in turn; a repeat takes half of them.
+constexpr uint32_t kBankRound = 512;
+constexpr uint32_t kHalfRound = kBankRound / 2;
+
 // Bytes of the kernel's buffers for a head tile.
 struct NsaCompressBuffers {
   uint32_t step;      // x of one step, 16-bit [step_groups * 16, columns], twice
   uint32_t row;       // an output row, 16-bit [columns], twice
   uint32_t group;     // x of one group in float [16, columns]
-  uint32_t products;  // [16, columns], or scratch while the weight is prepared
+  uint32_t products;  // [16, columns] after half a round of the banks; scratch for the weight
   uint32_t sums;      // of the open windows, [open, columns]
   uint32_t weights;   // spread and raw
 
@@ -39,8 +43,11 @@ struct NsaCompressBuffers {
         row(static_cast<uint32_t>(heads * dim) * 2),
         group(GroupFloatBytes(heads * dim)),
         products(
-            static_cast<uint32_t>(Max(GroupFloatBytes(heads * dim), WeightScratchBytes(heads)))),
-        sums(static_cast<uint32_t>(CeilDiv(block_size, stride) * heads * dim) * 4),
+            static_cast<uint32_t>(Max(GroupFloatBytes(heads * dim), WeightScratchBytes(heads))) +
+            kHalfRound),
+        sums(CeilDiv(static_cast<uint32_t>(CeilDiv(block_size, stride) * heads * dim) * 4,
+                     kBankRound) *
+             kBankRound),
         weights(WeightBytes(block_size, heads) + RawWeightBytes(block_size, heads)) {}
   __aicore__ constexpr uint32_t Total() const {
     return 2 * step + 2 * row + group + products + sums + weights;
