@@ -7,6 +7,7 @@
 #include "cpu/attention/plan.h"
 #include "cpu/attention/schedule.h"
 #include "cpu/attention/selection.h"
+#include "cpu/decode/params.h"
 #include "cpu/nsa_compress_attention_plan.h"
 #include "cpu/nsa_compress_plan.h"
 #include "cpu/params.h"
@@ -37,6 +38,9 @@ struct KernelTable {
   void (*compress)(const CompressPlan&, const CompressScratch&, int threads);
   int64_t (*compress_grad_thread_size)(const CompressPlan&);
   void (*compress_grad)(const CompressPlan&, const CompressScratch&, float* partial, int threads);
+  int64_t (*decode_thread_size)(const DecodePlan&, int64_t max_cmp_keys, int64_t max_blocks);
+  void (*decode)(const DecodePlan&, const DecodeWave&, const DecodeScratch&, int threads);
+  void (*compress_last_windows)(const NsaCompressWithCacheParams&, float* scratch);
   void (*round_rows)(ElemType, const float* src, int64_t n, void* dst);
 };
 

@@ -3,12 +3,16 @@
 // the table of the kernels, the functions that MindSpore looks up.
 #pragma once
 
-#define NSA_OPERATORS(OP)                                      \
-  OP(NsaCompress, nsa_compress, 1)                             \
-  OP(NsaCompressGrad, nsa_compress_grad, 2)                    \
-  OP(NsaCompressAttention, nsa_compress_attention, 4)          \
-  OP(NsaSelectedAttention, nsa_selected_attention, 3)          \
-  OP(NsaSelectedAttentionGrad, nsa_selected_attention_grad, 3) \
-  OP(FlashAttentionScore, flash_attention_score, 3)            \
-  OP(FlashAttentionScoreGrad, flash_attention_score_grad, 5)   \
+#define NSA_OPERATORS(OP)                                        \
+  OP(NsaCompress, nsa_compress, 1)                               \
+  OP(NsaCompressGrad, nsa_compress_grad, 2)                      \
+  OP(NsaCompressAttention, nsa_compress_attention, 4)            \
+  OP(NsaSelectedAttention, nsa_selected_attention, 3)            \
+  OP(NsaSelectedAttentionGrad, nsa_selected_attention_grad, 3)   \
+  OP(FlashAttentionScore, flash_attention_score, 3)              \
+  OP(FlashAttentionScoreGrad, flash_attention_score_grad, 5)     \
+  OP(NsaCompressWithCache, nsa_compress_with_cache, 1)           \
+  OP(NsaCompressAttentionInfer, nsa_compress_attention_infer, 2) \
+  OP(NsaSelectedAttentionInfer, nsa_selected_attention_infer, 1) \
+  OP(NsaDecode, nsa_decode, 1)                                   \
   OP(NsaDropoutMask, dropout_mask, 1)

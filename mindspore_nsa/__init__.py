@@ -14,8 +14,12 @@ _OPERATORS = (
     "flash_attention_score",
     "nsa_compress",
     "nsa_compress_attention",
+    "nsa_compress_attention_infer",
+    "nsa_compress_with_cache",
+    "nsa_decode",
     "nsa_select_attention",
     "nsa_selected_attention",
+    "nsa_selected_attention_infer",
 )
 _SUBPACKAGES = ("nn", "ops", "reference")
 

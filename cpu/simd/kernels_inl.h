@@ -1,6 +1,8 @@
 // All kernels, for the instruction set that the including isa_*.cc names.
 #pragma once
 
+#include "cpu/decode/kernel.h"
+#include "cpu/decode/window_row.h"
 #include "cpu/flash_attention_score_kernel.h"
 #include "cpu/kernel_table.h"
 #include "cpu/nsa_compress_attention_kernel.h"
@@ -33,6 +35,9 @@ constexpr KernelTable make_table(const char* name) {
   table.compress = compress;
   table.compress_grad_thread_size = compress_grad_thread_size;
   table.compress_grad = compress_grad;
+  table.decode_thread_size = decode_thread_size;
+  table.decode = decode;
+  table.compress_last_windows = compress_last_windows;
   table.round_rows = round_rows;
   return table;
 }

@@ -9,7 +9,11 @@ from .dropout_mask import dropout_mask  # noqa: E402
 from .flash_attention_score import flash_attention_score  # noqa: E402
 from .nsa_compress import nsa_compress  # noqa: E402
 from .nsa_compress_attention import nsa_compress_attention  # noqa: E402
+from .nsa_compress_attention_infer import nsa_compress_attention_infer  # noqa: E402
+from .nsa_compress_with_cache import nsa_compress_with_cache  # noqa: E402
+from .nsa_decode import nsa_decode  # noqa: E402
 from .nsa_selected_attention import nsa_select_attention, nsa_selected_attention  # noqa: E402
+from .nsa_selected_attention_infer import nsa_selected_attention_infer  # noqa: E402
 
 __all__ = [
     "compressed_seq_len",
@@ -17,6 +21,10 @@ __all__ = [
     "flash_attention_score",
     "nsa_compress",
     "nsa_compress_attention",
+    "nsa_compress_attention_infer",
+    "nsa_compress_with_cache",
+    "nsa_decode",
     "nsa_select_attention",
     "nsa_selected_attention",
+    "nsa_selected_attention_infer",
 ]

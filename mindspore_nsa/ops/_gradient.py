@@ -56,8 +56,13 @@ def second_order_text(function):
     )
 
 
+def no_gradient_text(function, instead):
+    """The error of differentiating an operator of decoding."""
+    return f"{function}: it has no gradient, because it reads a cache; train with {instead}"
+
+
 def refuse_each(text, inputs):
-    """What the bprop of a gradient operator returns for its inputs."""
+    """What the bprop of an operator without a gradient returns for its inputs."""
     refuse = _refuse_second_order(text)
     return tuple([refuse(x) for x in inputs])
 

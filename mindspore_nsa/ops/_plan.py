@@ -91,6 +91,12 @@ def fail_type(function, argument, expected, got):
     raise TypeError(f"{function}: {argument} must be {expected}, got {shown(got)}")
 
 
+def require_none(function, argument, got):
+    """Raise the ValueError of an argument that is reserved."""
+    if got is not None:
+        raise ValueError(f"{function}: {argument} must be None, it is reserved, got {shown(got)}")
+
+
 class Planner(PrimitiveWithInfer):
     """Calls `plan` with every Tensor replaced by a `TensorSpec`, and caches the result.
 

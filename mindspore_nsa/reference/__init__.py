@@ -11,7 +11,11 @@ from .flash_attention_score import flash_attention_score, flash_attention_score_
 from .native_sparse_attention import native_sparse_attention, native_sparse_attention_grad
 from .nsa_compress import nsa_compress, nsa_compress_grad
 from .nsa_compress_attention import nsa_compress_attention, nsa_compress_attention_grad
+from .nsa_compress_attention_infer import nsa_compress_attention_infer
+from .nsa_compress_with_cache import nsa_compress_with_cache
+from .nsa_decode import nsa_decode
 from .nsa_selected_attention import nsa_selected_attention, nsa_selected_attention_grad
+from .nsa_selected_attention_infer import nsa_selected_attention_infer
 from .precision import FLOAT64, Precision
 from .segments import compressed_seq_len
 
@@ -29,7 +33,11 @@ __all__ = [
     "nsa_compress",
     "nsa_compress_attention",
     "nsa_compress_attention_grad",
+    "nsa_compress_attention_infer",
     "nsa_compress_grad",
+    "nsa_compress_with_cache",
+    "nsa_decode",
     "nsa_selected_attention",
     "nsa_selected_attention_grad",
+    "nsa_selected_attention_infer",
 ]

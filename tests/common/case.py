@@ -78,6 +78,20 @@ def _run(case, precision):
         outputs = reference.nsa_selected_attention(**tensors, **attrs, precision=precision)
     elif case.op == "NsaSelectedAttentionGrad":
         outputs = reference.nsa_selected_attention_grad(**tensors, **attrs, precision=precision)
+    elif case.op == "NsaCompressWithCache":
+        outputs = [
+            reference.nsa_compress_with_cache(
+                **tensors, **attrs, return_rows=True, precision=precision
+            )
+        ]
+    elif case.op == "NsaCompressAttentionInfer":
+        *outputs, scores = reference.nsa_compress_attention_infer(
+            **tensors, **attrs, return_scores=True, precision=precision
+        )
+    elif case.op == "NsaSelectedAttentionInfer":
+        outputs = [reference.nsa_selected_attention_infer(**tensors, **attrs, precision=precision)]
+    elif case.op == "NsaDecode":
+        outputs = [reference.nsa_decode(**tensors, **attrs, precision=precision)]
     elif case.op == "FlashAttentionScore":
         outputs = reference.flash_attention_score(**tensors, **attrs, precision=precision)
     else:
@@ -152,6 +166,7 @@ def compare(case, outputs):
 
 
 def _compare_topk(label, case, indices):
+    indices = indices.reshape(-1, *indices.shape[-2:])  # rows of packed queries
     for ref, plain in zip(_reference(case)[1], _plain(case)[1], strict=True):
         # Two scores may each be off by what float32 arithmetic costs.
         e = max(NSA_FLOAT32_LIMIT, 4 * error(plain.scores, ref.scores))

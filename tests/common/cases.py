@@ -4,7 +4,7 @@
 order, `compare` asserts that outputs are right. Named cases are in parity.py.
 """
 
-from . import flash_cases, nsa_cases
+from . import decode_cases, flash_cases, nsa_cases
 from .case import INPUTS, OUTPUTS, Case, compare, output_dtypes, run_plain, run_reference
 from .draw import Draw
 from .parity import odd_size_cases, parity_cases
@@ -17,6 +17,10 @@ GENERATORS = {
     "NsaSelectedAttentionGrad": nsa_cases.nsa_selected_attention_grad,
     "FlashAttentionScore": flash_cases.flash_attention_score,
     "FlashAttentionScoreGrad": flash_cases.flash_attention_score_grad,
+    "NsaCompressWithCache": decode_cases.nsa_compress_with_cache,
+    "NsaCompressAttentionInfer": decode_cases.nsa_compress_attention_infer,
+    "NsaSelectedAttentionInfer": decode_cases.nsa_selected_attention_infer,
+    "NsaDecode": decode_cases.nsa_decode,
     "NsaDropoutMask": nsa_cases.nsa_dropout_mask,
 }
 
@@ -29,6 +33,10 @@ _WEIGHTS = {
     "NsaSelectedAttentionGrad": 4,
     "FlashAttentionScore": 6,
     "FlashAttentionScoreGrad": 6,
+    "NsaCompressWithCache": 1,
+    "NsaCompressAttentionInfer": 3,
+    "NsaSelectedAttentionInfer": 3,
+    "NsaDecode": 4,
     "NsaDropoutMask": 1,
 }
 _OPS = [op for op, weight in _WEIGHTS.items() for _ in range(weight)]

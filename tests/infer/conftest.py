@@ -224,13 +224,119 @@ def flash_calls():
     )
 
 
+def decoding_calls():
+    """Two rows of 100 and 70 tokens: 5 and 3 windows of 32 tokens, 16 apart."""
+    attrs = {"scale_value": 0.125, "head_num": 8}
+    paged = {"key": tensor(9, 16, 2, 64), "value": tensor(9, 16, 2, 48)}
+    table = ("int32", (2, 7))
+    selection = {
+        "compress_block_size": 32,
+        "compress_stride": 16,
+        "select_block_size": 64,
+        "select_block_count": 2,
+        "init_blocks": 1,
+        "local_blocks": 1,
+        "importance": "cann",
+    }
+    rows = {
+        "query": tensor(5, 8, 64),
+        "actual_seq_qlen": ints(2, 3),
+    }
+    yield (
+        "NsaCompressWithCache",
+        Call(
+            "NsaCompressWithCache",
+            {
+                "input": tensor(9, 16, 2, 64),
+                "weight": tensor(32, 2),
+                "slot_mapping": ints(3, 1),
+                "block_table": table,
+                "actual_seq_len": ints(96, 70),
+                "cache": tensor(4, 2, 64),
+            },
+            {"compress_block_size": 32, "compress_stride": 16, "page_block_size": 16},
+        ),
+    )
+    yield (
+        "NsaCompressAttentionInfer",
+        Call(
+            "NsaCompressAttentionInfer",
+            {
+                **rows,
+                **paged,
+                "block_table": ("int32", (2, 1)),
+                "actual_cmp_seq_kvlen": ints(5, 3),
+                "actual_sel_seq_kvlen": ints(100, 70),
+            },
+            {
+                **attrs,
+                **selection,
+                "key_value_head_num": 2,
+                "page_block_size": 16,
+                "layout": "TND",
+            },
+        ),
+    )
+    yield (
+        "NsaSelectedAttentionInfer",
+        Call(
+            "NsaSelectedAttentionInfer",
+            {
+                **rows,
+                **paged,
+                "topk_indices": ("int32", (5, 2, 2)),
+                "block_table": table,
+                "actual_seq_kvlen": ints(100, 70),
+            },
+            {
+                **attrs,
+                "key_value_head_num": 2,
+                "select_block_size": 64,
+                "select_block_count": 2,
+                "page_block_size": 16,
+                "layout": "TND",
+            },
+        ),
+    )
+    yield (
+        "NsaDecode",
+        Call(
+            "NsaDecode",
+            {
+                **rows,
+                "gates": ("float32", (5, 3, 8)),
+                "key_cmp": tensor(4, 8, 2, 64),
+                "value_cmp": tensor(4, 8, 2, 48),
+                "key_slc": tensor(9, 16, 2, 64),
+                "value_slc": tensor(9, 16, 2, 48),
+                "key_win": tensor(2, 40, 2, 64),
+                "value_win": tensor(2, 40, 2, 48),
+                "block_table": table,
+                "cmp_block_table": ("int32", (2, 1)),
+                "actual_seq_kvlen": ints(100, 70),
+            },
+            {**attrs, **selection, "window_size": 32, "layout": "TND", "cache_layout": "BSND"},
+        ),
+    )
+
+
+# Operators whose lists are lengths of rows, not prefix sums.
+DECODING = {call.op for _, call in decoding_calls()}
+
+
 def dropout_calls():
     seed = {"seed": ("int64", (1,))}
     yield "NsaDropoutMask", Call("NsaDropoutMask", seed, {"keep_prob": 0.9, "numel": 1001})
 
 
 CALLS = dict(
-    [*compress_calls(), *nsa_attention_calls(), *flash_calls(), *dropout_calls()],
+    [
+        *compress_calls(),
+        *nsa_attention_calls(),
+        *flash_calls(),
+        *decoding_calls(),
+        *dropout_calls(),
+    ],
 )
 
 
@@ -263,7 +369,7 @@ AXES = {
     "ranked_name": inputs_where(lambda call, name: name != "drop_mask"),
     "float_name": inputs_where(lambda call, name: call.inputs[name][0] == "float16"),
     "list_name": inputs_where(lambda call, name: len(call.inputs[name]) == 3),
-    "sums_name": inputs_where(lambda call, name: name in PREFIX_SUMS),
+    "sums_name": inputs_where(lambda call, name: name in PREFIX_SUMS and call.op not in DECODING),
     "attr_name": attrs_where(lambda attr: True),
     "required_attr": attrs_where(lambda attr: attr["required"]),
     "optional_attr": attrs_where(lambda attr: not attr["required"]),

@@ -7,6 +7,8 @@ import pytest
 
 from mindspore_nsa import _native
 
+from .conftest import DECODING
+
 LISTS = {
     "actual_seq_len",
     "actual_seq_qlen",
@@ -15,6 +17,7 @@ LISTS = {
     "actual_sel_seq_kvlen",
     "prefix",
     "q_offset",
+    "slot_mapping",
 }
 
 # Axes that nothing else in the call pins: (input, axis) may grow by one.
@@ -29,6 +32,14 @@ FREE = {
         ("atten_mask", 1),
     },
     "NsaSelectedAttention": {("value", 2)},
+    "NsaCompressWithCache": {
+        ("input", 0),
+        ("block_table", 1),
+        ("cache", 0),
+    },
+    "NsaCompressAttentionInfer": {("value", 3), ("block_table", 1)},
+    "NsaSelectedAttentionInfer": {("value", 3), ("block_table", 1)},
+    "NsaDecode": {("block_table", 1), ("cmp_block_table", 1)},
     "FlashAttentionScore": {("value", 3), ("drop_mask", 0)},
     "FlashAttentionScore TND": {("value", 2), ("drop_mask", 0)},
     "FlashAttentionScoreGrad": {("drop_mask", 0)},
@@ -130,6 +141,8 @@ def test_missing_input(good, call_name, input_name):
     spoiled = call.but(**{input_name: None})
     if call.op.startswith("Flash") and input_name in needed:
         spoiled.fails(ValueError, input_name, "None")
+    elif call.op in DECODING:  # whose caches are in pages, and rows have counts of their own
+        spoiled.fails(ValueError, input_name)
     else:
         spoiled.infer()
 

@@ -4,6 +4,13 @@ import numpy as np
 
 from tests.common.cases import make_case
 
+# Operators whose lists are lengths, which may fall from one row to the next.
+_OF_LENGTHS = (
+    "NsaCompressWithCache",
+    "NsaCompressAttentionInfer",
+    "NsaSelectedAttentionInfer",
+    "NsaDecode",
+)
 _LISTS = ("actual_seq_len", "actual_seq_qlen", "actual_seq_kvlen", "actual_cmp_seq_kvlen")
 
 
@@ -25,6 +32,8 @@ def spoiled_cases(seeds):
     for seed in seeds:
         for attempt in range(100):
             case = make_case(1_000_000 + seed * 100 + attempt)
+            if case.op in _OF_LENGTHS:
+                continue
             lists = [i for i, name in enumerate(case.named()) if name in _LISTS]
             lists = [i for i in lists if case.inputs[i] is not None and len(case.inputs[i]) > 1]
             if lists:

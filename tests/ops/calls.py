@@ -170,6 +170,74 @@ def _flash_attention_score(at, constants):
     return forward
 
 
+def _nsa_compress_with_cache(at, constants):
+    def forward(*t):
+        return mindspore_nsa.nsa_compress_with_cache(
+            _pick(t, at["input"]),
+            _pick(t, at["weight"]),
+            _pick(t, at["slot_mapping"]),
+            block_table=_pick(t, at["block_table"]),
+            actual_seq_len=_pick(t, at["actual_seq_len"]),
+            cache=_pick(t, at["cache"]),
+            **constants,
+        )
+
+    return forward
+
+
+def _nsa_compress_attention_infer(at, constants):
+    def forward(*t):
+        return mindspore_nsa.nsa_compress_attention_infer(
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["value"]),
+            block_table=_pick(t, at["block_table"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_cmp_seq_kvlen=_pick(t, at["actual_cmp_seq_kvlen"]),
+            actual_sel_seq_kvlen=_pick(t, at["actual_sel_seq_kvlen"]),
+            **constants,
+        )
+
+    return forward
+
+
+def _nsa_selected_attention_infer(at, constants):
+    def forward(*t):
+        return mindspore_nsa.nsa_selected_attention_infer(
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["value"]),
+            _pick(t, at["topk_indices"]),
+            block_table=_pick(t, at["block_table"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_seq_kvlen=_pick(t, at["actual_seq_kvlen"]),
+            **constants,
+        )
+
+    return forward
+
+
+def _nsa_decode(at, constants):
+    def forward(*t):
+        return mindspore_nsa.nsa_decode(
+            _pick(t, at["query"]),
+            _pick(t, at["gates"]),
+            _pick(t, at["key_cmp"]),
+            _pick(t, at["value_cmp"]),
+            _pick(t, at["key_slc"]),
+            _pick(t, at["value_slc"]),
+            _pick(t, at["key_win"]),
+            _pick(t, at["value_win"]),
+            block_table=_pick(t, at["block_table"]),
+            cmp_block_table=_pick(t, at["cmp_block_table"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_seq_kvlen=_pick(t, at["actual_seq_kvlen"]),
+            **constants,
+        )
+
+    return forward
+
+
 def _dropout_mask(at, constants):
     def forward(*t):
         return mindspore_nsa.dropout_mask(**constants)
@@ -183,7 +251,18 @@ _FORWARDS = {
     "nsa_compress_attention": (_nsa_compress_attention, "NsaCompressAttention"),
     "nsa_selected_attention": (_nsa_selected_attention, "NsaSelectedAttention"),
     "flash_attention_score": (_flash_attention_score, "FlashAttentionScore"),
+    "nsa_compress_with_cache": (_nsa_compress_with_cache, "NsaCompressWithCache"),
+    "nsa_compress_attention_infer": (_nsa_compress_attention_infer, "NsaCompressAttentionInfer"),
+    "nsa_selected_attention_infer": (_nsa_selected_attention_infer, "NsaSelectedAttentionInfer"),
+    "nsa_decode": (_nsa_decode, "NsaDecode"),
     "dropout_mask": (_dropout_mask, "NsaDropoutMask"),
+}
+
+# Operators whose public function takes what the native one does.
+DECODING = {
+    native: public
+    for public, (_, native) in _FORWARDS.items()
+    if public.endswith(("_infer", "_with_cache", "_decode"))
 }
 
 # The gradients that not every call of FlashAttentionScoreGrad has.
@@ -240,6 +319,8 @@ class PublicCall:
         elif op == "FlashAttentionScore":
             self.operator = "flash_attention_score"
             constants["return_softmax"] = True
+        elif op in DECODING:
+            self.operator = DECODING[op]
         else:
             self.operator = "dropout_mask"
             constants["seed"] = int(named.pop("seed")[0])
@@ -308,8 +389,18 @@ class PublicCall:
             if case.op == "FlashAttentionScoreGrad":
                 outputs += [given.get(name, np.zeros(1, "float32")) for name in PLACEHOLDERS]
         elif not isinstance(outputs, tuple):
-            outputs = (outputs,)
+            outputs = (self._written(outputs) if case.op == "NsaCompressWithCache" else outputs,)
         return case, [in_dtype(x, dtype) for x, dtype in zip(outputs, output_dtypes(case))]
+
+    def _written(self, cache):
+        """The native output of a call that gave its cache: the rows that it wrote."""
+        named = self.case.named()
+        l, s = (self.case.attrs[f"compress_{x}"] for x in ("block_size", "stride"))  # noqa: E741
+        rows = np.zeros((len(named["actual_seq_len"]), *cache.shape[1:]), cache.dtype)
+        for b, (length, slot) in enumerate(zip(named["actual_seq_len"], named["slot_mapping"])):
+            if length >= l and (length - l) % s == 0:
+                rows[b] = cache[slot]
+        return rows
 
     def _after_forward(self, outputs):
         case = self.case

@@ -1,0 +1,45 @@
+#include "binding/op_call_rows.h"
+#include "infer/nsa_compress_with_cache.h"
+
+namespace nsa {
+
+namespace {
+
+constexpr const NsaCompressWithCacheInputs& kIn = kNsaCompressWithCacheInputs;
+constexpr const NsaCompressWithCacheOutputs& kOut = kNsaCompressWithCacheOutputs;
+
+void run(const CheckedCall& call) {
+  const Context& c = call.context;
+  const bool paged = call.has(kIn.block_table);
+  const size_t axis = paged ? 1 : 0;
+  const CacheDims dims{paged ? call.dim(kIn.input, 0) : 1, call.dim(kIn.input, axis),
+                       call.dim(kIn.input, axis + 1), call.dim(kIn.input, axis + 2)};
+  const std::vector<int64_t> lengths = list_values(call, kIn.actual_seq_len);
+  check_pages(call, kIn.block_table, dims, lengths);
+  cpu::NsaCompressWithCacheParams p{};
+  p.input = cache_view(call, kIn.input, kIn.block_table, dims, CacheLayout::kBSND);
+  p.weight = call.data(kIn.weight);
+  p.cache = call.inputs[kIn.cache].data;
+  p.rows = call.out(kOut.rows);
+  p.slot = call.list(kIn.slot_mapping);
+  p.seq_len = call.list(kIn.actual_seq_len);
+  p.dtype = elem_type(call.inputs[kIn.input].dtype);
+  p.B = call.list_length(kIn.actual_seq_len);
+  p.N = dims.heads;
+  p.D = dims.dim;
+  p.block_size = c.int_attr("compress_block_size");
+  p.stride = c.int_attr("compress_stride");
+  p.packed = !paged;
+  cpu::nsa_compress_with_cache(p);
+}
+
+int64_t work(const CheckedCall& call) {
+  return product(
+      {elements(call, kIn.weight), call.dim(kIn.cache, 2), call.list_length(kIn.actual_seq_len)});
+}
+
+}  // namespace
+
+const OpEntry nsa_compress_with_cache_entry{run, work};
+
+}  // namespace nsa

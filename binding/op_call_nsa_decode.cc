@@ -1,0 +1,57 @@
+#include <optional>
+
+#include "binding/op_call_rows.h"
+#include "infer/nsa_decode.h"
+
+namespace nsa {
+
+namespace {
+
+constexpr const NsaDecodeInputs& kIn = kNsaDecodeInputs;
+constexpr const NsaDecodeOutputs& kOut = kNsaDecodeOutputs;
+
+void run(const CheckedCall& call) {
+  const Context& c = call.context;
+  const CacheLayout layout =
+      c.str_attr("cache_layout") == "BNSD" ? CacheLayout::kBNSD : CacheLayout::kBSND;
+  const size_t keys[] = {kIn.key_cmp, kIn.key_slc, kIn.key_win};
+  const size_t values[] = {kIn.value_cmp, kIn.value_slc, kIn.value_win};
+  const std::optional<size_t> tables[] = {kIn.cmp_block_table, kIn.block_table, std::nullopt};
+  cpu::NsaDecodeParams p{};
+  p.rule = selection_rule(c);
+  std::vector<int64_t> lengths = list_values(call, kIn.actual_seq_kvlen), counts;
+  CacheDims value{};
+  for (int b = 0; b < cpu::kBranches; ++b) {
+    const CacheDims key = check_cache(c, keys[b], layout, kUnknownDim);
+    value = check_cache(c, values[b], layout, kUnknownDim);
+    p.key[b] = cache_view(call, keys[b], tables[b], key, layout);
+    p.value[b] = cache_view(call, values[b], tables[b], value, layout);
+    p.key[b].ring = p.value[b].ring = b == cpu::kWindow;
+    if (b == cpu::kSelected) check_pages(call, *tables[b], key, lengths);
+    if (b != cpu::kCompressed) continue;
+    std::vector<int64_t> windows;
+    for (int64_t n : lengths)
+      windows.push_back(complete_windows(n, p.rule.compress_block_size, p.rule.compress_stride));
+    check_pages(call, *tables[b], key, windows);
+  }
+  fill_rows(call, kIn.query, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, value, counts, p);
+  p.gates = call.as<float>(kIn.gates);
+  p.kv_len = call.list(kIn.actual_seq_kvlen);
+  p.window_size = c.int_attr("window_size");
+  p.attention_out = call.out(kOut.attention_out);
+  cpu::nsa_decode(p);
+}
+
+int64_t work(const CheckedCall& call) {
+  const Context& c = call.context;
+  return product({elements(call, kIn.query), c.int_attr("select_block_size"),
+                  c.int_attr("select_block_count")});
+}
+
+uint32_t float32_inputs(const Attrs&) { return input_bit(kIn.gates); }
+
+}  // namespace
+
+const OpEntry nsa_decode_entry{run, work, float32_inputs};
+
+}  // namespace nsa

@@ -1,0 +1,40 @@
+#include "binding/op_call_rows.h"
+#include "infer/nsa_selected_attention_infer.h"
+
+namespace nsa {
+
+namespace {
+
+constexpr const NsaSelectedAttentionInferInputs& kIn = kNsaSelectedAttentionInferInputs;
+constexpr const NsaSelectedAttentionInferOutputs& kOut = kNsaSelectedAttentionInferOutputs;
+
+void run(const CheckedCall& call) {
+  const Context& c = call.context;
+  const int64_t heads = c.int_attr("key_value_head_num");
+  const CacheDims key = check_cache(c, kIn.key, CacheLayout::kBSND, heads);
+  const CacheDims value = check_cache(c, kIn.value, CacheLayout::kBSND, heads);
+  check_pages(call, kIn.block_table, key, list_values(call, kIn.actual_seq_kvlen));
+  cpu::NsaSelectedAttentionInferParams p{};
+  std::vector<int64_t> counts;
+  fill_rows(call, kIn.query, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, value, counts, p);
+  p.key = cache_view(call, kIn.key, kIn.block_table, key, CacheLayout::kBSND);
+  p.value = cache_view(call, kIn.value, kIn.block_table, value, CacheLayout::kBSND);
+  p.topk_indices = call.as<int32_t>(kIn.topk_indices);
+  p.kv_len = call.list(kIn.actual_seq_kvlen);
+  p.select_block_size = c.int_attr("select_block_size");
+  p.select_block_count = c.int_attr("select_block_count");
+  p.attention_out = call.out(kOut.attention_out);
+  cpu::nsa_selected_attention_infer(p);
+}
+
+int64_t work(const CheckedCall& call) {
+  const Context& c = call.context;
+  return product({elements(call, kIn.query), c.int_attr("select_block_size"),
+                  c.int_attr("select_block_count")});
+}
+
+}  // namespace
+
+const OpEntry nsa_selected_attention_infer_entry{run, work};
+
+}  // namespace nsa

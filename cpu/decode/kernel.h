@@ -1,0 +1,428 @@
+// Attention of one token over its caches: scores, softmax and output of every unit, the choice of
+// blocks, and the sum of the branches.
+#pragma once
+
+#include <omp.h>
+#include <sched.h>
+
+#include "cpu/attention/online_softmax.h"
+#include "cpu/attention/topk.h"
+#include "cpu/decode/step.h"
+#include "cpu/scratch.h"
+
+namespace nsa::cpu {
+namespace {
+
+struct DecodeThread {
+  char* keys;      // [kStepKeys, words of D] words, where a copy is needed
+  char* values;    // [kStepKeys, row] elements, likewise
+  float* operand;  // [kStepKeys, row] values as the product reads them
+  float* s;        // [kStepKeys, lanes]
+  float* pairs;    // [kStepKeys / 2, lanes]
+  float* factor;   // [lanes]
+  float* prob;     // [compressed keys]
+  float* score;    // [blocks]
+  float* best;     // [count]
+  float* row;      // [row]
+
+  static DecodeThread carve(Arena& arena, const DecodePlan& plan, int64_t max_cmp_keys,
+                            int64_t max_blocks) {
+    const int64_t lanes = decode_lanes(plan.G), row = decode_row(plan.Dv);
+    DecodeThread t;
+    t.keys = arena.take<char>(kStepKeys * round_up(plan.D, 2) * 4);
+    t.values = arena.take<char>(kStepKeys * row * 4);
+    t.operand = arena.take<float>(kStepKeys * row);
+    t.s = arena.take<float>(kStepKeys * lanes);
+    t.pairs = arena.take<float>(kStepKeys / 2 * lanes);
+    t.factor = arena.take<float>(lanes);
+    t.prob = arena.take<float>(max_cmp_keys);
+    t.score = arena.take<float>(max_blocks);
+    t.best = arena.take<float>(plan.count);
+    t.row = arena.take<float>(row);
+    return t;
+  }
+};
+
+int64_t decode_thread_size(const DecodePlan& plan, int64_t max_cmp_keys, int64_t max_blocks) {
+  Arena arena;
+  DecodeThread::carve(arena, plan, max_cmp_keys, max_blocks);
+  return arena.used;
+}
+
+template <class Path>
+class DecodeWorker {
+ public:
+  DecodeWorker(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
+               int thread)
+      : p_(plan),
+        wave_(wave),
+        x_(scratch),
+        lanes_(decode_lanes(plan.G)),
+        heads_(round_up(plan.G, W)),
+        row_(decode_row(plan.Dv)),
+        words_(ceil_div(plan.D, Path::kPerWord)) {
+    Arena arena{scratch.threads + thread * scratch.thread_size};
+    t_ = DecodeThread::carve(arena, plan, wave.max_cmp_keys, wave.max_blocks);
+  }
+
+  // Items are taken in their order, and one waits only for items before it: those are finished or
+  // in the hands of a thread that waits for none of the later ones.
+  void run() {
+    for (;;) {
+      const int64_t at = __atomic_fetch_add(x_.next, int64_t{1}, __ATOMIC_RELAXED);
+      if (at >= wave_.num_items) return;
+      const DecodeItem& item = wave_.items[at];
+      const DecodeCell& cell = wave_.cells[item.cell];
+      int32_t* done = x_.done + 3 * item.cell;
+      switch (item.work) {
+        case DecodeWork::kPack:
+          pack_query(item.cell, cell);
+          finish(done);
+          break;
+        case DecodeWork::kUnit:
+          wait(done, 1);
+          if (item.branch == kSelected && p_.choose) wait(done + 2, chosen(cell));
+          unit(item, cell);
+          if (item.branch == kCompressed) finish(done + 1);
+          finish(done + 2);
+          break;
+        case DecodeWork::kChoose:
+          if (p_.choose) wait(done + 1, static_cast<int32_t>(cell.units[kCompressed]));
+          choose(item.cell, cell);
+          // Counts like all units that there could be, so that it cannot be mistaken for them.
+          __atomic_fetch_add(done + 2, kChosen, __ATOMIC_RELEASE);
+          break;
+        case DecodeWork::kMerge:
+          wait(done + 2, all_of(cell));
+          merge(item.cell, cell);
+          break;
+      }
+    }
+  }
+
+ private:
+  static constexpr int32_t kChosen = 1 << 30;
+
+  int32_t chosen(const DecodeCell&) const { return kChosen; }
+  int32_t all_of(const DecodeCell& cell) const {
+    int64_t n = 0;
+    for (int b = 0; b < kBranches; ++b) n += cell.units[b];
+    const bool chooses = p_.choose || p_.has[kSelected];
+    return static_cast<int32_t>(n) + (chooses ? kChosen : 0);
+  }
+  static void finish(int32_t* count) { __atomic_fetch_add(count, 1, __ATOMIC_RELEASE); }
+  static void wait(const int32_t* count, int32_t enough) {
+    for (int spins = 0; __atomic_load_n(count, __ATOMIC_ACQUIRE) < enough; ++spins) {
+      if (spins > 64) sched_yield();
+    }
+  }
+
+  // x_.query[cell][word][lane]: heads past the group are zeros.
+  void pack_query(int64_t n, const DecodeCell& cell) {
+    float* dst = x_.query + n * words_ * lanes_;
+    const int64_t first = (cell.token * p_.N1 + cell.head * p_.G) * p_.D;
+    for (int64_t w = 0; w < words_; ++w) {
+      for (int64_t g = 0; g < lanes_; ++g) {
+        const int64_t at = first + g * p_.D + w * Path::kPerWord;
+        float word = 0.0f;
+        if (g < p_.G && Path::kPerWord == 1) word = load1(p_.dtype, p_.query, at);
+        if (g < p_.G && Path::kPerWord == 2) {
+          const int64_t size = min64(2, p_.D - w * 2) * 2;
+          __builtin_memcpy(&word, static_cast<const char*>(p_.query) + 2 * at, size);
+        }
+        dst[w * lanes_ + g] = word;
+      }
+    }
+  }
+
+  // n tokens from `token` on as rows of equal distance: as they are, or copied together where a
+  // page or the ring ends between them.
+  Rows rows_of(const CacheView& view, const DecodeCell& cell, int64_t token, int64_t n,
+               int64_t width, char* copy) const {
+    const char* data = static_cast<const char*>(view.data);
+    const int64_t size = elem_size(p_.dtype);
+    if (view.run(token) >= n) {
+      return {data + view.offset(cell.row, cell.head, token) * size, view.token_stride * size};
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      __builtin_memcpy(copy + j * width * size,
+                       data + view.offset(cell.row, cell.head, token + j) * size,
+                       static_cast<size_t>(width * size));
+    }
+    return {copy, width * size};
+  }
+
+  // Keys as words; a copy where elements are converted, or do not fill their last word.
+  Rows key_words(const DecodeCell& cell, int branch, int64_t token, int64_t n) const {
+    if (Path::kDirect && p_.D % Path::kPerWord == 0)
+      return rows_of(p_.key[branch], cell, token, n, p_.D, t_.keys);
+    const CacheView& view = p_.key[branch];
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t from = view.offset(cell.row, cell.head, token + j);
+      float* to = reinterpret_cast<float*>(t_.keys) + j * words_;
+      if (Path::kPerWord == 1) {
+        to_float(p_.dtype, view.data, from, p_.D, to);
+      } else {
+        to[words_ - 1] = 0.0f;
+        __builtin_memcpy(to, static_cast<const char*>(view.data) + 2 * from,
+                         static_cast<size_t>(2 * p_.D));
+      }
+    }
+    return {t_.keys, words_ * 4};
+  }
+
+  // out (+)= P V over n keys; factor: of the old output.
+  void add_values(const DecodeCell& cell, int branch, int64_t token, int64_t n, const float* prob,
+                  bool first, float* out) {
+    const Into into = first ? Into::kReplace : Into::kAddScaled;
+    const CacheView& view = p_.value[branch];
+#ifdef NSA_HAS_BF16_DOT
+    if constexpr (Path::kPerWord == 2) {
+      const Rows v = rows_of(view, cell, token, n, p_.Dv, t_.values);
+      interleave_values(v, n, p_.Dv, row_, t_.operand);
+      pair_probabilities(prob, n, lanes_, heads_, t_.pairs);
+      return matmul<BFloat16Step>(p_.G, row_, ceil_div(n, 2), {t_.pairs, 1, lanes_}, t_.operand,
+                                  row_, out, row_, into, t_.factor);
+    }
+#endif
+    if (Path::kDirect && p_.Dv % kLanePad == 0) {
+      const Rows v = rows_of(view, cell, token, n, p_.Dv, t_.values);
+      return matmul<FloatStep>(p_.G, row_, n, {prob, 1, lanes_},
+                               reinterpret_cast<const float*>(v.data), v.stride / 4, out, row_,
+                               into, t_.factor);
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      float* to = t_.operand + j * row_;
+      to_float(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.Dv, to);
+      fill(to + p_.Dv, row_ - p_.Dv, 0.0f);
+    }
+    matmul<FloatStep>(p_.G, row_, n, {prob, 1, lanes_}, t_.operand, row_, out, row_, into,
+                      t_.factor);
+  }
+
+  // s = exp(min(s * scale, FLT_MAX) - max) with the maximum so far; t_.factor: what the sums and
+  // outputs before are to be multiplied by.
+  void softmax(float* s, int64_t n, float* max, float* sum) {
+    const V top = set1(kFloatMax), scale = set1(p_.scale), lowest = set1(-kInfinity);
+    for (int64_t g = 0; g < heads_; g += W) {
+      const V old = load(max + g);
+      V m = old;
+      for (int64_t j = 0; j < n; ++j) {
+        const V x = min(top, mul(load(s + j * lanes_ + g), scale));
+        store(s + j * lanes_ + g, x);
+        m = nsa::cpu::max(x, m);
+      }
+      // -inf - -inf would be NaN.
+      const V base = where_lt(lowest, m, m, zero());
+      const V factor = exp(sub(old, base));
+      V total = mul(load(sum + g), factor);
+      for (int64_t j = 0; j < n; ++j) {
+        const V e = exp(sub(load(s + j * lanes_ + g), base));
+        store(s + j * lanes_ + g, e);
+        total = add(total, e);
+      }
+      store(max + g, m);
+      store(sum + g, total);
+      store(t_.factor + g, factor);
+    }
+  }
+
+  struct Span {
+    int64_t token, n;
+  };
+
+  // Step `i` of a unit; n = 0 past its end.
+  Span span(const DecodeItem& item, const DecodeCell& cell, int64_t i) const {
+    if (item.branch == kSelected) {
+      const int64_t per_block = ceil_div(p_.select_block, kStepKeys);
+      const int64_t blocks = unit_blocks(p_.select_block);
+      const int64_t at = item.unit * blocks + i / per_block;
+      if (i / per_block >= blocks || at >= x_.found[item.cell]) return {0, 0};
+      const int64_t begin = int64_t{x_.blocks[item.cell * p_.count + at]} * p_.select_block;
+      const int64_t end = min64(begin + p_.select_block, cell.kv_len);
+      const int64_t token = begin + i % per_block * kStepKeys;
+      return {token, max64(0, min64(kStepKeys, end - token))};
+    }
+    const int64_t first = item.branch == kWindow ? cell.win_first : 0;
+    const int64_t all = item.branch == kWindow ? cell.win_end : cell.cmp_keys;
+    const int64_t begin = first + item.unit * kUnitKeys, end = min64(begin + kUnitKeys, all);
+    const int64_t token = begin + i * kStepKeys;
+    return {token, max64(0, min64(kStepKeys, end - token))};
+  }
+
+ public:
+  static int64_t unit_blocks(int64_t select_block) { return max64(1, kUnitKeys / select_block); }
+
+ private:
+  // What the next step reads, if it stands together; it is only a hint.
+  Rows ahead(const CacheView& view, const DecodeCell& cell, Span next) const {
+    const int64_t size = elem_size(p_.dtype);
+    const char* data = static_cast<const char*>(view.data);
+    return {data + view.offset(cell.row, cell.head, next.token) * size, view.token_stride * size};
+  }
+
+  void unit(const DecodeItem& item, const DecodeCell& cell) {
+    const int64_t n = cell.first_unit[item.branch] + item.unit;
+    const int64_t size = elem_size(p_.dtype);
+    float *max = x_.max + n * lanes_, *sum = x_.sum + n * lanes_, *out = x_.out + n * p_.G * row_;
+    const float* query = x_.query + item.cell * words_ * lanes_;
+    fill(max, lanes_, -kInfinity);
+    fill(sum, lanes_, 0.0f);
+    const bool kept = item.branch == kCompressed && p_.choose;
+    const int64_t steps = item.branch == kSelected
+                              ? unit_blocks(p_.select_block) * ceil_div(p_.select_block, kStepKeys)
+                              : kUnitKeys / kStepKeys;
+    bool first = true;
+    Span now = span(item, cell, 0);
+    for (int64_t i = 0; i < steps; ++i) {
+      const Span next = i + 1 < steps ? span(item, cell, i + 1) : Span{0, 0};
+      if (now.n > 0) {
+        float* s = kept ? x_.exponential + (cell.scores + now.token) * lanes_ : t_.s;
+        const Rows keys = key_words(cell, item.branch, now.token, now.n);
+        const CacheView &k = p_.key[item.branch], &v = p_.value[item.branch];
+        const Rows coming = next.n > 0 ? ahead(k, cell, next) : Rows{nullptr, 0};
+        const int64_t rows = next.n > 0 ? min64(next.n, k.run(next.token)) : 0;
+        if (first) {
+          prefetch_rows(ahead(v, cell, now).data, p_.Dv * size, v.token_stride * size,
+                        min64(now.n, v.run(now.token)));
+        }
+        score_step<Path>(now.n, words_, keys, query, lanes_, heads_, s, coming, rows, p_.D * size);
+        softmax(s, now.n, max, sum);
+        if (next.n > 0) {
+          prefetch_rows(ahead(v, cell, next).data, p_.Dv * size, v.token_stride * size,
+                        min64(next.n, v.run(next.token)));
+        }
+        if (kept) {
+          const int64_t step = cell.step + now.token / kStepKeys;
+          for (int64_t g = 0; g < lanes_; ++g) x_.step_max[step * lanes_ + g] = max[g];
+        }
+        add_values(cell, item.branch, now.token, now.n, s, first, out);
+        first = false;
+      }
+      now = next;
+    }
+    if (first) fill(out, p_.G * row_, 0.0f);
+  }
+
+  // The maximum and sum of all units of a branch; the sum is 1 where there are no keys.
+  void total_of(const DecodeCell& cell, int branch, int64_t g, float* max, float* sum) const {
+    const int64_t n = cell.first_unit[branch];
+    V m = set1(-kInfinity), total = zero();
+    for (int64_t u = n; u < n + cell.units[branch]; ++u)
+      m = nsa::cpu::max(load(x_.max + u * lanes_ + g), m);
+    const V base = where_lt(set1(-kInfinity), m, m, zero());
+    for (int64_t u = n; u < n + cell.units[branch]; ++u) {
+      const V factor = exp(sub(load(x_.max + u * lanes_ + g), base));
+      total = fma(load(x_.sum + u * lanes_ + g), factor, total);
+    }
+    store(max, base);
+    store(sum, total);
+  }
+
+  // Importance of blocks from the probabilities of the compressed tokens, summed over the heads.
+  void importance(const DecodeCell& cell) {
+    float max[W], sum[W], inverse[W];
+    fill(t_.prob, cell.cmp_keys, 0.0f);
+    for (int64_t g = 0; g < heads_; g += W) {
+      total_of(cell, kCompressed, g, max, sum);
+      for (int64_t lane = 0; lane < W; ++lane)
+        inverse[lane] = g + lane < p_.G && sum[lane] != 0.0f ? 1.0f / sum[lane] : 0.0f;
+      for (int64_t c0 = 0; c0 < cell.cmp_keys; c0 += kStepKeys) {
+        const float* step = x_.step_max + (cell.step + c0 / kStepKeys) * lanes_ + g;
+        const V factor = mul(exp(sub(load(step), load(max))), load(inverse));
+        const int64_t end = min64(cell.cmp_keys, c0 + kStepKeys);
+        for (int64_t c = c0; c < end; ++c)
+          t_.prob[c] += hsum(mul(load(x_.exponential + (cell.scores + c) * lanes_ + g), factor));
+      }
+    }
+    importance_scores(p_.rule, t_.prob, cell.cmp_keys, cell.candidates, t_.score);
+  }
+
+  void choose(int64_t n, const DecodeCell& cell) {
+    int32_t* blocks = x_.blocks + n * p_.count;
+    const int64_t at = (cell.token * p_.N2 + cell.head) * p_.count;
+    if (p_.choose) {
+      importance(cell);
+      TopkRule rule{};
+      rule.init = p_.init_blocks;
+      rule.own = cell.own;
+      rule.local = p_.local_blocks;
+      choose_blocks(rule, t_.score, cell.candidates, p_.count, blocks, t_.best);
+    } else {
+      for (int64_t i = 0; i < p_.count; ++i) blocks[i] = p_.given_blocks[at + i];
+    }
+    if (p_.topk_indices)
+      for (int64_t i = 0; i < p_.count; ++i) p_.topk_indices[at + i] = blocks[i];
+    if (!p_.has[kSelected]) return;
+    // In ascending order, so that the order in which they were given changes no bit.
+    const int64_t existing = ceil_div(cell.kv_len, p_.select_block);
+    int64_t found = 0;
+    for (int64_t i = 0; i < p_.count; ++i) {
+      const int32_t block = blocks[i];
+      if (block < 0 || block >= existing) continue;
+      int64_t to = found++;
+      for (; to > 0 && blocks[to - 1] > block; --to) blocks[to] = blocks[to - 1];
+      blocks[to] = block;
+    }
+    x_.found[n] = found;
+  }
+
+  void merge(int64_t, const DecodeCell& cell) {
+    for (int64_t g0 = 0; g0 < p_.G; g0 += W) {
+      float max[kBranches][W], sum[kBranches][W];
+      for (int b = 0; b < kBranches; ++b)
+        if (p_.has[b]) total_of(cell, b, g0, max[b], sum[b]);
+      for (int64_t lane = 0; lane < W && g0 + lane < p_.G; ++lane) {
+        const int64_t head = cell.head * p_.G + g0 + lane;
+        fill(t_.row, row_, 0.0f);
+        for (int b = 0; b < kBranches; ++b) {
+          if (!p_.has[b]) continue;
+          const float gate =
+              p_.gates ? p_.gates[(cell.token * kBranches + b) * p_.N1 + head] : 1.0f;
+          add_branch(cell, b, g0 + lane, max[b][lane], sum[b][lane], gate);
+        }
+        from_float(p_.dtype, t_.row, p_.Dv, p_.attention_out, (cell.token * p_.N1 + head) * p_.Dv);
+      }
+    }
+  }
+
+  void add_branch(const DecodeCell& cell, int branch, int64_t g, float max, float sum, float gate) {
+    if (cell.units[branch] == 0 || sum == 0.0f) return;
+    for (int64_t i = 0; i < cell.units[branch]; ++i) {
+      const int64_t u = cell.first_unit[branch] + i;
+      const float unit_max = x_.max[u * lanes_ + g];
+      if (unit_max == -kInfinity) continue;
+      const V factor = set1(exp1(unit_max - max) / sum * gate);
+      const float* out = x_.out + (u * p_.G + g) * row_;
+      for (int64_t d = 0; d < row_; d += W)
+        store(t_.row + d, fma(load(out + d), factor, load(t_.row + d)));
+    }
+  }
+
+  const DecodePlan& p_;
+  const DecodeWave& wave_;
+  const DecodeScratch& x_;
+  const int64_t lanes_, heads_, row_, words_;
+  DecodeThread t_;
+};
+
+template <class Path>
+void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
+                 int threads) {
+#pragma omp parallel num_threads(threads)
+  DecodeWorker<Path>(plan, wave, scratch, omp_get_thread_num()).run();
+}
+
+void decode(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
+            int threads) {
+#ifdef NSA_HAS_BF16_DOT
+  if (plan.dtype == ElemType::kBFloat16)
+    return decode_wave<DecodePairs>(plan, wave, scratch, threads);
+#endif
+  if (plan.dtype == ElemType::kFloat32)
+    return decode_wave<DecodeFloat<float>>(plan, wave, scratch, threads);
+  decode_wave<DecodeFloat<uint16_t>>(plan, wave, scratch, threads);
+}
+
+}  // namespace
+}  // namespace nsa::cpu

@@ -1,0 +1,72 @@
+// Rules of NsaCompressAttentionInfer.
+#include "infer/nsa_compress_attention_infer.h"
+
+#include "infer/decoding.h"
+
+namespace nsa {
+
+namespace {
+
+constexpr const NsaCompressAttentionInferInputs& kIn = kNsaCompressAttentionInferInputs;
+
+// Without the lengths of the rows nobody knows where a query stands.
+void check_positions(const Context& c, const SeqList& counts) {
+  if (c.has(kIn.actual_sel_seq_kvlen)) {
+    c.require_same_length(kIn.actual_sel_seq_kvlen, kIn.actual_cmp_seq_kvlen);
+    const int64_t s = c.int_attr("compress_stride");
+    // Block indices are int32.
+    check_row_lengths(c, kIn.actual_sel_seq_kvlen, int64_t{INT32_MAX} * s);
+    return;
+  }
+  for (const char* name : {"init_blocks", "local_blocks"}) {
+    if (c.int_attr(name) != 0)
+      c.fail_value(name, "0 without actual_sel_seq_kvlen", std::to_string(c.int_attr(name)));
+  }
+  for (size_t b = 0; b < counts.size(); ++b) {
+    if (counts[b] <= 1) continue;
+    c.fail_value("actual_sel_seq_kvlen", "given where a row has more than one query", "None");
+  }
+}
+
+std::vector<OutputDesc> infer_attention(const Context& c) {
+  const RowQueries query = check_row_queries(c, kIn.query);
+  c.require_int("key_value_head_num", 1);
+  check_selection(c);
+  const int64_t heads = c.int_attr("key_value_head_num");
+  const CacheDims cache = check_cache_pair(c, kIn.key, kIn.value, query, CacheLayout::kBSND, heads);
+  check_page_size(c, cache);
+  check_block_table(c, kIn.block_table, kIn.actual_cmp_seq_kvlen, cache, kIn.key);
+  check_row_lengths(c, kIn.actual_cmp_seq_kvlen, row_capacity(c, kIn.block_table, cache));
+  const bool known = c.has(kIn.actual_sel_seq_kvlen);
+  if (known) c.require_same_length(kIn.actual_sel_seq_kvlen, kIn.actual_cmp_seq_kvlen);
+  const SeqList counts =
+      check_row_counts(c, kIn.actual_seq_qlen,
+                       known ? kIn.actual_sel_seq_kvlen : kIn.actual_cmp_seq_kvlen, query, known);
+  check_positions(c, counts);
+  return {{c.dtype(kIn.query), query.shape({query.n1, cache.dim})},
+          {DType::kInt32, query.shape({heads, c.int_attr("select_block_count")})}};
+}
+
+}  // namespace
+
+const OpRules& nsa_compress_attention_infer_rules() {
+  static const OpRules rules{{OpId::kNsaCompressAttentionInfer,
+                              kIn,
+                              {{"scale_value", AttrType::kFloat, true, {}},
+                               {"head_num", AttrType::kInt, true, {}},
+                               {"key_value_head_num", AttrType::kInt, true, {}},
+                               {"select_block_size", AttrType::kInt, true, {}},
+                               {"select_block_count", AttrType::kInt, true, {}},
+                               {"page_block_size", AttrType::kInt, true, {}},
+                               {"compress_block_size", AttrType::kInt, true, {}},
+                               {"compress_stride", AttrType::kInt, true, {}},
+                               {"layout", AttrType::kString, false, std::string("TND")},
+                               {"init_blocks", AttrType::kInt, false, int64_t{0}},
+                               {"local_blocks", AttrType::kInt, false, int64_t{0}},
+                               {"importance", AttrType::kString, false, std::string("cann")}},
+                              kNsaCompressAttentionInferOutputs},
+                             infer_attention};
+  return rules;
+}
+
+}  // namespace nsa

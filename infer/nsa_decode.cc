@@ -1,0 +1,102 @@
+// Rules of NsaDecode.
+#include "infer/nsa_decode.h"
+
+#include <algorithm>
+
+#include "infer/decoding.h"
+
+namespace nsa {
+
+namespace {
+
+constexpr const NsaDecodeInputs& kIn = kNsaDecodeInputs;
+
+void require_same_heads(const Context& c, size_t input, const CacheDims& cache,
+                        const CacheDims& first) {
+  const auto differ = [](int64_t a, int64_t b) { return a >= 0 && b >= 0 && a != b; };
+  if (differ(cache.heads, first.heads) || differ(cache.dim, first.dim)) {
+    c.fail_value(c.name(input), "of the heads and the head size of value_cmp",
+                 format_shape(c.in(input).shape));
+  }
+}
+
+// A row's compressed tokens, its tokens, and those that its windows reach back to, each in the
+// cache that holds them.
+void check_capacities(const Context& c, const CacheDims& cmp, const CacheDims& slc,
+                      const CacheDims& win, const SeqList& counts) {
+  check_row_lengths(c, kIn.actual_seq_kvlen, row_capacity(c, kIn.block_table, slc));
+  const SeqList* lengths = c.values(kIn.actual_seq_kvlen);
+  if (lengths == nullptr) return;
+  const int64_t places = row_capacity(c, kIn.cmp_block_table, cmp);
+  const int64_t l = c.int_attr("compress_block_size"), s = c.int_attr("compress_stride");
+  for (size_t b = 0; b < lengths->size(); ++b) {
+    const int64_t length = (*lengths)[b], windows = complete_windows(length, l, s);
+    if (places >= 0 && windows > places) {
+      c.fail_value("key_cmp",
+                   "of at least " + std::to_string(windows) + " tokens per row, for the " +
+                       std::to_string(length) + " tokens of row " + std::to_string(b),
+                   std::to_string(places));
+    }
+    if (counts.empty() || counts[b] == 0 || win.page < 0) continue;
+    const int64_t reach = std::min(length, c.int_attr("window_size") + counts[b] - 1);
+    if (reach <= win.page) continue;
+    c.fail_value("key_win",
+                 "a ring of at least " + std::to_string(reach) +
+                     " tokens, which the windows of row " + std::to_string(b) + " read",
+                 std::to_string(win.page));
+  }
+}
+
+std::vector<OutputDesc> infer_decode(const Context& c) {
+  const RowQueries query = check_row_queries(c, kIn.query);
+  check_selection(c);
+  c.require_int("window_size", 1);
+  c.require_choice("cache_layout", {"BNSD", "BSND"});
+  const CacheLayout layout =
+      c.str_attr("cache_layout") == "BNSD" ? CacheLayout::kBNSD : CacheLayout::kBSND;
+  const CacheDims cmp = check_cache_pair(c, kIn.key_cmp, kIn.value_cmp, query, layout, kUnknownDim);
+  const CacheDims slc = check_cache_pair(c, kIn.key_slc, kIn.value_slc, query, layout, kUnknownDim);
+  const CacheDims win = check_cache_pair(c, kIn.key_win, kIn.value_win, query, layout, kUnknownDim);
+  require_same_heads(c, kIn.value_slc, slc, cmp);
+  require_same_heads(c, kIn.value_win, win, cmp);
+  check_block_table(c, kIn.block_table, kIn.actual_seq_kvlen, slc, kIn.key_slc);
+  check_block_table(c, kIn.cmp_block_table, kIn.actual_seq_kvlen, cmp, kIn.key_cmp);
+  const int64_t batch = c.list_length(kIn.actual_seq_kvlen);
+  if (batch >= 0 && win.pages >= 0 && batch != win.pages) {
+    c.fail_value(
+        "key_win",
+        "of one ring for each of the " + std::to_string(batch) + " rows of actual_seq_kvlen",
+        format_shape(c.in(kIn.key_win).shape));
+  }
+  const std::vector<int64_t> gates = query.shape({3, query.n1});
+  c.require_shape(kIn.gates, query.packed ? "(T, 3, N1)" : "(B, S, 3, N1)", gates.data(),
+                  gates.size());
+  const SeqList counts =
+      check_row_counts(c, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, query, true);
+  check_capacities(c, cmp, slc, win, counts);
+  return {{c.dtype(kIn.query), query.shape({query.n1, known_of(slc.dim, cmp.dim)})}};
+}
+
+}  // namespace
+
+const OpRules& nsa_decode_rules() {
+  static const OpRules rules{{OpId::kNsaDecode,
+                              kIn,
+                              {{"scale_value", AttrType::kFloat, true, {}},
+                               {"head_num", AttrType::kInt, true, {}},
+                               {"compress_block_size", AttrType::kInt, true, {}},
+                               {"compress_stride", AttrType::kInt, true, {}},
+                               {"select_block_size", AttrType::kInt, true, {}},
+                               {"select_block_count", AttrType::kInt, true, {}},
+                               {"window_size", AttrType::kInt, true, {}},
+                               {"layout", AttrType::kString, false, std::string("TND")},
+                               {"cache_layout", AttrType::kString, false, std::string("BSND")},
+                               {"init_blocks", AttrType::kInt, false, int64_t{0}},
+                               {"local_blocks", AttrType::kInt, false, int64_t{0}},
+                               {"importance", AttrType::kString, false, std::string("overlap")}},
+                              kNsaDecodeOutputs},
+                             infer_decode};
+  return rules;
+}
+
+}  // namespace nsa

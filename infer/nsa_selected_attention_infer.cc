@@ -1,0 +1,52 @@
+// Rules of NsaSelectedAttentionInfer.
+#include "infer/nsa_selected_attention_infer.h"
+
+#include "infer/decoding.h"
+
+namespace nsa {
+
+namespace {
+
+constexpr const NsaSelectedAttentionInferInputs& kIn = kNsaSelectedAttentionInferInputs;
+
+std::vector<OutputDesc> infer_attention(const Context& c) {
+  const RowQueries query = check_row_queries(c, kIn.query);
+  c.require_int("key_value_head_num", 1);
+  c.require_int("select_block_size", 1);
+  c.require_int("select_block_count", 1);
+  const int64_t heads = c.int_attr("key_value_head_num");
+  const int64_t count = c.int_attr("select_block_count");
+  const CacheDims cache = check_cache_pair(c, kIn.key, kIn.value, query, CacheLayout::kBSND, heads);
+  check_page_size(c, cache);
+  check_block_table(c, kIn.block_table, kIn.actual_seq_kvlen, cache, kIn.key);
+  check_row_lengths(c, kIn.actual_seq_kvlen, row_capacity(c, kIn.block_table, cache));
+  check_row_counts(c, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, query, true);
+  // One query per row may go without the dimension S, as CANN has it.
+  const bool one = !query.packed && (query.per_row == 1 || query.per_row < 0);
+  if (!one || !c.may_have_shape(kIn.topk_indices, {query.batch, heads, count})) {
+    const std::vector<int64_t> shape = query.shape({heads, count});
+    c.require_shape(kIn.topk_indices,
+                    query.packed ? "(T, N2, select_block_count)" : "(B, S, N2, select_block_count)",
+                    shape.data(), shape.size());
+  }
+  return {{c.dtype(kIn.query), query.shape({query.n1, cache.dim})}};
+}
+
+}  // namespace
+
+const OpRules& nsa_selected_attention_infer_rules() {
+  static const OpRules rules{{OpId::kNsaSelectedAttentionInfer,
+                              kIn,
+                              {{"scale_value", AttrType::kFloat, true, {}},
+                               {"head_num", AttrType::kInt, true, {}},
+                               {"key_value_head_num", AttrType::kInt, true, {}},
+                               {"select_block_size", AttrType::kInt, true, {}},
+                               {"select_block_count", AttrType::kInt, true, {}},
+                               {"page_block_size", AttrType::kInt, true, {}},
+                               {"layout", AttrType::kString, false, std::string("BSND")}},
+                              kNsaSelectedAttentionInferOutputs},
+                             infer_attention};
+  return rules;
+}
+
+}  // namespace nsa

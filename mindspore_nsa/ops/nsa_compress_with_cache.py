@@ -1,0 +1,124 @@
+"""Compression while decoding: a window becomes a row of a cache when its last token arrives."""
+
+from functools import lru_cache
+
+from mindspore import ops
+
+from ._custom import CACHE_SIZE, native_custom
+from ._gradient import no_gradient_text, refuse_each
+from ._plan import NativeCall, Planner, passed
+
+_FUNCTION = "nsa_compress_with_cache"
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _operator(attrs):
+    text = no_gradient_text(_FUNCTION, "nsa_compress")
+
+    def bprop(input, weight, slot_mapping, block_table, actual_seq_len, cache, out, dout):
+        return refuse_each(text, (input, weight, slot_mapping, block_table, actual_seq_len, cache))
+
+    operator = native_custom("NsaCompressWithCache", attrs, bprop)
+    # Writes the cache: no compiler may drop, merge or reorder such calls.
+    operator.add_prim_attr("side_effect_mem", True)
+    return operator
+
+
+def _plan_call(**given):
+    call = NativeCall("NsaCompressWithCache", given)
+    if call.casts["input"] is not None:
+        # A promoted copy of the cache would be written in its place.
+        dtypes = ", ".join(given[name].native()[0] for name in ("input", "weight", "cache"))
+        raise TypeError(f"{_FUNCTION}: input, weight and cache must be of one dtype, got {dtypes}")
+    call.infer()
+    return _operator(call.text()), call.constants
+
+
+_plan_nsa_compress_with_cache = Planner(_plan_call, _FUNCTION, op="NsaCompressWithCache")
+
+
+def nsa_compress_with_cache(
+    input,
+    weight,
+    slot_mapping,
+    compress_block_size,
+    compress_stride,
+    page_block_size,
+    *,
+    block_table=None,
+    actual_seq_len,
+    cache,
+):
+    r"""Compress the windows that the newest tokens have filled, into a cache, in place.
+
+    A row of `n` tokens fills a window where :math:`n \ge l` and :math:`(n - l) \bmod s = 0`; then
+
+    .. math::
+        cache[slot\_mapping_b, h] = \sum_{j < l} weight[j, h] \cdot token_b[n - l + j, h]
+
+    Nothing else of the cache is written. It is `torch_npu.npu_nsa_compress_infer` of Ascend's
+    PyTorch, with CANN's name.
+
+    Args:
+        input (Tensor): The rows' tokens: pages, shape :math:`(pages, page\_block\_size, N, D)`,
+            with `block_table`; without it shape :math:`(T, N, D)`, the rows one after another.
+            Dtype float16, bfloat16 or float32.
+        weight (Tensor): Shape :math:`(l, N)`, dtype of `input`.
+        slot_mapping (Union[tuple[int], list[int], Tensor]): The row of `cache` for every row of the
+            batch, shape :math:`(B,)`, dtype int32 or int64; read, and without repetition, where the
+            row fills a window.
+        compress_block_size (int): Tokens of a window, :math:`l`.
+        compress_stride (int): Tokens between the starts of neighbouring windows, :math:`s`.
+        page_block_size (int): Tokens of a page; not used without `block_table`.
+
+    Keyword Args:
+        block_table (Tensor, optional): Pages of every row, int32, shape
+            :math:`(B, pages\ of\ a\ row)`. Default: ``None``.
+        actual_seq_len (Union[tuple[int], list[int], Tensor]): Tokens of every row (not prefix
+            sums), shape :math:`(B,)`; a Tensor's values may change without a new graph.
+        cache (Tensor): Shape :math:`(slots, N, D)`, dtype of `input`; written in place.
+
+    Returns:
+        Tensor, `cache`.
+
+    Raises:
+        TypeError: If an argument has the wrong type or dtype.
+        ValueError: If a rank, shape or value is wrong.
+        RuntimeError: If that is found out only when the operator runs, as it is for the contents of
+            `block_table`; nothing is written then.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import mindspore as ms
+        >>> import mindspore_nsa
+        >>> tokens = ms.ops.ones((48, 1, 16))  # two rows, of 32 and of 16 tokens
+        >>> weight = ms.ops.ones((32, 1)) / 32
+        >>> cache = ms.ops.zeros((4, 1, 16))
+        >>> cache = mindspore_nsa.nsa_compress_with_cache(
+        ...     tokens, weight, (2, 3), 32, 16, 64, actual_seq_len=(32, 16), cache=cache)
+        >>> print(cache[:, 0, 0])
+        [0. 0. 1. 0.]
+    """
+    operator, constants = _plan_nsa_compress_with_cache(
+        input,
+        weight,
+        slot_mapping,
+        compress_block_size,
+        compress_stride,
+        page_block_size,
+        block_table,
+        actual_seq_len,
+        cache,
+    )
+    rows = operator(
+        input,
+        weight,
+        passed(slot_mapping, constants["slot_mapping"]),
+        passed(block_table, constants["block_table"]),
+        passed(actual_seq_len, constants["actual_seq_len"]),
+        cache,
+    )
+    # What reads the cache after this call reads what was written.
+    return ops.depend(cache, rows)

@@ -1,0 +1,140 @@
+"""Caches are written in place in every mode; there is no gradient; what is reserved is refused."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor
+
+import mindspore_nsa
+
+from .calls import MODES, context_mode, in_mode
+
+L, S, N, D = 8, 4, 2, 16
+
+
+def draw(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def compress(tokens, weight, slots, lengths, cache):
+    return mindspore_nsa.nsa_compress_with_cache(
+        tokens, weight, slots, L, S, 64, actual_seq_len=lengths, cache=cache
+    )
+
+
+def compress_and_read(tokens, weight, slots, lengths, cache):
+    """What is read after the call, without its result, is what it wrote."""
+    written = compress(tokens, weight, slots, lengths, cache)
+    return written.sum(axis=(1, 2)), cache + 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_cache_is_written_in_place(mode):
+    """One graph for every length; the caller's own Tensor grows."""
+    tokens, weight = Tensor(draw(40, N, D)), Tensor(draw(L, N))
+    expected = mindspore_nsa.nsa_compress(tokens, weight, L, S, actual_seq_len=(40,)).asnumpy()
+    cache = Tensor(np.zeros((12, N, D), np.float32))
+    with context_mode(mode):
+        step = in_mode(mode, compress_and_read)
+        for n in range(1, 41):
+            slot = max(0, (n - L) // S)
+            given = Tensor([slot], ms.int64), Tensor([n], ms.int64)
+            sums, _ = step(tokens, weight, *given, cache)
+            done = slot + 1 if n >= L else 0
+            held = cache.asnumpy()
+            assert np.abs(held[:done] - expected[:done]).max(initial=0) < 1e-5, n
+            assert not held[done:].any()
+            assert np.allclose(sums.asnumpy(), held.sum(axis=(1, 2)), atol=1e-4)
+
+
+def decoding_arguments():
+    rows, kv = (3, 8, D), (3, 40, 2, D)
+    return {
+        "query": Tensor(draw(*rows)),
+        "gates": Tensor(draw(3, 3, 8)),
+        **{f"{kind}_{b}": Tensor(draw(*kv)) for b in ("cmp", "slc", "win") for kind in
+           ("key", "value")},
+        "scale_value": 0.25,
+        "head_num": 8,
+        "compress_block_size": L,
+        "compress_stride": S,
+        "select_block_size": L,
+        "select_block_count": 3,
+        "window_size": 10,
+        "actual_seq_kvlen": (40, 3, 17),
+    }  # fmt: skip
+
+
+def infer_arguments(**more):
+    return {
+        "query": Tensor(draw(3, 8, D)),
+        "key": Tensor(draw(3, 40, 2, D)),
+        "value": Tensor(draw(3, 40, 2, D)),
+        "scale_value": 0.25,
+        "head_num": 8,
+        "key_value_head_num": 2,
+        "select_block_size": L,
+        "select_block_count": 3,
+        "page_block_size": 40,
+        "layout": "TND",
+        **more,
+    }
+
+
+CALLS = {
+    "nsa_decode": decoding_arguments,
+    "nsa_compress_attention_infer": lambda: infer_arguments(
+        compress_block_size=L, compress_stride=S, actual_cmp_seq_kvlen=(40, 3, 17)
+    ),
+    "nsa_selected_attention_infer": lambda: infer_arguments(
+        topk_indices=Tensor(np.zeros((3, 2, 3), np.int32)), actual_seq_kvlen=(40, 3, 17)
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["pynative", "jit_O0"])
+@pytest.mark.parametrize("name", CALLS)
+def test_no_gradient(name, mode):
+    function, given = getattr(mindspore_nsa, name), CALLS[name]()
+    query = given.pop("query")
+
+    def total(x):
+        out = function(query=x, **given)
+        return (out[0] if isinstance(out, tuple) else out).sum()
+
+    with pytest.raises(RuntimeError, match=f"{name}: it has no gradient, because it reads a cache"):
+        in_mode(mode, ms.grad(total))(query).asnumpy()
+
+
+@pytest.mark.parametrize("target", ["ascend_twin"])
+@pytest.mark.parametrize("name", CALLS)
+def test_other_targets_have_no_kernel(name, target):
+    with mindspore_nsa.target(target):
+        with pytest.raises(ValueError, match=f"{name}: there is no Ascend kernel"):
+            getattr(mindspore_nsa, name)(**CALLS[name]())
+
+
+@pytest.mark.parametrize(
+    "name, argument",
+    [
+        ("nsa_compress_attention_infer", "atten_mask"),
+        ("nsa_compress_attention_infer", "topk_mask"),
+        ("nsa_selected_attention_infer", "atten_mask"),
+    ],
+)
+def test_reserved_arguments(name, argument):
+    given = {**CALLS[name](), argument: Tensor(np.zeros((3, 3), bool))}
+    with pytest.raises(ValueError, match=f"{name}: {argument} must be None, it is reserved"):
+        getattr(mindspore_nsa, name)(**given)
+
+
+def test_a_promoted_cache_is_refused():
+    """It would be a copy, which is written instead."""
+    tokens, weight = Tensor(draw(40, N, D)), Tensor(draw(L, N))
+    cache = Tensor(np.zeros((12, N, D), np.float16))
+    with pytest.raises(TypeError, match="must be of one dtype, got float32, float32, float16"):
+        compress(tokens, weight, (0,), (8,), cache)
+    given = decoding_arguments()
+    given["key_slc"] = given["key_slc"].astype(ms.bfloat16)
+    with pytest.raises(TypeError, match="nsa_decode: query and caches must be of one dtype"):
+        mindspore_nsa.nsa_decode(**given)
