@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 from mindspore import Tensor, ops
+from mindspore.ops import PrimitiveWithInfer
 
 from .. import _native
 
@@ -79,9 +80,28 @@ def native_custom(op, attrs, bprop):
     return custom(op, attrs, bprop, len(schema(op)["outputs"]) > 1)
 
 
+class _WithoutKernel(PrimitiveWithInfer):
+    """A gradient without an Ascend kernel, whose operator has one: an error where it is called."""
+
+    def __init__(self, op, target):
+        super().__init__(f"{op}WithoutKernel")
+        self.set_const_prim(True)
+        self.add_prim_attr("constexpr_prim", True)
+        self._of = op, target
+
+    def __call__(self, *inputs):
+        _native.ascend_signature(*self._of)
+
+    def __infer__(self, *inputs):
+        _native.ascend_signature(*self._of)
+
+
 def native_operator(op, text, bprop):
     """A native operator for the target that `encode_attrs` wrote into its text; see `run`."""
     attrs, _, host = text.partition("\n")
+    target = planned_target.get()
+    if target != "cpu" and op not in _native.ascend_operators():
+        return _WithoutKernel(op, target), None, None
     if not host:
         return native_custom(op, attrs, bprop), None, None
     from ._ascend import aclnn_operator

@@ -1,0 +1,195 @@
+"""flash_attention_score on target ascend_twin in MindSpore, and its Custom on target ascend."""
+
+import importlib
+import inspect
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor, nn
+
+import mindspore_nsa
+from mindspore_nsa import _native
+from mindspore_nsa.ops import _ascend
+from mindspore_nsa.ops._custom import native_operator, planned_target, run
+from tests.ops.calls import context_mode, in_mode
+
+from .test_target_ascend import ascend, cann  # noqa: F401
+
+module = importlib.import_module("mindspore_nsa.ops.flash_attention_score")
+N1, N2, D = 4, 2, 16
+STEP = {ms.float16: 2.0**-10, ms.bfloat16: 2.0**-7, ms.float32: 2.0**-20}
+
+
+def draw(*shape, dtype=ms.float16, seed=0):
+    values = np.random.default_rng([seed, *shape]).standard_normal(shape)
+    return Tensor(values.astype(np.float32)).astype(dtype)
+
+
+def operands(dtype, shape=(2, 33)):
+    return (
+        draw(*shape, N1, D, dtype=dtype),
+        draw(*shape, N2, D, dtype=dtype, seed=1),
+        draw(*shape, N2, D, dtype=dtype, seed=2),
+    )
+
+
+# Optional tensors, lists and numbers at every place of the aclnn function.
+FORMS = {
+    "causal": ("BSND", {"sparse_mode": 2}),
+    "mask": (
+        "BSND",
+        {"attn_mask": Tensor(np.triu(np.ones((33, 33), bool), 1)), "sparse_mode": 1},
+    ),
+    "bias": ("BSND", {"real_shift": draw(1, N1, 33, 33), "pse_type": 0}),
+    "slopes": (
+        "BSND",
+        {
+            "real_shift": Tensor(np.array([0.5, 0.25, 0.125, 1], np.float32)),
+            "pse_type": 2,
+            "q_start_idx": 3,
+        },
+    ),
+    "prefix": ("BSND", {"sparse_mode": 5, "prefix": (10, 33)}),
+    "packed": (
+        "TND",
+        {
+            "sparse_mode": 3,
+            "actual_seq_qlen": (20, 20, 66),
+            "actual_seq_kvlen": (30, 41, 66),
+        },
+    ),
+}
+
+
+def form(name, dtype):
+    layout, options = FORMS[name]
+    options = dict(options)
+    if name == "bias":
+        options["real_shift"] = options["real_shift"].astype(dtype)
+    inputs = operands(dtype, (66,) if layout == "TND" else (2, 33))
+
+    def call(query, key, value):
+        return mindspore_nsa.flash_attention_score(
+            query,
+            key,
+            value,
+            N1,
+            input_layout=layout,
+            scalar_value=0.25,
+            return_softmax=True,
+            **options,
+        )
+
+    return call, inputs
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("dtype", STEP, ids=str)
+def test_same_as_cpu(name, dtype):
+    """Every output within rounding of the CPU's; graphs give the bits of PyNative mode."""
+    call, inputs = form(name, dtype)
+    expected = call(*inputs)
+    with mindspore_nsa.target("ascend_twin"):
+        eager = call(*inputs)
+        if dtype == ms.bfloat16:
+            with context_mode("graph"):
+                compiled = in_mode("graph", call)(*inputs)
+            for a, b in zip(eager, compiled, strict=True):
+                assert np.array_equal(*(x.astype(ms.float32).asnumpy() for x in (a, b)))
+    for step, ours, theirs in zip((STEP[dtype], 1e-5, 1e-5), eager, expected, strict=True):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        ours, theirs = (x.astype(ms.float32).asnumpy() for x in (ours, theirs))
+        assert np.abs(ours - theirs).max() <= 2 * step * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph", "jit_O0"])
+def test_operator_without_a_kernel(mode):
+    """A gradient, say: the same error in every mode, where it is called and not before."""
+    token = planned_target.set("ascend_twin")
+    try:
+        operator = native_operator("NsaDropoutMask", "", None)
+    finally:
+        planned_target.reset(token)
+
+    def call(seed):
+        return run(operator, (seed,))
+
+    with context_mode(mode):
+        with pytest.raises(ValueError, match="dropout_mask: there is no Ascend kernel of this"):
+            in_mode(mode, call)(Tensor([1], ms.int64))
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph", "jit_O0"])
+def test_gradient(mode):
+    """That of the CPU within rounding, where the gradient has a kernel; else the error above."""
+    call, inputs = form("causal", ms.float16)
+
+    def total(query, key, value):
+        return call(query, key, value)[0].sum()
+
+    def gradient(query, key, value):
+        return ms.grad(total, (0, 1, 2))(query, key, value)
+
+    expected = gradient(*inputs)
+    with mindspore_nsa.target("ascend_twin"), context_mode(mode):
+        if "FlashAttentionScoreGrad" not in _native.ascend_operators():
+            with pytest.raises(ValueError, match="flash_attention_score_grad: there is no Ascend"):
+                in_mode(mode, gradient)(*inputs)
+            return
+        ours = in_mode(mode, gradient)(*inputs)
+    for a, b in zip(ours, expected, strict=True):
+        a, b = a.asnumpy(), b.asnumpy()
+        assert np.abs(a - b).max() <= 2.0**-9 * np.abs(b).max()
+
+
+class Net(nn.Cell):
+    """A graph on the operator."""
+
+    def __init__(self, operator):
+        super().__init__()
+        self.operator = operator
+
+    def construct(self, q, k, v, tensor):
+        return run(self.operator, (q, k, v, tensor, tensor, tensor, None, None, None, tensor))
+
+
+@pytest.mark.parametrize("name", ["causal", "mask", "packed"])
+def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
+    """Absent tensors are None in their places; outputs come in the operator's order."""
+    layout, options = FORMS[name]
+    query, key, value = operands(ms.float16, (66,) if layout == "TND" else (2, 33))
+    given = {
+        parameter.name: None if parameter.default is parameter.empty else parameter.default
+        for parameter in inspect.signature(mindspore_nsa.flash_attention_score).parameters.values()
+    }
+    given.update(query=query, key=key, value=value, head_num=N1, input_layout=layout, **options)
+    module._plan_flash_attention_score._cached.cache_clear()
+    module._operator.cache_clear()
+    operator = module._plan_flash_attention_score(*given.values())[0]
+    custom, arguments, outputs = operator
+    assert type(custom) is _ascend.AclnnCustom and outputs == (3, 0, 1)
+    names = [p["name"] for p in _ascend._parameters("FlashAttentionScore", "input")]
+    at = dict(zip(names, arguments, strict=True))
+    assert [at[x] for x in ("query", "key", "value")] == [(0, None), (1, None), (2, None)]
+    assert at["attenMaskOptional"] == ((5, None) if name == "mask" else (-1, None))
+    assert at["realShiftOptional"] == at["paddingMaskOptional"] == (-1, None)
+    assert at["actualSeqQLenOptional"] == (-1, options.get("actual_seq_qlen"))
+    assert at["headNum"] == (-1, N1) and at["inputLayout"] == (-1, layout)
+    assert at["qStartIdxOptional"] == (-1, (0,))
+    monkeypatch.undo()
+    file = tmp_path / "net.mindir"
+    mask = options.get("attn_mask", Tensor(np.zeros(1, np.float32)))
+    ms.export(Net(operator), query, key, value, mask, file_name=str(file), file_format="MINDIR")
+    assert b"aclnnFlashAttentionScore" in file.read_bytes()
+    if name == "mask":
+        # Inference is told which tensor is which, absent ones before it or not.
+        wrong = Tensor(np.zeros((7, 33), bool))
+        with pytest.raises(RuntimeError, match="attn_mask must be of shape"):
+            ms.export(
+                *(Net(operator), query, key, value, wrong),
+                file_name=str(tmp_path / "wrong.mindir"),
+                file_format="MINDIR",
+            )
+    module._plan_flash_attention_score._cached.cache_clear()
+    module._operator.cache_clear()
