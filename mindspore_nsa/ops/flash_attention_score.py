@@ -281,7 +281,7 @@ def flash_attention_score(
         RuntimeError: If that is found out only when a compiled graph runs.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import numpy as np
