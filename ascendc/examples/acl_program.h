@@ -73,7 +73,7 @@ class HalfTensor {
   HalfTensor(const HalfTensor&) = delete;
   HalfTensor& operator=(const HalfTensor&) = delete;
 
-  const aclTensor* get() const { return tensor_; }
+  aclTensor* get() const { return tensor_; }
   std::vector<float> Values() const {
     std::vector<aclFloat16> bits(size_);
     CHECK(aclrtMemcpy(bits.data(), Bytes(), memory_, Bytes(), ACL_MEMCPY_DEVICE_TO_HOST));

@@ -25,6 +25,10 @@ FAULTS = {
         "hazard",
     ),
     "sync": ("NsaCompressGrad", ENTRY, "  AscendC::SyncAll();\n", "", TwinError, "workspace"),
+    "ring": (
+        *("NsaCompressGrad", GRAD, "window % open_rows_ * columns"),
+        *("window % Max(1, open_rows_ - 1) * columns", TwinError, "hazard, write after write"),
+    ),
     "saturation": (
         *("NsaCompress", "ascendc/common/keep_nan.h"),
         *("    AscendC::PipeBarrier<PIPE_ALL>();\n", "", TwinError, "CTRL"),
@@ -52,6 +56,6 @@ def test_fault_is_caught(tmp_path, name):
     # Quoted includes look here first.
     faulty = runner(f"nsa_compress_fault_{name}", ("-iquote", str(tmp_path)))
     with pytest.raises(error, match=message):
-        for seed in range(40):
+        for seed in range(16 if name == "ring" else 40):
             case = make_case(op, seed)
             compare(case, faulty.run(case, 7, seed)[0])

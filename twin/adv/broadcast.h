@@ -25,14 +25,14 @@ TWIN_API uint32_t BroadcastSpace(const uint32_t dst[2], const uint32_t src[2], u
 
 namespace AscendC {
 
-#define TWIN_BROADCAST(TmpParameter, tmp_operand)                                               \
+#define TWIN_BROADCAST(Name, TmpParameter, tmp_operand)                                         \
   template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                  \
-  void Broadcast(const LocalTensor<T>& dstLocal, const LocalTensor<T>& srcLocal,                \
-                 const uint32_t dstShape[dim], const uint32_t srcShape[dim] TmpParameter,       \
-                 twin::Where where = twin::Here()) {                                            \
-    TWIN_DTYPES("Broadcast", T, int8_t, uint8_t, half, float);                                  \
-    static_assert(dim == 1 || dim == 2, "Broadcast: dim has to be 1 or 2");                     \
-    static_assert(axis == 0 || axis == 1, "Broadcast: axis has to be 0 or 1");                  \
+  void Name(const LocalTensor<T>& dstLocal, const LocalTensor<T>& srcLocal,                     \
+            const uint32_t dstShape[dim], const uint32_t srcShape[dim] TmpParameter,            \
+            twin::Where where = twin::Here()) {                                                 \
+    TWIN_DTYPES(#Name, T, int8_t, uint8_t, half, float);                                        \
+    static_assert(dim == 1 || dim == 2, #Name ": dim has to be 1 or 2");                        \
+    static_assert(axis == 0 || axis == 1, #Name ": axis has to be 0 or 1");                     \
     twin::BroadcastCall call{where, dim, axis, {1, dstShape[dim - 1]}, {1, srcShape[dim - 1]}}; \
     if constexpr (dim == 2) {                                                                   \
       call.dst[0] = dstShape[0];                                                                \
@@ -42,8 +42,11 @@ namespace AscendC {
   }
 #define TWIN_TMP_PARAMETER , LocalTensor<uint8_t>& sharedTmpBuffer
 #define TWIN_TMP_OPERAND twin::Operand("sharedTmpBuffer", sharedTmpBuffer)
-TWIN_BROADCAST(, twin::Operand())
-TWIN_BROADCAST(TWIN_TMP_PARAMETER, TWIN_TMP_OPERAND)
+// Both spellings.
+TWIN_BROADCAST(Broadcast, , twin::Operand())
+TWIN_BROADCAST(Broadcast, TWIN_TMP_PARAMETER, TWIN_TMP_OPERAND)
+TWIN_BROADCAST(BroadCast, , twin::Operand())
+TWIN_BROADCAST(BroadCast, TWIN_TMP_PARAMETER, TWIN_TMP_OPERAND)
 #undef TWIN_TMP_OPERAND
 #undef TWIN_TMP_PARAMETER
 #undef TWIN_BROADCAST

@@ -56,7 +56,7 @@ void Fill(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value,
 template <typename T>
 void InitOutput(GlobalTensor<T> gmWorkspaceAddr, uint32_t size, T value = 0,
                 twin::Where where = twin::Here()) {
-  TWIN_FILL_TYPES("InitOutput");
+  TWIN_DTYPES("InitOutput", T, uint16_t, int16_t, half, bfloat16_t, uint32_t, int32_t, float);
   twin::FillGlobal("InitOutput", gmWorkspaceAddr, size, value, 32, where);
 }
 #undef TWIN_FILL_TYPES

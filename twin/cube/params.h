@@ -267,7 +267,7 @@ struct FixpipeParamsV220 {
   uint32_t dstStride =
       0;  // ND: elements between rows; NZ: blocks of 32 bytes between column blocks
   QuantMode_t quantPre = QuantMode_t::NoQuant;
-  uint64_t deqScalar = 0;
+  uint64_t deqScalar = 0xeeeeeeeeeeeeeeee;  // holds nothing until it is set
   Narrow16 ndNum = 1;
   Narrow16 srcNdStride = 0;  // fractals of 1024 bytes between matrices of L0C
   Narrow16 dstNdStride = 0;  // elements between matrices

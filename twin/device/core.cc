@@ -71,11 +71,7 @@ void ReleaseMemories(Core& core) {
   }
 }
 
+bool IsVectorCore() { return current_core != nullptr && !current_core->cube; }
+bool IsCubeCore() { return current_core != nullptr && current_core->cube; }
+
 }  // namespace twin
-
-namespace AscendC {
-
-bool IsVectorCore() { return twin::current_core != nullptr && !twin::current_core->cube; }
-bool IsCubeCore() { return twin::current_core != nullptr && twin::current_core->cube; }
-
-}  // namespace AscendC

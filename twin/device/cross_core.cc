@@ -247,6 +247,53 @@ void SoftSyncAll(const Operand& gm, const Operand& ub, int32_t used_cores, const
   Barrier(PIPE_ALL, where);
 }
 
+void BlockFlag(const char* name, const Operand& gm, const Operand& ub, bool vector_only,
+               int32_t block, int32_t event, bool set, const Where& where) {
+  Core& core = ThisCore(name, where);
+  LaunchState& launch = *core.launch;
+  if (launch.probing) EndProbe();
+  if (core.cube) return;
+  Barrier(PIPE_ALL, where);
+  const int64_t blocks = int64_t{launch.options.block_dim} * (vector_only ? 1 : 2);
+  uint8_t* address;
+  {
+    Instr instr(name, PIPE_S, where, {gm, ub});
+    CheckField(instr, "blockIdx", block, 0, blocks - 1);
+    CheckField(instr, "eventID", event, 0, 65535);
+    const uint64_t slot = static_cast<uint64_t>(blocks * event + block) * kBlockBytes;
+    const GlobalView& view = *gm.global;
+    if (view.buffer == nullptr) view.buffer = FindGlobalBuffer(view.address + slot);
+    address = view.address + slot;
+    const GlobalBuffer* buffer = view.buffer;
+    instr.Check(buffer != nullptr && address + kBlockBytes <= buffer->address + buffer->bytes,
+                "gmWorkspace needs 32 bytes for each block and event, the slot at byte %llu lies "
+                "outside of it",
+                static_cast<unsigned long long>(slot));
+    instr.Write(1, Bytes{0, kBlockBytes});
+  }
+  BlockSlot& slot = launch.block_slots[address];
+  if (slot.knowledge == nullptr) {
+    // The host clears the workspace, and the slot is as the host left it.
+    int32_t value;
+    std::memcpy(&value, address, sizeof(value));
+    slot.raised = value == 1;
+    slot.knowledge = Know(core, PipeIndex(PIPE_MTE3));
+  }
+  while (slot.raised == set) {
+    slot.waiting.push_back(&core);
+    WaitUntilWoken(core, Format("%s of block %d, event %d", set ? "IBWait" : "IBSet", block, event),
+                   where);
+  }
+  Learn(core, *slot.knowledge);
+  slot.knowledge = Know(core, PipeIndex(PIPE_MTE3));
+  slot.raised = set;
+  const int32_t value = set ? 1 : 0;
+  std::memcpy(address, &value, sizeof(value));
+  for (Core* other : slot.waiting) Wake(*other);
+  slot.waiting.clear();
+  Barrier(PIPE_ALL, where);
+}
+
 void CheckCrossFlagsEnd(LaunchState& launch) {
   for (const auto& core : launch.cores) {
     for (int flag = 0; flag < kCrossFlags; ++flag) {

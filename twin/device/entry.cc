@@ -167,6 +167,8 @@ namespace AscendC {
 
 GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
 
+}  // namespace AscendC
+
 GM_ADDR GetSysWorkSpacePtr() {
   static auto* space = static_cast<GM_ADDR>(std::calloc(1, twin::kSystemWorkspace));
   twin::LaunchState* launch = twin::current_launch;
@@ -182,5 +184,3 @@ GM_ADDR GetSysWorkSpacePtr() {
   }
   return space;
 }
-
-}  // namespace AscendC

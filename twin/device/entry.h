@@ -69,6 +69,7 @@ T CopyTiling(const void* address, const Where& where = Here()) {
 namespace AscendC {
 
 TWIN_API GM_ADDR GetUserWorkspace(GM_ADDR workspace);
-TWIN_API GM_ADDR GetSysWorkSpacePtr();
 
 }  // namespace AscendC
+
+TWIN_API GM_ADDR GetSysWorkSpacePtr();

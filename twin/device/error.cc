@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "twin/device/launch_state.h"
+#include "twin/device/narrowed.h"
 
 namespace twin {
 
@@ -56,6 +57,11 @@ void LeaveKernel() {
 
 void Fail(const char* what, const Where& where, const std::string& message) {
   Raise(PlaceName(current_core, where) + ": " + what + ": " + message);
+}
+
+void WrongNumber(size_t given, size_t expected) {
+  Fail("parameter structure", {},
+       Format("%zu values in braces, its constructor takes %zu", given, expected));
 }
 
 void Warn(const char* kind, const Where& where, const std::string& message) {

@@ -73,12 +73,14 @@ struct half {
 };
 
 // Storage: the vector unit has no bfloat16 arithmetic on this architecture, and no scalar
-// arithmetic exists either, so conversions are explicit.
+// arithmetic exists either, so conversions are explicit, but for those of integers.
 struct bfloat16_t {
   uint16_t bits;
 
   bfloat16_t() = default;
-  template <typename U, std::enable_if_t<std::is_arithmetic<U>::value, int> = 0>
+  template <typename U, std::enable_if_t<std::is_integral<U>::value, int> = 0>
+  bfloat16_t(U value) : bits(twin::FloatToBfloat16Bits(static_cast<float>(value))) {}
+  template <typename U, std::enable_if_t<std::is_floating_point<U>::value, int> = 0>
   explicit bfloat16_t(U value) : bits(twin::FloatToBfloat16Bits(static_cast<float>(value))) {}
   explicit operator float() const { return twin::Bfloat16BitsToFloat(bits); }
   static bfloat16_t FromBits(uint16_t bits) {

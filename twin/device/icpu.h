@@ -39,4 +39,4 @@ void RunKernel(const char* name, void (*kernel)(P...), uint32_t block_dim, A... 
 }  // namespace twin
 
 #define ICPU_SET_TILING_KEY(tilingKey) ::twin::SetTilingKey(tilingKey)
-#define ICPU_RUN_KF(func, numBlocks, ...) ::twin::RunKernel(#func, func, numBlocks, __VA_ARGS__)
+#define ICPU_RUN_KF(func, numBlocks, ...) ::twin::RunKernel(#func, func, numBlocks, ##__VA_ARGS__)

@@ -83,7 +83,7 @@ Instr::Instr(const char* name, pipe_t pipe, const Where& where,
   ticket_.site = launch.sites.Id(name, where);
   ticket_.core = core_->index;
   ticket_.pipe = static_cast<uint8_t>(p);
-  ticket_.in_order = p == kS;
+  ticket_.in_order = p == kS || (launch.options.vector_in_order && pipe == PIPE_V);
   ticket_.dirty = false;
   ticket_.polls = false;
   ticket_.seen = core_->seen[p];
@@ -243,6 +243,16 @@ void Instr::FailConflict(int operand, AccessKind kind, const Conflict& conflict,
               Advice(*core_, e.pipe, ticket_, e.core).c_str()));
 }
 
+void Instr::Excuse(Shadow* shadow, int operand, AccessKind kind, const Conflict& conflict,
+                   uint64_t base) const {
+  const bool warns = core_->launch->options.warn_uninitialised;
+  if (!warns || conflict.kind != Conflict::kUninitialised) {
+    FailConflict(operand, kind, conflict, base);
+  }
+  Warn("uninitialised read", Format("%s holds no value in what is read", operands_[operand].role));
+  shadow->at(conflict.granule).written |= conflict.bytes;
+}
+
 void Instr::Access(int operand, AccessKind kind, const Rows& rows, uint32_t align) {
   if (rows.rows == 0 || rows.row_bytes == 0) return;
   if (operands_[operand].global != nullptr) {
@@ -255,10 +265,11 @@ void Instr::Access(int operand, AccessKind kind, const Rows& rows, uint32_t alig
   Conflict conflict;
   for (uint64_t row = 0; row < rows.rows; ++row) {
     const uint64_t begin = view.address + rows.begin + row * rows.pitch;
-    const bool clean = kind == kRead
-                           ? shadow.ReadRange(ticket_, begin, rows.row_bytes, &conflict)
+    const auto access = [&] {
+      return kind == kRead ? shadow.ReadRange(ticket_, begin, rows.row_bytes, &conflict)
                            : shadow.WriteRange(ticket_, begin, rows.row_bytes, kind, &conflict);
-    if (__builtin_expect(!clean, 0)) FailConflict(operand, kind, conflict, view.address);
+    };
+    while (__builtin_expect(!access(), 0)) Excuse(&shadow, operand, kind, conflict, view.address);
   }
   PipeCounters& counters = core_->counters[ticket_.pipe];
   (kind == kRead ? counters.read_bytes : counters.written_bytes) += rows.rows * rows.row_bytes;
@@ -290,15 +301,13 @@ void Instr::AccessLanes(int operand, AccessKind kind, const Lanes& lanes, uint32
       const uint32_t mask = lanes.mask[block];
       if (mask == 0) continue;
       const uint64_t at = base + uint64_t{block} * lanes.block_stride * kBlockBytes;
-      bool clean;
-      if (at % kBlockBytes == 0) {
+      const auto access = [&] {
+        if (at % kBlockBytes != 0) return AccessShifted(shadow, kind, at, mask, &conflict);
         const uint64_t granule = at / kBlockBytes;
-        clean = kind == kRead ? shadow.Read(ticket_, granule, mask, &conflict)
-                              : shadow.Write(ticket_, granule, mask, kind, &conflict);
-      } else {
-        clean = AccessShifted(shadow, kind, at, mask, &conflict);
-      }
-      if (__builtin_expect(!clean, 0)) FailConflict(operand, kind, conflict, view.address);
+        return kind == kRead ? shadow.Read(ticket_, granule, mask, &conflict)
+                             : shadow.Write(ticket_, granule, mask, kind, &conflict);
+      };
+      while (__builtin_expect(!access(), 0)) Excuse(&shadow, operand, kind, conflict, view.address);
     }
   }
   PipeCounters& counters = core_->counters[ticket_.pipe];

@@ -167,6 +167,9 @@ class TWIN_API Instr {
   bool AccessShifted(Shadow& shadow, AccessKind kind, uint64_t at, uint32_t mask,
                      Conflict* conflict);
   void AccessLanes(int operand, AccessKind kind, const Lanes& lanes, uint32_t align);
+  // Returns where the option makes the conflict a warning, and then it is none any more.
+  void Excuse(Shadow* shadow, int operand, AccessKind kind, const Conflict& conflict,
+              uint64_t base) const;
   [[noreturn]] void FailConflict(int operand, AccessKind kind, const Conflict& conflict,
                                  uint64_t base) const;
   std::string Describe(int operand) const;

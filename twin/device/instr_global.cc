@@ -69,7 +69,12 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
       ticket.remote = ticket_.remote;
       clean = buffer.shadow.ReadRange(ticket, begin, rows.row_bytes, &conflict);
     }
-    if (__builtin_expect(!clean, 0)) FailConflict(operand, kind, conflict, start);
+    while (__builtin_expect(!clean, 0)) {
+      Excuse(&buffer.shadow, operand, kind, conflict, start);
+      clean = kind == kRead
+                  ? buffer.shadow.ReadRange(ticket, begin, rows.row_bytes, &conflict)
+                  : buffer.shadow.WriteRange(ticket, begin, rows.row_bytes, kind, &conflict);
+    }
     if (kind != kRead && buffer.line_versions != nullptr && !ticket_.dirty) {
       CheckLineOwned(buffer, begin, true);
       CheckLineOwned(buffer, begin + rows.row_bytes - 1, true);

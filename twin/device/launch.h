@@ -59,6 +59,10 @@ struct LaunchOptions {
   std::vector<GlobalArgument> buffers;
   bool print_warnings = true;
   clock::Options clock;  // modelled time; the environment may ask for it too
+  // The barriers between vector instructions that CANN's compiler inserts unless it is told not to.
+  bool vector_in_order = false;
+  // Reads of bytes without a value warn, and go on with what is there.
+  bool warn_uninitialised = false;
 };
 
 struct Warning {

@@ -90,6 +90,13 @@ struct SoftBarrier {
   Knowledge knowledge;  // of those that have arrived in this round
 };
 
+// A slot of IBSet and IBWait.
+struct BlockSlot {
+  bool raised = false;
+  Knowledge knowledge;  // of who set or cleared it last
+  std::vector<Core*> waiting;
+};
+
 // One 64-byte line of GM in a core's data cache.
 struct CacheLineState {
   uint32_t version;  // of the line's memory when it was filled
@@ -127,6 +134,7 @@ struct LaunchState {
 
   std::vector<std::vector<CrossFlag>> cross_flags;  // [cores][kCrossFlags]
   std::map<const void*, SoftBarrier> soft_barriers;
+  std::map<const void*, BlockSlot> block_slots;
   const void* key_tiling = nullptr;  // type registered for this tiling key
   // Lines that a core holds, by core; the key is the line's address.
   std::vector<std::unordered_map<uint64_t, CacheLineState>> cached;

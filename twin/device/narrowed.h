@@ -2,11 +2,17 @@
 // instruction can refuse what does not fit instead of running on what is left of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <type_traits>
 
+#include "twin/device/where.h"
+
 namespace twin {
+
+[[noreturn]] TWIN_API void WrongNumber(size_t given, size_t expected);
 
 template <typename T>
 class Narrowed {
@@ -36,6 +42,21 @@ class Narrowed {
 
  private:
   int64_t value_;
+};
+
+// The arguments of a constructor in braces, where C++ refuses to narrow what is no constant, as it
+// does on the device. The list is preferred to the constructor of Narrowed arguments, which only
+// parentheses reach.
+template <typename T>
+class Braces {
+ public:
+  Braces(std::initializer_list<T> list, size_t least, size_t most) : list_(list) {
+    if (list.size() < least || list.size() > most) WrongNumber(list.size(), least);
+  }
+  T operator[](size_t index) const { return index < list_.size() ? list_.begin()[index] : 0; }
+
+ private:
+  std::initializer_list<T> list_;
 };
 
 }  // namespace twin

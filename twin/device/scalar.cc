@@ -12,13 +12,16 @@ namespace {
 constexpr const char* kGet = "GetValue";
 constexpr const char* kSet = "SetValue";
 
+void KeepVersions(GlobalBuffer* buffer) {
+  if (buffer->line_versions != nullptr) return;
+  buffer->line_versions.reset(new uint32_t[buffer->bytes / kLineBytes + 2]());
+}
+
 // The lines of GM that one element touches, in the data cache of the core.
 void FillLine(Core& core, GlobalBuffer& buffer, uint64_t offset, bool write, const Instr& instr,
               const Where& where) {
   if (!buffer.tracked) return;
-  if (buffer.line_versions == nullptr) {
-    buffer.line_versions.reset(new uint32_t[buffer.bytes / kLineBytes + 2]());
-  }
+  KeepVersions(&buffer);
   const uint64_t line = offset / kLineBytes;
   auto& cached = core.launch->cached[core.index];
   const uint64_t key = reinterpret_cast<uint64_t>(buffer.address) + line * kLineBytes;
@@ -127,6 +130,36 @@ void* ScalarWrite(const GlobalView& view, uint64_t index, const Operand& operand
   const uint64_t offset = static_cast<uint64_t>(view.address - view.buffer->address) + begin;
   FillLine(instr.core(), *view.buffer, offset, true, instr, where);
   return view.address + begin;
+}
+
+void* ReadPastCache(const Operand& operand, const Where& where) {
+  const char* name = "ReadGmByPassDCache";
+  const GlobalView& view = *operand.global;
+  Core& core = ThisCore(name, where);
+  if (!core.launch->probing && view.buffer != nullptr && view.buffer->tracked) {
+    const GlobalBuffer& buffer = *view.buffer;
+    const uint64_t line = static_cast<uint64_t>(view.address - buffer.address) / kLineBytes;
+    SwitchForPoll(core, name, reinterpret_cast<uint64_t>(view.address),
+                  buffer.line_versions == nullptr ? 0 : buffer.line_versions[line], where);
+  }
+  Instr instr(name, PIPE_S, where, {operand});
+  instr.Polls();
+  instr.Read(0, Bytes{0, operand.element});
+  return view.address;
+}
+
+void* WritePastCache(const Operand& operand, const Where& where) {
+  const char* name = "WriteGmByPassDCache";
+  Core& core = ThisCore(name, where);
+  MaySwitch(core);
+  Instr instr(name, PIPE_S, where, {operand});
+  const GlobalView& view = *operand.global;
+  if (view.buffer != nullptr && view.buffer->tracked) KeepVersions(view.buffer);
+  instr.Write(0, Bytes{0, operand.element});
+  GlobalBuffer& buffer = *view.buffer;
+  const uint64_t line = static_cast<uint64_t>(view.address - buffer.address) / kLineBytes;
+  buffer.released[line] = Know(core, PipeIndex(PIPE_S));
+  return view.address;
 }
 
 void CleanCache(const Operand& tensor, bool entire, const Where& where) {

@@ -35,7 +35,7 @@ Conflict WorstConflict(const Ticket& t, Granule& g, uint32_t mask, AccessKind ki
     const Entry& e = g.entries()[i];
     const bool ordered = Ordered(t, e);
     if ((e.mask & mask) == 0 || (kind == kAtomic && e.kind == kAtomic)) continue;
-    if (e.polls && t.dirty && e.core != t.core) continue;
+    if (e.polls && t.pipe == PipeIndex(PIPE_S) && e.core != t.core) continue;
     if (ordered && !Dirty(t, e)) continue;
     if (worst.kind != Conflict::kNone && SameThread(t, e)) continue;
     worst = {ordered ? Conflict::kDirty : Conflict::kHazard, e, e.mask & mask, granule};
@@ -204,7 +204,7 @@ bool Shadow::Write(const Ticket& t, uint64_t granule, uint32_t mask, AccessKind 
     if ((e.mask & mask) != 0) {
       const bool ordered = Ordered(t, e);
       // A poll reads the old value or the new one, and means to.
-      const bool polled = e.polls && t.dirty && e.core != t.core;
+      const bool polled = e.polls && t.pipe == PipeIndex(PIPE_S) && e.core != t.core;
       const bool commute = polled || (kind == kAtomic && e.kind == kAtomic);
       if (!commute && (!ordered || Dirty(t, e))) {
         *conflict = WorstConflict(t, g, mask, kind, granule);

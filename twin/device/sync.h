@@ -23,6 +23,9 @@ TWIN_API void HardSyncAll(bool vector_only, const Where& where);
 TWIN_API void SoftSyncAll(const Operand& gm, const Operand& ub, int32_t used_cores,
                           const Where& where);
 
+TWIN_API void BlockFlag(const char* name, const Operand& gm, const Operand& ub, bool vector_only,
+                        int32_t block, int32_t event, bool set, const Where& where);
+
 TWIN_API int64_t BlockNum(const Where& where);
 TWIN_API int64_t BlockIdx(const Where& where);
 TWIN_API int64_t SubBlockIdx(const Where& where);
@@ -70,6 +73,20 @@ void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t
              const int32_t usedCores = 0, twin::Where where = twin::Here()) {
   static_assert(isAIVOnly, "SyncAll with a workspace is for AIV cores");
   twin::SoftSyncAll({"gmWorkspace", gmWorkspace}, {"ubWorkspace", ubWorkspace}, usedCores, where);
+}
+
+// One AIV waits for a flag that another sets, in a slot of gmWorkspace for each block and event.
+template <bool isAIVOnly = true>
+void IBSet(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
+           int32_t blockIdx, int32_t eventID, twin::Where where = twin::Here()) {
+  twin::BlockFlag("IBSet", {"gmWorkspace", gmWorkspace}, {"ubWorkspace", ubWorkspace}, isAIVOnly,
+                  blockIdx, eventID, true, where);
+}
+template <bool isAIVOnly = true>
+void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
+            int32_t blockIdx, int32_t eventID, twin::Where where = twin::Here()) {
+  twin::BlockFlag("IBWait", {"gmWorkspace", gmWorkspace}, {"ubWorkspace", ubWorkspace}, isAIVOnly,
+                  blockIdx, eventID, false, where);
 }
 
 inline int64_t GetBlockNum(twin::Where where = twin::Here()) { return twin::BlockNum(where); }

@@ -15,6 +15,9 @@ TWIN_API void* ScalarRead(const GlobalView& view, uint64_t index, const Operand&
                           const Where& where);
 TWIN_API void* ScalarWrite(const GlobalView& view, uint64_t index, const Operand& operand,
                            const Where& where);
+// The same past the data cache.
+TWIN_API void* ReadPastCache(const Operand& operand, const Where& where);
+TWIN_API void* WritePastCache(const Operand& operand, const Where& where);
 TWIN_API void* LocalAddress(const LocalView& view, uint64_t offset);
 TWIN_API LocalView StaticView(TPosition position, uint32_t address, uint32_t bytes,
                               const Where& where);
@@ -58,8 +61,10 @@ namespace AscendC {
 
 constexpr int K_MAX_SHAPE_DIM = 8;
 
+// Fields that nobody has set hold what happens to be there; here it is always the same, and no
+// size.
 struct ShapeInfo {
-  ShapeInfo() = default;
+  ShapeInfo() {}
   ShapeInfo(const uint8_t input_dims, const uint32_t input_shape[], const uint8_t original_dims,
             const uint32_t original_shape[], const DataFormat format)
       : shapeDim(input_dims), originalShapeDim(original_dims), dataFormat(format) {
@@ -71,8 +76,9 @@ struct ShapeInfo {
   ShapeInfo(const uint8_t dims, const uint32_t shape_in[], const DataFormat format = DataFormat::ND)
       : ShapeInfo(dims, shape_in, dims, shape_in, format) {}
 
-  uint8_t shapeDim = 0;
-  uint8_t originalShapeDim = 0;
+  static constexpr uint8_t kUnset = 0xee;
+  uint8_t shapeDim = kUnset;
+  uint8_t originalShapeDim = kUnset;
   uint32_t shape[K_MAX_SHAPE_DIM] = {};
   uint32_t originalShape[K_MAX_SHAPE_DIM] = {};
   DataFormat dataFormat = DataFormat::ND;
@@ -80,6 +86,9 @@ struct ShapeInfo {
 
 inline uint64_t GetShapeSize(const ShapeInfo& info) {
   uint64_t size = 1;
+  if (info.shapeDim > K_MAX_SHAPE_DIM) {
+    twin::Fail("GetShapeSize", {}, "nobody has set the shape: SetShapeInfo comes first");
+  }
   for (int i = 0; i < info.shapeDim; ++i) size *= info.shape[i];
   return size;
 }
@@ -183,12 +192,6 @@ class GlobalTensor : public twin::GlobalView {
     result.bytes = skipped > bytes ? 0 : bytes - skipped;
     return result;
   }
-  template <typename U>
-  GlobalTensor<U> ReinterpretCast() const {
-    GlobalTensor<U> result;
-    static_cast<twin::GlobalView&>(result) = *this;
-    return result;
-  }
   uint64_t GetSize() const { return bytes / sizeof(T); }
   void SetShapeInfo(const ShapeInfo& info) { shapeInfo_ = info; }
   ShapeInfo GetShapeInfo() const { return shapeInfo_; }
@@ -201,5 +204,18 @@ class GlobalTensor : public twin::GlobalView {
   ShapeInfo shapeInfo_;
   CacheMode cacheMode_ = CacheMode::CACHE_MODE_NORMAL;
 };
+
+template <typename T>
+T ReadGmByPassDCache(__gm__ T* addr, twin::Where where = twin::Here()) {
+  GlobalTensor<T> tensor;
+  tensor.SetGlobalBuffer(addr);
+  return *static_cast<const T*>(twin::ReadPastCache({"addr", tensor}, where));
+}
+template <typename T>
+void WriteGmByPassDCache(__gm__ T* addr, T value, twin::Where where = twin::Here()) {
+  GlobalTensor<T> tensor;
+  tensor.SetGlobalBuffer(addr);
+  *static_cast<T*>(twin::WritePastCache({"addr", tensor}, where)) = value;
+}
 
 }  // namespace AscendC

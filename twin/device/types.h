@@ -42,8 +42,8 @@
 #define __cube__
 #define __vector__
 // Both are run-time tests, because one compilation serves both kinds of core.
-#define ASCEND_IS_AIV (::AscendC::IsVectorCore())
-#define ASCEND_IS_AIC (::AscendC::IsCubeCore())
+#define ASCEND_IS_AIV (::twin::IsVectorCore())
+#define ASCEND_IS_AIC (::twin::IsCubeCore())
 
 using GM_ADDR = uint8_t*;
 
@@ -145,11 +145,11 @@ enum class HardEvent : uint8_t {
 };
 
 enum class TBufState : uint8_t { FREE = 0, OCCUPIED, ENQUE, DEQUE };
-enum class CacheMode : uint8_t {
+enum class CacheMode {
   CACHE_MODE_DISABLE = 0,
-  CACHE_MODE_NORMAL,
-  CACHE_MODE_LAST,
-  CACHE_MODE_PERSISTENT
+  CACHE_MODE_NORMAL = 1,
+  CACHE_MODE_LAST = 2,
+  CACHE_MODE_PERSISTENT = 4
 };
 enum class CacheRwMode : uint8_t { READ = 1, WRITE, RW };
 enum class DataFormat : uint8_t { ND = 0, NZ, NCHW, NC1HWC0, NHWC, NCDHW, NDC1HWC0, FRACTAL_Z_3D };
@@ -181,12 +181,12 @@ constexpr Hardware GetPhyType(TPosition position) {
   }
 }
 
-TWIN_API bool IsVectorCore();
-TWIN_API bool IsCubeCore();
-
 }  // namespace AscendC
 
 namespace twin {
+
+TWIN_API bool IsVectorCore();
+TWIN_API bool IsCubeCore();
 
 using AscendC::HardEvent;
 using AscendC::Hardware;

@@ -66,6 +66,10 @@ constexpr uint8_t DEFAULT_REPEAT_STRIDE = 8;
 
 struct BinaryRepeatParams {
   BinaryRepeatParams() {}
+  BinaryRepeatParams(std::initializer_list<uint8_t> list)
+      : BinaryRepeatParams(twin::Braces<uint8_t>(list, 6, 6)) {}
+  explicit BinaryRepeatParams(const twin::Braces<uint8_t>& b)
+      : BinaryRepeatParams(b[0], b[1], b[2], b[3], b[4], b[5]) {}
   BinaryRepeatParams(const Narrow8 dstBlkStrideIn, const Narrow8 src0BlkStrideIn,
                      const Narrow8 src1BlkStrideIn, const Narrow8 dstRepStrideIn,
                      const Narrow8 src0RepStrideIn, const Narrow8 src1RepStrideIn)
@@ -89,6 +93,10 @@ struct BinaryRepeatParams {
 
 struct UnaryRepeatParams {
   UnaryRepeatParams() {}
+  UnaryRepeatParams(std::initializer_list<uint16_t> list)
+      : UnaryRepeatParams(twin::Braces<uint16_t>(list, 4, 5)) {}
+  explicit UnaryRepeatParams(const twin::Braces<uint16_t>& b)
+      : UnaryRepeatParams(b[0], b[1], b[2], b[3], b[4] != 0) {}
   UnaryRepeatParams(const Narrow16 dstBlkStrideIn, const Narrow16 srcBlkStrideIn,
                     const Narrow8 dstRepStrideIn, const Narrow8 srcRepStrideIn)
       : dstBlkStride(dstBlkStrideIn),
@@ -114,6 +122,10 @@ struct UnaryRepeatParams {
 
 struct CopyRepeatParams {
   CopyRepeatParams() {}
+  CopyRepeatParams(std::initializer_list<uint16_t> list)
+      : CopyRepeatParams(twin::Braces<uint16_t>(list, 4, 4)) {}
+  explicit CopyRepeatParams(const twin::Braces<uint16_t>& b)
+      : CopyRepeatParams(b[0], b[1], b[2], b[3]) {}
   CopyRepeatParams(const Narrow16 dstStrideIn, const Narrow16 srcStrideIn,
                    const Narrow16 dstRepeatSizeIn, const Narrow16 srcRepeatSizeIn)
       : dstStride(dstStrideIn),
@@ -121,14 +133,17 @@ struct CopyRepeatParams {
         dstRepeatSize(dstRepeatSizeIn),
         srcRepeatSize(srcRepeatSizeIn) {}
 
-  Narrow16 dstStride = DEFAULT_BLK_STRIDE;
-  Narrow16 srcStride = DEFAULT_BLK_STRIDE;
+  Narrow16 dstStride = 0;
+  Narrow16 srcStride = 0;
   Narrow16 dstRepeatSize = DEFAULT_REPEAT_STRIDE;
   Narrow16 srcRepeatSize = DEFAULT_REPEAT_STRIDE;
 };
 
 struct BrcbRepeatParams {
   BrcbRepeatParams() {}
+  BrcbRepeatParams(std::initializer_list<uint16_t> list)
+      : BrcbRepeatParams(twin::Braces<uint16_t>(list, 2, 2)) {}
+  explicit BrcbRepeatParams(const twin::Braces<uint16_t>& b) : BrcbRepeatParams(b[0], b[1]) {}
   BrcbRepeatParams(const Narrow16 dstBlkStrideIn, const Narrow16 dstRepStrideIn)
       : dstRepStride(dstRepStrideIn), dstBlkStride(dstBlkStrideIn) {}
 
@@ -217,7 +232,7 @@ struct MrgSort4Info {
   MrgSort4Info() {}
   MrgSort4Info(const uint16_t elementLengthsIn[MRG_SORT_ELEMENT_LEN],
                const bool ifExhaustedSuspensionIn, const uint16_t validBitIn,
-               const Narrow8 repeatTimesIn)
+               const Narrow16 repeatTimesIn)
       : ifExhaustedSuspension(ifExhaustedSuspensionIn),
         validBit(validBitIn),
         repeatTimes(repeatTimesIn) {

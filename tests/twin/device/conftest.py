@@ -49,3 +49,9 @@ def faults_tiles():
 def idioms():
     """The kernels of idioms.cc."""
     return _library("idioms")
+
+
+@pytest.fixture(scope="session")
+def others():
+    """The kernels of others.cc."""
+    return _library("others")

@@ -75,6 +75,27 @@ extern "C" __global__ __aicore__ void forgetful_custom(GM_ADDR x, GM_ADDR) {
   AscendC::DataCopy(out, t, 16);
 }
 
+extern "C" __global__ __aicore__ void printing_custom() {
+  AscendC::LocalTensor<half> t(AscendC::TPosition::VECCALC, 0, 16);
+  AscendC::Duplicate(t, half(1.5f), 16);
+  AscendC::printf("half %g, %d and %s\n", half(1.5f), 7, "text");
+  AscendC::DumpTensor(t, 5, 3);
+}
+
+// As left to CANN's compiler: no barrier between two vector instructions, which read 8 bytes more
+// than there are.
+extern "C" __global__ __aicore__ void unsynchronised_custom(GM_ADDR x) {
+  AscendC::GlobalTensor<half> out;
+  out.SetGlobalBuffer((__gm__ half*)x);
+  AscendC::LocalTensor<half> t(AscendC::TPosition::VECCALC, 0, 128);
+  AscendC::LocalTensor<half> u(AscendC::TPosition::VECCALC, 256, 128);
+  AscendC::Duplicate(t, half(1), 124);
+  AscendC::Adds(u, t, half(1), 128);
+  AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(0);
+  AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(0);
+  AscendC::DataCopy(out, u, 128);
+}
+
 #ifndef ASCENDC_CPU_DEBUG
 void add_custom_do(uint32_t blocks, void* stream, uint8_t* x, uint8_t* y, uint8_t* z) {
   add_custom<<<blocks, nullptr, stream>>>(x, y, z);

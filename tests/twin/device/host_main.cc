@@ -7,6 +7,8 @@
 extern "C" __global__ __aicore__ void add_custom(GM_ADDR x, GM_ADDR y, GM_ADDR z);
 extern "C" __global__ __aicore__ void careless_custom(GM_ADDR x);
 extern "C" __global__ __aicore__ void forgetful_custom(GM_ADDR x, GM_ADDR workspace);
+extern "C" __global__ __aicore__ void printing_custom();
+extern "C" __global__ __aicore__ void unsynchronised_custom(GM_ADDR x);
 #else
 #error "this program is for the host"
 #endif
@@ -31,6 +33,8 @@ int32_t main(int32_t argc, char* argv[]) {
   ICPU_SET_TILING_KEY(3);
   if (std::strcmp(mode, "careless") == 0) ICPU_RUN_KF(careless_custom, 2, x);
   if (std::strcmp(mode, "forgetful") == 0) ICPU_RUN_KF(forgetful_custom, 2, z, x);
+  if (std::strcmp(mode, "printing") == 0) ICPU_RUN_KF(printing_custom, 1);
+  if (std::strcmp(mode, "unsynchronised") == 0) ICPU_RUN_KF(unsynchronised_custom, 1, z);
   ICPU_RUN_KF(add_custom, blocks, x, y, z);
   uint32_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {

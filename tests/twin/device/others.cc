@@ -1,0 +1,153 @@
+// What kernels of others use beside instructions: allocators, flags in GM, slices, bits, lists.
+#include "tests/twin/device/kernels.h"
+
+using namespace device_test;
+
+// y = x + 1 on addresses that an allocator gives out; what it found is in y[64...].
+KERNEL(allocated) {
+  SetAtomicAdd<float>();
+  SetMaskCount();
+  InitSocState();
+  LocalMemAllocator<Hardware::UB> memory;
+  const LocalTensor<float> x = memory.Alloc<float, 64>();
+  const LocalTensor<float> y = memory.Alloc<TPosition::VECOUT, float>(72);
+  DataCopy(x, In(g), 64);
+  Order<HardEvent::MTE2_V>();
+  Adds(y, x, 1.0f, static_cast<uint64_t>(64), 1, UnaryRepeatParams(1, 1, 8, 8));
+  Order<HardEvent::V_S>();
+  const float seen[] = {
+      static_cast<float>(memory.GetCurAddr()), static_cast<float>(block_idx),
+      g_coreType == AIV ? 1.0f : 0.0f,         ASCEND_IS_NOT_AIC ? 1.0f : 0.0f,
+      likely(y.GetSize() == 72) ? 1.0f : 0.0f, IsSameType<half, float>::value ? 1.0f : 0.0f,
+      static_cast<float>(DivCeil(65, 64)),     GetSystemCycle() > 0 ? 1.0f : 0.0f};
+  for (uint32_t i = 0; i < 8; ++i) y.SetValue(64 + i, seen[i]);
+  Order<HardEvent::S_MTE3>();
+  Order<HardEvent::V_MTE3>();
+  DataCopy(Out(g), y, 72);
+}
+
+// Bits of p[0] and p[1].
+KERNEL(bits) {
+  const auto value = static_cast<uint64_t>(p[0]);
+  const int64_t counts[] = {GetBitCount<1>(value),          GetBitCount<0>(value),
+                            CountLeadingZero(value),        CountBitsCntSameAsSignBit(p[0]),
+                            GetSFFValue<0>(value),          ScalarGetSFFValue<1>(value),
+                            ScalarGetCountOfValue<1>(value)};
+  auto out = harness::Global<int64_t>(g[0]);
+  for (uint64_t i = 0; i < 7; ++i) out.SetValue(i, counts[i]);
+  DataCacheCleanAndInvalid<int64_t, CacheLine::ENTIRE_DATA_CACHE>(out);
+}
+
+// Core 0 writes a tile and raises a flag for each other core, p[0] rounds; p[1]: 1 where the others
+// do not wait, 2 where core 0 does not set.
+KERNEL(block_flags) {
+  const auto flags = harness::Global<int32_t>(g[3]);
+  const LocalTensor<int32_t> space(TPosition::VECCALC, 1024, 64);
+  const LocalTensor<float> t(TPosition::VECCALC, 0, 64);
+  const auto me = static_cast<int32_t>(GetBlockIdx());
+  for (int64_t round = 0; round < p[0]; ++round) {
+    if (me == 0) {
+      DataCopy(t, In(g)[64 * round], 64);
+      Order<HardEvent::MTE2_MTE3>();
+      for (int32_t other = 1; other < GetBlockNum(); ++other) {
+        if (round > 0) IBWait(flags, space, other, 1);
+        DataCopy(Work(g)[64 * other], t, 64);
+        if (p[1] != 2) IBSet(flags, space, other, 0);
+      }
+      PipeBarrier<PIPE_ALL>();
+    } else {
+      if (p[1] != 1) IBWait(flags, space, me, 0);
+      DataCopy(t, Work(g)[64 * me], 64);
+      Order<HardEvent::MTE2_MTE3>();
+      DataCopy(Out(g)[64 * (me - 1 + round * (GetBlockNum() - 1))], t, 64);
+      if (round + 1 < p[0]) IBSet(flags, space, me, 1);
+      PipeBarrier<PIPE_ALL>();
+    }
+  }
+}
+
+// A tile of In at a time through a ring of four slots in the workspace, p[0] tiles, from core 0 to
+// core 1. p[1]: 1 writes into one of three slots, 2 reads the next slot, 3 gives a slot back before
+// it is read, 4 does not wait for a free one.
+KERNEL(ring_of_slots) {
+  constexpr int64_t kSlots = 4;
+  const auto flags = harness::Global<int32_t>(g[3]);
+  const LocalTensor<int32_t> space(TPosition::VECCALC, 1024, 64);
+  const LocalTensor<float> t(TPosition::VECCALC, 0, 64);
+  const int64_t tiles = p[0], fault = p[1];
+  for (int64_t i = 0; i < tiles; ++i) {
+    const auto slot = static_cast<int32_t>(i % kSlots);
+    if (GetBlockIdx() == 0) {
+      if (i >= kSlots && fault != 4) IBWait(flags, space, slot % 2, 4 + slot);
+      DataCopy(t, In(g)[64 * i], 64);
+      Order<HardEvent::MTE2_MTE3>();
+      DataCopy(Work(g)[64 * (fault == 1 ? i % 3 : slot)], t, 64);
+      IBSet(flags, space, slot % 2, slot);
+      PipeBarrier<PIPE_ALL>();
+    } else {
+      IBWait(flags, space, slot % 2, slot);
+      const bool again = i + kSlots < tiles && fault != 4;
+      if (fault == 3 && again) IBSet(flags, space, slot % 2, 4 + slot);
+      DataCopy(t, Work(g)[64 * (fault == 2 ? (i + 1) % kSlots : slot)], 64);
+      Order<HardEvent::MTE2_MTE3>();
+      DataCopy(Out(g)[64 * i], t, 64);
+      if (fault != 3 && again) IBSet(flags, space, slot % 2, 4 + slot);
+      PipeBarrier<PIPE_ALL>();
+    }
+  }
+}
+
+// As flag_in_memory, with scalar accesses past the data cache.
+KERNEL(flag_past_the_cache) {
+  float* const flag = reinterpret_cast<float*>(g[3]);
+  const LocalTensor<float> t(TPosition::VECCALC, 0, 64);
+  if (GetBlockIdx() == 0) {
+    DataCopy(t, In(g), 64);
+    Order<HardEvent::MTE2_MTE3>();
+    DataCopy(Work(g), t, 64);
+    if (p[0] != 1) Order<HardEvent::MTE3_S>();
+    WriteGmByPassDCache(flag, 1.0f);
+  } else {
+    while (ReadGmByPassDCache(flag) != 1.0f) {
+    }
+    DataCopy(t, Work(g), 64);
+    Order<HardEvent::MTE2_MTE3>();
+    DataCopy(Out(g)[64 * (GetBlockIdx() - 1)], t, 64);
+  }
+}
+
+// Every second row of 8 x 32 floats, columns 8 to 23, to GM with a gap of p[0] rows.
+KERNEL(slices) {
+  const LocalTensor<float> t(TPosition::VECCALC, 0, 256);
+  const SliceInfo from[] = {SliceInfo(8, 23, 0, 2, 32), SliceInfo(0, 7, 1, 1, 8)};
+  const SliceInfo packed[] = {SliceInfo(0, 15, 0, 2, 16), SliceInfo(0, 3, 0, 1, 4)};
+  DataCopy(t, In(g), packed, from, 2);
+  Order<HardEvent::MTE2_MTE3>();
+  const SliceInfo to[] = {
+      SliceInfo(0, 15, 0, 2, 16),
+      SliceInfo(0, static_cast<uint32_t>(3 * (p[0] + 1)), static_cast<uint32_t>(p[0]), 1, 16)};
+  DataCopy(Out(g), t, to, packed, 2);
+}
+
+// The list in g[3]: sums of its tensors go to Out.
+KERNEL(list_of_tensors) {
+  ListTensorDesc list(g[3]);
+  const LocalTensor<float> t(TPosition::VECCALC, 0, 64);
+  Duplicate(t, 0.0f, 64);
+  for (uint32_t i = 0; i < list.GetSize(); ++i) {
+    uint64_t shape[4] = {};
+    TensorDesc<float> desc;
+    desc.SetShapeAddr(shape);
+    list.GetDesc(desc, i);
+    const LocalTensor<float> x(TPosition::VECCALC, 1024, 64);
+    Order<HardEvent::V_MTE2>();
+    DataCopy(x, desc.GetDataObj(), static_cast<uint32_t>(desc.GetShape(0) * desc.GetShape(1)));
+    Order<HardEvent::MTE2_V>();
+    Add(t, t, x, static_cast<int32_t>(desc.GetShape(0) * desc.GetShape(1)));
+  }
+  Order<HardEvent::V_MTE3>();
+  DataCopy(Out(g), t, 64);
+  list.GetDataPtr<float>(static_cast<uint32_t>(p[0]));
+}
+
+KERNEL(asserts) { ascendc_assert(p[0] == 1, "p[0] is %ld", p[0]); }

@@ -1,0 +1,167 @@
+"""What kernels of others use beside instructions."""
+
+import subprocess
+
+import numpy as np
+import pytest
+
+from tests.twin import builds
+from tests.twin.harness import AIV_ONLY, INOUT, INPUT, MIX_AIV_1_0, OUTPUT, WORKSPACE
+
+from .test_basics import HERE
+
+
+@pytest.fixture
+def launch(others):
+    def run(kernel, numbers=(), cores=1, seed=0, more=None, type=AIV_ONLY):
+        x = np.random.default_rng(7).standard_normal(1024).astype(np.float32)
+        out = np.zeros(2048, np.float32)
+        last = np.zeros(4096, np.float32) if more is None else more
+        buffers = [(INPUT, x), (OUTPUT, out), (WORKSPACE, np.zeros(1024, np.float32))]
+        report = others.launch(
+            kernel, [*buffers, (INOUT, last)], numbers, block_dim=cores, seed=seed, type=type
+        )
+        return report, x, out
+
+    return run
+
+
+def test_allocated(launch):
+    report, x, out = launch("allocated")
+    assert report.ok and report.warnings == [], report.error
+    assert (out[:64] == x[:64] + np.float32(1)).all()
+    assert out[64:72].tolist() == [(64 + 72) * 4, 0, 1, 1, 1, 0, 2, 1]
+
+
+@pytest.mark.parametrize("value", [0, -1, 1, -2, 5, -(1 << 63), 12345678901234567])
+def test_bits(others, value):
+    out = np.zeros(8, np.int64)
+    report = others.launch("bits", [(OUTPUT, out)], [value])
+    assert report.ok, report.error
+    text = f"{value & (1 << 64) - 1:064b}"
+    same = next((i for i in range(1, 64) if text[i] != text[0]), 0) - 1
+    low = text[::-1]
+    expected = [text.count("1"), text.count("0"), (text + "1").index("1"), same]
+    expected += [low.find("0"), low.find("1"), text.count("1")]
+    assert out[:7].tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_block_flags(launch, seed):
+    report, x, out = launch("block_flags", [3, 0], 3, seed, type=MIX_AIV_1_0)
+    assert report.ok, report.error
+    assert (out[: 3 * 2 * 64].reshape(3, 2, 64) == x[: 3 * 64].reshape(3, 1, 64)).all()
+
+
+def test_block_flags_faults(launch):
+    for seed in range(6):
+        report = launch("block_flags", [1, 1], 3, seed)[0]
+        assert "hazard" in report.error or "uninitialised read" in report.error
+        report = launch("block_flags", [1, 2], 3, seed)[0]
+        assert "deadlock" in report.error and "IBSet of block" in report.error
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_ring_of_slots(launch, seed):
+    """Whatever the order of the cores, right slots are right and wrong slots are found."""
+    report, x, out = launch("ring_of_slots", [12, 0], 2, seed, type=MIX_AIV_1_0)
+    assert report.ok and (out[: 12 * 64] == x[: 12 * 64]).all(), report.error
+    for fault in (1, 2, 3, 4):
+        report = launch("ring_of_slots", [12, fault], 2, seed, type=MIX_AIV_1_0)[0]
+        assert "hazard" in report.error or "uninitialised read" in report.error, fault
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_flag_past_the_cache(launch, seed):
+    report, x, out = launch("flag_past_the_cache", [0], 3, seed)
+    assert report.ok, report.error
+    assert (out[:128].reshape(2, 64) == x[:64]).all()
+    assert "hazard, read after write" in launch("flag_past_the_cache", [1], 3, seed)[0].error
+
+
+@pytest.mark.parametrize("gap", [0, 2])
+def test_slices(launch, gap):
+    report, x, out = launch("slices", [gap])
+    assert report.ok, report.error
+    rows = x[:256].reshape(8, 32)[::2, 8:24]
+    assert (out.reshape(-1, 16)[: 4 * (gap + 1) : gap + 1] == rows).all()
+
+
+def test_list_of_tensors(launch):
+    data = np.arange(1, 129, dtype=np.float32)
+    words = np.zeros(1 + 2 * 3 + 2 + 64, np.uint64)
+    words[0] = 8 * (1 + 2 * 3)
+    for i in range(2):
+        words[1 + 3 * i] = 2 | (2 if i == 0 else i) << 32
+        words[2 + 3 * i : 4 + 3 * i] = 8, 8
+    block = np.concatenate([words.view(np.float32), data])
+    for i in range(2):
+        block[14 + 2 * i : 16 + 2 * i].view(np.uint64)[0] = block.ctypes.data + 4 * (
+            words.size * 2 + 64 * i
+        )
+    report, _, out = launch("list_of_tensors", [1], more=block)
+    assert report.ok, report.error
+    assert (out[:64] == data[:64] + data[64:]).all()
+    report = launch("list_of_tensors", [2], more=block)[0]
+    assert "ListTensorDesc: tensor 2 of a list of 2" in report.error
+
+
+def test_assert(launch):
+    assert launch("asserts", [1])[0].ok
+    assert "ascendc_assert: p[0] == 1 does not hold" in launch("asserts", [2])[0].error
+
+
+def run_host(mode, **options):
+    program = builds.program(
+        HERE / "host_main.cc", HERE / "host_kernel.cc", name="device_host_main"
+    )
+    return subprocess.run([program, mode], capture_output=True, text=True, timeout=60, env=options)
+
+
+def test_printf_and_dump():
+    done = run_host("printing")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "half 1.5, 7 and text"
+    assert (
+        lines[1].startswith("DumpTensor: desc=5, AIV 0, UB, half, ")
+        and "host_kernel.cc" in lines[1]
+    )
+    assert lines[2] == "[1.5, 1.5, 1.5]"
+
+
+def test_options_for_kernels_of_others():
+    """Off: both faults are errors. On: the barrier is there, and the read only warns."""
+    done = run_host("unsynchronised")
+    assert done.returncode == 1 and "PipeBarrier<PIPE_V>" in done.stderr
+    done = run_host("unsynchronised", MINDSPORE_NSA_TWIN_VECTOR_IN_ORDER="1")
+    assert done.returncode == 1 and "uninitialised read" in done.stderr
+    options = ("VECTOR_IN_ORDER", "WARN_UNINITIALISED")
+    done = run_host("unsynchronised", **{f"MINDSPORE_NSA_TWIN_{name}": "1" for name in options})
+    assert done.returncode == 0, done.stderr
+    assert "twin warning" in done.stderr and "src holds no value" in done.stderr
+
+
+REFUSED = {
+    "int64_t n = 4; CopyRepeatParams p{1, 1, 8, n};": "narrowing",
+    "int n = 4; BrcbRepeatParams p{1, n};": "narrowing",
+    "int n = 4; BinaryRepeatParams p{1, 1, 1, n, 8, 8};": "narrowing",
+    "int n = 4; UnaryRepeatParams p = {1, 1, n, 8};": "narrowing",
+    "GlobalTensor<float> x; x.ReinterpretCast<int>();": "ReinterpretCast",
+    "AscendC::GetSysWorkSpacePtr();": "not a member of",
+    "AscendC::IsCubeCore();": "not a member of",
+}
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_refused_as_by_cann(statement):
+    text = (
+        f'#include "kernel_operator.h"\nusing namespace AscendC;\nvoid kernel() {{ {statement} }}'
+    )
+    said = builds.refused(text, ("-Wno-unused",))
+    assert REFUSED[statement] in said
+
+
+def test_matmul_object_says_that_it_is_absent():
+    said = builds.refused('#include "lib/matmul_intf.h"\n')
+    assert "the twin has no Matmul object" in said

@@ -1,0 +1,105 @@
+// Small things that CANN's base headers bring along: qualifiers, sizes, type tests, the kind of the
+// core.
+#pragma once
+
+#include "twin/device/types.h"
+
+#ifndef likely
+#define likely(condition) __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+#endif
+#ifndef __forceinline__
+#define __forceinline__ inline __attribute__((always_inline))
+#endif
+#define ASCEND_IS_NOT_AIV (!ASCEND_IS_AIV)
+#define ASCEND_IS_NOT_AIC (!ASCEND_IS_AIC)
+
+namespace twin {
+
+TWIN_API int64_t BlockOfCore(const Where& where);
+TWIN_API int64_t SystemCycle(const Where& where);
+TWIN_API void ResetState(const Where& where);
+
+// A variable of the device that every core has its own value of.
+struct BlockIndex {
+  operator int64_t() const { return BlockOfCore({}); }
+};
+struct CoreKind {
+  operator int32_t() const { return IsCubeCore() ? 1 : 2; }
+};
+
+}  // namespace twin
+
+[[maybe_unused]] constexpr twin::BlockIndex block_idx{};
+
+namespace AscendC {
+
+constexpr int32_t MIX = 0;
+constexpr int32_t AIC = 1;
+constexpr int32_t AIV = 2;
+[[maybe_unused]] constexpr twin::CoreKind g_coreType{};
+
+constexpr int32_t ONE_BLK_SIZE = 32;
+constexpr int32_t BLOCK_CUBE = 16;
+constexpr int32_t CUBE_MAX_SIZE = 256;
+constexpr int32_t MAX_REPEAT_TIMES = 255;
+constexpr uint32_t DEFAULT_C0_SIZE = 32;
+constexpr int32_t ONE_REPEAT_BYTE_SIZE = 256;
+constexpr int32_t TOTAL_L0A_SIZE = 64 * 1024;
+constexpr int32_t TOTAL_L0B_SIZE = 64 * 1024;
+constexpr int32_t TOTAL_L0C_SIZE = 128 * 1024;
+constexpr int32_t TOTAL_UB_SIZE = 192 * 1024;
+constexpr uint32_t TMP_UB_OFFSET = 184 * 1024;
+
+template <typename T, typename U>
+struct IsSameType {
+  static constexpr bool value = std::is_same<T, U>::value;
+};
+template <bool condition, class T, class U>
+struct Conditional {
+  using type = std::conditional_t<condition, T, U>;
+};
+
+constexpr uint32_t DivCeil(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+constexpr uint32_t AlignUp(uint32_t a, uint32_t b) { return DivCeil(a, b) * b; }
+
+// Atomic stores off and the whole mask, in normal mode.
+inline void InitSocState(twin::Where where = twin::Here()) { twin::ResetState(where); }
+// Ticks of 50 MHz on the device. The twin counts the instructions that the core has issued: it
+// rises, and is the same in every run.
+inline int64_t GetSystemCycle(twin::Where where = twin::Here()) { return twin::SystemCycle(where); }
+// A hint for the instruction cache.
+inline void ICachePreLoad(const int64_t) {}
+
+template <int countValue>
+int64_t GetBitCount(uint64_t valueIn) {
+  static_assert(countValue == 0 || countValue == 1, "GetBitCount counts 0 or 1");
+  const int ones = __builtin_popcountll(valueIn);
+  return countValue == 1 ? ones : 64 - ones;
+}
+template <int countValue>
+int64_t ScalarGetCountOfValue(uint64_t valueIn) {
+  return GetBitCount<countValue>(valueIn);
+}
+inline int64_t CountLeadingZero(uint64_t valueIn) {
+  return valueIn == 0 ? 64 : __builtin_clzll(valueIn);
+}
+inline int64_t ScalarCountLeadingZero(uint64_t valueIn) { return CountLeadingZero(valueIn); }
+// Bits from the second highest on that are as the sign bit; -1 where all of them are.
+inline int64_t CountBitsCntSameAsSignBit(int64_t valueIn) {
+  const uint64_t differs = static_cast<uint64_t>(valueIn < 0 ? ~valueIn : valueIn);
+  return differs == 0 ? -1 : __builtin_clzll(differs) - 1;
+}
+// The lowest bit of that value; -1 where there is none.
+template <int countValue>
+int64_t GetSFFValue(uint64_t valueIn) {
+  static_assert(countValue == 0 || countValue == 1, "GetSFFValue looks for 0 or 1");
+  const uint64_t ones = countValue == 1 ? valueIn : ~valueIn;
+  return ones == 0 ? -1 : __builtin_ctzll(ones);
+}
+template <int countValue>
+int64_t ScalarGetSFFValue(uint64_t valueIn) {
+  return GetSFFValue<countValue>(valueIn);
+}
+
+}  // namespace AscendC

@@ -1,0 +1,4 @@
+// Lists of tensors.
+#pragma once
+
+#include "twin/device/list_tensor.h"

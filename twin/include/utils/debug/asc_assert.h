@@ -1,0 +1,4 @@
+// printf, DumpTensor and ascendc_assert of a kernel.
+#pragma once
+
+#include "twin/device/print.h"
