@@ -22,9 +22,31 @@ def _arguments():
         help="all cases in one process, for a profiler; by default each has its own",
     )
     parser.add_argument("--threads", type=int, default=0, help="default: all processors")
+    parser.add_argument(
+        "--target",
+        default="cpu",
+        choices=("cpu", "ascend_twin"),
+        help="cpu (default): time on this machine; ascend_twin: modelled time of the Ascend "
+        "kernels, with --png the timeline of a core",
+    )
+    parser.add_argument("--chip", default="910B1", choices=("910B1", "910B3", "910B4"))
     parser.add_argument("--csv", metavar="PATH", help="write the figures to a file")
     parser.add_argument("--png", metavar="PATH", help="draw the figures (needs matplotlib)")
     return parser, parser.parse_args()
+
+
+def _modelled(parser, arguments):
+    from . import modelled
+
+    try:
+        found = modelled.select(arguments.only, arguments.quick)
+    except ValueError as error:
+        parser.error(str(error))
+    if arguments.list:
+        print("\n".join(case.name for case in found))
+    else:
+        modelled.run(found, arguments.chip, arguments.csv, arguments.png)
+    return 0
 
 
 def main():
@@ -40,6 +62,8 @@ def main():
     machine.use_threads(arguments.threads)
     # MindSpore warns of every graph that it compiles anew, and here every case has its own.
     os.environ.setdefault("GLOG_v", "3")
+    if arguments.target == "ascend_twin":
+        return _modelled(parser, arguments)
     from . import registry, runner
 
     try:

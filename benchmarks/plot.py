@@ -86,3 +86,45 @@ def write_png(path, results, description):
     figure.suptitle(report.machine_line(description), fontsize=7, wrap=True)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
+
+
+def write_timeline(path, trace, core=None):
+    """The pipes of one core as rows, from a trace of the twin's clock.
+
+    `core` is a name such as "AIV 3.0"; without one it is the core that ends last.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    events = trace["traceEvents"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    slices = [e for e in events if e["ph"] == "X"]
+    if core is None:
+        pid = max(slices, key=lambda e: e["ts"] + e["dur"])["pid"]
+    else:
+        pid = next(p for p, name in names.items() if name == core)
+    pipes = {
+        e["tid"]: e["args"]["name"]
+        for e in events
+        if e["name"] == "thread_name" and e["pid"] == pid
+    }
+    mine = [e for e in slices if e["pid"] == pid]
+    used = sorted({e["tid"] for e in mine})
+    kinds = sorted({e["name"] for e in mine})
+    colors = pyplot.get_cmap("tab20")
+    figure, axes = pyplot.subplots(figsize=(13, 1.2 + 0.5 * len(used)), layout="constrained")
+    for place, kind in enumerate(kinds):
+        for row, pipe in enumerate(used):
+            spans = [(e["ts"], e["dur"]) for e in mine if (e["tid"], e["name"]) == (pipe, kind)]
+            axes.broken_barh(spans, (row - 0.4, 0.8), color=colors(place % 20))
+        axes.plot([], [], color=colors(place % 20), linewidth=6, label=kind)
+    axes.set_yticks(range(len(used)), [pipes[pipe] for pipe in used])
+    axes.invert_yaxis()
+    axes.set_xlabel("modelled time, us")
+    kernel = trace["otherData"]
+    axes.set_title(f"{kernel['kernel']} on Ascend{kernel['chip']}, {names[pid]}", fontsize=9)
+    axes.legend(fontsize=7, ncols=2, loc="center left", bbox_to_anchor=(1, 0.5))
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

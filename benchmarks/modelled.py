@@ -1,0 +1,208 @@
+"""Modelled time of the Ascend kernels on the twin, beside the bound that counts alone set.
+
+A case is executed at two sizes. Named sizes beyond them are extrapolated: the part of a launch that
+grows with what its busiest core is given, by the tiling's rule, and the part that does not. Those
+rows are marked.
+"""
+
+import csv
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+CHIPS = {"910B1": (24, 48), "910B3": (20, 40), "910B4": (20, 40)}
+
+
+@dataclass(frozen=True)
+class ModelledCase:
+    """One kernel; `call(tokens)` runs it, among others perhaps."""
+
+    name: str
+    operator: str
+    kernel: str
+    call: Callable
+    # (tokens, chip) -> work of the busiest core, in any unit
+    work: Callable
+    executed: tuple
+    asked: tuple
+    shape: str
+
+
+@dataclass
+class Row:
+    case: str
+    tokens: int
+    microseconds: float
+    bound_microseconds: float
+    bound_by: str
+    ratio: float
+    extrapolated: bool
+    shape: str
+
+
+def _half(rng, *shape):
+    import mindspore as ms
+
+    return ms.Tensor(rng.standard_normal(shape, np.float32).astype(np.float16))
+
+
+def _compress(gradient, heads=4, dim=128, block=32, stride=16):
+    def call(tokens):
+        import mindspore as ms
+
+        import mindspore_nsa
+
+        rng = np.random.default_rng(7)
+        x, w = _half(rng, tokens, heads, dim), _half(rng, block, heads)
+
+        def forward(x, w):
+            return mindspore_nsa.nsa_compress(x, w, block, stride, actual_seq_len=(tokens,))
+
+        if gradient:
+            ms.grad(lambda x, w: forward(x, w).astype(ms.float32).sum(), (0, 1))(x, w)[0].asnumpy()
+        else:
+            forward(x, w).asnumpy()
+
+    def work(tokens, chip):
+        # Windows are shared out evenly, over all head tiles.
+        windows = (tokens - block) // stride + 1
+        return -(-windows // CHIPS[chip][1])
+
+    return call, work, f"N={heads} D={dim} l={block} s={stride} float16"
+
+
+def _flash(heads=16, dim=128):
+    def call(tokens):
+        import mindspore_nsa
+
+        rng = np.random.default_rng(7)
+        q, k, v = (_half(rng, 1, heads, tokens, dim) for _ in range(3))
+        out = mindspore_nsa.flash_attention_score(
+            *(q, k, v, heads), input_layout="BNSD", sparse_mode=3, scalar_value=dim**-0.5
+        )
+        (out[0] if isinstance(out, tuple) else out).asnumpy()
+
+    def work(tokens, chip):
+        # Row tiles of 128 queries, each with the key tiles up to its own, longest first.
+        tiles = -(-tokens // 128)
+        loads = [0] * CHIPS[chip][0]
+        for length in sorted((i + 1 for i in range(tiles) for _ in range(heads)), reverse=True):
+            least = loads.index(min(loads))
+            loads[least] += length
+        return max(loads)
+
+    return call, work, f"N={heads} D={dim} causal float16"
+
+
+def cases(quick=False):
+    """Those whose operator has a kernel."""
+    from mindspore_nsa import twin
+
+    sizes = ((4096, 8192), (16384,)) if quick else ((8192, 16384), (8192, 16384, 65536))
+    # Executing attention takes the twin longer by the square.
+    flash_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096))
+    compress = ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes)
+    gradient = ("compress_backward", "NsaCompressGrad", "nsa_compress_grad", _compress(True), sizes)
+    flash = (
+        *("flash_forward", "FlashAttentionScore", "flash_attention_score", _flash()),
+        flash_sizes,
+    )
+    return [
+        ModelledCase(name, operator, kernel, call, work, executed, asked, shape)
+        for name, operator, kernel, (call, work, shape), (executed, asked) in (
+            *(compress, gradient, flash),
+        )
+        if operator in twin.operators()
+    ]
+
+
+def _execute(case, tokens, chip, trace=None):
+    import mindspore_nsa
+    from mindspore_nsa import twin
+
+    with mindspore_nsa.target("ascend_twin"), twin.clock(chip, trace=trace) as timed:
+        case.call(tokens)
+    launches = [launch for launch in timed() if launch["kernel"] == case.kernel]
+    assert len(launches) == 1, (case.name, [launch["kernel"] for launch in timed()])
+    return launches[0]
+
+
+def rows_of(case, chip, trace=None):
+    """A `Row` for each size that is asked for."""
+    sizes = sorted({*case.executed})
+    launches = {n: _execute(case, n, chip, trace if n == sizes[-1] else None) for n in sizes}
+    first, last = sizes[0], sizes[-1]
+    work = {n: case.work(n, chip) for n in {*sizes, *case.asked}}
+    found = []
+    for tokens in case.asked:
+        if tokens in launches:
+            time, bounds = launches[tokens]["microseconds"], launches[tokens]["bound"]
+        else:
+            grown = (work[tokens] - work[last]) / (work[last] - work[first])
+
+            def beyond(a, b, grown=grown):
+                return b + grown * (b - a)
+
+            time = beyond(*(launches[n]["microseconds"] for n in (first, last)))
+            ends = [launches[n]["bound"] for n in (first, last)]
+            bounds = {name: beyond(ends[0][name], ends[1][name]) for name in ends[0]}
+        name, bound = max(bounds.items(), key=lambda item: item[1])
+        found.append(
+            Row(
+                *(case.name, tokens, time, bound, name, time / bound),
+                tokens not in launches,
+                case.shape,
+            )
+        )
+    return found
+
+
+def _line(row):
+    mark = "extrapolated" if row.extrapolated else ""
+    return (
+        f"{row.case:<20} {row.tokens:>7} {row.microseconds:>11.1f} {row.bound_microseconds:>11.1f} "
+        f"{row.bound_by:<7} {row.ratio:>6.2f}  {mark:<12}  {row.shape}"
+    )
+
+
+def select(names, quick=False):
+    """The cases whose names begin with one of the texts; all of them for none."""
+    found = cases(quick)
+    for name in names or ():
+        if not any(case.name.startswith(name) for case in found):
+            known = ", ".join(case.name for case in found)
+            raise ValueError(f"no modelled case begins with {name!r}; there are {known}")
+    return [case for case in found if not names or case.name.startswith(tuple(names))]
+
+
+def run(found, chip="910B1", csv_path=None, png=None, out=sys.stdout):
+    """Print the table; returns its rows."""
+    if png:
+        from . import plot
+
+        plot.require()
+    print(f"modelled time on Ascend{chip}, launch apart; nothing here was measured on it", file=out)
+    heads = ("case", "tokens", "modelled us", "bound us", "bound", "ratio")
+    print("{:<20} {:>7} {:>11} {:>11} {:<7} {:>6}".format(*heads), file=out)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder, "trace.json")
+        for case in found:
+            # The picture is of the first case.
+            wanted = trace if png and not rows else None
+            for row in rows_of(case, chip, wanted):
+                rows.append(row)
+                print(_line(row), file=out, flush=True)
+        if png:
+            plot.write_timeline(png, json.loads(trace.read_text()))
+    if csv_path:
+        with open(csv_path, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([field.name for field in fields(Row)] + ["chip"])
+            writer.writerows([*astuple(row), chip] for row in rows)
+    return rows
