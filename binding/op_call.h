@@ -56,6 +56,7 @@ inline cpu::ElemType elem_type(DType dtype) {
   static_assert(static_cast<int>(cpu::ElemType::kBFloat16) == static_cast<int>(DType::kBFloat16));
   return static_cast<cpu::ElemType>(dtype);
 }
+static_assert(cpu::kSoftmaxLanes == kSoftmaxLanes);
 
 // What is known of an operator beyond its rules.
 struct OpEntry {

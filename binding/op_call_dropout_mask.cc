@@ -9,8 +9,7 @@ namespace {
 void run(const CheckedCall& call) {
   cpu::DropoutMaskParams p{};
   p.seed = static_cast<uint64_t>(*call.as<int64_t>(kNsaDropoutMaskInputs.seed));
-  p.numel = call.context.int_attr("numel");
-  p.keep_prob = static_cast<float>(call.context.float_attr("keep_prob"));
+  call.context.read_attrs<NsaDropoutMaskAttrs>(p);
   p.mask = call.out_as<uint8_t>(kNsaDropoutMaskOutputs.mask);
   cpu::dropout_mask(p);
 }

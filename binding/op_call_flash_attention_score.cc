@@ -49,14 +49,7 @@ void fill(const CheckedCall& call, const FlashInputs& in, cpu::FlashAttentionSco
   p.S2 = dims.s2;
   p.D = dims.d;
   p.Dv = dims.dv;
-  p.sparse_mode = c.int_attr("sparse_mode");
-  p.pre_tokens = c.int_attr("pre_tokens");
-  p.next_tokens = c.int_attr("next_tokens");
-  p.pse_type = c.int_attr("pse_type");
-  p.q_start_idx = c.int_attr("q_start_idx");
-  p.kv_start_idx = c.int_attr("kv_start_idx");
-  p.scale = static_cast<float>(c.float_attr("scalar_value"));
-  p.keep_prob = static_cast<float>(c.float_attr("keep_prob"));
+  c.read_attrs<FlashAttentionScoreAttrs>(p);
   // The other modes are computed; a mask given there is checked for its shape only.
   if (call.has(in.attn_mask) && p.sparse_mode <= 1) {
     p.attn_mask = call.as<uint8_t>(in.attn_mask);

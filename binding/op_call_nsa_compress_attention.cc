@@ -30,14 +30,7 @@ void run(const CheckedCall& call) {
   p.Dv = call.dim(kIn.value, 2);
   if (call.has(kIn.topk_mask)) p.topk_mask_cols = call.dim(kIn.topk_mask, 1);
   if (call.has(kIn.atten_mask)) p.atten_mask_cols = call.dim(kIn.atten_mask, 1);
-  p.compress_block_size = c.int_attr("compress_block_size");
-  p.compress_stride = c.int_attr("compress_stride");
-  p.select_block_size = c.int_attr("select_block_size");
-  p.select_block_count = c.int_attr("select_block_count");
-  p.init_blocks = c.int_attr("init_blocks");
-  p.local_blocks = c.int_attr("local_blocks");
-  p.scale = static_cast<float>(c.float_attr("scale_value"));
-  p.causal = c.int_attr("causal") != 0;
+  c.read_attrs<NsaCompressAttentionAttrs>(p);
   p.overlap = c.str_attr("importance") == "overlap";
   p.attention_out = call.out(kOut.attention_out);
   p.topk_indices = call.out_as<int32_t>(kOut.topk_indices);

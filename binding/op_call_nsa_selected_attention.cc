@@ -13,7 +13,6 @@ constexpr const NsaSelectedAttentionGradOutputs& kGradOut = kNsaSelectedAttentio
 
 template <class Positions>
 void fill(const CheckedCall& call, const Positions& in, cpu::NsaSelectedAttentionParams& p) {
-  const Context& c = call.context;
   p.query = call.data(in.query);
   p.key = call.data(in.key);
   p.value = call.data(in.value);
@@ -29,10 +28,7 @@ void fill(const CheckedCall& call, const Positions& in, cpu::NsaSelectedAttentio
   p.N2 = call.dim(in.key, 1);
   p.Dv = call.dim(in.value, 2);
   p.B = call.list_length(in.actual_seq_qlen);
-  p.select_block_size = c.int_attr("select_block_size");
-  p.select_block_count = c.int_attr("select_block_count");
-  p.scale = static_cast<float>(c.float_attr("scale_value"));
-  p.causal = c.int_attr("causal") != 0;
+  call.context.read_attrs<NsaSelectedAttentionAttrs>(p);
 }
 
 void run(const CheckedCall& call) {

@@ -1,11 +1,15 @@
-// Parameters of the CPU kernels: raw pointers and sizes, one struct per operator pair; a gradient's
-// struct extends its forward's. Pointers need element alignment only. Sequence lists are inclusive
-// prefix sums, already checked.
+// Parameters of the CPU kernels: raw pointers, sizes and the operator's attributes, one struct per
+// operator pair; a gradient's struct extends its forward's. Pointers need element alignment only.
+// Sequence lists are inclusive prefix sums, already checked.
 #pragma once
 
 #include <cstdint>
 
 #include "cpu/types.h"
+#include "infer/flash_attention_score.h"
+#include "infer/nsa_compress_attention.h"
+#include "infer/nsa_dropout_mask.h"
+#include "infer/nsa_selected_attention.h"
 
 namespace nsa::cpu {
 
@@ -27,7 +31,7 @@ struct NsaCompressGradParams : NsaCompressParams {  // output is unused
   void* weight_grad;                                // [l, N]
 };
 
-struct NsaCompressAttentionParams {
+struct NsaCompressAttentionParams : NsaCompressAttentionAttrs {
   const void* query;          // [T1, N1, D]
   const void* key;            // [T2, N2, D]
   const void* value;          // [T2, N2, Dv]
@@ -43,14 +47,10 @@ struct NsaCompressAttentionParams {
   ElemType dtype;
   int64_t T1, T2, B, N1, N2, D, Dv;
   int64_t topk_mask_cols, atten_mask_cols;
-  int64_t compress_block_size, compress_stride, select_block_size, select_block_count;
-  int64_t init_blocks, local_blocks;
-  float scale;
-  bool causal;
   bool overlap;  // importance convention: "overlap" (paper), otherwise "cann"
 };
 
-struct NsaSelectedAttentionParams {
+struct NsaSelectedAttentionParams : NsaSelectedAttentionAttrs {
   const void* query;            // [T1, N1, D]
   const void* key;              // [T2, N2, D]
   const void* value;            // [T2, N2, Dv]
@@ -63,9 +63,6 @@ struct NsaSelectedAttentionParams {
   float* softmax_sum;           // [T1, N1, 8]
   ElemType dtype;
   int64_t T1, T2, B, N1, N2, D, Dv;
-  int64_t select_block_size, select_block_count;
-  float scale;
-  bool causal;
 };
 
 // attention_out, softmax_max and softmax_sum of the base are inputs here.
@@ -78,7 +75,7 @@ struct NsaSelectedAttentionGradParams : NsaSelectedAttentionParams {
 
 enum class Layout : int { kBSH, kSBH, kBSND, kBNSD, kTND };
 
-struct FlashAttentionScoreParams {
+struct FlashAttentionScoreParams : FlashAttentionScoreAttrs {
   const void* query;         // by layout; N1 heads of D
   const void* key;           // N2 heads of D
   const void* value;         // N2 heads of Dv
@@ -100,11 +97,7 @@ struct FlashAttentionScoreParams {
   int64_t mask_shape[4];  // attn_mask's shape, its dims at the end: [S1, S2] is {1, 1, S1, S2}
   int64_t pse_shape[4];   // real_shift's, likewise; a flat TND pse is {1, 1, 1, numel}
   int64_t pse_rank;       // 1 flat or slopes [N1], 2 slopes [B, N1], 4
-  int64_t sparse_mode, pre_tokens, next_tokens;
-  int64_t pse_type, q_start_idx, kv_start_idx;
   int64_t compress_block_size, compress_stride;  // stride 0: off; else the compressed causal mask
-  float scale;
-  float keep_prob;
 };
 
 // attention_out, softmax_max and softmax_sum of the base are inputs here.
@@ -117,10 +110,8 @@ struct FlashAttentionScoreGradParams : FlashAttentionScoreParams {
   float* dsink;    // [N1] or nullptr
 };
 
-struct DropoutMaskParams {
+struct DropoutMaskParams : NsaDropoutMaskAttrs {
   uint64_t seed;
-  int64_t numel;
-  float keep_prob;
   uint8_t* mask;  // [ceil(numel / 8)]
 };
 

@@ -17,6 +17,9 @@ constexpr int64_t elem_size(ElemType t) { return t == ElemType::kFloat32 ? 4 : 2
 constexpr float kFloatMax = 3.402823466e+38F;
 constexpr float kFloatMin = 1.175494351e-38F;  // the smallest normal number
 
+// The last axis of softmax_max and softmax_sum: one value, repeated.
+constexpr int64_t kSoftmaxLanes = 8;
+
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }

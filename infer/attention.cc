@@ -20,7 +20,6 @@ AttentionDims check_attention_operands(const Context& c, AttentionOperands in) {
     c.require_positive_dim(input, 2, input == in.value ? "Dv" : "D");
   }
   c.require_finite("scale_value");
-  c.require_int("head_num", 1);
   const int64_t head_num = c.int_attr("head_num");
   if (c.dim(in.query, 1) >= 0 && c.dim(in.query, 1) != head_num) {
     c.fail_value("head_num", "N1 of query (" + std::to_string(c.dim(in.query, 1)) + ")",

@@ -72,6 +72,13 @@ void Context::check_attrs(const Attrs& attrs) {
     }
     attrs_[i] = &specs[i].fallback;
   }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const int64_t* number = std::get_if<int64_t>(attrs_[i]);
+    if (number == nullptr || specs[i].type != AttrType::kInt) continue;
+    if (*number < specs[i].min || (specs[i].min != kNoMin && *number > specs[i].max)) {
+      require_int(specs[i].name, specs[i].min, specs[i].max);
+    }
+  }
 }
 
 void Context::check_inputs() const {

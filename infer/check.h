@@ -6,6 +6,8 @@
 #include <array>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "infer/format.h"
@@ -23,6 +25,9 @@ inline constexpr DTypeSet kMaskDTypes = dtype_set(DType::kBool, DType::kUint8);
 
 // The known one of two sizes that a correct call has equal.
 inline int64_t known_of(int64_t a, int64_t b) { return a >= 0 ? a : b; }
+template <class Declared>
+struct AttrReader;
+
 class Context {
  public:
   // Checks what the schema says: the number of inputs, which are required, their dtypes and the
@@ -43,6 +48,12 @@ class Context {
   // The values of a list, nullptr if it is absent or its values are unknown.
   const SeqList* values(size_t input) const { return has(input) ? inputs_[input].values : nullptr; }
 
+  // Fills what is declared of the operator's attributes.
+  template <class Declared>
+  void read_attrs(Declared& attrs) const {
+    AttrReader<Declared> reader{*this, attrs};
+    Declared::each(reader);
+  }
   int64_t int_attr(std::string_view name) const;
   double float_attr(std::string_view name) const;
   const std::string& str_attr(std::string_view name) const;
@@ -87,6 +98,9 @@ class Context {
   void limit(Quantity quantity, int64_t measured, int64_t shown) const;
 
  private:
+  template <class Declared>
+  friend struct AttrReader;
+
   const Attrs::Value& attr(std::string_view name) const;
   void check_attrs(const Attrs& attrs);
   void check_inputs() const;
@@ -101,6 +115,70 @@ class Context {
   Target target_;
   std::array<const Attrs::Value*, kMaxAttrs> attrs_{};  // in schema order, fallbacks filled in
 };
+
+// Takes the declared attributes of a call in turn.
+template <class Declared>
+struct AttrReader {
+  const Context& context;
+  Declared& attrs;
+  size_t next = 0;
+
+  template <class Struct, class T>
+  void required(const char*, T Struct::* member, int64_t = 0, int64_t = 0) {
+    const Attrs::Value& value = *context.attrs_[next++];
+    const int64_t* number = std::get_if<int64_t>(&value);
+    if constexpr (std::is_same_v<T, float>) {
+      const double real =
+          number != nullptr ? static_cast<double>(*number) : std::get<double>(value);
+      attrs.*member = static_cast<float>(real);
+    } else {
+      attrs.*member = static_cast<T>(*number);
+    }
+  }
+  template <class Struct, class T>
+  void optional(const char* name, T Struct::* member, int64_t = 0, int64_t = 0) {
+    required(name, member);
+  }
+  void text(const char*, const char*) { ++next; }
+};
+
+// Makes the schema of the attributes from their declaration.
+struct AttrLister {
+  std::vector<AttrSpec> specs;
+
+  template <class Struct, class T>
+  void required(const char* name, T Struct::*, int64_t min = kNoMin, int64_t max = kNoMax) {
+    specs.push_back({name, type_of<T>(), true, {}, std::is_same_v<T, bool>, min, max});
+  }
+  template <class Struct, class T>
+  void optional(const char* name, T Struct::* member, int64_t min = kNoMin, int64_t max = kNoMax) {
+    required(name, member, min, max);
+    specs.back().required = false;
+    if constexpr (std::is_same_v<T, float>) {
+      specs.back().fallback = static_cast<double>(Struct{}.*member);
+    } else {
+      specs.back().fallback = static_cast<int64_t>(Struct{}.*member);
+    }
+  }
+  void text(const char* name, const char* fallback) {
+    specs.push_back({name, AttrType::kString, false, std::string(fallback)});
+  }
+
+ private:
+  template <class T>
+  static constexpr AttrType type_of() {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, int64_t> ||
+                  std::is_same_v<T, bool>);
+    return std::is_same_v<T, float> ? AttrType::kFloat : AttrType::kInt;
+  }
+};
+
+template <class Declared>
+std::vector<AttrSpec> attr_specs() {
+  AttrLister lister;
+  Declared::each(lister);
+  return std::move(lister.specs);
+}
 
 // What the registry knows of an operator.
 struct OpRules {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "infer/check.h"
+#include "infer/flash_attention_score.h"
 
 namespace nsa {
 
@@ -21,55 +22,6 @@ struct FlashDims {
   InputLayout layout;
   int64_t batch, n1, n2, s1, s2, d, dv;
 };
-
-struct FlashAttentionScoreInputs : Inputs {
-  size_t query = required("query", Elements::kFloat);
-  size_t key = required("key", Elements::kSameFloat);
-  size_t value = required("value", Elements::kSameFloat);
-  size_t real_shift = optional("real_shift", Elements::kByRules);  // by pse_type
-  size_t drop_mask = optional("drop_mask", Elements::kUint8);
-  size_t attn_mask = optional("attn_mask", Elements::kMask);
-  size_t prefix = optional("prefix", Elements::kList);
-  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
-  size_t actual_seq_kvlen = optional("actual_seq_kvlen", Elements::kList);
-  size_t sink = optional("sink", Elements::kFloat32);
-};
-inline constexpr FlashAttentionScoreInputs kFlashAttentionScoreInputs;
-
-struct FlashAttentionScoreOutputs : Outputs {
-  size_t attention_out = add("attention_out");
-  size_t softmax_max = add("softmax_max");
-  size_t softmax_sum = add("softmax_sum");
-};
-inline constexpr FlashAttentionScoreOutputs kFlashAttentionScoreOutputs;
-
-struct FlashAttentionScoreGradInputs : Inputs {
-  size_t query = required("query", Elements::kFloat);
-  size_t key = required("key", Elements::kSameFloat);
-  size_t value = required("value", Elements::kSameFloat);
-  size_t dy = required("dy", Elements::kSameFloat);
-  size_t real_shift = optional("real_shift", Elements::kByRules);  // by pse_type
-  size_t drop_mask = optional("drop_mask", Elements::kUint8);
-  size_t attn_mask = optional("attn_mask", Elements::kMask);
-  size_t softmax_max = required("softmax_max", Elements::kFloat32);
-  size_t softmax_sum = required("softmax_sum", Elements::kFloat32);
-  size_t attention_in = required("attention_in", Elements::kSameFloat);
-  size_t prefix = optional("prefix", Elements::kList);
-  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
-  size_t actual_seq_kvlen = optional("actual_seq_kvlen", Elements::kList);
-  size_t sink = optional("sink", Elements::kFloat32);
-  size_t q_offset = optional("q_offset", Elements::kList);
-};
-inline constexpr FlashAttentionScoreGradInputs kFlashAttentionScoreGradInputs;
-
-struct FlashAttentionScoreGradOutputs : Outputs {
-  size_t dq = add("dq");
-  size_t dk = add("dk");
-  size_t dv = add("dv");
-  size_t dpse = add("dpse");
-  size_t dsink = add("dsink");
-};
-inline constexpr FlashAttentionScoreGradOutputs kFlashAttentionScoreGradOutputs;
 
 // Where the inputs that the operator and its gradient share are in one of the two.
 struct FlashInputs {

@@ -194,7 +194,6 @@ PseForm batched_pse_form(const Context& c, const FlashInputs& in, const FlashDim
 
 void check_flash_mask(const Context& c, const FlashInputs& in, const FlashDims& dims,
                       CompressedKind compressed) {
-  c.require_int("sparse_mode", 0, 8);
   const int64_t mode = c.int_attr("sparse_mode");
   if ((mode == 5 || mode == 6) && is_packed(dims)) {
     c.fail_value("sparse_mode", "0 to 4, 7 or 8 with input_layout 'TND'", std::to_string(mode));
@@ -275,10 +274,6 @@ void check_flash_dropout(const Context& c, const FlashInputs& in, const FlashDim
 }
 
 PseForm check_flash_pse(const Context& c, const FlashInputs& in, const FlashDims& dims) {
-  c.require_int("pse_type", 0, 3);
-  for (const char* start : {"q_start_idx", "kv_start_idx"}) {
-    c.require_int(start, -kLargestSize, kLargestSize);
-  }
   if (c.int_attr("pse_type") >= 2) {
     check_slopes(c, in, dims);
     return PseForm::kSlopes;

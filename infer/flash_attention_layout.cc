@@ -116,7 +116,6 @@ FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
                            : input == in.value  ? "Dv"
                                                 : "D");
   }
-  c.require_int("head_num", 1);
   dims.n1 = c.int_attr("head_num");
   fill_heads(c, in, axes, dims);
   dims.s1 = c.dim(in.query, axes.seq);

@@ -48,7 +48,6 @@ std::vector<OutputDesc> infer_forward(const Context& c) {
 }
 
 CompressedKind check_compressed(const Context& c) {
-  c.require_int("compress_block_size", 0);
   const int64_t l = c.int_attr("compress_block_size");
   c.require_int("compress_stride", 0, l);
   if (l == 0) {
@@ -106,28 +105,6 @@ std::vector<OutputDesc> infer_backward(const Context& c) {
           {DType::kFloat32, {c.has(kGrad.sink) ? dims.n1 : 1}}};
 }
 
-std::vector<AttrSpec> attr_specs() {
-  constexpr int64_t kAllTokens = 2147483647;
-  return {{"head_num", AttrType::kInt, true, {}},
-          {"keep_prob", AttrType::kFloat, false, 1.0},
-          {"scalar_value", AttrType::kFloat, false, 1.0},
-          {"pre_tokens", AttrType::kInt, false, kAllTokens},
-          {"next_tokens", AttrType::kInt, false, kAllTokens},
-          {"input_layout", AttrType::kString, false, std::string("BSH")},
-          {"sparse_mode", AttrType::kInt, false, int64_t{0}},
-          {"pse_type", AttrType::kInt, false, int64_t{1}},
-          {"q_start_idx", AttrType::kInt, false, int64_t{0}},
-          {"kv_start_idx", AttrType::kInt, false, int64_t{0}}};
-}
-
-std::vector<AttrSpec> grad_attr_specs() {
-  std::vector<AttrSpec> specs = attr_specs();
-  specs.push_back({"compress_block_size", AttrType::kInt, false, int64_t{0}});
-  specs.push_back({"compress_stride", AttrType::kInt, false, int64_t{0}});
-  specs.push_back({"pse_grad", AttrType::kInt, false, int64_t{0}, true});
-  return specs;
-}
-
 }  // namespace
 
 FlashInputs flash_inputs(OpId op) {
@@ -135,14 +112,16 @@ FlashInputs flash_inputs(OpId op) {
 }
 
 const OpRules& flash_attention_score_rules() {
-  static const OpRules rules{
-      {OpId::kFlashAttentionScore, kIn, attr_specs(), kFlashAttentionScoreOutputs}, infer_forward};
+  static const OpRules rules{{OpId::kFlashAttentionScore, kIn,
+                              attr_specs<FlashAttentionScoreAttrs>(), kFlashAttentionScoreOutputs},
+                             infer_forward};
   return rules;
 }
 
 const OpRules& flash_attention_score_grad_rules() {
   static const OpRules rules{
-      {OpId::kFlashAttentionScoreGrad, kGrad, grad_attr_specs(), kFlashAttentionScoreGradOutputs},
+      {OpId::kFlashAttentionScoreGrad, kGrad, attr_specs<FlashAttentionScoreGradAttrs>(),
+       kFlashAttentionScoreGradOutputs},
       infer_backward};
   return rules;
 }

@@ -46,7 +46,6 @@ int64_t needed_rows(const Context& c, size_t list) {
 
 std::vector<OutputDesc> infer_forward(const Context& c) {
   const CompressDims dims = check_operands(c, kIn.input, kIn.weight, kIn.actual_seq_len);
-  c.require_int("num_windows", -1);
   int64_t rows = c.int_attr("num_windows");
   const int64_t needed = needed_rows(c, kIn.actual_seq_len);
   if (rows >= 0 && rows < needed) {
@@ -74,28 +73,19 @@ std::vector<OutputDesc> infer_backward(const Context& c) {
           {dtype, {c.int_attr("compress_block_size"), dims.n}}};
 }
 
-std::vector<AttrSpec> window_attrs() {
-  return {{"compress_block_size", AttrType::kInt, true, {}},
-          {"compress_stride", AttrType::kInt, true, {}}};
-}
-
-std::vector<AttrSpec> forward_attrs() {
-  std::vector<AttrSpec> attrs = window_attrs();
-  attrs.push_back({"num_windows", AttrType::kInt, false, int64_t{-1}});
-  return attrs;
-}
-
 }  // namespace
 
 const OpRules& nsa_compress_rules() {
-  static const OpRules rules{{OpId::kNsaCompress, kIn, forward_attrs(), kNsaCompressOutputs},
-                             infer_forward};
+  static const OpRules rules{
+      {OpId::kNsaCompress, kIn, attr_specs<NsaCompressAttrs>(), kNsaCompressOutputs},
+      infer_forward};
   return rules;
 }
 
 const OpRules& nsa_compress_grad_rules() {
   static const OpRules rules{
-      {OpId::kNsaCompressGrad, kGrad, window_attrs(), kNsaCompressGradOutputs}, infer_backward};
+      {OpId::kNsaCompressGrad, kGrad, attr_specs<NsaCompressGradAttrs>(), kNsaCompressGradOutputs},
+      infer_backward};
   return rules;
 }
 

@@ -1,7 +1,7 @@
-// Inputs and outputs of NsaCompress and its gradient.
+// Inputs, attributes and outputs of NsaCompress and its gradient.
 #pragma once
 
-#include "infer/op.h"
+#include "infer/declare.h"
 
 namespace nsa {
 
@@ -11,6 +11,28 @@ struct NsaCompressInputs : Inputs {
   size_t actual_seq_len = required("actual_seq_len", Elements::kList);
 };
 inline constexpr NsaCompressInputs kNsaCompressInputs;
+
+struct NsaCompressGradAttrs {
+  int64_t compress_block_size;  // tokens of a window
+  int64_t compress_stride;      // tokens between window starts
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = NsaCompressGradAttrs;
+    attr.required("compress_block_size", &Self::compress_block_size);
+    attr.required("compress_stride", &Self::compress_stride);
+  }
+};
+
+struct NsaCompressAttrs : NsaCompressGradAttrs {
+  int64_t num_windows = -1;  // rows of the output; -1: as many as always suffice
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    NsaCompressGradAttrs::each(attr);
+    attr.optional("num_windows", &NsaCompressAttrs::num_windows, -1);
+  }
+};
 
 struct NsaCompressOutputs : Outputs {
   size_t output = add("output");

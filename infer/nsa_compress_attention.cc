@@ -10,10 +10,6 @@ namespace {
 constexpr const NsaCompressAttentionInputs& kIn = kNsaCompressAttentionInputs;
 
 SelectionRule check_blocks(const Context& c) {
-  c.require_int("compress_stride", 1);
-  c.require_int("compress_block_size", 1);
-  c.require_int("select_block_size", 1);
-  c.require_int("select_block_count", 1);
   c.require_choice("importance", {"cann", "overlap"});
   const int64_t l = c.int_attr("compress_block_size");
   const int64_t s = c.int_attr("compress_stride");
@@ -38,8 +34,6 @@ SelectionRule check_blocks(const Context& c) {
 }
 
 void check_forced_blocks(const Context& c, bool causal) {
-  c.require_int("init_blocks", 0);
-  c.require_int("local_blocks", 0);
   const int64_t init = c.int_attr("init_blocks");
   const int64_t local = c.int_attr("local_blocks");
   const int64_t count = c.int_attr("select_block_count");
@@ -146,24 +140,12 @@ std::vector<OutputDesc> infer_attention(const Context& c) {
           {DType::kFloat32, {dims.t1, dims.n1, kSoftmaxLanes}}};
 }
 
-std::vector<AttrSpec> attr_specs() {
-  return {{"scale_value", AttrType::kFloat, true, {}},
-          {"head_num", AttrType::kInt, true, {}},
-          {"compress_block_size", AttrType::kInt, true, {}},
-          {"compress_stride", AttrType::kInt, true, {}},
-          {"select_block_size", AttrType::kInt, true, {}},
-          {"select_block_count", AttrType::kInt, true, {}},
-          {"causal", AttrType::kInt, false, int64_t{0}, true},
-          {"init_blocks", AttrType::kInt, false, int64_t{0}},
-          {"local_blocks", AttrType::kInt, false, int64_t{0}},
-          {"importance", AttrType::kString, false, std::string("cann")}};
-}
-
 }  // namespace
 
 const OpRules& nsa_compress_attention_rules() {
   static const OpRules rules{
-      {OpId::kNsaCompressAttention, kIn, attr_specs(), kNsaCompressAttentionOutputs},
+      {OpId::kNsaCompressAttention, kIn, attr_specs<NsaCompressAttentionAttrs>(),
+       kNsaCompressAttentionOutputs},
       infer_attention};
   return rules;
 }

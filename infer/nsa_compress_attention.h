@@ -1,7 +1,7 @@
-// Inputs and outputs of NsaCompressAttention.
+// Inputs, attributes and outputs of NsaCompressAttention.
 #pragma once
 
-#include "infer/op.h"
+#include "infer/declare.h"
 
 namespace nsa {
 
@@ -17,6 +17,31 @@ struct NsaCompressAttentionInputs : Inputs {
   size_t q_offset = optional("q_offset", Elements::kList);
 };
 inline constexpr NsaCompressAttentionInputs kNsaCompressAttentionInputs;
+
+struct NsaCompressAttentionAttrs {
+  float scale_value;
+  int64_t head_num;
+  int64_t compress_block_size, compress_stride;  // in tokens
+  int64_t select_block_size;                     // tokens of a selection block
+  int64_t select_block_count;
+  bool causal = false;
+  int64_t init_blocks = 0, local_blocks = 0;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = NsaCompressAttentionAttrs;
+    attr.required("scale_value", &Self::scale_value);
+    attr.required("head_num", &Self::head_num, 1);
+    attr.required("compress_block_size", &Self::compress_block_size, 1);
+    attr.required("compress_stride", &Self::compress_stride, 1);
+    attr.required("select_block_size", &Self::select_block_size, 1);
+    attr.required("select_block_count", &Self::select_block_count, 1);
+    attr.optional("causal", &Self::causal);
+    attr.optional("init_blocks", &Self::init_blocks, 0);
+    attr.optional("local_blocks", &Self::local_blocks, 0);
+    attr.text("importance", "cann");
+  }
+};
 
 struct NsaCompressAttentionOutputs : Outputs {
   size_t attention_out = add("attention_out");

@@ -10,19 +10,15 @@ namespace {
 std::vector<OutputDesc> infer_mask(const Context& c) {
   c.require_shape(kNsaDropoutMaskInputs.seed, "(1,)", {1});
   c.require_keep_prob();
-  c.require_int("numel", 0);
   return {{DType::kUint8, {ceil_div(c.int_attr("numel"), 8)}}};
 }
 
 }  // namespace
 
 const OpRules& dropout_mask_rules() {
-  static const OpRules rules{
-      {OpId::kNsaDropoutMask,
-       kNsaDropoutMaskInputs,
-       {{"keep_prob", AttrType::kFloat, true, {}}, {"numel", AttrType::kInt, true, {}}},
-       kNsaDropoutMaskOutputs},
-      infer_mask};
+  static const OpRules rules{{OpId::kNsaDropoutMask, kNsaDropoutMaskInputs,
+                              attr_specs<NsaDropoutMaskAttrs>(), kNsaDropoutMaskOutputs},
+                             infer_mask};
   return rules;
 }
 

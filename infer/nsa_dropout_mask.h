@@ -1,7 +1,7 @@
-// Input and output of NsaDropoutMask.
+// Input, attributes and output of NsaDropoutMask.
 #pragma once
 
-#include "infer/op.h"
+#include "infer/declare.h"
 
 namespace nsa {
 
@@ -9,6 +9,17 @@ struct NsaDropoutMaskInputs : Inputs {
   size_t seed = required("seed", Elements::kInt64);
 };
 inline constexpr NsaDropoutMaskInputs kNsaDropoutMaskInputs;
+
+struct NsaDropoutMaskAttrs {
+  float keep_prob;
+  int64_t numel;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    attr.required("keep_prob", &NsaDropoutMaskAttrs::keep_prob);
+    attr.required("numel", &NsaDropoutMaskAttrs::numel, 0);
+  }
+};
 
 struct NsaDropoutMaskOutputs : Outputs {
   size_t mask = add("mask");

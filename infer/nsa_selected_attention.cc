@@ -14,8 +14,6 @@ constexpr const NsaSelectedAttentionGradInputs& kGrad = kNsaSelectedAttentionGra
 template <class Positions>
 AttentionDims check_shared(const Context& c, const Positions& in) {
   const AttentionDims dims = check_attention_operands(c, {in.query, in.key, in.value});
-  c.require_int("select_block_size", 1);
-  c.require_int("select_block_count", 1);
   c.limit(Quantity::kSelectBlockSize, c.int_attr("select_block_size"));
   c.limit(Quantity::kSelectBlockCount, c.int_attr("select_block_count"));
   c.require_shape(in.topk_indices, "(T1, N2, select_block_count)",
@@ -51,26 +49,20 @@ std::vector<OutputDesc> infer_backward(const Context& c) {
           {dtype, {dims.t2, dims.n2, dims.dv}}};
 }
 
-std::vector<AttrSpec> attr_specs() {
-  return {{"scale_value", AttrType::kFloat, true, {}},
-          {"head_num", AttrType::kInt, true, {}},
-          {"select_block_size", AttrType::kInt, true, {}},
-          {"select_block_count", AttrType::kInt, true, {}},
-          {"causal", AttrType::kInt, false, int64_t{0}, true}};
-}
-
 }  // namespace
 
 const OpRules& nsa_selected_attention_rules() {
   static const OpRules rules{
-      {OpId::kNsaSelectedAttention, kIn, attr_specs(), kNsaSelectedAttentionOutputs},
+      {OpId::kNsaSelectedAttention, kIn, attr_specs<NsaSelectedAttentionAttrs>(),
+       kNsaSelectedAttentionOutputs},
       infer_forward};
   return rules;
 }
 
 const OpRules& nsa_selected_attention_grad_rules() {
   static const OpRules rules{
-      {OpId::kNsaSelectedAttentionGrad, kGrad, attr_specs(), kNsaSelectedAttentionGradOutputs},
+      {OpId::kNsaSelectedAttentionGrad, kGrad, attr_specs<NsaSelectedAttentionAttrs>(),
+       kNsaSelectedAttentionGradOutputs},
       infer_backward};
   return rules;
 }

@@ -1,7 +1,7 @@
-// Inputs and outputs of NsaSelectedAttention and its gradient.
+// Inputs, attributes and outputs of NsaSelectedAttention and its gradient.
 #pragma once
 
-#include "infer/op.h"
+#include "infer/declare.h"
 
 namespace nsa {
 
@@ -15,6 +15,25 @@ struct NsaSelectedAttentionInputs : Inputs {
   size_t q_offset = optional("q_offset", Elements::kList);
 };
 inline constexpr NsaSelectedAttentionInputs kNsaSelectedAttentionInputs;
+
+// Of the gradient, too.
+struct NsaSelectedAttentionAttrs {
+  float scale_value;
+  int64_t head_num;
+  int64_t select_block_size;  // tokens of a block
+  int64_t select_block_count;
+  bool causal = false;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = NsaSelectedAttentionAttrs;
+    attr.required("scale_value", &Self::scale_value);
+    attr.required("head_num", &Self::head_num, 1);
+    attr.required("select_block_size", &Self::select_block_size, 1);
+    attr.required("select_block_count", &Self::select_block_count, 1);
+    attr.optional("causal", &Self::causal);
+  }
+};
 
 struct NsaSelectedAttentionOutputs : Outputs {
   size_t attention_out = add("attention_out");

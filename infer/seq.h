@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "infer/declare.h"
+
 namespace nsa {
 
 using SeqList = std::vector<int64_t>;
 
 // No size, prefix sum or offset may be larger: sums of a few of them then stay in int64.
-inline constexpr int64_t kLargestSize = INT64_MAX / 8;
+inline constexpr int64_t kLargestSize = kNoMax;
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 

@@ -118,7 +118,7 @@ inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
   for (int64_t d = 0; d < plan.Dv; ++d) o[d] /= divisor;
   from_float(plan.dtype, o, plan.Dv, plan.out, seg.o + i * plan.o.row + head * plan.o.head);
   int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
-  for (int64_t lane = 0; lane < 8; ++lane) {
+  for (int64_t lane = 0; lane < kSoftmaxLanes; ++lane) {
     store1(ElemType::kFloat32, plan.softmax_max, stat + lane, state.max_out());
     store1(ElemType::kFloat32, plan.softmax_sum, stat + lane, state.sum_out());
   }

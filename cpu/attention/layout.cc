@@ -86,9 +86,10 @@ PlanStrides set_tensors(const FlashAttentionScoreParams& p, AttentionPlan& plan)
   plan.k = k.strides;
   plan.v = v.strides;
   plan.o = o.strides;
-  plan.stat = p.layout == Layout::kTND ? RowStrides{p.N1 * 8, 8} : RowStrides{8, p.S1 * 8};
+  plan.stat = p.layout == Layout::kTND ? RowStrides{p.N1 * kSoftmaxLanes, kSoftmaxLanes}
+                                       : RowStrides{kSoftmaxLanes, p.S1 * kSoftmaxLanes};
   plan.sink = p.sink;
-  plan.scale = p.scale;
+  plan.scale = p.scalar_value;
   return {q, k, v, o};
 }
 
@@ -179,7 +180,7 @@ std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan
     seg.k = b * k.batch + k0 * k.strides.row;
     seg.v = b * v.batch + k0 * v.strides.row;
     seg.o = b * o.batch + q0 * o.strides.row;
-    seg.stat = packed ? q0 * p.N1 * 8 : b * p.N1 * p.S1 * 8;
+    seg.stat = (packed ? q0 : b * p.S1) * p.N1 * kSoftmaxLanes;
     int64_t mode = p.sparse_mode;
     if (mode >= 7) mode = b == band ? 4 : (mode == 7 ? 3 : 2);
     seg.range = make_range(p, mode, b, seg.q_len, seg.kv_len);

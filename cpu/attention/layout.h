@@ -35,8 +35,7 @@ FlashAttentionScoreParams packed_flash_params(const Params& p, const int64_t* se
   f.D = p.D;
   f.Dv = p.Dv;
   f.sparse_mode = 1;
-  f.scale = p.scale;
-  f.keep_prob = 1.0f;
+  f.scalar_value = p.scale_value;
   return f;
 }
 

@@ -3,6 +3,9 @@
 Views, not copies: writing into a view of an output fills the output in its own layout.
 """
 
+# The last axis of softmax_max and softmax_sum: one value, repeated.
+SOFTMAX_LANES = 8
+
 
 def per_batch(x, layout, heads, segments=None):
     """Views [heads, S_b, D] of a tensor in layout BSH, SBH, BSND, BNSD or TND.
@@ -41,11 +44,11 @@ def with_dim(shape, layout, heads, dim):
 def statistics_shape(shape, layout, heads):
     """Shape of softmax_max and softmax_sum for a query of the given shape."""
     if layout == "TND":
-        return (shape[0], heads, 8)
+        return (shape[0], heads, SOFTMAX_LANES)
     batch, seq = {
         "BSH": (0, 1),
         "SBH": (1, 0),
         "BSND": (0, 1),
         "BNSD": (0, 2),
     }[layout]
-    return (shape[batch], heads, shape[seq], 8)
+    return (shape[batch], heads, shape[seq], SOFTMAX_LANES)

@@ -1,0 +1,99 @@
+// Inputs, attributes and outputs of FlashAttentionScore and its gradient.
+#pragma once
+
+#include "infer/declare.h"
+
+namespace nsa {
+
+struct FlashAttentionScoreInputs : Inputs {
+  size_t query = required("query", Elements::kFloat);
+  size_t key = required("key", Elements::kSameFloat);
+  size_t value = required("value", Elements::kSameFloat);
+  size_t real_shift = optional("real_shift", Elements::kByRules);  // by pse_type
+  size_t drop_mask = optional("drop_mask", Elements::kUint8);
+  size_t attn_mask = optional("attn_mask", Elements::kMask);
+  size_t prefix = optional("prefix", Elements::kList);
+  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
+  size_t actual_seq_kvlen = optional("actual_seq_kvlen", Elements::kList);
+  size_t sink = optional("sink", Elements::kFloat32);
+};
+inline constexpr FlashAttentionScoreInputs kFlashAttentionScoreInputs;
+
+struct FlashAttentionScoreAttrs {
+  static constexpr int64_t kAllTokens = 2147483647;
+
+  int64_t head_num;
+  float keep_prob = 1;
+  float scalar_value = 1;
+  int64_t pre_tokens = kAllTokens, next_tokens = kAllTokens;
+  int64_t sparse_mode = 0;
+  int64_t pse_type = 1;
+  int64_t q_start_idx = 0, kv_start_idx = 0;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = FlashAttentionScoreAttrs;
+    attr.required("head_num", &Self::head_num, 1);
+    attr.optional("keep_prob", &Self::keep_prob);
+    attr.optional("scalar_value", &Self::scalar_value);
+    attr.optional("pre_tokens", &Self::pre_tokens);
+    attr.optional("next_tokens", &Self::next_tokens);
+    attr.text("input_layout", "BSH");
+    attr.optional("sparse_mode", &Self::sparse_mode, 0, 8);
+    attr.optional("pse_type", &Self::pse_type, 0, 3);
+    attr.optional("q_start_idx", &Self::q_start_idx, -kNoMax);
+    attr.optional("kv_start_idx", &Self::kv_start_idx, -kNoMax);
+  }
+};
+
+struct FlashAttentionScoreOutputs : Outputs {
+  size_t attention_out = add("attention_out");
+  size_t softmax_max = add("softmax_max");
+  size_t softmax_sum = add("softmax_sum");
+};
+inline constexpr FlashAttentionScoreOutputs kFlashAttentionScoreOutputs;
+
+struct FlashAttentionScoreGradInputs : Inputs {
+  size_t query = required("query", Elements::kFloat);
+  size_t key = required("key", Elements::kSameFloat);
+  size_t value = required("value", Elements::kSameFloat);
+  size_t dy = required("dy", Elements::kSameFloat);
+  size_t real_shift = optional("real_shift", Elements::kByRules);  // by pse_type
+  size_t drop_mask = optional("drop_mask", Elements::kUint8);
+  size_t attn_mask = optional("attn_mask", Elements::kMask);
+  size_t softmax_max = required("softmax_max", Elements::kFloat32);
+  size_t softmax_sum = required("softmax_sum", Elements::kFloat32);
+  size_t attention_in = required("attention_in", Elements::kSameFloat);
+  size_t prefix = optional("prefix", Elements::kList);
+  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
+  size_t actual_seq_kvlen = optional("actual_seq_kvlen", Elements::kList);
+  size_t sink = optional("sink", Elements::kFloat32);
+  size_t q_offset = optional("q_offset", Elements::kList);
+};
+inline constexpr FlashAttentionScoreGradInputs kFlashAttentionScoreGradInputs;
+
+struct FlashAttentionScoreGradAttrs : FlashAttentionScoreAttrs {
+  int64_t compress_block_size = 0;  // > 0: the gradient of NsaCompressAttention
+  int64_t compress_stride = 0;
+  bool pse_grad = false;  // whether the gradient of real_shift is asked for
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = FlashAttentionScoreGradAttrs;
+    FlashAttentionScoreAttrs::each(attr);
+    attr.optional("compress_block_size", &Self::compress_block_size, 0);
+    attr.optional("compress_stride", &Self::compress_stride);
+    attr.optional("pse_grad", &Self::pse_grad);
+  }
+};
+
+struct FlashAttentionScoreGradOutputs : Outputs {
+  size_t dq = add("dq");
+  size_t dk = add("dk");
+  size_t dv = add("dv");
+  size_t dpse = add("dpse");
+  size_t dsink = add("dsink");
+};
+inline constexpr FlashAttentionScoreGradOutputs kFlashAttentionScoreGradOutputs;
+
+}  // namespace nsa
