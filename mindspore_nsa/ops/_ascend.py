@@ -4,7 +4,6 @@ What an aclnn function takes, and in which order, is the definition of the opera
 `_native.ascend_signature` gives it in terms of the operator's inputs, attributes and outputs.
 """
 
-import linecache
 from functools import cache, cached_property, lru_cache
 
 import mindspore
@@ -12,6 +11,7 @@ from mindspore import ops
 from mindspore.ops import CustomRegOp, DataType
 
 from .. import _native
+from ._bprop import bprop_of
 from ._custom import absent, in_order, library, schema
 
 _FORMATS = {
@@ -94,26 +94,6 @@ def _argument(op, parameter, tensors, attrs, lists):
     return -1, tuple(lists[name]) if name in lists else None
 
 
-def _as_primitive_takes_it(function, count):
-    """A bprop of `count` arguments that hands them to `function` as one tuple.
-
-    MindSpore counts the parameters of a bprop, and reads its source.
-    """
-    names = ", ".join(f"x{i}" for i in range(count))
-    source = (
-        "def make(function):\n"
-        f"    def bprop({names}, out, dout):\n"
-        f"        return function(({names},), out, dout)\n"
-        "\n"
-        "    return bprop\n"
-    )
-    file = f"<bprop of {count} arguments>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    scope = {"__name__": __name__}
-    exec(compile(source, file, "exec"), scope)
-    return scope["make"](function)
-
-
 def _bprop_in_aclnn_order(op, arguments, outputs, bprop):
     """A bprop for an aclnn function from one whose arguments are the operator's inputs."""
     order = [place for place, _ in arguments]
@@ -137,7 +117,7 @@ def _bprop_in_aclnn_order(op, arguments, outputs, bprop):
             result = result + ((gradients[order[i]],) if order[i] >= 0 else (args[i],))
         return result
 
-    return _as_primitive_takes_it(backward, len(order))
+    return bprop_of(backward, len(order))
 
 
 def aclnn_operator(op, text, tensors, attrs, lists, bprop):

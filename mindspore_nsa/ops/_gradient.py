@@ -5,7 +5,8 @@ from functools import lru_cache
 from mindspore import ops
 from mindspore.ops import PrimitiveWithInfer
 
-from ._custom import custom
+from ._bprop import bprop_of
+from ._custom import CACHE_SIZE, custom, native_operator, schema
 
 
 def zero_gradient(x, given):
@@ -65,6 +66,20 @@ def refuse_each(text, inputs):
     """What the bprop of an operator without a gradient returns for its inputs."""
     refuse = _refuse_second_order(text)
     return tuple([refuse(x) for x in inputs])
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def gradient_operator(op, attrs, function):
+    """The operator of a gradient, which has no gradient of its own.
+
+    `attrs` is what `encode_attrs` wrote, `function` the public function whose gradient it is.
+    """
+    text = second_order_text(function)
+
+    def bprop(inputs, out, dout):
+        return refuse_each(text, inputs)
+
+    return native_operator(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
 
 
 @lru_cache(maxsize=64)

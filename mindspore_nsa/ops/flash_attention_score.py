@@ -6,52 +6,20 @@ import numpy as np
 from mindspore import ops
 
 from ._custom import CACHE_SIZE, absent, encode_attrs, native_operator, run, schema
-from ._gradient import refuse_each, second_order_text, without_gradient, zero_gradient
+from ._gradient import gradient_operator, without_gradient, zero_gradient
 from ._plan import NativeCall, Planner, fail_type, infer, passed, shown
 
 _FUNCTION = "flash_attention_score"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def flash_gradient(attrs, function):
-    """The Custom of FlashAttentionScoreGrad; `function` is whose gradient it is."""
-
-    text = second_order_text(function)
-
-    def bprop(
-        query,
-        key,
-        value,
-        dy,
-        real_shift,
-        drop_mask,
-        attn_mask,
-        softmax_max,
-        softmax_sum,
-        attention_in,
-        prefix,
-        actual_seq_qlen,
-        actual_seq_kvlen,
-        sink,
-        q_offset,
-        out,
-        dout,
-    ):
-        return refuse_each(
-            text,
-            (query, key, value, dy, real_shift, drop_mask, attn_mask, softmax_max, softmax_sum,
-             attention_in, prefix, actual_seq_qlen, actual_seq_kvlen, sink, q_offset),
-        )  # fmt: skip
-
-    return native_operator("FlashAttentionScoreGrad", attrs, bprop)
-
-
-@lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors):
-    gradient = flash_gradient(gradient_attrs, _FUNCTION)
+    gradient = gradient_operator("FlashAttentionScoreGrad", gradient_attrs, _FUNCTION)
     # Only where shapes are unknown: the bias may turn out to have no gradient, so its gradient is
     # an operator of its own, which does not run where it is not used.
-    pse_gradient = flash_gradient(pse_attrs, _FUNCTION) if pse_attrs else None
+    pse_gradient = None
+    if pse_attrs:
+        pse_gradient = gradient_operator("FlashAttentionScoreGrad", pse_attrs, _FUNCTION)
     no_list = absent("int64")
 
     def bprop(

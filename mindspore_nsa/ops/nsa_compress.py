@@ -6,25 +6,15 @@ from mindspore import ops
 
 from .. import _native
 from ._custom import CACHE_SIZE, encode_attrs, native_operator, run
-from ._gradient import refuse_each, second_order_text, zero_gradient
+from ._gradient import gradient_operator, zero_gradient
 from ._plan import NativeCall, Planner, TensorSpec, passed
 
 _FUNCTION = "nsa_compress"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _gradient(attrs):
-    text = second_order_text(_FUNCTION)
-
-    def bprop(output_grad, input, weight, actual_seq_len, out, dout):
-        return refuse_each(text, (output_grad, input, weight, actual_seq_len))
-
-    return native_operator("NsaCompressGrad", attrs, bprop)
-
-
-@lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, gradient_attrs, list_given):
-    gradient = _gradient(gradient_attrs)
+    gradient = gradient_operator("NsaCompressGrad", gradient_attrs, _FUNCTION)
 
     def bprop(input, weight, actual_seq_len, out, dout):
         input_grad, weight_grad = run(gradient, (dout, input, weight, actual_seq_len))

@@ -7,10 +7,9 @@ from mindspore import ops
 
 from .. import _native
 from ._custom import CACHE_SIZE, absent, encode_attrs, native_operator, run
-from ._gradient import zero_gradient
+from ._gradient import gradient_operator, zero_gradient
 from ._plan import NativeCall, Planner, TensorSpec, passed
 from ._sequence import compressed_seq_len
-from .flash_attention_score import flash_gradient
 
 _FUNCTION = "nsa_compress_attention"
 _log = logging.getLogger("mindspore_nsa")
@@ -18,7 +17,7 @@ _log = logging.getLogger("mindspore_nsa")
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, gradient_attrs, tensors):
-    gradient = flash_gradient(gradient_attrs, _FUNCTION)
+    gradient = gradient_operator("FlashAttentionScoreGrad", gradient_attrs, _FUNCTION)
     no_tensor = absent()
     no_list = absent("int64")
 

@@ -5,43 +5,15 @@ from functools import lru_cache
 from mindspore import ops
 
 from ._custom import CACHE_SIZE, encode_attrs, native_operator, run
-from ._gradient import refuse_each, second_order_text, zero_gradient
+from ._gradient import gradient_operator, zero_gradient
 from ._plan import NativeCall, Planner, passed, tensor_input
 
 _FUNCTION = "nsa_selected_attention"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _gradient(attrs):
-    text = second_order_text(_FUNCTION)
-
-    def bprop(
-        query,
-        key,
-        value,
-        attention_out,
-        attention_out_grad,
-        softmax_max,
-        softmax_sum,
-        topk_indices,
-        actual_seq_qlen,
-        actual_seq_kvlen,
-        q_offset,
-        out,
-        dout,
-    ):
-        return refuse_each(
-            text,
-            (query, key, value, attention_out, attention_out_grad, softmax_max, softmax_sum,
-             topk_indices, actual_seq_qlen, actual_seq_kvlen, q_offset),
-        )  # fmt: skip
-
-    return native_operator("NsaSelectedAttentionGrad", attrs, bprop)
-
-
-@lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, gradient_attrs, tensors):
-    gradient = _gradient(gradient_attrs)
+    gradient = gradient_operator("NsaSelectedAttentionGrad", gradient_attrs, _FUNCTION)
 
     def bprop(
         query, key, value, topk_indices, actual_seq_qlen, actual_seq_kvlen, q_offset, out, dout

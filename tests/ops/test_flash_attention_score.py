@@ -8,8 +8,8 @@ from mindspore import Tensor
 import mindspore_nsa
 
 from .calls import run
+from .case_bits import check_bits, named_cases
 from .operators import draw
-from .parity import check_bits, named_cases
 
 CASES = named_cases("flash", "flash_grad")
 MODES = pytest.mark.parametrize("mode", ["pynative", "graph"])

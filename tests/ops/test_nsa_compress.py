@@ -8,8 +8,8 @@ from mindspore import Tensor
 import mindspore_nsa
 
 from .calls import context_mode, run
+from .case_bits import check_bits, named_cases
 from .operators import N2, D, draw, sequence
-from .parity import check_bits, named_cases
 
 CASES = named_cases("compress", "compress_grad")
 

@@ -12,8 +12,8 @@ from mindspore_nsa.ops import _plan
 from tests.common.cases import make_case
 
 from .calls import gradient, to_numpy
+from .case_bits import check_bits, named_cases
 from .operators import CMP, N1, N2, SEQ, WINDOWS, D, T, arguments, draw, sequence
-from .parity import check_bits, named_cases
 
 CASES = named_cases("compress_attention", "compress_attention_grad")
 

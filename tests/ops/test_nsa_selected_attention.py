@@ -7,8 +7,8 @@ from mindspore import Tensor
 import mindspore_nsa
 
 from .calls import context_mode, in_mode
+from .case_bits import check_bits, named_cases
 from .operators import arguments
-from .parity import check_bits, named_cases
 
 CASES = named_cases("selected", "selected_grad")
 
