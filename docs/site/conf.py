@@ -46,7 +46,13 @@ CONTENTS = {
         *("docs/flash_attention_score", "docs/limits", "docs/interface", "docs/site/api"),
     ],
     # And every other page.
-    "How it is built": ["docs/cpu_kernels", "docs/ascend", "twin/README", "docs/testing"],
+    "How it is built": [
+        "docs/cpu_kernels",
+        "docs/ascend",
+        "twin/README",
+        "docs/testing",
+        "docs/contributing",
+    ],
 }
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
 
