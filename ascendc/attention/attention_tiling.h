@@ -22,6 +22,9 @@ struct MaskTiling {
   Band other;
   int64_t band_segment;
   int64_t has_prefix;
+  int64_t compress_block;   // l; with a stride s > 0 key c ends at token c s + l - 1
+  int64_t compress_stride;  // s
+  int64_t has_offset;       // positions of the first queries, for compressed keys
 };
 
 constexpr int64_t kAlibiRows = 1024;  // of a compressed bias
@@ -57,14 +60,15 @@ struct WorkTiling {
   int64_t segments;  // entries of the batch, or of the lists
   int64_t queries;   // of an entry that is not packed
   int64_t keys;
-  int64_t heads;  // of the queries
-  int64_t group;  // heads of a key head
-  int64_t tile_rows;
-  int64_t items;                       // dealt out
-  int64_t first_item[kMaxBlocks + 1];  // of the segment first_segment
-  int64_t first_segment[kMaxBlocks];
-  int64_t first_pair[kMaxBlocks];  // queries times keys, of the segments before that
-  int64_t item_count[kMaxBlocks];
+  int64_t by_keys;                 // tiles are of keys, and heads those of the keys
+  int64_t heads;                   // of the tiles
+  int64_t group;                   // heads of a key head
+  int64_t tile_rows;               // queries or keys of a tile
+  int64_t items;                   // dealt out
+  int64_t first_pair[kMaxBlocks];  // queries times keys, of the segments before first_segment
+  int32_t first_item[kMaxBlocks];  // of the segment first_segment
+  int32_t first_segment[kMaxBlocks];
+  int32_t item_count[kMaxBlocks];
 };
 
 }  // namespace nsa::ascend

@@ -11,12 +11,14 @@ constexpr int32_t kBitRowBytes = kStepKeys / 8;
 struct GroupInputs {
   uint32_t pse, mask, drop, total;
 
-  __aicore__ constexpr GroupInputs(const BiasTiling& bias, int32_t rows, int32_t element_bytes)
+  // For `rows` rows of 512 keys, or up to `most_rows` rows of fewer.
+  __aicore__ constexpr GroupInputs(const BiasTiling& bias, int32_t rows, int32_t most_rows,
+                                   int32_t element_bytes)
       : pse(Bytes(true, rows * kStepKeys * 4)),
         mask(pse + Bytes(bias.pse == kPseTensor || bias.pse == kPseAlibi,
                          rows * kStepKeys * element_bytes)),
         drop(mask + Bytes(bias.mask != 0, rows * kStepKeys)),
-        total(drop + Bytes(bias.drop != 0, 2 * rows * kBitRowBytes)) {}
+        total(drop + Bytes(bias.drop != 0, 2 * most_rows * kBitRowBytes)) {}
 
  private:
   __aicore__ static constexpr uint32_t Bytes(bool used, int32_t bytes) {
@@ -28,11 +30,11 @@ struct GroupInputs {
 struct GroupScratch {
   uint32_t bits, total;
 
-  __aicore__ constexpr GroupScratch(const BiasTiling& bias, int32_t rows)
+  __aicore__ constexpr GroupScratch(const BiasTiling& bias, int32_t rows, int32_t most_rows)
       : bits(static_cast<uint32_t>(rows * kStepKeys) * (bias.pse != kPseNone ? 4
                                                         : bias.mask != 0     ? 2
                                                                              : 0)),
-        total(bits > 0 ? bits + static_cast<uint32_t>(rows * kBitRowBytes) : 0) {}
+        total(bits > 0 ? bits + static_cast<uint32_t>(most_rows * kBitRowBytes) : 0) {}
 };
 
 // The bias that takes the most room.

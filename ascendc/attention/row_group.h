@@ -38,6 +38,45 @@ __aicore__ inline void ForRepeats(int32_t keys, Body body) {
     body(static_cast<uint32_t>(at), static_cast<uint64_t>(Min(kRepeatFloats, keys - at)));
 }
 
+// [rows, columns] of global memory, `pitch` elements from row to row, to rows of `width` elements.
+template <typename T>
+__aicore__ inline void CopyRowsIn(const AscendC::LocalTensor<T>& to,
+                                  const AscendC::GlobalTensor<T>& from, int64_t pitch, int32_t rows,
+                                  int32_t columns, int32_t width) {
+  constexpr int64_t kMostGap = 0xffffffff;
+  constexpr auto kBytes = static_cast<uint32_t>(sizeof(T));
+  const uint32_t length = static_cast<uint32_t>(columns) * kBytes;
+  const uint32_t blocks = static_cast<uint32_t>(width) * kBytes / kBlockBytes;
+  const uint32_t gap = blocks - (length + kBlockBytes - 1) / kBlockBytes;
+  const int64_t skipped = rows > 1 ? (pitch - columns) * kBytes : 0;
+  if (skipped <= kMostGap) {
+    AscendC::DataCopyPad(to, from,
+                         AscendC::DataCopyExtParams(static_cast<uint16_t>(rows), length,
+                                                    static_cast<uint32_t>(skipped), gap, 0),
+                         AscendC::DataCopyPadExtParams<T>());
+    return;
+  }
+  for (int32_t row = 0; row < rows; ++row) {
+    AscendC::DataCopyPad(to[static_cast<uint32_t>(row * width)], from[row * pitch],
+                         AscendC::DataCopyExtParams(1, length, 0, 0, 0),
+                         AscendC::DataCopyPadExtParams<T>());
+  }
+}
+
+// Up to 64 columns of every row in float; `one_row`: of one row for all rows.
+template <typename T>
+__aicore__ inline void RowsToFloat(const AscendC::LocalTensor<float>& to,
+                                   const AscendC::LocalTensor<T>& from, uint64_t lanes,
+                                   const RowGroup& g, bool one_row = false) {
+  const auto pitch = static_cast<uint8_t>(one_row ? 0 : g.width * sizeof(T) / kBlockBytes);
+  const AscendC::UnaryRepeatParams strides(1, 1, g.pitch(), pitch);
+  if constexpr (sizeof(T) == 4) {
+    AscendC::Adds(to, from, 0.0f, lanes, g.repeats(), strides);
+  } else {
+    AscendC::Cast(to, from, AscendC::RoundMode::CAST_NONE, lanes, g.repeats(), strides);
+  }
+}
+
 // x *= factor, what means something of it.
 __aicore__ inline void ScaleRows(const AscendC::LocalTensor<float>& x, float factor,
                                  const RowGroup& g) {

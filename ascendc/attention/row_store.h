@@ -40,24 +40,26 @@ __aicore__ inline void RoundRows(const AscendC::LocalTensor<T>& to,
   AscendC::PipeBarrier<PIPE_V>();
 }
 
-// [rows, columns], whole data blocks from row to row, to rows `pitch` elements apart.
+// [rows, columns] of rows of `width` elements, whole data blocks, to rows `pitch` elements apart.
 template <typename T>
 __aicore__ inline void CopyRowsOut(const AscendC::GlobalTensor<T>& to, int64_t pitch,
                                    const AscendC::LocalTensor<T>& from, int32_t rows,
-                                   int32_t columns) {
+                                   int32_t columns, int32_t width) {
   constexpr int64_t kMostGap = 0xffffffff;
-  const auto bytes = static_cast<uint32_t>(columns) * static_cast<uint32_t>(sizeof(T));
-  const int64_t gap = (pitch - columns) * static_cast<int64_t>(sizeof(T));
+  constexpr auto kBytes = static_cast<uint32_t>(sizeof(T));
+  const uint32_t length = static_cast<uint32_t>(columns) * kBytes;
+  const uint32_t blocks = static_cast<uint32_t>(width) * kBytes / kBlockBytes;
+  const uint32_t skipped = blocks - (length + kBlockBytes - 1) / kBlockBytes;
+  const int64_t gap = rows > 1 ? (pitch - columns) * kBytes : 0;
   if (gap <= kMostGap) {
     AscendC::DataCopyPad(to, from,
-                         AscendC::DataCopyExtParams(static_cast<uint16_t>(rows), bytes, 0,
+                         AscendC::DataCopyExtParams(static_cast<uint16_t>(rows), length, skipped,
                                                     static_cast<uint32_t>(gap), 0));
     return;
   }
-  const int32_t held = RoundUp(columns, kBlockBytes / static_cast<int32_t>(sizeof(T)));
   for (int32_t row = 0; row < rows; ++row) {
-    AscendC::DataCopyPad(to[row * pitch], from[static_cast<uint32_t>(row * held)],
-                         AscendC::DataCopyExtParams(1, bytes, 0, 0, 0));
+    AscendC::DataCopyPad(to[row * pitch], from[static_cast<uint32_t>(row * width)],
+                         AscendC::DataCopyExtParams(1, length, 0, 0, 0));
   }
 }
 

@@ -14,10 +14,12 @@ class ScoreBias {
  public:
   __aicore__ inline void Init(const BiasTiling* bias, int64_t heads, GM_ADDR pse, GM_ADDR mask,
                               GM_ADDR drop, const AscendC::LocalTensor<float>& columns,
-                              const AscendC::LocalTensor<float>& scratch, int32_t rows) {
+                              const AscendC::LocalTensor<float>& scratch, int32_t rows,
+                              int32_t most_rows) {
     t_ = bias;
     heads_ = heads;
     group_rows_ = rows;
+    most_rows_ = most_rows;
     columns_ = columns;
     scratch_ = scratch;
     pse_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(pse));
@@ -30,7 +32,7 @@ class ScoreBias {
   // row ... row + g.rows - 1 and the keys key ... key + g.keys - 1.
   __aicore__ inline void Load(const AscendC::LocalTensor<float>& inputs, const WorkItem& item,
                               int64_t row, int64_t key, const RowGroup& g) {
-    const GroupInputs at(*t_, group_rows_, sizeof(T));
+    const GroupInputs at(*t_, group_rows_, most_rows_, sizeof(T));
     const auto bytes = inputs.template ReinterpretCast<uint8_t>();
     if (t_->pse == kPseTensor || t_->pse == kPseAlibi)
       LoadPse(bytes[at.pse].template ReinterpretCast<T>(), item, row, key, g);
@@ -42,7 +44,7 @@ class ScoreBias {
   // mask tensor hides becomes -infinity.
   __aicore__ inline void Apply(const AscendC::LocalTensor<float>& inputs, const WorkItem& item,
                                int64_t row, int64_t key, const RowGroup& g) {
-    const GroupInputs at(*t_, group_rows_, sizeof(T));
+    const GroupInputs at(*t_, group_rows_, most_rows_, sizeof(T));
     const auto bytes = inputs.template ReinterpretCast<uint8_t>();
     if (t_->pse == kPseNone) {
       ScaleRows(inputs, t_->scale, g);
@@ -58,17 +60,21 @@ class ScoreBias {
     if (t_->mask != 0) HideByMask(inputs, bytes[at.mask], g);
   }
 
+  // Before Drop: the bits of every row in whole bytes.
+  __aicore__ inline void PrepareDrop(const AscendC::LocalTensor<float>& inputs,
+                                     const WorkItem& item, int64_t row, int64_t key,
+                                     const RowGroup& g) {
+    if (t_->drop != 0)
+      Align(DropBits(inputs).template ReinterpretCast<uint16_t>(), item, row, key, g);
+  }
   // What dropout does not keep of x becomes 0.
   __aicore__ inline void Drop(const AscendC::LocalTensor<float>& x,
-                              const AscendC::LocalTensor<float>& inputs, const WorkItem& item,
-                              int64_t row, int64_t key, const RowGroup& g) {
+                              const AscendC::LocalTensor<float>& inputs, const RowGroup& g) {
     if (t_->drop == 0) return;
-    const GroupInputs at(*t_, group_rows_, sizeof(T));
-    const auto low = inputs.template ReinterpretCast<uint8_t>()[at.drop];
-    Align(low.template ReinterpretCast<uint16_t>(), item, row, key, g);
+    const auto bits = DropBits(inputs);
     for (int32_t i = 0; i < g.rows; ++i) {
       const auto x_row = x[static_cast<uint32_t>(i * g.width)];
-      AscendC::Select(x_row, low[static_cast<uint32_t>(i * kBitRowBytes)], x_row, 0.0f,
+      AscendC::Select(x_row, bits[static_cast<uint32_t>(i * kBitRowBytes)], x_row, 0.0f,
                       AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE, static_cast<uint32_t>(g.width));
     }
     AscendC::PipeBarrier<PIPE_V>();
@@ -103,27 +109,12 @@ class ScoreBias {
     Order<AscendC::HardEvent::V_MTE2>();
   }
 
-  template <typename E>
-  __aicore__ inline static void CopyIn(const AscendC::LocalTensor<E>& to,
-                                       const AscendC::GlobalTensor<E>& from, int64_t pitch,
-                                       int32_t rows, int32_t columns, int32_t width) {
-    const uint32_t length = static_cast<uint32_t>(columns) * sizeof(E);
-    const uint32_t filled = (length + kBlockBytes - 1) / kBlockBytes;
-    AscendC::DataCopyPad(
-        to, from,
-        AscendC::DataCopyExtParams(
-            static_cast<uint16_t>(rows), length,
-            rows > 1 ? static_cast<uint32_t>(pitch) * static_cast<uint32_t>(sizeof(E)) - length : 0,
-            static_cast<uint32_t>(width) * static_cast<uint32_t>(sizeof(E)) / kBlockBytes - filled,
-            0),
-        AscendC::DataCopyPadExtParams<E>());
-  }
-
   __aicore__ inline void LoadPse(const AscendC::LocalTensor<T>& to, const WorkItem& item,
                                  int64_t row, int64_t key, const RowGroup& g) {
     if (t_->pse == kPseTensor) {
       const int64_t pitch = PsePitch(item);
-      CopyIn(to, pse_[PseOffset(item, row) + key], pitch, pitch == 0 ? 1 : g.rows, g.keys, g.width);
+      CopyRowsIn(to, pse_[PseOffset(item, row) + key], pitch, pitch == 0 ? 1 : g.rows, g.keys,
+                 g.width);
       return;
     }
     // What lies above the diagonal may lie outside the tensor.
@@ -131,8 +122,8 @@ class ScoreBias {
     for (int32_t i = 0; i < g.rows; ++i) {
       const int32_t keys = static_cast<int32_t>(Min(g.keys, item.visible.High(row + i) - key));
       if (keys <= 0) continue;
-      CopyIn(to[static_cast<uint32_t>(i * g.width)], pse_[PseOffset(item, row + i) + key], 0, 1,
-             keys, g.width);
+      CopyRowsIn(to[static_cast<uint32_t>(i * g.width)], pse_[PseOffset(item, row + i) + key], 0, 1,
+                 keys, g.width);
     }
   }
 
@@ -143,9 +134,14 @@ class ScoreBias {
     int64_t at = item.segment * t_->mask_batch + item.head * t_->mask_head;
     at += (row + (t_->mask_by_token != 0 ? item.query_start : 0)) * t_->mask_row;
     at += key + (t_->mask_by_token != 0 ? item.key_start : 0);
-    CopyIn(to, mask_[at], t_->mask_row, g.rows, g.keys, g.width);
+    CopyRowsIn(to, mask_[at], t_->mask_row, g.rows, g.keys, g.width);
   }
 
+  __aicore__ inline AscendC::LocalTensor<uint8_t> DropBits(
+      const AscendC::LocalTensor<float>& inputs) const {
+    return inputs.template ReinterpretCast<
+        uint8_t>()[GroupInputs(*t_, group_rows_, most_rows_, sizeof(T)).drop];
+  }
   __aicore__ inline int64_t DropBit(const WorkItem& item, int64_t row, int64_t key) const {
     const int64_t keys = item.visible.keys;
     return item.pairs_before * heads_ + (item.head * item.queries + row) * keys + key;
@@ -154,22 +150,22 @@ class ScoreBias {
   // twice, from the byte on and from two bytes later on.
   __aicore__ inline void LoadDrop(const AscendC::LocalTensor<uint8_t>& to, const WorkItem& item,
                                   int64_t row, int64_t key, const RowGroup& g) {
-    Clear(to, 2 * group_rows_ * kBitRowBytes);
+    Clear(to, 2 * most_rows_ * kBitRowBytes);
     for (int32_t i = 0; i < g.rows; ++i) {
       const int64_t bit = DropBit(item, row + i, key), byte = bit / 8;
       const int32_t bytes = static_cast<int32_t>((bit % 8 + g.keys + 7) / 8);
       const uint32_t at = static_cast<uint32_t>(i * kBitRowBytes);
-      CopyIn(to[at], drop_[byte], 0, 1, static_cast<int32_t>(Min(bytes, kBitRowBytes)),
-             kBitRowBytes);
+      CopyRowsIn(to[at], drop_[byte], 0, 1, static_cast<int32_t>(Min(bytes, kBitRowBytes)),
+                 kBitRowBytes);
       if (bit % 8 == 0 || bytes <= 2) continue;
-      CopyIn(to[static_cast<uint32_t>(group_rows_ * kBitRowBytes) + at], drop_[byte + 2], 0, 1,
-             static_cast<int32_t>(Min(bytes - 2, kBitRowBytes)), kBitRowBytes);
+      CopyRowsIn(to[static_cast<uint32_t>(most_rows_ * kBitRowBytes) + at], drop_[byte + 2], 0, 1,
+                 static_cast<int32_t>(Min(bytes - 2, kBitRowBytes)), kBitRowBytes);
     }
   }
   __aicore__ inline void Align(const AscendC::LocalTensor<uint16_t>& words, const WorkItem& item,
                                int64_t row, int64_t key, const RowGroup& g) {
     constexpr int32_t kWords = kBitRowBytes / 2;
-    const auto later = words[static_cast<uint32_t>(group_rows_ * kWords)];
+    const auto later = words[static_cast<uint32_t>(most_rows_ * kWords)];
     for (int32_t i = 0; i < g.rows; ++i) {
       const auto shift = static_cast<uint16_t>(DropBit(item, row + i, key) % 8);
       if (shift == 0) continue;
@@ -192,15 +188,8 @@ class ScoreBias {
       return scratch_;
     }
     const bool one_row = t_->pse == kPseTensor && PsePitch(item) == 0;
-    const uint8_t pitch = one_row ? 0 : static_cast<uint8_t>(g.width * sizeof(T) / kBlockBytes);
     ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {
-      if constexpr (sizeof(T) == 4) {
-        AscendC::Adds(scratch_[at], raw[at], 0.0f, lanes, g.repeats(),
-                      AscendC::UnaryRepeatParams(1, 1, g.pitch(), pitch));
-      } else {
-        AscendC::Cast(scratch_[at], raw[at], AscendC::RoundMode::CAST_NONE, lanes, g.repeats(),
-                      AscendC::UnaryRepeatParams(1, 1, g.pitch(), pitch));
-      }
+      RowsToFloat(scratch_[at], raw[at], lanes, g, one_row);
     });
     AscendC::PipeBarrier<PIPE_V>();
     return scratch_;
@@ -262,12 +251,13 @@ class ScoreBias {
     Hide(x, bits, g);
   }
   __aicore__ inline AscendC::LocalTensor<uint8_t> Bits() const {
-    return scratch_.template ReinterpretCast<uint8_t>()[GroupScratch(*t_, group_rows_).bits];
+    return scratch_
+        .template ReinterpretCast<uint8_t>()[GroupScratch(*t_, group_rows_, most_rows_).bits];
   }
 
   const BiasTiling* t_ = nullptr;
   int64_t heads_ = 0;
-  int32_t group_rows_ = 0;
+  int32_t group_rows_ = 0, most_rows_ = 0;
   AscendC::LocalTensor<float> scratch_;
   AscendC::LocalTensor<float> columns_;  // 0, 1, ...
   AscendC::GlobalTensor<T> pse_;

@@ -31,10 +31,10 @@ class L1Ring {
     AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(first_event + fill_);
     fill_ = (fill_ + 1) % slots;
   }
-  // The slot that was filled first. Use it on MTE1 as often as needed, then call EndUse.
-  __aicore__ inline AscendC::LocalTensor<T> BeginUse() {
-    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(first_event + use_);
-    return Slot(use_);
+  // The slot that was filled first, or one after it. Use it on MTE1 as often as needed, then call
+  // EndUse.
+  __aicore__ inline void BeginUse(int32_t later = 0) {
+    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(first_event + (use_ + later) % slots);
   }
   __aicore__ inline void EndUse() {
     AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(first_event + use_);
@@ -61,8 +61,8 @@ struct L1Matrix {
   int32_t row = 0, column = 0;
 };
 
-// [rows, columns] from global memory, `pitch` elements from row to row. A single row comes twice:
-// the cube would take it for a vector.
+// [rows, columns] from global memory, `pitch` elements from row to row. A last row that is the
+// first of 16 comes twice: the cube would take a single row for a vector.
 template <typename T>
 __aicore__ inline L1Matrix<T> CopyRows(const AscendC::LocalTensor<T>& to,
                                        const AscendC::GlobalTensor<T>& from, int64_t pitch,
@@ -71,17 +71,18 @@ __aicore__ inline L1Matrix<T> CopyRows(const AscendC::LocalTensor<T>& to,
   const int32_t padded = RoundUp(rows, 16);
   const auto stride = static_cast<uint16_t>(padded);
   const auto width = static_cast<uint16_t>(columns);
-  if (rows > 1 && pitch <= kMostPitch) {
+  const auto copy_row = [&](int32_t row, int32_t as) {
+    AscendC::DataCopy(to[static_cast<uint32_t>(as) * (kBlockBytes / sizeof(T))], from[row * pitch],
+                      AscendC::Nd2NzParams(1, 1, width, 0, width, stride, 1, 0));
+  };
+  if (pitch <= kMostPitch) {
     AscendC::DataCopy(to, from,
                       AscendC::Nd2NzParams(1, static_cast<uint16_t>(rows), width, 0,
                                            static_cast<uint16_t>(pitch), stride, 1, 0));
   } else {
-    for (int32_t row = 0; row < Max(rows, 2); ++row) {
-      AscendC::DataCopy(to[static_cast<uint32_t>(row) * (kBlockBytes / sizeof(T))],
-                        from[Min(row, rows - 1) * pitch],
-                        AscendC::Nd2NzParams(1, 1, width, 0, width, stride, 1, 0));
-    }
+    for (int32_t row = 0; row < rows; ++row) copy_row(row, row);
   }
+  if (rows % 16 == 1) copy_row(rows - 1, rows);
   return {to, padded, RoundUp(columns, 16)};
 }
 
@@ -133,6 +134,16 @@ class TileProduct {
       AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);
       load_ ^= 1;
     }
+  }
+
+  // Adds the result to what lies there since an earlier Store of this core; in the order of the
+  // calls, so the sum does not depend on anything else.
+  __aicore__ inline void AddTo(const AscendC::GlobalTensor<float>& to, int64_t pitch, int32_t m,
+                               int32_t n) {
+    AscendC::PipeBarrier<PIPE_FIX>();
+    AscendC::SetAtomicAdd<float>();
+    Store(to, pitch, m, n);
+    AscendC::SetAtomicNone();
   }
 
   // The result's [m, n] to rows `pitch` elements apart, rounded to O.

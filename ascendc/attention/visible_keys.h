@@ -36,6 +36,25 @@ struct VisibleKeys {
   }
 };
 
+// The same from the keys' side: queries that see key k of a segment: [Low(k), High(k)), both
+// non-decreasing in k.
+struct VisibleQueries {
+  VisibleKeys keys;
+  int64_t queries;  // of the segment
+
+  __aicore__ inline int64_t Low(int64_t k) const {
+    int64_t first = k < keys.prefix ? 0 : Max(k - keys.ahead, 0);
+    if (keys.compress_stride > 0) {
+      const int64_t end = k * keys.compress_stride + keys.compress_block - 1;
+      first = Max(first, end - keys.position);
+    }
+    return Min(first, queries);
+  }
+  __aicore__ inline int64_t High(int64_t k) const {
+    return Min(Max(k + keys.back + 1, 0), queries);
+  }
+};
+
 __aicore__ inline VisibleKeys VisibleInBand(const Band& band, int64_t queries, int64_t keys,
                                             int64_t prefix) {
   VisibleKeys visible;

@@ -7,11 +7,11 @@
 
 namespace nsa::ascend {
 
-// A tile: some queries of one head of one segment.
+// A tile: some queries, or keys, of one head of one segment.
 struct WorkItem {
   int64_t segment;
-  int64_t head;
-  int64_t row;  // first query of the tile, in the segment
+  int64_t head;  // of the queries; of a tile of keys their own
+  int64_t row;   // first query of the tile, in the segment
   int32_t rows;
   int64_t query_start;  // first token of the segment, 0 where there is a batch
   int64_t key_start;
@@ -23,12 +23,13 @@ struct WorkItem {
 class WorkItems {
  public:
   __aicore__ inline void Init(const WorkTiling* work, const MaskTiling* mask, GM_ADDR query_ends,
-                              GM_ADDR key_ends, GM_ADDR prefix) {
+                              GM_ADDR key_ends, GM_ADDR prefix, GM_ADDR offsets = nullptr) {
     work_ = work;
     mask_ = mask;
     query_ends_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(query_ends));
     key_ends_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(key_ends));
     prefix_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(prefix));
+    offsets_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(offsets));
     block_ = AscendC::GetBlockIdx() / AscendC::GetTaskRation();
     blocks_ = AscendC::GetBlockNum();
     segment_ = -1;
@@ -65,14 +66,18 @@ class WorkItems {
     const int64_t prefix = mask_->has_prefix != 0 ? prefix_.GetValue(segment) : 0;
     item_.visible = VisibleInBand(segment == mask_->band_segment ? mask_->band : mask_->other,
                                   item_.queries, keys_, prefix);
-    tiles_ = (item_.queries + work_->tile_rows - 1) / work_->tile_rows;
+    item_.visible.compress_block = mask_->compress_block;
+    item_.visible.compress_stride = mask_->compress_stride;
+    if (mask_->has_offset != 0) item_.visible.position = offsets_.GetValue(segment);
+    rows_ = work_->by_keys != 0 ? keys_ : item_.queries;
+    tiles_ = (rows_ + work_->tile_rows - 1) / work_->tile_rows;
     next_ = 0;
   }
 
   __aicore__ inline void Set(int64_t tile, int64_t head, WorkItem* item) {
     item_.head = head;
     item_.row = tile * work_->tile_rows;
-    item_.rows = static_cast<int32_t>(Min(work_->tile_rows, item_.queries - item_.row));
+    item_.rows = static_cast<int32_t>(Min(work_->tile_rows, rows_ - item_.row));
     *item = item_;
   }
 
@@ -84,7 +89,9 @@ class WorkItems {
     const int64_t alike = work_->segments * work_->heads;
     const int64_t which = rank % alike, segment = which / work_->heads;
     if (segment != segment_) Enter(segment);
-    Set(tiles_ - 1 - rank / alike, which % work_->heads, item);
+    // The last queries see most keys, and the first keys are seen by most queries.
+    const int64_t tile = rank / alike;
+    Set(work_->by_keys != 0 ? tile : tiles_ - 1 - tile, which % work_->heads, item);
     return true;
   }
 
@@ -99,9 +106,9 @@ class WorkItems {
 
   const WorkTiling* work_ = nullptr;
   const MaskTiling* mask_ = nullptr;
-  AscendC::GlobalTensor<int64_t> query_ends_, key_ends_, prefix_;
+  AscendC::GlobalTensor<int64_t> query_ends_, key_ends_, prefix_, offsets_;
   WorkItem item_{};
-  int64_t block_ = 0, blocks_ = 1, segment_ = -1, keys_ = 0, tiles_ = 0;
+  int64_t block_ = 0, blocks_ = 1, segment_ = -1, keys_ = 0, rows_ = 0, tiles_ = 0;
   int64_t round_ = 0, next_ = 0, left_ = 0;
 };
 

@@ -1,13 +1,18 @@
-"""Calls of FlashAttentionScore that Ascend accepts."""
+"""Calls of FlashAttentionScore and its gradient that Ascend accepts."""
 
 from itertools import count
 
 from tests.common.cases import parity_cases
 from tests.common.draw import Draw
 from tests.common.dtypes import DTYPES
-from tests.common.flash_cases import Sizes, flash_attention_score
+from tests.common.flash_cases import (
+    Sizes,
+    flash_attention_score,
+    flash_attention_score_grad,
+    flash_attention_score_grad_of,
+)
 
-from .flash_runner import dims
+from .flash_runner import dims, raw
 
 # Further seeds of a case that Ascend does not accept.
 STEP = 1_000_000
@@ -23,9 +28,16 @@ def lengths(case):
 
 
 def accepted(case):
-    """Whether the head dimensions lie within infer/limits.h."""
-    size = dims(case)
-    return size["dv"] <= size["d"]
+    """Whether Ascend takes the head dimensions, and the bias where its gradient is asked for."""
+    size, shift = dims(case), case.named()["real_shift"]
+    if size["dv"] > size["d"]:
+        return False
+    if not case.attrs.get("pse_grad") or shift is None or case.attrs["pse_type"] > 1:
+        return True
+    shape = raw(shift).shape
+    if len(shape) == 4:
+        return shape[0] == size["batch"] and shape[2] == size["s1"]
+    return shape[0] == size["n1"] * sum(q * k for q, k in lengths(case))
 
 
 def _many_keys(draw):
@@ -51,6 +63,20 @@ def make_flash_case(seed):
             return case
 
 
-def flash_parity():
-    """The named cases: {name: function that builds the case}."""
-    return {name: build for name, build in parity_cases().items() if name.startswith("flash ")}
+def make_grad_case(seed):
+    """The gradient's random case of that seed; every fifth has many keys."""
+    for attempt in count():
+        draw = Draw(seed + attempt * STEP, DTYPES[seed % len(DTYPES)])
+        if seed % 5 == 4:
+            forward = flash_attention_score(draw, _many_keys(draw))
+            case = flash_attention_score_grad_of(forward, draw)
+        else:
+            case = flash_attention_score_grad(draw)
+        if accepted(case):
+            case.name = f"seed {seed}"
+            return case
+
+
+def flash_parity(kind="flash"):
+    """The named cases, of "flash" or "flash_grad": {name: function that builds the case}."""
+    return {name: build for name, build in parity_cases().items() if name.startswith(kind + " ")}

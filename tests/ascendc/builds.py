@@ -16,6 +16,7 @@ FLASH_SOURCES = (
     "tests/ascendc/flash_runner.cc",
     "ascendc/attention/op_host/attention_plan.cpp",
     "ascendc/flash_attention_score/op_host/flash_attention_score_tiling.cpp",
+    "ascendc/flash_attention_score_grad/op_host/flash_attention_score_grad_tiling.cpp",
     "infer/seq.cc",
 )
 
@@ -26,5 +27,5 @@ def runner(name="nsa_compress", flags=()):
 
 
 def flash_runner(name="flash_attention_score", flags=()):
-    """FlashAttentionScore, likewise."""
+    """FlashAttentionScore and its gradient, likewise."""
     return FlashRunner(shared(*(ROOT / source for source in FLASH_SOURCES), name=name, flags=flags))

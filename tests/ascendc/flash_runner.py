@@ -1,4 +1,4 @@
-"""Runs FlashAttentionScore on the twin: any number of cores, any interleaving."""
+"""Runs FlashAttentionScore and its gradient on the twin: any number of cores, any interleaving."""
 
 import ctypes
 
@@ -14,7 +14,8 @@ DTYPES = ("float16", "bfloat16", "float32")
 _SIZES = "layout batch n1 n2 s1 s2 d dv dtype"
 _ATTRS = "sparse_mode pre_tokens next_tokens pse_type q_start kv_start"
 _TENSORS = (
-    "query key value pse drop mask prefix query_ends key_ends sink output softmax_max softmax_sum"
+    "query key value pse drop mask prefix query_ends key_ends sink output softmax_max softmax_sum "
+    "output_grad offsets query_grad key_grad value_grad pse_grad sink_grad"
 )
 # The runner's names of what tests/common calls otherwise.
 _NAMES = {
@@ -23,6 +24,9 @@ _NAMES = {
     "attn_mask": "mask",
     "actual_seq_qlen": "query_ends",
     "actual_seq_kvlen": "key_ends",
+    "attention_in": "output",
+    "dy": "output_grad",
+    "q_offset": "offsets",
 }
 
 
@@ -40,6 +44,9 @@ class _Call(ctypes.Structure):
         ("pse_shape", ctypes.c_int64 * 4),
         ("mask_rank", ctypes.c_int64),
         ("pse_rank", ctypes.c_int64),
+        ("wants_pse_grad", ctypes.c_int64),
+        ("compress_block", ctypes.c_int64),
+        ("compress_stride", ctypes.c_int64),
         ("cores", ctypes.c_int64),
         ("seed", ctypes.c_int64),
         *((name, _Tensor) for name in _TENSORS.split()),
@@ -79,13 +86,16 @@ class FlashRunner:
             setattr(call, name, a[name])
         call.q_start, call.kv_start = a["q_start_idx"], a["kv_start_idx"]
         call.scale, call.keep_prob = a["scalar_value"], a["keep_prob"]
+        call.wants_pse_grad = a.get("pse_grad", 0)
+        call.compress_block = a.get("compress_block_size", 0)
+        call.compress_stride = a.get("compress_stride", 0)
         call.cores, call.seed = cores, seed
         arrays = {}
         for name, tensor in case.named().items():
             if tensor is None:
                 continue
             name, array = _NAMES.get(name, name), raw(tensor)
-            if name in ("prefix", "query_ends", "key_ends"):
+            if name in ("prefix", "query_ends", "key_ends", "offsets"):
                 array = array.astype(np.int64)
             arrays[name] = array
         for name in ("mask", "pse"):
@@ -94,26 +104,39 @@ class FlashRunner:
             setattr(call, f"{name}_rank", len(shape))
         return call, arrays
 
-    def _outputs(self, case, arrays):
+    def _forward_outputs(self, case, arrays):
         size, q = dims(case), arrays["query"]
         shape = list(q.shape)
         packed = case.attrs["input_layout"] == "TND"
         heads = 1 if len(shape) == 4 or packed else size["n1"]
         shape[-1] = heads * size["dv"]
         rows = (size["s1"], size["n1"], 8) if packed else (size["batch"], size["n1"], size["s1"], 8)
-        arrays["output"] = np.full(shape, 0x7EA5 if q.dtype.itemsize == 2 else np.nan, _plain(q))
+        arrays["output"] = _unwritten(q, shape)
         arrays["softmax_max"] = np.full(rows, np.nan, np.float32)
         arrays["softmax_sum"] = np.full(rows, np.nan, np.float32)
+        return ["output", "softmax_max", "softmax_sum"]
+
+    def _gradients(self, case, arrays):
+        for name in ("query", "key", "value"):
+            arrays[f"{name}_grad"] = _unwritten(arrays[name], arrays[name].shape)
+        wanted = case.attrs["pse_grad"] and "pse" in arrays and case.attrs["pse_type"] < 2
+        arrays["pse_grad"] = _unwritten(arrays["query"], arrays["pse"].shape if wanted else (1,))
+        arrays["sink_grad"] = np.full(
+            case.attrs["head_num"] if "sink" in arrays else 1, np.nan, np.float32
+        )
+        return ["query_grad", "key_grad", "value_grad", "pse_grad", "sink_grad"]
 
     def run(self, case, cores, seed=0):
         """(outputs as the native binding returns them, Counts); TwinError if the twin objects."""
         call, arrays = self._call(case, cores, seed)
-        self._outputs(case, arrays)
+        backward = case.op == "FlashAttentionScoreGrad"
+        names = (self._gradients if backward else self._forward_outputs)(case, arrays)
         for name, array in arrays.items():
             # An address even where there is nothing, as for a tensor without elements.
             setattr(call, name, _Tensor(array.ctypes.data, array.nbytes))
         result = Result()
-        self.library.run_flash(ctypes.byref(call), ctypes.byref(result))
+        run = self.library.run_flash_grad if backward else self.library.run_flash
+        run(ctypes.byref(call), ctypes.byref(result))
         if result.error:
             raise TwinError(result.error.decode())
         assert result.unwritten == 0, f"{case}: {result.unwritten} bytes of outputs never written"
@@ -125,10 +148,17 @@ class FlashRunner:
             result.gm_read,
             result.gm_written,
         )
-        out = arrays["output"]
-        out = (BFLOAT16, out) if case.dtype == BFLOAT16 else out.view(case.dtype)
-        return [out, arrays["softmax_max"], arrays["softmax_sum"]], counts
+        return [_as(case.dtype, arrays[name]) for name in names], counts
 
 
-def _plain(array):
-    return np.uint16 if array.dtype.itemsize == 2 else np.float32
+def _unwritten(like, shape):
+    """A tensor that holds what no computation gives."""
+    if like.dtype.itemsize == 2:
+        return np.full(shape, 0x7EA5, np.uint16)
+    return np.full(shape, np.nan, np.float32)
+
+
+def _as(dtype, array):
+    if array.dtype == np.float32:
+        return array
+    return (BFLOAT16, array) if dtype == BFLOAT16 else array.view(dtype)

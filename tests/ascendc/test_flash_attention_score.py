@@ -3,34 +3,16 @@
 import numpy as np
 import pytest
 
-from tests.common.cases import compare
 from tests.common.draw import Draw
 from tests.common.dtypes import decode
 from tests.common.parity import flash
 
 from .attention_cases import accepted, flash_parity, lengths, make_flash_case
-from .flash_runner import dims, raw
+from .attention_checks import CORES, SEEDS, check_call
+from .flash_runner import dims
 
-CORES = (1, 2, 7, 24)
-SEEDS = (0, 1, 2)
 CONFIGURATIONS = 300
 CHUNK = 60
-
-
-def same_bits(a, b):
-    return all(raw(x).tobytes() == raw(y).tobytes() for x, y in zip(a, b, strict=True))
-
-
-def check_call(runner, case, calls):
-    """Right, without a warning, and the same bits for every (cores, seed) of `calls`."""
-    first = None
-    for cores, seed in calls:
-        outputs, counts = runner.run(case, cores, seed)
-        assert counts.warnings == 0, f"{case}: {counts.warnings} warnings"
-        if first is None:
-            first = outputs
-            compare(case, outputs)
-        assert same_bits(first, outputs), f"{case}: other bits on {cores} cores, seed {seed}"
 
 
 @pytest.mark.parametrize("name", flash_parity())

@@ -60,8 +60,9 @@ void set_mask(const FlashCall& call, BiasTiling* bias) {
   bias->mask_row = shape[3];
   bias->mask_head = shape[1] == 1 ? 0 : shape[2] * shape[3];
   bias->mask_batch = shape[0] == 1 ? 0 : shape[1] * shape[2] * shape[3];
-  bias->mask_by_token =
-      call.packed() && shape[2] == call.dims.s1 && shape[3] == call.dims.s2;
+  // Compressed keys take masks of any larger size, indexed within the segment.
+  bias->mask_by_token = call.packed() && call.compress_stride == 0 && shape[2] == call.dims.s1 &&
+                        shape[3] == call.dims.s2;
 }
 
 struct Segment {
@@ -73,47 +74,61 @@ Segment segment_of(const FlashCall& call, const MaskTiling& mask, int64_t b) {
   Segment segment;
   segment.queries = call.packed() ? segment_length(call.query_ends, b) : call.dims.s1;
   segment.keys = call.packed() ? segment_length(call.key_ends, b) : call.dims.s2;
-  segment.visible = VisibleInBand(b == mask.band_segment ? mask.band : mask.other,
-                                  segment.queries, segment.keys,
-                                  call.prefix.empty() ? 0 : call.prefix[static_cast<size_t>(b)]);
+  segment.visible =
+      VisibleInBand(b == mask.band_segment ? mask.band : mask.other, segment.queries, segment.keys,
+                    call.prefix.empty() ? 0 : call.prefix[static_cast<size_t>(b)]);
+  segment.visible.compress_block = call.compress_block;
+  segment.visible.compress_stride = call.compress_stride;
+  if (!call.query_offsets.empty())
+    segment.visible.position = call.query_offsets[static_cast<size_t>(b)];
   return segment;
 }
 
 // body(segment b, tile, cost) for all tiles of one head.
 template <class Body>
-void for_tiles(const FlashCall& call, const MaskTiling& mask, int32_t tile_rows, Body body) {
+void for_tiles(const FlashCall& call, const MaskTiling& mask, bool by_keys, int32_t tile_rows,
+               Body body) {
   for (int64_t b = 0; b < call.dims.batch; ++b) {
     const Segment segment = segment_of(call, mask, b);
-    for (int64_t row = 0; row < segment.queries; row += tile_rows) {
-      const auto rows = static_cast<int32_t>(std::min<int64_t>(tile_rows, segment.queries - row));
-      const KeySpan span = SpanOf(segment.visible, row, rows);
-      body(b, row / tile_rows, span.end - span.begin + kTileCost);
+    const int64_t length = by_keys ? segment.keys : segment.queries;
+    for (int64_t row = 0; row < length; row += tile_rows) {
+      const auto rows = static_cast<int32_t>(std::min<int64_t>(tile_rows, length - row));
+      int64_t partners = 0;
+      if (by_keys) {
+        const VisibleQueries visible{segment.visible, segment.queries};
+        partners = std::max<int64_t>(0, visible.High(row + rows - 1) - visible.Low(row));
+      } else {
+        const KeySpan span = SpanOf(segment.visible, row, rows);
+        partners = span.end - span.begin;
+      }
+      body(b, row / tile_rows, partners + kTileCost);
     }
   }
 }
 
-void share_packed(const FlashCall& call, const MaskTiling& mask, int32_t tile_rows, int32_t cores,
-                  WorkTiling* work) {
+void share_packed(const FlashCall& call, const MaskTiling& mask, int32_t cores, WorkTiling* work) {
+  const auto tile_rows = static_cast<int32_t>(work->tile_rows);
+  const bool by_keys = work->by_keys != 0;
   int64_t total = 0;
-  for_tiles(call, mask, tile_rows, [&](int64_t, int64_t, int64_t cost) { total += cost; });
-  total *= call.dims.n1;
+  for_tiles(call, mask, by_keys, tile_rows, [&](int64_t, int64_t, int64_t cost) { total += cost; });
+  total *= work->heads;
   int64_t spent = 0, pairs = 0, last = -1;
   int32_t core = -1;
-  for_tiles(call, mask, tile_rows, [&](int64_t b, int64_t tile, int64_t cost) {
+  for_tiles(call, mask, by_keys, tile_rows, [&](int64_t b, int64_t tile, int64_t cost) {
     for (; last < b; ++last) {
       if (last >= 0) {
         const auto before = static_cast<size_t>(last);
         pairs += segment_length(call.query_ends, before) * segment_length(call.key_ends, before);
       }
     }
-    for (int64_t head = 0; head < call.dims.n1; ++head) {
+    for (int64_t head = 0; head < work->heads; ++head) {
       // The core in whose share the middle of the item lies.
       const auto owner = static_cast<int32_t>(
           std::min<int64_t>(cores - 1, (2 * spent + cost) * cores / (2 * total)));
       if (owner != core) {
         core = owner;
-        work->first_item[core] = tile * call.dims.n1 + head;
-        work->first_segment[core] = b;
+        work->first_item[core] = static_cast<int32_t>(tile * work->heads + head);
+        work->first_segment[core] = static_cast<int32_t>(b);
         work->first_pair[core] = pairs;
       }
       ++work->item_count[core];
@@ -146,7 +161,13 @@ MaskTiling mask_tiling(const FlashCall& call) {
   const Band all{kUnbounded, kUnbounded, 0};
   const Band causal{kUnbounded, 0, 0}, causal_corner{kUnbounded, 0, 1};
   const Band band{tokens(call.pre_tokens), tokens(call.next_tokens), 1};
-  MaskTiling mask{band, all, -1, !call.prefix.empty()};
+  MaskTiling mask{band,
+                  all,
+                  -1,
+                  !call.prefix.empty(),
+                  call.compress_block,
+                  call.compress_stride,
+                  !call.query_offsets.empty()};
   switch (call.sparse_mode) {
     case 0:
       mask.other = {band.back, band.ahead, 0};
@@ -188,21 +209,28 @@ BiasTiling bias_tiling(const FlashCall& call) {
   return bias;
 }
 
-int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, int32_t tile_rows, int32_t cores,
-                    WorkTiling* work) {
+bool shares_bias(const FlashCall& call, const BiasTiling& bias) {
+  if (bias.pse_packed != 0) return bias.pse_row == 0;
+  return (bias.pse_row == 0 && call.dims.s1 > 1) || (bias.pse_batch == 0 && call.dims.batch > 1);
+}
+
+int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, TilesOf tiles, int32_t tile_rows,
+                    int32_t cores, WorkTiling* work) {
+  const bool by_keys = tiles == TilesOf::kKeys;
   *work = WorkTiling{};
   work->dealt = !call.packed();
   work->packed = call.packed();
   work->segments = call.dims.batch;
   work->queries = call.dims.s1;
   work->keys = call.dims.s2;
-  work->heads = call.dims.n1;
+  work->by_keys = by_keys;
+  work->heads = by_keys ? call.dims.n2 : call.dims.n1;
   work->group = call.dims.n1 / call.dims.n2;
   work->tile_rows = tile_rows;
-  for_tiles(call, mask, tile_rows, [&](int64_t, int64_t, int64_t) { ++work->items; });
-  work->items *= call.dims.n1;
+  for_tiles(call, mask, by_keys, tile_rows, [&](int64_t, int64_t, int64_t) { ++work->items; });
+  work->items *= work->heads;
   cores = static_cast<int32_t>(std::clamp<int64_t>(work->items, 1, std::min(cores, kMaxBlocks)));
-  if (call.packed()) share_packed(call, mask, tile_rows, cores, work);
+  if (call.packed()) share_packed(call, mask, cores, work);
   return cores;
 }
 

@@ -21,6 +21,9 @@ struct FlashCall {
   int64_t pse_type = 1, q_start = 0, kv_start = 0;
   float scale = 1, keep_prob = 1;
   bool sink = false;
+  bool pse_grad = false;                            // asked for
+  int64_t compress_block = 0, compress_stride = 0;  // 0: keys are tokens
+  SeqList query_offsets;                            // empty: zeros
 
   bool packed() const { return dims.layout == InputLayout::kTND; }
 };
@@ -30,9 +33,14 @@ TensorStrides statistics_strides(const FlashDims& dims);
 MaskTiling mask_tiling(const FlashCall& call);
 BiasTiling bias_tiling(const FlashCall& call);
 
-// Shares the tiles of `tile_rows` queries among at most `cores` cube cores; returns how many are
-// used.
-int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, int32_t tile_rows, int32_t cores,
-                    WorkTiling* work);
+// Whether several queries or entries of the batch share an element of a bias tensor.
+bool shares_bias(const FlashCall& call, const BiasTiling& bias);
+
+enum class TilesOf { kQueries, kKeys };
+
+// Shares the tiles of `tile_rows` queries or keys among at most `cores` cube cores; returns how
+// many are used.
+int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, TilesOf tiles, int32_t tile_rows,
+                    int32_t cores, WorkTiling* work);
 
 }  // namespace nsa::ascend

@@ -32,14 +32,13 @@ int32_t tile_flash_attention_score(const FlashCall& call, int32_t cores, uint32_
   t.value_dim = dims.dv;
   t.group_rows = largest_group(call, tiles.rows, t.bias, ub_bytes);
   t.sink = call.sink;
-  return share_tiles(call, t.mask, tiles.rows, cores, &t.work);
+  return share_tiles(call, t.mask, TilesOf::kQueries, tiles.rows, cores, &t.work);
 }
 
 int64_t flash_attention_score_workspace(const FlashAttentionScoreTilingData& tiling,
                                         int32_t element_bytes, int32_t cores) {
   return cores * FlashAttentionScoreWorkspace(static_cast<int32_t>(tiling.work.tile_rows),
-                                              static_cast<int32_t>(tiling.value_dim),
-                                              element_bytes)
+                                              static_cast<int32_t>(tiling.value_dim), element_bytes)
                      .Total();
 }
 

@@ -37,7 +37,7 @@ struct FlashAttentionScoreBuffers {
   __aicore__ constexpr FlashAttentionScoreBuffers(int32_t tile_rows, int32_t group_rows,
                                                   int32_t value_dim, int32_t element_bytes,
                                                   const BiasTiling& bias_tiling)
-      : inputs(GroupInputs(bias_tiling, group_rows, element_bytes).total),
+      : inputs(GroupInputs(bias_tiling, group_rows, group_rows, element_bytes).total),
         probabilities(Bytes(group_rows * kStepKeys, element_bytes)),
         output(Bytes(HalfRows(tile_rows) * RoundUp(value_dim, 16), 4)),
         part(Bytes(PartRows(value_dim) * RoundUp(value_dim, 16), 4)),
@@ -47,7 +47,7 @@ struct FlashAttentionScoreBuffers {
         folded(Bytes(group_rows * (kRepeatFloats + kBlockFloats), 4)),
         spread(Bytes(static_cast<int32_t>(Max(group_rows, PartRows(value_dim))), kBlockBytes)),
         mask(RowMaskBytes(group_rows)),
-        bias(GroupScratch(bias_tiling, group_rows).total),
+        bias(GroupScratch(bias_tiling, group_rows, group_rows).total),
         probability_buffers(element_bytes == 4 ? 1 : 2) {}
 
   // Rows of the first of the two vector cores, at most.

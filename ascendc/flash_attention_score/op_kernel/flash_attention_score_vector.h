@@ -42,7 +42,7 @@ class FlashAttentionScoreVector {
                 FlashAttentionScoreBuffers(tile_rows, group_rows_, value_dim, sizeof(T), t_->bias));
     row_mask_.Init(mask_buffer_.template Get<float>(), group_rows_);
     bias_.Init(&t_->bias, t_->work.heads, g.pse, g.mask, g.drop, row_mask_.Columns(),
-               bias_buffer_.template Get<float>(), group_rows_);
+               bias_buffer_.template Get<float>(), group_rows_, group_rows_);
     ahead_.Init(&t_->work, &t_->mask, g.query_ends, g.key_ends, g.prefix);
     behind_.Init(&t_->work, &t_->mask, g.query_ends, g.key_ends, g.prefix);
   }
@@ -132,13 +132,7 @@ class FlashAttentionScoreVector {
     const RowGroup g = Group(step, share, at);
     auto inputs = inputs_.template AllocTensor<float>();
     const int64_t from = slot + (share.begin + at) * int64_t{kStepKeys};
-    AscendC::DataCopyPad(
-        inputs, scores_[from],
-        AscendC::DataCopyExtParams(
-            static_cast<uint16_t>(g.rows), static_cast<uint32_t>(g.keys) * 4,
-            static_cast<uint32_t>(kStepKeys - g.keys) * 4,
-            static_cast<uint32_t>((g.width - RoundUp(g.keys, kBlockFloats)) / kBlockFloats), 0),
-        AscendC::DataCopyPadExtParams<float>());
+    CopyRowsIn(inputs, scores_[from], kStepKeys, g.rows, g.keys, g.width);
     bias_.Load(inputs, step.item, step.item.row + share.begin + at, step.key, g);
     inputs_.EnQue(inputs);
   }
@@ -151,7 +145,8 @@ class FlashAttentionScoreVector {
     bias_.Apply(scores, step.item, row, step.key, g);
     row_mask_.Apply(scores, step.item.visible, row, step.key, g);
     Exponentials(scores, step, static_cast<uint32_t>(at), g);
-    bias_.Drop(scores, scores, step.item, row, step.key, g);
+    bias_.PrepareDrop(scores, step.item, row, step.key, g);
+    bias_.Drop(scores, scores, g);
     Store(scores, slot + (share.begin + at) * int64_t{kStepKeys}, g);
     inputs_.FreeTensor(scores);
   }
@@ -261,7 +256,7 @@ class FlashAttentionScoreVector {
     statistics_out_.FreeTensor(blocks);
     result = result_out_.template DeQue<T>();
     CopyRowsOut(out_[Offset(t_->output, item, first)], t_->output.row, result, rows,
-                static_cast<int32_t>(t_->value_dim));
+                static_cast<int32_t>(t_->value_dim), columns_);
     result_out_.FreeTensor(result);
   }
 

@@ -1,0 +1,85 @@
+// The steps of one core of a gradient: for every tile of queries the keys that it sees, then for
+// every tile of keys the queries that see it.
+#pragma once
+
+#include "ascendc/attention/work_items.h"
+
+namespace nsa::ascend {
+
+// Scores of some queries of one head with some keys, at most kStepKeys on one side and a tile on
+// the other.
+struct GradStep {
+  WorkItem item;  // with the head of the queries
+  int64_t index;  // of the core's steps
+  int64_t tile;   // of the core's tiles
+  bool by_keys;   // the tile is of keys
+  int64_t row;    // first query, in the segment
+  int32_t rows;
+  int64_t key;  // first key, in the segment
+  int32_t keys;
+  bool first, last;  // of the tile
+
+  // Nothing of the tile sees anything, or is seen.
+  __aicore__ inline bool empty() const { return rows == 0 || keys == 0; }
+};
+
+class GradSteps {
+ public:
+  __aicore__ inline void Init(const WorkTiling* queries, const WorkTiling* keys,
+                              const MaskTiling* mask, GM_ADDR query_ends, GM_ADDR key_ends,
+                              GM_ADDR prefix, GM_ADDR offsets) {
+    group_ = keys->group;
+    query_steps_.Init(queries, mask, query_ends, key_ends, prefix, offsets);
+    key_items_.Init(keys, mask, query_ends, key_ends, prefix, offsets);
+    index_ = head_ = row_ = end_ = 0;
+    tile_ = -1;
+    head_end_ = 0;
+  }
+
+  // False if there is none left.
+  __aicore__ inline bool Next(GradStep* step) {
+    KeyStep part{};
+    if (query_steps_.Next(&part)) {
+      tile_ = part.tile;
+      *step = {part.item,      index_++, part.tile, false,      part.item.row,
+               part.item.rows, part.key, part.keys, part.first, part.last};
+      return true;
+    }
+    return NextOfKeys(step);
+  }
+
+ private:
+  __aicore__ inline bool NextOfKeys(GradStep* step) {
+    step->first = head_ >= head_end_;
+    if (step->first) {
+      if (!key_items_.Next(&item_)) return false;
+      ++tile_;
+      const VisibleQueries visible{item_.visible, item_.queries};
+      begin_ = visible.Low(item_.row);
+      end_ = Max(begin_, visible.High(item_.row + item_.rows - 1));
+      head_ = item_.head * group_;
+      // Without queries there is one empty step.
+      head_end_ = end_ > begin_ ? head_ + group_ : head_ + 1;
+      row_ = begin_;
+    }
+    const auto rows = static_cast<int32_t>(Min(kStepKeys, end_ - row_));
+    const bool head_ends = row_ + rows >= end_;
+    *step = {item_, index_++,  tile_,      true,        row_,
+             rows,  item_.row, item_.rows, step->first, head_ends && head_ + 1 == head_end_};
+    step->item.head = head_;
+    row_ += rows;
+    if (head_ends) {
+      ++head_;
+      row_ = begin_;
+    }
+    return true;
+  }
+
+  KeySteps query_steps_;
+  WorkItems key_items_;
+  WorkItem item_{};
+  int64_t group_ = 1, index_ = 0, tile_ = -1;
+  int64_t head_ = 0, head_end_ = 0, row_ = 0, begin_ = 0, end_ = 0;
+};
+
+}  // namespace nsa::ascend

@@ -1,0 +1,108 @@
+// Tiling data of FlashAttentionScoreGrad, written by op_host and read by the kernel, its use of the
+// UB and of the workspace.
+#pragma once
+
+#include "ascendc/attention/group_buffers.h"
+
+namespace nsa::ascend {
+
+struct FlashAttentionScoreGradTilingData {
+  WorkTiling queries;  // tiles of queries, for dq
+  WorkTiling keys;     // tiles of keys, for dk and dv
+  MaskTiling mask;
+  BiasTiling bias;
+  TensorStrides query, key, value, output;
+  TensorStrides statistics;  // of softmax_max and softmax_sum, in floats
+  int64_t dim;               // D
+  int64_t value_dim;         // Dv
+  int64_t statistics_floats;
+  int64_t input_buffers;   // 2 where they fit: a group is loaded while one is computed
+  int64_t key_tokens;      // rows of dk and dv
+  int64_t segment_tokens;  // those of them that belong to a segment
+  int64_t pse_grad;        // elements of the gradient of the bias, 0 where none is asked for
+  int64_t sink;            // whether there is one
+};
+static_assert(sizeof(FlashAttentionScoreGradTilingData) <= kMaxTilingBytes);
+
+// A group: 8 rows of up to 512 keys, or up to 32 rows of fewer.
+constexpr int32_t kGradGroupRows = 8;
+constexpr int32_t kGradMostRows = 32;
+constexpr int32_t kGradGroupFloats = kGradGroupRows * kStepKeys;
+
+// Where the inputs of a group lie in one buffer, in bytes: what a forward has, then dP and a data
+// block of each row's maximum, sum and Dvec.
+struct GradGroupInputs {
+  uint32_t product_grad, statistics, total;
+
+  __aicore__ constexpr GradGroupInputs(const BiasTiling& bias, int32_t element_bytes)
+      : product_grad(GroupInputs(bias, kGradGroupRows, kGradMostRows, element_bytes).total),
+        statistics(product_grad + kGradGroupFloats * 4),
+        total(statistics + 3 * kGradMostRows * kBlockBytes) {}
+};
+
+struct FlashAttentionScoreGradBuffers {
+  uint32_t inputs;    // of a group, input_buffers times
+  uint32_t outputs;   // P and dS of a group, twice unless they are float
+  uint32_t part;      // of a gradient's sum, float [some rows, D], twice
+  uint32_t result;    // of a gradient, [some rows, D]
+  uint32_t folded;    // scratch of the reductions
+  uint32_t row_sums;  // Dvec of some rows, and their data blocks
+  uint32_t mask;      // scratch
+  uint32_t bias;      // scratch
+  uint32_t output_buffers;
+
+  __aicore__ constexpr FlashAttentionScoreGradBuffers(int32_t dim, int32_t element_bytes,
+                                                      const BiasTiling& bias_tiling)
+      : inputs(GradGroupInputs(bias_tiling, element_bytes).total),
+        outputs(static_cast<uint32_t>(2 * kGradGroupFloats * element_bytes)),
+        part(static_cast<uint32_t>(PartRows(dim) * RoundUp(dim, 16) * 4)),
+        result(static_cast<uint32_t>(PartRows(dim) * RoundUp(dim, 16) * element_bytes)),
+        folded(kGradMostRows * (kRepeatFloats + kBlockFloats) * 4),
+        row_sums(kGradMostRows * 4 + kGradMostRows * kBlockBytes),
+        mask(RowMaskBytes(kGradMostRows)),
+        bias(static_cast<uint32_t>(
+            Max(kBlockBytes, GroupScratch(bias_tiling, kGradGroupRows, kGradMostRows).total))),
+        output_buffers(element_bytes == 4 ? 1 : 2) {}
+
+  // Rows of a gradient that are finished at a time. `dim`: the larger of D and Dv.
+  __aicore__ static constexpr int32_t PartRows(int32_t dim) {
+    return static_cast<int32_t>(
+        Max(kRowUnit, Min(64, RoundDown(2048 / RoundUp(dim, 16), kRowUnit))));
+  }
+  __aicore__ constexpr uint32_t Total(uint32_t input_buffers) const {
+    return input_buffers * inputs + output_buffers * outputs + 2 * part + result + folded +
+           row_sums + mask + bias;
+  }
+};
+// Before the steps a buffer of the inputs serves for other things.
+static_assert(GradGroupInputs(BiasTiling{}, 2).total >= 4 * 256 * kBlockBytes);
+static_assert(FlashAttentionScoreGradBuffers(128, 2, BiasTiling{}).Total(2) <= kUbBytes);
+static_assert(FlashAttentionScoreGradBuffers(192, 2, BiasTiling{}).Total(2) <= kUbBytes);
+static_assert(FlashAttentionScoreGradBuffers(512, 4, EveryBias()).Total(1) <= kUbBytes);
+
+// The workspace: Dvec of every row, then each block's part, which holds what the cube core and its
+// vector cores hand to each other, in three slots each. Bytes.
+struct FlashAttentionScoreGradWorkspace {
+  int64_t scores;         // S or dP of a step, float
+  int64_t probabilities;  // P or dS of a step
+  int64_t sums;           // of the gradient of a tile's keys and of their values, or of its queries
+  int64_t product_grads_begin, probabilities_begin, score_grads_begin, sums_begin;
+
+  __aicore__ constexpr FlashAttentionScoreGradWorkspace(int32_t tile_rows, int32_t dim,
+                                                        int32_t value_dim, int32_t element_bytes)
+      : scores(int64_t{tile_rows} * kStepKeys * 4),
+        probabilities(int64_t{tile_rows} * kStepKeys * element_bytes),
+        sums(int64_t{tile_rows} * (RoundUp(dim, 16) + RoundUp(value_dim, 16)) * 4),
+        product_grads_begin(kSlots * scores),
+        probabilities_begin(2 * kSlots * scores),
+        score_grads_begin(kSlots * (2 * scores + probabilities)),
+        sums_begin(kSlots * (2 * scores + 2 * probabilities)) {}
+  __aicore__ constexpr int64_t Total() const {
+    return (sums_begin + kSlots * sums + 511) / 512 * 512;
+  }
+  __aicore__ static constexpr int64_t RowBytes(int64_t statistics_floats) {
+    return (statistics_floats * 4 + 511) / 512 * 512;
+  }
+};
+
+}  // namespace nsa::ascend

@@ -1,0 +1,386 @@
+// A vector core's part of FlashAttentionScoreGrad: Dvec = rowsum(dO O) of every row, then P and
+// dS = P (dP - Dvec) of every step, and the rounding of the gradients. Each of the two of a block
+// has half of the rows.
+#pragma once
+
+#include "ascendc/attention/grad_steps.h"
+#include "ascendc/attention/handover.h"
+#include "ascendc/attention/row_mask.h"
+#include "ascendc/attention/row_store.h"
+#include "ascendc/attention/score_bias.h"
+#include "ascendc/attention/sink_grad.h"
+#include "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad_cube.h"
+
+namespace nsa::ascend {
+
+template <typename T>
+class FlashAttentionScoreGradVector {
+ public:
+  __aicore__ inline void Init(AscendC::TPipe* pipe, const FlashAttentionScoreGradTilingData* tiling,
+                              const FlashAttentionScoreGradArguments& g) {
+    t_ = tiling;
+    g_ = g;
+    core_ = AscendC::GetSubBlockIdx();
+    dim_ = static_cast<int32_t>(t_->dim);
+    value_dim_ = static_cast<int32_t>(t_->value_dim);
+    tile_rows_ = static_cast<int32_t>(t_->queries.tile_rows);
+    const int32_t widest = static_cast<int32_t>(Max(dim_, value_dim_));
+    part_rows_ = FlashAttentionScoreGradBuffers::PartRows(widest);
+    SetTensors(FlashAttentionScoreGradWorkspace(tile_rows_, dim_, value_dim_, sizeof(T)));
+    InitBuffers(pipe, FlashAttentionScoreGradBuffers(widest, sizeof(T), t_->bias));
+    row_mask_.Init(mask_buffer_.template Get<float>(), kGradMostRows);
+    bias_.Init(&t_->bias, t_->queries.heads, g.pse, g.mask, g.drop, row_mask_.Columns(),
+               bias_buffer_.template Get<float>(), kGradGroupRows, kGradMostRows);
+  }
+
+  // Dvec of the rows of this block's tiles of queries. All blocks' are needed by Process.
+  __aicore__ inline void Prepare() {
+    WorkItems items;
+    items.Init(&t_->queries, &t_->mask, g_.query_ends, g_.key_ends, g_.prefix, g_.offsets);
+    const int32_t most = static_cast<int32_t>(
+        Min(kGradMostRows, kGradGroupFloats / 2 / RoundUp(value_dim_, kRepeatFloats)));
+    WorkItem item{};
+    while (items.Next(&item)) {
+      const Share share = ShareOf(item.rows);
+      for (int32_t at = 0; at < share.rows; at += most) {
+        RowSums(item, item.row + share.begin + at,
+                RowGroup(static_cast<int32_t>(Min(most, share.rows - at)), value_dim_));
+      }
+    }
+    ClearTheRest();
+  }
+
+  __aicore__ inline void Process() {
+    if (t_->sink != 0) SinkGradients();
+    GradSteps ahead, behind;
+    ahead.Init(&t_->queries, &t_->keys, &t_->mask, g_.query_ends, g_.key_ends, g_.prefix,
+               g_.offsets);
+    behind.Init(&t_->queries, &t_->keys, &t_->mask, g_.query_ends, g_.key_ends, g_.prefix,
+                g_.offsets);
+    GradStep step{};
+    for (int64_t i = 0, left = 1; left > 0; ++i) {
+      left = 0;
+      if (ahead.Next(&step)) {
+        if (!step.empty()) Probabilities(step);
+        left = 1;
+      }
+      if (i < kStepsAhead) {
+        left = 1;
+      } else if (behind.Next(&step)) {
+        if (step.last) Finish(step);
+        left = 1;
+      }
+    }
+  }
+
+ private:
+  // Rows that are this core's.
+  struct Share {
+    int32_t begin, rows;
+  };
+  __aicore__ inline Share ShareOf(int32_t rows) const {
+    const int32_t half = static_cast<int32_t>(Min(rows, CeilDiv(rows, 2 * kRowUnit) * kRowUnit));
+    return core_ == 0 ? Share{0, half} : Share{half, rows - half};
+  }
+
+  __aicore__ inline void SetTensors(const FlashAttentionScoreGradWorkspace& bytes) {
+    const int64_t row_bytes = FlashAttentionScoreGradWorkspace::RowBytes(t_->statistics_floats);
+    GM_ADDR mine = g_.workspace + row_bytes + AscendC::GetBlockIdx() / 2 * bytes.Total();
+    row_sums_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.workspace));
+    scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
+    product_grads_.SetGlobalBuffer(
+        reinterpret_cast<__gm__ float*>(mine + bytes.product_grads_begin));
+    probabilities_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(mine + bytes.probabilities_begin));
+    score_grads_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(mine + bytes.score_grads_begin));
+    sums_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine + bytes.sums_begin));
+    sums_floats_ = bytes.sums / 4;
+    max_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.softmax_max));
+    sum_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.softmax_sum));
+    output_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.output));
+    output_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.output_grad));
+    query_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.query_grad));
+    key_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.key_grad));
+    pse_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.pse_grad));
+    value_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.value_grad));
+  }
+
+  __aicore__ inline void InitBuffers(AscendC::TPipe* pipe,
+                                     const FlashAttentionScoreGradBuffers& bytes) {
+    pipe->InitBuffer(inputs_, static_cast<uint8_t>(t_->input_buffers), bytes.inputs);
+    pipe->InitBuffer(outputs_, static_cast<uint8_t>(bytes.output_buffers), bytes.outputs);
+    pipe->InitBuffer(parts_in_, 2, bytes.part);
+    pipe->InitBuffer(result_out_, 1, bytes.result);
+    pipe->InitBuffer(row_sums_out_, 1, kGradMostRows * kBlockBytes);
+    pipe->InitBuffer(row_sums_buffer_, kGradMostRows * 4);
+    pipe->InitBuffer(folded_buffer_, bytes.folded);
+    pipe->InitBuffer(mask_buffer_, bytes.mask);
+    pipe->InitBuffer(bias_buffer_, bytes.bias);
+    // Instructions over eight rows also read rows that a group does not have.
+    AscendC::Duplicate(folded_buffer_.template Get<float>(), 0.0f,
+                       kGradMostRows * (kRepeatFloats + kBlockFloats));
+    AscendC::Duplicate(row_sums_buffer_.template Get<float>(), 0.0f, kGradMostRows);
+    AscendC::PipeBarrier<PIPE_V>();
+  }
+
+  // Of the query `row` of an item's segment, or of the key.
+  __aicore__ inline int64_t Offset(const TensorStrides& s, const WorkItem& item, int64_t start,
+                                   int64_t row, int64_t head) const {
+    return (t_->queries.packed != 0 ? 0 : item.segment * s.batch) + (start + row) * s.row +
+           head * s.head;
+  }
+  __aicore__ inline int64_t QueryOffset(const TensorStrides& s, const WorkItem& item,
+                                        int64_t row) const {
+    return Offset(s, item, item.query_start, row, item.head);
+  }
+
+  __aicore__ inline void RowSums(const WorkItem& item, int64_t row, const RowGroup& g) {
+    auto inputs = inputs_.template AllocTensor<float>();
+    const auto raw = inputs.template ReinterpretCast<T>();
+    const int64_t at = QueryOffset(t_->output, item, row);
+    const auto floats = static_cast<uint32_t>(g.floats());
+    CopyRowsIn(raw, output_[at], t_->output.row, g.rows, g.keys, g.width);
+    CopyRowsIn(raw[floats], output_grad_[at], t_->output.row, g.rows, g.keys, g.width);
+    inputs_.EnQue(inputs);
+    inputs = inputs_.template DeQue<float>();
+    // Behind the two of T; their products take the place of the first.
+    const auto x = inputs[kGradGroupFloats * sizeof(T) / 4], y = x[kGradGroupFloats / 2];
+    ToFloat(x, raw, g);
+    ToFloat(y, raw[floats], g);
+    AscendC::PipeBarrier<PIPE_V>();
+    ForRepeats(g.keys, [&](uint32_t column, uint64_t lanes) {
+      AscendC::Mul(x[column], x[column], y[column], lanes, g.repeats(),
+                   AscendC::BinaryRepeatParams(1, 1, 1, g.pitch(), g.pitch(), g.pitch()));
+    });
+    AscendC::PipeBarrier<PIPE_V>();
+    FillTail(x, 0.0f, g);
+    const auto sums = row_sums_buffer_.template Get<float>();
+    ReduceRows<false>(sums, x, folded_buffer_.template Get<float>(), kGradMostRows, g);
+    inputs_.FreeTensor(inputs);
+    auto blocks = row_sums_out_.template AllocTensor<float>();
+    SpreadRows(blocks, sums, RoundUp(g.rows, kRowUnit));
+    row_sums_out_.EnQue(blocks);
+    blocks = row_sums_out_.template DeQue<float>();
+    CopyStatisticsOut(row_sums_[QueryOffset(t_->statistics, item, row)], t_->statistics.row, blocks,
+                      g.rows);
+    row_sums_out_.FreeTensor(blocks);
+  }
+
+  __aicore__ inline static void ToFloat(const AscendC::LocalTensor<float>& to,
+                                        const AscendC::LocalTensor<T>& from, const RowGroup& g) {
+    ForRepeats(g.keys,
+               [&](uint32_t at, uint64_t lanes) { RowsToFloat(to[at], from[at], lanes, g); });
+  }
+
+  __aicore__ inline void SinkGradients() {
+    auto memory = inputs_.template AllocTensor<float>();
+    SinkGrad().Run(t_->queries, t_->statistics, max_, sum_, row_sums_, g_.sink, g_.sink_grad,
+                   memory);
+    inputs_.FreeTensor(memory);
+  }
+
+  // This core's share of `count` elements from `begin` on becomes 0.
+  template <typename E>
+  __aicore__ inline void ClearShare(GM_ADDR tensor, int64_t begin, int64_t count) {
+    const int64_t cores = AscendC::GetBlockNum() * 2, core = AscendC::GetBlockIdx();
+    const int64_t end = begin + count * (core + 1) / cores;
+    const int64_t most = kGradMostRows * kBlockBytes / static_cast<int64_t>(sizeof(E));
+    AscendC::GlobalTensor<E> to;
+    to.SetGlobalBuffer(reinterpret_cast<__gm__ E*>(tensor));
+    auto zeros = row_sums_out_.template AllocTensor<float>();
+    AscendC::Duplicate(zeros, 0.0f, kGradMostRows * kBlockFloats);
+    row_sums_out_.EnQue(zeros);
+    zeros = row_sums_out_.template DeQue<float>();
+    for (int64_t at = begin + count * core / cores; at < end; at += most) {
+      const auto bytes = static_cast<uint32_t>(Min(most, end - at) * sizeof(E));
+      AscendC::DataCopyPad(to[at], zeros.template ReinterpretCast<E>(),
+                           AscendC::DataCopyExtParams(1, bytes, 0, 0, 0));
+    }
+    row_sums_out_.FreeTensor(zeros);
+  }
+
+  // What no tile writes: gradients of keys behind the last segment, which compressed keys may have;
+  // of the bias of pairs that are not visible; of what is not asked for, one element each.
+  __aicore__ inline void ClearTheRest() {
+    const int64_t spare = t_->key_tokens - t_->segment_tokens;
+    if (spare > 0) {
+      ClearShare<T>(g_.key_grad, t_->segment_tokens * t_->key.row, spare * t_->key.row);
+      ClearShare<T>(g_.value_grad, t_->segment_tokens * t_->value.row, spare * t_->value.row);
+    }
+    ClearShare<T>(g_.pse_grad, 0, Max(1, t_->pse_grad));
+    if (t_->sink == 0) ClearShare<float>(g_.sink_grad, 0, 1);
+  }
+
+  __aicore__ inline int32_t Pitch(const GradStep& step) const {
+    return step.by_keys ? tile_rows_ : kStepKeys;
+  }
+  __aicore__ inline int64_t Slot(const GradStep& step) const {
+    return step.index % kSlots * tile_rows_ * kStepKeys;
+  }
+  __aicore__ inline static int32_t GroupRows(const GradStep& step) {
+    const int32_t width = RoundUp(step.keys, kRepeatFloats);
+    return static_cast<int32_t>(Min(kGradMostRows, RoundDown(kGradGroupFloats / width, kRowUnit)));
+  }
+
+  __aicore__ inline void Probabilities(const GradStep& step) {
+    Await<Handover::kScores>(step.index);
+    const Share share = ShareOf(step.rows);
+    const int32_t rows = GroupRows(step);
+    const bool early = t_->input_buffers > 1;
+    if (early && share.rows > 0) Load(step, share, 0, rows);
+    for (int32_t at = 0; at < share.rows; at += rows) {
+      const int32_t load = early ? at + rows : at;
+      if (load < share.rows) Load(step, share, load, rows);
+      Group(step, share, at, rows);
+    }
+    HandOver<Handover::kProbabilities>(step.index);
+  }
+
+  __aicore__ inline void Load(const GradStep& step, const Share& share, int32_t at, int32_t rows) {
+    const RowGroup g(static_cast<int32_t>(Min(rows, share.rows - at)), step.keys);
+    const GradGroupInputs place(t_->bias, sizeof(T));
+    const int64_t row = step.row + share.begin + at;
+    const int64_t from = Slot(step) + int64_t{share.begin + at} * Pitch(step);
+    auto inputs = inputs_.template AllocTensor<float>();
+    CopyRowsIn(inputs, scores_[from], Pitch(step), g.rows, g.keys, g.width);
+    CopyRowsIn(inputs[place.product_grad / 4], product_grads_[from], Pitch(step), g.rows, g.keys,
+               g.width);
+    const int64_t statistics = QueryOffset(t_->statistics, step.item, row);
+    const auto gap = static_cast<uint16_t>(t_->statistics.row / kBlockFloats - 1);
+    const AscendC::DataCopyParams blocks(static_cast<uint16_t>(g.rows), 1, gap, 0);
+    const auto to = inputs[place.statistics / 4];
+    AscendC::DataCopy(to, max_[statistics], blocks);
+    AscendC::DataCopy(to[kGradMostRows * kBlockFloats], sum_[statistics], blocks);
+    AscendC::DataCopy(to[2 * kGradMostRows * kBlockFloats], row_sums_[statistics], blocks);
+    bias_.Load(inputs, step.item, row, step.key, g);
+    inputs_.EnQue(inputs);
+  }
+
+  __aicore__ inline void Group(const GradStep& step, const Share& share, int32_t at, int32_t rows) {
+    const RowGroup g(static_cast<int32_t>(Min(rows, share.rows - at)), step.keys);
+    const GradGroupInputs place(t_->bias, sizeof(T));
+    const int64_t row = step.row + share.begin + at;
+    auto p = inputs_.template DeQue<float>();
+    const auto dp = p[place.product_grad / 4], max = p[place.statistics / 4];
+    const auto sum = max[kGradMostRows * kBlockFloats];
+    const auto row_sum = max[2 * kGradMostRows * kBlockFloats];
+    // P = exp(S - max) / sum
+    bias_.Apply(p, step.item, row, step.key, g);
+    row_mask_.Apply(p, step.item.visible, row, step.key, g);
+    WithRowValue<false>(p, max, g.rows, g.width, g.width);
+    AscendC::Exp(p, p, g.floats());
+    AscendC::PipeBarrier<PIPE_V>();
+    DivideRows(p, sum, g.rows, g.width);
+    // dS = P (dP - Dvec), dP of what dropout keeps
+    FillTail(dp, 0.0f, g);
+    bias_.PrepareDrop(p, step.item, row, step.key, g);
+    Drop(dp, p, g);
+    WithRowValue<false>(dp, row_sum, g.rows, g.width, g.width);
+    AscendC::Mul(dp, dp, p, g.floats());
+    AscendC::PipeBarrier<PIPE_V>();
+    auto outputs = outputs_.template AllocTensor<T>();
+    RoundRows(outputs, dp, g.floats());
+    if (step.by_keys) {
+      Drop(p, p, g);
+      RoundRows(outputs[kGradGroupFloats], p, g.floats());
+    } else if (t_->pse_grad > 0) {
+      if (t_->bias.pse_before_scale != 0) ScaleRows(dp, t_->bias.scale, g);
+      RoundRows(outputs[kGradGroupFloats], dp, g.floats());
+    }
+    inputs_.FreeTensor(p);
+    outputs_.EnQue(outputs);
+    Store(step, row, Slot(step) + int64_t{share.begin + at} * Pitch(step), g);
+  }
+
+  __aicore__ inline void Drop(const AscendC::LocalTensor<float>& x,
+                              const AscendC::LocalTensor<float>& inputs, const RowGroup& g) {
+    if (t_->bias.inv_keep != 1.0f) {
+      AscendC::Muls(x, x, t_->bias.inv_keep, g.floats());
+      AscendC::PipeBarrier<PIPE_V>();
+    }
+    bias_.Drop(x, inputs, g);
+  }
+
+  __aicore__ inline void Store(const GradStep& step, int64_t row, int64_t to, const RowGroup& g) {
+    constexpr int32_t kPerBlock = kBlockBytes / sizeof(T);
+    const int32_t blocks = CeilDiv(g.keys, kPerBlock);
+    const AscendC::DataCopyParams params(static_cast<uint16_t>(g.rows),
+                                         static_cast<uint16_t>(blocks),
+                                         static_cast<uint16_t>(g.width / kPerBlock - blocks),
+                                         static_cast<uint16_t>(Pitch(step) / kPerBlock - blocks));
+    auto outputs = outputs_.template DeQue<T>();
+    AscendC::DataCopy(score_grads_[to], outputs, params);
+    if (step.by_keys) {
+      AscendC::DataCopy(probabilities_[to], outputs[kGradGroupFloats], params);
+    } else if (t_->pse_grad > 0) {
+      CopyRowsOut(pse_grad_[bias_.PseOffset(step.item, row) + step.key], bias_.PsePitch(step.item),
+                  outputs[kGradGroupFloats], g.rows, g.keys, g.width);
+    }
+    outputs_.FreeTensor(outputs);
+  }
+
+  // The gradients of a tile whose sums are complete.
+  __aicore__ inline void Finish(const GradStep& step) {
+    if (!step.empty()) Await<Handover::kPartialOutput>(step.tile);
+    const WorkItem& item = step.item;
+    const int64_t sums = step.tile % kSlots * sums_floats_;
+    if (!step.by_keys) {
+      FinishRows(step, sums, query_grad_[QueryOffset(t_->query, item, item.row)], t_->query.row,
+                 dim_, t_->bias.scale);
+      return;
+    }
+    const int64_t head = item.head / t_->keys.group;
+    FinishRows(step, sums, key_grad_[Offset(t_->key, item, item.key_start, item.row, head)],
+               t_->key.row, dim_, t_->bias.scale);
+    FinishRows(step, sums + int64_t{tile_rows_} * RoundUp(dim_, 16),
+               value_grad_[Offset(t_->value, item, item.key_start, item.row, head)], t_->value.row,
+               value_dim_, 1.0f);
+  }
+
+  __aicore__ inline void FinishRows(const GradStep& step, int64_t sums,
+                                    const AscendC::GlobalTensor<T>& to, int64_t pitch,
+                                    int32_t columns, float factor) {
+    const int32_t padded = RoundUp(columns, kBlockBytes / sizeof(T));
+    const Share share = ShareOf(step.item.rows);
+    for (int32_t at = 0; at < share.rows; at += part_rows_) {
+      const int32_t rows = static_cast<int32_t>(Min(part_rows_, share.rows - at));
+      auto result = result_out_.template AllocTensor<T>();
+      auto part = parts_in_.template AllocTensor<float>();
+      if (step.empty()) {
+        parts_in_.FreeTensor(part);
+        AscendC::Duplicate(result.template ReinterpretCast<int16_t>(), static_cast<int16_t>(0),
+                           rows * padded * static_cast<int32_t>(sizeof(T)) / 2);
+      } else {
+        AscendC::DataCopy(part, sums_[sums + int64_t{share.begin + at} * padded],
+                          static_cast<uint32_t>(rows * padded));
+        parts_in_.EnQue(part);
+        part = parts_in_.template DeQue<float>();
+        AscendC::Muls(part, part, factor, rows * padded);
+        AscendC::PipeBarrier<PIPE_V>();
+        RoundRows(result, part, rows * padded);
+        parts_in_.FreeTensor(part);
+      }
+      result_out_.EnQue(result);
+      result = result_out_.template DeQue<T>();
+      CopyRowsOut(to[(share.begin + at) * pitch], pitch, result, rows, columns, padded);
+      result_out_.FreeTensor(result);
+    }
+  }
+
+  const FlashAttentionScoreGradTilingData* t_ = nullptr;
+  FlashAttentionScoreGradArguments g_{};
+  int64_t core_ = 0;  // of the block's two
+  int32_t dim_ = 0, value_dim_ = 0, tile_rows_ = 0, part_rows_ = 0;
+  int64_t sums_floats_ = 0;
+  RowMask row_mask_;
+  ScoreBias<T> bias_;
+  AscendC::GlobalTensor<float> row_sums_, scores_, product_grads_, sums_, max_, sum_;
+  AscendC::GlobalTensor<T> probabilities_, score_grads_, output_, output_grad_;
+  AscendC::GlobalTensor<T> query_grad_, key_grad_, value_grad_, pse_grad_;
+  AscendC::TQue<AscendC::TPosition::VECIN, 2> inputs_, parts_in_;
+  AscendC::TQue<AscendC::TPosition::VECOUT, 2> outputs_;
+  AscendC::TQue<AscendC::TPosition::VECOUT, 1> result_out_, row_sums_out_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> row_sums_buffer_, folded_buffer_, mask_buffer_,
+      bias_buffer_;
+};
+
+}  // namespace nsa::ascend

@@ -1,0 +1,25 @@
+"""What every call of an attention kernel on the twin has to satisfy."""
+
+from tests.common.cases import compare
+
+from .flash_runner import raw
+
+CORES = (1, 2, 7, 24)  # cube cores
+SEEDS = (0, 1, 2)
+
+
+def same_bits(a, b):
+    """True if two lists of outputs are equal to the bit."""
+    return all(raw(x).tobytes() == raw(y).tobytes() for x, y in zip(a, b, strict=True))
+
+
+def check_call(runner, case, calls):
+    """Right, without a warning, and the same bits for every (cores, seed) of `calls`."""
+    first = None
+    for cores, seed in calls:
+        outputs, counts = runner.run(case, cores, seed)
+        assert counts.warnings == 0, f"{case}: {counts.warnings} warnings"
+        if first is None:
+            first = outputs
+            compare(case, outputs)
+        assert same_bits(first, outputs), f"{case}: other bits on {cores} cores, seed {seed}"
