@@ -50,6 +50,12 @@ py::object fallback_of(const AttrSpec& spec) {
   return py::none();
 }
 
+// None where the declaration bounds nothing.
+py::object bound_of(const AttrSpec& spec, int64_t bound, int64_t none) {
+  if (spec.type != AttrType::kInt || spec.min == kNoMin || bound == none) return py::none();
+  return py::int_(bound);
+}
+
 const char* elements_name(Elements elements) {
   switch (elements) {
     case Elements::kFloat:
@@ -84,10 +90,11 @@ py::dict schema_in_python(const std::string& op) {
   }
   constexpr const char* kTypeNames[] = {"int", "float", "str"};
   for (const AttrSpec& attr : op_schema.attrs) {
-    attrs.append(py::dict(py::arg("name") = attr.name,
-                          py::arg("type") = kTypeNames[static_cast<int>(attr.type)],
-                          py::arg("flag") = attr.flag, py::arg("required") = attr.required,
-                          py::arg("default") = fallback_of(attr)));
+    attrs.append(py::dict(
+        py::arg("name") = attr.name, py::arg("type") = kTypeNames[static_cast<int>(attr.type)],
+        py::arg("flag") = attr.flag, py::arg("required") = attr.required,
+        py::arg("default") = fallback_of(attr), py::arg("min") = bound_of(attr, attr.min, kNoMin),
+        py::arg("max") = bound_of(attr, attr.max, kNoMax)));
   }
   for (const char* output : op_schema.outputs) outputs.append(output);
   return py::dict(py::arg("name") = op_schema.name, py::arg("function") = op_schema.function,

@@ -179,6 +179,17 @@ def test_wrong_attribute_type(good, call_name, attr_name):
         call.but(**{attr_name: 1.0}).fails(TypeError, attr_name, "a bool", "1 (float)")
 
 
+def test_declared_range(good, call_name, attr_name):
+    call = good(call_name)
+    spec = {a["name"]: a for a in _native.schema(call.op)["attrs"]}[attr_name]
+    if spec["min"] is not None:
+        call.but(**{attr_name: spec["min"] - 1}).fails(ValueError, attr_name, spec["min"] - 1)
+        # A larger number than any size may have.
+        call.but(**{attr_name: 2**62}).fails(ValueError, attr_name, 2**62)
+    if spec["max"] is not None:
+        call.but(**{attr_name: spec["max"] + 1}).fails(ValueError, attr_name, spec["max"] + 1)
+
+
 def test_numpy_scalars(good, call_name, attr_name):
     call = good(call_name)
     spec = {a["name"]: a for a in _native.schema(call.op)["attrs"]}[attr_name]
