@@ -131,6 +131,9 @@ def user_files(paths, say=print):
         if path.is_dir():
             found += _folder(path, say)
             continue
+        if not path.is_file():
+            # A pipe would wait for somebody to write, and a device may never end.
+            raise InputError(f"--data: {path} is not a file or folder; save its text to a file")
         content = _read(path)
         if not content:
             raise InputError(f"--data: {path} is empty")

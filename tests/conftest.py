@@ -23,6 +23,15 @@ def same_import_path():
     sys.path[:] = before
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    """The process that prints says which folder is being run."""
+    from tests.common.progress import Progress
+
+    if config.pluginmanager.has_plugin("terminalreporter") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress(config))
+
+
 def pytest_report_header():
     """Says what is tested."""
     import mindspore_nsa

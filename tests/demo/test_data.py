@@ -1,5 +1,6 @@
 """Text becomes documents, two corpora and batches; what is not text is refused in words."""
 
+import os
 import sysconfig
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from model_zoo_demo import data
+from model_zoo_demo.data import user_files
 from model_zoo_demo.errors import InputError
 
 from .text import document
@@ -141,6 +143,21 @@ def test_files_that_cannot_be_used(tmp_path, content, reason):
         data.user_files([path])
     with pytest.raises(InputError, match=rf"--data: no text in {tmp_path} \(1 files\)"):
         data.user_files([tmp_path], lambda _: None)
+
+
+@pytest.mark.timeout(60)
+def test_a_named_pipe(tmp_path):
+    """Reading it would wait for ever; in a folder it is passed over."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(InputError) as caught:
+            user_files([path])
+        assert str(caught.value) == (
+            f"--data: {path} is not a file or folder; save its text to a file"
+        )
+    (tmp_path / "text.txt").write_text("some text")
+    assert user_files([tmp_path]) == [("text.txt", b"some text")]
 
 
 def test_files_that_cannot_be_read(tmp_path, monkeypatch):

@@ -1,0 +1,57 @@
+"""Which folder of the tests is being run: a plugin of pytest, for runs of several folders."""
+
+import time
+from collections import Counter
+
+import pytest
+
+USUAL = "about a quarter of an hour on two processors that have nothing else to do"
+
+
+def _folder(test):
+    """The folder of a test's id that stands in docs/testing.md."""
+    return "/".join(test.split("::")[0].split("/")[:-1][:2])
+
+
+class Progress:
+    """Prints when a folder begins and when its last test is done."""
+
+    def __init__(self, config):
+        self._terminal = config.pluginmanager.get_plugin("terminalreporter")
+        self._left = Counter()
+        self._begun = {}
+
+    def _say(self, text):
+        self._terminal.write(f"\n{text}\n")  # the line before may be one of dots
+
+    def _collected(self, tests):
+        self._left = Counter(map(_folder, tests))
+        if len(self._left) < 2:
+            self._left.clear()
+            return
+        self._say(f"{len(tests)} tests in {len(self._left)} folders; all of the tests take {USUAL}")
+
+    def pytest_collection_finish(self, session):
+        """Without processes of its own."""
+        if session.items:
+            self._collected([item.nodeid for item in session.items])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids):
+        """In the process that hands out the tests; every other process collects them."""
+        if not self._left and not self._begun:
+            self._collected(ids)
+
+    def pytest_runtest_logreport(self, report):
+        """A test of a folder has begun or ended."""
+        folder = _folder(report.nodeid)
+        if folder not in self._left:
+            return
+        if folder not in self._begun:
+            self._begun[folder] = time.monotonic()
+            self._say(f"{folder}: {self._left[folder]} tests")
+        if report.when == "teardown":
+            self._left[folder] -= 1
+            if not self._left[folder]:
+                seconds = time.monotonic() - self._begun[folder]
+                self._say(f"{folder}: done after {seconds:.0f} s")

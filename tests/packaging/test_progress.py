@@ -1,0 +1,34 @@
+"""What a run of several folders prints on the way."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ROOT
+
+FILES = ["tests/infer/test_dropout_mask.py", "tests/reference/test_dropout.py"]
+
+
+def _lines(*arguments):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("processes", [[], ["-n", "2", "--dist", "loadscope"]], ids=["1", "2"])
+def test_folders_are_named(processes):
+    lines = _lines(*processes, *FILES)
+    first = next(line for line in lines if " tests in 2 folders" in line)
+    assert "a quarter of an hour on two processors" in first
+    for folder in ("tests/infer", "tests/reference"):
+        begun, done = (line for line in lines if line.startswith(f"{folder}: "))
+        assert re.fullmatch(rf"{folder}: [1-9]\d* tests", begun)
+        assert re.fullmatch(rf"{folder}: done after \d+ s", done)
+    assert re.match(r"\d+ passed in ", lines[-1])
+
+
+def test_one_folder_prints_nothing():
+    assert not [line for line in _lines(FILES[0]) if line.startswith("tests/infer: ")]
