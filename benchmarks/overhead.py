@@ -12,12 +12,13 @@ import mindspore_nsa
 from mindspore_nsa import _native
 from mindspore_nsa.ops._custom import absent, encode_attrs, native_custom
 
-from . import check, probe, workloads
+from . import check, probe, timing, workloads
 from .program import finished
 from .result import Result
 
 RATIO_LIMIT = 1.5
 CHAIN = 100
+PARTS = 5
 # One token, one head, the smallest window and block: every first output is like the input that
 # `place` names, so that a graph can be a chain of calls.
 LIST = (1,)
@@ -112,6 +113,7 @@ class OverheadCase:
             kernel_seconds=statistics.median(in_kernel),
             empty_seconds=nothing,
             ratio=ours / nothing,
+            spread=timing.spread(_parts(*times[:2])),
             ratio_limit=RATIO_LIMIT,
         )
 
@@ -149,6 +151,13 @@ def _alternate(calls, repeats):
                 mine.append(time.perf_counter() - begin)
         in_kernel.append(probe.kernel_seconds())
     return times, in_kernel
+
+
+def _parts(ours, nothing):
+    """The ratio in each of five parts of the run, as if they were rounds."""
+    size = len(ours) // PARTS
+    parts = [slice(i * size, (i + 1) * size) for i in range(PARTS)]
+    return [statistics.median(ours[part]) / statistics.median(nothing[part]) for part in parts]
 
 
 # (name, operator, build, direction, what else an OverheadCase takes)

@@ -139,9 +139,15 @@ def crossover(results):
     )
 
 
+def _doubt(result):
+    if not result.unsteady():
+        return ""
+    return f" (in doubt: its rounds disagree by {result.spread:.0%}; is nothing else running?)"
+
+
 def summary(results, refused):
     """What was measured, what missed its target and what was refused."""
-    missed = [f"{r.case}: {text}" for r in results for text in r.missed()]
+    missed = [f"{r.case}: {text}{_doubt(r)}" for r in results for text in r.missed()]
     lines = [f"{len(results)} cases measured, {len(missed)} targets missed"]
     lines += [f"  {text}" for text in missed]
     lines += [f"refused: {name}" for name in refused]

@@ -2,6 +2,14 @@
 
 from dataclasses import dataclass, field, fields
 
+UNSTEADY = 0.2
+
+
+def _compared(value, sign, target, unit=""):
+    """Both numbers with as many digits as it takes to see that they differ."""
+    digits = next((n for n in range(2, 9) if f"{value:.{n}f}" != f"{target:.{n}f}"), 9)
+    return f"{value:.{digits}f}{unit} {sign} {target:.{digits}f}"
+
 
 @dataclass
 class Result:
@@ -35,18 +43,25 @@ class Result:
     )
     resident_ratio: float | None = None
     ratio_limit: float | None = None
+    spread: float | None = None  # by how much the rounds disagree: largest over smallest, less 1
+
+    def unsteady(self):
+        """Whether the rounds disagree so much that something else must have been running."""
+        return self.spread is not None and self.spread > UNSTEADY
 
     def missed(self):
         """The targets that this row misses, in words."""
         found = []
         if self.share_target is not None and self.share < self.share_target:
-            found.append(f"share {self.share:.2f} < {self.share_target:.2f}")
+            found.append(f"share {_compared(self.share, '<', self.share_target)}")
         if self.baseline_limit is not None and self.baseline_ratio > self.baseline_limit:
-            found.append(f"{self.baseline_ratio:.2f}x {self.baseline} > {self.baseline_limit:.2f}x")
+            unit = f"x {self.baseline}"
+            found.append(f"{_compared(self.baseline_ratio, '>', self.baseline_limit, unit)}x")
         for name in ("ratio", "resident_ratio"):
             value = getattr(self, name)
             if self.ratio_limit is not None and value is not None and value > self.ratio_limit:
-                found.append(f"{name.replace('_', ' ')} {value:.2f} > {self.ratio_limit:.2f}")
+                text = _compared(value, ">", self.ratio_limit)
+                found.append(f"{name.replace('_', ' ')} {text}")
         return found
 
     def row(self):

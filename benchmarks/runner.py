@@ -6,6 +6,26 @@ from . import machine, report
 from .isolate import in_process, isolated
 from .speed import Settings
 
+NEEDS = "The figures hold if nothing else is running"
+REPEATS = 2
+
+
+def _steadiest(case, result, measure, settings, out):
+    """The result, or that of another try where a target is missed and the rounds disagree."""
+    for _ in range(REPEATS):
+        if not (result.missed() and result.unsteady()):
+            break
+        print(
+            f"{case.name}: {'; '.join(result.missed())}, but its rounds disagree by "
+            f"{result.spread:.0%}: measured again",
+            file=out,
+            flush=True,
+        )
+        problem, again = measure(case, settings)
+        if problem is None and again.spread < result.spread:
+            result = again
+    return result
+
 
 def run(cases, quick=False, csv=None, png=None, one_process=False, out=sys.stdout):
     """Check and run the cases; returns the names of those whose operator is wrong."""
@@ -17,6 +37,7 @@ def run(cases, quick=False, csv=None, png=None, one_process=False, out=sys.stdou
     measure = in_process if one_process else isolated
     description = machine.describe()
     print(report.machine_line(description), file=out, flush=True)
+    print(f"{NEEDS}; load average now: {machine.load()}", file=out, flush=True)
     results, refused, kind = [], [], None
     for case in cases:
         problem, result = measure(case, settings)
@@ -24,6 +45,7 @@ def run(cases, quick=False, csv=None, png=None, one_process=False, out=sys.stdou
             refused.append(case.name)
             print(f"{case.name}: REFUSED: {problem}", file=out, flush=True)
             continue
+        result = _steadiest(case, result, measure, settings, out)
         if result.kind != kind:
             kind = result.kind
             print(f"\n{report.header(kind)}", file=out)

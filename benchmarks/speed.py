@@ -104,11 +104,14 @@ class SpeedCase:
             share_target=self.share,
             peers=shown,
             bytes=call.bytes,
+            spread=timing.spread(timing.ratios(times[yardstick], times["ours"])),
         )
         if self.baseline:
             result.baseline = self.baseline
             result.baseline_ratio = timing.median_ratio(times["ours"], times["baseline"])
             result.baseline_limit = self.baseline_limit
+            spread = timing.spread(timing.ratios(times["ours"], times["baseline"]))
+            result.spread = max(result.spread, spread)
         return result
 
 

@@ -54,7 +54,17 @@ def median(times):
     return statistics.median(t for t in times if t is not None)
 
 
+def ratios(above, below):
+    """The ratio of two times of one round, of the rounds in which both took part."""
+    pairs = zip(above, below, strict=True)
+    return [a / b for a, b in pairs if a is not None and b is not None]
+
+
+def spread(values):
+    """By how much rounds disagree: the largest over the smallest, less 1."""
+    return max(values) / min(values) - 1
+
+
 def median_ratio(above, below):
     """Median over the rounds of the ratio of two times of one round."""
-    pairs = zip(above, below, strict=True)
-    return statistics.median(a / b for a, b in pairs if a is not None and b is not None)
+    return statistics.median(ratios(above, below))

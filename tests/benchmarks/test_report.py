@@ -1,10 +1,11 @@
 """What is shown of a result, and how the times of a round are put together."""
 
 import csv
+import io
 
 import pytest
 
-from benchmarks import report, timing
+from benchmarks import report, runner, timing
 from benchmarks.result import Result
 
 
@@ -36,6 +37,63 @@ def test_missed_targets():
     slower = result(baseline="float32", baseline_ratio=1.4, baseline_limit=1.3)
     assert slower.missed() == ["1.40x float32 > 1.30x"]
     assert result(ratio=3.1, resident_ratio=2.9, ratio_limit=3).missed() == ["ratio 3.10 > 3.00"]
+    assert result(ratio=1.5004, ratio_limit=1.5).missed() == ["ratio 1.5004 > 1.5000"]
+
+
+def test_spread_of_rounds():
+    assert timing.ratios([2, None, 3], [1, 1, 2]) == [2, 1.5]
+    assert timing.spread([1.5, 2.0, 1.6]) == pytest.approx(1 / 3)
+    assert not result(spread=0.2).unsteady() and result(spread=0.21).unsteady()
+    assert not result().unsteady()  # of memory there is one round
+
+
+class _Case:
+    """A case that finds what it is told, one result a time."""
+
+    name = "one"
+
+    def __init__(self, *found):
+        self.found = list(found)
+
+    def problem(self):
+        return None
+
+    def run(self, settings):
+        return self.found.pop(0)
+
+
+MISSED = {"ratio": 1.6, "ratio_limit": 1.5}
+
+
+@pytest.mark.parametrize(
+    "found, left, reported, doubted",
+    [
+        # A target that is met is met, however the rounds went.
+        ([result(ratio=1.4, ratio_limit=1.5, spread=0.9)], 0, "", False),
+        # Steady rounds are believed.
+        ([result(**MISSED, spread=0.1)], 0, "1.60 > 1.50", False),
+        # The second try is steady and meets the target.
+        ([result(**MISSED, spread=0.5), result(ratio=1.4, ratio_limit=1.5, spread=0.1)],
+         0, "", False),
+        # The second try is steady and misses it too; there is no third.
+        ([result(**MISSED, spread=0.5), result(**{**MISSED, "ratio": 1.7}, spread=0.1), None],
+         1, "1.70 > 1.50", False),
+        # Twice again, then the steadiest is reported, with a doubt.
+        ([result(**MISSED, spread=s) for s in (0.9, 0.4, 0.5)], 0, "1.60 > 1.50", True),
+    ],
+)  # fmt: skip
+def test_unsteady_cases_are_measured_again(found, left, reported, doubted):
+    case, out = _Case(*found), io.StringIO()
+    assert runner.run([case], one_process=True, out=out) == []
+    text = out.getvalue()
+    assert len(case.found) == left
+    tries = len(found) - left
+    assert text.count("disagree by") == tries - 1 + doubted
+    assert text.count("measured again") == tries - 1
+    assert f"{int(bool(reported))} targets missed" in text
+    assert reported in text.splitlines()[-2]
+    assert ("in doubt: its rounds disagree by 40%" in text) == doubted
+    assert runner.NEEDS in text
 
 
 def test_line():
