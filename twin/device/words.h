@@ -2,6 +2,8 @@
 // core.
 #pragma once
 
+#include <cassert>
+
 #include "twin/device/types.h"
 
 #ifndef likely
@@ -40,6 +42,7 @@ constexpr int32_t AIV = 2;
 [[maybe_unused]] constexpr twin::CoreKind g_coreType{};
 
 constexpr int32_t ONE_BLK_SIZE = 32;
+constexpr int32_t K_MAX_DIM = 8;
 constexpr int32_t BLOCK_CUBE = 16;
 constexpr int32_t CUBE_MAX_SIZE = 256;
 constexpr int32_t MAX_REPEAT_TIMES = 255;
@@ -68,6 +71,11 @@ inline void InitSocState(twin::Where where = twin::Here()) { twin::ResetState(wh
 // Ticks of 50 MHz on the device. The twin counts the instructions that the core has issued: it
 // rises, and is the same in every run.
 inline int64_t GetSystemCycle(twin::Where where = twin::Here()) { return twin::SystemCycle(where); }
+// Between kernels that CANN has merged into one; here every kernel is on its own.
+template <pipe_t AIV_PIPE = PIPE_MTE3, pipe_t AIC_PIPE = PIPE_FIX, bool FORCE = false>
+void SetNextTaskStart() {}
+template <bool FORCE = false>
+void WaitPreTaskEnd() {}
 // A hint for the instruction cache.
 inline void ICachePreLoad(const int64_t) {}
 

@@ -8,6 +8,7 @@ KERNEL(allocated) {
   SetAtomicAdd<float>();
   SetMaskCount();
   InitSocState();
+  WaitPreTaskEnd();
   LocalMemAllocator<Hardware::UB> memory;
   const LocalTensor<float> x = memory.Alloc<float, 64>();
   const LocalTensor<float> y = memory.Alloc<TPosition::VECOUT, float>(72);
@@ -15,15 +16,19 @@ KERNEL(allocated) {
   Order<HardEvent::MTE2_V>();
   Adds(y, x, 1.0f, static_cast<uint64_t>(64), 1, UnaryRepeatParams(1, 1, 8, 8));
   Order<HardEvent::V_S>();
-  const float seen[] = {
-      static_cast<float>(memory.GetCurAddr()), static_cast<float>(block_idx),
-      g_coreType == AIV ? 1.0f : 0.0f,         ASCEND_IS_NOT_AIC ? 1.0f : 0.0f,
-      likely(y.GetSize() == 72) ? 1.0f : 0.0f, IsSameType<half, float>::value ? 1.0f : 0.0f,
-      static_cast<float>(DivCeil(65, 64)),     GetSystemCycle() > 0 ? 1.0f : 0.0f};
+  const float seen[] = {static_cast<float>(memory.GetCurAddr()),
+                        static_cast<float>(block_idx),
+                        g_coreType == AIV ? 1.0f : 0.0f,
+                        ASCEND_IS_NOT_AIC ? 1.0f : 0.0f,
+                        likely(y.GetSize() == 72) ? 1.0f : 0.0f,
+                        IsSameType<half, float>::value ? 1.0f : 0.0f,
+                        static_cast<float>(DivCeil(65, 64) + K_MAX_DIM),
+                        GetSystemCycle() > 0 ? 1.0f : 0.0f};
   for (uint32_t i = 0; i < 8; ++i) y.SetValue(64 + i, seen[i]);
   Order<HardEvent::S_MTE3>();
   Order<HardEvent::V_MTE3>();
   DataCopy(Out(g), y, 72);
+  SetNextTaskStart();
 }
 
 // Bits of p[0] and p[1].

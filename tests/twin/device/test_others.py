@@ -30,7 +30,7 @@ def test_allocated(launch):
     report, x, out = launch("allocated")
     assert report.ok and report.warnings == [], report.error
     assert (out[:64] == x[:64] + np.float32(1)).all()
-    assert out[64:72].tolist() == [(64 + 72) * 4, 0, 1, 1, 1, 0, 2, 1]
+    assert out[64:72].tolist() == [(64 + 72) * 4, 0, 1, 1, 1, 0, 10, 1]
 
 
 @pytest.mark.parametrize("value", [0, -1, 1, -2, 5, -(1 << 63), 12345678901234567])
