@@ -98,3 +98,18 @@ def test_the_trace_opens(kernels, tmp_path, cores):
             assert before["ts"] + before["dur"] <= after["ts"] + 2e-4  # microseconds are rounded
         end = max(event["ts"] + event["dur"] for event in pipe)
         assert end <= report.clock["microseconds"] + 1e-3
+
+
+def test_checks_and_results_are_the_same(kernels):
+    """With the clock and without."""
+    x = np.arange(4096, dtype=np.float32)
+    found = []
+    for start in (kernels.launch, kernels.time):
+        y = np.empty(4096, np.float32)
+        good = start("add_at", [(INPUT, x), (OUTPUT, y)], [0, 0x10100, 0x20000, 1, 8, 64])
+        late = start("add_at", [(INPUT, x), (OUTPUT, y)], [0, 0x10100, 0x2F000, 1, 8, 64])
+        assert good.ok and not late.ok
+        assert late.clock == {}
+        found.append((y.tobytes(), good.pipes, late.error))
+    assert found[0] == found[1]
+    np.testing.assert_array_equal(y, 2 * x)
