@@ -43,7 +43,7 @@ class GradSchedule {
     GradPair pair{};
     pair.segment = b;
     pair.kv_head = h;
-    pair.q_chunk = chunk_of(seg.q_len, kTileRows, 2 * kTileRows);
+    pair.q_chunk = chunk_of(seg.q_len, kTileRows, 4 * kTileRows);
     pair.kv_chunk = chunk_of(seg.kv_len, kBlockKeys, 4 * kBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
@@ -88,6 +88,7 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
 void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
+  const WordForm form = table.grad_form(p.dtype);
   AttentionGradPlan plan{};
   std::vector<Segment> segments = make_plan(p, plan);
   plan.dy = p.dy;
@@ -104,9 +105,10 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   GradParts parts{};
   const int64_t sink_row = round_up(p.Dv, 16);
   float *dpse = nullptr, *sink_tmp = nullptr;
-  parts.thread_size = thread_part(table.grad_thread_size(p.D, p.Dv, schedule.max_kv_chunk));
+  parts.thread_size =
+      thread_part(table.grad_thread_size(p.dtype, p.D, p.Dv, schedule.max_kv_chunk));
   const Scratch scratch([&](Arena& arena) {
-    carve_grad(arena, plan, schedule.waves.largest(), kBlockKeys, threads, parts);
+    carve_grad(arena, plan, schedule.waves.largest(), kBlockKeys, form, threads, parts);
     if (dpse_in_float) dpse = arena.take<float>(dpse_size);
     if (p.dsink) sink_tmp = arena.take<float>(threads * 2 * sink_row);
   });

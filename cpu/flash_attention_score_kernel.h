@@ -43,56 +43,37 @@ struct UnitRows {
   int64_t head(int64_t r) const { return first_head + r % heads; }
 };
 
-inline void pack_grad_block(const AttentionGradPlan& plan, const GradPair& pair, int64_t block,
-                            const GradScratch& s, float* tmp) {
-  const Segment& seg = plan.segments[pair.segment];
-  const int64_t ld = padded_row(plan.D), at = pair.first_packed + block;
-  const int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
-  const int64_t k = seg.k + pair.kv_head * plan.k.head + j0 * plan.k.row;
-  const int64_t v = seg.v + pair.kv_head * plan.v.head + j0 * plan.v.row;
-  pack_transposed<FloatPath>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, kBlockKeys,
-                             s.keys_t + at * plan.D * kBlockKeys, tmp);
-  pack_transposed<FloatPath>(plan.dtype, plan.value, v, plan.v.row, n, plan.Dv, kBlockKeys,
-                             s.values_t + at * plan.Dv * kBlockKeys, tmp);
-  pack_rows<FloatPath>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, kBlockKeys, ld,
-                       s.keys + at * kBlockKeys * ld);
-  s.finite[at] = all_finite(s.keys + at * kBlockKeys * ld, kBlockKeys * ld);
-}
-
 // One tile of rows against the key chunk [j0, j1).
+template <class Path>
 inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
                       int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
   const RowRange& range = c.seg.range;
   const int64_t rows = c.rows(), first = c.i0, last = c.query(rows - 1);
   const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
   if (range.hi(last) <= j0 || range.lo(first) >= j1) return;
-  load_grad_rows(plan, c, pair.delta, b.tile);
+  load_grad_rows<Path>(plan, c, pair.delta, b.tile);
   fill(b.tile.dq, rows * ld, 0.0f);
   const bool bias = plan.bias.changes_scores();
   for (int64_t j = j0; j < j1; j += kBlockKeys) {
     const int64_t at = pair.first_packed + j / kBlockKeys;
-    const GradKeys keys = {s.keys_t + at * plan.D * kBlockKeys,
-                           s.values_t + at * plan.Dv * kBlockKeys,
-                           s.keys + at * kBlockKeys * ld,
-                           kBlockKeys,
-                           j,
-                           min64(kBlockKeys, c.seg.kv_len - j),
-                           s.finite[at]};
+    const GradKeys keys =
+        packed_keys<Path>(plan, s, at, kBlockKeys, j, min64(kBlockKeys, c.seg.kv_len - j));
     float *dk = b.dk + (j - j0) * ld, *dv = b.dv + (j - j0) * ldv;
     if (range.lo(last) <= j && range.hi(first) >= j + kBlockKeys) {
-      grad_step(plan, c, keys, 0, rows, 0, kBlockKeys, !bias, b.tile, dk, dv);
+      grad_step<Path>(plan, c, keys, 0, rows, 0, kBlockKeys, !bias, b.tile, dk, dv);
       continue;
     }
     for (int64_t r0 = 0; r0 < rows; r0 += kCutRows) {
       const int64_t r1 = min64(r0 + kCutRows, rows);
       const int64_t n0 = max64(0, (range.lo(c.query(r0)) - j) / kLanePad * kLanePad);
       const int64_t n1 = min64(kBlockKeys, round_up(range.hi(c.query(r1 - 1)) - j, kLanePad));
-      if (n0 < n1) grad_step(plan, c, keys, r0, r1, n0, n1, false, b.tile, dk, dv);
+      if (n0 < n1) grad_step<Path>(plan, c, keys, r0, r1, n0, n1, false, b.tile, dk, dv);
     }
   }
   add_tile_dq(plan, pair, c, b.tile.dq);
 }
 
+template <class Path>
 inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
                      int64_t kv_chunk, const GradScratch& s, UnitBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
@@ -108,32 +89,48 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
     for (int64_t i = i0; i < i1; i += queries) {
       UnitRows rows{seg, pair.kv_head * plan.G + g, i, min64(queries, i1 - i),
                     min64(heads, plan.G - g)};
-      unit_tile(plan, pair, rows, j0, j1, s, b);
+      if (i + queries < i1) {
+        const int64_t next = i + queries;
+        prefetch_grad_rows(
+            plan, UnitRows{seg, rows.first_head, next, min64(queries, i1 - next), rows.heads});
+      }
+      unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
     }
   }
   add_unit_keys(plan, pair, j0, j1 - j0, b);
 }
 
-void flash_backward(const AttentionGradPlan& plan, const GradWave& wave, const GradScratch& scratch,
-                    int64_t max_kv_chunk, int threads) {
+template <class Path>
+void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
+                         const GradScratch& scratch, int64_t max_kv_chunk, int threads) {
 #pragma omp parallel num_threads(threads)
   {
     Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
-    UnitBuffers buffers = UnitBuffers::carve(arena, plan.D, plan.Dv, max_kv_chunk);
+    UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
     for (int64_t p = 0; p < wave.num_pairs; ++p) {
       const GradPair& pair = wave.pairs[p];
+      const int64_t keys = plan.segments[pair.segment].kv_len;
 #pragma omp for schedule(static) nowait
-      for (int64_t block = 0; block < ceil_div(plan.segments[pair.segment].kv_len, kBlockKeys);
-           ++block)
-        pack_grad_block(plan, pair, block, scratch, buffers.tile.tmp);
-      prepare_accumulators(plan, pair, buffers.tile);
+      for (int64_t block = 0; block < ceil_div(keys, kBlockKeys); ++block) {
+        const int64_t j0 = block * kBlockKeys;
+        pack_grad_keys<Path>(plan, pair, pair.first_packed + block, kBlockKeys, j0,
+                             min64(kBlockKeys, keys - j0), scratch, buffers.tile.tmp);
+      }
+      prepare_accumulators<Path>(plan, pair, buffers.tile);
     }
 #pragma omp barrier
     run_steps(wave, [&](const GradPair& pair, int64_t q_chunk, int64_t kv_chunk) {
-      run_unit(plan, pair, q_chunk, kv_chunk, scratch, buffers);
+      run_unit<Path>(plan, pair, q_chunk, kv_chunk, scratch, buffers);
     });
     for (int64_t p = 0; p < wave.num_pairs; ++p) write_accumulators(plan, wave.pairs[p]);
   }
+}
+
+void flash_backward(const AttentionGradPlan& plan, const GradWave& wave, const GradScratch& scratch,
+                    int64_t max_kv_chunk, int threads) {
+  if (plan.dtype == ElemType::kBFloat16)
+    return flash_backward_wave<GradPathOfBFloat16>(plan, wave, scratch, max_kv_chunk, threads);
+  flash_backward_wave<FloatPath>(plan, wave, scratch, max_kv_chunk, threads);
 }
 
 // dsink_h = - sum over rows of exp(sink - max) / sum * rowsum(dO O).
@@ -150,7 +147,8 @@ void flash_dsink(const AttentionGradPlan& plan, float* tmp, int64_t tmp_size, in
         const float inv =
             SoftmaxState::inverse_of(max, load1(ElemType::kFloat32, plan.softmax_sum, stat));
         const int64_t at = seg.o + i * plan.o.row + head * plan.o.head;
-        sum -= exp1(plan.sink[head] - max) * inv * row_delta(plan, at, dy, dy + tmp_size);
+        sum -=
+            exp1(plan.sink[head] - max) * inv * row_delta<FloatPath>(plan, at, dy, dy + tmp_size);
       }
     }
     plan.dsink[head] = static_cast<float>(sum);

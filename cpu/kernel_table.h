@@ -16,13 +16,18 @@ namespace nsa::cpu {
 
 struct KernelTable {
   const char* name;
-  WordForm bf16;  // of bf16 operands in forward matmuls; one per word: they become floats
+  // Of bf16 operands in matmuls, forward and backward; one per word: they become floats.
+  WordForm bf16, bf16_grad;
 
   WordForm form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : WordForm{1, 1}; }
+  WordForm grad_form(ElemType t) const {
+    return t == ElemType::kBFloat16 ? bf16_grad : WordForm{1, 1};
+  }
 
   int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv);
   void (*flash_forward)(const AttentionPlan&, const Wave&, const ForwardScratch&, int threads);
-  int64_t (*grad_thread_size)(int64_t D, int64_t Dv, int64_t max_kv_chunk);  // of both gradients
+  // Of both gradients.
+  int64_t (*grad_thread_size)(ElemType, int64_t D, int64_t Dv, int64_t max_kv_chunk);
   void (*flash_backward)(const AttentionGradPlan&, const GradWave&, const GradScratch&,
                          int64_t max_kv_chunk, int threads);
   void (*flash_dsink)(const AttentionGradPlan&, float* tmp, int64_t tmp_size, int threads);

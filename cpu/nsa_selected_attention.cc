@@ -138,6 +138,7 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
 void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
+  const WordForm form = table.grad_form(p.dtype);
   AttentionGradPlan plan{};
   std::vector<Segment> segments = make_selected_plan(p, plan);
   plan.dy = p.attention_out_grad;
@@ -145,13 +146,13 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   plan.dk = p.dk;
   plan.dv = p.dv;
   const Selection sel{p.topk_indices, p.select_block_count,
-                      BlockShape::of(block_keys(p, plan), WordForm{1, 1}.key_step())};
+                      BlockShape::of(block_keys(p, plan), form.key_step())};
   SelectSchedule schedule(plan, sel, p.seq_q, threads);
 
   GradParts parts{};
-  parts.thread_size = thread_part(table.grad_thread_size(p.D, p.Dv, kTileKeys));
+  parts.thread_size = thread_part(table.grad_thread_size(p.dtype, p.D, p.Dv, kTileKeys));
   const Scratch scratch([&](Arena& arena) {
-    carve_grad(arena, plan, schedule.waves.largest(), sel.shape.lanes, threads, parts);
+    carve_grad(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, parts);
     schedule.carve_index(arena);
   });
   for (const WaveSpan& span : schedule.waves.spans()) {

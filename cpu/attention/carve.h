@@ -22,11 +22,10 @@ struct GradParts : GradScratch {
 };
 
 inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSpan& wave,
-                       int64_t lanes, int threads, GradParts& parts) {
-  const int64_t keys = wave.packed * lanes;
-  parts.keys_t = arena.take<float>(keys * plan.D);
-  parts.values_t = arena.take<float>(keys * plan.Dv);
-  parts.keys = arena.take<float>(keys * padded_row(plan.D));
+                       int64_t lanes, WordForm form, int threads, GradParts& parts) {
+  parts.keys_t = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
+  parts.values_t = arena.take<float>(wave.packed * form.words(plan.Dv) * lanes);
+  parts.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
   parts.finite = arena.take<bool>(wave.packed);
   parts.threads = arena.take_threads(threads, parts.thread_size);
   parts.delta = arena.take<float>(wave.rows);

@@ -33,9 +33,9 @@ struct GradWave {
 };
 
 struct GradScratch {
-  float* keys_t;    // [blocks, D, lanes]
-  float* values_t;  // [blocks, Dv, lanes]
-  float* keys;      // [blocks, lanes, D padded]
+  float* keys_t;    // [blocks, words(D), lanes]
+  float* values_t;  // [blocks, words(Dv), lanes]
+  float* keys;      // [blocks, words(lanes), D padded]
   bool* finite;     // [blocks] the keys hold numbers only
   char* threads;
   int64_t thread_size;

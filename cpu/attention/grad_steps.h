@@ -15,9 +15,10 @@ struct UnitBuffers {
   float* dk;  // [keys of a chunk, D padded]
   float* dv;  // [keys of a chunk, Dv padded]
 
+  template <class Path>
   static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
     UnitBuffers b;
-    b.tile = GradBuffers::carve(arena, D, Dv);
+    b.tile = GradBuffers::carve<Path>(arena, D, Dv);
     b.dk = arena.take<float>(kv_chunk * padded_row(D));
     b.dv = arena.take<float>(kv_chunk * padded_row(Dv));
     return b;
@@ -47,24 +48,25 @@ inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, i
 }
 
 // delta of one query's heads, and zeros for its dq.
+template <class Path>
 inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, int64_t i,
                           GradBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
   for (int64_t g = 0; g < plan.G; ++g) {
     int64_t head = pair.kv_head * plan.G + g;
     pair.delta[i * plan.G + g] =
-        row_delta(plan, seg.o + i * plan.o.row + head * plan.o.head, b.dy, b.tmp);
+        row_delta<Path>(plan, seg.o + i * plan.o.row + head * plan.o.head, b.dy, b.tmp);
     fill(pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D, 0.0f);
   }
 }
 
 // The functions below are called by all threads of a parallel region.
 
-template <class Pair>
+template <class Path, class Pair>
 inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair, GradBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
 #pragma omp for schedule(static) nowait
-  for (int64_t i = 0; i < seg.q_len; ++i) prepare_query(plan, pair, i, b);
+  for (int64_t i = 0; i < seg.q_len; ++i) prepare_query<Path>(plan, pair, i, b);
 #pragma omp for schedule(static) nowait
   for (int64_t j = 0; j < seg.kv_len; ++j) {
     fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
@@ -110,8 +112,14 @@ inline void write_accumulators(const AttentionGradPlan& plan, const Pair& pair) 
   }
 }
 
-int64_t grad_thread_size(int64_t D, int64_t Dv, int64_t max_kv_chunk) {
-  return measured([&](Arena& arena) { UnitBuffers::carve(arena, D, Dv, max_kv_chunk); });
+int64_t grad_thread_size(ElemType dtype, int64_t D, int64_t Dv, int64_t max_kv_chunk) {
+  return measured([&](Arena& arena) {
+    if (dtype == ElemType::kBFloat16) {
+      UnitBuffers::carve<GradPathOfBFloat16>(arena, D, Dv, max_kv_chunk);
+    } else {
+      UnitBuffers::carve<FloatPath>(arena, D, Dv, max_kv_chunk);
+    }
+  });
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // The five products of the attention gradient for one tile of rows and one block of keys:
 //   S = Q K^T,  P = exp(scale S - max) / sum,  dP = dO V^T,  dS = P (dP - rowsum(dO O))
 //   dV += P^T dO,  dK += dS^T Q,  dQ += dS K          (dQ and dK still without scale)
+// On bf16 words P and dS are rounded to bf16 for the last three; all sums are floats.
 #pragma once
 
 #include "cpu/attention/bias.h"
+#include "cpu/attention/grad_schedule.h"
 #include "cpu/attention/online_softmax.h"
 #include "cpu/attention/pack.h"
 #include "cpu/attention/schedule.h"
@@ -11,34 +13,69 @@
 namespace nsa::cpu {
 namespace {
 
-// A packed block of keys. Lanes and rows past n are zero.
+// A packed block of keys in the words of a path. Lanes and rows past n are zero.
 struct GradKeys {
-  const float* kt;  // [D, lanes]
-  const float* vt;  // [Dv, lanes]
-  const float* k;   // [lanes, D padded]
+  const float* kt;  // [words(D), lanes]
+  const float* vt;  // [words(Dv), lanes]
+  const float* k;   // [words(lanes), D padded]
   int64_t lanes;
   int64_t j0;  // first key in the segment
   int64_t n;
   bool finite;  // k holds numbers only
 };
 
-struct GradBuffers {
-  float* q;      // [rows, D padded]
-  float* dy;     // [rows, Dv padded]
-  float* p;      // [rows, kScoreRow]
-  float* ds;     // [rows, kScoreRow]
-  float* dq;     // [rows, D padded]
-  float* max;    // [rows]
-  float* inv;    // [rows] 1 / sum, 0 for a row without keys
-  float* delta;  // [rows] rowsum(dO O)
-  float* tmp;    // [max(kTileKeys, D, Dv) + padding]
-  bool finite;   // q and dy hold numbers only
+// Block number `at` of the packed ones.
+template <class Path>
+inline GradKeys packed_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
+                            int64_t lanes, int64_t j0, int64_t n) {
+  return {s.keys_t + at * words<Path>(plan.D) * lanes,
+          s.values_t + at * words<Path>(plan.Dv) * lanes,
+          s.keys + at * words<Path>(lanes) * padded_row(plan.D),
+          lanes,
+          j0,
+          n,
+          s.finite[at]};
+}
 
+// Packs keys [j0, j0 + n) of a pair as block number `at`.
+template <class Path>
+inline void pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                           int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t ld = padded_row(plan.D), size = words<Path>(lanes) * ld;
+  const int64_t k = seg.k + pair.kv_head * plan.k.head + j0 * plan.k.row;
+  const int64_t v = seg.v + pair.kv_head * plan.v.head + j0 * plan.v.row;
+  pack_transposed<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes,
+                        s.keys_t + at * words<Path>(plan.D) * lanes, tmp);
+  pack_transposed<Path>(plan.dtype, plan.value, v, plan.v.row, n, plan.Dv, lanes,
+                        s.values_t + at * words<Path>(plan.Dv) * lanes, tmp);
+  pack_rows<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes, ld, s.keys + at * size);
+  s.finite[at] = packed_finite<Path>(s.keys + at * size, size);
+}
+
+struct GradBuffers {
+  float* q;         // [rows, words(D)], rows D padded apart
+  float* dy;        // [rows, words(Dv)], rows Dv padded apart
+  float* q_words;   // [words(rows), D padded] along a contraction over rows; of floats q itself
+  float* dy_words;  // [words(rows), Dv padded] likewise
+  float* p;         // [rows, kScoreRow]
+  float* ds;        // [rows, kScoreRow]
+  float* dq;        // [rows, D padded]
+  float* max;       // [rows]
+  float* inv;       // [rows] 1 / sum, 0 for a row without keys
+  float* delta;     // [rows] rowsum(dO O)
+  float* tmp;       // [max(kTileKeys, D, Dv) + padding]
+  bool finite;      // q and dy hold numbers only
+
+  template <class Path>
   static GradBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
     const int64_t ld = padded_row(D), ldv = padded_row(Dv);
+    constexpr bool pairs = Path::kForm.per_word == 2;
     GradBuffers b;
     b.q = arena.take<float>(kTileRows * ld);
     b.dy = arena.take<float>(kTileRows * ldv);
+    b.q_words = pairs ? arena.take<float>(kTileRows / 2 * ld) : b.q;
+    b.dy_words = pairs ? arena.take<float>(kTileRows / 2 * ldv) : b.dy;
     b.p = arena.take<float>(kTileRows * kScoreRow);
     b.ds = arena.take<float>(kTileRows * kScoreRow);
     b.dq = arena.take<float>(kTileRows * ld);
@@ -52,32 +89,70 @@ struct GradBuffers {
 
 // rowsum(dO O) of one row, added in the order in which the matmul adds dP = dO V^T: where a row has
 // one key left, O equals its V, and dP - delta must cancel exactly.
+template <class Path>
 inline float row_delta(const AttentionGradPlan& plan, int64_t offset, float* dy, float* out) {
-  to_float(plan.dtype, plan.dy, offset, plan.Dv, dy);
-  to_float(plan.dtype, plan.out, offset, plan.Dv, out);
-  return dot_in_order(dy, out, plan.Dv);
+  pack_row<Path>(plan.dtype, plan.dy, offset, plan.Dv, dy);
+  pack_row<Path>(plan.dtype, plan.out, offset, plan.Dv, out);
+  return Path::dot_in_order(dy, out, words<Path>(plan.Dv));
+}
+
+// Rows as words along a contraction over rows: rows 2 n and 2 n + 1 of c in row n of dst. at(r) is
+// row r's offset in src.
+template <class At>
+inline void pair_rows(const void* src, int64_t rows, int64_t n, int64_t ld, const At& at,
+                      float* dst) {
+  const uint16_t* base = static_cast<const uint16_t*>(src);
+  for (int64_t r = 0; r < rows; r += 2)
+    pair_elements(base + at(r), r + 1 < rows ? base + at(r + 1) : nullptr, n, ld, dst + r / 2 * ld);
+}
+
+// Asks for the rows of query and dy that load_grad_rows() will read. They are often a power of two
+// apart, where the processor's own prefetch does not see them coming.
+template <class Rows>
+inline void prefetch_grad_rows(const AttentionGradPlan& plan, const Rows& c) {
+  const int64_t size = elem_size(plan.dtype);
+  auto row = [&](const void* tensor, int64_t at, int64_t n) {
+    const char* p = static_cast<const char*>(tensor) + at * size;
+    for (int64_t byte = 0; byte < n * size; byte += 64) __builtin_prefetch(p + byte, 0, 2);
+  };
+  for (int64_t r = 0; r < c.rows(); ++r) {
+    row(plan.query, c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D);
+    row(plan.dy, c.seg.o + c.query(r) * plan.o.row + c.head(r) * plan.o.head, plan.Dv);
+  }
 }
 
 // Rows: query(r), head(r), rows(), seg. delta is [q_len, G] of the pair.
-template <class Rows>
+template <class Path, class Rows>
 inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const float* delta,
                            GradBuffers& b) {
   const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
+  auto q_at = [&](int64_t r) {
+    return c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head;
+  };
+  auto o_at = [&](int64_t r) {
+    return c.seg.o + c.query(r) * plan.o.row + c.head(r) * plan.o.head;
+  };
   for (int64_t r = 0; r < c.rows(); ++r) {
     const int64_t i = c.query(r), head = c.head(r);
-    to_float(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D,
-             b.q + r * ld);
-    fill(b.q + r * ld + plan.D, ld - plan.D, 0.0f);
-    to_float(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv,
-             b.dy + r * ldv);
-    fill(b.dy + r * ldv + plan.Dv, ldv - plan.Dv, 0.0f);
+    pack_row<Path>(plan.dtype, plan.query, q_at(r), plan.D, b.q + r * ld);
+    pack_row<Path>(plan.dtype, plan.dy, o_at(r), plan.Dv, b.dy + r * ldv);
     const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
     b.max[r] = load1(ElemType::kFloat32, plan.softmax_max, stat);
     b.inv[r] =
         SoftmaxState::inverse_of(b.max[r], load1(ElemType::kFloat32, plan.softmax_sum, stat));
     b.delta[r] = delta[i * plan.G + head % plan.G];
   }
-  b.finite = all_finite(b.q, c.rows() * ld) && all_finite(b.dy, c.rows() * ldv);
+  if constexpr (Path::kForm.per_word == 2) {
+    pair_rows(plan.query, c.rows(), plan.D, ld, q_at, b.q_words);
+    pair_rows(plan.dy, c.rows(), plan.Dv, ldv, o_at, b.dy_words);
+  } else {
+    for (int64_t r = 0; r < c.rows(); ++r) {
+      fill(b.q + r * ld + plan.D, ld - plan.D, 0.0f);
+      fill(b.dy + r * ldv + plan.Dv, ldv - plan.Dv, 0.0f);
+    }
+  }
+  b.finite = packed_finite<Path>(b.q_words, words<Path>(c.rows()) * ld) &&
+             packed_finite<Path>(b.dy_words, words<Path>(c.rows()) * ldv);
 }
 
 // dpse += dS (times scale where the bias is added before it). Element j of dS is key j0 + j.
@@ -93,51 +168,148 @@ inline void dpse_row(const AttentionGradPlan& plan, const Segment& seg, int64_t 
 }
 
 // dS = P (dP - delta); 0 where P is, whatever dP is.
+inline V score_grad(V p, V dp, V delta) {
+  return where_lt(p, set1(kFloatMin), zero(), mul(p, sub(dp, delta)));
+}
+
 inline void ds_row(const float* p, float* dp, int64_t n, float delta) {
   expect<Length::kWholeVectors>(n);
-  const V shift = set1(delta), least = set1(kFloatMin);
-  for (int64_t j = 0; j < n; j += W) {
-    const V x = load(p + j);
-    store(dp + j, where_lt(x, least, zero(), mul(x, sub(load(dp + j), shift))));
+  const V shift = set1(delta);
+  for (int64_t j = 0; j < n; j += W) store(dp + j, score_grad(load(p + j), load(dp + j), shift));
+}
+
+// What a row's P and dS are computed with, in every lane.
+struct GradRow {
+  V scale, max, inv, delta;
+
+  GradRow(const AttentionGradPlan& plan, const GradBuffers& b, int64_t r)
+      : scale(set1(plan.scale)),
+        max(set1(b.max[r])),
+        inv(set1(b.inv[r])),
+        delta(set1(b.delta[r])) {}
+
+  // Of raw products with visible keys.
+  V probability(V s) const { return mul(exp2(mul(sub(mul(s, scale), max), set1(kLog2e))), inv); }
+};
+
+// No score of a row that has this maximum was infinite.
+inline bool moderate(float max) { return max > -1e30f && max < 1e30f; }
+
+// Rows [r, r + count) of a step, count at most Path::kForm.per_word, all keys visible and nothing
+// but their products counting: P and dS in the form in which the other products read them. Words of
+// two rows of P take the place of the first, and those of dS in b.p that of the second.
+template <class Path>
+inline void grad_rows(const AttentionGradPlan& plan, int64_t r, [[maybe_unused]] int64_t count,
+                      int64_t lanes, GradBuffers& b) {
+  float *p = b.p + r * kScoreRow, *ds = b.ds + r * kScoreRow;
+  const GradRow row(plan, b, r);
+  if constexpr (Path::kForm.per_word == 1) {
+    for (int64_t j = 0; j < lanes; j += W) {
+      const V x = row.probability(load(p + j));
+      store(p + j, x);
+      store(ds + j, score_grad(x, load(ds + j), row.delta));
+    }
+  } else {
+#ifdef NSA_HAS_BF16_DOT
+    if (count == 1) {
+      for (int64_t j = 0; j < lanes; j += W) {
+        const V x = row.probability(load(p + j)), y = score_grad(x, load(ds + j), row.delta);
+        store(p + j, pair_bf16(x, zero()));
+        store(p + kScoreRow + j, pair_bf16(y, zero()));
+        store_words(ds + j / 2, y);
+      }
+      return;
+    }
+    const GradRow next(plan, b, r + 1);
+    for (int64_t j = 0; j < lanes; j += W) {
+      const V x0 = row.probability(load(p + j)), x1 = next.probability(load(p + kScoreRow + j));
+      const V y0 = score_grad(x0, load(ds + j), row.delta);
+      const V y1 = score_grad(x1, load(ds + kScoreRow + j), next.delta);
+      store(p + j, pair_bf16(x0, x1));
+      store(p + kScoreRow + j, pair_bf16(y0, y1));
+      store_words(ds + j / 2, y0);
+      store_words(ds + kScoreRow + j / 2, y1);
+    }
+#endif
   }
 }
 
-// Rows [r0, r1) of the tile against lanes [n0, n1) of a block. dk, dv: [n, ..] rows of this block.
+// P and dS of rows [r, r + count), computed before, in that form.
+template <class Path>
+inline void pair_grad_rows([[maybe_unused]] int64_t r, [[maybe_unused]] int64_t count,
+                           [[maybe_unused]] int64_t lanes, [[maybe_unused]] GradBuffers& b) {
+#ifdef NSA_HAS_BF16_DOT
+  if constexpr (Path::kForm.per_word == 2) {
+    float *p = b.p + r * kScoreRow, *ds = b.ds + r * kScoreRow;
+    for (int64_t j = 0; j < lanes; j += W) {
+      const V x0 = load(p + j), y0 = load(ds + j);
+      const V x1 = count == 2 ? load(p + kScoreRow + j) : zero();
+      const V y1 = count == 2 ? load(ds + kScoreRow + j) : zero();
+      store(p + j, pair_bf16(x0, x1));
+      store(p + kScoreRow + j, pair_bf16(y0, y1));
+      store_words(ds + j / 2, y0);
+      if (count == 2) store_words(ds + kScoreRow + j / 2, y1);
+    }
+  }
+#endif
+}
+
+// The scores of row r become P, its dP becomes dS, whatever changes or hides them. Key 0 is j0 of
+// the segment, `real` of the lanes are keys.
 template <class Rows>
+inline void masked_grad_row(const AttentionGradPlan& plan, const Rows& c, int64_t r, int64_t j0,
+                            int64_t real, int64_t lanes, bool plain, GradBuffers& b) {
+  float *row = b.p + r * kScoreRow, *dp = b.ds + r * kScoreRow;
+  float scale = plan.scale;
+  if (!plain) {
+    bias_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, scale, row, b.tmp);
+    fill(row + real, lanes - real, -kInfinity);
+    scale = 1.0f;
+  }
+  probabilities_row(row, lanes, scale, b.max[r], b.inv[r]);
+  if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, dp);
+  ds_row(row, dp, lanes, b.delta[r]);
+  if (plan.dpse) dpse_row(plan, c.seg, c.head(r), c.query(r), j0, real, dp, b.tmp);
+  if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, row);
+}
+
+// Rows [r0, r1) of the tile, r0 even, against lanes [n0, n1) of a block. dk, dv: [n, ..] rows of
+// this block.
+template <class Path, class Rows>
 inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKeys& keys,
                       int64_t r0, int64_t r1, int64_t n0, int64_t n1, bool plain, GradBuffers& b,
                       float* dk, float* dv) {
+  using Step = typename Path::Step;
+  constexpr int64_t per_word = Path::kForm.per_word;
   expect<Length::kPadded>(n0);
   expect<Length::kPadded>(n1);
   const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
   const int64_t lanes_d = round_up(plan.D, kLanePad), lanes_v = round_up(plan.Dv, kLanePad);
   const int64_t rows = r1 - r0, lanes = n1 - n0, real = min64(n1, keys.n) - n0;
   float *p = b.p + r0 * kScoreRow, *ds = b.ds + r0 * kScoreRow;
-  matmul<FloatStep>(rows, lanes, plan.D, {b.q + r0 * ld, ld, 1}, keys.kt + n0, keys.lanes, p,
-                    kScoreRow, Into::kReplace);
-  matmul<FloatStep>(rows, lanes, plan.Dv, {b.dy + r0 * ldv, ldv, 1}, keys.vt + n0, keys.lanes, ds,
-                    kScoreRow, Into::kReplace);
-  const int64_t j0 = keys.j0 + n0;
-  for (int64_t r = r0; r < r1; ++r) {
-    float *row = b.p + r * kScoreRow, *dp = b.ds + r * kScoreRow;
-    float scale = plan.scale;
-    if (!plain) {
-      bias_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, scale, row, b.tmp);
-      fill(row + real, lanes - real, -kInfinity);
-      scale = 1.0f;
+  matmul<Step>(rows, lanes, words<Path>(plan.D), {b.q + r0 * ld, ld, 1}, keys.kt + n0, keys.lanes,
+               p, kScoreRow, Into::kReplace);
+  matmul<Step>(rows, lanes, words<Path>(plan.Dv), {b.dy + r0 * ldv, ldv, 1}, keys.vt + n0,
+               keys.lanes, ds, kScoreRow, Into::kReplace);
+  const bool bare = plain && plan.bias.drop == nullptr && plan.dpse == nullptr;
+  for (int64_t r = r0; r < r1; r += per_word) {
+    const int64_t count = min64(per_word, r1 - r);
+    if (bare && moderate(b.max[r]) && moderate(b.max[r + count - 1])) {
+      grad_rows<Path>(plan, r, count, lanes, b);
+      continue;
     }
-    probabilities_row(row, lanes, scale, b.max[r], b.inv[r]);
-    if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, dp);
-    ds_row(row, dp, lanes, b.delta[r]);
-    if (plan.dpse) dpse_row(plan, c.seg, c.head(r), c.query(r), j0, real, dp, b.tmp);
-    if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, row);
+    for (int64_t k = r; k < r + count; ++k)
+      masked_grad_row(plan, c, k, keys.j0 + n0, real, lanes, plain, b);
+    pair_grad_rows<Path>(r, count, lanes, b);
   }
-  multiply_values<FloatPath>(b.finite, real, lanes_v, rows, {p, 1, kScoreRow}, b.dy + r0 * ldv, ldv,
-                             dv + n0 * ldv, ldv, Into::kAdd);
-  multiply_values<FloatPath>(b.finite, real, lanes_d, rows, {ds, 1, kScoreRow}, b.q + r0 * ld, ld,
-                             dk + n0 * ld, ld, Into::kAdd);
-  multiply_values<FloatPath>(keys.finite, rows, lanes_d, real, {ds, kScoreRow, 1}, keys.k + n0 * ld,
-                             ld, b.dq + r0 * ld, ld, Into::kAdd);
+  const Operand p_t = {p, 1, per_word * kScoreRow};
+  const Operand ds_t = {per_word == 2 ? p + kScoreRow : ds, 1, per_word * kScoreRow};
+  multiply_values<Path>(b.finite, real, lanes_v, words<Path>(rows), p_t,
+                        b.dy_words + r0 / per_word * ldv, ldv, dv + n0 * ldv, ldv, Into::kAdd);
+  multiply_values<Path>(b.finite, real, lanes_d, words<Path>(rows), ds_t,
+                        b.q_words + r0 / per_word * ld, ld, dk + n0 * ld, ld, Into::kAdd);
+  multiply_values<Path>(keys.finite, rows, lanes_d, words<Path>(real), {ds, kScoreRow, 1},
+                        keys.k + n0 / per_word * ld, ld, b.dq + r0 * ld, ld, Into::kAdd);
 }
 
 inline void add_scaled(float* dst, const float* src, int64_t n, float factor) {

@@ -7,35 +7,47 @@
 namespace nsa::cpu {
 namespace {
 
-// The two number formats a forward matmul can run in. A "word" is what one K step consumes: one
-// float, or two neighbouring bf16.
+// The number formats a matmul can run in. A "word" is what one K step consumes: one float, or two
+// neighbouring bf16.
 struct FloatPath {
   using Step = FloatStep;
   static constexpr WordForm kForm = {1, 1};
+  static float dot_in_order(const float* a, const float* b, int64_t n) {
+    return nsa::cpu::dot_in_order(a, b, n);
+  }
   static void begin() {}
   static void end() {}
 };
-#if defined(NSA_ISA_AMX)
-struct BFloat16Path {
+#ifdef NSA_HAS_BF16_DOT
+struct DotPath {
+  using Step = BFloat16Step;
+  static constexpr WordForm kForm = {2, 1};
+  static float dot_in_order(const float* a, const float* b, int64_t n) {
+    return dot_words_in_order(a, b, n);
+  }
+  static void begin() {}
+  static void end() {}
+};
+#endif
+#ifdef NSA_ISA_AMX
+struct AmxPath {
   using Step = AmxStep;
   static constexpr WordForm kForm = {2, kAmxTile};
   static void begin() { amx_begin(); }
   static void end() { amx_end(); }
 };
-#elif defined(NSA_HAS_BF16_DOT)
-struct BFloat16Path {
-  using Step = BFloat16Step;
-  static constexpr WordForm kForm = {2, 1};
-  static void begin() {}
-  static void end() {}
-};
 #endif
 
-// What the bf16 type runs on in a forward call of this unit.
-#ifdef NSA_HAS_BF16_DOT
-using PathOfBFloat16 = BFloat16Path;
+// What the bf16 type runs on in a call of this unit, forward and backward.
+#if defined(NSA_ISA_AMX)
+using PathOfBFloat16 = AmxPath;
+using GradPathOfBFloat16 = DotPath;
+#elif defined(NSA_HAS_BF16_DOT)
+using PathOfBFloat16 = DotPath;
+using GradPathOfBFloat16 = DotPath;
 #else
 using PathOfBFloat16 = FloatPath;
+using GradPathOfBFloat16 = FloatPath;
 #endif
 
 template <class Path>
@@ -73,6 +85,18 @@ inline void pack_transposed(ElemType t, const void* src, int64_t offset, int64_t
     for (int64_t j = n; j < lanes; ++j) dst[d * lanes + j] = 0.0f;
 }
 
+// dst[d] = the word of even[d] and odd[d], d < n; the rest of ld words is zero. A row that is
+// nullptr is zero.
+inline void pair_elements(const uint16_t* even, const uint16_t* odd, int64_t n, int64_t ld,
+                          float* dst) {
+  if (even == nullptr) n = 0;
+  for (int64_t d = 0; d < n; ++d) {
+    const uint32_t word = even[d] | (odd ? static_cast<uint32_t>(odd[d]) << 16 : 0);
+    __builtin_memcpy(dst + d, &word, 4);
+  }
+  fill(dst + n, ld - n, 0.0f);
+}
+
 // dst[words(rows_padded)][ld]: n rows of Dv elements along the contraction, ld a padded Dv. The
 // bf16 form interleaves rows 2 j and 2 j + 1. Rows n.. and columns Dv.. are zero.
 template <class Path>
@@ -86,17 +110,10 @@ inline void pack_rows(ElemType t, const void* src, int64_t offset, int64_t row_s
     fill(dst + n * ld, (rows_padded - n) * ld, 0.0f);
     return;
   }
-  const char* base = static_cast<const char*>(src);
+  const uint16_t* base = static_cast<const uint16_t*>(src) + offset;
   for (int64_t j = 0; j < rows_padded; j += 2) {
-    char* pair = reinterpret_cast<char*>(dst + j / 2 * ld);
-    const char* even = base + 2 * (offset + j * row_stride);
-    const char* odd = base + 2 * (offset + (j + 1) * row_stride);
-    for (int64_t d = 0; d < ld; ++d) {
-      uint16_t two[2] = {0, 0};
-      if (d < Dv && j < n) __builtin_memcpy(&two[0], even + 2 * d, 2);
-      if (d < Dv && j + 1 < n) __builtin_memcpy(&two[1], odd + 2 * d, 2);
-      __builtin_memcpy(pair + 4 * d, two, 4);
-    }
+    pair_elements(j < n ? base + j * row_stride : nullptr,
+                  j + 1 < n ? base + (j + 1) * row_stride : nullptr, Dv, ld, dst + j / 2 * ld);
   }
 }
 
@@ -104,14 +121,14 @@ inline void pack_rows(ElemType t, const void* src, int64_t offset, int64_t row_s
 template <class Path>
 inline bool packed_finite(const float* packed, int64_t count) {
   if (Path::kForm.per_word == 1) return all_finite(packed, count);
-  // The largest exponent is that of NaN and infinity.
-  bool finite = true;
-  for (int64_t i = 0; i < 2 * count; ++i) {
-    uint16_t h;
-    __builtin_memcpy(&h, reinterpret_cast<const char*>(packed) + 2 * i, 2);
-    finite &= (h & 0x7f80) != 0x7f80;
+  // The largest exponent is that of NaN and infinity: one more carries into the sign.
+  uint32_t carries = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t word;
+    __builtin_memcpy(&word, packed + i, 4);
+    carries |= (word & 0x7f807f80u) + 0x00800080u;
   }
-  return finite;
+  return (carries & 0x80008000u) == 0;
 }
 
 // A product with P or dS on the left; without numbers_only the right side holds NaN or infinity

@@ -45,6 +45,16 @@ inline V pow2i(V n) {
   __m512i e = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
   return _mm512_castsi512_ps(_mm512_slli_epi32(e, 23));
 }
+#define NSA_HAS_SCALEF 1
+// x - round(x).
+inline V fraction(V x) {
+  return _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// p 2^(x - fraction); 0 for x < -126, and NaN for NaN.
+inline V scale_pow2(V p, V x, V fraction) {
+  const __mmask16 kept = _mm512_cmp_ps_mask(x, set1(-126.0f), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(kept, p, sub(x, fraction));
+}
 inline float hmax(V x) { return _mm512_reduce_max_ps(x); }
 inline float hsum(V x) { return _mm512_reduce_add_ps(x); }
 
@@ -75,6 +85,19 @@ inline void store_bf16(uint16_t* p, V x) {
 // acc[lane] += a[2 lane] b[2 lane] + a[2 lane + 1] b[2 lane + 1], operands are pairs of bf16.
 inline V dot_bf16(V acc, V a, V b) {
   return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+}
+// Words of bf16, rounded to nearest even: lane i of even below lane i of odd.
+inline V pair_bf16(V even, V odd) {
+  const __m512i order = _mm512_set_epi32(0x1f000f, 0x1e000e, 0x1d000d, 0x1c000c, 0x1b000b, 0x1a000a,
+                                         0x190009, 0x180008, 0x170007, 0x160006, 0x150005, 0x140004,
+                                         0x130003, 0x120002, 0x110001, 0x100000);
+  const __m512bh both = _mm512_cvtne2ps_pbh(odd, even);
+  return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(both)));
+}
+// W / 2 words of neighbouring lanes.
+inline void store_words(float* p, V x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
 }
 #endif
 

@@ -26,6 +26,31 @@ inline V exp(V x) {
   return where_lt(x, lowest, zero(), mul(e, pow2i(n)));
 }
 
+// 2^x with a relative error below 1.5 ulp for x <= 127; exactly 0 for x < -126. NaN gives NaN. The
+// polynomial is fitted on |r| <= 1 / 2 for the least relative error (2e-9).
+inline V exp2(V x) {
+#ifdef NSA_HAS_SCALEF
+  const V r = fraction(x);
+#else
+  const V lowest = set1(-126.0f);
+  const V t = max(lowest, x), n = round_even(t), r = sub(t, n);
+#endif
+  V p = set1(1.53533620e-4f);
+  p = fma(p, r, set1(1.33988750e-3f));
+  p = fma(p, r, set1(9.61843692e-3f));
+  p = fma(p, r, set1(5.55033237e-2f));
+  p = fma(p, r, set1(0.240226477f));
+  p = fma(p, r, set1(0.693147182f));
+  p = fma(p, r, set1(1.0f));
+#ifdef NSA_HAS_SCALEF
+  return scale_pow2(p, x, r);
+#else
+  return where_lt(x, lowest, zero(), mul(p, pow2i(n)));
+#endif
+}
+
+constexpr float kLog2e = 1.44269504f;
+
 inline float exp1(float x) {
   float lanes[W];
   store(lanes, exp(set1(x)));
@@ -121,6 +146,15 @@ inline float dot_in_order(const float* a, const float* b, int64_t n) {
   return sum;
 #endif
 }
+
+#ifdef NSA_HAS_BF16_DOT
+// The same for n words of two bf16, with the rounding of their vector product.
+inline float dot_words_in_order(const float* a, const float* b, int64_t n) {
+  V sum = zero();
+  for (int64_t i = 0; i < n; ++i) sum = dot_bf16(sum, set1(a[i]), set1(b[i]));
+  return hmax(sum);
+}
+#endif
 
 }  // namespace
 }  // namespace nsa::cpu
