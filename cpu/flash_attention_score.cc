@@ -11,9 +11,17 @@
 namespace nsa::cpu {
 namespace {
 
-// Chunks: large enough that a unit amortises its barrier, small enough that a sequence has several.
-int64_t chunk_of(int64_t length, int64_t unit, int64_t largest) {
-  return min64(largest, max64(unit, round_up(ceil_div(length, 8), unit)));
+// Chunks of a sequence: `parts` of them, or more of `largest`. Long ones read their tiles' rows and
+// write their sums less often.
+int64_t chunk_of(int64_t length, int64_t parts, int64_t unit, int64_t largest) {
+  return min64(largest, max64(unit, round_up(ceil_div(length, parts), unit)));
+}
+
+// Whether a step has units for many processors even in long chunks.
+bool many_keys(const AttentionGradPlan& plan) {
+  int64_t keys = 0;
+  for (int64_t b = 0; b < plan.num_segments; ++b) keys += plan.N2 * plan.segments[b].kv_len;
+  return keys >= 64 * 8 * kBlockKeys;
 }
 
 // Packed blocks of a wave, at least, where there are more.
@@ -21,7 +29,7 @@ constexpr int64_t kWaveBlocks = 128;
 
 class GradSchedule {
  public:
-  GradSchedule(const AttentionGradPlan& plan, int threads) {
+  GradSchedule(const AttentionGradPlan& plan, int threads) : long_chunks_(many_keys(plan)) {
     for (int64_t b = 0; b < plan.num_segments; ++b) {
       // One dpse for all batches is added to batch by batch.
       if (plan.dpse) waves.close();
@@ -43,8 +51,9 @@ class GradSchedule {
     GradPair pair{};
     pair.segment = b;
     pair.kv_head = h;
-    pair.q_chunk = chunk_of(seg.q_len, kTileRows, 4 * kTileRows);
-    pair.kv_chunk = chunk_of(seg.kv_len, kBlockKeys, 4 * kBlockKeys);
+    const int64_t parts = long_chunks_ ? 4 : 8;
+    pair.q_chunk = chunk_of(seg.q_len, parts, kTileRows, (long_chunks_ ? 8 : 4) * kTileRows);
+    pair.kv_chunk = chunk_of(seg.kv_len, parts, kBlockKeys, (long_chunks_ ? 8 : 4) * kBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
     pair.first_packed = open.packed;
@@ -58,6 +67,8 @@ class GradSchedule {
     open.accumulators += seg.q_len * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
     max_kv_chunk = max64(max_kv_chunk, pair.kv_chunk);
   }
+
+  bool long_chunks_;
 };
 
 // Rows no segment owns: packed keys past the last prefix sum.
@@ -75,10 +86,10 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
   const int threads = num_threads();
   AttentionPlan plan{};
   std::vector<Segment> segments = make_plan(p, plan);
-  Schedule schedule(plan, TileRule{}, threads);
-
   ForwardScratch parts{};
-  parts.thread_size = thread_part(table.flash_forward_thread_size(p.D, p.Dv));
+  parts.tile_rows = single_head_rows(plan);
+  Schedule schedule(plan, TileRule{0, parts.tile_rows}, threads);
+  parts.thread_size = thread_part(table.flash_forward_thread_size(p.D, p.Dv, parts.tile_rows));
   const Scratch scratch([&](Arena& arena) {
     carve_forward(arena, plan, schedule.largest(), kBlockKeys, table.form(p.dtype), threads, parts);
   });

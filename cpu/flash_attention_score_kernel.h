@@ -15,7 +15,7 @@ void flash_forward_wave(const AttentionPlan& plan, const Wave& wave, const Forwa
                         int threads) {
   run_forward_wave<Path>(
       plan, wave, scratch, threads,
-      [&](Arena& arena) { return TileBuffers::carve(arena, plan.D, plan.Dv); },
+      [&](Arena& arena) { return TileBuffers::carve(arena, plan.D, plan.Dv, scratch.tile_rows); },
       [](const TileContext& context, const PackedPair& packed, TileBuffers& buffers) {
         forward_tile<Path>(context, packed, buffers);
       });
@@ -28,8 +28,8 @@ void flash_forward(const AttentionPlan& plan, const Wave& wave, const ForwardScr
   flash_forward_wave<FloatPath>(plan, wave, scratch, threads);
 }
 
-int64_t flash_forward_thread_size(int64_t D, int64_t Dv) {
-  return measured([&](Arena& arena) { TileBuffers::carve(arena, D, Dv); });
+int64_t flash_forward_thread_size(int64_t D, int64_t Dv, int64_t tile_rows) {
+  return measured([&](Arena& arena) { TileBuffers::carve(arena, D, Dv, tile_rows); });
 }
 
 // Rows of a tile of one unit: queries of one head, or of several heads where there are few queries.

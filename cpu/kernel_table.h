@@ -24,7 +24,7 @@ struct KernelTable {
     return t == ElemType::kBFloat16 ? bf16_grad : WordForm{1, 1};
   }
 
-  int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv);
+  int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv, int64_t tile_rows);
   void (*flash_forward)(const AttentionPlan&, const Wave&, const ForwardScratch&, int threads);
   // Of both gradients.
   int64_t (*grad_thread_size)(ElemType, int64_t D, int64_t Dv, int64_t max_kv_chunk);

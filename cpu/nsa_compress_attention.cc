@@ -51,7 +51,7 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   }
   const int64_t queries = whole_group_queries(plan.G, imp.max_kv_len);
   imp.max_rows = queries * plan.G;
-  Schedule schedule(plan, TileRule{queries}, threads);
+  Schedule schedule(plan, TileRule{queries, imp.max_rows}, threads);
 
   ForwardScratch parts{};
   parts.thread_size = thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv));

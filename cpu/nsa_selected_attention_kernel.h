@@ -40,7 +40,7 @@ struct SelectBuffers {
 
   static SelectBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t chunk_rows) {
     SelectBuffers b;
-    b.tile = TileBuffers::carve(arena, D, Dv);
+    b.tile = TileBuffers::carve(arena, D, Dv, kTileRows);
     b.o = arena.take<float>(chunk_rows * padded_row(Dv));
     b.state = arena.take<SoftmaxState>(chunk_rows);
     return b;
@@ -65,21 +65,35 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
   matmul<Step>(rows, lanes, depth, {b.tile.q, depth, 1}, kt, lanes, s, kScoreRow, Into::kReplace);
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t i = c.query(r);
-    float *row = s + r * kScoreRow, scale = plan.scale;
-    if (keys.count < lanes || c.seg.range.hi(i) < keys.j0 + keys.count) {
-      bias_row(plan.bias, c.seg, c.head(r), i, keys.j0, keys.count, scale, row, b.tile.tmp);
-      fill(row + keys.count, lanes - keys.count, -kInfinity);
-      scale = 1.0f;
-    }
+    float* row = s + r * kScoreRow;
     SoftmaxState& state = b.state[(i - i0) * plan.G + c.head(r) - c.first_head];
-    b.tile.factor[r] =
-        online_softmax_row(row, lanes, scale, state, multiplicity(pair, sel, plan.N2, i, t));
+    const float weight = multiplicity(pair, sel, plan.N2, i, t);
+    if (keys.count == lanes && c.seg.range.hi(i) >= keys.j0 + keys.count) {
+      b.tile.factor[r] = softmax_step<Path>(row, lanes, plan.scale, state, weight);
+      continue;
+    }
+    bias_row(plan.bias, c.seg, c.head(r), i, keys.j0, keys.count, plan.scale, row, b.tile.tmp);
+    fill(row + keys.count, lanes - keys.count, -kInfinity);
+    b.tile.factor[r] = online_softmax_row(row, lanes, 1.0f, state, weight);
     pack_probabilities<Path>(row, lanes);
+  }
+  auto out = [&](int64_t r) {
+    return b.o + ((c.query(r) - i0) * plan.G + c.head(r) - c.first_head) * ld;
+  };
+  if (plan.G >= kMR) {
+    // The heads of a query are neighbours in o.
+    for (int64_t r = 0, count; r < rows; r += count) {
+      count = min64(c.first_head + plan.G - c.head(r), rows - r);
+      multiply_values<Path>(finite, count, out_lanes, words<Path>(lanes),
+                            {s + r * kScoreRow, kScoreRow, 1}, v, ld, out(r), ld, Into::kAddScaled,
+                            b.tile.factor + r);
+    }
+    return;
   }
   multiply_values<Path>(finite, rows, out_lanes, words<Path>(lanes), {s, kScoreRow, 1}, v, ld,
                         b.tile.o, ld, Into::kReplace);
   for (int64_t r = 0; r < rows; ++r) {
-    float* o = b.o + ((c.query(r) - i0) * plan.G + c.head(r) - c.first_head) * ld;
+    float* o = out(r);
     const float* part = b.tile.o + r * ld;
     const V factor = set1(b.tile.factor[r]);
     for (int64_t d = 0; d < out_lanes; d += W)
@@ -185,6 +199,11 @@ inline void select_grad_part(const AttentionGradPlan& plan, const Selection& sel
   for (int64_t first = 0; first < rows; first += kTileRows) {
     GatheredRows c{seg, pair.kv_head * plan.G, plan.G, list, first, min64(kTileRows, rows - first)};
     load_grad_rows<Path>(plan, c, pair.delta, b.tile);
+    const int64_t next = first + kTileRows;
+    if (next < rows) {
+      prefetch_grad_rows(
+          plan, GatheredRows{seg, c.first_head, plan.G, list, next, min64(kTileRows, rows - next)});
+    }
     for (int64_t r = 0; r < c.rows(); ++r)
       b.tile.inv[r] *= multiplicity(pair, sel, plan.N2, c.query(r), part / sel.shape.parts);
     fill(b.tile.dq, c.rows() * ld, 0.0f);

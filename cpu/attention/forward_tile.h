@@ -11,19 +11,19 @@ namespace {
 
 struct TileBuffers {
   float* q;             // [rows, words(D)]
-  float* s;             // [rows, kScoreRow]
+  float* s;             // [kTileRows, kScoreRow] of the rows of one step
   float* o;             // [rows, Dv padded]
   SoftmaxState* state;  // [rows]
   float* factor;        // [rows] of the last step
   float* tmp;           // [max(kTileKeys, D, Dv) + padding]
 
-  static TileBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
+  static TileBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t rows) {
     TileBuffers b;
-    b.q = arena.take<float>(kTileRows * round_up(D, kLanePad));
+    b.q = arena.take<float>(rows * round_up(D, kLanePad));
     b.s = arena.take<float>(kTileRows * kScoreRow);
-    b.o = arena.take<float>(kTileRows * padded_row(Dv));
-    b.state = arena.take<SoftmaxState>(kTileRows);
-    b.factor = arena.take<float>(kTileRows);
+    b.o = arena.take<float>(rows * padded_row(Dv));
+    b.state = arena.take<SoftmaxState>(rows);
+    b.factor = arena.take<float>(rows);
     b.tmp = arena.take<float>(max64(kTileKeys, max64(D, Dv)) + kLanePad);
     return b;
   }
@@ -56,7 +56,7 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
   const AttentionPlan& plan = c.plan;
   const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = r1 - r0;
   const int64_t origin = n0 / kTileKeys * kTileKeys;
-  float* s = b.s + r0 * kScoreRow;
+  float* s = b.s;
   for (int64_t n = n0; n < n1;) {
     int64_t block = n / kBlockKeys, lane = n % kBlockKeys;
     int64_t lanes = min64(kBlockKeys - lane, n1 - n);
@@ -65,8 +65,13 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
                  kScoreRow, Into::kReplace);
     n += lanes;
   }
+  const bool bare = plain && plan.bias.drop == nullptr;
   for (int64_t r = r0; r < r1; ++r) {
-    float* row = b.s + r * kScoreRow + (n0 - origin);
+    float* row = s + (r - r0) * kScoreRow + (n0 - origin);
+    if (bare) {
+      b.factor[r] = softmax_step<Path>(row, n1 - n0, plan.scale, b.state[r]);
+      continue;
+    }
     float scale = plan.scale;
     if (!plain) {
       bias_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n1 - n0, scale, row, b.tmp);
@@ -85,24 +90,29 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
                         ld, b.o + r0 * ld, ld, Into::kAddScaled, b.factor + r0);
 }
 
+// Keys outside, rows inside: what is packed of a step's keys is in the core's own caches for all
+// rows of the tile but the first kTileRows.
 template <class Path>
 inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
   const RowRange& range = c.seg.range;
-  const int64_t rows = c.tile.rows(), last = c.query(rows - 1);
+  const int64_t rows = c.tile.rows();
   const bool bias = c.plan.bias.changes_scores();
   constexpr int64_t step = key_step<Path>();
-  for (int64_t k0 = range.lo(c.tile.i0) / kTileKeys * kTileKeys, end = range.hi(last); k0 < end;
-       k0 += kTileKeys) {
-    int64_t k1 = k0 + kTileKeys;
-    if (range.lo(last) <= k0 && range.hi(c.tile.i0) >= k1) {
-      forward_step<Path>(c, 0, rows, k0, k1, !bias, packed, b);
-      continue;
-    }
-    for (int64_t r0 = 0; r0 < rows; r0 += kCutRows) {
-      int64_t r1 = min64(r0 + kCutRows, rows);
-      int64_t n0 = max64(k0, range.lo(c.query(r0)) / step * step);
-      int64_t n1 = min64(k1, round_up(range.hi(c.query(r1 - 1)), step));
-      if (n0 < n1) forward_step<Path>(c, r0, r1, n0, n1, false, packed, b);
+  for (int64_t k0 = range.lo(c.tile.i0) / kTileKeys * kTileKeys, end = range.hi(c.query(rows - 1));
+       k0 < end; k0 += kTileKeys) {
+    const int64_t k1 = k0 + kTileKeys;
+    for (int64_t first = 0; first < rows; first += kTileRows) {
+      const int64_t past = min64(first + kTileRows, rows);
+      if (range.lo(c.query(past - 1)) <= k0 && range.hi(c.query(first)) >= k1) {
+        forward_step<Path>(c, first, past, k0, k1, !bias, packed, b);
+        continue;
+      }
+      for (int64_t r0 = first; r0 < past; r0 += kCutRows) {
+        const int64_t r1 = min64(r0 + kCutRows, past);
+        const int64_t n0 = max64(k0, range.lo(c.query(r0)) / step * step);
+        const int64_t n1 = min64(k1, round_up(range.hi(c.query(r1 - 1)), step));
+        if (n0 < n1) forward_step<Path>(c, r0, r1, n0, n1, false, packed, b);
+      }
     }
   }
 }

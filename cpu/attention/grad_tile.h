@@ -106,18 +106,13 @@ inline void pair_rows(const void* src, int64_t rows, int64_t n, int64_t ld, cons
     pair_elements(base + at(r), r + 1 < rows ? base + at(r + 1) : nullptr, n, ld, dst + r / 2 * ld);
 }
 
-// Asks for the rows of query and dy that load_grad_rows() will read. They are often a power of two
-// apart, where the processor's own prefetch does not see them coming.
+// Asks for the rows of query and dy that load_grad_rows() will read.
 template <class Rows>
 inline void prefetch_grad_rows(const AttentionGradPlan& plan, const Rows& c) {
-  const int64_t size = elem_size(plan.dtype);
-  auto row = [&](const void* tensor, int64_t at, int64_t n) {
-    const char* p = static_cast<const char*>(tensor) + at * size;
-    for (int64_t byte = 0; byte < n * size; byte += 64) __builtin_prefetch(p + byte, 0, 2);
-  };
   for (int64_t r = 0; r < c.rows(); ++r) {
-    row(plan.query, c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D);
-    row(plan.dy, c.seg.o + c.query(r) * plan.o.row + c.head(r) * plan.o.head, plan.Dv);
+    const int64_t i = c.query(r), head = c.head(r);
+    prefetch_row(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D);
+    prefetch_row(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
   }
 }
 
@@ -189,11 +184,8 @@ struct GradRow {
         delta(set1(b.delta[r])) {}
 
   // Of raw products with visible keys.
-  V probability(V s) const { return mul(exp2(mul(sub(mul(s, scale), max), set1(kLog2e))), inv); }
+  V probability(V s) const { return mul(exp_from(mul(s, scale), max), inv); }
 };
-
-// No score of a row that has this maximum was infinite.
-inline bool moderate(float max) { return max > -1e30f && max < 1e30f; }
 
 // Rows [r, r + count) of a step, count at most Path::kForm.per_word, all keys visible and nothing
 // but their products counting: P and dS in the form in which the other products read them. Words of

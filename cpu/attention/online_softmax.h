@@ -21,6 +21,7 @@ struct SoftmaxState {
 
   // Raises the maximum; gives the factor for everything accumulated so far.
   float raise(float new_max) {
+    if (!(new_max > max)) return 1.0f;
     float old = max;
     max = new_max > old ? new_max : old;
     float factor = exp1(old - base());
@@ -72,6 +73,9 @@ inline float nan_row(float* s, int64_t n, float scale) {
   return nan;
 }
 
+// exp(x - base) of scores.
+inline V exp_from(V x, V base) { return exp2(mul(sub(x, base), set1(kLog2e))); }
+
 // s = exp(s - base); gives the sum.
 inline float exp_row(float* s, int64_t n, float base) {
   expect<Length::kWholeVectors>(n);
@@ -79,7 +83,7 @@ inline float exp_row(float* s, int64_t n, float base) {
   const V b = set1(base);
   V sum = zero();
   for (int64_t j = 0; j < n; j += W) {
-    V e = exp(sub(load(s + j), b));
+    V e = exp_from(load(s + j), b);
     store(s + j, e);
     sum = add(sum, e);
   }
@@ -97,6 +101,35 @@ inline float online_softmax_row(float* s, int64_t n, float scale, SoftmaxState& 
   return factor;
 }
 
+// No score of a row with this maximum is +inf, and none of all of them overflows.
+inline bool moderate(float max) { return max > -1e30f && max < 1e30f; }
+
+// The largest of raw products, without regard to NaN.
+inline float raw_max(const float* s, int64_t n) {
+  expect<Length::kWholeVectors>(n);
+  V m = set1(-kInfinity);
+  for (int64_t j = 0; j < n; j += W) m = max(load(s + j), m);
+  return hmax(m);
+}
+
+// The same as online_softmax_row() for raw products of keys that are all visible, in two passes
+// over them instead of three: put(j, x) stores elements j.. of the probabilities. The caller has
+// made sure that the scores are moderate; top is their maximum.
+template <class Put>
+inline float online_softmax_visible(const float* s, int64_t n, float scale, float top, float weight,
+                                    SoftmaxState& state, const Put& put) {
+  const float factor = state.raise(top);
+  const V base = set1(state.max), by = set1(scale), times = set1(weight);
+  V sum = zero();
+  for (int64_t j = 0; j < n; j += W) {
+    const V e = exp_from(mul(load(s + j), by), base);
+    sum = add(sum, e);
+    put(j, weight == 1.0f ? e : mul(e, times));
+  }
+  state.sum += weight * hsum(sum);
+  return factor;
+}
+
 // Backward: s = exp(s * scale - max) * inverse.
 inline void probabilities_row(float* s, int64_t n, float scale, float max_value, float inverse) {
   expect<Length::kWholeVectors>(n);
@@ -106,7 +139,7 @@ inline void probabilities_row(float* s, int64_t n, float scale, float max_value,
   }
   const V factor = set1(scale), base = set1(max_value), inv = set1(inverse);
   for (int64_t j = 0; j < n; j += W)
-    store(s + j, mul(exp(sub(mul(load(s + j), factor), base)), inv));
+    store(s + j, mul(exp_from(mul(load(s + j), factor), base), inv));
 }
 
 }  // namespace

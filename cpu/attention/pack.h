@@ -2,6 +2,7 @@
 // keys transposed block by block, everything padded with zeros.
 #pragma once
 
+#include "cpu/attention/online_softmax.h"
 #include "cpu/attention/tile_matmul.h"
 
 namespace nsa::cpu {
@@ -59,6 +60,13 @@ constexpr int64_t words(int64_t n) {
 template <class Path>
 constexpr int64_t key_step() {
   return Path::kForm.key_step();
+}
+
+// Asks for a row that pack_row() will read. Rows are often a power of two apart, where the
+// processor's own prefetch does not see them coming.
+inline void prefetch_row(ElemType t, const void* src, int64_t offset, int64_t n) {
+  const char* p = static_cast<const char*>(src) + offset * elem_size(t);
+  for (int64_t byte = 0; byte < n * elem_size(t); byte += 64) __builtin_prefetch(p + byte, 0, 2);
 }
 
 // One row of n elements as words, padded with zeros.
@@ -141,10 +149,35 @@ inline void multiply_values(bool numbers_only, int64_t M, int64_t N, int64_t K, 
   matmul_visible(Path::kForm.per_word, M, N, K, p, v, ldv, o, ldo, into, row_scale);
 }
 
+// Elements j.. of a row of probabilities, W of them, as words at p.
+template <class Path>
+inline void put_probabilities(float* p, int64_t j, V x) {
+#ifdef NSA_HAS_BF16_DOT
+  if (Path::kForm.per_word == 2) return store_words(p + j / 2, x);
+#endif
+  store(p + j, x);
+}
+
 // Probabilities in place as words: the bf16 form rounds them and uses the front half of the row.
 template <class Path>
 inline void pack_probabilities(float* p, int64_t n) {
-  if (Path::kForm.per_word == 2) from_float(ElemType::kBFloat16, p, n, p, 0);
+  if (Path::kForm.per_word == 1) return;
+  for (int64_t j = 0; j < n; j += W) put_probabilities<Path>(p, j, load(p + j));
+}
+
+// One step of the online softmax over raw products of keys that are all visible: they become words
+// of probabilities. Gives the factor for the output row so far.
+template <class Path>
+inline float softmax_step(float* s, int64_t n, float scale, SoftmaxState& state,
+                          float weight = 1.0f) {
+  const float top = raw_max(s, n) * scale;
+  if (scale > 0.0f && moderate(top) && state.max < kInfinity) {
+    return online_softmax_visible(s, n, scale, top, weight, state,
+                                  [&](int64_t j, V x) { put_probabilities<Path>(s, j, x); });
+  }
+  const float factor = online_softmax_row(s, n, scale, state, weight);
+  pack_probabilities<Path>(s, n);
+  return factor;
 }
 
 }  // namespace

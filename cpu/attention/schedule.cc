@@ -13,7 +13,7 @@ RowTile tile_shape(const AttentionPlan& plan, const Segment& seg, TileRule rule)
     tile.heads = plan.G;
     tile.queries = rule.group_queries;
   } else {
-    tile.queries = min64(kTileRows, seg.q_len);
+    tile.queries = min64(rule.rows, seg.q_len);
     tile.heads = min64(plan.G, max64(1, kTileRows / tile.queries));
   }
   return tile;
@@ -24,6 +24,14 @@ RowTile tile_shape(const AttentionPlan& plan, const Segment& seg, TileRule rule)
 int64_t whole_group_queries(int64_t G, int64_t kv_len) {
   constexpr int64_t kScores = 1 << 18;  // floats
   return max64(1, min64(kTileRows / G, kScores / (G * max64(kv_len, 1))));
+}
+
+int64_t single_head_rows(const AttentionPlan& plan) {
+  constexpr int64_t kTiles = 128;
+  int64_t steps = 0;
+  for (int64_t b = 0; b < plan.num_segments; ++b)
+    steps += plan.N1 * ceil_div(plan.segments[b].q_len, kTileRows);
+  return kTileRows * max64(1, min64(kTileSteps, steps / kTiles));
 }
 
 Schedule::Schedule(const AttentionPlan& plan, TileRule rule, int threads) {

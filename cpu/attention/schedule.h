@@ -9,7 +9,9 @@ namespace nsa::cpu {
 
 constexpr int64_t kBlockKeys = 64;  // keys of one packed block
 constexpr int64_t kTileKeys = 128;  // keys of one softmax step
-constexpr int64_t kTileRows = 96;   // (query, head) rows of a tile
+constexpr int64_t kTileRows = 96;   // (query, head) rows of a step
+// Most steps' rows of a tile of FlashAttentionScore.
+constexpr int64_t kTileSteps = 4;
 
 // Rows of a tile that the visible interval cuts are taken in groups of this size, each with its own
 // end: less work on masked pairs along the diagonal.
@@ -45,10 +47,11 @@ struct Wave {
 
 // What one call of a forward kernel runs on, besides the plan.
 struct ForwardScratch {
-  float* keys;    // [blocks, words(D), 64]
-  float* values;  // [blocks, words(64), padded Dv]
-  bool* finite;   // [blocks] the values hold numbers only
-  char* threads;  // one part per thread
+  float* keys;        // [blocks, words(D), 64]
+  float* values;      // [blocks, words(64), padded Dv]
+  bool* finite;       // [blocks] the values hold numbers only
+  int64_t tile_rows;  // of a tile, at most
+  char* threads;      // one part per thread
   int64_t thread_size;
 };
 
