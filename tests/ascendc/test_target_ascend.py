@@ -15,6 +15,7 @@ from mindspore_nsa import _config, twin
 from mindspore_nsa._config import resolve_target
 from mindspore_nsa.ops import _ascend
 from mindspore_nsa.ops._custom import run
+from mindspore_nsa.ops._gradient import gradient_operator
 
 module = importlib.import_module("mindspore_nsa.ops.nsa_compress")
 SEQ = (40, 96)
@@ -56,7 +57,7 @@ def ascend(cann, monkeypatch):
 def forget():
     """What was planned, and made, for another folder is made again."""
     module._operator.cache_clear()
-    module._gradient.cache_clear()
+    gradient_operator.cache_clear()
     module._plan_nsa_compress._cached.cache_clear()
 
 
