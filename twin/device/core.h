@@ -100,6 +100,8 @@ struct Core {
   AscendC::TPipe* pipe = nullptr;
   std::deque<Buffer> buffers;
   std::unique_ptr<Fiber> fiber;
+  const char* last_name = nullptr;  // of the last instruction that was issued
+  Where last_where;
   clock::CoreRecord* record = nullptr;  // null where the launch is not timed
 };
 

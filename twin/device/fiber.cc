@@ -175,6 +175,15 @@ Fiber::Fiber(std::function<void()> run) : run_(std::move(run)), stack_(TakeStack
 
 Fiber::~Fiber() { FreeStacks().push_back(stack_); }
 
+bool Fiber::BelowStack(const void* address) const {
+  // One page is closed; a large frame may reach further.
+  constexpr uintptr_t kReach = 1 << 16;
+  const auto bottom =
+      reinterpret_cast<uintptr_t>(stack_) + static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  return at < bottom && at >= bottom - kReach;
+}
+
 void Fiber::Main(Fiber* self) {
   FinishSwitch(nullptr, &self->caller_bottom_, &self->caller_bytes_);
   self->run_();

@@ -20,6 +20,8 @@ class Fiber {
   void GiveWay();
   // Called on the fiber: ends it here, with no more of its destructors run.
   [[noreturn]] void Abandon();
+  // Whether the address is one that is met first when the stack is full.
+  bool BelowStack(const void* address) const;
   bool started() const { return started_; }
   bool ended() const { return ended_; }
 

@@ -1,6 +1,7 @@
 #include "twin/device/instr.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "twin/device/launch_state.h"
 
@@ -20,15 +21,41 @@ uint32_t LaneMask(uint32_t element, uint64_t lanes_of_block) {
   return mask;
 }
 
-// Names of the events between two pipes, for advice.
-std::string Advice(const Core& core, int earlier, const Ticket& now, uint16_t earlier_core) {
+// The position of a queue whose EnQue and DeQue order the two pipes, or nothing.
+const char* PositionBetween(int earlier, int now) {
+  const auto are = [=](pipe_t a, pipe_t b) {
+    return earlier == PipeIndex(a) && now == PipeIndex(b);
+  };
+  if (are(PIPE_MTE2, PIPE_V)) return "VECIN";
+  if (are(PIPE_V, PIPE_MTE3)) return "VECOUT";
+  if (are(PIPE_MTE2, PIPE_MTE1)) return "A1 or B1";
+  if (are(PIPE_MTE1, PIPE_M)) return "A2 or B2";
+  if (are(PIPE_M, PIPE_FIX)) return "CO1";
+  return nullptr;
+}
+
+// Names of the events between two pipes, for advice; `buffer` is what both pipes touch.
+std::string Advice(const Core& core, int earlier, const Ticket& now, uint16_t earlier_core,
+                   const Buffer* buffer) {
   if (earlier_core != core.index) {
     return "the two cores are not ordered: CrossCoreSetFlag/CrossCoreWaitFlag or SyncAll between "
            "them";
   }
   if (earlier == now.pipe) return Format("PipeBarrier<%s> between them", PipeName(earlier));
-  return Format("SetFlag/WaitFlag<HardEvent::%s_%s> or a queue between them", PipeName(earlier) + 5,
-                PipeName(now.pipe) + 5);
+  const std::string flags =
+      Format("SetFlag/WaitFlag<HardEvent::%s_%s>", PipeName(earlier) + 5, PipeName(now.pipe) + 5);
+  const char* position = PositionBetween(earlier, now.pipe);
+  if (buffer == nullptr || !buffer->in_queue || position == nullptr) {
+    return flags + " or a queue between them";
+  }
+  const char* own = PositionName(buffer->position);
+  if (std::strstr(position, own) != nullptr) {
+    return flags + " or EnQue and DeQue of the tensor's queue between them";
+  }
+  return flags + Format(
+                     " or a queue of position %s between them; that of the tensor has position "
+                     "%s, which orders other pipes",
+                     position, own);
 }
 
 }  // namespace
@@ -78,6 +105,8 @@ Instr::Instr(const char* name, pipe_t pipe, const Where& where,
                 core_->cube ? "vector cores (AIV)" : "cube cores (AIC)",
                 core_->cube ? "AIC" : "AIV"));
   }
+  core_->last_name = name;
+  core_->last_where = where;
   JoinScalar(*core_, p);
   ticket_.seq = ++core_->issued[p];
   ticket_.site = launch.sites.Id(name, where);
@@ -238,9 +267,11 @@ void Instr::FailConflict(int operand, AccessKind kind, const Conflict& conflict,
   const char* hazard = kind == kRead     ? "read after write"
                        : e.kind == kRead ? "write after read"
                                          : "write after write";
-  Fail(Format("hazard, %s: %s, %s by %s, which is not known to be complete; %s", hazard,
-              bytes.c_str(), e.kind == kRead ? "read" : "written", earlier.c_str(),
-              Advice(*core_, e.pipe, ticket_, e.core).c_str()));
+  Fail(
+      Format("hazard, %s: %s, %s by %s, which is not known to be complete; %s", hazard,
+             bytes.c_str(), e.kind == kRead ? "read" : "written", earlier.c_str(),
+             Advice(*core_, e.pipe, ticket_, e.core, o.local != nullptr ? o.local->buffer : nullptr)
+                 .c_str()));
 }
 
 void Instr::Excuse(Shadow* shadow, int operand, AccessKind kind, const Conflict& conflict,

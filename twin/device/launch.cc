@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 
+#include "twin/device/fault.h"
 #include "twin/device/launch_state.h"
 
 namespace twin {
@@ -125,6 +126,7 @@ void Resume(LaunchState& launch, uint32_t index, const std::function<void()>& en
   current_core = &core;
   core.fiber->Resume();
   current_core = nullptr;
+  ReportFault(launch, core);
   if (core.fiber->ended()) {
     core.fiber.reset();
     ReleaseMemories(core);
@@ -280,6 +282,7 @@ struct TerminateHandler {
 
 void Run(LaunchState& launch, const std::function<void()>& entry) {
   const TerminateHandler terminate_handler;
+  const FaultGuard fault_guard;
   const LaunchOptions& options = launch.options;
   launch.random = options.seed;
   AddBuffers(launch);

@@ -343,3 +343,33 @@ KERNEL(tiling_of_key) {
   GET_TILING_DATA(data, g[3]);
 }
 KERNEL(tiling_bad_condition) { REGISTER_TILING_FOR_TILINGKEY("TILING_KEY ==", SmallTiling); }
+
+// What the processor stops: the last instruction before it is in the error.
+KERNEL(null_write) {
+  Place place;
+  Duplicate(place.Get(), 1.0f, 64);
+  volatile uintptr_t nothing = 0;
+  if (GetBlockIdx() == 1) *reinterpret_cast<volatile float*>(nothing) = 1.0f;
+}
+KERNEL(wild_read) {
+  Place place;
+  Duplicate(place.Get(), 1.0f, 64);
+  volatile uintptr_t nowhere = 0x123456789000;
+  *reinterpret_cast<volatile float*>(nowhere);
+}
+namespace {
+__attribute__((noinline)) unsigned Deeper(unsigned n) {
+  volatile char room[3000];
+  room[n % 3000] = 1;
+  return n == ~0u ? room[0] : Deeper(n + 1) + room[1];
+}
+}  // namespace
+KERNEL(stack_overflow) {
+  Place place;
+  Duplicate(place.Get(), 1.0f, 64);
+  if (Deeper(0) == 7) Duplicate(place.Get(), 2.0f, 64);
+}
+KERNEL(null_write_first) {
+  volatile uintptr_t nothing = 0;
+  *reinterpret_cast<volatile float*>(nothing) = 1.0f;
+}

@@ -280,6 +280,26 @@ KERNEL(mode_one_on_cube) {
   if ASCEND_IS_AIC
     CrossCoreSetFlag<1, PIPE_FIX>(0);
 }
+KERNEL(input_in_vecout) {  // EnQue and DeQue of VECOUT order PIPE_V before PIPE_MTE3
+  TPipe pipe;
+  TQue<TPosition::VECOUT, 1> queue;
+  pipe.InitBuffer(queue, 1, 256);
+  LocalTensor<float> tensor = queue.AllocTensor<float>();
+  DataCopy(tensor, harness::Global<float>(g[0]), 64);
+  queue.EnQue(tensor);
+  tensor = queue.DeQue<float>();
+  Adds(tensor, tensor, 1.0f, 64);
+  queue.FreeTensor(tensor);
+}
+KERNEL(queue_passed_by) {  // no EnQue
+  TPipe pipe;
+  TQue<TPosition::VECIN, 1> queue;
+  pipe.InitBuffer(queue, 1, 256);
+  LocalTensor<float> tensor = queue.AllocTensor<float>();
+  DataCopy(tensor, harness::Global<float>(g[0]), 64);
+  Adds(tensor, tensor, 1.0f, 64);
+  queue.FreeTensor(tensor);
+}
 KERNEL(no_event) { set_flag(PIPE_M, PIPE_MTE3, EVENT_ID0); }
 
 KERNEL(scalar_store_not_cleaned) {  // DMA does not see the data cache

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.common.children import python
 from tests.twin.builds import ROOT
 from tests.twin.harness import INPUT, OUTPUT, TILING, WORKSPACE
 
@@ -90,14 +91,14 @@ WARNINGS = {
 }
 
 
-def launch(library, kernel):
+def launch(library, kernel, blocks=1):
     buffers = [
         (INPUT, np.zeros(64, np.float32)),
         (OUTPUT, np.zeros(64, np.float32)),
         (WORKSPACE, np.zeros(64, np.float32)),
         (TILING, np.zeros(8, np.int64)),
     ]
-    return library.launch(kernel, buffers, key=7)
+    return library.launch(kernel, buffers, key=7, block_dim=blocks)
 
 
 def lines_of(kernel):
@@ -129,3 +130,55 @@ def test_warning(faults_memory, kernel):
     kind, message = WARNINGS[kernel]
     assert report.kinds() == [kind]
     assert re.search(message, report.warnings[0]["message"]) and report.warnings[0]["count"] == 1
+
+
+# kernel: (what is said, core)
+STOPPED = {
+    "null_write": (
+        r"after Duplicate: an access through a pointer that is null or nearly so, to 0x0 "
+        r"\(SIG(SEGV|BUS)\); memory of the device is reached through tensors$",
+        "AIV 1",
+    ),
+    "null_write_first": (
+        r"before the first instruction: an access through a pointer that is null",
+        "AIV [01]",
+    ),
+    "wild_read": (r"after Duplicate: an access through a pointer to 0x123456789000", "AIV [01]"),
+    "stack_overflow": (
+        r"after Duplicate: the stack is full \(SIG(SEGV|BUS)\): arrays that are too large, or a "
+        r"call without end$",
+        "AIV [01]",
+    ),
+}
+
+
+@pytest.mark.parametrize("kernel", STOPPED)
+def test_stopped_by_the_processor(faults_memory, kernel):
+    """A signal names kernel, core and last instruction, and the process goes on."""
+    message, core = STOPPED[kernel]
+    for _ in range(2):
+        report = launch(faults_memory, kernel, blocks=2)
+        assert not report.ok
+        assert re.search(rf"^kernel {kernel}, .*, {core}: {message}", report.error), report.error
+        place = re.search(r"faults_memory\.cc:(\d+)", report.error)
+        if "after" in message:
+            first, last = lines_of(kernel)
+            assert first <= int(place[1]) <= last, report.error
+    assert launch(faults_memory, "ub_to_the_end").ok
+
+
+def test_a_signal_outside_a_kernel(faults_memory):
+    """It is as deadly after a launch as it was before."""
+    done = python(
+        f"""
+import ctypes
+import sys
+sys.path.append({str(ROOT)!r})
+from tests.twin.device.test_memory_faults import launch
+from tests.twin.harness import Library
+library = Library({str(faults_memory._library._name)!r})
+assert not launch(library, "stack_overflow").ok
+ctypes.string_at(0)
+"""
+    )
+    assert done.returncode < 0 and not done.stdout, done.stderr

@@ -40,6 +40,18 @@ ERRORS = {
     ),
     "compute_then_reload": (WAR + r"SetFlag/WaitFlag<HardEvent::V_MTE2>", 1, UNSET),
     "store_then_compute": (WAR + r"SetFlag/WaitFlag<HardEvent::MTE3_V>", 1, UNSET),
+    "input_in_vecout": (
+        RAW
+        + r"SetFlag/WaitFlag<HardEvent::MTE2_V> or a queue of position VECIN between them; that of "
+        r"the tensor has position VECOUT, which orders other pipes$",
+        1,
+        UNSET,
+    ),
+    "queue_passed_by": (
+        RAW + r"SetFlag/WaitFlag<HardEvent::MTE2_V> or EnQue and DeQue of the tensor's queue",
+        1,
+        UNSET,
+    ),
     "compute_then_compute": (RAW + r"PipeBarrier<PIPE_V> between them", 1, UNSET),
     "compute_over_source": (WAR + r"PipeBarrier<PIPE_V>", 1, UNSET),
     "load_over_load": (WAW + r"PipeBarrier<PIPE_MTE2>", 1, UNSET),
