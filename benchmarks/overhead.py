@@ -12,7 +12,7 @@ import mindspore_nsa
 from mindspore_nsa import _native
 from mindspore_nsa.ops._custom import absent, encode_attrs, native_custom
 
-from . import check, probe, timing, workloads
+from . import check, decoding, probe, timing, workloads
 from .program import finished
 from .result import Result
 
@@ -25,6 +25,10 @@ LIST = (1,)
 ENDS = ms.Tensor(LIST, ms.int64)
 ROW = ms.Tensor(np.ones((1, 1, 8), np.float32))
 ROWS = ms.Tensor(np.ones((1, 1, 1, 8), np.float32))
+CACHE = ms.Tensor(np.ones((1, 1, 8), np.float32))
+FIRST = (0,)
+START = ms.Tensor(FIRST, ms.int64)
+GATES = ms.Tensor(np.ones((1, 3, 1), np.float32))
 WEIGHT = ms.Tensor(np.ones((1, 1), np.float32))
 BLOCK = ms.Tensor(np.zeros((1, 1, 1), np.int32))
 NONE, NO_LIST = absent(), absent("int64")
@@ -36,6 +40,21 @@ SELECTION = {
     "select_block_size": 1,
     "select_block_count": 1,
     "causal": 1,
+}
+INFER = {
+    "scale_value": 1.0,
+    "head_num": 1,
+    "key_value_head_num": 1,
+    "select_block_size": 1,
+    "select_block_count": 1,
+}
+PAGE = {"page_block_size": 1}
+DECODE = {
+    "scale_value": 1.0,
+    "head_num": 1,
+    "select_block_size": 1,
+    "select_block_count": 1,
+    "window_size": 1,
 }
 FLASH = {"head_num": 1, "input_layout": "BSND"}
 
@@ -57,6 +76,30 @@ def _selected(query, key, value, indices):
         actual_seq_kvlen=LIST,
         causal=True,
     )[0]
+
+
+def _compress_with_cache(x, weight):
+    return mindspore_nsa.nsa_compress_with_cache(
+        x, weight, FIRST, 1, 1, 1, actual_seq_len=LIST, cache=CACHE
+    )
+
+
+def _compress_infer(query, key, value):
+    return mindspore_nsa.nsa_compress_attention_infer(
+        query, key, value, 1.0, 1, 1, 1, 1, 1, 1, 1, actual_cmp_seq_kvlen=LIST
+    )[0]
+
+
+def _selected_infer(query, key, value, indices):
+    return mindspore_nsa.nsa_selected_attention_infer(
+        *(query, key, value, indices, 1.0, 1, 1, 1, 1, 1), layout="TND", actual_seq_kvlen=LIST
+    )
+
+
+def _decode(query, gates, *caches):
+    return mindspore_nsa.nsa_decode(
+        query, gates, *caches, 1.0, 1, 1, 1, 1, 1, 1, actual_seq_kvlen=LIST
+    )
 
 
 def _flash(query, key, value):
@@ -175,6 +218,19 @@ _CALLS = (
     ("selected", "NsaSelectedAttentionGrad", workloads.selected, "backward",
      {"inputs": (ROW, ROW, ROW, ROW, ROW, ROW, ROW, BLOCK, ENDS, ENDS, NO_LIST),
       "attrs": SELECTION, "place": 4}),
+    ("compress_with_cache", "NsaCompressWithCache", decoding.compress, "forward",
+     {"inputs": (ROW, WEIGHT, START, NONE, ENDS, CACHE), "attrs": {**WINDOW, **PAGE},
+      "function": _compress_with_cache, "arguments": 2}),
+    ("compress_infer", "NsaCompressAttentionInfer", decoding.compress_attention, "forward",
+     {"inputs": (ROW, ROWS, ROWS, NONE, NO_LIST, ENDS, NO_LIST),
+      "attrs": {**INFER, **WINDOW, **PAGE, "layout": "TND"}, "function": _compress_infer,
+      "arguments": 3}),
+    ("selected_infer", "NsaSelectedAttentionInfer", decoding.dense, "forward",
+     {"inputs": (ROW, ROWS, ROWS, BLOCK, NONE, NO_LIST, ENDS),
+      "attrs": {**INFER, **PAGE, "layout": "TND"}, "function": _selected_infer, "arguments": 4}),
+    ("decode", "NsaDecode", decoding.decode, "forward",
+     {"inputs": (ROW, GATES, *(ROWS,) * 6, NONE, NONE, NO_LIST, ENDS),
+      "attrs": {**DECODE, **WINDOW}, "function": _decode, "arguments": 8}),
     ("flash", "FlashAttentionScore", workloads.flash, "forward",
      {"inputs": (ROWS, ROWS, ROWS, *(NONE,) * 3, *(NO_LIST,) * 3, NONE), "attrs": FLASH,
       "function": _flash, "arguments": 3}),

@@ -62,6 +62,18 @@ void nsa_probe_copy(char* to, const char* from, int64_t bytes, int64_t piece, in
   }
 }
 
+// Reads everything once; gives a sum, so that no compiler leaves it out.
+uint64_t nsa_probe_read(const uint64_t* from, int64_t bytes, int threads) {
+  uint64_t total = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : total)
+  {
+    const int64_t share = bytes / 8 / omp_get_num_threads();
+    const uint64_t* part = from + share * omp_get_thread_num();
+    for (int64_t i = 0; i < share; ++i) total += part[i];
+  }
+  return total;
+}
+
 #define TIMED(op)                                                                              \
   int op(int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,          \
          void* stream, void* extra) {                                                          \
@@ -92,6 +104,13 @@ TIMED_MORE_OUTPUTS(NsaSelectedAttention)
 TIMED_MORE_OUTPUTS(NsaSelectedAttentionGrad)
 TIMED_MORE_OUTPUTS(FlashAttentionScore)
 TIMED_MORE_OUTPUTS(FlashAttentionScoreGrad)
+TIMED(NsaCompressWithCache)
+TIMED_INFER(NsaCompressWithCache, Shape, int)
+TIMED_MORE_OUTPUTS(NsaCompressAttentionInfer)
+TIMED(NsaSelectedAttentionInfer)
+TIMED_INFER(NsaSelectedAttentionInfer, Shape, int)
+TIMED(NsaDecode)
+TIMED_INFER(NsaDecode, Shape, int)
 
 // The first output is like the first input, the others have one element.
 #define EMPTY_KERNEL(name) \

@@ -22,7 +22,7 @@ def library():
     folder = tempfile.mkdtemp(prefix="nsa_probe_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "probe.so")
-    flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fopenmp", "-Wall", "-Wextra"]
+    flags = ["-std=c++17", "-O3", "-fPIC", "-shared", "-fopenmp", "-Wall", "-Wextra"]
     command = [os.environ.get("CXX", "g++"), *flags, str(SOURCE), "-o", str(path), "-ldl"]
     subprocess.run(command, check=True)
     loaded = ctypes.CDLL(str(path))
@@ -30,6 +30,8 @@ def library():
     size, pointer = ctypes.c_int64, ctypes.c_void_p
     loaded.nsa_probe_copy.argtypes = (pointer, pointer, size, size, ctypes.c_int)
     loaded.nsa_probe_copy.restype = None
+    loaded.nsa_probe_read.argtypes = (pointer, size, ctypes.c_int)
+    loaded.nsa_probe_read.restype = ctypes.c_uint64
     if not loaded.nsa_probe_open(_native.__file__.encode()):
         raise OSError(f"cannot load {_native.__file__}")
     return loaded
@@ -43,6 +45,11 @@ def kernel_seconds():
 def copy(to, source, piece, threads):
     """Copy an array to one of the same size."""
     library().nsa_probe_copy(to.ctypes.data, source.ctypes.data, source.nbytes, piece, threads)
+
+
+def read(source, threads):
+    """Read an array."""
+    library().nsa_probe_read(source.ctypes.data, source.nbytes, threads)
 
 
 def timed_custom(op, attrs):

@@ -1,6 +1,7 @@
 """Every benchmark case, by name."""
 
 from . import workloads
+from .decoding import decode_cases
 from .memory import memory_cases
 from .overhead import overhead_cases
 from .speed import SpeedCase
@@ -59,6 +60,7 @@ CASES = [
     _compress_attention("backward", "FlashAttentionScoreGrad", share=None),
     _compress("forward"),
     _compress("backward"),
+    *decode_cases(),
     *memory_cases(),
     *overhead_cases(),
     *training_cases(),

@@ -50,6 +50,18 @@ _COLUMNS = {
         ("MB", 7, lambda r: f"{r.bytes / 1e6:.0f}"),
         ("shape", 46, lambda r: r.shape),
     ),
+    "decode": (
+        ("case", 36, lambda r: r.case),
+        ("us", 9, lambda r: f"{r.seconds * 1e6:.1f}"),
+        ("kernel us", 9, lambda r: f"{r.kernel_seconds * 1e6:.1f}"),
+        ("rate", 13, lambda r: f"{r.rate:.1f} {r.unit}"),
+        ("share", 11, lambda r: _of_target(r.share, r.share_target)),
+        ("of", 12, lambda r: f"{r.share_of} {r.share_of_rate:.1f}"),
+        ("vs dense", 9, lambda r: _peer(r.peers.get("dense"))),
+        ("vs torch", 9, lambda r: _peer(r.peers.get("torch"))),
+        ("MB", 7, lambda r: f"{r.bytes / 1e6:.1f}"),
+        ("shape", 34, lambda r: r.shape),
+    ),
     "memory": (
         ("case", 44, lambda r: r.case),
         ("s", 7, lambda r: f"{r.seconds:.1f}"),
@@ -77,6 +89,13 @@ _COLUMNS = {
     ),
 }
 _NOTES = {
+    "decode": (
+        "us: median of interleaved calls of one new token through MindSpore (graph), caches not in "
+        "the processor's; kernel us: inside the native function. rate: bytes that must be read "
+        "over time; share: of the machine's bandwidth of reading (target).\nvs: time of dense "
+        "attention of one token over ours: dense, our own operator over all blocks; torch, "
+        "scaled_dot_product_attention. MB: what must be read."
+    ),
     "speed": (
         "ms: median of interleaved calls through MindSpore (graph); kernel ms: inside the native "
         "function. share: of the fp32 GEMM rate or of the bandwidth of copying the input, median "

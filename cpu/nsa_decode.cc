@@ -4,6 +4,7 @@
 
 #include "cpu/decode/params.h"
 #include "cpu/kernel_table.h"
+#include "cpu/nsa_cache_step.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {
@@ -216,6 +217,15 @@ void nsa_decode(const NsaDecodeParams& p) {
     cell.win_first = max64(0, tokens - p.window_size);
     cell.win_end = tokens;
     see_blocks(cell, tokens, plan.select_block);
+  });
+}
+
+void dense_decode(const NsaDecodeParams& p) {
+  DecodePlan plan = plan_of(p);
+  set_branch(plan, kWindow, p.key[kSelected], p.value[kSelected]);
+  for_each_cell(p, p.kv_len, plan, [&](DecodeCell& cell, int64_t tokens) {
+    cell.win_first = max64(0, tokens - p.window_size);
+    cell.win_end = tokens;
   });
 }
 

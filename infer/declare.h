@@ -48,7 +48,7 @@ class Inputs {
   }
 
  private:
-  InputSpec specs_[16] = {};
+  InputSpec specs_[24] = {};
   size_t count_ = 0;
 };
 

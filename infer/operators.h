@@ -14,5 +14,6 @@
   OP(NsaCompressWithCache, nsa_compress_with_cache, 1)           \
   OP(NsaCompressAttentionInfer, nsa_compress_attention_infer, 2) \
   OP(NsaSelectedAttentionInfer, nsa_selected_attention_infer, 1) \
+  OP(NsaCacheStep, nsa_cache_step, 1)                            \
   OP(NsaDecode, nsa_decode, 1)                                   \
   OP(NsaDropoutMask, dropout_mask, 1)

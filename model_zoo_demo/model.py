@@ -84,9 +84,12 @@ class Layer(nn.Cell):
         self.forward_norm = RMSNorm(config.width)
         self.forward = SwiGLU(config)
 
-    def construct(self, x, ends):
-        """x and the result are [T, width]; ends are the prefix sums of the documents."""
-        attended = self.attention(self.attention_norm(x).astype(self.dtype), ends)
+    def construct(self, x, ends, cache=None):
+        """x and the result are [T, width]; ends are the prefix sums of the documents.
+
+        With a cache the tokens follow those in its rows.
+        """
+        attended = self.attention(self.attention_norm(x).astype(self.dtype), ends, cache)
         x = x + attended.astype(ms.float32)
         return x + self.forward(self.forward_norm(x)).astype(ms.float32)
 
@@ -117,20 +120,26 @@ class Model(nn.Cell):
             drawn = deviation * rng.standard_normal(weight.shape)
             weight.set_data(Tensor(drawn.astype(np.float32)))
 
-    def hidden(self, tokens, ends):
+    def new_cache(self, batch, capacity):
+        """Empty caches of all layers for `batch` texts of at most `capacity` tokens."""
+        return ms.mutable(
+            tuple(layer.attention.new_cache(batch, capacity, layer.dtype) for layer in self.layers)
+        )
+
+    def hidden(self, tokens, ends, caches=None):
         """int32 [T] tokens and the prefix sums of segments to what the layers make of them."""
         x = ops.gather(self.embedding, tokens, 0)
-        for layer in self.layers:
-            x = layer(x, ends)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, ends, None if caches is None else caches[i])
         return x
 
     def logits(self, x):
         """[T, width] from the layers to [T, vocabulary]."""
         return ops.matmul(self.norm(x), self.embedding.T)
 
-    def construct(self, tokens, ends):
+    def construct(self, tokens, ends, caches=None):
         """Logits [T, vocabulary] of the tokens' successors."""
-        return self.logits(self.hidden(tokens, ends))
+        return self.logits(self.hidden(tokens, ends, caches))
 
 
 class Loss(nn.Cell):

@@ -1,6 +1,7 @@
 """Attention layers as `mindspore.nn.Cell`, and their parts."""
 
 from .. import ops  # noqa: F401  (says first what the environment lacks)
+from .cache import AttentionCache
 from .compression import Compression
 from .config import NSAConfig
 from .dense_attention import DenseAttention
@@ -9,6 +10,7 @@ from .native_sparse_attention import NativeSparseAttention
 from .rotary import RotaryAngles, Rotate
 
 __all__ = [
+    "AttentionCache",
     "Compression",
     "DenseAttention",
     "Gates",

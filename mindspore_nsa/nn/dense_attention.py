@@ -3,8 +3,10 @@
 from mindspore import ops
 
 from ..ops import flash_attention_score
+from ..ops._cache_step import nsa_cache_step
 from ..ops._plan import fail_type
 from .attention import AttentionLayer
+from .cache import KEY_SLC, LENGTHS, VALUE_SLC, WRITTEN
 
 _UNBOUNDED = 2147483647
 
@@ -25,6 +27,8 @@ class DenseAttention(AttentionLayer):
           float16, bfloat16 or float32.
         - **actual_seq_len** (Union[tuple[int], list[int], Tensor], optional) - For packed `x`, the
           inclusive prefix sums of the documents' lengths. Default: ``None``.
+        - **cache** (AttentionCache, optional) - What `new_cache` gave, as for
+          `NativeSparseAttention`. Default: ``None``.
 
     Outputs:
         Tensor, the shape and dtype of `x` (under mixed precision its dtype).
@@ -52,6 +56,23 @@ class DenseAttention(AttentionLayer):
         if not isinstance(window, bool):
             fail_type(self.name, "window", "a bool", window)
         self.pre_tokens = config.window_size - 1 if window else _UNBOUNDED
+
+    def step(self, x, ends, cache, dtype):
+        """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
+        query, key, value = self.project(x, dtype)
+        return nsa_cache_step(
+            query,
+            key,
+            value,
+            cache[KEY_SLC],
+            cache[VALUE_SLC],
+            cache[LENGTHS],
+            cache[WRITTEN],
+            ends,
+            self.scale,
+            self.config.rope_theta,
+            self.pre_tokens + 1,
+        )
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""

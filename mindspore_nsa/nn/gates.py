@@ -43,10 +43,14 @@ class Gates(ExplicitPrecision):
         self.heads = config.num_heads
         self.linear = Projection(config, config.hidden_size, BRANCHES * self.heads)
 
+    def weights(self, x, dtype):
+        """The gates, float32 [T, 3, heads]."""
+        logits = ops.cast(self.linear(x, dtype), mindspore.float32)
+        return ops.reshape(ops.sigmoid(logits), (-1, BRANCHES, self.heads))
+
     def construct(self, x, compressed, selected, window, dtype):
         """See the class."""
-        logits = ops.cast(self.linear(x, dtype), mindspore.float32)
-        gates = ops.reshape(ops.sigmoid(logits), (-1, BRANCHES, self.heads, 1))
+        gates = ops.expand_dims(self.weights(x, dtype), -1)
         g_cmp, g_slc, g_win = ops.unbind(gates, 1)
         return (
             g_cmp * ops.cast(compressed, mindspore.float32)

@@ -1,9 +1,23 @@
 """The Native Sparse Attention layer."""
 
+import mindspore
 from mindspore import ops
 
 from ..ops import flash_attention_score, nsa_compress_attention, nsa_selected_attention
+from ..ops._cache_step import nsa_cache_step
 from .attention import AttentionLayer
+from .cache import (
+    KEY_CMP,
+    KEY_RAW,
+    KEY_SLC,
+    KEY_WIN,
+    LENGTHS,
+    VALUE_CMP,
+    VALUE_RAW,
+    VALUE_SLC,
+    VALUE_WIN,
+    WRITTEN,
+)
 from .compression import Compression
 from .gates import Gates
 from .packing import compressed_documents
@@ -31,6 +45,9 @@ class NativeSparseAttention(AttentionLayer):
           inclusive prefix sums of the documents' lengths; the last one is :math:`T`. A Tensor has
           shape :math:`(documents,)` and dtype int64 or int32, and its values may change from step
           to step without a new graph. Default: ``None``.
+        - **cache** (AttentionCache, optional) - What `new_cache` gave: the tokens of `x` follow
+          those in it, every row of the batch, or packed document, in a row of its own. They are
+          written in place. There is no gradient then. Default: ``None``.
 
     Outputs:
         Tensor, the shape and dtype of `x` (under mixed precision its dtype).
@@ -62,6 +79,43 @@ class NativeSparseAttention(AttentionLayer):
         self.compress_key = Compression(config, config.head_dim)
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
+
+    def step(self, x, ends, cache, dtype):
+        """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
+        c = self.config
+        query, key, value = self.project(x, dtype)
+        full = mindspore.float32
+        return nsa_cache_step(
+            query,
+            key,
+            value,
+            cache[KEY_SLC],
+            cache[VALUE_SLC],
+            cache[LENGTHS],
+            cache[WRITTEN],
+            ends,
+            self.scale,
+            c.rope_theta,
+            c.window_size,
+            self.gates.weights(x, dtype),
+            ops.cast(self.compress_key.weight, full),
+            ops.cast(self.compress_value.weight, full),
+            ops.cast(self.compress_key.position, full),
+            ops.cast(self.compress_value.position, full),
+            cache[KEY_CMP],
+            cache[VALUE_CMP],
+            cache[KEY_WIN],
+            cache[VALUE_WIN],
+            cache[KEY_RAW],
+            cache[VALUE_RAW],
+            c.compress_block_size,
+            c.compress_stride,
+            c.select_block_size,
+            c.select_block_count,
+            c.init_blocks,
+            c.local_blocks,
+            c.importance,
+        )
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""

@@ -205,6 +205,19 @@ def test_generation(tmp_path):
     assert text == bytes(tokens[8:]) and len(text) == 12
 
 
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_generation_without_caches(mode):
+    """The same bytes, within the context and past it."""
+    train.set_up(mode)
+    model = Model(TINY)
+    for context in (64, 16):
+        texts = [
+            generate.generate(model, context, b"the cat", 12, temperature=0, cached=cached)
+            for cached in (True, False)
+        ]
+        assert texts[0] == texts[1] and len(texts[0]) == 12
+
+
 def test_choice():
     rng = np.random.default_rng(0)
     logits = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
@@ -224,7 +237,11 @@ def test_generate_program(text, tmp_path, capsys):
     train.set_up("pynative")
     tiny(tmp_path, text, "steps=1")
     generate.main([str(tmp_path), "--prompt", "the", "--bytes", "5", "--mode", "pynative"])
-    assert capsys.readouterr().out.startswith("the")
+    printed = capsys.readouterr()
+    assert printed.out.startswith("the") and "bytes/s" in printed.err
+    long = ["--prompt", "the " * 500, "--bytes", "2", "--mode", "pynative", "--no-cache"]
+    generate.main([str(tmp_path), *long])
+    assert "looks at the last of them only" in capsys.readouterr().err
     with pytest.raises(InputError, match="--bytes must not be negative"):
         generate.main([str(tmp_path), "--bytes", "-1"])
     for value in ("0", "1.5", "nan"):

@@ -1,0 +1,232 @@
+"""Cases of one new token: bytes that it must read over time, beside the machine's own reading.
+
+Caches that a call has read would be in the processor's cache at the next one, which a stack of
+layers never sees: every call has caches of its own until together they are larger than that.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
+
+import numpy as np
+
+from mindspore_nsa import _native
+from mindspore_nsa.reference.rows import windows
+from tests.common.case import Case
+from tests.common.dtypes import encode
+
+from . import check, peers, probe, timing
+from .program import Program
+from .result import Result
+from .workloads import COUNT, SELECT, L, S, Workload, nbytes
+
+HEADS, KV_HEADS, DIM, WINDOW = 64, 4, 128, 512
+RULE = {
+    "compress_block_size": L,
+    "compress_stride": S,
+    "select_block_size": SELECT,
+    "select_block_count": COUNT,
+    "init_blocks": 1,
+    "local_blocks": 2,
+    "importance": "overlap",
+}
+SCALE = {"scale_value": float(np.float32(DIM**-0.5)), "head_num": HEADS}
+# Larger than the last cache of the machines at hand.
+COLD_BYTES, MOST_COPIES = 64 << 20, 8
+
+
+def _draw(rng, dtype, *shape):
+    return encode(rng.standard_normal(shape, np.float32), dtype)
+
+
+def _pair(rng, dtype, *shape):
+    return [_draw(rng, dtype, *shape) for _ in range(2)]
+
+
+def _workload(case, read, shape):
+    return Workload(case, None, shape, "B", {"forward": read})
+
+
+def decode(tokens, dtype, batch=1, seed=1):
+    """NsaDecode of one token per row; a row's tokens are `tokens`."""
+    rng = np.random.default_rng(seed)
+    count, ring = windows(tokens, L, S), min(tokens, WINDOW)
+    # A short sequence has fewer blocks than a query may read: then all are read.
+    inputs = {
+        "query": _draw(rng, dtype, batch, HEADS, DIM),
+        "gates": rng.random((batch, 3, HEADS), np.float32),
+        "actual_seq_kvlen": np.full(batch, tokens),
+    }
+    for branch, size in (("cmp", count), ("slc", tokens), ("win", ring)):
+        shape = (batch, KV_HEADS, size, DIM)
+        inputs[f"key_{branch}"], inputs[f"value_{branch}"] = _pair(rng, dtype, *shape)
+    attrs = {**SCALE, **RULE, "window_size": WINDOW, "cache_layout": "BNSD"}
+    keys = count + min(tokens, COUNT * SELECT) + ring
+    read = batch * keys * KV_HEADS * 2 * DIM * (4 if dtype == "float32" else 2)
+    shape = f"S={tokens} B={batch} N={HEADS}/{KV_HEADS} D={DIM}"
+    return _workload(Case.of("NsaDecode", inputs, attrs, dtype), read, shape)
+
+
+def _infer_inputs(rng, dtype, keys):
+    key, value = _pair(rng, dtype, 1, keys, KV_HEADS, DIM)
+    return {"query": _draw(rng, dtype, 1, HEADS, DIM), "key": key, "value": value}
+
+
+_INFER = {**SCALE, "key_value_head_num": KV_HEADS, "layout": "TND"}
+
+
+def compress_attention(tokens, dtype, seed=1):
+    """NsaCompressAttentionInfer of one token."""
+    count = windows(tokens, L, S)
+    inputs = _infer_inputs(np.random.default_rng(seed), dtype, count)
+    inputs["actual_cmp_seq_kvlen"] = np.array([count])
+    inputs["actual_sel_seq_kvlen"] = np.array([tokens])
+    attrs = {**_INFER, **RULE, "page_block_size": count}
+    read = nbytes([inputs["key"], inputs["value"]])
+    case = Case.of("NsaCompressAttentionInfer", inputs, attrs, dtype)
+    return _workload(case, read, f"S={tokens} N={HEADS}/{KV_HEADS} D={DIM}")
+
+
+def dense(tokens, dtype, seed=1):
+    """NsaSelectedAttentionInfer of one token over all blocks: dense attention."""
+    inputs = _infer_inputs(np.random.default_rng(seed), dtype, tokens)
+    blocks = -(-tokens // SELECT)
+    chosen = np.broadcast_to(np.arange(blocks, dtype=np.int32), (1, KV_HEADS, blocks))
+    inputs["topk_indices"] = np.ascontiguousarray(chosen)
+    inputs["actual_seq_kvlen"] = np.array([tokens])
+    attrs = {
+        **_INFER,
+        "select_block_size": SELECT,
+        "select_block_count": blocks,
+        "page_block_size": tokens,
+    }
+    read = nbytes([inputs["key"], inputs["value"]])
+    case = Case.of("NsaSelectedAttentionInfer", inputs, attrs, dtype)
+    return _workload(case, read, f"S={tokens} N={HEADS}/{KV_HEADS} D={DIM}")
+
+
+def compress(tokens, dtype, seed=1):
+    """NsaCompressWithCache of a window that the last token fills."""
+    rng = np.random.default_rng(seed)
+    length = (tokens - L) // S * S + L
+    inputs = {
+        "input": _draw(rng, dtype, length, KV_HEADS, DIM),
+        "weight": _draw(rng, dtype, L, KV_HEADS),
+        "slot_mapping": np.array([0]),
+        "actual_seq_len": np.array([length]),
+        "cache": _draw(rng, dtype, windows(tokens, L, S), KV_HEADS, DIM),
+    }
+    attrs = {"compress_block_size": L, "compress_stride": S, "page_block_size": length}
+    read = nbytes([inputs["input"]]) // length * L
+    case = Case.of("NsaCompressWithCache", inputs, attrs, dtype)
+    return _workload(case, read, f"S={tokens} N={KV_HEADS} D={DIM} l={L} s={S}")
+
+
+def _torch_dense(tokens, dtype, batch):
+    """PyTorch's attention of one token; the heads of a group are its queries."""
+    torch = peers.torch_module()
+    if torch is None:
+        raise peers.DoesNotFit("no torch")
+    torch.set_num_threads(_native.num_threads())
+    kind = {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
+    q = torch.randn(batch, KV_HEADS, HEADS // KV_HEADS, DIM).to(kind)
+    k, v = (torch.randn(batch, KV_HEADS, tokens, DIM).to(kind) for _ in range(2))
+
+    def call():
+        with torch.no_grad():
+            torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=SCALE["scale_value"])
+
+    return call
+
+
+@dataclass(frozen=True)
+class DecodeCase:
+    """One operator on one new token."""
+
+    name: str
+    operator: str
+    build: Callable
+    dtype: str
+    tokens: int
+    quick_tokens: int
+    batch: int = 1
+    against_dense: bool = False
+    share: float | None = None  # least share of the bandwidth of reading
+
+    kind = "decode"
+    direction = "forward"
+
+    def problem(self):
+        """Why the operator cannot be measured, or None."""
+        return check.problem(self.build, self.dtype, self.direction)
+
+    def run(self, settings):
+        """A `Result`."""
+        tokens = self.quick_tokens if settings.quick else self.tokens
+        more = {"batch": self.batch} if self.batch > 1 else {}
+        first = self.build(tokens, self.dtype, **more)
+        read = first.work["forward"]
+        copies = min(MOST_COPIES, -(-COLD_BYTES // read))
+        workloads = [self.build(tokens, self.dtype, seed=1 + i, **more) for i in range(copies)]
+        programs = cycle([Program(w.forward) for w in workloads])
+        kernel_times = []
+
+        def ours():
+            next(programs)()
+            kernel_times.append(probe.kernel_seconds())
+
+        source = np.ones(COLD_BYTES * 4, np.uint8)
+        functions = {"read": partial(probe.read, source, _native.num_threads()), "ours": ours}
+        shown = {}
+        if self.against_dense:
+            functions["dense"] = Program(dense(tokens, self.dtype).forward)
+            try:
+                functions["torch"] = _torch_dense(tokens, self.dtype, self.batch)
+            except peers.DoesNotFit as reason:
+                shown["torch"] = str(reason)
+        times = timing.interleave(functions, settings.rounds, settings.peer_budget)
+        for name in times.keys() - {"read", "ours"}:
+            shown[name] = timing.median_ratio(times[name], times["ours"])
+        seconds = timing.median(times["ours"])
+        rate = read / source.nbytes * timing.median_ratio(times["read"], times["ours"])
+        return Result(
+            case=self.name,
+            kind=self.kind,
+            operator=self.operator,
+            dtype=self.dtype,
+            direction=self.direction,
+            shape=first.shape,
+            seconds=seconds,
+            kernel_seconds=timing.median(kernel_times),
+            rate=read / seconds / 1e9,
+            unit="GB/s",
+            share=rate,
+            share_of="read",
+            share_of_rate=source.nbytes / timing.median(times["read"]) / 1e9,
+            share_target=self.share,
+            peers=shown,
+            bytes=read,
+        )
+
+
+def decode_cases():
+    """NsaDecode by length, dtype and batch; the other operators once."""
+    cases = [
+        DecodeCase(
+            f"decode_{dtype}_{tokens // 1024}k",
+            *("NsaDecode", decode, dtype, tokens, 2048),
+            against_dense=True,
+            share=0.8,
+        )
+        for dtype in ("bfloat16", "float32")
+        for tokens in (4096, 16384, 65536)
+    ]
+    large = ("bfloat16", 16384, 2048)
+    return [
+        *cases,
+        DecodeCase("decode_bfloat16_16k_batch8", "NsaDecode", decode, *large, batch=8, share=0.8),
+        DecodeCase("decode_compress", "NsaCompressWithCache", compress, *large),
+        DecodeCase("decode_importance", "NsaCompressAttentionInfer", compress_attention, *large),
+        DecodeCase("decode_dense", "NsaSelectedAttentionInfer", dense, *large),
+    ]

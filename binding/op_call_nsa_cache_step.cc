@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <string>
+
+#include "binding/op_call_rows.h"
+#include "cpu/nsa_cache_step.h"
+#include "infer/nsa_cache_step.h"
+
+namespace nsa {
+
+namespace {
+
+constexpr const NsaCacheStepInputs& kIn = kNsaCacheStepInputs;
+constexpr const NsaCacheStepOutputs& kOut = kNsaCacheStepOutputs;
+
+cpu::LayerCache layer_cache(const CheckedCall& call, size_t key, size_t value) {
+  if (!call.has(key)) return {};
+  return {call.inputs[key].data, call.inputs[value].data, call.dim(key, 2)};
+}
+
+// What depends on the lengths, before anything is written.
+void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
+  const Context& c = call.context;
+  for (int64_t b = 0; b < p.B; ++b) {
+    const int64_t before = p.lengths[b], after = before + p.count[b];
+    const std::string row = " of row " + std::to_string(b);
+    if (before < 0) c.fail_value("lengths", ">= 0", std::to_string(before) + row);
+    if (after > p.selected.places) {
+      c.fail_value("cache",
+                   "of a capacity for " + std::to_string(after) + " tokens" + row + " (length " +
+                       std::to_string(before) + ")",
+                   "capacity " + std::to_string(p.selected.places));
+    }
+    if (!p.gates || p.count[b] == 0) continue;
+    // A ring holds the newest tokens that were ever written; the length may have gone back since.
+    const int64_t newest = std::max(p.written[b], before);
+    const auto held = [&](const cpu::LayerCache& ring, int64_t need) {
+      if (before - need >= newest - ring.places) return;
+      c.fail_value("lengths",
+                   "such that the rings still hold the " + std::to_string(need) +
+                       " tokens before it, which they do at most " +
+                       std::to_string(ring.places - need) + " tokens back,",
+                   std::to_string(before) + row + ", which had " + std::to_string(newest));
+    };
+    const int64_t l = p.rule.compress_block_size, s = p.rule.compress_stride;
+    held(p.window, std::min(before, p.window_size - 1));
+    held(p.raw, before - windows_of(before, l, s) * s);
+  }
+}
+
+void run(const CheckedCall& call) {
+  const Context& c = call.context;
+  cpu::NsaCacheStepParams p{};
+  p.query = call.as<float>(kIn.query);
+  p.key = call.as<float>(kIn.key);
+  p.value = call.as<float>(kIn.value);
+  p.gates = call.as<float>(kIn.gates);
+  p.weight_k = call.as<float>(kIn.weight_k);
+  p.weight_v = call.as<float>(kIn.weight_v);
+  p.position_k = call.as<float>(kIn.position_k);
+  p.position_v = call.as<float>(kIn.position_v);
+  p.compressed = layer_cache(call, kIn.key_cmp, kIn.value_cmp);
+  p.selected = layer_cache(call, kIn.key_slc, kIn.value_slc);
+  p.window = layer_cache(call, kIn.key_win, kIn.value_win);
+  p.raw = layer_cache(call, kIn.key_raw, kIn.value_raw);
+  p.lengths = static_cast<int64_t*>(call.inputs[kIn.lengths].data);
+  p.written = static_cast<int64_t*>(call.inputs[kIn.written].data);
+  p.attention_out = call.out(kOut.attention_out);
+  p.dtype = elem_type(call.inputs[kIn.key_slc].dtype);
+  p.T = call.dim(kIn.query, 0);
+  p.B = call.dim(kIn.key_slc, 0);
+  p.N1 = call.dim(kIn.query, 1);
+  p.N2 = call.dim(kIn.key_slc, 1);
+  p.D = call.dim(kIn.query, 2);
+  p.Dv = call.dim(kIn.value_slc, 3);
+  p.window_size = c.int_attr("window_size");
+  p.rule = selection_rule(c);
+  p.scale = static_cast<float>(c.float_attr("scale_value"));
+  p.theta = c.float_attr("theta");
+  std::vector<int64_t> counts(p.B, p.B > 0 ? p.T / p.B : 0);
+  if (call.has(kIn.actual_seq_len)) {
+    const std::vector<int64_t> ends = list_values(call, kIn.actual_seq_len);
+    for (int64_t b = 0; b < p.B; ++b) counts[b] = ends[b] - (b == 0 ? 0 : ends[b - 1]);
+  }
+  p.count = counts.data();
+  check_room(call, p);
+  cpu::nsa_cache_step(p);
+}
+
+int64_t work(const CheckedCall& call) {
+  const Context& c = call.context;
+  return product({elements(call, kIn.query), c.int_attr("select_block_size"),
+                  c.int_attr("select_block_count")});
+}
+
+uint32_t float32_inputs(const Attrs&) {
+  uint32_t bits = 0;
+  for (size_t input : {kIn.query, kIn.key, kIn.value, kIn.gates, kIn.weight_k, kIn.weight_v,
+                       kIn.position_k, kIn.position_v})
+    bits |= input_bit(input);
+  return bits;
+}
+
+}  // namespace
+
+const OpEntry nsa_cache_step_entry{run, work, float32_inputs};
+
+}  // namespace nsa

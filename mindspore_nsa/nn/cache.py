@@ -1,0 +1,173 @@
+"""The cache of an attention layer: what its earlier tokens leave for the later ones."""
+
+import mindspore
+import numpy as np
+from mindspore import Tensor
+
+from ..ops._plan import FLOATS, Planner, shown
+
+# Positions of the tensors in a cache; a dense layer's ends after the second pair.
+LENGTHS, WRITTEN, KEY_SLC, VALUE_SLC = range(4)
+KEY_CMP, VALUE_CMP, KEY_WIN, VALUE_WIN, KEY_RAW, VALUE_RAW = range(4, 10)
+
+DENSE_TENSORS, SPARSE_TENSORS = KEY_CMP, VALUE_RAW + 1
+
+# Tokens that a row can go back although its rings have been full.
+ROLLBACK = 64
+
+
+def _is_int(value):
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+class AttentionCache(tuple):
+    """Keys and values of the rows of a batch, made by the `new_cache` of a layer.
+
+    A row has a length of its own; a call ``layer(x, cache=cache)`` writes its new tokens in place
+    and raises the length. It is a tuple of Tensors, so that a graph takes it as an argument: rows
+    grow, go back and begin anew without a new graph.
+
+    Attributes:
+        lengths (Tensor): Tokens of every row, int64, shape :math:`(B,)`.
+        capacity (int): Most tokens of a row.
+        nbytes (int): Bytes of all Tensors.
+    """
+
+    # Else a graph would take the Tensors for constants.
+    __ms_mutable__ = True
+
+    @property
+    def lengths(self):
+        """Tokens of every row."""
+        return self[LENGTHS]
+
+    @property
+    def capacity(self):
+        """Most tokens of a row."""
+        return self[KEY_SLC].shape[2]
+
+    @property
+    def nbytes(self):
+        """Bytes of all Tensors."""
+        return sum(tensor.nbytes for tensor in self)
+
+    def _rows(self, name, values):
+        if isinstance(values, Tensor):
+            values = values.asnumpy()
+        values = np.asarray(values)
+        if values.dtype.kind not in "iu" or values.ndim > 1:
+            raise TypeError(f"AttentionCache.{name}: must be ints, one for every row")
+        return values.astype(np.int64)
+
+    def truncate(self, lengths):
+        """Make rows shorter: what came after is as if it had never been written.
+
+        Args:
+            lengths (Union[int, list[int], tuple[int], Tensor]): New length of every row, at most
+                its present one.
+
+        Raises:
+            TypeError: If `lengths` are not ints.
+            ValueError: If a length is negative or longer than the row, or so much shorter that the
+                rings of the window and of the open compression windows have lost what comes before
+                it. A row whose rings were never full goes back to any length; others by 64 tokens,
+                or to 0.
+        """
+        before, written = self.lengths.asnumpy(), self[WRITTEN].asnumpy().copy()
+        rings = [self[i].shape[2] for i in (KEY_WIN, KEY_RAW) if i < len(self)]
+        after = np.broadcast_to(self._rows("truncate", lengths), before.shape).copy()
+        for row, (new, old) in enumerate(zip(after.tolist(), before.tolist(), strict=True)):
+            if not 0 <= new <= old:
+                raise ValueError(
+                    f"AttentionCache.truncate: lengths must be in [0, {old}] for row {row}, "
+                    f"got {new}"
+                )
+            if new == 0:
+                written[row] = 0
+            lost = written[row] - ROLLBACK
+            if rings and written[row] > min(rings) and new < lost:
+                raise ValueError(
+                    f"AttentionCache.truncate: lengths must be 0 or at least {lost} for row {row}, "
+                    f"which had {written[row]} tokens: its rings hold no older ones, got {new}"
+                )
+        self[WRITTEN].assign_value(Tensor(written))
+        self[LENGTHS].assign_value(Tensor(after))
+
+    def reset(self, rows=None):
+        """Empty rows, for other sequences to begin in them.
+
+        Args:
+            rows (Union[int, list[int], tuple[int], Tensor], optional): Numbers of the rows.
+                Default: ``None``, all.
+
+        Raises:
+            TypeError: If `rows` are not ints.
+            ValueError: If a row does not exist.
+        """
+        lengths = self.lengths.asnumpy().copy()
+        chosen = np.arange(len(lengths)) if rows is None else self._rows("reset", rows)
+        for row in np.atleast_1d(chosen).tolist():
+            if not 0 <= row < len(lengths):
+                raise ValueError(
+                    f"AttentionCache.reset: rows must be in [0, {len(lengths)}), got {row}"
+                )
+            lengths[row] = 0
+        self.truncate(lengths)
+
+
+def _size(function, name, value):
+    if not _is_int(value):
+        raise TypeError(f"{function}: {name} must be an int, got {shown(value)}")
+    if value < 1:
+        raise ValueError(f"{function}: {name} must be at least 1, got {value}")
+    return int(value)
+
+
+def make_cache(layer, config, sparse, batch, capacity, dtype):
+    """An empty cache for the sizes of a configuration."""
+    function = f"{layer}.new_cache"
+    batch, capacity = _size(function, "batch", batch), _size(function, "capacity", capacity)
+    dtype = getattr(mindspore, config.param_dtype) if dtype is None else dtype
+    if dtype not in FLOATS:
+        raise TypeError(
+            f"{function}: dtype must be float16, bfloat16 or float32, got {shown(dtype)}"
+        )
+    heads, dims = config.num_kv_heads, (config.head_dim, config.value_head_dim)
+
+    def pair(places):
+        shapes = ((batch, heads, places, dim) for dim in dims)
+        return [Tensor(np.zeros(shape, np.float32)).astype(dtype) for shape in shapes]
+
+    tensors = [Tensor(np.zeros(batch, np.int64)), Tensor(np.zeros(batch, np.int64))]
+    tensors += pair(capacity)
+    if sparse:
+        l, s = config.compress_block_size, config.compress_stride  # noqa: E741
+        tensors += pair(max(1, (capacity - l) // s + 1))
+        tensors += pair(min(capacity, config.window_size + ROLLBACK))
+        tensors += pair(min(capacity, l + ROLLBACK) if capacity >= l else capacity)
+    return AttentionCache(tensors)
+
+
+def _plan_room(name, x, lengths, ends, capacity, tensors, expected):
+    if tensors != expected:
+        raise ValueError(f"{name}: cache must be one that this kind of layer made")
+    lengths, ends = lengths.content, getattr(ends, "content", ends)
+    if lengths is None or ends is None or len(lengths) != len(ends):
+        return True
+    before = 0
+    for row, (length, end) in enumerate(zip(lengths, ends)):
+        if length + end - before > capacity:
+            raise ValueError(
+                f"{name}: cache must have a capacity for {length + end - before} tokens of row "
+                f"{row} (length {length}), got capacity {capacity}"
+            )
+        before = end
+    return True
+
+
+def check_room(name, x, lengths, ends, capacity, tensors, expected):
+    """Raise the error of a full cache where lengths are known: before anything is written."""
+    return _plan_check_room(name, x, lengths, ends, capacity, tensors, expected)
+
+
+_plan_check_room = Planner(_plan_room, "check_room", lists=("lengths", "ends"))

@@ -1,0 +1,237 @@
+"""A sequence in pieces through a cache is the uncut sequence."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor, nn
+
+from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig
+from mindspore_nsa.nn.cache import ROLLBACK
+
+HIDDEN = 48
+CONFIG = NSAConfig(
+    hidden_size=HIDDEN,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=16,
+    value_head_dim=8,
+    compress_block_size=8,
+    compress_stride=4,
+    select_block_size=8,
+    select_block_count=4,
+    init_blocks=1,
+    local_blocks=2,
+    window_size=12,
+)
+LAYERS = {
+    "sparse": NativeSparseAttention,
+    "dense": DenseAttention,
+    "window": lambda config: DenseAttention(config, window=True),
+}
+CAPACITY = 150
+MODES = ("pynative", "graph", "jit")
+
+
+def make(kind, config=CONFIG):
+    """A layer with parameters that matter, position encodings included."""
+    layer = LAYERS[kind](config)
+    rng = np.random.default_rng(7)
+    for parameter in layer.get_parameters():
+        drawn = rng.standard_normal(parameter.shape).astype(np.float32) * 0.3
+        parameter.set_data(Tensor(drawn).astype(parameter.dtype))
+    return layer
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def close(ours, expected, tolerance=2e-5):
+    scale = np.abs(expected).max()
+    assert np.abs(np.asarray(ours) - expected).max() <= tolerance * scale
+
+
+def whole(layer, x):
+    return layer(Tensor(x)).asnumpy()
+
+
+class Step(nn.Cell):
+    """What a user's network does with a layer."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def construct(self, x, cache):
+        return self.layer(x, cache=cache)
+
+
+def stepper(layer, mode):
+    net = Step(layer)
+    if mode == "jit":
+
+        @ms.jit
+        def step(x, cache):
+            return net(x, cache)
+
+        return step
+    return net
+
+
+@pytest.fixture(params=MODES)
+def mode(request):
+    ms.set_context(mode=ms.GRAPH_MODE if request.param == "graph" else ms.PYNATIVE_MODE)
+    yield request.param
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_prompt_then_tokens(kind, mode):
+    layer = make(kind)
+    x = draw(2, 60, HIDDEN)
+    expected = whole(layer, x)
+    cache = layer.new_cache(2, CAPACITY)
+    step = stepper(layer, mode)
+    first = step(Tensor(x[:, :43]), cache).asnumpy()
+    rest = [step(Tensor(x[:, t : t + 1]), cache).asnumpy() for t in range(43, 60)]
+    close(np.concatenate([first, *rest], 1), expected)
+    assert cache.lengths.asnumpy().tolist() == [60, 60]
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_random_splits_of_ragged_rows(kind):
+    """Chunks of any size, rows that join, leave and go back."""
+    layer = make(kind)
+    rows, longest = 3, 140
+    rng = np.random.default_rng(3)
+    x = draw(rows, longest, HIDDEN, seed=1)
+    expected = whole(layer, x)
+    cache = layer.new_cache(rows, CAPACITY)
+    lengths, most = np.zeros(rows, int), np.zeros(rows, int)
+    for _ in range(60):
+        if rng.random() < 0.2:
+            lowest = np.maximum(0, most - ROLLBACK)
+            lengths = np.maximum(lowest, lengths - rng.integers(0, 40, rows))
+            cache.truncate(lengths.tolist())
+        if rng.random() < 0.1:
+            row = int(rng.integers(rows))
+            cache.reset(row)
+            lengths[row] = most[row] = 0
+        most[lengths == 0] = 0
+        counts = np.minimum(rng.choice((0, 1, 1, 3, 17, 100), rows), longest - lengths)
+        if counts.sum() == 0:
+            continue
+        parts = [x[b, lengths[b] : lengths[b] + counts[b]] for b in range(rows)]
+        ends = np.cumsum(counts).tolist()
+        ours = layer(Tensor(np.concatenate(parts)), ends, cache=cache).asnumpy()
+        for b in range(rows):
+            if counts[b]:
+                piece = ours[ends[b] - counts[b] : ends[b]]
+                close(piece, expected[b, lengths[b] : lengths[b] + counts[b]], 5e-5)
+        lengths += counts
+        most = np.maximum(most, lengths)
+        assert cache.lengths.asnumpy().tolist() == lengths.tolist()
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_what_was_rolled_back_was_never_written(kind):
+    layer = make(kind)
+    x, other = draw(1, 90, HIDDEN), draw(1, 30, HIDDEN, seed=5)
+    plain, back = layer.new_cache(1, CAPACITY), layer.new_cache(1, CAPACITY)
+    layer(Tensor(x[:, :60]), cache=plain)
+    layer(Tensor(x[:, :60]), cache=back)
+    layer(Tensor(x[:, 60:]), cache=back)
+    back.truncate(60)
+    for t in range(30):
+        token = Tensor(other[:, t : t + 1])
+        a, b = layer(token, cache=plain), layer(token, cache=back)
+        assert a.asnumpy().tobytes() == b.asnumpy().tobytes(), t
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_one_graph_for_all_lengths(kind):
+    layer = make(kind)
+    cache = layer.new_cache(2, CAPACITY)
+    x = Tensor(draw(2, 1, HIDDEN))
+    net = Step(layer)
+    ms.set_context(mode=ms.GRAPH_MODE)
+    try:
+        for _ in range(4):
+            net(x, cache)
+        cache.truncate([1, 2])
+        cache.reset(1)
+        net(x, cache)
+        assert len(net.compile_cache) == 1
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+    assert cache.lengths.asnumpy().tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kind", LAYERS)
+def test_narrow_caches(kind, dtype):
+    layer = make(kind)
+    x = draw(2, 60, HIDDEN)
+    expected = layer(Tensor(x).astype(getattr(ms, dtype))).astype(ms.float32).asnumpy()
+    cache = layer.new_cache(2, CAPACITY, getattr(ms, dtype))
+    assert cache[2].dtype == getattr(ms, dtype)
+    narrow = Tensor(x).astype(getattr(ms, dtype))
+    parts = [layer(narrow[:, a:b], cache=cache) for a, b in ((0, 37), (37, 38), (38, 60))]
+    ours = np.concatenate([p.astype(ms.float32).asnumpy() for p in parts], 1)
+    close(ours, expected, 6e-2)
+
+
+def test_size():
+    """A tenth more than a dense cache of one set, where the window is short beside the capacity."""
+    config = NSAConfig(hidden_size=64, num_heads=8, num_kv_heads=2, head_dim=32)
+    sparse = NativeSparseAttention(config).new_cache(1, 32768)
+    dense = DenseAttention(config).new_cache(1, 32768)
+    assert sparse.nbytes <= 1.1 * dense.nbytes
+    assert sparse.capacity == dense.capacity == 32768
+
+
+def test_a_full_cache_is_an_error_before_anything_is_written(mode):
+    layer = make("sparse")
+    cache = layer.new_cache(2, 20)
+    step = stepper(layer, mode)
+    step(Tensor(draw(2, 18, HIDDEN)), cache)
+    before = [t.asnumpy().copy() for t in cache]
+    error = ValueError if mode == "pynative" else RuntimeError
+    with pytest.raises(error, match="21 tokens of row 0 .length 18.*capacity 20"):
+        step(Tensor(draw(2, 3, HIDDEN)), cache).asnumpy()
+    for ours, old in zip(cache, before, strict=True):
+        assert np.array_equal(ours.asnumpy(), old)
+
+
+def test_wrong_arguments():
+    layer = make("sparse")
+    for batch, capacity, error in ((0, 5, ValueError), (2, 0, ValueError), (2.0, 5, TypeError)):
+        with pytest.raises(error, match="NativeSparseAttention.new_cache: "):
+            layer.new_cache(batch, capacity)
+    with pytest.raises(TypeError, match="dtype must be float16, bfloat16 or float32"):
+        layer.new_cache(1, 5, ms.int32)
+    cache = layer.new_cache(2, 100)
+    layer(Tensor(draw(2, 90, HIDDEN)), cache=cache)
+    with pytest.raises(ValueError, match=r"lengths must be in \[0, 90\] for row 0, got 91"):
+        cache.truncate(91)
+    with pytest.raises(ValueError, match="0 or at least 26 for row 1, which had 90 tokens"):
+        cache.truncate([80, 3])
+    with pytest.raises(ValueError, match=r"rows must be in \[0, 2\), got 2"):
+        cache.reset(2)
+    with pytest.raises(TypeError, match="must be ints"):
+        cache.truncate(1.5)
+    with pytest.raises(ValueError, match="one that this kind of layer made"):
+        layer(Tensor(draw(2, 1, HIDDEN)), cache=make("dense").new_cache(2, 100))
+    with pytest.raises(ValueError, match="as long as the cache has rows"):
+        layer(Tensor(draw(3, 1, HIDDEN)), cache=cache)
+
+
+def test_no_gradient():
+    layer = make("sparse")
+    cache = layer.new_cache(1, 20)
+
+    def total(x):
+        return layer(x, cache=cache).sum()
+
+    with pytest.raises(RuntimeError, match="it has no gradient, because it reads a cache"):
+        ms.grad(total)(Tensor(draw(1, 3, HIDDEN))).asnumpy()
