@@ -76,24 +76,35 @@ def _compress(gradient, heads=4, dim=128, block=32, stride=16):
     return call, work, f"N={heads} D={dim} l={block} s={stride} float16"
 
 
-def _flash(heads=16, dim=128):
+def _flash(gradient, heads=16, dim=128):
     def call(tokens):
+        import mindspore as ms
+
         import mindspore_nsa
 
         rng = np.random.default_rng(7)
-        q, k, v = (_half(rng, 1, heads, tokens, dim) for _ in range(3))
-        out = mindspore_nsa.flash_attention_score(
-            *(q, k, v, heads), input_layout="BNSD", sparse_mode=3, scalar_value=dim**-0.5
-        )
-        (out[0] if isinstance(out, tuple) else out).asnumpy()
+        qkv = [_half(rng, 1, heads, tokens, dim) for _ in range(3)]
+
+        def forward(q, k, v):
+            out = mindspore_nsa.flash_attention_score(
+                *(q, k, v, heads), input_layout="BNSD", sparse_mode=3, scalar_value=dim**-0.5
+            )
+            return out[0] if isinstance(out, tuple) else out
+
+        if gradient:
+            total = ms.grad(lambda q, k, v: forward(q, k, v).astype(ms.float32).sum(), (0, 1, 2))
+            total(*qkv)[0].asnumpy()
+        else:
+            forward(*qkv).asnumpy()
 
     def work(tokens, chip):
-        # Row tiles of 128 queries, each with the key tiles up to its own, longest first.
-        tiles = -(-tokens // 128)
-        loads = [0] * CHIPS[chip][0]
-        for length in sorted((i + 1 for i in range(tiles) for _ in range(heads)), reverse=True):
-            least = loads.index(min(loads))
-            loads[least] += length
+        # Tiles of 128 queries, with the keys up to their own, are dealt out to and fro, the longest
+        # first. The gradient deals tiles of keys in the same way, with the queries from their own.
+        cores, tiles = CHIPS[chip][0], -(-tokens // 128)
+        loads = [0] * cores
+        for rank in range(tiles * heads):
+            turn, place = divmod(rank, cores)
+            loads[place if turn % 2 == 0 else cores - 1 - place] += tiles - rank // heads
         return max(loads)
 
     return call, work, f"N={heads} D={dim} causal float16"
@@ -109,13 +120,17 @@ def cases(quick=False):
     compress = ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes)
     gradient = ("compress_backward", "NsaCompressGrad", "nsa_compress_grad", _compress(True), sizes)
     flash = (
-        *("flash_forward", "FlashAttentionScore", "flash_attention_score", _flash()),
+        *("flash_forward", "FlashAttentionScore", "flash_attention_score", _flash(False)),
+        flash_sizes,
+    )
+    flash_gradient = (
+        *("flash_backward", "FlashAttentionScoreGrad", "flash_attention_score_grad", _flash(True)),
         flash_sizes,
     )
     return [
         ModelledCase(name, operator, kernel, call, work, executed, asked, shape)
         for name, operator, kernel, (call, work, shape), (executed, asked) in (
-            *(compress, gradient, flash),
+            *(compress, gradient, flash, flash_gradient),
         )
         if operator in twin.operators()
     ]

@@ -5,8 +5,22 @@ import csv
 import pytest
 
 from benchmarks import modelled
+from mindspore_nsa import twin
 
 from .test_run import python
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_operator_with_a_kernel_has_a_case(quick):
+    assert sorted(case.operator for case in modelled.cases(quick)) == twin.operators()
+
+
+@pytest.mark.parametrize("name", [case.name for case in modelled.cases()])
+def test_a_case_times_its_kernel(name):
+    (case,) = modelled.select([name])
+    timed = modelled._execute(case, 256, "910B4")
+    assert timed["kernel"] == case.kernel
+    assert timed["microseconds"] > max(timed["bound"].values()) > 0
 
 
 def test_extrapolation_meets_execution():
