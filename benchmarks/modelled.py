@@ -1,8 +1,8 @@
 """Modelled time of the Ascend kernels on the twin, beside the bound that counts alone set.
 
 A case is executed at two sizes. Named sizes beyond them are extrapolated: the part of a launch that
-grows with what its busiest core is given, by the tiling's rule, and the part that does not. Those
-rows are marked.
+grows with what tiling gives its busiest core, and the part that does not; bounds grow with what it
+gives all of them. The tiling itself is asked for both. Those rows are marked.
 """
 
 import csv
@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from . import tiling
+
 CHIPS = {"910B1": (24, 48), "910B3": (20, 40), "910B4": (20, 40)}
 
 
@@ -26,11 +28,16 @@ class ModelledCase:
     operator: str
     kernel: str
     call: Callable
-    # (tokens, chip) -> work of the busiest core, in any unit
-    work: Callable
+    sizes: tuple  # beside the tokens, as tiling is asked of them
     executed: tuple
     asked: tuple
     shape: str
+
+    def work(self, tokens, chip):
+        """Of the busiest core and of all, in any unit."""
+        # Attention has its blocks on cube cores, compression on vector cores.
+        cores = CHIPS[chip][0 if self.operator.startswith("Flash") else 1]
+        return tiling.work(self.kernel, tokens, *self.sizes, cores=cores)
 
 
 @dataclass
@@ -68,12 +75,7 @@ def _compress(gradient, heads=4, dim=128, block=32, stride=16):
         else:
             forward(x, w).asnumpy()
 
-    def work(tokens, chip):
-        # Windows are shared out evenly, over all head tiles.
-        windows = (tokens - block) // stride + 1
-        return -(-windows // CHIPS[chip][1])
-
-    return call, work, f"N={heads} D={dim} l={block} s={stride} float16"
+    return call, (heads, dim, block, stride), f"N={heads} D={dim} l={block} s={stride} float16"
 
 
 def _flash(gradient, heads=16, dim=128):
@@ -97,24 +99,15 @@ def _flash(gradient, heads=16, dim=128):
         else:
             forward(*qkv).asnumpy()
 
-    def work(tokens, chip):
-        # Tiles of 128 queries, with the keys up to their own, are dealt out to and fro, the longest
-        # first. The gradient deals tiles of keys in the same way, with the queries from their own.
-        cores, tiles = CHIPS[chip][0], -(-tokens // 128)
-        loads = [0] * cores
-        for rank in range(tiles * heads):
-            turn, place = divmod(rank, cores)
-            loads[place if turn % 2 == 0 else cores - 1 - place] += tiles - rank // heads
-        return max(loads)
-
-    return call, work, f"N={heads} D={dim} causal float16"
+    return call, (heads, dim), f"N={heads} D={dim} causal float16"
 
 
 def cases(quick=False):
     """Those whose operator has a kernel."""
     from mindspore_nsa import twin
 
-    sizes = ((4096, 8192), (16384,)) if quick else ((8192, 16384), (8192, 16384, 65536))
+    # Below, the start of a launch hides what a core is given.
+    sizes = ((6144, 8192), (16384,)) if quick else ((8192, 16384), (8192, 16384, 65536))
     # Executing attention takes the twin longer by the square.
     flash_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096))
     compress = ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes)
@@ -128,8 +121,8 @@ def cases(quick=False):
         flash_sizes,
     )
     return [
-        ModelledCase(name, operator, kernel, call, work, executed, asked, shape)
-        for name, operator, kernel, (call, work, shape), (executed, asked) in (
+        ModelledCase(name, operator, kernel, call, fixed, executed, asked, shape)
+        for name, operator, kernel, (call, fixed, shape), (executed, asked) in (
             *(compress, gradient, flash, flash_gradient),
         )
         if operator in twin.operators()
@@ -147,25 +140,30 @@ def _execute(case, tokens, chip, trace=None):
     return launches[0]
 
 
+def _beyond(work, a, b):
+    """Where a line through what two executed amounts of work gave is at the third."""
+    return b + (work[2] - work[1]) / (work[1] - work[0]) * (b - a)
+
+
 def rows_of(case, chip, trace=None):
     """A `Row` for each size that is asked for."""
     sizes = sorted({*case.executed})
     launches = {n: _execute(case, n, chip, trace if n == sizes[-1] else None) for n in sizes}
     first, last = sizes[0], sizes[-1]
-    work = {n: case.work(n, chip) for n in {*sizes, *case.asked}}
+    beyond_them = [n for n in case.asked if n not in launches]
+    work = {n: case.work(n, chip) for n in (*sizes, *beyond_them)} if beyond_them else {}
     found = []
     for tokens in case.asked:
         if tokens in launches:
             time, bounds = launches[tokens]["microseconds"], launches[tokens]["bound"]
         else:
-            grown = (work[tokens] - work[last]) / (work[last] - work[first])
-
-            def beyond(a, b, grown=grown):
-                return b + grown * (b - a)
-
-            time = beyond(*(launches[n]["microseconds"] for n in (first, last)))
-            ends = [launches[n]["bound"] for n in (first, last)]
-            bounds = {name: beyond(ends[0][name], ends[1][name]) for name in ends[0]}
+            ends = [launches[n] for n in (first, last)]
+            most, total = zip(*(work[n] for n in (first, last, tokens)), strict=True)
+            time = _beyond(most, *(end["microseconds"] for end in ends))
+            bounds = {
+                name: _beyond(total, *(end["bound"][name] for end in ends))
+                for name in ends[0]["bound"]
+            }
         name, bound = max(bounds.items(), key=lambda item: item[1])
         found.append(
             Row(

@@ -1,11 +1,6 @@
 """The library of probe.cc, and Customs of its functions."""
 
-import atexit
 import ctypes
-import os
-import shutil
-import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -13,19 +8,15 @@ import numpy as np
 
 from mindspore_nsa import _native
 
+from .compiled import compiled
+
 SOURCE = Path(__file__).with_name("probe.cc")
 
 
 @cache
 def library():
     """The compiled library, loaded; it knows the native library of the package."""
-    folder = tempfile.mkdtemp(prefix="nsa_probe_")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder, "probe.so")
-    flags = ["-std=c++17", "-O3", "-fPIC", "-shared", "-fopenmp", "-Wall", "-Wextra"]
-    command = [os.environ.get("CXX", "g++"), *flags, str(SOURCE), "-o", str(path), "-ldl"]
-    subprocess.run(command, check=True)
-    loaded = ctypes.CDLL(str(path))
+    loaded = compiled("probe", "-O3", "-fopenmp", SOURCE, "-ldl")
     loaded.nsa_probe_seconds.restype = ctypes.c_double
     size, pointer = ctypes.c_int64, ctypes.c_void_p
     loaded.nsa_probe_copy.argtypes = (pointer, pointer, size, size, ctypes.c_int)

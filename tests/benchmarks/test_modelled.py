@@ -1,10 +1,11 @@
 """`python -m benchmarks --target ascend_twin`."""
 
 import csv
+from dataclasses import replace
 
 import pytest
 
-from benchmarks import modelled
+from benchmarks import modelled, tiling
 from mindspore_nsa import twin
 
 from .test_run import python
@@ -23,17 +24,40 @@ def test_a_case_times_its_kernel(name):
     assert timed["microseconds"] > max(timed["bound"].values()) > 0
 
 
-def test_extrapolation_meets_execution():
-    """Twice the largest executed size: a launch grows with the windows of its busiest core."""
-    call, work, shape = modelled._compress(False)
-    made = ("compress", "NsaCompress", "nsa_compress", call, work)
+@pytest.mark.parametrize(
+    ("name", "executed", "asked", "tolerance"),
+    [
+        ("compress_forward", (6144, 8192), 16384, 0.05),
+        ("compress_backward", (6144, 8192), 16384, 0.05),
+        ("flash_forward", (256, 512), 768, 0.15),
+    ],
+)
+def test_extrapolation_meets_execution(name, executed, asked, tolerance):
+    """A launch grows with what tiling gives its busiest core."""
+    (case,) = modelled.select([name])
     guessed, executed = (
-        modelled.rows_of(modelled.ModelledCase(*made, sizes, (16384,), shape), "910B1")[0]
-        for sizes in ((4096, 8192), (16384,))
+        modelled.rows_of(replace(case, executed=sizes, asked=(asked,)), "910B1")[0]
+        for sizes in (executed, (asked,))
     )
     assert (guessed.extrapolated, executed.extrapolated) == (True, False)
-    assert guessed.microseconds == pytest.approx(executed.microseconds, rel=0.15)
-    assert guessed.bound_microseconds == pytest.approx(executed.bound_microseconds, rel=0.1)
+    assert guessed.microseconds == pytest.approx(executed.microseconds, rel=tolerance)
+    assert guessed.bound_microseconds == pytest.approx(executed.bound_microseconds, rel=0.02)
+
+
+def test_tiling_is_asked_for_the_work():
+    """Of shapes where it is known from the definition."""
+    # A core for each head: 2 tiles of queries, the second with 256 keys; then those of keys.
+    pairs = 128 * 128 * (1 + 2)
+    found = tiling.work("flash_attention_score", 256, 24, 128, cores=24)
+    assert found == (pairs, 24 * pairs)
+    found = tiling.work("flash_attention_score_grad", 256, 24, 128, cores=24)
+    assert found == (2 * pairs, 48 * pairs)
+    # Every group of 16 tokens on the one core that there is.
+    for kernel in ("nsa_compress", "nsa_compress_grad"):
+        assert tiling.work(kernel, 4096, 4, 128, 32, 16, cores=1) == (1024, 1024)
+    for kernel, sizes in (("nsa_compress", (4, 128, 32, 16)), ("flash_attention_score", (16, 128))):
+        most = [tiling.work(kernel, 4096, *sizes, cores=cores)[0] for cores in (1, 7, 24)]
+        assert most == sorted(most, reverse=True) and most[0] > 20 * most[-1]
 
 
 def test_quick_run(tmp_path):

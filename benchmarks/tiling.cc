@@ -1,0 +1,133 @@
+// What tiling gives the cores of a launch, for `python -m benchmarks --target ascend_twin`,
+// compiled by it when it runs: the op_host tiling of an operator fills its tiling data, and every
+// core of the twin walks its steps as the kernel does, without the data.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <numeric>
+#include <vector>
+
+#include "ascendc/attention/grad_steps.h"
+#include "ascendc/flash_attention_score/op_host/flash_attention_score_tiling.h"
+#include "ascendc/flash_attention_score_grad/op_host/flash_attention_score_grad_tiling.h"
+#include "ascendc/nsa_compress/op_host/nsa_compress_tiling.h"
+#include "ascendc/nsa_compress/op_kernel/nsa_compress_steps.h"
+#include "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.h"
+#include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_steps.h"
+#include "kernel_operator.h"
+
+namespace {
+
+using namespace nsa::ascend;
+
+// `core_work(core)` of every core: the most and, in `total`, all of them. -1 where the twin
+// refuses, which it explains.
+template <class CoreWork>
+int64_t most_of(int32_t cores, nsa::SeqList* list, int64_t* total, CoreWork core_work) {
+  std::vector<int64_t> work(static_cast<size_t>(cores));
+  twin::LaunchOptions options;
+  options.kernel = "tiling";
+  options.block_dim = static_cast<uint32_t>(cores);
+  if (list != nullptr) {
+    options.buffers.push_back({"list", list->data(), list->size() * 8, twin::Role::kInput});
+  }
+  const twin::LaunchReport report = twin::Launch(options, [&] {
+    const auto core = static_cast<int32_t>(AscendC::GetBlockIdx());
+    work[static_cast<size_t>(core)] = core_work(core);
+  });
+  if (!report.ok) {
+    std::fprintf(stderr, "%s\n", report.error.c_str());
+    return -1;
+  }
+  *total = std::accumulate(work.begin(), work.end(), int64_t{0});
+  return *std::max_element(work.begin(), work.end());
+}
+
+GM_ADDR address(nsa::SeqList* list) { return reinterpret_cast<GM_ADDR>(list->data()); }
+
+// Groups of 16 tokens times heads.
+template <class Steps, class Step, class Tiling, class... Cores>
+int64_t groups_of(const Tiling& tiling, nsa::SeqList* list, int32_t core, Cores... cores) {
+  Steps steps;
+  steps.Init(address(list), tiling, core, cores...);
+  int64_t groups = 0;
+  for (Step step; steps.Next(&step);) {
+    const int32_t first = step.tile * tiling.tile_heads;
+    groups += step.groups * std::min(tiling.tile_heads, tiling.heads - first);
+  }
+  return groups;
+}
+
+CompressSizes sizes_of(const nsa::SeqList& list, int64_t heads, int64_t dim, int64_t block,
+                       int64_t stride) {
+  return {list.back(),
+          nsa::compressed_rows(list, block, stride),
+          static_cast<int32_t>(heads),
+          static_cast<int32_t>(dim),
+          static_cast<int32_t>(block),
+          static_cast<int32_t>(stride)};
+}
+
+FlashCall causal(int64_t tokens, int64_t heads, int64_t dim) {
+  FlashCall call;
+  call.dims = {nsa::InputLayout::kBNSD, 1, heads, heads, tokens, tokens, dim, dim};
+  call.sparse_mode = 3;
+  return call;
+}
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT int64_t nsa_compress(int64_t tokens, int64_t heads, int64_t dim, int64_t block,
+                            int64_t stride, int64_t cores, int64_t* total) {
+  nsa::SeqList list{tokens};
+  NsaCompressTilingData t;
+  const CompressSizes sizes = sizes_of(list, heads, dim, block, stride);
+  const int32_t used = tile_nsa_compress(sizes, list, static_cast<int32_t>(cores), kUbBytes, &t);
+  return most_of(used, &list, total, [&](int32_t core) {
+    return groups_of<NsaCompressSteps, NsaCompressStep>(t, &list, core);
+  });
+}
+
+EXPORT int64_t nsa_compress_grad(int64_t tokens, int64_t heads, int64_t dim, int64_t block,
+                                 int64_t stride, int64_t cores, int64_t* total) {
+  nsa::SeqList list{tokens};
+  NsaCompressGradTilingData t;
+  const CompressSizes sizes = sizes_of(list, heads, dim, block, stride);
+  const int32_t used =
+      tile_nsa_compress_grad(sizes, list, static_cast<int32_t>(cores), kUbBytes, &t);
+  return most_of(used, &list, total, [&](int32_t core) {
+    return groups_of<NsaCompressGradSteps, NsaCompressGradStep>(t, &list, core, int64_t{used});
+  });
+}
+
+// Pairs of a query and a key in the steps of the busiest core; a causal call of 16-bit values.
+EXPORT int64_t flash_attention_score(int64_t tokens, int64_t heads, int64_t dim, int64_t cores,
+                                     int64_t* total) {
+  FlashAttentionScoreTilingData t;
+  const int32_t used = tile_flash_attention_score(causal(tokens, heads, dim),
+                                                  static_cast<int32_t>(cores), kUbBytes, &t);
+  return most_of(used, nullptr, total, [&](int32_t) {
+    KeySteps steps;
+    steps.Init(&t.work, &t.mask, nullptr, nullptr, nullptr);
+    int64_t pairs = 0;
+    for (KeyStep step; steps.Next(&step);) pairs += int64_t{step.item.rows} * step.keys;
+    return pairs;
+  });
+}
+
+// Likewise, of both walks: that over queries and that over keys.
+EXPORT int64_t flash_attention_score_grad(int64_t tokens, int64_t heads, int64_t dim, int64_t cores,
+                                          int64_t* total) {
+  FlashAttentionScoreGradTilingData t;
+  const int32_t used = tile_flash_attention_score_grad(causal(tokens, heads, dim),
+                                                       static_cast<int32_t>(cores), kUbBytes, &t);
+  return most_of(used, nullptr, total, [&](int32_t) {
+    GradSteps steps;
+    steps.Init(&t.queries, &t.keys, &t.mask, nullptr, nullptr, nullptr, nullptr);
+    int64_t pairs = 0;
+    for (GradStep step; steps.Next(&step);) pairs += int64_t{step.rows} * step.keys;
+    return pairs;
+  });
+}
