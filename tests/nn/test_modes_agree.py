@@ -16,7 +16,7 @@ from tests.ops.calls import context_mode
 from .cells import ENDS, config, filled, tokens
 
 SETTINGS = config(has_bias=True)
-STEPS, TOLERANCE = 18, 2e-5
+STEPS, TOLERANCE = 18, 5e-6
 LENGTHS = np.diff(ENDS, prepend=0)
 # Of every token its own block and two that were drawn, up to its own.
 OWN = np.concatenate([np.arange(n) // SETTINGS.select_block_size for n in LENGTHS])[:, None, None]
@@ -53,20 +53,19 @@ class Loss(nn.Cell):
 
 
 def _train(mode, kind):
-    """Losses and final parameters."""
+    """The loss of every step."""
     with context_mode(mode):
         layer, _ = filled(kind, SETTINGS)
         step = nn.TrainOneStepCell(Loss(layer), nn.Adam(layer.trainable_params(), 0.02))
         step.set_train()
         x, target = Tensor(tokens(SETTINGS)), Tensor(tokens(SETTINGS, seed=2))
         seq = Tensor(ENDS, ms.int64)
-        losses = [float(step(x, seq, target).asnumpy()) for _ in range(STEPS)]
-    return np.array(losses), [p.asnumpy() for p in layer.get_parameters()]
+        return np.array([float(step(x, seq, target).asnumpy()) for _ in range(STEPS)])
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
 def test_losses_of_both_modes(kind, monkeypatch):
     monkeypatch.setattr(module, "nsa_compress_attention", given_blocks)
-    (eager, _), (graph, _) = _train("pynative", kind), _train("graph", kind)
+    eager, graph = _train("pynative", kind), _train("graph", kind)
     assert eager[-1] < 0.9 * eager[0]
     np.testing.assert_allclose(graph, eager, rtol=0, atol=TOLERANCE)
