@@ -26,11 +26,6 @@ class AttentionCache(tuple):
     A row has a length of its own; a call ``layer(x, cache=cache)`` writes its new tokens in place
     and raises the length. It is a tuple of Tensors, so that a graph takes it as an argument: rows
     grow, go back and begin anew without a new graph.
-
-    Attributes:
-        lengths (Tensor): Tokens of every row, int64, shape :math:`(B,)`.
-        capacity (int): Most tokens of a row.
-        nbytes (int): Bytes of all Tensors.
     """
 
     # Else a graph would take the Tensors for constants.
@@ -38,17 +33,17 @@ class AttentionCache(tuple):
 
     @property
     def lengths(self):
-        """Tokens of every row."""
+        """Tokens of every row, a Tensor of int64, shape :math:`(B,)`."""
         return self[LENGTHS]
 
     @property
     def capacity(self):
-        """Most tokens of a row."""
+        """Most tokens of a row, an int."""
         return self[KEY_SLC].shape[2]
 
     @property
     def nbytes(self):
-        """Bytes of all Tensors."""
+        """Bytes of all Tensors, an int."""
         return sum(tensor.nbytes for tensor in self)
 
     def _rows(self, name, values):
