@@ -26,6 +26,25 @@ class AttentionCache(tuple):
     A row has a length of its own; a call ``layer(x, cache=cache)`` writes its new tokens in place
     and raises the length. It is a tuple of Tensors, so that a graph takes it as an argument: rows
     grow, go back and begin anew without a new graph.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> import numpy as np
+        >>> from mindspore import Tensor
+        >>> from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
+        >>> config = NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+        >>> layer = NativeSparseAttention(config)
+        >>> cache = layer.new_cache(batch=2, capacity=128)
+        >>> x = np.random.randn(2, 100, 64).astype(np.float32)
+        >>> _ = layer(Tensor(x), cache=cache)
+        >>> print(cache.lengths, cache.capacity)
+        [100 100] 128
+        >>> cache.truncate([90, 100])
+        >>> cache.reset(1)
+        >>> print(cache.lengths)
+        [90  0]
     """
 
     # Else a graph would take the Tensors for constants.
