@@ -12,7 +12,7 @@ PAGE = (ROOT / "docs" / "interface.md").read_text()
 SOURCES = ("mindspore_nsa", "cpu", "binding", "infer", "twin", "ascendc", "tools", "setup.py")
 # How sources ask for a variable: os.environ in Python, getenv in C++, or a name given to a helper.
 READ = re.compile(
-    r'(?:environ(?:\.get\(|\[)|getenv\(|Number\(|kVariable = )\s*"([A-Z][A-Z0-9_]+)"',
+    r'(?:environ(?:\.get\(|\[)|getenv\(|Number\(|is_on\(|kVariable = )\s*"([A-Z][A-Z0-9_]+)"',
 )
 
 
