@@ -14,7 +14,6 @@ std::vector<int64_t> RowQueries::shape(std::vector<int64_t> rest) const {
 RowQueries check_row_queries(const Context& c, size_t query) {
   c.require_choice("layout", {"TND", "BSND"});
   c.require_finite("scale_value");
-  c.require_int("head_num", 1);
   RowQueries q{};
   q.packed = c.str_attr("layout") == "TND";
   c.require_rank(query, q.packed ? 3 : 4, q.packed ? "(T, N1, D)" : "(B, S, N1, D)");
@@ -179,9 +178,6 @@ SeqList check_row_counts(const Context& c, size_t q_lengths, size_t lengths,
 }
 
 void check_selection(const Context& c) {
-  for (const char* name :
-       {"compress_stride", "compress_block_size", "select_block_size", "select_block_count"})
-    c.require_int(name, 1);
   c.require_choice("importance", {"cann", "overlap"});
   const int64_t l = c.int_attr("compress_block_size"), s = c.int_attr("compress_stride");
   for (const char* name : {"compress_block_size", "select_block_size"}) {
@@ -194,8 +190,6 @@ void check_selection(const Context& c) {
     c.fail_value("select_block_size", "at least compress_block_size (" + std::to_string(l) + ")",
                  std::to_string(c.int_attr("select_block_size")));
   }
-  c.require_int("init_blocks", 0);
-  c.require_int("local_blocks", 0);
   const int64_t init = c.int_attr("init_blocks"), local = c.int_attr("local_blocks");
   const int64_t count = c.int_attr("select_block_count");
   if (init > count || local > count - init) {

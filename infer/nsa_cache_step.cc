@@ -46,9 +46,6 @@ void check_counts(const Context& c, int64_t batch, int64_t tokens) {
 std::vector<OutputDesc> infer_step(const Context& c) {
   c.require_finite("scale_value");
   c.require_finite("theta");
-  for (const char* name : {"window_size", "compress_stride", "compress_block_size",
-                           "select_block_size", "select_block_count"})
-    c.require_int(name, 1);
   c.require_choice("importance", {"cann", "overlap"});
   c.require_rank(kIn.query, 3, "(T, N1, D)");
   const bool sparse = c.has(kIn.gates);
@@ -76,20 +73,9 @@ std::vector<OutputDesc> infer_step(const Context& c) {
 }  // namespace
 
 const OpRules& nsa_cache_step_rules() {
-  static const OpRules rules{{OpId::kNsaCacheStep,
-                              kIn,
-                              {{"scale_value", AttrType::kFloat, true, {}},
-                               {"theta", AttrType::kFloat, true, {}},
-                               {"window_size", AttrType::kInt, true, {}},
-                               {"compress_block_size", AttrType::kInt, false, int64_t{1}},
-                               {"compress_stride", AttrType::kInt, false, int64_t{1}},
-                               {"select_block_size", AttrType::kInt, false, int64_t{1}},
-                               {"select_block_count", AttrType::kInt, false, int64_t{1}},
-                               {"init_blocks", AttrType::kInt, false, int64_t{0}},
-                               {"local_blocks", AttrType::kInt, false, int64_t{0}},
-                               {"importance", AttrType::kString, false, std::string("overlap")}},
-                              kNsaCacheStepOutputs},
-                             infer_step};
+  static const OpRules rules{
+      {OpId::kNsaCacheStep, kIn, attr_specs<NsaCacheStepAttrs>(), kNsaCacheStepOutputs},
+      infer_step};
   return rules;
 }
 

@@ -1,7 +1,7 @@
-// Inputs and outputs of NsaCacheStep.
+// Inputs, attributes and outputs of NsaCacheStep.
 #pragma once
 
-#include "infer/op.h"
+#include "infer/declare.h"
 
 namespace nsa {
 
@@ -27,6 +27,33 @@ struct NsaCacheStepInputs : Inputs {
   size_t value_raw = optional("value_raw", Elements::kSameFloat);
 };
 inline constexpr NsaCacheStepInputs kNsaCacheStepInputs;
+
+struct NsaCacheStepAttrs {
+  float scale_value;
+  float theta;  // base of the rotary angles
+  int64_t window_size;
+  int64_t compress_block_size = 1;
+  int64_t compress_stride = 1;
+  int64_t select_block_size = 1;
+  int64_t select_block_count = 1;
+  int64_t init_blocks = 0;
+  int64_t local_blocks = 0;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = NsaCacheStepAttrs;
+    attr.required("scale_value", &Self::scale_value);
+    attr.required("theta", &Self::theta);
+    attr.required("window_size", &Self::window_size, 1);
+    attr.optional("compress_block_size", &Self::compress_block_size, 1);
+    attr.optional("compress_stride", &Self::compress_stride, 1);
+    attr.optional("select_block_size", &Self::select_block_size, 1);
+    attr.optional("select_block_count", &Self::select_block_count, 1);
+    attr.optional("init_blocks", &Self::init_blocks, 0);
+    attr.optional("local_blocks", &Self::local_blocks, 0);
+    attr.text("importance", "overlap");
+  }
+};
 
 struct NsaCacheStepOutputs : Outputs {
   size_t attention_out = add("attention_out");

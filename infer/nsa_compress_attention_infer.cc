@@ -30,7 +30,6 @@ void check_positions(const Context& c, const SeqList& counts) {
 
 std::vector<OutputDesc> infer_attention(const Context& c) {
   const RowQueries query = check_row_queries(c, kIn.query);
-  c.require_int("key_value_head_num", 1);
   check_selection(c);
   const int64_t heads = c.int_attr("key_value_head_num");
   const CacheDims cache = check_cache_pair(c, kIn.key, kIn.value, query, CacheLayout::kBSND, heads);
@@ -50,22 +49,10 @@ std::vector<OutputDesc> infer_attention(const Context& c) {
 }  // namespace
 
 const OpRules& nsa_compress_attention_infer_rules() {
-  static const OpRules rules{{OpId::kNsaCompressAttentionInfer,
-                              kIn,
-                              {{"scale_value", AttrType::kFloat, true, {}},
-                               {"head_num", AttrType::kInt, true, {}},
-                               {"key_value_head_num", AttrType::kInt, true, {}},
-                               {"select_block_size", AttrType::kInt, true, {}},
-                               {"select_block_count", AttrType::kInt, true, {}},
-                               {"page_block_size", AttrType::kInt, true, {}},
-                               {"compress_block_size", AttrType::kInt, true, {}},
-                               {"compress_stride", AttrType::kInt, true, {}},
-                               {"layout", AttrType::kString, false, std::string("TND")},
-                               {"init_blocks", AttrType::kInt, false, int64_t{0}},
-                               {"local_blocks", AttrType::kInt, false, int64_t{0}},
-                               {"importance", AttrType::kString, false, std::string("cann")}},
-                              kNsaCompressAttentionInferOutputs},
-                             infer_attention};
+  static const OpRules rules{
+      {OpId::kNsaCompressAttentionInfer, kIn, attr_specs<NsaCompressAttentionInferAttrs>(),
+       kNsaCompressAttentionInferOutputs},
+      infer_attention};
   return rules;
 }
 

@@ -1,7 +1,7 @@
-// Inputs and outputs of NsaCompressAttentionInfer.
+// Inputs, attributes and outputs of NsaCompressAttentionInfer.
 #pragma once
 
-#include "infer/op.h"
+#include "infer/declare.h"
 
 namespace nsa {
 
@@ -15,6 +15,36 @@ struct NsaCompressAttentionInferInputs : Inputs {
   size_t actual_sel_seq_kvlen = optional("actual_sel_seq_kvlen", Elements::kList);
 };
 inline constexpr NsaCompressAttentionInferInputs kNsaCompressAttentionInferInputs;
+
+struct NsaCompressAttentionInferAttrs {
+  float scale_value;
+  int64_t head_num;
+  int64_t key_value_head_num;
+  int64_t select_block_size;  // tokens of a block
+  int64_t select_block_count;
+  int64_t page_block_size;
+  int64_t compress_block_size;  // tokens of a window
+  int64_t compress_stride;      // tokens between window starts
+  int64_t init_blocks = 0;
+  int64_t local_blocks = 0;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = NsaCompressAttentionInferAttrs;
+    attr.required("scale_value", &Self::scale_value);
+    attr.required("head_num", &Self::head_num, 1);
+    attr.required("key_value_head_num", &Self::key_value_head_num, 1);
+    attr.required("select_block_size", &Self::select_block_size, 1);
+    attr.required("select_block_count", &Self::select_block_count, 1);
+    attr.required("page_block_size", &Self::page_block_size);
+    attr.required("compress_block_size", &Self::compress_block_size, 1);
+    attr.required("compress_stride", &Self::compress_stride, 1);
+    attr.text("layout", "TND");
+    attr.optional("init_blocks", &Self::init_blocks, 0);
+    attr.optional("local_blocks", &Self::local_blocks, 0);
+    attr.text("importance", "cann");
+  }
+};
 
 struct NsaCompressAttentionInferOutputs : Outputs {
   size_t attention_out = add("attention_out");

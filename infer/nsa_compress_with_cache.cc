@@ -46,7 +46,6 @@ void check_packed(const Context& c) {
 }
 
 std::vector<OutputDesc> infer_rows(const Context& c) {
-  c.require_int("compress_stride", 1);
   c.require_int("compress_block_size", c.int_attr("compress_stride"));
   const int64_t l = c.int_attr("compress_block_size");
   const bool paged = c.has(kIn.block_table);
@@ -75,13 +74,10 @@ std::vector<OutputDesc> infer_rows(const Context& c) {
 }  // namespace
 
 const OpRules& nsa_compress_with_cache_rules() {
-  static const OpRules rules{{OpId::kNsaCompressWithCache,
-                              kIn,
-                              {{"compress_block_size", AttrType::kInt, true, {}},
-                               {"compress_stride", AttrType::kInt, true, {}},
-                               {"page_block_size", AttrType::kInt, true, {}}},
-                              kNsaCompressWithCacheOutputs},
-                             infer_rows};
+  static const OpRules rules{
+      {OpId::kNsaCompressWithCache, kIn, attr_specs<NsaCompressWithCacheAttrs>(),
+       kNsaCompressWithCacheOutputs},
+      infer_rows};
   return rules;
 }
 

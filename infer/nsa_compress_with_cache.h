@@ -1,7 +1,7 @@
-// Inputs and outputs of NsaCompressWithCache.
+// Inputs, attributes and outputs of NsaCompressWithCache.
 #pragma once
 
-#include "infer/op.h"
+#include "infer/declare.h"
 
 namespace nsa {
 
@@ -14,6 +14,20 @@ struct NsaCompressWithCacheInputs : Inputs {
   size_t cache = required("cache", Elements::kSameFloat);  // written in place
 };
 inline constexpr NsaCompressWithCacheInputs kNsaCompressWithCacheInputs;
+
+struct NsaCompressWithCacheAttrs {
+  int64_t compress_block_size;  // tokens of a window
+  int64_t compress_stride;      // tokens between window starts
+  int64_t page_block_size;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = NsaCompressWithCacheAttrs;
+    attr.required("compress_block_size", &Self::compress_block_size, 1);
+    attr.required("compress_stride", &Self::compress_stride, 1);
+    attr.required("page_block_size", &Self::page_block_size);
+  }
+};
 
 struct NsaCompressWithCacheOutputs : Outputs {
   size_t rows = add("rows");  // what was written, zeros for a row that fills no window

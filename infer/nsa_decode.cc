@@ -50,7 +50,6 @@ void check_capacities(const Context& c, const CacheDims& cmp, const CacheDims& s
 std::vector<OutputDesc> infer_decode(const Context& c) {
   const RowQueries query = check_row_queries(c, kIn.query);
   check_selection(c);
-  c.require_int("window_size", 1);
   c.require_choice("cache_layout", {"BNSD", "BSND"});
   const CacheLayout layout =
       c.str_attr("cache_layout") == "BNSD" ? CacheLayout::kBNSD : CacheLayout::kBSND;
@@ -80,22 +79,8 @@ std::vector<OutputDesc> infer_decode(const Context& c) {
 }  // namespace
 
 const OpRules& nsa_decode_rules() {
-  static const OpRules rules{{OpId::kNsaDecode,
-                              kIn,
-                              {{"scale_value", AttrType::kFloat, true, {}},
-                               {"head_num", AttrType::kInt, true, {}},
-                               {"compress_block_size", AttrType::kInt, true, {}},
-                               {"compress_stride", AttrType::kInt, true, {}},
-                               {"select_block_size", AttrType::kInt, true, {}},
-                               {"select_block_count", AttrType::kInt, true, {}},
-                               {"window_size", AttrType::kInt, true, {}},
-                               {"layout", AttrType::kString, false, std::string("TND")},
-                               {"cache_layout", AttrType::kString, false, std::string("BSND")},
-                               {"init_blocks", AttrType::kInt, false, int64_t{0}},
-                               {"local_blocks", AttrType::kInt, false, int64_t{0}},
-                               {"importance", AttrType::kString, false, std::string("overlap")}},
-                              kNsaDecodeOutputs},
-                             infer_decode};
+  static const OpRules rules{
+      {OpId::kNsaDecode, kIn, attr_specs<NsaDecodeAttrs>(), kNsaDecodeOutputs}, infer_decode};
   return rules;
 }
 

@@ -1,7 +1,7 @@
-// Inputs and outputs of NsaDecode.
+// Inputs, attributes and outputs of NsaDecode.
 #pragma once
 
-#include "infer/op.h"
+#include "infer/declare.h"
 
 namespace nsa {
 
@@ -20,6 +20,35 @@ struct NsaDecodeInputs : Inputs {
   size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kList);
 };
 inline constexpr NsaDecodeInputs kNsaDecodeInputs;
+
+struct NsaDecodeAttrs {
+  float scale_value;
+  int64_t head_num;
+  int64_t compress_block_size;  // tokens of a window
+  int64_t compress_stride;      // tokens between window starts
+  int64_t select_block_size;    // tokens of a block
+  int64_t select_block_count;
+  int64_t window_size;  // tokens that a query sees of the window, itself among them
+  int64_t init_blocks = 0;
+  int64_t local_blocks = 0;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = NsaDecodeAttrs;
+    attr.required("scale_value", &Self::scale_value);
+    attr.required("head_num", &Self::head_num, 1);
+    attr.required("compress_block_size", &Self::compress_block_size, 1);
+    attr.required("compress_stride", &Self::compress_stride, 1);
+    attr.required("select_block_size", &Self::select_block_size, 1);
+    attr.required("select_block_count", &Self::select_block_count, 1);
+    attr.required("window_size", &Self::window_size, 1);
+    attr.text("layout", "TND");
+    attr.text("cache_layout", "BSND");
+    attr.optional("init_blocks", &Self::init_blocks, 0);
+    attr.optional("local_blocks", &Self::local_blocks, 0);
+    attr.text("importance", "overlap");
+  }
+};
 
 struct NsaDecodeOutputs : Outputs {
   size_t attention_out = add("attention_out");

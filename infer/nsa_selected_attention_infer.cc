@@ -11,9 +11,6 @@ constexpr const NsaSelectedAttentionInferInputs& kIn = kNsaSelectedAttentionInfe
 
 std::vector<OutputDesc> infer_attention(const Context& c) {
   const RowQueries query = check_row_queries(c, kIn.query);
-  c.require_int("key_value_head_num", 1);
-  c.require_int("select_block_size", 1);
-  c.require_int("select_block_count", 1);
   const int64_t heads = c.int_attr("key_value_head_num");
   const int64_t count = c.int_attr("select_block_count");
   const CacheDims cache = check_cache_pair(c, kIn.key, kIn.value, query, CacheLayout::kBSND, heads);
@@ -35,17 +32,10 @@ std::vector<OutputDesc> infer_attention(const Context& c) {
 }  // namespace
 
 const OpRules& nsa_selected_attention_infer_rules() {
-  static const OpRules rules{{OpId::kNsaSelectedAttentionInfer,
-                              kIn,
-                              {{"scale_value", AttrType::kFloat, true, {}},
-                               {"head_num", AttrType::kInt, true, {}},
-                               {"key_value_head_num", AttrType::kInt, true, {}},
-                               {"select_block_size", AttrType::kInt, true, {}},
-                               {"select_block_count", AttrType::kInt, true, {}},
-                               {"page_block_size", AttrType::kInt, true, {}},
-                               {"layout", AttrType::kString, false, std::string("BSND")}},
-                              kNsaSelectedAttentionInferOutputs},
-                             infer_attention};
+  static const OpRules rules{
+      {OpId::kNsaSelectedAttentionInfer, kIn, attr_specs<NsaSelectedAttentionInferAttrs>(),
+       kNsaSelectedAttentionInferOutputs},
+      infer_attention};
   return rules;
 }
 

@@ -1,7 +1,7 @@
-// Inputs and outputs of NsaSelectedAttentionInfer.
+// Inputs, attributes and outputs of NsaSelectedAttentionInfer.
 #pragma once
 
-#include "infer/op.h"
+#include "infer/declare.h"
 
 namespace nsa {
 
@@ -15,6 +15,27 @@ struct NsaSelectedAttentionInferInputs : Inputs {
   size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kList);
 };
 inline constexpr NsaSelectedAttentionInferInputs kNsaSelectedAttentionInferInputs;
+
+struct NsaSelectedAttentionInferAttrs {
+  float scale_value;
+  int64_t head_num;
+  int64_t key_value_head_num;
+  int64_t select_block_size;  // tokens of a block
+  int64_t select_block_count;
+  int64_t page_block_size;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    using Self = NsaSelectedAttentionInferAttrs;
+    attr.required("scale_value", &Self::scale_value);
+    attr.required("head_num", &Self::head_num, 1);
+    attr.required("key_value_head_num", &Self::key_value_head_num, 1);
+    attr.required("select_block_size", &Self::select_block_size, 1);
+    attr.required("select_block_count", &Self::select_block_count, 1);
+    attr.required("page_block_size", &Self::page_block_size);
+    attr.text("layout", "BSND");
+  }
+};
 
 struct NsaSelectedAttentionInferOutputs : Outputs {
   size_t attention_out = add("attention_out");
