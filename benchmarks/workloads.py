@@ -49,13 +49,15 @@ def _attention_work(pairs, dim, value_dim):
     return {d: attention_flops(pairs, dim, value_dim, d) for d in ("forward", "backward")}
 
 
-def _flash_gradient_inputs(named, dy, outputs):
+def _flash_gradient_inputs(forward, dy, outputs):
     out, row_max, row_sum = outputs
-    return [
-        *(named["query"], named["key"], named["value"], dy),
-        *(None, None, named.get("atten_mask"), row_max, row_sum, out, None),
-        *(named.get("actual_seq_qlen"), named.get("actual_seq_kvlen"), None, None),
-    ]
+    return {
+        **forward,
+        "dy": dy,
+        "softmax_max": row_max,
+        "softmax_sum": row_sum,
+        "attention_in": out,
+    }
 
 
 def flash(tokens, dtype, heads=16, kv_heads=16, dim=128):
@@ -63,6 +65,7 @@ def flash(tokens, dtype, heads=16, kv_heads=16, dim=128):
     rng = np.random.default_rng(1)
     shapes = ((1, n, tokens, dim) for n in (heads, kv_heads, kv_heads, heads))
     query, key, value, dy = (_draw(rng, dtype, *shape) for shape in shapes)
+    inputs = {"query": query, "key": key, "value": value}
     attrs = {
         "head_num": heads,
         "keep_prob": 1.0,
@@ -75,12 +78,12 @@ def flash(tokens, dtype, heads=16, kv_heads=16, dim=128):
         "q_start_idx": 0,
         "kv_start_idx": 0,
     }
-    forward = Case("FlashAttentionScore", [query, key, value] + [None] * 7, attrs, dtype)
+    forward = Case.of("FlashAttentionScore", inputs, attrs, dtype)
 
     def gradient(outputs):
-        inputs = _flash_gradient_inputs(forward.named(), dy, outputs)
         more = {"compress_block_size": 0, "compress_stride": 0, "pse_grad": 0}
-        return Case("FlashAttentionScoreGrad", inputs, {**attrs, **more}, dtype)
+        named = _flash_gradient_inputs(inputs, dy, outputs)
+        return Case.of("FlashAttentionScoreGrad", named, {**attrs, **more}, dtype)
 
     return Workload(
         forward,
@@ -118,7 +121,7 @@ def selected(tokens, dtype, heads=16, kv_heads=1, dim=128):
     """NsaSelectedAttention, one causal segment."""
     rng, query, key, value, dy = _packed(tokens, tokens, dtype, heads, kv_heads, dim)
     indices = choose_blocks(rng, tokens, kv_heads, SELECT, COUNT)
-    lists = [np.array([tokens], np.int64)] * 2
+    ends = np.array([tokens], np.int64)
     attrs = {
         "scale_value": _scale(dim),
         "head_num": heads,
@@ -126,13 +129,17 @@ def selected(tokens, dtype, heads=16, kv_heads=1, dim=128):
         "select_block_count": COUNT,
         "causal": 1,
     }
-    inputs = [query, key, value, indices, *lists, None]
-    forward = Case("NsaSelectedAttention", inputs, attrs, dtype)
+    inputs = {
+        **{"query": query, "key": key, "value": value, "topk_indices": indices},
+        **{"actual_seq_qlen": ends, "actual_seq_kvlen": ends},
+    }
+    forward = Case.of("NsaSelectedAttention", inputs, attrs, dtype)
 
     def gradient(outputs):
         out, row_max, row_sum = outputs
-        inputs = [query, key, value, out, dy, row_max, row_sum, indices, *lists, None]
-        return Case("NsaSelectedAttentionGrad", inputs, attrs, dtype)
+        results = {"attention_out": out, "softmax_max": row_max, "softmax_sum": row_sum}
+        named = {**inputs, **results, "attention_out_grad": dy}
+        return Case.of("NsaSelectedAttentionGrad", named, attrs, dtype)
 
     pairs = heads // kv_heads * selected_pairs(indices, SELECT, tokens)
     return Workload(
@@ -150,7 +157,8 @@ def compress_attention(tokens, dtype, heads=16, kv_heads=1, dim=128):
     ends = np.array([tokens], np.int64)
     keys = compressed_seq_len(ends, L, S)
     _, query, key, value, dy = _packed(tokens, int(keys[-1]), dtype, heads, kv_heads, dim)
-    lists = {"actual_seq_qlen": ends, "actual_seq_kvlen": np.asarray(keys, np.int64)}
+    keys = np.asarray(keys, np.int64)
+    inputs = {"query": query, "key": key, "value": value, "actual_seq_qlen": ends}
     attrs = {
         "scale_value": _scale(dim),
         "head_num": heads,
@@ -163,12 +171,11 @@ def compress_attention(tokens, dtype, heads=16, kv_heads=1, dim=128):
         "local_blocks": 2,
         "importance": "overlap",
     }
-    inputs = [query, key, value, None, None, *lists.values(), None, None]
-    forward = Case("NsaCompressAttention", inputs, attrs, dtype)
+    named = {**inputs, "actual_cmp_seq_kvlen": keys}
+    forward = Case.of("NsaCompressAttention", named, attrs, dtype)
 
     def gradient(outputs):
         out, _, row_max, row_sum = outputs
-        named = {"query": query, "key": key, "value": value, **lists}
         gradient_attrs = {
             "head_num": heads,
             "keep_prob": 1.0,
@@ -184,8 +191,9 @@ def compress_attention(tokens, dtype, heads=16, kv_heads=1, dim=128):
             "compress_block_size": L,
             "compress_stride": S,
         }
-        inputs = _flash_gradient_inputs(named, dy, (out, row_max, row_sum))
-        return Case("FlashAttentionScoreGrad", inputs, gradient_attrs, dtype)
+        named = _flash_gradient_inputs(inputs, dy, (out, row_max, row_sum))
+        named["actual_seq_kvlen"] = keys
+        return Case.of("FlashAttentionScoreGrad", named, gradient_attrs, dtype)
 
     def dense():
         # Over as many keys as there are tokens; their values do not change its time.
@@ -211,17 +219,14 @@ def compress(tokens, dtype, heads=4, dim=128):
     x, weight = _draw(rng, dtype, tokens, heads, dim), _draw(rng, dtype, L, heads)
     dy = _draw(rng, dtype, rows, heads, dim)
     window = {"compress_block_size": L, "compress_stride": S}
-    inputs = [x, weight, ends]
-    forward = Case("NsaCompress", inputs, {**window, "num_windows": rows}, dtype)
+    inputs = {"input": x, "weight": weight, "actual_seq_len": ends}
+    forward = Case.of("NsaCompress", inputs, {**window, "num_windows": rows}, dtype)
 
     def gradient(outputs):
-        return Case("NsaCompressGrad", [dy, *inputs], window, dtype)
+        return Case.of("NsaCompressGrad", {**inputs, "output_grad": dy}, window, dtype)
 
-    output_bytes = nbytes([dy])
-    work = {
-        "forward": nbytes(inputs) + output_bytes,
-        "backward": nbytes(inputs) + output_bytes + nbytes([x, weight]),
-    }
+    moved = nbytes(inputs.values()) + nbytes([dy])
+    work = {"forward": moved, "backward": moved + nbytes([x, weight])}
     return Workload(forward, gradient, f"T={tokens} N={heads} D={dim} l={L} s={S}", "B", work)
 
 

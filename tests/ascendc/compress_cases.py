@@ -50,25 +50,25 @@ def _most_open(draw):
 
 def nsa_compress(draw):
     attrs, lengths, heads, dim, exact = _setup(draw)
-    inputs = [
-        draw.tensor(sum(lengths), heads, dim),
-        draw.tensor(attrs["compress_block_size"], heads),
-        np.cumsum(lengths).astype(np.int64),
-    ]
+    inputs = {
+        "input": draw.tensor(sum(lengths), heads, dim),
+        "weight": draw.tensor(attrs["compress_block_size"], heads),
+        "actual_seq_len": np.cumsum(lengths).astype(np.int64),
+    }
     rows = exact + draw.pick((0, 0, 0, 1, 7))
-    return Case("NsaCompress", inputs, {**attrs, "num_windows": rows}, draw.dtype)
+    return Case.of("NsaCompress", inputs, {**attrs, "num_windows": rows}, draw.dtype)
 
 
 def nsa_compress_grad(draw):
     attrs, lengths, heads, dim, exact = (_most_open if draw.most_open else _setup)(draw)
     rows = exact + draw.pick((0, 0, 0, 1, 7))
-    inputs = [
-        poison_from(draw.tensor(rows, heads, dim), exact),
-        draw.tensor(sum(lengths), heads, dim),
-        draw.tensor(attrs["compress_block_size"], heads),
-        np.cumsum(lengths).astype(np.int64),
-    ]
-    return Case("NsaCompressGrad", inputs, attrs, draw.dtype)
+    inputs = {
+        "output_grad": poison_from(draw.tensor(rows, heads, dim), exact),
+        "input": draw.tensor(sum(lengths), heads, dim),
+        "weight": draw.tensor(attrs["compress_block_size"], heads),
+        "actual_seq_len": np.cumsum(lengths).astype(np.int64),
+    }
+    return Case.of("NsaCompressGrad", inputs, attrs, draw.dtype)
 
 
 GENERATORS = {"NsaCompress": nsa_compress, "NsaCompressGrad": nsa_compress_grad}

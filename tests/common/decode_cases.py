@@ -148,16 +148,16 @@ def nsa_compress_with_cache(draw):
     for b, n in enumerate(lengths):  # the slot of a row that fills no window is not read
         if (n < l or (n - l) % s) and draw.chance(0.5):
             mapping[b] = draw.pick((-1, slots, 2**31 - 1))
-    inputs = [
-        encode(cache, draw.dtype),
-        draw.tensor(l, heads),
-        draw.int_list(mapping),
-        table,
-        draw.int_list(lengths),
-        draw.tensor(slots, heads, dim),
-    ]
+    inputs = {
+        "input": encode(cache, draw.dtype),
+        "weight": draw.tensor(l, heads),
+        "slot_mapping": draw.int_list(mapping),
+        "block_table": table,
+        "actual_seq_len": draw.int_list(lengths),
+        "cache": draw.tensor(slots, heads, dim),
+    }
     attrs = {"compress_block_size": l, "compress_stride": s, "page_block_size": page}
-    return Case("NsaCompressWithCache", inputs, attrs, draw.dtype)
+    return Case.of("NsaCompressWithCache", inputs, attrs, draw.dtype)
 
 
 def nsa_compress_attention_infer(draw):
@@ -170,15 +170,15 @@ def nsa_compress_attention_infer(draw):
         compressed = [draw.between(0, c + 2) for c in compressed]
     key, value, table = batch.caches(compressed)
     flat = draw.chance(0.5)
-    inputs = [
-        batch.query(),
-        batch.encode(key, flat),
-        batch.encode(value, flat),
-        table,
-        batch.q_lengths(),
-        draw.int_list(compressed),
-        draw.int_list(batch.lengths) if causal else None,
-    ]
+    inputs = {
+        "query": batch.query(),
+        "key": batch.encode(key, flat),
+        "value": batch.encode(value, flat),
+        "block_table": table,
+        "actual_seq_qlen": batch.q_lengths(),
+        "actual_cmp_seq_kvlen": draw.int_list(compressed),
+        "actual_sel_seq_kvlen": draw.int_list(batch.lengths) if causal else None,
+    }
     attrs = {
         **batch.attrs(),
         "key_value_head_num": batch.kv_heads,
@@ -188,7 +188,7 @@ def nsa_compress_attention_infer(draw):
         "importance": draw.pick(("cann", "overlap")),
         **(_forced(draw, rule["select_block_count"]) if causal else {}),
     }
-    return Case("NsaCompressAttentionInfer", inputs, attrs, draw.dtype)
+    return Case.of("NsaCompressAttentionInfer", inputs, attrs, draw.dtype)
 
 
 def nsa_selected_attention_infer(draw):
@@ -208,15 +208,15 @@ def nsa_selected_attention_infer(draw):
     if batch.layout == "BSND" and chosen.shape[1] == 1 and draw.chance(0.5):
         chosen = chosen[:, 0]
     flat = draw.chance(0.5)
-    inputs = [
-        batch.query(),
-        batch.encode(key, flat),
-        batch.encode(value, flat),
-        chosen,
-        table,
-        batch.q_lengths(),
-        draw.int_list(batch.lengths),
-    ]
+    inputs = {
+        "query": batch.query(),
+        "key": batch.encode(key, flat),
+        "value": batch.encode(value, flat),
+        "topk_indices": chosen,
+        "block_table": table,
+        "actual_seq_qlen": batch.q_lengths(),
+        "actual_seq_kvlen": draw.int_list(batch.lengths),
+    }
     attrs = {
         **batch.attrs(),
         "key_value_head_num": batch.kv_heads,
@@ -225,7 +225,7 @@ def nsa_selected_attention_infer(draw):
         "page_block_size": key.shape[1],
         "layout": batch.layout,
     }
-    return Case("NsaSelectedAttentionInfer", inputs, attrs, draw.dtype)
+    return Case.of("NsaSelectedAttentionInfer", inputs, attrs, draw.dtype)
 
 
 def nsa_decode(draw):
@@ -245,19 +245,22 @@ def nsa_decode(draw):
         for d in (batch.dim, batch.value_dim)
     )
     cache_layout = draw.pick(("BSND", "BNSD"))
-    caches = [cmp_key, cmp_value, key, value, win_key, win_value]
+    caches = {
+        **{"key_cmp": cmp_key, "value_cmp": cmp_value, "key_slc": key, "value_slc": value},
+        **{"key_win": win_key, "value_win": win_value},
+    }
     if cache_layout == "BNSD":
-        caches = [np.ascontiguousarray(x.swapaxes(1, 2)) for x in caches]
+        caches = {name: np.ascontiguousarray(x.swapaxes(1, 2)) for name, x in caches.items()}
     gates = batch.packed(draw.rng.random((sum(batch.counts), 3, batch.heads), np.float32))
-    inputs = [
-        batch.query(),
-        gates,
-        *(batch.encode(x) for x in caches),
-        table,
-        cmp_table,
-        batch.q_lengths(),
-        draw.int_list(batch.lengths),
-    ]
+    inputs = {
+        "query": batch.query(),
+        "gates": gates,
+        **{name: batch.encode(x) for name, x in caches.items()},
+        "block_table": table,
+        "cmp_block_table": cmp_table,
+        "actual_seq_qlen": batch.q_lengths(),
+        "actual_seq_kvlen": draw.int_list(batch.lengths),
+    }
     attrs = {
         **batch.attrs(),
         **rule,
@@ -267,7 +270,7 @@ def nsa_decode(draw):
         "importance": draw.pick(("cann", "overlap")),
         **_forced(draw, rule["select_block_count"]),
     }
-    return Case("NsaDecode", inputs, attrs, draw.dtype)
+    return Case.of("NsaDecode", inputs, attrs, draw.dtype)
 
 
 __all__ = [

@@ -36,8 +36,9 @@ def _cases(dtype, ends, heads, dim, l, s):  # noqa: E741
         for shape in ((rows, heads, dim), (ends[-1], heads, dim), (l, heads))
     )
     attrs = {"compress_block_size": l, "compress_stride": s}
-    yield Case("NsaCompress", [x, w, lists], {**attrs, "num_windows": rows}, dtype)
-    yield Case("NsaCompressGrad", [dy, x, w, lists], attrs, dtype)
+    inputs = {"input": x, "weight": w, "actual_seq_len": lists}
+    yield Case.of("NsaCompress", inputs, {**attrs, "num_windows": rows}, dtype)
+    yield Case.of("NsaCompressGrad", {**inputs, "output_grad": dy}, attrs, dtype)
 
 
 def _bytes(outputs):
