@@ -81,7 +81,7 @@ class DecodeWorker {
           break;
         case DecodeWork::kUnit:
           wait(done, 1);
-          if (item.branch == kSelected && p_.choose) wait(done + 2, chosen(cell));
+          if (item.branch == kSelected) wait(done + 2, chosen(cell));
           unit(item, cell);
           if (item.branch == kCompressed) finish(done + 1);
           finish(done + 2);
