@@ -12,7 +12,8 @@ PAGE = " ".join((ROOT / "docs" / "cpu_kernels.md").read_text().split())
 
 # File under cpu/, constant, its value as the source writes it, the words of the page.
 CONSTANTS = (
-    ("attention/schedule.h", "kTileRows", "96", "a tile of up to 96 rows"),
+    ("attention/schedule.h", "kTileRows", "96", "pass each step in groups of 96"),
+    ("attention/schedule.h", "kTileSteps", "4", "once for four groups"),
     ("attention/schedule.h", "kBlockKeys", "64", "packed in blocks of 64"),
     ("attention/schedule.h", "kTileKeys", "128", "a step of 128 keys"),
     ("attention/schedule.h", "kCutRows", "24", "in groups of 24"),
@@ -31,11 +32,32 @@ def test_constants(file, name, value, words):
     assert words in PAGE
 
 
+def constant(name):
+    """The number of a constant of the schedule."""
+    source = (ROOT / "cpu" / "attention" / "schedule.h").read_text()
+    return int(re.search(rf"constexpr int64_t {name} = (\d+);", source)[1])
+
+
+def test_rows_of_a_tile():
+    source = (ROOT / "cpu" / "attention" / "schedule.cc").read_text()
+    assert "return kTileRows * max64(1, min64(kTileSteps, steps / kTiles));" in source
+    assert f"its rows, up to {constant('kTileRows') * constant('kTileSteps')} where" in PAGE
+
+
 def test_chunks_of_the_gradient():
     source = (ROOT / "cpu" / "flash_attention_score.cc").read_text()
-    assert "chunk_of(seg.q_len, kTileRows, 2 * kTileRows)" in source
-    assert "chunk_of(seg.kv_len, kBlockKeys, 4 * kBlockKeys)" in source
-    assert "chunks of at most 192 and its keys into chunks of at most 256" in PAGE
+    lengths = []
+    for length, unit in (("q_len", "kTileRows"), ("kv_len", "kBlockKeys")):
+        largest = rf"\(long_chunks_ \? (\d+) : (\d+)\) \* {unit}"
+        call = re.search(rf"chunk_of\(seg\.{length}, parts, {unit}, {largest}\);", source)
+        long, short = map(int, call.groups())
+        assert long == 2 * short  # "half of that"
+        lengths.append(long * constant(unit))
+    queries, keys = lengths
+    assert (
+        f"chunks of at most {queries} and its keys into chunks of at most {keys} "
+        "(half of that where there would be few chunks)"
+    ) in PAGE
 
 
 def test_instruction_sets():

@@ -46,7 +46,7 @@ CALLS = {
         "Broadcast<T, 1, 0>(t, t, nullptr, nullptr)",
         ("int16_t", "uint16_t", "int32_t", "bfloat16_t", "int64_t"),
     ),
-    "InitOutput": ("InitOutput(GlobalTensor<T>(), 8, T(1))", ("int8_t", "bfloat16_t", "int64_t")),
+    "InitOutput": ("InitOutput(GlobalTensor<T>(), 8, T(1))", ("int8_t", "uint8_t", "int64_t")),
     "MulAddDst": ("MulAddDst(t, t, t, 8)", ("int32_t", "bfloat16_t")),
     "Axpy": ("Axpy(t, t, T(1), 8)", ("int16_t", "bfloat16_t")),
     "Duplicate": ("Duplicate(t, T(1), 8)", FILL),
