@@ -50,46 +50,71 @@ class Session {
   aclrtStream stream_ = nullptr;
 };
 
-// A contiguous float16 tensor in device memory. The host sees it as floats.
-class HalfTensor {
+// How a type of elements lies in device memory.
+struct Half {
+  using Element = aclFloat16;
+  static constexpr aclDataType kType = ACL_FLOAT16;
+  static Element FromFloat(float value) { return aclFloatToFloat16(value); }
+  static float ToFloat(Element element) { return aclFloat16ToFloat(element); }
+};
+struct Float {
+  using Element = float;
+  static constexpr aclDataType kType = ACL_FLOAT;
+  static Element FromFloat(float value) { return value; }
+  static float ToFloat(Element element) { return element; }
+};
+struct Byte {
+  using Element = uint8_t;
+  static constexpr aclDataType kType = ACL_UINT8;
+  static Element FromFloat(float value) { return static_cast<Element>(value); }
+  static float ToFloat(Element element) { return static_cast<float>(element); }
+};
+
+// A contiguous tensor in device memory. The host sees it as floats.
+template <class Type>
+class Tensor {
  public:
-  explicit HalfTensor(std::vector<int64_t> shape) : shape_(std::move(shape)) {
+  explicit Tensor(std::vector<int64_t> shape) : shape_(std::move(shape)) {
     size_ = 1;
     for (int64_t dim : shape_) size_ *= static_cast<size_t>(dim);
     CHECK(aclrtMalloc(&memory_, Bytes(), ACL_MEM_MALLOC_HUGE_FIRST));
-    tensor_ = aclCreateTensor(shape_.data(), shape_.size(), ACL_FLOAT16, nullptr, 0, ACL_FORMAT_ND,
+    tensor_ = aclCreateTensor(shape_.data(), shape_.size(), Type::kType, nullptr, 0, ACL_FORMAT_ND,
                               shape_.data(), shape_.size(), memory_);
   }
-  HalfTensor(std::vector<int64_t> shape, const std::vector<float>& values)
-      : HalfTensor(std::move(shape)) {
-    std::vector<aclFloat16> bits;
-    for (float value : values) bits.push_back(aclFloatToFloat16(value));
-    CHECK(aclrtMemcpy(memory_, Bytes(), bits.data(), Bytes(), ACL_MEMCPY_HOST_TO_DEVICE));
+  Tensor(std::vector<int64_t> shape, const std::vector<float>& values) : Tensor(std::move(shape)) {
+    std::vector<Element> elements;
+    for (float value : values) elements.push_back(Type::FromFloat(value));
+    CHECK(aclrtMemcpy(memory_, Bytes(), elements.data(), Bytes(), ACL_MEMCPY_HOST_TO_DEVICE));
   }
-  ~HalfTensor() {
+  ~Tensor() {
     aclDestroyTensor(tensor_);
     aclrtFree(memory_);
   }
-  HalfTensor(const HalfTensor&) = delete;
-  HalfTensor& operator=(const HalfTensor&) = delete;
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
 
   aclTensor* get() const { return tensor_; }
   std::vector<float> Values() const {
-    std::vector<aclFloat16> bits(size_);
-    CHECK(aclrtMemcpy(bits.data(), Bytes(), memory_, Bytes(), ACL_MEMCPY_DEVICE_TO_HOST));
+    std::vector<Element> elements(size_);
+    CHECK(aclrtMemcpy(elements.data(), Bytes(), memory_, Bytes(), ACL_MEMCPY_DEVICE_TO_HOST));
     std::vector<float> values;
-    for (aclFloat16 half : bits) values.push_back(aclFloat16ToFloat(half));
+    for (Element element : elements) values.push_back(Type::ToFloat(element));
     return values;
   }
 
  private:
-  size_t Bytes() const { return size_ * sizeof(aclFloat16); }
+  using Element = typename Type::Element;
+
+  size_t Bytes() const { return size_ * sizeof(Element); }
 
   std::vector<int64_t> shape_;
   size_t size_ = 0;
   void* memory_ = nullptr;
   aclTensor* tensor_ = nullptr;
 };
+using HalfTensor = Tensor<Half>;
+using FloatTensor = Tensor<Float>;
+using ByteTensor = Tensor<Byte>;
 
 // Numbers of a few bits: every product and most sums of them are exact.
 inline std::vector<float> Pattern(size_t size, int step, int modulus) {
@@ -102,8 +127,21 @@ inline std::vector<float> Pattern(size_t size, int step, int modulus) {
   return values;
 }
 
+// The mask that sparse modes 2 to 4 share at every length: 1 hides what lies behind the diagonal.
+constexpr int64_t kCausalMaskSize = 2048;
+inline std::vector<float> CausalMask() {
+  std::vector<float> values;
+  for (int64_t row = 0; row < kCausalMaskSize; ++row) {
+    for (int64_t column = 0; column < kCausalMaskSize; ++column) {
+      values.push_back(column > row ? 1.0f : 0.0f);
+    }
+  }
+  return values;
+}
+
 // One line per output: "name: value value ...".
-inline void Print(const std::string& name, const HalfTensor& tensor) {
+template <class Type>
+void Print(const std::string& name, const Tensor<Type>& tensor) {
   std::printf("%s:", name.c_str());
   for (float value : tensor.Values()) std::printf(" %.9g", static_cast<double>(value));
   std::printf("\n");

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from mindspore_nsa.reference import nsa_compress, nsa_compress_grad
+from mindspore_nsa.reference import (
+    flash_attention_score,
+    flash_attention_score_grad,
+    nsa_compress,
+    nsa_compress_grad,
+)
 
 from .programs import ROOT
 
@@ -26,13 +31,21 @@ def _outputs(text):
     return {name: np.array(values.split(), np.float64) for name, values in lines.items()}
 
 
+QUERY = _pattern((1, 2, 32, 16), 7, 19)
+KEY, VALUE = _pattern((1, 1, 48, 16), 5, 17), _pattern((1, 1, 48, 16), 3, 13)
+CAUSAL = {
+    "attn_mask": np.triu(np.ones((2048, 2048), np.uint8), 1),
+    "scalar_value": 0.25,
+    "input_layout": "BNSD",
+    "sparse_mode": 3,
+}
 INPUT, WEIGHT, SEGMENTS = _pattern((80, 2, 16), 7, 19), _pattern((32, 2), 5, 11), [32, 80]
 
 
-def _close(ours, reference):
+def _close(ours, reference, error=2.0**-10):
     assert ours.size == reference.size
     scale = np.abs(reference).max()
-    assert np.abs(ours - reference.ravel()).max() <= scale * 2.0**-10
+    assert np.abs(ours - reference.ravel()).max() <= scale * error
 
 
 def check_nsa_compress(text):
@@ -50,6 +63,28 @@ def check_nsa_compress_grad(text):
     )
     _close(ours["inputGrad"], input_grad)
     _close(ours["weightGrad"], weight_grad)
+
+
+def check_flash_attention_score(text):
+    """What aclnn_flash_attention_score.cpp prints."""
+    ours = _outputs(text)
+    out, row_max, row_sum = flash_attention_score(QUERY, KEY, VALUE, 2, **CAUSAL)
+    _close(ours["softmaxMax"], row_max)
+    _close(ours["softmaxSum"], row_sum)
+    _close(ours["attentionOut"], out)
+
+
+def check_flash_attention_score_grad(text):
+    """What aclnn_flash_attention_score_grad.cpp prints."""
+    ours = _outputs(text)
+    out, row_max, row_sum = flash_attention_score(QUERY, KEY, VALUE, 2, **CAUSAL)
+    dy = _pattern(QUERY.shape, 11, 23)
+    gradients = flash_attention_score_grad(
+        QUERY, KEY, VALUE, dy, 2, row_max, row_sum, out, **CAUSAL
+    )
+    # P and dS are rounded to float16 before sums over rows in which much cancels.
+    for name in ("dq", "dk", "dv"):
+        _close(ours[name], getattr(gradients, name), error=2.0**-9)
 
 
 def documented_example():

@@ -4,6 +4,8 @@ import pytest
 
 from .examples import (
     check_documented_example,
+    check_flash_attention_score,
+    check_flash_attention_score_grad,
     check_nsa_compress,
     check_nsa_compress_grad,
     documented,
@@ -21,6 +23,18 @@ def test_nsa_compress(tmp_path_factory, cores):
 def test_nsa_compress_grad(tmp_path):
     program = build(EXAMPLES / "aclnn_nsa_compress_grad.cpp", tmp_path)
     check_nsa_compress_grad(run(program))
+
+
+@pytest.mark.parametrize("cores", ["1", "24"])
+def test_flash_attention_score(tmp_path, cores):
+    program = build(EXAMPLES / "aclnn_flash_attention_score.cpp", tmp_path)
+    check_flash_attention_score(run(program, MINDSPORE_NSA_TWIN_AIC=cores))
+
+
+@pytest.mark.parametrize("cores", ["1", "24"])
+def test_flash_attention_score_grad(tmp_path, cores):
+    program = build(EXAMPLES / "aclnn_flash_attention_score_grad.cpp", tmp_path)
+    check_flash_attention_score_grad(run(program, MINDSPORE_NSA_TWIN_AIC=cores))
 
 
 def test_every_operator_has_an_example():
