@@ -137,7 +137,7 @@ twin::AclnnValue AclnnProgram::attr_value(const AscendArgument& argument) {
       value.boolean = (given ? context.int_attr(name) : parameter.default_integer) != 0;
       break;
     case twin::AclnnKind::kInt:
-      value.integer = given ? context.int_attr(name) : parameter.default_integer;
+      value.integer = given ? context.int_attr(name) * argument.factor : parameter.default_integer;
       break;
     case twin::AclnnKind::kFloat:
       value.number = given ? context.float_attr(name) : parameter.default_number;

@@ -47,6 +47,7 @@ py::list signature_in_python(const std::string& op, const std::string& target) {
                               py::arg("kind") = kKinds[static_cast<int>(parameter.kind)],
                               py::arg("optional") = parameter.optional, py::arg("dtypes") = dtypes,
                               py::arg("source") = source, py::arg("index") = argument.index,
+                              py::arg("factor") = argument.factor,
                               py::arg("default") = default_of(parameter)));
   }
   return arguments;

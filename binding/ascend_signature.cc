@@ -1,5 +1,6 @@
 #include "binding/ascend_signature.h"
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
@@ -35,8 +36,11 @@ AscendArgument resolve(const OpSchema& schema, const AclnnParameter& parameter) 
     if (parameter.role == AclnnRole::kInput && input < schema.inputs.size()) {
       return {&parameter, AscendArgument::kInput, input};
     }
-    const size_t attr = place_of(schema.attrs, name);
-    if (attr < schema.attrs.size()) return {&parameter, AscendArgument::kAttr, attr};
+    // "causal*2" is twice that attribute.
+    const size_t star = std::min(name.find('*'), name.size());
+    const size_t attr = place_of(schema.attrs, name.substr(0, star));
+    const int64_t factor = star < name.size() ? std::stoll(std::string(name.substr(star + 1))) : 1;
+    if (attr < schema.attrs.size()) return {&parameter, AscendArgument::kAttr, attr, factor};
   }
   if (!parameter.optional) {
     throw std::logic_error("aclnn" + std::string(schema.name) + ": nothing of " + schema.function +

@@ -17,7 +17,8 @@ struct AscendArgument {
 
   const twin::AclnnParameter* parameter;
   Source source;
-  size_t index;  // of the source, in the schema
+  size_t index;        // of the source, in the schema
+  int64_t factor = 1;  // of a number
 };
 
 struct AscendSignature {

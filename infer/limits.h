@@ -81,15 +81,16 @@ inline constexpr AscendLimit kAscendLimits[] = {
     {kCompressAttentionOps, Quantity::kCompressedSegment, "longest segment of actual_cmp_seq_kvlen",
      0, 14000, 1},
 
+    // CANN's ranges of tokens and lengths. 128 rows of 256 columns are what L1 and L0C hold of a
+    // query's group; a block of 128 keys is one product; a list of 32 blocks is sorted by one
+    // repeat; a row of 16 elements is a data block.
     {kSelectedOps, Quantity::kTokens, "number of tokens T", 0, 2 * kMebi, 1},
     {kSelectedOps, Quantity::kQueryHeads, "N1 of query", 1, 128, 1},
-    {kSelectedOps, Quantity::kGroup, "N1 / N2", 1, 32, 1},
     {kSelectedOps, Quantity::kSegment, "longest segment", 0, 128 * kKibi, 1},
     {kSelectedOps, Quantity::kSelectBlockSize, "select_block_size", 16, 128, 16},
     {kSelectedOps, Quantity::kSelectBlockCount, "select_block_count", 1, 32, 1},
     {kSelectedOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
     {kSelectedOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
-    {kSelectedOps, Quantity::kValueDimExcess, "Dv of value", -kNoLimit, 0, 1, "at most D of query"},
 
     {kFlashOps, Quantity::kBatch, "batch size B", 1, 2 * kMebi, 1},
     {kFlashOps, Quantity::kBatchWithPrefix, "batch size B with a prefix", 1, 2 * kKibi, 1},

@@ -71,4 +71,15 @@ struct WorkTiling {
   int32_t item_count[kMaxBlocks];
 };
 
+// Blocks of keys that queries select. The heads of a key head's group are the rows of one query.
+struct SelectionTiling {
+  int64_t rows;         // tokens times key heads: a list each
+  int64_t heads;        // of keys
+  int64_t group;        // G
+  int64_t stripe_rows;  // G, a multiple of 16
+  int64_t block_size;   // l'
+  int64_t block_count;  // of a list
+  int64_t columns;      // scores of a query, block_count times l', a multiple of 64
+};
+
 }  // namespace nsa::ascend

@@ -120,8 +120,7 @@ class TileProduct {
   template <Form form_a, Form form_b>
   __aicore__ inline void Add(const L1Matrix<T>& a, const L1Matrix<T>& b, int32_t m, int32_t n,
                              int32_t k) {
-    const int32_t widest = static_cast<int32_t>(Max(RoundUp(m, 16), RoundUp(n, 16)));
-    const int32_t most = RoundDown(static_cast<int32_t>(kL0SlotBytes / sizeof(T)) / widest, 16);
+    const int32_t most = MostDepth(m, n);
     for (int32_t at = 0; at < k; at += most) {
       const int32_t here = static_cast<int32_t>(Min(most, k - at));
       const auto l0a = Slot(l0a_), l0b = Slot(l0b_);
@@ -134,6 +133,93 @@ class TileProduct {
       AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);
       load_ ^= 1;
     }
+  }
+
+  // As Add of the stripes `stripes[0 ... count)` of a, each of `rows` rows, one below the other.
+  __aicore__ inline void AddStripes(const L1Matrix<T>& a, const int32_t* stripes, int32_t count,
+                                    int32_t rows, const L1Matrix<T>& b, int32_t n, int32_t k) {
+    const int32_t m = count * rows;
+    const int32_t most = MostDepth(m, n);
+    for (int32_t at = 0; at < k; at += most) {
+      const int32_t here = static_cast<int32_t>(Min(most, k - at)), depth = RoundUp(here, kC0);
+      const auto l0a = Slot(l0a_), l0b = Slot(l0b_);
+      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);
+      for (int32_t i = 0; i < count; ++i)
+        LoadWindow(l0a[static_cast<uint32_t>(i * rows * depth)], a, stripes[i] * rows, rows, at,
+                   depth, false);
+      LoadB<Form::kStraight>(l0b, b, n, at, here);
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_M>(load_);
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(load_);
+      Multiply<Form::kStraight>(l0a, l0b, m, n, here);
+      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);
+      load_ ^= 1;
+    }
+  }
+
+  // All of L0C for the sums of stripes: a result of [rows, n] for each.
+  __aicore__ inline void BeginSums() {
+    for (int32_t slot = 0; slot < 2; ++slot) AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(slot);
+  }
+  // sum[stripes[i]] += a[i][rows, depths[i]] b[depths[i], n], a's parts one below the other in L1;
+  // the first product of a sum replaces it.
+  __aicore__ inline void AddToSums(const L1Matrix<T>& a, const int32_t* stripes,
+                                   const int32_t* depths, const bool* first, int32_t count,
+                                   int32_t rows, int32_t used_rows, const L1Matrix<T>& b, int32_t n,
+                                   int32_t k) {
+    const int32_t most = MostDepth(count * rows, n);
+    for (int32_t at = 0; at < k; at += most) {
+      const int32_t here = static_cast<int32_t>(Min(most, k - at));
+      const auto l0a = Slot(l0a_), l0b = Slot(l0b_);
+      const auto part = [&](int32_t i) { return l0a[static_cast<uint32_t>(i * rows * most)]; };
+      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);
+      for (int32_t i = 0; i < count; ++i) {
+        const int32_t depth = static_cast<int32_t>(Min(here, depths[i] - at));
+        if (depth > 0) LoadWindow(part(i), a, i * rows, rows, at, RoundUp(depth, kC0), false);
+      }
+      LoadB<Form::kTransposed>(l0b, b, n, at, here);
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_M>(load_);
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(load_);
+      for (int32_t i = 0; i < count; ++i) {
+        const int32_t depth = static_cast<int32_t>(Min(here, depths[i] - at));
+        if (depth <= 0) continue;
+        AscendC::MmadParams params;
+        params.m = static_cast<uint16_t>(Max(used_rows, 2));
+        params.n = static_cast<uint16_t>(n);
+        params.k = static_cast<uint16_t>(depth);
+        params.cmatrixInitVal = first[i] && at == 0;
+        AscendC::Mmad(SumOf(stripes[i], rows, n), part(i), l0b, params);
+      }
+      // The next products may be of the same sums.
+      AscendC::PipeBarrier<PIPE_M>();
+      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);
+      load_ ^= 1;
+    }
+  }
+  // Between the last product and the first store of sums, and after the last store.
+  __aicore__ inline void BeginStores() {
+    AscendC::SetFlag<AscendC::HardEvent::M_FIX>(0);
+    AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(0);
+  }
+  __aicore__ inline void StoreSum(const AscendC::GlobalTensor<float>& to, int64_t pitch,
+                                  int32_t stripe, int32_t rows, int32_t used_rows, int32_t n) {
+    Write(to, pitch, SumOf(stripe, rows, n), rows, used_rows, n);
+  }
+  __aicore__ inline void EndSums() {
+    for (int32_t slot = 0; slot < 2; ++slot) AscendC::SetFlag<AscendC::HardEvent::FIX_M>(slot);
+  }
+
+  // The result's parts of `rows` rows each, of which `used_rows` mean something: store(i) says
+  // where the part i goes.
+  template <typename Place>
+  __aicore__ inline void StoreStripes(int64_t pitch, int32_t count, int32_t rows, int32_t used_rows,
+                                      int32_t n, Place place) {
+    AscendC::SetFlag<AscendC::HardEvent::M_FIX>(result_);
+    AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(result_);
+    for (int32_t i = 0; i < count; ++i)
+      Write(place(i), pitch, Result()[static_cast<uint32_t>(i * rows * 16)], count * rows,
+            used_rows, n);
+    AscendC::SetFlag<AscendC::HardEvent::FIX_M>(result_);
+    result_ ^= 1;
   }
 
   // Adds the result to what lies there since an earlier Store of this core; in the order of the
@@ -152,17 +238,7 @@ class TileProduct {
                                int32_t n) {
     AscendC::SetFlag<AscendC::HardEvent::M_FIX>(result_);
     AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(result_);
-    AscendC::FixpipeParamsV220 params;
-    params.nSize = static_cast<uint16_t>(n);
-    params.mSize = static_cast<uint16_t>(m);
-    params.srcStride = static_cast<uint16_t>(RoundUp(m, 16));
-    params.dstStride = static_cast<uint32_t>(pitch);
-    if constexpr (std::is_same<O, half>::value) {
-      params.quantPre = QuantMode_t::F322F16;
-    } else if constexpr (std::is_same<O, bfloat16_t>::value) {
-      params.quantPre = QuantMode_t::F322BF16;
-    }
-    AscendC::Fixpipe<O, float, AscendC::CFG_ROW_MAJOR>(to, Result(), params);
+    Write(to, pitch, Result(), RoundUp(m, 16), m, n);
     AscendC::SetFlag<AscendC::HardEvent::FIX_M>(result_);
     result_ ^= 1;
   }
@@ -180,6 +256,33 @@ class TileProduct {
   }
   __aicore__ inline AscendC::LocalTensor<float> Result() {
     return l0c_.template Get<float>()[static_cast<uint32_t>(result_) * kL0cSlotFloats];
+  }
+
+  __aicore__ inline AscendC::LocalTensor<float> SumOf(int32_t stripe, int32_t rows, int32_t n) {
+    return l0c_.template Get<float>()[static_cast<uint32_t>(stripe * rows * RoundUp(n, 16))];
+  }
+  // K of a product of m rows and n columns of which L0A and L0B hold two.
+  __aicore__ static constexpr int32_t MostDepth(int32_t m, int32_t n) {
+    const auto widest = static_cast<int32_t>(Max(RoundUp(m, 16), RoundUp(n, 16)));
+    return RoundDown(static_cast<int32_t>(kL0SlotBytes / sizeof(T)) / widest, 16);
+  }
+
+  // Some rows of a result whose column blocks have `pitch_from` rows.
+  template <typename O>
+  __aicore__ inline void Write(const AscendC::GlobalTensor<O>& to, int64_t pitch,
+                               const AscendC::LocalTensor<float>& from, int32_t pitch_from,
+                               int32_t m, int32_t n) {
+    AscendC::FixpipeParamsV220 params;
+    params.nSize = static_cast<uint16_t>(n);
+    params.mSize = static_cast<uint16_t>(m);
+    params.srcStride = static_cast<uint16_t>(pitch_from);
+    params.dstStride = static_cast<uint32_t>(pitch);
+    if constexpr (std::is_same<O, half>::value) {
+      params.quantPre = QuantMode_t::F322F16;
+    } else if constexpr (std::is_same<O, bfloat16_t>::value) {
+      params.quantPre = QuantMode_t::F322BF16;
+    }
+    AscendC::Fixpipe<O, float, AscendC::CFG_ROW_MAJOR>(to, from, params);
   }
 
   // A window of a matrix in L1, in one instruction. The matrix counts as an image of one line, its

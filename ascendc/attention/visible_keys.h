@@ -25,6 +25,11 @@ struct VisibleKeys {
   int64_t compress_stride = 0;
   int64_t position = 0;  // of query 0, for compressed keys
 
+  // Query 0 stands at position `offset` instead of 0.
+  __aicore__ inline void StartAt(int64_t offset) {
+    position = offset;
+    if (compress_stride == 0 && ahead < kUnbounded) ahead += offset;
+  }
   __aicore__ inline int64_t Low(int64_t i) const { return Min(Max(i - back, 0), keys); }
   __aicore__ inline int64_t High(int64_t i) const {
     int64_t end = Max(i + ahead + 1, prefix);

@@ -68,7 +68,7 @@ class WorkItems {
                                   item_.queries, keys_, prefix);
     item_.visible.compress_block = mask_->compress_block;
     item_.visible.compress_stride = mask_->compress_stride;
-    if (mask_->has_offset != 0) item_.visible.position = offsets_.GetValue(segment);
+    if (mask_->has_offset != 0) item_.visible.StartAt(offsets_.GetValue(segment));
     rows_ = work_->by_keys != 0 ? keys_ : item_.queries;
     tiles_ = (rows_ + work_->tile_rows - 1) / work_->tile_rows;
     next_ = 0;

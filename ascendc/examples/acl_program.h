@@ -63,6 +63,12 @@ struct Float {
   static Element FromFloat(float value) { return value; }
   static float ToFloat(Element element) { return element; }
 };
+struct Int {
+  using Element = int32_t;
+  static constexpr aclDataType kType = ACL_INT32;
+  static Element FromFloat(float value) { return static_cast<Element>(value); }
+  static float ToFloat(Element element) { return static_cast<float>(element); }
+};
 struct Byte {
   using Element = uint8_t;
   static constexpr aclDataType kType = ACL_UINT8;
@@ -114,6 +120,7 @@ class Tensor {
 };
 using HalfTensor = Tensor<Half>;
 using FloatTensor = Tensor<Float>;
+using IntTensor = Tensor<Int>;
 using ByteTensor = Tensor<Byte>;
 
 // Numbers of a few bits: every product and most sums of them are exact.
@@ -124,6 +131,13 @@ inline std::vector<float> Pattern(size_t size, int step, int modulus) {
         static_cast<int>(i * static_cast<size_t>(step) % static_cast<size_t>(modulus));
     values.push_back(static_cast<float>(number - modulus / 2) / 8.0f);
   }
+  return values;
+}
+
+// 0, 1, 0, 1, ...
+inline std::vector<float> Alternating(size_t size) {
+  std::vector<float> values;
+  for (size_t i = 0; i < size; ++i) values.push_back(static_cast<float>(i % 2));
   return values;
 }
 

@@ -4,6 +4,7 @@ from tests.twin.builds import ROOT, shared
 
 from .flash_runner import FlashRunner
 from .runner import Runner
+from .selected_runner import SelectedRunner
 
 SOURCES = (
     "tests/ascendc/runner.cc",
@@ -20,6 +21,14 @@ FLASH_SOURCES = (
     "infer/seq.cc",
 )
 
+SELECTED_SOURCES = (
+    "tests/ascendc/selected_runner.cc",
+    "ascendc/attention/op_host/attention_plan.cpp",
+    "ascendc/attention/op_host/selection_plan.cpp",
+    "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.cpp",
+    "infer/seq.cc",
+)
+
 
 def runner(name="nsa_compress", flags=()):
     """The kernels as they are, or as `flags` change what is included."""
@@ -29,3 +38,9 @@ def runner(name="nsa_compress", flags=()):
 def flash_runner(name="flash_attention_score", flags=()):
     """FlashAttentionScore and its gradient, likewise."""
     return FlashRunner(shared(*(ROOT / source for source in FLASH_SOURCES), name=name, flags=flags))
+
+
+def selected_runner(name="nsa_selected_attention", flags=()):
+    """NsaSelectedAttention and its gradient, likewise."""
+    sources = (ROOT / source for source in SELECTED_SOURCES)
+    return SelectedRunner(shared(*sources, name=name, flags=flags))

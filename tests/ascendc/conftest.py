@@ -15,3 +15,11 @@ def flash_runner():
     from .builds import flash_runner
 
     return flash_runner()
+
+
+@pytest.fixture(scope="session")
+def selected_runner():
+    """NsaSelectedAttention and its gradient, likewise."""
+    from .builds import selected_runner
+
+    return selected_runner()

@@ -168,13 +168,23 @@ def nsa_selected_attention(draw):
     q_offset = None
     if draw.chance(0.3):
         q_offset = [draw.between(0, k + 2) for k in kv_lengths]
-    tokens = sum(kv_lengths)
+    heads = heads, kv_heads
+    return selected_attention_of(
+        draw, select, count, heads, dim, q_lengths, kv_lengths, causal, q_offset
+    )
+
+
+def selected_attention_of(
+    draw, select, count, heads, dim, q_lengths, kv_lengths, causal, q_offset, value_dim=None
+):
+    """A case of these sizes; heads: (N1, N2)."""
+    (heads, kv_heads), tokens = heads, sum(kv_lengths)
     if tokens == 0:
         kv_lengths[-1] = tokens = 1
     inputs = {
         "query": draw.query(sum(q_lengths), heads, dim),
         "key": draw.tensor(tokens, kv_heads, dim),
-        "value": draw.tensor(tokens, kv_heads, _value_dim(draw, dim)),
+        "value": draw.tensor(tokens, kv_heads, value_dim or _value_dim(draw, dim)),
         "topk_indices": _topk_indices(draw, q_lengths, kv_lengths, kv_heads, select, count),
         "actual_seq_qlen": draw.prefix_sums(q_lengths),
         "actual_seq_kvlen": draw.prefix_sums(kv_lengths),
@@ -228,4 +238,5 @@ __all__ = [
     "nsa_selected_attention",
     "nsa_selected_attention_grad",
     "selected_attention_grad_of",
+    "selected_attention_of",
 ]

@@ -80,7 +80,7 @@ Segment segment_of(const FlashCall& call, const MaskTiling& mask, int64_t b) {
   segment.visible.compress_block = call.compress_block;
   segment.visible.compress_stride = call.compress_stride;
   if (!call.query_offsets.empty())
-    segment.visible.position = call.query_offsets[static_cast<size_t>(b)];
+    segment.visible.StartAt(call.query_offsets[static_cast<size_t>(b)]);
   return segment;
 }
 
@@ -99,7 +99,7 @@ void for_tiles(const FlashCall& call, const MaskTiling& mask, bool by_keys, int3
         partners = std::max<int64_t>(0, visible.High(row + rows - 1) - visible.Low(row));
       } else {
         const KeySpan span = SpanOf(segment.visible, row, rows);
-        partners = span.end - span.begin;
+        partners = std::min(span.end - span.begin, call.most_keys);
       }
       body(b, row / tile_rows, partners + kTileCost);
     }

@@ -24,6 +24,7 @@ struct FlashCall {
   bool pse_grad = false;                            // asked for
   int64_t compress_block = 0, compress_stride = 0;  // 0: keys are tokens
   SeqList query_offsets;                            // empty: zeros
+  int64_t most_keys = kUnbounded;                   // of a query, where it selects some
 
   bool packed() const { return dims.layout == InputLayout::kTND; }
 };

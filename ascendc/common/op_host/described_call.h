@@ -56,7 +56,9 @@ class DescribedCall {
     for (size_t i = 0; i < signature.inputs().size(); ++i) {
       const Parameter& parameter = signature.inputs()[i];
       if (parameter.unused) {
-        if (shape_of(context, i) != nullptr) fail(parameter.rule + " must be None, got a tensor");
+        const bool present = shape_of(context, i) != nullptr;
+        if (present && !parameter.unread) fail(parameter.rule + " must be None, got a tensor");
+        if (present) unread_.push_back(parameter.rule);
         continue;
       }
       if (parameter.list && !has_name(schema_.inputs, parameter.rule)) {
@@ -89,6 +91,10 @@ class DescribedCall {
   // All inputs as the schema of infer/ orders them.
   const std::vector<TensorDesc>& inputs() const { return inputs_; }
   int64_t int_attr(std::string_view name) const { return attrs.get_int(name, 0); }
+  // Whether an input is given whose content is not read.
+  bool has_unread(std::string_view name) const {
+    return std::find(unread_.begin(), unread_.end(), name) != unread_.end();
+  }
 
   // In the order of the signature. Throws OpError where a rule is violated.
   std::vector<OutputDesc> infer() const {
@@ -162,13 +168,20 @@ class DescribedCall {
     if (attr.rule.empty()) {
       check_fixed(attr, from, index);
     } else if (attr.kind == AttrKind::kInt) {
-      attrs.set(attr.rule, *from.GetInt(index));
+      attrs.set(attr.rule, flag_of(attr, *from.GetInt(index)));
     } else if (attr.kind == AttrKind::kFloat) {
       attrs.set(attr.rule, static_cast<double>(*from.GetFloat(index)));
     } else {
       const char* text = from.GetStr(index);
       attrs.set(attr.rule, std::string(text == nullptr ? "" : text));
     }
+  }
+
+  int64_t flag_of(const Attribute& attr, int64_t got) const {
+    if (attr.when_set == 1) return got;
+    if (got == 0 || got == attr.when_set) return got != 0;
+    fail(attr.name + " must be 0 or " + std::to_string(attr.when_set) + ", got " +
+         std::to_string(got));
   }
 
   void check_fixed(const Attribute& attr, const gert::RuntimeAttrs& from, size_t index) const {
@@ -193,6 +206,7 @@ class DescribedCall {
   const OpSchema& schema_;
   std::vector<TensorDesc> inputs_;
   std::deque<SeqList> lists_;
+  std::vector<std::string> unread_;
 };
 
 // The host functions that depend on the signature alone; `signature` is the operator's.

@@ -24,6 +24,7 @@ struct Parameter {
   bool list = false;  // host values at tiling, an aclIntArray for the caller; infer/ may have a
                       // single number as an attribute in its place
   bool unused = false;
+  bool unread = false;  // unused, and may be there: only whether it is counts
 };
 
 enum class AttrKind { kInt, kFloat, kString };
@@ -34,8 +35,9 @@ struct Attribute {
   AttrKind kind = AttrKind::kInt;
   int64_t fixed_int = 0;
   std::string fixed_string;
-  std::string note;   // what a fixed number means
-  int64_t most = -1;  // 0 ... most have no effect; -1: not such an attribute
+  std::string note;      // what a fixed number means
+  int64_t most = -1;     // 0 ... most have no effect; -1: not such an attribute
+  int64_t when_set = 1;  // the value where a flag of infer/, which is 0 or 1, is set
 };
 
 // Parameters are named as CANN names them, in its order. Where infer/ has another name than that in
@@ -71,27 +73,39 @@ class Signature {
     return add(&outputs_, name, rule, dtypes, false);
   }
   Signature& attr(const char* name, AttrKind kind, const char* rule = nullptr) {
-    attrs_.push_back({name, rule_name(name, rule), kind, 0, "", "", -1});
+    attrs_.push_back({name, rule_name(name, rule), kind, 0, "", "", -1, 1});
+    return *this;
+  }
+  // A number of CANN's interface that is 0 or `when_set`: a flag of infer/.
+  Signature& flag(const char* name, const char* rule, int64_t when_set) {
+    attr(name, AttrKind::kInt, rule);
+    attrs_.back().when_set = when_set;
     return *this;
   }
   // An attribute of CANN's interface that has one value here.
   Signature& fixed(const char* name, int64_t value, const char* note) {
-    attrs_.push_back({name, "", AttrKind::kInt, value, "", note, -1});
+    attrs_.push_back({name, "", AttrKind::kInt, value, "", note, -1, 1});
     return *this;
   }
   Signature& fixed(const char* name, const char* value) {
-    attrs_.push_back({name, "", AttrKind::kString, 0, value, "", -1});
+    attrs_.push_back({name, "", AttrKind::kString, 0, value, "", -1, 1});
     return *this;
   }
   // A number of CANN's interface that has no effect here, 0 to `most`.
   Signature& without_effect(const char* name, int64_t most) {
-    attrs_.push_back({name, "", AttrKind::kInt, 0, "", "", most});
+    attrs_.push_back({name, "", AttrKind::kInt, 0, "", "", most, 1});
     return *this;
   }
   // An input of CANN's interface that has to be absent.
   Signature& absent(const char* name) {
     add(&inputs_, name, nullptr, dtypes_, true);
     inputs_.back().unused = true;
+    return *this;
+  }
+  // An input of CANN's interface whose content is not read.
+  Signature& unread(const char* name, const Dtypes& dtypes) {
+    add(&inputs_, name, nullptr, dtypes, true);
+    inputs_.back().unused = inputs_.back().unread = true;
     return *this;
   }
   // An output of CANN's interface that is not written.
@@ -142,7 +156,7 @@ class Signature {
                  const Dtypes& dtypes, bool optional) {
     const bool same = dtypes.size() == 1 && dtypes_.size() > 1;
     to->push_back({name, rule_name(name, rule), same ? Dtypes(dtypes_.size(), dtypes[0]) : dtypes,
-                   optional, false, false});
+                   optional, false, false, false});
     return *this;
   }
 
@@ -158,7 +172,8 @@ class Signature {
   static void define(const Attribute& from, ops::OpAttrDef* attr) {
     const bool always = from.rule.empty();
     attr->AttrType(always ? ops::OPTIONAL : ops::REQUIRED);
-    attr->Comment(always ? "has one value" : from.rule.c_str());
+    const std::string factor = from.when_set == 1 ? "" : "*" + std::to_string(from.when_set);
+    attr->Comment(always ? "has one value" : (from.rule + factor).c_str());
     if (from.kind == AttrKind::kString) {
       always ? attr->String(from.fixed_string.c_str()) : attr->String();
     } else if (from.kind == AttrKind::kFloat) {

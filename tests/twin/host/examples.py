@@ -8,6 +8,7 @@ from mindspore_nsa.reference import (
     flash_attention_score_grad,
     nsa_compress,
     nsa_compress_grad,
+    nsa_selected_attention,
 )
 
 from .programs import ROOT
@@ -85,6 +86,24 @@ def check_flash_attention_score_grad(text):
     # P and dS are rounded to float16 before sums over rows in which much cancels.
     for name in ("dq", "dk", "dv"):
         _close(ours[name], getattr(gradients, name), error=2.0**-9)
+
+
+def _selected():
+    """Arguments of aclnn_nsa_selected_attention.cpp: tensors, and the rest."""
+    query, key = _pattern((48, 4, 32), 7, 19), _pattern((48, 1, 32), 5, 17)
+    indices = np.tile(np.arange(2, dtype=np.int32), (48, 1, 1))
+    tensors = (query, key, _pattern((48, 1, 16), 3, 13), indices)
+    return tensors, {"causal": True, "actual_seq_qlen": [24, 48], "actual_seq_kvlen": [24, 48]}
+
+
+def check_nsa_selected_attention(text):
+    """What aclnn_nsa_selected_attention.cpp prints."""
+    ours = _outputs(text)
+    tensors, rest = _selected()
+    out, row_max, row_sum = nsa_selected_attention(*tensors, 0.25, 4, 16, 2, **rest)
+    _close(ours["softmaxMax"], row_max)
+    _close(ours["softmaxSum"], row_sum)
+    _close(ours["attentionOut"], out)
 
 
 def documented_example():
