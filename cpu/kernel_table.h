@@ -47,6 +47,7 @@ struct KernelTable {
   void (*decode)(const DecodePlan&, const DecodeWave&, const DecodeScratch&, int threads);
   void (*compress_last_windows)(const NsaCompressWithCacheParams&, float* scratch);
   void (*round_rows)(ElemType, const float* src, int64_t n, void* dst);
+  void (*widen_rows)(ElemType, const void* src, int64_t n, float* dst);
 };
 
 // The table of the instruction set in use.

@@ -67,7 +67,7 @@ class Outputs {
   }
 
  private:
-  const char* names_[8] = {};
+  const char* names_[12] = {};
   size_t count_ = 0;
 };
 

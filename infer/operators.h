@@ -16,4 +16,9 @@
   OP(NsaSelectedAttentionInfer, nsa_selected_attention_infer, 1) \
   OP(NsaCacheStep, nsa_cache_step, 1)                            \
   OP(NsaDecode, nsa_decode, 1)                                   \
+  OP(NsaSplitHeads, nsa_split_heads, 9)                          \
+  OP(NsaSplitHeadsGrad, nsa_split_heads_grad, 2)                 \
+  OP(NsaMixBranches, nsa_mix_branches, 1)                        \
+  OP(NsaMixBranchesGrad, nsa_mix_branches_grad, 4)               \
+  OP(NsaRound, nsa_round, 1)                                     \
   OP(NsaDropoutMask, dropout_mask, 1)

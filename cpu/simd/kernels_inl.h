@@ -16,6 +16,9 @@ namespace {
 inline void round_rows(ElemType t, const float* src, int64_t n, void* dst) {
   from_float(t, src, n, dst, 0);
 }
+inline void widen_rows(ElemType t, const void* src, int64_t n, float* dst) {
+  to_float(t, src, 0, n, dst);
+}
 
 constexpr KernelTable make_table(const char* name) {
   KernelTable table{};
@@ -40,6 +43,7 @@ constexpr KernelTable make_table(const char* name) {
   table.decode = decode;
   table.compress_last_windows = compress_last_windows;
   table.round_rows = round_rows;
+  table.widen_rows = widen_rows;
   return table;
 }
 

@@ -3,11 +3,12 @@
 import mindspore
 from mindspore import ops
 
+from ..ops._layer import nsa_split_heads
 from ..ops._plan import fail_type
 from .cache import DENSE_TENSORS, KEY_SLC, LENGTHS, SPARSE_TENSORS, check_room, make_cache
 from .config import NSAConfig
 from .packing import pack
-from .precision import Dropout, ExplicitPrecision, Projection
+from .precision import Dropout, ExplicitPrecision, Projection, rounded
 from .rotary import RotaryAngles, Rotate
 
 
@@ -25,7 +26,7 @@ class AttentionLayer(ExplicitPrecision):
         if not isinstance(config, NSAConfig):
             fail_type(self.name, "config", "an NSAConfig", config)
         self.config = config
-        self.sparse = branches > 1
+        self.branches, self.sparse = branches, branches > 1
         self.hidden, self.heads = config.hidden_size, config.num_heads
         self.dim, self.value_dim = config.head_dim, config.value_head_dim
         self.kv_heads = config.num_kv_heads
@@ -69,10 +70,13 @@ class AttentionLayer(ExplicitPrecision):
         """
         return make_cache(self.name, self.config, self.sparse, batch, capacity, dtype)
 
-    def project(self, x, dtype):
-        """Queries [T, heads, D], keys [T, branches * kv_heads, D] and values, in float32."""
+    def _linear(self, x, dtype):
+        """Queries [T, heads * D], and keys and values in one matrix, in float32."""
         query = ops.cast(self.query(x, dtype), mindspore.float32)
-        both = ops.cast(self.key_value(x, dtype), mindspore.float32)
+        return query, ops.cast(self.key_value(x, dtype), mindspore.float32)
+
+    def _as_heads(self, query, both):
+        """Queries [T, heads, D], keys [T, branches * kv_heads, D] and values."""
         key, value = ops.split(both, (self.key_width, self.value_width), -1)
         return (
             ops.reshape(query, (-1, self.heads, self.dim)),
@@ -80,10 +84,56 @@ class AttentionLayer(ExplicitPrecision):
             ops.reshape(value, (-1, self.value_width // self.value_dim, self.value_dim)),
         )
 
+    def project(self, x, dtype):
+        """Queries [T, heads, D], keys [T, branches * kv_heads, D] and values, in float32."""
+        query, both = self._linear(x, dtype)
+        return self._as_heads(query, both)
+
+    def branch_heads(self, x, cos, sin, dtype):
+        """Queries of the three branches, then their keys, then their values, in `dtype`.
+
+        All but the compression's keys are rotated. With one branch the first of each three count.
+        """
+        query, both = self._linear(x, dtype)
+        heads = nsa_split_heads(
+            query,
+            both,
+            cos,
+            sin,
+            dtype,
+            self.branches,
+            self.heads,
+            self.kv_heads,
+            self.dim,
+            self.value_dim,
+        )
+        if heads is None:
+            heads = self._split_heads(query, both, cos, sin, dtype)
+        return heads
+
+    def _split_heads(self, query, both, cos, sin, dtype):
+        """The same by MindSpore's operators."""
+        query, key, value = self._as_heads(query, both)
+        query = self.rotate(query, cos, sin)
+        # A cast for each: gradients of 16 bits cannot be added everywhere.
+        q_cmp, q_slc, q_win = ops.cast(query, dtype), ops.cast(query, dtype), ops.cast(query, dtype)
+        value = ops.cast(value, dtype)
+        if not self.sparse:
+            key = ops.cast(self.rotate(key, cos, sin), dtype)
+            return q_cmp, q_slc, q_win, key, key, key, value, value, value
+        n = self.kv_heads
+        first, rest = ops.split(key, (n, 2 * n), 1)
+        k_slc, k_win = ops.split(ops.cast(self.rotate(rest, cos, sin), dtype), n, 1)
+        v_cmp, v_slc, v_win = ops.split(value, n, 1)
+        k_cmp = ops.cast(first, dtype)
+        return q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win
+
     def construct(self, x, actual_seq_len=None, cache=None):
         """See the subclass."""
         packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden)
         dtype = self.operand_dtype(x)
+        if x.dtype != dtype:
+            packed = rounded(packed, dtype)
         if cache is None:
             cos, sin = self.angles(positions)
             out = self.attend(packed, ends, cos, sin, dtype)
@@ -91,7 +141,8 @@ class AttentionLayer(ExplicitPrecision):
             expected = SPARSE_TENSORS if self.sparse else DENSE_TENSORS
             capacity = cache[KEY_SLC].shape[2]
             check_room(self.name, x, cache[LENGTHS], ends, capacity, len(cache), expected)
-            out = self.step(packed, ends, cache, dtype)
+            # The dtype of the cache need not be this one.
+            out = rounded(self.step(packed, ends, cache, dtype), dtype)
         out = ops.cast(out, mindspore.float32)
         out = self.output(ops.reshape(out, (-1, self.heads * self.value_dim)), dtype)
         out = ops.cast(out, mindspore.float32)

@@ -63,7 +63,7 @@ class Compression(ExplicitPrecision):
         if rows is None:
             # A document of s more tokens, or fewer than s tokens would give no row at all, and
             # MindSpore's operators have no gradient for empty tensors.
-            x = ops.concat((x, self.padding))
+            x = ops.concat((ops.cast(x, mindspore.float32), self.padding))
             ends = ops.concat((ends, ends[-1:] + self.stride))
         out = nsa_compress(
             ops.cast(x, dtype),

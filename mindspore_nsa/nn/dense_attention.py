@@ -1,7 +1,5 @@
 """Dense attention with the interface of the sparse layer."""
 
-from mindspore import ops
-
 from ..ops import flash_attention_score
 from ..ops._cache_step import nsa_cache_step
 from ..ops._plan import fail_type
@@ -76,11 +74,11 @@ class DenseAttention(AttentionLayer):
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        query, key, value = self.project(x, dtype)
+        query, _, _, key, _, _, value, _, _ = self.branch_heads(x, cos, sin, dtype)
         return flash_attention_score(
-            ops.cast(self.rotate(query, cos, sin), dtype),
-            ops.cast(self.rotate(key, cos, sin), dtype),
-            ops.cast(value, dtype),
+            query,
+            key,
+            value,
             self.heads,
             actual_seq_qlen=ends,
             actual_seq_kvlen=ends,

@@ -3,7 +3,8 @@
 import mindspore
 from mindspore import ops
 
-from .precision import ExplicitPrecision, Projection
+from ..ops._layer import nsa_mix_branches
+from .precision import ExplicitPrecision, Projection, rounded
 
 BRANCHES = 3
 
@@ -21,10 +22,11 @@ class Gates(ExplicitPrecision):
         - **x** (Tensor) - The layer's input, shape :math:`(T, hidden)`.
         - **compressed**, **selected**, **window** (Tensor) - Outputs of the branches,
           shape :math:`(T, N_1, D_v)`.
-        - **dtype** (mindspore.dtype) - What the operands of the linear map are rounded to.
+        - **dtype** (mindspore.dtype) - What the operands of the linear map are rounded to, and the
+          sum.
 
     Outputs:
-        Tensor, shape :math:`(T, N_1, D_v)`, dtype float32.
+        Tensor, shape :math:`(T, N_1, D_v)`, dtype float32, with values of `dtype`.
 
     Supported Platforms:
         ``CPU``
@@ -43,17 +45,33 @@ class Gates(ExplicitPrecision):
         self.heads = config.num_heads
         self.linear = Projection(config, config.hidden_size, BRANCHES * self.heads)
 
-    def weights(self, x, dtype):
-        """The gates, float32 [T, 3, heads]."""
-        logits = ops.cast(self.linear(x, dtype), mindspore.float32)
-        return ops.reshape(ops.sigmoid(logits), (-1, BRANCHES, self.heads))
+    def _logits(self, x, dtype):
+        return ops.cast(self.linear(x, dtype), mindspore.float32)
 
-    def construct(self, x, compressed, selected, window, dtype):
-        """See the class."""
+    def weights(self, x, dtype):
+        """The gates, float32 [T, 3, heads], of an x with values of `dtype`."""
+        return ops.reshape(ops.sigmoid(self._logits(x, dtype)), (-1, BRANCHES, self.heads))
+
+    def mix(self, x, compressed, selected, window, dtype):
+        """The weighted sum for an x with values of `dtype`, which the branches have."""
+        mixed = nsa_mix_branches(self._logits(x, dtype), compressed, selected, window)
+        if mixed is not None:
+            return mixed
         gates = ops.expand_dims(self.weights(x, dtype), -1)
         g_cmp, g_slc, g_win = ops.unbind(gates, 1)
-        return (
+        mixed = (
             g_cmp * ops.cast(compressed, mindspore.float32)
             + g_slc * ops.cast(selected, mindspore.float32)
             + g_win * ops.cast(window, mindspore.float32)
+        )
+        return rounded(mixed, dtype)
+
+    def construct(self, x, compressed, selected, window, dtype):
+        """See the class."""
+        return self.mix(
+            rounded(x, dtype),
+            ops.cast(compressed, dtype),
+            ops.cast(selected, dtype),
+            ops.cast(window, dtype),
+            dtype,
         )

@@ -119,13 +119,9 @@ class NativeSparseAttention(AttentionLayer):
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        c, n = self.config, self.kv_heads
-        query, key, value = self.project(x, dtype)
-        query = self.rotate(query, cos, sin)
-        k_cmp, k_rest = ops.split(key, (n, 2 * n), 1)
-        v_cmp, v_rest = ops.split(value, (n, 2 * n), 1)
-        k_slc, k_win = ops.split(ops.cast(self.rotate(k_rest, cos, sin), dtype), n, 1)
-        v_slc, v_win = ops.split(ops.cast(v_rest, dtype), n, 1)
+        c = self.config
+        heads = self.branch_heads(x, cos, sin, dtype)
+        q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
 
         # Compressed keys are rotated after the compression, which would average angles.
         rows, cmp_ends, positions = compressed_documents(
@@ -135,7 +131,7 @@ class NativeSparseAttention(AttentionLayer):
         k_cmp = self.rotate(self.compress_key(k_cmp, ends, rows, dtype), cos, sin)
         v_cmp = self.compress_value(v_cmp, ends, rows, dtype)
         compressed, blocks, _, _ = nsa_compress_attention(
-            ops.cast(query, dtype),
+            q_cmp,
             ops.cast(k_cmp, dtype),
             ops.cast(v_cmp, dtype),
             self.scale,
@@ -152,7 +148,7 @@ class NativeSparseAttention(AttentionLayer):
             importance=c.importance,
         )
         selected, _, _ = nsa_selected_attention(
-            ops.cast(query, dtype),
+            q_slc,
             k_slc,
             v_slc,
             blocks,
@@ -165,7 +161,7 @@ class NativeSparseAttention(AttentionLayer):
             causal=True,
         )
         window = flash_attention_score(
-            ops.cast(query, dtype),
+            q_win,
             k_win,
             v_win,
             self.heads,
@@ -177,4 +173,4 @@ class NativeSparseAttention(AttentionLayer):
             input_layout="TND",
             sparse_mode=4,
         )
-        return self.gates(x, compressed, selected, window, dtype)
+        return self.gates.mix(x, compressed, selected, window, dtype)

@@ -10,6 +10,8 @@ from mindspore import nn, ops
 from mindspore.nn.cell import MixedPrecisionType
 from mindspore.ops import constexpr
 
+from ..ops._layer import nsa_round
+
 _FLAGS = {"fp16": mindspore.float16, "bf16": mindspore.bfloat16, "fp32": mindspore.float32}
 
 
@@ -17,6 +19,22 @@ _FLAGS = {"fp16": mindspore.float16, "bf16": mindspore.bfloat16, "fp32": mindspo
 def _multiplies_narrow():
     """Whether the device has matrix products of float16 and bfloat16 that sum in float32."""
     return mindspore.context.get_context("device_target") != "CPU"
+
+
+def rounded(x, dtype):
+    """x in float32 with the values of a dtype; x itself where products take narrow operands."""
+    if _multiplies_narrow():
+        return x
+    if x.dtype != mindspore.float32:
+        if dtype != mindspore.float32 and dtype != x.dtype:
+            x = ops.cast(x, dtype)
+        return ops.cast(x, mindspore.float32)
+    if dtype == mindspore.float32:
+        return x
+    values = nsa_round(x, dtype)
+    if values is None:
+        values = ops.cast(ops.cast(x, dtype), mindspore.float32)
+    return values
 
 
 class ExplicitPrecision(nn.Cell):
@@ -48,7 +66,10 @@ class ExplicitPrecision(nn.Cell):
 
 
 class Projection(ExplicitPrecision, nn.Dense):
-    """nn.Dense whose operands are rounded to a dtype that it is told, and summed in float32."""
+    """nn.Dense of operands that are rounded to a dtype, summed in float32.
+
+    The weight is rounded here, `x` by `rounded`, once for all that it is multiplied with.
+    """
 
     def __init__(self, config, inner, outer):
         dtype = getattr(mindspore, config.param_dtype)
@@ -57,9 +78,9 @@ class Projection(ExplicitPrecision, nn.Dense):
 
     def construct(self, x, dtype):
         """[T, inner] to [T, outer], in float32 where the device multiplies nothing narrower."""
-        x, weight = ops.cast(x, dtype), ops.cast(self.weight, dtype)
-        if not _multiplies_narrow():
-            x, weight = ops.cast(x, mindspore.float32), ops.cast(weight, mindspore.float32)
+        weight = rounded(self.weight, dtype)
+        if _multiplies_narrow():
+            x, weight = ops.cast(x, dtype), ops.cast(weight, dtype)
         y = self.matmul(x, weight)
         if self.has_bias:
             y = y + ops.cast(self.bias, y.dtype)

@@ -38,9 +38,14 @@ OPERATORS = (
     "NsaCompressWithCache",
     "NsaDecode",
     "NsaDropoutMask",
+    "NsaMixBranches",
+    "NsaMixBranchesGrad",
+    "NsaRound",
     "NsaSelectedAttention",
     "NsaSelectedAttentionGrad",
     "NsaSelectedAttentionInfer",
+    "NsaSplitHeads",
+    "NsaSplitHeadsGrad",
 )
 
 TRAIN = """

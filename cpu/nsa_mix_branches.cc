@@ -1,0 +1,133 @@
+#include "cpu/nsa_mix_branches.h"
+
+#include <omp.h>
+
+#include <cmath>
+
+#include "cpu/kernel_table.h"
+#include "cpu/runtime.h"
+#include "cpu/scratch.h"
+
+namespace nsa::cpu {
+namespace {
+
+// A thread's rows of one token.
+struct Rows {
+  float* branch[kGates];  // [N1 Dv]
+  float* product;         // [N1 Dv]
+  float* gates;           // [3 N1]
+
+  static Rows carve(Arena& arena, const NsaMixBranchesParams& p) {
+    Rows rows{};
+    for (float*& branch : rows.branch) branch = arena.take<float>(p.N1 * p.Dv);
+    rows.product = arena.take<float>(p.N1 * p.Dv);
+    rows.gates = arena.take<float>(kGates * p.N1);
+    return rows;
+  }
+
+  // The gates of token t, and the branches in float32.
+  void load(const NsaMixBranchesParams& p, const KernelTable& table, int64_t t) {
+    const int64_t width = p.N1 * p.Dv;
+    const float* logits = p.logits + t * kGates * p.N1;
+    for (int64_t i = 0; i < kGates * p.N1; ++i) gates[i] = 1.0f / (1.0f + std::exp(-logits[i]));
+    for (int b = 0; b < kGates; ++b) {
+      table.widen_rows(p.dtype,
+                       static_cast<const char*>(p.branches[b]) + t * width * elem_size(p.dtype),
+                       width, branch[b]);
+    }
+  }
+};
+
+template <class Token>
+void for_tokens(const NsaMixBranchesParams& p, const Token& token) {
+  const int threads = num_threads();
+  const int64_t part = thread_part(measured([&](Arena& arena) { Rows::carve(arena, p); }));
+  char* parts = nullptr;
+  const Scratch scratch([&](Arena& arena) { parts = arena.take_threads(threads, part); });
+#pragma omp parallel num_threads(threads)
+  {
+    Arena arena{parts + omp_get_thread_num() * part};
+    Rows rows = Rows::carve(arena, p);
+#pragma omp for schedule(static)
+    for (int64_t t = 0; t < p.T; ++t) token(t, rows);
+  }
+}
+
+// Rounds n floats to numbers of a dtype that are floats still; tmp holds n of them.
+void round_floats(const KernelTable& table, ElemType t, const float* x, int64_t n, void* tmp,
+                  float* rounded) {
+  table.round_rows(t, x, n, tmp);
+  table.widen_rows(t, tmp, n, rounded);
+}
+
+// In the same order for any instruction set.
+float dot(const float* __restrict a, const float* __restrict b, int64_t n) {
+  constexpr int64_t kLanes = 16;
+  float sums[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  for (; i < n; ++i) sums[i % kLanes] += a[i] * b[i];
+  float sum = 0.0f;
+  for (const float part : sums) sum += part;
+  return sum;
+}
+
+void mix_token(const NsaMixBranchesParams& p, const KernelTable& table, int64_t t, Rows& rows) {
+  rows.load(p, table, t);
+  const float *x0 = rows.branch[0], *x1 = rows.branch[1], *x2 = rows.branch[2];
+  for (int64_t h = 0; h < p.N1; ++h) {
+    const float g0 = rows.gates[h], g1 = rows.gates[p.N1 + h], g2 = rows.gates[2 * p.N1 + h];
+    for (int64_t d = h * p.Dv; d < (h + 1) * p.Dv; ++d)
+      rows.product[d] = g0 * x0[d] + g1 * x1[d] + g2 * x2[d];
+  }
+  const int64_t width = p.N1 * p.Dv;
+  float* mixed = p.mixed + t * width;
+  round_floats(table, p.dtype, rows.product, width, rows.branch[0], mixed);
+}
+
+// mixed = sum over b of gate_b branch_b:
+//   branch_b_grad = gate_b mixed_grad,  logit_b_grad = (mixed_grad . branch_b) gate_b (1 - gate_b)
+void mix_token_grad(const NsaMixBranchesGradParams& p, const KernelTable& table, int64_t t,
+                    Rows& rows) {
+  rows.load(p, table, t);
+  const int64_t width = p.N1 * p.Dv;
+  const float* mixed_grad = p.mixed_grad + t * width;
+  for (int b = 0; b < kGates; ++b) {
+    for (int64_t h = 0; h < p.N1; ++h) {
+      const float gate = rows.gates[b * p.N1 + h];
+      const float* dy = mixed_grad + h * p.Dv;
+      float* product = rows.product + h * p.Dv;
+      p.logits_grad[(t * kGates + b) * p.N1 + h] =
+          dot(dy, rows.branch[b] + h * p.Dv, p.Dv) * (gate * (1.0f - gate));
+      for (int64_t d = 0; d < p.Dv; ++d) product[d] = gate * dy[d];
+    }
+    table.round_rows(p.dtype, rows.product, width,
+                     static_cast<char*>(p.branch_grads[b]) + t * width * elem_size(p.dtype));
+  }
+}
+
+}  // namespace
+
+void nsa_mix_branches(const NsaMixBranchesParams& p) {
+  const KernelTable& table = kernels();
+  for_tokens(p, [&](int64_t t, Rows& rows) { mix_token(p, table, t, rows); });
+}
+
+void nsa_mix_branches_grad(const NsaMixBranchesGradParams& p) {
+  const KernelTable& table = kernels();
+  for_tokens(p, [&](int64_t t, Rows& rows) { mix_token_grad(p, table, t, rows); });
+}
+
+void nsa_round(const NsaRoundParams& p) {
+  const KernelTable& table = kernels();
+  constexpr int64_t kPart = 4096;
+#pragma omp parallel for schedule(static) num_threads(num_threads())
+  for (int64_t part = 0; part < ceil_div(p.n, kPart); ++part) {
+    alignas(64) float tmp[kPart];
+    const int64_t at = part * kPart;
+    round_floats(table, p.dtype, p.x + at, min64(kPart, p.n - at), tmp, p.rounded + at);
+  }
+}
+
+}  // namespace nsa::cpu

@@ -1,0 +1,35 @@
+// Parameters of NsaMixBranches, its gradient, and NsaRound.
+#pragma once
+
+#include "cpu/types.h"
+
+namespace nsa::cpu {
+
+constexpr int kGates = 3;  // one of each branch
+
+struct NsaMixBranchesParams {
+  const float* logits;           // [T, 3, N1], of which the gates are the sigmoid
+  const void* branches[kGates];  // [T, N1, Dv]
+  float* mixed;                  // [T, N1, Dv] numbers of dtype
+  ElemType dtype;                // of the branches
+  int64_t T, N1, Dv;
+};
+
+struct NsaMixBranchesGradParams : NsaMixBranchesParams {  // mixed is unused
+  const float* mixed_grad;                                // [T, N1, Dv]
+  float* logits_grad;                                     // [T, 3, N1]
+  void* branch_grads[kGates];                             // [T, N1, Dv]
+};
+
+struct NsaRoundParams {
+  const float* x;  // [n]
+  float* rounded;  // [n] numbers of dtype
+  ElemType dtype;
+  int64_t n;
+};
+
+void nsa_mix_branches(const NsaMixBranchesParams& p);
+void nsa_mix_branches_grad(const NsaMixBranchesGradParams& p);
+void nsa_round(const NsaRoundParams& p);
+
+}  // namespace nsa::cpu

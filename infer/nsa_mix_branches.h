@@ -1,0 +1,43 @@
+// Inputs and outputs of NsaMixBranches and its gradient.
+#pragma once
+
+#include "infer/declare.h"
+
+namespace nsa {
+
+struct NsaMixBranchesInputs : Inputs {
+  size_t logits = required("logits", Elements::kFloat32);
+  size_t compressed = required("compressed", Elements::kFloat);
+  size_t selected = required("selected", Elements::kSameFloat);
+  size_t window = required("window", Elements::kSameFloat);
+};
+inline constexpr NsaMixBranchesInputs kNsaMixBranchesInputs;
+
+struct NsaMixBranchesAttrs {
+  template <class Visitor>
+  static void each(Visitor&) {}
+};
+
+struct NsaMixBranchesOutputs : Outputs {
+  size_t mixed = add("mixed");
+};
+inline constexpr NsaMixBranchesOutputs kNsaMixBranchesOutputs;
+
+struct NsaMixBranchesGradInputs : Inputs {
+  size_t mixed_grad = required("mixed_grad", Elements::kFloat32);
+  size_t logits = required("logits", Elements::kFloat32);
+  size_t compressed = required("compressed", Elements::kFloat);
+  size_t selected = required("selected", Elements::kSameFloat);
+  size_t window = required("window", Elements::kSameFloat);
+};
+inline constexpr NsaMixBranchesGradInputs kNsaMixBranchesGradInputs;
+
+struct NsaMixBranchesGradOutputs : Outputs {
+  size_t logits_grad = add("logits_grad");
+  size_t compressed_grad = add("compressed_grad");
+  size_t selected_grad = add("selected_grad");
+  size_t window_grad = add("window_grad");
+};
+inline constexpr NsaMixBranchesGradOutputs kNsaMixBranchesGradOutputs;
+
+}  // namespace nsa

@@ -1,0 +1,25 @@
+// Input, attribute and output of NsaRound.
+#pragma once
+
+#include "infer/declare.h"
+
+namespace nsa {
+
+struct NsaRoundInputs : Inputs {
+  size_t x = required("x", Elements::kFloat32);
+};
+inline constexpr NsaRoundInputs kNsaRoundInputs;
+
+struct NsaRoundAttrs {
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    attr.text("dtype", "bfloat16");  // whose numbers the output holds
+  }
+};
+
+struct NsaRoundOutputs : Outputs {
+  size_t rounded = add("rounded");
+};
+inline constexpr NsaRoundOutputs kNsaRoundOutputs;
+
+}  // namespace nsa

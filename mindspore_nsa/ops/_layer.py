@@ -1,0 +1,156 @@
+"""The arithmetic of the layers between their operators, as native operators on a CPU.
+
+A function gives None where the target has no kernel of this, and the layer computes the same with
+MindSpore's operators. They are no operators of their own: a layer makes their arguments fit.
+"""
+
+from functools import lru_cache
+
+import mindspore
+
+from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom, planned_target
+from ._gradient import gradient_operator, zero_gradient
+from ._plan import DTYPE_NAMES, NativeCall, Planner
+
+_SPLIT, _MIX, _ROUND = "nsa_split_heads", "nsa_mix_branches", "nsa_round"
+_GRADIENTS = tuple(
+    f"{part}_{branch}_grad"
+    for part in ("query", "key", "value")
+    for branch in ("cmp", "slc", "win")
+)
+
+
+def _call(op, given, dtype=None):
+    """The checked call of an operator, or None where the target is not the CPU."""
+    if planned_target.get() != "cpu":
+        return None
+    if dtype is not None:
+        given = {**given, "dtype": DTYPE_NAMES[dtype]}
+    call = NativeCall(op, given)
+    call.infer()
+    return call
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _split_operator(attrs, gradient_attrs, branches):
+    gradient, _, _ = gradient_operator("NsaSplitHeadsGrad", gradient_attrs, _SPLIT)
+    nothing = absent()
+
+    def bprop(query, key_value, cos, sin, out, dout):
+        # With one branch the other gradients are those of placeholders.
+        if branches == 3:
+            parts = gradient(
+                dout[0], dout[1], dout[2], dout[3], dout[4], dout[5], dout[6], dout[7], dout[8],
+                cos, sin,
+            )  # fmt: skip
+        else:
+            parts = gradient(
+                dout[0], nothing, nothing, dout[3], nothing, nothing, dout[6], nothing, nothing,
+                cos, sin,
+            )  # fmt: skip
+        return parts[0], parts[1], zero_gradient(cos, True), zero_gradient(sin, True)
+
+    return native_custom("NsaSplitHeads", attrs, bprop)
+
+
+def _plan_split(dtype, **given):
+    call = _call("NsaSplitHeads", given, dtype)
+    if call is None:
+        return None
+    branches = given["branches"]
+    names = [name for i, name in enumerate(_GRADIENTS) if i % 3 < branches]
+    sizes = {name: value for name, value in call.attrs.items() if name != "dtype"}
+    return _split_operator(call.text(), encode_attrs("NsaSplitHeadsGrad", sizes, names), branches)
+
+
+_plan_split_heads = Planner(_plan_split, _SPLIT)
+
+
+def nsa_split_heads(
+    query,
+    key_value,
+    cos,
+    sin,
+    dtype,
+    branches,
+    head_num,
+    kv_head_num,
+    head_dim,
+    value_head_dim,
+):
+    """Three times the queries, then keys and values of three branches, rotated, in `dtype`.
+
+    infer/nsa_split_heads.h says which are used. The compressed branch's keys are not rotated.
+    """
+    operator = _plan_split_heads(
+        query,
+        key_value,
+        cos,
+        sin,
+        dtype,
+        branches,
+        head_num,
+        kv_head_num,
+        head_dim,
+        value_head_dim,
+    )
+    if operator is None:
+        return None
+    return operator(query, key_value, cos, sin)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _mix_operator(attrs, gradient_attrs):
+    gradient, _, _ = gradient_operator("NsaMixBranchesGrad", gradient_attrs, _MIX)
+
+    def bprop(logits, compressed, selected, window, out, dout):
+        return gradient(dout, logits, compressed, selected, window)
+
+    return native_custom("NsaMixBranches", attrs, bprop)
+
+
+def _plan_mix(**given):
+    call = _call("NsaMixBranches", given)
+    if call is None:
+        return None
+    return _mix_operator(call.text(), encode_attrs("NsaMixBranchesGrad", {}))
+
+
+_plan_mix_branches = Planner(_plan_mix, _MIX)
+
+
+def nsa_mix_branches(logits, compressed, selected, window):
+    """The branches [T, N1, Dv], weighted by the sigmoid of logits [T, 3 N1] and added.
+
+    In float32, rounded to the dtype of the branches.
+    """
+    operator = _plan_mix_branches(logits, compressed, selected, window)
+    if operator is None:
+        return None
+    return operator(logits, compressed, selected, window)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _round_operator(attrs):
+    def bprop(x, out, dout):
+        return (dout,)
+
+    return native_custom("NsaRound", attrs, bprop)
+
+
+def _plan_rounding(x, dtype):
+    if x.dtype != mindspore.float32 or dtype == mindspore.float32:
+        return None
+    call = _call("NsaRound", {"x": x}, dtype)
+    return None if call is None else _round_operator(call.text())
+
+
+_plan_round = Planner(_plan_rounding, _ROUND)
+
+
+def nsa_round(x, dtype):
+    """A float32 Tensor with its values rounded to a dtype; the gradient passes through."""
+    operator = _plan_round(x, dtype)
+    if operator is None:
+        return None
+    return operator(x)
