@@ -36,7 +36,7 @@ class ModelledCase:
     def work(self, tokens, chip):
         """Of the busiest core and of all, in any unit."""
         # Attention has its blocks on cube cores, compression on vector cores.
-        cores = CHIPS[chip][0 if self.operator.startswith("Flash") else 1]
+        cores = CHIPS[chip][0 if "Attention" in self.operator else 1]
         return tiling.work(self.kernel, tokens, *self.sizes, cores=cores)
 
 
@@ -102,6 +102,31 @@ def _flash(gradient, heads=16, dim=128):
     return call, (heads, dim), f"N={heads} D={dim} causal float16"
 
 
+def _compress_attention(heads=64, kv_heads=4, dim=192, value_dim=128):
+    block, stride, select, count = 32, 16, 64, 16
+
+    def call(tokens):
+        import mindspore_nsa
+
+        rng = np.random.default_rng(7)
+        rows = (tokens - block) // stride + 1
+        q, k = _half(rng, tokens, heads, dim), _half(rng, rows, kv_heads, dim)
+        v = _half(rng, rows, kv_heads, value_dim)
+        mindspore_nsa.nsa_compress_attention(
+            *(q, k, v, dim**-0.5, heads, block, stride, select, count),
+            actual_seq_qlen=(tokens,),
+            causal=True,
+            init_blocks=1,
+            local_blocks=2,
+            importance="overlap",
+        )[0].asnumpy()
+
+    sizes = (heads, kv_heads, dim, value_dim, block, stride, select, count)
+    shape = f"N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l={block} s={stride}"
+    shape += f" l'={select} cnt={count} causal float16"
+    return call, sizes, shape
+
+
 def cases(quick=False):
     """Those whose operator has a kernel."""
     from mindspore_nsa import twin
@@ -110,6 +135,11 @@ def cases(quick=False):
     sizes = ((6144, 8192), (16384,)) if quick else ((8192, 16384), (8192, 16384, 65536))
     # Executing attention takes the twin longer by the square.
     flash_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096))
+    attention_sizes = ((512, 1024), (2048,)) if quick else ((1024, 2048), (2048, 8192))
+    attention = (
+        *("compress_attention_forward", "NsaCompressAttention", "nsa_compress_attention"),
+        *(_compress_attention(), attention_sizes),
+    )
     compress = ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes)
     gradient = ("compress_backward", "NsaCompressGrad", "nsa_compress_grad", _compress(True), sizes)
     flash = (
@@ -123,7 +153,7 @@ def cases(quick=False):
     return [
         ModelledCase(name, operator, kernel, call, fixed, executed, asked, shape)
         for name, operator, kernel, (call, fixed, shape), (executed, asked) in (
-            *(compress, gradient, flash, flash_gradient),
+            *(compress, gradient, attention, flash, flash_gradient),
         )
         if operator in twin.operators()
     ]
@@ -178,7 +208,7 @@ def rows_of(case, chip, trace=None):
 def _line(row):
     mark = "extrapolated" if row.extrapolated else ""
     return (
-        f"{row.case:<20} {row.tokens:>7} {row.microseconds:>11.1f} {row.bound_microseconds:>11.1f} "
+        f"{row.case:<26} {row.tokens:>7} {row.microseconds:>11.1f} {row.bound_microseconds:>11.1f} "
         f"{row.bound_by:<7} {row.ratio:>6.2f}  {mark:<12}  {row.shape}"
     )
 
@@ -201,7 +231,7 @@ def run(found, chip="910B1", csv_path=None, png=None, out=sys.stdout):
         plot.require()
     print(f"modelled time on Ascend{chip}, launch apart; nothing here was measured on it", file=out)
     heads = ("case", "tokens", "modelled us", "bound us", "bound", "ratio")
-    print("{:<20} {:>7} {:>11} {:>11} {:<7} {:>6}".format(*heads), file=out)
+    print("{:<26} {:>7} {:>11} {:>11} {:<7} {:>6}".format(*heads), file=out)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder, "trace.json")

@@ -12,6 +12,7 @@
 #include "ascendc/flash_attention_score_grad/op_host/flash_attention_score_grad_tiling.h"
 #include "ascendc/nsa_compress/op_host/nsa_compress_tiling.h"
 #include "ascendc/nsa_compress/op_kernel/nsa_compress_steps.h"
+#include "ascendc/nsa_compress_attention/op_host/nsa_compress_attention_tiling.h"
 #include "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.h"
 #include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_steps.h"
 #include "kernel_operator.h"
@@ -23,14 +24,14 @@ using namespace nsa::ascend;
 // `core_work(core)` of every core: the most and, in `total`, all of them. -1 where the twin
 // refuses, which it explains.
 template <class CoreWork>
-int64_t most_of(int32_t cores, nsa::SeqList* list, int64_t* total, CoreWork core_work) {
+int64_t most_of(int32_t cores, nsa::SeqList* lists, int32_t count, int64_t* total,
+                CoreWork core_work) {
   std::vector<int64_t> work(static_cast<size_t>(cores));
   twin::LaunchOptions options;
   options.kernel = "tiling";
   options.block_dim = static_cast<uint32_t>(cores);
-  if (list != nullptr) {
-    options.buffers.push_back({"list", list->data(), list->size() * 8, twin::Role::kInput});
-  }
+  for (int32_t i = 0; i < count; ++i)
+    options.buffers.push_back({"list", lists[i].data(), lists[i].size() * 8, twin::Role::kInput});
   const twin::LaunchReport report = twin::Launch(options, [&] {
     const auto core = static_cast<int32_t>(AscendC::GetBlockIdx());
     work[static_cast<size_t>(core)] = core_work(core);
@@ -85,7 +86,7 @@ EXPORT int64_t nsa_compress(int64_t tokens, int64_t heads, int64_t dim, int64_t 
   NsaCompressTilingData t;
   const CompressSizes sizes = sizes_of(list, heads, dim, block, stride);
   const int32_t used = tile_nsa_compress(sizes, list, static_cast<int32_t>(cores), kUbBytes, &t);
-  return most_of(used, &list, total, [&](int32_t core) {
+  return most_of(used, &list, 1, total, [&](int32_t core) {
     return groups_of<NsaCompressSteps, NsaCompressStep>(t, &list, core);
   });
 }
@@ -97,8 +98,38 @@ EXPORT int64_t nsa_compress_grad(int64_t tokens, int64_t heads, int64_t dim, int
   const CompressSizes sizes = sizes_of(list, heads, dim, block, stride);
   const int32_t used =
       tile_nsa_compress_grad(sizes, list, static_cast<int32_t>(cores), kUbBytes, &t);
-  return most_of(used, &list, total, [&](int32_t core) {
+  return most_of(used, &list, 1, total, [&](int32_t core) {
     return groups_of<NsaCompressGradSteps, NsaCompressGradStep>(t, &list, core, int64_t{used});
+  });
+}
+
+// Pairs of a query and a compressed token in the tiles of the busiest core; a causal call of one
+// segment.
+EXPORT int64_t nsa_compress_attention(int64_t tokens, int64_t heads, int64_t kv_heads, int64_t dim,
+                                      int64_t value_dim, int64_t block, int64_t stride,
+                                      int64_t select, int64_t count, int64_t cores,
+                                      int64_t* total) {
+  CompressAttentionCall call;
+  call.queries = tokens;
+  call.heads = heads;
+  call.key_heads = kv_heads;
+  call.dim = dim;
+  call.value_dim = value_dim;
+  call.query_ends = {tokens};
+  call.key_ends = nsa::compressed_seq_len(call.query_ends, block, stride);
+  call.keys = call.key_ends.back();
+  call.rule = {block, stride, select, true, nsa::Importance::kOverlap};
+  call.count = count;
+  NsaCompressAttentionTilingData t;
+  const int32_t used = tile_nsa_compress_attention(call, static_cast<int32_t>(cores), kUbBytes, &t);
+  nsa::SeqList lists[] = {call.query_ends, call.key_ends};
+  return most_of(used, lists, 2, total, [&](int32_t) {
+    WorkItems items;
+    items.Init(&t.work, &t.mask, address(&lists[0]), address(&lists[1]), nullptr);
+    int64_t pairs = 0;
+    for (WorkItem item; items.Next(&item);)
+      pairs += item.rows * heads / kv_heads * SpanOf(item.visible, item.row, item.rows).end;
+    return pairs;
   });
 }
 
@@ -108,7 +139,7 @@ EXPORT int64_t flash_attention_score(int64_t tokens, int64_t heads, int64_t dim,
   FlashAttentionScoreTilingData t;
   const int32_t used = tile_flash_attention_score(causal(tokens, heads, dim),
                                                   static_cast<int32_t>(cores), kUbBytes, &t);
-  return most_of(used, nullptr, total, [&](int32_t) {
+  return most_of(used, nullptr, 0, total, [&](int32_t) {
     KeySteps steps;
     steps.Init(&t.work, &t.mask, nullptr, nullptr, nullptr);
     int64_t pairs = 0;
@@ -123,7 +154,7 @@ EXPORT int64_t flash_attention_score_grad(int64_t tokens, int64_t heads, int64_t
   FlashAttentionScoreGradTilingData t;
   const int32_t used = tile_flash_attention_score_grad(causal(tokens, heads, dim),
                                                        static_cast<int32_t>(cores), kUbBytes, &t);
-  return most_of(used, nullptr, total, [&](int32_t) {
+  return most_of(used, nullptr, 0, total, [&](int32_t) {
     GradSteps steps;
     steps.Init(&t.queries, &t.keys, &t.mask, nullptr, nullptr, nullptr, nullptr);
     int64_t pairs = 0;

@@ -15,6 +15,7 @@ SOURCES = (
     "ascendc/flash_attention_score/op_host/flash_attention_score_tiling.cpp",
     "ascendc/flash_attention_score_grad/op_host/flash_attention_score_grad_tiling.cpp",
     "ascendc/nsa_compress/op_host/nsa_compress_tiling.cpp",
+    "ascendc/nsa_compress_attention/op_host/nsa_compress_attention_tiling.cpp",
     "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.cpp",
     "infer/seq.cc",
 )

@@ -21,15 +21,14 @@ enum class Quantity {
   kSegment,         // the longest segment
   kQueryLength,
   kKeyLength,
-  kCompressedSegment,
   kCompressBlockSize,
   kCompressStride,
   kSelectBlockSize,
   kSelectBlockCount,
-  kBlockCountExcess,  // select_block_count minus the blocks of the segment that has fewest
-  kSlopeLengthGap,    // |S2 - S1| with pse_type 2 or 3
-  kPrefixShortfall,   // S2 - S1 - prefix
-  kSink,              // 1 where a sink is given
+  kBlockStridesExcess,  // select_block_size / compress_stride - 64
+  kSlopeLengthGap,      // |S2 - S1| with pse_type 2 or 3
+  kPrefixShortfall,     // S2 - S1 - prefix
+  kSink,                // 1 where a sink is given
 };
 
 using OpSet = uint32_t;
@@ -67,19 +66,17 @@ inline constexpr AscendLimit kAscendLimits[] = {
     {kCompressOps, Quantity::kQueryHeads, "N of input", 1, 128, 1},
     {kCompressOps, Quantity::kHeadDim, "D of input", 16, 256, 16},
 
-    {kCompressAttentionOps, Quantity::kCompressBlockSize, "compress_block_size", 16, 128, 16},
-    {kCompressAttentionOps, Quantity::kCompressStride, "compress_stride", 16, 64, 16},
-    {kCompressAttentionOps, Quantity::kSelectBlockSize, "select_block_size", 16, 128, 16},
-    {kCompressAttentionOps, Quantity::kSelectBlockCount, "select_block_count", 1, 32, 1},
-    {kCompressAttentionOps, Quantity::kBlockCountExcess, "select_block_count", -kNoLimit, 0, 1,
-     "at most the number of selection blocks of every segment that has queries"},
-    {kCompressAttentionOps, Quantity::kHeadDim, "D of query", 16, kNoLimit, 16},
-    {kCompressAttentionOps, Quantity::kValueDim, "Dv of value", 16, kNoLimit, 16},
+    // A window of blocks and their compressed tokens lies in the UB, the lists of the best blocks
+    // beside it; a tile of queries, with all heads of a group, in L1; the cube reads 16 columns at
+    // a time. The gradient is that of FlashAttentionScore, with its limit of Dv.
+    {kCompressAttentionOps, Quantity::kBlockStridesExcess, "select_block_size", -kNoLimit, 0, 1,
+     "at most 64 compress_stride"},
+    {kCompressAttentionOps, Quantity::kSelectBlockCount, "select_block_count", 1, 128, 1},
+    {kCompressAttentionOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
+    {kCompressAttentionOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
     {kCompressAttentionOps, Quantity::kValueDimExcess, "Dv of value", -kNoLimit, 0, 1,
      "at most D of query"},
     {kCompressAttentionOps, Quantity::kGroup, "N1 / N2", 1, 128, 1},
-    {kCompressAttentionOps, Quantity::kCompressedSegment, "longest segment of actual_cmp_seq_kvlen",
-     0, 14000, 1},
 
     // CANN's ranges of tokens and lengths. 128 rows of 256 columns are what L1 and L0C hold of a
     // query's group; a block of 128 keys is one product; a list of 32 blocks is sorted by one

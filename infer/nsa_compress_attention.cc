@@ -24,9 +24,8 @@ SelectionRule check_blocks(const Context& c) {
     c.fail_value("select_block_size", "at least compress_block_size (" + std::to_string(l) + ")",
                  std::to_string(select));
   }
-  c.limit(Quantity::kCompressBlockSize, l);
-  c.limit(Quantity::kCompressStride, s);
-  c.limit(Quantity::kSelectBlockSize, select);
+  constexpr int64_t kMostStrides = 64;
+  c.limit(Quantity::kBlockStridesExcess, select / s - kMostStrides, select);
   c.limit(Quantity::kSelectBlockCount, c.int_attr("select_block_count"));
   const Importance importance =
       c.str_attr("importance") == "overlap" ? Importance::kOverlap : Importance::kCann;
@@ -99,11 +98,9 @@ void check_segments(const Context& c, const AttentionDims& dims, const Selection
   const bool blocks_known = !rule.causal || !c.has(kIn.q_offset) || offsets != nullptr;
 
   MaskExtent extent;
-  const int64_t count = c.int_attr("select_block_count");
   for (size_t b = 0; b < seq_q->size(); ++b) {
     const int64_t queries = segment_length(*seq_q, b);
     const int64_t compressed = segment_length(*seq_cmp, b);
-    c.limit(Quantity::kCompressedSegment, compressed);
     if (queries == 0) continue;
     extent.queries = std::max(extent.queries, queries);
     extent.compressed = std::max(extent.compressed, compressed);
@@ -115,7 +112,6 @@ void check_segments(const Context& c, const AttentionDims& dims, const Selection
                    std::to_string(query_end - queries) + " at index " + std::to_string(b));
     }
     extent.blocks = std::max(extent.blocks, blocks);
-    c.limit(Quantity::kBlockCountExcess, count - blocks, count);
   }
   if (c.has(kIn.atten_mask))
     require_covering(c, kIn.atten_mask, "(max Sq, max CmpSkv)", extent.queries, extent.compressed);

@@ -77,6 +77,17 @@ __aicore__ inline void RowsToFloat(const AscendC::LocalTensor<float>& to,
   }
 }
 
+// A bit for each of `count` bytes of a mask, a multiple of 128: 1 where it is 0, which is where it
+// does not mask. `values` holds as many halves.
+__aicore__ inline void BitsOfZeros(const AscendC::LocalTensor<uint8_t>& bits,
+                                   const AscendC::LocalTensor<half>& values,
+                                   const AscendC::LocalTensor<uint8_t>& mask, uint32_t count) {
+  AscendC::Cast(values, mask, AscendC::RoundMode::CAST_NONE, count);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::CompareScalar(bits, values, static_cast<half>(0.0f), AscendC::CMPMODE::EQ, count);
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
 // x *= factor, what means something of it.
 __aicore__ inline void ScaleRows(const AscendC::LocalTensor<float>& x, float factor,
                                  const RowGroup& g) {

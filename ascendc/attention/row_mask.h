@@ -1,4 +1,4 @@
-// Masks scores by the visible keys of each row: -infinity where a key is not to be seen.
+// Masks rows by their visible keys: scores become -infinity where a key is not to be seen.
 #pragma once
 
 #include "ascendc/attention/group_buffers.h"
@@ -26,18 +26,19 @@ class RowMask {
   // The columns 0, 1, ... of a step.
   __aicore__ inline AscendC::LocalTensor<float> Columns() const { return columns_; }
 
-  // Rows row ... row + g.rows - 1 against keys key ... key + g.keys - 1.
+  // Rows row ... row + g.rows - 1 against keys key ... key + g.keys - 1; what a row does not see
+  // becomes `hidden`. `heads` rows in a row are of one query.
   __aicore__ inline void Apply(const AscendC::LocalTensor<float>& scores,
                                const VisibleKeys& visible, int64_t row, int64_t key,
-                               const RowGroup& g) {
-    const int64_t last = row + g.rows - 1;
-    const bool upper = visible.High(row) < key + g.keys;
-    const bool lower = visible.Low(last) > key;
+                               const RowGroup& g, int64_t heads = 1, float hidden = -Infinity()) {
+    const bool upper = visible.High(row / heads) < key + g.keys;
+    const bool lower = visible.Low((row + g.rows - 1) / heads) > key;
     if (!upper && !lower) return;
     Order<AscendC::HardEvent::V_S>();
     for (int32_t i = 0; i < g.rows; ++i) {
-      bounds_.SetValue(static_cast<uint32_t>(i), Column(visible.High(row + i) - key));
-      bounds_.SetValue(static_cast<uint32_t>(rows_ + i), Column(visible.Low(row + i) - key));
+      const int64_t query = (row + i) / heads;
+      bounds_.SetValue(static_cast<uint32_t>(i), Column(visible.High(query) - key));
+      bounds_.SetValue(static_cast<uint32_t>(rows_ + i), Column(visible.Low(query) - key));
     }
     Order<AscendC::HardEvent::S_V>();
     SpreadRows(blocks_, bounds_, 2 * rows_);
@@ -55,7 +56,7 @@ class RowMask {
       AscendC::PipeBarrier<PIPE_V>();
     }
     ForRepeats(g.width, [&](uint32_t at, uint64_t lanes) {
-      AscendC::Select(scores[at], bits_[BitsAt(at, g)], scores[at], -Infinity(),
+      AscendC::Select(scores[at], bits_[BitsAt(at, g)], scores[at], hidden,
                       AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE, lanes, g.repeats(),
                       AscendC::BinaryRepeatParams(1, 1, 1, g.pitch(), g.pitch(), 0));
     });

@@ -243,11 +243,8 @@ class ScoreBias {
   __aicore__ inline void HideByMask(const AscendC::LocalTensor<float>& x,
                                     const AscendC::LocalTensor<uint8_t>& mask, const RowGroup& g) {
     const auto count = static_cast<uint32_t>(RoundUp(g.floats(), 2 * kRepeatFloats));
-    const auto values = scratch_.template ReinterpretCast<half>();
-    AscendC::Cast(values, mask, AscendC::RoundMode::CAST_NONE, count);
-    AscendC::PipeBarrier<PIPE_V>();
     const auto bits = Bits();
-    AscendC::CompareScalar(bits, values, static_cast<half>(0.0f), AscendC::CMPMODE::EQ, count);
+    BitsOfZeros(bits, scratch_.template ReinterpretCast<half>(), mask, count);
     Hide(x, bits, g);
   }
   __aicore__ inline AscendC::LocalTensor<uint8_t> Bits() const {

@@ -86,6 +86,40 @@ __aicore__ inline L1Matrix<T> CopyRows(const AscendC::LocalTensor<T>& to,
   return {to, padded, RoundUp(columns, 16)};
 }
 
+// Rows of queries, `group` heads side by side each and `pitch` elements from query to query, as the
+// rows of one matrix: the heads of the first query, then those of the second.
+template <typename T>
+__aicore__ inline L1Matrix<T> CopyQueries(const AscendC::LocalTensor<T>& to,
+                                          const AscendC::GlobalTensor<T>& from, int64_t pitch,
+                                          int32_t queries, int32_t group, int32_t columns) {
+  constexpr int64_t kMostPitch = 65535;
+  constexpr int32_t kC0 = kBlockBytes / sizeof(T);
+  const int64_t length = int64_t{group} * columns;
+  if (group == 1) return CopyRows(to, from, pitch, queries, columns);
+  if (pitch == length || queries == 1) return CopyRows(to, from, columns, queries * group, columns);
+  const int32_t rows = queries * group, padded = RoundUp(rows, 16);
+  const auto stride = static_cast<uint16_t>(padded), width = static_cast<uint16_t>(columns);
+  const auto copy = [&](int32_t query, int32_t count) {
+    AscendC::DataCopy(
+        to[static_cast<uint32_t>(query * group * kC0)], from[query * pitch],
+        AscendC::Nd2NzParams(static_cast<uint16_t>(count), static_cast<uint16_t>(group), width,
+                             static_cast<uint16_t>(count > 1 ? pitch : 0), width, stride, 1,
+                             static_cast<uint16_t>(group * kC0)));
+  };
+  if (pitch <= kMostPitch) {
+    copy(0, queries);
+  } else {
+    for (int32_t query = 0; query < queries; ++query) copy(query, 1);
+  }
+  // As in CopyRows.
+  if (rows % 16 == 1) {
+    AscendC::DataCopy(to[static_cast<uint32_t>(rows) * kC0],
+                      from[(queries - 1) * pitch + length - columns],
+                      AscendC::Nd2NzParams(1, 1, width, 0, width, stride, 1, 0));
+  }
+  return {to, padded, RoundUp(columns, 16)};
+}
+
 // The form of a factor in L1: as the product has it, or transposed.
 enum class Form { kStraight, kTransposed };
 
@@ -236,9 +270,22 @@ class TileProduct {
   template <typename O>
   __aicore__ inline void Store(const AscendC::GlobalTensor<O>& to, int64_t pitch, int32_t m,
                                int32_t n) {
+    BeginStore();
+    StoreRows(to, pitch, m, n, 0, m);
+    EndStore();
+  }
+
+  // The same in parts: between BeginStore and EndStore some of the m rows at a time.
+  __aicore__ inline void BeginStore() {
     AscendC::SetFlag<AscendC::HardEvent::M_FIX>(result_);
     AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(result_);
-    Write(to, pitch, Result(), RoundUp(m, 16), m, n);
+  }
+  template <typename O>
+  __aicore__ inline void StoreRows(const AscendC::GlobalTensor<O>& to, int64_t pitch, int32_t m,
+                                   int32_t n, int32_t row, int32_t rows) {
+    Write(to, pitch, Result()[static_cast<uint32_t>(row) * 16], RoundUp(m, 16), rows, n);
+  }
+  __aicore__ inline void EndStore() {
     AscendC::SetFlag<AscendC::HardEvent::FIX_M>(result_);
     result_ ^= 1;
   }

@@ -120,8 +120,8 @@ class Tensor {
 };
 using HalfTensor = Tensor<Half>;
 using FloatTensor = Tensor<Float>;
-using IntTensor = Tensor<Int>;
 using ByteTensor = Tensor<Byte>;
+using IntTensor = Tensor<Int>;
 
 // Numbers of a few bits: every product and most sums of them are exact.
 inline std::vector<float> Pattern(size_t size, int step, int modulus) {

@@ -236,7 +236,7 @@ def nsa_compress_attention(
         RuntimeError: If that is found out only when a compiled graph runs.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import numpy as np

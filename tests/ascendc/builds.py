@@ -2,6 +2,7 @@
 
 from tests.twin.builds import ROOT, shared
 
+from .compress_attention_runner import CompressAttentionRunner
 from .flash_runner import FlashRunner
 from .runner import Runner
 from .selected_runner import SelectedRunner
@@ -29,6 +30,13 @@ SELECTED_SOURCES = (
     "infer/seq.cc",
 )
 
+COMPRESS_ATTENTION_SOURCES = (
+    "tests/ascendc/compress_attention_runner.cc",
+    "ascendc/attention/op_host/attention_plan.cpp",
+    "ascendc/nsa_compress_attention/op_host/nsa_compress_attention_tiling.cpp",
+    "infer/seq.cc",
+)
+
 
 def runner(name="nsa_compress", flags=()):
     """The kernels as they are, or as `flags` change what is included."""
@@ -44,3 +52,9 @@ def selected_runner(name="nsa_selected_attention", flags=()):
     """NsaSelectedAttention and its gradient, likewise."""
     sources = (ROOT / source for source in SELECTED_SOURCES)
     return SelectedRunner(shared(*sources, name=name, flags=flags))
+
+
+def compress_attention_runner(name="nsa_compress_attention", flags=()):
+    """NsaCompressAttention, likewise."""
+    sources = (ROOT / source for source in COMPRESS_ATTENTION_SOURCES)
+    return CompressAttentionRunner(shared(*sources, name=name, flags=flags))

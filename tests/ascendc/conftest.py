@@ -23,3 +23,11 @@ def selected_runner():
     from .builds import selected_runner
 
     return selected_runner()
+
+
+@pytest.fixture(scope="session")
+def compress_attention_runner():
+    """NsaCompressAttention, likewise."""
+    from .builds import compress_attention_runner
+
+    return compress_attention_runner()

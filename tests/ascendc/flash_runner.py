@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.common.dtypes import BFLOAT16
 
-from .runner import PIPES, Counts, Result, TwinError
+from .runner import Result, TwinError, counts_of
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
 DTYPES = ("float16", "bfloat16", "float32")
@@ -30,7 +30,7 @@ _NAMES = {
 }
 
 
-class _Tensor(ctypes.Structure):
+class Tensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_int64)]
 
 
@@ -49,7 +49,7 @@ class _Call(ctypes.Structure):
         ("compress_stride", ctypes.c_int64),
         ("cores", ctypes.c_int64),
         ("seed", ctypes.c_int64),
-        *((name, _Tensor) for name in _TENSORS.split()),
+        *((name, Tensor) for name in _TENSORS.split()),
     ]
 
 
@@ -111,16 +111,16 @@ class FlashRunner:
         heads = 1 if len(shape) == 4 or packed else size["n1"]
         shape[-1] = heads * size["dv"]
         rows = (size["s1"], size["n1"], 8) if packed else (size["batch"], size["n1"], size["s1"], 8)
-        arrays["output"] = _unwritten(q, shape)
+        arrays["output"] = unwritten(q, shape)
         arrays["softmax_max"] = np.full(rows, np.nan, np.float32)
         arrays["softmax_sum"] = np.full(rows, np.nan, np.float32)
         return ["output", "softmax_max", "softmax_sum"]
 
     def _gradients(self, case, arrays):
         for name in ("query", "key", "value"):
-            arrays[f"{name}_grad"] = _unwritten(arrays[name], arrays[name].shape)
+            arrays[f"{name}_grad"] = unwritten(arrays[name], arrays[name].shape)
         wanted = case.attrs["pse_grad"] and "pse" in arrays and case.attrs["pse_type"] < 2
-        arrays["pse_grad"] = _unwritten(arrays["query"], arrays["pse"].shape if wanted else (1,))
+        arrays["pse_grad"] = unwritten(arrays["query"], arrays["pse"].shape if wanted else (1,))
         arrays["sink_grad"] = np.full(
             case.attrs["head_num"] if "sink" in arrays else 1, np.nan, np.float32
         )
@@ -133,32 +133,25 @@ class FlashRunner:
         names = (self._gradients if backward else self._forward_outputs)(case, arrays)
         for name, array in arrays.items():
             # An address even where there is nothing, as for a tensor without elements.
-            setattr(call, name, _Tensor(array.ctypes.data, array.nbytes))
+            setattr(call, name, Tensor(array.ctypes.data, array.nbytes))
         result = Result()
         run = self.library.run_flash_grad if backward else self.library.run_flash
         run(ctypes.byref(call), ctypes.byref(result))
         if result.error:
             raise TwinError(result.error.decode())
         assert result.unwritten == 0, f"{case}: {result.unwritten} bytes of outputs never written"
-        counts = Counts(
-            result.cores,
-            result.warnings,
-            dict(zip(PIPES, result.instructions)),
-            dict(zip(PIPES, result.repeats)),
-            result.gm_read,
-            result.gm_written,
-        )
-        return [_as(case.dtype, arrays[name]) for name in names], counts
+        return [as_dtype(case.dtype, arrays[name]) for name in names], counts_of(result)
 
 
-def _unwritten(like, shape):
+def unwritten(like, shape):
     """A tensor that holds what no computation gives."""
     if like.dtype.itemsize == 2:
         return np.full(shape, 0x7EA5, np.uint16)
     return np.full(shape, np.nan, np.float32)
 
 
-def _as(dtype, array):
-    if array.dtype == np.float32:
+def as_dtype(dtype, array):
+    """An output as the native binding returns it."""
+    if array.dtype.itemsize == 4:
         return array
     return (BFLOAT16, array) if dtype == BFLOAT16 else array.view(dtype)

@@ -52,6 +52,18 @@ class Counts:
     gm_written: int
 
 
+def counts_of(result):
+    """Those of a `Result`."""
+    return Counts(
+        result.cores,
+        result.warnings,
+        dict(zip(PIPES, result.instructions)),
+        dict(zip(PIPES, result.repeats)),
+        result.gm_read,
+        result.gm_written,
+    )
+
+
 def bits(tensor):
     """The 16-bit values of a tensor as they lie in memory."""
     array = tensor[1] if isinstance(tensor, tuple) else tensor
@@ -105,14 +117,7 @@ class Runner:
         outputs = [arrays["output"]]
         if "weight_grad" in arrays:
             outputs.append(arrays["weight_grad"])
-        counts = Counts(
-            result.cores,
-            result.warnings,
-            dict(zip(PIPES, result.instructions)),
-            dict(zip(PIPES, result.repeats)),
-            result.gm_read,
-            result.gm_written,
-        )
+        counts = counts_of(result)
         if case.dtype == BFLOAT16:
             return [(BFLOAT16, bits) for bits in outputs], counts
         return [bits.view(np.float16) for bits in outputs], counts

@@ -6,8 +6,8 @@ import numpy as np
 
 from tests.common.dtypes import BFLOAT16
 
-from .flash_runner import _as, _Tensor, _unwritten, raw
-from .runner import PIPES, Counts, Result, TwinError
+from .flash_runner import Tensor, as_dtype, raw, unwritten
+from .runner import Result, TwinError, counts_of
 
 _NUMBERS = "t1 t2 n1 n2 d dv bfloat16 block_size block_count causal tile_queries cores seed".split()
 _TENSORS = (
@@ -30,7 +30,7 @@ class _Call(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in _NUMBERS),
         ("scale", ctypes.c_double),
-        *((name, _Tensor) for name in _TENSORS),
+        *((name, Tensor) for name in _TENSORS),
     ]
 
 
@@ -59,10 +59,10 @@ class SelectedRunner:
         if backward:
             names = ["query_grad", "key_grad", "value_grad"]
             for name in names:
-                arrays[name] = _unwritten(arrays[name[:-5]], arrays[name[:-5]].shape)
+                arrays[name] = unwritten(arrays[name[:-5]], arrays[name[:-5]].shape)
         else:
             names = ["output", "softmax_max", "softmax_sum"]
-            arrays["output"] = _unwritten(arrays["query"], (t1, n1, dv))
+            arrays["output"] = unwritten(arrays["query"], (t1, n1, dv))
             for name in names[1:]:
                 arrays[name] = np.full((t1, n1, 8), np.nan, np.float32)
         call = _Call(
@@ -71,19 +71,12 @@ class SelectedRunner:
             *(tile_queries, cores, seed, a["scale_value"]),
         )
         for name, array in arrays.items():
-            setattr(call, name, _Tensor(array.ctypes.data, array.nbytes))
+            setattr(call, name, Tensor(array.ctypes.data, array.nbytes))
         result = Result()
         run = self.library.run_selected_grad if backward else self.library.run_selected
         run(ctypes.byref(call), ctypes.byref(result))
         if result.error:
             raise TwinError(result.error.decode())
         assert result.unwritten == 0, f"{case}: {result.unwritten} bytes of outputs never written"
-        counts = Counts(
-            result.cores,
-            result.warnings,
-            dict(zip(PIPES, result.instructions)),
-            dict(zip(PIPES, result.repeats)),
-            result.gm_read,
-            result.gm_written,
-        )
-        return [_as(case.dtype, arrays[name]) for name in names], counts
+        counts = counts_of(result)
+        return [as_dtype(case.dtype, arrays[name]) for name in names], counts

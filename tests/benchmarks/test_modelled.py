@@ -52,6 +52,10 @@ def test_tiling_is_asked_for_the_work():
     assert found == (pairs, 24 * pairs)
     found = tiling.work("flash_attention_score_grad", 256, 24, 128, cores=24)
     assert found == (2 * pairs, 48 * pairs)
+    # Of 24 key heads: the 3 compressed tokens that the last of 64 queries sees, for all of them.
+    sizes = (48, 24, 64, 64, 32, 16, 64, 4)
+    found = tiling.work("nsa_compress_attention", 64, *sizes, cores=24)
+    assert found == (64 * 2 * 3, 24 * 64 * 2 * 3)
     # Every group of 16 tokens on the one core that there is.
     for kernel in ("nsa_compress", "nsa_compress_grad"):
         assert tiling.work(kernel, 4096, 4, 128, 32, 16, cores=1) == (1024, 1024)
@@ -62,7 +66,8 @@ def test_tiling_is_asked_for_the_work():
 
 def test_quick_run(tmp_path):
     path, picture = tmp_path / "modelled.csv", tmp_path / "timeline.png"
-    options = ["--target", "ascend_twin", "--quick", "--chip", "910B3", "--only", "compress"]
+    options = ["--target", "ascend_twin", "--quick", "--chip", "910B3"]
+    options += ["--only", "compress_forward", "--only", "compress_backward"]
     try:
         import matplotlib  # noqa: F401
 

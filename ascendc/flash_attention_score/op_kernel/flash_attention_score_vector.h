@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ascendc/attention/handover.h"
+#include "ascendc/attention/online_softmax.h"
 #include "ascendc/attention/row_mask.h"
 #include "ascendc/attention/row_store.h"
 #include "ascendc/attention/score_bias.h"
@@ -144,35 +145,13 @@ class FlashAttentionScoreVector {
     auto scores = inputs_.template DeQue<float>();
     bias_.Apply(scores, step.item, row, step.key, g);
     row_mask_.Apply(scores, step.item.visible, row, step.key, g);
-    Exponentials(scores, step, static_cast<uint32_t>(at), g);
+    const auto first = static_cast<uint32_t>(at);
+    UpdateSoftmax(scores, Maximum(step)[first], Sum(step)[first], Factors(step)[first],
+                  {folded_, spread_, group_rows_}, g);
     bias_.PrepareDrop(scores, step.item, row, step.key, g);
     bias_.Drop(scores, scores, g);
     Store(scores, slot + (share.begin + at) * int64_t{kStepKeys}, g);
     inputs_.FreeTensor(scores);
-  }
-
-  // x = exp(x - maximum), the maximum and the sum of rows from `at` on brought up to date.
-  __aicore__ inline void Exponentials(const AscendC::LocalTensor<float>& x, const KeyStep& step,
-                                      uint32_t at, const RowGroup& g) {
-    const int32_t rows = RoundUp(g.rows, kRowUnit);
-    const auto max = Maximum(step)[at], sum = Sum(step)[at], factors = Factors(step)[at];
-    ReduceRows<true>(spread_, x, folded_, group_rows_, g);
-    AscendC::Max(spread_, spread_, max, rows);
-    AscendC::PipeBarrier<PIPE_V>();
-    AscendC::Sub(factors, max, spread_, rows);
-    AscendC::PipeBarrier<PIPE_V>();
-    AscendC::Exp(factors, factors, rows);
-    AscendC::Adds(max, spread_, 0.0f, rows);
-    AscendC::PipeBarrier<PIPE_V>();
-    SpreadRows(spread_, max, rows);
-    WithRowValue<false>(x, spread_, g.rows, g.width, g.width);
-    AscendC::Exp(x, x, g.floats());
-    AscendC::PipeBarrier<PIPE_V>();
-    ReduceRows<false>(spread_, x, folded_, group_rows_, g);
-    AscendC::Mul(sum, sum, factors, rows);
-    AscendC::PipeBarrier<PIPE_V>();
-    AscendC::Add(sum, sum, spread_, rows);
-    AscendC::PipeBarrier<PIPE_V>();
   }
 
   __aicore__ inline void Store(const AscendC::LocalTensor<float>& x, int64_t to,

@@ -7,6 +7,7 @@ from mindspore_nsa.reference import (
     flash_attention_score,
     flash_attention_score_grad,
     nsa_compress,
+    nsa_compress_attention,
     nsa_compress_grad,
     nsa_selected_attention,
 )
@@ -64,6 +65,22 @@ def check_nsa_compress_grad(text):
     )
     _close(ours["inputGrad"], input_grad)
     _close(ours["weightGrad"], weight_grad)
+
+
+def check_nsa_compress_attention(text):
+    """What aclnn_nsa_compress_attention.cpp prints."""
+    ours = _outputs(text)
+    query = _pattern((96, 4, 16), 7, 19)
+    key, value = _pattern((4, 2, 16), 5, 17), _pattern((4, 2, 16), 3, 13)
+    lists = {"actual_seq_qlen": [32, 96], "actual_cmp_seq_kvlen": [1, 4]}
+    rule = {"causal": True, "init_blocks": 1, "importance": "overlap"}
+    out, indices, row_max, row_sum = nsa_compress_attention(
+        query, key, value, 0.25, 4, 32, 16, 32, 2, **lists, **rule
+    )
+    assert ours["topkIndices"].tolist() == indices.ravel().tolist()
+    _close(ours["softmaxMax"], row_max)
+    _close(ours["softmaxSum"], row_sum)
+    _close(ours["attentionOut"], out)
 
 
 def check_flash_attention_score(text):

@@ -7,6 +7,7 @@ from .examples import (
     check_flash_attention_score,
     check_flash_attention_score_grad,
     check_nsa_compress,
+    check_nsa_compress_attention,
     check_nsa_compress_grad,
     check_nsa_selected_attention,
     documented,
@@ -24,6 +25,12 @@ def test_nsa_compress(tmp_path_factory, cores):
 def test_nsa_compress_grad(tmp_path):
     program = build(EXAMPLES / "aclnn_nsa_compress_grad.cpp", tmp_path)
     check_nsa_compress_grad(run(program))
+
+
+@pytest.mark.parametrize("cores", ["1", "24"])
+def test_nsa_compress_attention(tmp_path, cores):
+    program = build(EXAMPLES / "aclnn_nsa_compress_attention.cpp", tmp_path)
+    check_nsa_compress_attention(run(program, MINDSPORE_NSA_TWIN_AIC=cores))
 
 
 @pytest.mark.parametrize("cores", ["1", "24"])

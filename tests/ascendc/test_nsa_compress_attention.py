@@ -1,0 +1,171 @@
+"""NsaCompressAttention in Ascend C, on the twin, against the float64 reference."""
+
+import numpy as np
+import pytest
+
+from tests.common.cases import compare
+from tests.common.draw import Draw
+from tests.common.dtypes import decode
+from tests.common.parity import causal_compress_attention, compress_attention
+
+from .attention_checks import CORES, SEEDS, check_call
+from .compress_attention_cases import DTYPES, accepted, blocks_of, make_case, parity
+from .flash_runner import raw
+
+CONFIGURATIONS = 120
+CHUNK = 40
+
+
+@pytest.mark.parametrize("name", parity())
+def test_parity(compress_attention_runner, name):
+    case = parity()[name]()
+    if accepted(case):
+        check_call(compress_attention_runner, case, [(cores, cores) for cores in CORES])
+
+
+@pytest.mark.parametrize("first", range(0, CONFIGURATIONS, CHUNK))
+def test_random_configurations(compress_attention_runner, first):
+    for number in range(first, first + CHUNK):
+        cores, other = CORES[number // 3 % 4], CORES[(number // 3 + 1 + number % 3) % 4]
+        calls = [(cores, SEEDS[number % 3]), (other, SEEDS[(number + 1) % 3])]
+        check_call(compress_attention_runner, make_case(number), calls)
+
+
+def test_the_cases_cover_what_matters():
+    """Both kinds of importance, masks, windows, lists that are not filled, empty segments."""
+    cases = [make_case(number) for number in range(CONFIGURATIONS)]
+    attrs, inputs = [case.attrs for case in cases], [case.named() for case in cases]
+    assert {a["importance"] for a in attrs} == {"cann", "overlap"}
+    assert {a["causal"] for a in attrs} == {0, 1}
+    for name in ("atten_mask", "topk_mask", "q_offset"):
+        assert sum(x[name] is not None for x in inputs) > 10, name
+    for name in ("init_blocks", "local_blocks"):
+        assert sum(a[name] > 0 for a in attrs) > 10, name
+    groups = {raw(x["query"]).shape[1] // raw(x["key"]).shape[1] for x in inputs}
+    assert groups >= {1, 2, 3, 4, 16, 24, 64}
+    assert sum(raw(x["value"]).shape[2] < raw(x["query"]).shape[2] for x in inputs) > 10
+    given = [case for case in cases if case.named()["actual_cmp_seq_kvlen"] is not None]
+    counts = [case.attrs["select_block_count"] for case in given]
+    assert sum(min(blocks_of(c)) < n for c, n in zip(given, counts, strict=True)) > 20
+    lengths = [np.diff([0, *case.named()["actual_cmp_seq_kvlen"]]) for case in given]
+    assert sum(n.max() > 4096 for n in lengths) >= 2 and sum(n.min() == 0 for n in lengths) > 10
+    assert sum(0 in np.diff([0, *x["actual_seq_qlen"]]) for x in inputs) > 10
+
+
+@pytest.mark.parametrize(("d", "dv", "n1", "n2"), [(256, 256, 4, 2), (208, 144, 3, 1)])
+def test_long_head_dimensions(compress_attention_runner, d, dv, n1, n2):
+    """Values come in two panels then."""
+    case = causal_compress_attention(
+        Draw(d, "bfloat16"), [300, 301, 700], n1, n2, d, dv, count=4, init=1, local=2
+    )
+    check_call(compress_attention_runner, case, [(2, 0), (7, 1)])
+
+
+def test_the_largest_group(compress_attention_runner):
+    """A tile is one query, and one of the two vector cores has nothing to do."""
+    case = causal_compress_attention(Draw(9, "float16"), [70], 128, 1, 32, 32, count=2, local=1)
+    check_call(compress_attention_runner, case, [(2, 0), (24, 1)])
+
+
+def test_more_keys_than_cann_takes(compress_attention_runner):
+    """15,000 compressed tokens, and more blocks asked for than a short segment has."""
+    draw = Draw(4, "float16")
+    case = compress_attention(draw, [2, 5], [15000, 15020], None, 2, 1, 16, 16, count=40)
+    outputs, _ = compress_attention_runner.run(case, 2)
+    compare(case, outputs)
+    indices = outputs[1]
+    assert (indices[:2] >= 0).all() and indices[:2].max() < 3750
+    assert (indices[2:, :, :5] >= 0).all() and (indices[2:, :, 5:] == -1).all()
+
+
+def test_segments_are_independent(compress_attention_runner):
+    """A segment alone gives the bits that it gives among others."""
+    ends = [150, 150, 420]
+    case = causal_compress_attention(Draw(3, "float16"), ends, 4, 2, 64, 48, count=5, init=1)
+    together, _ = compress_attention_runner.run(case, 7)
+    x = case.named()
+    alone = case.of(
+        "NsaCompressAttention",
+        {
+            "query": x["query"][150:],
+            "key": x["key"][x["actual_cmp_seq_kvlen"][1] :],
+            "value": x["value"][x["actual_cmp_seq_kvlen"][1] :],
+            "actual_seq_qlen": np.array([270]),
+            "actual_cmp_seq_kvlen": np.diff(x["actual_cmp_seq_kvlen"])[1:],
+        },
+        case.attrs,
+        case.dtype,
+    )
+    for a, b in zip(together, compress_attention_runner.run(alone, 2)[0], strict=True):
+        assert np.array_equal(raw(a)[150:], raw(b))
+
+
+def test_later_tokens_change_nothing(compress_attention_runner):
+    case = causal_compress_attention(Draw(8, "float16"), [400], 4, 2, 32, 32, count=4)
+    before, _ = compress_attention_runner.run(case, 2)
+    x = case.named()
+    # Compressed token 12 ends with token 12 * 16 + 31.
+    for name in ("key", "value"):
+        x[name][12:] *= np.float16(0.5)
+    after, _ = compress_attention_runner.run(case, 2)
+    for a, b in zip(before, after, strict=True):
+        assert np.array_equal(raw(a)[:223], raw(b)[:223])
+    assert not np.array_equal(raw(before[0])[223:], raw(after[0])[223:])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_nan_reaches_what_sees_it(compress_attention_runner, dtype):
+    """Of a query and a key: outputs, and blocks, whose scores rank last where they are NaN."""
+    for name, place, heads in (("query", (180, 1, 3), [1]), ("key", (7, 1, 3), [2, 3])):
+        case = causal_compress_attention(Draw(5, dtype), [100, 400], 4, 2, 64, 64, count=6)
+        clean, _ = compress_attention_runner.run(case, 2)
+        tensor = case.named()[name]
+        if isinstance(tensor, tuple):
+            tensor[1][place] = 0x7FC0
+        else:
+            tensor[place] = np.nan
+        case.memo.clear()
+        dirty, _ = compress_attention_runner.run(case, 2)
+        # The maximum of such a row is that of its other scores.
+        out, indices, row_max, row_sum = dirty
+        compare(case, [out, indices, np.where(np.isnan(row_sum), np.nan, row_max), row_sum])
+        a, b = decode(clean[0]), decode(dirty[0])
+        touched = np.isnan(b)
+        assert np.array_equal(a[~touched], b[~touched])
+        assert set(np.argwhere(touched)[:, 1]) == set(heads)
+        rows = np.unique(np.argwhere(touched)[:, 0])
+        # Key 7 is the second of the second segment, whose last token is 100 + 1 * 16 + 31.
+        first = 180 if name == "query" else 100 + 16 * (7 - 5) + 31
+        assert rows.tolist() == ([180] if name == "query" else list(range(first, 400)))
+
+
+def test_queries_that_see_nothing(compress_attention_runner):
+    """Nor their tile: 128 queries of a head, 160 tokens to a compressed one."""
+    case = causal_compress_attention(
+        Draw(2, "float16"), [300], 2, 2, 32, 32, l=160, s=160, select=160, count=3, local=1
+    )
+    (out, indices, row_max, row_sum), _ = compress_attention_runner.run(case, 2)
+    largest = np.finfo(np.float32).max
+    assert (out[:159] == 0).all() and (out[159:] != 0).any(axis=-1).all()
+    assert (row_max[:159] == -largest).all() and (row_sum[:159] == largest).all()
+    assert (indices[:160, :, 0] == 0).all() and (indices[:160, :, 1:] == -1).all()
+    compare(case, [out, indices, row_max, row_sum])
+
+
+def test_bytes_and_products(compress_attention_runner):
+    """Per tile every key and value is read once, the scores twice; nothing else that counts."""
+    queries, keys, heads, dim = 32, 512, 8, 64
+    case = compress_attention(
+        Draw(0, "float16"), [queries], [keys], None, heads, 1, dim, dim, count=4
+    )
+    _, counts = compress_attention_runner.run(case, 2)
+    rows = queries * heads
+    tiles = rows // 128
+    tensors = (rows + tiles * 2 * keys) * dim * 2
+    handed_over = rows * keys * (2 * 4 + 2)
+    lists = 2 * 8
+    assert 0 <= counts.gm_read - tensors - handed_over < 100 * lists
+    results = rows * (dim * 2 + 2 * 32) + queries * 4 * 4
+    assert counts.gm_written == rows * keys * (4 + 2) + results
+    # 16 x 16 x 16 a repeat, two products.
+    assert counts.repeats["M"] == 2 * rows * keys * dim // 4096
