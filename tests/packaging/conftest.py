@@ -1,5 +1,7 @@
 """The wheel under test, built once."""
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,18 +13,33 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "wheel"
 
 
+@contextlib.contextmanager
+def alone():
+    """setuptools builds in the source tree, where two processes of the tests would meet."""
+    lock = ROOT / "build" / ".packaging.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
     """Path of a wheel of the source tree; its CMake folder is BUILD."""
-    folder = tmp_path_factory.mktemp("wheel")
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # the other workers' too
+    folder /= "wheel"
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
-    done = subprocess.run(
-        [*command, "--quiet", "--wheel-dir", str(folder), str(ROOT)],
-        env={**os.environ, "NSA_BUILD_DIR": str(BUILD)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    with alone():
+        if not list(folder.glob("*.whl")):
+            done = subprocess.run(
+                [*command, "--quiet", "--wheel-dir", str(folder), str(ROOT)],
+                env={**os.environ, "NSA_BUILD_DIR": str(BUILD)},
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
     (path,) = folder.glob("*.whl")
     return path
 

@@ -1,0 +1,180 @@
+"""The wheels of `make wheel`: installed without a compiler, and for 64-bit Arm under emulation."""
+
+import fnmatch
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+
+import pytest
+
+from tests.native import builds
+from tests.twin.host import examples
+
+from .conftest import ROOT, alone
+
+README = (ROOT / "README.md").read_text()
+TAG = re.compile(r"-manylinux_2_(\d+)_(x86_64|aarch64)\.whl$")
+TOOLS = runpy.run_path(str(ROOT / "tools" / "build_wheels.py"))
+# Debian 12 has glibc 2.36; its compiler asks for nothing newer than 2.34.
+MOST_MB, OLDEST = map(int, re.search(r"than (\d+) MB; glibc 2\.(\d+) or newer", README).groups())
+
+
+def python(*command, **environment):
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def check_file(path, machine):
+    """Tag and size are those that the README states."""
+    minor, found = TAG.search(path.name).groups()
+    assert int(minor) <= OLDEST and found == machine
+    assert path.stat().st_size < MOST_MB * 1e6
+
+
+@pytest.fixture(scope="module")
+def repaired(wheel, tmp_path_factory):
+    """The wheel under test as `make wheel` finishes it."""
+    folder = tmp_path_factory.mktemp("repaired")
+    repair = "import runpy, pathlib, sys; runpy.run_path('tools/build_wheels.py')['repair']"
+    python("-c", f"{repair}(*map(pathlib.Path, sys.argv[1:]))", wheel, folder)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_file(repaired):
+    check_file(repaired, os.uname().machine)
+
+
+def test_the_readme_installs_it(repaired):
+    (pattern,) = re.findall(r"^pip install dist/(\S+)", README, re.MULTILINE)
+    version = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    pattern = re.sub(r"cp3\d+", version, pattern).replace("x86_64", os.uname().machine)
+    assert fnmatch.fnmatch(repaired.name, pattern)
+
+
+def test_nothing_but_the_system_is_linked(repaired, tmp_path):
+    """libgomp is the system's, as MindSpore's: two would be two teams of threads."""
+    zipfile.ZipFile(repaired).extractall(tmp_path)
+    libraries = list(tmp_path.rglob("*.so*"))
+    assert len(libraries) == 2
+    for library in libraries:
+        done = subprocess.run(
+            ["readelf", "-d", library], capture_output=True, text=True, check=True
+        )
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", done.stdout))
+        assert {re.sub(r"\.so.*", "", name) for name in needed} <= {
+            *("libc", "libm", "libstdc++", "libgcc_s", "libgomp", "ld-linux-x86-64"),
+            "ld-linux-aarch64",
+        }
+        assert not re.search(r"\((RPATH|RUNPATH)\)", done.stdout), library
+
+
+def test_example_without_a_compiler(repaired, tmp_path):
+    """A fresh environment, MindSpore and the wheel in it, nothing else on PATH."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    scripts = tmp_path / "venv" / "bin"
+    site = next((tmp_path / "venv" / "lib").glob("python*")) / "site-packages"
+    there = ("-m", "pip", "--python", scripts / "python")
+    python(*there, "install", "--quiet", "--no-deps", "--no-index", repaired)
+    # MindSpore and its needs are those of the environment that runs the tests.
+    (site / "mindspore.pth").write_text(sysconfig.get_path("purelib"))
+    (code,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    (tmp_path / "example.py").write_text(code)
+    check = "import mindspore_nsa, shutil; print(mindspore_nsa.__file__, shutil.which('g++'))\n"
+    (tmp_path / "where.py").write_text(check)
+    outputs = []
+    for script in ("where.py", "example.py"):
+        done = subprocess.run(
+            [scripts / "python", tmp_path / script],
+            cwd=tmp_path,
+            env={"PATH": str(scripts), "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout.split())
+    assert outputs[0] == [str(site / "mindspore_nsa" / "__init__.py"), "None"]
+    assert 0 < float(outputs[1][0]) < 10
+
+
+def test_interpreters(tmp_path, monkeypatch):
+    """Those on PATH come first, then pyenv's; other versions, and broken ones, are left out."""
+    versions = tmp_path / ".pyenv" / "versions"
+    for name in ("3.9.1/bin/python3.9", "3.12.1/bin/python3.12"):
+        (versions / name).parent.mkdir(parents=True)
+        (versions / name).write_text("#!/bin/sh\nexit 1\n")
+        (versions / name).chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    names = TOOLS["usual_names"]()
+    assert names == ["python3.10", "python3.11", "python3.12", str(versions / name)]
+    found = TOOLS["interpreters"]([str(versions / name), sys.executable])
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert {key: value[0] for key, value in found.items()} == {version: sys.executable}
+
+
+@pytest.fixture(scope="module")
+def arm_wheel(tmp_path_factory):
+    """The wheel for 64-bit Arm, unpacked."""
+    builds.need(builds.NEON)
+    dist = tmp_path_factory.mktemp("dist")
+    command = ("tools/build_wheels.py", "--machine", "aarch64", "--dist", dist)
+    with alone():
+        python(*command, "--python", sys.executable)
+    (path,) = dist.glob("*.whl")
+    check_file(path, "aarch64")
+    zipfile.ZipFile(path).extractall(dist / "unpacked")
+    return dist / "unpacked"
+
+
+@pytest.mark.slow
+def test_arm_contents(arm_wheel, wheel):
+    """The same files, for the other processor."""
+
+    def names(files):
+        return {re.sub(r"(-(x86_64|aarch64)-linux-gnu)?\.so$", ".so", name) for name in files}
+
+    unpacked = {str(path.relative_to(arm_wheel)) for path in arm_wheel.rglob("*") if path.is_file()}
+    assert names(unpacked) == names(zipfile.ZipFile(wheel).namelist())
+    libraries = [name for name in unpacked if name.endswith(".so")]
+    assert len(libraries) == 2
+    for name in libraries:
+        command = ["readelf", "-h", arm_wheel / name]
+        header = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert "AArch64" in header.stdout, name
+
+
+@pytest.mark.slow
+def test_arm_twin_runs(arm_wheel, tmp_path):
+    """A program of the documentation, compiled against the Arm wheel's twin and emulated."""
+    folder = ROOT / "ascendc" / "examples"
+    shutil.copy(folder / "acl_program.h", tmp_path)
+    twin = arm_wheel / "mindspore_nsa" / "twin"
+    include = twin / "include"
+    subprocess.run(
+        [builds.CROSS, "-std=c++17", folder / "aclnn_nsa_compress.cpp", "-o", "example"]
+        + [f"-I{tmp_path}", f"-I{include}", f"-I{include / 'twin' / 'include'}"]
+        + [twin / "libmindspore_nsa_twin.so", f"-Wl,-rpath,{twin}"],
+        cwd=tmp_path,
+        check=True,
+    )
+    done = subprocess.run(
+        [builds.QEMU, "-L", "/usr/aarch64-linux-gnu", "./example"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    examples.check_nsa_compress(done.stdout)
