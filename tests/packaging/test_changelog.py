@@ -1,0 +1,52 @@
+"""CHANGELOG.md tells of the version that the package has, and the version stands in one place."""
+
+import datetime
+import re
+import subprocess
+
+import mindspore_nsa
+
+from .conftest import ROOT
+
+TEXT = (ROOT / "CHANGELOG.md").read_text()
+KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_versions():
+    headings = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
+    found = [re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - (\S+)", heading) for heading in headings]
+    versions = [tuple(map(int, match.groups()[:3])) for match in found]
+    assert ".".join(map(str, versions[0])) == mindspore_nsa.__version__
+    assert versions == sorted(set(versions), reverse=True)
+    dates = [datetime.date.fromisoformat(match[4]) for match in found]
+    assert dates == sorted(dates, reverse=True)
+
+
+def test_kinds_of_changes():
+    for part in TEXT.split("\n## ")[1:]:
+        kinds = re.findall(r"^### (.*)$", part, re.MULTILINE)
+        assert kinds and len(kinds) == len(set(kinds)) and set(kinds) <= KINDS
+
+
+def test_links():
+    for link in re.findall(r"\]\(([^):]+)\)", TEXT):
+        assert (ROOT / link).exists(), link
+
+
+def test_the_version_stands_in_one_place():
+    command = ["git", "grep", "-lwF", mindspore_nsa.__version__, "--"]
+    # Measured figures say with which version, and packages of others have versions too.
+    kinds = (
+        "*.py",
+        "*.toml",
+        "*.cff",
+        "*.cmake",
+        "CMakeLists.txt",
+        "Makefile",
+        "README*.md",
+        "docs",
+    )
+    done = subprocess.run(
+        [*command, *kinds, ":!docs/figures/*.csv"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["mindspore_nsa/_version.py"], done.stderr
