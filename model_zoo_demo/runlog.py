@@ -55,6 +55,36 @@ def smooth(values, share=0.02):
     return result
 
 
+def seconds_at(records, tokens_per_step):
+    """Seconds of training before each step of a log, and after the last one.
+
+    The first step also compiles.
+    """
+    passed = [0.0]
+    for record in records:
+        if "tokens_per_second" in record:
+            passed.append(passed[-1] + tokens_per_step / record["tokens_per_second"])
+    return passed
+
+
+def _curve(axes, name, color, records, place=lambda step: step):
+    """Training and validation losses of a run; `place` is where on the axis a step is."""
+    train = [(place(r["step"]), r["train"]) for r in records if "train" in r]
+    if train:
+        places, values = zip(*train)
+        axes.plot(places, smooth(values), color=color, alpha=0.35, label=f"{name}, training")
+    seen = [(place(r["step"]), r["validation"]) for r in records if "validation" in r]
+    if seen:
+        axes.plot(*zip(*seen), color=color, marker=".", label=f"{name}, validation")
+
+
+def _save(figure, path):
+    from matplotlib import pyplot
+
+    write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
+    pyplot.close(figure)
+
+
 def plot(runs, path, title, baseline=None):
     """Draw the loss curves of named runs.
 
@@ -71,18 +101,41 @@ def plot(runs, path, title, baseline=None):
 
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
     for place, (name, records) in enumerate(runs.items()):
-        color = f"C{place}"
-        train = [(r["step"], r["train"]) for r in records if "train" in r]
-        if train:
-            steps, values = zip(*train)
-            axes.plot(steps, smooth(values), color=color, alpha=0.35, label=f"{name}, training")
-        seen = [(r["step"], r["validation"]) for r in records if "validation" in r]
-        if seen:
-            axes.plot(*zip(*seen), color=color, marker=".", label=f"{name}, validation")
+        _curve(axes, name, f"C{place}", records)
     if baseline:
         axes.axhline(baseline[0], color="gray", linestyle=":", label=baseline[1])
     axes.set(xlabel="steps", ylabel="bits per byte", title=title)
     axes.grid(alpha=0.3)
     axes.legend()
-    write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
-    pyplot.close(figure)
+    _save(figure, path)
+
+
+def plot_comparison(runs, path, title, tokens_per_step):
+    """Draw the loss curves of named runs over tokens, and beside it over seconds of training.
+
+    Args:
+        runs (dict): As for `plot`; the records of steps have `tokens_per_second` too.
+        path (Path): Where the PNG goes.
+        title (str): Its heading.
+        tokens_per_step (int): Of all runs.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (over_tokens, over_seconds) = pyplot.subplots(
+        1, 2, figsize=(13, 5), sharey=True, layout="constrained"
+    )
+    for place, (name, records) in enumerate(runs.items()):
+        passed = seconds_at(records, tokens_per_step)
+        color = f"C{place}"
+        _curve(over_tokens, name, color, records, lambda step: step * tokens_per_step / 1e6)
+        _curve(over_seconds, name, color, records, passed.__getitem__)
+    over_tokens.set(xlabel="million tokens", ylabel="bits per byte")
+    over_seconds.set(xlabel="seconds of training steps")
+    for axes in (over_tokens, over_seconds):
+        axes.grid(alpha=0.3)
+    over_tokens.legend()
+    figure.suptitle(title)
+    _save(figure, path)

@@ -14,7 +14,7 @@ import numpy as np
 from mindspore import Tensor
 from tqdm import tqdm
 
-from . import checkpoint, data, generate, runlog
+from . import checkpoint, data, generate, runlog, selection
 from . import config as configs
 from .errors import InputError
 from .machine import set_up
@@ -197,20 +197,25 @@ def loop(config, start, step_on, evaluate, save, log, bar, say):
     return last, record
 
 
-def finish(model, config, out, record):
-    """The plot and a sample; prints the figures and where they are."""
+def finish(model, config, out, record, paths=None):
+    """The plots and a sample; prints the figures and where they are."""
     out = Path(out)
+    written = ["loss.png", "sample.txt", checkpoint.NAME, runlog.NAME]
     runlog.plot({config.attention: runlog.read(out)}, out / "loss.png", "Loss")
     prompt = config.sample_prompt.encode()
     sample = generate.generate(model, config.context, prompt, config.sample_bytes, seed=config.seed)
     text = (prompt + sample).decode(errors="replace")
     checkpoint.write_atomically(out / "sample.txt", lambda path: path.write_text(text))
+    if config.attention == "nsa":
+        _, validation = data.load(paths, config.context, config.rows, lambda _: None)
+        selection.draw(model, config, validation, out / selection.NAME)
+        written.insert(1, selection.NAME)
     print(f"\n{text}\n")
     steps = [r["train"] for r in runlog.read(out) if "train" in r]
     print(f"first step  {steps[0]:.4f} bits per byte")
     print(f"last step   {steps[-1]:.4f} bits per byte")
     print(f"validation  {record['validation']:.4f} bits per byte")
-    for name in ("loss.png", "sample.txt", checkpoint.NAME, runlog.NAME):
+    for name in written:
         print(f"{name:15} {out / name}")
 
 
@@ -227,7 +232,7 @@ def main(arguments=None):
         if not finished:
             return INTERRUPTED
         if rank == 0:
-            finish(model, config, args.out, record)
+            finish(model, config, args.out, record, args.data)
         return 0
     except InputError as error:
         return f"train: {error}"

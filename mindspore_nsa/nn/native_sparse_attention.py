@@ -20,7 +20,7 @@ from .cache import (
 )
 from .compression import Compression
 from .gates import Gates
-from .packing import compressed_documents
+from .packing import compressed_documents, pack
 
 
 class NativeSparseAttention(AttentionLayer):
@@ -117,23 +117,20 @@ class NativeSparseAttention(AttentionLayer):
             c.importance,
         )
 
-    def attend(self, x, ends, cos, sin, dtype):
-        """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
+    def compressed(self, query, key, value, x, ends, dtype):
+        """The first branch: attention [T, num_heads, value_head_dim] and the blocks it chooses."""
         c = self.config
-        heads = self.branch_heads(x, cos, sin, dtype)
-        q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
-
         # Compressed keys are rotated after the compression, which would average angles.
         rows, cmp_ends, positions = compressed_documents(
             x, ends, c.compress_block_size, c.compress_stride
         )
         cos, sin = self.angles(positions)
-        k_cmp = self.rotate(self.compress_key(k_cmp, ends, rows, dtype), cos, sin)
-        v_cmp = self.compress_value(v_cmp, ends, rows, dtype)
-        compressed, blocks, _, _ = nsa_compress_attention(
-            q_cmp,
-            ops.cast(k_cmp, dtype),
-            ops.cast(v_cmp, dtype),
+        key = self.rotate(self.compress_key(key, ends, rows, dtype), cos, sin)
+        value = self.compress_value(value, ends, rows, dtype)
+        out, blocks, _, _ = nsa_compress_attention(
+            query,
+            ops.cast(key, dtype),
+            ops.cast(value, dtype),
             self.scale,
             self.heads,
             c.compress_block_size,
@@ -147,6 +144,39 @@ class NativeSparseAttention(AttentionLayer):
             local_blocks=c.local_blocks,
             importance=c.importance,
         )
+        return out, blocks
+
+    def selected_blocks(self, x, actual_seq_len=None):
+        r"""The blocks that the second branch reads for every token of x: for looking at.
+
+        Args:
+            x (Tensor): As for a call of the layer, shape :math:`(B, S, hidden)` or packed
+                :math:`(T, hidden)`.
+            actual_seq_len (Union[tuple[int], list[int], Tensor], optional): As for a call.
+                Default: ``None``.
+
+        Returns:
+            Tensor of int32, shape :math:`(T, num\_kv\_heads, select\_block\_count)`, with
+            :math:`T = B S`: numbers of blocks within the token's document. Those that are always
+            read come first, then by importance; -1 where there are no more.
+
+        Raises:
+            TypeError: If an argument has the wrong type or dtype.
+            ValueError: If a rank, shape or value is wrong.
+        """
+        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden)
+        dtype = self.operand_dtype(x)
+        cos, sin = self.angles(positions)
+        query, _, _, key, _, _, value, _, _ = self.branch_heads(packed, cos, sin, dtype)
+        return self.compressed(query, key, value, packed, ends, dtype)[1]
+
+    def attend(self, x, ends, cos, sin, dtype):
+        """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
+        c = self.config
+        heads = self.branch_heads(x, cos, sin, dtype)
+        q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
+
+        compressed, blocks = self.compressed(q_cmp, k_cmp, v_cmp, x, ends, dtype)
         selected, _, _ = nsa_selected_attention(
             q_slc,
             k_slc,

@@ -118,3 +118,17 @@ def test_plot(tmp_path):
     runlog.plot({"nsa": records, "empty": []}, tmp_path / "loss.png", "Loss", (0.5, "chance"))
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert [p.name for p in tmp_path.iterdir()] == ["loss.png"]
+
+
+def test_seconds():
+    """The first step's seconds lie before the second one; evaluations take none."""
+    records = [{"step": 0, "validation": 8.0}, {"step": 0, "tokens_per_second": 10.0}]
+    records += [{"step": 1, "tokens_per_second": 40.0}, {"step": 2, "validation": 7.0}]
+    assert runlog.seconds_at(records, 20) == [0.0, 2.0, 2.5]
+
+
+def test_plot_of_a_comparison(tmp_path):
+    steps = [{"step": i, "train": 8 / (1 + i), "tokens_per_second": 9.0} for i in range(9)]
+    runs = {"nsa": [*steps, {"step": 9, "validation": 1}], "dense": steps}
+    runlog.plot_comparison(runs, tmp_path / "compare.png", "Loss", 4096)
+    assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")

@@ -144,3 +144,26 @@ def test_comparison(tmp_path, capsys):
         assert ratio == pytest.approx(value / values["dense"], abs=2e-4)
     assert lines[3] == str(tmp_path / "run" / "compare.png")
     assert (tmp_path / "run" / "compare.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "run" / "nsa" / "selection.png").exists()
+
+
+def test_comparison_at_several_rates(tmp_path, capsys):
+    """Every attention is shown at the rate that suits it best."""
+    arguments = [str(train.CONFIGS / "tiny.json"), "--data", str(write_folder(tmp_path / "text"))]
+    arguments += ["--out", str(tmp_path / "run"), "--mode", "pynative", "--set", "steps=2"]
+    arguments += ["--attention", "window", "dense", "--rates", "0.01", "0.00001"]
+    assert compare.main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()[-7:]
+    for name, (one, other, summary) in {
+        "window": (*lines[:2], lines[4]),
+        "dense": (*lines[2:4], lines[5]),
+    }.items():
+        values = {float(line.split()[2]): float(line.split()[3]) for line in (one, other)}
+        assert [*values] == [0.01, 0.00001] and one.split()[:2] == [name, "rate"]
+        best = min(values, key=values.get)
+        assert best == 0.01
+        assert summary.startswith(f"{name:8} {values[best]:.4f} bits per byte")
+        assert f" at rate {best:g}, " in summary
+    assert lines[6] == str(tmp_path / "run" / "compare.png")
+    folders = sorted(path.name for path in (tmp_path / "run").iterdir() if path.is_dir())
+    assert folders == ["dense-0.01", "dense-1e-05", "window-0.01", "window-1e-05"]

@@ -129,7 +129,7 @@ def test_program_and_its_interruption(text, tmp_path):
     ):
         assert line in done.stdout
     assert re.search(r"^\d+ tokens/s", done.stdout, re.MULTILINE)
-    for name in ("loss.png", "sample.txt", checkpoint.NAME, runlog.NAME):
+    for name in ("loss.png", "selection.png", "sample.txt", checkpoint.NAME, runlog.NAME):
         assert str(out / name) in done.stdout and (out / name).stat().st_size > 0
 
 
