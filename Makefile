@@ -6,7 +6,7 @@ PYTHON ?= $(VENV)/bin/python
 N ?= 20000
 FILES_CC = $(shell git ls-files '*.cc' '*.h')
 
-.PHONY: help test demo build docs wheel ascend sweep tsan bench format clean prerequisites
+.PHONY: help test demo build docs wheel ascend sweep tsan bench figures format clean prerequisites
 .DELETE_ON_ERROR:
 
 # Threads that wait do not spin: the tests run side by side on few processors.
@@ -24,7 +24,9 @@ test: prerequisites ## set up .venv and run all tests
 	$(TEST_ENV) $(VENV)/bin/pytest -q $(PYTEST_OPTIONS)
 
 demo: prerequisites ## set up .venv and train a small language model
+	@echo "1 of 2: packages and native libraries into $(VENV), which takes minutes where they are not there yet"
 	tools/make_venv.sh $(VENV) $(SYSTEM_PYTHON)
+	@echo "2 of 2: training, some three minutes on two processors"
 	rm -rf runs/make_demo
 	$(VENV)/bin/python -m model_zoo_demo.train --out runs/make_demo
 
@@ -55,6 +57,10 @@ tsan: build ## look for data races (clang, libomp-dev)
 
 bench: build ## measure speed and memory beside their peers
 	$(PYTHON) -m benchmarks
+
+figures: build ## measure the curves of the README and draw them, half an hour with nothing else running
+	$(PYTHON) -m benchmarks.lengths --again
+	$(PYTHON) docs/figures/curves.py
 
 format: $(PYTHON) ## format Python and C++
 	$(PYTHON) -m ruff format .

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from svg import FAINT, INK, line, page, rect, text
+
 TOKENS, WINDOW, BLOCK = 48, 4, 8
 CELL, LEFT, WIDTH = 14, 150, 1000
-INK, FAINT, PAPER = "#1f2933", "#dfe4ea", "#ffffff"
 COLORS = {"compressed": "#3b6fb6", "selected": "#c8553d", "window": "#3f8f5b"}
 SELECTED = (0, 2, 5)  # blocks that the compressed scores chose, the first and the last among them
 LAST = 10  # tokens of the sliding window
@@ -13,30 +14,6 @@ ROWS = {
     "selected": ("2  selected", "the blocks with the best scores"),
     "window": ("3  window", "the last tokens"),
 }
-
-
-def rect(x, y, width, height, fill, stroke="none"):
-    """A rectangle with round corners."""
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" '
-        f'fill="{fill}" stroke="{stroke}"/>'
-    )
-
-
-def text(x, y, words, size=14, fill=INK, anchor="start", weight="normal"):
-    """A line of text; y is that of its base line."""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{fill}" '
-        f'text-anchor="{anchor}" font-weight="{weight}">{words}</text>'
-    )
-
-
-def line(x1, y1, x2, y2, color=INK):
-    """A straight line."""
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}" '
-        'stroke-width="1.5"/>'
-    )
 
 
 def cells(branch, y):
@@ -55,10 +32,9 @@ def cells(branch, y):
 
 
 def drawing():
-    """The elements of the picture. It has a background, so it is readable on dark pages too."""
+    """The elements of the picture."""
     end = LEFT + TOKENS * CELL
-    parts = [rect(0, 0, WIDTH, 250, PAPER)]
-    parts.append(text(LEFT, 26, "keys and values of the past", 13))
+    parts = [text(LEFT, 26, "keys and values of the past", 13)]
     parts.append(text(end, 26, "the query’s token", 13, anchor="end"))
     middle = 130
     for i, (branch, (name, meaning)) in enumerate(ROWS.items()):
@@ -82,10 +58,8 @@ def drawing():
 
 
 if __name__ == "__main__":
-    body = "\n".join(drawing())
-    Path(__file__).with_name("branches.svg").write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} 250" '
-        f'font-family="Helvetica, Arial, sans-serif" role="img">\n'
-        "<title>A query of Native Sparse Attention reads compressed tokens, selected blocks and a "
-        f"window</title>\n{body}\n</svg>\n"
+    title = (
+        "A query of Native Sparse Attention reads compressed tokens, selected blocks and a window"
     )
+    picture = page(WIDTH, 250, title, drawing())
+    Path(__file__).with_name("branches.svg").write_text(picture)

@@ -25,7 +25,7 @@ extensions = [
 # The pages are those that a reader of the repository sees, so the repository is the source folder.
 # docs/README.md is its list of pages; here that is the side bar.
 include_patterns = ["README.md", "README.zh-CN.md", "docs/*.md", "docs/site/*.md"]
-include_patterns += ["model_zoo_demo/README.md", "twin/README.md"]
+include_patterns += ["CHANGELOG.md", "model_zoo_demo/README.md", "twin/README.md"]
 exclude_patterns = ["docs/README.md"]
 root_doc = "README"
 html_theme = "furo"
@@ -40,18 +40,21 @@ napoleon_custom_sections = ["Inputs", "Outputs", "Supported Platforms"]
 
 CONTENTS = {
     "Start here": ["README.zh-CN", "model_zoo_demo/README"],
-    "Native Sparse Attention": ["docs/nsa", "docs/native_sparse_attention"],
+    "Native Sparse Attention": ["docs/nsa", "docs/native_sparse_attention", "docs/decoding"],
     "Operators": [
         *("docs/nsa_compress", "docs/nsa_compress_attention", "docs/nsa_selected_attention"),
-        *("docs/flash_attention_score", "docs/limits", "docs/interface", "docs/site/api"),
+        *("docs/flash_attention_score", "docs/limits", "docs/differences"),
+        *("docs/differences.zh-CN", "docs/interface", "docs/site/api"),
     ],
     # And every other page.
     "How it is built": [
         "docs/cpu_kernels",
         "docs/ascend",
+        "docs/ascend_attention",
         "twin/README",
-        "docs/testing",
         "docs/contributing",
+        "docs/testing",
+        "CHANGELOG",
     ],
 }
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")

@@ -6,12 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import mindspore_nsa
 
 from .conftest import ROOT
 
 ENGLISH = (ROOT / "README.md").read_text()
-CHINESE = (ROOT / "README.zh-CN.md").read_text()
 
 
 def blocks(text):
@@ -36,10 +37,13 @@ def code_words(text):
     return sorted(set(re.findall(r"`([^`\n]+)`", text)))
 
 
-def test_languages_agree():
-    assert blocks(ENGLISH) == blocks(CHINESE)
-    assert structure(ENGLISH) == structure(CHINESE)
-    assert code_words(ENGLISH) == code_words(CHINESE)
+@pytest.mark.parametrize("page", ["README.md", "docs/differences.md"])
+def test_languages_agree(page):
+    english, chinese = ((ROOT / page).with_suffix(end).read_text() for end in (".md", ".zh-CN.md"))
+    assert structure(english)
+    assert blocks(english) == blocks(chinese)
+    assert structure(english) == structure(chinese)
+    assert code_words(english) == code_words(chinese)
 
 
 def test_example(tmp_path):

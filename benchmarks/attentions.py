@@ -1,0 +1,213 @@
+"""Whole attentions as functions to be timed: NSA, and dense attention in several forms."""
+
+import sys
+import time
+
+import mindspore as ms
+import numpy as np
+from mindspore import ops
+
+import mindspore_nsa
+from mindspore_nsa import _native
+
+from . import check, machine, peers, timing, workloads
+from .lengths import BUDGET, CALLS, LONG
+from .peers import DoesNotFit
+from .program import finished
+from .workloads import COUNT, SELECT, L, S
+
+HEADS, KV_HEADS, DIM, WINDOW = 16, 1, 128, 512
+SCALE = DIM**-0.5
+SHAPE = (
+    f"N={HEADS}/{KV_HEADS} D={DIM} l={L} s={S} l'={SELECT} cnt={COUNT} window={WINDOW}, one text"
+)
+WARM_UP_TOKENS = 300
+OPERATORS = (
+    workloads.compress,
+    workloads.compress_attention,
+    workloads.selected,
+    workloads.flash,
+)
+
+
+def _draw(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def _tensors(arrays, dtype):
+    return [ms.Tensor(x).astype(getattr(ms, dtype)) for x in arrays]
+
+
+def _graph(attention, inputs, dy, direction):
+    """The compiled function, or with its gradient in all inputs."""
+    if direction == "forward":
+        graph = ms.jit(attention)
+        return lambda: finished(graph, *inputs)
+    gradient = ops.GradOperation(get_all=True, sens_param=True)
+
+    @ms.jit
+    def graph(*tensors):
+        return gradient(attention)(*tensors)
+
+    return lambda: finished(graph, *inputs, dy)
+
+
+def nsa(tokens, direction, dtype):
+    """All of NSA; every branch has keys and values of its own."""
+    ends = (tokens,)
+    query, dy = (_draw(seed, tokens, HEADS, DIM) for seed in (1, 2))
+    pairs = [_draw(seed, tokens, KV_HEADS, DIM) for seed in range(3, 9)]
+    weights = [np.full((L, KV_HEADS), 1 / L, np.float32)] * 2
+    gates = np.full((tokens, 3, HEADS, 1), 0.5, np.float32)
+
+    def attention(query, k_cmp, v_cmp, k_slc, v_slc, k_win, v_win, w_key, w_value, gates):
+        k_cmp = mindspore_nsa.nsa_compress(k_cmp, w_key, L, S, actual_seq_len=ends)
+        v_cmp = mindspore_nsa.nsa_compress(v_cmp, w_value, L, S, actual_seq_len=ends)
+        compressed, blocks, _, _ = mindspore_nsa.nsa_compress_attention(
+            *(query, k_cmp, v_cmp, SCALE, HEADS, L, S, SELECT, COUNT),
+            actual_seq_qlen=ends,
+            causal=True,
+            init_blocks=1,
+            local_blocks=2,
+            importance="overlap",
+        )
+        selected, _, _ = mindspore_nsa.nsa_selected_attention(
+            *(query, k_slc, v_slc, blocks, SCALE, HEADS, SELECT, COUNT),
+            actual_seq_qlen=ends,
+            actual_seq_kvlen=ends,
+            causal=True,
+        )
+        window = mindspore_nsa.flash_attention_score(
+            *(query, k_win, v_win, HEADS),
+            scalar_value=SCALE,
+            input_layout="TND",
+            sparse_mode=4,
+            pre_tokens=WINDOW - 1,
+            next_tokens=0,
+            actual_seq_qlen=ends,
+            actual_seq_kvlen=ends,
+        )
+        return gates[:, 0] * compressed + gates[:, 1] * selected + gates[:, 2] * window
+
+    inputs = _tensors([query, *pairs, *weights, gates], dtype)
+    return _graph(attention, inputs, *_tensors([dy], dtype), direction)
+
+
+def flash_attention_score(tokens, direction, dtype):
+    """This package's dense attention."""
+    query, dy = (_draw(seed, 1, HEADS, tokens, DIM) for seed in (1, 2))
+    key, value = (_draw(seed, 1, KV_HEADS, tokens, DIM) for seed in (3, 4))
+
+    def attention(query, key, value):
+        return mindspore_nsa.flash_attention_score(
+            *(query, key, value, HEADS),
+            scalar_value=SCALE,
+            input_layout="BNSD",
+            sparse_mode=3,
+        )
+
+    return _graph(
+        attention, _tensors([query, key, value], dtype), *_tensors([dy], dtype), direction
+    )
+
+
+def torch(tokens, direction, dtype):
+    """PyTorch's scaled_dot_product_attention, told that the heads share keys and values."""
+    module = peers.torch_module()
+    if module is None:
+        raise DoesNotFit("no torch")
+    module.set_num_threads(_native.num_threads())
+    query, dy = (_draw(seed, 1, HEADS, tokens, DIM) for seed in (1, 2))
+    key, value = (_draw(seed, 1, KV_HEADS, tokens, DIM) for seed in (3, 4))
+    kind = getattr(module, dtype)
+    inputs = [module.from_numpy(x).to(kind) for x in (query, key, value)]
+    dy = module.from_numpy(dy).to(kind)
+
+    def attention(*tensors):
+        return module.nn.functional.scaled_dot_product_attention(
+            *tensors, is_causal=True, scale=SCALE, enable_gqa=True
+        )
+
+    if direction == "forward":
+
+        def forward():
+            with module.no_grad():
+                attention(*inputs)
+
+        return forward
+    inputs = [x.requires_grad_() for x in inputs]
+    return lambda: module.autograd.grad(attention(*inputs), inputs, dy)
+
+
+def mindspore(tokens, direction, dtype):
+    """Products and softmax as MindSpore's separate operators."""
+    if dtype == "bfloat16":
+        raise DoesNotFit("no bf16")
+    query = _draw(1, 1, HEADS, tokens, DIM)
+    key, value = (_draw(seed, 1, KV_HEADS, tokens, DIM) for seed in (3, 4))
+    # These operators do not know shared heads.
+    repeated = (np.repeat(x, HEADS // KV_HEADS, axis=1) for x in (key, value))
+    arrays = [np.ascontiguousarray(x, dtype) for x in (query, *repeated)]
+    return peers.mindspore_dense(*arrays, SCALE, "backward" if direction == "both" else direction)
+
+
+FORMS = {f.__name__: f for f in (nsa, flash_attention_score, torch, mindspore)}
+
+
+def _seconds(function):
+    begin = time.perf_counter()
+    function()
+    return time.perf_counter() - begin
+
+
+def time_of(functions, budget=BUDGET, long=LONG):
+    """name -> (median time, calls); the functions take turns.
+
+    The first call compiles, and counts only where it is so long that this does not matter.
+    """
+    first = {name: _seconds(function) for name, function in functions.items()}
+    times = {name: [t] if t > long else [] for name, t in first.items()}
+    for _ in range(CALLS):
+        for name, function in functions.items():
+            if not times[name] or sum(times[name]) + times[name][-1] <= budget:
+                time.sleep(timing.PAUSE)
+                times[name].append(_seconds(function))
+    return {name: (timing.median(t), len(t)) for name, t in times.items()}
+
+
+def _functions(names, tokens, direction, dtype):
+    found = {}
+    for name in names:
+        try:
+            found[name] = FORMS[name](tokens, direction, dtype)
+        except DoesNotFit:
+            continue
+    return found
+
+
+def time_all(names, tokens, dtype):
+    """{"seconds": name -> (forward, forward and backward, calls), "shape": text}."""
+    for build in OPERATORS:
+        if problem := check.problem(build, dtype, "backward"):
+            sys.exit(f"{build.__name__} is wrong, so it is not measured: {problem}")
+    forward = time_of(_functions(names, tokens, "forward", dtype))
+    both = time_of(_functions(forward, tokens, "both", dtype))
+    return {
+        "seconds": {
+            name: (forward[name][0], both[name][0], min(forward[name][1], both[name][1]))
+            for name in forward
+            if name in both
+        },
+        "shape": f"{SHAPE}, {dtype}",
+    }
+
+
+def memory_of(names, tokens, dtype):
+    """{"bytes": what forward and backward of one attention need at once beyond their inputs}."""
+    (name,) = names
+    FORMS[name](WARM_UP_TOKENS, "both", dtype)()
+    function = FORMS[name](tokens, "both", dtype)
+    machine.reset_peak()
+    before = machine.status_bytes("VmRSS")
+    function()
+    return {"bytes": machine.status_bytes("VmHWM") - before}

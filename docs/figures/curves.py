@@ -1,0 +1,163 @@
+"""Draws the curves of the README's first screen, and writes the figures of its table.
+
+time.svg and memory.svg are made from lengths.csv, which `python -m benchmarks.lengths` writes, and
+recall.svg from the logs of `python -m model_zoo_demo.recall`. Run it again after a change, or `make
+figures`, which measures first.
+"""
+
+import csv
+import json
+import re
+import sys
+from pathlib import Path
+
+from svg import curves
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+READMES = ("README.md", "README.zh-CN.md")
+NSA, DENSE, OTHER, GRAY = "#c8553d", "#3b6fb6", "#3f8f5b", "#7b8794"
+DASHES = "7 5"
+NAMES = {
+    "nsa": ("NSA", NSA),
+    "flash_attention_score": ("dense: flash_attention_score", DENSE),
+    "torch": ("dense: PyTorch", OTHER),
+    "mindspore": ("dense: MindSpore's separate operators", GRAY),
+}
+# In the table of the READMEs, where they have been measured.
+SHOWN = (4096, 16384, 65536)
+
+
+def load(path):
+    """{tokens: {attention: row}} in order."""
+    found = {}
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(int(row["tokens"]), {})[row["attention"]] = row
+    return dict(sorted(found.items()))
+
+
+def seconds(rows, direction):
+    """(of NSA, of the fastest dense attention)"""
+    times = {name: float(row[f"{direction}_seconds"]) for name, row in rows.items()}
+    return times.pop("nsa"), min(times.values())
+
+
+def of_tokens(lengths):
+    """Ticks at every length."""
+    return [(n, f"{n // 1024}k") for n in lengths]
+
+
+def powers(low, high, names):
+    """Ticks at the powers of ten around two numbers; `names` are (power, text)."""
+    texts = dict(names)
+    powers = [p for p in sorted(texts) if 10.0**p * 10 > low and 10.0**p / 10 < high]
+    return [(10.0**p, texts[p]) for p in powers]
+
+
+TIMES = (
+    *((-4, "100 us"), (-3, "1 ms"), (-2, "10 ms"), (-1, "100 ms")),
+    *((0, "1 s"), (1, "10 s"), (2, "100 s"), (3, "1000 s")),
+)
+SIZES = ((5, "0.1 MB"), (6, "1 MB"), (7, "10 MB"), (8, "100 MB"), (9, "1 GB"), (10, "10 GB"))
+SIZES += ((11, "100 GB"),)
+
+
+def machine(rows):
+    """What the figures were measured on."""
+    row = next(iter(next(iter(rows.values())).values()))
+    dtype = row["shape"].rsplit(", ", 1)[1]
+    return (
+        f"{row['cpu']}, {row['threads']} threads, {row['isa']}; {dtype}, 16 heads of 128 that "
+        f"share a key head; PyTorch {row['torch'].partition('+')[0]}"
+    )
+
+
+def time_picture(found):
+    """Time against length, NSA and the fastest dense attention, forward and with the gradient."""
+    series = []
+    for direction, words, dashes in (
+        ("both", "forward and backward", ""),
+        ("forward", "forward", DASHES),
+    ):
+        ours = [(n, seconds(rows, direction)[0]) for n, rows in found.items()]
+        dense = [(n, seconds(rows, direction)[1]) for n, rows in found.items()]
+        series.append((f"fastest dense attention, {words}", DENSE, dashes, dense))
+        series.append((f"NSA, {words}", NSA, dashes, ours))
+    values = [y for *_, points in series for _, y in points]
+    return curves(
+        *("Time of attention", "tokens of the text", of_tokens(found)),
+        *("time", powers(min(values), max(values), TIMES), series),
+        note=machine(found),
+    )
+
+
+def memory_picture(found):
+    """Memory against length."""
+    series = []
+    for name, (words, color) in reversed(NAMES.items()):
+        points = [(n, float(rows[name]["bytes"])) for n, rows in found.items() if name in rows]
+        if points:
+            series.append((words, color, "", points))
+    values = [y for *_, points in series for _, y in points]
+    return curves(
+        *("Memory of forward and backward beyond the inputs", "tokens of the text"),
+        *(of_tokens(found), "memory", powers(min(values), max(values), SIZES), series),
+        note=machine(found),
+    )
+
+
+def recall_picture(folder):
+    """Right answers over the steps of training, and of 1,000 fresh sequences at the end."""
+    series, last = [], 0
+    for name, words, color in (("nsa", "NSA", NSA), ("window", "sliding window", DENSE)):
+        lines = (folder / name / "log.jsonl").read_text().splitlines()
+        records = [json.loads(text) for text in lines]
+        points = [(r["step"], 100 * r["accuracy"]) for r in records if "accuracy" in r]
+        final = next(r for r in records if "final" in r)
+        points.append((final["step"], 100 * final["final"]))
+        last = max(last, final["step"])
+        series.append((f"{words}: {100 * final['final']:.1f} % at the end", color, "", points))
+    ticks = [(n, f"{n:,}") for n in range(0, last + 1, 300)]
+    return curves(
+        *("Recall over 4,096 tokens", "steps of training", ticks),
+        # The names of the curves stand above them.
+        *("right answers", [*((y, f"{y} %") for y in (0, 25, 50, 75, 100)), (135, "")], series),
+        logarithmic=False,
+        note="a key is asked for at least 576 tokens after its value; chance is 3.1 %",
+    )
+
+
+def table(found):
+    """The rows of the READMEs' table."""
+    lines = []
+    for tokens in (n for n in SHOWN if n in found):
+        cells = [f"{tokens:,}"]
+        for direction in ("forward", "both"):
+            ours, dense = seconds(found[tokens], direction)
+            cells += [f"{ours:.3g} s", f"{dense:.3g} s", f"{dense / ours:.1f}"]
+        lines.append(f"| {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
+def main(folder=HERE, root=ROOT):
+    """Write the pictures to a folder, and the tables into the READMEs of another."""
+    found = load(HERE / "lengths.csv")
+    pictures = {
+        "time": time_picture(found),
+        "memory": memory_picture(found),
+        "recall": recall_picture(ROOT / "model_zoo_demo" / "results" / "recall"),
+    }
+    for name, picture in pictures.items():
+        Path(folder, f"{name}.svg").write_text(picture)
+    for name in READMES:
+        path = Path(root, name)
+        # No other row begins with a number.
+        text, count = re.subn(r"(?m)(?:^\| \d[\d,]* \|.*\n)+", table(found), path.read_text())
+        if count != 1:
+            sys.exit(f"{path} must have one table whose rows begin with numbers, has {count}")
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

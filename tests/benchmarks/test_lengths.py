@@ -1,0 +1,102 @@
+"""The curves over the length of the text: what is measured, what is kept, what is drawn."""
+
+import csv
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import mindspore as ms
+import numpy as np
+
+from benchmarks import attentions, lengths
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "docs" / "figures"
+
+
+def _row(tokens, name, both):
+    row = {"tokens": tokens, "attention": name, "forward_seconds": both / 3, "both_seconds": both}
+    return row | {"bytes": 1e6, "calls": 5, "shape": "one text, float32"}
+
+
+def test_a_slow_dense_attention_is_left_out_of_long_texts():
+    rows = [_row(8192, name, both) for name, both in (("nsa", 1), ("torch", 8), ("mindspore", 13))]
+    asked = [name for name in lengths.DENSE if lengths.worth_asking(name, 16384, rows)]
+    assert asked == ["torch"]  # the fastest, and what was not measured is not asked
+    assert all(lengths.worth_asking(name, 4096, rows) for name in lengths.DENSE)
+    assert all(lengths.worth_asking(name, 65536, rows) for name in lengths.DENSE)
+
+
+def test_a_stopped_run_goes_on(tmp_path, monkeypatch, capsys):
+    """Lengths that are in the file are not measured again; the file is in order."""
+    path, asked = tmp_path / "lengths.csv", []
+
+    def measure(tokens, rows, description, dtype):
+        asked.append(tokens)
+        return [_row(tokens, "torch", 2.0), _row(tokens, "nsa", 1.0)]
+
+    monkeypatch.setattr(lengths, "measure", measure)
+    command = ["lengths", "--csv", str(path), "--tokens"]
+    for tokens in (["2048"], ["2048", "1024"]):
+        monkeypatch.setattr(sys, "argv", [*command, *tokens])
+        lengths.main()
+    assert asked == [2048, 1024]
+    with open(path, newline="") as file:
+        found = [(int(row["tokens"]), row["attention"]) for row in csv.DictReader(file)]
+    assert found == [(n, name) for n in (1024, 2048) for name in ("nsa", "torch")]
+    assert "1024  nsa " in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", [*command, "1024", "--again"])
+    lengths.main()
+    assert asked == [2048, 1024, 1024]
+
+
+def test_what_is_called_how_often(monkeypatch):
+    """The first call compiles and does not count, unless it is long."""
+    monkeypatch.setattr(attentions, "_seconds", lambda function: function())
+    monkeypatch.setattr(attentions.timing, "PAUSE", 0)
+    short, middle = iter([5.0, 1.0, 3.0, 2.0, 2.0, 2.0]), iter([5.0, 4.0])
+    over = iter([8.0, 7.0])
+    functions = {"short": short.__next__, "middle": middle.__next__, "over": over.__next__}
+    found = attentions.time_of(functions | {"long": lambda: 9.0}, budget=6.0, long=8.5)
+    assert found == {"short": (2.0, 2), "middle": (4.0, 1), "over": (7.0, 1), "long": (9.0, 1)}
+
+
+def test_dense_forms_agree():
+    names = ("flash_attention_score", "mindspore")
+    ours, theirs = (attentions.FORMS[n](40, "forward", "float32")()[0].asnumpy() for n in names)
+    assert ours.shape == theirs.shape and ours.any()
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_nsa_runs():
+    """All of it, with its gradient in every input, and only finite numbers."""
+    outputs = attentions.nsa(100, "forward", "float32")()
+    assert outputs[0].shape == (100, attentions.HEADS, attentions.DIM)
+    gradients = attentions.nsa(100, "both", "float32")()
+    assert len(gradients) == 10
+    for gradient in gradients:
+        assert np.isfinite(gradient.asnumpy()).all() and gradient.asnumpy().any()
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+def test_the_figures_are_those_of_the_measurements(tmp_path):
+    """Pictures and the READMEs' table are what the script makes of the files."""
+    for name in ("README.md", "README.zh-CN.md"):
+        text = (ROOT / name).read_text()
+        emptied = re.sub(r"(?m)(?:^\| \d[\d,]* \|.*\n)+", "| 1 | |\n", text)
+        assert emptied != text
+        (tmp_path / name).write_text(emptied)
+    command = [sys.executable, FIGURES / "curves.py", tmp_path, tmp_path]
+    subprocess.run(command, check=True)
+    for name in ("README.md", "README.zh-CN.md"):
+        assert (tmp_path / name).read_text() == (ROOT / name).read_text(), name
+    for name in ("time.svg", "memory.svg", "recall.svg"):
+        assert (tmp_path / name).read_text() == (FIGURES / name).read_text(), name
+
+
+def test_the_drawing_is_that_of_its_script(tmp_path):
+    for name in ("branches.py", "svg.py"):
+        (tmp_path / name).write_text((FIGURES / name).read_text())
+    subprocess.run([sys.executable, tmp_path / "branches.py"], check=True)
+    assert (tmp_path / "branches.svg").read_text() == (FIGURES / "branches.svg").read_text()
