@@ -41,15 +41,16 @@ def run_seed(seed):
 def main(count, first=TESTED):
     """Run `count` seeds; the number of failures."""
     failures, started = 0, time.monotonic()
+    told = started
     for seed in range(first, first + count):
         try:
             run_seed(seed)
         except Exception as error:  # the sweep goes on and counts
             failures += 1
             print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
-        if (seed - first + 1) % 1000 == 0:
-            done = seed - first + 1
-            print(f"{done} of {count}, {time.monotonic() - started:.0f} s", flush=True)
+        if time.monotonic() - told > 10:
+            told = time.monotonic()
+            print(f"{seed - first + 1} of {count}, {told - started:.0f} s", flush=True)
     print(f"{count - failures} passed, {failures} failed")
     return failures
 

@@ -61,13 +61,15 @@ def main():
     )
     with tempfile.TemporaryDirectory() as folder:
         probe(build, folder)
+        print("the planted race was reported; building takes minutes", flush=True)
         program = builds.compile_replay(build)
         cases = os.path.join(folder, "cases")
         write_cases(cases, [make_case(seed) for seed in SEEDS])
         failed = False
         for isa in _native.available_isas():
             done = builds.run_replay(build, program, cases, os.path.join(folder, "out"), isa)
-            print(f"{isa}: {'clean' if done.returncode == 0 else 'FAILED'}, {len(SEEDS)} cases")
+            verdict = "clean" if done.returncode == 0 else "FAILED"
+            print(f"{isa}: {verdict}, {len(SEEDS)} cases", flush=True)
             if done.returncode != 0:
                 failed = True
                 print(done.stdout + done.stderr[-20000:])
