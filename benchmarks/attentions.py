@@ -9,6 +9,7 @@ from mindspore import ops
 
 import mindspore_nsa
 from mindspore_nsa import _native
+from mindspore_nsa.ops._layer import nsa_mix_branches
 
 from . import check, machine, peers, timing, workloads
 from .lengths import BUDGET, CALLS, LONG
@@ -58,9 +59,9 @@ def nsa(tokens, direction, dtype):
     query, dy = (_draw(seed, tokens, HEADS, DIM) for seed in (1, 2))
     pairs = [_draw(seed, tokens, KV_HEADS, DIM) for seed in range(3, 9)]
     weights = [np.full((L, KV_HEADS), 1 / L, np.float32)] * 2
-    gates = np.full((tokens, 3, HEADS, 1), 0.5, np.float32)
+    logits = _draw(9, tokens, 3 * HEADS)  # of the gates
 
-    def attention(query, k_cmp, v_cmp, k_slc, v_slc, k_win, v_win, w_key, w_value, gates):
+    def attention(query, k_cmp, v_cmp, k_slc, v_slc, k_win, v_win, w_key, w_value, logits):
         k_cmp = mindspore_nsa.nsa_compress(k_cmp, w_key, L, S, actual_seq_len=ends)
         v_cmp = mindspore_nsa.nsa_compress(v_cmp, w_value, L, S, actual_seq_len=ends)
         compressed, blocks, _, _ = mindspore_nsa.nsa_compress_attention(
@@ -87,9 +88,9 @@ def nsa(tokens, direction, dtype):
             actual_seq_qlen=ends,
             actual_seq_kvlen=ends,
         )
-        return gates[:, 0] * compressed + gates[:, 1] * selected + gates[:, 2] * window
+        return nsa_mix_branches(logits, compressed, selected, window)
 
-    inputs = _tensors([query, *pairs, *weights, gates], dtype)
+    inputs = [*_tensors([query, *pairs, *weights], dtype), ms.Tensor(logits)]
     return _graph(attention, inputs, *_tensors([dy], dtype), direction)
 
 

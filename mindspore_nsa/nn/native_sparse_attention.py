@@ -21,6 +21,7 @@ from .cache import (
 from .compression import Compression
 from .gates import Gates
 from .packing import compressed_documents, pack
+from .precision import rounded
 
 
 class NativeSparseAttention(AttentionLayer):
@@ -166,6 +167,8 @@ class NativeSparseAttention(AttentionLayer):
         """
         packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden)
         dtype = self.operand_dtype(x)
+        if x.dtype != dtype:
+            packed = rounded(packed, dtype)
         cos, sin = self.angles(positions)
         query, _, _, key, _, _, value, _, _ = self.branch_heads(packed, cos, sin, dtype)
         return self.compressed(query, key, value, packed, ends, dtype)[1]
