@@ -49,24 +49,26 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
                       int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
   const RowRange& range = c.seg.range;
   const int64_t rows = c.rows(), first = c.i0, last = c.query(rows - 1);
-  const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
+  const KeySums<Path> dk_sums = b.key_sums<Path>(b.dk, plan.D);
+  const KeySums<Path> dv_sums = b.key_sums<Path>(b.dv, plan.Dv);
   if (range.hi(last) <= j0 || range.lo(first) >= j1) return;
   load_grad_rows<Path>(plan, c, pair.delta, b.tile);
-  fill(b.tile.dq, rows * ld, 0.0f);
+  fill(b.tile.dq, rows * padded_row(plan.D), 0.0f);
   const bool bias = plan.bias.changes_scores();
   for (int64_t j = j0; j < j1; j += kBlockKeys) {
     const int64_t at = pair.first_packed + j / kBlockKeys;
     const GradKeys keys =
         packed_keys<Path>(plan, s, at, kBlockKeys, j, min64(kBlockKeys, c.seg.kv_len - j));
-    float *dk = b.dk + (j - j0) * ld, *dv = b.dv + (j - j0) * ldv;
+    const KeySums<Path> dk = dk_sums.key(j - j0), dv = dv_sums.key(j - j0);
     if (range.lo(last) <= j && range.hi(first) >= j + kBlockKeys) {
       grad_step<Path>(plan, c, keys, 0, rows, 0, kBlockKeys, !bias, b.tile, dk, dv);
       continue;
     }
-    for (int64_t r0 = 0; r0 < rows; r0 += kCutRows) {
-      const int64_t r1 = min64(r0 + kCutRows, rows);
-      const int64_t n0 = max64(0, (range.lo(c.query(r0)) - j) / kLanePad * kLanePad);
-      const int64_t n1 = min64(kBlockKeys, round_up(range.hi(c.query(r1 - 1)) - j, kLanePad));
+    constexpr int64_t cut = cut_rows(Path::kForm), step = key_step<Path>();
+    for (int64_t r0 = 0; r0 < rows; r0 += cut) {
+      const int64_t r1 = min64(r0 + cut, rows);
+      const int64_t n0 = max64(0, (range.lo(c.query(r0)) - j) / step * step);
+      const int64_t n1 = min64(kBlockKeys, round_up(range.hi(c.query(r1 - 1)) - j, step));
       if (n0 < n1) grad_step<Path>(plan, c, keys, r0, r1, n0, n1, false, b.tile, dk, dv);
     }
   }
@@ -77,12 +79,11 @@ template <class Path>
 inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
                      int64_t kv_chunk, const GradScratch& s, UnitBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
   const int64_t j0 = kv_chunk * pair.kv_chunk, j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
   if (seg.range.hi(i1 - 1) <= j0 || seg.range.lo(i0) >= j1) return;
-  fill(b.dk, (j1 - j0) * ld, 0.0f);
-  fill(b.dv, (j1 - j0) * ldv, 0.0f);
+  b.clear<Path>(b.dk, plan.D, j1 - j0);
+  b.clear<Path>(b.dv, plan.Dv, j1 - j0);
   const int64_t queries = min64(kTileRows, i1 - i0);
   const int64_t heads = min64(plan.G, max64(1, kTileRows / queries));
   for (int64_t g = 0; g < plan.G; g += heads) {
@@ -97,7 +98,7 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
       unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
     }
   }
-  add_unit_keys(plan, pair, j0, j1 - j0, b);
+  add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
 }
 
 template <class Path>
@@ -107,6 +108,7 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
   {
     Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
     UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
+    Path::begin();
     for (int64_t p = 0; p < wave.num_pairs; ++p) {
       const GradPair& pair = wave.pairs[p];
       const int64_t keys = plan.segments[pair.segment].kv_len;
@@ -123,6 +125,7 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
       run_unit<Path>(plan, pair, q_chunk, kv_chunk, scratch, buffers);
     });
     for (int64_t p = 0; p < wave.num_pairs; ++p) write_accumulators(plan, wave.pairs[p]);
+    Path::end();
   }
 }
 

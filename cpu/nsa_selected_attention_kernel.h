@@ -189,13 +189,12 @@ inline void select_grad_part(const AttentionGradPlan& plan, const Selection& sel
                              const SelectPair& pair, int64_t part, const int32_t* list,
                              int64_t rows, const GradScratch& s, UnitBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t lanes = sel.shape.lanes, ld = padded_row(plan.D);
-  const int64_t ldv = padded_row(plan.Dv), at = pair.first_packed + part;
+  const int64_t lanes = sel.shape.lanes, ld = padded_row(plan.D), at = pair.first_packed + part;
   const PartKeys range = part_keys(sel.shape, seg, part);
   if (range.count == 0) return;
   const GradKeys keys = packed_keys<Path>(plan, s, at, lanes, range.j0, range.count);
-  fill(b.dk, range.count * ld, 0.0f);
-  fill(b.dv, range.count * ldv, 0.0f);
+  b.clear<Path>(b.dk, plan.D, range.count);
+  b.clear<Path>(b.dv, plan.Dv, range.count);
   for (int64_t first = 0; first < rows; first += kTileRows) {
     GatheredRows c{seg, pair.kv_head * plan.G, plan.G, list, first, min64(kTileRows, rows - first)};
     load_grad_rows<Path>(plan, c, pair.delta, b.tile);
@@ -209,10 +208,11 @@ inline void select_grad_part(const AttentionGradPlan& plan, const Selection& sel
     fill(b.tile.dq, c.rows() * ld, 0.0f);
     // hi does not decrease along the list, so the first row sees the least.
     const bool plain = range.count == lanes && seg.range.hi(c.query(0)) >= range.j0 + range.count;
-    grad_step<Path>(plan, c, keys, 0, c.rows(), 0, lanes, plain, b.tile, b.dk, b.dv);
+    grad_step<Path>(plan, c, keys, 0, c.rows(), 0, lanes, plain, b.tile,
+                    b.key_sums<Path>(b.dk, plan.D), b.key_sums<Path>(b.dv, plan.Dv));
     add_tile_dq(plan, pair, c, b.tile.dq);
   }
-  add_unit_keys(plan, pair, range.j0, range.count, b);
+  add_unit_keys<Path>(plan, pair, range.j0, range.count, b);
 }
 
 template <class Path>
@@ -239,6 +239,7 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
   {
     Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
     UnitBuffers b = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, kTileKeys);
+    Path::begin();
     index_pairs(plan, sel, wave);
     for (int64_t p = 0; p < wave.num_pairs; ++p) {
       const SelectPair& pair = wave.pairs[p];
@@ -255,6 +256,7 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
       select_grad_unit<Path>(plan, sel, pair, q_chunk, kv_chunk, scratch, b);
     });
     for (int64_t p = 0; p < wave.num_pairs; ++p) write_accumulators(plan, wave.pairs[p]);
+    Path::end();
   }
 }
 

@@ -107,8 +107,9 @@ inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuf
         forward_step<Path>(c, first, past, k0, k1, !bias, packed, b);
         continue;
       }
-      for (int64_t r0 = first; r0 < past; r0 += kCutRows) {
-        const int64_t r1 = min64(r0 + kCutRows, past);
+      constexpr int64_t cut = cut_rows(Path::kForm);
+      for (int64_t r0 = first; r0 < past; r0 += cut) {
+        const int64_t r1 = min64(r0 + cut, past);
         const int64_t n0 = max64(k0, range.lo(c.query(r0)) / step * step);
         const int64_t n1 = min64(k1, round_up(range.hi(c.query(r1 - 1)), step));
         if (n0 < n1) forward_step<Path>(c, r0, r1, n0, n1, false, packed, b);

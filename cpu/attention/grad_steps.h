@@ -12,16 +12,28 @@ namespace {
 
 struct UnitBuffers {
   GradBuffers tile;
-  float* dk;  // [keys of a chunk, D padded]
-  float* dv;  // [keys of a chunk, Dv padded]
+  float* dk;        // [keys of a chunk, D padded], or [D padded, keys of a chunk]: KeySums
+  float* dv;        // likewise of Dv
+  int64_t ld_keys;  // where the keys are columns
 
   template <class Path>
   static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
     UnitBuffers b;
     b.tile = GradBuffers::carve<Path>(arena, D, Dv);
-    b.dk = arena.take<float>(kv_chunk * padded_row(D));
-    b.dv = arena.take<float>(kv_chunk * padded_row(Dv));
+    b.ld_keys = padded_row(kv_chunk);
+    const int64_t keys = kRowsOnly<Path> ? b.ld_keys : kv_chunk;
+    b.dk = arena.take<float>(keys * padded_row(D));
+    b.dv = arena.take<float>(keys * padded_row(Dv));
     return b;
+  }
+
+  template <class Path>
+  KeySums<Path> key_sums(float* data, int64_t dim) const {
+    return {data, kRowsOnly<Path> ? ld_keys : padded_row(dim)};
+  }
+  template <class Path>
+  void clear(float* data, int64_t dim, int64_t keys) const {
+    fill(data, (kRowsOnly<Path> ? ld_keys : keys) * padded_row(dim), 0.0f);
   }
 };
 
@@ -37,14 +49,31 @@ inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, con
   }
 }
 
+// The sums of `count` keys, `dim` of each, scaled, go to rows dst of the accumulators. tmp: dim.
+template <class Path>
+inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float scale, float* tmp,
+                         float* dst, int64_t row) {
+  constexpr int64_t kAtOnce = 16;  // columns, a cache line
+  for (int64_t j0 = 0; j0 < count; j0 += kAtOnce) {
+    for (int64_t j = j0; j < min64(j0 + kAtOnce, count); ++j) {
+      const float* sum = sums.key(j).data;
+      if constexpr (kRowsOnly<Path>) {
+        for (int64_t d = 0; d < dim; ++d) tmp[d] = sum[d * sums.ld];
+        sum = tmp;
+      }
+      add_scaled(dst + j * row, sum, dim, scale);
+    }
+  }
+}
+
 // The unit's sums for keys [j0, j0 + count) go to the accumulators.
+template <class Path>
 inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
                           int64_t count, const UnitBuffers& b) {
-  const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
-  for (int64_t j = 0; j < count; ++j) {
-    add_scaled(pair.dk + (j0 + j) * pair.dk_row, b.dk + j * ld, plan.D, plan.scale);
-    add_to(pair.dv + (j0 + j) * pair.dv_row, b.dv + j * ldv, plan.Dv);
-  }
+  add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.scale, b.tile.tmp,
+               pair.dk + j0 * pair.dk_row, pair.dk_row);
+  add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, b.tile.tmp,
+               pair.dv + j0 * pair.dv_row, pair.dv_row);
 }
 
 // delta of one query's heads, and zeros for its dq.

@@ -1,7 +1,8 @@
 // The five products of the attention gradient for one tile of rows and one block of keys:
 //   S = Q K^T,  P = exp(scale S - max) / sum,  dP = dO V^T,  dS = P (dP - rowsum(dO O))
 //   dV += P^T dO,  dK += dS^T Q,  dQ += dS K          (dQ and dK still without scale)
-// On bf16 words P and dS are rounded to bf16 for the last three; all sums are floats.
+// On bf16 words P and dS are rounded to bf16 for the last three; all sums are floats. Where a
+// product reads its left side along rows only (kRowsOnly) dV and dK are summed transposed.
 #pragma once
 
 #include "cpu/attention/bias.h"
@@ -53,11 +54,16 @@ inline void pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, 
   s.finite[at] = packed_finite<Path>(s.keys + at * size, size);
 }
 
+// Words of a tile's rows, three cache lines.
+constexpr int64_t kRowWords = kTileRows / 2;
+
 struct GradBuffers {
   float* q;         // [rows, words(D)], rows D padded apart
   float* dy;        // [rows, words(Dv)], rows Dv padded apart
   float* q_words;   // [words(rows), D padded] along a contraction over rows; of floats q itself
   float* dy_words;  // [words(rows), Dv padded] likewise
+  float* q_t;       // [D padded, kRowWords] q_words transposed; kRowsOnly
+  float* dy_t;      // [Dv padded, kRowWords] likewise
   float* p;         // [rows, kScoreRow]
   float* ds;        // [rows, kScoreRow]
   float* dq;        // [rows, D padded]
@@ -76,6 +82,8 @@ struct GradBuffers {
     b.dy = arena.take<float>(kTileRows * ldv);
     b.q_words = pairs ? arena.take<float>(kTileRows / 2 * ld) : b.q;
     b.dy_words = pairs ? arena.take<float>(kTileRows / 2 * ldv) : b.dy;
+    b.q_t = kRowsOnly<Path> ? arena.take<float>(ld * kRowWords) : nullptr;
+    b.dy_t = kRowsOnly<Path> ? arena.take<float>(ldv * kRowWords) : nullptr;
     b.p = arena.take<float>(kTileRows * kScoreRow);
     b.ds = arena.take<float>(kTileRows * kScoreRow);
     b.dq = arena.take<float>(kTileRows * ld);
@@ -104,6 +112,12 @@ inline void pair_rows(const void* src, int64_t rows, int64_t n, int64_t ld, cons
   const uint16_t* base = static_cast<const uint16_t*>(src);
   for (int64_t r = 0; r < rows; r += 2)
     pair_elements(base + at(r), r + 1 < rows ? base + at(r + 1) : nullptr, n, ld, dst + r / 2 * ld);
+}
+
+// dst[d][w] = src[w][d] for `rows` rows of words, ld apart in src and kRowWords in dst.
+inline void transpose_words(const float* src, int64_t rows, int64_t ld, float* dst) {
+  for (int64_t d = 0; d < ld; ++d)
+    for (int64_t w = 0; w < rows; ++w) dst[d * kRowWords + w] = src[w * ld + d];
 }
 
 // Asks for the rows of query and dy that load_grad_rows() will read.
@@ -140,6 +154,13 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
   if constexpr (Path::kForm.per_word == 2) {
     pair_rows(plan.query, c.rows(), plan.D, ld, q_at, b.q_words);
     pair_rows(plan.dy, c.rows(), plan.Dv, ldv, o_at, b.dy_words);
+    const int64_t used = ceil_div(c.rows(), 2), count = words<Path>(c.rows());
+    fill(b.q_words + used * ld, (count - used) * ld, 0.0f);
+    fill(b.dy_words + used * ldv, (count - used) * ldv, 0.0f);
+    if constexpr (kRowsOnly<Path>) {
+      transpose_words(b.q_words, count, ld, b.q_t);
+      transpose_words(b.dy_words, count, ldv, b.dy_t);
+    }
   } else {
     for (int64_t r = 0; r < c.rows(); ++r) {
       fill(b.q + r * ld + plan.D, ld - plan.D, 0.0f);
@@ -265,12 +286,43 @@ inline void masked_grad_row(const AttentionGradPlan& plan, const Rows& c, int64_
   if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, row);
 }
 
-// Rows [r0, r1) of the tile, r0 even, against lanes [n0, n1) of a block. dk, dv: [n, ..] rows of
-// this block.
+// The sums of a unit for its keys: of each key a row, or a column where they are transposed.
+template <class Path>
+struct KeySums {
+  float* data;
+  int64_t ld;
+
+  KeySums key(int64_t j) const { return {data + (kRowsOnly<Path> ? j : j * ld), ld}; }
+};
+
+// sums += A^T B: A, words of pairs of rows [words(rows), kScoreRow 2] of P or dS; B, rows of dO or
+// Q in the same words, and transposed.
+template <class Path>
+inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int64_t width,
+                             int64_t rows, float* a, const float* b, int64_t ldb, const float* b_t,
+                             KeySums<Path> sums) {
+  constexpr int64_t per_word = Path::kForm.per_word, lda = per_word * kScoreRow;
+  const int64_t count = words<Path>(rows);
+  if constexpr (kRowsOnly<Path>) {
+    // Words past the rows would be multiplied with zeros, but they may be no numbers.
+    for (int64_t w = ceil_div(rows, per_word); w < count; ++w) fill(a + w * lda, lanes, 0.0f);
+    if (numbers_only)
+      return matmul<typename Path::Step>(width, lanes, count, {b_t, kRowWords, 1}, a, lda,
+                                         sums.data, sums.ld, Into::kAdd);
+    matmul_visible(per_word, real, width, count, {a, 1, lda}, b, ldb, sums.data, 1, Into::kAdd,
+                   nullptr, sums.ld);
+  } else {
+    multiply_values<Path>(numbers_only, real, width, count, {a, 1, lda}, b, ldb, sums.data, sums.ld,
+                          Into::kAdd);
+  }
+}
+
+// Rows [r0, r1) of the tile against lanes [n0, n1) of a block; r0 begins a word, and of kRowsOnly a
+// tile's words. dk, dv: the sums of this block's keys.
 template <class Path, class Rows>
 inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKeys& keys,
                       int64_t r0, int64_t r1, int64_t n0, int64_t n1, bool plain, GradBuffers& b,
-                      float* dk, float* dv) {
+                      KeySums<Path> dk, KeySums<Path> dv) {
   using Step = typename Path::Step;
   constexpr int64_t per_word = Path::kForm.per_word;
   expect<Length::kPadded>(n0);
@@ -294,12 +346,12 @@ inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKe
       masked_grad_row(plan, c, k, keys.j0 + n0, real, lanes, plain, b);
     pair_grad_rows<Path>(r, count, lanes, b);
   }
-  const Operand p_t = {p, 1, per_word * kScoreRow};
-  const Operand ds_t = {per_word == 2 ? p + kScoreRow : ds, 1, per_word * kScoreRow};
-  multiply_values<Path>(b.finite, real, lanes_v, words<Path>(rows), p_t,
-                        b.dy_words + r0 / per_word * ldv, ldv, dv + n0 * ldv, ldv, Into::kAdd);
-  multiply_values<Path>(b.finite, real, lanes_d, words<Path>(rows), ds_t,
-                        b.q_words + r0 / per_word * ld, ld, dk + n0 * ld, ld, Into::kAdd);
+  float* ds_pairs = per_word == 2 ? p + kScoreRow : ds;
+  const int64_t first = r0 / per_word;
+  add_key_products<Path>(b.finite, real, lanes, lanes_v, rows, p, b.dy_words + first * ldv, ldv,
+                         kRowsOnly<Path> ? b.dy_t + first : nullptr, dv.key(n0));
+  add_key_products<Path>(b.finite, real, lanes, lanes_d, rows, ds_pairs, b.q_words + first * ld, ld,
+                         kRowsOnly<Path> ? b.q_t + first : nullptr, dk.key(n0));
   multiply_values<Path>(keys.finite, rows, lanes_d, words<Path>(real), {ds, kScoreRow, 1},
                         keys.k + n0 / per_word * ld, ld, b.dq + r0 * ld, ld, Into::kAdd);
 }

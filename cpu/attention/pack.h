@@ -34,6 +34,7 @@ struct DotPath {
 struct AmxPath {
   using Step = AmxStep;
   static constexpr WordForm kForm = {2, kAmxTile};
+  static float dot_in_order(const float* a, const float* b, int64_t n) { return amx_dot(a, b, n); }
   static void begin() { amx_begin(); }
   static void end() { amx_end(); }
 };
@@ -42,7 +43,7 @@ struct AmxPath {
 // What the bf16 type runs on in a call of this unit, forward and backward.
 #if defined(NSA_ISA_AMX)
 using PathOfBFloat16 = AmxPath;
-using GradPathOfBFloat16 = DotPath;
+using GradPathOfBFloat16 = AmxPath;
 #elif defined(NSA_HAS_BF16_DOT)
 using PathOfBFloat16 = DotPath;
 using GradPathOfBFloat16 = DotPath;
@@ -50,6 +51,11 @@ using GradPathOfBFloat16 = DotPath;
 using PathOfBFloat16 = FloatPath;
 using GradPathOfBFloat16 = FloatPath;
 #endif
+
+// Whether a product reads A along its rows only. dV and dK, sums over rows of P and dS, are then
+// computed transposed: dV^T = dO^T P, with P on the right.
+template <class Path>
+constexpr bool kRowsOnly = Path::kForm.align > 1;
 
 template <class Path>
 constexpr int64_t words(int64_t n) {

@@ -17,6 +17,11 @@ constexpr int64_t kTileSteps = 4;
 // end: less work on masked pairs along the diagonal.
 constexpr int64_t kCutRows = 24;
 
+// The same for a matmul that takes its contraction in words, `align` of them at a time: dV and dK
+// contract over rows.
+constexpr int64_t cut_rows(WordForm form) { return round_up(kCutRows, form.per_word * form.align); }
+static_assert(kTileRows % 32 == 0);
+
 // Floats of a row in a tile that a matmul reads along its columns: whole vectors, and an odd number
 // of cache lines, because rows a power of two apart would compete for a few sets of the first-level
 // cache.

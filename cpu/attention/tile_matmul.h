@@ -131,14 +131,18 @@ inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, const float* b, i
 
 // The product with zeros of A skipped, for tiles where a masked pair (exactly 0 in A) stands beside
 // a row of B that holds NaN or infinity: 0 times that is NaN, and would reach rows that never see
-// it. Slow, and only used there. per_word 2: words are pairs of bf16.
+// it. Slow, and only used there. per_word 2: words are pairs of bf16. Element (m, n) of C is
+// c[m * ldc + n * c_step].
 inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Operand a,
                            const float* b, int64_t ldb, float* c, int64_t ldc, Into into,
-                           const float* row_scale = nullptr) {
+                           const float* row_scale = nullptr, int64_t c_step = 1) {
   for (int64_t m = 0; m < M; ++m) {
     float* row = c + m * ldc;
     const float scale = into == Into::kAddScaled ? row_scale[m] : 1.0f;
-    for (int64_t n = 0; n < N; ++n) row[n] = into == Into::kReplace ? 0.0f : row[n] * scale;
+    for (int64_t n = 0; n < N; ++n) {
+      float& sum = row[n * c_step];
+      sum = into == Into::kReplace ? 0.0f : sum * scale;
+    }
     for (int64_t k = 0; k < K; ++k) {
       const float* word = a.data + m * a.row_stride + k * a.k_stride;
       for (int64_t half = 0; half < per_word; ++half) {
@@ -147,7 +151,7 @@ inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Op
         if (factor == 0.0f) continue;
         for (int64_t n = 0; n < N; ++n) {
           const float* at = b + k * ldb + n;
-          row[n] += factor * (pairs ? load1(ElemType::kBFloat16, at, half) : *at);
+          row[n * c_step] += factor * (pairs ? load1(ElemType::kBFloat16, at, half) : *at);
         }
       }
     }
@@ -155,36 +159,46 @@ inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Op
 }
 
 #ifdef NSA_ISA_AMX
-// The same product on tiles: K in whole tiles, A with neighbouring words. Up to 31 rows
-// after the last row of A are read, whatever they hold; rows of C past M are not written.
+// The same product on tiles: K in whole tiles, A with neighbouring words. Up to 15 rows after the
+// last row of A are read, whatever they hold; rows of C past M are not written. Sums go on in C, so
+// that a sum over many calls is one long sum. It rounds more than a sum of partial sums, and far
+// less than the operands are rounded.
 template <>
 inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
                             float* c, int64_t ldc, Into into, const float* row_scale) {
   expect<Length::kPadded>(N);
   NSA_EXPECT(K % kAmxTile == 0 && a.k_stride == 1);
   constexpr int64_t step = 2 * kAmxTile;
-  alignas(64) float sum[step * step];
+  const bool keep = into != Into::kReplace;
+  if (into == Into::kAddScaled) {
+    for (int64_t m = 0; m < M; ++m) {
+      // With the online softmax few steps raise a row's maximum.
+      if (row_scale[m] == 1.0f) continue;
+      const V scale = set1(row_scale[m]);
+      for (int64_t n = 0; n < N; n += W) store(c + m * ldc + n, mul(load(c + m * ldc + n), scale));
+    }
+  }
+  const int64_t whole = M / kAmxTile * kAmxTile;
+  alignas(64) float part[kAmxTile * step];
   for (int64_t n = 0; n < N; n += step) {
     const int64_t lanes = min64(step, N - n);
-    for (int64_t m = 0; m < M; m += step) {
-      const int64_t rows = min64(step, M - m);
+    for (int64_t m = 0; m < whole; m += step) {
       const float* am = a.data + m * a.row_stride;
-      if (rows > kAmxTile && lanes > kAmxTile) {
-        amx_block<2, 2>(K, am, a.row_stride, b + n, ldb, sum);
-      } else if (rows > kAmxTile) {
-        amx_block<2, 1>(K, am, a.row_stride, b + n, ldb, sum);
-      } else if (lanes > kAmxTile) {
-        amx_block<1, 2>(K, am, a.row_stride, b + n, ldb, sum);
+      float* cm = c + m * ldc + n;
+      if (whole - m >= step) {
+        amx_lanes<2>(lanes, K, am, a.row_stride, b + n, ldb, cm, ldc, keep);
       } else {
-        amx_block<1, 1>(K, am, a.row_stride, b + n, ldb, sum);
+        amx_lanes<1>(lanes, K, am, a.row_stride, b + n, ldb, cm, ldc, keep);
       }
-      for (int64_t r = 0; r < rows; ++r) {
-        const V scale = set1(into == Into::kAddScaled ? row_scale[m + r] : 1.0f);
-        for (int64_t j = 0; j < lanes; j += W) {
-          float* at = c + (m + r) * ldc + n + j;
-          const V x = load(sum + r * step + j);
-          store(at, into == Into::kReplace ? x : fma(load(at), scale, x));
-        }
+    }
+    if (whole == M) continue;
+    amx_lanes<1>(lanes, K, a.data + whole * a.row_stride, a.row_stride, b + n, ldb, part, step,
+                 false);
+    for (int64_t r = 0; r < M - whole; ++r) {
+      for (int64_t j = 0; j < lanes; j += W) {
+        float* at = c + (whole + r) * ldc + n + j;
+        const V x = load(part + r * step + j);
+        store(at, keep ? add(load(at), x) : x);
       }
     }
   }

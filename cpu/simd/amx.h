@@ -1,9 +1,8 @@
-// AMX tiles for bf16: sixteen rows of sixteen words (pairs of bf16) at once. Only included by the
-// unit compiled for it.
+// Products of bf16 on AMX tiles: sixteen rows of sixteen words (pairs of bf16) at once. Only
+// included by the unit compiled for it.
 #pragma once
 
-#include <immintrin.h>
-
+#include "cpu/simd/amx_tiles.h"
 #include "cpu/simd/vec.h"
 #include "cpu/types.h"
 
@@ -11,13 +10,6 @@ namespace nsa::cpu {
 namespace {
 
 constexpr int64_t kAmxTile = 16;  // rows of a tile, and words or floats of a row
-
-// Layout of the tile configuration register's memory form (palette 1).
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
 
 // The tile registers belong to a thread; they are configured while a thread is in a parallel
 // region.
@@ -27,42 +19,68 @@ inline void amx_begin() {
     config.row_bytes[i] = 64;
     config.rows[i] = kAmxTile;
   }
-  _tile_loadconfig(&config);
+  tile_configure(config);
 }
-inline void amx_end() { _tile_release(); }
+inline void amx_end() { tile_release(); }
 
-// The tile instructions of GCC's header do not tell the compiler that they touch memory.
-inline void memory_fence_for_compiler() { asm volatile("" ::: "memory"); }
-
-// sum[Rows 16, Lanes 16] = A[.., K] B[K, ..] for K words, a multiple of 16; row strides in words.
+// C[Rows 16, Lanes 16] = or += A[.., K] B[K, ..] for K words, a multiple of 16; strides in words
+// and floats. Sums are in tiles 0 to 3 and go to C directly: by way of a buffer the product took a
+// quarter longer where it was measured.
 template <int Rows, int Lanes>
-inline void amx_block(int64_t K, const float* a, int64_t lda, const float* b, int64_t ldb,
-                      float* sum) {
-  memory_fence_for_compiler();
-  _tile_zero(0);
-  if (Lanes > 1) _tile_zero(1);
-  if (Rows > 1) _tile_zero(2);
-  if (Rows > 1 && Lanes > 1) _tile_zero(3);
+inline void amx_block(int64_t K, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
+                      int64_t ldc, bool add) {
+  static_assert(Rows >= 1 && Rows <= 2 && Lanes >= 1 && Lanes <= 2);
+  float* lower = c + kAmxTile * ldc;
+  if (add) {
+    tile_load<0>(c, ldc);
+    if constexpr (Lanes > 1) tile_load<1>(c + kAmxTile, ldc);
+    if constexpr (Rows > 1) tile_load<2>(lower, ldc);
+    if constexpr (Rows > 1 && Lanes > 1) tile_load<3>(lower + kAmxTile, ldc);
+  } else {
+    tile_zero<0>();
+    if constexpr (Lanes > 1) tile_zero<1>();
+    if constexpr (Rows > 1) tile_zero<2>();
+    if constexpr (Rows > 1 && Lanes > 1) tile_zero<3>();
+  }
   for (int64_t k = 0; k < K; k += kAmxTile) {
-    _tile_loadd(4, a + k, lda * 4);
-    _tile_loadd(6, b + k * ldb, ldb * 4);
-    _tile_dpbf16ps(0, 4, 6);
-    if (Lanes > 1) {
-      _tile_loadd(7, b + k * ldb + kAmxTile, ldb * 4);
-      _tile_dpbf16ps(1, 4, 7);
+    tile_load<4>(a + k, lda);
+    tile_load<6>(b + k * ldb, ldb);
+    tile_dot_bf16<0, 4, 6>();
+    if constexpr (Lanes > 1) {
+      tile_load<7>(b + k * ldb + kAmxTile, ldb);
+      tile_dot_bf16<1, 4, 7>();
     }
-    if (Rows > 1) {
-      _tile_loadd(5, a + k + kAmxTile * lda, lda * 4);
-      _tile_dpbf16ps(2, 5, 6);
-      if (Lanes > 1) _tile_dpbf16ps(3, 5, 7);
+    if constexpr (Rows > 1) {
+      tile_load<5>(a + k + kAmxTile * lda, lda);
+      tile_dot_bf16<2, 5, 6>();
+      if constexpr (Lanes > 1) tile_dot_bf16<3, 5, 7>();
     }
   }
-  constexpr int64_t stride = 2 * kAmxTile;
-  _tile_stored(0, sum, stride * 4);
-  if (Lanes > 1) _tile_stored(1, sum + kAmxTile, stride * 4);
-  if (Rows > 1) _tile_stored(2, sum + kAmxTile * stride, stride * 4);
-  if (Rows > 1 && Lanes > 1) _tile_stored(3, sum + kAmxTile * stride + kAmxTile, stride * 4);
-  memory_fence_for_compiler();
+  tile_store<0>(c, ldc);
+  if constexpr (Lanes > 1) tile_store<1>(c + kAmxTile, ldc);
+  if constexpr (Rows > 1) tile_store<2>(lower, ldc);
+  if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(lower + kAmxTile, ldc);
+}
+
+template <int Rows>
+inline void amx_lanes(int64_t lanes, int64_t K, const float* a, int64_t lda, const float* b,
+                      int64_t ldb, float* c, int64_t ldc, bool add) {
+  if (lanes > kAmxTile) return amx_block<Rows, 2>(K, a, lda, b, ldb, c, ldc, add);
+  amx_block<Rows, 1>(K, a, lda, b, ldb, c, ldc, add);
+}
+
+// Sum of n words of a and b in the order of a product's sum, whatever that is: a product of which
+// one element is looked at. n is a multiple of 16; 15 words after the last of b are read.
+inline float amx_dot(const float* a, const float* b, int64_t n) {
+  alignas(64) float sum[kAmxTile * kAmxTile];
+  tile_zero<0>();
+  for (int64_t k = 0; k < n; k += kAmxTile) {
+    tile_load<4>(a + k, 0);
+    tile_load<6>(b + k, 1);
+    tile_dot_bf16<0, 4, 6>();
+  }
+  tile_store<0>(sum, kAmxTile);
+  return sum[0];
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ namespace nsa::cpu {
 extern const KernelTable kernels_scalar;
 #if defined(__x86_64__)
 extern const KernelTable kernels_avx2, kernels_avx512, kernels_avx512_bf16, kernels_avx512_amx;
+#ifdef NSA_AMX_MODEL
+extern const KernelTable kernels_amx_model;  // of tests, for processors without AMX
+#endif
 #elif defined(__aarch64__)
 extern const KernelTable kernels_neon;
 #endif
@@ -56,6 +59,9 @@ std::vector<const KernelTable*> available() {
   if (avx512) tables.push_back(&kernels_avx512);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
     tables.push_back(&kernels_avx2);
+#ifdef NSA_AMX_MODEL
+  if (bf16) tables.push_back(&kernels_amx_model);
+#endif
 #elif defined(__aarch64__)
   tables.push_back(&kernels_neon);  // Advanced SIMD is part of the AArch64 baseline
 #endif
