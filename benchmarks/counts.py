@@ -20,6 +20,12 @@ def causal_pairs(tokens):
     return tokens * (tokens + 1) // 2
 
 
+def window_pairs(tokens, window):
+    """Query i sees the last `window` keys up to its own."""
+    shorter = min(tokens, window)
+    return causal_pairs(shorter) + (tokens - shorter) * window
+
+
 def compressed_pairs(tokens, block, stride):
     """Query i sees compressed token c iff c * stride + block - 1 <= i."""
     positions = np.arange(tokens)

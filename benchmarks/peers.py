@@ -73,6 +73,15 @@ def fastest_gemm(size):
     return _fastest(functions)
 
 
+def bfloat16_gemm(size):
+    """The product of two bfloat16 matrices [size, size], which PyTorch has on a CPU."""
+    torch = torch_module()
+    torch.set_num_threads(_native.num_threads())
+    a, b = (torch.randn(size, size, dtype=torch.bfloat16) for _ in range(2))
+    out = torch.empty_like(a)
+    return lambda: torch.mm(a, b, out=out)
+
+
 def fastest_copy(nbytes):
     """(name, function) of the faster copy of so many bytes: one memcpy per thread, or many."""
     to, source = probe.copy_buffers(nbytes)
@@ -122,6 +131,7 @@ def torch_dense(query, key, value, scale, direction):
     torch = torch_module()
     if torch is None:
         raise DoesNotFit("no torch")
+    torch.set_num_threads(_native.num_threads())
 
     def convert(x):
         if isinstance(x, tuple):

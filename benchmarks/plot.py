@@ -52,16 +52,22 @@ def write_png(path, results, description):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    speed, training, memory, overhead = (
+    speed, branches, training, memory, overhead = (
         [r for r in results if r.kind == kind]
-        for kind in ("speed", "training", "memory", "overhead")
+        for kind in ("speed", "branches", "training", "memory", "overhead")
     )
-    compared = speed + training
+    compared = speed + branches + training
     panels = []
     if speed:
         shares = [r.share for r in speed], [r.share_target for r in speed]
         title = "share of the fp32 GEMM rate, or of the copy bandwidth"
         panels.append((len(speed), partial(_bars, speed, *shares, title, True)))
+    if branches:
+        shares = [r.share for r in branches], [r.share_target for r in branches]
+        title = (
+            "three branches: speedup over the fastest dense attention, share of the ratio of pairs"
+        )
+        panels.append((len(branches), partial(_bars, branches, *shares, title, True)))
     peers = sum(not isinstance(v, str) for r in compared for v in r.peers.values())
     if peers:
         panels.append((peers, partial(_speedups, compared)))

@@ -1,6 +1,7 @@
 """Every benchmark case, by name."""
 
 from . import workloads
+from .branches import branches_cases
 from .decoding import decode_cases
 from .memory import memory_cases
 from .overhead import overhead_cases
@@ -48,10 +49,10 @@ def _compress(direction):
 
 
 CASES = [
-    _flash(FLOAT32, "forward", share=0.75),
-    _flash(FLOAT32, "backward", share=0.6),
-    _flash(BFLOAT16, "forward", baseline=FLOAT32, baseline_limit=1.0),
-    _flash(BFLOAT16, "backward", baseline=FLOAT32),
+    _flash(FLOAT32, "forward", share=0.95),
+    _flash(FLOAT32, "backward", share=0.95),
+    _flash(BFLOAT16, "forward", share=0.8, baseline=FLOAT32, baseline_limit=1.0),
+    _flash(BFLOAT16, "backward", share=0.75, baseline=FLOAT32),
     _flash(FLOAT16, "forward", baseline=FLOAT32),
     _flash(FLOAT16, "backward", baseline=FLOAT32, baseline_limit=1.3),
     _selected("forward", share=0.6),
@@ -60,6 +61,7 @@ CASES = [
     _compress_attention("backward", "FlashAttentionScoreGrad", share=None),
     _compress("forward"),
     _compress("backward"),
+    *branches_cases(),
     *decode_cases(),
     *memory_cases(),
     *overhead_cases(),

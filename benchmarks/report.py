@@ -44,11 +44,21 @@ _COLUMNS = {
         ("kernel ms", 9, lambda r: f"{r.kernel_seconds * 1e3:.1f}"),
         ("rate", 13, lambda r: f"{r.rate:.1f} {r.unit}"),
         ("share", 11, lambda r: _of_target(r.share, r.share_target)),
-        ("of", 22, lambda r: f"{r.share_of} {r.share_of_rate:.1f}"),
+        ("of", 26, lambda r: f"{r.share_of} {r.share_of_rate:.1f}"),
         ("time of ours", 20, _baseline),
         *((f"vs {p}", 12, lambda r, p=p: _peer(r.peers.get(p))) for p in PEERS[:2]),
         ("MB", 7, lambda r: f"{r.bytes / 1e6:.0f}"),
         ("shape", 46, lambda r: r.shape),
+    ),
+    "branches": (
+        ("case", 36, lambda r: r.case),
+        ("ms", 9, lambda r: f"{r.seconds * 1e3:.1f}"),
+        ("speedup", 12, lambda r: _of_target(r.speedup, r.speedup_target)),
+        ("pairs", 7, lambda r: f"{r.share_of_rate:.2f}x"),
+        ("share", 11, lambda r: _of_target(r.share, r.share_target)),
+        ("vs dense", 9, lambda r: _peer(r.peers.get("dense"))),
+        ("vs torch", 9, lambda r: _peer(r.peers.get("torch"))),
+        ("shape", 34, lambda r: r.shape),
     ),
     "decode": (
         ("case", 36, lambda r: r.case),
@@ -89,6 +99,12 @@ _COLUMNS = {
     ),
 }
 _NOTES = {
+    "branches": (
+        "ms: the compression and the attention of the three branches through MindSpore, both: with "
+        "their gradients. vs: time of dense causal attention over it, ours and torch's; speedup: "
+        "over the faster of them (target). pairs: visible pairs of dense attention over those of "
+        "the branches; share: of this ratio that the speedup reaches (target)."
+    ),
     "decode": (
         "us: median of interleaved calls of one new token through MindSpore (graph), caches not in "
         "the processor's; kernel us: inside the native function. rate: bytes that must be read "
@@ -98,7 +114,7 @@ _NOTES = {
     ),
     "speed": (
         "ms: median of interleaved calls through MindSpore (graph); kernel ms: inside the native "
-        "function. share: of the fp32 GEMM rate or of the bandwidth of copying the input, median "
+        "function. share: of the GEMM rate named or of the bandwidth of copying the input, median "
         "of ratios within a round (target). time of ours: as a multiple of the dtype named (limit)."
         "\nvs: time of dense causal attention over ours, same S; a gradient together with its "
         "forward on both sides; GB: memory that the peer would need. MB: inputs, outputs, scratch."

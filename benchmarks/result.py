@@ -16,7 +16,7 @@ class Result:
     """A row; what does not apply to its kind of case is None."""
 
     case: str
-    kind: str  # speed, memory, overhead, training
+    kind: str  # speed, branches, memory, overhead, training
     operator: str
     dtype: str
     direction: str
@@ -30,6 +30,8 @@ class Result:
     share_of: str | None = None
     share_of_rate: float | None = None
     share_target: float | None = None
+    speedup: float | None = None  # over the fastest dense attention
+    speedup_target: float | None = None
     baseline: str | None = None  # dtype that the time is compared with
     baseline_ratio: float | None = None  # time over the baseline's
     baseline_limit: float | None = None
@@ -54,6 +56,8 @@ class Result:
         found = []
         if self.share_target is not None and self.share < self.share_target:
             found.append(f"share {_compared(self.share, '<', self.share_target)}")
+        if self.speedup_target is not None and self.speedup < self.speedup_target:
+            found.append(f"speedup {_compared(self.speedup, '<', self.speedup_target)}")
         if self.baseline_limit is not None and self.baseline_ratio > self.baseline_limit:
             unit = f"x {self.baseline}"
             found.append(f"{_compared(self.baseline_ratio, '>', self.baseline_limit, unit)}x")

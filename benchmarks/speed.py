@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mindspore_nsa import _native
+from tests.common.dtypes import BFLOAT16
 
 from . import check, peers, probe, timing
 from .program import Program
@@ -42,7 +43,8 @@ class SpeedCase:
     direction: str
     tokens: int
     quick_tokens: int
-    share: float | None = None  # least share of the GEMM rate or the copy bandwidth
+    # Least share of the GEMM rate of the dtype, where that can be had, or of the copy bandwidth.
+    share: float | None = None
     peers: tuple = ("mindspore", "torch")
     baseline: str | None = None  # dtype whose time is compared
     baseline_limit: float | None = None  # most time, as a multiple of the baseline's
@@ -60,7 +62,8 @@ class SpeedCase:
         tokens = self.quick_tokens if settings.quick else self.tokens
         call = _Call(self.build(tokens, self.dtype), self.direction)
         work, unit = call.workload.work[self.direction], call.workload.unit
-        yardstick, yard_work, yard_function = _yardstick(call.workload, settings)
+        yardstick, yard_work, yard_function = _yardstick(call.workload, settings, self.dtype)
+        of_dtype = self.dtype != BFLOAT16 or yardstick.endswith(self.dtype)
         kernel_times = []
 
         def ours():
@@ -101,7 +104,7 @@ class SpeedCase:
             share=rate,
             share_of=yardstick,
             share_of_rate=yard_work / timing.median(times[yardstick]) / 1e9,
-            share_target=self.share,
+            share_target=self.share if of_dtype else None,
             peers=shown,
             bytes=call.bytes,
             spread=timing.spread(timing.ratios(times[yardstick], times["ours"])),
@@ -140,15 +143,17 @@ class _Call:
 
 
 @cache
-def _gemm(size):
+def _gemm(size, dtype):
+    if dtype == BFLOAT16 and peers.torch_module() is not None:
+        return f"torch {dtype}", peers.bfloat16_gemm(size)
     return peers.fastest_gemm(size)
 
 
-def _yardstick(workload, settings):
+def _yardstick(workload, settings, dtype):
     """(name, its work, function) of what a rate is a share of."""
     if workload.unit == "FLOP":
         size = settings.gemm_size
-        name, function = _gemm(size)
+        name, function = _gemm(size, dtype)
         return f"gemm {name}", 2 * size**3, function
     # Of an array like the operator's input to another one: as far beyond the caches as the
     # operator's own tensors. A copy reads and writes.

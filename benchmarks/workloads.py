@@ -12,7 +12,7 @@ from mindspore_nsa.reference import compressed_seq_len
 from tests.common.case import Case
 from tests.common.dtypes import decode, encode
 
-from .counts import attention_flops, causal_pairs, compressed_pairs, selected_pairs
+from .counts import attention_flops, compressed_pairs, selected_pairs, window_pairs
 
 L, S, SELECT, COUNT = 32, 16, 64, 16
 UNBOUNDED = 2147483647
@@ -60,8 +60,8 @@ def _flash_gradient_inputs(forward, dy, outputs):
     }
 
 
-def flash(tokens, dtype, heads=16, kv_heads=16, dim=128):
-    """FlashAttentionScore, BNSD, causal."""
+def flash(tokens, dtype, heads=16, kv_heads=16, dim=128, window=None):
+    """FlashAttentionScore, BNSD, causal; with a window a query sees that many keys."""
     rng = np.random.default_rng(1)
     shapes = ((1, n, tokens, dim) for n in (heads, kv_heads, kv_heads, heads))
     query, key, value, dy = (_draw(rng, dtype, *shape) for shape in shapes)
@@ -70,10 +70,10 @@ def flash(tokens, dtype, heads=16, kv_heads=16, dim=128):
         "head_num": heads,
         "keep_prob": 1.0,
         "scalar_value": _scale(dim),
-        "pre_tokens": UNBOUNDED,
-        "next_tokens": UNBOUNDED,
+        "pre_tokens": UNBOUNDED if window is None else window - 1,
+        "next_tokens": UNBOUNDED if window is None else 0,
         "input_layout": "BNSD",
-        "sparse_mode": 3,
+        "sparse_mode": 3 if window is None else 4,
         "pse_type": 1,
         "q_start_idx": 0,
         "kv_start_idx": 0,
@@ -90,7 +90,7 @@ def flash(tokens, dtype, heads=16, kv_heads=16, dim=128):
         gradient,
         f"S={tokens} N={heads}/{kv_heads} D={dim}",
         "FLOP",
-        _attention_work(heads * causal_pairs(tokens), dim, dim),
+        _attention_work(heads * window_pairs(tokens, window or tokens), dim, dim),
         lambda: (query, key, value),
     )
 
@@ -230,8 +230,15 @@ def compress(tokens, dtype, heads=4, dim=128):
     return Workload(forward, gradient, f"T={tokens} N={heads} D={dim} l={L} s={S}", "B", work)
 
 
-def _heads_first(x, heads):
-    """[T, N, D] as [1, heads, T, D], the key heads repeated for their groups."""
+def repeated(x, heads):
+    """[1, N, T, D] as [1, heads, T, D], the key heads repeated for their groups."""
     dtype = x[0] if isinstance(x, tuple) else x.dtype.name
-    values = decode(x).transpose(1, 0, 2)
-    return encode(np.repeat(values, heads // len(values), axis=0)[None], dtype)
+    bits = x[1] if isinstance(x, tuple) else x
+    bits = np.repeat(bits, heads // bits.shape[1], axis=1)
+    return (dtype, bits) if isinstance(x, tuple) else bits
+
+
+def _heads_first(x, heads):
+    """[T, N, D] as [1, heads, T, D]."""
+    dtype = x[0] if isinstance(x, tuple) else x.dtype.name
+    return repeated(encode(decode(x).transpose(1, 0, 2)[None], dtype), heads)

@@ -19,7 +19,8 @@ def test_names_are_unique():
 
 
 def test_operators_exist():
-    operators = {case.operator for case in registry.CASES if case.kind != "training"}
+    of_the_layer = ("training", "branches")
+    operators = {case.operator for case in registry.CASES if case.kind not in of_the_layer}
     assert operators == MEASURED
 
 
@@ -31,8 +32,10 @@ def test_targets():
     found = {(c.operator, c.dtype): c for c in of("speed") if c.name.startswith(("flash", "sel"))}
     shares = {key: case.share for key, case in found.items() if case.share}
     assert shares == {
-        ("FlashAttentionScore", "float32"): 0.75,
-        ("FlashAttentionScoreGrad", "float32"): 0.6,
+        ("FlashAttentionScore", "float32"): 0.95,
+        ("FlashAttentionScoreGrad", "float32"): 0.95,
+        ("FlashAttentionScore", "bfloat16"): 0.8,
+        ("FlashAttentionScoreGrad", "bfloat16"): 0.75,
         ("NsaSelectedAttention", "float32"): 0.6,
         ("NsaSelectedAttentionGrad", "float32"): 0.45,
     }
@@ -47,6 +50,17 @@ def test_targets():
         "compress_attention_float32_backward": None,
         "compress_float32_forward": 0.6,
         "compress_float32_backward": 0.6,
+    }
+
+
+def test_branches_are_complete():
+    found = {(c.tokens, c.dtype, c.direction): (c.speedup, c.share) for c in of("branches")}
+    short = {"forward": 2.1, "both": 1.5}
+    assert found == {
+        (tokens, dtype, direction): (short[direction], None) if tokens == 8192 else (None, 0.85)
+        for tokens in (8192, 32768, 65536)
+        for dtype in ("float32", "bfloat16")
+        for direction in short
     }
 
 

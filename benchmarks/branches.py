@@ -1,0 +1,148 @@
+"""Cases of the three branches of NSA together, against the fastest dense attention."""
+
+import gc
+import statistics
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from . import check, peers, workloads
+from .counts import causal_pairs, compressed_pairs, selected_pairs, window_pairs
+from .program import Program
+from .result import Result
+
+HEADS, KV_HEADS, DIM, WINDOW = 16, 1, 128, 512
+# Tokens, and those of a quick run.
+LENGTHS = ((8192, 1024), (32768, 2048), (65536, 4096))
+# Speedup that is asked for where the ratio of visible pairs does not say enough.
+SHORT = {"forward": 2.1, "both": 1.5}
+# Share of the ratio of visible pairs, from this length on.
+SHARE, LONG = 0.85, 32768
+# Seconds that one function may take in all; a first call that takes half of it counts itself,
+# others are warm-ups.
+BUDGET = 20.0
+
+window = partial(workloads.flash, heads=HEADS, kv_heads=KV_HEADS, dim=DIM, window=WINDOW)
+dense = partial(workloads.flash, heads=HEADS, kv_heads=KV_HEADS, dim=DIM)
+compression = partial(workloads.compress, heads=KV_HEADS, dim=DIM)
+BRANCHES = (workloads.compress_attention, workloads.selected, window)
+
+
+def _programs(workload, direction):
+    """The forward call, and the gradient's where that is asked for."""
+    forward = Program(workload.forward)
+    if direction == "forward":
+        return [forward]
+    return [forward, Program(workload.gradient(forward.arrays()))]
+
+
+def _times(functions, rounds):
+    """name -> times; in turn, so that a machine that slows down slows all of them."""
+    times = {name: [] for name in functions}
+    for name, function in functions.items():
+        begin = time.perf_counter()
+        function()
+        first = time.perf_counter() - begin
+        if first > BUDGET / 2:
+            times[name].append(first)
+    for _ in range(rounds):
+        for name, function in functions.items():
+            if times[name] and sum(times[name]) + times[name][0] > BUDGET:
+                continue
+            begin = time.perf_counter()
+            function()
+            times[name].append(time.perf_counter() - begin)
+    return times
+
+
+@dataclass(frozen=True)
+class BranchesCase:
+    """Compression of keys and values, and attention of the three branches."""
+
+    name: str
+    dtype: str
+    direction: str  # forward; both: with gradients
+    tokens: int
+    quick_tokens: int
+
+    kind = "branches"
+    operator = "NativeSparseAttention"
+
+    @property
+    def speedup(self):
+        return SHORT[self.direction] if self.tokens < LONG else None
+
+    @property
+    def share(self):
+        return SHARE if self.tokens >= LONG else None
+
+    def problem(self):
+        """Why one of the operators cannot be measured, or None."""
+        direction = "forward" if self.direction == "forward" else "backward"
+        builds = (compression, *BRANCHES, dense)
+        found = (check.problem(build, self.dtype, direction) for build in builds)
+        return next((text for text in found if text), None)
+
+    def run(self, settings):
+        """A `Result`."""
+        tokens = self.quick_tokens if settings.quick else self.tokens
+        compress = compression(tokens, self.dtype)
+        parts = [build(tokens, self.dtype) for build in BRANCHES]
+        # Once for keys and once for values.
+        nsa = 2 * _programs(compress, self.direction)
+        for part in parts:
+            nsa += _programs(part, self.direction)
+        whole = dense(tokens, self.dtype)
+        ours = _programs(whole, self.direction)
+        functions = {"nsa": lambda: [f() for f in nsa], "dense": lambda: [f() for f in ours]}
+        peer = {}
+        try:
+            direction = "forward" if self.direction == "forward" else "backward"
+            inputs = (workloads.repeated(x, HEADS) for x in whole.dense())
+            functions["torch"] = peers.torch_dense(*inputs, DIM**-0.5, direction)
+        except peers.DoesNotFit as reason:
+            peer["torch"] = str(reason)
+        gc.collect()
+        times = _times(functions, settings.rounds)
+        least = {name: statistics.median(values) for name, values in times.items()}
+        seconds = least.pop("nsa")
+        peer |= {name: value / seconds for name, value in least.items()}
+        speedup = min(least.values()) / seconds
+        pairs = causal_pairs(tokens) / self._pairs(tokens, parts[1])
+        return Result(
+            case=self.name,
+            kind=self.kind,
+            operator=self.operator,
+            dtype=self.dtype,
+            direction=self.direction,
+            tokens=tokens,
+            shape=f"S={tokens} N={HEADS}/{KV_HEADS} D={DIM} window={WINDOW}",
+            seconds=seconds,
+            share=speedup / pairs,
+            share_of="pairs",
+            share_of_rate=pairs,
+            share_target=self.share,
+            speedup=speedup,
+            speedup_target=self.speedup,
+            peers=peer,
+            spread=max(max(t) / min(t) - 1 for t in times.values()),
+        )
+
+    def _pairs(self, tokens, selected):
+        """Visible pairs of a query head."""
+        indices = selected.forward.named()["topk_indices"]
+        return (
+            compressed_pairs(tokens, workloads.L, workloads.S)
+            + selected_pairs(indices, workloads.SELECT, tokens)
+            + window_pairs(tokens, WINDOW)
+        )
+
+
+def branches_cases():
+    """Every length, dtype and direction."""
+    return [
+        BranchesCase(f"nsa_{dtype}_{direction}_{tokens}", dtype, direction, tokens, quick)
+        for tokens, quick in LENGTHS
+        for dtype in ("float32", "bfloat16")
+        for direction in ("forward", "both")
+    ]
