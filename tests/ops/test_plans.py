@@ -10,6 +10,7 @@ from mindspore_nsa.ops._plan import Planner
 
 MODULES = (
     "nn.packing",
+    "ops._layer",
     "ops._sequence",
     "ops.dropout_mask",
     "ops.flash_attention_score",
