@@ -11,13 +11,13 @@
 
 namespace twin {
 
-// Elements of `width` bytes in the part of UB that the call takes; fails once there are buffers.
+// Elements of `width` bytes in the part of UB that the call takes: 255 repeats of what the buffers
+// leave, or less.
 inline uint32_t FillPass(const char* name, uint32_t repeat_bytes, uint32_t width,
                          const Where& where) {
-  if (EndOfBuffers(where) != 0) {
-    Fail(name, where, "it takes UB for itself and has to come before InitBuffer");
-  }
-  return 255 * repeat_bytes / width;
+  const uint32_t bytes = std::min(255 * repeat_bytes, FreeUb(where) / kBlockBytes * kBlockBytes);
+  if (bytes == 0) Fail(name, where, "it takes UB that no buffer holds, and there is none left");
+  return bytes / width;
 }
 
 template <typename T>
@@ -27,7 +27,7 @@ void FillGlobal(const char* name, const AscendC::GlobalTensor<T>& dst, uint64_t 
   if ASCEND_IS_AIC
     return;
   const uint32_t pass = FillPass(name, repeat_bytes, sizeof(T), where);
-  const LocalTensor<T> values(TPosition::VECCALC, 0, pass);
+  const LocalTensor<T> values(TPosition::VECCALC, EndOfBuffers(where), pass);
   Duplicate(values, value, static_cast<int32_t>(pass), where);
   const TEventID event = GetTPipePtr()->FetchEventID(HardEvent::V_MTE3, where);
   AscendC::SetFlag<HardEvent::V_MTE3>(event, where);

@@ -1,11 +1,22 @@
 // SoftMax, SimpleSoftMax, SoftmaxFlashV2, SoftmaxGradFront.
 #pragma once
 
+#include <cstring>
+
 #include "twin/adv/softmax_run.h"
 #include "twin/adv/softmax_tiling.h"
 #include "twin/device/tensor.h"
 
 namespace twin {
+
+struct SoftmaxAdjust {
+  uint32_t rows, columns;
+  uint32_t from;       // bits of a maximum
+  uint64_t to;         // bits of an element
+  bool every_element;  // one maximum an element, not a block
+};
+TWIN_API bool RunAdjustSoftMaxRes(const Operand& res, const Operand& max, const SoftmaxAdjust& what,
+                                  const Where& where);
 
 // The shape of a call: constant in the configuration, given, or that of the source tensor.
 template <typename T>
@@ -182,5 +193,20 @@ TWIN_GRAD_FRONT(TWIN_TMP_PARAMETER, TWIN_TMP_OPERAND)
 #undef TWIN_TMP_OPERAND
 #undef TWIN_TMP_PARAMETER
 #undef TWIN_SOFTMAX_TYPES
+
+// Sets the rows of softMaxRes whose maximum has the bits `from`; true where there are any.
+template <typename T1, typename T2, bool isDataFormatNZ = false, uint8_t stepSizeMode = 0>
+bool AdjustSoftMaxRes(const LocalTensor<T1>& softMaxRes, const LocalTensor<T2>& maxTensor,
+                      const uint32_t from, const T1 to, const SoftMaxShapeInfo& softmaxShapeInfo,
+                      twin::Where where = twin::Here()) {
+  TWIN_DTYPES("AdjustSoftMaxRes (softMaxRes)", T1, half, float);
+  TWIN_DTYPES("AdjustSoftMaxRes (maxTensor)", T2, half, float);
+  static_assert(!isDataFormatNZ, "AdjustSoftMaxRes: CANN documents ND only");
+  uint64_t bits = 0;
+  std::memcpy(&bits, &to, sizeof(T1));
+  return twin::RunAdjustSoftMaxRes(
+      {"softMaxRes", softMaxRes}, {"maxTensor", maxTensor},
+      {softmaxShapeInfo.srcM, softmaxShapeInfo.srcK, from, bits, stepSizeMode != 0}, where);
+}
 
 }  // namespace AscendC

@@ -99,6 +99,11 @@ inline void SetFixpipeNz2ndFlag(const Narrow16 ndNum, const Narrow16 srcNdStride
                                 const Narrow16 dstNdStride, twin::Where where = twin::Here()) {
   twin::SetNdMatrices(ndNum.wide(), srcNdStride.wide(), dstNdStride.wide(), where);
 }
+// The three numbers of SetFixpipeNz2ndFlag in 16 bits each, by the name inside CANN's headers.
+inline void SetNdParaImpl(uint64_t config, twin::Where where = twin::Here()) {
+  const auto field = [&](int at) { return static_cast<int64_t>(config >> at & 0xffff); };
+  twin::SetNdMatrices(field(0), field(16), field(32), where);
+}
 inline void SetFixpipePreQuantFlag(uint64_t config, twin::Where where = twin::Here()) {
   twin::SetFixpipeFactor(config, where);
 }

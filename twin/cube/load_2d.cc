@@ -177,4 +177,32 @@ void RunLoadTranspose(const Operand& dst, const Operand& src,
   }
 }
 
+void RunLoadSparse(const Operand& dst, const Operand& src, const Operand& idx,
+                   const LoadData2DParams& params, const Where& where) {
+  Instr instr("LoadDataWithSparse", PIPE_MTE1, where, {dst, src, idx});
+  instr.InMemory(0, {Hardware::L0B});
+  instr.InMemory(1, {Hardware::L1});
+  instr.InMemory(2, {Hardware::L1});
+  CheckField(instr, "startIndex", params.startIndex.wide(), 0, 65535);
+  CheckField(instr, "repeatTimes", params.repeatTimes.wide(), 0, 255);
+  const uint64_t start = params.startIndex, repeats = params.repeatTimes;
+  if (repeats == 0) {
+    instr.Warn("instruction without effect", "repeatTimes is 0");
+    return;
+  }
+  auto& index = CubeStateOf(instr.core()).sparse_index;
+  constexpr uint64_t kIndexBytes = sizeof(CubeState::SparseIndex::bytes);
+  instr.ReadHeld(1, Bytes{start * kFractalBytes, repeats * kFractalBytes});
+  instr.Read(2, Bytes{start * kIndexBytes, repeats * kIndexBytes});
+  instr.Write(0, Bytes{0, repeats * kFractalBytes}, kFractalBytes);
+  instr.CountRepeats(repeats);
+  index.resize(MemoryBytes(Hardware::L0B) / kFractalBytes);
+  for (uint64_t i = 0; i < repeats; ++i) {
+    CopyFractal(&instr, i * kFractalBytes, (start + i) * kFractalBytes);
+    CubeState::SparseIndex& target = index[dst.local->address / kFractalBytes + i];
+    std::memcpy(target.bytes, instr.Data<uint8_t>(2) + (start + i) * kIndexBytes, kIndexBytes);
+    target.set = true;
+  }
+}
+
 }  // namespace twin

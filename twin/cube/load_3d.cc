@@ -16,17 +16,21 @@ struct Unfolded {
   int64_t filter_h, filter_w, stride_h, stride_w, dilation_h, dilation_w;
   int64_t out_h, out_w;
   int64_t blocks;
+  // With SetLoadDataBoundary operand src is L1 from its start on: src is at `base`, and what lies
+  // at the boundary or beyond is read from the start again. Otherwise both are 0.
+  int64_t base, boundary;
 
   static constexpr int64_t kPadding = -1;
 
-  // Byte in L1 of a row's block, from src on, or kPadding.
+  // Byte of a row's block from the operand's start on, or kPadding.
   int64_t At(int64_t row, int64_t block) const {
     const int64_t taps = filter_h * filter_w;
     const int64_t tap = block % taps;
     const int64_t h = row / out_w * stride_h - map.pad[2] + tap / filter_w * dilation_h;
     const int64_t w = row % out_w * stride_w - map.pad[0] + tap % filter_w * dilation_w;
     if (h < 0 || w < 0 || h >= map.height || w >= map.width) return kPadding;
-    return ((block / taps * map.height + h) * map.width + w) * int64_t{kBlockBytes};
+    const int64_t at = ((block / taps * map.height + h) * map.width + w) * int64_t{kBlockBytes};
+    return boundary == 0 ? at : (base + at) % boundary;
   }
   int64_t rows() const { return out_h * out_w; }
 };
@@ -172,15 +176,10 @@ class Result {
 };
 
 // Reads of whole blocks, joined where they follow each other.
-void ReadWindow(Instr* instr, const Unfolded& u, const Window& w, uint32_t boundary,
-                uint32_t address) {
+void ReadWindow(Instr* instr, const Unfolded& u, const Window& w) {
   int64_t begin = 0, end = 0;
   const auto flush = [&] {
     if (end == begin) return;
-    instr->Check(boundary == 0 || address + end <= boundary,
-                 "src is read up to byte %lld of L1, beyond SetLoadDataBoundary(%u); the twin does "
-                 "not wrap around",
-                 static_cast<long long>(address + end), boundary);
     instr->ReadHeld(1, Bytes{static_cast<uint64_t>(begin), static_cast<uint64_t>(end - begin)});
   };
   for (const int64_t block : w.blocks) {
@@ -295,14 +294,25 @@ void RunLoad3D(const Operand& dst, const Operand& src, const Load3D& params, con
   const uint64_t loaded = static_cast<uint64_t>(p.m_extension) *
                           static_cast<uint64_t>(p.k_extension) *
                           static_cast<uint64_t>(state.repeat_time) * element;
-  instr.Check(loaded <= dst.local->bytes,
-              "out of bounds: %llu bytes are loaded, dst has %u from its address on",
-              static_cast<unsigned long long>(loaded), dst.local->bytes);
-  const Unfolded u = Unfold(instr, p, state.feature_map, element);
+  instr.CheckRoom(0, loaded);
+  Unfolded u = Unfold(instr, p, state.feature_map, element);
+  LocalView whole = *src.local;
+  if (state.boundary > 0) {
+    instr.Check(src.local->address < state.boundary && state.boundary <= MemoryBytes(Hardware::L1),
+                "src begins at byte %u of L1, expected less than SetLoadDataBoundary(%u), and that "
+                "at most the size of L1",
+                src.local->address, state.boundary);
+    u.base = src.local->address;
+    u.boundary = state.boundary;
+    whole.address = 0;
+    whole.bytes = state.boundary;
+    whole.buffer = nullptr;
+    instr.SetOperand(1, Operand(src.role, src.dtype, element, whole));
+  }
   const Window w = WindowOf(instr, p, state, u, element, to_b);
   const Placement place{to_b,    p.transpose,   kBlockBytes / element,
                         element, w.rows.size(), w.blocks.size()};
-  ReadWindow(&instr, u, w, state.boundary, src.local->address);
+  ReadWindow(&instr, u, w);
   Result result(place.fractals());
   FillResult(instr, u, w, place, state, &result);
   result.Store(&instr);

@@ -43,11 +43,43 @@ Load3D Load3DOf(const AscendC::LoadData3DParamsV2<T>& p, const AscendC::IsResetL
           BitsOf(p.padValue)};
 }
 
+// The same, with the feature map of SetFmatrix and the padding of SetLoadDataPaddingValue.
+inline Load3D Load3DOf(const AscendC::LoadData3DParamsV2Pro& p) {
+  const auto field = [](uint64_t word, int at, int bits) {
+    return static_cast<int64_t>(word >> at & ((1u << bits) - 1));
+  };
+  const uint64_t e = p.extConfig, f = p.filterConfig;
+  return {false,
+          false,
+          {0, 0, 0, 0},
+          0,
+          0,
+          p.channelSize.wide(),
+          field(e, 0, 16),
+          field(e, 16, 16),
+          field(e, 32, 16),
+          field(e, 48, 16),
+          field(f, 0, 8),
+          field(f, 8, 8),
+          field(f, 16, 8),
+          field(f, 24, 8),
+          field(f, 32, 8),
+          field(f, 40, 8),
+          p.enTranspose,
+          p.enSmallK,
+          p.filterSizeW,
+          p.filterSizeH,
+          p.fMatrixCtrl,
+          0};
+}
+
 TWIN_API void RunLoad2D(const Operand& dst, const Operand& src,
                         const AscendC::LoadData2DParams& params, const Where& where);
 TWIN_API void RunLoadTranspose(const Operand& dst, const Operand& src,
                                const AscendC::LoadData2dTransposeParams& params,
                                const Where& where);
+TWIN_API void RunLoadSparse(const Operand& dst, const Operand& src, const Operand& idx,
+                            const AscendC::LoadData2DParams& params, const Where& where);
 TWIN_API void RunLoad3D(const Operand& dst, const Operand& src, const Load3D& params,
                         const Where& where);
 
@@ -89,13 +121,44 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   twin::RunLoad3D({"dst", dst}, {"src", src}, twin::Load3DOf(loadDataParams, defaultConfig), where);
 }
 
+template <typename T>
+void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+              const LoadData3DParamsV2Pro& loadDataParams, twin::Where where = twin::Here()) {
+  TWIN_DTYPES("LoadData with LoadData3DParamsV2Pro", T, int8_t, uint8_t, half, bfloat16_t, int32_t,
+              uint32_t, float);
+  twin::RunLoad3D({"dst", dst}, {"src", src}, twin::Load3DOf(loadDataParams), where);
+}
+
+// B with two of every four rows left, and the index that tells which.
+template <typename T = int8_t, typename U = uint8_t>
+void LoadDataWithSparse(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                        const LocalTensor<U>& idx, const LoadData2DParams& loadDataParam,
+                        twin::Where where = twin::Here()) {
+  TWIN_DTYPES("LoadDataWithSparse", T, int8_t);
+  TWIN_DTYPES("LoadDataWithSparse (idx)", U, uint8_t);
+  twin::RunLoadSparse({"dst", dst}, {"src", src}, {"idx", idx}, loadDataParam, where);
+}
+
+// Refused where a call is compiled; kernels for several architectures have it in templates.
+template <typename T, typename Source>
+std::enable_if_t<std::is_same_v<Source, LocalTensor<T>> || std::is_same_v<Source, GlobalTensor<T>>>
+LoadData(const LocalTensor<T>&, const Source&, const LoadData2DParamsV2&) {
+  static_assert(sizeof(T) == 0, "LoadData does not take LoadData2DParamsV2 on dav-c220");
+}
+
+// As SetFmatrix of the left matrix, by the name inside CANN's headers.
+inline void Load3DSetFMatrixCal(const Narrow16 l1H, const Narrow16 l1W, const uint8_t padList[4],
+                                twin::Where where = twin::Here()) {
+  twin::SetFeatureMap(l1H.wide(), l1W.wide(), padList, 0, where);
+}
+
 inline void SetFmatrix(const Narrow16 l1H, const Narrow16 l1W, const uint8_t padList[4],
                        const FmatrixMode& fmatrixMode, twin::Where where = twin::Here()) {
   twin::SetFeatureMap(l1H.wide(), l1W.wide(), padList, static_cast<int64_t>(fmatrixMode), where);
 }
 template <typename T>
 void SetLoadDataPaddingValue(const T padValue, twin::Where where = twin::Here()) {
-  TWIN_DTYPES("SetLoadDataPaddingValue", T, TWIN_LOAD_TYPES);
+  TWIN_DTYPES("SetLoadDataPaddingValue", T, TWIN_LOAD_TYPES, int64_t, uint64_t);
   twin::SetLoadPadding(twin::BitsOf(padValue), where);
 }
 inline void SetLoadDataRepeat(const LoadDataRepeatParam& repeatParams,

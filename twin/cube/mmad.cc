@@ -16,10 +16,12 @@ constexpr uint64_t kOrderedFractals = 10;
 // Sizes of one Mmad, in elements and fractals.
 struct Shape {
   uint64_t m, n, k;
+  uint64_t filter_k;    // rows of B, half of k in sparse products
   uint64_t c0;          // elements in 32 bytes
   uint64_t m1, n1, k1;  // fractals; k1 as A is laid out
   uint64_t tail_bytes;  // of the last, partial block of K; 0 when K fills its blocks
-  bool vector;          // m is 1: A is one row of K elements
+  uint64_t filter_tail_bytes;
+  bool vector;  // m is 1: A is one row of K elements
   // Rows of A and columns of B with values: padding up to m and n may hold none, and then their
   // part of C holds none.
   uint64_t held_m, held_n;
@@ -36,7 +38,9 @@ Shape ShapeOf(MmadType type, const MmadParams& params) {
   s.n1 = CeilDivide(s.n, kFractalRows);
   s.k1 = CeilDivide(s.k, s.c0);
   if (type == MmadType::kFloat && params.kDirectionAlign) s.k1 = 2 * CeilDivide(s.k, 16);
+  s.filter_k = type == MmadType::kSparse ? s.k / 2 : s.k;
   s.tail_bytes = s.k % s.c0 * bits / 8;
+  s.filter_tail_bytes = s.filter_k % s.c0 * bits / 8;
   s.vector = s.m == 1;
   return s;
 }
@@ -50,6 +54,9 @@ void CheckArguments(Instr* instr, const MmadParams& params, MmadType type, bool 
                static_cast<long long>(flag));
   instr->Check(type != MmadType::kInt4 || params.k % 2 == 0,
                "k is %u, it has to be even with int4b_t", static_cast<unsigned>(params.k));
+  instr->Check(type != MmadType::kSparse || params.k % 4 == 0,
+               "k is %u, it has to be a multiple of 4: two of four elements take part",
+               static_cast<unsigned>(params.k));
   instr->InMemory(kDst, {Hardware::L0C});
   instr->InMemory(kFm, {Hardware::L0A});
   instr->InMemory(kFilter, {Hardware::L0B});
@@ -77,7 +84,9 @@ void FindHeld(const Instr& instr, MmadType type, Shape* s) {
   s->held_m = HeldRows(instr, kFm, s->m, bytes, [&](uint64_t row) {
     return row / kFractalRows * s->k1 * kFractalBytes + row % kFractalRows * kBlockBytes;
   });
-  s->held_n = HeldRows(instr, kFilter, s->n, bytes, [](uint64_t row) { return row * kBlockBytes; });
+  const uint64_t filter_bytes = CeilDivide(std::min(s->filter_k, s->c0) * ElementBits(type), 8);
+  s->held_n =
+      HeldRows(instr, kFilter, s->n, filter_bytes, [](uint64_t row) { return row * kBlockBytes; });
 }
 
 void ReadA(Instr* instr, const Shape& s) {
@@ -99,11 +108,12 @@ void ReadA(Instr* instr, const Shape& s) {
 }
 
 void ReadB(Instr* instr, const Shape& s) {
-  const uint64_t whole = s.k / s.c0;
+  const uint64_t whole = s.filter_k / s.c0;
   const uint64_t pitch = s.n1 * kFractalBytes;
   instr->Read(kFilter, Rows{0, whole, s.held_n * kBlockBytes, pitch}, kFractalBytes);
-  if (s.tail_bytes > 0) {
-    instr->Read(kFilter, Rows{whole * pitch, s.held_n, s.tail_bytes, kBlockBytes}, kFractalBytes);
+  if (s.filter_tail_bytes > 0) {
+    instr->Read(kFilter, Rows{whole * pitch, s.held_n, s.filter_tail_bytes, kBlockBytes},
+                kFractalBytes);
   }
 }
 
@@ -161,6 +171,38 @@ void OrderAfterEarlier(Instr* instr, const Shape& s) {
   instr->KnowComplete(PIPE_M, (state.first_small == 0 ? instr->seq() : state.first_small) - 1);
 }
 
+// The rows of B where the index says: of every four elements of K the first number is the place of
+// the first row, the second that of the second, counted from the second element on.
+template <typename At>
+void Spread(const Instr& instr, const Shape& s, const uint8_t* b, At b_at, MmadArrays* arrays) {
+  const CubeState& state = CubeStateOf(instr.core());
+  const uint64_t first = instr.operand(kFilter).local->address / kFractalBytes;
+  for (uint64_t column = 0; column < arrays->n; ++column) {
+    for (uint64_t row = 0; row < s.filter_k; row += 2) {
+      const uint64_t fractal = first + b_at(row, column) / 8 / kFractalBytes;
+      instr.Check(fractal < state.sparse_index.size() && state.sparse_index[fractal].set,
+                  "no LoadDataWithSparse has loaded the index of fractal %llu of L0B",
+                  static_cast<unsigned long long>(fractal));
+      const uint8_t* const index =
+          state.sparse_index[fractal].bytes + column % kFractalRows * kBlockBytes / 4;
+      const uint64_t bit = row % s.c0 * 2;
+      const uint32_t pair = index[bit / 8] >> bit % 8 & 15;
+      const uint32_t x = pair & 3, y = pair >> 2;
+      instr.Check(x < 3 && y < 3,
+                  "the index of row %llu, column %llu of filter is %u, %u; each is "
+                  "0, 1 or 2",
+                  static_cast<unsigned long long>(row), static_cast<unsigned long long>(column), x,
+                  y);
+      const auto put = [&](uint64_t place, uint64_t from) {
+        const uint64_t i = (column / 16 * arrays->k + 2 * row + place) * 16 + column % 16;
+        arrays->b_whole[i] += WholeAt(MmadType::kInt8, b, b_at(from, column));
+      };
+      put(x, row);
+      put(std::max(x, y + 1), row + 1);
+    }
+  }
+}
+
 MmadArrays Gather(const Instr& instr, MmadType type, const Shape& s) {
   MmadArrays arrays;
   arrays.m = s.held_m;
@@ -183,6 +225,7 @@ MmadArrays Gather(const Instr& instr, MmadType type, const Shape& s) {
            k % s.c0 * element_bits;
   };
   LoadOperands(&arrays, type, a, b, a_at, b_at);
+  if (type == MmadType::kSparse) Spread(instr, s, b, b_at, &arrays);
   return arrays;
 }
 
@@ -190,7 +233,8 @@ MmadArrays Gather(const Instr& instr, MmadType type, const Shape& s) {
 
 void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand& filter,
              const Operand* bias, const MmadParams& params, const Where& where) {
-  Instr instr("Mmad", PIPE_M, where, {dst, fm, filter});
+  const char* const name = type == MmadType::kSparse ? "MmadWithSparse" : "Mmad";
+  Instr instr(name, PIPE_M, where, {dst, fm, filter});
   if (bias != nullptr) instr.SetOperand(kBias, *bias);
   CheckArguments(&instr, params, type, bias != nullptr);
   Shape s = ShapeOf(type, params);
@@ -235,7 +279,7 @@ void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand
   }
   const MmadStart from{zero ? nullptr : instr.Data<uint8_t>(table ? kBias : kDst), table};
   const bool saturate = FloatSaturates(instr.core());
-  Multiply(arrays, type, from, saturate, instr.Data<uint8_t>(kDst));
+  Multiply(arrays, from, saturate, instr.Data<uint8_t>(kDst));
 }
 
 }  // namespace twin

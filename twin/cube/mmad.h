@@ -7,7 +7,8 @@
 
 namespace twin {
 
-enum class MmadType { kNone, kHalf, kBfloat16, kFloat, kInt8, kInt4 };
+// kSparse: int8_t, of which filter holds two of every four and an index tells which.
+enum class MmadType { kNone, kHalf, kBfloat16, kFloat, kInt8, kInt4, kSparse };
 
 template <typename C, typename A, typename B>
 constexpr MmadType MmadTypeOf() {
@@ -62,6 +63,17 @@ void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor
     twin::RunMmad(twin::MmadTypeOf<T, U, S>(), {"dst", dst}, {"fm", fm}, {"filter", filter},
                   &operand, mmadParams, where);
   }
+}
+
+// Half of A's columns meet B's rows: those that the index of LoadDataWithSparse picks.
+template <typename T = int32_t, typename U = int8_t>
+void MmadWithSparse(const LocalTensor<T>& dst, const LocalTensor<U>& fm,
+                    const LocalTensor<U>& filter, const MmadParams& mmadParams,
+                    twin::Where where = twin::Here()) {
+  TWIN_DTYPES("MmadWithSparse (dst)", T, int32_t);
+  TWIN_DTYPES("MmadWithSparse (fm, filter)", U, int8_t);
+  twin::RunMmad(twin::MmadType::kSparse, {"dst", dst}, {"fm", fm}, {"filter", filter}, nullptr,
+                mmadParams, where);
 }
 
 inline void SetHF32Mode(HF32Mode mode, twin::Where where = twin::Here()) {

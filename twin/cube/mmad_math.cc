@@ -71,9 +71,8 @@ void MultiplyAll(const MmadArrays& r, const T* a, const T* b, const MmadStart& s
 
 }  // namespace
 
-void Multiply(const MmadArrays& arrays, MmadType type, const MmadStart& start, bool saturate,
-              uint8_t* c) {
-  if (type == MmadType::kInt8 || type == MmadType::kInt4) {
+void Multiply(const MmadArrays& arrays, const MmadStart& start, bool saturate, uint8_t* c) {
+  if (!arrays.a_whole.empty()) {
     MultiplyAll(arrays, arrays.a_whole.data(), arrays.b_whole.data(), start, saturate, c);
   } else {
     MultiplyAll(arrays, arrays.a.data(), arrays.b.data(), start, saturate, c);

@@ -15,6 +15,7 @@ constexpr uint64_t ElementBits(MmadType type) {
     case MmadType::kFloat:
       return 32;
     case MmadType::kInt8:
+    case MmadType::kSparse:
       return 8;
     case MmadType::kInt4:
       return 4;
@@ -52,7 +53,7 @@ inline float FloatAt(MmadType type, const uint8_t* data, uint64_t bit) {
 
 inline int32_t WholeAt(MmadType type, const uint8_t* data, uint64_t bit) {
   const uint8_t byte = data[bit / 8];
-  if (type == MmadType::kInt8) return static_cast<int8_t>(byte);
+  if (type != MmadType::kInt4) return static_cast<int8_t>(byte);
   const int32_t nibble = byte >> (bit % 8) & 15;
   return nibble >= 8 ? nibble - 16 : nibble;
 }
@@ -63,7 +64,8 @@ void LoadOperands(MmadArrays* arrays, MmadType type, const uint8_t* a, const uin
                   AtB b_at) {
   MmadArrays& r = *arrays;
   const uint64_t a_count = r.m * r.k, b_count = (r.n + 15) / 16 * 16 * r.k;
-  const bool whole = type == MmadType::kInt8 || type == MmadType::kInt4;
+  const bool sparse = type == MmadType::kSparse;
+  const bool whole = type == MmadType::kInt8 || type == MmadType::kInt4 || sparse;
   if (whole) {
     r.a_whole.resize(a_count);
     r.b_whole.resize(b_count);
@@ -82,7 +84,7 @@ void LoadOperands(MmadArrays* arrays, MmadType type, const uint8_t* a, const uin
       }
     }
   }
-  for (uint64_t column = 0; column < r.n; ++column) {
+  for (uint64_t column = 0; column < r.n && !sparse; ++column) {
     for (uint64_t k = 0; k < r.k; ++k) {
       const uint64_t i = (column / 16 * r.k + k) * 16 + column % 16;
       if (whole) {
@@ -98,7 +100,6 @@ void LoadOperands(MmadArrays* arrays, MmadType type, const uint8_t* a, const uin
 // Writes C [n / 16, c_rows, 16]. K runs upwards in steps of c0 elements: the products
 // of a step are added up in single precision, then their sum is added to C. `saturate` turns an
 // infinite result into the largest float and a NaN into 0.
-void Multiply(const MmadArrays& arrays, MmadType type, const MmadStart& start, bool saturate,
-              uint8_t* c);
+void Multiply(const MmadArrays& arrays, const MmadStart& start, bool saturate, uint8_t* c);
 
 }  // namespace twin

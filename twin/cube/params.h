@@ -148,6 +148,59 @@ struct LoadData3DParamsV2 {
   bool fMatrixCtrl = false;
 };
 
+// LoadData3DParamsV2 in words: extConfig has kExtension, mExtension, kStartPt and mStartPt in 16
+// bits each from the lowest on, filterConfig strideW, strideH, filterW, filterH and the dilations
+// of W and H in 8 bits each.
+struct LoadData3DParamsV2Pro {
+  LoadData3DParamsV2Pro() {}
+  LoadData3DParamsV2Pro(const Narrow16 channelSizeIn, const bool enTransposeIn,
+                        const bool enSmallKIn, const bool filterSizeWIn, const bool filterSizeHIn,
+                        const bool fMatrixCtrlIn, const uint64_t extConfigIn,
+                        const uint64_t filterConfigIn)
+      : channelSize(channelSizeIn),
+        enTranspose(enTransposeIn),
+        enSmallK(enSmallKIn),
+        filterSizeW(filterSizeWIn),
+        filterSizeH(filterSizeHIn),
+        fMatrixCtrl(fMatrixCtrlIn),
+        extConfig(extConfigIn),
+        filterConfig(filterConfigIn) {}
+
+  Narrow16 channelSize = 0;
+  bool enTranspose = false;
+  bool enSmallK = false;
+  bool filterSizeW = false;
+  bool filterSizeH = false;
+  bool fMatrixCtrl = false;
+  uint64_t extConfig = 0;
+  uint64_t filterConfig = 0x10101010101;
+};
+
+// Of another architecture; kernels for several name it in branches that this one leaves out.
+struct LoadData2DParamsV2 {
+  LoadData2DParamsV2() {}
+  LoadData2DParamsV2(const uint32_t mStartPositionIn, const uint32_t kStartPositionIn,
+                     const Narrow16 mStepIn, const Narrow16 kStepIn, const int32_t srcStrideIn,
+                     const Narrow16 dstStrideIn, const bool ifTransposeIn, const Narrow8 sidIn)
+      : mStartPosition(mStartPositionIn),
+        kStartPosition(kStartPositionIn),
+        mStep(mStepIn),
+        kStep(kStepIn),
+        srcStride(srcStrideIn),
+        dstStride(dstStrideIn),
+        ifTranspose(ifTransposeIn),
+        sid(sidIn) {}
+
+  uint32_t mStartPosition = 0;
+  uint32_t kStartPosition = 0;
+  Narrow16 mStep = 0;
+  Narrow16 kStep = 0;
+  int32_t srcStride = 0;
+  Narrow16 dstStride = 0;
+  bool ifTranspose = false;
+  Narrow8 sid = 0;
+};
+
 struct IsResetLoad3dConfig {
   constexpr IsResetLoad3dConfig(const bool isSetFMatrixIn, const bool isSetPaddingIn)
       : isSetFMatrix(isSetFMatrixIn), isSetPadding(isSetPaddingIn) {}

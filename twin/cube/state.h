@@ -45,6 +45,12 @@ struct CubeState {
   LocalView factors;
   bool factors_set = false;
   std::vector<Unit> units;  // one for each fractal of L0C
+  // Of LoadDataWithSparse, one for each fractal of L0B: two bits for each element.
+  struct SparseIndex {
+    uint8_t bytes[128];
+    bool set;
+  };
+  std::vector<SparseIndex> sparse_index;
   // The first Mmad since the last PipeBarrier<PIPE_M> that is too short for the hardware to order
   // the next one after it; 0 when there is none.
   uint32_t first_small = 0;

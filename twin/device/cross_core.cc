@@ -294,6 +294,51 @@ void BlockFlag(const char* name, const Operand& gm, const Operand& ub, bool vect
   Barrier(PIPE_ALL, where);
 }
 
+void BlockTurn(const char* name, const Operand& gm, const Operand& ub, TurnStep step,
+               const Where& where) {
+  Core& core = ThisCore(name, where);
+  LaunchState& launch = *core.launch;
+  if (launch.probing) EndProbe();
+  if (core.cube) return;
+  Barrier(PIPE_ALL, where);
+  uint64_t cores = 0;
+  for (const auto& other : launch.cores) cores += !other->cube;
+  const uint64_t me = core.block * launch.aiv_per_block + core.sub_block;
+  const uint64_t slots = uint64_t{launch.options.block_dim} * kBlockBytes;
+  {
+    Instr instr(name, PIPE_S, where, {gm, ub});
+    const GlobalView& view = *gm.global;
+    if (view.buffer == nullptr) view.buffer = FindGlobalBuffer(view.address);
+    instr.Check(
+        view.buffer != nullptr && view.address + slots <= view.buffer->address + view.buffer->bytes,
+        "gmWorkspace needs 32 bytes for each block, %llu", static_cast<unsigned long long>(slots));
+    instr.Write(1, Bytes{0, slots + kBlockBytes});
+  }
+  const bool known = launch.block_turns.count(gm.global->address) != 0;
+  BlockTurns& turns = launch.block_turns[gm.global->address];
+  if (step == TurnStep::kInit) {
+    Barrier(PIPE_ALL, where);
+    return;
+  }
+  if (!known) Fail(name, where, "InitDetermineComputeWorkspace comes first");
+  if (step == TurnStep::kNotify && turns.turn % cores != me) {
+    Fail(name, where, "this block has not waited for its turn: WaitPreBlock comes first");
+  }
+  while (turns.turn % cores != me) {
+    turns.waiting.push_back(&core);
+    WaitUntilWoken(core, "NotifyNextBlock of the block before", where);
+  }
+  if (step == TurnStep::kWait) {
+    if (turns.knowledge != nullptr) Learn(core, *turns.knowledge);
+  } else {
+    turns.knowledge = Know(core, PipeIndex(PIPE_MTE3));
+    ++turns.turn;
+    for (Core* other : turns.waiting) Wake(*other);
+    turns.waiting.clear();
+  }
+  Barrier(PIPE_ALL, where);
+}
+
 void CheckCrossFlagsEnd(LaunchState& launch) {
   for (const auto& core : launch.cores) {
     for (int flag = 0; flag < kCrossFlags; ++flag) {

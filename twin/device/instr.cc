@@ -112,7 +112,7 @@ Instr::Instr(const char* name, pipe_t pipe, const Where& where,
   ticket_.site = launch.sites.Id(name, where);
   ticket_.core = core_->index;
   ticket_.pipe = static_cast<uint8_t>(p);
-  ticket_.in_order = p == kS || (launch.options.vector_in_order && pipe == PIPE_V);
+  ticket_.in_order = p == kS || (launch.options.auto_sync && pipe == PIPE_V);
   ticket_.dirty = false;
   ticket_.polls = false;
   ticket_.seen = core_->seen[p];
@@ -202,6 +202,15 @@ void Instr::InMemory(int operand, std::initializer_list<Hardware> memories) {
               names.c_str()));
 }
 
+void Instr::BeyondTensor(int operand, uint64_t room, uint64_t end) const {
+  const std::string message =
+      Format("%s has %llu bytes from its address on, the access ends at byte %llu",
+             operands_[operand].role, static_cast<unsigned long long>(room),
+             static_cast<unsigned long long>(end));
+  if (!core_->launch->options.warn_beyond_tensor) Fail("out of bounds: " + message);
+  Warn("beyond the end of a tensor", message);
+}
+
 const LocalView& Instr::Local(int operand, uint64_t begin, uint64_t end, uint32_t align) const {
   const Operand& o = operands_[operand];
   const LocalView& view = *o.local;
@@ -219,7 +228,8 @@ const LocalView& Instr::Local(int operand, uint64_t begin, uint64_t end, uint32_
               (buffer->state != AscendC::TBufState::FREE && buffer->generation == view.generation),
           "%s is used after FreeTensor (%s:%d)", o.role, buffer->where.file, buffer->where.line);
   }
-  Check(!view.outside, "%s begins beyond the end of the tensor it was taken from", o.role);
+  Check(!view.outside || core_->launch->options.warn_beyond_tensor,
+        "%s begins beyond the end of the tensor it was taken from", o.role);
   if (align > 1) {
     Check((view.address + begin) % align == 0,
           "%s is at byte %llu of %s; the address has to be a multiple of %u", o.role,
@@ -229,9 +239,7 @@ const LocalView& Instr::Local(int operand, uint64_t begin, uint64_t end, uint32_
   if (buffer != nullptr) {
     room = std::min<uint64_t>(room, buffer->address + buffer->bytes - view.address);
   }
-  Check(end <= room,
-        "out of bounds: %s has %llu bytes from its address on, the access ends at byte %llu",
-        o.role, static_cast<unsigned long long>(room), static_cast<unsigned long long>(end));
+  if (__builtin_expect(end > room, 0)) BeyondTensor(operand, room, end);
   Check(view.address + end <= MemoryBytes(memory),
         "out of bounds: %s has %u bytes, the access ends at %llu", MemoryName(memory),
         MemoryBytes(memory), static_cast<unsigned long long>(view.address + end));
@@ -274,8 +282,23 @@ void Instr::FailConflict(int operand, AccessKind kind, const Conflict& conflict,
                  .c_str()));
 }
 
+// With that option CANN's compiler lets the scalar unit of a vector core and another pipe wait for
+// one another where an element of a tensor is read or written.
+bool Instr::OrderedByCompiler(const Conflict& conflict) {
+  const Entry& e = conflict.other;
+  const bool inserts = core_->launch->options.auto_sync && !core_->cube &&
+                       conflict.kind == Conflict::kHazard && e.core == core_->index &&
+                       (e.pipe == kS) != (ticket_.pipe == kS);
+  if (!inserts) return false;
+  uint32_t known[kPipes] = {};
+  known[e.pipe] = e.seq;
+  Learn(known);
+  return true;
+}
+
 void Instr::Excuse(Shadow* shadow, int operand, AccessKind kind, const Conflict& conflict,
-                   uint64_t base) const {
+                   uint64_t base) {
+  if (OrderedByCompiler(conflict)) return;
   const bool warns = core_->launch->options.warn_uninitialised;
   if (!warns || conflict.kind != Conflict::kUninitialised) {
     FailConflict(operand, kind, conflict, base);

@@ -117,6 +117,11 @@ class TWIN_API Instr {
   // CANN's rule for repeats: inside one repeat destination and source are the same bytes or share
   // none, and no repeat writes what a later one reads. What breaks it, or nothing.
   std::string Overlap(int dst, const Lanes& dst_lanes, int src, const Lanes& src_lanes) const;
+  // The local operand has that many bytes from its address on.
+  void CheckRoom(int operand, uint64_t bytes) const {
+    const uint64_t room = operands_[operand].local->bytes;
+    if (bytes > room) BeyondTensor(operand, room, bytes);
+  }
   // No shared byte at all (contiguous extents).
   void CheckDisjoint(int a, const Bytes& a_bytes, int b, const Bytes& b_bytes);
 
@@ -159,6 +164,8 @@ class TWIN_API Instr {
  private:
   void BeginRecord();
   uint8_t* Address(int operand) const;
+  // Returns where the option makes it a warning.
+  void BeyondTensor(int operand, uint64_t room, uint64_t end) const;
   const LocalView& Local(int operand, uint64_t begin, uint64_t end, uint32_t align) const;
   void Access(int operand, AccessKind kind, const Rows& rows, uint32_t align);
   void AccessGlobal(int operand, AccessKind kind, const Rows& rows);
@@ -167,9 +174,11 @@ class TWIN_API Instr {
   bool AccessShifted(Shadow& shadow, AccessKind kind, uint64_t at, uint32_t mask,
                      Conflict* conflict);
   void AccessLanes(int operand, AccessKind kind, const Lanes& lanes, uint32_t align);
-  // Returns where the option makes the conflict a warning, and then it is none any more.
+  bool OrderedByCompiler(const Conflict& conflict);
+  // Returns where an option takes the conflict away or makes it a warning; then it is none any
+  // more.
   void Excuse(Shadow* shadow, int operand, AccessKind kind, const Conflict& conflict,
-              uint64_t base) const;
+              uint64_t base);
   [[noreturn]] void FailConflict(int operand, AccessKind kind, const Conflict& conflict,
                                  uint64_t base) const;
   std::string Describe(int operand) const;

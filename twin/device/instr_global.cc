@@ -55,8 +55,11 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
   // Scalar accesses to GM are done when the next instruction is issued; what holds them back is the
   // data cache, which has a check of its own.
   uint32_t seen[kPipes + 1];
-  std::copy(ticket_.seen, ticket_.seen + kPipes + 1, seen);
-  seen[PipeIndex(PIPE_S)] = core_->issued[PipeIndex(PIPE_S)];
+  const auto look = [&] {
+    std::copy(ticket_.seen, ticket_.seen + kPipes + 1, seen);
+    seen[PipeIndex(PIPE_S)] = core_->issued[PipeIndex(PIPE_S)];
+  };
+  look();
   Ticket ticket = ticket_;
   ticket.seen = seen;
   Conflict conflict;
@@ -71,6 +74,7 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
     }
     while (__builtin_expect(!clean, 0)) {
       Excuse(&buffer.shadow, operand, kind, conflict, start);
+      look();
       clean = kind == kRead
                   ? buffer.shadow.ReadRange(ticket, begin, rows.row_bytes, &conflict)
                   : buffer.shadow.WriteRange(ticket, begin, rows.row_bytes, kind, &conflict);

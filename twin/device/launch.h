@@ -59,10 +59,13 @@ struct LaunchOptions {
   std::vector<GlobalArgument> buffers;
   bool print_warnings = true;
   clock::Options clock;  // modelled time; the environment may ask for it too
-  // The barriers between vector instructions that CANN's compiler inserts unless it is told not to.
-  bool vector_in_order = false;
+  // What CANN's compiler inserts in vector cores unless it is told not to: barriers between vector
+  // instructions, and flags between the scalar unit and the other pipes.
+  bool auto_sync = false;
   // Reads of bytes without a value warn, and go on with what is there.
   bool warn_uninitialised = false;
+  // So do accesses that go past the end of a tensor and stay in its memory.
+  bool warn_beyond_tensor = false;
 };
 
 struct Warning {

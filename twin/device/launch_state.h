@@ -97,6 +97,14 @@ struct BlockSlot {
   std::vector<Core*> waiting;
 };
 
+// The turns of WaitPreBlock and NotifyNextBlock, by workspace: AIV cores in the order of their
+// indices, round after round.
+struct BlockTurns {
+  uint64_t turn = 0;
+  Knowledge knowledge;  // of the core that ended the last turn
+  std::vector<Core*> waiting;
+};
+
 // One 64-byte line of GM in a core's data cache.
 struct CacheLineState {
   uint32_t version;  // of the line's memory when it was filled
@@ -135,6 +143,7 @@ struct LaunchState {
   std::vector<std::vector<CrossFlag>> cross_flags;  // [cores][kCrossFlags]
   std::map<const void*, SoftBarrier> soft_barriers;
   std::map<const void*, BlockSlot> block_slots;
+  std::map<const void*, BlockTurns> block_turns;
   const void* key_tiling = nullptr;  // type registered for this tiling key
   // Lines that a core holds, by core; the key is the line's address.
   std::vector<std::unordered_map<uint64_t, CacheLineState>> cached;

@@ -26,6 +26,10 @@ TWIN_API void SoftSyncAll(const Operand& gm, const Operand& ub, int32_t used_cor
 TWIN_API void BlockFlag(const char* name, const Operand& gm, const Operand& ub, bool vector_only,
                         int32_t block, int32_t event, bool set, const Where& where);
 
+enum class TurnStep { kInit, kWait, kNotify };
+TWIN_API void BlockTurn(const char* name, const Operand& gm, const Operand& ub, TurnStep step,
+                        const Where& where);
+
 TWIN_API int64_t BlockNum(const Where& where);
 TWIN_API int64_t BlockIdx(const Where& where);
 TWIN_API int64_t SubBlockIdx(const Where& where);
@@ -64,6 +68,15 @@ template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 void CrossCoreWaitFlag(uint16_t flagId, twin::Where where = twin::Here()) {
   twin::CrossCoreWait(flagId, where);
 }
+// The names that these two have inside CANN's headers, for the cores of one block.
+template <pipe_t pipe>
+void NotifyEvent(uint16_t flagId, twin::Where where = twin::Here()) {
+  CrossCoreSetFlag<2, pipe>(flagId, where);
+}
+template <pipe_t pipe = PIPE_S>
+void WaitEvent(uint16_t flagId, twin::Where where = twin::Here()) {
+  CrossCoreWaitFlag<0, pipe>(flagId, where);
+}
 template <bool isAIVOnly = true>
 void SyncAll(twin::Where where = twin::Here()) {
   twin::HardSyncAll(isAIVOnly, where);
@@ -87,6 +100,24 @@ void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>
             int32_t blockIdx, int32_t eventID, twin::Where where = twin::Here()) {
   twin::BlockFlag("IBWait", {"gmWorkspace", gmWorkspace}, {"ubWorkspace", ubWorkspace}, isAIVOnly,
                   blockIdx, eventID, false, where);
+}
+
+// Between WaitPreBlock and NotifyNextBlock AIV cores are one after the other, by their indices.
+inline void InitDetermineComputeWorkspace(GlobalTensor<int32_t>& gmWorkspace,
+                                          LocalTensor<int32_t>& ubWorkspace,
+                                          twin::Where where = twin::Here()) {
+  twin::BlockTurn("InitDetermineComputeWorkspace", {"gmWorkspace", gmWorkspace},
+                  {"ubWorkspace", ubWorkspace}, twin::TurnStep::kInit, where);
+}
+inline void WaitPreBlock(GlobalTensor<int32_t>& gmWorkspace, LocalTensor<int32_t>& ubWorkspace,
+                         twin::Where where = twin::Here()) {
+  twin::BlockTurn("WaitPreBlock", {"gmWorkspace", gmWorkspace}, {"ubWorkspace", ubWorkspace},
+                  twin::TurnStep::kWait, where);
+}
+inline void NotifyNextBlock(GlobalTensor<int32_t>& gmWorkspace, LocalTensor<int32_t>& ubWorkspace,
+                            twin::Where where = twin::Here()) {
+  twin::BlockTurn("NotifyNextBlock", {"gmWorkspace", gmWorkspace}, {"ubWorkspace", ubWorkspace},
+                  twin::TurnStep::kNotify, where);
 }
 
 inline int64_t GetBlockNum(twin::Where where = twin::Here()) { return twin::BlockNum(where); }

@@ -93,6 +93,8 @@ inline uint64_t GetShapeSize(const ShapeInfo& info) {
   return size;
 }
 
+using TBuffAddr = twin::BufferAddress;
+
 template <typename T>
 class LocalTensor : public twin::LocalView {
  public:
@@ -140,7 +142,17 @@ class LocalTensor : public twin::LocalView {
   uint32_t GetLength() const { return bytes; }
   // Elements. The buffer's own end still bounds every access.
   void SetSize(const uint32_t size) { bytes = static_cast<uint32_t>(twin::ByteCount<T>(size)); }
-  void SetBufferLen(uint32_t size) { bytes = static_cast<uint32_t>(twin::ByteCount<T>(size)); }
+  void SetBufferLen(uint32_t dataLen) { bytes = dataLen; }
+  void SetAddr(const TBuffAddr& bufferAddr) { address_ = bufferAddr; }
+  // A tensor at a fixed address, as the constructor makes it, of a position that is set already or
+  // later.
+  void InitBuffer(const uint32_t bufferOffset, const uint32_t bufferSize) {
+    const TPosition position_before = position;
+    static_cast<twin::LocalView&>(*this) = twin::LocalView();
+    position = position_before;
+    address = bufferOffset;
+    bytes = static_cast<uint32_t>(twin::ByteCount<T>(bufferSize));
+  }
   void SetUserTag(const TTagType tag) { twin::SetUserTag(*this, tag); }
   TTagType GetUserTag() const { return twin::GetUserTag(*this); }
   void SetShapeInfo(const ShapeInfo& info) { shapeInfo_ = info; }

@@ -41,9 +41,6 @@
 #define __mix__(cube, vector)
 #define __cube__
 #define __vector__
-// Both are run-time tests, because one compilation serves both kinds of core.
-#define ASCEND_IS_AIV (::twin::IsVectorCore())
-#define ASCEND_IS_AIC (::twin::IsCubeCore())
 
 using GM_ADDR = uint8_t*;
 
@@ -188,6 +185,11 @@ namespace twin {
 TWIN_API bool IsVectorCore();
 TWIN_API bool IsCubeCore();
 
+// A variable of the device that every core has its own value of.
+struct CoreKind {
+  operator int32_t() const { return IsCubeCore() ? 1 : 2; }
+};
+
 using AscendC::HardEvent;
 using AscendC::Hardware;
 using AscendC::TPosition;
@@ -226,3 +228,33 @@ constexpr uint32_t MemoryBytes(Hardware memory) {
 }
 
 }  // namespace twin
+
+namespace AscendC {
+
+constexpr int32_t MIX = 0;
+constexpr int32_t AIC = 1;
+constexpr int32_t AIV = 2;
+
+}  // namespace AscendC
+
+// CANN compiles a kernel once for each kind of core and tells which by these macros; then the kind
+// is a constant, and branches for the other kind are left out. Without them one compilation serves
+// both kinds, and the kind is known when the kernel runs.
+#if defined(__DAV_CUBE__) || defined(__DAV_VEC__) || defined(__DAV_C220_CUBE__) || \
+    defined(__DAV_C220_VEC__)
+#if defined(__DAV_CUBE__) || defined(__DAV_C220_CUBE__)
+constexpr int32_t g_coreType = AscendC::AIC;
+#else
+constexpr int32_t g_coreType = AscendC::AIV;
+#endif
+#define ASCEND_IS_AIV constexpr(g_coreType == AscendC::AIV)
+#define ASCEND_IS_AIC constexpr(g_coreType == AscendC::AIC)
+#define ASCEND_IS_NOT_AIV constexpr(g_coreType != AscendC::AIV)
+#define ASCEND_IS_NOT_AIC constexpr(g_coreType != AscendC::AIC)
+#else
+[[maybe_unused]] constexpr twin::CoreKind g_coreType{};
+#define ASCEND_IS_AIV (g_coreType == AscendC::AIV)
+#define ASCEND_IS_AIC (g_coreType == AscendC::AIC)
+#define ASCEND_IS_NOT_AIV (g_coreType != AscendC::AIV)
+#define ASCEND_IS_NOT_AIC (g_coreType != AscendC::AIC)
+#endif

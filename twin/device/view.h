@@ -25,13 +25,36 @@ struct Buffer {
   Where where;  // of its last change of state
 };
 
+// The fields of a tensor by CANN's names, in the order of LocalView's.
+struct BufferAddress {
+  uint32_t bufferAddr;
+  uint32_t dataLen;
+  uint8_t logicPos;
+  bool outside;
+  uint32_t generation;
+  uint8_t* bufferHandle;
+};
+
 struct LocalView {
-  uint32_t address = 0;  // bytes from the start of the memory
-  uint32_t bytes = 0;    // to the end of the view
-  TPosition position = TPosition::MAX;
-  bool outside = false;  // its offset lies beyond the end of the tensor it was taken from
-  uint32_t generation = 0;
-  Buffer* buffer = nullptr;  // null for a tensor placed by its address
+  LocalView()
+      : address(0),
+        bytes(0),
+        position(TPosition::MAX),
+        outside(false),
+        generation(0),
+        buffer(nullptr) {}
+
+  union {
+    __extension__ struct {
+      uint32_t address;  // bytes from the start of the memory
+      uint32_t bytes;    // to the end of the view
+      TPosition position;
+      bool outside;  // its offset lies beyond the end of the tensor it was taken from
+      uint32_t generation;
+      Buffer* buffer;  // null for a tensor placed by its address
+    };
+    BufferAddress address_;  // the same, for kernels that set it themselves
+  };
 
   Hardware memory() const { return AscendC::GetPhyType(position); }
 };

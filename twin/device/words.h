@@ -13,8 +13,6 @@
 #ifndef __forceinline__
 #define __forceinline__ inline __attribute__((always_inline))
 #endif
-#define ASCEND_IS_NOT_AIV (!ASCEND_IS_AIV)
-#define ASCEND_IS_NOT_AIC (!ASCEND_IS_AIC)
 
 namespace twin {
 
@@ -22,12 +20,9 @@ TWIN_API int64_t BlockOfCore(const Where& where);
 TWIN_API int64_t SystemCycle(const Where& where);
 TWIN_API void ResetState(const Where& where);
 
-// A variable of the device that every core has its own value of.
+// As g_coreType, a variable of the device that every core has its own value of.
 struct BlockIndex {
   operator int64_t() const { return BlockOfCore({}); }
-};
-struct CoreKind {
-  operator int32_t() const { return IsCubeCore() ? 1 : 2; }
 };
 
 }  // namespace twin
@@ -35,11 +30,6 @@ struct CoreKind {
 [[maybe_unused]] constexpr twin::BlockIndex block_idx{};
 
 namespace AscendC {
-
-constexpr int32_t MIX = 0;
-constexpr int32_t AIC = 1;
-constexpr int32_t AIV = 2;
-[[maybe_unused]] constexpr twin::CoreKind g_coreType{};
 
 constexpr int32_t ONE_BLK_SIZE = 32;
 constexpr int32_t K_MAX_DIM = 8;
@@ -76,6 +66,8 @@ template <pipe_t AIV_PIPE = PIPE_MTE3, pipe_t AIC_PIPE = PIPE_FIX, bool FORCE = 
 void SetNextTaskStart() {}
 template <bool FORCE = false>
 void WaitPreTaskEnd() {}
+// The address of the flags between cores, which the twin has elsewhere.
+inline void SetSyncBaseAddr(uint64_t) {}
 // A hint for the instruction cache.
 inline void ICachePreLoad(const int64_t) {}
 

@@ -96,6 +96,13 @@ aclError aclrtGetDeviceCount(uint32_t* count) {
   return ACL_SUCCESS;
 }
 
+aclError aclrtGetHardwareSyncAddr(void** addr) {
+  if (addr == nullptr) return NullArgument("aclrtGetHardwareSyncAddr", "addr");
+  static uint64_t flags;
+  *addr = &flags;
+  return ACL_SUCCESS;
+}
+
 aclError aclrtGetRunMode(aclrtRunMode* runMode) {
   if (runMode == nullptr) return NullArgument("aclrtGetRunMode", "runMode");
   *runMode = ACL_HOST;

@@ -202,6 +202,15 @@ KERNEL(load3d_bytes_to_l0b) {
   params.l1W = params.mExtension = params.kExtension = params.channelSize = 32;
   LoadData(L0B().ReinterpretCast<int8_t>(), L1A().ReinterpretCast<int8_t>(), params);
 }
+KERNEL(sparse_without_index) {
+  const auto int8 = [](auto tensor) { return tensor.template ReinterpretCast<int8_t>(); };
+  CopyIn(g);
+  Order<HardEvent::MTE2_MTE1>();
+  Split();
+  Order<HardEvent::MTE1_M>();
+  MmadWithSparse(L0C().ReinterpretCast<int32_t>(), int8(L0A()), int8(L0B()),
+                 MmadParams(16, 16, p[0], 0, false, true));
+}
 // p: boundary.
 KERNEL(load3d_boundary) {
   CopyIn(g);

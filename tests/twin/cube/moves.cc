@@ -62,7 +62,8 @@ constexpr IsResetLoad3dConfig kRegisters = {false, false};
 
 // p: source and result bytes, whether to L0B, pads, l1H, l1W, channelSize, kExtension, mExtension,
 // kStartPt, mStartPt, strideW, strideH, filterW, filterH, dilationW, dilationH, enTranspose, bits
-// of padValue, whether by registers, repeatStride, repeatTime, repeatMode.
+// of padValue, 1 by registers, 2 by registers and packed words, repeatStride, repeatTime,
+// repeatMode.
 template <typename T>
 void Load3D(GM_ADDR* g, const int64_t* p) {
   auto l1 = SourceInL1<T>(g, p);
@@ -79,6 +80,19 @@ void Load3D(GM_ADDR* g, const int64_t* p) {
     SetFmatrix(p[7], p[8], pads, FmatrixMode::FMATRIX_LEFT);
     SetLoadDataPaddingValue(pad_value);
     params.l1H = params.l1W = 1;
+    if (p[22] == 2) {
+      const auto word = [&](std::initializer_list<int> fields, int bits) {
+        uint64_t all = 0;
+        int at = 0;
+        for (const int field : fields) all |= static_cast<uint64_t>(p[field]) << bits * at++;
+        return all;
+      };
+      LoadData3DParamsV2Pro packed(p[9], p[20] != 0, false, false, false, false,
+                                   word({10, 11, 12, 13}, 16), word({14, 15, 16, 17, 18, 19}, 8));
+      LoadData(l0, l1, packed);
+      Dump(g[1], l0, p[1]);
+      return;
+    }
     LoadData<T, kRegisters>(l0, l1, params);
   } else {
     LoadData(l0, l1, params);
@@ -118,8 +132,46 @@ void ToTable(GM_ADDR* g, const int64_t* p, TPosition position, uint64_t size) {
   Dump(g[1], table, p[1]);
 }
 
+// 32 rows of 16 halfs from byte 512 of L1 on, with the boundary at 1024: p has nothing.
+void Load3DWraps(GM_ADDR* g) {
+  DataCopy(At<half>(TPosition::A1, 0, 1024), harness::Global<half>(g[0]), 512);
+  Order<HardEvent::MTE2_MTE1>();
+  SetLoadDataBoundary(1024);
+  LoadData3DParamsV2<half> params;
+  params.l1H = 1;
+  params.l1W = params.mExtension = 32;
+  params.channelSize = params.kExtension = 16;
+  auto l0 = At<half>(TPosition::A2, 0, 1024);
+  LoadData(l0, At<half>(TPosition::A1, 512, 1024), params);
+  Dump(g[1], l0, 1024);
+}
+
+// C = A * B, B with two rows of four. Buffers: fractals of A, of B, of the index, C. p: m, n, k.
+void Sparse(GM_ADDR* g, const int64_t* p) {
+  const int64_t m = p[0], n = p[1], k = p[2];
+  const auto a = At<int8_t>(TPosition::A2, 0, m * k);
+  LoadFractals(a, g[0], m * k);
+  const auto b = At<int8_t>(TPosition::B1, 0, n * k / 2);
+  const auto index = At<uint8_t>(TPosition::B1, 256 * 1024, n * k / 8);
+  DataCopy(b, harness::Global<int8_t>(g[1]), static_cast<uint32_t>(n * k / 2));
+  DataCopy(index, harness::Global<uint8_t>(g[2]), static_cast<uint32_t>(n * k / 8));
+  Order<HardEvent::MTE2_MTE1>();
+  const auto filter = At<int8_t>(TPosition::B2, 1024, n * k / 2);
+  LoadData2DParams first(0, 1, 0, 0, 0, false, 0), rest(1, n * k / 2 / 512 - 1, 0, 0, 0, false, 0);
+  LoadDataWithSparse(filter, b, index, first);
+  LoadDataWithSparse(filter[512], b, index, rest);
+  Order<HardEvent::MTE1_M>();
+  Order<HardEvent::MTE2_M>();
+  const auto c = At<int32_t>(TPosition::CO1, 0, m * n * 4);
+  MmadParams params(m, n, k, 0, false, true);
+  MmadWithSparse(c, a, filter, params);
+  Dump(g[3], c, m * n * 4);
+}
+
 }  // namespace
 
+KERNEL(load3d_wraps) { Load3DWraps(g); }
+KERNEL(sparse) { Sparse(g, p); }
 KERNEL(nd2nz_half) { Nd2Nz<half>(g, p); }
 KERNEL(nd2nz_float) { Nd2Nz<float>(g, p); }
 KERNEL(nd2nz_int8) { Nd2Nz<int8_t>(g, p); }

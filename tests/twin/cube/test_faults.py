@@ -234,8 +234,13 @@ def test_load_3d_arguments(launch, numbers, texts):
 
 def test_load_3d_boundary(launch):
     refuse(launch("load3d_boundary", 100), "boundaryValue is 100 bytes")
-    refuse(launch("load3d_boundary", 1024), "beyond SetLoadDataBoundary(1024)")
+    refuse(launch("load3d_boundary", 1 << 20), "src begins at byte", "SetLoadDataBoundary(1048576)")
     assert launch("load3d_boundary", 0).ok
+
+
+def test_sparse_faults(launch):
+    refuse(launch("sparse_without_index", 32), "no LoadDataWithSparse has loaded the index")
+    refuse(launch("sparse_without_index", 30), "k is 30, it has to be a multiple of 4")
 
 
 @pytest.mark.parametrize(

@@ -331,3 +331,47 @@ def test_tables(
     fields = (source.nbytes, expected.nbytes, blocks, length, src_gap, dst_gap, count)
     out = cube(kernel, [source], np.zeros_like(expected), fields)
     assert out.tobytes() == expected.tobytes()
+
+
+def test_load_3d_of_packed_words(cube, rng):
+    x = numbers(rng, (2, 6, 7, 16), HALF)
+    arguments = dict(k=96, m=32, k_start=32, filters=(3, 2), pads=(1, 1, 0, 1))
+    given, window = load_3d(cube, "load3d_half", x, registers=1, **arguments)
+    packed, _ = load_3d(cube, "load3d_half", x, registers=2, **arguments)
+    assert (given == packed).all()
+    expect(packed, zz(window))
+
+
+def test_load_3d_wraps_around(cube, rng):
+    """Beyond the boundary L1 is read from its start again."""
+    x = numbers(rng, (512,), HALF)
+    rows = np.concatenate([x[256:], x[:256]]).reshape(32, 16)
+    assert (cube("load3d_wraps", [x], np.zeros(512, HALF), []).reshape(32, 16) == rows).all()
+
+
+@pytest.mark.parametrize("m, n, k", [(16, 16, 64), (32, 48, 192)])
+def test_sparse_product(cube, rng, m, n, k):
+    """Two of four rows of B and an index of two numbers: the second counts from row 1 on."""
+    a = numbers(rng, (m, k), INT8)
+    full = np.zeros((k, n), np.int64)
+    rows, index = np.zeros((k // 2, n), INT8), np.zeros((k // 2, n), np.uint8)
+    for column in range(n):
+        for group in range(0, k, 4):
+            pair = sorted(rng.choice(4, 2, replace=False))
+            values = rng.integers(-9, 10, 2)
+            if rng.integers(5) == 0:  # one value alone: the second number says nothing
+                values[1], pair[1] = 0, pair[0]
+            if pair[0] == 3:
+                pair, values = [0, 3], values[::-1]
+            at = slice(group // 2, group // 2 + 2)
+            rows[at, column] = values
+            index[at, column] = pair[0], max(pair[1] - 1, 0)
+            full[group + pair[0], column] += values[0]
+            full[group + pair[1], column] += values[1]
+    packed = zn(rows).reshape(-1, 16, 32)  # fractals, their columns, 32 rows
+    bits = zn(index.view(INT8)).view(np.uint8).reshape(-1, 16, 8, 4)
+    words = (bits << np.array([0, 2, 4, 6], np.uint8)).sum(-1, dtype=np.uint8)
+    out = np.zeros(m * n, np.int32)
+    cube("sparse", [zz(a), packed, words], out, [m, n, k])
+    c = out.reshape(n // 16, m, 16).transpose(1, 0, 2).reshape(m, n)
+    assert (c == a.astype(np.int64) @ full).all()

@@ -53,5 +53,6 @@ def idioms():
 
 @pytest.fixture(scope="session")
 def others():
-    """The kernels of others.cc."""
-    return _library("others")
+    """The kernels of others.cc, and the two halves of one of them."""
+    sources = [HERE / f"others{part}.cc" for part in ("", "_cube", "_vector")]
+    return harness.Library(builds.shared(*sources, name="device_others"))

@@ -96,6 +96,20 @@ extern "C" __global__ __aicore__ void unsynchronised_custom(GM_ADDR x) {
   AscendC::DataCopy(out, u, 128);
 }
 
+// The same with elements in between: of what a vector instruction wrote, and of what one reads.
+extern "C" __global__ __aicore__ void elements_custom(GM_ADDR x) {
+  AscendC::GlobalTensor<half> out;
+  out.SetGlobalBuffer((__gm__ half*)x);
+  AscendC::LocalTensor<half> t(AscendC::TPosition::VECCALC, 0, 128);
+  AscendC::LocalTensor<half> u(AscendC::TPosition::VECCALC, 256, 64);
+  AscendC::DataCopy(t, out, 128);
+  t.SetValue(0, t.GetValue(1));
+  AscendC::Adds(u, t, half(1), 64);
+  AscendC::Adds(u[32], t, half(2), 64);
+  u(3) = u(2);
+  AscendC::DataCopy(out, u, 64);
+}
+
 #ifndef ASCENDC_CPU_DEBUG
 void add_custom_do(uint32_t blocks, void* stream, uint8_t* x, uint8_t* y, uint8_t* z) {
   add_custom<<<blocks, nullptr, stream>>>(x, y, z);

@@ -9,6 +9,7 @@ extern "C" __global__ __aicore__ void careless_custom(GM_ADDR x);
 extern "C" __global__ __aicore__ void forgetful_custom(GM_ADDR x, GM_ADDR workspace);
 extern "C" __global__ __aicore__ void printing_custom();
 extern "C" __global__ __aicore__ void unsynchronised_custom(GM_ADDR x);
+extern "C" __global__ __aicore__ void elements_custom(GM_ADDR x);
 #else
 #error "this program is for the host"
 #endif
@@ -35,6 +36,7 @@ int32_t main(int32_t argc, char* argv[]) {
   if (std::strcmp(mode, "forgetful") == 0) ICPU_RUN_KF(forgetful_custom, 2, z, x);
   if (std::strcmp(mode, "printing") == 0) ICPU_RUN_KF(printing_custom, 1);
   if (std::strcmp(mode, "unsynchronised") == 0) ICPU_RUN_KF(unsynchronised_custom, 1, z);
+  if (std::strcmp(mode, "elements") == 0) ICPU_RUN_KF(elements_custom, 1, x);
   ICPU_RUN_KF(add_custom, blocks, x, y, z);
   uint32_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {

@@ -155,4 +155,86 @@ KERNEL(list_of_tensors) {
   list.GetDataPtr<float>(static_cast<uint32_t>(p[0]));
 }
 
+// y = 2 y + 1 + the core's index, p[0] rounds, one core after the other. p[1]: 1 where a core does
+// not wait, 2 where it does not end its turn, 3 where nothing is set up.
+KERNEL(turns) {
+  auto slots = harness::Global<int32_t>(g[3]);
+  LocalTensor<int32_t> space(TPosition::VECCALC, 1024, 64);
+  const LocalTensor<float> y(TPosition::VECCALC, 0, 64);
+  const auto out = Zeros(g)[1024];
+  if (p[1] != 3) InitDetermineComputeWorkspace(slots, space);
+  for (int64_t round = 0; round < p[0]; ++round) {
+    if (p[1] != 1) WaitPreBlock(slots, space);
+    DataCopy(y, out, 64);
+    Order<HardEvent::MTE2_V>();
+    Muls(y, y, 2.0f, 64);
+    PipeBarrier<PIPE_V>();
+    Adds(y, y, static_cast<float>(1 + GetBlockIdx()), 64);
+    Order<HardEvent::V_MTE3>();
+    DataCopy(out, y, 64);
+    Order<HardEvent::MTE3_MTE2>();
+    if (p[1] != 2) NotifyNextBlock(slots, space);
+  }
+}
+
+// Rows of 16 floats whose maximum is p[0] become 7; the maxima are in blocks, or one a row.
+KERNEL(adjusted_rows) {
+  const LocalTensor<float> x(TPosition::VECCALC, 0, 128);
+  const LocalTensor<float> most(TPosition::VECCALC, 1024, 64);
+  DataCopy(x, In(g), 128);
+  DataCopy(most, In(g)[128], 64);
+  Order<HardEvent::MTE2_V>();
+  SoftMaxShapeInfo shape;
+  shape.srcM = shape.oriSrcM = 8;
+  shape.srcK = shape.oriSrcK = 16;
+  const auto from = static_cast<uint32_t>(p[0]);
+  const bool any = p[1] ? AdjustSoftMaxRes<float, float, false, 1>(x, most, from, 7.0f, shape)
+                        : AdjustSoftMaxRes(x, most, from, 7.0f, shape);
+  Order<HardEvent::V_MTE3>();
+  DataCopy(Out(g), x, 128);
+  Out(g).SetValue(128, any ? 1.0f : 0.0f);
+  DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE>(Out(g));
+}
+
+// Tensors whose fields the kernel sets itself.
+KERNEL(set_by_hand) {
+  LocalTensor<uint8_t> memory;
+  memory.InitBuffer(0, 4096);
+  memory.address_.logicPos = static_cast<uint8_t>(TPosition::VECIN);
+  const auto x = memory[512].ReinterpretCast<float>();
+  DataCopy(x, In(g), 64);
+  Order<HardEvent::MTE2_V>();
+  LocalTensor<float> y(TPosition::VECCALC, 2048, 16), z;
+  z.SetAddr(y.address_);
+  z.SetBufferLen(256);
+  Adds(z, x, 1.0f, 64);
+  Order<HardEvent::V_MTE3>();
+  z.address_.bufferAddr += 128;
+  DataCopy(Out(g), z, 32);
+  LocalTensor<float> last;
+  last.SetAddr(x.address_);
+  DataCopy(Out(g)[32], last, 32);
+}
+
+// GM with one value while a TPipe has all of UB but p[0] bytes.
+KERNEL(fills_what_is_left) {
+  TPipe pipe;
+  TBuf<> buf;
+  pipe.InitBuffer(buf, static_cast<uint32_t>(192 * 1024 - 256 - p[0]));
+  InitOutput<float>(Out(g), 600, 3.0f);
+  Order<HardEvent::MTE3_V>();
+  auto rest = Out(g)[600];
+  Fill(rest, 100, 4.0f);
+}
+
+// Both halves of one source; each knows its kind of core when it is compiled.
+namespace kinds {
+void Cube(GM_ADDR* g);
+void Vector(GM_ADDR* g);
+}  // namespace kinds
+KERNEL(two_kinds) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+  g_coreType == AIC ? kinds::Cube(g) : kinds::Vector(g);
+}
+
 KERNEL(asserts) { ascendc_assert(p[0] == 1, "p[0] is %ld", p[0]); }

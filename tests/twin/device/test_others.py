@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from tests.twin import builds
-from tests.twin.harness import AIV_ONLY, INOUT, INPUT, MIX_AIV_1_0, OUTPUT, WORKSPACE
+from tests.twin.harness import (
+    AIV_ONLY,
+    INOUT,
+    INPUT,
+    MIX_AIC_1_2,
+    MIX_AIV_1_0,
+    OUTPUT,
+    WORKSPACE,
+)
 
 from .test_basics import HERE
 
@@ -134,12 +142,77 @@ def test_options_for_kernels_of_others():
     """Off: both faults are errors. On: the barrier is there, and the read only warns."""
     done = run_host("unsynchronised")
     assert done.returncode == 1 and "PipeBarrier<PIPE_V>" in done.stderr
-    done = run_host("unsynchronised", MINDSPORE_NSA_TWIN_VECTOR_IN_ORDER="1")
+    done = run_host("unsynchronised", MINDSPORE_NSA_TWIN_AUTO_SYNC="1")
     assert done.returncode == 1 and "uninitialised read" in done.stderr
-    options = ("VECTOR_IN_ORDER", "WARN_UNINITIALISED")
+    options = ("AUTO_SYNC", "WARN_UNINITIALISED")
     done = run_host("unsynchronised", **{f"MINDSPORE_NSA_TWIN_{name}": "1" for name in options})
     assert done.returncode == 0, done.stderr
     assert "twin warning" in done.stderr and "src holds no value" in done.stderr
+
+
+def test_elements_left_to_the_compiler():
+    done = run_host("elements")
+    assert done.returncode == 1 and "SetFlag/WaitFlag<HardEvent::MTE2_S>" in done.stderr
+    done = run_host("elements", MINDSPORE_NSA_TWIN_AUTO_SYNC="1")
+    assert done.returncode == 1 and "out of bounds: dst has 64 bytes" in done.stderr
+    # The last copy waits for the scalar unit, and for nothing else: that flag is the kernel's.
+    options = ("AUTO_SYNC", "WARN_BEYOND_TENSOR")
+    done = run_host("elements", **{f"MINDSPORE_NSA_TWIN_{name}": "1" for name in options})
+    assert "twin warning" in done.stderr and "dst has 64 bytes" in done.stderr
+    assert done.returncode == 1 and "SetFlag/WaitFlag<HardEvent::V_MTE3>" in done.stderr
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_turns(launch, seed):
+    last = np.zeros(4096, np.float32)
+    report = launch("turns", [3, 0], 5, seed, more=last, type=MIX_AIV_1_0)[0]
+    assert report.ok, report.error
+    y = 0
+    for _ in range(3):
+        for core in range(5):
+            y = 2 * y + 1 + core
+    assert (last[1024:1088] == y).all()
+    errors = [launch("turns", [3, f], 5, seed, type=MIX_AIV_1_0)[0].error for f in (1, 2, 3)]
+    assert "hazard" in errors[0] or "WaitPreBlock comes first" in errors[0]
+    assert "deadlock" in errors[1] and "NotifyNextBlock of the block before" in errors[1]
+    assert "InitDetermineComputeWorkspace comes first" in errors[2]
+
+
+@pytest.mark.parametrize("every", [0, 1])
+def test_adjusted_rows(others, every):
+    x = np.arange(256, dtype=np.float32)
+    most = x[128:192]
+    most[:] = 1
+    (most if every else most[::8])[[2, 5]] = -np.inf
+    out = np.zeros(256, np.float32)
+    bits = int(np.float32(-np.inf).view(np.uint32))
+    for value, hit in ((bits, True), (bits + 1, False)):
+        report = others.launch("adjusted_rows", [(INPUT, x), (OUTPUT, out)], [value, every])
+        assert report.ok, report.error
+        expected = x[:128].reshape(8, 16).copy()
+        if hit:
+            expected[[2, 5]] = 7
+        assert (out[:128].reshape(8, 16) == expected).all() and out[128] == hit
+
+
+def test_set_by_hand(launch):
+    report, x, out = launch("set_by_hand")
+    assert report.ok, report.error
+    assert (out[:32] == x[32:64] + np.float32(1)).all() and (out[32:64] == x[:32]).all()
+
+
+@pytest.mark.parametrize("left", [32, 96, 100000])
+def test_fills_what_is_left(launch, left):
+    report, x, out = launch("fills_what_is_left", [left])
+    assert report.ok, report.error
+    assert (out[:600] == 3).all() and (out[600:700] == 4).all()
+    assert "there is none left" in launch("fills_what_is_left", [0])[0].error
+
+
+def test_two_kinds(launch):
+    report, x, out = launch("two_kinds", type=MIX_AIC_1_2)
+    assert report.ok, report.error
+    assert (out[:64] == x[:64]).all() and (out[64:128] == x[:64] + np.float32(1)).all()
 
 
 REFUSED = {
