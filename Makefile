@@ -6,7 +6,8 @@ PYTHON ?= $(VENV)/bin/python
 N ?= 20000
 FILES_CC = $(shell git ls-files '*.cc' '*.h')
 
-.PHONY: help test demo build docs wheel ascend sweep tsan bench figures format clean prerequisites
+.PHONY: help test demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean \
+  prerequisites
 .DELETE_ON_ERROR:
 
 # Threads that wait do not spin: the tests run side by side on few processors.
@@ -15,7 +16,7 @@ PYTEST_OPTIONS ?= -n 2 --dist loadscope --timeout 2400
 
 # The text behind "##" is what `make` prints of a target.
 help:
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 19
 
 test: prerequisites ## set up .venv and run all tests
 	@echo "1 of 2: packages and native libraries into $(VENV), which takes minutes where they are not there yet"
@@ -51,6 +52,9 @@ ascend: $(PYTHON) ## build the operators' package with CANN (ASCEND_HOME_PATH); 
 
 sweep: build ## N=20000 random configurations of every operator
 	$(PYTHON) -m tests.kernels.sweep $(N)
+
+sweep-ascend: build ## N=300 random configurations of every operator's Ascend kernel, on the twin
+	$(PYTHON) -m tests.ascendc.sweep $(if $(filter file,$(origin N)),300,$(N))
 
 tsan: build ## look for data races (clang, libomp-dev)
 	$(PYTHON) -m tests.native.tsan
