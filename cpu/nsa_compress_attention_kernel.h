@@ -35,9 +35,10 @@ struct CompressTileBuffers {
   }
 };
 
-// Scores of row r over keys [0, n) become exp(score - max); plain keys need no mask.
-inline void softmax_row(const AttentionPlan& plan, const TileContext& c, int64_t r, int64_t n,
-                        float* row, SoftmaxState& state, float* tmp) {
+// Raw products of row r with keys [0, n) become scores; gives their maximum, without regard to NaN.
+// Plain keys need no mask.
+inline float score_row(const AttentionPlan& plan, const TileContext& c, int64_t r, int64_t n,
+                       float* row, float* tmp) {
   const int64_t i = c.query(r);
   const int64_t plain = plan.bias.mask ? 0 : c.seg.range.hi(i) / kLanePad * kLanePad;
   float top = scaled_max(row, min64(plain, n), plan.scale);
@@ -46,8 +47,7 @@ inline void softmax_row(const AttentionPlan& plan, const TileContext& c, int64_t
     const float rest = scaled_max(row + plain, n - plain, 1.0f);
     top = rest > top ? rest : top;
   }
-  state.raise(top);
-  state.sum = exp_row(row, n, state.base());
+  return top;
 }
 
 // prob += row / sum. In a row that sees a NaN a masked pair still has the probability 0, so that
@@ -81,11 +81,38 @@ inline void choose_for_query(const AttentionPlan& plan, const ImportancePlan& im
   choose_blocks(rule, b.score, candidates, imp.count, out, b.values);
 }
 
+// Raw products of rows [r, r + count) of a tile with keys [0, n).
+template <class Path>
+inline void product_rows(const AttentionPlan& plan, const PackedPair& packed, int64_t r,
+                         int64_t count, int64_t n, int64_t lds, CompressTileBuffers& b) {
+  const int64_t depth = words<Path>(plan.D);
+  for (int64_t k0 = 0; k0 < n; k0 += kBlockKeys) {
+    matmul<typename Path::Step>(count, min64(kBlockKeys, n - k0), depth,
+                                {b.q + r * depth, depth, 1}, packed.keys + k0 * depth, kBlockKeys,
+                                b.s + r * lds + k0, lds, Into::kReplace);
+  }
+}
+
+// They become exp(score - max).
+template <class Path>
+inline void softmax_row(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed,
+                        int64_t r, int64_t n, int64_t lds, CompressTileBuffers& b) {
+  float* row = b.s + r * lds;
+  SoftmaxState& state = b.state[r];
+  state.raise(score_row(plan, c, r, n, row, b.tmp));
+  state.sum = exp_row(row, n, state.base());
+  if (state.sum == state.sum || state.max == kInfinity) return;
+  // Besides a NaN a score far below the maximum has become 0, as a masked one: only its score, once
+  // more, tells that the row makes it NaN.
+  product_rows<Path>(plan, packed, r, 1, n, lds, b);
+  score_row(plan, c, r, n, row, b.tmp);
+  nan_row(row, n, 1.0f);
+}
+
 template <class Path>
 inline void compress_attention_tile(const AttentionPlan& plan, const ImportancePlan& imp,
                                     const TileContext& c, const PackedPair& packed,
                                     CompressTileBuffers& b) {
-  using Step = typename Path::Step;
   const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
   // Keys past the last one that any row sees take no part; whole words of the contraction.
   const int64_t n = round_up(c.seg.range.hi(c.query(rows - 1)), key_step<Path>());
@@ -96,15 +123,12 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
                    b.q + r * depth);
     b.state[r] = SoftmaxState::empty();
   }
-  for (int64_t k0 = 0; k0 < n; k0 += kBlockKeys) {
-    matmul<Step>(rows, min64(kBlockKeys, n - k0), depth, {b.q, depth, 1}, packed.keys + k0 * depth,
-                 kBlockKeys, b.s + k0, lds, Into::kReplace);
-  }
+  product_rows<Path>(plan, packed, 0, rows, n, lds, b);
   for (int64_t first = 0; first < rows; first += plan.G) {
     fill(b.prob, n, 0.0f);
     for (int64_t r = first; r < first + plan.G; ++r) {
       float* row = b.s + r * lds;
-      softmax_row(plan, c, r, n, row, b.state[r], b.tmp);
+      softmax_row<Path>(plan, c, packed, r, n, lds, b);
       add_probabilities(row, n, b.state[r].inverse_sum(), b.prob);
       pack_probabilities<Path>(row, n);
     }
@@ -114,12 +138,9 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
     const int64_t at = k0 / Path::kForm.per_word;
     const int64_t end = min64(k0 + kTileKeys, n);
-    bool finite = true;
-    for (int64_t block = k0 / kBlockKeys; block * kBlockKeys < end; ++block)
-      finite = finite && packed.finite[block];
-    multiply_values<Path>(finite, rows, round_up(plan.Dv, kLanePad), words<Path>(end - k0),
-                          {b.s + at, lds, 1}, packed.values + at * ld, ld, b.o, ld,
-                          k0 == 0 ? Into::kReplace : Into::kAdd);
+    multiply_values<Path>(packed.numbers(k0, end), rows, round_up(plan.Dv, kLanePad),
+                          words<Path>(end - k0), {b.s + at, lds, 1}, packed.values + at * ld, ld,
+                          b.o, ld, k0 == 0 ? Into::kReplace : Into::kAdd);
   }
   if (n == 0) fill(b.o, rows * ld, 0.0f);
   for (int64_t r = 0; r < rows; ++r)

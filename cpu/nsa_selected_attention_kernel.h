@@ -101,17 +101,18 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
   }
 }
 
+// All blocks against the queries [i0, i1) that selected them. False: a value that some row met is
+// no number.
 template <class Path>
-inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
-                         int64_t chunk, const ForwardScratch& scratch, SelectBuffers& b) {
+inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
+                          int64_t i0, int64_t i1, const ForwardScratch& scratch, SelectBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
   const BlockShape& shape = sel.shape;
-  const int64_t ld = padded_row(plan.Dv), key_size = words<Path>(plan.D) * shape.lanes;
-  const int64_t value_size = words<Path>(shape.lanes) * ld;
-  const int64_t i0 = chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
-  const int64_t chunk_rows = (i1 - i0) * plan.G, first_head = pair.kv_head * plan.G;
-  fill(b.o, chunk_rows * ld, 0.0f);
-  for (int64_t r = 0; r < chunk_rows; ++r) b.state[r] = SoftmaxState::empty();
+  const int64_t key_size = words<Path>(plan.D) * shape.lanes;
+  const int64_t value_size = words<Path>(shape.lanes) * padded_row(plan.Dv);
+  const int64_t first_head = pair.kv_head * plan.G;
+  bool numbers = true;
+  fill(b.o, (i1 - i0) * plan.G * padded_row(plan.Dv), 0.0f);
   for (int64_t t = 0; t < pair.blocks; ++t) {
     const int32_t* end = pair.queries + pair.begin[t + 1];
     const int32_t* list = first_query(pair.queries + pair.begin[t], end, i0);
@@ -120,6 +121,7 @@ inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const 
       const PartKeys keys = part_keys(shape, seg, part);
       if (keys.count == 0) break;
       const int64_t at = pair.first_packed + part;
+      numbers = numbers && (rows == 0 || scratch.finite[at]);
       for (int64_t r = 0; r < rows; r += kTileRows) {
         GatheredRows c{seg, first_head, plan.G, list, r, min64(kTileRows, rows - r)};
         select_tile<Path>(plan, sel, pair, t, c, i0, keys, shape.lanes,
@@ -127,6 +129,22 @@ inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const 
                           scratch.finite[at], b);
       }
     }
+  }
+  return numbers;
+}
+
+template <class Path>
+inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
+                         int64_t chunk, const ForwardScratch& scratch, SelectBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t i0 = chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
+  const int64_t chunk_rows = (i1 - i0) * plan.G, first_head = pair.kv_head * plan.G;
+  const int64_t ld = padded_row(plan.Dv);
+  for (int64_t r = 0; r < chunk_rows; ++r) b.state[r] = SoftmaxState::empty();
+  if (!select_blocks<Path>(plan, sel, pair, i0, i1, scratch, b)) {
+    // As in forward_tile().
+    for (int64_t r = 0; r < chunk_rows; ++r) b.state[r] = b.state[r].again();
+    select_blocks<Path>(plan, sel, pair, i0, i1, scratch, b);
   }
   for (int64_t r = 0; r < chunk_rows; ++r) {
     finish_row(plan, seg, i0 + r / plan.G, first_head + r % plan.G, b.o + r * ld, b.state[r]);

@@ -44,6 +44,13 @@ struct PackedPair {
   const float* keys;
   const float* values;
   const bool* finite;
+
+  // Whether the values of keys [j0, j1) are numbers, and those of their blocks.
+  bool numbers(int64_t j0, int64_t j1) const {
+    for (int64_t block = j0 / kBlockKeys; block * kBlockKeys < j1; ++block)
+      if (!finite[block]) return false;
+    return true;
+  }
 };
 
 // One softmax step of rows [r0, r1) over keys [n0, n1): scores, probabilities, output. The rows see
@@ -83,11 +90,9 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
   }
   const Operand p = {s + (n0 - origin), kScoreRow, 1};
   const float* values = packed.values + n0 / Path::kForm.per_word * ld;
-  bool finite = true;
-  for (int64_t block = n0 / kBlockKeys; block * kBlockKeys < n1; ++block)
-    finite = finite && packed.finite[block];
-  multiply_values<Path>(finite, rows, round_up(plan.Dv, kLanePad), words<Path>(n1 - n0), p, values,
-                        ld, b.o + r0 * ld, ld, Into::kAddScaled, b.factor + r0);
+  multiply_values<Path>(packed.numbers(n0, n1), rows, round_up(plan.Dv, kLanePad),
+                        words<Path>(n1 - n0), p, values, ld, b.o + r0 * ld, ld, Into::kAddScaled,
+                        b.factor + r0);
 }
 
 // Keys outside, rows inside: what is packed of a step's keys is in the core's own caches for all
@@ -147,6 +152,14 @@ inline void forward_tile(const TileContext& c, const PackedPair& packed, TileBuf
   }
   fill(b.o, rows * ld, 0.0f);
   forward_keys<Path>(c, packed, b);
+  if (!packed.numbers(c.seg.range.lo(c.tile.i0), c.seg.range.hi(c.query(rows - 1)))) {
+    // An infinite value whose probability becomes 0 by a later maximum would stay, as 0 times it.
+    for (int64_t r = 0; r < rows; ++r) {
+      b.state[r] = plan.sink ? b.state[r].again(plan.sink[c.head(r)]) : b.state[r].again();
+    }
+    fill(b.o, rows * ld, 0.0f);
+    forward_keys<Path>(c, packed, b);
+  }
   for (int64_t r = 0; r < rows; ++r)
     finish_row(plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
 }

@@ -16,6 +16,10 @@ struct SoftmaxState {
 
   static SoftmaxState empty() { return {-kInfinity, 0.0f}; }
 
+  // For a second pass over the same scores, and the sink: exponents are then taken against the
+  // maximum of all of them from the first key on.
+  SoftmaxState again(float sink = -kInfinity) const { return {sink > max ? sink : max, 0.0f}; }
+
   // What exponents are taken against: -inf - -inf would be NaN.
   float base() const { return max == -kInfinity ? 0.0f : max; }
 

@@ -131,28 +131,35 @@ inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, const float* b, i
 
 // The product with zeros of A skipped, for tiles where a masked pair (exactly 0 in A) stands beside
 // a row of B that holds NaN or infinity: 0 times that is NaN, and would reach rows that never see
-// it. Slow, and only used there. per_word 2: words are pairs of bf16. Element (m, n) of C is
-// c[m * ldc + n * c_step].
+// it. A factor below the smallest normal number counts as 0, as in the forward's probabilities.
+// Slow, and only used there; sums are double, because all terms go into one. per_word 2: words are
+// pairs of bf16. Element (m, n) of C is c[m * ldc + n * c_step].
 inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Operand a,
                            const float* b, int64_t ldb, float* c, int64_t ldc, Into into,
                            const float* row_scale = nullptr, int64_t c_step = 1) {
+  constexpr int64_t kColumns = 16;
   for (int64_t m = 0; m < M; ++m) {
-    float* row = c + m * ldc;
-    const float scale = into == Into::kAddScaled ? row_scale[m] : 1.0f;
-    for (int64_t n = 0; n < N; ++n) {
-      float& sum = row[n * c_step];
-      sum = into == Into::kReplace ? 0.0f : sum * scale;
-    }
-    for (int64_t k = 0; k < K; ++k) {
-      const float* word = a.data + m * a.row_stride + k * a.k_stride;
-      for (int64_t half = 0; half < per_word; ++half) {
-        const bool pairs = per_word == 2;
-        const float factor = pairs ? load1(ElemType::kBFloat16, word, half) : *word;
-        if (factor == 0.0f) continue;
-        for (int64_t n = 0; n < N; ++n) {
-          const float* at = b + k * ldb + n;
-          row[n * c_step] += factor * (pairs ? load1(ElemType::kBFloat16, at, half) : *at);
+    for (int64_t n0 = 0; n0 < N; n0 += kColumns) {
+      const int64_t columns = min64(kColumns, N - n0);
+      double sum[kColumns] = {};
+      for (int64_t k = 0; k < K; ++k) {
+        const float* word = a.data + m * a.row_stride + k * a.k_stride;
+        const float* at = b + k * ldb + n0;
+        for (int64_t half = 0; half < per_word; ++half) {
+          const bool pairs = per_word == 2;
+          const float factor = pairs ? load1(ElemType::kBFloat16, word, half) : *word;
+          if (__builtin_fabsf(factor) < kFloatMin) continue;
+          for (int64_t n = 0; n < columns; ++n) {
+            const float x = pairs ? load1(ElemType::kBFloat16, at + n, half) : at[n];
+            sum[n] += static_cast<double>(factor) * x;
+          }
         }
+      }
+      for (int64_t n = 0; n < columns; ++n) {
+        float& x = c[m * ldc + (n0 + n) * c_step];
+        const float old = into == Into::kReplace ? 0.0f : x;
+        const float scale = into == Into::kAddScaled ? row_scale[m] : 1.0f;
+        x = static_cast<float>(sum[n] + static_cast<double>(old) * scale);
       }
     }
   }

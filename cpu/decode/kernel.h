@@ -200,15 +200,15 @@ class DecodeWorker {
                       t_.factor);
   }
 
-  // s = exp(min(s * scale, FLT_MAX) - max) with the maximum so far; t_.factor: what the sums and
-  // outputs before are to be multiplied by.
+  // s = exp(s * scale - max) with the maximum so far; t_.factor: what the sums and outputs before
+  // are to be multiplied by. A score of +inf or NaN makes the sum NaN.
   void softmax(float* s, int64_t n, float* max, float* sum) {
-    const V top = set1(kFloatMax), scale = set1(p_.scale), lowest = set1(-kInfinity);
+    const V scale = set1(p_.scale), lowest = set1(-kInfinity);
     for (int64_t g = 0; g < heads_; g += W) {
       const V old = load(max + g);
       V m = old;
       for (int64_t j = 0; j < n; ++j) {
-        const V x = min(top, mul(load(s + j * lanes_ + g), scale));
+        const V x = mul(load(s + j * lanes_ + g), scale);
         store(s + j * lanes_ + g, x);
         m = nsa::cpu::max(x, m);
       }
@@ -254,6 +254,11 @@ class DecodeWorker {
   static int64_t unit_blocks(int64_t select_block) { return max64(1, kUnitKeys / select_block); }
 
  private:
+  int64_t unit_steps(int branch) const {
+    return branch == kSelected ? unit_blocks(p_.select_block) * ceil_div(p_.select_block, kStepKeys)
+                               : kUnitKeys / kStepKeys;
+  }
+
   // What the next step reads, if it stands together; it is only a hint.
   Rows ahead(const CacheView& view, const DecodeCell& cell, Span next) const {
     const int64_t size = elem_size(p_.dtype);
@@ -269,9 +274,7 @@ class DecodeWorker {
     fill(max, lanes_, -kInfinity);
     fill(sum, lanes_, 0.0f);
     const bool kept = item.branch == kCompressed && p_.choose;
-    const int64_t steps = item.branch == kSelected
-                              ? unit_blocks(p_.select_block) * ceil_div(p_.select_block, kStepKeys)
-                              : kUnitKeys / kStepKeys;
+    const int64_t steps = unit_steps(item.branch);
     bool first = true;
     Span now = span(item, cell, 0);
     for (int64_t i = 0; i < steps; ++i) {
@@ -319,14 +322,57 @@ class DecodeWorker {
     store(sum, total);
   }
 
+  // visit(scores [tokens, lanes_] without scale, first token, tokens) for all keys of a branch that
+  // cell number n sees, step by step.
+  template <class Visit>
+  void for_each_step(int64_t n, const DecodeCell& cell, int branch, const Visit& visit) {
+    const float* query = x_.query + n * words_ * lanes_;
+    for (int64_t unit = 0; unit < cell.units[branch]; ++unit) {
+      for (int64_t i = 0; i < unit_steps(branch); ++i) {
+        const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
+        if (now.n == 0) continue;
+        score_step<Path>(now.n, words_, key_words(cell, branch, now.token, now.n), query, lanes_,
+                         heads_, t_.s, Rows{nullptr, 0}, 0, 0);
+        visit(t_.s, now.token, now.n);
+      }
+    }
+  }
+
+  // Adds the probabilities of one head. Where its row is NaN, so is that of every key with a score
+  // above -inf.
+  void head_importance(int64_t n, const DecodeCell& cell, int64_t g, float max, float inverse) {
+    if (inverse == inverse) {
+      for (int64_t c = 0; c < cell.cmp_keys; ++c) {
+        const float step = x_.step_max[(cell.step + c / kStepKeys) * lanes_ + g];
+        t_.prob[c] += x_.exponential[(cell.scores + c) * lanes_ + g] * exp1(step - max) * inverse;
+      }
+      return;
+    }
+    for_each_step(n, cell, kCompressed, [&](const float* s, int64_t token, int64_t tokens) {
+      for (int64_t j = 0; j < tokens; ++j) {
+        const bool masked = s[j * lanes_ + g] * p_.scale == -kInfinity;
+        if (!masked) t_.prob[token + j] = __builtin_nanf("");
+      }
+    });
+  }
+
   // Importance of blocks from the probabilities of the compressed tokens, summed over the heads.
-  void importance(const DecodeCell& cell) {
+  void importance(int64_t n, const DecodeCell& cell) {
     float max[W], sum[W], inverse[W];
     fill(t_.prob, cell.cmp_keys, 0.0f);
     for (int64_t g = 0; g < heads_; g += W) {
       total_of(cell, kCompressed, g, max, sum);
-      for (int64_t lane = 0; lane < W; ++lane)
+      bool numbers = true;
+      for (int64_t lane = 0; lane < W; ++lane) {
         inverse[lane] = g + lane < p_.G && sum[lane] != 0.0f ? 1.0f / sum[lane] : 0.0f;
+        numbers = numbers && sum[lane] == sum[lane];
+      }
+      if (!numbers) {
+        // Also of a lane past the group, where 0 times an infinite key is NaN.
+        for (int64_t lane = 0; lane < W && g + lane < p_.G; ++lane)
+          head_importance(n, cell, g + lane, max[lane], inverse[lane]);
+        continue;
+      }
       for (int64_t c0 = 0; c0 < cell.cmp_keys; c0 += kStepKeys) {
         const float* step = x_.step_max + (cell.step + c0 / kStepKeys) * lanes_ + g;
         const V factor = mul(exp(sub(load(step), load(max))), load(inverse));
@@ -342,7 +388,7 @@ class DecodeWorker {
     int32_t* blocks = x_.blocks + n * p_.count;
     const int64_t at = (cell.token * p_.N2 + cell.head) * p_.count;
     if (p_.choose) {
-      importance(cell);
+      importance(n, cell);
       TopkRule rule{};
       rule.init = p_.init_blocks;
       rule.own = cell.own;
@@ -367,19 +413,32 @@ class DecodeWorker {
     x_.found[n] = found;
   }
 
-  void merge(int64_t, const DecodeCell& cell) {
+  float gate(const DecodeCell& cell, int branch, int64_t head) const {
+    return p_.gates ? p_.gates[(cell.token * kBranches + branch) * p_.N1 + head] : 1.0f;
+  }
+
+  void merge(int64_t n, const DecodeCell& cell) {
     for (int64_t g0 = 0; g0 < p_.G; g0 += W) {
       float max[kBranches][W], sum[kBranches][W];
       for (int b = 0; b < kBranches; ++b)
         if (p_.has[b]) total_of(cell, b, g0, max[b], sum[b]);
       for (int64_t lane = 0; lane < W && g0 + lane < p_.G; ++lane) {
         const int64_t head = cell.head * p_.G + g0 + lane;
+        bool numbers = true;
         fill(t_.row, row_, 0.0f);
         for (int b = 0; b < kBranches; ++b) {
           if (!p_.has[b]) continue;
-          const float gate =
-              p_.gates ? p_.gates[(cell.token * kBranches + b) * p_.N1 + head] : 1.0f;
-          add_branch(cell, b, g0 + lane, max[b][lane], sum[b][lane], gate);
+          const float factor = gate(cell, b, head);
+          numbers = numbers && sum[b][lane] == sum[b][lane] && factor - factor == 0.0f;
+          add_branch(cell, b, g0 + lane, max[b][lane], sum[b][lane], factor);
+        }
+        if (!numbers || !all_finite(t_.row, row_)) {
+          fill(t_.row, row_, 0.0f);
+          for (int b = 0; b < kBranches; ++b) {
+            if (!p_.has[b]) continue;
+            const float factor = gate(cell, b, head);
+            add_branch_visible(n, cell, b, g0 + lane, max[b][lane], sum[b][lane], factor);
+          }
         }
         from_float(p_.dtype, t_.row, p_.Dv, p_.attention_out, (cell.token * p_.N1 + head) * p_.Dv);
       }
@@ -397,6 +456,26 @@ class DecodeWorker {
       for (int64_t d = 0; d < row_; d += W)
         store(t_.row + d, fma(load(out + d), factor, load(t_.row + d)));
     }
+  }
+
+  // The same key by key, for an output that is not all numbers: a key of probability 0 touches
+  // nothing, even if its value is infinite, and the gate multiplies the branch as a whole.
+  void add_branch_visible(int64_t n, const DecodeCell& cell, int branch, int64_t g, float max,
+                          float sum, float gate) {
+    float *out = t_.operand, *value = t_.operand + row_;
+    fill(out, row_, sum == sum ? 0.0f : sum);
+    if (sum > 0.0f) {
+      const CacheView& view = p_.value[branch];
+      for_each_step(n, cell, branch, [&](const float* s, int64_t token, int64_t tokens) {
+        for (int64_t j = 0; j < tokens; ++j) {
+          const float p = exp1(s[j * lanes_ + g] * p_.scale - max);
+          if (p == 0.0f) continue;
+          to_float(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.Dv, value);
+          for (int64_t d = 0; d < p_.Dv; ++d) out[d] += p / sum * value[d];
+        }
+      });
+    }
+    for (int64_t d = 0; d < p_.Dv; ++d) t_.row[d] += gate * out[d];
   }
 
   const DecodePlan& p_;

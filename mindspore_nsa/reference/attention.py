@@ -5,8 +5,9 @@ already repeated for their group. `count` [N or 1, S1, S2] says how many times q
 0 where masked, 1 where visible, more where selected attention gathers a block twice.
 
 Infinities follow IEEE arithmetic: a score of +inf or NaN makes its row NaN (inf - inf), one of -inf
-has probability 0 and so is a masked pair. A pair of probability 0 touches nothing, even a NaN; a
-probability below the smallest normal float32 counts as 0.
+has probability 0 and so is a masked pair. A pair of probability 0 touches nothing, even a NaN.
+Below the smallest normal float32, exp(score - max) of the forward pass and P of the backward count
+as 0.
 """
 
 import numpy as np
@@ -56,13 +57,13 @@ def softmax(scores, count, sink=None, precision=FLOAT64):
         scores, shift[..., None], where=visible, out=np.full_like(scores, -np.inf)
     )
     unnormalised = np.exp(centred)
+    unnormalised = np.where(unnormalised < FLT_MIN, 0, unnormalised)
     row_sum = precision.sum_copies(unnormalised, np.where(visible, count, 0))
     if sink is not None:
         row_sum = row_sum + np.exp(sink[:, None] - shift)
     not_a_number = np.isnan(row_sum)
     empty = (row_max == -np.inf) & ~not_a_number
     p = np.where(visible, unnormalised / np.where(empty, 1, row_sum)[..., None], 0)
-    p = np.where(p < FLT_MIN, 0, p)
     row_max = np.where(
         empty, -FLT_MAX, np.where(not_a_number & (row_max < np.inf), np.nan, row_max)
     )

@@ -8,20 +8,11 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from tests.common.cases import GENERATORS, INPUTS, compare
-from tests.common.draw import Draw
-from tests.common.dtypes import DTYPES, ULP, decode, dtype_name, encode
-from tests.common.flash_cases import flash_attention_score_grad_of
-from tests.common.nsa_cases import selected_attention_grad_of
+from tests.common.case import compare
+from tests.common.dtypes import DTYPES, ULP, decode, encode
+from tests.common.planted import OPERATORS, nan_row_cases, planted_cases, vanishing_cases
 
 SEEDS = 40
-GRADIENT_OF = {
-    "FlashAttentionScore": flash_attention_score_grad_of,
-    "NsaSelectedAttention": selected_attention_grad_of,
-}
-INTO_FORWARD = {"query", "key", "value", "real_shift", "sink"}
-INTO_GRADIENT = {"dy", "attention_out_grad"}  # the others belong to the statistics
-VALUES = np.array([np.inf, -np.inf, np.nan])
 
 
 @pytest.fixture(params=_native.available_isas(), autouse=True)
@@ -32,44 +23,28 @@ def isa(request):
     _native.set_isa(before)
 
 
-def _plant(draw, case, names):
-    """A few numbers of one or two inputs become infinite or NaN."""
-    tensors = [
-        place
-        for place, name in enumerate(INPUTS[case.op])
-        if name in names and case.inputs[place] is not None and decode(case.inputs[place]).size
-    ]
-    for place in draw.rng.permutation(tensors)[: draw.pick((1, 1, 2))]:
-        x = decode(case.inputs[place]).copy()
-        for _ in range(draw.pick((1, 1, 3))):
-            x.flat[draw.rng.integers(x.size)] = draw.rng.choice(VALUES)
-        case.inputs[place] = encode(x, dtype_name(case.inputs[place]))
-
-
 def _check(case):
     outputs = _native.run(case.op, case.inputs, case.attrs)
     with np.errstate(invalid="ignore"):
         compare(case, outputs)
 
 
-@pytest.mark.parametrize(
-    "op", ["FlashAttentionScore", "NsaSelectedAttention", "NsaCompressAttention"]
-)
+@pytest.mark.parametrize("op", OPERATORS)
 def test_random_calls(op):
     for seed in range(SEEDS):
-        draw = Draw(seed)
-        forward = GENERATORS[op](draw)
-        forward.name = f"seed {seed}"
-        _plant(draw, forward, INTO_FORWARD)
-        with np.errstate(invalid="ignore"):
-            _check(forward)
-            if op == "NsaCompressAttention":
-                continue
-            grad_of = GRADIENT_OF[op]
-            gradient = grad_of(forward, draw)
-        if draw.chance(0.3):
-            _plant(draw, gradient, INTO_GRADIENT)
-        _check(gradient)
+        for case in planted_cases(op, seed):
+            _check(case)
+
+
+def test_a_value_of_probability_zero_touches_nothing():
+    """Also where it became 0 by a larger score later, a step or several after."""
+    for case in vanishing_cases():
+        _check(case)
+
+
+def test_importance_in_a_row_that_is_nan():
+    for case in nan_row_cases():
+        _check(case)
 
 
 def _causal(rows, dim, dtype):

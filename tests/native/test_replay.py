@@ -7,6 +7,7 @@ import pytest
 from mindspore_nsa import _native
 from tests.common.cases import compare, make_case, odd_size_cases, parity_cases
 from tests.common.dtypes import decode
+from tests.common.planted import OPERATORS, nan_row_cases, planted_cases, vanishing_cases
 
 from . import builds
 from .casefile import read_results, write_cases
@@ -14,6 +15,8 @@ from .spoiled import spoiled_cases
 
 # Seeds of random cases by form; emulation and sanitizers are slow.
 SEEDS = {"plain": 300, "asan": 120, "neon": 60}
+# The same for calls with infinite numbers and NaN, of every operator.
+PLANTED = {"plain": 12, "asan": 4, "neon": 4}
 # Larger named cases are left to the plain form.
 SMALL = 1 << 18
 # The kernels for AMX on a model of its instructions, which takes long: only what differs from
@@ -30,7 +33,14 @@ def replay_cases(form):
     named = [build() for build in {**parity_cases(), **odd_size_cases()}.values()]
     if form != "plain":
         named = [case for case in named if _elements(case) <= SMALL]
-    return [*named, *(make_case(seed) for seed in range(SEEDS[form]))]
+    planted = [
+        case
+        for op in OPERATORS
+        for seed in range(PLANTED[form])
+        for case in planted_cases(op, seed)
+    ]
+    planted += [*vanishing_cases(), *nan_row_cases()]
+    return [*named, *(make_case(seed) for seed in range(SEEDS[form])), *planted]
 
 
 @pytest.fixture(
@@ -84,7 +94,8 @@ def test_right_calls(form, program, cases, tmp_path):
         for case, result in zip(cases, results):
             try:
                 assert not result.error, f"{case}: {result.error}"
-                compare(case, result.outputs)
+                with np.errstate(invalid="ignore"):
+                    compare(case, result.outputs)
             except AssertionError as error:
                 failures.append(f"{isa}: {error}")
     assert not failures, f"{len(failures)} failures\n" + "\n".join(failures[:10])
