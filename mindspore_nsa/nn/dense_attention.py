@@ -67,9 +67,9 @@ class DenseAttention(AttentionLayer):
             cache[LENGTHS],
             cache[WRITTEN],
             ends,
-            self.scale,
-            self.config.rope_theta,
-            self.pre_tokens + 1,
+            scale_value=self.scale,
+            theta=self.config.rope_theta,
+            window_size=self.pre_tokens + 1,
         )
 
     def attend(self, x, ends, cos, sin, dtype):

@@ -6,7 +6,7 @@ from mindspore import ops
 from mindspore.ops import PrimitiveWithInfer
 
 from ._bprop import bprop_of
-from ._custom import CACHE_SIZE, custom, native_operator, schema
+from ._custom import CACHE_SIZE, custom, native_custom, native_operator, schema
 
 
 def zero_gradient(x, given):
@@ -57,11 +57,6 @@ def second_order_text(function):
     )
 
 
-def no_gradient_text(function, instead):
-    """The error of differentiating an operator of decoding."""
-    return f"{function}: it has no gradient, because it reads a cache; train with {instead}"
-
-
 def refuse_each(text, inputs):
     """What the bprop of an operator without a gradient returns for its inputs."""
     refuse = _refuse_second_order(text)
@@ -80,6 +75,25 @@ def gradient_operator(op, attrs, function):
         return refuse_each(text, inputs)
 
     return native_operator(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def cache_operator(op, attrs, instead, writes=False):
+    """The Custom of an operator that reads a cache, and so has no gradient.
+
+    `attrs` is what `encode_attrs` wrote, `instead` what to train with. One that `writes` the cache
+    must not be dropped, merged or reordered by a compiler.
+    """
+    function = schema(op)["function"]
+    text = f"{function}: it has no gradient, because it reads a cache; train with {instead}"
+
+    def bprop(inputs, out, dout):
+        return refuse_each(text, inputs)
+
+    operator = native_custom(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
+    if writes:
+        operator.add_prim_attr("side_effect_mem", True)
+    return operator
 
 
 @lru_cache(maxsize=64)

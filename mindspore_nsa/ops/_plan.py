@@ -280,6 +280,14 @@ def passed(argument, constant):
     return argument if constant is None else constant
 
 
+def all_passed(arguments, constants):
+    """The same for all inputs of an operator. Part of graphs, too."""
+    result = ()
+    for i in range(len(arguments)):
+        result = result + (passed(arguments[i], constants[i]),)
+    return result
+
+
 def _narrow(spec):
     return isinstance(spec, TensorSpec) and spec.dtype in FLOATS[:2]
 

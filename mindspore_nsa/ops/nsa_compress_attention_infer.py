@@ -1,49 +1,24 @@
 """Decoding: attention of the newest tokens over a cache of compressed ones, and their blocks."""
 
-from functools import lru_cache
-
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, native_custom
-from ._gradient import no_gradient_text, refuse_each
+from ._gradient import cache_operator
 from ._plan import NativeCall, Planner, passed, require_none
 
+_OP = "NsaCompressAttentionInfer"
 _FUNCTION = "nsa_compress_attention_infer"
-
-
-@lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs):
-    text = no_gradient_text(_FUNCTION, "nsa_compress_attention")
-
-    def bprop(
-        query,
-        key,
-        value,
-        block_table,
-        actual_seq_qlen,
-        actual_cmp_seq_kvlen,
-        actual_sel_seq_kvlen,
-        out,
-        dout,
-    ):
-        return refuse_each(
-            text,
-            (query, key, value, block_table, actual_seq_qlen, actual_cmp_seq_kvlen,
-             actual_sel_seq_kvlen),
-        )  # fmt: skip
-
-    return native_custom("NsaCompressAttentionInfer", attrs, bprop)
 
 
 def _plan_call(**given):
     require_none(_FUNCTION, "atten_mask", given["atten_mask"])
     require_none(_FUNCTION, "topk_mask", given["topk_mask"])
-    call = NativeCall("NsaCompressAttentionInfer", given)
+    call = NativeCall(_OP, given)
     call.infer()
-    return _operator(call.text()), call.casts["query"], call.constants
+    operator = cache_operator(_OP, call.text(), "nsa_compress_attention")
+    return operator, call.casts["query"], call.constants
 
 
-_plan_nsa_compress_attention_infer = Planner(_plan_call, _FUNCTION, op="NsaCompressAttentionInfer")
+_plan_nsa_compress_attention_infer = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
 def nsa_compress_attention_infer(

@@ -1,40 +1,26 @@
 """Compression while decoding: a window becomes a row of a cache when its last token arrives."""
 
-from functools import lru_cache
-
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, native_custom
-from ._gradient import no_gradient_text, refuse_each
+from ._gradient import cache_operator
 from ._plan import NativeCall, Planner, passed
 
+_OP = "NsaCompressWithCache"
 _FUNCTION = "nsa_compress_with_cache"
 
 
-@lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs):
-    text = no_gradient_text(_FUNCTION, "nsa_compress")
-
-    def bprop(input, weight, slot_mapping, block_table, actual_seq_len, cache, out, dout):
-        return refuse_each(text, (input, weight, slot_mapping, block_table, actual_seq_len, cache))
-
-    operator = native_custom("NsaCompressWithCache", attrs, bprop)
-    # Writes the cache: no compiler may drop, merge or reorder such calls.
-    operator.add_prim_attr("side_effect_mem", True)
-    return operator
-
-
 def _plan_call(**given):
-    call = NativeCall("NsaCompressWithCache", given)
+    call = NativeCall(_OP, given)
     if call.casts["input"] is not None:
         # A promoted copy of the cache would be written in its place.
         dtypes = ", ".join(given[name].native()[0] for name in ("input", "weight", "cache"))
         raise TypeError(f"{_FUNCTION}: input, weight and cache must be of one dtype, got {dtypes}")
     call.infer()
-    return _operator(call.text()), call.constants
+    operator = cache_operator(_OP, call.text(), "nsa_compress", writes=True)
+    return operator, call.constants
 
 
-_plan_nsa_compress_with_cache = Planner(_plan_call, _FUNCTION, op="NsaCompressWithCache")
+_plan_nsa_compress_with_cache = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
 def nsa_compress_with_cache(

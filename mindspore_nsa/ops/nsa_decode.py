@@ -1,56 +1,26 @@
 """Decoding in one operator: all three branches of the newest tokens, from their caches."""
 
-from functools import lru_cache
-
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, native_custom
-from ._gradient import no_gradient_text, refuse_each
+from ._gradient import cache_operator
 from ._plan import NativeCall, Planner, passed
 
+_OP = "NsaDecode"
 _FUNCTION = "nsa_decode"
 _CACHES = ("key_cmp", "value_cmp", "key_slc", "value_slc", "key_win", "value_win")
 
 
-@lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs):
-    text = no_gradient_text(_FUNCTION, "the operators of the three branches")
-
-    def bprop(
-        query,
-        gates,
-        key_cmp,
-        value_cmp,
-        key_slc,
-        value_slc,
-        key_win,
-        value_win,
-        block_table,
-        cmp_block_table,
-        actual_seq_qlen,
-        actual_seq_kvlen,
-        out,
-        dout,
-    ):
-        return refuse_each(
-            text,
-            (query, gates, key_cmp, value_cmp, key_slc, value_slc, key_win, value_win, block_table,
-             cmp_block_table, actual_seq_qlen, actual_seq_kvlen),
-        )  # fmt: skip
-
-    return native_custom("NsaDecode", attrs, bprop)
-
-
 def _plan_call(**given):
-    call = NativeCall("NsaDecode", given)
+    call = NativeCall(_OP, given)
     if call.casts["query"] is not None:
         dtypes = ", ".join(given[name].native()[0] for name in ("query", *_CACHES))
         raise TypeError(f"{_FUNCTION}: query and caches must be of one dtype, got {dtypes}")
     call.infer()
-    return _operator(call.text()), call.casts["gates"], call.constants
+    operator = cache_operator(_OP, call.text(), "the operators of the three branches")
+    return operator, call.casts["gates"], call.constants
 
 
-_plan_nsa_decode = Planner(_plan_call, _FUNCTION, op="NsaDecode")
+_plan_nsa_decode = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
 def nsa_decode(

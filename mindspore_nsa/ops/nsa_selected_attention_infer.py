@@ -1,47 +1,23 @@
 """Decoding: attention of the newest tokens over their selected blocks of a cache."""
 
-from functools import lru_cache
-
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, native_custom
-from ._gradient import no_gradient_text, refuse_each
+from ._gradient import cache_operator
 from ._plan import NativeCall, Planner, passed, require_none
 
+_OP = "NsaSelectedAttentionInfer"
 _FUNCTION = "nsa_selected_attention_infer"
-
-
-@lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs):
-    text = no_gradient_text(_FUNCTION, "nsa_selected_attention")
-
-    def bprop(
-        query,
-        key,
-        value,
-        topk_indices,
-        block_table,
-        actual_seq_qlen,
-        actual_seq_kvlen,
-        out,
-        dout,
-    ):
-        return refuse_each(
-            text,
-            (query, key, value, topk_indices, block_table, actual_seq_qlen, actual_seq_kvlen),
-        )
-
-    return native_custom("NsaSelectedAttentionInfer", attrs, bprop)
 
 
 def _plan_call(**given):
     require_none(_FUNCTION, "atten_mask", given["atten_mask"])
-    call = NativeCall("NsaSelectedAttentionInfer", given)
+    call = NativeCall(_OP, given)
     call.infer()
-    return _operator(call.text()), call.casts["query"], call.constants
+    operator = cache_operator(_OP, call.text(), "nsa_selected_attention")
+    return operator, call.casts["query"], call.constants
 
 
-_plan_nsa_selected_attention_infer = Planner(_plan_call, _FUNCTION, op="NsaSelectedAttentionInfer")
+_plan_nsa_selected_attention_infer = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
 def nsa_selected_attention_infer(
