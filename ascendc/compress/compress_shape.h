@@ -36,6 +36,26 @@ struct WindowShape {
   }
 };
 
+// Both operators' tiling data hold heads, dim, block_size, stride and tile_heads under these names.
+template <typename Tiling>
+__aicore__ constexpr WindowShape ShapeOf(const Tiling& t) {
+  return {t.block_size / kGroupTokens, t.stride / kGroupTokens};
+}
+template <typename Tiling>
+__aicore__ constexpr int32_t HeadsOfTile(const Tiling& t, int32_t tile) {
+  return static_cast<int32_t>(Min(t.tile_heads, t.heads - tile * t.tile_heads));
+}
+// Elements of a token, or of a window.
+template <typename Tiling>
+__aicore__ constexpr int64_t RowSize(const Tiling& t) {
+  return static_cast<int64_t>(t.heads) * t.dim;
+}
+// Where a head tile's columns of a row begin.
+template <typename Tiling>
+__aicore__ constexpr int64_t OffsetOf(const Tiling& t, int64_t row, int32_t tile) {
+  return (row * t.heads + tile * t.tile_heads) * t.dim;
+}
+
 // Bytes of buffers that both kernels have. A head tile is a range of heads with all their columns;
 // `columns` = its heads * D.
 __aicore__ constexpr uint32_t WeightBytes(int32_t block_size, int32_t heads) {

@@ -14,6 +14,18 @@ struct CompressSizes {
   int32_t heads, dim, block_size, stride;
 };
 
+// The part of the tiling data that is the call itself.
+template <class Tiling>
+void set_sizes(const CompressSizes& sizes, const SeqList& list, Tiling* t) {
+  t->tokens = sizes.tokens;
+  t->segments = static_cast<int64_t>(list.size());
+  t->rows = sizes.rows;
+  t->heads = sizes.heads;
+  t->dim = sizes.dim;
+  t->block_size = sizes.block_size;
+  t->stride = sizes.stride;
+}
+
 class CompressWork {
  public:
   // A segment and what the segments before it hold.

@@ -8,7 +8,8 @@ namespace {
 constexpr int32_t kLeastRowBytes = 512;
 // Two cores that share a segment both read the tokens where their windows overlap. Narrower tiles
 // cut fewer segments; this part of the work may be read twice before it is worth it, and more of it
-// the more windows lie over a token: then the sums take the time, and wide tiles have fewer of them.
+// the more windows lie over a token: then the sums take the time, and wide tiles have fewer of
+// them.
 constexpr int64_t kOverlapShare = 8;
 
 // Heads of a head tile: as many as the UB holds, but no more than give every core a window, and
@@ -64,16 +65,10 @@ void share_windows(const CompressWork& work, int32_t cores, NsaCompressTilingDat
 int32_t tile_nsa_compress(const CompressSizes& sizes, const SeqList& list, int32_t cores,
                           uint32_t ub_bytes, NsaCompressTilingData* tiling) {
   cores = std::min(cores, kMaxCores);
-  const CompressWork work(list, {sizes.block_size / kGroupTokens, sizes.stride / kGroupTokens});
   NsaCompressTilingData& t = *tiling;
-  t.tokens = sizes.tokens;
-  t.segments = static_cast<int64_t>(list.size());
+  set_sizes(sizes, list, tiling);
+  const CompressWork work(list, ShapeOf(t));
   t.windows = work.windows();
-  t.rows = sizes.rows;
-  t.heads = sizes.heads;
-  t.dim = sizes.dim;
-  t.block_size = sizes.block_size;
-  t.stride = sizes.stride;
   t.tile_heads = tile_heads(sizes, work, cores, ub_bytes);
   t.step_groups = groups_of_step(t.tile_heads * t.dim, [&](int32_t groups) {
     return NsaCompressBuffers(t.block_size, t.stride, t.tile_heads, t.dim, groups).Total() <=

@@ -17,9 +17,9 @@ class NsaCompressKernel {
                               GM_ADDR act_seq_len, GM_ADDR output,
                               const NsaCompressTilingData* tiling) {
     t_ = tiling;
-    shape_ = {t_->block_size / kGroupTokens, t_->stride / kGroupTokens};
+    shape_ = ShapeOf(*t_);
     core_ = static_cast<int32_t>(AscendC::GetBlockIdx());
-    const int64_t row = static_cast<int64_t>(t_->heads) * t_->dim;
+    const int64_t row = RowSize(*t_);
     input_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(input), t_->tokens * row);
     output_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(output), t_->rows * row);
     const NsaCompressBuffers bytes(t_->block_size, t_->stride, t_->tile_heads, t_->dim,
@@ -48,20 +48,12 @@ class NsaCompressKernel {
   }
 
  private:
-  __aicore__ inline int32_t TileHeads(int32_t tile) const {
-    return static_cast<int32_t>(Min(t_->tile_heads, t_->heads - tile * t_->tile_heads));
-  }
-  // Offset of a head tile's columns in row `row` of input or output.
-  __aicore__ inline int64_t Offset(int64_t row, int32_t tile) const {
-    return (row * t_->heads + tile * t_->tile_heads) * t_->dim;
-  }
-
   __aicore__ inline void Load(const NsaCompressStep& step) {
-    const int32_t heads = TileHeads(step.tile);
+    const int32_t heads = HeadsOfTile(*t_, step.tile);
     const int32_t head_blocks = t_->dim * static_cast<int32_t>(sizeof(T)) / kBlockBytes;
     AscendC::LocalTensor<T> x = steps_in_.template AllocTensor<T>();
     AscendC::DataCopy(
-        x, input_[Offset(step.token, step.tile)],
+        x, input_[OffsetOf(*t_, step.token, step.tile)],
         AscendC::DataCopyParams(static_cast<uint16_t>(step.groups * kGroupTokens),
                                 static_cast<uint16_t>(heads * head_blocks),
                                 static_cast<uint16_t>((t_->heads - heads) * head_blocks), 0));
@@ -69,7 +61,7 @@ class NsaCompressKernel {
   }
 
   __aicore__ inline void Sum(const NsaCompressStep& step) {
-    const int32_t heads = TileHeads(step.tile);
+    const int32_t heads = HeadsOfTile(*t_, step.tile);
     if (step.tile != weights_tile_) {
       weights_.Load(step.tile * t_->tile_heads, heads, Products());
       weights_tile_ = step.tile;
@@ -105,7 +97,7 @@ class NsaCompressKernel {
         AscendC::Add(sum, sum, products, columns);
       }
       AscendC::PipeBarrier<PIPE_V>();
-      if (within == shape_.block - 1) Store(sum, Offset(step.row + i, step.tile), columns);
+      if (within == shape_.block - 1) Store(sum, OffsetOf(*t_, step.row + i, step.tile), columns);
     }
   }
 
@@ -151,7 +143,7 @@ class NsaCompressKernel {
     const int64_t begin = spare * core_ / cores;
     const int64_t end = spare * (core_ + 1) / cores;
     if (begin == end) return;
-    const int64_t row = static_cast<int64_t>(t_->heads) * t_->dim;
+    const int64_t row = RowSize(*t_);
     ZeroFill<T> zeros;
     zeros.Start(group_.template Get<T>(), kGroupTokens * t_->tile_heads * t_->dim);
     zeros.Fill(output_, (t_->windows + begin) * row, (end - begin) * row);

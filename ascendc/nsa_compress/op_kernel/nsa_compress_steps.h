@@ -21,7 +21,7 @@ class NsaCompressSteps {
  public:
   __aicore__ inline void Init(GM_ADDR act_seq_len, const NsaCompressTilingData& tiling,
                               int32_t core) {
-    shape_ = {tiling.block_size / kGroupTokens, tiling.stride / kGroupTokens};
+    shape_ = ShapeOf(tiling);
     windows_ = tiling.windows;
     step_groups_ = tiling.step_groups;
     unit_ = tiling.unit_begin[core];

@@ -55,17 +55,11 @@ void share_items(const CompressWork& work, int32_t cores, NsaCompressGradTilingD
 int32_t tile_nsa_compress_grad(const CompressSizes& sizes, const SeqList& list, int32_t cores,
                                uint32_t ub_bytes, NsaCompressGradTilingData* tiling) {
   cores = std::min(cores, kMaxCores);
-  const CompressWork work(list, {sizes.block_size / kGroupTokens, sizes.stride / kGroupTokens});
   NsaCompressGradTilingData& t = *tiling;
-  t.tokens = sizes.tokens;
-  t.segments = static_cast<int64_t>(list.size());
-  t.rows = sizes.rows;
+  set_sizes(sizes, list, tiling);
+  const CompressWork work(list, ShapeOf(t));
   t.groups = work.groups();
   t.uncovered = work.uncovered();
-  t.heads = sizes.heads;
-  t.dim = sizes.dim;
-  t.block_size = sizes.block_size;
-  t.stride = sizes.stride;
   t.chunks = chunks_of(t.groups);
   t.tile_heads = tile_heads(t, cores, ub_bytes);
   t.tiles = CeilDiv(t.heads, t.tile_heads);

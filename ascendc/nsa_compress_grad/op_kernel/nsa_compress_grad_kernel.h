@@ -1,7 +1,8 @@
-// The backward of output[row(b, i), h, :] = sum_{j<l} weight[j, h] * input[c_b + i*s + j, h, :]:
-//   inputGrad[t, h, :] = sum over (i, j) with c_b + i*s + j = t of weight[j, h] * outputGrad[i, h,
-//   :] weightGrad[j, h] = sum over i of dot(input[c_b + i*s + j, h, :], outputGrad[row(b, i), h,
-//   :])
+// The backward of output[row(b, i), h, :] = sum_{j<l} weight[j, h] * input[c_b + i*s + j, h, :].
+// With t = c_b + i*s + j and dy = outputGrad[row(b, i), h, :]:
+//
+//   inputGrad[t, h, :] = sum over the pairs (i, j) of token t:  weight[j, h] * dy
+//   weightGrad[j, h]   = sum over the windows (b, i):  dot(input[t, h, :], dy)
 #pragma once
 
 #include "ascendc/common/zero_fill.h"
@@ -20,10 +21,10 @@ class NsaCompressGradKernel {
                               GM_ADDR weight, GM_ADDR act_seq_len, GM_ADDR input_grad,
                               GM_ADDR partial, const NsaCompressGradTilingData* tiling) {
     t_ = tiling;
-    shape_ = {t_->block_size / kGroupTokens, t_->stride / kGroupTokens};
+    shape_ = ShapeOf(*t_);
     core_ = static_cast<int32_t>(AscendC::GetBlockIdx());
     open_rows_ = OpenRows(t_->block_size, t_->stride, t_->step_groups);
-    const int64_t row = static_cast<int64_t>(t_->heads) * t_->dim;
+    const int64_t row = RowSize(*t_);
     output_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(output_grad), t_->rows * row);
     input_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(input), t_->tokens * row);
     input_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(input_grad), t_->tokens * row);
@@ -69,13 +70,6 @@ class NsaCompressGradKernel {
     pipe->InitBuffer(scratch_, bytes.scratch);
   }
 
-  __aicore__ inline int32_t TileHeads(int32_t tile) const {
-    return static_cast<int32_t>(Min(t_->tile_heads, t_->heads - tile * t_->tile_heads));
-  }
-  // Offset of a head tile's columns in row `row` of input or outputGrad.
-  __aicore__ inline int64_t Offset(int64_t row, int32_t tile) const {
-    return (row * t_->heads + tile * t_->tile_heads) * t_->dim;
-  }
   // Copies `rows` rows of a head tile between a packed buffer and global memory, which has gaps.
   __aicore__ inline AscendC::DataCopyParams TileRows(int32_t rows, int32_t heads,
                                                      bool to_global) const {
@@ -87,20 +81,20 @@ class NsaCompressGradKernel {
   }
 
   __aicore__ inline void Load(const NsaCompressGradStep& step) {
-    const int32_t heads = TileHeads(step.tile);
+    const int32_t heads = HeadsOfTile(*t_, step.tile);
     AscendC::LocalTensor<T> x = input_in_.template AllocTensor<T>();
-    AscendC::DataCopy(x, input_[Offset(step.token, step.tile)],
+    AscendC::DataCopy(x, input_[OffsetOf(*t_, step.token, step.tile)],
                       TileRows(step.groups * kGroupTokens, heads, false));
     input_in_.EnQue(x);
     if (step.new_windows == 0) return;
     AscendC::LocalTensor<T> rows = rows_in_.template AllocTensor<T>();
-    AscendC::DataCopy(rows, output_grad_[Offset(step.row + step.new_window, step.tile)],
+    AscendC::DataCopy(rows, output_grad_[OffsetOf(*t_, step.row + step.new_window, step.tile)],
                       TileRows(step.new_windows, heads, false));
     rows_in_.EnQue(rows);
   }
 
   __aicore__ inline void Compute(const NsaCompressGradStep& step) {
-    const int32_t heads = TileHeads(step.tile);
+    const int32_t heads = HeadsOfTile(*t_, step.tile);
     const int32_t columns = heads * t_->dim;
     if (step.tile != weights_tile_) {
       weights_.Load(step.tile * t_->tile_heads, heads, scratch_.template Get<float>());
@@ -126,7 +120,7 @@ class NsaCompressGradKernel {
     input_in_.FreeTensor(x);
     input_grad_out_.EnQue(dx);
     dx = input_grad_out_.template DeQue<T>();
-    AscendC::DataCopy(input_grad_[Offset(step.token, step.tile)], dx,
+    AscendC::DataCopy(input_grad_[OffsetOf(*t_, step.token, step.tile)], dx,
                       TileRows(step.groups * kGroupTokens, heads, true));
     input_grad_out_.FreeTensor(dx);
     if (step.last) StorePartial(step, heads);
@@ -250,7 +244,7 @@ class NsaCompressGradKernel {
     const int64_t begin = PartBegin(t_->uncovered, core_, cores);
     const int64_t end = PartBegin(t_->uncovered, core_ + 1, cores);
     if (begin == end) return;
-    const int64_t row = static_cast<int64_t>(t_->heads) * t_->dim;
+    const int64_t row = RowSize(*t_);
     ZeroFill<T> zeros;
     zeros.Start(group_grad_.template Get<T>(), kGroupTokens * t_->tile_heads * t_->dim);
     cleared_.Start(t_->clear_segment[core_], 0, 0);

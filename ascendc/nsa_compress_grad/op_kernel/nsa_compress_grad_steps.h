@@ -26,7 +26,7 @@ class NsaCompressGradSteps {
  public:
   __aicore__ inline void Init(GM_ADDR act_seq_len, const NsaCompressGradTilingData& tiling,
                               int32_t core, int64_t cores) {
-    shape_ = {tiling.block_size / kGroupTokens, tiling.stride / kGroupTokens};
+    shape_ = ShapeOf(tiling);
     groups_ = tiling.groups;
     chunks_ = tiling.chunks;
     step_groups_ = tiling.step_groups;
