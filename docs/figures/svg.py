@@ -37,7 +37,8 @@ def page(width, height, title, parts):
     """The text of a file."""
     body = "\n".join([rect(0, 0, width, height, PAPER), *parts])
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" '
         f'font-family="{FONT}" role="img">\n<title>{title}</title>\n{body}\n</svg>\n'
     )
 

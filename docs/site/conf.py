@@ -31,6 +31,7 @@ root_doc = "README"
 html_theme = "furo"
 html_title = f"mindspore_nsa {__version__}"
 myst_heading_anchors = 3
+myst_enable_extensions = ["html_image"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
