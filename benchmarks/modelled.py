@@ -127,6 +127,48 @@ def _compress_attention(heads=64, kv_heads=4, dim=192, value_dim=128):
     return call, sizes, shape
 
 
+def _selected(gradient, heads=64, kv_heads=4, dim=192, value_dim=128, select=64, count=16):
+    def call(tokens):
+        import mindspore as ms
+
+        import mindspore_nsa
+
+        rng = np.random.default_rng(7)
+        qkv = [
+            _half(rng, tokens, heads, dim),
+            _half(rng, tokens, kv_heads, dim),
+            _half(rng, tokens, kv_heads, value_dim),
+        ]
+        # Blocks that a query sees, drawn without preference; -1 where there are not enough.
+        blocks = -(-tokens // select)
+        order = rng.random((tokens, kv_heads, max(blocks, count)), np.float32)
+        unseen = np.arange(order.shape[-1]) > np.arange(tokens)[:, None] // select
+        order += unseen[:, None]
+        chosen = np.argsort(order, axis=-1)[..., :count].astype(np.int32)
+        chosen[np.take_along_axis(order, chosen, axis=-1) >= 1] = -1
+        indices = ms.Tensor(chosen)
+
+        def forward(q, k, v):
+            return mindspore_nsa.nsa_selected_attention(
+                *(q, k, v, indices, dim**-0.5, heads, select, count),
+                actual_seq_qlen=(tokens,),
+                actual_seq_kvlen=(tokens,),
+                causal=True,
+            )[0]
+
+        if gradient:
+            total = ms.grad(lambda q, k, v: forward(q, k, v).astype(ms.float32).sum(), (0, 1, 2))
+            total(*qkv)[0].asnumpy()
+        else:
+            forward(*qkv).asnumpy()
+
+    sizes = (heads, kv_heads, dim, value_dim, select, count)
+    shape = (
+        f"N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l'={select} cnt={count} causal float16"
+    )
+    return call, sizes, shape
+
+
 def cases(quick=False):
     """Those whose operator has a kernel."""
     from mindspore_nsa import twin
@@ -139,6 +181,15 @@ def cases(quick=False):
     attention = (
         *("compress_attention_forward", "NsaCompressAttention", "nsa_compress_attention"),
         *(_compress_attention(), attention_sizes),
+    )
+    selected_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 8192))
+    selected = (
+        *("selected_forward", "NsaSelectedAttention", "nsa_selected_attention"),
+        *(_selected(False), selected_sizes),
+    )
+    selected_gradient = (
+        *("selected_backward", "NsaSelectedAttentionGrad", "nsa_selected_attention_grad"),
+        *(_selected(True), selected_sizes),
     )
     compress = ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes)
     gradient = ("compress_backward", "NsaCompressGrad", "nsa_compress_grad", _compress(True), sizes)
@@ -153,7 +204,7 @@ def cases(quick=False):
     return [
         ModelledCase(name, operator, kernel, call, fixed, executed, asked, shape)
         for name, operator, kernel, (call, fixed, shape), (executed, asked) in (
-            *(compress, gradient, attention, flash, flash_gradient),
+            *(compress, gradient, attention, selected, selected_gradient, flash, flash_gradient),
         )
         if operator in twin.operators()
     ]

@@ -1,10 +1,10 @@
 // What tiling gives the cores of a launch, for `python -m benchmarks --target ascend_twin`,
 // compiled by it when it runs: the op_host tiling of an operator fills its tiling data, and every
 // core of the twin walks its steps as the kernel does, without the data.
+#include "benchmarks/tiling.h"
+
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <numeric>
 #include <vector>
 
 #include "ascendc/attention/grad_steps.h"
@@ -15,36 +15,12 @@
 #include "ascendc/nsa_compress_attention/op_host/nsa_compress_attention_tiling.h"
 #include "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.h"
 #include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_steps.h"
-#include "kernel_operator.h"
 
 namespace {
 
 using namespace nsa::ascend;
-
-// `core_work(core)` of every core: the most and, in `total`, all of them. -1 where the twin
-// refuses, which it explains.
-template <class CoreWork>
-int64_t most_of(int32_t cores, nsa::SeqList* lists, int32_t count, int64_t* total,
-                CoreWork core_work) {
-  std::vector<int64_t> work(static_cast<size_t>(cores));
-  twin::LaunchOptions options;
-  options.kernel = "tiling";
-  options.block_dim = static_cast<uint32_t>(cores);
-  for (int32_t i = 0; i < count; ++i)
-    options.buffers.push_back({"list", lists[i].data(), lists[i].size() * 8, twin::Role::kInput});
-  const twin::LaunchReport report = twin::Launch(options, [&] {
-    const auto core = static_cast<int32_t>(AscendC::GetBlockIdx());
-    work[static_cast<size_t>(core)] = core_work(core);
-  });
-  if (!report.ok) {
-    std::fprintf(stderr, "%s\n", report.error.c_str());
-    return -1;
-  }
-  *total = std::accumulate(work.begin(), work.end(), int64_t{0});
-  return *std::max_element(work.begin(), work.end());
-}
-
-GM_ADDR address(nsa::SeqList* list) { return reinterpret_cast<GM_ADDR>(list->data()); }
+using tiling::address;
+using tiling::most_of;
 
 // Groups of 16 tokens times heads.
 template <class Steps, class Step, class Tiling, class... Cores>
@@ -77,8 +53,6 @@ FlashCall causal(int64_t tokens, int64_t heads, int64_t dim) {
 }
 
 }  // namespace
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT int64_t nsa_compress(int64_t tokens, int64_t heads, int64_t dim, int64_t block,
                             int64_t stride, int64_t cores, int64_t* total) {

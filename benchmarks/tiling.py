@@ -11,12 +11,15 @@ from .compiled import compiled
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = (
     "benchmarks/tiling.cc",
+    "benchmarks/tiling_selected.cc",
     "ascendc/attention/op_host/attention_plan.cpp",
     "ascendc/flash_attention_score/op_host/flash_attention_score_tiling.cpp",
     "ascendc/flash_attention_score_grad/op_host/flash_attention_score_grad_tiling.cpp",
     "ascendc/nsa_compress/op_host/nsa_compress_tiling.cpp",
     "ascendc/nsa_compress_attention/op_host/nsa_compress_attention_tiling.cpp",
     "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.cpp",
+    "ascendc/attention/op_host/selection_plan.cpp",
+    "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.cpp",
     "infer/seq.cc",
 )
 
