@@ -14,16 +14,20 @@ namespace nsa::cpu {
 namespace {
 
 struct DecodeThread {
-  char* keys;      // [kStepKeys, words of D] words, where a copy is needed
-  char* values;    // [kStepKeys, row] elements, likewise
-  float* operand;  // [kStepKeys, row] values as the product reads them
-  float* s;        // [kStepKeys, lanes]
-  float* pairs;    // [kStepKeys / 2, lanes]
-  float* factor;   // [lanes]
-  float* prob;     // [compressed keys]
-  float* score;    // [blocks]
-  float* best;     // [count]
-  float* row;      // [row]
+  char* keys;          // [kStepKeys, words of D] words, where a copy is needed
+  char* values;        // [kStepKeys, row] elements, likewise
+  float* operand;      // [kStepKeys, row] values as the product reads them
+  float* s;            // [kStepKeys, lanes]
+  float* pairs;        // [kStepKeys / 2, lanes]
+  float* factor;       // [lanes]
+  float* prob;         // [compressed keys]
+  float* score;        // [blocks]
+  float* best;         // [count]
+  float* row;          // [row]
+  const char** lines;  // of the keys and values of a step
+
+  // Of a row of so many elements, wherever it begins.
+  static int64_t max_lines(int64_t elements) { return ceil_div(elements * 4, 64) + 1; }
 
   static DecodeThread carve(Arena& arena, const DecodePlan& plan, int64_t max_cmp_keys,
                             int64_t max_blocks) {
@@ -39,6 +43,7 @@ struct DecodeThread {
     t.score = arena.take<float>(max_blocks);
     t.best = arena.take<float>(plan.count);
     t.row = arena.take<float>(row);
+    t.lines = arena.take<const char*>(kStepKeys * (max_lines(plan.D) + max_lines(plan.Dv)));
     return t;
   }
 };
@@ -67,11 +72,13 @@ class DecodeWorker {
 
   // Items are taken in their order, and one waits only for items before it: those are finished or
   // in the hands of a thread that waits for none of the later ones.
+  //
+  // An item is taken while the one before it is in work, so that its memory can be asked for early.
   void run() {
-    for (;;) {
-      const int64_t at = __atomic_fetch_add(x_.next, int64_t{1}, __ATOMIC_RELAXED);
-      if (at >= wave_.num_items) return;
-      const DecodeItem& item = wave_.items[at];
+    int64_t later = take();
+    while (later < wave_.num_items) {
+      const DecodeItem& item = wave_.items[later];
+      later = take();
       const DecodeCell& cell = wave_.cells[item.cell];
       int32_t* done = x_.done + 3 * item.cell;
       switch (item.work) {
@@ -82,7 +89,7 @@ class DecodeWorker {
         case DecodeWork::kUnit:
           wait(done, 1);
           if (item.branch == kSelected) wait(done + 2, chosen(cell));
-          unit(item, cell);
+          unit(item, cell, later);
           if (item.branch == kCompressed) finish(done + 1);
           finish(done + 2);
           break;
@@ -102,6 +109,8 @@ class DecodeWorker {
 
  private:
   static constexpr int32_t kChosen = 1 << 30;
+
+  int64_t take() { return __atomic_fetch_add(x_.next, int64_t{1}, __ATOMIC_RELAXED); }
 
   int32_t chosen(const DecodeCell&) const { return kChosen; }
   int32_t all_of(const DecodeCell& cell) const {
@@ -259,16 +268,49 @@ class DecodeWorker {
                                : kUnitKeys / kStepKeys;
   }
 
-  // What the next step reads, if it stands together; it is only a hint.
-  Rows ahead(const CacheView& view, const DecodeCell& cell, Span next) const {
-    const int64_t size = elem_size(p_.dtype);
-    const char* data = static_cast<const char*>(view.data);
-    return {data + view.offset(cell.row, cell.head, next.token) * size, view.token_stride * size};
+  // The lines of keys and values of a step.
+  Lines lines_of(const DecodeCell& cell, int branch, Span step) const {
+    const char** end = t_.lines;
+    end = add_lines(p_.key[branch], cell, step, p_.D, end);
+    end = add_lines(p_.value[branch], cell, step, p_.Dv, end);
+    return {t_.lines, end};
   }
 
-  void unit(const DecodeItem& item, const DecodeCell& cell) {
-    const int64_t n = cell.first_unit[item.branch] + item.unit;
+  const char** add_lines(const CacheView& view, const DecodeCell& cell, Span step, int64_t width,
+                         const char** end) const {
     const int64_t size = elem_size(p_.dtype);
+    const char* data = static_cast<const char*>(view.data);
+    for (int64_t j = 0; j < step.n;) {
+      const char* row = data + view.offset(cell.row, cell.head, step.token + j) * size;
+      const int64_t run = min64(step.n - j, view.run(step.token + j));
+      // Rows without a gap between them are one long one.
+      const bool dense = view.token_stride == width;
+      const int64_t bytes = (dense ? run : 1) * width * size;
+      for (int64_t i = 0; i < (dense ? 1 : run); ++i, row += view.token_stride * size) {
+        const char* line = row - reinterpret_cast<uintptr_t>(row) % 64;
+        const int64_t lines = ceil_div(row + bytes - line, 64);
+        for (int64_t l = 0; l < lines; ++l) end[l] = line + 64 * l;
+        end += lines;
+      }
+      j += run;
+    }
+    return end;
+  }
+
+  // What follows the last step of a unit: the first one of the item taken next, if that is known.
+  Lines lines_of_item(int64_t at) const {
+    if (at >= wave_.num_items) return {};
+    const DecodeItem& item = wave_.items[at];
+    if (item.work != DecodeWork::kUnit) return {};
+    if (item.branch == kSelected &&
+        __atomic_load_n(x_.done + 3 * item.cell + 2, __ATOMIC_ACQUIRE) < kChosen)
+      return {};
+    const DecodeCell& cell = wave_.cells[item.cell];
+    return lines_of(cell, item.branch, span(item, cell, 0));
+  }
+
+  void unit(const DecodeItem& item, const DecodeCell& cell, int64_t later) {
+    const int64_t n = cell.first_unit[item.branch] + item.unit;
     float *max = x_.max + n * lanes_, *sum = x_.sum + n * lanes_, *out = x_.out + n * p_.G * row_;
     const float* query = x_.query + item.cell * words_ * lanes_;
     fill(max, lanes_, -kInfinity);
@@ -282,19 +324,9 @@ class DecodeWorker {
       if (now.n > 0) {
         float* s = kept ? x_.exponential + (cell.scores + now.token) * lanes_ : t_.s;
         const Rows keys = key_words(cell, item.branch, now.token, now.n);
-        const CacheView &k = p_.key[item.branch], &v = p_.value[item.branch];
-        const Rows coming = next.n > 0 ? ahead(k, cell, next) : Rows{nullptr, 0};
-        const int64_t rows = next.n > 0 ? min64(next.n, k.run(next.token)) : 0;
-        if (first) {
-          prefetch_rows(ahead(v, cell, now).data, p_.Dv * size, v.token_stride * size,
-                        min64(now.n, v.run(now.token)));
-        }
-        score_step<Path>(now.n, words_, keys, query, lanes_, heads_, s, coming, rows, p_.D * size);
+        const Lines lines = next.n > 0 ? lines_of(cell, item.branch, next) : lines_of_item(later);
+        score_step<Path>(now.n, words_, keys, query, lanes_, heads_, s, lines);
         softmax(s, now.n, max, sum);
-        if (next.n > 0) {
-          prefetch_rows(ahead(v, cell, next).data, p_.Dv * size, v.token_stride * size,
-                        min64(next.n, v.run(next.token)));
-        }
         if (kept) {
           const int64_t step = cell.step + now.token / kStepKeys;
           for (int64_t g = 0; g < lanes_; ++g) x_.step_max[step * lanes_ + g] = max[g];
@@ -332,7 +364,7 @@ class DecodeWorker {
         const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
         if (now.n == 0) continue;
         score_step<Path>(now.n, words_, key_words(cell, branch, now.token, now.n), query, lanes_,
-                         heads_, t_.s, Rows{nullptr, 0}, 0, 0);
+                         heads_, t_.s, Lines{});
         visit(t_.s, now.token, now.n);
       }
     }

@@ -28,7 +28,7 @@ struct DecodeFloat {
   static constexpr int64_t kPerWord = 1;
   static constexpr int64_t kSize = sizeof(T);
   static constexpr bool kDirect = kSize == 4;
-  static V add_word(V acc, V q, const char* word) { return fma(q, broadcast_word(word), acc); }
+  static V add(V acc, V q, V key) { return fma(q, key, acc); }
 };
 #ifdef NSA_HAS_BF16_DOT
 struct DecodePairs {
@@ -36,23 +36,33 @@ struct DecodePairs {
   static constexpr int64_t kPerWord = 2;
   static constexpr int64_t kSize = 2;
   static constexpr bool kDirect = true;
-  static V add_word(V acc, V q, const char* word) {
-    // The compiler loads a word into a register of its own first, which takes an eighth more time.
-    struct [[gnu::packed, gnu::may_alias]] Word {
-      uint32_t bits;
-    };
-    asm("vdpbf16ps %2%{1to16%}, %1, %0"
-        : "+v"(acc)
-        : "v"(q), "m"(*reinterpret_cast<const Word*>(word)));
-    return acc;
-  }
+  static V add(V acc, V q, V key) { return dot_bf16(acc, q, key); }
 };
 #endif
 
-// s[j][0..W) = sum over words of key j's word times the heads' words, for KEYS keys.
-template <class Path, int KEYS>
+// Lines of memory that a later step reads. They are asked for one at a time, between the
+// multiplications: in a burst they would fill the few places that a processor has for lines on
+// their way, and what is needed now would wait behind them.
+struct Lines {
+  const char* const* next;
+  const char* const* end;
+
+  [[gnu::always_inline]] void ask() { __builtin_prefetch(*next++, 0, 3); }
+  void ask_rest() {
+    while (next < end) ask();
+  }
+};
+
+// Lines asked for with every word: those of a key and its value of the same size are then asked for
+// when the scores of as many keys are done.
+constexpr int kLinesPerWord = 2;
+
+// s[j][0..W) = sum over words of key j's word times the heads' words, for KEYS keys. LINES: how
+// many are asked for with every word.
+template <class Path, int KEYS, int LINES>
 [[gnu::always_inline]] inline void score_keys(int64_t words, const char* key, int64_t stride,
-                                              const float* query, int64_t lanes, float* s) {
+                                              const float* query, int64_t lanes, float* s,
+                                              Lines& lines) {
   V acc[KEYS];
 #pragma GCC unroll 16
   for (int j = 0; j < KEYS; ++j) acc[j] = zero();
@@ -61,23 +71,37 @@ template <class Path, int KEYS>
 #pragma GCC unroll 4
   for (int j = 0; j < (KEYS + 3) / 4; ++j) rows[j] = key + 4 * j * stride;
   const int64_t stride3 = 3 * stride;
-  for (int64_t w = 0; w < words; ++w) {
-    const V q = load(query + w * lanes);
-    const int64_t at = 4 * w;
+  const auto row = [&](int j, int64_t w) {
+    return rows[j / 4] + 4 * w + (j % 4 == 3 ? stride3 : j % 4 * stride);
+  };
+  int64_t w = 0;
+#ifdef NSA_HAS_SPREAD
+  // Of the instructions, loads are the scarce ones: four words come with one.
+  for (; w + 4 <= words; w += 4) {
+    V q[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) q[i] = load(query + (w + i) * lanes);
 #pragma GCC unroll 16
     for (int j = 0; j < KEYS; ++j) {
-      const char* p = rows[j / 4] + at + (j % 4 == 3 ? stride3 : j % 4 * stride);
-      acc[j] = Path::add_word(acc[j], q, p);
+#pragma GCC unroll 8
+      for (int i = j * 4 * LINES / KEYS; i < (j + 1) * 4 * LINES / KEYS; ++i) lines.ask();
+      const V four = load_repeated(row(j, w));
+      acc[j] = Path::add(acc[j], q[0], spread<0>(four));
+      acc[j] = Path::add(acc[j], q[1], spread<1>(four));
+      acc[j] = Path::add(acc[j], q[2], spread<2>(four));
+      acc[j] = Path::add(acc[j], q[3], spread<3>(four));
     }
+  }
+#endif
+  for (; w < words; ++w) {
+    const V q = load(query + w * lanes);
+#pragma GCC unroll 2
+    for (int j = 0; j < LINES; ++j) lines.ask();
+#pragma GCC unroll 16
+    for (int j = 0; j < KEYS; ++j) acc[j] = Path::add(acc[j], q, broadcast_word(row(j, w)));
   }
 #pragma GCC unroll 16
   for (int j = 0; j < KEYS; ++j) store(s + j * lanes, acc[j]);
-}
-
-// All lines of n rows, which the processor would not see coming where rows are apart.
-inline void prefetch_rows(const char* p, int64_t bytes, int64_t stride, int64_t n) {
-  for (int64_t j = 0; j < n; ++j)
-    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(p + j * stride + at, 0, 3);
 }
 
 struct Rows {
@@ -85,31 +109,33 @@ struct Rows {
   int64_t stride;  // bytes
 };
 
-// s[n][lanes]; `next` are rows that the following step reads.
+// s[n][lanes]
 template <class Path>
 inline void score_step(int64_t n, int64_t words, Rows keys, const float* query, int64_t lanes,
-                       int64_t heads, float* s, Rows next, int64_t next_rows, int64_t bytes) {
+                       int64_t heads, float* s, Lines lines) {
   for (int64_t j = 0; j < n; j += kScoreKeys) {
     const char* key = keys.data + j * keys.stride;
-    if (j < next_rows) {
-      prefetch_rows(next.data + j * next.stride, bytes, next.stride,
-                    min64(kScoreKeys, next_rows - j));
-    }
     for (int64_t g = 0; g < heads; g += W) {
       float* at = s + j * lanes + g;
       if (n - j >= kScoreKeys) {
-        score_keys<Path, kScoreKeys>(words, key, keys.stride, query + g, lanes, at);
+        if (lines.end - lines.next >= kLinesPerWord * words) {
+          score_keys<Path, kScoreKeys, kLinesPerWord>(words, key, keys.stride, query + g, lanes, at,
+                                                      lines);
+        } else {
+          score_keys<Path, kScoreKeys, 0>(words, key, keys.stride, query + g, lanes, at, lines);
+        }
         continue;
       }
       int64_t k = 0;
       for (; j + k + 4 <= n; k += 4)
-        score_keys<Path, 4>(words, key + k * keys.stride, keys.stride, query + g, lanes,
-                            at + k * lanes);
+        score_keys<Path, 4, 0>(words, key + k * keys.stride, keys.stride, query + g, lanes,
+                               at + k * lanes, lines);
       for (; j + k < n; ++k)
-        score_keys<Path, 1>(words, key + k * keys.stride, keys.stride, query + g, lanes,
-                            at + k * lanes);
+        score_keys<Path, 1, 0>(words, key + k * keys.stride, keys.stride, query + g, lanes,
+                               at + k * lanes, lines);
     }
   }
+  lines.ask_rest();
 }
 
 #ifdef NSA_HAS_BF16_DOT

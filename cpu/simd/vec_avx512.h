@@ -19,6 +19,17 @@ using V = __m512;
 inline V zero() { return _mm512_setzero_ps(); }
 inline V set1(float x) { return _mm512_set1_ps(x); }
 inline V load(const float* p) { return _mm512_loadu_ps(p); }
+
+#define NSA_HAS_SPREAD 1
+// Four words of memory four times, and one of the four in every lane.
+inline V load_repeated(const char* p) {
+  return _mm512_broadcast_f32x4(
+      _mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+template <int I>
+inline V spread(V four) {
+  return _mm512_permute_ps(four, I * 0x55);
+}
 inline void store(float* p, V x) { _mm512_storeu_ps(p, x); }
 inline V add(V a, V b) { return _mm512_add_ps(a, b); }
 inline V sub(V a, V b) { return _mm512_sub_ps(a, b); }
