@@ -94,17 +94,6 @@ void check_slopes(const Context& c, const FlashInputs& in, const FlashDims& dims
                      " for pse_type 2 and 3",
                  format_shape(c.in(slopes).shape));
   }
-  if (!is_packed(dims)) {
-    if (dims.s1 >= 0 && dims.s2 >= 0)
-      c.limit(Quantity::kSlopeLengthGap, std::abs(dims.s2 - dims.s1), dims.s2);
-    return;
-  }
-  const Segments segments = segments_of(c, in);
-  if (!segments.known()) return;
-  for (size_t b = 0; b < segments.q->size(); ++b) {
-    const int64_t keys = segment_length(*segments.kv, b);
-    c.limit(Quantity::kSlopeLengthGap, std::abs(keys - segment_length(*segments.q, b)), keys);
-  }
 }
 
 // The compressed alibi form stands for a Toeplitz bias of a causal square: that is what its rows
@@ -195,8 +184,8 @@ PseForm batched_pse_form(const Context& c, const FlashInputs& in, const FlashDim
 void check_flash_mask(const Context& c, const FlashInputs& in, const FlashDims& dims,
                       CompressedKind compressed) {
   const int64_t mode = c.int_attr("sparse_mode");
-  if ((mode == 5 || mode == 6) && is_packed(dims)) {
-    c.fail_value("sparse_mode", "0 to 4, 7 or 8 with input_layout 'TND'", std::to_string(mode));
+  if (mode == 5 && is_packed(dims)) {
+    c.fail_value("sparse_mode", "0 to 4 or 6 to 8 with input_layout 'TND'", std::to_string(mode));
   }
   if ((mode == 7 || mode == 8) && !is_packed(dims)) {
     c.fail_value("sparse_mode", "0 to 6 without input_layout 'TND'",
@@ -242,16 +231,17 @@ void check_flash_prefix(const Context& c, const FlashInputs& in, const FlashDims
   const SeqList* values = c.values(in.prefix);
   // The other modes do not read it, as in MindSpore's operator.
   if (values == nullptr || !used) return;
+  const SeqList* segments = is_packed(dims) ? c.values(in.seq_kv) : nullptr;
   for (size_t b = 0; b < values->size(); ++b) {
     const int64_t value = (*values)[b];
-    if (value < 0 || (dims.s2 >= 0 && value > dims.s2)) {
+    int64_t keys = is_packed(dims) ? kUnknownDim : dims.s2;
+    if (segments != nullptr && b < segments->size()) keys = segment_length(*segments, b);
+    if (value < 0 || (keys >= 0 && value > keys)) {
       c.fail_value(
           c.name(in.prefix),
-          dims.s2 >= 0 ? "in [0, S2] = [0, " + std::to_string(dims.s2) + "]" : std::string(">= 0"),
+          keys >= 0 ? "in [0, S2] = [0, " + std::to_string(keys) + "]" : std::string(">= 0"),
           std::to_string(value) + " at index " + std::to_string(b));
     }
-    if (dims.s1 >= 0 && dims.s2 >= 0)
-      c.limit(Quantity::kPrefixShortfall, dims.s2 - dims.s1 - value, value);
   }
 }
 

@@ -62,7 +62,6 @@ void fill_heads(const Context& c, const FlashInputs& in, const LayoutAxes& axes,
 
 void limit_dims(const Context& c, const FlashInputs& in, const FlashDims& dims) {
   c.limit(Quantity::kBatch, dims.batch);
-  if (c.has(in.prefix)) c.limit(Quantity::kBatchWithPrefix, dims.batch);
   c.limit(Quantity::kQueryHeads, dims.n1);
   c.limit(Quantity::kHeadDim, dims.d);
   if (dims.d >= 0 && dims.dv >= 0) c.limit(Quantity::kValueDimExcess, dims.dv - dims.d, dims.dv);

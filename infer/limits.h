@@ -11,7 +11,6 @@ namespace nsa {
 // What a row bounds. The operators' rules measure a quantity and hand it to Context::limit.
 enum class Quantity {
   kBatch,
-  kBatchWithPrefix,
   kTokens,
   kQueryHeads,
   kGroup,
@@ -26,9 +25,6 @@ enum class Quantity {
   kSelectBlockSize,
   kSelectBlockCount,
   kBlockStridesExcess,  // select_block_size / compress_stride - 64
-  kSlopeLengthGap,      // |S2 - S1| with pse_type 2 or 3
-  kPrefixShortfall,     // S2 - S1 - prefix
-  kSink,                // 1 where a sink is given
 };
 
 using OpSet = uint32_t;
@@ -90,17 +86,12 @@ inline constexpr AscendLimit kAscendLimits[] = {
     {kSelectedOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
 
     {kFlashOps, Quantity::kBatch, "batch size B", 1, 2 * kMebi, 1},
-    {kFlashOps, Quantity::kBatchWithPrefix, "batch size B with a prefix", 1, 2 * kKibi, 1},
     {kFlashOps, Quantity::kQueryHeads, "N1 of query", 1, 256, 1},
     {kFlashOps, Quantity::kQueryLength, "query sequence length", 1, kMebi, 1},
     {kFlashOps, Quantity::kKeyLength, "key sequence length", 1, kMebi, 1},
     {kFlashOps, Quantity::kSegment, "longest segment", 0, kMebi, 1},
     {kFlashOps, Quantity::kHeadDim, "D of query", 1, 512, 1},
     {kFlashOps, Quantity::kValueDimExcess, "Dv of value", -kNoLimit, 0, 1, "at most D of query"},
-    {kFlashOps, Quantity::kSlopeLengthGap, "key sequence length", -kNoLimit, 0, 1,
-     "the query sequence length with pse_type 2 or 3"},
-    {kFlashOps, Quantity::kPrefixShortfall, "prefix", -kNoLimit, 0, 1, "at least S2 - S1"},
-    {kFlashOps, Quantity::kSink, "sink", 0, 0, 1, "None"},
 };
 
 // Floating dtypes of the tensors query, key, value, input, ... as a bit set over DType.

@@ -224,7 +224,7 @@ def flash_attention_score(
             Default: ``"BSH"``.
         sparse_mode (int, optional): 0 the mask and the band; 1 the mask; 2 causal from the top
             left; 3 causal to the bottom right; 4 a band to the bottom right; 5 and 6 mode 3 and
-            the prefix (not TND); 7 and 8 (TND) mode 3 with the last, mode 2 with the first segment
+            prefix (5 not TND); 7 and 8 (TND) mode 3 with the last, mode 2 with the first segment
             a band. Default: ``0``.
 
     Keyword Args:

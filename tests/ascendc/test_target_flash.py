@@ -50,7 +50,17 @@ FORMS = {
             "q_start_idx": 3,
         },
     ),
+    "sink": ("BSND", {"sink": Tensor(np.array([0.5, -1, 0, 2], np.float32)), "sparse_mode": 3}),
     "prefix": ("BSND", {"sparse_mode": 5, "prefix": (10, 33)}),
+    "packed prefix": (
+        "TND",
+        {
+            "sparse_mode": 6,
+            "prefix": (5, 0, 20),
+            "actual_seq_qlen": (20, 20, 66),
+            "actual_seq_kvlen": (30, 41, 66),
+        },
+    ),
     "packed": (
         "TND",
         {

@@ -89,6 +89,8 @@ def _full_mask(draw, z):
 def _mask(draw, z):
     """(attn_mask, prefix, attributes)"""
     mode = draw.pick((0, 1, 2, 3, 4, 7, 8) if z.packed else (0, 1, 2, 3, 4, 5, 6))
+    if z.packed and mode == 7 and draw.chance(0.5):
+        mode = 6
     attrs = {"sparse_mode": mode, "pre_tokens": UNBOUNDED, "next_tokens": UNBOUNDED}
     mask = prefix = None
     if mode == 1 or (mode in (0, 5) and draw.chance(0.5)):

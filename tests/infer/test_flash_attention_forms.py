@@ -37,8 +37,23 @@ def test_modes_without_a_mask(bare):
         prefix = bare(BATCHED).but(sparse_mode=mode)
         prefix.fails(ValueError, "prefix", "sparse_mode 5 and 6", f"None with sparse_mode {mode}")
         prefix.listed("prefix", (0, 1, 40)).infer()
-        packed = bare(PACKED).but(sparse_mode=mode).listed("prefix", (0, 1))
-        packed.fails(ValueError, "sparse_mode", "'TND'", mode)
+    packed = bare(PACKED).but(sparse_mode=5).listed("prefix", (0, 1))
+    packed.fails(ValueError, "sparse_mode", "'TND'", 5)
+    packed.but(sparse_mode=6).infer()
+    packed.but(sparse_mode=6).listed("prefix", (0,)).fails(ValueError, "prefix", (2,), (1,))
+
+
+def test_prefix_of_a_segment(bare):
+    """It is bounded by the keys of its own segment."""
+    call = bare(PACKED).but(sparse_mode=6)
+    lengths = (30, 50)
+    call.listed("prefix", lengths).infer()
+    for b, keys in enumerate(lengths):
+        wrong = [0] * len(lengths)
+        wrong[b] = keys + 1
+        wrong = call.listed("prefix", tuple(wrong))
+        wrong.fails(ValueError, "prefix", [0, keys], keys + 1, f"index {b}")
+        wrong.blind().infer()
 
 
 @pytest.mark.parametrize("mode", [0, 1, 5])
@@ -73,11 +88,11 @@ def test_packed_masks(good, mode):
 @pytest.mark.parametrize("mode", [2, 3, 4, 6, 7, 8])
 def test_compressed_masks(good, bare, name, mode):
     packed = name == PACKED
-    if (mode == 6 and packed) or (mode > 6 and not packed):
+    if mode > 6 and not packed:
         return
     call = bare(name).but(sparse_mode=mode)
     if mode == 6:
-        call = call.listed("prefix", (0, 1, 40))
+        call = call.listed("prefix", (0, 1) if packed else (0, 1, 40))
     right = (3072, 2048) if mode == 6 else (2048, 2048)
     for dtype in ("bool", "uint8"):
         call.but(attn_mask=(dtype, right)).infer()

@@ -16,13 +16,14 @@ FlashCall flash_call(const DescribedCall& call, const char* op, const FlashInput
   flash.element_bytes = static_cast<int32_t>(dtype_size(inputs[in.query].dtype));
   flash.query_ends = call.values("actual_seq_qlen");
   flash.key_ends = call.values("actual_seq_kvlen");
-  flash.prefix = call.values("prefix");
   flash.mask_shape = shape(in.attn_mask);
   flash.pse_shape = shape(in.real_shift);
   const std::vector<int64_t> drop = shape(in.drop_mask);
   if (!drop.empty())
     flash.drop_bytes = std::accumulate(drop.begin(), drop.end(), int64_t{1}, std::multiplies<>());
   flash.sparse_mode = attrs.get_int("sparse_mode", 0);
+  // The other modes do not read it.
+  if (flash.sparse_mode == 5 || flash.sparse_mode == 6) flash.prefix = call.values("prefix");
   flash.pre_tokens = attrs.get_int("pre_tokens", 0);
   flash.next_tokens = attrs.get_int("next_tokens", 0);
   flash.pse_type = attrs.get_int("pse_type", 1);
