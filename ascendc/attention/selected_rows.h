@@ -8,6 +8,58 @@
 
 namespace nsa::ascend {
 
+// body(query, row after `begin`, rows) for the queries whose rows, `group` each, are among those
+// from `begin` on.
+template <typename Body>
+__aicore__ inline void ForQueryRows(int32_t group, int32_t begin, int32_t rows, Body body) {
+  for (int32_t at = begin, end = begin + rows; at < end;) {
+    const int32_t query = at / group;
+    const auto here = static_cast<int32_t>(Min((query + 1) * group, end)) - at;
+    body(query, at - begin, here);
+    at += here;
+  }
+}
+
+// x[:, column ...] = value
+__aicore__ inline void FillFrom(const AscendC::LocalTensor<float>& x, int32_t column, float value,
+                                int32_t rows, const RowGroup& g) {
+  const int32_t whole = RoundUp(column, kRepeatFloats);
+  if (whole > column) {
+    const int32_t begin = whole - kRepeatFloats;
+    uint64_t lanes[2] = {~uint64_t{0} << (column - begin), 0};
+    AscendC::Duplicate(x[static_cast<uint32_t>(begin)], value, lanes, static_cast<uint8_t>(rows), 1,
+                       g.pitch());
+  }
+  for (int32_t at = whole; at < g.width; at += kRepeatFloats) {
+    AscendC::Duplicate(x[static_cast<uint32_t>(at)], value, static_cast<uint64_t>(kRepeatFloats),
+                       static_cast<uint8_t>(rows), 1, g.pitch());
+  }
+}
+
+// x *= factor where a row has something, `value` where it has nothing. columns(query): how many a
+// query's rows have.
+template <typename Columns>
+__aicore__ inline void ScaleAndFill(const AscendC::LocalTensor<float>& x, float factor, float value,
+                                    int32_t group, int32_t begin, const RowGroup& g,
+                                    Columns columns) {
+  ForQueryRows(group, begin, g.rows, [&](int32_t query, int32_t row, int32_t rows) {
+    const int32_t used = columns(query);
+    const auto mine = x[static_cast<uint32_t>(row * g.width)];
+    if (used == g.width) {
+      if (factor != 1.0f) AscendC::Muls(mine, mine, factor, rows * g.width);
+      return;
+    }
+    const AscendC::UnaryRepeatParams strides(1, 1, g.pitch(), g.pitch());
+    if (factor != 1.0f) {
+      ForRepeats(used, [&](uint32_t at, uint64_t lanes) {
+        AscendC::Muls(mine[at], mine[at], factor, lanes, static_cast<uint8_t>(rows), strides);
+      });
+    }
+    FillFrom(mine, used, value, rows, g);
+  });
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
 // Rows and columns that are computed at a time.
 struct SelectedPart {
   int32_t begin, rows;      // of the tile
@@ -39,12 +91,7 @@ class SelectedRows {
   // body(query of the tile, row after `begin`, rows) for the rows from `begin` on.
   template <typename Body>
   __aicore__ inline void ForQueries(int32_t begin, int32_t rows, Body body) const {
-    for (int32_t at = begin, end = begin + rows; at < end;) {
-      const int32_t query = at / group_;
-      const auto here = static_cast<int32_t>(Min((query + 1) * group_, end)) - at;
-      body(query, at - begin, here);
-      at += here;
-    }
+    ForQueryRows(group_, begin, rows, body);
   }
 
   // Scores of a query, 0 where it sees nothing.
@@ -74,23 +121,8 @@ class SelectedRows {
   // x *= factor where a row has something, `value` where it has nothing.
   __aicore__ inline void ScaleAndFill(const AscendC::LocalTensor<float>& x, float factor,
                                       float value, const SelectedPart& p) const {
-    const RowGroup g(p.rows, p.columns);
-    ForQueries(p.begin, p.rows, [&](int32_t query, int32_t row, int32_t rows) {
-      const int32_t columns = Here(query, p);
-      const auto mine = x[static_cast<uint32_t>(row * g.width)];
-      if (columns == g.width) {
-        if (factor != 1.0f) AscendC::Muls(mine, mine, factor, rows * g.width);
-        return;
-      }
-      const AscendC::UnaryRepeatParams strides(1, 1, g.pitch(), g.pitch());
-      if (factor != 1.0f) {
-        ForRepeats(columns, [&](uint32_t at, uint64_t lanes) {
-          AscendC::Muls(mine[at], mine[at], factor, lanes, static_cast<uint8_t>(rows), strides);
-        });
-      }
-      FillFrom(mine, columns, value, rows, g);
-    });
-    AscendC::PipeBarrier<PIPE_V>();
+    nsa::ascend::ScaleAndFill(x, factor, value, group_, p.begin, RowGroup(p.rows, p.columns),
+                              [&](int32_t query) { return Here(query, p); });
   }
 
   // x *= how often a query's list has the block.
@@ -129,21 +161,6 @@ class SelectedRows {
     const int64_t row = item_.row + query;
     blocks->Start(lists_, (item_.query_start + row) * s_->heads + item_.head,
                   item_.visible.High(row), *s_);
-  }
-
-  __aicore__ inline static void FillFrom(const AscendC::LocalTensor<float>& x, int32_t column,
-                                         float value, int32_t rows, const RowGroup& g) {
-    const int32_t whole = RoundUp(column, kRepeatFloats);
-    if (whole > column) {
-      const int32_t begin = whole - kRepeatFloats;
-      uint64_t lanes[2] = {~uint64_t{0} << (column - begin), 0};
-      AscendC::Duplicate(x[static_cast<uint32_t>(begin)], value, lanes, static_cast<uint8_t>(rows),
-                         1, g.pitch());
-    }
-    for (int32_t at = whole; at < g.width; at += kRepeatFloats) {
-      AscendC::Duplicate(x[static_cast<uint32_t>(at)], value, static_cast<uint64_t>(kRepeatFloats),
-                         static_cast<uint8_t>(rows), 1, g.pitch());
-    }
   }
 
   const SelectionTiling* s_ = nullptr;

@@ -48,26 +48,23 @@ __aicore__ inline L1Matrix<T> CopyStripes(const AscendC::LocalTensor<T>& to,
 template <typename T>
 class SelectedTile {
  public:
-  __aicore__ inline void Init(AscendC::TPipe* pipe, const SelectionTiling* selection,
-                              GM_ADDR lists) {
+  // `memory` holds kSelectedTileBytes of L1. The product is the caller's.
+  __aicore__ inline void Start(const AscendC::LocalTensor<T>& memory, TileProduct<T>* product,
+                               const SelectionTiling* selection, GM_ADDR lists) {
     s_ = selection;
+    product_ = product;
     group_ = static_cast<int32_t>(s_->group);
     stripe_rows_ = static_cast<int32_t>(s_->stripe_rows);
     lists_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(lists));
-    pipe->InitBuffer(
-        l1_, kStripesBytes + kBlockSlots * kBlockSlotBytes + kFactorSlots * kFactorSlotBytes);
-    const auto l1 = l1_.template Get<T>();
-    stripes_.Start(l1, kStripesBytes);
-    blocks_.Start(l1[kStripesBytes / sizeof(T)], kBlockSlotBytes);
-    factors_.Start(l1[(kStripesBytes + kBlockSlots * kBlockSlotBytes) / sizeof(T)],
+    stripes_.Start(memory, kStripesBytes);
+    blocks_.Start(memory[kStripesBytes / sizeof(T)], kBlockSlotBytes);
+    factors_.Start(memory[(kStripesBytes + kBlockSlots * kBlockSlotBytes) / sizeof(T)],
                    kFactorSlotBytes);
-    product_.Start(pipe);
   }
   __aicore__ inline void Finish() {
     stripes_.Finish();
     blocks_.Finish();
     factors_.Finish();
-    product_.Finish();
   }
 
   // scores[query, g, slot, key] = q[query, g] k[block of the slot, key], of the keys that the query
@@ -80,7 +77,7 @@ class SelectedTile {
         queries.pitch(), item.rows, queries.columns, *s_);
     stripes_.EndFill();
     stripes_.BeginUse();
-    Start(item);
+    StartUnion(item);
     while (union_.Next()) {
       int32_t rows = 0;
       for (int32_t i = 0; i < union_.chosen; ++i)
@@ -90,10 +87,10 @@ class SelectedTile {
       const int32_t most = MostStripes();
       for (int32_t at = 0; at < union_.chosen; at += most) {
         const auto count = static_cast<int32_t>(Min(most, union_.chosen - at));
-        product_.BeginResult();
-        product_.AddStripes(tile, union_.stripe + at, count, stripe_rows_, block, rows,
-                            keys.columns);
-        product_.StoreStripes(s_->columns, count, stripe_rows_, group_, rows, [&](int32_t i) {
+        product_->BeginResult();
+        product_->AddStripes(tile, union_.stripe + at, count, stripe_rows_, block, rows,
+                             keys.columns);
+        product_->StoreStripes(s_->columns, count, stripe_rows_, group_, rows, [&](int32_t i) {
           return scores[Place(union_.stripe[at + i], union_.slot[at + i])];
         });
       }
@@ -106,8 +103,8 @@ class SelectedTile {
   // a query that sees nothing are left as they are.
   __aicore__ inline void Sum(const WorkItem& item, const AscendC::GlobalTensor<T>& factors,
                              const PackedRows<T>& values, const AscendC::GlobalTensor<float>& to) {
-    product_.BeginSums();
-    Start(item);
+    product_->BeginSums();
+    StartUnion(item);
     uint32_t used = 0;
     while (union_.Next()) {
       int32_t rows = 0;
@@ -125,23 +122,23 @@ class SelectedTile {
         }
         const L1Matrix<T> part = CopyFactors(factors, at, count);
         factors_.BeginUse();
-        product_.AddToSums(part, union_.stripe + at, union_.keys + at, first, count, stripe_rows_,
-                           group_, block, values.columns, rows);
+        product_->AddToSums(part, union_.stripe + at, union_.keys + at, first, count, stripe_rows_,
+                            group_, block, values.columns, rows);
         factors_.EndUse();
       }
       blocks_.EndUse();
     }
-    product_.BeginStores();
+    product_->BeginStores();
     for (int32_t i = 0; i < item.rows; ++i) {
       if ((used >> i & 1) == 0) continue;
-      product_.StoreSum(to[int64_t{i} * group_ * values.columns], values.columns, i, stripe_rows_,
-                        group_, values.columns);
+      product_->StoreSum(to[int64_t{i} * group_ * values.columns], values.columns, i, stripe_rows_,
+                         group_, values.columns);
     }
-    product_.EndSums();
+    product_->EndSums();
   }
 
  private:
-  __aicore__ inline void Start(const WorkItem& item) {
+  __aicore__ inline void StartUnion(const WorkItem& item) {
     union_.Start(lists_, (item.query_start + item.row) * s_->heads + item.head, s_->heads,
                  item.rows, item.visible, item.row, *s_);
   }
@@ -188,11 +185,10 @@ class SelectedTile {
   int32_t group_ = 1, stripe_rows_ = 16;
   SelectionUnion union_;
   AscendC::GlobalTensor<int32_t> lists_;
-  AscendC::TBuf<AscendC::TPosition::A1> l1_;
   L1Ring<T, 1, 0> stripes_;
   L1Ring<T, kBlockSlots, 1> blocks_;
   L1Ring<T, kFactorSlots, 4> factors_;
-  TileProduct<T> product_;
+  TileProduct<T>* product_ = nullptr;
 };
 
 }  // namespace nsa::ascend

@@ -17,8 +17,9 @@ constexpr int32_t kFactorSlots = 2;
 constexpr uint32_t kStripesBytes = 96 * 1024;
 constexpr uint32_t kBlockSlotBytes = 64 * 1024;
 constexpr uint32_t kFactorSlotBytes = 32 * 1024;
-static_assert(kStripesBytes + kBlockSlots * kBlockSlotBytes + kFactorSlots * kFactorSlotBytes <=
-              kL1Bytes);
+constexpr uint32_t kSelectedTileBytes =
+    kStripesBytes + kBlockSlots * kBlockSlotBytes + kFactorSlots * kFactorSlotBytes;
+static_assert(kSelectedTileBytes <= kL1Bytes);
 static_assert(kMostBlockKeys * kMostHeadDim * 2 <= kBlockSlotBytes);
 static_assert(kTileRows * kMostBlockKeys * 2 <= kFactorSlotBytes);
 
@@ -41,6 +42,10 @@ static_assert(128 * kMostHeadDim * 4 <= kL0cBytes && 128 * kMostHeadDim * 2 <= k
 constexpr int32_t kSortRows = 32;  // lists that are sorted at a time
 // Scratch of that: indices, their values as floats, pairs of value and index, bits.
 constexpr uint32_t kSortBytes = kSortRows * kMostSelected * (4 + 4 + 8) + kSortRows * 32;
+
+constexpr int32_t kScanRows = 128;  // lists that are searched for a block at a time
+// Scratch of that: the number of every entry's list, entries, what was found, bits.
+constexpr uint32_t kScanBytes = kScanRows * kMostSelected * (3 * 4) + kScanRows * kMostSelected / 8;
 
 // Bytes of the lists of `rows` queries.
 __aicore__ constexpr int64_t SelectionListBytes(int64_t rows) {

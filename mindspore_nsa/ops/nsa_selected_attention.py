@@ -139,7 +139,7 @@ def nsa_selected_attention(
         RuntimeError: If that is found out only when a compiled graph runs.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import numpy as np

@@ -27,6 +27,7 @@ SELECTED_SOURCES = (
     "ascendc/attention/op_host/attention_plan.cpp",
     "ascendc/attention/op_host/selection_plan.cpp",
     "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.cpp",
+    "ascendc/nsa_selected_attention_grad/op_host/nsa_selected_attention_grad_tiling.cpp",
     "infer/seq.cc",
 )
 

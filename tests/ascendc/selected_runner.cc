@@ -1,20 +1,27 @@
-// Launches NsaSelectedAttention on the twin: the tiling of op_host, then the kernel on as many
-// cores as asked for. Driven by selected_runner.py through ctypes.
+// Launches NsaSelectedAttention and its gradient on the twin: the tiling of op_host, then the
+// kernel on as many cores as asked for. Driven by selected_runner.py through ctypes.
 #include <vector>
 
 #include "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.h"
+#include "ascendc/nsa_selected_attention_grad/op_host/nsa_selected_attention_grad_tiling.h"
 #include "tests/ascendc/launcher.h"
 
 // A kernel source is compiled once per dtype, as CANN does it.
 #define DTYPE_QUERY half
 #define nsa_selected_attention nsa_selected_attention_float16
+#define nsa_selected_attention_grad nsa_selected_attention_grad_float16
 #include "ascendc/nsa_selected_attention/op_kernel/nsa_selected_attention.cpp"
+#include "ascendc/nsa_selected_attention_grad/op_kernel/nsa_selected_attention_grad.cpp"
 #undef DTYPE_QUERY
 #undef nsa_selected_attention
+#undef nsa_selected_attention_grad
 #define DTYPE_QUERY bfloat16_t
 #define nsa_selected_attention nsa_selected_attention_bfloat16
+#define nsa_selected_attention_grad nsa_selected_attention_grad_bfloat16
 #include "ascendc/nsa_selected_attention/op_kernel/nsa_selected_attention.cpp"
+#include "ascendc/nsa_selected_attention_grad/op_kernel/nsa_selected_attention_grad.cpp"
 #undef nsa_selected_attention
+#undef nsa_selected_attention_grad
 
 namespace {
 
@@ -106,5 +113,33 @@ EXPORT void run_selected(const Call* c, runner::Result* result) {
            address(c->key_ends.data), address(c->offsets.data), address(c->softmax_max.data),
            address(c->softmax_sum.data), address(c->output.data), workspace.data(),
            address(&tiling));
+  });
+}
+
+EXPORT void run_selected_grad(const Call* c, runner::Result* result) {
+  std::memset(result, 0, sizeof(*result));
+  nsa::ascend::NsaSelectedAttentionGradTilingData tiling;
+  std::memset(static_cast<void*>(&tiling), runner::kGarbage, sizeof(tiling));
+  const int32_t cores = nsa::ascend::tile_nsa_selected_attention_grad(
+      call_of(*c), static_cast<int32_t>(c->cores), &tiling);
+  std::vector<uint8_t> workspace =
+      workspace_of(nsa::ascend::nsa_selected_attention_grad_workspace(tiling, cores));
+  runner::Launcher launcher("nsa_selected_attention_grad", c->seed, result);
+  add_shared(&launcher, *c, Role::kInput);
+  launcher.add("attentionOutGrad", c->output_grad.data, c->output_grad.bytes, Role::kInput);
+  launcher.add("dq", c->query_grad.data, c->query_grad.bytes, Role::kOutput);
+  launcher.add("dk", c->key_grad.data, c->key_grad.bytes, Role::kOutput);
+  launcher.add("dv", c->value_grad.data, c->value_grad.bytes, Role::kOutput);
+  launcher.add("workspace", workspace.data(), static_cast<int64_t>(workspace.size()),
+               Role::kWorkspace);
+  launcher.run(cores, tiling, [&] {
+    const auto kernel = c->bfloat16 != 0 ? nsa_selected_attention_grad_bfloat16
+                                         : nsa_selected_attention_grad_float16;
+    kernel(address(c->query.data), address(c->key.data), address(c->value.data),
+           address(c->output.data), address(c->output_grad.data), address(c->softmax_max.data),
+           address(c->softmax_sum.data), address(c->indices.data), address(c->query_ends.data),
+           address(c->key_ends.data), nullptr, address(c->offsets.data),
+           address(c->query_grad.data), address(c->key_grad.data), address(c->value_grad.data),
+           workspace.data(), address(&tiling));
   });
 }

@@ -64,6 +64,23 @@ def test_same_as_cpu(name, dtype):
         assert np.abs(ours - theirs).max() <= 2 * step * np.abs(theirs).max()
 
 
+@pytest.mark.parametrize("mode", ["pynative", "graph", "jit_O0"])
+@pytest.mark.parametrize("name", ["plain", "mask"])
+def test_gradient(mode, name):
+    """That of the CPU within rounding."""
+    call, inputs = call_of(name), operands(ms.float16)
+
+    def gradient(query, key, value):
+        return ms.grad(lambda *x: call(*x)[0].sum(), (0, 1, 2))(query, key, value)
+
+    expected = gradient(*inputs)
+    with mindspore_nsa.target("ascend_twin"), context_mode(mode):
+        ours = in_mode(mode, gradient)(*inputs)
+    for a, b in zip(ours, expected, strict=True):
+        a, b = a.asnumpy(), b.asnumpy()
+        assert np.abs(a - b).max() <= 2.0**-9 * np.abs(b).max()
+
+
 def test_float32_has_no_kernel():
     with mindspore_nsa.target("ascend_twin"):
         with pytest.raises(TypeError, match="must be of dtype float16 or bfloat16 on Ascend"):

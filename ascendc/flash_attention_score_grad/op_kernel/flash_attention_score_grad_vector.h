@@ -5,8 +5,8 @@
 
 #include "ascendc/attention/grad_steps.h"
 #include "ascendc/attention/handover.h"
+#include "ascendc/attention/row_grads.h"
 #include "ascendc/attention/row_mask.h"
-#include "ascendc/attention/row_store.h"
 #include "ascendc/attention/score_bias.h"
 #include "ascendc/attention/sink_grad.h"
 #include "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad_cube.h"
@@ -144,17 +144,8 @@ class FlashAttentionScoreGradVector {
     inputs = inputs_.template DeQue<float>();
     // Behind the two of T; their products take the place of the first.
     const auto x = inputs[kGradGroupFloats * sizeof(T) / 4], y = x[kGradGroupFloats / 2];
-    ToFloat(x, raw, g);
-    ToFloat(y, raw[floats], g);
-    AscendC::PipeBarrier<PIPE_V>();
-    ForRepeats(g.keys, [&](uint32_t column, uint64_t lanes) {
-      AscendC::Mul(x[column], x[column], y[column], lanes, g.repeats(),
-                   AscendC::BinaryRepeatParams(1, 1, 1, g.pitch(), g.pitch(), g.pitch()));
-    });
-    AscendC::PipeBarrier<PIPE_V>();
-    FillTail(x, 0.0f, g);
     const auto sums = row_sums_buffer_.template Get<float>();
-    ReduceRows<false>(sums, x, folded_buffer_.template Get<float>(), kGradMostRows, g);
+    DotRows(sums, raw, raw[floats], x, y, folded_buffer_.template Get<float>(), kGradMostRows, g);
     inputs_.FreeTensor(inputs);
     auto blocks = row_sums_out_.template AllocTensor<float>();
     SpreadRows(blocks, sums, RoundUp(g.rows, kRowUnit));
@@ -163,12 +154,6 @@ class FlashAttentionScoreGradVector {
     CopyStatisticsOut(row_sums_[QueryOffset(t_->statistics, item, row)], t_->statistics.row, blocks,
                       g.rows);
     row_sums_out_.FreeTensor(blocks);
-  }
-
-  __aicore__ inline static void ToFloat(const AscendC::LocalTensor<float>& to,
-                                        const AscendC::LocalTensor<T>& from, const RowGroup& g) {
-    ForRepeats(g.keys,
-               [&](uint32_t at, uint64_t lanes) { RowsToFloat(to[at], from[at], lanes, g); });
   }
 
   __aicore__ inline void SinkGradients() {
@@ -266,17 +251,12 @@ class FlashAttentionScoreGradVector {
     // P = exp(S - max) / sum
     bias_.Apply(p, step.item, row, step.key, g);
     row_mask_.Apply(p, step.item.visible, row, step.key, g);
-    WithRowValue<false>(p, max, g.rows, g.width, g.width);
-    AscendC::Exp(p, p, g.floats());
-    AscendC::PipeBarrier<PIPE_V>();
-    DivideRows(p, sum, g.rows, g.width);
+    nsa::ascend::Probabilities(p, max, sum, g);
     // dS = P (dP - Dvec), dP of what dropout keeps
     FillTail(dp, 0.0f, g);
     bias_.PrepareDrop(p, step.item, row, step.key, g);
     Drop(dp, p, g);
-    WithRowValue<false>(dp, row_sum, g.rows, g.width, g.width);
-    AscendC::Mul(dp, dp, p, g.floats());
-    AscendC::PipeBarrier<PIPE_V>();
+    ScoreGrads(dp, p, row_sum, g);
     auto outputs = outputs_.template AllocTensor<T>();
     RoundRows(outputs, dp, g.floats());
     if (step.by_keys) {

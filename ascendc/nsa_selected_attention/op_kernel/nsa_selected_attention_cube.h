@@ -37,7 +37,9 @@ class NsaSelectedAttentionCube {
     output_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine + bytes.output_begin));
     slot_scores_ = bytes.scores / 4;
     slot_output_ = bytes.output / 4;
-    tile_.Init(pipe, &selection, g.workspace);
+    pipe->InitBuffer(l1_, kSelectedTileBytes);
+    product_.Start(pipe);
+    tile_.Start(l1_.template Get<T>(), &product_, &selection, g.workspace);
     ahead_.Init(&tiling->work, &tiling->mask, g.query_ends, g.key_ends, nullptr, g.offsets);
     behind_.Init(&tiling->work, &tiling->mask, g.query_ends, g.key_ends, nullptr, g.offsets);
   }
@@ -63,6 +65,7 @@ class NsaSelectedAttentionCube {
       }
     }
     tile_.Finish();
+    product_.Finish();
   }
 
  private:
@@ -71,6 +74,8 @@ class NsaSelectedAttentionCube {
   AscendC::GlobalTensor<T> probabilities_;
   AscendC::GlobalTensor<float> scores_, output_;
   WorkItems ahead_, behind_;  // of the scores, of the output
+  AscendC::TBuf<AscendC::TPosition::A1> l1_;
+  TileProduct<T> product_;
   SelectedTile<T> tile_;
 };
 

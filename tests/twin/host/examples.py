@@ -10,6 +10,7 @@ from mindspore_nsa.reference import (
     nsa_compress_attention,
     nsa_compress_grad,
     nsa_selected_attention,
+    nsa_selected_attention_grad,
 )
 
 from .programs import ROOT
@@ -121,6 +122,20 @@ def check_nsa_selected_attention(text):
     _close(ours["softmaxMax"], row_max)
     _close(ours["softmaxSum"], row_sum)
     _close(ours["attentionOut"], out)
+
+
+def check_nsa_selected_attention_grad(text):
+    """What aclnn_nsa_selected_attention_grad.cpp prints."""
+    ours = _outputs(text)
+    (query, key, value, indices), rest = _selected()
+    sizes = (0.25, 4, 16, 2)
+    saved = nsa_selected_attention(query, key, value, indices, *sizes, **rest)
+    gradients = nsa_selected_attention_grad(
+        *(query, key, value, saved[0], _pattern((48, 4, 16), 11, 23), *saved[1:], indices, *sizes),
+        **rest,
+    )
+    for name, expected in zip(("dq", "dk", "dv"), gradients, strict=True):
+        _close(ours[name], expected, error=2.0**-9)
 
 
 def documented_example():

@@ -10,6 +10,7 @@ from .examples import (
     check_nsa_compress_attention,
     check_nsa_compress_grad,
     check_nsa_selected_attention,
+    check_nsa_selected_attention_grad,
     documented,
     documented_example,
 )
@@ -49,6 +50,12 @@ def test_flash_attention_score_grad(tmp_path, cores):
 def test_nsa_selected_attention(tmp_path, cores):
     program = build(EXAMPLES / "aclnn_nsa_selected_attention.cpp", tmp_path)
     check_nsa_selected_attention(run(program, MINDSPORE_NSA_TWIN_AIC=cores))
+
+
+@pytest.mark.parametrize("cores", ["1", "24"])
+def test_nsa_selected_attention_grad(tmp_path, cores):
+    program = build(EXAMPLES / "aclnn_nsa_selected_attention_grad.cpp", tmp_path)
+    check_nsa_selected_attention_grad(run(program, MINDSPORE_NSA_TWIN_AIC=cores))
 
 
 def test_every_operator_has_an_example():

@@ -1,0 +1,49 @@
+// The rows of a gradient: Dvec, P and dS of some rows of scores.
+#pragma once
+
+#include "ascendc/attention/row_store.h"
+
+namespace nsa::ascend {
+
+// to[row] = a[row, :] b[row, :]. x and y hold [rows, width] floats each.
+template <typename T>
+__aicore__ inline void DotRows(const AscendC::LocalTensor<float>& to,
+                               const AscendC::LocalTensor<T>& a, const AscendC::LocalTensor<T>& b,
+                               const AscendC::LocalTensor<float>& x,
+                               const AscendC::LocalTensor<float>& y,
+                               const AscendC::LocalTensor<float>& folded, int32_t folded_rows,
+                               const RowGroup& g) {
+  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {
+    RowsToFloat(x[at], a[at], lanes, g);
+    RowsToFloat(y[at], b[at], lanes, g);
+  });
+  AscendC::PipeBarrier<PIPE_V>();
+  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {
+    AscendC::Mul(x[at], x[at], y[at], lanes, g.repeats(),
+                 AscendC::BinaryRepeatParams(1, 1, 1, g.pitch(), g.pitch(), g.pitch()));
+  });
+  AscendC::PipeBarrier<PIPE_V>();
+  FillTail(x, 0.0f, g);
+  ReduceRows<false>(to, x, folded, folded_rows, g);
+}
+
+// x = exp(x - max) / sum, max and sum a data block for each row.
+__aicore__ inline void Probabilities(const AscendC::LocalTensor<float>& x,
+                                     const AscendC::LocalTensor<float>& max,
+                                     const AscendC::LocalTensor<float>& sum, const RowGroup& g) {
+  WithRowValue<false>(x, max, g.rows, g.width, g.width);
+  AscendC::Exp(x, x, g.floats());
+  AscendC::PipeBarrier<PIPE_V>();
+  DivideRows(x, sum, g.rows, g.width);
+}
+
+// dp = p (dp - dvec), dvec a data block for each row.
+__aicore__ inline void ScoreGrads(const AscendC::LocalTensor<float>& dp,
+                                  const AscendC::LocalTensor<float>& p,
+                                  const AscendC::LocalTensor<float>& dvec, const RowGroup& g) {
+  WithRowValue<false>(dp, dvec, g.rows, g.width, g.width);
+  AscendC::Mul(dp, dp, p, g.floats());
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
+}  // namespace nsa::ascend
