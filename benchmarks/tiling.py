@@ -20,6 +20,7 @@ SOURCES = (
     "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.cpp",
     "ascendc/attention/op_host/selection_plan.cpp",
     "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.cpp",
+    "ascendc/nsa_selected_attention_grad/op_host/nsa_selected_attention_grad_tiling.cpp",
     "infer/seq.cc",
 )
 

@@ -1,6 +1,7 @@
 // What tiling gives the cores of the operators on selected blocks, as tiling.cc.
 #include "ascendc/attention/work_items.h"
 #include "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.h"
+#include "ascendc/nsa_selected_attention_grad/op_host/nsa_selected_attention_grad_tiling.h"
 #include "benchmarks/tiling.h"
 
 using namespace nsa::ascend;
@@ -50,4 +51,21 @@ EXPORT int64_t nsa_selected_attention(int64_t tokens, int64_t heads, int64_t kv_
   return tiling::most_of(used, lists, 2, total, [&](int32_t) {
     return selected_pairs(t.work, t.mask, lists, t.selection);
   });
+}
+
+// Likewise, and as many again, which the kernel shares evenly, of the walk over blocks.
+EXPORT int64_t nsa_selected_attention_grad(int64_t tokens, int64_t heads, int64_t kv_heads,
+                                           int64_t dim, int64_t value_dim, int64_t select,
+                                           int64_t count, int64_t cores, int64_t* total) {
+  const SelectedCall call = selected(tokens, heads, kv_heads, dim, value_dim, select, count);
+  NsaSelectedAttentionGradTilingData t;
+  const int32_t used = tile_nsa_selected_attention_grad(call, static_cast<int32_t>(cores), &t);
+  nsa::SeqList lists[] = {call.query_ends, call.key_ends};
+  const int64_t most = tiling::most_of(used, lists, 2, total, [&](int32_t) {
+    return selected_pairs(t.queries, t.mask, lists, t.selection);
+  });
+  if (most < 0) return most;
+  const int64_t blocks = *total / used;
+  *total *= 2;
+  return most + blocks;
 }
