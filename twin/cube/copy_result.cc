@@ -29,7 +29,7 @@ void RunFixpipe(const Operand& dst, const Operand& src, const Operand* factors,
     state.factor = params.deqScalar;
     state.factor_set = true;
   }
-  // Its own factors went to a place in the fixpipe buffer that nobody knows.
+  // Its own factors went to a place in the fixpipe buffer that no later call can name.
   if (factors != nullptr) state.factors_set = false;
 }
 

@@ -8,7 +8,8 @@ using namespace AscendC;
 
 constexpr SoftmaxConfig kOnePerRow = {true, 0, 0, SoftmaxMode::SOFTMAX_OUTPUT_WITHOUT_BRC};
 
-// What an API leaves in its temporary space, to the end of the image, is nobody's business.
+// What an API leaves in its temporary space, to the end of the image, is not
+// specified.
 void ClearFrom(const Call& c, size_t index) {
   PipeBarrier<PIPE_V>();
   const auto words = c.At<uint16_t>(index);
