@@ -1,7 +1,7 @@
 """Faults planted in copies of NsaCompressAttention's kernel.
 
 `python -m tests.ascendc.planted_faults [NAME ...]` says which of them the twin or the comparison
-finds. Each one is compiled, which takes long; the tests have a few of them.
+finds. Each one is compiled, which takes too long for `make test`.
 """
 
 import sys
