@@ -28,7 +28,7 @@ void run(const CheckedCall& call) {
   p.T = call.dim(kIn.query, 0);
   for (int64_t b = p.branches; b < cpu::kMostBranches; ++b) {
     for (void* placeholder : {p.queries[b], p.keys[b], p.values[b]})
-      std::memset(placeholder, 0, static_cast<size_t>(cpu::elem_size(p.dtype)));
+      std::memset(placeholder, 0, sizeof(float));
   }
   cpu::nsa_split_heads(p);
 }

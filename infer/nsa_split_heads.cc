@@ -48,9 +48,13 @@ std::vector<OutputDesc> infer_forward(const Context& c) {
                                          {tokens, dims.kv_heads, dims.d},
                                          {tokens, dims.kv_heads, dims.dv}};
   std::vector<OutputDesc> outputs;
+  // Placeholders are float32: MindSpore 2.7 cannot make the zeros that are their gradients of
+  // bfloat16.
   for (const std::vector<int64_t>& shape : shapes) {
-    for (int64_t branch = 0; branch < 3; ++branch)
-      outputs.push_back({dtype, branch < dims.branches ? shape : std::vector<int64_t>{1}});
+    for (int64_t branch = 0; branch < 3; ++branch) {
+      const bool used = branch < dims.branches;
+      outputs.push_back({used ? dtype : DType::kFloat32, used ? shape : std::vector<int64_t>{1}});
+    }
   }
   return outputs;
 }

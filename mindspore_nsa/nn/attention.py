@@ -132,7 +132,8 @@ class AttentionLayer(ExplicitPrecision):
         """See the subclass."""
         packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden)
         dtype = self.operand_dtype(x)
-        if x.dtype != dtype:
+        # Otherwise it is the dtype of x, whose values packed holds.
+        if self.amp_dtype is not None:
             packed = rounded(packed, dtype)
         if cache is None:
             cos, sin = self.angles(positions)

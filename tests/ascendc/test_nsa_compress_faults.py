@@ -35,8 +35,8 @@ FAULTS = {
     ),
     "free": ("NsaCompress", KERNEL, "    steps_in_.FreeTensor(x);\n", "", TwinError, "deadlock"),
     "token": (
-        *("NsaCompress", KERNEL, "input_[Offset(step.token, step.tile)]"),
-        *("input_[Offset(step.token + 1, step.tile)]", TwinError, "out of bounds"),
+        *("NsaCompress", KERNEL, "input_[OffsetOf(*t_, step.token, step.tile)]"),
+        *("input_[OffsetOf(*t_, step.token + 1, step.tile)]", TwinError, "out of bounds"),
     ),
     "clear": (
         *("NsaCompressGrad", GRAD, "    ClearUncoveredTokens();\n", ""),

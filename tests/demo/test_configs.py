@@ -108,7 +108,6 @@ def test_sizes_are_within_the_limits_of_ascend(ascend):
         ({"compress_stride": 8}, "compress_stride must be at least 16"),
         ({"select_block_count": 33, "context": 8192}, "select_block_count"),
         ({"head_dim": 264}, "D of input must be"),
-        ({"context": 960}, "select_block_count"),
         ({"dtype": "float32"}, "float32"),
     ],
 )

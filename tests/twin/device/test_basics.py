@@ -309,7 +309,6 @@ ABSENT = {
     "pipe.InitBufPool(l, 8);": "'class AscendC::TPipe' has no member named 'InitBufPool'",
     "queue.InitBufHandle(l);": "has no member named 'InitBufHandle'",
     "l.Print();": "has no member named 'Print'",
-    "LoadData2DParamsV2 params;": "'LoadData2DParamsV2' was not declared",
     "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AICORE);": "'KERNEL_TYPE_AICORE' was not declared",
     "CrossCoreSetFlagAll(0);": "'CrossCoreSetFlagAll' was not declared",
     "half_scale(l);": "'Subs' was not declared in this scope",

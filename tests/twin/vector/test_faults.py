@@ -75,7 +75,7 @@ FAULTS = {
     "broadcast_axis": ["Broadcast(", "axis is 0"],
     "broadcast_columns": ["Broadcast(", "srcShape[1] is 33"],
     "select_bytes_size": ["Select(", "firstAxis * srcLastAxis is 64, but src0 has 4096 elements"],
-    "fill_after_buffers": ["Fill", "before InitBuffer"],
+    "fill_without_room": ["Fill", "UB that no buffer holds, and there is none left"],
     "address_list": ["TransDataTo5HD", "dstList[0] is not the address"],
 }
 

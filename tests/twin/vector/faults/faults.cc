@@ -319,7 +319,9 @@ FAULT(select_bytes_size) {
   info.srcLastAxis = info.maskLastAxis = 64;
   Select(t.X(), t.Y(), 1.0f, t.Z<uint8_t>(), t.Fresh<uint8_t>(), info);
 }
-FAULT(fill_after_buffers) {
+FAULT(fill_without_room) {
+  TBuf<TPosition::VECCALC> rest;
+  t.pipe.InitBuffer(rest, 192 * 1024 - 256 - 4 * kBytes);
   auto out = harness::Global<float>(g[0]);
   Fill(out, 64, 1.0f);
 }
