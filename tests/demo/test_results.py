@@ -85,6 +85,12 @@ def check_demo(text):
         "last step": f"{losses[-1]:.4f}",
         "validation": f"{measured[-1]:.4f}",
     }
+    seconds = runlog.seconds_at(records, config.tokens_per_step)[-1]
+    assert f"{seconds:.0f} seconds of steps" in text
+    # What it selects is drawn, and described.
+    assert f"block of {config.select_block_size} bytes" in text
+    assert f"reads {config.select_block_count} blocks" in text
+    assert f"at byte {config.select_block_size * config.select_block_count}:" in text
     sample = (RESULTS / "demo" / "sample.txt").read_text()
     blocks = re.findall(r"^```text\n(.*?)\n```$", text, re.MULTILINE | re.DOTALL)
     # Spaces at the ends of lines are not for documents.
