@@ -69,6 +69,7 @@ def main(count, names=(), first=TESTED):
     if unknown:
         raise ValueError(f"no operator {', '.join(sorted(unknown))}; there are {list(OPERATORS)}")
     failures, started, runners = 0, time.monotonic(), {}
+    told = started
     for name in names or OPERATORS:
         swept = OPERATORS[name]
         runner = runners.setdefault(swept.runner, None) or swept.runner()
@@ -80,6 +81,10 @@ def main(count, names=(), first=TESTED):
             except Exception as error:  # the sweep goes on and counts
                 failed += 1
                 print(f"{name} seed {seed}: {type(error).__name__}: {error}", flush=True)
+            if time.monotonic() - told > 10:
+                told = time.monotonic()
+                done = f"{seed - first + 1} of {count}"
+                print(f"{name}: {done}, {told - started:.0f} s", flush=True)
         seconds = time.monotonic() - started
         print(f"{name}: {count - failed} passed, {failed} failed, {seconds:.0f} s", flush=True)
         failures += failed
