@@ -104,29 +104,23 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
 template <class Path>
 void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
                          const GradScratch& scratch, int64_t max_kv_chunk, int threads) {
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
-    UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
-    Path::begin();
-    for (int64_t p = 0; p < wave.num_pairs; ++p) {
-      const GradPair& pair = wave.pairs[p];
-      const int64_t keys = plan.segments[pair.segment].kv_len;
+  run_backward_wave<Path>(
+      plan, wave, scratch, max_kv_chunk, threads,
+      [&](GradBuffers& b) {
+        for (int64_t p = 0; p < wave.num_pairs; ++p) {
+          const GradPair& pair = wave.pairs[p];
+          const int64_t keys = plan.segments[pair.segment].kv_len;
 #pragma omp for schedule(static) nowait
-      for (int64_t block = 0; block < ceil_div(keys, kBlockKeys); ++block) {
-        const int64_t j0 = block * kBlockKeys;
-        pack_grad_keys<Path>(plan, pair, pair.first_packed + block, kBlockKeys, j0,
-                             min64(kBlockKeys, keys - j0), scratch, buffers.tile.tmp);
-      }
-      prepare_accumulators<Path>(plan, pair, buffers.tile);
-    }
-#pragma omp barrier
-    run_steps(wave, [&](const GradPair& pair, int64_t q_chunk, int64_t kv_chunk) {
-      run_unit<Path>(plan, pair, q_chunk, kv_chunk, scratch, buffers);
-    });
-    for (int64_t p = 0; p < wave.num_pairs; ++p) write_accumulators(plan, wave.pairs[p]);
-    Path::end();
-  }
+          for (int64_t block = 0; block < ceil_div(keys, kBlockKeys); ++block) {
+            const int64_t j0 = block * kBlockKeys;
+            pack_grad_keys<Path>(plan, pair, pair.first_packed + block, kBlockKeys, j0,
+                                 min64(kBlockKeys, keys - j0), scratch, b.tmp);
+          }
+        }
+      },
+      [&](const GradPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
+        run_unit<Path>(plan, pair, q_chunk, kv_chunk, scratch, b);
+      });
 }
 
 void flash_backward(const AttentionGradPlan& plan, const GradWave& wave, const GradScratch& scratch,

@@ -4,9 +4,7 @@
 // of FlashAttentionScoreGrad, with rows gathered by block.
 #pragma once
 
-#include <omp.h>
-
-#include "cpu/attention/forward_tile.h"
+#include "cpu/attention/forward_wave.h"
 #include "cpu/attention/grad_steps.h"
 #include "cpu/attention/selection_index.h"
 
@@ -151,43 +149,46 @@ inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const 
   }
 }
 
+// Packs all blocks of a wave's pairs; called by all threads of a parallel region, which meet at a
+// barrier later.
+template <class Path>
+inline void pack_parts(const AttentionPlan& plan, const BlockShape& shape, const SelectWave& wave,
+                       const ForwardScratch& scratch, float* tmp) {
+  const int64_t ld = padded_row(plan.Dv), key_size = words<Path>(plan.D) * shape.lanes;
+  const int64_t value_size = words<Path>(shape.lanes) * ld;
+  for (int64_t p = 0; p < wave.num_pairs; ++p) {
+    const SelectPair& pair = wave.pairs[p];
+    const Segment& seg = plan.segments[pair.segment];
+#pragma omp for schedule(static) nowait
+    for (int64_t part = 0; part < pair.blocks * shape.parts; ++part) {
+      const PartKeys keys = part_keys(shape, seg, part);
+      const int64_t at = pair.first_packed + part;
+      pack_transposed<Path>(plan.dtype, plan.key,
+                            seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row, plan.k.row,
+                            keys.count, plan.D, shape.lanes, scratch.keys + at * key_size, tmp);
+      pack_rows<Path>(plan.dtype, plan.value,
+                      seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row, plan.v.row,
+                      keys.count, plan.Dv, shape.lanes, ld, scratch.values + at * value_size);
+      scratch.finite[at] = packed_finite<Path>(scratch.values + at * value_size, value_size);
+    }
+  }
+}
+
 template <class Path>
 void select_forward_wave(const AttentionPlan& plan, const Selection& sel, const SelectWave& wave,
                          const ForwardScratch& scratch, int64_t chunk_rows, int threads) {
-  const BlockShape& shape = sel.shape;
-  const int64_t ld = padded_row(plan.Dv), key_size = words<Path>(plan.D) * shape.lanes;
-  const int64_t value_size = words<Path>(shape.lanes) * ld;
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
-    SelectBuffers b = SelectBuffers::carve(arena, plan.D, plan.Dv, chunk_rows);
-    Path::begin();
-    index_pairs(plan, sel, wave);
-    for (int64_t p = 0; p < wave.num_pairs; ++p) {
-      const SelectPair& pair = wave.pairs[p];
-      const Segment& seg = plan.segments[pair.segment];
-#pragma omp for schedule(static) nowait
-      for (int64_t part = 0; part < pair.blocks * shape.parts; ++part) {
-        const PartKeys keys = part_keys(shape, seg, part);
-        const int64_t at = pair.first_packed + part;
-        pack_transposed<Path>(
-            plan.dtype, plan.key, seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row,
-            plan.k.row, keys.count, plan.D, shape.lanes, scratch.keys + at * key_size, b.tile.tmp);
-        pack_rows<Path>(plan.dtype, plan.value,
-                        seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row, plan.v.row,
-                        keys.count, plan.Dv, shape.lanes, ld, scratch.values + at * value_size);
-        scratch.finite[at] = packed_finite<Path>(scratch.values + at * value_size, value_size);
-      }
-    }
-#pragma omp barrier
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t n = 0; n < wave.num_tiles; ++n) {
-      int64_t p = 0;
-      while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_tile <= n) ++p;
-      select_chunk<Path>(plan, sel, wave.pairs[p], n - wave.pairs[p].first_tile, scratch, b);
-    }
-    Path::end();
-  }
+  run_forward<Path>(
+      scratch, wave.num_tiles, threads,
+      [&](Arena& arena) { return SelectBuffers::carve(arena, plan.D, plan.Dv, chunk_rows); },
+      [&](SelectBuffers& b) {
+        index_pairs(plan, sel, wave);
+        pack_parts<Path>(plan, sel.shape, wave, scratch, b.tile.tmp);
+      },
+      [&](int64_t n, SelectBuffers& b) {
+        int64_t p = 0;
+        while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_tile <= n) ++p;
+        select_chunk<Path>(plan, sel, wave.pairs[p], n - wave.pairs[p].first_tile, scratch, b);
+      });
 }
 
 void select_forward(const AttentionPlan& plan, const Selection& sel, const SelectWave& wave,
@@ -253,29 +254,23 @@ inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel
 template <class Path>
 void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
                           const SelectWave& wave, const GradScratch& scratch, int threads) {
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
-    UnitBuffers b = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, kTileKeys);
-    Path::begin();
-    index_pairs(plan, sel, wave);
-    for (int64_t p = 0; p < wave.num_pairs; ++p) {
-      const SelectPair& pair = wave.pairs[p];
+  run_backward_wave<Path>(
+      plan, wave, scratch, kTileKeys, threads,
+      [&](GradBuffers& b) {
+        index_pairs(plan, sel, wave);
+        for (int64_t p = 0; p < wave.num_pairs; ++p) {
+          const SelectPair& pair = wave.pairs[p];
 #pragma omp for schedule(static) nowait
-      for (int64_t part = 0; part < pair.blocks * sel.shape.parts; ++part) {
-        const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
-        pack_grad_keys<Path>(plan, pair, pair.first_packed + part, sel.shape.lanes, keys.j0,
-                             keys.count, scratch, b.tile.tmp);
-      }
-      prepare_accumulators<Path>(plan, pair, b.tile);
-    }
-#pragma omp barrier
-    run_steps(wave, [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk) {
-      select_grad_unit<Path>(plan, sel, pair, q_chunk, kv_chunk, scratch, b);
-    });
-    for (int64_t p = 0; p < wave.num_pairs; ++p) write_accumulators(plan, wave.pairs[p]);
-    Path::end();
-  }
+          for (int64_t part = 0; part < pair.blocks * sel.shape.parts; ++part) {
+            const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
+            pack_grad_keys<Path>(plan, pair, pair.first_packed + part, sel.shape.lanes, keys.j0,
+                                 keys.count, scratch, b.tmp);
+          }
+        }
+      },
+      [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
+        select_grad_unit<Path>(plan, sel, pair, q_chunk, kv_chunk, scratch, b);
+      });
 }
 
 void select_backward(const AttentionGradPlan& plan, const Selection& sel, const SelectWave& wave,

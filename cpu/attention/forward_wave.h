@@ -1,5 +1,4 @@
-// A wave of a forward call whose tiles read packed blocks of keys: one parallel region, first
-// packing, then tiles.
+// A wave of a forward call: one parallel region, first packing, then tiles.
 #pragma once
 
 #include <omp.h>
@@ -20,7 +19,8 @@ inline void pack_block(const AttentionPlan& plan, const Segment& seg, int64_t kv
                   plan.v.row, n, plan.Dv, kBlockKeys, padded_row(plan.Dv), values);
 }
 
-// Packs keys and values of all pairs of a wave; called by all threads of a parallel region.
+// Packs keys and values of all pairs of a wave; called by all threads of a parallel region, which
+// meet at a barrier later.
 template <class Path>
 inline void pack_pairs(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
                        float* tmp) {
@@ -37,33 +37,44 @@ inline void pack_pairs(const AttentionPlan& plan, const Wave& wave, const Forwar
       scratch.finite[at] = packed_finite<Path>(scratch.values + at * value_size, value_size);
     }
   }
-#pragma omp barrier
 }
 
-// tile(context, packed, buffers) for all tiles, with carve(arena) giving each thread's buffers.
-template <class Path, class Carve, class Tile>
-void run_forward_wave(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
-                      int threads, const Carve& carve, const Tile& tile) {
-  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
-  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
+// All threads call pack(buffers) and meet; then tile(n, buffers) for the tiles, one thread each.
+// carve(arena) gives a thread's buffers.
+template <class Path, class Carve, class Pack, class Tile>
+void run_forward(const ForwardScratch& scratch, int64_t tiles, int threads, const Carve& carve,
+                 const Pack& pack, const Tile& tile) {
 #pragma omp parallel num_threads(threads)
   {
     Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
     Path::begin();
     auto buffers = carve(arena);
-    pack_pairs<Path>(plan, wave, scratch, buffers.tmp);
+    pack(buffers);
+#pragma omp barrier
 #pragma omp for schedule(dynamic, 1)
-    for (int64_t n = 0; n < wave.num_tiles; ++n) {
-      const RowTile& rows = wave.tiles[n];
-      const KvPair& pair = wave.pairs[rows.pair];
-      const TileContext context{plan, plan.segments[pair.segment], rows, pair.kv_head * plan.G};
-      const PackedPair packed{scratch.keys + pair.first_block * key_size,
-                              scratch.values + pair.first_block * value_size,
-                              scratch.finite + pair.first_block};
-      tile(context, packed, buffers);
-    }
+    for (int64_t n = 0; n < tiles; ++n) tile(n, buffers);
     Path::end();
   }
+}
+
+// tile(context, packed, buffers) for all tiles of a wave that read packed blocks of keys.
+template <class Path, class Carve, class Tile>
+void run_forward_wave(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
+                      int threads, const Carve& carve, const Tile& tile) {
+  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
+  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
+  run_forward<Path>(
+      scratch, wave.num_tiles, threads, carve,
+      [&](auto& buffers) { pack_pairs<Path>(plan, wave, scratch, buffers.tmp); },
+      [&](int64_t n, auto& buffers) {
+        const RowTile& rows = wave.tiles[n];
+        const KvPair& pair = wave.pairs[rows.pair];
+        const TileContext context{plan, plan.segments[pair.segment], rows, pair.kv_head * plan.G};
+        const PackedPair packed{scratch.keys + pair.first_block * key_size,
+                                scratch.values + pair.first_block * value_size,
+                                scratch.finite + pair.first_block};
+        tile(context, packed, buffers);
+      });
 }
 
 }  // namespace

@@ -141,6 +141,29 @@ inline void write_accumulators(const AttentionGradPlan& plan, const Pair& pair) 
   }
 }
 
+// A wave in one parallel region: all threads call pack(buffers), and the accumulators are prepared;
+// then come unit(pair, query chunk, key chunk, buffers) for all units, and the outputs.
+template <class Path, class WaveType, class Pack, class Unit>
+void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
+                       const GradScratch& scratch, int64_t max_kv_chunk, int threads,
+                       const Pack& pack, const Unit& unit) {
+#pragma omp parallel num_threads(threads)
+  {
+    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
+    UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
+    Path::begin();
+    pack(buffers.tile);
+    for (int64_t p = 0; p < wave.num_pairs; ++p)
+      prepare_accumulators<Path>(plan, wave.pairs[p], buffers.tile);
+#pragma omp barrier
+    run_steps(wave, [&](const auto& pair, int64_t q_chunk, int64_t kv_chunk) {
+      unit(pair, q_chunk, kv_chunk, buffers);
+    });
+    for (int64_t p = 0; p < wave.num_pairs; ++p) write_accumulators(plan, wave.pairs[p]);
+    Path::end();
+  }
+}
+
 int64_t grad_thread_size(ElemType dtype, int64_t D, int64_t Dv, int64_t max_kv_chunk) {
   return measured([&](Arena& arena) {
     if (dtype == ElemType::kBFloat16) {

@@ -12,7 +12,8 @@ from tests.common.flash_cases import (
     flash_attention_score_grad_of,
 )
 
-from .flash_runner import dims, raw
+from .flash_runner import dims
+from .launch import raw
 
 # Further seeds of a case that Ascend does not accept.
 STEP = 1_000_000

@@ -2,7 +2,7 @@
 
 from tests.common.cases import compare
 
-from .flash_runner import raw
+from .launch import raw
 
 CORES = (1, 2, 7, 24)  # cube cores
 SEEDS = (0, 1, 2)

@@ -9,7 +9,7 @@ from tests.common.draw import Draw
 from tests.common.dtypes import BFLOAT16
 from tests.common.nsa_cases import nsa_compress_attention
 
-from .flash_runner import raw
+from .launch import raw
 
 DTYPES = ("float16", BFLOAT16)
 # Further seeds of a case that Ascend does not accept.

@@ -1,7 +1,5 @@
 // Launches NsaCompressAttention on the twin: the tiling of op_host, then the kernel on as many
 // cores as asked for. Driven by compress_attention_runner.py through ctypes.
-#include <vector>
-
 #include "ascendc/nsa_compress_attention/op_host/nsa_compress_attention_tiling.h"
 #include "tests/ascendc/launcher.h"
 
@@ -18,10 +16,10 @@
 
 namespace {
 
-struct Tensor {
-  const void* data;
-  int64_t bytes;
-};
+using runner::address;
+using runner::list_of;
+using runner::Tensor;
+using twin::Role;
 
 // Fields as compress_attention_runner.py has them.
 struct Call {
@@ -32,11 +30,6 @@ struct Call {
   Tensor query, key, value, atten_mask, topk_mask, query_ends, key_ends, offsets;
   Tensor output, indices, softmax_max, softmax_sum;
 };
-
-nsa::SeqList list_of(const Tensor& tensor) {
-  const auto* data = static_cast<const int64_t*>(tensor.data);
-  return nsa::SeqList(data, data + tensor.bytes / 8);
-}
 
 nsa::ascend::CompressAttentionCall call_of(const Call& c) {
   nsa::ascend::CompressAttentionCall call;
@@ -62,43 +55,31 @@ nsa::ascend::CompressAttentionCall call_of(const Call& c) {
 
 }  // namespace
 
-using runner::address;
-using twin::Role;
-
 extern "C" __attribute__((visibility("default"))) void run(const Call* c, runner::Result* result) {
-  std::memset(result, 0, sizeof(*result));
-  nsa::ascend::NsaCompressAttentionTilingData tiling;
-  std::memset(static_cast<void*>(&tiling), runner::kGarbage, sizeof(tiling));
+  auto tiling = runner::unset<nsa::ascend::NsaCompressAttentionTilingData>();
   const int32_t cores = nsa::ascend::tile_nsa_compress_attention(
       call_of(*c), static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
-  std::vector<uint8_t> workspace(
-      static_cast<size_t>(nsa::ascend::nsa_compress_attention_workspace(tiling, cores)),
-      static_cast<uint8_t>(runner::kGarbage));
   runner::Launcher launcher("nsa_compress_attention", c->seed, result);
-  const auto add = [&](const char* name, const Tensor& tensor, Role role) {
-    if (tensor.data != nullptr) launcher.add(name, tensor.data, tensor.bytes, role);
-  };
-  add("query", c->query, Role::kInput);
-  add("key", c->key, Role::kInput);
-  add("value", c->value, Role::kInput);
-  add("attenMask", c->atten_mask, Role::kInput);
-  add("topkMask", c->topk_mask, Role::kInput);
-  add("actualSeqQLen", c->query_ends, Role::kInput);
-  add("actualCmpSeqKvLen", c->key_ends, Role::kInput);
-  add("qOffset", c->offsets, Role::kInput);
-  add("softmaxMax", c->softmax_max, Role::kOutput);
-  add("softmaxSum", c->softmax_sum, Role::kOutput);
-  add("attentionOut", c->output, Role::kOutput);
-  add("topkIndices", c->indices, Role::kOutput);
-  launcher.add("workspace", workspace.data(), static_cast<int64_t>(workspace.size()),
-               Role::kWorkspace);
+  const GM_ADDR workspace =
+      launcher.add_workspace(nsa::ascend::nsa_compress_attention_workspace(tiling, cores));
+  launcher.add("query", c->query, Role::kInput);
+  launcher.add("key", c->key, Role::kInput);
+  launcher.add("value", c->value, Role::kInput);
+  launcher.add("attenMask", c->atten_mask, Role::kInput);
+  launcher.add("topkMask", c->topk_mask, Role::kInput);
+  launcher.add("actualSeqQLen", c->query_ends, Role::kInput);
+  launcher.add("actualCmpSeqKvLen", c->key_ends, Role::kInput);
+  launcher.add("qOffset", c->offsets, Role::kInput);
+  launcher.add("softmaxMax", c->softmax_max, Role::kOutput);
+  launcher.add("softmaxSum", c->softmax_sum, Role::kOutput);
+  launcher.add("attentionOut", c->output, Role::kOutput);
+  launcher.add("topkIndices", c->indices, Role::kOutput);
   launcher.run(cores, tiling, [&] {
     const auto kernel =
         c->bfloat16 != 0 ? nsa_compress_attention_bfloat16 : nsa_compress_attention_float16;
-    kernel(address(c->query.data), address(c->key.data), address(c->value.data),
-           address(c->atten_mask.data), address(c->topk_mask.data), address(c->query_ends.data),
-           address(c->key_ends.data), nullptr, address(c->offsets.data),
-           address(c->softmax_max.data), address(c->softmax_sum.data), address(c->output.data),
-           address(c->indices.data), workspace.data(), address(&tiling));
+    kernel(address(c->query), address(c->key), address(c->value), address(c->atten_mask),
+           address(c->topk_mask), address(c->query_ends), address(c->key_ends), nullptr,
+           address(c->offsets), address(c->softmax_max), address(c->softmax_sum),
+           address(c->output), address(c->indices), workspace, address(&tiling));
   });
 }

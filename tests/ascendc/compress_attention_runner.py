@@ -7,8 +7,7 @@ import numpy as np
 from mindspore_nsa.reference.segments import compressed_seq_len
 from tests.common.dtypes import BFLOAT16
 
-from .flash_runner import Tensor, as_dtype, raw, unwritten
-from .runner import Result, TwinError, counts_of
+from .launch import Tensor, as_dtype, launch, raw, unwritten
 
 _SIZES = "queries keys n1 n2 d dv bfloat16"
 _ATTRS = (
@@ -79,12 +78,6 @@ class CompressAttentionRunner:
         for name, row in (("atten_mask", "mask_row"), ("topk_mask", "topk_mask_row")):
             if name in arrays:
                 setattr(call, row, arrays[name].shape[1])
-        for name, array in arrays.items():
-            setattr(call, name, Tensor(array.ctypes.data, array.nbytes))
-        result = Result()
-        self.library.run(ctypes.byref(call), ctypes.byref(result))
-        if result.error:
-            raise TwinError(result.error.decode())
-        assert result.unwritten == 0, f"{case}: {result.unwritten} bytes of outputs never written"
+        counts = launch(self.library.run, call, arrays, case)
         names = ("output", "indices", "softmax_max", "softmax_sum")
-        return [as_dtype(case.dtype, arrays[name]) for name in names], counts_of(result)
+        return [as_dtype(case.dtype, arrays[name]) for name in names], counts

@@ -1,7 +1,5 @@
 // Launches FlashAttentionScore and its gradient on the twin: the tiling of op_host, then the kernel
 // on as many cores as asked for. Driven by flash_runner.py through ctypes.
-#include <vector>
-
 #include "ascendc/flash_attention_score/op_host/flash_attention_score_tiling.h"
 #include "ascendc/flash_attention_score_grad/op_host/flash_attention_score_grad_tiling.h"
 #include "tests/ascendc/launcher.h"
@@ -33,10 +31,10 @@
 
 namespace {
 
-struct Tensor {
-  const void* data;
-  int64_t bytes;
-};
+using runner::address;
+using runner::list_of;
+using runner::Tensor;
+using twin::Role;
 
 // Fields as flash_runner.py has them.
 struct Call {
@@ -50,11 +48,6 @@ struct Call {
   Tensor output, softmax_max, softmax_sum;  // inputs of the gradient
   Tensor output_grad, offsets, query_grad, key_grad, value_grad, pse_grad, sink_grad;
 };
-
-nsa::SeqList list_of(const Tensor& tensor) {
-  const auto* data = static_cast<const int64_t*>(tensor.data);
-  return nsa::SeqList(data, data + tensor.bytes / 8);
-}
 
 nsa::ascend::FlashCall call_of(const Call& c) {
   nsa::ascend::FlashCall call;
@@ -82,32 +75,21 @@ nsa::ascend::FlashCall call_of(const Call& c) {
   return call;
 }
 
-using runner::address;
-using twin::Role;
-
 // What the operator and its gradient are both given.
 void add_shared(runner::Launcher* launcher, const Call& c, Role results) {
-  const auto add = [&](const char* name, const Tensor& tensor, Role role) {
-    if (tensor.data != nullptr) launcher->add(name, tensor.data, tensor.bytes, role);
-  };
-  add("query", c.query, Role::kInput);
-  add("key", c.key, Role::kInput);
-  add("value", c.value, Role::kInput);
-  add("realShift", c.pse, Role::kInput);
-  add("dropMask", c.drop, Role::kInput);
-  add("attenMask", c.mask, Role::kInput);
-  add("prefix", c.prefix, Role::kInput);
-  add("actualSeqQLen", c.query_ends, Role::kInput);
-  add("actualSeqKvLen", c.key_ends, Role::kInput);
-  add("sink", c.sink, Role::kInput);
-  add("softmaxMax", c.softmax_max, results);
-  add("softmaxSum", c.softmax_sum, results);
-  add("attentionOut", c.output, results);
-}
-
-// Memory of that many bytes, which holds garbage.
-std::vector<uint8_t> workspace_of(int64_t bytes) {
-  return std::vector<uint8_t>(static_cast<size_t>(bytes), static_cast<uint8_t>(runner::kGarbage));
+  launcher->add("query", c.query, Role::kInput);
+  launcher->add("key", c.key, Role::kInput);
+  launcher->add("value", c.value, Role::kInput);
+  launcher->add("realShift", c.pse, Role::kInput);
+  launcher->add("dropMask", c.drop, Role::kInput);
+  launcher->add("attenMask", c.mask, Role::kInput);
+  launcher->add("prefix", c.prefix, Role::kInput);
+  launcher->add("actualSeqQLen", c.query_ends, Role::kInput);
+  launcher->add("actualSeqKvLen", c.key_ends, Role::kInput);
+  launcher->add("sink", c.sink, Role::kInput);
+  launcher->add("softmaxMax", c.softmax_max, results);
+  launcher->add("softmaxSum", c.softmax_sum, results);
+  launcher->add("attentionOut", c.output, results);
 }
 
 }  // namespace
@@ -115,63 +97,51 @@ std::vector<uint8_t> workspace_of(int64_t bytes) {
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT void run_flash(const Call* c, runner::Result* result) {
-  std::memset(result, 0, sizeof(*result));
-  nsa::ascend::FlashAttentionScoreTilingData tiling;
-  std::memset(static_cast<void*>(&tiling), runner::kGarbage, sizeof(tiling));
+  auto tiling = runner::unset<nsa::ascend::FlashAttentionScoreTilingData>();
   const nsa::ascend::FlashCall call = call_of(*c);
   const int32_t cores = nsa::ascend::tile_flash_attention_score(
       call, static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
-  std::vector<uint8_t> workspace =
-      workspace_of(nsa::ascend::flash_attention_score_workspace(tiling, call.element_bytes, cores));
   runner::Launcher launcher("flash_attention_score", c->seed, result);
+  const GM_ADDR workspace = launcher.add_workspace(
+      nsa::ascend::flash_attention_score_workspace(tiling, call.element_bytes, cores));
   add_shared(&launcher, *c, Role::kOutput);
-  launcher.add("workspace", workspace.data(), static_cast<int64_t>(workspace.size()),
-               Role::kWorkspace);
   launcher.run(cores, tiling, [&] {
     const auto kernel = c->dtype == 0   ? flash_attention_score_float16
                         : c->dtype == 1 ? flash_attention_score_bfloat16
                                         : flash_attention_score_float32;
-    kernel(address(c->query.data), address(c->key.data), address(c->value.data),
-           address(c->pse.data), address(c->drop.data), nullptr, address(c->mask.data),
-           address(c->prefix.data), address(c->query_ends.data), address(c->key_ends.data), nullptr,
-           nullptr, address(c->sink.data), address(c->softmax_max.data),
-           address(c->softmax_sum.data), nullptr, address(c->output.data), workspace.data(),
-           address(&tiling));
+    kernel(address(c->query), address(c->key), address(c->value), address(c->pse), address(c->drop),
+           nullptr, address(c->mask), address(c->prefix), address(c->query_ends),
+           address(c->key_ends), nullptr, nullptr, address(c->sink), address(c->softmax_max),
+           address(c->softmax_sum), nullptr, address(c->output), workspace, address(&tiling));
   });
 }
 
 EXPORT void run_flash_grad(const Call* c, runner::Result* result) {
-  std::memset(result, 0, sizeof(*result));
-  nsa::ascend::FlashAttentionScoreGradTilingData tiling;
-  std::memset(static_cast<void*>(&tiling), runner::kGarbage, sizeof(tiling));
+  auto tiling = runner::unset<nsa::ascend::FlashAttentionScoreGradTilingData>();
   const nsa::ascend::FlashCall call = call_of(*c);
   const int32_t cores = nsa::ascend::tile_flash_attention_score_grad(
       call, static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
-  std::vector<uint8_t> workspace = workspace_of(
-      nsa::ascend::flash_attention_score_grad_workspace(tiling, call.element_bytes, cores));
   runner::Launcher launcher("flash_attention_score_grad", c->seed, result);
+  const GM_ADDR workspace = launcher.add_workspace(
+      nsa::ascend::flash_attention_score_grad_workspace(tiling, call.element_bytes, cores));
   add_shared(&launcher, *c, Role::kInput);
-  launcher.add("dy", c->output_grad.data, c->output_grad.bytes, Role::kInput);
-  if (c->offsets.data != nullptr)
-    launcher.add("qOffset", c->offsets.data, c->offsets.bytes, Role::kInput);
-  launcher.add("dq", c->query_grad.data, c->query_grad.bytes, Role::kOutput);
-  launcher.add("dk", c->key_grad.data, c->key_grad.bytes, Role::kOutput);
-  launcher.add("dv", c->value_grad.data, c->value_grad.bytes, Role::kOutput);
-  launcher.add("dpse", c->pse_grad.data, c->pse_grad.bytes, Role::kOutput);
-  launcher.add("dsink", c->sink_grad.data, c->sink_grad.bytes, Role::kOutput);
-  launcher.add("workspace", workspace.data(), static_cast<int64_t>(workspace.size()),
-               Role::kWorkspace);
+  launcher.add("dy", c->output_grad, Role::kInput);
+  launcher.add("qOffset", c->offsets, Role::kInput);
+  launcher.add("dq", c->query_grad, Role::kOutput);
+  launcher.add("dk", c->key_grad, Role::kOutput);
+  launcher.add("dv", c->value_grad, Role::kOutput);
+  launcher.add("dpse", c->pse_grad, Role::kOutput);
+  launcher.add("dsink", c->sink_grad, Role::kOutput);
   launcher.run(cores, tiling, [&] {
     const auto kernel = c->dtype == 0   ? flash_attention_score_grad_float16
                         : c->dtype == 1 ? flash_attention_score_grad_bfloat16
                                         : flash_attention_score_grad_float32;
-    kernel(address(c->query.data), address(c->key.data), address(c->value.data),
-           address(c->output_grad.data), address(c->pse.data), address(c->drop.data), nullptr,
-           address(c->mask.data), address(c->softmax_max.data), address(c->softmax_sum.data),
-           nullptr, address(c->output.data), address(c->prefix.data), address(c->query_ends.data),
-           address(c->key_ends.data), nullptr, nullptr, address(c->sink.data),
-           address(c->offsets.data), address(c->query_grad.data), address(c->key_grad.data),
-           address(c->value_grad.data), address(c->pse_grad.data), address(c->sink_grad.data),
-           workspace.data(), address(&tiling));
+    kernel(address(c->query), address(c->key), address(c->value), address(c->output_grad),
+           address(c->pse), address(c->drop), nullptr, address(c->mask), address(c->softmax_max),
+           address(c->softmax_sum), nullptr, address(c->output), address(c->prefix),
+           address(c->query_ends), address(c->key_ends), nullptr, nullptr, address(c->sink),
+           address(c->offsets), address(c->query_grad), address(c->key_grad),
+           address(c->value_grad), address(c->pse_grad), address(c->sink_grad), workspace,
+           address(&tiling));
   });
 }

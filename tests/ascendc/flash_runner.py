@@ -4,9 +4,7 @@ import ctypes
 
 import numpy as np
 
-from tests.common.dtypes import BFLOAT16
-
-from .runner import Result, TwinError, counts_of
+from .launch import Tensor, arrays_of, as_dtype, launch, raw, unwritten
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
 DTYPES = ("float16", "bfloat16", "float32")
@@ -30,10 +28,6 @@ _NAMES = {
 }
 
 
-class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_int64)]
-
-
 # The fields of the struct of flash_runner.cc.
 class _Call(ctypes.Structure):
     _fields_ = [
@@ -51,11 +45,6 @@ class _Call(ctypes.Structure):
         ("seed", ctypes.c_int64),
         *((name, Tensor) for name in _TENSORS.split()),
     ]
-
-
-def raw(tensor):
-    """The values of a tensor as they lie in memory."""
-    return np.ascontiguousarray(tensor[1] if isinstance(tensor, tuple) else tensor)
 
 
 def dims(case):
@@ -90,14 +79,7 @@ class FlashRunner:
         call.compress_block = a.get("compress_block_size", 0)
         call.compress_stride = a.get("compress_stride", 0)
         call.cores, call.seed = cores, seed
-        arrays = {}
-        for name, tensor in case.named().items():
-            if tensor is None:
-                continue
-            name, array = _NAMES.get(name, name), raw(tensor)
-            if name in ("prefix", "query_ends", "key_ends", "offsets"):
-                array = array.astype(np.int64)
-            arrays[name] = array
+        arrays = arrays_of(case, _NAMES, ("prefix", "query_ends", "key_ends", "offsets"))
         for name in ("mask", "pse"):
             shape = arrays[name].shape if name in arrays else ()
             getattr(call, f"{name}_shape")[: len(shape)] = shape
@@ -131,27 +113,6 @@ class FlashRunner:
         call, arrays = self._call(case, cores, seed)
         backward = case.op == "FlashAttentionScoreGrad"
         names = (self._gradients if backward else self._forward_outputs)(case, arrays)
-        for name, array in arrays.items():
-            # An address even where there is nothing, as for a tensor without elements.
-            setattr(call, name, Tensor(array.ctypes.data, array.nbytes))
-        result = Result()
         run = self.library.run_flash_grad if backward else self.library.run_flash
-        run(ctypes.byref(call), ctypes.byref(result))
-        if result.error:
-            raise TwinError(result.error.decode())
-        assert result.unwritten == 0, f"{case}: {result.unwritten} bytes of outputs never written"
-        return [as_dtype(case.dtype, arrays[name]) for name in names], counts_of(result)
-
-
-def unwritten(like, shape):
-    """A tensor that holds what no computation gives."""
-    if like.dtype.itemsize == 2:
-        return np.full(shape, 0x7EA5, np.uint16)
-    return np.full(shape, np.nan, np.float32)
-
-
-def as_dtype(dtype, array):
-    """An output as the native binding returns it."""
-    if array.dtype.itemsize == 4:
-        return array
-    return (BFLOAT16, array) if dtype == BFLOAT16 else array.view(dtype)
+        counts = launch(run, call, arrays, case)
+        return [as_dtype(case.dtype, arrays[name]) for name in names], counts

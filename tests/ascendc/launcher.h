@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "kernel_operator.h"
 
@@ -20,15 +21,37 @@ struct Result {
   int64_t most_gm;              // of one core
 };
 
+// Bytes of a caller; null: a tensor that is not given.
+struct Tensor {
+  const void* data;
+  int64_t bytes;
+};
+
+inline std::vector<int64_t> list_of(const Tensor& tensor) {
+  const auto* data = static_cast<const int64_t*>(tensor.data);
+  return std::vector<int64_t>(data, data + tensor.bytes / 8);
+}
+
 constexpr int kGarbage = 0xa5;
+
+// Tiling data or a workspace before anybody has written to it.
+template <class Tiling>
+Tiling unset() {
+  Tiling tiling;
+  std::memset(static_cast<void*>(&tiling), kGarbage, sizeof(tiling));
+  return tiling;
+}
 
 inline GM_ADDR address(const void* pointer) {
   return reinterpret_cast<GM_ADDR>(const_cast<void*>(pointer));
 }
 
+inline GM_ADDR address(const Tensor& tensor) { return address(tensor.data); }
+
 class Launcher {
  public:
   Launcher(const char* kernel, int64_t seed, Result* result) : result_(result) {
+    std::memset(result, 0, sizeof(*result));
     options_.kernel = kernel;
     options_.seed = static_cast<uint64_t>(seed);
     options_.print_warnings = false;
@@ -37,6 +60,17 @@ class Launcher {
   void add(const char* name, const void* address, int64_t bytes, twin::Role role) {
     options_.buffers.push_back(
         {name, const_cast<void*>(address), static_cast<uint64_t>(bytes), role});
+  }
+
+  // A tensor that is not given is no buffer.
+  void add(const char* name, const Tensor& tensor, twin::Role role) {
+    if (tensor.data != nullptr) add(name, tensor.data, tensor.bytes, role);
+  }
+
+  GM_ADDR add_workspace(int64_t bytes) {
+    workspace_.assign(static_cast<size_t>(bytes), static_cast<uint8_t>(kGarbage));
+    add("workspace", workspace_.data(), bytes, twin::Role::kWorkspace);
+    return workspace_.data();
   }
 
   template <class Tiling, class Entry>
@@ -69,6 +103,7 @@ class Launcher {
  private:
   Result* result_;
   twin::LaunchOptions options_;
+  std::vector<uint8_t> workspace_;
 };
 
 }  // namespace runner

@@ -14,7 +14,7 @@ from . import test_nsa_compress_attention as tests
 from .attention_checks import check_call
 from .builds import compress_attention_runner
 from .compress_attention_cases import DTYPES, make_case
-from .runner import TwinError
+from .launch import TwinError
 
 KERNEL = "ascendc/nsa_compress_attention/op_kernel/nsa_compress_attention_"
 CUBE, VECTOR, TILING = KERNEL + "cube.h", KERNEL + "vector.h", KERNEL + "tiling.h"

@@ -1,7 +1,6 @@
 // Launches NsaCompress and NsaCompressGrad on the twin, without CANN's host side: the tiling of
 // op_host, then the kernel on as many cores as asked for. Driven by runner.py through ctypes.
 #include <algorithm>
-#include <vector>
 
 #include "ascendc/nsa_compress/op_host/nsa_compress_tiling.h"
 #include "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.h"
@@ -24,21 +23,22 @@
 
 namespace {
 
-struct Call {
-  int64_t tokens, rows, heads, dim, segments, block_size, stride;
-  int64_t bfloat16, cores, seed;
-  const int64_t* list;
-  const void* input;
-  const void* weight;
-  const void* output_grad;  // null: the forward
-  void* output;             // or input_grad
-  void* weight_grad;
-};
-
 using runner::address;
-using runner::kGarbage;
 using runner::Launcher;
+using runner::list_of;
 using runner::Result;
+using runner::Tensor;
+using twin::Role;
+
+// Fields as runner.py has them.
+struct Call {
+  int64_t tokens, rows, heads, dim, block_size, stride;
+  int64_t bfloat16, cores, seed;
+  Tensor list, input, weight;
+  Tensor output_grad;  // not given: the forward
+  Tensor output;       // or input_grad
+  Tensor weight_grad;
+};
 
 nsa::ascend::CompressSizes sizes_of(const Call& c) {
   return {c.tokens,
@@ -50,16 +50,14 @@ nsa::ascend::CompressSizes sizes_of(const Call& c) {
 }
 
 void run_forward(const Call& c, const nsa::SeqList& list, Result* result) {
-  nsa::ascend::NsaCompressTilingData tiling;
-  std::memset(&tiling, kGarbage, sizeof(tiling));
+  auto tiling = runner::unset<nsa::ascend::NsaCompressTilingData>();
   const int32_t cores = nsa::ascend::tile_nsa_compress(
       sizes_of(c), list, static_cast<int32_t>(c.cores), nsa::ascend::kUbBytes, &tiling);
-  const int64_t row = c.heads * c.dim * 2;
   Launcher launcher("nsa_compress", c.seed, result);
-  launcher.add("input", c.input, c.tokens * row, twin::Role::kInput);
-  launcher.add("weight", c.weight, c.block_size * c.heads * 2, twin::Role::kInput);
-  launcher.add("actSeqLen", c.list, c.segments * 8, twin::Role::kInput);
-  launcher.add("output", c.output, c.rows * row, twin::Role::kOutput);
+  launcher.add("input", c.input, Role::kInput);
+  launcher.add("weight", c.weight, Role::kInput);
+  launcher.add("actSeqLen", c.list, Role::kInput);
+  launcher.add("output", c.output, Role::kOutput);
   launcher.run(cores, tiling, [&] {
     const auto kernel = c.bfloat16 ? nsa_compress_bfloat16 : nsa_compress_float16;
     kernel(address(c.input), address(c.weight), address(c.list), address(c.output), nullptr,
@@ -68,26 +66,22 @@ void run_forward(const Call& c, const nsa::SeqList& list, Result* result) {
 }
 
 void run_backward(const Call& c, const nsa::SeqList& list, Result* result) {
-  nsa::ascend::NsaCompressGradTilingData tiling;
-  std::memset(&tiling, kGarbage, sizeof(tiling));
+  auto tiling = runner::unset<nsa::ascend::NsaCompressGradTilingData>();
   const int32_t cores = nsa::ascend::tile_nsa_compress_grad(
       sizes_of(c), list, static_cast<int32_t>(c.cores), nsa::ascend::kUbBytes, &tiling);
-  const int64_t row = c.heads * c.dim * 2;
-  std::vector<uint8_t> workspace(nsa::ascend::nsa_compress_grad_workspace(tiling),
-                                 static_cast<uint8_t>(kGarbage));
   Launcher launcher("nsa_compress_grad", c.seed, result);
-  launcher.add("outputGrad", c.output_grad, c.rows * row, twin::Role::kInput);
-  launcher.add("input", c.input, c.tokens * row, twin::Role::kInput);
-  launcher.add("weight", c.weight, c.block_size * c.heads * 2, twin::Role::kInput);
-  launcher.add("actSeqLen", c.list, c.segments * 8, twin::Role::kInput);
-  launcher.add("inputGrad", c.output, c.tokens * row, twin::Role::kOutput);
-  launcher.add("weightGrad", c.weight_grad, c.block_size * c.heads * 2, twin::Role::kOutput);
-  launcher.add("workspace", workspace.data(), static_cast<int64_t>(workspace.size()),
-               twin::Role::kWorkspace);
+  launcher.add("outputGrad", c.output_grad, Role::kInput);
+  launcher.add("input", c.input, Role::kInput);
+  launcher.add("weight", c.weight, Role::kInput);
+  launcher.add("actSeqLen", c.list, Role::kInput);
+  launcher.add("inputGrad", c.output, Role::kOutput);
+  launcher.add("weightGrad", c.weight_grad, Role::kOutput);
+  const GM_ADDR workspace =
+      launcher.add_workspace(nsa::ascend::nsa_compress_grad_workspace(tiling));
   launcher.run(cores, tiling, [&] {
     const auto kernel = c.bfloat16 ? nsa_compress_grad_bfloat16 : nsa_compress_grad_float16;
     kernel(address(c.output_grad), address(c.input), address(c.weight), address(c.list),
-           address(c.output), address(c.weight_grad), workspace.data(), address(&tiling));
+           address(c.output), address(c.weight_grad), workspace, address(&tiling));
   });
 }
 
@@ -98,7 +92,7 @@ void run_backward(const Call& c, const nsa::SeqList& list, Result* result) {
 // The forward's tiling: cores used, heads of a tile, bytes of UB, then unit_begin[cores + 1].
 EXPORT void tile_forward(const Call* c, int64_t* out) {
   nsa::ascend::NsaCompressTilingData t;
-  const nsa::SeqList list(c->list, c->list + c->segments);
+  const nsa::SeqList list = list_of(c->list);
   out[0] = nsa::ascend::tile_nsa_compress(sizes_of(*c), list, static_cast<int32_t>(c->cores),
                                           nsa::ascend::kUbBytes, &t);
   out[1] = t.tile_heads;
@@ -111,7 +105,7 @@ EXPORT void tile_forward(const Call* c, int64_t* out) {
 // The gradient's: cores used, heads of a tile, bytes of UB, chunks, covered groups.
 EXPORT void tile_backward(const Call* c, int64_t* out) {
   nsa::ascend::NsaCompressGradTilingData t;
-  const nsa::SeqList list(c->list, c->list + c->segments);
+  const nsa::SeqList list = list_of(c->list);
   out[0] = nsa::ascend::tile_nsa_compress_grad(sizes_of(*c), list, static_cast<int32_t>(c->cores),
                                                nsa::ascend::kUbBytes, &t);
   out[1] = t.tile_heads;
@@ -123,9 +117,8 @@ EXPORT void tile_backward(const Call* c, int64_t* out) {
 }
 
 EXPORT void run(const Call* call, Result* result) {
-  std::memset(result, 0, sizeof(*result));
-  const nsa::SeqList list(call->list, call->list + call->segments);
-  if (call->output_grad == nullptr) {
+  const nsa::SeqList list = list_of(call->list);
+  if (call->output_grad.data == nullptr) {
     run_forward(*call, list, result);
   } else {
     run_backward(*call, list, result);

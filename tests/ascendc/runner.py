@@ -1,67 +1,23 @@
 """Runs NsaCompress and NsaCompressGrad on the twin: any number of cores, any interleaving."""
 
 import ctypes
-from dataclasses import dataclass
 
 import numpy as np
 
 from tests.common.dtypes import BFLOAT16, decode
 
-PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
-
+from .launch import Tensor, attach, launch
 
 # The fields of the structs of runner.cc.
-_NUMBERS = "tokens rows heads dim segments block_size stride bfloat16 cores seed"
-_ADDRESSES = "list input weight output_grad output weight_grad"
+_NUMBERS = "tokens rows heads dim block_size stride bfloat16 cores seed"
+_TENSORS = "list input weight output_grad output weight_grad"
 
 
 class _Call(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in _NUMBERS.split()),
-        *((name, ctypes.c_void_p) for name in _ADDRESSES.split()),
+        *((name, Tensor) for name in _TENSORS.split()),
     ]
-
-
-class Result(ctypes.Structure):
-    _fields_ = [
-        ("error", ctypes.c_char * 4096),
-        ("cores", ctypes.c_int64),
-        ("warnings", ctypes.c_int64),
-        ("unwritten", ctypes.c_int64),
-        ("instructions", ctypes.c_int64 * len(PIPES)),
-        ("repeats", ctypes.c_int64 * len(PIPES)),
-        ("gm_read", ctypes.c_int64),
-        ("gm_written", ctypes.c_int64),
-        ("most_gm", ctypes.c_int64),
-    ]
-
-
-class TwinError(RuntimeError):
-    """The twin refused what the kernel did."""
-
-
-@dataclass
-class Counts:
-    """What a launch did, as the twin counts it."""
-
-    cores: int
-    warnings: int
-    instructions: dict  # by pipe
-    repeats: dict
-    gm_read: int  # bytes, of all cores
-    gm_written: int
-
-
-def counts_of(result):
-    """Those of a `Result`."""
-    return Counts(
-        result.cores,
-        result.warnings,
-        dict(zip(PIPES, result.instructions)),
-        dict(zip(PIPES, result.repeats)),
-        result.gm_read,
-        result.gm_written,
-    )
 
 
 def bits(tensor):
@@ -95,29 +51,21 @@ class Runner:
             *x.shape[:1],
             rows,
             *x.shape[1:],
-            len(ends),
             attrs["compress_block_size"],
             attrs["compress_stride"],
             case.dtype == BFLOAT16,
             cores,
             seed,
         )
-        for name, array in arrays.items():
-            setattr(call, name, array.ctypes.data)
         return call, arrays
 
     def run(self, case, cores, seed=0):
         """(outputs as the native binding returns them, Counts); TwinError if the twin objects."""
         call, arrays = self._call(case, cores, seed)
-        result = Result()
-        self.library.run(ctypes.byref(call), ctypes.byref(result))
-        if result.error:
-            raise TwinError(result.error.decode())
-        assert result.unwritten == 0, f"{case}: {result.unwritten} bytes of outputs never written"
+        counts = launch(self.library.run, call, arrays, case)
         outputs = [arrays["output"]]
         if "weight_grad" in arrays:
             outputs.append(arrays["weight_grad"])
-        counts = counts_of(result)
         if case.dtype == BFLOAT16:
             return [(BFLOAT16, bits) for bits in outputs], counts
         return [bits.view(np.float16) for bits in outputs], counts
@@ -125,6 +73,7 @@ class Runner:
     def tiling(self, case, cores):
         """What op_host decides: a dict."""
         call, arrays = self._call(case, cores, 0)
+        attach(call, arrays)
         out = (ctypes.c_int64 * 80)()
         backward = "output_grad" in arrays
         names = ["cores", "tile_heads", "ub_bytes"]

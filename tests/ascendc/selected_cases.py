@@ -4,7 +4,7 @@ from tests.common.cases import parity_cases
 from tests.common.draw import Draw
 from tests.common.nsa_cases import selected_attention_grad_of, selected_attention_of
 
-from .flash_runner import raw
+from .launch import raw
 
 HALVES = ("float16", "bfloat16")
 BLOCKS = (16, 16, 32, 48, 64, 64, 112, 128)

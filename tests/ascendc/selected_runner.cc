@@ -1,7 +1,5 @@
 // Launches NsaSelectedAttention and its gradient on the twin: the tiling of op_host, then the
 // kernel on as many cores as asked for. Driven by selected_runner.py through ctypes.
-#include <vector>
-
 #include "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.h"
 #include "ascendc/nsa_selected_attention_grad/op_host/nsa_selected_attention_grad_tiling.h"
 #include "tests/ascendc/launcher.h"
@@ -25,10 +23,10 @@
 
 namespace {
 
-struct Tensor {
-  const void* data;
-  int64_t bytes;
-};
+using runner::address;
+using runner::list_of;
+using runner::Tensor;
+using twin::Role;
 
 // Fields as selected_runner.py has them.
 struct Call {
@@ -39,11 +37,6 @@ struct Call {
   Tensor output, softmax_max, softmax_sum;  // inputs of the gradient
   Tensor output_grad, query_grad, key_grad, value_grad;
 };
-
-nsa::SeqList list_of(const Tensor& tensor) {
-  const auto* data = static_cast<const int64_t*>(tensor.data);
-  return nsa::SeqList(data, data + tensor.bytes / 8);
-}
 
 nsa::ascend::SelectedCall call_of(const Call& c) {
   nsa::ascend::SelectedCall call;
@@ -64,29 +57,18 @@ nsa::ascend::SelectedCall call_of(const Call& c) {
   return call;
 }
 
-using runner::address;
-using twin::Role;
-
 // What the operator and its gradient are both given.
 void add_shared(runner::Launcher* launcher, const Call& c, Role results) {
-  const auto add = [&](const char* name, const Tensor& tensor, Role role) {
-    if (tensor.data != nullptr) launcher->add(name, tensor.data, tensor.bytes, role);
-  };
-  add("query", c.query, Role::kInput);
-  add("key", c.key, Role::kInput);
-  add("value", c.value, Role::kInput);
-  add("topkIndices", c.indices, Role::kInput);
-  add("actualSeqQLen", c.query_ends, Role::kInput);
-  add("actualSeqKvLen", c.key_ends, Role::kInput);
-  add("qOffset", c.offsets, Role::kInput);
-  add("softmaxMax", c.softmax_max, results);
-  add("softmaxSum", c.softmax_sum, results);
-  add("attentionOut", c.output, results);
-}
-
-// Memory of that many bytes, which holds garbage.
-std::vector<uint8_t> workspace_of(int64_t bytes) {
-  return std::vector<uint8_t>(static_cast<size_t>(bytes), static_cast<uint8_t>(runner::kGarbage));
+  launcher->add("query", c.query, Role::kInput);
+  launcher->add("key", c.key, Role::kInput);
+  launcher->add("value", c.value, Role::kInput);
+  launcher->add("topkIndices", c.indices, Role::kInput);
+  launcher->add("actualSeqQLen", c.query_ends, Role::kInput);
+  launcher->add("actualSeqKvLen", c.key_ends, Role::kInput);
+  launcher->add("qOffset", c.offsets, Role::kInput);
+  launcher->add("softmaxMax", c.softmax_max, results);
+  launcher->add("softmaxSum", c.softmax_sum, results);
+  launcher->add("attentionOut", c.output, results);
 }
 
 }  // namespace
@@ -94,52 +76,42 @@ std::vector<uint8_t> workspace_of(int64_t bytes) {
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT void run_selected(const Call* c, runner::Result* result) {
-  std::memset(result, 0, sizeof(*result));
-  nsa::ascend::NsaSelectedAttentionTilingData tiling;
-  std::memset(static_cast<void*>(&tiling), runner::kGarbage, sizeof(tiling));
+  auto tiling = runner::unset<nsa::ascend::NsaSelectedAttentionTilingData>();
   const int32_t cores = nsa::ascend::tile_nsa_selected_attention(
       call_of(*c), static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
-  std::vector<uint8_t> workspace =
-      workspace_of(nsa::ascend::nsa_selected_attention_workspace(tiling, cores));
   runner::Launcher launcher("nsa_selected_attention", c->seed, result);
+  const GM_ADDR workspace =
+      launcher.add_workspace(nsa::ascend::nsa_selected_attention_workspace(tiling, cores));
   add_shared(&launcher, *c, Role::kOutput);
-  launcher.add("workspace", workspace.data(), static_cast<int64_t>(workspace.size()),
-               Role::kWorkspace);
   launcher.run(cores, tiling, [&] {
     const auto kernel =
         c->bfloat16 != 0 ? nsa_selected_attention_bfloat16 : nsa_selected_attention_float16;
-    kernel(address(c->query.data), address(c->key.data), address(c->value.data),
-           address(c->indices.data), nullptr, address(c->query_ends.data),
-           address(c->key_ends.data), address(c->offsets.data), address(c->softmax_max.data),
-           address(c->softmax_sum.data), address(c->output.data), workspace.data(),
+    kernel(address(c->query), address(c->key), address(c->value), address(c->indices), nullptr,
+           address(c->query_ends), address(c->key_ends), address(c->offsets),
+           address(c->softmax_max), address(c->softmax_sum), address(c->output), workspace,
            address(&tiling));
   });
 }
 
 EXPORT void run_selected_grad(const Call* c, runner::Result* result) {
-  std::memset(result, 0, sizeof(*result));
-  nsa::ascend::NsaSelectedAttentionGradTilingData tiling;
-  std::memset(static_cast<void*>(&tiling), runner::kGarbage, sizeof(tiling));
+  auto tiling = runner::unset<nsa::ascend::NsaSelectedAttentionGradTilingData>();
   const int32_t cores = nsa::ascend::tile_nsa_selected_attention_grad(
       call_of(*c), static_cast<int32_t>(c->cores), &tiling);
-  std::vector<uint8_t> workspace =
-      workspace_of(nsa::ascend::nsa_selected_attention_grad_workspace(tiling, cores));
   runner::Launcher launcher("nsa_selected_attention_grad", c->seed, result);
+  const GM_ADDR workspace =
+      launcher.add_workspace(nsa::ascend::nsa_selected_attention_grad_workspace(tiling, cores));
   add_shared(&launcher, *c, Role::kInput);
-  launcher.add("attentionOutGrad", c->output_grad.data, c->output_grad.bytes, Role::kInput);
-  launcher.add("dq", c->query_grad.data, c->query_grad.bytes, Role::kOutput);
-  launcher.add("dk", c->key_grad.data, c->key_grad.bytes, Role::kOutput);
-  launcher.add("dv", c->value_grad.data, c->value_grad.bytes, Role::kOutput);
-  launcher.add("workspace", workspace.data(), static_cast<int64_t>(workspace.size()),
-               Role::kWorkspace);
+  launcher.add("attentionOutGrad", c->output_grad, Role::kInput);
+  launcher.add("dq", c->query_grad, Role::kOutput);
+  launcher.add("dk", c->key_grad, Role::kOutput);
+  launcher.add("dv", c->value_grad, Role::kOutput);
   launcher.run(cores, tiling, [&] {
     const auto kernel = c->bfloat16 != 0 ? nsa_selected_attention_grad_bfloat16
                                          : nsa_selected_attention_grad_float16;
-    kernel(address(c->query.data), address(c->key.data), address(c->value.data),
-           address(c->output.data), address(c->output_grad.data), address(c->softmax_max.data),
-           address(c->softmax_sum.data), address(c->indices.data), address(c->query_ends.data),
-           address(c->key_ends.data), nullptr, address(c->offsets.data),
-           address(c->query_grad.data), address(c->key_grad.data), address(c->value_grad.data),
-           workspace.data(), address(&tiling));
+    kernel(address(c->query), address(c->key), address(c->value), address(c->output),
+           address(c->output_grad), address(c->softmax_max), address(c->softmax_sum),
+           address(c->indices), address(c->query_ends), address(c->key_ends), nullptr,
+           address(c->offsets), address(c->query_grad), address(c->key_grad),
+           address(c->value_grad), workspace, address(&tiling));
   });
 }

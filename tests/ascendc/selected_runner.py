@@ -6,8 +6,7 @@ import numpy as np
 
 from tests.common.dtypes import BFLOAT16
 
-from .flash_runner import Tensor, as_dtype, raw, unwritten
-from .runner import Result, TwinError, counts_of
+from .launch import Tensor, arrays_of, as_dtype, launch, unwritten
 
 _NUMBERS = "t1 t2 n1 n2 d dv bfloat16 block_size block_count causal tile_queries cores seed".split()
 _TENSORS = (
@@ -45,14 +44,7 @@ class SelectedRunner:
 
         `tile_queries`: queries of a tile, at most; 0: as tiling decides.
         """
-        arrays = {}
-        for name, tensor in case.named().items():
-            if tensor is None:
-                continue
-            name, array = _NAMES.get(name, name), raw(tensor)
-            if name in ("query_ends", "key_ends", "offsets"):
-                array = array.astype(np.int64)
-            arrays[name] = array
+        arrays = arrays_of(case, _NAMES, ("query_ends", "key_ends", "offsets"))
         (t1, n1, d), (t2, n2, dv) = arrays["query"].shape, arrays["value"].shape
         a = case.attrs
         backward = case.op == "NsaSelectedAttentionGrad"
@@ -70,13 +62,6 @@ class SelectedRunner:
             *(a["select_block_size"], a["select_block_count"], a["causal"]),
             *(tile_queries, cores, seed, a["scale_value"]),
         )
-        for name, array in arrays.items():
-            setattr(call, name, Tensor(array.ctypes.data, array.nbytes))
-        result = Result()
         run = self.library.run_selected_grad if backward else self.library.run_selected
-        run(ctypes.byref(call), ctypes.byref(result))
-        if result.error:
-            raise TwinError(result.error.decode())
-        assert result.unwritten == 0, f"{case}: {result.unwritten} bytes of outputs never written"
-        counts = counts_of(result)
+        counts = launch(run, call, arrays, case)
         return [as_dtype(case.dtype, arrays[name]) for name in names], counts

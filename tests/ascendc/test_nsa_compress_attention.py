@@ -10,7 +10,7 @@ from tests.common.parity import causal_compress_attention, compress_attention
 
 from .attention_checks import CORES, SEEDS, check_call
 from .compress_attention_cases import DTYPES, accepted, blocks_of, make_case, parity
-from .flash_runner import raw
+from .launch import raw
 
 CONFIGURATIONS = 120
 CHUNK = 40

@@ -7,7 +7,7 @@ from tests.twin.builds import ROOT
 
 from .builds import runner
 from .compress_cases import make_case
-from .runner import TwinError
+from .launch import TwinError
 
 KERNEL = "ascendc/nsa_compress/op_kernel/nsa_compress_kernel.h"
 GRAD = "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_kernel.h"
