@@ -109,12 +109,8 @@ class BranchesCase:
         peer |= {name: value / seconds for name, value in least.items()}
         speedup = min(least.values()) / seconds
         pairs = causal_pairs(tokens) / self._pairs(tokens, parts[1])
-        return Result(
-            case=self.name,
-            kind=self.kind,
-            operator=self.operator,
-            dtype=self.dtype,
-            direction=self.direction,
+        return Result.of(
+            self,
             tokens=tokens,
             shape=f"S={tokens} N={HEADS}/{KV_HEADS} D={DIM} window={WINDOW}",
             seconds=seconds,

@@ -190,12 +190,8 @@ class DecodeCase:
             shown[name] = timing.median_ratio(times[name], times["ours"])
         seconds = timing.median(times["ours"])
         rate = read / source.nbytes * timing.median_ratio(times["read"], times["ours"])
-        return Result(
-            case=self.name,
-            kind=self.kind,
-            operator=self.operator,
-            dtype=self.dtype,
-            direction=self.direction,
+        return Result.of(
+            self,
             shape=first.shape,
             seconds=seconds,
             kernel_seconds=timing.median(kernel_times),

@@ -55,12 +55,8 @@ class MemoryCase:
         child.check_returncode()
         found = json.loads(child.stdout)
         tensors = found["tensor_bytes"]
-        return Result(
-            case=self.name,
-            kind=self.kind,
-            operator=self.operator,
-            dtype=self.dtype,
-            direction=self.direction,
+        return Result.of(
+            self,
             shape=f"T={tokens} N={HEADS}/{HEADS // self.group} D={DIM}",
             seconds=found["seconds"],
             bytes=tensors + found["scratch_bytes"],

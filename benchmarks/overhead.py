@@ -145,12 +145,8 @@ class OverheadCase:
             calls = [(_chain(function, self.place), tensors) for function, tensors in calls]
         times, in_kernel = _alternate(calls, 50 if settings.quick else 1000)
         ours, nothing, _ = (statistics.median(t) / (CHAIN if self.graph else 1) for t in times)
-        return Result(
-            case=self.name,
-            kind=self.kind,
-            operator=self.operator,
-            dtype=self.dtype,
-            direction=self.direction,
+        return Result.of(
+            self,
             shape=f"{len(self.inputs)} inputs, {outputs} outputs",
             seconds=ours,
             kernel_seconds=statistics.median(in_kernel),

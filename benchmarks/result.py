@@ -47,6 +47,12 @@ class Result:
     ratio_limit: float | None = None
     spread: float | None = None  # by how much the rounds disagree: largest over smallest, less 1
 
+    @classmethod
+    def of(cls, case, **found):
+        """The row of a case."""
+        names = ("kind", "operator", "dtype", "direction")
+        return cls(case=case.name, **{name: getattr(case, name) for name in names}, **found)
+
     def unsteady(self):
         """Whether the rounds disagree so much that something else must have been running."""
         return self.spread is not None and self.spread > UNSTEADY

@@ -90,12 +90,8 @@ class SpeedCase:
             shown[name] = timing.median_ratio(times[name], whole)
         seconds = timing.median(times["ours"])
         rate = work / yard_work * timing.median_ratio(times[yardstick], times["ours"])
-        result = Result(
-            case=self.name,
-            kind=self.kind,
-            operator=self.operator,
-            dtype=self.dtype,
-            direction=self.direction,
+        result = Result.of(
+            self,
             shape=call.workload.shape,
             seconds=seconds,
             kernel_seconds=timing.median(kernel_times),

@@ -60,12 +60,8 @@ class TrainingCase:
         functions = {name: _step(name, tokens) for name in ("nsa", "dense")}
         times = timing.interleave(functions, rounds=3, budget=0.0)
         seconds = timing.median(times["nsa"])
-        return Result(
-            case=self.name,
-            kind=self.kind,
-            operator=self.operator,
-            dtype=self.dtype,
-            direction=self.direction,
+        return Result.of(
+            self,
             tokens=tokens,
             shape=f"S={tokens} layers={SIZES['layers']} width={SIZES['width']}",
             seconds=seconds,

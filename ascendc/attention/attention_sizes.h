@@ -33,6 +33,24 @@ __aicore__ constexpr int32_t RoundUp(int32_t value, int32_t unit) {
 }
 __aicore__ constexpr int32_t RoundDown(int32_t value, int32_t unit) { return value / unit * unit; }
 
+// Rows of a tile that are the first vector core's of the two, at most.
+__aicore__ constexpr int32_t HalfRows(int32_t rows) {
+  return CeilDiv(rows, 2 * kRowUnit) * kRowUnit;
+}
+
+// Those of `rows` that are one vector core's of the two.
+struct RowShare {
+  int32_t begin, rows;
+
+  __aicore__ constexpr RowShare(int64_t core, int32_t all)
+      : begin(core == 0 ? 0 : First(all)), rows(core == 0 ? First(all) : all - First(all)) {}
+
+ private:
+  __aicore__ static constexpr int32_t First(int32_t all) {
+    return static_cast<int32_t>(Min(HalfRows(all), all));
+  }
+};
+
 // How a head dimension pair and an element size cut up the work of the cube.
 struct CubeTiles {
   int32_t rows;        // queries of a tile

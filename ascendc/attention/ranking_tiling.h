@@ -31,8 +31,6 @@ constexpr int32_t kWindowFloats = 4096;  // probabilities of a window, likewise
 constexpr int32_t kSortRun = 32;         // pairs that Sort32 sorts
 constexpr int32_t kMergeLists = 4;
 constexpr int32_t kPairFloats = 2;  // a score and an index
-constexpr int32_t kMostBlockKeys = 64;
-constexpr int32_t kMostSelected = 128;
 
 // Where the probabilities of a query lie, in floats: of the end of the window before, of a window,
 // and zeros behind the last key.

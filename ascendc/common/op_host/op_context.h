@@ -30,6 +30,19 @@ struct VectorCores {
   size_t library_workspace = 0;
 };
 
+// 1: the cores of a launch begin together, because they wait for each other.
+enum class Schedule : uint32_t { kAsTheyCome = 0, kAllCoresAtOnce = 1 };
+
+// What CANN's tiling context is told last. `workspace`: bytes of the operator itself.
+inline void describe_launch(gert::TilingContext* context, const VectorCores& machine, int32_t cores,
+                            int64_t workspace, Schedule schedule = Schedule::kAsTheyCome) {
+  context->SetBlockDim(static_cast<uint32_t>(cores));
+  context->SetTilingKey(0);
+  if (schedule == Schedule::kAllCoresAtOnce)
+    context->SetScheduleMode(static_cast<uint32_t>(schedule));
+  context->GetWorkspaceSizes(1)[0] = machine.library_workspace + static_cast<size_t>(workspace);
+}
+
 inline void log_error(const char* node, const char* reason) {
 #if __has_include("log/log.h")
   OP_LOGE(node, "%s", reason);

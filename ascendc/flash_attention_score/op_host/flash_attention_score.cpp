@@ -47,11 +47,8 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     auto* data = context->GetTilingData<FlashAttentionScoreTilingData>();
     const int32_t cores =
         tile_flash_attention_score(call, machine.count, machine.vector.ub_bytes, data);
-    context->SetBlockDim(static_cast<uint32_t>(cores));
-    context->SetTilingKey(0);
-    context->GetWorkspaceSizes(1)[0] =
-        machine.vector.library_workspace +
-        static_cast<size_t>(flash_attention_score_workspace(*data, call.element_bytes, cores));
+    describe_launch(context, machine.vector, cores,
+                    flash_attention_score_workspace(*data, call.element_bytes, cores));
   });
 }
 

@@ -50,10 +50,6 @@ struct FlashAttentionScoreBuffers {
         bias(GroupScratch(bias_tiling, group_rows, group_rows).total),
         probability_buffers(element_bytes == 4 ? 1 : 2) {}
 
-  // Rows of the first of the two vector cores, at most.
-  __aicore__ static constexpr int32_t HalfRows(int32_t tile_rows) {
-    return CeilDiv(tile_rows, 2 * kRowUnit) * kRowUnit;
-  }
   // Rows of the output that are updated at a time.
   __aicore__ static constexpr int32_t PartRows(int32_t value_dim) {
     return static_cast<int32_t>(

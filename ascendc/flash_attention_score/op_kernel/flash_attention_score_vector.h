@@ -29,7 +29,7 @@ class FlashAttentionScoreVector {
     const auto tile_rows = static_cast<int32_t>(t_->work.tile_rows);
     const auto value_dim = static_cast<int32_t>(t_->value_dim);
     part_rows_ = FlashAttentionScoreBuffers::PartRows(value_dim);
-    half_rows_ = FlashAttentionScoreBuffers::HalfRows(tile_rows);
+    half_rows_ = HalfRows(tile_rows);
     const FlashAttentionScoreWorkspace bytes(tile_rows, value_dim, sizeof(T));
     GM_ADDR mine = g.workspace + AscendC::GetBlockIdx() / 2 * bytes.Total();
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
@@ -66,16 +66,6 @@ class FlashAttentionScoreVector {
   }
 
  private:
-  // Rows of the tile that are this core's.
-  struct Share {
-    int32_t begin, rows;
-  };
-  __aicore__ inline Share ShareOf(const WorkItem& item) const {
-    const int32_t first = FlashAttentionScoreBuffers::HalfRows(item.rows);
-    const int32_t half = static_cast<int32_t>(Min(first, item.rows));
-    return core_ == 0 ? Share{0, half} : Share{half, item.rows - half};
-  }
-
   __aicore__ inline void InitBuffers(AscendC::TPipe* pipe,
                                      const FlashAttentionScoreBuffers& bytes) {
     pipe->InitBuffer(inputs_, 2, bytes.inputs);
@@ -102,7 +92,7 @@ class FlashAttentionScoreVector {
 
   // P = exp(S - max) of a step for this core's rows; maximum and sum go on.
   __aicore__ inline void Softmax(const KeyStep& step) {
-    const Share share = ShareOf(step.item);
+    const RowShare share(core_, step.item.rows);
     if (step.first) StartRows(step, share);
     if (step.keys == 0) return;
     Await<Handover::kScores>(step.index);
@@ -115,7 +105,7 @@ class FlashAttentionScoreVector {
     HandOver<Handover::kProbabilities>(step.index);
   }
 
-  __aicore__ inline void StartRows(const KeyStep& step, const Share& share) {
+  __aicore__ inline void StartRows(const KeyStep& step, const RowShare& share) {
     if (share.rows == 0) return;
     const int32_t rows = RoundUp(share.rows, kRowUnit);
     float sink = kLowest;
@@ -125,11 +115,12 @@ class FlashAttentionScoreVector {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  __aicore__ inline RowGroup Group(const KeyStep& step, const Share& share, int32_t at) const {
+  __aicore__ inline RowGroup Group(const KeyStep& step, const RowShare& share, int32_t at) const {
     return RowGroup(static_cast<int32_t>(Min(group_rows_, share.rows - at)), step.keys);
   }
 
-  __aicore__ inline void Load(const KeyStep& step, const Share& share, int32_t at, int64_t slot) {
+  __aicore__ inline void Load(const KeyStep& step, const RowShare& share, int32_t at,
+                              int64_t slot) {
     const RowGroup g = Group(step, share, at);
     auto inputs = inputs_.template AllocTensor<float>();
     const int64_t from = slot + (share.begin + at) * int64_t{kStepKeys};
@@ -138,7 +129,7 @@ class FlashAttentionScoreVector {
     inputs_.EnQue(inputs);
   }
 
-  __aicore__ inline void SoftmaxGroup(const KeyStep& step, const Share& share, int32_t at,
+  __aicore__ inline void SoftmaxGroup(const KeyStep& step, const RowShare& share, int32_t at,
                                       int64_t slot) {
     const RowGroup g = Group(step, share, at);
     const int64_t row = step.item.row + share.begin + at;
@@ -172,7 +163,7 @@ class FlashAttentionScoreVector {
 
   // O = O factor + the step's output; after the last step O and the statistics are stored.
   __aicore__ inline void Accumulate(const KeyStep& step) {
-    const Share share = ShareOf(step.item);
+    const RowShare share(core_, step.item.rows);
     if (step.keys > 0) {
       Await<Handover::kPartialOutput>(step.index);
       for (int32_t at = 0; at < share.rows; at += part_rows_)
@@ -186,7 +177,7 @@ class FlashAttentionScoreVector {
       StoreRows(step, share, at, static_cast<int32_t>(Min(part_rows_, share.rows - at)));
   }
 
-  __aicore__ inline void AddPart(const KeyStep& step, const Share& share, int32_t at,
+  __aicore__ inline void AddPart(const KeyStep& step, const RowShare& share, int32_t at,
                                  int32_t rows) {
     const int64_t from = (step.index % kSlots * t_->work.tile_rows + share.begin + at) * columns_;
     auto part = parts_in_.template AllocTensor<float>();
@@ -207,7 +198,7 @@ class FlashAttentionScoreVector {
     parts_in_.FreeTensor(part);
   }
 
-  __aicore__ inline void StoreRows(const KeyStep& step, const Share& share, int32_t at,
+  __aicore__ inline void StoreRows(const KeyStep& step, const RowShare& share, int32_t at,
                                    int32_t rows) {
     const WorkItem& item = step.item;
     const int32_t padded = RoundUp(rows, kRowUnit);

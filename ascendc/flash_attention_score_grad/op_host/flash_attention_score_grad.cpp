@@ -6,9 +6,6 @@ namespace nsa::ascend {
 
 namespace {
 
-// All blocks wait for each other in the middle of the kernel.
-constexpr uint32_t kAllCoresAtOnce = 1;
-
 const Signature& signature() {
   static const Signature signature = Signature("FlashAttentionScoreGrad", kFlashFloats)
                                          .input("query")
@@ -69,12 +66,10 @@ ge::graphStatus tiling(gert::TilingContext* context) {
                     "flash_attention_score_grad: real_shift must have a row of its own for every "
                     "query and every entry of the batch where its gradient is asked for on Ascend");
     }
-    context->SetBlockDim(static_cast<uint32_t>(cores));
-    context->SetTilingKey(0);
-    context->SetScheduleMode(kAllCoresAtOnce);
-    context->GetWorkspaceSizes(1)[0] =
-        machine.vector.library_workspace +
-        static_cast<size_t>(flash_attention_score_grad_workspace(*data, call.element_bytes, cores));
+    // All blocks wait for each other in the middle of the kernel.
+    describe_launch(context, machine.vector, cores,
+                    flash_attention_score_grad_workspace(*data, call.element_bytes, cores),
+                    Schedule::kAllCoresAtOnce);
   });
 }
 

@@ -41,7 +41,7 @@ class FlashAttentionScoreGradVector {
         Min(kGradMostRows, kGradGroupFloats / 2 / RoundUp(value_dim_, kRepeatFloats)));
     WorkItem item{};
     while (items.Next(&item)) {
-      const Share share = ShareOf(item.rows);
+      const RowShare share(core_, item.rows);
       for (int32_t at = 0; at < share.rows; at += most) {
         RowSums(item, item.row + share.begin + at,
                 RowGroup(static_cast<int32_t>(Min(most, share.rows - at)), value_dim_));
@@ -74,15 +74,6 @@ class FlashAttentionScoreGradVector {
   }
 
  private:
-  // Rows that are this core's.
-  struct Share {
-    int32_t begin, rows;
-  };
-  __aicore__ inline Share ShareOf(int32_t rows) const {
-    const int32_t half = static_cast<int32_t>(Min(rows, CeilDiv(rows, 2 * kRowUnit) * kRowUnit));
-    return core_ == 0 ? Share{0, half} : Share{half, rows - half};
-  }
-
   __aicore__ inline void SetTensors(const FlashAttentionScoreGradWorkspace& bytes) {
     const int64_t row_bytes = FlashAttentionScoreGradWorkspace::RowBytes(t_->statistics_floats);
     GM_ADDR mine = g_.workspace + row_bytes + AscendC::GetBlockIdx() / 2 * bytes.Total();
@@ -208,7 +199,7 @@ class FlashAttentionScoreGradVector {
 
   __aicore__ inline void Probabilities(const GradStep& step) {
     Await<Handover::kScores>(step.index);
-    const Share share = ShareOf(step.rows);
+    const RowShare share(core_, step.rows);
     const int32_t rows = GroupRows(step);
     const bool early = t_->input_buffers > 1;
     if (early && share.rows > 0) Load(step, share, 0, rows);
@@ -220,7 +211,8 @@ class FlashAttentionScoreGradVector {
     HandOver<Handover::kProbabilities>(step.index);
   }
 
-  __aicore__ inline void Load(const GradStep& step, const Share& share, int32_t at, int32_t rows) {
+  __aicore__ inline void Load(const GradStep& step, const RowShare& share, int32_t at,
+                              int32_t rows) {
     const RowGroup g(static_cast<int32_t>(Min(rows, share.rows - at)), step.keys);
     const GradGroupInputs place(t_->bias, sizeof(T));
     const int64_t row = step.row + share.begin + at;
@@ -240,7 +232,8 @@ class FlashAttentionScoreGradVector {
     inputs_.EnQue(inputs);
   }
 
-  __aicore__ inline void Group(const GradStep& step, const Share& share, int32_t at, int32_t rows) {
+  __aicore__ inline void Group(const GradStep& step, const RowShare& share, int32_t at,
+                               int32_t rows) {
     const RowGroup g(static_cast<int32_t>(Min(rows, share.rows - at)), step.keys);
     const GradGroupInputs place(t_->bias, sizeof(T));
     const int64_t row = step.row + share.begin + at;
@@ -320,7 +313,7 @@ class FlashAttentionScoreGradVector {
                                     const AscendC::GlobalTensor<T>& to, int64_t pitch,
                                     int32_t columns, float factor) {
     const int32_t padded = RoundUp(columns, kBlockBytes / sizeof(T));
-    const Share share = ShareOf(step.item.rows);
+    const RowShare share(core_, step.item.rows);
     for (int32_t at = 0; at < share.rows; at += part_rows_) {
       const int32_t rows = static_cast<int32_t>(Min(part_rows_, share.rows - at));
       auto result = result_out_.template AllocTensor<T>();

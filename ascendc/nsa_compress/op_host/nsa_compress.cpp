@@ -48,9 +48,7 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     const int32_t cores =
         tile_nsa_compress(sizes, call.values("actual_seq_len"), machine.count, machine.ub_bytes,
                           context->GetTilingData<NsaCompressTilingData>());
-    context->SetBlockDim(static_cast<uint32_t>(cores));
-    context->SetTilingKey(0);
-    context->GetWorkspaceSizes(1)[0] = machine.library_workspace;
+    describe_launch(context, machine, cores, 0);
   });
 }
 

@@ -86,11 +86,7 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     auto* data = context->GetTilingData<NsaCompressAttentionTilingData>();
     const int32_t cores =
         tile_nsa_compress_attention(call, machine.count, machine.vector.ub_bytes, data);
-    context->SetBlockDim(static_cast<uint32_t>(cores));
-    context->SetTilingKey(0);
-    context->GetWorkspaceSizes(1)[0] =
-        machine.vector.library_workspace +
-        static_cast<size_t>(nsa_compress_attention_workspace(*data, cores));
+    describe_launch(context, machine.vector, cores, nsa_compress_attention_workspace(*data, cores));
   });
 }
 

@@ -6,9 +6,6 @@ namespace nsa::ascend {
 
 namespace {
 
-// All cores of the kernel wait for each other, so they have to run at the same time.
-constexpr uint32_t kAllCoresAtOnce = 1;
-
 const Signature& signature() {
   static const Signature signature = Signature("NsaCompressGrad", {ge::DT_FLOAT16, ge::DT_BF16})
                                          .input("outputGrad")
@@ -39,11 +36,9 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     auto* data = context->GetTilingData<NsaCompressGradTilingData>();
     const int32_t cores = tile_nsa_compress_grad(sizes, call.values("actual_seq_len"),
                                                  machine.count, machine.ub_bytes, data);
-    context->SetBlockDim(static_cast<uint32_t>(cores));
-    context->SetTilingKey(0);
-    context->SetScheduleMode(kAllCoresAtOnce);
-    context->GetWorkspaceSizes(1)[0] =
-        machine.library_workspace + nsa_compress_grad_workspace(*data);
+    // All cores of the kernel wait for each other, so they have to run at the same time.
+    describe_launch(context, machine, cores, nsa_compress_grad_workspace(*data),
+                    Schedule::kAllCoresAtOnce);
   });
 }
 

@@ -6,9 +6,6 @@ namespace nsa::ascend {
 
 namespace {
 
-// All cores wait for each other when the lists are sorted.
-constexpr uint32_t kAllCoresAtOnce = 1;
-
 const Signature& signature() {
   static const Signature signature =
       Signature("NsaSelectedAttention", kSelectedFloats)
@@ -40,12 +37,9 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     auto* data = context->GetTilingData<NsaSelectedAttentionTilingData>();
     const int32_t cores = tile_nsa_selected_attention(selected_call(described), machine.count,
                                                       machine.vector.ub_bytes, data);
-    context->SetBlockDim(static_cast<uint32_t>(cores));
-    context->SetTilingKey(0);
-    context->SetScheduleMode(kAllCoresAtOnce);
-    context->GetWorkspaceSizes(1)[0] =
-        machine.vector.library_workspace +
-        static_cast<size_t>(nsa_selected_attention_workspace(*data, cores));
+    // All cores wait for each other when the lists are sorted.
+    describe_launch(context, machine.vector, cores, nsa_selected_attention_workspace(*data, cores),
+                    Schedule::kAllCoresAtOnce);
   });
 }
 

@@ -42,10 +42,6 @@ struct NsaSelectedAttentionBuffers {
         folded(Bytes(group_rows * (kRepeatFloats + kBlockFloats), 4)),
         spread(Bytes(static_cast<int32_t>(Max(group_rows, PartRows(value_dim))), kBlockBytes)) {}
 
-  // Rows of the first of the two vector cores, at most.
-  __aicore__ static constexpr int32_t HalfRows(int32_t tile_rows) {
-    return CeilDiv(tile_rows, 2 * kRowUnit) * kRowUnit;
-  }
   // Rows of the output that are finished at a time.
   __aicore__ static constexpr int32_t PartRows(int32_t value_dim) {
     return static_cast<int32_t>(Max(kRowUnit, Min(64, RoundDown(2048 / value_dim, kRowUnit))));

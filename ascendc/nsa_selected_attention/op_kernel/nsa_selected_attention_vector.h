@@ -25,7 +25,7 @@ class NsaSelectedAttentionVector {
     group_rows_ = static_cast<int32_t>(t_->group_rows);
     tile_rows_ = static_cast<int32_t>(t_->work.tile_rows) * group_;
     part_rows_ = NsaSelectedAttentionBuffers::PartRows(value_dim_);
-    half_rows_ = NsaSelectedAttentionBuffers::HalfRows(tile_rows_);
+    half_rows_ = HalfRows(tile_rows_);
     const NsaSelectedAttentionWorkspace bytes(tile_rows_, t_->selection.columns, value_dim_);
     GM_ADDR mine = g.workspace + SelectionListBytes(t_->selection.rows) +
                    AscendC::GetBlockIdx() / 2 * bytes.Total();
@@ -69,16 +69,6 @@ class NsaSelectedAttentionVector {
   }
 
  private:
-  // Rows of the tile that are this core's.
-  struct Share {
-    int32_t begin, rows;
-  };
-  __aicore__ inline Share ShareOf(const WorkItem& item) const {
-    const int32_t rows = item.rows * group_;
-    const auto half = static_cast<int32_t>(Min(NsaSelectedAttentionBuffers::HalfRows(rows), rows));
-    return core_ == 0 ? Share{0, half} : Share{half, rows - half};
-  }
-
   __aicore__ inline void InitBuffers(AscendC::TPipe* pipe,
                                      const NsaSelectedAttentionBuffers& bytes) {
     pipe->InitBuffer(inputs_, 2, bytes.inputs);
@@ -100,7 +90,7 @@ class NsaSelectedAttentionVector {
 
   // P = exp(S - max), and the maximum and the sum of every row.
   __aicore__ inline void Softmax(const WorkItem& item, int64_t tile) {
-    const Share share = ShareOf(item);
+    const RowShare share(core_, item.rows * group_);
     rows_.Start(item, share.begin, share.rows);
     if (share.rows > 0) {
       const int32_t rows = RoundUp(share.rows, kRowUnit);
@@ -129,7 +119,7 @@ class NsaSelectedAttentionVector {
     int32_t column;
     bool maxima;
   };
-  __aicore__ inline SelectedPart PartOf(const Share& share, const Sweep& sweep) const {
+  __aicore__ inline SelectedPart PartOf(const RowShare& share, const Sweep& sweep) const {
     const auto rows =
         static_cast<int32_t>(Min(group_rows_, share.begin + share.rows - sweep.begin));
     const int32_t columns = rows_.MostColumns(sweep.begin, rows);
@@ -137,7 +127,7 @@ class NsaSelectedAttentionVector {
             static_cast<int32_t>(Min(kSweepColumns, columns - sweep.column))};
   }
   // From the start of rows on, those with anything to do.
-  __aicore__ inline bool Find(const Share& share, Sweep* sweep) const {
+  __aicore__ inline bool Find(const RowShare& share, Sweep* sweep) const {
     for (; sweep->begin < share.begin + share.rows; sweep->begin += group_rows_) {
       const auto rows =
           static_cast<int32_t>(Min(group_rows_, share.begin + share.rows - sweep->begin));
@@ -148,7 +138,7 @@ class NsaSelectedAttentionVector {
     }
     return false;
   }
-  __aicore__ inline bool Advance(const Share& share, Sweep* sweep) const {
+  __aicore__ inline bool Advance(const RowShare& share, Sweep* sweep) const {
     const SelectedPart p = PartOf(share, *sweep);
     sweep->column += p.columns;
     if (sweep->column < rows_.MostColumns(p.begin, p.rows)) return true;
@@ -165,13 +155,13 @@ class NsaSelectedAttentionVector {
     return tile % kSlots * tile_rows_ * t_->selection.columns;
   }
 
-  __aicore__ inline void Load(const Share& share, const Sweep& sweep, int64_t tile) {
+  __aicore__ inline void Load(const RowShare& share, const Sweep& sweep, int64_t tile) {
     auto scores = inputs_.template AllocTensor<float>();
     rows_.Load(scores, scores_[Slot(tile)], PartOf(share, sweep));
     inputs_.EnQue(scores);
   }
 
-  __aicore__ inline void Compute(const Share& share, const Sweep& sweep, int64_t tile) {
+  __aicore__ inline void Compute(const RowShare& share, const Sweep& sweep, int64_t tile) {
     const SelectedPart p = PartOf(share, sweep);
     const RowGroup g(p.rows, p.columns);
     const int32_t rows = RoundUp(p.rows, kRowUnit);
@@ -218,7 +208,7 @@ class NsaSelectedAttentionVector {
 
   // O / sum and the statistics of a tile.
   __aicore__ inline void Output(const WorkItem& item, int64_t tile) {
-    const Share share = ShareOf(item);
+    const RowShare share(core_, item.rows * group_);
     // The softmax may be at a later tile.
     rows_.Start(item, share.begin, share.rows);
     Await<Handover::kPartialOutput>(tile);
@@ -246,7 +236,7 @@ class NsaSelectedAttentionVector {
     return part;
   }
 
-  __aicore__ inline void StoreRows(const WorkItem& item, int64_t tile, const Share& share,
+  __aicore__ inline void StoreRows(const WorkItem& item, int64_t tile, const RowShare& share,
                                    int32_t at, int32_t rows) {
     const int32_t padded = RoundUp(rows, kRowUnit);
     auto blocks = statistics_out_.template AllocTensor<float>();

@@ -6,9 +6,6 @@ namespace nsa::ascend {
 
 namespace {
 
-// All cores wait for each other between the phases before the steps.
-constexpr uint32_t kAllCoresAtOnce = 1;
-
 const Signature& signature() {
   static const Signature signature =
       Signature("NsaSelectedAttentionGrad", kSelectedFloats)
@@ -44,12 +41,9 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     auto* data = context->GetTilingData<NsaSelectedAttentionGradTilingData>();
     const int32_t cores =
         tile_nsa_selected_attention_grad(selected_call(described), machine.count, data);
-    context->SetBlockDim(static_cast<uint32_t>(cores));
-    context->SetTilingKey(0);
-    context->SetScheduleMode(kAllCoresAtOnce);
-    context->GetWorkspaceSizes(1)[0] =
-        machine.vector.library_workspace +
-        static_cast<size_t>(nsa_selected_attention_grad_workspace(*data, cores));
+    // All cores wait for each other between the phases before the steps.
+    describe_launch(context, machine.vector, cores,
+                    nsa_selected_attention_grad_workspace(*data, cores), Schedule::kAllCoresAtOnce);
   });
 }
 

@@ -62,15 +62,6 @@ class NsaSelectedAttentionGradVector {
   }
 
  private:
-  // Rows that are this core's.
-  struct Share {
-    int32_t begin, rows;
-  };
-  __aicore__ inline Share ShareOf(int32_t rows) const {
-    const auto half = static_cast<int32_t>(Min(rows, CeilDiv(rows, 2 * kRowUnit) * kRowUnit));
-    return core_ == 0 ? Share{0, half} : Share{half, rows - half};
-  }
-
   __aicore__ inline void SetTensors(const NsaSelectedAttentionGradWorkspace& bytes) {
     GM_ADDR mine = g_.workspace + bytes.parts_begin + AscendC::GetBlockIdx() / 2 * bytes.each;
     counts_ = g_.workspace + bytes.counts_begin;
@@ -197,7 +188,7 @@ class NsaSelectedAttentionGradVector {
   }
 
   __aicore__ inline void QueryScoreGrads(const WorkItem& item, int64_t tile) {
-    const Share share = ShareOf(item.rows * group_);
+    const RowShare share(core_, item.rows * group_);
     rows_.Start(item, share.begin, share.rows);
     Await<Handover::kScores>(tile);
     SelectedPart next{share.begin, 0, 0, 0};
@@ -214,7 +205,7 @@ class NsaSelectedAttentionGradVector {
   }
 
   // The part at a place, or the next that has something. False if there is none.
-  __aicore__ inline bool FindPart(const Share& share, SelectedPart* part) const {
+  __aicore__ inline bool FindPart(const RowShare& share, SelectedPart* part) const {
     for (; part->begin < share.begin + share.rows; part->begin += kSelectedGradRows) {
       part->rows =
           static_cast<int32_t>(Min(kSelectedGradRows, share.begin + share.rows - part->begin));
@@ -255,7 +246,7 @@ class NsaSelectedAttentionGradVector {
   }
 
   __aicore__ inline void FinishQueries(const WorkItem& item, int64_t tile) {
-    const Share share = ShareOf(item.rows * group_);
+    const RowShare share(core_, item.rows * group_);
     // The scores may be of a later tile.
     rows_.Start(item, share.begin, share.rows);
     Await<Handover::kPartialOutput>(tile);
@@ -320,7 +311,7 @@ class NsaSelectedAttentionGradVector {
 
   __aicore__ inline void BlockScoreGrads(const BlockStep& step) {
     Await<Handover::kScores>(step.index);
-    const Share share = ShareOf(step.queries * group_);
+    const RowShare share(core_, step.queries * group_);
     const int32_t end = share.begin + share.rows;
     const auto group_at = [&](int32_t at) {
       return RowGroup(static_cast<int32_t>(Min(kSelectedGradMostRows, end - at)),
@@ -389,7 +380,7 @@ class NsaSelectedAttentionGradVector {
   __aicore__ inline void FinishRows(int32_t count, bool empty, int64_t sums,
                                     const AscendC::GlobalTensor<T>& to, int32_t columns,
                                     float factor) {
-    const Share share = ShareOf(count);
+    const RowShare share(core_, count);
     const int64_t pitch = t_->selection.heads * columns;
     for (int32_t at = share.begin, end = at + share.rows; at < end; at += part_rows_) {
       const auto rows = static_cast<int32_t>(Min(part_rows_, end - at));
