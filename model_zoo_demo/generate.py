@@ -1,14 +1,14 @@
-"""Continue a text with a trained model: `python -m model_zoo_demo.generate FOLDER --prompt TEXT`.
+"""Continue texts with a trained model: `python -m model_zoo_demo.generate FOLDER --prompt TEXT`.
 
 The layers keep what they need of earlier bytes in caches, so a byte costs one step. Beyond the
 model's context, where the oldest bytes fall out of sight, every byte recomputes the whole prefix.
+Several prompts, of any lengths, are the rows of one batch.
 """
 
 import argparse
 import sys
 import time
 
-import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 
@@ -37,53 +37,90 @@ def choose(logits, temperature, top_k, top_p, rng):
     return int(rng.choice(len(weights), p=weights / weights.sum()))
 
 
+class Text:
+    """A text that grows: its tokens so far, and those that the caches do not have."""
+
+    def __init__(self, prompt, seed):
+        self.tokens = [data.START, *prompt]
+        self.new = list(self.tokens)
+        self.prompt, self.rng, self.done = len(prompt), np.random.default_rng(seed), False
+
+    def add(self, token):
+        """Take a token; the document ends with the next one's start."""
+        self.done = token == data.START
+        self.new = [] if self.done else [token]
+        self.tokens += self.new
+
+    def drawn(self):
+        """The bytes after the prompt."""
+        return bytes(self.tokens[1 + self.prompt :])
+
+
+def _step(model, texts, caches):
+    """Logits of the next byte of every text that is not done, in order: one call for all."""
+    tokens = np.array([token for text in texts for token in text.new], np.int32)
+    ends = np.cumsum([len(text.new) for text in texts])
+    logits = model(Tensor(tokens), Tensor(ends), caches).asnumpy()
+    return [logits[end - 1] for end, text in zip(ends, texts) if text.new]
+
+
+def _recomputed(model, text, length):
+    """The same of one text, from its last `length` tokens."""
+    prefix = text.tokens[-length:]
+    padded = np.zeros(length, np.int32)
+    padded[: len(prefix)] = prefix
+    return model(Tensor(padded), (length,)).asnumpy()[len(prefix) - 1]
+
+
 def generate(
-    model, context, prompt, count, temperature=0.9, top_k=50, top_p=1.0, seed=1, cached=True
+    model, context, prompts, count, temperature=0.9, top_k=50, top_p=1.0, seed=1, cached=True
 ):
-    """Bytes that follow a prompt.
+    """Bytes that follow each of some prompts.
 
     Args:
-        model (Model): Its graph is compiled once, for the longest prefix: what stands after a
-            shorter one is in the future and changes nothing.
+        model (Model): Its graph is compiled for the prompts and for one byte of each, and again
+            where a text ends before the others; without caches once, for the longest prefix: what
+            stands after a shorter one is in the future and changes nothing.
         context (int): The number of bytes that the model looks back.
-        prompt (bytes): The beginning of a document.
-        count (int): How many bytes, unless the document ends before.
+        prompts (list[bytes]): Beginnings of documents.
+        count (int): How many bytes of each, unless a document ends before.
         temperature (float): Divides the logits. Default: ``0.9``.
         top_k (int): Only so many of the likeliest bytes are drawn; 0: all. Default: ``50``.
         top_p (float): Only the likeliest bytes that together have this probability are drawn.
             Default: ``1.0``.
-        seed (int): Of the drawing. Default: ``1``.
+        seed (int): Of the drawing; prompt number i has `seed` + i. Default: ``1``.
         cached (bool): Whether the layers keep caches; it changes the time, and what is drawn only
             where two bytes are as likely as each other within rounding. Default: ``True``.
 
     Returns:
-        bytes, without the prompt.
+        list[bytes], without the prompts.
     """
-    rng = np.random.default_rng(seed)
-    tokens = [data.START, *prompt]
-    length = min(context, len(tokens) + count)
-    caches, new = model.new_cache(1, length) if cached else None, list(tokens)
+    texts = [Text(prompt, seed + i) for i, prompt in enumerate(prompts)]
+    length = min(context, max(len(text.tokens) for text in texts) + count)
+    caches = model.new_cache(len(texts), length) if cached else None
     for _ in range(count):
-        if caches is not None and len(tokens) <= length:
-            logits = model(Tensor(new, ms.int32), (len(new),), caches).asnumpy()[-1]
-        else:
-            prefix = tokens[-length:]
-            padded = np.zeros(length, np.int32)
-            padded[: len(prefix)] = prefix
-            logits = model(Tensor(padded), (length,)).asnumpy()[len(prefix) - 1]
-        token = choose(logits, temperature, top_k, top_p, rng)
-        if token == data.START:
+        going = [text for text in texts if not text.done]
+        # A row without room gets no more tokens.
+        for text in going:
+            if len(text.tokens) > length or not cached:
+                text.new = []
+        if not going:
             break
-        tokens.append(token)
-        new = [token]
-    return bytes(tokens[1 + len(prompt) :])
+        fresh = [text for text in going if text.new]
+        logits = dict(zip(map(id, fresh), _step(model, texts, caches))) if fresh else {}
+        for text in going:
+            scores = logits[id(text)] if text.new else _recomputed(model, text, length)
+            text.add(choose(scores, temperature, top_k, top_p, text.rng))
+    return [text.drawn() for text in texts]
 
 
 def main(arguments=None):
     """The program."""
     parser = argparse.ArgumentParser(prog="python -m model_zoo_demo.generate", description=__doc__)
     parser.add_argument("folder", help="where train wrote its checkpoint")
-    parser.add_argument("--prompt", default="", help="beginning of the text")
+    parser.add_argument(
+        "--prompt", action="append", help="beginning of a text; may be given several times"
+    )
     parser.add_argument("--bytes", type=int, default=500)
     parser.add_argument("--temperature", type=float, default=0.9)
     parser.add_argument("--top-k", type=int, default=50, help="0: draw from all bytes")
@@ -103,19 +140,24 @@ def main(arguments=None):
     set_up(args.mode, config.device)
     model = Model(config)
     checkpoint.restore(model.trainable_params(), arrays, args.folder)
-    prompt = args.prompt.encode()
-    if len(prompt) >= config.context:
-        print(
-            f"generate: the prompt has {len(prompt)} bytes, and the model was trained on a context "
-            f"of {config.context}: it looks at the last of them only",
-            file=sys.stderr,
-        )
+    prompts = [text.encode() for text in args.prompt or [""]]
+    for prompt in prompts:
+        if len(prompt) >= config.context:
+            print(
+                f"generate: the prompt has {len(prompt)} bytes, and the model was trained on a "
+                f"context of {config.context}: it looks at the last of them only",
+                file=sys.stderr,
+            )
     settings = (args.bytes, args.temperature, args.top_k, args.top_p, args.seed)
     begin = time.perf_counter()
-    drawn = generate(model, config.context, prompt, *settings, cached=not args.no_cache)
+    drawn = generate(model, config.context, prompts, *settings, cached=not args.no_cache)
     seconds = time.perf_counter() - begin
-    print((prompt + drawn).decode(errors="replace"))
-    rate = f"{len(drawn)} bytes in {seconds:.1f} s, {len(drawn) / seconds:.1f} bytes/s"
+    for i, (prompt, text) in enumerate(zip(prompts, drawn)):
+        if len(prompts) > 1:
+            print(f"--- {i + 1} ---")
+        print((prompt + text).decode(errors="replace"))
+    total = sum(map(len, drawn))
+    rate = f"{total} bytes in {seconds:.1f} s, {total / seconds:.1f} bytes/s"
     print(f"generate: {rate} with compilation", file=sys.stderr)
 
 

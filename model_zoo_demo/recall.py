@@ -110,6 +110,28 @@ class Answers(nn.Cell):
         return self.model.logits(ops.gather(self.model.hidden(tokens, ends), asked, 0))
 
 
+class CachedAnswers:
+    """The same from caches: all before the first question in one pass, then token by token."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __call__(self, tokens, asked, ends):
+        """As `Answers`, of sequences of equal length with their questions at the same places."""
+        rows, asked = len(ends), asked.asnumpy()
+        texts = tokens.asnumpy().reshape(rows, -1)
+        places = asked.reshape(rows, -1)[0]
+        caches = self.model.new_cache(rows, texts.shape[1])
+        before = np.arange(1, rows + 1) * places[0]
+        self.model(Tensor(texts[:, : places[0]].reshape(-1)), Tensor(before), caches)
+        one = Tensor(np.arange(1, rows + 1))
+        said = [
+            self.model(Tensor(texts[:, place]), one, caches)
+            for place in range(places[0], places[-1] + 1)
+        ]
+        return ops.stack(said[:: places[1] - places[0]], 1).reshape(len(asked), -1)
+
+
 class AnswerLoss(nn.Cell):
     """Mean cross entropy of the answers."""
 
@@ -125,15 +147,34 @@ class AnswerLoss(nn.Cell):
 
 def accuracy(answers, task, seed, count, rows, length):
     """Share of right answers in `count` sequences that training has not seen."""
-    right = total = 0
+    return float(np.mean(list(answered(answers, task, seed, count, rows, length))))
+
+
+def answered(answers, task, seed, count, rows, length):
+    """Whether each answer is right."""
     for number in range(-(-count // rows)):
         rng = np.random.default_rng((seed, 1, number))
         tokens, asked, expected, ends = task.draw(rng, rows, length)
         logits = answers(Tensor(tokens), Tensor(asked), Tensor(ends)).asnumpy()
         kept = min(rows, count - number * rows) * task.questions
-        right += int((logits.argmax(-1) == expected)[:kept].sum())
-        total += kept
-    return right / total
+        yield from (logits.argmax(-1) == expected)[:kept]
+
+
+def compare_caches(folder, mode, count):
+    """Ask a trained model `count` sequences in one pass and from its caches.
+
+    Returns:
+        Two lists of bool: whether each answer was right, in one pass and from the caches.
+    """
+    arrays, config, about = checkpoint.load(folder)
+    given = about["task"]
+    task = Task(**{**given, "stages": tuple(map(tuple, given["stages"]))})
+    set_up(mode, config.device)
+    model = Model(config)
+    checkpoint.restore(model.trainable_params(), arrays, folder)
+    length, rows = task.stage(task.steps)
+    kinds = (Answers(model), CachedAnswers(model))
+    return [list(answered(kind, task, config.seed, count, rows, length)) for kind in kinds]
 
 
 def train(config, task, out, resume=False, say=tqdm.write):
@@ -247,9 +288,22 @@ def main(arguments=None):
         "--attention", nargs="+", choices=configs.ATTENTIONS, default=["nsa", "window"]
     )
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument(
+        "--caches",
+        metavar="FOLDER",
+        help="train nothing: ask the model of a folder in one pass and from its caches",
+    )
+    parser.add_argument("--sequences", type=int, default=100, help="of --caches")
     parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
     args = parser.parse_args(arguments)
     try:
+        if args.caches is not None:
+            if args.sequences < 1:
+                raise InputError(f"--sequences must be at least 1, got {args.sequences}")
+            passed, cached = map(np.array, compare_caches(args.caches, args.mode, args.sequences))
+            print(f"in one pass      {passed.mean():.2%} of {passed.size} answers right")
+            print(f"from the caches  {cached.mean():.2%}, {np.sum(passed != cached)} differ")
+            return 0
         config, task = load(args.config)
         set_up(args.mode, config.device)
         folders = {name: Path(args.out, name) for name in args.attention}

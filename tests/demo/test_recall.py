@@ -104,7 +104,18 @@ def test_refused(change, message, tmp_path):
         recall.load(path)
 
 
-def test_training_resumes(tmp_path, monkeypatch):
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_answers_from_caches(mode):
+    """The logits of one pass, where a chunk leaves windows of the compression open."""
+    train.set_up(mode)
+    model = recall.Model(replace(TINY, layers=2, vocabulary=SMALL.vocabulary))
+    tokens, asked, _, ends = SMALL.draw(np.random.default_rng(3), 3, 128)
+    given = [recall.Tensor(values) for values in (tokens, asked, ends)]
+    one_pass = recall.Answers(model)(*given).asnumpy()
+    assert recall.CachedAnswers(model)(*given).asnumpy() == pytest.approx(one_pass, abs=2e-5)
+
+
+def test_training_resumes(tmp_path, monkeypatch, capsys):
     train.set_up("pynative")
     sizes = {"vocabulary": SMALL.vocabulary, "steps": 4, "eval_every": 3}
     config, task = replace(TINY, layers=1, **sizes), replace(SMALL, evaluation=6)
@@ -127,6 +138,12 @@ def test_training_resumes(tmp_path, monkeypatch):
     folders = {"nsa": tmp_path / "whole", "window": tmp_path / "parts"}
     recall.plot(folders, task, tmp_path / "recall.png")
     assert (tmp_path / "recall.png").read_bytes().startswith(b"\x89PNG")
+
+    caches = ["--caches", str(tmp_path / "whole"), "--mode", "pynative", "--sequences"]
+    assert recall.main([*caches, "6"]) == 0
+    printed = capsys.readouterr().out
+    assert f"{whole:.2%} of 24 answers right" in printed and ", 0 differ" in printed
+    assert recall.main([*caches, "0"]) == "recall: --sequences must be at least 1, got 0"
 
 
 def test_comparison(tmp_path, capsys):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor
 
-from model_zoo_demo import checkpoint, generate, runlog, train
+from model_zoo_demo import checkpoint, data, generate, runlog, train
 from model_zoo_demo.errors import InputError
 from model_zoo_demo.model import Model
 
@@ -196,7 +196,7 @@ def test_generation(tmp_path):
     train.set_up("pynative")
     model = Model(TINY)
     prompt, context = b"the cat", 16
-    text = generate.generate(model, context, prompt, 12, temperature=0)
+    (text,) = generate.generate(model, context, [prompt], 12, temperature=0)
     tokens = [0, *prompt]
     while len(tokens) < 8 + len(text):
         prefix = np.array(tokens[-context:], np.int32)
@@ -212,10 +212,30 @@ def test_generation_without_caches(mode):
     model = Model(TINY)
     for context in (64, 16):
         texts = [
-            generate.generate(model, context, b"the cat", 12, temperature=0, cached=cached)
+            generate.generate(model, context, [b"the cat"], 12, temperature=0, cached=cached)
             for cached in (True, False)
         ]
-        assert texts[0] == texts[1] and len(texts[0]) == 12
+        assert texts[0] == texts[1] and len(texts[0][0]) == 12
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_generation_of_several_texts(mode, monkeypatch):
+    """Each as alone and recomputed: of any length, past the context, ended before the others."""
+    train.set_up(mode)
+    model, draws, draw = Model(TINY), {}, generate.choose
+
+    def choose(logits, temperature, top_k, top_p, rng):
+        draws[rng] = draws.get(rng, 0) + 1
+        token = draw(logits, temperature, top_k, top_p, rng)
+        return data.START if draws[rng] == 4 and token % 2 else max(1, token)
+
+    monkeypatch.setattr(generate, "choose", choose)
+    prompts = [b"the", b"", b"a long prompt"]
+    together = generate.generate(model, 8, prompts, 7, seed=5)
+    for i, prompt in enumerate(prompts):
+        alone = generate.generate(model, 8, [prompt], 7, seed=5 + i, cached=False)
+        assert alone == together[i : i + 1]
+    assert {len(text) for text in together} == {3, 7}
 
 
 def test_choice():
@@ -239,6 +259,10 @@ def test_generate_program(text, tmp_path, capsys):
     generate.main([str(tmp_path), "--prompt", "the", "--bytes", "5", "--mode", "pynative"])
     printed = capsys.readouterr()
     assert printed.out.startswith("the") and "bytes/s" in printed.err
+    two = ["--prompt", "the", "--prompt", "a cat", "--bytes", "5", "--mode", "pynative"]
+    generate.main([str(tmp_path), *two])
+    parts = capsys.readouterr().out.split("--- ")
+    assert parts[1].startswith("1 ---\nthe") and parts[2].startswith("2 ---\na cat")
     long = ["--prompt", "the " * 500, "--bytes", "2", "--mode", "pynative", "--no-cache"]
     generate.main([str(tmp_path), *long])
     assert "looks at the last of them only" in capsys.readouterr().err

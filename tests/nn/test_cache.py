@@ -98,13 +98,14 @@ def test_prompt_then_tokens(kind, mode):
     assert cache.lengths.asnumpy().tolist() == [60, 60]
 
 
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", LAYERS)
-def test_random_splits_of_ragged_rows(kind):
+def test_random_splits_of_ragged_rows(kind, seed):
     """Chunks of any size, rows that join, leave and go back."""
     layer = make(kind)
     rows, longest = 3, 140
-    rng = np.random.default_rng(3)
-    x = draw(rows, longest, HIDDEN, seed=1)
+    rng = np.random.default_rng((3, seed))
+    x = draw(rows, longest, HIDDEN, seed=1 + seed)
     expected = whole(layer, x)
     cache = layer.new_cache(rows, CAPACITY)
     lengths, most = np.zeros(rows, int), np.zeros(rows, int)
