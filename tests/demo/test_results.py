@@ -74,6 +74,26 @@ def check_comparison(text):
     assert f"{config.steps * config.tokens_per_step / 1e6:.1f} M tokens" in text
 
 
+def check_rates(text):
+    config = configs.load(CONFIGS / "rates.json")
+    rates = re.search(r"--rates ([0-9. ]+)", text)[1].split()
+    stated, last = table(text), {}
+    assert [*stated] == ["nsa", "window", "dense"] and len(rates) >= 2
+    for name in stated:
+        for rate in rates:
+            records = runlog.read(RESULTS / "rates" / f"{name}-{rate}")
+            assert sum("loss" in r for r in records) == records[-1]["step"] == config.steps
+            assert max(r["rate"] for r in records if "loss" in r) == pytest.approx(float(rate))
+            last[name, rate] = records[-1]["validation"]
+    best = {name: min(last[name, rate] for rate in rates) for name in stated}
+    for name, cells in stated.items():
+        shown = [f"{last[name, rate]:.4f}" for rate in rates]
+        assert cells == [*shown, f"{best[name] / best['dense']:.4f}"]
+    assert f"context {config.context}, {config.steps} steps" in text
+    assert f"{config.steps * config.tokens_per_step / 1e6:.1f} M tokens" in text
+    assert f"{config.eval_bytes / 1e3:.0f} kB" in text
+
+
 def check_demo(text):
     config = configs.load(CONFIGS / "demo.json")
     records = runlog.read(RESULTS / "demo")
@@ -123,6 +143,7 @@ def check_throughput(text):
 CHECKS = {
     "Expected result": check_demo,
     "Comparison": check_comparison,
+    "Learning rates": check_rates,
     "Long-range recall": check_recall,
     "Throughput": check_throughput,
 }
