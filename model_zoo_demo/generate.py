@@ -14,7 +14,7 @@ from mindspore import Tensor
 
 from . import checkpoint, data
 from .errors import InputError
-from .machine import set_up
+from .machine import reads_caches, set_up
 from .model import Model
 
 
@@ -97,6 +97,7 @@ def generate(
     """
     texts = [Text(prompt, seed + i) for i, prompt in enumerate(prompts)]
     length = min(context, max(len(text.tokens) for text in texts) + count)
+    cached = cached and reads_caches()
     caches = model.new_cache(len(texts), length) if cached else None
     for _ in range(count):
         going = [text for text in texts if not text.done]

@@ -1,15 +1,18 @@
-"""MindSpore's mode, device and workers."""
+"""MindSpore's mode, device and workers, and the kernels of the operators."""
 
 import os
 
 import mindspore as ms
 from mindspore.communication import get_group_size, get_rank, init
 
+import mindspore_nsa
+from mindspore_nsa._config import requested_target, resolve_target
+
 from .errors import InputError
 
 
-def set_up(mode, device=""):
-    """Choose mode and device and, under msrun, join the others; returns (rank, workers)."""
+def set_up(mode, device="", target=None):
+    """Choose mode, device and kernels and, under msrun, join the others: (rank, workers)."""
     ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
     if device:
         try:
@@ -17,7 +20,18 @@ def set_up(mode, device=""):
         except (RuntimeError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise InputError(f"config: device {device} cannot be used: {reason}") from None
+    if target is not None:
+        try:
+            resolve_target(target, ms.get_context("device_target"))
+        except RuntimeError as error:
+            raise InputError(f"--target: {error}") from None
+        mindspore_nsa.set_target(target)
     if "MS_WORKER_NUM" not in os.environ:
         return 0, 1
     init()
     return get_rank(), get_group_size()
+
+
+def reads_caches():
+    """Whether the kernels in use include those of the layers' caches, which Ascend has none of."""
+    return resolve_target(requested_target(), ms.get_context("device_target")) == "cpu"

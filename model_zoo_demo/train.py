@@ -34,6 +34,12 @@ def parse(arguments=None):
         "--data", nargs="+", metavar="PATH", help="text files or folders; default: Python's library"
     )
     parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
+    parser.add_argument(
+        "--target",
+        choices=("cpu", "ascend", "ascend_twin"),
+        help="kernels of the operators; default: what the device implies. ascend_twin executes "
+        "Ascend's on a CPU",
+    )
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting"
@@ -224,7 +230,7 @@ def main(arguments=None):
     args = parse(arguments)
     try:
         config = configs.override(configs.load(args.config), args.set)
-        rank, workers = set_up(args.mode, config.device)
+        rank, workers = set_up(args.mode, config.device, args.target)
         say = tqdm.write if rank == 0 else lambda _: None
         finished, model, record = train(
             config, args.out, args.data, args.resume, rank, workers, say

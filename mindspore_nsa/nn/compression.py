@@ -33,7 +33,7 @@ class Compression(ExplicitPrecision):
         Tensor, shape :math:`(rows, N_2, dim)`, dtype float32. Rows past the windows mean nothing.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import mindspore as ms

@@ -37,7 +37,7 @@ class DenseAttention(AttentionLayer):
         RuntimeError: If that is found out only when a compiled graph runs.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import numpy as np

@@ -29,7 +29,7 @@ class Gates(ExplicitPrecision):
         Tensor, shape :math:`(T, N_1, D_v)`, dtype float32, with values of `dtype`.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import mindspore as ms

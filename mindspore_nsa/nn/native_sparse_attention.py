@@ -59,7 +59,7 @@ class NativeSparseAttention(AttentionLayer):
         RuntimeError: If that is found out only when a compiled graph runs.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import numpy as np

@@ -45,7 +45,7 @@ class RotaryAngles(ExplicitPrecision):
         negative in the first half.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import mindspore as ms
@@ -88,7 +88,7 @@ class Rotate(ExplicitPrecision):
         Tensor, shape and dtype of `x`.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import mindspore as ms

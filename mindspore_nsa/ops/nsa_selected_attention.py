@@ -174,6 +174,10 @@ def nsa_selected_attention(
         query = ops.cast(query, dtype)
         key = ops.cast(key, dtype)
         value = ops.cast(value, dtype)
+    if operator[1] is not None:
+        # Indices have no gradient. MindSpore's compiler would add a tuple of zeros to the gradients
+        # of what chose them, and then hand an aclnn function one Tensor less than it is given.
+        topk_indices = ops.stop_gradient(topk_indices)
     return run(
         operator,
         (
