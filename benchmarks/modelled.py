@@ -176,13 +176,13 @@ def cases(quick=False):
     # Below, the start of a launch hides what a core is given.
     sizes = ((6144, 8192), (16384,)) if quick else ((8192, 16384), (8192, 16384, 65536))
     # Executing attention takes the twin longer by the square.
-    flash_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096))
-    attention_sizes = ((512, 1024), (2048,)) if quick else ((1024, 2048), (2048, 8192))
+    flash_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096, 8192))
+    attention_sizes = ((512, 1024), (2048,)) if quick else ((1024, 2048), (2048, 4096, 8192))
     attention = (
         *("compress_attention_forward", "NsaCompressAttention", "nsa_compress_attention"),
         *(_compress_attention(), attention_sizes),
     )
-    selected_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 8192))
+    selected_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096, 8192))
     selected = (
         *("selected_forward", "NsaSelectedAttention", "nsa_selected_attention"),
         *(_selected(False), selected_sizes),

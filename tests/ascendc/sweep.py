@@ -60,6 +60,9 @@ OPERATORS = {
         builds.compress_attention_runner, compress_attention_cases.make_case
     ),
     "NsaSelectedAttention": Swept(builds.selected_runner, selected_cases.make_selected_case),
+    "NsaSelectedAttentionGrad": Swept(
+        builds.selected_runner, selected_cases.make_selected_grad_case
+    ),
 }
 
 

@@ -87,6 +87,18 @@ struct NsaCompressAttentionBuffers {
   }
 };
 
+// G = 16, l' = 4 s, l = 2 s, 16 of up to 1024 blocks in a window; at most 128 with both masks, a
+// query for each row. D and Dv fill L1 and L0C, not the UB.
+constexpr RankingTiling kPaperRanking{4, 2, 1, 1, 64, 16, 1, 2, 0, 1, 1024};
+constexpr RankingTiling kWidestRanking{4, 2, 1, 1, 64, 128, 1, 2, 1, 8, 128};
+static_assert(NsaCompressAttentionBuffers(kPaperRanking, 16, 16, false).Total() <= kUbBytes);
+static_assert(NsaCompressAttentionBuffers(kWidestRanking, 1, 8, true).Total() <= kUbBytes);
+// D = 128, and 192 with Dv = 128: a tile of queries, a block of keys, of values, of probabilities.
+static_assert(kTileRows * 192 * 2 <= kCompressQueryBytes && CompressBlockKeys(128) == kBlockKeys);
+static_assert(CompressBlockKeys(192) * 192 * 2 <= kCompressKeyBytes);
+static_assert(kBlockKeys * 128 * 2 <= kCompressKeyBytes && kValuePanel >= 128);
+static_assert(kTileRows * kBlockKeys * 2 <= kProbabilitySlotBytes);
+
 // The scores of a tile, two slots of a block of cores. Probabilities take the place of the scores
 // that they are made of: those of a row begin where its scores do.
 struct NsaCompressAttentionWorkspace {
