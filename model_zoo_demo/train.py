@@ -209,7 +209,8 @@ def finish(model, config, out, record, paths=None):
     written = ["loss.png", "sample.txt", checkpoint.NAME, runlog.NAME]
     runlog.plot({config.attention: runlog.read(out)}, out / "loss.png", "Loss")
     prompt = config.sample_prompt.encode()
-    sample = generate.generate(model, config.context, prompt, config.sample_bytes, seed=config.seed)
+    drawn = (config.context, [prompt], config.sample_bytes)
+    (sample,) = generate.generate(model, *drawn, seed=config.seed)
     text = (prompt + sample).decode(errors="replace")
     checkpoint.write_atomically(out / "sample.txt", lambda path: path.write_text(text))
     if config.attention == "nsa":
