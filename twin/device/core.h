@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "twin/clock/record.h"
+#include "twin/device/buf_pool.h"
 #include "twin/device/shadow.h"
 #include "twin/device/view.h"
 
@@ -99,6 +100,7 @@ struct Core {
 
   AscendC::TPipe* pipe = nullptr;
   std::deque<Buffer> buffers;
+  std::deque<BufPool> pools;  // every TBufPool that there was
   std::unique_ptr<Fiber> fiber;
   const char* last_name = nullptr;  // of the last instruction that was issued
   Where last_where;

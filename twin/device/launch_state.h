@@ -105,6 +105,15 @@ struct BlockTurns {
   std::vector<Core*> waiting;
 };
 
+// The counters of a GroupBarrier, by workspace.
+struct GroupRounds {
+  uint64_t arrived = 0;
+  uint64_t left = 0;               // waits that have ended
+  std::vector<uint32_t> arrivals;  // what those that arrived knew
+  std::vector<uint32_t> exits;     // what those whose wait has ended knew
+  std::vector<Core*> waiting;
+};
+
 // One 64-byte line of GM in a core's data cache.
 struct CacheLineState {
   uint32_t version;  // of the line's memory when it was filled
@@ -144,6 +153,7 @@ struct LaunchState {
   std::map<const void*, SoftBarrier> soft_barriers;
   std::map<const void*, BlockSlot> block_slots;
   std::map<const void*, BlockTurns> block_turns;
+  std::map<const void*, GroupRounds> group_rounds;
   const void* key_tiling = nullptr;  // type registered for this tiling key
   // Lines that a core holds, by core; the key is the line's address.
   std::vector<std::unordered_map<uint64_t, CacheLineState>> cached;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "twin/device/buf_pool.h"
 #include "twin/device/launch_state.h"
 #include "twin/device/sync.h"
 #include "twin/device/tpipe.h"
@@ -79,16 +80,6 @@ Buffer* Reserve(AscendC::TPipe& pipe, TPosition position, uint32_t bytes, const 
   return buffer;
 }
 
-LocalView ViewOf(Buffer* buffer) {
-  LocalView view;
-  view.address = buffer->address;
-  view.bytes = buffer->bytes;
-  view.position = buffer->position;
-  view.generation = buffer->generation;
-  view.buffer = buffer;
-  return view;
-}
-
 Buffer& BufferOf(Queue& queue, const LocalView& tensor, const char* what, const Where& where) {
   const bool mine =
       std::find(queue.buffers.begin(), queue.buffers.end(), tensor.buffer) != queue.buffers.end();
@@ -119,8 +110,39 @@ void WaitFree(Buffer& buffer, const Where& where) {
   buffer.free_id = -1;
 }
 
-void Retire(PipeState& state, const Where& where) {
+void Retire(Core& core, PipeState& state, const Where& where) {
+  EndBuffers(state.buffers, where);
   for (Buffer* buffer : state.buffers) {
+    buffer->alive = false;
+    buffer->where = where;
+  }
+  state.buffers.clear();
+  for (BufPool& pool : core.pools) {
+    EndBuffers(pool.slots, where);
+    for (Buffer* buffer : pool.slots) {
+      buffer->alive = false;
+      buffer->where = where;
+    }
+    pool.ready = pool.busy = false;
+  }
+  std::fill(std::begin(state.used), std::end(state.used), 0u);
+  std::fill(std::begin(state.taken_events), std::end(state.taken_events), uint8_t{0});
+}
+
+}  // namespace
+
+LocalView ViewOf(Buffer* buffer) {
+  LocalView view;
+  view.address = buffer->address;
+  view.bytes = buffer->bytes;
+  view.position = buffer->position;
+  view.generation = buffer->generation;
+  view.buffer = buffer;
+  return view;
+}
+
+void EndBuffers(const std::vector<Buffer*>& buffers, const Where& where) {
+  for (Buffer* buffer : buffers) {
     if (!buffer->alive) continue;
     if (buffer->free_id >= 0 && buffer->state == TBufState::FREE) {
       WaitFlag(buffer->free_event, buffer->free_id, where);
@@ -132,15 +154,8 @@ void Retire(PipeState& state, const Where& where) {
                   PositionName(buffer->position), StateName(buffer->state), buffer->where.file,
                   buffer->where.line));
     }
-    buffer->alive = false;
-    buffer->where = where;
   }
-  state.buffers.clear();
-  std::fill(std::begin(state.used), std::end(state.used), 0u);
-  std::fill(std::begin(state.taken_events), std::end(state.taken_events), uint8_t{0});
 }
-
-}  // namespace
 
 HardEvent QueueEvent(TPosition src, TPosition dst, bool forward) {
   const Hardware from = AscendC::GetPhyType(src), to = AscendC::GetPhyType(dst);
@@ -173,9 +188,7 @@ Queue::Queue(TPosition source, TPosition destination, int32_t queue_depth)
       enque_event(QueueEvent(source, destination, true)),
       free_event(QueueEvent(source, destination, false)) {}
 
-void InitQueue(AscendC::TPipe& pipe, Queue& queue, int64_t num, uint32_t bytes,
-               const Where& where) {
-  const char* what = "TPipe::InitBuffer";
+void BeginQueue(Queue& queue, const char* what, int64_t num, const Where& where) {
   if (num < 1 || num > kMaxBuffers) {
     Fail(what, where, Format("num is %lld, expected 1 to 64", static_cast<long long>(num)));
   }
@@ -187,16 +200,25 @@ void InitQueue(AscendC::TPipe& pipe, Queue& queue, int64_t num, uint32_t bytes,
   queue.buffers.clear();
   queue.waiting.clear();
   queue.cursor = 0;
+}
+
+void AddToQueue(AscendC::TPipe& pipe, Queue& queue, Buffer& buffer, const Where& where) {
+  buffer.in_queue = true;
+  buffer.free_event = queue.free_event;
+  if (queue.depth == 0) {
+    buffer.enque_id = AllocEvent(pipe, queue.enque_event, where);
+    buffer.free_id = AllocEvent(pipe, queue.free_event, where);
+    SetFlag(queue.free_event, buffer.free_id, where);
+  }
+  queue.buffers.push_back(&buffer);
+}
+
+void InitQueue(AscendC::TPipe& pipe, Queue& queue, int64_t num, uint32_t bytes,
+               const Where& where) {
+  const char* what = "TPipe::InitBuffer";
+  BeginQueue(queue, what, num, where);
   for (int64_t i = 0; i < num; ++i) {
-    Buffer* buffer = Reserve(pipe, queue.position, bytes, what, where);
-    buffer->in_queue = true;
-    buffer->free_event = queue.free_event;
-    if (queue.depth == 0) {
-      buffer->enque_id = AllocEvent(pipe, queue.enque_event, where);
-      buffer->free_id = AllocEvent(pipe, queue.free_event, where);
-      SetFlag(queue.free_event, buffer->free_id, where);
-    }
-    queue.buffers.push_back(buffer);
+    AddToQueue(pipe, queue, *Reserve(pipe, queue.position, bytes, what, where), where);
   }
 }
 
@@ -209,6 +231,7 @@ LocalView BufView(Buffer* buffer, TPosition position, uint64_t offset, uint64_t 
   const std::string name = Format("TBuf<%s>::Get", PositionName(position));
   if (buffer == nullptr) Fail(name.c_str(), where, "no buffer: TPipe::InitBuffer first");
   if (!buffer->alive) Fail(name.c_str(), where, "its TPipe was reset or destroyed");
+  if (buffer->pool != nullptr) EnterPool(*buffer->pool, name.c_str(), where);
   const bool whole = bytes == ~0u;
   const uint64_t end = whole ? buffer->bytes : offset + bytes;
   if (end > buffer->bytes) {
@@ -254,6 +277,7 @@ LocalView QueueAlloc(Queue& queue, const Where& where) {
     if (!buffer.alive)
       Fail("AllocTensor", where, QueueName(queue) + ": its TPipe was reset or destroyed");
     if (buffer.state != TBufState::FREE) continue;
+    if (buffer.pool != nullptr) EnterPool(*buffer.pool, "AllocTensor", where);
     if (queue.depth == 0) {
       WaitFlag(buffer.free_event, buffer.free_id, where);
     } else {
@@ -396,7 +420,7 @@ void TPipe::Destroy(twin::Where where) {
   twin::Core& core = twin::ThisCore("TPipe::Destroy", where);
   if (core.launch->probing) twin::EndProbe();
   for (twin::Buffer* buffer : state_.buffers) buffer->released = true;
-  twin::Retire(state_, where);
+  twin::Retire(core, state_, where);
   if (core.cube) {
     for (int id = 0; id < 3; ++id) twin::WaitFlag(HardEvent::M_MTE1, id, where);
   }
@@ -407,7 +431,7 @@ void TPipe::Destroy(twin::Where where) {
 
 void TPipe::Reset(twin::Where where) {
   if (!state_.live) twin::Fail("TPipe::Reset", where, "the TPipe was destroyed");
-  twin::Retire(state_, where);
+  twin::Retire(twin::ThisCore("TPipe::Reset", where), state_, where);
 }
 
 }  // namespace AscendC

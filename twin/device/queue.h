@@ -47,6 +47,13 @@ TWIN_API int8_t AllocEvent(AscendC::TPipe& pipe, HardEvent event, const Where& w
 TWIN_API void ReleaseEvent(AscendC::TPipe& pipe, HardEvent event, int id, const Where& where);
 TWIN_API int8_t FetchEvent(AscendC::TPipe& pipe, HardEvent event, const Where& where);
 
+// Gives a buffer to a queue.
+void AddToQueue(AscendC::TPipe& pipe, Queue& queue, Buffer& buffer, const Where& where);
+// Checks before a queue gets buffers of its own.
+void BeginQueue(Queue& queue, const char* what, int64_t num, const Where& where);
+// Waits for the last readers of buffers, warns of tensors that were not freed.
+void EndBuffers(const std::vector<Buffer*>& buffers, const Where& where);
+
 TWIN_API LocalView QueueAlloc(Queue& queue, const Where& where);
 TWIN_API void QueueFree(Queue& queue, const LocalView& tensor, const Where& where);
 TWIN_API void QueueEnque(Queue& queue, const LocalView& tensor, HardEvent event,
@@ -54,6 +61,11 @@ TWIN_API void QueueEnque(Queue& queue, const LocalView& tensor, HardEvent event,
 TWIN_API LocalView QueueDeque(Queue& queue, HardEvent event, const Where& where);
 TWIN_API void QueueDequeInPlace(Queue& queue, const LocalView& tensor, const Where& where);
 TWIN_API bool QueueHasIdle(const Queue& queue);
+// The tensor of a handle: what the forms of EnQue, FreeTensor and Get that take handles work on.
+TWIN_API LocalView ViewOf(Buffer* buffer);
+inline LocalView HandleView(AscendC::TBufHandle handle) {
+  return ViewOf(reinterpret_cast<Buffer*>(handle));
+}
 TWIN_API void QueueFreeAllEvent(Queue& queue, const Where& where);
 
 }  // namespace twin

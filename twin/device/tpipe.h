@@ -1,6 +1,7 @@
 // TPipe, TQue, TQueBind and TBuf.
 #pragma once
 
+#include "twin/device/buf_pool.h"
 #include "twin/device/narrowed.h"
 #include "twin/device/queue.h"
 #include "twin/device/tensor.h"
@@ -23,15 +24,28 @@ class TWIN_API TPipe {
   void Destroy(twin::Where where = twin::Here());
   void Reset(twin::Where where = twin::Here());
 
-  template <TPosition src, TPosition dst, int32_t depth, auto mask>
-  bool InitBuffer(TQueBind<src, dst, depth, mask>& queue, Narrow8 num, uint32_t len,
-                  twin::Where where = twin::Here()) {
-    twin::InitQueue(*this, queue.queue_, num.wide(), len, where);
+  template <class T>
+  bool InitBuffer(T& que, Narrow8 num, uint32_t len, twin::Where where = twin::Here()) {
+    static_assert(T::isTQue, "TPipe::InitBuffer(que, num, len) is for a TQue");
+    twin::InitQueue(*this, que.queue_, num.wide(), len, where);
     return true;
   }
   template <TPosition pos>
   bool InitBuffer(TBuf<pos>& buf, uint32_t len, twin::Where where = twin::Here()) {
     buf.buffer_ = twin::InitBuf(*this, pos, len, where);
+    return true;
+  }
+  template <class T>
+  bool InitBufPool(T& bufPool, uint32_t len, twin::Where where = twin::Here()) {
+    static_assert(T::isTbufPool, "InitBufPool is for a TBufPool");
+    twin::StartPool(this, nullptr, *bufPool.tBufPoolImpl.pool, len, nullptr, where);
+    return true;
+  }
+  template <class T, class U>
+  bool InitBufPool(T& bufPool, uint32_t len, U& shareBuf, twin::Where where = twin::Here()) {
+    static_assert(T::isTbufPool && U::isTbufPool, "InitBufPool is for a TBufPool");
+    twin::StartPool(this, nullptr, *bufPool.tBufPoolImpl.pool, len, shareBuf.tBufPoolImpl.pool,
+                    where);
     return true;
   }
 
@@ -144,8 +158,34 @@ class TQueBind {
     return tensor.buffer == nullptr ? TBufState::FREE : tensor.buffer->state;
   }
 
+  // The forms that take the handle of a buffer in place of a tensor.
+  bool EnQue(TBufHandle buf, twin::Where where = twin::Here()) {
+    twin::QueueEnque(queue_, twin::HandleView(buf), queue_.enque_event, where);
+    return true;
+  }
+  TBufHandle DeQue(twin::Where where = twin::Here()) {
+    return reinterpret_cast<TBufHandle>(twin::QueueDeque(queue_, queue_.enque_event, where).buffer);
+  }
+  void FreeBuffer(TBufHandle buf, twin::Where where = twin::Here()) {
+    twin::QueueFree(queue_, twin::HandleView(buf), where);
+  }
+  TBuffAddr GetBufferAddr(TBufHandle buf) { return twin::HandleView(buf).address_; }
+  void InitStartBufHandle(TBufHandle startBufhandle, Narrow8 num, uint32_t,
+                          twin::Where where = twin::Here()) {
+    twin::QueueStartHandle(queue_, startBufhandle, num.wide(), where);
+  }
+  template <typename T>
+  void InitBufHandle(T*, uint32_t index, TBufHandle bufhandle, uint32_t curPoolAddr, uint32_t len,
+                     twin::Where where = twin::Here()) {
+    twin::QueuePlaceHandle(queue_, bufhandle, index, curPoolAddr, len, where);
+  }
+
+  static constexpr bool isTQue = true;
+
  private:
   friend class TPipe;
+  template <TPosition, uint32_t>
+  friend class TBufPool;
   twin::Queue queue_{src, dst, depth};
 };
 
@@ -155,8 +195,9 @@ class TQue : public TQueBind<QueueSource(pos), QueueDestination(pos), depth, mas
                 "TQue has no such position; VECCALC memory is a TBuf");
 };
 
+// Its tensors are there at any time, so what belongs to a queue does nothing.
 template <TPosition pos>
-class TBuf {
+class TBuf : public TQueBind<pos, pos, 0> {
  public:
   template <typename T>
   LocalTensor<T> Get(twin::Where where = twin::Here()) {
@@ -172,8 +213,34 @@ class TBuf {
     return LocalTensor<T>(twin::BufView(buffer_, pos, bufOffset, twin::ByteCount<T>(size), where));
   }
 
+  template <typename T>
+  LocalTensor<T> AllocTensor(twin::Where where = twin::Here()) {
+    return Get<T>(where);
+  }
+  template <typename T>
+  void EnQue(const LocalTensor<T>&) {}
+  template <typename T>
+  LocalTensor<T> DeQue(twin::Where where = twin::Here()) {
+    return Get<T>(where);
+  }
+  template <typename T>
+  void FreeTensor(LocalTensor<T>&) {}
+  bool EnQue(TBufHandle) { return true; }
+  TBufHandle DeQue(twin::Where where = twin::Here()) {
+    return reinterpret_cast<TBufHandle>(twin::BufView(buffer_, pos, 0, ~0u, where).buffer);
+  }
+  void FreeBuffer(TBufHandle) {}
+  void InitStartBufHandle(TBufHandle startBufhandle, Narrow8 num, uint32_t,
+                          twin::Where where = twin::Here()) {
+    buffer_ = twin::BufOfHandle(startBufhandle, num.wide(), where);
+  }
+
+  static constexpr bool isTQue = false;
+
  private:
   friend class TPipe;
+  template <TPosition, uint32_t>
+  friend class TBufPool;
   twin::Buffer* buffer_ = nullptr;
 };
 

@@ -5,6 +5,8 @@
 
 namespace twin {
 
+struct BufPool;
+
 // One buffer that a TPipe manages: a TBuf, or one of the buffers of a TQue.
 struct Buffer {
   AscendC::TBufState state = AscendC::TBufState::FREE;
@@ -22,7 +24,8 @@ struct Buffer {
   int8_t enque_id = -1;
   int32_t user_tag = -1;
   const void* queue = nullptr;
-  Where where;  // of its last change of state
+  BufPool* pool = nullptr;  // the TBufPool that it was taken from
+  Where where;              // of its last change of state
 };
 
 // The fields of a tensor by CANN's names, in the order of LocalView's.
