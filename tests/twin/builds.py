@@ -147,3 +147,8 @@ def refused(text, flags=()):
     )
     assert done.returncode != 0, "the compiler accepts what it should refuse"
     return done.stderr
+
+
+def accepted(source, flags=()):
+    """Compiles a source file without making anything of it; fails where the compiler refuses."""
+    _run([COMPILER, *KERNEL_FLAGS, *flags, "-fsyntax-only", source])

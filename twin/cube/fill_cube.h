@@ -15,7 +15,7 @@ TWIN_API void FillCube(const char* name, const Operand& dst, const FillSpec& spe
 
 template <typename T>
 FillSpec FillSpecOf(const AscendC::InitConstValueParams<T>& params) {
-  return {params.repeatTimes.wide(), params.blockNum.wide(), params.dstGap.wide(),
+  return {twin::Wide(params.repeatTimes), twin::Wide(params.blockNum), twin::Wide(params.dstGap),
           BitsOf(params.initValue)};
 }
 

@@ -97,7 +97,7 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<U>& src,
 
 inline void SetFixpipeNz2ndFlag(const Narrow16 ndNum, const Narrow16 srcNdStride,
                                 const Narrow16 dstNdStride, twin::Where where = twin::Here()) {
-  twin::SetNdMatrices(ndNum.wide(), srcNdStride.wide(), dstNdStride.wide(), where);
+  twin::SetNdMatrices(twin::Wide(ndNum), twin::Wide(srcNdStride), twin::Wide(dstNdStride), where);
 }
 // The three numbers of SetFixpipeNz2ndFlag in 16 bits each, by the name inside CANN's headers.
 inline void SetNdParaImpl(uint64_t config, twin::Where where = twin::Here()) {

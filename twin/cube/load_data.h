@@ -22,19 +22,19 @@ Load3D Load3DOf(const AscendC::LoadData3DParamsV2<T>& p, const AscendC::IsResetL
   return {c.isSetFMatrix,
           c.isSetPadding,
           {p.padList[0], p.padList[1], p.padList[2], p.padList[3]},
-          p.l1H.wide(),
-          p.l1W.wide(),
-          p.channelSize.wide(),
-          p.kExtension.wide(),
-          p.mExtension.wide(),
-          p.kStartPt.wide(),
-          p.mStartPt.wide(),
-          p.strideW.wide(),
-          p.strideH.wide(),
-          p.filterW.wide(),
-          p.filterH.wide(),
-          p.dilationFilterW.wide(),
-          p.dilationFilterH.wide(),
+          twin::Wide(p.l1H),
+          twin::Wide(p.l1W),
+          twin::Wide(p.channelSize),
+          twin::Wide(p.kExtension),
+          twin::Wide(p.mExtension),
+          twin::Wide(p.kStartPt),
+          twin::Wide(p.mStartPt),
+          twin::Wide(p.strideW),
+          twin::Wide(p.strideH),
+          twin::Wide(p.filterW),
+          twin::Wide(p.filterH),
+          twin::Wide(p.dilationFilterW),
+          twin::Wide(p.dilationFilterH),
           p.enTranspose,
           p.enSmallK,
           p.filterSizeW,
@@ -54,7 +54,7 @@ inline Load3D Load3DOf(const AscendC::LoadData3DParamsV2Pro& p) {
           {0, 0, 0, 0},
           0,
           0,
-          p.channelSize.wide(),
+          twin::Wide(p.channelSize),
           field(e, 0, 16),
           field(e, 16, 16),
           field(e, 32, 16),
@@ -149,12 +149,13 @@ LoadData(const LocalTensor<T>&, const Source&, const LoadData2DParamsV2&) {
 // As SetFmatrix of the left matrix, by the name inside CANN's headers.
 inline void Load3DSetFMatrixCal(const Narrow16 l1H, const Narrow16 l1W, const uint8_t padList[4],
                                 twin::Where where = twin::Here()) {
-  twin::SetFeatureMap(l1H.wide(), l1W.wide(), padList, 0, where);
+  twin::SetFeatureMap(twin::Wide(l1H), twin::Wide(l1W), padList, 0, where);
 }
 
 inline void SetFmatrix(const Narrow16 l1H, const Narrow16 l1W, const uint8_t padList[4],
                        const FmatrixMode& fmatrixMode, twin::Where where = twin::Here()) {
-  twin::SetFeatureMap(l1H.wide(), l1W.wide(), padList, static_cast<int64_t>(fmatrixMode), where);
+  twin::SetFeatureMap(twin::Wide(l1H), twin::Wide(l1W), padList, static_cast<int64_t>(fmatrixMode),
+                      where);
 }
 template <typename T>
 void SetLoadDataPaddingValue(const T padValue, twin::Where where = twin::Here()) {
@@ -163,8 +164,8 @@ void SetLoadDataPaddingValue(const T padValue, twin::Where where = twin::Here())
 }
 inline void SetLoadDataRepeat(const LoadDataRepeatParam& repeatParams,
                               twin::Where where = twin::Here()) {
-  twin::SetLoadRepeat(repeatParams.repeatStride.wide(), repeatParams.repeatTime.wide(),
-                      repeatParams.repeatMode.wide(), where);
+  twin::SetLoadRepeat(twin::Wide(repeatParams.repeatStride), twin::Wide(repeatParams.repeatTime),
+                      twin::Wide(repeatParams.repeatMode), where);
 }
 inline void SetLoadDataBoundary(uint32_t boundaryValue, twin::Where where = twin::Here()) {
   twin::SetLoadBoundary(boundaryValue, where);

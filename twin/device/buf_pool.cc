@@ -103,8 +103,7 @@ void StartPool(AscendC::TPipe* pipe, BufPool* parent, BufPool& pool, uint32_t by
   if (parent != nullptr) {
     const uint32_t left = shared != nullptr ? parent->most : parent->most - parent->count;
     if (pool.most > left) {
-      Fail(what, where,
-           Format("bufIDSize of bufPool is %u, the TBufPool has %u", pool.most, left));
+      Fail(what, where, Format("bufIDSize of bufPool is %u, the TBufPool has %u", pool.most, left));
     }
   }
   if (shared != nullptr) {
@@ -116,8 +115,7 @@ void StartPool(AscendC::TPipe* pipe, BufPool* parent, BufPool& pool, uint32_t by
     pool.begin = shared->begin;
     pool.end = shared->end;
   } else {
-    uint32_t& used =
-        parent != nullptr ? parent->used : pipe->state_.used[static_cast<int>(memory)];
+    uint32_t& used = parent != nullptr ? parent->used : pipe->state_.used[static_cast<int>(memory)];
     const uint32_t end = parent != nullptr ? parent->end : MemoryBytes(memory);
     if (uint64_t{used} + size > end) {
       Fail(what, where,
@@ -153,7 +151,8 @@ void ResetPool(BufPool& pool, const Where& where) {
   Core& core = ThisCore("TBufPool::Reset", where);
   if (core.launch->probing) EndProbe();
   for (Buffer* buffer : pool.slots) {
-    if (!buffer->alive || buffer->free_id < 0 || buffer->state != AscendC::TBufState::FREE) continue;
+    if (!buffer->alive || buffer->free_id < 0 || buffer->state != AscendC::TBufState::FREE)
+      continue;
     ReleaseEvent(*core.pipe, buffer->free_event, buffer->free_id, where);
   }
   EndBuffers(pool.slots, where);

@@ -37,9 +37,10 @@ void EnterPool(BufPool& pool, const char* what, const Where& where);
 
 // What kernels that divide a pool themselves call (EXTERN_IMPL_BUFPOOL).
 TWIN_API AscendC::TBufHandle PoolHandle(BufPool& pool, uint8_t offset, const Where& where);
-TWIN_API void QueueStartHandle(Queue& queue, AscendC::TBufHandle handle, int64_t num, const Where& where);
+TWIN_API void QueueStartHandle(Queue& queue, AscendC::TBufHandle handle, int64_t num,
+                               const Where& where);
 TWIN_API Buffer* BufOfHandle(AscendC::TBufHandle handle, int64_t num, const Where& where);
-TWIN_API void QueuePlaceHandle(Queue& queue, AscendC::TBufHandle handle, uint32_t index, uint32_t address,
-                               uint32_t bytes, const Where& where);
+TWIN_API void QueuePlaceHandle(Queue& queue, AscendC::TBufHandle handle, uint32_t index,
+                               uint32_t address, uint32_t bytes, const Where& where);
 
 }  // namespace twin

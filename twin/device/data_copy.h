@@ -92,17 +92,17 @@ struct PadSpec {
 // The blocks of DataCopyPad in either of its structures.
 struct PadBlocks {
   PadBlocks(const AscendC::DataCopyExtParams& p)
-      : count(p.blockCount.wide()),
+      : count(twin::Wide(p.blockCount)),
         length(p.blockLen),
         src_stride(p.srcStride),
         dst_stride(p.dstStride),
         most_length(2097151),
         most_stride(0xffffffff) {}
   PadBlocks(const AscendC::DataCopyParams& p)
-      : count(p.blockCount.wide()),
-        length(p.blockLen.wide()),
-        src_stride(p.srcStride.wide()),
-        dst_stride(p.dstStride.wide()),
+      : count(twin::Wide(p.blockCount)),
+        length(twin::Wide(p.blockLen)),
+        src_stride(twin::Wide(p.srcStride)),
+        dst_stride(twin::Wide(p.dstStride)),
         most_length(0xffff),
         most_stride(0xffff) {}
 
@@ -190,8 +190,8 @@ void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                  twin::Where where = twin::Here()) {
   TWIN_DTYPES("DataCopyPad", T, TWIN_DMA_TYPES);
   twin::CopyPadIn({"dst", dst}, {"src", src}, dataCopyParams,
-                  {padParams.isPad, padParams.leftPadding.wide(), padParams.rightPadding.wide(),
-                   twin::BitsOf(padParams.paddingValue)},
+                  {padParams.isPad, twin::Wide(padParams.leftPadding),
+                   twin::Wide(padParams.rightPadding), twin::BitsOf(padParams.paddingValue)},
                   where);
 }
 template <typename T>
@@ -200,8 +200,8 @@ void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                  twin::Where where = twin::Here()) {
   TWIN_DTYPES("DataCopyPad", T, TWIN_DMA_TYPES);
   twin::CopyPadIn({"dst", dst}, {"src", src}, dataCopyParams,
-                  {padParams.isPad, padParams.leftPadding.wide(), padParams.rightPadding.wide(),
-                   padParams.paddingValue},
+                  {padParams.isPad, twin::Wide(padParams.leftPadding),
+                   twin::Wide(padParams.rightPadding), padParams.paddingValue},
                   where);
 }
 template <typename T>

@@ -15,8 +15,8 @@ namespace {
 // is 1, and MTE3 adds it to a counter.
 constexpr uint32_t kMostCores = 50;
 constexpr uint32_t kOnes = 192 * 1024 - kMostCores * kBlockBytes;
-constexpr uint32_t kLine = 512;    // of GM, for each core that looks at a counter
-constexpr uint32_t kLeft = 64;     // bytes from the counter of arrivals to that of waits
+constexpr uint32_t kLine = 512;  // of GM, for each core that looks at a counter
+constexpr uint32_t kLeft = 64;   // bytes from the counter of arrivals to that of waits
 constexpr uint32_t kMostRounds = 1048575;
 
 AscendC::LocalTensor<int32_t> Ones(const Where& where) {
@@ -79,7 +79,8 @@ void WakeAll(GroupRounds& rounds) {
 
 void CheckIndex(const char* name, const char* field, uint32_t index, uint32_t size,
                 const Group& group, const Where& where) {
-  if (index >= size) Fail(name, where, Format("%s is %u, expected 0 to %u", field, index, size - 1));
+  if (index >= size)
+    Fail(name, where, Format("%s is %u, expected 0 to %u", field, index, size - 1));
   if (group.round > kMostRounds) {
     Fail(name, where, Format("a GroupBarrier has at most %u rounds", kMostRounds));
   }

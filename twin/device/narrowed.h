@@ -10,6 +10,9 @@
 
 #include "twin/device/where.h"
 
+// Narrowing in braces is an error in C++ and to CANN's compiler, to g++ by itself a warning.
+#pragma GCC diagnostic error "-Wnarrowing"
+
 namespace twin {
 
 [[noreturn]] TWIN_API void WrongNumber(size_t given, size_t expected);
@@ -44,6 +47,16 @@ class Narrowed {
   int64_t value_;
 };
 
+// What the caller passed.
+template <typename T>
+constexpr int64_t Wide(const Narrowed<T>& value) {
+  return value.wide();
+}
+template <typename T, std::enable_if_t<std::is_integral<T>::value, int> = 0>
+constexpr int64_t Wide(T value) {
+  return static_cast<int64_t>(value);
+}
+
 // The arguments of a constructor in braces, where C++ refuses to narrow what is no constant, as it
 // does on the device. The list is preferred to the constructor of Narrowed arguments, which only
 // parentheses reach.
@@ -63,8 +76,15 @@ class Braces {
 
 namespace AscendC {
 
+#ifdef TWIN_FIELDS_AS_CANN
+// As CANN declares them: a compiler refuses to narrow in braces. For -fsyntax-only; the twin itself
+// is compiled without.
+using Narrow8 = uint8_t;
+using Narrow16 = uint16_t;
+#else
 // Fields and arguments as the device has them, but able to tell that a value did not fit.
 using Narrow8 = twin::Narrowed<uint8_t>;
 using Narrow16 = twin::Narrowed<uint16_t>;
+#endif
 
 }  // namespace AscendC

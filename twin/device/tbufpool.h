@@ -33,7 +33,7 @@ class TBufPool {
   template <class T>
   bool InitBuffer(T& que, Narrow8 num, uint32_t len, twin::Where where = twin::Here()) {
     static_assert(T::isTQue, "TBufPool::InitBuffer(que, num, len) is for a TQue");
-    twin::PoolQueue(*tBufPoolImpl.pool, que.queue_, num.wide(), len, where);
+    twin::PoolQueue(*tBufPoolImpl.pool, que.queue_, twin::Wide(num), len, where);
     return true;
   }
   template <TPosition bufPos>
@@ -69,34 +69,32 @@ class TBufPool {
 }  // namespace AscendC
 
 // The members of a kernel's own pool, whose InitBuffer divides it by handles and addresses.
-#define EXTERN_IMPL_BUFPOOL(EXT_BUFPOOL, POSITION, BUFID_SIZE)                              \
- public:                                                                                    \
-  static constexpr AscendC::TPosition poolPos = POSITION;                                   \
-  static constexpr int bufIDSize = BUFID_SIZE;                                              \
-  static constexpr bool isTbufPool = true;                                                  \
-  ~EXT_BUFPOOL() noexcept(false) {                                                          \
-    if (tBufPoolImpl.pool == nullptr) return;                                               \
-    twin::LeavePool(tBufPoolImpl.pool, tBufPoolImpl.pool->where);                           \
-  }                                                                                         \
-  void Init(twin::Where where = twin::Here()) {                                             \
-    static_assert(AscendC::IsPoolPosition(poolPos), "a TBufPool is in UB or L1");           \
-    tBufPoolImpl.pool = twin::NewPool(poolPos, bufIDSize, where);                           \
-  }                                                                                         \
-  void Reset(twin::Where where = twin::Here()) {                                            \
-    twin::ResetPool(*tBufPoolImpl.pool, where);                                             \
-  }                                                                                         \
-  AscendC::TBufHandle GetBufHandle(uint8_t offset, twin::Where where = twin::Here()) {      \
-    return twin::PoolHandle(*tBufPoolImpl.pool, offset, where);                             \
-  }                                                                                         \
-  void SetCurAddr(uint32_t curAddr) { tBufPoolImpl.pool->used = curAddr; }                  \
-  uint32_t GetCurAddr() { return tBufPoolImpl.pool->used; }                                 \
-  void SetCurBufSize(uint8_t curBufSize) { tBufPoolImpl.pool->count = curBufSize; }         \
-  uint8_t GetCurBufSize() { return static_cast<uint8_t>(tBufPoolImpl.pool->count); }        \
-                                                                                            \
- protected:                                                                                 \
-  AscendC::TBufPoolImpl<bufIDSize> tBufPoolImpl;                                            \
-                                                                                            \
- private:                                                                                   \
-  friend class AscendC::TPipe;                                                              \
-  template <AscendC::TPosition, uint32_t>                                                   \
+#define EXTERN_IMPL_BUFPOOL(EXT_BUFPOOL, POSITION, BUFID_SIZE)                                 \
+ public:                                                                                       \
+  static constexpr AscendC::TPosition poolPos = POSITION;                                      \
+  static constexpr int bufIDSize = BUFID_SIZE;                                                 \
+  static constexpr bool isTbufPool = true;                                                     \
+  ~EXT_BUFPOOL() noexcept(false) {                                                             \
+    if (tBufPoolImpl.pool == nullptr) return;                                                  \
+    twin::LeavePool(tBufPoolImpl.pool, tBufPoolImpl.pool->where);                              \
+  }                                                                                            \
+  void Init(twin::Where where = twin::Here()) {                                                \
+    static_assert(AscendC::IsPoolPosition(poolPos), "a TBufPool is in UB or L1");              \
+    tBufPoolImpl.pool = twin::NewPool(poolPos, bufIDSize, where);                              \
+  }                                                                                            \
+  void Reset(twin::Where where = twin::Here()) { twin::ResetPool(*tBufPoolImpl.pool, where); } \
+  AscendC::TBufHandle GetBufHandle(uint8_t offset, twin::Where where = twin::Here()) {         \
+    return twin::PoolHandle(*tBufPoolImpl.pool, offset, where);                                \
+  }                                                                                            \
+  void SetCurAddr(uint32_t curAddr) { tBufPoolImpl.pool->used = curAddr; }                     \
+  uint32_t GetCurAddr() { return tBufPoolImpl.pool->used; }                                    \
+  void SetCurBufSize(uint8_t curBufSize) { tBufPoolImpl.pool->count = curBufSize; }            \
+  uint8_t GetCurBufSize() { return static_cast<uint8_t>(tBufPoolImpl.pool->count); }           \
+                                                                                               \
+ protected:                                                                                    \
+  AscendC::TBufPoolImpl<bufIDSize> tBufPoolImpl;                                               \
+                                                                                               \
+ private:                                                                                      \
+  friend class AscendC::TPipe;                                                                 \
+  template <AscendC::TPosition, uint32_t>                                                      \
   friend class AscendC::TBufPool

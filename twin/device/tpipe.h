@@ -27,7 +27,7 @@ class TWIN_API TPipe {
   template <class T>
   bool InitBuffer(T& que, Narrow8 num, uint32_t len, twin::Where where = twin::Here()) {
     static_assert(T::isTQue, "TPipe::InitBuffer(que, num, len) is for a TQue");
-    twin::InitQueue(*this, que.queue_, num.wide(), len, where);
+    twin::InitQueue(*this, que.queue_, twin::Wide(num), len, where);
     return true;
   }
   template <TPosition pos>
@@ -172,7 +172,7 @@ class TQueBind {
   TBuffAddr GetBufferAddr(TBufHandle buf) { return twin::HandleView(buf).address_; }
   void InitStartBufHandle(TBufHandle startBufhandle, Narrow8 num, uint32_t,
                           twin::Where where = twin::Here()) {
-    twin::QueueStartHandle(queue_, startBufhandle, num.wide(), where);
+    twin::QueueStartHandle(queue_, startBufhandle, twin::Wide(num), where);
   }
   template <typename T>
   void InitBufHandle(T*, uint32_t index, TBufHandle bufhandle, uint32_t curPoolAddr, uint32_t len,
@@ -232,7 +232,7 @@ class TBuf : public TQueBind<pos, pos, 0> {
   void FreeBuffer(TBufHandle) {}
   void InitStartBufHandle(TBufHandle startBufhandle, Narrow8 num, uint32_t,
                           twin::Where where = twin::Here()) {
-    buffer_ = twin::BufOfHandle(startBufhandle, num.wide(), where);
+    buffer_ = twin::BufOfHandle(startBufhandle, twin::Wide(num), where);
   }
 
   static constexpr bool isTQue = false;

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "graph/types.h"
@@ -15,6 +17,16 @@
 using namespace twin;
 
 namespace {
+
+// What aclrtMallocHost gave and aclrtFreeHost has not taken back.
+struct HostMemory {
+  std::mutex mutex;
+  std::set<void*> addresses;
+};
+HostMemory& TheHostMemory() {
+  static HostMemory memory;
+  return memory;
+}
 
 aclError Allocate(const char* function, void** address, size_t size) {
   TWIN_RETURN_IF_ERROR(CheckReady(function));
@@ -108,11 +120,24 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
                   "size must be greater than 0, got 0");
   }
   *hostPtr = std::malloc(size);
-  return *hostPtr == nullptr ? ACL_ERROR_RT_MEMORY_ALLOCATION : ACL_SUCCESS;
+  if (*hostPtr == nullptr) return ACL_ERROR_RT_MEMORY_ALLOCATION;
+  HostMemory& memory = TheHostMemory();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  memory.addresses.insert(*hostPtr);
+  return ACL_SUCCESS;
 }
 
 aclError aclrtFreeHost(void* hostPtr) {
   if (hostPtr == nullptr) return NullArgument("aclrtFreeHost", "hostPtr");
+  HostMemory& memory = TheHostMemory();
+  {
+    const std::lock_guard<std::mutex> lock(memory.mutex);
+    if (memory.addresses.erase(hostPtr) == 0) {
+      return Failed("aclrtFreeHost", ACL_ERROR_RT_PARAM_INVALID,
+                    "hostPtr is not an address that aclrtMallocHost gave, or has been freed "
+                    "already");
+    }
+  }
   std::free(hostPtr);
   return ACL_SUCCESS;
 }

@@ -10,6 +10,8 @@
 
 #include "register/tilingdata_base.h"
 #include "twin/host/registry.h"
+#include "twin/host/template_key.h"
+#include "twin/host/template_values.h"
 
 namespace twin {
 
@@ -100,14 +102,67 @@ void WriteTiling(const OpSpec& spec, std::ostringstream& out) {
   out << "using TwinDefaultTiling = " << data->GetTilingClassName() << ";\n\n";
 }
 
+// What a kernel is called with.
+std::string Arguments(const OpSpec& spec) {
+  const size_t count = spec.inputs.size() + spec.outputs.size() + 2;  // workspace, tiling
+  std::string list;
+  for (size_t a = 0; a < count; ++a) {
+    list += (a == 0 ? "(" : ", ") + ("static_cast<GM_ADDR>(arguments[" + std::to_string(a) + "])");
+  }
+  return list + ")";
+}
+
+void WriteDtypes(const char* name, const std::vector<ParamSpec>& params, size_t combination,
+                 std::ostringstream& out) {
+  out << "static constexpr uint64_t " << name << "[] = {";
+  for (const ParamSpec& param : params) out << static_cast<int>(param.dtypes[combination]) << ", ";
+  out << "0};\n";
+}
+
+// A kernel that is a template: TwinCall runs the instance of the launch's tiling key.
+void WriteInstances(const OpSpec& spec, size_t combination, const std::string& name,
+                    const TilingDeclareParams& parameters, std::ostringstream& out) {
+  WriteDtypes("twin_inputs", spec.inputs, combination, out);
+  WriteDtypes("twin_outputs", spec.outputs, combination, out);
+  out << "template <size_t index>\n"
+      << "static bool TwinTry(uint64_t key, void* const* arguments) {\n"
+      << "  constexpr twin::TemplateChoice choice = twin::Combination(\n"
+      << "      twin_declared, twin_selected, index, twin_inputs, twin_outputs);\n"
+      << "  static_assert(choice.count == " << parameters.size()
+      << ", \"every ASCENDC_TPL_ARGS_SEL names each parameter of ASCENDC_TPL_ARGS_DECL\");\n"
+      << "  if constexpr (choice.built) {\n"
+      << "    if (key != choice.key) return false;\n"
+      << "    twin::DeclareTemplateType(choice.kernel_type);\n    " << name << "<";
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::string value = "choice.values[" + std::to_string(i) + "]";
+    const bool type = std::string(parameters[i].name).rfind("typename ", 0) == 0;
+    out << (i == 0 ? "" : ", ");
+    if (type) {
+      out << "typename twin::TypeFromId<" << value << ">::type";
+    } else if (parameters[i].paramType == kTemplateBool) {
+      out << "(" << value << " != 0)";
+    } else {
+      out << "static_cast<int>(" << value << ")";
+    }
+  }
+  out << ">" << Arguments(spec) << ";\n    return true;\n  }\n  return false;\n}\n"
+      << "template <size_t... index>\n"
+      << "static void TwinCall(void* const* arguments, std::index_sequence<index...>) {\n"
+      << "  const uint64_t key = TILING_KEY_VAR;\n"
+      << "  if (!(TwinTry<index>(key, arguments) || ...)) twin::NoCombination(key);\n}\n\n";
+}
+
 }  // namespace
 
 std::string KernelSource(const OpSpec& spec, size_t combination, const std::string& kernel_file) {
   const std::string entry = SnakeCase(spec.type);
   const std::string name = entry + "_" + std::to_string(combination);
-  const size_t arguments = spec.inputs.size() + spec.outputs.size() + 2;  // workspace, tiling
   std::ostringstream out;
   out << "// Generated from the operator's definition.\n";
+  if (FindTemplate(spec.type) != nullptr) {
+    out << "#define ASCENDC_TPL_KERNEL\n"
+        << "#include \"ascendc/host_api/tiling/template_argument.h\"\n";
+  }
   for (const char* header : kBefore) out << "#include " << header << "\n";
   out << "\n// For the preprocessor, which does not see enumerators.\n";
   for (const TypeName& type : kTypeNames) {
@@ -119,14 +174,15 @@ std::string KernelSource(const OpSpec& spec, size_t combination, const std::stri
   out << "#define " << entry << " " << name << "\n\nnamespace kernel_" << name << " {\n"
       << "namespace AscendC {\nusing namespace ::AscendC;\n}\n\n";
   WriteTiling(spec, out);
-  out << "#include \"" << kernel_file << "\"\n\n"
-      << "static const twin::KernelRegistration registration(\n    \"" << spec.type << "\", "
-      << combination << ", \"" << entry << "\", [](void* const* arguments) {\n      " << name
-      << "(";
-  for (size_t a = 0; a < arguments; ++a) {
-    out << (a == 0 ? "" : ", ") << "static_cast<GM_ADDR>(arguments[" << a << "])";
-  }
-  out << ");\n    });\n\n}  // namespace kernel_" << name << "\n";
+  out << "#include \"" << kernel_file << "\"\n\n";
+  const TilingDeclareParams* const parameters = FindTemplate(spec.type);
+  if (parameters != nullptr) WriteInstances(spec, combination, name, *parameters, out);
+  out << "static const twin::KernelRegistration registration(\n    \"" << spec.type << "\", "
+      << combination << ", \"" << entry << "\", [](void* const* arguments) {\n      "
+      << (parameters != nullptr
+              ? "TwinCall(arguments, std::make_index_sequence<twin::Combinations(twin_selected)>())"
+              : name + Arguments(spec))
+      << ";\n    });\n\n}  // namespace kernel_" << name << "\n";
   return out.str();
 }
 

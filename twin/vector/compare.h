@@ -112,11 +112,12 @@ void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalT
   TWIN_COMPARE_TYPES("Compare");
   (void)mask;
   const BinaryRepeatParams& p = repeatParams;
-  twin::RunCompare(
-      twin::MakeCompare<T>("Compare", where, cmpMode, -1, repeatTime.wide()),
-      {{"dst", dst}, {"src0", src0}, {"src1", src1}},
-      {{p.src0BlkStride.wide(), p.src0RepStride.wide(), "src0BlkStride", "src0RepStride", 255},
-       {p.src1BlkStride.wide(), p.src1RepStride.wide(), "src1BlkStride", "src1RepStride", 255}});
+  twin::RunCompare(twin::MakeCompare<T>("Compare", where, cmpMode, -1, twin::Wide(repeatTime)),
+                   {{"dst", dst}, {"src0", src0}, {"src1", src1}},
+                   {{twin::Wide(p.src0BlkStride), twin::Wide(p.src0RepStride), "src0BlkStride",
+                     "src0RepStride", 255},
+                    {twin::Wide(p.src1BlkStride), twin::Wide(p.src1RepStride), "src1BlkStride",
+                     "src1RepStride", 255}});
 }
 template <typename T, typename U>
 void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
@@ -133,11 +134,13 @@ void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmp
              twin::Where where = twin::Here()) {
   TWIN_DTYPES("Compare", T, half, float);
   const BinaryRepeatParams& p = repeatParams;
-  twin::RunCompareToRegister(
-      twin::MakeCompare<T>("Compare", where, cmpMode, -1, 1),
-      twin::MaskArgument::Bits(mask, Narrow8(1), isSetMask), {{"src0", src0}, {"src1", src1}},
-      {{p.src0BlkStride.wide(), p.src0RepStride.wide(), "src0BlkStride", "src0RepStride", 255},
-       {p.src1BlkStride.wide(), p.src1RepStride.wide(), "src1BlkStride", "src1RepStride", 255}});
+  twin::RunCompareToRegister(twin::MakeCompare<T>("Compare", where, cmpMode, -1, 1),
+                             twin::MaskArgument::Bits(mask, Narrow8(1), isSetMask),
+                             {{"src0", src0}, {"src1", src1}},
+                             {{twin::Wide(p.src0BlkStride), twin::Wide(p.src0RepStride),
+                               "src0BlkStride", "src0RepStride", 255},
+                              {twin::Wide(p.src1BlkStride), twin::Wide(p.src1RepStride),
+                               "src1BlkStride", "src1RepStride", 255}});
 }
 template <typename T, bool isSetMask = true>
 void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
@@ -145,11 +148,13 @@ void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmp
              twin::Where where = twin::Here()) {
   TWIN_DTYPES("Compare", T, half, float);
   const BinaryRepeatParams& p = repeatParams;
-  twin::RunCompareToRegister(
-      twin::MakeCompare<T>("Compare", where, cmpMode, -1, 1),
-      twin::MaskArgument::First(mask, Narrow8(1), isSetMask), {{"src0", src0}, {"src1", src1}},
-      {{p.src0BlkStride.wide(), p.src0RepStride.wide(), "src0BlkStride", "src0RepStride", 255},
-       {p.src1BlkStride.wide(), p.src1RepStride.wide(), "src1BlkStride", "src1RepStride", 255}});
+  twin::RunCompareToRegister(twin::MakeCompare<T>("Compare", where, cmpMode, -1, 1),
+                             twin::MaskArgument::First(mask, Narrow8(1), isSetMask),
+                             {{"src0", src0}, {"src1", src1}},
+                             {{twin::Wide(p.src0BlkStride), twin::Wide(p.src0RepStride),
+                               "src0BlkStride", "src0RepStride", 255},
+                              {twin::Wide(p.src1BlkStride), twin::Wide(p.src1RepStride),
+                               "src1BlkStride", "src1RepStride", 255}});
 }
 
 // Compares and CompareScalar, its older name.
@@ -161,11 +166,11 @@ void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmp
     TWIN_DTYPES(#Name, T, half, float, int32_t);                                                 \
     TWIN_DTYPES(#Name, U, uint8_t);                                                              \
     (void)mask;                                                                                  \
-    twin::RunCompare(twin::MakeCompare<T>(#Name, where, cmpMode, -1, repeatTime.wide(),          \
+    twin::RunCompare(twin::MakeCompare<T>(#Name, where, cmpMode, -1, twin::Wide(repeatTime),     \
                                           twin::ScalarBits(src1Scalar)),                         \
                      {{"dst", dst}, {"src0", src0}},                                             \
-                     {{repeatParams.srcBlkStride.wide(), repeatParams.srcRepStride.wide(),       \
-                       "srcBlkStride", "srcRepStride"}});                                        \
+                     {{twin::Wide(repeatParams.srcBlkStride),                                    \
+                       twin::Wide(repeatParams.srcRepStride), "srcBlkStride", "srcRepStride"}}); \
   }                                                                                              \
   template <typename T, typename U, bool isSetMask = true>                                       \
   void Name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar,           \

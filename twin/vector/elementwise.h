@@ -12,18 +12,21 @@ template <typename D, typename S>
 void RunThree(const Elementwise& call, const AscendC::BinaryRepeatParams& p,
               const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<S>& src0,
               const AscendC::LocalTensor<S>& src1) {
-  RunElementwise(
-      call, {{"dst", dst}, {"src0", src0}, {"src1", src1}},
-      {{p.dstBlkStride.wide(), p.dstRepStride.wide(), "dstBlkStride", "dstRepStride", 255},
-       {p.src0BlkStride.wide(), p.src0RepStride.wide(), "src0BlkStride", "src0RepStride", 255},
-       {p.src1BlkStride.wide(), p.src1RepStride.wide(), "src1BlkStride", "src1RepStride", 255}});
+  RunElementwise(call, {{"dst", dst}, {"src0", src0}, {"src1", src1}},
+                 {{twin::Wide(p.dstBlkStride), twin::Wide(p.dstRepStride), "dstBlkStride",
+                   "dstRepStride", 255},
+                  {twin::Wide(p.src0BlkStride), twin::Wide(p.src0RepStride), "src0BlkStride",
+                   "src0RepStride", 255},
+                  {twin::Wide(p.src1BlkStride), twin::Wide(p.src1RepStride), "src1BlkStride",
+                   "src1RepStride", 255}});
 }
 template <typename D, typename S>
 void RunTwo(const Elementwise& call, const AscendC::UnaryRepeatParams& p,
             const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<S>& src) {
-  RunElementwise(call, {{"dst", dst}, {"src", src}},
-                 {{p.dstBlkStride.wide(), p.dstRepStride.wide(), "dstBlkStride", "dstRepStride"},
-                  {p.srcBlkStride.wide(), p.srcRepStride.wide(), "srcBlkStride", "srcRepStride"}});
+  RunElementwise(
+      call, {{"dst", dst}, {"src", src}},
+      {{twin::Wide(p.dstBlkStride), twin::Wide(p.dstRepStride), "dstBlkStride", "dstRepStride"},
+       {twin::Wide(p.srcBlkStride), twin::Wide(p.srcRepStride), "srcBlkStride", "srcRepStride"}});
 }
 
 // dst = f(src0, src1)

@@ -73,7 +73,7 @@ void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[],
                const Narrow8 dstRepeatStride, twin::Where where = twin::Here()) {
   TWIN_FILL_TYPES("Duplicate");
   twin::RunDuplicate(where, twin::MaskArgument::Bits(mask, repeatTime, isSetMask), dst, scalarValue,
-                     dstBlockStride.wide(), dstRepeatStride.wide());
+                     twin::Wide(dstBlockStride), twin::Wide(dstRepeatStride));
 }
 template <typename T, bool isSetMask = true>
 void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask,
@@ -81,7 +81,7 @@ void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask,
                const Narrow8 dstRepeatStride, twin::Where where = twin::Here()) {
   TWIN_FILL_TYPES("Duplicate");
   twin::RunDuplicate(where, twin::MaskArgument::First(mask, repeatTime, isSetMask), dst,
-                     scalarValue, dstBlockStride.wide(), dstRepeatStride.wide());
+                     scalarValue, twin::Wide(dstBlockStride), twin::Wide(dstRepeatStride));
 }
 template <typename T>
 void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int32_t& count,
@@ -94,7 +94,7 @@ template <typename T>
 void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Narrow8 repeatTime,
           const BrcbRepeatParams& repeatParams, twin::Where where = twin::Here()) {
   TWIN_FILL_TYPES("Brcb");
-  twin::RunBrcb(where, {"dst", dst}, {"src", src}, repeatTime.wide(), repeatParams);
+  twin::RunBrcb(where, {"dst", dst}, {"src", src}, twin::Wide(repeatTime), repeatParams);
 }
 
 template <typename T, bool isSetMask = true>
@@ -121,14 +121,14 @@ void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], N
                     Narrow16 dstBlkStride, Narrow8 dstRepStride, twin::Where where = twin::Here()) {
   TWIN_DTYPES("CreateVecIndex", T, int16_t, half, int32_t, float);
   twin::RunIndex(where, twin::MaskArgument::Bits(mask, repeatTime, true), dst, firstValue,
-                 dstBlkStride.wide(), dstRepStride.wide());
+                 twin::Wide(dstBlkStride), twin::Wide(dstRepStride));
 }
 template <typename T>
 void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, Narrow8 repeatTime,
                     Narrow16 dstBlkStride, Narrow8 dstRepStride, twin::Where where = twin::Here()) {
   TWIN_DTYPES("CreateVecIndex", T, int16_t, half, int32_t, float);
   twin::RunIndex(where, twin::MaskArgument::First(mask, repeatTime, true), dst, firstValue,
-                 dstBlkStride.wide(), dstRepStride.wide());
+                 twin::Wide(dstBlkStride), twin::Wide(dstRepStride));
 }
 template <typename T>
 void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count,

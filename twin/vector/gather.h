@@ -42,7 +42,7 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src,
             twin::Where where = twin::Here()) {
   TWIN_GATHER_TYPES("Gather");
   twin::RunGather(where, twin::MaskArgument::First(mask, repeatTime, true), {"dst", dst},
-                  {"src", src}, {"srcOffset", srcOffset}, srcBaseOffset, dstRepStride.wide());
+                  {"src", src}, {"srcOffset", srcOffset}, srcBaseOffset, twin::Wide(dstRepStride));
 }
 template <typename T>
 void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src,
@@ -51,7 +51,7 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src,
             twin::Where where = twin::Here()) {
   TWIN_GATHER_TYPES("Gather");
   twin::RunGather(where, twin::MaskArgument::Bits(mask, repeatTime, true), {"dst", dst},
-                  {"src", src}, {"srcOffset", srcOffset}, srcBaseOffset, dstRepStride.wide());
+                  {"src", src}, {"srcOffset", srcOffset}, srcBaseOffset, twin::Wide(dstRepStride));
 }
 template <typename T>
 void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src,
@@ -67,7 +67,7 @@ void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src,
              const LocalTensor<uint32_t>& offset, const Narrow8 repeatTime,
              const GatherRepeatParams& repeatParams, twin::Where where = twin::Here()) {
   TWIN_DTYPES("Gatherb", T, uint16_t, uint32_t);
-  twin::RunGatherb(where, {"dst", dst}, {"src", src}, {"offset", offset}, repeatTime.wide(),
+  twin::RunGatherb(where, {"dst", dst}, {"src", src}, {"offset", offset}, twin::Wide(repeatTime),
                    repeatParams);
 }
 

@@ -35,12 +35,12 @@ struct MaskArgument {
     return {kCount, set, elements, nullptr, 1};
   }
   template <typename T>
-  static MaskArgument First(uint64_t lanes, Narrowed<T> repeats, bool set) {
-    return {kFirst, set, static_cast<int64_t>(lanes), nullptr, repeats.wide()};
+  static MaskArgument First(uint64_t lanes, const T& repeats, bool set) {
+    return {kFirst, set, static_cast<int64_t>(lanes), nullptr, twin::Wide(repeats)};
   }
   template <typename T>
-  static MaskArgument Bits(const uint64_t* bits, Narrowed<T> repeats, bool set) {
-    return {kBits, set, 0, bits, repeats.wide()};
+  static MaskArgument Bits(const uint64_t* bits, const T& repeats, bool set) {
+    return {kBits, set, 0, bits, twin::Wide(repeats)};
   }
 };
 

@@ -141,9 +141,9 @@ KERNEL(buf_as_queue) {
   out.FreeBuffer(same);
 }
 
-// Two cores add a row each to the sum, p[0] rounds; the others copy it once both have. p[1]: 1 arrives
-// before it writes, 2 does not wait, 3 does not arrive, 4 and 5 an index and a size beyond their
-// limits, 6 writes where the barrier keeps its ones.
+// Two cores add a row each to the sum, p[0] rounds; the others copy it once both have. p[1]: 1
+// arrives before it writes, 2 does not wait, 3 does not arrive, 4 and 5 an index and a size beyond
+// their limits, 6 writes where the barrier keeps its ones.
 KERNEL(group) {
   constexpr uint32_t kArrive = 2;
   const int64_t fault = p[1];

@@ -235,6 +235,32 @@ def test_refused_as_by_cann(statement):
     assert REFUSED[statement] in said
 
 
+# Where the fields have the types that CANN declares, for constructors whose fields differ in type.
+REFUSED_FIELDS = (
+    "DataCopyParams p{1, 2, n, 0};",
+    "DataCopyExtParams p{1, l, 0, 0, 0};",
+    "DataCopyPadExtParams<float> p{true, 0, n, 0.0f};",
+    "Nd2NzParams p{1, n, 16, 0, 16, 16, 1, 0};",
+    "LoadData2DParams p{0, n, 1, 0, 0, false, 0};",
+    "LoadData2dTransposeParams p = {0, 1, n, 0, 0};",
+    "InitConstValueParams<half> p{n, 1, 0, half(0)};",
+    "MmadParams p{u, 16, 16, 0, false, true};",
+    "FixpipeParamsV220 p{16, u, 16, 16, false};",
+)
+
+
+@pytest.mark.parametrize("statement", REFUSED_FIELDS)
+def test_fields_as_cann_declares_them(statement):
+    text = f"""#include "kernel_operator.h"
+    using namespace AscendC;
+    void kernel([[maybe_unused]] int n, [[maybe_unused]] uint32_t u, [[maybe_unused]] int64_t l) {{
+      {{ const DataCopyParams p(1, 2, n, 0); }}
+      {statement}
+    }}"""
+    said = builds.refused(text, ("-DTWIN_FIELDS_AS_CANN", "-Wno-unused"))
+    assert said.count("error:") == 1 and "narrowing" in said, said
+
+
 def test_matmul_object_says_that_it_is_absent():
     said = builds.refused('#include "lib/matmul_intf.h"\n')
     assert "the twin has no Matmul object" in said

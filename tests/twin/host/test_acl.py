@@ -111,6 +111,11 @@ def test_memory(device):
     page = handle()
     assert lib.aclrtMallocHost(ctypes.byref(page), size(64)) == SUCCESS
     assert lib.aclrtFreeHost(page) == SUCCESS
+    # Programs exist that free the address of a variable.
+    other = ctypes.create_string_buffer(64)
+    for address in (page, ctypes.cast(other, ctypes.c_void_p)):
+        assert lib.aclrtFreeHost(address) == RT_PARAM_INVALID
+        assert "is not an address that aclrtMallocHost gave" in recent_error()
 
 
 def test_copies(device):
