@@ -1,6 +1,9 @@
 """Builds kernels into libraries for the runners."""
 
-from tests.twin.builds import ROOT, shared
+import os
+import tempfile
+
+from tests.twin.builds import BUILD, ROOT, shared
 
 from .compress_attention_runner import CompressAttentionRunner
 from .flash_runner import FlashRunner
@@ -39,6 +42,31 @@ COMPRESS_ATTENTION_SOURCES = (
 )
 
 
+C_TYPES = {"float16": "half", "bfloat16": "bfloat16_t", "float32": "float"}
+HALVES = ("float16", "bfloat16")
+
+
+def unit(kernel, dtype):
+    """Path of a source that compiles a kernel of entries.h for one data type."""
+    text = f"""#include "tests/ascendc/entries.h"
+#define DTYPE_QUERY {C_TYPES[dtype]}
+#define {kernel} {kernel}_{dtype}
+#include "ascendc/{kernel}/op_kernel/{kernel}.cpp"
+"""
+    path = BUILD / "units" / f"{kernel}_{dtype}.cc"
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            file.write(text)
+        os.replace(file.name, path)
+    return path
+
+
+def units(kernels, dtypes):
+    """Those of all kernels and data types."""
+    return [unit(kernel, dtype) for kernel in kernels for dtype in dtypes]
+
+
 def runner(name="nsa_compress", flags=()):
     """The kernels as they are, or as `flags` change what is included."""
     return Runner(shared(*(ROOT / source for source in SOURCES), name=name, flags=flags))
@@ -46,16 +74,20 @@ def runner(name="nsa_compress", flags=()):
 
 def flash_runner(name="flash_attention_score", flags=()):
     """FlashAttentionScore and its gradient, likewise."""
-    return FlashRunner(shared(*(ROOT / source for source in FLASH_SOURCES), name=name, flags=flags))
+    kernels = units(("flash_attention_score", "flash_attention_score_grad"), C_TYPES)
+    sources = (ROOT / source for source in FLASH_SOURCES)
+    return FlashRunner(shared(*kernels, *sources, name=name, flags=flags))
 
 
 def selected_runner(name="nsa_selected_attention", flags=()):
     """NsaSelectedAttention and its gradient, likewise."""
+    kernels = units(("nsa_selected_attention", "nsa_selected_attention_grad"), HALVES)
     sources = (ROOT / source for source in SELECTED_SOURCES)
-    return SelectedRunner(shared(*sources, name=name, flags=flags))
+    return SelectedRunner(shared(*kernels, *sources, name=name, flags=flags))
 
 
 def compress_attention_runner(name="nsa_compress_attention", flags=()):
     """NsaCompressAttention, likewise."""
+    kernels = units(("nsa_compress_attention",), HALVES)
     sources = (ROOT / source for source in COMPRESS_ATTENTION_SOURCES)
-    return CompressAttentionRunner(shared(*sources, name=name, flags=flags))
+    return CompressAttentionRunner(shared(*kernels, *sources, name=name, flags=flags))

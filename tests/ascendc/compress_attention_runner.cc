@@ -1,18 +1,8 @@
 // Launches NsaCompressAttention on the twin: the tiling of op_host, then the kernel on as many
 // cores as asked for. Driven by compress_attention_runner.py through ctypes.
 #include "ascendc/nsa_compress_attention/op_host/nsa_compress_attention_tiling.h"
+#include "tests/ascendc/entries.h"
 #include "tests/ascendc/launcher.h"
-
-// A kernel source is compiled once per dtype, as CANN does it.
-#define DTYPE_QUERY half
-#define nsa_compress_attention nsa_compress_attention_float16
-#include "ascendc/nsa_compress_attention/op_kernel/nsa_compress_attention.cpp"
-#undef DTYPE_QUERY
-#undef nsa_compress_attention
-#define DTYPE_QUERY bfloat16_t
-#define nsa_compress_attention nsa_compress_attention_bfloat16
-#include "ascendc/nsa_compress_attention/op_kernel/nsa_compress_attention.cpp"
-#undef nsa_compress_attention
 
 namespace {
 

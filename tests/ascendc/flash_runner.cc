@@ -2,32 +2,8 @@
 // on as many cores as asked for. Driven by flash_runner.py through ctypes.
 #include "ascendc/flash_attention_score/op_host/flash_attention_score_tiling.h"
 #include "ascendc/flash_attention_score_grad/op_host/flash_attention_score_grad_tiling.h"
+#include "tests/ascendc/entries.h"
 #include "tests/ascendc/launcher.h"
-
-// A kernel source is compiled once per dtype, as CANN does it.
-#define DTYPE_QUERY half
-#define flash_attention_score flash_attention_score_float16
-#define flash_attention_score_grad flash_attention_score_grad_float16
-#include "ascendc/flash_attention_score/op_kernel/flash_attention_score.cpp"
-#include "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad.cpp"
-#undef DTYPE_QUERY
-#undef flash_attention_score
-#undef flash_attention_score_grad
-#define DTYPE_QUERY bfloat16_t
-#define flash_attention_score flash_attention_score_bfloat16
-#define flash_attention_score_grad flash_attention_score_grad_bfloat16
-#include "ascendc/flash_attention_score/op_kernel/flash_attention_score.cpp"
-#include "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad.cpp"
-#undef DTYPE_QUERY
-#undef flash_attention_score
-#undef flash_attention_score_grad
-#define DTYPE_QUERY float
-#define flash_attention_score flash_attention_score_float32
-#define flash_attention_score_grad flash_attention_score_grad_float32
-#include "ascendc/flash_attention_score/op_kernel/flash_attention_score.cpp"
-#include "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad.cpp"
-#undef flash_attention_score
-#undef flash_attention_score_grad
 
 namespace {
 

@@ -2,24 +2,8 @@
 // kernel on as many cores as asked for. Driven by selected_runner.py through ctypes.
 #include "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.h"
 #include "ascendc/nsa_selected_attention_grad/op_host/nsa_selected_attention_grad_tiling.h"
+#include "tests/ascendc/entries.h"
 #include "tests/ascendc/launcher.h"
-
-// A kernel source is compiled once per dtype, as CANN does it.
-#define DTYPE_QUERY half
-#define nsa_selected_attention nsa_selected_attention_float16
-#define nsa_selected_attention_grad nsa_selected_attention_grad_float16
-#include "ascendc/nsa_selected_attention/op_kernel/nsa_selected_attention.cpp"
-#include "ascendc/nsa_selected_attention_grad/op_kernel/nsa_selected_attention_grad.cpp"
-#undef DTYPE_QUERY
-#undef nsa_selected_attention
-#undef nsa_selected_attention_grad
-#define DTYPE_QUERY bfloat16_t
-#define nsa_selected_attention nsa_selected_attention_bfloat16
-#define nsa_selected_attention_grad nsa_selected_attention_grad_bfloat16
-#include "ascendc/nsa_selected_attention/op_kernel/nsa_selected_attention.cpp"
-#include "ascendc/nsa_selected_attention_grad/op_kernel/nsa_selected_attention_grad.cpp"
-#undef nsa_selected_attention
-#undef nsa_selected_attention_grad
 
 namespace {
 

@@ -66,6 +66,13 @@ def test_rows_that_see_nothing(flash_runner):
     assert (row_max[:, :, :19] == -largest).all() and (row_sum[:, :, :19] == largest).all()
 
 
+def test_bands_that_begin_anywhere(flash_runner):
+    """Keys come from a multiple of 16 on; what lies before the band is hidden, be it one key."""
+    for back in range(40):
+        case = flash(Draw(back, "float16"), "BSND", 1, 1, 1, 1, 40, 16, mode=4, pre=back)
+        check_call(flash_runner, case, [(2, 0)])
+
+
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32"))
 def test_a_nan_reaches_what_sees_it(flash_runner, dtype):
     """Of a query, a key and a value, in a segment of its own and in one head."""

@@ -1,8 +1,10 @@
 """FlashAttentionScoreGrad in Ascend C, on the twin, against the float64 reference."""
 
+import numpy as np
 import pytest
 
 from tests.common.draw import Draw
+from tests.common.dtypes import decode
 from tests.common.parity import flash_grad
 
 from .attention_cases import accepted, flash_parity, lengths, make_grad_case
@@ -61,3 +63,34 @@ def test_more_queries_than_a_step(flash_runner):
     """A tile of keys has several steps over the queries of each of its heads."""
     case = flash_grad(Draw(3, "bfloat16"), "BNSD", 1, 3, 1, 1100, 130, 32, mode=3)
     check_call(flash_runner, case, [(2, 0), (7, 1)])
+
+
+def test_more_tiles_of_queries_than_of_keys(flash_runner):
+    """Some cores end with the steps of a tile of queries: no products lie between their sums."""
+    case = flash_grad(Draw(4, "float16"), "BNSD", 1, 8, 1, 40, 520, 32)
+    check_call(flash_runner, case, [(24, 0), (7, 1)])
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32"))
+def test_a_nan_of_a_query_reaches_what_it_sees(flash_runner, dtype):
+    """Its own dq, and the gradients of the keys that it sees; other segments' and heads' stay."""
+    ends, query, head = [100, 300, 450], 180, 1
+    case = flash_grad(Draw(6, dtype), "TND", 3, 4, 2, 450, 450, 64, mode=3, seq_q=ends, seq_kv=ends)
+    clean, _ = flash_runner.run(case, 2)
+    tensor = case.named()["query"]
+    bits = tensor[1] if isinstance(tensor, tuple) else tensor
+    bits[query, head, 3] = 0x7FC0 if isinstance(tensor, tuple) else np.nan
+    dirty, _ = flash_runner.run(case, 2)
+    clean, dirty = ([decode(t) for t in tensors[:3]] for tensors in (clean, dirty))
+    touched = [np.isnan(t) for t in dirty]
+    for ours, before, nan in zip(dirty, clean, touched, strict=True):
+        assert np.array_equal(ours[~nan], before[~nan])
+    dq, dk, dv = touched
+    assert set(map(tuple, np.argwhere(dq.any(axis=-1)))) == {(query, head)}
+    seen = {(j, 0) for j in range(100, query + 1)}
+    assert set(map(tuple, np.argwhere(dv.any(axis=-1)))) == seen
+    # A dS of 0 does not hide the NaN itself: it reaches the later keys of its tile, too.
+    assert set(map(tuple, np.argwhere(dk.all(axis=-1)))) == seen
+    others = dk & ~dk.all(axis=-1, keepdims=True)
+    assert set(np.argwhere(others)[:, 1]) <= {0} and set(np.argwhere(others)[:, 2]) <= {3}
+    assert not others[:100].any() and not others[300:].any()

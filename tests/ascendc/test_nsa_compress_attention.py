@@ -139,6 +139,42 @@ def test_a_nan_reaches_what_sees_it(compress_attention_runner, dtype):
         assert rows.tolist() == ([180] if name == "query" else list(range(first, 400)))
 
 
+def test_a_nan_leaves_hidden_blocks_alone(compress_attention_runner):
+    """Blocks of hidden keys score 0, also the last one, which ends behind the last key."""
+    keys, first_hidden, row = 70, 64, 5
+    hidden = np.zeros((20, keys), np.uint8)
+    hidden[row, first_hidden:] = 1
+    case = compress_attention(
+        Draw(6, "float16"), [20], [keys], None, 1, 1, 32, 32, count=3, atten_mask=hidden
+    )
+    case.named()["query"][row] = np.nan
+    (out, indices, row_max, row_sum), _ = compress_attention_runner.run(case, 2)
+    compare(case, [out, indices, np.where(np.isnan(row_sum), np.nan, row_max), row_sum])
+    # Blocks 16 and 17 begin with the keys 64 and 68; all others score NaN.
+    assert indices[row, 0].tolist() == [16, 17, 0]
+
+
+@pytest.mark.parametrize("importance", ("cann", "overlap"))
+def test_keys_between_blocks(compress_attention_runner, importance):
+    """A query that sees one key, the first of a block: of cann it counts for the one before, too,
+    also where that ends a window of blocks."""
+    draw = Draw(11, "float16")
+    blocks, each = 150, 4
+    case = compress_attention(
+        *(draw, [blocks - 1], [each * blocks], None, 1, 1, 64, 64),
+        count=2,
+        importance=importance,
+    )
+    key = draw.rng.choice(np.array([-1, 1], np.float16), (each * blocks, 1, 64))
+    case.named()["key"][:] = key
+    case.named()["query"][:] = 4 * key[each::each]
+    outputs, _ = compress_attention_runner.run(case, 2)
+    compare(case, outputs)
+    if importance == "cann":
+        both = np.arange(blocks - 1)[:, None] + [0, 1]
+        assert np.array_equal(np.sort(outputs[1][:, 0]), both)
+
+
 def test_queries_that_see_nothing(compress_attention_runner):
     """Nor their tile: 128 queries of a head, 160 tokens to a compressed one."""
     case = causal_compress_attention(

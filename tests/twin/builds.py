@@ -38,7 +38,8 @@ def _fresh(target, depends, stamp):
     return all(os.path.exists(name) and os.path.getmtime(name) <= made for name in names)
 
 
-def _compile(source, flags, folder):
+def compiled(source, flags, folder):
+    """Path of the object of a source in a folder, up to date."""
     name = "_".join(Path(source).relative_to(ROOT).parts)
     target = folder / f"{name}.o"
     depends = target.with_suffix(".d")
@@ -55,7 +56,7 @@ def _compile(source, flags, folder):
 def _objects(sources, flags, folder):
     workers = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda source: _compile(source, flags, folder), sources))
+        return list(pool.map(lambda source: compiled(source, flags, folder), sources))
 
 
 def _library():
@@ -102,6 +103,20 @@ def shared(*sources, name, flags=()):
 def program(*sources, name, flags=()):
     """Path of a program of these sources, up to date."""
     return _link(sources, name, (*KERNEL_FLAGS, *flags), ())
+
+
+def objects(*sources, name):
+    """Paths of the objects that a shared library of that name is made of, up to date."""
+    with _Lock():
+        folder = BUILD / f"{name}.objects"
+        folder.mkdir(exist_ok=True)
+        return _objects(sources, KERNEL_FLAGS, folder)
+
+
+def linked(objects, target):
+    """The target, a shared library of these objects and the device side."""
+    _run([COMPILER, "-shared", "-Wl,-z,defs", "-o", target, *objects, device_library()])
+    return target
 
 
 def _link(sources, name, flags, link_flags):

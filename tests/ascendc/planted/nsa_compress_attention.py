@@ -1,20 +1,10 @@
-"""Faults planted in copies of NsaCompressAttention's kernel.
+"""Faults planted in copies of NsaCompressAttention's kernel."""
 
-`python -m tests.ascendc.planted_faults [NAME ...]` says which of them the twin or the comparison
-finds. Each one is compiled, which takes too long for `make test`.
-"""
+from functools import partial
 
-import sys
-import tempfile
-from pathlib import Path
-
-from tests.twin.builds import ROOT
-
-from . import test_nsa_compress_attention as tests
-from .attention_checks import check_call
-from .builds import compress_attention_runner
-from .compress_attention_cases import DTYPES, make_case
-from .launch import TwinError
+from .. import test_nsa_compress_attention as tests
+from ..compress_attention_cases import make_case
+from .judge import random_checks
 
 KERNEL = "ascendc/nsa_compress_attention/op_kernel/nsa_compress_attention_"
 CUBE, VECTOR, TILING = KERNEL + "cube.h", KERNEL + "vector.h", KERNEL + "tiling.h"
@@ -47,8 +37,8 @@ FAULTS = {
     "probabilities in L1": (CUBE, "        blocks_.BeginUse();\n", ""),
     "columns of the scores": (CUBE, "to[block + keys.row]", "to[keys.row]"),
     "pitch of the probabilities": (CUBE, "row_pitch = 2 * t_", "row_pitch = t_"),
-    "panel of the values": (CUBE, "from[block * pitch + panel]", "from[block * pitch]"),
-    "panel of the output": (CUBE, "StoreOutput(to[panel]", "StoreOutput(to[0]"),
+    "panel of the values": (CUBE, "from[block * pitch + panel]", "from[block * pitch]", "bfloat16"),
+    "panel of the output": (CUBE, "StoreOutput(to[panel]", "StoreOutput(to[0]", "bfloat16"),
     "output accumulates": (
         CUBE,
         "      product_.BeginResult();\n      for (int64_t block",
@@ -173,57 +163,25 @@ FAULTS = {
     "tokens of the indices": (VECTOR, "indices_[Token(query) * pitch", "indices_[Token(0) * pitch"),
 }
 
-# What the tests of the operator ask, on random cases and on purpose.
+# Those that change nothing, and why.
+HARMLESS = {}
+
 SEEDS = (*range(0, 60), 64, 69, 74, 79, 84, 89)
-_CHECKS = (
-    lambda r: tests.test_queries_that_see_nothing(r),
-    lambda r: tests.test_later_tokens_change_nothing(r),
-    lambda r: tests.test_long_head_dimensions(r, 208, 144, 3, 1),
-    lambda r: [tests.test_a_nan_reaches_what_sees_it(r, dtype) for dtype in DTYPES],
-    lambda r: tests.test_more_keys_than_cann_takes(r),
-    lambda r: tests.test_bytes_and_products(r),
-)
 
 
-def faulty_runner(name, folder):
-    """The kernel with a fault, from a copy of the file that has it."""
-    file, old, new = FAULTS[name]
-    text = (ROOT / file).read_text()
-    assert text.count(old) == 1, f"{name}: {old!r} is in {file} {text.count(old)} times"
-    copy = Path(folder) / file
-    copy.parent.mkdir(parents=True)
-    copy.write_text(text.replace(old, new))
-    # Quoted includes look here first.
-    label = "nsa_compress_attention_fault_" + name.replace(" ", "_").replace(",", "")
-    return compress_attention_runner(label, ("-iquote", str(folder), "-Wno-error"))
-
-
-def find(runner):
-    """What says that a kernel is wrong: the twin, a comparison, or None."""
-    try:
-        for seed in SEEDS:
-            check_call(runner, make_case(seed), [(2, seed % 3), (7, (seed + 1) % 3)])
-        for check in _CHECKS:
-            check(runner)
-    except TwinError as error:
-        return f"twin: {str(error)[:110]}"
-    except AssertionError as error:
-        return f"test: {str(error).splitlines()[-1][:110]}"
-    return None
-
-
-def main(names):
-    """Print what finds each of the faults; the number of those that nothing finds."""
-    survivors = []
-    for name in names or FAULTS:
-        with tempfile.TemporaryDirectory() as folder:
-            found = find(faulty_runner(name, folder))
-        print(f"{name}: {found or 'NOT FOUND'}", flush=True)
-        survivors += [] if found else [name]
-    count = len(names or FAULTS)
-    print(f"{count - len(survivors)} of {count} found; not: {survivors}")
-    return len(survivors)
-
-
-if __name__ == "__main__":
-    sys.exit(1 if main(sys.argv[1:]) else 0)
+def checks(dtype):
+    """What finds them."""
+    found = {
+        **random_checks(make_case, SEEDS, dtype),
+        "nothing seen": tests.test_queries_that_see_nothing,
+        "later tokens": tests.test_later_tokens_change_nothing,
+        "NaN": partial(tests.test_a_nan_reaches_what_sees_it, dtype=dtype),
+        "NaN and hidden blocks": tests.test_a_nan_leaves_hidden_blocks_alone,
+        "between blocks": partial(tests.test_keys_between_blocks, importance="cann"),
+        "between blocks, overlap": partial(tests.test_keys_between_blocks, importance="overlap"),
+        "many keys": tests.test_more_keys_than_cann_takes,
+        "bytes": tests.test_bytes_and_products,
+    }
+    if dtype == "bfloat16":
+        found["two panels"] = partial(tests.test_long_head_dimensions, d=208, dv=144, n1=3, n2=1)
+    return found

@@ -1,0 +1,326 @@
+"""Faults planted in copies of FlashAttentionScore's kernel, and of what attention kernels share."""
+
+from functools import partial
+
+from .. import test_flash_attention_score as tests
+from .. import test_flash_attention_score_design as design
+from ..attention_cases import accepted, flash_parity, make_flash_case
+from .judge import parity_checks, random_checks
+
+KERNEL = "ascendc/flash_attention_score/op_kernel/flash_attention_score"
+ENTRY, CUBE, VECTOR = KERNEL + ".cpp", KERNEL + "_cube.h", KERNEL + "_vector.h"
+TILING = KERNEL + "_tiling.h"
+SIZES, HANDOVER = "ascendc/attention/attention_sizes.h", "ascendc/attention/handover.h"
+PRODUCT, BUFFERS = "ascendc/attention/tile_product.h", "ascendc/attention/group_buffers.h"
+GROUP, MASK = "ascendc/attention/row_group.h", "ascendc/attention/row_mask.h"
+STORE, SOFTMAX = "ascendc/attention/row_store.h", "ascendc/attention/online_softmax.h"
+KEYS, WORK = "ascendc/attention/visible_keys.h", "ascendc/attention/work_items.h"
+BIAS = "ascendc/attention/score_bias.h"
+BARRIER = "    AscendC::PipeBarrier<PIPE_V>();\n"
+
+# name: (file, what is replaced, by what[, data type])
+FAULTS = {
+    # Flags and slots between the cores.
+    "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step.index);\n", ""),
+    "output handed over": (CUBE, "    HandOver<Handover::kPartialOutput>(step.index);\n", ""),
+    "probabilities awaited": (CUBE, "if (block == 0) Await", "if (false) Await"),
+    "probabilities awaited once": (CUBE, "if (block == 0) Await", "Await"),
+    "scores awaited": (VECTOR, "    Await<Handover::kScores>(step.index);\n", ""),
+    "output awaited": (VECTOR, "      Await<Handover::kPartialOutput>(step.index);\n", ""),
+    "both vector cores hand over": (
+        VECTOR,
+        "    HandOver<Handover::kProbabilities>(step.index);",
+        "    if (core_ == 0) HandOver<Handover::kProbabilities>(step.index);",
+    ),
+    "a core without rows hands over": (
+        VECTOR,
+        "    HandOver<Handover::kProbabilities>(step.index);",
+        "    if (share.rows > 0) HandOver<Handover::kProbabilities>(step.index);",
+    ),
+    "ids of the output": (HANDOVER, "kPartialOutput = 2 * kSlots", "kPartialOutput = 0"),
+    "an id for each slot": (HANDOVER, "step % kSlots));\n}\ntemplate", "0));\n}\ntemplate"),
+    "handed over by FIX": (HANDOVER, "from_vectors ? PIPE_MTE3 : PIPE_FIX", "PIPE_MTE3"),
+    "slots": (SIZES, "kSlots = kStepsAhead + 1", "kSlots = kStepsAhead"),
+    "slot of the scores": (
+        CUBE,
+        "scores_[step.index % kSlots * t_->work.tile_rows * kStepKeys]",
+        "scores_[0]",
+    ),
+    "slot of the probabilities": (
+        VECTOR,
+        "Store(scores, slot + (share.begin",
+        "Store(scores, (share.begin",
+    ),
+    "slot of the output": (
+        CUBE,
+        "output_[slot * t_->work.tile_rows * value_columns_]",
+        "output_[0]",
+    ),
+    "place of the probabilities": (
+        TILING,
+        "probabilities_begin(kSlots * scores)",
+        "probabilities_begin(scores)",
+    ),
+    "workspace of a block": (
+        TILING,
+        "(kSlots * (scores + probabilities + output) + 511)",
+        "(kSlots * (scores + probabilities) + 511)",
+    ),
+    # The cube.
+    "queries in L1": (CUBE, "      queries_.BeginUse();\n", ""),
+    "queries freed": (CUBE, "if (step.last) queries_.EndUse();", "queries_.EndUse();"),
+    "keys freed": (CUBE, "      }\n      keys_.EndUse();\n", "      }\n"),
+    "probabilities in L1": (CUBE, "      blocks_.BeginUse();\n", ""),
+    "place of the keys in L1": (
+        CUBE,
+        "keys_.Start(l1[2 * kQuerySlotBytes",
+        "keys_.Start(l1[kQuerySlotBytes",
+    ),
+    "slots of L1 in turn": (
+        PRODUCT,
+        "    fill_ = (fill_ + 1) % slots;\n",
+        "",
+    ),
+    "columns of the scores": (CUBE, "scores[block + keys.row]", "scores[block]"),
+    "keys of a block": (CUBE, "key_[at + block * t_->key.row]", "key_[at]"),
+    "values of a block": (
+        CUBE,
+        "step) + block * t_->value.row]",
+        "step)]",
+    ),
+    "probabilities of a block": (
+        CUBE,
+        "probabilities[block], kStepKeys",
+        "probabilities, kStepKeys",
+    ),
+    "head of the keys": (CUBE, "item.head / t_->work.group * s.head", "item.head * s.head"),
+    "segment of the keys": (CUBE, "(item.key_start + step.key) * s.row", "step.key * s.row"),
+    "keys of the last block": (
+        CUBE,
+        "value_columns_, rows);",
+        "value_columns_, tiles_.value_rows);",
+    ),
+    "accumulate or replace": (
+        PRODUCT,
+        "params.cmatrixInitVal = empty_;",
+        "params.cmatrixInitVal = true;",
+    ),
+    "first product replaces": (PRODUCT, "    empty_ = true;\n", ""),
+    "L0 is loaded": (
+        PRODUCT,
+        "      AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(load_);\n      Multiply<form_a>",
+        "      Multiply<form_a>",
+    ),
+    "L0 is free": (
+        PRODUCT,
+        "      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);\n"
+        "      LoadA<form_a>",
+        "      LoadA<form_a>",
+    ),
+    "L0C is free": (
+        PRODUCT,
+        "    AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(result_);\n    empty_",
+        "    empty_",
+    ),
+    "order of small products": (
+        PRODUCT,
+        "    if (params.m / 16 * (params.n / 16) < kOrderedFractals) "
+        "AscendC::PipeBarrier<PIPE_M>();\n",
+        "",
+    ),
+    "a single row": (
+        PRODUCT,
+        "params.m = static_cast<uint16_t>(Max(m, 2));",
+        "params.m = static_cast<uint16_t>(m);",
+    ),
+    "a single row comes twice": (PRODUCT, "  if (rows % 16 == 1) copy_row(rows - 1, rows);\n", ""),
+    "depth of L0": (
+        PRODUCT,
+        "static_cast<int32_t>(kL0SlotBytes / sizeof(T)) / widest",
+        "static_cast<int32_t>(kL0Bytes / sizeof(T)) / widest",
+    ),
+    # Rows of the vector cores.
+    "rows of the second core": (SIZES, "begin(core == 0 ? 0 : First(all))", "begin(0)"),
+    "statistics start": (VECTOR, "    if (step.first) StartRows(step, share);\n", ""),
+    "a sink counts once": (VECTOR, "t_->sink != 0 ? 1.0f : 0.0f", "0.0f"),
+    "sink of a head": (VECTOR, "static_cast<uint64_t>(step.item.head)", "0"),
+    "slot of the maxima": (VECTOR, "step.tile % kSlots * 2 * half_rows_", "0 * half_rows_"),
+    "slot of the factors": (VECTOR, "(2 * kSlots + step.index % kSlots)", "(2 * kSlots)"),
+    "earlier output counts less": (
+        VECTOR,
+        "      WithRowValue<true>(output, spread_, rows, columns_, columns_);\n",
+        "",
+    ),
+    "first output replaces": (
+        VECTOR,
+        "    if (step.first) {\n      AscendC::Adds(output",
+        "    if (step.last) {\n      AscendC::Adds(output",
+    ),
+    "tiles that see nothing": (
+        VECTOR,
+        "      AscendC::Duplicate(output_, 0.0f, share.rows * columns_);\n",
+        "",
+    ),
+    "empty rows": (VECTOR, "    MarkEmptyRows(sums, ", "    if (rows < 0) MarkEmptyRows(sums, "),
+    "share that dropout keeps": (
+        VECTOR,
+        "if (t_->bias.inv_keep != 1.0f) {",
+        "if (t_->bias.inv_keep > 4.0f) {",
+    ),
+    "pitch of the output": (
+        VECTOR,
+        "t_->output.row, result, rows,",
+        "t_->value_dim, result, rows,",
+    ),
+    "pitch of the statistics": (
+        VECTOR,
+        "CopyStatisticsOut(sum_out_[statistics], t_->statistics.row",
+        "CopyStatisticsOut(sum_out_[statistics], kBlockFloats",
+    ),
+    "pitch of the probabilities": (
+        VECTOR,
+        "static_cast<uint16_t>(kStepKeys / kPerBlock - blocks)",
+        "static_cast<uint16_t>(kStepKeys / kPerBlock)",
+    ),
+    "inputs freed": (VECTOR, "    inputs_.FreeTensor(scores);\n", ""),
+    "NaN kept": (ENTRY, "  const nsa::ascend::KeepNan keep_nan;\n", ""),
+    # Vector instructions.
+    "barrier of the folds": (
+        GROUP,
+        BARRIER + "  };\n  const auto reduce",
+        "  };\n  const auto reduce",
+    ),
+    "last fold": (
+        GROUP,
+        "for (int32_t at = 2 * kRepeatFloats; at < g.width;",
+        "for (int32_t at = 2 * kRepeatFloats; at + kRepeatFloats < g.width;",
+    ),
+    "lanes behind the last key": (GROUP, "<< (g.keys - begin), 0", "<< (g.keys - begin + 1), 0"),
+    "gap of rows": (GROUP, "(pitch - columns) * kBytes : 0", "pitch * kBytes : 0"),
+    "barrier before the factors": (
+        SOFTMAX,
+        "  AscendC::PipeBarrier<PIPE_V>();\n  AscendC::Exp(factors",
+        "  AscendC::Exp(factors",
+    ),
+    "maxima kept": (SOFTMAX, "  AscendC::Max(spread, spread, max, rows);\n", ""),
+    "rows divided": (
+        STORE,
+        "BinaryRepeatParams(1, 1, 0, pitch, pitch, 1)",
+        "BinaryRepeatParams(1, 1, 0, pitch, pitch, 0)",
+    ),
+    # Masks.
+    "mask of the last key": (MASK, "< key + g.keys;", "< key + g.keys - 1;"),
+    "mask of the first key": (MASK, "/ heads) > key;", "/ heads) > key + 1;"),
+    "both bounds": (MASK, "    if (upper && lower) {", "    if (false) {"),
+    "bounds written before": (MASK, "    Order<AscendC::HardEvent::V_S>();\n", ""),
+    "bounds written": (MASK, "    Order<AscendC::HardEvent::S_V>();\n", ""),
+    "bits of 64 columns": (MASK, "RoundUp(g.rows, 4)) * 8", "g.rows) * 8"),
+    "end of the band": (KEYS, "Max(i + ahead + 1, prefix)", "Max(i + ahead, prefix)"),
+    "start of the band": (KEYS, "Min(Max(i - back, 0), keys)", "Min(Max(i - back + 1, 0), keys)"),
+    "diagonal from the right": (
+        KEYS,
+        "visible.ahead = band.ahead + shift",
+        "visible.ahead = band.ahead",
+    ),
+    "keys of a tile": (KEYS, "visible.High(row + rows - 1)", "visible.High(row + rows - 2)"),
+    "rows of the last tile": (
+        WORK,
+        "static_cast<int32_t>(Min(work_->tile_rows, rows_ - item_.row))",
+        "static_cast<int32_t>(work_->tile_rows)",
+    ),
+    "prefix of a segment": (WORK, "prefix_.GetValue(segment)", "prefix_.GetValue(0)"),
+    "band of a segment": (WORK, "segment == mask_->band_segment ?", "segment < 0 ?"),
+    # Biases.
+    "behind the last key": (BIAS, "    FillTail(inputs, -Infinity(), g);\n", ""),
+    "bias before the scale": (
+        BIAS,
+        "      if (t_->pse_before_scale != 0) AddBias(inputs, bias, g);\n      ScaleRows",
+        "      ScaleRows",
+    ),
+    "pitch of a packed bias": (
+        BIAS,
+        "? item.visible.keys : t_->pse_row;",
+        "? t_->pse_row : t_->pse_row;",
+    ),
+    "packed biases before": (
+        BIAS,
+        "return item.pairs_before * heads_ + (item.head * queries",
+        "return (item.head * queries",
+    ),
+    "rows of a short bias": (BIAS, "+ skipped + within - row;", "+ within - row;"),
+    "row of the slopes": (BIAS, "t_->slope_shift - row - i)", "t_->slope_shift - row)"),
+    "head of a mask": (
+        BIAS,
+        "item.segment * t_->mask_batch + item.head * t_->mask_head",
+        "item.segment * t_->mask_batch",
+    ),
+    "zeros behind a mask": (
+        BIAS,
+        "    if (g.keys < g.width || g.floats() % (2 * kRepeatFloats) != 0)\n      Clear(to",
+        "    if (false)\n      Clear(to",
+    ),
+    "bits inside a byte": (BIAS, "if (shift == 0) continue;", "if (shift < 8) continue;"),
+    "bits of the next byte": (
+        BIAS,
+        "if (bit % 8 == 0 || bytes <= 2) continue;",
+        "if (bit % 8 < 2 || bytes <= 2) continue;",
+    ),
+    "bits of a row": (
+        BIAS,
+        "(item.head * item.queries + row) * keys + key;",
+        "item.head * item.queries * keys + key;",
+    ),
+    "order of the zeros": (BIAS, "    Order<AscendC::HardEvent::V_MTE2>();\n", ""),
+    # Buffers.
+    "buffer of the statistics": (
+        TILING,
+        "statistics(Bytes(3 * kSlots",
+        "statistics(Bytes(2 * kSlots",
+    ),
+    "buffer of the folds": (
+        TILING,
+        "folded(Bytes(group_rows * (kRepeatFloats + kBlockFloats), 4))",
+        "folded(Bytes(group_rows * kRepeatFloats, 4))",
+    ),
+    "buffer of a part": (
+        TILING,
+        "part(Bytes(PartRows(value_dim) * RoundUp(value_dim, 16), 4))",
+        "part(Bytes(PartRows(value_dim) * RoundUp(value_dim, 16), 2))",
+    ),
+    "buffer of data blocks": (
+        TILING,
+        "spread(Bytes(static_cast<int32_t>(Max(group_rows, PartRows(value_dim)))",
+        "spread(Bytes(static_cast<int32_t>(Min(group_rows, PartRows(value_dim)))",
+    ),
+    "buffer of the mask": (
+        BUFFERS,
+        "         2 * static_cast<uint32_t>(rows)",
+        "         static_cast<uint32_t>(rows)",
+    ),
+    "buffer of the dropout": (
+        BUFFERS,
+        "2 * most_rows * kBitRowBytes)",
+        "most_rows * kBitRowBytes)",
+    ),
+}
+
+# Those that change nothing, and why.
+HARMLESS = {
+    "ids of the output": "an id's sets and waits come in the same order on both sides",
+}
+
+SEEDS = (*range(0, 120), 124)
+
+
+def checks(dtype):
+    """What finds them."""
+    found = {
+        **random_checks(make_flash_case, SEEDS, dtype),
+        **parity_checks(flash_parity(), dtype, accepted),
+        "NaN": partial(tests.test_a_nan_reaches_what_sees_it, dtype=dtype),
+    }
+    if dtype == "float16":
+        found["bands"] = tests.test_bands_that_begin_anywhere
+        found["nothing seen"] = tests.test_rows_that_see_nothing
+        found["bytes"] = partial(design.test_bytes_of_a_full_attention, s1=128, s2=512)
+    return found

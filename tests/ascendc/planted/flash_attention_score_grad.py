@@ -1,0 +1,312 @@
+"""Faults planted in copies of FlashAttentionScoreGrad's kernel, and of what gradients share."""
+
+from functools import partial
+
+from .. import test_flash_attention_score_grad as tests
+from ..attention_cases import accepted, flash_parity, make_grad_case
+from .judge import parity_checks, random_checks
+
+KERNEL = "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad"
+ENTRY, CUBE, VECTOR = KERNEL + ".cpp", KERNEL + "_cube.h", KERNEL + "_vector.h"
+TILING = KERNEL + "_tiling.h"
+STEPS, ROWS = "ascendc/attention/grad_steps.h", "ascendc/attention/row_grads.h"
+SINK, PRODUCT = "ascendc/attention/sink_grad.h", "ascendc/attention/tile_product.h"
+KEYS, MACHINE = "ascendc/attention/visible_keys.h", "ascendc/attention/attention_sizes.h"
+BIAS = "ascendc/attention/score_bias.h"
+
+# name: (file, what is replaced, by what[, data type])
+FAULTS = {
+    # Flags and slots between the cores.
+    "everybody's Dvec": (
+        ENTRY,
+        "    kernel.Prepare();\n    AscendC::SyncAll<false>();\n",
+        "    AscendC::SyncAll<false>();\n    kernel.Prepare();\n",
+    ),
+    "cube core at the barrier": (
+        ENTRY,
+        "    AscendC::SyncAll<false>();\n    kernel.Process();\n  }\n  if",
+        "    kernel.Process();\n  }\n  if",
+    ),
+    "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step.index);\n", ""),
+    "sums handed over": (
+        CUBE,
+        "    if (step.last) HandOver<Handover::kPartial",
+        "    HandOver<Handover::kPartial",
+    ),
+    "probabilities awaited": (CUBE, "    Await<Handover::kProbabilities>(step.index);\n", ""),
+    "scores awaited": (VECTOR, "    Await<Handover::kScores>(step.index);\n", ""),
+    "sums awaited": (
+        VECTOR,
+        "    if (!step.empty()) Await<Handover::kPartialOutput>(step.tile);\n",
+        "",
+    ),
+    "sums of an empty tile": (VECTOR, "    if (!step.empty()) Await<", "    Await<"),
+    "both vector cores hand over": (
+        VECTOR,
+        "    HandOver<Handover::kProbabilities>(step.index);",
+        "    if (core_ == 0) HandOver<Handover::kProbabilities>(step.index);",
+    ),
+    "a core without rows hands over": (
+        VECTOR,
+        "    HandOver<Handover::kProbabilities>(step.index);",
+        "    if (share.rows > 0) HandOver<Handover::kProbabilities>(step.index);",
+    ),
+    "slot of a step": (CUBE, "return step.index % kSlots * tile_rows_ * kStepKeys;", "return 0;"),
+    "slot of the sums": (CUBE, "sums_[step.tile % kSlots * sums_floats_]", "sums_[0]"),
+    "slot of the sums, vectors": (
+        VECTOR,
+        "const int64_t sums = step.tile % kSlots * sums_floats_;",
+        "const int64_t sums = 0;",
+    ),
+    "slots": (MACHINE, "kSlots = kStepsAhead + 1", "kSlots = kStepsAhead"),
+    "place of dS": (
+        TILING,
+        "score_grads_begin(kSlots * (2 * scores + probabilities))",
+        "score_grads_begin(kSlots * 2 * scores)",
+    ),
+    "place of dP": (TILING, "product_grads_begin(kSlots * scores)", "product_grads_begin(scores)"),
+    "room of the sums": (
+        TILING,
+        "sums(int64_t{tile_rows} * (RoundUp(dim, 16) + RoundUp(value_dim, 16)) * 4)",
+        "sums(int64_t{tile_rows} * RoundUp(dim, 16) * 4)",
+    ),
+    "workspace of a block": (
+        TILING,
+        "(sums_begin + kSlots * sums + 511)",
+        "(sums_begin + sums + 511)",
+    ),
+    "workspace of Dvec": (
+        TILING,
+        "return (statistics_floats * 4 + 511)",
+        "return (statistics_floats + 511)",
+    ),
+    # The cube.
+    "tile in L1": (CUBE, "      tiles_.BeginUse();\n", ""),
+    "second tile in L1": (CUBE, "      tiles_.BeginUse(1);\n", ""),
+    "tiles freed": (
+        CUBE,
+        "      tiles_.EndUse();\n      tiles_.EndUse();\n",
+        "      tiles_.EndUse();\n",
+    ),
+    "rows freed": (CUBE, "      }\n      rows_.EndUse();\n", "      }\n"),
+    "factors in L1": (CUBE, "      blocks_.BeginUse();\n", ""),
+    "place of the factors in L1": (
+        CUBE,
+        "blocks_.Start(l1[2 * (kQuerySlotBytes + kKeySlotBytes)",
+        "blocks_.Start(l1[2 * (kQuerySlotBytes)",
+    ),
+    "values of the tile": (
+        CUBE,
+        "step.by_keys ? Values(step) : OutputGrads(step), 0",
+        "step.by_keys ? Keys(step) : OutputGrads(step), 0",
+    ),
+    "rows of the keys' scores": (
+        CUBE,
+        "to[at * pitch], pitch, here, step.keys)",
+        "to[at], pitch, here, step.keys)",
+    ),
+    "columns of the queries' scores": (
+        CUBE,
+        "product_.Store(to[at], pitch, step.rows, here);",
+        "product_.Store(to[block], pitch, step.rows, here);",
+    ),
+    "pitch of the keys' scores": (
+        VECTOR,
+        "return step.by_keys ? tile_rows_ : kStepKeys;",
+        "return kStepKeys;",
+    ),
+    "head of the values": (
+        CUBE,
+        "step.item.head / t_->keys.group, value_dim_);",
+        "step.item.head, value_dim_);",
+    ),
+    "pitch of dO": (
+        CUBE,
+        "SourceOf(output_grad_, t_->output,",
+        "SourceOf(output_grad_, t_->query,",
+    ),
+    "segment of the queries": (
+        CUBE,
+        "SourceOf(query_, t_->query, step, step.item.query_start + step.row",
+        "SourceOf(query_, t_->query, step, step.row",
+    ),
+    "place of dV's sum": (
+        CUBE,
+        "sums[int64_t{tile_rows_} * RoundUp(dim_, 16)]",
+        "sums[int64_t{tile_rows_} * dim_]",
+    ),
+    "rows of the factors": (
+        CUBE,
+        "{factors[block * pitch], pitch, m}",
+        "{factors[block], pitch, m}",
+    ),
+    "columns of the factors": (CUBE, "{factors[block], pitch, rows}", "{factors, pitch, rows}"),
+    "first step replaces": (
+        CUBE,
+        "    if (step.first) {\n      product_.Store(to, n",
+        "    if (step.last) {\n      product_.Store(to, n",
+    ),
+    "later steps add": (
+        CUBE,
+        "      product_.AddTo(to, n, m, n);",
+        "      product_.Store(to, n, m, n);",
+    ),
+    "sums in order": (
+        PRODUCT,
+        "    AscendC::PipeBarrier<PIPE_FIX>();\n    AscendC::SetAtomicAdd",
+        "    AscendC::SetAtomicAdd",
+    ),
+    "adding ends": (PRODUCT, "    AscendC::SetAtomicNone();\n", ""),
+    "depth of a transposed factor": (
+        PRODUCT,
+        "params.kDirectionAlign = sizeof(T) == 4 && form_a == Form::kTransposed;",
+        "params.kDirectionAlign = false;",
+        "float32",
+    ),
+    "rows of a transposed factor": (
+        PRODUCT,
+        "LoadWindow(to, a, at, RoundUp(k, 16), 0, RoundUp(m, 16), true);",
+        "LoadWindow(to, a, 0, RoundUp(k, 16), 0, RoundUp(m, 16), true);",
+    ),
+    # The steps.
+    "queries of a tile of keys": (
+        STEPS,
+        "visible.High(item_.row + item_.rows - 1))",
+        "visible.High(item_.row))",
+    ),
+    "first query of a tile of keys": (
+        STEPS,
+        "begin_ = visible.Low(item_.row);",
+        "begin_ = visible.Low(item_.row + item_.rows - 1);",
+    ),
+    "heads of a group": (STEPS, "head_ + group_ : head_ + 1", "head_ + 1 : head_ + 1"),
+    "first head of a group": (STEPS, "head_ = item_.head * group_;", "head_ = item_.head;"),
+    "last step of a tile": (STEPS, "head_ends && head_ + 1 == head_end_};", "head_ends};"),
+    "first query that sees a key": (KEYS, "Max(k - keys.ahead, 0)", "Max(k - keys.ahead + 1, 0)"),
+    "last query that sees a key": (KEYS, "Max(k + keys.back + 1, 0)", "Max(k + keys.back, 0)"),
+    "prefix of the queries": (KEYS, "k < keys.prefix ? 0 :", "k + 1 < keys.prefix ? 0 :"),
+    "first query of a compressed key": (
+        KEYS,
+        "Max(first, end - keys.position)",
+        "Max(first, end - keys.position + 1)",
+    ),
+    "last token of a compressed key": (
+        KEYS,
+        "last / compress_stride + 1)",
+        "last / compress_stride)",
+    ),
+    # Rows of the vector cores.
+    "rows of the second core": (MACHINE, "begin(core == 0 ? 0 : First(all))", "begin(0)"),
+    "data blocks of Dvec": (
+        VECTOR,
+        "SpreadRows(blocks, sums, RoundUp(g.rows, kRowUnit))",
+        "SpreadRows(blocks, sums, RoundDown(g.rows, kRowUnit))",
+    ),
+    "dO of Dvec": (
+        VECTOR,
+        "CopyRowsIn(raw[floats], output_grad_[at]",
+        "CopyRowsIn(raw[floats], output_[at]",
+    ),
+    "rows of Dvec at a time": (
+        VECTOR,
+        "Min(kGradMostRows, kGradGroupFloats / 2 / RoundUp(value_dim_, kRepeatFloats))",
+        "Min(kGradMostRows, kGradGroupFloats / RoundUp(value_dim_, kRepeatFloats))",
+    ),
+    "place of Dvec": (
+        VECTOR,
+        "AscendC::DataCopy(to[2 * kGradMostRows * kBlockFloats], row_sums_",
+        "AscendC::DataCopy(to[kGradMostRows * kBlockFloats], row_sums_",
+    ),
+    "behind the last column": (ROWS, "  FillTail(x, 0.0f, g);\n", ""),
+    "barrier before the products": (
+        ROWS,
+        "  AscendC::PipeBarrier<PIPE_V>();\n"
+        "  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {\n    AscendC::Mul",
+        "  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {\n    AscendC::Mul",
+    ),
+    "probabilities divided": (ROWS, "  DivideRows(x, sum, g.rows, g.width);\n", ""),
+    "Dvec subtracted": (ROWS, "WithRowValue<false>(dp, dvec", "WithRowValue<true>(dp, dvec"),
+    "dP behind the last key": (VECTOR, "    FillTail(dp, 0.0f, g);\n", ""),
+    "dropped dP": (VECTOR, "    Drop(dp, p, g);\n", ""),
+    "dropped P": (VECTOR, "      Drop(p, p, g);\n", ""),
+    "bits before dropout": (VECTOR, "    bias_.PrepareDrop(p, step.item, row, step.key, g);\n", ""),
+    "share that dropout keeps": (
+        VECTOR,
+        "AscendC::Muls(x, x, t_->bias.inv_keep",
+        "AscendC::Muls(x, x, 1.0f",
+    ),
+    "mask of the scores": (
+        VECTOR,
+        "    row_mask_.Apply(p, step.item.visible, row, step.key, g);\n",
+        "",
+    ),
+    "gradient of the bias, scaled": (
+        VECTOR,
+        "      if (t_->bias.pse_before_scale != 0) ScaleRows(dp",
+        "      if (false) ScaleRows(dp",
+    ),
+    "place of the bias": (
+        VECTOR,
+        "bias_.PseOffset(step.item, row) + step.key]",
+        "bias_.PseOffset(step.item, row)]",
+    ),
+    "scale of dV": (VECTOR, "value_dim_, 1.0f);", "value_dim_, t_->bias.scale);"),
+    "scale of dK": (VECTOR, "t_->key.row, dim_, t_->bias.scale);", "t_->key.row, dim_, 1.0f);"),
+    "gradients that are 0": (VECTOR, "      if (step.empty()) {", "      if (false) {"),
+    "one buffer of inputs": (VECTOR, "t_->input_buffers > 1;", "true;"),
+    "keys behind the last segment": (VECTOR, "    if (spare > 0) {", "    if (spare > 100) {"),
+    "bias cleared": (VECTOR, "    ClearShare<T>(g_.pse_grad, 0, Max(1, t_->pse_grad));\n", ""),
+    "inputs freed": (VECTOR, "    inputs_.FreeTensor(p);\n", ""),
+    "NaN kept": (ENTRY, "  const nsa::ascend::KeepNan keep_nan;\n", ""),
+    # Sinks.
+    "sinks read again": (SINK, "          Order<AscendC::HardEvent::V_MTE2>();\n", ""),
+    "sinks loaded": (SINK, "          Order<AscendC::HardEvent::MTE2_V>();\n", ""),
+    "sink stored": (SINK, "    Order<AscendC::HardEvent::V_MTE3>();\n", ""),
+    "sink stored before the next": (SINK, "    Order<AscendC::HardEvent::MTE3_MTE2>();\n", ""),
+    "sums of a sink": (SINK, "half >= kRepeatFloats;", "half > kRepeatFloats;"),
+    "sinks of a batch": (SINK, "b * strides.batch + row", "row"),
+    "heads of sinks": (SINK, "head += cores)", "head += cores + 1)"),
+    # Buffers.
+    "room of dP": (
+        TILING,
+        "statistics(product_grad + kGradGroupFloats * 4)",
+        "statistics(product_grad + kGradGroupFloats * 2)",
+    ),
+    "room of the statistics": (
+        TILING,
+        "statistics + 3 * kGradMostRows * kBlockBytes",
+        "statistics + 2 * kGradMostRows * kBlockBytes",
+    ),
+    "buffer of P and dS": (
+        TILING,
+        "outputs(static_cast<uint32_t>(2 * kGradGroupFloats",
+        "outputs(static_cast<uint32_t>(kGradGroupFloats",
+    ),
+    "buffer of a part": (
+        TILING,
+        "part(static_cast<uint32_t>(PartRows(dim) * RoundUp(dim, 16) * 4))",
+        "part(static_cast<uint32_t>(PartRows(dim) * RoundUp(dim, 16) * 2))",
+    ),
+}
+
+# Those that change nothing, and why.
+HARMLESS = {
+    "sums in order": "a Fixpipe that stores rows begins with the same barrier",
+}
+
+SEEDS = range(0, 100)
+
+
+def checks(dtype):
+    """What finds them."""
+    found = {
+        **random_checks(make_grad_case, SEEDS, dtype),
+        **parity_checks(flash_parity("flash_grad"), dtype, accepted),
+        "NaN": partial(tests.test_a_nan_of_a_query_reaches_what_it_sees, dtype=dtype),
+    }
+    if dtype == "float16":
+        found["more tiles of queries"] = tests.test_more_tiles_of_queries_than_of_keys
+        found["long head dimensions"] = partial(
+            tests.test_long_head_dimensions, dtype=dtype, d=256, dv=200
+        )
+    return found

@@ -1,0 +1,311 @@
+"""Faults planted in copies of NsaSelectedAttention's kernel, and of what selections share."""
+
+from functools import partial
+
+from .. import test_nsa_selected_attention as tests
+from ..selected_cases import make_selected_case
+from .judge import random_checks
+
+KERNEL = "ascendc/nsa_selected_attention/op_kernel/nsa_selected_attention"
+ENTRY, CUBE, VECTOR = KERNEL + ".cpp", KERNEL + "_cube.h", KERNEL + "_vector.h"
+TILING = KERNEL + "_tiling.h"
+TILE, ROWS = "ascendc/attention/selected_tile.h", "ascendc/attention/selected_rows.h"
+LISTS, SORT = "ascendc/attention/selection.h", "ascendc/attention/selection_sort.h"
+SIZES, PRODUCT = "ascendc/attention/selection_sizes.h", "ascendc/attention/tile_product.h"
+TILES = "ascendc/attention/attention_sizes.h"
+
+# name: (file, what is replaced, by what[, data type])
+FAULTS = {
+    # Flags and slots between the cores.
+    "everybody's lists": (
+        ENTRY,
+        "    kernel.Prepare();\n    AscendC::SyncAll<false>();\n",
+        "    AscendC::SyncAll<false>();\n    kernel.Prepare();\n",
+    ),
+    "scores handed over": (CUBE, "        HandOver<Handover::kScores>(i);\n", ""),
+    "output handed over": (CUBE, "        HandOver<Handover::kPartialOutput>(tile);\n", ""),
+    "probabilities awaited": (CUBE, "        Await<Handover::kProbabilities>(tile);\n", ""),
+    "scores awaited": (VECTOR, "    Await<Handover::kScores>(tile);\n", ""),
+    "output awaited": (VECTOR, "    Await<Handover::kPartialOutput>(tile);\n", ""),
+    "both vector cores hand over": (
+        VECTOR,
+        "    HandOver<Handover::kProbabilities>(tile);",
+        "    if (core_ == 0) HandOver<Handover::kProbabilities>(tile);",
+    ),
+    "a core without rows hands over": (
+        VECTOR,
+        "    HandOver<Handover::kProbabilities>(tile);",
+        "    if (share.rows > 0) HandOver<Handover::kProbabilities>(tile);",
+    ),
+    "slot of the scores": (CUBE, "scores_[i % kSlots * slot_scores_]", "scores_[0]"),
+    "slot of the output": (CUBE, "output_[tile % kSlots * slot_output_]", "output_[0]"),
+    "slot of the output, vectors": (
+        VECTOR,
+        "const int64_t slot = tile % kSlots * tile_rows_ * value_dim_;",
+        "const int64_t slot = tile % 2 * tile_rows_ * value_dim_;",
+    ),
+    "lists in the workspace": (
+        SIZES,
+        "return (rows * kMostSelected * 4 + 511) / 512 * 512;",
+        "return (rows * kMostSelected * 2 + 511) / 512 * 512;",
+    ),
+    "place of the probabilities": (
+        TILING,
+        "probabilities_begin(kSlots * scores)",
+        "probabilities_begin(2 * scores)",
+    ),
+    "workspace of a block": (
+        TILING,
+        "(kSlots * (scores + probabilities + output) + 511)",
+        "(kSlots * (scores + probabilities) + output + 511)",
+    ),
+    # The tile of the cube.
+    "queries in L1": (TILE, "    stripes_.BeginUse();\n", ""),
+    "queries freed": (TILE, "    stripes_.EndUse();\n", ""),
+    "rows of a short stripe": (TILE, "Min(group, stripe_rows - row)", "Min(group, stripe_rows)"),
+    "pitch of the queries": (
+        TILE,
+        "static_cast<uint16_t>(pitch), static_cast<uint16_t>(columns),\n",
+        "static_cast<uint16_t>(group * columns), static_cast<uint16_t>(columns),\n",
+    ),
+    "keys of a block": (
+        TILE,
+        "const L1Matrix<T> block = CopyBlock(item, keys, rows);",
+        "const L1Matrix<T> block = CopyBlock(item, keys, union_.keys[0]);",
+    ),
+    "block in L1": (
+        TILE,
+        "CopyBlock(item, keys, rows);\n      blocks_.BeginUse();\n",
+        "CopyBlock(item, keys, rows);\n",
+    ),
+    "block freed": (TILE, "      blocks_.EndUse();\n    }\n    stripes_", "    }\n    stripes_"),
+    "factors in L1": (TILE, "        factors_.BeginUse();\n", ""),
+    "place of the factors in L1": (
+        TILE,
+        "memory[(kStripesBytes + kBlockSlots * kBlockSlotBytes)",
+        "memory[(kStripesBytes + kBlockSlotBytes)",
+    ),
+    "events of the factors": (
+        TILE,
+        "L1Ring<T, kFactorSlots, 4> factors_;",
+        "L1Ring<T, kFactorSlots, 3> factors_;",
+    ),
+    "stripe mask": (TILE, "1u << union_.stripe[at + i]", "1u << (at + i)"),
+    "stripes that see nothing": (TILE, "      if ((used >> i & 1) == 0) continue;\n", ""),
+    "first product replaces": (
+        TILE,
+        "first[i] = union_.slot[at + i] == 0;",
+        "first[i] = union_.slot[at + i] <= 1;",
+    ),
+    "place of a slot": (TILE, "+ slot * s_->block_size;", "+ slot * 16;"),
+    "place of a stripe": (
+        TILE,
+        "int64_t{stripe} * group_ * s_->columns +",
+        "int64_t{stripe} * stripe_rows_ * s_->columns +",
+    ),
+    "slots of other stripes": (
+        TILE,
+        "return scores[Place(union_.stripe[at + i], union_.slot[at + i])];",
+        "return scores[Place(union_.stripe[at + i], union_.slot[at])];",
+    ),
+    "stripes of a product": (
+        TILE,
+        "return kTileRows / stripe_rows_;",
+        "return kTileRows / group_;",
+    ),
+    "segment of a block": (
+        TILE,
+        "item.key_start + union_.block * s_->block_size;",
+        "union_.block * s_->block_size;",
+    ),
+    "head of a block": (TILE, "from.At(token, item.head)", "from.At(token, 0)"),
+    "a single row comes twice": (TILE, "      if (group_ == 1) copy(1);\n", ""),
+    # Products of stripes.
+    "stripes loaded": (
+        PRODUCT,
+        "      AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(load_);\n"
+        "      Multiply<Form::kStraight>",
+        "      Multiply<Form::kStraight>",
+    ),
+    "rows of a stripe": (PRODUCT, "stripes[i] * rows, rows, at,", "i * rows, rows, at,"),
+    "stripes of the result": (
+        PRODUCT,
+        "(i * rows * 16)], count * rows,",
+        "(i * used_rows * 16)], count * rows,",
+    ),
+    "both halves of L0C": (
+        PRODUCT,
+        "for (int32_t slot = 0; slot < 2; ++slot) "
+        "AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(slot);",
+        "AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(0);",
+    ),
+    "sums in order": (
+        PRODUCT,
+        "      AscendC::PipeBarrier<PIPE_M>();\n      AscendC::SetFlag",
+        "      AscendC::SetFlag",
+    ),
+    "later depths add": (PRODUCT, "first[i] && at == 0;", "first[i];"),
+    "depths of the sums": (
+        PRODUCT,
+        "        if (depth <= 0) continue;\n",
+        "        if (depth < 0) continue;\n",
+    ),
+    "sums complete": (
+        PRODUCT,
+        "    AscendC::SetFlag<AscendC::HardEvent::M_FIX>(0);\n"
+        "    AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(0);\n",
+        "",
+    ),
+    "place of a sum": (PRODUCT, "stripe * rows * RoundUp(n, 16))]", "stripe * rows * 16)]"),
+    # Lists.
+    "keys of the last block": (
+        LISTS,
+        "Min(size_, keys_ - int64_t{block_} * size_)",
+        "Min(size_, keys_)",
+    ),
+    "blocks behind the last key": (LISTS, "int64_t{size_} >= keys_)", "int64_t{size_} > keys_)"),
+    "doubled blocks": (
+        LISTS,
+        "for (times_ = 0; next_ == block_ && at_ < count_; ++times_) next_ = At(++at_);",
+        "times_ = 1, next_ = At(++at_);",
+    ),
+    "entries of a list": (LISTS, "return place < count_ ?", "return place + 1 < count_ ?"),
+    "list of a query": (
+        LISTS,
+        "heads_[i].Start(lists, row + i * pitch,",
+        "heads_[i].Start(lists, row + i,",
+    ),
+    "keys of a query": (LISTS, "visible.High(first_query + i)", "visible.High(first_query)"),
+    "queries of a block": (LISTS, "      if (head.block() != block) continue;\n", ""),
+    "lists of a core": (
+        SORT,
+        "selection.rows * (core + 1) / cores;",
+        "selection.rows * core / cores + 1;",
+    ),
+    "first block": (SORT, "AscendC::CMPMODE::GE", "AscendC::CMPMODE::GT"),
+    "pairs of lists": (
+        SORT,
+        "RoundUp(rows, 2) * kMostSelected;\n    Load",
+        "rows * kMostSelected;\n    Load",
+    ),
+    "ascending": (
+        SORT,
+        "    AscendC::Muls(values_, values_, -1.0f, count);\n"
+        "    AscendC::PipeBarrier<PIPE_V>();\n    AscendC::Sort32",
+        "    AscendC::Sort32",
+    ),
+    "values of the pairs": (SORT, "kEvenOnes = 1;", "kEvenOnes = 2;"),
+    "sorted before the store": (
+        SORT,
+        "    Order<AscendC::HardEvent::V_MTE3>();\n    AscendC::DataCopy(to_",
+        "    AscendC::DataCopy(to_",
+    ),
+    "stored before the next": (SORT, "    Order<AscendC::HardEvent::MTE3_V>();\n", ""),
+    "cleared before the load": (SORT, "    Order<AscendC::HardEvent::V_MTE2>();\n", ""),
+    # Rows of the vector cores.
+    "columns of the last block": (
+        ROWS,
+        "blocks.slot() * static_cast<int32_t>(s_->block_size) + blocks.keys();",
+        "(blocks.slot() + 1) * static_cast<int32_t>(s_->block_size);",
+    ),
+    "repeated blocks": (
+        ROWS,
+        "repeated_[query] |= blocks.times() > 1;",
+        "repeated_[query] = blocks.times() > 1;",
+    ),
+    "first lane behind": (ROWS, "<< (column - begin), 0", "<< (column - begin + 1), 0"),
+    "columns behind": (
+        ROWS,
+        "for (int32_t at = whole; at < g.width;",
+        "for (int32_t at = whole; at + kRepeatFloats < g.width;",
+    ),
+    "repeated block in two parts": (
+        ROWS,
+        "static_cast<int32_t>(Max(0, slot));",
+        "static_cast<int32_t>(Max(0, slot + 1));",
+    ),
+    "end of a repeated block": (
+        ROWS,
+        "Min(slot + blocks.keys(), p.columns)",
+        "Min(slot + s_->block_size, p.columns)",
+    ),
+    "columns of a part": (
+        ROWS,
+        "(p.begin + row) * s_->columns + p.column]",
+        "(p.begin + row) * s_->columns]",
+    ),
+    "rows of the second core": (TILES, "begin(core == 0 ? 0 : First(all))", "begin(0)"),
+    "sums start": (VECTOR, "      AscendC::Duplicate(Sum(tile), 0.0f, rows);\n", ""),
+    "two sweeps": (VECTOR, "sweep->maxima = columns > kSweepColumns;", "sweep->maxima = false;"),
+    "maxima of the first sweep": (VECTOR, "if (sweep.maxima || whole) {", "if (whole) {"),
+    "next columns": (
+        VECTOR,
+        "    sweep->column += p.columns;\n",
+        "    sweep->column += kSweepColumns / 2;\n",
+    ),
+    "counted blocks": (VECTOR, "      rows_.CountRepeated(x, p);\n", ""),
+    "lists of the tile behind": (
+        VECTOR,
+        "    rows_.Start(item, share.begin, share.rows);\n    Await",
+        "    Await",
+    ),
+    "slot of the maxima": (VECTOR, "tile % kSlots * 2 * half_rows_)", "0 * half_rows_)"),
+    "slot of the sums": (VECTOR, "(tile % kSlots * 2 + 1) * half_rows_", "half_rows_"),
+    "queries that see nothing": (
+        VECTOR,
+        "      AscendC::Duplicate(part[static_cast<uint32_t>(row * value_dim_)], "
+        "0.0f, here * value_dim_);\n",
+        "",
+    ),
+    "empty rows": (VECTOR, "    MarkEmptyRows(sums, ", "    if (rows < 0) MarkEmptyRows(sums, "),
+    "head of a row": (VECTOR, "(share.begin + at + row) % group_;", "row % group_;"),
+    "pitch of the probabilities": (
+        VECTOR,
+        "static_cast<uint16_t>(pitch / kPerBlock - blocks)",
+        "static_cast<uint16_t>(pitch / kPerBlock)",
+    ),
+    "NaN kept": (ENTRY, "  const nsa::ascend::KeepNan keep_nan;\n", ""),
+    # Buffers.
+    "buffer of the scores": (
+        TILING,
+        "Max(kSortBytes, group_rows * Min(columns, kSweepColumns) * 4)",
+        "Max(kSortBytes, group_rows * Min(columns, kSweepColumns) * 2)",
+    ),
+    "buffer of the statistics": (
+        TILING,
+        "statistics(Bytes(2 * kSlots *",
+        "statistics(Bytes(2 * kStepsAhead *",
+    ),
+    "buffer of a part": (
+        TILING,
+        "part(Bytes(PartRows(value_dim) * value_dim, 4))",
+        "part(Bytes(PartRows(value_dim) * value_dim, 2))",
+    ),
+    "scratch of the lists": (
+        SIZES,
+        "kSortRows * kMostSelected * (4 + 4 + 8)",
+        "kSortRows * kMostSelected * (4 + 4 + 4)",
+    ),
+}
+
+# Those that change nothing, and why.
+HARMLESS = {
+    "depths of the sums": "a product of depth 0 does nothing",
+}
+
+# Few of the long ones.
+SEEDS = [seed for seed in range(0, 60) if seed % 5 != 4 or seed in (4, 9, 44)]
+
+
+def checks(dtype):
+    """What finds them."""
+    found = {
+        **random_checks(make_selected_case, SEEDS, dtype),
+        "nothing seen": tests.test_rows_that_see_nothing,
+        "other queries": tests.test_other_queries_and_segments_change_no_bit,
+    }
+    for name in ("query", "key", "value"):
+        found[f"NaN in {name}"] = partial(
+            tests.test_a_nan_reaches_what_sees_it, dtype=dtype, name=name
+        )
+    return found

@@ -1,0 +1,33 @@
+"""Faults planted in copies of the attention kernels: a few of those of `tests/ascendc/planted`."""
+
+import pytest
+
+from .planted.judge import changed_text, dtype_of, judged, library
+from .planted.kernels import KERNELS
+
+# One of each kernel, and a few of its checks, in the order in which they are made.
+CHOSEN = {
+    "flash_attention_score": "statistics start",
+    "flash_attention_score_grad": "slot of a step",
+    "nsa_compress_attention": "both vector cores hand over",
+    "nsa_selected_attention": "doubled blocks",
+    "nsa_selected_attention_grad": "lists of all blocks",
+}
+MOST_CHECKS = 12
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_planted_texts_occur_once(name):
+    faults = KERNELS[name].faults
+    assert len(faults) >= 25
+    for fault in faults:
+        changed_text(fault, faults[fault])
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_faults_are_found(name):
+    kernel, fault = KERNELS[name], KERNELS[name].faults[CHOSEN[name]]
+    dtype = dtype_of(fault)
+    checks = dict(list(kernel.checks(dtype).items())[:MOST_CHECKS])
+    faulty = kernel.runner(library(kernel, dtype, CHOSEN[name], fault))
+    assert judged(faulty, checks)
