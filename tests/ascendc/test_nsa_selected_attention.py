@@ -64,6 +64,19 @@ def test_rows_that_see_nothing(selected_runner):
     assert (row_max[blind] == -largest).all() and (row_sum[blind] == largest).all()
 
 
+def test_queries_that_see_half_a_block(selected_runner):
+    """L0 holds 64 of the block's 128 values at a time; a query has none of the second."""
+    case = selected(
+        *(Draw(12, "float16"), [72], [128], 1, 1, 256, 256, 1),
+        select=128,
+        causal=True,
+        indices=np.zeros((72, 1, 1)),
+    )
+    # A tile with a query that sees 64 keys and others that see more.
+    case = case.of(case.op, {**case.named(), "q_offset": np.array([4])}, case.attrs, case.dtype)
+    check_call(selected_runner, case, [(2, 0)])
+
+
 def test_all_blocks_selected_is_dense(selected_runner):
     """In any order, with the bits of the ascending one."""
     rng = np.random.default_rng(3)
