@@ -34,14 +34,11 @@ class RowMask {
     const bool upper = visible.High(row / heads) < key + g.keys;
     const bool lower = visible.Low((row + g.rows - 1) / heads) > key;
     if (!upper && !lower) return;
-    Order<AscendC::HardEvent::V_S>();
-    for (int32_t i = 0; i < g.rows; ++i) {
-      const int64_t query = (row + i) / heads;
-      bounds_.SetValue(static_cast<uint32_t>(i), Column(visible.High(query) - key));
-      bounds_.SetValue(static_cast<uint32_t>(rows_ + i), Column(visible.Low(query) - key));
+    if (row / heads == (row + g.rows - 1) / heads) {
+      BoundsOfQuery(visible, row / heads, key);
+    } else {
+      BoundsOfRows(visible, row, key, g.rows, heads, upper, lower);
     }
-    Order<AscendC::HardEvent::S_V>();
-    SpreadRows(blocks_, bounds_, 2 * rows_);
     if (upper) Compare<AscendC::CMPMODE::LT>(bits_, blocks_, g);
     const auto more = bits_[static_cast<uint32_t>(BitBytes(rows_))];
     if (lower) {
@@ -71,6 +68,27 @@ class RowMask {
   }
   __aicore__ static inline float Column(int64_t column) {
     return static_cast<float>(Min(Max(column, 0), kStepKeys));
+  }
+
+  // All rows are of one query: no scalar has to be written to the UB.
+  __aicore__ inline void BoundsOfQuery(const VisibleKeys& visible, int64_t query, int64_t key) {
+    const int32_t floats = rows_ * kBlockFloats;
+    AscendC::Duplicate(blocks_, Column(visible.High(query) - key), floats);
+    AscendC::Duplicate(blocks_[static_cast<uint32_t>(floats)], Column(visible.Low(query) - key),
+                       floats);
+    AscendC::PipeBarrier<PIPE_V>();
+  }
+  __aicore__ inline void BoundsOfRows(const VisibleKeys& visible, int64_t row, int64_t key,
+                                      int32_t rows, int64_t heads, bool upper, bool lower) {
+    Order<AscendC::HardEvent::V_S>();
+    for (int32_t i = 0; i < rows; ++i) {
+      const int64_t query = (row + i) / heads;
+      if (upper) bounds_.SetValue(static_cast<uint32_t>(i), Column(visible.High(query) - key));
+      if (lower)
+        bounds_.SetValue(static_cast<uint32_t>(rows_ + i), Column(visible.Low(query) - key));
+    }
+    Order<AscendC::HardEvent::S_V>();
+    SpreadRows(blocks_, bounds_, 2 * rows_);
   }
 
   template <AscendC::CMPMODE mode>

@@ -7,9 +7,6 @@ namespace nsa::ascend {
 
 namespace {
 
-// What a tile costs beside its keys, in keys: its queries and its output.
-constexpr int64_t kTileCost = 64;
-
 int64_t tokens(int64_t value) { return std::clamp(value, -kUnbounded, kUnbounded); }
 
 // The segment whose mask is a band: the last (mode 7) or first (mode 8) with queries.
@@ -101,7 +98,8 @@ void for_tiles(const FlashCall& call, const MaskTiling& mask, bool by_keys, int3
         const KeySpan span = SpanOf(segment.visible, row, rows);
         partners = std::min(span.end - span.begin, call.most_keys);
       }
-      body(b, row / tile_rows, partners + kTileCost);
+      const int64_t unit = call.cost_unit;
+      body(b, row / tile_rows, (partners + unit - 1) / unit * unit + call.tile_cost);
     }
   }
 }

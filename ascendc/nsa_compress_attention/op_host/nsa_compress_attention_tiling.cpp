@@ -62,6 +62,9 @@ FlashCall key_head_tiles(const CompressAttentionCall& call) {
   flash.sparse_mode = 1;  // nothing is hidden but by the stride and by a mask tensor
   flash.compress_block = call.rule.compress_block_size;
   flash.compress_stride = call.rule.causal ? call.rule.compress_stride : 0;
+  // The vector cores set the pace, whose instructions take 64 columns or fewer in the same time.
+  flash.cost_unit = kRepeatFloats;
+  flash.tile_cost = kRepeatFloats / 8;
   return flash;
 }
 
