@@ -78,7 +78,7 @@ def check_rates(text):
     config = configs.load(CONFIGS / "rates.json")
     rates = re.search(r"--rates ([0-9. ]+)", text)[1].split()
     stated, last = table(text), {}
-    assert [*stated] == ["nsa", "window", "dense"] and len(rates) >= 2
+    assert [*stated] == ["nsa", "window", "dense"] and len(rates) == 3
     for name in stated:
         for rate in rates:
             records = runlog.read(RESULTS / "rates" / f"{name}-{rate}")
