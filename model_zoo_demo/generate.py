@@ -6,6 +6,7 @@ Several prompts, of any lengths, are the rows of one batch.
 """
 
 import argparse
+import statistics
 import sys
 import time
 
@@ -73,7 +74,16 @@ def _recomputed(model, text, length):
 
 
 def generate(
-    model, context, prompts, count, temperature=0.9, top_k=50, top_p=1.0, seed=1, cached=True
+    model,
+    context,
+    prompts,
+    count,
+    temperature=0.9,
+    top_k=50,
+    top_p=1.0,
+    seed=1,
+    cached=True,
+    seconds=None,
 ):
     """Bytes that follow each of some prompts.
 
@@ -91,6 +101,7 @@ def generate(
         seed (int): Of the drawing; prompt number i has `seed` + i. Default: ``1``.
         cached (bool): Whether the layers keep caches; it changes the time, and what is drawn only
             where two bytes are as likely as each other within rounding. Default: ``True``.
+        seconds (list, optional): Gets the time of every step. Default: ``None``.
 
     Returns:
         list[bytes], without the prompts.
@@ -100,6 +111,7 @@ def generate(
     cached = cached and reads_caches()
     caches = model.new_cache(len(texts), length) if cached else None
     for _ in range(count):
+        begin = time.perf_counter()
         going = [text for text in texts if not text.done]
         # A row without room gets no more tokens.
         for text in going:
@@ -112,6 +124,8 @@ def generate(
         for text in going:
             scores = logits[id(text)] if text.new else _recomputed(model, text, length)
             text.add(choose(scores, temperature, top_k, top_p, text.rng))
+        if seconds is not None:
+            seconds.append(time.perf_counter() - begin)
     return [text.drawn() for text in texts]
 
 
@@ -150,16 +164,23 @@ def main(arguments=None):
                 file=sys.stderr,
             )
     settings = (args.bytes, args.temperature, args.top_k, args.top_p, args.seed)
-    begin = time.perf_counter()
-    drawn = generate(model, config.context, prompts, *settings, cached=not args.no_cache)
-    seconds = time.perf_counter() - begin
+    seconds = []
+    drawn = generate(
+        model, config.context, prompts, *settings, cached=not args.no_cache, seconds=seconds
+    )
     for i, (prompt, text) in enumerate(zip(prompts, drawn)):
         if len(prompts) > 1:
             print(f"--- {i + 1} ---")
         print((prompt + text).decode(errors="replace"))
-    total = sum(map(len, drawn))
-    rate = f"{total} bytes in {seconds:.1f} s, {total / seconds:.1f} bytes/s"
-    print(f"generate: {rate} with compilation", file=sys.stderr)
+    total, passed = sum(map(len, drawn)), sum(seconds)
+    if seconds:
+        # The median is of a step without compilation.
+        step = statistics.median(seconds)
+        print(
+            f"generate: {total} bytes in {passed:.1f} s with compilation, "
+            f"{len(prompts) / step:.1f} bytes/s in a step of {1e3 * step:.2f} ms",
+            file=sys.stderr,
+        )
 
 
 if __name__ == "__main__":
