@@ -18,7 +18,8 @@ class SelectedBlocks {
   // `keys`: how many the query sees, from the first of its segment on.
   __aicore__ inline void Start(const AscendC::GlobalTensor<int32_t>& lists, int64_t row,
                                int64_t keys, const SelectionTiling& selection) {
-    list_ = lists[row * kMostSelected];
+    pairs_.SetGlobalBuffer(
+        reinterpret_cast<__gm__ int64_t*>(lists.GetPhyAddr(row * kMostSelected)));
     count_ = static_cast<int32_t>(selection.block_count);
     size_ = static_cast<int32_t>(selection.block_size);
     keys_ = keys;
@@ -48,11 +49,15 @@ class SelectedBlocks {
   }
 
  private:
-  __aicore__ inline int32_t At(int32_t place) const {
-    return place < count_ ? list_.GetValue(static_cast<uint64_t>(place)) : kNoBlock;
+  // A scalar read of global memory takes the time of many instructions: two entries come at once.
+  __aicore__ inline int32_t At(int32_t place) {
+    if (place >= count_) return kNoBlock;
+    if (place % 2 == 0) pair_ = pairs_.GetValue(static_cast<uint64_t>(place / 2));
+    return static_cast<int32_t>(place % 2 == 0 ? pair_ : pair_ >> 32);
   }
 
-  AscendC::GlobalTensor<int32_t> list_;
+  AscendC::GlobalTensor<int64_t> pairs_;  // of the list, places 2 i and 2 i + 1
+  int64_t pair_ = 0;                      // that of the entry read last
   int64_t keys_ = 0;
   int32_t count_ = 0, size_ = 0, at_ = 0;
   int32_t next_ = 0;  // the entry at_
