@@ -169,7 +169,12 @@ FAULTS = {
         "for (times_ = 0; next_ == block_ && at_ < count_; ++times_) next_ = At(++at_);",
         "times_ = 1, next_ = At(++at_);",
     ),
-    "entries of a list": (LISTS, "return place < count_ ?", "return place + 1 < count_ ?"),
+    "entries of a list": (
+        LISTS,
+        "if (place >= count_) return kNoBlock;",
+        "if (place + 1 >= count_) return kNoBlock;",
+    ),
+    "entry of a pair": (LISTS, "pair_ : pair_ >> 32", "pair_ >> 32 : pair_"),
     "list of a query": (
         LISTS,
         "heads_[i].Start(lists, row + i * pitch,",
