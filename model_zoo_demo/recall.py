@@ -19,6 +19,7 @@ from tqdm import tqdm
 from . import checkpoint, runlog
 from . import config as configs
 from .errors import InputError
+from .machine import reads_caches
 from .model import Model, parameter_count
 from .optimizer import Step
 from .train import CONFIGS, INTERRUPTED, StopRequest, set_up
@@ -170,6 +171,8 @@ def compare_caches(folder, mode, count):
     given = about["task"]
     task = Task(**{**given, "stages": tuple(map(tuple, given["stages"]))})
     set_up(mode, config.device)
+    if not reads_caches():
+        raise InputError("--caches: the kernels in use have none that read caches")
     model = Model(config)
     checkpoint.restore(model.trainable_params(), arrays, folder)
     length, rows = task.stage(task.steps)
