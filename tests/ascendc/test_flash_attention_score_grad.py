@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.common.case import INPUTS
 from tests.common.draw import Draw
 from tests.common.dtypes import decode
-from tests.common.parity import flash_grad
+from tests.common.flash_cases import compress_attention_grad_of
+from tests.common.parity import causal_compress_attention, flash_grad
 
 from .attention_cases import accepted, flash_parity, lengths, make_grad_case
 from .attention_checks import CORES, SEEDS, check_call
@@ -69,6 +71,26 @@ def test_more_tiles_of_queries_than_of_keys(flash_runner):
     """Some cores end with the steps of a tile of queries: no products lie between their sums."""
     case = flash_grad(Draw(4, "float16"), "BNSD", 1, 8, 1, 40, 520, 32)
     check_call(flash_runner, case, [(24, 0), (7, 1)])
+
+
+def test_prefixes_that_end_with_the_first_key_of_a_tile(flash_runner):
+    """All queries see that key, and few of them the others of its tile."""
+    case = flash_grad(Draw(7, "float16"), "BNSD", 2, 1, 1, 260, 260, 32, mode=5, prefix=[129, 257])
+    check_call(flash_runner, case, [(2, 0), (7, 1)])
+
+
+def test_a_few_keys_behind_the_last_segment(flash_runner):
+    """Compressed keys that belong to no segment have gradients of 0."""
+    draw, spare = Draw(8, "float16"), 5
+    forward = causal_compress_attention(draw, [200], 4, 2, 32, 32)
+    for name in ("key", "value"):
+        place = INPUTS[forward.op].index(name)
+        more = draw.tensor(spare, 2, 32)
+        forward.inputs[place] = np.concatenate([forward.inputs[place], more])
+    case = compress_attention_grad_of(forward, draw)
+    check_call(flash_runner, case, [(2, 0), (7, 1)])
+    outputs, _ = flash_runner.run(case, 2)
+    assert not any(decode(t)[-spare:].any() for t in outputs[1:3])
 
 
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32"))
