@@ -35,11 +35,9 @@ AttentionDims check_attention_operands(const Context& c, AttentionOperands in) {
   c.require_shape(in.key, "(T2, N2, D)", {kUnknownDim, dims.n2, dims.d});
   c.require_shape(in.value, "(T2, N2, Dv)", {dims.t2, dims.n2, kUnknownDim});
   require_groups(c, dims.n1, dims.n2);
-  for (int64_t tokens : {dims.t1, dims.t2}) c.limit(Quantity::kTokens, tokens);
   c.limit(Quantity::kQueryHeads, dims.n1);
   c.limit(Quantity::kHeadDim, dims.d);
   c.limit(Quantity::kValueDim, dims.dv);
-  if (dims.d >= 0 && dims.dv >= 0) c.limit(Quantity::kValueDimExcess, dims.dv - dims.d, dims.dv);
   return dims;
 }
 

@@ -64,7 +64,7 @@ void limit_dims(const Context& c, const FlashInputs& in, const FlashDims& dims) 
   c.limit(Quantity::kBatch, dims.batch);
   c.limit(Quantity::kQueryHeads, dims.n1);
   c.limit(Quantity::kHeadDim, dims.d);
-  if (dims.d >= 0 && dims.dv >= 0) c.limit(Quantity::kValueDimExcess, dims.dv - dims.d, dims.dv);
+  c.limit(Quantity::kValueDim, dims.dv);
   if (dims.layout != InputLayout::kTND) {
     c.limit(Quantity::kQueryLength, dims.s1);
     c.limit(Quantity::kKeyLength, dims.s2);
@@ -154,9 +154,6 @@ void check_flash_lists(const Context& c, const FlashInputs& in, const FlashDims&
   c.require_prefix_sums(in.seq_q, "T1", dims.s1, ListEnd::kExact);
   c.require_prefix_sums(in.seq_kv, "T2", dims.s2,
                         compressed.on ? ListEnd::kAtMost : ListEnd::kExact);
-  for (size_t list : {in.seq_q, in.seq_kv}) {
-    if (c.values(list) != nullptr) c.limit(Quantity::kSegment, longest_segment(*c.values(list)));
-  }
 }
 
 }  // namespace nsa

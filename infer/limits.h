@@ -11,13 +11,11 @@ namespace nsa {
 // What a row bounds. The operators' rules measure a quantity and hand it to Context::limit.
 enum class Quantity {
   kBatch,
-  kTokens,
   kQueryHeads,
   kGroup,
   kHeadDim,
   kValueDim,
-  kValueDimExcess,  // Dv - D
-  kSegment,         // the longest segment
+  kKeySegment,  // the longest segment of keys
   kQueryLength,
   kKeyLength,
   kCompressBlockSize,
@@ -64,34 +62,36 @@ inline constexpr AscendLimit kAscendLimits[] = {
 
     // A window of blocks and their compressed tokens lies in the UB, the lists of the best blocks
     // beside it; a tile of queries, with all heads of a group, in L1; the cube reads 16 columns at
-    // a time. The gradient is that of FlashAttentionScore, with its limit of Dv.
+    // a time. The heads of the gradient are those of FlashAttentionScore.
     {kCompressAttentionOps, Quantity::kBlockStridesExcess, "select_block_size", -kNoLimit, 0, 1,
      "at most 64 compress_stride"},
     {kCompressAttentionOps, Quantity::kSelectBlockCount, "select_block_count", 1, 128, 1},
     {kCompressAttentionOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
     {kCompressAttentionOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
-    {kCompressAttentionOps, Quantity::kValueDimExcess, "Dv of value", -kNoLimit, 0, 1,
-     "at most D of query"},
+    {kCompressAttentionOps, Quantity::kQueryHeads, "N1 of query", 1, 64 * kKibi, 1},
     {kCompressAttentionOps, Quantity::kGroup, "N1 / N2", 1, 128, 1},
 
-    // CANN's ranges of tokens and lengths. 128 rows of 256 columns are what L1 and L0C hold of a
-    // query's group; a block of 128 keys is one product; a list of 32 blocks is sorted by one
-    // repeat; a row of 16 elements is a data block.
-    {kSelectedOps, Quantity::kTokens, "number of tokens T", 0, 2 * kMebi, 1},
-    {kSelectedOps, Quantity::kQueryHeads, "N1 of query", 1, 128, 1},
-    {kSelectedOps, Quantity::kSegment, "longest segment", 0, 128 * kKibi, 1},
+    // 128 rows of 256 columns are what L1 and L0C hold of a query's group; a block of 128 keys is
+    // one product; a list of 32 blocks is sorted by one repeat, their numbers as floats, which are
+    // exact for 2^24 blocks of at least 16 keys; a row of 16 elements is a data block. A transfer
+    // skips 65535 data blocks, four for the list of another key head.
+    {kSelectedOps, Quantity::kQueryHeads, "N1 of query", 1, 16 * kKibi, 1},
+    {kSelectedOps, Quantity::kGroup, "N1 / N2", 1, 128, 1},
+    {kSelectedOps, Quantity::kKeySegment, "longest segment of keys", 0, 256 * kMebi, 1},
     {kSelectedOps, Quantity::kSelectBlockSize, "select_block_size", 16, 128, 16},
     {kSelectedOps, Quantity::kSelectBlockCount, "select_block_count", 1, 32, 1},
     {kSelectedOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
     {kSelectedOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
 
-    {kFlashOps, Quantity::kBatch, "batch size B", 1, 2 * kMebi, 1},
-    {kFlashOps, Quantity::kQueryHeads, "N1 of query", 1, 256, 1},
-    {kFlashOps, Quantity::kQueryLength, "query sequence length", 1, kMebi, 1},
-    {kFlashOps, Quantity::kKeyLength, "key sequence length", 1, kMebi, 1},
-    {kFlashOps, Quantity::kSegment, "longest segment", 0, kMebi, 1},
+    // A batch and its lengths are not empty where they are in the shapes. In TND the statistics of
+    // the heads lie side by side, and a transfer skips at most 65535 of them. A tile has at least
+    // 16 rows, and with 512 columns of float32 they and their keys fill L1.
+    {kFlashOps, Quantity::kBatch, "batch size B", 1, kNoLimit, 1},
+    {kFlashOps, Quantity::kQueryHeads, "N1 of query", 1, 64 * kKibi, 1},
+    {kFlashOps, Quantity::kQueryLength, "query sequence length", 1, kNoLimit, 1},
+    {kFlashOps, Quantity::kKeyLength, "key sequence length", 1, kNoLimit, 1},
     {kFlashOps, Quantity::kHeadDim, "D of query", 1, 512, 1},
-    {kFlashOps, Quantity::kValueDimExcess, "Dv of value", -kNoLimit, 0, 1, "at most D of query"},
+    {kFlashOps, Quantity::kValueDim, "Dv of value", 1, 512, 1},
 };
 
 // Floating dtypes of the tensors query, key, value, input, ... as a bit set over DType.

@@ -21,9 +21,8 @@ AttentionDims check_shared(const Context& c, const Positions& in) {
   c.require_same_length(in.actual_seq_kvlen, in.actual_seq_qlen);
   c.require_prefix_sums(in.actual_seq_qlen, "T1", dims.t1, ListEnd::kExact);
   c.require_prefix_sums(in.actual_seq_kvlen, "T2", dims.t2, ListEnd::kExact);
-  for (size_t list : {in.actual_seq_qlen, in.actual_seq_kvlen}) {
-    if (c.values(list) != nullptr) c.limit(Quantity::kSegment, longest_segment(*c.values(list)));
-  }
+  if (c.values(in.actual_seq_kvlen) != nullptr)
+    c.limit(Quantity::kKeySegment, longest_segment(*c.values(in.actual_seq_kvlen)));
   c.require_query_offset(in.q_offset, in.actual_seq_qlen);
   return dims;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 
 namespace nsa::ascend {
 
@@ -227,6 +228,12 @@ int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, TilesOf tiles
   work->tile_rows = tile_rows;
   for_tiles(call, mask, by_keys, tile_rows, [&](int64_t, int64_t, int64_t) { ++work->items; });
   work->items *= work->heads;
+  if (work->items > INT32_MAX) {
+    throw OpError(OpError::kValue,
+                  "expected at most 2147483647 tiles of heads and segments, got " +
+                      std::to_string(work->items),
+                  kAclnnLimit);
+  }
   cores = static_cast<int32_t>(std::clamp<int64_t>(work->items, 1, std::min(cores, kMaxBlocks)));
   if (call.packed()) share_packed(call, mask, cores, work);
   return cores;

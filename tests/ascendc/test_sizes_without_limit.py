@@ -1,0 +1,65 @@
+"""Sizes that other kernels of these operators refuse, and ours need not."""
+
+import numpy as np
+import pytest
+
+from tests.common.draw import Draw
+from tests.common.parity import (
+    causal_compress_attention,
+    compress_attention_grad,
+    flash,
+    flash_grad,
+    selected,
+    selected_grad,
+)
+
+from .attention_checks import check_call
+
+CALLS = ((2, 0), (7, 1))
+
+
+@pytest.mark.parametrize("make", (flash, flash_grad))
+@pytest.mark.parametrize("layout", ("BSND", "SBH", "TND"))
+def test_more_than_256_heads(flash_runner, make, layout):
+    """Their rows are more elements apart than a transfer's stride counts."""
+    ends = {"seq_q": [5, 20], "seq_kv": [9, 33]} if layout == "TND" else {}
+    case = make(Draw(1, "float16"), layout, 2, 516, 4, 20, 33, 128, mode=3, **ends)
+    check_call(flash_runner, case, CALLS)
+
+
+@pytest.mark.parametrize("make", (flash, flash_grad))
+def test_a_million_keys_and_more(flash_runner, make):
+    keys = 2**20 + 700
+    case = make(Draw(2, "float16"), "BSND", 1, 1, 1, 5, keys, 16, mode=4, pre=600, next_tokens=0)
+    check_call(flash_runner, case, [(24, 0)])
+
+
+@pytest.mark.parametrize("make", (flash, flash_grad))
+@pytest.mark.parametrize(("dtype", "d", "dv"), [("float16", 16, 512), ("bfloat16", 40, 200)])
+def test_values_longer_than_keys(flash_runner, make, dtype, d, dv):
+    case = make(Draw(d, dtype), "BSND", 1, 4, 2, 150, 290, d, dv, mode=3)
+    check_call(flash_runner, case, CALLS)
+
+
+def test_values_longer_than_compressed_keys(compress_attention_runner, flash_runner):
+    sizes = ([70, 300], 16, 1, 48, 256)
+    case = causal_compress_attention(Draw(3, "bfloat16"), *sizes, count=3)
+    check_call(compress_attention_runner, case, CALLS)
+    check_call(flash_runner, compress_attention_grad(Draw(3, "bfloat16"), *sizes), CALLS)
+
+
+@pytest.mark.parametrize("make", (selected, selected_grad))
+def test_more_than_128_heads_of_selected_blocks(selected_runner, make):
+    case = make(Draw(5, "float16"), [30], [300], 144, 9, 16, 32, 4)
+    check_call(selected_runner, case, CALLS)
+
+
+@pytest.mark.parametrize("make", (selected, selected_grad))
+def test_a_long_segment_of_selected_blocks(selected_runner, make):
+    """More than 131072 keys, the last block among those selected."""
+    queries, keys = 5, 131072 + 9000
+    blocks = -(-keys // 64)
+    indices = np.random.default_rng(4).integers(0, blocks, (queries, 1, 4))
+    indices[::2, :, 1] = blocks - 1
+    case = make(Draw(4, "float16"), [queries], [keys], 2, 1, 16, 32, 4, indices=indices)
+    check_call(selected_runner, case, [(24, 0)])
