@@ -56,6 +56,7 @@ struct BiasTiling {
 // to and fro; those of packed segments lie in a row and every core has a piece of about equal cost.
 struct WorkTiling {
   int64_t dealt;     // whether they are dealt out
+  int64_t together;  // a tile is dealt out with its likes of all entries, which follow each other
   int64_t packed;    // whether the lists hold the lengths
   int64_t segments;  // entries of the batch, or of the lists
   int64_t queries;   // of an entry that is not packed

@@ -17,7 +17,8 @@ struct GradStep {
   int32_t rows;
   int64_t key;  // first key, in the segment
   int32_t keys;
-  bool first, last;  // of the tile
+  bool first, last;            // of the tile
+  bool head_first, head_last;  // of those that a tile of keys has with the queries of one head
 
   // Nothing of the tile sees anything, or is seen.
   __aicore__ inline bool empty() const { return rows == 0 || keys == 0; }
@@ -41,8 +42,8 @@ class GradSteps {
     KeyStep part{};
     if (query_steps_.Next(&part)) {
       tile_ = part.tile;
-      *step = {part.item,      index_++, part.tile, false,      part.item.row,
-               part.item.rows, part.key, part.keys, part.first, part.last};
+      *step = {part.item, index_++,  part.tile,  false,     part.item.row, part.item.rows,
+               part.key,  part.keys, part.first, part.last, false,         false};
       return true;
     }
     return NextOfKeys(step);
@@ -64,8 +65,10 @@ class GradSteps {
     }
     const auto rows = static_cast<int32_t>(Min(kStepKeys, end_ - row_));
     const bool head_ends = row_ + rows >= end_;
-    *step = {item_, index_++,  tile_,      true,        row_,
-             rows,  item_.row, item_.rows, step->first, head_ends && head_ + 1 == head_end_};
+    *step = {
+        item_,          index_++,  tile_,      true,        row_,
+        rows,           item_.row, item_.rows, step->first, head_ends && head_ + 1 == head_end_,
+        row_ == begin_, head_ends};
     step->item.head = head_;
     row_ += rows;
     if (head_ends) {

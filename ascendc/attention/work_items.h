@@ -85,9 +85,11 @@ class WorkItems {
     const int64_t rank = round_ * blocks_ + (round_ % 2 == 0 ? block_ : blocks_ - 1 - block_);
     // In the last round, which may not be full, the others have no item either way.
     if (rank >= work_->items) return false;
-    ++round_;
-    const int64_t alike = work_->segments * work_->heads;
-    const int64_t which = rank % alike, segment = which / work_->heads;
+    const bool together = work_->together != 0;
+    const int64_t alike = (together ? 1 : work_->segments) * work_->heads;
+    const int64_t which = rank % alike, segment = together ? entry_ : which / work_->heads;
+    entry_ = together ? (entry_ + 1) % work_->segments : 0;
+    if (entry_ == 0) ++round_;
     if (segment != segment_) Enter(segment);
     // The last queries see most keys, and the first keys are seen by most queries.
     const int64_t tile = rank / alike;
@@ -109,7 +111,7 @@ class WorkItems {
   AscendC::GlobalTensor<int64_t> query_ends_, key_ends_, prefix_, offsets_;
   WorkItem item_{};
   int64_t block_ = 0, blocks_ = 1, segment_ = -1, keys_ = 0, rows_ = 0, tiles_ = 0;
-  int64_t round_ = 0, next_ = 0, left_ = 0;
+  int64_t round_ = 0, entry_ = 0, next_ = 0, left_ = 0;
 };
 
 // Some consecutive keys for all queries of a tile.

@@ -9,9 +9,10 @@ from tests.common.dtypes import decode
 from tests.common.flash_cases import compress_attention_grad_of
 from tests.common.parity import causal_compress_attention, flash_grad
 
-from .attention_cases import accepted, flash_parity, lengths, make_grad_case
+from .attention_cases import flash_parity, lengths, make_grad_case
 from .attention_checks import CORES, SEEDS, check_call
 from .flash_runner import dims
+from .launch import raw
 
 CONFIGURATIONS = 300
 CHUNK = 60
@@ -20,8 +21,7 @@ CHUNK = 60
 @pytest.mark.parametrize("name", flash_parity("flash_grad"))
 def test_parity(flash_runner, name):
     case = flash_parity("flash_grad")[name]()
-    if accepted(case):
-        check_call(flash_runner, case, [(cores, cores) for cores in CORES])
+    check_call(flash_runner, case, [(cores, cores) for cores in CORES])
 
 
 @pytest.mark.parametrize("first", range(0, CONFIGURATIONS, CHUNK))
@@ -41,7 +41,16 @@ def test_the_cases_cover_what_matters():
     assert sum(a["compress_block_size"] > 0 for a in attrs) > 15
     biased = [c for c in cases if c.named()["real_shift"] is not None]
     assert {c.attrs["pse_type"] for c in biased} == {0, 1, 2, 3}
-    assert sum(c.attrs["pse_grad"] for c in biased) > 10
+    shapes = [(raw(c.named()["real_shift"]).shape, dims(c)) for c in biased if c.attrs["pse_grad"]]
+    batches = [(shape, size) for shape, size in shapes if len(shape) == 4]
+    assert len(shapes) > 30 and len(shapes) - len(batches) > 5
+    for over_queries in (False, True):
+        for over_entries in (False, True):
+            shared = [
+                (shape[2] < size["s1"], shape[0] < size["batch"]) == (over_queries, over_entries)
+                for shape, size in batches
+            ]
+            assert sum(shared) > 2, (over_queries, over_entries)
     for name in ("drop_mask", "attn_mask", "prefix", "sink", "q_offset"):
         assert sum(case.named()[name] is not None for case in cases) > 5, name
     sizes = [dims(case) for case in cases]
@@ -50,6 +59,46 @@ def test_the_cases_cover_what_matters():
     assert sum(max(k for _, k in s) > 512 for s in segments) > 20
     assert sum(max(q for q, _ in s) > 128 for s in segments) > 20
     assert sum(any(q == 0 and k > 0 for q, k in s) for s in segments) > 5
+
+
+@pytest.mark.parametrize("pse_type", (0, 1))
+@pytest.mark.parametrize(
+    ("dtype", "batch", "heads", "s1", "s2", "d", "rest"),
+    [
+        # Several tiles and steps; rows of the sum that come in parts, and several at once.
+        ("float16", 3, 1, 150, 2100, 16, dict(mode=3)),
+        ("bfloat16", 2, 2, 300, 97, 64, dict(mode=5, prefix=[97, 1])),
+        ("float32", 3, 2, 20, 530, 40, dict(keep_prob=0.8)),
+        # Tiles without a visible key, in all entries and in one.
+        ("float16", 2, 1, 400, 130, 32, dict(mode=5, prefix=[0, 130])),
+        ("float16", 2, 1, 400, 130, 32, dict(mode=3)),
+        ("bfloat16", 2, 1, 17, 16, 512, {}),
+    ],
+)
+@pytest.mark.parametrize("rows", ("a matrix", "a row"))
+def test_gradient_of_a_bias_of_a_whole_batch(
+    flash_runner, rows, dtype, batch, heads, s1, s2, d, rest, pse_type
+):
+    shape = (1, heads, s1 if rows == "a matrix" else 1, s2)
+    draw = Draw(s2, dtype)
+    case = flash_grad(
+        *(draw, "BNSD", batch, heads, 1, s1, s2, d), pse=shape, pse_type=pse_type, **rest
+    )
+    check_call(flash_runner, case, [(2, 0), (24, 1)])
+
+
+def test_gradient_of_a_row_of_bias_of_every_segment(flash_runner):
+    """Segments without queries have zeros; one is longer than a step of queries."""
+    case = flash_grad(
+        *(Draw(5, "float16"), "TND", 3, 4, 2, 720, 330, 32),
+        mode=3,
+        pse=(4 * 330,),
+        seq_q=[600, 600, 720],
+        seq_kv=[140, 200, 330],
+    )
+    check_call(flash_runner, case, [(2, 0), (24, 1)])
+    outputs, _ = flash_runner.run(case, 2)
+    assert not decode(outputs[3])[4 * 140 : 4 * 200].any()
 
 
 @pytest.mark.parametrize(

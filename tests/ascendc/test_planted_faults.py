@@ -1,8 +1,10 @@
 """Faults planted in copies of the attention kernels: a few of those of `tests/ascendc/planted`."""
 
+from dataclasses import replace
+
 import pytest
 
-from .planted.judge import changed_text, dtype_of, judged, library
+from .planted.judge import FaultError, changed_text, dtype_of, judge, judged, library
 from .planted.kernels import KERNELS
 
 # One of each kernel, and a few of its checks, in the order in which they are made.
@@ -31,3 +33,11 @@ def test_faults_are_found(name):
     checks = dict(list(kernel.checks(dtype).items())[:MOST_CHECKS])
     faulty = kernel.runner(library(kernel, dtype, CHOSEN[name], fault))
     assert judged(faulty, checks)
+
+
+def test_a_fault_has_to_compile():
+    kernel = KERNELS["flash_attention_score_grad"]
+    fault = {"none": (*kernel.faults["half of a vector core"][:2], "; else")}
+    broken = replace(kernel, faults=fault, checks=lambda dtype: {})
+    ((name, _, found),) = judge(broken, ["none"], 1, 1)
+    assert name == "none" and isinstance(found, FaultError) and "does not compile" in str(found)

@@ -153,6 +153,32 @@ def test_gradient(mode):
         assert np.abs(a - b).max() <= 2.0**-9 * np.abs(b).max()
 
 
+@pytest.mark.parametrize("shape", [(1, N1, 33, 33), (2, N1, 1, 33), (1, N1, 1, 33)], ids=str)
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_gradient_of_a_shared_bias(mode, shape):
+    """That of the CPU within rounding: summed over the queries or entries that share it."""
+    *inputs, bias = *operands(ms.float16), draw(*shape, seed=3)
+
+    def gradient(query, key, value, bias):
+        def total(query, key, value, bias):
+            return mindspore_nsa.flash_attention_score(
+                *(query, key, value, N1),
+                real_shift=bias,
+                input_layout="BSND",
+                scalar_value=0.25,
+                sparse_mode=2,
+            ).sum()
+
+        return ms.grad(total, (0, 1, 2, 3))(query, key, value, bias)
+
+    expected = gradient(*inputs, bias)
+    with mindspore_nsa.target("ascend_twin"), context_mode(mode):
+        ours = in_mode(mode, gradient)(*inputs, bias)
+    for a, b in zip(ours, expected, strict=True):
+        a, b = a.asnumpy(), b.asnumpy()
+        assert a.shape == b.shape and np.abs(a - b).max() <= 2.0**-9 * np.abs(b).max()
+
+
 class Net(nn.Cell):
     """A graph on the operator."""
 

@@ -208,11 +208,6 @@ BiasTiling bias_tiling(const FlashCall& call) {
   return bias;
 }
 
-bool shares_bias(const FlashCall& call, const BiasTiling& bias) {
-  if (bias.pse_packed != 0) return bias.pse_row == 0;
-  return (bias.pse_row == 0 && call.dims.s1 > 1) || (bias.pse_batch == 0 && call.dims.batch > 1);
-}
-
 int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, TilesOf tiles, int32_t tile_rows,
                     int32_t cores, WorkTiling* work) {
   const bool by_keys = tiles == TilesOf::kKeys;

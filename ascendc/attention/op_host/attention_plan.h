@@ -36,9 +36,6 @@ TensorStrides statistics_strides(const FlashDims& dims);
 MaskTiling mask_tiling(const FlashCall& call);
 BiasTiling bias_tiling(const FlashCall& call);
 
-// Whether several queries or entries of the batch share an element of a bias tensor.
-bool shares_bias(const FlashCall& call, const BiasTiling& bias);
-
 enum class TilesOf { kQueries, kKeys };
 
 // Shares the tiles of `tile_rows` queries or keys among at most `cores` cube cores; returns how

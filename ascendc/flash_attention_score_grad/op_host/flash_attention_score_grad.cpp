@@ -61,11 +61,6 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     auto* data = context->GetTilingData<FlashAttentionScoreGradTilingData>();
     const int32_t cores =
         tile_flash_attention_score_grad(call, machine.count, machine.vector.ub_bytes, data);
-    if (data->pse_grad > 0 && shares_bias(call, data->bias)) {
-      throw OpError(OpError::kValue,
-                    "flash_attention_score_grad: real_shift must have a row of its own for every "
-                    "query and every entry of the batch where its gradient is asked for on Ascend");
-    }
     // All blocks wait for each other in the middle of the kernel.
     describe_launch(context, machine.vector, cores,
                     flash_attention_score_grad_workspace(*data, call.element_bytes, cores),

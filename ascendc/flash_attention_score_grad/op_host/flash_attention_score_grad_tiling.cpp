@@ -12,6 +12,23 @@ int64_t elements(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+// Where elements of the bias are shared, how their gradient is added up.
+void set_pse_grad(const FlashCall& call, int32_t tile_rows, FlashAttentionScoreGradTilingData* t) {
+  t->pse_grad = t->pse_copies = t->pse_pitch = t->pse_tile = 0;
+  if (!call.pse_grad || t->bias.pse != kPseTensor) return;
+  const FlashDims& dims = call.dims;
+  t->pse_grad = elements(call.pse_shape);
+  const bool one_entry = t->bias.pse_packed == 0 && t->bias.pse_batch == 0;
+  if (t->bias.pse_row == 0) {
+    t->pse_copies = 2 * (one_entry ? dims.batch : 1);
+  } else if (one_entry && dims.batch > 1) {
+    constexpr int64_t kUnit = 16;
+    t->pse_pitch = (dims.s2 + kUnit - 1) / kUnit * kUnit;
+    const auto rows = static_cast<int32_t>(std::min<int64_t>(tile_rows, dims.s1));
+    t->pse_tile = int64_t{2} * HalfRows(rows) * t->pse_pitch;
+  }
+}
+
 }  // namespace
 
 int32_t tile_flash_attention_score_grad(const FlashCall& call, int32_t cores, uint32_t ub_bytes,
@@ -32,7 +49,7 @@ int32_t tile_flash_attention_score_grad(const FlashCall& call, int32_t cores, ui
   t.value_dim = dims.dv;
   t.key_tokens = call.packed() ? dims.s2 : 0;
   t.segment_tokens = call.packed() && !call.key_ends.empty() ? call.key_ends.back() : 0;
-  t.pse_grad = call.pse_grad && t.bias.pse == kPseTensor ? elements(call.pse_shape) : 0;
+  set_pse_grad(call, tiles.rows, &t);
   t.sink = call.sink;
   const FlashAttentionScoreGradBuffers buffers(widest, call.element_bytes, t.bias);
   t.input_buffers = buffers.Total(2) <= ub_bytes ? 2 : 1;
@@ -42,6 +59,10 @@ int32_t tile_flash_attention_score_grad(const FlashCall& call, int32_t cores, ui
                share_tiles(call, t.mask, TilesOf::kKeys, tiles.rows, cores, &t.keys));
   share_tiles(call, t.mask, TilesOf::kQueries, tiles.rows, used, &t.queries);
   share_tiles(call, t.mask, TilesOf::kKeys, tiles.rows, used, &t.keys);
+  if (t.pse_tile > 0) {
+    t.queries.together = 1;
+    t.queries.items /= dims.batch;
+  }
   return used;
 }
 
@@ -49,9 +70,8 @@ int64_t flash_attention_score_grad_workspace(const FlashAttentionScoreGradTiling
                                              int32_t element_bytes, int32_t cores) {
   const FlashAttentionScoreGradWorkspace each(
       static_cast<int32_t>(tiling.queries.tile_rows), static_cast<int32_t>(tiling.dim),
-      static_cast<int32_t>(tiling.value_dim), element_bytes);
-  return FlashAttentionScoreGradWorkspace::RowBytes(tiling.statistics_floats) +
-         cores * each.Total();
+      static_cast<int32_t>(tiling.value_dim), element_bytes, tiling.pse_tile);
+  return FlashAttentionScoreGradWorkspace::SharedBytes(tiling) + cores * each.Total();
 }
 
 }  // namespace nsa::ascend

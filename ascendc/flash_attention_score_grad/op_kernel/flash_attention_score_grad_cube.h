@@ -32,8 +32,9 @@ class FlashAttentionScoreGradCube {
     key_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.key));
     value_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.value));
     output_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.output_grad));
-    const FlashAttentionScoreGradWorkspace bytes(tile_rows_, dim_, value_dim_, sizeof(T));
-    GM_ADDR mine = g.workspace + FlashAttentionScoreGradWorkspace::RowBytes(t_->statistics_floats) +
+    const FlashAttentionScoreGradWorkspace bytes(tile_rows_, dim_, value_dim_, sizeof(T),
+                                                 t_->pse_tile);
+    GM_ADDR mine = g.workspace + FlashAttentionScoreGradWorkspace::SharedBytes(*t_) +
                    AscendC::GetBlockIdx() * bytes.Total();
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
     product_grads_.SetGlobalBuffer(

@@ -20,6 +20,10 @@ struct FlashAttentionScoreGradTilingData {
   int64_t key_tokens;      // rows of dk and dv
   int64_t segment_tokens;  // those of them that belong to a segment
   int64_t pse_grad;        // elements of the gradient of the bias, 0 where none is asked for
+  int64_t pse_copies;      // of it in float, where queries share elements: two for each entry that
+                           // shares them, one of each vector core of a block
+  int64_t pse_pitch;       // floats of a row of a tile's sum, where entries of the batch share one
+  int64_t pse_tile;        // floats of that sum, half of them each vector core's
   int64_t sink;            // whether there is one
 };
 static_assert(sizeof(FlashAttentionScoreGradTilingData) <= kMaxTilingBytes);
@@ -47,6 +51,7 @@ struct FlashAttentionScoreGradBuffers {
   uint32_t result;    // of a gradient, [some rows, D]
   uint32_t folded;    // scratch of the reductions
   uint32_t row_sums;  // Dvec of some rows, and their data blocks
+  uint32_t pse_sums;  // of the columns of a tile of keys
   uint32_t mask;      // scratch
   uint32_t bias;      // scratch
   uint32_t output_buffers;
@@ -59,6 +64,7 @@ struct FlashAttentionScoreGradBuffers {
         result(static_cast<uint32_t>(PartRows(dim) * RoundUp(dim, 16) * element_bytes)),
         folded(kGradMostRows * (kRepeatFloats + kBlockFloats) * 4),
         row_sums(kGradMostRows * 4 + kGradMostRows * kBlockBytes),
+        pse_sums(kTileRows * 4),
         mask(RowMaskBytes(kGradMostRows)),
         bias(static_cast<uint32_t>(
             Max(kBlockBytes, GroupScratch(bias_tiling, kGradGroupRows, kGradMostRows).total))),
@@ -71,7 +77,7 @@ struct FlashAttentionScoreGradBuffers {
   }
   __aicore__ constexpr uint32_t Total(uint32_t input_buffers) const {
     return input_buffers * inputs + output_buffers * outputs + 2 * part + result + folded +
-           row_sums + mask + bias;
+           row_sums + pse_sums + mask + bias;
   }
 };
 // Before the steps a buffer of the inputs serves for other things.
@@ -80,28 +86,34 @@ static_assert(FlashAttentionScoreGradBuffers(128, 2, BiasTiling{}).Total(2) <= k
 static_assert(FlashAttentionScoreGradBuffers(192, 2, BiasTiling{}).Total(2) <= kUbBytes);
 static_assert(FlashAttentionScoreGradBuffers(512, 4, EveryBias()).Total(1) <= kUbBytes);
 
-// The workspace: Dvec of every row, then each block's part, which holds what the cube core and its
-// vector cores hand to each other, in three slots each. Bytes.
+// The workspace: Dvec of every row, the sums of dpse over queries, then each block's part, which
+// holds what the cube core and its vector cores hand to each other, in three slots each, and the
+// sum of dpse over a batch. Bytes.
 struct FlashAttentionScoreGradWorkspace {
   int64_t scores;         // S or dP of a step, float
   int64_t probabilities;  // P or dS of a step
   int64_t sums;           // of the gradient of a tile's keys and of their values, or of its queries
-  int64_t product_grads_begin, probabilities_begin, score_grads_begin, sums_begin;
+  int64_t product_grads_begin, probabilities_begin, score_grads_begin, sums_begin, pse_begin, end;
 
   __aicore__ constexpr FlashAttentionScoreGradWorkspace(int32_t tile_rows, int32_t dim,
-                                                        int32_t value_dim, int32_t element_bytes)
+                                                        int32_t value_dim, int32_t element_bytes,
+                                                        int64_t pse_tile)
       : scores(int64_t{tile_rows} * kStepKeys * 4),
         probabilities(int64_t{tile_rows} * kStepKeys * element_bytes),
         sums(int64_t{tile_rows} * (RoundUp(dim, 16) + RoundUp(value_dim, 16)) * 4),
         product_grads_begin(kSlots * scores),
         probabilities_begin(2 * kSlots * scores),
         score_grads_begin(kSlots * (2 * scores + probabilities)),
-        sums_begin(kSlots * (2 * scores + 2 * probabilities)) {}
-  __aicore__ constexpr int64_t Total() const {
-    return (sums_begin + kSlots * sums + 511) / 512 * 512;
-  }
+        sums_begin(kSlots * (2 * scores + 2 * probabilities)),
+        pse_begin(sums_begin + kSlots * sums),
+        end(pse_begin + pse_tile * 4) {}
+  __aicore__ constexpr int64_t Total() const { return (end + 511) / 512 * 512; }
   __aicore__ static constexpr int64_t RowBytes(int64_t statistics_floats) {
     return (statistics_floats * 4 + 511) / 512 * 512;
+  }
+  // In front of the blocks' parts.
+  __aicore__ static constexpr int64_t SharedBytes(const FlashAttentionScoreGradTilingData& t) {
+    return RowBytes(t.statistics_floats) + RowBytes(t.pse_copies * t.pse_grad);
   }
 };
 

@@ -9,6 +9,7 @@
 #include "ascendc/attention/row_mask.h"
 #include "ascendc/attention/score_bias.h"
 #include "ascendc/attention/sink_grad.h"
+#include "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad_bias.h"
 #include "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad_cube.h"
 
 namespace nsa::ascend {
@@ -26,8 +27,15 @@ class FlashAttentionScoreGradVector {
     tile_rows_ = static_cast<int32_t>(t_->queries.tile_rows);
     const int32_t widest = static_cast<int32_t>(Max(dim_, value_dim_));
     part_rows_ = FlashAttentionScoreGradBuffers::PartRows(widest);
-    SetTensors(FlashAttentionScoreGradWorkspace(tile_rows_, dim_, value_dim_, sizeof(T)));
+    const FlashAttentionScoreGradWorkspace bytes(tile_rows_, dim_, value_dim_, sizeof(T),
+                                                 t_->pse_tile);
+    GM_ADDR mine = g_.workspace + FlashAttentionScoreGradWorkspace::SharedBytes(*t_) +
+                   AscendC::GetBlockIdx() / 2 * bytes.Total();
+    SetTensors(bytes, mine);
     InitBuffers(pipe, FlashAttentionScoreGradBuffers(widest, sizeof(T), t_->bias));
+    const int64_t part_floats = Min(part_rows_ * RoundUp(widest, 16), kFoldedFloats);
+    bias_grad_.Init(pipe, t_, g.workspace, mine + bytes.pse_begin, g.pse_grad,
+                    folded_buffer_.template Get<float>(), static_cast<int32_t>(part_floats));
     row_mask_.Init(mask_buffer_.template Get<float>(), kGradMostRows);
     bias_.Init(&t_->bias, t_->queries.heads, g.pse, g.mask, g.drop, row_mask_.Columns(),
                bias_buffer_.template Get<float>(), kGradGroupRows, kGradMostRows);
@@ -61,7 +69,13 @@ class FlashAttentionScoreGradVector {
     for (int64_t i = 0, left = 1; left > 0; ++i) {
       left = 0;
       if (ahead.Next(&step)) {
+        const bool over_entries = bias_grad_.OverEntries() && !step.by_keys;
+        const RowShare share(core_, step.item.rows);
+        if (over_entries && step.first) bias_grad_.BeginTile(step, share, outputs_);
         if (!step.empty()) Probabilities(step);
+        if (over_entries && step.last)
+          bias_grad_.EndTile(step, share, bias_.PseOffset(step.item, step.item.row + share.begin),
+                             bias_.PsePitch(step.item), parts_in_, result_out_);
         left = 1;
       }
       if (i < kStepsAhead) {
@@ -71,12 +85,16 @@ class FlashAttentionScoreGradVector {
         left = 1;
       }
     }
+    if (bias_grad_.OverQueries()) {
+      AscendC::SyncAll();
+      bias_grad_.Finish(parts_in_, result_out_);
+    }
   }
 
  private:
-  __aicore__ inline void SetTensors(const FlashAttentionScoreGradWorkspace& bytes) {
-    const int64_t row_bytes = FlashAttentionScoreGradWorkspace::RowBytes(t_->statistics_floats);
-    GM_ADDR mine = g_.workspace + row_bytes + AscendC::GetBlockIdx() / 2 * bytes.Total();
+  static constexpr int32_t kFoldedFloats = kGradMostRows * (kRepeatFloats + kBlockFloats);
+
+  __aicore__ inline void SetTensors(const FlashAttentionScoreGradWorkspace& bytes, GM_ADDR mine) {
     row_sums_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.workspace));
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
     product_grads_.SetGlobalBuffer(
@@ -107,8 +125,7 @@ class FlashAttentionScoreGradVector {
     pipe->InitBuffer(mask_buffer_, bytes.mask);
     pipe->InitBuffer(bias_buffer_, bytes.bias);
     // Instructions over eight rows also read rows that a group does not have.
-    AscendC::Duplicate(folded_buffer_.template Get<float>(), 0.0f,
-                       kGradMostRows * (kRepeatFloats + kBlockFloats));
+    AscendC::Duplicate(folded_buffer_.template Get<float>(), 0.0f, kFoldedFloats);
     AscendC::Duplicate(row_sums_buffer_.template Get<float>(), 0.0f, kGradMostRows);
     AscendC::PipeBarrier<PIPE_V>();
   }
@@ -182,7 +199,13 @@ class FlashAttentionScoreGradVector {
       ClearShare<T>(g_.key_grad, t_->segment_tokens * t_->key.row, spare * t_->key.row);
       ClearShare<T>(g_.value_grad, t_->segment_tokens * t_->value.row, spare * t_->value.row);
     }
-    ClearShare<T>(g_.pse_grad, 0, Max(1, t_->pse_grad));
+    if (bias_grad_.OverQueries()) {
+      ClearShare<float>(g_.workspace,
+                        FlashAttentionScoreGradWorkspace::RowBytes(t_->statistics_floats) / 4,
+                        t_->pse_copies * t_->pse_grad);
+    } else if (!bias_grad_.OverEntries()) {
+      ClearShare<T>(g_.pse_grad, 0, Max(1, t_->pse_grad));
+    }
     if (t_->sink == 0) ClearShare<float>(g_.sink_grad, 0, 1);
   }
 
@@ -202,6 +225,8 @@ class FlashAttentionScoreGradVector {
     const RowShare share(core_, step.rows);
     const int32_t rows = GroupRows(step);
     const bool early = t_->input_buffers > 1;
+    const bool over_queries = bias_grad_.OverQueries() && step.by_keys;
+    if (over_queries && step.head_first) bias_grad_.BeginHead();
     if (early && share.rows > 0) Load(step, share, 0, rows);
     for (int32_t at = 0; at < share.rows; at += rows) {
       const int32_t load = early ? at + rows : at;
@@ -209,6 +234,8 @@ class FlashAttentionScoreGradVector {
       Group(step, share, at, rows);
     }
     HandOver<Handover::kProbabilities>(step.index);
+    if (over_queries && step.head_last)
+      bias_grad_.EndHead(step, bias_.PseOffset(step.item, 0) + step.key);
   }
 
   __aicore__ inline void Load(const GradStep& step, const RowShare& share, int32_t at,
@@ -253,16 +280,21 @@ class FlashAttentionScoreGradVector {
     auto outputs = outputs_.template AllocTensor<T>();
     RoundRows(outputs, dp, g.floats());
     if (step.by_keys) {
+      if (bias_grad_.OverQueries()) bias_grad_.AddRows(dp, g);
       Drop(p, p, g);
       RoundRows(outputs[kGradGroupFloats], p, g.floats());
-    } else if (t_->pse_grad > 0) {
+    } else if (StoresPseGrad()) {
       if (t_->bias.pse_before_scale != 0) ScaleRows(dp, t_->bias.scale, g);
       RoundRows(outputs[kGradGroupFloats], dp, g.floats());
     }
-    inputs_.FreeTensor(p);
     outputs_.EnQue(outputs);
     Store(step, row, Slot(step) + int64_t{share.begin + at} * Pitch(step), g);
+    if (bias_grad_.OverEntries() && !step.by_keys) bias_grad_.AddTo(step, at, dp, g, outputs_);
+    inputs_.FreeTensor(p);
   }
+
+  // Every element of the bias belongs to one score: dS is its gradient.
+  __aicore__ inline bool StoresPseGrad() const { return t_->pse_grad > 0 && bias_grad_.Unused(); }
 
   __aicore__ inline void Drop(const AscendC::LocalTensor<float>& x,
                               const AscendC::LocalTensor<float>& inputs, const RowGroup& g) {
@@ -284,7 +316,7 @@ class FlashAttentionScoreGradVector {
     AscendC::DataCopy(score_grads_[to], outputs, params);
     if (step.by_keys) {
       AscendC::DataCopy(probabilities_[to], outputs[kGradGroupFloats], params);
-    } else if (t_->pse_grad > 0) {
+    } else if (StoresPseGrad()) {
       CopyRowsOut(pse_grad_[bias_.PseOffset(step.item, row) + step.key], bias_.PsePitch(step.item),
                   outputs[kGradGroupFloats], g.rows, g.keys, g.width);
     }
@@ -346,6 +378,7 @@ class FlashAttentionScoreGradVector {
   int64_t sums_floats_ = 0;
   RowMask row_mask_;
   ScoreBias<T> bias_;
+  SharedBiasGrad<T> bias_grad_;
   AscendC::GlobalTensor<float> row_sums_, scores_, product_grads_, sums_, max_, sum_;
   AscendC::GlobalTensor<T> probabilities_, score_grads_, output_, output_grad_;
   AscendC::GlobalTensor<T> query_grad_, key_grad_, value_grad_, pse_grad_;

@@ -8,17 +8,20 @@ by checks that are the kernel's tests, the quick ones first.
 import argparse
 import sys
 
-from .judge import judge
+from .judge import FaultError, judge
 from .kernels import KERNELS
 
 
 def main(kernels, names, at_a_time, most_seconds):
-    """Print what finds each of the faults; the number of those that nothing finds."""
-    survivors = 0
+    """Print what finds each of the faults; how many nothing finds, or are none."""
+    failed = 0
     for kernel in kernels:
-        chosen, missed = names or list(kernel.faults), []
+        chosen, missed, broken = names or list(kernel.faults), [], []
         for name, seconds, found in judge(kernel, chosen, at_a_time, most_seconds):
-            if found:
+            if isinstance(found, FaultError):
+                text = f"ERROR: {found}"
+                broken.append(name)
+            elif found:
                 text = ": ".join(found)[:150].replace("\n", " ")
             elif name in kernel.harmless:
                 text = "changes nothing: " + kernel.harmless[name]
@@ -27,11 +30,11 @@ def main(kernels, names, at_a_time, most_seconds):
                 missed.append(name)
             print(f"{kernel.name}, {name}: {text} ({seconds:.0f} s)", flush=True)
         harmless = len(set(chosen).intersection(kernel.harmless))
-        count = len(chosen) - harmless
+        count = len(chosen) - harmless - len(broken)
         found = f"{count - len(missed)} of {count} found, {harmless} change nothing"
-        print(f"{kernel.name}: {found}; not found: {missed}", flush=True)
-        survivors += len(missed)
-    return survivors
+        print(f"{kernel.name}: {found}; not found: {missed}; no faults: {broken}", flush=True)
+        failed += len(missed) + len(broken)
+    return failed
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from functools import partial
 
 from .. import test_flash_attention_score_grad as tests
-from ..attention_cases import accepted, flash_parity, make_grad_case
+from ..attention_cases import flash_parity, make_grad_case
 from .judge import parity_checks, random_checks
 
 KERNEL = "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad"
@@ -12,7 +12,8 @@ TILING = KERNEL + "_tiling.h"
 STEPS, ROWS = "ascendc/attention/grad_steps.h", "ascendc/attention/row_grads.h"
 SINK, PRODUCT = "ascendc/attention/sink_grad.h", "ascendc/attention/tile_product.h"
 KEYS, MACHINE = "ascendc/attention/visible_keys.h", "ascendc/attention/attention_sizes.h"
-BIAS = "ascendc/attention/score_bias.h"
+BIAS, ITEMS = "ascendc/attention/score_bias.h", "ascendc/attention/work_items.h"
+SHARED = KERNEL + "_bias.h"
 
 # name: (file, what is replaced, by what[, data type])
 FAULTS = {
@@ -72,8 +73,8 @@ FAULTS = {
     ),
     "workspace of a block": (
         TILING,
-        "(sums_begin + kSlots * sums + 511)",
-        "(sums_begin + sums + 511)",
+        "pse_begin(sums_begin + kSlots * sums)",
+        "pse_begin(sums_begin + sums)",
     ),
     "workspace of Dvec": (
         TILING,
@@ -181,7 +182,7 @@ FAULTS = {
     ),
     "heads of a group": (STEPS, "head_ + group_ : head_ + 1", "head_ + 1 : head_ + 1"),
     "first head of a group": (STEPS, "head_ = item_.head * group_;", "head_ = item_.head;"),
-    "last step of a tile": (STEPS, "head_ends && head_ + 1 == head_end_};", "head_ends};"),
+    "last step of a tile": (STEPS, "head_ends && head_ + 1 == head_end_,", "head_ends,"),
     "first query that sees a key": (KEYS, "Max(k - keys.ahead, 0)", "Max(k - keys.ahead + 1, 0)"),
     "last query that sees a key": (KEYS, "Max(k + keys.back + 1, 0)", "Max(k + keys.back, 0)"),
     "prefix of the queries": (KEYS, "k < keys.prefix ? 0 :", "k + 1 < keys.prefix ? 0 :"),
@@ -255,9 +256,52 @@ FAULTS = {
     "gradients that are 0": (VECTOR, "      if (step.empty()) {", "      if (false) {"),
     "one buffer of inputs": (VECTOR, "t_->input_buffers > 1;", "true;"),
     "keys behind the last segment": (VECTOR, "    if (spare > 0) {", "    if (spare > 100) {"),
-    "bias cleared": (VECTOR, "    ClearShare<T>(g_.pse_grad, 0, Max(1, t_->pse_grad));\n", ""),
+    "bias cleared": (VECTOR, "      ClearShare<T>(g_.pse_grad, 0, Max(1, t_->pse_grad));\n", ""),
     "inputs freed": (VECTOR, "    inputs_.FreeTensor(p);\n", ""),
     "NaN kept": (ENTRY, "  const nsa::ascend::KeepNan keep_nan;\n", ""),
+    # A bias that is shared.
+    "sums of a head begin": (
+        VECTOR,
+        "over_queries && step.head_first) bias",
+        "over_queries && step.first) bias",
+    ),
+    "sums of a head end": (VECTOR, "over_queries && step.head_last)", "over_queries && step.last)"),
+    "everybody's copies": (VECTOR, "      AscendC::SyncAll();\n", ""),
+    "copies cleared": (VECTOR, "t_->pse_copies * t_->pse_grad);", "t_->pse_grad);"),
+    "copy of a vector core": (SHARED, "(2 * entry + core_) *", "2 * entry *"),
+    "copy of an entry": (SHARED, "t_->pse_copies > 2 ? step.item.segment : 0;", "0;"),
+    "all copies": (SHARED, "copy < t_->pse_copies; ++copy", "copy < 2; ++copy"),
+    "rows of a sum": (SHARED, "(1, 1, 1, 0, g.pitch(), 0)", "(1, 1, 1, 0, 8, 0)"),
+    "columns added up": (SHARED, "    Order<AscendC::HardEvent::V_MTE3>();\n", ""),
+    "columns stored": (SHARED, "    Order<AscendC::HardEvent::MTE3_V>();\n", ""),
+    "sum of a tile begins": (SHARED, "if (step.item.segment > 0) {", "if (t_ != nullptr) {"),
+    "zeros of a sum": (
+        SHARED,
+        "    zeros.FreeTensor(ready);\n    AscendC::PipeBarrier<PIPE_MTE3>();\n",
+        "    zeros.FreeTensor(ready);\n",
+    ),
+    "entries in order": (
+        SHARED,
+        "      AscendC::PipeBarrier<PIPE_MTE3>();\n      return;\n",
+        "      return;\n",
+    ),
+    "adding to a tile ends": (SHARED, "    AscendC::SetAtomicNone();\n", ""),
+    "adding to a tile": (SHARED, "    AscendC::SetAtomicAdd<float>();\n", ""),
+    "half of a vector core": (SHARED, " + core_ * t_->pse_tile / 2", ""),
+    "sum of a tile complete": (SHARED, "    Order<AscendC::HardEvent::MTE3_MTE2>();\n", ""),
+    "last entry": (
+        SHARED,
+        "step.item.segment + 1 < t_->queries.segments",
+        "step.item.segment + 2 < t_->queries.segments",
+    ),
+    "rest of a row": (SHARED, "Min(floats, t_->queries.keys - key)", "floats"),
+    "scale of a shared bias": (
+        SHARED,
+        "bias.pse_before_scale != 0 ?",
+        "bias.pse_before_scale == 0 ?",
+    ),
+    "tile of a part": (SHARED, "row += most)", "row += most + 1)"),
+    "entries of a tile": (ITEMS, "if (entry_ == 0) ++round_;", "++round_;"),
     # Sinks.
     "sinks read again": (SINK, "          Order<AscendC::HardEvent::V_MTE2>();\n", ""),
     "sinks loaded": (SINK, "          Order<AscendC::HardEvent::MTE2_V>();\n", ""),
@@ -270,7 +314,7 @@ FAULTS = {
     "room of dP": (
         TILING,
         "statistics(product_grad + kGradGroupFloats * 4)",
-        "statistics(product_grad + kGradGroupFloats * 2)",
+        "statistics(product_grad + kGradGroupFloats * 4 - kBlockBytes)",
     ),
     "room of the statistics": (
         TILING,
@@ -302,12 +346,25 @@ def checks(dtype):
     """What finds them."""
     found = {
         **random_checks(make_grad_case, SEEDS, dtype),
-        **parity_checks(flash_parity("flash_grad"), dtype, accepted),
+        **parity_checks(flash_parity("flash_grad"), dtype),
         "NaN": partial(tests.test_a_nan_of_a_query_reaches_what_it_sees, dtype=dtype),
     }
     if dtype == "float16":
         found["more tiles of queries"] = tests.test_more_tiles_of_queries_than_of_keys
         found["prefixes"] = tests.test_prefixes_that_end_with_the_first_key_of_a_tile
+        for rows in ("a matrix", "a row"):
+            found[f"bias of a batch, {rows}"] = partial(
+                tests.test_gradient_of_a_bias_of_a_whole_batch,
+                rows=rows,
+                dtype=dtype,
+                batch=3,
+                heads=1,
+                s1=150,
+                s2=2100,
+                d=16,
+                rest={"mode": 3},
+                pse_type=1,
+            )
         found["spare keys"] = tests.test_a_few_keys_behind_the_last_segment
         found["long head dimensions"] = partial(
             tests.test_long_head_dimensions, dtype=dtype, d=256, dv=200

@@ -19,6 +19,10 @@ FOLDER = twin.BUILD / "planted"
 MOST_SECONDS = 300
 
 
+class FaultError(Exception):
+    """A fault that the compiler refuses, which says nothing of the tests."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A kernel, the faults planted in it, and what should find them."""
@@ -58,13 +62,13 @@ def random_checks(make, seeds, dtype):
     return checks
 
 
-def parity_checks(named, dtype, accepted=lambda case: True):
+def parity_checks(named, dtype):
     """Those of the named cases that are of that data type."""
     cases = {name: build() for name, build in named.items()}
     return {
         name: partial(check_call, case=case, calls=[(2, 0), (24, 1)])
         for name, case in cases.items()
-        if case.dtype == dtype and accepted(case)
+        if case.dtype == dtype
     }
 
 
@@ -125,15 +129,15 @@ def clean_checks(kernel, dtype, most_seconds):
 def _child(kernel, name, checks, pipe):
     fault = kernel.faults[name]
     try:
-        runner = kernel.runner(library(kernel, dtype_of(fault), name, fault))
+        built = library(kernel, dtype_of(fault), name, fault)
     except AssertionError as error:
-        pipe.send(("compiler", str(error)))
+        pipe.send(FaultError(f"it does not compile\n{error}"))
         return
-    pipe.send(judged(runner, checks))
+    pipe.send(judged(kernel.runner(built), checks))
 
 
 def judge(kernel, names, at_a_time, most_seconds):
-    """Yields (name of a fault, seconds, what finds it or None), several at a time."""
+    """Yields (name of a fault, seconds, what finds it, a FaultError or None), several at a time."""
     checks = {}
     fork = multiprocessing.get_context("fork")
     waiting, running = list(names), {}
