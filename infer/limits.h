@@ -55,9 +55,12 @@ struct AscendLimit {
 };
 
 inline constexpr AscendLimit kAscendLimits[] = {
+    // Windows are counted in groups of 16 tokens. A head's weight, the sums of the windows that lie
+    // over a token and its rows fill the UB; a transfer skips 65535 data blocks between the rows of
+    // some heads.
     {kCompressOps, Quantity::kCompressBlockSize, "compress_block_size", 16, 128, 16},
     {kCompressOps, Quantity::kCompressStride, "compress_stride", 16, 128, 16},
-    {kCompressOps, Quantity::kQueryHeads, "N of input", 1, 128, 1},
+    {kCompressOps, Quantity::kQueryHeads, "N of input", 1, 4 * kKibi, 1},
     {kCompressOps, Quantity::kHeadDim, "D of input", 16, 256, 16},
 
     // A window of blocks and their compressed tokens lies in the UB, the lists of the best blocks

@@ -6,7 +6,9 @@ import pytest
 from tests.common.draw import Draw
 from tests.common.parity import (
     causal_compress_attention,
+    compress,
     compress_attention_grad,
+    compress_grad,
     flash,
     flash_grad,
     selected,
@@ -14,6 +16,8 @@ from tests.common.parity import (
 )
 
 from .attention_checks import check_call
+from .checks import check_agreement
+from .checks import check_call as compress_call
 
 CALLS = ((2, 0), (7, 1))
 
@@ -63,3 +67,11 @@ def test_a_long_segment_of_selected_blocks(selected_runner, make):
     indices[::2, :, 1] = blocks - 1
     case = make(Draw(4, "float16"), [queries], [keys], 2, 1, 16, 32, 4, indices=indices)
     check_call(selected_runner, case, [(24, 0)])
+
+
+@pytest.mark.parametrize("make", (compress, compress_grad))
+@pytest.mark.parametrize(("heads", "dim", "size"), [(300, 48, 32), (4096, 256, 16)])
+def test_more_than_128_heads_of_compressed_tokens(runner, make, heads, dim, size):
+    """Up to as many as the gap between two rows of a head tile can skip."""
+    case = make(Draw(6, "float16"), seq=[40], heads=heads, dim=dim, l=size, s=16)
+    check_agreement(case, compress_call(runner, case, 7, seeds=(0,)))
