@@ -55,7 +55,7 @@ class SelectedTile {
     product_ = product;
     group_ = static_cast<int32_t>(s_->group);
     stripe_rows_ = static_cast<int32_t>(s_->stripe_rows);
-    lists_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(lists));
+    lists_ = lists;
     stripes_.Start(memory, kStripesBytes);
     blocks_.Start(memory[kStripesBytes / sizeof(T)], kBlockSlotBytes);
     factors_.Start(memory[(kStripesBytes + kBlockSlots * kBlockSlotBytes) / sizeof(T)],
@@ -77,7 +77,7 @@ class SelectedTile {
         queries.pitch(), item.rows, queries.columns, *s_);
     stripes_.EndFill();
     stripes_.BeginUse();
-    StartUnion(item);
+    union_.Start(lists_, item, *s_);
     while (union_.Next()) {
       int32_t rows = 0;
       for (int32_t i = 0; i < union_.chosen; ++i)
@@ -104,7 +104,7 @@ class SelectedTile {
   __aicore__ inline void Sum(const WorkItem& item, const AscendC::GlobalTensor<T>& factors,
                              const PackedRows<T>& values, const AscendC::GlobalTensor<float>& to) {
     product_->BeginSums();
-    StartUnion(item);
+    union_.Start(lists_, item, *s_);
     uint32_t used = 0;
     while (union_.Next()) {
       int32_t rows = 0;
@@ -138,10 +138,6 @@ class SelectedTile {
   }
 
  private:
-  __aicore__ inline void StartUnion(const WorkItem& item) {
-    union_.Start(lists_, (item.query_start + item.row) * s_->heads + item.head, s_->heads,
-                 item.rows, item.visible, item.row, *s_);
-  }
   // Stripes of one product.
   __aicore__ inline int32_t MostStripes() const { return kTileRows / stripe_rows_; }
   // Of a query's scores with a block.
@@ -184,7 +180,7 @@ class SelectedTile {
   const SelectionTiling* s_ = nullptr;
   int32_t group_ = 1, stripe_rows_ = 16;
   SelectionUnion union_;
-  AscendC::GlobalTensor<int32_t> lists_;
+  GM_ADDR lists_ = nullptr;
   L1Ring<T, 1, 0> stripes_;
   L1Ring<T, kBlockSlots, 1> blocks_;
   L1Ring<T, kFactorSlots, 4> factors_;

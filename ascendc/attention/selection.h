@@ -1,9 +1,9 @@
-// Which blocks of keys the queries of a tile select: sorted lists in global memory and walks over
-// them.
+// Which blocks of keys the queries of a tile select: sorted lists in global memory, of every query
+// and of every tile, and walks over them.
 #pragma once
 
 #include "ascendc/attention/selection_sizes.h"
-#include "kernel_operator.h"
+#include "ascendc/attention/work_items.h"
 
 namespace nsa::ascend {
 
@@ -64,6 +64,18 @@ class SelectedBlocks {
   int32_t block_ = 0, slot_ = 0, times_ = 0;
 };
 
+// The union of the lists of a tile, in ascending order: an entry has the block above and the query
+// of the tile below. Entries of one block are in any order.
+constexpr int32_t kQueryBits = 4;
+constexpr int32_t kNoUnionBlock = (1 << (31 - kQueryBits)) - 1;
+static_assert(1 << kQueryBits == kMostStripes);
+
+// Where the union of a tile begins among those of all tiles.
+__aicore__ inline int64_t UnionOf(const SelectionTiling& selection, const WorkItem& item) {
+  const int64_t first = (item.query_start + item.row) * selection.heads + item.head * item.rows;
+  return first * kMostSelected;
+}
+
 // The blocks that the queries of a tile select, each once and in ascending order, with the queries
 // that select it.
 class SelectionUnion {
@@ -74,36 +86,56 @@ class SelectionUnion {
   int32_t slot[kMostStripes] = {};
   int32_t keys[kMostStripes] = {};  // that the query sees of it
 
-  // The tile's queries have the lists `row`, row + pitch, ...
-  __aicore__ inline void Start(const AscendC::GlobalTensor<int32_t>& lists, int64_t row,
-                               int64_t pitch, int32_t queries, const VisibleKeys& visible,
-                               int64_t first_query, const SelectionTiling& selection) {
-    queries_ = queries;
-    for (int32_t i = 0; i < queries; ++i)
-      heads_[i].Start(lists, row + i * pitch, visible.High(first_query + i), selection);
+  // `lists`: of all queries, as SelectionSort leaves them.
+  __aicore__ inline void Start(GM_ADDR lists, const WorkItem& item,
+                               const SelectionTiling& selection) {
+    entries_.SetGlobalBuffer(
+        reinterpret_cast<__gm__ int64_t*>(lists + SelectionListBytes(selection.rows)) +
+        UnionOf(selection, item) / 2);
+    size_ = static_cast<int32_t>(selection.block_size);
+    end_ = item.rows * kMostSelected;
+    at_ = 0;
+    entry_ = Read();
+    for (int32_t i = 0; i < item.rows; ++i) {
+      ends_[i] = item.visible.High(item.row + i);
+      slots_[i] = 0;
+    }
+    // Non-decreasing in the query.
+    last_ = ends_[item.rows - 1];
   }
   // False if there is none left.
   __aicore__ inline bool Next() {
-    block = kNoBlock;
-    for (int32_t i = 0; i < queries_; ++i)
-      block = static_cast<int32_t>(Min(block, heads_[i].block()));
-    chosen = 0;
-    if (block == kNoBlock) return false;
-    for (int32_t i = 0; i < queries_; ++i) {
-      SelectedBlocks& head = heads_[i];
-      if (head.block() != block) continue;
-      stripe[chosen] = i;
-      slot[chosen] = head.slot();
-      keys[chosen] = head.keys();
-      ++chosen;
-      head.Next();
+    for (chosen = 0; chosen == 0;) {
+      block = entry_ >> kQueryBits;
+      const int64_t key = int64_t{block} * size_;
+      if (key >= last_) return false;
+      uint32_t queries = 0;
+      for (; entry_ >> kQueryBits == block; entry_ = Read())
+        queries |= 1u << (entry_ & (kMostStripes - 1));
+      for (int32_t i = 0; queries >> i != 0; ++i) {
+        if ((queries >> i & 1) == 0 || key >= ends_[i]) continue;
+        stripe[chosen] = i;
+        slot[chosen] = slots_[i]++;
+        keys[chosen] = static_cast<int32_t>(Min(size_, ends_[i] - key));
+        ++chosen;
+      }
     }
     return true;
   }
 
  private:
-  SelectedBlocks heads_[kMostStripes];
-  int32_t queries_ = 0;
+  // As At of a list.
+  __aicore__ inline int32_t Read() {
+    if (at_ == end_) return kNoUnionBlock << kQueryBits;
+    if (at_ % 2 == 0) pair_ = entries_.GetValue(static_cast<uint64_t>(at_ / 2));
+    return static_cast<int32_t>(at_++ % 2 == 0 ? pair_ : pair_ >> 32);
+  }
+
+  AscendC::GlobalTensor<int64_t> entries_;  // two at a time
+  int64_t pair_ = 0, last_ = 0;
+  int64_t ends_[kMostStripes] = {};  // keys that a query sees
+  int32_t slots_[kMostStripes] = {};
+  int32_t size_ = 0, at_ = 0, end_ = 0, entry_ = 0;
 };
 
 }  // namespace nsa::ascend

@@ -39,17 +39,19 @@ static_assert(SelectedTileQueries(16, 256, 256, 1024) == 8);
 static_assert(SelectedTileQueries(128, 256, 256, 4096) == 1);
 static_assert(128 * kMostHeadDim * 4 <= kL0cBytes && 128 * kMostHeadDim * 2 <= kStripesBytes);
 
-constexpr int32_t kSortRows = 32;  // lists that are sorted at a time
-// Scratch of that: indices, their values as floats, pairs of value and index, bits.
-constexpr uint32_t kSortBytes = kSortRows * kMostSelected * (4 + 4 + 8) + kSortRows * 32;
+// Scratch of sorting the lists of a tile: indices, their values as floats, pairs of value and query
+// twice, queries, bits.
+constexpr uint32_t kSortBytes =
+    kMostStripes * kMostSelected * (4 + 4 + 2 * 8 + 4) + kMostStripes * kMostSelected / 8;
 
 constexpr int32_t kScanRows = 128;  // lists that are searched for a block at a time
 // Scratch of that: the number of every entry's list, entries, what was found, bits.
 constexpr uint32_t kScanBytes = kScanRows * kMostSelected * (3 * 4) + kScanRows * kMostSelected / 8;
 
-// Bytes of the lists of `rows` queries.
+// Bytes of the lists of `rows` queries, and of the unions of their tiles, which take as much.
 __aicore__ constexpr int64_t SelectionListBytes(int64_t rows) {
   return (rows * kMostSelected * 4 + 511) / 512 * 512;
 }
+__aicore__ constexpr int64_t SelectionBytes(int64_t rows) { return 2 * SelectionListBytes(rows); }
 
 }  // namespace nsa::ascend

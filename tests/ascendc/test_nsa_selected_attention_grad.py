@@ -43,6 +43,16 @@ def test_every_query_selects_one_block(selected_runner):
     assert dk[96:128].any(axis=-1).all()
 
 
+def test_rows_in_two_parts(selected_runner):
+    """The vector cores hold 512 scores of a row at a time; these have 640."""
+    indices = np.tile(np.arange(5), (600, 1, 1))
+    indices[::3, 0, 4] = 2
+    case = selected_grad(
+        *(Draw(3, "float16"), [600], [640], 1, 1, 16, 16, 5), select=128, indices=indices
+    )
+    check_call(selected_runner, case, [(1, 0), (2, 1)])
+
+
 def test_order_of_indices_changes_no_bit(selected_runner):
     rng = np.random.default_rng(8)
     case = selected_grad(

@@ -73,7 +73,7 @@ def test_selected_attention(selected_runner):
         handed_over = pairs * (4 + 2) + rows * VALUE_DIM * 4
         lists = counts.gm_read - tensors - handed_over
         assert 0 < lists <= 3 * 128 * QUERIES
-        results = rows * (VALUE_DIM * 2 + 2 * STATISTIC) + 128 * QUERIES
+        results = rows * (VALUE_DIM * 2 + 2 * STATISTIC) + 2 * 128 * QUERIES
         assert counts.gm_written == handed_over + results
 
 

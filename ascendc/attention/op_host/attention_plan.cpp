@@ -82,6 +82,13 @@ Segment segment_of(const FlashCall& call, const MaskTiling& mask, int64_t b) {
   return segment;
 }
 
+// What `rows` queries that select `each` of so many visible keys cost: the keys that come for any of
+// them, about all where there are enough queries, and what every query does with its own.
+int64_t selected_keys(int64_t visible, int64_t rows, int64_t each) {
+  constexpr int64_t kQueriesOfACopy = 10;
+  return std::min(visible, rows * each) + rows * std::min(visible, each) / kQueriesOfACopy;
+}
+
 // body(segment b, tile, cost) for all tiles of one head.
 template <class Body>
 void for_tiles(const FlashCall& call, const MaskTiling& mask, bool by_keys, int32_t tile_rows,
@@ -97,7 +104,8 @@ void for_tiles(const FlashCall& call, const MaskTiling& mask, bool by_keys, int3
         partners = std::max<int64_t>(0, visible.High(row + rows - 1) - visible.Low(row));
       } else {
         const KeySpan span = SpanOf(segment.visible, row, rows);
-        partners = std::min(span.end - span.begin, call.most_keys);
+        partners = span.end - span.begin;
+        if (call.most_keys < kUnbounded) partners = selected_keys(partners, rows, call.most_keys);
       }
       const int64_t unit = call.cost_unit;
       body(b, row / tile_rows, (partners + unit - 1) / unit * unit + call.tile_cost);
@@ -134,6 +142,19 @@ void share_packed(const FlashCall& call, const MaskTiling& mask, int32_t cores, 
       spent += cost;
     }
   });
+}
+
+// Whether packed segments have equal tiles. What a tile of queries that select costs is known so
+// roughly that these are better dealt out. No bias needs to know the pairs before a segment then.
+bool alike(const FlashCall& call) {
+  const auto equal = [](const SeqList& ends, bool lengths) {
+    for (size_t b = 1; b < ends.size(); ++b) {
+      if (lengths ? segment_length(ends, b) != ends[0] : ends[b] != ends[0]) return false;
+    }
+    return true;
+  };
+  return call.most_keys < kUnbounded && equal(call.query_ends, true) &&
+         equal(call.key_ends, true) && equal(call.query_offsets, false);
 }
 
 }  // namespace
@@ -212,7 +233,7 @@ int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, TilesOf tiles
                     int32_t cores, WorkTiling* work) {
   const bool by_keys = tiles == TilesOf::kKeys;
   *work = WorkTiling{};
-  work->dealt = !call.packed();
+  work->dealt = !call.packed() || (!by_keys && alike(call));
   work->packed = call.packed();
   work->segments = call.dims.batch;
   work->queries = call.dims.s1;
@@ -230,7 +251,7 @@ int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, TilesOf tiles
                   kAclnnLimit);
   }
   cores = static_cast<int32_t>(std::clamp<int64_t>(work->items, 1, std::min(cores, kMaxBlocks)));
-  if (call.packed()) share_packed(call, mask, cores, work);
+  if (work->dealt == 0) share_packed(call, mask, cores, work);
   return cores;
 }
 

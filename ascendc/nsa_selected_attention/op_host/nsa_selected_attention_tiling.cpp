@@ -36,7 +36,7 @@ int64_t nsa_selected_attention_workspace(const NsaSelectedAttentionTilingData& t
                                          int32_t cores) {
   const NsaSelectedAttentionWorkspace each(tiling.work.tile_rows * tiling.selection.group,
                                            tiling.selection.columns, tiling.value_dim);
-  return SelectionListBytes(tiling.selection.rows) + cores * each.Total();
+  return SelectionBytes(tiling.selection.rows) + cores * each.Total();
 }
 
 }  // namespace nsa::ascend

@@ -31,7 +31,7 @@ class NsaSelectedAttentionCube {
     const NsaSelectedAttentionWorkspace bytes(tiling->work.tile_rows * selection.group,
                                               selection.columns, value_dim);
     GM_ADDR mine =
-        g.workspace + SelectionListBytes(selection.rows) + AscendC::GetBlockIdx() * bytes.Total();
+        g.workspace + SelectionBytes(selection.rows) + AscendC::GetBlockIdx() * bytes.Total();
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
     probabilities_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(mine + bytes.probabilities_begin));
     output_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine + bytes.output_begin));

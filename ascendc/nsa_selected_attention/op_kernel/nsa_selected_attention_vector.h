@@ -27,7 +27,7 @@ class NsaSelectedAttentionVector {
     part_rows_ = NsaSelectedAttentionBuffers::PartRows(value_dim_);
     half_rows_ = HalfRows(tile_rows_);
     const NsaSelectedAttentionWorkspace bytes(tile_rows_, t_->selection.columns, value_dim_);
-    GM_ADDR mine = g.workspace + SelectionListBytes(t_->selection.rows) +
+    GM_ADDR mine = g.workspace + SelectionBytes(t_->selection.rows) +
                    AscendC::GetBlockIdx() / 2 * bytes.Total();
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
     probabilities_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(mine + bytes.probabilities_begin));
@@ -43,10 +43,11 @@ class NsaSelectedAttentionVector {
     behind_.Init(&t_->work, &t_->mask, g.query_ends, g.key_ends, nullptr, g.offsets);
   }
 
-  // The lists of this core's share of the queries. All cores' are needed by Process.
+  // The lists of this core's share of the queries of its block. All of these are needed by Process.
   __aicore__ inline void Prepare() {
+    WorkItems tiles = ahead_;
     auto memory = inputs_.template AllocTensor<float>();
-    SelectionSort().Run(indices_, workspace_, t_->selection, memory);
+    SelectionSort().Run(indices_, workspace_, t_->selection, &tiles, memory);
     inputs_.FreeTensor(memory);
   }
 

@@ -89,7 +89,7 @@ struct NsaSelectedAttentionGradWorkspace {
 
   __aicore__ constexpr explicit NsaSelectedAttentionGradWorkspace(
       const NsaSelectedAttentionGradTilingData& t)
-      : row_sums_begin(SelectionListBytes(t.selection.rows)),
+      : row_sums_begin(SelectionBytes(t.selection.rows)),
         counts_begin(row_sums_begin + Round(t.query_tokens * t.query_heads * kBlockBytes)),
         queries_begin(counts_begin + Round(t.blocks.items * kBlockBytes)),
         parts_begin(queries_begin + Round(t.selection.rows * t.selection.block_count * 4)),

@@ -33,8 +33,10 @@ class NsaSelectedAttentionGradVector {
   // The lists of this core's share of the queries, and Dvec of its share of the rows. All cores'
   // lists are needed by CountQueries, all counts by ListQueries, everything by Process.
   __aicore__ inline void SortLists() {
+    WorkItems tiles;
+    tiles.Init(&t_->queries, &t_->mask, g_.query_ends, g_.key_ends, nullptr, g_.offsets);
     auto memory = inputs_.template AllocTensor<float>();
-    SelectionSort().Run(g_.indices, g_.workspace, t_->selection, memory);
+    SelectionSort().Run(g_.indices, g_.workspace, t_->selection, &tiles, memory);
     inputs_.FreeTensor(memory);
     const int64_t cores = AscendC::GetBlockNum() * AscendC::GetTaskRation();
     const int64_t core = AscendC::GetBlockIdx(), rows = t_->query_tokens * t_->query_heads;

@@ -300,5 +300,6 @@ def checks(dtype):
     return {
         **random_checks(make_selected_grad_case, SEEDS, dtype),
         "one block": tests.test_every_query_selects_one_block,
+        "two parts": tests.test_rows_in_two_parts,
         "NaN": tests.test_a_nan_of_a_query_reaches_what_it_selects,
     }
