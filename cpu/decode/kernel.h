@@ -14,20 +14,16 @@ namespace nsa::cpu {
 namespace {
 
 struct DecodeThread {
-  char* keys;          // [kStepKeys, words of D] words, where a copy is needed
-  char* values;        // [kStepKeys, row] elements, likewise
-  float* operand;      // [kStepKeys, row] values as the product reads them
-  float* s;            // [kStepKeys, lanes]
-  float* pairs;        // [kStepKeys / 2, lanes]
-  float* factor;       // [lanes]
-  float* prob;         // [compressed keys]
-  float* score;        // [blocks]
-  float* best;         // [count]
-  float* row;          // [row]
-  const char** lines;  // of the keys and values of a step
-
-  // Of a row of so many elements, wherever it begins.
-  static int64_t max_lines(int64_t elements) { return ceil_div(elements * 4, 64) + 1; }
+  char* keys;     // [kStepKeys, words of D] words, where a copy is needed
+  char* values;   // [kStepKeys, row] elements, likewise
+  float* s;       // [kStepKeys, lanes]
+  float* pairs;   // [kStepKeys / 2, lanes]
+  float* factor;  // [lanes]
+  float* prob;    // [compressed keys]
+  float* score;   // [blocks]
+  float* best;    // [count]
+  float* row;     // [3, row]
+  Run* runs;      // [2 kStepKeys] of the keys and values of a step
 
   static DecodeThread carve(Arena& arena, const DecodePlan& plan, int64_t max_cmp_keys,
                             int64_t max_blocks) {
@@ -35,15 +31,14 @@ struct DecodeThread {
     DecodeThread t;
     t.keys = arena.take<char>(kStepKeys * round_up(plan.D, 2) * 4);
     t.values = arena.take<char>(kStepKeys * row * 4);
-    t.operand = arena.take<float>(kStepKeys * row);
     t.s = arena.take<float>(kStepKeys * lanes);
     t.pairs = arena.take<float>(kStepKeys / 2 * lanes);
     t.factor = arena.take<float>(lanes);
     t.prob = arena.take<float>(max_cmp_keys);
     t.score = arena.take<float>(max_blocks);
     t.best = arena.take<float>(plan.count);
-    t.row = arena.take<float>(row);
-    t.lines = arena.take<const char*>(kStepKeys * (max_lines(plan.D) + max_lines(plan.Dv)));
+    t.row = arena.take<float>(3 * row);
+    t.runs = arena.take<Run>(2 * kStepKeys);
     return t;
   }
 };
@@ -64,8 +59,9 @@ class DecodeWorker {
         x_(scratch),
         lanes_(decode_lanes(plan.G)),
         heads_(round_up(plan.G, W)),
-        row_(decode_row(plan.Dv)),
-        words_(ceil_div(plan.D, Path::kPerWord)) {
+        row_(round_up(plan.Dv, Path::kLast * W)),
+        words_(ceil_div(plan.D, Path::kPerWord)),
+        scale_(plan.scale * kLog2e) {
     Arena arena{scratch.threads + thread * scratch.thread_size};
     t_ = DecodeThread::carve(arena, plan, wave.max_cmp_keys, wave.max_blocks);
   }
@@ -129,19 +125,22 @@ class DecodeWorker {
   // x_.query[cell][word][lane]: heads past the group are zeros.
   void pack_query(int64_t n, const DecodeCell& cell) {
     float* dst = x_.query + n * words_ * lanes_;
-    const int64_t first = (cell.token * p_.N1 + cell.head * p_.G) * p_.D;
-    for (int64_t w = 0; w < words_; ++w) {
-      for (int64_t g = 0; g < lanes_; ++g) {
-        const int64_t at = first + g * p_.D + w * Path::kPerWord;
-        float word = 0.0f;
-        if (g < p_.G && Path::kPerWord == 1) word = load1(p_.dtype, p_.query, at);
-        if (g < p_.G && Path::kPerWord == 2) {
-          const int64_t size = min64(2, p_.D - w * 2) * 2;
-          __builtin_memcpy(&word, static_cast<const char*>(p_.query) + 2 * at, size);
-        }
-        dst[w * lanes_ + g] = word;
+    float* words = reinterpret_cast<float*>(t_.keys);
+    for (int64_t g = 0; g < lanes_; ++g) {
+      if (g < p_.G) {
+        load_key_words(p_.query, (cell.token * p_.N1 + cell.head * p_.G + g) * p_.D, words);
+      } else {
+        fill(words, words_, 0.0f);
       }
+      for (int64_t w = 0; w < words_; ++w) dst[w * lanes_ + g] = words[w];
     }
+  }
+
+  // The D elements from `from` on; the last word is filled up with 0.
+  void load_key_words(const void* data, int64_t from, float* to) const {
+    if (Path::kPerWord == 1) return to_float(p_.dtype, data, from, p_.D, to);
+    to[words_ - 1] = 0.0f;
+    __builtin_memcpy(to, static_cast<const char*>(data) + 2 * from, static_cast<size_t>(2 * p_.D));
   }
 
   // n tokens from `token` on as rows of equal distance: as they are, or copied together where a
@@ -167,71 +166,89 @@ class DecodeWorker {
       return rows_of(p_.key[branch], cell, token, n, p_.D, t_.keys);
     const CacheView& view = p_.key[branch];
     for (int64_t j = 0; j < n; ++j) {
-      const int64_t from = view.offset(cell.row, cell.head, token + j);
-      float* to = reinterpret_cast<float*>(t_.keys) + j * words_;
-      if (Path::kPerWord == 1) {
-        to_float(p_.dtype, view.data, from, p_.D, to);
-      } else {
-        to[words_ - 1] = 0.0f;
-        __builtin_memcpy(to, static_cast<const char*>(view.data) + 2 * from,
-                         static_cast<size_t>(2 * p_.D));
-      }
+      load_key_words(view.data, view.offset(cell.row, cell.head, token + j),
+                     reinterpret_cast<float*>(t_.keys) + j * words_);
     }
     return {t_.keys, words_ * 4};
   }
 
-  // out (+)= P V over n keys; factor: of the old output.
-  void add_values(const DecodeCell& cell, int branch, int64_t token, int64_t n, const float* prob,
-                  bool first, float* out) {
-    const Into into = first ? Into::kReplace : Into::kAddScaled;
+  // Values as the product reads them: a copy where elements are converted, or do not fill their
+  // last vector.
+  Rows value_rows_of(const DecodeCell& cell, int branch, int64_t token, int64_t n) const {
     const CacheView& view = p_.value[branch];
-#ifdef NSA_HAS_BF16_DOT
-    if constexpr (Path::kPerWord == 2) {
-      const Rows v = rows_of(view, cell, token, n, p_.Dv, t_.values);
-      interleave_values(v, n, p_.Dv, row_, t_.operand);
-      pair_probabilities(prob, n, lanes_, heads_, t_.pairs);
-      return matmul<BFloat16Step>(p_.G, row_, ceil_div(n, 2), {t_.pairs, 1, lanes_}, t_.operand,
-                                  row_, out, row_, into, t_.factor);
-    }
-#endif
-    if (Path::kDirect && p_.Dv % kLanePad == 0) {
-      const Rows v = rows_of(view, cell, token, n, p_.Dv, t_.values);
-      return matmul<FloatStep>(p_.G, row_, n, {prob, 1, lanes_},
-                               reinterpret_cast<const float*>(v.data), v.stride / 4, out, row_,
-                               into, t_.factor);
-    }
+    if (Path::kPerWord == 2 || (Path::kDirect && p_.Dv % W == 0))
+      return rows_of(view, cell, token, n, p_.Dv, t_.values);
+    float* copy = reinterpret_cast<float*>(t_.values);
     for (int64_t j = 0; j < n; ++j) {
-      float* to = t_.operand + j * row_;
+      float* to = copy + j * row_;
       to_float(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.Dv, to);
       fill(to + p_.Dv, row_ - p_.Dv, 0.0f);
     }
-    matmul<FloatStep>(p_.G, row_, n, {prob, 1, lanes_}, t_.operand, row_, out, row_, into,
-                      t_.factor);
+    return {t_.values, row_ * 4};
   }
 
-  // s = exp(s * scale - max) with the maximum so far; t_.factor: what the sums and outputs before
-  // are to be multiplied by. A score of +inf or NaN makes the sum NaN.
-  void softmax(float* s, int64_t n, float* max, float* sum) {
-    const V scale = set1(p_.scale), lowest = set1(-kInfinity);
+  // out (+)= P V over n keys.
+  void add_values(const DecodeCell& cell, int branch, int64_t token, int64_t n, const float* prob,
+                  bool first, float* out, Lines& lines) {
+    ValueStep x{};
+    x.rows = value_rows_of(cell, branch, token, n);
+    x.n = n;
+    x.Dv = p_.Dv;
+    x.prob = prob;
+#ifdef NSA_HAS_BF16_DOT
+    if (Path::kPerWord == 2) {
+      pair_probabilities(prob, n, lanes_, heads_, t_.pairs);
+      x.prob = t_.pairs;
+    }
+#endif
+    x.lanes = lanes_;
+    x.factor = first ? nullptr : t_.factor;
+    x.out = out;
+    x.row = row_;
+    value_step<Path>(x, p_.G, lines);
+  }
+
+  // As softmax() has it of a score, to the bit.
+  float exponential(float s, float max) const {
+    float lanes[W];
+    store(lanes, exp2(fma(set1(s), set1(scale_), set1(-max))));
+    return lanes[0];
+  }
+
+  // s = 2^(s scale - max) with the maximum so far of s scale, where the scale has log2(e) in it;
+  // t_.factor: what the sums and outputs before are to be multiplied by. A score of +inf or NaN
+  // makes the sum NaN.
+  void softmax(float* s, int64_t n, float* max, float* sum, Lines& lines) {
+    constexpr int kSums = 4;  // at once, each waiting for its own last addition only
+    const V scale = set1(scale_), lowest = set1(-kInfinity);
     for (int64_t g = 0; g < heads_; g += W) {
       const V old = load(max + g);
-      V m = old;
-      for (int64_t j = 0; j < n; ++j) {
-        const V x = mul(load(s + j * lanes_ + g), scale);
-        store(s + j * lanes_ + g, x);
-        m = nsa::cpu::max(x, m);
-      }
+      V m[kSums] = {old, old, old, old}, total[kSums] = {zero(), zero(), zero(), zero()};
+      const auto raise = [&](int64_t j, int i) {
+        m[i] = nsa::cpu::max(mul(load(s + j * lanes_ + g), scale), m[i]);
+      };
+      int64_t j = 0;
+      for (; j + kSums <= n; j += kSums)
+#pragma GCC unroll 4
+        for (int i = 0; i < kSums; ++i) raise(j + i, i);
+      for (; j < n; ++j) raise(j, 0);
+      const V top = nsa::cpu::max(nsa::cpu::max(m[0], m[1]), nsa::cpu::max(m[2], m[3]));
       // -inf - -inf would be NaN.
-      const V base = where_lt(lowest, m, m, zero());
-      const V factor = exp(sub(old, base));
-      V total = mul(load(sum + g), factor);
-      for (int64_t j = 0; j < n; ++j) {
-        const V e = exp(sub(load(s + j * lanes_ + g), base));
+      const V base = where_lt(lowest, top, top, zero()), less = sub(zero(), base);
+      const auto exponential = [&](int64_t j, int i) {
+        const V e = exp2(fma(load(s + j * lanes_ + g), scale, less));
         store(s + j * lanes_ + g, e);
-        total = add(total, e);
-      }
-      store(max + g, m);
-      store(sum + g, total);
+        total[i] = add(total[i], e);
+        lines.ask();
+      };
+      for (j = 0; j + kSums <= n; j += kSums)
+#pragma GCC unroll 4
+        for (int i = 0; i < kSums; ++i) exponential(j + i, i);
+      for (; j < n; ++j) exponential(j, 0);
+      const V factor = exp2(sub(old, base));
+      const V all = add(add(total[0], total[1]), add(total[2], total[3]));
+      store(max + g, top);
+      store(sum + g, fma(load(sum + g), factor, all));
       store(t_.factor + g, factor);
     }
   }
@@ -270,28 +287,21 @@ class DecodeWorker {
 
   // The lines of keys and values of a step.
   Lines lines_of(const DecodeCell& cell, int branch, Span step) const {
-    const char** end = t_.lines;
-    end = add_lines(p_.key[branch], cell, step, p_.D, end);
-    end = add_lines(p_.value[branch], cell, step, p_.Dv, end);
-    return {t_.lines, end};
+    Run* end = add_runs(p_.key[branch], cell, step, p_.D, t_.runs);
+    end = add_runs(p_.value[branch], cell, step, p_.Dv, end);
+    return {t_.runs, end};
   }
 
-  const char** add_lines(const CacheView& view, const DecodeCell& cell, Span step, int64_t width,
-                         const char** end) const {
+  Run* add_runs(const CacheView& view, const DecodeCell& cell, Span step, int64_t width,
+                Run* end) const {
     const int64_t size = elem_size(p_.dtype);
     const char* data = static_cast<const char*>(view.data);
+    // Rows without a gap between them are one long one.
+    const bool dense = view.token_stride == width;
     for (int64_t j = 0; j < step.n;) {
-      const char* row = data + view.offset(cell.row, cell.head, step.token + j) * size;
       const int64_t run = min64(step.n - j, view.run(step.token + j));
-      // Rows without a gap between them are one long one.
-      const bool dense = view.token_stride == width;
-      const int64_t bytes = (dense ? run : 1) * width * size;
-      for (int64_t i = 0; i < (dense ? 1 : run); ++i, row += view.token_stride * size) {
-        const char* line = row - reinterpret_cast<uintptr_t>(row) % 64;
-        const int64_t lines = ceil_div(row + bytes - line, 64);
-        for (int64_t l = 0; l < lines; ++l) end[l] = line + 64 * l;
-        end += lines;
-      }
+      const char* row = data + view.offset(cell.row, cell.head, step.token + j) * size;
+      *end++ = {row, view.token_stride * size, dense ? 1 : run, (dense ? run : 1) * width * size};
       j += run;
     }
     return end;
@@ -299,12 +309,13 @@ class DecodeWorker {
 
   // What follows the last step of a unit: the first one of the item taken next, if that is known.
   Lines lines_of_item(int64_t at) const {
-    if (at >= wave_.num_items) return {};
+    const Lines none{t_.runs, t_.runs};
+    if (at >= wave_.num_items) return none;
     const DecodeItem& item = wave_.items[at];
-    if (item.work != DecodeWork::kUnit) return {};
+    if (item.work != DecodeWork::kUnit) return none;
     if (item.branch == kSelected &&
         __atomic_load_n(x_.done + 3 * item.cell + 2, __ATOMIC_ACQUIRE) < kChosen)
-      return {};
+      return none;
     const DecodeCell& cell = wave_.cells[item.cell];
     return lines_of(cell, item.branch, span(item, cell, 0));
   }
@@ -324,14 +335,15 @@ class DecodeWorker {
       if (now.n > 0) {
         float* s = kept ? x_.exponential + (cell.scores + now.token) * lanes_ : t_.s;
         const Rows keys = key_words(cell, item.branch, now.token, now.n);
-        const Lines lines = next.n > 0 ? lines_of(cell, item.branch, next) : lines_of_item(later);
+        Lines lines = next.n > 0 ? lines_of(cell, item.branch, next) : lines_of_item(later);
         score_step<Path>(now.n, words_, keys, query, lanes_, heads_, s, lines);
-        softmax(s, now.n, max, sum);
+        softmax(s, now.n, max, sum, lines);
         if (kept) {
           const int64_t step = cell.step + now.token / kStepKeys;
           for (int64_t g = 0; g < lanes_; ++g) x_.step_max[step * lanes_ + g] = max[g];
         }
-        add_values(cell, item.branch, now.token, now.n, s, first, out);
+        add_values(cell, item.branch, now.token, now.n, s, first, out, lines);
+        lines.ask_rest();
         first = false;
       }
       now = next;
@@ -347,7 +359,7 @@ class DecodeWorker {
       m = nsa::cpu::max(load(x_.max + u * lanes_ + g), m);
     const V base = where_lt(set1(-kInfinity), m, m, zero());
     for (int64_t u = n; u < n + cell.units[branch]; ++u) {
-      const V factor = exp(sub(load(x_.max + u * lanes_ + g), base));
+      const V factor = exp2(sub(load(x_.max + u * lanes_ + g), base));
       total = fma(load(x_.sum + u * lanes_ + g), factor, total);
     }
     store(max, base);
@@ -363,8 +375,9 @@ class DecodeWorker {
       for (int64_t i = 0; i < unit_steps(branch); ++i) {
         const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
         if (now.n == 0) continue;
+        Lines none{t_.runs, t_.runs};
         score_step<Path>(now.n, words_, key_words(cell, branch, now.token, now.n), query, lanes_,
-                         heads_, t_.s, Lines{});
+                         heads_, t_.s, none);
         visit(t_.s, now.token, now.n);
       }
     }
@@ -376,7 +389,7 @@ class DecodeWorker {
     if (inverse == inverse) {
       for (int64_t c = 0; c < cell.cmp_keys; ++c) {
         const float step = x_.step_max[(cell.step + c / kStepKeys) * lanes_ + g];
-        t_.prob[c] += x_.exponential[(cell.scores + c) * lanes_ + g] * exp1(step - max) * inverse;
+        t_.prob[c] += x_.exponential[(cell.scores + c) * lanes_ + g] * exp2_1(step - max) * inverse;
       }
       return;
     }
@@ -407,7 +420,7 @@ class DecodeWorker {
       }
       for (int64_t c0 = 0; c0 < cell.cmp_keys; c0 += kStepKeys) {
         const float* step = x_.step_max + (cell.step + c0 / kStepKeys) * lanes_ + g;
-        const V factor = mul(exp(sub(load(step), load(max))), load(inverse));
+        const V factor = mul(exp2(sub(load(step), load(max))), load(inverse));
         const int64_t end = min64(cell.cmp_keys, c0 + kStepKeys);
         for (int64_t c = c0; c < end; ++c)
           t_.prob[c] += hsum(mul(load(x_.exponential + (cell.scores + c) * lanes_ + g), factor));
@@ -464,6 +477,7 @@ class DecodeWorker {
           numbers = numbers && sum[b][lane] == sum[b][lane] && factor - factor == 0.0f;
           add_branch(cell, b, g0 + lane, max[b][lane], sum[b][lane], factor);
         }
+        Path::restore_columns(t_.row, row_);
         if (!numbers || !all_finite(t_.row, row_)) {
           fill(t_.row, row_, 0.0f);
           for (int b = 0; b < kBranches; ++b) {
@@ -483,7 +497,7 @@ class DecodeWorker {
       const int64_t u = cell.first_unit[branch] + i;
       const float unit_max = x_.max[u * lanes_ + g];
       if (unit_max == -kInfinity) continue;
-      const V factor = set1(exp1(unit_max - max) / sum * gate);
+      const V factor = set1(exp2_1(unit_max - max) / sum * gate);
       const float* out = x_.out + (u * p_.G + g) * row_;
       for (int64_t d = 0; d < row_; d += W)
         store(t_.row + d, fma(load(out + d), factor, load(t_.row + d)));
@@ -494,13 +508,13 @@ class DecodeWorker {
   // nothing, even if its value is infinite, and the gate multiplies the branch as a whole.
   void add_branch_visible(int64_t n, const DecodeCell& cell, int branch, int64_t g, float max,
                           float sum, float gate) {
-    float *out = t_.operand, *value = t_.operand + row_;
+    float *out = t_.row + row_, *value = t_.row + 2 * row_;
     fill(out, row_, sum == sum ? 0.0f : sum);
     if (sum > 0.0f) {
       const CacheView& view = p_.value[branch];
       for_each_step(n, cell, branch, [&](const float* s, int64_t token, int64_t tokens) {
         for (int64_t j = 0; j < tokens; ++j) {
-          const float p = exp1(s[j * lanes_ + g] * p_.scale - max);
+          const float p = exponential(s[j * lanes_ + g], max);
           if (p == 0.0f) continue;
           to_float(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.Dv, value);
           for (int64_t d = 0; d < p_.Dv; ++d) out[d] += p / sum * value[d];
@@ -514,6 +528,7 @@ class DecodeWorker {
   const DecodeWave& wave_;
   const DecodeScratch& x_;
   const int64_t lanes_, heads_, row_, words_;
+  const float scale_;
   DecodeThread t_;
 };
 

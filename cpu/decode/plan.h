@@ -105,6 +105,6 @@ struct DecodeWave {
 
 // Heads of a group as lanes, and the values of a head, in whole vectors of any instruction set.
 constexpr int64_t decode_lanes(int64_t G) { return round_up(G, 16); }
-constexpr int64_t decode_row(int64_t Dv) { return round_up(Dv, 16); }
+constexpr int64_t decode_row(int64_t Dv) { return round_up(Dv, 32); }
 
 }  // namespace nsa::cpu

@@ -5,12 +5,14 @@
 
 #include "cpu/attention/tile_matmul.h"
 #include "cpu/decode/plan.h"
-#ifdef NSA_HAS_BF16_DOT
-#include <immintrin.h>
-#endif
 
 namespace nsa::cpu {
 namespace {
+
+template <int N>
+struct Count {
+  static constexpr int value = N;
+};
 
 // Accumulators of the scores: enough to cover the latency of the multiplication.
 constexpr int kScoreKeys = kMR * kNR < 16 ? kMR * kNR : 16;
@@ -22,44 +24,93 @@ inline V broadcast_word(const char* p) {
 }
 
 // How the elements of a cache become operands. kDirect: keys and fitting values need no copy.
+// values(): the words of NR vectors of a value's row, of two neighbouring rows where words are
+// pairs.
 template <class T>
 struct DecodeFloat {
-  using Step = FloatStep;
   static constexpr int64_t kPerWord = 1;
-  static constexpr int64_t kSize = sizeof(T);
-  static constexpr bool kDirect = kSize == 4;
-  static V add(V acc, V q, V key) { return fma(q, key, acc); }
+  static constexpr bool kDirect = sizeof(T) == 4;
+  static constexpr int kLast = 1;  // vectors of the last columns' panels
+  static void restore_columns(float*, int64_t) {}
+  static V add(V acc, V a, V b) { return fma(a, b, acc); }
+  template <int NR>
+  static void values(const char* row, const char*, int64_t d, int64_t, V* b) {
+    const float* x = reinterpret_cast<const float*>(row) + d;
+#pragma GCC unroll 4
+    for (int i = 0; i < NR; ++i) b[i] = load(x + i * W);
+  }
 };
 #ifdef NSA_HAS_BF16_DOT
 struct DecodePairs {
-  using Step = BFloat16Step;
   static constexpr int64_t kPerWord = 2;
-  static constexpr int64_t kSize = 2;
   static constexpr bool kDirect = true;
-  static V add(V acc, V q, V key) { return dot_bf16(acc, q, key); }
+  static constexpr int kLast = 2;
+  static V add(V acc, V a, V b) { return dot_bf16(acc, a, b); }
+  static void restore_columns(float* x, int64_t n) {
+    for (int64_t d = 0; d < n; d += 2 * W) nsa::cpu::restore_columns(x + d);
+  }
+  // Two vectors have the columns of 2 W in the order of interleave_bf16.
+  template <int NR>
+  static void values(const char* even, const char* odd, int64_t d, int64_t Dv, V* b) {
+    constexpr bool kWhole = NR > kLast;
+#pragma GCC unroll 2
+    for (int i = 0; i < NR / 2; ++i) {
+      const int64_t at = d + i * 2 * W, left = kWhole ? 2 * W : Dv - at;
+      interleave_bf16(load_words<kWhole>(even + 2 * at, left),
+                      load_words<kWhole>(odd + 2 * at, left), b[2 * i], b[2 * i + 1]);
+    }
+  }
 };
 #endif
 
-// Lines of memory that a later step reads. They are asked for one at a time, between the
-// multiplications: in a burst they would fill the few places that a processor has for lines on
-// their way, and what is needed now would wait behind them.
-struct Lines {
-  const char* const* next;
-  const char* const* end;
-
-  [[gnu::always_inline]] void ask() { __builtin_prefetch(*next++, 0, 3); }
-  void ask_rest() {
-    while (next < end) ask();
-  }
+struct Rows {
+  const char* data;
+  int64_t stride;  // bytes
 };
 
-// Lines asked for with every word: those of a key and its value of the same size are then asked for
-// when the scores of as many keys are done.
-constexpr int kLinesPerWord = 2;
+// Memory that a later step reads: `rows` rows of `bytes`.
+struct Run {
+  const char* data;
+  int64_t stride, rows, bytes;
+};
 
-// s[j][0..W) = sum over words of key j's word times the heads' words, for KEYS keys. LINES: how
-// many are asked for with every word.
-template <class Path, int KEYS, int LINES>
+// Lines of memory are asked for one at a time, between the multiplications of a step: in a burst
+// they would fill the few places that a processor has for lines on their way, and what is needed
+// now would wait behind them.
+class Lines {
+ public:
+  Lines(const Run* begin, const Run* end) : run_(begin), end_of_runs_(end) {}
+
+  [[gnu::always_inline]] void ask() {
+    if (at_ == end_ && !next_row()) return;
+    __builtin_prefetch(at_, 0, 3);
+    at_ += 64;
+  }
+  void ask_rest() {
+    while (at_ != end_ || next_row()) ask();
+  }
+
+ private:
+  [[gnu::noinline]] bool next_row() {
+    if (run_ == end_of_runs_) return false;
+    const char* row = run_->data + row_ * run_->stride;
+    at_ = row - reinterpret_cast<uintptr_t>(row) % 64;
+    end_ = at_ + round_up(row + run_->bytes - at_, 64);
+    if (++row_ == run_->rows) {
+      row_ = 0;
+      ++run_;
+    }
+    return true;
+  }
+
+  const Run* run_;
+  const Run* end_of_runs_;
+  int64_t row_ = 0;
+  const char *at_ = nullptr, *end_ = nullptr;
+};
+
+// s[j][0..W) = sum over words of key j's word times the heads' words, for KEYS keys.
+template <class Path, int KEYS>
 [[gnu::always_inline]] inline void score_keys(int64_t words, const char* key, int64_t stride,
                                               const float* query, int64_t lanes, float* s,
                                               Lines& lines) {
@@ -71,111 +122,119 @@ template <class Path, int KEYS, int LINES>
 #pragma GCC unroll 4
   for (int j = 0; j < (KEYS + 3) / 4; ++j) rows[j] = key + 4 * j * stride;
   const int64_t stride3 = 3 * stride;
-  const auto row = [&](int j, int64_t w) {
-    return rows[j / 4] + 4 * w + (j % 4 == 3 ? stride3 : j % 4 * stride);
-  };
-  int64_t w = 0;
-#ifdef NSA_HAS_SPREAD
-  // Of the instructions, loads are the scarce ones: four words come with one.
-  for (; w + 4 <= words; w += 4) {
-    V q[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) q[i] = load(query + (w + i) * lanes);
+  for (int64_t w = 0; w < words; ++w) {
+    const V q = load(query + w * lanes);
+    if (KEYS > 1) lines.ask();
 #pragma GCC unroll 16
     for (int j = 0; j < KEYS; ++j) {
-#pragma GCC unroll 8
-      for (int i = j * 4 * LINES / KEYS; i < (j + 1) * 4 * LINES / KEYS; ++i) lines.ask();
-      const V four = load_repeated(row(j, w));
-      acc[j] = Path::add(acc[j], q[0], spread<0>(four));
-      acc[j] = Path::add(acc[j], q[1], spread<1>(four));
-      acc[j] = Path::add(acc[j], q[2], spread<2>(four));
-      acc[j] = Path::add(acc[j], q[3], spread<3>(four));
+      const char* word = rows[j / 4] + 4 * w + (j % 4 == 3 ? stride3 : j % 4 * stride);
+      acc[j] = Path::add(acc[j], q, broadcast_word(word));
     }
-  }
-#endif
-  for (; w < words; ++w) {
-    const V q = load(query + w * lanes);
-#pragma GCC unroll 2
-    for (int j = 0; j < LINES; ++j) lines.ask();
-#pragma GCC unroll 16
-    for (int j = 0; j < KEYS; ++j) acc[j] = Path::add(acc[j], q, broadcast_word(row(j, w)));
   }
 #pragma GCC unroll 16
   for (int j = 0; j < KEYS; ++j) store(s + j * lanes, acc[j]);
 }
 
-struct Rows {
-  const char* data;
-  int64_t stride;  // bytes
-};
-
 // s[n][lanes]
 template <class Path>
 inline void score_step(int64_t n, int64_t words, Rows keys, const float* query, int64_t lanes,
-                       int64_t heads, float* s, Lines lines) {
-  for (int64_t j = 0; j < n; j += kScoreKeys) {
-    const char* key = keys.data + j * keys.stride;
-    for (int64_t g = 0; g < heads; g += W) {
-      float* at = s + j * lanes + g;
-      if (n - j >= kScoreKeys) {
-        if (lines.end - lines.next >= kLinesPerWord * words) {
-          score_keys<Path, kScoreKeys, kLinesPerWord>(words, key, keys.stride, query + g, lanes, at,
-                                                      lines);
-        } else {
-          score_keys<Path, kScoreKeys, 0>(words, key, keys.stride, query + g, lanes, at, lines);
-        }
-        continue;
+                       int64_t heads, float* s, Lines& lines) {
+  for (int64_t g = 0; g < heads; g += W) {
+    int64_t j = 0;
+    const auto score = [&](auto count) {
+      constexpr int kKeys = decltype(count)::value;
+      for (; j + kKeys <= n; j += kKeys) {
+        score_keys<Path, kKeys>(words, keys.data + j * keys.stride, keys.stride, query + g, lanes,
+                                s + j * lanes + g, lines);
       }
-      int64_t k = 0;
-      for (; j + k + 4 <= n; k += 4)
-        score_keys<Path, 4, 0>(words, key + k * keys.stride, keys.stride, query + g, lanes,
-                               at + k * lanes, lines);
-      for (; j + k < n; ++k)
-        score_keys<Path, 1, 0>(words, key + k * keys.stride, keys.stride, query + g, lanes,
-                               at + k * lanes, lines);
+    };
+    score(Count<kScoreKeys>{});
+    score(Count<4>{});
+    score(Count<1>{});
+  }
+}
+
+// The sum of a step's values, weighted by the probabilities of every head.
+struct ValueStep {
+  Rows rows;  // [n] of Dv elements
+  int64_t n, Dv;
+  const float* prob;  // [words of n, lanes]
+  int64_t lanes;
+  const float* factor;  // [lanes] what the old output is multiplied by; nullptr: there is none
+  float* out;           // [G, row]
+  int64_t row;
+};
+
+// MR heads from `head` on, NR vectors from column d on.
+template <class Path, int NR, int MR>
+[[gnu::always_inline]] inline void value_tile(const ValueStep& x, int64_t head, int64_t d,
+                                              Lines& lines) {
+  V acc[MR][NR];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < NR; ++v) acc[i][v] = zero();
+  const char* row = x.rows.data;
+  const float* prob = x.prob + head;
+  for (int64_t j = 0; j < x.n; j += Path::kPerWord) {
+    V b[NR];
+    // A last key alone is its own partner, whose probability is 0.
+    const char* partner = j + 1 < x.n ? row + x.rows.stride : row;
+    Path::template values<NR>(row, partner, d, x.Dv, b);
+    lines.ask();
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) {
+      const V p = set1(prob[i]);
+#pragma GCC unroll 4
+      for (int v = 0; v < NR; ++v) acc[i][v] = Path::add(acc[i][v], p, b[v]);
+    }
+    row += Path::kPerWord * x.rows.stride;
+    prob += x.lanes;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i) {
+    float* out = x.out + (head + i) * x.row + d;
+#pragma GCC unroll 4
+    for (int v = 0; v < NR; ++v) {
+      const V old = x.factor ? mul(load(out + v * W), set1(x.factor[head + i])) : zero();
+      store(out + v * W, add(old, acc[i][v]));
     }
   }
-  lines.ask_rest();
+}
+
+template <class Path, int NR, int MR>
+inline void value_rows(const ValueStep& x, int64_t rows, int64_t head, int64_t d, Lines& lines) {
+  if (rows == MR) return value_tile<Path, NR, MR>(x, head, d, lines);
+  if constexpr (MR > 1) value_rows<Path, NR, MR - 1>(x, rows, head, d, lines);
+}
+
+// The heads are divided evenly, so that 16 are 6 + 5 + 5.
+template <class Path, int NR>
+inline void value_panel(const ValueStep& x, int64_t heads, int64_t d, Lines& lines) {
+  const int64_t blocks = ceil_div(heads, kMR);
+  for (int64_t n = 0, head = 0; n < blocks; ++n) {
+    const int64_t rows = ceil_div(heads - head, blocks - n);
+    value_rows<Path, NR, kMR>(x, rows, head, d, lines);
+    head += rows;
+  }
+}
+
+template <class Path>
+inline void value_step(const ValueStep& x, int64_t heads, Lines& lines) {
+  int64_t d = 0;
+  for (; d + kNR * W <= x.Dv; d += kNR * W) value_panel<Path, kNR>(x, heads, d, lines);
+  for (; d < x.Dv; d += Path::kLast * W) value_panel<Path, Path::kLast>(x, heads, d, lines);
 }
 
 #ifdef NSA_HAS_BF16_DOT
-// dst[pair][row]: words of the values of two neighbouring keys; a last key alone is paired with
-// zeros.
-inline void interleave_values(Rows values, int64_t n, int64_t Dv, int64_t row, float* dst) {
-  for (int64_t j = 0; j < n; j += 2) {
-    const char* even = values.data + j * values.stride;
-    const char* odd = even + values.stride;
-    float* out = dst + j / 2 * row;
-    int64_t d = 0;
-    if (j + 1 < n) {
-      for (; d + 16 <= Dv; d += 16) {
-        const __m512i a = _mm512_cvtepu16_epi32(
-            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(even + 2 * d)));
-        const __m512i b = _mm512_cvtepu16_epi32(
-            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(odd + 2 * d)));
-        _mm512_storeu_si512(out + d, _mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
-      }
-    }
-    for (; d < row; ++d) {
-      uint16_t two[2] = {0, 0};
-      if (d < Dv) __builtin_memcpy(&two[0], even + 2 * d, 2);
-      if (d < Dv && j + 1 < n) __builtin_memcpy(&two[1], odd + 2 * d, 2);
-      __builtin_memcpy(out + d, two, 4);
-    }
-  }
-}
-
-// dst[pair][lanes]: words of the probabilities of two neighbouring keys, rounded.
+// dst[pair][lanes]: words of the probabilities of two neighbouring keys, rounded; a last key alone
+// is paired with 0.
 inline void pair_probabilities(const float* p, int64_t n, int64_t lanes, int64_t heads,
                                float* dst) {
   for (int64_t j = 0; j < n; j += 2) {
-    for (int64_t g = 0; g < heads; g += 16) {
-      const auto rounded = [](V x) {
-        return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
-      };
-      const __m512i a = rounded(load(p + j * lanes + g));
-      const __m512i b = rounded(j + 1 < n ? load(p + (j + 1) * lanes + g) : zero());
-      _mm512_storeu_si512(dst + j / 2 * lanes + g, _mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
+    for (int64_t g = 0; g < heads; g += W) {
+      const V odd = j + 1 < n ? load(p + (j + 1) * lanes + g) : zero();
+      store(dst + j / 2 * lanes + g, pair_bf16(load(p + j * lanes + g), odd));
     }
   }
 }

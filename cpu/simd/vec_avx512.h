@@ -19,17 +19,6 @@ using V = __m512;
 inline V zero() { return _mm512_setzero_ps(); }
 inline V set1(float x) { return _mm512_set1_ps(x); }
 inline V load(const float* p) { return _mm512_loadu_ps(p); }
-
-#define NSA_HAS_SPREAD 1
-// Four words of memory four times, and one of the four in every lane.
-inline V load_repeated(const char* p) {
-  return _mm512_broadcast_f32x4(
-      _mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
-}
-template <int I>
-inline V spread(V four) {
-  return _mm512_permute_ps(four, I * 0x55);
-}
 inline void store(float* p, V x) { _mm512_storeu_ps(p, x); }
 inline V add(V a, V b) { return _mm512_add_ps(a, b); }
 inline V sub(V a, V b) { return _mm512_sub_ps(a, b); }
@@ -104,6 +93,27 @@ inline V pair_bf16(V even, V odd) {
                                          0x130003, 0x120002, 0x110001, 0x100000);
   const __m512bh both = _mm512_cvtne2ps_pbh(odd, even);
   return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(both)));
+}
+// 2 W bf16 of which n are in memory, the others being 0. kWhole: all of them.
+template <bool kWhole>
+inline V load_words(const char* p, int64_t n) {
+  if (kWhole) return _mm512_loadu_ps(p);
+  const __mmask32 there = n >= 2 * W ? ~0u : (1u << n) - 1;
+  return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(there, p));
+}
+// Words of neighbours from 2 W bf16 each: of every 8 columns the first 4 in `low`.
+inline void interleave_bf16(V even, V odd, V& low, V& high) {
+  const __m512i a = _mm512_castps_si512(even), b = _mm512_castps_si512(odd);
+  low = _mm512_castsi512_ps(_mm512_unpacklo_epi16(a, b));
+  high = _mm512_castsi512_ps(_mm512_unpackhi_epi16(a, b));
+}
+// x[0..2 W) in the order of columns again.
+inline void restore_columns(float* x) {
+  const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+  const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+  const V low = load(x), high = load(x + W);
+  store(x, _mm512_permutex2var_ps(low, first, high));
+  store(x + W, _mm512_permutex2var_ps(low, second, high));
 }
 // W / 2 words of neighbouring lanes.
 inline void store_words(float* p, V x) {

@@ -57,6 +57,12 @@ inline float exp1(float x) {
   return lanes[0];
 }
 
+inline float exp2_1(float x) {
+  float lanes[W];
+  store(lanes, exp2(set1(x)));
+  return lanes[0];
+}
+
 inline float load1(ElemType t, const void* p, int64_t i) {
   if (t == ElemType::kFloat32) {
     float x;
