@@ -21,16 +21,24 @@ class Importance {
     t_ = tiling;
     const RankingBuffers at(*t_);
     const ProbabilityRow row(*t_);
-    const int32_t window = static_cast<int32_t>(t_->window);
     row_pitch_ = row.pitch;
     before_ = row.before;
     probabilities_ = memory;
     places_ = memory[at.places / 4].template ReinterpretCast<uint32_t>();
     terms_ = memory[at.terms / 4];
-    const auto places = memory[at.places / 4].template ReinterpretCast<int32_t>();
-    AscendC::CreateVecIndex(places, 0, static_cast<uint32_t>(window));
+    numbers_ = memory[at.numbers / 4].template ReinterpretCast<int32_t>();
+    AscendC::CreateVecIndex(numbers_, 0, static_cast<uint32_t>(t_->window));
     AscendC::PipeBarrier<PIPE_V>();
-    AscendC::Muls(places, places, static_cast<int32_t>(t_->block_keys * 4), window);
+    SetWindow(static_cast<int32_t>(t_->window));
+  }
+
+  // The blocks of a window, a multiple of 64, from now on; fewer than at first only where it is the
+  // only one.
+  __aicore__ inline void SetWindow(int32_t window) {
+    if (window == blocks_) return;
+    blocks_ = window;
+    const auto places = places_.ReinterpretCast<int32_t>();
+    AscendC::Muls(places, numbers_, static_cast<int32_t>(t_->block_keys * 4), window);
     AscendC::PipeBarrier<PIPE_V>();
     for (int32_t query = 1; query < t_->queries; ++query) {
       AscendC::Adds(places[static_cast<uint32_t>(query * window)], places, query * row_pitch_ * 4,
@@ -46,26 +54,25 @@ class Importance {
     next_ = window_ = 0;
   }
 
-  // Adds the probabilities of rows, `group` of them of a query, for the keys from `key` of the
-  // window on.
+  // Adds the probabilities of rows, `group` of them of a query, from query `first` on, for the keys
+  // from `key` of the window on.
   __aicore__ inline void Add(const AscendC::LocalTensor<float>& p, const RowGroup& g, int32_t group,
-                             int32_t key) {
+                             int32_t first, int32_t key) {
     const int32_t each = static_cast<int32_t>(Min(group, g.rows)), queries = g.rows / each;
     constexpr int32_t kMostStride = 255 * kBlockFloats;
     const auto lanes = static_cast<uint64_t>(kRepeatFloats);
+    const auto sums = probabilities_[static_cast<uint32_t>(first * row_pitch_ + before_ + key)];
     if (each == 1 && row_pitch_ <= kMostStride) {
       const auto pitch = static_cast<uint8_t>(row_pitch_ / kBlockFloats);
       ForRepeats(g.width, [&](uint32_t at, uint64_t) {
-        const auto to = probabilities_[static_cast<uint32_t>(before_ + key) + at];
-        AscendC::Add(to, p[at], to, lanes, g.repeats(),
+        AscendC::Add(sums[at], p[at], sums[at], lanes, g.repeats(),
                      AscendC::BinaryRepeatParams(1, 1, 1, pitch, g.pitch(), pitch));
       });
     } else {
       for (int32_t query = 0; query < queries; ++query) {
         const auto from = p[static_cast<uint32_t>(query * each * g.width)];
         ForRepeats(g.width, [&](uint32_t at, uint64_t) {
-          const auto to =
-              probabilities_[static_cast<uint32_t>(query * row_pitch_ + before_ + key) + at];
+          const auto to = sums[static_cast<uint32_t>(query * row_pitch_) + at];
           // Every repeat adds a head to the same sums.
           AscendC::Add(to, from[at], to, lanes, static_cast<uint8_t>(each),
                        AscendC::BinaryRepeatParams(1, 1, 1, 0, g.pitch(), 0));
@@ -80,7 +87,7 @@ class Importance {
   __aicore__ inline BlockWindow Blocks(int64_t keys) const {
     const int64_t end = window_ + t_->Keys();
     // Behind the last key there are zeros.
-    if (end >= keys) return {next_, next_ + t_->window, window_};
+    if (end >= keys) return {next_, next_ + blocks_, window_};
     return {next_, (end - (t_->overlap != 0 ? 0 : 1)) / t_->block_keys, window_};
   }
 
@@ -94,14 +101,15 @@ class Importance {
     // The last key of the first block, from the start of the window on.
     const int32_t last =
         static_cast<int32_t>(m * (blocks.first + 1) - (t_->overlap != 0 ? 1 : 0) - blocks.keys);
-    const auto count = static_cast<int32_t>(t_->queries * t_->window);
-    AscendC::Duplicate(scores, 0.0f, count);
+    const auto count = static_cast<int32_t>(t_->queries * blocks_);
     for (int32_t tap = 0; tap < taps; ++tap) {
-      const auto weight = static_cast<float>(Min(Min(tap + 1, taps - tap), Min(m, n)));
-      AscendC::Gather(terms_, probabilities_, places_,
+      // The first key that ends in a block counts once, as the last one does.
+      AscendC::Gather(tap == 0 ? scores : terms_, probabilities_, places_,
                       static_cast<uint32_t>((before_ + last - tap) * 4),
                       static_cast<uint32_t>(count));
       AscendC::PipeBarrier<PIPE_V>();
+      if (tap == 0) continue;
+      const auto weight = static_cast<float>(Min(Min(tap + 1, taps - tap), Min(m, n)));
       AscendC::Axpy(scores, terms_, weight, count);
       AscendC::PipeBarrier<PIPE_V>();
     }
@@ -134,9 +142,11 @@ class Importance {
 
   const RankingTiling* t_ = nullptr;
   int32_t row_pitch_ = 0, before_ = 0;
+  int32_t blocks_ = 0;  // of a window
   int64_t next_ = 0;    // block whose keys are not complete yet
   int64_t window_ = 0;  // first key of the window
   AscendC::LocalTensor<float> probabilities_, terms_;
+  AscendC::LocalTensor<int32_t> numbers_;
   AscendC::LocalTensor<uint32_t> places_;
 };
 

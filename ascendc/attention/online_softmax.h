@@ -12,6 +12,24 @@ struct RowScratch {
   int32_t rows;
 };
 
+// x = exp(x - max) of whole rows, with a data block of the maximum and one of the sum of every row.
+__aicore__ inline void WholeSoftmax(const AscendC::LocalTensor<float>& x,
+                                    const AscendC::LocalTensor<float>& max_blocks,
+                                    const AscendC::LocalTensor<float>& sum_blocks,
+                                    const RowScratch& scratch, const RowGroup& g) {
+  const int32_t rows = RoundUp(g.rows, kRowUnit);
+  const auto& spread = scratch.spread;
+  ReduceRows<true>(spread, x, scratch.folded, scratch.rows, g);
+  AscendC::Maxs(spread, spread, kLowest, rows);
+  AscendC::PipeBarrier<PIPE_V>();
+  SpreadRows(max_blocks, spread, rows);
+  WithRowValue<false>(x, max_blocks, g.rows, g.width, g.width);
+  AscendC::Exp(x, x, g.floats());
+  AscendC::PipeBarrier<PIPE_V>();
+  ReduceRows<false>(spread, x, scratch.folded, scratch.rows, g);
+  SpreadRows(sum_blocks, spread, rows);
+}
+
 // x = exp(x - max), with max and sum of the rows brought up to date. `factors`: what earlier parts
 // count from now on. All three have the value of a row after that of the row before.
 __aicore__ inline void UpdateSoftmax(const AscendC::LocalTensor<float>& x,

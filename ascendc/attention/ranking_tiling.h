@@ -51,6 +51,7 @@ __aicore__ constexpr int32_t ListPairs(int64_t count) {
 // Bytes from the start of one buffer.
 struct RankingBuffers {
   uint32_t probabilities;  // float [queries, pitch]
+  uint32_t numbers;        // 0, 1, ..., int32 [window]
   uint32_t places;         // of the keys of blocks, uint32 [queries, window]
   uint32_t ramp;           // block of a window, int32 [queries, window]
   uint32_t scores;         // float [queries, window]
@@ -58,13 +59,14 @@ struct RankingBuffers {
   uint32_t indices;        // int32 [queries, window]
   uint32_t bits;           // of the window
   uint32_t pairs, merged;  // [queries, window] pairs
-  uint32_t merged_last;    // four lists
+  uint32_t merged_last;    // four lists of each query
   uint32_t best;           // pairs, the running lists
   uint32_t total;
 
   __aicore__ constexpr explicit RankingBuffers(const RankingTiling& t)
       : probabilities(0),
-        places(Bytes(static_cast<int32_t>(t.queries) * ProbabilityRow(t).pitch)),
+        numbers(Bytes(static_cast<int32_t>(t.queries) * ProbabilityRow(t).pitch)),
+        places(numbers + Bytes(static_cast<int32_t>(t.window))),
         ramp(places + Scores(t)),
         scores(ramp + Scores(t)),
         terms(scores + Scores(t)),
@@ -73,7 +75,8 @@ struct RankingBuffers {
         pairs(bits + 256),  // Sort32 asks for multiples of 256
         merged(pairs + kPairFloats * Scores(t)),
         merged_last(merged + kPairFloats * Scores(t)),
-        best(merged_last + Bytes(kMergeLists * kPairFloats * ListPairs(t.count))),
+        best(merged_last + Bytes(static_cast<int32_t>(t.queries) * kMergeLists * kPairFloats *
+                                 ListPairs(t.count))),
         total(best + Bytes(static_cast<int32_t>(t.queries) * kPairFloats * ListPairs(t.count))) {}
 
  private:

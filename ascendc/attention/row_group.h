@@ -112,6 +112,22 @@ __aicore__ inline void FillTail(const AscendC::LocalTensor<float>& x, float valu
   AscendC::PipeBarrier<PIPE_V>();
 }
 
+// The columns [begin, end) of `rows` rows of `width` columns, at most 2040.
+template <typename V>
+__aicore__ inline void FillColumns(const AscendC::LocalTensor<V>& x, V value, int64_t begin,
+                                   int64_t end, int32_t rows, int32_t width) {
+  static_assert(sizeof(V) == 4, "64 lanes of a repeat");
+  constexpr int64_t kLanes = kRepeatFloats;
+  if (begin >= end) return;
+  for (int64_t at = begin / kLanes * kLanes; at < end; at += kLanes) {
+    uint64_t lanes[2] = {~uint64_t{0}, 0};
+    if (begin > at) lanes[0] &= ~uint64_t{0} << (begin - at);
+    if (end - at < kLanes) lanes[0] &= ~(~uint64_t{0} << (end - at));
+    AscendC::Duplicate(x[static_cast<uint32_t>(at)], value, lanes, static_cast<uint8_t>(rows), 1,
+                       static_cast<uint8_t>(width / kBlockFloats));
+  }
+}
+
 // x[row, :] = x[row, :] - y[row] or x[row, :] * y[row], y a data block for each row.
 template <bool multiply>
 __aicore__ inline void WithRowValue(const AscendC::LocalTensor<float>& x,
@@ -165,6 +181,16 @@ __aicore__ inline void ReduceRows(const AscendC::LocalTensor<float>& to,
   const auto parts = folded[static_cast<uint32_t>(folded_rows * kRepeatFloats)];
   if (g.width == kRepeatFloats) {
     reduce(parts, x, g.rows, g.pitch());
+  } else if (g.width == kRepeatFloats * kBlockFloats) {
+    // Eight columns in one, then eight of those: no instruction reads two sources, whose banks
+    // meet.
+    constexpr int32_t kMostRows = kMaxRepeats / kBlockFloats;
+    for (int32_t row = 0; row < g.rows; row += kMostRows) {
+      reduce(folded[static_cast<uint32_t>(row * kRepeatFloats)],
+             x[static_cast<uint32_t>(row * g.width)],
+             static_cast<int32_t>(Min(kMostRows, g.rows - row)) * kBlockFloats, kBlockFloats);
+    }
+    reduce(parts, folded, g.rows, kBlockFloats);
   } else {
     fold(folded, x, g.pitch(), kRepeatFloats);
     for (int32_t at = 2 * kRepeatFloats; at < g.width; at += kRepeatFloats)

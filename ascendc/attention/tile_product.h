@@ -111,12 +111,6 @@ __aicore__ inline L1Matrix<T> CopyQueries(const AscendC::LocalTensor<T>& to,
   } else {
     for (int32_t query = 0; query < queries; ++query) copy(query, 1);
   }
-  // As in CopyRows.
-  if (rows % 16 == 1) {
-    AscendC::DataCopy(to[static_cast<uint32_t>(rows) * kC0],
-                      from[(queries - 1) * pitch + length - columns],
-                      AscendC::Nd2NzParams(1, 1, width, 0, width, stride, 1, 0));
-  }
   return {to, padded, RoundUp(columns, 16)};
 }
 

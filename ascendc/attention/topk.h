@@ -7,36 +7,18 @@
 
 namespace nsa::ascend {
 
-// x[i] = value for i of [begin, end).
-template <typename T>
-__aicore__ inline void FillRange(const AscendC::LocalTensor<T>& x, T value, int64_t begin,
-                                 int64_t end) {
-  constexpr int64_t kLanes = kRepeatFloats;
-  static_assert(sizeof(T) == 4, "64 lanes of a repeat");
-  if (begin >= end) return;
-  const int64_t whole = (begin + kLanes - 1) / kLanes * kLanes, last = end / kLanes * kLanes;
-  const auto part = [&](int64_t from, int64_t to) {
-    const int64_t at = from / kLanes * kLanes;
-    uint64_t lanes[2] = {~uint64_t{0} << (from - at), 0};
-    if (to - at < kLanes) lanes[0] &= ~(~uint64_t{0} << (to - at));
-    AscendC::Duplicate(x[static_cast<uint32_t>(at)], value, lanes, 1, 1, 8);
-  };
-  if (begin < whole) part(begin, Min(whole, end));
-  if (whole < last)
-    AscendC::Duplicate(x[static_cast<uint32_t>(whole)], value, static_cast<int32_t>(last - whole));
-  if (last < end && last >= whole) part(last, end);
-}
-
 class TopK {
  public:
-  // `memory` holds RankingBuffers::total bytes.
+  // `memory` holds RankingBuffers::total bytes; Importance has been started on it.
   __aicore__ inline void Init(const RankingTiling* tiling,
                               const AscendC::LocalTensor<float>& memory) {
     t_ = tiling;
     const RankingBuffers at(*t_);
     list_pairs_ = ListPairs(t_->count);
+    fills_lists_ = t_->count <= kSortRun;
     scores_ = memory[at.scores / 4];
     terms_ = memory[at.terms / 4];
+    numbers_ = memory[at.numbers / 4].template ReinterpretCast<int32_t>();
     ramp_ = memory[at.ramp / 4].template ReinterpretCast<int32_t>();
     indices_ = memory[at.indices / 4].template ReinterpretCast<int32_t>();
     bits_ = memory[at.bits / 4].template ReinterpretCast<uint8_t>();
@@ -44,32 +26,36 @@ class TopK {
     merged_ = memory[at.merged / 4];
     last_ = memory[at.merged_last / 4];
     best_ = memory[at.best / 4];
-    const auto window = static_cast<int32_t>(t_->window);
-    for (int32_t query = 0; query < t_->queries; ++query) {
-      AscendC::CreateVecIndex(ramp_[static_cast<uint32_t>(query * window)], 0,
-                              static_cast<uint32_t>(window));
-    }
     // Copies of whole data blocks take in what lies behind a list.
     AscendC::Duplicate(merged_, 0.0f, static_cast<int32_t>((at.best - at.merged) / 4));
+    Clear();
+    SetWindow(static_cast<int32_t>(t_->window));
+  }
+
+  // The blocks of a window, a multiple of 64, from now on.
+  __aicore__ inline void SetWindow(int32_t window) {
+    if (window == window_) return;
+    window_ = window;
+    for (int32_t query = 0; query < t_->queries; ++query)
+      AscendC::Adds(Of(ramp_, query), numbers_, 0, window);
     AscendC::PipeBarrier<PIPE_V>();
   }
+
+  __aicore__ inline int32_t Window() const { return window_; }
 
   // Where Importance puts the scores of a window.
   __aicore__ inline const AscendC::LocalTensor<float>& Scores() const { return scores_; }
 
-  // Lists without a block: -1, and a score below every other.
+  // Before the first window of some queries.
   __aicore__ inline void Start() {
-    const auto repeats = static_cast<uint8_t>(t_->queries * list_pairs_ * kPairFloats / 64);
-    uint64_t scores[2] = {0x5555555555555555, 0}, indices[2] = {0xaaaaaaaaaaaaaaaa, 0};
-    AscendC::Duplicate(best_, -Infinity(), scores, repeats, 1, 8);
-    AscendC::Duplicate(best_.template ReinterpretCast<int32_t>(), int32_t{-1}, indices, repeats, 1,
-                       8);
-    AscendC::PipeBarrier<PIPE_V>();
+    first_ = true;
+    // Otherwise the first window fills them, if need be with what is no candidate.
+    if (!fills_lists_) Clear();
   }
 
   // A NaN ranks below every number.
   __aicore__ inline void PrepareScores(int64_t first_block) {
-    const auto count = static_cast<int32_t>(t_->queries * t_->window);
+    const auto count = static_cast<int32_t>(t_->queries * window_);
     AscendC::Compare(bits_, scores_, scores_, AscendC::CMPMODE::EQ, static_cast<uint32_t>(count));
     AscendC::Adds(indices_, ramp_, static_cast<int32_t>(first_block), count);
     AscendC::PipeBarrier<PIPE_V>();
@@ -82,49 +68,57 @@ class TopK {
   // window's blocks, as many bytes.
   __aicore__ inline void Force(int32_t query, const AscendC::LocalTensor<uint8_t>& mask) {
     const auto scores = Of(scores_, query);
-    const auto count = static_cast<uint32_t>(t_->window);
+    const auto count = static_cast<uint32_t>(window_);
     BitsOfZeros(bits_, terms_.template ReinterpretCast<half>(), mask,
                 static_cast<uint32_t>(RoundUp(static_cast<int32_t>(count), 2 * kRepeatFloats)));
     AscendC::Select(scores, bits_, scores, -kLowest, AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE,
                     count);
     AscendC::PipeBarrier<PIPE_V>();
   }
-  // Likewise the blocks [begin, end) of the window.
-  __aicore__ inline void Force(int32_t query, int64_t begin, int64_t end) {
-    FillRange(Of(scores_, query), -kLowest, Max(begin, 0), Min(end, t_->window));
+  // Likewise the blocks [begin, end) of the window, of `queries` queries.
+  __aicore__ inline void Force(int32_t query, int32_t queries, int64_t begin, int64_t end) {
+    FillColumns(Of(scores_, query), -kLowest, Max(begin, 0), Min(end, window_), queries, window_);
     AscendC::PipeBarrier<PIPE_V>();
   }
   // No block of the window from `begin` on is a candidate.
-  __aicore__ inline void Exclude(int32_t query, int64_t begin) {
-    FillRange(Of(scores_, query), -Infinity(), Max(begin, 0), t_->window);
-    FillRange(Of(indices_, query), int32_t{-1}, Max(begin, 0), t_->window);
+  __aicore__ inline void Exclude(int32_t query, int32_t queries, int64_t begin) {
+    FillColumns(Of(scores_, query), -Infinity(), Max(begin, 0), window_, queries, window_);
+    FillColumns(Of(indices_, query), int32_t{-1}, Max(begin, 0), window_, queries, window_);
   }
 
   // Once per window, after the above.
   __aicore__ inline void Sort() {
     AscendC::PipeBarrier<PIPE_V>();
     AscendC::Sort32(pairs_, scores_, indices_.template ReinterpretCast<uint32_t>(),
-                    static_cast<int32_t>(t_->queries * t_->window / kSortRun));
+                    static_cast<int32_t>(t_->queries * window_ / kSortRun));
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  // Brings a query's list up to date with the first `candidates` blocks of the window.
-  __aicore__ inline void Merge(int32_t query, int64_t candidates) {
-    Lists lists{Pairs(pairs_, query),
-                CeilDiv(static_cast<int32_t>(Min(candidates, t_->window)), kSortRun), kSortRun,
-                Shortened(kSortRun), Shortened(kSortRun)};
-    if (candidates <= 0) return;
-    auto other = Pairs(merged_, query);
-    while (lists.count >= kMergeLists) {
+  // Brings the lists of `queries` queries up to date. None has a candidate of the window behind the
+  // first `candidates` blocks.
+  __aicore__ inline void Merge(int32_t queries, int64_t candidates) {
+    const auto runs = CeilDiv(static_cast<int32_t>(Max(Min(candidates, window_), 1)), kSortRun);
+    const bool replace = first_ && fills_lists_;
+    const int32_t most = replace ? 1 : kMergeLists - 1;
+    first_ = false;
+    Lists lists{pairs_, runs, kSortRun, Shortened(kSortRun), Shortened(kSortRun)};
+    auto other = merged_;
+    while (lists.count > most) {
       const auto from = lists.memory;
-      lists = MergeFours(lists, other);
+      lists = MergeFours(queries, lists, other);
       other = from;
     }
-    const auto best = best_[static_cast<uint32_t>(query * list_pairs_ * kPairFloats)];
-    MergeInto(last_, lists, 0, lists.count, best);
-    AscendC::DataCopy(
-        best, last_,
-        static_cast<uint32_t>(RoundUp(static_cast<int32_t>(t_->count), 4) * kPairFloats));
+    // From list to list, in data blocks: a block is four pairs.
+    auto pitch = window_ / 4;
+    if (!replace) {
+      for (int32_t query = 0; query < queries; ++query) MergeWithBest(query, lists);
+      pitch = list_pairs_;  // four lists
+    }
+    const auto blocks = static_cast<uint16_t>(CeilDiv(static_cast<int32_t>(t_->count), 4));
+    AscendC::DataCopy(best_, replace ? lists.memory : last_,
+                      AscendC::DataCopyParams(static_cast<uint16_t>(queries), blocks,
+                                              static_cast<uint16_t>(pitch - blocks),
+                                              static_cast<uint16_t>(list_pairs_ / 4 - blocks)));
     AscendC::PipeBarrier<PIPE_V>();
   }
 
@@ -139,8 +133,8 @@ class TopK {
   }
 
  private:
-  // Sorted lists of pairs, `stride` pairs apart, of which the best are looked at: `length` of every
-  // one but the last.
+  // Of every query sorted lists of pairs, `stride` pairs apart, of which the best are looked at:
+  // `length` of every one but the last.
   struct Lists {
     AscendC::LocalTensor<float> memory;
     int32_t count, stride, length, last_length;
@@ -150,56 +144,66 @@ class TopK {
     }
   };
 
+  // Lists without a block: -1, and a score below every other.
+  __aicore__ inline void Clear() {
+    const auto repeats = static_cast<uint8_t>(t_->queries * list_pairs_ * kPairFloats / 64);
+    uint64_t scores[2] = {0x5555555555555555, 0}, indices[2] = {0xaaaaaaaaaaaaaaaa, 0};
+    AscendC::Duplicate(best_, -Infinity(), scores, repeats, 1, 8);
+    AscendC::Duplicate(best_.template ReinterpretCast<int32_t>(), int32_t{-1}, indices, repeats, 1,
+                       8);
+    AscendC::PipeBarrier<PIPE_V>();
+  }
+
   template <typename T>
   __aicore__ inline AscendC::LocalTensor<T> Of(const AscendC::LocalTensor<T>& tensor,
                                                int32_t query) const {
-    return tensor[static_cast<uint32_t>(query * t_->window)];
+    return tensor[static_cast<uint32_t>(query * window_)];
   }
-  __aicore__ inline AscendC::LocalTensor<float> Pairs(const AscendC::LocalTensor<float>& tensor,
-                                                      int32_t query) const {
-    return tensor[static_cast<uint32_t>(query * t_->window * kPairFloats)];
+  // A list of a query's.
+  __aicore__ inline AscendC::LocalTensor<float> Pairs(const Lists& lists, int32_t query,
+                                                      int32_t list) const {
+    return lists
+        .memory[static_cast<uint32_t>((query * window_ + list * lists.stride) * kPairFloats)];
   }
   // No more than `count` of a list can be chosen.
   __aicore__ inline int32_t Shortened(int32_t length) const {
     return static_cast<int32_t>(Min(length, t_->count));
   }
 
-  __aicore__ inline Lists MergeFours(const Lists& lists, const AscendC::LocalTensor<float>& to) {
+  // Lists four by four in one.
+  __aicore__ inline Lists MergeFours(int32_t queries, const Lists& lists,
+                                     const AscendC::LocalTensor<float>& to) {
     Lists merged{to, CeilDiv(lists.count, kMergeLists), lists.stride * kMergeLists,
                  Shortened(kMergeLists * lists.length), 0};
-    for (int32_t i = 0; i < merged.count; ++i) {
-      const int32_t first = i * kMergeLists;
-      const auto count = static_cast<int32_t>(Min(kMergeLists, lists.count - first));
-      const int32_t length = MergeInto(to[static_cast<uint32_t>(i * merged.stride * kPairFloats)],
-                                       lists, first, count);
-      merged.last_length = Shortened(length);
+    for (int32_t query = 0; query < queries; ++query) {
+      for (int32_t i = 0; i < merged.count; ++i) {
+        AscendC::LocalTensor<float> part[kMergeLists];
+        uint16_t lengths[kMergeLists] = {0, 0, 0, 0};
+        const int32_t first = i * kMergeLists;
+        const auto count = static_cast<int32_t>(Min(kMergeLists, lists.count - first));
+        for (int32_t j = 0; j < count; ++j) {
+          part[j] = Pairs(lists, query, first + j);
+          lengths[j] = static_cast<uint16_t>(lists.LengthOf(first + j));
+        }
+        merged.last_length = Shortened(MergeParts(Pairs(merged, query, i), part, lengths, count));
+      }
     }
+    AscendC::PipeBarrier<PIPE_V>();
     return merged;
   }
-
-  // Some lists in one, after `better` if there is one; returns its length.
-  __aicore__ inline int32_t MergeInto(const AscendC::LocalTensor<float>& to, const Lists& lists,
-                                      int32_t first, int32_t count) {
+  // A query's lists after its best ones so far.
+  __aicore__ inline void MergeWithBest(int32_t query, const Lists& lists) {
     AscendC::LocalTensor<float> part[kMergeLists];
     uint16_t lengths[kMergeLists] = {0, 0, 0, 0};
-    for (int32_t i = 0; i < count; ++i) {
-      part[i] = lists.memory[static_cast<uint32_t>((first + i) * lists.stride * kPairFloats)];
-      lengths[i] = static_cast<uint16_t>(lists.LengthOf(first + i));
-    }
-    return MergeParts(to, part, lengths, count);
-  }
-  __aicore__ inline void MergeInto(const AscendC::LocalTensor<float>& to, const Lists& lists,
-                                   int32_t first, int32_t count,
-                                   const AscendC::LocalTensor<float>& better) {
-    AscendC::LocalTensor<float> part[kMergeLists];
-    uint16_t lengths[kMergeLists] = {0, 0, 0, 0};
-    part[0] = better;
+    part[0] = best_[static_cast<uint32_t>(query * list_pairs_ * kPairFloats)];
     lengths[0] = static_cast<uint16_t>(t_->count);
-    for (int32_t i = 0; i < count; ++i) {
-      part[i + 1] = lists.memory[static_cast<uint32_t>((first + i) * lists.stride * kPairFloats)];
-      lengths[i + 1] = static_cast<uint16_t>(lists.LengthOf(first + i));
+    for (int32_t i = 0; i < lists.count; ++i) {
+      part[i + 1] = Pairs(lists, query, i);
+      lengths[i + 1] = static_cast<uint16_t>(lists.LengthOf(i));
     }
-    MergeParts(to, part, lengths, count + 1);
+    MergeParts(last_[static_cast<uint32_t>(query * kMergeLists * list_pairs_ * kPairFloats)], part,
+               lengths, lists.count + 1);
+    AscendC::PipeBarrier<PIPE_V>();
   }
   __aicore__ inline static int32_t MergeParts(const AscendC::LocalTensor<float>& to,
                                               AscendC::LocalTensor<float> (&part)[kMergeLists],
@@ -215,14 +219,15 @@ class TopK {
       AscendC::MrgSort(to, AscendC::MrgSortSrcList<float>(part[0], part[1], part[2], part[3]),
                        AscendC::MrgSort4Info(lengths, false, valid, 1));
     }
-    AscendC::PipeBarrier<PIPE_V>();
     return total;
   }
 
   const RankingTiling* t_ = nullptr;
-  int32_t list_pairs_ = 0;
+  int32_t list_pairs_ = 0, window_ = 0;
+  bool fills_lists_ = false;  // the first window of some queries
+  bool first_ = true;
   AscendC::LocalTensor<float> scores_, terms_, pairs_, merged_, last_, best_;
-  AscendC::LocalTensor<int32_t> ramp_, indices_;
+  AscendC::LocalTensor<int32_t> numbers_, ramp_, indices_;
   AscendC::LocalTensor<uint8_t> bits_;
 };
 

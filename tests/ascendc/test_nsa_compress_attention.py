@@ -188,9 +188,11 @@ def test_queries_that_see_nothing(compress_attention_runner):
     compare(case, [out, indices, row_max, row_sum])
 
 
-def test_bytes_and_products(compress_attention_runner):
-    """Per tile every key and value is read once, the scores twice; nothing else that counts."""
-    queries, keys, heads, dim = 32, 512, 8, 64
+@pytest.mark.parametrize(("keys", "sweeps"), [(512, 1), (1024, 2)])
+def test_bytes_and_products(compress_attention_runner, keys, sweeps):
+    """Per tile every key and value is read once, the scores once, or twice where a row is longer
+    than a step; nothing else that counts."""
+    queries, heads, dim = 32, 8, 64
     case = compress_attention(
         Draw(0, "float16"), [queries], [keys], None, heads, 1, dim, dim, count=4
     )
@@ -198,7 +200,7 @@ def test_bytes_and_products(compress_attention_runner):
     rows = queries * heads
     tiles = rows // 128
     tensors = (rows + tiles * 2 * keys) * dim * 2
-    handed_over = rows * keys * (2 * 4 + 2)
+    handed_over = rows * keys * (sweeps * 4 + 2)
     lists = 2 * 8
     assert 0 <= counts.gm_read - tensors - handed_over < 100 * lists
     results = rows * (dim * 2 + 2 * 32) + queries * 4 * 4

@@ -108,7 +108,9 @@ void for_tiles(const FlashCall& call, const MaskTiling& mask, bool by_keys, int3
         if (call.most_keys < kUnbounded) partners = selected_keys(partners, rows, call.most_keys);
       }
       const int64_t unit = call.cost_unit;
-      body(b, row / tile_rows, (partners + unit - 1) / unit * unit + call.tile_cost);
+      const int64_t cost = (partners + unit - 1) / unit * unit;
+      body(b, row / tile_rows,
+           cost + std::max<int64_t>(0, cost - call.long_keys) + call.tile_cost);
     }
   }
 }

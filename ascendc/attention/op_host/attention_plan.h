@@ -26,6 +26,7 @@ struct FlashCall {
   SeqList query_offsets;                            // empty: zeros
   int64_t most_keys = kUnbounded;                   // of a query, where it selects some
   int64_t cost_unit = 1;                            // keys: a part of so many costs as much
+  int64_t long_keys = kUnbounded;                   // each key behind them costs twice as much
   int64_t tile_cost = 64;  // of a tile beside its keys, in keys: its queries and its output
 
   bool packed() const { return dims.layout == InputLayout::kTND; }

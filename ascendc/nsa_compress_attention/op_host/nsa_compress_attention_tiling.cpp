@@ -25,7 +25,7 @@ int64_t step_of(int64_t window_keys) {
     if (window_keys % step == 0) return step;
 }
 
-RankingTiling ranking_tiling(const CompressAttentionCall& call, int64_t group, int64_t group_rows) {
+RankingTiling ranking_tiling(const CompressAttentionCall& call, int64_t queries) {
   constexpr int64_t kUnit = kRepeatFloats;
   const SelectionRule& rule = call.rule;
   RankingTiling t{};
@@ -38,8 +38,8 @@ RankingTiling ranking_tiling(const CompressAttentionCall& call, int64_t group, i
   t.init = call.init_blocks;
   t.local = call.local_blocks;
   t.mask_row = call.topk_mask_row;
-  t.queries = std::clamp<int64_t>(
-      std::min(group_rows / group, kWindowFloats / (kUnit * t.block_keys)), 1, kRankFloats / kUnit);
+  t.queries = std::clamp<int64_t>(std::min(queries, kWindowFloats / (kUnit * t.block_keys)), 1,
+                                  kRankFloats / kUnit);
   const int64_t most =
       std::min(kRankFloats / t.queries, kWindowFloats / (t.queries * t.block_keys));
   const int64_t needed = (most_blocks(call) + kUnit - 1) / kUnit * kUnit;
@@ -64,7 +64,9 @@ FlashCall key_head_tiles(const CompressAttentionCall& call) {
   flash.compress_stride = call.rule.causal ? call.rule.compress_stride : 0;
   // The vector cores set the pace, whose instructions take 64 columns or fewer in the same time.
   flash.cost_unit = kRepeatFloats;
-  flash.tile_cost = kRepeatFloats / 8;
+  flash.tile_cost = kRepeatFloats * 3 / 4;
+  // Longer rows come in groups that have to wait for each other's room.
+  flash.long_keys = SlotFloats(kMostGroupFloats) / (kTileRows / 4);
   return flash;
 }
 
@@ -83,15 +85,26 @@ int32_t tile_nsa_compress_attention(const CompressAttentionCall& call, int32_t c
   t.scale = call.scale;
   // Rows begin at multiples of 512 bytes.
   t.score_pitch = std::max<int64_t>(1, (longest_segment(call.key_ends) + 127) / 128) * 128;
-  for (t.group_rows = 2 * kRowUnit;; t.group_rows -= kRowUnit) {
-    t.ranking = ranking_tiling(call, group, t.group_rows);
-    const NsaCompressAttentionBuffers buffers(t.ranking, static_cast<int32_t>(group),
-                                              static_cast<int32_t>(t.group_rows), t.mask_row != 0);
-    if (buffers.Total() <= ub_bytes || t.group_rows == kRowUnit) break;
+  // Half of a tile's queries are a vector core's. Fewer at a time leave more room for their scores.
+  const int64_t tile_queries = kTileRows / group;
+  const auto fits = [&](int64_t queries, int64_t floats) {
+    t.ranking = ranking_tiling(call, queries);
+    t.group_floats = floats;
+    return NsaCompressAttentionBuffers(t.ranking, static_cast<int32_t>(group), floats,
+                                       t.mask_row != 0)
+               .Total() <= ub_bytes;
+  };
+  int64_t queries = (tile_queries + 1) / 2, floats = kMostGroupFloats;
+  while (!fits(queries, floats) && (queries > 1 || floats > kLeastGroupFloats)) {
+    if (floats > kMostGroupFloats / 2 || queries == 1) {
+      floats -= kLeastGroupFloats;
+    } else {
+      queries = (queries + 1) / 2;
+    }
   }
   t.step_keys = step_of(t.ranking.Keys());
   const int32_t used = share_tiles(flash, t.mask, TilesOf::kQueries,
-                                   static_cast<int32_t>(kTileRows / group), cores, &t.work);
+                                   static_cast<int32_t>(tile_queries), cores, &t.work);
   t.work.group = group;
   return used;
 }

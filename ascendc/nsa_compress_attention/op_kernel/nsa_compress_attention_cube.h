@@ -16,8 +16,8 @@ struct NsaCompressAttentionArguments {
   GM_ADDR workspace;
 };
 
-// The scores of a tile are computed before the output of the one before it, so that the vector
-// cores always have some.
+// The scores of a tile are computed before the output of the one two tiles before it, so that the
+// vector cores always have some.
 template <typename T>
 class NsaCompressAttentionCube {
  public:
@@ -50,14 +50,16 @@ class NsaCompressAttentionCube {
   __aicore__ inline void Process() {
     int64_t computed = 0, done = 0;  // tiles
     Tile tile{};
-    bool more = Next(&ahead_, &tile);
-    if (more) Scores(tile, computed++);
-    while (more) {
-      more = Next(&ahead_, &tile);
-      if (more) Scores(tile, computed++);
+    bool more = true;
+    do {
+      while (more && computed - done <= kStepsAhead) {
+        more = Next(&ahead_, &tile);
+        if (more) Scores(tile, computed++);
+      }
+      if (done == computed) break;
       Next(&behind_, &tile);
       Output(tile, done++);
-    }
+    } while (true);
     queries_.Finish();
     keys_.Finish();
     blocks_.Finish();
@@ -95,7 +97,7 @@ class NsaCompressAttentionCube {
     queries_.BeginUse();
     const int64_t pitch = KeyPitch(dim_);
     const auto from = key_[item.key_start * pitch + item.head * dim_];
-    const auto to = scores_[index % 2 * slot_];
+    const auto to = scores_[index % kSlots * slot_];
     const int32_t block_keys = CompressBlockKeys(dim_);
     for (int64_t block = 0; block < tile.keys; block += block_keys) {
       const auto rows = static_cast<int32_t>(Min(block_keys, tile.keys - block));
@@ -119,7 +121,7 @@ class NsaCompressAttentionCube {
     const WorkItem& item = tile.item;
     const int64_t pitch = KeyPitch(value_dim_), row_pitch = 2 * t_->score_pitch;
     const auto from = value_[item.key_start * pitch + item.head * value_dim_];
-    const auto probabilities = probabilities_[2 * (index % 2 * slot_)];
+    const auto probabilities = probabilities_[2 * (index % kSlots * slot_)];
     const auto to = output_[QueryOffset(item, value_dim_)];
     const int32_t block_keys =
         CompressBlockKeys(static_cast<int32_t>(Min(value_dim_, kValuePanel)));

@@ -1,19 +1,20 @@
-// A vector core's part of NsaCompressAttention: the softmax of whole rows, in two sweeps over the
-// scores, and from its probabilities the blocks that every query selects. Each of the two of a
-// block has half of the queries of every tile.
+// A vector core's part of NsaCompressAttention: the softmax of whole rows, and from its
+// probabilities the blocks that every query selects. Each of the two of a block has half of the
+// queries of every tile.
 #pragma once
 
 #include "ascendc/attention/handover.h"
-#include "ascendc/attention/importance.h"
 #include "ascendc/attention/online_softmax.h"
-#include "ascendc/attention/row_mask.h"
 #include "ascendc/attention/row_store.h"
-#include "ascendc/attention/topk.h"
-#include "ascendc/attention/work_items.h"
+#include "ascendc/attention/score_slots.h"
 #include "ascendc/nsa_compress_attention/op_kernel/nsa_compress_attention_cube.h"
+#include "ascendc/nsa_compress_attention/op_kernel/nsa_compress_attention_ranking.h"
 
 namespace nsa::ascend {
 
+// Rows of up to `step_keys` keys are in the UB once, between the cube's scores and its
+// probabilities. Longer ones are swept over twice: for the maximum and the sum, then for the
+// probabilities.
 template <typename T>
 class NsaCompressAttentionVector {
  public:
@@ -22,146 +23,192 @@ class NsaCompressAttentionVector {
     t_ = tiling;
     core_ = AscendC::GetSubBlockIdx();
     group_ = static_cast<int32_t>(t_->work.group);
-    group_rows_ = static_cast<int32_t>(t_->group_rows);
     step_keys_ = static_cast<int32_t>(t_->step_keys);
     most_queries_ = static_cast<int32_t>(t_->ranking.queries);
-    most_rows_ = NsaCompressAttentionBuffers::Rows(t_->ranking, group_, group_rows_);
     const NsaCompressAttentionWorkspace bytes(t_->work, t_->score_pitch);
     GM_ADDR mine = g.workspace + AscendC::GetBlockIdx() / 2 * bytes.Total();
     slot_ = bytes.slot;
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
     probabilities_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(mine));
     mask_.SetGlobalBuffer(reinterpret_cast<__gm__ uint8_t*>(g.mask));
-    topk_mask_.SetGlobalBuffer(reinterpret_cast<__gm__ uint8_t*>(g.topk_mask));
     max_out_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.softmax_max));
     sum_out_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.softmax_sum));
     out_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.output));
-    indices_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g.indices));
-    InitBuffers(pipe,
-                NsaCompressAttentionBuffers(t_->ranking, group_, group_rows_, t_->mask_row != 0));
+    InitBuffers(pipe, NsaCompressAttentionBuffers(t_->ranking, group_, t_->group_floats,
+                                                  t_->mask_row != 0));
+    ranking_.Init(pipe, t_, g);
     items_.Init(&t_->work, &t_->mask, g.query_ends, g.key_ends, nullptr, g.offsets);
   }
 
   __aicore__ inline void Process() {
-    int64_t index = 0;  // of the tiles that see something
-    while (items_.Next(&item_)) {
-      const auto half = static_cast<int32_t>(CeilDiv(item_.rows, 2));
-      begin_ = core_ == 0 ? 0 : half;
-      queries_ = core_ == 0 ? half : item_.rows - half;
-      keys_ = SpanOf(item_.visible, item_.row, item_.rows).end;
-      if (keys_ == 0) {
-        for (int32_t at = 0; at < queries_; at += most_queries_) EmptyQueries(at);
-        continue;
-      }
-      Await<Handover::kScores>(index);
-      slot_begin_ = index % 2 * slot_;
-      if (queries_ > 0) Tile();
-      HandOver<Handover::kProbabilities>(index);
-      ++index;
+    Piece now{};
+    more_ = NextTile(&now);
+    if (more_) Load(now);
+    while (more_) {
+      next_ = now;
+      in_tile_ = Advance(&next_);
+      // Where one of them takes both slots, the next group comes when this one's scores are done
+      // with; that of another tile, too, so that the cube has time for them.
+      loaded_ = in_tile_ && !IsLarge(now) && !IsLarge(next_);
+      if (loaded_) Load(next_);
+      Compute(now);
+      now = next_;
     }
+    slots_.Finish();
   }
 
  private:
-  // A group of rows with some of their keys: in the first sweep for the maximum and the sum, in the
-  // second one for the probabilities. Sweeps follow each other for the queries of a batch.
+  // A core's part of a tile.
+  struct Tile {
+    WorkItem item;
+    int32_t begin, queries;  // this core's queries of it
+    int64_t keys;            // that it sees
+    int64_t index;           // of the tiles that see something
+    int32_t group_rows;      // that are computed at a time
+
+    __aicore__ inline bool HasScores() const { return queries > 0 && keys > 0; }
+  };
+  // A group of rows with some of their keys. Where that is not all of them, the first sweep is for
+  // the maximum and the sum, and the second one for the probabilities; sweeps follow each other for
+  // the queries of a batch.
   struct Piece {
+    int32_t tile;   // of two: a tile begins while the one before it is computed
     int32_t query;  // first of the batch, of this core's
     int32_t sweep;
     int64_t key;
-    int32_t row;  // first of the batch's
+    int32_t row;   // first of the batch's
+    int32_t kept;  // where its statistics are, among those of the batch
   };
-  __aicore__ inline int32_t BatchQueries(int32_t query) const {
-    return static_cast<int32_t>(Min(most_queries_, queries_ - query));
+
+  __aicore__ inline const Tile& TileOf(const Piece& piece) const { return tiles_[piece.tile]; }
+  __aicore__ inline int32_t BatchQueries(const Piece& piece) const {
+    return static_cast<int32_t>(Min(most_queries_, TileOf(piece).queries - piece.query));
   }
+  __aicore__ inline int32_t BatchRows(const Piece& piece) const {
+    return BatchQueries(piece) * group_;
+  }
+  // A group has some queries or a part of one.
+  __aicore__ inline int32_t Rows(const Piece& piece) const {
+    const int32_t rows = TileOf(piece).group_rows;
+    const int32_t left = rows < group_ ? group_ - piece.row % group_ : BatchRows(piece) - piece.row;
+    return static_cast<int32_t>(Min(rows, left));
+  }
+  __aicore__ inline RowGroup Group(const Piece& piece) const {
+    return RowGroup(Rows(piece),
+                    static_cast<int32_t>(Min(step_keys_, TileOf(piece).keys - piece.key)));
+  }
+  __aicore__ inline bool IsLarge(const Piece& piece) const {
+    return TileOf(piece).HasScores() && slots_.IsLarge(Group(piece).floats());
+  }
+  // All keys of a tile are in the UB at once.
+  __aicore__ inline bool InOneStep(const Piece& piece) const {
+    return TileOf(piece).keys <= step_keys_;
+  }
+
+  // The first piece of the next tile, when its scores are there.
+  __aicore__ inline bool NextTile(Piece* piece) {
+    const int32_t other = piece->tile ^ 1;
+    Tile& tile = tiles_[other];
+    if (!items_.Next(&tile.item)) return false;
+    const WorkItem& item = tile.item;
+    const auto half = static_cast<int32_t>(CeilDiv(item.rows, 2));
+    tile.begin = core_ == 0 ? 0 : half;
+    tile.queries = core_ == 0 ? half : item.rows - half;
+    tile.keys = SpanOf(item.visible, item.row, item.rows).end;
+    if (tile.keys > 0) {
+      const auto width = RoundUp(static_cast<int32_t>(Min(step_keys_, tile.keys)), kRepeatFloats);
+      tile.group_rows = GroupRows(t_->group_floats, width, group_, most_queries_);
+      tile.index = index_++;
+      Await<Handover::kScores>(tile.index);
+    }
+    *piece = Piece{other, 0, 0, 0, 0, 0};
+    return true;
+  }
+  // False if the tile has no further piece.
   __aicore__ inline bool Advance(Piece* piece) const {
-    piece->row += group_rows_;
-    if (piece->row < BatchQueries(piece->query) * group_) return true;
-    piece->row = 0;
-    piece->key += step_keys_;
-    if (piece->key < keys_) return true;
-    piece->key = 0;
-    piece->sweep ^= 1;
-    if (piece->sweep != 0) return true;
+    const Tile& tile = TileOf(*piece);
+    if (!tile.HasScores()) return false;
+    const int32_t rows = Rows(*piece);
+    piece->row += rows;
+    piece->kept += RoundUp(rows, kRowUnit);
+    if (piece->row < BatchRows(*piece)) return true;
+    piece->row = piece->kept = 0;
+    if (!InOneStep(*piece)) {
+      piece->key += step_keys_;
+      if (piece->key < tile.keys) return true;
+      piece->key = 0;
+      piece->sweep ^= 1;
+      if (piece->sweep != 0) return true;
+    }
     piece->query += most_queries_;
-    return piece->query < queries_;
+    return piece->query < tile.queries;
   }
 
   __aicore__ inline void InitBuffers(AscendC::TPipe* pipe,
                                      const NsaCompressAttentionBuffers& bytes) {
-    pipe->InitBuffer(ranking_buffer_, bytes.ranking);
-    pipe->InitBuffer(inputs_, 2, bytes.inputs);
-    pipe->InitBuffer(probabilities_out_, 2, bytes.probabilities);
-    pipe->InitBuffer(forced_in_, 1, bytes.forced);
-    pipe->InitBuffer(indices_out_, 1, bytes.indices);
+    pipe->InitBuffer(scores_buffer_, bytes.scores);
+    if (bytes.masks > 0) pipe->InitBuffer(masks_buffer_, bytes.masks);
+    pipe->InitBuffer(probabilities_out_, 1, bytes.probabilities);
     pipe->InitBuffer(statistics_out_, 1, bytes.statistics_out);
     pipe->InitBuffer(statistics_buffer_, bytes.statistics);
     pipe->InitBuffer(row_blocks_buffer_, bytes.row_blocks);
     pipe->InitBuffer(folded_buffer_, bytes.folded);
     pipe->InitBuffer(spread_buffer_, bytes.spread);
-    pipe->InitBuffer(visible_buffer_, bytes.visible);
     pipe->InitBuffer(hidden_buffer_, bytes.hidden);
+    const auto rows = static_cast<uint32_t>(NsaCompressAttentionBuffers::Rows(t_->ranking, group_));
     max_ = statistics_buffer_.template Get<float>();
-    sum_ = max_[static_cast<uint32_t>(most_rows_)];
-    factors_ = sum_[static_cast<uint32_t>(most_rows_)];
+    sum_ = max_[rows];
+    factors_ = sum_[rows];
     max_blocks_ = row_blocks_buffer_.template Get<float>();
-    inverse_blocks_ = max_blocks_[static_cast<uint32_t>(most_rows_ * kBlockFloats)];
+    inverse_blocks_ = max_blocks_[rows * kBlockFloats];
+    ones_ = inverse_blocks_[rows * kBlockFloats];
     scratch_ = {folded_buffer_.template Get<float>(), spread_buffer_.template Get<float>(),
-                group_rows_};
+                kGroupRows};
+    AscendC::Duplicate(ones_, 1.0f, kGroupRows * kBlockFloats);
     // Instructions over eight rows also read rows that a group does not have.
-    AscendC::Duplicate(scratch_.folded, 0.0f, group_rows_ * (kRepeatFloats + kBlockFloats));
+    AscendC::Duplicate(scratch_.folded, 0.0f, kGroupRows * (kRepeatFloats + kBlockFloats));
     AscendC::PipeBarrier<PIPE_V>();
-    row_mask_.Init(visible_buffer_.template Get<float>(), group_rows_);
-    importance_.Init(&t_->ranking, ranking_buffer_.template Get<float>());
-    topk_.Init(&t_->ranking, ranking_buffer_.template Get<float>());
+    slots_.Start(scores_buffer_.template Get<float>(), SlotFloats(t_->group_floats));
   }
 
-  __aicore__ inline void Tile() {
-    Piece now{};
-    Load(now);
-    for (bool more = true; more;) {
-      Piece next = now;
-      more = Advance(&next);
-      if (more) Load(next);
-      if (now.sweep == 0) {
-        Statistics(now);
-      } else {
-        Probabilities(now);
-      }
-      now = next;
-    }
+  // Queries of a tile, from the first one of this core's on, in the segment.
+  __aicore__ inline int64_t SegmentQuery(const Piece& piece) const {
+    const Tile& tile = TileOf(piece);
+    return tile.item.row + tile.begin + piece.query;
   }
-
-  __aicore__ inline RowGroup Group(const Piece& piece) const {
-    const int32_t left = BatchQueries(piece.query) * group_ - piece.row;
-    return RowGroup(static_cast<int32_t>(Min(group_rows_, left)),
-                    static_cast<int32_t>(Min(step_keys_, keys_ - piece.key)));
-  }
-  // The first row, counted in heads of queries from the start of the tile on.
-  __aicore__ inline int64_t TileRow(const Piece& piece) const {
-    return (begin_ + piece.query) * int64_t{group_} + piece.row;
-  }
-  // Likewise, of the segment.
-  __aicore__ inline int64_t SegmentRow(const Piece& piece) const {
-    return item_.row * group_ + TileRow(piece);
-  }
+  // Rows of scores of a tile.
   __aicore__ inline int64_t ScoreOffset(const Piece& piece) const {
-    return slot_begin_ + TileRow(piece) * t_->score_pitch;
+    const Tile& tile = TileOf(piece);
+    return tile.index % kSlots * slot_ +
+           ((tile.begin + piece.query) * int64_t{group_} + piece.row) * t_->score_pitch;
   }
 
+  // When the scores of the piece before it are done with.
+  __aicore__ inline void LoadNext() {
+    if (loaded_) return;
+    if (!in_tile_) more_ = NextTile(&next_);
+    if (more_) Load(next_);
+  }
   __aicore__ inline void Load(const Piece& piece) {
+    if (!TileOf(piece).HasScores()) return;
     const RowGroup g = Group(piece);
-    auto inputs = inputs_.template AllocTensor<float>();
-    CopyRowsIn(inputs, scores_[ScoreOffset(piece) + piece.key], t_->score_pitch, g.rows, g.keys,
-               g.width);
-    if (t_->mask_row != 0) LoadMask(inputs[group_rows_ * kStepKeys], piece, g);
-    inputs_.EnQue(inputs);
+    const bool large = IsLarge(piece);
+    const int32_t slot = slots_.BeginFill(large);
+    CopyRowsIn(slots_.Slot(slot), scores_[ScoreOffset(piece) + piece.key], t_->score_pitch, g.rows,
+               g.keys, g.width);
+    if (t_->mask_row != 0) LoadMask(Mask(slot), piece, g);
+    slots_.EndFill(large);
   }
   // A row of the mask for each query of the group.
-  __aicore__ inline void LoadMask(const AscendC::LocalTensor<float>& to, const Piece& piece,
+  __aicore__ inline AscendC::LocalTensor<uint8_t> Mask(int32_t slot) {
+    return masks_buffer_
+        .template Get<uint8_t>()[static_cast<uint32_t>(slot) *
+                                 NsaCompressAttentionBuffers::MaskBytes(t_->ranking)];
+  }
+  __aicore__ inline void LoadMask(const AscendC::LocalTensor<uint8_t>& bytes, const Piece& piece,
                                   const RowGroup& g) {
-    const auto bytes = to.template ReinterpretCast<uint8_t>();
-    const int64_t row = SegmentRow(piece), first = row / group_;
-    const auto queries = static_cast<int32_t>((row + g.rows - 1) / group_ - first + 1);
+    const int64_t first = SegmentQuery(piece) + piece.row / group_;
+    const int32_t queries = CeilDiv(g.rows, group_);
     if (g.keys < kStepKeys) {
       AscendC::Duplicate(bytes.template ReinterpretCast<int16_t>(), static_cast<int16_t>(0),
                          queries * kStepKeys / 2);
@@ -171,125 +218,172 @@ class NsaCompressAttentionVector {
                kStepKeys);
   }
 
-  // Scores of the products; what lies behind the last key becomes -infinity.
-  __aicore__ inline AscendC::LocalTensor<float> TakeScores(const RowGroup& g) {
-    auto x = inputs_.template DeQue<float>();
-    ScaleRows(x, t_->scale, g);
-    FillTail(x, -Infinity(), g);
+  // Scores of the products. What rows do not see and what lies behind the last key is -infinity.
+  __aicore__ inline AscendC::LocalTensor<float> TakeScores(const Piece& piece, const RowGroup& g) {
+    slot_in_use_ = slots_.BeginUse(IsLarge(piece));
+    const auto x = slots_.Slot(slot_in_use_);
+    // Nothing is scaled that was never written, and -infinity stays what it is.
+    const bool positive = t_->scale > 0.0f;
+    HideKeys(x, piece, g, positive ? -Infinity() : 0.0f);
+    AscendC::Muls(x, x, t_->scale, g.floats());
+    AscendC::PipeBarrier<PIPE_V>();
+    if (!positive) HideKeys(x, piece, g, -Infinity());
+    if (t_->mask_row != 0) HideByMask(x, g, -Infinity());
     return x;
   }
 
-  // What rows do not see becomes `hidden`.
-  __aicore__ inline void Hide(const AscendC::LocalTensor<float>& x, const Piece& piece,
-                              const RowGroup& g, float hidden) {
-    const int64_t row = SegmentRow(piece);
-    if (t_->mask_row != 0) HideByMask(x, row, g, hidden);
-    row_mask_.Apply(x, item_.visible, row, piece.key, g, group_, hidden);
+  // What rows do not see becomes `hidden`, and what lies behind the last key.
+  __aicore__ inline void HideKeys(const AscendC::LocalTensor<float>& x, const Piece& piece,
+                                  const RowGroup& g, float hidden) {
+    const VisibleKeys& visible = TileOf(piece).item.visible;
+    const int64_t first = SegmentQuery(piece) + piece.row / group_;
+    const int32_t queries = CeilDiv(g.rows, group_);
+    // Queries that see the same keys, side by side.
+    for (int32_t query = 0; query < queries;) {
+      const int64_t end = visible.High(first + query);
+      int32_t next = query + 1;
+      if (visible.High(first + queries - 1) == end) next = queries;
+      while (next < queries && visible.High(first + next) == end) ++next;
+      const auto rows = static_cast<int32_t>(Min(next * group_, g.rows) - query * group_);
+      const auto from = static_cast<int32_t>(Min(Max(end - piece.key, 0), g.keys));
+      FillColumns(x[static_cast<uint32_t>(query * group_ * g.width)], hidden, from, g.width, rows,
+                  g.width);
+      query = next;
+    }
+    AscendC::PipeBarrier<PIPE_V>();
   }
-  __aicore__ inline void HideByMask(const AscendC::LocalTensor<float>& x, int64_t row,
-                                    const RowGroup& g, float hidden) {
-    const auto mask = x[group_rows_ * kStepKeys].template ReinterpretCast<uint8_t>();
-    const int64_t first = row / group_;
-    const auto queries = static_cast<int32_t>((row + g.rows - 1) / group_ - first + 1);
+  __aicore__ inline void HideByMask(const AscendC::LocalTensor<float>& x, const RowGroup& g,
+                                    float hidden) {
     const auto bits = hidden_buffer_.template Get<uint8_t>();
-    const auto values = bits[NsaCompressAttentionBuffers::MaskBytes(group_, group_rows_) / 8];
-    BitsOfZeros(bits, values.template ReinterpretCast<half>(), mask,
-                static_cast<uint32_t>(queries * kStepKeys));
+    const auto values = bits[NsaCompressAttentionBuffers::MaskBytes(t_->ranking) / 8];
+    BitsOfZeros(bits, values.template ReinterpretCast<half>(), Mask(slot_in_use_),
+                static_cast<uint32_t>(CeilDiv(g.rows, group_) * kStepKeys));
     for (int32_t i = 0; i < g.rows; ++i) {
       const auto x_row = x[static_cast<uint32_t>(i * g.width)];
-      const auto query = static_cast<uint32_t>((row + i) / group_ - first);
+      const auto query = static_cast<uint32_t>(i / group_);
       AscendC::Select(x_row, bits[query * kBitRowBytes], x_row, hidden,
                       AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE, static_cast<uint32_t>(g.width));
     }
     AscendC::PipeBarrier<PIPE_V>();
   }
 
+  __aicore__ inline void Compute(const Piece& piece) {
+    const Tile& tile = TileOf(piece);
+    if (tile.keys == 0) {
+      for (Piece at = piece; at.query < tile.queries; at.query += most_queries_) EmptyQueries(at);
+      LoadNext();
+    } else if (tile.queries == 0) {
+      HandOver<Handover::kProbabilities>(tile.index);
+      LoadNext();
+    } else if (!InOneStep(piece) && piece.sweep == 0) {
+      Statistics(piece);
+      LoadNext();
+    } else {
+      Probabilities(piece);
+    }
+  }
+
   // The first sweep.
   __aicore__ inline void Statistics(const Piece& piece) {
     const RowGroup g = Group(piece);
-    const auto at = static_cast<uint32_t>(piece.row);
-    if (piece.key == 0) StartRows(at);
-    auto x = TakeScores(g);
-    Hide(x, piece, g, -Infinity());
+    const auto at = static_cast<uint32_t>(piece.kept);
+    if (piece.key == 0) StartRows(at, g.rows);
+    auto x = TakeScores(piece, g);
     UpdateSoftmax(x, max_[at], sum_[at], factors_, scratch_, g);
-    inputs_.FreeTensor(x);
-    if (piece.key + step_keys_ >= keys_) FinishRows(piece.query, piece.row, g.rows);
+    slots_.EndUse(IsLarge(piece));
+    if (piece.key + step_keys_ >= TileOf(piece).keys) FinishRows(piece, g.rows);
   }
-  __aicore__ inline void StartRows(uint32_t at) {
-    AscendC::Duplicate(max_[at], kLowest, group_rows_);
-    AscendC::Duplicate(sum_[at], 0.0f, group_rows_);
+  __aicore__ inline void StartRows(uint32_t at, int32_t rows) {
+    AscendC::Duplicate(max_[at], kLowest, RoundUp(rows, kRowUnit));
+    AscendC::Duplicate(sum_[at], 0.0f, RoundUp(rows, kRowUnit));
     AscendC::PipeBarrier<PIPE_V>();
+  }
+  // Stores the statistics of a group, and keeps what the second sweep needs of them.
+  __aicore__ inline void FinishRows(const Piece& piece, int32_t rows) {
+    const int32_t padded = RoundUp(rows, kRowUnit);
+    const auto at = static_cast<uint32_t>(piece.kept);
+    auto blocks = statistics_out_.template AllocTensor<float>();
+    SpreadRows(blocks, max_[at], padded);
+    SpreadRows(Sums(blocks), sum_[at], padded);
+    AscendC::Adds(max_blocks_[at * kBlockFloats], blocks, 0.0f, padded * kBlockFloats);
+    StoreStatistics(piece, rows, blocks, inverse_blocks_[at * kBlockFloats]);
+  }
+  __aicore__ inline static AscendC::LocalTensor<float> Sums(
+      const AscendC::LocalTensor<float>& blocks) {
+    return blocks[static_cast<uint32_t>(kGroupRows * kBlockFloats)];
   }
 
-  // Stores the statistics of `rows` rows from `row` of a batch on, and keeps what the second sweep
-  // needs of them.
-  __aicore__ inline void FinishRows(int32_t query, int32_t row, int32_t rows) {
-    const int32_t padded = RoundUp(rows, kRowUnit), floats = padded * kBlockFloats;
-    const auto at = static_cast<uint32_t>(row);
-    const auto kept = max_blocks_[at * kBlockFloats], inverse = inverse_blocks_[at * kBlockFloats];
-    auto blocks = statistics_out_.template AllocTensor<float>();
-    auto sums = blocks[static_cast<uint32_t>(group_rows_ * kBlockFloats)];
-    SpreadRows(blocks, max_[at], padded);
-    SpreadRows(sums, sum_[at], padded);
-    MarkEmptyRows(sums, scratch_.folded.template ReinterpretCast<uint8_t>(), padded);
-    AscendC::Adds(kept, blocks, 0.0f, floats);
-    AscendC::Duplicate(inverse, 1.0f, floats);
-    AscendC::PipeBarrier<PIPE_V>();
-    AscendC::Div(inverse, inverse, sums, floats);
+  // `inverse` = 1 / sum of `rows` rows.
+  __aicore__ inline void StoreStatistics(const Piece& piece, int32_t rows,
+                                         AscendC::LocalTensor<float> blocks,
+                                         const AscendC::LocalTensor<float>& inverse) {
+    const int32_t padded = RoundUp(rows, kRowUnit);
+    MarkEmptyRows(Sums(blocks), scratch_.folded.template ReinterpretCast<uint8_t>(), padded);
+    AscendC::Div(inverse, ones_, Sums(blocks), padded * kBlockFloats);
     AscendC::PipeBarrier<PIPE_V>();
     statistics_out_.EnQue(blocks);
     blocks = statistics_out_.template DeQue<float>();
-    sums = blocks[static_cast<uint32_t>(group_rows_ * kBlockFloats)];
-    for (int32_t done = 0; done < rows;) {
-      // The heads of a query lie side by side.
-      const int32_t head = (row + done) % group_;
-      const auto count = static_cast<int32_t>(Min(group_ - head, rows - done));
-      const int64_t to = HeadOffset(query + (row + done) / group_, head) * kBlockFloats;
-      const auto from = static_cast<uint32_t>(done * kBlockFloats);
-      CopyStatisticsOut(max_out_[to], kBlockFloats, blocks[from], count);
-      CopyStatisticsOut(sum_out_[to], kBlockFloats, sums[from], count);
-      done += count;
-    }
+    // The heads of a query lie side by side.
+    const auto heads = static_cast<int32_t>(Min(group_, rows));
+    const int64_t to = HeadOffset(piece, piece.row / group_, piece.row % group_) * kBlockFloats;
+    const AscendC::DataCopyExtParams params(
+        static_cast<uint16_t>(rows / heads), static_cast<uint32_t>(heads) * kBlockBytes, 0,
+        static_cast<uint32_t>(t_->heads - heads) * kBlockBytes, 0);
+    AscendC::DataCopyPad(max_out_[to], blocks, params);
+    AscendC::DataCopyPad(sum_out_[to], Sums(blocks), params);
     statistics_out_.FreeTensor(blocks);
   }
-  // Of a head of a query of this core's, in rows of an output.
-  __aicore__ inline int64_t HeadOffset(int32_t query, int32_t head) const {
-    return Token(query) * t_->heads + item_.head * group_ + head;
+  // Of a head of a query of the batch, in rows of an output.
+  __aicore__ inline int64_t HeadOffset(const Piece& piece, int32_t query, int32_t head) const {
+    return Token(piece, query) * t_->heads + TileOf(piece).item.head * group_ + head;
   }
-  __aicore__ inline int64_t Token(int32_t query) const {
-    return item_.query_start + item_.row + begin_ + query;
+  __aicore__ inline int64_t Token(const Piece& piece, int32_t query) const {
+    return TileOf(piece).item.query_start + SegmentQuery(piece) + query;
   }
 
-  // The second sweep: P = exp(S - max) / sum.
+  // P = exp(S - max) / sum.
   __aicore__ inline void Probabilities(const Piece& piece) {
     const RowGroup g = Group(piece);
-    const auto at = static_cast<uint32_t>(piece.row * kBlockFloats);
-    const bool last_row = piece.row + g.rows == BatchQueries(piece.query) * group_;
-    if (piece.key == 0 && piece.row == 0) StartRanking();
-    auto x = TakeScores(g);
-    WithRowValue<false>(x, max_blocks_[at], g.rows, g.width, g.width);
-    AscendC::Exp(x, x, g.floats());
-    AscendC::PipeBarrier<PIPE_V>();
+    const Tile& tile = TileOf(piece);
+    const auto at = static_cast<uint32_t>(piece.kept * kBlockFloats);
+    if (piece.key == 0 && piece.row == 0) ranking_.Start(Batch(piece));
+    auto x = TakeScores(piece, g);
+    if (InOneStep(piece)) {
+      auto blocks = statistics_out_.template AllocTensor<float>();
+      WholeSoftmax(x, blocks, Sums(blocks), scratch_, g);
+      StoreStatistics(piece, g.rows, blocks, inverse_blocks_[at]);
+    } else {
+      WithRowValue<false>(x, max_blocks_[at], g.rows, g.width, g.width);
+      AscendC::Exp(x, x, g.floats());
+      AscendC::PipeBarrier<PIPE_V>();
+    }
     WithRowValue<true>(x, inverse_blocks_[at], g.rows, g.width, g.width);
     // After all of that: a NaN among the scores of a row makes its maximum and its sum NaN.
-    FillTail(x, 0.0f, g);
-    Hide(x, piece, g, 0.0f);
-    importance_.Add(x, g, group_, static_cast<int32_t>(piece.key % t_->ranking.Keys()));
-    Store(x, 2 * ScoreOffset(piece) + piece.key, g);
-    inputs_.FreeTensor(x);
-    const bool last = piece.key + step_keys_ >= keys_;
-    if (last_row && last) {
-      FinishRanking(piece.query);
-    } else if (last_row && (piece.key + step_keys_) % t_->ranking.Keys() == 0) {
-      RankWindow(piece.query);
-    }
-  }
-
-  __aicore__ inline void Store(const AscendC::LocalTensor<float>& x, int64_t to,
-                               const RowGroup& g) {
-    constexpr int32_t kPerBlock = kBlockBytes / sizeof(T);
+    HideKeys(x, piece, g, 0.0f);
+    if (t_->mask_row != 0) HideByMask(x, g, 0.0f);
+    ranking_.Add(x, g, piece.row / group_, piece.key);
     auto p = probabilities_out_.template AllocTensor<T>();
     RoundRows(p, x, g.floats());
+    slots_.EndUse(IsLarge(piece));
+    Store(p, 2 * ScoreOffset(piece) + piece.key, g);
+    // The cube can go on while blocks are ranked.
+    if (!in_tile_) HandOver<Handover::kProbabilities>(tile.index);
+    LoadNext();
+    if (piece.row + g.rows < BatchRows(piece)) return;
+    if (piece.key + step_keys_ >= tile.keys) {
+      ranking_.Finish();
+    } else {
+      ranking_.EndStep(piece.key + step_keys_);
+    }
+  }
+  __aicore__ inline RankedQueries Batch(const Piece& piece) const {
+    const Tile& tile = TileOf(piece);
+    return {BatchQueries(piece), SegmentQuery(piece), Token(piece, 0),
+            tile.item.head,      tile.keys,           tile.item.visible};
+  }
+
+  __aicore__ inline void Store(AscendC::LocalTensor<T> p, int64_t to, const RowGroup& g) {
+    constexpr int32_t kPerBlock = kBlockBytes / sizeof(T);
     probabilities_out_.EnQue(p);
     p = probabilities_out_.template DeQue<T>();
     const int32_t blocks = CeilDiv(g.keys, kPerBlock);
@@ -304,127 +398,55 @@ class NsaCompressAttentionVector {
     probabilities_out_.FreeTensor(p);
   }
 
-  // Queries of a tile in which nobody sees anything.
-  __aicore__ inline void EmptyQueries(int32_t query) {
-    const int32_t rows = BatchQueries(query) * group_;
-    for (int32_t row = 0; row < rows; row += group_rows_) {
-      StartRows(static_cast<uint32_t>(row));
-      FinishRows(query, row, static_cast<int32_t>(Min(group_rows_, rows - row)));
+  // A batch of a tile in which nobody sees anything.
+  __aicore__ inline void EmptyQueries(Piece piece) {
+    const int32_t all = BatchRows(piece), most = GroupRows(kGroupRows, 1, group_, most_queries_);
+    for (piece.row = 0; piece.row < all;) {
+      const int32_t left = most < group_ ? group_ - piece.row % group_ : all - piece.row;
+      const auto rows = static_cast<int32_t>(Min(most, left));
+      StartRows(0, rows);
+      FinishRows(piece, rows);
+      piece.row += rows;
     }
     auto zeros = probabilities_out_.template AllocTensor<T>();
-    const int64_t most = group_rows_ * kStepKeys;
+    const int64_t most_zeros = t_->group_floats, length = group_ * t_->value_dim;
     AscendC::Duplicate(zeros.template ReinterpretCast<int16_t>(), static_cast<int16_t>(0),
-                       static_cast<int32_t>(most));
+                       static_cast<int32_t>(Min(most_zeros, length)));
     probabilities_out_.EnQue(zeros);
     zeros = probabilities_out_.template DeQue<T>();
-    const int64_t length = group_ * t_->value_dim;
-    for (int32_t i = 0; i < BatchQueries(query); ++i) {
-      const int64_t to = HeadOffset(query + i, 0) * t_->value_dim;
-      for (int64_t at = 0; at < length; at += most) {
-        const auto bytes = static_cast<uint32_t>(Min(most, length - at) * sizeof(T));
+    for (int32_t i = 0; i < BatchQueries(piece); ++i) {
+      const int64_t to = HeadOffset(piece, i, 0) * t_->value_dim;
+      for (int64_t at = 0; at < length; at += most_zeros) {
+        const auto bytes = static_cast<uint32_t>(Min(most_zeros, length - at) * sizeof(T));
         AscendC::DataCopyPad(out_[to + at], zeros, AscendC::DataCopyExtParams(1, bytes, 0, 0, 0));
       }
     }
     probabilities_out_.FreeTensor(zeros);
-    StartRanking();
-    FinishRanking(query);
-  }
-
-  __aicore__ inline void StartRanking() {
-    importance_.Start();
-    topk_.Start();
-  }
-
-  // Blocks that a query may select.
-  __aicore__ inline int64_t Candidates(int32_t query) const {
-    const RankingTiling& t = t_->ranking;
-    if (t.causal != 0) return OwnBlock(query) + 1;
-    const int64_t keys = item_.visible.keys + (t.overlap != 0 ? t.overlap_keys - 1 : 0);
-    return (keys + t.block_keys - 1) / t.block_keys;
-  }
-  __aicore__ inline int64_t OwnBlock(int32_t query) const {
-    return (item_.visible.position + item_.row + begin_ + query) / t_->ranking.block_tokens;
-  }
-
-  __aicore__ inline void FinishRanking(int32_t query) {
-    const int32_t queries = BatchQueries(query);
-    const int64_t candidates = Candidates(query + queries - 1);
-    while (RankWindow(query) < candidates) {
-    }
-    auto indices = indices_out_.template AllocTensor<int32_t>();
-    topk_.Take(indices);
-    indices_out_.EnQue(indices);
-    indices = indices_out_.template DeQue<int32_t>();
-    const int64_t count = t_->ranking.count, pitch = t_->work.heads * count;
-    CopyRowsOut(indices_[Token(query) * pitch + item_.head * count], pitch, indices, queries,
-                static_cast<int32_t>(count), ListPairs(count));
-    indices_out_.FreeTensor(indices);
-  }
-
-  // Returns the first block that is not ranked yet.
-  __aicore__ inline int64_t RankWindow(int32_t query) {
-    const RankingTiling& t = t_->ranking;
-    const BlockWindow blocks = importance_.Blocks(keys_);
-    importance_.Scores(topk_.Scores(), blocks);
-    importance_.NextWindow(blocks);
-    topk_.PrepareScores(blocks.first);
-    const int32_t queries = BatchQueries(query);
-    for (int32_t i = 0; i < queries; ++i) {
-      const int64_t end = Min(Candidates(query + i), blocks.end) - blocks.first;
-      if (t.mask_row != 0) ForceByMask(query, i, blocks.first, end);
-      if (t.causal != 0) {
-        const int64_t own = OwnBlock(query + i) - blocks.first;
-        topk_.Force(i, -blocks.first, t.init - blocks.first);
-        topk_.Force(i, own - t.local + 1, own + 1);
-      }
-      topk_.Exclude(i, end);
-    }
-    topk_.Sort();
-    for (int32_t i = 0; i < queries; ++i)
-      topk_.Merge(i, Min(Candidates(query + i), blocks.end) - blocks.first);
-    return blocks.end;
-  }
-
-  __aicore__ inline void ForceByMask(int32_t query, int32_t i, int64_t first, int64_t count) {
-    if (count <= 0) return;
-    const auto window = static_cast<int32_t>(t_->ranking.window);
-    auto mask = forced_in_.template AllocTensor<uint8_t>();
-    AscendC::Duplicate(mask.template ReinterpretCast<int16_t>(), static_cast<int16_t>(0),
-                       RoundUp(window, 2 * kRepeatFloats) / 2);
-    Order<AscendC::HardEvent::V_MTE2>();
-    const int64_t row = item_.row + begin_ + query + i;
-    CopyRowsIn(mask, topk_mask_[row * t_->ranking.mask_row + first], 0, 1,
-               static_cast<int32_t>(count), window);
-    forced_in_.EnQue(mask);
-    mask = forced_in_.template DeQue<uint8_t>();
-    topk_.Force(i, mask);
-    forced_in_.FreeTensor(mask);
+    ranking_.Start(Batch(piece));
+    ranking_.Finish();
   }
 
   const NsaCompressAttentionTilingData* t_ = nullptr;
   int64_t core_ = 0;  // of the block's two
-  int32_t group_ = 1, group_rows_ = 0, step_keys_ = 0, most_queries_ = 1, most_rows_ = 0;
+  int32_t group_ = 1, step_keys_ = 0, most_queries_ = 1;
   WorkItems items_;
-  WorkItem item_{};                  // the tile
-  int32_t begin_ = 0, queries_ = 0;  // this core's queries of it
-  int64_t keys_ = 0;                 // that it sees
-  int64_t slot_ = 0, slot_begin_ = 0;
-  RowMask row_mask_;
-  Importance importance_;
-  TopK topk_;
+  Tile tiles_[2] = {};  // the one that is computed and the one after it
+  int64_t index_ = 0;   // of the tiles that see something
+  int64_t slot_ = 0;    // floats
+  int32_t slot_in_use_ = 0;
+  Piece next_{};
+  bool more_ = false, in_tile_ = false, loaded_ = false;  // is there one, of this tile, on its way
+  ScoreSlots slots_;
+  NsaCompressAttentionRanking ranking_;
   RowScratch scratch_{};
   AscendC::GlobalTensor<float> scores_, max_out_, sum_out_;
   AscendC::GlobalTensor<T> probabilities_, out_;
-  AscendC::GlobalTensor<uint8_t> mask_, topk_mask_;
-  AscendC::GlobalTensor<int32_t> indices_;
-  AscendC::TQue<AscendC::TPosition::VECIN, 2> inputs_;
-  AscendC::TQue<AscendC::TPosition::VECOUT, 2> probabilities_out_;
-  AscendC::TQue<AscendC::TPosition::VECIN, 1> forced_in_;
-  AscendC::TQue<AscendC::TPosition::VECOUT, 1> indices_out_, statistics_out_;
-  AscendC::TBuf<AscendC::TPosition::VECCALC> ranking_buffer_, statistics_buffer_,
-      row_blocks_buffer_, folded_buffer_, spread_buffer_, visible_buffer_, hidden_buffer_;
+  AscendC::GlobalTensor<uint8_t> mask_;
+  AscendC::TQue<AscendC::TPosition::VECOUT, 1> probabilities_out_, statistics_out_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> scores_buffer_, masks_buffer_, statistics_buffer_,
+      row_blocks_buffer_, folded_buffer_, spread_buffer_, hidden_buffer_;
   AscendC::LocalTensor<float> max_, sum_, factors_;  // of the rows of a batch; of a group
-  AscendC::LocalTensor<float> max_blocks_, inverse_blocks_;
+  AscendC::LocalTensor<float> max_blocks_, inverse_blocks_, ones_;
 };
 
 }  // namespace nsa::ascend

@@ -8,10 +8,11 @@ from .judge import random_checks
 
 KERNEL = "ascendc/nsa_compress_attention/op_kernel/nsa_compress_attention_"
 CUBE, VECTOR, TILING = KERNEL + "cube.h", KERNEL + "vector.h", KERNEL + "tiling.h"
+RANKING = KERNEL + "ranking.h"
 IMPORTANCE, TOPK = "ascendc/attention/importance.h", "ascendc/attention/topk.h"
-PRODUCT, MASK = "ascendc/attention/tile_product.h", "ascendc/attention/row_mask.h"
+PRODUCT, GROUP = "ascendc/attention/tile_product.h", "ascendc/attention/row_group.h"
 SOFTMAX, STORE = "ascendc/attention/online_softmax.h", "ascendc/attention/row_store.h"
-HANDOVER = "ascendc/attention/handover.h"
+HANDOVER, SLOTS = "ascendc/attention/handover.h", "ascendc/attention/score_slots.h"
 BARRIER = "    AscendC::PipeBarrier<PIPE_V>();\n"
 
 # name: (file, what is replaced, by what)
@@ -19,17 +20,23 @@ FAULTS = {
     # Flags and slots between the cores.
     "scores handed over": (CUBE, "    HandOver<Handover::kScores>(index);\n", ""),
     "probabilities awaited": (CUBE, "if (waits) Await", "if (false) Await"),
-    "scores awaited": (VECTOR, "      Await<Handover::kScores>(index);\n", ""),
+    "scores awaited": (VECTOR, "      Await<Handover::kScores>(tile.index);\n", ""),
     "both vector cores hand over": (
         VECTOR,
-        "      HandOver<Handover::kProbabilities>(index);",
-        "      if (core_ == 0) HandOver<Handover::kProbabilities>(index);",
+        "    if (!in_tile_) HandOver",
+        "    if (!in_tile_ && core_ == 0) HandOver",
     ),
+    "handed over without queries": (
+        VECTOR,
+        "      HandOver<Handover::kProbabilities>(tile.index);\n      LoadNext();",
+        "      LoadNext();",
+    ),
+    "handed over early": (VECTOR, "    if (!in_tile_) HandOver", "    HandOver"),
     "handed over by MTE3": (HANDOVER, "from_vectors ? PIPE_MTE3 : PIPE_FIX", "PIPE_FIX"),
-    "slot of the cube": (CUBE, "scores_[index % 2 * slot_]", "scores_[0]"),
-    "slot of the vectors": (VECTOR, "slot_begin_ = index % 2 * slot_", "slot_begin_ = 0"),
-    "slot of the probabilities": (CUBE, "2 * (index % 2 * slot_)", "index % 2 * slot_"),
-    "workspace of a block": (TILING, "return 2 * slot * 4;", "return slot * 4;"),
+    "slot of the cube": (CUBE, "scores_[index % kSlots * slot_]", "scores_[0]"),
+    "slot of the vectors": (VECTOR, "return tile.index % kSlots * slot_ +", "return"),
+    "slot of the probabilities": (CUBE, "2 * (index % kSlots * slot_)", "index % kSlots * slot_"),
+    "workspace of a block": (TILING, "return kSlots * slot * 4;", "return 2 * slot * 4;"),
     # The cube.
     "queries in L1": (CUBE, "    queries_.BeginUse();\n", ""),
     "keys in L1": (CUBE, "      keys_.BeginUse();\n      for", "      for"),
@@ -47,11 +54,6 @@ FAULTS = {
     "rows of a query": (CUBE, "columns, i * group_, group_)", "columns, i * group_, 1)"),
     "query of the output": (CUBE, "to[i * query]", "to[i * value_dim_]"),
     "head of the keys": (CUBE, "pitch + item.head * dim_]", "pitch]"),
-    "single row comes twice": (
-        PRODUCT,
-        "  // As in CopyRows.\n  if (rows % 16 == 1) {",
-        "  if (rows < 0) {",
-    ),
     "matrices of queries": (PRODUCT, "static_cast<uint16_t>(group * kC0)", "uint16_t{16 * kC0}"),
     "result complete": (
         PRODUCT,
@@ -61,26 +63,75 @@ FAULTS = {
         "  }\n  template <typename O>\n  __aicore__ inline void StoreRows",
     ),
     # The softmax.
-    "behind the last key, scores": (VECTOR, "    FillTail(x, -Infinity(), g);\n", ""),
-    "behind the last key, NaN": (VECTOR, "    FillTail(x, 0.0f, g);\n", ""),
-    "masks of the first sweep": (VECTOR, "    Hide(x, piece, g, -Infinity());\n", ""),
-    "masks of the second sweep": (VECTOR, "    Hide(x, piece, g, 0.0f);\n", ""),
-    "hidden probabilities": (VECTOR, "Hide(x, piece, g, 0.0f)", "Hide(x, piece, g, 1.0f)"),
-    "query of a mask": (VECTOR, "(row + i) / group_ - first)", "0)"),
-    "mask row": (VECTOR, "mask_[first * t_->mask_row", "mask_[row * t_->mask_row"),
-    "row of a query": (MASK, "(row + i) / heads", "row / heads"),
-    "last row of a group": (MASK, "High(row / heads) <", "High((row + g.rows - 1) / heads) <"),
-    "empty rows": (VECTOR, "    MarkEmptyRows(sums, ", "    if (rows < 0) MarkEmptyRows(sums, "),
-    "statistics start": (VECTOR, "    if (piece.key == 0) StartRows(at);\n", ""),
+    "behind the last key, scores": (VECTOR, "positive ? -Infinity() : 0.0f", "0.0f"),
+    "scales that are not positive": (
+        VECTOR,
+        "    if (!positive) HideKeys(x, piece, g, -Infinity());\n",
+        "",
+    ),
+    "behind the last key, NaN": (VECTOR, "    HideKeys(x, piece, g, 0.0f);\n", ""),
+    "hidden probabilities": (VECTOR, "HideKeys(x, piece, g, 0.0f)", "HideKeys(x, piece, g, 1.0f)"),
+    "first hidden key": (GROUP, "if (begin > at) lanes", "if (begin > at + 1) lanes"),
+    "mask of the scores": (
+        VECTOR,
+        "    if (t_->mask_row != 0) HideByMask(x, g, -Infinity());\n",
+        "",
+    ),
+    "mask of the probabilities": (
+        VECTOR,
+        "    if (t_->mask_row != 0) HideByMask(x, g, 0.0f);\n",
+        "",
+    ),
+    "query of a mask": (VECTOR, "static_cast<uint32_t>(i / group_)", "uint32_t{0}"),
+    "mask row": (VECTOR, "mask_[first * t_->mask_row", "mask_[0 * first"),
+    "mask slot": (VECTOR, "Mask(slot_in_use_)", "Mask(0)"),
+    "queries that see the same": (
+        VECTOR,
+        "visible.High(first + queries - 1) == end",
+        "visible.High(first + queries - 1) >= end",
+    ),
+    "next queries that see the same": (
+        VECTOR,
+        "visible.High(first + next) == end",
+        "visible.High(first + next) >= end",
+    ),
+    "keys of a row": (VECTOR, "Max(end - piece.key, 0)", "Max(end, 0)"),
+    "empty rows": (
+        VECTOR,
+        "    MarkEmptyRows(Sums(blocks)",
+        "    if (rows < 0) MarkEmptyRows(Sums(blocks)",
+    ),
+    "lowest maximum": (SOFTMAX, "  AscendC::Maxs(spread, spread, kLowest, rows);\n", ""),
+    "statistics start": (VECTOR, "    if (piece.key == 0) StartRows(at, g.rows);\n", ""),
+    "rows that start": (
+        VECTOR,
+        "Duplicate(sum_[at], 0.0f, RoundUp(rows, kRowUnit))",
+        "Duplicate(sum_[at], 0.0f, kRowUnit)",
+    ),
     "statistics of every key": (
         VECTOR,
-        "if (piece.key + step_keys_ >= keys_) FinishRows",
+        "if (piece.key + step_keys_ >= TileOf(piece).keys) FinishRows",
         "if (piece.key == 0) FinishRows",
     ),
     "statistics of a query": (
         VECTOR,
-        "HeadOffset(query + (row + done) / group_, head)",
-        "HeadOffset(query, head)",
+        "HeadOffset(piece, piece.row / group_, piece.row % group_)",
+        "HeadOffset(piece, 0, piece.row % group_)",
+    ),
+    "statistics of the next query": (
+        VECTOR,
+        "static_cast<uint32_t>(t_->heads - heads) * kBlockBytes",
+        "0",
+    ),
+    "maximum kept": (
+        VECTOR,
+        "    AscendC::Adds(max_blocks_[at * kBlockFloats], blocks,",
+        "    AscendC::Adds(max_blocks_, blocks,",
+    ),
+    "place of the statistics": (
+        VECTOR,
+        "piece->kept += RoundUp(rows, kRowUnit)",
+        "piece->kept += 0",
     ),
     "earlier sums count less": (
         SOFTMAX,
@@ -89,16 +140,42 @@ FAULTS = {
     ),
     "barrier after exp": (
         SOFTMAX,
-        "  AscendC::Exp(x, x, g.floats());\n  AscendC::PipeBarrier<PIPE_V>();\n",
-        "  AscendC::Exp(x, x, g.floats());\n",
+        "  AscendC::Exp(x, x, g.floats());\n  AscendC::PipeBarrier<PIPE_V>();\n"
+        "  ReduceRows<false>(spread, x, scratch.folded, scratch.rows, g);\n  SpreadRows",
+        "  AscendC::Exp(x, x, g.floats());\n"
+        "  ReduceRows<false>(spread, x, scratch.folded, scratch.rows, g);\n  SpreadRows",
     ),
     "rows of the second sweep": (
         VECTOR,
-        "piece.row * kBlockFloats);\n    const bool last_row",
-        "0);\n    const bool last_row",
+        "static_cast<uint32_t>(piece.kept * kBlockFloats)",
+        "uint32_t{0}",
     ),
     "probabilities stored": (VECTOR, "2 * ScoreOffset(piece)", "ScoreOffset(piece)"),
-    "half of the queries": (VECTOR, "begin_ = core_ == 0 ? 0 : half", "begin_ = 0"),
+    "half of the queries": (VECTOR, "tile.begin = core_ == 0 ? 0 : half", "tile.begin = 0"),
+    "rest of a query": (
+        VECTOR,
+        "rows < group_ ? group_ - piece.row % group_ : BatchRows",
+        "rows < group_ ? group_ : BatchRows",
+    ),
+    # Two slots of scores.
+    "slot free": (
+        SLOTS,
+        "    AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(free_[slot]);\n    if (large)",
+        "    if (large)",
+    ),
+    "both slots free": (SLOTS, "    if (large) AscendC::Wait", "    if (false) AscendC::Wait"),
+    "slot filled": (
+        SLOTS,
+        "    AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(filled_[slot]);\n",
+        "",
+    ),
+    "slot after a large group": (SLOTS, "use_ = large ? 0 : use_ ^ 1", "use_ = use_ ^ 1"),
+    "large groups": (
+        SLOTS,
+        "return floats > slot_floats_;",
+        "return floats > slot_floats_ + 8192;",
+    ),
+    "scores of the next tile": (VECTOR, "in_tile_ && !IsLarge(now) &&", "in_tile_ &&"),
     # Importance.
     "weights": (IMPORTANCE, "Min(tap + 1, taps - tap)", "Min(tap + 1, taps)"),
     "last key of a block": (IMPORTANCE, "(t_->overlap != 0 ? 1 : 0) -", "1 -"),
@@ -115,33 +192,38 @@ FAULTS = {
         "static_cast<int32_t>(t_->queries) * row_pitch_);\n",
         "",
     ),
+    "query of the probabilities": (
+        IMPORTANCE,
+        "[static_cast<uint32_t>(first * row_pitch_ +",
+        "[static_cast<uint32_t>(0 * first +",
+    ),
     "places of queries": (IMPORTANCE, "query * row_pitch_ * 4,", "query * window * 4,"),
     "heads added up": (IMPORTANCE, "(1, 1, 1, 0, g.pitch(), 0)", "(1, 1, 1, 8, g.pitch(), 0)"),
-    "key of the window": (VECTOR, "piece.key % t_->ranking.Keys()", "0 * piece.key"),
+    "key of the window": (RANKING, "static_cast<int32_t>(key % t_->Keys())", "0"),
     # The blocks.
     "a NaN ranks last": (
         TOPK,
         "scores_, bits_, scores_, kLowest",
         "scores_, bits_, scores_, -kLowest",
     ),
-    "candidates": (VECTOR, "return OwnBlock(query) + 1;", "return OwnBlock(query) + 2;"),
-    "blocks of a segment": (VECTOR, "(t.overlap != 0 ? t.overlap_keys - 1 : 0)", "0"),
+    "candidates": (RANKING, "return OwnBlock(i) + 1;", "return OwnBlock(i) + 2;"),
+    "blocks of a segment": (RANKING, "(t_->overlap != 0 ? t_->overlap_keys - 1 : 0)", "0"),
     "excluded": (
         TOPK,
-        "-Infinity(), Max(begin, 0), t_->window);",
-        "-Infinity(), Max(begin + 1, 0), t_->window);",
+        "-Infinity(), Max(begin, 0), window_",
+        "-Infinity(), Max(begin + 1, 0), window_",
     ),
     "index of what is excluded": (
         TOPK,
         "int32_t{-1}, Max(begin, 0)",
         "int32_t{-1}, Max(begin + 1, 0)",
     ),
-    "local blocks": (VECTOR, "own - t.local + 1, own + 1", "own - t.local, own + 1"),
-    "own block": (VECTOR, "own - t.local + 1, own + 1", "own - t.local + 1, own"),
-    "initial blocks": (VECTOR, "t.init - blocks.first)", "t.init + 1 - blocks.first)"),
-    "mask of forced blocks": (VECTOR, "t_->ranking.mask_row + first", "t_->ranking.mask_row"),
+    "local blocks": (RANKING, "own - t_->local + 1, own + 1", "own - t_->local, own + 1"),
+    "own block": (RANKING, "own - t_->local + 1, own + 1", "own - t_->local + 1, own"),
+    "initial blocks": (RANKING, "t_->init - blocks.first)", "t_->init + 1 - blocks.first)"),
+    "mask of forced blocks": (RANKING, "t_->mask_row + first", "t_->mask_row"),
     "empty list": (TOPK, "int32_t{-1}, indices, repeats", "int32_t{0}, indices, repeats"),
-    "list of the windows before": (TOPK, "    part[0] = better;\n", "    part[0] = to;\n"),
+    "list of the windows before": (TOPK, "part[0] = best_[", "part[0] = last_["),
     "length of the list": (TOPK, "lengths[0] = static_cast<uint16_t>(t_->count)", "lengths[0] = 1"),
     "last list": (TOPK, "return list + 1 == count ? last_length : length;", "return length;"),
     "lists of a group": (
@@ -149,6 +231,17 @@ FAULTS = {
         "const int32_t first = i * kMergeLists;",
         "const int32_t first = i;",
     ),
+    "queries of one block": (
+        RANKING,
+        "OwnBlock(next) == OwnBlock(i)",
+        "OwnBlock(next) >= OwnBlock(i)",
+    ),
+    "candidates of the last query": (RANKING, "Candidates(now_.count - 1)", "Candidates(0)"),
+    "shorter window": (RANKING, "now_.keys <= t_->Keys() ?", "true ?"),
+    "next window": (RANKING, "if (blocks.end < candidates_)", "if (false)"),
+    "first window replaces": (TOPK, "    first_ = false;\n", ""),
+    "lists that are not filled": (TOPK, "if (!fills_lists_) Clear();", ""),
+    "lists of a query": (TOPK, "auto pitch = window_ / 4;", "auto pitch = kSortRun / 4;"),
     "index of a window": (TOPK, "static_cast<int32_t>(first_block), count", "0, count"),
     "barrier before the sort": (
         TOPK,
@@ -160,7 +253,7 @@ FAULTS = {
         "MrgSortSrcList<float>(part[0], part[1]",
         "MrgSortSrcList<float>(part[1], part[0]",
     ),
-    "tokens of the indices": (VECTOR, "indices_[Token(query) * pitch", "indices_[Token(0) * pitch"),
+    "tokens of the indices": (RANKING, "indices_[now_.token * pitch", "indices_[0 * pitch"),
 }
 
 # Those that change nothing, and why.
@@ -184,5 +277,5 @@ def checks(dtype):
         "between blocks": partial(tests.test_keys_between_blocks, importance="cann"),
         "between blocks, overlap": partial(tests.test_keys_between_blocks, importance="overlap"),
         "many keys": tests.test_more_keys_than_cann_takes,
-        "bytes": tests.test_bytes_and_products,
+        "bytes": partial(tests.test_bytes_and_products, keys=512, sweeps=1),
     }
