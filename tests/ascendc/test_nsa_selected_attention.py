@@ -77,6 +77,21 @@ def test_queries_that_see_half_a_block(selected_runner):
     check_call(selected_runner, case, [(2, 0)])
 
 
+def test_blocks_that_only_other_queries_of_the_tile_see(selected_runner):
+    """Query 6 ends with block 0 and query 22 with block 1; all of them select the blocks 0 to 2.
+
+    And one so far behind that its number and the query's do not fit together into 32 bits.
+    """
+    case = selected(
+        *(Draw(13, "float16"), [24], [64], 4, 1, 32, 48, 4),
+        select=16,
+        causal=True,
+        indices=np.tile([2, 0, 2**27, 1], (24, 1, 1)),
+    )
+    case = case.of(case.op, {**case.named(), "q_offset": np.array([9])}, case.attrs, case.dtype)
+    check_call(selected_runner, case, [(2, 0), (1, 1)])
+
+
 def test_all_blocks_selected_is_dense(selected_runner):
     """In any order, with the bits of the ascending one."""
     rng = np.random.default_rng(3)

@@ -343,6 +343,7 @@ def checks(dtype):
         **random_checks(make_selected_case, SEEDS, dtype),
         "nothing seen": tests.test_rows_that_see_nothing,
         "half a block": tests.test_queries_that_see_half_a_block,
+        "others' blocks": tests.test_blocks_that_only_other_queries_of_the_tile_see,
         "other queries": tests.test_other_queries_and_segments_change_no_bit,
     }
     for name in ("query", "key", "value"):
