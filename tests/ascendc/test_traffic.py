@@ -14,7 +14,7 @@ from tests.common.parity import flash_grad, selected, selected_grad
 TILE, STEP, STATISTIC = 128, 512, 32
 
 
-@pytest.mark.parametrize(("s1", "s2"), [(256, 1024), (128, 512), (512, 512)])
+@pytest.mark.parametrize(("s1", "s2"), [(256, 1024), (128, 512), (512, 512), (1024, 256)])
 def test_gradient_of_full_attention(flash_runner, s1, s2):
     heads, dim = 2, 128
     case = flash_grad(Draw(0, "float16"), "BNSD", 1, heads, heads, s1, s2, dim)
@@ -22,18 +22,19 @@ def test_gradient_of_full_attention(flash_runner, s1, s2):
     row, part, pairs = dim * 2, TILE * dim * 4, heads * s1 * s2
     rows_done = heads * s1 * 2 * row  # Dvec, of O and dO
     # For dq: keys twice and values once per tile of queries.
-    query_tiles, key_steps = heads * s1 // TILE, s2 // STEP
+    query_tiles, key_steps = heads * s1 // TILE, -(-s2 // STEP)
     by_queries = query_tiles * (2 * TILE + 3 * s2) * row
     # For dk and dv: queries and dO twice per tile of keys.
     key_tiles, query_steps = heads * s2 // TILE, -(-s1 // STEP)
     by_keys = key_tiles * (2 * TILE + 4 * s1) * row
     # S and dP in float twice; dS once for dq, P and dS for dk and dv.
     handed_over = 2 * 2 * pairs * 4 + 3 * pairs * 2
+    # A step adds to the sums of its tile, which are read once.
     parts = (query_tiles * key_steps + 2 * key_tiles * query_steps) * part
-    read = rows_done + by_queries + by_keys + handed_over + parts
-    # Maximum, sum and Dvec of rows come on top.
-    most = 3 * STATISTIC * heads * s1 * (key_steps + s2 // TILE)
-    assert 0 < counts.gm_read - read <= most
+    sums = (query_tiles + 2 * key_tiles) * part
+    # Maximum, sum and Dvec of a row, for every step of its tile and for every tile of keys.
+    statistics = 3 * STATISTIC * heads * s1 * (key_steps + s2 // TILE)
+    assert counts.gm_read == rows_done + by_queries + by_keys + handed_over + sums + statistics
     placeholders = 2 + 4  # dpse and dsink, which nobody asked for
     results = heads * (s1 + 2 * s2) * row + heads * s1 * STATISTIC + placeholders
     assert counts.gm_written == handed_over + parts + results
