@@ -101,9 +101,11 @@ def check_flash_attention_score_grad(text):
     gradients = flash_attention_score_grad(
         QUERY, KEY, VALUE, dy, 2, row_max, row_sum, out, **CAUSAL
     )
-    # P and dS are rounded to float16 before sums over rows in which much cancels.
-    for name in ("dq", "dk", "dv"):
-        _close(ours[name], getattr(gradients, name), error=2.0**-9)
+    # The textbook formula with P and dS rounded to float16 is off by 3.7e-4, 6.3e-4 and 10e-4: the
+    # terms of dv add up to 9 times its largest element, so that roundings of P weigh more there.
+    # Twice that is allowed, or a rounding of 1.
+    for name, error in {"dq": 2.0**-10, "dk": 2 * 6.27e-4, "dv": 2.0**-9}.items():
+        _close(ours[name], getattr(gradients, name), error=error)
 
 
 def _selected():
