@@ -67,6 +67,28 @@ def test_the_largest_group(compress_attention_runner):
     check_call(compress_attention_runner, case, [(2, 0), (24, 1)])
 
 
+@pytest.mark.parametrize("scale", [0.0, -0.25])
+def test_scales_that_are_not_positive(compress_attention_runner, scale):
+    """Hidden keys stay hidden; with a scale of 0 the keys that a query sees count the same."""
+    case = causal_compress_attention(Draw(7, "float16"), [300, 301], 6, 2, 32, 32, count=4)
+    case.attrs["scale_value"] = scale
+    check_call(compress_attention_runner, case, [(2, 0), (7, 1)])
+
+
+def test_queries_whose_lists_differ(compress_attention_runner):
+    """Of queries that are ranked together the last have a block more, which begins another list of
+    32, and another window of 64."""
+    offsets = np.array([16 * 32 - 2, 16 * 64 - 2])
+    keys = np.cumsum((offsets + 8) // 16)
+    case = compress_attention(
+        *(Draw(13, "float16"), [8, 16], keys, None, 32, 2, 32, 32),
+        **{"l": 16, "s": 16, "select": 16, "count": 4, "local": 1, "causal": True},
+    )
+    inputs = {**case.named(), "q_offset": offsets}
+    case = case.of("NsaCompressAttention", inputs, case.attrs, case.dtype)
+    check_call(compress_attention_runner, case, [(2, 0), (7, 1)])
+
+
 def test_more_keys_than_cann_takes(compress_attention_runner):
     """15,000 compressed tokens, and more blocks asked for than a short segment has."""
     draw = Draw(4, "float16")

@@ -64,7 +64,7 @@ FlashCall key_head_tiles(const CompressAttentionCall& call) {
   flash.compress_stride = call.rule.causal ? call.rule.compress_stride : 0;
   // The vector cores set the pace, whose instructions take 64 columns or fewer in the same time.
   flash.cost_unit = kRepeatFloats;
-  flash.tile_cost = kRepeatFloats * 3 / 4;
+  flash.tile_cost = kRepeatFloats * 3 / 2;
   // Longer rows come in groups that have to wait for each other's room.
   flash.long_keys = SlotFloats(kMostGroupFloats) / (kTileRows / 4);
   return flash;
