@@ -87,7 +87,7 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
   AttentionPlan plan{};
   std::vector<Segment> segments = make_plan(p, plan);
   ForwardScratch parts{};
-  parts.tile_rows = single_head_rows(plan);
+  parts.tile_rows = flash_tile_rows(plan);
   Schedule schedule(plan, TileRule{0, parts.tile_rows}, threads);
   parts.thread_size = thread_part(table.flash_forward_thread_size(p.D, p.Dv, parts.tile_rows));
   const Scratch scratch([&](Arena& arena) {

@@ -32,7 +32,7 @@ int64_t flash_forward_thread_size(int64_t D, int64_t Dv, int64_t tile_rows) {
   return measured([&](Arena& arena) { TileBuffers::carve(arena, D, Dv, tile_rows); });
 }
 
-// Rows of a tile of one unit: queries of one head, or of several heads where there are few queries.
+// Rows of a tile of one unit: queries, and all heads of their group where they fit.
 struct UnitRows {
   const Segment& seg;
   int64_t first_head;  // of the tile
@@ -84,16 +84,18 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
   if (seg.range.hi(i1 - 1) <= j0 || seg.range.lo(i0) >= j1) return;
   b.clear<Path>(b.dk, plan.D, j1 - j0);
   b.clear<Path>(b.dv, plan.Dv, j1 - j0);
-  const int64_t queries = min64(kTileRows, i1 - i0);
-  const int64_t heads = min64(plan.G, max64(1, kTileRows / queries));
+  const int64_t heads = min64(plan.G, kTileRows), queries = min64(kTileRows / heads, i1 - i0);
   for (int64_t g = 0; g < plan.G; g += heads) {
     for (int64_t i = i0; i < i1; i += queries) {
       UnitRows rows{seg, pair.kv_head * plan.G + g, i, min64(queries, i1 - i),
                     min64(heads, plan.G - g)};
+      b.tile.ahead.clear();
       if (i + queries < i1) {
         const int64_t next = i + queries;
-        prefetch_grad_rows(
-            plan, UnitRows{seg, rows.first_head, next, min64(queries, i1 - next), rows.heads});
+        const UnitRows then{seg, rows.first_head, next, min64(queries, i1 - next), rows.heads};
+        ask_for_grad_rows(plan, pair, then, b.tile.ahead);
+        b.tile.ahead.over(grad_step_steps<Path>(plan, rows.rows(), kBlockKeys) *
+                          ceil_div(j1 - j0, kBlockKeys));
       }
       unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
     }

@@ -11,23 +11,27 @@ namespace {
 
 // Rows of a query chunk: its outputs and statistics stay in the second-level cache.
 constexpr int64_t kChunkRows = 1024;
+// The gradient reads a block of keys in three forms, and adds to its sums, once per chunk. So its
+// chunks are longer where a sequence still has so many of them, up to this.
+constexpr int64_t kGradChunks = 64;
+constexpr int64_t kLongRows = 8192;
 // Keys of a key chunk of the gradient: several blocks, to amortise the barrier of a step.
 constexpr int64_t kChunkKeys = 256;
 constexpr int64_t kWaveKeys = 8192;
 
 class SelectSchedule {
  public:
-  SelectSchedule(const AttentionPlan& plan, const Selection& sel, const int64_t* seq_q,
-                 int threads) {
-    chunk_queries_ = max64(1, kChunkRows / plan.G);
+  // chunk_queries(q_len): queries of a chunk.
+  template <class Chunk>
+  SelectSchedule(const AttentionPlan& plan, const Selection& sel, const int64_t* seq_q, int threads,
+                 const Chunk& chunk_queries) {
     for (int64_t b = 0; b < plan.num_segments; ++b) {
       for (int64_t h = 0; h < plan.N2; ++h)
-        add(plan, sel, b, h, b == 0 ? 0 : seq_q[b - 1], threads);
+        add(plan, sel, b, h, b == 0 ? 0 : seq_q[b - 1], chunk_queries(plan.segments[b].q_len),
+            threads);
     }
     waves.close();
   }
-
-  int64_t chunk_rows(const AttentionPlan& plan) const { return chunk_queries_ * plan.G; }
 
   SelectWave wave(const WaveSpan& span) const {
     return {pairs.data() + span.pair, span.num_pairs, span.tiles, span.units, span.steps};
@@ -59,7 +63,7 @@ class SelectSchedule {
 
  private:
   void add(const AttentionPlan& plan, const Selection& sel, int64_t b, int64_t h, int64_t first_row,
-           int threads) {
+           int64_t chunk_queries, int threads) {
     const Segment& seg = plan.segments[b];
     if (seg.q_len == 0 && seg.kv_len == 0) return;
     WaveSpan& open = waves.open();
@@ -69,7 +73,7 @@ class SelectSchedule {
     pair.segment = b;
     pair.kv_head = h;
     pair.blocks = ceil_div(seg.kv_len, sel.shape.block);
-    pair.q_chunk = chunk_queries_;
+    pair.q_chunk = chunk_queries;
     pair.kv_chunk = max64(1, kChunkKeys / sel.shape.block);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
@@ -89,7 +93,6 @@ class SelectSchedule {
     open.accumulators += seg.q_len * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
   }
 
-  int64_t chunk_queries_;
   int64_t* begin_ = nullptr;
   int32_t* queries_ = nullptr;
   bool* repeats_ = nullptr;
@@ -120,8 +123,8 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   std::vector<Segment> segments = make_selected_plan(p, plan);
   const Selection sel{p.topk_indices, p.select_block_count,
                       BlockShape::of(block_keys(p, plan), form.key_step())};
-  SelectSchedule schedule(plan, sel, p.seq_q, threads);
-  const int64_t chunk_rows = schedule.chunk_rows(plan);
+  const int64_t chunk_queries = max64(1, kChunkRows / plan.G), chunk_rows = chunk_queries * plan.G;
+  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](int64_t) { return chunk_queries; });
 
   ForwardScratch parts{};
   parts.thread_size = thread_part(table.select_forward_thread_size(p.D, p.Dv, chunk_rows));
@@ -147,7 +150,10 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   plan.dv = p.dv;
   const Selection sel{p.topk_indices, p.select_block_count,
                       BlockShape::of(block_keys(p, plan), form.key_step())};
-  SelectSchedule schedule(plan, sel, p.seq_q, threads);
+  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](int64_t q_len) {
+    return max64(max64(1, kChunkRows / plan.G),
+                 min64(ceil_div(q_len, kGradChunks), kLongRows / plan.G));
+  });
 
   GradParts parts{};
   parts.thread_size = thread_part(table.grad_thread_size(p.dtype, p.D, p.Dv, kTileKeys));

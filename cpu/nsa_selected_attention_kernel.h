@@ -202,36 +202,61 @@ int64_t select_forward_thread_size(int64_t D, int64_t Dv, int64_t chunk_rows) {
   return measured([&](Arena& arena) { SelectBuffers::carve(arena, D, Dv, chunk_rows); });
 }
 
-// One part of a block against the queries list[0 .. rows / G) that selected it.
-template <class Path>
-inline void select_grad_part(const AttentionGradPlan& plan, const Selection& sel,
-                             const SelectPair& pair, int64_t part, const int32_t* list,
-                             int64_t rows, const GradScratch& s, UnitBuffers& b) {
-  const Segment& seg = plan.segments[pair.segment];
-  const int64_t lanes = sel.shape.lanes, ld = padded_row(plan.D), at = pair.first_packed + part;
-  const PartKeys range = part_keys(sel.shape, seg, part);
-  if (range.count == 0) return;
-  const GradKeys keys = packed_keys<Path>(plan, s, at, lanes, range.j0, range.count);
-  b.clear<Path>(b.dk, plan.D, range.count);
-  b.clear<Path>(b.dv, plan.Dv, range.count);
-  for (int64_t first = 0; first < rows; first += kTileRows) {
-    GatheredRows c{seg, pair.kv_head * plan.G, plan.G, list, first, min64(kTileRows, rows - first)};
-    load_grad_rows<Path>(plan, c, pair.delta, b.tile);
-    const int64_t next = first + kTileRows;
-    if (next < rows) {
-      prefetch_grad_rows(
-          plan, GatheredRows{seg, c.first_head, plan.G, list, next, min64(kTileRows, rows - next)});
-    }
-    for (int64_t r = 0; r < c.rows(); ++r)
-      b.tile.inv[r] *= multiplicity(pair, sel, plan.N2, c.query(r), part / sel.shape.parts);
-    fill(b.tile.dq, c.rows() * ld, 0.0f);
-    // hi does not decrease along the list, so the first row sees the least.
-    const bool plain = range.count == lanes && seg.range.hi(c.query(0)) >= range.j0 + range.count;
-    grad_step<Path>(plan, c, keys, 0, c.rows(), 0, lanes, plain, b.tile,
-                    b.key_sums<Path>(b.dk, plan.D), b.key_sums<Path>(b.dv, plan.Dv));
-    add_tile_dq(plan, pair, c, b.tile.dq);
+// Tiles of gathered rows in order: blocks [t0, t1), their parts, and of a part the rows of the
+// queries of a chunk that selected it, in tiles of equal size.
+class SelectTiles {
+ public:
+  // word: rows that go together.
+  SelectTiles(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
+              int64_t q_chunk, int64_t t0, int64_t t1, int64_t word)
+      : sel_(&sel), pair_(&pair), seg_(&plan.segments[pair.segment]), G_(plan.G) {
+    align_ = G_ % word == 0 ? G_ : word;
+    i0_ = q_chunk * pair.q_chunk;
+    i1_ = min64(i0_ + pair.q_chunk, seg_->q_len);
+    part_ = t0 * sel.shape.parts - 1;
+    end_ = t1 * sel.shape.parts;
+    next();
   }
-  add_unit_keys<Path>(plan, pair, range.j0, range.count, b);
+
+  bool done() const { return part_ >= end_; }
+  int64_t part() const { return part_; }
+  int64_t block() const { return part_ / sel_->shape.parts; }
+  PartKeys keys() const { return part_keys(sel_->shape, *seg_, part_); }
+  bool first() const { return first_ == 0; }
+  bool last() const { return first_ + count_ == rows_; }
+  GatheredRows rows() const { return {*seg_, pair_->kv_head * G_, G_, list_, first_, count_}; }
+
+  void next() {
+    first_ += count_;
+    while (first_ == rows_ && ++part_ < end_) open();
+    count_ = min64(tile_, rows_ - first_);
+  }
+
+ private:
+  void open() {
+    const int64_t t = block();
+    const int32_t* past = pair_->queries + pair_->begin[t + 1];
+    list_ = first_query(pair_->queries + pair_->begin[t], past, i0_);
+    rows_ = keys().count == 0 ? 0 : (first_query(list_, past, i1_) - list_) * G_;
+    const int64_t tiles = max64(1, ceil_div(rows_, kTileRows));
+    tile_ = min64(kTileRows, round_up(ceil_div(rows_, tiles), align_));
+    first_ = count_ = 0;
+  }
+
+  const Selection* sel_;
+  const SelectPair* pair_;
+  const Segment* seg_;
+  int64_t G_, align_, i0_, i1_, part_, end_;
+  const int32_t* list_ = nullptr;
+  int64_t rows_ = 0, tile_ = 0, first_ = 0, count_ = 0;
+};
+
+// What the first tile of a part reads of its keys.
+template <class Path>
+inline void ask_for_keys(const AttentionGradPlan& plan, const GradKeys& keys, Ahead& ahead) {
+  ahead.add(keys.kt, words<Path>(plan.D) * keys.lanes);
+  ahead.add(keys.vt, words<Path>(plan.Dv) * keys.lanes);
+  ahead.add(keys.k, words<Path>(keys.lanes) * padded_row(plan.D));
 }
 
 template <class Path>
@@ -239,15 +264,39 @@ inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel
                              const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk,
                              const GradScratch& s, UnitBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
+  const int64_t lanes = sel.shape.lanes;
+  auto packed = [&](const SelectTiles& tile) {
+    const PartKeys range = tile.keys();
+    return packed_keys<Path>(plan, s, pair.first_packed + tile.part(), lanes, range.j0,
+                             range.count);
+  };
   const int64_t t0 = kv_chunk * pair.kv_chunk, t1 = min64(t0 + pair.kv_chunk, pair.blocks);
-  for (int64_t t = t0; t < t1; ++t) {
-    const int32_t* end = pair.queries + pair.begin[t + 1];
-    const int32_t* list = first_query(pair.queries + pair.begin[t], end, i0);
-    const int64_t rows = (first_query(list, end, i1) - list) * plan.G;
-    if (rows == 0) continue;
-    for (int64_t part = t * sel.shape.parts; part < (t + 1) * sel.shape.parts; ++part)
-      select_grad_part<Path>(plan, sel, pair, part, list, rows, s, b);
+  SelectTiles tile(plan, sel, pair, q_chunk, t0, t1, Path::kForm.per_word * Path::kForm.align);
+  for (SelectTiles then = tile; !tile.done(); tile = then) {
+    const GatheredRows c = tile.rows();
+    const GradKeys keys = packed(tile);
+    if (tile.first()) {
+      b.clear<Path>(b.dk, plan.D, keys.n);
+      b.clear<Path>(b.dv, plan.Dv, keys.n);
+    }
+    load_grad_rows<Path>(plan, c, pair.delta, b.tile);
+    Ahead& ahead = b.tile.ahead;
+    ahead.clear();
+    then.next();
+    if (!then.done()) {
+      ask_for_grad_rows(plan, pair, then.rows(), ahead);
+      if (then.first()) ask_for_keys<Path>(plan, packed(then), ahead);
+    }
+    ahead.over(grad_step_steps<Path>(plan, c.rows(), lanes));
+    for (int64_t r = 0; r < c.rows(); ++r)
+      b.tile.inv[r] *= multiplicity(pair, sel, plan.N2, c.query(r), tile.block());
+    fill(b.tile.dq, c.rows() * padded_row(plan.D), 0.0f);
+    // hi does not decrease along the list, so the first row sees the least.
+    const bool plain = keys.n == lanes && seg.range.hi(c.query(0)) >= keys.j0 + keys.n;
+    grad_step<Path>(plan, c, keys, 0, c.rows(), 0, lanes, plain, b.tile,
+                    b.key_sums<Path>(b.dk, plan.D), b.key_sums<Path>(b.dv, plan.Dv));
+    add_tile_dq(plan, pair, c, b.tile.dq);
+    if (tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
   }
 }
 

@@ -49,6 +49,18 @@ inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, con
   }
 }
 
+// What a tile of these rows will read is asked for in the steps of the tile before it.
+template <class Rows>
+inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pair, const Rows& c,
+                              Ahead& ahead) {
+  for (int64_t r = 0; r < c.rows(); ++r) {
+    const int64_t i = c.query(r), head = c.head(r);
+    ahead.add(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D);
+    ahead.add(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
+    ahead.add(pair.dq + i * pair.dq_strides.row + head % plan.G * pair.dq_strides.head, plan.D);
+  }
+}
+
 // The sums of `count` keys, `dim` of each, scaled, go to rows dst of the accumulators. tmp: dim.
 template <class Path>
 inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float scale, float* tmp,

@@ -56,6 +56,8 @@ inline void pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, 
 
 // Words of a tile's rows, three cache lines.
 constexpr int64_t kRowWords = kTileRows / 2;
+// Query, dy and dq of a tile's rows, and a block of keys in three forms.
+constexpr int64_t kAheadRanges = 3 * kTileRows + 3;
 
 struct GradBuffers {
   float* q;         // [rows, words(D)], rows D padded apart
@@ -72,6 +74,7 @@ struct GradBuffers {
   float* delta;     // [rows] rowsum(dO O)
   float* tmp;       // [max(kTileKeys, D, Dv) + padding]
   bool finite;      // q and dy hold numbers only
+  Ahead ahead;      // what the next tile reads
 
   template <class Path>
   static GradBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
@@ -91,6 +94,7 @@ struct GradBuffers {
     b.inv = arena.take<float>(kTileRows);
     b.delta = arena.take<float>(kTileRows);
     b.tmp = arena.take<float>(max64(kTileKeys, max64(ld, ldv)) + kLanePad);
+    b.ahead = Ahead::carve(arena, kAheadRanges);
     return b;
   }
 };
@@ -118,16 +122,6 @@ inline void pair_rows(const void* src, int64_t rows, int64_t n, int64_t ld, cons
 inline void transpose_words(const float* src, int64_t rows, int64_t ld, float* dst) {
   for (int64_t d = 0; d < ld; ++d)
     for (int64_t w = 0; w < rows; ++w) dst[d * kRowWords + w] = src[w * ld + d];
-}
-
-// Asks for the rows of query and dy that load_grad_rows() will read.
-template <class Rows>
-inline void prefetch_grad_rows(const AttentionGradPlan& plan, const Rows& c) {
-  for (int64_t r = 0; r < c.rows(); ++r) {
-    const int64_t i = c.query(r), head = c.head(r);
-    prefetch_row(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D);
-    prefetch_row(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
-  }
 }
 
 // Rows: query(r), head(r), rows(), seg. delta is [q_len, G] of the pair.
@@ -300,7 +294,7 @@ struct KeySums {
 template <class Path>
 inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int64_t width,
                              int64_t rows, float* a, const float* b, int64_t ldb, const float* b_t,
-                             KeySums<Path> sums) {
+                             KeySums<Path> sums, Ahead* ahead) {
   constexpr int64_t per_word = Path::kForm.per_word, lda = per_word * kScoreRow;
   const int64_t count = words<Path>(rows);
   if constexpr (kRowsOnly<Path>) {
@@ -308,12 +302,12 @@ inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int
     for (int64_t w = ceil_div(rows, per_word); w < count; ++w) fill(a + w * lda, lanes, 0.0f);
     if (numbers_only)
       return matmul<typename Path::Step>(width, lanes, count, {b_t, kRowWords, 1}, a, lda,
-                                         sums.data, sums.ld, Into::kAdd);
+                                         sums.data, sums.ld, Into::kAdd, nullptr, ahead);
     matmul_visible(per_word, real, width, count, {a, 1, lda}, b, ldb, sums.data, 1, Into::kAdd,
                    nullptr, sums.ld);
   } else {
     multiply_values<Path>(numbers_only, real, width, count, {a, 1, lda}, b, ldb, sums.data, sums.ld,
-                          Into::kAdd);
+                          Into::kAdd, nullptr, ahead);
   }
 }
 
@@ -332,9 +326,9 @@ inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKe
   const int64_t rows = r1 - r0, lanes = n1 - n0, real = min64(n1, keys.n) - n0;
   float *p = b.p + r0 * kScoreRow, *ds = b.ds + r0 * kScoreRow;
   matmul<Step>(rows, lanes, words<Path>(plan.D), {b.q + r0 * ld, ld, 1}, keys.kt + n0, keys.lanes,
-               p, kScoreRow, Into::kReplace);
+               p, kScoreRow, Into::kReplace, nullptr, &b.ahead);
   matmul<Step>(rows, lanes, words<Path>(plan.Dv), {b.dy + r0 * ldv, ldv, 1}, keys.vt + n0,
-               keys.lanes, ds, kScoreRow, Into::kReplace);
+               keys.lanes, ds, kScoreRow, Into::kReplace, nullptr, &b.ahead);
   const bool bare = plain && plan.bias.drop == nullptr && plan.dpse == nullptr;
   for (int64_t r = r0; r < r1; r += per_word) {
     const int64_t count = min64(per_word, r1 - r);
@@ -349,11 +343,22 @@ inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKe
   float* ds_pairs = per_word == 2 ? p + kScoreRow : ds;
   const int64_t first = r0 / per_word;
   add_key_products<Path>(b.finite, real, lanes, lanes_v, rows, p, b.dy_words + first * ldv, ldv,
-                         kRowsOnly<Path> ? b.dy_t + first : nullptr, dv.key(n0));
+                         kRowsOnly<Path> ? b.dy_t + first : nullptr, dv.key(n0), &b.ahead);
   add_key_products<Path>(b.finite, real, lanes, lanes_d, rows, ds_pairs, b.q_words + first * ld, ld,
-                         kRowsOnly<Path> ? b.q_t + first : nullptr, dk.key(n0));
+                         kRowsOnly<Path> ? b.q_t + first : nullptr, dk.key(n0), &b.ahead);
   multiply_values<Path>(keys.finite, rows, lanes_d, words<Path>(real), {ds, kScoreRow, 1},
-                        keys.k + n0 / per_word * ld, ld, b.dq + r0 * ld, ld, Into::kAdd);
+                        keys.k + n0 / per_word * ld, ld, b.dq + r0 * ld, ld, Into::kAdd, nullptr,
+                        &b.ahead);
+}
+
+// How often grad_step() calls ahead.step().
+template <class Path>
+constexpr int64_t grad_step_steps(const AttentionGradPlan& plan, int64_t rows, int64_t lanes) {
+  using Step = typename Path::Step;
+  const int64_t keys = kRowsOnly<Path>
+                           ? matmul_steps<Step>(plan.Dv, lanes) + matmul_steps<Step>(plan.D, lanes)
+                           : matmul_steps<Step>(lanes, plan.Dv) + matmul_steps<Step>(lanes, plan.D);
+  return 2 * matmul_steps<Step>(rows, lanes) + keys + matmul_steps<Step>(rows, plan.D);
 }
 
 inline void add_scaled(float* dst, const float* src, int64_t n, float factor) {

@@ -68,13 +68,6 @@ constexpr int64_t key_step() {
   return Path::kForm.key_step();
 }
 
-// Asks for a row that pack_row() will read. Rows are often a power of two apart, where the
-// processor's own prefetch does not see them coming.
-inline void prefetch_row(ElemType t, const void* src, int64_t offset, int64_t n) {
-  const char* p = static_cast<const char*>(src) + offset * elem_size(t);
-  for (int64_t byte = 0; byte < n * elem_size(t); byte += 64) __builtin_prefetch(p + byte, 0, 2);
-}
-
 // One row of n elements as words, padded with zeros.
 template <class Path>
 inline void pack_row(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
@@ -150,8 +143,9 @@ inline bool packed_finite(const float* packed, int64_t count) {
 template <class Path>
 inline void multiply_values(bool numbers_only, int64_t M, int64_t N, int64_t K, Operand p,
                             const float* v, int64_t ldv, float* o, int64_t ldo, Into into,
-                            const float* row_scale = nullptr) {
-  if (numbers_only) return matmul<typename Path::Step>(M, N, K, p, v, ldv, o, ldo, into, row_scale);
+                            const float* row_scale = nullptr, Ahead* ahead = nullptr) {
+  if (numbers_only)
+    return matmul<typename Path::Step>(M, N, K, p, v, ldv, o, ldo, into, row_scale, ahead);
   matmul_visible(Path::kForm.per_word, M, N, K, p, v, ldv, o, ldo, into, row_scale);
 }
 

@@ -13,8 +13,8 @@ RowTile tile_shape(const AttentionPlan& plan, const Segment& seg, TileRule rule)
     tile.heads = plan.G;
     tile.queries = rule.group_queries;
   } else {
-    tile.queries = min64(rule.rows, seg.q_len);
-    tile.heads = min64(plan.G, max64(1, kTileRows / tile.queries));
+    tile.heads = min64(plan.G, rule.rows);
+    tile.queries = min64(rule.rows / tile.heads, seg.q_len);
   }
   return tile;
 }
@@ -26,7 +26,7 @@ int64_t whole_group_queries(int64_t G, int64_t kv_len) {
   return max64(1, min64(kTileRows / G, kScores / (G * max64(kv_len, 1))));
 }
 
-int64_t single_head_rows(const AttentionPlan& plan) {
+int64_t flash_tile_rows(const AttentionPlan& plan) {
   constexpr int64_t kTiles = 128;
   int64_t steps = 0;
   for (int64_t b = 0; b < plan.num_segments; ++b)

@@ -8,15 +8,16 @@
 
 namespace nsa::cpu {
 
-// Rows of a tile. group_queries 0: `rows` queries of one head (several heads only where a segment
-// is short); otherwise that many queries with all heads of a group, as importance scores need.
+// Rows of a tile: of few queries and all heads of their group, so that a tile has little of the
+// edges of what its queries see. group_queries 0: at most `rows`, heads too where a group has more;
+// otherwise that many queries with all heads, as importance scores need.
 struct TileRule {
   int64_t group_queries, rows;
 };
 
-// Rows of tiles of one head: many, so that packed keys are read seldom from beyond the first-level
-// cache, unless tiles would be too few for the processors of a large machine.
-int64_t single_head_rows(const AttentionPlan& plan);
+// Rows of tiles of FlashAttentionScore: many, so that packed keys are read seldom from beyond the
+// first-level cache, unless tiles would be too few for the processors of a large machine.
+int64_t flash_tile_rows(const AttentionPlan& plan);
 
 // Queries of a whole-group tile whose scores over kv_len keys stay in the second-level cache.
 int64_t whole_group_queries(int64_t G, int64_t kv_len);

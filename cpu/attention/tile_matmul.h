@@ -7,6 +7,7 @@
 //   dV = P^T dO, dK = dS^T Q   A read down its columns
 #pragma once
 
+#include "cpu/attention/ahead.h"
 #include "cpu/simd/vec_math.h"
 #ifdef NSA_ISA_AMX
 #include "cpu/simd/amx.h"
@@ -98,32 +99,40 @@ inline void micro_rows(int64_t rows, int64_t K, Operand a, const float* b, int64
 // are divided evenly, so that 16 rows are 6 + 5 + 5 and no call is left with a single row.
 template <class Step, int NR>
 inline void panel(int64_t M, int64_t K, Operand a, const float* b, int64_t ldb, float* c,
-                  int64_t ldc, Into into, const float* row_scale) {
+                  int64_t ldc, Into into, const float* row_scale, Ahead* ahead) {
   int64_t blocks = ceil_div(M, kMR);
   for (int64_t n = 0, row = 0; n < blocks; ++n) {
     int64_t rows = (M - row + blocks - n - 1) / (blocks - n);
     Operand part = {a.data + row * a.row_stride, a.row_stride, a.k_stride};
     const float* scale = row_scale ? row_scale + row : nullptr;
+    if (ahead) ahead->step();
     micro_rows<Step, NR>(rows, K, part, b, ldb, c + row * ldc, ldc, into, scale);
     row += rows;
   }
 }
 
+// How often matmul() calls ahead->step().
+template <class Step>
+constexpr int64_t matmul_steps(int64_t M, int64_t N) {
+  return ceil_div(M, kMR) * ceil_div(N, kNR * W);
+}
+
 // row_scale is read for Into::kAddScaled only.
 template <class Step>
 inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
-                   float* c, int64_t ldc, Into into, const float* row_scale = nullptr) {
+                   float* c, int64_t ldc, Into into, const float* row_scale = nullptr,
+                   Ahead* ahead = nullptr) {
   expect<Length::kWholeVectors>(N);
   int64_t n = 0;
   for (; n + kNR * W <= N; n += kNR * W)
-    panel<Step, kNR>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale);
+    panel<Step, kNR>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale, ahead);
   switch ((N - n) / W) {
     case 3:
-      return panel<Step, 3>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale);
+      return panel<Step, 3>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale, ahead);
     case 2:
-      return panel<Step, 2>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale);
+      return panel<Step, 2>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale, ahead);
     case 1:
-      return panel<Step, 1>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale);
+      return panel<Step, 1>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale, ahead);
     default:
       return;
   }
@@ -171,8 +180,14 @@ inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Op
 // that a sum over many calls is one long sum. It rounds more than a sum of partial sums, and far
 // less than the operands are rounded.
 template <>
+constexpr int64_t matmul_steps<AmxStep>(int64_t M, int64_t N) {
+  return ceil_div(M / kAmxTile, 2) * ceil_div(N, 2 * kAmxTile);
+}
+
+template <>
 inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
-                            float* c, int64_t ldc, Into into, const float* row_scale) {
+                            float* c, int64_t ldc, Into into, const float* row_scale,
+                            Ahead* ahead) {
   expect<Length::kPadded>(N);
   NSA_EXPECT(K % kAmxTile == 0 && a.k_stride == 1);
   constexpr int64_t step = 2 * kAmxTile;
@@ -192,6 +207,7 @@ inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, const fl
     for (int64_t m = 0; m < whole; m += step) {
       const float* am = a.data + m * a.row_stride;
       float* cm = c + m * ldc + n;
+      if (ahead) ahead->step();
       if (whole - m >= step) {
         amx_lanes<2>(lanes, K, am, a.row_stride, b + n, ldb, cm, ldc, keep);
       } else {

@@ -19,6 +19,8 @@ CONSTANTS = (
     ("attention/schedule.h", "kCutRows", "24", "in groups of 24"),
     ("attention/schedule.cc", "kScores", "1 << 18", "fit 2^18 scores"),
     ("nsa_selected_attention.cc", "kChunkRows", "1024", "at most 1024 rows"),
+    ("nsa_selected_attention.cc", "kGradChunks", "64", "a 64th of a sequence"),
+    ("nsa_selected_attention.cc", "kLongRows", "8192", "at most 8192 rows"),
     ("nsa_compress_plan.h", "kCompressGradTokens", "256", "at most 256 tokens"),
     ("nsa_compress_rows.h", "kBytes", "32 * 1024", "read 32 KB later"),
     ("scratch.cc", "kKept", "32 << 20", "at most 32 MiB"),
