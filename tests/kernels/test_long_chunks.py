@@ -1,0 +1,27 @@
+"""The gradient of NsaSelectedAttention in the longer chunks of queries that long sequences have."""
+
+import numpy as np
+import pytest
+
+from benchmarks import workloads
+from mindspore_nsa import _native
+from tests.common.case import compare
+
+# So many heads that a sequence is long for them: three queries are a chunk.
+TOKENS, HEADS, DIM = 150, 512, 8
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradient(dtype):
+    workload = workloads.selected(TOKENS, dtype, heads=HEADS, kv_heads=1, dim=DIM)
+    outputs = _native.run("NsaSelectedAttention", workload.forward.inputs, workload.forward.attrs)
+    case = workload.gradient(outputs)
+    compare(case, _native.run(case.op, case.inputs, case.attrs))
+    threads = _native.run(case.op, case.inputs, case.attrs, num_threads=1)
+    assert [_bytes(x) for x in threads] == [
+        _bytes(x) for x in _native.run(case.op, case.inputs, case.attrs, num_threads=3)
+    ]
+
+
+def _bytes(x):
+    return (x[1] if isinstance(x, tuple) else x).tobytes()
