@@ -89,6 +89,19 @@ def test_queries_whose_lists_differ(compress_attention_runner):
     check_call(compress_attention_runner, case, [(2, 0), (7, 1)])
 
 
+def test_lists_behind_which_older_ones_lie(compress_attention_runner):
+    """More than 32 blocks of more than 128: the last merged list is shorter than the others, and
+    shorter than that of the query before. All of it is better than what the others have."""
+    keys, better, draw = [896, 896 + 640], 512, Draw(14, "float16")
+    case = compress_attention(draw, [1, 2], keys, None, 64, 1, 64, 64, count=40)
+    direction = draw.rng.choice(np.array([-0.5, 0.5], np.float16), 64)
+    case.named()["query"][:] = 2 * direction
+    case.named()["key"][:] = -direction
+    for first, end in ((better, keys[0]), (keys[0] + better, keys[1])):
+        case.named()["key"][first:end] = direction
+    check_call(compress_attention_runner, case, [(1, 0), (2, 1)])
+
+
 def test_more_keys_than_cann_takes(compress_attention_runner):
     """15,000 compressed tokens, and more blocks asked for than a short segment has."""
     draw = Draw(4, "float16")

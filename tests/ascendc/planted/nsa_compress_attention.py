@@ -272,6 +272,7 @@ def checks(dtype):
         return found
     return {
         **found,
+        "older lists": tests.test_lists_behind_which_older_ones_lie,
         "lists of queries": tests.test_queries_whose_lists_differ,
         "scale of 0": partial(tests.test_scales_that_are_not_positive, scale=0.0),
         "negative scale": partial(tests.test_scales_that_are_not_positive, scale=-0.25),
