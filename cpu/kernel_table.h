@@ -10,6 +10,7 @@
 #include "cpu/decode/params.h"
 #include "cpu/nsa_compress_attention_plan.h"
 #include "cpu/nsa_compress_plan.h"
+#include "cpu/nsa_linear.h"
 #include "cpu/params.h"
 
 namespace nsa::cpu {
@@ -46,6 +47,7 @@ struct KernelTable {
   int64_t (*decode_thread_size)(const DecodePlan&, int64_t max_cmp_keys, int64_t max_blocks);
   void (*decode)(const DecodePlan&, const DecodeWave&, const DecodeScratch&, int threads);
   void (*compress_last_windows)(const NsaCompressWithCacheParams&, float* scratch);
+  void (*linear_rows)(const NsaLinearParams&, int64_t row);  // kLinearRows of them
   void (*round_rows)(ElemType, const float* src, int64_t n, void* dst);
   void (*widen_rows)(ElemType, const void* src, int64_t n, float* dst);
 };

@@ -21,4 +21,5 @@
   OP(NsaMixBranches, nsa_mix_branches, 1)                        \
   OP(NsaMixBranchesGrad, nsa_mix_branches_grad, 4)               \
   OP(NsaRound, nsa_round, 1)                                     \
+  OP(NsaLinear, nsa_linear, 1)                                   \
   OP(NsaDropoutMask, dropout_mask, 1)

@@ -8,6 +8,7 @@
 #include "cpu/nsa_compress_attention_kernel.h"
 #include "cpu/nsa_compress_grad_kernel.h"
 #include "cpu/nsa_compress_kernel.h"
+#include "cpu/nsa_linear_kernel.h"
 #include "cpu/nsa_selected_attention_kernel.h"
 
 namespace nsa::cpu {
@@ -42,6 +43,7 @@ constexpr KernelTable make_table(const char* name) {
   table.decode_thread_size = decode_thread_size;
   table.decode = decode;
   table.compress_last_windows = compress_last_windows;
+  table.linear_rows = linear_rows;
   table.round_rows = round_rows;
   table.widen_rows = widen_rows;
   return table;

@@ -10,7 +10,7 @@ from mindspore import nn, ops
 from mindspore.nn.cell import MixedPrecisionType
 from mindspore.ops import constexpr
 
-from ..ops._layer import nsa_round
+from ..ops._layer import nsa_linear, nsa_round
 
 _FLAGS = {"fp16": mindspore.float16, "bf16": mindspore.bfloat16, "fp32": mindspore.float32}
 
@@ -78,10 +78,12 @@ class Projection(ExplicitPrecision, nn.Dense):
 
     def construct(self, x, dtype):
         """[T, inner] to [T, outer], in float32 where the device multiplies nothing narrower."""
-        weight = rounded(self.weight, dtype)
         if _multiplies_narrow():
-            x, weight = ops.cast(x, dtype), ops.cast(weight, dtype)
-        y = self.matmul(x, weight)
+            y = self.matmul(ops.cast(x, dtype), ops.cast(self.weight, dtype))
+        else:
+            y = nsa_linear(x, self.weight, dtype)
+            if y is None:
+                y = self.matmul(x, rounded(self.weight, dtype))
         if self.has_bias:
             y = y + ops.cast(self.bias, y.dtype)
         return y

@@ -7,12 +7,17 @@ MindSpore's operators. They are no operators of their own: a layer makes their a
 from functools import lru_cache
 
 import mindspore
+from mindspore import ops
 
 from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom, planned_target
 from ._gradient import gradient_operator, zero_gradient
 from ._plan import DTYPE_NAMES, NativeCall, Planner
 
 _SPLIT, _MIX, _ROUND = "nsa_split_heads", "nsa_mix_branches", "nsa_round"
+_LINEAR = "nsa_linear"
+# Rows that a linear map reads the weights for without rounding them beforehand: for more of them a
+# matrix product is faster.
+FEW_ROWS = 8
 _GRADIENTS = tuple(
     f"{part}_{branch}_grad"
     for part in ("query", "key", "value")
@@ -154,3 +159,35 @@ def nsa_round(x, dtype):
     if operator is None:
         return None
     return operator(x)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _linear_operator(attrs, dtype):
+    def bprop(x, weight, out, dout):
+        values = ops.cast(ops.cast(weight, dtype), mindspore.float32)
+        slope = ops.matmul(ops.transpose(dout, (1, 0)), x)
+        return ops.matmul(dout, values), ops.cast(slope, weight.dtype)
+
+    return native_custom("NsaLinear", attrs, bprop)
+
+
+def _plan_few_rows(x, weight, dtype):
+    rows = x.shape[0] if x.shape else -1
+    if x.dtype != mindspore.float32 or not 1 <= rows <= FEW_ROWS:
+        return None
+    call = _call("NsaLinear", {"x": x, "weight": weight}, dtype)
+    return None if call is None else _linear_operator(call.text(), dtype)
+
+
+_plan_linear = Planner(_plan_few_rows, _LINEAR)
+
+
+def nsa_linear(x, weight, dtype):
+    """x [T, K] times the transpose of weight [N, K], rounded to a dtype; summed in float32.
+
+    None also where `x` has many rows, or a number that is not known.
+    """
+    operator = _plan_linear(x, weight, dtype)
+    if operator is None:
+        return None
+    return operator(x, weight)

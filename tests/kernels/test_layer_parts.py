@@ -157,6 +157,30 @@ def test_round(isa, dtype, shape):
         np.testing.assert_array_equal(rounded, decode(encode(x, dtype)))
 
 
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 40, 7), (3, 256, 4), (8, 300, 33), (11, 17, 5)])
+@pytest.mark.parametrize("weight_dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_linear(isa, dtype, weight_dtype, sizes):
+    """The map with the weight rounded beforehand; the same bits for any number of threads."""
+    rows, inner, outer = sizes
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((rows, inner), np.float32)
+    weight = encode(rng.standard_normal((outer, inner), np.float32), weight_dtype)
+    (y,) = run("NsaLinear", [x, weight], {"dtype": dtype})
+    values = decode(encode(decode(weight).astype(np.float32), dtype)).astype(np.float64)
+    expected = x.astype(np.float64) @ values.T
+    bound = np.abs(x).astype(np.float64) @ np.abs(values).T
+    assert y.shape == (rows, outer) and (np.abs(y - expected) <= 2e-6 * bound).all()
+
+
+def test_wrong_linear_calls():
+    x = np.zeros((4, 8), np.float32)
+    with pytest.raises(ValueError, match="nsa_linear: weight"):
+        _native.run("NsaLinear", [x, x[:, :7].copy()], {"dtype": "float32"})
+    with pytest.raises(ValueError, match="nsa_linear: dtype"):
+        _native.run("NsaLinear", [x, x], {"dtype": "float64"})
+
+
 def test_wrong_calls():
     x = np.zeros((4, 8), np.float32)
     angle = np.zeros((4, 1, 8), np.float32)

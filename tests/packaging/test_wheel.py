@@ -38,6 +38,7 @@ OPERATORS = (
     "NsaCompressWithCache",
     "NsaDecode",
     "NsaDropoutMask",
+    "NsaLinear",
     "NsaMixBranches",
     "NsaMixBranchesGrad",
     "NsaRound",

@@ -1,0 +1,39 @@
+#include "binding/op_call.h"
+#include "cpu/nsa_linear.h"
+#include "infer/nsa_linear.h"
+
+namespace nsa {
+
+namespace {
+
+constexpr const NsaLinearInputs& kIn = kNsaLinearInputs;
+
+cpu::ElemType named(const std::string& dtype) {
+  if (dtype == "float16") return cpu::ElemType::kFloat16;
+  return dtype == "bfloat16" ? cpu::ElemType::kBFloat16 : cpu::ElemType::kFloat32;
+}
+
+void run(const CheckedCall& call) {
+  cpu::NsaLinearParams p{};
+  p.x = call.as<float>(kIn.x);
+  p.weight = call.data(kIn.weight);
+  p.weight_type = elem_type(call.inputs[kIn.weight].dtype);
+  p.dtype = named(call.context.str_attr("dtype"));
+  p.y = call.out_as<float>(kNsaLinearOutputs.y);
+  p.T = call.dim(kIn.x, 0);
+  p.K = call.dim(kIn.x, 1);
+  p.N = call.dim(kIn.weight, 0);
+  cpu::nsa_linear(p);
+}
+
+int64_t work(const CheckedCall& call) {
+  return product({elements(call, kIn.x), call.dim(kIn.weight, 0)});
+}
+
+uint32_t float32_inputs(const Attrs&) { return input_bit(kIn.x) | input_bit(kIn.weight); }
+
+}  // namespace
+
+const OpEntry nsa_linear_entry{run, work, float32_inputs};
+
+}  // namespace nsa

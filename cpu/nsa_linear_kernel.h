@@ -1,0 +1,79 @@
+// A linear map of few rows reads every weight once and does little with it, so it should take as
+// long as the reading: weights are rounded on their way, a part of four rows at a time.
+#pragma once
+
+#include "cpu/nsa_linear.h"
+#include "cpu/simd/vec_math.h"
+
+namespace nsa::cpu {
+namespace {
+
+constexpr int64_t kLinearPart = 256;  // elements of a row at once
+constexpr int64_t kLinearTokens = 8;  // rows of x at once
+
+// n elements of a weight's row from k on as the product takes them, in `part` unless they can stay.
+inline const float* linear_weight(const NsaLinearParams& p, int64_t row, int64_t k, int64_t n,
+                                  float* part) {
+  const int64_t at = row * p.K + k;
+  const bool rounds = p.dtype != ElemType::kFloat32 && p.dtype != p.weight_type;
+  if (p.weight_type == ElemType::kFloat32 && n % W == 0) {
+    const float* weight = static_cast<const float*>(p.weight) + at;
+    if (!rounds) return weight;
+    alignas(64) uint16_t narrow[kLinearPart];
+    from_float(p.dtype, weight, n, narrow, 0);
+    to_float(p.dtype, narrow, 0, n, part);
+    return part;
+  }
+  to_float(p.weight_type, p.weight, at, n, part);
+  if (rounds) {
+    alignas(64) uint16_t narrow[kLinearPart];
+    from_float(p.dtype, part, n, narrow, 0);
+    to_float(p.dtype, narrow, 0, n, part);
+  }
+  fill(part + n, round_up(n, W) - n, 0.0f);
+  return part;
+}
+
+// y[t][row..row + kLinearRows) of `tokens` rows of x from t0 on.
+inline void linear_tokens(const NsaLinearParams& p, int64_t row, int64_t t0, int64_t tokens) {
+  alignas(64) float part[kLinearRows][kLinearPart], last[kLinearPart];
+  V acc[kLinearTokens][kLinearRows];
+  for (int64_t t = 0; t < tokens; ++t)
+    for (int64_t r = 0; r < kLinearRows; ++r) acc[t][r] = zero();
+  for (int64_t k = 0; k < p.K; k += kLinearPart) {
+    const int64_t n = min64(kLinearPart, p.K - k);
+    const float* weight[kLinearRows];
+    // Past the last row it counts again, and is not written.
+    for (int64_t r = 0; r < kLinearRows; ++r)
+      weight[r] = linear_weight(p, min64(row + r, p.N - 1), k, n, part[r]);
+    for (int64_t t = 0; t < tokens; ++t) {
+      const float* x = p.x + (t0 + t) * p.K + k;
+      if (n % W != 0) {
+        __builtin_memcpy(last, x, static_cast<size_t>(4 * n));
+        fill(last + n, round_up(n, W) - n, 0.0f);
+        x = last;
+      }
+      V sum[kLinearRows];
+#pragma GCC unroll 4
+      for (int64_t r = 0; r < kLinearRows; ++r) sum[r] = acc[t][r];
+      for (int64_t i = 0; i < n; i += W) {
+        const V xi = load(x + i);
+#pragma GCC unroll 4
+        for (int64_t r = 0; r < kLinearRows; ++r) sum[r] = fma(xi, load(weight[r] + i), sum[r]);
+      }
+#pragma GCC unroll 4
+      for (int64_t r = 0; r < kLinearRows; ++r) acc[t][r] = sum[r];
+    }
+  }
+  for (int64_t t = 0; t < tokens; ++t)
+    for (int64_t r = 0; r < min64(kLinearRows, p.N - row); ++r)
+      p.y[(t0 + t) * p.N + row + r] = hsum(acc[t][r]);
+}
+
+void linear_rows(const NsaLinearParams& p, int64_t row) {
+  for (int64_t t = 0; t < p.T; t += kLinearTokens)
+    linear_tokens(p, row, t, min64(kLinearTokens, p.T - t));
+}
+
+}  // namespace
+}  // namespace nsa::cpu

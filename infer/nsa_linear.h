@@ -1,0 +1,26 @@
+// Inputs, attribute and output of NsaLinear.
+#pragma once
+
+#include "infer/declare.h"
+
+namespace nsa {
+
+struct NsaLinearInputs : Inputs {
+  size_t x = required("x", Elements::kFloat32);
+  size_t weight = required("weight", Elements::kFloat);
+};
+inline constexpr NsaLinearInputs kNsaLinearInputs;
+
+struct NsaLinearAttrs {
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    attr.text("dtype", "float32");  // that the weight is rounded to
+  }
+};
+
+struct NsaLinearOutputs : Outputs {
+  size_t y = add("y");
+};
+inline constexpr NsaLinearOutputs kNsaLinearOutputs;
+
+}  // namespace nsa
