@@ -292,7 +292,7 @@ FAULTS = {
     "last entry": (
         SHARED,
         "step.item.segment + 1 < t_->queries.segments",
-        "step.item.segment + 2 < t_->queries.segments",
+        "step.item.segment < t_->queries.segments",
     ),
     "rest of a row": (SHARED, "Min(floats, t_->queries.keys - key)", "floats"),
     "scale of a shared bias": (
