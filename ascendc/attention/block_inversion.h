@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ascendc/attention/block_queries.h"
+#include "ascendc/attention/selection.h"
 #include "ascendc/common/pipe_order.h"
 
 namespace nsa::ascend {
@@ -28,12 +29,7 @@ class BlockInversion {
     entries_ = ints[kEntries];
     found_ = ints[2 * kEntries];
     bits_ = ints[3 * kEntries].ReinterpretCast<uint8_t>();
-    AscendC::CreateVecIndex(rows_, 0, kEntries);
-    AscendC::PipeBarrier<PIPE_V>();
-    constexpr int32_t kListShift = 5;
-    static_assert(1 << kListShift == kMostSelected);
-    AscendC::ShiftRight(rows_, rows_, kListShift, static_cast<int32_t>(kEntries));
-    AscendC::PipeBarrier<PIPE_V>();
+    NumberLists(rows_, kEntries);
   }
 
   // How many queries select each of this core's blocks. All cores' are needed by List.

@@ -12,6 +12,16 @@ constexpr int32_t kNoBlock = 1000000000;  // behind every block, and a float
 // A query's list holds kMostSelected blocks in ascending order; an index below 0 has become
 // kNoBlock.
 
+// to[i] = i / kMostSelected: of every entry of some lists the number of its list.
+__aicore__ inline void NumberLists(const AscendC::LocalTensor<int32_t>& to, uint32_t entries) {
+  constexpr int32_t kListShift = 5;
+  static_assert(1 << kListShift == kMostSelected);
+  AscendC::CreateVecIndex(to, 0, entries);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::ShiftRight(to, to, kListShift, static_cast<int32_t>(entries));
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
 // The blocks of one list that its query sees, each once.
 class SelectedBlocks {
  public:

@@ -26,12 +26,7 @@ class SelectionSort {
     merged_ = memory[4 * kEntries];
     queries_ = ints[6 * kEntries];
     bits_ = ints[7 * kEntries].ReinterpretCast<uint8_t>();
-    AscendC::CreateVecIndex(queries_, 0, kEntries);
-    AscendC::PipeBarrier<PIPE_V>();
-    constexpr int32_t kListShift = 5;
-    static_assert(1 << kListShift == kMostSelected);
-    AscendC::ShiftRight(queries_, queries_, kListShift, static_cast<int32_t>(kEntries));
-    AscendC::PipeBarrier<PIPE_V>();
+    NumberLists(queries_, kEntries);
     WorkItem item{};
     for (int64_t tile = 0; tiles->Next(&item); ++tile) {
       if (tile % AscendC::GetTaskRation() == AscendC::GetSubBlockIdx()) Sort(item);

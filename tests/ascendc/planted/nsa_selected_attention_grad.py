@@ -107,8 +107,8 @@ FAULTS = {
     "list behind the last one": (INVERSION, "    if (padded > rows) {", "    if (false) {"),
     "lists of a head": (INVERSION, "(s_->heads - 1) * kListBlocks), 0)", "0), 0)"),
     "list of an entry": (
-        INVERSION,
-        "kListShift = 5;\n    static_assert(1 << kListShift == kMostSelected);",
+        "ascendc/attention/selection.h",
+        "kListShift = 5;\n  static_assert(1 << kListShift == kMostSelected);",
         "kListShift = 4;",
     ),
     "found before the store": (
