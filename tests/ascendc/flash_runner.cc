@@ -72,6 +72,20 @@ void add_shared(runner::Launcher* launcher, const Call& c, Role results) {
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
+// Tiles of causal attention, or -1 where tiling refuses them.
+EXPORT int64_t flash_tiles(int64_t heads, int64_t queries) {
+  nsa::ascend::FlashCall call;
+  call.dims = {nsa::InputLayout::kBNSD, 1, heads, heads, queries, queries, 16, 16};
+  call.sparse_mode = 3;
+  auto tiling = runner::unset<nsa::ascend::FlashAttentionScoreTilingData>();
+  try {
+    nsa::ascend::tile_flash_attention_score(call, 24, nsa::ascend::kUbBytes, &tiling);
+  } catch (const nsa::OpError&) {
+    return -1;
+  }
+  return tiling.work.items;
+}
+
 EXPORT void run_flash(const Call* c, runner::Result* result) {
   auto tiling = runner::unset<nsa::ascend::FlashAttentionScoreTilingData>();
   const nsa::ascend::FlashCall call = call_of(*c);

@@ -1,5 +1,7 @@
 """Sizes that other kernels of these operators refuse, and ours need not."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,14 @@ def test_a_million_keys_and_more(flash_runner, make):
     keys = 2**20 + 700
     case = make(Draw(2, "float16"), "BSND", 1, 1, 1, 5, keys, 16, mode=4, pre=600, next_tokens=0)
     check_call(flash_runner, case, [(24, 0)])
+
+
+def test_more_tiles_than_an_int32_counts(flash_runner):
+    """Are refused by tiling: 65536 heads of 32768 tiles of 128 queries."""
+    tiles = flash_runner.library.flash_tiles
+    tiles.argtypes, tiles.restype = [ctypes.c_int64] * 2, ctypes.c_int64
+    assert tiles(2**16, 2**22 - 128) == 2**31 - 2**16
+    assert tiles(2**16, 2**22) == -1
 
 
 @pytest.mark.parametrize("make", (flash, flash_grad))
