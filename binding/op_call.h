@@ -56,6 +56,12 @@ inline cpu::ElemType elem_type(DType dtype) {
   static_assert(static_cast<int>(cpu::ElemType::kBFloat16) == static_cast<int>(DType::kBFloat16));
   return static_cast<cpu::ElemType>(dtype);
 }
+// Of a name that the rules have accepted.
+inline cpu::ElemType elem_type(const std::string& name) {
+  DType dtype = DType::kUnknown;
+  dtype_from_name(name, &dtype);
+  return elem_type(dtype);
+}
 static_assert(cpu::kSoftmaxLanes == kSoftmaxLanes);
 
 // What is known of an operator beyond its rules.

@@ -8,17 +8,12 @@ namespace {
 
 constexpr const NsaLinearInputs& kIn = kNsaLinearInputs;
 
-cpu::ElemType named(const std::string& dtype) {
-  if (dtype == "float16") return cpu::ElemType::kFloat16;
-  return dtype == "bfloat16" ? cpu::ElemType::kBFloat16 : cpu::ElemType::kFloat32;
-}
-
 void run(const CheckedCall& call) {
   cpu::NsaLinearParams p{};
   p.x = call.as<float>(kIn.x);
   p.weight = call.data(kIn.weight);
   p.weight_type = elem_type(call.inputs[kIn.weight].dtype);
-  p.dtype = named(call.context.str_attr("dtype"));
+  p.dtype = elem_type(call.context.str_attr("dtype"));
   p.y = call.out_as<float>(kNsaLinearOutputs.y);
   p.T = call.dim(kIn.x, 0);
   p.K = call.dim(kIn.x, 1);

@@ -45,8 +45,7 @@ void run_round(const CheckedCall& call) {
   cpu::NsaRoundParams p{};
   p.x = call.as<float>(kNsaRoundInputs.x);
   p.rounded = call.out_as<float>(kNsaRoundOutputs.rounded);
-  const bool half = call.context.str_attr("dtype") == "float16";
-  p.dtype = half ? cpu::ElemType::kFloat16 : cpu::ElemType::kBFloat16;
+  p.dtype = elem_type(call.context.str_attr("dtype"));
   p.n = elements(call, kNsaRoundInputs.x);
   cpu::nsa_round(p);
 }

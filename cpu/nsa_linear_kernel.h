@@ -15,23 +15,17 @@ constexpr int64_t kLinearTokens = 8;  // rows of x at once
 inline const float* linear_weight(const NsaLinearParams& p, int64_t row, int64_t k, int64_t n,
                                   float* part) {
   const int64_t at = row * p.K + k;
-  const bool rounds = p.dtype != ElemType::kFloat32 && p.dtype != p.weight_type;
-  if (p.weight_type == ElemType::kFloat32 && n % W == 0) {
-    const float* weight = static_cast<const float*>(p.weight) + at;
-    if (!rounds) return weight;
+  const bool whole = p.weight_type == ElemType::kFloat32 && n % W == 0;
+  const float* weight = whole ? static_cast<const float*>(p.weight) + at : part;
+  if (!whole) to_float(p.weight_type, p.weight, at, n, part);
+  if (p.dtype != ElemType::kFloat32 && p.dtype != p.weight_type) {
     alignas(64) uint16_t narrow[kLinearPart];
     from_float(p.dtype, weight, n, narrow, 0);
     to_float(p.dtype, narrow, 0, n, part);
-    return part;
+    weight = part;
   }
-  to_float(p.weight_type, p.weight, at, n, part);
-  if (rounds) {
-    alignas(64) uint16_t narrow[kLinearPart];
-    from_float(p.dtype, part, n, narrow, 0);
-    to_float(p.dtype, narrow, 0, n, part);
-  }
-  fill(part + n, round_up(n, W) - n, 0.0f);
-  return part;
+  if (!whole) fill(part + n, round_up(n, W) - n, 0.0f);
+  return weight;
 }
 
 // y[t][row..row + kLinearRows) of `tokens` rows of x from t0 on.

@@ -13,7 +13,7 @@ std::vector<OutputDesc> infer_linear(const Context& c) {
   c.require_choice("dtype", {"float16", "bfloat16", "float32"});
   c.require_rank(kIn.x, 2, "(T, K)");
   c.require_rank(kIn.weight, 2, "(N, K)");
-  c.require_shape(kIn.weight, "(N, K)", {c.dim(kIn.weight, 0), c.dim(kIn.x, 1)});
+  c.require_shape(kIn.weight, "(N, K)", {kUnknownDim, c.dim(kIn.x, 1)});
   return {{DType::kFloat32, {c.dim(kIn.x, 0), c.dim(kIn.weight, 0)}}};
 }
 

@@ -175,15 +175,15 @@ inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Op
 }
 
 #ifdef NSA_ISA_AMX
-// The same product on tiles: K in whole tiles, A with neighbouring words. Up to 15 rows after the
-// last row of A are read, whatever they hold; rows of C past M are not written. Sums go on in C, so
-// that a sum over many calls is one long sum. It rounds more than a sum of partial sums, and far
-// less than the operands are rounded.
 template <>
 constexpr int64_t matmul_steps<AmxStep>(int64_t M, int64_t N) {
   return ceil_div(M / kAmxTile, 2) * ceil_div(N, 2 * kAmxTile);
 }
 
+// The same product on tiles: K in whole tiles, A with neighbouring words. Up to 15 rows after the
+// last row of A are read, whatever they hold; rows of C past M are not written. Sums go on in C, so
+// that a sum over many calls is one long sum. It rounds more than a sum of partial sums, and far
+// less than the operands are rounded.
 template <>
 inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
                             float* c, int64_t ldc, Into into, const float* row_scale,

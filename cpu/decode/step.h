@@ -3,16 +3,13 @@
 // meets a vector that holds the same word of every head.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/attention/tile_matmul.h"
 #include "cpu/decode/plan.h"
 
 namespace nsa::cpu {
 namespace {
-
-template <int N>
-struct Count {
-  static constexpr int value = N;
-};
 
 // Accumulators of the scores: enough to cover the latency of the multiplication.
 constexpr int kScoreKeys = kMR * kNR < 16 ? kMR * kNR : 16;
@@ -148,9 +145,9 @@ inline void score_step(int64_t n, int64_t words, Rows keys, const float* query, 
                                 s + j * lanes + g, lines);
       }
     };
-    score(Count<kScoreKeys>{});
-    score(Count<4>{});
-    score(Count<1>{});
+    score(std::integral_constant<int, kScoreKeys>{});
+    score(std::integral_constant<int, 4>{});
+    score(std::integral_constant<int, 1>{});
   }
 }
 
