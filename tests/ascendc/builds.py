@@ -10,7 +10,7 @@ from .flash_runner import FlashRunner
 from .runner import Runner
 from .selected_runner import SelectedRunner
 
-SOURCES = (
+COMPRESS_SOURCES = (
     "tests/ascendc/runner.cc",
     "ascendc/nsa_compress/op_host/nsa_compress_tiling.cpp",
     "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.cpp",
@@ -41,15 +41,16 @@ COMPRESS_ATTENTION_SOURCES = (
     "infer/seq.cc",
 )
 
-
 C_TYPES = {"float16": "half", "bfloat16": "bfloat16_t", "float32": "float"}
 HALVES = ("float16", "bfloat16")
+# Kernels know their data type by the name of an input.
+FIRST_INPUT = {"nsa_compress": "INPUT", "nsa_compress_grad": "INPUT"}
 
 
 def unit(kernel, dtype):
     """Path of a source that compiles a kernel of entries.h for one data type."""
     text = f"""#include "tests/ascendc/entries.h"
-#define DTYPE_QUERY {C_TYPES[dtype]}
+#define DTYPE_{FIRST_INPUT.get(kernel, "QUERY")} {C_TYPES[dtype]}
 #define {kernel} {kernel}_{dtype}
 #include "ascendc/{kernel}/op_kernel/{kernel}.cpp"
 """
@@ -69,7 +70,9 @@ def units(kernels, dtypes):
 
 def runner(name="nsa_compress", flags=()):
     """The kernels as they are, or as `flags` change what is included."""
-    return Runner(shared(*(ROOT / source for source in SOURCES), name=name, flags=flags))
+    kernels = units(("nsa_compress", "nsa_compress_grad"), HALVES)
+    sources = (ROOT / source for source in COMPRESS_SOURCES)
+    return Runner(shared(*kernels, *sources, name=name, flags=flags))
 
 
 def flash_runner(name="flash_attention_score", flags=()):

@@ -1,4 +1,4 @@
-// The kernels on cube cores. Each is compiled once per data type, as CANN does it, in a unit of its
+// The kernels. Each is compiled once per data type, as CANN does it, in a unit of its
 // own (builds.py). A library may leave some of them out.
 #pragma once
 
@@ -22,6 +22,8 @@ using Entry = typename EntryOf<std::make_index_sequence<tensors>>::Type;
 }  // namespace runner
 
 extern "C" {
+__attribute__((weak)) runner::Entry<6> nsa_compress_float16, nsa_compress_bfloat16;
+__attribute__((weak)) runner::Entry<8> nsa_compress_grad_float16, nsa_compress_grad_bfloat16;
 __attribute__((weak)) runner::Entry<19> flash_attention_score_float16,
     flash_attention_score_bfloat16, flash_attention_score_float32;
 __attribute__((weak)) runner::Entry<26> flash_attention_score_grad_float16,

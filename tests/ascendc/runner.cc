@@ -4,22 +4,8 @@
 
 #include "ascendc/nsa_compress/op_host/nsa_compress_tiling.h"
 #include "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.h"
+#include "tests/ascendc/entries.h"
 #include "tests/ascendc/launcher.h"
-
-// A kernel source is compiled once per dtype, as CANN does it.
-#define DTYPE_INPUT half
-#define nsa_compress nsa_compress_float16
-#define nsa_compress_grad nsa_compress_grad_float16
-#include "ascendc/nsa_compress/op_kernel/nsa_compress.cpp"
-#include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad.cpp"
-#undef DTYPE_INPUT
-#undef nsa_compress
-#undef nsa_compress_grad
-#define DTYPE_INPUT bfloat16_t
-#define nsa_compress nsa_compress_bfloat16
-#define nsa_compress_grad nsa_compress_grad_bfloat16
-#include "ascendc/nsa_compress/op_kernel/nsa_compress.cpp"
-#include "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad.cpp"
 
 namespace {
 
