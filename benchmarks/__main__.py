@@ -30,6 +30,11 @@ def _arguments():
         "kernels, with --png the timeline of a core",
     )
     parser.add_argument("--chip", default="910B1", choices=("910B1", "910B3", "910B4"))
+    parser.add_argument(
+        "--executed",
+        action="store_true",
+        help="with --target ascend_twin: extrapolate no size; the largest take half an hour each",
+    )
     parser.add_argument("--csv", metavar="PATH", help="write the figures to a file")
     parser.add_argument("--png", metavar="PATH", help="draw the figures (needs matplotlib)")
     return parser, parser.parse_args()
@@ -45,7 +50,8 @@ def _modelled(parser, arguments):
     if arguments.list:
         print("\n".join(case.name for case in found))
     else:
-        modelled.run(found, arguments.chip, arguments.csv, arguments.png)
+        options = (arguments.chip, arguments.csv, arguments.png, arguments.executed)
+        modelled.run(found, *options)
     return 0
 
 
@@ -64,6 +70,8 @@ def main():
     os.environ.setdefault("GLOG_v", "3")
     if arguments.target == "ascend_twin":
         return _modelled(parser, arguments)
+    if arguments.executed:
+        parser.error("--executed is an option of --target ascend_twin")
     from . import registry, runner
 
     try:

@@ -2,7 +2,8 @@
 
 A case is executed at two sizes. Named sizes beyond them are extrapolated: the part of a launch that
 grows with what tiling gives its busiest core, and the part that does not; bounds grow with what it
-gives all of them. The tiling itself is asked for both. Those rows are marked.
+gives all of them. The tiling itself is asked for both. Those rows are marked. `--executed` runs all
+of them; the largest take the twin up to half an hour each.
 """
 
 import csv
@@ -10,7 +11,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,9 @@ class ModelledCase:
         """Of the busiest core and of all, in any unit."""
         # Attention has its blocks on cube cores, compression on vector cores.
         cores = CHIPS[chip][0 if "Attention" in self.operator else 1]
-        return tiling.work(self.kernel, tokens, *self.sizes, cores=cores)
+        own = self.name != "compress_attention_backward"
+        function = self.kernel if own else "nsa_compress_attention_grad"
+        return tiling.work(function, tokens, *self.sizes, cores=cores)
 
 
 @dataclass
@@ -102,24 +105,34 @@ def _flash(gradient, heads=16, dim=128):
     return call, (heads, dim), f"N={heads} D={dim} causal float16"
 
 
-def _compress_attention(heads=64, kv_heads=4, dim=192, value_dim=128):
+def _compress_attention(gradient, heads=64, kv_heads=4, dim=192, value_dim=128):
     block, stride, select, count = 32, 16, 64, 16
 
     def call(tokens):
+        import mindspore as ms
+
         import mindspore_nsa
 
         rng = np.random.default_rng(7)
         rows = (tokens - block) // stride + 1
         q, k = _half(rng, tokens, heads, dim), _half(rng, rows, kv_heads, dim)
         v = _half(rng, rows, kv_heads, value_dim)
-        mindspore_nsa.nsa_compress_attention(
-            *(q, k, v, dim**-0.5, heads, block, stride, select, count),
-            actual_seq_qlen=(tokens,),
-            causal=True,
-            init_blocks=1,
-            local_blocks=2,
-            importance="overlap",
-        )[0].asnumpy()
+
+        def forward(q, k, v):
+            return mindspore_nsa.nsa_compress_attention(
+                *(q, k, v, dim**-0.5, heads, block, stride, select, count),
+                actual_seq_qlen=(tokens,),
+                causal=True,
+                init_blocks=1,
+                local_blocks=2,
+                importance="overlap",
+            )[0]
+
+        if gradient:
+            total = ms.grad(lambda q, k, v: forward(q, k, v).astype(ms.float32).sum(), (0, 1, 2))
+            total(q, k, v)[0].asnumpy()
+        else:
+            forward(q, k, v).asnumpy()
 
     sizes = (heads, kv_heads, dim, value_dim, block, stride, select, count)
     shape = f"N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l={block} s={stride}"
@@ -178,34 +191,39 @@ def cases(quick=False):
     # Executing attention takes the twin longer by the square.
     flash_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096, 8192))
     attention_sizes = ((512, 1024), (2048,)) if quick else ((1024, 2048), (2048, 4096, 8192))
-    attention = (
-        *("compress_attention_forward", "NsaCompressAttention", "nsa_compress_attention"),
-        *(_compress_attention(), attention_sizes),
-    )
     selected_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096, 8192))
-    selected = (
-        *("selected_forward", "NsaSelectedAttention", "nsa_selected_attention"),
-        *(_selected(False), selected_sizes),
-    )
-    selected_gradient = (
-        *("selected_backward", "NsaSelectedAttentionGrad", "nsa_selected_attention_grad"),
-        *(_selected(True), selected_sizes),
-    )
-    compress = ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes)
-    gradient = ("compress_backward", "NsaCompressGrad", "nsa_compress_grad", _compress(True), sizes)
-    flash = (
-        *("flash_forward", "FlashAttentionScore", "flash_attention_score", _flash(False)),
-        flash_sizes,
-    )
-    flash_gradient = (
-        *("flash_backward", "FlashAttentionScoreGrad", "flash_attention_score_grad", _flash(True)),
-        flash_sizes,
+    # Name, operator, kernel, call with its sizes and shape, tokens that are executed and asked for.
+    found = (
+        ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes),
+        ("compress_backward", "NsaCompressGrad", "nsa_compress_grad", _compress(True), sizes),
+        (
+            *("compress_attention_forward", "NsaCompressAttention", "nsa_compress_attention"),
+            *(_compress_attention(False), attention_sizes),
+        ),
+        (
+            *("compress_attention_backward", "FlashAttentionScoreGrad"),
+            *("flash_attention_score_grad", _compress_attention(True), attention_sizes),
+        ),
+        (
+            *("selected_forward", "NsaSelectedAttention", "nsa_selected_attention"),
+            *(_selected(False), selected_sizes),
+        ),
+        (
+            *("selected_backward", "NsaSelectedAttentionGrad", "nsa_selected_attention_grad"),
+            *(_selected(True), selected_sizes),
+        ),
+        (
+            *("flash_forward", "FlashAttentionScore", "flash_attention_score"),
+            *(_flash(False), flash_sizes),
+        ),
+        (
+            *("flash_backward", "FlashAttentionScoreGrad", "flash_attention_score_grad"),
+            *(_flash(True), flash_sizes),
+        ),
     )
     return [
         ModelledCase(name, operator, kernel, call, fixed, executed, asked, shape)
-        for name, operator, kernel, (call, fixed, shape), (executed, asked) in (
-            *(compress, gradient, attention, selected, selected_gradient, flash, flash_gradient),
-        )
+        for name, operator, kernel, (call, fixed, shape), (executed, asked) in found
         if operator in twin.operators()
     ]
 
@@ -274,8 +292,10 @@ def select(names, quick=False):
     return [case for case in found if not names or case.name.startswith(tuple(names))]
 
 
-def run(found, chip="910B1", csv_path=None, png=None, out=sys.stdout):
-    """Print the table; returns its rows."""
+def run(found, chip="910B1", csv_path=None, png=None, executed=False, out=sys.stdout):
+    """Print the table, of executions alone if so wished; returns its rows."""
+    if executed:
+        found = [replace(case, executed=case.asked) for case in found]
     if png:
         from . import plot
 

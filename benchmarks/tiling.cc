@@ -52,6 +52,23 @@ FlashCall causal(int64_t tokens, int64_t heads, int64_t dim) {
   return call;
 }
 
+// Pairs of a query and a key in the steps of the busiest core, of both walks: that over queries and
+// that over keys.
+int64_t grad_pairs(const FlashCall& call, int64_t cores, int64_t* total) {
+  FlashAttentionScoreGradTilingData t;
+  const int32_t used =
+      tile_flash_attention_score_grad(call, static_cast<int32_t>(cores), kUbBytes, &t);
+  nsa::SeqList lists[] = {call.query_ends, call.key_ends};
+  return most_of(used, lists, 2, total, [&](int32_t) {
+    GradSteps steps;
+    steps.Init(&t.queries, &t.keys, &t.mask, call.packed() ? address(&lists[0]) : nullptr,
+               call.packed() ? address(&lists[1]) : nullptr, nullptr, nullptr);
+    int64_t pairs = 0;
+    for (GradStep step; steps.Next(&step);) pairs += int64_t{step.rows} * step.keys;
+    return pairs;
+  });
+}
+
 }  // namespace
 
 EXPORT int64_t nsa_compress(int64_t tokens, int64_t heads, int64_t dim, int64_t block,
@@ -122,17 +139,23 @@ EXPORT int64_t flash_attention_score(int64_t tokens, int64_t heads, int64_t dim,
   });
 }
 
-// Likewise, of both walks: that over queries and that over keys.
+// Likewise, of a causal call of 16-bit values.
 EXPORT int64_t flash_attention_score_grad(int64_t tokens, int64_t heads, int64_t dim, int64_t cores,
                                           int64_t* total) {
-  FlashAttentionScoreGradTilingData t;
-  const int32_t used = tile_flash_attention_score_grad(causal(tokens, heads, dim),
-                                                       static_cast<int32_t>(cores), kUbBytes, &t);
-  return most_of(used, nullptr, 0, total, [&](int32_t) {
-    GradSteps steps;
-    steps.Init(&t.queries, &t.keys, &t.mask, nullptr, nullptr, nullptr, nullptr);
-    int64_t pairs = 0;
-    for (GradStep step; steps.Next(&step);) pairs += int64_t{step.rows} * step.keys;
-    return pairs;
-  });
+  return grad_pairs(causal(tokens, heads, dim), cores, total);
+}
+
+// The same kernel as the gradient of NsaCompressAttention, in one segment.
+EXPORT int64_t nsa_compress_attention_grad(int64_t tokens, int64_t heads, int64_t kv_heads,
+                                           int64_t dim, int64_t value_dim, int64_t block,
+                                           int64_t stride, int64_t, int64_t, int64_t cores,
+                                           int64_t* total) {
+  FlashCall call;
+  call.query_ends = {tokens};
+  call.key_ends = nsa::compressed_seq_len(call.query_ends, block, stride);
+  call.dims = {nsa::InputLayout::kTND, 1,   heads,    kv_heads, tokens,
+               call.key_ends.back(),   dim, value_dim};
+  call.compress_block = block;
+  call.compress_stride = stride;
+  return grad_pairs(call, cores, total);
 }
