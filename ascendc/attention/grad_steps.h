@@ -55,9 +55,10 @@ class GradSteps {
     if (step->first) {
       if (!key_items_.Next(&item_)) return false;
       ++tile_;
-      const VisibleQueries visible{item_.visible, item_.queries};
-      begin_ = visible.Low(item_.row);
-      end_ = Max(begin_, visible.High(item_.row + item_.rows - 1));
+      const QuerySpan span =
+          SpanOf(VisibleQueries{item_.visible, item_.queries}, item_.row, item_.rows);
+      begin_ = span.begin;
+      end_ = span.end;
       head_ = item_.head * group_;
       // Without queries there is one empty step.
       head_end_ = end_ > begin_ ? head_ + group_ : head_ + 1;
@@ -65,10 +66,12 @@ class GradSteps {
     }
     const auto rows = static_cast<int32_t>(Min(kStepKeys, end_ - row_));
     const bool head_ends = row_ + rows >= end_;
-    *step = {
-        item_,          index_++,  tile_,      true,        row_,
-        rows,           item_.row, item_.rows, step->first, head_ends && head_ + 1 == head_end_,
-        row_ == begin_, head_ends};
+    *step = {item_,          index_++,
+             tile_,          true,
+             row_,           rows,
+             item_.row,      Keys(rows, step->first),
+             step->first,    head_ends && head_ + 1 == head_end_,
+             row_ == begin_, head_ends};
     step->item.head = head_;
     row_ += rows;
     if (head_ends) {
@@ -76,6 +79,14 @@ class GradSteps {
       row_ = begin_;
     }
     return true;
+  }
+
+  // Those of the tile that the queries see, from the first on. The first step has all: sums begin
+  // with it.
+  __aicore__ inline int32_t Keys(int32_t rows, bool first) const {
+    if (first) return item_.rows;
+    const int64_t seen = item_.visible.High(row_ + rows - 1) - item_.row;
+    return static_cast<int32_t>(Min(item_.rows, (Max(seen, 1) + 15) / 16 * 16));
   }
 
   KeySteps query_steps_;

@@ -3,7 +3,6 @@
 
 #include "ascendc/attention/group_buffers.h"
 #include "ascendc/attention/row_group.h"
-#include "ascendc/common/pipe_order.h"
 
 namespace nsa::ascend {
 
@@ -17,7 +16,6 @@ class RowMask {
     blocks_ = bounds_[static_cast<uint32_t>(2 * rows)];
     bits_ = blocks_[static_cast<uint32_t>(2 * rows * kBlockFloats)].ReinterpretCast<uint8_t>();
     AscendC::CreateVecIndex(columns_, 0.0f, static_cast<uint32_t>(kStepKeys));
-    AscendC::Duplicate(bounds_, 0.0f, 2 * rows);
     // Bits of rows that a group does not have are combined too.
     AscendC::Duplicate(bits_.ReinterpretCast<int16_t>(), static_cast<int16_t>(0), BitBytes(rows));
     AscendC::PipeBarrier<PIPE_V>();
@@ -26,25 +24,25 @@ class RowMask {
   // The columns 0, 1, ... of a step.
   __aicore__ inline AscendC::LocalTensor<float> Columns() const { return columns_; }
 
-  // Rows row ... row + g.rows - 1 against keys key ... key + g.keys - 1; what a row does not see
-  // becomes `hidden`. `heads` rows in a row are of one query.
+  // Rows row ... row + g.rows - 1 against keys key ... key + g.keys - 1.
   __aicore__ inline void Apply(const AscendC::LocalTensor<float>& scores,
                                const VisibleKeys& visible, int64_t row, int64_t key,
-                               const RowGroup& g, int64_t heads = 1, float hidden = -Infinity()) {
-    const bool upper = visible.High(row / heads) < key + g.keys;
-    const bool lower = visible.Low((row + g.rows - 1) / heads) > key;
+                               const RowGroup& g) {
+    const bool upper = visible.High(row) < key + g.keys;
+    const bool lower = visible.Low(row + g.rows - 1) > key;
     if (!upper && !lower) return;
-    if (row / heads == (row + g.rows - 1) / heads) {
-      BoundsOfQuery(visible, row / heads, key);
-    } else {
-      BoundsOfRows(visible, row, key, g.rows, heads, upper, lower);
+    const auto starts = blocks_[static_cast<uint32_t>(rows_ * kBlockFloats)];
+    if (upper) {
+      SetBounds(blocks_, bounds_, g.rows, [&](int32_t i) { return visible.High(row + i) - key; });
     }
+    if (lower) {
+      SetBounds(starts, bounds_[static_cast<uint32_t>(rows_)], g.rows,
+                [&](int32_t i) { return visible.Low(row + i) - key; });
+    }
+    AscendC::PipeBarrier<PIPE_V>();
     if (upper) Compare<AscendC::CMPMODE::LT>(bits_, blocks_, g);
     const auto more = bits_[static_cast<uint32_t>(BitBytes(rows_))];
-    if (lower) {
-      const auto low = blocks_[static_cast<uint32_t>(rows_ * kBlockFloats)];
-      Compare<AscendC::CMPMODE::GE>(upper ? more : bits_, low, g);
-    }
+    if (lower) Compare<AscendC::CMPMODE::GE>(upper ? more : bits_, starts, g);
     AscendC::PipeBarrier<PIPE_V>();
     if (upper && lower) {
       const int32_t words = static_cast<int32_t>(BitsAt(static_cast<uint32_t>(g.width), g)) / 2;
@@ -53,7 +51,7 @@ class RowMask {
       AscendC::PipeBarrier<PIPE_V>();
     }
     ForRepeats(g.width, [&](uint32_t at, uint64_t lanes) {
-      AscendC::Select(scores[at], bits_[BitsAt(at, g)], scores[at], hidden,
+      AscendC::Select(scores[at], bits_[BitsAt(at, g)], scores[at], -Infinity(),
                       AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE, lanes, g.repeats(),
                       AscendC::BinaryRepeatParams(1, 1, 1, g.pitch(), g.pitch(), 0));
     });
@@ -66,29 +64,29 @@ class RowMask {
   __aicore__ static inline uint32_t BitsAt(uint32_t column, const RowGroup& g) {
     return column / kRepeatFloats * static_cast<uint32_t>(RoundUp(g.rows, 4)) * 8;
   }
-  __aicore__ static inline float Column(int64_t column) {
-    return static_cast<float>(Min(Max(column, 0), kStepKeys));
-  }
 
-  // All rows are of one query: no scalar has to be written to the UB.
-  __aicore__ inline void BoundsOfQuery(const VisibleKeys& visible, int64_t query, int64_t key) {
-    const int32_t floats = rows_ * kBlockFloats;
-    AscendC::Duplicate(blocks_, Column(visible.High(query) - key), floats);
-    AscendC::Duplicate(blocks_[static_cast<uint32_t>(floats)], Column(visible.Low(query) - key),
-                       floats);
-    AscendC::PipeBarrier<PIPE_V>();
-  }
-  __aicore__ inline void BoundsOfRows(const VisibleKeys& visible, int64_t row, int64_t key,
-                                      int32_t rows, int64_t heads, bool upper, bool lower) {
-    Order<AscendC::HardEvent::V_S>();
-    for (int32_t i = 0; i < rows; ++i) {
-      const int64_t query = (row + i) / heads;
-      if (upper) bounds_.SetValue(static_cast<uint32_t>(i), Column(visible.High(query) - key));
-      if (lower)
-        bounds_.SetValue(static_cast<uint32_t>(rows_ + i), Column(visible.Low(query) - key));
+  // blocks: bound(i) of each of `rows` rows, which is that of the row before or one more. So no
+  // scalar has to be written to the UB: bounds that rise with every row are a ramp, and the others
+  // lie in runs of equal ones.
+  template <typename Bound>
+  __aicore__ inline void SetBounds(const AscendC::LocalTensor<float>& blocks,
+                                   const AscendC::LocalTensor<float>& bounds, int32_t rows,
+                                   Bound bound) {
+    const int64_t first = bound(0);
+    if (rows > 1 && bound(rows - 1) - first == rows - 1) {
+      const int32_t count = RoundUp(rows, kRowUnit);
+      AscendC::Adds(bounds, columns_, static_cast<float>(first), count);
+      AscendC::PipeBarrier<PIPE_V>();
+      AscendC::Brcb(blocks, bounds, static_cast<uint8_t>(count / kRowUnit),
+                    AscendC::BrcbRepeatParams(1, 8));
+      return;
     }
-    Order<AscendC::HardEvent::S_V>();
-    SpreadRows(blocks_, bounds_, 2 * rows_);
+    for (int32_t row = 0, end = 0; row < rows; row = end) {
+      const int64_t here = bound(row);
+      for (end = row + 1; end < rows && bound(end) == here;) ++end;
+      AscendC::Duplicate(blocks[static_cast<uint32_t>(row * kBlockFloats)],
+                         static_cast<float>(here), (end - row) * kBlockFloats);
+    }
   }
 
   template <AscendC::CMPMODE mode>

@@ -140,8 +140,10 @@ class TileProduct {
   // A new result. Add products to it, then Store it.
   __aicore__ inline void BeginResult() {
     AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(result_);
-    empty_ = true;
+    empty_[result_] = true;
   }
+  // Products go to the other result, and back.
+  __aicore__ inline void SwapResults() { result_ ^= 1; }
 
   // result[m, n] += a[m, k] b[k, n]. kTransposed: the matrix in L1 is [k, m]. b in L1 is [n, k]
   // when straight, which is how the cube wants it, and [k, n] when transposed.
@@ -386,19 +388,19 @@ class TileProduct {
     params.m = static_cast<uint16_t>(Max(m, 2));
     params.n = static_cast<uint16_t>(n);
     params.k = static_cast<uint16_t>(k);
-    params.cmatrixInitVal = empty_;
+    params.cmatrixInitVal = empty_[result_];
     // A transposed factor of 32 bits comes with its K filled up to 16.
     params.kDirectionAlign = sizeof(T) == 4 && form_a == Form::kTransposed;
     AscendC::Mmad(Result(), l0a, l0b, params);
     if (params.m / 16 * (params.n / 16) < kOrderedFractals) AscendC::PipeBarrier<PIPE_M>();
-    empty_ = false;
+    empty_[result_] = false;
   }
 
   AscendC::TBuf<AscendC::TPosition::A2> l0a_;
   AscendC::TBuf<AscendC::TPosition::B2> l0b_;
   AscendC::TBuf<AscendC::TPosition::CO1> l0c_;
   int32_t load_ = 0, result_ = 0;
-  bool empty_ = true;
+  bool empty_[2] = {true, true};
 };
 
 }  // namespace nsa::ascend

@@ -71,6 +71,15 @@ __aicore__ inline VisibleKeys VisibleInBand(const Band& band, int64_t queries, i
   return visible;
 }
 
+// Queries that see any key of a tile.
+struct QuerySpan {
+  int64_t begin, end;
+};
+__aicore__ inline QuerySpan SpanOf(const VisibleQueries& visible, int64_t row, int32_t rows) {
+  const int64_t begin = visible.Low(row);
+  return {begin, Max(begin, visible.High(row + rows - 1))};
+}
+
 // Keys that a tile of queries has to look at, from a multiple of 16 on.
 struct KeySpan {
   int64_t begin, end;

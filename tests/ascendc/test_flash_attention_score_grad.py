@@ -110,6 +110,27 @@ def test_long_head_dimensions(flash_runner, dtype, d, dv):
     check_call(flash_runner, case, [(2, 0), (7, 1)])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "layout", "batch", "n2", "group", "s1", "s2", "d", "dv"),
+    [
+        # A part for each head; two parts of two heads; one part of two.
+        ("float16", "BSND", 1, 1, 16, 140, 250, 192, 128),
+        ("float16", "SBH", 2, 24, 4, 20, 130, 16, 16),
+        ("bfloat16", "BNSD", 1, 100, 2, 9, 130, 16, 16),
+        # Several rows of the results at a time; as many parts as the buffer holds.
+        ("bfloat16", "BNSD", 2, 1, 2, 70, 128, 128, 128),
+        ("float32", "BSH", 1, 1, 3, 70, 100, 40, 24),
+        ("float16", "BSND", 1, 1, 32, 5, 60, 512, 512),
+    ],
+)
+def test_parts_of_the_heads_of_a_tile_of_keys(
+    flash_runner, dtype, layout, batch, n2, group, s1, s2, d, dv
+):
+    draw = Draw(s2, dtype)
+    case = flash_grad(draw, layout, batch, group * n2, n2, s1, s2, d, dv, mode=3)
+    check_call(flash_runner, case, [(2, 0), (24, 1)])
+
+
 def test_more_queries_than_a_step(flash_runner):
     """A tile of keys has several steps over the queries of each of its heads."""
     case = flash_grad(Draw(3, "bfloat16"), "BNSD", 1, 3, 1, 1100, 130, 32, mode=3)

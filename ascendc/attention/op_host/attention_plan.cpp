@@ -232,7 +232,7 @@ BiasTiling bias_tiling(const FlashCall& call) {
 }
 
 int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, TilesOf tiles, int32_t tile_rows,
-                    int32_t cores, WorkTiling* work) {
+                    int32_t cores, WorkTiling* work, int64_t parts) {
   const bool by_keys = tiles == TilesOf::kKeys;
   *work = WorkTiling{};
   work->dealt = !call.packed() || (!by_keys && alike(call));
@@ -241,8 +241,8 @@ int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, TilesOf tiles
   work->queries = call.dims.s1;
   work->keys = call.dims.s2;
   work->by_keys = by_keys;
-  work->heads = by_keys ? call.dims.n2 : call.dims.n1;
-  work->group = call.dims.n1 / call.dims.n2;
+  work->heads = by_keys ? call.dims.n2 * parts : call.dims.n1;
+  work->group = call.dims.n1 / call.dims.n2 / parts;
   work->tile_rows = tile_rows;
   for_tiles(call, mask, by_keys, tile_rows, [&](int64_t, int64_t, int64_t) { ++work->items; });
   work->items *= work->heads;

@@ -40,8 +40,8 @@ BiasTiling bias_tiling(const FlashCall& call);
 enum class TilesOf { kQueries, kKeys };
 
 // Shares the tiles of `tile_rows` queries or keys among at most `cores` cube cores; returns how
-// many are used.
+// many are used. A tile of keys is `parts` tiles, of so many parts of its group of heads.
 int32_t share_tiles(const FlashCall& call, const MaskTiling& mask, TilesOf tiles, int32_t tile_rows,
-                    int32_t cores, WorkTiling* work);
+                    int32_t cores, WorkTiling* work, int64_t parts = 1);
 
 }  // namespace nsa::ascend

@@ -8,6 +8,9 @@ namespace nsa::ascend {
 
 namespace {
 
+// What a tile of queries costs beside its keys, in keys: Dvec, and rounding dq.
+constexpr int64_t kRowCost = 192;
+
 int64_t elements(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
@@ -29,6 +32,18 @@ void set_pse_grad(const FlashCall& call, int32_t tile_rows, FlashAttentionScoreG
   }
 }
 
+// Parts of a key head's group of heads that give the cores enough tiles of keys to share. Nothing
+// but shapes decides: the parts are added up in one order, whatever the number of cores.
+int64_t key_parts(const FlashDims& dims, int64_t tiles, int32_t widest) {
+  constexpr int64_t kWantedTiles = 8 * kMaxBlocks;
+  const int64_t group = dims.n1 / dims.n2;
+  int64_t parts = 1;
+  for (int64_t p = 2; p <= std::min<int64_t>(group, MostKeyParts(widest)) && parts * tiles < kWantedTiles; ++p) {
+    if (group % p == 0) parts = p;
+  }
+  return parts;
+}
+
 }  // namespace
 
 int32_t tile_flash_attention_score_grad(const FlashCall& call, int32_t cores, uint32_t ub_bytes,
@@ -36,7 +51,7 @@ int32_t tile_flash_attention_score_grad(const FlashCall& call, int32_t cores, ui
   const FlashDims& dims = call.dims;
   FlashAttentionScoreGradTilingData& t = *tiling;
   const auto widest = static_cast<int32_t>(std::max(dims.d, dims.dv));
-  const CubeTiles tiles(widest, widest, call.element_bytes);
+  const GradTiles tiles(widest, call.element_bytes);
   t.mask = mask_tiling(call);
   t.bias = bias_tiling(call);
   t.query = strides_of(dims, dims.s1, dims.n1, dims.d);
@@ -53,12 +68,19 @@ int32_t tile_flash_attention_score_grad(const FlashCall& call, int32_t cores, ui
   t.sink = call.sink;
   const FlashAttentionScoreGradBuffers buffers(widest, call.element_bytes, t.bias);
   t.input_buffers = buffers.Total(2) <= ub_bytes ? 2 : 1;
+  share_tiles(call, t.mask, TilesOf::kKeys, tiles.rows, cores, &t.keys);
+  t.key_parts = key_parts(dims, t.keys.items, widest);
+  t.key_rows = t.key_parts > 1 ? (call.packed() ? 1 : dims.batch) * dims.s2 * dims.n2 : 0;
   // Tiles of both kinds belong to the same cores.
-  const int32_t used =
-      std::max(share_tiles(call, t.mask, TilesOf::kQueries, tiles.rows, cores, &t.queries),
-               share_tiles(call, t.mask, TilesOf::kKeys, tiles.rows, cores, &t.keys));
-  share_tiles(call, t.mask, TilesOf::kQueries, tiles.rows, used, &t.queries);
-  share_tiles(call, t.mask, TilesOf::kKeys, tiles.rows, used, &t.keys);
+  FlashCall rows = call;
+  rows.tile_cost = kRowCost;
+  const auto share = [&](int32_t most) {
+    return std::max(share_tiles(rows, t.mask, TilesOf::kQueries, tiles.rows, most, &t.queries),
+                    share_tiles(call, t.mask, TilesOf::kKeys, tiles.rows, most, &t.keys,
+                                t.key_parts));
+  };
+  const int32_t used = share(cores);
+  share(used);
   if (t.pse_tile > 0) {
     t.queries.together = 1;
     t.queries.items /= dims.batch;

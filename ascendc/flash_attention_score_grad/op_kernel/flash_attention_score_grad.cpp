@@ -44,6 +44,7 @@ extern "C" __global__ __aicore__ void flash_attention_score_grad(
     kernel.Init(&pipe, &tiling_data, arguments);
     AscendC::SyncAll<false>();
     kernel.Process();
+    if (tiling_data.key_parts > 1) AscendC::SyncAll<false>();
   }
   if ASCEND_IS_AIV {
     nsa::ascend::FlashAttentionScoreGradVector<DTYPE_QUERY> kernel;
@@ -51,5 +52,9 @@ extern "C" __global__ __aicore__ void flash_attention_score_grad(
     kernel.Prepare();
     AscendC::SyncAll<false>();
     kernel.Process();
+    if (tiling_data.key_parts > 1) {
+      AscendC::SyncAll<false>();
+      kernel.FinishParts();
+    }
   }
 }

@@ -5,7 +5,7 @@
 #include "ascendc/attention/grad_steps.h"
 #include "ascendc/attention/handover.h"
 #include "ascendc/attention/tile_product.h"
-#include "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad_tiling.h"
+#include "ascendc/flash_attention_score_grad/op_kernel/flash_attention_score_grad_parts.h"
 
 namespace nsa::ascend {
 
@@ -26,8 +26,7 @@ class FlashAttentionScoreGradCube {
     dim_ = static_cast<int32_t>(t_->dim);
     value_dim_ = static_cast<int32_t>(t_->value_dim);
     tile_rows_ = static_cast<int32_t>(t_->queries.tile_rows);
-    const int32_t widest = static_cast<int32_t>(Max(dim_, value_dim_));
-    block_rows_ = CubeTiles(widest, widest, sizeof(T)).key_rows;
+    tiling_ = GradTiles(static_cast<int32_t>(Max(dim_, value_dim_)), sizeof(T));
     query_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.query));
     key_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.key));
     value_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.value));
@@ -43,6 +42,7 @@ class FlashAttentionScoreGradCube {
     score_grads_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(mine + bytes.score_grads_begin));
     sums_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine + bytes.sums_begin));
     sums_floats_ = bytes.sums / 4;
+    key_parts_.Init(t_, g.workspace, dim_, value_dim_, sizeof(T));
     pipe->InitBuffer(l1_, 2 * (kQuerySlotBytes + kKeySlotBytes + kProbabilitySlotBytes));
     const auto l1 = l1_.template Get<T>();
     tiles_.Start(l1, kQuerySlotBytes);
@@ -97,11 +97,11 @@ class FlashAttentionScoreGradCube {
   }
   __aicore__ inline Source Keys(const GradStep& step) const {
     return SourceOf(key_, t_->key, step, step.item.key_start + step.key,
-                    step.item.head / t_->keys.group, dim_);
+                    step.item.head / t_->queries.group, dim_);
   }
   __aicore__ inline Source Values(const GradStep& step) const {
     return SourceOf(value_, t_->value, step, step.item.key_start + step.key,
-                    step.item.head / t_->keys.group, value_dim_);
+                    step.item.head / t_->queries.group, value_dim_);
   }
   template <typename Ring>
   __aicore__ inline L1Matrix<T> Copy(Ring& ring, const Source& source, int32_t begin,
@@ -143,8 +143,8 @@ class FlashAttentionScoreGradCube {
   __aicore__ inline void Multiply(const GradStep& step, L1Matrix<T> tile, const Source& source,
                                   const AscendC::GlobalTensor<float>& to, int32_t depth) {
     const int32_t count = step.by_keys ? step.rows : step.keys, pitch = Pitch(step);
-    for (int32_t block = 0; block < count; block += block_rows_) {
-      const int32_t rows = static_cast<int32_t>(Min(block_rows_, count - block));
+    for (int32_t block = 0; block < count; block += tiling_.block_rows) {
+      const int32_t rows = static_cast<int32_t>(Min(tiling_.block_rows, count - block));
       L1Matrix<T> others = Copy(rows_, source, block, rows);
       rows_.BeginUse();
       for (others.row = 0; others.row < rows; others.row += kTileKeys) {
@@ -170,9 +170,13 @@ class FlashAttentionScoreGradCube {
     const auto sums = sums_[step.tile % kSlots * sums_floats_];
     const auto score_grads = score_grads_[Slot(step)];
     if (step.by_keys) {
-      Sum<Form::kTransposed>(step, score_grads, Queries(step), sums);
-      Sum<Form::kTransposed>(step, probabilities_[Slot(step)], OutputGrads(step),
-                             sums[int64_t{tile_rows_} * RoundUp(dim_, 16)]);
+      const bool apart = key_parts_.Used();
+      Sum<Form::kTransposed>(step, score_grads, Queries(step),
+                             apart ? key_parts_.Keys(step) : sums);
+      Sum<Form::kTransposed>(
+          step, probabilities_[Slot(step)], OutputGrads(step),
+          apart ? key_parts_.Values(step) : sums[int64_t{tile_rows_} * RoundUp(dim_, 16)]);
+      if (apart) return;
     } else {
       Sum<Form::kStraight>(step, score_grads, Keys(step), sums);
     }
@@ -187,28 +191,48 @@ class FlashAttentionScoreGradCube {
     const int32_t count = by_keys ? step.rows : step.keys, pitch = Pitch(step);
     const int32_t m = by_keys ? step.keys : step.rows;
     const int32_t n = RoundUp(source.columns, kBlockBytes / sizeof(T));
+    const int32_t first = tiling_.SumColumns(n);
+    const bool halves = first < n;
     product_.BeginResult();
-    for (int32_t block = 0; block < count; block += block_rows_) {
-      const int32_t rows = static_cast<int32_t>(Min(block_rows_, count - block));
-      const L1Matrix<T> others = Copy(rows_, source, block, rows);
+    if (halves) {
+      product_.SwapResults();
+      product_.BeginResult();
+      product_.SwapResults();
+    }
+    for (int32_t block = 0; block < count; block += tiling_.block_rows) {
+      const int32_t rows = static_cast<int32_t>(Min(tiling_.block_rows, count - block));
+      L1Matrix<T> others = Copy(rows_, source, block, rows);
       const L1Matrix<T> mine = by_keys ? Copy(blocks_, {factors[block * pitch], pitch, m}, 0, rows)
                                        : Copy(blocks_, {factors[block], pitch, rows}, 0, m);
       rows_.BeginUse();
       blocks_.BeginUse();
-      product_.template Add<form, Form::kTransposed>(mine, others, m, n, rows);
+      product_.template Add<form, Form::kTransposed>(mine, others, m, first, rows);
+      if (halves) {
+        product_.SwapResults();
+        others.column = first;
+        product_.template Add<form, Form::kTransposed>(mine, others, m, n - first, rows);
+        product_.SwapResults();
+      }
       rows_.EndUse();
       blocks_.EndUse();
     }
+    AddOrReplace(step, to, n, m, first);
+    if (halves) AddOrReplace(step, to[first], n, m, n - first);
+  }
+  __aicore__ inline void AddOrReplace(const GradStep& step, const AscendC::GlobalTensor<float>& to,
+                                      int32_t pitch, int32_t m, int32_t n) {
     if (step.first) {
-      product_.Store(to, n, m, n);
+      product_.Store(to, pitch, m, n);
     } else {
-      product_.AddTo(to, n, m, n);
+      product_.AddTo(to, pitch, m, n);
     }
   }
 
   const FlashAttentionScoreGradTilingData* t_ = nullptr;
-  int32_t dim_ = 0, value_dim_ = 0, tile_rows_ = 0, block_rows_ = 0;
+  GradTiles tiling_{16, sizeof(T)};
+  int32_t dim_ = 0, value_dim_ = 0, tile_rows_ = 0;
   int64_t sums_floats_ = 0;
+  KeyParts key_parts_;
   GradSteps ahead_, behind_;  // of the scores, of the gradients
   AscendC::GlobalTensor<T> query_, key_, value_, output_grad_, probabilities_, score_grads_;
   AscendC::GlobalTensor<float> scores_, product_grads_, sums_;

@@ -8,13 +8,15 @@ namespace nsa::ascend {
 
 struct FlashAttentionScoreGradTilingData {
   WorkTiling queries;  // tiles of queries, for dq
-  WorkTiling keys;     // tiles of keys, for dk and dv
+  WorkTiling keys;     // tiles of keys, for dk and dv, with heads and groups of key_parts
   MaskTiling mask;
   BiasTiling bias;
   TensorStrides query, key, value, output;
   TensorStrides statistics;  // of softmax_max and softmax_sum, in floats
   int64_t dim;               // D
   int64_t value_dim;         // Dv
+  int64_t key_parts;         // of the heads of a key head's group, each part's gradients apart
+  int64_t key_rows;          // keys times their heads, where there are several parts
   int64_t statistics_floats;
   int64_t input_buffers;   // 2 where they fit: a group is loaded while one is computed
   int64_t key_tokens;      // rows of dk and dv
@@ -28,10 +30,37 @@ struct FlashAttentionScoreGradTilingData {
 };
 static_assert(sizeof(FlashAttentionScoreGradTilingData) <= kMaxTilingBytes);
 
+// How a head dimension, the larger of D and Dv, and an element size cut up the work of the cube.
+struct GradTiles {
+  int32_t rows;        // queries or keys of a tile
+  int32_t block_rows;  // rows of the other side that one transfer brings into L1
+
+  __aicore__ constexpr GradTiles(int32_t dim, int32_t element_bytes)
+      : rows(RoundDown(static_cast<int32_t>(
+                           Min(Min(kTileRows, kProbabilitySlotBytes / (kBlockKeys * element_bytes)),
+                               kQuerySlotBytes / (RoundUp(dim, 16) * element_bytes))),
+                       16)),
+        block_rows(CubeTiles(dim, dim, element_bytes).key_rows) {}
+  // Columns of a tile's sum in one slot of L0C. The others are in the second one.
+  __aicore__ constexpr int32_t SumColumns(int32_t columns) const {
+    return rows * RoundUp(columns, 16) <= kL0cSlotFloats ? columns : RoundUp(columns / 2, 16);
+  }
+};
+static_assert(kQuerySlotBytes / 2 / 2 + kTileRows * 16 / 2 <= kL0cSlotFloats,
+              "half of a sum, the columns of each half filled up");
+static_assert(GradTiles(128, 2).rows == 128 && GradTiles(128, 2).SumColumns(128) == 128);
+static_assert(GradTiles(192, 2).rows == 128 && GradTiles(192, 2).SumColumns(192) == 96);
+static_assert(GradTiles(512, 2).rows == 48 && GradTiles(512, 4).rows == 16);
+
 // A group: 8 rows of up to 512 keys, or up to 32 rows of fewer.
 constexpr int32_t kGradGroupRows = 8;
 constexpr int32_t kGradMostRows = 32;
 constexpr int32_t kGradGroupFloats = kGradGroupRows * kStepKeys;
+
+// Parts of a tile of keys of which the buffer of a group's scores and dP holds a row each.
+__aicore__ constexpr int32_t MostKeyParts(int32_t dim) {
+  return 2 * kGradGroupFloats / RoundUp(dim, 16);
+}
 
 // Where the inputs of a group lie in one buffer, in bytes: what a forward has, then dP and a data
 // block of each row's maximum, sum and Dvec.
@@ -86,9 +115,9 @@ static_assert(FlashAttentionScoreGradBuffers(128, 2, BiasTiling{}).Total(2) <= k
 static_assert(FlashAttentionScoreGradBuffers(192, 2, BiasTiling{}).Total(2) <= kUbBytes);
 static_assert(FlashAttentionScoreGradBuffers(512, 4, EveryBias()).Total(1) <= kUbBytes);
 
-// The workspace: Dvec of every row, the sums of dpse over queries, then each block's part, which
-// holds what the cube core and its vector cores hand to each other, in three slots each, and the
-// sum of dpse over a batch. Bytes.
+// The workspace: Dvec of every row, the sums of dpse over queries, dk and dv of parts of the heads,
+// then each block's part, which holds what the cube core and its vector cores hand to each other,
+// in three slots each, and the sum of dpse over a batch. Bytes.
 struct FlashAttentionScoreGradWorkspace {
   int64_t scores;         // S or dP of a step, float
   int64_t probabilities;  // P or dS of a step
@@ -113,6 +142,12 @@ struct FlashAttentionScoreGradWorkspace {
   }
   // In front of the blocks' parts.
   __aicore__ static constexpr int64_t SharedBytes(const FlashAttentionScoreGradTilingData& t) {
+    return PartsBegin(t) + RowBytes(t.key_parts * t.key_rows *
+                                    (RoundUp(static_cast<int32_t>(t.dim), 16) +
+                                     RoundUp(static_cast<int32_t>(t.value_dim), 16)));
+  }
+  // dk of all parts, then dv.
+  __aicore__ static constexpr int64_t PartsBegin(const FlashAttentionScoreGradTilingData& t) {
     return RowBytes(t.statistics_floats) + RowBytes(t.pse_copies * t.pse_grad);
   }
 };

@@ -36,6 +36,7 @@ class FlashAttentionScoreGradVector {
     const int64_t part_floats = Min(part_rows_ * RoundUp(widest, 16), kFoldedFloats);
     bias_grad_.Init(pipe, t_, g.workspace, mine + bytes.pse_begin, g.pse_grad,
                     folded_buffer_.template Get<float>(), static_cast<int32_t>(part_floats));
+    key_parts_.Init(t_, g.workspace, dim_, value_dim_, sizeof(T));
     row_mask_.Init(mask_buffer_.template Get<float>(), kGradMostRows);
     bias_.Init(&t_->bias, t_->queries.heads, g.pse, g.mask, g.drop, row_mask_.Columns(),
                bias_buffer_.template Get<float>(), kGradGroupRows, kGradMostRows);
@@ -88,6 +89,26 @@ class FlashAttentionScoreGradVector {
     if (bias_grad_.OverQueries()) {
       AscendC::SyncAll();
       bias_grad_.Finish(parts_in_, result_out_);
+    }
+  }
+
+  // dk and dv of the parts of all tiles of keys, when all cores have stored theirs.
+  __aicore__ inline void FinishParts() {
+    WorkItems items;
+    items.Init(&t_->keys, &t_->mask, g_.query_ends, g_.key_ends, g_.prefix, g_.offsets);
+    const auto room = static_cast<int32_t>(GradGroupInputs(t_->bias, sizeof(T)).total / 4);
+    WorkItem item{};
+    while (items.Next(&item)) {
+      const QuerySpan span =
+          SpanOf(VisibleQueries{item.visible, item.queries}, item.row, item.rows);
+      if (span.begin >= span.end) continue;
+      const int64_t head = item.head / t_->key_parts;
+      key_parts_.Finish(item, core_, false,
+                        key_grad_[Offset(t_->key, item, item.key_start, item.row, head)],
+                        t_->key.row, dim_, t_->bias.scale, room, part_rows_, inputs_, result_out_);
+      key_parts_.Finish(item, core_, true,
+                        value_grad_[Offset(t_->value, item, item.key_start, item.row, head)],
+                        t_->value.row, value_dim_, 1.0f, room, part_rows_, inputs_, result_out_);
     }
   }
 
@@ -325,6 +346,8 @@ class FlashAttentionScoreGradVector {
 
   // The gradients of a tile whose sums are complete.
   __aicore__ inline void Finish(const GradStep& step) {
+    // Parts are added up in the end, but those of a tile that no query sees.
+    if (step.by_keys && key_parts_.Used() && !(step.empty() && key_parts_.IsFirst(step))) return;
     if (!step.empty()) Await<Handover::kPartialOutput>(step.tile);
     const WorkItem& item = step.item;
     const int64_t sums = step.tile % kSlots * sums_floats_;
@@ -333,7 +356,7 @@ class FlashAttentionScoreGradVector {
                  dim_, t_->bias.scale);
       return;
     }
-    const int64_t head = item.head / t_->keys.group;
+    const int64_t head = item.head / t_->queries.group;
     FinishRows(step, sums, key_grad_[Offset(t_->key, item, item.key_start, item.row, head)],
                t_->key.row, dim_, t_->bias.scale);
     FinishRows(step, sums + int64_t{tile_rows_} * RoundUp(dim_, 16),
@@ -376,6 +399,7 @@ class FlashAttentionScoreGradVector {
   int64_t core_ = 0;  // of the block's two
   int32_t dim_ = 0, value_dim_ = 0, tile_rows_ = 0, part_rows_ = 0;
   int64_t sums_floats_ = 0;
+  KeyParts key_parts_;
   RowMask row_mask_;
   ScoreBias<T> bias_;
   SharedBiasGrad<T> bias_grad_;

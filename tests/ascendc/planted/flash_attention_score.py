@@ -102,10 +102,10 @@ FAULTS = {
     ),
     "accumulate or replace": (
         PRODUCT,
-        "params.cmatrixInitVal = empty_;",
+        "params.cmatrixInitVal = empty_[result_];",
         "params.cmatrixInitVal = true;",
     ),
-    "first product replaces": (PRODUCT, "    empty_ = true;\n", ""),
+    "first product replaces": (PRODUCT, "    empty_[result_] = true;\n", ""),
     "L0 is loaded": (
         PRODUCT,
         "      AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(load_);\n      Multiply<form_a>",
@@ -210,10 +210,31 @@ FAULTS = {
     ),
     # Masks.
     "mask of the last key": (MASK, "< key + g.keys;", "< key + g.keys - 1;"),
-    "mask of the first key": (MASK, "/ heads) > key;", "/ heads) > key + 1;"),
+    "mask of the first key": (MASK, "g.rows - 1) > key;", "g.rows - 1) > key + 1;"),
     "both bounds": (MASK, "    if (upper && lower) {", "    if (false) {"),
-    "bounds written before": (MASK, "    Order<AscendC::HardEvent::V_S>();\n", ""),
-    "bounds written": (MASK, "    Order<AscendC::HardEvent::S_V>();\n", ""),
+    "bounds that are a ramp": (MASK, "first == rows - 1) {", "first >= 0) {"),
+    "ramp before it is spread": (
+        MASK,
+        "    AscendC::PipeBarrier<PIPE_V>();\n      AscendC::Brcb",
+        "      AscendC::Brcb",
+    ),
+    "start of a ramp": (
+        MASK,
+        "columns_, static_cast<float>(first), count",
+        "columns_, 0.0f, count",
+    ),
+    "end of a run": (MASK, "end < rows && bound(end) == here;)", "end < rows;)"),
+    "rows of a run": (MASK, "(end - row) * kBlockFloats);", "kBlockFloats);"),
+    "bounds before they are compared": (
+        MASK,
+        "    AscendC::PipeBarrier<PIPE_V>();\n    if (upper) Compare",
+        "    if (upper) Compare",
+    ),
+    "place of the starts": (
+        MASK,
+        "blocks_[static_cast<uint32_t>(rows_ * kBlockFloats)];",
+        "blocks_[0];",
+    ),
     "bits of 64 columns": (MASK, "RoundUp(g.rows, 4)) * 8", "g.rows) * 8"),
     "end of the band": (KEYS, "Max(i + ahead + 1, prefix)", "Max(i + ahead, prefix)"),
     "start of the band": (KEYS, "Min(Max(i - back, 0), keys)", "Min(Max(i - back + 1, 0), keys)"),
@@ -222,7 +243,11 @@ FAULTS = {
         "visible.ahead = band.ahead + shift",
         "visible.ahead = band.ahead",
     ),
-    "keys of a tile": (KEYS, "visible.High(row + rows - 1)", "visible.High(row + rows - 2)"),
+    "keys of a tile": (
+        KEYS,
+        "high = visible.High(row + rows - 1)",
+        "high = visible.High(row + rows - 2)",
+    ),
     "rows of the last tile": (
         WORK,
         "static_cast<int32_t>(Min(work_->tile_rows, rows_ - item_.row))",

@@ -13,7 +13,7 @@ STEPS, ROWS = "ascendc/attention/grad_steps.h", "ascendc/attention/row_grads.h"
 SINK, PRODUCT = "ascendc/attention/sink_grad.h", "ascendc/attention/tile_product.h"
 KEYS, MACHINE = "ascendc/attention/visible_keys.h", "ascendc/attention/attention_sizes.h"
 BIAS, ITEMS = "ascendc/attention/score_bias.h", "ascendc/attention/work_items.h"
-SHARED = KERNEL + "_bias.h"
+SHARED, PARTS = KERNEL + "_bias.h", KERNEL + "_parts.h"
 
 # name: (file, what is replaced, by what[, data type])
 FAULTS = {
@@ -25,8 +25,9 @@ FAULTS = {
     ),
     "cube core at the barrier": (
         ENTRY,
-        "    AscendC::SyncAll<false>();\n    kernel.Process();\n  }\n  if",
-        "    kernel.Process();\n  }\n  if",
+        "    AscendC::SyncAll<false>();\n    kernel.Process();\n"
+        "    if (tiling_data.key_parts > 1) AscendC",
+        "    kernel.Process();\n    if (tiling_data.key_parts > 1) AscendC",
     ),
     "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step.index);\n", ""),
     "sums handed over": (
@@ -89,7 +90,7 @@ FAULTS = {
         "      tiles_.EndUse();\n      tiles_.EndUse();\n",
         "      tiles_.EndUse();\n",
     ),
-    "rows freed": (CUBE, "      }\n      rows_.EndUse();\n", "      }\n"),
+    "rows freed": (CUBE, "      }\n      rows_.EndUse();\n    }\n", "      }\n    }\n"),
     "factors in L1": (CUBE, "      blocks_.BeginUse();\n", ""),
     "place of the factors in L1": (
         CUBE,
@@ -118,7 +119,7 @@ FAULTS = {
     ),
     "head of the values": (
         CUBE,
-        "step.item.head / t_->keys.group, value_dim_);",
+        "step.item.head / t_->queries.group, value_dim_);",
         "step.item.head, value_dim_);",
     ),
     "pitch of dO": (
@@ -144,13 +145,30 @@ FAULTS = {
     "columns of the factors": (CUBE, "{factors[block], pitch, rows}", "{factors, pitch, rows}"),
     "first step replaces": (
         CUBE,
-        "    if (step.first) {\n      product_.Store(to, n",
-        "    if (step.last) {\n      product_.Store(to, n",
+        "    if (step.first) {\n      product_.Store(to, pitch",
+        "    if (step.last) {\n      product_.Store(to, pitch",
     ),
     "later steps add": (
         CUBE,
-        "      product_.AddTo(to, n, m, n);",
-        "      product_.Store(to, n, m, n);",
+        "      product_.AddTo(to, pitch, m, n);",
+        "      product_.Store(to, pitch, m, n);",
+    ),
+    "second half of a sum": (CUBE, "        others.column = first;\n", ""),
+    "place of the second half": (CUBE, "to[first], n, m, n - first)", "to, n, m, n - first)"),
+    "slot of the second half": (
+        CUBE,
+        "    if (halves) {\n      product_.SwapResults();\n      product_.BeginResult();\n",
+        "    if (halves) {\n      product_.SwapResults();\n",
+    ),
+    "columns of a slot": (
+        TILING,
+        "<= kL0cSlotFloats ? columns",
+        "<= 2 * kL0cSlotFloats ? columns",
+    ),
+    "rows of a tile in L1": (
+        TILING,
+        "kQuerySlotBytes / (RoundUp(dim, 16) * element_bytes))",
+        "2 * kQuerySlotBytes / (RoundUp(dim, 16) * element_bytes))",
     ),
     "sums in order": (
         PRODUCT,
@@ -171,15 +189,17 @@ FAULTS = {
     ),
     # The steps.
     "queries of a tile of keys": (
-        STEPS,
-        "visible.High(item_.row + item_.rows - 1))",
-        "visible.High(item_.row))",
+        KEYS,
+        "Max(begin, visible.High(row + rows - 1))",
+        "Max(begin, visible.High(row))",
     ),
     "first query of a tile of keys": (
-        STEPS,
-        "begin_ = visible.Low(item_.row);",
-        "begin_ = visible.Low(item_.row + item_.rows - 1);",
+        KEYS,
+        "begin = visible.Low(row);",
+        "begin = visible.Low(row + rows - 1);",
     ),
+    "keys of the first step": (STEPS, "    if (first) return item_.rows;\n", ""),
+    "keys of a later step": (STEPS, "High(row_ + rows - 1) - item_.row", "High(row_) - item_.row"),
     "heads of a group": (STEPS, "head_ + group_ : head_ + 1", "head_ + 1 : head_ + 1"),
     "first head of a group": (STEPS, "head_ = item_.head * group_;", "head_ = item_.head;"),
     "last step of a tile": (STEPS, "head_ends && head_ + 1 == head_end_,", "head_ends,"),
@@ -196,6 +216,55 @@ FAULTS = {
         "last / compress_stride + 1)",
         "last / compress_stride)",
     ),
+    # Parts of the heads of a tile of keys.
+    "cube core at the end of the parts": (
+        ENTRY,
+        "    if (tiling_data.key_parts > 1) AscendC::SyncAll<false>();\n",
+        "",
+    ),
+    "everybody's parts": (
+        ENTRY,
+        "    if (tiling_data.key_parts > 1) {\n      AscendC::SyncAll<false>();\n",
+        "    if (tiling_data.key_parts > 1) {\n",
+    ),
+    "a tile's parts handed over": (CUBE, "      if (apart) return;\n", ""),
+    "parts of a tile that nobody sees": (
+        VECTOR,
+        "!(step.empty() && key_parts_.Is",
+        "!(key_parts_.Is",
+    ),
+    "a tile that nobody sees": (VECTOR, "      if (span.begin >= span.end) continue;\n", ""),
+    "place of a part": (
+        PARTS,
+        "(head % parts * heads + head / parts) * keys",
+        "head / parts * keys",
+    ),
+    "segment of a part": (PARTS, "* keys + start + row;", "* keys + row;"),
+    "place of dV's parts": (PARTS, "begin + t_->key_parts * t_->key_rows * dim_ * 4", "begin"),
+    "room of the parts": (
+        TILING,
+        "RowBytes(t.key_parts * t.key_rows *",
+        "RowBytes(t.key_rows *",
+    ),
+    "last part": (PARTS, "part < parts; ++part", "part + 1 < parts; ++part"),
+    "parts in order": (
+        PARTS,
+        "count);\n        AscendC::PipeBarrier<PIPE_V>();\n      }\n",
+        "count);\n      }\n",
+    ),
+    "share of a part": (
+        PARTS,
+        "item.rows * (share + 1) / (2 * parts)",
+        "item.rows * share / (2 * parts)",
+    ),
+    "rows of the parts in the UB": (PARTS, "room / (parts * padded)", "room / padded"),
+    "rows of the result": (PARTS, "Min(most, room / (parts", "Min(64, room / (parts"),
+    "factor of the parts": (
+        PARTS,
+        "AscendC::Muls(sums, sums, factor",
+        "AscendC::Muls(sums, sums, 1.0f",
+    ),
+    "parts that fit": (TILING, "return 2 * kGradGroupFloats / RoundUp(dim, 16);", "return 64;"),
     # Rows of the vector cores.
     "rows of the second core": (MACHINE, "begin(core == 0 ? 0 : First(all))", "begin(0)"),
     "data blocks of Dvec": (
@@ -352,6 +421,12 @@ def checks(dtype):
         "NaN": partial(tests.test_a_nan_of_a_query_reaches_what_it_sees, dtype=dtype),
     }
     if dtype == "float16":
+        for n2, group, s1, s2, d, dv in ((1, 16, 140, 250, 192, 128), (1, 32, 5, 60, 512, 512)):
+            found[f"{group} parts"] = partial(
+                tests.test_parts_of_the_heads_of_a_tile_of_keys,
+                **dict(dtype=dtype, layout="BSND", batch=1, n2=n2, group=group),
+                **dict(s1=s1, s2=s2, d=d, dv=dv),
+            )
         found["more tiles of queries"] = tests.test_more_tiles_of_queries_than_of_keys
         found["prefixes"] = tests.test_prefixes_that_end_with_the_first_key_of_a_tile
         for rows in ("a matrix", "a row"):
