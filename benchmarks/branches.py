@@ -36,7 +36,16 @@ def _programs(workload, direction):
     return [forward, Program(workload.gradient(forward.arrays()))]
 
 
-def _times(functions, rounds):
+def nsa_programs(tokens, dtype, direction, parts=None):
+    """Calls of the compression, of keys and of values, then of the three branches."""
+    parts = parts or [build(tokens, dtype) for build in BRANCHES]
+    found = 2 * _programs(compression(tokens, dtype), direction)
+    for part in parts:
+        found += _programs(part, direction)
+    return found
+
+
+def interleaved(functions, rounds):
     """name -> times; in turn, so that a machine that slows down slows all of them."""
     times = {name: [] for name in functions}
     for name, function in functions.items():
@@ -86,12 +95,8 @@ class BranchesCase:
     def run(self, settings):
         """A `Result`."""
         tokens = self.quick_tokens if settings.quick else self.tokens
-        compress = compression(tokens, self.dtype)
         parts = [build(tokens, self.dtype) for build in BRANCHES]
-        # Once for keys and once for values.
-        nsa = 2 * _programs(compress, self.direction)
-        for part in parts:
-            nsa += _programs(part, self.direction)
+        nsa = nsa_programs(tokens, self.dtype, self.direction, parts)
         whole = dense(tokens, self.dtype)
         ours = _programs(whole, self.direction)
         functions = {"nsa": lambda: [f() for f in nsa], "dense": lambda: [f() for f in ours]}
@@ -103,7 +108,7 @@ class BranchesCase:
         except peers.DoesNotFit as reason:
             peer["torch"] = str(reason)
         gc.collect()
-        times = _times(functions, settings.rounds)
+        times = interleaved(functions, settings.rounds)
         least = {name: statistics.median(values) for name, values in times.items()}
         seconds = least.pop("nsa")
         peer |= {name: value / seconds for name, value in least.items()}

@@ -52,9 +52,9 @@ def write_png(path, results, description):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    speed, branches, training, memory, overhead = (
+    speed, branches, layer, training, memory, overhead = (
         [r for r in results if r.kind == kind]
-        for kind in ("speed", "branches", "training", "memory", "overhead")
+        for kind in ("speed", "branches", "layer", "training", "memory", "overhead")
     )
     compared = speed + branches + training
     panels = []
@@ -72,6 +72,7 @@ def write_png(path, results, description):
     if peers:
         panels.append((peers, partial(_speedups, compared)))
     for found, title in (
+        (layer, "time of the layer's step over its attention and matrix products alone"),
         (memory, "memory over inputs, outputs and gradients"),
         (overhead, "time of a tiny call over an empty one"),
     ):

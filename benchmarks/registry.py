@@ -3,6 +3,7 @@
 from . import workloads
 from .branches import branches_cases
 from .decoding import decode_cases
+from .layer import layer_cases
 from .memory import memory_cases
 from .overhead import overhead_cases
 from .speed import SpeedCase
@@ -62,6 +63,7 @@ CASES = [
     _compress("forward"),
     _compress("backward"),
     *branches_cases(),
+    *layer_cases(),
     *decode_cases(),
     *memory_cases(),
     *overhead_cases(),

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from .result import Result
 
-PEERS = ("mindspore", "torch", "dense")
+PEERS = ("mindspore", "torch", "dense", "lucidrains")
 _NONE = "-"
 
 
@@ -60,6 +60,21 @@ _COLUMNS = {
         ("vs torch", 9, lambda r: _peer(r.peers.get("torch"))),
         ("shape", 34, lambda r: r.shape),
     ),
+    "layer": (
+        ("case", 36, lambda r: r.case),
+        ("ms", 9, lambda r: f"{r.seconds * 1e3:.1f}"),
+        ("attention ms", 12, lambda r: f"{r.attention_seconds * 1e3:.1f}"),
+        ("products ms", 11, lambda r: f"{r.product_seconds * 1e3:.1f}"),
+        ("ratio", 12, lambda r: _of_target(r.ratio, r.ratio_limit)),
+        ("shape", 34, lambda r: r.shape),
+    ),
+    "other": (
+        ("case", 36, lambda r: r.case),
+        ("ms", 9, lambda r: f"{r.seconds * 1e3:.1f}"),
+        ("vs lucidrains", 14, lambda r: _peer(r.peers.get("lucidrains"))),
+        ("target", 8, lambda r: _number(r.speedup_target, ".0f")),
+        ("shape", 34, lambda r: r.shape),
+    ),
     "decode": (
         ("case", 36, lambda r: r.case),
         ("us", 9, lambda r: f"{r.seconds * 1e6:.1f}"),
@@ -104,6 +119,15 @@ _NOTES = {
         "their gradients. vs: time of dense causal attention over it, ours and torch's; speedup: "
         "over the faster of them (target). pairs: visible pairs of dense attention over those of "
         "the branches; share: of this ratio that the speedup reaches (target)."
+    ),
+    "layer": (
+        "ms: a step of the layer in a graph, both: with its gradients. Alone, each through "
+        "MindSpore: its attention with compression, and the matrix products of its linear maps in "
+        "float32. ratio: the step over the sum of the two (limit)."
+    ),
+    "other": (
+        "ms: the layer as above. vs: time of the layer of lucidrains' "
+        "native-sparse-attention-pytorch, of the same sizes, over it."
     ),
     "decode": (
         "us: median of interleaved calls of one new token through MindSpore (graph), caches not in "

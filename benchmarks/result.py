@@ -16,7 +16,7 @@ class Result:
     """A row; what does not apply to its kind of case is None."""
 
     case: str
-    kind: str  # speed, branches, memory, overhead, training
+    kind: str  # speed, branches, layer, other, decode, memory, overhead, training
     operator: str
     dtype: str
     direction: str
@@ -24,6 +24,8 @@ class Result:
     tokens: int | None = None  # context of a training step
     seconds: float | None = None  # of a call through MindSpore
     kernel_seconds: float | None = None  # of it, inside the native function
+    attention_seconds: float | None = None  # of a layer's operators of attention, called alone
+    product_seconds: float | None = None  # of its matrix products, called alone
     rate: float | None = None
     unit: str | None = None
     share: float | None = None  # of the rate of `share_of`
@@ -41,7 +43,7 @@ class Result:
     resident_bytes: int | None = None  # the same as `bytes`, seen from outside: growth of VmHWM
     empty_seconds: float | None = None  # of a call of a Custom that does nothing
     ratio: float | None = (
-        None  # memory: bytes over inputs and outputs; overhead: over an empty call
+        None  # bytes over inputs and outputs; a call over an empty one; a layer over its parts
     )
     resident_ratio: float | None = None
     ratio_limit: float | None = None

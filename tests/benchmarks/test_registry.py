@@ -19,7 +19,7 @@ def test_names_are_unique():
 
 
 def test_operators_exist():
-    of_the_layer = ("training", "branches")
+    of_the_layer = ("training", "branches", "layer", "other")
     operators = {case.operator for case in registry.CASES if case.kind not in of_the_layer}
     assert operators == MEASURED
 
@@ -74,6 +74,16 @@ def test_memory_and_overhead_are_complete():
     }
     overhead = {(c.operator, c.graph) for c in of("overhead")}
     assert overhead == {(operator, graph) for operator in MEASURED for graph in (False, True)}
+
+
+def test_layer_is_complete():
+    assert {(c.tokens, c.dtype, c.direction) for c in of("layer")} == {
+        (tokens, dtype, direction)
+        for tokens in (8192, 32768)
+        for dtype in ("float32", "bfloat16")
+        for direction in ("forward", "both")
+    }
+    assert [case.direction for case in of("other")] == ["forward", "both"]
 
 
 def test_training_is_complete():

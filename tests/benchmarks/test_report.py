@@ -197,9 +197,18 @@ def test_no_crossover_without_training():
     assert "crossover" not in report.summary([result()], [])
 
 
-@pytest.mark.parametrize("kind", ["memory", "overhead"])
+def test_line_of_another_nsa():
+    one = result(kind="other", peers={"lucidrains": 72.5}, speedup=72.5, speedup_target=80.0)
+    assert "72.50x" in report.line(one) and "vs lucidrains" in report.header("other")
+    assert one.missed() == ["speedup 72.50 < 80.00"]
+    missing = result(kind="other", peers={"lucidrains": "not installed"})
+    assert "not installed" in report.line(missing) and missing.missed() == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "overhead", "layer"])
 def test_lines_of_other_kinds(kind):
     more = {"scratch_bytes": 1, "resident_bytes": 2, "ratio": 1.25, "ratio_limit": 3.0}
     more |= {"resident_ratio": 1.5, "empty_seconds": 0.25}
+    more |= {"attention_seconds": 0.25, "product_seconds": 0.125}
     text = report.line(result(kind=kind, **more))
     assert "1.25 (3.00)" in text

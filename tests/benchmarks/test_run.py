@@ -38,6 +38,8 @@ def test_quick_run(tmp_path):
         "overhead_selected_forward_pynative",
         "overhead_selected_forward_graph",
         "training_2048",
+        "layer_bfloat16_both_8192",
+        "other_nsa_both",
     ]
     options = [option for name in names for option in ("--only", name)]
     try:
@@ -48,12 +50,12 @@ def test_quick_run(tmp_path):
         pass
     done = python("-m", "benchmarks", "--quick", "--csv", str(path), *options)
     assert done.returncode == 0, done.stdout
-    for part in ("cpu ", "isa ", "threads ", "mindspore 2.", "load ", "6 cases measured", *names):
+    for part in ("cpu ", "isa ", "threads ", "mindspore 2.", "load ", "8 cases measured", *names):
         assert part in done.stdout
     with open(path, newline="") as file:
         rows = {row["case"]: row for row in csv.DictReader(file)}
-    assert list(rows) == names
-    flash, compress, memory, eager, graph, training = rows.values()
+    assert sorted(rows) == sorted(names)
+    flash, compress, memory, eager, graph, training, layer, other = (rows[name] for name in names)
     assert 0 < float(flash["kernel_seconds"]) <= 1.5 * float(flash["seconds"])
     for row in (flash, compress):
         assert float(row["rate"]) > 0 and float(row["share"]) > 0
@@ -63,6 +65,12 @@ def test_quick_run(tmp_path):
     assert 1 < float(memory["ratio"]) < 3 and 0.5 < float(memory["resident_ratio"]) < 4
     assert float(training["rate"]) > 0 and float(training["speedup_over_dense"]) > 0
     assert training["tokens"] == "256" and "context measured" in done.stdout
+    # The layer does what its parts do, and something between them.
+    parts = float(layer["attention_seconds"]) + float(layer["product_seconds"])
+    assert float(layer["ratio"]) == pytest.approx(float(layer["seconds"]) / parts)
+    assert float(layer["ratio"]) > 0.5
+    theirs = other["speedup_over_lucidrains"]
+    assert theirs == "not installed" or float(theirs) > 0
     for row in (eager, graph):
         assert float(row["seconds"]) > float(row["kernel_seconds"]) / 2 > 0
         assert float(row["empty_seconds"]) > 0
