@@ -27,6 +27,21 @@ __aicore__ inline void DotRows(const AscendC::LocalTensor<float>& to,
   ReduceRows<false>(to, x, folded, folded_rows, g);
 }
 
+// to[row] = the first number of a row's data block. `pairs` holds two numbers for each row.
+__aicore__ inline void FirstOfBlocks(const AscendC::LocalTensor<float>& to,
+                                     const AscendC::LocalTensor<float>& blocks,
+                                     const AscendC::LocalTensor<float>& pairs, int32_t rows) {
+  constexpr uint8_t kFirstOfTwo = 1, kFirstOfFour = 3;
+  const AscendC::GatherMaskParams in_a_row(1, 1, 0, 0);
+  uint64_t kept = 0;
+  AscendC::GatherMask(pairs, blocks, kFirstOfFour, true, static_cast<uint32_t>(rows * kBlockFloats),
+                      in_a_row, kept);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::GatherMask(to, pairs, kFirstOfTwo, true, static_cast<uint32_t>(2 * rows), in_a_row,
+                      kept);
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
 // x = exp(x - max) / sum, max and sum a data block for each row.
 __aicore__ inline void Probabilities(const AscendC::LocalTensor<float>& x,
                                      const AscendC::LocalTensor<float>& max,

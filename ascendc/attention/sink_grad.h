@@ -10,16 +10,16 @@ namespace nsa::ascend {
 // A head is one vector core's, which adds its rows in their order.
 class SinkGrad {
  public:
-  static constexpr int32_t kRows = 256;  // at a time
-  // Data blocks of their maximum, sum, Dvec, and of the sum so far.
-  static constexpr uint32_t kBytes = 4 * kRows * kBlockBytes;
+  static constexpr int32_t kRows = 2048;  // at a time
+  // Their maximum, sum, Dvec, and the sum so far.
+  static constexpr uint32_t kBytes = 4 * kRows * 4;
 
-  // `max`, `sum` and `row_sums` lie as `strides` say; `memory` holds kBytes bytes.
+  // The maximum, the sum and Dvec, `floats` of each, lie as `strides` say, those of a head in a
+  // row; `memory` holds kBytes bytes.
   __aicore__ inline void Run(const WorkTiling& work, const TensorStrides& strides,
-                             const AscendC::GlobalTensor<float>& max,
-                             const AscendC::GlobalTensor<float>& sum,
-                             const AscendC::GlobalTensor<float>& row_sums, GM_ADDR sink,
-                             GM_ADDR sink_grad, const AscendC::LocalTensor<float>& memory) {
+                             const AscendC::GlobalTensor<float>& statistics, int64_t floats,
+                             GM_ADDR sink, GM_ADDR sink_grad,
+                             const AscendC::LocalTensor<float>& memory) {
     AscendC::GlobalTensor<float> sinks, grads;
     sinks.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(sink));
     grads.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(sink_grad));
@@ -32,17 +32,12 @@ class SinkGrad {
       AscendC::PipeBarrier<PIPE_V>();
       for (int64_t b = 0; b < batch; ++b) {
         for (int64_t row = 0; row < work.queries; row += kRows) {
-          const int64_t at = b * strides.batch + row * strides.row + head * strides.head;
+          const int64_t at = b * strides.batch + row + head * strides.head;
           const auto rows = static_cast<int32_t>(Min(kRows, work.queries - row));
-          const AscendC::DataCopyParams blocks(
-              static_cast<uint16_t>(rows), 1, static_cast<uint16_t>(strides.row / kBlockFloats - 1),
-              0);
           Order<AscendC::HardEvent::V_MTE2>();
-          AscendC::DataCopy(memory, max[at], blocks);
-          AscendC::DataCopy(memory[kFloats], sum[at], blocks);
-          AscendC::DataCopy(memory[2 * kFloats], row_sums[at], blocks);
+          CopyRowsIn(memory, statistics[at], floats, 3, rows, kRows);
           Order<AscendC::HardEvent::MTE2_V>();
-          AddRows(memory, value, rows * kBlockFloats);
+          AddRows(memory, value, rows);
         }
       }
       Store(grads, head, memory);
@@ -50,7 +45,7 @@ class SinkGrad {
   }
 
  private:
-  static constexpr uint32_t kFloats = kRows * kBlockFloats;
+  static constexpr uint32_t kFloats = kRows;
 
   __aicore__ inline static void AddRows(const AscendC::LocalTensor<float>& memory, float sink,
                                         int32_t count) {
@@ -70,7 +65,6 @@ class SinkGrad {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  // A data block holds one value eight times, so the sum of all is eight times the gradient.
   __aicore__ inline static void Store(const AscendC::GlobalTensor<float>& grads, int64_t head,
                                       const AscendC::LocalTensor<float>& memory) {
     const auto total = memory[3 * kFloats];
@@ -81,7 +75,7 @@ class SinkGrad {
     Order<AscendC::HardEvent::MTE3_V>();
     AscendC::WholeReduceSum(memory, total, kRepeatFloats, 1, 1, 1, 8);
     AscendC::PipeBarrier<PIPE_V>();
-    AscendC::Muls(memory, memory, -1.0f / kBlockFloats, 1);
+    AscendC::Muls(memory, memory, -1.0f, 1);
     Order<AscendC::HardEvent::V_MTE3>();
     AscendC::DataCopyPad(grads[head], memory,
                          AscendC::DataCopyExtParams(1, sizeof(float), 0, 0, 0));

@@ -20,7 +20,8 @@ def test_gradient_of_full_attention(flash_runner, s1, s2):
     case = flash_grad(Draw(0, "float16"), "BNSD", 1, heads, heads, s1, s2, dim)
     _, counts = flash_runner.run(case, 2)
     row, part, pairs = dim * 2, TILE * dim * 4, heads * s1 * s2
-    rows_done = heads * s1 * 2 * row  # Dvec, of O and dO
+    # Dvec of O and dO, and the first of the numbers of the maximum and of the sum.
+    rows_done = heads * s1 * (2 * row + 2 * STATISTIC)
     # For dq: keys twice and values once per tile of queries.
     query_tiles, key_steps = heads * s1 // TILE, -(-s2 // STEP)
     by_queries = query_tiles * (2 * TILE + 3 * s2) * row
@@ -33,10 +34,10 @@ def test_gradient_of_full_attention(flash_runner, s1, s2):
     parts = (query_tiles * key_steps + 2 * key_tiles * query_steps) * part
     sums = (query_tiles + 2 * key_tiles) * part
     # Maximum, sum and Dvec of a row, for every step of its tile and for every tile of keys.
-    statistics = 3 * STATISTIC * heads * s1 * (key_steps + s2 // TILE)
+    statistics = 3 * 4 * heads * s1 * (key_steps + s2 // TILE)
     assert counts.gm_read == rows_done + by_queries + by_keys + handed_over + sums + statistics
     placeholders = 2 + 4  # dpse and dsink, which nobody asked for
-    results = heads * (s1 + 2 * s2) * row + heads * s1 * STATISTIC + placeholders
+    results = heads * (s1 + 2 * s2) * row + heads * s1 * 3 * 4 + placeholders
     assert counts.gm_written == handed_over + parts + results
 
 

@@ -38,7 +38,8 @@ int64_t key_parts(const FlashDims& dims, int64_t tiles, int32_t widest) {
   constexpr int64_t kWantedTiles = 8 * kMaxBlocks;
   const int64_t group = dims.n1 / dims.n2;
   int64_t parts = 1;
-  for (int64_t p = 2; p <= std::min<int64_t>(group, MostKeyParts(widest)) && parts * tiles < kWantedTiles; ++p) {
+  for (int64_t p = 2;
+       p <= std::min<int64_t>(group, MostKeyParts(widest)) && parts * tiles < kWantedTiles; ++p) {
     if (group % p == 0) parts = p;
   }
   return parts;
@@ -59,7 +60,9 @@ int32_t tile_flash_attention_score_grad(const FlashCall& call, int32_t cores, ui
   t.value = strides_of(dims, dims.s2, dims.n2, dims.dv);
   t.output = strides_of(dims, dims.s1, dims.n1, dims.dv);
   t.statistics = statistics_strides(dims);
-  t.statistics_floats = (call.packed() ? 1 : dims.batch) * dims.s1 * dims.n1 * kBlockFloats;
+  t.row_statistics = {call.packed() ? 0 : dims.n1 * dims.s1, 1, dims.s1};
+  const int64_t rows = (call.packed() ? 1 : dims.batch) * dims.s1 * dims.n1;
+  t.statistics_floats = (rows + kBlockFloats - 1) / kBlockFloats * kBlockFloats;
   t.dim = dims.d;
   t.value_dim = dims.dv;
   t.key_tokens = call.packed() ? dims.s2 : 0;
@@ -72,12 +75,12 @@ int32_t tile_flash_attention_score_grad(const FlashCall& call, int32_t cores, ui
   t.key_parts = key_parts(dims, t.keys.items, widest);
   t.key_rows = t.key_parts > 1 ? (call.packed() ? 1 : dims.batch) * dims.s2 * dims.n2 : 0;
   // Tiles of both kinds belong to the same cores.
-  FlashCall rows = call;
-  rows.tile_cost = kRowCost;
+  FlashCall by_rows = call;
+  by_rows.tile_cost = kRowCost;
   const auto share = [&](int32_t most) {
-    return std::max(share_tiles(rows, t.mask, TilesOf::kQueries, tiles.rows, most, &t.queries),
-                    share_tiles(call, t.mask, TilesOf::kKeys, tiles.rows, most, &t.keys,
-                                t.key_parts));
+    return std::max(
+        share_tiles(by_rows, t.mask, TilesOf::kQueries, tiles.rows, most, &t.queries),
+        share_tiles(call, t.mask, TilesOf::kKeys, tiles.rows, most, &t.keys, t.key_parts));
   };
   const int32_t used = share(cores);
   share(used);

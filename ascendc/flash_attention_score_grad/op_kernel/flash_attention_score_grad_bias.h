@@ -28,7 +28,7 @@ class SharedBiasGrad {
     part_floats_ = RoundDown(part_floats, kRepeatFloats);
     factor_ = t_->bias.pse_before_scale != 0 ? t_->bias.scale : 1.0f;
     copies_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(
-        workspace + FlashAttentionScoreGradWorkspace::RowBytes(t_->statistics_floats)));
+        workspace + FlashAttentionScoreGradWorkspace::StatisticsBytes(*t_)));
     tile_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(block_part) + core_ * t_->pse_tile / 2);
     pse_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(pse_grad));
     pipe->InitBuffer(columns_buffer_, kTileRows * 4);

@@ -12,21 +12,22 @@ struct FlashAttentionScoreGradTilingData {
   MaskTiling mask;
   BiasTiling bias;
   TensorStrides query, key, value, output;
-  TensorStrides statistics;  // of softmax_max and softmax_sum, in floats
-  int64_t dim;               // D
-  int64_t value_dim;         // Dv
-  int64_t key_parts;         // of the heads of a key head's group, each part's gradients apart
-  int64_t key_rows;          // keys times their heads, where there are several parts
-  int64_t statistics_floats;
-  int64_t input_buffers;   // 2 where they fit: a group is loaded while one is computed
-  int64_t key_tokens;      // rows of dk and dv
-  int64_t segment_tokens;  // those of them that belong to a segment
-  int64_t pse_grad;        // elements of the gradient of the bias, 0 where none is asked for
-  int64_t pse_copies;      // of it in float, where queries share elements: two for each entry that
-                           // shares them, one of each vector core of a block
-  int64_t pse_pitch;       // floats of a row of a tile's sum, where entries of the batch share one
-  int64_t pse_tile;        // floats of that sum, half of them each vector core's
-  int64_t sink;            // whether there is one
+  TensorStrides statistics;      // of softmax_max and softmax_sum, in floats
+  int64_t dim;                   // D
+  int64_t value_dim;             // Dv
+  int64_t key_parts;             // of the heads of a key head's group, each part's gradients apart
+  int64_t key_rows;              // keys times their heads, where there are several parts
+  TensorStrides row_statistics;  // of maximum, sum and Dvec in the workspace, a float each
+  int64_t statistics_floats;     // of each of the three
+  int64_t input_buffers;         // 2 where they fit: a group is loaded while one is computed
+  int64_t key_tokens;            // rows of dk and dv
+  int64_t segment_tokens;        // those of them that belong to a segment
+  int64_t pse_grad;              // elements of the gradient of the bias, 0 where none is asked for
+  int64_t pse_copies;  // of it in float, where queries share elements: two for each entry that
+                       // shares them, one of each vector core of a block
+  int64_t pse_pitch;   // floats of a row of a tile's sum, where entries of the batch share one
+  int64_t pse_tile;    // floats of that sum, half of them each vector core's
+  int64_t sink;        // whether there is one
 };
 static_assert(sizeof(FlashAttentionScoreGradTilingData) <= kMaxTilingBytes);
 
@@ -62,27 +63,27 @@ __aicore__ constexpr int32_t MostKeyParts(int32_t dim) {
   return 2 * kGradGroupFloats / RoundUp(dim, 16);
 }
 
-// Where the inputs of a group lie in one buffer, in bytes: what a forward has, then dP and a data
-// block of each row's maximum, sum and Dvec.
+// Where the inputs of a group lie in one buffer, in bytes: what a forward has, then dP and a each
+// row's maximum, sum and Dvec; before the steps a data block of the first two.
 struct GradGroupInputs {
   uint32_t product_grad, statistics, total;
 
   __aicore__ constexpr GradGroupInputs(const BiasTiling& bias, int32_t element_bytes)
       : product_grad(GroupInputs(bias, kGradGroupRows, kGradMostRows, element_bytes).total),
         statistics(product_grad + kGradGroupFloats * 4),
-        total(statistics + 3 * kGradMostRows * kBlockBytes) {}
+        total(statistics + 2 * kGradMostRows * kBlockBytes) {}
 };
 
 struct FlashAttentionScoreGradBuffers {
-  uint32_t inputs;    // of a group, input_buffers times
-  uint32_t outputs;   // P and dS of a group, twice unless they are float
-  uint32_t part;      // of a gradient's sum, float [some rows, D], twice
-  uint32_t result;    // of a gradient, [some rows, D]
-  uint32_t folded;    // scratch of the reductions
-  uint32_t row_sums;  // Dvec of some rows, and their data blocks
-  uint32_t pse_sums;  // of the columns of a tile of keys
-  uint32_t mask;      // scratch
-  uint32_t bias;      // scratch
+  uint32_t inputs;      // of a group, input_buffers times
+  uint32_t outputs;     // P and dS of a group, twice unless they are float
+  uint32_t part;        // of a gradient's sum, float [some rows, D], twice
+  uint32_t result;      // of a gradient, [some rows, D]
+  uint32_t folded;      // scratch of the reductions
+  uint32_t statistics;  // data blocks of those of a group, and on their way to the workspace
+  uint32_t pse_sums;    // of the columns of a tile of keys
+  uint32_t mask;        // scratch
+  uint32_t bias;        // scratch
   uint32_t output_buffers;
 
   __aicore__ constexpr FlashAttentionScoreGradBuffers(int32_t dim, int32_t element_bytes,
@@ -92,7 +93,7 @@ struct FlashAttentionScoreGradBuffers {
         part(static_cast<uint32_t>(PartRows(dim) * RoundUp(dim, 16) * 4)),
         result(static_cast<uint32_t>(PartRows(dim) * RoundUp(dim, 16) * element_bytes)),
         folded(kGradMostRows * (kRepeatFloats + kBlockFloats) * 4),
-        row_sums(kGradMostRows * 4 + kGradMostRows * kBlockBytes),
+        statistics(4 * kGradMostRows * kBlockBytes),
         pse_sums(kTileRows * 4),
         mask(RowMaskBytes(kGradMostRows)),
         bias(static_cast<uint32_t>(
@@ -106,7 +107,7 @@ struct FlashAttentionScoreGradBuffers {
   }
   __aicore__ constexpr uint32_t Total(uint32_t input_buffers) const {
     return input_buffers * inputs + output_buffers * outputs + 2 * part + result + folded +
-           row_sums + pse_sums + mask + bias;
+           statistics + pse_sums + mask + bias;
   }
 };
 // Before the steps a buffer of the inputs serves for other things.
@@ -115,9 +116,9 @@ static_assert(FlashAttentionScoreGradBuffers(128, 2, BiasTiling{}).Total(2) <= k
 static_assert(FlashAttentionScoreGradBuffers(192, 2, BiasTiling{}).Total(2) <= kUbBytes);
 static_assert(FlashAttentionScoreGradBuffers(512, 4, EveryBias()).Total(1) <= kUbBytes);
 
-// The workspace: Dvec of every row, the sums of dpse over queries, dk and dv of parts of the heads,
-// then each block's part, which holds what the cube core and its vector cores hand to each other,
-// in three slots each, and the sum of dpse over a batch. Bytes.
+// The workspace: the statistics of every row, the sums of dpse over queries, dk and dv of parts of
+// the heads, then each block's part, which holds what the cube core and its vector cores hand to
+// each other, in three slots each, and the sum of dpse over a batch. Bytes.
 struct FlashAttentionScoreGradWorkspace {
   int64_t scores;         // S or dP of a step, float
   int64_t probabilities;  // P or dS of a step
@@ -137,8 +138,11 @@ struct FlashAttentionScoreGradWorkspace {
         pse_begin(sums_begin + kSlots * sums),
         end(pse_begin + pse_tile * 4) {}
   __aicore__ constexpr int64_t Total() const { return (end + 511) / 512 * 512; }
-  __aicore__ static constexpr int64_t RowBytes(int64_t statistics_floats) {
-    return (statistics_floats * 4 + 511) / 512 * 512;
+  __aicore__ static constexpr int64_t RowBytes(int64_t floats) {
+    return (floats * 4 + 511) / 512 * 512;
+  }
+  __aicore__ static constexpr int64_t StatisticsBytes(const FlashAttentionScoreGradTilingData& t) {
+    return RowBytes(3 * t.statistics_floats);
   }
   // In front of the blocks' parts.
   __aicore__ static constexpr int64_t SharedBytes(const FlashAttentionScoreGradTilingData& t) {
@@ -148,7 +152,7 @@ struct FlashAttentionScoreGradWorkspace {
   }
   // dk of all parts, then dv.
   __aicore__ static constexpr int64_t PartsBegin(const FlashAttentionScoreGradTilingData& t) {
-    return RowBytes(t.statistics_floats) + RowBytes(t.pse_copies * t.pse_grad);
+    return StatisticsBytes(t) + RowBytes(t.pse_copies * t.pse_grad);
   }
 };
 

@@ -42,19 +42,22 @@ class FlashAttentionScoreGradVector {
                bias_buffer_.template Get<float>(), kGradGroupRows, kGradMostRows);
   }
 
-  // Dvec of the rows of this block's tiles of queries. All blocks' are needed by Process.
+  // The statistics of this core's share of all rows, which cost the same whatever they see. All
+  // cores' are needed by Process.
   __aicore__ inline void Prepare() {
-    WorkItems items;
-    items.Init(&t_->queries, &t_->mask, g_.query_ends, g_.key_ends, g_.prefix, g_.offsets);
-    const int32_t most = static_cast<int32_t>(
-        Min(kGradMostRows, kGradGroupFloats / 2 / RoundUp(value_dim_, kRepeatFloats)));
+    const WorkTiling& work = t_->queries;
+    const int64_t most =
+        Min(kGradMostRows, kGradGroupFloats / 2 / RoundUp(value_dim_, kRepeatFloats));
+    const int64_t groups = (work.queries + most - 1) / most;
+    const int64_t all = (work.packed != 0 ? 1 : work.segments) * work.heads * groups;
+    const int64_t cores = AscendC::GetBlockNum() * 2, core = AscendC::GetBlockIdx();
     WorkItem item{};
-    while (items.Next(&item)) {
-      const RowShare share(core_, item.rows);
-      for (int32_t at = 0; at < share.rows; at += most) {
-        RowSums(item, item.row + share.begin + at,
-                RowGroup(static_cast<int32_t>(Min(most, share.rows - at)), value_dim_));
-      }
+    for (int64_t at = all * core / cores; at < all * (core + 1) / cores; ++at) {
+      item.segment = at / groups / work.heads;
+      item.head = at / groups % work.heads;
+      const int64_t row = at % groups * most;
+      Statistics(item, row,
+                 RowGroup(static_cast<int32_t>(Min(most, work.queries - row)), value_dim_));
     }
     ClearTheRest();
   }
@@ -116,7 +119,7 @@ class FlashAttentionScoreGradVector {
   static constexpr int32_t kFoldedFloats = kGradMostRows * (kRepeatFloats + kBlockFloats);
 
   __aicore__ inline void SetTensors(const FlashAttentionScoreGradWorkspace& bytes, GM_ADDR mine) {
-    row_sums_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.workspace));
+    statistics_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.workspace));
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
     product_grads_.SetGlobalBuffer(
         reinterpret_cast<__gm__ float*>(mine + bytes.product_grads_begin));
@@ -140,14 +143,13 @@ class FlashAttentionScoreGradVector {
     pipe->InitBuffer(outputs_, static_cast<uint8_t>(bytes.output_buffers), bytes.outputs);
     pipe->InitBuffer(parts_in_, 2, bytes.part);
     pipe->InitBuffer(result_out_, 1, bytes.result);
-    pipe->InitBuffer(row_sums_out_, 1, kGradMostRows * kBlockBytes);
-    pipe->InitBuffer(row_sums_buffer_, kGradMostRows * 4);
+    pipe->InitBuffer(statistics_out_, 1, kGradMostRows * kBlockBytes);
+    pipe->InitBuffer(statistics_buffer_, 3 * kGradMostRows * kBlockBytes);
     pipe->InitBuffer(folded_buffer_, bytes.folded);
     pipe->InitBuffer(mask_buffer_, bytes.mask);
     pipe->InitBuffer(bias_buffer_, bytes.bias);
     // Instructions over eight rows also read rows that a group does not have.
     AscendC::Duplicate(folded_buffer_.template Get<float>(), 0.0f, kFoldedFloats);
-    AscendC::Duplicate(row_sums_buffer_.template Get<float>(), 0.0f, kGradMostRows);
     AscendC::PipeBarrier<PIPE_V>();
   }
 
@@ -162,33 +164,42 @@ class FlashAttentionScoreGradVector {
     return Offset(s, item, item.query_start, row, item.head);
   }
 
-  __aicore__ inline void RowSums(const WorkItem& item, int64_t row, const RowGroup& g) {
+  __aicore__ inline void Statistics(const WorkItem& item, int64_t row, const RowGroup& g) {
     auto inputs = inputs_.template AllocTensor<float>();
     const auto raw = inputs.template ReinterpretCast<T>();
     const int64_t at = QueryOffset(t_->output, item, row);
     const auto floats = static_cast<uint32_t>(g.floats());
     CopyRowsIn(raw, output_[at], t_->output.row, g.rows, g.keys, g.width);
     CopyRowsIn(raw[floats], output_grad_[at], t_->output.row, g.rows, g.keys, g.width);
+    const auto max = inputs[GradGroupInputs(t_->bias, sizeof(T)).statistics / 4];
+    const auto sum = max[kGradMostRows * kBlockFloats];
+    const int64_t statistics = QueryOffset(t_->statistics, item, row);
+    const auto gap = static_cast<uint16_t>(t_->statistics.row / kBlockFloats - 1);
+    const AscendC::DataCopyParams blocks(static_cast<uint16_t>(g.rows), 1, gap, 0);
+    AscendC::DataCopy(max, max_[statistics], blocks);
+    AscendC::DataCopy(sum, sum_[statistics], blocks);
     inputs_.EnQue(inputs);
     inputs = inputs_.template DeQue<float>();
     // Behind the two of T; their products take the place of the first.
     const auto x = inputs[kGradGroupFloats * sizeof(T) / 4], y = x[kGradGroupFloats / 2];
-    const auto sums = row_sums_buffer_.template Get<float>();
-    DotRows(sums, raw, raw[floats], x, y, folded_buffer_.template Get<float>(), kGradMostRows, g);
+    const int32_t rows = RoundUp(g.rows, kRowUnit);
+    auto all = statistics_out_.template AllocTensor<float>();
+    DotRows(all[static_cast<uint32_t>(2 * rows)], raw, raw[floats], x, y,
+            folded_buffer_.template Get<float>(), kGradMostRows, g);
+    FirstOfBlocks(all, max, x, g.rows);
+    FirstOfBlocks(all[static_cast<uint32_t>(rows)], sum, y, g.rows);
     inputs_.FreeTensor(inputs);
-    auto blocks = row_sums_out_.template AllocTensor<float>();
-    SpreadRows(blocks, sums, RoundUp(g.rows, kRowUnit));
-    row_sums_out_.EnQue(blocks);
-    blocks = row_sums_out_.template DeQue<float>();
-    CopyStatisticsOut(row_sums_[QueryOffset(t_->statistics, item, row)], t_->statistics.row, blocks,
-                      g.rows);
-    row_sums_out_.FreeTensor(blocks);
+    statistics_out_.EnQue(all);
+    all = statistics_out_.template DeQue<float>();
+    CopyRowsOut(statistics_[QueryOffset(t_->row_statistics, item, row)], t_->statistics_floats, all,
+                3, g.rows, rows);
+    statistics_out_.FreeTensor(all);
   }
 
   __aicore__ inline void SinkGradients() {
     auto memory = inputs_.template AllocTensor<float>();
-    SinkGrad().Run(t_->queries, t_->statistics, max_, sum_, row_sums_, g_.sink, g_.sink_grad,
-                   memory);
+    SinkGrad().Run(t_->queries, t_->row_statistics, statistics_, t_->statistics_floats, g_.sink,
+                   g_.sink_grad, memory);
     inputs_.FreeTensor(memory);
   }
 
@@ -200,16 +211,16 @@ class FlashAttentionScoreGradVector {
     const int64_t most = kGradMostRows * kBlockBytes / static_cast<int64_t>(sizeof(E));
     AscendC::GlobalTensor<E> to;
     to.SetGlobalBuffer(reinterpret_cast<__gm__ E*>(tensor));
-    auto zeros = row_sums_out_.template AllocTensor<float>();
+    auto zeros = statistics_out_.template AllocTensor<float>();
     AscendC::Duplicate(zeros, 0.0f, kGradMostRows * kBlockFloats);
-    row_sums_out_.EnQue(zeros);
-    zeros = row_sums_out_.template DeQue<float>();
+    statistics_out_.EnQue(zeros);
+    zeros = statistics_out_.template DeQue<float>();
     for (int64_t at = begin + count * core / cores; at < end; at += most) {
       const auto bytes = static_cast<uint32_t>(Min(most, end - at) * sizeof(E));
       AscendC::DataCopyPad(to[at], zeros.template ReinterpretCast<E>(),
                            AscendC::DataCopyExtParams(1, bytes, 0, 0, 0));
     }
-    row_sums_out_.FreeTensor(zeros);
+    statistics_out_.FreeTensor(zeros);
   }
 
   // What no tile writes: gradients of keys behind the last segment, which compressed keys may have;
@@ -221,8 +232,7 @@ class FlashAttentionScoreGradVector {
       ClearShare<T>(g_.value_grad, t_->segment_tokens * t_->value.row, spare * t_->value.row);
     }
     if (bias_grad_.OverQueries()) {
-      ClearShare<float>(g_.workspace,
-                        FlashAttentionScoreGradWorkspace::RowBytes(t_->statistics_floats) / 4,
+      ClearShare<float>(g_.workspace, FlashAttentionScoreGradWorkspace::StatisticsBytes(*t_) / 4,
                         t_->pse_copies * t_->pse_grad);
     } else if (!bias_grad_.OverEntries()) {
       ClearShare<T>(g_.pse_grad, 0, Max(1, t_->pse_grad));
@@ -269,13 +279,9 @@ class FlashAttentionScoreGradVector {
     CopyRowsIn(inputs, scores_[from], Pitch(step), g.rows, g.keys, g.width);
     CopyRowsIn(inputs[place.product_grad / 4], product_grads_[from], Pitch(step), g.rows, g.keys,
                g.width);
-    const int64_t statistics = QueryOffset(t_->statistics, step.item, row);
-    const auto gap = static_cast<uint16_t>(t_->statistics.row / kBlockFloats - 1);
-    const AscendC::DataCopyParams blocks(static_cast<uint16_t>(g.rows), 1, gap, 0);
-    const auto to = inputs[place.statistics / 4];
-    AscendC::DataCopy(to, max_[statistics], blocks);
-    AscendC::DataCopy(to[kGradMostRows * kBlockFloats], sum_[statistics], blocks);
-    AscendC::DataCopy(to[2 * kGradMostRows * kBlockFloats], row_sums_[statistics], blocks);
+    CopyRowsIn(inputs[place.statistics / 4],
+               statistics_[QueryOffset(t_->row_statistics, step.item, row)], t_->statistics_floats,
+               3, g.rows, RoundUp(g.rows, kRowUnit));
     bias_.Load(inputs, step.item, row, step.key, g);
     inputs_.EnQue(inputs);
   }
@@ -286,9 +292,12 @@ class FlashAttentionScoreGradVector {
     const GradGroupInputs place(t_->bias, sizeof(T));
     const int64_t row = step.row + share.begin + at;
     auto p = inputs_.template DeQue<float>();
-    const auto dp = p[place.product_grad / 4], max = p[place.statistics / 4];
-    const auto sum = max[kGradMostRows * kBlockFloats];
-    const auto row_sum = max[2 * kGradMostRows * kBlockFloats];
+    const auto dp = p[place.product_grad / 4];
+    const auto max = statistics_buffer_.template Get<float>();
+    const int32_t padded = RoundUp(g.rows, kRowUnit);
+    const auto sum = max[static_cast<uint32_t>(padded * kBlockFloats)];
+    const auto row_sum = max[static_cast<uint32_t>(2 * padded * kBlockFloats)];
+    SpreadRows(max, p[place.statistics / 4], 3 * padded);
     // P = exp(S - max) / sum
     bias_.Apply(p, step.item, row, step.key, g);
     row_mask_.Apply(p, step.item.visible, row, step.key, g);
@@ -403,13 +412,13 @@ class FlashAttentionScoreGradVector {
   RowMask row_mask_;
   ScoreBias<T> bias_;
   SharedBiasGrad<T> bias_grad_;
-  AscendC::GlobalTensor<float> row_sums_, scores_, product_grads_, sums_, max_, sum_;
+  AscendC::GlobalTensor<float> statistics_, scores_, product_grads_, sums_, max_, sum_;
   AscendC::GlobalTensor<T> probabilities_, score_grads_, output_, output_grad_;
   AscendC::GlobalTensor<T> query_grad_, key_grad_, value_grad_, pse_grad_;
   AscendC::TQue<AscendC::TPosition::VECIN, 2> inputs_, parts_in_;
   AscendC::TQue<AscendC::TPosition::VECOUT, 2> outputs_;
-  AscendC::TQue<AscendC::TPosition::VECOUT, 1> result_out_, row_sums_out_;
-  AscendC::TBuf<AscendC::TPosition::VECCALC> row_sums_buffer_, folded_buffer_, mask_buffer_,
+  AscendC::TQue<AscendC::TPosition::VECOUT, 1> result_out_, statistics_out_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> statistics_buffer_, folded_buffer_, mask_buffer_,
       bias_buffer_;
 };
 

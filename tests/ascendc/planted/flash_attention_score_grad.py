@@ -77,11 +77,7 @@ FAULTS = {
         "pse_begin(sums_begin + kSlots * sums)",
         "pse_begin(sums_begin + sums)",
     ),
-    "workspace of Dvec": (
-        TILING,
-        "return (statistics_floats * 4 + 511)",
-        "return (statistics_floats + 511)",
-    ),
+    "workspace of the statistics": (TILING, "RowBytes(3 * t.stat", "RowBytes(2 * t.stat"),
     # The cube.
     "tile in L1": (CUBE, "      tiles_.BeginUse();\n", ""),
     "second tile in L1": (CUBE, "      tiles_.BeginUse(1);\n", ""),
@@ -267,11 +263,34 @@ FAULTS = {
     "parts that fit": (TILING, "return 2 * kGradGroupFloats / RoundUp(dim, 16);", "return 64;"),
     # Rows of the vector cores.
     "rows of the second core": (MACHINE, "begin(core == 0 ? 0 : First(all))", "begin(0)"),
-    "data blocks of Dvec": (
-        VECTOR,
-        "SpreadRows(blocks, sums, RoundUp(g.rows, kRowUnit))",
-        "SpreadRows(blocks, sums, RoundDown(g.rows, kRowUnit))",
+    "data blocks of Dvec": (VECTOR, "/ 4], 3 * padded);", "/ 4], 2 * padded);"),
+    "first of four numbers": (
+        ROWS,
+        "kFirstOfTwo = 1, kFirstOfFour = 3",
+        "kFirstOfTwo = 1, kFirstOfFour = 4",
     ),
+    "pairs of the first numbers": (
+        ROWS,
+        "    in_a_row, kept);\n  AscendC::PipeBarrier<PIPE_V>();\n  AscendC::GatherMask",
+        "    in_a_row, kept);\n  AscendC::GatherMask",
+    ),
+    "sum after the maximum": (
+        VECTOR,
+        "FirstOfBlocks(all[static_cast<uint32_t>(rows)], sum",
+        "FirstOfBlocks(all, sum",
+    ),
+    "statistics of a share": (
+        VECTOR,
+        "at < all * (core + 1) / cores;",
+        "at + 1 < all * (core + 1) / cores;",
+    ),
+    "head of the statistics": (VECTOR, "at / groups % work.heads;", "at / groups;"),
+    "entry of the statistics": (
+        VECTOR,
+        "item.segment = at / groups / work.heads;",
+        "item.segment = 0;",
+    ),
+    "group of the statistics": (VECTOR, "row = at % groups * most;", "row = 0;"),
     "dO of Dvec": (
         VECTOR,
         "CopyRowsIn(raw[floats], output_grad_[at]",
@@ -284,8 +303,8 @@ FAULTS = {
     ),
     "place of Dvec": (
         VECTOR,
-        "AscendC::DataCopy(to[2 * kGradMostRows * kBlockFloats], row_sums_",
-        "AscendC::DataCopy(to[kGradMostRows * kBlockFloats], row_sums_",
+        "max[static_cast<uint32_t>(2 * padded * kBlockFloats)]",
+        "max[static_cast<uint32_t>(padded * kBlockFloats)]",
     ),
     "behind the last column": (ROWS, "  FillTail(x, 0.0f, g);\n", ""),
     "barrier before the products": (
@@ -387,8 +406,8 @@ FAULTS = {
     ),
     "room of the statistics": (
         TILING,
-        "statistics + 3 * kGradMostRows * kBlockBytes",
-        "statistics + 2 * kGradMostRows * kBlockBytes",
+        "total(statistics + 2 * kGradMostRows * kBlockBytes)",
+        "total(statistics)",
     ),
     "buffer of P and dS": (
         TILING,
