@@ -4,6 +4,7 @@ from . import workloads
 from .branches import branches_cases
 from .decoding import decode_cases
 from .layer import layer_cases
+from .layer_memory import layer_memory_cases
 from .memory import memory_cases
 from .overhead import overhead_cases
 from .speed import SpeedCase
@@ -64,6 +65,7 @@ CASES = [
     _compress("backward"),
     *branches_cases(),
     *layer_cases(),
+    *layer_memory_cases(),
     *decode_cases(),
     *memory_cases(),
     *overhead_cases(),

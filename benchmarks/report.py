@@ -68,6 +68,15 @@ _COLUMNS = {
         ("ratio", 12, lambda r: _of_target(r.ratio, r.ratio_limit)),
         ("shape", 34, lambda r: r.shape),
     ),
+    "layer memory": (
+        ("case", 36, lambda r: r.case),
+        ("s", 7, lambda r: f"{r.seconds:.1f}"),
+        ("MB", 8, lambda r: f"{r.bytes / 1e6:.0f}"),
+        ("scratch MB", 10, lambda r: f"{r.scratch_bytes / 1e6:.1f}"),
+        ("VmHWM MB", 9, lambda r: f"{r.resident_bytes / 1e6:.0f}"),
+        ("ratio", 12, lambda r: _of_target(r.resident_ratio, r.ratio_limit)),
+        ("shape", 34, lambda r: r.shape),
+    ),
     "other": (
         ("case", 36, lambda r: r.case),
         ("ms", 9, lambda r: f"{r.seconds * 1e3:.1f}"),
@@ -124,6 +133,11 @@ _NOTES = {
         "ms: a step of the layer in a graph, both: with its gradients. Alone, each through "
         "MindSpore: its attention with compression, and the matrix products of its linear maps in "
         "float32. ratio: the step over the sum of the two (limit)."
+    ),
+    "layer memory": (
+        "s: a step of the layer with its gradients. MB: input, output and parameters with their "
+        "gradients, and what the gradients read of the forward, in the dtype named. VmHWM MB: what "
+        "the step takes as the system sees it, in a fresh process. ratio: of it to MB (limit)."
     ),
     "other": (
         "ms: the layer as above. vs: time of the layer of lucidrains' "

@@ -16,7 +16,7 @@ class Result:
     """A row; what does not apply to its kind of case is None."""
 
     case: str
-    kind: str  # speed, branches, layer, other, decode, memory, overhead, training
+    kind: str  # speed, branches, layer, layer memory, other, decode, memory, overhead, training
     operator: str
     dtype: str
     direction: str

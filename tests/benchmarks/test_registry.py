@@ -1,8 +1,11 @@
 """The registry has every case that is asked for, once."""
 
+import numpy as np
 import pytest
 
 from benchmarks import registry
+from benchmarks.layer_memory import operands
+from mindspore_nsa.nn import NSAConfig
 from tests.common.case import OUTPUTS
 
 # Not operators of their own: what a layer does between them, which nothing else calls.
@@ -19,7 +22,7 @@ def test_names_are_unique():
 
 
 def test_operators_exist():
-    of_the_layer = ("training", "branches", "layer", "other")
+    of_the_layer = ("training", "branches", "layer", "layer memory", "other")
     operators = {case.operator for case in registry.CASES if case.kind not in of_the_layer}
     assert operators == MEASURED
 
@@ -74,6 +77,33 @@ def test_memory_and_overhead_are_complete():
     }
     overhead = {(c.operator, c.graph) for c in of("overhead")}
     assert overhead == {(operator, graph) for operator in MEASURED for graph in (False, True)}
+
+
+def test_layer_memory_is_complete():
+    assert {(c.tokens, c.dtype) for c in of("layer memory")} == {
+        (32768, "float32"),
+        (32768, "bfloat16"),
+    }
+
+
+def test_layer_memory_counts_what_the_step_holds():
+    config = NSAConfig(32, 4, 2, 16, value_head_dim=8, select_block_count=5)
+    weights = [np.zeros((3, 4), np.float32)]
+    found = operands(config, 100, "bfloat16", weights)
+    assert found == {
+        "input, output and their gradients": 4 * 100 * 32 * 2,
+        "parameters and their gradients": 2 * 12 * 4,
+        "queries of the branches": 3 * 100 * 4 * 16 * 2,
+        "keys and values": 3 * 100 * 2 * (16 + 8) * 2,
+        "outputs of the branches": 3 * 100 * 4 * 8 * 2,
+        "their maxima and sums": 3 * 2 * 100 * 4 * 8 * 4,
+        "the branches' sum": 100 * 4 * 8 * 2,
+        "gates": 100 * 3 * 4 * 4,
+        "indices": 100 * 2 * 5 * 4,
+    }
+    wide = operands(config, 100, "float32", weights)
+    same = {"parameters and their gradients", "their maxima and sums", "gates", "indices"}
+    assert all(wide[name] == found[name] * (1 if name in same else 2) for name in found)
 
 
 def test_layer_is_complete():

@@ -205,6 +205,12 @@ def test_line_of_another_nsa():
     assert "not installed" in report.line(missing) and missing.missed() == []
 
 
+def test_line_of_layer_memory():
+    one = result(kind="layer memory", scratch_bytes=1, resident_bytes=2)
+    one.resident_ratio, one.ratio_limit = 1.75, 1.5
+    assert "1.75 (1.50)" in report.line(one) and one.missed() == ["resident ratio 1.75 > 1.50"]
+
+
 @pytest.mark.parametrize("kind", ["memory", "overhead", "layer"])
 def test_lines_of_other_kinds(kind):
     more = {"scratch_bytes": 1, "resident_bytes": 2, "ratio": 1.25, "ratio_limit": 3.0}
