@@ -22,15 +22,14 @@ namespace {
 inline void importance_scores(const ImportanceRule& rule, const float* prob, int64_t len,
                               int64_t blocks, float* score) {
   const int64_t taps = rule.m + rule.n - 1, first = rule.overlap ? 1 : 0;
-  for (int64_t j = 0; j < blocks; ++j) {
-    const int64_t top = rule.m * (j + 1) - first;
-    const int64_t r0 = max64(0, top - len + 1), r1 = min64(taps, top + 1);
-    float sum = 0.0f;
-    for (int64_t r = r0; r < r1; ++r) {
-      const int64_t weight = min64(min64(r + 1, taps - r), min64(rule.m, rule.n));
-      sum += static_cast<float>(weight) * prob[top - r];
-    }
-    score[j] = sum;
+  for (int64_t j = 0; j < blocks; ++j) score[j] = 0.0f;
+  for (int64_t r = 0; r < taps; ++r) {
+    const float weight = static_cast<float>(min64(min64(r + 1, taps - r), min64(rule.m, rule.n)));
+    // The term of block j is at[m j]; j from begin to end lie within [0, len).
+    const int64_t at = rule.m - first - r;
+    const int64_t begin = max64(0, ceil_div(-at, rule.m));
+    const int64_t end = min64(blocks, at < len ? ceil_div(len - at, rule.m) : 0);
+    for (int64_t j = begin; j < end; ++j) score[j] += weight * prob[at + rule.m * j];
   }
 }
 

@@ -13,6 +13,15 @@
 namespace nsa::cpu {
 namespace {
 
+// Tells the processor that a loop waits.
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 struct DecodeThread {
   char* keys;     // [kStepKeys, words of D] words, where a copy is needed
   char* values;   // [kStepKeys, row] elements, likewise
@@ -465,8 +474,11 @@ class DecodeWorker {
   void merge(int64_t n, const DecodeCell& cell) {
     for (int64_t g0 = 0; g0 < p_.G; g0 += W) {
       float max[kBranches][W], sum[kBranches][W];
-      for (int b = 0; b < kBranches; ++b)
-        if (p_.has[b]) total_of(cell, b, g0, max[b], sum[b]);
+      for (int b = 0; b < kBranches; ++b) {
+        if (!p_.has[b]) continue;
+        total_of(cell, b, g0, max[b], sum[b]);
+        weigh_units(cell, b, g0, max[b]);
+      }
       for (int64_t lane = 0; lane < W && g0 + lane < p_.G; ++lane) {
         const int64_t head = cell.head * p_.G + g0 + lane;
         bool numbers = true;
@@ -475,7 +487,7 @@ class DecodeWorker {
           if (!p_.has[b]) continue;
           const float factor = gate(cell, b, head);
           numbers = numbers && sum[b][lane] == sum[b][lane] && factor - factor == 0.0f;
-          add_branch(cell, b, g0 + lane, max[b][lane], sum[b][lane], factor);
+          add_branch(cell, b, g0 + lane, factor / sum[b][lane]);
         }
         Path::restore_columns(t_.row, row_);
         if (!numbers || !all_finite(t_.row, row_)) {
@@ -491,16 +503,23 @@ class DecodeWorker {
     }
   }
 
-  void add_branch(const DecodeCell& cell, int branch, int64_t g, float max, float sum, float gate) {
-    if (cell.units[branch] == 0 || sum == 0.0f) return;
+  // In place of every unit's maximum its weight beside the branch's: 0 where it sees no key.
+  void weigh_units(const DecodeCell& cell, int branch, int64_t g, const float* max) {
+    for (int64_t i = 0; i < cell.units[branch]; ++i) {
+      float* at = x_.max + (cell.first_unit[branch] + i) * lanes_ + g;
+      store(at, exp2(sub(load(at), load(max))));
+    }
+  }
+
+  void add_branch(const DecodeCell& cell, int branch, int64_t g, float factor) {
     for (int64_t i = 0; i < cell.units[branch]; ++i) {
       const int64_t u = cell.first_unit[branch] + i;
-      const float unit_max = x_.max[u * lanes_ + g];
-      if (unit_max == -kInfinity) continue;
-      const V factor = set1(exp2_1(unit_max - max) / sum * gate);
+      const float weight = x_.max[u * lanes_ + g];
+      if (weight == 0.0f) continue;
+      const V times = set1(weight * factor);
       const float* out = x_.out + (u * p_.G + g) * row_;
       for (int64_t d = 0; d < row_; d += W)
-        store(t_.row + d, fma(load(out + d), factor, load(t_.row + d)));
+        store(t_.row + d, fma(load(out + d), times, load(t_.row + d)));
     }
   }
 
@@ -532,11 +551,23 @@ class DecodeWorker {
   DecodeThread t_;
 };
 
+// Waits for the rest of the team, but not for one that got no processor. OpenMP's own barrier would
+// put a thread to sleep where OMP_WAIT_POLICY is passive, and waking it takes longer than most
+// waits.
+inline void meet(int32_t* arrived, int32_t team) {
+  constexpr int kSpins = 1000;  // some tens of microseconds
+  __atomic_fetch_add(arrived, 1, __ATOMIC_RELEASE);
+  for (int i = 0; i < kSpins && __atomic_load_n(arrived, __ATOMIC_ACQUIRE) < team; ++i) pause();
+}
+
 template <class Path>
 void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
                  int threads) {
 #pragma omp parallel num_threads(threads)
-  DecodeWorker<Path>(plan, wave, scratch, omp_get_thread_num()).run();
+  {
+    DecodeWorker<Path>(plan, wave, scratch, omp_get_thread_num()).run();
+    meet(scratch.arrived, omp_get_num_threads());
+  }
 }
 
 void decode(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,

@@ -79,17 +79,20 @@ class Lines {
   Lines(const Run* begin, const Run* end) : run_(begin), end_of_runs_(end) {}
 
   [[gnu::always_inline]] void ask() {
-    if (at_ == end_ && !next_row()) return;
+    if (at_ == end_) {
+      if (run_ == end_of_runs_) return;
+      next_row();
+    }
     __builtin_prefetch(at_, 0, 3);
     at_ += 64;
   }
   void ask_rest() {
-    while (at_ != end_ || next_row()) ask();
+    while (at_ != end_ || run_ != end_of_runs_) ask();
   }
 
  private:
-  [[gnu::noinline]] bool next_row() {
-    if (run_ == end_of_runs_) return false;
+  // A call, which saves all accumulators: only where there is another row.
+  [[gnu::noinline]] void next_row() {
     const char* row = run_->data + row_ * run_->stride;
     at_ = row - reinterpret_cast<uintptr_t>(row) % 64;
     end_ = at_ + round_up(row + run_->bytes - at_, 64);
@@ -97,7 +100,6 @@ class Lines {
       row_ = 0;
       ++run_;
     }
-    return true;
   }
 
   const Run* run_;
@@ -146,6 +148,12 @@ inline void score_step(int64_t n, int64_t words, Rows keys, const float* query, 
       }
     };
     score(std::integral_constant<int, kScoreKeys>{});
+    // The last keys together with some before them, which get the same bits again: fewer at once
+    // would wait for their additions.
+    if (0 < j && j < n) {
+      j = n - kScoreKeys;
+      score(std::integral_constant<int, kScoreKeys>{});
+    }
     score(std::integral_constant<int, 4>{});
     score(std::integral_constant<int, 1>{});
   }
