@@ -25,7 +25,9 @@ OTHER_TOKENS = (4096, 512)
 OTHER_SPEEDUP = {"forward": 40.0, "both": 80.0}
 
 
-class _Sum(nn.Cell):
+class Sum(nn.Cell):
+    """The sum of a layer's output."""
+
     def __init__(self, layer):
         super().__init__()
         self.layer = layer
@@ -34,7 +36,7 @@ class _Sum(nn.Cell):
         return ops.cast(self.layer(x), ms.float32).sum()
 
 
-class _Gradient(nn.Cell):
+class Gradient(nn.Cell):
     """All of it in one graph: while a gradient function of its own runs, Python's thread spins."""
 
     def __init__(self, total):
@@ -51,10 +53,10 @@ def _step(config, tokens, dtype, direction):
     layer = NativeSparseAttention(config)
     drawn = np.random.default_rng(5).standard_normal((1, tokens, config.hidden_size), np.float32)
     x = ms.Tensor(drawn).astype(getattr(ms, dtype))
-    whole = _Sum(layer)
+    whole = Sum(layer)
     if direction == "forward":
         return lambda: whole(x).asnumpy()
-    step = _Gradient(whole)
+    step = Gradient(whole)
 
     def both():
         _, (_, weights) = step(x)

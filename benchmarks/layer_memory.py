@@ -12,8 +12,8 @@ from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
 
 from . import branches, check, machine
-from .layer import HIDDEN, _Gradient, _Sum
-from .memory import _RETURN_FREED_MEMORY, WARM_UP_TOKENS
+from .layer import HIDDEN, Gradient, Sum
+from .memory import WARM_UP_TOKENS
 from .result import Result
 
 RATIO_LIMIT = 1.5
@@ -42,11 +42,11 @@ class LayerMemoryCase:
 
     def run(self, settings):
         """A `Result`."""
-        from .isolate import run_module
+        from .isolate import RETURN_FREED_MEMORY, run_module
 
         tokens = self.quick_tokens if settings.quick else self.tokens
         heads, kv_heads, dim = branches.HEADS, branches.KV_HEADS, branches.DIM
-        child = run_module(__name__, self.name, tokens, **_RETURN_FREED_MEMORY)
+        child = run_module(__name__, self.name, tokens, **RETURN_FREED_MEMORY)
         child.check_returncode()
         found = json.loads(child.stdout.splitlines()[-1])
         return Result.of(
@@ -66,7 +66,7 @@ class LayerMemoryCase:
         """In a fresh process: bytes of operands and of scratch, and the growth of VmHWM."""
         ms.set_context(mode=ms.GRAPH_MODE)
         config = NSAConfig(HIDDEN, branches.HEADS, branches.KV_HEADS, branches.DIM)
-        step = _Gradient(_Sum(NativeSparseAttention(config)))
+        step = Gradient(Sum(NativeSparseAttention(config)))
         self._seconds(step, WARM_UP_TOKENS)
         before = machine.status_bytes("VmRSS")
         _native.reset_scratch_high_water()

@@ -30,8 +30,6 @@ COLUMNS = ("tokens", "attention", "forward_seconds", "both_seconds", "bytes", "c
 # many seconds on that does not matter, and the first call is the only one.
 BUDGET, LONG = 6.0, 30.0
 CALLS = 5
-# Otherwise what was freed while the inputs were drawn still counts as resident.
-_RETURN_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
 
 
 def read(path):
@@ -84,6 +82,8 @@ def _child(*arguments, **environment):
 
 def measure(tokens, rows, description, dtype):
     """The rows of one length."""
+    from .isolate import RETURN_FREED_MEMORY
+
     names = [NSA, *(name for name in DENSE if worth_asking(name, tokens, rows))]
     # In one process, in turn: a machine that slows down slows everything that is compared.
     times = _child("--measure", "time", "--tokens", tokens, "--dtype", dtype, "--of", *names)
@@ -91,7 +91,7 @@ def measure(tokens, rows, description, dtype):
     for name, (forward, both, calls) in times["seconds"].items():
         memory = _child(
             *("--measure", "memory", "--tokens", tokens, "--dtype", dtype, "--of", name),
-            **_RETURN_FREED_MEMORY,
+            **RETURN_FREED_MEMORY,
         )
         values = (tokens, name, f"{forward:.6f}", f"{both:.6f}", memory["bytes"], calls)
         found.append(dict(zip(COLUMNS, (*values, times["shape"]))) | description)

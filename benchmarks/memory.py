@@ -17,8 +17,6 @@ from .workloads import nbytes
 RATIO_LIMIT = 3.0
 HEADS, DIM = 4, 64
 WARM_UP_TOKENS = 300
-# Otherwise what was freed while the inputs were drawn still counts as resident.
-_RETURN_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,10 @@ class MemoryCase:
 
     def run(self, settings):
         """A `Result`."""
-        from .isolate import run_module
+        from .isolate import RETURN_FREED_MEMORY, run_module
 
         tokens = self.quick_tokens if settings.quick else self.tokens
-        child = run_module(__name__, self.name, tokens, **_RETURN_FREED_MEMORY)
+        child = run_module(__name__, self.name, tokens, **RETURN_FREED_MEMORY)
         child.check_returncode()
         found = json.loads(child.stdout)
         tensors = found["tensor_bytes"]
