@@ -4,20 +4,23 @@ Caches that a call has read would be in the processor's cache at the next one, w
 layers never sees: every call has caches of its own until together they are larger than that.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
+from itertools import count, cycle
 
+import mindspore as ms
 import numpy as np
 
 from mindspore_nsa import _native
+from mindspore_nsa.ops._cache_step import nsa_cache_step
 from mindspore_nsa.reference.rows import windows
 from tests.common.case import Case
 from tests.common.dtypes import encode
 
 from . import check, peers, probe, timing
-from .program import Program
+from .program import Program, finished, tensor
 from .result import Result
 from .workloads import COUNT, SELECT, L, S, Workload, nbytes
 
@@ -33,15 +36,22 @@ RULE = {
 }
 SCALE = {"scale_value": float(np.float32(DIM**-0.5)), "head_num": HEADS}
 # Larger than the last cache of the machines at hand.
-COLD_BYTES, MOST_COPIES = 64 << 20, 8
+COLD_BYTES, MOST_COPIES = 64 << 20, 24
+# By so many tokens the dense cache grows before it goes back; the base of its rotary embedding.
+DENSE_STEPS, THETA = 64, 10000.0
 
 
 def _draw(rng, dtype, *shape):
     return encode(rng.standard_normal(shape, np.float32), dtype)
 
 
-def _pair(rng, dtype, *shape):
-    return [_draw(rng, dtype, *shape) for _ in range(2)]
+def _pair(rng, dtype, rows, *shape):
+    """Keys and values; the rows of a batch hold the same numbers, each in memory of its own."""
+
+    def repeated(x):
+        return (x[0], repeated(x[1])) if isinstance(x, tuple) else np.repeat(x, rows, 0)
+
+    return [repeated(_draw(rng, dtype, 1, *shape)) for _ in range(2)]
 
 
 def _workload(case, read, shape):
@@ -123,6 +133,39 @@ def compress(tokens, dtype, seed=1):
     return _workload(case, read, f"S={tokens} N={KV_HEADS} D={DIM} l={L} s={S}")
 
 
+def _dense_step(tokens, dtype, batch):
+    """What DenseAttention's cache does: a token of every row is written and attends to the row."""
+    rng = np.random.default_rng(2)
+    query, key, value = (
+        tensor(_draw(rng, dtype, batch, heads, DIM)) for heads in (HEADS, KV_HEADS, KV_HEADS)
+    )
+    caches = [tensor(x) for x in _pair(rng, dtype, batch, KV_HEADS, tokens + DENSE_STEPS, DIM)]
+
+    @ms.jit
+    def graph(query, key, value, key_cache, value_cache, lengths, written):
+        return nsa_cache_step(
+            *(query, key, value, key_cache, value_cache, lengths, written, None),
+            scale_value=SCALE["scale_value"],
+            theta=THETA,
+            window_size=2**31,
+        )
+
+    def before():
+        return tensor(np.full(batch, tokens - 1))
+
+    lengths, written = before(), before()
+    steps = count()
+
+    def call():
+        # Every step makes the rows longer: back to the length that is asked for.
+        if next(steps) % DENSE_STEPS == 0:
+            for x in (lengths, written):
+                x.assign_value(before())
+        finished(graph, query, key, value, *caches, lengths, written)
+
+    return call
+
+
 def _torch_dense(tokens, dtype, batch):
     """PyTorch's attention of one token; the heads of a group are its queries."""
     torch = peers.torch_module()
@@ -180,12 +223,16 @@ class DecodeCase:
         functions = {"read": partial(probe.read, source, _native.num_threads()), "ours": ours}
         shown = {}
         if self.against_dense:
-            functions["dense"] = Program(dense(tokens, self.dtype).forward)
+            functions["dense"] = _dense_step(tokens, self.dtype, self.batch)
+            if self.batch == 1:
+                functions["blocks"] = Program(dense(tokens, self.dtype).forward)
             try:
                 functions["torch"] = _torch_dense(tokens, self.dtype, self.batch)
             except peers.DoesNotFit as reason:
                 shown["torch"] = str(reason)
-        times = timing.interleave(functions, settings.rounds, settings.peer_budget)
+        # Many rows at once take long enough for fewer rounds.
+        rounds = settings.rounds if self.batch == 1 else math.ceil(settings.rounds / 3)
+        times = timing.interleave(functions, rounds, settings.peer_budget)
         for name in times.keys() - {"read", "ours"}:
             shown[name] = timing.median_ratio(times[name], times["ours"])
         seconds = timing.median(times["ours"])
@@ -210,18 +257,18 @@ def decode_cases():
     """NsaDecode by length, dtype and batch; the other operators once."""
     cases = [
         DecodeCase(
-            f"decode_{dtype}_{tokens // 1024}k",
-            *("NsaDecode", decode, dtype, tokens, 2048),
+            f"decode_{dtype}_{tokens // 1024}k" + (f"_batch{batch}" if batch > 1 else ""),
+            *("NsaDecode", decode, dtype, tokens, 2048, batch),
             against_dense=True,
             share=0.8,
         )
+        for batch in (1, 8)
         for dtype in ("bfloat16", "float32")
         for tokens in (4096, 16384, 65536)
     ]
     large = ("bfloat16", 16384, 2048)
     return [
         *cases,
-        DecodeCase("decode_bfloat16_16k_batch8", "NsaDecode", decode, *large, batch=8, share=0.8),
         DecodeCase("decode_compress", "NsaCompressWithCache", compress, *large),
         DecodeCase("decode_importance", "NsaCompressAttentionInfer", compress_attention, *large),
         DecodeCase("decode_dense", "NsaSelectedAttentionInfer", dense, *large),

@@ -92,6 +92,7 @@ _COLUMNS = {
         ("share", 11, lambda r: _of_target(r.share, r.share_target)),
         ("of", 12, lambda r: f"{r.share_of} {r.share_of_rate:.1f}"),
         ("vs dense", 9, lambda r: _peer(r.peers.get("dense"))),
+        ("vs blocks", 9, lambda r: _peer(r.peers.get("blocks"))),
         ("vs torch", 9, lambda r: _peer(r.peers.get("torch"))),
         ("MB", 7, lambda r: f"{r.bytes / 1e6:.1f}"),
         ("shape", 34, lambda r: r.shape),
@@ -147,8 +148,9 @@ _NOTES = {
         "us: median of interleaved calls of one new token through MindSpore (graph), caches not in "
         "the processor's; kernel us: inside the native function. rate: bytes that must be read "
         "over time; share: of the machine's bandwidth of reading (target).\nvs: time of dense "
-        "attention of one token over ours: dense, our own operator over all blocks; torch, "
-        "scaled_dot_product_attention. MB: what must be read."
+        "attention of one token over ours: dense, the cache step of DenseAttention; blocks, "
+        "nsa_selected_attention_infer over all blocks; torch, scaled_dot_product_attention. MB: "
+        "what must be read."
     ),
     "speed": (
         "ms: median of interleaved calls through MindSpore (graph); kernel ms: inside the native "

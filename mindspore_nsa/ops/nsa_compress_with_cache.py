@@ -3,6 +3,7 @@
 from mindspore import ops
 
 from ._gradient import cache_operator
+from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed
 
 _OP = "NsaCompressWithCache"
@@ -70,8 +71,8 @@ def nsa_compress_with_cache(
     Raises:
         TypeError: If an argument has the wrong type or dtype.
         ValueError: If a rank, shape or value is wrong.
-        RuntimeError: If that is found out only when the operator runs, as it is for the contents of
-            `block_table`; nothing is written then.
+        RuntimeError: If that is found out only when a graph runs, as it is for the contents of a
+            table; nothing is written then.
 
     Supported Platforms:
         ``CPU``
@@ -98,6 +99,7 @@ def nsa_compress_with_cache(
         actual_seq_len,
         cache,
     )
+    check_pages(_FUNCTION, "block_table", block_table, actual_seq_len, input)
     rows = operator(
         input,
         weight,

@@ -3,6 +3,7 @@
 from mindspore import ops
 
 from ._gradient import cache_operator
+from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed
 
 _OP = "NsaDecode"
@@ -113,8 +114,8 @@ def nsa_decode(
     Raises:
         TypeError: If an argument has the wrong type or dtype.
         ValueError: If a rank, shape or value is wrong.
-        RuntimeError: If that is found out only when the operator runs, as it is for the contents of
-            a table.
+        RuntimeError: If that is found out only when a graph runs, as it is for the contents of a
+            table.
 
     Supported Platforms:
         ``CPU``
@@ -155,6 +156,11 @@ def nsa_decode(
         init_blocks,
         local_blocks,
         importance,
+    )
+    check_pages(_FUNCTION, "block_table", block_table, actual_seq_kvlen, key_slc, cache_layout)
+    check_pages(
+        *(_FUNCTION, "cmp_block_table", cmp_block_table, actual_seq_kvlen, key_cmp, cache_layout),
+        *(compress_block_size, compress_stride),
     )
     if cast_gates is not None:
         gates = ops.cast(gates, cast_gates)

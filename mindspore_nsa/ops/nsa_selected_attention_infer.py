@@ -3,6 +3,7 @@
 from mindspore import ops
 
 from ._gradient import cache_operator
+from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed, require_none
 
 _OP = "NsaSelectedAttentionInfer"
@@ -80,8 +81,8 @@ def nsa_selected_attention_infer(
     Raises:
         TypeError: If an argument has the wrong type or dtype.
         ValueError: If a rank, shape or value is wrong.
-        RuntimeError: If that is found out only when the operator runs, as it is for the contents of
-            `block_table`.
+        RuntimeError: If that is found out only when a graph runs, as it is for the contents of a
+            table.
 
     Supported Platforms:
         ``CPU``
@@ -117,6 +118,7 @@ def nsa_selected_attention_infer(
         actual_seq_qlen,
         actual_seq_kvlen,
     )
+    check_pages(_FUNCTION, "block_table", block_table, actual_seq_kvlen, key)
     if dtype is not None:
         query = ops.cast(query, dtype)
         key = ops.cast(key, dtype)

@@ -120,6 +120,17 @@ def test_training_is_complete():
     assert [case.tokens for case in of("training")] == [2048, 8192, 32768]
 
 
+def test_decoding_is_complete():
+    found = {c.name: (c.tokens, c.dtype, c.batch) for c in of("decode") if c.against_dense}
+    assert found == {
+        f"decode_{dtype}_{tokens // 1024}k{'_batch8' if batch == 8 else ''}": (tokens, dtype, batch)
+        for tokens in (4096, 16384, 65536)
+        for dtype in ("bfloat16", "float32")
+        for batch in (1, 8)
+    }
+    assert {c.share for c in of("decode") if c.against_dense} == {0.8}
+
+
 def test_select():
     assert registry.select(None) == registry.CASES
     names = [case.name for case in registry.select(["selected_float32_forward", "compress_float"])]

@@ -138,3 +138,59 @@ def test_a_promoted_cache_is_refused():
     given["key_slc"] = given["key_slc"].astype(ms.bfloat16)
     with pytest.raises(TypeError, match="nsa_decode: query and caches must be of one dtype"):
         mindspore_nsa.nsa_decode(**given)
+
+
+def paged_calls():
+    """Every operator with pages of 10 tokens, of which the caches have 12; tables for 3 rows."""
+    pages = Tensor(draw(12, 10, N, D))
+    decoding = decoding_arguments()
+    infer = {"key": pages, "value": pages, "page_block_size": 10}
+    tables = {name: CALLS[name]() for name in CALLS if name != "nsa_decode"}
+    calls = [(name, {**given, **infer}, "block_table") for name, given in tables.items()]
+    caches = {"key_slc": pages, "value_slc": pages}
+    calls.append(("nsa_decode", {**decoding, **caches}, "block_table"))
+    caches = {"key_cmp": pages, "value_cmp": pages}
+    calls.append(("nsa_decode", {**decoding, **caches}, "cmp_block_table"))
+    written = {
+        "input": pages,
+        "weight": Tensor(draw(L, N)),
+        "slot_mapping": (0, 1, 2),
+        "compress_block_size": L,
+        "compress_stride": S,
+        "page_block_size": 10,
+        "actual_seq_len": Tensor([40, 8, 16]),
+        "cache": Tensor(np.zeros((3, N, D), np.float32)),
+    }
+    return [*calls, ("nsa_compress_with_cache", written, "block_table")]
+
+
+def first(outputs):
+    return outputs[0] if isinstance(outputs, tuple) else outputs
+
+
+@pytest.mark.parametrize("mode, kind", [("pynative", ValueError), ("jit_O0", RuntimeError)])
+def test_a_wrong_page(mode, kind):
+    """An error at the call in PyNative mode, and nothing written; places that no row needs pass."""
+    table = np.arange(12, dtype=np.int32).reshape(3, 4)
+    table[1, 1:] = -5  # 3 or 8 tokens of this row
+    for name, given, argument in paged_calls():
+        function = getattr(mindspore_nsa, name)
+
+        def call(values, function=function, given=given, argument=argument):
+            return function(**given, **{argument: values})
+
+        call = in_mode(mode, call)
+        with context_mode(mode):
+            first(call(Tensor(table))).asnumpy()
+            before = given["cache"].asnumpy().copy() if "cache" in given else None
+            wrong = table.copy()
+            wrong[2, 0] = 12
+            message = (
+                rf"{name}: {argument} must be of pages in \[0, 12\), got 12 at place 0 of row 2"
+            )
+            with pytest.raises(kind, match=message):
+                out = call(Tensor(wrong))
+                if mode != "pynative":
+                    first(out).asnumpy()
+        if before is not None:
+            np.testing.assert_array_equal(given["cache"].asnumpy(), before)

@@ -1,0 +1,43 @@
+"""The contents of a block_table, checked at the call where they can be read."""
+
+import numpy as np
+from mindspore import Tensor
+from mindspore.ops import PrimitiveWithInfer
+
+
+class PageCheck(PrimitiveWithInfer):
+    """Raises the error of a page that a cache does not have.
+
+    In PyNative mode the operator itself would find it too late: its error comes at the next
+    synchronisation. In a graph the contents are not known before it runs, so there this is nothing.
+    """
+
+    def __init__(self):
+        super().__init__("CheckPages")
+        # Evaluated by the compiler, like a function under mindspore.constexpr.
+        self.set_const_prim(True)
+        self.add_prim_attr("constexpr_prim", True)
+
+    def __call__(self, function, name, table, lengths, cache, layout="BSND", block=1, stride=1):
+        """Every row reads (n - block) // stride + 1 tokens, n being its length."""
+        if table is None:
+            return True
+        lengths = np.asarray(lengths.tolist() if isinstance(lengths, Tensor) else lengths)
+        tokens = np.maximum((lengths - block) // stride + 1, 0)
+        pages, page = cache.shape[0], cache.shape[1 if layout == "BSND" else 2]
+        values = table.asnumpy()
+        used = np.arange(values.shape[1]) < -(-tokens // page)[:, None]
+        wrong = used & ((values < 0) | (values >= pages))
+        if wrong.any():
+            row, place = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{function}: {name} must be of pages in [0, {pages}), got "
+                f"{values[row, place]} at place {place} of row {row}"
+            )
+        return True
+
+    def __infer__(self, *args):
+        return {"dtype": None, "shape": None, "value": True}
+
+
+check_pages = PageCheck()
