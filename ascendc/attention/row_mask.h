@@ -31,6 +31,12 @@ class RowMask {
     const bool upper = visible.High(row) < key + g.keys;
     const bool lower = visible.Low(row + g.rows - 1) > key;
     if (!upper && !lower) return;
+    // Outside of these columns all rows see everything.
+    const auto begin =
+        static_cast<int32_t>(lower ? 0 : Max(visible.High(row) - key, 0)) / kRepeatFloats;
+    const int64_t hidden = Min(visible.Low(row + g.rows - 1) - key, g.width);
+    const int32_t end = upper ? g.width : RoundUp(static_cast<int32_t>(hidden), kRepeatFloats);
+    const Range columns{begin * kRepeatFloats, end};
     const auto starts = blocks_[static_cast<uint32_t>(rows_ * kBlockFloats)];
     if (upper) {
       SetBounds(blocks_, bounds_, g.rows, [&](int32_t i) { return visible.High(row + i) - key; });
@@ -40,9 +46,9 @@ class RowMask {
                 [&](int32_t i) { return visible.Low(row + i) - key; });
     }
     AscendC::PipeBarrier<PIPE_V>();
-    if (upper) Compare<AscendC::CMPMODE::LT>(bits_, blocks_, g);
+    if (upper) Compare<AscendC::CMPMODE::LT>(bits_, blocks_, columns, g);
     const auto more = bits_[static_cast<uint32_t>(BitBytes(rows_))];
-    if (lower) Compare<AscendC::CMPMODE::GE>(upper ? more : bits_, starts, g);
+    if (lower) Compare<AscendC::CMPMODE::GE>(upper ? more : bits_, starts, columns, g);
     AscendC::PipeBarrier<PIPE_V>();
     if (upper && lower) {
       const int32_t words = static_cast<int32_t>(BitsAt(static_cast<uint32_t>(g.width), g)) / 2;
@@ -50,15 +56,26 @@ class RowMask {
                    more.ReinterpretCast<uint16_t>(), words);
       AscendC::PipeBarrier<PIPE_V>();
     }
-    ForRepeats(g.width, [&](uint32_t at, uint64_t lanes) {
+    columns.ForEach([&](uint32_t at) {
       AscendC::Select(scores[at], bits_[BitsAt(at, g)], scores[at], -Infinity(),
-                      AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE, lanes, g.repeats(),
+                      AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE,
+                      static_cast<uint64_t>(kRepeatFloats), g.repeats(),
                       AscendC::BinaryRepeatParams(1, 1, 1, g.pitch(), g.pitch(), 0));
     });
     AscendC::PipeBarrier<PIPE_V>();
   }
 
  private:
+  // Whole repeats.
+  struct Range {
+    int32_t begin, end;
+
+    template <typename Body>
+    __aicore__ inline void ForEach(Body body) const {
+      for (int32_t at = begin; at < end; at += kRepeatFloats) body(static_cast<uint32_t>(at));
+    }
+  };
+
   __aicore__ static constexpr int32_t BitBytes(int32_t rows) { return rows * kBitRowBytes; }
   // Eight bytes for each row, 64 columns after 64 columns.
   __aicore__ static inline uint32_t BitsAt(uint32_t column, const RowGroup& g) {
@@ -91,9 +108,11 @@ class RowMask {
 
   template <AscendC::CMPMODE mode>
   __aicore__ inline void Compare(const AscendC::LocalTensor<uint8_t>& bits,
-                                 const AscendC::LocalTensor<float>& bounds, const RowGroup& g) {
-    ForRepeats(g.width, [&](uint32_t at, uint64_t lanes) {
-      AscendC::Compare(bits[BitsAt(at, g)], columns_[at], bounds, mode, lanes, g.repeats(),
+                                 const AscendC::LocalTensor<float>& bounds, const Range& columns,
+                                 const RowGroup& g) {
+    columns.ForEach([&](uint32_t at) {
+      AscendC::Compare(bits[BitsAt(at, g)], columns_[at], bounds, mode,
+                       static_cast<uint64_t>(kRepeatFloats), g.repeats(),
                        AscendC::BinaryRepeatParams(1, 1, 0, 8, 0, 1));
     });
   }

@@ -131,6 +131,17 @@ def test_parts_of_the_heads_of_a_tile_of_keys(
     check_call(flash_runner, case, [(2, 0), (24, 1)])
 
 
+def test_steps_that_see_a_part_of_a_tile_of_keys(flash_runner):
+    """Later heads of a tile, and later queries of compressed keys."""
+    draw = Draw(9, "float16")
+    causal = flash_grad(draw, "BNSD", 1, 384, 192, 40, 40, 16, mode=3)
+    compressed = compress_attention_grad_of(
+        causal_compress_attention(draw, [1300], 4, 2, 32, 32), draw
+    )
+    for case in (causal, compressed):
+        check_call(flash_runner, case, [(2, 0), (24, 1)])
+
+
 def test_more_queries_than_a_step(flash_runner):
     """A tile of keys has several steps over the queries of each of its heads."""
     case = flash_grad(Draw(3, "bfloat16"), "BNSD", 1, 3, 1, 1100, 130, 32, mode=3)

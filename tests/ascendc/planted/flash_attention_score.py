@@ -211,6 +211,12 @@ FAULTS = {
     # Masks.
     "mask of the last key": (MASK, "< key + g.keys;", "< key + g.keys - 1;"),
     "mask of the first key": (MASK, "g.rows - 1) > key;", "g.rows - 1) > key + 1;"),
+    "first masked column": (
+        MASK,
+        "lower ? 0 : Max(visible.High(row) - key, 0)",
+        "lower ? 0 : Max(visible.High(row) - key + 64, 0)",
+    ),
+    "last masked column": (MASK, "upper ? g.width : RoundUp(", "upper ? g.width : RoundDown("),
     "both bounds": (MASK, "    if (upper && lower) {", "    if (false) {"),
     "bounds that are a ramp": (MASK, "first == rows - 1) {", "first >= 0) {"),
     "ramp before it is spread": (

@@ -156,16 +156,6 @@ FAULTS = {
         "    if (halves) {\n      product_.SwapResults();\n      product_.BeginResult();\n",
         "    if (halves) {\n      product_.SwapResults();\n",
     ),
-    "columns of a slot": (
-        TILING,
-        "<= kL0cSlotFloats ? columns",
-        "<= 2 * kL0cSlotFloats ? columns",
-    ),
-    "rows of a tile in L1": (
-        TILING,
-        "kQuerySlotBytes / (RoundUp(dim, 16) * element_bytes))",
-        "2 * kQuerySlotBytes / (RoundUp(dim, 16) * element_bytes))",
-    ),
     "sums in order": (
         PRODUCT,
         "    AscendC::PipeBarrier<PIPE_FIX>();\n    AscendC::SetAtomicAdd",
@@ -446,6 +436,7 @@ def checks(dtype):
                 **dict(dtype=dtype, layout="BSND", batch=1, n2=n2, group=group),
                 **dict(s1=s1, s2=s2, d=d, dv=dv),
             )
+        found["steps of tiles of keys"] = tests.test_steps_that_see_a_part_of_a_tile_of_keys
         found["more tiles of queries"] = tests.test_more_tiles_of_queries_than_of_keys
         found["prefixes"] = tests.test_prefixes_that_end_with_the_first_key_of_a_tile
         for rows in ("a matrix", "a row"):
