@@ -257,7 +257,7 @@ FAULTS = {
     "first of four numbers": (
         ROWS,
         "kFirstOfTwo = 1, kFirstOfFour = 3",
-        "kFirstOfTwo = 1, kFirstOfFour = 4",
+        "kFirstOfTwo = 1, kFirstOfFour = 1",
     ),
     "pairs of the first numbers": (
         ROWS,
