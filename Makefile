@@ -4,7 +4,7 @@ VENV := .venv
 SYSTEM_PYTHON ?= python3
 PYTHON ?= $(VENV)/bin/python
 N ?= 20000
-FILES_CC = $(shell git ls-files '*.cc' '*.h')
+FILES_CC = $(shell git ls-files '*.cc' '*.cpp' '*.h')
 
 .PHONY: help test demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean \
   prerequisites

@@ -20,7 +20,12 @@ def listed(*patterns):
 CHECKS = {
     "ruff check": lambda: ["ruff", "check", "--no-cache", *listed("*.py")],
     "ruff format": lambda: ["ruff", "format", "--no-cache", "--check", *listed("*.py")],
-    "clang-format": lambda: ["clang-format", "--dry-run", "-Werror", *listed("*.cc", "*.h")],
+    "clang-format": lambda: [
+        "clang-format",
+        "--dry-run",
+        "-Werror",
+        *listed("*.cc", "*.cpp", "*.h"),
+    ],
 }
 
 

@@ -82,8 +82,8 @@ Segment segment_of(const FlashCall& call, const MaskTiling& mask, int64_t b) {
   return segment;
 }
 
-// What `rows` queries that select `each` of so many visible keys cost: the keys that come for any of
-// them, about all where there are enough queries, and what every query does with its own.
+// What `rows` queries that select `each` of so many visible keys cost: the keys that come for any
+// of them, about all where there are enough queries, and what every query does with its own.
 int64_t selected_keys(int64_t visible, int64_t rows, int64_t each) {
   constexpr int64_t kQueriesOfACopy = 10;
   return std::min(visible, rows * each) + rows * std::min(visible, each) / kQueriesOfACopy;
@@ -109,8 +109,7 @@ void for_tiles(const FlashCall& call, const MaskTiling& mask, bool by_keys, int3
       }
       const int64_t unit = call.cost_unit;
       const int64_t cost = (partners + unit - 1) / unit * unit;
-      body(b, row / tile_rows,
-           cost + std::max<int64_t>(0, cost - call.long_keys) + call.tile_cost);
+      body(b, row / tile_rows, cost + std::max<int64_t>(0, cost - call.long_keys) + call.tile_cost);
     }
   }
 }
