@@ -87,10 +87,8 @@ class BranchesCase:
 
     def problem(self):
         """Why one of the operators cannot be measured, or None."""
-        direction = "forward" if self.direction == "forward" else "backward"
         builds = (compression, *BRANCHES, dense)
-        found = (check.problem(build, self.dtype, direction) for build in builds)
-        return next((text for text in found if text), None)
+        return check.first_problem(builds, self.dtype, self.direction)
 
     def run(self, settings):
         """A `Result`."""

@@ -27,3 +27,9 @@ def problem(build, dtype, direction):
     except Exception as error:  # whatever goes wrong, the operator is not measured
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def first_problem(builds, dtype, direction):
+    """Why one of several operators is not measured, or None; "both": forward and gradient."""
+    direction = "backward" if direction == "both" else direction
+    return next(filter(None, (problem(build, dtype, direction) for build in builds)), None)

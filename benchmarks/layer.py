@@ -112,10 +112,8 @@ class LayerCase:
 
     def problem(self):
         """Why one of the operators cannot be measured, or None."""
-        direction = "forward" if self.direction == "forward" else "backward"
         builds = (branches.compression, *branches.BRANCHES)
-        found = (check.problem(build, self.dtype, direction) for build in builds)
-        return next((text for text in found if text), None)
+        return check.first_problem(builds, self.dtype, self.direction)
 
     def run(self, settings):
         """A `Result`."""

@@ -37,8 +37,7 @@ class LayerMemoryCase:
     def problem(self):
         """Why one of the layer's operators cannot be measured, or None."""
         builds = (branches.compression, *branches.BRANCHES)
-        found = (check.problem(build, self.dtype, "backward") for build in builds)
-        return next((text for text in found if text), None)
+        return check.first_problem(builds, self.dtype, self.direction)
 
     def run(self, settings):
         """A `Result`."""

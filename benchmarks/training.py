@@ -50,8 +50,7 @@ class TrainingCase:
 
     def problem(self):
         """Why one of the layer's operators cannot be measured, or None."""
-        found = (check.problem(build, self.dtype, "backward") for build in OPERATORS)
-        return next((text for text in found if text), None)
+        return check.first_problem(OPERATORS, self.dtype, self.direction)
 
     def run(self, settings):
         """A `Result`."""
