@@ -14,7 +14,7 @@ from mindspore_nsa.ops._layer import nsa_mix_branches
 from . import check, machine, peers, timing, workloads
 from .lengths import BUDGET, CALLS, LONG
 from .peers import DoesNotFit
-from .program import finished
+from .program import compiled, finished
 from .workloads import COUNT, SELECT, L, S
 
 HEADS, KV_HEADS, DIM, WINDOW = 16, 1, 128, 512
@@ -42,14 +42,14 @@ def _tensors(arrays, dtype):
 def _graph(attention, inputs, dy, direction):
     """The compiled function, or with its gradient in all inputs."""
     if direction == "forward":
-        graph = ms.jit(attention)
+        graph = compiled(attention)
         return lambda: finished(graph, *inputs)
     gradient = ops.GradOperation(get_all=True, sens_param=True)
 
-    @ms.jit
-    def graph(*tensors):
+    def both(*tensors):
         return gradient(attention)(*tensors)
 
+    graph = compiled(both)
     return lambda: finished(graph, *inputs, dy)
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, cycle
 
-import mindspore as ms
 import numpy as np
 
 from mindspore_nsa import _native
@@ -20,7 +19,7 @@ from tests.common.case import Case
 from tests.common.dtypes import encode
 
 from . import check, peers, probe, timing
-from .program import Program, finished, tensor
+from .program import Program, compiled, finished, tensor
 from .result import Result
 from .workloads import COUNT, SELECT, L, S, Workload, nbytes
 
@@ -141,14 +140,15 @@ def _dense_step(tokens, dtype, batch):
     )
     caches = [tensor(x) for x in _pair(rng, dtype, batch, KV_HEADS, tokens + DENSE_STEPS, DIM)]
 
-    @ms.jit
-    def graph(query, key, value, key_cache, value_cache, lengths, written):
+    def step(query, key, value, key_cache, value_cache, lengths, written):
         return nsa_cache_step(
             *(query, key, value, key_cache, value_cache, lengths, written, None),
             scale_value=SCALE["scale_value"],
             theta=THETA,
             window_size=2**31,
         )
+
+    graph = compiled(step)
 
     def before():
         return tensor(np.full(batch, tokens - 1))
@@ -212,7 +212,8 @@ class DecodeCase:
         read = first.work["forward"]
         copies = min(MOST_COPIES, -(-COLD_BYTES // read))
         workloads = [self.build(tokens, self.dtype, seed=1 + i, **more) for i in range(copies)]
-        programs = cycle([Program(w.forward) for w in workloads])
+        program = Program(first.forward)
+        programs = cycle([program.on(w.forward) for w in workloads])
         kernel_times = []
 
         def ours():

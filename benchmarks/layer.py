@@ -12,7 +12,7 @@ from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
 
 from . import branches, check, peers
-from .program import finished
+from .program import compiled, finished
 from .result import Result
 
 LENGTHS = ((8192, 1024), (32768, 2048))
@@ -82,7 +82,7 @@ def _products(config, tokens, direction):
         return ms.Tensor(rng.standard_normal(shape, np.float32))
 
     forward, backward, weights = (
-        ms.jit(product)
+        compiled(product)
         for product in (
             ops.MatMul(transpose_b=True),
             ops.MatMul(),

@@ -13,7 +13,7 @@ from mindspore_nsa import _native
 from mindspore_nsa.ops._custom import absent, encode_attrs, native_custom
 
 from . import check, decoding, probe, timing, workloads
-from .program import finished
+from .program import compiled, finished
 from .result import Result
 
 RATIO_LIMIT = 1.5
@@ -130,6 +130,7 @@ class OverheadCase:
 
     def run(self, settings):
         """A `Result`."""
+        ms.set_context(mode=ms.GRAPH_MODE if self.graph else ms.PYNATIVE_MODE)
         schema = _native.schema(self.operator)
         outputs = len(schema["outputs"])
         names = [spec["name"] for spec in schema["inputs"]]
@@ -169,13 +170,13 @@ def _first(custom, outputs):
 
 
 def _chain(function, place):
-    @ms.jit
-    def graph(*tensors):
+    def chain(*tensors):
         x = tensors[place]
         for _ in range(CHAIN):
             x = function(*tensors[:place], x, *tensors[place + 1 :])
         return x
 
+    graph = compiled(chain)
     return lambda *tensors: finished(graph, *tensors)
 
 

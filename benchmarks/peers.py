@@ -11,7 +11,7 @@ from mindspore_nsa import _native
 
 from . import probe
 from .machine import available_memory
-from .program import finished, tensor
+from .program import compiled, finished, tensor
 
 # Bytes of memory per score (N * S * S) that dense attention made of separate operators takes: the
 # growth of VmHWM. MindSpore's memory pool does not use the memory of one operator for the next, and
@@ -55,12 +55,7 @@ def fastest_gemm(size):
     a, b = np.random.default_rng(0).standard_normal((2, size, size), np.float32)
     out = np.empty_like(a)
     ours = [ms.Tensor.from_numpy(x) for x in (a, b)]
-    product = ops.MatMul()
-
-    @ms.jit
-    def graph(x, y):
-        return product(x, y)
-
+    graph = compiled(ops.MatMul())
     functions = {
         "numpy": lambda: np.matmul(a, b, out=out),
         "mindspore": lambda: finished(graph, *ours),
@@ -114,15 +109,15 @@ def mindspore_dense(query, key, value, scale, direction):
         return out_of(softmax(scores_of(q * factor, k) + mask), v)
 
     if direction == "forward":
-        graph = ms.jit(attention)
+        graph = compiled(attention)
         return lambda: finished(graph, q, k, v)
     dy = ms.Tensor.from_numpy(np.ones_like(query))
     gradient = ops.GradOperation(get_all=True, sens_param=True)
 
-    @ms.jit
-    def graph(q, k, v, dy):
+    def both(q, k, v, dy):
         return gradient(attention)(q, k, v, dy)
 
+    graph = compiled(both)
     return lambda: finished(graph, q, k, v, dy)
 
 

@@ -1,7 +1,10 @@
 """A native operator compiled by MindSpore as a graph, called on fixed inputs."""
 
+from copy import copy
+
 import mindspore as ms
 import numpy as np
+from mindspore import nn
 
 from mindspore_nsa import _native
 from mindspore_nsa.ops._custom import absent, encode_attrs
@@ -24,11 +27,32 @@ def array(x):
     return x.asnumpy()
 
 
+class Graph(nn.Cell):
+    """A function as a graph.
+
+    It needs GRAPH_MODE. What `ms.jit` compiles runs in another thread, for which that of Python
+    waits in a loop (AsyncRQueue::Wait of MindSpore 2.10): where processors are busy that costs time.
+    """
+
+    def __init__(self, function):
+        super().__init__(auto_prefix=False)
+        self.function = function
+
+    def construct(self, *tensors):
+        return self.function(*tensors)
+
+
+def compiled(function):
+    """The function as a graph, from now on in the mode that graphs run in."""
+    ms.set_context(mode=ms.GRAPH_MODE)
+    return Graph(function)
+
+
 def finished(graph, *tensors):
-    """The outputs of a compiled graph, when they are there: by itself a call returns at once."""
+    """The outputs of a compiled graph, when they are there."""
     outputs = graph(*tensors)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-    # Waits without using the processor and, on a CPU, without a copy.
+    # On a CPU without a copy.
     outputs[-1].asnumpy()
     return outputs
 
@@ -38,18 +62,16 @@ class Program:
 
     def __init__(self, case):
         given = [name for name, x in case.named().items() if x is not None]
-        lists = [item["list"] for item in _native.schema(case.op)["inputs"]]
-        custom = probe.timed_custom(case.op, encode_attrs(case.op, case.attrs, given))
+        self._graph = compiled(
+            probe.timed_custom(case.op, encode_attrs(case.op, case.attrs, given))
+        )
+        self._tensors = _tensors(case)
 
-        @ms.jit
-        def graph(*tensors):
-            return custom(*tensors)
-
-        self._graph = graph
-        self._tensors = [
-            absent("int64" if is_list else "float32") if x is None else tensor(x)
-            for x, is_list in zip(case.inputs, lists, strict=True)
-        ]
+    def on(self, case):
+        """The same graph with the inputs of another case of the same shapes."""
+        other = copy(self)
+        other._tensors = _tensors(case)
+        return other
 
     def __call__(self):
         return finished(self._graph, *self._tensors)
@@ -57,3 +79,11 @@ class Program:
     def arrays(self):
         """The outputs as the binding gives them."""
         return [array(x) for x in self()]
+
+
+def _tensors(case):
+    lists = [item["list"] for item in _native.schema(case.op)["inputs"]]
+    return [
+        absent("int64" if is_list else "float32") if x is None else tensor(x)
+        for x, is_list in zip(case.inputs, lists, strict=True)
+    ]
