@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from . import check, peers, workloads
+from . import check, peers, timing, workloads
 from .counts import causal_pairs, compressed_pairs, selected_pairs, window_pairs
 from .program import Program
 from .result import Result
@@ -58,6 +58,7 @@ def interleaved(functions, rounds, budget=BUDGET):
         for name, function in functions.items():
             if times[name] and sum(times[name]) + times[name][0] > budget:
                 continue
+            time.sleep(timing.PAUSE)
             begin = time.perf_counter()
             function()
             times[name].append(time.perf_counter() - begin)

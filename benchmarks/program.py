@@ -31,7 +31,7 @@ class Graph(nn.Cell):
     """A function as a graph.
 
     It needs GRAPH_MODE. What `ms.jit` compiles runs in another thread, for which that of Python
-    waits in a loop (AsyncRQueue::Wait of MindSpore 2.10): where processors are busy that costs time.
+    waits in a loop (AsyncRQueue::Wait of MindSpore 2.10), which costs time on busy processors.
     """
 
     def __init__(self, function):
