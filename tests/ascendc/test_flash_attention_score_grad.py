@@ -73,6 +73,8 @@ def test_the_cases_cover_what_matters():
         ("float16", 2, 1, 400, 130, 32, dict(mode=5, prefix=[0, 130])),
         ("float16", 2, 1, 400, 130, 32, dict(mode=3)),
         ("bfloat16", 2, 1, 17, 16, 512, {}),
+        # Enough tiles of keys for the cores: the heads of a group share them.
+        ("float16", 192, 2, 20, 24, 16, {}),
     ],
 )
 @pytest.mark.parametrize("rows", ("a matrix", "a row"))

@@ -439,18 +439,15 @@ def checks(dtype):
         found["steps of tiles of keys"] = tests.test_steps_that_see_a_part_of_a_tile_of_keys
         found["more tiles of queries"] = tests.test_more_tiles_of_queries_than_of_keys
         found["prefixes"] = tests.test_prefixes_that_end_with_the_first_key_of_a_tile
-        for rows in ("a matrix", "a row"):
-            found[f"bias of a batch, {rows}"] = partial(
+        for rows, batch, heads, s1, s2 in (
+            ("a matrix", 3, 1, 150, 2100),
+            ("a row", 3, 1, 150, 2100),
+            ("a row", 192, 2, 20, 24),
+        ):
+            found[f"bias of a batch of {batch}, {rows}"] = partial(
                 tests.test_gradient_of_a_bias_of_a_whole_batch,
-                rows=rows,
-                dtype=dtype,
-                batch=3,
-                heads=1,
-                s1=150,
-                s2=2100,
-                d=16,
-                rest={"mode": 3},
-                pse_type=1,
+                **dict(rows=rows, dtype=dtype, batch=batch, heads=heads, s1=s1, s2=s2, d=16),
+                **dict(rest={"mode": 3}, pse_type=1),
             )
         found["spare keys"] = tests.test_a_few_keys_behind_the_last_segment
         found["long head dimensions"] = partial(
