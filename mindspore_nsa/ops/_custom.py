@@ -7,9 +7,9 @@ from functools import cache, lru_cache
 
 import numpy as np
 from mindspore import Tensor, ops
-from mindspore.ops import PrimitiveWithInfer
 
 from .. import _native
+from ._constexpr import Constexpr
 
 # Lists given as tuples bring a new number of rows now and then; the rest of a program has few sets
 # of attributes.
@@ -80,13 +80,11 @@ def native_custom(op, attrs, bprop):
     return custom(op, attrs, bprop, len(schema(op)["outputs"]) > 1)
 
 
-class _WithoutKernel(PrimitiveWithInfer):
+class _WithoutKernel(Constexpr):
     """A gradient without an Ascend kernel, whose operator has one: an error where it is called."""
 
     def __init__(self, op, target):
         super().__init__(f"{op}WithoutKernel")
-        self.set_const_prim(True)
-        self.add_prim_attr("constexpr_prim", True)
         self._of = op, target
 
     def __call__(self, *inputs):

@@ -3,9 +3,9 @@
 from functools import lru_cache
 
 from mindspore import ops
-from mindspore.ops import PrimitiveWithInfer
 
 from ._bprop import bprop_of
+from ._constexpr import Constexpr
 from ._custom import CACHE_SIZE, custom, native_custom, native_operator, schema
 
 
@@ -25,7 +25,7 @@ def _refusal(text):
     return custom("NsaRefuseGradient", text, None)
 
 
-class _Refuse(PrimitiveWithInfer):
+class _Refuse(Constexpr):
     """Raises an error; in a graph, gives the operator that raises it when it runs.
 
     A compiler infers every gradient, also those that nobody asked for, and drops those afterwards.
@@ -34,8 +34,6 @@ class _Refuse(PrimitiveWithInfer):
 
     def __init__(self, error):
         super().__init__("NsaRefuse")
-        self.set_const_prim(True)
-        self.add_prim_attr("constexpr_prim", True)
         self._error = error
 
     def __call__(self, text):

@@ -2,10 +2,11 @@
 
 import numpy as np
 from mindspore import Tensor
-from mindspore.ops import PrimitiveWithInfer
+
+from ._constexpr import Constexpr
 
 
-class PageCheck(PrimitiveWithInfer):
+class PageCheck(Constexpr):
     """Raises the error of a page that a cache does not have.
 
     In PyNative mode the operator itself would find it too late: its error comes at the next
@@ -14,9 +15,6 @@ class PageCheck(PrimitiveWithInfer):
 
     def __init__(self):
         super().__init__("CheckPages")
-        # Evaluated by the compiler, like a function under mindspore.constexpr.
-        self.set_const_prim(True)
-        self.add_prim_attr("constexpr_prim", True)
 
     def __call__(self, function, name, table, lengths, cache, layout="BSND", block=1, stride=1):
         """Every row reads (n - block) // stride + 1 tokens, n being its length."""

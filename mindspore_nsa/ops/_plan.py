@@ -15,10 +15,10 @@ import mindspore
 import numpy as np
 from mindspore import Tensor
 from mindspore.common.dtype import TensorType
-from mindspore.ops import PrimitiveWithInfer
 
 from .. import _native
 from .._config import requested_target, resolve_target
+from ._constexpr import Constexpr
 from ._custom import absent, encode_attrs, list_tensor, planned_target, schema
 
 DTYPE_NAMES = {
@@ -97,7 +97,7 @@ def require_none(function, argument, got):
         raise ValueError(f"{function}: {argument} must be None, it is reserved, got {shown(got)}")
 
 
-class Planner(PrimitiveWithInfer):
+class Planner(Constexpr):
     """Calls `plan` with every Tensor replaced by a `TensorSpec`, and caches the result.
 
     A call gives the arguments of a function in the order of its signature, from which their names
@@ -117,9 +117,6 @@ class Planner(PrimitiveWithInfer):
 
     def __init__(self, plan, function, op=None, lists=(), masks=(), kept=1024):
         super().__init__(f"Plan{plan.__module__.rpartition('.')[2]}")
-        # Evaluated by the compiler, like a function under mindspore.constexpr.
-        self.set_const_prim(True)
-        self.add_prim_attr("constexpr_prim", True)
         self._plan = plan
         self._function = function
         self._list_names = {*lists, *(spec["name"] for spec in _lists_of(op))}
