@@ -126,7 +126,7 @@ class BranchesCase:
             speedup=speedup,
             speedup_target=None if settings.quick else self.speedup,
             peers=peer,
-            spread=max(max(t) / min(t) - 1 for t in times.values()),
+            spread=max(map(timing.spread, times.values())),
         )
 
     def _pairs(self, tokens, selected):

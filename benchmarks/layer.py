@@ -10,8 +10,9 @@ from mindspore import nn, ops
 
 from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
+from mindspore_nsa.nn.gates import BRANCHES
 
-from . import branches, check, peers
+from . import branches, check, peers, timing
 from .program import compiled, finished
 from .result import Result
 
@@ -69,11 +70,11 @@ def _step(config, tokens, dtype, direction):
 
 def _products(config, tokens, direction):
     """MindSpore's matrix products of a layer: those of its linear maps, with their gradients."""
-    heads = config.num_heads
+    heads, key_heads = config.num_heads, BRANCHES * config.num_kv_heads
     widths = (
         (config.hidden_size, heads * config.head_dim),
-        (config.hidden_size, 3 * config.num_kv_heads * (config.head_dim + config.value_head_dim)),
-        (config.hidden_size, 3 * heads),
+        (config.hidden_size, key_heads * (config.head_dim + config.value_head_dim)),
+        (config.hidden_size, BRANCHES * heads),
         (heads * config.value_head_dim, config.hidden_size),
     )
     rng = np.random.default_rng(6)
@@ -142,7 +143,7 @@ class LayerCase:
             product_seconds=found["products"],
             ratio=found["layer"] / parts,
             ratio_limit=None if settings.quick else LIMIT,
-            spread=max(max(t) / min(t) - 1 for t in times.values()),
+            spread=max(map(timing.spread, times.values())),
         )
 
 
@@ -240,7 +241,7 @@ class OtherCase:
             speedup=peer["lucidrains"] if found else None,
             speedup_target=OTHER_SPEEDUP[self.direction] if measured else None,
             peers=peer,
-            spread=max(max(t) / min(t) - 1 for t in times.values()),
+            spread=max(map(timing.spread, times.values())),
         )
 
 

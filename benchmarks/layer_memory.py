@@ -10,6 +10,7 @@ import numpy as np
 
 from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
+from mindspore_nsa.nn.gates import BRANCHES
 
 from . import branches, check, machine
 from .layer import HIDDEN, Gradient, Sum
@@ -17,7 +18,6 @@ from .memory import WARM_UP_TOKENS
 from .result import Result
 
 RATIO_LIMIT = 1.5
-BRANCHES = 3
 STATISTICS = 2 * 8 * 4  # bytes of a row's maximum and sum
 
 

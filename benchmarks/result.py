@@ -32,7 +32,7 @@ class Result:
     share_of: str | None = None
     share_of_rate: float | None = None
     share_target: float | None = None
-    speedup: float | None = None  # over the fastest dense attention
+    speedup: float | None = None  # over the fastest dense attention, or over another NSA
     speedup_target: float | None = None
     baseline: str | None = None  # dtype that the time is compared with
     baseline_ratio: float | None = None  # time over the baseline's
