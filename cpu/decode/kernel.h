@@ -32,7 +32,7 @@ struct DecodeThread {
   float* score;   // [blocks]
   float* best;    // [count]
   float* row;     // [3, row]
-  Run* runs;      // [2 kStepKeys] of the keys and values of a step
+  Run* runs;      // [2 kStepKeys] of a step's values and the next one's keys
 
   static DecodeThread carve(Arena& arena, const DecodePlan& plan, int64_t max_cmp_keys,
                             int64_t max_blocks) {
@@ -294,10 +294,11 @@ class DecodeWorker {
                                : kUnitKeys / kStepKeys;
   }
 
-  // The lines of keys and values of a step.
-  Lines lines_of(const DecodeCell& cell, int branch, Span step) const {
-    Run* end = add_runs(p_.key[branch], cell, step, p_.D, t_.runs);
-    end = add_runs(p_.value[branch], cell, step, p_.Dv, end);
+  // The values of a step, which its scores come before, and the keys of the next one: the least
+  // that can be asked for in time, so that it stays in the first-level cache until it is used.
+  Lines lines_of(const DecodeCell& cell, int branch, Span step, Span next, int64_t later) const {
+    Run* end = add_runs(p_.value[branch], cell, step, p_.Dv, t_.runs);
+    end = next.n > 0 ? add_runs(p_.key[branch], cell, next, p_.D, end) : add_item(later, end);
     return {t_.runs, end};
   }
 
@@ -316,17 +317,17 @@ class DecodeWorker {
     return end;
   }
 
-  // What follows the last step of a unit: the first one of the item taken next, if that is known.
-  Lines lines_of_item(int64_t at) const {
-    const Lines none{t_.runs, t_.runs};
-    if (at >= wave_.num_items) return none;
+  // The keys that follow a unit's last step: the first ones of the item taken next, if that is
+  // known.
+  Run* add_item(int64_t at, Run* end) const {
+    if (at >= wave_.num_items) return end;
     const DecodeItem& item = wave_.items[at];
-    if (item.work != DecodeWork::kUnit) return none;
+    if (item.work != DecodeWork::kUnit) return end;
     if (item.branch == kSelected &&
         __atomic_load_n(x_.done + 3 * item.cell + 2, __ATOMIC_ACQUIRE) < kChosen)
-      return none;
+      return end;
     const DecodeCell& cell = wave_.cells[item.cell];
-    return lines_of(cell, item.branch, span(item, cell, 0));
+    return add_runs(p_.key[item.branch], cell, span(item, cell, 0), p_.D, end);
   }
 
   void unit(const DecodeItem& item, const DecodeCell& cell, int64_t later) {
@@ -344,7 +345,7 @@ class DecodeWorker {
       if (now.n > 0) {
         float* s = kept ? x_.exponential + (cell.scores + now.token) * lanes_ : t_.s;
         const Rows keys = key_words(cell, item.branch, now.token, now.n);
-        Lines lines = next.n > 0 ? lines_of(cell, item.branch, next) : lines_of_item(later);
+        Lines lines = lines_of(cell, item.branch, now, next, later);
         score_step<Path>(now.n, words_, keys, query, lanes_, heads_, s, lines);
         softmax(s, now.n, max, sum, lines);
         if (kept) {

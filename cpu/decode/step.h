@@ -7,6 +7,7 @@
 
 #include "cpu/attention/tile_matmul.h"
 #include "cpu/decode/plan.h"
+#include "cpu/scratch.h"
 
 namespace nsa::cpu {
 namespace {
@@ -76,7 +77,9 @@ struct Run {
 // now would wait behind them.
 class Lines {
  public:
-  Lines(const Run* begin, const Run* end) : run_(begin), end_of_runs_(end) {}
+  Lines(const Run* begin, const Run* end) : run_(begin), end_of_runs_(end) {
+    for (const Run* run = begin; run != end; ++run) ask_pages(*run);
+  }
 
   [[gnu::always_inline]] void ask() {
     if (at_ == end_) {
@@ -91,6 +94,16 @@ class Lines {
   }
 
  private:
+  // One line of every page at once: until the address of a page is translated, the lines asked for
+  // in it would wait, and those after them. (As a call it would be dropped: it has no effect that
+  // the compiler knows.)
+  [[gnu::always_inline]] static void ask_pages(const Run& run) {
+    const int64_t per_page = run.rows > 1 ? max64(1, kPage / max64(1, run.stride)) : 1;
+    for (int64_t row = 0; row < run.rows; row += per_page)
+      for (int64_t i = 0; i < run.bytes; i += kPage)
+        __builtin_prefetch(run.data + row * run.stride + i, 0, 3);
+  }
+
   // A call, which saves all accumulators: only where there is another row.
   [[gnu::noinline]] void next_row() {
     const char* row = run_->data + row_ * run_->stride;
