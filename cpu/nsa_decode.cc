@@ -71,8 +71,8 @@ class DecodeSchedule {
   int64_t bytes() const {
     const int64_t lanes = decode_lanes(plan_.G), cells = static_cast<int64_t>(cells_.size());
     const int64_t unit = 2 * lanes + plan_.G * decode_row(plan_.Dv);
-    return 4 *
-           (cells * plan_.D * lanes + sizes_.units * unit + (sizes_.keys + sizes_.steps) * lanes);
+    return 4 * (cells * decode_words(plan_.D) * lanes + sizes_.units * unit +
+                (sizes_.keys + sizes_.steps) * lanes);
   }
 
   // What waits comes as late as it can after what it waits for.
@@ -96,7 +96,7 @@ class DecodeSchedule {
 
   void carve(Arena& arena, int threads, DecodeScratch& x) const {
     const int64_t lanes = decode_lanes(plan_.G), cells = static_cast<int64_t>(cells_.size());
-    x.query = arena.take<float>(cells * plan_.D * lanes);
+    x.query = arena.take<float>(cells * decode_words(plan_.D) * lanes);
     x.exponential = arena.take<float>(plan_.choose ? sizes_.keys * lanes : 0);
     x.step_max = arena.take<float>(plan_.choose ? sizes_.steps * lanes : 0);
     x.max = arena.take<float>(sizes_.units * lanes);

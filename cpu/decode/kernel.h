@@ -7,56 +7,10 @@
 
 #include "cpu/attention/online_softmax.h"
 #include "cpu/attention/topk.h"
-#include "cpu/decode/step.h"
-#include "cpu/scratch.h"
+#include "cpu/decode/thread.h"
 
 namespace nsa::cpu {
 namespace {
-
-// Tells the processor that a loop waits.
-inline void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-struct DecodeThread {
-  char* keys;     // [kStepKeys, words of D] words, where a copy is needed
-  char* values;   // [kStepKeys, row] elements, likewise
-  float* s;       // [kStepKeys, lanes]
-  float* pairs;   // [kStepKeys / 2, lanes]
-  float* factor;  // [lanes]
-  float* prob;    // [compressed keys]
-  float* score;   // [blocks]
-  float* best;    // [count]
-  float* row;     // [3, row]
-  Run* runs;      // [2 kStepKeys] of a step's values and the next one's keys
-
-  static DecodeThread carve(Arena& arena, const DecodePlan& plan, int64_t max_cmp_keys,
-                            int64_t max_blocks) {
-    const int64_t lanes = decode_lanes(plan.G), row = decode_row(plan.Dv);
-    DecodeThread t;
-    t.keys = arena.take<char>(kStepKeys * round_up(plan.D, 2) * 4);
-    t.values = arena.take<char>(kStepKeys * row * 4);
-    t.s = arena.take<float>(kStepKeys * lanes);
-    t.pairs = arena.take<float>(kStepKeys / 2 * lanes);
-    t.factor = arena.take<float>(lanes);
-    t.prob = arena.take<float>(max_cmp_keys);
-    t.score = arena.take<float>(max_blocks);
-    t.best = arena.take<float>(plan.count);
-    t.row = arena.take<float>(3 * row);
-    t.runs = arena.take<Run>(2 * kStepKeys);
-    return t;
-  }
-};
-
-int64_t decode_thread_size(const DecodePlan& plan, int64_t max_cmp_keys, int64_t max_blocks) {
-  Arena arena;
-  DecodeThread::carve(arena, plan, max_cmp_keys, max_blocks);
-  return arena.used;
-}
 
 template <class Path>
 class DecodeWorker {
@@ -69,7 +23,7 @@ class DecodeWorker {
         lanes_(decode_lanes(plan.G)),
         heads_(round_up(plan.G, W)),
         row_(round_up(plan.Dv, Path::kLast * W)),
-        words_(ceil_div(plan.D, Path::kPerWord)),
+        words_(round_up(ceil_div(plan.D, Path::kPerWord), kSpread)),
         scale_(plan.scale * kLog2e) {
     Arena arena{scratch.threads + thread * scratch.thread_size};
     t_ = DecodeThread::carve(arena, plan, wave.max_cmp_keys, wave.max_blocks);
@@ -131,7 +85,7 @@ class DecodeWorker {
     }
   }
 
-  // x_.query[cell][word][lane]: heads past the group are zeros.
+  // x_.query[cell], as query_place() says: heads past the group are zeros.
   void pack_query(int64_t n, const DecodeCell& cell) {
     float* dst = x_.query + n * words_ * lanes_;
     float* words = reinterpret_cast<float*>(t_.keys);
@@ -141,14 +95,17 @@ class DecodeWorker {
       } else {
         fill(words, words_, 0.0f);
       }
-      for (int64_t w = 0; w < words_; ++w) dst[w * lanes_ + g] = words[w];
+      float* to = dst + query_place(g);
+      for (int64_t w = 0; w < words_; w += kSpread)
+        for (int64_t i = 0; i < kSpread; ++i) to[w * lanes_ + i] = words[w + i];
     }
   }
 
-  // The D elements from `from` on; the last word is filled up with 0.
+  // The D elements from `from` on, the last words filled up with 0.
   void load_key_words(const void* data, int64_t from, float* to) const {
+    const int64_t whole = p_.D / Path::kPerWord;
+    fill(to + whole, words_ - whole, 0.0f);
     if (Path::kPerWord == 1) return to_float(p_.dtype, data, from, p_.D, to);
-    to[words_ - 1] = 0.0f;
     __builtin_memcpy(to, static_cast<const char*>(data) + 2 * from, static_cast<size_t>(2 * p_.D));
   }
 
@@ -169,9 +126,9 @@ class DecodeWorker {
     return {copy, width * size};
   }
 
-  // Keys as words; a copy where elements are converted, or do not fill their last word.
+  // Keys as words; a copy where elements are converted, or do not fill their last words.
   Rows key_words(const DecodeCell& cell, int branch, int64_t token, int64_t n) const {
-    if (Path::kDirect && p_.D % Path::kPerWord == 0)
+    if (Path::kDirect && p_.D == words_ * Path::kPerWord)
       return rows_of(p_.key[branch], cell, token, n, p_.D, t_.keys);
     const CacheView& view = p_.key[branch];
     for (int64_t j = 0; j < n; ++j) {
@@ -468,39 +425,40 @@ class DecodeWorker {
     x_.found[n] = found;
   }
 
-  float gate(const DecodeCell& cell, int branch, int64_t head) const {
+  float gate(const DecodeCell& cell, int branch, int64_t g) const {
+    const int64_t head = cell.head * p_.G + g;
     return p_.gates ? p_.gates[(cell.token * kBranches + branch) * p_.N1 + head] : 1.0f;
   }
 
+  // The units are read as they stand in memory, each for all heads.
   void merge(int64_t n, const DecodeCell& cell) {
-    for (int64_t g0 = 0; g0 < p_.G; g0 += W) {
-      float max[kBranches][W], sum[kBranches][W];
+    fill(t_.rows, p_.G * row_, 0.0f);
+    for (int b = 0; b < kBranches; ++b) {
+      if (!p_.has[b]) continue;
+      float *max = t_.max + b * lanes_, *sum = t_.sum + b * lanes_;
+      for (int64_t g = 0; g < p_.G; g += W) {
+        total_of(cell, b, g, max + g, sum + g);
+        weigh_units(cell, b, g, max + g);
+      }
+      for (int64_t g = 0; g < p_.G; ++g) t_.factor[g] = gate(cell, b, g) / sum[g];
+      for (int64_t i = 0; i < cell.units[b]; ++i) add_unit(cell.first_unit[b] + i);
+    }
+    for (int64_t g = 0; g < p_.G; ++g) {
+      float* row = t_.rows + g * row_;
+      bool numbers = true;
       for (int b = 0; b < kBranches; ++b) {
         if (!p_.has[b]) continue;
-        total_of(cell, b, g0, max[b], sum[b]);
-        weigh_units(cell, b, g0, max[b]);
+        const float sum = t_.sum[b * lanes_ + g], factor = gate(cell, b, g);
+        numbers = numbers && sum == sum && factor - factor == 0.0f;
       }
-      for (int64_t lane = 0; lane < W && g0 + lane < p_.G; ++lane) {
-        const int64_t head = cell.head * p_.G + g0 + lane;
-        bool numbers = true;
-        fill(t_.row, row_, 0.0f);
-        for (int b = 0; b < kBranches; ++b) {
-          if (!p_.has[b]) continue;
-          const float factor = gate(cell, b, head);
-          numbers = numbers && sum[b][lane] == sum[b][lane] && factor - factor == 0.0f;
-          add_branch(cell, b, g0 + lane, factor / sum[b][lane]);
-        }
-        Path::restore_columns(t_.row, row_);
-        if (!numbers || !all_finite(t_.row, row_)) {
-          fill(t_.row, row_, 0.0f);
-          for (int b = 0; b < kBranches; ++b) {
-            if (!p_.has[b]) continue;
-            const float factor = gate(cell, b, head);
-            add_branch_visible(n, cell, b, g0 + lane, max[b][lane], sum[b][lane], factor);
-          }
-        }
-        from_float(p_.dtype, t_.row, p_.Dv, p_.attention_out, (cell.token * p_.N1 + head) * p_.Dv);
+      Path::restore_columns(row, row_);
+      if (!numbers || !all_finite(row, row_)) {
+        fill(row, row_, 0.0f);
+        for (int b = 0; b < kBranches; ++b)
+          if (p_.has[b]) add_branch_visible(n, cell, b, g, row);
       }
+      const int64_t head = cell.head * p_.G + g;
+      from_float(p_.dtype, row, p_.Dv, p_.attention_out, (cell.token * p_.N1 + head) * p_.Dv);
     }
   }
 
@@ -512,23 +470,24 @@ class DecodeWorker {
     }
   }
 
-  void add_branch(const DecodeCell& cell, int branch, int64_t g, float factor) {
-    for (int64_t i = 0; i < cell.units[branch]; ++i) {
-      const int64_t u = cell.first_unit[branch] + i;
-      const float weight = x_.max[u * lanes_ + g];
+  void add_unit(int64_t unit) {
+    for (int64_t g = 0; g < p_.G; ++g) {
+      const float weight = x_.max[unit * lanes_ + g];
       if (weight == 0.0f) continue;
-      const V times = set1(weight * factor);
-      const float* out = x_.out + (u * p_.G + g) * row_;
+      const V times = set1(weight * t_.factor[g]);
+      const float* out = x_.out + (unit * p_.G + g) * row_;
+      float* row = t_.rows + g * row_;
       for (int64_t d = 0; d < row_; d += W)
-        store(t_.row + d, fma(load(out + d), times, load(t_.row + d)));
+        store(row + d, fma(load(out + d), times, load(row + d)));
     }
   }
 
   // The same key by key, for an output that is not all numbers: a key of probability 0 touches
   // nothing, even if its value is infinite, and the gate multiplies the branch as a whole.
-  void add_branch_visible(int64_t n, const DecodeCell& cell, int branch, int64_t g, float max,
-                          float sum, float gate) {
-    float *out = t_.row + row_, *value = t_.row + 2 * row_;
+  void add_branch_visible(int64_t n, const DecodeCell& cell, int branch, int64_t g, float* row) {
+    const float max = t_.max[branch * lanes_ + g], sum = t_.sum[branch * lanes_ + g];
+    const float factor = gate(cell, branch, g);
+    float *out = t_.row, *value = t_.row + row_;
     fill(out, row_, sum == sum ? 0.0f : sum);
     if (sum > 0.0f) {
       const CacheView& view = p_.value[branch];
@@ -541,7 +500,7 @@ class DecodeWorker {
         }
       });
     }
-    for (int64_t d = 0; d < p_.Dv; ++d) t_.row[d] += gate * out[d];
+    for (int64_t d = 0; d < p_.Dv; ++d) row[d] += factor * out[d];
   }
 
   const DecodePlan& p_;
@@ -551,15 +510,6 @@ class DecodeWorker {
   const float scale_;
   DecodeThread t_;
 };
-
-// Waits for the rest of the team, but not for one that got no processor. OpenMP's own barrier would
-// put a thread to sleep where OMP_WAIT_POLICY is passive, and waking it takes longer than most
-// waits.
-inline void meet(int32_t* arrived, int32_t team) {
-  constexpr int kSpins = 1000;  // some tens of microseconds
-  __atomic_fetch_add(arrived, 1, __ATOMIC_RELEASE);
-  for (int i = 0; i < kSpins && __atomic_load_n(arrived, __ATOMIC_ACQUIRE) < team; ++i) pause();
-}
 
 template <class Path>
 void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,

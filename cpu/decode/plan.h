@@ -104,6 +104,9 @@ struct DecodeWave {
   int64_t max_cmp_keys, max_blocks;
 };
 
+// The most words that a query or key of D elements is, in any instruction set.
+constexpr int64_t decode_words(int64_t D) { return round_up(D, 2); }
+
 // Heads of a group as lanes, and the values of a head, in whole vectors of any instruction set.
 constexpr int64_t decode_lanes(int64_t G) { return round_up(G, 16); }
 constexpr int64_t decode_row(int64_t Dv) { return round_up(Dv, 32); }

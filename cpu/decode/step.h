@@ -1,6 +1,6 @@
 // The arithmetic of one step: the scores of some keys for all heads of a group, and the sum of
 // their values. Heads are the lanes, so keys are read as they stand in the cache: a word of a key
-// meets a vector that holds the same word of every head.
+// meets the same word of every head.
 #pragma once
 
 #include <type_traits>
@@ -12,14 +12,33 @@
 namespace nsa::cpu {
 namespace {
 
-// Accumulators of the scores: enough to cover the latency of the multiplication.
-constexpr int kScoreKeys = kMR * kNR < 16 ? kMR * kNR : 16;
-
-inline V broadcast_word(const char* p) {
+// Words of a key that one load spreads over a vector, each for its share of the lanes: with one, as
+// many loads as multiplications would be more than the ports have room for beside all others.
+#ifdef NSA_ISA_SCALAR
+constexpr int kSpread = 1;
+inline V spread_words(const char* p) {
   float x;
   __builtin_memcpy(&x, p, 4);
-  return set1(x);
+  return x;
 }
+inline V sum_spread(const V* acc) { return acc[0]; }
+#else
+constexpr int kSpread = 2;
+inline V spread_words(const char* p) { return spread_two(p); }
+// The heads again as lanes, see query_place().
+inline V sum_spread(const V* acc) { return add_neighbours(acc[0], acc[1]); }
+#endif
+
+// Where the first kSpread words of a group's head stand in the query of a cell, [words / kSpread]
+// [lanes * kSpread], the next ones lanes * kSpread further: of every four heads the first two stand
+// with their words in one vector, the others at the same lanes of the next.
+inline int64_t query_place(int64_t head) {
+  if (kSpread == 1) return head;
+  return head / W * 2 * W + head % 4 / 2 * W + head % W / 4 * 4 + head % 2 * 2;
+}
+
+// Keys at once: enough accumulators to cover the latency of the multiplication.
+constexpr int kScoreKeys = (kMR * kNR < 16 ? kMR * kNR : 16) / kSpread;
 
 // How the elements of a cache become operands. kDirect: keys and fitting values need no copy.
 // values(): the words of NR vectors of a value's row, of two neighbouring rows where words are
@@ -126,25 +145,30 @@ template <class Path, int KEYS>
 [[gnu::always_inline]] inline void score_keys(int64_t words, const char* key, int64_t stride,
                                               const float* query, int64_t lanes, float* s,
                                               Lines& lines) {
-  V acc[KEYS];
+  V acc[KEYS][kSpread];
 #pragma GCC unroll 16
-  for (int j = 0; j < KEYS; ++j) acc[j] = zero();
+  for (int j = 0; j < KEYS; ++j)
+#pragma GCC unroll 2
+    for (int i = 0; i < kSpread; ++i) acc[j][i] = zero();
   // Four rows from each of these: their addresses then need few registers.
   const char* rows[(KEYS + 3) / 4];
 #pragma GCC unroll 4
   for (int j = 0; j < (KEYS + 3) / 4; ++j) rows[j] = key + 4 * j * stride;
   const int64_t stride3 = 3 * stride;
-  for (int64_t w = 0; w < words; ++w) {
-    const V q = load(query + w * lanes);
+  for (int64_t w = 0; w < words; w += kSpread) {
+    V q[kSpread];
+#pragma GCC unroll 2
+    for (int i = 0; i < kSpread; ++i) q[i] = load(query + w * lanes + i * W);
     if (KEYS > 1) lines.ask();
 #pragma GCC unroll 16
     for (int j = 0; j < KEYS; ++j) {
-      const char* word = rows[j / 4] + 4 * w + (j % 4 == 3 ? stride3 : j % 4 * stride);
-      acc[j] = Path::add(acc[j], q, broadcast_word(word));
+      const V k = spread_words(rows[j / 4] + 4 * w + (j % 4 == 3 ? stride3 : j % 4 * stride));
+#pragma GCC unroll 2
+      for (int i = 0; i < kSpread; ++i) acc[j][i] = Path::add(acc[j][i], q[i], k);
     }
   }
 #pragma GCC unroll 16
-  for (int j = 0; j < KEYS; ++j) store(s + j * lanes, acc[j]);
+  for (int j = 0; j < KEYS; ++j) store(s + j * lanes, sum_spread(acc[j]));
 }
 
 // s[n][lanes]
@@ -156,8 +180,8 @@ inline void score_step(int64_t n, int64_t words, Rows keys, const float* query, 
     const auto score = [&](auto count) {
       constexpr int kKeys = decltype(count)::value;
       for (; j + kKeys <= n; j += kKeys) {
-        score_keys<Path, kKeys>(words, keys.data + j * keys.stride, keys.stride, query + g, lanes,
-                                s + j * lanes + g, lines);
+        score_keys<Path, kKeys>(words, keys.data + j * keys.stride, keys.stride,
+                                query + kSpread * g, lanes, s + j * lanes + g, lines);
       }
     };
     score(std::integral_constant<int, kScoreKeys>{});

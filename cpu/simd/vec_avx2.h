@@ -55,6 +55,17 @@ inline float hsum(V x) {
   return _mm_cvtss_f32(_mm_add_ss(m, _mm_shuffle_ps(m, m, 1)));
 }
 
+// Two words, over and over.
+inline V spread_two(const char* p) {
+  double words;
+  __builtin_memcpy(&words, p, 8);
+  return _mm256_castpd_ps(_mm256_set1_pd(words));
+}
+// Of every four lanes a0 + a1, a2 + a3, b0 + b1, b2 + b3.
+inline V add_neighbours(V a, V b) {
+  return add(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+}
+
 inline V load_f16(const uint16_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }

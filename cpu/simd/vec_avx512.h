@@ -58,6 +58,17 @@ inline V scale_pow2(V p, V x, V fraction) {
 inline float hmax(V x) { return _mm512_reduce_max_ps(x); }
 inline float hsum(V x) { return _mm512_reduce_add_ps(x); }
 
+// Two words, over and over.
+inline V spread_two(const char* p) {
+  double words;
+  __builtin_memcpy(&words, p, 8);
+  return _mm512_castpd_ps(_mm512_set1_pd(words));
+}
+// Of every four lanes a0 + a1, a2 + a3, b0 + b1, b2 + b3.
+inline V add_neighbours(V a, V b) {
+  return add(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+}
+
 inline V load_f16(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }

@@ -54,6 +54,15 @@ inline float hsum(V x) {
   return vget_lane_f32(vpadd_f32(s, s), 0);
 }
 
+// Two words, over and over.
+inline V spread_two(const char* p) {
+  double words;
+  __builtin_memcpy(&words, p, 8);
+  return vreinterpretq_f32_f64(vdupq_n_f64(words));
+}
+// a0 + a1, a2 + a3, b0 + b1, b2 + b3.
+inline V add_neighbours(V a, V b) { return vpaddq_f32(a, b); }
+
 inline V load_f16(const uint16_t* p) {
   uint8x8_t b = vld1_u8(reinterpret_cast<const uint8_t*>(p));
   return vcvt_f32_f16(vreinterpret_f16_u8(b));

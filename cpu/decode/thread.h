@@ -1,0 +1,71 @@
+// A thread's part of the scratch, and how the threads of a call part.
+#pragma once
+
+#include "cpu/decode/step.h"
+#include "cpu/scratch.h"
+
+namespace nsa::cpu {
+namespace {
+
+struct DecodeThread {
+  char* keys;     // [kStepKeys, words of D] words, where a copy is needed
+  char* values;   // [kStepKeys, row] elements, likewise
+  float* s;       // [kStepKeys, lanes]
+  float* pairs;   // [kStepKeys / 2, lanes]
+  float* factor;  // [lanes]
+  float* prob;    // [compressed keys]
+  float* score;   // [blocks]
+  float* best;    // [count]
+  float* max;     // [branches, lanes]
+  float* sum;     // [branches, lanes]
+  float* rows;    // [G, row]
+  float* row;     // [2, row]
+  Run* runs;      // [2 kStepKeys] of a step's values and the next one's keys
+
+  static DecodeThread carve(Arena& arena, const DecodePlan& plan, int64_t max_cmp_keys,
+                            int64_t max_blocks) {
+    const int64_t lanes = decode_lanes(plan.G), row = decode_row(plan.Dv);
+    DecodeThread t;
+    t.keys = arena.take<char>(kStepKeys * decode_words(plan.D) * 4);
+    t.values = arena.take<char>(kStepKeys * row * 4);
+    t.s = arena.take<float>(kStepKeys * lanes);
+    t.pairs = arena.take<float>(kStepKeys / 2 * lanes);
+    t.factor = arena.take<float>(lanes);
+    t.prob = arena.take<float>(max_cmp_keys);
+    t.score = arena.take<float>(max_blocks);
+    t.best = arena.take<float>(plan.count);
+    t.max = arena.take<float>(kBranches * lanes);
+    t.sum = arena.take<float>(kBranches * lanes);
+    t.rows = arena.take<float>(plan.G * row);
+    t.row = arena.take<float>(2 * row);
+    t.runs = arena.take<Run>(2 * kStepKeys);
+    return t;
+  }
+};
+
+int64_t decode_thread_size(const DecodePlan& plan, int64_t max_cmp_keys, int64_t max_blocks) {
+  Arena arena;
+  DecodeThread::carve(arena, plan, max_cmp_keys, max_blocks);
+  return arena.used;
+}
+
+// Tells the processor that a loop waits.
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Waits for the rest of the team, but not for one that got no processor. OpenMP's own barrier would
+// put a thread to sleep where OMP_WAIT_POLICY is passive, and waking it takes longer than most
+// waits.
+inline void meet(int32_t* arrived, int32_t team) {
+  constexpr int kSpins = 1000;  // some tens of microseconds
+  __atomic_fetch_add(arrived, 1, __ATOMIC_RELEASE);
+  for (int i = 0; i < kSpins && __atomic_load_n(arrived, __ATOMIC_ACQUIRE) < team; ++i) pause();
+}
+
+}  // namespace
+}  // namespace nsa::cpu
