@@ -9,8 +9,11 @@
 namespace nsa::cpu {
 namespace {
 
-// Rows of a query chunk: its outputs and statistics stay in the second-level cache.
-constexpr int64_t kChunkRows = 1024;
+// Rows of a query chunk: its queries and outputs stay in the second-level cache, with the blocks of
+// keys and values that pass between two visits of a row.
+constexpr int64_t kChunkRows = 512;
+// The same for the gradient, whose rows wait in memory.
+constexpr int64_t kGradChunkRows = 1024;
 // The gradient reads a block of keys in three forms, and adds to its sums, once per chunk. So its
 // chunks are longer where a sequence still has so many of them, up to this.
 constexpr int64_t kGradChunks = 64;
@@ -151,7 +154,7 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   const Selection sel{p.topk_indices, p.select_block_count,
                       BlockShape::of(block_keys(p, plan), form.key_step())};
   SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](int64_t q_len) {
-    return max64(max64(1, kChunkRows / plan.G),
+    return max64(max64(1, kGradChunkRows / plan.G),
                  min64(ceil_div(q_len, kGradChunks), kLongRows / plan.G));
   });
 

@@ -7,6 +7,7 @@
 #include "cpu/attention/forward_wave.h"
 #include "cpu/attention/grad_steps.h"
 #include "cpu/attention/selection_index.h"
+#include "cpu/attention/softmax_rows.h"
 
 namespace nsa::cpu {
 namespace {
@@ -32,7 +33,7 @@ inline void index_pairs(const AttentionPlan& plan, const Selection& sel, const S
 }
 
 struct SelectBuffers {
-  TileBuffers tile;     // o holds one part's P V; state is unused
+  TileBuffers tile;     // of the rows of a tile; o holds one part's P V
   float* o;             // [chunk rows, Dv padded]
   SoftmaxState* state;  // [chunk rows]
 
@@ -45,58 +46,94 @@ struct SelectBuffers {
   }
 };
 
-// One part of block t against one tile of gathered rows. Row r belongs to row query(r) G + head of
-// the chunk that starts at query i0.
+// The softmax step of row r, whatever hides its keys or counts them twice.
+template <class Path>
+inline void masked_select_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
+                              int64_t head, PartKeys keys, int64_t lanes, float weight, int64_t r,
+                              TileBuffers& b) {
+  float* row = b.s + r * kScoreRow;
+  if (keys.count == lanes && seg.range.hi(i) >= keys.j0 + keys.count) {
+    b.factor[r] = softmax_step<Path>(row, lanes, plan.scale, b.state[r], weight);
+    return;
+  }
+  bias_row(plan.bias, seg, head, i, keys.j0, keys.count, plan.scale, row, b.tmp);
+  fill(row + keys.count, lanes - keys.count, -kInfinity);
+  b.factor[r] = online_softmax_row(row, lanes, 1.0f, b.state[r], weight);
+  pack_probabilities<Path>(row, lanes);
+}
+
+// Scores of gathered rows. The heads of a query are neighbours in memory: where there are enough of
+// them and they are words already, they are read where they are.
+template <class Path>
+inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, const float* kt,
+                          int64_t lanes, TileBuffers& b) {
+  using Step = typename Path::Step;
+  const int64_t depth = words<Path>(plan.D);
+  if (plan.G >= kMR && rows_are_words<Path>(plan.dtype, plan.query, plan.D, plan.q)) {
+    const float* words = static_cast<const float*>(plan.query);
+    constexpr int64_t per_word = Path::kForm.per_word;
+    c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
+      const int64_t at = (c.seg.q + i * plan.q.row + head * plan.q.head) / per_word;
+      matmul<Step>(heads, lanes, depth, {words + at, plan.q.head / per_word, 1}, kt, lanes,
+                   b.s + r * kScoreRow, kScoreRow, Into::kReplace);
+    });
+    return;
+  }
+  c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
+    for (int64_t n = 0; n < heads; ++n) {
+      pack_row<Path>(plan.dtype, plan.query, c.seg.q + i * plan.q.row + (head + n) * plan.q.head,
+                     plan.D, b.q + (r + n) * depth);
+    }
+  });
+  matmul<Step>(c.rows(), lanes, depth, {b.q, depth, 1}, kt, lanes, b.s, kScoreRow, Into::kReplace);
+}
+
+// One part of block t against one tile of gathered rows, of the chunk that starts at query i0.
 template <class Path>
 inline void select_tile(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
                         int64_t t, const GatheredRows& c, int64_t i0, PartKeys keys, int64_t lanes,
                         const float* kt, const float* v, bool finite, SelectBuffers& b) {
-  using Step = typename Path::Step;
-  const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = c.rows();
-  for (int64_t r = 0; r < rows; ++r) {
-    pack_row<Path>(plan.dtype, plan.query,
-                   c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
-                   b.tile.q + r * depth);
-  }
+  const int64_t ld = padded_row(plan.Dv), rows = c.rows();
   const int64_t out_lanes = round_up(plan.Dv, kLanePad);
-  float* s = b.tile.s;
-  matmul<Step>(rows, lanes, depth, {b.tile.q, depth, 1}, kt, lanes, s, kScoreRow, Into::kReplace);
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t i = c.query(r);
-    float* row = s + r * kScoreRow;
-    SoftmaxState& state = b.state[(i - i0) * plan.G + c.head(r) - c.first_head];
+  float *s = b.tile.s, *factor = b.tile.factor;
+  SoftmaxState* states = b.tile.state;
+  select_scores<Path>(plan, c, kt, lanes, b.tile);
+  auto of_chunk = [&](int64_t i, int64_t head) { return (i - i0) * plan.G + head - c.first_head; };
+  // hi does not decrease along the list: the rows that see all keys are the last ones.
+  int64_t plain = 0;
+  c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
+    copy_states(b.state + of_chunk(i, head), heads, states + r);
+    const bool whole = keys.count == lanes && c.seg.range.hi(i) >= keys.j0 + keys.count;
+    if (whole && !*pair.repeats) return;
+    plain = r + heads;
     const float weight = multiplicity(pair, sel, plan.N2, i, t);
-    if (keys.count == lanes && c.seg.range.hi(i) >= keys.j0 + keys.count) {
-      b.tile.factor[r] = softmax_step<Path>(row, lanes, plan.scale, state, weight);
-      continue;
+    for (int64_t n = r; n < plain; ++n) {
+      masked_select_row<Path>(plan, c.seg, i, head + n - r, keys, lanes, weight, n, b.tile);
     }
-    bias_row(plan.bias, c.seg, c.head(r), i, keys.j0, keys.count, plan.scale, row, b.tile.tmp);
-    fill(row + keys.count, lanes - keys.count, -kInfinity);
-    b.tile.factor[r] = online_softmax_row(row, lanes, 1.0f, state, weight);
-    pack_probabilities<Path>(row, lanes);
+  });
+  softmax_rows<Path>(s + plain * kScoreRow, rows - plain, lanes, plan.scale, states + plain,
+                     factor + plain);
+  if (plan.G < kMR) {
+    multiply_values<Path>(finite, rows, out_lanes, words<Path>(lanes), {s, kScoreRow, 1}, v, ld,
+                          b.tile.o, ld, Into::kReplace);
   }
-  auto out = [&](int64_t r) {
-    return b.o + ((c.query(r) - i0) * plan.G + c.head(r) - c.first_head) * ld;
-  };
-  if (plan.G >= kMR) {
-    // The heads of a query are neighbours in o.
-    for (int64_t r = 0, count; r < rows; r += count) {
-      count = min64(c.first_head + plan.G - c.head(r), rows - r);
-      multiply_values<Path>(finite, count, out_lanes, words<Path>(lanes),
-                            {s + r * kScoreRow, kScoreRow, 1}, v, ld, out(r), ld, Into::kAddScaled,
-                            b.tile.factor + r);
+  c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
+    const int64_t first = of_chunk(i, head);
+    float* out = b.o + first * ld;
+    copy_states(states + r, heads, b.state + first);
+    if (plan.G >= kMR) {
+      multiply_values<Path>(finite, heads, out_lanes, words<Path>(lanes),
+                            {s + r * kScoreRow, kScoreRow, 1}, v, ld, out, ld, Into::kAddScaled,
+                            factor + r);
+      return;
     }
-    return;
-  }
-  multiply_values<Path>(finite, rows, out_lanes, words<Path>(lanes), {s, kScoreRow, 1}, v, ld,
-                        b.tile.o, ld, Into::kReplace);
-  for (int64_t r = 0; r < rows; ++r) {
-    float* o = out(r);
-    const float* part = b.tile.o + r * ld;
-    const V factor = set1(b.tile.factor[r]);
-    for (int64_t d = 0; d < out_lanes; d += W)
-      store(o + d, fma(load(o + d), factor, load(part + d)));
-  }
+    for (int64_t n = 0; n < heads; ++n) {
+      const V by = set1(factor[r + n]);
+      const float* part = b.tile.o + (r + n) * ld;
+      for (int64_t d = 0; d < out_lanes; d += W)
+        store(out + n * ld + d, fma(load(out + n * ld + d), by, load(part + d)));
+    }
+  });
 }
 
 // All blocks against the queries [i0, i1) that selected them. False: a value that some row met is

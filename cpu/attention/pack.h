@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/attention/online_softmax.h"
+#include "cpu/attention/plan.h"
 #include "cpu/attention/tile_matmul.h"
 
 namespace nsa::cpu {
@@ -77,6 +78,16 @@ inline void pack_row(ElemType t, const void* src, int64_t offset, int64_t n, flo
     fill(dst + n / 2, words<Path>(n) - n / 2, 0.0f);
     __builtin_memcpy(dst, static_cast<const char*>(src) + 2 * offset, static_cast<size_t>(n) * 2);
   }
+}
+
+// Whether rows of n elements are words where they are, whatever the offset of a head.
+template <class Path>
+inline bool rows_are_words(ElemType t, const void* src, int64_t n, RowStrides strides) {
+  constexpr int64_t per_word = Path::kForm.per_word;
+  if (Path::kForm.align > 1 || t != (per_word == 1 ? ElemType::kFloat32 : ElemType::kBFloat16))
+    return false;
+  return n % per_word == 0 && strides.row % per_word == 0 && strides.head % per_word == 0 &&
+         reinterpret_cast<uintptr_t>(src) % sizeof(float) == 0;
 }
 
 // dst[words(D)][lanes] = transpose of n rows; lanes n.. are zero. row_words holds words(D) floats.

@@ -87,6 +87,17 @@ struct GatheredRows {
   int64_t rows() const { return count; }
   int64_t query(int64_t r) const { return list[(first + r) / G]; }
   int64_t head(int64_t r) const { return first_head + (first + r) % G; }
+
+  // visit(r, heads, i, head) for the rows [r, r + heads) of query i, its heads from `head` on: a
+  // division for each row would take longer than much of what is done with it.
+  template <class Visit>
+  void each_query(const Visit& visit) const {
+    const int32_t* query = list + first / G;
+    for (int64_t r = 0, g = first % G, heads; r < count; r += heads, g = 0) {
+      heads = min64(G - g, count - r);
+      visit(r, heads, int64_t{*query++}, first_head + g);
+    }
+  }
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ inline V exp(V x) {
 // polynomial is fitted on |r| <= 1 / 2 for the least relative error (2e-9).
 inline V exp2(V x) {
 #ifdef NSA_HAS_SCALEF
-  const V r = fraction(x);
+  const V n = nearest(x), r = sub(x, n);
 #else
   const V lowest = set1(-126.0f);
   const V t = max(lowest, x), n = round_even(t), r = sub(t, n);
@@ -43,11 +43,25 @@ inline V exp2(V x) {
   p = fma(p, r, set1(0.693147182f));
   p = fma(p, r, set1(1.0f));
 #ifdef NSA_HAS_SCALEF
-  return scale_pow2(p, x, r);
+  return scale_pow2(p, x, n);
 #else
   return where_lt(x, lowest, zero(), mul(p, pow2i(n)));
 #endif
 }
+
+#ifndef NSA_HAS_ACROSS_ROWS
+// Lane r of the result: the largest lane, or the sum, of x[r], r < W.
+inline V max_rows(const V* x) {
+  float lanes[W];
+  for (int r = 0; r < W; ++r) lanes[r] = hmax(x[r]);
+  return load(lanes);
+}
+inline V sum_rows(const V* x) {
+  float lanes[W];
+  for (int r = 0; r < W; ++r) lanes[r] = hsum(x[r]);
+  return load(lanes);
+}
+#endif
 
 constexpr float kLog2e = 1.44269504f;
 

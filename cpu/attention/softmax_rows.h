@@ -1,0 +1,66 @@
+// A step of the online softmax for several rows at once. Their maxima and sums are lanes of
+// vectors: nothing waits for one row's maximum, and no branch depends on whether it grew.
+#pragma once
+
+#include "cpu/attention/pack.h"
+#include "cpu/attention/schedule.h"
+
+namespace nsa::cpu {
+namespace {
+
+inline void copy_states(const SoftmaxState* from, int64_t n, SoftmaxState* to) {
+  for (int64_t r = 0; r < n; ++r) to[r] = from[r];
+}
+
+// softmax_step() of W rows of s. False: some row's scores are not moderate, and nothing is done.
+template <class Path>
+inline bool softmax_step_rows(float* s, int64_t n, float scale, SoftmaxState* state,
+                              float* factor) {
+  expect<Length::kWholeVectors>(n);
+  V part[W];
+  float top[W], sum[W];
+  for (int r = 0; r < W; ++r) {
+    const float* row = s + r * kScoreRow;
+    V m = set1(-kInfinity);
+    for (int64_t j = 0; j < n; j += W) m = max(load(row + j), m);
+    part[r] = m;
+    top[r] = state[r].max;
+    sum[r] = state[r].sum;
+  }
+  const V by = set1(scale), here = mul(max_rows(part), by), before = load(top);
+  if (!moderate(hmax(max(before, max(here, sub(zero(), here)))))) return false;
+  const V now = max(here, before), shrink = exp_from(before, now);
+  store(top, now);
+  store(factor, shrink);
+  for (int r = 0; r < W; ++r) {
+    float* row = s + r * kScoreRow;
+    const V base = set1(top[r]);
+    V total = zero();
+    for (int64_t j = 0; j < n; j += W) {
+      const V e = exp_from(mul(load(row + j), by), base);
+      total = add(total, e);
+      put_probabilities<Path>(row, j, e);
+    }
+    part[r] = total;
+  }
+  store(sum, fma(load(sum), shrink, sum_rows(part)));
+  for (int r = 0; r < W; ++r) state[r] = {top[r], sum[r]};
+  return true;
+}
+
+// softmax_step() of all rows.
+template <class Path>
+inline void softmax_rows(float* s, int64_t rows, int64_t n, float scale, SoftmaxState* state,
+                         float* factor) {
+  int64_t r = 0;
+  for (; r + W <= rows; r += W) {
+    float* first = s + r * kScoreRow;
+    if (scale > 0.0f && softmax_step_rows<Path>(first, n, scale, state + r, factor + r)) continue;
+    for (int64_t k = r; k < r + W; ++k)
+      factor[k] = softmax_step<Path>(s + k * kScoreRow, n, scale, state[k]);
+  }
+  for (; r < rows; ++r) factor[r] = softmax_step<Path>(s + r * kScoreRow, n, scale, state[r]);
+}
+
+}  // namespace
+}  // namespace nsa::cpu
