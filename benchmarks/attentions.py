@@ -60,12 +60,15 @@ def nsa(tokens, direction, dtype):
     pairs = [_draw(seed, tokens, KV_HEADS, DIM) for seed in range(3, 9)]
     weights = [np.full((L, KV_HEADS), 1 / L, np.float32)] * 2
     logits = _draw(9, tokens, 3 * HEADS)  # of the gates
+    kind = getattr(ms, dtype)
 
     def attention(query, k_cmp, v_cmp, k_slc, v_slc, k_win, v_win, w_key, w_value, logits):
         k_cmp = mindspore_nsa.nsa_compress(k_cmp, w_key, L, S, actual_seq_len=ends)
         v_cmp = mindspore_nsa.nsa_compress(v_cmp, w_value, L, S, actual_seq_len=ends)
+        # A cast for each, as in the layer: MindSpore's CPU adds no gradients of bfloat16.
+        q_cmp, q_slc, q_win = ops.cast(query, kind), ops.cast(query, kind), ops.cast(query, kind)
         compressed, blocks, _, _ = mindspore_nsa.nsa_compress_attention(
-            *(query, k_cmp, v_cmp, SCALE, HEADS, L, S, SELECT, COUNT),
+            *(q_cmp, k_cmp, v_cmp, SCALE, HEADS, L, S, SELECT, COUNT),
             actual_seq_qlen=ends,
             causal=True,
             init_blocks=1,
@@ -73,13 +76,13 @@ def nsa(tokens, direction, dtype):
             importance="overlap",
         )
         selected, _, _ = mindspore_nsa.nsa_selected_attention(
-            *(query, k_slc, v_slc, blocks, SCALE, HEADS, SELECT, COUNT),
+            *(q_slc, k_slc, v_slc, blocks, SCALE, HEADS, SELECT, COUNT),
             actual_seq_qlen=ends,
             actual_seq_kvlen=ends,
             causal=True,
         )
         window = mindspore_nsa.flash_attention_score(
-            *(query, k_win, v_win, HEADS),
+            *(q_win, k_win, v_win, HEADS),
             scalar_value=SCALE,
             input_layout="TND",
             sparse_mode=4,
@@ -90,8 +93,9 @@ def nsa(tokens, direction, dtype):
         )
         return nsa_mix_branches(logits, compressed, selected, window)
 
-    inputs = [*_tensors([query, *pairs, *weights], dtype), ms.Tensor(logits)]
-    return _graph(attention, inputs, *_tensors([dy], dtype), direction)
+    inputs = [ms.Tensor(query), *_tensors([*pairs, *weights], dtype), ms.Tensor(logits)]
+    # The sum of the branches is float32, as in the layer.
+    return _graph(attention, inputs, ms.Tensor(dy), direction)
 
 
 def flash_attention_score(tokens, direction, dtype):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import mindspore as ms
 import numpy as np
+import pytest
 
 from benchmarks import attentions, lengths
 
@@ -75,14 +76,16 @@ def test_dense_forms_agree():
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def test_nsa_runs():
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+def test_nsa_runs(dtype):
     """All of it, with its gradient in every input, and only finite numbers."""
-    outputs = attentions.nsa(100, "forward", "float32")()
+    outputs = attentions.nsa(100, "forward", dtype)()
     assert outputs[0].shape == (100, attentions.HEADS, attentions.DIM)
-    gradients = attentions.nsa(100, "both", "float32")()
+    gradients = attentions.nsa(100, "both", dtype)()
     assert len(gradients) == 10
     for gradient in gradients:
-        assert np.isfinite(gradient.asnumpy()).all() and gradient.asnumpy().any()
+        numbers = gradient.astype(ms.float32).asnumpy()
+        assert np.isfinite(numbers).all() and numbers.any()
     ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
