@@ -233,7 +233,9 @@ def summary(results, refused):
 def write_csv(path, results, description):
     """One row per case, the machine in the last columns."""
     names = [f.name for f in fields(Result) if f.name != "peers"]
-    names += [f"speedup_over_{peer}" for peer in PEERS] + ["missed", *description]
+    # A case may have peers of its own.
+    peers = dict.fromkeys((*PEERS, *(peer for result in results for peer in result.peers)))
+    names += [f"speedup_over_{peer}" for peer in peers] + ["missed", *description]
     with open(path, "w", newline="") as file:
         writer = csv.DictWriter(file, names, restval="")
         writer.writeheader()

@@ -112,14 +112,16 @@ def test_summary():
 
 def test_csv(tmp_path):
     path = tmp_path / "results.csv"
-    report.write_csv(path, [result(), result(case="two", peers={})], {"cpu": "this one"})
+    cases = [result(), result(case="two", peers={}), result(case="three", peers={"blocks": 1.5})]
+    report.write_csv(path, cases, {"cpu": "this one"})
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["case"] for row in rows] == ["one", "two"]
+    assert [row["case"] for row in rows] == ["one", "two", "three"]
     assert rows[0]["cpu"] == "this one"
     assert float(rows[0]["share"]) == 0.5
     assert (rows[0]["speedup_over_mindspore"], rows[0]["speedup_over_torch"]) == ("34 GB", "2.0")
     assert rows[1]["speedup_over_torch"] == rows[1]["ratio"] == ""
+    assert [row["speedup_over_blocks"] for row in rows] == ["", "", "1.5"]
 
 
 def test_ratios_are_of_one_round():
