@@ -318,6 +318,11 @@ class DecodeWorker {
     if (first) fill(out, p_.G * row_, 0.0f);
   }
 
+  // What another thread or step long ago has left is read from one end to the other.
+  [[gnu::always_inline]] static void ask_ahead(const float* p) {
+    __builtin_prefetch(p + kPage / sizeof(float), 0, 3);
+  }
+
   // The maximum and sum of all units of a branch; the sum is 1 where there are no keys.
   void total_of(const DecodeCell& cell, int branch, int64_t g, float* max, float* sum) const {
     const int64_t n = cell.first_unit[branch];
@@ -389,8 +394,11 @@ class DecodeWorker {
         const float* step = x_.step_max + (cell.step + c0 / kStepKeys) * lanes_ + g;
         const V factor = mul(exp2(sub(load(step), load(max))), load(inverse));
         const int64_t end = min64(cell.cmp_keys, c0 + kStepKeys);
-        for (int64_t c = c0; c < end; ++c)
-          t_.prob[c] += hsum(mul(load(x_.exponential + (cell.scores + c) * lanes_ + g), factor));
+        const float* e = x_.exponential + (cell.scores + c0) * lanes_ + g;
+        for (int64_t c = c0; c < end; ++c, e += lanes_) {
+          ask_ahead(e);
+          t_.prob[c] += hsum(mul(load(e), factor));
+        }
       }
     }
     importance_scores(p_.rule, t_.prob, cell.cmp_keys, cell.candidates, t_.score);
@@ -477,8 +485,10 @@ class DecodeWorker {
       const V times = set1(weight * t_.factor[g]);
       const float* out = x_.out + (unit * p_.G + g) * row_;
       float* row = t_.rows + g * row_;
-      for (int64_t d = 0; d < row_; d += W)
+      for (int64_t d = 0; d < row_; d += W) {
+        ask_ahead(out + d);
         store(row + d, fma(load(out + d), times, load(row + d)));
+      }
     }
   }
 
