@@ -296,6 +296,15 @@ inline void ask_for_keys(const AttentionGradPlan& plan, const GradKeys& keys, Ah
   ahead.add(keys.k, words<Path>(keys.lanes) * padded_row(plan.D));
 }
 
+// Rows that are not next to each other have their statistics in lines of their own.
+inline void ask_for_statistics(const AttentionGradPlan& plan, const GatheredRows& c, Ahead& ahead) {
+  each_row(c, [&](int64_t, int64_t i, int64_t head) {
+    const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
+    ahead.add(plan.softmax_max + stat, 1);
+    ahead.add(plan.softmax_sum + stat, 1);
+  });
+}
+
 template <class Path>
 inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel,
                              const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk,
@@ -322,16 +331,19 @@ inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel
     then.next();
     if (!then.done()) {
       ask_for_grad_rows(plan, pair, then.rows(), ahead);
+      ask_for_statistics(plan, then.rows(), ahead);
       if (then.first()) ask_for_keys<Path>(plan, packed(then), ahead);
     }
     ahead.over(grad_step_steps<Path>(plan, c.rows(), lanes));
-    for (int64_t r = 0; r < c.rows(); ++r)
-      b.tile.inv[r] *= multiplicity(pair, sel, plan.N2, c.query(r), tile.block());
-    fill(b.tile.dq, c.rows() * padded_row(plan.D), 0.0f);
+    if (*pair.repeats) {
+      for (int64_t r = 0; r < c.rows(); ++r)
+        b.tile.inv[r] *= multiplicity(pair, sel, plan.N2, c.query(r), tile.block());
+    }
     // hi does not decrease along the list, so the first row sees the least.
     const bool plain = keys.n == lanes && seg.range.hi(c.query(0)) >= keys.j0 + keys.n;
     grad_step<Path>(plan, c, keys, 0, c.rows(), 0, lanes, plain, b.tile,
-                    b.key_sums<Path>(b.dk, plan.D), b.key_sums<Path>(b.dv, plan.Dv));
+                    b.key_sums<Path>(b.dk, plan.D), b.key_sums<Path>(b.dv, plan.Dv),
+                    Into::kReplace);
     add_tile_dq(plan, pair, c, b.tile.dq);
     if (tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
   }

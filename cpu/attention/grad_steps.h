@@ -42,23 +42,23 @@ template <class Rows>
 inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, const Rows& c,
                         const float* dq) {
   const int64_t ld = padded_row(plan.D);
-  for (int64_t r = 0; r < c.rows(); ++r) {
-    const int64_t g = c.head(r) % plan.G;
-    add_scaled(pair.dq + c.query(r) * pair.dq_strides.row + g * pair.dq_strides.head, dq + r * ld,
-               plan.D, plan.scale);
-  }
+  each_row(c, [&](int64_t r, int64_t i, int64_t head) {
+    const int64_t g = head - pair.kv_head * plan.G;
+    add_scaled(pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, dq + r * ld, plan.D,
+               plan.scale);
+  });
 }
 
 // What a tile of these rows will read is asked for in the steps of the tile before it.
 template <class Rows>
 inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pair, const Rows& c,
                               Ahead& ahead) {
-  for (int64_t r = 0; r < c.rows(); ++r) {
-    const int64_t i = c.query(r), head = c.head(r);
+  each_row(c, [&](int64_t, int64_t i, int64_t head) {
+    const int64_t g = head - pair.kv_head * plan.G;
     ahead.add(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D);
     ahead.add(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
-    ahead.add(pair.dq + i * pair.dq_strides.row + head % plan.G * pair.dq_strides.head, plan.D);
-  }
+    ahead.add(pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D);
+  });
 }
 
 // The sums of `count` keys, `dim` of each, scaled, go to rows dst of the accumulators. tmp: dim.

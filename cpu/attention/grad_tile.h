@@ -56,8 +56,8 @@ inline void pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, 
 
 // Words of a tile's rows, three cache lines.
 constexpr int64_t kRowWords = kTileRows / 2;
-// Query, dy and dq of a tile's rows, and a block of keys in three forms.
-constexpr int64_t kAheadRanges = 3 * kTileRows + 3;
+// Query, dy, dq and two statistics of a tile's rows, and a block of keys in three forms.
+constexpr int64_t kAheadRanges = 5 * kTileRows + 3;
 
 struct GradBuffers {
   float* q;         // [rows, words(D)], rows D padded apart
@@ -72,6 +72,8 @@ struct GradBuffers {
   float* max;       // [rows]
   float* inv;       // [rows] 1 / sum, 0 for a row without keys
   float* delta;     // [rows] rowsum(dO O)
+  int64_t* q_at;    // [rows] where a row of the query begins
+  int64_t* dy_at;   // [rows] likewise
   float* tmp;       // [max(kTileKeys, D, Dv) + padding]
   bool finite;      // q and dy hold numbers only
   Ahead ahead;      // what the next tile reads
@@ -93,6 +95,8 @@ struct GradBuffers {
     b.max = arena.take<float>(kTileRows);
     b.inv = arena.take<float>(kTileRows);
     b.delta = arena.take<float>(kTileRows);
+    b.q_at = arena.take<int64_t>(kTileRows);
+    b.dy_at = arena.take<int64_t>(kTileRows);
     b.tmp = arena.take<float>(max64(kTileKeys, max64(ld, ldv)) + kLanePad);
     b.ahead = Ahead::carve(arena, kAheadRanges);
     return b;
@@ -108,14 +112,13 @@ inline float row_delta(const AttentionGradPlan& plan, int64_t offset, float* dy,
   return Path::dot_in_order(dy, out, words<Path>(plan.Dv));
 }
 
-// Rows as words along a contraction over rows: rows 2 n and 2 n + 1 of c in row n of dst. at(r) is
-// row r's offset in src.
-template <class At>
-inline void pair_rows(const void* src, int64_t rows, int64_t n, int64_t ld, const At& at,
+// Rows as words along a contraction over rows: rows 2 n and 2 n + 1 in row n of dst. Row r begins
+// at element at[r] of src.
+inline void pair_rows(const void* src, int64_t rows, int64_t n, int64_t ld, const int64_t* at,
                       float* dst) {
   const uint16_t* base = static_cast<const uint16_t*>(src);
   for (int64_t r = 0; r < rows; r += 2)
-    pair_elements(base + at(r), r + 1 < rows ? base + at(r + 1) : nullptr, n, ld, dst + r / 2 * ld);
+    pair_elements(base + at[r], r + 1 < rows ? base + at[r + 1] : nullptr, n, ld, dst + r / 2 * ld);
 }
 
 // dst[d][w] = src[w][d] for `rows` rows of words, ld apart in src and kRowWords in dst.
@@ -124,30 +127,31 @@ inline void transpose_words(const float* src, int64_t rows, int64_t ld, float* d
     for (int64_t w = 0; w < rows; ++w) dst[d * kRowWords + w] = src[w * ld + d];
 }
 
-// Rows: query(r), head(r), rows(), seg. delta is [q_len, G] of the pair.
+// visit(r, i, head) for all rows of a tile: query(r), head(r), rows().
+template <class Rows, class Visit>
+inline void each_row(const Rows& c, const Visit& visit) {
+  for (int64_t r = 0; r < c.rows(); ++r) visit(r, c.query(r), c.head(r));
+}
+
+// Rows: as each_row() takes them, and seg. delta is [q_len, G] of the pair.
 template <class Path, class Rows>
 inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const float* delta,
                            GradBuffers& b) {
   const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
-  auto q_at = [&](int64_t r) {
-    return c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head;
-  };
-  auto o_at = [&](int64_t r) {
-    return c.seg.o + c.query(r) * plan.o.row + c.head(r) * plan.o.head;
-  };
-  for (int64_t r = 0; r < c.rows(); ++r) {
-    const int64_t i = c.query(r), head = c.head(r);
-    pack_row<Path>(plan.dtype, plan.query, q_at(r), plan.D, b.q + r * ld);
-    pack_row<Path>(plan.dtype, plan.dy, o_at(r), plan.Dv, b.dy + r * ldv);
+  const int64_t first_head = c.head(0) / plan.G * plan.G;  // of the group
+  each_row(c, [&](int64_t r, int64_t i, int64_t head) {
+    b.q_at[r] = c.seg.q + i * plan.q.row + head * plan.q.head;
+    b.dy_at[r] = c.seg.o + i * plan.o.row + head * plan.o.head;
+    pack_row<Path>(plan.dtype, plan.query, b.q_at[r], plan.D, b.q + r * ld);
+    pack_row<Path>(plan.dtype, plan.dy, b.dy_at[r], plan.Dv, b.dy + r * ldv);
     const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
-    b.max[r] = load1(ElemType::kFloat32, plan.softmax_max, stat);
-    b.inv[r] =
-        SoftmaxState::inverse_of(b.max[r], load1(ElemType::kFloat32, plan.softmax_sum, stat));
-    b.delta[r] = delta[i * plan.G + head % plan.G];
-  }
+    b.max[r] = plan.softmax_max[stat];
+    b.inv[r] = SoftmaxState::inverse_of(b.max[r], plan.softmax_sum[stat]);
+    b.delta[r] = delta[i * plan.G + head - first_head];
+  });
   if constexpr (Path::kForm.per_word == 2) {
-    pair_rows(plan.query, c.rows(), plan.D, ld, q_at, b.q_words);
-    pair_rows(plan.dy, c.rows(), plan.Dv, ldv, o_at, b.dy_words);
+    pair_rows(plan.query, c.rows(), plan.D, ld, b.q_at, b.q_words);
+    pair_rows(plan.dy, c.rows(), plan.Dv, ldv, b.dy_at, b.dy_words);
     const int64_t used = ceil_div(c.rows(), 2), count = words<Path>(c.rows());
     fill(b.q_words + used * ld, (count - used) * ld, 0.0f);
     fill(b.dy_words + used * ldv, (count - used) * ldv, 0.0f);
@@ -312,11 +316,11 @@ inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int
 }
 
 // Rows [r0, r1) of the tile against lanes [n0, n1) of a block; r0 begins a word, and of kRowsOnly a
-// tile's words. dk, dv: the sums of this block's keys.
+// tile's words. dk, dv: the sums of this block's keys. into_dq: what becomes of the old dq.
 template <class Path, class Rows>
 inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKeys& keys,
                       int64_t r0, int64_t r1, int64_t n0, int64_t n1, bool plain, GradBuffers& b,
-                      KeySums<Path> dk, KeySums<Path> dv) {
+                      KeySums<Path> dk, KeySums<Path> dv, Into into_dq = Into::kAdd) {
   using Step = typename Path::Step;
   constexpr int64_t per_word = Path::kForm.per_word;
   expect<Length::kPadded>(n0);
@@ -347,7 +351,7 @@ inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKe
   add_key_products<Path>(b.finite, real, lanes, lanes_d, rows, ds_pairs, b.q_words + first * ld, ld,
                          kRowsOnly<Path> ? b.q_t + first : nullptr, dk.key(n0), &b.ahead);
   multiply_values<Path>(keys.finite, rows, lanes_d, words<Path>(real), {ds, kScoreRow, 1},
-                        keys.k + n0 / per_word * ld, ld, b.dq + r0 * ld, ld, Into::kAdd, nullptr,
+                        keys.k + n0 / per_word * ld, ld, b.dq + r0 * ld, ld, into_dq, nullptr,
                         &b.ahead);
 }
 

@@ -100,5 +100,12 @@ struct GatheredRows {
   }
 };
 
+template <class Visit>
+inline void each_row(const GatheredRows& c, const Visit& visit) {
+  c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
+    for (int64_t n = 0; n < heads; ++n) visit(r + n, i, head + n);
+  });
+}
+
 }  // namespace
 }  // namespace nsa::cpu

@@ -146,10 +146,12 @@ inline void add_to(float* dst, const float* src, int64_t n) {
 
 // Neither NaN nor infinite, all of them: zero times anything else is not zero.
 inline bool all_finite(const float* x, int64_t n) {
-  V acc = zero();
+  V acc[4] = {zero(), zero(), zero(), zero()};  // one alone would wait for its last addition
   int64_t i = 0;
-  for (; i + W <= n; i += W) acc = fma(load(x + i), zero(), acc);
-  float sum = hsum(acc);
+  for (; i + 4 * W <= n; i += 4 * W)
+    for (int k = 0; k < 4; ++k) acc[k] = fma(load(x + i + k * W), zero(), acc[k]);
+  for (; i + W <= n; i += W) acc[0] = fma(load(x + i), zero(), acc[0]);
+  float sum = hsum(add(add(acc[0], acc[1]), add(acc[2], acc[3])));
   for (; i < n; ++i) sum += x[i] * 0.0f;
   return sum == 0.0f;
 }
