@@ -212,10 +212,19 @@ template <class Path, int NR, int MR>
 [[gnu::always_inline]] inline void value_tile(const ValueStep& x, int64_t head, int64_t d,
                                               Lines& lines) {
   V acc[MR][NR];
+  float* out = x.out + head * x.row + d;
+  if (x.factor) {
 #pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
+    for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
-    for (int v = 0; v < NR; ++v) acc[i][v] = zero();
+      for (int v = 0; v < NR; ++v)
+        acc[i][v] = mul(load(out + i * x.row + v * W), set1(x.factor[head + i]));
+  } else {
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < NR; ++v) acc[i][v] = zero();
+  }
   const char* row = x.rows.data;
   const float* prob = x.prob + head;
   for (int64_t j = 0; j < x.n; j += Path::kPerWord) {
@@ -234,14 +243,9 @@ template <class Path, int NR, int MR>
     prob += x.lanes;
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i) {
-    float* out = x.out + (head + i) * x.row + d;
+  for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
-    for (int v = 0; v < NR; ++v) {
-      const V old = x.factor ? mul(load(out + v * W), set1(x.factor[head + i])) : zero();
-      store(out + v * W, add(old, acc[i][v]));
-    }
-  }
+    for (int v = 0; v < NR; ++v) store(out + i * x.row + v * W, acc[i][v]);
 }
 
 template <class Path, int NR, int MR>
