@@ -5,6 +5,7 @@
 #include "cpu/attention/online_softmax.h"
 #include "cpu/attention/pack.h"
 #include "cpu/attention/schedule.h"
+#include "cpu/attention/softmax_rows.h"
 
 namespace nsa::cpu {
 namespace {
@@ -53,6 +54,23 @@ struct PackedPair {
   }
 };
 
+// The softmax step of a row over keys [n0, n0 + n), whatever hides them or changes its scores,
+// which nothing does where they are plain. Gives the factor for the output row so far.
+template <class Path>
+inline float biased_row(const TileContext& c, int64_t r, int64_t n0, int64_t n, bool plain,
+                        float* row, TileBuffers& b) {
+  const AttentionPlan& plan = c.plan;
+  float scale = plan.scale;
+  if (!plain) {
+    bias_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n, scale, row, b.tmp);
+    scale = 1.0f;
+  }
+  const float factor = online_softmax_row(row, n, scale, b.state[r]);
+  if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n, row);
+  pack_probabilities<Path>(row, n);
+  return factor;
+}
+
 // One softmax step of rows [r0, r1) over keys [n0, n1): scores, probabilities, output. The rows see
 // nothing else of the step.
 template <class Path>
@@ -72,21 +90,12 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
                  kScoreRow, Into::kReplace);
     n += lanes;
   }
-  const bool bare = plain && plan.bias.drop == nullptr;
-  for (int64_t r = r0; r < r1; ++r) {
-    float* row = s + (r - r0) * kScoreRow + (n0 - origin);
-    if (bare) {
-      b.factor[r] = softmax_step<Path>(row, n1 - n0, plan.scale, b.state[r]);
-      continue;
-    }
-    float scale = plan.scale;
-    if (!plain) {
-      bias_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n1 - n0, scale, row, b.tmp);
-      scale = 1.0f;
-    }
-    b.factor[r] = online_softmax_row(row, n1 - n0, scale, b.state[r]);
-    if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n1 - n0, row);
-    pack_probabilities<Path>(row, n1 - n0);
+  if (plain && plan.bias.drop == nullptr) {
+    softmax_rows<Path>(s + (n0 - origin), rows, n1 - n0, plan.scale, b.state + r0, b.factor + r0);
+  } else {
+    for (int64_t r = r0; r < r1; ++r)
+      b.factor[r] =
+          biased_row<Path>(c, r, n0, n1 - n0, plain, s + (r - r0) * kScoreRow + (n0 - origin), b);
   }
   const Operand p = {s + (n0 - origin), kScoreRow, 1};
   const float* values = packed.values + n0 / Path::kForm.per_word * ld;
