@@ -26,14 +26,16 @@ void fill(const CheckedCall& call, const Positions& in, cpu::NsaMixBranchesParam
 void run(const CheckedCall& call) {
   cpu::NsaMixBranchesParams p{};
   fill(call, kIn, p);
-  p.mixed = call.out_as<float>(kNsaMixBranchesOutputs.mixed);
+  p.mixed = call.out(kNsaMixBranchesOutputs.mixed);
+  p.mixed_type = elem_type(call.outputs[kNsaMixBranchesOutputs.mixed].dtype);
   cpu::nsa_mix_branches(p);
 }
 
 void run_grad(const CheckedCall& call) {
   cpu::NsaMixBranchesGradParams p{};
   fill(call, kGrad, p);
-  p.mixed_grad = call.as<float>(kGrad.mixed_grad);
+  p.mixed_grad = call.data(kGrad.mixed_grad);
+  p.mixed_type = elem_type(call.inputs[kGrad.mixed_grad].dtype);
   p.logits_grad = call.out_as<float>(kGradOut.logits_grad);
   p.branch_grads[0] = call.out(kGradOut.compressed_grad);
   p.branch_grads[1] = call.out(kGradOut.selected_grad);
@@ -55,9 +57,7 @@ int64_t work_grad(const CheckedCall& call) { return 6 * elements(call, kGrad.com
 int64_t work_round(const CheckedCall& call) { return elements(call, kNsaRoundInputs.x); }
 
 uint32_t float32_inputs(const Attrs&) { return input_bit(kIn.logits); }
-uint32_t float32_inputs_grad(const Attrs&) {
-  return input_bit(kGrad.mixed_grad) | input_bit(kGrad.logits);
-}
+uint32_t float32_inputs_grad(const Attrs&) { return input_bit(kGrad.logits); }
 uint32_t float32_inputs_round(const Attrs&) { return input_bit(kNsaRoundInputs.x); }
 
 }  // namespace

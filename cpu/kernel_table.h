@@ -11,6 +11,7 @@
 #include "cpu/nsa_compress_attention_plan.h"
 #include "cpu/nsa_compress_plan.h"
 #include "cpu/nsa_linear.h"
+#include "cpu/nsa_projection_plan.h"
 #include "cpu/params.h"
 
 namespace nsa::cpu {
@@ -48,6 +49,10 @@ struct KernelTable {
   void (*decode)(const DecodePlan&, const DecodeWave&, const DecodeScratch&, int threads);
   void (*compress_last_windows)(const NsaCompressWithCacheParams&, float* scratch);
   void (*linear_rows)(const NsaLinearParams&, int64_t row);  // kLinearRows of them
+  // left_words: of the rows that a unit packs, 0 of a WeightProduct.
+  int64_t (*product_thread_size)(int64_t left_words);
+  void (*row_product)(const RowProduct&, const ProductScratch&, int threads);
+  void (*weight_product)(const WeightProduct&, const ProductScratch&, int threads);
   void (*round_rows)(ElemType, const float* src, int64_t n, void* dst);
   void (*widen_rows)(ElemType, const void* src, int64_t n, float* dst);
 };

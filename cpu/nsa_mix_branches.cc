@@ -15,12 +15,14 @@ namespace {
 struct Rows {
   float* branch[kGates];  // [N1 Dv]
   float* product;         // [N1 Dv]
+  float* mixed_grad;      // [N1 Dv]
   float* gates;           // [3 N1]
 
   static Rows carve(Arena& arena, const NsaMixBranchesParams& p) {
     Rows rows{};
     for (float*& branch : rows.branch) branch = arena.take<float>(p.N1 * p.Dv);
     rows.product = arena.take<float>(p.N1 * p.Dv);
+    rows.mixed_grad = arena.take<float>(p.N1 * p.Dv);
     rows.gates = arena.take<float>(kGates * p.N1);
     return rows;
   }
@@ -82,8 +84,10 @@ void mix_token(const NsaMixBranchesParams& p, const KernelTable& table, int64_t 
       rows.product[d] = g0 * x0[d] + g1 * x1[d] + g2 * x2[d];
   }
   const int64_t width = p.N1 * p.Dv;
-  float* mixed = p.mixed + t * width;
-  round_floats(table, p.dtype, rows.product, width, rows.branch[0], mixed);
+  char* mixed = static_cast<char*>(p.mixed) + t * width * elem_size(p.mixed_type);
+  if (p.mixed_type == p.dtype) return table.round_rows(p.dtype, rows.product, width, mixed);
+  round_floats(table, p.dtype, rows.product, width, rows.branch[0],
+               reinterpret_cast<float*>(mixed));
 }
 
 // mixed = sum over b of gate_b branch_b:
@@ -92,11 +96,13 @@ void mix_token_grad(const NsaMixBranchesGradParams& p, const KernelTable& table,
                     Rows& rows) {
   rows.load(p, table, t);
   const int64_t width = p.N1 * p.Dv;
-  const float* mixed_grad = p.mixed_grad + t * width;
+  table.widen_rows(p.mixed_type,
+                   static_cast<const char*>(p.mixed_grad) + t * width * elem_size(p.mixed_type),
+                   width, rows.mixed_grad);
   for (int b = 0; b < kGates; ++b) {
     for (int64_t h = 0; h < p.N1; ++h) {
       const float gate = rows.gates[b * p.N1 + h];
-      const float* dy = mixed_grad + h * p.Dv;
+      const float* dy = rows.mixed_grad + h * p.Dv;
       float* product = rows.product + h * p.Dv;
       p.logits_grad[(t * kGates + b) * p.N1 + h] =
           dot(dy, rows.branch[b] + h * p.Dv, p.Dv) * (gate * (1.0f - gate));

@@ -10,13 +10,14 @@ constexpr int kGates = 3;  // one of each branch
 struct NsaMixBranchesParams {
   const float* logits;           // [T, 3, N1], of which the gates are the sigmoid
   const void* branches[kGates];  // [T, N1, Dv]
-  float* mixed;                  // [T, N1, Dv] numbers of dtype
+  void* mixed;                   // [T, N1, Dv] numbers of dtype
   ElemType dtype;                // of the branches
+  ElemType mixed_type;           // of mixed in memory, dtype or float32, or of its gradient
   int64_t T, N1, Dv;
 };
 
 struct NsaMixBranchesGradParams : NsaMixBranchesParams {  // mixed is unused
-  const float* mixed_grad;                                // [T, N1, Dv]
+  const void* mixed_grad;                                 // [T, N1, Dv]
   float* logits_grad;                                     // [T, 3, N1]
   void* branch_grads[kGates];                             // [T, N1, Dv]
 };

@@ -23,11 +23,20 @@ std::vector<int64_t> check_branches(const Context& c, const Positions& in) {
 }
 
 std::vector<OutputDesc> infer_forward(const Context& c) {
-  return {{DType::kFloat32, check_branches(c, kIn)}};
+  const std::vector<int64_t> shape = check_branches(c, kIn);
+  const std::string& name = c.str_attr("dtype");
+  const char* branches = dtype_name(c.dtype(kIn.compressed));
+  if (name != "float32" && c.dtype(kIn.compressed) != DType::kUnknown && name != branches)
+    c.fail_value("dtype", std::string("float32 or that of the branches, ") + branches, name);
+  DType dtype = DType::kUnknown;
+  c.require_choice("dtype", {"float16", "bfloat16", "float32"});
+  dtype_from_name(name, &dtype);
+  return {{dtype, shape}};
 }
 
 std::vector<OutputDesc> infer_backward(const Context& c) {
   const std::vector<int64_t> shape = check_branches(c, kGrad);
+  c.require_float(kGrad.mixed_grad);
   c.require_shape(kGrad.mixed_grad, "(T, N1, Dv)", {shape[0], shape[1], shape[2]});
   const OutputDesc branch{c.dtype(kGrad.compressed), shape};
   const int64_t gates = shape[1] < 0 ? kUnknownDim : 3 * shape[1];
@@ -44,8 +53,8 @@ const OpRules& nsa_mix_branches_rules() {
 }
 
 const OpRules& nsa_mix_branches_grad_rules() {
-  static const OpRules rules{{OpId::kNsaMixBranchesGrad, kGrad, attr_specs<NsaMixBranchesAttrs>(),
-                              kNsaMixBranchesGradOutputs},
+  static const OpRules rules{{OpId::kNsaMixBranchesGrad, kGrad,
+                              attr_specs<NsaMixBranchesGradAttrs>(), kNsaMixBranchesGradOutputs},
                              infer_backward};
   return rules;
 }

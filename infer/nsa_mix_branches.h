@@ -13,9 +13,17 @@ struct NsaMixBranchesInputs : Inputs {
 };
 inline constexpr NsaMixBranchesInputs kNsaMixBranchesInputs;
 
-struct NsaMixBranchesAttrs {
+struct NsaMixBranchesGradAttrs {
   template <class Visitor>
   static void each(Visitor&) {}
+};
+
+struct NsaMixBranchesAttrs {
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    attr.text("dtype",
+              "float32");  // of mixed: this or that of the branches, whose numbers it holds
+  }
 };
 
 struct NsaMixBranchesOutputs : Outputs {
@@ -24,7 +32,7 @@ struct NsaMixBranchesOutputs : Outputs {
 inline constexpr NsaMixBranchesOutputs kNsaMixBranchesOutputs;
 
 struct NsaMixBranchesGradInputs : Inputs {
-  size_t mixed_grad = required("mixed_grad", Elements::kFloat32);
+  size_t mixed_grad = required("mixed_grad", Elements::kByRules);  // of any floating dtype
   size_t logits = required("logits", Elements::kFloat32);
   size_t compressed = required("compressed", Elements::kFloat);
   size_t selected = required("selected", Elements::kSameFloat);

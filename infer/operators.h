@@ -22,4 +22,7 @@
   OP(NsaMixBranchesGrad, nsa_mix_branches_grad, 4)               \
   OP(NsaRound, nsa_round, 1)                                     \
   OP(NsaLinear, nsa_linear, 1)                                   \
+  OP(NsaProjection, nsa_projection, 3)                           \
+  OP(NsaProjectionInputGrad, nsa_projection_input_grad, 1)       \
+  OP(NsaProjectionWeightGrad, nsa_projection_weight_grad, 3)     \
   OP(NsaDropoutMask, dropout_mask, 1)

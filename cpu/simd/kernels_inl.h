@@ -9,6 +9,7 @@
 #include "cpu/nsa_compress_grad_kernel.h"
 #include "cpu/nsa_compress_kernel.h"
 #include "cpu/nsa_linear_kernel.h"
+#include "cpu/nsa_projection_kernel.h"
 #include "cpu/nsa_selected_attention_kernel.h"
 
 namespace nsa::cpu {
@@ -44,6 +45,9 @@ constexpr KernelTable make_table(const char* name) {
   table.decode = decode;
   table.compress_last_windows = compress_last_windows;
   table.linear_rows = linear_rows;
+  table.product_thread_size = product_thread_size;
+  table.row_product = row_product;
+  table.weight_product = weight_product;
   table.round_rows = round_rows;
   table.widen_rows = widen_rows;
   return table;

@@ -3,11 +3,11 @@
 import mindspore
 from mindspore import ops
 
-from ..ops._layer import nsa_split_heads
+from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
 from .cache import DENSE_TENSORS, KEY_SLC, LENGTHS, SPARSE_TENSORS, check_room, make_cache
 from .config import NSAConfig
-from .packing import pack
+from .packing import pack, planned
 from .precision import Dropout, ExplicitPrecision, Projection, rounded
 from .rotary import RotaryAngles, Rotate
 
@@ -31,6 +31,7 @@ class AttentionLayer(ExplicitPrecision):
         self.dim, self.value_dim = config.head_dim, config.value_head_dim
         self.kv_heads = config.num_kv_heads
         self.scale = self.dim**-0.5
+        self.has_bias = config.has_bias
         # One matrix for the keys of all branches, then for their values.
         self.key_width = branches * self.kv_heads * self.dim
         self.value_width = branches * self.kv_heads * self.value_dim
@@ -40,6 +41,10 @@ class AttentionLayer(ExplicitPrecision):
         self.angles = RotaryAngles(self.dim, config.rope_theta)
         self.rotate = Rotate(self.dim)
         self.dropout = Dropout(config.dropout) if config.dropout > 0 else None
+
+    def multiplies_narrow(self, x):
+        """Whether products round x themselves, and what they multiply may be of 16 bits."""
+        return projects(x, self.operand_dtype(x))
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
@@ -84,17 +89,11 @@ class AttentionLayer(ExplicitPrecision):
             ops.reshape(value, (-1, self.value_width // self.value_dim, self.value_dim)),
         )
 
-    def project(self, x, dtype):
-        """Queries [T, heads, D], keys [T, branches * kv_heads, D] and values, in float32."""
-        query, both = self._linear(x, dtype)
-        return self._as_heads(query, both)
-
-    def branch_heads(self, x, cos, sin, dtype):
+    def branch_heads(self, query, both, cos, sin, dtype):
         """Queries of the three branches, then their keys, then their values, in `dtype`.
 
         All but the compression's keys are rotated. With one branch the first of each three count.
         """
-        query, both = self._linear(x, dtype)
         heads = nsa_split_heads(
             query,
             both,
@@ -130,10 +129,12 @@ class AttentionLayer(ExplicitPrecision):
 
     def construct(self, x, actual_seq_len=None, cache=None):
         """See the subclass."""
-        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden)
+        planned(self.name, x, actual_seq_len, self.hidden)
+        narrow = cache is None and self.multiplies_narrow(x)
+        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow)
         dtype = self.operand_dtype(x)
         # Otherwise it is the dtype of x, whose values packed holds.
-        if self.amp_dtype is not None:
+        if self.amp_dtype is not None and not narrow:
             packed = rounded(packed, dtype)
         if cache is None:
             cos, sin = self.angles(positions)
@@ -144,9 +145,13 @@ class AttentionLayer(ExplicitPrecision):
             check_room(self.name, x, cache[LENGTHS], ends, capacity, len(cache), expected)
             # The dtype of the cache need not be this one.
             out = rounded(self.step(packed, ends, cache, dtype), dtype)
-        out = ops.cast(out, mindspore.float32)
-        out = self.output(ops.reshape(out, (-1, self.heads * self.value_dim)), dtype)
-        out = ops.cast(out, mindspore.float32)
+        if narrow:
+            if self.dropout is None and not self.has_bias:
+                return self.output(out, dtype, dtype, x.shape[0] if len(x.shape) == 3 else 0)
+            out = self.output(out, dtype)
+        else:
+            out = ops.cast(out, mindspore.float32)
+            out = self.output(ops.reshape(out, (-1, self.heads * self.value_dim)), dtype)
         if self.dropout is not None:
-            out = self.dropout(out)
+            out = self.dropout(ops.cast(out, mindspore.float32))
         return ops.cast(ops.reshape(out, ops.shape(x)), dtype)

@@ -1,7 +1,10 @@
 """Dense attention with the interface of the sparse layer."""
 
+import mindspore
+
 from ..ops import flash_attention_score
 from ..ops._cache_step import nsa_cache_step
+from ..ops._layer import nsa_projection
 from ..ops._plan import fail_type
 from .attention import AttentionLayer
 from .cache import KEY_SLC, LENGTHS, VALUE_SLC, WRITTEN
@@ -55,9 +58,17 @@ class DenseAttention(AttentionLayer):
             fail_type(self.name, "window", "a bool", window)
         self.pre_tokens = config.window_size - 1 if window else _UNBOUNDED
 
+    def products(self, x, dtype):
+        """Queries [T, heads * D], and keys and values in one matrix, in float32."""
+        weights = self.query.weight, self.key_value.weight, None
+        y = nsa_projection(x, *weights, dtype, mindspore.float32)
+        if y is None:
+            return self._linear(x, dtype)
+        return self.query.biased(y[0]), self.key_value.biased(y[1])
+
     def step(self, x, ends, cache, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
-        query, key, value = self.project(x, dtype)
+        query, key, value = self._as_heads(*self.products(x, dtype))
         return nsa_cache_step(
             query,
             key,
@@ -74,7 +85,8 @@ class DenseAttention(AttentionLayer):
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        query, _, _, key, _, _, value, _, _ = self.branch_heads(x, cos, sin, dtype)
+        query, both = self.products(x, dtype)
+        query, _, _, key, _, _, value, _, _ = self.branch_heads(query, both, cos, sin, dtype)
         return flash_attention_score(
             query,
             key,

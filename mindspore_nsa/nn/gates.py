@@ -45,19 +45,20 @@ class Gates(ExplicitPrecision):
         self.heads = config.num_heads
         self.linear = Projection(config, config.hidden_size, BRANCHES * self.heads)
 
-    def _logits(self, x, dtype):
+    def logits(self, x, dtype):
+        """Those of the gates, float32 [T, 3 heads], of an x with values of `dtype`."""
         return ops.cast(self.linear(x, dtype), mindspore.float32)
 
-    def weights(self, x, dtype):
-        """The gates, float32 [T, 3, heads], of an x with values of `dtype`."""
-        return ops.reshape(ops.sigmoid(self._logits(x, dtype)), (-1, BRANCHES, self.heads))
+    def weights(self, logits):
+        """The gates, float32 [T, 3, heads]."""
+        return ops.reshape(ops.sigmoid(logits), (-1, BRANCHES, self.heads))
 
-    def mix(self, x, compressed, selected, window, dtype):
-        """The weighted sum for an x with values of `dtype`, which the branches have."""
-        mixed = nsa_mix_branches(self._logits(x, dtype), compressed, selected, window)
+    def mix(self, logits, compressed, selected, window, dtype, result=mindspore.float32):
+        """The weighted sum of branches of `dtype`, with its values, in it or in float32."""
+        mixed = nsa_mix_branches(logits, compressed, selected, window, result)
         if mixed is not None:
             return mixed
-        gates = ops.expand_dims(self.weights(x, dtype), -1)
+        gates = ops.expand_dims(self.weights(logits), -1)
         g_cmp, g_slc, g_win = ops.unbind(gates, 1)
         mixed = (
             g_cmp * ops.cast(compressed, mindspore.float32)
@@ -69,7 +70,7 @@ class Gates(ExplicitPrecision):
     def construct(self, x, compressed, selected, window, dtype):
         """See the class."""
         return self.mix(
-            rounded(x, dtype),
+            self.logits(rounded(x, dtype), dtype),
             ops.cast(compressed, dtype),
             ops.cast(selected, dtype),
             ops.cast(window, dtype),

@@ -5,6 +5,7 @@ from mindspore import ops
 
 from ..ops import flash_attention_score, nsa_compress_attention, nsa_selected_attention
 from ..ops._cache_step import nsa_cache_step
+from ..ops._layer import nsa_projection, projects
 from .attention import AttentionLayer
 from .cache import (
     KEY_CMP,
@@ -20,7 +21,7 @@ from .cache import (
 )
 from .compression import Compression
 from .gates import Gates
-from .packing import compressed_documents, pack
+from .packing import compressed_documents, pack, planned
 from .precision import rounded
 
 
@@ -81,10 +82,20 @@ class NativeSparseAttention(AttentionLayer):
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
 
+    def products(self, x, dtype):
+        """Queries [T, heads * D], keys and values in one matrix, logits of the gates; float32."""
+        weights = self.query.weight, self.key_value.weight, self.gates.linear.weight
+        y = nsa_projection(x, *weights, dtype, mindspore.float32)
+        if y is None:
+            query, both = self._linear(x, dtype)
+            return query, both, self.gates.logits(x, dtype)
+        return self.query.biased(y[0]), self.key_value.biased(y[1]), self.gates.linear.biased(y[2])
+
     def step(self, x, ends, cache, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
         c = self.config
-        query, key, value = self.project(x, dtype)
+        query, both, logits = self.products(x, dtype)
+        query, key, value = self._as_heads(query, both)
         full = mindspore.float32
         return nsa_cache_step(
             query,
@@ -95,7 +106,7 @@ class NativeSparseAttention(AttentionLayer):
             cache[LENGTHS],
             cache[WRITTEN],
             ends,
-            self.gates.weights(x, dtype),
+            self.gates.weights(logits),
             ops.cast(self.compress_key.weight, full),
             ops.cast(self.compress_value.weight, full),
             ops.cast(self.compress_key.position, full),
@@ -118,12 +129,12 @@ class NativeSparseAttention(AttentionLayer):
             importance=c.importance,
         )
 
-    def compressed(self, query, key, value, x, ends, dtype):
+    def compressed(self, query, key, value, ends, dtype):
         """The first branch: attention [T, num_heads, value_head_dim] and the blocks it chooses."""
         c = self.config
         # Compressed keys are rotated after the compression, which would average angles.
         rows, cmp_ends, positions = compressed_documents(
-            x, ends, c.compress_block_size, c.compress_stride
+            query, ends, c.compress_block_size, c.compress_stride
         )
         cos, sin = self.angles(positions)
         key = self.rotate(self.compress_key(key, ends, rows, dtype), cos, sin)
@@ -165,21 +176,25 @@ class NativeSparseAttention(AttentionLayer):
             TypeError: If an argument has the wrong type or dtype.
             ValueError: If a rank, shape or value is wrong.
         """
-        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden)
+        planned(self.name, x, actual_seq_len, self.hidden)
+        narrow = self.multiplies_narrow(x)
+        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow)
         dtype = self.operand_dtype(x)
-        if x.dtype != dtype:
+        if x.dtype != dtype and not narrow:
             packed = rounded(packed, dtype)
         cos, sin = self.angles(positions)
-        query, _, _, key, _, _, value, _, _ = self.branch_heads(packed, cos, sin, dtype)
-        return self.compressed(query, key, value, packed, ends, dtype)[1]
+        query, both, _ = self.products(packed, dtype)
+        query, _, _, key, _, _, value, _, _ = self.branch_heads(query, both, cos, sin, dtype)
+        return self.compressed(query, key, value, ends, dtype)[1]
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
         c = self.config
-        heads = self.branch_heads(x, cos, sin, dtype)
+        query, both, logits = self.products(x, dtype)
+        heads = self.branch_heads(query, both, cos, sin, dtype)
         q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
 
-        compressed, blocks = self.compressed(q_cmp, k_cmp, v_cmp, x, ends, dtype)
+        compressed, blocks = self.compressed(q_cmp, k_cmp, v_cmp, ends, dtype)
         selected, _, _ = nsa_selected_attention(
             q_slc,
             k_slc,
@@ -206,4 +221,5 @@ class NativeSparseAttention(AttentionLayer):
             input_layout="TND",
             sparse_mode=4,
         )
-        return self.gates.mix(x, compressed, selected, window, dtype)
+        result = dtype if projects(x, dtype) else mindspore.float32
+        return self.gates.mix(logits, compressed, selected, window, dtype, result)

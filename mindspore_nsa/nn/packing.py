@@ -121,7 +121,7 @@ def _plan_call(name, x, actual_seq_len, hidden):
     return hidden, tokens != -1, ends, Tensor(_positions(ends))
 
 
-_plan_packing = Planner(_plan_call, "pack", lists=("actual_seq_len",), kept=_KEPT)
+_plan_packing = Planner(_plan_call, "planned", lists=("actual_seq_len",), kept=_KEPT)
 
 
 def document_positions(ends, indices):
@@ -131,15 +131,25 @@ def document_positions(ends, indices):
     return indices - ops.gather(starts, document, 0)
 
 
-def pack(name, x, actual_seq_len, hidden):
+def planned(name, x, actual_seq_len, hidden):
+    """What `_plan_call` says; raises the errors of a wrong input."""
+    return _plan_packing(name, x, actual_seq_len, hidden)
+
+
+def pack(name, x, actual_seq_len, hidden, narrow=False):
     """(packed x in float32, prefix sums, positions); raises the errors of a wrong input.
+
+    `narrow`: packed x is x as it is. Not all of MindSpore's operators take bfloat16.
 
     The prefix sums are a tuple where they are known when a graph is compiled, else a Tensor.
     """
     # The size comes out of the plan, so that a compiler sees the plan's errors before those of the
     # reshape.
-    hidden, counted, ends, positions = _plan_packing(name, x, actual_seq_len, hidden)
-    packed = ops.reshape(ops.cast(x, mindspore.float32), (-1, hidden))
+    hidden, counted, ends, positions = planned(name, x, actual_seq_len, hidden)
+    if narrow:
+        packed = x
+    else:
+        packed = ops.reshape(ops.cast(x, mindspore.float32), (-1, hidden))
     if not counted:
         # Empty tensors make MindSpore's CPU kernels divide by zero, which ends the process: to read
         # a token that is not there is an error instead, before anything else runs.

@@ -10,7 +10,7 @@ from mindspore import nn, ops
 from mindspore.nn.cell import MixedPrecisionType
 from mindspore.ops import constexpr
 
-from ..ops._layer import nsa_linear, nsa_round
+from ..ops._layer import nsa_linear, nsa_projection, nsa_round
 
 _FLAGS = {"fp16": mindspore.float16, "bf16": mindspore.bfloat16, "fp32": mindspore.float32}
 
@@ -68,7 +68,8 @@ class ExplicitPrecision(nn.Cell):
 class Projection(ExplicitPrecision, nn.Dense):
     """nn.Dense of operands that are rounded to a dtype, summed in float32.
 
-    The weight is rounded here, `x` by `rounded`, once for all that it is multiplied with.
+    The weight is rounded here, `x` by `rounded`, once for all that it is multiplied with, unless
+    the product does that.
     """
 
     def __init__(self, config, inner, outer):
@@ -76,14 +77,24 @@ class Projection(ExplicitPrecision, nn.Dense):
         nn.Dense.__init__(self, inner, outer, has_bias=config.has_bias, dtype=dtype)
         self.amp_dtype = None
 
-    def construct(self, x, dtype):
-        """[T, inner] to [T, outer], in float32 where the device multiplies nothing narrower."""
+    def construct(self, x, dtype, result=mindspore.float32, batch=0):
+        """[T, inner] to [T, outer], in float32 where the device multiplies nothing narrower.
+
+        Where `projects` says so, `result` and `batch` are those of `nsa_projection`; with a bias
+        `result` has to be float32.
+        """
         if _multiplies_narrow():
-            y = self.matmul(ops.cast(x, dtype), ops.cast(self.weight, dtype))
-        else:
-            y = nsa_linear(x, self.weight, dtype)
-            if y is None:
-                y = self.matmul(x, rounded(self.weight, dtype))
+            return self.biased(self.matmul(ops.cast(x, dtype), ops.cast(self.weight, dtype)))
+        products = nsa_projection(x, self.weight, None, None, dtype, result, batch)
+        if products is not None:
+            return self.biased(products[0])
+        y = nsa_linear(x, self.weight, dtype)
+        if y is None:
+            y = self.matmul(x, rounded(self.weight, dtype))
+        return self.biased(y)
+
+    def biased(self, y):
+        """The product with the bias."""
         if self.has_bias:
             y = y + ops.cast(self.bias, y.dtype)
         return y

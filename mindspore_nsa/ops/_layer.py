@@ -7,17 +7,22 @@ MindSpore's operators. They are no operators of their own: a layer makes their a
 from functools import lru_cache
 
 import mindspore
+import numpy as np
 from mindspore import ops
 
+from .. import _native
 from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom, planned_target
 from ._gradient import gradient_operator, zero_gradient
 from ._plan import DTYPE_NAMES, NativeCall, Planner
 
 _SPLIT, _MIX, _ROUND = "nsa_split_heads", "nsa_mix_branches", "nsa_round"
-_LINEAR = "nsa_linear"
+_LINEAR, _PROJECTION = "nsa_linear", "nsa_projection"
+# Instruction sets that multiply bfloat16.
+_MULTIPLY_NARROW = ("avx512_bf16", "avx512_amx")
 # Rows that a linear map reads the weights for without rounding them beforehand. Of 1024 times 8192
 # weights it took less time than rounding and MindSpore's product up to 48 rows, more from 64 on.
 FEW_ROWS = 32
+_WEIGHTS = ("weight", "weight_1", "weight_2")
 _GRADIENTS = tuple(
     f"{part}_{branch}_grad"
     for part in ("query", "key", "value")
@@ -114,8 +119,8 @@ def _mix_operator(attrs, gradient_attrs):
     return native_custom("NsaMixBranches", attrs, bprop)
 
 
-def _plan_mix(**given):
-    call = _call("NsaMixBranches", given)
+def _plan_mix(dtype, **given):
+    call = _call("NsaMixBranches", given, dtype)
     if call is None:
         return None
     return _mix_operator(call.text(), encode_attrs("NsaMixBranchesGrad", {}))
@@ -124,12 +129,13 @@ def _plan_mix(**given):
 _plan_mix_branches = Planner(_plan_mix, _MIX)
 
 
-def nsa_mix_branches(logits, compressed, selected, window):
+def nsa_mix_branches(logits, compressed, selected, window, dtype=mindspore.float32):
     """The branches [T, N1, Dv], weighted by the sigmoid of logits [T, 3 N1] and added.
 
-    In float32, rounded to the dtype of the branches.
+    Added in float32 and rounded to the dtype of the branches, in which or in float32 they are
+    given: `dtype`.
     """
-    operator = _plan_mix_branches(logits, compressed, selected, window)
+    operator = _plan_mix_branches(logits, compressed, selected, window, dtype)
     if operator is None:
         return None
     return operator(logits, compressed, selected, window)
@@ -191,3 +197,78 @@ def nsa_linear(x, weight, dtype):
     if operator is None:
         return None
     return operator(x, weight)
+
+
+def _multiplies(dtype):
+    narrow = dtype == mindspore.bfloat16 and _native.isa() in _MULTIPLY_NARROW
+    return narrow and planned_target.get() == "cpu"
+
+
+def _projects(x, dtype):
+    known = -1 not in x.shape
+    return known and int(np.prod(x.shape[:-1])) > FEW_ROWS and _multiplies(dtype)
+
+
+_plan_projects = Planner(_projects, "projects")
+
+
+def projects(x, dtype):
+    """Whether the products of x [..., K] have operands of a dtype, and may be given such.
+
+    MindSpore's own operators for tensors of unknown shapes do not take bfloat16.
+    """
+    return _plan_projects(x, dtype)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _projection_operator(attrs, gradient_attrs, count):
+    of_x, of_weights = "NsaProjectionInputGrad", "NsaProjectionWeightGrad"
+    input_gradient, _, _ = gradient_operator(of_x, gradient_attrs, _PROJECTION)
+    weight_gradient, _, _ = gradient_operator(of_weights, gradient_attrs, _PROJECTION)
+    nothing = absent()
+
+    def bprop(x, weight, weight_1, weight_2, out, dout):
+        # The other gradients are those of placeholders.
+        dy_1 = dout[1] if count > 1 else nothing
+        dy_2 = dout[2] if count > 2 else nothing
+        dx = input_gradient(dout[0], dy_1, dy_2, weight, weight_1, weight_2, x)
+        slopes = weight_gradient(dout[0], dy_1, dy_2, weight, weight_1, weight_2, x)
+        return dx, slopes[0], slopes[1], slopes[2]
+
+    return native_custom("NsaProjection", attrs, bprop)
+
+
+def _plan_product(dtype, result, **given):
+    shape = given["x"].shape
+    rows = -1 if -1 in shape else int(np.prod(shape)) // given["weight"].shape[1]
+    if not _multiplies(dtype) or 0 <= rows <= FEW_ROWS:
+        return None
+    call = _call("NsaProjection", given, result)
+    if call is None:
+        return None
+    count = sum(given[name] is not None for name in _WEIGHTS)
+    gradients = tuple(f"{name}_grad" for name in ("y", "y_1", "y_2")[:count])
+    gradient_attrs = encode_attrs("NsaProjectionInputGrad", {}, (*gradients, *_WEIGHTS[:count]))
+    return _projection_operator(call.text(), gradient_attrs, count)
+
+
+_plan_projection = Planner(_plan_product, _PROJECTION)
+
+
+def nsa_projection(x, weight, weight_1, weight_2, dtype, result, batch=0):
+    """x [T, K] times the transposes of up to three weights [N, K], a tuple of three.
+
+    Operands and the gradients of the products are rounded to `dtype`, the sums are float32, rounded
+    to `result`. Weights come in order, None for those that are not there, for which the tuple holds
+    placeholders. x may have more dimensions, as infer/nsa_projection.h says, and with a `batch` the
+    products are [batch, T / batch, N]. None where there is no such product, or few rows.
+    """
+    operator = _plan_projection(x, weight, weight_1, weight_2, dtype, result, batch)
+    if operator is None:
+        return None
+    return operator(
+        x,
+        weight,
+        absent() if weight_1 is None else weight_1,
+        absent() if weight_2 is None else weight_2,
+    )

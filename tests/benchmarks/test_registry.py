@@ -12,6 +12,7 @@ from tests.common.case import OUTPUTS
 OF_THE_LAYER = {
     *("NsaCacheStep", "NsaSplitHeads", "NsaSplitHeadsGrad"),
     *("NsaMixBranches", "NsaMixBranchesGrad", "NsaRound", "NsaLinear"),
+    *("NsaProjection", "NsaProjectionInputGrad", "NsaProjectionWeightGrad"),
 }
 MEASURED = set(OUTPUTS) - {"NsaDropoutMask"} - OF_THE_LAYER
 

@@ -1,4 +1,6 @@
-"""The linear maps of the layers: few rows, for which there is an operator, and many."""
+"""The linear maps of the layers: few rows, for which there is an operator, and many, for which
+there is one where the processor multiplies bfloat16.
+"""
 
 import mindspore as ms
 import numpy as np
@@ -6,21 +8,39 @@ import pytest
 from mindspore import Tensor, ops
 
 import mindspore_nsa
+from mindspore_nsa import _native
 from mindspore_nsa.nn.precision import Projection
-from mindspore_nsa.ops._layer import FEW_ROWS, nsa_linear
+from mindspore_nsa.ops import _layer
+from mindspore_nsa.ops._layer import FEW_ROWS, nsa_linear, nsa_projection, projects
 from tests.common.dtypes import decode, encode
 from tests.ops.calls import context_mode
 
-from .cells import config
+from .cells import KINDS, config, filled, tokens
 
 INNER, OUTER = 40, 24
+PLANNERS = (_layer._plan_projects, _layer._plan_projection)
+
+
+def forget_plans():
+    for planner in PLANNERS:
+        planner._cached.cache_clear()
+
+
+@pytest.fixture(params=[True, False], ids=["own", "mindspore"])
+def own(request, monkeypatch):
+    """As on a processor that multiplies bfloat16, and as on one that does not."""
+    sets = tuple(_native.available_isas()) if request.param else ()
+    monkeypatch.setattr(_layer, "_MULTIPLY_NARROW", sets)
+    forget_plans()
+    yield request.param
+    forget_plans()
 
 
 @pytest.mark.parametrize("mode", ["pynative", "graph"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("held", ["float32", "bfloat16"])
-def test_values_and_gradients(mode, dtype, held):
-    """Of as many rows as the operator takes, and of one more, which MindSpore multiplies."""
+def test_values_and_gradients(own, mode, dtype, held):
+    """Of as many rows as the operator for few rows takes, and of one more."""
     projection = Projection(config(has_bias=True, param_dtype=held), INNER, OUTER)
     rng = np.random.default_rng(1)
     kept = decode(encode(rng.standard_normal((OUTER, INNER), np.float32), held))
@@ -35,6 +55,9 @@ def test_values_and_gradients(mode, dtype, held):
     for rows in (1, FEW_ROWS, FEW_ROWS + 1):
         x = decode(encode(rng.standard_normal((rows, INNER), np.float32), dtype))
         x, dout = x.astype(np.float32), rng.standard_normal((rows, OUTER)).astype(np.float32)
+        if own and dtype == "bfloat16" and rows > FEW_ROWS:
+            # The products of the gradients round them.
+            dout = decode(encode(dout, dtype))
         with context_mode(mode):
             y = projection(Tensor(x), narrow).asnumpy()
             differentiate = ms.grad(weighed, 0, projection.trainable_params())
@@ -61,3 +84,85 @@ def test_the_operator_takes_few_rows():
             np.testing.assert_array_equal(y.asnumpy(), np.full((rows, OUTER), INNER, np.float32))
     with mindspore_nsa.target("ascend_twin"):
         assert nsa_linear(Tensor(np.ones((1, INNER), np.float32)), weight, ms.bfloat16) is None
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_operands_of_16_bits(own, mode, count):
+    """The same bits as of float32 operands with the same values, and as products of each weight."""
+    rng = np.random.default_rng(2)
+    x = Tensor(rng.standard_normal((50, INNER), np.float32)).astype(ms.bfloat16)
+    assert projects(x, ms.bfloat16) == own
+    assert not projects(x, ms.float32) and not projects(x, ms.float16)
+    assert not projects(x[:FEW_ROWS], ms.bfloat16)
+    drawn = [Tensor(rng.standard_normal((n, INNER), np.float32)) for n in (24, 7, 80)[:count]]
+    weights = drawn + [None] * (3 - count)
+    with context_mode(mode):
+        found = nsa_projection(x, *weights, ms.bfloat16, ms.bfloat16)
+        if not own:
+            assert found is None
+            return
+        wide = nsa_projection(x.astype(ms.float32), *weights, ms.bfloat16, ms.float32)
+        for i, weight in enumerate(drawn):
+            (alone, *_) = nsa_projection(x, weight, None, None, ms.bfloat16, ms.float32)
+            np.testing.assert_array_equal(alone.asnumpy(), wide[i].asnumpy())
+            rounded = found[i].astype(ms.float32).asnumpy()
+            np.testing.assert_array_equal(rounded, wide[i].astype(ms.bfloat16).float().asnumpy())
+
+        def total(x, *weights):
+            y = nsa_projection(x, *weights, *[None] * (3 - count), ms.bfloat16, ms.float32)
+            return sum(ops.sum(y[i] * y[i]) for i in range(count))
+
+        dx, *slopes = ms.grad(total, tuple(range(count + 1)))(x, *drawn)
+    assert dx.dtype == ms.bfloat16 and all(slope.dtype == ms.float32 for slope in slopes)
+    x = x.astype(ms.float32).asnumpy().astype(np.float64)
+    narrow = [decode(encode(w.asnumpy(), "bfloat16")).astype(np.float64) for w in drawn]
+    dys = [decode(encode(2 * wide[i].asnumpy(), "bfloat16")) for i in range(count)]
+    near(
+        dx.astype(ms.float32).asnumpy(),
+        sum(dy @ w for dy, w in zip(dys, narrow, strict=True)),
+        2.0**-8,
+    )
+    for slope, dy in zip(slopes, dys, strict=True):
+        near(slope.asnumpy(), dy.T @ x)
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_with_either_product(kind, has_bias, batch, mode, monkeypatch):
+    """A layer is as far from float32 with products of 16 bits as with MindSpore's."""
+    sizes = config(has_bias=has_bias)
+    x = tokens(sizes, 70)
+    x = Tensor(x.reshape(2, 35, -1) if batch else x)
+    ends = None if batch else (30, 70)
+    dout = Tensor(np.random.default_rng(3).standard_normal(x.shape, np.float32))
+
+    def step(x):
+        layer, _ = filled(kind, sizes)
+
+        def loss(x):
+            return ops.sum(ops.cast(layer(x, ends), ms.float32) * dout)
+
+        dx, slopes = ms.grad(loss, 0, layer.trainable_params())(x)
+        out = layer(x, ends)
+        assert out.dtype == dx.dtype == x.dtype and out.shape == dx.shape == x.shape
+        values = [out, dx, *slopes]
+        return [v.astype(ms.float32).asnumpy().astype(np.float64) for v in values]
+
+    narrow = x.astype(ms.bfloat16)
+    with context_mode(mode):
+        exact = step(narrow.astype(ms.float32))
+        errors = []
+        for sets in (tuple(_native.available_isas()), ()):
+            monkeypatch.setattr(_layer, "_MULTIPLY_NARROW", sets)
+            forget_plans()
+            found = step(narrow)
+            errors.append(
+                [np.abs(a - b).max() / np.abs(b).max() for a, b in zip(found, exact, strict=True)]
+            )
+    forget_plans()
+    # Blocks that a rounded score chooses otherwise are part of both errors.
+    for ours, theirs in zip(*errors, strict=True):
+        assert ours <= max(2 * theirs, 2.0**-7)
