@@ -52,10 +52,13 @@ class GradSchedule {
     pair.segment = b;
     pair.kv_head = h;
     const int64_t parts = long_chunks_ ? 4 : 8;
-    pair.q_chunk = chunk_of(seg.q_len, parts, kTileRows, (long_chunks_ ? 8 : 4) * kTileRows);
+    const int64_t largest = (long_chunks_ ? 8 : 4) * kTileRows;
+    pair.q_chunk =
+        chunk_of(seg.q_len, parts, kTileRows, range_chunk(plan, seg.q_len, kTileRows, largest));
     pair.kv_chunk = chunk_of(seg.kv_len, parts, kBlockKeys, (long_chunks_ ? 8 : 4) * kBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
+    pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
     pair.first_unit = open.units;
     pairs.push_back(pair);
@@ -64,7 +67,7 @@ class GradSchedule {
     open.units += pair.kv_chunks;
     open.steps = max64(open.steps, pair.steps());
     open.rows += seg.q_len * plan.G;
-    open.accumulators += seg.q_len * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
+    open.accumulators += pair.accumulators(plan, seg);
     max_kv_chunk = max64(max_kv_chunk, pair.kv_chunk);
   }
 

@@ -80,6 +80,7 @@ class SelectSchedule {
     pair.kv_chunk = max64(1, kChunkKeys / sel.shape.block);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
+    pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
     pair.first_unit = open.units;
     pair.first_tile = open.tiles;
@@ -93,7 +94,7 @@ class SelectSchedule {
     open.rows += seg.q_len * plan.G;
     open.index += 2 * pair.blocks + 1;
     open.entries += seg.q_len * sel.count;
-    open.accumulators += seg.q_len * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
+    open.accumulators += pair.accumulators(plan, seg);
   }
 
   int64_t* begin_ = nullptr;
@@ -154,8 +155,9 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   const Selection sel{p.topk_indices, p.select_block_count,
                       BlockShape::of(block_keys(p, plan), form.key_step())};
   SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](int64_t q_len) {
-    return max64(max64(1, kGradChunkRows / plan.G),
-                 min64(ceil_div(q_len, kGradChunks), kLongRows / plan.G));
+    return range_chunk(plan, q_len, 1,
+                       max64(max64(1, kGradChunkRows / plan.G),
+                             min64(ceil_div(q_len, kGradChunks), kLongRows / plan.G)));
   });
 
   GradParts parts{};

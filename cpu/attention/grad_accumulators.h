@@ -29,7 +29,7 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
     pair.dk_row = plan.D;
     pair.dv_row = plan.Dv;
     pair.dq = accumulators;
-    pair.dk = pair.dq + seg.q_len * G * plan.D;
+    pair.dk = pair.dq + min64(seg.q_len, pair.range_queries()) * G * plan.D;
     pair.dv = pair.dk + seg.kv_len * plan.D;
     accumulators = pair.dv + seg.kv_len * plan.Dv;
   }

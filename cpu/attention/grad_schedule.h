@@ -2,6 +2,9 @@
 // Units run in steps with a barrier between them: in step s, key chunk k meets query chunk (k - s)
 // mod L, so no two units of a step share a chunk, every dQ, dK and dV row is added to in an order
 // fixed by shapes, and neither atomics nor a second pass over the scores are needed.
+//
+// dQ of 16 bits is summed in scratch, which of long sequences would be twice as large as dQ itself:
+// their queries come in ranges, one after the other, which use the same accumulators.
 #pragma once
 
 #include "cpu/attention/plan.h"
@@ -9,10 +12,32 @@
 
 namespace nsa::cpu {
 
+// Accumulators of a range of queries, in floats, and its chunks, at least: as many units of a step.
+constexpr int64_t kRangeFloats = 8 << 20;
+constexpr int64_t kRangeChunks = 16;
+
+namespace {
+
+// Whether the queries of a segment come in several ranges: where that spares half.
+inline bool in_ranges(const AttentionPlan& plan, int64_t q_len) {
+  return plan.dtype != ElemType::kFloat32 && q_len * plan.G * plan.D > 2 * kRangeFloats;
+}
+
+// Queries of a chunk of which a range holds kRangeChunks, whole multiples of `unit`, or `largest`.
+inline int64_t range_chunk(const AttentionPlan& plan, int64_t q_len, int64_t unit,
+                           int64_t largest) {
+  if (!in_ranges(plan, q_len)) return largest;
+  const int64_t queries = kRangeFloats / (kRangeChunks * plan.G * plan.D);
+  return min64(largest, max64(unit, queries / unit * unit));
+}
+
+}  // namespace
+
 struct GradPair {
   int64_t segment, kv_head;
   int64_t q_chunk, kv_chunk;    // queries, keys of a chunk
   int64_t q_chunks, kv_chunks;  // how many
+  int64_t range_chunks;         // chunks of queries of a range
   int64_t first_packed;         // of the packed blocks, or their parts, of its wave
   int64_t first_unit;           // sum of kv_chunks before it in its wave
   // Accumulators: the outputs themselves in fp32, otherwise scratch. Row 0, first head of the
@@ -22,7 +47,22 @@ struct GradPair {
   int64_t dk_row, dv_row;
   float* delta;  // [q_len, G] rowsum(dO O)
 
-  int64_t steps() const { return max64(q_chunks, kv_chunks); }
+  int64_t ranges() const { return max64(1, ceil_div(q_chunks, range_chunks)); }
+  int64_t range_queries() const { return range_chunks * q_chunk; }
+  int64_t steps() const { return max64(range_chunks, kv_chunks); }  // of a range
+  // Where dq of query i begins.
+  int64_t dq_row(int64_t i) const { return i % range_queries() * dq_strides.row; }
+
+  void set_ranges(const AttentionPlan& plan, int64_t q_len) {
+    range_chunks = max64(1, q_chunks);
+    if (!in_ranges(plan, q_len)) return;
+    const int64_t chunks = kRangeFloats / (q_chunk * plan.G * plan.D);
+    range_chunks = min64(range_chunks, max64(chunks, kRangeChunks));
+  }
+  // Floats of its accumulators where those are scratch.
+  int64_t accumulators(const AttentionPlan& plan, const Segment& seg) const {
+    return min64(seg.q_len, range_queries()) * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
+  }
 };
 
 struct GradWave {

@@ -44,7 +44,7 @@ inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, con
   const int64_t ld = padded_row(plan.D);
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     const int64_t g = head - pair.kv_head * plan.G;
-    add_scaled(pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, dq + r * ld, plan.D,
+    add_scaled(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, dq + r * ld, plan.D,
                plan.scale);
   });
 }
@@ -57,7 +57,7 @@ inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pai
     const int64_t g = head - pair.kv_head * plan.G;
     ahead.add(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D);
     ahead.add(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
-    ahead.add(pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D);
+    ahead.add(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D);
   });
 }
 
@@ -88,7 +88,7 @@ inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, i
                pair.dv + j0 * pair.dv_row, pair.dv_row);
 }
 
-// delta of one query's heads, and zeros for its dq.
+// delta of one query's heads.
 template <class Path>
 inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, int64_t i,
                           GradBuffers& b) {
@@ -97,9 +97,17 @@ inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, i
     int64_t head = pair.kv_head * plan.G + g;
     pair.delta[i * plan.G + g] =
         row_delta<Path>(plan, seg.o + i * plan.o.row + head * plan.o.head, b.dy, b.tmp);
-    fill(pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D, 0.0f);
   }
 }
+
+// The queries of a range, as the bounds of a loop.
+struct QueryRange {
+  int64_t first, past;
+
+  QueryRange(const AttentionGradPlan& plan, const GradPair& pair, int64_t range)
+      : first(min64(range * pair.range_queries(), plan.segments[pair.segment].q_len)),
+        past(min64(first + pair.range_queries(), plan.segments[pair.segment].q_len)) {}
+};
 
 // The functions below are called by all threads of a parallel region.
 
@@ -115,9 +123,19 @@ inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair
   }
 }
 
-// unit(pair, query chunk, key chunk) for all units, step by step.
+// Zeros for dq of a range.
+template <class Pair>
+inline void clear_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t range) {
+  const QueryRange queries(plan, pair, range);
+#pragma omp for schedule(static) nowait
+  for (int64_t i = queries.first; i < queries.past; ++i)
+    for (int64_t g = 0; g < plan.G; ++g)
+      fill(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, 0.0f);
+}
+
+// unit(pair, query chunk, key chunk) for all units of a range, step by step.
 template <class WaveType, class Unit>
-inline void run_steps(const WaveType& wave, const Unit& unit) {
+inline void run_steps(const WaveType& wave, int64_t range, const Unit& unit) {
   for (int64_t step = 0; step < wave.steps; ++step) {
 #pragma omp for schedule(dynamic, 1)
     for (int64_t n = 0; n < wave.units_per_step; ++n) {
@@ -126,24 +144,33 @@ inline void run_steps(const WaveType& wave, const Unit& unit) {
       const auto& pair = wave.pairs[p];
       const int64_t steps = pair.steps(), kv_chunk = n - pair.first_unit;
       if (step >= steps) continue;
-      const int64_t q_chunk = (kv_chunk - step + steps) % steps;
-      if (q_chunk < pair.q_chunks) unit(pair, q_chunk, kv_chunk);
+      const int64_t in_range = (kv_chunk - step + steps) % steps;
+      const int64_t q_chunk = range * pair.range_chunks + in_range;
+      if (in_range < pair.range_chunks && q_chunk < pair.q_chunks) unit(pair, q_chunk, kv_chunk);
     }
   }
 }
 
-// Rounds the accumulators to the outputs, for 16-bit types.
+// Rounds dq of a range to the output, for 16-bit types.
 template <class Pair>
-inline void write_accumulators(const AttentionGradPlan& plan, const Pair& pair) {
+inline void write_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t range) {
   if (plan.dtype == ElemType::kFloat32) return;
   const Segment& seg = plan.segments[pair.segment];
+  const QueryRange queries(plan, pair, range);
 #pragma omp for schedule(static) nowait
-  for (int64_t i = 0; i < seg.q_len; ++i) {
+  for (int64_t i = queries.first; i < queries.past; ++i) {
     for (int64_t g = 0; g < plan.G; ++g) {
-      from_float(plan.dtype, pair.dq + i * pair.dq_strides.row + g * pair.dq_strides.head, plan.D,
-                 plan.dq, seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head);
+      from_float(plan.dtype, pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, plan.dq,
+                 seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head);
     }
   }
+}
+
+// The same of dk and dv.
+template <class Pair>
+inline void write_key_sums(const AttentionGradPlan& plan, const Pair& pair) {
+  if (plan.dtype == ElemType::kFloat32) return;
+  const Segment& seg = plan.segments[pair.segment];
 #pragma omp for schedule(static) nowait
   for (int64_t j = 0; j < seg.kv_len; ++j) {
     from_float(plan.dtype, pair.dk + j * pair.dk_row, plan.D, plan.dk,
@@ -154,7 +181,8 @@ inline void write_accumulators(const AttentionGradPlan& plan, const Pair& pair) 
 }
 
 // A wave in one parallel region: all threads call pack(buffers), and the accumulators are prepared;
-// then come unit(pair, query chunk, key chunk, buffers) for all units, and the outputs.
+// then come unit(pair, query chunk, key chunk, buffers) for all units and dq, range by range, and
+// the other outputs.
 template <class Path, class WaveType, class Pack, class Unit>
 void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
                        const GradScratch& scratch, int64_t max_kv_chunk, int threads,
@@ -167,11 +195,20 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
     pack(buffers.tile);
     for (int64_t p = 0; p < wave.num_pairs; ++p)
       prepare_accumulators<Path>(plan, wave.pairs[p], buffers.tile);
+    int64_t ranges = 1;
+    for (int64_t p = 0; p < wave.num_pairs; ++p) ranges = max64(ranges, wave.pairs[p].ranges());
+    for (int64_t range = 0; range < ranges; ++range) {
+      if (range > 0) {
 #pragma omp barrier
-    run_steps(wave, [&](const auto& pair, int64_t q_chunk, int64_t kv_chunk) {
-      unit(pair, q_chunk, kv_chunk, buffers);
-    });
-    for (int64_t p = 0; p < wave.num_pairs; ++p) write_accumulators(plan, wave.pairs[p]);
+      }
+      for (int64_t p = 0; p < wave.num_pairs; ++p) clear_dq(plan, wave.pairs[p], range);
+#pragma omp barrier
+      run_steps(wave, range, [&](const auto& pair, int64_t q_chunk, int64_t kv_chunk) {
+        unit(pair, q_chunk, kv_chunk, buffers);
+      });
+      for (int64_t p = 0; p < wave.num_pairs; ++p) write_dq(plan, wave.pairs[p], range);
+    }
+    for (int64_t p = 0; p < wave.num_pairs; ++p) write_key_sums(plan, wave.pairs[p]);
     Path::end();
   }
 }
