@@ -18,7 +18,7 @@ CONSTANTS = (
     ("attention/schedule.h", "kTileKeys", "128", "a step of 128 keys"),
     ("attention/schedule.h", "kCutRows", "24", "in groups of 24"),
     ("attention/schedule.cc", "kScores", "1 << 18", "fit 2^18 scores"),
-    ("nsa_selected_attention.cc", "kChunkRows", "1024", "at most 1024 rows"),
+    ("nsa_selected_attention.cc", "kChunkRows", "512", "at most 512 rows"),
     ("nsa_selected_attention.cc", "kGradChunks", "64", "a 64th of a sequence"),
     ("nsa_selected_attention.cc", "kLongRows", "8192", "at most 8192 rows"),
     ("nsa_compress_plan.h", "kCompressGradTokens", "256", "at most 256 tokens"),
@@ -49,10 +49,12 @@ def test_rows_of_a_tile():
 def test_chunks_of_the_gradient():
     source = (ROOT / "cpu" / "flash_attention_score.cc").read_text()
     lengths = []
-    for length, unit in (("q_len", "kTileRows"), ("kv_len", "kBlockKeys")):
-        largest = rf"\(long_chunks_ \? (\d+) : (\d+)\) \* {unit}"
-        call = re.search(rf"chunk_of\(seg\.{length}, parts, {unit}, {largest}\);", source)
-        long, short = map(int, call.groups())
+    for before, unit in (
+        ("largest = ", "kTileRows"),
+        ("seg.kv_len, parts, kBlockKeys, ", "kBlockKeys"),
+    ):
+        largest = rf"{re.escape(before)}\(long_chunks_ \? (\d+) : (\d+)\) \* {unit}"
+        long, short = map(int, re.search(largest, source).groups())
         assert long == 2 * short  # "half of that"
         lengths.append(long * constant(unit))
     queries, keys = lengths
