@@ -11,6 +11,7 @@ from mindspore import nn, ops
 from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
 from mindspore_nsa.nn.gates import BRANCHES
+from mindspore_nsa.ops._layer import nsa_projection, projects
 
 from . import branches, check, peers, timing
 from .program import compiled, finished
@@ -68,20 +69,57 @@ def _step(config, tokens, dtype, direction):
     return both
 
 
-def _products(config, tokens, direction):
-    """MindSpore's matrix products of a layer: those of its linear maps, with their gradients."""
+def _draw(rng, *shape):
+    return ms.Tensor(rng.standard_normal(shape, np.float32))
+
+
+def _widths(config):
+    """(inner, outer) of a layer's linear maps, that of the output last."""
     heads, key_heads = config.num_heads, BRANCHES * config.num_kv_heads
-    widths = (
+    return (
         (config.hidden_size, heads * config.head_dim),
         (config.hidden_size, key_heads * (config.head_dim + config.value_head_dim)),
         (config.hidden_size, BRANCHES * heads),
         (heads * config.value_head_dim, config.hidden_size),
     )
+
+
+def _products(config, tokens, dtype, direction):
+    """The matrix products of a layer: those of its linear maps, with their gradients."""
+    x = _draw(np.random.default_rng(6), tokens, config.hidden_size)
+    if projects(x, getattr(ms, dtype)):
+        return _own_products(config, x, getattr(ms, dtype), direction)
+    return _mindspore_products(config, tokens, direction)
+
+
+def _own_products(config, x, dtype, direction):
+    """By the layer's own operator, of operands in 16 bits."""
+
+    def of_input(x, query, both, gates):
+        return nsa_projection(x, query, both, gates, dtype, ms.float32)
+
+    def of_output(x, weight):
+        return nsa_projection(x, weight, None, None, dtype, dtype)[0]
+
+    rng = np.random.default_rng(7)
+    weights = [_draw(rng, outer, inner) for inner, outer in _widths(config)]
+    mixed = _draw(rng, x.shape[0], weights[-1].shape[1])
+    calls = [
+        (of_input, x.astype(dtype), *weights[:-1]),
+        (of_output, mixed.astype(dtype), weights[-1]),
+    ]
+    graphs = [(compiled(function), *inputs) for function, *inputs in calls]
+    if direction == "both":
+        gradient = ops.GradOperation(get_all=True, sens_param=True)
+        for (function, *inputs), (graph, *_) in zip(calls, list(graphs), strict=True):
+            out = graph(*inputs)
+            graphs.append((compiled(gradient(function)), *inputs, out))
+    return lambda: [finished(*call) for call in graphs]
+
+
+def _mindspore_products(config, tokens, direction):
+    """By MindSpore's product of float32."""
     rng = np.random.default_rng(6)
-
-    def draw(*shape):
-        return ms.Tensor(rng.standard_normal(shape, np.float32))
-
     forward, backward, weights = (
         compiled(product)
         for product in (
@@ -91,11 +129,11 @@ def _products(config, tokens, direction):
         )
     )
     calls = []
-    for inner, outer in widths:
-        x, w = draw(tokens, inner), draw(outer, inner)
+    for inner, outer in _widths(config):
+        x, w = _draw(rng, tokens, inner), _draw(rng, outer, inner)
         calls.append((forward, x, w))
         if direction == "both":
-            dy = draw(tokens, outer)
+            dy = _draw(rng, tokens, outer)
             calls += [(backward, dy, w), (weights, dy, x)]
     return lambda: [finished(*call) for call in calls]
 
@@ -128,7 +166,7 @@ class LayerCase:
         functions = {
             "layer": _step(config, tokens, self.dtype, self.direction),
             "attention": lambda: [f() for f in attention],
-            "products": _products(config, tokens, self.direction),
+            "products": _products(config, tokens, self.dtype, self.direction),
         }
         gc.collect()
         times = branches.interleaved(functions, settings.rounds, BUDGET)
