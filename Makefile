@@ -62,8 +62,13 @@ tsan: build ## look for data races (clang, libomp-dev)
 bench: build ## measure speed and memory beside their peers
 	$(PYTHON) -m benchmarks
 
-figures: build ## measure the curves of the README and draw them, half an hour with nothing else running
+# Of the README's second table.
+SPEED = flash_float32 flash_bfloat16 nsa_float32_forward_8192 nsa_bfloat16_forward_8192 \
+  nsa_bfloat16_both_8192 decode_bfloat16_64k
+
+figures: build ## measure the figures of the README and draw its curves, most of an hour with nothing else running
 	$(PYTHON) -m benchmarks.lengths --again
+	$(PYTHON) -m benchmarks $(SPEED:%=--only %) --csv docs/figures/speed.csv
 	$(PYTHON) docs/figures/curves.py
 
 format: $(PYTHON) ## format Python and C++

@@ -1,8 +1,9 @@
-"""Draws the curves of the README's first screen, and writes the figures of its table.
+"""Draws the curves of the README's first screen, and writes the figures of its tables.
 
-time.svg and memory.svg are made from lengths.csv, which `python -m benchmarks.lengths` writes, and
-recall.svg from the logs of `python -m model_zoo_demo.recall`. Run it again after a change, or `make
-figures`, which measures first.
+time.svg, memory.svg and the first table are made from lengths.csv, which `python -m
+benchmarks.lengths` writes, the second table from speed.csv, which `python -m benchmarks --csv`
+writes, and recall.svg from the logs of `python -m model_zoo_demo.recall`. Run it again after a
+change, or `make figures`, which measures first.
 """
 
 import csv
@@ -141,6 +142,46 @@ def table(found):
     return "".join(lines)
 
 
+def _times(value):
+    """A ratio with three digits; what is no number, such as why there is none, is left out."""
+    try:
+        return f"{float(value):#.3g}".rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _share(row):
+    """A share and what it is of, in one word that every language takes."""
+    if row["share"]:
+        return f"{float(row['share']):.2f} {row['share_of'].split()[0]}"
+    return ""
+
+
+def speed_table(path):
+    """The rows of the READMEs' table of benchmark cases."""
+    lines = []
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            cells = (
+                f"`{row['case']}`",
+                row["shape"],
+                f"{1e3 * float(row['seconds']):#.3g}".rstrip("."),
+                _times(row["speedup_over_torch"]),
+                _times(row["speedup_over_dense"]),
+                _share(row),
+            )
+            lines.append(f"| {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
+def replaced(text, rows, of_table, name):
+    """The text with other rows in the one table whose rows begin as the pattern says."""
+    text, count = re.subn(rf"(?m)(?:^\| {of_table}.*\n)+", lambda _: rows, text)
+    if count != 1:
+        sys.exit(f"{name} must have one table whose rows begin with {of_table}, has {count}")
+    return text
+
+
 def main(folder=HERE, root=ROOT):
     """Write the pictures to a folder, and the tables into the READMEs of another."""
     found = load(HERE / "lengths.csv")
@@ -153,11 +194,9 @@ def main(folder=HERE, root=ROOT):
         Path(folder, f"{name}.svg").write_text(picture)
     for name in READMES:
         path = Path(root, name)
-        # No other row begins with a number.
-        text, count = re.subn(r"(?m)(?:^\| \d[\d,]* \|.*\n)+", table(found), path.read_text())
-        if count != 1:
-            sys.exit(f"{path} must have one table whose rows begin with numbers, has {count}")
-        path.write_text(text)
+        text = replaced(path.read_text(), table(found), r"\d[\d,]* \|", path)
+        cases = r"`\w+_b?float\d+_\w+` \|"
+        path.write_text(replaced(text, speed_table(HERE / "speed.csv"), cases, path))
 
 
 if __name__ == "__main__":
