@@ -132,8 +132,8 @@ _NOTES = {
     ),
     "layer": (
         "ms: a step of the layer in a graph, both: with its gradients. Alone, each through "
-        "MindSpore: its attention with compression, and the matrix products of its linear maps in "
-        "float32. ratio: the step over the sum of the two (limit)."
+        "MindSpore: its attention with compression, and the matrix products of its linear maps, by "
+        "the operators that it has for its dtype. ratio: the step over the sum of the two (limit)."
     ),
     "layer memory": (
         "s: a step of the layer with its gradients. MB: input, output and parameters with their "
