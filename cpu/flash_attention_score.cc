@@ -61,10 +61,12 @@ class GradSchedule {
     pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
     pair.first_unit = open.units;
+    pair.first_slot = open.slots;
     pairs.push_back(pair);
     ++open.num_pairs;
     open.packed += ceil_div(seg.kv_len, kBlockKeys);
     open.units += pair.kv_chunks;
+    open.slots += pair.range_chunks;
     open.steps = max64(open.steps, pair.steps());
     open.rows += seg.q_len * plan.G;
     open.accumulators += pair.accumulators(plan, seg);
@@ -138,7 +140,8 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   }
   for (const WaveSpan& span : schedule.waves.spans()) {
     place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, parts);
-    GradWave wave{schedule.pairs.data() + span.pair, span.num_pairs, span.units, span.steps};
+    GradWave wave{schedule.pairs.data() + span.pair, span.num_pairs, span.units, span.slots,
+                  span.steps};
     table.flash_backward(plan, wave, parts, schedule.max_kv_chunk, threads);
   }
   if (dpse_in_float) table.round_rows(p.dtype, dpse, dpse_size, p.dpse);

@@ -75,13 +75,21 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
   add_tile_dq(plan, pair, c, b.tile.dq);
 }
 
+// Whether a query of a chunk sees a key of a chunk.
+inline bool chunks_meet(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
+                        int64_t kv_chunk) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
+  const int64_t j0 = kv_chunk * pair.kv_chunk, j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
+  return seg.range.hi(i1 - 1) > j0 && seg.range.lo(i0) < j1;
+}
+
 template <class Path>
 inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
                      int64_t kv_chunk, const GradScratch& s, UnitBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
   const int64_t j0 = kv_chunk * pair.kv_chunk, j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
-  if (seg.range.hi(i1 - 1) <= j0 || seg.range.lo(i0) >= j1) return;
   b.clear<Path>(b.dk, plan.D, j1 - j0);
   b.clear<Path>(b.dv, plan.Dv, j1 - j0);
   const int64_t heads = min64(plan.G, kTileRows), queries = min64(kTileRows / heads, i1 - i0);
@@ -119,6 +127,9 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
                                  min64(kBlockKeys, keys - j0), scratch, b.tmp);
           }
         }
+      },
+      [&](const GradPair& pair, int64_t q_chunk, int64_t kv_chunk) {
+        return chunks_meet(plan, pair, q_chunk, kv_chunk);
       },
       [&](const GradPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
         run_unit<Path>(plan, pair, q_chunk, kv_chunk, scratch, b);

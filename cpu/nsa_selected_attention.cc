@@ -18,7 +18,7 @@ constexpr int64_t kGradChunkRows = 1024;
 // chunks are longer where a sequence still has so many of them, up to this.
 constexpr int64_t kGradChunks = 64;
 constexpr int64_t kLongRows = 8192;
-// Keys of a key chunk of the gradient: several blocks, to amortise the barrier of a step.
+// Keys of a key chunk of the gradient: several blocks, to amortise what taking a unit costs.
 constexpr int64_t kChunkKeys = 256;
 constexpr int64_t kWaveKeys = 8192;
 
@@ -37,7 +37,8 @@ class SelectSchedule {
   }
 
   SelectWave wave(const WaveSpan& span) const {
-    return {pairs.data() + span.pair, span.num_pairs, span.tiles, span.units, span.steps};
+    return {
+        pairs.data() + span.pair, span.num_pairs, span.tiles, span.units, span.slots, span.steps};
   }
 
   void carve_index(Arena& arena) {
@@ -83,6 +84,7 @@ class SelectSchedule {
     pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
     pair.first_unit = open.units;
+    pair.first_slot = open.slots;
     pair.first_tile = open.tiles;
     pair.first_row = first_row;
     pairs.push_back(pair);
@@ -90,6 +92,7 @@ class SelectSchedule {
     open.packed += pair.blocks * sel.shape.parts;
     open.tiles += pair.q_chunks;
     open.units += pair.kv_chunks;
+    open.slots += pair.range_chunks;
     open.steps = max64(open.steps, pair.steps());
     open.rows += seg.q_len * plan.G;
     open.index += 2 * pair.blocks + 1;

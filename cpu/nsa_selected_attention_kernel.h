@@ -366,6 +366,11 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
           }
         }
       },
+      [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk) {
+        const Segment& seg = plan.segments[pair.segment];
+        const int64_t past = min64((q_chunk + 1) * pair.q_chunk, seg.q_len);
+        return seg.range.hi(past - 1) > kv_chunk * pair.kv_chunk * sel.shape.block;
+      },
       [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
         select_grad_unit<Path>(plan, sel, pair, q_chunk, kv_chunk, scratch, b);
       });

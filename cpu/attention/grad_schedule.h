@@ -1,7 +1,8 @@
 // Division of the gradient. A unit is one chunk of queries against one chunk of keys of a pair.
-// Units run in steps with a barrier between them: in step s, key chunk k meets query chunk (k - s)
-// mod L, so no two units of a step share a chunk, every dQ, dK and dV row is added to in an order
-// fixed by shapes, and neither atomics nor a second pass over the scores are needed.
+// Units are listed in steps: in step s, key chunk k meets query chunk (k - s) mod L. No two units
+// of a step share a chunk, and a unit waits for those before it in the list with which it does. So
+// every dQ, dK and dV row is added to in an order fixed by shapes, and neither atomic sums nor a
+// second pass over the scores are needed.
 //
 // dQ of 16 bits is summed in scratch, which of long sequences would be twice as large as dQ itself:
 // their queries come in ranges, one after the other, which use the same accumulators.
@@ -40,6 +41,7 @@ struct GradPair {
   int64_t range_chunks;         // chunks of queries of a range
   int64_t first_packed;         // of the packed blocks, or their parts, of its wave
   int64_t first_unit;           // sum of kv_chunks before it in its wave
+  int64_t first_slot;           // sum of range_chunks before it in its wave
   // Accumulators: the outputs themselves in fp32, otherwise scratch. Row 0, first head of the
   // group.
   float *dq, *dk, *dv;
@@ -68,8 +70,21 @@ struct GradPair {
 struct GradWave {
   const GradPair* pairs;
   int64_t num_pairs;
-  int64_t units_per_step;
+  int64_t units_per_step;  // key chunks of all pairs
+  int64_t slots;           // query chunks of a range of all pairs
   int64_t steps;
+};
+
+// The units that a chunk meets take its turns in the order of the list.
+struct Turns {
+  int32_t given;
+  int32_t done;
+};
+
+// The place in the list of a range's units, of all threads.
+struct UnitCursor {
+  int32_t locked;
+  int64_t step, pair, at;  // at: which of the pair's units in the step
 };
 
 struct GradScratch {
@@ -77,6 +92,8 @@ struct GradScratch {
   float* values_t;  // [blocks, words(Dv), lanes]
   float* keys;      // [blocks, words(lanes), D padded]
   bool* finite;     // [blocks] the keys hold numbers only
+  UnitCursor* cursor;
+  Turns* turns;  // [units of a step + slots]
   char* threads;
   int64_t thread_size;
 };

@@ -6,6 +6,7 @@
 
 #include "cpu/attention/grad_schedule.h"
 #include "cpu/attention/grad_tile.h"
+#include "cpu/attention/unit_order.h"
 
 namespace nsa::cpu {
 namespace {
@@ -133,24 +134,6 @@ inline void clear_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t ra
       fill(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, 0.0f);
 }
 
-// unit(pair, query chunk, key chunk) for all units of a range, step by step.
-template <class WaveType, class Unit>
-inline void run_steps(const WaveType& wave, int64_t range, const Unit& unit) {
-  for (int64_t step = 0; step < wave.steps; ++step) {
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t n = 0; n < wave.units_per_step; ++n) {
-      int64_t p = 0;
-      while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_unit <= n) ++p;
-      const auto& pair = wave.pairs[p];
-      const int64_t steps = pair.steps(), kv_chunk = n - pair.first_unit;
-      if (step >= steps) continue;
-      const int64_t in_range = (kv_chunk - step + steps) % steps;
-      const int64_t q_chunk = range * pair.range_chunks + in_range;
-      if (in_range < pair.range_chunks && q_chunk < pair.q_chunks) unit(pair, q_chunk, kv_chunk);
-    }
-  }
-}
-
 // Rounds dq of a range to the output, for 16-bit types.
 template <class Pair>
 inline void write_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t range) {
@@ -181,12 +164,12 @@ inline void write_key_sums(const AttentionGradPlan& plan, const Pair& pair) {
 }
 
 // A wave in one parallel region: all threads call pack(buffers), and the accumulators are prepared;
-// then come unit(pair, query chunk, key chunk, buffers) for all units and dq, range by range, and
-// the other outputs.
-template <class Path, class WaveType, class Pack, class Unit>
+// then come unit(pair, query chunk, key chunk, buffers) for all units whose chunks meet, and dq,
+// range by range, and the other outputs.
+template <class Path, class WaveType, class Pack, class Meet, class Unit>
 void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
                        const GradScratch& scratch, int64_t max_kv_chunk, int threads,
-                       const Pack& pack, const Unit& unit) {
+                       const Pack& pack, const Meet& meet, const Unit& unit) {
 #pragma omp parallel num_threads(threads)
   {
     Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
@@ -202,10 +185,13 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
 #pragma omp barrier
       }
       for (int64_t p = 0; p < wave.num_pairs; ++p) clear_dq(plan, wave.pairs[p], range);
+#pragma omp single
+      begin_units(wave, scratch);
+      run_units(wave, scratch, range, meet,
+                [&](const auto& pair, int64_t q_chunk, int64_t kv_chunk) {
+                  unit(pair, q_chunk, kv_chunk, buffers);
+                });
 #pragma omp barrier
-      run_steps(wave, range, [&](const auto& pair, int64_t q_chunk, int64_t kv_chunk) {
-        unit(pair, q_chunk, kv_chunk, buffers);
-      });
       for (int64_t p = 0; p < wave.num_pairs; ++p) write_dq(plan, wave.pairs[p], range);
     }
     for (int64_t p = 0; p < wave.num_pairs; ++p) write_key_sums(plan, wave.pairs[p]);

@@ -3,6 +3,7 @@
 
 #include "cpu/decode/step.h"
 #include "cpu/scratch.h"
+#include "cpu/simd/pause.h"
 
 namespace nsa::cpu {
 namespace {
@@ -47,15 +48,6 @@ int64_t decode_thread_size(const DecodePlan& plan, int64_t max_cmp_keys, int64_t
   Arena arena;
   DecodeThread::carve(arena, plan, max_cmp_keys, max_blocks);
   return arena.used;
-}
-
-// Tells the processor that a loop waits.
-inline void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
 }
 
 // Waits for the rest of the team, but not for one that got no processor. OpenMP's own barrier would
