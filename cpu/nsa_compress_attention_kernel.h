@@ -2,6 +2,8 @@
 // them come the exact softmax, the output, and the importance of selection blocks.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/attention/forward_wave.h"
 #include "cpu/attention/topk.h"
 #include "cpu/nsa_compress_attention_plan.h"
@@ -14,9 +16,10 @@ struct CompressTileBuffers {
   float* s;             // [rows, kv_len padded]
   float* o;             // [rows, Dv padded]
   SoftmaxState* state;  // [rows]
+  float* inverse;       // [G] of one query's sums
   float* prob;          // [kv_len padded] of one query, summed over the group
   float* score;         // [blocks]
-  float* values;        // [count]
+  Candidates best;
   float* tmp;
 
   static CompressTileBuffers carve(Arena& arena, const ImportancePlan& plan, int64_t D,
@@ -27,9 +30,10 @@ struct CompressTileBuffers {
     b.s = arena.take<float>(plan.max_rows * keys);
     b.o = arena.take<float>(plan.max_rows * padded_row(Dv));
     b.state = arena.take<SoftmaxState>(plan.max_rows);
+    b.inverse = arena.take<float>(plan.max_rows);
     b.prob = arena.take<float>(keys);
-    b.score = arena.take<float>(plan.max_blocks);
-    b.values = arena.take<float>(plan.count);
+    b.score = arena.take<float>(score_room(plan.max_blocks));
+    b.best = Candidates::carve(arena, plan.count);
     b.tmp = arena.take<float>(max64(keys, max64(D, Dv)) + kLanePad);
     return b;
   }
@@ -64,6 +68,44 @@ inline void add_probabilities(const float* row, int64_t n, float inverse_sum, fl
   for (int64_t j = 0; j < n; j += W) store(prob + j, fma(load(row + j), inverse, load(prob + j)));
 }
 
+// The same of `rows` rows, each then packed for the product with the values. Across the rows, whose
+// sum stays in a register, the probabilities are read once for both.
+template <class Path>
+inline void sum_and_pack(float* s, int64_t lds, int64_t rows, int64_t n, const SoftmaxState* state,
+                         float* inverse, float* prob) {
+  bool numbers = true;
+  for (int64_t r = 0; r < rows; ++r) {
+    inverse[r] = state[r].inverse_sum();
+    numbers = numbers && inverse[r] == inverse[r];
+  }
+  if (!numbers) {
+    fill(prob, n, 0.0f);
+    for (int64_t r = 0; r < rows; ++r) {
+      add_probabilities(s + r * lds, n, inverse[r], prob);
+      pack_probabilities<Path>(s + r * lds, n);
+    }
+    return;
+  }
+  const auto columns = [&](int64_t j, auto vectors) {
+    constexpr int kVectors = decltype(vectors)::value;
+    V sum[kVectors];
+    for (int v = 0; v < kVectors; ++v) sum[v] = zero();
+    for (int64_t r = 0; r < rows; ++r) {
+      float* row = s + r * lds;
+      const V by = set1(inverse[r]);
+      for (int v = 0; v < kVectors; ++v) {
+        const V e = load(row + j + v * W);
+        sum[v] = fma(e, by, sum[v]);
+        if (Path::kForm.per_word > 1) put_probabilities<Path>(row, j + v * W, e);
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) store(prob + j + v * W, sum[v]);
+  };
+  int64_t j = 0;
+  for (; j + 8 * W <= n; j += 8 * W) columns(j, std::integral_constant<int, 8>{});
+  for (; j < n; j += W) columns(j, std::integral_constant<int, 1>{});
+}
+
 inline void choose_for_query(const AttentionPlan& plan, const ImportancePlan& imp,
                              const TileContext& c, int64_t i, int64_t n, int64_t kv_head,
                              CompressTileBuffers& b) {
@@ -78,7 +120,7 @@ inline void choose_for_query(const AttentionPlan& plan, const ImportancePlan& im
   rule.local = imp.local_blocks;
   int32_t* out =
       imp.topk_indices + ((imp.first_row[c.seg.index] + i) * plan.N2 + kv_head) * imp.count;
-  choose_blocks(rule, b.score, candidates, imp.count, out, b.values);
+  choose_blocks(rule, b.score, candidates, imp.count, out, b.best);
 }
 
 // Raw products of rows [r, r + count) of a tile with keys [0, n).
@@ -99,6 +141,17 @@ inline void softmax_row(const AttentionPlan& plan, const TileContext& c, const P
                         int64_t r, int64_t n, int64_t lds, CompressTileBuffers& b) {
   float* row = b.s + r * lds;
   SoftmaxState& state = b.state[r];
+  if (!plan.bias.changes_scores() && plan.scale > 0.0f) {
+    const int64_t seen = min64(c.seg.range.hi(c.query(r)), n);
+    fill(row + seen, n - seen, -kInfinity);
+    const float top = raw_max(row, n) * plan.scale;
+    if (moderate(top)) {
+      online_softmax_visible(row, n, plan.scale, top, 1.0f, state,
+                             [&](int64_t j, V x) { store(row + j, x); });
+      if (state.sum == state.sum) return;
+      product_rows<Path>(plan, packed, r, 1, n, lds, b);
+    }
+  }
   state.raise(score_row(plan, c, r, n, row, b.tmp));
   state.sum = exp_row(row, n, state.base());
   if (state.sum == state.sum || state.max == kInfinity) return;
@@ -125,13 +178,9 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
   }
   product_rows<Path>(plan, packed, 0, rows, n, lds, b);
   for (int64_t first = 0; first < rows; first += plan.G) {
-    fill(b.prob, n, 0.0f);
-    for (int64_t r = first; r < first + plan.G; ++r) {
-      float* row = b.s + r * lds;
+    for (int64_t r = first; r < first + plan.G; ++r)
       softmax_row<Path>(plan, c, packed, r, n, lds, b);
-      add_probabilities(row, n, b.state[r].inverse_sum(), b.prob);
-      pack_probabilities<Path>(row, n);
-    }
+    sum_and_pack<Path>(b.s + first * lds, lds, plan.G, n, b.state + first, b.inverse, b.prob);
     choose_for_query(plan, imp, c, c.query(first), n, c.first_head / plan.G, b);
   }
   // In steps of a tile, so that the part of the values in use stays in the first-level cache.

@@ -16,12 +16,12 @@ struct DecodeThread {
   float* factor;  // [lanes]
   float* prob;    // [compressed keys]
   float* score;   // [blocks]
-  float* best;    // [count]
-  float* max;     // [branches, lanes]
-  float* sum;     // [branches, lanes]
-  float* rows;    // [G, row]
-  float* row;     // [2, row]
-  Run* runs;      // [2 kStepKeys] of a step's values and the next one's keys
+  Candidates best;
+  float* max;   // [branches, lanes]
+  float* sum;   // [branches, lanes]
+  float* rows;  // [G, row]
+  float* row;   // [2, row]
+  Run* runs;    // [2 kStepKeys] of a step's values and the next one's keys
 
   static DecodeThread carve(Arena& arena, const DecodePlan& plan, int64_t max_cmp_keys,
                             int64_t max_blocks) {
@@ -33,8 +33,8 @@ struct DecodeThread {
     t.pairs = arena.take<float>(kStepKeys / 2 * lanes);
     t.factor = arena.take<float>(lanes);
     t.prob = arena.take<float>(max_cmp_keys);
-    t.score = arena.take<float>(max_blocks);
-    t.best = arena.take<float>(plan.count);
+    t.score = arena.take<float>(score_room(max_blocks));
+    t.best = Candidates::carve(arena, plan.count);
     t.max = arena.take<float>(kBranches * lanes);
     t.sum = arena.take<float>(kBranches * lanes);
     t.rows = arena.take<float>(plan.G * row);
