@@ -89,15 +89,27 @@ inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, i
                pair.dv + j0 * pair.dv_row, pair.dv_row);
 }
 
-// delta of one query's heads.
+// delta of one query's heads, kDots at a time.
 template <class Path>
 inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, int64_t i,
                           GradBuffers& b) {
+  static_assert(2 * kDots <= kTileRows);
   const Segment& seg = plan.segments[pair.segment];
-  for (int64_t g = 0; g < plan.G; ++g) {
-    int64_t head = pair.kv_head * plan.G + g;
-    pair.delta[i * plan.G + g] =
-        row_delta<Path>(plan, seg.o + i * plan.o.row + head * plan.o.head, b.dy, b.tmp);
+  const int64_t ld = padded_row(plan.Dv);
+  float *delta = pair.delta + i * plan.G, *out = b.dy + kDots * ld;
+  for (int64_t g = 0; g < plan.G; g += kDots) {
+    const int64_t count = min64(kDots, plan.G - g);
+    for (int64_t n = 0; n < count; ++n) {
+      const int64_t head = pair.kv_head * plan.G + g + n;
+      const int64_t at = seg.o + i * plan.o.row + head * plan.o.head;
+      if (count < kDots) {
+        delta[g + n] = row_delta<Path>(plan, at, b.dy, b.tmp);
+        continue;
+      }
+      pack_row<Path>(plan.dtype, plan.dy, at, plan.Dv, b.dy + n * ld);
+      pack_row<Path>(plan.dtype, plan.out, at, plan.Dv, out + n * ld);
+    }
+    if (count == kDots) Path::dots_in_order(b.dy, out, ld, words<Path>(plan.Dv), delta + g);
   }
 }
 

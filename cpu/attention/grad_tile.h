@@ -112,14 +112,21 @@ inline float row_delta(const AttentionGradPlan& plan, int64_t offset, float* dy,
   return Path::dot_in_order(dy, out, words<Path>(plan.Dv));
 }
 
-// Rows as words along a contraction over rows: rows 2 n and 2 n + 1 in row n of dst. Row r begins
-// at element at[r] of src.
-inline void pair_rows(const void* src, int64_t rows, int64_t n, int64_t ld, const int64_t* at,
-                      float* dst) {
-  const uint16_t* base = static_cast<const uint16_t*>(src);
-  for (int64_t r = 0; r < rows; r += 2)
-    pair_elements(base + at[r], r + 1 < rows ? base + at[r + 1] : nullptr, n, ld, dst + r / 2 * ld);
+#ifdef NSA_HAS_BF16_DOT
+// Rows as words, ld apart at copy, and as words along a contraction over rows: rows 2 n and 2 n + 1
+// in row n of dst. Row r begins at element at[r] of src. Whether they hold numbers only.
+inline bool load_pairs(const void* src, int64_t rows, int64_t n, int64_t ld, const int64_t* at,
+                       float* copy, float* dst) {
+  const char* base = static_cast<const char*>(src);
+  V top = zero();
+  for (int64_t r = 0; r < rows; r += 2) {
+    const char* odd = r + 1 < rows ? base + 2 * at[r + 1] : nullptr;
+    top = pair_and_copy(base + 2 * at[r], odd, n, ld, dst + r / 2 * ld, copy + r * ld,
+                        copy + (r + 1) * ld, top);
+  }
+  return finite_bf16(top);
 }
+#endif
 
 // dst[d][w] = src[w][d] for `rows` rows of words, ld apart in src and kRowWords in dst.
 inline void transpose_words(const float* src, int64_t rows, int64_t ld, float* dst) {
@@ -142,16 +149,20 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     b.q_at[r] = c.seg.q + i * plan.q.row + head * plan.q.head;
     b.dy_at[r] = c.seg.o + i * plan.o.row + head * plan.o.head;
-    pack_row<Path>(plan.dtype, plan.query, b.q_at[r], plan.D, b.q + r * ld);
-    pack_row<Path>(plan.dtype, plan.dy, b.dy_at[r], plan.Dv, b.dy + r * ldv);
+    if constexpr (Path::kForm.per_word == 1) {
+      to_float(plan.dtype, plan.query, b.q_at[r], plan.D, b.q + r * ld);
+      to_float(plan.dtype, plan.dy, b.dy_at[r], plan.Dv, b.dy + r * ldv);
+    }
     const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
     b.max[r] = plan.softmax_max[stat];
     b.inv[r] = SoftmaxState::inverse_of(b.max[r], plan.softmax_sum[stat]);
     b.delta[r] = delta[i * plan.G + head - first_head];
   });
+#ifdef NSA_HAS_BF16_DOT
   if constexpr (Path::kForm.per_word == 2) {
-    pair_rows(plan.query, c.rows(), plan.D, ld, b.q_at, b.q_words);
-    pair_rows(plan.dy, c.rows(), plan.Dv, ldv, b.dy_at, b.dy_words);
+    const bool q = load_pairs(plan.query, c.rows(), plan.D, ld, b.q_at, b.q, b.q_words);
+    const bool dy = load_pairs(plan.dy, c.rows(), plan.Dv, ldv, b.dy_at, b.dy, b.dy_words);
+    b.finite = q && dy;
     const int64_t used = ceil_div(c.rows(), 2), count = words<Path>(c.rows());
     fill(b.q_words + used * ld, (count - used) * ld, 0.0f);
     fill(b.dy_words + used * ldv, (count - used) * ldv, 0.0f);
@@ -159,14 +170,14 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
       transpose_words(b.q_words, count, ld, b.q_t);
       transpose_words(b.dy_words, count, ldv, b.dy_t);
     }
-  } else {
-    for (int64_t r = 0; r < c.rows(); ++r) {
-      fill(b.q + r * ld + plan.D, ld - plan.D, 0.0f);
-      fill(b.dy + r * ldv + plan.Dv, ldv - plan.Dv, 0.0f);
-    }
+    return;
   }
-  b.finite = packed_finite<Path>(b.q_words, words<Path>(c.rows()) * ld) &&
-             packed_finite<Path>(b.dy_words, words<Path>(c.rows()) * ldv);
+#endif
+  for (int64_t r = 0; r < c.rows(); ++r) {
+    fill(b.q + r * ld + plan.D, ld - plan.D, 0.0f);
+    fill(b.dy + r * ldv + plan.Dv, ldv - plan.Dv, 0.0f);
+  }
+  b.finite = all_finite(b.q, c.rows() * ld) && all_finite(b.dy, c.rows() * ldv);
 }
 
 // dpse += dS (times scale where the bias is added before it). Element j of dS is key j0 + j.

@@ -9,6 +9,9 @@
 namespace nsa::cpu {
 namespace {
 
+// Rows whose products are added up side by side.
+constexpr int kDots = 8;
+
 // The number formats a matmul can run in. A "word" is what one K step consumes: one float, or two
 // neighbouring bf16.
 struct FloatPath {
@@ -16,6 +19,10 @@ struct FloatPath {
   static constexpr WordForm kForm = {1, 1};
   static float dot_in_order(const float* a, const float* b, int64_t n) {
     return nsa::cpu::dot_in_order(a, b, n);
+  }
+  // kDots of them, of rows that are `row` apart.
+  static void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
+    nsa::cpu::dots_in_order<kDots>(a, b, row, n, sums);
   }
   static void begin() {}
   static void end() {}
@@ -27,6 +34,9 @@ struct DotPath {
   static float dot_in_order(const float* a, const float* b, int64_t n) {
     return dot_words_in_order(a, b, n);
   }
+  static void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
+    dots_words_in_order<kDots>(a, b, row, n, sums);
+  }
   static void begin() {}
   static void end() {}
 };
@@ -36,6 +46,9 @@ struct AmxPath {
   using Step = AmxStep;
   static constexpr WordForm kForm = {2, kAmxTile};
   static float dot_in_order(const float* a, const float* b, int64_t n) { return amx_dot(a, b, n); }
+  static void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
+    for (int k = 0; k < kDots; ++k) sums[k] = amx_dot(a + k * row, b + k * row, n);
+  }
   static void begin() { amx_begin(); }
   static void end() { amx_end(); }
 };
@@ -134,6 +147,33 @@ inline void pack_rows(ElemType t, const void* src, int64_t offset, int64_t row_s
                   j + 1 < n ? base + (j + 1) * row_stride : nullptr, Dv, ld, dst + j / 2 * ld);
   }
 }
+
+#ifdef NSA_HAS_BF16_DOT
+// Two rows of n bf16, even and odd: words of both as pair_elements() makes them at dst, and the
+// rows as words of their own. odd: nullptr for a row of zeros, which is not copied. Gives the
+// largest magnitudes, `top` among them.
+inline V pair_and_copy(const char* even, const char* odd, int64_t n, int64_t ld, float* dst,
+                       float* even_copy, float* odd_copy, V top) {
+  int64_t j = 0;
+  for (; j < n; j += 2 * W) {
+    const bool whole = j + 2 * W <= n;
+    const V x =
+        whole ? load_words<true>(even + 2 * j, 2 * W) : load_words<false>(even + 2 * j, n - j);
+    V y = zero(), first, second;
+    store(even_copy + j / 2, x);
+    if (odd) {
+      y = whole ? load_words<true>(odd + 2 * j, 2 * W) : load_words<false>(odd + 2 * j, n - j);
+      store(odd_copy + j / 2, y);
+    }
+    top = largest_bf16(largest_bf16(top, x), y);
+    pair_columns(x, y, first, second);
+    store(dst + j, first);
+    if (j + W < ld) store(dst + j + W, second);
+  }
+  if (j < ld) fill(dst + j, ld - j, 0.0f);
+  return top;
+}
+#endif
 
 // Whether a packed block of `count` words holds numbers only.
 template <class Path>

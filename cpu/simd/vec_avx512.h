@@ -142,6 +142,24 @@ inline void interleave_bf16(V even, V odd, V& low, V& high) {
   low = _mm512_castsi512_ps(_mm512_unpacklo_epi16(a, b));
   high = _mm512_castsi512_ps(_mm512_unpackhi_epi16(a, b));
 }
+// The same in the order of columns, the first W of them in `first`.
+inline void pair_columns(V even, V odd, V& first, V& second) {
+  const __m512i order = _mm512_set_epi32(0x2f000f, 0x2e000e, 0x2d000d, 0x2c000c, 0x2b000b, 0x2a000a,
+                                         0x290009, 0x280008, 0x270007, 0x260006, 0x250005, 0x240004,
+                                         0x230003, 0x220002, 0x210001, 0x200000);
+  const __m512i half = _mm512_set1_epi16(W);
+  const __m512i a = _mm512_castps_si512(even), b = _mm512_castps_si512(odd);
+  first = _mm512_castsi512_ps(_mm512_permutex2var_epi16(a, order, b));
+  second = _mm512_castsi512_ps(_mm512_permutex2var_epi16(a, _mm512_add_epi16(order, half), b));
+}
+// Of bf16 numbers the larger magnitudes, and whether all of those are finite.
+inline V largest_bf16(V top, V x) {
+  const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi16(0x7fff));
+  return _mm512_castsi512_ps(_mm512_max_epu16(_mm512_castps_si512(top), magnitude));
+}
+inline bool finite_bf16(V top) {
+  return _mm512_cmpge_epu16_mask(_mm512_castps_si512(top), _mm512_set1_epi16(0x7f80)) == 0;
+}
 // x[0..2 W) in the order of columns again.
 inline void restore_columns(float* x) {
   const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);

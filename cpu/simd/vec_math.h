@@ -169,12 +169,43 @@ inline float dot_in_order(const float* a, const float* b, int64_t n) {
 #endif
 }
 
+// The same of kRows rows, `row` apart, side by side: a sum alone waits for each of its additions.
+template <int kRows>
+inline void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
+  for (int k = 0; k < kRows; ++k) sums[k] = 0.0f;
+  for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kRows; ++k) {
+#ifdef NSA_ISA_SCALAR
+      sums[k] = fma(a[k * row + i], b[k * row + i], sums[k]);
+#else
+      sums[k] = __builtin_fmaf(a[k * row + i], b[k * row + i], sums[k]);
+#endif
+    }
+  }
+}
+
 #ifdef NSA_HAS_BF16_DOT
 // The same for n words of two bf16, with the rounding of their vector product.
 inline float dot_words_in_order(const float* a, const float* b, int64_t n) {
   V sum = zero();
   for (int64_t i = 0; i < n; ++i) sum = dot_bf16(sum, set1(a[i]), set1(b[i]));
   return hmax(sum);
+}
+
+template <int kRows>
+inline void dots_words_in_order(const float* a, const float* b, int64_t row, int64_t n,
+                                float* sums) {
+  V sum[kRows];
+#pragma GCC unroll 8
+  for (int k = 0; k < kRows; ++k) sum[k] = zero();
+  for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kRows; ++k)
+      sum[k] = dot_bf16(sum[k], set1(a[k * row + i]), set1(b[k * row + i]));
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < kRows; ++k) sums[k] = hmax(sum[k]);
 }
 #endif
 

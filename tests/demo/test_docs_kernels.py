@@ -46,6 +46,12 @@ def test_rows_of_a_tile():
     assert f"its rows, up to {constant('kTileRows') * constant('kTileSteps')} where" in PAGE
 
 
+def test_rows_of_a_sum():
+    source = (ROOT / "cpu" / "attention" / "pack.h").read_text()
+    assert "constexpr int kDots = 8;" in source
+    assert "eight rows are added side by side" in PAGE
+
+
 def test_chunks_of_the_gradient():
     source = (ROOT / "cpu" / "flash_attention_score.cc").read_text()
     lengths = []
