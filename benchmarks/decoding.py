@@ -224,6 +224,8 @@ class DecodeCase:
         functions = {"read": partial(probe.read, source, _native.num_threads()), "ours": ours}
         shown = {}
         if self.against_dense:
+            reader = probe.reading_custom(source, read, _native.num_threads())
+            functions["reader"] = program.instead(reader)
             functions["dense"] = _dense_step(tokens, self.dtype, self.batch)
             if self.batch == 1:
                 functions["blocks"] = Program(dense(tokens, self.dtype).forward)

@@ -1,5 +1,6 @@
 // Points of measurement for `python -m benchmarks`, compiled by it when it runs: every operator's
-// native function with a clock around it, functions that do nothing, and a parallel copy.
+// native function with a clock around it, functions that do nothing or only read, and a parallel
+// copy.
 #include <dlfcn.h>
 #include <omp.h>
 
@@ -15,6 +16,14 @@ namespace {
 
 void* library = nullptr;
 double seconds = 0;
+
+// What Reader reads: the next piece at every call.
+struct Source {
+  const uint64_t* data;
+  int64_t bytes, piece, at;
+  int threads;
+} source;
+volatile uint64_t total_read = 0;
 
 template <class Function>
 Function* find(const char* name) {
@@ -73,6 +82,22 @@ uint64_t nsa_probe_read(const uint64_t* from, int64_t bytes, int threads) {
   }
   return total;
 }
+
+void nsa_probe_source(const uint64_t* data, int64_t bytes, int64_t piece, int threads) {
+  source = {data, bytes, piece, 0, threads};
+}
+
+// The output is like the first input.
+int Reader(int, void**, int*, int64_t**, const char**, void*, void*) {
+  if (source.at + source.piece > source.bytes) source.at = 0;
+  total_read = nsa_probe_read(source.data + source.at / 8, source.piece, source.threads);
+  source.at += source.piece;
+  return 0;
+}
+Shape ReaderInferShape(int* ndims, int64_t** shapes, void*) {
+  return empty_shapes(1, ndims, shapes)[0];
+}
+int ReaderInferType(std::vector<int> types, void*) { return types[0]; }
 
 #define TIMED(op)                                                                              \
   int op(int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,          \

@@ -23,6 +23,8 @@ def library():
     loaded.nsa_probe_copy.restype = None
     loaded.nsa_probe_read.argtypes = (pointer, size, ctypes.c_int)
     loaded.nsa_probe_read.restype = ctypes.c_uint64
+    loaded.nsa_probe_source.argtypes = (pointer, size, size, ctypes.c_int)
+    loaded.nsa_probe_source.restype = None
     if not loaded.nsa_probe_open(_native.__file__.encode()):
         raise OSError(f"cannot load {_native.__file__}")
     return loaded
@@ -51,6 +53,15 @@ def timed_custom(op, attrs):
 def empty_custom(outputs):
     """A Custom that does nothing; its first output is like its first input."""
     return _custom(f"Empty{outputs}", f"Empty{outputs}", outputs)
+
+
+def reading_custom(source, piece, threads):
+    """A Custom that reads the next `piece` bytes of an array at every call, and does nothing else.
+
+    There is one array at a time; whoever has it keeps it alive.
+    """
+    library().nsa_probe_source(source.ctypes.data, source.nbytes, piece, threads)
+    return _custom("Reader", "Reader", 1)
 
 
 def _custom(function, name, outputs, **attrs):

@@ -29,6 +29,12 @@ def _peer(value):
     return value if isinstance(value, str) else _number(value, ".2f") + "x" * (value is not None)
 
 
+def _bound(result):
+    """The share of a call that reads as many bytes and does nothing else."""
+    reader = result.peers.get("reader")
+    return None if reader is None else result.share / reader
+
+
 def _baseline(result):
     if result.baseline_ratio is None:
         return _NONE
@@ -90,6 +96,7 @@ _COLUMNS = {
         ("kernel us", 9, lambda r: f"{r.kernel_seconds * 1e6:.1f}"),
         ("rate", 13, lambda r: f"{r.rate:.1f} {r.unit}"),
         ("share", 11, lambda r: _of_target(r.share, r.share_target)),
+        ("bound", 6, lambda r: _number(_bound(r), ".2f")),
         ("of", 12, lambda r: f"{r.share_of} {r.share_of_rate:.1f}"),
         ("vs dense", 9, lambda r: _peer(r.peers.get("dense"))),
         ("vs blocks", 9, lambda r: _peer(r.peers.get("blocks"))),
@@ -147,7 +154,8 @@ _NOTES = {
     "decode": (
         "us: median of interleaved calls of one new token through MindSpore (graph), caches not in "
         "the processor's; kernel us: inside the native function. rate: bytes that must be read "
-        "over time; share: of the machine's bandwidth of reading (target).\nvs: time of dense "
+        "over time; share: of the machine's bandwidth of reading (target); bound: what a call of "
+        "these inputs reaches that reads as many bytes and does nothing else.\nvs: time of dense "
         "attention of one token over ours: dense, the cache step of DenseAttention; blocks, "
         "nsa_selected_attention_infer over all blocks; torch, scaled_dot_product_attention. MB: "
         "what must be read."

@@ -103,6 +103,13 @@ def test_line():
     assert len(report.header("speed").splitlines()[-1].split("  ")) > 5
 
 
+def test_bound_of_decoding():
+    """Reading alone takes three quarters of a call's time."""
+    decoding = {"kind": "decode", "share": 0.3, "share_target": 0.8}
+    assert "0.30 (0.80)    0.40 " in report.line(result(**decoding, peers={"reader": 0.75}))
+    assert "0.30 (0.80)       - " in report.line(result(**decoding))
+
+
 def test_summary():
     text = report.summary([result(share_target=0.75), result()], ["broken"])
     assert "2 cases measured, 1 targets missed" in text
