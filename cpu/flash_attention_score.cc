@@ -47,7 +47,7 @@ class GradSchedule {
     const Segment& seg = plan.segments[b];
     if (seg.q_len == 0 && seg.kv_len == 0) return;
     WaveSpan& open = waves.open();
-    if (open.packed >= kWaveBlocks && open.units >= 4 * threads) waves.close();
+    if (open.packed >= kWaveBlocks && open.key_chunks >= 4 * threads) waves.close();
     GradPair pair{};
     pair.segment = b;
     pair.kv_head = h;
@@ -60,12 +60,12 @@ class GradSchedule {
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
     pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
-    pair.first_unit = open.units;
+    pair.first_key_chunk = open.key_chunks;
     pair.first_slot = open.slots;
     pairs.push_back(pair);
     ++open.num_pairs;
     open.packed += ceil_div(seg.kv_len, kBlockKeys);
-    open.units += pair.kv_chunks;
+    open.key_chunks += pair.kv_chunks;
     open.slots += pair.range_chunks;
     open.steps = max64(open.steps, pair.steps());
     open.rows += seg.q_len * plan.G;
@@ -140,7 +140,7 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   }
   for (const WaveSpan& span : schedule.waves.spans()) {
     place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, parts);
-    GradWave wave{schedule.pairs.data() + span.pair, span.num_pairs, span.units, span.slots,
+    GradWave wave{schedule.pairs.data() + span.pair, span.num_pairs, span.key_chunks, span.slots,
                   span.steps};
     table.flash_backward(plan, wave, parts, schedule.max_kv_chunk, threads);
   }

@@ -1,5 +1,5 @@
 // FlashAttentionScore: one parallel region per wave, first packing, then tiles. Its gradient:
-// prepare a wave (pack, rowsum(dO O), zero the accumulators), then its units step by step.
+// prepare a wave (pack, rowsum(dO O), zero the accumulators), then its units.
 #pragma once
 
 #include <omp.h>

@@ -16,9 +16,9 @@ struct CompressTileBuffers {
   float* s;             // [rows, kv_len padded]
   float* o;             // [rows, Dv padded]
   SoftmaxState* state;  // [rows]
-  float* inverse;       // [G] of one query's sums
+  float* inverse;       // [rows] the first ones: of one query's sums
   float* prob;          // [kv_len padded] of one query, summed over the group
-  float* score;         // [blocks]
+  float* score;         // [score_room(blocks)]
   Candidates best;
   float* tmp;
 
@@ -33,7 +33,7 @@ struct CompressTileBuffers {
     b.inverse = arena.take<float>(plan.max_rows);
     b.prob = arena.take<float>(keys);
     b.score = arena.take<float>(score_room(plan.max_blocks));
-    b.best = Candidates::carve(arena, plan.count);
+    b.best = Candidates::carve(arena, plan.count, plan.max_blocks);
     b.tmp = arena.take<float>(max64(keys, max64(D, Dv)) + kLanePad);
     return b;
   }

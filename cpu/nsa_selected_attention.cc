@@ -37,8 +37,8 @@ class SelectSchedule {
   }
 
   SelectWave wave(const WaveSpan& span) const {
-    return {
-        pairs.data() + span.pair, span.num_pairs, span.tiles, span.units, span.slots, span.steps};
+    return {pairs.data() + span.pair, span.num_pairs, span.tiles,
+            span.key_chunks,          span.slots,     span.steps};
   }
 
   void carve_index(Arena& arena) {
@@ -71,7 +71,7 @@ class SelectSchedule {
     const Segment& seg = plan.segments[b];
     if (seg.q_len == 0 && seg.kv_len == 0) return;
     WaveSpan& open = waves.open();
-    const bool enough = open.tiles >= 4 * threads && open.units >= 4 * threads;
+    const bool enough = open.tiles >= 4 * threads && open.key_chunks >= 4 * threads;
     if (enough && open.packed * sel.shape.part >= kWaveKeys) waves.close();
     SelectPair pair{};
     pair.segment = b;
@@ -83,7 +83,7 @@ class SelectSchedule {
     pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
     pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
-    pair.first_unit = open.units;
+    pair.first_key_chunk = open.key_chunks;
     pair.first_slot = open.slots;
     pair.first_tile = open.tiles;
     pair.first_row = first_row;
@@ -91,7 +91,7 @@ class SelectSchedule {
     ++open.num_pairs;
     open.packed += pair.blocks * sel.shape.parts;
     open.tiles += pair.q_chunks;
-    open.units += pair.kv_chunks;
+    open.key_chunks += pair.kv_chunks;
     open.slots += pair.range_chunks;
     open.steps = max64(open.steps, pair.steps());
     open.rows += seg.q_len * plan.G;

@@ -28,7 +28,7 @@ inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSp
   parts.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
   parts.finite = arena.take<bool>(wave.packed);
   parts.cursor = arena.take<UnitCursor>(1);
-  parts.turns = arena.take<Turns>(wave.units + wave.slots);
+  parts.turns = arena.take<Turns>(wave.key_chunks + wave.slots);
   parts.threads = arena.take_threads(threads, parts.thread_size);
   parts.delta = arena.take<float>(wave.rows);
   if (plan.dtype != ElemType::kFloat32) parts.accumulators = arena.take<float>(wave.accumulators);

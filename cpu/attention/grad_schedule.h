@@ -40,7 +40,7 @@ struct GradPair {
   int64_t q_chunks, kv_chunks;  // how many
   int64_t range_chunks;         // chunks of queries of a range
   int64_t first_packed;         // of the packed blocks, or their parts, of its wave
-  int64_t first_unit;           // sum of kv_chunks before it in its wave
+  int64_t first_key_chunk;      // sum of kv_chunks before it in its wave
   int64_t first_slot;           // sum of range_chunks before it in its wave
   // Accumulators: the outputs themselves in fp32, otherwise scratch. Row 0, first head of the
   // group.
@@ -70,8 +70,8 @@ struct GradPair {
 struct GradWave {
   const GradPair* pairs;
   int64_t num_pairs;
-  int64_t units_per_step;  // key chunks of all pairs
-  int64_t slots;           // query chunks of a range of all pairs
+  int64_t key_chunks;  // of all pairs
+  int64_t slots;       // query chunks of a range of all pairs
   int64_t steps;
 };
 
@@ -93,7 +93,7 @@ struct GradScratch {
   float* keys;      // [blocks, words(lanes), D padded]
   bool* finite;     // [blocks] the keys hold numbers only
   UnitCursor* cursor;
-  Turns* turns;  // [units of a step + slots]
+  Turns* turns;  // [key_chunks + slots] of a wave
   char* threads;
   int64_t thread_size;
 };

@@ -1,5 +1,5 @@
 // The parts of a gradient call that do not depend on how rows meet keys: what a unit sums in, the
-// accumulators of a pair, and the steps. Pairs are GradPair or extend it.
+// accumulators of a pair, and a wave from the first to the last. Pairs are GradPair or extend it.
 #pragma once
 
 #include <omp.h>

@@ -41,7 +41,7 @@ struct SelectWave {
   const SelectPair* pairs;
   int64_t num_pairs;
   int64_t num_tiles;  // forward: query chunks
-  int64_t units_per_step, slots, steps;
+  int64_t key_chunks, slots, steps;
 };
 
 }  // namespace nsa::cpu

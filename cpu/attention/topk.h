@@ -15,7 +15,8 @@ struct TopkRule {
 
 // Scores are looked at so many at a time, and there is room for whole steps of them.
 constexpr int64_t kScoreStep = 16;
-// Candidates that are collected beside the best so far before they are put in order.
+// Candidates that are collected beside the best so far before they are put in order, at least: all
+// are compared with all, so that of many best ones there should be few times.
 constexpr int64_t kNewcomers = 48;
 // Vectors of candidates that are compared with the others at once.
 constexpr int64_t kPlaceVectors = 4;
@@ -30,17 +31,19 @@ struct Candidates {
   float* place;    // [room] in the order of the scores
   int32_t* taken;  // [room] of candidates that had this place
   float* sorted_score;
-  int32_t* sorted_block;  // [count + 1], as those scores
+  int32_t* sorted_block;  // [best + 1], as those scores
 
-  static Candidates carve(Arena& arena, int64_t count) {
+  // For the best `count` of at most `blocks`.
+  static Candidates carve(Arena& arena, int64_t count, int64_t blocks) {
+    const int64_t best = min64(count, blocks);
     Candidates c;
-    c.room = round_up(count + kNewcomers, kPlaceVectors * kLanePad);
+    c.room = round_up(best + max64(kNewcomers, best), kPlaceVectors * kLanePad);
     c.score = arena.take<float>(c.room);
     c.block = arena.take<int32_t>(c.room);
     c.place = arena.take<float>(c.room);
     c.taken = arena.take<int32_t>(c.room);
-    c.sorted_score = arena.take<float>(count + 1);
-    c.sorted_block = arena.take<int32_t>(count + 1);
+    c.sorted_score = arena.take<float>(best + 1);
+    c.sorted_block = arena.take<int32_t>(best + 1);
     return c;
   }
 };
@@ -110,6 +113,7 @@ inline void choose_blocks(const TopkRule& rule, float* score, int64_t candidates
                           int32_t* indices, const Candidates& c) {
   force_scores(rule, candidates, score);
   for (int64_t j = candidates; j < score_room(candidates); ++j) score[j] = -__builtin_inff();
+  const int64_t best = min64(count, candidates);
   int64_t n = 0;
   // Of the best, where there are enough of them: a later block with this score is not among them.
   float least = __builtin_nanf("");
@@ -121,10 +125,10 @@ inline void choose_blocks(const TopkRule& rule, float* score, int64_t candidates
       n += !(score[j] <= least);
     }
     if (n + kScoreStep <= c.room) continue;
-    n = keep_best(c, n, count);
-    least = c.score[count - 1];
+    n = keep_best(c, n, best);
+    least = c.score[best - 1];
   }
-  n = keep_best(c, n, count);
+  n = keep_best(c, n, best);
   for (int64_t i = 0; i < count; ++i) indices[i] = i < n ? c.block[i] : -1;
 }
 

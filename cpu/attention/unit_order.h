@@ -16,18 +16,18 @@ struct UnitPlace {
 
 template <class WaveType>
 inline Turns& query_turns(const WaveType& wave, const GradScratch& s, const UnitPlace& u) {
-  return s.turns[wave.units_per_step + wave.pairs[u.pair].first_slot + u.in_range];
+  return s.turns[wave.key_chunks + wave.pairs[u.pair].first_slot + u.in_range];
 }
 template <class WaveType>
 inline Turns& key_turns(const WaveType& wave, const GradScratch& s, const UnitPlace& u) {
-  return s.turns[wave.pairs[u.pair].first_unit + u.kv_chunk];
+  return s.turns[wave.pairs[u.pair].first_key_chunk + u.kv_chunk];
 }
 
 // Before the units of a range, by one thread.
 template <class WaveType>
 inline void begin_units(const WaveType& wave, const GradScratch& s) {
   *s.cursor = {};
-  for (int64_t n = 0; n < wave.units_per_step + wave.slots; ++n) s.turns[n] = {};
+  for (int64_t n = 0; n < wave.key_chunks + wave.slots; ++n) s.turns[n] = {};
 }
 
 // The chunks of the unit at the cursor, which goes on to the next place. False: the list is over.

@@ -13,7 +13,8 @@ struct WaveSpan {
   int64_t pair, num_pairs;
   int64_t packed;          // blocks of keys, or parts of them
   int64_t tile, tiles;     // the first, how many
-  int64_t units, steps;    // of a gradient
+  int64_t key_chunks;      // of a gradient
+  int64_t steps;           // of a gradient
   int64_t slots;           // of a gradient: chunks of queries of a range
   int64_t rows;            // queries of all heads
   int64_t accumulators;    // floats
@@ -29,7 +30,7 @@ class Waves {
     if (open_.num_pairs > 0) spans_.push_back(open_);
     largest_.num_pairs = max64(largest_.num_pairs, open_.num_pairs);
     largest_.packed = max64(largest_.packed, open_.packed);
-    largest_.units = max64(largest_.units, open_.units);
+    largest_.key_chunks = max64(largest_.key_chunks, open_.key_chunks);
     largest_.slots = max64(largest_.slots, open_.slots);
     largest_.rows = max64(largest_.rows, open_.rows);
     largest_.accumulators = max64(largest_.accumulators, open_.accumulators);

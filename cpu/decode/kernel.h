@@ -3,7 +3,6 @@
 #pragma once
 
 #include <omp.h>
-#include <sched.h>
 
 #include "cpu/attention/online_softmax.h"
 #include "cpu/attention/topk.h"
@@ -80,9 +79,8 @@ class DecodeWorker {
   }
   static void finish(int32_t* count) { __atomic_fetch_add(count, 1, __ATOMIC_RELEASE); }
   static void wait(const int32_t* count, int32_t enough) {
-    for (int spins = 0; __atomic_load_n(count, __ATOMIC_ACQUIRE) < enough; ++spins) {
-      if (spins > 64) sched_yield();
-    }
+    int spins = 0;
+    while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < enough) wait_turn(spins);
   }
 
   // x_.query[cell], as query_place() says: heads past the group are zeros.
@@ -256,7 +254,7 @@ class DecodeWorker {
   Lines lines_of(const DecodeCell& cell, int branch, Span step, Span next, int64_t later) const {
     Run* end = add_runs(p_.value[branch], cell, step, p_.Dv, t_.runs);
     end = next.n > 0 ? add_runs(p_.key[branch], cell, next, p_.D, end) : add_item(later, end);
-    return {t_.runs, end};
+    return {t_.runs, end, p_.step_is_small()};
   }
 
   Run* add_runs(const CacheView& view, const DecodeCell& cell, Span step, int64_t width,
@@ -347,7 +345,7 @@ class DecodeWorker {
       for (int64_t i = 0; i < unit_steps(branch); ++i) {
         const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
         if (now.n == 0) continue;
-        Lines none{t_.runs, t_.runs};
+        Lines none{t_.runs, t_.runs, false};
         score_step<Path>(now.n, words_, key_words(cell, branch, now.token, now.n), query, lanes_,
                          heads_, t_.s, none);
         visit(t_.s, now.token, now.n);

@@ -93,11 +93,12 @@ struct Run {
 
 // Lines of memory are asked for one at a time, between the multiplications of a step: in a burst
 // they would fill the few places that a processor has for lines on their way, and what is needed
-// now would wait behind them. They are read once a call: the hint says so, and what the caller has
-// in the last cache, MindSpore's own code among it, is not driven out by what a token reads.
+// now would wait behind them. `once`: with the hint of data that is read once, so that what the
+// caller has in the last cache, MindSpore's own code among it, is not driven out by what a token
+// reads. Such lines may be in the first-level cache only, which must hold a step then.
 class Lines {
  public:
-  Lines(const Run* begin, const Run* end) : run_(begin), end_of_runs_(end) {
+  Lines(const Run* begin, const Run* end, bool once) : run_(begin), end_of_runs_(end), once_(once) {
     for (const Run* run = begin; run != end; ++run) ask_pages(*run);
   }
 
@@ -106,7 +107,7 @@ class Lines {
       if (run_ == end_of_runs_) return;
       next_row();
     }
-    __builtin_prefetch(at_, 0, 0);
+    prefetch(at_);
     at_ += 64;
   }
   void ask_rest() {
@@ -114,14 +115,20 @@ class Lines {
   }
 
  private:
+  [[gnu::always_inline]] void prefetch(const char* line) const {
+    if (once_)
+      __builtin_prefetch(line, 0, 0);
+    else
+      __builtin_prefetch(line, 0, 3);
+  }
+
   // One line of every page at once: until the address of a page is translated, the lines asked for
   // in it would wait, and those after them. (As a call it would be dropped: it has no effect that
   // the compiler knows.)
-  [[gnu::always_inline]] static void ask_pages(const Run& run) {
+  [[gnu::always_inline]] void ask_pages(const Run& run) const {
     const int64_t per_page = run.rows > 1 ? max64(1, kPage / max64(1, run.stride)) : 1;
     for (int64_t row = 0; row < run.rows; row += per_page)
-      for (int64_t i = 0; i < run.bytes; i += kPage)
-        __builtin_prefetch(run.data + row * run.stride + i, 0, 0);
+      for (int64_t i = 0; i < run.bytes; i += kPage) prefetch(run.data + row * run.stride + i);
   }
 
   // A call, which saves all accumulators: only where there is another row.
@@ -137,6 +144,7 @@ class Lines {
 
   const Run* run_;
   const Run* end_of_runs_;
+  bool once_;
   int64_t row_ = 0;
   const char *at_ = nullptr, *end_ = nullptr;
 };

@@ -15,7 +15,7 @@ struct DecodeThread {
   float* pairs;   // [kStepKeys / 2, lanes]
   float* factor;  // [lanes]
   float* prob;    // [compressed keys]
-  float* score;   // [blocks]
+  float* score;   // [score_room(blocks)]
   Candidates best;
   float* max;   // [branches, lanes]
   float* sum;   // [branches, lanes]
@@ -34,7 +34,7 @@ struct DecodeThread {
     t.factor = arena.take<float>(lanes);
     t.prob = arena.take<float>(max_cmp_keys);
     t.score = arena.take<float>(score_room(max_blocks));
-    t.best = Candidates::carve(arena, plan.count);
+    if (plan.choose) t.best = Candidates::carve(arena, plan.count, max_blocks);
     t.max = arena.take<float>(kBranches * lanes);
     t.sum = arena.take<float>(kBranches * lanes);
     t.rows = arena.take<float>(plan.G * row);

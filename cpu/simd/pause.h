@@ -21,8 +21,12 @@ inline void pause() {
 // others.
 inline void wait_turn(int& spins) {
   constexpr int kSpins = 64;
-  if (++spins <= kSpins) return pause();
-  sched_yield();
+  if (spins == kSpins) {
+    sched_yield();
+    return;
+  }
+  ++spins;
+  pause();
 }
 
 }  // namespace
