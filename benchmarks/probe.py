@@ -59,7 +59,12 @@ def reading_custom(source, piece, threads):
     """A Custom that reads the next `piece` bytes of an array at every call, and does nothing else.
 
     There is one array at a time; whoever has it keeps it alive.
+
+    Raises:
+        ValueError: If the array is smaller than a piece.
     """
+    if piece > source.nbytes:
+        raise ValueError(f"piece must be at most {source.nbytes} bytes, got {piece}")
     library().nsa_probe_source(source.ctypes.data, source.nbytes, piece, threads)
     return _custom("Reader", "Reader", 1)
 
