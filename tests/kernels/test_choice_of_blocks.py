@@ -8,14 +8,6 @@ from mindspore_nsa import _native
 BLOCK = 16
 
 
-@pytest.fixture(params=_native.available_isas())
-def isa(request):
-    before = _native.isa()
-    _native.set_isa(request.param)
-    yield request.param
-    _native.set_isa(before)
-
-
 def chosen(levels, forced, count):
     """Of queries 0, 1 and -1: a block is one compressed token, whose logit is that times its level.
 

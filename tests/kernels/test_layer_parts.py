@@ -13,14 +13,6 @@ SIZES = [(1, 1, 1, 2, 1), (97, 4, 2, 40, 24), (33, 3, 3, 6, 130), (260, 16, 1, 1
 UNIT = {"float32": 4e-7, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
-@pytest.fixture(params=_native.available_isas())
-def isa(request):
-    before = _native.isa()
-    _native.set_isa(request.param)
-    yield request.param
-    _native.set_isa(before)
-
-
 def run(op, inputs, attrs=None):
     """The outputs, which are the same bits for any number of threads."""
     found = [_native.run(op, inputs, attrs or {}, num_threads=threads) for threads in (1, 2, 5)]

@@ -8,14 +8,6 @@ from tests.common import projections
 from tests.common.dtypes import decode, encode
 
 
-@pytest.fixture(params=_native.available_isas())
-def isa(request):
-    before = _native.isa()
-    _native.set_isa(request.param)
-    yield request.param
-    _native.set_isa(before)
-
-
 def run(call):
     """The outputs, which are the same bits for any number of threads."""
     found = [_native.run(call.op, call.inputs, call.attrs, num_threads=n) for n in (1, 2, 5)]
