@@ -52,7 +52,13 @@ inline V nearest(V x) {
   const V shift = set1(12582912.0f);  // 1.5 * 2^23
   return sub(add(x, shift), shift);
 }
-// p 2^n; 0 where x < -126, and NaN for NaN.
+#ifdef NSA_ISA_AMX
+// Processors with AMX take two steps of a multiplier for it, and are no faster by additions.
+#define NSA_HAS_REDUCE 1
+// What x is above the largest integer that is not larger.
+inline V above_floor(V x) { return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+#endif
+// p 2^floor(n); 0 where x < -126, and NaN for NaN.
 inline V scale_pow2(V p, V x, V n) {
   const __mmask16 kept = _mm512_cmp_ps_mask(x, set1(-126.0f), _CMP_NLT_UQ);
   return _mm512_maskz_scalef_ps(kept, p, n);

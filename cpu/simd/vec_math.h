@@ -27,8 +27,18 @@ inline V exp(V x) {
 }
 
 // 2^x with a relative error below 1.5 ulp for x <= 127; exactly 0 for x < -126. NaN gives NaN. The
-// polynomial is fitted on |r| <= 1 / 2 for the least relative error (2e-9).
+// polynomials are fitted for the least relative error (2e-9), on 0 <= r < 1 where that part of x
+// takes one instruction, elsewhere on |r| <= 1 / 2.
 inline V exp2(V x) {
+#ifdef NSA_HAS_REDUCE
+  const V r = above_floor(x), n = x;
+  V p = set1(2.16129149e-4f);
+  p = fma(p, r, set1(1.24678470e-3f));
+  p = fma(p, r, set1(9.67545155e-3f));
+  p = fma(p, r, set1(5.54852821e-2f));
+  p = fma(p, r, set1(0.240229309f));
+  p = fma(p, r, set1(0.693147063f));
+#else
 #ifdef NSA_HAS_SCALEF
   const V n = nearest(x), r = sub(x, n);
 #else
@@ -41,6 +51,7 @@ inline V exp2(V x) {
   p = fma(p, r, set1(5.55033237e-2f));
   p = fma(p, r, set1(0.240226477f));
   p = fma(p, r, set1(0.693147182f));
+#endif
   p = fma(p, r, set1(1.0f));
 #ifdef NSA_HAS_SCALEF
   return scale_pow2(p, x, n);
