@@ -96,8 +96,12 @@ inline V across_rows(const V* x, const Op& op) {
   return op(_mm512_shuffle_ps(p, q, 0x88), _mm512_shuffle_ps(p, q, 0xdd));
 }
 #define NSA_HAS_ACROSS_ROWS 1
-inline V max_rows(const V* x) { return across_rows(x, max); }
-inline V sum_rows(const V* x) { return across_rows(x, add); }
+inline V max_rows(const V* x) {
+  return across_rows(x, [](V a, V b) { return max(a, b); });
+}
+inline V sum_rows(const V* x) {
+  return across_rows(x, [](V a, V b) { return add(a, b); });
+}
 
 inline V load_f16(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
