@@ -32,11 +32,13 @@ class Ahead {
 
   // Asks for the next few lines.
   void step() {
-    for (int64_t left = at_once_; left > 0 && next_ < count_; --left) {
+    for (int64_t left = at_once_; left > 0 && next_ < count_;) {
       Range& range = ranges_[next_];
-      __builtin_prefetch(range.at, 0, 2);
-      range.at += kLine;
-      range.bytes -= kLine;
+      const char* at = range.at;
+      const int64_t lines = min64(left, ceil_div(range.bytes, kLine));
+      for (int64_t n = 0; n < lines; ++n) __builtin_prefetch(at + n * kLine, 0, 2);
+      left -= lines;
+      range = {at + lines * kLine, range.bytes - lines * kLine};
       if (range.bytes <= 0) ++next_;
     }
   }

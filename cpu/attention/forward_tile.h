@@ -17,6 +17,7 @@ struct TileBuffers {
   SoftmaxState* state;  // [rows]
   float* factor;        // [rows] of the last step
   float* tmp;           // [max(kTileKeys, D, Dv) + padding]
+  Ahead ahead;          // keys and values of the next step
 
   static TileBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t rows) {
     TileBuffers b;
@@ -26,6 +27,7 @@ struct TileBuffers {
     b.state = arena.take<SoftmaxState>(rows);
     b.factor = arena.take<float>(rows);
     b.tmp = arena.take<float>(max64(kTileKeys, max64(D, Dv)) + kLanePad);
+    b.ahead = Ahead::carve(arena, 2);
     return b;
   }
 };
@@ -87,7 +89,7 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
     int64_t lanes = min64(kBlockKeys - lane, n1 - n);
     matmul<Step>(rows, lanes, depth, {b.q + r0 * depth, depth, 1},
                  packed.keys + block * depth * kBlockKeys + lane, kBlockKeys, s + (n - origin),
-                 kScoreRow, Into::kReplace);
+                 kScoreRow, Into::kReplace, nullptr, &b.ahead);
     n += lanes;
   }
   if (plain && plan.bias.drop == nullptr) {
@@ -101,7 +103,22 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
   const float* values = packed.values + n0 / Path::kForm.per_word * ld;
   multiply_values<Path>(packed.numbers(n0, n1), rows, round_up(plan.Dv, kLanePad),
                         words<Path>(n1 - n0), p, values, ld, b.o + r0 * ld, ld, Into::kAddScaled,
-                        b.factor + r0);
+                        b.factor + r0, &b.ahead);
+}
+
+// What is packed of keys [k0, k1), asked for while `rows` rows pass a step before them: several
+// steps' packed keys do not fit a core's own caches.
+template <class Path>
+inline void ask_for_keys(const AttentionPlan& plan, const PackedPair& packed, int64_t k0,
+                         int64_t k1, int64_t rows, Ahead& ahead) {
+  using Step = typename Path::Step;
+  ahead.clear();
+  if (k0 < k1) {
+    const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
+    ahead.add(packed.keys + k0 * depth, (k1 - k0) * depth);
+    ahead.add(packed.values + k0 / Path::kForm.per_word * ld, words<Path>(k1 - k0) * ld);
+  }
+  ahead.over(2 * matmul_steps<Step>(rows, kBlockKeys) + matmul_steps<Step>(rows, plan.Dv));
 }
 
 // Keys outside, rows inside: what is packed of a step's keys is in the core's own caches for all
@@ -115,6 +132,8 @@ inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuf
   for (int64_t k0 = range.lo(c.tile.i0) / kTileKeys * kTileKeys, end = range.hi(c.query(rows - 1));
        k0 < end; k0 += kTileKeys) {
     const int64_t k1 = k0 + kTileKeys;
+    ask_for_keys<Path>(c.plan, packed, k1, min64(k1 + kTileKeys, round_up(end, kBlockKeys)), rows,
+                       b.ahead);
     for (int64_t first = 0; first < rows; first += kTileRows) {
       const int64_t past = min64(first + kTileRows, rows);
       if (range.lo(c.query(past - 1)) <= k0 && range.hi(c.query(first)) >= k1) {
@@ -154,6 +173,9 @@ inline void forward_tile(const TileContext& c, const PackedPair& packed, TileBuf
   const AttentionPlan& plan = c.plan;
   const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
   for (int64_t r = 0; r < rows; ++r) {
+    const int64_t next = min64(r + kRowsAhead, rows - 1);
+    ask_for_row(plan.dtype, plan.query,
+                c.seg.q + c.query(next) * plan.q.row + c.head(next) * plan.q.head, plan.D);
     pack_row<Path>(plan.dtype, plan.query,
                    c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
                    b.q + r * depth);

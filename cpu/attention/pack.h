@@ -93,6 +93,14 @@ inline void pack_row(ElemType t, const void* src, int64_t offset, int64_t n, flo
   }
 }
 
+// Asks for a row of n elements that will be packed soon: rows come from memory, and a processor
+// reads ahead within a page only.
+inline void ask_for_row(ElemType t, const void* src, int64_t offset, int64_t n) {
+  const char* row = static_cast<const char*>(src) + offset * elem_size(t);
+  for (int64_t at = 0; at < n * elem_size(t); at += 64) __builtin_prefetch(row + at, 0, 3);
+}
+constexpr int64_t kRowsAhead = 8;  // enough to be there in time, few enough to stay
+
 // Whether rows of n elements are words where they are, whatever the offset of a head.
 template <class Path>
 inline bool rows_are_words(ElemType t, const void* src, int64_t n, RowStrides strides) {
@@ -109,6 +117,7 @@ inline void pack_transposed(ElemType t, const void* src, int64_t offset, int64_t
                             int64_t n, int64_t D, int64_t lanes, float* dst, float* row_words) {
   int64_t depth = words<Path>(D);
   for (int64_t j = 0; j < n; ++j) {
+    ask_for_row(t, src, offset + (j + kRowsAhead) * row_stride, D);
     pack_row<Path>(t, src, offset + j * row_stride, D, row_words);
     for (int64_t d = 0; d < depth; ++d) dst[d * lanes + j] = row_words[d];
   }
@@ -135,6 +144,7 @@ inline void pack_rows(ElemType t, const void* src, int64_t offset, int64_t row_s
                       int64_t Dv, int64_t rows_padded, int64_t ld, float* dst) {
   if (Path::kForm.per_word == 1) {
     for (int64_t j = 0; j < n; ++j) {
+      ask_for_row(t, src, offset + (j + kRowsAhead) * row_stride, Dv);
       to_float(t, src, offset + j * row_stride, Dv, dst + j * ld);
       fill(dst + j * ld + Dv, ld - Dv, 0.0f);
     }
