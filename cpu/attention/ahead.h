@@ -31,7 +31,7 @@ class Ahead {
   void over(int64_t steps) { at_once_ = ceil_div(lines_, max64(steps, 1)); }
 
   // Asks for the next few lines.
-  void step() {
+  [[gnu::always_inline]] void step() {
     for (int64_t left = at_once_; left > 0 && next_ < count_;) {
       Range& range = ranges_[next_];
       const char* at = range.at;

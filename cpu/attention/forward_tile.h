@@ -6,9 +6,20 @@
 #include "cpu/attention/pack.h"
 #include "cpu/attention/schedule.h"
 #include "cpu/attention/softmax_rows.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/attention/amx_steps.h"
+#endif
 
 namespace nsa::cpu {
 namespace {
+
+// Values of this exponent and above, as its bits stand in bf16, count as no numbers: they take the
+// way that is slow and knows them all.
+#ifdef NSA_ISA_AMX
+constexpr uint32_t kLargeExponent = kModestExponent;
+#else
+constexpr uint32_t kLargeExponent = 0x7f80;
+#endif
 
 struct TileBuffers {
   float* q;             // [rows, words(D)]
@@ -17,7 +28,10 @@ struct TileBuffers {
   SoftmaxState* state;  // [rows]
   float* factor;        // [rows] of the last step
   float* tmp;           // [max(kTileKeys, D, Dv) + padding]
-  Ahead ahead;          // keys and values of the next step
+  Ahead ahead;          // keys and values of the next step or sweep
+#ifdef NSA_ISA_AMX
+  AmxStepBuffers steps;
+#endif
 
   static TileBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t rows) {
     TileBuffers b;
@@ -28,6 +42,9 @@ struct TileBuffers {
     b.factor = arena.take<float>(rows);
     b.tmp = arena.take<float>(max64(kTileKeys, max64(D, Dv)) + kLanePad);
     b.ahead = Ahead::carve(arena, 2);
+#ifdef NSA_ISA_AMX
+    b.steps = AmxStepBuffers::carve(arena);
+#endif
     return b;
   }
 };
@@ -92,7 +109,14 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
                  kScoreRow, Into::kReplace, nullptr, &b.ahead);
     n += lanes;
   }
-  if (plain && plan.bias.drop == nullptr) {
+  const bool masked = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
+  if ((plain || masked) && plan.bias.drop == nullptr) {
+    for (int64_t r = r0; r < r1 && masked; ++r) {
+      float* row = s + (r - r0) * kScoreRow + (n0 - origin);
+      const Span seen = visible_span(c.seg.range, c.query(r), n0, n1 - n0);
+      fill(row, seen.lo, -kInfinity);
+      fill(row + seen.hi, n1 - n0 - seen.hi, -kInfinity);
+    }
     softmax_rows<Path>(s + (n0 - origin), rows, n1 - n0, plan.scale, b.state + r0, b.factor + r0);
   } else {
     for (int64_t r = r0; r < r1; ++r)
@@ -106,48 +130,102 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
                         b.factor + r0, &b.ahead);
 }
 
-// What is packed of keys [k0, k1), asked for while `rows` rows pass a step before them: several
-// steps' packed keys do not fit a core's own caches.
+// What is packed of keys [k0, k1), asked for while something before them is computed, in so many
+// steps of `ahead`: several steps' packed keys do not fit a core's own caches.
 template <class Path>
 inline void ask_for_keys(const AttentionPlan& plan, const PackedPair& packed, int64_t k0,
-                         int64_t k1, int64_t rows, Ahead& ahead) {
-  using Step = typename Path::Step;
+                         int64_t k1, int64_t steps, Ahead& ahead) {
   ahead.clear();
   if (k0 < k1) {
     const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
     ahead.add(packed.keys + k0 * depth, (k1 - k0) * depth);
     ahead.add(packed.values + k0 / Path::kForm.per_word * ld, words<Path>(k1 - k0) * ld);
   }
-  ahead.over(2 * matmul_steps<Step>(rows, kBlockKeys) + matmul_steps<Step>(rows, plan.Dv));
+  ahead.over(steps);
 }
+
+// Step [k0, k0 + kTileKeys) of rows [first, past), which the visible interval may cut.
+template <class Path>
+inline void forward_rows(const TileContext& c, int64_t first, int64_t past, int64_t k0,
+                         const PackedPair& packed, TileBuffers& b) {
+  const RowRange& range = c.seg.range;
+  constexpr int64_t step = key_step<Path>(), cut = cut_rows(Path::kForm);
+  const int64_t k1 = k0 + kTileKeys;
+  if (range.lo(c.query(past - 1)) <= k0 && range.hi(c.query(first)) >= k1)
+    return forward_step<Path>(c, first, past, k0, k1, !c.plan.bias.changes_scores(), packed, b);
+  for (int64_t r0 = first; r0 < past; r0 += cut) {
+    const int64_t r1 = min64(r0 + cut, past);
+    const int64_t n0 = max64(k0, range.lo(c.query(r0)) / step * step);
+    const int64_t n1 = min64(k1, round_up(range.hi(c.query(r1 - 1)), step));
+    if (n0 < n1) forward_step<Path>(c, r0, r1, n0, n1, false, packed, b);
+  }
+}
+
+#ifdef NSA_ISA_AMX
+// Keys that all rows of a tile pass in turn: they stay in the second-level cache.
+constexpr int64_t kSweepKeys = 8 * kTileKeys;
+
+// How many steps from k0 on, before key `end`, a unit of rows from `first` on can do at once.
+inline int64_t plain_steps(const TileContext& c, int64_t first, int64_t k0, int64_t end,
+                           const PackedPair& packed) {
+  const AttentionPlan& plan = c.plan;
+  const RowRange& range = c.seg.range;
+  const int64_t past = first + kUnitRows;
+  if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return 0;
+  if (past > c.tile.rows() || range.lo(c.query(past - 1)) > k0) return 0;
+  const int64_t steps = (min64(end, range.hi(c.query(first))) - k0) / kTileKeys;
+  return packed.numbers(k0, k0 + steps * kTileKeys) ? steps : 0;
+}
+
+// Rows outside, a sweep's steps inside: a unit's rows and their output stay in the first-level
+// cache.
+inline void forward_sweep(const TileContext& c, int64_t begin, int64_t end,
+                          const PackedPair& packed, TileBuffers& b) {
+  const AttentionPlan& plan = c.plan;
+  const int64_t rows = c.tile.rows(), depth = words<AmxPath>(plan.D), ld = padded_row(plan.Dv);
+  for (int64_t first = 0; first < rows; first += kUnitRows) {
+    const UnitStep unit = {
+        b.q + first * depth,         packed.keys, packed.values, b.o + first * ld, depth,
+        round_up(plan.Dv, kLanePad), ld,          plan.scale,    &b.ahead};
+    for (int64_t k0 = begin; k0 < end; k0 += kTileKeys) {
+      const int64_t steps = plain_steps(c, first, k0, end, packed);
+      if (steps > 0) k0 += kTileKeys * PlainSteps(unit, k0, b.steps).run(steps, b.state + first);
+      if (k0 < end) forward_rows<AmxPath>(c, first, min64(first + kUnitRows, rows), k0, packed, b);
+    }
+  }
+}
+
+// All keys in sweeps. After the last one another tile of the pair begins with its first keys.
+inline void forward_sweeps(const TileContext& c, int64_t begin, int64_t end,
+                           const PackedPair& packed, TileBuffers& b) {
+  const int64_t steps = ceil_div(c.tile.rows(), kUnitRows) * (kSweepKeys / kTileKeys);
+  for (int64_t k0 = begin; k0 < end; k0 += kSweepKeys) {
+    const int64_t then = k0 + kSweepKeys < end ? k0 + kSweepKeys : begin;
+    ask_for_keys<AmxPath>(c.plan, packed, then, min64(then + kSweepKeys, end),
+                          steps * PlainSteps::kAsked, b.ahead);
+    forward_sweep(c, k0, min64(k0 + kSweepKeys, end), packed, b);
+  }
+}
+#endif
 
 // Keys outside, rows inside: what is packed of a step's keys is in the core's own caches for all
 // rows of the tile but the first kTileRows.
 template <class Path>
 inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
+  using Step = typename Path::Step;
   const RowRange& range = c.seg.range;
-  const int64_t rows = c.tile.rows();
-  const bool bias = c.plan.bias.changes_scores();
-  constexpr int64_t step = key_step<Path>();
-  for (int64_t k0 = range.lo(c.tile.i0) / kTileKeys * kTileKeys, end = range.hi(c.query(rows - 1));
-       k0 < end; k0 += kTileKeys) {
+  const int64_t rows = c.tile.rows(), begin = range.lo(c.tile.i0) / kTileKeys * kTileKeys;
+  const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kBlockKeys);
+#ifdef NSA_ISA_AMX
+  if constexpr (kRowsOnly<Path>) return forward_sweeps(c, begin, end, packed, b);
+#endif
+  const int64_t products =
+      2 * matmul_steps<Step>(rows, kBlockKeys) + matmul_steps<Step>(rows, c.plan.Dv);
+  for (int64_t k0 = begin; k0 < past; k0 += kTileKeys) {
     const int64_t k1 = k0 + kTileKeys;
-    ask_for_keys<Path>(c.plan, packed, k1, min64(k1 + kTileKeys, round_up(end, kBlockKeys)), rows,
-                       b.ahead);
-    for (int64_t first = 0; first < rows; first += kTileRows) {
-      const int64_t past = min64(first + kTileRows, rows);
-      if (range.lo(c.query(past - 1)) <= k0 && range.hi(c.query(first)) >= k1) {
-        forward_step<Path>(c, first, past, k0, k1, !bias, packed, b);
-        continue;
-      }
-      constexpr int64_t cut = cut_rows(Path::kForm);
-      for (int64_t r0 = first; r0 < past; r0 += cut) {
-        const int64_t r1 = min64(r0 + cut, past);
-        const int64_t n0 = max64(k0, range.lo(c.query(r0)) / step * step);
-        const int64_t n1 = min64(k1, round_up(range.hi(c.query(r1 - 1)), step));
-        if (n0 < n1) forward_step<Path>(c, r0, r1, n0, n1, false, packed, b);
-      }
-    }
+    ask_for_keys<Path>(c.plan, packed, k1, min64(k1 + kTileKeys, end), products, b.ahead);
+    for (int64_t first = 0; first < rows; first += kTileRows)
+      forward_rows<Path>(c, first, min64(first + kTileRows, rows), k0, packed, b);
   }
 }
 
@@ -172,13 +250,12 @@ template <class Path>
 inline void forward_tile(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
   const AttentionPlan& plan = c.plan;
   const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
+  const auto query = [&](int64_t r) {
+    return c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head;
+  };
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t next = min64(r + kRowsAhead, rows - 1);
-    ask_for_row(plan.dtype, plan.query,
-                c.seg.q + c.query(next) * plan.q.row + c.head(next) * plan.q.head, plan.D);
-    pack_row<Path>(plan.dtype, plan.query,
-                   c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
-                   b.q + r * depth);
+    ask_for_row(plan.dtype, plan.query, query(min64(r + kRowsAhead, rows - 1)), plan.D);
+    pack_row<Path>(plan.dtype, plan.query, query(r), plan.D, b.q + r * depth);
     b.state[r] = SoftmaxState::empty();
   }
   fill(b.o, rows * ld, 0.0f);

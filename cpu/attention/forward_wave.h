@@ -34,7 +34,8 @@ inline void pack_pairs(const AttentionPlan& plan, const Wave& wave, const Forwar
       const int64_t at = pair.first_block + block;
       pack_block<Path>(plan, seg, pair.kv_head, block, scratch.keys + at * key_size,
                        scratch.values + at * value_size, tmp);
-      scratch.finite[at] = packed_finite<Path>(scratch.values + at * value_size, value_size);
+      scratch.finite[at] =
+          packed_finite<Path>(scratch.values + at * value_size, value_size, kLargeExponent);
     }
   }
 }

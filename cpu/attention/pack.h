@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/attention/online_softmax.h"
-#include "cpu/attention/plan.h"
+#include "cpu/attention/schedule.h"
 #include "cpu/attention/tile_matmul.h"
 
 namespace nsa::cpu {
@@ -185,16 +185,18 @@ inline V pair_and_copy(const char* even, const char* odd, int64_t n, int64_t ld,
 }
 #endif
 
-// Whether a packed block of `count` words holds numbers only.
+// Whether a packed block of `count` words holds numbers only; of bf16, those of a smaller exponent
+// than the one given, as its bits stand in a number.
 template <class Path>
-inline bool packed_finite(const float* packed, int64_t count) {
+inline bool packed_finite(const float* packed, int64_t count, uint32_t exponent = 0x7f80) {
   if (Path::kForm.per_word == 1) return all_finite(packed, count);
-  // The largest exponent is that of NaN and infinity: one more carries into the sign.
+  // What is missing to the exponent carries a greater one into the sign.
+  const uint32_t rest = (0x8000 - exponent) * 0x10001u;
   uint32_t carries = 0;
   for (int64_t i = 0; i < count; ++i) {
     uint32_t word;
     __builtin_memcpy(&word, packed + i, 4);
-    carries |= (word & 0x7f807f80u) + 0x00800080u;
+    carries |= (word & 0x7f807f80u) + rest;
   }
   return (carries & 0x80008000u) == 0;
 }

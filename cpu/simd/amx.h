@@ -2,6 +2,8 @@
 // included by the unit compiled for it.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/simd/amx_tiles.h"
 #include "cpu/simd/vec.h"
 #include "cpu/types.h"
@@ -26,9 +28,16 @@ inline void amx_end() { tile_release(); }
 // C[Rows 16, Lanes 16] = or += A[.., K] B[K, ..] for K words, a multiple of 16; strides in words
 // and floats. Sums are in tiles 0 to 3 and go to C directly: by way of a buffer the product took a
 // quarter longer where it was measured.
-template <int Rows, int Lanes>
-inline void amx_block(int64_t K, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
-                      int64_t ldc, bool add) {
+//
+// between(n) is called after product n of four at each k: what does not need the tiles runs beside
+// them, as far as the processor looks ahead. kOnce: b is read for this block only.
+struct Nothing {
+  void operator()(int) const {}
+};
+template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
+[[gnu::always_inline]] inline void amx_block(int64_t K, const float* a, int64_t lda, const float* b,
+                                             int64_t ldb, float* c, int64_t ldc, bool add,
+                                             const Between& between = {}) {
   static_assert(Rows >= 1 && Rows <= 2 && Lanes >= 1 && Lanes <= 2);
   float* lower = c + kAmxTile * ldc;
   if (add) {
@@ -42,19 +51,30 @@ inline void amx_block(int64_t K, const float* a, int64_t lda, const float* b, in
     if constexpr (Rows > 1) tile_zero<2>();
     if constexpr (Rows > 1 && Lanes > 1) tile_zero<3>();
   }
+  const auto load_b = [](auto tile, const float* rows, int64_t stride) {
+    if constexpr (kOnce) {
+      tile_load_once<decltype(tile)::value>(rows, stride);
+    } else {
+      tile_load<decltype(tile)::value>(rows, stride);
+    }
+  };
   for (int64_t k = 0; k < K; k += kAmxTile) {
     tile_load<4>(a + k, lda);
-    tile_load<6>(b + k * ldb, ldb);
+    load_b(std::integral_constant<int, 6>{}, b + k * ldb, ldb);
     tile_dot_bf16<0, 4, 6>();
+    between(0);
     if constexpr (Lanes > 1) {
-      tile_load<7>(b + k * ldb + kAmxTile, ldb);
+      load_b(std::integral_constant<int, 7>{}, b + k * ldb + kAmxTile, ldb);
       tile_dot_bf16<1, 4, 7>();
     }
+    between(1);
     if constexpr (Rows > 1) {
       tile_load<5>(a + k + kAmxTile * lda, lda);
       tile_dot_bf16<2, 5, 6>();
-      if constexpr (Lanes > 1) tile_dot_bf16<3, 5, 7>();
     }
+    between(2);
+    if constexpr (Rows > 1 && Lanes > 1) tile_dot_bf16<3, 5, 7>();
+    between(3);
   }
   tile_store<0>(c, ldc);
   if constexpr (Lanes > 1) tile_store<1>(c + kAmxTile, ldc);

@@ -29,6 +29,12 @@ template <int kTile>
 inline void tile_load(const float* rows, int64_t stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(rows), "r"(stride * 4), "i"(kTile) : "memory");
 }
+// The same of what is used once: it need not drive anything from the first-level cache.
+template <int kTile>
+inline void tile_load_once(const float* rows, int64_t stride) {
+  asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(rows), "r"(stride * 4), "i"(kTile)
+               : "memory");
+}
 template <int kTile>
 inline void tile_store(float* rows, int64_t stride) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(rows), "r"(stride * 4), "i"(kTile)

@@ -139,6 +139,10 @@ inline V pair_bf16(V even, V odd) {
   const __m512bh both = _mm512_cvtne2ps_pbh(odd, even);
   return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(both)));
 }
+// Lanes of a and then of b, rounded to nearest even, as 2 W bf16.
+inline void store_bf16_pair(float* p, V a, V b) {
+  _mm512_storeu_si512(p, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a)));
+}
 // 2 W bf16 of which n are in memory, the others being 0. kWhole: all of them.
 template <bool kWhole>
 inline V load_words(const char* p, int64_t n) {

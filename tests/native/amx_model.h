@@ -77,6 +77,11 @@ inline void tile_load(const float* rows, int64_t stride) {
 }
 
 template <int kTile>
+inline void tile_load_once(const float* rows, int64_t stride) {
+  tile_load<kTile>(rows, stride);
+}
+
+template <int kTile>
 inline void tile_store(float* rows, int64_t stride) {
   const TileModel& model = configured_tiles();
   for (int row = 0; row < model.rows(kTile); ++row)
