@@ -55,20 +55,20 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
   load_grad_rows<Path>(plan, c, pair.delta, b.tile);
   fill(b.tile.dq, rows * padded_row(plan.D), 0.0f);
   const bool bias = plan.bias.changes_scores();
-  for (int64_t j = j0; j < j1; j += kBlockKeys) {
-    const int64_t at = pair.first_packed + j / kBlockKeys;
-    const GradKeys keys =
-        packed_keys<Path>(plan, s, at, kBlockKeys, j, min64(kBlockKeys, c.seg.kv_len - j));
+  for (int64_t j = j0; j < j1; j += kTileKeys) {
+    const int64_t at = pair.first_packed + j / kBlockKeys, past = min64(j + kTileKeys, j1);
+    const GradKeys keys = packed_keys<Path>(plan, s, at, kBlockKeys, j, past - j);
+    const int64_t lanes = round_up(past - j, kBlockKeys);
     const KeySums<Path> dk = dk_sums.key(j - j0), dv = dv_sums.key(j - j0);
-    if (range.lo(last) <= j && range.hi(first) >= j + kBlockKeys) {
-      grad_step<Path>(plan, c, keys, 0, rows, 0, kBlockKeys, !bias, b.tile, dk, dv);
+    if (range.lo(last) <= j && range.hi(first) >= j + lanes) {
+      grad_step<Path>(plan, c, keys, 0, rows, 0, lanes, !bias, b.tile, dk, dv);
       continue;
     }
     constexpr int64_t cut = cut_rows(Path::kForm), step = key_step<Path>();
     for (int64_t r0 = 0; r0 < rows; r0 += cut) {
       const int64_t r1 = min64(r0 + cut, rows);
       const int64_t n0 = max64(0, (range.lo(c.query(r0)) - j) / step * step);
-      const int64_t n1 = min64(kBlockKeys, round_up(range.hi(c.query(r1 - 1)) - j, step));
+      const int64_t n1 = min64(lanes, round_up(range.hi(c.query(r1 - 1)) - j, step));
       if (n0 < n1) grad_step<Path>(plan, c, keys, r0, r1, n0, n1, false, b.tile, dk, dv);
     }
   }
@@ -102,8 +102,8 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
         const int64_t next = i + queries;
         const UnitRows then{seg, rows.first_head, next, min64(queries, i1 - next), rows.heads};
         ask_for_grad_rows(plan, pair, then, b.tile.ahead);
-        b.tile.ahead.over(grad_step_steps<Path>(plan, rows.rows(), kBlockKeys) *
-                          ceil_div(j1 - j0, kBlockKeys));
+        b.tile.ahead.over(grad_step_steps<Path>(plan, rows.rows(), kTileKeys) *
+                          ceil_div(j1 - j0, kTileKeys));
       }
       unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
     }

@@ -14,18 +14,25 @@
 namespace nsa::cpu {
 namespace {
 
-// A packed block of keys in the words of a path. Lanes and rows past n are zero.
+// Packed blocks of keys that are next to each other, in the words of a path. Lanes and rows past n
+// are zero.
 struct GradKeys {
-  const float* kt;  // [words(D), lanes]
-  const float* vt;  // [words(Dv), lanes]
-  const float* k;   // [words(lanes), D padded]
-  int64_t lanes;
-  int64_t j0;  // first key in the segment
+  const float* kt;  // [blocks, words(D), lanes]
+  const float* vt;  // [blocks, words(Dv), lanes]
+  const float* k;   // [words(blocks lanes), D padded]
+  int64_t lanes;    // of a block
+  int64_t j0;       // first key in the segment
   int64_t n;
   bool finite;  // k holds numbers only
 };
 
-// Block number `at` of the packed ones.
+inline bool all_true(const bool* x, int64_t n) {
+  bool all = true;
+  for (int64_t i = 0; i < n; ++i) all = all && x[i];
+  return all;
+}
+
+// The packed blocks from number `at` on that hold n keys.
 template <class Path>
 inline GradKeys packed_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
                             int64_t lanes, int64_t j0, int64_t n) {
@@ -35,7 +42,7 @@ inline GradKeys packed_keys(const AttentionGradPlan& plan, const GradScratch& s,
           lanes,
           j0,
           n,
-          s.finite[at]};
+          all_true(s.finite + at, ceil_div(n, lanes))};
 }
 
 // Packs keys [j0, j0 + n) of a pair as block number `at`.
@@ -326,8 +333,21 @@ inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int
   }
 }
 
-// Rows [r0, r1) of the tile against lanes [n0, n1) of a block; r0 begins a word, and of kRowsOnly a
-// tile's words. dk, dv: the sums of this block's keys. into_dq: what becomes of the old dq.
+// c = A B for lanes [n0, n1) of the blocks of B [blocks, depth, lanes].
+template <class Path>
+inline void block_products(Operand a, int64_t rows, int64_t depth, const float* b, int64_t lanes,
+                           int64_t n0, int64_t n1, float* c, Ahead* ahead) {
+  for (int64_t n = n0; n < n1;) {
+    const int64_t lane = n % lanes, count = min64(lanes - lane, n1 - n);
+    matmul<typename Path::Step>(rows, count, depth, a, b + (n - lane) * depth + lane, lanes,
+                                c + (n - n0), kScoreRow, Into::kReplace, nullptr, ahead);
+    n += count;
+  }
+}
+
+// Rows [r0, r1) of the tile against lanes [n0, n1) of packed blocks; r0 begins a word, and of
+// kRowsOnly a tile's words. dk, dv: the sums of this block's keys. into_dq: what becomes of the old
+// dq.
 template <class Path, class Rows>
 inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKeys& keys,
                       int64_t r0, int64_t r1, int64_t n0, int64_t n1, bool plain, GradBuffers& b,
@@ -340,10 +360,10 @@ inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKe
   const int64_t lanes_d = round_up(plan.D, kLanePad), lanes_v = round_up(plan.Dv, kLanePad);
   const int64_t rows = r1 - r0, lanes = n1 - n0, real = min64(n1, keys.n) - n0;
   float *p = b.p + r0 * kScoreRow, *ds = b.ds + r0 * kScoreRow;
-  matmul<Step>(rows, lanes, words<Path>(plan.D), {b.q + r0 * ld, ld, 1}, keys.kt + n0, keys.lanes,
-               p, kScoreRow, Into::kReplace, nullptr, &b.ahead);
-  matmul<Step>(rows, lanes, words<Path>(plan.Dv), {b.dy + r0 * ldv, ldv, 1}, keys.vt + n0,
-               keys.lanes, ds, kScoreRow, Into::kReplace, nullptr, &b.ahead);
+  block_products<Path>({b.q + r0 * ld, ld, 1}, rows, words<Path>(plan.D), keys.kt, keys.lanes, n0,
+                       n1, p, &b.ahead);
+  block_products<Path>({b.dy + r0 * ldv, ldv, 1}, rows, words<Path>(plan.Dv), keys.vt, keys.lanes,
+                       n0, n1, ds, &b.ahead);
   const bool bare = plain && plan.bias.drop == nullptr && plan.dpse == nullptr;
   for (int64_t r = r0; r < r1; r += per_word) {
     const int64_t count = min64(per_word, r1 - r);
