@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "cpu/attention/forward_wave.h"
+#include "cpu/attention/softmax_rows.h"
 #include "cpu/attention/topk.h"
 #include "cpu/nsa_compress_attention_plan.h"
 
@@ -135,23 +136,18 @@ inline void product_rows(const AttentionPlan& plan, const PackedPair& packed, in
   }
 }
 
-// They become exp(score - max).
+// A row of them whose products alone count, with -inf for the keys that it does not see.
+inline void hide_keys(const TileContext& c, int64_t r, int64_t n, float* row) {
+  const int64_t seen = min64(c.seg.range.hi(c.query(r)), n);
+  fill(row + seen, n - seen, -kInfinity);
+}
+
+// They become exp(score - max), whatever the row holds.
 template <class Path>
 inline void softmax_row(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed,
                         int64_t r, int64_t n, int64_t lds, CompressTileBuffers& b) {
   float* row = b.s + r * lds;
   SoftmaxState& state = b.state[r];
-  if (!plan.bias.changes_scores() && plan.scale > 0.0f) {
-    const int64_t seen = min64(c.seg.range.hi(c.query(r)), n);
-    fill(row + seen, n - seen, -kInfinity);
-    const float top = raw_max(row, n) * plan.scale;
-    if (moderate(top)) {
-      online_softmax_visible(row, n, plan.scale, top, 1.0f, state,
-                             [&](int64_t j, V x) { store(row + j, x); });
-      if (state.sum == state.sum) return;
-      product_rows<Path>(plan, packed, r, 1, n, lds, b);
-    }
-  }
   state.raise(score_row(plan, c, r, n, row, b.tmp));
   state.sum = exp_row(row, n, state.base());
   if (state.sum == state.sum || state.max == kInfinity) return;
@@ -160,6 +156,42 @@ inline void softmax_row(const AttentionPlan& plan, const TileContext& c, const P
   product_rows<Path>(plan, packed, r, 1, n, lds, b);
   score_row(plan, c, r, n, row, b.tmp);
   nan_row(row, n, 1.0f);
+}
+
+// The same of rows [first, past), as many at once as a vector has lanes where nothing but their
+// products counts.
+template <class Path>
+inline void softmax_of_rows(const AttentionPlan& plan, const TileContext& c,
+                            const PackedPair& packed, int64_t first, int64_t past, int64_t n,
+                            int64_t lds, CompressTileBuffers& b) {
+  const bool plain = !plan.bias.changes_scores() && plan.scale > 0.0f;
+  for (int64_t r = first; r < past;) {
+    float* row = b.s + r * lds;
+    const bool together = plain && past - r >= W;
+    const int64_t count = together ? W : 1;
+    for (int64_t k = r; plain && k < r + count; ++k) hide_keys(c, k, n, b.s + k * lds);
+    bool done = false;
+    if (together) {
+      float factor[W];
+      done = softmax_step_rows<FloatPath>(row, lds, n, plan.scale, b.state + r, factor);
+    } else if (plain) {
+      const float top = raw_max(row, n) * plan.scale;
+      done = moderate(top);
+      if (done) {
+        online_softmax_visible(row, n, plan.scale, top, 1.0f, b.state[r],
+                               [&](int64_t j, V x) { store(row + j, x); });
+      }
+    }
+    for (int64_t k = r; k < r + count; ++k) {
+      if (done) {
+        if (b.state[k].sum == b.state[k].sum) continue;
+        product_rows<Path>(plan, packed, k, 1, n, lds, b);
+        b.state[k] = SoftmaxState::empty();
+      }
+      softmax_row<Path>(plan, c, packed, k, n, lds, b);
+    }
+    r += count;
+  }
 }
 
 template <class Path>
@@ -178,8 +210,7 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
   }
   product_rows<Path>(plan, packed, 0, rows, n, lds, b);
   for (int64_t first = 0; first < rows; first += plan.G) {
-    for (int64_t r = first; r < first + plan.G; ++r)
-      softmax_row<Path>(plan, c, packed, r, n, lds, b);
+    softmax_of_rows<Path>(plan, c, packed, first, first + plan.G, n, lds, b);
     sum_and_pack<Path>(b.s + first * lds, lds, plan.G, n, b.state + first, b.inverse, b.prob);
     choose_for_query(plan, imp, c, c.query(first), n, c.first_head / plan.G, b);
   }

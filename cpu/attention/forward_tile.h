@@ -236,8 +236,8 @@ inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
     const float factor = state.add_sink(plan.sink[head]);
     for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= factor;
   }
-  const float divisor = state.divisor();
-  for (int64_t d = 0; d < plan.Dv; ++d) o[d] /= divisor;
+  const float inverse = 1.0f / state.divisor();
+  for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= inverse;
   from_float(plan.dtype, o, plan.Dv, plan.out, seg.o + i * plan.o.row + head * plan.o.head);
   int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
   for (int64_t lane = 0; lane < kSoftmaxLanes; ++lane) {

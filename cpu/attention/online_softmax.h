@@ -26,9 +26,9 @@ struct SoftmaxState {
   // Raises the maximum; gives the factor for everything accumulated so far.
   float raise(float new_max) {
     if (!(new_max > max)) return 1.0f;
-    float old = max;
-    max = new_max > old ? new_max : old;
-    float factor = exp1(old - base());
+    const float old = max;
+    max = new_max;
+    const float factor = old == -kInfinity ? 0.0f : exp1(old - max);
     sum *= factor;
     return factor;
   }

@@ -12,15 +12,16 @@ inline void copy_states(const SoftmaxState* from, int64_t n, SoftmaxState* to) {
   for (int64_t r = 0; r < n; ++r) to[r] = from[r];
 }
 
-// softmax_step() of W rows of s. False: some row's scores are not moderate, and nothing is done.
+// softmax_step() of W rows of s, ld apart. False: some row's scores are not moderate, and nothing
+// is done.
 template <class Path>
-inline bool softmax_step_rows(float* s, int64_t n, float scale, SoftmaxState* state,
+inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, SoftmaxState* state,
                               float* factor) {
   expect<Length::kWholeVectors>(n);
   V part[W];
   float top[W], sum[W];
   for (int r = 0; r < W; ++r) {
-    const float* row = s + r * kScoreRow;
+    const float* row = s + r * ld;
     V m = set1(-kInfinity);
     for (int64_t j = 0; j < n; j += W) m = max(load(row + j), m);
     part[r] = m;
@@ -33,7 +34,7 @@ inline bool softmax_step_rows(float* s, int64_t n, float scale, SoftmaxState* st
   store(top, now);
   store(factor, shrink);
   for (int r = 0; r < W; ++r) {
-    float* row = s + r * kScoreRow;
+    float* row = s + r * ld;
     const V base = set1(top[r]);
     V total = zero();
     for (int64_t j = 0; j < n; j += W) {
@@ -55,7 +56,8 @@ inline void softmax_rows(float* s, int64_t rows, int64_t n, float scale, Softmax
   int64_t r = 0;
   for (; r + W <= rows; r += W) {
     float* first = s + r * kScoreRow;
-    if (scale > 0.0f && softmax_step_rows<Path>(first, n, scale, state + r, factor + r)) continue;
+    if (scale > 0.0f && softmax_step_rows<Path>(first, kScoreRow, n, scale, state + r, factor + r))
+      continue;
     for (int64_t k = r; k < r + W; ++k)
       factor[k] = softmax_step<Path>(s + k * kScoreRow, n, scale, state[k]);
   }
