@@ -53,7 +53,7 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
   const KeySums<Path> dv_sums = b.key_sums<Path>(b.dv, plan.Dv);
   if (range.hi(last) <= j0 || range.lo(first) >= j1) return;
   load_grad_rows<Path>(plan, c, pair.delta, b.tile);
-  fill(b.tile.dq, rows * padded_row(plan.D), 0.0f);
+  Into into_dq = Into::kReplace;
   const bool bias = plan.bias.changes_scores();
   for (int64_t j = j0; j < j1; j += kTileKeys) {
     const int64_t at = pair.first_packed + j / kBlockKeys, past = min64(j + kTileKeys, j1);
@@ -61,9 +61,12 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
     const int64_t lanes = round_up(past - j, kBlockKeys);
     const KeySums<Path> dk = dk_sums.key(j - j0), dv = dv_sums.key(j - j0);
     if (range.lo(last) <= j && range.hi(first) >= j + lanes) {
-      grad_step<Path>(plan, c, keys, 0, rows, 0, lanes, !bias, b.tile, dk, dv);
+      grad_step<Path>(plan, c, keys, 0, rows, 0, lanes, !bias, b.tile, dk, dv, into_dq);
+      into_dq = Into::kAdd;
       continue;
     }
+    if (into_dq == Into::kReplace) fill(b.tile.dq, rows * padded_row(plan.D), 0.0f);
+    into_dq = Into::kAdd;
     constexpr int64_t cut = cut_rows(Path::kForm), step = key_step<Path>();
     for (int64_t r0 = 0; r0 < rows; r0 += cut) {
       const int64_t r1 = min64(r0 + cut, rows);

@@ -135,6 +135,19 @@ inline bool load_pairs(const void* src, int64_t rows, int64_t n, int64_t ld, con
 }
 #endif
 
+// A row of n elements as floats, padded with zeros to ld; copy_numbers() of it.
+inline V load_row(ElemType t, const void* src, int64_t offset, int64_t n, int64_t ld, float* dst,
+                  V acc) {
+  const float* row = static_cast<const float*>(src) + offset;
+  if (t != ElemType::kFloat32) {
+    to_float(t, src, offset, n, dst);
+    row = dst;
+  }
+  acc = copy_numbers(row, n, dst, acc);
+  fill(dst + n, ld - n, 0.0f);
+  return acc;
+}
+
 // dst[d][w] = src[w][d] for `rows` rows of words, ld apart in src and kRowWords in dst.
 inline void transpose_words(const float* src, int64_t rows, int64_t ld, float* dst) {
   for (int64_t d = 0; d < ld; ++d)
@@ -153,12 +166,13 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
                            GradBuffers& b) {
   const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
   const int64_t first_head = c.head(0) / plan.G * plan.G;  // of the group
+  [[maybe_unused]] V numbers = zero();
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     b.q_at[r] = c.seg.q + i * plan.q.row + head * plan.q.head;
     b.dy_at[r] = c.seg.o + i * plan.o.row + head * plan.o.head;
     if constexpr (Path::kForm.per_word == 1) {
-      to_float(plan.dtype, plan.query, b.q_at[r], plan.D, b.q + r * ld);
-      to_float(plan.dtype, plan.dy, b.dy_at[r], plan.Dv, b.dy + r * ldv);
+      numbers = load_row(plan.dtype, plan.query, b.q_at[r], plan.D, ld, b.q + r * ld, numbers);
+      numbers = load_row(plan.dtype, plan.dy, b.dy_at[r], plan.Dv, ldv, b.dy + r * ldv, numbers);
     }
     const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
     b.max[r] = plan.softmax_max[stat];
@@ -180,11 +194,7 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
     return;
   }
 #endif
-  for (int64_t r = 0; r < c.rows(); ++r) {
-    fill(b.q + r * ld + plan.D, ld - plan.D, 0.0f);
-    fill(b.dy + r * ldv + plan.Dv, ldv - plan.Dv, 0.0f);
-  }
-  b.finite = all_finite(b.q, c.rows() * ld) && all_finite(b.dy, c.rows() * ldv);
+  b.finite = hsum(numbers) == 0.0f;
 }
 
 // dpse += dS (times scale where the bias is added before it). Element j of dS is key j0 + j.

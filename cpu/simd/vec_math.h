@@ -155,6 +155,22 @@ inline void add_to(float* dst, const float* src, int64_t n) {
   for (; i < n; ++i) dst[i] += src[i];
 }
 
+// dst[0..n) = src[0..n), with zeros to the end of a vector; dst may be src. Gives acc plus 0 times
+// every element, which is 0 where it was and they are numbers.
+inline V copy_numbers(const float* src, int64_t n, float* dst, V acc) {
+  int64_t i = 0;
+  for (; i + W <= n; i += W) {
+    const V x = load(src + i);
+    store(dst + i, x);
+    acc = fma(x, zero(), acc);
+  }
+  if (i < n) {
+    for (int64_t k = i; k < i + W; ++k) dst[k] = k < n ? src[k] : 0.0f;
+    acc = fma(load(dst + i), zero(), acc);
+  }
+  return acc;
+}
+
 // Neither NaN nor infinite, all of them: zero times anything else is not zero.
 inline bool all_finite(const float* x, int64_t n) {
   V acc[4] = {zero(), zero(), zero(), zero()};  // one alone would wait for its last addition
