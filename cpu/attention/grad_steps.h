@@ -62,31 +62,34 @@ inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pai
   });
 }
 
-// The sums of `count` keys, `dim` of each, scaled, go to rows dst of the accumulators. tmp: dim.
+// The sums of `count` keys, `dim` of each, scaled, go to rows dst of the accumulators.
 template <class Path>
-inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float scale, float* tmp,
-                         float* dst, int64_t row) {
-  constexpr int64_t kAtOnce = 16;  // columns, a cache line
-  for (int64_t j0 = 0; j0 < count; j0 += kAtOnce) {
-    for (int64_t j = j0; j < min64(j0 + kAtOnce, count); ++j) {
-      const float* sum = sums.key(j).data;
-      if constexpr (kRowsOnly<Path>) {
-        for (int64_t d = 0; d < dim; ++d) tmp[d] = sum[d * sums.ld];
-        sum = tmp;
+inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float scale, float* dst,
+                         int64_t row) {
+#ifdef NSA_ISA_AMX
+  if constexpr (kRowsOnly<Path>) {
+    alignas(64) float square[W * W];
+    for (int64_t j = 0; j < count; j += W) {
+      for (int64_t d = 0; d < dim; d += W) {
+        transpose_square(sums.data + d * sums.ld + j, sums.ld, square, W);
+        for (int64_t n = 0; n < min64(W, count - j); ++n)
+          add_scaled(dst + (j + n) * row + d, square + n * W, min64(W, dim - d), scale);
       }
-      add_scaled(dst + j * row, sum, dim, scale);
     }
+    return;
   }
+#endif
+  for (int64_t j = 0; j < count; ++j) add_scaled(dst + j * row, sums.key(j).data, dim, scale);
 }
 
 // The unit's sums for keys [j0, j0 + count) go to the accumulators.
 template <class Path>
 inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
                           int64_t count, const UnitBuffers& b) {
-  add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.scale, b.tile.tmp,
+  add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.scale,
                pair.dk + j0 * pair.dk_row, pair.dk_row);
-  add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, b.tile.tmp,
-               pair.dv + j0 * pair.dv_row, pair.dv_row);
+  add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, pair.dv + j0 * pair.dv_row,
+               pair.dv_row);
 }
 
 // delta of one query's heads, kDots at a time.

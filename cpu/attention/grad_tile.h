@@ -148,11 +148,14 @@ inline V load_row(ElemType t, const void* src, int64_t offset, int64_t n, int64_
   return acc;
 }
 
+#ifdef NSA_ISA_AMX
 // dst[d][w] = src[w][d] for `rows` rows of words, ld apart in src and kRowWords in dst.
 inline void transpose_words(const float* src, int64_t rows, int64_t ld, float* dst) {
-  for (int64_t d = 0; d < ld; ++d)
-    for (int64_t w = 0; w < rows; ++w) dst[d * kRowWords + w] = src[w * ld + d];
+  for (int64_t w = 0; w < rows; w += W)
+    for (int64_t d = 0; d < ld; d += W)
+      transpose_square(src + w * ld + d, ld, dst + d * kRowWords + w, kRowWords);
 }
+#endif
 
 // visit(r, i, head) for all rows of a tile: query(r), head(r), rows().
 template <class Rows, class Visit>
@@ -187,10 +190,12 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
     const int64_t used = ceil_div(c.rows(), 2), count = words<Path>(c.rows());
     fill(b.q_words + used * ld, (count - used) * ld, 0.0f);
     fill(b.dy_words + used * ldv, (count - used) * ldv, 0.0f);
+#ifdef NSA_ISA_AMX
     if constexpr (kRowsOnly<Path>) {
       transpose_words(b.q_words, count, ld, b.q_t);
       transpose_words(b.dy_words, count, ldv, b.dy_t);
     }
+#endif
     return;
   }
 #endif

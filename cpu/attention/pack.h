@@ -115,8 +115,21 @@ inline bool rows_are_words(ElemType t, const void* src, int64_t n, RowStrides st
 template <class Path>
 inline void pack_transposed(ElemType t, const void* src, int64_t offset, int64_t row_stride,
                             int64_t n, int64_t D, int64_t lanes, float* dst, float* row_words) {
-  int64_t depth = words<Path>(D);
-  for (int64_t j = 0; j < n; ++j) {
+  int64_t depth = words<Path>(D), done = 0;
+#ifdef NSA_ISA_AMX
+  if constexpr (Path::kForm.per_word == 2) {
+    // Rows that are whole words in memory, a vector's lanes at once.
+    for (; D % (2 * W) == 0 && row_stride % 2 == 0 && done + W <= n; done += W) {
+      for (int64_t j = done + W; j < min64(done + 2 * W, n); ++j)
+        ask_for_row(t, src, offset + j * row_stride, D);
+      const char* rows = static_cast<const char*>(src) + 2 * (offset + done * row_stride);
+      for (int64_t d = 0; d < depth; d += W)
+        transpose_square(reinterpret_cast<const float*>(rows) + d, row_stride / 2,
+                         dst + d * lanes + done, lanes);
+    }
+  }
+#endif
+  for (int64_t j = done; j < n; ++j) {
     ask_for_row(t, src, offset + (j + kRowsAhead) * row_stride, D);
     pack_row<Path>(t, src, offset + j * row_stride, D, row_words);
     for (int64_t d = 0; d < depth; ++d) dst[d * lanes + j] = row_words[d];

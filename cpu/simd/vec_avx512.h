@@ -103,6 +103,38 @@ inline V sum_rows(const V* x) {
   return across_rows(x, [](V a, V b) { return add(a, b); });
 }
 
+#ifdef NSA_ISA_AMX
+// dst[c][r] = src[r][c] for W rows of W words.
+inline void transpose_square(const float* src, int64_t lds, float* dst, int64_t ldd) {
+  V a[W], b[W];
+#pragma GCC unroll 16
+  for (int r = 0; r < W; ++r) a[r] = load(src + r * lds);
+  // Within quarters of a vector: rows 4 k to 4 k + 3 become columns of all quarters.
+#pragma GCC unroll 4
+  for (int k = 0; k < W; k += 4) {
+    const V low01 = _mm512_unpacklo_ps(a[k], a[k + 1]), high01 = _mm512_unpackhi_ps(a[k], a[k + 1]);
+    const V low23 = _mm512_unpacklo_ps(a[k + 2], a[k + 3]);
+    const V high23 = _mm512_unpackhi_ps(a[k + 2], a[k + 3]);
+    b[k] = _mm512_shuffle_ps(low01, low23, 0x44);
+    b[k + 1] = _mm512_shuffle_ps(low01, low23, 0xee);
+    b[k + 2] = _mm512_shuffle_ps(high01, high23, 0x44);
+    b[k + 3] = _mm512_shuffle_ps(high01, high23, 0xee);
+  }
+  // Quarter q of b[4 k + c] is column 4 q + c of rows 4 k and on.
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    const V even01 = _mm512_shuffle_f32x4(b[c], b[c + 4], 0x88);
+    const V odd01 = _mm512_shuffle_f32x4(b[c], b[c + 4], 0xdd);
+    const V even23 = _mm512_shuffle_f32x4(b[c + 8], b[c + 12], 0x88);
+    const V odd23 = _mm512_shuffle_f32x4(b[c + 8], b[c + 12], 0xdd);
+    store(dst + c * ldd, _mm512_shuffle_f32x4(even01, even23, 0x88));
+    store(dst + (c + 4) * ldd, _mm512_shuffle_f32x4(odd01, odd23, 0x88));
+    store(dst + (c + 8) * ldd, _mm512_shuffle_f32x4(even01, even23, 0xdd));
+    store(dst + (c + 12) * ldd, _mm512_shuffle_f32x4(odd01, odd23, 0xdd));
+  }
+}
+#endif
+
 inline V load_f16(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
