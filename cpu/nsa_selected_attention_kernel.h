@@ -62,6 +62,88 @@ inline void masked_select_row(const AttentionPlan& plan, const Segment& seg, int
   pack_probabilities<Path>(row, lanes);
 }
 
+#ifdef NSA_ISA_AMX
+// Tiles of the rows of a step, kAmxTile heads of a query each, where they lie in memory.
+struct GatheredTiles {
+  static constexpr int64_t kMost = kTileRows / kAmxTile;
+  int64_t count = 0;
+  const float* q[kMost];
+  float* o[kMost];
+
+  // Whether rows of queries are words that end with a row of a tile, and tiles with a query.
+  static bool fit(const AttentionPlan& plan) {
+    return plan.G % kAmxTile == 0 && plan.D % (2 * kAmxTile) == 0 && plan.q.row % 2 == 0 &&
+           plan.q.head % 2 == 0 && reinterpret_cast<uintptr_t>(plan.query) % sizeof(float) == 0;
+  }
+
+  // out(i, head): where the output of a head of a query is summed.
+  template <class Out>
+  static GatheredTiles of(const AttentionPlan& plan, const GatheredRows& c, const Out& out) {
+    GatheredTiles tiles;
+    const float* words = static_cast<const float*>(plan.query);
+    c.each_query([&](int64_t, int64_t heads, int64_t i, int64_t head) {
+      for (int64_t n = head; n < head + heads; n += kAmxTile) {
+        tiles.q[tiles.count] = words + (c.seg.q + i * plan.q.row + n * plan.q.head) / 2;
+        tiles.o[tiles.count++] = out(i, n);
+      }
+    });
+    return tiles;
+  }
+
+  // block(rows, n) for all tiles, two at a time, the last one perhaps alone: at(tile) gives where
+  // the rows of A and C of a tile are.
+  template <class A, class C, class Block>
+  void each_two(int64_t lda, int64_t ldc, const A& a, const C& c_at, const Block& block) const {
+    int64_t n = 0;
+    for (; n + 2 <= count; n += 2)
+      block(std::integral_constant<int, 2>{},
+            AmxRows{a(n), a(n + 1), lda, c_at(n), c_at(n + 1), ldc});
+    if (n < count)
+      block(std::integral_constant<int, 1>{}, AmxRows{a(n), a(n), lda, c_at(n), c_at(n), ldc});
+  }
+};
+
+// s = Q K^T of the tiles.
+inline void tile_scores(const AttentionPlan& plan, const GatheredTiles& tiles, const float* kt,
+                        int64_t lanes, float* s) {
+  tiles.each_two(
+      plan.q.head / 2, kScoreRow, [&](int64_t n) { return tiles.q[n]; },
+      [&](int64_t n) { return s + n * kAmxTile * kScoreRow; },
+      [&](auto count, AmxRows rows) {
+        for (int64_t n = 0; n < lanes; n += 2 * kAmxTile) {
+          amx_block<decltype(count)::value, 2>(plan.D / 2, rows, kt + n, lanes, false);
+          rows.c += 2 * kAmxTile;
+          rows.lower_c += 2 * kAmxTile;
+        }
+      });
+}
+
+// O += P V of the tiles, after their rows have been multiplied by factors.
+inline void add_tile_values(const AttentionPlan& plan, const GatheredTiles& tiles, const float* p,
+                            int64_t lanes, const float* v, const float* factor) {
+  const int64_t ld = padded_row(plan.Dv), out_lanes = round_up(plan.Dv, kLanePad);
+  for (int64_t r = 0; r < tiles.count * kAmxTile; ++r) {
+    if (factor[r] == 1.0f) continue;
+    const V by = set1(factor[r]);
+    float* o = tiles.o[r / kAmxTile] + r % kAmxTile * ld;
+    for (int64_t d = 0; d < out_lanes; d += W) store(o + d, mul(load(o + d), by));
+  }
+  tiles.each_two(
+      kScoreRow, ld, [&](int64_t n) { return p + n * kAmxTile * kScoreRow; },
+      [&](int64_t n) { return tiles.o[n]; },
+      [&](auto count, AmxRows rows) {
+        constexpr int kCount = decltype(count)::value;
+        int64_t d = 0;
+        for (; d + 2 * kAmxTile <= out_lanes; d += 2 * kAmxTile) {
+          amx_block<kCount, 2>(lanes / 2, rows, v + d, ld, true);
+          rows.c += 2 * kAmxTile;
+          rows.lower_c += 2 * kAmxTile;
+        }
+        if (d < out_lanes) amx_block<kCount, 1>(lanes / 2, rows, v + d, ld, true);
+      });
+}
+#endif
+
 // Scores of gathered rows. The heads of a query are neighbours in memory: where there are enough of
 // them and they are words already, they are read where they are.
 template <class Path>
@@ -97,8 +179,21 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
   const int64_t out_lanes = round_up(plan.Dv, kLanePad);
   float *s = b.tile.s, *factor = b.tile.factor;
   SoftmaxState* states = b.tile.state;
-  select_scores<Path>(plan, c, kt, lanes, b.tile);
   auto of_chunk = [&](int64_t i, int64_t head) { return (i - i0) * plan.G + head - c.first_head; };
+#ifdef NSA_ISA_AMX
+  const bool in_place = kRowsOnly<Path> && GatheredTiles::fit(plan);
+  GatheredTiles tiles;
+  if (in_place) {
+    tiles =
+        GatheredTiles::of(plan, c, [&](int64_t i, int64_t n) { return b.o + of_chunk(i, n) * ld; });
+    tile_scores(plan, tiles, kt, lanes, s);
+  } else {
+    select_scores<Path>(plan, c, kt, lanes, b.tile);
+  }
+#else
+  constexpr bool in_place = false;
+  select_scores<Path>(plan, c, kt, lanes, b.tile);
+#endif
   // hi does not decrease along the list: the rows that see all keys are the last ones.
   int64_t plain = 0;
   c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
@@ -121,6 +216,7 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
     const int64_t first = of_chunk(i, head);
     float* out = b.o + first * ld;
     copy_states(states + r, heads, b.state + first);
+    if (in_place && finite) return;
     if (plan.G >= kMR) {
       multiply_values<Path>(finite, heads, out_lanes, words<Path>(lanes),
                             {s + r * kScoreRow, kScoreRow, 1}, v, ld, out, ld, Into::kAddScaled,
@@ -134,6 +230,9 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
         store(out + n * ld + d, fma(load(out + n * ld + d), by, load(part + d)));
     }
   });
+#ifdef NSA_ISA_AMX
+  if (in_place && finite) add_tile_values(plan, tiles, s, lanes, v, factor);
+#endif
 }
 
 // All blocks against the queries [i0, i1) that selected them. False: a value that some row met is

@@ -147,21 +147,21 @@ class PlainSteps {
   [[gnu::always_inline]] void scores(int64_t n, const Between& between) {
     const int64_t key = first_ + n * kUnitKeys, block = key / kBlockKeys;
     const float* keys = u_.keys + block * u_.depth * kBlockKeys + key % kBlockKeys;
-    amx_block<2, 2, true>(u_.depth, u_.q, u_.depth, keys, kBlockKeys, block_scores(n), kUnitKeys,
-                          false, between);
+    amx_block<2, 2, true>(u_.depth, AmxRows::together(u_.q, u_.depth, block_scores(n), kUnitKeys),
+                          keys, kBlockKeys, false, between);
   }
 
   template <class Between>
   [[gnu::always_inline]] void values(int64_t step, const Between& between) {
     constexpr int64_t words = kTileKeys / 2;
     const float* v = u_.values + (first_ + step * kTileKeys) / 2 * u_.ldv;
+    const auto at = [&](int64_t n) {
+      return AmxRows::together(step_words(step), kUnitWords, u_.o + n, u_.ldv);
+    };
     int64_t n = 0;
     for (; n + 2 * kAmxTile <= u_.lanes_v; n += 2 * kAmxTile)
-      amx_block<2, 2, true>(words, step_words(step), kUnitWords, v + n, u_.ldv, u_.o + n, u_.ldv,
-                            true, between);
-    if (n < u_.lanes_v)
-      amx_block<2, 1, true>(words, step_words(step), kUnitWords, v + n, u_.ldv, u_.o + n, u_.ldv,
-                            true, between);
+      amx_block<2, 2, true>(words, at(n), v + n, u_.ldv, true, between);
+    if (n < u_.lanes_v) amx_block<2, 1, true>(words, at(n), v + n, u_.ldv, true, between);
   }
 
   // Calls beside(work), whose products call work(n), and does what they left of a block of a step.

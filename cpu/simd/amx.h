@@ -25,6 +25,18 @@ inline void amx_begin() {
 }
 inline void amx_end() { tile_release(); }
 
+// Rows of A and C: those of a tile, and of a second one, which need not follow it.
+struct AmxRows {
+  const float *a, *lower_a;
+  int64_t lda;
+  float *c, *lower_c;
+  int64_t ldc;
+
+  static AmxRows together(const float* a, int64_t lda, float* c, int64_t ldc) {
+    return {a, a + kAmxTile * lda, lda, c, c + kAmxTile * ldc, ldc};
+  }
+};
+
 // C[Rows 16, Lanes 16] = or += A[.., K] B[K, ..] for K words, a multiple of 16; strides in words
 // and floats. Sums are in tiles 0 to 3 and go to C directly: by way of a buffer the product took a
 // quarter longer where it was measured.
@@ -35,11 +47,10 @@ struct Nothing {
   void operator()(int) const {}
 };
 template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
-[[gnu::always_inline]] inline void amx_block(int64_t K, const float* a, int64_t lda, const float* b,
-                                             int64_t ldb, float* c, int64_t ldc, bool add,
-                                             const Between& between = {}) {
+[[gnu::always_inline]] inline void amx_block(int64_t K, const AmxRows& rows, const float* b,
+                                             int64_t ldb, bool add, const Between& between = {}) {
   static_assert(Rows >= 1 && Rows <= 2 && Lanes >= 1 && Lanes <= 2);
-  float* lower = c + kAmxTile * ldc;
+  const auto [a, lower_a, lda, c, lower, ldc] = rows;
   if (add) {
     tile_load<0>(c, ldc);
     if constexpr (Lanes > 1) tile_load<1>(c + kAmxTile, ldc);
@@ -69,7 +80,7 @@ template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
     }
     between(1);
     if constexpr (Rows > 1) {
-      tile_load<5>(a + k + kAmxTile * lda, lda);
+      tile_load<5>(lower_a + k, lda);
       tile_dot_bf16<2, 5, 6>();
     }
     between(2);
@@ -85,8 +96,9 @@ template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
 template <int Rows>
 inline void amx_lanes(int64_t lanes, int64_t K, const float* a, int64_t lda, const float* b,
                       int64_t ldb, float* c, int64_t ldc, bool add) {
-  if (lanes > kAmxTile) return amx_block<Rows, 2>(K, a, lda, b, ldb, c, ldc, add);
-  amx_block<Rows, 1>(K, a, lda, b, ldb, c, ldc, add);
+  const AmxRows rows = AmxRows::together(a, lda, c, ldc);
+  if (lanes > kAmxTile) return amx_block<Rows, 2>(K, rows, b, ldb, add);
+  amx_block<Rows, 1>(K, rows, b, ldb, add);
 }
 
 // Sum of n words of a and b in the order of a product's sum, whatever that is: a product of which
