@@ -60,7 +60,7 @@ void fill_heads(const Context& c, const FlashInputs& in, const LayoutAxes& axes,
   dims.dv = c.dim(in.value, axes.dim);
 }
 
-void limit_dims(const Context& c, const FlashInputs& in, const FlashDims& dims) {
+void limit_dims(const Context& c, const FlashDims& dims) {
   c.limit(Quantity::kBatch, dims.batch);
   c.limit(Quantity::kQueryHeads, dims.n1);
   c.limit(Quantity::kHeadDim, dims.d);
@@ -135,7 +135,7 @@ FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
   require(in.key, axes.key, dims.s2, dims.n2, dims.d);
   require(in.value, axes.value, dims.s2, dims.n2, dims.dv);
   require_groups(c, dims.n1, dims.n2);
-  limit_dims(c, in, dims);
+  limit_dims(c, dims);
   return dims;
 }
 
