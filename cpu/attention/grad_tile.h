@@ -367,7 +367,6 @@ template <class Path, class Rows>
 inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKeys& keys,
                       int64_t r0, int64_t r1, int64_t n0, int64_t n1, bool plain, GradBuffers& b,
                       KeySums<Path> dk, KeySums<Path> dv, Into into_dq = Into::kAdd) {
-  using Step = typename Path::Step;
   constexpr int64_t per_word = Path::kForm.per_word;
   expect<Length::kPadded>(n0);
   expect<Length::kPadded>(n1);
