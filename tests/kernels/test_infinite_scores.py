@@ -12,15 +12,9 @@ from tests.common.case import compare
 from tests.common.dtypes import DTYPES, ULP, decode, encode
 from tests.common.planted import OPERATORS, nan_row_cases, planted_cases, vanishing_cases
 
+pytestmark = pytest.mark.usefixtures("isa")
+
 SEEDS = 40
-
-
-@pytest.fixture(params=_native.available_isas(), autouse=True)
-def isa(request):
-    before = _native.isa()
-    _native.set_isa(request.param)
-    yield request.param
-    _native.set_isa(before)
 
 
 def _check(case):

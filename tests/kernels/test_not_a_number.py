@@ -6,6 +6,7 @@ import pytest
 from mindspore_nsa import _native, reference
 from mindspore_nsa.reference.segments import compressed_seq_len
 
+pytestmark = pytest.mark.usefixtures("isa")
 S, HEADS, D, AT = 150, 2, 24, 101
 
 
@@ -26,14 +27,6 @@ def _forward(query, key, value):
     lengths = np.array([S], np.int64)
     inputs = [query, key, value, None, None, None, None, lengths, lengths, None]
     return _native.run("FlashAttentionScore", inputs, _flash_attrs())
-
-
-@pytest.fixture(params=_native.available_isas(), autouse=True)
-def isa(request):
-    before = _native.isa()
-    _native.set_isa(request.param)
-    yield request.param
-    _native.set_isa(before)
 
 
 @pytest.mark.parametrize("poisoned", ["key", "value"])
