@@ -18,9 +18,9 @@ constexpr int64_t kUnitBlocks = kTileKeys / kUnitKeys;     // of a step
 constexpr int64_t kUnitWords = padded_row(kTileKeys / 2);  // between rows of probabilities
 static_assert(W == kAmxTile && kBlockKeys % kUnitKeys == 0);
 
-// By so many powers of two may a score exceed what the exponents of its row are taken against
-// before the row's sums are brought to a new maximum.
-constexpr float kSlack = 8.0f;
+// By so much may a score exceed what the exponents of its row are taken against before the row's
+// sums are brought to a new maximum.
+constexpr float kSlack = 5.5f;
 // Values of 2^64 and more would leave no room for that.
 constexpr uint32_t kModestExponent = 0x5f80;  // as it stands in bf16
 
@@ -30,8 +30,7 @@ struct AmxStepBuffers {
   float* sum;       // [kUnitRows, W] of the exponentials, lane by lane
   float* step_sum;  // [kUnitRows, W] those of the last step
   float* top;       // [kUnitRows, W] the largest raw products
-  float* base;      // [kUnitRows] minus what exponents are taken against, in powers of two
-  float* limit;     // [kUnitRows] the largest raw product that it is good for
+  float* base;      // [kUnitRows] what exponents are taken against
   float* factor;    // [W]
 
   static AmxStepBuffers carve(Arena& arena) {
@@ -42,15 +41,15 @@ struct AmxStepBuffers {
     b.step_sum = arena.take<float>(kUnitRows * W);
     b.top = arena.take<float>(kUnitRows * W);
     b.base = arena.take<float>(kUnitRows);
-    b.limit = arena.take<float>(kUnitRows);
     b.factor = arena.take<float>(W);
     return b;
   }
 };
 
-// exp2() with one degree less, which still is below 1.5 ulp.
-[[gnu::always_inline]] inline V exp2_beside(V x) {
-  const V r = above_floor(x);
+// exp_from() with a polynomial of one degree less: a relative error below 1.5e-7, up to 2.4 ulp. Of
+// equal scores the exponents are equal, too, and 0 at the base, however large both are.
+[[gnu::always_inline]] inline V exp_beside(V score, V base) {
+  const V x = mul(sub(score, base), set1(kLog2e)), r = above_floor(x);
   V p = set1(1.86713052e-3f);
   p = fma(p, r, set1(9.01702978e-3f));
   p = fma(p, r, set1(5.57999127e-2f));
@@ -78,7 +77,7 @@ class PlainSteps {
 
   // first: the first key of the first step.
   PlainSteps(const UnitStep& unit, int64_t first, const AmxStepBuffers& b)
-      : u_(unit), b_(b), first_(first), by_(set1(unit.scale * kLog2e)) {}
+      : u_(unit), b_(b), first_(first), by_(set1(unit.scale)) {}
 
   // Gives how many of the steps were done, in order: one that has a score far above the others of
   // its row is not, nor are those after it.
@@ -124,7 +123,6 @@ class PlainSteps {
   bool begin(const SoftmaxState* state) {
     fill(b_.sum, kUnitRows * W, 0.0f);
     fill(b_.top, kUnitRows * W, -kInfinity);
-    const float by = u_.scale * kLog2e;
     for (int64_t r0 = 0; r0 < kUnitRows; r0 += W) {
       V part[W];
       for (int64_t r = 0; r < W; ++r) {
@@ -136,8 +134,7 @@ class PlainSteps {
       for (int64_t r = 0; r < W; ++r) {
         const float old = state[r0 + r].max, from = old == -kInfinity ? first[r] * u_.scale : old;
         if (!moderate(from)) return false;
-        b_.base[r0 + r] = -(from * kLog2e);
-        b_.limit[r0 + r] = (kSlack - b_.base[r0 + r]) / by;
+        b_.base[r0 + r] = from;
       }
     }
     return true;
@@ -194,18 +191,19 @@ class PlainSteps {
   [[gnu::always_inline]] void exponentials(const float* row, float base, float* p, float* sum,
                                            float* top) const {
     const V low = load(row), high = load(row + W), from = set1(base);
-    store(top, max(max(low, high), load(top)));
-    const V x = exp2_beside(fma(low, by_, from)), y = exp2_beside(fma(high, by_, from));
+    // The second operand is what max() gives where one of both is NaN.
+    store(top, max(low, max(high, load(top))));
+    const V x = exp_beside(mul(low, by_), from), y = exp_beside(mul(high, by_), from);
     store(sum, kFirst ? add(x, y) : add(load(sum), add(x, y)));
     store_bf16_pair(p, x, y);
   }
 
-  // Whether no row has met a score beyond its limit.
+  // Whether no row has met a score too far above its base.
   bool fits() const {
     V above = set1(-kInfinity);
     for (int64_t r = 0; r < kUnitRows; ++r)
-      above = max(sub(load(b_.top + r * W), set1(b_.limit[r])), above);
-    return !(hmax(above) > 0.0f);
+      above = max(sub(mul(load(b_.top + r * W), by_), set1(b_.base[r])), above);
+    return hmax(above) <= kSlack;
   }
 
   void take_step_sum() {
@@ -222,8 +220,8 @@ class PlainSteps {
       const V here = max_rows(part);
       for (int r = 0; r < W; ++r) part[r] = load(b_.sum + (r0 + r) * W);
       store(sum, sum_rows(part));
-      store(top, mul(here, set1(u_.scale)));
-      store(b_.factor, exp2_beside(sub(zero(), fma(here, by_, load(b_.base + r0)))));
+      store(top, mul(here, by_));
+      store(b_.factor, exp_beside(load(b_.base + r0), mul(here, by_)));
       for (int64_t r = 0; r < W; ++r) {
         SoftmaxState& s = state[r0 + r];
         s.sum += sum[r];

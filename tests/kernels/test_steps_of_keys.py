@@ -34,9 +34,13 @@ def _case(dtype, dim_v=72, edit=None, grow=(), rows=ROWS, **attrs):
     return Case.of("FlashAttentionScore", named, mode, dtype)
 
 
+def _run(case):
+    return _native.run(case.op, case.inputs, case.attrs)
+
+
 def _check(case):
     with np.errstate(invalid="ignore", over="ignore"):
-        compare(case, _native.run(case.op, case.inputs, case.attrs))
+        compare(case, _run(case))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -101,3 +105,45 @@ def test_same_bits_for_any_number_of_threads(dtype):
     for other in others:
         for a, b in zip(first, other, strict=True):
             np.testing.assert_array_equal(decode(a), decode(b))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e7, 1e9, 1e11])
+def test_equal_scores_weigh_the_same_however_large(dtype, size):
+    """Also in different steps, and beside the causal edge."""
+
+    def edit(query, key, values):
+        query[:], key[:], values[:] = 1, size / 10, 0
+        values[:, :, 1024:] = 1
+
+    _check(_case(dtype, edit=edit, rows=96, sparse_mode=3))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_huge_scores_are_numbers(dtype):
+    def edit(query, key, values):
+        query *= 1e5
+        key *= 1e5
+
+    out, _, total = (decode(x) for x in _run(_case(dtype, edit=edit)))
+    assert np.isfinite(out).all() and (total >= 1).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("scale", [1e-36, 1e-38])
+def test_products_beyond_float32_with_a_tiny_scale(dtype, scale):
+    def edit(query, key, values):
+        query[:], key[:] = 0, 0
+        query[..., 1], key[..., 700, 1] = 1e30, 1e30
+
+    out, top, total = (decode(x) for x in _run(_case(dtype, edit=edit, scalar_value=scale)))
+    assert np.isnan(out).all() and (top == np.inf).all() and np.isnan(total).all()
+
+
+def test_infinity_beside_nan():
+    def edit(query, key, values):
+        query[:], key[:] = 1, 0.25
+        key[..., 740, 5], key[..., 756, 5] = np.inf, np.nan
+
+    _, top, total = (decode(x) for x in _run(_case("bfloat16", edit=edit)))
+    assert (top == np.inf).all() and np.isnan(total).all()
