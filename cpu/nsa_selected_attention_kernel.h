@@ -90,16 +90,15 @@ struct GatheredTiles {
     return tiles;
   }
 
-  // block(rows, n) for all tiles, two at a time, the last one perhaps alone: at(tile) gives where
-  // the rows of A and C of a tile are.
+  // block(number of tiles, rows) for all tiles, two at a time, the last one perhaps alone: a(n) and
+  // c(n) give where the rows of A and C of tile n begin, lda and ldc apart.
   template <class A, class C, class Block>
-  void each_two(int64_t lda, int64_t ldc, const A& a, const C& c_at, const Block& block) const {
+  void each_two(int64_t lda, int64_t ldc, const A& a, const C& c, const Block& block) const {
     int64_t n = 0;
     for (; n + 2 <= count; n += 2)
-      block(std::integral_constant<int, 2>{},
-            AmxRows{a(n), a(n + 1), lda, c_at(n), c_at(n + 1), ldc});
+      block(std::integral_constant<int, 2>{}, AmxRows{a(n), a(n + 1), lda, c(n), c(n + 1), ldc});
     if (n < count)
-      block(std::integral_constant<int, 1>{}, AmxRows{a(n), a(n), lda, c_at(n), c_at(n), ldc});
+      block(std::integral_constant<int, 1>{}, AmxRows{a(n), a(n), lda, c(n), c(n), ldc});
   }
 };
 
@@ -123,10 +122,8 @@ inline void add_tile_values(const AttentionPlan& plan, const GatheredTiles& tile
                             int64_t lanes, const float* v, const float* factor) {
   const int64_t ld = padded_row(plan.Dv), out_lanes = round_up(plan.Dv, kLanePad);
   for (int64_t r = 0; r < tiles.count * kAmxTile; ++r) {
-    if (factor[r] == 1.0f) continue;
-    const V by = set1(factor[r]);
-    float* o = tiles.o[r / kAmxTile] + r % kAmxTile * ld;
-    for (int64_t d = 0; d < out_lanes; d += W) store(o + d, mul(load(o + d), by));
+    if (factor[r] != 1.0f)
+      scale_row(tiles.o[r / kAmxTile] + r % kAmxTile * ld, out_lanes, factor[r]);
   }
   tiles.each_two(
       kScoreRow, ld, [&](int64_t n) { return p + n * kAmxTile * kScoreRow; },

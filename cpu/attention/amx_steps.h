@@ -228,9 +228,7 @@ class PlainSteps {
         if (!(top[r] > s.max) || !moderate(top[r])) continue;
         s.max = top[r];
         s.sum *= b_.factor[r];
-        const V by = set1(b_.factor[r]);
-        float* o = u_.o + (r0 + r) * u_.ldv;
-        for (int64_t d = 0; d < u_.lanes_v; d += W) store(o + d, mul(load(o + d), by));
+        scale_row(u_.o + (r0 + r) * u_.ldv, u_.lanes_v, b_.factor[r]);
       }
     }
   }

@@ -180,6 +180,12 @@ constexpr int64_t matmul_steps<AmxStep>(int64_t M, int64_t N) {
   return ceil_div(M / kAmxTile, 2) * ceil_div(N, 2 * kAmxTile);
 }
 
+// x[0..n) *= factor, n whole vectors.
+inline void scale_row(float* x, int64_t n, float factor) {
+  const V by = set1(factor);
+  for (int64_t j = 0; j < n; j += W) store(x + j, mul(load(x + j), by));
+}
+
 // The same product on tiles: K in whole tiles, A with neighbouring words. Up to 15 rows after the
 // last row of A are read, whatever they hold; rows of C past M are not written. Sums go on in C, so
 // that a sum over many calls is one long sum. It rounds more than a sum of partial sums, and far
@@ -195,9 +201,7 @@ inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, const fl
   if (into == Into::kAddScaled) {
     for (int64_t m = 0; m < M; ++m) {
       // With the online softmax few steps raise a row's maximum.
-      if (row_scale[m] == 1.0f) continue;
-      const V scale = set1(row_scale[m]);
-      for (int64_t n = 0; n < N; n += W) store(c + m * ldc + n, mul(load(c + m * ldc + n), scale));
+      if (row_scale[m] != 1.0f) scale_row(c + m * ldc, N, row_scale[m]);
     }
   }
   const int64_t whole = M / kAmxTile * kAmxTile;

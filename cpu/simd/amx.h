@@ -25,6 +25,11 @@ inline void amx_begin() {
 }
 inline void amx_end() { tile_release(); }
 
+// For amx_block(): nothing to do between its products.
+struct Nothing {
+  void operator()(int) const {}
+};
+
 // Rows of A and C: those of a tile, and of a second one, which need not follow it.
 struct AmxRows {
   const float *a, *lower_a;
@@ -43,9 +48,6 @@ struct AmxRows {
 //
 // between(n) is called after product n of four at each k: what does not need the tiles runs beside
 // them, as far as the processor looks ahead. kOnce: b is read for this block only.
-struct Nothing {
-  void operator()(int) const {}
-};
 template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
 [[gnu::always_inline]] inline void amx_block(int64_t K, const AmxRows& rows, const float* b,
                                              int64_t ldb, bool add, const Between& between = {}) {
