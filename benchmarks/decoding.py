@@ -35,7 +35,7 @@ RULE = {
 }
 SCALE = {"scale_value": float(np.float32(DIM**-0.5)), "head_num": HEADS}
 # Larger than the last cache of the machines at hand.
-COLD_BYTES, MOST_COPIES = 64 << 20, 24
+COLD_BYTES, MOST_COPIES = 256 << 20, 72
 # By so many tokens the dense cache grows before it goes back; the base of its rotary embedding.
 DENSE_STEPS, THETA = 64, 10000.0
 
@@ -220,7 +220,7 @@ class DecodeCase:
             next(programs)()
             kernel_times.append(probe.kernel_seconds())
 
-        source = np.ones(COLD_BYTES * 4, np.uint8)
+        source = np.ones(COLD_BYTES, np.uint8)
         functions = {"read": partial(probe.read, source, _native.num_threads()), "ours": ours}
         shown = {}
         if self.against_dense:

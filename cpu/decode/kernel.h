@@ -7,6 +7,9 @@
 #include "cpu/attention/online_softmax.h"
 #include "cpu/attention/topk.h"
 #include "cpu/decode/thread.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/decode/tiles.h"
+#endif
 
 namespace nsa::cpu {
 namespace {
@@ -22,7 +25,7 @@ class DecodeWorker {
         lanes_(decode_lanes(plan.G)),
         heads_(round_up(plan.G, W)),
         row_(round_up(plan.Dv, Path::kLast * W)),
-        words_(round_up(ceil_div(plan.D, Path::kPerWord), kSpread)),
+        words_(round_up(ceil_div(plan.D, Path::kPerWord), Path::kWordStep)),
         scale_(plan.scale * kLog2e) {
     Arena arena{scratch.threads + thread * scratch.thread_size};
     t_ = DecodeThread::carve(arena, plan, wave.max_cmp_keys, wave.max_blocks);
@@ -93,9 +96,10 @@ class DecodeWorker {
       } else {
         fill(words, words_, 0.0f);
       }
-      float* to = dst + query_place(g);
-      for (int64_t w = 0; w < words_; w += kSpread)
-        for (int64_t i = 0; i < kSpread; ++i) to[w * lanes_ + i] = words[w + i];
+      constexpr int64_t kBeside = Path::kQuerySpread;
+      float* to = dst + (kBeside == 1 ? g : query_place(g));
+      for (int64_t w = 0; w < words_; w += kBeside)
+        for (int64_t i = 0; i < kBeside; ++i) to[w * lanes_ + i] = words[w + i];
     }
   }
 
@@ -126,7 +130,7 @@ class DecodeWorker {
 
   // Keys as words; a copy where elements are converted, or do not fill their last words.
   Rows key_words(const DecodeCell& cell, int branch, int64_t token, int64_t n) const {
-    if (Path::kDirect && p_.D == words_ * Path::kPerWord)
+    if (Path::kDirect && p_.D == words_ * Path::kPerWord && n >= Path::kLeastKeys)
       return rows_of(p_.key[branch], cell, token, n, p_.D, t_.keys);
     const CacheView& view = p_.key[branch];
     for (int64_t j = 0; j < n; ++j) {
@@ -162,7 +166,12 @@ class DecodeWorker {
 #ifdef NSA_HAS_BF16_DOT
     if (Path::kPerWord == 2) {
       pair_probabilities(prob, n, lanes_, heads_, t_.pairs);
+      if (Path::kWholeTiles) {
+        const int64_t pairs = ceil_div(n, 2);
+        fill(t_.pairs + pairs * lanes_, (kStepKeys / 2 - pairs) * lanes_, 0.0f);
+      }
       x.prob = t_.pairs;
+      x.words = t_.words;
     }
 #endif
     x.lanes = lanes_;
@@ -250,11 +259,17 @@ class DecodeWorker {
   }
 
   // The values of a step, which its scores come before, and the keys of the next one: the least
-  // that can be asked for in time, so that it stays in the first-level cache until it is used.
+  // that can be asked for in time, so that it stays in the first-level cache until it is used. With
+  // kAskFar keys and values of the next one.
   Lines lines_of(const DecodeCell& cell, int branch, Span step, Span next, int64_t later) const {
-    Run* end = add_runs(p_.value[branch], cell, step, p_.Dv, t_.runs);
-    end = next.n > 0 ? add_runs(p_.key[branch], cell, next, p_.D, end) : add_item(later, end);
+    Run* end = kAskFar ? t_.runs : add_runs(p_.value[branch], cell, step, p_.Dv, t_.runs);
+    end = next.n > 0 ? add_next(cell, branch, next, end) : add_item(later, end);
     return {t_.runs, end, p_.step_is_small()};
+  }
+
+  Run* add_next(const DecodeCell& cell, int branch, Span next, Run* end) const {
+    end = add_runs(p_.key[branch], cell, next, p_.D, end);
+    return kAskFar ? add_runs(p_.value[branch], cell, next, p_.Dv, end) : end;
   }
 
   Run* add_runs(const CacheView& view, const DecodeCell& cell, Span step, int64_t width,
@@ -282,12 +297,14 @@ class DecodeWorker {
         __atomic_load_n(x_.done + 3 * item.cell + 2, __ATOMIC_ACQUIRE) < kChosen)
       return end;
     const DecodeCell& cell = wave_.cells[item.cell];
-    return add_runs(p_.key[item.branch], cell, span(item, cell, 0), p_.D, end);
+    return add_next(cell, item.branch, span(item, cell, 0), end);
   }
 
   void unit(const DecodeItem& item, const DecodeCell& cell, int64_t later) {
     const int64_t n = cell.first_unit[item.branch] + item.unit;
-    float *max = x_.max + n * lanes_, *sum = x_.sum + n * lanes_, *out = x_.out + n * p_.G * row_;
+    float *max = x_.max + n * lanes_, *sum = x_.sum + n * lanes_;
+    float* const result = x_.out + n * p_.G * row_;
+    float* const out = Path::kWholeTiles && p_.G < lanes_ ? t_.sums : result;
     const float* query = x_.query + item.cell * words_ * lanes_;
     fill(max, lanes_, -kInfinity);
     fill(sum, lanes_, 0.0f);
@@ -313,7 +330,11 @@ class DecodeWorker {
       }
       now = next;
     }
-    if (first) fill(out, p_.G * row_, 0.0f);
+    if (first) {
+      fill(result, p_.G * row_, 0.0f);
+    } else if (out != result) {
+      for (int64_t d = 0; d < p_.G * row_; d += W) store(result + d, load(out + d));
+    }
   }
 
   // What another thread or step long ago has left is read from one end to the other.
@@ -524,6 +545,7 @@ void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScr
                  int threads) {
 #pragma omp parallel num_threads(threads)
   {
+    [[maybe_unused]] const typename Path::Session session;
     DecodeWorker<Path>(plan, wave, scratch, omp_get_thread_num()).run();
     meet(scratch.arrived, omp_get_num_threads());
   }
@@ -531,7 +553,10 @@ void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScr
 
 void decode(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
             int threads) {
-#ifdef NSA_HAS_BF16_DOT
+#ifdef NSA_ISA_AMX
+  if (plan.dtype == ElemType::kBFloat16)
+    return decode_wave<DecodeTiles>(plan, wave, scratch, threads);
+#elif defined(NSA_HAS_BF16_DOT)
   if (plan.dtype == ElemType::kBFloat16)
     return decode_wave<DecodePairs>(plan, wave, scratch, threads);
 #endif

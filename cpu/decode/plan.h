@@ -110,7 +110,7 @@ struct DecodeWave {
 };
 
 // The most words that a query or key of D elements is, in any instruction set.
-constexpr int64_t decode_words(int64_t D) { return round_up(D, 2); }
+constexpr int64_t decode_words(int64_t D) { return max64(16, round_up(D, 2)); }
 
 // Heads of a group as lanes, and the values of a head, in whole vectors of any instruction set.
 constexpr int64_t decode_lanes(int64_t G) { return round_up(G, 16); }

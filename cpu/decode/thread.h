@@ -13,6 +13,8 @@ struct DecodeThread {
   char* values;   // [kStepKeys, row] elements, likewise
   float* s;       // [kStepKeys, lanes]
   float* pairs;   // [kStepKeys / 2, lanes]
+  float* words;   // [kStepKeys / 2, row] values of pairs of keys, on tiles
+  float* sums;    // [lanes, row] a unit's output, on tiles, where the group does not fill them
   float* factor;  // [lanes]
   float* prob;    // [compressed keys]
   float* score;   // [score_room(blocks)]
@@ -31,6 +33,8 @@ struct DecodeThread {
     t.values = arena.take<char>(kStepKeys * row * 4);
     t.s = arena.take<float>(kStepKeys * lanes);
     t.pairs = arena.take<float>(kStepKeys / 2 * lanes);
+    t.words = arena.take<float>(kStepKeys / 2 * row);
+    t.sums = arena.take<float>(lanes * row);
     t.factor = arena.take<float>(lanes);
     t.prob = arena.take<float>(max_cmp_keys);
     t.score = arena.take<float>(score_room(max_blocks));

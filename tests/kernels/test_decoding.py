@@ -5,7 +5,7 @@ import pytest
 
 from mindspore_nsa import _native, reference
 from mindspore_nsa.reference.rows import windows
-from tests.common.case import INPUTS
+from tests.common.case import INPUTS, Case, compare
 from tests.common.cases import make_case
 from tests.common.dtypes import DTYPES, decode, encode
 
@@ -86,6 +86,38 @@ def test_pages_change_no_bit(dtype, isa):
         assert bits(run("NsaDecode", swapped, {**attrs, "cache_layout": "BNSD"})) == expected
     finally:
         _native.set_isa(before)
+
+
+SIZES = [(1, 16), (3, 40), (16, 128), (17, 12), (40, 64), (16, 200)]
+
+
+@pytest.mark.parametrize("group, dim", SIZES)
+@pytest.mark.parametrize("tokens", [1, 15, 16, 33, 64, 81, 127, 300])
+def test_every_number_of_keys_and_heads(tokens, group, dim, isa):
+    """Steps of fewer keys, and groups of fewer or more heads, than a vector or a tile has rows."""
+    rng = np.random.default_rng((tokens, group, dim))
+    heads, value_dim, dtype = 2, dim // 2 + 3, "bfloat16"
+    inputs = {
+        "query": encode(rng.standard_normal((1, heads * group, dim), np.float32), dtype),
+        "gates": rng.random((1, 3, heads * group), np.float32),
+        "actual_seq_kvlen": np.array([tokens]),
+    }
+    places = {"cmp": max(1, windows(tokens, 32, 16)), "slc": tokens, "win": tokens}
+    for branch, size in places.items():
+        for kind, width in (("key", dim), ("value", value_dim)):
+            drawn = rng.standard_normal((1, heads, size, width), np.float32)
+            inputs[f"{kind}_{branch}"] = encode(drawn, dtype)
+    attrs = {
+        **RULE,
+        "scale_value": float(np.float32(dim**-0.5)),
+        "head_num": heads * group,
+        "window_size": 70,
+        "cache_layout": "BNSD",
+    }
+    case = Case.of("NsaDecode", inputs, attrs, dtype)
+    outputs = _native.run(case.op, case.inputs, case.attrs)
+    compare(case, outputs)
+    assert bits(_native.run(case.op, case.inputs, case.attrs, num_threads=1)) == bits(outputs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
