@@ -46,11 +46,11 @@ def _draw(rng, dtype, *shape):
 
 def _pair(rng, dtype, rows, *shape):
     """Keys and values; the rows of a batch hold the same numbers, each in memory of its own."""
+    return [_repeated(_draw(rng, dtype, 1, *shape), rows) for _ in range(2)]
 
-    def repeated(x):
-        return (x[0], repeated(x[1])) if isinstance(x, tuple) else np.repeat(x, rows, 0)
 
-    return [repeated(_draw(rng, dtype, 1, *shape)) for _ in range(2)]
+def _repeated(x, rows):
+    return (x[0], _repeated(x[1], rows)) if isinstance(x, tuple) else np.repeat(x, rows, 0)
 
 
 def _workload(case, read, shape):
@@ -138,11 +138,12 @@ def _dense_step(tokens, dtype, batch):
     query, key, value = (
         tensor(_draw(rng, dtype, batch, heads, DIM)) for heads in (HEADS, KV_HEADS, KV_HEADS)
     )
-    caches = [tensor(x) for x in _pair(rng, dtype, batch, KV_HEADS, tokens + DENSE_STEPS, DIM)]
+    shape = (1, KV_HEADS, tokens + DENSE_STEPS, 2 * DIM)
+    cache = tensor(_repeated(_draw(rng, dtype, *shape), batch))
 
-    def step(query, key, value, key_cache, value_cache, lengths, written):
+    def step(query, key, value, cache, lengths, written):
         return nsa_cache_step(
-            *(query, key, value, key_cache, value_cache, lengths, written, None),
+            *(query, key, value, cache, lengths, written, None),
             scale_value=SCALE["scale_value"],
             theta=THETA,
             window_size=2**31,
@@ -161,7 +162,7 @@ def _dense_step(tokens, dtype, batch):
         if next(steps) % DENSE_STEPS == 0:
             for x in (lengths, written):
                 x.assign_value(before())
-        finished(graph, query, key, value, *caches, lengths, written)
+        finished(graph, query, key, value, cache, lengths, written)
 
     return call
 

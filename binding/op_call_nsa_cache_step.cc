@@ -12,10 +12,26 @@ namespace {
 constexpr const NsaCacheStepInputs& kIn = kNsaCacheStepInputs;
 constexpr const NsaCacheStepOutputs& kOut = kNsaCacheStepOutputs;
 
-cpu::LayerCache layer_cache(const CheckedCall& call, size_t key, size_t value) {
-  if (!call.has(key)) return {};
-  return {call.inputs[key].data, call.inputs[value].data, call.dim(key, 2)};
-}
+// The caches of a Tensor that holds one or several of them, place after place.
+class LayerCaches {
+ public:
+  LayerCaches(const CheckedCall& call, size_t input, int64_t dim)
+      : data_(static_cast<char*>(call.inputs[input].data)),
+        size_(dtype_size(call.inputs[input].dtype)),
+        dim_(dim),
+        width_(call.dim(input, 3)),
+        head_stride_(call.dim(input, 2) * width_) {}
+
+  cpu::LayerCache next(int64_t places) {
+    char* key = data_;
+    data_ += places * width_ * size_;
+    return {key, key + places * dim_ * size_, places, head_stride_};
+  }
+
+ private:
+  char* data_;
+  int64_t size_, dim_, width_, head_stride_;
+};
 
 // What depends on the lengths, before anything is written.
 void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
@@ -58,20 +74,27 @@ void run(const CheckedCall& call) {
   p.weight_v = call.as<float>(kIn.weight_v);
   p.position_k = call.as<float>(kIn.position_k);
   p.position_v = call.as<float>(kIn.position_v);
-  p.compressed = layer_cache(call, kIn.key_cmp, kIn.value_cmp);
-  p.selected = layer_cache(call, kIn.key_slc, kIn.value_slc);
-  p.window = layer_cache(call, kIn.key_win, kIn.value_win);
-  p.raw = layer_cache(call, kIn.key_raw, kIn.value_raw);
+  p.D = call.dim(kIn.query, 2);
+  p.Dv = call.dim(kIn.value, 2);
+  const int64_t capacity = call.dim(kIn.selected, 2);
+  p.selected = LayerCaches(call, kIn.selected, p.D).next(capacity);
+  if (call.has(kIn.others)) {
+    NsaCacheStepAttrs attrs{};
+    c.read_attrs<NsaCacheStepAttrs>(attrs);
+    const CachePlaces places(capacity, attrs);
+    LayerCaches others(call, kIn.others, p.D);
+    p.compressed = others.next(places.compressed);
+    p.window = others.next(places.window);
+    p.raw = others.next(places.raw);
+  }
   p.lengths = static_cast<int64_t*>(call.inputs[kIn.lengths].data);
   p.written = static_cast<int64_t*>(call.inputs[kIn.written].data);
   p.attention_out = call.out(kOut.attention_out);
-  p.dtype = elem_type(call.inputs[kIn.key_slc].dtype);
+  p.dtype = elem_type(call.inputs[kIn.selected].dtype);
   p.T = call.dim(kIn.query, 0);
-  p.B = call.dim(kIn.key_slc, 0);
+  p.B = call.dim(kIn.selected, 0);
   p.N1 = call.dim(kIn.query, 1);
-  p.N2 = call.dim(kIn.key_slc, 1);
-  p.D = call.dim(kIn.query, 2);
-  p.Dv = call.dim(kIn.value_slc, 3);
+  p.N2 = call.dim(kIn.selected, 1);
   p.window_size = c.int_attr("window_size");
   p.rule = selection_rule(c);
   p.scale = static_cast<float>(c.float_attr("scale_value"));

@@ -123,11 +123,11 @@ class CacheStep {
         const LayerCache& cache = !p_.gates || set == kSelected ? p_.selected
                                   : raw                         ? p_.raw
                                                                 : p_.window;
-        const int64_t place = (b * p_.N2 + h) * cache.places + position % cache.places;
+        const int64_t first = (b * p_.N2 + h) * cache.head_stride, at = position % cache.places;
         const float* key = p_.key + head * p_.D;
         if (!raw) rotation_.turn(key, row_.data());
-        store(raw ? key : row_.data(), p_.D, cache.key, place * p_.D);
-        store(p_.value + head * p_.Dv, p_.Dv, cache.value, place * p_.Dv);
+        store(raw ? key : row_.data(), p_.D, cache.key, first + at * p_.D);
+        store(p_.value + head * p_.Dv, p_.Dv, cache.value, first + at * p_.Dv);
       }
     }
     p_.lengths[b] = position + 1;
@@ -142,13 +142,13 @@ class CacheStep {
   void compress(int64_t b, int64_t c) {
     rotation_.at(c * p_.rule.compress_stride);
     for (int64_t h = 0; h < p_.N2; ++h) {
-      const int64_t place = (b * p_.N2 + h) * p_.compressed.places + c;
+      const int64_t first = (b * p_.N2 + h) * p_.compressed.head_stride;
       window_sum(p_.raw.key, p_.weight_k, p_.position_k, b, h, c, p_.D);
       turned_.resize(p_.D);
       rotation_.turn(sum_.data(), turned_.data());
-      store(turned_.data(), p_.D, p_.compressed.key, place * p_.D);
+      store(turned_.data(), p_.D, p_.compressed.key, first + c * p_.D);
       window_sum(p_.raw.value, p_.weight_v, p_.position_v, b, h, c, p_.Dv);
-      store(sum_.data(), p_.Dv, p_.compressed.value, place * p_.Dv);
+      store(sum_.data(), p_.Dv, p_.compressed.value, first + c * p_.Dv);
     }
   }
 
@@ -160,7 +160,7 @@ class CacheStep {
     offset_.assign(dim, 0.0f);
     for (int64_t j = 0; j < l; ++j) {
       const int64_t token = c * p_.rule.compress_stride + j;
-      const int64_t at = ((b * p_.N2 + h) * p_.raw.places + token % p_.raw.places) * dim;
+      const int64_t at = (b * p_.N2 + h) * p_.raw.head_stride + token % p_.raw.places * dim;
       const float full = weight[j * p_.N2 + h], w = rounded(p_.dtype, full);
       const float* encoding = position + (j * p_.N2 + h) * dim;
       for (int64_t d = 0; d < dim; ++d) {
@@ -175,13 +175,13 @@ class CacheStep {
     kernels().round_rows(p_.dtype, x, n, static_cast<char*>(dst) + offset * size_);
   }
 
-  CacheView view(const void* data, int64_t places, int64_t dim, bool ring) const {
+  CacheView view(const void* data, const LayerCache& cache, int64_t dim, bool ring) const {
     CacheView v{};
     v.data = data;
-    v.page = places;
-    v.page_stride = p_.N2 * places * dim;
+    v.page = cache.places;
+    v.page_stride = p_.N2 * cache.head_stride;
     v.token_stride = dim;
-    v.head_stride = places * dim;
+    v.head_stride = cache.head_stride;
     v.ring = ring;
     return v;
   }
@@ -206,8 +206,8 @@ class CacheStep {
     for (int branch = 0; branch < kBranches; ++branch) {
       if (!p_.gates && branch != kSelected) continue;
       const LayerCache& cache = *caches[branch];
-      d.key[branch] = view(cache.key, cache.places, p_.D, branch == kWindow);
-      d.value[branch] = view(cache.value, cache.places, p_.Dv, branch == kWindow);
+      d.key[branch] = view(cache.key, cache, p_.D, branch == kWindow);
+      d.value[branch] = view(cache.value, cache, p_.Dv, branch == kWindow);
     }
     if (!p_.gates) return dense_decode(d);
     d.gates = gates_.data();

@@ -5,10 +5,12 @@
 
 namespace nsa::cpu {
 
-// Caches [B, N2, places, D or Dv]; token t stands in place t, in rings at t % places.
+// Keys [places, D] and values [places, Dv] of every row and head; token t stands in place t, in
+// rings at t % places.
 struct LayerCache {
-  void *key, *value;
+  void *key, *value;  // of the first row and head
   int64_t places;
+  int64_t head_stride;  // elements from one head to the next
 };
 
 struct NsaCacheStepParams {

@@ -17,12 +17,15 @@ void check_sparse(const Context& c, int64_t batch, int64_t heads, int64_t d, int
     c.require_shape(input, "(compress_block_size, N2)", {l, heads});
   c.require_shape(kIn.position_k, "(compress_block_size, N2, D)", {l, heads, d});
   c.require_shape(kIn.position_v, "(compress_block_size, N2, Dv)", {l, heads, dv});
-  const size_t pairs[][2] = {
-      {kIn.key_cmp, kIn.value_cmp}, {kIn.key_win, kIn.value_win}, {kIn.key_raw, kIn.value_raw}};
-  for (const auto& [key, value] : pairs) {
-    c.require_shape(key, "(B, N2, places, D)", {batch, heads, kUnknownDim, d});
-    c.require_shape(value, "(B, N2, places, Dv)", {batch, heads, c.dim(key, 2), dv});
+  const int64_t capacity = c.dim(kIn.selected, 2);
+  int64_t places = kUnknownDim;
+  if (capacity >= 0) {
+    NsaCacheStepAttrs attrs{};
+    c.read_attrs<NsaCacheStepAttrs>(attrs);
+    places = CachePlaces(capacity, attrs).all();
   }
+  c.require_shape(kIn.others, "(B, N2, places, D + Dv)",
+                  {batch, heads, places, c.dim(kIn.selected, 3)});
 }
 
 // Where the values are not known yet, the kernel's caller checks them.
@@ -49,25 +52,25 @@ std::vector<OutputDesc> infer_step(const Context& c) {
   c.require_choice("importance", {"cann", "overlap"});
   c.require_rank(kIn.query, 3, "(T, N1, D)");
   const bool sparse = c.has(kIn.gates);
-  for (size_t input = kIn.gates; input <= kIn.value_raw; ++input) {
+  for (size_t input = kIn.gates; input <= kIn.others; ++input) {
     if (c.has(input) != sparse)
       c.fail_value(c.name(input), sparse ? "given with gates" : "None without gates",
                    sparse ? "None" : "a Tensor");
   }
   const int64_t tokens = c.dim(kIn.query, 0), d = c.dim(kIn.query, 2);
-  c.require_rank(kIn.key_slc, 4, "(B, N2, capacity, D)");
-  const int64_t batch = c.dim(kIn.key_slc, 0), heads = c.dim(kIn.key_slc, 1);
-  const int64_t dv = c.dim(kIn.value_slc, 3);
+  c.require_rank(kIn.value, 3, "(T, sets * N2, Dv)");
+  c.require_rank(kIn.selected, 4, "(B, N2, capacity, D + Dv)");
+  const int64_t batch = c.dim(kIn.selected, 0), heads = c.dim(kIn.selected, 1);
+  const int64_t dv = c.dim(kIn.value, 2);
   const int64_t all = heads < 0 ? kUnknownDim : heads * (sparse ? 3 : 1);
-  c.require_shape(kIn.key_slc, "(B, N2, capacity, D)", {batch, heads, kUnknownDim, d});
-  c.require_shape(kIn.value_slc, "(B, N2, capacity, Dv)",
-                  {batch, heads, c.dim(kIn.key_slc, 2), kUnknownDim});
+  c.require_shape(kIn.selected, "(B, N2, capacity, D + Dv)",
+                  {batch, heads, kUnknownDim, d < 0 || dv < 0 ? kUnknownDim : d + dv});
   c.require_shape(kIn.key, "(T, sets * N2, D)", {tokens, all, d});
   c.require_shape(kIn.value, "(T, sets * N2, Dv)", {tokens, all, dv});
   for (size_t input : {kIn.lengths, kIn.written}) c.require_shape(input, "(B,)", {batch});
   if (sparse) check_sparse(c, batch, heads, d, dv);
   check_counts(c, batch, tokens);
-  return {{c.dtype(kIn.key_slc), {tokens, c.dim(kIn.query, 1), dv}}};
+  return {{c.dtype(kIn.selected), {tokens, c.dim(kIn.query, 1), dv}}};
 }
 
 }  // namespace

@@ -1,16 +1,21 @@
 // Inputs, attributes and outputs of NsaCacheStep.
 #pragma once
 
+#include <algorithm>
+
 #include "infer/declare.h"
 
 namespace nsa {
 
+// The caches [B, N2, places, D + Dv] hold of every row and head first `places` keys, then as many
+// values. `selected`: those of the selected branch, or of all tokens; a token has the place of its
+// position. `others`: the compressed tokens, the ring of the window and that of the tokens of open
+// compression windows, one after another.
 struct NsaCacheStepInputs : Inputs {
   size_t query = required("query", Elements::kFloat32);
   size_t key = required("key", Elements::kFloat32);
   size_t value = required("value", Elements::kFloat32);
-  size_t key_slc = required("key_slc", Elements::kFloat);
-  size_t value_slc = required("value_slc", Elements::kSameFloat);
+  size_t selected = required("selected", Elements::kFloat);
   size_t lengths = required("lengths", Elements::kInt64);
   size_t written = required("written", Elements::kInt64);
   size_t actual_seq_len = optional("actual_seq_len", Elements::kList);
@@ -19,12 +24,7 @@ struct NsaCacheStepInputs : Inputs {
   size_t weight_v = optional("weight_v", Elements::kFloat32);
   size_t position_k = optional("position_k", Elements::kFloat32);
   size_t position_v = optional("position_v", Elements::kFloat32);
-  size_t key_cmp = optional("key_cmp", Elements::kSameFloat);
-  size_t value_cmp = optional("value_cmp", Elements::kSameFloat);
-  size_t key_win = optional("key_win", Elements::kSameFloat);
-  size_t value_win = optional("value_win", Elements::kSameFloat);
-  size_t key_raw = optional("key_raw", Elements::kSameFloat);
-  size_t value_raw = optional("value_raw", Elements::kSameFloat);
+  size_t others = optional("others", Elements::kSameFloat);
 };
 inline constexpr NsaCacheStepInputs kNsaCacheStepInputs;
 
@@ -32,6 +32,7 @@ struct NsaCacheStepAttrs {
   float scale_value;
   float theta;  // base of the rotary angles
   int64_t window_size;
+  int64_t rollback = 0;  // tokens by which a row with full rings can go back
   int64_t compress_block_size = 1;
   int64_t compress_stride = 1;
   int64_t select_block_size = 1;
@@ -45,6 +46,7 @@ struct NsaCacheStepAttrs {
     attr.required("scale_value", &Self::scale_value);
     attr.required("theta", &Self::theta);
     attr.required("window_size", &Self::window_size, 1);
+    attr.optional("rollback", &Self::rollback, 0);
     attr.optional("compress_block_size", &Self::compress_block_size, 1);
     attr.optional("compress_stride", &Self::compress_stride, 1);
     attr.optional("select_block_size", &Self::select_block_size, 1);
@@ -53,6 +55,20 @@ struct NsaCacheStepAttrs {
     attr.optional("local_blocks", &Self::local_blocks, 0);
     attr.text("importance", "overlap");
   }
+};
+
+// Places of the parts of `others`.
+struct CachePlaces {
+  int64_t compressed, window, raw;
+
+  CachePlaces(int64_t capacity, const NsaCacheStepAttrs& a)
+      : compressed(capacity < a.compress_block_size
+                       ? 1
+                       : (capacity - a.compress_block_size) / a.compress_stride + 1),
+        window(std::min(capacity, a.window_size + a.rollback)),
+        raw(std::min(capacity, a.compress_block_size + a.rollback)) {}
+
+  int64_t all() const { return compressed + window + raw; }
 };
 
 struct NsaCacheStepOutputs : Outputs {

@@ -5,7 +5,7 @@ from mindspore import ops
 
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
-from .cache import DENSE_TENSORS, KEY_SLC, LENGTHS, SPARSE_TENSORS, check_room, make_cache
+from .cache import DENSE_TENSORS, LENGTHS, SELECTED, SPARSE_TENSORS, check_room, make_cache
 from .config import NSAConfig
 from .packing import pack, planned
 from .precision import Dropout, ExplicitPrecision, Projection, rounded
@@ -141,7 +141,7 @@ class AttentionLayer(ExplicitPrecision):
             out = self.attend(packed, ends, cos, sin, dtype)
         else:
             expected = SPARSE_TENSORS if self.sparse else DENSE_TENSORS
-            capacity = cache[KEY_SLC].shape[2]
+            capacity = cache[SELECTED].shape[2]
             check_room(self.name, x, cache[LENGTHS], ends, capacity, len(cache), expected)
             # The dtype of the cache need not be this one.
             out = rounded(self.step(packed, ends, cache, dtype), dtype)

@@ -6,11 +6,11 @@ from mindspore import Tensor
 
 from ..ops._plan import FLOATS, Planner, shown
 
-# Positions of the tensors in a cache; a dense layer's ends after the second pair.
-LENGTHS, WRITTEN, KEY_SLC, VALUE_SLC = range(4)
-KEY_CMP, VALUE_CMP, KEY_WIN, VALUE_WIN, KEY_RAW, VALUE_RAW = range(4, 10)
+# Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
+# pays for each of its arguments.
+LENGTHS, WRITTEN, SELECTED, OTHERS = range(4)
 
-DENSE_TENSORS, SPARSE_TENSORS = KEY_CMP, VALUE_RAW + 1
+DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
 
 # Tokens that a row can go back although its rings have been full.
 ROLLBACK = 64
@@ -50,6 +50,8 @@ class AttentionCache(tuple):
     # Else a graph would take the Tensors for constants.
     __ms_mutable__ = True
 
+    _rings = ()  # places of the window's and of the compression's ring
+
     @property
     def lengths(self):
         """Tokens of every row, a Tensor of int64, shape :math:`(B,)`."""
@@ -58,7 +60,7 @@ class AttentionCache(tuple):
     @property
     def capacity(self):
         """Most tokens of a row, an int."""
-        return self[KEY_SLC].shape[2]
+        return self[SELECTED].shape[2]
 
     @property
     def nbytes(self):
@@ -88,7 +90,6 @@ class AttentionCache(tuple):
                 or to 0.
         """
         before, written = self.lengths.asnumpy(), self[WRITTEN].asnumpy().copy()
-        rings = [self[i].shape[2] for i in (KEY_WIN, KEY_RAW) if i < len(self)]
         after = np.broadcast_to(self._rows("truncate", lengths), before.shape).copy()
         for row, (new, old) in enumerate(zip(after.tolist(), before.tolist(), strict=True)):
             if not 0 <= new <= old:
@@ -99,7 +100,7 @@ class AttentionCache(tuple):
             if new == 0:
                 written[row] = 0
             lost = written[row] - ROLLBACK
-            if rings and written[row] > min(rings) and new < lost:
+            if self._rings and written[row] > min(self._rings) and new < lost:
                 raise ValueError(
                     f"AttentionCache.truncate: lengths must be 0 or at least {lost} for row {row}, "
                     f"which had {written[row]} tokens: its rings hold no older ones, got {new}"
@@ -146,20 +147,21 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
         raise TypeError(
             f"{function}: dtype must be float16, bfloat16 or float32, got {shown(dtype)}"
         )
-    heads, dims = config.num_kv_heads, (config.head_dim, config.value_head_dim)
 
-    def pair(places):
-        shapes = ((batch, heads, places, dim) for dim in dims)
-        return [Tensor(np.zeros(shape, np.float32)).astype(dtype) for shape in shapes]
+    def storage(places):
+        shape = (batch, config.num_kv_heads, places, config.head_dim + config.value_head_dim)
+        return Tensor(np.zeros(shape, np.float32)).astype(dtype)
 
     tensors = [Tensor(np.zeros(batch, np.int64)), Tensor(np.zeros(batch, np.int64))]
-    tensors += pair(capacity)
-    if sparse:
-        l, s = config.compress_block_size, config.compress_stride  # noqa: E741
-        tensors += pair(max(1, (capacity - l) // s + 1))
-        tensors += pair(min(capacity, config.window_size + ROLLBACK))
-        tensors += pair(min(capacity, l + ROLLBACK) if capacity >= l else capacity)
-    return AttentionCache(tensors)
+    tensors.append(storage(capacity))
+    if not sparse:
+        return AttentionCache(tensors)
+    l, s = config.compress_block_size, config.compress_stride  # noqa: E741
+    rings = tuple(min(capacity, size + ROLLBACK) for size in (config.window_size, l))
+    tensors.append(storage(max(1, (capacity - l) // s + 1) + sum(rings)))
+    cache = AttentionCache(tensors)
+    cache._rings = rings
+    return cache
 
 
 def _plan_room(name, x, lengths, ends, capacity, tensors, expected):

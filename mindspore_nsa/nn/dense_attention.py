@@ -7,7 +7,7 @@ from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection
 from ..ops._plan import fail_type
 from .attention import AttentionLayer
-from .cache import KEY_SLC, LENGTHS, VALUE_SLC, WRITTEN
+from .cache import LENGTHS, SELECTED, WRITTEN
 
 _UNBOUNDED = 2147483647
 
@@ -73,8 +73,7 @@ class DenseAttention(AttentionLayer):
             query,
             key,
             value,
-            cache[KEY_SLC],
-            cache[VALUE_SLC],
+            cache[SELECTED],
             cache[LENGTHS],
             cache[WRITTEN],
             ends,

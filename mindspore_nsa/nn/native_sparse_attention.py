@@ -7,18 +7,7 @@ from ..ops import flash_attention_score, nsa_compress_attention, nsa_selected_at
 from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection, projects
 from .attention import AttentionLayer
-from .cache import (
-    KEY_CMP,
-    KEY_RAW,
-    KEY_SLC,
-    KEY_WIN,
-    LENGTHS,
-    VALUE_CMP,
-    VALUE_RAW,
-    VALUE_SLC,
-    VALUE_WIN,
-    WRITTEN,
-)
+from .cache import LENGTHS, OTHERS, ROLLBACK, SELECTED, WRITTEN
 from .compression import Compression
 from .gates import Gates
 from .packing import compressed_documents, pack, planned
@@ -101,8 +90,7 @@ class NativeSparseAttention(AttentionLayer):
             query,
             key,
             value,
-            cache[KEY_SLC],
-            cache[VALUE_SLC],
+            cache[SELECTED],
             cache[LENGTHS],
             cache[WRITTEN],
             ends,
@@ -111,15 +99,11 @@ class NativeSparseAttention(AttentionLayer):
             ops.cast(self.compress_value.weight, full),
             ops.cast(self.compress_key.position, full),
             ops.cast(self.compress_value.position, full),
-            cache[KEY_CMP],
-            cache[VALUE_CMP],
-            cache[KEY_WIN],
-            cache[VALUE_WIN],
-            cache[KEY_RAW],
-            cache[VALUE_RAW],
+            cache[OTHERS],
             scale_value=self.scale,
             theta=c.rope_theta,
             window_size=c.window_size,
+            rollback=ROLLBACK,
             compress_block_size=c.compress_block_size,
             compress_stride=c.compress_stride,
             select_block_size=c.select_block_size,

@@ -21,8 +21,7 @@ def nsa_cache_step(
     query,
     key,
     value,
-    key_slc,
-    value_slc,
+    selected,
     lengths,
     written,
     actual_seq_len,
@@ -31,16 +30,12 @@ def nsa_cache_step(
     weight_v=None,
     position_k=None,
     position_v=None,
-    key_cmp=None,
-    value_cmp=None,
-    key_win=None,
-    value_win=None,
-    key_raw=None,
-    value_raw=None,
+    others=None,
     *,
     scale_value,
     theta,
     window_size,
+    rollback=0,
     compress_block_size=1,
     compress_stride=1,
     select_block_size=1,
@@ -51,12 +46,12 @@ def nsa_cache_step(
 ):
     """Attention [T, N1, Dv] of new tokens, which go into the caches; infer/nsa_cache_step.h."""
     inputs = (
-        query, key, value, key_slc, value_slc, lengths, written, actual_seq_len, gates, weight_k,
-        weight_v, position_k, position_v, key_cmp, value_cmp, key_win, value_win, key_raw, value_raw
+        query, key, value, selected, lengths, written, actual_seq_len, gates, weight_k, weight_v,
+        position_k, position_v, others
     )  # fmt: skip
     attrs = (
-        scale_value, theta, window_size, compress_block_size, compress_stride, select_block_size,
-        select_block_count, init_blocks, local_blocks, importance
+        scale_value, theta, window_size, rollback, compress_block_size, compress_stride,
+        select_block_size, select_block_count, init_blocks, local_blocks, importance
     )  # fmt: skip
     operator, constants = _plan_nsa_cache_step(*inputs, *attrs)
     return operator(*all_passed(inputs, constants))

@@ -1,5 +1,7 @@
 """A sequence in pieces through a cache is the uncut sequence."""
 
+from dataclasses import replace
+
 import mindspore as ms
 import numpy as np
 import pytest
@@ -189,6 +191,8 @@ def test_size():
     dense = DenseAttention(config).new_cache(1, 32768)
     assert sparse.nbytes <= 1.1 * dense.nbytes
     assert sparse.capacity == dense.capacity == 32768
+    # A graph pays for each of its arguments.
+    assert (len(sparse), len(dense)) == (4, 3)
 
 
 def test_a_full_cache_is_an_error_before_anything_is_written(mode):
@@ -223,6 +227,9 @@ def test_wrong_arguments():
         cache.truncate(1.5)
     with pytest.raises(ValueError, match="one that this kind of layer made"):
         layer(Tensor(draw(2, 1, HIDDEN)), cache=make("dense").new_cache(2, 100))
+    other = make("sparse", replace(CONFIG, window_size=CONFIG.window_size + 1))
+    with pytest.raises(ValueError, match="others must be of shape"):
+        other(Tensor(draw(2, 1, HIDDEN)), cache=cache)
     with pytest.raises(ValueError, match="as long as the cache has rows"):
         layer(Tensor(draw(3, 1, HIDDEN)), cache=cache)
 
