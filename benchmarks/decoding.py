@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, cycle
 
+import mindspore as ms
 import numpy as np
 
 from mindspore_nsa import _native
+from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
+from mindspore_nsa.nn.cache import LENGTHS, WRITTEN
 from mindspore_nsa.ops._cache_step import nsa_cache_step
 from mindspore_nsa.reference.rows import windows
 from tests.common.case import Case
 from tests.common.dtypes import encode
 
-from . import check, peers, probe, timing
+from . import check, layer, peers, probe, timing
 from .program import Program, compiled, finished, tensor
 from .result import Result
 from .workloads import COUNT, SELECT, L, S, Workload, nbytes
@@ -34,7 +37,7 @@ RULE = {
     "importance": "overlap",
 }
 SCALE = {"scale_value": float(np.float32(DIM**-0.5)), "head_num": HEADS}
-# Larger than the last cache of the machines at hand.
+# Larger than what the machines at hand keep in their last cache: of 480 MB of one it was 64.
 COLD_BYTES, MOST_COPIES = 256 << 20, 72
 # By so many tokens the dense cache grows before it goes back; the base of its rotary embedding.
 DENSE_STEPS, THETA = 64, 10000.0
@@ -257,8 +260,81 @@ class DecodeCase:
         )
 
 
+class Step(ms.nn.Cell):
+    """A layer with a cache."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def construct(self, x, cache):
+        return self.layer(x, cache=cache)
+
+
+@dataclass(frozen=True)
+class LayerStepCase:
+    """One new token through the layer, beside NsaDecode and the matrix products, each alone."""
+
+    name: str
+    dtype: str
+    tokens: int
+    quick_tokens: int
+
+    kind = "layer"
+    direction = "forward"
+    operator = "NativeSparseAttention"
+    # Most time of a step, as a multiple of its parts'.
+    limit = 1.5
+
+    def problem(self):
+        """Why NsaDecode cannot be measured, or None."""
+        return check.problem(decode, self.dtype, self.direction)
+
+    def _step(self, config, tokens):
+        """A function that adds a token to a cache of random numbers."""
+        dtype, net = getattr(ms, self.dtype), Step(NativeSparseAttention(config))
+        cache = net.layer.new_cache(1, tokens + DENSE_STEPS, dtype)
+        rng = np.random.default_rng(8)
+        for caches in cache[WRITTEN + 1 :]:
+            drawn = rng.standard_normal(caches.shape, np.float32)
+            caches.assign_value(ms.Tensor(drawn).astype(dtype))
+        x = ms.Tensor(rng.standard_normal((1, 1, config.hidden_size), np.float32)).astype(dtype)
+        steps = count()
+
+        def call():
+            if next(steps) % DENSE_STEPS == 0:
+                for place in (LENGTHS, WRITTEN):
+                    cache[place].assign_value(tensor(np.full(1, tokens - 1)))
+            finished(net, x, cache)
+
+        return call
+
+    def run(self, settings):
+        """A `Result`."""
+        ms.set_context(mode=ms.GRAPH_MODE)
+        tokens = self.quick_tokens if settings.quick else self.tokens
+        config = NSAConfig(layer.HIDDEN, HEADS, KV_HEADS, DIM, window_size=WINDOW)
+        functions = {
+            "layer": self._step(config, tokens),
+            "attention": Program(decode(tokens, self.dtype).forward),
+            "products": layer.token_products(config, self.dtype),
+        }
+        times = timing.interleave(functions, settings.rounds, settings.peer_budget)
+        found = {name: timing.median(values) for name, values in times.items()}
+        return Result.of(
+            self,
+            tokens=tokens,
+            shape=f"S=1 of {tokens} hidden={layer.HIDDEN} N={HEADS}/{KV_HEADS} D={DIM}",
+            seconds=found["layer"],
+            attention_seconds=found["attention"],
+            product_seconds=found["products"],
+            ratio=found["layer"] / (found["attention"] + found["products"]),
+            ratio_limit=None if settings.quick else self.limit,
+        )
+
+
 def decode_cases():
-    """NsaDecode by length, dtype and batch; the other operators once."""
+    """NsaDecode by length, dtype and batch; the other operators and the layer's step once."""
     cases = [
         DecodeCase(
             f"decode_{dtype}_{tokens // 1024}k" + (f"_batch{batch}" if batch > 1 else ""),
@@ -269,6 +345,10 @@ def decode_cases():
         for batch in (1, 8)
         for dtype in ("bfloat16", "float32")
         for tokens in (4096, 16384, 65536)
+    ]
+    cases += [
+        LayerStepCase(f"decode_layer_{dtype}", dtype, 4096, 2048)
+        for dtype in ("bfloat16", "float32")
     ]
     large = ("bfloat16", 16384, 2048)
     return [

@@ -11,7 +11,7 @@ from mindspore import nn, ops
 from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
 from mindspore_nsa.nn.gates import BRANCHES
-from mindspore_nsa.ops._layer import nsa_projection, projects
+from mindspore_nsa.ops._layer import nsa_linear, nsa_projection, projects
 
 from . import branches, check, peers, timing
 from .program import compiled, finished
@@ -114,6 +114,39 @@ def _own_products(config, x, dtype, direction):
             out = graph(*inputs)
             graphs.append((compiled(gradient(function)), *inputs, out))
     return lambda: [finished(*call) for call in graphs]
+
+
+class TokenProducts(nn.Cell):
+    """The matrix products of a layer for one token, by what it has for few rows, in one graph."""
+
+    def __init__(self, config, dtype):
+        super().__init__()
+        rng = np.random.default_rng(6)
+        self.dtype = getattr(ms, dtype)
+        self.weights = ms.ParameterTuple(
+            ms.Parameter(_draw(rng, outer, inner), name=f"weight_{i}", requires_grad=False)
+            for i, (inner, outer) in enumerate(_widths(config))
+        )
+        self.inputs = [_draw(rng, 1, w.shape[1]) for w in self.weights[-2:]]
+
+    def construct(self, x, mixed):
+        query, both, gates, output = self.weights
+        return (
+            self.product(x, query),
+            self.product(x, both),
+            self.product(x, gates),
+            self.product(mixed, output),
+        )
+
+    def product(self, x, weight):
+        y = nsa_linear(x, weight, self.dtype)
+        return ops.matmul(x, ops.transpose(weight, (1, 0))) if y is None else y
+
+
+def token_products(config, dtype):
+    """A function that runs `TokenProducts`."""
+    products = TokenProducts(config, dtype)
+    return lambda: finished(products, *products.inputs)
 
 
 def _mindspore_products(config, tokens, direction):

@@ -68,9 +68,9 @@ _COLUMNS = {
     ),
     "layer": (
         ("case", 36, lambda r: r.case),
-        ("ms", 9, lambda r: f"{r.seconds * 1e3:.1f}"),
-        ("attention ms", 12, lambda r: f"{r.attention_seconds * 1e3:.1f}"),
-        ("products ms", 11, lambda r: f"{r.product_seconds * 1e3:.1f}"),
+        ("ms", 9, lambda r: f"{r.seconds * 1e3:.2f}"),
+        ("attention ms", 12, lambda r: f"{r.attention_seconds * 1e3:.2f}"),
+        ("products ms", 11, lambda r: f"{r.product_seconds * 1e3:.2f}"),
         ("ratio", 12, lambda r: _of_target(r.ratio, r.ratio_limit)),
         ("shape", 34, lambda r: r.shape),
     ),
@@ -140,7 +140,8 @@ _NOTES = {
     "layer": (
         "ms: a step of the layer in a graph, both: with its gradients. Alone, each through "
         "MindSpore: its attention with compression, and the matrix products of its linear maps, by "
-        "the operators that it has for its dtype. ratio: the step over the sum of the two (limit)."
+        "the operators that it has for its dtype. ratio: the step over the sum of the two (limit). "
+        "decode_layer: of one token with a cache; its attention is nsa_decode."
     ),
     "layer memory": (
         "s: a step of the layer with its gradients. MB: input, output and parameters with their "

@@ -18,6 +18,12 @@ inline const float* linear_weight(const NsaLinearParams& p, int64_t row, int64_t
   const bool whole = p.weight_type == ElemType::kFloat32 && n % W == 0;
   const float* weight = whole ? static_cast<const float*>(p.weight) + at : part;
   if (!whole) to_float(p.weight_type, p.weight, at, n, part);
+#ifdef NSA_HAS_ROUND_BF16
+  if (whole && p.dtype == ElemType::kBFloat16) {
+    for (int64_t i = 0; i < n; i += W) store(part + i, round_bf16(load(weight + i)));
+    return part;
+  }
+#endif
   if (p.dtype != ElemType::kFloat32 && p.dtype != p.weight_type) {
     alignas(64) uint16_t narrow[kLinearPart];
     from_float(p.dtype, weight, n, narrow, 0);

@@ -146,15 +146,24 @@ inline V load_bf16(const uint16_t* p) {
   __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
 }
-// Nearest even: add 0x7fff plus the bit that will be the last; a NaN only gets its quiet bit.
+// The upper halves are x as bf16. Nearest even: add 0x7fff plus the bit that will be the last; a
+// NaN only gets its quiet bit.
+inline __m512i rounded_bits_bf16(V x) {
+  const __m512i u = _mm512_castps_si512(x);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  const __m512i r = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __m512i q = _mm512_or_si512(u, _mm512_set1_epi32(0x00400000));
+  return _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), r, q);
+}
 inline void store_bf16(uint16_t* p, V x) {
-  __m512i u = _mm512_castps_si512(x);
-  __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  __m512i r = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-  __m512i q = _mm512_or_si512(u, _mm512_set1_epi32(0x00400000));
-  r = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), r, q);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
-                      _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+                      _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded_bits_bf16(x), 16)));
+}
+// The same as floats.
+#define NSA_HAS_ROUND_BF16 1
+inline V round_bf16(V x) {
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  return _mm512_castsi512_ps(_mm512_and_si512(rounded_bits_bf16(x), upper));
 }
 
 #ifdef __AVX512BF16__
