@@ -12,6 +12,8 @@ namespace {
 // Rows of a query chunk: its queries and outputs stay in the second-level cache, with the blocks of
 // keys and values that pass between two visits of a row.
 constexpr int64_t kChunkRows = 512;
+// The same on tiles of rows, whose keys stay in that cache, too, for all queries of a chunk.
+constexpr int64_t kTiledChunkRows = 1024;
 // The same for the gradient, whose rows wait in memory.
 constexpr int64_t kGradChunkRows = 1024;
 // The gradient reads a block of keys in three forms, and adds to its sums, once per chunk. So its
@@ -130,7 +132,8 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   std::vector<Segment> segments = make_selected_plan(p, plan);
   const Selection sel{p.topk_indices, p.select_block_count,
                       BlockShape::of(block_keys(p, plan), form.key_step())};
-  const int64_t chunk_queries = max64(1, kChunkRows / plan.G), chunk_rows = chunk_queries * plan.G;
+  const int64_t rows = form.align > 1 ? kTiledChunkRows : kChunkRows;
+  const int64_t chunk_queries = max64(1, rows / plan.G), chunk_rows = chunk_queries * plan.G;
   SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](int64_t) { return chunk_queries; });
 
   ForwardScratch parts{};

@@ -32,16 +32,34 @@ inline void index_pairs(const AttentionPlan& plan, const Selection& sel, const S
   }
 }
 
+#ifdef NSA_ISA_AMX
+// Blocks that queries pass in turn: what is packed of them stays in the second-level cache.
+constexpr int64_t kRangeBlocks = 20;
+
+// Those of them that a query selected.
+struct RangeBlocks {
+  int32_t count, block[kRangeBlocks];
+};
+#endif
+
 struct SelectBuffers {
   TileBuffers tile;     // of the rows of a tile; o holds one part's P V
   float* o;             // [chunk rows, Dv padded]
   SoftmaxState* state;  // [chunk rows]
+#ifdef NSA_ISA_AMX
+  GatheredStates states;  // [chunk rows]
+  RangeBlocks* blocks;    // [queries of a chunk, where these are whole tiles]
+#endif
 
   static SelectBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t chunk_rows) {
     SelectBuffers b;
     b.tile = TileBuffers::carve(arena, D, Dv, kTileRows);
     b.o = arena.take<float>(chunk_rows * padded_row(Dv));
     b.state = arena.take<SoftmaxState>(chunk_rows);
+#ifdef NSA_ISA_AMX
+    b.states = GatheredStates::carve(arena, chunk_rows);
+    b.blocks = arena.take<RangeBlocks>(ceil_div(chunk_rows, kAmxTile));
+#endif
     return b;
   }
 };
@@ -264,6 +282,97 @@ inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const
   return numbers;
 }
 
+#ifdef NSA_ISA_AMX
+// The queries [i0, i1) that selected a block.
+struct BlockQueries {
+  const int32_t *first, *past;
+
+  static BlockQueries of(const SelectPair& pair, int64_t t, int64_t i0, int64_t i1) {
+    const int32_t* end = pair.queries + pair.begin[t + 1];
+    const int32_t* first = first_query(pair.queries + pair.begin[t], end, i0);
+    return {first, first_query(first, end, i1)};
+  }
+};
+
+// Whether GatheredSteps can do a chunk.
+inline bool gathered_steps_fit(const AttentionPlan& plan, const Selection& sel,
+                               const SelectPair& pair, int64_t i0, int64_t i1,
+                               const ForwardScratch& scratch) {
+  if (!GatheredTiles::fit(plan) || sel.shape.lanes != kBlockKeys || *pair.repeats) return false;
+  if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return false;
+  for (int64_t t = 0; t < pair.blocks; ++t) {
+    if (scratch.finite[pair.first_packed + t]) continue;
+    const BlockQueries queries = BlockQueries::of(pair, t, i0, i1);
+    if (queries.first < queries.past) return false;
+  }
+  return true;
+}
+
+// The blocks [t0, t0 + kRangeBlocks) that each query of a chunk selected, in order.
+inline void list_blocks(const SelectPair& pair, int64_t t0, int64_t i0, int64_t i1,
+                        RangeBlocks* of) {
+  for (int64_t i = i0; i < i1; ++i) of[i - i0].count = 0;
+  for (int64_t t = t0; t < min64(t0 + kRangeBlocks, pair.blocks); ++t) {
+    const BlockQueries queries = BlockQueries::of(pair, t, i0, i1);
+    for (const int32_t* i = queries.first; i < queries.past; ++i) {
+      RangeBlocks& blocks = of[*i - i0];
+      blocks.block[blocks.count++] = static_cast<int32_t>(t);
+    }
+  }
+}
+
+// select_blocks() on tiles: ranges of blocks outside, queries inside.
+inline void gathered_blocks(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
+                            int64_t i0, int64_t i1, const ForwardScratch& scratch,
+                            SelectBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t ld = padded_row(plan.Dv), first_head = pair.kv_head * plan.G;
+  const int64_t chunk_rows = (i1 - i0) * plan.G;
+  const int64_t key_size = plan.D / 2 * kBlockKeys, value_size = kBlockKeys / 2 * ld;
+  const float* words = static_cast<const float*>(plan.query);
+  fill(b.o, chunk_rows * ld, 0.0f);
+  b.states.clear(chunk_rows);
+  b.tile.ahead.clear();
+  GatheredSteps steps(plan, plan.q.head / 2, b.states, b.tile.gathered, &b.tile.ahead);
+  for (int64_t t0 = 0; t0 < pair.blocks; t0 += kRangeBlocks) {
+    list_blocks(pair, t0, i0, i1, b.blocks);
+    for (int64_t r = 0; r < chunk_rows; r += kAmxTile) {
+      const int64_t i = i0 + r / plan.G, head = first_head + r % plan.G;
+      const RangeBlocks& blocks = b.blocks[i - i0];
+      if (blocks.count == 0) continue;
+      steps.rows(words + (seg.q + i * plan.q.row + head * plan.q.head) / 2, b.o + r * ld, r);
+      for (int64_t n = 0; n < blocks.count; ++n) {
+        const PartKeys keys = part_keys(sel.shape, seg, blocks.block[n]);
+        const int64_t at = pair.first_packed + blocks.block[n];
+        steps.meet({scratch.keys + at * key_size, scratch.values + at * value_size, 0,
+                    min64(keys.count, seg.range.hi(i) - keys.j0)});
+      }
+    }
+  }
+  steps.finish();
+  for (int64_t r = 0; r < chunk_rows; ++r)
+    b.state[r] = b.states.row(r, b.o + r * ld, round_up(plan.Dv, kLanePad));
+}
+#endif
+
+// Outputs and states of a chunk, queries [i0, i1), over all their blocks.
+template <class Path>
+inline void select_all_blocks(const AttentionPlan& plan, const Selection& sel,
+                              const SelectPair& pair, int64_t i0, int64_t i1,
+                              const ForwardScratch& scratch, SelectBuffers& b) {
+#ifdef NSA_ISA_AMX
+  if (kRowsOnly<Path> && gathered_steps_fit(plan, sel, pair, i0, i1, scratch))
+    return gathered_blocks(plan, sel, pair, i0, i1, scratch, b);
+#endif
+  const int64_t rows = (i1 - i0) * plan.G;
+  for (int64_t r = 0; r < rows; ++r) b.state[r] = SoftmaxState::empty();
+  if (!select_blocks<Path>(plan, sel, pair, i0, i1, scratch, b)) {
+    // As in forward_tile().
+    for (int64_t r = 0; r < rows; ++r) b.state[r] = b.state[r].again();
+    select_blocks<Path>(plan, sel, pair, i0, i1, scratch, b);
+  }
+}
+
 template <class Path>
 inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
                          int64_t chunk, const ForwardScratch& scratch, SelectBuffers& b) {
@@ -271,12 +380,7 @@ inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const 
   const int64_t i0 = chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
   const int64_t chunk_rows = (i1 - i0) * plan.G, first_head = pair.kv_head * plan.G;
   const int64_t ld = padded_row(plan.Dv);
-  for (int64_t r = 0; r < chunk_rows; ++r) b.state[r] = SoftmaxState::empty();
-  if (!select_blocks<Path>(plan, sel, pair, i0, i1, scratch, b)) {
-    // As in forward_tile().
-    for (int64_t r = 0; r < chunk_rows; ++r) b.state[r] = b.state[r].again();
-    select_blocks<Path>(plan, sel, pair, i0, i1, scratch, b);
-  }
+  select_all_blocks<Path>(plan, sel, pair, i0, i1, scratch, b);
   for (int64_t r = 0; r < chunk_rows; ++r) {
     finish_row(plan, seg, i0 + r / plan.G, first_head + r % plan.G, b.o + r * ld, b.state[r]);
   }
@@ -302,7 +406,8 @@ inline void pack_parts(const AttentionPlan& plan, const BlockShape& shape, const
       pack_rows<Path>(plan.dtype, plan.value,
                       seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row, plan.v.row,
                       keys.count, plan.Dv, shape.lanes, ld, scratch.values + at * value_size);
-      scratch.finite[at] = packed_finite<Path>(scratch.values + at * value_size, value_size);
+      scratch.finite[at] =
+          packed_finite<Path>(scratch.values + at * value_size, value_size, kLargeExponent);
     }
   }
 }

@@ -7,7 +7,7 @@
 #include "cpu/attention/schedule.h"
 #include "cpu/attention/softmax_rows.h"
 #ifdef NSA_ISA_AMX
-#include "cpu/attention/amx_steps.h"
+#include "cpu/attention/amx_gathered.h"
 #endif
 
 namespace nsa::cpu {
@@ -31,6 +31,8 @@ struct TileBuffers {
   Ahead ahead;          // keys and values of the next step or sweep
 #ifdef NSA_ISA_AMX
   AmxStepBuffers steps;
+  GatheredBuffers gathered;
+  GatheredStates states;  // [rows]
 #endif
 
   static TileBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t rows) {
@@ -44,6 +46,8 @@ struct TileBuffers {
     b.ahead = Ahead::carve(arena, 2);
 #ifdef NSA_ISA_AMX
     b.steps = AmxStepBuffers::carve(arena);
+    b.gathered = GatheredBuffers::carve(arena);
+    b.states = GatheredStates::carve(arena, rows);
 #endif
     return b;
   }
@@ -206,6 +210,34 @@ inline void forward_sweeps(const TileContext& c, int64_t begin, int64_t end,
     forward_sweep(c, k0, min64(k0 + kSweepKeys, end), packed, b);
   }
 }
+
+// Whether a tile's rows go one query after the other through the few keys that they see: on its
+// edges a query's heads see the same keys.
+inline bool few_keys(const TileContext& c, int64_t begin, int64_t end, const PackedPair& packed) {
+  const AttentionPlan& plan = c.plan;
+  if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return false;
+  return c.tile.heads % kAmxTile == 0 && end - begin <= kSweepKeys && packed.numbers(begin, end);
+}
+
+inline void forward_few_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
+  const AttentionPlan& plan = c.plan;
+  const RowRange& range = c.seg.range;
+  const int64_t rows = c.tile.rows(), depth = words<AmxPath>(plan.D), ld = padded_row(plan.Dv);
+  b.states.clear(rows);
+  b.ahead.clear();
+  GatheredSteps steps(plan, depth, b.states, b.gathered, &b.ahead);
+  for (int64_t r = 0; r < rows; r += kAmxTile) {
+    const int64_t lo = range.lo(c.query(r)), hi = range.hi(c.query(r));
+    steps.rows(b.q + r * depth, b.o + r * ld, r);
+    for (int64_t j0 = lo / kBlockKeys * kBlockKeys; j0 < hi; j0 += kBlockKeys) {
+      steps.meet({packed.keys + j0 * depth, packed.values + j0 / 2 * ld, max64(lo - j0, 0),
+                  min64(hi - j0, kBlockKeys)});
+    }
+  }
+  steps.finish();
+  for (int64_t r = 0; r < rows; ++r)
+    b.state[r] = b.states.row(r, b.o + r * ld, round_up(plan.Dv, kLanePad));
+}
 #endif
 
 // Keys outside, rows inside: what is packed of a step's keys is in the core's own caches for all
@@ -217,7 +249,10 @@ inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuf
   const int64_t rows = c.tile.rows(), begin = range.lo(c.tile.i0) / kTileKeys * kTileKeys;
   const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kBlockKeys);
 #ifdef NSA_ISA_AMX
-  if constexpr (kRowsOnly<Path>) return forward_sweeps(c, begin, end, packed, b);
+  if constexpr (kRowsOnly<Path>) {
+    if (few_keys(c, range.lo(c.tile.i0), past, packed)) return forward_few_keys(c, packed, b);
+    return forward_sweeps(c, begin, end, packed, b);
+  }
 #endif
   const int64_t products =
       2 * matmul_steps<Step>(rows, kBlockKeys) + matmul_steps<Step>(rows, c.plan.Dv);

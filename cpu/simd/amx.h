@@ -117,5 +117,50 @@ inline float amx_dot(const float* a, const float* b, int64_t n) {
   return sum[0];
 }
 
+// Products of one tile of rows and four of lanes, whose sums are in tiles 0 to 3 from a load, or
+// zeros, to a store: where there are no more rows, they wait less for each other than those of
+// amx_block().
+constexpr int64_t kAmxWide = 4 * kAmxTile;
+
+inline void amx_wide_zero() {
+  tile_zero<0>();
+  tile_zero<1>();
+  tile_zero<2>();
+  tile_zero<3>();
+}
+inline void amx_wide_load(const float* c, int64_t ldc) {
+  tile_load<0>(c, ldc);
+  tile_load<1>(c + kAmxTile, ldc);
+  tile_load<2>(c + 2 * kAmxTile, ldc);
+  tile_load<3>(c + 3 * kAmxTile, ldc);
+}
+inline void amx_wide_store(float* c, int64_t ldc) {
+  tile_store<0>(c, ldc);
+  tile_store<1>(c + kAmxTile, ldc);
+  tile_store<2>(c + 2 * kAmxTile, ldc);
+  tile_store<3>(c + 3 * kAmxTile, ldc);
+}
+// For K words, a multiple of 16, of which b's are read for this tile only; between(n) as in
+// amx_block().
+template <class Between>
+[[gnu::always_inline]] inline void amx_wide(int64_t K, const float* a, int64_t lda, const float* b,
+                                            int64_t ldb, const Between& between) {
+  for (int64_t k = 0; k < K; k += kAmxTile, b += kAmxTile * ldb) {
+    tile_load<4>(a + k, lda);
+    tile_load_once<5>(b, ldb);
+    tile_dot_bf16<0, 4, 5>();
+    between(0);
+    tile_load_once<6>(b + kAmxTile, ldb);
+    tile_dot_bf16<1, 4, 6>();
+    between(1);
+    tile_load_once<7>(b + 2 * kAmxTile, ldb);
+    tile_dot_bf16<2, 4, 7>();
+    between(2);
+    tile_load_once<5>(b + 3 * kAmxTile, ldb);
+    tile_dot_bf16<3, 4, 5>();
+    between(3);
+  }
+}
+
 }  // namespace
 }  // namespace nsa::cpu
