@@ -55,7 +55,8 @@ class GradSchedule {
     const int64_t largest = (long_chunks_ ? 8 : 4) * kTileRows;
     pair.q_chunk =
         chunk_of(seg.q_len, parts, kTileRows, range_chunk(plan, seg.q_len, kTileRows, largest));
-    pair.kv_chunk = chunk_of(seg.kv_len, parts, kBlockKeys, (long_chunks_ ? 8 : 4) * kBlockKeys);
+    pair.kv_chunk = chunk_of(seg.kv_len, parts, kBlockKeys,
+                             (long_chunks_ || plan.in_groups() ? 8 : 4) * kBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
     pair.set_ranges(plan, seg.q_len);
@@ -116,6 +117,7 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   bool dpse_in_float = p.dpse != nullptr && p.dtype != ElemType::kFloat32;
   plan.dpse = p.dpse;
   plan.dpse_elem = ElemType::kFloat32;
+  plan.groups = grad_groups(plan, form);
   GradSchedule schedule(plan, threads);
 
   GradParts parts{};

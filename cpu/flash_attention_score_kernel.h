@@ -6,6 +6,9 @@
 
 #include "cpu/attention/forward_wave.h"
 #include "cpu/attention/grad_steps.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/attention/grad_groups.h"
+#endif
 
 namespace nsa::cpu {
 namespace {
@@ -78,6 +81,88 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
   add_tile_dq(plan, pair, c, b.tile.dq);
 }
 
+#ifdef NSA_ISA_AMX
+// Tells GroupLoader of the rows of a tile: whole groups, but for queries past the last.
+class UnitPairs {
+ public:
+  UnitPairs(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
+            const float* zeros)
+      : plan_(plan), pair_(pair), c_(c), zeros_(zeros) {}
+
+  int64_t groups() const { return ceil_div(c_.rows(), kGroupRows); }
+
+  bool operator()(int64_t n, PairRows& rows, PairLanes& lanes) const {
+    const RowRange& range = c_.seg.range;
+    const bool heads = plan_.groups == GradGroups::kHeads;
+    bool usual = true;
+    for (int64_t turn = 0; turn < 2; ++turn) {
+      const int64_t first = (2 * n + turn) * kGroupRows, there = c_.rows() - first;
+      if (there <= 0) {
+        put_group(plan_, pair_, 0, 0, turn, 0, zeros_, rows, lanes);
+        continue;
+      }
+      const int64_t i = c_.query(first), count = min64(there, kGroupRows);
+      usual = put_group(plan_, pair_, i, c_.head(first), turn, count, zeros_, rows, lanes) && usual;
+      for (int64_t r = 0; r < count; ++r) {
+        const int64_t lane = group_lane(turn, r);
+        lanes.lo[lane] = static_cast<float>(range.lo(heads ? i : i + r));
+        lanes.hi[lane] = static_cast<float>(range.hi(heads ? i : i + r));
+      }
+    }
+    return usual;
+  }
+
+  // The first and the last query of pair n.
+  int64_t first(int64_t n) const { return c_.query(n * kPairLanes); }
+  int64_t last(int64_t n) const { return c_.query(min64((n + 1) * kPairLanes, c_.rows()) - 1); }
+
+ private:
+  const AttentionGradPlan& plan_;
+  const GradPair& pair_;
+  const UnitRows& c_;
+  const float* zeros_;
+};
+
+// unit_tile() on groups, the sums of keys included. False: it was left undone, some number being
+// none, or some row having no maximum.
+inline bool unit_tile_groups(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
+                             int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
+  const RowRange& range = c.seg.range;
+  if (range.hi(c.query(c.rows() - 1)) <= j0 || range.lo(c.i0) >= j1) return true;
+  const int64_t block0 = pair.first_packed + j0 / kBlockKeys;
+  if (!all_true(s.finite + block0, ceil_div(j1 - j0, kBlockKeys))) return false;
+  GroupTile& tile = b.groups.tiles[0];
+  const UnitPairs pairs(plan, pair, c, b.groups.zeros);
+  fill(b.groups.zeros, max64(plan.D, plan.Dv) / 2, 0.0f);
+  GroupLoader loader(plan, tile, pairs.groups(), pairs);
+  while (!loader.done()) loader.next();
+  if (!tile.usual || !tile.finite()) return false;
+  for (int64_t j = j0; j < j1; j += kBlockKeys) {
+    const int64_t past = j + kBlockKeys, count = min64(kBlockKeys, j1 - j);
+    const GroupKeys keys = group_keys(plan, s, pair.first_packed + j / kBlockKeys, kBlockKeys, j);
+    // Later rows see later keys.
+    int64_t n0 = 0, n1 = tile.pairs();
+    while (n0 < n1 && range.hi(pairs.last(n0)) <= j) ++n0;
+    while (n0 < n1 && range.lo(pairs.first(n1 - 1)) >= past) --n1;
+    if (n0 == n1) continue;
+    const GroupStep step(plan, keys, tile, b.groups, b.tile.ahead);
+    step.scores(n0, n1, [&](int64_t n) {
+      return count < kBlockKeys || range.lo(pairs.last(n)) > j || range.hi(pairs.first(n)) < past;
+    });
+    GroupSums sums = key_group_sums(plan, pair, keys, count, b);
+    for (int64_t n = 2 * n0; n < 2 * n1; ++n) {
+      const int64_t r = n * kGroupRows;
+      sums.dq[n] = n < tile.groups
+                       ? dq_group(plan, pair, c.query(r), c.head(r) - pair.kv_head * plan.G)
+                       : b.groups.nobody;
+    }
+    step.sums(n0, n1, sums, [] {});
+    finish_key_sums(plan, pair, keys, count, b);
+  }
+  return true;
+}
+#endif
+
 // Whether a query of a chunk sees a key of a chunk.
 inline bool chunks_meet(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
                         int64_t kv_chunk) {
@@ -93,9 +178,13 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
   const Segment& seg = plan.segments[pair.segment];
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
   const int64_t j0 = kv_chunk * pair.kv_chunk, j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
-  b.clear<Path>(b.dk, plan.D, j1 - j0);
-  b.clear<Path>(b.dv, plan.Dv, j1 - j0);
-  const int64_t heads = min64(plan.G, kTileRows), queries = min64(kTileRows / heads, i1 - i0);
+  const auto clear = [&] {
+    b.clear<Path>(b.dk, plan.D, j1 - j0);
+    b.clear<Path>(b.dv, plan.Dv, j1 - j0);
+  };
+  if (!plan.in_groups()) clear();
+  const int64_t heads = plan.groups == GradGroups::kQueries ? 1 : min64(plan.G, kTileRows);
+  const int64_t queries = min64(kTileRows / heads, i1 - i0);
   for (int64_t g = 0; g < plan.G; g += heads) {
     for (int64_t i = i0; i < i1; i += queries) {
       UnitRows rows{seg, pair.kv_head * plan.G + g, i, min64(queries, i1 - i),
@@ -105,13 +194,26 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
         const int64_t next = i + queries;
         const UnitRows then{seg, rows.first_head, next, min64(queries, i1 - next), rows.heads};
         ask_for_grad_rows(plan, pair, then, b.tile.ahead);
-        b.tile.ahead.over(grad_step_steps<Path>(plan, rows.rows(), kTileKeys) *
-                          ceil_div(j1 - j0, kTileKeys));
+        int64_t steps = grad_step_steps<Path>(plan, rows.rows(), kTileKeys);
+#ifdef NSA_ISA_AMX
+        if (plan.in_groups())
+          steps = 2 * GroupStep::asked(plan, ceil_div(rows.rows(), kPairLanes), kBlockKeys);
+#endif
+        b.tile.ahead.over(steps * ceil_div(j1 - j0, kTileKeys));
       }
+#ifdef NSA_ISA_AMX
+      if (plan.in_groups()) {
+        if (unit_tile_groups(plan, pair, rows, j0, j1, s, b)) continue;
+        clear();
+        unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
+        add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
+        continue;
+      }
+#endif
       unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
     }
   }
-  add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
+  if (!plan.in_groups()) add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
 }
 
 template <class Path>
@@ -128,6 +230,11 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
             const int64_t j0 = block * kBlockKeys;
             pack_grad_keys<Path>(plan, pair, pair.first_packed + block, kBlockKeys, j0,
                                  min64(kBlockKeys, keys - j0), scratch, b.tmp);
+#ifdef NSA_ISA_AMX
+            if (kRowsOnly<Path> && plan.in_groups())
+              pack_group_keys(plan, pair, pair.first_packed + block, kBlockKeys, j0,
+                              min64(kBlockKeys, keys - j0), scratch);
+#endif
           }
         }
       },

@@ -158,6 +158,9 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   plan.dq = p.dq;
   plan.dk = p.dk;
   plan.dv = p.dv;
+  // Rows are gathered query by query.
+  plan.groups = grad_groups(plan, form);
+  if (plan.groups == GradGroups::kQueries) plan.groups = GradGroups::kNone;
   const Selection sel{p.topk_indices, p.select_block_count,
                       BlockShape::of(block_keys(p, plan), form.key_step())};
   SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](int64_t q_len) {

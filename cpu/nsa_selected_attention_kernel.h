@@ -1,11 +1,9 @@
-// NsaSelectedAttention and its gradient. A chunk of queries goes through the key blocks in
-// ascending order; all (query, head) rows of the chunk that selected a block form the rows of its
-// matmuls, so a block is read once per chunk, whatever the group size. The gradient takes the steps
-// of FlashAttentionScoreGrad, with rows gathered by block.
+// NsaSelectedAttention. A chunk of queries goes through the key blocks in ascending order; all
+// (query, head) rows of the chunk that selected a block form the rows of its matmuls, so a block is
+// read once per chunk, whatever the group size.
 #pragma once
 
 #include "cpu/attention/forward_wave.h"
-#include "cpu/attention/grad_steps.h"
 #include "cpu/attention/selection_index.h"
 #include "cpu/attention/softmax_rows.h"
 
@@ -438,150 +436,6 @@ void select_forward(const AttentionPlan& plan, const Selection& sel, const Selec
 
 int64_t select_forward_thread_size(int64_t D, int64_t Dv, int64_t chunk_rows) {
   return measured([&](Arena& arena) { SelectBuffers::carve(arena, D, Dv, chunk_rows); });
-}
-
-// Tiles of gathered rows in order: blocks [t0, t1), their parts, and of a part the rows of the
-// queries of a chunk that selected it, in tiles of equal size.
-class SelectTiles {
- public:
-  // word: rows that go together.
-  SelectTiles(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
-              int64_t q_chunk, int64_t t0, int64_t t1, int64_t word)
-      : sel_(&sel), pair_(&pair), seg_(&plan.segments[pair.segment]), G_(plan.G) {
-    align_ = G_ % word == 0 ? G_ : word;
-    i0_ = q_chunk * pair.q_chunk;
-    i1_ = min64(i0_ + pair.q_chunk, seg_->q_len);
-    part_ = t0 * sel.shape.parts - 1;
-    end_ = t1 * sel.shape.parts;
-    next();
-  }
-
-  bool done() const { return part_ >= end_; }
-  int64_t part() const { return part_; }
-  int64_t block() const { return part_ / sel_->shape.parts; }
-  PartKeys keys() const { return part_keys(sel_->shape, *seg_, part_); }
-  bool first() const { return first_ == 0; }
-  bool last() const { return first_ + count_ == rows_; }
-  GatheredRows rows() const { return {*seg_, pair_->kv_head * G_, G_, list_, first_, count_}; }
-
-  void next() {
-    first_ += count_;
-    while (first_ == rows_ && ++part_ < end_) open();
-    count_ = min64(tile_, rows_ - first_);
-  }
-
- private:
-  void open() {
-    const int64_t t = block();
-    const int32_t* past = pair_->queries + pair_->begin[t + 1];
-    list_ = first_query(pair_->queries + pair_->begin[t], past, i0_);
-    rows_ = keys().count == 0 ? 0 : (first_query(list_, past, i1_) - list_) * G_;
-    const int64_t tiles = max64(1, ceil_div(rows_, kTileRows));
-    tile_ = min64(kTileRows, round_up(ceil_div(rows_, tiles), align_));
-    first_ = count_ = 0;
-  }
-
-  const Selection* sel_;
-  const SelectPair* pair_;
-  const Segment* seg_;
-  int64_t G_, align_, i0_, i1_, part_, end_;
-  const int32_t* list_ = nullptr;
-  int64_t rows_ = 0, tile_ = 0, first_ = 0, count_ = 0;
-};
-
-// What the first tile of a part reads of its keys.
-template <class Path>
-inline void ask_for_keys(const AttentionGradPlan& plan, const GradKeys& keys, Ahead& ahead) {
-  ahead.add(keys.kt, words<Path>(plan.D) * keys.lanes);
-  ahead.add(keys.vt, words<Path>(plan.Dv) * keys.lanes);
-  ahead.add(keys.k, words<Path>(keys.lanes) * padded_row(plan.D));
-}
-
-// Rows that are not next to each other have their statistics in lines of their own.
-inline void ask_for_statistics(const AttentionGradPlan& plan, const GatheredRows& c, Ahead& ahead) {
-  each_row(c, [&](int64_t, int64_t i, int64_t head) {
-    const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
-    ahead.add(plan.softmax_max + stat, 1);
-    ahead.add(plan.softmax_sum + stat, 1);
-  });
-}
-
-template <class Path>
-inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel,
-                             const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk,
-                             const GradScratch& s, UnitBuffers& b) {
-  const Segment& seg = plan.segments[pair.segment];
-  const int64_t lanes = sel.shape.lanes;
-  auto packed = [&](const SelectTiles& tile) {
-    const PartKeys range = tile.keys();
-    return packed_keys<Path>(plan, s, pair.first_packed + tile.part(), lanes, range.j0,
-                             range.count);
-  };
-  const int64_t t0 = kv_chunk * pair.kv_chunk, t1 = min64(t0 + pair.kv_chunk, pair.blocks);
-  SelectTiles tile(plan, sel, pair, q_chunk, t0, t1, Path::kForm.per_word * Path::kForm.align);
-  for (SelectTiles then = tile; !tile.done(); tile = then) {
-    const GatheredRows c = tile.rows();
-    const GradKeys keys = packed(tile);
-    if (tile.first()) {
-      b.clear<Path>(b.dk, plan.D, keys.n);
-      b.clear<Path>(b.dv, plan.Dv, keys.n);
-    }
-    load_grad_rows<Path>(plan, c, pair.delta, b.tile);
-    Ahead& ahead = b.tile.ahead;
-    ahead.clear();
-    then.next();
-    if (!then.done()) {
-      ask_for_grad_rows(plan, pair, then.rows(), ahead);
-      ask_for_statistics(plan, then.rows(), ahead);
-      if (then.first()) ask_for_keys<Path>(plan, packed(then), ahead);
-    }
-    ahead.over(grad_step_steps<Path>(plan, c.rows(), lanes));
-    if (*pair.repeats) {
-      for (int64_t r = 0; r < c.rows(); ++r)
-        b.tile.inv[r] *= multiplicity(pair, sel, plan.N2, c.query(r), tile.block());
-    }
-    // hi does not decrease along the list, so the first row sees the least.
-    const bool plain = keys.n == lanes && seg.range.hi(c.query(0)) >= keys.j0 + keys.n;
-    grad_step<Path>(plan, c, keys, 0, c.rows(), 0, lanes, plain, b.tile,
-                    b.key_sums<Path>(b.dk, plan.D), b.key_sums<Path>(b.dv, plan.Dv),
-                    Into::kReplace);
-    add_tile_dq(plan, pair, c, b.tile.dq);
-    if (tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
-  }
-}
-
-template <class Path>
-void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
-                          const SelectWave& wave, const GradScratch& scratch, int threads) {
-  run_backward_wave<Path>(
-      plan, wave, scratch, kTileKeys, threads,
-      [&](GradBuffers& b) {
-        index_pairs(plan, sel, wave);
-        for (int64_t p = 0; p < wave.num_pairs; ++p) {
-          const SelectPair& pair = wave.pairs[p];
-#pragma omp for schedule(static) nowait
-          for (int64_t part = 0; part < pair.blocks * sel.shape.parts; ++part) {
-            const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
-            pack_grad_keys<Path>(plan, pair, pair.first_packed + part, sel.shape.lanes, keys.j0,
-                                 keys.count, scratch, b.tmp);
-          }
-        }
-      },
-      [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk) {
-        const Segment& seg = plan.segments[pair.segment];
-        const int64_t past = min64((q_chunk + 1) * pair.q_chunk, seg.q_len);
-        return seg.range.hi(past - 1) > kv_chunk * pair.kv_chunk * sel.shape.block;
-      },
-      [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
-        select_grad_unit<Path>(plan, sel, pair, q_chunk, kv_chunk, scratch, b);
-      });
-}
-
-void select_backward(const AttentionGradPlan& plan, const Selection& sel, const SelectWave& wave,
-                     const GradScratch& scratch, int threads) {
-  if (plan.dtype == ElemType::kBFloat16)
-    return select_backward_wave<GradPathOfBFloat16>(plan, sel, wave, scratch, threads);
-  select_backward_wave<FloatPath>(plan, sel, wave, scratch, threads);
 }
 
 }  // namespace

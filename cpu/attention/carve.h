@@ -27,10 +27,15 @@ inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSp
   parts.values_t = arena.take<float>(wave.packed * form.words(plan.Dv) * lanes);
   parts.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
   parts.finite = arena.take<bool>(wave.packed);
+  if (plan.in_groups()) {
+    parts.key_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.D / 2));
+    parts.value_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.Dv / 2));
+    parts.key_pairs = arena.take<float>(wave.packed * plan.D * lanes / 2);
+  }
   parts.cursor = arena.take<UnitCursor>(1);
   parts.turns = arena.take<Turns>(wave.key_chunks + wave.slots);
   parts.threads = arena.take_threads(threads, parts.thread_size);
-  parts.delta = arena.take<float>(wave.rows);
+  parts.delta = arena.take<float>(wave.rows * (plan.in_groups() ? 3 : 1));
   if (plan.dtype != ElemType::kFloat32) parts.accumulators = arena.take<float>(wave.accumulators);
 }
 

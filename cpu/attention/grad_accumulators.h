@@ -5,6 +5,22 @@
 
 namespace nsa::cpu {
 
+// How dq is accumulated, where the kernel has tiles and nothing but visibility changes scores.
+inline GradGroups grad_groups(const AttentionGradPlan& plan, WordForm form) {
+  constexpr int64_t step = 2 * kGradGroup;
+  // Counted as floats.
+  constexpr int64_t kMostKeys = 1 << 24;
+  if (plan.dtype != ElemType::kBFloat16 || form.align != kGradGroup) return GradGroups::kNone;
+  if (plan.D % step != 0 || plan.Dv % step != 0) return GradGroups::kNone;
+  if (plan.bias.changes_scores() || plan.bias.drop || plan.dpse) return GradGroups::kNone;
+  for (int64_t b = 0; b < plan.num_segments; ++b)
+    if (plan.segments[b].kv_len > kMostKeys) return GradGroups::kNone;
+  // Rows that are next to each other in memory: those a power of two apart compete for few sets of
+  // the caches.
+  const bool heads = plan.G % kGradGroup == 0 && plan.q.head <= plan.q.row;
+  return heads ? GradGroups::kHeads : GradGroups::kQueries;
+}
+
 // Points the accumulators into the outputs (fp32) or into scratch, and delta into its part.
 template <class Pair>
 void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t count,
@@ -16,6 +32,11 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
     const Segment& seg = plan.segments[pair.segment];
     pair.delta = delta;
     delta += seg.q_len * G;
+    if (plan.in_groups()) {
+      pair.max = delta;
+      pair.inv = pair.max + seg.q_len * G;
+      delta = pair.inv + seg.q_len * G;
+    }
     if (plan.dtype == ElemType::kFloat32) {
       pair.dq = static_cast<float*>(plan.dq) + seg.q + pair.kv_head * G * plan.q.head;
       pair.dk = static_cast<float*>(plan.dk) + seg.k + pair.kv_head * plan.k.head;
@@ -29,7 +50,7 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
     pair.dk_row = plan.D;
     pair.dv_row = plan.Dv;
     pair.dq = accumulators;
-    pair.dk = pair.dq + min64(seg.q_len, pair.range_queries()) * G * plan.D;
+    pair.dk = pair.dq + pair.dq_queries(seg) * G * plan.D;
     pair.dv = pair.dk + seg.kv_len * plan.D;
     accumulators = pair.dv + seg.kv_len * plan.Dv;
   }

@@ -48,6 +48,8 @@ struct GradPair {
   RowStrides dq_strides;  // between queries, between heads of the group
   int64_t dk_row, dv_row;
   float* delta;  // [q_len, G] rowsum(dO O)
+  // In groups, of all rows next to each other: [q_len, G] the maximum, and 1 / sum.
+  float *max, *inv;
 
   int64_t ranges() const { return max64(1, ceil_div(q_chunks, range_chunks)); }
   int64_t range_queries() const { return range_chunks * q_chunk; }
@@ -63,7 +65,11 @@ struct GradPair {
   }
   // Floats of its accumulators where those are scratch.
   int64_t accumulators(const AttentionPlan& plan, const Segment& seg) const {
-    return min64(seg.q_len, range_queries()) * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
+    return dq_queries(seg) * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
+  }
+  // Queries whose dq is accumulated at a time, whole groups of them.
+  int64_t dq_queries(const Segment& seg) const {
+    return min64(round_up(seg.q_len, kGradGroup), range_queries());
   }
 };
 
@@ -92,6 +98,11 @@ struct GradScratch {
   float* values_t;  // [blocks, words(Dv), lanes]
   float* keys;      // [blocks, words(lanes), D padded]
   bool* finite;     // [blocks] the keys hold numbers only
+  // Where dq is accumulated in groups: keys and values as rows of words, and the words of `keys`
+  // transposed.
+  float* key_rows;    // [blocks, lanes, words(D) padded]
+  float* value_rows;  // [blocks, lanes, words(Dv) padded]
+  float* key_pairs;   // [blocks, D, lanes / 2]
   UnitCursor* cursor;
   Turns* turns;  // [key_chunks + slots] of a wave
   char* threads;

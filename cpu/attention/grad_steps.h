@@ -6,6 +6,9 @@
 
 #include "cpu/attention/grad_schedule.h"
 #include "cpu/attention/grad_tile.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/attention/amx_grad.h"
+#endif
 #include "cpu/attention/unit_order.h"
 
 namespace nsa::cpu {
@@ -13,6 +16,9 @@ namespace {
 
 struct UnitBuffers {
   GradBuffers tile;
+#ifdef NSA_ISA_AMX
+  GroupBuffers groups;
+#endif
   float* dk;        // [keys of a chunk, D padded], or [D padded, keys of a chunk]: KeySums
   float* dv;        // likewise of Dv
   int64_t ld_keys;  // where the keys are columns
@@ -21,6 +27,9 @@ struct UnitBuffers {
   static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
     UnitBuffers b;
     b.tile = GradBuffers::carve<Path>(arena, D, Dv);
+#ifdef NSA_ISA_AMX
+    if (kRowsOnly<Path>) b.groups = GroupBuffers::carve(arena, D, Dv);
+#endif
     b.ld_keys = padded_row(kv_chunk);
     const int64_t keys = kRowsOnly<Path> ? b.ld_keys : kv_chunk;
     b.dk = arena.take<float>(keys * padded_row(D));
@@ -38,6 +47,13 @@ struct UnitBuffers {
   }
 };
 
+// Where dq of the group of query i and head g of its key head is accumulated.
+inline float* dq_group(const AttentionGradPlan& plan, const GradPair& pair, int64_t i, int64_t g) {
+  constexpr int64_t n = kGradGroup;
+  if (plan.groups == GradGroups::kHeads) return pair.dq + pair.dq_row(i) + g / n * n * plan.D;
+  return pair.dq + pair.dq_row(i / n * n) + g * n * plan.D;
+}
+
 // dq of a tile's rows, whose query(r) and head(r) c tells, goes to the accumulators.
 template <class Rows>
 inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, const Rows& c,
@@ -45,6 +61,12 @@ inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, con
   const int64_t ld = padded_row(plan.D);
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     const int64_t g = head - pair.kv_head * plan.G;
+    if (plan.in_groups()) {
+      const int64_t lane = (plan.groups == GradGroups::kHeads ? g : i) % kGradGroup;
+      float* column = dq_group(plan, pair, i, g) + lane;
+      for (int64_t d = 0; d < plan.D; ++d) column[d * kGradGroup] += dq[r * ld + d];
+      return;
+    }
     add_scaled(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, dq + r * ld, plan.D,
                plan.scale);
   });
@@ -58,6 +80,11 @@ inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pai
     const int64_t g = head - pair.kv_head * plan.G;
     ahead.add(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D);
     ahead.add(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
+    if (plan.in_groups()) {
+      const int64_t row = (plan.groups == GradGroups::kHeads ? g : i) % kGradGroup;
+      ahead.add(dq_group(plan, pair, i, g) + row * plan.D, plan.D);
+      return;
+    }
     ahead.add(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D);
   });
 }
@@ -86,7 +113,7 @@ inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float s
 template <class Path>
 inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
                           int64_t count, const UnitBuffers& b) {
-  add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.scale,
+  add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.in_groups() ? 1.0f : plan.scale,
                pair.dk + j0 * pair.dk_row, pair.dk_row);
   add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, pair.dv + j0 * pair.dv_row,
                pair.dv_row);
@@ -113,6 +140,12 @@ inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, i
       pack_row<Path>(plan.dtype, plan.out, at, plan.Dv, out + n * ld);
     }
     if (count == kDots) Path::dots_in_order(b.dy, out, ld, words<Path>(plan.Dv), delta + g);
+  }
+  for (int64_t g = 0; plan.in_groups() && g < plan.G; ++g) {
+    const int64_t head = pair.kv_head * plan.G + g, at = i * plan.G + g;
+    const int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
+    pair.max[at] = plan.softmax_max[stat];
+    pair.inv[at] = SoftmaxState::inverse_of(pair.max[at], plan.softmax_sum[stat]);
   }
 }
 
@@ -143,11 +176,35 @@ inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair
 template <class Pair>
 inline void clear_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t range) {
   const QueryRange queries(plan, pair, range);
+  const int64_t past = plan.in_groups() ? round_up(queries.past, kGradGroup) : queries.past;
 #pragma omp for schedule(static) nowait
-  for (int64_t i = queries.first; i < queries.past; ++i)
+  for (int64_t i = queries.first; i < past; ++i)
     for (int64_t g = 0; g < plan.G; ++g)
       fill(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, 0.0f);
 }
+
+#ifdef NSA_ISA_AMX
+// The same of the groups that begin with query i.
+inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i) {
+  alignas(64) float square[W * W];
+  static_assert(W == kGradGroup);
+  const Segment& seg = plan.segments[pair.segment];
+  const bool heads = plan.groups == GradGroups::kHeads;
+  if (!heads && i % W != 0) return;
+  const int64_t rows = heads ? W : min64(W, seg.q_len - i);
+  const int64_t row = heads ? plan.q.head : plan.q.row;
+  for (int64_t g = 0; g < plan.G; g += heads ? W : 1) {
+    const float* group = dq_group(plan, pair, i, g);
+    const int64_t at = seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head;
+    for (int64_t d = 0; d < plan.D; d += W) {
+      transpose_square(group + d * W, W, square, W);
+      scale_row(square, W * W, plan.scale);
+      for (int64_t n = 0; n < rows; ++n)
+        from_float(plan.dtype, square + n * W, W, plan.dq, at + n * row + d);
+    }
+  }
+}
+#endif
 
 // Rounds dq of a range to the output, for 16-bit types.
 template <class Pair>
@@ -157,6 +214,12 @@ inline void write_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t ra
   const QueryRange queries(plan, pair, range);
 #pragma omp for schedule(static) nowait
   for (int64_t i = queries.first; i < queries.past; ++i) {
+#ifdef NSA_ISA_AMX
+    if (plan.in_groups()) {
+      write_dq_groups(plan, pair, i);
+      continue;
+    }
+#endif
     for (int64_t g = 0; g < plan.G; ++g) {
       from_float(plan.dtype, pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, plan.dq,
                  seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head);
@@ -171,6 +234,9 @@ inline void write_key_sums(const AttentionGradPlan& plan, const Pair& pair) {
   const Segment& seg = plan.segments[pair.segment];
 #pragma omp for schedule(static) nowait
   for (int64_t j = 0; j < seg.kv_len; ++j) {
+#ifdef NSA_ISA_AMX
+    if (plan.in_groups()) scale_row(pair.dk + j * pair.dk_row, plan.D, plan.scale);
+#endif
     from_float(plan.dtype, pair.dk + j * pair.dk_row, plan.D, plan.dk,
                seg.k + j * plan.k.row + pair.kv_head * plan.k.head);
     from_float(plan.dtype, pair.dv + j * pair.dv_row, plan.Dv, plan.dv,

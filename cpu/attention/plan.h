@@ -7,6 +7,11 @@
 
 namespace nsa::cpu {
 
+// Rows whose dq is accumulated transposed, lanes of AMX tiles: as many heads of a query, or, of a
+// group that is no multiple of that, queries of a head.
+constexpr int64_t kGradGroup = 16;
+enum class GradGroups { kNone, kHeads, kQueries };
+
 enum class Pse { kNone, kDense, kAlibi, kSlopes };
 
 // Everything that changes a score or a probability besides the visible interval.
@@ -51,6 +56,11 @@ struct AttentionGradPlan : AttentionPlan {  // out, softmax_max and softmax_sum 
   void* dpse;          // accumulated in place, zero at first; nullptr: not asked for
   ElemType dpse_elem;  // float where several rows add to one element
   float* dsink;        // [N1] or nullptr
+  // In groups dq is accumulated as [D, kGradGroup] for each, and neither dq nor dk is with scale
+  // before they are written.
+  GradGroups groups;
+
+  bool in_groups() const { return groups != GradGroups::kNone; }
 };
 
 }  // namespace nsa::cpu

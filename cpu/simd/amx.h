@@ -36,6 +36,7 @@ struct AmxRows {
   int64_t lda;
   float *c, *lower_c;
   int64_t ldc;
+  int64_t next = kAmxTile;  // from lanes 0 to 15 of C to the others
 
   static AmxRows together(const float* a, int64_t lda, float* c, int64_t ldc) {
     return {a, a + kAmxTile * lda, lda, c, c + kAmxTile * ldc, ldc};
@@ -52,12 +53,12 @@ template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
 [[gnu::always_inline]] inline void amx_block(int64_t K, const AmxRows& rows, const float* b,
                                              int64_t ldb, bool add, const Between& between = {}) {
   static_assert(Rows >= 1 && Rows <= 2 && Lanes >= 1 && Lanes <= 2);
-  const auto [a, lower_a, lda, c, lower, ldc] = rows;
+  const auto [a, lower_a, lda, c, lower, ldc, next] = rows;
   if (add) {
     tile_load<0>(c, ldc);
-    if constexpr (Lanes > 1) tile_load<1>(c + kAmxTile, ldc);
+    if constexpr (Lanes > 1) tile_load<1>(c + next, ldc);
     if constexpr (Rows > 1) tile_load<2>(lower, ldc);
-    if constexpr (Rows > 1 && Lanes > 1) tile_load<3>(lower + kAmxTile, ldc);
+    if constexpr (Rows > 1 && Lanes > 1) tile_load<3>(lower + next, ldc);
   } else {
     tile_zero<0>();
     if constexpr (Lanes > 1) tile_zero<1>();
@@ -90,9 +91,9 @@ template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
     between(3);
   }
   tile_store<0>(c, ldc);
-  if constexpr (Lanes > 1) tile_store<1>(c + kAmxTile, ldc);
+  if constexpr (Lanes > 1) tile_store<1>(c + next, ldc);
   if constexpr (Rows > 1) tile_store<2>(lower, ldc);
-  if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(lower + kAmxTile, ldc);
+  if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(lower + next, ldc);
 }
 
 template <int Rows>

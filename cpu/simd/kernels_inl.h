@@ -10,7 +10,7 @@
 #include "cpu/nsa_compress_kernel.h"
 #include "cpu/nsa_linear_kernel.h"
 #include "cpu/nsa_projection_kernel.h"
-#include "cpu/nsa_selected_attention_kernel.h"
+#include "cpu/nsa_selected_attention_grad_kernel.h"
 
 namespace nsa::cpu {
 namespace {

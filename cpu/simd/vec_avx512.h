@@ -104,11 +104,12 @@ inline V sum_rows(const V* x) {
 }
 
 #ifdef NSA_ISA_AMX
-// dst[c][r] = src[r][c] for W rows of W words.
-inline void transpose_square(const float* src, int64_t lds, float* dst, int64_t ldd) {
+// dst[c][r] = word c of row(r), for W rows of W words.
+template <class Row>
+inline void transpose_square(const Row& row, float* dst, int64_t ldd) {
   V a[W], b[W];
 #pragma GCC unroll 16
-  for (int r = 0; r < W; ++r) a[r] = load(src + r * lds);
+  for (int r = 0; r < W; ++r) a[r] = row(r);
   // Within quarters of a vector: rows 4 k to 4 k + 3 become columns of all quarters.
 #pragma GCC unroll 4
   for (int k = 0; k < W; k += 4) {
@@ -132,6 +133,9 @@ inline void transpose_square(const float* src, int64_t lds, float* dst, int64_t 
     store(dst + (c + 8) * ldd, _mm512_shuffle_f32x4(even01, even23, 0xdd));
     store(dst + (c + 12) * ldd, _mm512_shuffle_f32x4(odd01, odd23, 0xdd));
   }
+}
+inline void transpose_square(const float* src, int64_t lds, float* dst, int64_t ldd) {
+  transpose_square([&](int r) { return load(src + r * lds); }, dst, ldd);
 }
 #endif
 
@@ -181,9 +185,10 @@ inline V pair_bf16(V even, V odd) {
   return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(both)));
 }
 // Lanes of a and then of b, rounded to nearest even, as 2 W bf16.
-inline void store_bf16_pair(float* p, V a, V b) {
-  _mm512_storeu_si512(p, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a)));
+inline V bf16_pair(V a, V b) {
+  return _mm512_castsi512_ps(reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a)));
 }
+inline void store_bf16_pair(float* p, V a, V b) { store(p, bf16_pair(a, b)); }
 // 2 W bf16 of which n are in memory, the others being 0. kWhole: all of them.
 template <bool kWhole>
 inline V load_words(const char* p, int64_t n) {
