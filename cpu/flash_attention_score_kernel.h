@@ -205,6 +205,9 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
       if (plan.in_groups()) {
         if (unit_tile_groups(plan, pair, rows, j0, j1, s, b)) continue;
         clear();
+        for (int64_t j = j0; j < j1; j += kBlockKeys)
+          pack_key_columns<Path>(plan, pair, pair.first_packed + j / kBlockKeys, kBlockKeys, j,
+                                 min64(kBlockKeys, j1 - j), s, b.tile.tmp);
         unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
         add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
         continue;
@@ -227,14 +230,15 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
           const int64_t keys = plan.segments[pair.segment].kv_len;
 #pragma omp for schedule(static) nowait
           for (int64_t block = 0; block < ceil_div(keys, kBlockKeys); ++block) {
-            const int64_t j0 = block * kBlockKeys;
-            pack_grad_keys<Path>(plan, pair, pair.first_packed + block, kBlockKeys, j0,
-                                 min64(kBlockKeys, keys - j0), scratch, b.tmp);
+            const int64_t j0 = block * kBlockKeys, count = min64(kBlockKeys, keys - j0);
+            const int64_t at = pair.first_packed + block;
 #ifdef NSA_ISA_AMX
-            if (kRowsOnly<Path> && plan.in_groups())
-              pack_group_keys(plan, pair, pair.first_packed + block, kBlockKeys, j0,
-                              min64(kBlockKeys, keys - j0), scratch);
+            if (kRowsOnly<Path> && plan.in_groups()) {
+              pack_group_keys(plan, pair, at, kBlockKeys, j0, count, scratch);
+              continue;
+            }
 #endif
+            pack_grad_keys<Path>(plan, pair, at, kBlockKeys, j0, count, scratch, b.tmp);
           }
         }
       },

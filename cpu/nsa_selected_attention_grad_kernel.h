@@ -232,6 +232,9 @@ inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selecti
     if (loaded.usual && loaded.finite() && s.finite[pair.first_packed + tile.part()]) {
       select_grad_groups(plan, sel, pair, tile, pairs, loaded, s, b, [&] { loader.next(); });
     } else {
+      const PartKeys keys = tile.keys();
+      pack_key_columns<AmxPath>(plan, pair, pair.first_packed + tile.part(), sel.shape.lanes,
+                                keys.j0, keys.count, s, b.tile.tmp);
       select_grad_tile<AmxPath>(plan, sel, pair, tile, s, b);
     }
     while (!loader.done()) loader.next();
@@ -275,13 +278,14 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
 #pragma omp for schedule(static) nowait
           for (int64_t part = 0; part < pair.blocks * sel.shape.parts; ++part) {
             const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
-            pack_grad_keys<Path>(plan, pair, pair.first_packed + part, sel.shape.lanes, keys.j0,
-                                 keys.count, scratch, b.tmp);
+            const int64_t at = pair.first_packed + part, lanes = sel.shape.lanes;
 #ifdef NSA_ISA_AMX
-            if (kRowsOnly<Path> && plan.in_groups())
-              pack_group_keys(plan, pair, pair.first_packed + part, sel.shape.lanes, keys.j0,
-                              keys.count, scratch);
+            if (kRowsOnly<Path> && plan.in_groups()) {
+              pack_group_keys(plan, pair, at, lanes, keys.j0, keys.count, scratch);
+              continue;
+            }
 #endif
+            pack_grad_keys<Path>(plan, pair, at, lanes, keys.j0, keys.count, scratch, b.tmp);
           }
         }
       },

@@ -7,9 +7,11 @@
 namespace nsa::cpu {
 namespace {
 
-// Block number `at` of packed keys, which GradKeys holds as columns, as rows as well.
+// Block number `at` of packed keys in the forms of GroupKeys. Those of GradKeys, which few tiles or
+// none read, are completed by those that do: no other unit works on these keys then.
 inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
                             int64_t lanes, int64_t j0, int64_t n, const GradScratch& s) {
+  pack_key_rows<AmxPath>(plan, pair, at, lanes, j0, n, s);
   const Segment& seg = plan.segments[pair.segment];
   const auto rows = [&](const void* src, int64_t first, int64_t row, int64_t width, float* dst) {
     const int64_t ld = padded_row(width / 2);

@@ -141,13 +141,38 @@ inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, i
     }
     if (count == kDots) Path::dots_in_order(b.dy, out, ld, words<Path>(plan.Dv), delta + g);
   }
-  for (int64_t g = 0; plan.in_groups() && g < plan.G; ++g) {
-    const int64_t head = pair.kv_head * plan.G + g, at = i * plan.G + g;
-    const int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
-    pair.max[at] = plan.softmax_max[stat];
-    pair.inv[at] = SoftmaxState::inverse_of(pair.max[at], plan.softmax_sum[stat]);
-  }
 }
+
+#ifdef NSA_ISA_AMX
+// delta of 16 rows at a time, `first` and on: the diagonal of the product of dO and O^T, whose sums
+// have the order of row_delta()'s. In groups their statistics as well. Dv is a multiple of 32.
+inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
+                         GradBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t depth = plan.Dv / 2, count = min64(W, seg.q_len * plan.G - first);
+  const char* out[W];
+  float *dy = b.dy, *out_t = dy + W * depth;
+  alignas(64) float square[W * W];
+  for (int64_t n = 0; n < W; ++n) {
+    const int64_t r = first + min64(n, count - 1), i = r / plan.G;
+    const int64_t head = pair.kv_head * plan.G + r % plan.G;
+    const int64_t at = 2 * (seg.o + i * plan.o.row + head * plan.o.head);
+    out[n] = static_cast<const char*>(plan.out) + at;
+    const char* row = static_cast<const char*>(plan.dy) + at;
+    for (int64_t d = 0; d < depth; d += W)
+      store(dy + n * depth + d, load_words<true>(row + 4 * d, 2 * W));
+    if (!plan.in_groups()) continue;
+    const int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
+    pair.max[r] = plan.softmax_max[stat];
+    pair.inv[r] = SoftmaxState::inverse_of(pair.max[r], plan.softmax_sum[stat]);
+  }
+  for (int64_t d = 0; d < depth; d += W)
+    transpose_square([&](int n) { return load_words<true>(out[n] + 4 * d, 2 * W); }, out_t + d * W,
+                     W);
+  amx_block<1, 1>(depth, AmxRows::together(dy, depth, square, W), out_t, W, false);
+  for (int64_t n = 0; n < count; ++n) pair.delta[first + n] = square[n * W + n];
+}
+#endif
 
 // The queries of a range, as the bounds of a loop.
 struct QueryRange {
@@ -163,8 +188,18 @@ struct QueryRange {
 template <class Path, class Pair>
 inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair, GradBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
+  bool prepared = false;
+#ifdef NSA_ISA_AMX
+  if constexpr (kRowsOnly<Path>) {
+    prepared = plan.Dv % (2 * W) == 0;
+    const int64_t rows = prepared ? seg.q_len * plan.G : 0;
 #pragma omp for schedule(static) nowait
-  for (int64_t i = 0; i < seg.q_len; ++i) prepare_query<Path>(plan, pair, i, b);
+    for (int64_t r = 0; r < rows; r += W) prepare_rows(plan, pair, r, b);
+  }
+#endif
+  const int64_t queries = prepared ? 0 : seg.q_len;
+#pragma omp for schedule(static) nowait
+  for (int64_t i = 0; i < queries; ++i) prepare_query<Path>(plan, pair, i, b);
 #pragma omp for schedule(static) nowait
   for (int64_t j = 0; j < seg.kv_len; ++j) {
     fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);

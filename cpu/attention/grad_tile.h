@@ -45,20 +45,35 @@ inline GradKeys packed_keys(const AttentionGradPlan& plan, const GradScratch& s,
           all_true(s.finite + at, ceil_div(n, lanes))};
 }
 
-// Packs keys [j0, j0 + n) of a pair as block number `at`.
+// Packs keys [j0, j0 + n) of a pair, and their values, as columns of block number `at`.
 template <class Path>
-inline void pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
-                           int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
+inline void pack_key_columns(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                             int64_t lanes, int64_t j0, int64_t n, const GradScratch& s,
+                             float* tmp) {
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t ld = padded_row(plan.D), size = words<Path>(lanes) * ld;
   const int64_t k = seg.k + pair.kv_head * plan.k.head + j0 * plan.k.row;
   const int64_t v = seg.v + pair.kv_head * plan.v.head + j0 * plan.v.row;
   pack_transposed<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes,
                         s.keys_t + at * words<Path>(plan.D) * lanes, tmp);
   pack_transposed<Path>(plan.dtype, plan.value, v, plan.v.row, n, plan.Dv, lanes,
                         s.values_t + at * words<Path>(plan.Dv) * lanes, tmp);
+}
+
+// The same keys as rows, and whether they are numbers.
+template <class Path>
+inline void pack_key_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                          int64_t lanes, int64_t j0, int64_t n, const GradScratch& s) {
+  const int64_t ld = padded_row(plan.D), size = words<Path>(lanes) * ld;
+  const int64_t k = plan.segments[pair.segment].k + pair.kv_head * plan.k.head + j0 * plan.k.row;
   pack_rows<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes, ld, s.keys + at * size);
   s.finite[at] = packed_finite<Path>(s.keys + at * size, size);
+}
+
+template <class Path>
+inline void pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                           int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
+  pack_key_columns<Path>(plan, pair, at, lanes, j0, n, s, tmp);
+  pack_key_rows<Path>(plan, pair, at, lanes, j0, n, s);
 }
 
 // Words of a tile's rows, three cache lines.
