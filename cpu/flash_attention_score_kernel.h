@@ -123,6 +123,59 @@ class UnitPairs {
   const float* zeros_;
 };
 
+// Where the words of two keys of block n of a pair are, and how far apart: blocks 2 m and 2 m + 1
+// share rows where there are both.
+struct PairedKeys {
+  float* data;
+  int64_t ld;
+
+  PairedKeys(const AttentionGradPlan& plan, const GradPair& pair, const GradScratch& s, int64_t n) {
+    constexpr int64_t words = kBlockKeys / 2;
+    const int64_t blocks = ceil_div(plan.segments[pair.segment].kv_len, kBlockKeys);
+    const bool alone = n % 2 == 0 && n + 1 == blocks;
+    data = s.key_pairs + (pair.first_packed + n / 2 * 2) * plan.D * words + n % 2 * words;
+    ld = alone ? words : 2 * words;
+  }
+};
+
+// Keys [j, j + lanes) of a pair, one block or two.
+inline GroupKeys flash_group_keys(const AttentionGradPlan& plan, const GradPair& pair,
+                                  const GradScratch& s, int64_t j, int64_t lanes) {
+  const int64_t n = j / kBlockKeys;
+  const PairedKeys paired(plan, pair, s, n);
+  GroupKeys keys = group_keys(plan, s, pair.first_packed + n, kBlockKeys, j);
+  keys.lanes = lanes;
+  keys.kt = paired.data;
+  keys.ld_kt = paired.ld;
+  return keys;
+}
+
+// A loaded tile against `count` keys.
+inline void group_step(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
+                       const UnitPairs& pairs, const GroupTile& tile, const GroupKeys& keys,
+                       int64_t count, UnitBuffers& b) {
+  const RowRange& range = c.seg.range;
+  const int64_t j = keys.j0, past = j + keys.lanes;
+  // Later rows see later keys.
+  int64_t n0 = 0, n1 = tile.pairs();
+  while (n0 < n1 && range.hi(pairs.last(n0)) <= j) ++n0;
+  while (n0 < n1 && range.lo(pairs.first(n1 - 1)) >= past) --n1;
+  if (n0 == n1) return;
+  const GroupStep step(plan, keys, tile, b.groups, b.tile.ahead);
+  step.scores(n0, n1, [&](int64_t n) {
+    return count < keys.lanes || range.lo(pairs.last(n)) > j || range.hi(pairs.first(n)) < past;
+  });
+  GroupSums sums = key_group_sums(plan, pair, keys, count, b);
+  for (int64_t n = 2 * n0; n < 2 * n1; ++n) {
+    const int64_t r = n * kGroupRows;
+    sums.dq[n] = n < tile.groups
+                     ? dq_group(plan, pair, c.query(r), c.head(r) - pair.kv_head * plan.G)
+                     : b.groups.nobody;
+  }
+  step.sums(n0, n1, sums, [] {});
+  finish_key_sums(plan, pair, keys, count, b);
+}
+
 // unit_tile() on groups, the sums of keys included. False: it was left undone, some number being
 // none, or some row having no maximum.
 inline bool unit_tile_groups(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
@@ -137,27 +190,13 @@ inline bool unit_tile_groups(const AttentionGradPlan& plan, const GradPair& pair
   GroupLoader loader(plan, tile, pairs.groups(), pairs);
   while (!loader.done()) loader.next();
   if (!tile.usual || !tile.finite()) return false;
-  for (int64_t j = j0; j < j1; j += kBlockKeys) {
-    const int64_t past = j + kBlockKeys, count = min64(kBlockKeys, j1 - j);
-    const GroupKeys keys = group_keys(plan, s, pair.first_packed + j / kBlockKeys, kBlockKeys, j);
-    // Later rows see later keys.
-    int64_t n0 = 0, n1 = tile.pairs();
-    while (n0 < n1 && range.hi(pairs.last(n0)) <= j) ++n0;
-    while (n0 < n1 && range.lo(pairs.first(n1 - 1)) >= past) --n1;
-    if (n0 == n1) continue;
-    const GroupStep step(plan, keys, tile, b.groups, b.tile.ahead);
-    step.scores(n0, n1, [&](int64_t n) {
-      return count < kBlockKeys || range.lo(pairs.last(n)) > j || range.hi(pairs.first(n)) < past;
-    });
-    GroupSums sums = key_group_sums(plan, pair, keys, count, b);
-    for (int64_t n = 2 * n0; n < 2 * n1; ++n) {
-      const int64_t r = n * kGroupRows;
-      sums.dq[n] = n < tile.groups
-                       ? dq_group(plan, pair, c.query(r), c.head(r) - pair.kv_head * plan.G)
-                       : b.groups.nobody;
-    }
-    step.sums(n0, n1, sums, [] {});
-    finish_key_sums(plan, pair, keys, count, b);
+  for (int64_t j = j0; j < j1;) {
+    // A step of two blocks where it loses nothing.
+    const bool two = j % kTileKeys == 0 && j + kTileKeys <= j1 &&
+                     range.lo(pairs.last(tile.pairs() - 1)) <= j && range.hi(c.i0) >= j + kTileKeys;
+    const GroupKeys keys = flash_group_keys(plan, pair, s, j, two ? kTileKeys : kBlockKeys);
+    group_step(plan, pair, c, pairs, tile, keys, min64(keys.lanes, j1 - j), b);
+    j += keys.lanes;
   }
   return true;
 }
@@ -234,7 +273,9 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
             const int64_t at = pair.first_packed + block;
 #ifdef NSA_ISA_AMX
             if (kRowsOnly<Path> && plan.in_groups()) {
-              pack_group_keys(plan, pair, at, kBlockKeys, j0, count, scratch);
+              const PairedKeys paired(plan, pair, scratch, block);
+              pack_group_keys(plan, pair, at, kBlockKeys, j0, count, scratch, paired.data,
+                              paired.ld);
               continue;
             }
 #endif

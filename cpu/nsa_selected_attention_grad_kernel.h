@@ -281,7 +281,8 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
             const int64_t at = pair.first_packed + part, lanes = sel.shape.lanes;
 #ifdef NSA_ISA_AMX
             if (kRowsOnly<Path> && plan.in_groups()) {
-              pack_group_keys(plan, pair, at, lanes, keys.j0, keys.count, scratch);
+              pack_group_keys(plan, pair, at, lanes, keys.j0, keys.count, scratch,
+                              scratch.key_pairs + at * plan.D * lanes / 2, lanes / 2);
               continue;
             }
 #endif

@@ -42,8 +42,8 @@ struct PairLanes {
 struct GroupKeys {
   const float* k;   // [lanes, words(D)], ld_k apart
   const float* v;   // [lanes, words(Dv)], ld_v apart
-  const float* kt;  // [D, lanes / 2] words of two keys
-  int64_t lanes, ld_k, ld_v;
+  const float* kt;  // [D, lanes / 2] words of two keys, ld_kt apart
+  int64_t lanes, ld_k, ld_v, ld_kt;
   int64_t j0;  // the first key's place in the segment
 };
 
@@ -314,8 +314,8 @@ class GroupStep {
     float *even = sums.dq[2 * pair], *odd = sums.dq[2 * pair + 1];
     for (int64_t d = 0; d < plan_.D; d += kBlockRows) {
       ahead_.step();
-      AmxRows rows =
-          AmxRows::together(keys_.kt + d * words, words, even + d * kGroupRows, kGroupRows);
+      AmxRows rows = AmxRows::together(keys_.kt + d * keys_.ld_kt, keys_.ld_kt,
+                                       even + d * kGroupRows, kGroupRows);
       rows.next = odd - even;
       amx_block<2, 2>(words, rows, b_.ds_keys + pair * kPairLanes, GroupBuffers::kLanes, true,
                       between);

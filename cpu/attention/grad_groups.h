@@ -9,8 +9,11 @@ namespace {
 
 // Block number `at` of packed keys in the forms of GroupKeys. Those of GradKeys, which few tiles or
 // none read, are completed by those that do: no other unit works on these keys then.
+//
+// kt: where its words of two keys go, ld_kt apart.
 inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
-                            int64_t lanes, int64_t j0, int64_t n, const GradScratch& s) {
+                            int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* kt,
+                            int64_t ld_kt) {
   pack_key_rows<AmxPath>(plan, pair, at, lanes, j0, n, s);
   const Segment& seg = plan.segments[pair.segment];
   const auto rows = [&](const void* src, int64_t first, int64_t row, int64_t width, float* dst) {
@@ -29,10 +32,9 @@ inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair,
   rows(plan.value, seg.v + pair.kv_head * plan.v.head, plan.v.row, plan.Dv,
        s.value_rows + at * lanes * padded_row(plan.Dv / 2));
   const float* pairs = s.keys + at * words<AmxPath>(lanes) * ld;
-  float* dst = s.key_pairs + at * plan.D * count;
   for (int64_t w = 0; w < count; w += W)
     for (int64_t d = 0; d < plan.D; d += W)
-      transpose_square(pairs + w * ld + d, ld, dst + d * count + w, count);
+      transpose_square(pairs + w * ld + d, ld, kt + d * ld_kt + w, ld_kt);
 }
 
 inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
@@ -44,6 +46,7 @@ inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s,
           lanes,
           ld_k,
           ld_v,
+          lanes / 2,
           j0};
 }
 

@@ -102,7 +102,7 @@ struct GradScratch {
   // transposed.
   float* key_rows;    // [blocks, lanes, words(D) padded]
   float* value_rows;  // [blocks, lanes, words(Dv) padded]
-  float* key_pairs;   // [blocks, D, lanes / 2]
+  float* key_pairs;   // [blocks, D, lanes / 2], or of two blocks [D, lanes]
   UnitCursor* cursor;
   Turns* turns;  // [key_chunks + slots] of a wave
   char* threads;

@@ -51,12 +51,13 @@ def _gradient(forward, dy, **attrs):
     return Case.of(f"{forward.op}Grad", inputs, {**forward.attrs, **attrs}, forward.dtype)
 
 
-def _flash(dtype, heads, visible="causal", layout="TND", dim=32, dim_v=64):
-    x = _tensors(dtype, sum(QUERIES), sum(KEYS), *heads, dim, dim_v)
+def _flash(dtype, heads, visible="causal", layout="TND", dim=32, dim_v=64, lengths=None):
+    queries, keys = lengths or (QUERIES, KEYS)
+    x = _tensors(dtype, sum(queries), sum(keys), *heads, dim, dim_v)
     mode, before, after = VISIBLE[visible]
     inputs = {name: x[name] for name in ("query", "key", "value")}
     if layout == "TND":
-        inputs |= {"actual_seq_qlen": _ends(QUERIES), "actual_seq_kvlen": _ends(KEYS)}
+        inputs |= {"actual_seq_qlen": _ends(queries), "actual_seq_kvlen": _ends(keys)}
     else:
         order = (0, 2, 1, 3) if layout == "BNSD" else (0, 1, 2, 3)
         batch = {name: decode(t)[None].transpose(order) for name, t in x.items()}
@@ -117,6 +118,14 @@ def test_segments(dtype, heads, visible):
 @pytest.mark.parametrize("heads", HEADS)
 def test_layouts(layout, heads):
     _check(_flash("bfloat16", heads, layout=layout))
+
+
+@pytest.mark.parametrize("heads", [(2, 2), (16, 1)])
+@pytest.mark.parametrize("visible", VISIBLE)
+@pytest.mark.parametrize("keys", [1100, 1024])
+def test_several_blocks_of_a_chunk(heads, visible, keys):
+    """Two blocks go together where all rows see them; a chunk may begin with the second of two."""
+    _check(_flash("bfloat16", heads, visible, lengths=((40,), (keys,)), dim_v=32))
 
 
 @pytest.mark.parametrize("dims", [(128, 128), (192, 32), (48, 32), (32, 40)])
