@@ -54,7 +54,7 @@ void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
       c.fail_value("lengths",
                    "such that the rings still hold the " + std::to_string(need) +
                        " tokens before it, which they do at most " +
-                       std::to_string(ring.places - need) + " tokens back,",
+                       std::to_string(ring.places - need) + " tokens back",
                    std::to_string(before) + row + ", which had " + std::to_string(newest));
     };
     const int64_t l = p.rule.compress_block_size, s = p.rule.compress_stride;

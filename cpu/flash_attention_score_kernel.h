@@ -186,7 +186,6 @@ inline bool unit_tile_groups(const AttentionGradPlan& plan, const GradPair& pair
   if (!all_true(s.finite + block0, ceil_div(j1 - j0, kBlockKeys))) return false;
   GroupTile& tile = b.groups.tiles[0];
   const UnitPairs pairs(plan, pair, c, b.groups.zeros);
-  fill(b.groups.zeros, max64(plan.D, plan.Dv) / 2, 0.0f);
   GroupLoader loader(plan, tile, pairs.groups(), pairs);
   while (!loader.done()) loader.next();
   if (!tile.usual || !tile.finite()) return false;

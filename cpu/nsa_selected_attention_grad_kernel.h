@@ -199,7 +199,6 @@ inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selecti
                                     const SelectPair& pair, SelectTiles tile, const GradScratch& s,
                                     UnitBuffers& b) {
   GroupBuffers& g = b.groups;
-  fill(g.zeros, max64(plan.D, plan.Dv) / 2, 0.0f);
   if (tile.done()) return;
   {
     const SelectPairs pairs(plan, sel, pair, tile, g.zeros);

@@ -97,6 +97,11 @@ struct GroupBuffers {
     b.zeros = arena.take<float>(max64(D, Dv) / 2);
     return b;
   }
+  // Before the units of a thread.
+  void begin(int64_t D, int64_t Dv) const {
+    fill(nobody, D * kGroupRows, 0.0f);
+    fill(zeros, max64(D, Dv) / 2, 0.0f);
+  }
 };
 
 // The 32 rows of a pair, each where it begins in memory.

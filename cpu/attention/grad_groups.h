@@ -55,6 +55,15 @@ inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s,
 inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, int64_t i, int64_t head,
                       int64_t turn, int64_t there, const float* zeros, PairRows& rows,
                       PairLanes& lanes) {
+  const auto nothing = [&](int64_t lane) {
+    rows.q[lane] = rows.dy[lane] = reinterpret_cast<const char*>(zeros);
+    lanes.max[lane] = lanes.inv[lane] = lanes.delta[lane] = 0.0f;
+    lanes.lo[lane] = lanes.hi[lane] = 0.0f;
+  };
+  if (there <= 0) {
+    for (int64_t r = 0; r < kGroupRows; ++r) nothing(group_lane(turn, r));
+    return true;
+  }
   const Segment& seg = plan.segments[pair.segment];
   const bool heads = plan.groups == GradGroups::kHeads;
   const int64_t q_step = 2 * (heads ? plan.q.head : plan.q.row);
@@ -69,9 +78,7 @@ inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, int64
   for (int64_t r = 0; r < kGroupRows; ++r) {
     const int64_t lane = group_lane(turn, r);
     if (r >= there) {
-      rows.q[lane] = rows.dy[lane] = reinterpret_cast<const char*>(zeros);
-      lanes.max[lane] = lanes.inv[lane] = lanes.delta[lane] = 0.0f;
-      lanes.lo[lane] = lanes.hi[lane] = 0.0f;
+      nothing(lane);
       continue;
     }
     rows.q[lane] = q + r * q_step;

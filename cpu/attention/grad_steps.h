@@ -291,6 +291,9 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
     Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
     UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
     Path::begin();
+#ifdef NSA_ISA_AMX
+    if (kRowsOnly<Path> && plan.in_groups()) buffers.groups.begin(plan.D, plan.Dv);
+#endif
     pack(buffers.tile);
     for (int64_t p = 0; p < wave.num_pairs; ++p)
       prepare_accumulators<Path>(plan, wave.pairs[p], buffers.tile);

@@ -146,3 +146,22 @@ def test_same_bits_for_any_number_of_threads(build, dtype):
     for other in others:
         for a, b in zip(first, other, strict=True):
             np.testing.assert_array_equal(decode(a), decode(b))
+
+
+@both
+def test_bits_do_not_depend_on_the_place_in_memory(build):
+    case = build("bfloat16")
+    shifted = {name: _shifted(x) if isinstance(x, tuple) else x for name, x in case.named().items()}
+    ours = _run(case), _run(Case.of(case.op, shifted, case.attrs, case.dtype))
+    for a, b in zip(*ours, strict=True):
+        np.testing.assert_array_equal(decode(a), decode(b))
+
+
+def _shifted(x):
+    """A bfloat16 tensor whose address is two bytes past a multiple of 64."""
+    name, bits = x
+    memory = np.empty(bits.nbytes + 66, np.uint8)
+    begin = -memory.ctypes.data % 64 + 2
+    copy = memory[begin : begin + bits.nbytes].view(bits.dtype).reshape(bits.shape)
+    copy[...] = bits
+    return name, copy
