@@ -15,7 +15,7 @@ import numpy as np
 
 from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
-from mindspore_nsa.nn.cache import LENGTHS, WRITTEN
+from mindspore_nsa.nn.cache import DENSE_SIZES, SIZES, STATE, state_of
 from mindspore_nsa.ops._cache_step import nsa_cache_step
 from mindspore_nsa.reference.rows import windows
 from tests.common.case import Case
@@ -144,9 +144,9 @@ def _dense_step(tokens, dtype, batch):
     shape = (1, KV_HEADS, tokens + DENSE_STEPS, 2 * DIM)
     cache = tensor(_repeated(_draw(rng, dtype, *shape), batch))
 
-    def step(query, key, value, cache, lengths, written):
+    def step(query, key, value, cache, state):
         return nsa_cache_step(
-            *(query, key, value, cache, lengths, written, None),
+            *(query, key, value, cache, state, None),
             scale_value=SCALE["scale_value"],
             theta=THETA,
             window_size=2**31,
@@ -155,17 +155,17 @@ def _dense_step(tokens, dtype, batch):
     graph = compiled(step)
 
     def before():
-        return tensor(np.full(batch, tokens - 1))
+        sizes = [DIM] * DENSE_SIZES + [0] * (len(SIZES) - DENSE_SIZES)
+        return state_of(sizes, [tokens - 1] * batch)
 
-    lengths, written = before(), before()
+    state = before()
     steps = count()
 
     def call():
         # Every step makes the rows longer: back to the length that is asked for.
         if next(steps) % DENSE_STEPS == 0:
-            for x in (lengths, written):
-                x.assign_value(before())
-        finished(graph, query, key, value, cache, lengths, written)
+            state.assign_value(before())
+        finished(graph, query, key, value, cache, state)
 
     return call
 
@@ -295,7 +295,7 @@ class LayerStepCase:
         dtype, net = getattr(ms, self.dtype), Step(NativeSparseAttention(config))
         cache = net.layer.new_cache(1, tokens + DENSE_STEPS, dtype)
         rng = np.random.default_rng(8)
-        for caches in cache[WRITTEN + 1 :]:
+        for caches in cache[STATE + 1 :]:
             drawn = rng.standard_normal(caches.shape, np.float32)
             caches.assign_value(ms.Tensor(drawn).astype(dtype))
         x = ms.Tensor(rng.standard_normal((1, 1, config.hidden_size), np.float32)).astype(dtype)
@@ -303,8 +303,7 @@ class LayerStepCase:
 
         def call():
             if next(steps) % DENSE_STEPS == 0:
-                for place in (LENGTHS, WRITTEN):
-                    cache[place].assign_value(tensor(np.full(1, tokens - 1)))
+                cache[STATE].assign_value(state_of(net.layer.cache_sizes, [tokens - 1]))
             finished(net, x, cache)
 
         return call

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "binding/op_call_rows.h"
@@ -32,6 +33,21 @@ class LayerCaches {
   char* data_;
   int64_t size_, dim_, width_, head_stride_;
 };
+
+// Whether the caches are those of such a layer: others may have the same shapes.
+void check_sizes(const Context& c, const cpu::NsaCacheStepParams& p, const int64_t* made_for) {
+  std::array<int64_t, kCacheSizes.size()> sizes{p.D, p.Dv};
+  if (p.gates)
+    sizes = {p.D, p.Dv, p.window_size, p.rule.compress_block_size, p.rule.compress_stride};
+  std::string ours, its;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == made_for[i]) continue;
+    const std::string name = std::string(ours.empty() ? "" : ", ") + kCacheSizes[i] + " ";
+    ours += name + std::to_string(sizes[i]);
+    its += name + std::to_string(made_for[i]);
+  }
+  if (!ours.empty()) c.fail_value("cache", "one made for " + ours, "one for " + its);
+}
 
 // What depends on the lengths, before anything is written.
 void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
@@ -87,12 +103,13 @@ void run(const CheckedCall& call) {
     p.window = others.next(places.window);
     p.raw = others.next(places.raw);
   }
-  p.lengths = static_cast<int64_t*>(call.inputs[kIn.lengths].data);
-  p.written = static_cast<int64_t*>(call.inputs[kIn.written].data);
   p.attention_out = call.out(kOut.attention_out);
   p.dtype = elem_type(call.inputs[kIn.selected].dtype);
   p.T = call.dim(kIn.query, 0);
   p.B = call.dim(kIn.selected, 0);
+  auto* const state = static_cast<int64_t*>(call.inputs[kIn.state].data);
+  p.lengths = state + kCacheSizes.size();
+  p.written = p.lengths + p.B;
   p.N1 = call.dim(kIn.query, 1);
   p.N2 = call.dim(kIn.selected, 1);
   p.window_size = c.int_attr("window_size");
@@ -105,6 +122,7 @@ void run(const CheckedCall& call) {
     for (int64_t b = 0; b < p.B; ++b) counts[b] = ends[b] - (b == 0 ? 0 : ends[b - 1]);
   }
   p.count = counts.data();
+  check_sizes(c, p, state);
   check_room(call, p);
   cpu::nsa_cache_step(p);
 }

@@ -60,14 +60,16 @@ std::vector<OutputDesc> infer_step(const Context& c) {
   const int64_t tokens = c.dim(kIn.query, 0), d = c.dim(kIn.query, 2);
   c.require_rank(kIn.value, 3, "(T, sets * N2, Dv)");
   c.require_rank(kIn.selected, 4, "(B, N2, capacity, D + Dv)");
-  const int64_t batch = c.dim(kIn.selected, 0), heads = c.dim(kIn.selected, 1);
+  c.require_rank(kIn.key, 3, "(T, sets * N2, D)");
+  const int64_t batch = c.dim(kIn.selected, 0), all = c.dim(kIn.key, 1);
+  const int64_t heads = all < 0 ? c.dim(kIn.selected, 1) : all / (sparse ? 3 : 1);
   const int64_t dv = c.dim(kIn.value, 2);
-  const int64_t all = heads < 0 ? kUnknownDim : heads * (sparse ? 3 : 1);
   c.require_shape(kIn.selected, "(B, N2, capacity, D + Dv)",
                   {batch, heads, kUnknownDim, d < 0 || dv < 0 ? kUnknownDim : d + dv});
   c.require_shape(kIn.key, "(T, sets * N2, D)", {tokens, all, d});
   c.require_shape(kIn.value, "(T, sets * N2, Dv)", {tokens, all, dv});
-  for (size_t input : {kIn.lengths, kIn.written}) c.require_shape(input, "(B,)", {batch});
+  constexpr int64_t kSizes = kCacheSizes.size();
+  c.require_shape(kIn.state, "(sizes + 2 B,)", {batch < 0 ? kUnknownDim : kSizes + 2 * batch});
   if (sparse) check_sparse(c, batch, heads, d, dv);
   check_counts(c, batch, tokens);
   return {{c.dtype(kIn.selected), {tokens, c.dim(kIn.query, 1), dv}}};

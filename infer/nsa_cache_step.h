@@ -2,22 +2,30 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "infer/declare.h"
 
 namespace nsa {
 
+// Sizes that the shapes of caches do not tell apart; 0 for those that dense attention does not
+// have.
+inline constexpr std::array<const char*, 5> kCacheSizes{"head_dim", "value_head_dim", "window_size",
+                                                        "compress_block_size", "compress_stride"};
+
 // The caches [B, N2, places, D + Dv] hold of every row and head first `places` keys, then as many
 // values. `selected`: those of the selected branch, or of all tokens; a token has the place of its
 // position. `others`: the compressed tokens, the ring of the window and that of the tokens of open
 // compression windows, one after another.
+//
+// `state` [kCacheSizes.size() + 2 B]: the sizes that the caches were made for, the lengths of the
+// rows, and the most tokens that each has had since it was empty.
 struct NsaCacheStepInputs : Inputs {
   size_t query = required("query", Elements::kFloat32);
   size_t key = required("key", Elements::kFloat32);
   size_t value = required("value", Elements::kFloat32);
   size_t selected = required("selected", Elements::kFloat);
-  size_t lengths = required("lengths", Elements::kInt64);
-  size_t written = required("written", Elements::kInt64);
+  size_t state = required("state", Elements::kInt64);
   size_t actual_seq_len = optional("actual_seq_len", Elements::kList);
   size_t gates = optional("gates", Elements::kFloat32);
   size_t weight_k = optional("weight_k", Elements::kFloat32);

@@ -5,7 +5,7 @@ from mindspore import ops
 
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
-from .cache import DENSE_TENSORS, LENGTHS, SELECTED, SPARSE_TENSORS, check_room, make_cache
+from .cache import DENSE_TENSORS, SELECTED, SPARSE_TENSORS, STATE, check_room, make_cache, sizes_of
 from .config import NSAConfig
 from .packing import pack, planned
 from .precision import Dropout, ExplicitPrecision, Projection, rounded
@@ -30,6 +30,7 @@ class AttentionLayer(ExplicitPrecision):
         self.hidden, self.heads = config.hidden_size, config.num_heads
         self.dim, self.value_dim = config.head_dim, config.value_head_dim
         self.kv_heads = config.num_kv_heads
+        self.cache_sizes = sizes_of(config, self.sparse)
         self.scale = self.dim**-0.5
         self.has_bias = config.has_bias
         # One matrix for the keys of all branches, then for their values.
@@ -142,7 +143,8 @@ class AttentionLayer(ExplicitPrecision):
         else:
             expected = SPARSE_TENSORS if self.sparse else DENSE_TENSORS
             capacity = cache[SELECTED].shape[2]
-            check_room(self.name, x, cache[LENGTHS], ends, capacity, len(cache), expected)
+            sizes = self.cache_sizes
+            check_room(self.name, x, cache[STATE], ends, capacity, sizes, len(cache), expected)
             # The dtype of the cache need not be this one.
             out = rounded(self.step(packed, ends, cache, dtype), dtype)
         if narrow:

@@ -8,7 +8,13 @@ from ..ops._plan import FLOATS, Planner, shown
 
 # Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
 # pays for each of its arguments.
-LENGTHS, WRITTEN, SELECTED, OTHERS = range(4)
+STATE, SELECTED, OTHERS = range(3)
+
+# The state begins with the sizes that a cache was made for, which the shapes of its Tensors do not
+# tell apart; a dense layer's has 0 for those of other branches. Then come the lengths of the rows,
+# and the most tokens that each has had since it was empty. As in infer/nsa_cache_step.h.
+SIZES = ("head_dim", "value_head_dim", "window_size", "compress_block_size", "compress_stride")
+DENSE_SIZES = 2
 
 DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
 
@@ -18,6 +24,22 @@ ROLLBACK = 64
 
 def _is_int(value):
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def sizes_of(config, sparse):
+    """What the state of a layer's cache begins with."""
+    known = len(SIZES) if sparse else DENSE_SIZES
+    return tuple(getattr(config, name) for name in SIZES[:known]) + (0,) * (len(SIZES) - known)
+
+
+def state_of(sizes, lengths):
+    """A state for rows of these lengths, a Tensor."""
+    return Tensor(np.concatenate([sizes, lengths, lengths]).astype(np.int64))
+
+
+def _rings(capacity, window_size, compress_block_size):
+    """Places of the window's and of the compression's ring."""
+    return tuple(min(capacity, size + ROLLBACK) for size in (window_size, compress_block_size))
 
 
 class AttentionCache(tuple):
@@ -50,12 +72,16 @@ class AttentionCache(tuple):
     # Else a graph would take the Tensors for constants.
     __ms_mutable__ = True
 
-    _rings = ()  # places of the window's and of the compression's ring
+    def _state(self):
+        """The sizes, and lengths and most tokens of the rows as parts of one array."""
+        state = self[STATE].asnumpy().copy()
+        lengths, written = state[len(SIZES) :].reshape(2, -1)
+        return state, lengths, written
 
     @property
     def lengths(self):
-        """Tokens of every row, a Tensor of int64, shape :math:`(B,)`."""
-        return self[LENGTHS]
+        """Tokens of every row now, a Tensor of int64, shape :math:`(B,)`."""
+        return Tensor(self._state()[1].copy())
 
     @property
     def capacity(self):
@@ -89,8 +115,10 @@ class AttentionCache(tuple):
                 it. A row whose rings were never full goes back to any length; others by 64 tokens,
                 or to 0.
         """
-        before, written = self.lengths.asnumpy(), self[WRITTEN].asnumpy().copy()
-        after = np.broadcast_to(self._rows("truncate", lengths), before.shape).copy()
+        state, before, written = self._state()
+        window_size, block_size = state[SIZES.index("window_size") :][:2].tolist()
+        rings = _rings(self.capacity, window_size, block_size) if window_size > 0 else ()
+        after = np.broadcast_to(self._rows("truncate", lengths), before.shape)
         for row, (new, old) in enumerate(zip(after.tolist(), before.tolist(), strict=True)):
             if not 0 <= new <= old:
                 raise ValueError(
@@ -100,13 +128,13 @@ class AttentionCache(tuple):
             if new == 0:
                 written[row] = 0
             lost = written[row] - ROLLBACK
-            if self._rings and written[row] > min(self._rings) and new < lost:
+            if rings and written[row] > min(rings) and new < lost:
                 raise ValueError(
                     f"AttentionCache.truncate: lengths must be 0 or at least {lost} for row {row}, "
                     f"which had {written[row]} tokens: its rings hold no older ones, got {new}"
                 )
-        self[WRITTEN].assign_value(Tensor(written))
-        self[LENGTHS].assign_value(Tensor(after))
+        before[:] = after
+        self[STATE].assign_value(Tensor(state))
 
     def reset(self, rows=None):
         """Empty rows, for other sequences to begin in them.
@@ -119,7 +147,7 @@ class AttentionCache(tuple):
             TypeError: If `rows` are not ints.
             ValueError: If a row does not exist.
         """
-        lengths = self.lengths.asnumpy().copy()
+        lengths = self._state()[1]
         chosen = np.arange(len(lengths)) if rows is None else self._rows("reset", rows)
         for row in np.atleast_1d(chosen).tolist():
             if not 0 <= row < len(lengths):
@@ -152,25 +180,32 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
         shape = (batch, config.num_kv_heads, places, config.head_dim + config.value_head_dim)
         return Tensor(np.zeros(shape, np.float32)).astype(dtype)
 
-    tensors = [Tensor(np.zeros(batch, np.int64)), Tensor(np.zeros(batch, np.int64))]
-    tensors.append(storage(capacity))
+    tensors = [state_of(sizes_of(config, sparse), [0] * batch), storage(capacity)]
     if not sparse:
         return AttentionCache(tensors)
     l, s = config.compress_block_size, config.compress_stride  # noqa: E741
-    rings = tuple(min(capacity, size + ROLLBACK) for size in (config.window_size, l))
+    rings = _rings(capacity, config.window_size, l)
     tensors.append(storage(max(1, (capacity - l) // s + 1) + sum(rings)))
-    cache = AttentionCache(tensors)
-    cache._rings = rings
-    return cache
+    return AttentionCache(tensors)
 
 
-def _plan_room(name, x, lengths, ends, capacity, tensors, expected):
+def _plan_room(name, x, state, ends, capacity, sizes, tensors, expected):
     if tensors != expected:
         raise ValueError(f"{name}: cache must be one that this kind of layer made")
-    lengths, ends = lengths.content, getattr(ends, "content", ends)
-    if lengths is None or ends is None or len(lengths) != len(ends):
+    state, ends = state.content, getattr(ends, "content", ends)
+    if state is None:
         return True
-    before = 0
+    others = [
+        (f"{size} {ours}", f"{size} {its}")
+        for size, ours, its in zip(SIZES, sizes, state)
+        if ours != its
+    ]
+    if others:
+        ours, its = (", ".join(texts) for texts in zip(*others))
+        raise ValueError(f"{name}: cache must be one made for {ours}, got one for {its}")
+    if ends is None or len(state) != len(SIZES) + 2 * len(ends):
+        return True
+    lengths, before = state[len(SIZES) :], 0
     for row, (length, end) in enumerate(zip(lengths, ends)):
         if length + end - before > capacity:
             raise ValueError(
@@ -181,9 +216,12 @@ def _plan_room(name, x, lengths, ends, capacity, tensors, expected):
     return True
 
 
-def check_room(name, x, lengths, ends, capacity, tensors, expected):
-    """Raise the error of a full cache where lengths are known: before anything is written."""
-    return _plan_check_room(name, x, lengths, ends, capacity, tensors, expected)
+def check_room(name, x, state, ends, capacity, sizes, tensors, expected):
+    """Raise the error of another layer's cache or a full one, before anything is written.
+
+    Where the state is not known yet, the operator does.
+    """
+    return _plan_check_room(name, x, state, ends, capacity, sizes, tensors, expected)
 
 
-_plan_check_room = Planner(_plan_room, "check_room", lists=("lengths", "ends"))
+_plan_check_room = Planner(_plan_room, "check_room", lists=("state", "ends"))

@@ -7,7 +7,7 @@ from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection
 from ..ops._plan import fail_type
 from .attention import AttentionLayer
-from .cache import LENGTHS, SELECTED, WRITTEN
+from .cache import SELECTED, STATE
 
 _UNBOUNDED = 2147483647
 
@@ -74,8 +74,7 @@ class DenseAttention(AttentionLayer):
             key,
             value,
             cache[SELECTED],
-            cache[LENGTHS],
-            cache[WRITTEN],
+            cache[STATE],
             ends,
             scale_value=self.scale,
             theta=self.config.rope_theta,

@@ -7,7 +7,7 @@ from ..ops import flash_attention_score, nsa_compress_attention, nsa_selected_at
 from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection, projects
 from .attention import AttentionLayer
-from .cache import LENGTHS, OTHERS, ROLLBACK, SELECTED, WRITTEN
+from .cache import OTHERS, ROLLBACK, SELECTED, STATE
 from .compression import Compression
 from .gates import Gates
 from .packing import compressed_documents, pack, planned
@@ -91,8 +91,7 @@ class NativeSparseAttention(AttentionLayer):
             key,
             value,
             cache[SELECTED],
-            cache[LENGTHS],
-            cache[WRITTEN],
+            cache[STATE],
             ends,
             self.gates.weights(logits),
             ops.cast(self.compress_key.weight, full),

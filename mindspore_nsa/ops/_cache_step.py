@@ -22,8 +22,7 @@ def nsa_cache_step(
     key,
     value,
     selected,
-    lengths,
-    written,
+    state,
     actual_seq_len,
     gates=None,
     weight_k=None,
@@ -46,8 +45,8 @@ def nsa_cache_step(
 ):
     """Attention [T, N1, Dv] of new tokens, which go into the caches; infer/nsa_cache_step.h."""
     inputs = (
-        query, key, value, selected, lengths, written, actual_seq_len, gates, weight_k, weight_v,
-        position_k, position_v, others
+        query, key, value, selected, state, actual_seq_len, gates, weight_k, weight_v, position_k,
+        position_v, others
     )  # fmt: skip
     attrs = (
         scale_value, theta, window_size, rollback, compress_block_size, compress_stride,

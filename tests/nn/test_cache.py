@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn
 
-from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig
+from mindspore_nsa.nn import AttentionCache, DenseAttention, NativeSparseAttention, NSAConfig
 from mindspore_nsa.nn.cache import ROLLBACK
 
 HIDDEN = 48
@@ -177,7 +177,7 @@ def test_narrow_caches(kind, dtype):
     x = draw(2, 60, HIDDEN)
     expected = layer(Tensor(x).astype(getattr(ms, dtype))).astype(ms.float32).asnumpy()
     cache = layer.new_cache(2, CAPACITY, getattr(ms, dtype))
-    assert cache[2].dtype == getattr(ms, dtype)
+    assert cache[1].dtype == getattr(ms, dtype)
     narrow = Tensor(x).astype(getattr(ms, dtype))
     parts = [layer(narrow[:, a:b], cache=cache) for a, b in ((0, 37), (37, 38), (38, 60))]
     ours = np.concatenate([p.astype(ms.float32).asnumpy() for p in parts], 1)
@@ -192,7 +192,7 @@ def test_size():
     assert sparse.nbytes <= 1.1 * dense.nbytes
     assert sparse.capacity == dense.capacity == 32768
     # A graph pays for each of its arguments.
-    assert (len(sparse), len(dense)) == (4, 3)
+    assert (len(sparse), len(dense)) == (3, 2)
 
 
 def test_a_full_cache_is_an_error_before_anything_is_written(mode):
@@ -206,6 +206,87 @@ def test_a_full_cache_is_an_error_before_anything_is_written(mode):
         step(Tensor(draw(2, 3, HIDDEN)), cache).asnumpy()
     for ours, old in zip(cache, before, strict=True):
         assert np.array_equal(ours.asnumpy(), old)
+
+
+# Layers whose caches have Tensors of the same shapes as those of CONFIG: kind, what is other, and
+# how an error names both.
+SWAPPED = dict(head_dim=8, value_head_dim=16)
+TRADED = dict(window_size=15, compress_block_size=4)
+TWINS = {
+    "head dims": (
+        "sparse",
+        SWAPPED,
+        "head_dim 8, value_head_dim 16",
+        "head_dim 16, value_head_dim 8",
+    ),
+    "dense head dims": (
+        *("dense", SWAPPED),
+        *("head_dim 8, value_head_dim 16", "head_dim 16, value_head_dim 8"),
+    ),
+    "rings": (
+        *("sparse", TRADED),
+        *("window_size 15, compress_block_size 4", "window_size 12, compress_block_size 8"),
+    ),
+}
+
+
+@ms.jit
+def handed_on(cache):
+    return cache
+
+
+FORMS = {"cache": lambda cache: cache, "tuple": tuple, "through a jit function": handed_on}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("twin", TWINS)
+def test_the_cache_of_another_layer_of_equal_shapes(twin, form, mode):
+    kind, others, ours, its = TWINS[twin]
+    made = make(kind).new_cache(2, CAPACITY)
+    make(kind)(Tensor(draw(2, 5, HIDDEN)), cache=made)
+    other = make(kind, replace(CONFIG, **others))
+    assert [t.shape for t in other.new_cache(2, CAPACITY)] == [t.shape for t in made]
+    before = [t.asnumpy().copy() for t in made]
+    errors = ValueError if mode == "pynative" else (ValueError, RuntimeError)
+    with pytest.raises(errors, match=f"cache must be one made for {ours}, got one for {its}"):
+        stepper(other, mode)(Tensor(draw(2, 1, HIDDEN)), FORMS[form](made)).asnumpy()
+    for tensor, old in zip(made, before, strict=True):
+        assert np.array_equal(tensor.asnumpy(), old)
+
+
+# What is other, and what an error says.
+UNFIT = {
+    "kv heads": (dict(num_kv_heads=4), (2, CAPACITY, ms.float32), "selected must be of shape"),
+    "batch": ({}, (4, CAPACITY, ms.float32), "as long as the cache has rows"),
+    "mixed dtypes": ({}, (2, CAPACITY, ms.float16), "others must be of the dtype of selected"),
+    "mixed capacities": ({}, (2, CAPACITY + 8, ms.float32), "others must be of shape"),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_a_cache_that_does_not_fit(case, mode):
+    """Some with Tensors of two caches."""
+    others, arguments, message = UNFIT[case]
+    layer = make("sparse")
+    made = make("sparse", replace(CONFIG, **others)).new_cache(*arguments)
+    if "mixed" in case:
+        made = AttentionCache((*made[:2], *layer.new_cache(2, CAPACITY)[2:]))
+    before = [t.asnumpy().copy() for t in made]
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
+        stepper(layer, mode)(Tensor(draw(2, 1, HIDDEN)), made).asnumpy()
+    for tensor, old in zip(made, before, strict=True):
+        assert np.array_equal(tensor.asnumpy(), old)
+
+
+def test_a_cache_in_another_tuple_goes_back_as_far():
+    layer = make("sparse")
+    made = layer.new_cache(2, CAPACITY)
+    layer(Tensor(draw(2, 90, HIDDEN)), cache=made)
+    cache = AttentionCache(tuple(made))
+    with pytest.raises(ValueError, match="0 or at least 26 for row 1, which had 90 tokens"):
+        cache.truncate([80, 3])
+    cache.truncate([80, 26])
+    assert made.lengths.asnumpy().tolist() == [80, 26]
 
 
 def test_wrong_arguments():
@@ -228,7 +309,7 @@ def test_wrong_arguments():
     with pytest.raises(ValueError, match="one that this kind of layer made"):
         layer(Tensor(draw(2, 1, HIDDEN)), cache=make("dense").new_cache(2, 100))
     other = make("sparse", replace(CONFIG, window_size=CONFIG.window_size + 1))
-    with pytest.raises(ValueError, match="others must be of shape"):
+    with pytest.raises(ValueError, match="made for window_size 13, got one for window_size 12"):
         other(Tensor(draw(2, 1, HIDDEN)), cache=cache)
     with pytest.raises(ValueError, match="as long as the cache has rows"):
         layer(Tensor(draw(3, 1, HIDDEN)), cache=cache)
