@@ -212,7 +212,7 @@ class DecodeWorker {
         const V e = exp2(fma(load(s + j * lanes_ + g), scale, less));
         store(s + j * lanes_ + g, e);
         total[i] = add(total[i], e);
-        lines.ask();
+        lines.ask_in_turn(i);
       };
       for (j = 0; j + kSums <= n; j += kSums)
 #pragma GCC unroll 4

@@ -22,16 +22,12 @@ struct DecodeTiles : DecodePairs {
   };
 };
 
-// Lines of a step's asked for at each call between the products of scores, or of values: there are
-// 32 calls in a step of 128 dimensions, whose keys and values are 512 lines.
-constexpr int kAskedBetween = 8;
-
 template <>
 inline void score_step<DecodeTiles>(int64_t n, int64_t words, Rows keys, const float* query,
                                     int64_t lanes, int64_t heads, float* s, Lines& lines) {
   const auto* rows = reinterpret_cast<const float*>(keys.data);
   const int64_t stride = keys.stride / 4;
-  const auto ask = [&](int) __attribute__((always_inline)) { lines.ask_some<kAskedBetween>(); };
+  const auto ask = [&](int) __attribute__((always_inline)) { lines.ask_some(); };
   for (int64_t g = 0; g < heads; g += kAmxTile) {
     // Of keys `first` and `second` on, sixteen each. Those that were there before get the same bits
     // again.
@@ -56,11 +52,16 @@ inline void score_step<DecodeTiles>(int64_t n, int64_t words, Rows keys, const f
   }
 }
 
+// The lines of a step, 512 with 128 dimensions, are asked for all through it: so many that a core
+// waits for a place for them where they are asked for between the products alone. A fourth are
+// asked for between those of scores, an eighth beside the exponentials, a fourth here.
+//
 // x.words[pair][row]: the words of two neighbouring keys' values, zeros past the last key.
-inline void pack_values(const ValueStep& x, int64_t pairs) {
+inline void pack_values(const ValueStep& x, int64_t pairs, Lines& lines) {
   const char* even = x.rows.data;
   for (int64_t j = 0; j < pairs; ++j, even += 2 * x.rows.stride) {
     float* to = x.words + j * x.row;
+    lines.ask_some();
     if (2 * j >= x.n) {
       fill(to, x.row, 0.0f);
       continue;
@@ -95,14 +96,29 @@ template <>
 inline void value_step<DecodeTiles>(const ValueStep& x, int64_t, Lines& lines) {
   constexpr int64_t kWords = kStepKeys / 2;
   const int64_t pairs = round_up(ceil_div(x.n, 2), kAmxTile);
-  pack_values(x, pairs);
+  pack_values(x, pairs, lines);
   if (x.factor) rescale_output(x, x.lanes);
-  const auto ask = [&](int) __attribute__((always_inline)) { lines.ask_some<kAskedBetween>(); };
+  const auto ask = [&](int) __attribute__((always_inline)) {
+    lines.ask_some();
+    lines.ask_some();
+    lines.ask_some();
+  };
   for (int64_t g = 0; g < x.lanes; g += kAmxTile) {
     alignas(64) float heads[kAmxTile * kWords];  // [heads][pairs]
     for (int64_t j = 0; j < pairs; j += kAmxTile)
       transpose_square(x.prob + j * x.lanes + g, x.lanes, heads + j, kWords);
-    for (int64_t d = 0; d < x.row; d += 2 * kAmxTile) {
+    int64_t d = 0;
+    for (; d + kAmxWide <= x.row; d += kAmxWide) {
+      float* out = x.out + g * x.row + d;
+      if (x.factor) {
+        amx_wide_load(out, x.row);
+      } else {
+        amx_wide_zero();
+      }
+      amx_wide(pairs, heads, kWords, x.words + d, x.row, ask);
+      amx_wide_store(out, x.row);
+    }
+    for (; d < x.row; d += 2 * kAmxTile) {
       const AmxRows block = AmxRows::together(heads, kWords, x.out + g * x.row + d, x.row);
       amx_block<1, 2>(pairs, block, x.words + d, x.row, x.factor != nullptr, ask);
     }
