@@ -38,7 +38,8 @@ struct KernelTable {
                          const ForwardScratch&, int64_t chunk_rows, int threads);
   void (*select_backward)(const AttentionGradPlan&, const Selection&, const SelectWave&,
                           const GradScratch&, int threads);
-  int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv);
+  int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv,
+                                            int64_t G);
   void (*compress_attention)(const AttentionPlan&, const ImportancePlan&, const Wave&,
                              const ForwardScratch&, int threads);
   int64_t (*compress_thread_size)(const CompressPlan&);

@@ -9,6 +9,9 @@
 namespace nsa::cpu {
 namespace {
 
+// Parts of max_queries queries that a tile has where one runs into the next.
+constexpr int64_t kTileParts = 4;
+
 FlashAttentionScoreParams as_flash(const NsaCompressAttentionParams& p) {
   FlashAttentionScoreParams f = packed_flash_params(p, p.seq_cmp_kv);
   f.attn_mask = p.atten_mask;
@@ -51,10 +54,13 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   }
   const int64_t queries = whole_group_queries(plan.G, imp.max_kv_len);
   imp.max_rows = queries * plan.G;
-  Schedule schedule(plan, TileRule{queries, imp.max_rows}, threads);
+  // Where products are in tiles, one part's exponentials run beside those of the next.
+  imp.max_queries = queries;
+  const int64_t parts_of_tile = table.form(p.dtype).align > 1 ? kTileParts : 1;
+  Schedule schedule(plan, TileRule{parts_of_tile * queries, parts_of_tile * imp.max_rows}, threads);
 
   ForwardScratch parts{};
-  parts.thread_size = thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv));
+  parts.thread_size = thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv, plan.G));
   const Scratch scratch([&](Arena& arena) {
     carve_forward(arena, plan, schedule.largest(), kBlockKeys, table.form(p.dtype), threads, parts);
   });

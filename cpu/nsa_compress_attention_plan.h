@@ -17,7 +17,8 @@ struct ImportancePlan {
   bool causal;
   const int64_t* q_offset;   // [B] or nullptr
   const int64_t* first_row;  // [segments] of topk_indices
-  int64_t max_kv_len, max_blocks, max_rows;
+  int64_t max_kv_len, max_blocks;
+  int64_t max_queries, max_rows;  // that a tile's scores are in cache of at once
 
   int64_t position(int64_t b, int64_t i) const { return (q_offset ? q_offset[b] : 0) + i; }
   int64_t blocks(const Segment& seg) const {

@@ -86,13 +86,6 @@ struct GatheredTiles {
   const float* q[kMost];
   float* o[kMost];
 
-  // Whether rows of queries are words that end with a row of a tile, and tiles with a query. Where
-  // they begin does not count: results may not depend on it.
-  static bool fit(const AttentionPlan& plan) {
-    return plan.G % kAmxTile == 0 && plan.D % (2 * kAmxTile) == 0 && plan.q.row % 2 == 0 &&
-           plan.q.head % 2 == 0;
-  }
-
   // out(i, head): where the output of a head of a query is summed.
   template <class Out>
   static GatheredTiles of(const AttentionPlan& plan, const GatheredRows& c, const Out& out) {
@@ -195,7 +188,7 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
   SoftmaxState* states = b.tile.state;
   auto of_chunk = [&](int64_t i, int64_t head) { return (i - i0) * plan.G + head - c.first_head; };
 #ifdef NSA_ISA_AMX
-  const bool in_place = kRowsOnly<Path> && GatheredTiles::fit(plan);
+  const bool in_place = kRowsOnly<Path> && heads_are_tiles(plan);
   GatheredTiles tiles;
   if (in_place) {
     tiles =
@@ -297,7 +290,7 @@ struct BlockQueries {
 inline bool gathered_steps_fit(const AttentionPlan& plan, const Selection& sel,
                                const SelectPair& pair, int64_t i0, int64_t i1,
                                const ForwardScratch& scratch) {
-  if (!GatheredTiles::fit(plan) || sel.shape.lanes != kBlockKeys || *pair.repeats) return false;
+  if (!heads_are_tiles(plan) || sel.shape.lanes != kBlockKeys || *pair.repeats) return false;
   if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return false;
   for (int64_t t = 0; t < pair.blocks; ++t) {
     if (scratch.finite[pair.first_packed + t]) continue;

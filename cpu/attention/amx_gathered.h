@@ -12,6 +12,13 @@
 namespace nsa::cpu {
 namespace {
 
+// Whether rows of queries are words that end with a row of a tile, and tiles with a query. Where
+// they begin does not count: results may not depend on it.
+inline bool heads_are_tiles(const AttentionPlan& plan) {
+  return plan.G % kAmxTile == 0 && plan.D % (2 * kAmxTile) == 0 && plan.q.row % 2 == 0 &&
+         plan.q.head % 2 == 0;
+}
+
 // Of rows: sums are of exponentials against the base, which is a score of the row, or -inf where it
 // has seen none, and which its largest score exceeds by kSlack at most.
 struct GatheredStates {
