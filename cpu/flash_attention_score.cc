@@ -27,6 +27,11 @@ bool many_keys(const AttentionGradPlan& plan) {
 // Packed blocks of a wave, at least, where there are more.
 constexpr int64_t kWaveBlocks = 128;
 
+// Most keys that units of a whole row have of their tiles: dK and dV of them stay in the
+// second-level cache. Slots where all queries see the same keys: as many units at a time.
+constexpr int64_t kWholeKeys = 1024;
+constexpr int64_t kWholeSlots = 8;
+
 class GradSchedule {
  public:
   GradSchedule(const AttentionGradPlan& plan, int threads) : long_chunks_(many_keys(plan)) {
@@ -60,6 +65,8 @@ class GradSchedule {
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
     pair.set_ranges(plan, seg.q_len);
+    for (int64_t tiles = 2; tiles <= 8 && !pair.whole(); tiles *= 2)
+      pair = whole(plan, pair, chunk_of(seg.q_len, kWholeSlots, kTileRows, tiles * kTileRows));
     pair.first_packed = open.packed;
     pair.first_key_chunk = open.key_chunks;
     pair.first_slot = open.slots;
@@ -71,7 +78,26 @@ class GradSchedule {
     open.steps = max64(open.steps, pair.steps());
     open.rows += seg.q_len * plan.G;
     open.accumulators += pair.accumulators(plan, seg);
-    max_kv_chunk = max64(max_kv_chunk, pair.kv_chunk);
+    if (!pair.whole()) max_kv_chunk = max64(max_kv_chunk, pair.kv_chunk);
+  }
+
+  // The pair with units of whole rows in chunks of so many queries, or, where those see many keys
+  // or the slots would take more memory than they spare, as it is.
+  static GradPair whole(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk) {
+    const Segment& seg = plan.segments[pair.segment];
+    if (!plan.in_groups() || seg.q_len == 0 || seg.kv_len == 0) return pair;
+    GradPair to = pair;
+    to.q_chunk = q_chunk;
+    to.q_chunks = to.range_chunks = ceil_div(seg.q_len, q_chunk);
+    const bool few = seg.kv_len <= kWholeKeys;
+    to.slots = to.kv_chunks = few ? min64(kWholeSlots, to.q_chunks) : to.q_chunks;
+    to.kv_chunk = seg.kv_len;
+    for (int64_t n = 0; n < to.slots; ++n) {
+      const SlotKeys keys(seg, to, n);
+      to.slot_keys = max64(to.slot_keys, keys.past - keys.first);
+    }
+    if (!few && to.slot_keys > kWholeKeys + q_chunk) return pair;
+    return to.accumulators(plan, seg) <= pair.accumulators(plan, seg) ? to : pair;
   }
 
   bool long_chunks_;

@@ -46,6 +46,29 @@ struct UnitRows {
   int64_t head(int64_t r) const { return first_head + r % heads; }
 };
 
+// Heads of a tile of a unit.
+inline int64_t tile_heads(const AttentionGradPlan& plan) {
+  return plan.groups == GradGroups::kQueries ? 1 : min64(plan.G, kTileRows);
+}
+
+// The rows after these, of the queries before i1, are asked for while these meet `keys` keys.
+template <class Path>
+inline void ask_for_next_rows(const AttentionGradPlan& plan, const GradPair& pair,
+                              const UnitRows& rows, int64_t i1, int64_t keys, Ahead& ahead) {
+  ahead.clear();
+  const int64_t next = rows.i0 + rows.queries;
+  if (next >= i1) return;
+  ask_for_grad_rows(
+      plan, pair,
+      UnitRows{rows.seg, rows.first_head, next, min64(rows.queries, i1 - next), rows.heads}, ahead);
+  int64_t steps = grad_step_steps<Path>(plan, rows.rows(), kTileKeys);
+#ifdef NSA_ISA_AMX
+  if (plan.in_groups())
+    steps = 2 * GroupStep::asked(plan, ceil_div(rows.rows(), kPairLanes), kBlockKeys);
+#endif
+  ahead.over(steps * ceil_div(keys, kTileKeys));
+}
+
 // One tile of rows against the key chunk [j0, j1).
 template <class Path>
 inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
@@ -199,11 +222,71 @@ inline bool unit_tile_groups(const AttentionGradPlan& plan, const GradPair& pair
   }
   return true;
 }
+
+// The general way of a tile against keys [j0, j1), the sums of keys included. Others may work on
+// these keys, so the form that only this way reads is packed apart.
+inline void whole_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
+                       int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
+  constexpr int64_t lanes = kBlockKeys;
+  GradScratch apart = s;
+  for (int64_t j = j0; j < j1; j += lanes) {
+    const int64_t at = pair.first_packed + j / lanes, past = min64(j + lanes, j1);
+    apart.keys_t = b.groups.keys_t - at * words<AmxPath>(plan.D) * lanes;
+    apart.values_t = b.groups.values_t - at * words<AmxPath>(plan.Dv) * lanes;
+    pack_key_columns<AmxPath>(plan, pair, at, lanes, j, past - j, apart, b.tile.tmp);
+    b.clear<AmxPath>(b.dk, plan.D, past - j);
+    b.clear<AmxPath>(b.dv, plan.Dv, past - j);
+    unit_tile<AmxPath>(plan, pair, c, j, past, apart, b);
+    add_unit_keys<AmxPath>(plan, pair, j, past - j, b);
+  }
+}
+
+// A unit of whole rows: every tile against all keys that it sees.
+inline void run_whole_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
+                           const GradScratch& s, UnitBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
+  const int64_t slot = q_chunk % pair.slots, heads = tile_heads(plan);
+  const SlotKeys keys(seg, pair, slot);
+  const int64_t sums = slot * pair.slot_keys;
+  // The first unit of a slot.
+  if (q_chunk == slot) {
+    fill(pair.dk + sums * plan.D, (keys.past - keys.first) * plan.D, 0.0f);
+    fill(pair.dv + sums * plan.Dv, (keys.past - keys.first) * plan.Dv, 0.0f);
+  }
+  GradPair own = pair;
+  own.dk = pair.dk + (sums - keys.first) * plan.D;
+  own.dv = pair.dv + (sums - keys.first) * plan.Dv;
+  own.dq = b.groups.dq;
+  own.dq_strides.row = heads * plan.D;
+  const int64_t queries = min64(kTileRows / heads, i1 - i0);
+  for (int64_t g = 0; g < plan.G; g += heads) {
+    for (int64_t i = i0; i < i1; i += queries) {
+      const UnitRows rows{seg, pair.kv_head * plan.G + g, i, min64(queries, i1 - i),
+                          min64(heads, plan.G - g)};
+      // Whole blocks, whose sums need no buffers of the unit.
+      const int64_t past = round_up(seg.range.hi(rows.query(rows.rows() - 1)), kBlockKeys);
+      const int64_t j0 = seg.range.lo(i) / kBlockKeys * kBlockKeys, j1 = min64(past, seg.kv_len);
+      ask_for_next_rows<AmxPath>(plan, pair, rows, i1, max64(0, j1 - j0), b.tile.ahead);
+      // Where the accumulators have the tile's first group.
+      own.dq = b.groups.dq - (dq_group(plan, own, i, g) - own.dq);
+      fill(b.groups.dq, kTileRows * plan.D, 0.0f);
+      if (j0 < j1 && !unit_tile_groups(plan, own, rows, j0, j1, s, b))
+        whole_tile(plan, own, rows, j0, j1, s, b);
+      for (int64_t r = 0; r < rows.rows(); r += kGroupRows) {
+        const int64_t at = seg.q + rows.query(r) * plan.q.row + rows.head(r) * plan.q.head;
+        write_dq_group(plan, b.groups.dq + r * plan.D, at, min64(kGroupRows, rows.rows() - r),
+                       plan.groups == GradGroups::kHeads ? plan.q.head : plan.q.row);
+      }
+    }
+  }
+}
 #endif
 
 // Whether a query of a chunk sees a key of a chunk.
 inline bool chunks_meet(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
                         int64_t kv_chunk) {
+  if (pair.whole()) return q_chunk % pair.slots == kv_chunk;
   const Segment& seg = plan.segments[pair.segment];
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
   const int64_t j0 = kv_chunk * pair.kv_chunk, j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
@@ -213,6 +296,11 @@ inline bool chunks_meet(const AttentionGradPlan& plan, const GradPair& pair, int
 template <class Path>
 inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
                      int64_t kv_chunk, const GradScratch& s, UnitBuffers& b) {
+#ifdef NSA_ISA_AMX
+  if constexpr (kRowsOnly<Path>) {
+    if (pair.whole()) return run_whole_unit(plan, pair, q_chunk, s, b);
+  }
+#endif
   const Segment& seg = plan.segments[pair.segment];
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
   const int64_t j0 = kv_chunk * pair.kv_chunk, j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
@@ -221,24 +309,13 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
     b.clear<Path>(b.dv, plan.Dv, j1 - j0);
   };
   if (!plan.in_groups()) clear();
-  const int64_t heads = plan.groups == GradGroups::kQueries ? 1 : min64(plan.G, kTileRows);
+  const int64_t heads = tile_heads(plan);
   const int64_t queries = min64(kTileRows / heads, i1 - i0);
   for (int64_t g = 0; g < plan.G; g += heads) {
     for (int64_t i = i0; i < i1; i += queries) {
       UnitRows rows{seg, pair.kv_head * plan.G + g, i, min64(queries, i1 - i),
                     min64(heads, plan.G - g)};
-      b.tile.ahead.clear();
-      if (i + queries < i1) {
-        const int64_t next = i + queries;
-        const UnitRows then{seg, rows.first_head, next, min64(queries, i1 - next), rows.heads};
-        ask_for_grad_rows(plan, pair, then, b.tile.ahead);
-        int64_t steps = grad_step_steps<Path>(plan, rows.rows(), kTileKeys);
-#ifdef NSA_ISA_AMX
-        if (plan.in_groups())
-          steps = 2 * GroupStep::asked(plan, ceil_div(rows.rows(), kPairLanes), kBlockKeys);
-#endif
-        b.tile.ahead.over(steps * ceil_div(j1 - j0, kTileKeys));
-      }
+      ask_for_next_rows<Path>(plan, pair, rows, i1, j1 - j0, b.tile.ahead);
 #ifdef NSA_ISA_AMX
       if (plan.in_groups()) {
         if (unit_tile_groups(plan, pair, rows, j0, j1, s, b)) continue;

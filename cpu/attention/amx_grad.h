@@ -80,6 +80,9 @@ struct GroupBuffers {
   float* ds_keys;      // [kTileKeys / 2, kLanes] words of two keys
   float* scores;       // [kTilePairs, kTileKeys, kPairLanes] raw S^T
   float* products;     // [kTilePairs, kTileKeys, kPairLanes] dP^T
+  float* dq;           // [kTileRows / kGroupRows, D, kGroupRows] of a tile that meets all its keys
+  float* keys_t;       // [words(D), kBlockKeys] keys of such a tile that takes the general way
+  float* values_t;     // [words(Dv), kBlockKeys] likewise
   float* nobody;       // [D, kGroupRows] dQ of a group that is not there
   float* zeros;        // a row of it
 
@@ -93,6 +96,9 @@ struct GroupBuffers {
     b.ds_keys = arena.take<float>(kTileKeys / 2 * kLanes);
     b.scores = arena.take<float>(kTileKeys * kTileRows);
     b.products = arena.take<float>(kTileKeys * kTileRows);
+    b.dq = arena.take<float>(kTileRows * D);
+    b.keys_t = arena.take<float>(kBlockKeys * D / 2);
+    b.values_t = arena.take<float>(kBlockKeys * Dv / 2);
     b.nobody = arena.take<float>(D * kGroupRows);
     b.zeros = arena.take<float>(max64(D, Dv) / 2);
     return b;

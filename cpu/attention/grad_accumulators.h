@@ -49,6 +49,13 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
     pair.dq_strides = {G * plan.D, plan.D};
     pair.dk_row = plan.D;
     pair.dv_row = plan.Dv;
+    if (pair.whole()) {
+      pair.dq = nullptr;
+      pair.dk = accumulators;
+      pair.dv = pair.dk + pair.slots * pair.slot_keys * plan.D;
+      accumulators = pair.dv + pair.slots * pair.slot_keys * plan.Dv;
+      continue;
+    }
     pair.dq = accumulators;
     pair.dk = pair.dq + pair.dq_queries(seg) * G * plan.D;
     pair.dv = pair.dk + seg.kv_len * plan.D;

@@ -4,6 +4,11 @@
 // every dQ, dK and dV row is added to in an order fixed by shapes, and neither atomic sums nor a
 // second pass over the scores are needed.
 //
+// Where queries see few keys, rows being lanes of tiles, a unit is a chunk of queries against all
+// its keys: dQ of a tile of rows is then complete in cache, and written. dK and dV are summed in
+// slots, of which a chunk has one, alone or with others; their units take turns as those of a key
+// chunk.
+//
 // dQ of 16 bits is summed in scratch, which of long sequences would be twice as large as dQ itself:
 // their queries come in ranges, one after the other, which use the same accumulators.
 #pragma once
@@ -50,6 +55,11 @@ struct GradPair {
   float* delta;  // [q_len, G] rowsum(dO O)
   // In groups, of all rows next to each other: [q_len, G] the maximum, and 1 / sum.
   float *max, *inv;
+  // Where a unit has all keys: slots, of as many keys at most. dk is [slots, slot_keys, D], dv
+  // [slots, slot_keys, Dv].
+  int64_t slots, slot_keys;
+
+  bool whole() const { return slots > 0; }
 
   int64_t ranges() const { return max64(1, ceil_div(q_chunks, range_chunks)); }
   int64_t range_queries() const { return range_chunks * q_chunk; }
@@ -65,11 +75,24 @@ struct GradPair {
   }
   // Floats of its accumulators where those are scratch.
   int64_t accumulators(const AttentionPlan& plan, const Segment& seg) const {
+    if (whole()) return slots * slot_keys * (plan.D + plan.Dv);
     return dq_queries(seg) * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
   }
   // Queries whose dq is accumulated at a time, whole groups of them.
   int64_t dq_queries(const Segment& seg) const {
     return min64(round_up(seg.q_len, kGradGroup), range_queries());
+  }
+};
+
+// The keys of a slot, whole blocks of them: those that its chunks of queries see.
+struct SlotKeys {
+  int64_t first, past;
+
+  SlotKeys(const Segment& seg, const GradPair& pair, int64_t slot) {
+    const int64_t chunk = slot + (pair.q_chunks - 1 - slot) / pair.slots * pair.slots;
+    const int64_t query = min64((chunk + 1) * pair.q_chunk, seg.q_len) - 1;
+    first = seg.range.lo(slot * pair.q_chunk) / kBlockKeys * kBlockKeys;
+    past = max64(first, round_up(seg.range.hi(query), kBlockKeys));
   }
 };
 

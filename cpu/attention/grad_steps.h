@@ -80,6 +80,7 @@ inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pai
     const int64_t g = head - pair.kv_head * plan.G;
     ahead.add(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D);
     ahead.add(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
+    if (pair.whole()) return;
     if (plan.in_groups()) {
       const int64_t row = (plan.groups == GradGroups::kHeads ? g : i) % kGradGroup;
       ahead.add(dq_group(plan, pair, i, g) + row * plan.D, plan.D);
@@ -200,6 +201,7 @@ inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair
   const int64_t queries = prepared ? 0 : seg.q_len;
 #pragma omp for schedule(static) nowait
   for (int64_t i = 0; i < queries; ++i) prepare_query<Path>(plan, pair, i, b);
+  if (pair.whole()) return;
 #pragma omp for schedule(static) nowait
   for (int64_t j = 0; j < seg.kv_len; ++j) {
     fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
@@ -210,6 +212,7 @@ inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair
 // Zeros for dq of a range.
 template <class Pair>
 inline void clear_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t range) {
+  if (pair.whole()) return;
   const QueryRange queries(plan, pair, range);
   const int64_t past = plan.in_groups() ? round_up(queries.past, kGradGroup) : queries.past;
 #pragma omp for schedule(static) nowait
@@ -219,24 +222,30 @@ inline void clear_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t ra
 }
 
 #ifdef NSA_ISA_AMX
-// The same of the groups that begin with query i.
-inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i) {
+// Scales dq of a group, whose first row goes to `at` of the output, and rounds it: `rows` of them,
+// `row` apart.
+inline void write_dq_group(const AttentionGradPlan& plan, const float* group, int64_t at,
+                           int64_t rows, int64_t row) {
   alignas(64) float square[W * W];
   static_assert(W == kGradGroup);
+  for (int64_t d = 0; d < plan.D; d += W) {
+    transpose_square(group + d * W, W, square, W);
+    scale_row(square, W * W, plan.scale);
+    for (int64_t n = 0; n < rows; ++n)
+      from_float(plan.dtype, square + n * W, W, plan.dq, at + n * row + d);
+  }
+}
+
+// The same of the groups that begin with query i.
+inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i) {
   const Segment& seg = plan.segments[pair.segment];
   const bool heads = plan.groups == GradGroups::kHeads;
   if (!heads && i % W != 0) return;
   const int64_t rows = heads ? W : min64(W, seg.q_len - i);
   const int64_t row = heads ? plan.q.head : plan.q.row;
   for (int64_t g = 0; g < plan.G; g += heads ? W : 1) {
-    const float* group = dq_group(plan, pair, i, g);
     const int64_t at = seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head;
-    for (int64_t d = 0; d < plan.D; d += W) {
-      transpose_square(group + d * W, W, square, W);
-      scale_row(square, W * W, plan.scale);
-      for (int64_t n = 0; n < rows; ++n)
-        from_float(plan.dtype, square + n * W, W, plan.dq, at + n * row + d);
-    }
+    write_dq_group(plan, dq_group(plan, pair, i, g), at, rows, row);
   }
 }
 #endif
@@ -244,7 +253,7 @@ inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair,
 // Rounds dq of a range to the output, for 16-bit types.
 template <class Pair>
 inline void write_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t range) {
-  if (plan.dtype == ElemType::kFloat32) return;
+  if (plan.dtype == ElemType::kFloat32 || pair.whole()) return;
   const Segment& seg = plan.segments[pair.segment];
   const QueryRange queries(plan, pair, range);
 #pragma omp for schedule(static) nowait
@@ -262,10 +271,49 @@ inline void write_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t ra
   }
 }
 
+#ifdef NSA_ISA_AMX
+// dk and dv of `count` keys from key j0 on, added up from the slots, without scale.
+inline void add_slots(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
+                      int64_t count, float* dk, float* dv) {
+  const Segment& seg = plan.segments[pair.segment];
+  fill(dk, count * plan.D, 0.0f);
+  fill(dv, count * plan.Dv, 0.0f);
+  for (int64_t n = 0; n < pair.slots; ++n) {
+    const SlotKeys keys(seg, pair, n);
+    const int64_t from = max64(j0, keys.first), past = min64(j0 + count, keys.past);
+    if (from >= past) continue;
+    const int64_t at = n * pair.slot_keys + from - keys.first;
+    add_scaled(dk + (from - j0) * plan.D, pair.dk + at * plan.D, (past - from) * plan.D, 1.0f);
+    add_scaled(dv + (from - j0) * plan.Dv, pair.dv + at * plan.Dv, (past - from) * plan.Dv, 1.0f);
+  }
+}
+
+// Rounds dk and dv to the outputs where they are in slots.
+inline void write_slot_sums(const AttentionGradPlan& plan, const GradPair& pair, UnitBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+#pragma omp for schedule(static) nowait
+  for (int64_t j0 = 0; j0 < seg.kv_len; j0 += kBlockKeys) {
+    const int64_t count = min64(kBlockKeys, seg.kv_len - j0);
+    add_slots(plan, pair, j0, count, b.dk, b.dv);
+    scale_row(b.dk, count * plan.D, plan.scale);
+    for (int64_t j = 0; j < count; ++j) {
+      from_float(plan.dtype, b.dk + j * plan.D, plan.D, plan.dk,
+                 seg.k + (j0 + j) * plan.k.row + pair.kv_head * plan.k.head);
+      from_float(plan.dtype, b.dv + j * plan.Dv, plan.Dv, plan.dv,
+                 seg.v + (j0 + j) * plan.v.row + pair.kv_head * plan.v.head);
+    }
+  }
+}
+#endif
+
 // The same of dk and dv.
 template <class Pair>
-inline void write_key_sums(const AttentionGradPlan& plan, const Pair& pair) {
+inline void write_key_sums(const AttentionGradPlan& plan, const Pair& pair,
+                           [[maybe_unused]] UnitBuffers& b) {
   if (plan.dtype == ElemType::kFloat32) return;
+#ifdef NSA_ISA_AMX
+  if (pair.whole()) return write_slot_sums(plan, pair, b);
+#endif
   const Segment& seg = plan.segments[pair.segment];
 #pragma omp for schedule(static) nowait
   for (int64_t j = 0; j < seg.kv_len; ++j) {
@@ -313,7 +361,7 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
 #pragma omp barrier
       for (int64_t p = 0; p < wave.num_pairs; ++p) write_dq(plan, wave.pairs[p], range);
     }
-    for (int64_t p = 0; p < wave.num_pairs; ++p) write_key_sums(plan, wave.pairs[p]);
+    for (int64_t p = 0; p < wave.num_pairs; ++p) write_key_sums(plan, wave.pairs[p], buffers);
     Path::end();
   }
 }

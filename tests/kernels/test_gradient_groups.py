@@ -128,6 +128,22 @@ def test_several_blocks_of_a_chunk(heads, visible, keys):
     _check(_flash("bfloat16", heads, visible, lengths=((40,), (keys,)), dim_v=32))
 
 
+# Queries, keys: eight slots that chunks of queries share; a slot each, of a part of the keys.
+@pytest.mark.parametrize(
+    "heads, visible, lengths",
+    [
+        ((16, 1), "all", (1600, 30)),
+        ((16, 1), "causal", (1600, 90)),
+        ((16, 1), "window", (400, 1100)),
+        ((3, 1), "window", (400, 1100)),
+    ],
+)
+def test_whole_rows(heads, visible, lengths):
+    """Queries that see few keys meet all of them at once."""
+    queries, keys = lengths
+    _check(_flash("bfloat16", heads, visible, lengths=((queries, 5), (keys, 5)), dim_v=32))
+
+
 @pytest.mark.parametrize("dims", [(128, 128), (192, 32), (48, 32), (32, 40)])
 def test_sizes(dims):
     _check(_flash("bfloat16", (16, 1), dim=dims[0], dim_v=dims[1]))
@@ -142,7 +158,11 @@ def test_selected(dtype, heads, block, repeat):
     _check(_selected(dtype, heads, block, repeat=repeat))
 
 
-@pytest.mark.parametrize("build", [_flash, _selected])
+def _window(dtype, heads):
+    return _flash(dtype, heads, "window", lengths=((80,), (1100,)), dim_v=32)
+
+
+@pytest.mark.parametrize("build", [_flash, _window, _selected])
 @pytest.mark.parametrize("name", ["query", "key", "value", "dy", "softmax_max"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_no_number(build, name, value):
