@@ -14,7 +14,7 @@ namespace {
 // of its time on page faults.
 constexpr int64_t kHugePage = 2 << 20;
 // One freed block up to this size is kept for the next call, for the same reason.
-constexpr int64_t kKept = 32 << 20;
+constexpr int64_t kKept = 64 << 20;
 
 struct Block {
   int64_t bytes;  // usable

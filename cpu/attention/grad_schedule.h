@@ -69,8 +69,11 @@ struct GradPair {
 
   void set_ranges(const AttentionPlan& plan, int64_t q_len) {
     range_chunks = max64(1, q_chunks);
-    if (!in_ranges(plan, q_len)) return;
-    const int64_t chunks = kRangeFloats / (q_chunk * plan.G * plan.D);
+    const int64_t query = plan.G * plan.D, chunks = kRangeFloats / (q_chunk * query);
+    // Chunks that are short anyway, where it spares half.
+    const bool halves = plan.dtype != ElemType::kFloat32 && chunks >= kRangeChunks &&
+                        q_len * query >= 2 * kRangeFloats;
+    if (!halves && !in_ranges(plan, q_len)) return;
     range_chunks = min64(range_chunks, max64(chunks, kRangeChunks));
   }
   // Floats of its accumulators where those are scratch.

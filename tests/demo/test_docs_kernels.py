@@ -23,7 +23,7 @@ CONSTANTS = (
     ("nsa_selected_attention.cc", "kLongRows", "8192", "at most 8192 rows"),
     ("nsa_compress_plan.h", "kCompressGradTokens", "256", "at most 256 tokens"),
     ("nsa_compress_rows.h", "kBytes", "32 * 1024", "read 32 KB later"),
-    ("scratch.cc", "kKept", "32 << 20", "at most 32 MiB"),
+    ("scratch.cc", "kKept", "64 << 20", "at most 64 MiB"),
 )
 
 
