@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
 
 #include "binding/op_call_rows.h"
@@ -53,9 +54,11 @@ void check_sizes(const Context& c, const cpu::NsaCacheStepParams& p, const int64
 void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
   const Context& c = call.context;
   for (int64_t b = 0; b < p.B; ++b) {
-    const int64_t before = p.lengths[b], after = before + p.count[b];
+    const int64_t before = p.lengths[b];
     const std::string row = " of row " + std::to_string(b);
     if (before < 0) c.fail_value("lengths", ">= 0", std::to_string(before) + row);
+    // What a state says need not be true: the sum may be no int64.
+    const int64_t after = before + std::min(p.count[b], INT64_MAX - before);
     if (after > p.selected.places) {
       c.fail_value("cache",
                    "of a capacity for " + std::to_string(after) + " tokens" + row + " (length " +

@@ -142,9 +142,8 @@ class AttentionLayer(ExplicitPrecision):
             out = self.attend(packed, ends, cos, sin, dtype)
         else:
             expected = SPARSE_TENSORS if self.sparse else DENSE_TENSORS
-            capacity = cache[SELECTED].shape[2]
-            sizes = self.cache_sizes
-            check_room(self.name, x, cache[STATE], ends, capacity, sizes, len(cache), expected)
+            shape, sizes = cache[SELECTED].shape, self.cache_sizes
+            check_room(self.name, x, cache[STATE], ends, shape, sizes, len(cache), expected)
             # The dtype of the cache need not be this one.
             out = rounded(self.step(packed, ends, cache, dtype), dtype)
         if narrow:

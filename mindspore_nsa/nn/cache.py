@@ -189,12 +189,13 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
     return AttentionCache(tensors)
 
 
-def _plan_room(name, x, state, ends, capacity, sizes, tensors, expected):
-    if tensors != expected:
+def _plan_room(name, x, state, ends, shape, sizes, tensors, expected):
+    if tensors != expected or len(shape) != 4:
         raise ValueError(f"{name}: cache must be one that this kind of layer made")
     state, ends = state.content, getattr(ends, "content", ends)
     if state is None:
         return True
+    capacity = shape[2]
     others = [
         (f"{size} {ours}", f"{size} {its}")
         for size, ours, its in zip(SIZES, sizes, state)
@@ -216,12 +217,12 @@ def _plan_room(name, x, state, ends, capacity, sizes, tensors, expected):
     return True
 
 
-def check_room(name, x, state, ends, capacity, sizes, tensors, expected):
+def check_room(name, x, state, ends, shape, sizes, tensors, expected):
     """Raise the error of another layer's cache or a full one, before anything is written.
 
     Where the state is not known yet, the operator does.
     """
-    return _plan_check_room(name, x, state, ends, capacity, sizes, tensors, expected)
+    return _plan_check_room(name, x, state, ends, shape, sizes, tensors, expected)
 
 
 _plan_check_room = Planner(_plan_room, "check_room", lists=("state", "ends"))

@@ -278,6 +278,28 @@ def test_a_cache_that_does_not_fit(case, mode):
         assert np.array_equal(tensor.asnumpy(), old)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_a_length_that_nothing_can_be_added_to(kind, mode):
+    layer = make(kind)
+    made = layer.new_cache(2, CAPACITY)
+    state = made[0].asnumpy().copy()
+    state[5] = np.iinfo(np.int64).max
+    made = AttentionCache((Tensor(state), *made[1:]))
+    before = [t.asnumpy().copy() for t in made]
+    with pytest.raises((ValueError, RuntimeError), match="capacity"):
+        stepper(layer, mode)(Tensor(draw(2, 1, HIDDEN)), made).asnumpy()
+    for tensor, old in zip(made, before, strict=True):
+        assert np.array_equal(tensor.asnumpy(), old)
+
+
+def test_a_tuple_in_another_order():
+    layer = make("sparse")
+    state, *others = layer.new_cache(2, CAPACITY)
+    with pytest.raises(ValueError, match="one that this kind of layer made"):
+        layer(Tensor(draw(2, 1, HIDDEN)), cache=(others[0], state, others[1]))
+
+
 def test_a_cache_in_another_tuple_goes_back_as_far():
     layer = make("sparse")
     made = layer.new_cache(2, CAPACITY)
