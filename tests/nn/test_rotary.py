@@ -1,5 +1,7 @@
 """The angles of the rotary embedding, far beyond the lengths that the other tests use."""
 
+import contextlib
+
 import mindspore as ms
 import numpy as np
 import pytest
@@ -28,3 +30,6 @@ def test_far_positions(theta, dtype):
 def test_a_position_past_the_last():
     with pytest.raises(RuntimeError, match="Gather"):
         RotaryAngles(4, 100.0)(Tensor([2**21], ms.int64))[0].asnumpy()
+    # Both tables are read: in PyNative the second error may come to whoever waits next.
+    with contextlib.suppress(RuntimeError):
+        (Tensor([1.0]) + 1).asnumpy()
