@@ -9,7 +9,7 @@
 namespace nsa::cpu {
 namespace {
 
-// Parts of max_queries queries that a tile has where one runs into the next.
+// A tile has so many times max_queries queries where exponentials run beside products of others.
 constexpr int64_t kTileParts = 4;
 
 FlashAttentionScoreParams as_flash(const NsaCompressAttentionParams& p) {
@@ -54,10 +54,9 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   }
   const int64_t queries = whole_group_queries(plan.G, imp.max_kv_len);
   imp.max_rows = queries * plan.G;
-  // Where products are in tiles, one part's exponentials run beside those of the next.
   imp.max_queries = queries;
-  const int64_t parts_of_tile = table.form(p.dtype).align > 1 ? kTileParts : 1;
-  Schedule schedule(plan, TileRule{parts_of_tile * queries, parts_of_tile * imp.max_rows}, threads);
+  const int64_t times = table.form(p.dtype).align > 1 ? kTileParts : 1;
+  Schedule schedule(plan, TileRule{times * queries, times * imp.max_rows}, threads);
 
   ForwardScratch parts{};
   parts.thread_size = thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv, plan.G));

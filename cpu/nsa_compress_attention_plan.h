@@ -18,7 +18,7 @@ struct ImportancePlan {
   const int64_t* q_offset;   // [B] or nullptr
   const int64_t* first_row;  // [segments] of topk_indices
   int64_t max_kv_len, max_blocks;
-  int64_t max_queries, max_rows;  // that a tile's scores are in cache of at once
+  int64_t max_queries, max_rows;  // whose scores are in cache at once
 
   int64_t position(int64_t b, int64_t i) const { return (q_offset ? q_offset[b] : 0) + i; }
   int64_t blocks(const Segment& seg) const {

@@ -169,7 +169,8 @@ class CompressSteps {
       const V x = exp_from(mul(load(s), by), from), y = exp_from(mul(load(s + W), by), from);
       store(s, x);
       store(s + W, y);
-      store(sum, add(load(sum), add(x, y)));
+      // In the order of softmax_step_rows(): a query's bits do not tell which way its unit went.
+      store(sum, add(add(load(sum), x), y));
       s += 2 * W;
       if (s != past || rows == 0) return;
       --rows;
@@ -179,6 +180,21 @@ class CompressSteps {
       past = s + n;
     }
   };
+
+  // Of two rows, lane by lane, without regard to NaN: one maximum after the other would wait for
+  // the one before.
+  void raw_maxima(const float* row, int64_t n, V* top) const {
+    V m[4];
+    for (V& x : m) x = set1(-kInfinity);
+    for (int64_t j = 0; j < n; j += 2 * W) {
+      m[0] = max(load(row + j), m[0]);
+      m[1] = max(load(row + j + W), m[1]);
+      m[2] = max(load(row + lds_ + j), m[2]);
+      m[3] = max(load(row + lds_ + j + W), m[3]);
+    }
+    top[0] = max(m[0], m[1]);
+    top[1] = max(m[2], m[3]);
+  }
 
   // The exponentials of a unit whose scores are there: against the largest of a row.
   void begin(CompressUnit& u) {
@@ -193,12 +209,7 @@ class CompressSteps {
     }
     for (int64_t r0 = 0; r0 < u.rows; r0 += W) {
       V part[W];
-      for (int64_t r = 0; r < W; ++r) {
-        float* row = u.s + (r0 + r) * lds_;
-        V m = set1(-kInfinity);
-        for (int64_t j = 0; j < u.n; j += W) m = max(load(row + j), m);
-        part[r] = m;
-      }
+      for (int64_t r = 0; r < W; r += 2) raw_maxima(u.s + (r0 + r) * lds_, u.n, part + r);
       const V m = mul(max_rows(part), set1(plan_.scale));
       fit = fit && moderate(hmax(max(m, sub(zero(), m))));
       store(top + r0, m);

@@ -9,16 +9,18 @@
 namespace nsa::cpu {
 namespace {
 
+// Chunks are longer where a sequence still has so many of them.
+constexpr int64_t kManyChunks = 64;
 // Rows of a query chunk: its queries and outputs stay in the second-level cache, with the blocks of
 // keys and values that pass between two visits of a row.
 constexpr int64_t kChunkRows = 512;
-// The same on tiles of rows, whose keys stay in that cache, too, for all queries of a chunk.
+// The same on tiles of rows, whose keys stay in that cache, too, for all queries of a chunk. Of
+// long sequences few of these select the same block, and more rows share what is read of it.
 constexpr int64_t kTiledChunkRows = 1024;
-// The same for the gradient, whose rows wait in memory.
+constexpr int64_t kLongTiledRows = 2048;
+// The same for the gradient, whose rows wait in memory, and which reads a block of keys in three
+// forms and adds to its sums once per chunk.
 constexpr int64_t kGradChunkRows = 1024;
-// The gradient reads a block of keys in three forms, and adds to its sums, once per chunk. So its
-// chunks are longer where a sequence still has so many of them, up to this.
-constexpr int64_t kGradChunks = 64;
 constexpr int64_t kLongRows = 8192;
 // Keys of a key chunk of the gradient: several blocks, to amortise what taking a unit costs.
 constexpr int64_t kChunkKeys = 256;
@@ -132,9 +134,16 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   std::vector<Segment> segments = make_selected_plan(p, plan);
   const Selection sel{p.topk_indices, p.select_block_count,
                       BlockShape::of(block_keys(p, plan), form.key_step())};
-  const int64_t rows = form.align > 1 ? kTiledChunkRows : kChunkRows;
-  const int64_t chunk_queries = max64(1, rows / plan.G), chunk_rows = chunk_queries * plan.G;
-  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](int64_t) { return chunk_queries; });
+  const auto chunk_queries = [&](int64_t q_len) {
+    int64_t rows = kChunkRows;
+    if (form.align > 1)
+      rows = max64(kTiledChunkRows, min64(q_len * plan.G / kManyChunks, kLongTiledRows));
+    return max64(1, rows / plan.G);
+  };
+  int64_t chunk_rows = plan.G;
+  for (const Segment& seg : segments)
+    chunk_rows = max64(chunk_rows, chunk_queries(seg.q_len) * plan.G);
+  SelectSchedule schedule(plan, sel, p.seq_q, threads, chunk_queries);
 
   ForwardScratch parts{};
   parts.thread_size = thread_part(table.select_forward_thread_size(p.D, p.Dv, chunk_rows));
@@ -166,7 +175,7 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](int64_t q_len) {
     return range_chunk(plan, q_len, 1,
                        max64(max64(1, kGradChunkRows / plan.G),
-                             min64(ceil_div(q_len, kGradChunks), kLongRows / plan.G)));
+                             min64(ceil_div(q_len, kManyChunks), kLongRows / plan.G)));
   });
 
   GradParts parts{};

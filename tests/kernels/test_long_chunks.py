@@ -1,4 +1,4 @@
-"""The gradient of NsaSelectedAttention in the longer chunks of queries that long sequences have."""
+"""NsaSelectedAttention and its gradient in the longer chunks that long sequences have."""
 
 import pytest
 
@@ -8,6 +8,19 @@ from tests.common.case import compare
 
 # So many heads that a sequence is long for them: three queries are a chunk.
 TOKENS, HEADS, DIM = 150, 512, 8
+# The same of the forward on tiles.
+FORWARD_TOKENS, FORWARD_DIM = 200, 32
+
+
+def test_forward():
+    case = workloads.selected(
+        FORWARD_TOKENS, "bfloat16", heads=HEADS, kv_heads=1, dim=FORWARD_DIM
+    ).forward
+    one, three = (
+        _native.run(case.op, case.inputs, case.attrs, num_threads=threads) for threads in (1, 3)
+    )
+    compare(case, one)
+    assert [_bytes(x) for x in one] == [_bytes(x) for x in three]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

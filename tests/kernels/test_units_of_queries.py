@@ -117,10 +117,7 @@ def test_a_query_alone_is_no_number(dtype):
     plain, edited = (_run(_case(dtype, edit=e)) for e in (None, edit))
     for a, b in zip(plain, edited, strict=True):
         a, b = decode(a), decode(b)
-        touched = {100}
-        if dtype == "bfloat16":
-            touched |= {99, 101}  # of its unit, which another kernel computes
-        others = [i for i in range(len(a)) if i not in touched]
+        others = np.arange(len(a)) != 100
         np.testing.assert_array_equal(a[others], b[others])
 
 
