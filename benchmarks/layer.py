@@ -21,8 +21,9 @@ LENGTHS = ((8192, 1024), (32768, 2048))
 HIDDEN = 1024
 # Most time of a step, as a multiple of its parts'.
 LIMIT = 1.2
-# Seconds of one function: the first call of a graph compiles it, and must not count.
-BUDGET = 40.0
+# Seconds of one function: the first call of a graph compiles it and takes its memory, and must not
+# count.
+BUDGET = 60.0
 # The other NSA, at a size that it can run, and how many times faster ours should be.
 OTHER = {"hidden_size": 512, "num_heads": 8, "num_kv_heads": 2, "head_dim": 64}
 OTHER_TOKENS = (4096, 512)
