@@ -224,7 +224,7 @@ inline bool unit_tile_groups(const AttentionGradPlan& plan, const GradPair& pair
 }
 
 // The general way of a tile against keys [j0, j1), the sums of keys included. Others may work on
-// these keys, so the form that only this way reads is packed apart.
+// these keys, so the forms that only this way reads are packed apart.
 inline void whole_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
                        int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
   constexpr int64_t lanes = kBlockKeys;
@@ -233,7 +233,8 @@ inline void whole_tile(const AttentionGradPlan& plan, const GradPair& pair, cons
     const int64_t at = pair.first_packed + j / lanes, past = min64(j + lanes, j1);
     apart.keys_t = b.groups.keys_t - at * words<AmxPath>(plan.D) * lanes;
     apart.values_t = b.groups.values_t - at * words<AmxPath>(plan.Dv) * lanes;
-    pack_key_columns<AmxPath>(plan, pair, at, lanes, j, past - j, apart, b.tile.tmp);
+    apart.keys = b.groups.keys - at * words<AmxPath>(lanes) * padded_row(plan.D);
+    pack_grad_keys<AmxPath>(plan, pair, at, lanes, j, past - j, apart, b.tile.tmp);
     b.clear<AmxPath>(b.dk, plan.D, past - j);
     b.clear<AmxPath>(b.dv, plan.Dv, past - j);
     unit_tile<AmxPath>(plan, pair, c, j, past, apart, b);
@@ -321,8 +322,8 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
         if (unit_tile_groups(plan, pair, rows, j0, j1, s, b)) continue;
         clear();
         for (int64_t j = j0; j < j1; j += kBlockKeys)
-          pack_key_columns<Path>(plan, pair, pair.first_packed + j / kBlockKeys, kBlockKeys, j,
-                                 min64(kBlockKeys, j1 - j), s, b.tile.tmp);
+          pack_grad_keys<Path>(plan, pair, pair.first_packed + j / kBlockKeys, kBlockKeys, j,
+                               min64(kBlockKeys, j1 - j), s, b.tile.tmp);
         unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
         add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
         continue;
@@ -351,11 +352,12 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
             if (kRowsOnly<Path> && plan.in_groups()) {
               const PairedKeys paired(plan, pair, scratch, block);
               pack_group_keys(plan, pair, at, kBlockKeys, j0, count, scratch, paired.data,
-                              paired.ld);
+                              paired.ld, b.dq);
               continue;
             }
 #endif
-            pack_grad_keys<Path>(plan, pair, at, kBlockKeys, j0, count, scratch, b.tmp);
+            scratch.finite[at] =
+                pack_grad_keys<Path>(plan, pair, at, kBlockKeys, j0, count, scratch, b.tmp);
           }
         }
       },

@@ -232,8 +232,8 @@ inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selecti
       select_grad_groups(plan, sel, pair, tile, pairs, loaded, s, b, [&] { loader.next(); });
     } else {
       const PartKeys keys = tile.keys();
-      pack_key_columns<AmxPath>(plan, pair, pair.first_packed + tile.part(), sel.shape.lanes,
-                                keys.j0, keys.count, s, b.tile.tmp);
+      pack_grad_keys<AmxPath>(plan, pair, pair.first_packed + tile.part(), sel.shape.lanes, keys.j0,
+                              keys.count, s, b.tile.tmp);
       select_grad_tile<AmxPath>(plan, sel, pair, tile, s, b);
     }
     while (!loader.done()) loader.next();
@@ -281,11 +281,12 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
 #ifdef NSA_ISA_AMX
             if (kRowsOnly<Path> && plan.in_groups()) {
               pack_group_keys(plan, pair, at, lanes, keys.j0, keys.count, scratch,
-                              scratch.key_pairs + at * plan.D * lanes / 2, lanes / 2);
+                              scratch.key_pairs + at * plan.D * lanes / 2, lanes / 2, b.dq);
               continue;
             }
 #endif
-            pack_grad_keys<Path>(plan, pair, at, lanes, keys.j0, keys.count, scratch, b.tmp);
+            scratch.finite[at] =
+                pack_grad_keys<Path>(plan, pair, at, lanes, keys.j0, keys.count, scratch, b.tmp);
           }
         }
       },

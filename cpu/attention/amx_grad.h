@@ -83,6 +83,7 @@ struct GroupBuffers {
   float* dq;           // [kTileRows / kGroupRows, D, kGroupRows] of a tile that meets all its keys
   float* keys_t;       // [words(D), kBlockKeys] keys of such a tile that takes the general way
   float* values_t;     // [words(Dv), kBlockKeys] likewise
+  float* keys;         // [words(kBlockKeys), D padded] likewise
   float* nobody;       // [D, kGroupRows] dQ of a group that is not there
   float* zeros;        // a row of it
 
@@ -99,6 +100,7 @@ struct GroupBuffers {
     b.dq = arena.take<float>(kTileRows * D);
     b.keys_t = arena.take<float>(kBlockKeys * D / 2);
     b.values_t = arena.take<float>(kBlockKeys * Dv / 2);
+    b.keys = arena.take<float>(kBlockKeys / 2 * padded_row(D));
     b.nobody = arena.take<float>(D * kGroupRows);
     b.zeros = arena.take<float>(max64(D, Dv) / 2);
     return b;

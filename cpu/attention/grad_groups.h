@@ -8,13 +8,14 @@ namespace nsa::cpu {
 namespace {
 
 // Block number `at` of packed keys in the forms of GroupKeys. Those of GradKeys, which few tiles or
-// none read, are completed by those that do: no other unit works on these keys then.
+// none read, are packed by those that do: no other unit works on these keys then, and until then
+// they take no memory.
 //
-// kt: where its words of two keys go, ld_kt apart.
+// kt: where its words of two keys go, ld_kt apart. tmp: [lanes / 2, D padded].
 inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
                             int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* kt,
-                            int64_t ld_kt) {
-  pack_key_rows<AmxPath>(plan, pair, at, lanes, j0, n, s);
+                            int64_t ld_kt, float* tmp) {
+  s.finite[at] = pack_key_rows<AmxPath>(plan, pair, lanes, j0, n, tmp);
   const Segment& seg = plan.segments[pair.segment];
   const auto rows = [&](const void* src, int64_t first, int64_t row, int64_t width, float* dst) {
     const int64_t ld = padded_row(width / 2);
@@ -31,10 +32,9 @@ inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair,
        s.key_rows + at * lanes * padded_row(plan.D / 2));
   rows(plan.value, seg.v + pair.kv_head * plan.v.head, plan.v.row, plan.Dv,
        s.value_rows + at * lanes * padded_row(plan.Dv / 2));
-  const float* pairs = s.keys + at * words<AmxPath>(lanes) * ld;
   for (int64_t w = 0; w < count; w += W)
     for (int64_t d = 0; d < plan.D; d += W)
-      transpose_square(pairs + w * ld + d, ld, kt + d * ld_kt + w, ld_kt);
+      transpose_square(tmp + w * ld + d, ld, kt + d * ld_kt + w, ld_kt);
 }
 
 inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,

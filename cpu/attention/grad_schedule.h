@@ -124,8 +124,8 @@ struct GradScratch {
   float* values_t;  // [blocks, words(Dv), lanes]
   float* keys;      // [blocks, words(lanes), D padded]
   bool* finite;     // [blocks] the keys hold numbers only
-  // Where dq is accumulated in groups: keys and values as rows of words, and the words of `keys`
-  // transposed.
+  // Where dq is accumulated in groups, which then read no `keys`: keys and values as rows of words,
+  // and the words of `keys` transposed.
   float* key_rows;    // [blocks, lanes, words(D) padded]
   float* value_rows;  // [blocks, lanes, words(Dv) padded]
   float* key_pairs;   // [blocks, D, lanes / 2], or of two blocks [D, lanes]

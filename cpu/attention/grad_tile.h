@@ -59,21 +59,23 @@ inline void pack_key_columns(const AttentionGradPlan& plan, const GradPair& pair
                         s.values_t + at * words<Path>(plan.Dv) * lanes, tmp);
 }
 
-// The same keys as rows, and whether they are numbers.
+// The same keys as rows. Gives whether they are numbers.
 template <class Path>
-inline void pack_key_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
-                          int64_t lanes, int64_t j0, int64_t n, const GradScratch& s) {
-  const int64_t ld = padded_row(plan.D), size = words<Path>(lanes) * ld;
+inline bool pack_key_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t lanes,
+                          int64_t j0, int64_t n, float* rows) {
+  const int64_t ld = padded_row(plan.D);
   const int64_t k = plan.segments[pair.segment].k + pair.kv_head * plan.k.head + j0 * plan.k.row;
-  pack_rows<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes, ld, s.keys + at * size);
-  s.finite[at] = packed_finite<Path>(s.keys + at * size, size);
+  pack_rows<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes, ld, rows);
+  return packed_finite<Path>(rows, words<Path>(lanes) * ld);
 }
 
+// Both forms of block number `at`. Gives whether its keys are numbers.
 template <class Path>
-inline void pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+inline bool pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
                            int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
   pack_key_columns<Path>(plan, pair, at, lanes, j0, n, s, tmp);
-  pack_key_rows<Path>(plan, pair, at, lanes, j0, n, s);
+  return pack_key_rows<Path>(plan, pair, lanes, j0, n,
+                             s.keys + at * words<Path>(lanes) * padded_row(plan.D));
 }
 
 // Words of a tile's rows, three cache lines.
