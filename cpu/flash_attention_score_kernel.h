@@ -272,6 +272,11 @@ inline void run_whole_unit(const AttentionGradPlan& plan, const GradPair& pair, 
       // Where the accumulators have the tile's first group.
       own.dq = b.groups.dq - (dq_group(plan, own, i, g) - own.dq);
       fill(b.groups.dq, kTileRows * plan.D, 0.0f);
+      if (units_prepare(plan, pair)) {
+        const int64_t first = i * plan.G + g, last = first + rows.rows();
+        for (int64_t r = first; r < last; r += W)
+          prepare_rows(plan, pair, r, min64(r + W, last), b.tile);
+      }
       if (j0 < j1 && !unit_tile_groups(plan, own, rows, j0, j1, s, b))
         whole_tile(plan, own, rows, j0, j1, s, b);
       for (int64_t r = 0; r < rows.rows(); r += kGroupRows) {

@@ -22,20 +22,27 @@ constexpr int64_t kLongTiledRows = 2048;
 // forms and adds to its sums once per chunk.
 constexpr int64_t kGradChunkRows = 1024;
 constexpr int64_t kLongRows = 8192;
-// Keys of a key chunk of the gradient: several blocks, to amortise what taking a unit costs.
+// Keys of a key chunk of the gradient: several blocks, to amortise what taking a unit costs. On
+// tiles more, where a sequence still has kRangeChunks: a query selects two of them more often, and
+// is then in the second-level cache.
 constexpr int64_t kChunkKeys = 256;
+constexpr int64_t kTiledChunkKeys = 512;
 constexpr int64_t kWaveKeys = 8192;
+
+// Of a chunk.
+struct ChunkSize {
+  int64_t queries, keys;
+};
 
 class SelectSchedule {
  public:
-  // chunk_queries(q_len): queries of a chunk.
+  // chunk_of(segment): ChunkSize.
   template <class Chunk>
   SelectSchedule(const AttentionPlan& plan, const Selection& sel, const int64_t* seq_q, int threads,
-                 const Chunk& chunk_queries) {
+                 const Chunk& chunk_of) {
     for (int64_t b = 0; b < plan.num_segments; ++b) {
       for (int64_t h = 0; h < plan.N2; ++h)
-        add(plan, sel, b, h, b == 0 ? 0 : seq_q[b - 1], chunk_queries(plan.segments[b].q_len),
-            threads);
+        add(plan, sel, b, h, b == 0 ? 0 : seq_q[b - 1], chunk_of(plan.segments[b]), threads);
     }
     waves.close();
   }
@@ -71,7 +78,7 @@ class SelectSchedule {
 
  private:
   void add(const AttentionPlan& plan, const Selection& sel, int64_t b, int64_t h, int64_t first_row,
-           int64_t chunk_queries, int threads) {
+           ChunkSize chunk, int threads) {
     const Segment& seg = plan.segments[b];
     if (seg.q_len == 0 && seg.kv_len == 0) return;
     WaveSpan& open = waves.open();
@@ -81,8 +88,8 @@ class SelectSchedule {
     pair.segment = b;
     pair.kv_head = h;
     pair.blocks = ceil_div(seg.kv_len, sel.shape.block);
-    pair.q_chunk = chunk_queries;
-    pair.kv_chunk = max64(1, kChunkKeys / sel.shape.block);
+    pair.q_chunk = chunk.queries;
+    pair.kv_chunk = max64(1, chunk.keys / sel.shape.block);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
     pair.set_ranges(plan, seg.q_len);
@@ -143,7 +150,9 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   int64_t chunk_rows = plan.G;
   for (const Segment& seg : segments)
     chunk_rows = max64(chunk_rows, chunk_queries(seg.q_len) * plan.G);
-  SelectSchedule schedule(plan, sel, p.seq_q, threads, chunk_queries);
+  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
+    return ChunkSize{chunk_queries(seg.q_len), kChunkKeys};
+  });
 
   ForwardScratch parts{};
   parts.thread_size = thread_part(table.select_forward_thread_size(p.D, p.Dv, chunk_rows));
@@ -172,10 +181,12 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   if (plan.groups == GradGroups::kQueries) plan.groups = GradGroups::kNone;
   const Selection sel{p.topk_indices, p.select_block_count,
                       BlockShape::of(block_keys(p, plan), form.key_step())};
-  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](int64_t q_len) {
-    return range_chunk(plan, q_len, 1,
-                       max64(max64(1, kGradChunkRows / plan.G),
-                             min64(ceil_div(q_len, kManyChunks), kLongRows / plan.G)));
+  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
+    const int64_t rows = min64(ceil_div(seg.q_len, kManyChunks), kLongRows / plan.G);
+    const bool many = plan.in_groups() && seg.kv_len >= kRangeChunks * kTiledChunkKeys;
+    return ChunkSize{
+        range_chunk(plan, seg.q_len, 1, max64(max64(1, kGradChunkRows / plan.G), rows)),
+        many ? kTiledChunkKeys : kChunkKeys};
   });
 
   GradParts parts{};

@@ -72,6 +72,12 @@ inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, con
   });
 }
 
+// Whether delta and statistics of a row are prepared by the one unit that has it, beside reading
+// its dO: rows of a tile are then next to each other in them.
+inline bool units_prepare(const AttentionGradPlan& plan, const GradPair& pair) {
+  return pair.whole() && plan.groups == GradGroups::kHeads;
+}
+
 // What a tile of these rows will read is asked for in the steps of the tile before it.
 template <class Rows>
 inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pair, const Rows& c,
@@ -80,6 +86,8 @@ inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pai
     const int64_t g = head - pair.kv_head * plan.G;
     ahead.add(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D);
     ahead.add(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
+    if (units_prepare(plan, pair))
+      ahead.add(plan.dtype, plan.out, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
     if (pair.whole()) return;
     if (plan.in_groups()) {
       const int64_t row = (plan.groups == GradGroups::kHeads ? g : i) % kGradGroup;
@@ -145,12 +153,12 @@ inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, i
 }
 
 #ifdef NSA_ISA_AMX
-// delta of 16 rows at a time, `first` and on: the diagonal of the product of dO and O^T, whose sums
+// delta of rows [first, past), at most 16: the diagonal of the product of dO and O^T, whose sums
 // have the order of row_delta()'s. In groups their statistics as well. Dv is a multiple of 32.
 inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
-                         GradBuffers& b) {
+                         int64_t past, GradBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t depth = plan.Dv / 2, count = min64(W, seg.q_len * plan.G - first);
+  const int64_t depth = plan.Dv / 2, count = past - first;
   const char* out[W];
   float *dy = b.dy, *out_t = dy + W * depth;
   alignas(64) float square[W * W];
@@ -193,9 +201,9 @@ inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair
 #ifdef NSA_ISA_AMX
   if constexpr (kRowsOnly<Path>) {
     prepared = plan.Dv % (2 * W) == 0;
-    const int64_t rows = prepared ? seg.q_len * plan.G : 0;
+    const int64_t rows = prepared && !units_prepare(plan, pair) ? seg.q_len * plan.G : 0;
 #pragma omp for schedule(static) nowait
-    for (int64_t r = 0; r < rows; r += W) prepare_rows(plan, pair, r, b);
+    for (int64_t r = 0; r < rows; r += W) prepare_rows(plan, pair, r, min64(r + W, rows), b);
   }
 #endif
   const int64_t queries = prepared ? 0 : seg.q_len;
