@@ -151,30 +151,50 @@ inline void add_tile_values(const AttentionPlan& plan, const GatheredTiles& tile
 }
 #endif
 
-// Scores of gathered rows. The heads of a query are neighbours in memory: where there are enough of
-// them and they are words already, they are read where they are.
+// Scores of gathered rows: read where they are if they are words already, otherwise packed.
 template <class Path>
 inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, const float* kt,
                           int64_t lanes, TileBuffers& b) {
   using Step = typename Path::Step;
   const int64_t depth = words<Path>(plan.D);
-  if (plan.G >= kMR && rows_are_words<Path>(plan.dtype, plan.query, plan.D, plan.q)) {
-    const float* words = static_cast<const float*>(plan.query);
-    constexpr int64_t per_word = Path::kForm.per_word;
-    c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
-      const int64_t at = (c.seg.q + i * plan.q.row + head * plan.q.head) / per_word;
-      matmul<Step>(heads, lanes, depth, {words + at, plan.q.head / per_word, 1}, kt, lanes,
-                   b.s + r * kScoreRow, kScoreRow, Into::kReplace);
-    });
-    return;
-  }
-  c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
-    for (int64_t n = 0; n < heads; ++n) {
-      pack_row<Path>(plan.dtype, plan.query, c.seg.q + i * plan.q.row + (head + n) * plan.q.head,
-                     plan.D, b.q + (r + n) * depth);
+  if constexpr (!kRowsOnly<Path>) {
+    if (rows_are_words<Path>(plan.dtype, plan.query, plan.D, plan.q)) {
+      constexpr int64_t per_word = Path::kForm.per_word;
+      const float *query = static_cast<const float*>(plan.query), *rows[kTileRows];
+      each_row(c, [&](int64_t r, int64_t i, int64_t head) {
+        rows[r] = query + (c.seg.q + i * plan.q.row + head * plan.q.head) / per_word;
+      });
+      return matmul_rows<Step>(c.rows(), lanes, depth, RowList{rows}, kt, lanes,
+                               Output{b.s, kScoreRow}, Into::kReplace);
     }
+  }
+  each_row(c, [&](int64_t r, int64_t i, int64_t head) {
+    pack_row<Path>(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D,
+                   b.q + r * depth);
   });
   matmul<Step>(c.rows(), lanes, depth, {b.q, depth, 1}, kt, lanes, b.s, kScoreRow, Into::kReplace);
+}
+
+// Output row r of gathered rows, out(i, head), times its factor, plus P V.
+template <class Path, class Out>
+inline void add_select_values(const AttentionPlan& plan, const GatheredRows& c, bool finite,
+                              int64_t lanes, const float* v, TileBuffers& b, const Out& out) {
+  const int64_t ld = padded_row(plan.Dv), out_lanes = round_up(plan.Dv, kLanePad);
+  const Operand p = {b.s, kScoreRow, 1};
+  float* rows[kTileRows];
+  each_row(c, [&](int64_t r, int64_t i, int64_t head) { rows[r] = out(i, head); });
+  if constexpr (!kRowsOnly<Path>) {
+    if (finite)
+      return matmul_rows<typename Path::Step>(c.rows(), out_lanes, words<Path>(lanes), p, v, ld,
+                                              OutputList{rows, 0}, Into::kAddScaled, b.factor);
+  }
+  multiply_values<Path>(finite, c.rows(), out_lanes, words<Path>(lanes), p, v, ld, b.o, ld,
+                        Into::kReplace);
+  for (int64_t r = 0; r < c.rows(); ++r) {
+    const V by = set1(b.factor[r]);
+    for (int64_t d = 0; d < out_lanes; d += W)
+      store(rows[r] + d, fma(load(rows[r] + d), by, load(b.o + r * ld + d)));
+  }
 }
 
 // One part of block t against one tile of gathered rows, of the chunk that starts at query i0.
@@ -183,7 +203,6 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
                         int64_t t, const GatheredRows& c, int64_t i0, PartKeys keys, int64_t lanes,
                         const float* kt, const float* v, bool finite, SelectBuffers& b) {
   const int64_t ld = padded_row(plan.Dv), rows = c.rows();
-  const int64_t out_lanes = round_up(plan.Dv, kLanePad);
   float *s = b.tile.s, *factor = b.tile.factor;
   SoftmaxState* states = b.tile.state;
   auto of_chunk = [&](int64_t i, int64_t head) { return (i - i0) * plan.G + head - c.first_head; };
@@ -198,7 +217,6 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
     select_scores<Path>(plan, c, kt, lanes, b.tile);
   }
 #else
-  constexpr bool in_place = false;
   select_scores<Path>(plan, c, kt, lanes, b.tile);
 #endif
   // hi does not decrease along the list: the rows that see all keys are the last ones.
@@ -215,31 +233,14 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
   });
   softmax_rows<Path>(s + plain * kScoreRow, rows - plain, lanes, plan.scale, states + plain,
                      factor + plain);
-  if (plan.G < kMR) {
-    multiply_values<Path>(finite, rows, out_lanes, words<Path>(lanes), {s, kScoreRow, 1}, v, ld,
-                          b.tile.o, ld, Into::kReplace);
-  }
   c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
-    const int64_t first = of_chunk(i, head);
-    float* out = b.o + first * ld;
-    copy_states(states + r, heads, b.state + first);
-    if (in_place && finite) return;
-    if (plan.G >= kMR) {
-      multiply_values<Path>(finite, heads, out_lanes, words<Path>(lanes),
-                            {s + r * kScoreRow, kScoreRow, 1}, v, ld, out, ld, Into::kAddScaled,
-                            factor + r);
-      return;
-    }
-    for (int64_t n = 0; n < heads; ++n) {
-      const V by = set1(factor[r + n]);
-      const float* part = b.tile.o + (r + n) * ld;
-      for (int64_t d = 0; d < out_lanes; d += W)
-        store(out + n * ld + d, fma(load(out + n * ld + d), by, load(part + d)));
-    }
+    copy_states(states + r, heads, b.state + of_chunk(i, head));
   });
 #ifdef NSA_ISA_AMX
-  if (in_place && finite) add_tile_values(plan, tiles, s, lanes, v, factor);
+  if (in_place && finite) return add_tile_values(plan, tiles, s, lanes, v, factor);
 #endif
+  add_select_values<Path>(plan, c, finite, lanes, v, b.tile,
+                          [&](int64_t i, int64_t head) { return b.o + of_chunk(i, head) * ld; });
 }
 
 // All blocks against the queries [i0, i1) that selected them. False: a value that some row met is

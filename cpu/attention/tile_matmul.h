@@ -37,32 +37,79 @@ struct BFloat16Step {
 struct AmxStep {};
 #endif
 
-struct Operand {  // of A: element (row, k) is data[row * row_stride + k * k_stride]
+// A: element (row, k) is *at(row, k * k_stride). local<MR>(): the first MR rows, in registers.
+struct Operand {
   const float* data;
   int64_t row_stride, k_stride;
+
+  const float* at(int64_t row, int64_t offset) const { return data + row * row_stride + offset; }
+  Operand from(int64_t row) const { return {data + row * row_stride, row_stride, k_stride}; }
+  template <int MR>
+  Operand local() const {
+    return *this;
+  }
 };
 
-template <class Step, int MR, int NR>
-[[gnu::always_inline]] inline void micro_tile(int64_t K, Operand a, const float* b, int64_t ldb,
-                                              float* c, int64_t ldc, Into into,
-                                              const float* row_scale) {
+// Rows of A anywhere in memory.
+template <int MR>
+struct ListedRows {
+  static constexpr int64_t k_stride = 1;
+  const float* rows[MR];
+
+  const float* at(int row, int64_t offset) const { return rows[row] + offset; }
+};
+struct RowList {
+  const float* const* rows;
+
+  RowList from(int64_t row) const { return {rows + row}; }
+  template <int MR>
+  [[gnu::always_inline]] ListedRows<MR> local() const {
+    ListedRows<MR> list;
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) list.rows[i] = rows[i];
+    return list;
+  }
+};
+
+// Where the rows of C begin: row(i).
+struct Output {
+  float* data;
+  int64_t row_stride;
+
+  float* row(int64_t i) const { return data + i * row_stride; }
+  Output from(int64_t row, int64_t column) const {
+    return {data + row * row_stride + column, row_stride};
+  }
+};
+struct OutputList {
+  float* const* rows;
+  int64_t column;
+
+  float* row(int64_t i) const { return rows[i] + column; }
+  OutputList from(int64_t row, int64_t n) const { return {rows + row, column + n}; }
+};
+
+template <class Step, int MR, int NR, class A, class C>
+[[gnu::always_inline]] inline void micro_tile(int64_t K, A rows, const float* b, int64_t ldb, C c,
+                                              Into into, const float* row_scale) {
   V acc[MR][NR];
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < NR; ++j) acc[i][j] = zero();
-  const float* ak = a.data;
+  const auto a = rows.template local<MR>();
+  int64_t offset = 0;
   for (int64_t k = 0; k < K; ++k) {
     V bk[NR];
 #pragma GCC unroll 4
     for (int j = 0; j < NR; ++j) bk[j] = load(b + j * W);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
-      V ai = Step::broadcast(ak + i * a.row_stride);
+      V ai = Step::broadcast(a.at(i, offset));
 #pragma GCC unroll 4
       for (int j = 0; j < NR; ++j) acc[i][j] = Step::step(acc[i][j], ai, bk[j]);
     }
-    ak += a.k_stride;
+    offset += a.k_stride;
     b += ldb;
   }
 #pragma GCC unroll 8
@@ -70,43 +117,42 @@ template <class Step, int MR, int NR>
     const V scale = set1(into == Into::kAddScaled ? row_scale[i] : 1.0f);
 #pragma GCC unroll 4
     for (int j = 0; j < NR; ++j) {
-      float* at = c + i * ldc + j * W;
+      float* at = c.row(i) + j * W;
       store(at, into == Into::kReplace ? acc[i][j] : fma(load(at), scale, acc[i][j]));
     }
   }
 }
 
-template <class Step, int NR>
-inline void micro_rows(int64_t rows, int64_t K, Operand a, const float* b, int64_t ldb, float* c,
-                       int64_t ldc, Into into, const float* row_scale) {
+template <class Step, int NR, class A, class C>
+inline void micro_rows(int64_t rows, int64_t K, A a, const float* b, int64_t ldb, C c, Into into,
+                       const float* row_scale) {
   switch (rows) {
     case 1:
-      return micro_tile<Step, 1, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+      return micro_tile<Step, 1, NR>(K, a, b, ldb, c, into, row_scale);
     case 2:
-      return micro_tile<Step, 2, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+      return micro_tile<Step, 2, NR>(K, a, b, ldb, c, into, row_scale);
     case 3:
-      return micro_tile<Step, 3, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+      return micro_tile<Step, 3, NR>(K, a, b, ldb, c, into, row_scale);
     case 4:
-      return micro_tile<Step, 4, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+      return micro_tile<Step, 4, NR>(K, a, b, ldb, c, into, row_scale);
     case 5:
-      return micro_tile<Step, 5, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+      return micro_tile<Step, 5, NR>(K, a, b, ldb, c, into, row_scale);
     default:
-      return micro_tile<Step, kMR, NR>(K, a, b, ldb, c, ldc, into, row_scale);
+      return micro_tile<Step, kMR, NR>(K, a, b, ldb, c, into, row_scale);
   }
 }
 
 // One panel of NR vectors: all rows pass over it while it stays in the first-level cache. The rows
 // are divided evenly, so that 16 rows are 6 + 5 + 5 and no call is left with a single row.
-template <class Step, int NR>
-inline void panel(int64_t M, int64_t K, Operand a, const float* b, int64_t ldb, float* c,
-                  int64_t ldc, Into into, const float* row_scale, Ahead* ahead) {
+template <class Step, int NR, class A, class C>
+inline void panel(int64_t M, int64_t K, A a, const float* b, int64_t ldb, C c, Into into,
+                  const float* row_scale, Ahead* ahead) {
   int64_t blocks = ceil_div(M, kMR);
   for (int64_t n = 0, row = 0; n < blocks; ++n) {
     int64_t rows = (M - row + blocks - n - 1) / (blocks - n);
-    Operand part = {a.data + row * a.row_stride, a.row_stride, a.k_stride};
     const float* scale = row_scale ? row_scale + row : nullptr;
     if (ahead) ahead->step();
-    micro_rows<Step, NR>(rows, K, part, b, ldb, c + row * ldc, ldc, into, scale);
+    micro_rows<Step, NR>(rows, K, a.from(row), b, ldb, c.from(row, 0), into, scale);
     row += rows;
   }
 }
@@ -117,25 +163,32 @@ constexpr int64_t matmul_steps(int64_t M, int64_t N) {
   return ceil_div(M, kMR) * ceil_div(N, kNR * W);
 }
 
+// A: Operand or RowList; C: Output or OutputList.
+template <class Step, class A, class C>
+inline void matmul_rows(int64_t M, int64_t N, int64_t K, A a, const float* b, int64_t ldb, C c,
+                        Into into, const float* row_scale = nullptr, Ahead* ahead = nullptr) {
+  expect<Length::kWholeVectors>(N);
+  int64_t n = 0;
+  for (; n + kNR * W <= N; n += kNR * W)
+    panel<Step, kNR>(M, K, a, b + n, ldb, c.from(0, n), into, row_scale, ahead);
+  switch ((N - n) / W) {
+    case 3:
+      return panel<Step, 3>(M, K, a, b + n, ldb, c.from(0, n), into, row_scale, ahead);
+    case 2:
+      return panel<Step, 2>(M, K, a, b + n, ldb, c.from(0, n), into, row_scale, ahead);
+    case 1:
+      return panel<Step, 1>(M, K, a, b + n, ldb, c.from(0, n), into, row_scale, ahead);
+    default:
+      return;
+  }
+}
+
 // row_scale is read for Into::kAddScaled only.
 template <class Step>
 inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
                    float* c, int64_t ldc, Into into, const float* row_scale = nullptr,
                    Ahead* ahead = nullptr) {
-  expect<Length::kWholeVectors>(N);
-  int64_t n = 0;
-  for (; n + kNR * W <= N; n += kNR * W)
-    panel<Step, kNR>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale, ahead);
-  switch ((N - n) / W) {
-    case 3:
-      return panel<Step, 3>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale, ahead);
-    case 2:
-      return panel<Step, 2>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale, ahead);
-    case 1:
-      return panel<Step, 1>(M, K, a, b + n, ldb, c + n, ldc, into, row_scale, ahead);
-    default:
-      return;
-  }
+  matmul_rows<Step>(M, N, K, a, b, ldb, Output{c, ldc}, into, row_scale, ahead);
 }
 
 // The product with zeros of A skipped, for tiles where a masked pair (exactly 0 in A) stands beside
