@@ -41,6 +41,7 @@ void run(const CheckedCall& call) {
   p.x_type = elem_type(call.inputs[kIn.x].dtype);
   p.weight_type = elem_type(call.inputs[kIn.weight].dtype);
   p.y_type = elem_type(call.outputs[kNsaProjectionOutputs.y].dtype);
+  p.operands = elem_type(call.context.str_attr("operands"));
   p.count = take_given(call, kIn.weight, [&](size_t i, int64_t n) {
     p.weights[n] = call.data(kIn.weight + i);
     p.N[n] = call.dim(kIn.weight + i, 0);
@@ -56,6 +57,7 @@ void run(const CheckedCall& call) {
 template <class Params>
 void fill_grad(const CheckedCall& call, Params& p) {
   p.dy_type = elem_type(call.inputs[kGrad.y_grad].dtype);
+  p.operands = elem_type(call.context.str_attr("operands"));
   p.count = take_given(call, kGrad.weight, [&](size_t i, int64_t n) {
     p.dy[n] = call.data(kGrad.y_grad + i);
     p.N[n] = call.dim(kGrad.weight + i, 0);

@@ -10,7 +10,7 @@ namespace {
 void run(RowProduct& product) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
-  const int64_t depth = product.words(table.bf16);
+  const int64_t depth = product.words(table.form(product.operands));
   for (int64_t i = 0; i < product.num_targets; ++i)
     product.panels += ceil_div(product.targets[i].columns, kPanel);
   if (product.panels == 0) return;
@@ -38,6 +38,7 @@ void nsa_projection(const NsaProjectionParams& p) {
     product.weights[i] = p.weights[i];
   }
   product.weight_type = p.weight_type;
+  product.operands = p.operands;
   product.transposed = true;
   product.T = p.T;
   run(product);
@@ -53,6 +54,7 @@ void nsa_projection_input_grad(const NsaProjectionInputGradParams& p) {
   product.targets[0] = {p.dx, p.dx_type, p.K};
   product.num_targets = 1;
   product.weight_type = p.weight_type;
+  product.operands = p.operands;
   product.transposed = false;
   product.T = p.T;
   run(product);
@@ -71,9 +73,10 @@ void nsa_projection_weight_grad(const NsaProjectionWeightGradParams& p) {
   }
   product.x = {p.x, p.x_type, p.K};
   product.dw_type = p.dw_type;
+  product.operands = p.operands;
   product.count = p.count;
   product.T = p.T;
-  const int64_t depth = table.bf16.words(product.tokens());
+  const int64_t depth = table.form(p.operands).words(product.tokens());
   ProductScratch parts{};
   parts.left_row = depth + 16;
   parts.thread_size = thread_part(table.product_thread_size(0));

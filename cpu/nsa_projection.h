@@ -1,5 +1,5 @@
 // Parameters of NsaProjection and its gradients: one x times the transposes of up to three weights,
-// all rounded to bfloat16, in sums of float32.
+// all rounded to bfloat16 or as they are in float32, in sums of float32.
 #pragma once
 
 #include "cpu/types.h"
@@ -16,6 +16,7 @@ struct NsaProjectionParams {
   int64_t count;  // of the weights
   int64_t T, K;
   ElemType x_type, weight_type, y_type;
+  ElemType operands;  // bfloat16 or float32
 };
 
 struct NsaProjectionInputGradParams {
@@ -24,7 +25,7 @@ struct NsaProjectionInputGradParams {
   void* dx;                           // [T, K]
   int64_t N[kMostWeights];
   int64_t count, T, K;
-  ElemType dy_type, weight_type, dx_type;
+  ElemType dy_type, weight_type, dx_type, operands;
 };
 
 struct NsaProjectionWeightGradParams {
@@ -33,7 +34,7 @@ struct NsaProjectionWeightGradParams {
   void* dw[kMostWeights];        // [N, K]
   int64_t N[kMostWeights];
   int64_t count, T, K;
-  ElemType dy_type, x_type, dw_type;
+  ElemType dy_type, x_type, dw_type, operands;
 };
 
 void nsa_projection(const NsaProjectionParams& p);

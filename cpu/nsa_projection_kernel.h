@@ -220,10 +220,12 @@ int64_t product_thread_size(int64_t left_words) {
   return measured([&](Arena& arena) { ProductBuffers::carve(arena, left_words); });
 }
 void row_product(const RowProduct& p, const ProductScratch& s, int threads) {
-  run_row_product<PathOfBFloat16>(p, s, threads);
+  if (p.operands == ElemType::kFloat32) return run_row_product<FloatOperands>(p, s, threads);
+  run_row_product<RoundedOperands>(p, s, threads);
 }
 void weight_product(const WeightProduct& p, const ProductScratch& s, int threads) {
-  run_weight_product<PathOfBFloat16>(p, s, threads);
+  if (p.operands == ElemType::kFloat32) return run_weight_product<FloatOperands>(p, s, threads);
+  run_weight_product<RoundedOperands>(p, s, threads);
 }
 
 }  // namespace

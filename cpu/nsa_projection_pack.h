@@ -1,4 +1,5 @@
-// Operands of NsaProjection as words of bfloat16, from whatever dtype they have in memory.
+// Operands of NsaProjection as words of bfloat16 or as floats, from whatever dtype they have in
+// memory.
 #pragma once
 
 #include "cpu/attention/pack.h"
@@ -6,6 +7,15 @@
 
 namespace nsa::cpu {
 namespace {
+
+// How operands become words: kRound to the values of bfloat16, which are floats where a word is
+// one.
+template <class Path, bool kRounds>
+struct OperandPath : Path {
+  static constexpr bool kRound = kRounds;
+};
+using RoundedOperands = OperandPath<PathOfBFloat16, true>;
+using FloatOperands = OperandPath<FloatPath, false>;
 
 // n elements of src from `offset` on, rounded.
 inline void to_bf16(ElemType t, const void* src, int64_t offset, int64_t n, void* dst) {
@@ -22,9 +32,11 @@ inline void to_bf16(ElemType t, const void* src, int64_t offset, int64_t n, void
   }
 }
 
-// The same as floats.
-inline void to_bf16_values(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
+// The same as floats, or not rounded.
+template <bool kRound>
+inline void to_values(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
   constexpr int64_t kPart = 256;
+  if (!kRound) return to_float(t, src, offset, n, dst);
   alignas(64) uint16_t part[kPart];
   for (int64_t i = 0; i < n; i += kPart) {
     const int64_t count = min64(kPart, n - i);
@@ -39,7 +51,7 @@ inline void pack_words(ElemType t, const void* src, int64_t offset, int64_t n, f
   constexpr int64_t per_word = Path::kForm.per_word;
   fill(dst + n / per_word, words<Path>(n) - n / per_word, 0.0f);
   if (per_word == 1) {
-    to_bf16_values(t, src, offset, n, dst);
+    to_values<Path::kRound>(t, src, offset, n, dst);
   } else {
     to_bf16(t, src, offset, n, dst);
   }
@@ -54,7 +66,7 @@ inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t r
   const int64_t row = w * per_word, at = (first_row + row) * m.columns + c0;
   if (row >= rows) return fill(dst, ld, 0.0f);
   if (per_word == 1) {
-    to_bf16_values(m.type, m.data, at, n, dst);
+    to_values<Path::kRound>(m.type, m.data, at, n, dst);
     return fill(dst + n, ld - n, 0.0f);
   }
   alignas(64) uint16_t even[kProductRows], odd[kProductRows];

@@ -32,7 +32,7 @@ struct RowProduct {
   ConstMatrix sources[kMostWeights];
   Matrix targets[kMostWeights];
   const void* weights[kMostWeights];  // of the sources or of the targets
-  ElemType weight_type;
+  ElemType weight_type, operands;
   bool transposed;  // the weights' columns belong to the source, else their rows
   int64_t num_sources, num_targets;
   int64_t T;
@@ -51,7 +51,7 @@ struct WeightProduct {
   ConstMatrix dy[kMostWeights];
   ConstMatrix x;
   void* dw[kMostWeights];
-  ElemType dw_type;
+  ElemType dw_type, operands;
   int64_t count, T;
   int64_t blocks;  // of kProductRows rows of all dw
 

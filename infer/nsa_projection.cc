@@ -57,6 +57,7 @@ int64_t check_weights(const Context& c, size_t weight) {
 
 std::vector<OutputDesc> infer_forward(const Context& c) {
   c.require_choice("dtype", {"float16", "bfloat16", "float32"});
+  c.require_choice("operands", {"bfloat16", "float32"});
   DType dtype = DType::kUnknown;
   dtype_from_name(c.str_attr("dtype"), &dtype);
   const int64_t inner = check_weights(c, kIn.weight), batch = c.int_attr("batch");
@@ -81,6 +82,7 @@ std::vector<OutputDesc> infer_forward(const Context& c) {
 }
 
 void check_gradient(const Context& c) {
+  c.require_choice("operands", {"bfloat16", "float32"});
   const int64_t inner = check_weights(c, kGrad.weight);
   c.require_float(kGrad.x);
   int64_t tokens = rows_of(c, kGrad.x, "K", inner);

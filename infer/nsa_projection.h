@@ -20,7 +20,8 @@ struct NsaProjectionAttrs {
   template <class Visitor>
   static void each(Visitor& attr) {
     attr.optional("batch", &NsaProjectionAttrs::batch, 0);
-    attr.text("dtype", "float32");  // of the outputs, each of a weight
+    attr.text("dtype", "float32");      // of the outputs, each of a weight
+    attr.text("operands", "bfloat16");  // what operands are rounded to, or float32: as they are
   }
 };
 
@@ -47,7 +48,9 @@ inline constexpr NsaProjectionGradInputs kNsaProjectionGradInputs;
 
 struct NsaProjectionGradAttrs {
   template <class Visitor>
-  static void each(Visitor&) {}
+  static void each(Visitor& attr) {
+    attr.text("operands", "bfloat16");
+  }
 };
 
 struct NsaProjectionInputGradOutputs : Outputs {

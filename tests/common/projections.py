@@ -15,6 +15,7 @@ SIZES = [
     (200, 300, (130, 48)),
     (2051, 5, (3,)),
 ]
+OPERANDS = ("bfloat16", "float32")
 # Of sums in float32, in parts of the sum of magnitudes.
 _SUM = 2e-6
 
@@ -48,9 +49,9 @@ class Projection:
         return f"{self.op} {self.attrs} {shapes}"
 
 
-def rounded(x):
+def rounded(x, operands):
     """The numbers that the product takes."""
-    return round_to(decode(x), "bfloat16").astype(np.float64)
+    return round_to(decode(x), operands).astype(np.float64)
 
 
 def _product(pairs, dtype):
@@ -65,38 +66,47 @@ def _filled(items):
     return [*items, *[None] * (3 - len(items))]
 
 
-def forward(x, weights, dtype):
+def forward(x, weights, dtype, operands="bfloat16"):
     """The call of NsaProjection."""
+    taken = rounded(x, operands)
     return Projection(
         "NsaProjection",
         [x, *_filled(weights)],
-        {"dtype": dtype},
-        expected=_filled([_product([(rounded(x), rounded(w).T)], dtype) for w in weights]),
+        {"dtype": dtype, "operands": operands},
+        operands,
+        _filled([_product([(taken, rounded(w, operands).T)], dtype) for w in weights]),
     )
 
 
-def input_grad(gradients, weights, x):
+def input_grad(gradients, weights, x, operands="bfloat16"):
     """The call of the gradient of x."""
-    pairs = [(rounded(dy), rounded(w)) for dy, w in zip(gradients, weights, strict=True)]
+    pairs = [
+        (rounded(dy, operands), rounded(w, operands))
+        for dy, w in zip(gradients, weights, strict=True)
+    ]
     return Projection(
         "NsaProjectionInputGrad",
         [*_filled(gradients), *_filled(weights), x],
-        expected=[_product(pairs, dtype_name(x))],
+        {"operands": operands},
+        operands,
+        [_product(pairs, dtype_name(x))],
     )
 
 
-def weight_grad(gradients, weights, x):
+def weight_grad(gradients, weights, x, operands="bfloat16"):
     """The call of the gradients of the weights."""
-    dtype = dtype_name(weights[0])
+    dtype, taken = dtype_name(weights[0]), rounded(x, operands)
     return Projection(
         "NsaProjectionWeightGrad",
         [*_filled(gradients), *_filled(weights), x],
-        expected=_filled([_product([(rounded(dy).T, rounded(x))], dtype) for dy in gradients]),
+        {"operands": operands},
+        operands,
+        _filled([_product([(rounded(dy, operands).T, taken)], dtype) for dy in gradients]),
     )
 
 
 def drawn_calls(size, seed=0):
-    """The three calls of a size, in dtypes that the seed draws."""
+    """The three calls of a size with either kind of operands, in dtypes that the seed draws."""
     tokens, inner, outers = size
     rng = np.random.default_rng([seed, tokens, inner])
     of_x, of_weights, of_y = rng.choice(DTYPES, 3)
@@ -108,7 +118,11 @@ def drawn_calls(size, seed=0):
     weights = [draw((outer, inner), of_weights) for outer in outers]
     gradients = [draw((tokens, outer), of_y) for outer in outers]
     return [
-        forward(x, weights, of_y),
-        input_grad(gradients, weights, x),
-        weight_grad(gradients, weights, x),
+        call
+        for operands in OPERANDS
+        for call in (
+            forward(x, weights, of_y, operands),
+            input_grad(gradients, weights, x, operands),
+            weight_grad(gradients, weights, x, operands),
+        )
     ]

@@ -1,4 +1,6 @@
-"""Products of bfloat16 and their gradients against NumPy: odd sizes, dtypes, threads, sets."""
+"""Products of bfloat16 and float32 and their gradients against NumPy: odd sizes, dtypes, threads,
+instruction sets.
+"""
 
 import numpy as np
 import pytest
@@ -30,7 +32,8 @@ def test_many_panels(isa):
         call.check(run(call))
 
 
-def test_gradients_are_differences(isa):
+@pytest.mark.parametrize("operands", projections.OPERANDS)
+def test_gradients_are_differences(isa, operands):
     """The loss is linear in each operand: of whole numbers differences are exact."""
     rng = np.random.default_rng(3)
     tokens, inner, outers = 70, 45, (33, 9)
@@ -42,12 +45,13 @@ def test_gradients_are_differences(isa):
     slopes = [draw(tokens, outer) for outer in outers]
 
     def loss(x, weights):
-        y = _native.run("NsaProjection", [x, *weights, None], {"dtype": "float32"})
+        attrs = {"dtype": "float32", "operands": operands}
+        y = _native.run("NsaProjection", [x, *weights, None], attrs)
         return sum(np.sum(a.astype(np.float64) * b) for a, b in zip(y, slopes, strict=False))
 
-    operands = [*slopes, None, *weights, None, x]
-    (dx,) = _native.run("NsaProjectionInputGrad", operands, {})
-    dw = _native.run("NsaProjectionWeightGrad", operands, {})
+    inputs, attrs = [*slopes, None, *weights, None, x], {"operands": operands}
+    (dx,) = _native.run("NsaProjectionInputGrad", inputs, attrs)
+    dw = _native.run("NsaProjectionWeightGrad", inputs, attrs)
     for _ in range(5):
         step = draw(tokens, inner)
         assert loss(x + step, weights) - loss(x - step, weights) == 2 * np.sum(dx * step)
@@ -57,22 +61,39 @@ def test_gradients_are_differences(isa):
         assert ahead - behind == 2 * sum(np.sum(a * b) for a, b in zip(dw, steps, strict=False))
 
 
+@pytest.mark.parametrize("operands", projections.OPERANDS)
+def test_float32_is_not_rounded(isa, operands):
+    """A number between two of bfloat16, which only a product of float32 tells from them."""
+    x, weight = np.full((40, 3), 1 + 2.0**-12, np.float32), np.ones((5, 3), np.float32)
+    each = 1 + (2.0**-12 if operands == "float32" else 0)
+    none, attrs = [None, None], {"operands": operands}
+    y, *_ = _native.run("NsaProjection", [x, weight, *none], attrs)
+    np.testing.assert_array_equal(y, np.full((40, 5), 3 * each))
+    dy = np.full((40, 5), 1 + 2.0**-12, np.float32)
+    inputs = [dy, *none, weight, *none, x]
+    (dx,) = _native.run("NsaProjectionInputGrad", inputs, attrs)
+    np.testing.assert_array_equal(dx, np.full((40, 3), 5 * each))
+    dw, *_ = _native.run("NsaProjectionWeightGrad", inputs, attrs)
+    np.testing.assert_allclose(dw, np.full((5, 3), 40 * each**2), rtol=2.0**-22)
+
+
+@pytest.mark.parametrize("operands", projections.OPERANDS)
 @pytest.mark.parametrize("planted", [np.nan, np.inf])
-def test_what_is_no_number_stays_in_its_row(isa, planted):
+def test_what_is_no_number_stays_in_its_row(isa, planted, operands):
     """Neither the padding of an odd contraction nor that of a panel carries it on."""
     rng = np.random.default_rng(4)
     x, weight = rng.standard_normal((50, 33), np.float32), rng.standard_normal((70, 33), np.float32)
     slope = rng.standard_normal((50, 70), np.float32)
     calls = (
-        lambda x, w, dy: projections.forward(x, [w], "bfloat16"),
-        lambda x, w, dy: projections.input_grad([dy], [w], x),
-        lambda x, w, dy: projections.weight_grad([dy], [w], x),
+        lambda x, w, dy: projections.forward(x, [w], "bfloat16", operands),
+        lambda x, w, dy: projections.input_grad([dy], [w], x, operands),
+        lambda x, w, dy: projections.weight_grad([dy], [w], x, operands),
     )
     for at in range(3):
-        operands = [a.copy() for a in (x, weight, slope)]
-        operands[at][-1, -1] = planted
+        given = [a.copy() for a in (x, weight, slope)]
+        given[at][-1, -1] = planted
         for build in calls:
-            call = build(*operands)
+            call = build(*given)
             outputs = run(call)
             call.check(outputs)
             values = decode(outputs[0])
@@ -83,11 +104,13 @@ def test_what_is_no_number_stays_in_its_row(isa, planted):
 def test_without_tokens(isa):
     x, dy = np.zeros((0, 5), np.float32), np.zeros((0, 3), np.float32)
     weight = np.ones((3, 5), np.float16)
-    y, *_ = _native.run("NsaProjection", [x, weight, None, None], {})
-    assert y.shape == (0, 3)
-    operands = [dy, None, None, weight, None, None, x]
-    slope, *_ = _native.run("NsaProjectionWeightGrad", operands, {})
-    np.testing.assert_array_equal(slope, np.zeros((3, 5)))
+    for operands in projections.OPERANDS:
+        attrs = {"operands": operands}
+        y, *_ = _native.run("NsaProjection", [x, weight, None, None], attrs)
+        assert y.shape == (0, 3)
+        inputs = [dy, None, None, weight, None, None, x]
+        slope, *_ = _native.run("NsaProjectionWeightGrad", inputs, attrs)
+        np.testing.assert_array_equal(slope, np.zeros((3, 5)))
 
 
 def test_scratch_is_bounded():
@@ -152,6 +175,7 @@ def test_wrong_calls():
     refused(ValueError, "dtype must be", "", [x, weight, *none], dtype="float64")
     refused(ValueError, "batch must be a divisor of the 4 rows", "", [x, weight, *none], batch=3)
     refused(ValueError, "batch must be", "", [x, weight, *none], batch=-1)
+    refused(ValueError, "operands must be", "", [x, weight, *none], operands="float16")
     for op in ("InputGrad", "WeightGrad"):
         refused(ValueError, "weight_1 must be None", op, [dy, *none, weight, weight, None, x])
         refused(ValueError, "weight_1 must be given", op, [dy, dy, None, weight, *none, x])
@@ -169,3 +193,5 @@ def test_wrong_calls():
         )
         refused(TypeError, "weight_1 must", op, [dy, dy, None, weight, half, None, x])
         refused(ValueError, wrong, op, [dy, *none, weight, *none, dy])
+        fitting = [dy, *none, weight, *none, x]
+        refused(ValueError, "operands must be", op, fitting, operands="float16")

@@ -4,8 +4,9 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from mindspore_nsa import reference
+from mindspore_nsa import _native, reference
 from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig
+from mindspore_nsa.ops import _layer
 from tests.common.layers import SMALL, draw_parameters
 
 KINDS = ("sparse", "dense", "window")
@@ -84,3 +85,16 @@ def differentiated(layer, names=None):
 
 def to_numpy(x):
     return x.astype(ms.float32).asnumpy()
+
+
+def use_own_products(monkeypatch, own):
+    """As with an instruction set whose own products of many rows are used, or as without."""
+    sets = tuple(_native.available_isas()) if own else ()
+    monkeypatch.setattr(_layer, "_MULTIPLIES", {ms.bfloat16: sets, ms.float32: sets})
+    forget_products()
+
+
+def forget_products():
+    """Which of them was planned."""
+    for planner in (_layer._plan_projects, _layer._plan_projection):
+        planner._cached.cache_clear()

@@ -7,7 +7,17 @@ from mindspore import Tensor, nn
 
 from tests.ops.calls import context_mode
 
-from .cells import ENDS, config, differentiated, filled, refer, to_numpy, tokens
+from .cells import (
+    ENDS,
+    config,
+    differentiated,
+    filled,
+    forget_products,
+    refer,
+    to_numpy,
+    tokens,
+    use_own_products,
+)
 
 BOTH = pytest.mark.parametrize("mode", ["pynative", "graph"])
 SETTINGS = config(has_bias=True)
@@ -32,7 +42,6 @@ def check(kind, ours, parameters, dtype):
     [
         ("sparse", "O2", "float16"),
         ("sparse", "O2", "bfloat16"),
-        ("sparse", "auto", "float16"),
         ("dense", "O3", "bfloat16"),
     ],
 )
@@ -44,6 +53,25 @@ def test_level(kind, level, dtype, mode):
         run = differentiated(net, [p.name for p in layer.trainable_params()])
         ours = run(Tensor(tokens(SETTINGS)), SEQ, Tensor(tokens(SETTINGS, seed=2)))
     check(kind, ours, parameters, dtype)
+
+
+@BOTH
+@pytest.mark.parametrize("own", [True, False], ids=["own", "mindspore"])
+def test_level_auto(own, mode, monkeypatch):
+    """It casts MindSpore's products only: with its own the layer stays in float32."""
+    use_own_products(monkeypatch, own)
+    layer, parameters = filled("sparse", SETTINGS)
+    x, dy = Tensor(tokens(SETTINGS)), Tensor(tokens(SETTINGS, seed=2))
+    names = [p.name for p in layer.trainable_params()]
+    exact, *_ = differentiated(layer, names)(x, SEQ, dy)
+    with context_mode(mode):
+        net = ms.amp.auto_mixed_precision(layer, "auto", dtype=ms.float16)
+        ours = differentiated(net, names)(x, SEQ, dy)
+    forget_products()
+    if own:
+        np.testing.assert_allclose(ours[0], exact, rtol=0, atol=1e-6 * np.abs(exact).max())
+    else:
+        check("sparse", ours, parameters, "float16")
 
 
 @BOTH

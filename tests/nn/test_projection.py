@@ -1,5 +1,5 @@
 """The linear maps of the layers: few rows, for which there is an operator, and many, for which
-there is one where the processor multiplies bfloat16.
+there is one with some instruction sets.
 """
 
 import mindspore as ms
@@ -8,32 +8,22 @@ import pytest
 from mindspore import Tensor, ops
 
 import mindspore_nsa
-from mindspore_nsa import _native
 from mindspore_nsa.nn.precision import Projection
-from mindspore_nsa.ops import _layer
 from mindspore_nsa.ops._layer import FEW_ROWS, nsa_linear, nsa_projection, projects
 from tests.common.dtypes import decode, encode
 from tests.ops.calls import context_mode
 
-from .cells import KINDS, config, filled, tokens
+from .cells import KINDS, config, filled, forget_products, tokens, use_own_products
 
 INNER, OUTER = 40, 24
-PLANNERS = (_layer._plan_projects, _layer._plan_projection)
-
-
-def forget_plans():
-    for planner in PLANNERS:
-        planner._cached.cache_clear()
 
 
 @pytest.fixture(params=[True, False], ids=["own", "mindspore"])
 def own(request, monkeypatch):
-    """As on a processor that multiplies bfloat16, and as on one that does not."""
-    sets = tuple(_native.available_isas()) if request.param else ()
-    monkeypatch.setattr(_layer, "_MULTIPLY_NARROW", sets)
-    forget_plans()
+    """With an instruction set whose own products are used, and without."""
+    use_own_products(monkeypatch, request.param)
     yield request.param
-    forget_plans()
+    forget_products()
 
 
 @pytest.mark.parametrize("mode", ["pynative", "graph"])
@@ -93,7 +83,7 @@ def test_operands_of_16_bits(own, mode, count):
     rng = np.random.default_rng(2)
     x = Tensor(rng.standard_normal((50, INNER), np.float32)).astype(ms.bfloat16)
     assert projects(x, ms.bfloat16) == own
-    assert not projects(x, ms.float32) and not projects(x, ms.float16)
+    assert projects(x, ms.float32) == own and not projects(x, ms.float16)
     assert not projects(x[:FEW_ROWS], ms.bfloat16)
     drawn = [Tensor(rng.standard_normal((n, INNER), np.float32)) for n in (24, 7, 80)[:count]]
     weights = drawn + [None] * (3 - count)
@@ -155,14 +145,41 @@ def test_layers_with_either_product(kind, has_bias, batch, mode, monkeypatch):
     with context_mode(mode):
         exact = step(narrow.astype(ms.float32))
         errors = []
-        for sets in (tuple(_native.available_isas()), ()):
-            monkeypatch.setattr(_layer, "_MULTIPLY_NARROW", sets)
-            forget_plans()
+        for own in (True, False):
+            use_own_products(monkeypatch, own)
             found = step(narrow)
             errors.append(
                 [np.abs(a - b).max() / np.abs(b).max() for a, b in zip(found, exact, strict=True)]
             )
-    forget_plans()
+    forget_products()
     # Blocks that a rounded score chooses otherwise are part of both errors.
     for ours, theirs in zip(*errors, strict=True):
         assert ours <= max(2 * theirs, 2.0**-7)
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_of_float32_with_either_product(kind, mode, monkeypatch):
+    """The same numbers but for the order of sums, of output and gradients."""
+    sizes = config()
+    x = Tensor(tokens(sizes, 70))
+    dout = Tensor(np.random.default_rng(3).standard_normal(x.shape, np.float32))
+
+    def step():
+        layer, _ = filled(kind, sizes)
+
+        def loss(x):
+            return ops.sum(layer(x, (30, 70)) * dout)
+
+        dx, slopes = ms.grad(loss, 0, layer.trainable_params())(x)
+        return [layer(x, (30, 70)), dx, *slopes]
+
+    found = []
+    with context_mode(mode):
+        for own in (True, False):
+            use_own_products(monkeypatch, own)
+            assert projects(x, ms.float32) == own
+            found.append(step())
+    forget_products()
+    for ours, theirs in zip(*found, strict=True):
+        near(ours.asnumpy(), theirs.asnumpy(), 2.0**-17)
