@@ -3,6 +3,7 @@
 import mindspore
 import numpy as np
 from mindspore import Tensor
+from mindspore.ops import constexpr
 
 from ..ops._plan import FLOATS, Planner, shown
 
@@ -189,9 +190,24 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
     return AttentionCache(tensors)
 
 
+def _wrong_kind(name):
+    return ValueError(f"{name}: cache must be one that this kind of layer made")
+
+
+@constexpr
+def place_of_others(name, tensors):
+    """OTHERS of a cache of so many tensors.
+
+    A graph takes that Tensor before it checks the room, and would say that there is none.
+    """
+    if tensors != SPARSE_TENSORS:
+        raise _wrong_kind(name)
+    return OTHERS
+
+
 def _plan_room(name, x, state, ends, shape, sizes, tensors, expected):
     if tensors != expected or len(shape) != 4:
-        raise ValueError(f"{name}: cache must be one that this kind of layer made")
+        raise _wrong_kind(name)
     state, ends = state.content, getattr(ends, "content", ends)
     if state is None:
         return True

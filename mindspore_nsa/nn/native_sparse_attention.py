@@ -7,7 +7,7 @@ from ..ops import flash_attention_score, nsa_compress_attention, nsa_selected_at
 from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection, projects
 from .attention import AttentionLayer
-from .cache import OTHERS, ROLLBACK, SELECTED, STATE
+from .cache import ROLLBACK, SELECTED, STATE, place_of_others
 from .compression import Compression
 from .gates import Gates
 from .packing import compressed_documents, pack, planned
@@ -98,7 +98,7 @@ class NativeSparseAttention(AttentionLayer):
             ops.cast(self.compress_value.weight, full),
             ops.cast(self.compress_key.position, full),
             ops.cast(self.compress_value.position, full),
-            cache[OTHERS],
+            cache[place_of_others(self.name, len(cache))],
             scale_value=self.scale,
             theta=c.rope_theta,
             window_size=c.window_size,

@@ -293,6 +293,17 @@ def test_a_length_that_nothing_can_be_added_to(kind, mode):
         assert np.array_equal(tensor.asnumpy(), old)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind, other", [("sparse", "dense"), ("dense", "sparse")])
+def test_a_cache_of_another_kind(kind, other, mode):
+    made = make(other).new_cache(2, CAPACITY)
+    before = [t.asnumpy().copy() for t in made]
+    with pytest.raises(ValueError, match="one that this kind of layer made"):
+        stepper(make(kind), mode)(Tensor(draw(2, 1, HIDDEN)), made)
+    for tensor, old in zip(made, before, strict=True):
+        assert np.array_equal(tensor.asnumpy(), old)
+
+
 def test_a_tuple_in_another_order():
     layer = make("sparse")
     state, *others = layer.new_cache(2, CAPACITY)
