@@ -44,7 +44,7 @@ class AttentionLayer(ExplicitPrecision):
         self.dropout = Dropout(config.dropout) if config.dropout > 0 else None
 
     def multiplies_narrow(self, x):
-        """Whether products round x themselves, and what they multiply may be of 16 bits."""
+        """Whether products take x as it is, and what they multiply in the dtype of operands."""
         return projects(x, self.operand_dtype(x))
 
     def attend(self, x, ends, cos, sin, dtype):

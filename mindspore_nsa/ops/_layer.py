@@ -17,9 +17,9 @@ from ._plan import DTYPE_NAMES, NativeCall, Planner
 
 _SPLIT, _MIX, _ROUND = "nsa_split_heads", "nsa_mix_branches", "nsa_round"
 _LINEAR, _PROJECTION = "nsa_linear", "nsa_projection"
-# Instruction sets whose own products of many rows are used, by the dtype of operands. Those of
-# float32 are a third faster than MindSpore's, and twice as fast on two processors that do other
-# things between products: one of them then waits in a loop for MindSpore's threads.
+# Instruction sets whose own products of many rows are used, by the dtype of operands. In float32
+# they take as long as MindSpore's at their best, and give the same bits for any number of threads;
+# MindSpore's took twice as long after a pause on two processors, one of which waited in a loop.
 _NARROW = ("avx512_bf16", "avx512_amx")
 _MULTIPLIES = {mindspore.bfloat16: _NARROW, mindspore.float32: ("avx512", *_NARROW)}
 # Rows that a linear map reads the weights for without rounding them beforehand. Of 1024 times 8192

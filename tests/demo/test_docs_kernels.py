@@ -19,6 +19,8 @@ CONSTANTS = (
     ("attention/schedule.h", "kCutRows", "24", "in groups of 24"),
     ("attention/schedule.cc", "kScores", "1 << 18", "fit 2^18 scores"),
     ("nsa_selected_attention.cc", "kChunkRows", "512", "at most 512 rows"),
+    ("nsa_selected_attention.cc", "kTiledChunkKeys", "512", "512 keys instead of 256"),
+    ("nsa_selected_attention.cc", "kChunkKeys", "256", "512 keys instead of 256"),
     ("nsa_selected_attention.cc", "kTiledChunkRows", "1024", "a chunk of 1024 rows"),
     ("nsa_selected_attention.cc", "kLongTiledRows", "2048", "up to 2048 of long"),
     ("nsa_selected_attention_kernel.h", "kRangeBlocks", "20", "passes 20 blocks in turn"),
