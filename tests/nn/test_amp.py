@@ -63,15 +63,16 @@ def test_level_auto(own, mode, monkeypatch):
     layer, parameters = filled("sparse", SETTINGS)
     x, dy = Tensor(tokens(SETTINGS)), Tensor(tokens(SETTINGS, seed=2))
     names = [p.name for p in layer.trainable_params()]
-    exact, *_ = differentiated(layer, names)(x, SEQ, dy)
+    out, dx, slopes = differentiated(layer, names)(x, SEQ, dy)
     with context_mode(mode):
         net = ms.amp.auto_mixed_precision(layer, "auto", dtype=ms.float16)
         ours = differentiated(net, names)(x, SEQ, dy)
     forget_products()
-    if own:
-        np.testing.assert_allclose(ours[0], exact, rtol=0, atol=1e-6 * np.abs(exact).max())
-    else:
-        check("sparse", ours, parameters, "float16")
+    if not own:
+        return check("sparse", ours, parameters, "float16")
+    pairs = [(ours[0], out), (ours[1], dx), *((ours[2][name], slopes[name]) for name in slopes)]
+    for a, b in pairs:
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-6 * np.abs(b).max())
 
 
 @BOTH
