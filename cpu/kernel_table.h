@@ -20,10 +20,15 @@ struct KernelTable {
   const char* name;
   // Of bf16 operands in matmuls, forward and backward; one per word: they become floats.
   WordForm bf16, bf16_grad;
+  WordForm product_float;  // of float32 operands of a RowProduct or WeightProduct
 
   WordForm form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : WordForm{1, 1}; }
   WordForm grad_form(ElemType t) const {
     return t == ElemType::kBFloat16 ? bf16_grad : WordForm{1, 1};
+  }
+
+  WordForm product_form(ElemType t) const {
+    return t == ElemType::kBFloat16 ? bf16 : product_float;
   }
 
   int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv, int64_t tile_rows);

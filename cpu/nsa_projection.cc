@@ -10,7 +10,7 @@ namespace {
 void run(RowProduct& product) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
-  const int64_t depth = product.words(table.form(product.operands));
+  const int64_t depth = product.words(table.product_form(product.operands));
   for (int64_t i = 0; i < product.num_targets; ++i)
     product.panels += ceil_div(product.targets[i].columns, kPanel);
   if (product.panels == 0) return;
@@ -76,7 +76,7 @@ void nsa_projection_weight_grad(const NsaProjectionWeightGradParams& p) {
   product.operands = p.operands;
   product.count = p.count;
   product.T = p.T;
-  const int64_t depth = table.form(p.operands).words(product.tokens());
+  const int64_t depth = table.product_form(p.operands).words(product.tokens());
   ProductScratch parts{};
   parts.left_row = depth + 16;
   parts.thread_size = thread_part(table.product_thread_size(0));

@@ -3,6 +3,9 @@
 #pragma once
 
 #include "cpu/attention/pack.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/attention/pieces.h"
+#endif
 #include "cpu/nsa_projection_plan.h"
 
 namespace nsa::cpu {
@@ -16,6 +19,12 @@ struct OperandPath : Path {
 };
 using RoundedOperands = OperandPath<PathOfBFloat16, true>;
 using FloatOperands = OperandPath<FloatPath, false>;
+// What operands in float32 run on in a call of this unit.
+#ifdef NSA_ISA_AMX
+using ExactOperands = OperandPath<PiecesPath, false>;
+#else
+using ExactOperands = FloatOperands;
+#endif
 
 // n elements of src from `offset` on, rounded.
 inline void to_bf16(ElemType t, const void* src, int64_t offset, int64_t n, void* dst) {
@@ -45,10 +54,20 @@ inline void to_values(ElemType t, const void* src, int64_t offset, int64_t n, fl
   }
 }
 
+// Word w of a panel [depth, kPanel], which is in tiles of 16 columns where words are of pieces.
+template <class Path>
+inline WordsAt panel_word(float* panel, int64_t depth, int64_t w) {
+  if (Path::kForm.pieces > 1) return {panel + Path::kForm.word(w) * 16, kPanel, 16, depth * 16};
+  return {panel + w * kPanel, kPanel, kPanel};
+}
+
 // Neighbouring elements as words(n) words.
 template <class Path>
 inline void pack_words(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
   constexpr int64_t per_word = Path::kForm.per_word;
+#ifdef NSA_ISA_AMX
+  if constexpr (Path::kForm.pieces > 1) return (void)pack_pieces(t, src, offset, n, dst, zero());
+#endif
   fill(dst + n / per_word, words<Path>(n) - n / per_word, 0.0f);
   if (per_word == 1) {
     to_values<Path::kRound>(t, src, offset, n, dst);
@@ -58,42 +77,63 @@ inline void pack_words(ElemType t, const void* src, int64_t offset, int64_t n, f
 }
 
 // Word w of columns [c0, c0 + n), n <= kProductRows, of a matrix of `rows` rows from first_row on:
-// the elements of as many rows as a word holds. dst: ld words, those past n are zero.
+// the elements of as many rows as a word holds, and zeros after them. Words of further pieces are
+// `align` of to's rows apart.
 template <class Path>
 inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t rows, int64_t w,
-                              int64_t c0, int64_t n, int64_t ld, float* dst) {
+                              int64_t c0, int64_t n, const WordsAt& to) {
   constexpr int64_t per_word = Path::kForm.per_word;
   const int64_t row = w * per_word, at = (first_row + row) * m.columns + c0;
-  if (row >= rows) return fill(dst, ld, 0.0f);
+#ifdef NSA_ISA_AMX
+  if constexpr (Path::kForm.pieces > 1) {
+    const int64_t there = row < rows ? n : 0;
+    pair_pieces(m.type, m.data, at, row + 1 < rows ? at + m.columns : -1, there, to, zero());
+    return;
+  }
+#endif
+  float* dst = to.data;
+  if (row >= rows) return fill(dst, to.count, 0.0f);
   if (per_word == 1) {
     to_values<Path::kRound>(m.type, m.data, at, n, dst);
-    return fill(dst + n, ld - n, 0.0f);
+    return fill(dst + n, to.count - n, 0.0f);
   }
   alignas(64) uint16_t even[kProductRows], odd[kProductRows];
   to_bf16(m.type, m.data, at, n, even);
   const bool both = row + 1 < rows;
   if (both) to_bf16(m.type, m.data, at + m.columns, n, odd);
-  pair_elements(even, both ? odd : nullptr, n, ld, dst);
+  pair_elements(even, both ? odd : nullptr, n, to.count, dst);
 }
 
-// dst[words(columns)][kPanel]: rows [n0, n0 + kPanel) of a weight as columns, zero past the last.
+// Columns [k0, k1) of rows [n0, n0 + kPanel) of a weight as columns, from word `first` of a panel
+// [depth, kPanel] on; zero past the last row.
 template <class Path>
-inline void pack_panel_of_rows(const ConstMatrix& m, int64_t rows, int64_t n0, float* dst) {
-  constexpr int64_t kWords = 64, per_word = Path::kForm.per_word;
+inline void pack_panel_of_rows(const ConstMatrix& m, int64_t rows, int64_t n0, int64_t k0,
+                               int64_t k1, int64_t first, int64_t depth, float* panel) {
+  constexpr WordForm form = Path::kForm;
+  constexpr int64_t kElements = 64, kWords = form.words(kElements);
   alignas(64) float lines[kPanel][kWords + 16];
-  const int64_t depth = words<Path>(m.columns);
-  for (int64_t w0 = 0; w0 < depth; w0 += kWords) {
-    const int64_t count = min64(kWords, depth - w0), k0 = w0 * per_word;
+  for (int64_t k = k0; k < k1; k += kElements, first += kWords) {
+    const int64_t count = form.words(min64(kElements, k1 - k));
     for (int64_t j = 0; j < kPanel; ++j) {
       if (n0 + j >= rows) {
         fill(lines[j], count, 0.0f);
       } else {
-        pack_words<Path>(m.type, m.data, (n0 + j) * m.columns + k0,
-                         min64(kWords * per_word, m.columns - k0), lines[j]);
+        pack_words<Path>(m.type, m.data, (n0 + j) * m.columns + k, min64(kElements, k1 - k),
+                         lines[j]);
       }
     }
+#ifdef NSA_ISA_AMX
+    if constexpr (kRowsOnly<Path>) {
+      const WordsAt to = panel_word<Path>(panel, depth, 0);
+      for (int64_t w = 0; w < count; w += W)
+        for (int64_t j = 0; j < kPanel; j += W)
+          transpose_square(lines[j] + w, kWords + 16,
+                           to.data + (first + w) * to.row + j / W * to.tile, to.row);
+      continue;
+    }
+#endif
     for (int64_t w = 0; w < count; ++w)
-      for (int64_t j = 0; j < kPanel; ++j) dst[(w0 + w) * kPanel + j] = lines[j][w];
+      for (int64_t j = 0; j < kPanel; ++j) panel[(first + w) * kPanel + j] = lines[j][w];
   }
 }
 

@@ -10,6 +10,9 @@ constexpr int64_t kProductRows = 96;  // of the left operand that pass over a pa
 // Words of a contraction at once: those of a panel stay in the first-level cache while all rows
 // pass over them.
 constexpr int64_t kProductWords = 128;
+// Of words in pieces as many as a sum takes without loss: their tiles are loaded from the
+// second-level cache, and sums are stored and added as rarely as can be.
+constexpr int64_t kPieceWords = 1536;
 // Units of work that keep the processors of a large machine busy.
 constexpr int64_t kProductUnits = 64;
 constexpr int64_t kProductTokens = 2048;  // that are packed at once for the gradients of weights

@@ -26,11 +26,16 @@ constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // How a matmul consumes its contraction: in words of one float or of two neighbouring bf16, a
-// multiple of `align` words.
+// multiple of `align` words. Of a number that is a sum of several bf16, its pieces, `align` words of
+// the first pieces come before those of the second, and so on.
 struct WordForm {
-  int64_t per_word, align;
+  int64_t per_word, align, pieces = 1;
 
-  constexpr int64_t words(int64_t n) const { return round_up(ceil_div(n, per_word), align); }
+  constexpr int64_t words(int64_t n) const {
+    return pieces * round_up(ceil_div(n, per_word), align);
+  }
+  // Where word n of the first pieces is.
+  constexpr int64_t word(int64_t n) const { return n / align * align * pieces + n % align; }
   // Keys are padded to whole vectors of any instruction set and to whole multiples of `align`
   // words.
   constexpr int64_t key_step() const { return max64(16, per_word * align); }

@@ -54,6 +54,15 @@ struct AmxPath {
 };
 #endif
 
+#ifdef NSA_ISA_AMX
+// float32 as sums of bf16: what multiply_pieces() takes.
+struct PiecesPath {
+  static constexpr WordForm kForm = {2, kAmxTile, kPieces};
+  static void begin() { amx_begin(); }
+  static void end() { amx_end(); }
+};
+#endif
+
 // What the bf16 type runs on in a call of this unit, forward and backward.
 #if defined(NSA_ISA_AMX)
 using PathOfBFloat16 = AmxPath;
@@ -92,6 +101,13 @@ inline void pack_row(ElemType t, const void* src, int64_t offset, int64_t n, flo
     __builtin_memcpy(dst, static_cast<const char*>(src) + 2 * offset, static_cast<size_t>(n) * 2);
   }
 }
+
+// Where words of `count` columns go, 16 of them next to each other and `tile` words from those to the
+// next 16; `row` words from one of the contraction to the next.
+struct WordsAt {
+  float* data;
+  int64_t count, row, tile = 16;
+};
 
 // Asks for a row of n elements that will be packed soon: rows come from memory, and a processor
 // reads ahead within a page only.

@@ -96,6 +96,57 @@ template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
   if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(lower + next, ldc);
 }
 
+// Operands in kPieces pieces as split_pieces() makes them.
+constexpr int kPieces = 3;
+constexpr int64_t kPieceStep = kPieces * kAmxTile;  // words of a step of the contraction
+
+// Tiles 0 to 3 = A[Rows 16, K] B[K, Lanes 16] for K words of pieces, a multiple of kPieceStep. Rows
+// of A are lda words apart, tiles of lanes of B, [K, 16] each, ldb. Of
+// the nine products of pieces the three that are below the last place of the others are left out.
+// The small ones come first: what is added to a large sum is rounded as one product of bf16 would
+// be, once in 32 elements.
+template <int Rows, int Lanes>
+[[gnu::always_inline]] inline void amx_pieces(int64_t K, const float* a, int64_t lda,
+                                              const float* b, int64_t ldb) {
+  static_assert(Rows >= 1 && Rows <= 2 && Lanes >= 1 && Lanes <= 2);
+  tile_zero<0>();
+  if constexpr (Lanes > 1) tile_zero<1>();
+  if constexpr (Rows > 1) tile_zero<2>();
+  if constexpr (Rows > 1 && Lanes > 1) tile_zero<3>();
+  const auto load_a = [&](int64_t k) {
+    tile_load<4>(a + k, lda);
+    if constexpr (Rows > 1) tile_load<5>(a + kAmxTile * lda + k, lda);
+  };
+  const auto load_b = [&](int64_t k) {
+    tile_load<6>(b + k * kAmxTile, kAmxTile);
+    if constexpr (Lanes > 1) tile_load<7>(b + ldb + k * kAmxTile, kAmxTile);
+  };
+  const auto multiply = [] {
+    tile_dot_bf16<0, 4, 6>();
+    if constexpr (Lanes > 1) tile_dot_bf16<1, 4, 7>();
+    if constexpr (Rows > 1) tile_dot_bf16<2, 5, 6>();
+    if constexpr (Rows > 1 && Lanes > 1) tile_dot_bf16<3, 5, 7>();
+  };
+  constexpr int64_t second = kAmxTile, third = 2 * kAmxTile;
+  for (int64_t k = 0; k < K; k += kPieceStep) {
+    load_a(k + third);
+    load_b(k);
+    multiply();
+    load_a(k + second);
+    multiply();
+    load_b(k + second);
+    multiply();
+    load_a(k);
+    multiply();
+    load_b(k + third);
+    multiply();
+  }
+  for (int64_t k = 0; k < K; k += kPieceStep) {
+    load_a(k);
+    load_b(k);
+    multiply();
+  }
+}
 template <int Rows>
 inline void amx_lanes(int64_t lanes, int64_t K, const float* a, int64_t lda, const float* b,
                       int64_t ldb, float* c, int64_t ldc, bool add) {

@@ -104,6 +104,46 @@ inline V sum_rows(const V* x) {
 }
 
 #ifdef NSA_ISA_AMX
+// Numbers as sums of three bf16 that are exact, whatever is no number giving NaN in one of them. Of
+// numbers times kPieceUnit no piece is denormal, which tiles count as 0, if the number is not.
+constexpr float kPieceUnit = 16777216.0f;  // 2^24
+// The larger magnitudes of two, NaN being the largest; whether all are below a bound.
+inline V largest_magnitude(V top, V x) {
+  const __m512i magnitude =
+      _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
+  return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(top), magnitude));
+}
+inline bool all_below(V top, float bound) {
+  return _mm512_cmp_ps_mask(top, set1(bound), _CMP_LT_OQ) == 0xffff;
+}
+// Upper halves of a and b as 2 W bf16 in their order.
+inline V join_upper(V a, V b) {
+  const __m512i order = _mm512_set_epi16(
+      63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23, 21, 19,
+      17, 15, 13, 11, 9, 7, 5, 3, 1);
+  return _mm512_castsi512_ps(
+      _mm512_permutex2var_epi16(_mm512_castps_si512(a), order, _mm512_castps_si512(b)));
+}
+// The same as words: lane i of even below lane i of odd.
+inline V pair_upper(V even, V odd) {
+  const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(even), 16);
+  return _mm512_castsi512_ps(
+      _mm512_mask_blend_epi16(0xaaaaaaaau, low, _mm512_castps_si512(odd)));
+}
+// put(n, join of piece n of a and b).
+template <class Join, class Put>
+[[gnu::always_inline]] inline void split_pieces(V a, V b, const Join& join, const Put& put) {
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  const auto rest = [&](V x) {
+    return sub(x, _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), upper)));
+  };
+  put(0, join(a, b));
+  a = rest(a);
+  b = rest(b);
+  put(1, join(a, b));
+  put(2, join(rest(a), rest(b)));
+}
+
 // dst[c][r] = word c of row(r), for W rows of W words.
 template <class Row>
 inline void transpose_square(const Row& row, float* dst, int64_t ldd) {

@@ -101,6 +101,35 @@ def test_what_is_no_number_stays_in_its_row(isa, planted, operands):
             assert np.isfinite(values[:-1, :-1]).all()
 
 
+@pytest.mark.parametrize("powers", [(-100, 20), (-60, -60), (60, 60), (102, -80), (-125, 100)])
+def test_magnitudes_of_float32(isa, powers):
+    """A power of two changes no digit, however small or large the numbers are."""
+    rng = np.random.default_rng(9)
+
+    def draw(*shape):
+        return (rng.uniform(0.5, 1, shape) * rng.choice([-1, 1], shape)).astype(np.float32)
+
+    x, weight, slope = draw(40, 200), draw(70, 200), draw(40, 70)
+    left, right = (np.float32(2.0**power) for power in powers)
+
+    def outputs(x, weight, slope):
+        calls = (
+            projections.forward(x, [weight], "float32", "float32"),
+            projections.input_grad([slope], [weight], x, "float32"),
+            projections.weight_grad([slope], [weight], x, "float32"),
+        )
+        return [_native.run(call.op, call.inputs, call.attrs)[0] for call in calls]
+
+    near = outputs(x, weight, slope)
+    far = outputs(x * left, weight * right, slope * left)
+    for a, b, factors in zip(near, far, ((left, right), (left, right), (left, left)), strict=True):
+        expected = a.astype(np.float64) * factors[0] * factors[1]
+        tolerance = 2e-6 * 200 * float(factors[0]) * float(factors[1]) + 2.0**-149
+        # Beyond the largest number a sum is infinite, or no number.
+        inside = np.abs(expected) < 2.0**120
+        np.testing.assert_allclose(b[inside], expected[inside], rtol=0, atol=tolerance)
+
+
 def test_without_tokens(isa):
     x, dy = np.zeros((0, 5), np.float32), np.zeros((0, 3), np.float32)
     weight = np.ones((3, 5), np.float16)

@@ -1,0 +1,100 @@
+// Products of float32 on AMX tiles: a number is the sum of three bf16, its pieces. Included by the unit
+// for AMX only.
+#pragma once
+
+#include <type_traits>
+
+#include "cpu/attention/pack.h"
+
+namespace nsa::cpu {
+namespace {
+
+// W elements of which n are in memory, the others being 0, as packed: times kPieceUnit.
+inline V load_unit(ElemType t, const void* src, int64_t offset, int64_t n) {
+  const V unit = set1(kPieceUnit);
+  if (t == ElemType::kFloat32 && n >= W)
+    return mul(load(static_cast<const float*>(src) + offset), unit);
+  alignas(64) float part[W] = {};
+  if (n > 0) to_float(t, src, offset, min64(n, W), part);
+  return mul(load(part), unit);
+}
+
+// Neighbouring elements as words of pieces. Gives the larger magnitudes of `top` and what is packed.
+inline V pack_pieces(ElemType t, const void* src, int64_t offset, int64_t n, float* dst, V top) {
+  for (int64_t i = 0; i < n; i += 2 * W, dst += kPieceStep) {
+    const V low = load_unit(t, src, offset + i, n - i);
+    const V high = load_unit(t, src, offset + i + W, n - i - W);
+    top = largest_magnitude(largest_magnitude(top, low), high);
+    split_pieces(low, high, join_upper,
+                 [&](int64_t piece, V x) { store(dst + piece * kAmxTile, x); });
+  }
+  return top;
+}
+
+// Words of n elements of two rows, which begin at elements even and odd of src; odd < 0: there is
+// none. Gives the larger magnitudes as pack_pieces() does.
+inline V pair_pieces(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
+                     const WordsAt& to, V top) {
+  for (int64_t j = 0; j < to.count; j += W) {
+    const V x = load_unit(t, src, even + j, n - j);
+    const V y = load_unit(t, src, odd + j, odd < 0 ? 0 : n - j);
+    top = largest_magnitude(largest_magnitude(top, x), y);
+    split_pieces(x, y, pair_upper, [&](int64_t piece, V words) {
+      store(to.data + piece * kAmxTile * to.row + j / W * to.tile, words);
+    });
+  }
+  return top;
+}
+
+// Sums of tiles of `rows` rows and `lanes` lanes go to C.
+template <int Rows, int Lanes>
+inline void pieces_block(int64_t rows, int64_t lanes, int64_t K, Operand a, const float* b,
+                         int64_t tile, float* c, int64_t ldc, bool add_to) {
+  constexpr int64_t ld = 2 * kAmxTile;
+  alignas(64) float sums[ld * ld];
+  amx_pieces<Rows, Lanes>(K, a.data, a.row_stride, b, tile);
+  tile_store<0>(sums, ld);
+  if constexpr (Lanes > 1) tile_store<1>(sums + kAmxTile, ld);
+  if constexpr (Rows > 1) tile_store<2>(sums + kAmxTile * ld, ld);
+  if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(sums + kAmxTile * ld + kAmxTile, ld);
+  const V unit = set1(1.0f / (kPieceUnit * kPieceUnit));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < lanes; j += W) {
+      float* at = c + r * ldc + j;
+      const V x = load(sums + r * ld + j);
+      store(at, add_to ? fma(x, unit, load(at)) : mul(x, unit));
+    }
+  }
+}
+
+// C[M, N] = or += A B for K words of pieces. A has neighbouring words; up to 31 rows after its last
+// one are read. B: tiles of 16 lanes [K, 16], `tile` words from one to the next. A sum of many calls
+// is a sum of partial sums. One of 2^80 or more is no number here.
+inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const float* b,
+                            int64_t tile, float* c, int64_t ldc, bool add_to) {
+  NSA_EXPECT(N % kAmxTile == 0 && K % kPieceStep == 0 && a.k_stride == 1);
+  constexpr int64_t step = 2 * kAmxTile;
+  for (int64_t n = 0; n < N; n += step) {
+    const int64_t lanes = min64(step, N - n);
+    for (int64_t m = 0; m < M; m += step) {
+      const int64_t rows = min64(step, M - m);
+      const auto block = [&](auto tiles, auto columns) {
+        pieces_block<decltype(tiles)::value, decltype(columns)::value>(
+            rows, lanes, K, a.from(m), b + n / kAmxTile * tile, tile, c + m * ldc + n, ldc,
+            add_to);
+      };
+      constexpr std::integral_constant<int, 1> one{};
+      constexpr std::integral_constant<int, 2> two{};
+      if (lanes > kAmxTile) {
+        if (rows > kAmxTile) block(two, two);
+        else block(one, two);
+      } else {
+        if (rows > kAmxTile) block(two, one);
+        else block(one, one);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nsa::cpu
