@@ -20,15 +20,17 @@ struct KernelTable {
   const char* name;
   // Of bf16 operands in matmuls, forward and backward; one per word: they become floats.
   WordForm bf16, bf16_grad;
-  WordForm product_float;  // of float32 operands of a RowProduct or WeightProduct
+  // Of float32 operands of a RowProduct or WeightProduct, and of a selection where pieces_fit().
+  WordForm float_pieces;
 
   WordForm form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : WordForm{1, 1}; }
   WordForm grad_form(ElemType t) const {
     return t == ElemType::kBFloat16 ? bf16_grad : WordForm{1, 1};
   }
 
-  WordForm product_form(ElemType t) const {
-    return t == ElemType::kBFloat16 ? bf16 : product_float;
+  WordForm product_form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : float_pieces; }
+  WordForm select_form(const AttentionPlan& plan, int64_t block) const {
+    return pieces_fit(plan, block) ? float_pieces : form(plan.dtype);
   }
 
   int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv, int64_t tile_rows);
@@ -38,7 +40,7 @@ struct KernelTable {
   void (*flash_backward)(const AttentionGradPlan&, const GradWave&, const GradScratch&,
                          int64_t max_kv_chunk, int threads);
   void (*flash_dsink)(const AttentionGradPlan&, float* tmp, int64_t tmp_size, int threads);
-  int64_t (*select_forward_thread_size)(int64_t D, int64_t Dv, int64_t chunk_rows);
+  int64_t (*select_forward_thread_size)(int64_t D, int64_t Dv, int64_t chunk_rows, bool in_pieces);
   void (*select_forward)(const AttentionPlan&, const Selection&, const SelectWave&,
                          const ForwardScratch&, int64_t chunk_rows, int threads);
   void (*select_backward)(const AttentionGradPlan&, const Selection&, const SelectWave&,

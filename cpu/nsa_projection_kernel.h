@@ -52,12 +52,12 @@ inline void multiply_panel(int64_t rows, int64_t depth, Operand left, const floa
     return;
   } else
 #endif
-  for (int64_t w = 0; w < depth; w += kProductWords) {
-    matmul<typename Path::Step>(
-        rows, kPanel, min64(kProductWords, depth - w),
-        Operand{left.data + w * left.k_stride, left.row_stride, left.k_stride}, panel + w * kPanel,
-        kPanel, sums, ld, w == 0 ? Into::kReplace : Into::kAdd);
-  }
+    for (int64_t w = 0; w < depth; w += kProductWords) {
+      matmul<typename Path::Step>(
+          rows, kPanel, min64(kProductWords, depth - w),
+          Operand{left.data + w * left.k_stride, left.row_stride, left.k_stride},
+          panel + w * kPanel, kPanel, sums, ld, w == 0 ? Into::kReplace : Into::kAdd);
+    }
 }
 
 // Which of several matrices a panel or block of all of them belongs to, and where it begins.
@@ -75,8 +75,8 @@ inline Place target_of(const RowProduct& p, int64_t panel) {
   return place_of(panel, kPanel, [&](int64_t i) { return p.targets[i].columns; });
 }
 
-// Elements [k0, k1) of the contraction with source i, of one panel of the weights: from word `first`
-// of dst [depth, kPanel] on.
+// Elements [k0, k1) of the contraction with source i, of one panel of the weights: from word
+// `first` of dst [depth, kPanel] on.
 template <class Path>
 inline void pack_weight(const RowProduct& p, int64_t panel, int64_t i, int64_t k0, int64_t k1,
                         int64_t first, int64_t depth, float* dst) {
@@ -120,8 +120,8 @@ inline void pack_sources(const RowProduct& p, int64_t t0, int64_t rows, const Pr
 
 #ifdef NSA_ISA_AMX
 // Sums that are no numbers, of pieces that are none or of numbers out of their range, become what
-// the product of floats gives; the others stay as they are. pack(k, left, right) packs elements
-// [k, min(k + kProductWords, depth)) of both operands, of which left is returned as an Operand.
+// the product of floats gives; the others stay as they are. pack(k0, k1) packs elements [k0, k1) of
+// both operands, at most kProductWords: the right one at b.panel, and gives the left one.
 template <class Pack>
 inline void mend_panel(int64_t rows, int64_t depth, const ProductBuffers& b, float* sums,
                        int64_t ld, const Pack& pack) {
@@ -151,10 +151,10 @@ inline void mend_rows(const RowProduct& p, int64_t t0, int64_t rows, int64_t pan
       const int64_t begin = max64(k0, first), end = min64(k1, first + source.columns);
       if (begin < end) {
         for (int64_t r = 0; r < rows; ++r)
-          to_float(source.type, source.data, (t0 + r) * source.columns + begin - first,
-                   end - begin, b.part + r * kProductWords + begin - k0);
-        pack_weight<FloatOperands>(p, panel, i, begin - first, end - first,
-                                   begin - k0, kProductWords, b.panel);
+          to_float(source.type, source.data, (t0 + r) * source.columns + begin - first, end - begin,
+                   b.part + r * kProductWords + begin - k0);
+        pack_weight<FloatOperands>(p, panel, i, begin - first, end - first, begin - k0,
+                                   kProductWords, b.panel);
       }
       first += source.columns;
     }
@@ -209,8 +209,8 @@ inline Operand dy_of_block(const ProductScratch& s, int64_t block, int64_t depth
   return {s.left + block * kProductRows * depth, 1, kProductRows};
 }
 
-// kForm.align words, from word w0 on, of the pieces of `tokens` tokens from t0 on, of x and of every
-// dy.
+// kForm.align words, from word w0 on, of the pieces of `tokens` tokens from t0 on, of x and of
+// every dy.
 template <class Path>
 inline void pack_words_of_tokens(const WeightProduct& p, const ProductScratch& s, int64_t t0,
                                  int64_t tokens, int64_t w0) {

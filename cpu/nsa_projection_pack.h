@@ -108,7 +108,8 @@ inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t r
 // [depth, kPanel] on; zero past the last row.
 template <class Path>
 inline void pack_panel_of_rows(const ConstMatrix& m, int64_t rows, int64_t n0, int64_t k0,
-                               int64_t k1, int64_t first, int64_t depth, float* panel) {
+                               int64_t k1, int64_t first, [[maybe_unused]] int64_t depth,
+                               float* panel) {
   constexpr WordForm form = Path::kForm;
   constexpr int64_t kElements = 64, kWords = form.words(kElements);
   alignas(64) float lines[kPanel][kWords + 16];

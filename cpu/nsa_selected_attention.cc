@@ -136,15 +136,18 @@ int64_t block_keys(const NsaSelectedAttentionParams& p, const AttentionPlan& pla
 void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
-  const WordForm form = table.form(p.dtype);
   AttentionPlan plan{};
   std::vector<Segment> segments = make_selected_plan(p, plan);
-  const Selection sel{p.topk_indices, p.select_block_count,
-                      BlockShape::of(block_keys(p, plan), form.key_step())};
+  const int64_t block = block_keys(p, plan);
+  const WordForm form = table.select_form(plan, block);
+  const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
   const auto chunk_queries = [&](int64_t q_len) {
     int64_t rows = kChunkRows;
-    if (form.align > 1)
-      rows = max64(kTiledChunkRows, min64(q_len * plan.G / kManyChunks, kLongTiledRows));
+    if (form.align > 1) {
+      // Rows in pieces are half as long again as floats, and fill the cache sooner.
+      const int64_t most = form.pieces > 1 ? kTiledChunkRows : kLongTiledRows;
+      rows = max64(kTiledChunkRows, min64(q_len * plan.G / kManyChunks, most));
+    }
     return max64(1, rows / plan.G);
   };
   int64_t chunk_rows = plan.G;
@@ -155,7 +158,8 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   });
 
   ForwardScratch parts{};
-  parts.thread_size = thread_part(table.select_forward_thread_size(p.D, p.Dv, chunk_rows));
+  parts.thread_size =
+      thread_part(table.select_forward_thread_size(p.D, p.Dv, chunk_rows, form.pieces > 1));
   const Scratch scratch([&](Arena& arena) {
     carve_forward(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, parts);
     schedule.carve_index(arena);

@@ -33,6 +33,10 @@ inline void index_pairs(const AttentionPlan& plan, const Selection& sel, const S
 #ifdef NSA_ISA_AMX
 // Blocks that queries pass in turn: what is packed of them stays in the second-level cache.
 constexpr int64_t kRangeBlocks = 20;
+// The same in pieces.
+constexpr int64_t kRangeBlocksOfPieces = 8;
+// Operands of 1e9 and above, packed kPieceUnit times as large, do not go in pieces.
+constexpr float kLargestPacked = 1e9f * kPieceUnit;
 
 // Those of them that a query selected.
 struct RangeBlocks {
@@ -47,16 +51,27 @@ struct SelectBuffers {
 #ifdef NSA_ISA_AMX
   GatheredStates states;  // [chunk rows]
   RangeBlocks* blocks;    // [queries of a chunk, where these are whole tiles]
+  float* pieces;          // [chunk rows, ld_pieces] queries in pieces
+  int64_t ld_pieces;
+  float* keys;  // a part's keys and values as floats, [D, kBlockKeys] and [kBlockKeys, Dv padded]
+  float* values;
 #endif
 
-  static SelectBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t chunk_rows) {
-    SelectBuffers b;
+  static SelectBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t chunk_rows,
+                             [[maybe_unused]] bool in_pieces) {
+    SelectBuffers b{};
     b.tile = TileBuffers::carve(arena, D, Dv, kTileRows);
     b.o = arena.take<float>(chunk_rows * padded_row(Dv));
     b.state = arena.take<SoftmaxState>(chunk_rows);
 #ifdef NSA_ISA_AMX
     b.states = GatheredStates::carve(arena, chunk_rows);
     b.blocks = arena.take<RangeBlocks>(ceil_div(chunk_rows, kAmxTile));
+    if (in_pieces) {
+      b.ld_pieces = PiecesPath::kForm.words(D) + kAmxTile;
+      b.pieces = arena.take<float>(chunk_rows * b.ld_pieces);
+      b.keys = arena.take<float>(D * kBlockKeys);
+      b.values = arena.take<float>(kBlockKeys * padded_row(Dv));
+    }
 #endif
     return b;
   }
@@ -243,15 +258,33 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
                           [&](int64_t i, int64_t head) { return b.o + of_chunk(i, head) * ld; });
 }
 
-// All blocks against the queries [i0, i1) that selected them. False: a value that some row met is
-// no number.
+// A part of a block as products read it.
+struct PackedPart {
+  const float *keys, *values;
+  bool finite;
+};
+
+// Packs `keys` of a pair. Gives whether the values are numbers of an exponent below kLargeExponent.
 template <class Path>
+inline bool pack_part(const AttentionPlan& plan, const SelectPair& pair, PartKeys keys,
+                      int64_t lanes, float* packed_keys, float* values, float* tmp) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t ld = padded_row(plan.Dv);
+  const int64_t k = seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row;
+  const int64_t v = seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row;
+  pack_transposed<Path>(plan.dtype, plan.key, k, plan.k.row, keys.count, plan.D, lanes, packed_keys,
+                        tmp);
+  pack_rows<Path>(plan.dtype, plan.value, v, plan.v.row, keys.count, plan.Dv, lanes, ld, values);
+  return packed_finite<Path>(values, words<Path>(lanes) * ld, kLargeExponent);
+}
+
+// All blocks against the queries [i0, i1) that selected them. packed(at, keys): part number `at` of
+// all packed ones. False: a value that some row met is no number.
+template <class Path, class Packed>
 inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
-                          int64_t i0, int64_t i1, const ForwardScratch& scratch, SelectBuffers& b) {
+                          int64_t i0, int64_t i1, const Packed& packed, SelectBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
   const BlockShape& shape = sel.shape;
-  const int64_t key_size = words<Path>(plan.D) * shape.lanes;
-  const int64_t value_size = words<Path>(shape.lanes) * padded_row(plan.Dv);
   const int64_t first_head = pair.kv_head * plan.G;
   bool numbers = true;
   fill(b.o, (i1 - i0) * plan.G * padded_row(plan.Dv), 0.0f);
@@ -262,13 +295,13 @@ inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const
     for (int64_t part = t * shape.parts; part < (t + 1) * shape.parts; ++part) {
       const PartKeys keys = part_keys(shape, seg, part);
       if (keys.count == 0) break;
-      const int64_t at = pair.first_packed + part;
-      numbers = numbers && (rows == 0 || scratch.finite[at]);
+      if (rows == 0) break;
+      const PackedPart of = packed(pair.first_packed + part, keys);
+      numbers = numbers && of.finite;
       for (int64_t r = 0; r < rows; r += kTileRows) {
         GatheredRows c{seg, first_head, plan.G, list, r, min64(kTileRows, rows - r)};
-        select_tile<Path>(plan, sel, pair, t, c, i0, keys, shape.lanes,
-                          scratch.keys + at * key_size, scratch.values + at * value_size,
-                          scratch.finite[at], b);
+        select_tile<Path>(plan, sel, pair, t, c, i0, keys, shape.lanes, of.keys, of.values,
+                          of.finite, b);
       }
     }
   }
@@ -287,12 +320,10 @@ struct BlockQueries {
   }
 };
 
-// Whether GatheredSteps can do a chunk.
-inline bool gathered_steps_fit(const AttentionPlan& plan, const Selection& sel,
-                               const SelectPair& pair, int64_t i0, int64_t i1,
-                               const ForwardScratch& scratch) {
-  if (!heads_are_tiles(plan) || sel.shape.lanes != kBlockKeys || *pair.repeats) return false;
-  if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return false;
+// Whether no query of a chunk names a block twice, nor one that is not finite.
+inline bool blocks_are_plain(const SelectPair& pair, int64_t i0, int64_t i1,
+                             const ForwardScratch& scratch) {
+  if (*pair.repeats) return false;
   for (int64_t t = 0; t < pair.blocks; ++t) {
     if (scratch.finite[pair.first_packed + t]) continue;
     const BlockQueries queries = BlockQueries::of(pair, t, i0, i1);
@@ -301,11 +332,20 @@ inline bool gathered_steps_fit(const AttentionPlan& plan, const Selection& sel,
   return true;
 }
 
-// The blocks [t0, t0 + kRangeBlocks) that each query of a chunk selected, in order.
-inline void list_blocks(const SelectPair& pair, int64_t t0, int64_t i0, int64_t i1,
+// Whether GatheredSteps can do a chunk with words of bf16.
+inline bool gathered_steps_fit(const AttentionPlan& plan, const Selection& sel,
+                               const SelectPair& pair, int64_t i0, int64_t i1,
+                               const ForwardScratch& scratch) {
+  if (!heads_are_tiles(plan) || sel.shape.lanes != kBlockKeys) return false;
+  if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return false;
+  return blocks_are_plain(pair, i0, i1, scratch);
+}
+
+// The blocks [t0, t1) that each query of a chunk selected, in order.
+inline void list_blocks(const SelectPair& pair, int64_t t0, int64_t t1, int64_t i0, int64_t i1,
                         RangeBlocks* of) {
   for (int64_t i = i0; i < i1; ++i) of[i - i0].count = 0;
-  for (int64_t t = t0; t < min64(t0 + kRangeBlocks, pair.blocks); ++t) {
+  for (int64_t t = t0; t < t1; ++t) {
     const BlockQueries queries = BlockQueries::of(pair, t, i0, i1);
     for (const int32_t* i = queries.first; i < queries.past; ++i) {
       RangeBlocks& blocks = of[*i - i0];
@@ -314,26 +354,28 @@ inline void list_blocks(const SelectPair& pair, int64_t t0, int64_t i0, int64_t 
   }
 }
 
-// select_blocks() on tiles: ranges of blocks outside, queries inside.
+// select_blocks() on tiles: ranges of `range` blocks outside, queries inside. Rows of the queries
+// are ldq words apart, head h of query i at query(i, h). Outputs are `unit` too large.
+template <class Form, class Query>
 inline void gathered_blocks(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
-                            int64_t i0, int64_t i1, const ForwardScratch& scratch,
-                            SelectBuffers& b) {
+                            int64_t i0, int64_t i1, const ForwardScratch& scratch, int64_t range,
+                            int64_t ldq, const Query& query, float unit, SelectBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
   const int64_t ld = padded_row(plan.Dv), first_head = pair.kv_head * plan.G;
   const int64_t chunk_rows = (i1 - i0) * plan.G;
-  const int64_t key_size = plan.D / 2 * kBlockKeys, value_size = kBlockKeys / 2 * ld;
-  const float* words = static_cast<const float*>(plan.query);
+  const int64_t key_size = Form::kForm.words(plan.D) * kBlockKeys;
+  const int64_t value_size = Form::kForm.words(kBlockKeys) * ld;
   fill(b.o, chunk_rows * ld, 0.0f);
   b.states.clear(chunk_rows);
   b.tile.ahead.clear();
-  GatheredSteps steps(plan, plan.q.head / 2, b.states, b.tile.gathered, &b.tile.ahead);
-  for (int64_t t0 = 0; t0 < pair.blocks; t0 += kRangeBlocks) {
-    list_blocks(pair, t0, i0, i1, b.blocks);
+  GatheredSteps<Form> steps(plan, ldq, b.states, b.tile.gathered, &b.tile.ahead);
+  for (int64_t t0 = 0; t0 < pair.blocks; t0 += range) {
+    list_blocks(pair, t0, min64(t0 + range, pair.blocks), i0, i1, b.blocks);
     for (int64_t r = 0; r < chunk_rows; r += kAmxTile) {
-      const int64_t i = i0 + r / plan.G, head = first_head + r % plan.G;
+      const int64_t i = i0 + r / plan.G;
       const RangeBlocks& blocks = b.blocks[i - i0];
       if (blocks.count == 0) continue;
-      steps.rows(words + (seg.q + i * plan.q.row + head * plan.q.head) / 2, b.o + r * ld, r);
+      steps.rows(query(i, first_head + r % plan.G), b.o + r * ld, r);
       for (int64_t n = 0; n < blocks.count; ++n) {
         const PartKeys keys = part_keys(sel.shape, seg, blocks.block[n]);
         const int64_t at = pair.first_packed + blocks.block[n];
@@ -343,8 +385,61 @@ inline void gathered_blocks(const AttentionPlan& plan, const Selection& sel, con
     }
   }
   steps.finish();
-  for (int64_t r = 0; r < chunk_rows; ++r)
-    b.state[r] = b.states.row(r, b.o + r * ld, round_up(plan.Dv, kLanePad));
+  const int64_t lanes = round_up(plan.Dv, kLanePad);
+  for (int64_t r = 0; r < chunk_rows; ++r) {
+    if (unit != 1.0f) scale_row(b.o + r * ld, lanes, 1.0f / unit);
+    b.state[r] = b.states.row(r, b.o + r * ld, lanes);
+  }
+}
+
+// Queries [i0, i1) of a pair in pieces. False: one of their numbers is too large, or none.
+inline bool pack_chunk_in_pieces(const AttentionPlan& plan, const SelectPair& pair, int64_t i0,
+                                 int64_t i1, SelectBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  float* row = b.pieces;
+  V top = zero();
+  for (int64_t i = i0; i < i1; ++i) {
+    for (int64_t g = 0; g < plan.G; ++g, row += b.ld_pieces) {
+      const int64_t head = pair.kv_head * plan.G + g;
+      top = pack_pieces(plan.dtype, plan.query, seg.q + i * plan.q.row + head * plan.q.head, plan.D,
+                        row, top);
+    }
+  }
+  return all_below(top, kLargestPacked);
+}
+
+// A block in the form of PiecesGathered; rows: [16, words(D)], a row and 16 words apart. Gives
+// whether its numbers are small enough.
+inline bool pack_part_in_pieces(const AttentionPlan& plan, const SelectPair& pair, PartKeys keys,
+                                float* packed_keys, float* values, float* rows) {
+  constexpr WordForm form = PiecesPath::kForm;
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t k = seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row;
+  const int64_t v = seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row;
+  const int64_t depth = form.words(plan.D), ld = depth + kAmxTile;
+  V top = zero();
+  for (int64_t j = 0; j < kBlockKeys; ++j) {
+    float* row = rows + j % W * ld;
+    if (j < keys.count) {
+      ask_for_row(plan.dtype, plan.key, k + (j + kRowsAhead) * plan.k.row, plan.D);
+      top = pack_pieces(plan.dtype, plan.key, k + j * plan.k.row, plan.D, row, top);
+    } else {
+      fill(row, depth, 0.0f);
+    }
+    if (j % W < W - 1) continue;
+    float* tile = packed_keys + j / W * depth * W;
+    for (int64_t w = 0; w < depth; w += W) transpose_square(rows + w, ld, tile + w * W, W);
+  }
+  const int64_t columns = round_up(plan.Dv, kAmxTile);
+  for (int64_t w = 0; w < kBlockKeys / 2; ++w) {
+    const int64_t even = 2 * w < keys.count ? plan.Dv : 0;
+    const int64_t at = v + 2 * w * plan.v.row;
+    const WordsAt to{values + form.word(w) * kAmxTile, columns, kAmxTile,
+                     PiecesGathered::value_row(plan.Dv)};
+    top = pair_pieces(plan.dtype, plan.value, at, 2 * w + 1 < keys.count ? at + plan.v.row : -1,
+                      even, to, top);
+  }
+  return all_below(top, kLargestPacked);
 }
 #endif
 
@@ -353,16 +448,49 @@ template <class Path>
 inline void select_all_blocks(const AttentionPlan& plan, const Selection& sel,
                               const SelectPair& pair, int64_t i0, int64_t i1,
                               const ForwardScratch& scratch, SelectBuffers& b) {
-#ifdef NSA_ISA_AMX
-  if (kRowsOnly<Path> && gathered_steps_fit(plan, sel, pair, i0, i1, scratch))
-    return gathered_blocks(plan, sel, pair, i0, i1, scratch, b);
-#endif
   const int64_t rows = (i1 - i0) * plan.G;
-  for (int64_t r = 0; r < rows; ++r) b.state[r] = SoftmaxState::empty();
-  if (!select_blocks<Path>(plan, sel, pair, i0, i1, scratch, b)) {
-    // As in forward_tile().
-    for (int64_t r = 0; r < rows; ++r) b.state[r] = b.state[r].again();
-    select_blocks<Path>(plan, sel, pair, i0, i1, scratch, b);
+  const auto all = [&](auto path, const auto& packed) {
+    using Of = decltype(path);
+    for (int64_t r = 0; r < rows; ++r) b.state[r] = SoftmaxState::empty();
+    if (!select_blocks<Of>(plan, sel, pair, i0, i1, packed, b)) {
+      // As in forward_tile().
+      for (int64_t r = 0; r < rows; ++r) b.state[r] = b.state[r].again();
+      select_blocks<Of>(plan, sel, pair, i0, i1, packed, b);
+    }
+  };
+#ifdef NSA_ISA_AMX
+  if constexpr (Path::kForm.pieces > 1) {
+    if (blocks_are_plain(pair, i0, i1, scratch) && pack_chunk_in_pieces(plan, pair, i0, i1, b)) {
+      const auto query = [&](int64_t i, int64_t head) {
+        return b.pieces + ((i - i0) * plan.G + head - pair.kv_head * plan.G) * b.ld_pieces;
+      };
+      return gathered_blocks<PiecesGathered>(plan, sel, pair, i0, i1, scratch, kRangeBlocksOfPieces,
+                                             b.ld_pieces, query, kPieceUnit, b);
+    }
+    return all(FloatPath{}, [&](int64_t, PartKeys keys) {
+      const bool finite =
+          pack_part<FloatPath>(plan, pair, keys, sel.shape.lanes, b.keys, b.values, b.tile.tmp);
+      return PackedPart{b.keys, b.values, finite};
+    });
+  } else {
+    if (kRowsOnly<Path> && gathered_steps_fit(plan, sel, pair, i0, i1, scratch)) {
+      const float* words =
+          static_cast<const float*>(plan.query) + plan.segments[pair.segment].q / 2;
+      const auto query = [&](int64_t i, int64_t head) {
+        return words + (i * plan.q.row + head * plan.q.head) / 2;
+      };
+      return gathered_blocks<BFloat16Gathered>(plan, sel, pair, i0, i1, scratch, kRangeBlocks,
+                                               plan.q.head / 2, query, 1.0f, b);
+    }
+#else
+  {
+#endif
+    const int64_t key_size = words<Path>(plan.D) * sel.shape.lanes;
+    const int64_t value_size = words<Path>(sel.shape.lanes) * padded_row(plan.Dv);
+    all(Path{}, [&](int64_t at, PartKeys) {
+      return PackedPart{scratch.keys + at * key_size, scratch.values + at * value_size,
+                        scratch.finite[at]};
+    });
   }
 }
 
@@ -383,9 +511,9 @@ inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const 
 // barrier later.
 template <class Path>
 inline void pack_parts(const AttentionPlan& plan, const BlockShape& shape, const SelectWave& wave,
-                       const ForwardScratch& scratch, float* tmp) {
-  const int64_t ld = padded_row(plan.Dv), key_size = words<Path>(plan.D) * shape.lanes;
-  const int64_t value_size = words<Path>(shape.lanes) * ld;
+                       const ForwardScratch& scratch, const SelectBuffers& b) {
+  const int64_t key_size = words<Path>(plan.D) * shape.lanes;
+  const int64_t value_size = words<Path>(shape.lanes) * padded_row(plan.Dv);
   for (int64_t p = 0; p < wave.num_pairs; ++p) {
     const SelectPair& pair = wave.pairs[p];
     const Segment& seg = plan.segments[pair.segment];
@@ -393,14 +521,15 @@ inline void pack_parts(const AttentionPlan& plan, const BlockShape& shape, const
     for (int64_t part = 0; part < pair.blocks * shape.parts; ++part) {
       const PartKeys keys = part_keys(shape, seg, part);
       const int64_t at = pair.first_packed + part;
-      pack_transposed<Path>(plan.dtype, plan.key,
-                            seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row, plan.k.row,
-                            keys.count, plan.D, shape.lanes, scratch.keys + at * key_size, tmp);
-      pack_rows<Path>(plan.dtype, plan.value,
-                      seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row, plan.v.row,
-                      keys.count, plan.Dv, shape.lanes, ld, scratch.values + at * value_size);
-      scratch.finite[at] =
-          packed_finite<Path>(scratch.values + at * value_size, value_size, kLargeExponent);
+      float *packed = scratch.keys + at * key_size, *values = scratch.values + at * value_size;
+#ifdef NSA_ISA_AMX
+      if constexpr (Path::kForm.pieces > 1) {
+        scratch.finite[at] = pack_part_in_pieces(plan, pair, keys, packed, values, b.pieces);
+        continue;
+      } else
+#endif
+        scratch.finite[at] =
+            pack_part<Path>(plan, pair, keys, shape.lanes, packed, values, b.tile.tmp);
     }
   }
 }
@@ -410,10 +539,12 @@ void select_forward_wave(const AttentionPlan& plan, const Selection& sel, const 
                          const ForwardScratch& scratch, int64_t chunk_rows, int threads) {
   run_forward<Path>(
       scratch, wave.num_tiles, threads,
-      [&](Arena& arena) { return SelectBuffers::carve(arena, plan.D, plan.Dv, chunk_rows); },
+      [&](Arena& arena) {
+        return SelectBuffers::carve(arena, plan.D, plan.Dv, chunk_rows, Path::kForm.pieces > 1);
+      },
       [&](SelectBuffers& b) {
         index_pairs(plan, sel, wave);
-        pack_parts<Path>(plan, sel.shape, wave, scratch, b.tile.tmp);
+        pack_parts<Path>(plan, sel.shape, wave, scratch, b);
       },
       [&](int64_t n, SelectBuffers& b) {
         int64_t p = 0;
@@ -426,11 +557,15 @@ void select_forward(const AttentionPlan& plan, const Selection& sel, const Selec
                     const ForwardScratch& scratch, int64_t chunk_rows, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return select_forward_wave<PathOfBFloat16>(plan, sel, wave, scratch, chunk_rows, threads);
+#ifdef NSA_ISA_AMX
+  if (pieces_fit(plan, sel.shape.block))
+    return select_forward_wave<PiecesPath>(plan, sel, wave, scratch, chunk_rows, threads);
+#endif
   select_forward_wave<FloatPath>(plan, sel, wave, scratch, chunk_rows, threads);
 }
 
-int64_t select_forward_thread_size(int64_t D, int64_t Dv, int64_t chunk_rows) {
-  return measured([&](Arena& arena) { SelectBuffers::carve(arena, D, Dv, chunk_rows); });
+int64_t select_forward_thread_size(int64_t D, int64_t Dv, int64_t chunk_rows, bool in_pieces) {
+  return measured([&](Arena& arena) { SelectBuffers::carve(arena, D, Dv, chunk_rows, in_pieces); });
 }
 
 }  // namespace

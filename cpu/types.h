@@ -26,8 +26,8 @@ constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // How a matmul consumes its contraction: in words of one float or of two neighbouring bf16, a
-// multiple of `align` words. Of a number that is a sum of several bf16, its pieces, `align` words of
-// the first pieces come before those of the second, and so on.
+// multiple of `align` words. Of a number that is a sum of several bf16, its pieces, `align` words
+// of the first pieces come before those of the second, and so on.
 struct WordForm {
   int64_t per_word, align, pieces = 1;
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cpu/attention/amx_steps.h"
+#include "cpu/attention/pieces.h"
 #include "cpu/attention/softmax_rows.h"
 
 namespace nsa::cpu {
@@ -41,6 +42,77 @@ struct GatheredStates {
   }
 };
 
+// Words of bf16: keys [depth, kBlockKeys], values [words(kBlockKeys), padded_row(Dv)], as
+// pack_block() leaves them.
+struct BFloat16Gathered {
+  static constexpr WordForm kForm = AmxPath::kForm;
+  // Between rows of scores, which become rows of words.
+  static constexpr int64_t kRow = kBlockKeys;
+
+  static float raw_scale(float scale) { return scale; }
+  static V exponential(V score, V base) { return exp_beside(score, base); }
+  static int64_t value_row(int64_t Dv) { return padded_row(Dv); }
+
+  template <class Between>
+  [[gnu::always_inline]] static void scores(int64_t depth, const float* q, int64_t ldq,
+                                            const float* keys, const Between& between) {
+    amx_wide(depth, q, ldq, keys, kBlockKeys, between);
+  }
+  // Four tiles of columns from d on.
+  template <class Between>
+  [[gnu::always_inline]] static void values(const float* p, const float* v, int64_t ldv, int64_t d,
+                                            const Between& between) {
+    amx_wide(kBlockKeys / 2, p, kRow, v + d, ldv, between);
+  }
+  // One tile of them, of o.
+  static void one_value(const float* p, const float* v, int64_t ldv, int64_t d, float* o,
+                        int64_t ldo) {
+    amx_block<1, 1>(kBlockKeys / 2, AmxRows::together(p, kRow, o + d, ldo), v + d, ldv, true);
+  }
+  // A row of probabilities, in fours of vectors.
+  [[gnu::always_inline]] static void put(float* row, V a, V b, V c, V d) {
+    store_bf16_pair(row, a, b);
+    store_bf16_pair(row + W, c, d);
+  }
+};
+
+// float32 in pieces: keys are four tiles [words(D), 16], values a tile [words(kBlockKeys), 16] for
+// every 16 columns. Raw products are kPieceUnit^2 too large, outputs kPieceUnit.
+struct PiecesGathered {
+  static constexpr WordForm kForm = PiecesPath::kForm;
+  static constexpr int64_t kWords = kForm.words(kBlockKeys);
+  static constexpr int64_t kRow = kWords;
+
+  static float raw_scale(float scale) { return scale / (kPieceUnit * kPieceUnit); }
+  static V exponential(V score, V base) { return exp_from(score, base); }
+  static int64_t value_row(int64_t) { return kWords * kAmxTile; }
+
+  template <class Between>
+  [[gnu::always_inline]] static void scores(int64_t depth, const float* q, int64_t ldq,
+                                            const float* keys, const Between& between) {
+    amx_pieces_wide(depth, q, ldq, keys, depth * kAmxTile, between);
+  }
+  template <class Between>
+  [[gnu::always_inline]] static void values(const float* p, const float* v, int64_t ldv, int64_t d,
+                                            const Between& between) {
+    amx_pieces_wide(kWords, p, kRow, v + d / kAmxTile * ldv, ldv, between);
+  }
+  static void one_value(const float* p, const float* v, int64_t ldv, int64_t d, float* o,
+                        int64_t ldo) {
+    alignas(64) float sums[kAmxTile * kAmxTile];
+    amx_pieces<1, 1>(kWords, p, kRow, v + d / kAmxTile * ldv, ldv);
+    tile_store<0>(sums, kAmxTile);
+    for (int64_t r = 0; r < kAmxTile; ++r) add_to(o + r * ldo + d, sums + r * kAmxTile, kAmxTile);
+  }
+  [[gnu::always_inline]] static void put(float* row, V a, V b, V c, V d) {
+    const auto at = [](float* words) {
+      return [=](int64_t piece, V x) NSA_INLINE { store(words + piece * kAmxTile, x); };
+    };
+    split_pieces(a, b, join_upper, at(row));
+    split_pieces(c, d, join_upper, at(row + kPieceStep));
+  }
+};
+
 // A packed block of kBlockKeys keys, of which the rows see [lo, hi).
 struct GatheredBlock {
   const float *keys, *values;
@@ -58,16 +130,14 @@ struct GatheredUnit {
 };
 
 struct GatheredBuffers {
-  static constexpr int64_t kBlock = kAmxTile * kBlockKeys;
-  static constexpr int64_t kUnit = GatheredUnit::kMost * kBlock;
-  float* scores;  // [2, kMost, kAmxTile, kBlockKeys] of two units; words of probabilities later
+  float* scores;  // [2, kMost, kAmxTile, Form::kRow] of two units; words of probabilities later
   float* top;     // [kAmxTile, W] the largest raw products
   float* sum;     // [kAmxTile, W] of the exponentials, lane by lane
   float* base;    // [kAmxTile]
 
   static GatheredBuffers carve(Arena& arena) {
     GatheredBuffers b;
-    b.scores = arena.take<float>(2 * kUnit);
+    b.scores = arena.take<float>(2 * GatheredUnit::kMost * kAmxTile * PiecesGathered::kRow);
     b.top = arena.take<float>(kAmxTile * W);
     b.sum = arena.take<float>(kAmxTile * W);
     b.base = arena.take<float>(kAmxTile);
@@ -75,6 +145,8 @@ struct GatheredBuffers {
   }
 };
 
+// Form: BFloat16Gathered or PiecesGathered.
+template <class Form>
 class GatheredSteps {
  public:
   GatheredSteps(const AttentionPlan& plan, int64_t ldq, const GatheredStates& states,
@@ -83,9 +155,10 @@ class GatheredSteps {
         b_(b),
         ahead_(ahead),
         ldq_(ldq),
-        depth_(words<AmxPath>(plan.D)),
-        scale_(plan.scale) {
-    ldv_ = padded_row(plan.Dv);
+        depth_(Form::kForm.words(plan.D)),
+        scale_(Form::raw_scale(plan.scale)) {
+    ldo_ = padded_row(plan.Dv);
+    ldv_ = Form::value_row(plan.Dv);
     lanes_v_ = round_up(plan.Dv, kLanePad);
   }
 
@@ -112,7 +185,7 @@ class GatheredSteps {
   }
 
  private:
-  static constexpr int64_t kBlock = GatheredBuffers::kBlock;
+  static constexpr int64_t kRow = Form::kRow, kBlock = kAmxTile * kRow;
 
   GatheredUnit& next() { return unit_[count_ % 2]; }
 
@@ -137,7 +210,7 @@ class GatheredSteps {
   }
 
   float* scores_of(const GatheredUnit& u) const {
-    return b_.scores + (&u - unit_) * GatheredBuffers::kUnit;
+    return b_.scores + (&u - unit_) * GatheredUnit::kMost * kBlock;
   }
 
   template <class Between>
@@ -145,8 +218,8 @@ class GatheredSteps {
     float* s = scores_of(u);
     for (int64_t n = 0; n < u.count; ++n, s += kBlock) {
       amx_wide_zero();
-      amx_wide(depth_, u.q, ldq_, u.blocks[n].keys, kBlockKeys, between);
-      amx_wide_store(s, kBlockKeys);
+      Form::scores(depth_, u.q, ldq_, u.blocks[n].keys, between);
+      amx_wide_store(s, kRow);
     }
   }
 
@@ -154,19 +227,16 @@ class GatheredSteps {
   template <class Between>
   [[gnu::always_inline]] void values(const GatheredUnit& u, const GatheredBlock* blocks,
                                      int64_t count, const float* p, const Between& between) const {
-    constexpr int64_t words = kBlockKeys / 2;
     int64_t d = 0;
     for (; d + kAmxWide <= lanes_v_ && count > 0; d += kAmxWide) {
-      amx_wide_load(u.o + d, ldv_);
+      amx_wide_load(u.o + d, ldo_);
       for (int64_t n = 0; n < count; ++n)
-        amx_wide(words, p + n * kBlock, kBlockKeys, blocks[n].values + d, ldv_, between);
-      amx_wide_store(u.o + d, ldv_);
+        Form::values(p + n * kBlock, blocks[n].values, ldv_, d, between);
+      amx_wide_store(u.o + d, ldo_);
     }
     for (; d < lanes_v_; d += kAmxTile) {
-      for (int64_t n = 0; n < count; ++n) {
-        const AmxRows rows = AmxRows::together(p + n * kBlock, kBlockKeys, u.o + d, ldv_);
-        amx_block<1, 1>(words, rows, blocks[n].values + d, ldv_, true);
-      }
+      for (int64_t n = 0; n < count; ++n)
+        Form::one_value(p + n * kBlock, blocks[n].values, ldv_, d, u.o, ldo_);
     }
   }
 
@@ -181,7 +251,7 @@ class GatheredSteps {
       if (n % 2 == 0 || s == past) return;
       ahead_->step();
       exponentials(s, by);
-      s += kBlockKeys;
+      s += kRow;
     };
     beside(work);
     next_ = s;
@@ -189,16 +259,15 @@ class GatheredSteps {
 
   // Of one row of a block.
   [[gnu::always_inline]] void exponentials(float* s, V by) const {
-    const int64_t r = (s - b_.scores) / kBlockKeys % kAmxTile;
+    const int64_t r = (s - b_.scores) / kRow % kAmxTile;
     const V base = set1(b_.base[r]);
     float *sum = b_.sum + r * W, *top = b_.top + r * W;
     const V a = load(s), b = load(s + W), c = load(s + 2 * W), d = load(s + 3 * W);
     // The second operand is what max() gives where one of both is NaN.
     store(top, max(d, max(c, max(b, max(a, load(top))))));
-    const V x = exp_beside(mul(a, by), base), y = exp_beside(mul(b, by), base);
-    store_bf16_pair(s, x, y);
-    const V z = exp_beside(mul(c, by), base), w = exp_beside(mul(d, by), base);
-    store_bf16_pair(s + W, z, w);
+    const V x = Form::exponential(mul(a, by), base), y = Form::exponential(mul(b, by), base);
+    const V z = Form::exponential(mul(c, by), base), w = Form::exponential(mul(d, by), base);
+    Form::put(s, x, y, z, w);
     store(sum, add(load(sum), add(add(x, y), add(z, w))));
   }
 
@@ -210,7 +279,7 @@ class GatheredSteps {
     for (int64_t j = 0; j < kBlockKeys; j += W) {
       if (block.lo <= j && block.hi >= j + W) continue;
       const V key = add(iota(), set1(static_cast<float>(j)));
-      for (float* row = s + j; row < s + kBlock; row += kBlockKeys)
+      for (float* row = s + j; row < s + kBlock; row += kRow)
         store(row, where_lt(key, lo, hidden, where_lt(key, hi, load(row), hidden)));
     }
   }
@@ -226,8 +295,7 @@ class GatheredSteps {
       V part[W];
       for (int r = 0; r < W; ++r) {
         part[r] = set1(-kInfinity);
-        for (int64_t j = 0; j < kBlockKeys; j += W)
-          part[r] = max(load(s + r * kBlockKeys + j), part[r]);
+        for (int64_t j = 0; j < kBlockKeys; j += W) part[r] = max(load(s + r * kRow + j), part[r]);
       }
       base = where_lt(base, set1(-kFloatMax), mul(max_rows(part), set1(scale_)), base);
     }
@@ -240,7 +308,7 @@ class GatheredSteps {
 
   // Ends the exponentials of the last unit; its rows then have their new states.
   void settle() {
-    for (; next_ != past_; next_ += kBlockKeys) exponentials(next_, set1(scale_));
+    for (; next_ != past_; next_ += kRow) exponentials(next_, set1(scale_));
     GatheredUnit& u = unit_[(count_ + 1) % 2];
     if (u.count == 0) return;
     V part[W];
@@ -264,15 +332,18 @@ class GatheredSteps {
       state[r] = {states_.base[u.row + r], states_.sum[u.row + r]};
     for (int64_t n = 0; n < u.count; ++n) {
       amx_wide_zero();
-      amx_wide(depth_, u.q, ldq_, u.blocks[n].keys, kBlockKeys, Nothing{});
-      amx_wide_store(s, kBlockKeys);
+      Form::scores(depth_, u.q, ldq_, u.blocks[n].keys, Nothing{});
+      amx_wide_store(s, kRow);
       hide(u.blocks[n], s);
-      if (!softmax_step_rows<AmxPath>(s, kBlockKeys, kBlockKeys, scale_, state, factor)) {
+      if (!softmax_step_rows<FloatPath>(s, kRow, kBlockKeys, scale_, state, factor)) {
         for (int64_t r = 0; r < kAmxTile; ++r)
-          factor[r] = softmax_step<AmxPath>(s + r * kBlockKeys, kBlockKeys, scale_, state[r]);
+          factor[r] = softmax_step<FloatPath>(s + r * kRow, kBlockKeys, scale_, state[r]);
       }
-      for (int64_t r = 0; r < kAmxTile; ++r)
-        if (factor[r] != 1.0f) scale_row(u.o + r * ldv_, lanes_v_, factor[r]);
+      for (int64_t r = 0; r < kAmxTile; ++r) {
+        float* row = s + r * kRow;
+        Form::put(row, load(row), load(row + W), load(row + 2 * W), load(row + 3 * W));
+        if (factor[r] != 1.0f) scale_row(u.o + r * ldo_, lanes_v_, factor[r]);
+      }
       values(u, u.blocks + n, 1, s, Nothing{});
     }
     for (int64_t r = 0; r < kAmxTile; ++r) {
@@ -287,7 +358,7 @@ class GatheredSteps {
   GatheredStates states_;
   GatheredBuffers b_;
   Ahead* ahead_;
-  int64_t ldq_, depth_, ldv_, lanes_v_;
+  int64_t ldq_, depth_, ldo_, ldv_, lanes_v_;
   float scale_;
   GatheredUnit unit_[2];
   int64_t count_ = 0;

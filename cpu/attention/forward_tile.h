@@ -225,7 +225,7 @@ inline void forward_few_keys(const TileContext& c, const PackedPair& packed, Til
   const int64_t rows = c.tile.rows(), depth = words<AmxPath>(plan.D), ld = padded_row(plan.Dv);
   b.states.clear(rows);
   b.ahead.clear();
-  GatheredSteps steps(plan, depth, b.states, b.gathered, &b.ahead);
+  GatheredSteps<BFloat16Gathered> steps(plan, depth, b.states, b.gathered, &b.ahead);
   for (int64_t r = 0; r < rows; r += kAmxTile) {
     const int64_t lo = range.lo(c.query(r)), hi = range.hi(c.query(r));
     steps.rows(b.q + r * depth, b.o + r * ld, r);

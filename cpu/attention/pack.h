@@ -102,8 +102,8 @@ inline void pack_row(ElemType t, const void* src, int64_t offset, int64_t n, flo
   }
 }
 
-// Where words of `count` columns go, 16 of them next to each other and `tile` words from those to the
-// next 16; `row` words from one of the contraction to the next.
+// Where words of `count` columns go, 16 of them next to each other and `tile` words from those to
+// the next 16; `row` words from one of the contraction to the next.
 struct WordsAt {
   float* data;
   int64_t count, row, tile = 16;

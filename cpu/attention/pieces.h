@@ -1,5 +1,5 @@
-// Products of float32 on AMX tiles: a number is the sum of three bf16, its pieces. Included by the unit
-// for AMX only.
+// Products of float32 on AMX tiles: a number is the sum of three bf16, its pieces. Included by the
+// unit for AMX only.
 #pragma once
 
 #include <type_traits>
@@ -19,7 +19,8 @@ inline V load_unit(ElemType t, const void* src, int64_t offset, int64_t n) {
   return mul(load(part), unit);
 }
 
-// Neighbouring elements as words of pieces. Gives the larger magnitudes of `top` and what is packed.
+// Neighbouring elements as words of pieces. Gives the larger magnitudes of `top` and what is
+// packed.
 inline V pack_pieces(ElemType t, const void* src, int64_t offset, int64_t n, float* dst, V top) {
   for (int64_t i = 0; i < n; i += 2 * W, dst += kPieceStep) {
     const V low = load_unit(t, src, offset + i, n - i);
@@ -68,8 +69,8 @@ inline void pieces_block(int64_t rows, int64_t lanes, int64_t K, Operand a, cons
 }
 
 // C[M, N] = or += A B for K words of pieces. A has neighbouring words; up to 31 rows after its last
-// one are read. B: tiles of 16 lanes [K, 16], `tile` words from one to the next. A sum of many calls
-// is a sum of partial sums. One of 2^80 or more is no number here.
+// one are read. B: tiles of 16 lanes [K, 16], `tile` words from one to the next. A sum of many
+// calls is a sum of partial sums. One of 2^80 or more is no number here.
 inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const float* b,
                             int64_t tile, float* c, int64_t ldc, bool add_to) {
   NSA_EXPECT(N % kAmxTile == 0 && K % kPieceStep == 0 && a.k_stride == 1);
@@ -80,17 +81,20 @@ inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const fl
       const int64_t rows = min64(step, M - m);
       const auto block = [&](auto tiles, auto columns) {
         pieces_block<decltype(tiles)::value, decltype(columns)::value>(
-            rows, lanes, K, a.from(m), b + n / kAmxTile * tile, tile, c + m * ldc + n, ldc,
-            add_to);
+            rows, lanes, K, a.from(m), b + n / kAmxTile * tile, tile, c + m * ldc + n, ldc, add_to);
       };
       constexpr std::integral_constant<int, 1> one{};
       constexpr std::integral_constant<int, 2> two{};
       if (lanes > kAmxTile) {
-        if (rows > kAmxTile) block(two, two);
-        else block(one, two);
+        if (rows > kAmxTile)
+          block(two, two);
+        else
+          block(one, two);
       } else {
-        if (rows > kAmxTile) block(two, one);
-        else block(one, one);
+        if (rows > kAmxTile)
+          block(two, one);
+        else
+          block(one, one);
       }
     }
   }

@@ -147,6 +147,38 @@ template <int Rows, int Lanes>
     multiply();
   }
 }
+// Tiles 0 to 3 += one tile of rows times four of lanes, for K words of pieces, laid out as for
+// amx_pieces(): where rows are few, a tile of B is loaded for its three products. between(n) is
+// called after the six products of lanes n at each step.
+template <class Between>
+[[gnu::always_inline]] inline void amx_pieces_wide(int64_t K, const float* a, int64_t lda,
+                                                   const float* b, int64_t ldb,
+                                                   const Between& between) {
+  const auto lanes = [&](auto sum, const float* tiles) __attribute__((always_inline)) {
+    constexpr int kSum = decltype(sum)::value;
+    constexpr int64_t second = kAmxTile * kAmxTile;
+    tile_load_once<7>(tiles + 2 * second, kAmxTile);
+    tile_dot_bf16<kSum, 4, 7>();
+    tile_load_once<7>(tiles + second, kAmxTile);
+    tile_dot_bf16<kSum, 5, 7>();
+    tile_dot_bf16<kSum, 4, 7>();
+    tile_load_once<7>(tiles, kAmxTile);
+    tile_dot_bf16<kSum, 6, 7>();
+    tile_dot_bf16<kSum, 5, 7>();
+    tile_dot_bf16<kSum, 4, 7>();
+    between(kSum);
+  };
+  for (int64_t k = 0; k < K; k += kPieceStep, b += kPieceStep * kAmxTile) {
+    tile_load<4>(a + k, lda);
+    tile_load<5>(a + k + kAmxTile, lda);
+    tile_load<6>(a + k + 2 * kAmxTile, lda);
+    lanes(std::integral_constant<int, 0>{}, b);
+    lanes(std::integral_constant<int, 1>{}, b + ldb);
+    lanes(std::integral_constant<int, 2>{}, b + 2 * ldb);
+    lanes(std::integral_constant<int, 3>{}, b + 3 * ldb);
+  }
+}
+
 template <int Rows>
 inline void amx_lanes(int64_t lanes, int64_t K, const float* a, int64_t lda, const float* b,
                       int64_t ldb, float* c, int64_t ldc, bool add) {

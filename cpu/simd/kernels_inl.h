@@ -27,7 +27,7 @@ constexpr KernelTable make_table(const char* name) {
   table.name = name;
   table.bf16 = PathOfBFloat16::kForm;
   table.bf16_grad = GradPathOfBFloat16::kForm;
-  table.product_float = ExactOperands::kForm;
+  table.float_pieces = ExactOperands::kForm;
   table.flash_forward_thread_size = flash_forward_thread_size;
   table.flash_forward = flash_forward;
   table.grad_thread_size = grad_thread_size;

@@ -109,8 +109,7 @@ inline V sum_rows(const V* x) {
 constexpr float kPieceUnit = 16777216.0f;  // 2^24
 // The larger magnitudes of two, NaN being the largest; whether all are below a bound.
 inline V largest_magnitude(V top, V x) {
-  const __m512i magnitude =
-      _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
+  const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
   return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(top), magnitude));
 }
 inline bool all_below(V top, float bound) {
@@ -118,17 +117,16 @@ inline bool all_below(V top, float bound) {
 }
 // Upper halves of a and b as 2 W bf16 in their order.
 inline V join_upper(V a, V b) {
-  const __m512i order = _mm512_set_epi16(
-      63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23, 21, 19,
-      17, 15, 13, 11, 9, 7, 5, 3, 1);
+  const __m512i order =
+      _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27,
+                       25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
   return _mm512_castsi512_ps(
       _mm512_permutex2var_epi16(_mm512_castps_si512(a), order, _mm512_castps_si512(b)));
 }
 // The same as words: lane i of even below lane i of odd.
 inline V pair_upper(V even, V odd) {
   const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(even), 16);
-  return _mm512_castsi512_ps(
-      _mm512_mask_blend_epi16(0xaaaaaaaau, low, _mm512_castps_si512(odd)));
+  return _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaaaaaau, low, _mm512_castps_si512(odd)));
 }
 // put(n, join of piece n of a and b).
 template <class Join, class Put>

@@ -24,6 +24,7 @@ CONSTANTS = (
     ("nsa_selected_attention.cc", "kTiledChunkRows", "1024", "a chunk of 1024 rows"),
     ("nsa_selected_attention.cc", "kLongTiledRows", "2048", "up to 2048 of long"),
     ("nsa_selected_attention_kernel.h", "kRangeBlocks", "20", "passes 20 blocks in turn"),
+    ("nsa_selected_attention_kernel.h", "kRangeBlocksOfPieces", "8", "passes 8 blocks in turn"),
     ("attention/amx_gathered.h", "kMost", "3", "up to three blocks"),
     ("flash_attention_score.cc", "kWholeKeys", "1024", "sees about 1024 keys at most"),
     ("flash_attention_score.cc", "kWholeSlots", "8", "otherwise 8 slots"),

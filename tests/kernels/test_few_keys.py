@@ -42,13 +42,15 @@ def _window(dtype, dim_v=72, edit=None, grow=(), scale=0.25):
     return Case.of("FlashAttentionScore", inputs, attrs, dtype)
 
 
-def _selected(dtype, dim_v=72, edit=None, grow=(), scale=0.25, block=BLOCK):
+def _selected(dtype, dim_v=72, edit=None, grow=(), scale=0.25, block=BLOCK, repeats=False):
     draw = np.random.default_rng(3)
     blocks = -(-TOKENS // block)
     chosen = [draw.permutation(blocks)[:COUNT] for _ in range(TOKENS)]
     for i, row in enumerate(chosen):
         if i // block not in row:
             row[i % COUNT] = i // block
+        if repeats and i % 7 == 0:
+            row[-1] = row[0]
     ends = np.array([TOKENS], np.int64)
     inputs = {
         **_inputs(dtype, dim_v, edit, grow),
@@ -89,19 +91,43 @@ def test_maxima_that_grow(build, dtype, grow):
 
 
 @both
-@pytest.mark.parametrize("dim_v", [32, 64, 128])
-def test_values_of_other_sizes(build, dim_v):
-    _check(build("bfloat16", dim_v=dim_v))
+@dtypes
+@pytest.mark.parametrize("dim_v", [32, 100, 128])
+def test_values_of_other_sizes(build, dtype, dim_v):
+    _check(build(dtype, dim_v=dim_v))
 
 
-@pytest.mark.parametrize("block", [16, 48, 64, 100])
-def test_blocks_of_other_sizes(block):
-    _check(_selected("bfloat16", block=block))
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("block", [48, 64])
+def test_blocks_of_other_sizes(dtype, block):
+    _check(_selected(dtype, block=block))
 
 
 @both
 def test_negative_scale(build):
     _check(build("bfloat16", scale=-0.25))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_repeated_blocks(dtype):
+    _check(_selected(dtype, repeats=True))
+
+
+@both
+@pytest.mark.parametrize("powers", [(-100, 100), (100, -100)])
+def test_magnitudes_of_float32(build, powers):
+    """Scores are those of numbers near 1, whatever both operands are."""
+    plain = _run(build("float32"))
+
+    def edit(query, key, value):
+        query *= 2.0 ** powers[0]
+        key *= 2.0 ** powers[1]
+        value *= 2.0 ** powers[0]
+
+    case = build("float32", edit=edit)
+    _check(case)
+    scaled = decode(_run(case)[0]).astype(np.float64) * 2.0 ** -powers[0]
+    np.testing.assert_allclose(scaled, decode(plain[0]), rtol=0, atol=2e-6)
 
 
 @both
