@@ -92,13 +92,13 @@ def test_maxima_that_grow(build, dtype, grow):
 
 @both
 @dtypes
-@pytest.mark.parametrize("dim_v", [32, 100, 128])
+@pytest.mark.parametrize("dim_v", [32, 64, 100, 128])
 def test_values_of_other_sizes(build, dtype, dim_v):
     _check(build(dtype, dim_v=dim_v))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("block", [48, 64])
+@pytest.mark.parametrize("block", [16, 48, 64, 100])
 def test_blocks_of_other_sizes(dtype, block):
     _check(_selected(dtype, block=block))
 
