@@ -128,18 +128,24 @@ inline V pair_upper(V even, V odd) {
   const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(even), 16);
   return _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaaaaaau, low, _mm512_castps_si512(odd)));
 }
-// put(n, join of piece n of a and b).
+// put(n, join of piece n of a and b). A piece is the rest rounded to the nearest, not cut off: the
+// products that are left out are then below 2^-24 of the whole, and of either sign. Of NaN the sum
+// may wrap around, and the last piece is NaN.
 template <class Join, class Put>
 [[gnu::always_inline]] inline void split_pieces(V a, V b, const Join& join, const Put& put) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  const auto rest = [&](V x) {
-    return sub(x, _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), upper)));
+  const auto nearest_upper = [&](V x) {
+    const __m512i bits = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
+    return _mm512_castsi512_ps(_mm512_and_si512(bits, upper));
   };
-  put(0, join(a, b));
-  a = rest(a);
-  b = rest(b);
-  put(1, join(a, b));
-  put(2, join(rest(a), rest(b)));
+#pragma GCC unroll 2
+  for (int64_t n = 0; n < 2; ++n) {
+    const V x = nearest_upper(a), y = nearest_upper(b);
+    put(n, join(x, y));
+    a = sub(a, x);
+    b = sub(b, y);
+  }
+  put(2, join(a, b));
 }
 
 // dst[c][r] = word c of row(r), for W rows of W words.

@@ -130,6 +130,18 @@ def test_magnitudes_of_float32(isa, powers):
         np.testing.assert_allclose(b[inside], expected[inside], rtol=0, atol=tolerance)
 
 
+def test_single_products_of_float32(isa):
+    """Sums of one term: no other rounding hides how exact the product is."""
+    rng = np.random.default_rng(10)
+    # The numbers after each power of two have the largest rests.
+    x = (1 + np.ldexp(rng.integers(1, 2**17, 64), -23)).astype(np.float32)
+    weight = (1 + np.ldexp(rng.integers(1, 2**17, 50), -23)).astype(np.float32)
+    attrs = {"operands": "float32"}
+    y, *_ = _native.run("NsaProjection", [x[:, None], weight[:, None], None, None], attrs)
+    exact = np.outer(x.astype(np.float64), weight)
+    np.testing.assert_allclose(y, exact, rtol=2.0**-23, atol=0)
+
+
 def test_without_tokens(isa):
     x, dy = np.zeros((0, 5), np.float32), np.zeros((0, 3), np.float32)
     weight = np.ones((3, 5), np.float16)
