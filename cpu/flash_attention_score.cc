@@ -103,6 +103,20 @@ class GradSchedule {
   bool long_chunks_;
 };
 
+// Whether every tile is heads of queries, 16 at a time, that see so few keys that they go one after
+// the other.
+bool tiles_see_few_keys(const AttentionPlan& plan, const Schedule& schedule) {
+  for (const Wave& wave : schedule.waves()) {
+    for (int64_t n = 0; n < wave.num_tiles; ++n) {
+      const RowTile& tile = wave.tiles[n];
+      const RowRange& range = plan.segments[wave.pairs[tile.pair].segment].range;
+      const int64_t keys = range.hi(tile.i0 + tile.queries - 1) - range.lo(tile.i0);
+      if (tile.heads % 16 != 0 || keys > kSweepKeys) return false;
+    }
+  }
+  return true;
+}
+
 // Rows no segment owns: packed keys past the last prefix sum.
 void zero_tail(void* out, int64_t used, int64_t rows, int64_t row_bytes) {
   if (rows > used) {
@@ -121,9 +135,12 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
   ForwardScratch parts{};
   parts.tile_rows = flash_tile_rows(plan);
   Schedule schedule(plan, TileRule{0, parts.tile_rows}, threads);
-  parts.thread_size = thread_part(table.flash_forward_thread_size(p.D, p.Dv, parts.tile_rows));
+  const WordForm form = table.flash_form(plan, tiles_see_few_keys(plan, schedule));
+  parts.in_pieces = form.pieces > 1;
+  parts.thread_size =
+      thread_part(table.flash_forward_thread_size(p.D, p.Dv, parts.tile_rows, parts.in_pieces));
   const Scratch scratch([&](Arena& arena) {
-    carve_forward(arena, plan, schedule.largest(), kBlockKeys, table.form(p.dtype), threads, parts);
+    carve_forward(arena, plan, schedule.largest(), kBlockKeys, form, threads, parts);
   });
   for (const Wave& wave : schedule.waves()) table.flash_forward(plan, wave, parts, threads);
 }

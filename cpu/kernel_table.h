@@ -20,7 +20,8 @@ struct KernelTable {
   const char* name;
   // Of bf16 operands in matmuls, forward and backward; one per word: they become floats.
   WordForm bf16, bf16_grad;
-  // Of float32 operands of a RowProduct or WeightProduct, and of a selection where pieces_fit().
+  // Of float32 operands of a RowProduct or WeightProduct, and of attention where heads_fit_pieces()
+  // and queries see few keys.
   WordForm float_pieces;
 
   WordForm form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : WordForm{1, 1}; }
@@ -30,10 +31,13 @@ struct KernelTable {
 
   WordForm product_form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : float_pieces; }
   WordForm select_form(const AttentionPlan& plan, int64_t block) const {
-    return pieces_fit(plan, block) ? float_pieces : form(plan.dtype);
+    return blocks_fit_pieces(plan, block) ? float_pieces : form(plan.dtype);
+  }
+  WordForm flash_form(const AttentionPlan& plan, bool few_keys) const {
+    return few_keys && heads_fit_pieces(plan) ? float_pieces : form(plan.dtype);
   }
 
-  int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv, int64_t tile_rows);
+  int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv, int64_t tile_rows, bool in_pieces);
   void (*flash_forward)(const AttentionPlan&, const Wave&, const ForwardScratch&, int threads);
   // Of both gradients.
   int64_t (*grad_thread_size)(ElemType, int64_t D, int64_t Dv, int64_t max_kv_chunk);

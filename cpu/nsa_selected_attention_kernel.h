@@ -35,8 +35,6 @@ inline void index_pairs(const AttentionPlan& plan, const Selection& sel, const S
 constexpr int64_t kRangeBlocks = 20;
 // The same in pieces.
 constexpr int64_t kRangeBlocksOfPieces = 8;
-// Operands of 1e9 and above, packed kPieceUnit times as large, do not go in pieces.
-constexpr float kLargestPacked = 1e9f * kPieceUnit;
 
 // Those of them that a query selected.
 struct RangeBlocks {
@@ -355,16 +353,16 @@ inline void list_blocks(const SelectPair& pair, int64_t t0, int64_t t1, int64_t 
 }
 
 // select_blocks() on tiles: ranges of `range` blocks outside, queries inside. Rows of the queries
-// are ldq words apart, head h of query i at query(i, h). Outputs are `unit` too large.
+// are ldq words apart, head h of query i at query(i, h).
 template <class Form, class Query>
 inline void gathered_blocks(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
                             int64_t i0, int64_t i1, const ForwardScratch& scratch, int64_t range,
-                            int64_t ldq, const Query& query, float unit, SelectBuffers& b) {
+                            int64_t ldq, const Query& query, SelectBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
   const int64_t ld = padded_row(plan.Dv), first_head = pair.kv_head * plan.G;
   const int64_t chunk_rows = (i1 - i0) * plan.G;
   const int64_t key_size = Form::kForm.words(plan.D) * kBlockKeys;
-  const int64_t value_size = Form::kForm.words(kBlockKeys) * ld;
+  const int64_t value_size = words_of_values<Form>(plan.Dv);
   fill(b.o, chunk_rows * ld, 0.0f);
   b.states.clear(chunk_rows);
   b.tile.ahead.clear();
@@ -385,11 +383,7 @@ inline void gathered_blocks(const AttentionPlan& plan, const Selection& sel, con
     }
   }
   steps.finish();
-  const int64_t lanes = round_up(plan.Dv, kLanePad);
-  for (int64_t r = 0; r < chunk_rows; ++r) {
-    if (unit != 1.0f) scale_row(b.o + r * ld, lanes, 1.0f / unit);
-    b.state[r] = b.states.row(r, b.o + r * ld, lanes);
-  }
+  take_gathered<Form>(plan, b.states, chunk_rows, b.o, b.state);
 }
 
 // Queries [i0, i1) of a pair in pieces. False: one of their numbers is too large, or none.
@@ -408,38 +402,13 @@ inline bool pack_chunk_in_pieces(const AttentionPlan& plan, const SelectPair& pa
   return all_below(top, kLargestPacked);
 }
 
-// A block in the form of PiecesGathered; rows: [16, words(D)], a row and 16 words apart. Gives
-// whether its numbers are small enough.
+// A part in the form of PiecesGathered, as pack_block_in_pieces().
 inline bool pack_part_in_pieces(const AttentionPlan& plan, const SelectPair& pair, PartKeys keys,
                                 float* packed_keys, float* values, float* rows) {
-  constexpr WordForm form = PiecesPath::kForm;
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t k = seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row;
-  const int64_t v = seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row;
-  const int64_t depth = form.words(plan.D), ld = depth + kAmxTile;
-  V top = zero();
-  for (int64_t j = 0; j < kBlockKeys; ++j) {
-    float* row = rows + j % W * ld;
-    if (j < keys.count) {
-      ask_for_row(plan.dtype, plan.key, k + (j + kRowsAhead) * plan.k.row, plan.D);
-      top = pack_pieces(plan.dtype, plan.key, k + j * plan.k.row, plan.D, row, top);
-    } else {
-      fill(row, depth, 0.0f);
-    }
-    if (j % W < W - 1) continue;
-    float* tile = packed_keys + j / W * depth * W;
-    for (int64_t w = 0; w < depth; w += W) transpose_square(rows + w, ld, tile + w * W, W);
-  }
-  const int64_t columns = round_up(plan.Dv, kAmxTile);
-  for (int64_t w = 0; w < kBlockKeys / 2; ++w) {
-    const int64_t even = 2 * w < keys.count ? plan.Dv : 0;
-    const int64_t at = v + 2 * w * plan.v.row;
-    const WordsAt to{values + form.word(w) * kAmxTile, columns, kAmxTile,
-                     PiecesGathered::value_row(plan.Dv)};
-    top = pair_pieces(plan.dtype, plan.value, at, 2 * w + 1 < keys.count ? at + plan.v.row : -1,
-                      even, to, top);
-  }
-  return all_below(top, kLargestPacked);
+  return pack_block_in_pieces(plan, seg.k + pair.kv_head * plan.k.head + keys.j0 * plan.k.row,
+                              seg.v + pair.kv_head * plan.v.head + keys.j0 * plan.v.row, keys.count,
+                              packed_keys, values, rows);
 }
 #endif
 
@@ -465,7 +434,7 @@ inline void select_all_blocks(const AttentionPlan& plan, const Selection& sel,
         return b.pieces + ((i - i0) * plan.G + head - pair.kv_head * plan.G) * b.ld_pieces;
       };
       return gathered_blocks<PiecesGathered>(plan, sel, pair, i0, i1, scratch, kRangeBlocksOfPieces,
-                                             b.ld_pieces, query, kPieceUnit, b);
+                                             b.ld_pieces, query, b);
     }
     return all(FloatPath{}, [&](int64_t, PartKeys keys) {
       const bool finite =
@@ -480,7 +449,7 @@ inline void select_all_blocks(const AttentionPlan& plan, const Selection& sel,
         return words + (i * plan.q.row + head * plan.q.head) / 2;
       };
       return gathered_blocks<BFloat16Gathered>(plan, sel, pair, i0, i1, scratch, kRangeBlocks,
-                                               plan.q.head / 2, query, 1.0f, b);
+                                               plan.q.head / 2, query, b);
     }
 #else
   {
@@ -558,7 +527,7 @@ void select_forward(const AttentionPlan& plan, const Selection& sel, const Selec
   if (plan.dtype == ElemType::kBFloat16)
     return select_forward_wave<PathOfBFloat16>(plan, sel, wave, scratch, chunk_rows, threads);
 #ifdef NSA_ISA_AMX
-  if (pieces_fit(plan, sel.shape.block))
+  if (blocks_fit_pieces(plan, sel.shape.block))
     return select_forward_wave<PiecesPath>(plan, sel, wave, scratch, chunk_rows, threads);
 #endif
   select_forward_wave<FloatPath>(plan, sel, wave, scratch, chunk_rows, threads);

@@ -49,7 +49,9 @@ struct BFloat16Gathered {
   // Between rows of scores, which become rows of words.
   static constexpr int64_t kRow = kBlockKeys;
 
-  static float raw_scale(float scale) { return scale; }
+  // Outputs are so many times too large, raw products the square of it.
+  static constexpr float kUnit = 1.0f;
+
   static V exponential(V score, V base) { return exp_beside(score, base); }
   static int64_t value_row(int64_t Dv) { return padded_row(Dv); }
 
@@ -77,13 +79,14 @@ struct BFloat16Gathered {
 };
 
 // float32 in pieces: keys are four tiles [words(D), 16], values a tile [words(kBlockKeys), 16] for
-// every 16 columns. Raw products are kPieceUnit^2 too large, outputs kPieceUnit.
+// every 16 columns.
 struct PiecesGathered {
   static constexpr WordForm kForm = PiecesPath::kForm;
   static constexpr int64_t kWords = kForm.words(kBlockKeys);
   static constexpr int64_t kRow = kWords;
 
-  static float raw_scale(float scale) { return scale / (kPieceUnit * kPieceUnit); }
+  static constexpr float kUnit = kPieceUnit;
+
   static V exponential(V score, V base) { return exp_from(score, base); }
   static int64_t value_row(int64_t) { return kWords * kAmxTile; }
 
@@ -112,6 +115,54 @@ struct PiecesGathered {
     split_pieces(c, d, join_upper, at(row + kPieceStep));
   }
 };
+
+// Words of a packed block's values.
+template <class Form>
+constexpr int64_t words_of_values(int64_t Dv) {
+  return Form::kForm.words(kBlockKeys) * padded_row(Dv);
+}
+
+// Outputs and states of rows that have met all their keys.
+template <class Form>
+inline void take_gathered(const AttentionPlan& plan, const GatheredStates& states, int64_t rows,
+                          float* o, SoftmaxState* state) {
+  const int64_t lanes = round_up(plan.Dv, kLanePad);
+  for (int64_t r = 0; r < rows; ++r, o += padded_row(plan.Dv)) {
+    if (Form::kUnit != 1.0f) scale_row(o, lanes, 1.0f / Form::kUnit);
+    state[r] = states.row(r, o, lanes);
+  }
+}
+
+// `count` keys and values of a block, in the form of PiecesGathered; k, v: offsets of the first.
+// rows: [16, words(D)], a row and 16 words apart. Gives whether its numbers are small enough.
+inline bool pack_block_in_pieces(const AttentionPlan& plan, int64_t k, int64_t v, int64_t count,
+                                 float* keys, float* values, float* rows) {
+  constexpr WordForm form = PiecesPath::kForm;
+  const int64_t depth = form.words(plan.D), ld = depth + kAmxTile;
+  V top = zero();
+  for (int64_t j = 0; j < kBlockKeys; ++j) {
+    float* row = rows + j % W * ld;
+    if (j < count) {
+      ask_for_row(plan.dtype, plan.key, k + (j + kRowsAhead) * plan.k.row, plan.D);
+      top = pack_pieces(plan.dtype, plan.key, k + j * plan.k.row, plan.D, row, top);
+    } else {
+      fill(row, depth, 0.0f);
+    }
+    if (j % W < W - 1) continue;
+    float* tile = keys + j / W * depth * W;
+    for (int64_t w = 0; w < depth; w += W) transpose_square(rows + w, ld, tile + w * W, W);
+  }
+  const int64_t columns = round_up(plan.Dv, kAmxTile);
+  for (int64_t w = 0; w < kBlockKeys / 2; ++w) {
+    const int64_t even = 2 * w < count ? plan.Dv : 0;
+    const int64_t at = v + 2 * w * plan.v.row;
+    const WordsAt to{values + form.word(w) * kAmxTile, columns, kAmxTile,
+                     PiecesGathered::value_row(plan.Dv)};
+    top = pair_pieces(plan.dtype, plan.value, at, 2 * w + 1 < count ? at + plan.v.row : -1, even,
+                      to, top);
+  }
+  return all_below(top, kLargestPacked);
+}
 
 // A packed block of kBlockKeys keys, of which the rows see [lo, hi).
 struct GatheredBlock {
@@ -156,7 +207,7 @@ class GatheredSteps {
         ahead_(ahead),
         ldq_(ldq),
         depth_(Form::kForm.words(plan.D)),
-        scale_(Form::raw_scale(plan.scale)) {
+        scale_(plan.scale / (Form::kUnit * Form::kUnit)) {
     ldo_ = padded_row(plan.Dv);
     ldv_ = Form::value_row(plan.Dv);
     lanes_v_ = round_up(plan.Dv, kLanePad);

@@ -166,9 +166,6 @@ inline void forward_rows(const TileContext& c, int64_t first, int64_t past, int6
 }
 
 #ifdef NSA_ISA_AMX
-// Keys that all rows of a tile pass in turn: they stay in the second-level cache.
-constexpr int64_t kSweepKeys = 8 * kTileKeys;
-
 // How many steps from k0 on, before key `end`, a unit of rows from `first` on can do at once.
 inline int64_t plain_steps(const TileContext& c, int64_t first, int64_t k0, int64_t end,
                            const PackedPair& packed) {
@@ -219,24 +216,28 @@ inline bool few_keys(const TileContext& c, int64_t begin, int64_t end, const Pac
   return c.tile.heads % kAmxTile == 0 && end - begin <= kSweepKeys && packed.numbers(begin, end);
 }
 
-inline void forward_few_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
+// q: words of the rows, ldq apart.
+template <class Form>
+inline void forward_few_keys(const TileContext& c, const PackedPair& packed, const float* q,
+                             int64_t ldq, TileBuffers& b) {
   const AttentionPlan& plan = c.plan;
   const RowRange& range = c.seg.range;
-  const int64_t rows = c.tile.rows(), depth = words<AmxPath>(plan.D), ld = padded_row(plan.Dv);
+  const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
+  const int64_t depth = Form::kForm.words(plan.D), value_size = words_of_values<Form>(plan.Dv);
   b.states.clear(rows);
   b.ahead.clear();
-  GatheredSteps<BFloat16Gathered> steps(plan, depth, b.states, b.gathered, &b.ahead);
+  GatheredSteps<Form> steps(plan, ldq, b.states, b.gathered, &b.ahead);
   for (int64_t r = 0; r < rows; r += kAmxTile) {
     const int64_t lo = range.lo(c.query(r)), hi = range.hi(c.query(r));
-    steps.rows(b.q + r * depth, b.o + r * ld, r);
+    steps.rows(q + r * ldq, b.o + r * ld, r);
     for (int64_t j0 = lo / kBlockKeys * kBlockKeys; j0 < hi; j0 += kBlockKeys) {
-      steps.meet({packed.keys + j0 * depth, packed.values + j0 / 2 * ld, max64(lo - j0, 0),
-                  min64(hi - j0, kBlockKeys)});
+      const int64_t block = j0 / kBlockKeys;
+      steps.meet({packed.keys + block * depth * kBlockKeys, packed.values + block * value_size,
+                  max64(lo - j0, 0), min64(hi - j0, kBlockKeys)});
     }
   }
   steps.finish();
-  for (int64_t r = 0; r < rows; ++r)
-    b.state[r] = b.states.row(r, b.o + r * ld, round_up(plan.Dv, kLanePad));
+  take_gathered<Form>(plan, b.states, rows, b.o, b.state);
 }
 #endif
 
@@ -250,7 +251,8 @@ inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuf
   const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kBlockKeys);
 #ifdef NSA_ISA_AMX
   if constexpr (kRowsOnly<Path>) {
-    if (few_keys(c, range.lo(c.tile.i0), past, packed)) return forward_few_keys(c, packed, b);
+    if (few_keys(c, range.lo(c.tile.i0), past, packed))
+      return forward_few_keys<BFloat16Gathered>(c, packed, b.q, words<Path>(c.plan.D), b);
     return forward_sweeps(c, begin, end, packed, b);
   }
 #endif
@@ -281,18 +283,35 @@ inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
   }
 }
 
-template <class Path>
-inline void forward_tile(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
+// pack(r, offset) for all rows of a tile, with the offset of their queries.
+template <class Pack>
+inline void each_query_row(const TileContext& c, const Pack& pack) {
   const AttentionPlan& plan = c.plan;
-  const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
+  const int64_t rows = c.tile.rows();
   const auto query = [&](int64_t r) {
     return c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head;
   };
   for (int64_t r = 0; r < rows; ++r) {
     ask_for_row(plan.dtype, plan.query, query(min64(r + kRowsAhead, rows - 1)), plan.D);
-    pack_row<Path>(plan.dtype, plan.query, query(r), plan.D, b.q + r * depth);
-    b.state[r] = SoftmaxState::empty();
+    pack(r, query(r));
   }
+}
+
+// Writes the outputs and statistics of a tile's rows.
+inline void finish_rows(const TileContext& c, TileBuffers& b) {
+  const int64_t ld = padded_row(c.plan.Dv);
+  for (int64_t r = 0; r < c.tile.rows(); ++r)
+    finish_row(c.plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
+}
+
+template <class Path>
+inline void forward_tile(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
+  const AttentionPlan& plan = c.plan;
+  const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
+  each_query_row(c, [&](int64_t r, int64_t offset) {
+    pack_row<Path>(plan.dtype, plan.query, offset, plan.D, b.q + r * depth);
+    b.state[r] = SoftmaxState::empty();
+  });
   fill(b.o, rows * ld, 0.0f);
   forward_keys<Path>(c, packed, b);
   if (!packed.numbers(c.seg.range.lo(c.tile.i0), c.seg.range.hi(c.query(rows - 1)))) {
@@ -303,8 +322,7 @@ inline void forward_tile(const TileContext& c, const PackedPair& packed, TileBuf
     fill(b.o, rows * ld, 0.0f);
     forward_keys<Path>(c, packed, b);
   }
-  for (int64_t r = 0; r < rows; ++r)
-    finish_row(plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
+  finish_rows(c, b);
 }
 
 }  // namespace

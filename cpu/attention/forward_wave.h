@@ -8,15 +8,25 @@
 namespace nsa::cpu {
 namespace {
 
-// Packs keys [64 block, ...) and values of one block of a pair.
+// Packs keys [64 block, ...) and values of one block of a pair. Gives whether its values are
+// numbers that the steps take; in pieces, its keys as well.
 template <class Path>
-inline void pack_block(const AttentionPlan& plan, const Segment& seg, int64_t kv_head,
+inline bool pack_block(const AttentionPlan& plan, const Segment& seg, int64_t kv_head,
                        int64_t block, float* keys, float* values, float* tmp) {
-  int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
-  pack_transposed<Path>(plan.dtype, plan.key, seg.k + kv_head * plan.k.head + j0 * plan.k.row,
-                        plan.k.row, n, plan.D, kBlockKeys, keys, tmp);
-  pack_rows<Path>(plan.dtype, plan.value, seg.v + kv_head * plan.v.head + j0 * plan.v.row,
-                  plan.v.row, n, plan.Dv, kBlockKeys, padded_row(plan.Dv), values);
+  const int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
+  const int64_t k = seg.k + kv_head * plan.k.head + j0 * plan.k.row;
+  const int64_t v = seg.v + kv_head * plan.v.head + j0 * plan.v.row;
+#ifdef NSA_ISA_AMX
+  if constexpr (Path::kForm.pieces > 1)
+    return pack_block_in_pieces(plan, k, v, n, keys, values, tmp);
+  else
+#endif
+  {
+    const int64_t ld = padded_row(plan.Dv);
+    pack_transposed<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, kBlockKeys, keys, tmp);
+    pack_rows<Path>(plan.dtype, plan.value, v, plan.v.row, n, plan.Dv, kBlockKeys, ld, values);
+    return packed_finite<Path>(values, words<Path>(kBlockKeys) * ld, kLargeExponent);
+  }
 }
 
 // Packs keys and values of all pairs of a wave; called by all threads of a parallel region, which
@@ -32,10 +42,9 @@ inline void pack_pairs(const AttentionPlan& plan, const Wave& wave, const Forwar
 #pragma omp for schedule(static) nowait
     for (int64_t block = 0; block < ceil_div(seg.kv_len, kBlockKeys); ++block) {
       const int64_t at = pair.first_block + block;
-      pack_block<Path>(plan, seg, pair.kv_head, block, scratch.keys + at * key_size,
-                       scratch.values + at * value_size, tmp);
       scratch.finite[at] =
-          packed_finite<Path>(scratch.values + at * value_size, value_size, kLargeExponent);
+          pack_block<Path>(plan, seg, pair.kv_head, block, scratch.keys + at * key_size,
+                           scratch.values + at * value_size, tmp);
     }
   }
 }

@@ -9,6 +9,9 @@
 namespace nsa::cpu {
 namespace {
 
+// Operands of 1e9 and above, packed kPieceUnit times as large, do not go in pieces.
+constexpr float kLargestPacked = 1e9f * kPieceUnit;
+
 // W elements of which n are in memory, the others being 0, as packed: times kPieceUnit.
 inline V load_unit(ElemType t, const void* src, int64_t offset, int64_t n) {
   const V unit = set1(kPieceUnit);

@@ -48,6 +48,15 @@ struct AttentionPlan {
   float scale;
 };
 
+// Whether the forward can take its numbers in pieces where there are tiles for them and queries see
+// few keys: float32 or float16, which are both exact in three; tiles of rows are heads of a query.
+inline bool heads_fit_pieces(const AttentionPlan& plan) {
+  if (plan.dtype == ElemType::kBFloat16 || plan.G % 16 != 0 || plan.D % 32 != 0) return false;
+  if (plan.bias.changes_scores() || plan.bias.drop) return false;
+  // The scale is multiplied by a small power of two.
+  return plan.scale > 1e-15f && plan.scale < 1e15f;
+}
+
 struct AttentionGradPlan : AttentionPlan {  // out, softmax_max and softmax_sum are inputs
   const void* dy;                           // strides of out
   void* dq;

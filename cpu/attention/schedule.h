@@ -13,6 +13,10 @@ constexpr int64_t kTileRows = 96;   // (query, head) rows of a step
 // Most steps' rows of a tile of FlashAttentionScore.
 constexpr int64_t kTileSteps = 4;
 
+// Keys of a sweep, which all rows of a tile on AMX tiles pass in turn: they stay in the
+// second-level cache. Tiles that see no more go one query after the other.
+constexpr int64_t kSweepKeys = 8 * kTileKeys;
+
 // Rows of a tile that the visible interval cuts are taken in groups of this size, each with its own
 // end: less work on masked pairs along the diagonal.
 constexpr int64_t kCutRows = 24;
@@ -56,6 +60,7 @@ struct ForwardScratch {
   float* values;      // [blocks, words(64), padded Dv]
   bool* finite;       // [blocks] the values hold numbers only
   int64_t tile_rows;  // of a tile, at most
+  bool in_pieces;     // FlashAttentionScore: packed so, where there are tiles for it
   char* threads;      // one part per thread
   int64_t thread_size;
 };

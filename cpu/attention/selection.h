@@ -25,15 +25,9 @@ struct Selection {
   BlockShape shape;
 };
 
-// Whether the forward can go through blocks with numbers in pieces, where there are tiles for them:
-// float32 or float16, which are both exact in three; tiles of rows are heads of a query, and a
-// block is four tiles of keys.
-inline bool pieces_fit(const AttentionPlan& plan, int64_t block) {
-  if (plan.dtype == ElemType::kBFloat16 || plan.G % 16 != 0 || plan.D % 32 != 0) return false;
-  if (plan.bias.changes_scores() || plan.bias.drop) return false;
-  // The scale is multiplied by a small power of two.
-  return block > kBlockKeys - 32 && block <= kBlockKeys && plan.scale > 1e-15f &&
-         plan.scale < 1e15f;
+// heads_fit_pieces(), and a block is four tiles of keys.
+inline bool blocks_fit_pieces(const AttentionPlan& plan, int64_t block) {
+  return heads_fit_pieces(plan) && block > kBlockKeys - 32 && block <= kBlockKeys;
 }
 
 // One kv head of one segment. Block t is selected by queries[begin[t] .. begin[t + 1]), ascending;

@@ -103,6 +103,28 @@ def test_blocks_of_other_sizes(dtype, block):
     _check(_selected(dtype, block=block))
 
 
+@pytest.mark.parametrize("dim_v", [64, 72])
+@pytest.mark.parametrize("grow", GROWTH.values(), ids=GROWTH)
+def test_windows_of_float16(dim_v, grow):
+    _check(_window("float16", dim_v=dim_v, grow=grow))
+
+
+@dtypes
+@pytest.mark.parametrize("value", [2e9, np.inf])
+def test_tiles_beside_a_huge_query(dtype, value):
+    """A query that is too large for pieces leaves those that see none of its tile as they were."""
+    plain = _run(_window(dtype))
+
+    def edit(query, key, values):
+        query[0, 3, 1] = value
+
+    changed = _window(dtype, edit=edit)
+    _check(changed)
+    for ours, before in zip(_run(changed), plain, strict=True):
+        ours, before = (decode(x).reshape(TOKENS, HEADS, -1) for x in (ours, before))
+        np.testing.assert_array_equal(ours[-1], before[-1])
+
+
 @both
 def test_negative_scale(build):
     _check(build("bfloat16", scale=-0.25))

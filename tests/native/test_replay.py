@@ -73,13 +73,18 @@ def _expected_isas():
     return [*isas[:-1], MODEL, isas[-1]] if "avx512_bf16" in isas else isas
 
 
+def _in_pieces(case):
+    """Whether a float32 or float16 call may multiply on tiles."""
+    few_keys = ("NsaSelectedAttention", "FlashAttentionScore")
+    return case.op in few_keys and case.attrs["head_num"] % 16 == 0
+
+
 def modelled(cases):
     """The cases whose products the model runs: of bfloat16, or of sums of such numbers."""
     return [
         case
         for case in cases
-        if _elements(case) <= SMALL
-        and (case.dtype == "bfloat16" or case.op == "NsaSelectedAttention")
+        if _elements(case) <= SMALL and (case.dtype == "bfloat16" or _in_pieces(case))
     ]
 
 
