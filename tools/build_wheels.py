@@ -131,7 +131,7 @@ def repair(wheel, dist):
         strip.symlink_to(shutil.which(f"{ARM}-linux-gnu-strip"))
     run(
         [sys.executable, "-m", "auditwheel", "repair", "--exclude", "libgomp.so.1", "--strip"]
-        + ["--wheel-dir", dist, wheel],
+        + ["--zip-compression-level", "9", "--wheel-dir", dist, wheel],
         PATH=os.pathsep.join([*map(str, folders), *os.get_exec_path()]),
     )
 

@@ -135,8 +135,9 @@ inline void take_gathered(const AttentionPlan& plan, const GatheredStates& state
 
 // `count` keys and values of a block, in the form of PiecesGathered; k, v: offsets of the first.
 // rows: [16, words(D)], a row and 16 words apart. Gives whether its numbers are small enough.
-inline bool pack_block_in_pieces(const AttentionPlan& plan, int64_t k, int64_t v, int64_t count,
-                                 float* keys, float* values, float* rows) {
+[[gnu::noinline]] inline bool pack_block_in_pieces(const AttentionPlan& plan, int64_t k, int64_t v,
+                                                   int64_t count, float* keys, float* values,
+                                                   float* rows) {
   constexpr WordForm form = PiecesPath::kForm;
   const int64_t depth = form.words(plan.D), ld = depth + kAmxTile;
   V top = zero();
@@ -375,7 +376,7 @@ class GatheredSteps {
 
   // The general way for a unit, block by block: a score is far above the others of its row, or no
   // number.
-  void exactly(GatheredUnit& u) {
+  [[gnu::noinline]] void exactly(GatheredUnit& u) {
     SoftmaxState state[kAmxTile];
     float factor[kAmxTile];
     float* s = scores_of(u);

@@ -131,7 +131,7 @@ class Lines {
     at_ += next_ * (64 / kSome);
     next_ ^= kSome;
   }
-  void ask_rest() {
+  [[gnu::noinline]] void ask_rest() {
     while (!over_) ask();
   }
 
