@@ -212,7 +212,7 @@ class DecodeWorker {
         const V e = exp2(fma(load(s + j * lanes_ + g), scale, less));
         store(s + j * lanes_ + g, e);
         total[i] = add(total[i], e);
-        if (i == 0) lines.ask_some();
+        lines.ask_in_turn(i);
       };
       for (j = 0; j + kSums <= n; j += kSums)
 #pragma GCC unroll 4
@@ -258,15 +258,18 @@ class DecodeWorker {
                                : kUnitKeys / kStepKeys;
   }
 
-  // The keys and values of the next step, or those that follow a unit's last one.
-  Lines lines_of(const DecodeCell& cell, int branch, Span next, int64_t later) const {
-    Run* end = next.n > 0 ? add_step(cell, branch, next, t_.runs) : add_first_step(later, t_.runs);
-    return {t_.runs, end};
+  // The values of a step, which its scores come before, and the keys of the next one: the least
+  // that can be asked for in time, so that it stays in the first-level cache until it is used. With
+  // kAskFar keys and values of the next one.
+  Lines lines_of(const DecodeCell& cell, int branch, Span step, Span next, int64_t later) const {
+    Run* end = kAskFar ? t_.runs : add_runs(p_.value[branch], cell, step, p_.Dv, t_.runs);
+    end = next.n > 0 ? add_next(cell, branch, next, end) : add_item(later, end);
+    return {t_.runs, end, p_.step_is_small()};
   }
 
-  Run* add_step(const DecodeCell& cell, int branch, Span step, Run* end) const {
-    end = add_runs(p_.key[branch], cell, step, p_.D, end);
-    return add_runs(p_.value[branch], cell, step, p_.Dv, end);
+  Run* add_next(const DecodeCell& cell, int branch, Span next, Run* end) const {
+    end = add_runs(p_.key[branch], cell, next, p_.D, end);
+    return kAskFar ? add_runs(p_.value[branch], cell, next, p_.Dv, end) : end;
   }
 
   Run* add_runs(const CacheView& view, const DecodeCell& cell, Span step, int64_t width,
@@ -284,8 +287,9 @@ class DecodeWorker {
     return end;
   }
 
-  // The first step of the item taken next, if that is known.
-  Run* add_first_step(int64_t at, Run* end) const {
+  // The keys that follow a unit's last step: the first ones of the item taken next, if that is
+  // known.
+  Run* add_item(int64_t at, Run* end) const {
     if (at >= wave_.num_items) return end;
     const DecodeItem& item = wave_.items[at];
     if (item.work != DecodeWork::kUnit) return end;
@@ -293,7 +297,7 @@ class DecodeWorker {
         __atomic_load_n(x_.done + 3 * item.cell + 2, __ATOMIC_ACQUIRE) < kChosen)
       return end;
     const DecodeCell& cell = wave_.cells[item.cell];
-    return add_step(cell, item.branch, span(item, cell, 0), end);
+    return add_next(cell, item.branch, span(item, cell, 0), end);
   }
 
   void unit(const DecodeItem& item, const DecodeCell& cell, int64_t later) {
@@ -313,7 +317,7 @@ class DecodeWorker {
       if (now.n > 0) {
         float* s = kept ? x_.exponential + (cell.scores + now.token) * lanes_ : t_.s;
         const Rows keys = key_words(cell, item.branch, now.token, now.n);
-        Lines lines = lines_of(cell, item.branch, next, later);
+        Lines lines = lines_of(cell, item.branch, now, next, later);
         score_step<Path>(now.n, words_, keys, query, lanes_, heads_, s, lines);
         softmax(s, now.n, max, sum, lines);
         if (kept) {
@@ -362,7 +366,7 @@ class DecodeWorker {
       for (int64_t i = 0; i < unit_steps(branch); ++i) {
         const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
         if (now.n == 0) continue;
-        Lines none{t_.runs, t_.runs};
+        Lines none{t_.runs, t_.runs, false};
         score_step<Path>(now.n, words_, key_words(cell, branch, now.token, now.n), query, lanes_,
                          heads_, t_.s, none);
         visit(t_.s, now.token, now.n);

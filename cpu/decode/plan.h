@@ -39,6 +39,9 @@ constexpr int64_t kUnitKeys = 256;
 // Keys of one step of a unit's softmax: the keys and values of two steps stay in the second-level
 // cache, one in use and one on its way.
 constexpr int64_t kStepKeys = 64;
+// The first-level cache of the smallest processors with it: the keys and values of a step, in
+// bfloat16 and with 128 dimensions.
+constexpr int64_t kFirstLevel = 32 << 10;
 
 struct DecodePlan {
   ElemType dtype;
@@ -56,6 +59,8 @@ struct DecodePlan {
   int64_t select_block, count;
   const int32_t* given_blocks;  // [T, N2, count], in any order
   int32_t* topk_indices;        // [T, N2, count] or nullptr: not asked for
+
+  bool step_is_small() const { return kStepKeys * (D + Dv) * elem_size(dtype) <= kFirstLevel; }
 };
 
 // What query `token` of kv head `head` sees of row `row`'s caches.

@@ -100,20 +100,84 @@ struct Run {
   int64_t stride, rows, bytes;
 };
 
-// Lines of memory are asked for a whole step before they are used, between its multiplications: in
-// a burst they would fill the few places that a processor has for lines on their way, and what is
-// needed now would wait behind them. They go into the second-level cache. On a Xeon with AMX two
-// cores read blocks of 16 KB so a fifth faster than into the first-level cache, and much faster
-// than with the hint of data that is used once; on a Zen 4, whose first-level cache a step fills,
-// tokens take up to 8 % less time so than with keys and values asked for half a step ahead with
-// that hint.
-//
-// Several pages take turns: four parts of the keys and four of the values, or eight of a run that
-// has no other of its shape. Two cores of the Xeon that also compute read blocks of 16 KB at 25
-// GB/s so, and at 18 line after line.
-class Lines {
+// Whether lines are asked for a whole step before they are used, and into the second-level cache:
+// on a Xeon with AMX two cores read blocks of 16 KB so a fifth faster than into the first-level
+// cache, and much faster than with the hint of data that is used once. Without tiles it costs: on a
+// Zen 5 tokens took 10 to 40 % longer so, on a Zen 4 0 to 8 % less.
+#ifdef NSA_ISA_AMX
+constexpr bool kAskFar = true;
+#else
+constexpr bool kAskFar = false;
+#endif
+
+// Lines of memory are asked for one at a time, between the multiplications of a step: in a burst
+// they would fill the few places that a processor has for lines on their way, and what is needed
+// now would wait behind them. `once`: with the hint of data that is read once, so that what the
+// caller has in the last cache, MindSpore's own code among it, is not driven out by what a token
+// reads. Such lines may be in the first-level cache only, which must hold a step then.
+class LinesInOrder {
  public:
-  Lines(const Run* begin, const Run* end) : run_(begin), end_of_runs_(end), over_(begin == end) {}
+  LinesInOrder(const Run* begin, const Run* end, bool once)
+      : run_(begin), end_of_runs_(end), once_(once) {
+    for (const Run* run = begin; run != end; ++run) ask_pages(*run);
+  }
+
+  [[gnu::always_inline]] void ask() {
+    if (at_ == end_) {
+      if (run_ == end_of_runs_) return;
+      next_row();
+    }
+    prefetch(at_);
+    at_ += 64;
+  }
+  // Of calls 0 to 3, one after another, each a line, or one of them all.
+  [[gnu::always_inline]] void ask_in_turn(int) { ask(); }
+  [[gnu::noinline]] void ask_rest() {
+    while (at_ != end_ || run_ != end_of_runs_) ask();
+  }
+
+ private:
+  [[gnu::always_inline]] void prefetch(const char* line) const {
+    if (once_)
+      __builtin_prefetch(line, 0, 0);
+    else
+      __builtin_prefetch(line, 0, 3);
+  }
+
+  // One line of every page at once: until the address of a page is translated, the lines asked for
+  // in it would wait, and those after them. (As a call it would be dropped: it has no effect that
+  // the compiler knows.)
+  [[gnu::always_inline]] void ask_pages(const Run& run) const {
+    const int64_t per_page = run.rows > 1 ? max64(1, kPage / max64(1, run.stride)) : 1;
+    for (int64_t row = 0; row < run.rows; row += per_page)
+      for (int64_t i = 0; i < run.bytes; i += kPage) prefetch(run.data + row * run.stride + i);
+  }
+
+  // A call, which saves all accumulators: only where there is another row.
+  [[gnu::noinline]] void next_row() {
+    const char* row = run_->data + row_ * run_->stride;
+    at_ = row - reinterpret_cast<uintptr_t>(row) % 64;
+    end_ = at_ + round_up(row + run_->bytes - at_, 64);
+    if (++row_ == run_->rows) {
+      row_ = 0;
+      ++run_;
+    }
+  }
+
+  const Run* run_;
+  const Run* end_of_runs_;
+  bool once_;
+  int64_t row_ = 0;
+  const char *at_ = nullptr, *end_ = nullptr;
+};
+
+// The same into the second-level cache, from several pages in turn: four parts of the keys and four
+// of the values, or eight of a run that has no other of its shape. Two cores of a Xeon with AMX
+// that also compute read blocks of 16 KB at 25 GB/s so, and at 18 line after line.
+class LinesOfPages {
+ public:
+  LinesOfPages(const Run* begin, const Run* end, bool)
+      : run_(begin), end_of_runs_(end), over_(begin == end) {}
 
   [[gnu::always_inline]] void ask() {
     if (over_ || (at_ == end_ && !next_row())) return;
@@ -130,6 +194,9 @@ class Lines {
     for (int i = 0; i < kSome; ++i) prefetch(part_[next_ + i] + at_);
     at_ += next_ * (64 / kSome);
     next_ ^= kSome;
+  }
+  [[gnu::always_inline]] void ask_in_turn(int i) {
+    if (i == 0) ask_some();
   }
   [[gnu::noinline]] void ask_rest() {
     while (!over_) ask();
@@ -190,6 +257,8 @@ class Lines {
   int64_t at_ = 0, end_ = 0;  // in the row of every part
   int64_t row_ = 0, rows_ = 0, stride_ = 0;
 };
+
+using Lines = std::conditional_t<kAskFar, LinesOfPages, LinesInOrder>;
 
 // s[j][0..W) = sum over words of key j's word times the heads' words, for KEYS keys.
 template <class Path, int KEYS>

@@ -23,7 +23,7 @@ struct DecodeThread {
   float* sum;   // [branches, lanes]
   float* rows;  // [G, row]
   float* row;   // [2, row]
-  Run* runs;    // [2 kStepKeys] of the next step's keys and values
+  Run* runs;    // [2 kStepKeys] of a step's values and the next one's keys
 
   static DecodeThread carve(Arena& arena, const DecodePlan& plan, int64_t max_cmp_keys,
                             int64_t max_blocks) {
