@@ -70,7 +70,43 @@ inline void linear_tokens(const NsaLinearParams& p, int64_t row, int64_t t0, int
       p.y[(t0 + t) * p.N + row + r] = hsum(acc[t][r]);
 }
 
+// The same of one token and whole vectors of float32: a weight is used once, so it is rounded in
+// its register, and the rows that follow are asked for. A row is often a page or two, where the
+// processor's own reading ahead ends.
+template <bool kRounds>
+[[gnu::noinline]] void linear_token(const NsaLinearParams& p, int64_t row) {
+  const float* weight[kLinearRows];
+  V sum[kLinearRows];
+#pragma GCC unroll 4
+  for (int64_t r = 0; r < kLinearRows; ++r) {
+    weight[r] = static_cast<const float*>(p.weight) + min64(row + r, p.N - 1) * p.K;
+    sum[r] = zero();
+  }
+  const int64_t next = row + 2 * kLinearRows <= p.N ? kLinearRows * p.K : 0;
+  for (int64_t k = 0; k < p.K; k += W) {
+    const V x = load(p.x + k);
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < kLinearRows; ++r) {
+      __builtin_prefetch(weight[r] + next + k, 0, 3);
+      V w = load(weight[r] + k);
+#ifdef NSA_HAS_ROUND_BF16
+      if constexpr (kRounds) w = round_bf16(w);
+#endif
+      sum[r] = fma(x, w, sum[r]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t r = 0; r < kLinearRows; ++r)
+    if (row + r < p.N) p.y[row + r] = hsum(sum[r]);
+}
+
 void linear_rows(const NsaLinearParams& p, int64_t row) {
+  if (p.T == 1 && p.weight_type == ElemType::kFloat32 && p.K % W == 0) {
+    if (p.dtype == ElemType::kFloat32) return linear_token<false>(p, row);
+#ifdef NSA_HAS_ROUND_BF16
+    if (p.dtype == ElemType::kBFloat16) return linear_token<true>(p, row);
+#endif
+  }
   for (int64_t t = 0; t < p.T; t += kLinearTokens)
     linear_tokens(p, row, t, min64(kLinearTokens, p.T - t));
 }
