@@ -103,7 +103,7 @@ struct Run {
 // Whether lines are asked for a whole step before they are used, and into the second-level cache:
 // on a Xeon with AMX two cores read blocks of 16 KB so a fifth faster than into the first-level
 // cache, and much faster than with the hint of data that is used once. Without tiles it costs: on a
-// Zen 5 tokens took 10 to 40 % longer so, on a Zen 4 0 to 8 % less.
+// Zen 5 tokens took 11 to 41 % longer so, on a Zen 4 0 to 8 % less.
 #ifdef NSA_ISA_AMX
 constexpr bool kAskFar = true;
 #else
