@@ -26,7 +26,8 @@ class DecodeWorker {
         heads_(round_up(plan.G, W)),
         row_(round_up(plan.Dv, Path::kLast * W)),
         words_(round_up(ceil_div(plan.D, Path::kPerWord), Path::kWordStep)),
-        scale_(plan.scale * kLog2e) {
+        scale_(plan.scale * kLog2e),
+        far_(std::is_same_v<Lines, LinesOfPages> || plan.prefetch == Prefetch::kFar) {
     Arena arena{scratch.threads + thread * scratch.thread_size};
     t_ = DecodeThread::carve(arena, plan, wave.max_cmp_keys, wave.max_blocks);
   }
@@ -259,17 +260,17 @@ class DecodeWorker {
   }
 
   // The values of a step, which its scores come before, and the keys of the next one: the least
-  // that can be asked for in time, so that it stays in the first-level cache until it is used. With
-  // kAskFar keys and values of the next one.
+  // that can be asked for in time, so that it stays in the first-level cache until it is used. Far
+  // ahead: keys and values of the next one.
   Lines lines_of(const DecodeCell& cell, int branch, Span step, Span next, int64_t later) const {
-    Run* end = kAskFar ? t_.runs : add_runs(p_.value[branch], cell, step, p_.Dv, t_.runs);
+    Run* end = far_ ? t_.runs : add_runs(p_.value[branch], cell, step, p_.Dv, t_.runs);
     end = next.n > 0 ? add_next(cell, branch, next, end) : add_item(later, end);
-    return {t_.runs, end, p_.step_is_small()};
+    return {t_.runs, end, p_.prefetch};
   }
 
   Run* add_next(const DecodeCell& cell, int branch, Span next, Run* end) const {
     end = add_runs(p_.key[branch], cell, next, p_.D, end);
-    return kAskFar ? add_runs(p_.value[branch], cell, next, p_.Dv, end) : end;
+    return far_ ? add_runs(p_.value[branch], cell, next, p_.Dv, end) : end;
   }
 
   Run* add_runs(const CacheView& view, const DecodeCell& cell, Span step, int64_t width,
@@ -366,7 +367,7 @@ class DecodeWorker {
       for (int64_t i = 0; i < unit_steps(branch); ++i) {
         const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
         if (now.n == 0) continue;
-        Lines none{t_.runs, t_.runs, false};
+        Lines none{t_.runs, t_.runs, p_.prefetch};
         score_step<Path>(now.n, words_, key_words(cell, branch, now.token, now.n), query, lanes_,
                          heads_, t_.s, none);
         visit(t_.s, now.token, now.n);
@@ -537,6 +538,7 @@ class DecodeWorker {
   const DecodeScratch& x_;
   const int64_t lanes_, heads_, row_, words_;
   const float scale_;
+  const bool far_;
   DecodeThread t_;
 };
 

@@ -43,6 +43,14 @@ constexpr int64_t kStepKeys = 64;
 // bfloat16 and with 128 dimensions.
 constexpr int64_t kFirstLevel = 32 << 10;
 
+// When lines of memory are asked for, and into which cache. kNear: into the first-level one, values
+// while their scores are computed, the next step's keys while values are summed. kNearOnce: also
+// with the hint of data that is read once, so that what the caller has in the last cache,
+// MindSpore's own code among it, is not driven out by what a token reads. Such lines may be in the
+// first-level cache only, which must hold a step then. kFar: keys and values of the next step, into
+// the second-level cache.
+enum class Prefetch { kNear, kNearOnce, kFar };
+
 struct DecodePlan {
   ElemType dtype;
   const void* query;  // [T, N1, D]
@@ -60,7 +68,7 @@ struct DecodePlan {
   const int32_t* given_blocks;  // [T, N2, count], in any order
   int32_t* topk_indices;        // [T, N2, count] or nullptr: not asked for
 
-  bool step_is_small() const { return kStepKeys * (D + Dv) * elem_size(dtype) <= kFirstLevel; }
+  Prefetch prefetch;  // of vectors; tiles have theirs
 };
 
 // What query `token` of kv head `head` sees of row `row`'s caches.

@@ -100,25 +100,13 @@ struct Run {
   int64_t stride, rows, bytes;
 };
 
-// Whether lines are asked for a whole step before they are used, and into the second-level cache:
-// on a Xeon with AMX two cores read blocks of 16 KB so a fifth faster than into the first-level
-// cache, and much faster than with the hint of data that is used once. Without tiles it costs: on a
-// Zen 5 tokens took 11 to 41 % longer so, on a Zen 4 0 to 8 % less.
-#ifdef NSA_ISA_AMX
-constexpr bool kAskFar = true;
-#else
-constexpr bool kAskFar = false;
-#endif
-
 // Lines of memory are asked for one at a time, between the multiplications of a step: in a burst
 // they would fill the few places that a processor has for lines on their way, and what is needed
-// now would wait behind them. `once`: with the hint of data that is read once, so that what the
-// caller has in the last cache, MindSpore's own code among it, is not driven out by what a token
-// reads. Such lines may be in the first-level cache only, which must hold a step then.
+// now would wait behind them.
 class LinesInOrder {
  public:
-  LinesInOrder(const Run* begin, const Run* end, bool once)
-      : run_(begin), end_of_runs_(end), once_(once) {
+  LinesInOrder(const Run* begin, const Run* end, Prefetch how)
+      : run_(begin), end_of_runs_(end), how_(how) {
     for (const Run* run = begin; run != end; ++run) ask_pages(*run);
   }
 
@@ -138,7 +126,9 @@ class LinesInOrder {
 
  private:
   [[gnu::always_inline]] void prefetch(const char* line) const {
-    if (once_)
+    if (how_ == Prefetch::kFar)
+      __builtin_prefetch(line, 0, 2);
+    else if (how_ == Prefetch::kNearOnce)
       __builtin_prefetch(line, 0, 0);
     else
       __builtin_prefetch(line, 0, 3);
@@ -166,7 +156,7 @@ class LinesInOrder {
 
   const Run* run_;
   const Run* end_of_runs_;
-  bool once_;
+  Prefetch how_;
   int64_t row_ = 0;
   const char *at_ = nullptr, *end_ = nullptr;
 };
@@ -176,7 +166,7 @@ class LinesInOrder {
 // that also compute read blocks of 16 KB at 25 GB/s so, and at 18 line after line.
 class LinesOfPages {
  public:
-  LinesOfPages(const Run* begin, const Run* end, bool)
+  LinesOfPages(const Run* begin, const Run* end, Prefetch)
       : run_(begin), end_of_runs_(end), over_(begin == end) {}
 
   [[gnu::always_inline]] void ask() {
@@ -258,7 +248,11 @@ class LinesOfPages {
   int64_t row_ = 0, rows_ = 0, stride_ = 0;
 };
 
-using Lines = std::conditional_t<kAskFar, LinesOfPages, LinesInOrder>;
+#ifdef NSA_ISA_AMX
+using Lines = LinesOfPages;
+#else
+using Lines = LinesInOrder;
+#endif
 
 // s[j][0..W) = sum over words of key j's word times the heads' words, for KEYS keys.
 template <class Path, int KEYS>
