@@ -56,8 +56,12 @@ def test_level(kind, level, dtype, mode):
 
 
 @BOTH
-@pytest.mark.parametrize("own", [True, False], ids=["own", "mindspore"])
-def test_level_auto(own, mode, monkeypatch):
+@pytest.mark.parametrize(
+    "own, dtype",
+    [(True, "float16"), (True, "bfloat16"), (False, "float16")],
+    ids=["own-float16", "own-bfloat16", "mindspore-float16"],
+)
+def test_level_auto(own, dtype, mode, monkeypatch):
     """It casts MindSpore's products only: with its own the layer stays in float32."""
     use_own_products(monkeypatch, own)
     layer, parameters = filled("sparse", SETTINGS)
@@ -65,11 +69,11 @@ def test_level_auto(own, mode, monkeypatch):
     names = [p.name for p in layer.trainable_params()]
     out, dx, slopes = differentiated(layer, names)(x, SEQ, dy)
     with context_mode(mode):
-        net = ms.amp.auto_mixed_precision(layer, "auto", dtype=ms.float16)
+        net = ms.amp.auto_mixed_precision(layer, "auto", dtype=getattr(ms, dtype))
         ours = differentiated(net, names)(x, SEQ, dy)
     forget_products()
     if not own:
-        return check("sparse", ours, parameters, "float16")
+        return check("sparse", ours, parameters, dtype)
     pairs = [(ours[0], out), (ours[1], dx), *((ours[2][name], slopes[name]) for name in slopes)]
     for a, b in pairs:
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-6 * np.abs(b).max())
