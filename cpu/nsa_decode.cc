@@ -119,8 +119,8 @@ class DecodeSchedule {
 };
 
 // A first-level cache of 32 KB has no room for a step in use and one on its way: on a Zen 4 calls
-// took 0.89 to 0.96 of the time with kFar. A Zen 5, which has 48 KB, took longer with lines asked for
-// into the second-level cache in another order, so larger caches keep the others.
+// took 0.89 to 0.96 of the time with kFar. A Zen 5, which has 48 KB, took longer with another order
+// of lines into the second-level cache, so larger first-level caches keep the others.
 Prefetch prefetch_of(const DecodePlan& plan) {
   static const int64_t first_level = sysconf(_SC_LEVEL1_DCACHE_SIZE);  // 0: it is not known
   if (0 < first_level && first_level <= kFirstLevel) return Prefetch::kFar;
