@@ -51,9 +51,13 @@ std::vector<const KernelTable*> available() {
   std::vector<const KernelTable*> tables;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#ifdef NSA_AVX512_MODEL
+  constexpr bool avx512 = true, bf16 = true;  // in tests: written out for AVX2
+#else
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+#endif
   if (bf16 && amx_allowed()) tables.push_back(&kernels_avx512_amx);
   if (bf16) tables.push_back(&kernels_avx512_bf16);
   if (avx512) tables.push_back(&kernels_avx512);

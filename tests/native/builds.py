@@ -26,7 +26,7 @@ class Build:
     environment: tuple = ()
     runner: tuple = ()
     static: tuple = ()  # libraries that CMake's OpenMP search would take as shared ones
-    tools: tuple = ()  # (command, Debian package)
+    tools: tuple = ()  # (command or system header, Debian package)
     seconds: int = 1500
 
 
@@ -49,6 +49,12 @@ NEON = Build(
     runner=(QEMU,),
     tools=((CROSS, "g++-aarch64-linux-gnu"), (QEMU, "qemu-user")),
 )
+# The kernels for AVX-512 on a model of its instructions, for processors without them.
+WIDE = Build(
+    "avx512_model",
+    ("-DNSA_AVX512_MODEL=ON",),
+    tools=(("simde/x86/avx512.h", "libsimde-dev"),),
+)
 THREAD = Build(
     "tsan",
     (f"-DCMAKE_CXX_COMPILER={CLANG}", "-DNSA_SANITIZE=thread"),
@@ -56,9 +62,13 @@ THREAD = Build(
 )
 
 
+def _found(tool):
+    return shutil.which(tool) is not None or Path("/usr/include", tool).exists()
+
+
 def need(build):
     """Skip, or in CI fail, where a tool of this build is missing."""
-    missing = [package for tool, package in build.tools if shutil.which(tool) is None]
+    missing = [package for tool, package in build.tools if not _found(tool)]
     if not missing:
         return
     text = f"the {build.name} form is left out: apt-get install {' '.join(missing)}"

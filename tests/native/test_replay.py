@@ -1,5 +1,6 @@
 """The native operators without Python: misaligned exact-size tensors, NaN in outputs and scratch,
-the same bits for 1, 2 and 5 threads, under sanitizers and on an emulated Arm processor."""
+the same bits for 1, 2 and 5 threads, under sanitizers, on an emulated Arm processor and, where the
+machine has no AVX-512, on a model of its instructions."""
 
 import numpy as np
 import pytest
@@ -14,14 +15,18 @@ from .casefile import read_results, write_cases
 from .spoiled import spoiled_cases
 
 # Seeds of random cases by form; emulation and sanitizers are slow.
-SEEDS = {"plain": 300, "asan": 120, "neon": 60}
+SEEDS = {"plain": 300, "asan": 120, "neon": 60, "avx512_model": 120}
 # The same for calls with infinite numbers and NaN, of every operator.
-PLANTED = {"plain": 12, "asan": 4, "neon": 4}
+PLANTED = {"plain": 12, "asan": 4, "neon": 4, "avx512_model": 4}
 # Larger named cases are left to the plain form.
 SMALL = 1 << 18
 # The kernels for AMX on a model of its instructions, which takes long: only what differs from
 # avx512_bf16, and no large cases.
 MODEL = "avx512_amx_model"
+WIDE_ISAS = ["avx512_bf16", "avx512"]
+FORMS = [builds.PLAIN, builds.ADDRESS, builds.NEON]
+if "avx2" in _native.available_isas() and WIDE_ISAS[0] not in _native.available_isas():
+    FORMS.append(builds.WIDE)
 
 
 def _elements(case):
@@ -43,9 +48,7 @@ def replay_cases(form):
     return [*named, *(make_case(seed) for seed in range(SEEDS[form])), *planted]
 
 
-@pytest.fixture(
-    scope="module", params=[builds.PLAIN, builds.ADDRESS, builds.NEON], ids=lambda b: b.name
-)
+@pytest.fixture(scope="module", params=FORMS, ids=lambda b: b.name)
 def form(request):
     builds.need(request.param)
     return request.param
@@ -67,9 +70,13 @@ def _isas(form, program):
     return done.stdout.split()
 
 
-def _expected_isas():
+def _expected_isas(form):
     """Those of this machine; the model stands before the last and needs AVX512-BF16."""
     isas = _native.available_isas()
+    if form is builds.NEON:
+        return ["neon", "scalar"]
+    if form is builds.WIDE:
+        return [*WIDE_ISAS, "avx2", MODEL, "scalar"]
     return [*isas[:-1], MODEL, isas[-1]] if "avx512_bf16" in isas else isas
 
 
@@ -90,8 +97,9 @@ def modelled(cases):
 
 def test_right_calls(form, program, cases, tmp_path):
     isas = _isas(form, program)
-    assert isas[-1] == "scalar"
-    assert isas == (["neon", "scalar"] if form is builds.NEON else _expected_isas())
+    assert isas == _expected_isas(form)
+    if form is builds.WIDE:  # the others are in the plain form
+        isas = [*WIDE_ISAS, MODEL]
     failures = []
     all_cases = cases
     for isa in isas:
