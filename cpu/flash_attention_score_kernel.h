@@ -173,8 +173,8 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
     if (into_dq == Into::kReplace) fill(b.tile.dq, rows * padded_row(plan.D), 0.0f);
     into_dq = Into::kAdd;
     constexpr int64_t cut = cut_rows(Path::kForm), step = key_step<Path>();
-    for (int64_t r0 = 0; r0 < rows; r0 += cut) {
-      const int64_t r1 = min64(r0 + cut, rows);
+    for (int64_t r0 = 0, r1; r0 < rows; r0 = r1) {
+      r1 = past_cut(range, c, r0, rows, cut, step);
       const int64_t n0 = max64(0, (range.lo(c.query(r0)) - j) / step * step);
       const int64_t n1 = min64(lanes, round_up(range.hi(c.query(r1 - 1)) - j, step));
       if (n0 < n1) grad_step<Path>(plan, c, keys, r0, r1, n0, n1, false, b.tile, dk, dv);

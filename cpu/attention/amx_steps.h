@@ -56,7 +56,7 @@ struct AmxStepBuffers {
   p = fma(p, r, set1(0.240164444f));
   p = fma(p, r, set1(0.693151295f));
   p = fma(p, r, set1(1.0f));
-  return scale_pow2(p, x, x);
+  return scale_pow2(p, x);
 }
 
 // What a unit's steps read and add to.

@@ -17,6 +17,15 @@ inline Span visible_span(const RowRange& range, int64_t i, int64_t k0, int64_t n
   return hi > lo ? Span{lo, hi} : Span{0, 0};
 }
 
+// -inf in place of the scores of query i with those of keys [k0, k0 + n) that it does not see, and
+// in lanes past them.
+inline void hide_unseen(const RowRange& range, int64_t i, int64_t k0, int64_t n, int64_t lanes,
+                        float* row) {
+  const Span seen = visible_span(range, i, k0, n);
+  fill(row, seen.lo, -kInfinity);
+  fill(row + seen.hi, lanes - seen.hi, -kInfinity);
+}
+
 constexpr int64_t kAlibiRows = 1024;
 
 // Element of the pse tensor that belongs to (segment, head, query i, key 0).

@@ -116,10 +116,8 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
   const bool masked = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
   if ((plain || masked) && plan.bias.drop == nullptr) {
     for (int64_t r = r0; r < r1 && masked; ++r) {
-      float* row = s + (r - r0) * kScoreRow + (n0 - origin);
-      const Span seen = visible_span(c.seg.range, c.query(r), n0, n1 - n0);
-      fill(row, seen.lo, -kInfinity);
-      fill(row + seen.hi, n1 - n0 - seen.hi, -kInfinity);
+      hide_unseen(c.seg.range, c.query(r), n0, n1 - n0, n1 - n0,
+                  s + (r - r0) * kScoreRow + (n0 - origin));
     }
     softmax_rows<Path>(s + (n0 - origin), rows, n1 - n0, plan.scale, b.state + r0, b.factor + r0);
   } else {
@@ -157,8 +155,8 @@ inline void forward_rows(const TileContext& c, int64_t first, int64_t past, int6
   const int64_t k1 = k0 + kTileKeys;
   if (range.lo(c.query(past - 1)) <= k0 && range.hi(c.query(first)) >= k1)
     return forward_step<Path>(c, first, past, k0, k1, !c.plan.bias.changes_scores(), packed, b);
-  for (int64_t r0 = first; r0 < past; r0 += cut) {
-    const int64_t r1 = min64(r0 + cut, past);
+  for (int64_t r0 = first, r1; r0 < past; r0 = r1) {
+    r1 = past_cut(range, c, r0, past, cut, step);
     const int64_t n0 = max64(k0, range.lo(c.query(r0)) / step * step);
     const int64_t n1 = min64(k1, round_up(range.hi(c.query(r1 - 1)), step));
     if (n0 < n1) forward_step<Path>(c, r0, r1, n0, n1, false, packed, b);

@@ -256,9 +256,10 @@ struct GradRow {
   V probability(V s) const { return mul(exp_from(mul(s, scale), max), inv); }
 };
 
-// Rows [r, r + count) of a step, count at most Path::kForm.per_word, all keys visible and nothing
-// but their products counting: P and dS in the form in which the other products read them. Words of
-// two rows of P take the place of the first, and those of dS in b.p that of the second.
+// Rows [r, r + count) of a step, count at most Path::kForm.per_word, nothing but the products of
+// visible keys counting, those of others being -inf: P and dS in the form in which the other
+// products read them. Words of two rows of P take the place of the first, and those of dS in b.p
+// that of the second.
 template <class Path>
 inline void grad_rows(const AttentionGradPlan& plan, int64_t r, [[maybe_unused]] int64_t count,
                       int64_t lanes, GradBuffers& b) {
@@ -395,7 +396,11 @@ inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKe
                        n1, p, &b.ahead);
   block_products<Path>({b.dy + r0 * ldv, ldv, 1}, rows, words<Path>(plan.Dv), keys.vt, keys.lanes,
                        n0, n1, ds, &b.ahead);
-  const bool bare = plain && plan.bias.drop == nullptr && plan.dpse == nullptr;
+  // Where visibility alone changes scores, rows that it cuts are like the others.
+  const bool hidden = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
+  const bool bare = (plain || hidden) && plan.bias.drop == nullptr && plan.dpse == nullptr;
+  for (int64_t r = r0; bare && hidden && r < r1; ++r)
+    hide_unseen(c.seg.range, c.query(r), keys.j0 + n0, real, lanes, b.p + r * kScoreRow);
   for (int64_t r = r0; r < r1; r += per_word) {
     const int64_t count = min64(per_word, r1 - r);
     if (bare && moderate(b.max[r]) && moderate(b.max[r + count - 1])) {

@@ -250,6 +250,16 @@ inline void put_probabilities(float* p, int64_t j, V x) {
   store(p + j, x);
 }
 
+// The same of twice as many, which one instruction rounds.
+template <class Path>
+inline void put_probabilities(float* p, int64_t j, V x, V y) {
+#ifdef NSA_HAS_BF16_DOT
+  if (Path::kForm.per_word == 2) return store_bf16_pair(p + j / 2, x, y);
+#endif
+  store(p + j, x);
+  store(p + j + W, y);
+}
+
 // Probabilities in place as words: the bf16 form rounds them and uses the front half of the row.
 template <class Path>
 inline void pack_probabilities(float* p, int64_t n) {

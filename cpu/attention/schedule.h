@@ -18,13 +18,29 @@ constexpr int64_t kTileSteps = 4;
 constexpr int64_t kSweepKeys = 8 * kTileKeys;
 
 // Rows of a tile that the visible interval cuts are taken in groups of this size, each with its own
-// end: less work on masked pairs along the diagonal.
+// ends: less work on masked pairs along the diagonal. Several groups whose ends are nearly the
+// same, as those of many heads of a few queries, go together (past_cut).
 constexpr int64_t kCutRows = 24;
 
 // The same for a matmul that takes its contraction in words, `align` of them at a time: dV and dK
 // contract over rows.
 constexpr int64_t cut_rows(WordForm form) { return round_up(kCutRows, form.per_word * form.align); }
 static_assert(kTileRows % 32 == 0);
+
+// The row after those from r0 on, groups of `cut` rows before `past`, whose visible intervals begin
+// and end within a step of `near` keys. Rows: query(r) of a row.
+template <class Rows>
+int64_t past_cut(const RowRange& range, const Rows& rows, int64_t r0, int64_t past, int64_t cut,
+                 int64_t near) {
+  const int64_t lo = range.lo(rows.query(r0)), hi = range.hi(rows.query(r0));
+  int64_t r1 = min64(r0 + cut, past);
+  while (r1 < past) {
+    const int64_t next = min64(r1 + cut, past), last = rows.query(next - 1);
+    if (range.lo(last) - lo > near || range.hi(last) - hi > near) break;
+    r1 = next;
+  }
+  return r1;
+}
 
 // Floats of a row in a tile that a matmul reads along its columns: whole vectors, and an odd number
 // of cache lines, because rows a power of two apart would compete for a few sets of the first-level

@@ -36,9 +36,16 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
   for (int r = 0; r < W; ++r) {
     float* row = s + r * ld;
     const V base = set1(top[r]);
+    const auto probability = [&](int64_t j) { return exp_from(mul(load(row + j), by), base); };
     V total = zero();
-    for (int64_t j = 0; j < n; j += W) {
-      const V e = exp_from(mul(load(row + j), by), base);
+    int64_t j = 0;
+    for (; j + 2 * W <= n; j += 2 * W) {
+      const V e = probability(j), next = probability(j + W);
+      total = add(add(total, e), next);
+      put_probabilities<Path>(row, j, e, next);
+    }
+    if (j < n) {
+      const V e = probability(j);
       total = add(total, e);
       put_probabilities<Path>(row, j, e);
     }

@@ -45,24 +45,38 @@ inline V pow2i(V n) {
   __m512i e = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
   return _mm512_castsi512_ps(_mm512_slli_epi32(e, 23));
 }
-#define NSA_HAS_SCALEF 1
-// The nearest integer of |x| < 2^22 by two additions: vreduceps and vrndscaleps keep a multiplier
-// busy for three cycles on Zen 5, where additions have ports of their own.
-inline V nearest(V x) {
-  const V shift = set1(12582912.0f);  // 1.5 * 2^23
-  return sub(add(x, shift), shift);
-}
 #ifdef NSA_ISA_AMX
-// Processors with AMX take two steps of a multiplier for it, and are no faster by additions.
 #define NSA_HAS_REDUCE 1
-// What x is above the largest integer that is not larger.
+// What x is above the largest integer that is not larger. It takes two steps of a multiplier on
+// processors with AMX, which are no faster by additions.
 inline V above_floor(V x) { return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-#endif
-// p 2^floor(n); 0 where x < -126, and NaN for NaN.
-inline V scale_pow2(V p, V x, V n) {
+// p 2^floor(x); 0 where x < -126, and NaN for NaN.
+inline V scale_pow2(V p, V x) {
   const __mmask16 kept = _mm512_cmp_ps_mask(x, set1(-126.0f), _CMP_NLT_UQ);
-  return _mm512_maskz_scalef_ps(kept, p, n);
+  return _mm512_maskz_scalef_ps(kept, p, x);
 }
+#else
+// Others get 16 powers in a register and a shorter polynomial: additions, permutations and shifts
+// have units beside the multipliers on Zen 4.
+#define NSA_HAS_POWERS 1
+// 2^x for x <= 127, 0 where x < -126, and NaN for NaN: 2^(n / 16) of the nearest n / 16, times 2^r
+// of the rest, |r| <= 1 / 32, of which f(r) gives 2^r - 1.
+template <class Exp2Minus1>
+[[gnu::always_inline]] inline V pow2_by_powers(V x, const Exp2Minus1& f) {
+  const V shift = set1(786432.0f);  // 1.5 * 2^19: the last place of a sum with it is 1 / 16
+  const V sum = add(x, shift), r = sub(x, sub(sum, shift));
+  const __m512i n = _mm512_castps_si512(sum);  // in its last bits
+  // The bits of 2^(j / 16), less those that j itself becomes where n is shifted into the exponent.
+  const __m512i powers =
+      _mm512_setr_epi32(0x3f800000, 0x3f7daac3, 0x3f7b95c2, 0x3f79c3d3, 0x3f7837f0, 0x3f76f532,
+                        0x3f75fed7, 0x3f75583f, 0x3f7504f3, 0x3f7508a4, 0x3f75672a, 0x3f76248c,
+                        0x3f7744fd, 0x3f78ccdf, 0x3f7ac0c7, 0x3f7d257d);
+  const V power = _mm512_castsi512_ps(
+      _mm512_add_epi32(_mm512_permutexvar_epi32(n, powers), _mm512_slli_epi32(n, 19)));
+  const __mmask16 kept = _mm512_cmp_ps_mask(x, set1(-126.0f), _CMP_NLT_UQ);
+  return _mm512_maskz_fmadd_ps(kept, power, f(r), power);
+}
+#endif
 inline float hmax(V x) { return _mm512_reduce_max_ps(x); }
 inline float hsum(V x) { return _mm512_reduce_add_ps(x); }
 

@@ -27,35 +27,35 @@ inline V exp(V x) {
 }
 
 // 2^x with a relative error below 1.5 ulp for x <= 127; exactly 0 for x < -126. NaN gives NaN. The
-// polynomials are fitted for the least relative error (2e-9), on 0 <= r < 1 where that part of x
-// takes one instruction, elsewhere on |r| <= 1 / 2.
+// polynomials are fitted for the least relative error (2e-9): with powers for |r| <= 1 / 32, on
+// 0 <= r < 1 where that part of x takes one instruction, elsewhere for |r| <= 1 / 2.
 inline V exp2(V x) {
-#ifdef NSA_HAS_REDUCE
-  const V r = above_floor(x), n = x;
+#if defined(NSA_HAS_POWERS)
+  return pow2_by_powers(x, [](V r) {
+    V p = set1(0.0555021353f);
+    p = fma(p, r, set1(0.240234286f));
+    p = fma(p, r, set1(0.693147182f));
+    return mul(p, r);
+  });
+#elif defined(NSA_HAS_REDUCE)
+  const V r = above_floor(x);
   V p = set1(2.16129149e-4f);
   p = fma(p, r, set1(1.24678470e-3f));
   p = fma(p, r, set1(9.67545155e-3f));
   p = fma(p, r, set1(5.54852821e-2f));
   p = fma(p, r, set1(0.240229309f));
   p = fma(p, r, set1(0.693147063f));
-#else
-#ifdef NSA_HAS_SCALEF
-  const V n = nearest(x), r = sub(x, n);
+  return scale_pow2(fma(p, r, set1(1.0f)), x);
 #else
   const V lowest = set1(-126.0f);
   const V t = max(lowest, x), n = round_even(t), r = sub(t, n);
-#endif
   V p = set1(1.53533620e-4f);
   p = fma(p, r, set1(1.33988750e-3f));
   p = fma(p, r, set1(9.61843692e-3f));
   p = fma(p, r, set1(5.55033237e-2f));
   p = fma(p, r, set1(0.240226477f));
   p = fma(p, r, set1(0.693147182f));
-#endif
   p = fma(p, r, set1(1.0f));
-#ifdef NSA_HAS_SCALEF
-  return scale_pow2(p, x, n);
-#else
   return where_lt(x, lowest, zero(), mul(p, pow2i(n)));
 #endif
 }
