@@ -93,7 +93,9 @@ class DecodeWorker {
     float* words = reinterpret_cast<float*>(t_.keys);
     for (int64_t g = 0; g < lanes_; ++g) {
       if (g < p_.G) {
-        load_key_words(p_.query, (cell.token * p_.N1 + cell.head * p_.G + g) * p_.D, words);
+        using Words = std::conditional_t<Path::kPerWord == 2, Path, DecodeFloat<float>>;
+        Words::copy(p_.dtype, p_.query, (cell.token * p_.N1 + cell.head * p_.G + g) * p_.D, p_.D,
+                    words_, t_.keys);
       } else {
         fill(words, words_, 0.0f);
       }
@@ -102,14 +104,6 @@ class DecodeWorker {
       for (int64_t w = 0; w < words_; w += kBeside)
         for (int64_t i = 0; i < kBeside; ++i) to[w * lanes_ + i] = words[w + i];
     }
-  }
-
-  // The D elements from `from` on, the last words filled up with 0.
-  void load_key_words(const void* data, int64_t from, float* to) const {
-    const int64_t whole = p_.D / Path::kPerWord;
-    fill(to + whole, words_ - whole, 0.0f);
-    if (Path::kPerWord == 1) return to_float(p_.dtype, data, from, p_.D, to);
-    __builtin_memcpy(to, static_cast<const char*>(data) + 2 * from, static_cast<size_t>(2 * p_.D));
   }
 
   // n tokens from `token` on as rows of equal distance: as they are, or copied together where a
@@ -134,11 +128,12 @@ class DecodeWorker {
     if (Path::kDirect && p_.D == words_ * Path::kPerWord && n >= Path::kLeastKeys)
       return rows_of(p_.key[branch], cell, token, n, p_.D, t_.keys);
     const CacheView& view = p_.key[branch];
+    const int64_t stride = words_ * Path::kWordBytes;
     for (int64_t j = 0; j < n; ++j) {
-      load_key_words(view.data, view.offset(cell.row, cell.head, token + j),
-                     reinterpret_cast<float*>(t_.keys) + j * words_);
+      Path::copy(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.D, words_,
+                 t_.keys + j * stride);
     }
-    return {t_.keys, words_ * 4};
+    return {t_.keys, stride};
   }
 
   // Values as the product reads them: a copy where elements are converted, or do not fill their
@@ -147,13 +142,12 @@ class DecodeWorker {
     const CacheView& view = p_.value[branch];
     if (Path::kPerWord == 2 || (Path::kDirect && p_.Dv % W == 0))
       return rows_of(view, cell, token, n, p_.Dv, t_.values);
-    float* copy = reinterpret_cast<float*>(t_.values);
+    const int64_t stride = row_ * Path::kWordBytes;
     for (int64_t j = 0; j < n; ++j) {
-      float* to = copy + j * row_;
-      to_float(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.Dv, to);
-      fill(to + p_.Dv, row_ - p_.Dv, 0.0f);
+      Path::copy(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.Dv, row_,
+                 t_.values + j * stride);
     }
-    return {t_.values, row_ * 4};
+    return {t_.values, stride};
   }
 
   // out (+)= P V over n keys.
@@ -561,6 +555,9 @@ void decode(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch&
 #elif defined(NSA_HAS_BF16_DOT)
   if (plan.dtype == ElemType::kBFloat16)
     return decode_wave<DecodePairs>(plan, wave, scratch, threads);
+#else
+  if (plan.dtype == ElemType::kBFloat16)
+    return decode_wave<DecodeBFloat16>(plan, wave, scratch, threads);
 #endif
   if (plan.dtype == ElemType::kFloat32)
     return decode_wave<DecodeFloat<float>>(plan, wave, scratch, threads);

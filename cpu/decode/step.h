@@ -21,10 +21,12 @@ inline V spread_words(const char* p) {
   __builtin_memcpy(&x, p, 4);
   return x;
 }
+inline V spread_bf16(const char* p) { return load_bf16(reinterpret_cast<const uint16_t*>(p)); }
 inline V sum_spread(const V* acc) { return acc[0]; }
 #else
 constexpr int kSpread = 2;
 inline V spread_words(const char* p) { return spread_two(p); }
+inline V spread_bf16(const char* p) { return spread_two_bf16(p); }
 // The heads again as lanes, see query_place().
 inline V sum_spread(const V* acc) { return add_neighbours(acc[0], acc[1]); }
 #endif
@@ -46,12 +48,14 @@ struct VectorSteps {
   static constexpr int64_t kQuerySpread = kSpread;  // that stand beside each other
   static constexpr int64_t kLeastKeys = 1;          // that can be read in place
   static constexpr bool kWholeTiles = false;        // the output has rows for all lanes
+  static constexpr int64_t kWordBytes = 4;          // of a key, where the product reads it
+  static V spread(const char* p) { return spread_words(p); }
   struct Session {};
 };
 
-// How the elements of a cache become operands. kDirect: keys and fitting values need no copy.
-// values(): the words of NR vectors of a value's row, of two neighbouring rows where words are
-// pairs.
+// How the elements of a cache become operands. kDirect: keys and fitting values need no copy;
+// copy() makes one of n elements, filled up to so many words with 0. values(): the words of NR
+// vectors of a value's row, of two neighbouring rows where words are pairs.
 template <class T>
 struct DecodeFloat : VectorSteps {
   static constexpr int64_t kPerWord = 1;
@@ -59,11 +63,32 @@ struct DecodeFloat : VectorSteps {
   static constexpr int kLast = 1;  // vectors of the last columns' panels
   static void restore_columns(float*, int64_t) {}
   static V add(V acc, V a, V b) { return fma(a, b, acc); }
+  static void copy(ElemType t, const void* data, int64_t from, int64_t n, int64_t words, char* to) {
+    float* x = reinterpret_cast<float*>(to);
+    to_float(t, data, from, n, x);
+    fill(x + n, words - n, 0.0f);
+  }
   template <int NR>
   static void values(const char* row, const char*, int64_t d, int64_t, V* b) {
     const float* x = reinterpret_cast<const float*>(row) + d;
 #pragma GCC unroll 4
     for (int i = 0; i < NR; ++i) b[i] = load(x + i * W);
+  }
+};
+// bf16 as it stands in the cache becomes floats on its way into a register: copies of a step's keys
+// and values as floats would not fit a first-level cache of 32 KB.
+struct DecodeBFloat16 : DecodeFloat<float> {
+  static constexpr int64_t kWordBytes = 2;
+  static V spread(const char* p) { return spread_bf16(p); }
+  static void copy(ElemType, const void* data, int64_t from, int64_t n, int64_t words, char* to) {
+    __builtin_memcpy(to, static_cast<const char*>(data) + 2 * from, static_cast<size_t>(2 * n));
+    __builtin_memset(to + 2 * n, 0, static_cast<size_t>(2 * (words - n)));
+  }
+  template <int NR>
+  static void values(const char* row, const char*, int64_t d, int64_t, V* b) {
+    const uint16_t* x = reinterpret_cast<const uint16_t*>(row) + d;
+#pragma GCC unroll 4
+    for (int i = 0; i < NR; ++i) b[i] = load_bf16(x + i * W);
   }
 };
 #ifdef NSA_HAS_BF16_DOT
@@ -74,6 +99,10 @@ struct DecodePairs : VectorSteps {
   static V add(V acc, V a, V b) { return dot_bf16(acc, a, b); }
   static void restore_columns(float* x, int64_t n) {
     for (int64_t d = 0; d < n; d += 2 * W) nsa::cpu::restore_columns(x + d);
+  }
+  static void copy(ElemType, const void* data, int64_t from, int64_t n, int64_t words, char* to) {
+    fill(reinterpret_cast<float*>(to) + n / 2, words - n / 2, 0.0f);
+    __builtin_memcpy(to, static_cast<const char*>(data) + 2 * from, static_cast<size_t>(2 * n));
   }
   // Two vectors have the columns of 2 W in the order of interleave_bf16.
   template <int NR>
@@ -276,7 +305,8 @@ template <class Path, int KEYS>
     if (KEYS > 1) lines.ask();
 #pragma GCC unroll 16
     for (int j = 0; j < KEYS; ++j) {
-      const V k = spread_words(rows[j / 4] + 4 * w + (j % 4 == 3 ? stride3 : j % 4 * stride));
+      const V k = Path::spread(rows[j / 4] + Path::kWordBytes * w +
+                               (j % 4 == 3 ? stride3 : j % 4 * stride));
 #pragma GCC unroll 2
       for (int i = 0; i < kSpread; ++i) acc[j][i] = Path::add(acc[j][i], q[i], k);
     }

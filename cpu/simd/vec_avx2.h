@@ -44,6 +44,19 @@ inline V pow2i(V n) {
   __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
   return _mm256_castsi256_ps(_mm256_slli_epi32(e, 23));
 }
+#define NSA_HAS_NEAREST_POW2 1
+// 2^n of the integer n nearest to x, and what x is above it, for -126 <= x <= 127: a sum whose last
+// place is 1 has n + 127 in its lowest bits, and takes no multiplier.
+inline V nearest_pow2(V x, V& above) {
+  const V shift = set1(12582912.0f + 127.0f);  // 1.5 * 2^23
+  const V sum = add(x, shift);
+  above = sub(x, sub(sum, shift));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(sum), 23));
+}
+// y, but 0 where x < lowest.
+inline V zero_below(V x, V lowest, V y) {
+  return _mm256_and_ps(_mm256_cmp_ps(x, lowest, _CMP_NLT_UQ), y);
+}
 inline float hmax(V x) {
   __m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   m = _mm_max_ps(m, _mm_movehl_ps(m, m));
@@ -61,6 +74,13 @@ inline V spread_two(const char* p) {
   __builtin_memcpy(&words, p, 8);
   return _mm256_castpd_ps(_mm256_set1_pd(words));
 }
+// Two bf16 as floats, likewise.
+inline V spread_two_bf16(const char* p) {
+  int32_t words;
+  __builtin_memcpy(&words, p, 4);
+  const __m256i order = _mm256_set1_epi64x(0x0302808001008080);  // bytes; 0x80 gives 0
+  return _mm256_castsi256_ps(_mm256_shuffle_epi8(_mm256_set1_epi32(words), order));
+}
 // Of every four lanes a0 + a1, a2 + a3, b0 + b1, b2 + b3.
 inline V add_neighbours(V a, V b) {
   return add(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
@@ -77,18 +97,27 @@ inline V load_bf16(const uint16_t* p) {
   __m256i w = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
 }
-// Nearest even: add 0x7fff plus the bit that will be the last; a NaN only gets its quiet bit.
+// The upper halves are x as bf16. Nearest even: add 0x7fff plus the bit that will be the last; a
+// NaN only gets its quiet bit.
+inline __m256i rounded_bits_bf16(V x) {
+  const __m256i u = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  const __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i q = _mm256_or_si256(u, _mm256_set1_epi32(0x00400000));
+  return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(r), _mm256_castsi256_ps(q),
+                                              _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
 inline void store_bf16(uint16_t* p, V x) {
-  __m256i u = _mm256_castps_si256(x);
-  __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-  __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-  __m256i q = _mm256_or_si256(u, _mm256_set1_epi32(0x00400000));
-  r = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(r), _mm256_castsi256_ps(q),
-                                           _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
-  r = _mm256_srli_epi32(r, 16);
+  __m256i r = _mm256_srli_epi32(rounded_bits_bf16(x), 16);
   // packus works within 128-bit halves; the permutation brings the two halves together.
   r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(r));
+}
+// The same as floats.
+#define NSA_HAS_ROUND_BF16 1
+inline V round_bf16(V x) {
+  const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000));
+  return _mm256_castsi256_ps(_mm256_and_si256(rounded_bits_bf16(x), upper));
 }
 
 }  // namespace

@@ -86,6 +86,13 @@ inline V spread_two(const char* p) {
   __builtin_memcpy(&words, p, 8);
   return _mm512_castpd_ps(_mm512_set1_pd(words));
 }
+// Two bf16 as floats, likewise.
+inline V spread_two_bf16(const char* p) {
+  int32_t words;
+  __builtin_memcpy(&words, p, 4);
+  const __m512i order = _mm512_set1_epi64(0x0302808001008080);  // bytes; 0x80 gives 0
+  return _mm512_castsi512_ps(_mm512_shuffle_epi8(_mm512_set1_epi32(words), order));
+}
 // Of every four lanes a0 + a1, a2 + a3, b0 + b1, b2 + b3.
 inline V add_neighbours(V a, V b) {
   return add(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));

@@ -48,7 +48,12 @@ inline V exp2(V x) {
   return scale_pow2(fma(p, r, set1(1.0f)), x);
 #else
   const V lowest = set1(-126.0f);
+#ifdef NSA_HAS_NEAREST_POW2
+  V r;
+  const V power = nearest_pow2(x, r);
+#else
   const V t = max(lowest, x), n = round_even(t), r = sub(t, n);
+#endif
   V p = set1(1.53533620e-4f);
   p = fma(p, r, set1(1.33988750e-3f));
   p = fma(p, r, set1(9.61843692e-3f));
@@ -56,7 +61,11 @@ inline V exp2(V x) {
   p = fma(p, r, set1(0.240226477f));
   p = fma(p, r, set1(0.693147182f));
   p = fma(p, r, set1(1.0f));
+#ifdef NSA_HAS_NEAREST_POW2
+  return zero_below(x, lowest, mul(p, power));
+#else
   return where_lt(x, lowest, zero(), mul(p, pow2i(n)));
+#endif
 #endif
 }
 

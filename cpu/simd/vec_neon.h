@@ -60,6 +60,12 @@ inline V spread_two(const char* p) {
   __builtin_memcpy(&words, p, 8);
   return vreinterpretq_f32_f64(vdupq_n_f64(words));
 }
+// Two bf16 as floats, likewise.
+inline V spread_two_bf16(const char* p) {
+  uint32_t words;
+  __builtin_memcpy(&words, p, 4);
+  return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u32(vdup_n_u32(words)), 16));
+}
 // a0 + a1, a2 + a3, b0 + b1, b2 + b3.
 inline V add_neighbours(V a, V b) { return vpaddq_f32(a, b); }
 
