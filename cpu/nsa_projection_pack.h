@@ -45,9 +45,16 @@ inline void to_bf16(ElemType t, const void* src, int64_t offset, int64_t n, void
 template <bool kRound>
 inline void to_values(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
   constexpr int64_t kPart = 256;
-  if (!kRound) return to_float(t, src, offset, n, dst);
+  if (!kRound || t == ElemType::kBFloat16) return to_float(t, src, offset, n, dst);
+  int64_t i = 0;
+#ifdef NSA_HAS_ROUND_BF16
+  if (t == ElemType::kFloat32) {
+    const float* from = static_cast<const float*>(src) + offset;
+    for (; i + W <= n; i += W) store(dst + i, round_bf16(load(from + i)));
+  }
+#endif
   alignas(64) uint16_t part[kPart];
-  for (int64_t i = 0; i < n; i += kPart) {
+  for (; i < n; i += kPart) {
     const int64_t count = min64(kPart, n - i);
     to_bf16(t, src, offset + i, count, part);
     to_float(ElemType::kBFloat16, part, 0, count, dst + i);

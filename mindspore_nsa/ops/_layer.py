@@ -17,11 +17,12 @@ from ._plan import DTYPE_NAMES, NativeCall, Planner
 
 _SPLIT, _MIX, _ROUND = "nsa_split_heads", "nsa_mix_branches", "nsa_round"
 _LINEAR, _PROJECTION = "nsa_linear", "nsa_projection"
-# Instruction sets whose own products of many rows are used, by the dtype of operands. In float32
-# they take as long as MindSpore's at their best, and give the same bits for any number of threads;
-# MindSpore's took twice as long after a pause on two processors, one of which waited in a loop.
-_NARROW = ("avx512_bf16", "avx512_amx")
-_MULTIPLIES = {mindspore.bfloat16: _NARROW, mindspore.float32: ("avx512", *_NARROW)}
+# Instruction sets whose own products of many rows are used, by the dtype of operands. Of floats
+# they take as long as MindSpore's at their best, keep operands in their dtype for the gradients,
+# and give the same bits for any number of threads; MindSpore's took twice as long after a pause on
+# two processors, one of which waited in a loop.
+_VECTORS = ("avx2", "avx512", "avx512_bf16", "avx512_amx")
+_MULTIPLIES = {mindspore.bfloat16: _VECTORS, mindspore.float32: _VECTORS}
 # Rows that a linear map reads the weights for without rounding them beforehand. Of 1024 times 8192
 # weights it took less time than rounding and MindSpore's product up to 48 rows, more from 64 on.
 FEW_ROWS = 32
