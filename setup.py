@@ -72,6 +72,8 @@ class CMakeBuild(build_ext):
             "Ninja",
             f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
             f"-DPython_EXECUTABLE={sys.executable}",
+            # Where it builds for another processor, CMake does not ask the interpreter for it.
+            f"-DPython_INCLUDE_DIR={sysconfig.get_path('include')}",
             f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
             f"-DNSA_MODULE_DIR={target.parent}",
             f"-DNSA_MODULE_FILE={target.name}",

@@ -7,7 +7,9 @@ file(GLOB_RECURSE cpu_sources CONFIGURE_DEPENDS cpu/*.cc)
 list(FILTER cpu_sources EXCLUDE REGEX "/cpu/simd/isa_[a-z0-9]+\\.cc$")
 
 # One unit per instruction set, with its own flags. The probe that chooses among them has none.
+# The portable one is the largest at -O3 and hardly ever runs: at -O2 a wheel is 0.2 MB smaller.
 set(isa_names isa_scalar)
+set(isa_scalar_flags -O2)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   set(avx2 -mavx2 -mfma -mf16c)
   set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
