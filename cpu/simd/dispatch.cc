@@ -51,8 +51,10 @@ std::vector<const KernelTable*> available() {
   std::vector<const KernelTable*> tables;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-#ifdef NSA_AVX512_MODEL
+#if defined(NSA_AVX512_MODEL)
   constexpr bool avx512 = true, bf16 = true;  // in tests: written out for AVX2
+#elif defined(NSA_WITHOUT_AVX512)
+  constexpr bool avx512 = false, bf16 = false;  // in tests: not built
 #else
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
