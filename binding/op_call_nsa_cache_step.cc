@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "binding/op_call_rows.h"
@@ -35,17 +37,31 @@ class LayerCaches {
   int64_t size_, dim_, width_, head_stride_;
 };
 
+// "name value" of one of kCacheSizes.
+std::string size_text(size_t i, int64_t value) {
+  const std::string name = kCacheSizes[i];
+  if (name != "rope_theta") return name + " " + std::to_string(value);
+  double theta;
+  std::memcpy(&theta, &value, sizeof(theta));
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", theta);
+  return name + " " + text;
+}
+
 // Whether the caches are those of such a layer: others may have the same shapes.
 void check_sizes(const Context& c, const cpu::NsaCacheStepParams& p, const int64_t* made_for) {
-  std::array<int64_t, kCacheSizes.size()> sizes{p.D, p.Dv};
-  if (p.gates)
-    sizes = {p.D, p.Dv, p.window_size, p.rule.compress_block_size, p.rule.compress_stride};
+  int64_t theta;
+  std::memcpy(&theta, &p.theta, sizeof(theta));
+  std::array<int64_t, kCacheSizes.size()> sizes{p.D, p.Dv, theta};
+  if (p.gates) {
+    sizes = {p.D, p.Dv, theta, p.window_size, p.rule.compress_block_size, p.rule.compress_stride};
+  }
   std::string ours, its;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == made_for[i]) continue;
-    const std::string name = std::string(ours.empty() ? "" : ", ") + kCacheSizes[i] + " ";
-    ours += name + std::to_string(sizes[i]);
-    its += name + std::to_string(made_for[i]);
+    const char* const comma = ours.empty() ? "" : ", ";
+    ours += comma + size_text(i, sizes[i]);
+    its += comma + size_text(i, made_for[i]);
   }
   if (!ours.empty()) c.fail_value("cache", "one made for " + ours, "one for " + its);
 }

@@ -8,10 +8,11 @@
 
 namespace nsa {
 
-// Sizes that the shapes of caches do not tell apart; 0 for those that dense attention does not
-// have.
-inline constexpr std::array<const char*, 5> kCacheSizes{"head_dim", "value_head_dim", "window_size",
-                                                        "compress_block_size", "compress_stride"};
+// Sizes that the shapes of caches do not tell apart, and the base of the rotary angles, as the bits
+// of a double; 0 for those that dense attention does not have.
+inline constexpr std::array<const char*, 6> kCacheSizes{
+    "head_dim",    "value_head_dim",      "rope_theta",
+    "window_size", "compress_block_size", "compress_stride"};
 
 // The caches [B, N2, places, D + Dv] hold of every row and head first `places` keys, then as many
 // values. `selected`: those of the selected branch, or of all tokens; a token has the place of its

@@ -12,10 +12,14 @@ from ..ops._plan import FLOATS, Planner, shown
 STATE, SELECTED, OTHERS = range(3)
 
 # The state begins with the sizes that a cache was made for, which the shapes of its Tensors do not
-# tell apart; a dense layer's has 0 for those of other branches. Then come the lengths of the rows,
-# and the most tokens that each has had since it was empty. As in infer/nsa_cache_step.h.
-SIZES = ("head_dim", "value_head_dim", "window_size", "compress_block_size", "compress_stride")
-DENSE_SIZES = 2
+# tell apart, and the base of the angles by which its keys are turned, as the bits of a float64; a
+# dense layer's has 0 for those of other branches. Then come the lengths of the rows, and the most
+# tokens that each has had since it was empty. As in infer/nsa_cache_step.h.
+SIZES = (
+    *("head_dim", "value_head_dim", "rope_theta"),
+    *("window_size", "compress_block_size", "compress_stride"),
+)
+DENSE_SIZES = 3
 
 DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
 
@@ -29,8 +33,16 @@ def _is_int(value):
 
 def sizes_of(config, sparse):
     """What the state of a layer's cache begins with."""
-    known = len(SIZES) if sparse else DENSE_SIZES
-    return tuple(getattr(config, name) for name in SIZES[:known]) + (0,) * (len(SIZES) - known)
+    known = SIZES if sparse else SIZES[:DENSE_SIZES]
+    sizes = {name: getattr(config, name) for name in known}
+    sizes["rope_theta"] = int(np.float64(config.rope_theta).view(np.int64))
+    return tuple(sizes.get(name, 0) for name in SIZES)
+
+
+def _size_text(name, value):
+    if name == "rope_theta":
+        value = f"{np.int64(value).view(np.float64):.9g}"
+    return f"{name} {value}"
 
 
 def state_of(sizes, lengths):
@@ -213,7 +225,7 @@ def _plan_room(name, x, state, ends, shape, sizes, tensors, expected):
         return True
     capacity = shape[2]
     others = [
-        (f"{size} {ours}", f"{size} {its}")
+        (_size_text(size, ours), _size_text(size, its))
         for size, ours, its in zip(SIZES, sizes, state)
         if ours != its
     ]

@@ -8,7 +8,7 @@ import pytest
 from mindspore import Tensor, nn
 
 from mindspore_nsa.nn import AttentionCache, DenseAttention, NativeSparseAttention, NSAConfig
-from mindspore_nsa.nn.cache import ROLLBACK
+from mindspore_nsa.nn.cache import ROLLBACK, SIZES
 
 HIDDEN = 48
 CONFIG = NSAConfig(
@@ -227,6 +227,8 @@ TWINS = {
         *("sparse", TRADED),
         *("window_size 15, compress_block_size 4", "window_size 12, compress_block_size 8"),
     ),
+    "angles": ("sparse", dict(rope_theta=1234.5625), "rope_theta 1234.5625", "rope_theta 10000"),
+    "dense angles": ("dense", dict(rope_theta=5e-7), "rope_theta 5e-07", "rope_theta 10000"),
 }
 
 
@@ -284,7 +286,7 @@ def test_a_length_that_nothing_can_be_added_to(kind, mode):
     layer = make(kind)
     made = layer.new_cache(2, CAPACITY)
     state = made[0].asnumpy().copy()
-    state[5] = np.iinfo(np.int64).max
+    state[len(SIZES)] = np.iinfo(np.int64).max
     made = AttentionCache((Tensor(state), *made[1:]))
     before = [t.asnumpy().copy() for t in made]
     with pytest.raises((ValueError, RuntimeError), match="capacity"):
