@@ -15,7 +15,7 @@ import numpy as np
 
 from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
-from mindspore_nsa.nn.cache import DENSE_SIZES, SIZES, STATE, state_of
+from mindspore_nsa.nn.cache import STATE, sizes_of, state_of
 from mindspore_nsa.ops._cache_step import nsa_cache_step
 from mindspore_nsa.reference.rows import windows
 from tests.common.case import Case
@@ -143,6 +143,7 @@ def _dense_step(tokens, dtype, batch):
     )
     shape = (1, KV_HEADS, tokens + DENSE_STEPS, 2 * DIM)
     cache = tensor(_repeated(_draw(rng, dtype, *shape), batch))
+    config = NSAConfig(layer.HIDDEN, HEADS, KV_HEADS, DIM, rope_theta=THETA)
 
     def step(query, key, value, cache, state):
         return nsa_cache_step(
@@ -155,8 +156,7 @@ def _dense_step(tokens, dtype, batch):
     graph = compiled(step)
 
     def before():
-        sizes = [DIM] * DENSE_SIZES + [0] * (len(SIZES) - DENSE_SIZES)
-        return state_of(sizes, [tokens - 1] * batch)
+        return state_of(sizes_of(config, sparse=False), [tokens - 1] * batch)
 
     state = before()
     steps = count()
