@@ -259,7 +259,9 @@ class DecodeWorker {
   Lines lines_of(const DecodeCell& cell, int branch, Span step, Span next, int64_t later) const {
     Run* end = far_ ? t_.runs : add_runs(p_.value[branch], cell, step, p_.Dv, t_.runs);
     end = next.n > 0 ? add_next(cell, branch, next, end) : add_item(later, end);
-    return {t_.runs, end, p_.prefetch};
+    const int64_t calls =
+        score_calls<Path>(step.n, words_, heads_) + value_calls<Path>(step.n, p_.Dv, p_.G);
+    return {t_.runs, end, p_.prefetch, calls};
   }
 
   Run* add_next(const DecodeCell& cell, int branch, Span next, Run* end) const {
@@ -361,7 +363,7 @@ class DecodeWorker {
       for (int64_t i = 0; i < unit_steps(branch); ++i) {
         const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
         if (now.n == 0) continue;
-        Lines none{t_.runs, t_.runs, p_.prefetch};
+        Lines none{t_.runs, t_.runs, p_.prefetch, 0};
         score_step<Path>(now.n, words_, key_words(cell, branch, now.token, now.n), query, lanes_,
                          heads_, t_.s, none);
         visit(t_.s, now.token, now.n);

@@ -131,15 +131,40 @@ struct Run {
 
 // Lines of memory are asked for one at a time, between the multiplications of a step: in a burst
 // they would fill the few places that a processor has for lines on their way, and what is needed
-// now would wait behind them.
+// now would wait behind them. A step of short vectors has more places between its multiplications,
+// `calls`, than lines: then only every so many calls ask for one.
 class LinesInOrder {
  public:
-  LinesInOrder(const Run* begin, const Run* end, Prefetch how)
+  LinesInOrder(const Run* begin, const Run* end, Prefetch how, int64_t calls)
       : run_(begin), end_of_runs_(end), how_(how) {
-    for (const Run* run = begin; run != end; ++run) ask_pages(*run);
+    int64_t lines = 0;
+    for (const Run* run = begin; run != end; ++run) {
+      ask_pages(*run);
+      const auto before = static_cast<int64_t>(reinterpret_cast<uintptr_t>(run->data) % 64);
+      lines += run->rows * ceil_div(before + run->bytes, 64);
+    }
+    pace_ = lines > 0 ? max64(1, ceil_div(calls, lines)) : INT64_MAX;
+    left_ = lines > 0 ? 1 : INT64_MAX;
   }
 
   [[gnu::always_inline]] void ask() {
+    if (kPaced) {
+      if (--left_ > 0) return;
+      left_ = pace_;
+    }
+    ask_now();
+  }
+  // Of calls 0 to 3, one after another, each a line, or one of them all.
+  [[gnu::always_inline]] void ask_in_turn(int) { ask(); }
+  [[gnu::noinline]] void ask_rest() {
+    while (at_ != end_ || run_ != end_of_runs_) ask_now();
+  }
+
+ private:
+  // With vectors of 16 numbers a step of 128 dimensions has about as many places as lines.
+  static constexpr bool kPaced = W < 16;
+
+  [[gnu::always_inline]] void ask_now() {
     if (at_ == end_) {
       if (run_ == end_of_runs_) return;
       next_row();
@@ -147,13 +172,7 @@ class LinesInOrder {
     prefetch(at_);
     at_ += 64;
   }
-  // Of calls 0 to 3, one after another, each a line, or one of them all.
-  [[gnu::always_inline]] void ask_in_turn(int) { ask(); }
-  [[gnu::noinline]] void ask_rest() {
-    while (at_ != end_ || run_ != end_of_runs_) ask();
-  }
 
- private:
   [[gnu::always_inline]] void prefetch(const char* line) const {
     if (how_ == Prefetch::kFar)
       __builtin_prefetch(line, 0, 2);
@@ -186,6 +205,7 @@ class LinesInOrder {
   const Run* run_;
   const Run* end_of_runs_;
   Prefetch how_;
+  int64_t pace_, left_;  // calls from one line to the next, and to it
   int64_t row_ = 0;
   const char *at_ = nullptr, *end_ = nullptr;
 };
@@ -195,7 +215,7 @@ class LinesInOrder {
 // that also compute read blocks of 16 KB at 25 GB/s so, and at 18 line after line.
 class LinesOfPages {
  public:
-  LinesOfPages(const Run* begin, const Run* end, Prefetch)
+  LinesOfPages(const Run* begin, const Run* end, Prefetch, int64_t)
       : run_(begin), end_of_runs_(end), over_(begin == end) {}
 
   [[gnu::always_inline]] void ask() {
@@ -315,6 +335,12 @@ template <class Path, int KEYS>
   for (int j = 0; j < KEYS; ++j) store(s + j * lanes, sum_spread(acc[j]));
 }
 
+// How often score_step() calls lines.ask(), but for few keys.
+template <class Path>
+inline int64_t score_calls(int64_t n, int64_t words, int64_t heads) {
+  return ceil_div(n, kScoreKeys) * (words / kSpread) * (heads / W);
+}
+
 // s[n][lanes]
 template <class Path>
 inline void score_step(int64_t n, int64_t words, Rows keys, const float* query, int64_t lanes,
@@ -408,6 +434,14 @@ inline void value_panel(const ValueStep& x, int64_t heads, int64_t d, Lines& lin
     value_rows<Path, NR, kMR>(x, rows, head, d, lines);
     head += rows;
   }
+}
+
+// How often value_step() calls lines.ask().
+template <class Path>
+inline int64_t value_calls(int64_t n, int64_t Dv, int64_t heads) {
+  const int64_t panels = Dv / (kNR * W), rest = Dv % (kNR * W);
+  return (panels + ceil_div(rest, Path::kLast * W)) * ceil_div(heads, kMR) *
+         ceil_div(n, Path::kPerWord);
 }
 
 template <class Path>
