@@ -28,6 +28,8 @@ def pytest_configure(config):
     """The process that prints says which folder is being run."""
     from tests.common.progress import Progress
 
+    # Some tests start pytest and read what it prints by default.
+    os.environ.pop("PYTEST_ADDOPTS", None)
     if config.pluginmanager.has_plugin("terminalreporter") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress(config))
 

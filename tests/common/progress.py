@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-USUAL = "about a quarter of an hour on two processors that have nothing else to do"
+USUAL = "about half an hour on two processors that have nothing else to do"
 
 
 def _folder(test):
