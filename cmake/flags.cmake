@@ -8,7 +8,7 @@ target_include_directories(nsa_flags INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}")
 target_compile_options(nsa_flags INTERFACE -Wall -Wextra -ffp-contract=off -fno-math-errno)
 
 if(NSA_SANITIZE)
-  # -g1: reports name lines; what debuggers need beside takes a third of the time to compile.
+  # -g1: reports name lines; what debuggers need beside takes a quarter of the time to compile.
   set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1")
   target_compile_definitions(nsa_flags INTERFACE NSA_CHECK_PRECONDITIONS)
   target_compile_options(nsa_flags INTERFACE

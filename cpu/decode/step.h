@@ -137,14 +137,18 @@ class LinesInOrder {
  public:
   LinesInOrder(const Run* begin, const Run* end, Prefetch how, int64_t calls)
       : run_(begin), end_of_runs_(end), how_(how) {
+    for (const Run* run = begin; run != end; ++run) ask_pages(*run);
+    if (!kPaced) return;
     int64_t lines = 0;
     for (const Run* run = begin; run != end; ++run) {
-      ask_pages(*run);
       const auto before = static_cast<int64_t>(reinterpret_cast<uintptr_t>(run->data) % 64);
       lines += run->rows * ceil_div(before + run->bytes, 64);
     }
-    pace_ = lines > 0 ? max64(1, ceil_div(calls, lines)) : INT64_MAX;
-    left_ = lines > 0 ? 1 : INT64_MAX;
+    if (lines > 0) {
+      pace_ = max64(1, ceil_div(calls, lines));
+    } else {
+      left_ = INT64_MAX;
+    }
   }
 
   [[gnu::always_inline]] void ask() {
@@ -205,7 +209,7 @@ class LinesInOrder {
   const Run* run_;
   const Run* end_of_runs_;
   Prefetch how_;
-  int64_t pace_, left_;  // calls from one line to the next, and to it
+  int64_t pace_ = 1, left_ = 1;  // calls from one line to the next, and to it
   int64_t row_ = 0;
   const char *at_ = nullptr, *end_ = nullptr;
 };

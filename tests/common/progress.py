@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-USUAL = "about half an hour on two processors that have nothing else to do"
+USUAL = "half an hour to three quarters of one on two processors that have nothing else to do"
 
 
 def _folder(test):

@@ -32,8 +32,8 @@ class Build:
     seconds: int = 1500
 
 
-# What this processor cannot run is not built: with sanitizers the kernels for AVX-512 take longer
-# to compile than most folders of tests to run.
+# What this processor cannot run is not built: with sanitizers the kernels for AVX-512 take minutes
+# to compile.
 AVX512 = f"-DNSA_AVX512={'ON' if 'avx512' in _native.available_isas() else 'OFF'}"
 PLAIN = Build("plain", (AVX512,))
 ADDRESS = Build(
