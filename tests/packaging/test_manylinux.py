@@ -129,6 +129,7 @@ def test_interpreters(tmp_path, monkeypatch):
 def arm_wheel(tmp_path_factory):
     """The wheel for 64-bit Arm, unpacked."""
     builds.need(builds.NEON)
+    builds.compile_replay(builds.NEON)  # ccache then has the kernels, which take longest
     dist = tmp_path_factory.mktemp("dist")
     command = ("tools/build_wheels.py", "--machine", "aarch64", "--dist", dist)
     with alone():

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "twin/device/where.h"
 #include "twin/vector/rounding.h"
 
 namespace twin {
@@ -137,8 +138,8 @@ struct LnLane {
 // of the documentation (1 / 4.473 = 0.2231, 1 / sqrt(2.2) = 0.676) are the value at the middle of
 // the argument's table interval rounded to a 512th. A kernel that needs more accuracy uses Div and
 // Sqrt, as the documentation says.
-float CoarseReciprocal(float value);
-float CoarseRsqrt(float value);
+TWIN_API float CoarseReciprocal(float value);
+TWIN_API float CoarseRsqrt(float value);
 
 struct ReciprocalLane {
   template <typename T>

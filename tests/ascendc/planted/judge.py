@@ -88,7 +88,7 @@ def library(kernel, dtype, name="", fault=None):
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(changed_text(name, fault))
         # Quoted includes look here first.
-        flags = (*twin.KERNEL_FLAGS, "-O0", "-iquote", str(folder), "-w")
+        flags = (*twin.FLAGS, "-O0", "-iquote", str(folder), "-w")
         objects = [
             twin.compiled(source, flags, folder) if _includes(clean, fault[0]) else clean
             for source, clean in zip(sources, objects, strict=True)

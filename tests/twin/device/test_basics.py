@@ -253,11 +253,6 @@ def test_warnings_are_printed_once_per_place(host_program):
     assert "SetFlag<HardEvent::MTE2_V>(7) is set already, at" in lines[1]
 
 
-def test_a_kernel_links_against_the_shared_library():
-    sources = [HERE / f"{name}.cc" for name in ("basics", "copies", "faults_sync", "host_kernel")]
-    assert builds.unexported(*sources, name="device_unexported") == []
-
-
 REFUSED = {
     "DataCopy": ("DataCopy(l, g, 8);", "bool"),
     "DataCopyPad": (
