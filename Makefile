@@ -10,8 +10,11 @@ FILES_CC = $(shell git ls-files '*.cc' '*.cpp' '*.h')
   prerequisites
 .DELETE_ON_ERROR:
 
-# Threads that wait do not spin: the tests run side by side on few processors.
-TEST_ENV = OMP_WAIT_POLICY=passive PYTHONSAFEPATH=1
+# The tests run side by side on few processors: threads that wait do not spin, as OpenBLAS's do after
+# every product of a reference. Large arrays come from a heap that is kept: handed back and asked for
+# anew, their pages take up to half of a test's time.
+TEST_ENV = OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 PYTHONSAFEPATH=1 \
+  MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1073741824
 PYTEST_OPTIONS ?= -n 2 --dist loadscope --timeout 2400
 
 # The text behind "##" is what `make` prints of a target.

@@ -59,6 +59,11 @@ target_include_directories(nsa_twin PRIVATE "${twin_generated}/include")
 add_dependencies(nsa_twin nsa_twin_generated)
 target_link_libraries(nsa_twin PRIVATE nsa_twin_flags nsa_infer
   -Wl,--whole-archive nsa_twin_runtime -Wl,--no-whole-archive)
+# What the generator puts before a kernel.
+target_precompile_headers(nsa_twin PRIVATE <algorithm> <array> <cmath> <cstddef> <cstdint> <cstring>
+  <initializer_list> <limits> <tuple> <type_traits> <utility>
+  "${twin_root}/include/kernel_operator.h" "${twin_root}/host/kernel_registration.h")
+set_source_files_properties(${aclnn_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 # A check and a count of every access take the time, not the arithmetic.
 set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS "-O1")
 set_source_files_properties(${aclnn_sources} PROPERTIES COMPILE_OPTIONS "-O1")
