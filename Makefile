@@ -15,7 +15,8 @@ FILES_CC = $(shell git ls-files '*.cc' '*.cpp' '*.h')
 # anew, their pages take up to half of a test's time.
 TEST_ENV = OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 PYTHONSAFEPATH=1 \
   MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1073741824
-PYTEST_OPTIONS ?= -n 2 --dist loadscope --timeout 2400
+# Reordered by their number of tests, the few long ones would come last, with a processor idle beside.
+PYTEST_OPTIONS ?= -n 2 --dist loadscope --no-loadscope-reorder --timeout 2400
 
 # The text behind "##" is what `make` prints of a target.
 help:
