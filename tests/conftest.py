@@ -23,6 +23,16 @@ def same_import_path():
     sys.path[:] = before
 
 
+@pytest.fixture(autouse=True, scope="module")
+def same_target():
+    """Takes back the target that the programs and examples of a file set for their process."""
+    from mindspore_nsa import _config
+
+    before = _config.requested_target()
+    yield
+    _config._State.name = before
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     """The process that prints says which folder is being run."""

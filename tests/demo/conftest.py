@@ -1,15 +1,7 @@
-"""The tests of this folder choose MindSpore's mode and the target; the defaults come back."""
+"""The tests of this folder choose MindSpore's mode; its default comes back after each."""
 
 import mindspore as ms
 import pytest
-
-import mindspore_nsa
-
-
-@pytest.fixture(autouse=True, scope="module")
-def default_target():
-    with mindspore_nsa.target("cpu"):
-        yield
 
 
 @pytest.fixture(autouse=True)
