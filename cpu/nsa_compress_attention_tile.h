@@ -158,11 +158,8 @@ template <class Path>
 inline void product_rows(const AttentionPlan& plan, const PackedPair& packed, int64_t r,
                          int64_t count, int64_t n, int64_t lds, CompressTileBuffers& b) {
   const int64_t depth = words<Path>(plan.D);
-  for (int64_t k0 = 0; k0 < n; k0 += kBlockKeys) {
-    matmul<typename Path::Step>(count, min64(kBlockKeys, n - k0), depth,
-                                {b.q + r * depth, depth, 1}, packed.keys + k0 * depth, kBlockKeys,
-                                b.s + r * lds + k0, lds, Into::kReplace);
-  }
+  key_products<Path>(Operand{b.q + r * depth, depth, 1}, count, depth, packed.keys, kBlockKeys, 0,
+                     n, Output{b.s + r * lds, lds});
 }
 
 // The same of all rows of a tile, which are packed for it, and new states.

@@ -168,8 +168,8 @@ inline void add_tile_values(const AttentionPlan& plan, const GatheredTiles& tile
 template <class Path>
 inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, const float* kt,
                           int64_t lanes, TileBuffers& b) {
-  using Step = typename Path::Step;
   const int64_t depth = words<Path>(plan.D);
+  const Output scores{b.s, kScoreRow};
   if constexpr (!kRowsOnly<Path>) {
     if (rows_are_words<Path>(plan.dtype, plan.query, plan.D, plan.q)) {
       constexpr int64_t per_word = Path::kForm.per_word;
@@ -177,15 +177,14 @@ inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, cons
       each_row(c, [&](int64_t r, int64_t i, int64_t head) {
         rows[r] = query + (c.seg.q + i * plan.q.row + head * plan.q.head) / per_word;
       });
-      return matmul_rows<Step>(c.rows(), lanes, depth, RowList{rows}, kt, lanes,
-                               Output{b.s, kScoreRow}, Into::kReplace);
+      return key_products<Path>(RowList{rows}, c.rows(), depth, kt, lanes, 0, lanes, scores);
     }
   }
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     pack_row<Path>(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D,
                    b.q + r * depth);
   });
-  matmul<Step>(c.rows(), lanes, depth, {b.q, depth, 1}, kt, lanes, b.s, kScoreRow, Into::kReplace);
+  key_products<Path>(Operand{b.q, depth, 1}, c.rows(), depth, kt, lanes, 0, lanes, scores);
 }
 
 // Output row r of gathered rows, out(i, head), times its factor, plus P V.
@@ -198,8 +197,9 @@ inline void add_select_values(const AttentionPlan& plan, const GatheredRows& c, 
   each_row(c, [&](int64_t r, int64_t i, int64_t head) { rows[r] = out(i, head); });
   if constexpr (!kRowsOnly<Path>) {
     if (finite)
-      return matmul_rows<typename Path::Step>(c.rows(), out_lanes, words<Path>(lanes), p, v, ld,
-                                              OutputList{rows, 0}, Into::kAddScaled, b.factor);
+      return matmul_rows<typename Path::Step>(c.rows(), out_lanes, words<Path>(lanes), p,
+                                              Lanes{v, ld}, OutputList{rows, 0}, Into::kAddScaled,
+                                              b.factor);
   }
   multiply_values<Path>(finite, c.rows(), out_lanes, words<Path>(lanes), p, v, ld, b.o, ld,
                         Into::kReplace);

@@ -99,20 +99,13 @@ inline float biased_row(const TileContext& c, int64_t r, int64_t n0, int64_t n, 
 template <class Path>
 inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0, int64_t n1,
                          bool plain, const PackedPair& packed, TileBuffers& b) {
-  using Step = typename Path::Step;
   NSA_EXPECT(n0 % key_step<Path>() == 0 && n1 % key_step<Path>() == 0);
   const AttentionPlan& plan = c.plan;
   const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = r1 - r0;
   const int64_t origin = n0 / kTileKeys * kTileKeys;
   float* s = b.s;
-  for (int64_t n = n0; n < n1;) {
-    int64_t block = n / kBlockKeys, lane = n % kBlockKeys;
-    int64_t lanes = min64(kBlockKeys - lane, n1 - n);
-    matmul<Step>(rows, lanes, depth, {b.q + r0 * depth, depth, 1},
-                 packed.keys + block * depth * kBlockKeys + lane, kBlockKeys, s + (n - origin),
-                 kScoreRow, Into::kReplace, nullptr, &b.ahead);
-    n += lanes;
-  }
+  key_products<Path>(Operand{b.q + r0 * depth, depth, 1}, rows, depth, packed.keys, kBlockKeys, n0,
+                     n1, Output{s + (n0 - origin), kScoreRow}, &b.ahead);
   const bool masked = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
   if ((plain || masked) && plan.bias.drop == nullptr) {
     for (int64_t r = r0; r < r1 && masked; ++r) {

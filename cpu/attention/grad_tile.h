@@ -17,8 +17,8 @@ namespace {
 // Packed blocks of keys that are next to each other, in the words of a path. Lanes and rows past n
 // are zero.
 struct GradKeys {
-  const float* kt;  // [blocks, words(D), lanes]
-  const float* vt;  // [blocks, words(Dv), lanes]
+  const float* kt;  // [blocks, words(D), lanes], as pack_transposed() has them
+  const float* vt;  // [blocks, words(Dv), lanes] likewise
   const float* k;   // [words(blocks lanes), D padded]
   int64_t lanes;    // of a block
   int64_t j0;       // first key in the segment
@@ -366,18 +366,6 @@ inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int
   }
 }
 
-// c = A B for lanes [n0, n1) of the blocks of B [blocks, depth, lanes].
-template <class Path>
-inline void block_products(Operand a, int64_t rows, int64_t depth, const float* b, int64_t lanes,
-                           int64_t n0, int64_t n1, float* c, Ahead* ahead) {
-  for (int64_t n = n0; n < n1;) {
-    const int64_t lane = n % lanes, count = min64(lanes - lane, n1 - n);
-    matmul<typename Path::Step>(rows, count, depth, a, b + (n - lane) * depth + lane, lanes,
-                                c + (n - n0), kScoreRow, Into::kReplace, nullptr, ahead);
-    n += count;
-  }
-}
-
 // Rows [r0, r1) of the tile against lanes [n0, n1) of packed blocks; r0 begins a word, and of
 // kRowsOnly a tile's words. dk, dv: the sums of this block's keys. into_dq: what becomes of the old
 // dq.
@@ -392,10 +380,10 @@ inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKe
   const int64_t lanes_d = round_up(plan.D, kLanePad), lanes_v = round_up(plan.Dv, kLanePad);
   const int64_t rows = r1 - r0, lanes = n1 - n0, real = min64(n1, keys.n) - n0;
   float *p = b.p + r0 * kScoreRow, *ds = b.ds + r0 * kScoreRow;
-  block_products<Path>({b.q + r0 * ld, ld, 1}, rows, words<Path>(plan.D), keys.kt, keys.lanes, n0,
-                       n1, p, &b.ahead);
-  block_products<Path>({b.dy + r0 * ldv, ldv, 1}, rows, words<Path>(plan.Dv), keys.vt, keys.lanes,
-                       n0, n1, ds, &b.ahead);
+  key_products<Path>(Operand{b.q + r0 * ld, ld, 1}, rows, words<Path>(plan.D), keys.kt, keys.lanes,
+                     n0, n1, Output{p, kScoreRow}, &b.ahead);
+  key_products<Path>(Operand{b.dy + r0 * ldv, ldv, 1}, rows, words<Path>(plan.Dv), keys.vt,
+                     keys.lanes, n0, n1, Output{ds, kScoreRow}, &b.ahead);
   // Where visibility alone changes scores, rows that it cuts are like the others.
   const bool hidden = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
   const bool bare = (plain || hidden) && plan.bias.drop == nullptr && plan.dpse == nullptr;

@@ -127,11 +127,23 @@ inline bool rows_are_words(ElemType t, const void* src, int64_t n, RowStrides st
          reinterpret_cast<uintptr_t>(src) % sizeof(float) == 0;
 }
 
-// dst[words(D)][lanes] = transpose of n rows; lanes n.. are zero. row_words holds words(D) floats.
+// Lanes of a packed block of keys that stand next to each other, [words(D), panel], before the next
+// ones. Where a product reads 16 at a time, one line of each row, rows of 64 would put the lines of
+// a panel into a quarter of the sets of the first-level cache, and those of 128 rows would fill
+// them.
+template <class Path>
+constexpr int64_t panel_lanes(int64_t lanes) {
+  return !kRowsOnly<Path> && kNR * W == kLanePad ? kLanePad : lanes;
+}
+
+// dst[lanes / panel][words(D)][panel] = transpose of n rows, panel = panel_lanes(); lanes n.. are
+// zero. row_words holds words(D) floats.
 template <class Path>
 inline void pack_transposed(ElemType t, const void* src, int64_t offset, int64_t row_stride,
                             int64_t n, int64_t D, int64_t lanes, float* dst, float* row_words) {
-  int64_t depth = words<Path>(D), done = 0;
+  const int64_t depth = words<Path>(D), panel = panel_lanes<Path>(lanes);
+  const auto lane = [&](int64_t j) { return dst + j / panel * panel * depth + j % panel; };
+  int64_t done = 0;
 #ifdef NSA_ISA_AMX
   if constexpr (Path::kForm.per_word == 2) {
     // Rows that are whole words in memory, a vector's lanes at once.
@@ -148,10 +160,32 @@ inline void pack_transposed(ElemType t, const void* src, int64_t offset, int64_t
   for (int64_t j = done; j < n; ++j) {
     ask_for_row(t, src, offset + (j + kRowsAhead) * row_stride, D);
     pack_row<Path>(t, src, offset + j * row_stride, D, row_words);
-    for (int64_t d = 0; d < depth; ++d) dst[d * lanes + j] = row_words[d];
+    for (int64_t d = 0; d < depth; ++d) lane(j)[d * panel] = row_words[d];
   }
-  for (int64_t d = 0; d < depth; ++d)
-    for (int64_t j = n; j < lanes; ++j) dst[d * lanes + j] = 0.0f;
+  for (int64_t j = n; j < lanes; ++j)
+    for (int64_t d = 0; d < depth; ++d) lane(j)[d * panel] = 0.0f;
+}
+
+// c = A B for lanes [n0, n1) of packed blocks of keys, [blocks] of what pack_transposed() makes. A:
+// Operand, or RowList where the path takes it.
+template <class Path, class A>
+inline void key_products(A a, int64_t rows, int64_t depth, const float* b, int64_t lanes,
+                         int64_t n0, int64_t n1, Output c, Ahead* ahead = nullptr) {
+  using Step = typename Path::Step;
+  for (int64_t n = n0; n < n1;) {
+    const int64_t lane = n % lanes, count = min64(lanes - lane, n1 - n);
+    const float* block = b + (n - lane) * depth;
+    const Output to = c.from(0, n - n0);
+    if constexpr (kRowsOnly<Path>) {
+      matmul<Step>(rows, count, depth, a, block + lane, lanes, to.data, to.row_stride,
+                   Into::kReplace, nullptr, ahead);
+    } else {
+      const int64_t panel = panel_lanes<Path>(lanes), step = panel < lanes ? depth : 1;
+      matmul_rows<Step>(rows, count, depth, a, Lanes{block + lane * step, panel, step}, to,
+                        Into::kReplace, nullptr, ahead);
+    }
+    n += count;
+  }
 }
 
 // dst[d] = the word of even[d] and odd[d], d < n; the rest of ld words is zero. A row that is

@@ -71,6 +71,16 @@ struct RowList {
   }
 };
 
+// B: element (k, n) is data[k * row_stride + n], or where panels of lanes stand one after the
+// other, lane_stride apart for each of their lanes, that of the first n of a panel data[k *
+// row_stride + n * lane_stride].
+struct Lanes {
+  const float* data;
+  int64_t row_stride, lane_stride = 1;
+
+  const float* panel(int64_t n) const { return data + n * lane_stride; }
+};
+
 // Where the rows of C begin: row(i).
 struct Output {
   float* data;
@@ -123,38 +133,45 @@ template <class Step, int MR, int NR, class A, class C>
   }
 }
 
-template <class Step, int NR, class A, class C>
-inline void micro_rows(int64_t rows, int64_t K, A a, const float* b, int64_t ldb, C c, Into into,
-                       const float* row_scale) {
-  switch (rows) {
-    case 1:
-      return micro_tile<Step, 1, NR>(K, a, b, ldb, c, into, row_scale);
-    case 2:
-      return micro_tile<Step, 2, NR>(K, a, b, ldb, c, into, row_scale);
-    case 3:
-      return micro_tile<Step, 3, NR>(K, a, b, ldb, c, into, row_scale);
-    case 4:
-      return micro_tile<Step, 4, NR>(K, a, b, ldb, c, into, row_scale);
-    case 5:
-      return micro_tile<Step, 5, NR>(K, a, b, ldb, c, into, row_scale);
-    default:
-      return micro_tile<Step, kMR, NR>(K, a, b, ldb, c, into, row_scale);
+// `count` times MR rows. Never inlined: among the variables of a kernel the loop over K has no
+// registers left for its pointers.
+template <class Step, int MR, int NR, class A, class C>
+[[gnu::noinline]] void micro_tiles(int64_t count, int64_t K, A a, const float* b, int64_t ldb, C c,
+                                   Into into, const float* row_scale, Ahead* ahead) {
+  for (int64_t row = 0; row < count * MR; row += MR) {
+    if (ahead) ahead->step();
+    micro_tile<Step, MR, NR>(K, a.from(row), b, ldb, c.from(row, 0), into,
+                             row_scale ? row_scale + row : nullptr);
   }
 }
 
-// One panel of NR vectors: all rows pass over it while it stays in the first-level cache. The rows
-// are divided evenly, so that 16 rows are 6 + 5 + 5 and no call is left with a single row.
+template <class Step, int NR, class A, class C>
+inline void micro_rows(int64_t rows, int64_t count, int64_t K, A a, const float* b, int64_t ldb,
+                       C c, Into into, const float* row_scale, Ahead* ahead) {
+  switch (rows) {
+    case 1:
+      return micro_tiles<Step, 1, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    case 2:
+      return micro_tiles<Step, 2, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    case 3:
+      return micro_tiles<Step, 3, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    case 4:
+      return micro_tiles<Step, 4, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    case 5:
+      return micro_tiles<Step, 5, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    default:
+      return micro_tiles<Step, kMR, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+  }
+}
+
 template <class Step, int NR, class A, class C>
 inline void panel(int64_t M, int64_t K, A a, const float* b, int64_t ldb, C c, Into into,
                   const float* row_scale, Ahead* ahead) {
-  int64_t blocks = ceil_div(M, kMR);
-  for (int64_t n = 0, row = 0; n < blocks; ++n) {
-    int64_t rows = (M - row + blocks - n - 1) / (blocks - n);
-    const float* scale = row_scale ? row_scale + row : nullptr;
-    if (ahead) ahead->step();
-    micro_rows<Step, NR>(rows, K, a.from(row), b, ldb, c.from(row, 0), into, scale);
-    row += rows;
-  }
+  const int64_t blocks = ceil_div(M, kMR), rows = M / blocks, more = M % blocks;
+  if (more) micro_rows<Step, NR>(rows + 1, more, K, a, b, ldb, c, into, row_scale, ahead);
+  const int64_t row = more * (rows + 1);
+  micro_rows<Step, NR>(rows, blocks - more, K, a.from(row), b, ldb, c.from(row, 0), into,
+                       row_scale ? row_scale + row : nullptr, ahead);
 }
 
 // How often matmul() calls ahead->step().
@@ -165,19 +182,20 @@ constexpr int64_t matmul_steps(int64_t M, int64_t N) {
 
 // A: Operand or RowList; C: Output or OutputList.
 template <class Step, class A, class C>
-inline void matmul_rows(int64_t M, int64_t N, int64_t K, A a, const float* b, int64_t ldb, C c,
-                        Into into, const float* row_scale = nullptr, Ahead* ahead = nullptr) {
+inline void matmul_rows(int64_t M, int64_t N, int64_t K, A a, Lanes b, C c, Into into,
+                        const float* row_scale = nullptr, Ahead* ahead = nullptr) {
   expect<Length::kWholeVectors>(N);
+  const int64_t ldb = b.row_stride;
   int64_t n = 0;
   for (; n + kNR * W <= N; n += kNR * W)
-    panel<Step, kNR>(M, K, a, b + n, ldb, c.from(0, n), into, row_scale, ahead);
+    panel<Step, kNR>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
   switch ((N - n) / W) {
     case 3:
-      return panel<Step, 3>(M, K, a, b + n, ldb, c.from(0, n), into, row_scale, ahead);
+      return panel<Step, 3>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
     case 2:
-      return panel<Step, 2>(M, K, a, b + n, ldb, c.from(0, n), into, row_scale, ahead);
+      return panel<Step, 2>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
     case 1:
-      return panel<Step, 1>(M, K, a, b + n, ldb, c.from(0, n), into, row_scale, ahead);
+      return panel<Step, 1>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
     default:
       return;
   }
@@ -188,7 +206,7 @@ template <class Step>
 inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
                    float* c, int64_t ldc, Into into, const float* row_scale = nullptr,
                    Ahead* ahead = nullptr) {
-  matmul_rows<Step>(M, N, K, a, b, ldb, Output{c, ldc}, into, row_scale, ahead);
+  matmul_rows<Step>(M, N, K, a, Lanes{b, ldb}, Output{c, ldc}, into, row_scale, ahead);
 }
 
 // The product with zeros of A skipped, for tiles where a masked pair (exactly 0 in A) stands beside
