@@ -53,10 +53,12 @@ inline void multiply_panel(int64_t rows, int64_t depth, Operand left, const floa
   } else
 #endif
     for (int64_t w = 0; w < depth; w += kProductWords) {
+      Lanes right = packed_lanes<Path>(panel, depth, kPanel);
+      right.data += w * right.row_stride;
       matmul<typename Path::Step>(
           rows, kPanel, min64(kProductWords, depth - w),
-          Operand{left.data + w * left.k_stride, left.row_stride, left.k_stride},
-          panel + w * kPanel, kPanel, sums, ld, w == 0 ? Into::kReplace : Into::kAdd);
+          Operand{left.data + w * left.k_stride, left.row_stride, left.k_stride}, right, sums, ld,
+          w == 0 ? Into::kReplace : Into::kAdd);
     }
 }
 
@@ -131,7 +133,7 @@ inline void mend_panel(int64_t rows, int64_t depth, const ProductBuffers& b, flo
   for (int64_t k = 0; k < depth; k += kProductWords) {
     const int64_t count = min64(kProductWords, depth - k);
     const Operand left = pack(k, k + count);
-    matmul<FloatStep>(rows, kPanel, count, left, b.panel, kPanel, b.whole_sums, kPanel,
+    matmul<FloatStep>(rows, kPanel, count, left, {b.panel, kPanel}, b.whole_sums, kPanel,
                       k == 0 ? Into::kReplace : Into::kAdd);
   }
   for (int64_t r = 0; r < rows; ++r) {

@@ -61,11 +61,13 @@ inline void to_values(ElemType t, const void* src, int64_t offset, int64_t n, fl
   }
 }
 
-// Word w of a panel [depth, kPanel], which is in tiles of 16 columns where words are of pieces.
+// Word w of a panel [depth, kPanel], which is in tiles of 16 columns where words are of pieces or a
+// product reads so many at a time.
 template <class Path>
 inline WordsAt panel_word(float* panel, int64_t depth, int64_t w) {
   if (Path::kForm.pieces > 1) return {panel + Path::kForm.word(w) * 16, kPanel, 16, depth * 16};
-  return {panel + w * kPanel, kPanel, kPanel};
+  constexpr int64_t row = panel_lanes<Path>(kPanel);
+  return {panel + w * row, kPanel, row, row < kPanel ? depth * row : 16};
 }
 
 // Neighbouring elements as words(n) words.
@@ -98,25 +100,29 @@ inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t r
     return;
   }
 #endif
-  float* dst = to.data;
-  if (row >= rows) return fill(dst, to.count, 0.0f);
+  if (row >= rows) n = 0;
   if (per_word == 1) {
-    to_values<Path::kRound>(m.type, m.data, at, n, dst);
-    return fill(dst + n, to.count - n, 0.0f);
+    const int64_t run = to.tile == 16 ? to.count : 16;
+    for (int64_t j = 0; j < to.count; j += run) {
+      float* dst = to.data + j / 16 * to.tile;
+      const int64_t here = min64(run, to.count - j), some = max64(0, min64(here, n - j));
+      to_values<Path::kRound>(m.type, m.data, at + j, some, dst);
+      fill(dst + some, here - some, 0.0f);
+    }
+    return;
   }
   alignas(64) uint16_t even[kProductRows], odd[kProductRows];
   to_bf16(m.type, m.data, at, n, even);
   const bool both = row + 1 < rows;
   if (both) to_bf16(m.type, m.data, at + m.columns, n, odd);
-  pair_elements(even, both ? odd : nullptr, n, to.count, dst);
+  pair_elements(even, both ? odd : nullptr, n, to.count, to.data);
 }
 
 // Columns [k0, k1) of rows [n0, n0 + kPanel) of a weight as columns, from word `first` of a panel
 // [depth, kPanel] on; zero past the last row.
 template <class Path>
 inline void pack_panel_of_rows(const ConstMatrix& m, int64_t rows, int64_t n0, int64_t k0,
-                               int64_t k1, int64_t first, [[maybe_unused]] int64_t depth,
-                               float* panel) {
+                               int64_t k1, int64_t first, int64_t depth, float* panel) {
   constexpr WordForm form = Path::kForm;
   constexpr int64_t kElements = 64, kWords = form.words(kElements);
   alignas(64) float lines[kPanel][kWords + 16];
@@ -130,9 +136,9 @@ inline void pack_panel_of_rows(const ConstMatrix& m, int64_t rows, int64_t n0, i
                          lines[j]);
       }
     }
+    const WordsAt to = panel_word<Path>(panel, depth, 0);
 #ifdef NSA_ISA_AMX
     if constexpr (kRowsOnly<Path>) {
-      const WordsAt to = panel_word<Path>(panel, depth, 0);
       for (int64_t w = 0; w < count; w += W)
         for (int64_t j = 0; j < kPanel; j += W)
           transpose_square(lines[j] + w, kWords + 16,
@@ -141,7 +147,8 @@ inline void pack_panel_of_rows(const ConstMatrix& m, int64_t rows, int64_t n0, i
     }
 #endif
     for (int64_t w = 0; w < count; ++w)
-      for (int64_t j = 0; j < kPanel; ++j) panel[(first + w) * kPanel + j] = lines[j][w];
+      for (int64_t j = 0; j < kPanel; ++j)
+        to.data[(first + w) * to.row + j / 16 * to.tile + j % 16] = lines[j][w];
   }
 }
 

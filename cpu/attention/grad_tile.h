@@ -356,7 +356,7 @@ inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int
     // Words past the rows would be multiplied with zeros, but they may be no numbers.
     for (int64_t w = ceil_div(rows, per_word); w < count; ++w) fill(a + w * lda, lanes, 0.0f);
     if (numbers_only)
-      return matmul<typename Path::Step>(width, lanes, count, {b_t, kRowWords, 1}, a, lda,
+      return matmul<typename Path::Step>(width, lanes, count, {b_t, kRowWords, 1}, {a, lda},
                                          sums.data, sums.ld, Into::kAdd, nullptr, ahead);
     matmul_visible(per_word, real, width, count, {a, 1, lda}, b, ldb, sums.data, 1, Into::kAdd,
                    nullptr, sums.ld);

@@ -166,23 +166,28 @@ inline void pack_transposed(ElemType t, const void* src, int64_t offset, int64_t
     for (int64_t d = 0; d < depth; ++d) lane(j)[d * panel] = 0.0f;
 }
 
-// c = A B for lanes [n0, n1) of packed blocks of keys, [blocks] of what pack_transposed() makes. A:
-// Operand, or RowList where the path takes it.
+// What pack_transposed() makes, as the right side of a product.
+template <class Path>
+inline Lanes packed_lanes(const float* block, int64_t depth, int64_t lanes) {
+  const int64_t panel = panel_lanes<Path>(lanes);
+  return {block, panel, panel < lanes ? depth : 1};
+}
+
+// c = A B for lanes [n0, n1) of packed blocks of keys. A: Operand, or RowList where the path takes
+// it.
 template <class Path, class A>
-inline void key_products(A a, int64_t rows, int64_t depth, const float* b, int64_t lanes,
+inline void key_products(A a, int64_t rows, int64_t depth, const float* blocks, int64_t lanes,
                          int64_t n0, int64_t n1, Output c, Ahead* ahead = nullptr) {
   using Step = typename Path::Step;
   for (int64_t n = n0; n < n1;) {
     const int64_t lane = n % lanes, count = min64(lanes - lane, n1 - n);
-    const float* block = b + (n - lane) * depth;
+    const Lanes b = packed_lanes<Path>(blocks + (n - lane) * depth, depth, lanes).from(lane);
     const Output to = c.from(0, n - n0);
     if constexpr (kRowsOnly<Path>) {
-      matmul<Step>(rows, count, depth, a, block + lane, lanes, to.data, to.row_stride,
-                   Into::kReplace, nullptr, ahead);
+      matmul<Step>(rows, count, depth, a, b, to.data, to.row_stride, Into::kReplace, nullptr,
+                   ahead);
     } else {
-      const int64_t panel = panel_lanes<Path>(lanes), step = panel < lanes ? depth : 1;
-      matmul_rows<Step>(rows, count, depth, a, Lanes{block + lane * step, panel, step}, to,
-                        Into::kReplace, nullptr, ahead);
+      matmul_rows<Step>(rows, count, depth, a, b, to, Into::kReplace, nullptr, ahead);
     }
     n += count;
   }
@@ -271,7 +276,7 @@ inline void multiply_values(bool numbers_only, int64_t M, int64_t N, int64_t K, 
                             const float* v, int64_t ldv, float* o, int64_t ldo, Into into,
                             const float* row_scale = nullptr, Ahead* ahead = nullptr) {
   if (numbers_only)
-    return matmul<typename Path::Step>(M, N, K, p, v, ldv, o, ldo, into, row_scale, ahead);
+    return matmul<typename Path::Step>(M, N, K, p, {v, ldv}, o, ldo, into, row_scale, ahead);
   matmul_visible(Path::kForm.per_word, M, N, K, p, v, ldv, o, ldo, into, row_scale);
 }
 

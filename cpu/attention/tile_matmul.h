@@ -71,14 +71,15 @@ struct RowList {
   }
 };
 
-// B: element (k, n) is data[k * row_stride + n], or where panels of lanes stand one after the
-// other, lane_stride apart for each of their lanes, that of the first n of a panel data[k *
-// row_stride + n * lane_stride].
+// B: element (k, n) is data[k * row_stride + n]. Or its lanes stand in panels, as many as a pass
+// over the rows reads: then lane_stride is what a panel's lanes are from the next ones', for each
+// lane.
 struct Lanes {
   const float* data;
   int64_t row_stride, lane_stride = 1;
 
   const float* panel(int64_t n) const { return data + n * lane_stride; }
+  Lanes from(int64_t n) const { return {panel(n), row_stride, lane_stride}; }
 };
 
 // Where the rows of C begin: row(i).
@@ -164,9 +165,12 @@ inline void micro_rows(int64_t rows, int64_t count, int64_t K, A a, const float*
   }
 }
 
+// One panel of NR vectors: all rows pass over it while it stays in the first-level cache. The rows
+// are divided evenly, so that 16 rows are 6 + 5 + 5 and no tile is left with a single row.
 template <class Step, int NR, class A, class C>
 inline void panel(int64_t M, int64_t K, A a, const float* b, int64_t ldb, C c, Into into,
                   const float* row_scale, Ahead* ahead) {
+  if (M == 0) return;
   const int64_t blocks = ceil_div(M, kMR), rows = M / blocks, more = M % blocks;
   if (more) micro_rows<Step, NR>(rows + 1, more, K, a, b, ldb, c, into, row_scale, ahead);
   const int64_t row = more * (rows + 1);
@@ -203,10 +207,9 @@ inline void matmul_rows(int64_t M, int64_t N, int64_t K, A a, Lanes b, C c, Into
 
 // row_scale is read for Into::kAddScaled only.
 template <class Step>
-inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
-                   float* c, int64_t ldc, Into into, const float* row_scale = nullptr,
-                   Ahead* ahead = nullptr) {
-  matmul_rows<Step>(M, N, K, a, Lanes{b, ldb}, Output{c, ldc}, into, row_scale, ahead);
+inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, Lanes b, float* c, int64_t ldc,
+                   Into into, const float* row_scale = nullptr, Ahead* ahead = nullptr) {
+  matmul_rows<Step>(M, N, K, a, b, Output{c, ldc}, into, row_scale, ahead);
 }
 
 // The product with zeros of A skipped, for tiles where a masked pair (exactly 0 in A) stands beside
@@ -262,11 +265,12 @@ inline void scale_row(float* x, int64_t n, float factor) {
 // that a sum over many calls is one long sum. It rounds more than a sum of partial sums, and far
 // less than the operands are rounded.
 template <>
-inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t ldb,
-                            float* c, int64_t ldc, Into into, const float* row_scale,
-                            Ahead* ahead) {
+inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, Lanes lanes_of_b, float* c,
+                            int64_t ldc, Into into, const float* row_scale, Ahead* ahead) {
   expect<Length::kPadded>(N);
-  NSA_EXPECT(K % kAmxTile == 0 && a.k_stride == 1);
+  NSA_EXPECT(K % kAmxTile == 0 && a.k_stride == 1 && lanes_of_b.lane_stride == 1);
+  const float* b = lanes_of_b.data;
+  const int64_t ldb = lanes_of_b.row_stride;
   constexpr int64_t step = 2 * kAmxTile;
   const bool keep = into != Into::kReplace;
   if (into == Into::kAddScaled) {
