@@ -14,6 +14,11 @@ constexpr int64_t kManyChunks = 64;
 // Rows of a query chunk: its queries and outputs stay in the second-level cache, with the blocks of
 // keys and values that pass between two visits of a row.
 constexpr int64_t kChunkRows = 512;
+// Of long sequences few queries of such a chunk meet at a block, which is then read from memory for
+// a few rows. Chunks in which so many do on the mean are worth rows that wait in the third-level
+// cache.
+constexpr int64_t kMeetingRows = 64;
+constexpr int64_t kLongChunkRows = 4096;
 // The same on tiles of rows, whose keys stay in that cache, too, for all queries of a chunk. Of
 // long sequences few of these select the same block, and more rows share what is read of it.
 constexpr int64_t kTiledChunkRows = 1024;
@@ -141,20 +146,24 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   const int64_t block = block_keys(p, plan);
   const WordForm form = table.select_form(plan, block);
   const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
-  const auto chunk_queries = [&](int64_t q_len) {
-    int64_t rows = kChunkRows;
+  const auto chunk_queries = [&](const Segment& seg) {
+    const int64_t many = seg.q_len * plan.G / kManyChunks;
+    int64_t rows;
     if (form.align > 1) {
       // Rows in pieces are half as long again as floats, and fill the cache sooner.
       const int64_t most = form.pieces > 1 ? kTiledChunkRows : kLongTiledRows;
-      rows = max64(kTiledChunkRows, min64(q_len * plan.G / kManyChunks, most));
+      rows = max64(kTiledChunkRows, min64(many, most));
+    } else {
+      const int64_t blocks = ceil_div(seg.kv_len, block);
+      const int64_t meeting = kMeetingRows * blocks / max64(1, p.select_block_count);
+      rows = max64(kChunkRows, min64(many, min64(meeting, kLongChunkRows)));
     }
     return max64(1, rows / plan.G);
   };
   int64_t chunk_rows = plan.G;
-  for (const Segment& seg : segments)
-    chunk_rows = max64(chunk_rows, chunk_queries(seg.q_len) * plan.G);
+  for (const Segment& seg : segments) chunk_rows = max64(chunk_rows, chunk_queries(seg) * plan.G);
   SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
-    return ChunkSize{chunk_queries(seg.q_len), kChunkKeys};
+    return ChunkSize{chunk_queries(seg), kChunkKeys};
   });
 
   ForwardScratch parts{};

@@ -177,14 +177,16 @@ inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, cons
       each_row(c, [&](int64_t r, int64_t i, int64_t head) {
         rows[r] = query + (c.seg.q + i * plan.q.row + head * plan.q.head) / per_word;
       });
-      return key_products<Path>(RowList{rows}, c.rows(), depth, kt, lanes, 0, lanes, scores);
+      return key_products<Path>(RowList{rows}, c.rows(), depth, kt, lanes, 0, lanes, scores,
+                                &b.ahead);
     }
   }
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     pack_row<Path>(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D,
                    b.q + r * depth);
   });
-  key_products<Path>(Operand{b.q, depth, 1}, c.rows(), depth, kt, lanes, 0, lanes, scores);
+  key_products<Path>(Operand{b.q, depth, 1}, c.rows(), depth, kt, lanes, 0, lanes, scores,
+                     &b.ahead);
 }
 
 // Output row r of gathered rows, out(i, head), times its factor, plus P V.
@@ -199,7 +201,7 @@ inline void add_select_values(const AttentionPlan& plan, const GatheredRows& c, 
     if (finite)
       return matmul_rows<typename Path::Step>(c.rows(), out_lanes, words<Path>(lanes), p,
                                               Lanes{v, ld}, OutputList{rows, 0}, Into::kAddScaled,
-                                              b.factor);
+                                              b.factor, &b.ahead);
   }
   multiply_values<Path>(finite, c.rows(), out_lanes, words<Path>(lanes), p, v, ld, b.o, ld,
                         Into::kReplace);
@@ -281,6 +283,7 @@ inline bool pack_part(const AttentionPlan& plan, const SelectPair& pair, PartKey
 template <class Path, class Packed>
 inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
                           int64_t i0, int64_t i1, const Packed& packed, SelectBuffers& b) {
+  using Step = typename Path::Step;
   const Segment& seg = plan.segments[pair.segment];
   const BlockShape& shape = sel.shape;
   const int64_t first_head = pair.kv_head * plan.G;
@@ -295,6 +298,7 @@ inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const
       if (keys.count == 0) break;
       if (rows == 0) break;
       const PackedPart of = packed(pair.first_packed + part, keys);
+      b.tile.ahead.over(matmul_steps<Step>(rows, shape.lanes) + matmul_steps<Step>(rows, plan.Dv));
       numbers = numbers && of.finite;
       for (int64_t r = 0; r < rows; r += kTileRows) {
         GatheredRows c{seg, first_head, plan.G, list, r, min64(kTileRows, rows - r)};
@@ -456,7 +460,15 @@ inline void select_all_blocks(const AttentionPlan& plan, const Selection& sel,
 #endif
     const int64_t key_size = words<Path>(plan.D) * sel.shape.lanes;
     const int64_t value_size = words<Path>(sel.shape.lanes) * padded_row(plan.Dv);
+    const int64_t past = pair.first_packed + pair.blocks * sel.shape.parts;
+    Ahead& ahead = b.tile.ahead;
     all(Path{}, [&](int64_t at, PartKeys) {
+      // Most likely the next one that the chunk meets; of a long sequence it comes from memory.
+      ahead.clear();
+      if (at + 1 < past) {
+        ahead.add(scratch.keys + (at + 1) * key_size, key_size);
+        ahead.add(scratch.values + (at + 1) * value_size, value_size);
+      }
       return PackedPart{scratch.keys + at * key_size, scratch.values + at * value_size,
                         scratch.finite[at]};
     });

@@ -11,17 +11,37 @@ from tests.common.case import Case, compare
 TOKENS, HEADS, DIM = 150, 512, 8
 # The same of the forward on tiles, where shorter sequences have two.
 FORWARD_TOKENS, FORWARD_DIM = 200, 32
+# Without tiles a chunk is the longer the fewer blocks of how many a query selects: 16 queries, and
+# 8 of the shorter sequence.
+FEW_TOKENS, FEW_HEADS, FEW_COUNT = 1024, 64, 4
 
 
-def test_forward():
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_forward(dtype):
     """A query's bits do not tell how long the text is that comes after it."""
-    case = workloads.selected(
-        FORWARD_TOKENS, "bfloat16", heads=HEADS, kv_heads=1, dim=FORWARD_DIM
-    ).forward
+    same_start(
+        workloads.selected(FORWARD_TOKENS, dtype, heads=HEADS, kv_heads=1, dim=FORWARD_DIM).forward,
+        TOKENS,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_few_blocks_of_many(dtype):
+    case = workloads.selected(FEW_TOKENS, dtype, heads=FEW_HEADS, kv_heads=1, dim=DIM).forward
+    block = workloads.SELECT // 4
+    chosen = workloads.choose_blocks(np.random.default_rng(2), FEW_TOKENS, 1, block, FEW_COUNT)
+    attrs = {**case.attrs, "select_block_size": block, "select_block_count": FEW_COUNT}
+    case = Case.of(case.op, {**case.named(), "topk_indices": chosen}, attrs, dtype)
+    compare(case, _native.run(case.op, case.inputs, case.attrs))
+    same_start(case, FEW_TOKENS // 2)
+
+
+def same_start(case, tokens):
+    """The same bits with one thread and three, and of the first tokens alone with two."""
     named = case.named()
-    ends = np.array([TOKENS], np.int64)
+    ends = np.array([tokens], np.int64)
     inputs = {
-        **{name: _first(named[name]) for name in ("query", "key", "value", "topk_indices")},
+        **{name: _first(named[name], tokens) for name in ("query", "key", "value", "topk_indices")},
         **{"actual_seq_qlen": ends, "actual_seq_kvlen": ends},
     }
     short = Case.of(case.op, inputs, case.attrs, case.dtype)
@@ -30,7 +50,7 @@ def test_forward():
         for c, threads in ((case, 1), (case, 3), (short, 2))
     )
     assert [_bytes(x) for x in whole] == [_bytes(x) for x in other]
-    assert [_bytes(_first(x)) for x in whole] == [_bytes(x) for x in start]
+    assert [_bytes(_first(x, tokens)) for x in whole] == [_bytes(x) for x in start]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -45,8 +65,8 @@ def test_gradient(dtype):
     assert [_bytes(x) for x in one] == [_bytes(x) for x in three]
 
 
-def _first(x):
-    return (x[0], x[1][:TOKENS]) if isinstance(x, tuple) else x[:TOKENS]
+def _first(x, tokens):
+    return (x[0], x[1][:tokens]) if isinstance(x, tuple) else x[:tokens]
 
 
 def _bytes(x):
