@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from benchmarks import report, runner, timing
+from benchmarks import branches, report, runner, timing
 from benchmarks.result import Result
 
 
@@ -153,6 +153,27 @@ def test_interleaved_rounds(monkeypatch):
     assert order[:9] == ["gemm", "ours", "slow"] * 3  # warm-up, its time, the first round
     assert times["gemm"] == times["ours"] == [2.0] * 4
     assert times["slow"] == [2.0, 2.0, None, None]
+
+
+def test_long_calls(monkeypatch):
+    """The first function is warmed up whatever that takes; a long call of a peer counts itself."""
+    clock = [0.0]
+    monkeypatch.setattr(branches.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(branches.time, "sleep", lambda seconds: None)
+    order = []
+
+    def takes(name, *seconds):
+        def function():
+            clock[0] += seconds[min(order.count(name), len(seconds) - 1)]
+            order.append(name)
+
+        return function
+
+    functions = {"nsa": takes("nsa", 20.0, 15.0), "dense": takes("dense", 90.0)}
+    functions["short"] = takes("short", 4.0)
+    times = branches.interleaved(functions, rounds=4, budget=18.0)
+    assert times == {"nsa": [15.0] * 2, "dense": [90.0], "short": [4.0] * 4}
+    assert order == ["nsa", "dense", "short"] + ["nsa", "short"] * 2 + ["short"] * 2
 
 
 def test_short_calls_are_repeated(monkeypatch):
