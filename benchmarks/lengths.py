@@ -27,7 +27,7 @@ DIRECTIONS = ("forward", "both")
 EVERY, HOPELESS = 4096, 1.5
 COLUMNS = ("tokens", "attention", "forward_seconds", "both_seconds", "bytes", "calls", "shape")
 # Seconds that the calls of one function may take after its first one, which compiles; and from how
-# many seconds on that does not matter, and the first call is the only one.
+# many seconds on that does not matter, and the first call of a dense attention is the only one.
 BUDGET, LONG = 6.0, 30.0
 CALLS = 5
 
