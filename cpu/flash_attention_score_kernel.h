@@ -162,7 +162,8 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
   const bool bias = plan.bias.changes_scores();
   for (int64_t j = j0; j < j1; j += kTileKeys) {
     const int64_t at = pair.first_packed + j / kBlockKeys, past = min64(j + kTileKeys, j1);
-    const GradKeys keys = packed_keys<Path>(plan, s, at, kBlockKeys, j, past - j);
+    const float* own = kOwnRows<Path> ? b.keys + (j - j0) * padded_row(plan.D) : nullptr;
+    const GradKeys keys = packed_keys<Path>(plan, s, at, kBlockKeys, j, past - j, own);
     const int64_t lanes = round_up(past - j, kBlockKeys);
     const KeySums<Path> dk = dk_sums.key(j - j0), dv = dv_sums.key(j - j0);
     if (range.lo(last) <= j && range.hi(first) >= j + lanes) {
@@ -394,6 +395,8 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
     b.clear<Path>(b.dv, plan.Dv, j1 - j0);
   };
   if (!plan.in_groups()) clear();
+  if constexpr (kOwnRows<Path>)
+    pack_key_rows<Path>(plan, pair, round_up(j1 - j0, kBlockKeys), j0, j1 - j0, b.keys);
   const int64_t heads = tile_heads(plan);
   const int64_t queries = min64(kTileRows / heads, i1 - i0);
   for (int64_t g = 0; g < plan.G; g += heads) {

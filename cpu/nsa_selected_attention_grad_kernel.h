@@ -66,7 +66,7 @@ template <class Path>
 inline void ask_for_keys(const AttentionGradPlan& plan, const GradKeys& keys, Ahead& ahead) {
   ahead.add(keys.kt, words<Path>(plan.D) * keys.lanes);
   ahead.add(keys.vt, words<Path>(plan.Dv) * keys.lanes);
-  ahead.add(keys.k, words<Path>(keys.lanes) * padded_row(plan.D));
+  if constexpr (!kOwnRows<Path>) ahead.add(keys.k, words<Path>(keys.lanes) * padded_row(plan.D));
 }
 
 // Rows that are not next to each other have their statistics in lines of their own.
@@ -81,10 +81,10 @@ inline void ask_for_statistics(const AttentionGradPlan& plan, const GatheredRows
 // The packed keys of a tile.
 template <class Path>
 inline GradKeys part_of(const AttentionGradPlan& plan, const Selection& sel, const SelectPair& pair,
-                        const SelectTiles& tile, const GradScratch& s) {
+                        const SelectTiles& tile, const GradScratch& s, const float* own) {
   const PartKeys range = tile.keys();
   return packed_keys<Path>(plan, s, pair.first_packed + tile.part(), sel.shape.lanes, range.j0,
-                           range.count);
+                           range.count, own);
 }
 
 // A tile with the steps of FlashAttentionScoreGrad. In groups its keys' sums go to the accumulators
@@ -95,7 +95,10 @@ inline void select_grad_tile(const AttentionGradPlan& plan, const Selection& sel
                              UnitBuffers& b) {
   const GatheredRows c = tile.rows();
   const int64_t lanes = sel.shape.lanes;
-  const GradKeys keys = part_of<Path>(plan, sel, pair, tile, s);
+  const GradKeys keys = part_of<Path>(plan, sel, pair, tile, s, b.keys);
+  if constexpr (kOwnRows<Path>) {
+    if (tile.first()) pack_key_rows<Path>(plan, pair, lanes, keys.j0, keys.n, b.keys);
+  }
   if (plan.in_groups() || tile.first()) {
     b.clear<Path>(b.dk, plan.D, keys.n);
     b.clear<Path>(b.dv, plan.Dv, keys.n);
@@ -259,7 +262,8 @@ inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel
     if (!then.done()) {
       ask_for_grad_rows(plan, pair, then.rows(), ahead);
       ask_for_statistics(plan, then.rows(), ahead);
-      if (then.first()) ask_for_keys<Path>(plan, part_of<Path>(plan, sel, pair, then, s), ahead);
+      if (then.first())
+        ask_for_keys<Path>(plan, part_of<Path>(plan, sel, pair, then, s, nullptr), ahead);
     }
     select_grad_tile<Path>(plan, sel, pair, tile, s, b);
   }

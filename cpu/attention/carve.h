@@ -25,7 +25,8 @@ inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSp
                        int64_t lanes, WordForm form, int threads, GradParts& parts) {
   parts.keys_t = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
   parts.values_t = arena.take<float>(wave.packed * form.words(plan.Dv) * lanes);
-  parts.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
+  if (form.per_word > 1)
+    parts.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
   parts.finite = arena.take<bool>(wave.packed);
   if (plan.in_groups()) {
     parts.key_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.D / 2));

@@ -15,7 +15,8 @@ namespace {
 inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
                             int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* kt,
                             int64_t ld_kt, float* tmp) {
-  s.finite[at] = pack_key_rows<AmxPath>(plan, pair, lanes, j0, n, tmp);
+  pack_key_rows<AmxPath>(plan, pair, lanes, j0, n, tmp);
+  s.finite[at] = packed_finite<AmxPath>(tmp, words<AmxPath>(lanes) * padded_row(plan.D));
   const Segment& seg = plan.segments[pair.segment];
   const auto rows = [&](const void* src, int64_t first, int64_t row, int64_t width, float* dst) {
     const int64_t ld = padded_row(width / 2);

@@ -122,7 +122,7 @@ struct UnitCursor {
 struct GradScratch {
   float* keys_t;    // [blocks, words(D), lanes]
   float* values_t;  // [blocks, words(Dv), lanes]
-  float* keys;      // [blocks, words(lanes), D padded]
+  float* keys;      // [blocks, words(lanes), D padded], of words of two
   bool* finite;     // [blocks] the keys hold numbers only
   // Where dq is accumulated in groups, which then read no `keys`: keys and values as rows of words,
   // and the words of `keys` transposed.

@@ -22,6 +22,7 @@ struct UnitBuffers {
   float* dk;        // [keys of a chunk, D padded], or [D padded, keys of a chunk]: KeySums
   float* dv;        // likewise of Dv
   int64_t ld_keys;  // where the keys are columns
+  float* keys;      // [keys of a chunk, D padded]; kOwnRows
 
   template <class Path>
   static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
@@ -34,6 +35,8 @@ struct UnitBuffers {
     const int64_t keys = kRowsOnly<Path> ? b.ld_keys : kv_chunk;
     b.dk = arena.take<float>(keys * padded_row(D));
     b.dv = arena.take<float>(keys * padded_row(Dv));
+    b.keys =
+        kOwnRows<Path> ? arena.take<float>(round_up(kv_chunk, kTileKeys) * padded_row(D)) : nullptr;
     return b;
   }
 

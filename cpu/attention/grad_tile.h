@@ -32,13 +32,18 @@ inline bool all_true(const bool* x, int64_t n) {
   return all;
 }
 
-// The packed blocks from number `at` on that hold n keys.
+// Whether a unit makes the rows of its keys itself: as floats, those of all keys would take as much
+// scratch as each of the other two forms, and be read from memory.
+template <class Path>
+constexpr bool kOwnRows = Path::kForm.per_word == 1;
+
+// The packed blocks from number `at` on that hold n keys. own: their rows, where the unit has them.
 template <class Path>
 inline GradKeys packed_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
-                            int64_t lanes, int64_t j0, int64_t n) {
+                            int64_t lanes, int64_t j0, int64_t n, const float* own) {
   return {s.keys_t + at * words<Path>(plan.D) * lanes,
           s.values_t + at * words<Path>(plan.Dv) * lanes,
-          s.keys + at * words<Path>(lanes) * padded_row(plan.D),
+          kOwnRows<Path> ? own : s.keys + at * words<Path>(lanes) * padded_row(plan.D),
           lanes,
           j0,
           n,
@@ -59,23 +64,25 @@ inline void pack_key_columns(const AttentionGradPlan& plan, const GradPair& pair
                         s.values_t + at * words<Path>(plan.Dv) * lanes, tmp);
 }
 
-// The same keys as rows. Gives whether they are numbers.
+// The same keys as rows.
 template <class Path>
-inline bool pack_key_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t lanes,
+inline void pack_key_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t lanes,
                           int64_t j0, int64_t n, float* rows) {
   const int64_t ld = padded_row(plan.D);
   const int64_t k = plan.segments[pair.segment].k + pair.kv_head * plan.k.head + j0 * plan.k.row;
   pack_rows<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes, ld, rows);
-  return packed_finite<Path>(rows, words<Path>(lanes) * ld);
 }
 
-// Both forms of block number `at`. Gives whether its keys are numbers.
+// The forms of block number `at` that are shared. Gives whether its keys are numbers.
 template <class Path>
 inline bool pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
                            int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
   pack_key_columns<Path>(plan, pair, at, lanes, j0, n, s, tmp);
-  return pack_key_rows<Path>(plan, pair, lanes, j0, n,
-                             s.keys + at * words<Path>(lanes) * padded_row(plan.D));
+  if constexpr (!kOwnRows<Path>)
+    pack_key_rows<Path>(plan, pair, lanes, j0, n,
+                        s.keys + at * words<Path>(lanes) * padded_row(plan.D));
+  const int64_t count = words<Path>(plan.D) * lanes;
+  return packed_finite<Path>(s.keys_t + at * count, count);
 }
 
 // Words of a tile's rows, three cache lines.
