@@ -106,38 +106,67 @@ def check_topk(name, indices, scores, candidate, forced, tolerance):
     )
     scores = np.where(np.isnan(scores), -np.inf, scores).reshape(flat)
     rows = indices.reshape(len(scores), indices.shape[-1])
-    for r, (row, score, allowed, first) in enumerate(
-        zip(rows, scores, candidate, forced, strict=True)
-    ):
-        problem = _topk_problem(row, score, allowed, first & allowed, tolerance)
-        assert problem is None, (
-            f"{name} row {r}: {problem}; got {row.tolist()}, forced {np.flatnonzero(first)}, "
-            f"scores {score.tolist()}"
-        )
+    forced = forced & candidate
+    for problem, bad in _topk_problems(rows, scores, candidate, forced, tolerance):
+        if bad.any():
+            r = int(np.flatnonzero(bad)[0])
+            raise AssertionError(
+                f"{name} row {r}: {problem}; got {rows[r].tolist()}, "
+                f"forced {np.flatnonzero(forced[r])}, scores {scores[r].tolist()}"
+            )
 
 
-def _topk_problem(row, score, candidate, forced, tolerance):
-    count = min(len(row), int(candidate.sum()))
-    chosen = row[:count]
-    if (row[count:] != -1).any() or (chosen < 0).any():
-        return f"expected {count} blocks, then -1"
-    if (chosen >= len(score)).any() or not candidate[chosen].all():
-        return "a block that is no candidate"
-    if len(set(chosen.tolist())) != count:
-        return "a block twice"
-    first = np.flatnonzero(forced)[:count]
-    if (chosen[: len(first)] != first).any():
-        return "forced blocks not first and by index"
-    free = chosen[len(first) :]
-    best = -np.sort(-score[candidate & ~forced])[: len(free)]
-    got = score[free]
-    apart = np.where(
-        got == best, 0, np.abs(np.where(got == best, 0, got) - np.where(got == best, 0, best))
+def _sorted_first(chosen):
+    """For every row the numbers of its True places, ascending, then those of the others."""
+    return np.argsort(~chosen, axis=-1, kind="stable")
+
+
+def _topk_problems(rows, scores, candidate, forced, tolerance):
+    """(what, rows where it is so), one after the other: each holds if those before it do not."""
+    # A choice may be longer than there are blocks.
+    blocks, places = scores.shape[-1], np.arange(rows.shape[-1])
+    count = np.minimum(len(places), candidate.sum(-1))[:, None]
+    chosen = places < count
+    yield (
+        "not its number of blocks, then -1",
+        (np.where(chosen, rows < 0, rows != -1)).any(-1),
     )
-    if (apart > tolerance).any():
-        return f"scores {got.tolist()} instead of {best.tolist()}"
-    zeros = np.flatnonzero(candidate & ~forced & (score == 0))
-    chosen_zeros = free[got == 0]
-    if (chosen_zeros != zeros[: len(chosen_zeros)]).any():
-        return "blocks of score 0 not by index"
-    return None
+    if blocks == 0:
+        return
+    at = np.where(chosen, np.minimum(rows, blocks - 1), 0)
+
+    def taken(x):
+        return np.take_along_axis(x, at, axis=-1)
+
+    yield "a block that is no candidate", (chosen & ((rows >= blocks) | ~taken(candidate))).any(-1)
+    # Numbers of their own for the places without a block.
+    ordered = np.sort(np.where(chosen, rows, blocks + places), axis=-1)
+    yield "a block twice", (ordered[:, 1:] == ordered[:, :-1]).any(-1)
+
+    size = min(len(places), blocks)
+
+    def padded(x):
+        return np.pad(x[:, :size], ((0, 0), (0, len(places) - size)))
+
+    fixed = chosen & (places < forced.sum(-1, keepdims=True))
+    yield (
+        "forced blocks not first and by index",
+        (fixed & (rows != padded(_sorted_first(forced)))).any(-1),
+    )
+    free, others = chosen & ~fixed, candidate & ~forced
+    # The others' scores falling, after as many places as are forced.
+    falling = -np.sort(-np.where(others, scores, -np.inf), axis=-1)
+    before = fixed.sum(-1, keepdims=True)
+    best = np.take_along_axis(falling, np.clip(places - before, 0, blocks - 1), axis=-1)
+    got = taken(scores)
+    same = got == best
+    apart = np.abs(np.where(same, 0, got) - np.where(same, 0, best))
+    yield "worse scores than others have", (free & (apart > tolerance)).any(-1)
+    zeros = others & (scores == 0)
+    # Of those of score 0 the n-th in the row is the n-th by index.
+    rank = np.cumsum(zeros, axis=-1) - 1
+    zero = free & (got == 0)
+    yield (
+        "blocks of score 0 not by index",
+        (zero & (taken(rank) != np.cumsum(zero, axis=-1) - 1)).any(-1),
+    )

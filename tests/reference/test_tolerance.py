@@ -125,12 +125,12 @@ def test_topk_accepts(row):
 @pytest.mark.parametrize(
     "row, problem",
     [
-        ([3, 0, 2, 1, 4, -1], "instead of"),
+        ([3, 0, 2, 1, 4, -1], "worse scores"),
         ([1, 3, 2, 0, 4, -1], "forced"),
         ([3, 1, 2, 0, 5, -1], "no candidate"),
         ([3, 1, 2, 2, 4, -1], "twice"),
-        ([3, 1, 2, 0, -1, -1], "expected 5"),
-        ([3, 1, 2, 0, 4, 5], "expected 5"),
+        ([3, 1, 2, 0, -1, -1], "number of blocks"),
+        ([3, 1, 2, 0, 4, 5], "number of blocks"),
         ([3, 1, 2, 0, 9, -1], "no candidate"),
     ],
 )
