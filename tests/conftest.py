@@ -25,6 +25,16 @@ def same_import_path():
 
 
 @pytest.fixture(autouse=True, scope="module")
+def little_to_search():
+    """Spares what is there, all tests and MindSpore, from later searches for garbage.
+
+    MindSpore asks for one before it compiles a graph; that took most of the time of such tests.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
 def same_target():
     """Takes back the target that the programs and examples of a file set for their process."""
     from mindspore_nsa import _config
@@ -43,15 +53,6 @@ def pytest_configure(config):
     os.environ.pop("PYTEST_ADDOPTS", None)
     if config.pluginmanager.has_plugin("terminalreporter") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress(config))
-
-
-def pytest_collection_finish():
-    """Spares what is there by now, all tests and MindSpore, from every later search for garbage.
-
-    MindSpore asks for one before it compiles a graph; that took most of the time of such tests.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_report_header():
