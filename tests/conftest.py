@@ -28,7 +28,7 @@ def same_import_path():
 def little_to_search():
     """Spares what is there, all tests and MindSpore, from later searches for garbage.
 
-    MindSpore asks for one before it compiles a graph; that took most of the time of such tests.
+    MindSpore asks for one before it compiles a graph, which otherwise takes most of a test's time.
     """
     gc.collect()
     gc.freeze()

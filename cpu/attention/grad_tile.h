@@ -33,7 +33,7 @@ inline bool all_true(const bool* x, int64_t n) {
 }
 
 // Whether a unit makes the rows of its keys itself: as floats, those of all keys would take as much
-// scratch as each of the other two forms, and be read from memory.
+// scratch as each of the forms in columns, and be read from memory.
 template <class Path>
 constexpr bool kOwnRows = Path::kForm.per_word == 1;
 
