@@ -11,16 +11,24 @@
 namespace nsa::cpu {
 namespace {
 
+// n elements as floats: where they are, or in tmp.
+const float* floats(const KernelTable& table, ElemType t, const void* x, int64_t n, float* tmp) {
+  if (t == ElemType::kFloat32) return static_cast<const float*>(x);
+  table.widen_rows(t, x, n, tmp);
+  return tmp;
+}
+
 // A thread's rows of one token.
 struct Rows {
-  float* branch[kGates];  // [N1 Dv]
-  float* product;         // [N1 Dv]
-  float* mixed_grad;      // [N1 Dv]
-  float* gates;           // [3 N1]
+  const float* branch[kGates];  // [N1 Dv]
+  float* wide[kGates];          // [N1 Dv] for branches of 16 bits
+  float* product;               // [N1 Dv]
+  float* mixed_grad;            // [N1 Dv]
+  float* gates;                 // [3 N1]
 
   static Rows carve(Arena& arena, const NsaMixBranchesParams& p) {
     Rows rows{};
-    for (float*& branch : rows.branch) branch = arena.take<float>(p.N1 * p.Dv);
+    for (float*& wide : rows.wide) wide = arena.take<float>(p.N1 * p.Dv);
     rows.product = arena.take<float>(p.N1 * p.Dv);
     rows.mixed_grad = arena.take<float>(p.N1 * p.Dv);
     rows.gates = arena.take<float>(kGates * p.N1);
@@ -33,9 +41,8 @@ struct Rows {
     const float* logits = p.logits + t * kGates * p.N1;
     for (int64_t i = 0; i < kGates * p.N1; ++i) gates[i] = 1.0f / (1.0f + std::exp(-logits[i]));
     for (int b = 0; b < kGates; ++b) {
-      table.widen_rows(p.dtype,
-                       static_cast<const char*>(p.branches[b]) + t * width * elem_size(p.dtype),
-                       width, branch[b]);
+      const char* row = static_cast<const char*>(p.branches[b]) + t * width * elem_size(p.dtype);
+      branch[b] = floats(table, p.dtype, row, width, wide[b]);
     }
   }
 };
@@ -77,17 +84,19 @@ float dot(const float* __restrict a, const float* __restrict b, int64_t n) {
 
 void mix_token(const NsaMixBranchesParams& p, const KernelTable& table, int64_t t, Rows& rows) {
   rows.load(p, table, t);
+  const int64_t width = p.N1 * p.Dv;
+  const bool plain = p.dtype == ElemType::kFloat32;
+  char* mixed = static_cast<char*>(p.mixed) + t * width * elem_size(p.mixed_type);
+  float* __restrict product = plain ? reinterpret_cast<float*>(mixed) : rows.product;
   const float *x0 = rows.branch[0], *x1 = rows.branch[1], *x2 = rows.branch[2];
   for (int64_t h = 0; h < p.N1; ++h) {
     const float g0 = rows.gates[h], g1 = rows.gates[p.N1 + h], g2 = rows.gates[2 * p.N1 + h];
     for (int64_t d = h * p.Dv; d < (h + 1) * p.Dv; ++d)
-      rows.product[d] = g0 * x0[d] + g1 * x1[d] + g2 * x2[d];
+      product[d] = g0 * x0[d] + g1 * x1[d] + g2 * x2[d];
   }
-  const int64_t width = p.N1 * p.Dv;
-  char* mixed = static_cast<char*>(p.mixed) + t * width * elem_size(p.mixed_type);
+  if (plain) return;
   if (p.mixed_type == p.dtype) return table.round_rows(p.dtype, rows.product, width, mixed);
-  round_floats(table, p.dtype, rows.product, width, rows.branch[0],
-               reinterpret_cast<float*>(mixed));
+  round_floats(table, p.dtype, rows.product, width, rows.wide[0], reinterpret_cast<float*>(mixed));
 }
 
 // mixed = sum over b of gate_b branch_b:
@@ -96,20 +105,23 @@ void mix_token_grad(const NsaMixBranchesGradParams& p, const KernelTable& table,
                     Rows& rows) {
   rows.load(p, table, t);
   const int64_t width = p.N1 * p.Dv;
-  table.widen_rows(p.mixed_type,
-                   static_cast<const char*>(p.mixed_grad) + t * width * elem_size(p.mixed_type),
-                   width, rows.mixed_grad);
+  const bool plain = p.dtype == ElemType::kFloat32;
+  const float* mixed_grad =
+      floats(table, p.mixed_type,
+             static_cast<const char*>(p.mixed_grad) + t * width * elem_size(p.mixed_type), width,
+             rows.mixed_grad);
   for (int b = 0; b < kGates; ++b) {
+    char* branch_grad = static_cast<char*>(p.branch_grads[b]) + t * width * elem_size(p.dtype);
+    float* slopes = plain ? reinterpret_cast<float*>(branch_grad) : rows.product;
     for (int64_t h = 0; h < p.N1; ++h) {
       const float gate = rows.gates[b * p.N1 + h];
-      const float* dy = rows.mixed_grad + h * p.Dv;
-      float* product = rows.product + h * p.Dv;
+      const float* dy = mixed_grad + h * p.Dv;
+      float* __restrict slope = slopes + h * p.Dv;
       p.logits_grad[(t * kGates + b) * p.N1 + h] =
           dot(dy, rows.branch[b] + h * p.Dv, p.Dv) * (gate * (1.0f - gate));
-      for (int64_t d = 0; d < p.Dv; ++d) product[d] = gate * dy[d];
+      for (int64_t d = 0; d < p.Dv; ++d) slope[d] = gate * dy[d];
     }
-    table.round_rows(p.dtype, rows.product, width,
-                     static_cast<char*>(p.branch_grads[b]) + t * width * elem_size(p.dtype));
+    if (!plain) table.round_rows(p.dtype, slopes, width, branch_grad);
   }
 }
 

@@ -49,9 +49,12 @@ const void* row_of(const void* data, int64_t row, int64_t width, ElemType t) {
 void split_token(const NsaSplitHeadsParams& p, const KernelTable& table, const Columns& columns,
                  int64_t t, float* row) {
   const float *cos = p.cos + t * p.head_dim, *sin = p.sin + t * p.head_dim;
-  turn(p.query + t * columns.query, p.head_num, p.head_dim, cos, sin, 1.0f, row);
-  for (int64_t b = 0; b < p.branches; ++b)
-    table.round_rows(p.dtype, row, columns.query, row_of(p.queries[b], t, columns.query, p.dtype));
+  const bool plain = p.dtype == ElemType::kFloat32;
+  float* query = plain ? static_cast<float*>(row_of(p.queries[0], t, columns.query, p.dtype)) : row;
+  turn(p.query + t * columns.query, p.head_num, p.head_dim, cos, sin, 1.0f, query);
+  for (int64_t b = plain ? 1 : 0; b < p.branches; ++b)
+    table.round_rows(p.dtype, query, columns.query,
+                     row_of(p.queries[b], t, columns.query, p.dtype));
   const float* source = p.key_value + t * columns.all;
   for (int64_t b = 0; b < p.branches; ++b) {
     const float* keys = source + b * columns.key;
@@ -71,8 +74,13 @@ void join_token(const NsaSplitHeadsGradParams& p, const KernelTable& table, cons
   const float *cos = p.cos + t * p.head_dim, *sin = p.sin + t * p.head_dim;
   table.widen_rows(p.dtype, row_of(p.queries[0], t, columns.query, p.dtype), columns.query, sum);
   for (int64_t b = 1; b < p.branches; ++b) {
-    table.widen_rows(p.dtype, row_of(p.queries[b], t, columns.query, p.dtype), columns.query, row);
-    for (int64_t i = 0; i < columns.query; ++i) sum[i] += row[i];
+    const void* query = row_of(p.queries[b], t, columns.query, p.dtype);
+    const float* __restrict more = static_cast<const float*>(query);
+    if (p.dtype != ElemType::kFloat32) {
+      table.widen_rows(p.dtype, query, columns.query, row);
+      more = row;
+    }
+    for (int64_t i = 0; i < columns.query; ++i) sum[i] += more[i];
   }
   turn(sum, p.head_num, p.head_dim, cos, sin, -1.0f, p.query_grad + t * columns.query);
   float* target = p.key_value_grad + t * columns.all;
