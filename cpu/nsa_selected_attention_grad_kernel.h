@@ -109,10 +109,14 @@ inline void select_grad_tile(const AttentionGradPlan& plan, const Selection& sel
     for (int64_t r = 0; r < c.rows(); ++r)
       b.tile.inv[r] *= multiplicity(pair, sel, plan.N2, c.query(r), tile.block());
   }
-  // hi does not decrease along the list, so the first row sees the least.
-  const bool plain = keys.n == lanes && c.seg.range.hi(c.query(0)) >= keys.j0 + keys.n;
-  grad_step<Path>(plan, c, keys, 0, c.rows(), 0, lanes, plain, b.tile,
-                  b.key_sums<Path>(b.dk, plan.D), b.key_sums<Path>(b.dv, plan.Dv), Into::kReplace);
+  const KeySums<Path> dk = b.key_sums<Path>(b.dk, plan.D), dv = b.key_sums<Path>(b.dv, plan.Dv);
+  for (int64_t r0 = 0, r1; r0 < c.rows(); r0 = r1) {
+    // hi does not decrease along the list: the rows that see all keys are the last ones.
+    const CutRows cut = cut_gathered<Path>(tile.keys(), lanes, c, r0);
+    const bool plain = keys.n == lanes && c.seg.range.hi(c.query(r0)) >= keys.j0 + keys.n;
+    r1 = cut.past;
+    grad_step<Path>(plan, c, keys, r0, r1, 0, cut.lanes, plain, b.tile, dk, dv, Into::kReplace);
+  }
   add_tile_dq(plan, pair, c, b.tile.dq);
   if (plan.in_groups() || tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
 }

@@ -75,6 +75,23 @@ struct SelectBuffers {
   }
 };
 
+// Rows of a tile before `past` and the lanes of a part that they read.
+struct CutRows {
+  int64_t past, lanes;
+};
+
+// Rows from r0 on. Where that one does not see all keys of the part, only those whose visible keys
+// end near its own: less work on masked pairs along the diagonal.
+template <class Path>
+inline CutRows cut_gathered(PartKeys keys, int64_t lanes, const GatheredRows& c, int64_t r0) {
+  constexpr int64_t step = key_step<Path>(), cut = cut_rows(Path::kForm);
+  const RowRange& range = c.seg.range;
+  if (range.hi(c.query(r0)) >= keys.j0 + keys.count) return {c.rows(), lanes};
+  const int64_t past = past_cut(range, c, r0, c.rows(), cut, step);
+  const int64_t seen = min64(keys.count, range.hi(c.query(past - 1)) - keys.j0);
+  return {past, max64(step, min64(lanes, round_up(seen, step)))};
+}
+
 // The softmax step of row r, whatever hides its keys or counts them twice.
 template <class Path>
 inline void masked_select_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
@@ -164,10 +181,11 @@ inline void add_tile_values(const AttentionPlan& plan, const GatheredTiles& tile
 }
 #endif
 
-// Scores of gathered rows: read where they are if they are words already, otherwise packed.
+// Scores of gathered rows with keys [0, used) of a part of `lanes`. Rows are read where they are if
+// they are words already, otherwise packed.
 template <class Path>
 inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, const float* kt,
-                          int64_t lanes, TileBuffers& b) {
+                          int64_t lanes, int64_t used, TileBuffers& b) {
   const int64_t depth = words<Path>(plan.D);
   const Output scores{b.s, kScoreRow};
   if constexpr (!kRowsOnly<Path>) {
@@ -177,7 +195,7 @@ inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, cons
       each_row(c, [&](int64_t r, int64_t i, int64_t head) {
         rows[r] = query + (c.seg.q + i * plan.q.row + head * plan.q.head) / per_word;
       });
-      return key_products<Path>(RowList{rows}, c.rows(), depth, kt, lanes, 0, lanes, scores,
+      return key_products<Path>(RowList{rows}, c.rows(), depth, kt, lanes, 0, used, scores,
                                 &b.ahead);
     }
   }
@@ -185,8 +203,7 @@ inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, cons
     pack_row<Path>(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D,
                    b.q + r * depth);
   });
-  key_products<Path>(Operand{b.q, depth, 1}, c.rows(), depth, kt, lanes, 0, lanes, scores,
-                     &b.ahead);
+  key_products<Path>(Operand{b.q, depth, 1}, c.rows(), depth, kt, lanes, 0, used, scores, &b.ahead);
 }
 
 // Output row r of gathered rows, out(i, head), times its factor, plus P V.
@@ -212,12 +229,13 @@ inline void add_select_values(const AttentionPlan& plan, const GatheredRows& c, 
   }
 }
 
-// One part of block t against one tile of gathered rows, of the chunk that starts at query i0.
+// One part of block t against one tile of gathered rows, of the chunk that starts at query i0. They
+// see nothing past the part's first `used` keys.
 template <class Path>
 inline void select_tile(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
-                        int64_t t, const GatheredRows& c, int64_t i0, PartKeys keys, int64_t lanes,
+                        int64_t t, const GatheredRows& c, int64_t i0, PartKeys keys, int64_t used,
                         const float* kt, const float* v, bool finite, SelectBuffers& b) {
-  const int64_t ld = padded_row(plan.Dv), rows = c.rows();
+  const int64_t ld = padded_row(plan.Dv), rows = c.rows(), lanes = sel.shape.lanes;
   float *s = b.tile.s, *factor = b.tile.factor;
   SoftmaxState* states = b.tile.state;
   auto of_chunk = [&](int64_t i, int64_t head) { return (i - i0) * plan.G + head - c.first_head; };
@@ -229,24 +247,31 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
         GatheredTiles::of(plan, c, [&](int64_t i, int64_t n) { return b.o + of_chunk(i, n) * ld; });
     tile_scores(plan, tiles, kt, lanes, s);
   } else {
-    select_scores<Path>(plan, c, kt, lanes, b.tile);
+    select_scores<Path>(plan, c, kt, lanes, used, b.tile);
   }
 #else
-  select_scores<Path>(plan, c, kt, lanes, b.tile);
+  select_scores<Path>(plan, c, kt, lanes, used, b.tile);
 #endif
+  keys.count = min64(keys.count, used);
+  const bool bare = !plan.bias.changes_scores() && plan.scale > 0.0f && !*pair.repeats;
   // hi does not decrease along the list: the rows that see all keys are the last ones.
   int64_t plain = 0;
   c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
     copy_states(b.state + of_chunk(i, head), heads, states + r);
-    const bool whole = keys.count == lanes && c.seg.range.hi(i) >= keys.j0 + keys.count;
+    const bool whole = keys.count == used && c.seg.range.hi(i) >= keys.j0 + keys.count;
     if (whole && !*pair.repeats) return;
-    plain = r + heads;
+    if (bare) {
+      for (int64_t n = r; n < r + heads; ++n)
+        hide_unseen(c.seg.range, i, keys.j0, keys.count, used, s + n * kScoreRow);
+      return;
+    }
     const float weight = multiplicity(pair, sel, plan.N2, i, t);
+    plain = r + heads;
     for (int64_t n = r; n < plain; ++n) {
-      masked_select_row<Path>(plan, c.seg, i, head + n - r, keys, lanes, weight, n, b.tile);
+      masked_select_row<Path>(plan, c.seg, i, head + n - r, keys, used, weight, n, b.tile);
     }
   });
-  softmax_rows<Path>(s + plain * kScoreRow, rows - plain, lanes, plan.scale, states + plain,
+  softmax_rows<Path>(s + plain * kScoreRow, rows - plain, used, plan.scale, states + plain,
                      factor + plain);
   c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
     copy_states(states + r, heads, b.state + of_chunk(i, head));
@@ -254,7 +279,7 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
 #ifdef NSA_ISA_AMX
   if (in_place && finite) return add_tile_values(plan, tiles, s, lanes, v, factor);
 #endif
-  add_select_values<Path>(plan, c, finite, lanes, v, b.tile,
+  add_select_values<Path>(plan, c, finite, used, v, b.tile,
                           [&](int64_t i, int64_t head) { return b.o + of_chunk(i, head) * ld; });
 }
 
@@ -300,10 +325,16 @@ inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const
       const PackedPart of = packed(pair.first_packed + part, keys);
       b.tile.ahead.over(matmul_steps<Step>(rows, shape.lanes) + matmul_steps<Step>(rows, plan.Dv));
       numbers = numbers && of.finite;
-      for (int64_t r = 0; r < rows; r += kTileRows) {
+      for (int64_t r = 0, count; r < rows; r += count) {
         GatheredRows c{seg, first_head, plan.G, list, r, min64(kTileRows, rows - r)};
-        select_tile<Path>(plan, sel, pair, t, c, i0, keys, shape.lanes, of.keys, of.values,
-                          of.finite, b);
+        int64_t used = shape.lanes;
+        if (!kRowsOnly<Path>) {
+          const CutRows cut = cut_gathered<Path>(keys, shape.lanes, c, 0);
+          c.count = cut.past;
+          used = cut.lanes;
+        }
+        count = c.count;
+        select_tile<Path>(plan, sel, pair, t, c, i0, keys, used, of.keys, of.values, of.finite, b);
       }
     }
   }
@@ -528,9 +559,11 @@ void select_forward_wave(const AttentionPlan& plan, const Selection& sel, const 
         pack_parts<Path>(plan, sel.shape, wave, scratch, b);
       },
       [&](int64_t n, SelectBuffers& b) {
+        // Later queries select more blocks under a causal mask: as in Schedule, they go first.
+        const int64_t tile = wave.num_tiles - 1 - n;
         int64_t p = 0;
-        while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_tile <= n) ++p;
-        select_chunk<Path>(plan, sel, wave.pairs[p], n - wave.pairs[p].first_tile, scratch, b);
+        while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_tile <= tile) ++p;
+        select_chunk<Path>(plan, sel, wave.pairs[p], tile - wave.pairs[p].first_tile, scratch, b);
       });
 }
 

@@ -375,11 +375,12 @@ inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int
 
 // Rows [r0, r1) of the tile against lanes [n0, n1) of packed blocks; r0 begins a word, and of
 // kRowsOnly a tile's words. dk, dv: the sums of this block's keys. into_dq: what becomes of the old
-// dq.
+// dq. A call: within a caller's loops the constants of the exponential do not stay in registers.
 template <class Path, class Rows>
-inline void grad_step(const AttentionGradPlan& plan, const Rows& c, const GradKeys& keys,
-                      int64_t r0, int64_t r1, int64_t n0, int64_t n1, bool plain, GradBuffers& b,
-                      KeySums<Path> dk, KeySums<Path> dv, Into into_dq = Into::kAdd) {
+[[gnu::noinline]] inline void grad_step(const AttentionGradPlan& plan, const Rows& c,
+                                        const GradKeys& keys, int64_t r0, int64_t r1, int64_t n0,
+                                        int64_t n1, bool plain, GradBuffers& b, KeySums<Path> dk,
+                                        KeySums<Path> dv, Into into_dq = Into::kAdd) {
   constexpr int64_t per_word = Path::kForm.per_word;
   expect<Length::kPadded>(n0);
   expect<Length::kPadded>(n1);

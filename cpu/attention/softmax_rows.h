@@ -56,10 +56,10 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
   return true;
 }
 
-// softmax_step() of all rows.
+// softmax_step() of all rows. A call for the reason that grad_step() has.
 template <class Path>
-inline void softmax_rows(float* s, int64_t rows, int64_t n, float scale, SoftmaxState* state,
-                         float* factor) {
+[[gnu::noinline]] inline void softmax_rows(float* s, int64_t rows, int64_t n, float scale,
+                                           SoftmaxState* state, float* factor) {
   int64_t r = 0;
   for (; r + W <= rows; r += W) {
     float* first = s + r * kScoreRow;
