@@ -24,6 +24,9 @@ bool many_keys(const AttentionGradPlan& plan) {
   return keys >= 64 * 8 * kBlockKeys;
 }
 
+// Shares of a chunk of keys: as many as let so many units of a call run at once.
+constexpr int64_t kUnitsAtOnce = 16;
+
 // Packed blocks of a wave, at least, where there are more.
 constexpr int64_t kWaveBlocks = 128;
 
@@ -64,6 +67,8 @@ class GradSchedule {
                              (long_chunks_ || plan.in_groups() ? 8 : 4) * kBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
+    pair.shares = shares(plan, pair);
+    pair.kv_chunks *= pair.shares;
     pair.set_ranges(plan, seg.q_len);
     for (int64_t tiles = 2; tiles <= 8 && !pair.whole(); tiles *= 2)
       pair = whole(plan, pair, chunk_of(seg.q_len, kWholeSlots, kTileRows, tiles * kTileRows));
@@ -79,6 +84,13 @@ class GradSchedule {
     open.rows += seg.q_len * plan.G;
     open.accumulators += pair.accumulators(plan, seg);
     if (!pair.whole()) max_kv_chunk = max64(max_kv_chunk, pair.kv_chunk);
+  }
+
+  // A share has two chunks of queries at least.
+  static int64_t shares(const AttentionGradPlan& plan, const GradPair& pair) {
+    if (plan.in_groups() || pair.kv_chunks == 0) return 1;
+    const int64_t pairs = plan.num_segments * plan.N2;
+    return max64(1, min64(kUnitsAtOnce / (pairs * pair.kv_chunks), pair.q_chunks / 2));
   }
 
   // The pair with units of whole rows in chunks of so many queries, or, where those see many keys

@@ -318,7 +318,7 @@ inline void whole_tile(const AttentionGradPlan& plan, const GradPair& pair, cons
     b.clear<AmxPath>(b.dk, plan.D, past - j);
     b.clear<AmxPath>(b.dv, plan.Dv, past - j);
     unit_tile<AmxPath>(plan, pair, c, j, past, apart, b);
-    add_unit_keys<AmxPath>(plan, pair, j, past - j, b);
+    add_unit_keys<AmxPath>(plan, pair, 0, j, past - j, b);
   }
 }
 
@@ -369,13 +369,15 @@ inline void run_whole_unit(const AttentionGradPlan& plan, const GradPair& pair, 
 }
 #endif
 
-// Whether a query of a chunk sees a key of a chunk.
+// Whether a query of a chunk sees a key of a chunk, the share being its own.
 inline bool chunks_meet(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
                         int64_t kv_chunk) {
   if (pair.whole()) return q_chunk % pair.slots == kv_chunk;
+  if (pair.share(q_chunk) != pair.share(kv_chunk)) return false;
   const Segment& seg = plan.segments[pair.segment];
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
-  const int64_t j0 = kv_chunk * pair.kv_chunk, j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
+  const int64_t j0 = pair.chunk_of_keys(kv_chunk) * pair.kv_chunk;
+  const int64_t j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
   return seg.range.hi(i1 - 1) > j0 && seg.range.lo(i0) < j1;
 }
 
@@ -389,7 +391,8 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
 #endif
   const Segment& seg = plan.segments[pair.segment];
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
-  const int64_t j0 = kv_chunk * pair.kv_chunk, j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
+  const int64_t j0 = pair.chunk_of_keys(kv_chunk) * pair.kv_chunk;
+  const int64_t j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
   const auto clear = [&] {
     b.clear<Path>(b.dk, plan.D, j1 - j0);
     b.clear<Path>(b.dv, plan.Dv, j1 - j0);
@@ -412,14 +415,14 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
           pack_grad_keys<Path>(plan, pair, pair.first_packed + j / kBlockKeys, kBlockKeys, j,
                                min64(kBlockKeys, j1 - j), s, b.tile.tmp);
         unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
-        add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
+        add_unit_keys<Path>(plan, pair, 0, j0, j1 - j0, b);
         continue;
       }
 #endif
       unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
     }
   }
-  if (!plan.in_groups()) add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
+  if (!plan.in_groups()) add_unit_keys<Path>(plan, pair, pair.share(kv_chunk), j0, j1 - j0, b);
 }
 
 template <class Path>

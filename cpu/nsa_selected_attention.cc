@@ -97,6 +97,7 @@ class SelectSchedule {
     pair.kv_chunk = max64(1, chunk.keys / sel.shape.block);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
+    pair.shares = 1;
     pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
     pair.first_key_chunk = open.key_chunks;

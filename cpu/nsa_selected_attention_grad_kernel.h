@@ -118,7 +118,7 @@ inline void select_grad_tile(const AttentionGradPlan& plan, const Selection& sel
     grad_step<Path>(plan, c, keys, r0, r1, 0, cut.lanes, plain, b.tile, dk, dv, Into::kReplace);
   }
   add_tile_dq(plan, pair, c, b.tile.dq);
-  if (plan.in_groups() || tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
+  if (plan.in_groups() || tile.last()) add_unit_keys<Path>(plan, pair, 0, keys.j0, keys.n, b);
 }
 
 #ifdef NSA_ISA_AMX

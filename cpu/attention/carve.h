@@ -18,7 +18,7 @@ inline void carve_forward(Arena& arena, const AttentionPlan& plan, const WaveSpa
 
 struct GradParts : GradScratch {
   float* delta;
-  float* accumulators;  // nullptr: the outputs are
+  float* accumulators;  // but those that the outputs are
 };
 
 inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSpan& wave,
@@ -37,7 +37,7 @@ inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSp
   parts.turns = arena.take<Turns>(wave.key_chunks + wave.slots);
   parts.threads = arena.take_threads(threads, parts.thread_size);
   parts.delta = arena.take<float>(wave.rows * (plan.in_groups() ? 3 : 1));
-  if (plan.dtype != ElemType::kFloat32) parts.accumulators = arena.take<float>(wave.accumulators);
+  parts.accumulators = arena.take<float>(wave.accumulators);
 }
 
 }  // namespace nsa::cpu

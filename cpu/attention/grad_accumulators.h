@@ -44,9 +44,12 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
       pair.dq_strides = plan.q;
       pair.dk_row = plan.k.row;
       pair.dv_row = plan.v.row;
-      continue;
+      if (pair.shares == 1) continue;
+    } else {
+      pair.dq_strides = {G * plan.D, plan.D};
+      pair.dq = accumulators;
+      if (!pair.whole()) accumulators += pair.dq_queries(seg) * G * plan.D;
     }
-    pair.dq_strides = {G * plan.D, plan.D};
     pair.dk_row = plan.D;
     pair.dv_row = plan.Dv;
     if (pair.whole()) {
@@ -56,10 +59,9 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
       accumulators = pair.dv + pair.slots * pair.slot_keys * plan.Dv;
       continue;
     }
-    pair.dq = accumulators;
-    pair.dk = pair.dq + pair.dq_queries(seg) * G * plan.D;
-    pair.dv = pair.dk + seg.kv_len * plan.D;
-    accumulators = pair.dv + seg.kv_len * plan.Dv;
+    pair.dk = accumulators;
+    pair.dv = pair.dk + pair.shares * seg.kv_len * plan.D;
+    accumulators = pair.dv + pair.shares * seg.kv_len * plan.Dv;
   }
 }
 

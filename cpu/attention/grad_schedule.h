@@ -1,8 +1,14 @@
 // Division of the gradient. A unit is one chunk of queries against one chunk of keys of a pair.
-// Units are listed in steps: in step s, key chunk k meets query chunk (k - s) mod L. No two units
-// of a step share a chunk, and a unit waits for those before it in the list with which it does. So
-// every dQ, dK and dV row is added to in an order fixed by shapes, and neither atomic sums nor a
-// second pass over the scores are needed.
+// Units are listed in steps: in step s, key chunk k meets query chunk (k + 1 + s) mod L. No two
+// units of a step share a chunk, and a unit waits for those before it in the list with which it
+// does. So every dQ, dK and dV row is added to in an order fixed by shapes, and neither atomic sums
+// nor a second pass over the scores are needed. Under a causal mask the step before the last is one
+// unit, of the first key chunk and the last query chunk, with which the last step, the diagonal,
+// therefore begins in its middle; its units are short and fill the end.
+//
+// Where a call has few chunks of keys, as with compressed ones, the queries have several shares,
+// every n-th chunk of them, each with sums of its own for all keys, which are added up in the end.
+// Chunks of keys count once per share then.
 //
 // Where queries see few keys, rows being lanes of tiles, a unit is a chunk of queries against all
 // its keys: dQ of a tile of rows is then complete in cache, and written. dK and dV are summed in
@@ -42,13 +48,14 @@ inline int64_t range_chunk(const AttentionPlan& plan, int64_t q_len, int64_t uni
 struct GradPair {
   int64_t segment, kv_head;
   int64_t q_chunk, kv_chunk;    // queries, keys of a chunk
-  int64_t q_chunks, kv_chunks;  // how many
+  int64_t q_chunks, kv_chunks;  // how many; a chunk of keys counts once per share
+  int64_t shares;               // of the queries, each with sums of its own for all keys
   int64_t range_chunks;         // chunks of queries of a range
   int64_t first_packed;         // of the packed blocks, or their parts, of its wave
   int64_t first_key_chunk;      // sum of kv_chunks before it in its wave
   int64_t first_slot;           // sum of range_chunks before it in its wave
-  // Accumulators: the outputs themselves in fp32, otherwise scratch. Row 0, first head of the
-  // group.
+  // Accumulators: the outputs themselves in fp32, but for sums of several shares, otherwise
+  // scratch. Row 0, first head of the group. Those of a share follow the keys of the one before.
   float *dq, *dk, *dv;
   RowStrides dq_strides;  // between queries, between heads of the group
   int64_t dk_row, dv_row;
@@ -79,8 +86,13 @@ struct GradPair {
   // Floats of its accumulators where those are scratch.
   int64_t accumulators(const AttentionPlan& plan, const Segment& seg) const {
     if (whole()) return slots * slot_keys * (plan.D + plan.Dv);
-    return dq_queries(seg) * plan.G * plan.D + seg.kv_len * (plan.D + plan.Dv);
+    const bool floats = plan.dtype == ElemType::kFloat32;
+    const int64_t dq = floats ? 0 : dq_queries(seg) * plan.G * plan.D;
+    return dq + (floats && shares == 1 ? 0 : shares * seg.kv_len * (plan.D + plan.Dv));
   }
+  // Chunk of keys and share of number `kv_chunk`.
+  int64_t chunk_of_keys(int64_t kv_chunk) const { return kv_chunk / shares; }
+  int64_t share(int64_t kv_chunk) const { return kv_chunk % shares; }
   // Queries whose dq is accumulated at a time, whole groups of them.
   int64_t dq_queries(const Segment& seg) const {
     return min64(round_up(seg.q_len, kGradGroup), range_queries());

@@ -121,13 +121,14 @@ inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float s
   for (int64_t j = 0; j < count; ++j) add_scaled(dst + j * row, sums.key(j).data, dim, scale);
 }
 
-// The unit's sums for keys [j0, j0 + count) go to the accumulators.
+// The unit's sums for keys [j0, j0 + count) go to the accumulators of a share.
 template <class Path>
-inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
-                          int64_t count, const UnitBuffers& b) {
+inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t share,
+                          int64_t j0, int64_t count, const UnitBuffers& b) {
+  const int64_t at = share * plan.segments[pair.segment].kv_len + j0;
   add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.in_groups() ? 1.0f : plan.scale,
-               pair.dk + j0 * pair.dk_row, pair.dk_row);
-  add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, pair.dv + j0 * pair.dv_row,
+               pair.dk + at * pair.dk_row, pair.dk_row);
+  add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, pair.dv + at * pair.dv_row,
                pair.dv_row);
 }
 
@@ -214,7 +215,7 @@ inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair
   for (int64_t i = 0; i < queries; ++i) prepare_query<Path>(plan, pair, i, b);
   if (pair.whole()) return;
 #pragma omp for schedule(static) nowait
-  for (int64_t j = 0; j < seg.kv_len; ++j) {
+  for (int64_t j = 0; j < pair.shares * seg.kv_len; ++j) {
     fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
     fill(pair.dv + j * pair.dv_row, plan.Dv, 0.0f);
   }
@@ -317,17 +318,22 @@ inline void write_slot_sums(const AttentionGradPlan& plan, const GradPair& pair,
 }
 #endif
 
-// The same of dk and dv.
+// The same of dk and dv, and of float32 where shares have been summed apart.
 template <class Pair>
 inline void write_key_sums(const AttentionGradPlan& plan, const Pair& pair,
                            [[maybe_unused]] UnitBuffers& b) {
-  if (plan.dtype == ElemType::kFloat32) return;
+  if (plan.dtype == ElemType::kFloat32 && pair.shares == 1) return;
 #ifdef NSA_ISA_AMX
   if (pair.whole()) return write_slot_sums(plan, pair, b);
 #endif
   const Segment& seg = plan.segments[pair.segment];
 #pragma omp for schedule(static) nowait
   for (int64_t j = 0; j < seg.kv_len; ++j) {
+    for (int64_t share = 1; share < pair.shares; ++share) {
+      const int64_t at = share * seg.kv_len + j;
+      add_scaled(pair.dk + j * plan.D, pair.dk + at * plan.D, plan.D, 1.0f);
+      add_scaled(pair.dv + j * plan.Dv, pair.dv + at * plan.Dv, plan.Dv, 1.0f);
+    }
 #ifdef NSA_ISA_AMX
     if (plan.in_groups()) scale_row(pair.dk + j * pair.dk_row, plan.D, plan.scale);
 #endif

@@ -36,13 +36,14 @@ inline bool advance(const WaveType& wave, int64_t range, UnitCursor& c, UnitPlac
   for (; c.step < wave.steps; ++c.step, c.pair = 0) {
     for (; c.pair < wave.num_pairs; ++c.pair, c.at = 0) {
       const GradPair& pair = wave.pairs[c.pair];
-      const int64_t steps = pair.steps();
-      if (c.step >= steps || c.at >= min64(pair.range_chunks, pair.kv_chunks)) continue;
+      const int64_t steps = pair.steps(), chunks = min64(pair.range_chunks, pair.kv_chunks);
+      if (c.step >= steps || c.at >= chunks) continue;
       // The chunks of the kind of which there are fewer have a unit each.
-      const int64_t other = c.at + (pair.range_chunks <= pair.kv_chunks ? c.step : steps - c.step);
+      const int64_t at = (c.at + 1) % chunks, away = steps - 1 - c.step;
+      const int64_t other = at + (pair.range_chunks <= pair.kv_chunks ? away : steps - away);
       u.pair = c.pair;
-      u.in_range = pair.range_chunks <= pair.kv_chunks ? c.at : other % steps;
-      u.kv_chunk = pair.range_chunks <= pair.kv_chunks ? other % steps : c.at;
+      u.in_range = pair.range_chunks <= pair.kv_chunks ? at : other % steps;
+      u.kv_chunk = pair.range_chunks <= pair.kv_chunks ? other % steps : at;
       u.q_chunk = range * pair.range_chunks + u.in_range;
       ++c.at;
       return true;
