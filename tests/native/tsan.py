@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks import workloads
 from mindspore_nsa import _native
 from tests.common.cases import make_case
 
@@ -23,6 +24,8 @@ from . import builds
 from .casefile import write_cases
 
 SEEDS = range(150)
+# Random cases are too short for several chunks, whose units wait for each other.
+ATTENTIONS = (workloads.flash, workloads.selected, workloads.compress_attention)
 
 
 def archer():
@@ -48,6 +51,16 @@ def probe(build, folder):
         sys.exit("the planted race was not reported")
 
 
+def long_cases():
+    """Every attention and its gradient in several chunks, with float32 and with 16 bits."""
+    for attention in ATTENTIONS:
+        for dtype in ("float32", "bfloat16"):
+            workload = attention(1200, dtype, heads=2, kv_heads=1, dim=16)
+            forward = workload.forward
+            yield forward
+            yield workload.gradient(_native.run(forward.op, forward.inputs, forward.attrs))
+
+
 def main():
     """Exit with 0 if no race is reported in any instruction set."""
     if shutil.which(builds.CLANG) is None:
@@ -64,12 +77,13 @@ def main():
         print("the planted race was reported; building takes minutes", flush=True)
         program = builds.compile_replay(build)
         cases = os.path.join(folder, "cases")
-        write_cases(cases, [make_case(seed) for seed in SEEDS])
+        calls = [*(make_case(seed) for seed in SEEDS), *long_cases()]
+        write_cases(cases, calls)
         failed = False
         for isa in _native.available_isas():
             done = builds.run_replay(build, program, cases, os.path.join(folder, "out"), isa)
             verdict = "clean" if done.returncode == 0 else "FAILED"
-            print(f"{isa}: {verdict}, {len(SEEDS)} cases", flush=True)
+            print(f"{isa}: {verdict}, {len(calls)} cases", flush=True)
             if done.returncode != 0:
                 failed = True
                 print(done.stdout + done.stderr[-20000:])
