@@ -243,10 +243,15 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
   const int64_t n = round_up(c.seg.range.hi(c.query(rows - 1)), key_step<Path>());
   const int64_t lds = compress_score_row(imp);
   raw_scores<Path>(plan, c, packed, n, lds, b);
-  for (int64_t first = 0; first < rows; first += plan.G) {
-    softmax_of_rows<Path>(plan, c, packed, first, first + plan.G, n, lds, b);
-    sum_and_pack<Path>(b.s + first * lds, lds, plan.G, n, b.state + first, b.inverse, b.prob);
-    choose_for_query(plan, imp, c, c.query(first), n, c.first_head / plan.G, b);
+  // Queries of few heads several at a time, so that their rows fill a vector's lanes.
+  const int64_t at_once = plan.G * ceil_div(W, plan.G);
+  for (int64_t first = 0; first < rows; first += at_once) {
+    const int64_t past = min64(first + at_once, rows);
+    softmax_of_rows<Path>(plan, c, packed, first, past, n, lds, b);
+    for (int64_t r = first; r < past; r += plan.G) {
+      sum_and_pack<Path>(b.s + r * lds, lds, plan.G, n, b.state + r, b.inverse, b.prob);
+      choose_for_query(plan, imp, c, c.query(r), n, c.first_head / plan.G, b);
+    }
   }
   // In steps of a tile, so that the part of the values in use stays in the first-level cache.
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {

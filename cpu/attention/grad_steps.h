@@ -132,28 +132,25 @@ inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, i
                pair.dv_row);
 }
 
-// delta of one query's heads, kDots at a time.
+// delta of rows [first, past), at most kDots: row r is head r % G of the group, query r / G.
 template <class Path>
-inline void prepare_query(const AttentionGradPlan& plan, const GradPair& pair, int64_t i,
-                          GradBuffers& b) {
+inline void prepare_dots(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
+                         int64_t past, GradBuffers& b) {
   static_assert(2 * kDots <= kTileRows);
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t ld = padded_row(plan.Dv);
-  float *delta = pair.delta + i * plan.G, *out = b.dy + kDots * ld;
-  for (int64_t g = 0; g < plan.G; g += kDots) {
-    const int64_t count = min64(kDots, plan.G - g);
-    for (int64_t n = 0; n < count; ++n) {
-      const int64_t head = pair.kv_head * plan.G + g + n;
-      const int64_t at = seg.o + i * plan.o.row + head * plan.o.head;
-      if (count < kDots) {
-        delta[g + n] = row_delta<Path>(plan, at, b.dy, b.tmp);
-        continue;
-      }
-      pack_row<Path>(plan.dtype, plan.dy, at, plan.Dv, b.dy + n * ld);
-      pack_row<Path>(plan.dtype, plan.out, at, plan.Dv, out + n * ld);
+  const int64_t ld = padded_row(plan.Dv), count = past - first;
+  float *delta = pair.delta + first, *out = b.dy + kDots * ld;
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t i = (first + n) / plan.G, head = pair.kv_head * plan.G + (first + n) % plan.G;
+    const int64_t at = seg.o + i * plan.o.row + head * plan.o.head;
+    if (count < kDots) {
+      delta[n] = row_delta<Path>(plan, at, b.dy, b.tmp);
+      continue;
     }
-    if (count == kDots) Path::dots_in_order(b.dy, out, ld, words<Path>(plan.Dv), delta + g);
+    pack_row<Path>(plan.dtype, plan.dy, at, plan.Dv, b.dy + n * ld);
+    pack_row<Path>(plan.dtype, plan.out, at, plan.Dv, out + n * ld);
   }
+  if (count == kDots) Path::dots_in_order(b.dy, out, ld, words<Path>(plan.Dv), delta);
 }
 
 #ifdef NSA_ISA_AMX
@@ -210,9 +207,10 @@ inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair
     for (int64_t r = 0; r < rows; r += W) prepare_rows(plan, pair, r, min64(r + W, rows), b);
   }
 #endif
-  const int64_t queries = prepared ? 0 : seg.q_len;
+  const int64_t rows = prepared ? 0 : seg.q_len * plan.G;
 #pragma omp for schedule(static) nowait
-  for (int64_t i = 0; i < queries; ++i) prepare_query<Path>(plan, pair, i, b);
+  for (int64_t r = 0; r < rows; r += kDots)
+    prepare_dots<Path>(plan, pair, r, min64(r + kDots, rows), b);
   if (pair.whole()) return;
 #pragma omp for schedule(static) nowait
   for (int64_t j = 0; j < pair.shares * seg.kv_len; ++j) {
