@@ -56,8 +56,8 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
   return true;
 }
 
-// softmax_step() of all rows. A call: within a caller's loops the constants of the exponential do not
-// stay in registers.
+// softmax_step() of all rows. A call: within a caller's loops the constants of the exponential do
+// not stay in registers.
 template <class Path>
 [[gnu::noinline]] inline void softmax_rows(float* s, int64_t rows, int64_t n, float scale,
                                            SoftmaxState* state, float* factor) {
