@@ -60,7 +60,7 @@ sweep: build ## N=20000 random configurations of every operator
 sweep-ascend: build ## N=300 random configurations of every operator's Ascend kernel, on the twin
 	$(PYTHON) -m tests.ascendc.sweep $(if $(filter file,$(origin N)),300,$(N))
 
-tsan: build ## look for data races (clang, libomp-dev)
+tsan: build ## look for data races
 	$(PYTHON) -m tests.native.tsan
 
 bench: build ## measure speed and memory beside their peers

@@ -4,6 +4,7 @@
 
 #include "cpu/params.h"
 #include "cpu/runtime.h"
+#include "cpu/team.h"
 
 namespace nsa::cpu {
 namespace {
@@ -30,8 +31,7 @@ Words philox(uint64_t counter, uint64_t key) {
 void dropout_mask(const DropoutMaskParams& p) {
   const uint64_t threshold = static_cast<uint64_t>(std::ceil(std::ldexp(double{p.keep_prob}, 32)));
   const int64_t bytes = ceil_div(p.numel, 8);
-#pragma omp parallel for schedule(static) num_threads(num_threads())
-  for (int64_t n = 0; n < bytes; ++n) {
+  const auto draw = [&](int64_t n) {
     unsigned byte = 0;
     for (int64_t e = 8 * n; e < min64(8 * n + 8, p.numel); e += 4) {
       const Words words = philox(static_cast<uint64_t>(e) / 4, p.seed);
@@ -39,7 +39,8 @@ void dropout_mask(const DropoutMaskParams& p) {
         byte |= unsigned{words.w[lane] < threshold} << (e - 8 * n + lane);
     }
     p.mask[n] = static_cast<uint8_t>(byte);
-  }
+  };
+  in_team(num_threads(), [&](const Member& member) { member.share(bytes, draw); });
 }
 
 }  // namespace nsa::cpu

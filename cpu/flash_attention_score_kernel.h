@@ -1,8 +1,6 @@
-// FlashAttentionScore: one parallel region per wave, first packing, then tiles. Its gradient:
+// FlashAttentionScore: one region of a team per wave, first packing, then tiles. Its gradient:
 // prepare a wave (pack, rowsum(dO O), zero the accumulators), then its units.
 #pragma once
-
-#include <omp.h>
 
 #include "cpu/attention/forward_wave.h"
 #include "cpu/attention/grad_steps.h"
@@ -430,12 +428,11 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
                          const GradScratch& scratch, int64_t max_kv_chunk, int threads) {
   run_backward_wave<Path>(
       plan, wave, scratch, max_kv_chunk, threads,
-      [&](GradBuffers& b) {
+      [&](const Member& member, GradBuffers& b) {
         for (int64_t p = 0; p < wave.num_pairs; ++p) {
           const GradPair& pair = wave.pairs[p];
           const int64_t keys = plan.segments[pair.segment].kv_len;
-#pragma omp for schedule(static) nowait
-          for (int64_t block = 0; block < ceil_div(keys, kBlockKeys); ++block) {
+          member.share(ceil_div(keys, kBlockKeys), [&](int64_t block) {
             const int64_t j0 = block * kBlockKeys, count = min64(kBlockKeys, keys - j0);
             const int64_t at = pair.first_packed + block;
 #ifdef NSA_ISA_AMX
@@ -443,12 +440,12 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
               const PairedKeys paired(plan, pair, scratch, block);
               pack_group_keys(plan, pair, at, kBlockKeys, j0, count, scratch, paired.data,
                               paired.ld, b.dq);
-              continue;
+              return;
             }
 #endif
             scratch.finite[at] =
                 pack_grad_keys<Path>(plan, pair, at, kBlockKeys, j0, count, scratch, b.tmp);
-          }
+          });
         }
       },
       [&](const GradPair& pair, int64_t q_chunk, int64_t kv_chunk) {
@@ -468,9 +465,7 @@ void flash_backward(const AttentionGradPlan& plan, const GradWave& wave, const G
 
 // dsink_h = - sum over rows of exp(sink - max) / sum * rowsum(dO O).
 void flash_dsink(const AttentionGradPlan& plan, float* tmp, int64_t tmp_size, int threads) {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-  for (int64_t head = 0; head < plan.N1; ++head) {
-    float* dy = tmp + omp_get_thread_num() * 2 * tmp_size;
+  const auto dsink_of = [&](int64_t head, float* dy) {
     double sum = 0;
     for (int64_t b = 0; b < plan.num_segments; ++b) {
       const Segment& seg = plan.segments[b];
@@ -485,7 +480,11 @@ void flash_dsink(const AttentionGradPlan& plan, float* tmp, int64_t tmp_size, in
       }
     }
     plan.dsink[head] = static_cast<float>(sum);
-  }
+  };
+  in_team(threads, [&](const Member& member) {
+    float* dy = tmp + member.number * 2 * tmp_size;
+    member.take(plan.N1, [&](int64_t head) { dsink_of(head, dy); });
+  });
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
 // The gradients of NsaCompress: one pass over the tokens, the sums for weight_grad stay in cache.
 #pragma once
 
-#include <omp.h>
-
 #include "cpu/nsa_compress_rows.h"
 #include "cpu/simd/stream.h"
+#include "cpu/team.h"
 
 namespace nsa::cpu {
 namespace {
@@ -264,12 +263,10 @@ void compress_grad_units(const CompressPlan& plan, const CompressScratch& scratc
   const GradShape shape = grad_shape(plan);
   const int64_t items = compress_grad_items(plan), tokens = compress_item_tokens(plan);
   const int64_t tiles = ceil_div(p.N, shape.unit_heads);
-#pragma omp parallel num_threads(threads)
-  {
-    float* part = scratch.of(omp_get_thread_num());
+  in_team(threads, [&](const Member& member) {
+    float* part = scratch.of(member.number);
     auto* staged = reinterpret_cast<typename Elem::Type*>(part + shape.lanes);
-#pragma omp for schedule(static)
-    for (int64_t unit = 0; unit < items * tiles; ++unit) {
+    member.share(items * tiles, [&](int64_t unit) {
       const int64_t item = unit / tiles, t0 = item * tokens, h0 = unit % tiles * shape.unit_heads;
       const GradUnit<Elem> work{plan,
                                 shape,
@@ -281,15 +278,15 @@ void compress_grad_units(const CompressPlan& plan, const CompressScratch& scratc
                                 part,
                                 staged};
       work.run(partial + item * p.block_size * p.N);
-    }
+    });
+    member.meet();
     if (shape.streams) stream_fence();
-#pragma omp for schedule(static) nowait
-    for (int64_t n = 0; n < p.block_size * p.N; ++n) {
+    member.share(p.block_size * p.N, [&](int64_t n) {
       double sum = 0;
       for (int64_t item = 0; item < items; ++item) sum += partial[item * p.block_size * p.N + n];
       store1(p.dtype, p.weight_grad, n, static_cast<float>(sum));
-    }
-  }
+    });
+  });
 }
 
 // Bytes of one thread's scratch.

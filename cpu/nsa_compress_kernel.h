@@ -1,10 +1,9 @@
 // NsaCompress: one pass over the tokens, the sums of the open windows stay in cache.
 #pragma once
 
-#include <omp.h>
-
 #include "cpu/nsa_compress_rows.h"
 #include "cpu/simd/stream.h"
+#include "cpu/team.h"
 
 namespace nsa::cpu {
 namespace {
@@ -80,17 +79,15 @@ void compress_rows(const CompressPlan& plan, const CompressScratch& scratch, int
   const int64_t heads = compress_rows_heads(plan), tiles = ceil_div(plan.p.N, heads);
   const int64_t windows = compress_item_windows(plan);
   const int64_t items = compress_items(plan);
-#pragma omp parallel num_threads(threads)
-  {
-    float* ring = scratch.of(omp_get_thread_num());
-#pragma omp for schedule(static) nowait
-    for (int64_t unit = 0; unit < items * tiles; ++unit) {
+  in_team(threads, [&](const Member& member) {
+    float* ring = scratch.of(member.number);
+    member.share(items * tiles, [&](int64_t unit) {
       const int64_t n = unit / tiles * windows, h0 = unit % tiles * heads;
       compress_unit<Elem>(plan, scratch.weight, n, min64(n + windows, plan.windows), h0,
                           min64(h0 + heads, plan.p.N), ring);
-    }
+    });
     if (compress_rows_stream(plan)) stream_fence();
-  }
+  });
 }
 
 // Bytes of one thread's scratch.

@@ -59,7 +59,6 @@ class DecodeSchedule {
     const Scratch scratch([&](Arena& arena) { carve(arena, threads, x); });
     for (size_t i = 0; i < 3 * cells_.size(); ++i) x.done[i] = 0;
     *x.next = 0;
-    *x.arrived = 0;
     table.decode(plan_,
                  {cells_.data(), static_cast<int64_t>(cells_.size()), items_.data(),
                   static_cast<int64_t>(items_.size()), sizes_.max_cmp_keys, sizes_.max_blocks},
@@ -108,7 +107,6 @@ class DecodeSchedule {
     x.found = arena.take<int64_t>(cells);
     x.done = arena.take<int32_t>(3 * cells);
     x.next = arena.take<int64_t>(8);
-    x.arrived = arena.take<int32_t>(16);
     x.threads = arena.take_threads(threads, x.thread_size);
   }
 

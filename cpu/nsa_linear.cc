@@ -2,13 +2,16 @@
 
 #include "cpu/kernel_table.h"
 #include "cpu/runtime.h"
+#include "cpu/team.h"
 
 namespace nsa::cpu {
 
 void nsa_linear(const NsaLinearParams& p) {
   const KernelTable& table = kernels();
-#pragma omp parallel for schedule(static) num_threads(num_threads())
-  for (int64_t row = 0; row < p.N; row += kLinearRows) table.linear_rows(p, row);
+  in_team(num_threads(), [&](const Member& member) {
+    member.share(ceil_div(p.N, kLinearRows),
+                 [&](int64_t n) { table.linear_rows(p, n * kLinearRows); });
+  });
 }
 
 }  // namespace nsa::cpu

@@ -1,12 +1,11 @@
 #include "cpu/nsa_mix_branches.h"
 
-#include <omp.h>
-
 #include <cmath>
 
 #include "cpu/kernel_table.h"
 #include "cpu/runtime.h"
 #include "cpu/scratch.h"
+#include "cpu/team.h"
 
 namespace nsa::cpu {
 namespace {
@@ -53,13 +52,11 @@ void for_tokens(const NsaMixBranchesParams& p, const Token& token) {
   const int64_t part = thread_part(measured([&](Arena& arena) { Rows::carve(arena, p); }));
   char* parts = nullptr;
   const Scratch scratch([&](Arena& arena) { parts = arena.take_threads(threads, part); });
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{parts + omp_get_thread_num() * part};
+  in_team(threads, [&](const Member& member) {
+    Arena arena{parts + member.number * part};
     Rows rows = Rows::carve(arena, p);
-#pragma omp for schedule(static)
-    for (int64_t t = 0; t < p.T; ++t) token(t, rows);
-  }
+    member.share(p.T, [&](int64_t t) { token(t, rows); });
+  });
 }
 
 // Rounds n floats to numbers of a dtype that are floats still; tmp holds n of them.
@@ -140,12 +137,13 @@ void nsa_mix_branches_grad(const NsaMixBranchesGradParams& p) {
 void nsa_round(const NsaRoundParams& p) {
   const KernelTable& table = kernels();
   constexpr int64_t kPart = 4096;
-#pragma omp parallel for schedule(static) num_threads(num_threads())
-  for (int64_t part = 0; part < ceil_div(p.n, kPart); ++part) {
+  in_team(num_threads(), [&](const Member& member) {
     alignas(64) float tmp[kPart];
-    const int64_t at = part * kPart;
-    round_floats(table, p.dtype, p.x + at, min64(kPart, p.n - at), tmp, p.rounded + at);
-  }
+    member.share(ceil_div(p.n, kPart), [&](int64_t part) {
+      const int64_t at = part * kPart;
+      round_floats(table, p.dtype, p.x + at, min64(kPart, p.n - at), tmp, p.rounded + at);
+    });
+  });
 }
 
 }  // namespace nsa::cpu

@@ -2,9 +2,8 @@
 // rows of the left one are packed by the unit that multiplies them.
 #pragma once
 
-#include <omp.h>
-
 #include "cpu/nsa_projection_pack.h"
+#include "cpu/team.h"
 
 namespace nsa::cpu {
 namespace {
@@ -177,16 +176,15 @@ template <class Path>
 void run_row_product(const RowProduct& p, const ProductScratch& s, int threads) {
   const int64_t depth = p.words(Path::kForm), in_group = ceil_div(p.panels, p.groups);
   const int64_t row_blocks = ceil_div(p.T, kProductRows);
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{s.threads + omp_get_thread_num() * s.thread_size};
+  in_team(threads, [&](const Member& member) {
+    Arena arena{s.threads + member.number * s.thread_size};
     const ProductBuffers b = ProductBuffers::carve(arena, depth);
     Path::begin();
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t panel = 0; panel < p.panels; ++panel)
+    member.take(p.panels, [&](int64_t panel) {
       pack_weights<Path>(p, panel, depth, s.right + panel * depth * kPanel);
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t unit = 0; unit < row_blocks * p.groups; ++unit) {
+    });
+    member.meet();
+    member.take(row_blocks * p.groups, [&](int64_t unit) {
       const int64_t t0 = unit / p.groups * kProductRows, rows = min64(kProductRows, p.T - t0);
       const int64_t first = unit % p.groups * in_group;
       pack_sources<Path>(p, t0, rows, b);
@@ -199,9 +197,9 @@ void run_row_product(const RowProduct& p, const ProductScratch& s, int threads) 
         const Place at = target_of(p, panel);
         write_panel(p.targets[at.matrix], t0, rows, at.first, b.sums);
       }
-    }
+    });
     Path::end();
-  }
+  });
 }
 
 // dy of a block of rows of dw: word w of row r of the block.
@@ -301,9 +299,8 @@ inline void add_weight_block(const WeightProduct& p, const ProductScratch& s,
 template <class Path>
 void run_weight_product(const WeightProduct& p, const ProductScratch& s, int threads) {
   const int64_t groups = ceil_div(p.panels(), kProductPanels);
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{s.threads + omp_get_thread_num() * s.thread_size};
+  in_team(threads, [&](const Member& member) {
+    Arena arena{s.threads + member.number * s.thread_size};
     const ProductBuffers b = ProductBuffers::carve(arena, 0);
     Path::begin();
     // Once without tokens, for zeros.
@@ -311,22 +308,24 @@ void run_weight_product(const WeightProduct& p, const ProductScratch& s, int thr
       constexpr WordForm form = Path::kForm;
       const int64_t tokens = min64(kProductTokens, p.T - t0);
       const int64_t count = form.words(tokens) / form.pieces;
-#pragma omp for schedule(dynamic, 16 / form.align)
-      for (int64_t w = 0; w < count; w += form.align)
-        pack_words_of_tokens<Path>(p, s, t0, tokens, w);
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t unit = 0; unit < p.blocks * groups; ++unit) {
+      constexpr int64_t kWords = 16 / form.align * form.align;  // at once
+      member.take(ceil_div(count, kWords), [&](int64_t n) {
+        for (int64_t w = n * kWords; w < min64((n + 1) * kWords, count); w += form.align)
+          pack_words_of_tokens<Path>(p, s, t0, tokens, w);
+      });
+      member.meet();
+      member.take(p.blocks * groups, [&](int64_t unit) {
         add_weight_block<Path>(p, s, b, t0, tokens, unit / groups, unit % groups * kProductPanels);
-      }
+      });
+      member.meet();
     }
     Path::end();
     for (int64_t i = 0; i < (p.dw_type == ElemType::kFloat32 ? 0 : p.count); ++i) {
-#pragma omp for schedule(static) nowait
-      for (int64_t n = 0; n < p.dy[i].columns; ++n) {
+      member.share(p.dy[i].columns, [&](int64_t n) {
         from_float(p.dw_type, sums_of(p, s, i, n), p.x.columns, p.dw[i], n * p.x.columns);
-      }
+      });
     }
-  }
+  });
 }
 
 int64_t product_thread_size(int64_t left_words) {

@@ -278,24 +278,23 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
                           const SelectWave& wave, const GradScratch& scratch, int threads) {
   run_backward_wave<Path>(
       plan, wave, scratch, kTileKeys, threads,
-      [&](GradBuffers& b) {
-        index_pairs(plan, sel, wave);
+      [&](const Member& member, GradBuffers& b) {
+        index_pairs(member, plan, sel, wave);
         for (int64_t p = 0; p < wave.num_pairs; ++p) {
           const SelectPair& pair = wave.pairs[p];
-#pragma omp for schedule(static) nowait
-          for (int64_t part = 0; part < pair.blocks * sel.shape.parts; ++part) {
+          member.share(pair.blocks * sel.shape.parts, [&](int64_t part) {
             const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
             const int64_t at = pair.first_packed + part, lanes = sel.shape.lanes;
 #ifdef NSA_ISA_AMX
             if (kRowsOnly<Path> && plan.in_groups()) {
               pack_group_keys(plan, pair, at, lanes, keys.j0, keys.count, scratch,
                               scratch.key_pairs + at * plan.D * lanes / 2, lanes / 2, b.dq);
-              continue;
+              return;
             }
 #endif
             scratch.finite[at] =
                 pack_grad_keys<Path>(plan, pair, at, lanes, keys.j0, keys.count, scratch, b.tmp);
-          }
+          });
         }
       },
       [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk) {

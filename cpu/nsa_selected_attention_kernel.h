@@ -21,13 +21,13 @@ inline PartKeys part_keys(const BlockShape& shape, const Segment& seg, int64_t n
   return {j0, max64(0, end - j0)};
 }
 
-// Called by all threads of a parallel region, which meet at a barrier later.
-inline void index_pairs(const AttentionPlan& plan, const Selection& sel, const SelectWave& wave) {
-#pragma omp for schedule(dynamic, 1) nowait
-  for (int64_t p = 0; p < wave.num_pairs; ++p) {
+// Called by all members, which meet later.
+inline void index_pairs(const Member& member, const AttentionPlan& plan, const Selection& sel,
+                        const SelectWave& wave) {
+  member.take(wave.num_pairs, [&](int64_t p) {
     const SelectPair& pair = wave.pairs[p];
     index_selection(pair, plan.segments[pair.segment], sel, plan.N2);
-  }
+  });
 }
 
 #ifdef NSA_ISA_AMX
@@ -519,30 +519,29 @@ inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const 
   }
 }
 
-// Packs all blocks of a wave's pairs; called by all threads of a parallel region, which meet at a
-// barrier later.
+// Packs all blocks of a wave's pairs; called by all members, which meet later.
 template <class Path>
-inline void pack_parts(const AttentionPlan& plan, const BlockShape& shape, const SelectWave& wave,
-                       const ForwardScratch& scratch, const SelectBuffers& b) {
+inline void pack_parts(const Member& member, const AttentionPlan& plan, const BlockShape& shape,
+                       const SelectWave& wave, const ForwardScratch& scratch,
+                       const SelectBuffers& b) {
   const int64_t key_size = words<Path>(plan.D) * shape.lanes;
   const int64_t value_size = words<Path>(shape.lanes) * padded_row(plan.Dv);
   for (int64_t p = 0; p < wave.num_pairs; ++p) {
     const SelectPair& pair = wave.pairs[p];
     const Segment& seg = plan.segments[pair.segment];
-#pragma omp for schedule(static) nowait
-    for (int64_t part = 0; part < pair.blocks * shape.parts; ++part) {
+    member.share(pair.blocks * shape.parts, [&](int64_t part) {
       const PartKeys keys = part_keys(shape, seg, part);
       const int64_t at = pair.first_packed + part;
       float *packed = scratch.keys + at * key_size, *values = scratch.values + at * value_size;
 #ifdef NSA_ISA_AMX
       if constexpr (Path::kForm.pieces > 1) {
         scratch.finite[at] = pack_part_in_pieces(plan, pair, keys, packed, values, b.pieces);
-        continue;
+        return;
       } else
 #endif
         scratch.finite[at] =
             pack_part<Path>(plan, pair, keys, shape.lanes, packed, values, b.tile.tmp);
-    }
+    });
   }
 }
 
@@ -554,9 +553,9 @@ void select_forward_wave(const AttentionPlan& plan, const Selection& sel, const 
       [&](Arena& arena) {
         return SelectBuffers::carve(arena, plan.D, plan.Dv, chunk_rows, Path::kForm.pieces > 1);
       },
-      [&](SelectBuffers& b) {
-        index_pairs(plan, sel, wave);
-        pack_parts<Path>(plan, sel.shape, wave, scratch, b);
+      [&](const Member& member, SelectBuffers& b) {
+        index_pairs(member, plan, sel, wave);
+        pack_parts<Path>(member, plan, sel.shape, wave, scratch, b);
       },
       [&](int64_t n, SelectBuffers& b) {
         // Later queries select more blocks under a causal mask: as in Schedule, they go first.

@@ -1,10 +1,9 @@
 #include "cpu/nsa_split_heads.h"
 
-#include <omp.h>
-
 #include "cpu/kernel_table.h"
 #include "cpu/runtime.h"
 #include "cpu/scratch.h"
+#include "cpu/team.h"
 
 namespace nsa::cpu {
 namespace {
@@ -102,12 +101,10 @@ void for_tokens(int64_t tokens, int64_t floats, const Token& token) {
   const int64_t part = thread_part(floats * 4);
   char* parts = nullptr;
   const Scratch scratch([&](Arena& arena) { parts = arena.take_threads(threads, part); });
-#pragma omp parallel num_threads(threads)
-  {
-    auto* row = reinterpret_cast<float*>(parts + omp_get_thread_num() * part);
-#pragma omp for schedule(static)
-    for (int64_t t = 0; t < tokens; ++t) token(t, row);
-  }
+  in_team(threads, [&](const Member& member) {
+    auto* row = reinterpret_cast<float*>(parts + member.number * part);
+    member.share(tokens, [&](int64_t t) { token(t, row); });
+  });
 }
 
 }  // namespace

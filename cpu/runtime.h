@@ -27,8 +27,8 @@ constexpr int kMaxThreads = 1024;
 int num_threads();
 void set_num_threads(int n);  // 0: back to the default
 
-// Before a kernel: makes sure that num_threads() threads run or can be started, because OpenMP ends
-// the process when it cannot start one. With fewer the results are the same.
+// Before a kernel: starts the threads of num_threads() that do not run yet, or as many as can be.
+// The results are the same with fewer.
 void start_team();
 
 // While it lives, kernels called by this thread use one thread: work so small that waking others

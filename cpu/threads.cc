@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
-#include <mutex>
-#include <vector>
+#include <memory>
 
 #include "cpu/runtime.h"
+#include "cpu/workers.h"
 
 namespace nsa::cpu {
 namespace {
@@ -16,10 +16,8 @@ namespace {
 std::atomic<int> chosen{0};
 thread_local int of_call = 0;  // ThreadCount
 thread_local bool single_thread = false;
-// This thread lived through a fork. OpenMP would wait for the team that it had before, whose other
-// threads are not in the child.
-thread_local bool forked = false;
-thread_local int team = 1;             // threads of this thread's team, which OpenMP keeps
+thread_local bool forked = false;  // this thread lived through a fork
+thread_local std::unique_ptr<Team> team;
 thread_local int startable = INT_MAX;  // as far as the last start_team() came
 
 int allowed_processors() {
@@ -39,31 +37,9 @@ int wanted() {
   return std::max(1, std::min({omp_get_max_threads(), allowed_processors(), kMaxThreads}));
 }
 
-void* pass_gate(void* gate) {
-  const std::lock_guard<std::mutex> lock(*static_cast<std::mutex*>(gate));
-  return nullptr;
-}
-
-// How many of `count` more threads could be started: starts them, and lets them end.
-int try_threads(int count) {
-  std::vector<pthread_t> threads(count);
-  int started = 0;
-  {
-    std::mutex gate;
-    {
-      const std::lock_guard<std::mutex> closed(gate);
-      while (started < count && pthread_create(&threads[started], nullptr, pass_gate, &gate) == 0) {
-        ++started;
-      }
-    }
-    for (int i = 0; i < started; ++i) pthread_join(threads[i], nullptr);
-  }
-  return started;
-}
-
 void in_forked_child() {
   forked = true;
-  team = 1;
+  static_cast<void>(team.release());  // its workers are not in the child
 }
 
 const int registered = pthread_atfork(nullptr, nullptr, in_forked_child);
@@ -75,18 +51,19 @@ int num_threads() { return std::min(wanted(), startable); }
 void set_num_threads(int n) { chosen.store(std::clamp(n, 0, kMaxThreads)); }
 
 void start_team() {
-  int n = wanted();
+  const int n = wanted();
   startable = INT_MAX;
-  if (n == 1 || n == team || omp_in_parallel()) return;
-  if (n > team) {
-    // One thread more than needed: what OpenMP itself allocates is less than a thread's stack.
-    const int more = try_threads(n - team + 1) - 1;
-    if (more < n - team) startable = n = team + std::max(more, 0);
-#pragma omp parallel num_threads(n)
-    {
-    }
-  }
-  team = n;  // of a larger team the others end
+  if (n == 1) return;
+  if (!team) team = std::make_unique<Team>();
+  if (team->size() == n) return;
+  if (const int started = team->resize(n); started < n) startable = started;
+}
+
+void run_region(int threads, void (*body)(const void*, const Member&), const void* context) {
+  const int count = team ? std::min(threads, team->size()) : 1;
+  if (count > 1) return team->run(count, body, context);
+  Region alone;
+  body(context, {alone, 0});
 }
 
 SingleThread::SingleThread(bool active) : before_(single_thread) { single_thread |= active; }

@@ -1,9 +1,8 @@
-// A wave of a forward call: one parallel region, first packing, then tiles.
+// A wave of a forward call: one region of a team, first packing, then tiles.
 #pragma once
 
-#include <omp.h>
-
 #include "cpu/attention/forward_tile.h"
+#include "cpu/team.h"
 
 namespace nsa::cpu {
 namespace {
@@ -29,42 +28,38 @@ inline bool pack_block(const AttentionPlan& plan, const Segment& seg, int64_t kv
   }
 }
 
-// Packs keys and values of all pairs of a wave; called by all threads of a parallel region, which
-// meet at a barrier later.
+// Packs keys and values of all pairs of a wave; called by all members, which meet later.
 template <class Path>
-inline void pack_pairs(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
-                       float* tmp) {
+inline void pack_pairs(const Member& member, const AttentionPlan& plan, const Wave& wave,
+                       const ForwardScratch& scratch, float* tmp) {
   const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
   const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
   for (int64_t p = 0; p < wave.num_pairs; ++p) {
     const KvPair& pair = wave.pairs[p];
     const Segment& seg = plan.segments[pair.segment];
-#pragma omp for schedule(static) nowait
-    for (int64_t block = 0; block < ceil_div(seg.kv_len, kBlockKeys); ++block) {
+    member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t block) {
       const int64_t at = pair.first_block + block;
       scratch.finite[at] =
           pack_block<Path>(plan, seg, pair.kv_head, block, scratch.keys + at * key_size,
                            scratch.values + at * value_size, tmp);
-    }
+    });
   }
 }
 
-// All threads call pack(buffers) and meet; then tile(n, buffers) for the tiles, one thread each.
+// All members call pack(member, buffers) and meet; then tile(n, buffers) for the tiles, one each.
 // carve(arena) gives a thread's buffers.
 template <class Path, class Carve, class Pack, class Tile>
 void run_forward(const ForwardScratch& scratch, int64_t tiles, int threads, const Carve& carve,
                  const Pack& pack, const Tile& tile) {
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
+  in_team(threads, [&](const Member& member) {
+    Arena arena{scratch.threads + member.number * scratch.thread_size};
     Path::begin();
     auto buffers = carve(arena);
-    pack(buffers);
-#pragma omp barrier
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t n = 0; n < tiles; ++n) tile(n, buffers);
+    pack(member, buffers);
+    member.meet();
+    member.take(tiles, [&](int64_t n) { tile(n, buffers); });
     Path::end();
-  }
+  });
 }
 
 // tile(context, packed, buffers) for all tiles of a wave that read packed blocks of keys.
@@ -75,7 +70,9 @@ void run_forward_wave(const AttentionPlan& plan, const Wave& wave, const Forward
   const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
   run_forward<Path>(
       scratch, wave.num_tiles, threads, carve,
-      [&](auto& buffers) { pack_pairs<Path>(plan, wave, scratch, buffers.tmp); },
+      [&](const Member& member, auto& buffers) {
+        pack_pairs<Path>(member, plan, wave, scratch, buffers.tmp);
+      },
       [&](int64_t n, auto& buffers) {
         const RowTile& rows = wave.tiles[n];
         const KvPair& pair = wave.pairs[rows.pair];

@@ -2,14 +2,13 @@
 // accumulators of a pair, and a wave from the first to the last. Pairs are GradPair or extend it.
 #pragma once
 
-#include <omp.h>
-
 #include "cpu/attention/grad_schedule.h"
 #include "cpu/attention/grad_tile.h"
 #ifdef NSA_ISA_AMX
 #include "cpu/attention/amx_grad.h"
 #endif
 #include "cpu/attention/unit_order.h"
+#include "cpu/team.h"
 
 namespace nsa::cpu {
 namespace {
@@ -193,42 +192,43 @@ struct QueryRange {
         past(min64(first + pair.range_queries(), plan.segments[pair.segment].q_len)) {}
 };
 
-// The functions below are called by all threads of a parallel region.
+// The functions below are called by all members of a team.
 
 template <class Path, class Pair>
-inline void prepare_accumulators(const AttentionGradPlan& plan, const Pair& pair, GradBuffers& b) {
+inline void prepare_accumulators(const Member& member, const AttentionGradPlan& plan,
+                                 const Pair& pair, GradBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
   bool prepared = false;
 #ifdef NSA_ISA_AMX
   if constexpr (kRowsOnly<Path>) {
     prepared = plan.Dv % (2 * W) == 0;
     const int64_t rows = prepared && !units_prepare(plan, pair) ? seg.q_len * plan.G : 0;
-#pragma omp for schedule(static) nowait
-    for (int64_t r = 0; r < rows; r += W) prepare_rows(plan, pair, r, min64(r + W, rows), b);
+    member.share(ceil_div(rows, W),
+                 [&](int64_t n) { prepare_rows(plan, pair, n * W, min64((n + 1) * W, rows), b); });
   }
 #endif
   const int64_t rows = prepared ? 0 : seg.q_len * plan.G;
-#pragma omp for schedule(static) nowait
-  for (int64_t r = 0; r < rows; r += kDots)
-    prepare_dots<Path>(plan, pair, r, min64(r + kDots, rows), b);
+  member.share(ceil_div(rows, kDots), [&](int64_t n) {
+    prepare_dots<Path>(plan, pair, n * kDots, min64((n + 1) * kDots, rows), b);
+  });
   if (pair.whole()) return;
-#pragma omp for schedule(static) nowait
-  for (int64_t j = 0; j < pair.shares * seg.kv_len; ++j) {
+  member.share(pair.shares * seg.kv_len, [&](int64_t j) {
     fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
     fill(pair.dv + j * pair.dv_row, plan.Dv, 0.0f);
-  }
+  });
 }
 
 // Zeros for dq of a range.
 template <class Pair>
-inline void clear_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t range) {
+inline void clear_dq(const Member& member, const AttentionGradPlan& plan, const Pair& pair,
+                     int64_t range) {
   if (pair.whole()) return;
   const QueryRange queries(plan, pair, range);
   const int64_t past = plan.in_groups() ? round_up(queries.past, kGradGroup) : queries.past;
-#pragma omp for schedule(static) nowait
-  for (int64_t i = queries.first; i < past; ++i)
-    for (int64_t g = 0; g < plan.G; ++g)
-      fill(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, 0.0f);
+  member.share(past - queries.first, [&](int64_t n) {
+    float* dq = pair.dq + pair.dq_row(queries.first + n);
+    for (int64_t g = 0; g < plan.G; ++g) fill(dq + g * pair.dq_strides.head, plan.D, 0.0f);
+  });
 }
 
 #ifdef NSA_ISA_AMX
@@ -262,23 +262,21 @@ inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair,
 
 // Rounds dq of a range to the output, for 16-bit types.
 template <class Pair>
-inline void write_dq(const AttentionGradPlan& plan, const Pair& pair, int64_t range) {
+inline void write_dq(const Member& member, const AttentionGradPlan& plan, const Pair& pair,
+                     int64_t range) {
   if (plan.dtype == ElemType::kFloat32 || pair.whole()) return;
   const Segment& seg = plan.segments[pair.segment];
   const QueryRange queries(plan, pair, range);
-#pragma omp for schedule(static) nowait
-  for (int64_t i = queries.first; i < queries.past; ++i) {
+  member.share(queries.past - queries.first, [&](int64_t n) {
+    const int64_t i = queries.first + n;
 #ifdef NSA_ISA_AMX
-    if (plan.in_groups()) {
-      write_dq_groups(plan, pair, i);
-      continue;
-    }
+    if (plan.in_groups()) return write_dq_groups(plan, pair, i);
 #endif
     for (int64_t g = 0; g < plan.G; ++g) {
       from_float(plan.dtype, pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, plan.dq,
                  seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head);
     }
-  }
+  });
 }
 
 #ifdef NSA_ISA_AMX
@@ -299,11 +297,11 @@ inline void add_slots(const AttentionGradPlan& plan, const GradPair& pair, int64
 }
 
 // Rounds dk and dv to the outputs where they are in slots.
-inline void write_slot_sums(const AttentionGradPlan& plan, const GradPair& pair, UnitBuffers& b) {
+inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
+                            const GradPair& pair, UnitBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
-#pragma omp for schedule(static) nowait
-  for (int64_t j0 = 0; j0 < seg.kv_len; j0 += kBlockKeys) {
-    const int64_t count = min64(kBlockKeys, seg.kv_len - j0);
+  member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t n) {
+    const int64_t j0 = n * kBlockKeys, count = min64(kBlockKeys, seg.kv_len - j0);
     add_slots(plan, pair, j0, count, b.dk, b.dv);
     scale_row(b.dk, count * plan.D, plan.scale);
     for (int64_t j = 0; j < count; ++j) {
@@ -312,21 +310,20 @@ inline void write_slot_sums(const AttentionGradPlan& plan, const GradPair& pair,
       from_float(plan.dtype, b.dv + j * plan.Dv, plan.Dv, plan.dv,
                  seg.v + (j0 + j) * plan.v.row + pair.kv_head * plan.v.head);
     }
-  }
+  });
 }
 #endif
 
 // The same of dk and dv, and of float32 where shares have been summed apart.
 template <class Pair>
-inline void write_key_sums(const AttentionGradPlan& plan, const Pair& pair,
+inline void write_key_sums(const Member& member, const AttentionGradPlan& plan, const Pair& pair,
                            [[maybe_unused]] UnitBuffers& b) {
   if (plan.dtype == ElemType::kFloat32 && pair.shares == 1) return;
 #ifdef NSA_ISA_AMX
-  if (pair.whole()) return write_slot_sums(plan, pair, b);
+  if (pair.whole()) return write_slot_sums(member, plan, pair, b);
 #endif
   const Segment& seg = plan.segments[pair.segment];
-#pragma omp for schedule(static) nowait
-  for (int64_t j = 0; j < seg.kv_len; ++j) {
+  member.share(seg.kv_len, [&](int64_t j) {
     for (int64_t share = 1; share < pair.shares; ++share) {
       const int64_t at = share * seg.kv_len + j;
       add_scaled(pair.dk + j * plan.D, pair.dk + at * plan.D, plan.D, 1.0f);
@@ -339,46 +336,44 @@ inline void write_key_sums(const AttentionGradPlan& plan, const Pair& pair,
                seg.k + j * plan.k.row + pair.kv_head * plan.k.head);
     from_float(plan.dtype, pair.dv + j * pair.dv_row, plan.Dv, plan.dv,
                seg.v + j * plan.v.row + pair.kv_head * plan.v.head);
-  }
+  });
 }
 
-// A wave in one parallel region: all threads call pack(buffers), and the accumulators are prepared;
+// A wave in one region: all members call pack(member, buffers), and the accumulators are prepared;
 // then come unit(pair, query chunk, key chunk, buffers) for all units whose chunks meet, and dq,
 // range by range, and the other outputs.
 template <class Path, class WaveType, class Pack, class Meet, class Unit>
 void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
                        const GradScratch& scratch, int64_t max_kv_chunk, int threads,
                        const Pack& pack, const Meet& meet, const Unit& unit) {
-#pragma omp parallel num_threads(threads)
-  {
-    Arena arena{scratch.threads + omp_get_thread_num() * scratch.thread_size};
+  in_team(threads, [&](const Member& member) {
+    Arena arena{scratch.threads + member.number * scratch.thread_size};
     UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
     Path::begin();
 #ifdef NSA_ISA_AMX
     if (kRowsOnly<Path> && plan.in_groups()) buffers.groups.begin(plan.D, plan.Dv);
 #endif
-    pack(buffers.tile);
+    pack(member, buffers.tile);
     for (int64_t p = 0; p < wave.num_pairs; ++p)
-      prepare_accumulators<Path>(plan, wave.pairs[p], buffers.tile);
+      prepare_accumulators<Path>(member, plan, wave.pairs[p], buffers.tile);
     int64_t ranges = 1;
     for (int64_t p = 0; p < wave.num_pairs; ++p) ranges = max64(ranges, wave.pairs[p].ranges());
     for (int64_t range = 0; range < ranges; ++range) {
-      if (range > 0) {
-#pragma omp barrier
-      }
-      for (int64_t p = 0; p < wave.num_pairs; ++p) clear_dq(plan, wave.pairs[p], range);
-#pragma omp single
-      begin_units(wave, scratch);
+      if (range > 0) member.meet();
+      for (int64_t p = 0; p < wave.num_pairs; ++p) clear_dq(member, plan, wave.pairs[p], range);
+      if (member.number == 0) begin_units(wave, scratch);
+      member.meet();
       run_units(wave, scratch, range, meet,
                 [&](const auto& pair, int64_t q_chunk, int64_t kv_chunk) {
                   unit(pair, q_chunk, kv_chunk, buffers);
                 });
-#pragma omp barrier
-      for (int64_t p = 0; p < wave.num_pairs; ++p) write_dq(plan, wave.pairs[p], range);
+      member.meet();
+      for (int64_t p = 0; p < wave.num_pairs; ++p) write_dq(member, plan, wave.pairs[p], range);
     }
-    for (int64_t p = 0; p < wave.num_pairs; ++p) write_key_sums(plan, wave.pairs[p], buffers);
+    for (int64_t p = 0; p < wave.num_pairs; ++p)
+      write_key_sums(member, plan, wave.pairs[p], buffers);
     Path::end();
-  }
+  });
 }
 
 int64_t grad_thread_size(ElemType dtype, int64_t D, int64_t Dv, int64_t max_kv_chunk) {

@@ -2,11 +2,11 @@
 // blocks, and the sum of the branches.
 #pragma once
 
-#include <omp.h>
-
 #include "cpu/attention/online_softmax.h"
 #include "cpu/attention/topk.h"
 #include "cpu/decode/thread.h"
+#include "cpu/simd/pause.h"
+#include "cpu/team.h"
 #ifdef NSA_ISA_AMX
 #include "cpu/decode/tiles.h"
 #endif
@@ -541,12 +541,10 @@ class DecodeWorker {
 template <class Path>
 void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
                  int threads) {
-#pragma omp parallel num_threads(threads)
-  {
+  in_team(threads, [&](const Member& member) {
     [[maybe_unused]] const typename Path::Session session;
-    DecodeWorker<Path>(plan, wave, scratch, omp_get_thread_num()).run();
-    meet(scratch.arrived, omp_get_num_threads());
-  }
+    DecodeWorker<Path>(plan, wave, scratch, member.number).run();
+  });
 }
 
 void decode(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,

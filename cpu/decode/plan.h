@@ -104,7 +104,6 @@ struct DecodeScratch {
   int64_t* found;      // [cells] how many
   int32_t* done;       // [cells, 3]: packed, compressed units, all units
   int64_t* next;       // the next item
-  int32_t* arrived;    // threads that have found no item left
   char* threads;       // one part per thread
   int64_t thread_size;
 };

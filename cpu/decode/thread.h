@@ -1,9 +1,8 @@
-// A thread's part of the scratch, and how the threads of a call part.
+// A thread's part of the scratch.
 #pragma once
 
 #include "cpu/decode/step.h"
 #include "cpu/scratch.h"
-#include "cpu/simd/pause.h"
 
 namespace nsa::cpu {
 namespace {
@@ -52,15 +51,6 @@ int64_t decode_thread_size(const DecodePlan& plan, int64_t max_cmp_keys, int64_t
   Arena arena;
   DecodeThread::carve(arena, plan, max_cmp_keys, max_blocks);
   return arena.used;
-}
-
-// Waits for the rest of the team, but not for one that got no processor. OpenMP's own barrier would
-// put a thread to sleep where OMP_WAIT_POLICY is passive, and waking it takes longer than most
-// waits.
-inline void meet(int32_t* arrived, int32_t team) {
-  constexpr int kSpins = 1000;  // some tens of microseconds
-  __atomic_fetch_add(arrived, 1, __ATOMIC_RELEASE);
-  for (int i = 0; i < kSpins && __atomic_load_n(arrived, __ATOMIC_ACQUIRE) < team; ++i) pause();
 }
 
 }  // namespace

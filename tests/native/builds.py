@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 IN_CI = os.environ.get("CI") == "true"
 CROSS = "aarch64-linux-gnu-g++"
 QEMU = "qemu-aarch64"
-CLANG = "clang++"
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,8 @@ WIDE = Build(
 )
 THREAD = Build(
     "tsan",
-    (AVX512, f"-DCMAKE_CXX_COMPILER={CLANG}", "-DNSA_SANITIZE=thread"),
-    tools=((CLANG, "clang"),),
+    (AVX512, "-DNSA_SANITIZE=thread"),
+    environment=(("TSAN_OPTIONS", "halt_on_error=0 exitcode=66"),),
 )
 
 

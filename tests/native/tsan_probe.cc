@@ -1,23 +1,32 @@
 // Shows that the ThreadSanitizer set-up works: "race" must be reported, "clean" must not.
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "cpu/runtime.h"
+#include "cpu/team.h"
+
 int main(int argc, char** argv) {
   const bool race = argc > 1 && std::strcmp(argv[1], "race") == 0;
-  std::vector<long> values(100000);
-  long total = 0;
-  const long count = static_cast<long>(values.size());
+  std::vector<int64_t> values(100000);
+  int64_t total = 0;
+  const auto count = static_cast<int64_t>(values.size());
   for (int round = 0; round < 20; ++round) {
-#pragma omp parallel for schedule(dynamic, 64) num_threads(4)
-    for (long i = 0; i < count; ++i) values[i] += i;
-    // What one region wrote, other threads of the next one read: only its barrier orders the two.
-#pragma omp parallel for schedule(static) num_threads(4)
-    for (long i = 0; i < count; ++i) {
-      values[i] *= 2;
-      if (race) total += values[i];
-    }
+    nsa::cpu::set_num_threads(2 + round % 3);
+    nsa::cpu::start_team();
+    nsa::cpu::in_team(4, [&](const nsa::cpu::Member& member) {
+      member.take(count / 64, [&](int64_t n) {
+        for (int64_t i = 64 * n; i < 64 * (n + 1); ++i) values[i] += i;
+      });
+      member.meet();
+      // What others wrote before they met, and what others wrote in the region before.
+      member.share(count, [&](int64_t i) {
+        values[i] *= 2;
+        if (race) total += values[i];
+      });
+    });
   }
-  std::printf("%ld\n", total + values[1]);
+  std::printf("%ld\n", static_cast<long>(total + values[1]));
   return 0;
 }
