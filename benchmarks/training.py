@@ -12,7 +12,9 @@ from model_zoo_demo.optimizer import Step
 from . import check, timing, workloads
 from .result import Result
 
-CONTEXTS = (2048, 8192, 32768)
+CONTEXTS = (2048, 4096, 8192, 32768)
+# Of a run; a step of a short context takes less than half a second, and its time varies.
+ROUNDS_TOKENS = 1 << 15
 # Selection and window are the paper's; a group of 4 heads shares keys and values.
 SIZES = {
     "layers": 2,
@@ -57,7 +59,8 @@ class TrainingCase:
         ms.set_context(mode=ms.GRAPH_MODE)
         tokens = self.quick_tokens if settings.quick else self.tokens
         functions = {name: _step(name, tokens) for name in ("nsa", "dense")}
-        times = timing.interleave(functions, rounds=3, budget=0.0)
+        rounds = 3 if settings.quick else max(3, ROUNDS_TOKENS // tokens)
+        times = timing.interleave(functions, rounds=rounds, budget=0.0)
         seconds = timing.median(times["nsa"])
         return Result.of(
             self,
