@@ -119,7 +119,7 @@ def test_layer_is_complete():
 
 
 def test_training_is_complete():
-    assert [case.tokens for case in of("training")] == [2048, 8192, 32768]
+    assert [case.tokens for case in of("training")] == [2048, 4096, 8192, 32768]
 
 
 def test_decoding_is_complete():
