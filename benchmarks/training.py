@@ -13,7 +13,7 @@ from . import check, timing, workloads
 from .result import Result
 
 CONTEXTS = (2048, 4096, 8192, 32768)
-# Of a run; a step of a short context takes less than half a second, and its time varies.
+# Tokens of all rounds of a case, but for three rounds at least: short steps vary more.
 ROUNDS_TOKENS = 1 << 15
 # Selection and window are the paper's; a group of 4 heads shares keys and values.
 SIZES = {

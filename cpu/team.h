@@ -1,5 +1,5 @@
 // The threads of a kernel call. Units of every instruction set include this: plain data, and calls
-// of what threads.cc defines.
+// of what threads.cc and workers.cc define.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""A forked child computes, whatever its parent's threads did before: OpenMP alone would hang."""
+"""A forked child, which has none of its parent's threads, computes whatever those did before."""
 
 from tests.common.children import python
 
