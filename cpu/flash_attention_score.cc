@@ -24,8 +24,11 @@ bool many_keys(const AttentionGradPlan& plan) {
   return keys >= 64 * 8 * kBlockKeys;
 }
 
-// Shares of a chunk of keys: as many as let so many units of a call run at once.
-constexpr int64_t kUnitsAtOnce = 16;
+// Rows of a chunk of queries where these have many heads. A chunk meets its chunks of keys one
+// after the other, the last queries of a causal call all of them: short ones are sooner through.
+// With a window of few keys it takes longer ones to amortise what a unit costs.
+constexpr int64_t kChunkRows = 1536;
+constexpr int64_t kFewKeys = 1024;
 
 // Packed blocks of a wave, at least, where there are more.
 constexpr int64_t kWaveBlocks = 128;
@@ -33,7 +36,7 @@ constexpr int64_t kWaveBlocks = 128;
 // Most keys that units of a whole row have of their tiles: dK and dV of them stay in the
 // second-level cache. Slots where all queries see the same keys: as many units at a time.
 constexpr int64_t kWholeKeys = 1024;
-constexpr int64_t kWholeSlots = 8;
+constexpr int64_t kWholeSlots = 16;
 
 class GradSchedule {
  public:
@@ -60,18 +63,21 @@ class GradSchedule {
     pair.segment = b;
     pair.kv_head = h;
     const int64_t parts = long_chunks_ ? 4 : 8;
-    const int64_t largest = (long_chunks_ ? 8 : 4) * kTileRows;
+    const int64_t first = seg.range.lo(seg.q_len - 1), past = seg.range.hi(seg.q_len - 1);
+    const bool few = first > 0 && past - first <= kFewKeys;
+    const int64_t tiles = ceil_div((few ? 2 : 1) * kChunkRows, plan.G * kTileRows);
+    const int64_t largest = min64(long_chunks_ ? 8 : 4, tiles) * kTileRows;
     pair.q_chunk =
         chunk_of(seg.q_len, parts, kTileRows, range_chunk(plan, seg.q_len, kTileRows, largest));
     pair.kv_chunk = chunk_of(seg.kv_len, parts, kBlockKeys,
                              (long_chunks_ || plan.in_groups() ? 8 : 4) * kBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
-    pair.shares = shares(plan, pair);
+    pair.shares = shares_of_queries(plan, pair);
     pair.kv_chunks *= pair.shares;
     pair.set_ranges(plan, seg.q_len);
-    for (int64_t tiles = 2; tiles <= 8 && !pair.whole(); tiles *= 2)
-      pair = whole(plan, pair, chunk_of(seg.q_len, kWholeSlots, kTileRows, tiles * kTileRows));
+    for (int64_t n = 2; n <= 8 && !pair.whole(); n *= 2)
+      pair = whole(plan, pair, chunk_of(seg.q_len, kWholeSlots, kTileRows, n * kTileRows));
     pair.first_packed = open.packed;
     pair.first_key_chunk = open.key_chunks;
     pair.first_slot = open.slots;
@@ -86,19 +92,13 @@ class GradSchedule {
     if (!pair.whole()) max_kv_chunk = max64(max_kv_chunk, pair.kv_chunk);
   }
 
-  // A share has two chunks of queries at least.
-  static int64_t shares(const AttentionGradPlan& plan, const GradPair& pair) {
-    if (plan.in_groups() || pair.kv_chunks == 0) return 1;
-    const int64_t pairs = plan.num_segments * plan.N2;
-    return max64(1, min64(kUnitsAtOnce / (pairs * pair.kv_chunks), pair.q_chunks / 2));
-  }
-
   // The pair with units of whole rows in chunks of so many queries, or, where those see many keys
   // or the slots would take more memory than they spare, as it is.
   static GradPair whole(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk) {
     const Segment& seg = plan.segments[pair.segment];
     if (!plan.in_groups() || seg.q_len == 0 || seg.kv_len == 0) return pair;
     GradPair to = pair;
+    to.shares = 1;
     to.q_chunk = q_chunk;
     to.q_chunks = to.range_chunks = ceil_div(seg.q_len, q_chunk);
     const bool few = seg.kv_len <= kWholeKeys;

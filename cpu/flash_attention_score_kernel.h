@@ -316,7 +316,7 @@ inline void whole_tile(const AttentionGradPlan& plan, const GradPair& pair, cons
     b.clear<AmxPath>(b.dk, plan.D, past - j);
     b.clear<AmxPath>(b.dv, plan.Dv, past - j);
     unit_tile<AmxPath>(plan, pair, c, j, past, apart, b);
-    add_unit_keys<AmxPath>(plan, pair, 0, j, past - j, b);
+    add_unit_keys<AmxPath>(plan, pair, j, past - j, b);
   }
 }
 
@@ -371,7 +371,7 @@ inline void run_whole_unit(const AttentionGradPlan& plan, const GradPair& pair, 
 inline bool chunks_meet(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
                         int64_t kv_chunk) {
   if (pair.whole()) return q_chunk % pair.slots == kv_chunk;
-  if (pair.share(q_chunk) != pair.share(kv_chunk)) return false;
+  if (!pair.shared(q_chunk, kv_chunk)) return false;
   const Segment& seg = plan.segments[pair.segment];
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
   const int64_t j0 = pair.chunk_of_keys(kv_chunk) * pair.kv_chunk;
@@ -413,14 +413,14 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
           pack_grad_keys<Path>(plan, pair, pair.first_packed + j / kBlockKeys, kBlockKeys, j,
                                min64(kBlockKeys, j1 - j), s, b.tile.tmp);
         unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
-        add_unit_keys<Path>(plan, pair, 0, j0, j1 - j0, b);
+        add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
         continue;
       }
 #endif
       unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
     }
   }
-  if (!plan.in_groups()) add_unit_keys<Path>(plan, pair, pair.share(kv_chunk), j0, j1 - j0, b);
+  if (!plan.in_groups()) add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
 }
 
 template <class Path>

@@ -34,9 +34,13 @@ constexpr int64_t kChunkKeys = 256;
 constexpr int64_t kTiledChunkKeys = 512;
 constexpr int64_t kWaveKeys = 8192;
 
-// Of a chunk.
+// Shares of block 0, which almost all queries select.
+constexpr int64_t kLeadShares = 4;
+
+// Of a chunk. shared: the sums of keys are those of several shares of the queries.
 struct ChunkSize {
   int64_t queries, keys;
+  bool shared;
 };
 
 class SelectSchedule {
@@ -98,6 +102,7 @@ class SelectSchedule {
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
     pair.shares = 1;
+    if (chunk.shared) share_keys(plan, sel, pair);
     pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
     pair.first_key_chunk = open.key_chunks;
@@ -115,6 +120,15 @@ class SelectSchedule {
     open.index += 2 * pair.blocks + 1;
     open.entries += seg.q_len * sel.count;
     open.accumulators += pair.accumulators(plan, seg);
+  }
+
+  // Divides the sums of keys among shares of the queries.
+  static void share_keys(const AttentionPlan& plan, const Selection& sel, SelectPair& pair) {
+    pair.shares = shares_of_queries(plan, pair);
+    pair.lead = pair.kv_chunk > 1 ? min64(max64(kLeadShares, pair.shares), pair.q_chunks / 2) : 0;
+    if (pair.kv_chunks < 2 || pair.lead < pair.shares) pair.lead = 0;
+    pair.lead_keys = pair.lead > 0 ? min64(sel.shape.block, plan.segments[pair.segment].kv_len) : 0;
+    pair.kv_chunks = pair.kv_chunks * pair.shares + pair.lead;
   }
 
   int64_t* begin_ = nullptr;
@@ -164,7 +178,7 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   int64_t chunk_rows = plan.G;
   for (const Segment& seg : segments) chunk_rows = max64(chunk_rows, chunk_queries(seg) * plan.G);
   SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
-    return ChunkSize{chunk_queries(seg), kChunkKeys};
+    return ChunkSize{chunk_queries(seg), kChunkKeys, false};
   });
 
   ForwardScratch parts{};
@@ -200,7 +214,7 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
     const bool many = plan.in_groups() && seg.kv_len >= kRangeChunks * kTiledChunkKeys;
     return ChunkSize{
         range_chunk(plan, seg.q_len, 1, max64(max64(1, kGradChunkRows / plan.G), rows)),
-        many ? kTiledChunkKeys : kChunkKeys};
+        many ? kTiledChunkKeys : kChunkKeys, true};
   });
 
   GradParts parts{};

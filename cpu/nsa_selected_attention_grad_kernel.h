@@ -118,7 +118,7 @@ inline void select_grad_tile(const AttentionGradPlan& plan, const Selection& sel
     grad_step<Path>(plan, c, keys, r0, r1, 0, cut.lanes, plain, b.tile, dk, dv, Into::kReplace);
   }
   add_tile_dq(plan, pair, c, b.tile.dq);
-  if (plan.in_groups() || tile.last()) add_unit_keys<Path>(plan, pair, 0, keys.j0, keys.n, b);
+  if (plan.in_groups() || tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
 }
 
 #ifdef NSA_ISA_AMX
@@ -252,8 +252,8 @@ template <class Path>
 inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel,
                              const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk,
                              const GradScratch& s, UnitBuffers& b) {
-  const int64_t t0 = kv_chunk * pair.kv_chunk, t1 = min64(t0 + pair.kv_chunk, pair.blocks);
-  SelectTiles tile(plan, sel, pair, q_chunk, t0, t1, Path::kForm.per_word * Path::kForm.align);
+  SelectTiles tile(plan, sel, pair, q_chunk, pair.first_block(kv_chunk), pair.past_block(kv_chunk),
+                   Path::kForm.per_word * Path::kForm.align);
 #ifdef NSA_ISA_AMX
   if constexpr (kRowsOnly<Path>) {
     if (plan.in_groups()) return select_grad_unit_groups(plan, sel, pair, tile, s, b);
@@ -300,7 +300,8 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
       [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk) {
         const Segment& seg = plan.segments[pair.segment];
         const int64_t past = min64((q_chunk + 1) * pair.q_chunk, seg.q_len);
-        return seg.range.hi(past - 1) > kv_chunk * pair.kv_chunk * sel.shape.block;
+        return pair.shared(q_chunk, kv_chunk) &&
+               seg.range.hi(past - 1) > pair.first_block(kv_chunk) * sel.shape.block;
       },
       [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
         select_grad_unit<Path>(plan, sel, pair, q_chunk, kv_chunk, scratch, b);

@@ -35,6 +35,7 @@ inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSp
   }
   parts.cursor = arena.take<UnitCursor>(1);
   parts.turns = arena.take<Turns>(wave.key_chunks + wave.slots);
+  parts.waiting = arena.take<UnitPlace>(kWaitingUnits);
   parts.threads = arena.take_threads(threads, parts.thread_size);
   parts.delta = arena.take<float>(wave.rows * (plan.in_groups() ? 3 : 1));
   parts.accumulators = arena.take<float>(wave.accumulators);

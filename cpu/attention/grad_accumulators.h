@@ -21,6 +21,15 @@ inline GradGroups grad_groups(const AttentionGradPlan& plan, WordForm form) {
   return heads ? GradGroups::kHeads : GradGroups::kQueries;
 }
 
+// Shares of a chunk of keys: so many chunks of them in a call, half of which a causal mask leaves
+// on the mean, as many units at once. A share has two chunks of queries at least.
+constexpr int64_t kKeyChunks = 64;
+
+inline int64_t shares_of_queries(const AttentionPlan& plan, const GradPair& pair) {
+  const int64_t chunks = plan.num_segments * plan.N2 * max64(1, pair.kv_chunks);
+  return max64(1, min64(kKeyChunks / chunks, pair.q_chunks / 2));
+}
+
 // Points the accumulators into the outputs (fp32) or into scratch, and delta into its part.
 template <class Pair>
 void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t count,
@@ -37,6 +46,9 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
       pair.inv = pair.max + seg.q_len * G;
       delta = pair.inv + seg.q_len * G;
     }
+    pair.lead_dk = accumulators;
+    pair.lead_dv = pair.lead_dk + pair.lead_rows() * plan.D;
+    accumulators = pair.lead_dv + pair.lead_rows() * plan.Dv;
     if (plan.dtype == ElemType::kFloat32) {
       pair.dq = static_cast<float*>(plan.dq) + seg.q + pair.kv_head * G * plan.q.head;
       pair.dk = static_cast<float*>(plan.dk) + seg.k + pair.kv_head * plan.k.head;

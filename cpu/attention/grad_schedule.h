@@ -8,7 +8,8 @@
 //
 // Where a call has few chunks of keys, as with compressed ones, the queries have several shares,
 // every n-th chunk of them, each with sums of its own for all keys, which are added up in the end.
-// Chunks of keys count once per share then.
+// Chunks of keys count once per share then. A selection has block 0 in most rows, whose sums are
+// those of more shares.
 //
 // Where queries see few keys, rows being lanes of tiles, a unit is a chunk of queries against all
 // its keys: dQ of a tile of rows is then complete in cache, and written. dK and dV are summed in
@@ -50,6 +51,8 @@ struct GradPair {
   int64_t q_chunk, kv_chunk;    // queries, keys of a chunk
   int64_t q_chunks, kv_chunks;  // how many; a chunk of keys counts once per share
   int64_t shares;               // of the queries, each with sums of its own for all keys
+  int64_t lead;                 // more of them for the first keys: the first chunks, one each
+  int64_t lead_keys;            // how many keys those are
   int64_t range_chunks;         // chunks of queries of a range
   int64_t first_packed;         // of the packed blocks, or their parts, of its wave
   int64_t first_key_chunk;      // sum of kv_chunks before it in its wave
@@ -62,6 +65,8 @@ struct GradPair {
   float* delta;  // [q_len, G] rowsum(dO O)
   // In groups, of all rows next to each other: [q_len, G] the maximum, and 1 / sum.
   float *max, *inv;
+  // What shares of the first keys sum beyond those of all keys: [lead - shares, lead_keys, D], Dv.
+  float *lead_dk, *lead_dv;
   // Where a unit has all keys: slots, of as many keys at most. dk is [slots, slot_keys, D], dv
   // [slots, slot_keys, Dv].
   int64_t slots, slot_keys;
@@ -88,11 +93,33 @@ struct GradPair {
     if (whole()) return slots * slot_keys * (plan.D + plan.Dv);
     const bool floats = plan.dtype == ElemType::kFloat32;
     const int64_t dq = floats ? 0 : dq_queries(seg) * plan.G * plan.D;
-    return dq + (floats && shares == 1 ? 0 : shares * seg.kv_len * (plan.D + plan.Dv));
+    const int64_t keys = (floats && shares == 1 ? 0 : shares * seg.kv_len) + lead_rows();
+    return dq + keys * (plan.D + plan.Dv);
   }
+  // Keys of lead_dk.
+  int64_t lead_rows() const { return lead > 0 ? (lead - shares) * lead_keys : 0; }
   // Chunk of keys and share of number `kv_chunk`.
-  int64_t chunk_of_keys(int64_t kv_chunk) const { return kv_chunk / shares; }
-  int64_t share(int64_t kv_chunk) const { return kv_chunk % shares; }
+  int64_t chunk_of_keys(int64_t kv_chunk) const { return max64(0, kv_chunk - lead) / shares; }
+  int64_t share(int64_t kv_chunk) const {
+    return kv_chunk < lead ? kv_chunk : (kv_chunk - lead) % shares;
+  }
+  // Whether the queries of a chunk are of the share of a chunk of keys.
+  bool shared(int64_t q_chunk, int64_t kv_chunk) const {
+    return q_chunk % (kv_chunk < lead ? lead : shares) == share(kv_chunk);
+  }
+  // Points dk and dv to where the share of a chunk of keys sums them.
+  void to_share(const AttentionPlan& plan, int64_t kv_chunk) {
+    const int64_t at = share(kv_chunk), more = at - shares, keys = plan.segments[segment].kv_len;
+    if (more < 0) {
+      dk += at * keys * dk_row;
+      dv += at * keys * dv_row;
+      return;
+    }
+    dk_row = plan.D;
+    dv_row = plan.Dv;
+    dk = lead_dk + more * lead_keys * dk_row;
+    dv = lead_dv + more * lead_keys * dv_row;
+  }
   // Queries whose dq is accumulated at a time, whole groups of them.
   int64_t dq_queries(const Segment& seg) const {
     return min64(round_up(seg.q_len, kGradGroup), range_queries());
@@ -125,10 +152,21 @@ struct Turns {
   int32_t done;
 };
 
+// A unit of a range.
+struct UnitPlace {
+  int64_t pair, in_range, q_chunk, kv_chunk;  // in_range: of q_chunk
+  int32_t query_turn, key_turn;
+};
+
+// Units of the list that wait for others while later ones run: enough for as many threads.
+constexpr int64_t kWaitingUnits = 128;
+
 // The place in the list of a range's units, of all threads.
 struct UnitCursor {
   int32_t locked;
   int64_t step, pair, at;  // at: which of the pair's units in the step
+  int64_t waiting;         // units before it that have not begun
+  int64_t ended;           // units that have been done
 };
 
 struct GradScratch {
@@ -142,7 +180,8 @@ struct GradScratch {
   float* value_rows;  // [blocks, lanes, words(Dv) padded]
   float* key_pairs;   // [blocks, D, lanes / 2], or of two blocks [D, lanes]
   UnitCursor* cursor;
-  Turns* turns;  // [key_chunks + slots] of a wave
+  Turns* turns;        // [key_chunks + slots] of a wave
+  UnitPlace* waiting;  // [kWaitingUnits]
   char* threads;
   int64_t thread_size;
 };

@@ -120,14 +120,13 @@ inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float s
   for (int64_t j = 0; j < count; ++j) add_scaled(dst + j * row, sums.key(j).data, dim, scale);
 }
 
-// The unit's sums for keys [j0, j0 + count) go to the accumulators of a share.
+// The unit's sums for keys [j0, j0 + count) go to the accumulators.
 template <class Path>
-inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t share,
-                          int64_t j0, int64_t count, const UnitBuffers& b) {
-  const int64_t at = share * plan.segments[pair.segment].kv_len + j0;
+inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
+                          int64_t count, const UnitBuffers& b) {
   add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.in_groups() ? 1.0f : plan.scale,
-               pair.dk + at * pair.dk_row, pair.dk_row);
-  add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, pair.dv + at * pair.dv_row,
+               pair.dk + j0 * pair.dk_row, pair.dk_row);
+  add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, pair.dv + j0 * pair.dv_row,
                pair.dv_row);
 }
 
@@ -215,6 +214,10 @@ inline void prepare_accumulators(const Member& member, const AttentionGradPlan& 
   member.share(pair.shares * seg.kv_len, [&](int64_t j) {
     fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
     fill(pair.dv + j * pair.dv_row, plan.Dv, 0.0f);
+  });
+  member.share(pair.lead_rows(), [&](int64_t j) {
+    fill(pair.lead_dk + j * plan.D, plan.D, 0.0f);
+    fill(pair.lead_dv + j * plan.Dv, plan.Dv, 0.0f);
   });
 }
 
@@ -318,17 +321,22 @@ inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
 template <class Pair>
 inline void write_key_sums(const Member& member, const AttentionGradPlan& plan, const Pair& pair,
                            [[maybe_unused]] UnitBuffers& b) {
-  if (plan.dtype == ElemType::kFloat32 && pair.shares == 1) return;
+  const bool there = plan.dtype == ElemType::kFloat32 && pair.shares == 1;
 #ifdef NSA_ISA_AMX
   if (pair.whole()) return write_slot_sums(member, plan, pair, b);
 #endif
   const Segment& seg = plan.segments[pair.segment];
-  member.share(seg.kv_len, [&](int64_t j) {
+  member.share(there ? pair.lead_keys : seg.kv_len, [&](int64_t j) {
     for (int64_t share = 1; share < pair.shares; ++share) {
       const int64_t at = share * seg.kv_len + j;
       add_scaled(pair.dk + j * plan.D, pair.dk + at * plan.D, plan.D, 1.0f);
       add_scaled(pair.dv + j * plan.Dv, pair.dv + at * plan.Dv, plan.Dv, 1.0f);
     }
+    for (int64_t at = j; j < pair.lead_keys && at < pair.lead_rows(); at += pair.lead_keys) {
+      add_scaled(pair.dk + j * pair.dk_row, pair.lead_dk + at * plan.D, plan.D, 1.0f);
+      add_scaled(pair.dv + j * pair.dv_row, pair.lead_dv + at * plan.Dv, plan.Dv, 1.0f);
+    }
+    if (there) return;
 #ifdef NSA_ISA_AMX
     if (plan.in_groups()) scale_row(pair.dk + j * pair.dk_row, plan.D, plan.scale);
 #endif
@@ -363,10 +371,10 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
       for (int64_t p = 0; p < wave.num_pairs; ++p) clear_dq(member, plan, wave.pairs[p], range);
       if (member.number == 0) begin_units(wave, scratch);
       member.meet();
-      run_units(wave, scratch, range, meet,
-                [&](const auto& pair, int64_t q_chunk, int64_t kv_chunk) {
-                  unit(pair, q_chunk, kv_chunk, buffers);
-                });
+      run_units(wave, scratch, range, meet, [&](auto pair, int64_t q_chunk, int64_t kv_chunk) {
+        pair.to_share(plan, kv_chunk);
+        unit(pair, q_chunk, kv_chunk, buffers);
+      });
       member.meet();
       for (int64_t p = 0; p < wave.num_pairs; ++p) write_dq(member, plan, wave.pairs[p], range);
     }

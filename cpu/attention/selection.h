@@ -40,6 +40,14 @@ struct SelectPair : GradPair {
   int64_t* marks;      // [blocks] last query that named a block
   bool* repeats;       // some query names a block twice
   int32_t* queries;    // [q_len * count]
+
+  // The first block of chunk number `n` of keys, and the one past its last.
+  int64_t first_block(int64_t n) const {
+    return max64(chunk_of_keys(n) * kv_chunk, n < lead || lead == 0 ? 0 : 1);
+  }
+  int64_t past_block(int64_t n) const {
+    return n < lead ? 1 : min64((chunk_of_keys(n) + 1) * kv_chunk, blocks);
+  }
 };
 
 struct SelectWave {

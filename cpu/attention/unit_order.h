@@ -1,6 +1,6 @@
-// Hands the units of a gradient to threads. They begin in the order of the list in grad_schedule.h,
-// and a unit waits until those before it that share its queries or its keys are done: on units that
-// were begun earlier, so some thread always goes on.
+// Hands the units of a gradient to threads. The units of a chunk of queries or of keys run in the
+// order of the list in grad_schedule.h; others need not. Whoever is free takes the first unit of
+// the list that waits for none before it, out of those that are next.
 #pragma once
 
 #include "cpu/attention/grad_schedule.h"
@@ -8,11 +8,6 @@
 
 namespace nsa::cpu {
 namespace {
-
-struct UnitPlace {
-  int64_t pair, in_range, q_chunk, kv_chunk;  // in_range: of q_chunk
-  int32_t query_turn, key_turn;
-};
 
 template <class WaveType>
 inline Turns& query_turns(const WaveType& wave, const GradScratch& s, const UnitPlace& u) {
@@ -52,43 +47,74 @@ inline bool advance(const WaveType& wave, int64_t range, UnitCursor& c, UnitPlac
   return false;
 }
 
-// The next unit whose chunks meet(pair, query chunk, key chunk), with its turns.
+// The next unit of the list whose chunks meet(pair, query chunk, key chunk), with its turns. False:
+// the list is over.
 template <class WaveType, class Meet>
 inline bool next_unit(const WaveType& wave, const GradScratch& s, int64_t range, const Meet& meet,
                       UnitPlace& u) {
-  UnitCursor& cursor = *s.cursor;
-  int spins = 0;
-  while (__atomic_exchange_n(&cursor.locked, 1, __ATOMIC_ACQUIRE) != 0) wait_turn(spins);
-  bool found = false;
-  while (!found && advance(wave, range, cursor, u)) {
+  while (advance(wave, range, *s.cursor, u)) {
     const auto& pair = wave.pairs[u.pair];
-    found = u.q_chunk < pair.q_chunks && meet(pair, u.q_chunk, u.kv_chunk);
-  }
-  if (found) {
+    if (u.q_chunk >= pair.q_chunks || !meet(pair, u.q_chunk, u.kv_chunk)) continue;
     u.query_turn = query_turns(wave, s, u).given++;
     u.key_turn = key_turns(wave, s, u).given++;
+    return true;
   }
-  __atomic_store_n(&cursor.locked, 0, __ATOMIC_RELEASE);
-  return found;
+  return false;
 }
 
-inline void await(const int32_t* done, int32_t turn) {
-  int spins = 0;
-  while (__atomic_load_n(done, __ATOMIC_ACQUIRE) != turn) wait_turn(spins);
+// Whether all units before it that share its queries or its keys are done.
+template <class WaveType>
+inline bool may_run(const WaveType& wave, const GradScratch& s, const UnitPlace& u) {
+  const auto done = [](const Turns& t) { return __atomic_load_n(&t.done, __ATOMIC_ACQUIRE); };
+  return done(query_turns(wave, s, u)) == u.query_turn && done(key_turns(wave, s, u)) == u.key_turn;
+}
+
+enum class Taken { kUnit, kNothingYet, kOver };
+
+// A unit that may run. The first of those that wait may, once the running ones are done.
+template <class WaveType, class Meet>
+inline Taken take_unit(const WaveType& wave, const GradScratch& s, int64_t range, const Meet& meet,
+                       UnitPlace& u) {
+  UnitCursor& cursor = *s.cursor;
+  for (int64_t n = 0; n < cursor.waiting; ++n) {
+    if (!may_run(wave, s, s.waiting[n])) continue;
+    u = s.waiting[n];
+    --cursor.waiting;
+    for (; n < cursor.waiting; ++n) s.waiting[n] = s.waiting[n + 1];
+    return Taken::kUnit;
+  }
+  while (cursor.waiting < kWaitingUnits && next_unit(wave, s, range, meet, u)) {
+    if (may_run(wave, s, u)) return Taken::kUnit;
+    s.waiting[cursor.waiting++] = u;
+  }
+  return cursor.waiting > 0 ? Taken::kNothingYet : Taken::kOver;
 }
 
 // unit(pair, query chunk, key chunk) for all units of a range; called by all threads.
 template <class WaveType, class Meet, class Unit>
 inline void run_units(const WaveType& wave, const GradScratch& s, int64_t range, const Meet& meet,
                       const Unit& unit) {
-  UnitPlace u;
-  while (next_unit(wave, s, range, meet, u)) {
-    Turns &queries = query_turns(wave, s, u), &keys = key_turns(wave, s, u);
-    await(&queries.done, u.query_turn);
-    await(&keys.done, u.key_turn);
+  UnitCursor& cursor = *s.cursor;
+  for (int spins = 0;;) {
+    if (__atomic_exchange_n(&cursor.locked, 1, __ATOMIC_ACQUIRE) != 0) {
+      wait_turn(spins);
+      continue;
+    }
+    // Before looking: what ends after it is looked for once more.
+    const int64_t ended = __atomic_load_n(&cursor.ended, __ATOMIC_ACQUIRE);
+    UnitPlace u;
+    const Taken taken = take_unit(wave, s, range, meet, u);
+    __atomic_store_n(&cursor.locked, 0, __ATOMIC_RELEASE);
+    spins = 0;
+    if (taken == Taken::kOver) return;
+    if (taken == Taken::kNothingYet) {
+      while (__atomic_load_n(&cursor.ended, __ATOMIC_ACQUIRE) == ended) wait_turn(spins);
+      continue;
+    }
     unit(wave.pairs[u.pair], u.q_chunk, u.kv_chunk);
-    __atomic_fetch_add(&queries.done, 1, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&keys.done, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&query_turns(wave, s, u).done, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&key_turns(wave, s, u).done, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&cursor.ended, int64_t{1}, __ATOMIC_RELEASE);
   }
 }
 

@@ -7,7 +7,7 @@ order, `compare` asserts that outputs are right. Named cases are in parity.py.
 from . import decode_cases, flash_cases, nsa_cases
 from .case import INPUTS, OUTPUTS, Case, compare, output_dtypes, run_plain, run_reference
 from .draw import Draw
-from .parity import odd_size_cases, parity_cases
+from .parity import odd_size_cases, parity_cases, share_cases
 
 GENERATORS = {
     "NsaCompress": nsa_cases.nsa_compress,
@@ -64,4 +64,5 @@ __all__ = [
     "parity_cases",
     "run_plain",
     "run_reference",
+    "share_cases",
 ]

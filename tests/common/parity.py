@@ -438,6 +438,16 @@ def _odd_sizes():
                 yield f"flash{suffix} S={size}", dtype, partial(flash_of, **packed)
 
 
+def _shares():
+    """Gradients whose keys are summed in several shares of the queries."""
+    for dtype in ("float32", "bfloat16"):
+        # Four chunks of 16 queries, and two of keys besides the first block.
+        blocks = dict(seq_q=[50], seq_kv=[300], n1=64, n2=1, d=32, dv=32, count=4)
+        yield "selected_grad shares of block 0", dtype, partial(selected_grad, **blocks)
+        rows = dict(layout="BNSD", batch=1, n1=1, n2=1, s1=400, s2=2000, d=32)
+        yield "flash_grad shares of all keys", dtype, partial(flash_grad, **rows)
+
+
 def _named(calls):
     named = {}
     for seed, (name, dtype, make) in enumerate(calls):
@@ -456,6 +466,11 @@ def parity_cases():
     return _named(
         [*_compress_parity(), *_compress_attention_parity(), *_selected_parity(), *_flash_parity()]
     )
+
+
+def share_cases():
+    """{name: function that builds the case}: gradients of many queries and few chunks of keys."""
+    return _named(_shares())
 
 
 def odd_size_cases():

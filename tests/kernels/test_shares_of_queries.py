@@ -1,4 +1,5 @@
-"""Gradients of many queries and few keys, which are summed in shares of the queries."""
+"""Gradients of many queries and few keys, which are summed in shares of the queries, and those of a
+selection, whose first block has more of them."""
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from benchmarks import workloads
 from mindspore_nsa import _native
 from tests.common.case import Case, compare
+from tests.common.cases import share_cases
 from tests.common.dtypes import encode
 
 HEADS, KV_HEADS, DIM = 4, 2, 16
@@ -39,6 +41,21 @@ def test_same_keys_for_all(isa, dtype):
     }
     more = {"compress_block_size": 0, "compress_stride": 0, "pse_grad": 0}
     check(Case.of("FlashAttentionScoreGrad", named, {**attrs, **more}, dtype))
+
+
+@pytest.mark.parametrize("name", share_cases())
+def test_named(isa, name):
+    """Also of few heads, and of so many that few queries make a chunk."""
+    check(share_cases()[name]())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("blocks", [5, 9])
+def test_selected(isa, blocks, dtype):
+    """Several chunks of keys, the last one cut; all queries see block 0."""
+    workload = workloads.selected(64 * blocks - 10, dtype, 16, 1, 32)
+    forward = workload.forward
+    check(workload.gradient(_native.run(forward.op, forward.inputs, forward.attrs)))
 
 
 def check(case):

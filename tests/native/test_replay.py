@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from tests.common.cases import compare, make_case, odd_size_cases, parity_cases
+from tests.common.cases import compare, make_case, odd_size_cases, parity_cases, share_cases
 from tests.common.dtypes import decode
 from tests.common.planted import OPERATORS, nan_row_cases, planted_cases, vanishing_cases
 
@@ -25,7 +25,7 @@ PLANTED = {"plain": 12, "asan": 4, "neon": 4, "avx512_model": 4}
 # code, and here it is slow.
 STRIDES = {("asan", "scalar"): 2, ("neon", "scalar"): 4}
 # Larger named cases are left to the plain form.
-SMALL = 1 << 18
+SMALL = 3 << 17
 # The kernels for AMX on a model of its instructions, which takes long: only what differs from
 # avx512_bf16, and no large cases.
 MODEL = "avx512_amx_model"
@@ -46,7 +46,8 @@ _planted = functools.cache(planted_cases)
 
 @functools.cache
 def _named():
-    return [build() for build in {**parity_cases(), **odd_size_cases()}.values()]
+    named = {**parity_cases(), **odd_size_cases(), **share_cases()}
+    return [build() for build in named.values()]
 
 
 @functools.cache
