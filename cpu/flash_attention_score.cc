@@ -66,9 +66,10 @@ class GradSchedule {
     const int64_t first = seg.range.lo(seg.q_len - 1), past = seg.range.hi(seg.q_len - 1);
     const bool few = first > 0 && past - first <= kFewKeys;
     const int64_t tiles = ceil_div((few ? 2 : 1) * kChunkRows, plan.G * kTileRows);
-    const int64_t largest = min64(long_chunks_ ? 8 : 4, tiles) * kTileRows;
+    const int64_t largest = (long_chunks_ ? 8 : 4) * kTileRows;
+    const int64_t most = min64(largest, tiles * kTileRows);
     pair.q_chunk =
-        chunk_of(seg.q_len, parts, kTileRows, range_chunk(plan, seg.q_len, kTileRows, largest));
+        chunk_of(seg.q_len, parts, kTileRows, range_chunk(plan, seg.q_len, kTileRows, most));
     pair.kv_chunk = chunk_of(seg.kv_len, parts, kBlockKeys,
                              (long_chunks_ || plan.in_groups() ? 8 : 4) * kBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
@@ -147,7 +148,7 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
   ForwardScratch parts{};
   parts.tile_rows = flash_tile_rows(plan);
   Schedule schedule(plan, TileRule{0, parts.tile_rows}, threads);
-  const WordForm form = table.flash_form(plan, tiles_see_few_keys(plan, schedule));
+  const WordForm form = table.forward_form(plan, tiles_see_few_keys(plan, schedule));
   parts.in_pieces = form.pieces > 1;
   parts.thread_size =
       thread_part(table.flash_forward_thread_size(p.D, p.Dv, parts.tile_rows, parts.in_pieces));

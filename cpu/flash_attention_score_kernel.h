@@ -5,6 +5,7 @@
 #include "cpu/attention/forward_wave.h"
 #include "cpu/attention/grad_steps.h"
 #ifdef NSA_ISA_AMX
+#include "cpu/attention/forward_pieces.h"
 #include "cpu/attention/grad_groups.h"
 #endif
 
@@ -23,64 +24,6 @@ void flash_forward_wave(const AttentionPlan& plan, const Wave& wave, const Forwa
 }
 
 #ifdef NSA_ISA_AMX
-// The most blocks that steps of kTileKeys over at most kSweepKeys keys touch.
-constexpr int64_t kFewBlocks = kSweepKeys / kBlockKeys + 2 * (kTileKeys / kBlockKeys);
-
-struct PiecesTile {
-  TileBuffers tile;
-  float* q;  // [rows, ldq] in pieces
-  int64_t ldq;
-  float* tmp;  // [16, ldq] where a block is packed
-  // The keys and values that a tile sees as floats, where they do not go in pieces.
-  float *keys, *values;
-  bool* finite;
-
-  static PiecesTile carve(Arena& arena, int64_t D, int64_t Dv, int64_t rows) {
-    PiecesTile b;
-    b.tile = TileBuffers::carve(arena, D, Dv, rows);
-    b.ldq = PiecesPath::kForm.words(D) + kAmxTile;
-    b.q = b.tmp = arena.take<float>(max64(rows, kAmxTile) * b.ldq);
-    b.keys = arena.take<float>(kFewBlocks * D * kBlockKeys);
-    b.values = arena.take<float>(kFewBlocks * words_of_values<FloatPath>(Dv));
-    b.finite = arena.take<bool>(kFewBlocks);
-    return b;
-  }
-};
-
-// A tile on vectors: what it sees of its keys is packed for it alone.
-inline void forward_tile_apart(const TileContext& c, int64_t kv_head, PiecesTile& b) {
-  const AttentionPlan& plan = c.plan;
-  const RowRange& range = c.seg.range;
-  const int64_t key_size = plan.D * kBlockKeys, value_size = words_of_values<FloatPath>(plan.Dv);
-  const int64_t first = range.lo(c.tile.i0) / kTileKeys * (kTileKeys / kBlockKeys);
-  const int64_t past = ceil_div(range.hi(c.query(c.tile.rows() - 1)), kBlockKeys);
-  NSA_EXPECT(past - first <= kFewBlocks);
-  for (int64_t n = first; n < past; ++n) {
-    const int64_t at = n - first;
-    b.finite[at] = pack_block<FloatPath>(plan, c.seg, kv_head, n, b.keys + at * key_size,
-                                         b.values + at * value_size, b.tile.tmp);
-  }
-  const PackedPair packed = {b.keys - first * key_size, b.values - first * value_size,
-                             b.finite - first};
-  forward_tile<FloatPath>(c, packed, b.tile);
-}
-
-inline void forward_tile_in_pieces(const TileContext& c, const PackedPair& packed, int64_t kv_head,
-                                   PiecesTile& b) {
-  const AttentionPlan& plan = c.plan;
-  const int64_t rows = c.tile.rows();
-  V top = zero();
-  each_query_row(c, [&](int64_t r, int64_t offset) {
-    top = pack_pieces(plan.dtype, plan.query, offset, plan.D, b.q + r * b.ldq, top);
-  });
-  if (!all_below(top, kLargestPacked) ||
-      !packed.numbers(c.seg.range.lo(c.tile.i0), c.seg.range.hi(c.query(rows - 1))))
-    return forward_tile_apart(c, kv_head, b);
-  fill(b.tile.o, rows * padded_row(plan.Dv), 0.0f);
-  forward_few_keys<PiecesGathered>(c, packed, b.q, b.ldq, b.tile);
-  finish_rows(c, b.tile);
-}
-
 void flash_forward_in_pieces(const AttentionPlan& plan, const Wave& wave,
                              const ForwardScratch& scratch, int threads) {
   run_forward_wave<PiecesPath>(

@@ -20,8 +20,7 @@ struct KernelTable {
   const char* name;
   // Of bf16 operands in matmuls, forward and backward; one per word: they become floats.
   WordForm bf16, bf16_grad;
-  // Of float32 operands of a RowProduct or WeightProduct, and of attention where heads_fit_pieces()
-  // and queries see few keys.
+  // Of float32 operands of a RowProduct or WeightProduct, and of attention that fits it.
   WordForm float_pieces;
 
   WordForm form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : WordForm{1, 1}; }
@@ -33,8 +32,10 @@ struct KernelTable {
   WordForm select_form(const AttentionPlan& plan, int64_t block) const {
     return blocks_fit_pieces(plan, block) ? float_pieces : form(plan.dtype);
   }
-  WordForm flash_form(const AttentionPlan& plan, bool few_keys) const {
-    return few_keys && heads_fit_pieces(plan) ? float_pieces : form(plan.dtype);
+  // Of FlashAttentionScore and NsaCompressAttention. few_keys: all queries see few.
+  WordForm forward_form(const AttentionPlan& plan, bool few_keys) const {
+    const bool fits = few_keys && heads_fit_pieces(plan);
+    return fits || rows_fit_pieces(plan) ? float_pieces : form(plan.dtype);
   }
 
   int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv, int64_t tile_rows, bool in_pieces);
@@ -49,8 +50,8 @@ struct KernelTable {
                          const ForwardScratch&, int64_t chunk_rows, int threads);
   void (*select_backward)(const AttentionGradPlan&, const Selection&, const SelectWave&,
                           const GradScratch&, int threads);
-  int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv,
-                                            int64_t G);
+  int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv, int64_t G,
+                                            bool in_pieces);
   void (*compress_attention)(const AttentionPlan&, const ImportancePlan&, const Wave&,
                              const ForwardScratch&, int threads);
   int64_t (*compress_thread_size)(const CompressPlan&);

@@ -59,9 +59,12 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   Schedule schedule(plan, TileRule{times * queries, times * imp.max_rows}, threads);
 
   ForwardScratch parts{};
-  parts.thread_size = thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv, plan.G));
+  const WordForm form = table.forward_form(plan, false);
+  parts.in_pieces = form.pieces > 1;
+  parts.thread_size =
+      thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv, plan.G, parts.in_pieces));
   const Scratch scratch([&](Arena& arena) {
-    carve_forward(arena, plan, schedule.largest(), kBlockKeys, table.form(p.dtype), threads, parts);
+    carve_forward(arena, plan, schedule.largest(), kBlockKeys, form, threads, parts);
   });
   for (const Wave& wave : schedule.waves())
     table.compress_attention(plan, imp, wave, parts, threads);

@@ -230,7 +230,9 @@ class CompressSteps {
     b.s = u.s;
     b.state = u.state;
     raw_scores<AmxPath>(plan_, c, packed_, u.n, lds_, b);
-    softmax_of_rows<AmxPath>(plan_, c, packed_, 0, u.rows, u.n, lds_, b);
+    softmax_of_rows(
+        plan_, c, 0, u.rows, u.n, lds_,
+        [&](int64_t r) { product_rows<AmxPath>(plan_, packed_, r, 1, u.n, lds_, b); }, b);
     u.summed = true;
   }
 

@@ -182,10 +182,10 @@ inline void hide_keys(const TileContext& c, int64_t r, int64_t n, float* row) {
   fill(row + seen, n - seen, -kInfinity);
 }
 
-// They become exp(score - max), whatever the row holds.
-template <class Path>
-inline void softmax_row(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed,
-                        int64_t r, int64_t n, int64_t lds, CompressTileBuffers& b) {
+// They become exp(score - max), whatever the row holds. again(r): its raw products, once more.
+template <class Again>
+inline void softmax_row(const AttentionPlan& plan, const TileContext& c, int64_t r, int64_t n,
+                        int64_t lds, const Again& again, CompressTileBuffers& b) {
   float* row = b.s + r * lds;
   SoftmaxState& state = b.state[r];
   state.raise(score_row(plan, c, r, n, row, b.tmp));
@@ -193,17 +193,17 @@ inline void softmax_row(const AttentionPlan& plan, const TileContext& c, const P
   if (state.sum == state.sum || state.max == kInfinity) return;
   // Besides a NaN a score far below the maximum has become 0, as a masked one: only its score, once
   // more, tells that the row makes it NaN.
-  product_rows<Path>(plan, packed, r, 1, n, lds, b);
+  again(r);
   score_row(plan, c, r, n, row, b.tmp);
   nan_row(row, n, 1.0f);
 }
 
 // The same of rows [first, past), as many at once as a vector has lanes where nothing but their
 // products counts.
-template <class Path>
-inline void softmax_of_rows(const AttentionPlan& plan, const TileContext& c,
-                            const PackedPair& packed, int64_t first, int64_t past, int64_t n,
-                            int64_t lds, CompressTileBuffers& b) {
+template <class Again>
+inline void softmax_of_rows(const AttentionPlan& plan, const TileContext& c, int64_t first,
+                            int64_t past, int64_t n, int64_t lds, const Again& again,
+                            CompressTileBuffers& b) {
   const bool plain = !plan.bias.changes_scores() && plan.scale > 0.0f;
   for (int64_t r = first; r < past;) {
     float* row = b.s + r * lds;
@@ -225,12 +225,31 @@ inline void softmax_of_rows(const AttentionPlan& plan, const TileContext& c,
     for (int64_t k = r; k < r + count; ++k) {
       if (done) {
         if (b.state[k].sum == b.state[k].sum) continue;
-        product_rows<Path>(plan, packed, k, 1, n, lds, b);
+        again(k);
         b.state[k] = SoftmaxState::empty();
       }
-      softmax_row<Path>(plan, c, packed, k, n, lds, b);
+      softmax_row(plan, c, k, n, lds, again, b);
     }
     r += count;
+  }
+}
+
+// Probabilities of a tile's rows from their raw products with keys [0, n), without the sums, in the
+// form in which the product with the values reads them, and the blocks of its queries.
+template <class Path, class Again>
+inline void softmax_and_blocks(const AttentionPlan& plan, const ImportancePlan& imp,
+                               const TileContext& c, int64_t n, int64_t lds, const Again& again,
+                               CompressTileBuffers& b) {
+  const int64_t rows = c.tile.rows();
+  // Queries of few heads several at a time, so that their rows fill a vector's lanes.
+  const int64_t at_once = plan.G * ceil_div(W, plan.G);
+  for (int64_t first = 0; first < rows; first += at_once) {
+    const int64_t past = min64(first + at_once, rows);
+    softmax_of_rows(plan, c, first, past, n, lds, again, b);
+    for (int64_t r = first; r < past; r += plan.G) {
+      sum_and_pack<Path>(b.s + r * lds, lds, plan.G, n, b.state + r, b.inverse, b.prob);
+      choose_for_query(plan, imp, c, c.query(r), n, c.first_head / plan.G, b);
+    }
   }
 }
 
@@ -243,16 +262,9 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
   const int64_t n = round_up(c.seg.range.hi(c.query(rows - 1)), key_step<Path>());
   const int64_t lds = compress_score_row(imp);
   raw_scores<Path>(plan, c, packed, n, lds, b);
-  // Queries of few heads several at a time, so that their rows fill a vector's lanes.
-  const int64_t at_once = plan.G * ceil_div(W, plan.G);
-  for (int64_t first = 0; first < rows; first += at_once) {
-    const int64_t past = min64(first + at_once, rows);
-    softmax_of_rows<Path>(plan, c, packed, first, past, n, lds, b);
-    for (int64_t r = first; r < past; r += plan.G) {
-      sum_and_pack<Path>(b.s + r * lds, lds, plan.G, n, b.state + r, b.inverse, b.prob);
-      choose_for_query(plan, imp, c, c.query(r), n, c.first_head / plan.G, b);
-    }
-  }
+  softmax_and_blocks<Path>(
+      plan, imp, c, n, lds, [&](int64_t r) { product_rows<Path>(plan, packed, r, 1, n, lds, b); },
+      b);
   // In steps of a tile, so that the part of the values in use stays in the first-level cache.
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
     const int64_t at = k0 / Path::kForm.per_word;

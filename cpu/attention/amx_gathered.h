@@ -138,30 +138,9 @@ inline void take_gathered(const AttentionPlan& plan, const GatheredStates& state
 [[gnu::noinline]] inline bool pack_block_in_pieces(const AttentionPlan& plan, int64_t k, int64_t v,
                                                    int64_t count, float* keys, float* values,
                                                    float* rows) {
-  constexpr WordForm form = PiecesPath::kForm;
-  const int64_t depth = form.words(plan.D), ld = depth + kAmxTile;
-  V top = zero();
-  for (int64_t j = 0; j < kBlockKeys; ++j) {
-    float* row = rows + j % W * ld;
-    if (j < count) {
-      ask_for_row(plan.dtype, plan.key, k + (j + kRowsAhead) * plan.k.row, plan.D);
-      top = pack_pieces(plan.dtype, plan.key, k + j * plan.k.row, plan.D, row, top);
-    } else {
-      fill(row, depth, 0.0f);
-    }
-    if (j % W < W - 1) continue;
-    float* tile = keys + j / W * depth * W;
-    for (int64_t w = 0; w < depth; w += W) transpose_square(rows + w, ld, tile + w * W, W);
-  }
-  const int64_t columns = round_up(plan.Dv, kAmxTile);
-  for (int64_t w = 0; w < kBlockKeys / 2; ++w) {
-    const int64_t even = 2 * w < count ? plan.Dv : 0;
-    const int64_t at = v + 2 * w * plan.v.row;
-    const WordsAt to{values + form.word(w) * kAmxTile, columns, kAmxTile,
-                     PiecesGathered::value_row(plan.Dv)};
-    top = pair_pieces(plan.dtype, plan.value, at, 2 * w + 1 < count ? at + plan.v.row : -1, even,
-                      to, top);
-  }
+  const PiecesSource key{plan.dtype, plan.key, k, plan.k.row, count};
+  const PiecesSource value{plan.dtype, plan.value, v, plan.v.row, count};
+  const V top = value.rows(plan.Dv, values, key.columns(plan.D, keys, rows, zero()));
   return all_below(top, kLargestPacked);
 }
 

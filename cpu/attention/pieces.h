@@ -50,6 +50,44 @@ inline V pair_pieces(ElemType t, const void* src, int64_t even, int64_t odd, int
   return top;
 }
 
+// n rows of a tensor, `row` elements apart, the first at `offset`, of which a block of kBlockKeys
+// is packed: those past n are zeros. Both forms give the larger magnitudes as pack_pieces() does.
+struct PiecesSource {
+  ElemType t;
+  const void* src;
+  int64_t offset, row, n;
+
+  // Rows as lanes: four tiles [words(width), 16]. tmp: [16, words(width) + 16].
+  V columns(int64_t width, float* dst, float* tmp, V top) const {
+    const int64_t depth = PiecesPath::kForm.words(width), ld = depth + kAmxTile;
+    for (int64_t j = 0; j < kBlockKeys; ++j) {
+      float* to = tmp + j % W * ld;
+      if (j < n) {
+        ask_for_row(t, src, offset + (j + kRowsAhead) * row, width);
+        top = pack_pieces(t, src, offset + j * row, width, to, top);
+      } else {
+        fill(to, depth, 0.0f);
+      }
+      if (j % W < W - 1) continue;
+      float* tile = dst + j / W * depth * W;
+      for (int64_t w = 0; w < depth; w += W) transpose_square(tmp + w, ld, tile + w * W, W);
+    }
+    return top;
+  }
+
+  // Words of two rows: for every 16 columns a tile [words(kBlockKeys), 16].
+  V rows(int64_t width, float* dst, V top) const {
+    constexpr WordForm form = PiecesPath::kForm;
+    for (int64_t w = 0; w < kBlockKeys / 2; ++w) {
+      const int64_t at = offset + 2 * w * row;
+      const WordsAt to{dst + form.word(w) * kAmxTile, round_up(width, kAmxTile), kAmxTile,
+                       form.words(kBlockKeys) * kAmxTile};
+      top = pair_pieces(t, src, at, 2 * w + 1 < n ? at + row : -1, 2 * w < n ? width : 0, to, top);
+    }
+    return top;
+  }
+};
+
 // Sums of tiles of `rows` rows and `lanes` lanes go to C.
 template <int Rows, int Lanes>
 inline void pieces_block(int64_t rows, int64_t lanes, int64_t K, Operand a, const float* b,

@@ -48,13 +48,28 @@ struct AttentionPlan {
   float scale;
 };
 
-// Whether the forward can take its numbers in pieces where there are tiles for them and queries see
-// few keys: float32 or float16, which are both exact in three; tiles of rows are heads of a query.
-inline bool heads_fit_pieces(const AttentionPlan& plan) {
-  if (plan.dtype == ElemType::kBFloat16 || plan.G % 16 != 0 || plan.D % 32 != 0) return false;
+// Whether the forward can take its numbers in pieces where there are tiles for them: float32 or
+// float16, which are both exact in three.
+inline bool numbers_fit_pieces(const AttentionPlan& plan) {
+  if (plan.dtype == ElemType::kBFloat16 || plan.D % 32 != 0) return false;
   if (plan.bias.changes_scores() || plan.bias.drop) return false;
   // The scale is multiplied by a small power of two.
   return plan.scale > 1e-15f && plan.scale < 1e15f;
+}
+// The same of whatever rows, where segments have some and many keys on the mean, and rows are long:
+// otherwise splitting, packing and adding up what tiles give takes longer than tiles spare.
+inline bool rows_fit_pieces(const AttentionPlan& plan) {
+  int64_t rows = 0, keys = 0;
+  for (int64_t b = 0; b < plan.num_segments; ++b) {
+    rows += plan.segments[b].q_len * plan.G;
+    keys += plan.segments[b].kv_len;
+  }
+  return plan.D >= 128 && plan.Dv >= 128 && rows >= 64 * plan.num_segments &&
+         keys > 256 * plan.num_segments && numbers_fit_pieces(plan);
+}
+// The same where tiles of rows are heads of a query.
+inline bool heads_fit_pieces(const AttentionPlan& plan) {
+  return plan.G % 16 == 0 && numbers_fit_pieces(plan);
 }
 
 struct AttentionGradPlan : AttentionPlan {  // out, softmax_max and softmax_sum are inputs

@@ -76,7 +76,7 @@ struct ForwardScratch {
   float* values;      // [blocks, words(64), padded Dv]
   bool* finite;       // [blocks] the values hold numbers only
   int64_t tile_rows;  // of a tile, at most
-  bool in_pieces;     // FlashAttentionScore: packed so, where there are tiles for it
+  bool in_pieces;     // packed so, where there are tiles for it; not NsaSelectedAttention
   char* threads;      // one part per thread
   int64_t thread_size;
 };

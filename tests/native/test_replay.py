@@ -11,6 +11,7 @@ import pytest
 from mindspore_nsa import _native
 from tests.common.cases import compare, make_case, odd_size_cases, parity_cases, share_cases
 from tests.common.dtypes import decode
+from tests.common.many_keys import many_keys_cases
 from tests.common.planted import OPERATORS, nan_row_cases, planted_cases, vanishing_cases
 
 from . import builds
@@ -51,6 +52,11 @@ def _named():
 
 
 @functools.cache
+def _many_keys():
+    return [build() for build in many_keys_cases().values()]
+
+
+@functools.cache
 def _not_numbers():
     return [*vanishing_cases(), *nan_row_cases()]
 
@@ -60,6 +66,8 @@ def replay_cases(form):
     named = _named()
     if form != "plain":
         named = [case for case in named if _elements(case) <= SMALL]
+    if form in ("plain", "avx512_model"):  # others have no tiles
+        named = [*named, *_many_keys()]
     planted = [
         case for op in OPERATORS for seed in range(PLANTED[form]) for case in _planted(op, seed)
     ]
@@ -100,8 +108,14 @@ def _expected_isas(form):
 
 def _in_pieces(case):
     """Whether a float32 or float16 call may multiply on tiles."""
-    few_keys = ("NsaSelectedAttention", "FlashAttentionScore")
-    return case.op in few_keys and case.attrs["head_num"] % 16 == 0
+    # All heads of a token may be in that dimension.
+    dim, heads = decode(case.inputs[0]).shape[-1], case.attrs.get("head_num", 1)
+    if dim % 32 != 0:
+        return False
+    if case.op == "NsaSelectedAttention":
+        return heads % 16 == 0
+    forward = ("NsaCompressAttention", "FlashAttentionScore")
+    return case.op in forward and (heads % 16 == 0 or dim >= 128)
 
 
 def modelled(cases):
