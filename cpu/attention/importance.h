@@ -23,7 +23,10 @@ inline void importance_scores(const ImportanceRule& rule, const float* prob, int
                               int64_t blocks, float* score) {
   const int64_t taps = rule.m + rule.n - 1, first = rule.overlap ? 1 : 0;
   for (int64_t j = 0; j < blocks; ++j) score[j] = 0.0f;
-  for (int64_t r = 0; r < taps; ++r) {
+  // Blocks may be far longer than all keys: those r only whose term of some block lies within them.
+  const int64_t from = max64(0, rule.m - first - len + 1);
+  const int64_t past = min64(taps, rule.m * blocks - first + 1);
+  for (int64_t r = from; r < past; ++r) {
     const float weight = static_cast<float>(min64(min64(r + 1, taps - r), min64(rule.m, rule.n)));
     // The term of block j is at[m j]; j from begin to end lie within [0, len).
     const int64_t at = rule.m - first - r;

@@ -35,3 +35,22 @@ def test_longer_than_every_segment(block):
     for a, b in zip(ours, expected):
         assert a.tobytes() == b.tobytes() and a.any()
     assert ours_scratch == scratch
+
+
+@pytest.mark.parametrize("importance", ["cann", "overlap"])
+@pytest.mark.parametrize("block", [2**31, 2**58])
+def test_importance_of_one_block(block, importance):
+    """Its sum has as many terms as there are compressed tokens, whatever it might have."""
+    draw = np.random.default_rng(3)
+    query = draw.standard_normal((T, HEADS, D)).astype(np.float32)
+    key, value = (draw.standard_normal((33, HEADS, D)).astype(np.float32) for _ in range(2))
+    attrs = {"scale_value": 0.3, "head_num": HEADS, "compress_block_size": 4, "compress_stride": 2,
+             "select_block_count": 1, "causal": 1, "importance": importance}  # fmt: skip
+
+    def run(block):
+        named = {**attrs, "select_block_size": block}
+        inputs = [query, key, value, None, None, ENDS, None, None, None]
+        return _native.run("NsaCompressAttention", inputs, named)
+
+    for a, b in zip(run(block), run(128), strict=True):
+        assert a.tobytes() == b.tobytes()
