@@ -74,7 +74,9 @@ class GradSchedule {
                              (long_chunks_ || plan.in_groups() ? 8 : 4) * kBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
-    pair.shares = shares_of_queries(plan, pair);
+    // Queries that have a row of dpse in common add to it in turn.
+    const bool one_row = plan.dpse && seg.pse_strides.row == 0;
+    pair.shares = one_row ? 1 : shares_of_queries(plan, pair);
     pair.kv_chunks *= pair.shares;
     pair.set_ranges(plan, seg.q_len);
     for (int64_t n = 2; n <= 8 && !pair.whole(); n *= 2)

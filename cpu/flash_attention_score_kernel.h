@@ -271,11 +271,6 @@ inline void run_whole_unit(const AttentionGradPlan& plan, const GradPair& pair, 
   const int64_t slot = q_chunk % pair.slots, heads = tile_heads(plan);
   const SlotKeys keys(seg, pair, slot);
   const int64_t sums = slot * pair.slot_keys;
-  // The first unit of a slot.
-  if (q_chunk == slot) {
-    fill(pair.dk + sums * plan.D, (keys.past - keys.first) * plan.D, 0.0f);
-    fill(pair.dv + sums * plan.Dv, (keys.past - keys.first) * plan.Dv, 0.0f);
-  }
   GradPair own = pair;
   own.dk = pair.dk + (sums - keys.first) * plan.D;
   own.dv = pair.dv + (sums - keys.first) * plan.Dv;

@@ -90,11 +90,15 @@ struct GradPair {
   }
   // Floats of its accumulators where those are scratch.
   int64_t accumulators(const AttentionPlan& plan, const Segment& seg) const {
-    if (whole()) return slots * slot_keys * (plan.D + plan.Dv);
+    if (whole()) return sum_rows(seg) * (plan.D + plan.Dv);
     const bool floats = plan.dtype == ElemType::kFloat32;
     const int64_t dq = floats ? 0 : dq_queries(seg) * plan.G * plan.D;
-    const int64_t keys = (floats && shares == 1 ? 0 : shares * seg.kv_len) + lead_rows();
+    const int64_t keys = (floats && shares == 1 ? 0 : sum_rows(seg)) + lead_rows();
     return dq + keys * (plan.D + plan.Dv);
+  }
+  // Keys of dk.
+  int64_t sum_rows(const Segment& seg) const {
+    return whole() ? slots * slot_keys : shares * seg.kv_len;
   }
   // Keys of lead_dk.
   int64_t lead_rows() const { return lead > 0 ? (lead - shares) * lead_keys : 0; }

@@ -210,8 +210,7 @@ inline void prepare_accumulators(const Member& member, const AttentionGradPlan& 
   member.share(ceil_div(rows, kDots), [&](int64_t n) {
     prepare_dots<Path>(plan, pair, n * kDots, min64((n + 1) * kDots, rows), b);
   });
-  if (pair.whole()) return;
-  member.share(pair.shares * seg.kv_len, [&](int64_t j) {
+  member.share(pair.sum_rows(seg), [&](int64_t j) {
     fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
     fill(pair.dv + j * pair.dv_row, plan.Dv, 0.0f);
   });

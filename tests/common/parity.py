@@ -446,6 +446,12 @@ def _shares():
         yield "selected_grad shares of block 0", dtype, partial(selected_grad, **blocks)
         rows = dict(layout="BNSD", batch=1, n1=1, n2=1, s1=400, s2=2000, d=32)
         yield "flash_grad shares of all keys", dtype, partial(flash_grad, **rows)
+        # 17 chunks of queries, where lanes of tiles have 16 slots for them.
+        many = dict(layout="BNSD", batch=1, n1=1, n2=1, s1=3100, s2=64, d=32)
+        yield "flash_grad more chunks than slots", dtype, partial(flash_grad, **many)
+        # All queries add to the same row of dpse.
+        bias = dict(layout="BNSD", batch=1, n1=2, n2=1, s1=1600, s2=70, d=16, pse=(1, 2, 1, 70))
+        yield "flash_grad one row of bias", dtype, partial(flash_grad, **bias)
 
 
 def _named(calls):
