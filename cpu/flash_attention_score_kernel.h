@@ -244,18 +244,12 @@ inline bool unit_tile_groups(const AttentionGradPlan& plan, const GradPair& pair
   return true;
 }
 
-// The general way of a tile against keys [j0, j1), the sums of keys included. Others may work on
-// these keys, so the forms that only this way reads are packed apart.
-inline void whole_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
+// The general way of a tile against keys [j0, j1), the sums of keys included.
+inline void general_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
                        int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
-  constexpr int64_t lanes = kBlockKeys;
-  GradScratch apart = s;
-  for (int64_t j = j0; j < j1; j += lanes) {
-    const int64_t at = pair.first_packed + j / lanes, past = min64(j + lanes, j1);
-    apart.keys_t = b.groups.keys_t - at * words<AmxPath>(plan.D) * lanes;
-    apart.values_t = b.groups.values_t - at * words<AmxPath>(plan.Dv) * lanes;
-    apart.keys = b.groups.keys - at * words<AmxPath>(lanes) * padded_row(plan.D);
-    pack_grad_keys<AmxPath>(plan, pair, at, lanes, j, past - j, apart, b.tile.tmp);
+  for (int64_t j = j0; j < j1; j += kBlockKeys) {
+    const int64_t at = pair.first_packed + j / kBlockKeys, past = min64(j + kBlockKeys, j1);
+    const GradScratch apart = pack_keys_apart(plan, pair, at, kBlockKeys, j, past - j, s, b);
     b.clear<AmxPath>(b.dk, plan.D, past - j);
     b.clear<AmxPath>(b.dv, plan.Dv, past - j);
     unit_tile<AmxPath>(plan, pair, c, j, past, apart, b);
@@ -294,7 +288,7 @@ inline void run_whole_unit(const AttentionGradPlan& plan, const GradPair& pair, 
           prepare_rows(plan, pair, r, min64(r + W, last), b.tile);
       }
       if (j0 < j1 && !unit_tile_groups(plan, own, rows, j0, j1, s, b))
-        whole_tile(plan, own, rows, j0, j1, s, b);
+        general_tile(plan, own, rows, j0, j1, s, b);
       for (int64_t r = 0; r < rows.rows(); r += kGroupRows) {
         const int64_t at = seg.q + rows.query(r) * plan.q.row + rows.head(r) * plan.q.head;
         write_dq_group(plan, b.groups.dq + r * plan.D, at, min64(kGroupRows, rows.rows() - r),
@@ -329,11 +323,10 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
   const int64_t j0 = pair.chunk_of_keys(kv_chunk) * pair.kv_chunk;
   const int64_t j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
-  const auto clear = [&] {
+  if (!plan.in_groups()) {
     b.clear<Path>(b.dk, plan.D, j1 - j0);
     b.clear<Path>(b.dv, plan.Dv, j1 - j0);
-  };
-  if (!plan.in_groups()) clear();
+  }
   if constexpr (kOwnRows<Path>)
     pack_key_rows<Path>(plan, pair, round_up(j1 - j0, kBlockKeys), j0, j1 - j0, b.keys);
   const int64_t heads = tile_heads(plan);
@@ -345,13 +338,10 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
       ask_for_next_rows<Path>(plan, pair, rows, i1, j1 - j0, b.tile.ahead);
 #ifdef NSA_ISA_AMX
       if (plan.in_groups()) {
-        if (unit_tile_groups(plan, pair, rows, j0, j1, s, b)) continue;
-        clear();
-        for (int64_t j = j0; j < j1; j += kBlockKeys)
-          pack_grad_keys<Path>(plan, pair, pair.first_packed + j / kBlockKeys, kBlockKeys, j,
-                               min64(kBlockKeys, j1 - j), s, b.tile.tmp);
-        unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
-        add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
+        if constexpr (kRowsOnly<Path>) {
+          if (!unit_tile_groups(plan, pair, rows, j0, j1, s, b))
+            general_tile(plan, pair, rows, j0, j1, s, b);
+        }
         continue;
       }
 #endif

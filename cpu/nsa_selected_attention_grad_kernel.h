@@ -239,9 +239,10 @@ inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selecti
       select_grad_groups(plan, sel, pair, tile, pairs, loaded, s, b, [&] { loader.next(); });
     } else {
       const PartKeys keys = tile.keys();
-      pack_grad_keys<AmxPath>(plan, pair, pair.first_packed + tile.part(), sel.shape.lanes, keys.j0,
-                              keys.count, s, b.tile.tmp);
-      select_grad_tile<AmxPath>(plan, sel, pair, tile, s, b);
+      const GradScratch apart =
+          pack_keys_apart(plan, pair, pair.first_packed + tile.part(), sel.shape.lanes, keys.j0,
+                          keys.count, s, b);
+      select_grad_tile<AmxPath>(plan, sel, pair, tile, apart, b);
     }
     while (!loader.done()) loader.next();
   }

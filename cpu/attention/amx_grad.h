@@ -81,9 +81,9 @@ struct GroupBuffers {
   float* scores;       // [kTilePairs, kTileKeys, kPairLanes] raw S^T
   float* products;     // [kTilePairs, kTileKeys, kPairLanes] dP^T
   float* dq;           // [kTileRows / kGroupRows, D, kGroupRows] of a tile that meets all its keys
-  float* keys_t;       // [words(D), kBlockKeys] keys of such a tile that takes the general way
-  float* values_t;     // [words(Dv), kBlockKeys] likewise
-  float* keys;         // [words(kBlockKeys), D padded] likewise
+  float* keys_t;       // [words(D), kTileKeys] keys of a tile that takes the general way
+  float* values_t;     // [words(Dv), kTileKeys] likewise
+  float* keys;         // [words(kTileKeys), D padded] likewise
   float* nobody;       // [D, kGroupRows] dQ of a group that is not there
   float* zeros;        // a row of it
 
@@ -98,9 +98,9 @@ struct GroupBuffers {
     b.scores = arena.take<float>(kTileKeys * kTileRows);
     b.products = arena.take<float>(kTileKeys * kTileRows);
     b.dq = arena.take<float>(kTileRows * D);
-    b.keys_t = arena.take<float>(kBlockKeys * D / 2);
-    b.values_t = arena.take<float>(kBlockKeys * Dv / 2);
-    b.keys = arena.take<float>(kBlockKeys / 2 * padded_row(D));
+    b.keys_t = arena.take<float>(kTileKeys * D / 2);
+    b.values_t = arena.take<float>(kTileKeys * Dv / 2);
+    b.keys = arena.take<float>(kTileKeys / 2 * padded_row(D));
     b.nobody = arena.take<float>(D * kGroupRows);
     b.zeros = arena.take<float>(max64(D, Dv) / 2);
     return b;

@@ -23,15 +23,16 @@ struct GradParts : GradScratch {
 
 inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSpan& wave,
                        int64_t lanes, WordForm form, int threads, GradParts& parts) {
-  parts.keys_t = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
-  parts.values_t = arena.take<float>(wave.packed * form.words(plan.Dv) * lanes);
-  if (form.per_word > 1)
-    parts.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
   parts.finite = arena.take<bool>(wave.packed);
   if (plan.in_groups()) {
     parts.key_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.D / 2));
     parts.value_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.Dv / 2));
     parts.key_pairs = arena.take<float>(wave.packed * plan.D * lanes / 2);
+  } else {
+    parts.keys_t = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
+    parts.values_t = arena.take<float>(wave.packed * form.words(plan.Dv) * lanes);
+    if (form.per_word > 1)
+      parts.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
   }
   parts.cursor = arena.take<UnitCursor>(1);
   parts.turns = arena.take<Turns>(wave.key_chunks + wave.slots);

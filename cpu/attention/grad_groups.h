@@ -7,9 +7,7 @@
 namespace nsa::cpu {
 namespace {
 
-// Block number `at` of packed keys in the forms of GroupKeys. Those of GradKeys, which few tiles or
-// none read, are packed by those that do: no other unit works on these keys then, and until then
-// they take no memory.
+// Block number `at` of packed keys in the forms of GroupKeys.
 //
 // kt: where its words of two keys go, ld_kt apart. tmp: [lanes / 2, D padded].
 inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
@@ -36,6 +34,19 @@ inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair,
   for (int64_t w = 0; w < count; w += W)
     for (int64_t d = 0; d < plan.D; d += W)
       transpose_square(tmp + w * ld + d, ld, kt + d * ld_kt + w, ld_kt);
+}
+
+// The scratch with block number `at` in the forms of GradKeys, which few tiles or none read: those
+// that do pack them for themselves, as others may work on the same keys.
+inline GradScratch pack_keys_apart(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                                   int64_t lanes, int64_t j0, int64_t n, const GradScratch& s,
+                                   const UnitBuffers& b) {
+  GradScratch apart = s;
+  apart.keys_t = b.groups.keys_t - at * words<AmxPath>(plan.D) * lanes;
+  apart.values_t = b.groups.values_t - at * words<AmxPath>(plan.Dv) * lanes;
+  apart.keys = b.groups.keys - at * words<AmxPath>(lanes) * padded_row(plan.D);
+  pack_grad_keys<AmxPath>(plan, pair, at, lanes, j0, n, apart, b.tile.tmp);
+  return apart;
 }
 
 inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,

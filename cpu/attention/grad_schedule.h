@@ -174,12 +174,12 @@ struct UnitCursor {
 };
 
 struct GradScratch {
+  bool* finite;  // [blocks] the keys hold numbers only
+  // Where dq is not accumulated in groups.
   float* keys_t;    // [blocks, words(D), lanes]
   float* values_t;  // [blocks, words(Dv), lanes]
   float* keys;      // [blocks, words(lanes), D padded], of words of two
-  bool* finite;     // [blocks] the keys hold numbers only
-  // Where dq is accumulated in groups, which then read no `keys`: keys and values as rows of words,
-  // and the words of `keys` transposed.
+  // Where it is: keys and values as rows of words, and the words of `keys` transposed.
   float* key_rows;    // [blocks, lanes, words(D) padded]
   float* value_rows;  // [blocks, lanes, words(Dv) padded]
   float* key_pairs;   // [blocks, D, lanes / 2], or of two blocks [D, lanes]
