@@ -132,6 +132,15 @@ bool tiles_see_few_keys(const AttentionPlan& plan, const Schedule& schedule) {
   return true;
 }
 
+// Whether the forward that this is the gradient of has its scores in pieces.
+bool forward_in_pieces(const KernelTable& table, const AttentionPlan& plan, bool compressed,
+                       int threads) {
+  if (table.float_pieces.pieces == 1) return false;
+  const Schedule schedule(plan, TileRule{0, flash_tile_rows(plan)}, threads);
+  const bool few_keys = !compressed && tiles_see_few_keys(plan, schedule);
+  return table.forward_form(plan, few_keys).pieces > 1;
+}
+
 // Rows no segment owns: packed keys past the last prefix sum.
 void zero_tail(void* out, int64_t used, int64_t rows, int64_t row_bytes) {
   if (rows > used) {
@@ -176,6 +185,7 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   plan.dpse = p.dpse;
   plan.dpse_elem = ElemType::kFloat32;
   plan.groups = grad_groups(plan, form);
+  plan.scores_in_pieces = forward_in_pieces(table, plan, p.compress_block_size > 0, threads);
   GradSchedule schedule(plan, threads);
 
   GradParts parts{};

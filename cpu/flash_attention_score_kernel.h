@@ -246,7 +246,7 @@ inline bool unit_tile_groups(const AttentionGradPlan& plan, const GradPair& pair
 
 // The general way of a tile against keys [j0, j1), the sums of keys included.
 inline void general_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
-                       int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
+                         int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
   for (int64_t j = j0; j < j1; j += kBlockKeys) {
     const int64_t at = pair.first_packed + j / kBlockKeys, past = min64(j + kBlockKeys, j1);
     const GradScratch apart = pack_keys_apart(plan, pair, at, kBlockKeys, j, past - j, s, b);
@@ -373,6 +373,10 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
 #endif
             scratch.finite[at] =
                 pack_grad_keys<Path>(plan, pair, at, kBlockKeys, j0, count, scratch, b.tmp);
+#ifdef NSA_ISA_AMX
+            if (plan.scores_in_pieces)
+              pack_key_pieces(plan, pair, at, j0, count, scratch, b.q_pieces);
+#endif
           });
         }
       },

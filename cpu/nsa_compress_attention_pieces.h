@@ -16,7 +16,7 @@ struct CompressPieces {
   float *keys, *values;  // of a block as floats, where a tile does not go in pieces
 
   // Those of a group, and what multiply_pieces() reads past them.
-  static constexpr int64_t kLeftRows = kTileRows + 2 * kAmxTile;
+  static constexpr int64_t kLeftRows = kTileRows + kRowsPast;
 
   static CompressPieces carve(Arena& arena, const ImportancePlan& plan, int64_t D, int64_t Dv,
                               int64_t G) {
@@ -33,18 +33,16 @@ struct CompressPieces {
 
 // Raw products of `rows` rows of a tile, from row r on, with keys [0, n). False: one of their
 // numbers is too large, or none.
-inline bool piece_scores(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed,
-                         int64_t r, int64_t rows, int64_t n, int64_t lds, const CompressPieces& b) {
-  const int64_t depth = PiecesPath::kForm.words(plan.D);
+inline bool scores_in_pieces(const AttentionPlan& plan, const TileContext& c,
+                             const PackedPair& packed, int64_t r, int64_t rows, int64_t n,
+                             int64_t lds, const CompressPieces& b) {
   V top = zero();
   for (int64_t k = 0; k < rows; ++k) {
     const int64_t at = c.seg.q + c.query(r + k) * plan.q.row + c.head(r + k) * plan.q.head;
     top = pack_pieces(plan.dtype, plan.query, at, plan.D, b.left + k * b.ld, top);
   }
   if (!all_below(top, kLargestPacked)) return false;
-  for (int64_t k = 0; k < n; k += kBlockKeys)
-    multiply_pieces(rows, min64(kBlockKeys, n - k), depth, {b.left, b.ld, 1},
-                    packed.keys + k * depth, depth * kAmxTile, b.tile.s + r * lds + k, lds, false);
+  piece_scores(rows, n, plan.D, b.left, b.ld, packed.keys, b.tile.s + r * lds, lds);
   return true;
 }
 
@@ -89,7 +87,7 @@ inline bool compress_tile_in_pieces(const AttentionPlan& plan, const ImportanceP
   const int64_t rows = c.tile.rows(), lds = compress_score_row(imp), n = seen_keys(c);
   if (!packed.numbers(0, n)) return false;
   for (int64_t r = 0; r < rows; r += kTileRows)
-    if (!piece_scores(plan, c, packed, r, min64(kTileRows, rows - r), n, lds, b)) return false;
+    if (!scores_in_pieces(plan, c, packed, r, min64(kTileRows, rows - r), n, lds, b)) return false;
   for (int64_t r = 0; r < rows; ++r) tile.state[r] = SoftmaxState::empty();
   // Sums of so small numbers are numbers, and so are those of their exponentials.
   softmax_and_blocks<FloatPath>(plan, imp, c, n, lds, [](int64_t) {}, tile);

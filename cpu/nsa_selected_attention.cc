@@ -207,8 +207,9 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   // Rows are gathered query by query.
   plan.groups = grad_groups(plan, form);
   if (plan.groups == GradGroups::kQueries) plan.groups = GradGroups::kNone;
-  const Selection sel{p.topk_indices, p.select_block_count,
-                      BlockShape::of(block_keys(p, plan), form.key_step())};
+  const int64_t block = block_keys(p, plan);
+  plan.scores_in_pieces = table.select_form(plan, block).pieces > 1;
+  const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
   SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
     const int64_t rows = min64(ceil_div(seg.q_len, kManyChunks), kLongRows / plan.G);
     const bool many = plan.in_groups() && seg.kv_len >= kRangeChunks * kTiledChunkKeys;

@@ -239,9 +239,8 @@ inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selecti
       select_grad_groups(plan, sel, pair, tile, pairs, loaded, s, b, [&] { loader.next(); });
     } else {
       const PartKeys keys = tile.keys();
-      const GradScratch apart =
-          pack_keys_apart(plan, pair, pair.first_packed + tile.part(), sel.shape.lanes, keys.j0,
-                          keys.count, s, b);
+      const GradScratch apart = pack_keys_apart(plan, pair, pair.first_packed + tile.part(),
+                                                sel.shape.lanes, keys.j0, keys.count, s, b);
       select_grad_tile<AmxPath>(plan, sel, pair, tile, apart, b);
     }
     while (!loader.done()) loader.next();
@@ -295,6 +294,10 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
 #endif
             scratch.finite[at] =
                 pack_grad_keys<Path>(plan, pair, at, lanes, keys.j0, keys.count, scratch, b.tmp);
+#ifdef NSA_ISA_AMX
+            if (plan.scores_in_pieces)
+              pack_key_pieces(plan, pair, at, keys.j0, keys.count, scratch, b.q_pieces);
+#endif
           });
         }
       },

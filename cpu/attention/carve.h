@@ -34,6 +34,10 @@ inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSp
     if (form.per_word > 1)
       parts.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
   }
+  if (plan.scores_in_pieces) {
+    parts.key_pieces = arena.take<float>(wave.packed * 3 * plan.D / 2 * kBlockKeys);
+    parts.small = arena.take<bool>(wave.packed);
+  }
   parts.cursor = arena.take<UnitCursor>(1);
   parts.turns = arena.take<Turns>(wave.key_chunks + wave.slots);
   parts.waiting = arena.take<UnitPlace>(kWaitingUnits);

@@ -7,9 +7,6 @@
 namespace nsa::cpu {
 namespace {
 
-// Rows that multiply_pieces() reads past the last one.
-constexpr int64_t kRowsPast = 2 * kAmxTile;
-
 struct PiecesTile {
   TileBuffers tile;
   float* q;  // [rows, ldq] in pieces
@@ -82,7 +79,7 @@ inline void pieces_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0
                         bool plain, const PackedPair& packed, PiecesTile& b) {
   constexpr WordForm form = PiecesPath::kForm;
   const AttentionPlan& plan = c.plan;
-  const int64_t depth = form.words(plan.D), ldo = padded_row(plan.Dv), rows = r1 - r0;
+  const int64_t ldo = padded_row(plan.Dv), rows = r1 - r0;
   const int64_t lanes_v = round_up(plan.Dv, kAmxTile);
   float *s = b.tile.s, *o = b.tile.o + r0 * ldo, *factor = b.tile.factor + r0;
   // Lanes [k % kBlockKeys, ...) of a block.
@@ -92,10 +89,8 @@ inline void pieces_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0
       block(k, past - k);
     }
   };
-  each_block([&](int64_t k, int64_t lanes) {
-    multiply_pieces(rows, lanes, depth, {b.q + r0 * b.ldq, b.ldq, 1}, packed.keys + k * depth,
-                    depth * kAmxTile, s + (k - n0), kScoreRow, false);
-  });
+  piece_scores(rows, n1 - n0, plan.D, b.q + r0 * b.ldq, b.ldq,
+               packed.keys + n0 * form.words(plan.D), s, kScoreRow);
   for (int64_t r = 0; r < rows && !plain; ++r)
     hide_unseen(c.seg.range, c.query(r0 + r), n0, n1 - n0, n1 - n0, s + r * kScoreRow);
   softmax_rows<FloatPath>(s, rows, n1 - n0, plan.scale, b.tile.state + r0, factor);

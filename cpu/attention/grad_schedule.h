@@ -179,6 +179,9 @@ struct GradScratch {
   float* keys_t;    // [blocks, words(D), lanes]
   float* values_t;  // [blocks, words(Dv), lanes]
   float* keys;      // [blocks, words(lanes), D padded], of words of two
+  // Where scores are in pieces.
+  float* key_pieces;  // [blocks, 3 D / 2, kBlockKeys]
+  bool* small;        // [blocks] pieces stand for the keys
   // Where it is: keys and values as rows of words, and the words of `keys` transposed.
   float* key_rows;    // [blocks, lanes, words(D) padded]
   float* value_rows;  // [blocks, lanes, words(Dv) padded]

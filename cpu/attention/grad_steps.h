@@ -358,6 +358,7 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
     UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
     Path::begin();
 #ifdef NSA_ISA_AMX
+    if (plan.scores_in_pieces) PiecesPath::begin();
     if (kRowsOnly<Path> && plan.in_groups()) buffers.groups.begin(plan.D, plan.Dv);
 #endif
     pack(member, buffers.tile);
@@ -379,6 +380,9 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
     }
     for (int64_t p = 0; p < wave.num_pairs; ++p)
       write_key_sums(member, plan, wave.pairs[p], buffers);
+#ifdef NSA_ISA_AMX
+    if (plan.scores_in_pieces) PiecesPath::end();
+#endif
     Path::end();
   });
 }

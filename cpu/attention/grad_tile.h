@@ -10,6 +10,9 @@
 #include "cpu/attention/online_softmax.h"
 #include "cpu/attention/pack.h"
 #include "cpu/attention/schedule.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/attention/pieces.h"
+#endif
 
 namespace nsa::cpu {
 namespace {
@@ -24,6 +27,10 @@ struct GradKeys {
   int64_t j0;       // first key in the segment
   int64_t n;
   bool finite;  // k holds numbers only
+  // Where scores are in pieces: tiles [3 D / 2, 16] of 16 lanes, and whether they stand for the
+  // keys.
+  const float* pieces;
+  bool small;
 };
 
 inline bool all_true(const bool* x, int64_t n) {
@@ -47,7 +54,9 @@ inline GradKeys packed_keys(const AttentionGradPlan& plan, const GradScratch& s,
           lanes,
           j0,
           n,
-          all_true(s.finite + at, ceil_div(n, lanes))};
+          all_true(s.finite + at, ceil_div(n, lanes)),
+          plan.scores_in_pieces ? s.key_pieces + at * 3 * plan.D / 2 * kBlockKeys : nullptr,
+          plan.scores_in_pieces && all_true(s.small + at, ceil_div(n, lanes))};
 }
 
 // Packs keys [j0, j0 + n) of a pair, and their values, as columns of block number `at`.
@@ -85,6 +94,17 @@ inline bool pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, 
   return packed_finite<Path>(s.keys_t + at * count, count);
 }
 
+#ifdef NSA_ISA_AMX
+// The form of block number `at` in pieces. tmp: [16, 3 D / 2 + 16].
+inline void pack_key_pieces(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                            int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
+  const int64_t k = plan.segments[pair.segment].k + pair.kv_head * plan.k.head + j0 * plan.k.row;
+  const PiecesSource source{plan.dtype, plan.key, k, plan.k.row, n};
+  float* to = s.key_pieces + at * PiecesPath::kForm.words(plan.D) * kBlockKeys;
+  s.small[at] = all_below(source.columns(plan.D, to, tmp, zero()), kLargestPacked);
+}
+#endif
+
 // Words of a tile's rows, three cache lines.
 constexpr int64_t kRowWords = kTileRows / 2;
 // Query, dy, dq and two statistics of a tile's rows, and a block of keys in three forms.
@@ -107,7 +127,12 @@ struct GradBuffers {
   int64_t* dy_at;   // [rows] likewise
   float* tmp;       // [max(kTileKeys, D, Dv) + padding]
   bool finite;      // q and dy hold numbers only
-  Ahead ahead;      // what the next tile reads
+#ifdef NSA_ISA_AMX
+  float* q_pieces;  // [rows + kRowsPast, ld_pieces] where scores are in pieces
+  int64_t ld_pieces;
+  bool small;  // they stand for the rows
+#endif
+  Ahead ahead;  // what the next tile reads
 
   template <class Path>
   static GradBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
@@ -130,6 +155,10 @@ struct GradBuffers {
     b.dy_at = arena.take<int64_t>(kTileRows);
     b.tmp = arena.take<float>(max64(kTileKeys, max64(ld, ldv)) + kLanePad);
     b.ahead = Ahead::carve(arena, kAheadRanges);
+#ifdef NSA_ISA_AMX
+    b.ld_pieces = PiecesPath::kForm.words(D) + kAmxTile;
+    b.q_pieces = pairs ? nullptr : arena.take<float>((kTileRows + kRowsPast) * b.ld_pieces);
+#endif
     return b;
   }
 };
@@ -194,12 +223,20 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
   const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
   const int64_t first_head = c.head(0) / plan.G * plan.G;  // of the group
   [[maybe_unused]] V numbers = zero();
+#ifdef NSA_ISA_AMX
+  V top = zero();
+#endif
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     b.q_at[r] = c.seg.q + i * plan.q.row + head * plan.q.head;
     b.dy_at[r] = c.seg.o + i * plan.o.row + head * plan.o.head;
     if constexpr (Path::kForm.per_word == 1) {
       numbers = load_row(plan.dtype, plan.query, b.q_at[r], plan.D, ld, b.q + r * ld, numbers);
       numbers = load_row(plan.dtype, plan.dy, b.dy_at[r], plan.Dv, ldv, b.dy + r * ldv, numbers);
+#ifdef NSA_ISA_AMX
+      if (plan.scores_in_pieces)
+        top = pack_pieces(plan.dtype, plan.query, b.q_at[r], plan.D, b.q_pieces + r * b.ld_pieces,
+                          top);
+#endif
     }
     const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
     b.max[r] = plan.softmax_max[stat];
@@ -224,6 +261,9 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
   }
 #endif
   b.finite = hsum(numbers) == 0.0f;
+#ifdef NSA_ISA_AMX
+  b.small = all_below(top, kLargestPacked);
+#endif
 }
 
 // dpse += dS (times scale where the bias is added before it). Element j of dS is key j0 + j.
@@ -260,7 +300,7 @@ struct GradRow {
         delta(set1(b.delta[r])) {}
 
   // Of raw products with visible keys.
-  V probability(V s) const { return mul(exp_from(mul(s, scale), max), inv); }
+  V probability(V s) const { return mul(exp_below(mul(s, scale), max), inv); }
 };
 
 // Rows [r, r + count) of a step, count at most Path::kForm.per_word, nothing but the products of
@@ -373,6 +413,23 @@ inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int
   }
 }
 
+// Raw S of `rows` rows from r0 on with lanes [n0, n1).
+template <class Path>
+inline void grad_scores(const AttentionGradPlan& plan, const GradKeys& keys, int64_t r0,
+                        int64_t rows, int64_t n0, int64_t n1, GradBuffers& b) {
+  const int64_t ld = padded_row(plan.D);
+  float* s = b.p + r0 * kScoreRow;
+#ifdef NSA_ISA_AMX
+  if constexpr (Path::kForm.per_word == 1) {
+    if (keys.small && b.small)
+      return piece_scores(rows, n1 - n0, plan.D, b.q_pieces + r0 * b.ld_pieces, b.ld_pieces,
+                          keys.pieces + n0 * PiecesPath::kForm.words(plan.D), s, kScoreRow);
+  }
+#endif
+  key_products<Path>(Operand{b.q + r0 * ld, ld, 1}, rows, words<Path>(plan.D), keys.kt, keys.lanes,
+                     n0, n1, Output{s, kScoreRow}, &b.ahead);
+}
+
 // Rows [r0, r1) of the tile against lanes [n0, n1) of packed blocks; r0 begins a word, and of
 // kRowsOnly a tile's words. dk, dv: the sums of this block's keys. into_dq: what becomes of the old
 // dq. A call: within a caller's loops the constants of the exponential do not stay in registers.
@@ -388,8 +445,7 @@ template <class Path, class Rows>
   const int64_t lanes_d = round_up(plan.D, kLanePad), lanes_v = round_up(plan.Dv, kLanePad);
   const int64_t rows = r1 - r0, lanes = n1 - n0, real = min64(n1, keys.n) - n0;
   float *p = b.p + r0 * kScoreRow, *ds = b.ds + r0 * kScoreRow;
-  key_products<Path>(Operand{b.q + r0 * ld, ld, 1}, rows, words<Path>(plan.D), keys.kt, keys.lanes,
-                     n0, n1, Output{p, kScoreRow}, &b.ahead);
+  grad_scores<Path>(plan, keys, r0, rows, n0, n1, b);
   key_products<Path>(Operand{b.dy + r0 * ldv, ldv, 1}, rows, words<Path>(plan.Dv), keys.vt,
                      keys.lanes, n0, n1, Output{ds, kScoreRow}, &b.ahead);
   // Where visibility alone changes scores, rows that it cuts are like the others.

@@ -80,6 +80,18 @@ inline float nan_row(float* s, int64_t n, float scale) {
 // exp(x - base) of scores.
 inline V exp_from(V x, V base) { return exp2(mul(sub(x, base), set1(kLog2e))); }
 
+// The same of scores that the base, their row's maximum, is not below. Where numbers are too large
+// for pieces a gradient may differ from its forward by what floats round: exp() of that could be
+// infinite.
+inline V exp_below(V x, V base) {
+#ifdef NSA_ISA_AMX
+  // The second operand is what min() gives where one of both is NaN.
+  return exp2(mul(min(zero(), sub(x, base)), set1(kLog2e)));
+#else
+  return exp_from(x, base);
+#endif
+}
+
 // s = exp(s - base); gives the sum.
 inline float exp_row(float* s, int64_t n, float base) {
   expect<Length::kWholeVectors>(n);
@@ -143,7 +155,7 @@ inline void probabilities_row(float* s, int64_t n, float scale, float max_value,
   }
   const V factor = set1(scale), base = set1(max_value), inv = set1(inverse);
   for (int64_t j = 0; j < n; j += W)
-    store(s + j, mul(exp_from(mul(load(s + j), factor), base), inv));
+    store(s + j, mul(exp_below(mul(load(s + j), factor), base), inv));
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 namespace nsa::cpu {
 namespace {
 
+// Rows that multiply_pieces() reads past the last one.
+constexpr int64_t kRowsPast = 2 * kAmxTile;
+
 // Operands of 1e9 and above, packed kPieceUnit times as large, do not go in pieces.
 constexpr float kLargestPacked = 1e9f * kPieceUnit;
 
@@ -89,12 +92,12 @@ struct PiecesSource {
 };
 
 // Sums of tiles of `rows` rows and `lanes` lanes go to C.
-template <int Rows, int Lanes>
+template <int Rows, int Lanes, bool kAsWide>
 inline void pieces_block(int64_t rows, int64_t lanes, int64_t K, Operand a, const float* b,
                          int64_t tile, float* c, int64_t ldc, bool add_to) {
   constexpr int64_t ld = 2 * kAmxTile;
   alignas(64) float sums[ld * ld];
-  amx_pieces<Rows, Lanes>(K, a.data, a.row_stride, b, tile);
+  amx_pieces<Rows, Lanes, kAsWide>(K, a.data, a.row_stride, b, tile);
   tile_store<0>(sums, ld);
   if constexpr (Lanes > 1) tile_store<1>(sums + kAmxTile, ld);
   if constexpr (Rows > 1) tile_store<2>(sums + kAmxTile * ld, ld);
@@ -112,6 +115,7 @@ inline void pieces_block(int64_t rows, int64_t lanes, int64_t K, Operand a, cons
 // C[M, N] = or += A B for K words of pieces. A has neighbouring words; up to 31 rows after its last
 // one are read. B: tiles of 16 lanes [K, 16], `tile` words from one to the next. A sum of many
 // calls is a sum of partial sums. One of 2^80 or more is no number here.
+template <bool kAsWide = false>
 inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const float* b,
                             int64_t tile, float* c, int64_t ldc, bool add_to) {
   NSA_EXPECT(N % kAmxTile == 0 && K % kPieceStep == 0 && a.k_stride == 1);
@@ -121,7 +125,7 @@ inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const fl
     for (int64_t m = 0; m < M; m += step) {
       const int64_t rows = min64(step, M - m);
       const auto block = [&](auto tiles, auto columns) {
-        pieces_block<decltype(tiles)::value, decltype(columns)::value>(
+        pieces_block<decltype(tiles)::value, decltype(columns)::value, kAsWide>(
             rows, lanes, K, a.from(m), b + n / kAmxTile * tile, tile, c + m * ldc + n, ldc, add_to);
       };
       constexpr std::integral_constant<int, 1> one{};
@@ -139,6 +143,15 @@ inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const fl
       }
     }
   }
+}
+
+// Raw products of rows of queries in pieces with packed keys, n lanes of them from `keys` on. Every
+// way of a forward and the gradient add them in one order: then exp(S - max) / sum is the same P in
+// both, however large the scores.
+inline void piece_scores(int64_t rows, int64_t n, int64_t D, const float* q, int64_t ldq,
+                         const float* keys, float* s, int64_t lds) {
+  const int64_t depth = PiecesPath::kForm.words(D);
+  multiply_pieces<true>(rows, n, depth, {q, ldq, 1}, keys, depth * kAmxTile, s, lds, false);
 }
 
 }  // namespace

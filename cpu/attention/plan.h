@@ -83,6 +83,7 @@ struct AttentionGradPlan : AttentionPlan {  // out, softmax_max and softmax_sum 
   // In groups dq is accumulated as [D, kGradGroup] for each, and neither dq nor dk is with scale
   // before they are written.
   GradGroups groups;
+  bool scores_in_pieces;  // as the forward of the call has them
 
   bool in_groups() const { return groups != GradGroups::kNone; }
 };

@@ -104,8 +104,9 @@ constexpr int64_t kPieceStep = kPieces * kAmxTile;  // words of a step of the co
 // of A are lda words apart, tiles of lanes of B, [K, 16] each, ldb. Of
 // the nine products of pieces the three that are below the last place of the others are left out.
 // The small ones come first: what is added to a large sum is rounded as one product of bf16 would
-// be, once in 32 elements.
-template <int Rows, int Lanes>
+// be, once in 32 elements. Or they come in the order of amx_pieces_wide(), whose sums these are to
+// the bit.
+template <int Rows, int Lanes, bool kAsWide = false>
 [[gnu::always_inline]] inline void amx_pieces(int64_t K, const float* a, int64_t lda,
                                               const float* b, int64_t ldb) {
   static_assert(Rows >= 1 && Rows <= 2 && Lanes >= 1 && Lanes <= 2);
@@ -128,6 +129,24 @@ template <int Rows, int Lanes>
     if constexpr (Rows > 1 && Lanes > 1) tile_dot_bf16<3, 5, 7>();
   };
   constexpr int64_t second = kAmxTile, third = 2 * kAmxTile;
+  for (int64_t k = 0; kAsWide && k < K; k += kPieceStep) {
+    load_a(k);
+    load_b(k + third);
+    multiply();
+    load_a(k + second);
+    load_b(k + second);
+    multiply();
+    load_a(k);
+    multiply();
+    load_a(k + third);
+    load_b(k);
+    multiply();
+    load_a(k + second);
+    multiply();
+    load_a(k);
+    multiply();
+  }
+  if constexpr (kAsWide) return;
   for (int64_t k = 0; k < K; k += kPieceStep) {
     load_a(k + third);
     load_b(k);

@@ -11,6 +11,7 @@ import pytest
 from mindspore_nsa import _native
 from tests.common.cases import compare, make_case, odd_size_cases, parity_cases, share_cases
 from tests.common.dtypes import decode
+from tests.common.large_scores import check_gradient, large_scores
 from tests.common.many_keys import many_keys_cases
 from tests.common.planted import OPERATORS, nan_row_cases, planted_cases, vanishing_cases
 
@@ -34,6 +35,10 @@ WIDE_ISAS = ["avx512_bf16", "avx512"]
 FORMS = [builds.PLAIN, builds.ADDRESS, builds.NEON]
 if "avx2" in _native.available_isas() and WIDE_ISAS[0] not in _native.available_isas():
     FORMS.append(builds.WIDE)
+# Those with the model: of another processor there is none.
+MODELLED = [build for build in FORMS if build is builds.WIDE]
+if WIDE_ISAS[0] in _native.available_isas():
+    MODELLED.append(builds.PLAIN)
 
 
 def _elements(case):
@@ -107,15 +112,17 @@ def _expected_isas(form):
 
 
 def _in_pieces(case):
-    """Whether a float32 or float16 call may multiply on tiles."""
+    """Whether a float32 or float16 call may multiply on tiles, of a gradient its scores."""
     # All heads of a token may be in that dimension.
     dim, heads = decode(case.inputs[0]).shape[-1], case.attrs.get("head_num", 1)
     if dim % 32 != 0:
         return False
-    if case.op == "NsaSelectedAttention":
+    forward = case.op.removesuffix("Grad")
+    if forward == "NsaSelectedAttention":
         return heads % 16 == 0
-    forward = ("NsaCompressAttention", "FlashAttentionScore")
-    return case.op in forward and (heads % 16 == 0 or dim >= 128)
+    return forward in ("NsaCompressAttention", "FlashAttentionScore") and (
+        heads % 16 == 0 or dim >= 128
+    )
 
 
 def modelled(cases):
@@ -162,6 +169,27 @@ def test_right_calls(form, program, cases, tmp_path):
             except AssertionError as error:
                 failures.append(f"{isa}: {error}")
     assert not failures, f"{len(failures)} failures\n" + "\n".join(failures[:10])
+
+
+@pytest.mark.parametrize("form", MODELLED, ids=lambda b: b.name, indirect=True)
+def test_gradients_of_large_scores(form, program, tmp_path):
+    """On the model of AMX, where forwards are in pieces."""
+    # Compressed keys, many tokens of them, are only few here.
+    names = [name for name in large_scores() if name != "compressed float16"]
+    workloads = [large_scores()[name]() for name in names]
+
+    def replay(cases):
+        write_cases(tmp_path / "cases", cases)
+        done = builds.run_replay(form, program, tmp_path / "cases", tmp_path / "results", MODEL)
+        assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+        results = read_results(tmp_path / "results")
+        assert not any(result.error for result in results)
+        return [result.outputs for result in results]
+
+    outputs = replay([workload.forward for workload in workloads])
+    gradients = replay([w.gradient(out) for w, out in zip(workloads, outputs, strict=True)])
+    for workload, ours in zip(workloads, gradients, strict=True):
+        check_gradient(workload, ours)
 
 
 def test_spoiled_calls(form, program, tmp_path):
