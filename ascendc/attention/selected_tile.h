@@ -32,15 +32,23 @@ __aicore__ inline L1Matrix<T> CopyStripes(const AscendC::LocalTensor<T>& to,
   const auto group = static_cast<int32_t>(selection.group);
   const auto stripe_rows = static_cast<int32_t>(selection.stripe_rows);
   const int32_t rows = queries * stripe_rows;
+  constexpr int64_t kMostPitch = 65535;
   constexpr int32_t kC0 = kBlockBytes / sizeof(T);
-  for (int32_t row = 0; row < stripe_rows; row += group) {
-    const auto here = static_cast<uint16_t>(Min(group, stripe_rows - row));
-    AscendC::DataCopy(
-        to[static_cast<uint32_t>(row * kC0)], from,
-        AscendC::Nd2NzParams(static_cast<uint16_t>(queries), here, static_cast<uint16_t>(columns),
-                             static_cast<uint16_t>(pitch), static_cast<uint16_t>(columns),
-                             static_cast<uint16_t>(rows), 1,
-                             static_cast<uint16_t>(stripe_rows * kC0)));
+  const auto copy = [&](int32_t query, int32_t count) {
+    for (int32_t row = 0; row < stripe_rows; row += group) {
+      const auto here = static_cast<uint16_t>(Min(group, stripe_rows - row));
+      AscendC::DataCopy(
+          to[static_cast<uint32_t>((query * stripe_rows + row) * kC0)], from[query * pitch],
+          AscendC::Nd2NzParams(static_cast<uint16_t>(count), here, static_cast<uint16_t>(columns),
+                               static_cast<uint16_t>(count > 1 ? pitch : 0),
+                               static_cast<uint16_t>(columns), static_cast<uint16_t>(rows), 1,
+                               static_cast<uint16_t>(stripe_rows * kC0)));
+    }
+  };
+  if (pitch <= kMostPitch) {
+    copy(0, queries);
+  } else {
+    for (int32_t query = 0; query < queries; ++query) copy(query, 1);
   }
   return {to, rows, columns};
 }

@@ -69,6 +69,14 @@ def test_more_than_128_heads_of_selected_blocks(selected_runner, make):
 
 
 @pytest.mark.parametrize("make", (selected, selected_grad))
+@pytest.mark.parametrize(("n1", "n2", "d", "dv"), [(512, 64, 128, 16), (256, 256, 256, 256)])
+def test_more_elements_of_a_query_than_a_stride_counts(selected_runner, make, n1, n2, d, dv):
+    """Query, gradient and keys: 65536 from token to token."""
+    case = make(Draw(7, "float16"), [5], [40], n1, n2, d, dv, 2, select=16)
+    check_call(selected_runner, case, CALLS)
+
+
+@pytest.mark.parametrize("make", (selected, selected_grad))
 def test_a_long_segment_of_selected_blocks(selected_runner, make):
     """More than 131072 keys, the last block among those selected."""
     queries, keys = 5, 131072 + 9000
