@@ -22,10 +22,12 @@ namespace nsa {
 namespace {
 
 constexpr const char* kAttrsName = "nsa_attrs";  // set by mindspore_nsa/ops
-// In its text, beside the attributes of the operator: whose kernels run, and which inputs are
-// given, as bits; the others are placeholders of absent optional inputs.
+// In its text, beside the attributes of the operator: whose kernels run; which inputs are given, as
+// bits, the others being placeholders of absent optional inputs; and, before its place, where an
+// input lies that is written.
 constexpr std::string_view kTargetName = "target";
 constexpr std::string_view kPresentName = "present";
+constexpr std::string_view kAddressName = "address";
 constexpr int64_t kUnknownRank = -2;  // MindSpore's shape of unknown rank is {-2}
 
 // The text of the one attribute; the view holds until the next call on this thread.
@@ -48,6 +50,9 @@ struct CallText {
         backend = std::get<std::string>(item.second) == "cpu" ? &kCpuBackend : &kAscendTwinBackend;
       } else if (item.first == kPresentName) {
         present_ = std::get<int64_t>(item.second);
+      } else if (item.first.compare(0, kAddressName.size(), kAddressName) == 0) {
+        const size_t place = std::stoul(item.first.substr(kAddressName.size()));
+        addresses.emplace_back(place, std::get<int64_t>(item.second));
       } else {
         attrs.set(item.first, item.second);
       }
@@ -58,6 +63,7 @@ struct CallText {
 
   Attrs attrs;
   const Backend* backend = &kCpuBackend;
+  std::vector<std::pair<size_t, int64_t>> addresses;  // of inputs, by place
 
  private:
   int64_t present_ = -1;
@@ -120,11 +126,24 @@ void set_tensor(CallTensor& tensor, int index, void** params, int* ndims, int64_
   }
 }
 
+// MindSpore hands over copies of views and of what mixed precision casts. A result that goes into
+// one is lost.
+void check_addresses(const OpSchema& op_schema, const CallText& text, void** params) {
+  for (const auto& [place, address] : text.addresses) {
+    if (reinterpret_cast<int64_t>(params[place]) == address) continue;
+    throw std::invalid_argument(
+        std::string(op_schema.function) + ": " + op_schema.inputs[place].name +
+        " must be no view of another Tensor, nor one that mixed precision casts: it is written in "
+        "place, and MindSpore passes a copy of such a Tensor");
+  }
+}
+
 int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
         void* extra) {
   const OpSchema& op_schema = schema(op);
   const CallText& text = call_text(extra);
   const int num_inputs = static_cast<int>(op_schema.inputs.size());
+  check_addresses(op_schema, text, params);
   auto& [inputs, outputs] = buffers_of(op_schema.id);
   inputs.resize(num_inputs);
   outputs.resize(count - num_inputs);
@@ -266,6 +285,14 @@ PerOutput<kOutputs, int> infer_type(Caller caller, const char* op, const std::ve
   NSA_INFERENCE(aclnn##op, kAclnn, op, outputs)
 
 NSA_OPERATORS(NSA_CUSTOM)
+
+// Of Tensors that the next operator writes; see mindspore_nsa/ops/_in_place.py. Its output is read
+// by nobody.
+extern "C" int NsaMarkWritten(int, void**, int*, int64_t**, const char**, void*, void*) {
+  return 0;
+}
+extern "C" std::vector<int64_t> NsaMarkWrittenInferShape(int*, int64_t**, void*) { return {1}; }
+extern "C" int NsaMarkWrittenInferType(std::vector<int> type_ids, void*) { return type_ids[0]; }
 
 // Two operators of one input and an output like it, for an input that has no gradient: the
 // identity, and its gradient, which is an error. In a graph the error comes only if the gradient is

@@ -1,6 +1,6 @@
 """One step of a layer with a cache: its new tokens are written, then attend."""
 
-from ._gradient import cache_operator
+from ._in_place import InPlace
 from ._plan import NativeCall, Planner, all_passed
 
 _OP = "NsaCacheStep"
@@ -10,10 +10,12 @@ _FUNCTION = "nsa_cache_step"
 def _plan_call(**given):
     call = NativeCall(_OP, given)
     call.infer()
-    operator = cache_operator(_OP, call.text(), "the layer without a cache", writes=True)
-    return operator, tuple(call.constants.get(name) for name in call.inputs)
+    return call.text(), tuple(call.constants.get(name) for name in call.inputs)
 
 
+_operator_nsa_cache_step = InPlace(
+    _OP, "the layer without a cache", ("selected", "state", "others")
+)
 _plan_nsa_cache_step = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
@@ -52,5 +54,9 @@ def nsa_cache_step(
         scale_value, theta, window_size, rollback, compress_block_size, compress_stride,
         select_block_size, select_block_count, init_blocks, local_blocks, importance
     )  # fmt: skip
-    operator, constants = _plan_nsa_cache_step(*inputs, *attrs)
+    text, constants = _plan_nsa_cache_step(*inputs, *attrs)
+    written = (selected, state) if others is None else (selected, state, others)
+    operator, mark = _operator_nsa_cache_step(text, *written)
+    if mark is not None:
+        mark(*written)
     return operator(*all_passed(inputs, constants))

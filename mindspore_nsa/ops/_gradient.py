@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from mindspore import ops
+from mindspore.ops import signature
 
 from ._bprop import bprop_of
 from ._constexpr import Constexpr
@@ -75,6 +76,11 @@ def gradient_operator(op, attrs, function):
     return native_operator(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
 
 
+def _no_gradient_text(op, instead):
+    function = schema(op)["function"]
+    return f"{function}: it has no gradient, because it reads a cache; train with {instead}"
+
+
 @lru_cache(maxsize=CACHE_SIZE)
 def cache_operator(op, attrs, instead, writes=False):
     """The Custom of an operator that reads a cache, and so has no gradient.
@@ -82,8 +88,7 @@ def cache_operator(op, attrs, instead, writes=False):
     `attrs` is what `encode_attrs` wrote, `instead` what to train with. One that `writes` the cache
     must not be dropped, merged or reordered by a compiler.
     """
-    function = schema(op)["function"]
-    text = f"{function}: it has no gradient, because it reads a cache; train with {instead}"
+    text = _no_gradient_text(op, instead)
 
     def bprop(inputs, out, dout):
         return refuse_each(text, inputs)
@@ -91,6 +96,26 @@ def cache_operator(op, attrs, instead, writes=False):
     operator = native_custom(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
     if writes:
         operator.add_prim_attr("side_effect_mem", True)
+    return operator
+
+
+@lru_cache(maxsize=64)
+def written_mark(op, instead, marked):
+    """A Custom that does nothing to its inputs, but a graph takes those `marked` for written."""
+    text = _no_gradient_text(op, instead)
+
+    def bprop(inputs, out, dout):
+        return refuse_each(text, inputs)
+
+    operator = custom("NsaMarkWritten", "", bprop_of(bprop, len(marked)))
+    operator.add_prim_attr("side_effect_mem", True)
+    rw = signature.sig_rw
+    operator.set_signatures(
+        [
+            signature.make_sig(f"x{i}", rw.RW_WRITE if mark else rw.RW_READ)
+            for i, mark in enumerate(marked)
+        ]
+    )
     return operator
 
 

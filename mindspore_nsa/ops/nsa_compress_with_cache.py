@@ -2,7 +2,7 @@
 
 from mindspore import ops
 
-from ._gradient import cache_operator
+from ._in_place import InPlace, check_cast
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed
 
@@ -17,10 +17,10 @@ def _plan_call(**given):
         dtypes = ", ".join(given[name].native()[0] for name in ("input", "weight", "cache"))
         raise TypeError(f"{_FUNCTION}: input, weight and cache must be of one dtype, got {dtypes}")
     call.infer()
-    operator = cache_operator(_OP, call.text(), "nsa_compress", writes=True)
-    return operator, call.constants
+    return call.text(), call.constants
 
 
+_operator_nsa_compress_with_cache = InPlace(_OP, "nsa_compress", ("cache",))
 _plan_nsa_compress_with_cache = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
@@ -63,7 +63,9 @@ def nsa_compress_with_cache(
             :math:`(B, pages\ of\ a\ row)`. Default: ``None``.
         actual_seq_len (Union[tuple[int], list[int], Tensor]): Tokens of every row (not prefix
             sums), shape :math:`(B,)`; a Tensor's values may change without a new graph.
-        cache (Tensor): Shape :math:`(slots, N, D)`, dtype of `input`; written in place.
+        cache (Tensor): Shape :math:`(slots, N, D)`, dtype of `input`; written in place. No view of
+            another Tensor, nor one that mixed precision casts, of which MindSpore passes copies. In
+            a graph an argument or a Parameter.
 
     Returns:
         Tensor, `cache`.
@@ -72,7 +74,8 @@ def nsa_compress_with_cache(
         TypeError: If an argument has the wrong type or dtype.
         ValueError: If a rank, shape or value is wrong.
         RuntimeError: If that is found out only when a graph runs, as it is for the contents of a
-            table; nothing is written then.
+            table and for views; in PyNative mode, where a result is read, for a view of all of a
+            Tensor. Nothing is written then.
 
     Supported Platforms:
         ``CPU``
@@ -88,7 +91,7 @@ def nsa_compress_with_cache(
         >>> print(cache[:, 0, 0])
         [0. 0. 1. 0.]
     """
-    operator, constants = _plan_nsa_compress_with_cache(
+    attrs, constants = _plan_nsa_compress_with_cache(
         input,
         weight,
         slot_mapping,
@@ -99,7 +102,10 @@ def nsa_compress_with_cache(
         actual_seq_len,
         cache,
     )
-    check_pages(_FUNCTION, "block_table", block_table, actual_seq_len, input)
+    check_pages("nsa_compress_with_cache", "block_table", block_table, actual_seq_len, input)
+    operator, mark = _operator_nsa_compress_with_cache(attrs, cache)
+    if mark is not None:
+        mark(cache)
     rows = operator(
         input,
         weight,
@@ -108,5 +114,6 @@ def nsa_compress_with_cache(
         passed(actual_seq_len, constants["actual_seq_len"]),
         cache,
     )
+    check_cast("nsa_compress_with_cache", "cache", cache, rows)
     # What reads the cache after this call reads what was written.
     return ops.depend(cache, rows)

@@ -324,6 +324,20 @@ def test_a_cache_in_another_tuple_goes_back_as_far():
     assert made.lengths.asnumpy().tolist() == [80, 26]
 
 
+@pytest.mark.parametrize("kind", LAYERS)
+def test_parts_of_larger_tensors(kind, mode):
+    """A cache of views would be a copy where it is written: an error, and nothing is written."""
+    layer = make(kind)
+    stacks = [ms.ops.stack([tensor, tensor]) for tensor in layer.new_cache(2, CAPACITY)]
+    before = [stack.asnumpy().copy() for stack in stacks]
+    views = AttentionCache(stack[1] for stack in stacks)
+    error = ValueError if mode == "pynative" else RuntimeError
+    with pytest.raises(error, match="must be no view|does not support view input"):
+        stepper(layer, mode)(Tensor(draw(2, 9, HIDDEN)), views).asnumpy()
+    for stack, old in zip(stacks, before):
+        np.testing.assert_array_equal(stack.asnumpy(), old)
+
+
 def test_wrong_arguments():
     layer = make("sparse")
     for batch, capacity, error in ((0, 5, ValueError), (2, 0, ValueError), (2.0, 5, TypeError)):

@@ -1,9 +1,13 @@
 """Caches are written in place in every mode; there is no gradient; what is reserved is refused."""
 
+import contextlib
+
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Tensor
+from mindspore import Tensor, mint
+from mindspore.common.api import _pynative_executor
+from mindspore.nn.cell import MixedPrecisionType
 
 import mindspore_nsa
 
@@ -138,6 +142,123 @@ def test_a_promoted_cache_is_refused():
     given["key_slc"] = given["key_slc"].astype(ms.bfloat16)
     with pytest.raises(TypeError, match="nsa_decode: query and caches must be of one dtype"):
         mindspore_nsa.nsa_decode(**given)
+
+
+PARTS = {
+    "rows": ((8, N, D), lambda x: x[4:]),
+    "every other row": ((8, N, D), lambda x: x[::2]),
+    "one of several": ((2, 4, N, D), lambda x: mint.select(x, 0, 1)),
+    "heads": ((4, 3 * N, D), lambda x: mint.narrow(x, 1, N, N)),
+}
+WHOLES = {
+    "all rows": ((4, N, D), lambda x: x[:]),
+    "another shape": ((4, N * D), lambda x: x.view(4, N, D)),
+    "one axis less": ((4, 1, N * D), lambda x: x.reshape(4, N, D)),
+}
+
+
+def full_windows(slots):
+    """Arguments of `compress` with two rows that fill windows."""
+    tokens, weight = Tensor(draw(2 * L, N, D)), Tensor(draw(L, N))
+    return tokens, weight, slots, (L, L)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape, part", PARTS.values(), ids=PARTS)
+def test_a_view_of_a_part_is_refused(mode, shape, part):
+    """MindSpore would pass a copy of it, which would be written in its place."""
+    whole = Tensor(np.zeros(shape, np.float32))
+    kind = RuntimeError if mode in ("graph", "jit_O0", "jit_O1") else ValueError
+    with context_mode(mode):
+        view = part(whole)
+        with pytest.raises(kind, match="cache must be no view|does not support view input"):
+            in_mode(mode, compress)(*full_windows((3, 1)), view).asnumpy()
+    assert not whole.asnumpy().any()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape, view", WHOLES.values(), ids=WHOLES)
+def test_a_view_of_the_whole(mode, shape, view):
+    """A graph gets it as it is; in PyNative mode it would be a copy, too."""
+    whole = Tensor(np.zeros(shape, np.float32))
+    slots = (3, 1)
+    with context_mode(mode):
+        run = in_mode(mode, compress)
+        if mode in ("pynative", "jit_bytecode"):
+            with pytest.raises(RuntimeError, match="cache must be no view of another Tensor"):
+                run(*full_windows(slots), view(whole)).asnumpy()
+            assert not whole.asnumpy().any()
+            return
+        fresh = compress(*full_windows(slots), Tensor(np.zeros(view(whole).shape, np.float32)))
+        run(*full_windows(slots), view(whole)).asnumpy()
+        np.testing.assert_array_equal(view(whole).asnumpy(), fresh.asnumpy())
+
+
+class Step(ms.nn.Cell):
+    """A step with a cache of its own."""
+
+    def __init__(self):
+        super().__init__()
+        cache = Tensor(np.zeros((4, N, D), np.float32))
+        self.cache = ms.Parameter(cache, name="cache", requires_grad=False)
+
+    def construct(self, tokens, weight):
+        return compress(tokens, weight, (3, 1), (L, L), self.cache)
+
+
+class StepOf(ms.nn.Cell):
+    """A step with a cache that is an argument."""
+
+    def construct(self, tokens, weight, cache):
+        return compress(tokens, weight, (3, 1), (L, L), cache)
+
+
+@contextlib.contextmanager
+def mixed_precision():
+    """MindSpore leaves it on where a Cell of it ends with an error."""
+    try:
+        yield
+    finally:
+        _pynative_executor.set_mixed_precision_type(MixedPrecisionType.NOTSET, False)
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+@pytest.mark.parametrize("level", ["O2", "O3", "to_float"])
+def test_a_cache_that_mixed_precision_casts_is_refused(mode, level):
+    """The copy of another dtype would be written."""
+    net = Step()
+    cache = net.cache
+    with context_mode(mode), mixed_precision():
+        if level == "to_float":
+            net = net.to_float(ms.float16)
+        else:
+            net = ms.amp.auto_mixed_precision(net, level)
+            cache.set_dtype(ms.float32)  # O3 narrows Parameters themselves
+        with pytest.raises(TypeError, match="must be of the dtype that mixed.*Float32|one dtype"):
+            net(*full_windows(None)[:2])
+    assert not cache.asnumpy().any()
+
+
+def test_an_argument_that_mixed_precision_casts_is_refused():
+    """In PyNative mode; a graph casts it before anything else, and gives the written one."""
+    cache = Tensor(np.zeros((4, N, D), np.float32))
+    given = full_windows(None)[:2]
+    with mixed_precision():
+        with pytest.raises(TypeError, match="must be of the dtype that mixed precision casts it"):
+            StepOf().to_float(ms.bfloat16)(*given, cache)
+    with context_mode("graph"):
+        written = StepOf().to_float(ms.float16)(*given, cache).asnumpy()
+    assert written[[1, 3]].any(axis=(1, 2)).all() and not cache.asnumpy().any()
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_a_narrow_cache_in_mixed_precision(mode):
+    """All of one dtype, nothing is cast."""
+    tokens, weight = (x.astype(ms.float16) for x in full_windows(None)[:2])
+    cache = Tensor(np.zeros((4, N, D), np.float16))
+    with context_mode(mode):
+        StepOf().to_float(ms.float16)(tokens, weight, cache).asnumpy()
+    assert cache.asnumpy()[[1, 3]].any(axis=(1, 2)).all()
 
 
 def paged_calls():
