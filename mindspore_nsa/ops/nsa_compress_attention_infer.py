@@ -146,7 +146,9 @@ def nsa_compress_attention_infer(
         local_blocks,
         importance,
     )
-    check_pages(_FUNCTION, "block_table", block_table, actual_cmp_seq_kvlen, key)
+    check_pages(
+        "nsa_compress_attention_infer", "block_table", block_table, actual_cmp_seq_kvlen, key
+    )
     if dtype is not None:
         query = ops.cast(query, dtype)
         key = ops.cast(key, dtype)

@@ -157,9 +157,16 @@ def nsa_decode(
         local_blocks,
         importance,
     )
-    check_pages(_FUNCTION, "block_table", block_table, actual_seq_kvlen, key_slc, cache_layout)
+    check_pages("nsa_decode", "block_table", block_table, actual_seq_kvlen, key_slc, cache_layout)
     check_pages(
-        *(_FUNCTION, "cmp_block_table", cmp_block_table, actual_seq_kvlen, key_cmp, cache_layout),
+        *(
+            "nsa_decode",
+            "cmp_block_table",
+            cmp_block_table,
+            actual_seq_kvlen,
+            key_cmp,
+            cache_layout,
+        ),
         *(compress_block_size, compress_stride),
     )
     if cast_gates is not None:

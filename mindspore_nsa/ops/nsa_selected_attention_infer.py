@@ -118,7 +118,7 @@ def nsa_selected_attention_infer(
         actual_seq_qlen,
         actual_seq_kvlen,
     )
-    check_pages(_FUNCTION, "block_table", block_table, actual_seq_kvlen, key)
+    check_pages("nsa_selected_attention_infer", "block_table", block_table, actual_seq_kvlen, key)
     if dtype is not None:
         query = ops.cast(query, dtype)
         key = ops.cast(key, dtype)

@@ -118,6 +118,61 @@ def test_levels(mode, level):
             assert np.isfinite(g).all() and g.any()
 
 
+class Decode(ms.nn.Cell):
+    def construct(self, query, gates, cmp, slc, win, tables):
+        return mindspore_nsa.nsa_decode(
+            query, gates, cmp, cmp, slc, slc, win, win, 0.2, 8, 16, 8, 16, 3, 24,
+            block_table=tables, cmp_block_table=tables, actual_seq_kvlen=(40, 23), init_blocks=1
+        )  # fmt: skip
+
+
+class CompressWithCache(ms.nn.Cell):
+    def construct(self, tokens, weight, cache):
+        return mindspore_nsa.nsa_compress_with_cache(
+            tokens, weight, (2, 1), 16, 8, 64, actual_seq_len=(16, 24), cache=cache
+        )
+
+
+class CompressAttentionInfer(ms.nn.Cell):
+    def construct(self, query, kv, table):
+        return mindspore_nsa.nsa_compress_attention_infer(
+            query, kv, kv, 0.2, 8, 2, 16, 3, 20, 16, 8, block_table=table,
+            actual_cmp_seq_kvlen=(35, 20),
+        )[0]  # fmt: skip
+
+
+class SelectedAttentionInfer(ms.nn.Cell):
+    def construct(self, query, kv, indices, table):
+        return mindspore_nsa.nsa_selected_attention_infer(
+            query, kv, kv, indices, 0.2, 8, 2, 16, 2, 20, layout="TND", block_table=table,
+            actual_seq_kvlen=(35, 20),
+        )  # fmt: skip
+
+
+def decoding_inputs():
+    """The Tensors of each Cell by its class."""
+    query, pages, table = draw(2, 8, 32), draw(5, 20, 2, 32), np.int32([[4, 1], [0, 2]])
+    indices = Tensor(np.int32([[[0, 2], [1, 0]]] * 2))
+    table = Tensor(table)
+    return {
+        Decode: (query, draw(2, 3, 8), pages, pages, draw(2, 30, 2, 32), table),
+        CompressWithCache: (draw(40, 2, 32), draw(16, 2), Tensor(np.zeros((4, 2, 32), "float32"))),
+        CompressAttentionInfer: (query, pages, table),
+        SelectedAttentionInfer: (query, pages, indices, table),
+    }
+
+
+@BOTH
+@pytest.mark.parametrize("cell", decoding_inputs())
+def test_level_o1_of_decoding(cell, mode):
+    """It copies the functions that a network calls, which then see few names of their modules."""
+    with context_mode(mode):
+        expected = cell()(*decoding_inputs()[cell]).asnumpy()
+        net = ms.amp.auto_mixed_precision(cell(), "O1")
+        np.testing.assert_array_equal(net(*decoding_inputs()[cell]).asnumpy(), expected)
+    assert expected.any()
+
+
 def test_level_o2_with_a_direct_parameter():
     """PyNative mode narrows every floating input of every operator inside such a Cell."""
 
