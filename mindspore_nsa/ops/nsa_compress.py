@@ -1,6 +1,7 @@
 """Compression of token blocks into single tokens: a weighted sum over sliding windows."""
 
 from functools import lru_cache
+from numbers import Integral
 
 from mindspore import ops
 
@@ -24,8 +25,12 @@ def _operator(attrs, gradient_attrs, list_given):
 
 
 def _plan_call(**given):
-    if given["num_windows"] is None:
+    rows = given["num_windows"]
+    if rows is None:
         del given["num_windows"]
+    elif isinstance(rows, Integral) and rows < 0:
+        # -1 stands for None in the native operator.
+        raise ValueError(f"{_FUNCTION}: num_windows must be None or >= 0, got {rows}")
     call = NativeCall("NsaCompress", given)
     call.infer()
     seq_len = given["actual_seq_len"]

@@ -111,7 +111,7 @@ def bad_arguments():
             **window,
             "actual_seq_len": REQUIRED_LIST,
             "num_windows": [("8", TypeError), (8.0, TypeError), (True, TypeError),
-                            (9, ValueError), (-2, ValueError)],
+                            (9, ValueError), (-1, ValueError), (-2, ValueError)],
         },
         "nsa_compress_attention": {
             **{name: tensors(attention[name])[:-1] for name in ("query", "key", "value")},

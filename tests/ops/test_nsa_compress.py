@@ -68,6 +68,16 @@ def test_compressed_seq_len(mode):
             assert ours.dtype == (np.int64 if dtype == ms.int64 else np.int32)
 
 
+def test_negative_rows():
+    """None stands for the number that suffices, and nothing else does."""
+    x, w = draw(96, N2, D), draw(16, N2)
+    for rows in (-1, -2, np.int64(-1)):
+        with pytest.raises(
+            ValueError, match=f"nsa_compress: num_windows must be None or >= 0, got {rows}"
+        ):
+            mindspore_nsa.nsa_compress(x, w, 16, 8, actual_seq_len=(40, 96), num_windows=rows)
+
+
 def test_compressed_seq_len_feeds_attention():
     """In one graph, from a list that changes: compression, then attention over it."""
 
