@@ -1,5 +1,6 @@
 """Sequence lists of compressed segments."""
 
+import mindspore
 from mindspore import ops
 
 from .. import _native
@@ -62,7 +63,10 @@ def compressed_seq_len(actual_seq_len, compress_block_size, compress_stride):
     sums = _plan_compressed_seq_len(actual_seq_len, compress_block_size, compress_stride)
     if sums is not None:
         return sums
+    dtype = actual_seq_len.dtype
+    # A window may be longer than an int32 counts.
+    actual_seq_len = ops.cast(actual_seq_len, mindspore.int64)
     begins = ops.concat((ops.zeros_like(actual_seq_len[:1]), actual_seq_len[:-1]))
     lengths = actual_seq_len - begins
     windows = ops.floor_divide(lengths - compress_block_size, compress_stride) + 1
-    return ops.cumsum(ops.maximum(windows, ops.zeros_like(windows)), 0)
+    return ops.cast(ops.cumsum(ops.maximum(windows, ops.zeros_like(windows)), 0), dtype)

@@ -7,7 +7,7 @@ from mindspore import Tensor
 
 import mindspore_nsa
 
-from .calls import context_mode, run
+from .calls import context_mode, in_mode, run
 from .case_bits import check_bits, named_cases
 from .operators import N2, D, draw, sequence
 
@@ -66,6 +66,23 @@ def test_compressed_seq_len(mode):
             ours = run(mode, of_tensor, Tensor(seq, dtype))
             assert tuple(ours.tolist()) == expected
             assert ours.dtype == (np.int64 if dtype == ms.int64 else np.int32)
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+@pytest.mark.parametrize("window", [(2**31, 8), (2**33, 8), (2**40, 2**33)])
+def test_windows_longer_than_an_int32_counts(mode, window):
+    """No segment has one, whatever the dtype of the list."""
+
+    def of_tensor(seq):
+        return mindspore_nsa.compressed_seq_len(seq, *window)
+
+    for dtype in (ms.int32, ms.int64):
+        seq = Tensor([40, 96, 2**31 - 1], dtype)
+        assert mindspore_nsa.compressed_seq_len((40, 96, 2**31 - 1), *window) == (0, 0, 0)
+        with context_mode(mode):
+            sums = in_mode(mode, of_tensor)(seq)
+        assert sums.dtype == dtype
+        np.testing.assert_array_equal(sums.asnumpy(), [0, 0, 0])
 
 
 def test_negative_rows():
