@@ -229,3 +229,39 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
             )
     module._plan_flash_attention_score._cached.cache_clear()
     module._operator.cache_clear()
+
+
+@pytest.mark.parametrize("operand", ["query", "key", "value"])
+def test_what_a_nan_reaches(operand):
+    """As docs/ascend_attention.md says; a tile has at most 128 rows."""
+    place, rows = 200, 400
+    values = {name: draw(1, 1, rows, D, seed=i) for i, name in enumerate(("query", "key", "value"))}
+    spoiled = values[operand].asnumpy().copy()
+    spoiled[0, 0, place, 3] = np.nan
+    given = tuple({**values, operand: Tensor(spoiled)}.values())
+
+    def forward(q, k, v):
+        return mindspore_nsa.flash_attention_score(
+            q, k, v, 1, input_layout="BNSD", scalar_value=0.25, sparse_mode=3, return_softmax=True
+        )
+
+    def total(q, k, v):
+        return forward(q, k, v)[0].astype(ms.float32).sum()
+
+    def nans(x):
+        return np.flatnonzero(np.isnan(x.astype(ms.float32).asnumpy()[0, 0]).any(axis=-1))
+
+    with mindspore_nsa.target("ascend_twin"):
+        out, row_max, row_sum = map(nans, forward(*given))
+        dq, dk, dv = map(nans, ms.grad(total, (0, 1, 2))(*given))
+    seen = np.arange(place, rows)
+    if operand == "query":
+        assert out.tolist() == row_max.tolist() == row_sum.tolist() == dq.tolist() == [place]
+        for hidden in (dk, dv):
+            assert set(range(place + 1)) <= set(hidden) and place < hidden.max() < place + 128
+    else:
+        assert row_max.size == 0 and set(seen) <= set(dq) and place - 128 < dq.min() < place
+    if operand == "key":
+        assert out.tolist() == row_sum.tolist() == seen.tolist()
+    if operand == "value":
+        assert row_sum.size == 0 and set(seen) <= set(out) and place - 128 < out.min() < place
