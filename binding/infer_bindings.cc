@@ -73,6 +73,7 @@ const char* elements_name(Elements elements) {
     case Elements::kMask:
       return "mask";
     case Elements::kList:
+    case Elements::kRowList:
       return "list";
     case Elements::kByRules:
       return "by rules";

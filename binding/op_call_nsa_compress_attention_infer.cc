@@ -31,6 +31,7 @@ void run(const CheckedCall& call) {
 
 int64_t work(const CheckedCall& call) {
   const std::vector<int64_t> lengths = list_values(call, kIn.actual_cmp_seq_kvlen);
+  if (lengths.empty()) return 0;
   return product({elements(call, kIn.query), *std::max_element(lengths.begin(), lengths.end())});
 }
 

@@ -53,7 +53,7 @@ void fill_rows(const CheckedCall& call, size_t query, size_t q_lengths, size_t l
   if (call.has(q_lengths)) {
     p.q_len = call.list(q_lengths);
   } else {
-    counts.assign(p.B, p.T / p.B);
+    counts.assign(p.B, p.B == 0 ? 0 : p.T / p.B);
     p.q_len = counts.data();
   }
 }

@@ -120,6 +120,7 @@ void Context::check_elements(size_t input, size_t float_input) const {
     case Elements::kMask:
       return require_dtype(input, kMaskDTypes);
     case Elements::kList:
+    case Elements::kRowList:
       return require_dtype(input, kListDTypes);
     case Elements::kByRules:
       return;
@@ -264,7 +265,7 @@ void Context::require_keep_prob() const {
 
 void Context::check_list(size_t input) const {
   require_rank(input, 1, "(B,)");
-  if (list_length(input) == 0)
+  if (list_length(input) == 0 && schema_.inputs[input].elements == Elements::kList)
     fail_value(name(input), "a list with at least one entry", "an empty list");
   const TensorDesc& desc = inputs_[input];
   if (desc.values != nullptr && dim(input, 0) >= 0 &&

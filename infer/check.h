@@ -105,7 +105,7 @@ class Context {
   void check_attrs(const Attrs& attrs);
   void check_inputs() const;
   void check_elements(size_t input, size_t float_input) const;
-  // A tensor [B] with at least one entry.
+  // A tensor [B].
   void check_list(size_t input) const;
 
   static constexpr size_t kMaxAttrs = 16;

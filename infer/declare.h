@@ -16,7 +16,8 @@ enum class Elements {
   kInt64,
   kUint8,
   kMask,     // bool or uint8
-  kList,     // int64 or int32 [B], whose values the rules read
+  kList,     // int64 or int32 [B], whose values the rules read; B is at least 1
+  kRowList,  // the same, and B may be 0, because it stands elsewhere, too
   kByRules,  // it depends on the call
 };
 
@@ -25,7 +26,7 @@ struct InputSpec {
   Elements elements;
   bool optional;
 
-  bool list() const { return elements == Elements::kList; }
+  bool list() const { return elements == Elements::kList || elements == Elements::kRowList; }
 };
 
 // The inputs of an operator: a struct derived from this one has a member for each, which holds its

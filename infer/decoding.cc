@@ -94,6 +94,13 @@ void check_block_table(const Context& c, size_t table, size_t rows, const CacheD
                        size_t cache_input) {
   const int64_t batch = c.list_length(rows);
   if (c.has(table)) {
+    const std::vector<int64_t>& shape = c.in(table).shape;
+    if (batch == 0 && !shape.empty() && shape[0] > 0) {
+      c.fail_value(
+          c.name(rows),
+          std::string("as long as ") + c.name(table) + " (" + std::to_string(shape[0]) + ")",
+          "an empty list");
+    }
     c.require_shape(table, "(B, pages of a row)", {batch, kUnknownDim});
     c.require_positive_dim(table, 1, "pages of a row");
     return;
@@ -131,7 +138,8 @@ SeqList check_row_counts(const Context& c, size_t q_lengths, size_t lengths,
   if (c.has(q_lengths)) {
     if (!query.packed) c.fail_value(c.name(q_lengths), "None with layout 'BSND'", "a list");
     c.require_same_length(q_lengths, lengths);
-  } else if (query.packed && batch >= 0 && query.tokens >= 0 && query.tokens % batch != 0) {
+  } else if (query.packed && batch >= 0 && query.tokens >= 0 &&
+             query.tokens != (batch == 0 ? 0 : query.tokens / batch * batch)) {
     c.fail_value(c.name(q_lengths),
                  "given where T of query (" + std::to_string(query.tokens) +
                      ") is not the same number for each of " + std::to_string(batch) + " rows",

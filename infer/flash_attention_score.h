@@ -12,7 +12,7 @@ struct FlashAttentionScoreInputs : Inputs {
   size_t real_shift = optional("real_shift", Elements::kByRules);  // by pse_type
   size_t drop_mask = optional("drop_mask", Elements::kUint8);
   size_t attn_mask = optional("attn_mask", Elements::kMask);
-  size_t prefix = optional("prefix", Elements::kList);
+  size_t prefix = optional("prefix", Elements::kRowList);
   size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
   size_t actual_seq_kvlen = optional("actual_seq_kvlen", Elements::kList);
   size_t sink = optional("sink", Elements::kFloat32);
@@ -64,7 +64,7 @@ struct FlashAttentionScoreGradInputs : Inputs {
   size_t softmax_max = required("softmax_max", Elements::kFloat32);
   size_t softmax_sum = required("softmax_sum", Elements::kFloat32);
   size_t attention_in = required("attention_in", Elements::kSameFloat);
-  size_t prefix = optional("prefix", Elements::kList);
+  size_t prefix = optional("prefix", Elements::kRowList);
   size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
   size_t actual_seq_kvlen = optional("actual_seq_kvlen", Elements::kList);
   size_t sink = optional("sink", Elements::kFloat32);

@@ -10,9 +10,9 @@ struct NsaCompressAttentionInferInputs : Inputs {
   size_t key = required("key", Elements::kSameFloat);
   size_t value = required("value", Elements::kSameFloat);
   size_t block_table = optional("block_table", Elements::kInt32);
-  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
-  size_t actual_cmp_seq_kvlen = required("actual_cmp_seq_kvlen", Elements::kList);
-  size_t actual_sel_seq_kvlen = optional("actual_sel_seq_kvlen", Elements::kList);
+  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kRowList);
+  size_t actual_cmp_seq_kvlen = required("actual_cmp_seq_kvlen", Elements::kRowList);
+  size_t actual_sel_seq_kvlen = optional("actual_sel_seq_kvlen", Elements::kRowList);
 };
 inline constexpr NsaCompressAttentionInferInputs kNsaCompressAttentionInferInputs;
 

@@ -16,8 +16,8 @@ struct NsaDecodeInputs : Inputs {
   size_t value_win = required("value_win", Elements::kSameFloat);
   size_t block_table = optional("block_table", Elements::kInt32);
   size_t cmp_block_table = optional("cmp_block_table", Elements::kInt32);
-  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
-  size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kList);
+  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kRowList);
+  size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kRowList);
 };
 inline constexpr NsaDecodeInputs kNsaDecodeInputs;
 

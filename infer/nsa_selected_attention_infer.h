@@ -11,8 +11,8 @@ struct NsaSelectedAttentionInferInputs : Inputs {
   size_t value = required("value", Elements::kSameFloat);
   size_t topk_indices = required("topk_indices", Elements::kInt32);
   size_t block_table = optional("block_table", Elements::kInt32);
-  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
-  size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kList);
+  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kRowList);
+  size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kRowList);
 };
 inline constexpr NsaSelectedAttentionInferInputs kNsaSelectedAttentionInferInputs;
 

@@ -315,3 +315,44 @@ def test_a_wrong_page(mode, kind):
                     first(out).asnumpy()
         if before is not None:
             np.testing.assert_array_equal(given["cache"].asnumpy(), before)
+
+
+def emptied(value):
+    """The argument for a batch of no rows."""
+    if isinstance(value, Tensor) and value.shape[0] == 3:
+        return Tensor(np.zeros((0, *value.shape[1:]), value.asnumpy().dtype))
+    return () if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize("lists", ["tuples", "Tensors"])
+@pytest.mark.parametrize("name", CALLS)
+def test_no_rows(name, lists):
+    """Empty lists are those of an empty batch, and of no other."""
+    function, given = getattr(mindspore_nsa, name), CALLS[name]()
+    empty = {key: emptied(value) for key, value in given.items()}
+    if lists == "Tensors":
+        empty = {k: Tensor([], ms.int64) if v == () else v for k, v in empty.items()}
+    shape = first(function(**given)).shape
+    assert first(function(**empty)).shape == (0, *shape[1:])
+    with pytest.raises(ValueError, match=f"{name}: "):
+        function(**{**empty, "query": given["query"]})
+
+
+@pytest.mark.parametrize("mode", [5, 6])
+def test_a_prefix_of_no_rows(mode):
+    q, k = (Tensor(np.zeros((0, 2, length, D), np.float32)) for length in (3, 5))
+
+    def attend(q, k, prefix=()):
+        return mindspore_nsa.flash_attention_score(
+            q, k, k, 2, input_layout="BNSD", sparse_mode=mode, prefix=prefix
+        )
+
+    assert attend(q, k).shape == attend(q, k, Tensor([], ms.int64)).shape == q.shape
+    with pytest.raises(ValueError, match=r"prefix must be of shape \(B,\) = \(1,\)"):
+        attend(Tensor(draw(1, 2, 3, D)), Tensor(draw(1, 2, 5, D)))
+
+
+def test_a_cache_of_no_rows():
+    cache = Tensor(np.zeros((4, N, D), np.float32))
+    compress(Tensor(draw(2 * L, N, D)), Tensor(draw(L, N)), (), (), cache).asnumpy()
+    assert not cache.asnumpy().any()
