@@ -156,7 +156,7 @@ def _dense_step(tokens, dtype, batch):
     graph = compiled(step)
 
     def before():
-        return state_of(sizes_of(config, sparse=False), [tokens - 1] * batch)
+        return state_of(sizes_of(config, sparse=False), cache.dtype, [tokens - 1] * batch)
 
     state = before()
     steps = count()
@@ -303,7 +303,7 @@ class LayerStepCase:
 
         def call():
             if next(steps) % DENSE_STEPS == 0:
-                cache[STATE].assign_value(state_of(net.layer.cache_sizes, [tokens - 1]))
+                cache[STATE].assign_value(state_of(net.layer.cache_sizes, dtype, [tokens - 1]))
             finished(net, x, cache)
 
         return call

@@ -66,6 +66,17 @@ void check_sizes(const Context& c, const cpu::NsaCacheStepParams& p, const int64
   if (!ours.empty()) c.fail_value("cache", "one made for " + ours, "one for " + its);
 }
 
+// Mixed precision casts a Tensor on its way into a Cell: what is written to the copy would be lost.
+void check_dtype(const Context& c, DType dtype, int64_t made_for) {
+  if (static_cast<int64_t>(dtype) == made_for) return;
+  const std::string got = dtype_name(dtype);
+  c.fail_type("cache",
+              std::string("of the dtype that it was made with, ") +
+                  dtype_name(static_cast<DType>(made_for)),
+              got + ": a cast copy, as mixed precision makes it; new_cache(..., dtype=" + got +
+                  ") makes a cache that is not cast");
+}
+
 // What depends on the lengths, before anything is written.
 void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
   const Context& c = call.context;
@@ -127,7 +138,7 @@ void run(const CheckedCall& call) {
   p.T = call.dim(kIn.query, 0);
   p.B = call.dim(kIn.selected, 0);
   auto* const state = static_cast<int64_t*>(call.inputs[kIn.state].data);
-  p.lengths = state + kCacheSizes.size();
+  p.lengths = state + kCacheHeader;
   p.written = p.lengths + p.B;
   p.N1 = call.dim(kIn.query, 1);
   p.N2 = call.dim(kIn.selected, 1);
@@ -142,6 +153,7 @@ void run(const CheckedCall& call) {
   }
   p.count = counts.data();
   check_sizes(c, p, state);
+  check_dtype(c, call.inputs[kIn.selected].dtype, state[kCacheSizes.size()]);
   check_room(call, p);
   cpu::nsa_cache_step(p);
 }

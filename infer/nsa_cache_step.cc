@@ -68,8 +68,8 @@ std::vector<OutputDesc> infer_step(const Context& c) {
                   {batch, heads, kUnknownDim, d < 0 || dv < 0 ? kUnknownDim : d + dv});
   c.require_shape(kIn.key, "(T, sets * N2, D)", {tokens, all, d});
   c.require_shape(kIn.value, "(T, sets * N2, Dv)", {tokens, all, dv});
-  constexpr int64_t kSizes = kCacheSizes.size();
-  c.require_shape(kIn.state, "(sizes + 2 B,)", {batch < 0 ? kUnknownDim : kSizes + 2 * batch});
+  constexpr int64_t kHeader = kCacheHeader;
+  c.require_shape(kIn.state, "(header + 2 B,)", {batch < 0 ? kUnknownDim : kHeader + 2 * batch});
   if (sparse) check_sparse(c, batch, heads, d, dv);
   check_counts(c, batch, tokens);
   return {{c.dtype(kIn.selected), {tokens, c.dim(kIn.query, 1), dv}}};

@@ -65,7 +65,9 @@ class AttentionLayer(ExplicitPrecision):
             batch (int): Rows: sequences that grow independently.
             capacity (int): Most tokens of a row.
             dtype (mindspore.dtype, optional): float16, bfloat16 or float32, in which keys and
-                values are kept and multiplied. Default: ``None``, the dtype of the parameters.
+                values are kept and multiplied. Default: ``None``, the dtype of mixed precision
+                (`to_float`, amp levels O2 and O3) if the layer is marked with one, as a graph would
+                cast a cache of another; else that of the parameters.
 
         Returns:
             AttentionCache.
@@ -74,6 +76,8 @@ class AttentionLayer(ExplicitPrecision):
             TypeError: If an argument has the wrong type.
             ValueError: If a size is below 1.
         """
+        if dtype is None:
+            dtype = self.amp_dtype or getattr(mindspore, self.config.param_dtype)
         return make_cache(self.name, self.config, self.sparse, batch, capacity, dtype)
 
     def _linear(self, x, dtype):
@@ -142,8 +146,8 @@ class AttentionLayer(ExplicitPrecision):
             out = self.attend(packed, ends, cos, sin, dtype)
         else:
             expected = SPARSE_TENSORS if self.sparse else DENSE_TENSORS
-            shape, sizes = cache[SELECTED].shape, self.cache_sizes
-            check_room(self.name, x, cache[STATE], ends, shape, sizes, len(cache), expected)
+            state, selected, sizes = cache[STATE], cache[SELECTED], self.cache_sizes
+            check_room(self.name, x, state, ends, selected, sizes, len(cache), expected)
             # The dtype of the cache need not be this one.
             out = rounded(self.step(packed, ends, cache, dtype), dtype)
         if narrow:

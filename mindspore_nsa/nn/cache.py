@@ -5,7 +5,7 @@ import numpy as np
 from mindspore import Tensor
 from mindspore.ops import constexpr
 
-from ..ops._plan import FLOATS, Planner, shown
+from ..ops._plan import DTYPE_NAMES, FLOATS, Planner, shown
 
 # Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
 # pays for each of its arguments.
@@ -13,13 +13,19 @@ STATE, SELECTED, OTHERS = range(3)
 
 # The state begins with the sizes that a cache was made for, which the shapes of its Tensors do not
 # tell apart, and the base of the angles by which its keys are turned, as the bits of a float64; a
-# dense layer's has 0 for those of other branches. Then come the lengths of the rows, and the most
-# tokens that each has had since it was empty. As in infer/nsa_cache_step.h.
+# dense layer's has 0 for those of other branches. Then come the dtype of keys and values, because
+# mixed precision casts Tensors on their way into a Cell and what is written to the copies is lost,
+# the lengths of the rows, and the most tokens that each has had since it was empty. As in
+# infer/nsa_cache_step.h.
 SIZES = (
     *("head_dim", "value_head_dim", "rope_theta"),
     *("window_size", "compress_block_size", "compress_stride"),
 )
 DENSE_SIZES = 3
+HEADER = len(SIZES) + 1
+
+# As in infer/op.h.
+DTYPES = {42: mindspore.float16, 43: mindspore.float32, 45: mindspore.bfloat16}
 
 DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
 
@@ -45,9 +51,10 @@ def _size_text(name, value):
     return f"{name} {value}"
 
 
-def state_of(sizes, lengths):
+def state_of(sizes, dtype, lengths):
     """A state for rows of these lengths, a Tensor."""
-    return Tensor(np.concatenate([sizes, lengths, lengths]).astype(np.int64))
+    number = next(number for number, known in DTYPES.items() if known == dtype)
+    return Tensor(np.concatenate([sizes, [number], lengths, lengths]).astype(np.int64))
 
 
 def _rings(capacity, window_size, compress_block_size):
@@ -88,7 +95,7 @@ class AttentionCache(tuple):
     def _state(self):
         """The sizes, and lengths and most tokens of the rows as parts of one array."""
         state = self[STATE].asnumpy().copy()
-        lengths, written = state[len(SIZES) :].reshape(2, -1)
+        lengths, written = state[HEADER:].reshape(2, -1)
         return state, lengths, written
 
     @property
@@ -183,7 +190,6 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
     """An empty cache for the sizes of a configuration."""
     function = f"{layer}.new_cache"
     batch, capacity = _size(function, "batch", batch), _size(function, "capacity", capacity)
-    dtype = getattr(mindspore, config.param_dtype) if dtype is None else dtype
     if dtype not in FLOATS:
         raise TypeError(
             f"{function}: dtype must be float16, bfloat16 or float32, got {shown(dtype)}"
@@ -193,7 +199,7 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
         shape = (batch, config.num_kv_heads, places, config.head_dim + config.value_head_dim)
         return Tensor(np.zeros(shape, np.float32)).astype(dtype)
 
-    tensors = [state_of(sizes_of(config, sparse), [0] * batch), storage(capacity)]
+    tensors = [state_of(sizes_of(config, sparse), dtype, [0] * batch), storage(capacity)]
     if not sparse:
         return AttentionCache(tensors)
     l, s = config.compress_block_size, config.compress_stride  # noqa: E741
@@ -217,13 +223,13 @@ def place_of_others(name, tensors):
     return OTHERS
 
 
-def _plan_room(name, x, state, ends, shape, sizes, tensors, expected):
-    if tensors != expected or len(shape) != 4:
+def _plan_room(name, x, state, ends, selected, sizes, tensors, expected):
+    if tensors != expected or len(selected.shape) != 4:
         raise _wrong_kind(name)
     state, ends = state.content, getattr(ends, "content", ends)
     if state is None:
         return True
-    capacity = shape[2]
+    capacity = selected.shape[2]
     others = [
         (_size_text(size, ours), _size_text(size, its))
         for size, ours, its in zip(SIZES, sizes, state)
@@ -232,9 +238,17 @@ def _plan_room(name, x, state, ends, shape, sizes, tensors, expected):
     if others:
         ours, its = (", ".join(texts) for texts in zip(*others))
         raise ValueError(f"{name}: cache must be one made for {ours}, got one for {its}")
-    if ends is None or len(state) != len(SIZES) + 2 * len(ends):
+    made_with = DTYPES.get(state[len(SIZES)])
+    if selected.dtype != made_with:
+        made, got = (DTYPE_NAMES.get(dtype, dtype) for dtype in (made_with, selected.dtype))
+        raise TypeError(
+            f"{name}: cache must be of the dtype that it was made with, {made}, got {got}: a cast "
+            f"copy, as mixed precision makes it; new_cache(..., dtype={got}) makes a cache that is "
+            f"not cast"
+        )
+    if ends is None or len(state) != HEADER + 2 * len(ends):
         return True
-    lengths, before = state[len(SIZES) :], 0
+    lengths, before = state[HEADER:], 0
     for row, (length, end) in enumerate(zip(lengths, ends)):
         if length + end - before > capacity:
             raise ValueError(
@@ -245,12 +259,12 @@ def _plan_room(name, x, state, ends, shape, sizes, tensors, expected):
     return True
 
 
-def check_room(name, x, state, ends, shape, sizes, tensors, expected):
+def check_room(name, x, state, ends, selected, sizes, tensors, expected):
     """Raise the error of another layer's cache or a full one, before anything is written.
 
     Where the state is not known yet, the operator does.
     """
-    return _plan_check_room(name, x, state, ends, shape, sizes, tensors, expected)
+    return _plan_check_room(name, x, state, ends, selected, sizes, tensors, expected)
 
 
 _plan_check_room = Planner(_plan_room, "check_room", lists=("state", "ends"))

@@ -8,7 +8,7 @@ import pytest
 from mindspore import Tensor, nn
 
 from mindspore_nsa.nn import AttentionCache, DenseAttention, NativeSparseAttention, NSAConfig
-from mindspore_nsa.nn.cache import ROLLBACK, SIZES
+from mindspore_nsa.nn.cache import HEADER, ROLLBACK
 
 HIDDEN = 48
 CONFIG = NSAConfig(
@@ -68,8 +68,8 @@ class Step(nn.Cell):
         return self.layer(x, cache=cache)
 
 
-def stepper(layer, mode):
-    net = Step(layer)
+def stepper(layer, mode, marked=lambda net: net):
+    net = marked(Step(layer))
     if mode == "jit":
 
         @ms.jit
@@ -184,6 +184,68 @@ def test_narrow_caches(kind, dtype):
     close(ours, expected, 6e-2)
 
 
+MARKS = {
+    "to_float": lambda net, dtype: net.to_float(dtype),
+    "O2": lambda net, dtype: ms.amp.auto_mixed_precision(net, "O2", dtype=dtype),
+    "O3": lambda net, dtype: ms.amp.auto_mixed_precision(net, "O3", dtype=dtype),
+}
+MARKED = pytest.mark.parametrize(
+    "kind, mark, dtype",
+    [
+        ("sparse", "to_float", "float16"),
+        ("sparse", "O2", "bfloat16"),
+        ("dense", "O2", "float16"),
+        ("dense", "O3", "bfloat16"),
+    ],
+)
+
+
+@MARKED
+def test_mixed_precision_around(kind, mark, dtype, mode):
+    """By itself a cache is of the dtype that a graph casts floating arguments to."""
+    layer = make(kind)
+    x = draw(2, 40, HIDDEN)
+    expected = whole(layer, x)
+    narrow = getattr(ms, dtype)
+    step = stepper(layer, mode, lambda net: MARKS[mark](net, narrow))
+    cache = layer.new_cache(2, CAPACITY)
+    assert cache[1].dtype == narrow
+    parts = [step(Tensor(x[:, a:b]), cache) for a, b in ((0, 38), (38, 39), (39, 40))]
+    ours = np.concatenate([p.astype(ms.float32).asnumpy() for p in parts], 1)
+    close(ours, expected, 6e-2)
+    assert cache.lengths.asnumpy().tolist() == [40, 40]
+
+
+@MARKED
+def test_a_cache_that_mixed_precision_casts(kind, mark, dtype, mode):
+    """Keys and values would go into a copy that nobody reads. PyNative mode casts no argument."""
+    layer = make(kind)
+    x = draw(2, 40, HIDDEN)
+    expected = whole(layer, x)
+    cache = layer.new_cache(2, CAPACITY)
+    step = stepper(layer, mode, lambda net: MARKS[mark](net, getattr(ms, dtype)))
+    if mode == "pynative":
+        parts = [step(Tensor(x[:, a:b]), cache) for a, b in ((0, 38), (38, 40))]
+        ours = np.concatenate([p.astype(ms.float32).asnumpy() for p in parts], 1)
+        return close(ours, expected, 6e-2)
+    before = [t.asnumpy().copy() for t in cache]
+    text = rf"made with, float32, got {dtype}: .* new_cache\(..., dtype={dtype}\)"
+    with pytest.raises(RuntimeError, match=f"cache must be of the dtype that it was {text}"):
+        step(Tensor(x[:, :38]), cache).asnumpy()
+    for ours, old in zip(cache, before, strict=True):
+        assert np.array_equal(ours.asnumpy(), old)
+
+
+def test_a_cast_copy_of_a_cache(mode):
+    layer = make("sparse")
+    state, *others = layer.new_cache(2, CAPACITY)
+    copy = AttentionCache((state, *(t.astype(ms.bfloat16) for t in others)))
+    text = "cache must be of the dtype that it was made with, float32, got bfloat16"
+    with pytest.raises((TypeError, RuntimeError), match=text):
+        stepper(layer, mode)(Tensor(draw(2, 3, HIDDEN)), copy).asnumpy()
+    assert copy.lengths.asnumpy().tolist() == [0, 0]
+
+
 def test_size():
     """A tenth more than a dense cache of one set, where the window is short beside the capacity."""
     config = NSAConfig(hidden_size=64, num_heads=8, num_kv_heads=2, head_dim=32)
@@ -286,7 +348,7 @@ def test_a_length_that_nothing_can_be_added_to(kind, mode):
     layer = make(kind)
     made = layer.new_cache(2, CAPACITY)
     state = made[0].asnumpy().copy()
-    state[len(SIZES)] = np.iinfo(np.int64).max
+    state[HEADER] = np.iinfo(np.int64).max
     made = AttentionCache((Tensor(state), *made[1:]))
     before = [t.asnumpy().copy() for t in made]
     with pytest.raises((ValueError, RuntimeError), match="capacity"):
