@@ -14,16 +14,16 @@ inline constexpr std::array<const char*, 6> kCacheSizes{
     "head_dim",    "value_head_dim",      "rope_theta",
     "window_size", "compress_block_size", "compress_stride"};
 
-// A state begins with them and the caches' dtype, a DType.
-inline constexpr size_t kCacheHeader = kCacheSizes.size() + 1;
+// A state begins with them, the caches' dtype (a DType), and a number of its own.
+inline constexpr size_t kCacheHeader = kCacheSizes.size() + 2;
 
 // The caches [B, N2, places, D + Dv] hold of every row and head first `places` keys, then as many
 // values. `selected`: those of the selected branch, or of all tokens; a token has the place of its
 // position. `others`: the compressed tokens, the ring of the window and that of the tokens of open
 // compression windows, one after another.
 //
-// `state` [kCacheHeader + 2 B]: the sizes and the dtype that the caches were made for, the lengths
-// of the rows, and the most tokens that each has had since it was empty.
+// `state` [kCacheHeader + 2 B]: what the caches were made for, the lengths of the rows, and the
+// most tokens that each has had since it was empty.
 struct NsaCacheStepInputs : Inputs {
   size_t query = required("query", Elements::kFloat32);
   size_t key = required("key", Elements::kFloat32);

@@ -5,7 +5,7 @@ from mindspore import ops
 
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
-from .cache import DENSE_TENSORS, SELECTED, SPARSE_TENSORS, STATE, check_room, make_cache, sizes_of
+from .cache import check_cache, make_cache, sizes_of
 from .config import NSAConfig
 from .packing import pack, planned
 from .precision import Dropout, ExplicitPrecision, Projection, rounded
@@ -51,8 +51,11 @@ class AttentionLayer(ExplicitPrecision):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
         raise NotImplementedError
 
-    def step(self, x, ends, cache, dtype):
-        """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
+    def step(self, x, ends, cache, places, dtype):
+        """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache.
+
+        `places` are those of the cache's Tensors.
+        """
         raise NotImplementedError
 
     def new_cache(self, batch, capacity, dtype=None):
@@ -145,11 +148,9 @@ class AttentionLayer(ExplicitPrecision):
             cos, sin = self.angles(positions)
             out = self.attend(packed, ends, cos, sin, dtype)
         else:
-            expected = SPARSE_TENSORS if self.sparse else DENSE_TENSORS
-            state, selected, sizes = cache[STATE], cache[SELECTED], self.cache_sizes
-            check_room(self.name, x, state, ends, selected, sizes, len(cache), expected)
+            places = check_cache(self.name, x, cache, ends, self.cache_sizes, self.sparse)
             # The dtype of the cache need not be this one.
-            out = rounded(self.step(packed, ends, cache, dtype), dtype)
+            out = rounded(self.step(packed, ends, cache, places, dtype), dtype)
         if narrow:
             if self.dropout is None and not self.has_bias:
                 return self.output(out, dtype, dtype, x.shape[0] if len(x.shape) == 3 else 0)

@@ -1,11 +1,13 @@
 """The cache of an attention layer: what its earlier tokens leave for the later ones."""
 
+from itertools import count
+
 import mindspore
 import numpy as np
-from mindspore import Tensor
-from mindspore.ops import constexpr
+from mindspore import Tensor, ops
+from mindspore.common.dtype import TensorType
 
-from ..ops._plan import DTYPE_NAMES, FLOATS, Planner, shown
+from ..ops._plan import DTYPE_NAMES, FLOATS, Planner, TensorSpec, is_constant, shown
 
 # Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
 # pays for each of its arguments.
@@ -15,19 +17,23 @@ STATE, SELECTED, OTHERS = range(3)
 # tell apart, and the base of the angles by which its keys are turned, as the bits of a float64; a
 # dense layer's has 0 for those of other branches. Then come the dtype of keys and values, because
 # mixed precision casts Tensors on their way into a Cell and what is written to the copies is lost,
-# the lengths of the rows, and the most tokens that each has had since it was empty. As in
-# infer/nsa_cache_step.h.
+# a number of its own, the lengths of the rows, and the most tokens that each has had since it was
+# empty. As in infer/nsa_cache_step.h.
 SIZES = (
     *("head_dim", "value_head_dim", "rope_theta"),
     *("window_size", "compress_block_size", "compress_stride"),
 )
 DENSE_SIZES = 3
-HEADER = len(SIZES) + 1
+HEADER = len(SIZES) + 2
 
 # As in infer/op.h.
 DTYPES = {42: mindspore.float16, 43: mindspore.float32, 45: mindspore.bfloat16}
 
 DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
+
+# A graph merges equal Tensors that it holds itself, as it does the attributes of a Cell: those of
+# two new caches would be one, were they all 0. So every Tensor has a number of its own in it.
+_NUMBERS = count(1)
 
 # Tokens that a row can go back although its rings have been full.
 ROLLBACK = 64
@@ -54,7 +60,9 @@ def _size_text(name, value):
 def state_of(sizes, dtype, lengths):
     """A state for rows of these lengths, a Tensor."""
     number = next(number for number, known in DTYPES.items() if known == dtype)
-    return Tensor(np.concatenate([sizes, [number], lengths, lengths]).astype(np.int64))
+    return Tensor(
+        np.concatenate([sizes, [number, next(_NUMBERS)], lengths, lengths]).astype(np.int64)
+    )
 
 
 def _rings(capacity, window_size, compress_block_size):
@@ -154,7 +162,8 @@ class AttentionCache(tuple):
                     f"which had {written[row]} tokens: its rings hold no older ones, got {new}"
                 )
         before[:] = after
-        self[STATE].assign_value(Tensor(state))
+        # In place, where a graph that holds the Tensor itself sees it, too.
+        ops.assign(self[STATE], Tensor(state))
 
     def reset(self, rows=None):
         """Empty rows, for other sequences to begin in them.
@@ -197,7 +206,10 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
 
     def storage(places):
         shape = (batch, config.num_kv_heads, places, config.head_dim + config.value_head_dim)
-        return Tensor(np.zeros(shape, np.float32)).astype(dtype)
+        values = np.zeros(shape, np.float32)
+        # Small digits, which every dtype holds, in a place that is not read before it is written.
+        values.flat[:3] = np.unravel_index(next(_NUMBERS) % 2**21, (128, 128, 128))
+        return Tensor(values).astype(dtype)
 
     tensors = [state_of(sizes_of(config, sparse), dtype, [0] * batch), storage(capacity)]
     if not sparse:
@@ -212,24 +224,51 @@ def _wrong_kind(name):
     return ValueError(f"{name}: cache must be one that this kind of layer made")
 
 
-@constexpr
-def place_of_others(name, tensors):
-    """OTHERS of a cache of so many tensors.
+class _Tensors(tuple):
+    """What is known of the Tensors of a cache."""
 
-    A graph takes that Tensor before it checks the room, and would say that there is none.
-    """
-    if tensors != SPARSE_TENSORS:
-        raise _wrong_kind(name)
-    return OTHERS
+    __slots__ = ()
 
 
-def _plan_room(name, x, state, ends, selected, sizes, tensors, expected):
-    if tensors != expected or len(selected.shape) != 4:
-        raise _wrong_kind(name)
-    state, ends = state.content, getattr(ends, "content", ends)
-    if state is None:
-        return True
-    capacity = selected.shape[2]
+# The content of a Tensor that a graph holds itself.
+_CONSTANT = "a constant"
+
+
+class _CachePlanner(Planner):
+    """A planner that sees each Tensor of a cache, and of the state the values."""
+
+    def __call__(self, name, x, cache, *others):
+        if isinstance(cache, (tuple, list)) and all(isinstance(t, Tensor) for t in cache):
+            cache = _Tensors(
+                TensorSpec((t.dtype, t.shape, self._state(t) if i == STATE else None))
+                for i, t in enumerate(cache)
+            )
+        return super().__call__(name, x, cache, *others)
+
+    @staticmethod
+    def _state(tensor):
+        if tensor.dtype != mindspore.int64 or len(tensor.shape) != 1:
+            return None
+        # A fraction of the time of asnumpy.
+        return tuple(tensor.tolist())
+
+    def _abstract(self, i, arg):
+        dtypes, shapes, values = arg["dtype"], arg["shape"], arg["value"]
+        if self._names[i] != "cache" or not isinstance(dtypes, (tuple, list)):
+            return super()._abstract(i, arg)
+        if not all(isinstance(dtype, TensorType) for dtype in dtypes):
+            return super()._abstract(i, arg)
+        if not isinstance(values, (tuple, list)):
+            values = (None,) * len(dtypes)
+        tensors = []
+        for dtype, shape, value in zip(dtypes, shapes, values, strict=True):
+            spec = super()._abstract(i, {"dtype": dtype, "shape": shape, "value": value})
+            constant = is_constant(value)
+            tensors.append(TensorSpec((*spec[:2], _CONSTANT if constant else None)))
+        return _Tensors(tensors)
+
+
+def _check_sizes(name, state, sizes, dtype):
     others = [
         (_size_text(size, ours), _size_text(size, its))
         for size, ours, its in zip(SIZES, sizes, state)
@@ -239,16 +278,17 @@ def _plan_room(name, x, state, ends, selected, sizes, tensors, expected):
         ours, its = (", ".join(texts) for texts in zip(*others))
         raise ValueError(f"{name}: cache must be one made for {ours}, got one for {its}")
     made_with = DTYPES.get(state[len(SIZES)])
-    if selected.dtype != made_with:
-        made, got = (DTYPE_NAMES.get(dtype, dtype) for dtype in (made_with, selected.dtype))
+    if dtype != made_with:
+        made, got = (DTYPE_NAMES.get(known, known) for known in (made_with, dtype))
         raise TypeError(
             f"{name}: cache must be of the dtype that it was made with, {made}, got {got}: a cast "
             f"copy, as mixed precision makes it; new_cache(..., dtype={got}) makes a cache that is "
             f"not cast"
         )
-    if ends is None or len(state) != HEADER + 2 * len(ends):
-        return True
-    lengths, before = state[HEADER:], 0
+
+
+def _check_room(name, lengths, ends, capacity):
+    before = 0
     for row, (length, end) in enumerate(zip(lengths, ends)):
         if length + end - before > capacity:
             raise ValueError(
@@ -256,15 +296,35 @@ def _plan_room(name, x, state, ends, selected, sizes, tensors, expected):
                 f"{row} (length {length}), got capacity {capacity}"
             )
         before = end
-    return True
 
 
-def check_room(name, x, state, ends, selected, sizes, tensors, expected):
-    """Raise the error of another layer's cache or a full one, before anything is written.
+def _plan_cache(name, x, cache, ends, sizes, sparse):
+    if any(tensor.content == _CONSTANT for tensor in cache):
+        raise ValueError(
+            f"{name}: cache must be an argument of the graph, several of them a tuple under "
+            f"mindspore.mutable, got constants, to which a graph writes in vain"
+        )
+    if len(cache) != (SPARSE_TENSORS if sparse else DENSE_TENSORS):
+        raise _wrong_kind(name)
+    selected, state = cache[SELECTED], cache[STATE].content
+    if len(selected.shape) != 4:
+        raise _wrong_kind(name)
+    if state is not None:
+        _check_sizes(name, state, sizes, selected.dtype)
+        ends = getattr(ends, "content", ends)
+        if ends is not None and len(state) == HEADER + 2 * len(ends):
+            _check_room(name, state[HEADER:], ends, selected.shape[2])
+    return STATE, SELECTED, OTHERS
 
-    Where the state is not known yet, the operator does.
+
+def check_cache(name, x, cache, ends, sizes, sparse):
+    """STATE, SELECTED and OTHERS, or the error of a cache that does not fit or is full.
+
+    That comes before anything is written. What the state says, the operator checks where it is not
+    known yet. A graph takes Tensors out of a cache by the result, because it would do that before
+    the check otherwise, in words of its own.
     """
-    return _plan_check_room(name, x, state, ends, selected, sizes, tensors, expected)
+    return _plan_check_cache(name, x, cache, ends, sizes, sparse)
 
 
-_plan_check_room = Planner(_plan_room, "check_room", lists=("state", "ends"))
+_plan_check_cache = _CachePlanner(_plan_cache, "check_cache", lists=("ends",))

@@ -66,15 +66,15 @@ class DenseAttention(AttentionLayer):
             return self._linear(x, dtype)
         return self.query.biased(y[0]), self.key_value.biased(y[1])
 
-    def step(self, x, ends, cache, dtype):
+    def step(self, x, ends, cache, places, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
         query, key, value = self._as_heads(*self.products(x, dtype))
         return nsa_cache_step(
             query,
             key,
             value,
-            cache[SELECTED],
-            cache[STATE],
+            cache[places[SELECTED]],
+            cache[places[STATE]],
             ends,
             scale_value=self.scale,
             theta=self.config.rope_theta,

@@ -7,7 +7,7 @@ from ..ops import flash_attention_score, nsa_compress_attention, nsa_selected_at
 from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection, projects
 from .attention import AttentionLayer
-from .cache import ROLLBACK, SELECTED, STATE, place_of_others
+from .cache import OTHERS, ROLLBACK, SELECTED, STATE
 from .compression import Compression
 from .gates import Gates
 from .packing import compressed_documents, pack, planned
@@ -80,7 +80,7 @@ class NativeSparseAttention(AttentionLayer):
             return query, both, self.gates.logits(x, dtype)
         return self.query.biased(y[0]), self.key_value.biased(y[1]), self.gates.linear.biased(y[2])
 
-    def step(self, x, ends, cache, dtype):
+    def step(self, x, ends, cache, places, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
         c = self.config
         query, both, logits = self.products(x, dtype)
@@ -90,15 +90,15 @@ class NativeSparseAttention(AttentionLayer):
             query,
             key,
             value,
-            cache[SELECTED],
-            cache[STATE],
+            cache[places[SELECTED]],
+            cache[places[STATE]],
             ends,
             self.gates.weights(logits),
             ops.cast(self.compress_key.weight, full),
             ops.cast(self.compress_value.weight, full),
             ops.cast(self.compress_key.position, full),
             ops.cast(self.compress_value.position, full),
-            cache[place_of_others(self.name, len(cache))],
+            cache[places[OTHERS]],
             scale_value=self.scale,
             theta=c.rope_theta,
             window_size=c.window_size,

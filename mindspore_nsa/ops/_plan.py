@@ -97,6 +97,12 @@ def require_none(function, argument, got):
         raise ValueError(f"{function}: {argument} must be None, it is reserved, got {shown(got)}")
 
 
+def is_constant(value):
+    """Whether this is the value of a Tensor that the compiler knows."""
+    # One that it does not comes as None (2.7.1) or as an empty one (2.10).
+    return value is not None and not getattr(value, "created_empty_tensor", False)
+
+
 class Planner(Constexpr):
     """Calls `plan` with every Tensor replaced by a `TensorSpec`, and caches the result.
 
@@ -174,9 +180,7 @@ class Planner(Constexpr):
         value, dtype = arg["value"], arg["dtype"]
         if isinstance(dtype, TensorType):
             shape = None if list(arg["shape"]) == [-2] else tuple(arg["shape"])
-            # A tensor that is no constant comes as None (2.7.1) or as an empty one (2.10).
-            constant = value is not None and not getattr(value, "created_empty_tensor", False)
-            content = self._content(i, value) if constant and i in self._read else None
+            content = self._content(i, value) if i in self._read and is_constant(value) else None
             return TensorSpec((dtype.element_type(), shape, content))
         if isinstance(value, (tuple, list)):
             # A None of a dtype is an element that the compiler does not know.

@@ -299,7 +299,11 @@ def handed_on(cache):
     return cache
 
 
-FORMS = {"cache": lambda cache: cache, "tuple": tuple, "through a jit function": handed_on}
+FORMS = {
+    "cache": lambda cache: cache,
+    "tuple": lambda cache: ms.mutable(tuple(cache)),
+    "through a jit function": lambda cache: ms.mutable(tuple(handed_on(cache))),
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
