@@ -75,7 +75,8 @@ class AttentionCache(tuple):
 
     A row has a length of its own; a call ``layer(x, cache=cache)`` writes its new tokens in place
     and raises the length. It is a tuple of Tensors, so that a graph takes it as an argument: rows
-    grow, go back and begin anew without a new graph.
+    grow, go back and begin anew without a new graph. `copy.deepcopy` gives another cache with the
+    same tokens, `copy.copy` another name of this one.
 
     Supported Platforms:
         ``CPU``
@@ -120,6 +121,17 @@ class AttentionCache(tuple):
     def nbytes(self):
         """Bytes of all Tensors, an int."""
         return sum(tensor.nbytes for tensor in self)
+
+    def __copy__(self):
+        """The same Tensors in another tuple: a second name for one cache."""
+        return type(self)(self)
+
+    def __deepcopy__(self, memo):
+        """Another cache with the same tokens, which grows on its own."""
+        # A Tensor's own deepcopy shares its memory until one of both gets another.
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(tensor.copy() for tensor in self)
+        return memo[id(self)]
 
     def _rows(self, name, values):
         if isinstance(values, Tensor):

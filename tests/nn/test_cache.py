@@ -1,5 +1,6 @@
 """A sequence in pieces through a cache is the uncut sequence."""
 
+import copy
 from dataclasses import replace
 
 import mindspore as ms
@@ -239,11 +240,36 @@ def test_a_cache_that_mixed_precision_casts(kind, mark, dtype, mode):
 def test_a_cast_copy_of_a_cache(mode):
     layer = make("sparse")
     state, *others = layer.new_cache(2, CAPACITY)
-    copy = AttentionCache((state, *(t.astype(ms.bfloat16) for t in others)))
+    cast = AttentionCache((state, *(t.astype(ms.bfloat16) for t in others)))
     text = "cache must be of the dtype that it was made with, float32, got bfloat16"
     with pytest.raises((TypeError, RuntimeError), match=text):
-        stepper(layer, mode)(Tensor(draw(2, 3, HIDDEN)), copy).asnumpy()
-    assert copy.lengths.asnumpy().tolist() == [0, 0]
+        stepper(layer, mode)(Tensor(draw(2, 3, HIDDEN)), cast).asnumpy()
+    assert cast.lengths.asnumpy().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_copies(kind, mode):
+    """A deep one goes its own way, from the same tokens; a shallow one is the cache itself."""
+    layer = make(kind)
+    x, other = draw(2, 30, HIDDEN), draw(2, 30, HIDDEN, seed=5)
+    other[:, :20] = x[:, :20]
+    step = stepper(layer, mode)
+    cache = layer.new_cache(2, CAPACITY)
+    fresh = copy.deepcopy(cache)
+    step(Tensor(x[:, :20]), cache)
+    assert fresh.lengths.asnumpy().tolist() == [0, 0]
+    branch, twice = copy.deepcopy([cache, cache])
+    assert twice is branch and isinstance(branch, AttentionCache)
+    for rows, its in ((x, cache), (other, branch)):
+        parts = [step(Tensor(rows[:, t : t + 1]), its).asnumpy() for t in range(20, 30)]
+        close(np.concatenate(parts, 1), whole(layer, rows)[:, 20:])
+    branch.truncate(25)
+    assert cache.lengths.asnumpy().tolist() == [30, 30]
+
+    same = copy.copy(cache)
+    same.truncate(20)
+    assert isinstance(same, AttentionCache) and same is not cache
+    assert cache.lengths.asnumpy().tolist() == [20, 20]
 
 
 def test_size():
