@@ -7,7 +7,7 @@ import numpy as np
 from mindspore import Tensor, ops
 from mindspore.common.dtype import TensorType
 
-from ..ops._plan import DTYPE_NAMES, FLOATS, Planner, TensorSpec, is_constant, shown
+from ..ops._plan import DTYPE_NAMES, FLOATS, Planner, TensorSpec, fail_type, is_constant, shown
 
 # Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
 # pays for each of its arguments.
@@ -133,12 +133,16 @@ class AttentionCache(tuple):
             memo[id(self)] = type(self)(tensor.copy() for tensor in self)
         return memo[id(self)]
 
-    def _rows(self, name, values):
-        if isinstance(values, Tensor):
-            values = values.asnumpy()
-        values = np.asarray(values)
-        if values.dtype.kind not in "iu" or values.ndim > 1:
-            raise TypeError(f"AttentionCache.{name}: must be ints, one for every row")
+    @staticmethod
+    def _ints(function, argument, given):
+        """An int or several, as an array of rank 0 or 1."""
+        try:
+            values = np.asarray(given.asnumpy() if isinstance(given, Tensor) else given)
+        except ValueError:  # lists of different lengths
+            values = np.asarray(None)
+        if values.ndim > 1 or values.size > 0 and values.dtype.kind not in "iu":
+            expected = "must be ints: one, or a list, tuple or Tensor of them"
+            raise TypeError(f"AttentionCache.{function}: {argument} {expected}, got {shown(given)}")
         return values.astype(np.int64)
 
     def truncate(self, lengths):
@@ -150,15 +154,21 @@ class AttentionCache(tuple):
 
         Raises:
             TypeError: If `lengths` are not ints.
-            ValueError: If a length is negative or longer than the row, or so much shorter that the
-                rings of the window and of the open compression windows have lost what comes before
-                it. A row whose rings were never full goes back to any length; others by 64 tokens,
-                or to 0.
+            ValueError: If several are not as many as the rows, or if one is negative or longer than
+                the row, or so much shorter that the rings of the window and of the open compression
+                windows have lost what comes before it. A row whose rings were never full goes back
+                to any length; others by 64 tokens, or to 0.
         """
         state, before, written = self._state()
         window_size, block_size = state[SIZES.index("window_size") :][:2].tolist()
         rings = _rings(self.capacity, window_size, block_size) if window_size > 0 else ()
-        after = np.broadcast_to(self._rows("truncate", lengths), before.shape)
+        after = self._ints("truncate", "lengths", lengths)
+        if after.ndim == 1 and len(after) != len(before):
+            raise ValueError(
+                f"AttentionCache.truncate: lengths must be one for all or {len(before)}, one for "
+                f"every row, got {len(after)}"
+            )
+        after = np.broadcast_to(after, before.shape)
         for row, (new, old) in enumerate(zip(after.tolist(), before.tolist(), strict=True)):
             if not 0 <= new <= old:
                 raise ValueError(
@@ -189,7 +199,7 @@ class AttentionCache(tuple):
             ValueError: If a row does not exist.
         """
         lengths = self._state()[1]
-        chosen = np.arange(len(lengths)) if rows is None else self._rows("reset", rows)
+        chosen = np.arange(len(lengths)) if rows is None else self._ints("reset", "rows", rows)
         for row in np.atleast_1d(chosen).tolist():
             if not 0 <= row < len(lengths):
                 raise ValueError(
@@ -311,6 +321,8 @@ def _check_room(name, lengths, ends, capacity):
 
 
 def _plan_cache(name, x, cache, ends, sizes, sparse):
+    if not isinstance(cache, _Tensors):
+        fail_type(name, "cache", "an AttentionCache or a tuple of its Tensors", cache)
     if any(tensor.content == _CONSTANT for tensor in cache):
         raise ValueError(
             f"{name}: cache must be an argument of the graph, several of them a tuple under "
@@ -319,7 +331,7 @@ def _plan_cache(name, x, cache, ends, sizes, sparse):
     if len(cache) != (SPARSE_TENSORS if sparse else DENSE_TENSORS):
         raise _wrong_kind(name)
     selected, state = cache[SELECTED], cache[STATE].content
-    if len(selected.shape) != 4:
+    if selected.shape is not None and len(selected.shape) != 4:
         raise _wrong_kind(name)
     if state is not None:
         _check_sizes(name, state, sizes, selected.dtype)

@@ -44,7 +44,7 @@ class NativeSparseAttention(AttentionLayer):
         Tensor, the shape and dtype of `x` (under mixed precision its dtype).
 
     Raises:
-        TypeError: If `config`, `x` or `actual_seq_len` has the wrong type or dtype.
+        TypeError: If an argument has the wrong type or dtype.
         ValueError: If a rank, shape or value is wrong.
         RuntimeError: If that is found out only when a compiled graph runs.
 

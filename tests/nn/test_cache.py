@@ -398,6 +398,36 @@ def test_a_cache_of_another_kind(kind, other, mode):
         assert np.array_equal(tensor.asnumpy(), old)
 
 
+NO_CACHES = {
+    "str": "abc",
+    "int": 5,
+    "Tensor": Tensor(np.zeros((2, 2, CAPACITY, 24), np.float32)),
+    "ints": [1, 2, 3],
+    "dict": {"a": 1},
+    "Nones": (None,) * 3,
+    "None": (Tensor([1]), Tensor([1.0]), None),
+    "arrays": (np.zeros(1), np.zeros((1, 1, 1, 1)), np.zeros((1, 1, 1, 1))),
+}
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+@pytest.mark.parametrize("kind, name", [("sparse", "NativeSparseAtt"), ("dense", "DenseAtt")])
+def test_no_cache(kind, name, mode):
+    """What is no cache at all, and what has too few Tensors."""
+    step, x = stepper(make(kind), mode), Tensor(draw(2, 1, HIDDEN))
+    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
+    try:
+        for given in NO_CACHES.values():
+            text = f"{name}ention: cache must be an AttentionCache or a tuple of its Tensors, got "
+            with pytest.raises(TypeError, match=text):
+                step(x, given)
+        for given in ((), []):
+            with pytest.raises(ValueError, match=f"{name}ention: cache must be one that this kind"):
+                step(x, given)
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
 def test_a_tuple_in_another_order():
     layer = make("sparse")
     state, *others = layer.new_cache(2, CAPACITY)
@@ -445,8 +475,19 @@ def test_wrong_arguments():
         cache.truncate([80, 3])
     with pytest.raises(ValueError, match=r"rows must be in \[0, 2\), got 2"):
         cache.reset(2)
-    with pytest.raises(TypeError, match="must be ints"):
-        cache.truncate(1.5)
+    for lengths in (1.5, True, None, "a", [[1, 2]], [[1], [1, 2]], [None, 1], [1.0, 2.0]):
+        with pytest.raises(TypeError, match="AttentionCache.truncate: lengths must be ints: .*got"):
+            cache.truncate(lengths)
+    with pytest.raises(
+        TypeError, match=r"AttentionCache.reset: rows must be ints: .*got 1.5 .float"
+    ):
+        cache.reset(1.5)
+    for lengths in ([], [1], [1, 2, 3]):
+        text = f"truncate: lengths must be one for all or 2, one for every row, got {len(lengths)}"
+        with pytest.raises(ValueError, match=text):
+            cache.truncate(lengths)
+    cache.reset([])
+    assert cache.lengths.asnumpy().tolist() == [90, 90]
     with pytest.raises(ValueError, match="one that this kind of layer made"):
         layer(Tensor(draw(2, 1, HIDDEN)), cache=make("dense").new_cache(2, 100))
     other = make("sparse", replace(CONFIG, window_size=CONFIG.window_size + 1))
