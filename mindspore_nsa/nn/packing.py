@@ -27,7 +27,7 @@ def _check_input(name, x, hidden):
         raise TypeError(f"{name}: x must be of dtype float16, bfloat16 or float32, got {dtype}")
     if x.shape is None:
         raise ValueError(f"{name}: x must be of known rank, {expected}, got an unknown one")
-    if len(x.shape) not in (2, 3) or x.shape[-1] != hidden:
+    if len(x.shape) not in (2, 3) or x.shape[-1] not in (-1, hidden):
         raise ValueError(f"{name}: x must be of shape {expected}, got {x.shape}")
     if 0 in x.shape:
         raise ValueError(f"{name}: x must hold at least one token, got shape {x.shape}")
@@ -107,7 +107,7 @@ def _positions(ends):
 
 
 def _plan_call(name, x, actual_seq_len, hidden):
-    """(hidden, whether the tokens are counted, prefix sums, positions).
+    """(hidden, whether the width of x is known, and its tokens, prefix sums, positions).
 
     The last two are None where they are computed at run time.
     """
@@ -116,9 +116,10 @@ def _plan_call(name, x, actual_seq_len, hidden):
     tokens = -1 if -1 in x.shape[:-1] else int(np.prod(x.shape[:-1]))
     if tokens > LIMIT:
         raise ValueError(f"{name}: x must hold at most {LIMIT} tokens, got {tokens}")
+    known = x.shape[-1] != -1, tokens != -1
     if ends is None:
-        return hidden, tokens != -1, None, None
-    return hidden, tokens != -1, ends, Tensor(_positions(ends))
+        return hidden, *known, None, None
+    return hidden, *known, ends, Tensor(_positions(ends))
 
 
 _plan_packing = Planner(_plan_call, "planned", lists=("actual_seq_len",), kept=_KEPT)
@@ -145,11 +146,13 @@ def pack(name, x, actual_seq_len, hidden, narrow=False):
     """
     # The size comes out of the plan, so that a compiler sees the plan's errors before those of the
     # reshape.
-    hidden, counted, ends, positions = planned(name, x, actual_seq_len, hidden)
+    hidden, measured, counted, ends, positions = planned(name, x, actual_seq_len, hidden)
     if narrow:
         packed = x
     else:
-        packed = ops.reshape(ops.cast(x, mindspore.float32), (-1, hidden))
+        # With a width of its own, where that is not known, so that the products refuse another.
+        width = hidden if measured else ops.shape(x)[-1]
+        packed = ops.reshape(ops.cast(x, mindspore.float32), (-1, width))
     if not counted:
         # Empty tensors make MindSpore's CPU kernels divide by zero, which ends the process: to read
         # a token that is not there is an error instead, before anything else runs.

@@ -12,6 +12,7 @@ from .cells import ENDS, Weighted, config, filled, refer, tokens
 SETTINGS = config()
 ANY = Tensor(shape=[None, SETTINGS.hidden_size], dtype=ms.float32)
 ANY_BATCH = Tensor(shape=[None, None, SETTINGS.hidden_size], dtype=ms.float32)
+ANY_AT_ALL = Tensor(shape=[None, None, None], dtype=ms.float32)
 ANY_LIST = Tensor(shape=[None], dtype=ms.int64)
 # Fewer tokens than a stride, than a window, than a block; and more than select_block_count blocks.
 LENGTHS = (1, 2, 3, 7, 9, 40)
@@ -101,3 +102,62 @@ def test_new_lists_need_no_new_graph():
             bound = 1e-5 * np.abs(expected).max()
             np.testing.assert_allclose(ours, expected, rtol=0, atol=bound)
         assert len(layer.compile_cache) == 1
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_unknown_width(kind):
+    """The hidden size is checked when the graph runs."""
+    layer, parameters = filled(kind, SETTINGS)
+    names = [p.name for p in layer.trainable_params()]
+    net = Step(layer)
+    net.set_inputs(ANY_AT_ALL, None, ANY_AT_ALL)
+    with context_mode("graph"):
+        for length in (1, 9, 40):
+            x, upstream = tokens(SETTINGS, length), tokens(SETTINGS, length, seed=2)
+            results = net(Tensor(x[None]), None, Tensor(upstream[None]))
+            check(results, names, refer(kind, x, parameters, SETTINGS, [length], upstream))
+        assert len(net.compile_cache) == 1, net.compile_cache
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_jit_of_any_shape(kind):
+    """`dynamic=1` takes every dimension that was seen to change, or all, for unknown."""
+    layer, _ = filled(kind, SETTINGS)
+    x = Tensor(tokens(SETTINGS, 60)[None])
+    expected = layer(x).asnumpy()
+
+    @ms.jit(dynamic=1)
+    def forward(x):
+        return layer(x)
+
+    @ms.jit(dynamic=1)
+    def packed(x, seq):
+        return layer(x, seq)
+
+    @ms.jit(dynamic=1)
+    def step(x, cache):
+        return layer(x, cache=cache)
+
+    near = {"rtol": 0, "atol": 1e-5 * np.abs(expected).max()}
+    cache, begin = layer.new_cache(1, 60), 0
+    for count in (20, 13, 7, 1, 1):
+        ours = forward(x[:, :count]).asnumpy()
+        np.testing.assert_allclose(ours, expected[:, :count], **near)
+        ours = packed(x[0, :count], Tensor([count])).asnumpy()
+        np.testing.assert_allclose(ours, expected[0, :count], **near)
+        end = begin + count
+        ours = step(x[:, begin:end], cache).asnumpy()
+        np.testing.assert_allclose(ours, expected[:, begin:end], **near)
+        begin = end
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("width", [SETTINGS.hidden_size // 2, 2 * SETTINGS.hidden_size])
+def test_a_wrong_width_in_a_graph_of_any_shape(kind, width):
+    """Half or twice the hidden size is not taken for other numbers of tokens."""
+    layer, _ = filled(kind, SETTINGS)
+    layer.set_inputs(ANY_AT_ALL)
+    x = Tensor(np.zeros((2, 4, width), np.float32))
+    text = f"x must be of shape .*{SETTINGS.hidden_size}, got shape .8, {width}.|'MatMul' the input"
+    with context_mode("graph"), pytest.raises((ValueError, RuntimeError), match=text):
+        layer(x).asnumpy()
