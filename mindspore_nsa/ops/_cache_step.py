@@ -14,7 +14,7 @@ def _plan_call(**given):
 
 
 _operator_nsa_cache_step = InPlace(
-    _OP, "the layer without a cache", ("selected", "state", "others")
+    _OP, "the layer without a cache", ("selected", "state", "others"), compares=False
 )
 _plan_nsa_cache_step = Planner(_plan_call, _FUNCTION, op=_OP)
 

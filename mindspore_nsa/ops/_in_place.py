@@ -18,16 +18,19 @@ class InPlace(Constexpr):
     because a compiler then reads them before they are written.
 
     In PyNative mode MindSpore heeds no mark. What is plainly a view is refused at the call; the
-    rest, among them views of a whole Tensor, by the operator, which is told where the Tensors lie.
+    rest, among them views of a whole Tensor, by the operator if it `compares` where it is told that
+    the Tensors lie. That is another Custom for Tensors elsewhere, of which MindSpore keeps some
+    0.1 MB each: for Tensors that live long, not for those of every new cache.
 
     Like a planner, it needs a name of its own in every module.
     """
 
-    def __init__(self, op, instead, written):
+    def __init__(self, op, instead, written, compares):
         super().__init__(f"InPlace{op}")
         names = [spec["name"] for spec in schema(op)["inputs"]]
         self._op, self._instead, self._written = op, instead, written
         self._places = [names.index(name) for name in written]
+        self._compares = compares
 
     def __call__(self, attrs, *tensors):
         for name, place, tensor in zip(self._written, self._places, tensors):
@@ -37,7 +40,8 @@ class InPlace(Constexpr):
                     f"is written in place, and MindSpore passes a copy of a view, "
                     f"got one of shape {tensor.shape}"
                 )
-            attrs += f";address{place}=i{tensor.data_ptr()}"
+            if self._compares:
+                attrs += f";address{place}=i{tensor.data_ptr()}"
         return cache_operator(self._op, attrs, self._instead, writes=True), None
 
     def __infer__(self, attrs, *tensors):

@@ -20,7 +20,7 @@ def _plan_call(**given):
     return call.text(), call.constants
 
 
-_operator_nsa_compress_with_cache = InPlace(_OP, "nsa_compress", ("cache",))
+_operator_nsa_compress_with_cache = InPlace(_OP, "nsa_compress", ("cache",), compares=True)
 _plan_nsa_compress_with_cache = Planner(_plan_call, _FUNCTION, op=_OP)
 
 

@@ -10,6 +10,7 @@ from mindspore import Tensor, nn
 
 from mindspore_nsa.nn import AttentionCache, DenseAttention, NativeSparseAttention, NSAConfig
 from mindspore_nsa.nn.cache import HEADER, ROLLBACK
+from mindspore_nsa.ops._gradient import cache_operator
 
 HIDDEN = 48
 CONFIG = NSAConfig(
@@ -458,6 +459,17 @@ def test_parts_of_larger_tensors(kind, mode):
         stepper(layer, mode)(Tensor(draw(2, 9, HIDDEN)), views).asnumpy()
     for stack, old in zip(stacks, before):
         np.testing.assert_array_equal(stack.asnumpy(), old)
+
+
+def test_new_caches_make_no_operators():
+    """MindSpore keeps every Custom that it has run: a server makes many caches."""
+    layer, x = make("sparse"), Tensor(draw(2, 3, HIDDEN))
+    kept, sizes = [], []
+    for _ in range(3):
+        kept.append(layer.new_cache(2, CAPACITY))
+        layer(x, cache=kept[-1]).asnumpy()
+        sizes.append(cache_operator.cache_info().currsize)
+    assert sizes[0] == sizes[2]
 
 
 def test_wrong_arguments():
