@@ -65,8 +65,8 @@ FAULTS = {
     "rows of a short stripe": (TILE, "Min(group, stripe_rows - row)", "Min(group, stripe_rows)"),
     "pitch of the queries": (
         TILE,
-        "static_cast<uint16_t>(pitch), static_cast<uint16_t>(columns),\n",
-        "static_cast<uint16_t>(group * columns), static_cast<uint16_t>(columns),\n",
+        "static_cast<uint16_t>(count > 1 ? pitch : 0),\n",
+        "static_cast<uint16_t>(count > 1 ? group * columns : 0),\n",
     ),
     "keys of a block": (
         TILE,
