@@ -23,11 +23,11 @@ namespace {
 
 constexpr const char* kAttrsName = "nsa_attrs";  // set by mindspore_nsa/ops
 // In its text, beside the attributes of the operator: whose kernels run; which inputs are given, as
-// bits, the others being placeholders of absent optional inputs; and, before its place, where an
-// input lies that is written.
+// bits, the others being placeholders of absent optional inputs; and, before its place, the dtype
+// of an input that is written, and where it lies.
 constexpr std::string_view kTargetName = "target";
 constexpr std::string_view kPresentName = "present";
-constexpr std::string_view kAddressName = "address";
+constexpr std::string_view kWrittenName = "written";
 constexpr int64_t kUnknownRank = -2;  // MindSpore's shape of unknown rank is {-2}
 
 // The text of the one attribute; the view holds until the next call on this thread.
@@ -41,6 +41,19 @@ std::string_view attr_text(void* extra) {
   return {buffer.data(), size};
 }
 
+// An input that is written, as Python knows it.
+struct Written {
+  size_t place;
+  std::string dtype;
+  int64_t address;
+};
+
+// "float32@140000000".
+Written parse_written(size_t place, const std::string& text) {
+  const size_t at = text.find('@');
+  return {place, text.substr(0, at), std::stoll(text.substr(at + 1))};
+}
+
 // What the text of a call says.
 struct CallText {
   explicit CallText(std::string_view text) {
@@ -50,9 +63,9 @@ struct CallText {
         backend = std::get<std::string>(item.second) == "cpu" ? &kCpuBackend : &kAscendTwinBackend;
       } else if (item.first == kPresentName) {
         present_ = std::get<int64_t>(item.second);
-      } else if (item.first.compare(0, kAddressName.size(), kAddressName) == 0) {
-        const size_t place = std::stoul(item.first.substr(kAddressName.size()));
-        addresses.emplace_back(place, std::get<int64_t>(item.second));
+      } else if (item.first.compare(0, kWrittenName.size(), kWrittenName) == 0) {
+        const size_t place = std::stoul(item.first.substr(kWrittenName.size()));
+        written.push_back(parse_written(place, std::get<std::string>(item.second)));
       } else {
         attrs.set(item.first, item.second);
       }
@@ -63,7 +76,7 @@ struct CallText {
 
   Attrs attrs;
   const Backend* backend = &kCpuBackend;
-  std::vector<std::pair<size_t, int64_t>> addresses;  // of inputs, by place
+  std::vector<Written> written;
 
  private:
   int64_t present_ = -1;
@@ -128,13 +141,21 @@ void set_tensor(CallTensor& tensor, int index, void** params, int* ndims, int64_
 
 // MindSpore hands over copies of views and of what mixed precision casts. A result that goes into
 // one is lost.
-void check_addresses(const OpSchema& op_schema, const CallText& text, void** params) {
-  for (const auto& [place, address] : text.addresses) {
-    if (reinterpret_cast<int64_t>(params[place]) == address) continue;
-    throw std::invalid_argument(
-        std::string(op_schema.function) + ": " + op_schema.inputs[place].name +
-        " must be no view of another Tensor, nor one that mixed precision casts: it is written in "
-        "place, and MindSpore passes a copy of such a Tensor");
+void check_written(const OpSchema& op_schema, const CallText& text, void** params,
+                   const char** dtypes) {
+  for (const Written& known : text.written) {
+    const std::string name =
+        std::string(op_schema.function) + ": " + op_schema.inputs[known.place].name;
+    if (dtypes[known.place] != known.dtype) {
+      throw std::invalid_argument(name +
+                                  " must be of the dtype that mixed precision casts it to: " +
+                                  "it is written in place, and a cast Tensor is a copy, got " +
+                                  known.dtype + " in place of " + dtypes[known.place]);
+    }
+    if (reinterpret_cast<int64_t>(params[known.place]) == known.address) continue;
+    throw std::invalid_argument(name +
+                                " must be no view of another Tensor: it is written in place, and "
+                                "MindSpore passes a copy of a view");
   }
 }
 
@@ -143,7 +164,7 @@ int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, 
   const OpSchema& op_schema = schema(op);
   const CallText& text = call_text(extra);
   const int num_inputs = static_cast<int>(op_schema.inputs.size());
-  check_addresses(op_schema, text, params);
+  check_written(op_schema, text, params, dtypes);
   auto& [inputs, outputs] = buffers_of(op_schema.id);
   inputs.resize(num_inputs);
   outputs.resize(count - num_inputs);

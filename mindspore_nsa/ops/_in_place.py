@@ -4,9 +4,13 @@ MindSpore passes a Custom a copy of a Tensor that is a view, and of one that mix
 What is written into the copy is lost, so neither may come to that.
 """
 
+import re
+from functools import partial
+
 from ._constexpr import Constexpr
 from ._custom import schema
 from ._gradient import cache_operator, written_mark
+from ._plan import DTYPE_NAMES
 
 
 class InPlace(Constexpr):
@@ -21,6 +25,9 @@ class InPlace(Constexpr):
     rest, among them views of a whole Tensor, by the operator if it `compares` where it is told that
     the Tensors lie. That is another Custom for Tensors elsewhere, of which MindSpore keeps some
     0.1 MB each: for Tensors that live long, not for those of every new cache.
+
+    A Tensor that was cast in between is a TypeError then. In a graph casts come before the checks,
+    which see them.
 
     Like a planner, it needs a name of its own in every module.
     """
@@ -41,8 +48,12 @@ class InPlace(Constexpr):
                     f"got one of shape {tensor.shape}"
                 )
             if self._compares:
-                attrs += f";address{place}=i{tensor.data_ptr()}"
-        return cache_operator(self._op, attrs, self._instead, writes=True), None
+                known = f"{DTYPE_NAMES[tensor.dtype]}@{tensor.data_ptr()}"
+                attrs += f";written{place}=s{known}"
+        operator = cache_operator(self._op, attrs, self._instead, writes=True)
+        if not self._compares:
+            return operator, None
+        return partial(_call, operator, {tensor.dtype for tensor in tensors}), None
 
     def __infer__(self, attrs, *tensors):
         values = [tensor["value"] for tensor in tensors]
@@ -53,31 +64,16 @@ class InPlace(Constexpr):
         return {"dtype": None, "shape": None, "value": (operator, mark)}
 
 
-class CastCheck(Constexpr):
-    """Raises the error of a Tensor that mixed precision has cast: `rows` of it have another dtype.
-
-    In a graph casts come before the checks, which see them.
-    """
-
-    def __init__(self):
-        super().__init__("CheckCast")
-
-    def __call__(self, function, name, tensor, rows):
-        if tensor.dtype == rows.dtype:
-            return True
-        try:
-            # The operator's own error would come wherever a Tensor is read next.
-            rows.asnumpy()
-        except RuntimeError as error:
-            raise TypeError(
-                f"{function}: {name} must be of the dtype that mixed precision casts it to: it is "
-                f"written in place, and a cast Tensor is a copy, "
-                f"got {tensor.dtype} in place of {rows.dtype}"
-            ) from error
-        return True
-
-    def __infer__(self, *args):
-        return {"dtype": None, "shape": None, "value": True}
-
-
-check_cast = CastCheck()
+def _call(operator, dtypes, *inputs):
+    """The operator's result, whose dtype is that of the Tensors as the operator gets them."""
+    try:
+        result = operator(*inputs)
+        if dtypes != {result.dtype}:
+            # Its error would come wherever a Tensor is read next.
+            result.asnumpy()
+        return result
+    except RuntimeError as error:
+        cast = re.search(r"\w+: \w+ must be of the dtype that mixed precision .*", str(error))
+        if cast is None:
+            raise
+        raise TypeError(cast[0]) from error
