@@ -29,13 +29,15 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   list(APPEND isa_names isa_neon)
 endif()
-# Without exceptions a unit needs no personality routine, its only weak symbol. GCC 12 warns about
-# the undefined registers inside its own AVX-512 headers, and about paths that exist only in its copies
-# of inlined functions: a factor per row where there is none, a tail of 2^62 elements. The loops of
-# products are some 240 bytes long and fit four lines of the decoded instructions, not five.
+# Without exceptions a unit needs no personality routine. GCC 12 warns about the undefined registers
+# inside its own AVX-512 headers, and about paths that exist only in its copies of inlined functions: a
+# factor per row where there is none, a tail of 2^62 elements. The loops of products are some 240 bytes
+# long and fit four lines of the decoded instructions, not five.
 set(isa_common -fno-exceptions -fno-trapping-math -falign-loops=64)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND isa_common -Wno-maybe-uninitialized -Wno-uninitialized -Wno-array-bounds
+  # An inline function that is not inlined would be a weak symbol, of which the linker takes any
+  # unit's for all: perhaps that for AVX-512. So each unit keeps its own.
+  list(APPEND isa_common -fno-weak -Wno-maybe-uninitialized -Wno-uninitialized -Wno-array-bounds
        -Wno-aggressive-loop-optimizations)
 endif()
 set(isa_units)

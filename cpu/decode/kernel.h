@@ -547,18 +547,18 @@ void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScr
   });
 }
 
+#if defined(NSA_ISA_AMX)
+using DecodePathOfBFloat16 = DecodeTiles;
+#elif defined(NSA_HAS_BF16_DOT)
+using DecodePathOfBFloat16 = DecodePairs;
+#else
+using DecodePathOfBFloat16 = DecodeBFloat16;
+#endif
+
 void decode(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
             int threads) {
-#ifdef NSA_ISA_AMX
   if (plan.dtype == ElemType::kBFloat16)
-    return decode_wave<DecodeTiles>(plan, wave, scratch, threads);
-#elif defined(NSA_HAS_BF16_DOT)
-  if (plan.dtype == ElemType::kBFloat16)
-    return decode_wave<DecodePairs>(plan, wave, scratch, threads);
-#else
-  if (plan.dtype == ElemType::kBFloat16)
-    return decode_wave<DecodeBFloat16>(plan, wave, scratch, threads);
-#endif
+    return decode_wave<DecodePathOfBFloat16>(plan, wave, scratch, threads);
   if (plan.dtype == ElemType::kFloat32)
     return decode_wave<DecodeFloat<float>>(plan, wave, scratch, threads);
   decode_wave<DecodeFloat<uint16_t>>(plan, wave, scratch, threads);

@@ -5,6 +5,6 @@
 namespace nsa::cpu {
 
 extern const KernelTable kernels_avx512_amx;
-const KernelTable kernels_avx512_amx = make_table("avx512_amx");
+const KernelTable kernels_avx512_amx = make_table_of_products("avx512_amx");
 
 }  // namespace nsa::cpu

@@ -4,6 +4,6 @@
 namespace nsa::cpu {
 
 extern const KernelTable kernels_avx512_bf16;
-const KernelTable kernels_avx512_bf16 = make_table("avx512_bf16");
+const KernelTable kernels_avx512_bf16 = make_table_of_products("avx512_bf16");
 
 }  // namespace nsa::cpu

@@ -54,5 +54,58 @@ constexpr KernelTable make_table(const char* name) {
   return table;
 }
 
+#ifdef NSA_HAS_BF16_DOT
+}  // namespace
+
+extern const KernelTable kernels_avx512;
+
+namespace {
+
+// A kernel of the unit for AVX-512, where this one would have the same instructions.
+template <auto kKernel, class R, class... A>
+constexpr void borrow(KernelTable& table, R (*KernelTable::*)(A...)) {
+  table.*kKernel = [](A... arguments) -> R { return (kernels_avx512.*kKernel)(arguments...); };
+}
+template <auto kKernel>
+constexpr void borrow(KernelTable& table) {
+  borrow<kKernel>(table, kKernel);
+}
+
+// kOurs for plans of bf16, and that of AVX-512 for others.
+template <auto kKernel, auto kOurs, class R, class Plan, class... A>
+constexpr void take_bf16(KernelTable& table, R (*KernelTable::*)(const Plan&, A...)) {
+  table.*kKernel = [](const Plan& plan, A... arguments) -> R {
+    if (plan.dtype == ElemType::kBFloat16) return kOurs(plan, arguments...);
+    return (kernels_avx512.*kKernel)(plan, arguments...);
+  };
+}
+template <auto kKernel, auto kOurs>
+constexpr void take_bf16(KernelTable& table) {
+  take_bf16<kKernel, kOurs>(table, kKernel);
+}
+
+// The table of a unit that differs from that of AVX-512 in products of bf16 and, with AMX, in those
+// of other dtypes in attention. What both would have alike is compiled once.
+constexpr KernelTable make_table_of_products(const char* name) {
+  KernelTable table = make_table(name);
+  borrow<&KernelTable::flash_dsink>(table);
+  borrow<&KernelTable::compress>(table);
+  borrow<&KernelTable::compress_grad>(table);
+  borrow<&KernelTable::compress_last_windows>(table);
+  borrow<&KernelTable::linear_rows>(table);
+  borrow<&KernelTable::round_rows>(table);
+  borrow<&KernelTable::widen_rows>(table);
+  take_bf16<&KernelTable::decode, decode_wave<DecodePathOfBFloat16>>(table);
+#ifndef NSA_ISA_AMX
+  take_bf16<&KernelTable::flash_forward, flash_forward_wave<PathOfBFloat16>>(table);
+  take_bf16<&KernelTable::flash_backward, flash_backward_wave<GradPathOfBFloat16>>(table);
+  take_bf16<&KernelTable::select_forward, select_forward_wave<PathOfBFloat16>>(table);
+  take_bf16<&KernelTable::select_backward, select_backward_wave<GradPathOfBFloat16>>(table);
+  take_bf16<&KernelTable::compress_attention, compress_attention_wave<PathOfBFloat16>>(table);
+#endif
+  return table;
+}
+#endif
+
 }  // namespace
 }  // namespace nsa::cpu

@@ -10,6 +10,6 @@
 namespace nsa::cpu {
 
 extern const KernelTable kernels_amx_model;
-const KernelTable kernels_amx_model = make_table("avx512_amx_model");
+const KernelTable kernels_amx_model = make_table_of_products("avx512_amx_model");
 
 }  // namespace nsa::cpu
