@@ -3,13 +3,14 @@
 // Intel's Software Developer's Manual. What would be #UD or undefined there ends the program.
 #pragma once
 
+#include <immintrin.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "cpu/simd/amx_tiles.h"
-#include "cpu/simd/half.h"
 
 namespace nsa::cpu {
 namespace {
@@ -41,8 +42,18 @@ inline TileModel& configured_tiles() {
 }
 
 // A store counts the denormals of the result as zeros, and the product those of its operands.
-inline float flushed(float x) {
-  return __builtin_fabsf(x) < 1.17549435e-38f ? __builtin_copysignf(0.0f, x) : x;
+inline __m256 flushed(__m256 x) {
+  const __m256 sign = _mm256_set1_ps(-0.0f), normal = _mm256_set1_ps(1.17549435e-38f);
+  const __m256 small = _mm256_cmp_ps(_mm256_andnot_ps(sign, x), normal, _CMP_LT_OQ);
+  return _mm256_blendv_ps(x, _mm256_and_ps(x, sign), small);
+}
+// The lower and the upper bf16 of words, as floats.
+inline __m256 even_half(__m256i words) {
+  return flushed(_mm256_castsi256_ps(_mm256_slli_epi32(words, 16)));
+}
+inline __m256 odd_half(__m256i words) {
+  const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000));
+  return flushed(_mm256_castsi256_ps(_mm256_and_si256(words, upper)));
 }
 
 inline void tile_configure(const TileConfig& config) {
@@ -97,21 +108,20 @@ inline void tile_dot_bf16() {
   if (model.rows(kSum) != model.rows(kA) || model.columns(kSum) != model.columns(kB) ||
       model.columns(kA) != model.rows(kB))
     tile_fault("tiles that do not fit");
-  auto half = [](uint32_t word, int part) {
-    return flushed(bf16_to_float(static_cast<uint16_t>(part == 0 ? word : word >> 16)));
-  };
+  // All columns, of which those that the configuration leaves out stay zero.
   for (int m = 0; m < model.rows(kSum); ++m) {
-    for (int n = 0; n < model.columns(kSum); ++n) {
-      float sums[2] = {0.0f, 0.0f};
+    for (int n = 0; n < 16; n += 8) {
+      __m256 even = _mm256_setzero_ps(), odd = even;
       for (int k = 0; k < model.columns(kA); ++k) {
-        const uint32_t a = model.words[kA][m][k], b = model.words[kB][k][n];
-        for (int part = 0; part < 2; ++part)
-          sums[part] = flushed(__builtin_fmaf(half(a, part), half(b, part), sums[part]));
+        const __m256i a = _mm256_set1_epi32(static_cast<int>(model.words[kA][m][k]));
+        const __m256i b =
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(model.words[kB][k] + n));
+        even = flushed(_mm256_fmadd_ps(even_half(a), even_half(b), even));
+        odd = flushed(_mm256_fmadd_ps(odd_half(a), odd_half(b), odd));
       }
-      float old;
-      std::memcpy(&old, &model.words[kSum][m][n], 4);
-      const float sum = flushed(flushed(old) + flushed(sums[0] + sums[1]));
-      std::memcpy(&model.words[kSum][m][n], &sum, 4);
+      float* const sum = reinterpret_cast<float*>(model.words[kSum][m] + n);
+      const __m256 old = flushed(_mm256_loadu_ps(sum));
+      _mm256_storeu_ps(sum, flushed(_mm256_add_ps(old, flushed(_mm256_add_ps(even, odd)))));
     }
   }
 }
