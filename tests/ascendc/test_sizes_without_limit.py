@@ -40,6 +40,16 @@ def test_a_million_keys_and_more(flash_runner, make):
     check_call(flash_runner, case, [(24, 0)])
 
 
+def test_a_bias_of_two_entries_with_longer_rows_than_a_gap_counts(flash_runner):
+    """A row of dpse is more than 65535 data blocks after the one before it."""
+    keys = 2**19 + 700
+    case = flash_grad(
+        *(Draw(5, "float16"), "BNSD", 2, 1, 1, 3, keys, 16), mode=4, pre=600, next_tokens=0,
+        pse=(1, 1, 3, keys),
+    )  # fmt: skip
+    check_call(flash_runner, case, [(24, 0)])
+
+
 def test_more_tiles_than_an_int32_counts(flash_runner):
     """Are refused by tiling: 65536 heads of 32768 tiles of 128 queries."""
     tiles = flash_runner.library.flash_tiles

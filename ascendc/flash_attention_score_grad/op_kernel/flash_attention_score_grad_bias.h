@@ -92,11 +92,8 @@ class SharedBiasGrad {
     stores.EnQue(copy);
     auto ready = stores.template DeQue<float>();
     AscendC::SetAtomicAdd<float>();
-    AscendC::DataCopy(
-        tile_[row * t_->pse_pitch + step.key], ready,
-        AscendC::DataCopyParams(static_cast<uint16_t>(g.rows), static_cast<uint16_t>(blocks),
-                                static_cast<uint16_t>(g.width / kBlockFloats - blocks),
-                                static_cast<uint16_t>(t_->pse_pitch / kBlockFloats - blocks)));
+    CopyRowsOut(tile_[row * t_->pse_pitch + step.key], t_->pse_pitch, ready, g.rows,
+                blocks * kBlockFloats, g.width);
     AscendC::SetAtomicNone();
     stores.FreeTensor(ready);
   }
