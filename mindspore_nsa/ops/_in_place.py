@@ -10,7 +10,7 @@ from functools import partial
 from ._constexpr import Constexpr
 from ._custom import schema
 from ._gradient import cache_operator, written_mark
-from ._plan import DTYPE_NAMES
+from ._plan import DTYPE_NAMES, is_constant
 
 
 class InPlace(Constexpr):
@@ -56,9 +56,7 @@ class InPlace(Constexpr):
         return partial(_call, operator, {tensor.dtype for tensor in tensors}), None
 
     def __infer__(self, attrs, *tensors):
-        values = [tensor["value"] for tensor in tensors]
-        # A tensor that is no constant comes as None (2.7.1) or as an empty one (2.10).
-        marked = tuple(v is None or getattr(v, "created_empty_tensor", False) for v in values)
+        marked = tuple(not is_constant(tensor["value"]) for tensor in tensors)
         operator = cache_operator(self._op, attrs["value"], self._instead, writes=True)
         mark = written_mark(self._op, self._instead, marked) if any(marked) else None
         return {"dtype": None, "shape": None, "value": (operator, mark)}

@@ -159,15 +159,14 @@ def nsa_decode(
     )
     check_pages("nsa_decode", "block_table", block_table, actual_seq_kvlen, key_slc, cache_layout)
     check_pages(
-        *(
-            "nsa_decode",
-            "cmp_block_table",
-            cmp_block_table,
-            actual_seq_kvlen,
-            key_cmp,
-            cache_layout,
-        ),
-        *(compress_block_size, compress_stride),
+        "nsa_decode",
+        "cmp_block_table",
+        cmp_block_table,
+        actual_seq_kvlen,
+        key_cmp,
+        cache_layout,
+        compress_block_size,
+        compress_stride,
     )
     if cast_gates is not None:
         gates = ops.cast(gates, cast_gates)
