@@ -14,8 +14,8 @@ inline constexpr std::array<const char*, 6> kCacheSizes{
     "head_dim",    "value_head_dim",      "rope_theta",
     "window_size", "compress_block_size", "compress_stride"};
 
-// A state begins with them, the caches' dtype (a DType), and a number of its own.
-inline constexpr size_t kCacheHeader = kCacheSizes.size() + 2;
+// A state begins with them and the caches' dtype (a DType).
+inline constexpr size_t kCacheHeader = kCacheSizes.size() + 1;
 
 // The caches [B, N2, places, D + Dv] hold of every row and head first `places` keys, then as many
 // values. `selected`: those of the selected branch, or of all tokens; a token has the place of its

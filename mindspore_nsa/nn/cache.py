@@ -1,7 +1,5 @@
 """The cache of an attention layer: what its earlier tokens leave for the later ones."""
 
-from itertools import count
-
 import mindspore
 import numpy as np
 from mindspore import Tensor, ops
@@ -17,23 +15,19 @@ STATE, SELECTED, OTHERS = range(3)
 # tell apart, and the base of the angles by which its keys are turned, as the bits of a float64; a
 # dense layer's has 0 for those of other branches. Then come the dtype of keys and values, because
 # mixed precision casts Tensors on their way into a Cell and what is written to the copies is lost,
-# a number of its own, the lengths of the rows, and the most tokens that each has had since it was
-# empty. As in infer/nsa_cache_step.h.
+# the lengths of the rows, and the most tokens that each has had since it was empty. As in
+# infer/nsa_cache_step.h.
 SIZES = (
     *("head_dim", "value_head_dim", "rope_theta"),
     *("window_size", "compress_block_size", "compress_stride"),
 )
 DENSE_SIZES = 3
-HEADER = len(SIZES) + 2
+HEADER = len(SIZES) + 1
 
 # As in infer/op.h.
 DTYPES = {42: mindspore.float16, 43: mindspore.float32, 45: mindspore.bfloat16}
 
 DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
-
-# A graph merges equal Tensors that it holds itself, as it does the attributes of a Cell: those of
-# two new caches would be one, were they all 0. So every Tensor has a number of its own in it.
-_NUMBERS = count(1)
 
 # Tokens that a row can go back although its rings have been full.
 ROLLBACK = 64
@@ -60,9 +54,7 @@ def _size_text(name, value):
 def state_of(sizes, dtype, lengths):
     """A state for rows of these lengths, a Tensor."""
     number = next(number for number, known in DTYPES.items() if known == dtype)
-    return Tensor(
-        np.concatenate([sizes, [number, next(_NUMBERS)], lengths, lengths]).astype(np.int64)
-    )
+    return Tensor(np.concatenate([sizes, [number], lengths, lengths]).astype(np.int64))
 
 
 def _rings(capacity, window_size, compress_block_size):
@@ -228,10 +220,7 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
 
     def storage(places):
         shape = (batch, config.num_kv_heads, places, config.head_dim + config.value_head_dim)
-        values = np.zeros(shape, np.float32)
-        # Small digits, which every dtype holds, in a place that is not read before it is written.
-        values.flat[:3] = np.unravel_index(next(_NUMBERS) % 2**21, (128, 128, 128))
-        return Tensor(values).astype(dtype)
+        return Tensor(np.zeros(shape, np.float32)).astype(dtype)
 
     tensors = [state_of(sizes_of(config, sparse), dtype, [0] * batch), storage(capacity)]
     if not sparse:

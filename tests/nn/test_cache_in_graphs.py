@@ -116,7 +116,7 @@ def test_a_plain_tuple_under_jit():
 
 @BOTH
 def test_attributes(mode):
-    """A graph takes them for its own and would merge them, were they equal."""
+    """Equal ones, too, are not merged."""
     x = draw(2, 24, HIDDEN)
     result = expected(x, TWINS)
     with context_mode(mode):
