@@ -29,20 +29,18 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   list(APPEND isa_names isa_neon)
 endif()
-# Without exceptions a unit needs no personality routine. GCC 12 warns about the undefined registers
-# inside its own AVX-512 headers, and about paths that exist only in its copies of inlined functions: a
-# factor per row where there is none, a tail of 2^62 elements. The loops of products are some 240 bytes
-# long and fit four lines of the decoded instructions, not five.
+# Without exceptions a unit needs no personality routine, its only weak symbol. GCC 12 warns about
+# the undefined registers inside its own AVX-512 headers, and about paths that exist only in its copies
+# of inlined functions: a factor per row where there is none, a tail of 2^62 elements. The loops of
+# products are some 240 bytes long and fit four lines of the decoded instructions, not five.
 set(isa_common -fno-exceptions -fno-trapping-math -falign-loops=64)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # An inline function that is not inlined would be a weak symbol, of which the linker takes any
-  # unit's for all: perhaps that for AVX-512. So each unit keeps its own.
-  list(APPEND isa_common -fno-weak -Wno-maybe-uninitialized -Wno-uninitialized -Wno-array-bounds
+  list(APPEND isa_common -Wno-maybe-uninitialized -Wno-uninitialized -Wno-array-bounds
        -Wno-aggressive-loop-optimizations)
 endif()
 set(isa_units)
 foreach(name IN LISTS isa_names)
-  list(APPEND isa_units "cpu/simd/${name}.cc")
+  list(APPEND isa_units cpu/simd/${name}.cc)
 endforeach()
 # The AMX kernels once more, on a model of the tile instructions.
 if(NSA_REPLAY AND isa_avx512amx_flags)
@@ -58,6 +56,7 @@ if(NSA_AVX512_MODEL)
   set(isa_avx512bf16_flags ${model} -DNSA_AVX512_MODEL_BF16)
   set(isa_amx_model_flags ${isa_avx512bf16_flags})
   set_property(SOURCE cpu/simd/dispatch.cc APPEND PROPERTY COMPILE_DEFINITIONS NSA_AVX512_MODEL)
+  list(REMOVE_ITEM isa_units cpu/simd/isa_avx512amx.cc)  # cannot run there
 endif()
 foreach(file IN LISTS isa_units)
   get_filename_component(name "${file}" NAME_WE)

@@ -111,8 +111,9 @@ struct GradPair {
   bool shared(int64_t q_chunk, int64_t kv_chunk) const {
     return q_chunk % (kv_chunk < lead ? lead : shares) == share(kv_chunk);
   }
-  // Points dk and dv to where the share of a chunk of keys sums them.
-  void to_share(const AttentionPlan& plan, int64_t kv_chunk) {
+  // Points dk and dv to where the share of a chunk of keys sums them. Not inlined, it would be a
+  // weak symbol, of which the linker takes that of any instruction set for all.
+  [[gnu::always_inline]] void to_share(const AttentionPlan& plan, int64_t kv_chunk) {
     const int64_t at = share(kv_chunk), more = at - shares, keys = plan.segments[segment].kv_len;
     if (more < 0) {
       dk += at * keys * dk_row;

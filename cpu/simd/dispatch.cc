@@ -28,7 +28,7 @@ extern const KernelTable kernels_neon;
 
 namespace {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(NSA_AVX512_MODEL)
 // The processor has bf16 tiles and the kernel lets this process use them: their register state is
 // large, so Linux wants to be asked once per process.
 bool amx_allowed() {
@@ -39,7 +39,9 @@ bool amx_allowed() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
+#endif
 
+#if defined(__x86_64__)
 // Not every compiler knows "f16c" as a name for __builtin_cpu_supports.
 bool has_f16c() {
   unsigned eax, ebx, ecx, edx;
@@ -60,7 +62,9 @@ std::vector<const KernelTable*> available() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
 #endif
+#ifndef NSA_AVX512_MODEL
   if (bf16 && amx_allowed()) tables.push_back(&kernels_avx512_amx);
+#endif
   if (bf16) tables.push_back(&kernels_avx512_bf16);
   if (avx512) tables.push_back(&kernels_avx512);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
