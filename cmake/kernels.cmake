@@ -40,7 +40,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 set(isa_units)
 foreach(name IN LISTS isa_names)
-  list(APPEND isa_units cpu/simd/${name}.cc)
+  list(APPEND isa_units "cpu/simd/${name}.cc")
 endforeach()
 # The AMX kernels once more, on a model of the tile instructions.
 if(NSA_REPLAY AND isa_avx512amx_flags)

@@ -61,7 +61,8 @@ extern const KernelTable kernels_avx512;
 
 namespace {
 
-// A kernel of the unit for AVX-512, where this one would have the same instructions.
+// A kernel of the unit for AVX-512, where this one would have the same instructions. Scratch is
+// measured here for both: its layout is the same.
 template <auto kKernel, class R, class... A>
 constexpr void borrow(KernelTable& table, R (*KernelTable::*)(A...)) {
   table.*kKernel = [](A... arguments) -> R { return (kernels_avx512.*kKernel)(arguments...); };
