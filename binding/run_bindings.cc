@@ -1,6 +1,8 @@
 // Kernels for Python without MindSpore: NumPy arrays in, NumPy arrays out.
+#include <cxxabi.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <optional>
@@ -106,6 +108,26 @@ const Backend& backend_of(const std::string& target) {
   throw OpError(OpError::kValue, "target must be 'cpu' or 'ascend_twin', got '" + target + "'");
 }
 
+// Lets other Python threads run while a kernel does. When the interpreter has ended, CPython up to
+// 3.13 ends a daemon thread that comes back by unwinding its stack, which a destructor would turn
+// into an abort of the whole process. Such a thread stays here until the process has ended.
+class OthersRun {
+ public:
+  OthersRun() : state_(PyEval_SaveThread()) {}
+  OthersRun(const OthersRun&) = delete;
+  OthersRun& operator=(const OthersRun&) = delete;
+  ~OthersRun() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (const abi::__forced_unwind&) {
+      for (;;) pause();
+    }
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
 py::list run_in_python(const std::string& op, const py::sequence& inputs, const py::dict& attrs,
                        const py::object& num_threads, const std::string& target) {
   const Backend& backend = backend_of(target);
@@ -121,7 +143,7 @@ py::list run_in_python(const std::string& op, const py::sequence& inputs, const 
   }
   {
     const cpu::ThreadCount count(threads);
-    const py::gil_scoped_release release;
+    const OthersRun release;
     call(op, in, out, values, backend);
   }
   py::list list;

@@ -95,6 +95,21 @@ until(lambda: workers() == [])
     )
 
 
+def test_a_daemon_outlives_the_interpreter():
+    """Its kernel ends after the interpreter, which no longer takes it back."""
+    check(
+        """
+begun = threading.Event()
+def run():
+    while True:
+        compress(1)
+        begun.set()
+threading.Thread(target=run, daemon=True).start()
+begun.wait()
+"""
+    )
+
+
 def test_races_are_seen_and_there_is_none(tmp_path):
     runs = tsan.probe(tmp_path)
     assert "data race" in runs["race"].stderr
