@@ -65,6 +65,18 @@ def test_values_longer_than_keys(flash_runner, make, dtype, d, dv):
     check_call(flash_runner, case, CALLS)
 
 
+@pytest.mark.parametrize(("d", "dv"), [(16, 449), (384, 512)])
+@pytest.mark.parametrize("pse", ((1, 2, 70, 600), "slopes"))
+def test_long_values_of_float_with_every_bias(flash_runner, d, dv, pse):
+    """The UB has room for fewer queries than the cube."""
+    draw = Draw(d, "float32")
+    case = flash(
+        *(draw, "BNSD", 1, 2, 1, 70, 600, d, dv), pse=pse, pse_type=2 if pse == "slopes" else 1,
+        mask=draw.mask(70, 600), keep_prob=0.8,
+    )  # fmt: skip
+    check_call(flash_runner, case, CALLS)
+
+
 def test_values_longer_than_compressed_keys(compress_attention_runner, flash_runner):
     sizes = ([70, 300], 16, 1, 48, 256)
     case = causal_compress_attention(Draw(3, "bfloat16"), *sizes, count=3)

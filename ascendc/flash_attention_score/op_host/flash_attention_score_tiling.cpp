@@ -4,12 +4,25 @@ namespace nsa::ascend {
 
 namespace {
 
+// Queries of a tile: those that the cube has room for, as far as the UB holds their output, too,
+// beside a group with its mask and its bias. 16 always fit.
+int32_t tile_rows(const FlashCall& call, int32_t most, const BiasTiling& bias, uint32_t ub_bytes) {
+  const auto value_dim = static_cast<int32_t>(call.dims.dv);
+  const auto fits = [&](int32_t rows) {
+    return FlashAttentionScoreBuffers(rows, kRowUnit, value_dim, call.element_bytes, bias)
+               .Total() <= ub_bytes;
+  };
+  int32_t rows = most;
+  while (rows > 16 && !fits(rows)) rows -= 16;
+  return rows;
+}
+
 // More rows at a time share an instruction's fixed cost.
-int64_t largest_group(const FlashCall& call, int32_t tile_rows, const BiasTiling& bias,
+int64_t largest_group(const FlashCall& call, int32_t rows, const BiasTiling& bias,
                       uint32_t ub_bytes) {
   constexpr int32_t kMostRows = 2 * kRowUnit;
   const auto value_dim = static_cast<int32_t>(call.dims.dv);
-  const FlashAttentionScoreBuffers most(tile_rows, kMostRows, value_dim, call.element_bytes, bias);
+  const FlashAttentionScoreBuffers most(rows, kMostRows, value_dim, call.element_bytes, bias);
   return most.Total() <= ub_bytes ? kMostRows : kRowUnit;
 }
 
@@ -30,9 +43,10 @@ int32_t tile_flash_attention_score(const FlashCall& call, int32_t cores, uint32_
   t.statistics = statistics_strides(dims);
   t.dim = dims.d;
   t.value_dim = dims.dv;
-  t.group_rows = largest_group(call, tiles.rows, t.bias, ub_bytes);
+  const int32_t rows = tile_rows(call, tiles.rows, t.bias, ub_bytes);
+  t.group_rows = largest_group(call, rows, t.bias, ub_bytes);
   t.sink = call.sink;
-  return share_tiles(call, t.mask, TilesOf::kQueries, tiles.rows, cores, &t.work);
+  return share_tiles(call, t.mask, TilesOf::kQueries, rows, cores, &t.work);
 }
 
 int64_t flash_attention_score_workspace(const FlashAttentionScoreTilingData& tiling,
