@@ -8,6 +8,7 @@
 namespace nsa::ascend {
 
 constexpr int32_t kNoBlock = 1000000000;  // behind every block, and a float
+constexpr int64_t kLowHalf = 0xffffffff;  // of two entries, neither of which is negative
 
 // A query's list holds kMostSelected blocks in ascending order; an index below 0 has become
 // kNoBlock.
@@ -63,7 +64,7 @@ class SelectedBlocks {
   __aicore__ inline int32_t At(int32_t place) {
     if (place >= count_) return kNoBlock;
     if (place % 2 == 0) pair_ = pairs_.GetValue(static_cast<uint64_t>(place / 2));
-    return static_cast<int32_t>(place % 2 == 0 ? pair_ : pair_ >> 32);
+    return static_cast<int32_t>(place % 2 == 0 ? pair_ & kLowHalf : pair_ >> 32);
   }
 
   AscendC::GlobalTensor<int64_t> pairs_;  // of the list, places 2 i and 2 i + 1
@@ -138,7 +139,7 @@ class SelectionUnion {
   __aicore__ inline int32_t Read() {
     if (at_ == end_) return kNoUnionBlock << kQueryBits;
     if (at_ % 2 == 0) pair_ = entries_.GetValue(static_cast<uint64_t>(at_ / 2));
-    return static_cast<int32_t>(at_++ % 2 == 0 ? pair_ : pair_ >> 32);
+    return static_cast<int32_t>(at_++ % 2 == 0 ? pair_ & kLowHalf : pair_ >> 32);
   }
 
   AscendC::GlobalTensor<int64_t> entries_;  // two at a time

@@ -52,6 +52,7 @@ def unit(kernel, dtype):
     text = f"""#include "tests/ascendc/entries.h"
 #define DTYPE_{FIRST_INPUT.get(kernel, "QUERY")} {C_TYPES[dtype]}
 #define {kernel} {kernel}_{dtype}
+#include "tests/ascendc/checked_casts.h"
 #include "ascendc/{kernel}/op_kernel/{kernel}.cpp"
 """
     path = BUILD / "units" / f"{kernel}_{dtype}.cc"

@@ -181,13 +181,13 @@ FAULTS = {
     ),
     "entry of a pair": (
         LISTS,
-        "place % 2 == 0 ? pair_ : pair_ >> 32",
-        "place % 2 == 0 ? pair_ >> 32 : pair_",
+        "place % 2 == 0 ? pair_ & kLowHalf : pair_ >> 32",
+        "place % 2 == 0 ? pair_ >> 32 : pair_ & kLowHalf",
     ),
     "entry of a pair of the union": (
         LISTS,
-        "at_++ % 2 == 0 ? pair_ : pair_ >> 32",
-        "at_++ % 2 == 0 ? pair_ >> 32 : pair_",
+        "at_++ % 2 == 0 ? pair_ & kLowHalf : pair_ >> 32",
+        "at_++ % 2 == 0 ? pair_ >> 32 : pair_ & kLowHalf",
     ),
     "union of a head": (LISTS, "item.head * item.rows;", "item.head;"),
     "end of a union": (LISTS, "end_ = item.rows * kMostSelected;", "end_ = kMostSelected;"),
