@@ -31,6 +31,7 @@ void CheckArguments(Instr* instr, const FixpipeParamsV220& p, bool to_nd, bool t
   CheckField(*instr, "nSize", p.nSize.wide(), 0, 4095);
   CheckField(*instr, "mSize", p.mSize.wide(), 0, to_nd ? 8192 : 65535);
   CheckField(*instr, "srcStride", p.srcStride.wide(), 0, 65535);
+  CheckField(*instr, "dstStride", p.dstStride.wide(), 0, 0xffffffff);
   CheckField(*instr, "ndNum", p.ndNum.wide(), 0, 65535);
   instr->Check(p.dstStride != 0, "dstStride is 0, expected at least 1");
   const int64_t flag = p.unitFlag.wide();
@@ -104,12 +105,12 @@ void CheckTargetsApart(const Instr& instr, const FixpipeParamsV220& p, bool to_n
     instr.Check(
         p.nSize <= columns || uint64_t{p.dstStride} * kBlockBytes >= block,
         "illegal overlap: dstStride is %u blocks of 32 bytes, a column block has %llu bytes",
-        p.dstStride, static_cast<unsigned long long>(block));
+        static_cast<unsigned>(p.dstStride), static_cast<unsigned long long>(block));
     return;
   }
   instr.Check(p.mSize <= 1 || p.dstStride >= p.nSize,
-              "illegal overlap: dstStride is %u elements, a row has nSize %u", p.dstStride,
-              static_cast<unsigned>(p.nSize));
+              "illegal overlap: dstStride is %u elements, a row has nSize %u",
+              static_cast<unsigned>(p.dstStride), static_cast<unsigned>(p.nSize));
   if (p.ndNum <= 1) return;
   std::vector<uint64_t> starts;
   for (uint64_t matrix = 0; matrix < p.ndNum; ++matrix) {
@@ -123,7 +124,8 @@ void CheckTargetsApart(const Instr& instr, const FixpipeParamsV220& p, bool to_n
         starts[i] - starts[i - 1] >= p.nSize,
         "illegal overlap: dstNdStride is %u elements, dstStride %u, and rows of nSize %u of "
         "two matrices meet",
-        static_cast<unsigned>(p.dstNdStride), p.dstStride, static_cast<unsigned>(p.nSize));
+        static_cast<unsigned>(p.dstNdStride), static_cast<unsigned>(p.dstStride),
+        static_cast<unsigned>(p.nSize));
   }
 }
 

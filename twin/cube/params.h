@@ -290,14 +290,14 @@ constexpr FixpipeConfig CFG_ROW_MAJOR = {CO2Layout::ROW_MAJOR};
 struct FixpipeParamsV220 {
   FixpipeParamsV220() {}
   FixpipeParamsV220(const Narrow16 nSizeIn, const Narrow16 mSizeIn, const Narrow16 srcStrideIn,
-                    const uint32_t dstStrideIn, const bool reluEnIn)
+                    const Narrow32 dstStrideIn, const bool reluEnIn)
       : nSize(nSizeIn),
         mSize(mSizeIn),
         srcStride(srcStrideIn),
         dstStride(dstStrideIn),
         reluEn(reluEnIn) {}
   FixpipeParamsV220(const Narrow16 nSizeIn, const Narrow16 mSizeIn, const Narrow16 srcStrideIn,
-                    const uint32_t dstStrideIn, const bool reluEnIn, const QuantMode_t quantPreIn,
+                    const Narrow32 dstStrideIn, const bool reluEnIn, const QuantMode_t quantPreIn,
                     const int64_t deqScalarIn, const Narrow16 ndNumIn, const Narrow16 srcNdStrideIn,
                     const Narrow16 dstNdStrideIn, const Narrow8 unitFlagIn,
                     const bool isChannelSplitIn = false)
@@ -317,7 +317,7 @@ struct FixpipeParamsV220 {
   Narrow16 nSize = 0;
   Narrow16 mSize = 0;
   Narrow16 srcStride = 0;  // rows of 16 elements between column blocks of L0C
-  uint32_t dstStride =
+  Narrow32 dstStride =
       0;  // ND: elements between rows; NZ: blocks of 32 bytes between column blocks
   QuantMode_t quantPre = QuantMode_t::NoQuant;
   uint64_t deqScalar = 0xeeeeeeeeeeeeeeee;  // holds nothing until it is set
@@ -331,7 +331,7 @@ struct FixpipeParamsV220 {
 
 struct DataCopyCO12DstParams {
   DataCopyCO12DstParams() {}
-  DataCopyCO12DstParams(const Narrow16 nSizeIn, const Narrow16 mSizeIn, const uint32_t dstStrideIn,
+  DataCopyCO12DstParams(const Narrow16 nSizeIn, const Narrow16 mSizeIn, const Narrow32 dstStrideIn,
                         const Narrow16 srcStrideIn, const QuantMode_t quantPreIn,
                         const Narrow8 reluPreIn, const bool channelSplitIn, const bool nz2ndEnIn)
       : nSize(nSizeIn),
@@ -346,7 +346,7 @@ struct DataCopyCO12DstParams {
   Narrow8 sid = 0;
   Narrow16 nSize = 0;
   Narrow16 mSize = 0;
-  uint32_t dstStride = 0;
+  Narrow32 dstStride = 0;
   Narrow16 srcStride = 0;
   Narrow8 unitFlag = 0;
   Narrow8 clipReluPre = 0;

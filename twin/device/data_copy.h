@@ -44,8 +44,8 @@ struct DataCopyPadParams {
 
 struct DataCopyExtParams {
   DataCopyExtParams() {}
-  DataCopyExtParams(const Narrow16 count, const uint32_t len, const uint32_t srcStrideIn,
-                    const uint32_t dstStrideIn, const uint32_t rsvIn)
+  DataCopyExtParams(const Narrow16 count, const Narrow32 len, const Narrow32 srcStrideIn,
+                    const Narrow32 dstStrideIn, const uint32_t rsvIn)
       : blockCount(count),
         blockLen(len),
         srcStride(srcStrideIn),
@@ -53,9 +53,9 @@ struct DataCopyExtParams {
         rsv(rsvIn) {}
 
   Narrow16 blockCount = 1;
-  uint32_t blockLen = 0;   // bytes
-  uint32_t srcStride = 0;  // from end to start: bytes in GM, data blocks in UB
-  uint32_t dstStride = 0;
+  Narrow32 blockLen = 0;   // bytes
+  Narrow32 srcStride = 0;  // from end to start: bytes in GM, data blocks in UB
+  Narrow32 dstStride = 0;
   uint32_t rsv = 0;
 };
 
@@ -93,9 +93,9 @@ struct PadSpec {
 struct PadBlocks {
   PadBlocks(const AscendC::DataCopyExtParams& p)
       : count(twin::Wide(p.blockCount)),
-        length(p.blockLen),
-        src_stride(p.srcStride),
-        dst_stride(p.dstStride),
+        length(twin::Wide(p.blockLen)),
+        src_stride(twin::Wide(p.srcStride)),
+        dst_stride(twin::Wide(p.dstStride)),
         most_length(2097151),
         most_stride(0xffffffff) {}
   PadBlocks(const AscendC::DataCopyParams& p)

@@ -81,10 +81,12 @@ namespace AscendC {
 // is compiled without.
 using Narrow8 = uint8_t;
 using Narrow16 = uint16_t;
+using Narrow32 = uint32_t;
 #else
 // Fields and arguments as the device has them, but able to tell that a value did not fit.
 using Narrow8 = twin::Narrowed<uint8_t>;
 using Narrow16 = twin::Narrowed<uint16_t>;
+using Narrow32 = twin::Narrowed<uint32_t>;
 #endif
 
 }  // namespace AscendC

@@ -222,15 +222,15 @@ KERNEL(load3d_boundary) {
 // p: nSize, mSize, srcStride, dstStride, quantPre, ndNum, srcNdStride, dstNdStride, byte of src.
 KERNEL(fixpipe_nd) {
   Result(g);
-  FixpipeParamsV220 params(p[0], p[1], p[2], static_cast<uint32_t>(p[3]), false,
-                           static_cast<QuantMode_t>(p[4]), 0, p[5], p[6], p[7], 0);
+  FixpipeParamsV220 params(p[0], p[1], p[2], p[3], false, static_cast<QuantMode_t>(p[4]), 0, p[5],
+                           p[6], p[7], 0);
   Fixpipe<float, float, CFG_ROW_MAJOR>(harness::Global<float>(g[2]),
                                        L0C()[static_cast<uint32_t>(p[8] / 4)], params);
 }
 // p: nSize, dstStride, byte of dst, isChannelSplit.
 KERNEL(fixpipe_nz) {
   Result(g);
-  FixpipeParamsV220 params(p[0], 32, 32, static_cast<uint32_t>(p[1]), false);
+  FixpipeParamsV220 params(p[0], 32, 32, p[1], false);
   params.isChannelSplit = p[3] != 0;
   Fixpipe<float, float, CFG_NZ>(harness::Global<float>(g[2])[p[2] / 4], L0C(), params);
 }

@@ -247,6 +247,10 @@ def test_sparse_faults(launch):
     "numbers, texts",
     [
         ((32, 32, 32, 0, 0, 1, 0, 0, 0), ["dstStride is 0"]),
+        (
+            (32, 32, 32, 2**32 + 32, 0, 1, 0, 0, 0),
+            ["dstStride is 4294967328, expected 0 to 4294967295"],
+        ),
         ((32, 32, 32, 31, 0, 1, 0, 0, 0), ["illegal overlap", "dstStride is 31"]),
         ((5000, 32, 32, 32, 0, 1, 0, 0, 0), ["nSize is 5000, expected 0 to 4095"]),
         ((32, 9000, 32, 32, 0, 1, 0, 0, 0), ["mSize is 9000, expected 0 to 8192"]),

@@ -155,6 +155,18 @@ KERNEL(wide_gap) {  // the gap of DataCopyPad with DataCopyParams has 16 bits
   const DataCopyParams params(2, 4, 70000, 0);
   DataCopyPad(q.in.AllocTensor<float>(), In(g), params, DataCopyPadParams());
 }
+KERNEL(wider_gap) {  // and that of DataCopyPad with DataCopyExtParams 32
+  Queues q;
+  const int64_t gap = int64_t{1} << 32;
+  DataCopyPad(q.in.AllocTensor<float>(), In(g), DataCopyExtParams(2, 128, gap, 0, 0), kNoPadding);
+}
+KERNEL(negative_gap) {  // rows of 128 bytes that begin 96 bytes apart
+  Queues q;
+  const int64_t pitch = 96, bytes = 128;
+  DataCopyExtParams params(2, 128, 0, 0, 0);
+  params.srcStride = pitch - bytes;
+  DataCopyPad(q.in.AllocTensor<float>(), In(g), params, kNoPadding);
+}
 KERNEL(many_buffers) {  // 257 does not fit into the number of buffers
   TPipe pipe;
   TQue<TPosition::VECIN, 1> queue;

@@ -37,6 +37,8 @@ ONE_CORE = {
     "many_rows": r"DataCopyPad\(.*blockCount is 65537, expected 0 to 4095",
     "long_rows": r"DataCopy\(.*blockLen is 65538, expected 0 to 65535",
     "wide_gap": r"DataCopyPad\(.*srcStride is 70000, expected 0 to 65535",
+    "wider_gap": r"DataCopyPad\(.*srcStride is 4294967296, expected 0 to 4294967295",
+    "negative_gap": r"DataCopyPad\(.*srcStride is -32, expected 0 to 4294967295",
     "many_buffers": "InitBuffer: num is 257, expected 1 to 64",
     "stride_of_wide_type": r"Cast\(.*uninitialised read: .*bytes \[512, 544\) of UB",
     "offset_in_elements": WAW + "PipeBarrier<PIPE_V>",
