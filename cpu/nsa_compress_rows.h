@@ -171,9 +171,12 @@ inline void dot_head(float* acc, int64_t acc_stride, int64_t acc_window, const H
     }
     return;
   }
+  // One lane would take the terms of all windows one after the other: those of a row are summed
+  // apart.
+  constexpr bool kApart = W == 1;
   V sum[K][R];
   for (int k = 0; k < K; ++k)
-    for (int r = 0; r < R; ++r) sum[k][r] = load(at(k, r));
+    for (int r = 0; r < R; ++r) sum[k][r] = kApart ? zero() : load(at(k, r));
   int64_t d = 0;
   for (; d + W <= n; d += W) {
     V factor[R];
@@ -193,8 +196,10 @@ inline void dot_head(float* acc, int64_t acc_stride, int64_t acc_window, const H
       for (int k = 0; k < K; ++k) sum[k][r] = fma(rest(rows.at(k, n - W)), factor, sum[k][r]);
     }
   }
-  for (int k = 0; k < K; ++k)
-    for (int r = 0; r < R; ++r) store(at(k, r), sum[k][r]);
+  for (int k = 0; k < K; ++k) {
+    for (int r = 0; r < R; ++r)
+      store(at(k, r), kApart ? add(load(at(k, r)), sum[k][r]) : sum[k][r]);
+  }
 }
 
 // The same for neighbouring heads, whose sums are next to each other.

@@ -7,6 +7,7 @@ import pytest
 from mindspore_nsa import _native
 from mindspore_nsa.reference import compressed_seq_len
 from tests.common.case import Case, compare
+from tests.common.cases import make_case
 from tests.common.dtypes import encode
 
 from .sweep import instruction_set
@@ -56,3 +57,10 @@ def test_sizes(size):
             case.name = f"on {isa}"
             compare(case, one)
             assert _bytes(one) == _bytes(three)
+
+
+@pytest.mark.parametrize("seed", [7500148, 7500182, 7500362, 7500534])
+def test_sums_of_weight_grad(isa, seed):
+    """Sums of thousands of terms that nearly cancel."""
+    case = make_case(seed, "NsaCompressGrad", "float32")
+    compare(case, _native.run(case.op, case.inputs, case.attrs))
