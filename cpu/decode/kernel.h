@@ -179,13 +179,14 @@ class DecodeWorker {
   // As softmax() has it of a score, to the bit.
   float exponential(float s, float max) const {
     float lanes[W];
-    store(lanes, exp2(fma(set1(s), set1(scale_), set1(-max))));
+    store(lanes, exp2(sub(mul(set1(s), set1(scale_)), set1(max))));
     return lanes[0];
   }
 
   // s = 2^(s scale - max) with the maximum so far of s scale, where the scale has log2(e) in it;
   // t_.factor: what the sums and outputs before are to be multiplied by. A score of +inf or NaN
-  // makes the sum NaN.
+  // makes the sum NaN. The product is rounded as it was for the maximum: fused, what a score of
+  // 1e10 rounds by would become the exponent of the largest one.
   void softmax(float* s, int64_t n, float* max, float* sum, Lines& lines) {
     constexpr int kSums = 4;  // at once, each waiting for its own last addition only
     const V scale = set1(scale_), lowest = set1(-kInfinity);
@@ -202,9 +203,9 @@ class DecodeWorker {
       for (; j < n; ++j) raise(j, 0);
       const V top = nsa::cpu::max(nsa::cpu::max(m[0], m[1]), nsa::cpu::max(m[2], m[3]));
       // -inf - -inf would be NaN.
-      const V base = where_lt(lowest, top, top, zero()), less = sub(zero(), base);
+      const V base = where_lt(lowest, top, top, zero());
       const auto exponential = [&](int64_t j, int i) {
-        const V e = exp2(fma(load(s + j * lanes_ + g), scale, less));
+        const V e = exp2(sub(mul(load(s + j * lanes_ + g), scale), base));
         store(s + j * lanes_ + g, e);
         total[i] = add(total[i], e);
         lines.ask_in_turn(i);
