@@ -26,16 +26,13 @@ class DecodeSchedule {
 
   // Adds a cell, whose counts the caller has filled in; the wave runs when it is large enough.
   void add(DecodeCell cell) {
-    const int64_t keys[kBranches] = {cell.cmp_keys,
-                                     plan_.has[kSelected] ? plan_.count * plan_.select_block : 0,
-                                     cell.win_end - cell.win_first};
+    const int64_t per_unit = max64(1, kUnitKeys / plan_.select_block);
+    const int64_t units[kBranches] = {ceil_div(cell.cmp_keys, kUnitKeys),
+                                      ceil_div(plan_.count, per_unit),
+                                      ceil_div(cell.win_end - cell.win_first, kUnitKeys)};
     for (int b = 0; b < kBranches; ++b) {
       cell.first_unit[b] = sizes_.units;
-      cell.units[b] = 0;
-      if (!plan_.has[b]) continue;
-      const int64_t per_unit = max64(1, kUnitKeys / plan_.select_block);
-      cell.units[b] =
-          b == kSelected ? ceil_div(plan_.count, per_unit) : ceil_div(keys[b], kUnitKeys);
+      cell.units[b] = plan_.has[b] ? units[b] : 0;
       sizes_.units += cell.units[b];
     }
     cell.scores = sizes_.keys;

@@ -32,6 +32,9 @@ inline void importance_scores(const ImportanceRule& rule, const float* prob, int
     const int64_t at = rule.m - first - r;
     const int64_t begin = max64(0, ceil_div(-at, rule.m));
     const int64_t end = min64(blocks, at < len ? ceil_div(len - at, rule.m) : 0);
+    // Between two blocks' last terms there may be far more that no key has.
+    const int64_t next = at + rule.m * begin;
+    if (next >= len) r += next - len;
     for (int64_t j = begin; j < end; ++j) score[j] += weight * prob[at + rule.m * j];
   }
 }

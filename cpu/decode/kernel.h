@@ -229,7 +229,7 @@ class DecodeWorker {
   // Step `i` of a unit; n = 0 past its end.
   Span span(const DecodeItem& item, const DecodeCell& cell, int64_t i) const {
     if (item.branch == kSelected) {
-      const int64_t per_block = ceil_div(p_.select_block, kStepKeys);
+      const int64_t per_block = block_steps(cell);
       const int64_t blocks = unit_blocks(p_.select_block);
       const int64_t at = item.unit * blocks + i / per_block;
       if (i / per_block >= blocks || at >= x_.found[item.cell]) return {0, 0};
@@ -249,8 +249,13 @@ class DecodeWorker {
   static int64_t unit_blocks(int64_t select_block) { return max64(1, kUnitKeys / select_block); }
 
  private:
-  int64_t unit_steps(int branch) const {
-    return branch == kSelected ? unit_blocks(p_.select_block) * ceil_div(p_.select_block, kStepKeys)
+  // Of the longest block that there is: blocks may be far longer than all keys.
+  int64_t block_steps(const DecodeCell& cell) const {
+    return ceil_div(max64(1, min64(p_.select_block, cell.kv_len)), kStepKeys);
+  }
+
+  int64_t unit_steps(const DecodeCell& cell, int branch) const {
+    return branch == kSelected ? unit_blocks(p_.select_block) * block_steps(cell)
                                : kUnitKeys / kStepKeys;
   }
 
@@ -307,7 +312,7 @@ class DecodeWorker {
     fill(max, lanes_, -kInfinity);
     fill(sum, lanes_, 0.0f);
     const bool kept = item.branch == kCompressed && p_.choose;
-    const int64_t steps = unit_steps(item.branch);
+    const int64_t steps = unit_steps(cell, item.branch);
     bool first = true;
     Span now = span(item, cell, 0);
     for (int64_t i = 0; i < steps; ++i) {
@@ -361,7 +366,7 @@ class DecodeWorker {
   void for_each_step(int64_t n, const DecodeCell& cell, int branch, const Visit& visit) {
     const float* query = x_.query + n * words_ * lanes_;
     for (int64_t unit = 0; unit < cell.units[branch]; ++unit) {
-      for (int64_t i = 0; i < unit_steps(branch); ++i) {
+      for (int64_t i = 0; i < unit_steps(cell, branch); ++i) {
         const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
         if (now.n == 0) continue;
         Lines none{t_.runs, t_.runs, p_.prefetch, 0};

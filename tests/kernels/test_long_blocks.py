@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
+from tests.common.case import INPUTS
 
 ENDS = np.array([5, 70], np.int64)
 T, HEADS, D = 70, 2, 8
@@ -54,3 +55,55 @@ def test_importance_of_one_block(block, importance):
 
     for a, b in zip(run(block), run(128), strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("importance", ["cann", "overlap"])
+@pytest.mark.parametrize("window", [2**31, 2**58])
+def test_importance_of_long_windows(window, importance):
+    """Between the terms of two blocks there may be far more that are none."""
+    draw = np.random.default_rng(4)
+    query, key, value = (draw.standard_normal((n, HEADS, D)).astype(np.float32) for n in (2, 7, 7))
+    lists = [np.array([2], np.int64), np.array([7], np.int64)]
+
+    def run(window):
+        attrs = {"scale_value": 0.3, "head_num": HEADS, "compress_block_size": window,
+                 "compress_stride": 1, "select_block_size": window, "select_block_count": 3,
+                 "causal": 0, "importance": importance}  # fmt: skip
+        inputs = [query, key, value, None, None, *lists, None, None]
+        return _native.run("NsaCompressAttention", inputs, attrs)
+
+    for a, b in zip(run(window), run(64), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("op", ["NsaSelectedAttentionInfer", "NsaDecode"])
+@pytest.mark.parametrize("block", [1024, 2**31, 2**59])
+def test_decoding(op, block):
+    draw = np.random.default_rng(5)
+
+    def tensor(*shape):
+        return draw.standard_normal(shape).astype(np.float32)
+
+    named = {"query": tensor(1, HEADS, D), "actual_seq_kvlen": np.array([T])}
+    attrs = {"scale_value": 0.3, "head_num": HEADS, "select_block_count": 2}
+    if op == "NsaDecode":
+        sizes = {"cmp": (T - 4) // 2 + 1, "slc": T, "win": 9}
+        for branch, size in sizes.items():
+            named |= {f"{kind}_{branch}": tensor(1, size, HEADS, D) for kind in ("key", "value")}
+        named["gates"] = draw.random((1, 3, HEADS), np.float32)
+        attrs |= {"compress_block_size": 4, "compress_stride": 2, "window_size": 9}
+    else:
+        named |= {kind: tensor(1, T, HEADS, D) for kind in ("key", "value")}
+        named["topk_indices"] = np.tile(np.array([-1, 0], np.int32), (1, HEADS, 1))
+        attrs |= {"key_value_head_num": HEADS, "page_block_size": T, "layout": "TND"}
+
+    def run(block):
+        _native.reset_scratch_high_water()
+        inputs = [named.get(name) for name in INPUTS[op]]
+        named_block = {**attrs, "select_block_size": block}
+        (out,) = _native.run(op, inputs, named_block, num_threads=1)
+        return out, _native.scratch_high_water()
+
+    ours, expected = run(block), run(512)
+    assert ours[0].tobytes() == expected[0].tobytes() and ours[0].any()
+    assert ours[1] == expected[1]
