@@ -20,7 +20,9 @@ class PageCheck(Constexpr):
         """Every row reads (n - block) // stride + 1 tokens, n being its length."""
         if table is None:
             return True
-        lengths = np.asarray(lengths.tolist() if isinstance(lengths, Tensor) else lengths)
+        if isinstance(lengths, Tensor):
+            lengths = lengths.tolist()
+        lengths = np.asarray(lengths, np.int64)  # signed, whatever the elements of a list are
         tokens = np.maximum((lengths - block) // stride + 1, 0)
         pages, page = cache.shape[0], cache.shape[1 if layout == "BSND" else 2]
         values = table.asnumpy()

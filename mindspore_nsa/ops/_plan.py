@@ -142,7 +142,7 @@ class Planner(Constexpr):
         target = resolve_target(requested, mindspore.context.get_context("device_target"))
         token = planned_target.set(target)
         try:
-            values = (s[1] if type(s) is _Sequence else s for s in specs)
+            values = (s.plain() if type(s) is _Sequence else s for s in specs)
             return self._plan(**dict(zip(self._names, values, strict=True)))
         finally:
             planned_target.reset(token)
@@ -164,7 +164,7 @@ class Planner(Constexpr):
             if isinstance(a, Tensor):
                 content = self._content(i, a) if i in self._read else None
                 specs.append(TensorSpec((a.dtype, a.shape, content)))
-            elif type(a) is tuple or type(a) is list:
+            elif isinstance(a, (tuple, list)):
                 specs.append(_Sequence.of(a))
             else:
                 specs.append(a)
@@ -211,6 +211,13 @@ class _Sequence(tuple):
     @classmethod
     def of(cls, values):
         return cls((frozenset(map(type, values)), tuple(values)))
+
+    def plain(self):
+        """The elements, NumPy's integers as Python's: they wrap around, or become floats."""
+        types, values = self
+        if all(t is int for t in types):
+            return values
+        return tuple([int(v) if isinstance(v, np.integer) else v for v in values])
 
 
 @lru_cache(maxsize=2)

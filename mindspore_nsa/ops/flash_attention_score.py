@@ -89,7 +89,7 @@ def _gradient_inputs(inputs, outputs):
 
 
 def _check_what_no_kernel_sees(padding_mask, inner_precise, return_softmax):
-    if not isinstance(return_softmax, bool):
+    if not isinstance(return_softmax, (bool, np.bool_)):
         fail_type(_FUNCTION, "return_softmax", "a bool", return_softmax)
     if padding_mask is not None:
         raise ValueError(f"{_FUNCTION}: padding_mask must be None, got {shown(padding_mask)}")

@@ -318,6 +318,22 @@ def test_a_wrong_page(mode, kind):
             np.testing.assert_array_equal(given["cache"].asnumpy(), before)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64])
+def test_pages_of_lengths_of_numpy_integers(dtype):
+    """A row shorter than a window reads no page of compressed tokens."""
+    table = np.arange(12, dtype=np.int32).reshape(3, 4)
+    for name, given, argument in paged_calls():
+        table[1] = -5 if argument == "cmp_block_table" else (4, -5, -5, -5)
+        rows = {key: value for key, value in given.items() if key.startswith("actual")}
+        rows = {k: v.tolist() if isinstance(v, Tensor) else v for k, v in rows.items()}
+        given = {**given, argument: Tensor(table)}
+        expected, out = (
+            first(getattr(mindspore_nsa, name)(**{**given, **lists})).asnumpy().copy()
+            for lists in (rows, {key: tuple(map(dtype, value)) for key, value in rows.items()})
+        )
+        np.testing.assert_array_equal(out, expected)
+
+
 def emptied(value):
     """The argument for a batch of no rows."""
     if isinstance(value, Tensor) and value.shape[0] == 3:

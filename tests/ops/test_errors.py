@@ -5,6 +5,7 @@ argument of every public function, whatever is wrong with it.
 """
 
 import inspect
+from collections import namedtuple
 
 import mindspore as ms
 import numpy as np
@@ -14,7 +15,7 @@ from mindspore import Tensor, nn
 import mindspore_nsa
 
 from .calls import context_mode
-from .operators import N1, N2, OPERATORS, D, T, arguments, draw, indices, sequence
+from .operators import N1, N2, OPERATORS, D, T, arguments, call, draw, indices, sequence
 
 INT = [("8", TypeError), (8.0, TypeError), (True, TypeError), (None, TypeError), ([8], TypeError)]
 POSITIVE = [*INT, (0, ValueError), (-1, ValueError)]
@@ -291,6 +292,33 @@ def test_bool_is_not_taken_for_a_cached_int():
         mindspore_nsa.nsa_compress(x, w, 1, 1, actual_seq_len=(True, 96))
     with pytest.raises(TypeError, match="got 1.0"):
         mindspore_nsa.nsa_compress(x, w, 1, 1, actual_seq_len=(1.0, 96))
+    ends = namedtuple("Ends", "first last")
+    mindspore_nsa.nsa_compress(x, w, 1, 1, actual_seq_len=ends(1, 96))
+    for first in (True, 1.0):
+        with pytest.raises(TypeError, match=f"must be a tuple or list of ints, got {first}"):
+            mindspore_nsa.nsa_compress(x, w, 1, 1, actual_seq_len=ends(first, 96))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_lists_of_numpy_integers(name, dtype):
+    """They are Python's, also where the checks compute with them."""
+    given = arguments(name)
+    numpy = {
+        key: tuple(map(dtype, value)) if isinstance(value, tuple) else value
+        for key, value in given.items()
+    }
+    assert any(numpy[key] is not given[key] for key in given)
+    out, expected = (call(name, **each).asnumpy() for each in (numpy, given))
+    assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_a_flag_of_numpy(mode):
+    given = {**arguments("flash_attention_score"), "return_softmax": np.bool_(True)}
+    with context_mode(mode):
+        outputs = Call(mindspore_nsa.flash_attention_score, given)(Tensor(1.0))
+    assert len(outputs) == 3
 
 
 @pytest.mark.parametrize(

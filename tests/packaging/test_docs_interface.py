@@ -34,6 +34,13 @@ def test_functions_and_classes():
     }
 
 
+def test_packages_are_attributes():
+    packages = re.findall(r"^## mindspore_nsa\.(\w+)$", PAGE, re.MULTILINE)
+    assert len(packages) == 3
+    for name in packages:
+        assert mindspore_nsa.__getattr__(name).__name__ == f"mindspore_nsa.{name}"
+
+
 def test_environment_variables():
     files = [
         path
