@@ -36,6 +36,17 @@ std::string_view read_text(PyObject* object) {
   return {text, static_cast<size_t>(size)};
 }
 
+// The value of a str as messages show it, escaped to ASCII and cut; neither changes a choice.
+std::string read_choice(PyObject* object) {
+  // Of a subclass the value alone, which may have a representation of its own.
+  const auto value = py::reinterpret_steal<py::object>(PyUnicode_FromObject(object));
+  if (!value) throw py::error_already_set();
+  const auto ascii = py::reinterpret_steal<py::object>(PyObject_ASCII(value.ptr()));
+  if (!ascii) throw py::error_already_set();
+  const std::string quoted = py::str(ascii);
+  return quoted.substr(1, quoted.size() - 2).substr(0, 80);
+}
+
 bool read_flag(PyObject* object, int64_t* value) {
   if (!PyBool_Check(object) && !is_numpy_scalar(object, "bool")) return false;
   *value = PyObject_IsTrue(object);
@@ -57,7 +68,7 @@ Attrs::Value read_attr(const OpSchema& op, std::string_view name, PyObject* valu
   if (spec != nullptr && spec->flag && read_flag(value, &number)) return number;
   if (read_int(argument, value, &number)) return number;
   if (read_float(value, &real)) return real;
-  if (PyUnicode_Check(value)) return std::string(read_text(value));
+  if (PyUnicode_Check(value)) return read_choice(value);
   const char* expected = "an int, a float or a str";
   if (spec != nullptr) {
     expected = spec->flag                       ? "a bool"

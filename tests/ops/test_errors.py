@@ -299,6 +299,19 @@ def test_bool_is_not_taken_for_a_cached_int():
             mindspore_nsa.nsa_compress(x, w, 1, 1, actual_seq_len=ends(first, 96))
 
 
+@pytest.mark.parametrize("value", ["\ud800", "TND\0", "T\nND", "\u0422ND", "TND" + 1000 * " "])
+def test_any_text_is_shown(value):
+    """Escaped and cut, whether a str was asked for or not."""
+    shown = ascii(value)[1:-1][:80]
+    given = arguments("flash_attention_score")
+    with pytest.raises(ValueError) as error:
+        mindspore_nsa.flash_attention_score(**{**given, "input_layout": value})
+    assert str(error.value).endswith(f"'BNSD', 'TND', got '{shown}'")
+    with pytest.raises(TypeError) as error:
+        mindspore_nsa.flash_attention_score(**{**given, "head_num": value})
+    assert str(error.value).endswith(f": head_num must be an int, got '{shown}' (str)")
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint64])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_lists_of_numpy_integers(name, dtype):
