@@ -32,7 +32,8 @@ def schema(op):
 # The target of the call that is being planned.
 planned_target = ContextVar("planned_target", default="cpu")
 
-_CODES = {"int": ("i", int), "float": ("f", float), "str": ("s", str)}
+# Of an Enum of str, str() is the member's name.
+_CODES = {"int": ("i", int), "float": ("f", float), "str": ("s", str.__str__)}
 
 
 def encode_attrs(op, attrs, given=(), lists=None):

@@ -6,6 +6,7 @@ argument of every public function, whatever is wrong with it.
 
 import inspect
 from collections import namedtuple
+from enum import Enum, IntEnum
 
 import mindspore as ms
 import numpy as np
@@ -323,6 +324,21 @@ def test_lists_of_numpy_integers(name, dtype):
     }
     assert any(numpy[key] is not given[key] for key in given)
     out, expected = (call(name, **each).asnumpy() for each in (numpy, given))
+    assert np.array_equal(out, expected)
+
+
+class Layout(str, Enum):
+    TND = "TND"
+
+
+class Number(IntEnum):
+    MODE = 3
+
+
+def test_members_of_enums():
+    """They are their values."""
+    members = {"input_layout": Layout.TND, "sparse_mode": Number.MODE}
+    out, expected = (call("flash_attention_score", **given).asnumpy() for given in (members, {}))
     assert np.array_equal(out, expected)
 
 
