@@ -1,6 +1,7 @@
 """Builds the native libraries with CMake; the rest of the package is in pyproject.toml."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,13 @@ def tool(name):
     """Path of cmake or ninja, None if missing: of this environment's PyPI package, or from PATH."""
     beside_python = Path(sys.executable).with_name(name)
     return str(beside_python) if beside_python.exists() else shutil.which(name)
+
+
+def has_compiler():
+    """Whether the C++ compiler that CMake will take is there."""
+    # CXX may hold options, or a launcher before the compiler; empty is as if it were not set.
+    words = shlex.split(os.environ.get("CXX", "")) or ["g++"]
+    return shutil.which(words[0]) is not None
 
 
 def require_packages():
@@ -52,7 +60,7 @@ class CMakeBuild(build_ext):
     """One CMake configure and build; ninja rebuilds only what changed since the last one."""
 
     def build_extension(self, ext):
-        if shutil.which(os.environ.get("CXX", "g++")) is None:
+        if not has_compiler():
             sys.exit("building mindspore_nsa needs a C++17 compiler: apt-get install g++")
         if not Path(sysconfig.get_path("include"), "Python.h").exists():
             sys.exit("building mindspore_nsa needs Python's headers: apt-get install python3-dev")

@@ -1,8 +1,9 @@
-"""Building in place."""
+"""What setup.py does around CMake."""
 
 import mmap
 import runpy
 
+import pytest
 import setuptools
 
 from .conftest import ROOT
@@ -22,3 +23,17 @@ def test_a_loaded_library_is_replaced_not_overwritten(tmp_path, monkeypatch):
         assert loaded[:] == b"old" * 5000
     assert old.read_bytes() == b"new" and old.stat().st_mode & 0o777 == 0o755
     assert sorted(path.name for path in tmp_path.iterdir()) == ["build", "library.so"]
+
+
+@pytest.mark.parametrize(
+    "value, found",
+    [(None, True), ("", True), ("g++ -m64", True), ("env g++", True), ("no-such-compiler", False)],
+)
+def test_the_compiler_may_have_options(value, found, monkeypatch):
+    """As CMake reads CXX."""
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    if value is None:
+        monkeypatch.delenv("CXX", raising=False)
+    else:
+        monkeypatch.setenv("CXX", value)
+    assert runpy.run_path(str(ROOT / "setup.py"))["has_compiler"]() is found
