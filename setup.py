@@ -68,7 +68,7 @@ class CMakeBuild(build_ext):
         import pybind11
 
         target = Path(self.get_ext_fullpath(ext.name)).resolve()
-        build = Path(os.environ.get("NSA_BUILD_DIR", self.build_temp)).resolve()
+        build = Path(os.environ.get("NSA_BUILD_DIR") or self.build_temp).resolve()
         build.mkdir(parents=True, exist_ok=True)
         configure = [
             tool("cmake"),
