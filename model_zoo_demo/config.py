@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
+from .data import encoded
 from .errors import InputError
 
 ATTENTIONS = ("nsa", "dense", "window")
@@ -84,6 +85,12 @@ class Config:
                     f"config: {name} must be one of {', '.join(filter(None, allowed))}, "
                     f"got {getattr(self, name)!r}"
                 )
+        try:
+            encoded(self.sample_prompt)
+        except UnicodeEncodeError:
+            raise InputError(
+                f"config: sample_prompt must be text, got {self.sample_prompt!r}"
+            ) from None
         for name in POSITIVE:
             if not getattr(self, name) > 0:
                 raise InputError(f"config: {name} must be above 0, got {getattr(self, name)}")

@@ -93,6 +93,20 @@ def join(documents):
     return Corpus(np.frombuffer(joined, np.uint8), np.cumsum(lengths) - lengths)
 
 
+def check_vocabulary(config, source):
+    """Fail for a model of other tokens than bytes, as those of `recall` are."""
+    if config.vocabulary != 256:
+        raise InputError(
+            f"{source}: vocabulary must be 256, because text is read as bytes, "
+            f"got {config.vocabulary}"
+        )
+
+
+def encoded(text):
+    """The bytes of a text of the command line, or of a file's name, in UTF-8 or not."""
+    return text.encode(errors="surrogateescape")
+
+
 def is_text(content):
     """Whether bytes look like text: no NUL and few other control bytes."""
     control = len(content) - len(content.translate(None, _CONTROL))
@@ -153,7 +167,8 @@ def _folder(root, say):
     texts = {path: c for path, c in contents.items() if c and is_text(c)}
     left_out = [path for path in contents if path not in texts]
     if left_out:
-        say(f"{root}: {len(left_out)} empty or binary files left out, such as {left_out[0]}")
+        first = encoded(str(left_out[0])).decode(errors="replace")
+        say(f"{root}: {len(left_out)} empty or binary files left out, such as {first}")
     if not texts:
         raise InputError(f"--data: no text in {root} ({len(contents)} files)")
     return [(path.relative_to(root).as_posix(), content) for path, content in texts.items()]
@@ -161,7 +176,7 @@ def _folder(root, say):
 
 def is_validation(name, share):
     """Whether a file is for validation: by its name alone, so that the same files always are."""
-    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+    number = int.from_bytes(hashlib.sha256(encoded(name)).digest()[:8], "big")
     return number < share * 2**64
 
 

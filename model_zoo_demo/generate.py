@@ -152,10 +152,11 @@ def main(arguments=None):
     if not 0 < args.top_p <= 1:
         raise InputError(f"--top-p must be above 0 and at most 1, got {args.top_p}")
     arrays, config, _ = checkpoint.load(args.folder)
+    data.check_vocabulary(config, args.folder)
     set_up(args.mode, config.device)
     model = Model(config)
     checkpoint.restore(model.trainable_params(), arrays, args.folder)
-    prompts = [text.encode() for text in args.prompt or [""]]
+    prompts = [data.encoded(text) for text in args.prompt or [""]]
     for prompt in prompts:
         if len(prompt) >= config.context:
             print(

@@ -132,6 +132,7 @@ def main(arguments=None):
         arrays, config, _ = checkpoint.load(args.folder)
         if config.attention != "nsa":
             raise InputError(f"{args.folder} holds a model with {config.attention} attention")
+        data.check_vocabulary(config, args.folder)
         set_up(args.mode, config.device)
         model = Model(config)
         checkpoint.restore(model.trainable_params(), arrays, args.folder)

@@ -121,6 +121,7 @@ def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.wri
     """Train, and write log and checkpoints to a folder; returns (finished, model, last record)."""
     if config.rows % workers:
         raise InputError(f"config: rows={config.rows} must be a multiple of {workers} workers")
+    data.check_vocabulary(config, "config")
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     if not resume and (out / checkpoint.NAME).exists():
@@ -173,6 +174,9 @@ def loop(config, start, step_on, evaluate, save, log, bar, say):
             last = step == config.steps
             if last or step % config.eval_every == 0:
                 record = {"step": step, "validation": evaluate()}
+                # Before a checkpoint takes the place of a good one.
+                if not math.isfinite(record["validation"]):
+                    raise InputError(f"no finite loss after step {step}: lower learning_rate")
                 log.write(**record)
                 say(f"step {step}: validation {record['validation']:.4f} bits per byte")
             if last or stop.asked or (step > start and step % config.checkpoint_every == 0):
@@ -208,11 +212,11 @@ def finish(model, config, out, record, paths=None):
     out = Path(out)
     written = ["loss.png", "sample.txt", checkpoint.NAME, runlog.NAME]
     runlog.plot({config.attention: runlog.read(out)}, out / "loss.png", "Loss")
-    prompt = config.sample_prompt.encode()
+    prompt = data.encoded(config.sample_prompt)
     drawn = (config.context, [prompt], config.sample_bytes)
     (sample,) = generate.generate(model, *drawn, seed=config.seed)
     text = (prompt + sample).decode(errors="replace")
-    checkpoint.write_atomically(out / "sample.txt", lambda path: path.write_text(text))
+    checkpoint.write_atomically(out / "sample.txt", lambda path: path.write_bytes(text.encode()))
     if config.attention == "nsa":
         _, validation = data.load(paths, config.context, config.rows, lambda _: None)
         selection.draw(model, config, validation, out / selection.NAME)

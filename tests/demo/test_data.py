@@ -123,6 +123,17 @@ def test_files_and_folders(tmp_path):
     assert found == [("a.txt", b"aa\xe9 latin"), ("er/b.txt", b"bb"), ("one.txt", b"one")]
 
 
+def test_names_that_are_not_utf8(tmp_path):
+    """A file system takes any bytes; what is printed of them is text."""
+    folder = os.fsencode(tmp_path)
+    for name, content in ((b"caf\xe9.txt", b"text"), (b"em\xe9pty", b"")):
+        Path(os.fsdecode(folder + b"/" + name)).write_bytes(content)
+    said = []
+    ((name, content),) = user_files([tmp_path], said.append)
+    assert content == b"text" and data.is_validation(name, 1.0) and "em\ufffdpty" in said[0]
+    assert said[0].encode()
+
+
 def test_what_is_not_text_is_left_out_of_folders_and_counted(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"text")
     (tmp_path / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\r")

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Tensor
 
-from model_zoo_demo import checkpoint, data, generate, runlog, train
+from model_zoo_demo import checkpoint, data, generate, runlog, selection, train
 from model_zoo_demo.errors import InputError
 from model_zoo_demo.model import Model
 
@@ -273,6 +274,41 @@ def test_generate_program(text, tmp_path, capsys):
             generate.main([str(tmp_path), "--top-p", value])
     with pytest.raises(InputError, match="no checkpoint in"):
         generate.main([str(tmp_path / "nothing")])
+
+
+def test_prompts_that_are_not_utf8(text, tmp_path, capsys):
+    """A shell passes any bytes, and Python those that are no UTF-8 as surrogates."""
+    train.set_up("pynative")
+    prompt = b"caf\xe9".decode(errors="surrogateescape")
+    common = ["--data", str(text), "--mode", "pynative"]
+    tiny_config = str(train.CONFIGS / "tiny.json")
+    settings = [f"--set={s}" for s in ("steps=1", "sample_bytes=3", f"sample_prompt={prompt}")]
+    assert train.main([tiny_config, "--out", str(tmp_path), *common, *settings]) == 0
+    assert (tmp_path / "sample.txt").read_bytes().startswith("caf\ufffd".encode())
+    capsys.readouterr()
+    generate.main([str(tmp_path), "--prompt", prompt, "--bytes", "3", "--mode", "pynative"])
+    assert capsys.readouterr().out.startswith("caf\ufffd")
+    with pytest.raises(InputError, match="config: sample_prompt must be text"):
+        replace(TINY, sample_prompt="\ud800")
+
+
+@pytest.mark.parametrize("vocabulary", [100, 300])
+def test_tokens_that_are_not_bytes(vocabulary, text, tmp_path):
+    with pytest.raises(InputError, match=f"config: vocabulary must be 256.* got {vocabulary}"):
+        tiny(tmp_path, text, f"vocabulary={vocabulary}")
+    config = replace(TINY, vocabulary=vocabulary)
+    checkpoint.save(tmp_path, Model(config).trainable_params(), config, step=0, data="")
+    with pytest.raises(InputError, match=f"vocabulary must be 256.* got {vocabulary}"):
+        generate.main([str(tmp_path), "--bytes", "1"])
+    assert f"got {vocabulary}" in selection.main([str(tmp_path)])
+
+
+def test_a_step_that_diverges_leaves_the_checkpoint(text, tmp_path):
+    """The last one too, after which no other step would tell."""
+    train.set_up("pynative")
+    with pytest.raises(InputError, match="no finite loss after step 1: lower learning_rate"):
+        tiny(tmp_path, text, "layers=1", "steps=1", "warmup=0", "learning_rate=inf")
+    assert not (tmp_path / checkpoint.NAME).exists()
 
 
 def test_evaluation_is_of_the_whole_text(text):
