@@ -475,6 +475,19 @@ def test_new_caches_make_no_operators():
     assert sizes[0] == sizes[2]
 
 
+def test_blocks_far_longer_than_all_tokens():
+    """They take no longer than blocks of as many tokens, and change no bit."""
+    found = []
+    for size in (CAPACITY + 2, 2**40):
+        config = replace(CONFIG, select_block_size=size, select_block_count=2, local_blocks=1)
+        layer = make("sparse", config)
+        x, cache = Tensor(draw(1, 90, HIDDEN)), layer.new_cache(1, CAPACITY)
+        found.append([layer(part, cache=cache).asnumpy() for part in (x[:, :80], x[:, 80:])])
+        close(np.concatenate(found[-1], 1), whole(layer, x.asnumpy()))
+    for few, many in zip(*found):
+        np.testing.assert_array_equal(few, many)
+
+
 def test_wrong_arguments():
     layer = make("sparse")
     for batch, capacity, error in ((0, 5, ValueError), (2, 0, ValueError), (2.0, 5, TypeError)):
