@@ -37,7 +37,13 @@ def _arguments():
     )
     parser.add_argument("--csv", metavar="PATH", help="write the figures to a file")
     parser.add_argument("--png", metavar="PATH", help="draw the figures (needs matplotlib)")
-    return parser, parser.parse_args()
+    arguments = parser.parse_args()
+    for option in ("csv", "png"):
+        path = getattr(arguments, option)
+        # Found out at the end, it would cost what was measured.
+        if path is not None and (Path(path).is_dir() or not Path(path).parent.is_dir()):
+            parser.error(f"--{option} {path}: must be a file in a folder that exists")
+    return parser, arguments
 
 
 def _modelled(parser, arguments):

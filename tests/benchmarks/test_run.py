@@ -115,6 +115,14 @@ def test_list_and_bad_arguments():
     assert unknown.returncode == 2 and "nonsense" in unknown.stdout
 
 
+def test_files_that_cannot_be_written(tmp_path):
+    """Before anything is measured."""
+    for option, path in (("--csv", tmp_path / "nothing" / "x.csv"), ("--png", tmp_path)):
+        done = python("-m", "benchmarks", "--only", "flash_float16_backward", option, str(path))
+        assert done.returncode == 2, done.stdout
+        assert f"{option} {path}: must be a file in a folder that exists" in done.stdout
+
+
 @pytest.fixture
 def fresh():
     check.problem.cache_clear()
