@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 from tqdm import tqdm
@@ -153,6 +154,9 @@ def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.wri
         return step_cell(draw_step(training, config, step, rank, workers, segments), step)
 
     def save(step):
+        # It would take the place of a good one.
+        if not all(np.isfinite(p.astype(ms.float32).asnumpy()).all() for p in step_cell.state()):
+            raise InputError(f"no finite weights after step {step}: lower learning_rate")
         if rank == 0:
             checkpoint.save(out, step_cell.state(), config, step=step, data=digest)
 
@@ -174,7 +178,6 @@ def loop(config, start, step_on, evaluate, save, log, bar, say):
             last = step == config.steps
             if last or step % config.eval_every == 0:
                 record = {"step": step, "validation": evaluate()}
-                # Before a checkpoint takes the place of a good one.
                 if not math.isfinite(record["validation"]):
                     raise InputError(f"no finite loss after step {step}: lower learning_rate")
                 log.write(**record)

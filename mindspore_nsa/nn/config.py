@@ -1,6 +1,5 @@
 """The configuration of the NSA layer."""
 
-import math
 from dataclasses import dataclass, fields
 
 import mindspore
@@ -146,8 +145,9 @@ class NSAConfig:
             _fail(ValueError, name, "within the range of a float", value)
         if name == "dropout" and not 0 <= value < 1:
             _fail(ValueError, name, "in [0, 1)", value)
-        if name == "rope_theta" and not 0 < value < math.inf:
-            _fail(ValueError, name, "positive and finite", value)
+        # A step with a cache takes it as an attribute, which has to be finite in float32.
+        if name == "rope_theta" and not 0 < value <= float(np.finfo(np.float32).max):
+            _fail(ValueError, name, "positive and finite in float32", value)
 
     def _check_divisible(self, name, divisor):
         value, by = getattr(self, name), getattr(self, divisor)

@@ -309,6 +309,10 @@ def test_a_step_that_diverges_leaves_the_checkpoint(text, tmp_path):
     with pytest.raises(InputError, match="no finite loss after step 1: lower learning_rate"):
         tiny(tmp_path, text, "layers=1", "steps=1", "warmup=0", "learning_rate=inf")
     assert not (tmp_path / checkpoint.NAME).exists()
+    settings = ("layers=1", "steps=9", "warmup=0", "learning_rate=inf", "checkpoint_every=1")
+    with pytest.raises(InputError, match="no finite weights after step 1: lower learning_rate"):
+        tiny(tmp_path, text, *settings)
+    assert not (tmp_path / checkpoint.NAME).exists()
 
 
 def test_evaluation_is_of_the_whole_text(text):
