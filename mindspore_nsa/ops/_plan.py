@@ -164,7 +164,7 @@ class Planner(Constexpr):
             if isinstance(a, Tensor):
                 content = self._content(i, a) if i in self._read else None
                 specs.append(TensorSpec((a.dtype, a.shape, content)))
-            elif isinstance(a, (tuple, list)):
+            elif type(a) in (tuple, list) or (i in self._lists and isinstance(a, (tuple, list))):
                 specs.append(_Sequence.of(a))
             else:
                 specs.append(a)
