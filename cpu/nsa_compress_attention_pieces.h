@@ -65,15 +65,6 @@ inline void piece_values(const AttentionPlan& plan, const PackedPair& packed, in
   }
 }
 
-// Writes a tile's outputs, which a product has where there are keys.
-inline void finish_compress_rows(const AttentionPlan& plan, const TileContext& c, int64_t n,
-                                 const CompressTileBuffers& b) {
-  const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
-  if (n == 0) fill(b.o, rows * ld, 0.0f);
-  for (int64_t r = 0; r < rows; ++r)
-    finish_row(plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
-}
-
 // Keys that some row of a tile sees, in whole words.
 inline int64_t seen_keys(const TileContext& c) {
   return round_up(c.seg.range.hi(c.query(c.tile.rows() - 1)), key_step<PiecesPath>());
@@ -119,12 +110,7 @@ inline bool compress_tile_in_pieces(const AttentionPlan& plan, const ImportanceP
                          0, lanes, Output{tile.s + r * lds + k, lds});
     });
   };
-  for (int64_t r = 0; r < rows; ++r) {
-    pack_row<Path>(plan.dtype, plan.query,
-                   c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
-                   tile.q + r * plan.D);
-    tile.state[r] = SoftmaxState::empty();
-  }
+  begin_rows<Path>(plan, c, tile);
   scores(0, rows);
   softmax_and_blocks<Path>(plan, imp, c, n, lds, [&](int64_t r) { scores(r, 1); }, tile);
   each_block([&](int64_t k, int64_t lanes, bool finite) {

@@ -162,10 +162,9 @@ inline void product_rows(const AttentionPlan& plan, const PackedPair& packed, in
                      n, Output{b.s + r * lds, lds});
 }
 
-// The same of all rows of a tile, which are packed for it, and new states.
+// Packs a tile's rows of the query, and begins their states.
 template <class Path>
-inline void raw_scores(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed,
-                       int64_t n, int64_t lds, CompressTileBuffers& b) {
+inline void begin_rows(const AttentionPlan& plan, const TileContext& c, CompressTileBuffers& b) {
   const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D);
   for (int64_t r = 0; r < rows; ++r) {
     pack_row<Path>(plan.dtype, plan.query,
@@ -173,7 +172,23 @@ inline void raw_scores(const AttentionPlan& plan, const TileContext& c, const Pa
                    b.q + r * depth);
     b.state[r] = SoftmaxState::empty();
   }
-  product_rows<Path>(plan, packed, 0, rows, n, lds, b);
+}
+
+// Raw products of all rows of a tile, begun here.
+template <class Path>
+inline void raw_scores(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed,
+                       int64_t n, int64_t lds, CompressTileBuffers& b) {
+  begin_rows<Path>(plan, c, b);
+  product_rows<Path>(plan, packed, 0, c.tile.rows(), n, lds, b);
+}
+
+// Writes a tile's outputs, which a product has where there are keys.
+inline void finish_compress_rows(const AttentionPlan& plan, const TileContext& c, int64_t n,
+                                 const CompressTileBuffers& b) {
+  const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
+  if (n == 0) fill(b.o, rows * ld, 0.0f);
+  for (int64_t r = 0; r < rows; ++r)
+    finish_row(plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
 }
 
 // A row of them whose products alone count, with -inf for the keys that it does not see.
@@ -273,9 +288,7 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
                           words<Path>(end - k0), {b.s + at, lds, 1}, packed.values + at * ld, ld,
                           b.o, ld, k0 == 0 ? Into::kReplace : Into::kAdd);
   }
-  if (n == 0) fill(b.o, rows * ld, 0.0f);
-  for (int64_t r = 0; r < rows; ++r)
-    finish_row(plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
+  finish_compress_rows(plan, c, n, b);
 }
 
 }  // namespace
