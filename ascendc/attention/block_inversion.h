@@ -34,7 +34,7 @@ class BlockInversion {
 
   // How many queries select each of this core's blocks. All cores' are needed by List.
   __aicore__ inline void Count() {
-    ForBlocks([&](const WorkItem& item, int64_t block, bool mine) {
+    ForBlocks([&](const WorkItem& item, int64_t block, bool mine) __aicore__ {
       if (!mine) return;
       const int32_t count = Scan(item, -1);
       AscendC::Duplicate(found_, count, kBlockFloats);
@@ -46,7 +46,7 @@ class BlockInversion {
   // Which.
   __aicore__ inline void List() {
     int64_t first = 0;
-    ForBlocks([&](const WorkItem& item, int64_t block, bool mine) {
+    ForBlocks([&](const WorkItem& item, int64_t block, bool mine) __aicore__ {
       const int32_t count = count_of_[block];
       if (mine && count > 0) Scan(item, first);
       first += count;
@@ -113,7 +113,9 @@ class BlockInversion {
   const WorkTiling* work_ = nullptr;
   const MaskTiling* mask_ = nullptr;
   const SelectionTiling* s_ = nullptr;
-  GM_ADDR query_ends_ = nullptr, key_ends_ = nullptr, offsets_ = nullptr;
+  GM_ADDR query_ends_ = nullptr;
+  GM_ADDR key_ends_ = nullptr;
+  GM_ADDR offsets_ = nullptr;
   AscendC::GlobalTensor<int32_t> lists_, counts_, queries_;
   BlockCounts count_of_;
   AscendC::LocalTensor<int32_t> rows_;     // the list of every entry

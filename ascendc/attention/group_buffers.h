@@ -38,7 +38,7 @@ struct GroupScratch {
 };
 
 // The bias that takes the most room.
-constexpr BiasTiling EveryBias() {
+__aicore__ constexpr BiasTiling EveryBias() {
   BiasTiling bias{};
   bias.pse = kPseTensor;
   bias.mask = 1;

@@ -64,14 +64,14 @@ class Importance {
     const auto sums = probabilities_[static_cast<uint32_t>(first * row_pitch_ + before_ + key)];
     if (each == 1 && row_pitch_ <= kMostStride) {
       const auto pitch = static_cast<uint8_t>(row_pitch_ / kBlockFloats);
-      ForRepeats(g.width, [&](uint32_t at, uint64_t) {
+      ForRepeats(g.width, [&](uint32_t at, uint64_t) __aicore__ {
         AscendC::Add(sums[at], p[at], sums[at], lanes, g.repeats(),
                      AscendC::BinaryRepeatParams(1, 1, 1, pitch, g.pitch(), pitch));
       });
     } else {
       for (int32_t query = 0; query < queries; ++query) {
         const auto from = p[static_cast<uint32_t>(query * each * g.width)];
-        ForRepeats(g.width, [&](uint32_t at, uint64_t) {
+        ForRepeats(g.width, [&](uint32_t at, uint64_t) __aicore__ {
           const auto to = sums[static_cast<uint32_t>(query * row_pitch_) + at];
           // Every repeat adds a head to the same sums.
           AscendC::Add(to, from[at], to, lanes, static_cast<uint8_t>(each),

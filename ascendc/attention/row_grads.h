@@ -13,12 +13,12 @@ __aicore__ inline void DotRows(const AscendC::LocalTensor<float>& to,
                                const AscendC::LocalTensor<float>& y,
                                const AscendC::LocalTensor<float>& folded, int32_t folded_rows,
                                const RowGroup& g) {
-  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {
+  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {
     RowsToFloat(x[at], a[at], lanes, g);
     RowsToFloat(y[at], b[at], lanes, g);
   });
   AscendC::PipeBarrier<PIPE_V>();
-  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {
+  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {
     AscendC::Mul(x[at], x[at], y[at], lanes, g.repeats(),
                  AscendC::BinaryRepeatParams(1, 1, 1, g.pitch(), g.pitch(), g.pitch()));
   });

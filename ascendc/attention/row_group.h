@@ -94,7 +94,7 @@ __aicore__ inline void ScaleRows(const AscendC::LocalTensor<float>& x, float fac
   if (g.keys == g.width) {
     AscendC::Muls(x, x, factor, g.floats());
   } else {
-    ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {
+    ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {
       AscendC::Muls(x[at], x[at], factor, lanes, g.repeats(),
                     AscendC::UnaryRepeatParams(1, 1, g.pitch(), g.pitch()));
     });
@@ -135,7 +135,7 @@ __aicore__ inline void WithRowValue(const AscendC::LocalTensor<float>& x,
                                     int32_t columns, int32_t pitch) {
   const auto blocks = static_cast<uint8_t>(pitch / kBlockFloats);
   const AscendC::BinaryRepeatParams strides(1, 1, 0, blocks, blocks, 1);
-  ForRepeats(columns, [&](uint32_t at, uint64_t lanes) {
+  ForRepeats(columns, [&](uint32_t at, uint64_t lanes) __aicore__ {
     if constexpr (multiply) {
       AscendC::Mul(x[at], x[at], y, lanes, static_cast<uint8_t>(rows), strides);
     } else {
@@ -159,8 +159,7 @@ __aicore__ inline void ReduceRows(const AscendC::LocalTensor<float>& to,
                                   const AscendC::LocalTensor<float>& x,
                                   const AscendC::LocalTensor<float>& folded, int32_t folded_rows,
                                   const RowGroup& g) {
-  const auto fold = [&](const AscendC::LocalTensor<float>& sum,
-                        const AscendC::LocalTensor<float>& a, uint8_t pitch_a, uint32_t at) {
+  const auto fold = [&](const auto& sum, const auto& a, uint8_t pitch_a, uint32_t at) __aicore__ {
     const AscendC::BinaryRepeatParams strides(1, 1, 1, 8, pitch_a, g.pitch());
     if constexpr (maximum) {
       AscendC::Max(sum, a, x[at], kRepeatFloats, g.repeats(), strides);
@@ -170,7 +169,7 @@ __aicore__ inline void ReduceRows(const AscendC::LocalTensor<float>& to,
     AscendC::PipeBarrier<PIPE_V>();
   };
   const auto reduce = [](const AscendC::LocalTensor<float>& a, const AscendC::LocalTensor<float>& b,
-                         int32_t repeats, int32_t pitch) {
+                         int32_t repeats, int32_t pitch) __aicore__ {
     if constexpr (maximum) {
       AscendC::BlockReduceMax(a, b, repeats, kRepeatFloats, 1, 1, pitch);
     } else {

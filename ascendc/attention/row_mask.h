@@ -39,11 +39,12 @@ class RowMask {
     const Range columns{begin * kRepeatFloats, end};
     const auto starts = blocks_[static_cast<uint32_t>(rows_ * kBlockFloats)];
     if (upper) {
-      SetBounds(blocks_, bounds_, g.rows, [&](int32_t i) { return visible.High(row + i) - key; });
+      SetBounds(blocks_, bounds_, g.rows,
+                [&](int32_t i) __aicore__ { return visible.High(row + i) - key; });
     }
     if (lower) {
       SetBounds(starts, bounds_[static_cast<uint32_t>(rows_)], g.rows,
-                [&](int32_t i) { return visible.Low(row + i) - key; });
+                [&](int32_t i) __aicore__ { return visible.Low(row + i) - key; });
     }
     AscendC::PipeBarrier<PIPE_V>();
     if (upper) Compare<AscendC::CMPMODE::LT>(bits_, blocks_, columns, g);
@@ -56,7 +57,7 @@ class RowMask {
                    more.ReinterpretCast<uint16_t>(), words);
       AscendC::PipeBarrier<PIPE_V>();
     }
-    columns.ForEach([&](uint32_t at) {
+    columns.ForEach([&](uint32_t at) __aicore__ {
       AscendC::Select(scores[at], bits_[BitsAt(at, g)], scores[at], -Infinity(),
                       AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE,
                       static_cast<uint64_t>(kRepeatFloats), g.repeats(),
@@ -110,7 +111,7 @@ class RowMask {
   __aicore__ inline void Compare(const AscendC::LocalTensor<uint8_t>& bits,
                                  const AscendC::LocalTensor<float>& bounds, const Range& columns,
                                  const RowGroup& g) {
-    columns.ForEach([&](uint32_t at) {
+    columns.ForEach([&](uint32_t at) __aicore__ {
       AscendC::Compare(bits[BitsAt(at, g)], columns_[at], bounds, mode,
                        static_cast<uint64_t>(kRepeatFloats), g.repeats(),
                        AscendC::BinaryRepeatParams(1, 1, 0, 8, 0, 1));

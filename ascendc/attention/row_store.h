@@ -21,7 +21,7 @@ __aicore__ inline void DivideRows(const AscendC::LocalTensor<float>& x,
                                   const AscendC::LocalTensor<float>& sums, int32_t rows,
                                   int32_t columns) {
   const auto pitch = static_cast<uint8_t>(columns / kBlockFloats);
-  ForRepeats(columns, [&](uint32_t at, uint64_t lanes) {
+  ForRepeats(columns, [&](uint32_t at, uint64_t lanes) __aicore__ {
     AscendC::Div(x[at], x[at], sums, lanes, static_cast<uint8_t>(rows),
                  AscendC::BinaryRepeatParams(1, 1, 0, pitch, pitch, 1));
   });

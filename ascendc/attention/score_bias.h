@@ -188,8 +188,9 @@ class ScoreBias {
       return scratch_;
     }
     const bool one_row = t_->pse == kPseTensor && PsePitch(item) == 0;
-    ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {
-      RowsToFloat(scratch_[at], raw[at], lanes, g, one_row);
+    ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {
+      const auto to = scratch_[at];
+      RowsToFloat(to, raw[at], lanes, g, one_row);
     });
     AscendC::PipeBarrier<PIPE_V>();
     return scratch_;
@@ -216,7 +217,7 @@ class ScoreBias {
 
   __aicore__ inline void AddBias(const AscendC::LocalTensor<float>& x,
                                  const AscendC::LocalTensor<float>& bias, const RowGroup& g) {
-    ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {
+    ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {
       AscendC::Add(x[at], x[at], bias[at], lanes, g.repeats(),
                    AscendC::BinaryRepeatParams(1, 1, 1, g.pitch(), g.pitch(), g.pitch()));
     });

@@ -42,7 +42,7 @@ template <typename Columns>
 __aicore__ inline void ScaleAndFill(const AscendC::LocalTensor<float>& x, float factor, float value,
                                     int32_t group, int32_t begin, const RowGroup& g,
                                     Columns columns) {
-  ForQueryRows(group, begin, g.rows, [&](int32_t query, int32_t row, int32_t rows) {
+  ForQueryRows(group, begin, g.rows, [&](int32_t query, int32_t row, int32_t rows) __aicore__ {
     const int32_t used = columns(query);
     const auto mine = x[static_cast<uint32_t>(row * g.width)];
     if (used == g.width) {
@@ -51,7 +51,7 @@ __aicore__ inline void ScaleAndFill(const AscendC::LocalTensor<float>& x, float 
     }
     const AscendC::UnaryRepeatParams strides(1, 1, g.pitch(), g.pitch());
     if (factor != 1.0f) {
-      ForRepeats(used, [&](uint32_t at, uint64_t lanes) {
+      ForRepeats(used, [&](uint32_t at, uint64_t lanes) __aicore__ {
         AscendC::Muls(mine[at], mine[at], factor, lanes, static_cast<uint8_t>(rows), strides);
       });
     }
@@ -77,7 +77,7 @@ class SelectedRows {
 
   __aicore__ inline void Start(const WorkItem& item, int32_t begin, int32_t rows) {
     item_ = item;
-    ForQueries(begin, rows, [&](int32_t query, int32_t, int32_t) {
+    ForQueries(begin, rows, [&](int32_t query, int32_t, int32_t) __aicore__ {
       SelectedBlocks blocks;
       columns_[query] = 0;
       repeated_[query] = false;
@@ -98,7 +98,7 @@ class SelectedRows {
   __aicore__ inline int32_t Columns(int32_t query) const { return columns_[query]; }
   __aicore__ inline int32_t MostColumns(int32_t begin, int32_t rows) const {
     int32_t most = 0;
-    ForQueries(begin, rows, [&](int32_t query, int32_t, int32_t) {
+    ForQueries(begin, rows, [&](int32_t query, int32_t, int32_t) __aicore__ {
       most = static_cast<int32_t>(Max(most, columns_[query]));
     });
     return most;
@@ -109,7 +109,7 @@ class SelectedRows {
                               const AscendC::GlobalTensor<float>& from,
                               const SelectedPart& p) const {
     const RowGroup g(p.rows, p.columns);
-    ForQueries(p.begin, p.rows, [&](int32_t query, int32_t row, int32_t rows) {
+    ForQueries(p.begin, p.rows, [&](int32_t query, int32_t row, int32_t rows) __aicore__ {
       const int32_t columns = Here(query, p);
       if (columns == 0) return;
       CopyRowsIn(to[static_cast<uint32_t>(row * g.width)],
@@ -122,7 +122,7 @@ class SelectedRows {
   __aicore__ inline void ScaleAndFill(const AscendC::LocalTensor<float>& x, float factor,
                                       float value, const SelectedPart& p) const {
     nsa::ascend::ScaleAndFill(x, factor, value, group_, p.begin, RowGroup(p.rows, p.columns),
-                              [&](int32_t query) { return Here(query, p); });
+                              [&](int32_t query) __aicore__ { return Here(query, p); });
   }
 
   // x *= how often a query's list has the block.
@@ -130,7 +130,7 @@ class SelectedRows {
                                        const SelectedPart& p) const {
     const RowGroup g(p.rows, p.columns);
     bool any = false;
-    ForQueries(p.begin, p.rows, [&](int32_t query, int32_t row, int32_t rows) {
+    ForQueries(p.begin, p.rows, [&](int32_t query, int32_t row, int32_t rows) __aicore__ {
       if (!repeated_[query]) return;
       any = true;
       SelectedBlocks blocks;
@@ -140,7 +140,7 @@ class SelectedRows {
         const auto slot = static_cast<int32_t>(blocks.slot() * s_->block_size - p.column);
         const auto begin = static_cast<int32_t>(Max(0, slot));
         const auto end = static_cast<int32_t>(Min(slot + blocks.keys(), p.columns));
-        ForRepeats(end - begin, [&](uint32_t at, uint64_t lanes) {
+        ForRepeats(end - begin, [&](uint32_t at, uint64_t lanes) __aicore__ {
           const auto part = x[static_cast<uint32_t>(row * g.width + begin) + at];
           AscendC::Muls(part, part, static_cast<float>(blocks.times()), lanes,
                         static_cast<uint8_t>(rows),

@@ -34,7 +34,7 @@ __aicore__ inline L1Matrix<T> CopyStripes(const AscendC::LocalTensor<T>& to,
   const int32_t rows = queries * stripe_rows;
   constexpr int64_t kMostPitch = 65535;
   constexpr int32_t kC0 = kBlockBytes / sizeof(T);
-  const auto copy = [&](int32_t query, int32_t count) {
+  const auto copy = [&](int32_t query, int32_t count) __aicore__ {
     for (int32_t row = 0; row < stripe_rows; row += group) {
       const auto here = static_cast<uint16_t>(Min(group, stripe_rows - row));
       AscendC::DataCopy(
@@ -98,9 +98,10 @@ class SelectedTile {
         product_->BeginResult();
         product_->AddStripes(tile, union_.stripe + at, count, stripe_rows_, block, rows,
                              keys.columns);
-        product_->StoreStripes(s_->columns, count, stripe_rows_, group_, rows, [&](int32_t i) {
-          return scores[Place(union_.stripe[at + i], union_.slot[at + i])];
-        });
+        product_->StoreStripes(s_->columns, count, stripe_rows_, group_, rows,
+                               [&](int32_t i) __aicore__ {
+                                 return scores[Place(union_.stripe[at + i], union_.slot[at + i])];
+                               });
       }
       blocks_.EndUse();
     }
@@ -170,7 +171,7 @@ class SelectedTile {
     const auto to = factors_.BeginFill();
     for (int32_t i = 0; i < count; ++i) {
       const auto part = from[Place(union_.stripe[at + i], union_.slot[at + i])];
-      const auto copy = [&](int32_t row) {
+      const auto copy = [&](int32_t row) __aicore__ {
         AscendC::DataCopy(to[static_cast<uint32_t>((i * stripe_rows_ + row) * kC0)], part,
                           AscendC::Nd2NzParams(1, static_cast<uint16_t>(group_),
                                                static_cast<uint16_t>(union_.keys[at + i]), 0,

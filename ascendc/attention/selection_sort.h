@@ -135,7 +135,10 @@ class SelectionSort {
   __aicore__ inline static void MergeFours(const AscendC::LocalTensor<float>& to,
                                            const AscendC::LocalTensor<float>& from, int32_t length,
                                            int32_t repeats) {
-    const auto list = [&](int32_t i) { return from[static_cast<uint32_t>(2 * i * length)]; };
+    const auto list = [&](int32_t i) __aicore__ {
+      const auto at = static_cast<uint32_t>(2 * i * length);
+      return from[at];
+    };
     const auto each = static_cast<uint16_t>(length);
     const uint16_t lengths[kMergeLists] = {each, each, each, each};
     AscendC::MrgSort(to, AscendC::MrgSortSrcList<float>(list(0), list(1), list(2), list(3)),

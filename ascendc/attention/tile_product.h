@@ -71,7 +71,7 @@ __aicore__ inline L1Matrix<T> CopyRows(const AscendC::LocalTensor<T>& to,
   const int32_t padded = RoundUp(rows, 16);
   const auto stride = static_cast<uint16_t>(padded);
   const auto width = static_cast<uint16_t>(columns);
-  const auto copy_row = [&](int32_t row, int32_t as) {
+  const auto copy_row = [&](int32_t row, int32_t as) __aicore__ {
     AscendC::DataCopy(to[static_cast<uint32_t>(as) * (kBlockBytes / sizeof(T))], from[row * pitch],
                       AscendC::Nd2NzParams(1, 1, width, 0, width, stride, 1, 0));
   };
@@ -99,7 +99,7 @@ __aicore__ inline L1Matrix<T> CopyQueries(const AscendC::LocalTensor<T>& to,
   if (pitch == length || queries == 1) return CopyRows(to, from, columns, queries * group, columns);
   const int32_t rows = queries * group, padded = RoundUp(rows, 16);
   const auto stride = static_cast<uint16_t>(padded), width = static_cast<uint16_t>(columns);
-  const auto copy = [&](int32_t query, int32_t count) {
+  const auto copy = [&](int32_t query, int32_t count) __aicore__ {
     AscendC::DataCopy(
         to[static_cast<uint32_t>(query * group * kC0)], from[query * pitch],
         AscendC::Nd2NzParams(static_cast<uint16_t>(count), static_cast<uint16_t>(group), width,
@@ -200,7 +200,10 @@ class TileProduct {
     for (int32_t at = 0; at < k; at += most) {
       const int32_t here = static_cast<int32_t>(Min(most, k - at));
       const auto l0a = Slot(l0a_), l0b = Slot(l0b_);
-      const auto part = [&](int32_t i) { return l0a[static_cast<uint32_t>(i * rows * most)]; };
+      const auto part = [&](int32_t i) __aicore__ {
+        const auto begin = static_cast<uint32_t>(i * rows * most);
+        return l0a[begin];
+      };
       AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);
       for (int32_t i = 0; i < count; ++i) {
         const int32_t depth = static_cast<int32_t>(Min(here, depths[i] - at));

@@ -32,10 +32,11 @@ const void* TypeId() {
 }
 
 template <typename T>
-T CopyTiling(const void* address, const Where& where = Here()) {
+T CopyTiling(const __gm__ void* address, const Where& where = Here()) {
   static_assert(std::is_trivially_copyable<T>::value, "tiling data is plain data");
   T data;
-  std::memcpy(static_cast<void*>(&data), TilingData(address, sizeof(T), where), sizeof(T));
+  std::memcpy(static_cast<void*>(&data), TilingData((const void*)address, sizeof(T), where),
+              sizeof(T));
   return data;
 }
 

@@ -30,7 +30,7 @@ class GroupBarrier {
  public:
   GroupBarrier(GM_ADDR groupWorkspace, uint32_t arriveSizeIn, uint32_t waitSizeIn,
                twin::Where where = twin::Here())
-      : group_{groupWorkspace, arriveSizeIn, waitSizeIn} {
+      : group_{(uint8_t*)groupWorkspace, arriveSizeIn, waitSizeIn} {
     twin::BeginGroup(group_, where);
   }
   void Arrive(uint32_t arriveIndex, twin::Where where = twin::Here()) {

@@ -50,7 +50,7 @@ class ListTensorDesc {
   }
   void Init(__gm__ void* data, uint32_t length = 0xffffffff, uint32_t shapeSize = 0xffffffff,
             twin::Where where = twin::Here()) {
-    const auto* words = static_cast<const uint64_t*>(data);
+    const auto* words = (const uint64_t*)data;
     if (words == nullptr) twin::Fail("ListTensorDesc", where, "data is a null pointer");
     first_ = words + 1;
     addresses_ = words + words[0] / sizeof(uint64_t);

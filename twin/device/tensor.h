@@ -177,15 +177,13 @@ class GlobalTensor : public twin::GlobalView {
     sized = true;
   }
   void SetGlobalBuffer(__gm__ T* buffer_address) {
-    address = reinterpret_cast<uint8_t*>(buffer_address);
+    address = (uint8_t*)buffer_address;
     buffer = twin::FindGlobalBuffer(address);
     bytes = 0;
     sized = outside = false;
   }
-  const __gm__ T* GetPhyAddr() const { return reinterpret_cast<const T*>(address); }
-  __gm__ T* GetPhyAddr(const uint64_t offset) const {
-    return reinterpret_cast<T*>(address) + offset;
-  }
+  const __gm__ T* GetPhyAddr() const { return (const __gm__ T*)address; }
+  __gm__ T* GetPhyAddr(const uint64_t offset) const { return (__gm__ T*)address + offset; }
   T GetValue(const uint64_t index, twin::Where where = twin::Here()) const {
     return *static_cast<const T*>(twin::ScalarRead(*this, index, {"tensor", *this}, where));
   }

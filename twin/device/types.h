@@ -25,7 +25,11 @@
 #ifndef __global__
 #define __global__
 #endif
+// A host compiler knows one address space. Analysis of kernels may define another (a cast in C's
+// notation, as the headers here have it, leads out of it).
+#ifndef __gm__
 #define __gm__
+#endif
 #define __ubuf__
 #define __cbuf__
 #define __ca__
@@ -42,7 +46,8 @@
 #define __cube__
 #define __vector__
 
-using GM_ADDR = uint8_t*;
+// A macro, as in CANN: `GM_ADDR a, b;` declares one pointer and a byte.
+#define GM_ADDR __gm__ uint8_t*
 
 enum pipe_t {
   PIPE_S = 0,

@@ -13,8 +13,17 @@
 namespace nsa::ascend {
 
 struct FlashAttentionScoreArguments {
-  GM_ADDR pse, drop, mask, prefix, query_ends, key_ends, sink;
-  GM_ADDR softmax_max, softmax_sum, output, workspace;
+  GM_ADDR pse;
+  GM_ADDR drop;
+  GM_ADDR mask;
+  GM_ADDR prefix;
+  GM_ADDR query_ends;
+  GM_ADDR key_ends;
+  GM_ADDR sink;
+  GM_ADDR softmax_max;
+  GM_ADDR softmax_sum;
+  GM_ADDR output;
+  GM_ADDR workspace;
 };
 
 template <typename T>

@@ -46,7 +46,7 @@ class SharedBiasGrad {
     AscendC::PipeBarrier<PIPE_V>();
   }
   __aicore__ inline void AddRows(const AscendC::LocalTensor<float>& ds, const RowGroup& g) {
-    ForRepeats(g.width, [&](uint32_t at, uint64_t) {
+    ForRepeats(g.width, [&](uint32_t at, uint64_t) __aicore__ {
       // Every repeat adds a row to the same sums.
       AscendC::Add(columns_[at], ds[at], columns_[at], static_cast<uint64_t>(kRepeatFloats),
                    g.repeats(), AscendC::BinaryRepeatParams(1, 1, 1, 0, g.pitch(), 0));

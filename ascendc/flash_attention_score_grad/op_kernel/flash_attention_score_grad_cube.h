@@ -10,10 +10,26 @@
 namespace nsa::ascend {
 
 struct FlashAttentionScoreGradArguments {
-  GM_ADDR query, key, value, output_grad, output;
-  GM_ADDR pse, drop, mask, prefix, query_ends, key_ends, offsets;
-  GM_ADDR softmax_max, softmax_sum;
-  GM_ADDR query_grad, key_grad, value_grad, pse_grad, sink_grad, sink;
+  GM_ADDR query;
+  GM_ADDR key;
+  GM_ADDR value;
+  GM_ADDR output_grad;
+  GM_ADDR output;
+  GM_ADDR pse;
+  GM_ADDR drop;
+  GM_ADDR mask;
+  GM_ADDR prefix;
+  GM_ADDR query_ends;
+  GM_ADDR key_ends;
+  GM_ADDR offsets;
+  GM_ADDR softmax_max;
+  GM_ADDR softmax_sum;
+  GM_ADDR query_grad;
+  GM_ADDR key_grad;
+  GM_ADDR value_grad;
+  GM_ADDR pse_grad;
+  GM_ADDR sink_grad;
+  GM_ADDR sink;
   GM_ADDR workspace;
 };
 

@@ -17,7 +17,7 @@ class KeyParts {
     const auto unit = static_cast<int32_t>(kBlockBytes) / element_bytes;
     dim_ = RoundUp(dim, unit);
     value_dim_ = RoundUp(value_dim, unit);
-    const GM_ADDR begin = workspace + FlashAttentionScoreGradWorkspace::PartsBegin(*t_);
+    GM_ADDR begin = workspace + FlashAttentionScoreGradWorkspace::PartsBegin(*t_);
     keys_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(begin));
     values_.SetGlobalBuffer(
         reinterpret_cast<__gm__ float*>(begin + t_->key_parts * t_->key_rows * dim_ * 4));

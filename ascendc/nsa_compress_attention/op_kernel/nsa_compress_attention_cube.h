@@ -10,9 +10,18 @@
 namespace nsa::ascend {
 
 struct NsaCompressAttentionArguments {
-  GM_ADDR query, key, value, mask, topk_mask;
-  GM_ADDR query_ends, key_ends, offsets;
-  GM_ADDR softmax_max, softmax_sum, output, indices;
+  GM_ADDR query;
+  GM_ADDR key;
+  GM_ADDR value;
+  GM_ADDR mask;
+  GM_ADDR topk_mask;
+  GM_ADDR query_ends;
+  GM_ADDR key_ends;
+  GM_ADDR offsets;
+  GM_ADDR softmax_max;
+  GM_ADDR softmax_sum;
+  GM_ADDR output;
+  GM_ADDR indices;
   GM_ADDR workspace;
 };
 

@@ -8,8 +8,17 @@
 namespace nsa::ascend {
 
 struct NsaSelectedAttentionArguments {
-  GM_ADDR query, key, value, indices, query_ends, key_ends, offsets;
-  GM_ADDR softmax_max, softmax_sum, output, workspace;
+  GM_ADDR query;
+  GM_ADDR key;
+  GM_ADDR value;
+  GM_ADDR indices;
+  GM_ADDR query_ends;
+  GM_ADDR key_ends;
+  GM_ADDR offsets;
+  GM_ADDR softmax_max;
+  GM_ADDR softmax_sum;
+  GM_ADDR output;
+  GM_ADDR workspace;
 };
 
 // Scores are kStepsAhead tiles ahead of the output, so that the vector cores always have some.

@@ -221,7 +221,7 @@ class NsaSelectedAttentionVector {
                                                            int32_t rows) {
     const int64_t slot = tile % kSlots * tile_rows_ * value_dim_;
     auto part = parts_in_.template AllocTensor<float>();
-    rows_.ForQueries(begin, rows, [&](int32_t query, int32_t row, int32_t here) {
+    rows_.ForQueries(begin, rows, [&](int32_t query, int32_t row, int32_t here) __aicore__ {
       if (rows_.Columns(query) == 0) return;
       AscendC::DataCopy(part[static_cast<uint32_t>(row * value_dim_)],
                         parts_[slot + int64_t{begin + row} * value_dim_],
@@ -229,7 +229,7 @@ class NsaSelectedAttentionVector {
     });
     parts_in_.EnQue(part);
     part = parts_in_.template DeQue<float>();
-    rows_.ForQueries(begin, rows, [&](int32_t query, int32_t row, int32_t here) {
+    rows_.ForQueries(begin, rows, [&](int32_t query, int32_t row, int32_t here) __aicore__ {
       if (rows_.Columns(query) > 0) return;
       AscendC::Duplicate(part[static_cast<uint32_t>(row * value_dim_)], 0.0f, here * value_dim_);
     });
@@ -255,15 +255,16 @@ class NsaSelectedAttentionVector {
     blocks = statistics_out_.template DeQue<float>();
     sums = blocks[static_cast<uint32_t>(part_rows_ * kBlockFloats)];
     result = result_out_.template DeQue<T>();
-    rows_.ForQueries(share.begin + at, rows, [&](int32_t query, int32_t row, int32_t here) {
-      const int64_t to = (item.query_start + item.row + query) * t_->query_heads +
-                         item.head * group_ + (share.begin + at + row) % group_;
-      const auto first = static_cast<uint32_t>(row * kBlockFloats);
-      CopyStatisticsOut(max_out_[to * kBlockFloats], kBlockFloats, blocks[first], here);
-      CopyStatisticsOut(sum_out_[to * kBlockFloats], kBlockFloats, sums[first], here);
-      AscendC::DataCopy(out_[to * value_dim_], result[static_cast<uint32_t>(row * value_dim_)],
-                        static_cast<uint32_t>(here * value_dim_));
-    });
+    rows_.ForQueries(
+        share.begin + at, rows, [&](int32_t query, int32_t row, int32_t here) __aicore__ {
+          const int64_t to = (item.query_start + item.row + query) * t_->query_heads +
+                             item.head * group_ + (share.begin + at + row) % group_;
+          const auto first = static_cast<uint32_t>(row * kBlockFloats);
+          CopyStatisticsOut(max_out_[to * kBlockFloats], kBlockFloats, blocks[first], here);
+          CopyStatisticsOut(sum_out_[to * kBlockFloats], kBlockFloats, sums[first], here);
+          AscendC::DataCopy(out_[to * value_dim_], result[static_cast<uint32_t>(row * value_dim_)],
+                            static_cast<uint32_t>(here * value_dim_));
+        });
     statistics_out_.FreeTensor(blocks);
     result_out_.FreeTensor(result);
   }
@@ -277,7 +278,8 @@ class NsaSelectedAttentionVector {
   }
 
   const NsaSelectedAttentionTilingData* t_ = nullptr;
-  GM_ADDR indices_ = nullptr, workspace_ = nullptr;
+  GM_ADDR indices_ = nullptr;
+  GM_ADDR workspace_ = nullptr;
   int64_t core_ = 0;  // of the block's two
   int32_t group_ = 1, value_dim_ = 0, group_rows_ = 0, tile_rows_ = 0;
   int32_t part_rows_ = 0, half_rows_ = 0;

@@ -10,9 +10,20 @@
 namespace nsa::ascend {
 
 struct NsaSelectedAttentionGradArguments {
-  GM_ADDR query, key, value, output, output_grad, softmax_max, softmax_sum, indices;
-  GM_ADDR query_ends, key_ends, offsets;
-  GM_ADDR query_grad, key_grad, value_grad;
+  GM_ADDR query;
+  GM_ADDR key;
+  GM_ADDR value;
+  GM_ADDR output;
+  GM_ADDR output_grad;
+  GM_ADDR softmax_max;
+  GM_ADDR softmax_sum;
+  GM_ADDR indices;
+  GM_ADDR query_ends;
+  GM_ADDR key_ends;
+  GM_ADDR offsets;
+  GM_ADDR query_grad;
+  GM_ADDR key_grad;
+  GM_ADDR value_grad;
   GM_ADDR workspace;
 };
 
@@ -27,7 +38,7 @@ class NsaSelectedAttentionGradCube {
     group_ = static_cast<int32_t>(t_->selection.group);
     const auto dim = static_cast<int32_t>(t_->dim);
     const auto value_dim = static_cast<int32_t>(t_->value_dim);
-    const auto rows = [](GM_ADDR tensor, int64_t heads, int32_t columns) {
+    const auto rows = [](GM_ADDR tensor, int64_t heads, int32_t columns) __aicore__ {
       PackedRows<T> packed{{}, heads, columns};
       packed.tensor.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(tensor));
       return packed;
@@ -157,7 +168,7 @@ class NsaSelectedAttentionGradCube {
     const auto width = static_cast<uint16_t>(from.columns);
     const auto to = rows_.BeginFill();
     int64_t token = 0;
-    const auto copy = [&](int32_t row, int64_t head, int32_t count) {
+    const auto copy = [&](int32_t row, int64_t head, int32_t count) __aicore__ {
       AscendC::DataCopy(to[static_cast<uint32_t>(row * kC0)], from.At(token, head),
                         AscendC::Nd2NzParams(1, static_cast<uint16_t>(count), width, 0, width,
                                              static_cast<uint16_t>(padded), 1, 0));

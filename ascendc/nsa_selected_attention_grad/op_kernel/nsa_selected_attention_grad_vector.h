@@ -223,9 +223,11 @@ class NsaSelectedAttentionGradVector {
     auto inputs = inputs_.template AllocTensor<float>();
     rows_.Load(inputs, scores_[Slot(tile)], part);
     rows_.Load(inputs[kSelectedGradFloats], product_grads_[Slot(tile)], part);
-    rows_.ForQueries(part.begin, part.rows, [&](int32_t query, int32_t row, int32_t rows) {
-      LoadStatistics(inputs, RowOf(item, item.row + query, (part.begin + row) % group_), row, rows);
-    });
+    rows_.ForQueries(
+        part.begin, part.rows, [&](int32_t query, int32_t row, int32_t rows) __aicore__ {
+          LoadStatistics(inputs, RowOf(item, item.row + query, (part.begin + row) % group_), row,
+                         rows);
+        });
     inputs_.EnQue(inputs);
   }
 
@@ -255,7 +257,7 @@ class NsaSelectedAttentionGradVector {
     for (int32_t at = share.begin, end = at + share.rows; at < end; at += part_rows_) {
       const auto rows = static_cast<int32_t>(Min(part_rows_, end - at));
       auto part = parts_in_.template AllocTensor<float>();
-      rows_.ForQueries(at, rows, [&](int32_t query, int32_t row, int32_t here) {
+      rows_.ForQueries(at, rows, [&](int32_t query, int32_t row, int32_t here) __aicore__ {
         if (rows_.Columns(query) == 0) return;
         AscendC::DataCopy(part[static_cast<uint32_t>(row * dim_)],
                           sums_[tile % kSlots * slot_sums_ + int64_t{at + row} * dim_],
@@ -263,13 +265,13 @@ class NsaSelectedAttentionGradVector {
       });
       parts_in_.EnQue(part);
       part = parts_in_.template DeQue<float>();
-      rows_.ForQueries(at, rows, [&](int32_t query, int32_t row, int32_t here) {
+      rows_.ForQueries(at, rows, [&](int32_t query, int32_t row, int32_t here) __aicore__ {
         if (rows_.Columns(query) > 0) return;
         AscendC::Duplicate(part[static_cast<uint32_t>(row * dim_)], 0.0f, here * dim_);
       });
       AscendC::PipeBarrier<PIPE_V>();
       auto result = Rounded(part, t_->scale, rows * dim_);
-      rows_.ForQueries(at, rows, [&](int32_t query, int32_t row, int32_t here) {
+      rows_.ForQueries(at, rows, [&](int32_t query, int32_t row, int32_t here) __aicore__ {
         AscendC::DataCopy(query_grad_[RowOf(item, item.row + query, (at + row) % group_) * dim_],
                           result[static_cast<uint32_t>(row * dim_)],
                           static_cast<uint32_t>(here * dim_));
@@ -315,7 +317,7 @@ class NsaSelectedAttentionGradVector {
     Await<Handover::kScores>(step.index);
     const RowShare share(core_, step.queries * group_);
     const int32_t end = share.begin + share.rows;
-    const auto group_at = [&](int32_t at) {
+    const auto group_at = [&](int32_t at) __aicore__ {
       return RowGroup(static_cast<int32_t>(Min(kSelectedGradMostRows, end - at)),
                       step.tile.item.rows);
     };
@@ -338,7 +340,7 @@ class NsaSelectedAttentionGradVector {
     CopyRowsIn(inputs, scores_[from], kMostBlockKeys, g.rows, g.keys, g.width);
     CopyRowsIn(inputs[kSelectedGradFloats], product_grads_[from], kMostBlockKeys, g.rows, g.keys,
                g.width);
-    ForQueryRows(group_, at, g.rows, [&](int32_t query, int32_t row, int32_t rows) {
+    ForQueryRows(group_, at, g.rows, [&](int32_t query, int32_t row, int32_t rows) __aicore__ {
       LoadStatistics(inputs, RowOf(step.tile.item, QueryOf(step, query), (at + row) % group_), row,
                      rows);
     });
@@ -347,7 +349,7 @@ class NsaSelectedAttentionGradVector {
 
   __aicore__ inline void ComputeBlock(const BlockStep& step, int32_t at, const RowGroup& g) {
     const WorkItem& item = step.tile.item;
-    const auto visible = [&](int32_t query) {
+    const auto visible = [&](int32_t query) __aicore__ {
       return static_cast<int32_t>(Min(g.keys, item.visible.High(QueryOf(step, query)) - item.row));
     };
     auto inputs = inputs_.template DeQue<float>();
@@ -405,7 +407,8 @@ class NsaSelectedAttentionGradVector {
 
   const NsaSelectedAttentionGradTilingData* t_ = nullptr;
   NsaSelectedAttentionGradArguments g_{};
-  GM_ADDR counts_ = nullptr, block_queries_ = nullptr;
+  GM_ADDR counts_ = nullptr;
+  GM_ADDR block_queries_ = nullptr;
   int64_t core_ = 0;  // of the block's two
   int32_t group_ = 1, dim_ = 0, value_dim_ = 0, part_rows_ = 0;
   int64_t slot_scores_ = 0, slot_sums_ = 0;

@@ -300,8 +300,8 @@ FAULTS = {
     "barrier before the products": (
         ROWS,
         "  AscendC::PipeBarrier<PIPE_V>();\n"
-        "  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {\n    AscendC::Mul",
-        "  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) {\n    AscendC::Mul",
+        "  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {\n    AscendC::Mul",
+        "  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {\n    AscendC::Mul",
     ),
     "probabilities divided": (ROWS, "  DivideRows(x, sum, g.rows, g.width);\n", ""),
     "Dvec subtracted": (ROWS, "WithRowValue<false>(dp, dvec", "WithRowValue<true>(dp, dvec"),
