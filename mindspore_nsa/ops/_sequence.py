@@ -53,7 +53,7 @@ def compressed_seq_len(actual_seq_len, compress_block_size, compress_stride):
         ValueError: If a rank or value is wrong.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import mindspore_nsa

@@ -1,4 +1,4 @@
-"""Dropout masks of `flash_attention_score`, the same bits on every target."""
+"""Dropout masks of `flash_attention_score`, the same bits on every machine."""
 
 from functools import lru_cache
 
@@ -52,7 +52,7 @@ def dropout_mask(keep_prob, numel, seed):
         numel (int): Number of mask bits: the number of attention scores,
             :math:`B N_1 S_1 S_2`, or for layout TND :math:`N_1` times the sum of the products of
             the segments' lengths.
-        seed (Union[int, Tensor]): The same seed gives the same bits on every target. A Tensor has
+        seed (Union[int, Tensor]): The same seed gives the same bits on every machine. A Tensor has
             one element, dtype int64 or int32, and may change without a new graph.
 
     Returns:
