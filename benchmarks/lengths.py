@@ -21,7 +21,6 @@ MODULE = "benchmarks.lengths"  # also where it is __main__
 LENGTHS = tuple(1024 * 2**i for i in range(7))
 NSA = "nsa"
 DENSE = ("flash_attention_score", "torch", "mindspore")
-DIRECTIONS = ("forward", "both")
 # Up to this length every dense attention is measured; beyond it one that took so much longer than
 # the fastest is not asked at twice the length.
 EVERY, HOPELESS = 4096, 1.5

@@ -57,8 +57,8 @@ class DecodeSchedule {
     for (size_t i = 0; i < 3 * cells_.size(); ++i) x.done[i] = 0;
     *x.next = 0;
     table.decode(plan_,
-                 {cells_.data(), static_cast<int64_t>(cells_.size()), items_.data(),
-                  static_cast<int64_t>(items_.size()), sizes_.max_cmp_keys, sizes_.max_blocks},
+                 {cells_.data(), items_.data(), static_cast<int64_t>(items_.size()),
+                  sizes_.max_cmp_keys, sizes_.max_blocks},
                  x, threads);
     cells_.clear();
     items_.clear();

@@ -110,7 +110,6 @@ struct DecodeScratch {
 
 struct DecodeWave {
   const DecodeCell* cells;
-  int64_t num_cells;
   const DecodeItem* items;
   int64_t num_items;
   int64_t max_cmp_keys, max_blocks;

@@ -19,7 +19,6 @@ class Prices {
  public:
   Prices(const Options& options, const LaunchRecord& record);
   Price Of(const Op& op, const GmAccess* accesses) const;
-  const VectorRate& RateOf(uint32_t site) const { return *rates_[site]; }
 
  private:
   Price Vector(const Op& op) const;

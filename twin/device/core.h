@@ -21,9 +21,6 @@ struct LaunchState;
 struct CubeState;
 class Fiber;
 
-// What each pipe of this core knows to be complete, [pipe] the last instruction.
-using Clock = uint32_t[kPipes + 1];
-
 // Stores to GM by DMA.
 enum AtomicOperation : uint8_t { kAtomicNone, kAtomicAdd, kAtomicMax, kAtomicMin };
 
@@ -49,7 +46,6 @@ struct Registers {
   uint16_t merge_sort[4] = {0, 0, 0, 0};
   uint16_t deq_scale = 0;  // bits of a half
   bool deq_scale_set = false;
-  uint64_t vector_deq_scale = 0;
   uint64_t pad_value = 0;  // DataCopyPad, LoadData
   bool pad_value_set = false;
   AtomicOperation atomic = kAtomicNone;
@@ -87,6 +83,7 @@ struct Core {
   uint32_t sub_block = 0;
 
   uint32_t issued[kPipes + 1] = {};
+  // What each pipe of this core knows to be complete: of every pipe the last instruction.
   uint32_t seen[kPipes + 1][kPipes + 1] = {};
   // What this core knows of others, [cores, kPipes + 1]; null before the first cross-core wait.
   std::unique_ptr<uint32_t[]> remote;
