@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: speed, memory and call overhead of every operator."""
+"""`python -m benchmarks`: speed, memory and call overhead of operators, layers and training."""
 
 import argparse
 import os
