@@ -47,18 +47,46 @@ def report(folders, path, tokens_per_step):
 def main(arguments=None):
     """The program; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m model_zoo_demo.compare", description=__doc__)
-    parser.add_argument("config", nargs="?", default=train.CONFIGS / "compare.json")
-    parser.add_argument("--out", default="runs/compare")
-    parser.add_argument("--data", nargs="+", metavar="PATH")
     parser.add_argument(
-        "--attention", nargs="+", choices=configs.ATTENTIONS, default=["nsa", "window", "dense"]
+        "config",
+        nargs="?",
+        default=train.CONFIGS / "compare.json",
+        help="JSON file of settings; default: configs/compare.json",
     )
     parser.add_argument(
-        "--rates", nargs="+", type=float, metavar="RATE", help="default: that of the config"
+        "--out", default="runs/compare", help="folder of the results; default: runs/compare"
     )
-    parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument(
+        "--data", nargs="+", metavar="PATH", help="text files or folders; default: as train"
+    )
+    parser.add_argument(
+        "--attention",
+        nargs="+",
+        choices=configs.ATTENTIONS,
+        default=["nsa", "window", "dense"],
+        help="what is trained; default: nsa window dense",
+    )
+    parser.add_argument(
+        "--rates",
+        nargs="+",
+        type=float,
+        metavar="RATE",
+        help="learning rates; default: that of the config",
+    )
+    parser.add_argument("--resume", action="store_true", help="continue from the checkpoints")
+    parser.add_argument(
+        "--mode",
+        choices=("graph", "pynative"),
+        default="graph",
+        help="of MindSpore; default: graph",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="change a setting of the config; may be given several times",
+    )
     args = parser.parse_args(arguments)
     try:
         config = configs.override(configs.load(args.config), args.set)

@@ -134,17 +134,41 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m model_zoo_demo.generate", description=__doc__)
     parser.add_argument("folder", help="where train wrote its checkpoint")
     parser.add_argument(
-        "--prompt", action="append", help="beginning of a text; may be given several times"
+        "--prompt",
+        action="append",
+        help="beginning of a text; may be given several times; default: none",
     )
-    parser.add_argument("--bytes", type=int, default=500)
-    parser.add_argument("--temperature", type=float, default=0.9)
-    parser.add_argument("--top-k", type=int, default=50, help="0: draw from all bytes")
-    parser.add_argument("--top-p", type=float, default=1.0, help="1: draw from all bytes")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--bytes", type=int, default=500, help="how many to add to every text; default: 500"
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=0.9,
+        help="divides the logits; 0: always the likeliest byte; default: 0.9",
+    )
+    parser.add_argument(
+        "--top-k",
+        type=int,
+        default=50,
+        help="draw from so many of the likeliest bytes; 0: from all; default: 50",
+    )
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        default=1.0,
+        help="of these, draw from the fewest that together have this probability; default: 1, all",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the draws; default: 1")
     parser.add_argument(
         "--no-cache", action="store_true", help="recompute the whole prefix for every byte"
     )
-    parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
+    parser.add_argument(
+        "--mode",
+        choices=("graph", "pynative"),
+        default="graph",
+        help="of MindSpore; default: graph",
+    )
     args = parser.parse_args(arguments)
     for name in ("bytes", "temperature", "top_k", "seed"):
         if not getattr(args, name) >= 0:

@@ -285,19 +285,37 @@ def load(path):
 def main(arguments=None):
     """The program; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m model_zoo_demo.recall", description=__doc__)
-    parser.add_argument("config", nargs="?", default=CONFIGS / "recall.json")
-    parser.add_argument("--out", default="runs/recall")
     parser.add_argument(
-        "--attention", nargs="+", choices=configs.ATTENTIONS, default=["nsa", "window"]
+        "config",
+        nargs="?",
+        default=CONFIGS / "recall.json",
+        help="JSON file of model and task; default: configs/recall.json",
     )
-    parser.add_argument("--resume", action="store_true")
+    parser.add_argument(
+        "--out", default="runs/recall", help="folder of the results; default: runs/recall"
+    )
+    parser.add_argument(
+        "--attention",
+        nargs="+",
+        choices=configs.ATTENTIONS,
+        default=["nsa", "window"],
+        help="what is trained; default: nsa window",
+    )
+    parser.add_argument("--resume", action="store_true", help="continue from the checkpoints")
     parser.add_argument(
         "--caches",
         metavar="FOLDER",
         help="train nothing: ask the model of a folder in one pass and from its caches",
     )
-    parser.add_argument("--sequences", type=int, default=100, help="of --caches")
-    parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
+    parser.add_argument(
+        "--sequences", type=int, default=100, help="how many --caches asks; default: 100"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("graph", "pynative"),
+        default="graph",
+        help="of MindSpore; default: graph",
+    )
     args = parser.parse_args(arguments)
     try:
         if args.caches is not None:

@@ -125,8 +125,13 @@ def main(arguments=None):
     parser.add_argument(
         "--data", nargs="+", metavar="PATH", help="text to take a document of; default: as train"
     )
-    parser.add_argument("--out", type=Path, help=f"default: {NAME} in the folder")
-    parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
+    parser.add_argument("--out", type=Path, help=f"the picture; default: {NAME} in the folder")
+    parser.add_argument(
+        "--mode",
+        choices=("graph", "pynative"),
+        default="graph",
+        help="of MindSpore; default: graph",
+    )
     args = parser.parse_args(arguments)
     try:
         arrays, config, _ = checkpoint.load(args.folder)

@@ -29,12 +29,24 @@ INTERRUPTED = 130  # exit code, as a shell has it
 def parse(arguments=None):
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m model_zoo_demo.train", description=__doc__)
-    parser.add_argument("config", nargs="?", default=CONFIGS / "demo.json", help="JSON file")
-    parser.add_argument("--out", default="runs/demo", help="folder of log, checkpoint and plot")
+    parser.add_argument(
+        "config",
+        nargs="?",
+        default=CONFIGS / "demo.json",
+        help="JSON file of settings; default: configs/demo.json",
+    )
+    parser.add_argument(
+        "--out", default="runs/demo", help="folder of log, checkpoint and plot; default: runs/demo"
+    )
     parser.add_argument(
         "--data", nargs="+", metavar="PATH", help="text files or folders; default: Python's library"
     )
-    parser.add_argument("--mode", choices=("graph", "pynative"), default="graph")
+    parser.add_argument(
+        "--mode",
+        choices=("graph", "pynative"),
+        default="graph",
+        help="of MindSpore; default: graph",
+    )
     parser.add_argument(
         "--target",
         choices=("cpu", "ascend", "ascend_twin"),
@@ -43,7 +55,11 @@ def parse(arguments=None):
     )
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting"
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="change a setting of the config; may be given several times",
     )
     return parser.parse_args(arguments)
 
