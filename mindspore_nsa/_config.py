@@ -39,8 +39,8 @@ def set_target(name):
     """Choose the kernels that every operator of this process uses from now on.
 
     The choice is captured when an operator is called (PyNative mode) or when a graph is compiled;
-    a compiled graph keeps the target it was compiled with. The environment variable
-    ``MINDSPORE_NSA_TARGET`` sets it before the first call.
+    a compiled graph keeps the target it was compiled with. Until the first call of this function
+    the environment variable ``MINDSPORE_NSA_TARGET`` says the target.
 
     Args:
         name (str): ``"cpu"``, the native CPU kernels; ``"ascend"``, the operators that ``make

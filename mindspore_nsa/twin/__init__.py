@@ -128,14 +128,13 @@ def machine(vector_cores, cube_cores=None, seed=0):
 
     It acts on the whole process. Outside of it the twin has 48 vector cores and 24 cube cores, or
     what the environment variables ``MINDSPORE_NSA_TWIN_AIV`` and ``MINDSPORE_NSA_TWIN_AIC`` say.
+    Blocks may be nested; the machine of the outer one comes back.
 
     Args:
         vector_cores (int): Vector cores (AIV), from 1 to 1024.
         cube_cores (int, optional): Cube cores (AIC). Default: ``None``, half of the vector cores.
         seed (int): Of the order in which the cores take turns, which no result depends on; from 0
             to 2^64 - 1.
-
-    Blocks may stand in each other; the machine of the outer one comes back.
 
     Raises:
         TypeError: If a number is not an int.
