@@ -254,7 +254,7 @@ def _plan_product(dtype, result, **given):
     gradients = tuple(f"{name}_grad" for name in ("y", "y_1", "y_2")[:count])
     attrs = {"operands": operands}
     gradient_attrs = encode_attrs("NsaProjectionInputGrad", attrs, (*gradients, *_WEIGHTS[:count]))
-    return _projection_operator(call.text(), gradient_attrs, count)
+    return _projection_operator(call.text(), gradient_attrs, count), call.casts["weight"]
 
 
 _plan_projection = Planner(_plan_product, _PROJECTION)
@@ -268,9 +268,13 @@ def nsa_projection(x, weight, weight_1, weight_2, dtype, result, batch=0):
     placeholders. x may have more dimensions, as infer/nsa_projection.h says, and with a `batch` the
     products are [batch, T / batch, N]. None where there is no such product, or few rows.
     """
-    operator = _plan_projection(x, weight, weight_1, weight_2, dtype, result, batch)
-    if operator is None:
+    planned = _plan_projection(x, weight, weight_1, weight_2, dtype, result, batch)
+    if planned is None:
         return None
+    operator, widest = planned
+    if widest is not None:
+        weight, weight_1 = ops.cast(weight, widest), ops.cast(weight_1, widest)
+        weight_2 = None if weight_2 is None else ops.cast(weight_2, widest)
     return operator(
         x,
         weight,

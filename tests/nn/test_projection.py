@@ -13,7 +13,18 @@ from mindspore_nsa.ops._layer import FEW_ROWS, nsa_linear, nsa_projection, proje
 from tests.common.dtypes import decode, encode
 from tests.ops.calls import context_mode
 
-from .cells import KINDS, config, filled, forget_products, tokens, use_own_products
+from .cells import (
+    ENDS,
+    KINDS,
+    config,
+    differentiated,
+    filled,
+    forget_products,
+    refer,
+    to_numpy,
+    tokens,
+    use_own_products,
+)
 
 INNER, OUTER = 40, 24
 
@@ -188,3 +199,28 @@ def test_layers_of_float32_with_either_product(kind, mode, monkeypatch):
     forget_products()
     for ours, theirs in zip(*found, strict=True):
         near(ours.asnumpy(), theirs.asnumpy(), 2.0**-17)
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+@pytest.mark.parametrize(
+    "narrow",
+    [{"gates": "bfloat16"}, {"query": "float16", "key_value": "bfloat16"}],
+    ids=["gates", "query, key_value"],
+)
+def test_weights_of_different_dtypes(own, mode, narrow):
+    """Such as gates that stay in float32: the three products of an input see the stored values."""
+    sizes = config()
+    layer, parameters = filled("sparse", sizes)
+    for p in layer.get_parameters():
+        part = p.name.partition(".")[0]
+        p.set_dtype(getattr(ms, narrow.get(part, "float32")))
+        parameters[p.name] = to_numpy(p).astype(np.float64)
+    x, upstream = tokens(sizes), tokens(sizes, seed=2)
+    with context_mode(mode):
+        out, dx, slopes = differentiated(layer)(Tensor(x), Tensor(ENDS, ms.int64), Tensor(upstream))
+    expected = refer("sparse", x, parameters, sizes, ENDS, upstream)
+    near(out, expected[0])
+    near(dx, expected[1])
+    for name, slope in expected[2].items():
+        rounding = 2.0**-8 if name.partition(".")[0] in narrow else 0
+        near(slopes[name], slope, rounding)
