@@ -77,11 +77,26 @@ def test_accuracy():
     assert oracle.calls == 3
 
 
-def test_evaluation_is_not_training():
-    for number in range(20):
-        fresh = SMALL.draw(np.random.default_rng((1, 1, number)), 2, 64)[0]
-        seen = SMALL.draw(np.random.default_rng((1, 0, number)), 2, 64)[0]
-        assert (fresh != seen).any()
+def test_evaluation_is_not_training(tmp_path, monkeypatch):
+    """No sequence of training comes again, be it in training or to be evaluated."""
+    train.set_up("pynative")
+    steps, evaluations = [], []
+
+    def step(self, batches, number):
+        steps.extend(batches[0][0].reshape(len(batches[0][3]), -1))
+        return 1.0, 1.0
+
+    def answer(self, tokens, asked, ends):
+        evaluations.extend(tokens.asnumpy().reshape(len(ends), -1))
+        return recall.Tensor(np.zeros((len(asked), SMALL.vocabulary), np.float32))
+
+    monkeypatch.setattr(recall.Step, "__call__", step)
+    monkeypatch.setattr(recall.Answers, "construct", answer)
+    sizes = {"vocabulary": SMALL.vocabulary, "steps": 4, "eval_every": 3}
+    recall.train(replace(TINY, **sizes), replace(SMALL, evaluation=6), tmp_path, say=silent)
+    seen, fresh = ([row.tobytes() for row in rows] for rows in (steps, evaluations))
+    assert len(seen) == len({*seen}) == 12 and len(fresh) == 32 + 6
+    assert not {*seen} & {*fresh}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Caches are written in place in every mode; there is no gradient; what is reserved is refused."""
 
 import contextlib
+import re
 
 import mindspore as ms
 import numpy as np
@@ -269,8 +270,11 @@ def paged_calls():
     infer = {"key": pages, "value": pages, "page_block_size": 10}
     tables = {name: CALLS[name]() for name in CALLS if name != "nsa_decode"}
     calls = [(name, {**given, **infer}, "block_table") for name, given in tables.items()]
-    caches = {"key_slc": pages, "value_slc": pages}
-    calls.append(("nsa_decode", {**decoding, **caches}, "block_table"))
+    paged = {**decoding, "key_slc": pages, "value_slc": pages}
+    calls.append(("nsa_decode", paged, "block_table"))
+    caches = [f"{kind}_{branch}" for kind in ("key", "value") for branch in ("cmp", "slc", "win")]
+    swapped = {name: paged[name].swapaxes(1, 2) + 0 for name in caches}
+    calls.append(("nsa_decode", {**paged, **swapped, "cache_layout": "BNSD"}, "block_table"))
     caches = {"key_cmp": pages, "value_cmp": pages}
     calls.append(("nsa_decode", {**decoding, **caches}, "cmp_block_table"))
     written = {
@@ -296,6 +300,8 @@ def test_a_wrong_page(mode, kind):
     table = np.arange(12, dtype=np.int32).reshape(3, 4)
     table[1, 1:] = -5  # 3 or 8 tokens of this row
     for name, given, argument in paged_calls():
+        if mode != "pynative" and "cache_layout" in given:
+            continue  # The layout counts where the check is Python's.
         function = getattr(mindspore_nsa, name)
 
         def call(values, function=function, given=given, argument=argument):
@@ -305,15 +311,15 @@ def test_a_wrong_page(mode, kind):
         with context_mode(mode):
             first(call(Tensor(table))).asnumpy()
             before = given["cache"].asnumpy().copy() if "cache" in given else None
-            wrong = table.copy()
-            wrong[2, 0] = 12
-            message = (
-                rf"{name}: {argument} must be of pages in \[0, 12\), got 12 at place 0 of row 2"
-            )
-            with pytest.raises(kind, match=message):
-                out = call(Tensor(wrong))
-                if mode != "pynative":
-                    first(out).asnumpy()
+            # After an error MindSpore miscounts the outputs of a jit function.
+            for page in (12, -1) if mode == "pynative" else (12,):
+                wrong = table.copy()
+                wrong[2, 0] = page
+                message = f"{argument} must be of pages in [0, 12), got {page} at place 0 of row 2"
+                with pytest.raises(kind, match=re.escape(f"{name}: {message}")):
+                    out = call(Tensor(wrong))
+                    if mode != "pynative":
+                        first(out).asnumpy()
         if before is not None:
             np.testing.assert_array_equal(given["cache"].asnumpy(), before)
 

@@ -138,7 +138,9 @@ def bad_arguments():
             "scale_value": SCALE,
             "head_num": heads,
             **blocks,
-            "atten_mask": [*masks(56, 56), (lower, ValueError), (nothing, ValueError)],
+            "atten_mask": [*masks(56, 56), (lower, ValueError), (nothing, ValueError),
+                           (Tensor(np.zeros((1, 1, 56, 56), np.bool_)), ValueError),
+                           (Tensor(np.True_), ValueError)],
             "actual_seq_qlen": PAIRED_LIST,
             "actual_seq_kvlen": PAIRED_LIST,
             "causal": FLAG,
@@ -300,7 +302,9 @@ def test_bool_is_not_taken_for_a_cached_int():
             mindspore_nsa.nsa_compress(x, w, 1, 1, actual_seq_len=ends(first, 96))
 
 
-@pytest.mark.parametrize("value", ["\ud800", "TND\0", "T\nND", "\u0422ND", "TND" + 1000 * " "])
+@pytest.mark.parametrize(
+    "value", ["\ud800", "TND\0", "T\nND", "\u0422ND", "TND" + 1000 * " ", "x" * 1000]
+)
 def test_any_text_is_shown(value):
     """Escaped and cut, whether a str was asked for or not."""
     shown = ascii(value)[1:-1][:80]
@@ -311,6 +315,10 @@ def test_any_text_is_shown(value):
     with pytest.raises(TypeError) as error:
         mindspore_nsa.flash_attention_score(**{**given, "head_num": value})
     assert str(error.value).endswith(f": head_num must be an int, got '{shown}' (str)")
+    with pytest.raises(TypeError) as error:
+        mindspore_nsa.flash_attention_score(**{**given, "actual_seq_qlen": value})
+    shown = " ".join(ascii(value).split())[:80]
+    assert str(error.value).endswith(f" ints or a Tensor or None, got {shown} (str)")
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint64])
@@ -374,6 +382,13 @@ def test_dropout_mask(bad, error, text):
     with pytest.raises(error) as compiled:
         in_graph("dropout_mask", given)
     assert first_line(compiled.value) == first_line(eager.value)
+
+
+@pytest.mark.parametrize("seed", [-(2**63), 2**63 - 1])
+def test_the_last_seeds_of_64_bits(seed):
+    ours = mindspore_nsa.dropout_mask(0.5, 64, seed).asnumpy()
+    expected = mindspore_nsa.dropout_mask(0.5, 64, Tensor(seed, ms.int64)).asnumpy()
+    assert np.array_equal(ours, expected)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,11 @@ MODULES = (
     "ops.flash_attention_score",
     "ops.nsa_compress",
     "ops.nsa_compress_attention",
+    "ops.nsa_compress_attention_infer",
+    "ops.nsa_compress_with_cache",
+    "ops.nsa_decode",
     "ops.nsa_selected_attention",
+    "ops.nsa_selected_attention_infer",
 )
 
 

@@ -11,7 +11,19 @@ from mindspore import Tensor, nn, ops
 import mindspore_nsa
 
 from .calls import context_mode, run
-from .operators import N2, Block, D, Loss, arguments, batch, draw, seeded, sequence
+from .operators import (
+    N2,
+    OPERATORS,
+    Block,
+    D,
+    Loss,
+    arguments,
+    batch,
+    call,
+    draw,
+    seeded,
+    sequence,
+)
 
 BOTH = pytest.mark.parametrize("mode", ["pynative", "graph"])
 
@@ -191,6 +203,38 @@ def test_unused_gradients_are_zero(mode):
         assert g.shape == t.shape
     assert not grads[3].any() and not grads[4].any()
     assert all(g.any() for g in grads[:3])
+
+
+def without_gradient(name):
+    """Lists and masks of a call as Tensors, each of its own content, and what goes with them."""
+    given = arguments(name)
+    lists = {key: sequence(*value) for key, value in given.items() if isinstance(value, tuple)}
+    if "q_offset" in lists:
+        lists["q_offset"] = sequence(1, 2)
+    ones = Tensor(np.ones((56, 56), np.bool_))
+    if name == "nsa_compress_attention":
+        return {**lists, "topk_mask": ones, "atten_mask": ones[:, :6]}, {}
+    if name == "flash_attention_score":
+        bits = mindspore_nsa.dropout_mask(0.9, 4 * (40**2 + 56**2), 1)
+        mask = Tensor(np.ones((3072, 2048), np.bool_))
+        masks = {"drop_mask": bits, "attn_mask": mask, "prefix": sequence(3, 5)}
+        return {**lists, **masks}, {"sparse_mode": 6, "keep_prob": 0.9}
+    return lists, {}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_lists_and_masks_have_zero_gradients(name):
+    tensors, others = without_gradient(name)
+
+    def forward(*values):
+        return call(name, **others, **dict(zip(tensors, values)))
+
+    grads = ms.grad(forward, tuple(range(len(tensors))))(*tensors.values())
+    grads = (grads,) if isinstance(grads, Tensor) else grads
+    for gradient, tensor in zip(grads, tensors.values(), strict=True):
+        assert tensor.astype(ms.float32).asnumpy().any()
+        assert gradient.shape == tensor.shape and gradient.dtype == tensor.dtype
+        assert not gradient.astype(ms.float32).asnumpy().any()
 
 
 @BOTH
