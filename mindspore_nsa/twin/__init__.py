@@ -8,8 +8,10 @@ prints what a compiler needs to build a program against it.
 import contextlib
 import ctypes
 import json
+import numbers
 import operator
 import os
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -214,7 +216,8 @@ def clock(chip="910B1", trace=None, **replaced):
         trace (str, optional): File for the trace of a kernel, in the Chrome trace format, which
             https://ui.perfetto.dev opens; of the second and later kernels with a number before its
             suffix. Default: ``None``.
-        replaced (float): Costs that replace those of :func:`costs`, by name.
+        replaced (float): Costs that replace those of :func:`costs`, by name; not those of vector
+            instructions, in cycles/repeat.
 
     Returns:
         A context manager. Its value is a function that lists the kernels timed so far: a dict for
@@ -222,7 +225,9 @@ def clock(chip="910B1", trace=None, **replaced):
         and, as text for people, ``table``.
 
     Raises:
-        ValueError: If there is no such chip or cost.
+        TypeError: If a cost is not a number.
+        ValueError: If there is no such chip or cost, or if a cost is not finite or too small: what
+            is counted in cycles or us is at least 0, `queue_depth` 1, the others are above 0.
 
     Examples:
         >>> from mindspore_nsa import twin
@@ -236,13 +241,31 @@ def clock(chip="910B1", trace=None, **replaced):
         raise ValueError(f"clock: chip must be 910B1, 910B3 or 910B4, got {chip!r}")
     try:
         for name, value in replaced.items():
-            if not _opened().TwinSetCost(name.encode(), value):
+            if not _opened().TwinSetCost(name.encode(), _cost(name, value)):
                 raise ValueError(f"clock: there is no cost {name!r}; costs() lists them")
         launches = None
         yield lambda: _timings() if launches is None else launches
         launches = _timings()
     finally:
         _opened().TwinSetClock(b"", b"")
+
+
+# The least value of a cost by its unit; one of another unit divides or multiplies.
+_LEAST = {"cycles": 0, "us": 0, "instructions": 1}
+
+
+def _cost(name, value):
+    """The value of a cost as a float, checked."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(
+            f"clock: {name} must be a number, got {ascii(value)[:80]} ({type(value).__name__})"
+        )
+    units = {row["name"]: row["unit"] for row in costs()}
+    least = _LEAST.get(units.get(name))
+    if not (value > 0 if least is None else value >= least) or value > sys.float_info.max:
+        bound = "above 0" if least is None else f"at least {least}"
+        raise ValueError(f"clock: {name} must be finite and {bound}, got {ascii(value)[:80]}")
+    return float(value)
 
 
 def _timings():

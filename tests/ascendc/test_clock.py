@@ -57,6 +57,32 @@ def test_what_there_is_not():
     assert _timed()[1]
 
 
+@pytest.mark.parametrize(
+    "name, value, kind, text",
+    [
+        ("fix_to_gm", "86", TypeError, r"must be a number, got '86' \(str\)"),
+        ("fix_to_gm", True, TypeError, r"must be a number, got True \(bool\)"),
+        ("fix_to_gm", None, TypeError, r"must be a number, got None \(NoneType\)"),
+        ("fix_to_gm", 0, ValueError, "must be finite and above 0, got 0"),
+        ("gm_to_ub", -67.0, ValueError, "must be finite and above 0, got -67.0"),
+        ("gm_to_ub", float("nan"), ValueError, "must be finite and above 0, got nan"),
+        ("gm_to_ub", 10**400, ValueError, "must be finite and above 0, got 1000"),
+        ("vector_end", -1, ValueError, "must be finite and at least 0, got -1"),
+        ("vector_end", float("inf"), ValueError, "must be finite and at least 0, got inf"),
+        ("queue_depth", 0.5, ValueError, "must be finite and at least 1, got 0.5"),
+    ],
+)
+def test_costs_that_cannot_be(name, value, kind, text):
+    with pytest.raises(kind, match=f"clock: {name} {text}"):
+        with twin.clock(**{name: value}):
+            pass
+
+
+def test_the_least_costs():
+    usual, cheap = _timed()[1], _timed(vector_end=0, launch=0, queue_depth=1)[1]
+    assert 0 < cheap[0]["microseconds"] < usual[0]["microseconds"]
+
+
 def test_costs_have_sources():
     rows = twin.costs()
     assert len(rows) > 40
