@@ -121,9 +121,7 @@ class AttentionCache(tuple):
     def __deepcopy__(self, memo):
         """Another cache with the same tokens, which grows on its own."""
         # A Tensor's own deepcopy shares its memory until one of both gets another.
-        if id(self) not in memo:
-            memo[id(self)] = type(self)(tensor.copy() for tensor in self)
-        return memo[id(self)]
+        return type(self)(tensor.copy() for tensor in self)
 
     @staticmethod
     def _ints(function, argument, given):

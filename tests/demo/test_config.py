@@ -30,7 +30,6 @@ def test_text_of_a_config(tmp_path):
         ('{"documents": "together"}', "documents must be one of apart, joined, got 'together'"),
         ('{"device": "TPU"}', "device must be one of CPU, Ascend, got 'TPU'"),
         ('{"device": "Ascend"}', "documents must be joined with device Ascend, got 'apart'"),
-        ('{"beta1": 1}', r"beta1 must be in \[0, 1\), got 1.0"),
     ],
 )
 def test_refused(tmp_path, text, message):
@@ -38,6 +37,32 @@ def test_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(InputError, match=f"config.*{message}"):
         configs.load(path)
+
+
+ABOVE_ZERO = (
+    "vocabulary layers width heads kv_heads head_dim feed_forward context rows accumulation steps "
+    "learning_rate eval_every checkpoint_every"
+).split()
+FROM_ZERO = "final_rate warmup weight_decay clip seed eval_bytes sample_bytes beta1 beta2".split()
+
+
+@pytest.mark.parametrize("name", ABOVE_ZERO)
+def test_zero_is_too_little(name):
+    with pytest.raises(InputError, match=f"config: {name} must be above 0, got 0"):
+        Config(**{name: 0})
+
+
+@pytest.mark.parametrize("name", FROM_ZERO)
+def test_zero_is_the_least(name):
+    assert getattr(Config(**{name: 0}), name) == 0
+    with pytest.raises(InputError, match=rf"config: {name} must .*, got -1"):
+        Config(**{name: -1})
+
+
+@pytest.mark.parametrize("name", ["beta1", "beta2"])
+def test_one_is_too_much(name):
+    with pytest.raises(InputError, match=rf"config: {name} must be in \[0, 1\), got 1.0"):
+        Config(**{name: 1})
 
 
 def test_missing_file(tmp_path):

@@ -65,6 +65,13 @@ def test_segments_of_random_batches():
         assert (targets.reshape(3, 32)[:, :-1] == tokens.reshape(3, 32)[:, 1:]).all()
 
 
+def test_pieces_have_a_token_after_them():
+    joined = corpus(b"abcdefghi")  # 10 tokens
+    positions = joined.draw(np.random.default_rng(0), 100, 8)
+    assert {*positions.tolist()} == {0, 1}
+    assert joined.batch([1], 8)[1].astype(np.uint8).tobytes() == b"bcdefghi"
+
+
 def test_order():
     joined = corpus(b"x" * 99)  # 100 tokens
     assert joined.in_order(2, 10, 0).tolist() == [[0, 10], [20, 30], [40, 50], [60, 70]]
@@ -109,6 +116,19 @@ def test_standard_library():
     assert [*files] == [name for name, _ in data.standard_library()]
 
 
+def test_what_is_not_of_the_library(tmp_path, monkeypatch):
+    texts = ("b.py", "a/c.py", "a/test.py")
+    others = ("test/d.py", "a/tests/d.py", "a/idle_test/d.py", "site-packages/d.py")
+    others += ("dist-packages/d.py", "a/__pycache__/d.py", "a/notes.txt")
+    for name in texts + others:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "empty.py").touch()
+    (tmp_path / "binary.py").write_bytes(b"\0")
+    monkeypatch.setattr(data.sysconfig, "get_path", lambda _: str(tmp_path))
+    assert sorted(data.standard_library()) == sorted((n, n.encode()) for n in texts)
+
+
 def test_digest_tells_corpora_apart():
     assert corpus(b"ab", b"c").digest() == corpus(b"ab", b"c").digest()
     assert corpus(b"ab", b"c").digest() != corpus(b"a", b"bc").digest()
@@ -141,6 +161,12 @@ def test_what_is_not_text_is_left_out_of_folders_and_counted(tmp_path):
     said = []
     assert data.user_files([tmp_path], said.append) == [("a.txt", b"text")]
     assert said == [f"{tmp_path}: 2 empty or binary files left out, such as {tmp_path / 'b.png'}"]
+
+
+def test_text_has_few_control_bytes():
+    assert data.is_text(b"\t\n\f\r\x1b" * 20) and data.is_text("caf\u00e9".encode())
+    assert data.is_text(b"x" * 99 + b"\x01") and not data.is_text(b"x" * 98 + b"\x01\x02")
+    assert not data.is_text(b"x" * 999 + b"\0")
 
 
 @pytest.mark.parametrize(

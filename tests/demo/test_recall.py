@@ -44,6 +44,15 @@ def test_sequences(task, length):
         assert end - (keys.max() + 1) >= task.distance(length)
 
 
+def test_the_shortest_sequence():
+    """There is no place for another pair; see `test_refused` for a token less."""
+    task = replace(TASK, stages=((85, 4, 1), TASK.stages[-1]))
+    task.check(CONFIG)
+    task.draw(np.random.default_rng(0), 4, 85)
+    with pytest.raises(InputError, match="17 pairs do not fit into length 85"):
+        replace(task, pairs=17).check(CONFIG)
+
+
 def test_the_task_is_out_of_reach_of_windows():
     length = TASK.stages[-1][0]
     assert length == 4096
@@ -104,7 +113,7 @@ def test_evaluation_is_not_training(tmp_path, monkeypatch):
     [
         ({"gap": 575}, r"gap must be at least layers \* window_size \+ 512 = 576"),
         ({"questions": 17}, "questions <= pairs <= keys must hold"),
-        ({"stages": [[64, 4, 1], [4096, 1, 1]]}, "16 pairs do not fit into length 64"),
+        ({"stages": [[84, 4, 1], [4096, 1, 1]]}, "16 pairs do not fit into length 84"),
         ({"stages": [[1024, 4, 1]]}, "at most a quarter of the last length"),
         ({"wrong": 1}, "no setting of the task is called 'wrong'"),
         ({"stages": 7}, "TypeError"),

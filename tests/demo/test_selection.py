@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+from mindspore import Tensor
 
 from model_zoo_demo import data, selection, train
 
@@ -58,10 +59,22 @@ def test_program(tmp_path, capsys):
     assert selection.main([str(tmp_path), *again]).startswith("selection: no checkpoint in")
 
 
-def test_a_short_document_stands_alone(tmp_path):
+def test_a_short_document_stands_alone(tmp_path, monkeypatch):
     """What fills the graph's length up is in its future."""
     train.set_up("pynative")
     model = train.Model(TINY)
-    corpus = data.join([b"short text"])
+    corpus = data.join([b"short text" * 4])
+    drawn, picture = [], selection.picture
+
+    def seen(blocks, config):
+        drawn.append(blocks)
+        return picture(blocks, config)
+
+    monkeypatch.setattr(selection, "picture", seen)
     selection.draw(model, TINY, corpus, tmp_path / "selection.png")
     assert (tmp_path / "selection.png").read_bytes().startswith(b"\x89PNG")
+    tokens = selection.document(corpus, TINY.context)
+    alone = selection.Selection(model)(Tensor(tokens), (41,))
+    expected = [x.asnumpy()[:, head] for x in alone for head in range(TINY.kv_heads)]
+    assert len(drawn) == len(expected) == TINY.layers * TINY.kv_heads
+    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(drawn, expected))

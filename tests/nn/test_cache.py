@@ -525,6 +525,31 @@ def test_wrong_arguments():
         layer(Tensor(draw(3, 1, HIDDEN)), cache=cache)
 
 
+def test_how_far_a_row_goes_back():
+    """64 tokens from the most it had since it was empty, once the shorter ring has lost a token."""
+    layer = make("sparse")
+    ring = min(CONFIG.window_size, CONFIG.compress_block_size) + 64
+    cache = layer.new_cache(1, 100)
+
+    def filled(tokens):
+        cache.reset()
+        layer(Tensor(draw(1, tokens, HIDDEN)), cache=cache)
+        return cache
+
+    filled(ring).truncate(1)
+    with pytest.raises(ValueError, match=f"0 or at least {ring - 63} .* had {ring + 1} tokens"):
+        filled(ring + 1).truncate(ring - 64)
+    cache.truncate(ring - 63)
+    filled(100).truncate(50)
+    with pytest.raises(ValueError, match="0 or at least 36 for row 0, which had 100 tokens"):
+        cache.truncate(35)
+    cache.truncate(36)
+    filled(30).truncate(5)
+    assert cache.lengths.asnumpy().tolist() == [5]
+    with pytest.raises(ValueError, match=r"rows must be in \[0, 1\), got -1"):
+        cache.reset(-1)
+
+
 def test_no_gradient():
     layer = make("sparse")
     cache = layer.new_cache(1, 20)
