@@ -108,7 +108,15 @@ def test_defaults_are_the_paper_s():
         "importance": "overlap",
     }
     assert {name: values[name] for name in expected} == expected
+    # Of these the paper says nothing; parameters of a model that was trained go with them.
+    others = {"rope_theta": 10000.0, "has_bias": False, "dropout": 0.0, "param_dtype": "float32"}
+    assert {name: values[name] for name in others} == others
     assert NSAConfig(64, 4, 2, 16).value_head_dim == 16
+
+
+def test_the_largest_theta():
+    largest = float(np.finfo(np.float32).max)
+    assert config(rope_theta=largest).rope_theta == largest
 
 
 def test_frozen_and_copied():

@@ -96,13 +96,21 @@ def test_target_is_captured_at_compilation(monkeypatch):
         by_module(x, w)
 
 
-def test_set_target():
+def test_set_target(monkeypatch):
     with mindspore_nsa.target("cpu"):
         by_module(arguments("nsa_compress")["input"], arguments("nsa_compress")["weight"])
     for name in ("ascend", "ascend_twin"):
         with mindspore_nsa.target(name):
             assert _config.requested_target() == name
         assert _config.requested_target() is None
+    with pytest.raises(InterruptedError), mindspore_nsa.target("ascend_twin"):
+        raise InterruptedError
+    assert _config.requested_target() is None
+    monkeypatch.setattr(_config._State, "name", None)
+    mindspore_nsa.set_target("ascend_twin")
+    with mindspore_nsa.target("cpu"):
+        assert _config.requested_target() == "cpu"
+    assert _config.requested_target() == "ascend_twin"
     with pytest.raises(ValueError, match="set_target: name must be one of cpu, ascend"):
         mindspore_nsa.set_target("gpu")
     with pytest.raises(TypeError, match="set_target: name must be a str, got 3"):
