@@ -9,6 +9,7 @@ from mindspore import Tensor
 
 import mindspore_nsa
 from mindspore_nsa.ops import _plan
+from mindspore_nsa.reference.importance import num_blocks
 from tests.common.cases import make_case
 
 from .calls import gradient, to_numpy
@@ -100,6 +101,28 @@ def test_block_counts_that_differ_are_logged_once(caplog):
             mindspore_nsa.nsa_compress_attention(**given)
     assert len(caplog.records) == 1
     assert "actual_sel_seq_kvlen differs" in caplog.records[0].getMessage()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("importance", ["cann", "overlap"])
+def test_block_counts_of_every_segment(caplog, causal, importance):
+    """The right list is not warned of, one that is wrong at its end is."""
+    from mindspore_nsa.ops import nsa_compress_attention as function
+
+    module = __import__("sys").modules[function.__module__]
+    module._warn_selection_lengths.cache_clear()
+    offsets = (20, 40)
+    rule = {"importance": importance, "causal": causal}
+    segments = zip(np.diff(CMP, prepend=0), np.diff(SEQ, prepend=0), offsets, strict=True)
+    counts = [num_blocks(c, q, 2, 2, q_offset=o, select_block_size=16, **rule)
+              for c, q, o in segments]  # fmt: skip
+    ends = np.cumsum(counts).tolist()
+    given = {**arguments("nsa_compress_attention"), **rule, "q_offset": offsets}
+    with caplog.at_level(logging.WARNING, logger="mindspore_nsa"):
+        function(**{**given, "actual_sel_seq_kvlen": ends})
+        assert not caplog.records
+        function(**{**given, "actual_sel_seq_kvlen": [ends[0], ends[1] + 1]})
+    assert len(caplog.records) == 1
 
 
 def test_only_the_first_output_has_a_gradient():
