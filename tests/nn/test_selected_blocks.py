@@ -38,6 +38,15 @@ def test_is_what_the_layer_reads(read, packed):
     np.testing.assert_array_equal(blocks.asnumpy(), read[0])
 
 
+def test_mixed_precision_rounds_the_tokens(read):
+    """So many that scores of other tokens would tell."""
+    layer, _ = filled("sparse", SETTINGS)
+    layer.to_float(ms.float16)
+    x = Tensor(tokens(SETTINGS, 2000)[None])
+    layer(x)
+    np.testing.assert_array_equal(layer.selected_blocks(x).asnumpy(), read[0])
+
+
 def test_blocks_belong_to_the_document_and_to_the_past():
     layer, _ = filled("sparse", SETTINGS)
     blocks = layer.selected_blocks(Tensor(tokens(SETTINGS)), Tensor(ENDS[1:])).asnumpy()
