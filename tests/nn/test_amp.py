@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn
 
+from mindspore_nsa.nn.precision import rounded
 from tests.ops.calls import context_mode
 
 from .cells import (
     ENDS,
+    KINDS,
     config,
     differentiated,
     filled,
@@ -53,6 +55,28 @@ def test_level(kind, level, dtype, mode):
         run = differentiated(net, [p.name for p in layer.trainable_params()])
         ours = run(Tensor(tokens(SETTINGS)), SEQ, Tensor(tokens(SETTINGS, seed=2)))
     check(kind, ours, parameters, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tokens_are_rounded(kind, dtype):
+    """The same bits as of tokens that have the values of the dtype already."""
+    layer, _ = filled(kind, SETTINGS)
+    layer.to_float(getattr(ms, dtype))
+    x = Tensor(tokens(SETTINGS))
+    exact = x.astype(getattr(ms, dtype)).astype(ms.float32)
+    ours, expected = (to_numpy(layer(each, SEQ)) for each in (x, exact))
+    np.testing.assert_array_equal(ours, expected)
+
+
+def test_narrow_values_are_rounded_to_another_dtype():
+    """1e-6 in bfloat16 lies between two values of float16; 1 + 2^-7 is a value of both."""
+    x = Tensor(np.float32([1e-6, 1 + 2.0**-7])).astype(ms.bfloat16)
+    found = rounded(x, ms.float16)
+    assert found.dtype == ms.float32
+    expected = x.astype(ms.float32).asnumpy().astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(found.asnumpy(), expected)
+    assert expected[0] != x.astype(ms.float32).asnumpy()[0]
 
 
 @BOTH
