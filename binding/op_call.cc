@@ -1,7 +1,9 @@
 #include "binding/op_call.h"
 
 #include <cstdint>
+#include <new>
 #include <string>
+#include <utility>
 
 #include "cpu/runtime.h"
 
@@ -70,11 +72,26 @@ void check_outputs(const OpSchema& schema, const std::vector<CallTensor>& output
   }
 }
 
+// That of the standard library has no text of its own: nobody would know which call it was.
+class NoMemory : public std::bad_alloc {
+ public:
+  explicit NoMemory(std::string text) : text_(std::move(text)) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
 void run_on_cpu(const CheckedCall& call) {
   const OpEntry& entry = op_entry(call.context.op());
   const cpu::SingleThread single(entry.work(call) < kSingleThreadWork);
   cpu::start_team();
-  entry.run(call);
+  try {
+    entry.run(call);
+  } catch (const std::bad_alloc&) {
+    throw NoMemory(std::string(call.context.function()) +
+                   ": no memory for the scratch of the call");
+  }
 }
 
 }  // namespace

@@ -27,8 +27,10 @@ class DecodeSchedule {
   // Adds a cell, whose counts the caller has filled in; the wave runs when it is large enough.
   void add(DecodeCell cell) {
     const int64_t per_unit = max64(1, kUnitKeys / plan_.select_block);
+    // Each candidate is chosen once at most, while a given block may stand several times.
+    const int64_t blocks = plan_.choose ? min64(plan_.count, cell.candidates) : plan_.count;
     const int64_t units[kBranches] = {ceil_div(cell.cmp_keys, kUnitKeys),
-                                      ceil_div(plan_.count, per_unit),
+                                      ceil_div(blocks, per_unit),
                                       ceil_div(cell.win_end - cell.win_first, kUnitKeys)};
     for (int b = 0; b < kBranches; ++b) {
       cell.first_unit[b] = sizes_.units;
@@ -221,6 +223,10 @@ void nsa_decode(const NsaDecodeParams& p) {
   for (int b = 0; b < kBranches; ++b)
     set_branch(plan, static_cast<Branch>(b), p.key[b], p.value[b]);
   set_rule(plan, p.rule);
+  // Far more may be asked for than there are: scratch is for those.
+  int64_t longest = 1;
+  for (int64_t b = 0; b < p.B; ++b) longest = max64(longest, p.kv_len[b]);
+  plan.count = min64(plan.count, ceil_div(longest, plan.select_block));
   plan.gates = p.gates;
   for_each_cell(p, p.kv_len, plan, [&](DecodeCell& cell, int64_t tokens) {
     cell.cmp_keys = windows_of(p.rule, tokens);

@@ -37,10 +37,11 @@ constexpr int64_t kWaveKeys = 8192;
 // Shares of block 0, which almost all queries select.
 constexpr int64_t kLeadShares = 4;
 
-// Of a chunk. shared: the sums of keys are those of several shares of the queries.
+// Of a chunk. gradient: keys have sums, also those of a segment without queries, which is nothing
+// to a forward; they are those of several shares of the queries.
 struct ChunkSize {
   int64_t queries, keys;
-  bool shared;
+  bool gradient;
 };
 
 class SelectSchedule {
@@ -89,7 +90,7 @@ class SelectSchedule {
   void add(const AttentionPlan& plan, const Selection& sel, int64_t b, int64_t h, int64_t first_row,
            ChunkSize chunk, int threads) {
     const Segment& seg = plan.segments[b];
-    if (seg.q_len == 0 && seg.kv_len == 0) return;
+    if (seg.q_len == 0 && (seg.kv_len == 0 || !chunk.gradient)) return;
     WaveSpan& open = waves.open();
     const bool enough = open.tiles >= 4 * threads && open.key_chunks >= 4 * threads;
     if (enough && open.packed * sel.shape.part >= kWaveKeys) waves.close();
@@ -102,7 +103,7 @@ class SelectSchedule {
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
     pair.shares = 1;
-    if (chunk.shared) share_keys(plan, sel, pair);
+    if (chunk.gradient) share_keys(plan, sel, pair);
     pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
     pair.first_key_chunk = open.key_chunks;
