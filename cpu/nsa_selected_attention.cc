@@ -79,7 +79,7 @@ class SelectSchedule {
       pair.repeats = repeats_ + n;
       pair.queries = queries;
       begin = pair.marks + pair.blocks;
-      queries += plan.segments[pair.segment].q_len * sel.count;
+      queries += index_size(plan, sel, pair);
     }
   }
 
@@ -119,8 +119,15 @@ class SelectSchedule {
     open.steps = max64(open.steps, pair.steps());
     open.rows += seg.q_len * plan.G;
     open.index += 2 * pair.blocks + 1;
-    open.entries += seg.q_len * sel.count;
+    open.entries += index_size(plan, sel, pair);
     open.accumulators += pair.accumulators(plan, seg);
+  }
+
+  // Room for its queries in the index: a query is there once for every block that it selects, also
+  // where it has places for far more of them than there are.
+  static int64_t index_size(const AttentionPlan& plan, const Selection& sel,
+                            const SelectPair& pair) {
+    return plan.segments[pair.segment].q_len * min64(sel.count, pair.blocks);
   }
 
   // Divides the sums of keys among shares of the queries.

@@ -31,7 +31,7 @@ inline bool blocks_fit_pieces(const AttentionPlan& plan, int64_t block) {
 }
 
 // One kv head of one segment. Block t is selected by queries[begin[t] .. begin[t + 1]), ascending;
-// a query that names a block twice is there twice.
+// a query that names a block twice is there once.
 struct SelectPair : GradPair {
   int64_t blocks;      // of the segment
   int64_t first_row;   // of topk, the segment's first query
@@ -39,7 +39,7 @@ struct SelectPair : GradPair {
   int64_t* begin;      // [blocks + 1]
   int64_t* marks;      // [blocks] last query that named a block
   bool* repeats;       // some query names a block twice
-  int32_t* queries;    // [q_len * count]
+  int32_t* queries;    // [q_len * min(count, blocks)]
 
   // The first block of chunk number `n` of keys, and the one past its last.
   int64_t first_block(int64_t n) const {

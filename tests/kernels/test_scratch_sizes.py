@@ -62,6 +62,34 @@ def test_keys_that_no_query_selects_from():
     assert ours_scratch == scratch
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_more_indices_than_blocks(twice):
+    """The index of a selection has room for the blocks that there are."""
+    queries, keys = 300, 70
+    query, dy = _normal(queries, HEADS, D), _normal(queries, HEADS, D)
+    key = _normal(keys, 2, D)
+    order = np.random.default_rng(4).permuted(np.tile(np.arange(5), (queries, 2, 1)), axis=-1)
+
+    def run(count):
+        indices = np.full((queries, 2, count), -1, np.int32)
+        indices[..., -5:] = order
+        if twice:
+            indices[..., -5] = 0
+        attrs = {"scale_value": 0.3, "head_num": HEADS, "select_block_size": 16,
+                 "select_block_count": count, "causal": 1}  # fmt: skip
+        lists = [np.array([100, queries]), np.array([0, keys]), None]
+        forward, held = _held("NsaSelectedAttention", [query, key, key, indices, *lists], attrs)
+        inputs = [query, key, key, forward[0], dy, *forward[1:], indices, *lists]
+        grads, held_too = _held("NsaSelectedAttentionGrad", inputs, attrs)
+        return forward + grads, (held, held_too)
+
+    expected, scratch = run(5)
+    ours, ours_scratch = run(3000)
+    for a, b in zip(ours, expected, strict=True):
+        assert a.tobytes() == b.tobytes() and a.any()
+    assert ours_scratch == scratch
+
+
 def test_no_memory_names_the_function():
     """Each of a million indices may stand for a block with an output of its own."""
     done = python(
