@@ -50,7 +50,7 @@ extern "C" __attribute__((visibility("default"))) void run(const Call* c, runner
   const int32_t cores = nsa::ascend::tile_nsa_compress_attention(
       call_of(*c), static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
   runner::Launcher launcher("nsa_compress_attention", c->seed, result);
-  const GM_ADDR workspace =
+  GM_ADDR workspace =
       launcher.add_workspace(nsa::ascend::nsa_compress_attention_workspace(tiling, cores));
   launcher.add("query", c->query, Role::kInput);
   launcher.add("key", c->key, Role::kInput);

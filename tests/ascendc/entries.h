@@ -9,11 +9,13 @@
 
 namespace runner {
 
+using Argument = GM_ADDR;
+
 template <typename Indices>
 struct EntryOf;
 template <size_t... i>
 struct EntryOf<std::index_sequence<i...>> {
-  using Type = void(decltype(static_cast<void>(i), GM_ADDR())...);
+  using Type = void(decltype(static_cast<void>(i), Argument())...);
 };
 // A kernel of so many tensors, workspace and tiling data among them.
 template <size_t tensors>

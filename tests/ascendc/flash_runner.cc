@@ -92,7 +92,7 @@ EXPORT void run_flash(const Call* c, runner::Result* result) {
   const int32_t cores = nsa::ascend::tile_flash_attention_score(
       call, static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
   runner::Launcher launcher("flash_attention_score", c->seed, result);
-  const GM_ADDR workspace = launcher.add_workspace(
+  GM_ADDR workspace = launcher.add_workspace(
       nsa::ascend::flash_attention_score_workspace(tiling, call.element_bytes, cores));
   add_shared(&launcher, *c, Role::kOutput);
   launcher.run(cores, tiling, [&] {
@@ -112,7 +112,7 @@ EXPORT void run_flash_grad(const Call* c, runner::Result* result) {
   const int32_t cores = nsa::ascend::tile_flash_attention_score_grad(
       call, static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
   runner::Launcher launcher("flash_attention_score_grad", c->seed, result);
-  const GM_ADDR workspace = launcher.add_workspace(
+  GM_ADDR workspace = launcher.add_workspace(
       nsa::ascend::flash_attention_score_grad_workspace(tiling, call.element_bytes, cores));
   add_shared(&launcher, *c, Role::kInput);
   launcher.add("dy", c->output_grad, Role::kInput);

@@ -62,8 +62,7 @@ void run_backward(const Call& c, const nsa::SeqList& list, Result* result) {
   launcher.add("actSeqLen", c.list, Role::kInput);
   launcher.add("inputGrad", c.output, Role::kOutput);
   launcher.add("weightGrad", c.weight_grad, Role::kOutput);
-  const GM_ADDR workspace =
-      launcher.add_workspace(nsa::ascend::nsa_compress_grad_workspace(tiling));
+  GM_ADDR workspace = launcher.add_workspace(nsa::ascend::nsa_compress_grad_workspace(tiling));
   launcher.run(cores, tiling, [&] {
     const auto kernel = c.bfloat16 ? nsa_compress_grad_bfloat16 : nsa_compress_grad_float16;
     kernel(address(c.output_grad), address(c.input), address(c.weight), address(c.list),

@@ -64,7 +64,7 @@ EXPORT void run_selected(const Call* c, runner::Result* result) {
   const int32_t cores = nsa::ascend::tile_nsa_selected_attention(
       call_of(*c), static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
   runner::Launcher launcher("nsa_selected_attention", c->seed, result);
-  const GM_ADDR workspace =
+  GM_ADDR workspace =
       launcher.add_workspace(nsa::ascend::nsa_selected_attention_workspace(tiling, cores));
   add_shared(&launcher, *c, Role::kOutput);
   launcher.run(cores, tiling, [&] {
@@ -82,7 +82,7 @@ EXPORT void run_selected_grad(const Call* c, runner::Result* result) {
   const int32_t cores = nsa::ascend::tile_nsa_selected_attention_grad(
       call_of(*c), static_cast<int32_t>(c->cores), &tiling);
   runner::Launcher launcher("nsa_selected_attention_grad", c->seed, result);
-  const GM_ADDR workspace =
+  GM_ADDR workspace =
       launcher.add_workspace(nsa::ascend::nsa_selected_attention_grad_workspace(tiling, cores));
   add_shared(&launcher, *c, Role::kInput);
   launcher.add("attentionOutGrad", c->output_grad, Role::kInput);

@@ -111,7 +111,7 @@ def test_a_right_kernel():
     ("right", "wrong", "error"),
     [
         # The macro GM_ADDR is `__gm__ uint8_t*`: `to` is a byte.
-        ("GM_ADDR from;\n  GM_ADDR to;", "GM_ADDR from, to;", "10: cannot initialize"),
+        ("GM_ADDR from;\n  GM_ADDR to;", "GM_ADDR from, to;", "3: field may not be qualified"),
         ("reinterpret_cast<__gm__ float*>", "reinterpret_cast<float*>", "13: reinterpret_cast"),
         ("fill(GM_ADDR from", "fill(uint8_t* from", "11: cannot initialize"),
     ],

@@ -179,7 +179,8 @@ KERNEL(chain) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   const int64_t block = ASCEND_IS_AIC ? GetBlockIdx() : GetBlockIdx() / 2;
   constexpr int64_t slots = 2 * kRows * kRows;
-  GM_ADDR scores = g[4] + block * slots * 6, probabilities = scores + slots * 4;
+  GM_ADDR scores = g[4] + block * slots * 6;
+  GM_ADDR probabilities = scores + slots * 4;
   if (ASCEND_IS_AIV) {
     Double(scores, probabilities, p[0]);
     return;
