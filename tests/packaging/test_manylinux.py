@@ -22,7 +22,10 @@ README = (ROOT / "README.md").read_text()
 TAG = re.compile(r"-manylinux_2_(\d+)_(x86_64|aarch64)\.whl$")
 TOOLS = runpy.run_path(str(ROOT / "tools" / "build_wheels.py"))
 # Debian 12 has glibc 2.36; its compiler asks for nothing newer than 2.34.
-MOST_MB, OLDEST = map(int, re.search(r"than (\d+) MB; glibc 2\.(\d+) or newer", README).groups())
+OLDEST, MOST_MB = (
+    int(re.search(stated, README).group(1))
+    for stated in (r"glibc 2\.(\d+) or\s+newer", r"smaller\s+than (\d+) MB")
+)
 
 
 def python(*command, **environment):
