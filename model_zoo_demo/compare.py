@@ -12,6 +12,7 @@ from pathlib import Path
 from . import checkpoint, data, runlog, selection, train
 from . import config as configs
 from .errors import InputError
+from .machine import add_mode
 
 
 def last_validation(records):
@@ -74,19 +75,8 @@ def main(arguments=None):
         help="learning rates; default: that of the config",
     )
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoints")
-    parser.add_argument(
-        "--mode",
-        choices=("graph", "pynative"),
-        default="graph",
-        help="of MindSpore; default: graph",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a setting of the config; may be given several times",
-    )
+    add_mode(parser)
+    configs.add_assignments(parser)
     args = parser.parse_args(arguments)
     try:
         config = configs.override(configs.load(args.config), args.set)

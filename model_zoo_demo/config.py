@@ -155,6 +155,17 @@ def load(path):
     return from_dict(values, f"config {path}")
 
 
+def add_assignments(parser):
+    """The option for override()'s assignments."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="change a setting of the config; may be given several times",
+    )
+
+
 def override(config, assignments):
     """The config with settings from the command line, texts of the form name=value."""
     types = {field.name: field.type for field in fields(Config)}

@@ -15,7 +15,7 @@ from mindspore import Tensor
 
 from . import checkpoint, data
 from .errors import InputError
-from .machine import reads_caches, set_up
+from .machine import add_mode, reads_caches, set_up
 from .model import Model
 
 
@@ -163,12 +163,7 @@ def main(arguments=None):
     parser.add_argument(
         "--no-cache", action="store_true", help="recompute the whole prefix for every byte"
     )
-    parser.add_argument(
-        "--mode",
-        choices=("graph", "pynative"),
-        default="graph",
-        help="of MindSpore; default: graph",
-    )
+    add_mode(parser)
     args = parser.parse_args(arguments)
     for name in ("bytes", "temperature", "top_k", "seed"):
         if not getattr(args, name) >= 0:

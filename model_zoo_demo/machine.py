@@ -11,6 +11,16 @@ from mindspore_nsa._config import requested_target, resolve_target
 from .errors import InputError
 
 
+def add_mode(parser):
+    """The option for set_up()'s mode."""
+    parser.add_argument(
+        "--mode",
+        choices=("graph", "pynative"),
+        default="graph",
+        help="of MindSpore; default: graph",
+    )
+
+
 def set_up(mode, device="", target=None):
     """Choose mode, device and kernels and, under msrun, join the others: (rank, workers)."""
     ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from . import checkpoint, runlog
 from . import config as configs
 from .errors import InputError
-from .machine import reads_caches
+from .machine import add_mode, reads_caches
 from .model import Model, parameter_count
 from .optimizer import Step
 from .train import CONFIGS, INTERRUPTED, StopRequest, set_up
@@ -310,12 +310,7 @@ def main(arguments=None):
     parser.add_argument(
         "--sequences", type=int, default=100, help="how many --caches asks; default: 100"
     )
-    parser.add_argument(
-        "--mode",
-        choices=("graph", "pynative"),
-        default="graph",
-        help="of MindSpore; default: graph",
-    )
+    add_mode(parser)
     args = parser.parse_args(arguments)
     try:
         if args.caches is not None:

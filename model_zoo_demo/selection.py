@@ -12,7 +12,7 @@ from mindspore import Tensor, nn, ops
 
 from . import checkpoint, data
 from .errors import InputError
-from .machine import set_up
+from .machine import add_mode, set_up
 from .model import Model
 
 NAME = "selection.png"
@@ -126,12 +126,7 @@ def main(arguments=None):
         "--data", nargs="+", metavar="PATH", help="text to take a document of; default: as train"
     )
     parser.add_argument("--out", type=Path, help=f"the picture; default: {NAME} in the folder")
-    parser.add_argument(
-        "--mode",
-        choices=("graph", "pynative"),
-        default="graph",
-        help="of MindSpore; default: graph",
-    )
+    add_mode(parser)
     args = parser.parse_args(arguments)
     try:
         arrays, config, _ = checkpoint.load(args.folder)

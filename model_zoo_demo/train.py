@@ -18,7 +18,7 @@ from tqdm import tqdm
 from . import checkpoint, data, generate, runlog, selection
 from . import config as configs
 from .errors import InputError
-from .machine import set_up
+from .machine import add_mode, set_up
 from .model import Loss, Model, arguments, parameter_count
 from .optimizer import MeanOverWorkers, Step, learning_rate
 
@@ -41,12 +41,7 @@ def parse(arguments=None):
     parser.add_argument(
         "--data", nargs="+", metavar="PATH", help="text files or folders; default: Python's library"
     )
-    parser.add_argument(
-        "--mode",
-        choices=("graph", "pynative"),
-        default="graph",
-        help="of MindSpore; default: graph",
-    )
+    add_mode(parser)
     parser.add_argument(
         "--target",
         choices=("cpu", "ascend", "ascend_twin"),
@@ -54,13 +49,7 @@ def parse(arguments=None):
         "Ascend's on a CPU",
     )
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a setting of the config; may be given several times",
-    )
+    configs.add_assignments(parser)
     return parser.parse_args(arguments)
 
 
