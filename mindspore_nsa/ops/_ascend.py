@@ -4,6 +4,7 @@ What an aclnn function takes, and in which order, is the definition of the opera
 `_native.ascend_signature` gives it in terms of the operator's inputs, attributes and outputs.
 """
 
+from copy import deepcopy
 from functools import cache, cached_property, lru_cache
 
 import mindspore
@@ -23,6 +24,10 @@ _FORMATS = {
     "int32": DataType.I32_Default,
     "int64": DataType.I64_Default,
 }
+
+
+# Of an argument that MindSpore passes as a null pointer where it is None.
+_ABSENT_TYPE = "aclIntArray*"
 
 
 @cache
@@ -54,18 +59,37 @@ def _registration(op):
     return info.target("Ascend").get_op_info()
 
 
+def _contiguous(argument):
+    """The argument, a view of another Tensor copied."""
+    if isinstance(argument, mindspore.Tensor) and argument._need_contiguous():
+        return argument.contiguous()
+    return argument
+
+
 class AclnnCustom(ops.Custom):
     """A Custom whose arguments are the Tensors and values of an aclnn function, in its order.
 
     MindSpore takes values other than Tensors only in a graph, so a call in PyNative mode is a
     graph of one operator.
+
+    Args:
+        op: Name of the operator.
+        attrs: Its attributes for the native inference.
+        missing: Places of the arguments that are Tensors in the function, and None here.
+        bprop: Its gradient.
     """
 
-    def __init__(self, op, attrs, bprop):
-        super().__init__(
-            f"{library()}:aclnn{op}", None, None, "aot", bprop=bprop, reg_info=_registration(op)
-        )
+    def __init__(self, op, attrs, missing, bprop):
+        # MindSpore writes into the registration that it is given, the name of the kernel too.
+        info = deepcopy(_registration(op))
+        super().__init__(f"{library()}:aclnn{op}", None, None, "aot", bprop=bprop, reg_info=info)
         self.add_prim_attr("nsa_attrs", attrs)
+        # MindSpore refuses None for a Tensor, and makes a null pointer of it for a list, which is
+        # what the function takes for an input that is not given, whatever its type.
+        types = list(self.custom_inputs_type)
+        for place in missing:
+            types[place] = _ABSENT_TYPE
+        self.add_prim_attr("custom_inputs_type", types)
 
     @cached_property
     def _graph(self):
@@ -75,7 +99,9 @@ class AclnnCustom(ops.Custom):
         return mindspore.jit(call, jit_level="O0")
 
     def __call__(self, *args):
-        return self._graph(*args)
+        # A graph keeps stride and offset of the first view that it was called with, for Tensors
+        # that are none, too.
+        return self._graph(*[_contiguous(arg) for arg in args])
 
 
 def _argument(op, parameter, tensors, attrs, lists):
@@ -136,5 +162,12 @@ def aclnn_operator(op, text, tensors, attrs, lists, bprop):
     arguments = tuple(_argument(op, p, tensors, attrs, lists) for p in _parameters(op, "input"))
     found = [p["index"] if p["source"] else -1 for p in _parameters(op, "output")]
     outputs = tuple(found.index(i) for i in range(len(schema(op)["outputs"])))
-    custom = AclnnCustom(op, text, _bprop_in_aclnn_order(op, arguments, outputs, bprop))
+    tensors_or_none = enumerate(zip(_parameters(op, "input"), arguments))
+    missing = [
+        place
+        for place, (parameter, argument) in tensors_or_none
+        if parameter["kind"] == "tensor" and argument == (-1, None)
+    ]
+    bprop = _bprop_in_aclnn_order(op, arguments, outputs, bprop)
+    custom = AclnnCustom(op, text, missing, bprop)
     return custom, arguments, outputs

@@ -1,4 +1,12 @@
+import shutil
+import sys
+from pathlib import Path
+
+import mindspore as ms
 import pytest
+
+from mindspore_nsa import _config, twin
+from mindspore_nsa.ops._plan import Planner
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +39,46 @@ def compress_attention_runner():
     from .builds import compress_attention_runner
 
     return compress_attention_runner()
+
+
+@pytest.fixture
+def cann(tmp_path, monkeypatch):
+    """A folder that has of CANN what MindSpore reads: headers, and an operator package."""
+    root, names = twin.include_dirs()
+    shutil.copytree(names, tmp_path / "include")
+    shutil.copytree(Path(root) / "twin", tmp_path / "include" / "twin")
+    package = tmp_path / "vendors" / "mindspore_nsa"
+    shutil.copytree(Path(root) / "aclnnop", package / "op_api" / "include")
+    (tmp_path / "opp").mkdir()
+    monkeypatch.setenv("ASCEND_OPP_PATH", str(tmp_path / "opp"))
+    monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", str(package))
+    monkeypatch.setenv("MS_COMPILER_CACHE_PATH", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return package
+
+
+@pytest.fixture
+def ascend(cann, monkeypatch):
+    """MindSpore's Python side takes the machine for an Ascend one."""
+    real = ms.context.get_context
+
+    def get_context(key):
+        return "Ascend" if key == "device_target" else real(key)
+
+    monkeypatch.setattr(ms.context, "get_context", get_context)
+    # The one that the device implies, whatever was chosen before in this process.
+    monkeypatch.setattr(_config._State, "name", None)
+    monkeypatch.setattr(ms.ops.Custom, "compiled_bin", [])
+    forget()
+    yield
+    forget()
+
+
+def forget():
+    """What was planned, and made, for another folder is made again."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("mindspore_nsa.ops."):
+            for value in vars(module).values():
+                cached = value._cached if isinstance(value, Planner) else value
+                if hasattr(cached, "cache_clear"):
+                    cached.cache_clear()

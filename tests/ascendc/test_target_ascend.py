@@ -2,8 +2,6 @@
 
 import ctypes
 import importlib
-import shutil
-from pathlib import Path
 
 import mindspore as ms
 import numpy as np
@@ -11,54 +9,12 @@ import pytest
 from mindspore import Tensor, nn
 
 import mindspore_nsa
-from mindspore_nsa import _config, twin
 from mindspore_nsa._config import resolve_target
 from mindspore_nsa.ops import _ascend
 from mindspore_nsa.ops._custom import run
-from mindspore_nsa.ops._gradient import gradient_operator
 
 module = importlib.import_module("mindspore_nsa.ops.nsa_compress")
 SEQ = (40, 96)
-
-
-@pytest.fixture
-def cann(tmp_path, monkeypatch):
-    """A folder that has of CANN what MindSpore reads: headers, and an operator package."""
-    root, names = twin.include_dirs()
-    shutil.copytree(names, tmp_path / "include")
-    shutil.copytree(Path(root) / "twin", tmp_path / "include" / "twin")
-    package = tmp_path / "vendors" / "mindspore_nsa"
-    shutil.copytree(Path(root) / "aclnnop", package / "op_api" / "include")
-    (tmp_path / "opp").mkdir()
-    monkeypatch.setenv("ASCEND_OPP_PATH", str(tmp_path / "opp"))
-    monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", str(package))
-    monkeypatch.setenv("MS_COMPILER_CACHE_PATH", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    return package
-
-
-@pytest.fixture
-def ascend(cann, monkeypatch):
-    """MindSpore's Python side takes the machine for an Ascend one."""
-    real = ms.context.get_context
-
-    def get_context(key):
-        return "Ascend" if key == "device_target" else real(key)
-
-    monkeypatch.setattr(ms.context, "get_context", get_context)
-    # The one that the device implies, whatever was chosen before in this process.
-    monkeypatch.setattr(_config._State, "name", None)
-    monkeypatch.setattr(ms.ops.Custom, "compiled_bin", [])
-    forget()
-    yield
-    forget()
-
-
-def forget():
-    """What was planned, and made, for another folder is made again."""
-    module._operator.cache_clear()
-    gradient_operator.cache_clear()
-    module._plan_nsa_compress._cached.cache_clear()
 
 
 def plan(**changes):
@@ -94,8 +50,8 @@ def test_gradient_is_made_with_it(ascend, monkeypatch):
     made = []
     real = _ascend.AclnnCustom.__init__
 
-    def init(self, op, attrs, bprop):
-        real(self, op, attrs, bprop)
+    def init(self, op, *rest):
+        real(self, op, *rest)
         made.append((op, list(self.custom_inputs_type)))
 
     monkeypatch.setattr(_ascend.AclnnCustom, "__init__", init)
