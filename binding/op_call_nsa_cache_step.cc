@@ -6,7 +6,7 @@
 #include <string>
 
 #include "binding/op_call_rows.h"
-#include "cpu/nsa_cache_step.h"
+#include "cpu/nsa_decode/cache_step.h"
 #include "infer/nsa_cache_step.h"
 
 namespace nsa {

@@ -1,5 +1,5 @@
 #include "binding/op_call.h"
-#include "cpu/nsa_linear.h"
+#include "cpu/linear/nsa_linear.h"
 #include "infer/nsa_linear.h"
 
 namespace nsa {

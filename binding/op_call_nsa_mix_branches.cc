@@ -1,5 +1,5 @@
 #include "binding/op_call.h"
-#include "cpu/nsa_mix_branches.h"
+#include "cpu/linear/nsa_mix_branches.h"
 #include "infer/nsa_mix_branches.h"
 #include "infer/nsa_round.h"
 

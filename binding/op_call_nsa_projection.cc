@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "binding/op_call.h"
-#include "cpu/nsa_projection.h"
+#include "cpu/linear/nsa_projection.h"
 #include "infer/nsa_projection.h"
 
 namespace nsa {

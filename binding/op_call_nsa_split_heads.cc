@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "binding/op_call.h"
-#include "cpu/nsa_split_heads.h"
+#include "cpu/linear/nsa_split_heads.h"
 
 namespace nsa {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "binding/op_call.h"
-#include "cpu/decode/params.h"
+#include "cpu/nsa_decode/params.h"
 #include "infer/decoding.h"
 
 namespace nsa {

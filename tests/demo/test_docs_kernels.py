@@ -12,34 +12,34 @@ PAGE = " ".join((ROOT / "docs" / "cpu_kernels.md").read_text().split())
 
 # File under cpu/, constant, its value as the source writes it, the words of the page.
 CONSTANTS = (
-    ("attention/schedule.h", "kTileRows", "96", "pass each step in groups of 96"),
-    ("attention/schedule.h", "kTileSteps", "4", "once for four groups"),
-    ("attention/schedule.h", "kBlockKeys", "64", "packed in blocks of 64"),
-    ("attention/schedule.h", "kTileKeys", "128", "a step of 128 keys"),
-    ("attention/schedule.h", "kCutRows", "24", "in groups of 24"),
-    ("attention/schedule.cc", "kScores", "1 << 18", "fit 2^18 scores"),
-    ("nsa_selected_attention.cc", "kChunkRows", "512", "512 rows, more in long"),
-    ("nsa_selected_attention.cc", "kLongChunkRows", "4096", "as many rows, up to 4096,"),
-    ("nsa_selected_attention.cc", "kMeetingRows", "64", "let 64 of them meet"),
-    ("nsa_selected_attention.cc", "kTiledChunkKeys", "512", "512 keys instead of 256"),
-    ("nsa_selected_attention.cc", "kChunkKeys", "256", "512 keys instead of 256"),
-    ("nsa_selected_attention.cc", "kTiledChunkRows", "1024", "a chunk of 1024 rows"),
-    ("nsa_selected_attention.cc", "kLongTiledRows", "2048", "up to 2048 of long"),
-    ("nsa_selected_attention_kernel.h", "kRangeBlocks", "20", "passes 20 blocks in turn"),
-    ("nsa_selected_attention_kernel.h", "kRangeBlocksOfPieces", "8", "passes 8 blocks in turn"),
-    ("attention/amx_gathered.h", "kMost", "3", "up to three blocks"),
-    ("flash_attention_score.cc", "kWholeKeys", "1024", "sees about 1024 keys at most"),
-    ("flash_attention_score.cc", "kWholeSlots", "16", "otherwise 16 slots"),
-    ("flash_attention_score.cc", "kChunkRows", "1536", "shorter, of 1536 rows"),
-    ("attention/grad_schedule.h", "kWaitingUnits", "128", "out of the next 128"),
-    ("attention/grad_accumulators.h", "kKeyChunks", "64", "at most 32 of all segments"),
-    ("nsa_selected_attention.cc", "kLeadShares", "4", "four shares of the queries at least"),
-    ("nsa_compress_attention.cc", "kTileParts", "4", "a tile has four parts"),
-    ("nsa_selected_attention.cc", "kManyChunks", "64", "a 64th of a sequence"),
-    ("nsa_selected_attention.cc", "kLongRows", "8192", "at most 8192 rows"),
-    ("nsa_compress_plan.h", "kCompressGradTokens", "256", "at most 256 tokens"),
-    ("nsa_compress_rows.h", "kBytes", "32 * 1024", "read 32 KB later"),
-    ("scratch.cc", "kKept", "64 << 20", "at most 64 MiB"),
+    ("engine/plan/schedule.h", "kTileRows", "96", "pass each step in groups of 96"),
+    ("engine/plan/schedule.h", "kTileSteps", "4", "once for four groups"),
+    ("engine/plan/schedule.h", "kBlockKeys", "64", "packed in blocks of 64"),
+    ("engine/plan/schedule.h", "kTileKeys", "128", "a step of 128 keys"),
+    ("engine/plan/schedule.h", "kCutRows", "24", "in groups of 24"),
+    ("engine/plan/schedule.cc", "kScores", "1 << 18", "fit 2^18 scores"),
+    ("nsa_selected_attention/entry.cc", "kChunkRows", "512", "512 rows, more in long"),
+    ("nsa_selected_attention/entry.cc", "kLongChunkRows", "4096", "as many rows, up to 4096,"),
+    ("nsa_selected_attention/entry.cc", "kMeetingRows", "64", "let 64 of them meet"),
+    ("nsa_selected_attention/entry.cc", "kTiledChunkKeys", "512", "512 keys instead of 256"),
+    ("nsa_selected_attention/entry.cc", "kChunkKeys", "256", "512 keys instead of 256"),
+    ("nsa_selected_attention/entry.cc", "kTiledChunkRows", "1024", "a chunk of 1024 rows"),
+    ("nsa_selected_attention/entry.cc", "kLongTiledRows", "2048", "up to 2048 of long"),
+    ("nsa_selected_attention/kernel.h", "kRangeBlocks", "20", "passes 20 blocks in turn"),
+    ("nsa_selected_attention/kernel.h", "kRangeBlocksOfPieces", "8", "passes 8 blocks in turn"),
+    ("engine/step/amx_gathered.h", "kMost", "3", "up to three blocks"),
+    ("flash_attention_score/entry.cc", "kWholeKeys", "1024", "sees about 1024 keys at most"),
+    ("flash_attention_score/entry.cc", "kWholeSlots", "16", "otherwise 16 slots"),
+    ("flash_attention_score/entry.cc", "kChunkRows", "1536", "shorter, of 1536 rows"),
+    ("engine/plan/grad_schedule.h", "kWaitingUnits", "128", "out of the next 128"),
+    ("engine/plan/grad_accumulators.h", "kKeyChunks", "64", "at most 32 of all segments"),
+    ("nsa_selected_attention/entry.cc", "kLeadShares", "4", "four shares of the queries at least"),
+    ("nsa_compress_attention/entry.cc", "kTileParts", "4", "a tile has four parts"),
+    ("nsa_selected_attention/entry.cc", "kManyChunks", "64", "a 64th of a sequence"),
+    ("nsa_selected_attention/entry.cc", "kLongRows", "8192", "at most 8192 rows"),
+    ("nsa_compress/plan.h", "kCompressGradTokens", "256", "at most 256 tokens"),
+    ("nsa_compress/rows.h", "kBytes", "32 * 1024", "read 32 KB later"),
+    ("engine/threads/scratch.cc", "kKept", "64 << 20", "at most 64 MiB"),
 )
 
 
@@ -52,24 +52,24 @@ def test_constants(file, name, value, words):
 
 def constant(name):
     """The number of a constant of the schedule."""
-    source = (ROOT / "cpu" / "attention" / "schedule.h").read_text()
+    source = (ROOT / "cpu" / "engine" / "plan" / "schedule.h").read_text()
     return int(re.search(rf"constexpr int64_t {name} = (\d+);", source)[1])
 
 
 def test_rows_of_a_tile():
-    source = (ROOT / "cpu" / "attention" / "schedule.cc").read_text()
+    source = (ROOT / "cpu" / "engine" / "plan" / "schedule.cc").read_text()
     assert "return kTileRows * max64(1, min64(kTileSteps, steps / kTiles));" in source
     assert f"its rows, up to {constant('kTileRows') * constant('kTileSteps')} where" in PAGE
 
 
 def test_rows_of_a_sum():
-    source = (ROOT / "cpu" / "attention" / "pack.h").read_text()
+    source = (ROOT / "cpu" / "engine" / "step" / "pack.h").read_text()
     assert "constexpr int kDots = 8;" in source
     assert "eight rows are added side by side" in PAGE
 
 
 def test_chunks_of_the_gradient():
-    source = (ROOT / "cpu" / "flash_attention_score.cc").read_text()
+    source = (ROOT / "cpu" / "flash_attention_score/entry.cc").read_text()
     lengths = []
     for before, unit in (
         ("largest = ", "kTileRows"),
@@ -89,7 +89,7 @@ def test_chunks_of_the_gradient():
 
 def test_instruction_sets():
     """One row for every unit, named as the library names them."""
-    tables = (path.read_text() for path in (ROOT / "cpu" / "simd").glob("isa_*.cc"))
+    tables = (path.read_text() for path in (ROOT / "cpu" / "dispatch").glob("isa_*.cc"))
     names = {re.search(r'make_table\w*\("(\w+)"\)', table)[1] for table in tables}
     section = PAGE[PAGE.index("## Instruction sets") :]
     listed = re.findall(r"\| `(\w+)` \| \d+ \|", section)

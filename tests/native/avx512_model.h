@@ -1,6 +1,6 @@
-// The AVX-512 instructions of cpu/simd on a processor that has AVX2 only: included before every
-// unit of theirs (-include), so that the very same source runs. SIMDe has most intrinsics; the
-// rest, and those that it computes otherwise than the processor, are here, written after the
+// The AVX-512 instructions of cpu/engine/simd on a processor that has AVX2 only: included before
+// every unit of theirs (-include), so that the very same source runs. SIMDe has most intrinsics;
+// the rest, and those that it computes otherwise than the processor, are here, written after the
 // operation sections of Intel's manual.
 #pragma once
 

@@ -5,7 +5,7 @@
 #define NSA_ISA_AMX
 #include "tests/native/amx_model.h"
 // Uses it.
-#include "cpu/simd/kernels_inl.h"
+#include "cpu/dispatch/kernels_inl.h"
 
 namespace nsa::cpu {
 

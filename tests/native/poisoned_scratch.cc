@@ -1,11 +1,12 @@
-// Scratch for tests, linked instead of cpu/scratch.cc: every call gets fresh memory of the size it
-// asked for, full of NaN, so that what a kernel reads unwritten or past the end shows.
+// Scratch for tests, linked instead of cpu/engine/threads/scratch.cc: every call gets fresh memory
+// of the size it asked for, full of NaN, so that what a kernel reads unwritten or past the end
+// shows.
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include "cpu/engine/threads/scratch.h"
 #include "cpu/runtime.h"
-#include "cpu/scratch.h"
 #include "cpu/types.h"
 
 namespace nsa::cpu {

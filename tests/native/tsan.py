@@ -18,7 +18,7 @@ from . import builds
 from .casefile import write_cases
 
 # The team.
-SOURCES = [builds.ROOT / "cpu" / name for name in ("threads.cc", "workers.cc")]
+SOURCES = [builds.ROOT / "cpu/engine/threads" / name for name in ("threads.cc", "workers.cc")]
 SEEDS = range(150)
 # Random cases are too short for several chunks, whose units wait for each other.
 ATTENTIONS = (workloads.flash, workloads.selected, workloads.compress_attention)

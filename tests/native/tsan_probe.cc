@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "cpu/engine/threads/team.h"
 #include "cpu/runtime.h"
-#include "cpu/team.h"
 
 int main(int argc, char** argv) {
   const bool race = argc > 1 && std::strcmp(argv[1], "race") == 0;

@@ -182,13 +182,13 @@ def test_no_flag_of_the_building_machine(wheel):
         machine = [a for a in arguments if a.startswith("-m")]
         assert not [a for a in machine if "native" in a or a.startswith("-march")], source
         assert "-ffast-math" not in arguments and "-ffp-contract=off" in arguments, source
-        in_isa_unit = re.search(r"/cpu/simd/isa_(avx\w+)\.cc$", source)
+        in_isa_unit = re.search(r"/cpu/dispatch/isa_(avx\w+)\.cc$", source)
         assert bool(machine) == bool(in_isa_unit), f"{source}: {machine}"
 
 
 def test_isa_units_share_no_function(wheel):
     """A weak function compiled for AVX-512 could be linked in for every processor."""
-    objects = list(BUILD.glob("CMakeFiles/nsa_cpu.dir/cpu/simd/isa_*.o"))
+    objects = list(BUILD.glob("CMakeFiles/nsa_cpu.dir/cpu/dispatch/isa_*.o"))
     assert len(objects) >= 2
     for path in objects:
         listed = symbols(path)

@@ -1,0 +1,76 @@
+// The functions that exist once per instruction set. Plain pointers and plain data only: these
+// units are compiled with instructions the machine may lack, so nothing in them may be linked
+// elsewhere.
+#pragma once
+
+#include "cpu/engine/plan/grad_schedule.h"
+#include "cpu/engine/plan/plan.h"
+#include "cpu/engine/plan/schedule.h"
+#include "cpu/engine/plan/selection.h"
+#include "cpu/linear/nsa_linear.h"
+#include "cpu/linear/nsa_projection_plan.h"
+#include "cpu/nsa_compress/plan.h"
+#include "cpu/nsa_compress_attention/plan.h"
+#include "cpu/nsa_decode/params.h"
+#include "cpu/params.h"
+
+namespace nsa::cpu {
+
+struct KernelTable {
+  const char* name;
+  // Of bf16 operands in matmuls, forward and backward; one per word: they become floats.
+  WordForm bf16, bf16_grad;
+  // Of float32 operands of a RowProduct or WeightProduct, and of attention that fits it.
+  WordForm float_pieces;
+
+  WordForm form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : WordForm{1, 1}; }
+  WordForm grad_form(ElemType t) const {
+    return t == ElemType::kBFloat16 ? bf16_grad : WordForm{1, 1};
+  }
+
+  WordForm product_form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : float_pieces; }
+  WordForm select_form(const AttentionPlan& plan, int64_t block) const {
+    return blocks_fit_pieces(plan, block) ? float_pieces : form(plan.dtype);
+  }
+  // Of FlashAttentionScore and NsaCompressAttention. few_keys: all queries see few.
+  WordForm forward_form(const AttentionPlan& plan, bool few_keys) const {
+    const bool fits = few_keys && heads_fit_pieces(plan);
+    return fits || rows_fit_pieces(plan) ? float_pieces : form(plan.dtype);
+  }
+
+  int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv, int64_t tile_rows, bool in_pieces);
+  void (*flash_forward)(const AttentionPlan&, const Wave&, const ForwardScratch&, int threads);
+  // Of both gradients.
+  int64_t (*grad_thread_size)(ElemType, int64_t D, int64_t Dv, int64_t max_kv_chunk);
+  void (*flash_backward)(const AttentionGradPlan&, const GradWave&, const GradScratch&,
+                         int64_t max_kv_chunk, int threads);
+  void (*flash_dsink)(const AttentionGradPlan&, float* tmp, int64_t tmp_size, int threads);
+  int64_t (*select_forward_thread_size)(int64_t D, int64_t Dv, int64_t chunk_rows, bool in_pieces);
+  void (*select_forward)(const AttentionPlan&, const Selection&, const SelectWave&,
+                         const ForwardScratch&, int64_t chunk_rows, int threads);
+  void (*select_backward)(const AttentionGradPlan&, const Selection&, const SelectWave&,
+                          const GradScratch&, int threads);
+  int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv, int64_t G,
+                                            bool in_pieces);
+  void (*compress_attention)(const AttentionPlan&, const ImportancePlan&, const Wave&,
+                             const ForwardScratch&, int threads);
+  int64_t (*compress_thread_size)(const CompressPlan&);
+  void (*compress)(const CompressPlan&, const CompressScratch&, int threads);
+  int64_t (*compress_grad_thread_size)(const CompressPlan&);
+  void (*compress_grad)(const CompressPlan&, const CompressScratch&, float* partial, int threads);
+  int64_t (*decode_thread_size)(const DecodePlan&, int64_t max_cmp_keys, int64_t max_blocks);
+  void (*decode)(const DecodePlan&, const DecodeWave&, const DecodeScratch&, int threads);
+  void (*compress_last_windows)(const NsaCompressWithCacheParams&, float* scratch);
+  void (*linear_rows)(const NsaLinearParams&, int64_t row);  // kLinearRows of them
+  // left_words: of the rows that a unit packs, 0 of a WeightProduct.
+  int64_t (*product_thread_size)(int64_t left_words);
+  void (*row_product)(const RowProduct&, const ProductScratch&, int threads);
+  void (*weight_product)(const WeightProduct&, const ProductScratch&, int threads);
+  void (*round_rows)(ElemType, const float* src, int64_t n, void* dst);
+  void (*widen_rows)(ElemType, const void* src, int64_t n, float* dst);
+};
+
+// The table of the instruction set in use.
+const KernelTable& kernels();
+
+}  // namespace nsa::cpu

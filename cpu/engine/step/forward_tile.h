@@ -1,0 +1,322 @@
+// Attention of one tile of rows over its visible keys, with the online softmax.
+#pragma once
+
+#include "cpu/engine/plan/schedule.h"
+#include "cpu/engine/step/bias.h"
+#include "cpu/engine/step/online_softmax.h"
+#include "cpu/engine/step/pack.h"
+#include "cpu/engine/step/softmax_rows.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/engine/step/amx_gathered.h"
+#endif
+
+namespace nsa::cpu {
+namespace {
+
+// Values of this exponent and above, as its bits stand in bf16, count as no numbers: they take the
+// way that is slow and knows them all.
+#ifdef NSA_ISA_AMX
+constexpr uint32_t kLargeExponent = kModestExponent;
+#else
+constexpr uint32_t kLargeExponent = 0x7f80;
+#endif
+
+struct TileBuffers {
+  float* q;             // [rows, words(D)]
+  float* s;             // [kTileRows, kScoreRow] of the rows of one step
+  float* o;             // [rows, Dv padded]
+  SoftmaxState* state;  // [rows]
+  float* factor;        // [rows] of the last step
+  float* tmp;           // [max(kTileKeys, D, Dv) + padding]
+  Ahead ahead;          // keys and values of the next step or sweep
+#ifdef NSA_ISA_AMX
+  AmxStepBuffers steps;
+  GatheredBuffers gathered;
+  GatheredStates states;  // [rows]
+#endif
+
+  static TileBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t rows) {
+    TileBuffers b;
+    b.q = arena.take<float>(rows * round_up(D, kLanePad));
+    b.s = arena.take<float>(kTileRows * kScoreRow);
+    b.o = arena.take<float>(rows * padded_row(Dv));
+    b.state = arena.take<SoftmaxState>(rows);
+    b.factor = arena.take<float>(rows);
+    b.tmp = arena.take<float>(max64(kTileKeys, max64(D, Dv)) + kLanePad);
+    b.ahead = Ahead::carve(arena, 2);
+#ifdef NSA_ISA_AMX
+    b.steps = AmxStepBuffers::carve(arena);
+    b.gathered = GatheredBuffers::carve(arena);
+    b.states = GatheredStates::carve(arena, rows);
+#endif
+    return b;
+  }
+};
+
+struct TileContext {
+  const AttentionPlan& plan;
+  const Segment& seg;
+  const RowTile& tile;
+  int64_t first_head;  // of the group
+
+  int64_t query(int64_t r) const { return tile.i0 + r / tile.heads; }
+  int64_t head(int64_t r) const { return first_head + tile.g0 + r % tile.heads; }
+};
+
+// The packed blocks of one pair.
+struct PackedPair {
+  const float* keys;
+  const float* values;
+  const bool* finite;
+
+  // Whether the values of keys [j0, j1) are numbers, and those of their blocks.
+  bool numbers(int64_t j0, int64_t j1) const {
+    for (int64_t block = j0 / kBlockKeys; block * kBlockKeys < j1; ++block)
+      if (!finite[block]) return false;
+    return true;
+  }
+};
+
+// The softmax step of a row over keys [n0, n0 + n), whatever hides them or changes its scores,
+// which nothing does where they are plain. Gives the factor for the output row so far.
+template <class Path>
+inline float biased_row(const TileContext& c, int64_t r, int64_t n0, int64_t n, bool plain,
+                        float* row, TileBuffers& b) {
+  const AttentionPlan& plan = c.plan;
+  float scale = plan.scale;
+  if (!plain) {
+    bias_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n, scale, row, b.tmp);
+    scale = 1.0f;
+  }
+  const float factor = online_softmax_row(row, n, scale, b.state[r]);
+  if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n, row);
+  pack_probabilities<Path>(row, n);
+  return factor;
+}
+
+// One softmax step of rows [r0, r1) over keys [n0, n1): scores, probabilities, output. The rows see
+// nothing else of the step.
+template <class Path>
+inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0, int64_t n1,
+                         bool plain, const PackedPair& packed, TileBuffers& b) {
+  NSA_EXPECT(n0 % key_step<Path>() == 0 && n1 % key_step<Path>() == 0);
+  const AttentionPlan& plan = c.plan;
+  const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = r1 - r0;
+  const int64_t origin = n0 / kTileKeys * kTileKeys;
+  float* s = b.s;
+  key_products<Path>(Operand{b.q + r0 * depth, depth, 1}, rows, depth, packed.keys, kBlockKeys, n0,
+                     n1, Output{s + (n0 - origin), kScoreRow}, &b.ahead);
+  const bool masked = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
+  if ((plain || masked) && plan.bias.drop == nullptr) {
+    for (int64_t r = r0; r < r1 && masked; ++r) {
+      hide_unseen(c.seg.range, c.query(r), n0, n1 - n0, n1 - n0,
+                  s + (r - r0) * kScoreRow + (n0 - origin));
+    }
+    softmax_rows<Path>(s + (n0 - origin), rows, n1 - n0, plan.scale, b.state + r0, b.factor + r0);
+  } else {
+    for (int64_t r = r0; r < r1; ++r)
+      b.factor[r] =
+          biased_row<Path>(c, r, n0, n1 - n0, plain, s + (r - r0) * kScoreRow + (n0 - origin), b);
+  }
+  const Operand p = {s + (n0 - origin), kScoreRow, 1};
+  const float* values = packed.values + n0 / Path::kForm.per_word * ld;
+  multiply_values<Path>(packed.numbers(n0, n1), rows, round_up(plan.Dv, kLanePad),
+                        words<Path>(n1 - n0), p, values, ld, b.o + r0 * ld, ld, Into::kAddScaled,
+                        b.factor + r0, &b.ahead);
+}
+
+// What is packed of keys [k0, k1), asked for while something before them is computed, in so many
+// steps of `ahead`: several steps' packed keys do not fit a core's own caches.
+template <class Path>
+inline void ask_for_keys(const AttentionPlan& plan, const PackedPair& packed, int64_t k0,
+                         int64_t k1, int64_t steps, Ahead& ahead) {
+  ahead.clear();
+  if (k0 < k1) {
+    const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
+    ahead.add(packed.keys + k0 * depth, (k1 - k0) * depth);
+    ahead.add(packed.values + k0 / Path::kForm.per_word * ld, words<Path>(k1 - k0) * ld);
+  }
+  ahead.over(steps);
+}
+
+// Step [k0, k0 + kTileKeys) of rows [first, past), which the visible interval may cut.
+template <class Path>
+inline void forward_rows(const TileContext& c, int64_t first, int64_t past, int64_t k0,
+                         const PackedPair& packed, TileBuffers& b) {
+  const RowRange& range = c.seg.range;
+  constexpr int64_t step = key_step<Path>(), cut = cut_rows(Path::kForm);
+  const int64_t k1 = k0 + kTileKeys;
+  if (range.lo(c.query(past - 1)) <= k0 && range.hi(c.query(first)) >= k1)
+    return forward_step<Path>(c, first, past, k0, k1, !c.plan.bias.changes_scores(), packed, b);
+  for (int64_t r0 = first, r1; r0 < past; r0 = r1) {
+    r1 = past_cut(range, c, r0, past, cut, step);
+    const int64_t n0 = max64(k0, range.lo(c.query(r0)) / step * step);
+    const int64_t n1 = min64(k1, round_up(range.hi(c.query(r1 - 1)), step));
+    if (n0 < n1) forward_step<Path>(c, r0, r1, n0, n1, false, packed, b);
+  }
+}
+
+#ifdef NSA_ISA_AMX
+// How many steps from k0 on, before key `end`, a unit of rows from `first` on can do at once.
+inline int64_t plain_steps(const TileContext& c, int64_t first, int64_t k0, int64_t end,
+                           const PackedPair& packed) {
+  const AttentionPlan& plan = c.plan;
+  const RowRange& range = c.seg.range;
+  const int64_t past = first + kUnitRows;
+  if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return 0;
+  if (past > c.tile.rows() || range.lo(c.query(past - 1)) > k0) return 0;
+  const int64_t steps = (min64(end, range.hi(c.query(first))) - k0) / kTileKeys;
+  return packed.numbers(k0, k0 + steps * kTileKeys) ? steps : 0;
+}
+
+// Rows outside, a sweep's steps inside: a unit's rows and their output stay in the first-level
+// cache.
+inline void forward_sweep(const TileContext& c, int64_t begin, int64_t end,
+                          const PackedPair& packed, TileBuffers& b) {
+  const AttentionPlan& plan = c.plan;
+  const int64_t rows = c.tile.rows(), depth = words<AmxPath>(plan.D), ld = padded_row(plan.Dv);
+  for (int64_t first = 0; first < rows; first += kUnitRows) {
+    const UnitStep unit = {
+        b.q + first * depth,         packed.keys, packed.values, b.o + first * ld, depth,
+        round_up(plan.Dv, kLanePad), ld,          plan.scale,    &b.ahead};
+    for (int64_t k0 = begin; k0 < end; k0 += kTileKeys) {
+      const int64_t steps = plain_steps(c, first, k0, end, packed);
+      if (steps > 0) k0 += kTileKeys * PlainSteps(unit, k0, b.steps).run(steps, b.state + first);
+      if (k0 < end) forward_rows<AmxPath>(c, first, min64(first + kUnitRows, rows), k0, packed, b);
+    }
+  }
+}
+
+// All keys in sweeps. After the last one another tile of the pair begins with its first keys.
+inline void forward_sweeps(const TileContext& c, int64_t begin, int64_t end,
+                           const PackedPair& packed, TileBuffers& b) {
+  const int64_t steps = ceil_div(c.tile.rows(), kUnitRows) * (kSweepKeys / kTileKeys);
+  for (int64_t k0 = begin; k0 < end; k0 += kSweepKeys) {
+    const int64_t then = k0 + kSweepKeys < end ? k0 + kSweepKeys : begin;
+    ask_for_keys<AmxPath>(c.plan, packed, then, min64(then + kSweepKeys, end),
+                          steps * PlainSteps::kAsked, b.ahead);
+    forward_sweep(c, k0, min64(k0 + kSweepKeys, end), packed, b);
+  }
+}
+
+// Whether a tile's rows go one query after the other through the few keys that they see: on its
+// edges a query's heads see the same keys.
+inline bool few_keys(const TileContext& c, int64_t begin, int64_t end, const PackedPair& packed) {
+  const AttentionPlan& plan = c.plan;
+  if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return false;
+  return c.tile.heads % kAmxTile == 0 && end - begin <= kSweepKeys && packed.numbers(begin, end);
+}
+
+// q: words of the rows, ldq apart.
+template <class Form>
+inline void forward_few_keys(const TileContext& c, const PackedPair& packed, const float* q,
+                             int64_t ldq, TileBuffers& b) {
+  const AttentionPlan& plan = c.plan;
+  const RowRange& range = c.seg.range;
+  const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
+  const int64_t depth = Form::kForm.words(plan.D), value_size = words_of_values<Form>(plan.Dv);
+  b.states.clear(rows);
+  b.ahead.clear();
+  GatheredSteps<Form> steps(plan, ldq, b.states, b.gathered, &b.ahead);
+  for (int64_t r = 0; r < rows; r += kAmxTile) {
+    const int64_t lo = range.lo(c.query(r)), hi = range.hi(c.query(r));
+    steps.rows(q + r * ldq, b.o + r * ld, r);
+    for (int64_t j0 = lo / kBlockKeys * kBlockKeys; j0 < hi; j0 += kBlockKeys) {
+      const int64_t block = j0 / kBlockKeys;
+      steps.meet({packed.keys + block * depth * kBlockKeys, packed.values + block * value_size,
+                  max64(lo - j0, 0), min64(hi - j0, kBlockKeys)});
+    }
+  }
+  steps.finish();
+  take_gathered<Form>(plan, b.states, rows, b.o, b.state);
+}
+#endif
+
+// Keys outside, rows inside: what is packed of a step's keys is in the core's own caches for all
+// rows of the tile but the first kTileRows.
+template <class Path>
+inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
+  using Step = typename Path::Step;
+  const RowRange& range = c.seg.range;
+  const int64_t rows = c.tile.rows(), begin = range.lo(c.tile.i0) / kTileKeys * kTileKeys;
+  const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kBlockKeys);
+#ifdef NSA_ISA_AMX
+  if constexpr (kRowsOnly<Path>) {
+    if (few_keys(c, range.lo(c.tile.i0), past, packed))
+      return forward_few_keys<BFloat16Gathered>(c, packed, b.q, words<Path>(c.plan.D), b);
+    return forward_sweeps(c, begin, end, packed, b);
+  }
+#endif
+  const int64_t products =
+      2 * matmul_steps<Step>(rows, kBlockKeys) + matmul_steps<Step>(rows, c.plan.Dv);
+  for (int64_t k0 = begin; k0 < past; k0 += kTileKeys) {
+    const int64_t k1 = k0 + kTileKeys;
+    ask_for_keys<Path>(c.plan, packed, k1, min64(k1 + kTileKeys, end), products, b.ahead);
+    for (int64_t first = 0; first < rows; first += kTileRows)
+      forward_rows<Path>(c, first, min64(first + kTileRows, rows), k0, packed, b);
+  }
+}
+
+// Divides by the sum and writes the output and the two statistics.
+inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i, int64_t head,
+                       float* o, SoftmaxState state) {
+  if (plan.sink) {
+    const float factor = state.add_sink(plan.sink[head]);
+    for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= factor;
+  }
+  const float inverse = 1.0f / state.divisor();
+  for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= inverse;
+  from_float(plan.dtype, o, plan.Dv, plan.out, seg.o + i * plan.o.row + head * plan.o.head);
+  int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
+  for (int64_t lane = 0; lane < kSoftmaxLanes; ++lane) {
+    store1(ElemType::kFloat32, plan.softmax_max, stat + lane, state.max_out());
+    store1(ElemType::kFloat32, plan.softmax_sum, stat + lane, state.sum_out());
+  }
+}
+
+// pack(r, offset) for all rows of a tile, with the offset of their queries.
+template <class Pack>
+inline void each_query_row(const TileContext& c, const Pack& pack) {
+  const AttentionPlan& plan = c.plan;
+  const int64_t rows = c.tile.rows();
+  const auto query = [&](int64_t r) {
+    return c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head;
+  };
+  for (int64_t r = 0; r < rows; ++r) {
+    ask_for_row(plan.dtype, plan.query, query(min64(r + kRowsAhead, rows - 1)), plan.D);
+    pack(r, query(r));
+  }
+}
+
+// Writes the outputs and statistics of a tile's rows.
+inline void finish_rows(const TileContext& c, TileBuffers& b) {
+  const int64_t ld = padded_row(c.plan.Dv);
+  for (int64_t r = 0; r < c.tile.rows(); ++r)
+    finish_row(c.plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
+}
+
+// A call, as several ways lead here: less code, and nothing beside a tile's time.
+template <class Path>
+[[gnu::noinline]] inline void forward_tile(const TileContext& c, const PackedPair& packed,
+                                           TileBuffers& b) {
+  const AttentionPlan& plan = c.plan;
+  const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
+  each_query_row(c, [&](int64_t r, int64_t offset) {
+    pack_row<Path>(plan.dtype, plan.query, offset, plan.D, b.q + r * depth);
+    b.state[r] = SoftmaxState::empty();
+  });
+  fill(b.o, rows * ld, 0.0f);
+  forward_keys<Path>(c, packed, b);
+  if (!packed.numbers(c.seg.range.lo(c.tile.i0), c.seg.range.hi(c.query(rows - 1)))) {
+    // An infinite value whose probability becomes 0 by a later maximum would stay, as 0 times it.
+    for (int64_t r = 0; r < rows; ++r) {
+      b.state[r] = plan.sink ? b.state[r].again(plan.sink[c.head(r)]) : b.state[r].again();
+    }
+    fill(b.o, rows * ld, 0.0f);
+    forward_keys<Path>(c, packed, b);
+  }
+  finish_rows(c, b);
+}
+
+}  // namespace
+}  // namespace nsa::cpu

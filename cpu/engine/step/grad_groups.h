@@ -1,0 +1,139 @@
+// What the gradients on groups of rows share: packing keys for GroupStep, describing rows to
+// GroupLoader, and the sums of keys. Included by the unit for AMX only.
+#pragma once
+
+#include "cpu/engine/step/grad_steps.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Block number `at` of packed keys in the forms of GroupKeys.
+//
+// kt: where its words of two keys go, ld_kt apart. tmp: [lanes / 2, D padded].
+inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                            int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* kt,
+                            int64_t ld_kt, float* tmp) {
+  pack_key_rows<AmxPath>(plan, pair, lanes, j0, n, tmp);
+  s.finite[at] = packed_finite<AmxPath>(tmp, words<AmxPath>(lanes) * padded_row(plan.D));
+  const Segment& seg = plan.segments[pair.segment];
+  const auto rows = [&](const void* src, int64_t first, int64_t row, int64_t width, float* dst) {
+    const int64_t ld = padded_row(width / 2);
+    for (int64_t j = 0; j < lanes; ++j, dst += ld) {
+      if (j < n) {
+        pack_row<AmxPath>(plan.dtype, src, first + (j0 + j) * row, width, dst);
+      } else {
+        fill(dst, width / 2, 0.0f);
+      }
+    }
+  };
+  const int64_t ld = padded_row(plan.D), count = lanes / 2;
+  rows(plan.key, seg.k + pair.kv_head * plan.k.head, plan.k.row, plan.D,
+       s.key_rows + at * lanes * padded_row(plan.D / 2));
+  rows(plan.value, seg.v + pair.kv_head * plan.v.head, plan.v.row, plan.Dv,
+       s.value_rows + at * lanes * padded_row(plan.Dv / 2));
+  for (int64_t w = 0; w < count; w += W)
+    for (int64_t d = 0; d < plan.D; d += W)
+      transpose_square(tmp + w * ld + d, ld, kt + d * ld_kt + w, ld_kt);
+}
+
+// The scratch with block number `at` in the forms of GradKeys, which few tiles or none read: those
+// that do pack them for themselves, as others may work on the same keys.
+inline GradScratch pack_keys_apart(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                                   int64_t lanes, int64_t j0, int64_t n, const GradScratch& s,
+                                   const UnitBuffers& b) {
+  GradScratch apart = s;
+  apart.keys_t = b.groups.keys_t - at * words<AmxPath>(plan.D) * lanes;
+  apart.values_t = b.groups.values_t - at * words<AmxPath>(plan.Dv) * lanes;
+  apart.keys = b.groups.keys - at * words<AmxPath>(lanes) * padded_row(plan.D);
+  pack_grad_keys<AmxPath>(plan, pair, at, lanes, j0, n, apart, b.tile.tmp);
+  return apart;
+}
+
+inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
+                            int64_t lanes, int64_t j0) {
+  const int64_t ld_k = padded_row(plan.D / 2), ld_v = padded_row(plan.Dv / 2);
+  return {s.key_rows + at * lanes * ld_k,
+          s.value_rows + at * lanes * ld_v,
+          s.key_pairs + at * plan.D * lanes / 2,
+          lanes,
+          ld_k,
+          ld_v,
+          lanes / 2,
+          j0};
+}
+
+// The first or second group of a pair, without the keys that its rows see: `there` rows from query
+// i and head on, the others being zeros. False: some row's maximum is not moderate.
+inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, int64_t i, int64_t head,
+                      int64_t turn, int64_t there, const float* zeros, PairRows& rows,
+                      PairLanes& lanes) {
+  const auto nothing = [&](int64_t lane) {
+    rows.q[lane] = rows.dy[lane] = reinterpret_cast<const char*>(zeros);
+    lanes.max[lane] = lanes.inv[lane] = lanes.delta[lane] = 0.0f;
+    lanes.lo[lane] = lanes.hi[lane] = 0.0f;
+  };
+  if (there <= 0) {
+    for (int64_t r = 0; r < kGroupRows; ++r) nothing(group_lane(turn, r));
+    return true;
+  }
+  const Segment& seg = plan.segments[pair.segment];
+  const bool heads = plan.groups == GradGroups::kHeads;
+  const int64_t q_step = 2 * (heads ? plan.q.head : plan.q.row);
+  const int64_t dy_step = 2 * (heads ? plan.o.head : plan.o.row), step = heads ? 1 : plan.G;
+  const char* q =
+      static_cast<const char*>(plan.query) + 2 * (seg.q + i * plan.q.row + head * plan.q.head);
+  const char* dy =
+      static_cast<const char*>(plan.dy) + 2 * (seg.o + i * plan.o.row + head * plan.o.head);
+  const int64_t at = i * plan.G + head - pair.kv_head * plan.G;
+  const float *max = pair.max + at, *inv = pair.inv + at, *delta = pair.delta + at;
+  bool usual = true;
+  for (int64_t r = 0; r < kGroupRows; ++r) {
+    const int64_t lane = group_lane(turn, r);
+    if (r >= there) {
+      nothing(lane);
+      continue;
+    }
+    rows.q[lane] = q + r * q_step;
+    rows.dy[lane] = dy + r * dy_step;
+    lanes.max[lane] = max[r * step];
+    lanes.inv[lane] = inv[r * step];
+    lanes.delta[lane] = delta[r * step];
+    usual = usual && moderate(max[r * step]);
+  }
+  return usual;
+}
+
+// Where dK and dV of a block's n keys are summed: in the accumulators, or, where those end before
+// its lanes, in the unit's.
+inline GroupSums key_group_sums(const AttentionGradPlan& plan, const GradPair& pair,
+                                const GroupKeys& keys, int64_t n, const UnitBuffers& b) {
+  GroupSums sums{};
+  if (n == keys.lanes) {
+    sums.dk = pair.dk + keys.j0 * pair.dk_row;
+    sums.dv = pair.dv + keys.j0 * pair.dv_row;
+    sums.ld_dk = pair.dk_row;
+    sums.ld_dv = pair.dv_row;
+    return sums;
+  }
+  sums.dk = b.dk;
+  sums.dv = b.dv;
+  sums.ld_dk = padded_row(plan.D);
+  sums.ld_dv = padded_row(plan.Dv);
+  fill(b.dk, keys.lanes * sums.ld_dk, 0.0f);
+  fill(b.dv, keys.lanes * sums.ld_dv, 0.0f);
+  return sums;
+}
+
+// In the second case they go to the accumulators.
+inline void finish_key_sums(const AttentionGradPlan& plan, const GradPair& pair,
+                            const GroupKeys& keys, int64_t n, const UnitBuffers& b) {
+  if (n == keys.lanes) return;
+  for (int64_t j = 0; j < n; ++j) {
+    float *dk = pair.dk + (keys.j0 + j) * pair.dk_row, *dv = pair.dv + (keys.j0 + j) * pair.dv_row;
+    add_scaled(dk, b.dk + j * padded_row(plan.D), plan.D, 1.0f);
+    add_scaled(dv, b.dv + j * padded_row(plan.Dv), plan.Dv, 1.0f);
+  }
+}
+
+}  // namespace
+}  // namespace nsa::cpu

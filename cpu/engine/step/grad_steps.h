@@ -1,0 +1,401 @@
+// The parts of a gradient call that do not depend on how rows meet keys: what a unit sums in, the
+// accumulators of a pair, and a wave from the first to the last. Pairs are GradPair or extend it.
+#pragma once
+
+#include "cpu/engine/plan/grad_schedule.h"
+#include "cpu/engine/step/grad_tile.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/engine/step/amx_grad.h"
+#endif
+#include "cpu/engine/plan/unit_order.h"
+#include "cpu/engine/threads/team.h"
+
+namespace nsa::cpu {
+namespace {
+
+struct UnitBuffers {
+  GradBuffers tile;
+#ifdef NSA_ISA_AMX
+  GroupBuffers groups;
+#endif
+  float* dk;        // [keys of a chunk, D padded], or [D padded, keys of a chunk]: KeySums
+  float* dv;        // likewise of Dv
+  int64_t ld_keys;  // where the keys are columns
+  float* keys;      // [keys of a chunk, D padded]; kOwnRows
+
+  template <class Path>
+  static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
+    UnitBuffers b;
+    b.tile = GradBuffers::carve<Path>(arena, D, Dv);
+#ifdef NSA_ISA_AMX
+    if (kRowsOnly<Path>) b.groups = GroupBuffers::carve(arena, D, Dv);
+#endif
+    b.ld_keys = padded_row(kv_chunk);
+    const int64_t keys = kRowsOnly<Path> ? b.ld_keys : kv_chunk;
+    b.dk = arena.take<float>(keys * padded_row(D));
+    b.dv = arena.take<float>(keys * padded_row(Dv));
+    b.keys =
+        kOwnRows<Path> ? arena.take<float>(round_up(kv_chunk, kTileKeys) * padded_row(D)) : nullptr;
+    return b;
+  }
+
+  template <class Path>
+  KeySums<Path> key_sums(float* data, int64_t dim) const {
+    return {data, kRowsOnly<Path> ? ld_keys : padded_row(dim)};
+  }
+  template <class Path>
+  void clear(float* data, int64_t dim, int64_t keys) const {
+    fill(data, (kRowsOnly<Path> ? ld_keys : keys) * padded_row(dim), 0.0f);
+  }
+};
+
+// Where dq of the group of query i and head g of its key head is accumulated.
+inline float* dq_group(const AttentionGradPlan& plan, const GradPair& pair, int64_t i, int64_t g) {
+  constexpr int64_t n = kGradGroup;
+  if (plan.groups == GradGroups::kHeads) return pair.dq + pair.dq_row(i) + g / n * n * plan.D;
+  return pair.dq + pair.dq_row(i / n * n) + g * n * plan.D;
+}
+
+// dq of a tile's rows, whose query(r) and head(r) c tells, goes to the accumulators.
+template <class Rows>
+inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, const Rows& c,
+                        const float* dq) {
+  const int64_t ld = padded_row(plan.D);
+  each_row(c, [&](int64_t r, int64_t i, int64_t head) {
+    const int64_t g = head - pair.kv_head * plan.G;
+    if (plan.in_groups()) {
+      const int64_t lane = (plan.groups == GradGroups::kHeads ? g : i) % kGradGroup;
+      float* column = dq_group(plan, pair, i, g) + lane;
+      for (int64_t d = 0; d < plan.D; ++d) column[d * kGradGroup] += dq[r * ld + d];
+      return;
+    }
+    add_scaled(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, dq + r * ld, plan.D,
+               plan.scale);
+  });
+}
+
+// Whether delta and statistics of a row are prepared by the one unit that has it, beside reading
+// its dO: rows of a tile are then next to each other in them.
+inline bool units_prepare(const AttentionGradPlan& plan, const GradPair& pair) {
+  return pair.whole() && plan.groups == GradGroups::kHeads;
+}
+
+// What a tile of these rows will read is asked for in the steps of the tile before it.
+template <class Rows>
+inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pair, const Rows& c,
+                              Ahead& ahead) {
+  each_row(c, [&](int64_t, int64_t i, int64_t head) {
+    const int64_t g = head - pair.kv_head * plan.G;
+    ahead.add(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D);
+    ahead.add(plan.dtype, plan.dy, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
+    if (units_prepare(plan, pair))
+      ahead.add(plan.dtype, plan.out, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
+    if (pair.whole()) return;
+    if (plan.in_groups()) {
+      const int64_t row = (plan.groups == GradGroups::kHeads ? g : i) % kGradGroup;
+      ahead.add(dq_group(plan, pair, i, g) + row * plan.D, plan.D);
+      return;
+    }
+    ahead.add(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D);
+  });
+}
+
+// The sums of `count` keys, `dim` of each, scaled, go to rows dst of the accumulators.
+template <class Path>
+inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float scale, float* dst,
+                         int64_t row) {
+#ifdef NSA_ISA_AMX
+  if constexpr (kRowsOnly<Path>) {
+    alignas(64) float square[W * W];
+    for (int64_t j = 0; j < count; j += W) {
+      for (int64_t d = 0; d < dim; d += W) {
+        transpose_square(sums.data + d * sums.ld + j, sums.ld, square, W);
+        for (int64_t n = 0; n < min64(W, count - j); ++n)
+          add_scaled(dst + (j + n) * row + d, square + n * W, min64(W, dim - d), scale);
+      }
+    }
+    return;
+  }
+#endif
+  for (int64_t j = 0; j < count; ++j) add_scaled(dst + j * row, sums.key(j).data, dim, scale);
+}
+
+// The unit's sums for keys [j0, j0 + count) go to the accumulators.
+template <class Path>
+inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
+                          int64_t count, const UnitBuffers& b) {
+  add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.in_groups() ? 1.0f : plan.scale,
+               pair.dk + j0 * pair.dk_row, pair.dk_row);
+  add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, pair.dv + j0 * pair.dv_row,
+               pair.dv_row);
+}
+
+// delta of rows [first, past), at most kDots: row r is head r % G of the group, query r / G.
+template <class Path>
+inline void prepare_dots(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
+                         int64_t past, GradBuffers& b) {
+  static_assert(2 * kDots <= kTileRows);
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t ld = padded_row(plan.Dv), count = past - first;
+  float *delta = pair.delta + first, *out = b.dy + kDots * ld;
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t i = (first + n) / plan.G, head = pair.kv_head * plan.G + (first + n) % plan.G;
+    const int64_t at = seg.o + i * plan.o.row + head * plan.o.head;
+    if (count < kDots) {
+      delta[n] = row_delta<Path>(plan, at, b.dy, b.tmp);
+      continue;
+    }
+    pack_row<Path>(plan.dtype, plan.dy, at, plan.Dv, b.dy + n * ld);
+    pack_row<Path>(plan.dtype, plan.out, at, plan.Dv, out + n * ld);
+  }
+  if (count == kDots) Path::dots_in_order(b.dy, out, ld, words<Path>(plan.Dv), delta);
+}
+
+#ifdef NSA_ISA_AMX
+// delta of rows [first, past), at most 16: the diagonal of the product of dO and O^T, whose sums
+// have the order of row_delta()'s. In groups their statistics as well. Dv is a multiple of 32.
+inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
+                         int64_t past, GradBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t depth = plan.Dv / 2, count = past - first;
+  const char* out[W];
+  float *dy = b.dy, *out_t = dy + W * depth;
+  alignas(64) float square[W * W];
+  for (int64_t n = 0; n < W; ++n) {
+    const int64_t r = first + min64(n, count - 1), i = r / plan.G;
+    const int64_t head = pair.kv_head * plan.G + r % plan.G;
+    const int64_t at = 2 * (seg.o + i * plan.o.row + head * plan.o.head);
+    out[n] = static_cast<const char*>(plan.out) + at;
+    const char* row = static_cast<const char*>(plan.dy) + at;
+    for (int64_t d = 0; d < depth; d += W)
+      store(dy + n * depth + d, load_words<true>(row + 4 * d, 2 * W));
+    if (!plan.in_groups()) continue;
+    const int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
+    pair.max[r] = plan.softmax_max[stat];
+    pair.inv[r] = SoftmaxState::inverse_of(pair.max[r], plan.softmax_sum[stat]);
+  }
+  for (int64_t d = 0; d < depth; d += W)
+    transpose_square([&](int n) { return load_words<true>(out[n] + 4 * d, 2 * W); }, out_t + d * W,
+                     W);
+  amx_block<1, 1>(depth, AmxRows::together(dy, depth, square, W), out_t, W, false);
+  for (int64_t n = 0; n < count; ++n) pair.delta[first + n] = square[n * W + n];
+}
+#endif
+
+// The queries of a range, as the bounds of a loop.
+struct QueryRange {
+  int64_t first, past;
+
+  QueryRange(const AttentionGradPlan& plan, const GradPair& pair, int64_t range)
+      : first(min64(range * pair.range_queries(), plan.segments[pair.segment].q_len)),
+        past(min64(first + pair.range_queries(), plan.segments[pair.segment].q_len)) {}
+};
+
+// The functions below are called by all members of a team.
+
+template <class Path, class Pair>
+inline void prepare_accumulators(const Member& member, const AttentionGradPlan& plan,
+                                 const Pair& pair, GradBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  bool prepared = false;
+#ifdef NSA_ISA_AMX
+  if constexpr (kRowsOnly<Path>) {
+    prepared = plan.Dv % (2 * W) == 0;
+    const int64_t rows = prepared && !units_prepare(plan, pair) ? seg.q_len * plan.G : 0;
+    member.share(ceil_div(rows, W),
+                 [&](int64_t n) { prepare_rows(plan, pair, n * W, min64((n + 1) * W, rows), b); });
+  }
+#endif
+  const int64_t rows = prepared ? 0 : seg.q_len * plan.G;
+  member.share(ceil_div(rows, kDots), [&](int64_t n) {
+    prepare_dots<Path>(plan, pair, n * kDots, min64((n + 1) * kDots, rows), b);
+  });
+  member.share(pair.sum_rows(seg), [&](int64_t j) {
+    fill(pair.dk + j * pair.dk_row, plan.D, 0.0f);
+    fill(pair.dv + j * pair.dv_row, plan.Dv, 0.0f);
+  });
+  member.share(pair.lead_rows(), [&](int64_t j) {
+    fill(pair.lead_dk + j * plan.D, plan.D, 0.0f);
+    fill(pair.lead_dv + j * plan.Dv, plan.Dv, 0.0f);
+  });
+}
+
+// Zeros for dq of a range.
+template <class Pair>
+inline void clear_dq(const Member& member, const AttentionGradPlan& plan, const Pair& pair,
+                     int64_t range) {
+  if (pair.whole()) return;
+  const QueryRange queries(plan, pair, range);
+  const int64_t past = plan.in_groups() ? round_up(queries.past, kGradGroup) : queries.past;
+  member.share(past - queries.first, [&](int64_t n) {
+    float* dq = pair.dq + pair.dq_row(queries.first + n);
+    for (int64_t g = 0; g < plan.G; ++g) fill(dq + g * pair.dq_strides.head, plan.D, 0.0f);
+  });
+}
+
+#ifdef NSA_ISA_AMX
+// Scales dq of a group, whose first row goes to `at` of the output, and rounds it: `rows` of them,
+// `row` apart.
+inline void write_dq_group(const AttentionGradPlan& plan, const float* group, int64_t at,
+                           int64_t rows, int64_t row) {
+  alignas(64) float square[W * W];
+  static_assert(W == kGradGroup);
+  for (int64_t d = 0; d < plan.D; d += W) {
+    transpose_square(group + d * W, W, square, W);
+    scale_row(square, W * W, plan.scale);
+    for (int64_t n = 0; n < rows; ++n)
+      from_float(plan.dtype, square + n * W, W, plan.dq, at + n * row + d);
+  }
+}
+
+// The same of the groups that begin with query i.
+inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i) {
+  const Segment& seg = plan.segments[pair.segment];
+  const bool heads = plan.groups == GradGroups::kHeads;
+  if (!heads && i % W != 0) return;
+  const int64_t rows = heads ? W : min64(W, seg.q_len - i);
+  const int64_t row = heads ? plan.q.head : plan.q.row;
+  for (int64_t g = 0; g < plan.G; g += heads ? W : 1) {
+    const int64_t at = seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head;
+    write_dq_group(plan, dq_group(plan, pair, i, g), at, rows, row);
+  }
+}
+#endif
+
+// Rounds dq of a range to the output, for 16-bit types.
+template <class Pair>
+inline void write_dq(const Member& member, const AttentionGradPlan& plan, const Pair& pair,
+                     int64_t range) {
+  if (plan.dtype == ElemType::kFloat32 || pair.whole()) return;
+  const Segment& seg = plan.segments[pair.segment];
+  const QueryRange queries(plan, pair, range);
+  member.share(queries.past - queries.first, [&](int64_t n) {
+    const int64_t i = queries.first + n;
+#ifdef NSA_ISA_AMX
+    if (plan.in_groups()) return write_dq_groups(plan, pair, i);
+#endif
+    for (int64_t g = 0; g < plan.G; ++g) {
+      from_float(plan.dtype, pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, plan.dq,
+                 seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head);
+    }
+  });
+}
+
+#ifdef NSA_ISA_AMX
+// dk and dv of `count` keys from key j0 on, added up from the slots, without scale.
+inline void add_slots(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
+                      int64_t count, float* dk, float* dv) {
+  const Segment& seg = plan.segments[pair.segment];
+  fill(dk, count * plan.D, 0.0f);
+  fill(dv, count * plan.Dv, 0.0f);
+  for (int64_t n = 0; n < pair.slots; ++n) {
+    const SlotKeys keys(seg, pair, n);
+    const int64_t from = max64(j0, keys.first), past = min64(j0 + count, keys.past);
+    if (from >= past) continue;
+    const int64_t at = n * pair.slot_keys + from - keys.first;
+    add_scaled(dk + (from - j0) * plan.D, pair.dk + at * plan.D, (past - from) * plan.D, 1.0f);
+    add_scaled(dv + (from - j0) * plan.Dv, pair.dv + at * plan.Dv, (past - from) * plan.Dv, 1.0f);
+  }
+}
+
+// Rounds dk and dv to the outputs where they are in slots.
+inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
+                            const GradPair& pair, UnitBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t n) {
+    const int64_t j0 = n * kBlockKeys, count = min64(kBlockKeys, seg.kv_len - j0);
+    add_slots(plan, pair, j0, count, b.dk, b.dv);
+    scale_row(b.dk, count * plan.D, plan.scale);
+    for (int64_t j = 0; j < count; ++j) {
+      from_float(plan.dtype, b.dk + j * plan.D, plan.D, plan.dk,
+                 seg.k + (j0 + j) * plan.k.row + pair.kv_head * plan.k.head);
+      from_float(plan.dtype, b.dv + j * plan.Dv, plan.Dv, plan.dv,
+                 seg.v + (j0 + j) * plan.v.row + pair.kv_head * plan.v.head);
+    }
+  });
+}
+#endif
+
+// The same of dk and dv, and of float32 where shares have been summed apart.
+template <class Pair>
+inline void write_key_sums(const Member& member, const AttentionGradPlan& plan, const Pair& pair,
+                           [[maybe_unused]] UnitBuffers& b) {
+  const bool there = plan.dtype == ElemType::kFloat32 && pair.shares == 1;
+#ifdef NSA_ISA_AMX
+  if (pair.whole()) return write_slot_sums(member, plan, pair, b);
+#endif
+  const Segment& seg = plan.segments[pair.segment];
+  member.share(there ? pair.lead_keys : seg.kv_len, [&](int64_t j) {
+    for (int64_t share = 1; share < pair.shares; ++share) {
+      const int64_t at = share * seg.kv_len + j;
+      add_scaled(pair.dk + j * plan.D, pair.dk + at * plan.D, plan.D, 1.0f);
+      add_scaled(pair.dv + j * plan.Dv, pair.dv + at * plan.Dv, plan.Dv, 1.0f);
+    }
+    for (int64_t at = j; j < pair.lead_keys && at < pair.lead_rows(); at += pair.lead_keys) {
+      add_scaled(pair.dk + j * pair.dk_row, pair.lead_dk + at * plan.D, plan.D, 1.0f);
+      add_scaled(pair.dv + j * pair.dv_row, pair.lead_dv + at * plan.Dv, plan.Dv, 1.0f);
+    }
+    if (there) return;
+#ifdef NSA_ISA_AMX
+    if (plan.in_groups()) scale_row(pair.dk + j * pair.dk_row, plan.D, plan.scale);
+#endif
+    from_float(plan.dtype, pair.dk + j * pair.dk_row, plan.D, plan.dk,
+               seg.k + j * plan.k.row + pair.kv_head * plan.k.head);
+    from_float(plan.dtype, pair.dv + j * pair.dv_row, plan.Dv, plan.dv,
+               seg.v + j * plan.v.row + pair.kv_head * plan.v.head);
+  });
+}
+
+// A wave in one region: all members call pack(member, buffers), and the accumulators are prepared;
+// then come unit(pair, query chunk, key chunk, buffers) for all units whose chunks meet, and dq,
+// range by range, and the other outputs.
+template <class Path, class WaveType, class Pack, class Meet, class Unit>
+void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
+                       const GradScratch& scratch, int64_t max_kv_chunk, int threads,
+                       const Pack& pack, const Meet& meet, const Unit& unit) {
+  in_team(threads, [&](const Member& member) {
+    Arena arena{scratch.threads + member.number * scratch.thread_size};
+    UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
+    Path::begin();
+#ifdef NSA_ISA_AMX
+    if (plan.scores_in_pieces) PiecesPath::begin();
+    if (kRowsOnly<Path> && plan.in_groups()) buffers.groups.begin(plan.D, plan.Dv);
+#endif
+    pack(member, buffers.tile);
+    for (int64_t p = 0; p < wave.num_pairs; ++p)
+      prepare_accumulators<Path>(member, plan, wave.pairs[p], buffers.tile);
+    int64_t ranges = 1;
+    for (int64_t p = 0; p < wave.num_pairs; ++p) ranges = max64(ranges, wave.pairs[p].ranges());
+    for (int64_t range = 0; range < ranges; ++range) {
+      if (range > 0) member.meet();
+      for (int64_t p = 0; p < wave.num_pairs; ++p) clear_dq(member, plan, wave.pairs[p], range);
+      if (member.number == 0) begin_units(wave, scratch);
+      member.meet();
+      run_units(wave, scratch, range, meet, [&](auto pair, int64_t q_chunk, int64_t kv_chunk) {
+        pair.to_share(plan, kv_chunk);
+        unit(pair, q_chunk, kv_chunk, buffers);
+      });
+      member.meet();
+      for (int64_t p = 0; p < wave.num_pairs; ++p) write_dq(member, plan, wave.pairs[p], range);
+    }
+    for (int64_t p = 0; p < wave.num_pairs; ++p)
+      write_key_sums(member, plan, wave.pairs[p], buffers);
+#ifdef NSA_ISA_AMX
+    if (plan.scores_in_pieces) PiecesPath::end();
+#endif
+    Path::end();
+  });
+}
+
+int64_t grad_thread_size(ElemType dtype, int64_t D, int64_t Dv, int64_t max_kv_chunk) {
+  return measured([&](Arena& arena) {
+    if (dtype == ElemType::kBFloat16) {
+      UnitBuffers::carve<GradPathOfBFloat16>(arena, D, Dv, max_kv_chunk);
+    } else {
+      UnitBuffers::carve<FloatPath>(arena, D, Dv, max_kv_chunk);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace nsa::cpu

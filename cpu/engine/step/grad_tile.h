@@ -1,0 +1,495 @@
+// The five products of the attention gradient for one tile of rows and one block of keys:
+//   S = Q K^T,  P = exp(scale S - max) / sum,  dP = dO V^T,  dS = P (dP - rowsum(dO O))
+//   dV += P^T dO,  dK += dS^T Q,  dQ += dS K          (dQ and dK still without scale)
+// On bf16 words P and dS are rounded to bf16 for the last three; all sums are floats. Where a
+// product reads its left side along rows only (kRowsOnly) dV and dK are summed transposed.
+#pragma once
+
+#include "cpu/engine/plan/grad_schedule.h"
+#include "cpu/engine/plan/schedule.h"
+#include "cpu/engine/step/bias.h"
+#include "cpu/engine/step/online_softmax.h"
+#include "cpu/engine/step/pack.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/engine/step/pieces.h"
+#endif
+
+namespace nsa::cpu {
+namespace {
+
+// Packed blocks of keys that are next to each other, in the words of a path. Lanes and rows past n
+// are zero.
+struct GradKeys {
+  const float* kt;  // [blocks, words(D), lanes], as pack_transposed() has them
+  const float* vt;  // [blocks, words(Dv), lanes] likewise
+  const float* k;   // [words(blocks lanes), D padded]
+  int64_t lanes;    // of a block
+  int64_t j0;       // first key in the segment
+  int64_t n;
+  bool finite;  // k holds numbers only
+  // Where scores are in pieces: tiles [3 D / 2, 16] of 16 lanes, and whether they stand for the
+  // keys.
+  const float* pieces;
+  bool small;
+};
+
+inline bool all_true(const bool* x, int64_t n) {
+  bool all = true;
+  for (int64_t i = 0; i < n; ++i) all = all && x[i];
+  return all;
+}
+
+// Whether a unit makes the rows of its keys itself: as floats, those of all keys would take as much
+// scratch as each of the forms in columns, and be read from memory.
+template <class Path>
+constexpr bool kOwnRows = Path::kForm.per_word == 1;
+
+// The packed blocks from number `at` on that hold n keys. own: their rows, where the unit has them.
+template <class Path>
+inline GradKeys packed_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
+                            int64_t lanes, int64_t j0, int64_t n, const float* own) {
+  return {s.keys_t + at * words<Path>(plan.D) * lanes,
+          s.values_t + at * words<Path>(plan.Dv) * lanes,
+          kOwnRows<Path> ? own : s.keys + at * words<Path>(lanes) * padded_row(plan.D),
+          lanes,
+          j0,
+          n,
+          all_true(s.finite + at, ceil_div(n, lanes)),
+          plan.scores_in_pieces ? s.key_pieces + at * 3 * plan.D / 2 * kBlockKeys : nullptr,
+          plan.scores_in_pieces && all_true(s.small + at, ceil_div(n, lanes))};
+}
+
+// Packs keys [j0, j0 + n) of a pair, and their values, as columns of block number `at`.
+template <class Path>
+inline void pack_key_columns(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                             int64_t lanes, int64_t j0, int64_t n, const GradScratch& s,
+                             float* tmp) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t k = seg.k + pair.kv_head * plan.k.head + j0 * plan.k.row;
+  const int64_t v = seg.v + pair.kv_head * plan.v.head + j0 * plan.v.row;
+  pack_transposed<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes,
+                        s.keys_t + at * words<Path>(plan.D) * lanes, tmp);
+  pack_transposed<Path>(plan.dtype, plan.value, v, plan.v.row, n, plan.Dv, lanes,
+                        s.values_t + at * words<Path>(plan.Dv) * lanes, tmp);
+}
+
+// The same keys as rows.
+template <class Path>
+inline void pack_key_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t lanes,
+                          int64_t j0, int64_t n, float* rows) {
+  const int64_t ld = padded_row(plan.D);
+  const int64_t k = plan.segments[pair.segment].k + pair.kv_head * plan.k.head + j0 * plan.k.row;
+  pack_rows<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes, ld, rows);
+}
+
+// The forms of block number `at` that are shared. Gives whether its keys are numbers.
+template <class Path>
+inline bool pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                           int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
+  pack_key_columns<Path>(plan, pair, at, lanes, j0, n, s, tmp);
+  if constexpr (!kOwnRows<Path>)
+    pack_key_rows<Path>(plan, pair, lanes, j0, n,
+                        s.keys + at * words<Path>(lanes) * padded_row(plan.D));
+  const int64_t count = words<Path>(plan.D) * lanes;
+  return packed_finite<Path>(s.keys_t + at * count, count);
+}
+
+#ifdef NSA_ISA_AMX
+// The form of block number `at` in pieces. tmp: [16, 3 D / 2 + 16].
+inline void pack_key_pieces(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
+                            int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
+  const int64_t k = plan.segments[pair.segment].k + pair.kv_head * plan.k.head + j0 * plan.k.row;
+  const PiecesSource source{plan.dtype, plan.key, k, plan.k.row, n};
+  float* to = s.key_pieces + at * PiecesPath::kForm.words(plan.D) * kBlockKeys;
+  s.small[at] = all_below(source.columns(plan.D, to, tmp, zero()), kLargestPacked);
+}
+#endif
+
+// Words of a tile's rows, three cache lines.
+constexpr int64_t kRowWords = kTileRows / 2;
+// Query, dy, dq and two statistics of a tile's rows, and a block of keys in three forms.
+constexpr int64_t kAheadRanges = 5 * kTileRows + 3;
+
+struct GradBuffers {
+  float* q;         // [rows, words(D)], rows D padded apart
+  float* dy;        // [rows, words(Dv)], rows Dv padded apart
+  float* q_words;   // [words(rows), D padded] along a contraction over rows; of floats q itself
+  float* dy_words;  // [words(rows), Dv padded] likewise
+  float* q_t;       // [D padded, kRowWords] q_words transposed; kRowsOnly
+  float* dy_t;      // [Dv padded, kRowWords] likewise
+  float* p;         // [rows, kScoreRow]
+  float* ds;        // [rows, kScoreRow]
+  float* dq;        // [rows, D padded]
+  float* max;       // [rows]
+  float* inv;       // [rows] 1 / sum, 0 for a row without keys
+  float* delta;     // [rows] rowsum(dO O)
+  int64_t* q_at;    // [rows] where a row of the query begins
+  int64_t* dy_at;   // [rows] likewise
+  float* tmp;       // [max(kTileKeys, D, Dv) + padding]
+  bool finite;      // q and dy hold numbers only
+#ifdef NSA_ISA_AMX
+  float* q_pieces;  // [rows + kRowsPast, ld_pieces] where scores are in pieces
+  int64_t ld_pieces;
+  bool small;  // they stand for the rows
+#endif
+  Ahead ahead;  // what the next tile reads
+
+  template <class Path>
+  static GradBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
+    const int64_t ld = padded_row(D), ldv = padded_row(Dv);
+    constexpr bool pairs = Path::kForm.per_word == 2;
+    GradBuffers b;
+    b.q = arena.take<float>(kTileRows * ld);
+    b.dy = arena.take<float>(kTileRows * ldv);
+    b.q_words = pairs ? arena.take<float>(kTileRows / 2 * ld) : b.q;
+    b.dy_words = pairs ? arena.take<float>(kTileRows / 2 * ldv) : b.dy;
+    b.q_t = kRowsOnly<Path> ? arena.take<float>(ld * kRowWords) : nullptr;
+    b.dy_t = kRowsOnly<Path> ? arena.take<float>(ldv * kRowWords) : nullptr;
+    b.p = arena.take<float>(kTileRows * kScoreRow);
+    b.ds = arena.take<float>(kTileRows * kScoreRow);
+    b.dq = arena.take<float>(kTileRows * ld);
+    b.max = arena.take<float>(kTileRows);
+    b.inv = arena.take<float>(kTileRows);
+    b.delta = arena.take<float>(kTileRows);
+    b.q_at = arena.take<int64_t>(kTileRows);
+    b.dy_at = arena.take<int64_t>(kTileRows);
+    b.tmp = arena.take<float>(max64(kTileKeys, max64(ld, ldv)) + kLanePad);
+    b.ahead = Ahead::carve(arena, kAheadRanges);
+#ifdef NSA_ISA_AMX
+    b.ld_pieces = PiecesPath::kForm.words(D) + kAmxTile;
+    b.q_pieces = pairs ? nullptr : arena.take<float>((kTileRows + kRowsPast) * b.ld_pieces);
+#endif
+    return b;
+  }
+};
+
+// rowsum(dO O) of one row, added in the order in which the matmul adds dP = dO V^T: where a row has
+// one key left, O equals its V, and dP - delta must cancel exactly.
+template <class Path>
+inline float row_delta(const AttentionGradPlan& plan, int64_t offset, float* dy, float* out) {
+  pack_row<Path>(plan.dtype, plan.dy, offset, plan.Dv, dy);
+  pack_row<Path>(plan.dtype, plan.out, offset, plan.Dv, out);
+  return Path::dot_in_order(dy, out, words<Path>(plan.Dv));
+}
+
+#ifdef NSA_HAS_BF16_DOT
+// Rows as words, ld apart at copy, and as words along a contraction over rows: rows 2 n and 2 n + 1
+// in row n of dst. Row r begins at element at[r] of src. Whether they hold numbers only.
+inline bool load_pairs(const void* src, int64_t rows, int64_t n, int64_t ld, const int64_t* at,
+                       float* copy, float* dst) {
+  const char* base = static_cast<const char*>(src);
+  V top = zero();
+  for (int64_t r = 0; r < rows; r += 2) {
+    const char* odd = r + 1 < rows ? base + 2 * at[r + 1] : nullptr;
+    top = pair_and_copy(base + 2 * at[r], odd, n, ld, dst + r / 2 * ld, copy + r * ld,
+                        copy + (r + 1) * ld, top);
+  }
+  return finite_bf16(top);
+}
+#endif
+
+// A row of n elements as floats, padded with zeros to ld; copy_numbers() of it.
+inline V load_row(ElemType t, const void* src, int64_t offset, int64_t n, int64_t ld, float* dst,
+                  V acc) {
+  const float* row = static_cast<const float*>(src) + offset;
+  if (t != ElemType::kFloat32) {
+    to_float(t, src, offset, n, dst);
+    row = dst;
+  }
+  acc = copy_numbers(row, n, dst, acc);
+  fill(dst + n, ld - n, 0.0f);
+  return acc;
+}
+
+#ifdef NSA_ISA_AMX
+// dst[d][w] = src[w][d] for `rows` rows of words, ld apart in src and kRowWords in dst.
+inline void transpose_words(const float* src, int64_t rows, int64_t ld, float* dst) {
+  for (int64_t w = 0; w < rows; w += W)
+    for (int64_t d = 0; d < ld; d += W)
+      transpose_square(src + w * ld + d, ld, dst + d * kRowWords + w, kRowWords);
+}
+#endif
+
+// visit(r, i, head) for all rows of a tile: query(r), head(r), rows().
+template <class Rows, class Visit>
+inline void each_row(const Rows& c, const Visit& visit) {
+  for (int64_t r = 0; r < c.rows(); ++r) visit(r, c.query(r), c.head(r));
+}
+
+// Rows: as each_row() takes them, and seg. delta is [q_len, G] of the pair.
+template <class Path, class Rows>
+inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const float* delta,
+                           GradBuffers& b) {
+  const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
+  const int64_t first_head = c.head(0) / plan.G * plan.G;  // of the group
+  [[maybe_unused]] V numbers = zero();
+#ifdef NSA_ISA_AMX
+  V top = zero();
+#endif
+  each_row(c, [&](int64_t r, int64_t i, int64_t head) {
+    b.q_at[r] = c.seg.q + i * plan.q.row + head * plan.q.head;
+    b.dy_at[r] = c.seg.o + i * plan.o.row + head * plan.o.head;
+    if constexpr (Path::kForm.per_word == 1) {
+      numbers = load_row(plan.dtype, plan.query, b.q_at[r], plan.D, ld, b.q + r * ld, numbers);
+      numbers = load_row(plan.dtype, plan.dy, b.dy_at[r], plan.Dv, ldv, b.dy + r * ldv, numbers);
+#ifdef NSA_ISA_AMX
+      if (plan.scores_in_pieces)
+        top = pack_pieces(plan.dtype, plan.query, b.q_at[r], plan.D, b.q_pieces + r * b.ld_pieces,
+                          top);
+#endif
+    }
+    const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
+    b.max[r] = plan.softmax_max[stat];
+    b.inv[r] = SoftmaxState::inverse_of(b.max[r], plan.softmax_sum[stat]);
+    b.delta[r] = delta[i * plan.G + head - first_head];
+  });
+#ifdef NSA_HAS_BF16_DOT
+  if constexpr (Path::kForm.per_word == 2) {
+    const bool q = load_pairs(plan.query, c.rows(), plan.D, ld, b.q_at, b.q, b.q_words);
+    const bool dy = load_pairs(plan.dy, c.rows(), plan.Dv, ldv, b.dy_at, b.dy, b.dy_words);
+    b.finite = q && dy;
+    const int64_t used = ceil_div(c.rows(), 2), count = words<Path>(c.rows());
+    fill(b.q_words + used * ld, (count - used) * ld, 0.0f);
+    fill(b.dy_words + used * ldv, (count - used) * ldv, 0.0f);
+#ifdef NSA_ISA_AMX
+    if constexpr (kRowsOnly<Path>) {
+      transpose_words(b.q_words, count, ld, b.q_t);
+      transpose_words(b.dy_words, count, ldv, b.dy_t);
+    }
+#endif
+    return;
+  }
+#endif
+  b.finite = hsum(numbers) == 0.0f;
+#ifdef NSA_ISA_AMX
+  b.small = all_below(top, kLargestPacked);
+#endif
+}
+
+// dpse += dS (times scale where the bias is added before it). Element j of dS is key j0 + j.
+inline void dpse_row(const AttentionGradPlan& plan, const Segment& seg, int64_t head, int64_t i,
+                     int64_t j0, int64_t n, const float* ds, float* tmp) {
+  Span span = visible_span(seg.range, i, j0, n);
+  const int64_t count = span.hi - span.lo;
+  const int64_t at = pse_offset(plan.bias, seg, head, i) + j0 + span.lo;
+  const float factor = plan.bias.pse_before_scale ? plan.scale : 1.0f;
+  to_float(plan.dpse_elem, plan.dpse, at, count, tmp);
+  for (int64_t j = 0; j < count; ++j) tmp[j] += factor * ds[span.lo + j];
+  from_float(plan.dpse_elem, tmp, count, plan.dpse, at);
+}
+
+// dS = P (dP - delta); 0 where P is, whatever dP is.
+inline V score_grad(V p, V dp, V delta) {
+  return where_lt(p, set1(kFloatMin), zero(), mul(p, sub(dp, delta)));
+}
+
+inline void ds_row(const float* p, float* dp, int64_t n, float delta) {
+  expect<Length::kWholeVectors>(n);
+  const V shift = set1(delta);
+  for (int64_t j = 0; j < n; j += W) store(dp + j, score_grad(load(p + j), load(dp + j), shift));
+}
+
+// What a row's P and dS are computed with, in every lane.
+struct GradRow {
+  V scale, max, inv, delta;
+
+  GradRow(const AttentionGradPlan& plan, const GradBuffers& b, int64_t r)
+      : scale(set1(plan.scale)),
+        max(set1(b.max[r])),
+        inv(set1(b.inv[r])),
+        delta(set1(b.delta[r])) {}
+
+  // Of raw products with visible keys.
+  V probability(V s) const { return mul(exp_below(mul(s, scale), max), inv); }
+};
+
+// Rows [r, r + count) of a step, count at most Path::kForm.per_word, nothing but the products of
+// visible keys counting, those of others being -inf: P and dS in the form in which the other
+// products read them. Words of two rows of P take the place of the first, and those of dS in b.p
+// that of the second.
+template <class Path>
+inline void grad_rows(const AttentionGradPlan& plan, int64_t r, [[maybe_unused]] int64_t count,
+                      int64_t lanes, GradBuffers& b) {
+  float *p = b.p + r * kScoreRow, *ds = b.ds + r * kScoreRow;
+  const GradRow row(plan, b, r);
+  if constexpr (Path::kForm.per_word == 1) {
+    for (int64_t j = 0; j < lanes; j += W) {
+      const V x = row.probability(load(p + j));
+      store(p + j, x);
+      store(ds + j, score_grad(x, load(ds + j), row.delta));
+    }
+  } else {
+#ifdef NSA_HAS_BF16_DOT
+    if (count == 1) {
+      for (int64_t j = 0; j < lanes; j += W) {
+        const V x = row.probability(load(p + j)), y = score_grad(x, load(ds + j), row.delta);
+        store(p + j, pair_bf16(x, zero()));
+        store(p + kScoreRow + j, pair_bf16(y, zero()));
+        store_words(ds + j / 2, y);
+      }
+      return;
+    }
+    const GradRow next(plan, b, r + 1);
+    for (int64_t j = 0; j < lanes; j += W) {
+      const V x0 = row.probability(load(p + j)), x1 = next.probability(load(p + kScoreRow + j));
+      const V y0 = score_grad(x0, load(ds + j), row.delta);
+      const V y1 = score_grad(x1, load(ds + kScoreRow + j), next.delta);
+      store(p + j, pair_bf16(x0, x1));
+      store(p + kScoreRow + j, pair_bf16(y0, y1));
+      store_words(ds + j / 2, y0);
+      store_words(ds + kScoreRow + j / 2, y1);
+    }
+#endif
+  }
+}
+
+// P and dS of rows [r, r + count), computed before, in that form.
+template <class Path>
+inline void pair_grad_rows([[maybe_unused]] int64_t r, [[maybe_unused]] int64_t count,
+                           [[maybe_unused]] int64_t lanes, [[maybe_unused]] GradBuffers& b) {
+#ifdef NSA_HAS_BF16_DOT
+  if constexpr (Path::kForm.per_word == 2) {
+    float *p = b.p + r * kScoreRow, *ds = b.ds + r * kScoreRow;
+    for (int64_t j = 0; j < lanes; j += W) {
+      const V x0 = load(p + j), y0 = load(ds + j);
+      const V x1 = count == 2 ? load(p + kScoreRow + j) : zero();
+      const V y1 = count == 2 ? load(ds + kScoreRow + j) : zero();
+      store(p + j, pair_bf16(x0, x1));
+      store(p + kScoreRow + j, pair_bf16(y0, y1));
+      store_words(ds + j / 2, y0);
+      if (count == 2) store_words(ds + kScoreRow + j / 2, y1);
+    }
+  }
+#endif
+}
+
+// The scores of row r become P, its dP becomes dS, whatever changes or hides them. Key 0 is j0 of
+// the segment, `real` of the lanes are keys.
+template <class Rows>
+inline void masked_grad_row(const AttentionGradPlan& plan, const Rows& c, int64_t r, int64_t j0,
+                            int64_t real, int64_t lanes, bool plain, GradBuffers& b) {
+  float *row = b.p + r * kScoreRow, *dp = b.ds + r * kScoreRow;
+  float scale = plan.scale;
+  if (!plain) {
+    bias_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, scale, row, b.tmp);
+    fill(row + real, lanes - real, -kInfinity);
+    scale = 1.0f;
+  }
+  probabilities_row(row, lanes, scale, b.max[r], b.inv[r]);
+  if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, dp);
+  ds_row(row, dp, lanes, b.delta[r]);
+  if (plan.dpse) dpse_row(plan, c.seg, c.head(r), c.query(r), j0, real, dp, b.tmp);
+  if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, row);
+}
+
+// The sums of a unit for its keys: of each key a row, or a column where they are transposed.
+template <class Path>
+struct KeySums {
+  float* data;
+  int64_t ld;
+
+  KeySums key(int64_t j) const { return {data + (kRowsOnly<Path> ? j : j * ld), ld}; }
+};
+
+// sums += A^T B: A, words of pairs of rows [words(rows), kScoreRow 2] of P or dS; B, rows of dO or
+// Q in the same words, and transposed.
+template <class Path>
+inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int64_t width,
+                             int64_t rows, float* a, const float* b, int64_t ldb, const float* b_t,
+                             KeySums<Path> sums, Ahead* ahead) {
+  constexpr int64_t per_word = Path::kForm.per_word, lda = per_word * kScoreRow;
+  const int64_t count = words<Path>(rows);
+  if constexpr (kRowsOnly<Path>) {
+    // Words past the rows would be multiplied with zeros, but they may be no numbers.
+    for (int64_t w = ceil_div(rows, per_word); w < count; ++w) fill(a + w * lda, lanes, 0.0f);
+    if (numbers_only)
+      return matmul<typename Path::Step>(width, lanes, count, {b_t, kRowWords, 1}, {a, lda},
+                                         sums.data, sums.ld, Into::kAdd, nullptr, ahead);
+    matmul_visible(per_word, real, width, count, {a, 1, lda}, b, ldb, sums.data, 1, Into::kAdd,
+                   nullptr, sums.ld);
+  } else {
+    multiply_values<Path>(numbers_only, real, width, count, {a, 1, lda}, b, ldb, sums.data, sums.ld,
+                          Into::kAdd, nullptr, ahead);
+  }
+}
+
+// Raw S of `rows` rows from r0 on with lanes [n0, n1).
+template <class Path>
+inline void grad_scores(const AttentionGradPlan& plan, const GradKeys& keys, int64_t r0,
+                        int64_t rows, int64_t n0, int64_t n1, GradBuffers& b) {
+  const int64_t ld = padded_row(plan.D);
+  float* s = b.p + r0 * kScoreRow;
+#ifdef NSA_ISA_AMX
+  if constexpr (Path::kForm.per_word == 1) {
+    if (keys.small && b.small)
+      return piece_scores(rows, n1 - n0, plan.D, b.q_pieces + r0 * b.ld_pieces, b.ld_pieces,
+                          keys.pieces + n0 * PiecesPath::kForm.words(plan.D), s, kScoreRow);
+  }
+#endif
+  key_products<Path>(Operand{b.q + r0 * ld, ld, 1}, rows, words<Path>(plan.D), keys.kt, keys.lanes,
+                     n0, n1, Output{s, kScoreRow}, &b.ahead);
+}
+
+// Rows [r0, r1) of the tile against lanes [n0, n1) of packed blocks; r0 begins a word, and of
+// kRowsOnly a tile's words. dk, dv: the sums of this block's keys. into_dq: what becomes of the old
+// dq. A call: within a caller's loops the constants of the exponential do not stay in registers.
+template <class Path, class Rows>
+[[gnu::noinline]] inline void grad_step(const AttentionGradPlan& plan, const Rows& c,
+                                        const GradKeys& keys, int64_t r0, int64_t r1, int64_t n0,
+                                        int64_t n1, bool plain, GradBuffers& b, KeySums<Path> dk,
+                                        KeySums<Path> dv, Into into_dq = Into::kAdd) {
+  constexpr int64_t per_word = Path::kForm.per_word;
+  expect<Length::kPadded>(n0);
+  expect<Length::kPadded>(n1);
+  const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
+  const int64_t lanes_d = round_up(plan.D, kLanePad), lanes_v = round_up(plan.Dv, kLanePad);
+  const int64_t rows = r1 - r0, lanes = n1 - n0, real = min64(n1, keys.n) - n0;
+  float *p = b.p + r0 * kScoreRow, *ds = b.ds + r0 * kScoreRow;
+  grad_scores<Path>(plan, keys, r0, rows, n0, n1, b);
+  key_products<Path>(Operand{b.dy + r0 * ldv, ldv, 1}, rows, words<Path>(plan.Dv), keys.vt,
+                     keys.lanes, n0, n1, Output{ds, kScoreRow}, &b.ahead);
+  // Where visibility alone changes scores, rows that it cuts are like the others.
+  const bool hidden = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
+  const bool bare = (plain || hidden) && plan.bias.drop == nullptr && plan.dpse == nullptr;
+  for (int64_t r = r0; bare && hidden && r < r1; ++r)
+    hide_unseen(c.seg.range, c.query(r), keys.j0 + n0, real, lanes, b.p + r * kScoreRow);
+  for (int64_t r = r0; r < r1; r += per_word) {
+    const int64_t count = min64(per_word, r1 - r);
+    if (bare && moderate(b.max[r]) && moderate(b.max[r + count - 1])) {
+      grad_rows<Path>(plan, r, count, lanes, b);
+      continue;
+    }
+    for (int64_t k = r; k < r + count; ++k)
+      masked_grad_row(plan, c, k, keys.j0 + n0, real, lanes, plain, b);
+    pair_grad_rows<Path>(r, count, lanes, b);
+  }
+  float* ds_pairs = per_word == 2 ? p + kScoreRow : ds;
+  const int64_t first = r0 / per_word;
+  add_key_products<Path>(b.finite, real, lanes, lanes_v, rows, p, b.dy_words + first * ldv, ldv,
+                         kRowsOnly<Path> ? b.dy_t + first : nullptr, dv.key(n0), &b.ahead);
+  add_key_products<Path>(b.finite, real, lanes, lanes_d, rows, ds_pairs, b.q_words + first * ld, ld,
+                         kRowsOnly<Path> ? b.q_t + first : nullptr, dk.key(n0), &b.ahead);
+  multiply_values<Path>(keys.finite, rows, lanes_d, words<Path>(real), {ds, kScoreRow, 1},
+                        keys.k + n0 / per_word * ld, ld, b.dq + r0 * ld, ld, into_dq, nullptr,
+                        &b.ahead);
+}
+
+// How often grad_step() calls ahead.step().
+template <class Path>
+constexpr int64_t grad_step_steps(const AttentionGradPlan& plan, int64_t rows, int64_t lanes) {
+  using Step = typename Path::Step;
+  const int64_t keys = kRowsOnly<Path>
+                           ? matmul_steps<Step>(plan.Dv, lanes) + matmul_steps<Step>(plan.D, lanes)
+                           : matmul_steps<Step>(lanes, plan.Dv) + matmul_steps<Step>(lanes, plan.D);
+  return 2 * matmul_steps<Step>(rows, lanes) + keys + matmul_steps<Step>(rows, plan.D);
+}
+
+inline void add_scaled(float* dst, const float* src, int64_t n, float factor) {
+  const V f = set1(factor);
+  int64_t i = 0;
+  for (; i + W <= n; i += W) store(dst + i, fma(load(src + i), f, load(dst + i)));
+  for (; i < n; ++i) dst[i] += src[i] * factor;
+}
+
+}  // namespace
+}  // namespace nsa::cpu

@@ -1,0 +1,162 @@
+// The softmax of every attention kernel: running maximum and sum of a row, and the only place that
+// knows about rows without keys and about infinite scores. A score of +inf or NaN makes the sum of
+// its row NaN, as inf - inf is; one of -inf is a masked pair.
+#pragma once
+
+#include "cpu/engine/simd/vec_math.h"
+
+namespace nsa::cpu {
+namespace {
+
+constexpr float kInfinity = __builtin_inff();
+
+struct SoftmaxState {
+  float max;  // of the scores seen, -inf: none yet
+  float sum;  // of exp(score - max)
+
+  static SoftmaxState empty() { return {-kInfinity, 0.0f}; }
+
+  // For a second pass over the same scores, and the sink: exponents are then taken against the
+  // maximum of all of them from the first key on.
+  SoftmaxState again(float sink = -kInfinity) const { return {sink > max ? sink : max, 0.0f}; }
+
+  // What exponents are taken against: -inf - -inf would be NaN.
+  float base() const { return max == -kInfinity ? 0.0f : max; }
+
+  // Raises the maximum; gives the factor for everything accumulated so far.
+  float raise(float new_max) {
+    if (!(new_max > max)) return 1.0f;
+    const float old = max;
+    max = new_max;
+    const float factor = old == -kInfinity ? 0.0f : exp1(old - max);
+    sum *= factor;
+    return factor;
+  }
+
+  // A sink is one more logit without a value; gives the factor for the output.
+  float add_sink(float sink) {
+    float factor = raise(sink);
+    sum += exp1(sink - base());
+    return factor;
+  }
+
+  // A row without keys has accumulated zeros: they stay zeros.
+  bool empty_row() const { return max == -kInfinity && sum == sum; }
+  float divisor() const { return empty_row() ? 1.0f : sum; }
+  float inverse_sum() const { return empty_row() ? 0.0f : 1.0f / sum; }
+  // Vectors pass over a NaN in search of the maximum.
+  float max_out() const {
+    if (sum != sum && max < kInfinity) return sum;
+    return empty_row() ? -kFloatMax : max;
+  }
+  float sum_out() const { return empty_row() ? kFloatMax : sum; }
+
+  // What the backward pass needs of a stored pair: P = exp(score - max) * inverse.
+  static float inverse_of(float max_out, float sum_out) {
+    return max_out == -kFloatMax && sum_out == kFloatMax ? 0.0f : 1.0f / sum_out;
+  }
+};
+
+// s[0..n) *= scale; gives their maximum, without regard to NaN.
+inline float scaled_max(float* s, int64_t n, float scale) {
+  expect<Length::kWholeVectors>(n);
+  const V factor = set1(scale);
+  V m = set1(-kInfinity);
+  for (int64_t j = 0; j < n; j += W) {
+    V x = mul(load(s + j), factor);
+    store(s + j, x);
+    m = max(x, m);
+  }
+  return hmax(m);
+}
+
+// Of a row that is NaN: every pair but the masked ones.
+inline float nan_row(float* s, int64_t n, float scale) {
+  const float nan = __builtin_nanf("");
+  for (int64_t j = 0; j < n; ++j) s[j] = s[j] * scale == -kInfinity ? 0.0f : nan;
+  return nan;
+}
+
+// exp(x - base) of scores.
+inline V exp_from(V x, V base) { return exp2(mul(sub(x, base), set1(kLog2e))); }
+
+// The same of scores that the base, their row's maximum, is not below. Where numbers are too large
+// for pieces a gradient may differ from its forward by what floats round: exp() of that could be
+// infinite.
+inline V exp_below(V x, V base) {
+#ifdef NSA_ISA_AMX
+  // The second operand is what min() gives where one of both is NaN.
+  return exp2(mul(min(zero(), sub(x, base)), set1(kLog2e)));
+#else
+  return exp_from(x, base);
+#endif
+}
+
+// s = exp(s - base); gives the sum.
+inline float exp_row(float* s, int64_t n, float base) {
+  expect<Length::kWholeVectors>(n);
+  if (base == kInfinity) return nan_row(s, n, 1.0f);
+  const V b = set1(base);
+  V sum = zero();
+  for (int64_t j = 0; j < n; j += W) {
+    V e = exp_from(load(s + j), b);
+    store(s + j, e);
+    sum = add(sum, e);
+  }
+  return hsum(sum);
+}
+
+// Scores of one more tile become exp(s - max); gives the factor for the output row so far. Every
+// key of the tile counts `weight` times.
+inline float online_softmax_row(float* s, int64_t n, float scale, SoftmaxState& state,
+                                float weight = 1.0f) {
+  float factor = state.raise(scaled_max(s, n, scale));
+  state.sum += weight * exp_row(s, n, state.base());
+  if (weight != 1.0f)
+    for (int64_t j = 0; j < n; ++j) s[j] *= weight;
+  return factor;
+}
+
+// No score of a row with this maximum is +inf, and none of all of them overflows.
+inline bool moderate(float max) { return max > -1e30f && max < 1e30f; }
+
+// The largest of raw products, without regard to NaN.
+inline float raw_max(const float* s, int64_t n) {
+  expect<Length::kWholeVectors>(n);
+  V m = set1(-kInfinity);
+  for (int64_t j = 0; j < n; j += W) m = max(load(s + j), m);
+  return hmax(m);
+}
+
+// The same as online_softmax_row() for raw products of keys that are all visible, in two passes
+// over them instead of three: put(j, x) stores elements j.. of the probabilities. The caller has
+// made sure that the scores are moderate; top is their maximum.
+template <class Put>
+inline float online_softmax_visible(const float* s, int64_t n, float scale, float top, float weight,
+                                    SoftmaxState& state, const Put& put) {
+  const float factor = state.raise(top);
+  const V base = set1(state.max), by = set1(scale), times = set1(weight);
+  V sum = zero();
+  for (int64_t j = 0; j < n; j += W) {
+    const V e = exp_from(mul(load(s + j), by), base);
+    sum = add(sum, e);
+    put(j, weight == 1.0f ? e : mul(e, times));
+  }
+  state.sum += weight * hsum(sum);
+  return factor;
+}
+
+// Backward: s = exp(s * scale - max) * inverse.
+inline void probabilities_row(float* s, int64_t n, float scale, float max_value, float inverse) {
+  expect<Length::kWholeVectors>(n);
+  if (inverse != inverse) {
+    nan_row(s, n, scale);
+    return;
+  }
+  const V factor = set1(scale), base = set1(max_value), inv = set1(inverse);
+  for (int64_t j = 0; j < n; j += W)
+    store(s + j, mul(exp_below(mul(load(s + j), factor), base), inv));
+}
+
+}  // namespace
+}  // namespace nsa::cpu

@@ -1,0 +1,325 @@
+// Copies into the forms the tile matmul reads: rows converted to float (or kept as pairs of bf16),
+// keys transposed block by block, everything padded with zeros.
+#pragma once
+
+#include "cpu/engine/plan/schedule.h"
+#include "cpu/engine/step/online_softmax.h"
+#include "cpu/engine/step/tile_matmul.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Rows whose products are added up side by side.
+constexpr int kDots = 8;
+
+// The number formats a matmul can run in. A "word" is what one K step consumes: one float, or two
+// neighbouring bf16.
+struct FloatPath {
+  using Step = FloatStep;
+  static constexpr WordForm kForm = {1, 1};
+  static float dot_in_order(const float* a, const float* b, int64_t n) {
+    return nsa::cpu::dot_in_order(a, b, n);
+  }
+  // kDots of them, of rows that are `row` apart.
+  static void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
+    nsa::cpu::dots_in_order<kDots>(a, b, row, n, sums);
+  }
+  static void begin() {}
+  static void end() {}
+};
+#ifdef NSA_HAS_BF16_DOT
+struct DotPath {
+  using Step = BFloat16Step;
+  static constexpr WordForm kForm = {2, 1};
+  static float dot_in_order(const float* a, const float* b, int64_t n) {
+    return dot_words_in_order(a, b, n);
+  }
+  static void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
+    dots_words_in_order<kDots>(a, b, row, n, sums);
+  }
+  static void begin() {}
+  static void end() {}
+};
+#endif
+#ifdef NSA_ISA_AMX
+struct AmxPath {
+  using Step = AmxStep;
+  static constexpr WordForm kForm = {2, kAmxTile};
+  static float dot_in_order(const float* a, const float* b, int64_t n) { return amx_dot(a, b, n); }
+  static void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
+    for (int k = 0; k < kDots; ++k) sums[k] = amx_dot(a + k * row, b + k * row, n);
+  }
+  static void begin() { amx_begin(); }
+  static void end() { amx_end(); }
+};
+#endif
+
+#ifdef NSA_ISA_AMX
+// float32 as sums of bf16: what multiply_pieces() takes.
+struct PiecesPath {
+  static constexpr WordForm kForm = {2, kAmxTile, kPieces};
+  static void begin() { amx_begin(); }
+  static void end() { amx_end(); }
+};
+#endif
+
+// What the bf16 type runs on in a call of this unit, forward and backward.
+#if defined(NSA_ISA_AMX)
+using PathOfBFloat16 = AmxPath;
+using GradPathOfBFloat16 = AmxPath;
+#elif defined(NSA_HAS_BF16_DOT)
+using PathOfBFloat16 = DotPath;
+using GradPathOfBFloat16 = DotPath;
+#else
+using PathOfBFloat16 = FloatPath;
+using GradPathOfBFloat16 = FloatPath;
+#endif
+
+// Whether a product reads A along its rows only. dV and dK, sums over rows of P and dS, are then
+// computed transposed: dV^T = dO^T P, with P on the right.
+template <class Path>
+constexpr bool kRowsOnly = Path::kForm.align > 1;
+
+template <class Path>
+constexpr int64_t words(int64_t n) {
+  return Path::kForm.words(n);
+}
+
+// Keys that go together: whole padding lanes, and whole words along a contraction.
+template <class Path>
+constexpr int64_t key_step() {
+  return Path::kForm.key_step();
+}
+
+// One row of n elements as words, padded with zeros.
+template <class Path>
+inline void pack_row(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
+  if (Path::kForm.per_word == 1) {
+    to_float(t, src, offset, n, dst);
+  } else {
+    fill(dst + n / 2, words<Path>(n) - n / 2, 0.0f);
+    __builtin_memcpy(dst, static_cast<const char*>(src) + 2 * offset, static_cast<size_t>(n) * 2);
+  }
+}
+
+// Where words of `count` columns go, 16 of them next to each other and `tile` words from those to
+// the next 16; `row` words from one of the contraction to the next.
+struct WordsAt {
+  float* data;
+  int64_t count, row, tile = 16;
+};
+
+// Asks for a row of n elements that will be packed soon: rows come from memory, and a processor
+// reads ahead within a page only.
+inline void ask_for_row(ElemType t, const void* src, int64_t offset, int64_t n) {
+  const char* row = static_cast<const char*>(src) + offset * elem_size(t);
+  for (int64_t at = 0; at < n * elem_size(t); at += 64) __builtin_prefetch(row + at, 0, 3);
+}
+constexpr int64_t kRowsAhead = 8;  // enough to be there in time, few enough to stay
+
+// Whether rows of n elements are words where they are, whatever the offset of a head.
+template <class Path>
+inline bool rows_are_words(ElemType t, const void* src, int64_t n, RowStrides strides) {
+  constexpr int64_t per_word = Path::kForm.per_word;
+  if (Path::kForm.align > 1 || t != (per_word == 1 ? ElemType::kFloat32 : ElemType::kBFloat16))
+    return false;
+  return n % per_word == 0 && strides.row % per_word == 0 && strides.head % per_word == 0 &&
+         reinterpret_cast<uintptr_t>(src) % sizeof(float) == 0;
+}
+
+// Lanes of a packed block of keys that stand next to each other, [words(D), panel], before the next
+// ones. Where a product reads 16 at a time, one line of each row, rows of 64 would put the lines of
+// a panel into a quarter of the sets of the first-level cache, and those of 128 rows would fill
+// them.
+template <class Path>
+constexpr int64_t panel_lanes(int64_t lanes) {
+  return !kRowsOnly<Path> && kNR * W == kLanePad ? kLanePad : lanes;
+}
+
+// dst[lanes / panel][words(D)][panel] = transpose of n rows, panel = panel_lanes(); lanes n.. are
+// zero. row_words holds words(D) floats.
+template <class Path>
+inline void pack_transposed(ElemType t, const void* src, int64_t offset, int64_t row_stride,
+                            int64_t n, int64_t D, int64_t lanes, float* dst, float* row_words) {
+  const int64_t depth = words<Path>(D), panel = panel_lanes<Path>(lanes);
+  const auto lane = [&](int64_t j) { return dst + j / panel * panel * depth + j % panel; };
+  int64_t done = 0;
+#ifdef NSA_ISA_AMX
+  if constexpr (Path::kForm.per_word == 2) {
+    // Rows that are whole words in memory, a vector's lanes at once.
+    for (; D % (2 * W) == 0 && row_stride % 2 == 0 && done + W <= n; done += W) {
+      for (int64_t j = done + W; j < min64(done + 2 * W, n); ++j)
+        ask_for_row(t, src, offset + j * row_stride, D);
+      const char* rows = static_cast<const char*>(src) + 2 * (offset + done * row_stride);
+      for (int64_t d = 0; d < depth; d += W)
+        transpose_square(reinterpret_cast<const float*>(rows) + d, row_stride / 2,
+                         dst + d * lanes + done, lanes);
+    }
+  }
+#endif
+  for (int64_t j = done; j < n; ++j) {
+    ask_for_row(t, src, offset + (j + kRowsAhead) * row_stride, D);
+    pack_row<Path>(t, src, offset + j * row_stride, D, row_words);
+    for (int64_t d = 0; d < depth; ++d) lane(j)[d * panel] = row_words[d];
+  }
+  for (int64_t j = n; j < lanes; ++j)
+    for (int64_t d = 0; d < depth; ++d) lane(j)[d * panel] = 0.0f;
+}
+
+// What pack_transposed() makes, as the right side of a product.
+template <class Path>
+inline Lanes packed_lanes(const float* block, int64_t depth, int64_t lanes) {
+  const int64_t panel = panel_lanes<Path>(lanes);
+  return {block, panel, panel < lanes ? depth : 1};
+}
+
+// c = A B for lanes [n0, n1) of packed blocks of keys. A: Operand, or RowList where the path takes
+// it.
+template <class Path, class A>
+inline void key_products(A a, int64_t rows, int64_t depth, const float* blocks, int64_t lanes,
+                         int64_t n0, int64_t n1, Output c, Ahead* ahead = nullptr) {
+  using Step = typename Path::Step;
+  for (int64_t n = n0; n < n1;) {
+    const int64_t lane = n % lanes, count = min64(lanes - lane, n1 - n);
+    const Lanes b = packed_lanes<Path>(blocks + (n - lane) * depth, depth, lanes).from(lane);
+    const Output to = c.from(0, n - n0);
+    if constexpr (kRowsOnly<Path>) {
+      matmul<Step>(rows, count, depth, a, b, to.data, to.row_stride, Into::kReplace, nullptr,
+                   ahead);
+    } else {
+      matmul_rows<Step>(rows, count, depth, a, b, to, Into::kReplace, nullptr, ahead);
+    }
+    n += count;
+  }
+}
+
+// dst[d] = the word of even[d] and odd[d], d < n; the rest of ld words is zero. A row that is
+// nullptr is zero.
+inline void pair_elements(const uint16_t* even, const uint16_t* odd, int64_t n, int64_t ld,
+                          float* dst) {
+  if (even == nullptr) n = 0;
+  for (int64_t d = 0; d < n; ++d) {
+    const uint32_t word = even[d] | (odd ? static_cast<uint32_t>(odd[d]) << 16 : 0);
+    __builtin_memcpy(dst + d, &word, 4);
+  }
+  fill(dst + n, ld - n, 0.0f);
+}
+
+// dst[words(rows_padded)][ld]: n rows of Dv elements along the contraction, ld a padded Dv. The
+// bf16 form interleaves rows 2 j and 2 j + 1. Rows n.. and columns Dv.. are zero.
+template <class Path>
+inline void pack_rows(ElemType t, const void* src, int64_t offset, int64_t row_stride, int64_t n,
+                      int64_t Dv, int64_t rows_padded, int64_t ld, float* dst) {
+  if (Path::kForm.per_word == 1) {
+    for (int64_t j = 0; j < n; ++j) {
+      ask_for_row(t, src, offset + (j + kRowsAhead) * row_stride, Dv);
+      to_float(t, src, offset + j * row_stride, Dv, dst + j * ld);
+      fill(dst + j * ld + Dv, ld - Dv, 0.0f);
+    }
+    fill(dst + n * ld, (rows_padded - n) * ld, 0.0f);
+    return;
+  }
+  const uint16_t* base = static_cast<const uint16_t*>(src) + offset;
+  for (int64_t j = 0; j < rows_padded; j += 2) {
+    pair_elements(j < n ? base + j * row_stride : nullptr,
+                  j + 1 < n ? base + (j + 1) * row_stride : nullptr, Dv, ld, dst + j / 2 * ld);
+  }
+}
+
+#ifdef NSA_HAS_BF16_DOT
+// Two rows of n bf16, even and odd: words of both as pair_elements() makes them at dst, and the
+// rows as words of their own. odd: nullptr for a row of zeros, which is not copied. Gives the
+// largest magnitudes, `top` among them.
+inline V pair_and_copy(const char* even, const char* odd, int64_t n, int64_t ld, float* dst,
+                       float* even_copy, float* odd_copy, V top) {
+  int64_t j = 0;
+  for (; j < n; j += 2 * W) {
+    const bool whole = j + 2 * W <= n;
+    const V x =
+        whole ? load_words<true>(even + 2 * j, 2 * W) : load_words<false>(even + 2 * j, n - j);
+    V y = zero(), first, second;
+    store(even_copy + j / 2, x);
+    if (odd) {
+      y = whole ? load_words<true>(odd + 2 * j, 2 * W) : load_words<false>(odd + 2 * j, n - j);
+      store(odd_copy + j / 2, y);
+    }
+    top = largest_bf16(largest_bf16(top, x), y);
+    pair_columns(x, y, first, second);
+    store(dst + j, first);
+    if (j + W < ld) store(dst + j + W, second);
+  }
+  if (j < ld) fill(dst + j, ld - j, 0.0f);
+  return top;
+}
+#endif
+
+// Whether a packed block of `count` words holds numbers only; of bf16, those of a smaller exponent
+// than the one given, as its bits stand in a number.
+template <class Path>
+inline bool packed_finite(const float* packed, int64_t count, uint32_t exponent = 0x7f80) {
+  if (Path::kForm.per_word == 1) return all_finite(packed, count);
+  // What is missing to the exponent carries a greater one into the sign.
+  const uint32_t rest = (0x8000 - exponent) * 0x10001u;
+  uint32_t carries = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t word;
+    __builtin_memcpy(&word, packed + i, 4);
+    carries |= (word & 0x7f807f80u) + rest;
+  }
+  return (carries & 0x80008000u) == 0;
+}
+
+// A product with P or dS on the left; without numbers_only the right side holds NaN or infinity
+// somewhere, and some pair may be masked.
+template <class Path>
+inline void multiply_values(bool numbers_only, int64_t M, int64_t N, int64_t K, Operand p,
+                            const float* v, int64_t ldv, float* o, int64_t ldo, Into into,
+                            const float* row_scale = nullptr, Ahead* ahead = nullptr) {
+  if (numbers_only)
+    return matmul<typename Path::Step>(M, N, K, p, {v, ldv}, o, ldo, into, row_scale, ahead);
+  matmul_visible(Path::kForm.per_word, M, N, K, p, v, ldv, o, ldo, into, row_scale);
+}
+
+// Elements j.. of a row of probabilities, W of them, as words at p.
+template <class Path>
+inline void put_probabilities(float* p, int64_t j, V x) {
+#ifdef NSA_HAS_BF16_DOT
+  if (Path::kForm.per_word == 2) return store_words(p + j / 2, x);
+#endif
+  store(p + j, x);
+}
+
+// The same of twice as many, which one instruction rounds.
+template <class Path>
+inline void put_probabilities(float* p, int64_t j, V x, V y) {
+#ifdef NSA_HAS_BF16_DOT
+  if (Path::kForm.per_word == 2) return store_bf16_pair(p + j / 2, x, y);
+#endif
+  store(p + j, x);
+  store(p + j + W, y);
+}
+
+// Probabilities in place as words: the bf16 form rounds them and uses the front half of the row.
+template <class Path>
+inline void pack_probabilities(float* p, int64_t n) {
+  if (Path::kForm.per_word == 1) return;
+  for (int64_t j = 0; j < n; j += W) put_probabilities<Path>(p, j, load(p + j));
+}
+
+// One step of the online softmax over raw products of keys that are all visible: they become words
+// of probabilities. Gives the factor for the output row so far.
+template <class Path>
+inline float softmax_step(float* s, int64_t n, float scale, SoftmaxState& state,
+                          float weight = 1.0f) {
+  const float top = raw_max(s, n) * scale;
+  if (scale > 0.0f && moderate(top) && state.max < kInfinity) {
+    return online_softmax_visible(s, n, scale, top, weight, state,
+                                  [&](int64_t j, V x) { put_probabilities<Path>(s, j, x); });
+  }
+  const float factor = online_softmax_row(s, n, scale, state, weight);
+  pack_probabilities<Path>(s, n);
+  return factor;
+}
+
+}  // namespace
+}  // namespace nsa::cpu

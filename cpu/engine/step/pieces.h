@@ -1,0 +1,158 @@
+// Products of float32 on AMX tiles: a number is the sum of three bf16, its pieces. Included by the
+// unit for AMX only.
+#pragma once
+
+#include <type_traits>
+
+#include "cpu/engine/step/pack.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Rows that multiply_pieces() reads past the last one.
+constexpr int64_t kRowsPast = 2 * kAmxTile;
+
+// Operands of 1e9 and above, packed kPieceUnit times as large, do not go in pieces.
+constexpr float kLargestPacked = 1e9f * kPieceUnit;
+
+// W elements of which n are in memory, the others being 0, as packed: times kPieceUnit.
+inline V load_unit(ElemType t, const void* src, int64_t offset, int64_t n) {
+  const V unit = set1(kPieceUnit);
+  if (t == ElemType::kFloat32 && n >= W)
+    return mul(load(static_cast<const float*>(src) + offset), unit);
+  alignas(64) float part[W] = {};
+  if (n > 0) to_float(t, src, offset, min64(n, W), part);
+  return mul(load(part), unit);
+}
+
+// Neighbouring elements as words of pieces. Gives the larger magnitudes of `top` and what is
+// packed.
+inline V pack_pieces(ElemType t, const void* src, int64_t offset, int64_t n, float* dst, V top) {
+  for (int64_t i = 0; i < n; i += 2 * W, dst += kPieceStep) {
+    const V low = load_unit(t, src, offset + i, n - i);
+    const V high = load_unit(t, src, offset + i + W, n - i - W);
+    top = largest_magnitude(largest_magnitude(top, low), high);
+    split_pieces(low, high, join_upper,
+                 [&](int64_t piece, V x) { store(dst + piece * kAmxTile, x); });
+  }
+  return top;
+}
+
+// Words of n elements of two rows, which begin at elements even and odd of src; odd < 0: there is
+// none. Gives the larger magnitudes as pack_pieces() does.
+inline V pair_pieces(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
+                     const WordsAt& to, V top) {
+  for (int64_t j = 0; j < to.count; j += W) {
+    const V x = load_unit(t, src, even + j, n - j);
+    const V y = load_unit(t, src, odd + j, odd < 0 ? 0 : n - j);
+    top = largest_magnitude(largest_magnitude(top, x), y);
+    split_pieces(x, y, pair_upper, [&](int64_t piece, V words) {
+      store(to.data + piece * kAmxTile * to.row + j / W * to.tile, words);
+    });
+  }
+  return top;
+}
+
+// n rows of a tensor, `row` elements apart, the first at `offset`, of which a block of kBlockKeys
+// is packed: those past n are zeros. Both forms give the larger magnitudes as pack_pieces() does.
+struct PiecesSource {
+  ElemType t;
+  const void* src;
+  int64_t offset, row, n;
+
+  // Rows as lanes: four tiles [words(width), 16]. tmp: [16, words(width) + 16].
+  V columns(int64_t width, float* dst, float* tmp, V top) const {
+    const int64_t depth = PiecesPath::kForm.words(width), ld = depth + kAmxTile;
+    for (int64_t j = 0; j < kBlockKeys; ++j) {
+      float* to = tmp + j % W * ld;
+      if (j < n) {
+        ask_for_row(t, src, offset + (j + kRowsAhead) * row, width);
+        top = pack_pieces(t, src, offset + j * row, width, to, top);
+      } else {
+        fill(to, depth, 0.0f);
+      }
+      if (j % W < W - 1) continue;
+      float* tile = dst + j / W * depth * W;
+      for (int64_t w = 0; w < depth; w += W) transpose_square(tmp + w, ld, tile + w * W, W);
+    }
+    return top;
+  }
+
+  // Words of two rows: for every 16 columns a tile [words(kBlockKeys), 16].
+  V rows(int64_t width, float* dst, V top) const {
+    constexpr WordForm form = PiecesPath::kForm;
+    for (int64_t w = 0; w < kBlockKeys / 2; ++w) {
+      const int64_t at = offset + 2 * w * row;
+      const WordsAt to{dst + form.word(w) * kAmxTile, round_up(width, kAmxTile), kAmxTile,
+                       form.words(kBlockKeys) * kAmxTile};
+      top = pair_pieces(t, src, at, 2 * w + 1 < n ? at + row : -1, 2 * w < n ? width : 0, to, top);
+    }
+    return top;
+  }
+};
+
+// Sums of tiles of `rows` rows and `lanes` lanes go to C.
+template <int Rows, int Lanes, bool kAsWide>
+inline void pieces_block(int64_t rows, int64_t lanes, int64_t K, Operand a, const float* b,
+                         int64_t tile, float* c, int64_t ldc, bool add_to) {
+  constexpr int64_t ld = 2 * kAmxTile;
+  alignas(64) float sums[ld * ld];
+  amx_pieces<Rows, Lanes, kAsWide>(K, a.data, a.row_stride, b, tile);
+  tile_store<0>(sums, ld);
+  if constexpr (Lanes > 1) tile_store<1>(sums + kAmxTile, ld);
+  if constexpr (Rows > 1) tile_store<2>(sums + kAmxTile * ld, ld);
+  if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(sums + kAmxTile * ld + kAmxTile, ld);
+  const V unit = set1(1.0f / (kPieceUnit * kPieceUnit));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < lanes; j += W) {
+      float* at = c + r * ldc + j;
+      const V x = load(sums + r * ld + j);
+      store(at, add_to ? fma(x, unit, load(at)) : mul(x, unit));
+    }
+  }
+}
+
+// C[M, N] = or += A B for K words of pieces. A has neighbouring words; up to 31 rows after its last
+// one are read. B: tiles of 16 lanes [K, 16], `tile` words from one to the next. A sum of many
+// calls is a sum of partial sums. One of 2^80 or more is no number here.
+template <bool kAsWide = false>
+inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const float* b,
+                            int64_t tile, float* c, int64_t ldc, bool add_to) {
+  NSA_EXPECT(N % kAmxTile == 0 && K % kPieceStep == 0 && a.k_stride == 1);
+  constexpr int64_t step = 2 * kAmxTile;
+  for (int64_t n = 0; n < N; n += step) {
+    const int64_t lanes = min64(step, N - n);
+    for (int64_t m = 0; m < M; m += step) {
+      const int64_t rows = min64(step, M - m);
+      const auto block = [&](auto tiles, auto columns) {
+        pieces_block<decltype(tiles)::value, decltype(columns)::value, kAsWide>(
+            rows, lanes, K, a.from(m), b + n / kAmxTile * tile, tile, c + m * ldc + n, ldc, add_to);
+      };
+      constexpr std::integral_constant<int, 1> one{};
+      constexpr std::integral_constant<int, 2> two{};
+      if (lanes > kAmxTile) {
+        if (rows > kAmxTile)
+          block(two, two);
+        else
+          block(one, two);
+      } else {
+        if (rows > kAmxTile)
+          block(two, one);
+        else
+          block(one, one);
+      }
+    }
+  }
+}
+
+// Raw products of rows of queries in pieces with packed keys, n lanes of them from `keys` on. Every
+// way of a forward and the gradient add them in one order: then exp(S - max) / sum is the same P in
+// both, however large the scores.
+inline void piece_scores(int64_t rows, int64_t n, int64_t D, const float* q, int64_t ldq,
+                         const float* keys, float* s, int64_t lds) {
+  const int64_t depth = PiecesPath::kForm.words(D);
+  multiply_pieces<true>(rows, n, depth, {q, ldq, 1}, keys, depth * kAmxTile, s, lds, false);
+}
+
+}  // namespace
+}  // namespace nsa::cpu

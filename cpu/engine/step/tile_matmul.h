@@ -1,0 +1,311 @@
+// C[M, N] (+)= A[M, K] B[K, N] on tiles that sit in the caches: the five products of attention.
+//
+// One operand is broadcast (A, any strides), the other is read by vectors along N (B, C rows of
+// whole vectors). With keys as lanes this gives, without transposing queries,
+//   S = Q K^T, dP = dO V^T     B = K^T, V^T, packed once per key block
+//   O = P V,   dQ = dS K       B = V, K as they are
+//   dV = P^T dO, dK = dS^T Q   A read down its columns
+#pragma once
+
+#include "cpu/engine/simd/vec_math.h"
+#include "cpu/engine/step/ahead.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/engine/simd/amx.h"
+#endif
+
+namespace nsa::cpu {
+namespace {
+
+// What becomes of the old C. It is added at the end, not where the accumulators begin: a long sum
+// over many calls then rounds like a sum of partial sums.
+enum class Into { kReplace, kAdd, kAddScaled };  // kAddScaled: to C rows times row_scale[row]
+
+// Steps of the K loop: float pairs nothing, the bf16 dot takes two k at once (operands are words of
+// two bf16, so K and the strides of A count words).
+struct FloatStep {
+  static V broadcast(const float* a) { return set1(*a); }
+  static V step(V acc, V a, V b) { return fma(a, b, acc); }
+};
+#ifdef NSA_HAS_BF16_DOT
+struct BFloat16Step {
+  static V broadcast(const float* a) { return set1(*a); }  // copies the 32 bits of a pair
+  static V step(V acc, V a, V b) { return dot_bf16(acc, a, b); }
+};
+#endif
+
+#ifdef NSA_ISA_AMX
+struct AmxStep {};
+#endif
+
+// A: element (row, k) is *at(row, k * k_stride). local<MR>(): the first MR rows, in registers.
+struct Operand {
+  const float* data;
+  int64_t row_stride, k_stride;
+
+  const float* at(int64_t row, int64_t offset) const { return data + row * row_stride + offset; }
+  Operand from(int64_t row) const { return {data + row * row_stride, row_stride, k_stride}; }
+  template <int MR>
+  Operand local() const {
+    return *this;
+  }
+};
+
+// Rows of A anywhere in memory.
+template <int MR>
+struct ListedRows {
+  static constexpr int64_t k_stride = 1;
+  const float* rows[MR];
+
+  const float* at(int row, int64_t offset) const { return rows[row] + offset; }
+};
+struct RowList {
+  const float* const* rows;
+
+  RowList from(int64_t row) const { return {rows + row}; }
+  template <int MR>
+  [[gnu::always_inline]] ListedRows<MR> local() const {
+    ListedRows<MR> list;
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) list.rows[i] = rows[i];
+    return list;
+  }
+};
+
+// B: element (k, n) is data[k * row_stride + n]. Or its lanes stand in panels, as many as a pass
+// over the rows reads: then lane_stride is what a panel's lanes are from the next ones', for each
+// lane.
+struct Lanes {
+  const float* data;
+  int64_t row_stride, lane_stride = 1;
+
+  const float* panel(int64_t n) const { return data + n * lane_stride; }
+  Lanes from(int64_t n) const { return {panel(n), row_stride, lane_stride}; }
+};
+
+// Where the rows of C begin: row(i).
+struct Output {
+  float* data;
+  int64_t row_stride;
+
+  float* row(int64_t i) const { return data + i * row_stride; }
+  Output from(int64_t row, int64_t column) const {
+    return {data + row * row_stride + column, row_stride};
+  }
+};
+struct OutputList {
+  float* const* rows;
+  int64_t column;
+
+  float* row(int64_t i) const { return rows[i] + column; }
+  OutputList from(int64_t row, int64_t n) const { return {rows + row, column + n}; }
+};
+
+template <class Step, int MR, int NR, class A, class C>
+[[gnu::always_inline]] inline void micro_tile(int64_t K, A rows, const float* b, int64_t ldb, C c,
+                                              Into into, const float* row_scale) {
+  V acc[MR][NR];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j) acc[i][j] = zero();
+  const auto a = rows.template local<MR>();
+  int64_t offset = 0;
+  for (int64_t k = 0; k < K; ++k) {
+    V bk[NR];
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j) bk[j] = load(b + j * W);
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) {
+      V ai = Step::broadcast(a.at(i, offset));
+#pragma GCC unroll 4
+      for (int j = 0; j < NR; ++j) acc[i][j] = Step::step(acc[i][j], ai, bk[j]);
+    }
+    offset += a.k_stride;
+    b += ldb;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i) {
+    const V scale = set1(into == Into::kAddScaled ? row_scale[i] : 1.0f);
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j) {
+      float* at = c.row(i) + j * W;
+      store(at, into == Into::kReplace ? acc[i][j] : fma(load(at), scale, acc[i][j]));
+    }
+  }
+}
+
+// `count` times MR rows. Never inlined: among the variables of a kernel the loop over K has no
+// registers left for its pointers.
+template <class Step, int MR, int NR, class A, class C>
+[[gnu::noinline]] void micro_tiles(int64_t count, int64_t K, A a, const float* b, int64_t ldb, C c,
+                                   Into into, const float* row_scale, Ahead* ahead) {
+  for (int64_t row = 0; row < count * MR; row += MR) {
+    if (ahead) ahead->step();
+    micro_tile<Step, MR, NR>(K, a.from(row), b, ldb, c.from(row, 0), into,
+                             row_scale ? row_scale + row : nullptr);
+  }
+}
+
+template <class Step, int NR, class A, class C>
+inline void micro_rows(int64_t rows, int64_t count, int64_t K, A a, const float* b, int64_t ldb,
+                       C c, Into into, const float* row_scale, Ahead* ahead) {
+  switch (rows) {
+    case 1:
+      return micro_tiles<Step, 1, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    case 2:
+      return micro_tiles<Step, 2, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    case 3:
+      return micro_tiles<Step, 3, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    case 4:
+      return micro_tiles<Step, 4, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    case 5:
+      return micro_tiles<Step, 5, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+    default:
+      return micro_tiles<Step, kMR, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+  }
+}
+
+// One panel of NR vectors: all rows pass over it while it stays in the first-level cache. The rows
+// are divided evenly, so that 16 rows are 6 + 5 + 5 and no tile is left with a single row.
+template <class Step, int NR, class A, class C>
+inline void panel(int64_t M, int64_t K, A a, const float* b, int64_t ldb, C c, Into into,
+                  const float* row_scale, Ahead* ahead) {
+  if (M == 0) return;
+  const int64_t blocks = ceil_div(M, kMR), rows = M / blocks, more = M % blocks;
+  if (more) micro_rows<Step, NR>(rows + 1, more, K, a, b, ldb, c, into, row_scale, ahead);
+  const int64_t row = more * (rows + 1);
+  micro_rows<Step, NR>(rows, blocks - more, K, a.from(row), b, ldb, c.from(row, 0), into,
+                       row_scale ? row_scale + row : nullptr, ahead);
+}
+
+// How often matmul() calls ahead->step().
+template <class Step>
+constexpr int64_t matmul_steps(int64_t M, int64_t N) {
+  return ceil_div(M, kMR) * ceil_div(N, kNR * W);
+}
+
+// A: Operand or RowList; C: Output or OutputList.
+template <class Step, class A, class C>
+inline void matmul_rows(int64_t M, int64_t N, int64_t K, A a, Lanes b, C c, Into into,
+                        const float* row_scale = nullptr, Ahead* ahead = nullptr) {
+  expect<Length::kWholeVectors>(N);
+  const int64_t ldb = b.row_stride;
+  int64_t n = 0;
+  for (; n + kNR * W <= N; n += kNR * W)
+    panel<Step, kNR>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
+  switch ((N - n) / W) {
+    case 3:
+      return panel<Step, 3>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
+    case 2:
+      return panel<Step, 2>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
+    case 1:
+      return panel<Step, 1>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
+    default:
+      return;
+  }
+}
+
+// row_scale is read for Into::kAddScaled only.
+template <class Step>
+inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, Lanes b, float* c, int64_t ldc,
+                   Into into, const float* row_scale = nullptr, Ahead* ahead = nullptr) {
+  matmul_rows<Step>(M, N, K, a, b, Output{c, ldc}, into, row_scale, ahead);
+}
+
+// The product with zeros of A skipped, for tiles where a masked pair (exactly 0 in A) stands beside
+// a row of B that holds NaN or infinity: 0 times that is NaN, and would reach rows that never see
+// it. A factor below the smallest normal number counts as 0, as in the forward's probabilities.
+// Slow, and only used there; sums are double, because all terms go into one. per_word 2: words are
+// pairs of bf16. Element (m, n) of C is c[m * ldc + n * c_step].
+inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Operand a,
+                           const float* b, int64_t ldb, float* c, int64_t ldc, Into into,
+                           const float* row_scale = nullptr, int64_t c_step = 1) {
+  constexpr int64_t kColumns = 16;
+  for (int64_t m = 0; m < M; ++m) {
+    for (int64_t n0 = 0; n0 < N; n0 += kColumns) {
+      const int64_t columns = min64(kColumns, N - n0);
+      double sum[kColumns] = {};
+      for (int64_t k = 0; k < K; ++k) {
+        const float* word = a.data + m * a.row_stride + k * a.k_stride;
+        const float* at = b + k * ldb + n0;
+        for (int64_t half = 0; half < per_word; ++half) {
+          const bool pairs = per_word == 2;
+          const float factor = pairs ? load1(ElemType::kBFloat16, word, half) : *word;
+          if (__builtin_fabsf(factor) < kFloatMin) continue;
+          for (int64_t n = 0; n < columns; ++n) {
+            const float x = pairs ? load1(ElemType::kBFloat16, at + n, half) : at[n];
+            sum[n] += static_cast<double>(factor) * x;
+          }
+        }
+      }
+      for (int64_t n = 0; n < columns; ++n) {
+        float& x = c[m * ldc + (n0 + n) * c_step];
+        const float old = into == Into::kReplace ? 0.0f : x;
+        const float scale = into == Into::kAddScaled ? row_scale[m] : 1.0f;
+        x = static_cast<float>(sum[n] + static_cast<double>(old) * scale);
+      }
+    }
+  }
+}
+
+#ifdef NSA_ISA_AMX
+template <>
+constexpr int64_t matmul_steps<AmxStep>(int64_t M, int64_t N) {
+  return ceil_div(M / kAmxTile, 2) * ceil_div(N, 2 * kAmxTile);
+}
+
+// x[0..n) *= factor, n whole vectors.
+inline void scale_row(float* x, int64_t n, float factor) {
+  const V by = set1(factor);
+  for (int64_t j = 0; j < n; j += W) store(x + j, mul(load(x + j), by));
+}
+
+// The same product on tiles: K in whole tiles, A with neighbouring words. Up to 15 rows after the
+// last row of A are read, whatever they hold; rows of C past M are not written. Sums go on in C, so
+// that a sum over many calls is one long sum. It rounds more than a sum of partial sums, and far
+// less than the operands are rounded.
+template <>
+inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, Lanes lanes_of_b, float* c,
+                            int64_t ldc, Into into, const float* row_scale, Ahead* ahead) {
+  expect<Length::kPadded>(N);
+  NSA_EXPECT(K % kAmxTile == 0 && a.k_stride == 1 && lanes_of_b.lane_stride == 1);
+  const float* b = lanes_of_b.data;
+  const int64_t ldb = lanes_of_b.row_stride;
+  constexpr int64_t step = 2 * kAmxTile;
+  const bool keep = into != Into::kReplace;
+  if (into == Into::kAddScaled) {
+    for (int64_t m = 0; m < M; ++m) {
+      // With the online softmax few steps raise a row's maximum.
+      if (row_scale[m] != 1.0f) scale_row(c + m * ldc, N, row_scale[m]);
+    }
+  }
+  const int64_t whole = M / kAmxTile * kAmxTile;
+  alignas(64) float part[kAmxTile * step];
+  for (int64_t n = 0; n < N; n += step) {
+    const int64_t lanes = min64(step, N - n);
+    for (int64_t m = 0; m < whole; m += step) {
+      const float* am = a.data + m * a.row_stride;
+      float* cm = c + m * ldc + n;
+      if (ahead) ahead->step();
+      if (whole - m >= step) {
+        amx_lanes<2>(lanes, K, am, a.row_stride, b + n, ldb, cm, ldc, keep);
+      } else {
+        amx_lanes<1>(lanes, K, am, a.row_stride, b + n, ldb, cm, ldc, keep);
+      }
+    }
+    if (whole == M) continue;
+    amx_lanes<1>(lanes, K, a.data + whole * a.row_stride, a.row_stride, b + n, ldb, part, step,
+                 false);
+    for (int64_t r = 0; r < M - whole; ++r) {
+      for (int64_t j = 0; j < lanes; j += W) {
+        float* at = c + (whole + r) * ldc + n + j;
+        const V x = load(part + r * step + j);
+        store(at, keep ? add(load(at), x) : x);
+      }
+    }
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace nsa::cpu

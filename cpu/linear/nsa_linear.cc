@@ -1,0 +1,17 @@
+#include "cpu/linear/nsa_linear.h"
+
+#include "cpu/dispatch/kernel_table.h"
+#include "cpu/engine/threads/team.h"
+#include "cpu/runtime.h"
+
+namespace nsa::cpu {
+
+void nsa_linear(const NsaLinearParams& p) {
+  const KernelTable& table = kernels();
+  in_team(num_threads(), [&](const Member& member) {
+    member.share(ceil_div(p.N, kLinearRows),
+                 [&](int64_t n) { table.linear_rows(p, n * kLinearRows); });
+  });
+}
+
+}  // namespace nsa::cpu

@@ -1,0 +1,73 @@
+#include <vector>
+
+#include "cpu/dispatch/kernel_table.h"
+#include "cpu/engine/plan/carve.h"
+#include "cpu/engine/plan/layout.h"
+#include "cpu/engine/plan/schedule_builder.h"
+#include "cpu/runtime.h"
+
+namespace nsa::cpu {
+namespace {
+
+// A tile has so many times max_queries queries where exponentials run beside products of others.
+constexpr int64_t kTileParts = 4;
+
+FlashAttentionScoreParams as_flash(const NsaCompressAttentionParams& p) {
+  FlashAttentionScoreParams f = packed_flash_params(p, p.seq_cmp_kv);
+  f.attn_mask = p.atten_mask;
+  f.q_offset = p.q_offset;
+  f.mask_shape[0] = f.mask_shape[1] = 1;
+  f.mask_shape[2] = -1;  // rows are not needed; the mask is indexed by position in the batch
+  f.mask_shape[3] = p.atten_mask_cols;
+  f.compress_block_size = p.compress_block_size;
+  f.compress_stride = p.causal ? p.compress_stride : 0;
+  return f;
+}
+
+}  // namespace
+
+void nsa_compress_attention(const NsaCompressAttentionParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  AttentionPlan plan{};
+  std::vector<Segment> segments = make_plan(as_flash(p), plan);
+
+  std::vector<int64_t> first_row(segments.size());
+  ImportancePlan imp{};
+  imp.rule = {p.select_block_size / p.compress_stride, p.compress_block_size / p.compress_stride,
+              p.overlap};
+  imp.topk_mask = p.topk_mask;
+  imp.topk_mask_cols = p.topk_mask_cols;
+  imp.topk_indices = p.topk_indices;
+  imp.count = p.select_block_count;
+  imp.select_block_size = p.select_block_size;
+  imp.init_blocks = p.init_blocks;
+  imp.local_blocks = p.local_blocks;
+  imp.causal = p.causal;
+  imp.q_offset = p.q_offset;
+  imp.first_row = first_row.data();
+  for (size_t b = 0; b < segments.size(); ++b) {
+    first_row[b] = b == 0 ? 0 : p.seq_q[b - 1];
+    if (segments[b].q_len == 0) continue;
+    imp.max_kv_len = max64(imp.max_kv_len, segments[b].kv_len);
+    imp.max_blocks = max64(imp.max_blocks, imp.blocks(segments[b]));
+  }
+  const int64_t queries = whole_group_queries(plan.G, imp.max_kv_len);
+  imp.max_rows = queries * plan.G;
+  imp.max_queries = queries;
+  const int64_t times = table.form(p.dtype).align > 1 ? kTileParts : 1;
+  Schedule schedule(plan, TileRule{times * queries, times * imp.max_rows}, threads);
+
+  ForwardScratch parts{};
+  const WordForm form = table.forward_form(plan, false);
+  parts.in_pieces = form.pieces > 1;
+  parts.thread_size =
+      thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv, plan.G, parts.in_pieces));
+  const Scratch scratch([&](Arena& arena) {
+    carve_forward(arena, plan, schedule.largest(), kBlockKeys, form, threads, parts);
+  });
+  for (const Wave& wave : schedule.waves())
+    table.compress_attention(plan, imp, wave, parts, threads);
+}
+
+}  // namespace nsa::cpu

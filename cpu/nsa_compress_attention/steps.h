@@ -1,0 +1,280 @@
+// NsaCompressAttention on AMX tiles. A unit is a few whole queries with all their scores: its
+// exponentials are computed between the products of the values of the unit before and those of the
+// scores of the unit after. Included by the unit for AMX only.
+#pragma once
+
+#include "cpu/nsa_compress_attention/tile.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Whole queries of a tile: rows [first, first + rows).
+struct CompressUnit {
+  int64_t first = 0, rows = 0;
+  int64_t n = 0;        // keys that one of them sees, in whole words
+  float* s;             // [rows, lds]
+  SoftmaxState* state;  // [rows]
+  bool summed = false;  // the exponentials, in the states
+};
+
+// The queries of a tile, from their scores to their outputs and chosen blocks.
+class CompressSteps {
+ public:
+  // Whether nothing but the interval hides a key, rows are tiles, and values are numbers.
+  static bool fit(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed) {
+    if (plan.bias.changes_scores() || !(plan.scale > 0.0f)) return false;
+    return heads_are_tiles(plan) && packed.numbers(0, c.seg.range.hi(c.query(c.tile.rows() - 1)));
+  }
+
+  CompressSteps(const AttentionPlan& plan, const ImportancePlan& imp, const TileContext& c,
+                const PackedPair& packed, CompressTileBuffers& b)
+      : plan_(plan),
+        imp_(imp),
+        c_(c),
+        packed_(packed),
+        b_(b),
+        depth_(words<AmxPath>(plan.D)),
+        ldv_(padded_row(plan.Dv)),
+        lanes_v_(round_up(plan.Dv, kLanePad)),
+        lds_(compress_score_row(imp)) {
+    const int64_t rows = compress_unit_rows(plan.G);
+    for (int64_t n = 0; n < 2; ++n) {
+      unit_[n].s = b.s + n * rows * lds_;
+      unit_[n].state = b.state + n * rows;
+    }
+  }
+
+  void run() {
+    const int64_t rows = c_.tile.rows(), step = compress_unit_rows(plan_.G);
+    CompressUnit *now = unit_, *before = unit_ + 1;
+    for (int64_t first = 0; first < rows; first += step) {
+      now->first = first;
+      now->rows = min64(step, rows - first);
+      now->n = round_up(c_.seg.range.hi(c_.query(first + now->rows - 1)), key_step<AmxPath>());
+      each_row(first, first + now->rows, [&](int64_t r, int64_t i, int64_t head) {
+        pack_row<AmxPath>(plan_.dtype, plan_.query,
+                          c_.seg.q + i * plan_.q.row + head * plan_.q.head, plan_.D,
+                          b_.q + r * depth_);
+      });
+      ask_ahead(*now);
+      exponentials_beside([&](const auto& work) NSA_INLINE { scores(*now, work); });
+      settle(*before);
+      begin(*now);
+      exponentials_beside([&](const auto& work) NSA_INLINE { values(*before, work); });
+      finish(*before);
+      CompressUnit* const done = before;
+      before = now;
+      now = done;
+    }
+    settle(*before);
+    values(*before, Nothing{});
+    finish(*before);
+  }
+
+ private:
+  // f(n, query, head) for row number n of rows [first, past) of the tile, whole queries: dividing
+  // for each row would take longer than most that is done with it.
+  template <class F>
+  [[gnu::always_inline]] void each_row(int64_t first, int64_t past, const F& f) const {
+    int64_t n = 0;
+    for (int64_t i = c_.query(first); n < past - first; ++i)
+      for (int64_t head = c_.first_head; head < c_.first_head + plan_.G; ++head) f(n++, i, head);
+  }
+
+  // The next unit's queries, and lines of this one's results, which are written when its values
+  // have been multiplied.
+  void ask_ahead(const CompressUnit& u) {
+    Ahead& ahead = b_.ahead;
+    ahead.clear();
+    each_row(u.first + u.rows, min64(u.first + 2 * u.rows, c_.tile.rows()),
+             [&](int64_t, int64_t i, int64_t head) {
+               ahead.add(plan_.dtype, plan_.query, c_.seg.q + i * plan_.q.row + head * plan_.q.head,
+                         plan_.D);
+             });
+    each_row(u.first, u.first + u.rows, [&](int64_t, int64_t i, int64_t head) {
+      const int64_t stat = c_.seg.stat + i * plan_.stat.row + head * plan_.stat.head;
+      ahead.add(plan_.dtype, plan_.out, c_.seg.o + i * plan_.o.row + head * plan_.o.head, plan_.Dv);
+      ahead.add(ElemType::kFloat32, plan_.softmax_max, stat, kSoftmaxLanes);
+      ahead.add(ElemType::kFloat32, plan_.softmax_sum, stat, kSoftmaxLanes);
+    });
+    ahead.over(u.rows / kAmxTile * ceil_div(u.n, 2 * kAmxTile) * (depth_ / kAmxTile));
+  }
+
+  template <class Between>
+  [[gnu::always_inline]] void scores(const CompressUnit& u, const Between& between) {
+    for (int64_t r = 0; r < u.rows; r += 2 * kAmxTile) {
+      const int64_t left = u.rows - r;
+      AmxRows rows = AmxRows::together(b_.q + r * depth_, depth_, u.s + r * lds_, lds_);
+      for (int64_t k = 0; k < u.n; k += 2 * kAmxTile) {
+        const float* keys = packed_.keys + k / kBlockKeys * depth_ * kBlockKeys + k % kBlockKeys;
+        if (left > kAmxTile) {
+          amx_block<2, 2>(depth_, rows, keys, kBlockKeys, false, between);
+        } else {
+          amx_block<1, 2>(depth_, rows, keys, kBlockKeys, false, between);
+        }
+        rows.c += 2 * kAmxTile;
+        rows.lower_c += 2 * kAmxTile;
+      }
+    }
+  }
+
+  template <class Between>
+  [[gnu::always_inline]] void values(const CompressUnit& u, const Between& between) {
+    for (int64_t r = 0; r < u.rows; r += 2 * kAmxTile) {
+      const bool two = u.rows - r > kAmxTile;
+      AmxRows rows = AmxRows::together(u.s + r * lds_, lds_, b_.o + r * ldv_, ldv_);
+      int64_t d = 0;
+      for (; d + 2 * kAmxTile <= lanes_v_; d += 2 * kAmxTile) {
+        if (two) {
+          amx_block<2, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
+        } else {
+          amx_block<1, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
+        }
+        rows.c += 2 * kAmxTile;
+        rows.lower_c += 2 * kAmxTile;
+      }
+      if (d == lanes_v_) continue;
+      if (two) {
+        amx_block<2, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
+      } else {
+        amx_block<1, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
+      }
+    }
+  }
+
+  // Calls beside(work), whose products call work(n), which computes exponentials as long as there
+  // are any.
+  template <class Beside>
+  [[gnu::always_inline]] void exponentials_beside(const Beside& beside) {
+    Exponentials e = exponentials_;
+    const V by = set1(plan_.scale);
+    const auto work = [&](int n) NSA_INLINE {
+      if (n == 3) b_.ahead.step();
+      if (e.s != e.past) e.step(by);
+    };
+    beside(work);
+    exponentials_ = e;
+  }
+
+  // Of a unit's rows, in order: two vectors of a row at a time become exponentials in place.
+  struct Exponentials {
+    float *s = nullptr, *past = nullptr;  // in a row
+    int64_t rows = 0;                     // after it
+    int64_t n, rest;                      // of a row, from its end to the next one
+    const float* base;                    // of the row
+    float* sum;                           // [rows, W] lane by lane
+
+    [[gnu::always_inline]] void step(V by) {
+      const V from = set1(*base);
+      const V x = exp_from(mul(load(s), by), from), y = exp_from(mul(load(s + W), by), from);
+      store(s, x);
+      store(s + W, y);
+      // In the order of softmax_step_rows(): a query's bits do not tell which way its unit went.
+      store(sum, add(add(load(sum), x), y));
+      s += 2 * W;
+      if (s != past || rows == 0) return;
+      --rows;
+      ++base;
+      sum += W;
+      s += rest;
+      past = s + n;
+    }
+  };
+
+  // Of two rows, lane by lane, without regard to NaN: one maximum after the other would wait for
+  // the one before.
+  void raw_maxima(const float* row, int64_t n, V* top) const {
+    V m[4];
+    for (V& x : m) x = set1(-kInfinity);
+    for (int64_t j = 0; j < n; j += 2 * W) {
+      m[0] = max(load(row + j), m[0]);
+      m[1] = max(load(row + j + W), m[1]);
+      m[2] = max(load(row + lds_ + j), m[2]);
+      m[3] = max(load(row + lds_ + j + W), m[3]);
+    }
+    top[0] = max(m[0], m[1]);
+    top[1] = max(m[2], m[3]);
+  }
+
+  // The exponentials of a unit whose scores are there: against the largest of a row.
+  void begin(CompressUnit& u) {
+    float* top = b_.base;
+    exponentials_ = {};
+    bool fit = u.n > 0;
+    u.summed = false;
+    for (int64_t r = 0; r < u.rows; r += plan_.G) {
+      const int64_t seen = c_.seg.range.hi(c_.query(u.first + r));
+      for (int64_t g = r; g < r + plan_.G && seen < u.n; ++g)
+        fill(u.s + g * lds_ + seen, u.n - seen, -kInfinity);
+    }
+    for (int64_t r0 = 0; r0 < u.rows; r0 += W) {
+      V part[W];
+      for (int64_t r = 0; r < W; r += 2) raw_maxima(u.s + (r0 + r) * lds_, u.n, part + r);
+      const V m = mul(max_rows(part), set1(plan_.scale));
+      fit = fit && moderate(hmax(max(m, sub(zero(), m))));
+      store(top + r0, m);
+    }
+    if (!fit) return exactly(u);
+    for (int64_t r = 0; r < u.rows; ++r) u.state[r] = {top[r], 0.0f};
+    fill(b_.sum, u.rows * W, 0.0f);
+    exponentials_ = {u.s, u.s + u.n, u.rows - 1, u.n, lds_ - u.n, top, b_.sum};
+  }
+
+  // The general way to a unit's exponentials and sums, whatever its scores are.
+  void exactly(CompressUnit& u) {
+    RowTile tile = c_.tile;
+    tile.i0 = c_.query(u.first);
+    tile.queries = u.rows / plan_.G;
+    const TileContext c{plan_, c_.seg, tile, c_.first_head};
+    CompressTileBuffers b = b_;
+    b.s = u.s;
+    b.state = u.state;
+    raw_scores<AmxPath>(plan_, c, packed_, u.n, lds_, b);
+    softmax_of_rows(
+        plan_, c, 0, u.rows, u.n, lds_,
+        [&](int64_t r) { product_rows<AmxPath>(plan_, packed_, r, 1, u.n, lds_, b); }, b);
+    u.summed = true;
+  }
+
+  // Ends the exponentials of the unit: sums of its rows, chosen blocks, and probabilities as words.
+  void settle(CompressUnit& u) {
+    const V by = set1(plan_.scale);
+    while (exponentials_.s != exponentials_.past) exponentials_.step(by);
+    if (!u.summed) {
+      bool numbers = true;
+      for (int64_t r0 = 0; r0 < u.rows; r0 += W) {
+        V part[W];
+        float sum[W];
+        for (int64_t r = 0; r < W; ++r) part[r] = load(b_.sum + (r0 + r) * W);
+        store(sum, sum_rows(part));
+        for (int64_t r = 0; r < W; ++r) {
+          u.state[r0 + r].sum = sum[r];
+          numbers = numbers && sum[r] == sum[r];
+        }
+      }
+      if (!numbers) exactly(u);
+    }
+    for (int64_t r = 0; r < u.rows; r += plan_.G) {
+      sum_and_pack<AmxPath>(u.s + r * lds_, lds_, plan_.G, u.n, u.state + r, b_.inverse, b_.prob);
+      choose_for_query(plan_, imp_, c_, c_.query(u.first + r), u.n, c_.first_head / plan_.G, b_);
+    }
+  }
+
+  void finish(const CompressUnit& u) {
+    each_row(u.first, u.first + u.rows, [&](int64_t r, int64_t i, int64_t head) {
+      finish_row(plan_, c_.seg, i, head, b_.o + r * ldv_, u.state[r]);
+    });
+  }
+
+  const AttentionPlan& plan_;
+  const ImportancePlan& imp_;
+  const TileContext& c_;
+  const PackedPair& packed_;
+  CompressTileBuffers& b_;
+  int64_t depth_, ldv_, lanes_v_, lds_;
+  CompressUnit unit_[2];
+  Exponentials exponentials_;
+};
+
+}  // namespace
+}  // namespace nsa::cpu

@@ -1,0 +1,295 @@
+// NsaCompressAttention: the scores of a tile of queries, all heads of a group, stay in cache; from
+// them come the exact softmax, the output, and the importance of selection blocks.
+#pragma once
+
+#include <type_traits>
+
+#include "cpu/engine/step/forward_tile.h"
+#include "cpu/engine/step/softmax_rows.h"
+#include "cpu/nsa_compress_attention/plan.h"
+#include "cpu/nsa_compress_attention/topk.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Floats from a row of scores to the next.
+inline int64_t compress_score_row(const ImportancePlan& plan) {
+  return padded_row(round_up(plan.max_kv_len, kBlockKeys));
+}
+
+#ifdef NSA_ISA_AMX
+// Rows of a unit of CompressSteps: whole queries, and two tiles of rows where a query has one.
+inline int64_t compress_unit_rows(int64_t G) { return max64(2 * kAmxTile / G, 1) * G; }
+#endif
+
+// Rows that there are buffers for: those of a tile, or of two units.
+inline int64_t compress_rows(const ImportancePlan& plan, [[maybe_unused]] int64_t G) {
+#ifdef NSA_ISA_AMX
+  return max64(plan.max_rows, 2 * compress_unit_rows(G));
+#else
+  return plan.max_rows;
+#endif
+}
+
+struct CompressTileBuffers {
+  float* q;             // [rows, words(D)]
+  float* s;             // [rows, kv_len padded]
+  float* o;             // [rows, Dv padded]
+  SoftmaxState* state;  // [rows]
+  float* inverse;       // [rows] the first ones: of one query's sums
+  float* prob;          // [kv_len padded] of one query, summed over the group
+  float* score;         // [score_room(blocks)]
+  Candidates best;
+  float* tmp;
+#ifdef NSA_ISA_AMX
+  float* base;  // [rows] what exponents are taken against
+  float* sum;   // [rows, W] of the exponentials, lane by lane
+  Ahead ahead;
+#endif
+
+  static CompressTileBuffers carve(Arena& arena, const ImportancePlan& plan, int64_t D, int64_t Dv,
+                                   int64_t G) {
+    CompressTileBuffers b;
+    const int64_t keys = compress_score_row(plan), rows = compress_rows(plan, G);
+    b.q = arena.take<float>(rows * round_up(D, kLanePad));
+    b.s = arena.take<float>(rows * keys);
+    b.o = arena.take<float>(rows * padded_row(Dv));
+    b.state = arena.take<SoftmaxState>(rows);
+    b.inverse = arena.take<float>(rows);
+    b.prob = arena.take<float>(keys);
+    b.score = arena.take<float>(score_room(plan.max_blocks));
+    b.best = Candidates::carve(arena, plan.count, plan.max_blocks);
+    b.tmp = arena.take<float>(max64(keys, max64(D, Dv)) + kLanePad);
+#ifdef NSA_ISA_AMX
+    b.base = arena.take<float>(rows);
+    b.sum = arena.take<float>(rows * W);
+    b.ahead = Ahead::carve(arena, 4 * rows);
+#endif
+    return b;
+  }
+};
+
+// Raw products of row r with keys [0, n) become scores; gives their maximum, without regard to NaN.
+// Plain keys need no mask.
+inline float score_row(const AttentionPlan& plan, const TileContext& c, int64_t r, int64_t n,
+                       float* row, float* tmp) {
+  const int64_t i = c.query(r);
+  const int64_t plain = plan.bias.mask ? 0 : c.seg.range.hi(i) / kLanePad * kLanePad;
+  float top = scaled_max(row, min64(plain, n), plan.scale);
+  if (plain < n) {
+    bias_row(plan.bias, c.seg, c.head(r), i, plain, n - plain, plan.scale, row + plain, tmp);
+    const float rest = scaled_max(row + plain, n - plain, 1.0f);
+    top = rest > top ? rest : top;
+  }
+  return top;
+}
+
+// prob += row / sum. In a row that sees a NaN a masked pair still has the probability 0, so that
+// its block ranks above those of which nothing is known.
+inline void add_probabilities(const float* row, int64_t n, float inverse_sum, float* prob) {
+  if (inverse_sum != inverse_sum) {
+    for (int64_t j = 0; j < n; ++j) {
+      if (row[j] != 0.0f) prob[j] = inverse_sum;
+    }
+    return;
+  }
+  expect<Length::kWholeVectors>(n);
+  const V inverse = set1(inverse_sum);
+  for (int64_t j = 0; j < n; j += W) store(prob + j, fma(load(row + j), inverse, load(prob + j)));
+}
+
+// The same of `rows` rows, each then packed for the product with the values. Across the rows, whose
+// sum stays in a register, the probabilities are read once for both.
+template <class Path>
+inline void sum_and_pack(float* s, int64_t lds, int64_t rows, int64_t n, const SoftmaxState* state,
+                         float* inverse, float* prob) {
+  bool numbers = true;
+  for (int64_t r = 0; r < rows; ++r) {
+    inverse[r] = state[r].inverse_sum();
+    numbers = numbers && inverse[r] == inverse[r];
+  }
+  if (!numbers) {
+    fill(prob, n, 0.0f);
+    for (int64_t r = 0; r < rows; ++r) {
+      add_probabilities(s + r * lds, n, inverse[r], prob);
+      pack_probabilities<Path>(s + r * lds, n);
+    }
+    return;
+  }
+  const auto columns = [&](int64_t j, auto vectors) {
+    constexpr int kVectors = decltype(vectors)::value;
+    V sum[kVectors];
+    for (int v = 0; v < kVectors; ++v) sum[v] = zero();
+    for (int64_t r = 0; r < rows; ++r) {
+      float* row = s + r * lds;
+      const V by = set1(inverse[r]);
+      for (int v = 0; v < kVectors; ++v) {
+        const V e = load(row + j + v * W);
+        sum[v] = fma(e, by, sum[v]);
+        if (Path::kForm.per_word > 1) put_probabilities<Path>(row, j + v * W, e);
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) store(prob + j + v * W, sum[v]);
+  };
+  int64_t j = 0;
+  for (; j + 8 * W <= n; j += 8 * W) columns(j, std::integral_constant<int, 8>{});
+  for (; j < n; j += W) columns(j, std::integral_constant<int, 1>{});
+}
+
+inline void choose_for_query(const AttentionPlan& plan, const ImportancePlan& imp,
+                             const TileContext& c, int64_t i, int64_t n, int64_t kv_head,
+                             CompressTileBuffers& b) {
+  const int64_t position = imp.position(c.seg.index, i), own = position / imp.select_block_size;
+  const int64_t blocks = imp.blocks(c.seg),
+                candidates = imp.causal ? min64(own + 1, blocks) : blocks;
+  importance_scores(imp.rule, b.prob, n, candidates, b.score);
+  TopkRule rule{};
+  rule.forced = imp.topk_mask ? imp.topk_mask + i * imp.topk_mask_cols : nullptr;
+  rule.init = imp.init_blocks;
+  rule.own = own;
+  rule.local = imp.local_blocks;
+  int32_t* out =
+      imp.topk_indices + ((imp.first_row[c.seg.index] + i) * plan.N2 + kv_head) * imp.count;
+  choose_blocks(rule, b.score, candidates, imp.count, out, b.best);
+}
+
+// Raw products of rows [r, r + count) of a tile with keys [0, n).
+template <class Path>
+inline void product_rows(const AttentionPlan& plan, const PackedPair& packed, int64_t r,
+                         int64_t count, int64_t n, int64_t lds, CompressTileBuffers& b) {
+  const int64_t depth = words<Path>(plan.D);
+  key_products<Path>(Operand{b.q + r * depth, depth, 1}, count, depth, packed.keys, kBlockKeys, 0,
+                     n, Output{b.s + r * lds, lds});
+}
+
+// Packs a tile's rows of the query, and begins their states.
+template <class Path>
+inline void begin_rows(const AttentionPlan& plan, const TileContext& c, CompressTileBuffers& b) {
+  const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D);
+  for (int64_t r = 0; r < rows; ++r) {
+    pack_row<Path>(plan.dtype, plan.query,
+                   c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
+                   b.q + r * depth);
+    b.state[r] = SoftmaxState::empty();
+  }
+}
+
+// Raw products of all rows of a tile, begun here.
+template <class Path>
+inline void raw_scores(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed,
+                       int64_t n, int64_t lds, CompressTileBuffers& b) {
+  begin_rows<Path>(plan, c, b);
+  product_rows<Path>(plan, packed, 0, c.tile.rows(), n, lds, b);
+}
+
+// Writes a tile's outputs, which a product has where there are keys.
+inline void finish_compress_rows(const AttentionPlan& plan, const TileContext& c, int64_t n,
+                                 const CompressTileBuffers& b) {
+  const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
+  if (n == 0) fill(b.o, rows * ld, 0.0f);
+  for (int64_t r = 0; r < rows; ++r)
+    finish_row(plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
+}
+
+// A row of them whose products alone count, with -inf for the keys that it does not see.
+inline void hide_keys(const TileContext& c, int64_t r, int64_t n, float* row) {
+  const int64_t seen = min64(c.seg.range.hi(c.query(r)), n);
+  fill(row + seen, n - seen, -kInfinity);
+}
+
+// They become exp(score - max), whatever the row holds. again(r): its raw products, once more.
+template <class Again>
+inline void softmax_row(const AttentionPlan& plan, const TileContext& c, int64_t r, int64_t n,
+                        int64_t lds, const Again& again, CompressTileBuffers& b) {
+  float* row = b.s + r * lds;
+  SoftmaxState& state = b.state[r];
+  state.raise(score_row(plan, c, r, n, row, b.tmp));
+  state.sum = exp_row(row, n, state.base());
+  if (state.sum == state.sum || state.max == kInfinity) return;
+  // Besides a NaN a score far below the maximum has become 0, as a masked one: only its score, once
+  // more, tells that the row makes it NaN.
+  again(r);
+  score_row(plan, c, r, n, row, b.tmp);
+  nan_row(row, n, 1.0f);
+}
+
+// The same of rows [first, past), as many at once as a vector has lanes where nothing but their
+// products counts.
+template <class Again>
+inline void softmax_of_rows(const AttentionPlan& plan, const TileContext& c, int64_t first,
+                            int64_t past, int64_t n, int64_t lds, const Again& again,
+                            CompressTileBuffers& b) {
+  const bool plain = !plan.bias.changes_scores() && plan.scale > 0.0f;
+  for (int64_t r = first; r < past;) {
+    float* row = b.s + r * lds;
+    const bool together = plain && past - r >= W;
+    const int64_t count = together ? W : 1;
+    for (int64_t k = r; plain && k < r + count; ++k) hide_keys(c, k, n, b.s + k * lds);
+    bool done = false;
+    if (together) {
+      float factor[W];
+      done = softmax_step_rows<FloatPath>(row, lds, n, plan.scale, b.state + r, factor);
+    } else if (plain) {
+      const float top = raw_max(row, n) * plan.scale;
+      done = moderate(top);
+      if (done) {
+        online_softmax_visible(row, n, plan.scale, top, 1.0f, b.state[r],
+                               [&](int64_t j, V x) { store(row + j, x); });
+      }
+    }
+    for (int64_t k = r; k < r + count; ++k) {
+      if (done) {
+        if (b.state[k].sum == b.state[k].sum) continue;
+        again(k);
+        b.state[k] = SoftmaxState::empty();
+      }
+      softmax_row(plan, c, k, n, lds, again, b);
+    }
+    r += count;
+  }
+}
+
+// Probabilities of a tile's rows from their raw products with keys [0, n), without the sums, in the
+// form in which the product with the values reads them, and the blocks of its queries.
+template <class Path, class Again>
+inline void softmax_and_blocks(const AttentionPlan& plan, const ImportancePlan& imp,
+                               const TileContext& c, int64_t n, int64_t lds, const Again& again,
+                               CompressTileBuffers& b) {
+  const int64_t rows = c.tile.rows();
+  // Queries of few heads several at a time, so that their rows fill a vector's lanes.
+  const int64_t at_once = plan.G * ceil_div(W, plan.G);
+  for (int64_t first = 0; first < rows; first += at_once) {
+    const int64_t past = min64(first + at_once, rows);
+    softmax_of_rows(plan, c, first, past, n, lds, again, b);
+    for (int64_t r = first; r < past; r += plan.G) {
+      sum_and_pack<Path>(b.s + r * lds, lds, plan.G, n, b.state + r, b.inverse, b.prob);
+      choose_for_query(plan, imp, c, c.query(r), n, c.first_head / plan.G, b);
+    }
+  }
+}
+
+template <class Path>
+inline void compress_attention_tile(const AttentionPlan& plan, const ImportancePlan& imp,
+                                    const TileContext& c, const PackedPair& packed,
+                                    CompressTileBuffers& b) {
+  const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
+  // Keys past the last one that any row sees take no part; whole words of the contraction.
+  const int64_t n = round_up(c.seg.range.hi(c.query(rows - 1)), key_step<Path>());
+  const int64_t lds = compress_score_row(imp);
+  raw_scores<Path>(plan, c, packed, n, lds, b);
+  softmax_and_blocks<Path>(
+      plan, imp, c, n, lds, [&](int64_t r) { product_rows<Path>(plan, packed, r, 1, n, lds, b); },
+      b);
+  // In steps of a tile, so that the part of the values in use stays in the first-level cache.
+  for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
+    const int64_t at = k0 / Path::kForm.per_word;
+    const int64_t end = min64(k0 + kTileKeys, n);
+    multiply_values<Path>(packed.numbers(k0, end), rows, round_up(plan.Dv, kLanePad),
+                          words<Path>(end - k0), {b.s + at, lds, 1}, packed.values + at * ld, ld,
+                          b.o, ld, k0 == 0 ? Into::kReplace : Into::kAdd);
+  }
+  finish_compress_rows(plan, c, n, b);
+}
+
+}  // namespace
+}  // namespace nsa::cpu

@@ -1,0 +1,46 @@
+// Parameters of NsaCacheStep: new tokens of every row go into the caches of a layer, and attend.
+#pragma once
+
+#include "cpu/nsa_decode/params.h"
+
+namespace nsa::cpu {
+
+// Keys [places, D] and values [places, Dv] of every row and head; token t stands in place t, in
+// rings at t % places.
+struct LayerCache {
+  void *key, *value;  // of the first row and head
+  int64_t places;
+  int64_t head_stride;  // elements from one head to the next
+};
+
+struct NsaCacheStepParams {
+  const float* query;       // [T, N1, D], the rows' tokens one after another, not rotated
+  const float* key;         // [T, sets * N2, D], not rotated; sets: compressed, selected, window
+  const float* value;       // [T, sets * N2, Dv]
+  const float* gates;       // [T, 3, N1]; nullptr: dense attention, whose one set is in `selected`
+  const float* weight_k;    // [l, N2]
+  const float* weight_v;    // [l, N2]
+  const float* position_k;  // [l, N2, D]
+  const float* position_v;  // [l, N2, Dv]
+  LayerCache compressed, selected, window;  // the last is a ring
+  LayerCache raw;                           // the compression's tokens, a ring
+  int64_t* lengths;                         // [B] tokens of every row, raised
+  int64_t* written;      // [B] the most that a row has had since it was empty, raised
+  const int64_t* count;  // [B] new tokens of every row
+  void* attention_out;   // [T, N1, Dv] of the caches' dtype
+  ElemType dtype;        // of the caches
+  int64_t T, B, N1, N2, D, Dv;
+  int64_t window_size;  // dense: tokens that a query sees
+  SelectionRule rule;
+  float scale;
+  double theta;  // base of the rotary embedding's wavelengths
+
+  int64_t sets() const { return gates ? 3 : 1; }
+};
+
+void nsa_cache_step(const NsaCacheStepParams& p);
+
+// Attention over the last window_size tokens of the selected branch's cache; reads nothing else.
+void dense_decode(const NsaDecodeParams& p);
+
+}  // namespace nsa::cpu

@@ -1,0 +1,574 @@
+// Attention of one token over its caches: scores, softmax and output of every unit, the choice of
+// blocks, and the sum of the branches.
+#pragma once
+
+#include "cpu/engine/simd/pause.h"
+#include "cpu/engine/step/online_softmax.h"
+#include "cpu/engine/threads/team.h"
+#include "cpu/nsa_compress_attention/topk.h"
+#include "cpu/nsa_decode/thread.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/nsa_decode/tiles.h"
+#endif
+
+namespace nsa::cpu {
+namespace {
+
+template <class Path>
+class DecodeWorker {
+ public:
+  DecodeWorker(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
+               int thread)
+      : p_(plan),
+        wave_(wave),
+        x_(scratch),
+        lanes_(decode_lanes(plan.G)),
+        heads_(round_up(plan.G, W)),
+        row_(round_up(plan.Dv, Path::kLast * W)),
+        words_(round_up(ceil_div(plan.D, Path::kPerWord), Path::kWordStep)),
+        scale_(plan.scale * kLog2e),
+        far_(std::is_same_v<Lines, LinesOfPages> || plan.prefetch == Prefetch::kFar) {
+    Arena arena{scratch.threads + thread * scratch.thread_size};
+    t_ = DecodeThread::carve(arena, plan, wave.max_cmp_keys, wave.max_blocks);
+  }
+
+  // Items are taken in their order, and one waits only for items before it: those are finished or
+  // in the hands of a thread that waits for none of the later ones.
+  //
+  // An item is taken while the one before it is in work, so that its memory can be asked for early.
+  void run() {
+    int64_t later = take();
+    while (later < wave_.num_items) {
+      const DecodeItem& item = wave_.items[later];
+      later = take();
+      const DecodeCell& cell = wave_.cells[item.cell];
+      int32_t* done = x_.done + 3 * item.cell;
+      switch (item.work) {
+        case DecodeWork::kPack:
+          pack_query(item.cell, cell);
+          finish(done);
+          break;
+        case DecodeWork::kUnit:
+          wait(done, 1);
+          if (item.branch == kSelected) wait(done + 2, chosen(cell));
+          unit(item, cell, later);
+          if (item.branch == kCompressed) finish(done + 1);
+          finish(done + 2);
+          break;
+        case DecodeWork::kChoose:
+          if (p_.choose) wait(done + 1, static_cast<int32_t>(cell.units[kCompressed]));
+          choose(item.cell, cell);
+          // Counts like all units that there could be, so that it cannot be mistaken for them.
+          __atomic_fetch_add(done + 2, kChosen, __ATOMIC_RELEASE);
+          break;
+        case DecodeWork::kMerge:
+          wait(done + 2, all_of(cell));
+          merge(item.cell, cell);
+          break;
+      }
+    }
+  }
+
+ private:
+  static constexpr int32_t kChosen = 1 << 30;
+
+  int64_t take() { return __atomic_fetch_add(x_.next, int64_t{1}, __ATOMIC_RELAXED); }
+
+  int32_t chosen(const DecodeCell&) const { return kChosen; }
+  int32_t all_of(const DecodeCell& cell) const {
+    int64_t n = 0;
+    for (int b = 0; b < kBranches; ++b) n += cell.units[b];
+    const bool chooses = p_.choose || p_.has[kSelected];
+    return static_cast<int32_t>(n) + (chooses ? kChosen : 0);
+  }
+  static void finish(int32_t* count) { __atomic_fetch_add(count, 1, __ATOMIC_RELEASE); }
+  static void wait(const int32_t* count, int32_t enough) {
+    int spins = 0;
+    while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < enough) wait_turn(spins);
+  }
+
+  // x_.query[cell], as query_place() says: heads past the group are zeros.
+  void pack_query(int64_t n, const DecodeCell& cell) {
+    float* dst = x_.query + n * words_ * lanes_;
+    float* words = reinterpret_cast<float*>(t_.keys);
+    for (int64_t g = 0; g < lanes_; ++g) {
+      if (g < p_.G) {
+        using Words = std::conditional_t<Path::kPerWord == 2, Path, DecodeFloat<float>>;
+        Words::copy(p_.dtype, p_.query, (cell.token * p_.N1 + cell.head * p_.G + g) * p_.D, p_.D,
+                    words_, t_.keys);
+      } else {
+        fill(words, words_, 0.0f);
+      }
+      constexpr int64_t kBeside = Path::kQuerySpread;
+      float* to = dst + (kBeside == 1 ? g : query_place(g));
+      for (int64_t w = 0; w < words_; w += kBeside)
+        for (int64_t i = 0; i < kBeside; ++i) to[w * lanes_ + i] = words[w + i];
+    }
+  }
+
+  // n tokens from `token` on as rows of equal distance: as they are, or copied together where a
+  // page or the ring ends between them.
+  Rows rows_of(const CacheView& view, const DecodeCell& cell, int64_t token, int64_t n,
+               int64_t width, char* copy) const {
+    const char* data = static_cast<const char*>(view.data);
+    const int64_t size = elem_size(p_.dtype);
+    if (view.run(token) >= n) {
+      return {data + view.offset(cell.row, cell.head, token) * size, view.token_stride * size};
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      __builtin_memcpy(copy + j * width * size,
+                       data + view.offset(cell.row, cell.head, token + j) * size,
+                       static_cast<size_t>(width * size));
+    }
+    return {copy, width * size};
+  }
+
+  // Keys as words; a copy where elements are converted, or do not fill their last words.
+  Rows key_words(const DecodeCell& cell, int branch, int64_t token, int64_t n) const {
+    if (Path::kDirect && p_.D == words_ * Path::kPerWord && n >= Path::kLeastKeys)
+      return rows_of(p_.key[branch], cell, token, n, p_.D, t_.keys);
+    const CacheView& view = p_.key[branch];
+    const int64_t stride = words_ * Path::kWordBytes;
+    for (int64_t j = 0; j < n; ++j) {
+      Path::copy(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.D, words_,
+                 t_.keys + j * stride);
+    }
+    return {t_.keys, stride};
+  }
+
+  // Values as the product reads them: a copy where elements are converted, or do not fill their
+  // last vector.
+  Rows value_rows_of(const DecodeCell& cell, int branch, int64_t token, int64_t n) const {
+    const CacheView& view = p_.value[branch];
+    if (Path::kPerWord == 2 || (Path::kDirect && p_.Dv % W == 0))
+      return rows_of(view, cell, token, n, p_.Dv, t_.values);
+    const int64_t stride = row_ * Path::kWordBytes;
+    for (int64_t j = 0; j < n; ++j) {
+      Path::copy(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.Dv, row_,
+                 t_.values + j * stride);
+    }
+    return {t_.values, stride};
+  }
+
+  // out (+)= P V over n keys.
+  void add_values(const DecodeCell& cell, int branch, int64_t token, int64_t n, const float* prob,
+                  bool first, float* out, Lines& lines) {
+    ValueStep x{};
+    x.rows = value_rows_of(cell, branch, token, n);
+    x.n = n;
+    x.Dv = p_.Dv;
+    x.prob = prob;
+#ifdef NSA_HAS_BF16_DOT
+    if (Path::kPerWord == 2) {
+      pair_probabilities(prob, n, lanes_, heads_, t_.pairs);
+      if (Path::kWholeTiles) {
+        const int64_t pairs = ceil_div(n, 2);
+        fill(t_.pairs + pairs * lanes_, (kStepKeys / 2 - pairs) * lanes_, 0.0f);
+      }
+      x.prob = t_.pairs;
+      x.words = t_.words;
+    }
+#endif
+    x.lanes = lanes_;
+    x.factor = first ? nullptr : t_.factor;
+    x.out = out;
+    x.row = row_;
+    value_step<Path>(x, p_.G, lines);
+  }
+
+  // As softmax() has it of a score, to the bit.
+  float exponential(float s, float max) const {
+    float lanes[W];
+    store(lanes, exp2(sub(mul(set1(s), set1(scale_)), set1(max))));
+    return lanes[0];
+  }
+
+  // s = 2^(s scale - max) with the maximum so far of s scale, where the scale has log2(e) in it;
+  // t_.factor: what the sums and outputs before are to be multiplied by. A score of +inf or NaN
+  // makes the sum NaN. The product is rounded as it was for the maximum: fused, what a score of
+  // 1e10 rounds by would become the exponent of the largest one.
+  void softmax(float* s, int64_t n, float* max, float* sum, Lines& lines) {
+    constexpr int kSums = 4;  // at once, each waiting for its own last addition only
+    const V scale = set1(scale_), lowest = set1(-kInfinity);
+    for (int64_t g = 0; g < heads_; g += W) {
+      const V old = load(max + g);
+      V m[kSums] = {old, old, old, old}, total[kSums] = {zero(), zero(), zero(), zero()};
+      const auto raise = [&](int64_t j, int i) {
+        m[i] = nsa::cpu::max(mul(load(s + j * lanes_ + g), scale), m[i]);
+      };
+      int64_t j = 0;
+      for (; j + kSums <= n; j += kSums)
+#pragma GCC unroll 4
+        for (int i = 0; i < kSums; ++i) raise(j + i, i);
+      for (; j < n; ++j) raise(j, 0);
+      const V top = nsa::cpu::max(nsa::cpu::max(m[0], m[1]), nsa::cpu::max(m[2], m[3]));
+      // -inf - -inf would be NaN.
+      const V base = where_lt(lowest, top, top, zero());
+      const auto exponential = [&](int64_t j, int i) {
+        const V e = exp2(sub(mul(load(s + j * lanes_ + g), scale), base));
+        store(s + j * lanes_ + g, e);
+        total[i] = add(total[i], e);
+        lines.ask_in_turn(i);
+      };
+      for (j = 0; j + kSums <= n; j += kSums)
+#pragma GCC unroll 4
+        for (int i = 0; i < kSums; ++i) exponential(j + i, i);
+      for (; j < n; ++j) exponential(j, 0);
+      const V factor = exp2(sub(old, base));
+      const V all = add(add(total[0], total[1]), add(total[2], total[3]));
+      store(max + g, top);
+      store(sum + g, fma(load(sum + g), factor, all));
+      store(t_.factor + g, factor);
+    }
+  }
+
+  struct Span {
+    int64_t token, n;
+  };
+
+  // Step `i` of a unit; n = 0 past its end.
+  Span span(const DecodeItem& item, const DecodeCell& cell, int64_t i) const {
+    if (item.branch == kSelected) {
+      const int64_t per_block = block_steps(cell);
+      const int64_t blocks = unit_blocks(p_.select_block);
+      const int64_t at = item.unit * blocks + i / per_block;
+      if (i / per_block >= blocks || at >= x_.found[item.cell]) return {0, 0};
+      const int64_t begin = int64_t{x_.blocks[item.cell * p_.count + at]} * p_.select_block;
+      const int64_t end = min64(begin + p_.select_block, cell.kv_len);
+      const int64_t token = begin + i % per_block * kStepKeys;
+      return {token, max64(0, min64(kStepKeys, end - token))};
+    }
+    const int64_t first = item.branch == kWindow ? cell.win_first : 0;
+    const int64_t all = item.branch == kWindow ? cell.win_end : cell.cmp_keys;
+    const int64_t begin = first + item.unit * kUnitKeys, end = min64(begin + kUnitKeys, all);
+    const int64_t token = begin + i * kStepKeys;
+    return {token, max64(0, min64(kStepKeys, end - token))};
+  }
+
+ public:
+  static int64_t unit_blocks(int64_t select_block) { return max64(1, kUnitKeys / select_block); }
+
+ private:
+  // Of the longest block that there is: blocks may be far longer than all keys.
+  int64_t block_steps(const DecodeCell& cell) const {
+    return ceil_div(max64(1, min64(p_.select_block, cell.kv_len)), kStepKeys);
+  }
+
+  int64_t unit_steps(const DecodeCell& cell, int branch) const {
+    return branch == kSelected ? unit_blocks(p_.select_block) * block_steps(cell)
+                               : kUnitKeys / kStepKeys;
+  }
+
+  // The values of a step, which its scores come before, and the keys of the next one: the least
+  // that can be asked for in time, so that it stays in the first-level cache until it is used. Far
+  // ahead: keys and values of the next one.
+  Lines lines_of(const DecodeCell& cell, int branch, Span step, Span next, int64_t later) const {
+    Run* end = far_ ? t_.runs : add_runs(p_.value[branch], cell, step, p_.Dv, t_.runs);
+    end = next.n > 0 ? add_next(cell, branch, next, end) : add_item(later, end);
+    const int64_t calls =
+        score_calls<Path>(step.n, words_, heads_) + value_calls<Path>(step.n, p_.Dv, p_.G);
+    return {t_.runs, end, p_.prefetch, calls};
+  }
+
+  Run* add_next(const DecodeCell& cell, int branch, Span next, Run* end) const {
+    end = add_runs(p_.key[branch], cell, next, p_.D, end);
+    return far_ ? add_runs(p_.value[branch], cell, next, p_.Dv, end) : end;
+  }
+
+  Run* add_runs(const CacheView& view, const DecodeCell& cell, Span step, int64_t width,
+                Run* end) const {
+    const int64_t size = elem_size(p_.dtype);
+    const char* data = static_cast<const char*>(view.data);
+    // Rows without a gap between them are one long one.
+    const bool dense = view.token_stride == width;
+    for (int64_t j = 0; j < step.n;) {
+      const int64_t run = min64(step.n - j, view.run(step.token + j));
+      const char* row = data + view.offset(cell.row, cell.head, step.token + j) * size;
+      *end++ = {row, view.token_stride * size, dense ? 1 : run, (dense ? run : 1) * width * size};
+      j += run;
+    }
+    return end;
+  }
+
+  // The keys that follow a unit's last step: the first ones of the item taken next, if that is
+  // known.
+  Run* add_item(int64_t at, Run* end) const {
+    if (at >= wave_.num_items) return end;
+    const DecodeItem& item = wave_.items[at];
+    if (item.work != DecodeWork::kUnit) return end;
+    if (item.branch == kSelected &&
+        __atomic_load_n(x_.done + 3 * item.cell + 2, __ATOMIC_ACQUIRE) < kChosen)
+      return end;
+    const DecodeCell& cell = wave_.cells[item.cell];
+    return add_next(cell, item.branch, span(item, cell, 0), end);
+  }
+
+  void unit(const DecodeItem& item, const DecodeCell& cell, int64_t later) {
+    const int64_t n = cell.first_unit[item.branch] + item.unit;
+    float *max = x_.max + n * lanes_, *sum = x_.sum + n * lanes_;
+    float* const result = x_.out + n * p_.G * row_;
+    float* const out = Path::kWholeTiles && p_.G < lanes_ ? t_.sums : result;
+    const float* query = x_.query + item.cell * words_ * lanes_;
+    fill(max, lanes_, -kInfinity);
+    fill(sum, lanes_, 0.0f);
+    const bool kept = item.branch == kCompressed && p_.choose;
+    const int64_t steps = unit_steps(cell, item.branch);
+    bool first = true;
+    Span now = span(item, cell, 0);
+    for (int64_t i = 0; i < steps; ++i) {
+      const Span next = i + 1 < steps ? span(item, cell, i + 1) : Span{0, 0};
+      if (now.n > 0) {
+        float* s = kept ? x_.exponential + (cell.scores + now.token) * lanes_ : t_.s;
+        const Rows keys = key_words(cell, item.branch, now.token, now.n);
+        Lines lines = lines_of(cell, item.branch, now, next, later);
+        score_step<Path>(now.n, words_, keys, query, lanes_, heads_, s, lines);
+        softmax(s, now.n, max, sum, lines);
+        if (kept) {
+          const int64_t step = cell.step + now.token / kStepKeys;
+          for (int64_t g = 0; g < lanes_; ++g) x_.step_max[step * lanes_ + g] = max[g];
+        }
+        add_values(cell, item.branch, now.token, now.n, s, first, out, lines);
+        lines.ask_rest();
+        first = false;
+      }
+      now = next;
+    }
+    if (first) {
+      fill(result, p_.G * row_, 0.0f);
+    } else if (out != result) {
+      for (int64_t d = 0; d < p_.G * row_; d += W) store(result + d, load(out + d));
+    }
+  }
+
+  // What another thread or step long ago has left is read from one end to the other.
+  [[gnu::always_inline]] static void ask_ahead(const float* p) {
+    __builtin_prefetch(p + kPage / sizeof(float), 0, 3);
+  }
+
+  // The maximum and sum of all units of a branch; the sum is 1 where there are no keys.
+  void total_of(const DecodeCell& cell, int branch, int64_t g, float* max, float* sum) const {
+    const int64_t n = cell.first_unit[branch];
+    V m = set1(-kInfinity), total = zero();
+    for (int64_t u = n; u < n + cell.units[branch]; ++u)
+      m = nsa::cpu::max(load(x_.max + u * lanes_ + g), m);
+    const V base = where_lt(set1(-kInfinity), m, m, zero());
+    for (int64_t u = n; u < n + cell.units[branch]; ++u) {
+      const V factor = exp2(sub(load(x_.max + u * lanes_ + g), base));
+      total = fma(load(x_.sum + u * lanes_ + g), factor, total);
+    }
+    store(max, base);
+    store(sum, total);
+  }
+
+  // visit(scores [tokens, lanes_] without scale, first token, tokens) for all keys of a branch that
+  // cell number n sees, step by step.
+  template <class Visit>
+  void for_each_step(int64_t n, const DecodeCell& cell, int branch, const Visit& visit) {
+    const float* query = x_.query + n * words_ * lanes_;
+    for (int64_t unit = 0; unit < cell.units[branch]; ++unit) {
+      for (int64_t i = 0; i < unit_steps(cell, branch); ++i) {
+        const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
+        if (now.n == 0) continue;
+        Lines none{t_.runs, t_.runs, p_.prefetch, 0};
+        score_step<Path>(now.n, words_, key_words(cell, branch, now.token, now.n), query, lanes_,
+                         heads_, t_.s, none);
+        visit(t_.s, now.token, now.n);
+      }
+    }
+  }
+
+  // Adds the probabilities of one head. Where its row is NaN, so is that of every key with a score
+  // above -inf.
+  void head_importance(int64_t n, const DecodeCell& cell, int64_t g, float max, float inverse) {
+    if (inverse == inverse) {
+      for (int64_t c = 0; c < cell.cmp_keys; ++c) {
+        const float step = x_.step_max[(cell.step + c / kStepKeys) * lanes_ + g];
+        t_.prob[c] += x_.exponential[(cell.scores + c) * lanes_ + g] * exp2_1(step - max) * inverse;
+      }
+      return;
+    }
+    for_each_step(n, cell, kCompressed, [&](const float* s, int64_t token, int64_t tokens) {
+      for (int64_t j = 0; j < tokens; ++j) {
+        const bool masked = s[j * lanes_ + g] * p_.scale == -kInfinity;
+        if (!masked) t_.prob[token + j] = __builtin_nanf("");
+      }
+    });
+  }
+
+  // Importance of blocks from the probabilities of the compressed tokens, summed over the heads.
+  void importance(int64_t n, const DecodeCell& cell) {
+    float max[W], sum[W], inverse[W];
+    fill(t_.prob, cell.cmp_keys, 0.0f);
+    for (int64_t g = 0; g < heads_; g += W) {
+      total_of(cell, kCompressed, g, max, sum);
+      bool numbers = true;
+      for (int64_t lane = 0; lane < W; ++lane) {
+        inverse[lane] = g + lane < p_.G && sum[lane] != 0.0f ? 1.0f / sum[lane] : 0.0f;
+        numbers = numbers && sum[lane] == sum[lane];
+      }
+      if (!numbers) {
+        // Also of a lane past the group, where 0 times an infinite key is NaN.
+        for (int64_t lane = 0; lane < W && g + lane < p_.G; ++lane)
+          head_importance(n, cell, g + lane, max[lane], inverse[lane]);
+        continue;
+      }
+      for (int64_t c0 = 0; c0 < cell.cmp_keys; c0 += kStepKeys) {
+        const float* step = x_.step_max + (cell.step + c0 / kStepKeys) * lanes_ + g;
+        const V factor = mul(exp2(sub(load(step), load(max))), load(inverse));
+        const int64_t end = min64(cell.cmp_keys, c0 + kStepKeys);
+        const float* e = x_.exponential + (cell.scores + c0) * lanes_ + g;
+        for (int64_t c = c0; c < end; ++c, e += lanes_) {
+          ask_ahead(e);
+          t_.prob[c] += hsum(mul(load(e), factor));
+        }
+      }
+    }
+    importance_scores(p_.rule, t_.prob, cell.cmp_keys, cell.candidates, t_.score);
+  }
+
+  void choose(int64_t n, const DecodeCell& cell) {
+    int32_t* blocks = x_.blocks + n * p_.count;
+    const int64_t at = (cell.token * p_.N2 + cell.head) * p_.count;
+    if (p_.choose) {
+      importance(n, cell);
+      TopkRule rule{};
+      rule.init = p_.init_blocks;
+      rule.own = cell.own;
+      rule.local = p_.local_blocks;
+      choose_blocks(rule, t_.score, cell.candidates, p_.count, blocks, t_.best);
+    } else {
+      for (int64_t i = 0; i < p_.count; ++i) blocks[i] = p_.given_blocks[at + i];
+    }
+    if (p_.topk_indices)
+      for (int64_t i = 0; i < p_.count; ++i) p_.topk_indices[at + i] = blocks[i];
+    if (!p_.has[kSelected]) return;
+    // In ascending order, so that the order in which they were given changes no bit.
+    const int64_t existing = ceil_div(cell.kv_len, p_.select_block);
+    int64_t found = 0;
+    for (int64_t i = 0; i < p_.count; ++i) {
+      const int32_t block = blocks[i];
+      if (block < 0 || block >= existing) continue;
+      int64_t to = found++;
+      for (; to > 0 && blocks[to - 1] > block; --to) blocks[to] = blocks[to - 1];
+      blocks[to] = block;
+    }
+    x_.found[n] = found;
+  }
+
+  float gate(const DecodeCell& cell, int branch, int64_t g) const {
+    const int64_t head = cell.head * p_.G + g;
+    return p_.gates ? p_.gates[(cell.token * kBranches + branch) * p_.N1 + head] : 1.0f;
+  }
+
+  // The units are read as they stand in memory, each for all heads.
+  void merge(int64_t n, const DecodeCell& cell) {
+    fill(t_.rows, p_.G * row_, 0.0f);
+    for (int b = 0; b < kBranches; ++b) {
+      if (!p_.has[b]) continue;
+      float *max = t_.max + b * lanes_, *sum = t_.sum + b * lanes_;
+      for (int64_t g = 0; g < p_.G; g += W) {
+        total_of(cell, b, g, max + g, sum + g);
+        weigh_units(cell, b, g, max + g);
+      }
+      for (int64_t g = 0; g < p_.G; ++g) t_.factor[g] = gate(cell, b, g) / sum[g];
+      for (int64_t i = 0; i < cell.units[b]; ++i) add_unit(cell.first_unit[b] + i);
+    }
+    for (int64_t g = 0; g < p_.G; ++g) {
+      float* row = t_.rows + g * row_;
+      bool numbers = true;
+      for (int b = 0; b < kBranches; ++b) {
+        if (!p_.has[b]) continue;
+        const float sum = t_.sum[b * lanes_ + g], factor = gate(cell, b, g);
+        numbers = numbers && sum == sum && factor - factor == 0.0f;
+      }
+      Path::restore_columns(row, row_);
+      if (!numbers || !all_finite(row, row_)) {
+        fill(row, row_, 0.0f);
+        for (int b = 0; b < kBranches; ++b)
+          if (p_.has[b]) add_branch_visible(n, cell, b, g, row);
+      }
+      const int64_t head = cell.head * p_.G + g;
+      from_float(p_.dtype, row, p_.Dv, p_.attention_out, (cell.token * p_.N1 + head) * p_.Dv);
+    }
+  }
+
+  // In place of every unit's maximum its weight beside the branch's: 0 where it sees no key.
+  void weigh_units(const DecodeCell& cell, int branch, int64_t g, const float* max) {
+    for (int64_t i = 0; i < cell.units[branch]; ++i) {
+      float* at = x_.max + (cell.first_unit[branch] + i) * lanes_ + g;
+      store(at, exp2(sub(load(at), load(max))));
+    }
+  }
+
+  void add_unit(int64_t unit) {
+    for (int64_t g = 0; g < p_.G; ++g) {
+      const float weight = x_.max[unit * lanes_ + g];
+      if (weight == 0.0f) continue;
+      const V times = set1(weight * t_.factor[g]);
+      const float* out = x_.out + (unit * p_.G + g) * row_;
+      float* row = t_.rows + g * row_;
+      for (int64_t d = 0; d < row_; d += W) {
+        ask_ahead(out + d);
+        store(row + d, fma(load(out + d), times, load(row + d)));
+      }
+    }
+  }
+
+  // The same key by key, for an output that is not all numbers: a key of probability 0 touches
+  // nothing, even if its value is infinite, and the gate multiplies the branch as a whole.
+  void add_branch_visible(int64_t n, const DecodeCell& cell, int branch, int64_t g, float* row) {
+    const float max = t_.max[branch * lanes_ + g], sum = t_.sum[branch * lanes_ + g];
+    const float factor = gate(cell, branch, g);
+    float *out = t_.row, *value = t_.row + row_;
+    fill(out, row_, sum == sum ? 0.0f : sum);
+    if (sum > 0.0f) {
+      const CacheView& view = p_.value[branch];
+      for_each_step(n, cell, branch, [&](const float* s, int64_t token, int64_t tokens) {
+        for (int64_t j = 0; j < tokens; ++j) {
+          const float p = exponential(s[j * lanes_ + g], max);
+          if (p == 0.0f) continue;
+          to_float(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.Dv, value);
+          for (int64_t d = 0; d < p_.Dv; ++d) out[d] += p / sum * value[d];
+        }
+      });
+    }
+    for (int64_t d = 0; d < p_.Dv; ++d) row[d] += factor * out[d];
+  }
+
+  const DecodePlan& p_;
+  const DecodeWave& wave_;
+  const DecodeScratch& x_;
+  const int64_t lanes_, heads_, row_, words_;
+  const float scale_;
+  const bool far_;
+  DecodeThread t_;
+};
+
+template <class Path>
+void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
+                 int threads) {
+  in_team(threads, [&](const Member& member) {
+    [[maybe_unused]] const typename Path::Session session;
+    DecodeWorker<Path>(plan, wave, scratch, member.number).run();
+  });
+}
+
+#if defined(NSA_ISA_AMX)
+using DecodePathOfBFloat16 = DecodeTiles;
+#elif defined(NSA_HAS_BF16_DOT)
+using DecodePathOfBFloat16 = DecodePairs;
+#else
+using DecodePathOfBFloat16 = DecodeBFloat16;
+#endif
+
+void decode(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
+            int threads) {
+  if (plan.dtype == ElemType::kBFloat16)
+    return decode_wave<DecodePathOfBFloat16>(plan, wave, scratch, threads);
+  if (plan.dtype == ElemType::kFloat32)
+    return decode_wave<DecodeFloat<float>>(plan, wave, scratch, threads);
+  decode_wave<DecodeFloat<uint16_t>>(plan, wave, scratch, threads);
+}
+
+}  // namespace
+}  // namespace nsa::cpu

@@ -1,0 +1,125 @@
+// One token at a time: what the decoding kernels read, and how their work is divided.
+//
+// The unit of work is a cell: one query of one kv head, all heads of its group together. The keys
+// that a cell reads are cut into units of at most kUnitKeys, whatever the number of threads, so
+// that all threads work on one token; every unit leaves a maximum, a sum and a partial output, and
+// these are added up in the order of the keys.
+#pragma once
+
+#include "cpu/nsa_compress_attention/importance.h"
+#include "cpu/types.h"
+
+namespace nsa::cpu {
+
+// Keys or values in memory. Row b's token t stands in page t / page of the row, which is page
+// table[b, t / page] of the memory; without a table the row is one page, number b.
+struct CacheView {
+  const void* data;
+  const int32_t* table;  // [B, table_cols] or nullptr
+  int64_t table_cols;
+  int64_t page;         // tokens of a page
+  int64_t page_stride;  // in elements, as the next two
+  int64_t token_stride, head_stride;
+  bool ring;  // token t stands at t % page of the row's one page
+
+  // Always inline, as in every unit of one instruction set nothing may be linked elsewhere.
+  [[gnu::always_inline]] int64_t offset(int64_t row, int64_t head, int64_t token) const {
+    const int64_t page_of_row = ring ? 0 : token / page;
+    const int64_t number = table ? table[row * table_cols + page_of_row] : row;
+    const int64_t at = ring ? token % page : token - page_of_row * page;
+    return number * page_stride + at * token_stride + head * head_stride;
+  }
+  // Tokens from `token` on that follow each other in memory.
+  [[gnu::always_inline]] int64_t run(int64_t token) const { return page - token % page; }
+};
+
+enum Branch : int { kCompressed, kSelected, kWindow, kBranches };
+
+constexpr int64_t kUnitKeys = 256;
+// Keys of one step of a unit's softmax: the keys and values of two steps stay in the second-level
+// cache, one in use and one on its way.
+constexpr int64_t kStepKeys = 64;
+// The first-level cache of the smallest processors with it: the keys and values of a step, in
+// bfloat16 and with 128 dimensions.
+constexpr int64_t kFirstLevel = 32 << 10;
+
+// When lines of memory are asked for, and into which cache. kNear: into the first-level one, values
+// while their scores are computed, the next step's keys while values are summed. kNearOnce: also
+// with the hint of data that is read once, so that what the caller has in the last cache,
+// MindSpore's own code among it, is not driven out by what a token reads. Such lines may be in the
+// first-level cache only, which must hold a step then. kFar: keys and values of the next step, into
+// the second-level cache.
+enum class Prefetch { kNear, kNearOnce, kFar };
+
+struct DecodePlan {
+  ElemType dtype;
+  const void* query;  // [T, N1, D]
+  int64_t T, N1, N2, G, D, Dv;
+  float scale;
+  CacheView key[kBranches], value[kBranches];
+  bool has[kBranches];
+  const float* gates;   // [T, 3, N1]; nullptr: the one branch that there is, as it is
+  void* attention_out;  // [T, N1, Dv]
+
+  bool choose;  // blocks by the importance of compressed tokens; otherwise they are given
+  ImportanceRule rule;
+  int64_t init_blocks, local_blocks;
+  int64_t select_block, count;
+  const int32_t* given_blocks;  // [T, N2, count], in any order
+  int32_t* topk_indices;        // [T, N2, count] or nullptr: not asked for
+
+  Prefetch prefetch;  // of vectors; tiles have theirs
+};
+
+// What query `token` of kv head `head` sees of row `row`'s caches.
+struct DecodeCell {
+  int64_t row, token, head;
+  int64_t cmp_keys;               // compressed tokens
+  int64_t kv_len;                 // tokens of the selection branch
+  int64_t win_first, win_end;     // tokens of the window
+  int64_t candidates, own;        // blocks that may be chosen; the query's own one, -1: none
+  int64_t first_unit[kBranches];  // of the wave's units
+  int64_t units[kBranches];
+  int64_t scores;  // offset of its compressed tokens' exponentials, in keys
+  int64_t step;    // offset of its compressed steps' maxima
+};
+
+enum class DecodeWork : int { kPack, kUnit, kChoose, kMerge };
+
+struct DecodeItem {
+  DecodeWork work;
+  int32_t branch;
+  int64_t cell, unit;
+};
+
+// Of a wave; every size is known outside the units of one instruction set.
+struct DecodeScratch {
+  float* query;        // [cells, words of D, lanes]
+  float* exponential;  // [keys, lanes] of compressed tokens
+  float* step_max;     // [steps, lanes]
+  float* max;          // [units, lanes]
+  float* sum;          // [units, lanes]
+  float* out;          // [units, G, row]
+  int32_t* blocks;     // [cells, count], ascending, those that exist
+  int64_t* found;      // [cells] how many
+  int32_t* done;       // [cells, 3]: packed, compressed units, all units
+  int64_t* next;       // the next item
+  char* threads;       // one part per thread
+  int64_t thread_size;
+};
+
+struct DecodeWave {
+  const DecodeCell* cells;
+  const DecodeItem* items;
+  int64_t num_items;
+  int64_t max_cmp_keys, max_blocks;
+};
+
+// The most words that a query or key of D elements is, in any instruction set.
+constexpr int64_t decode_words(int64_t D) { return max64(16, round_up(D, 2)); }
+
+// Heads of a group as lanes, and the values of a head, in whole vectors of any instruction set.
+constexpr int64_t decode_lanes(int64_t G) { return round_up(G, 16); }
+constexpr int64_t decode_row(int64_t Dv) { return round_up(Dv, 32); }
+
+}  // namespace nsa::cpu

@@ -1,0 +1,242 @@
+#include <vector>
+
+#include "cpu/dispatch/kernel_table.h"
+#include "cpu/engine/plan/carve.h"
+#include "cpu/engine/plan/grad_accumulators.h"
+#include "cpu/engine/plan/layout.h"
+#include "cpu/runtime.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Chunks are longer where a sequence still has so many of them.
+constexpr int64_t kManyChunks = 64;
+// Rows of a query chunk: its queries and outputs stay in the second-level cache, with the blocks of
+// keys and values that pass between two visits of a row.
+constexpr int64_t kChunkRows = 512;
+// Of long sequences few queries of such a chunk meet at a block, which is then read from memory for
+// a few rows. Chunks in which so many do on the mean are worth rows that wait in the third-level
+// cache.
+constexpr int64_t kMeetingRows = 64;
+constexpr int64_t kLongChunkRows = 4096;
+// The same on tiles of rows, whose keys stay in that cache, too, for all queries of a chunk. Of
+// long sequences few of these select the same block, and more rows share what is read of it.
+constexpr int64_t kTiledChunkRows = 1024;
+constexpr int64_t kLongTiledRows = 2048;
+// The same for the gradient, whose rows wait in memory, and which reads a block of keys in three
+// forms and adds to its sums once per chunk.
+constexpr int64_t kGradChunkRows = 1024;
+constexpr int64_t kLongRows = 8192;
+// Keys of a key chunk of the gradient: several blocks, to amortise what taking a unit costs. On
+// tiles more, where a sequence still has kRangeChunks: a query selects two of them more often, and
+// is then in the second-level cache.
+constexpr int64_t kChunkKeys = 256;
+constexpr int64_t kTiledChunkKeys = 512;
+constexpr int64_t kWaveKeys = 8192;
+
+// Shares of block 0, which almost all queries select.
+constexpr int64_t kLeadShares = 4;
+
+// Of a chunk. gradient: keys have sums, also those of a segment without queries, which is nothing
+// to a forward; they are those of several shares of the queries.
+struct ChunkSize {
+  int64_t queries, keys;
+  bool gradient;
+};
+
+class SelectSchedule {
+ public:
+  // chunk_of(segment): ChunkSize.
+  template <class Chunk>
+  SelectSchedule(const AttentionPlan& plan, const Selection& sel, const int64_t* seq_q, int threads,
+                 const Chunk& chunk_of) {
+    for (int64_t b = 0; b < plan.num_segments; ++b) {
+      for (int64_t h = 0; h < plan.N2; ++h)
+        add(plan, sel, b, h, b == 0 ? 0 : seq_q[b - 1], chunk_of(plan.segments[b]), threads);
+    }
+    waves.close();
+  }
+
+  SelectWave wave(const WaveSpan& span) const {
+    return {pairs.data() + span.pair, span.num_pairs, span.tiles,
+            span.key_chunks,          span.slots,     span.steps};
+  }
+
+  void carve_index(Arena& arena) {
+    begin_ = arena.take<int64_t>(waves.largest().index);
+    queries_ = arena.take<int32_t>(waves.largest().entries);
+    repeats_ = arena.take<bool>(waves.largest().num_pairs);
+  }
+
+  // Points the pairs of a wave into the index.
+  void place_index(const AttentionPlan& plan, const Selection& sel, const WaveSpan& span) {
+    int64_t* begin = begin_;
+    int32_t* queries = queries_;
+    for (int64_t n = 0; n < span.num_pairs; ++n) {
+      SelectPair& pair = pairs[span.pair + n];
+      pair.begin = begin;
+      pair.marks = pair.begin + pair.blocks + 1;
+      pair.repeats = repeats_ + n;
+      pair.queries = queries;
+      begin = pair.marks + pair.blocks;
+      queries += index_size(plan, sel, pair);
+    }
+  }
+
+  std::vector<SelectPair> pairs;
+  Waves waves;
+
+ private:
+  void add(const AttentionPlan& plan, const Selection& sel, int64_t b, int64_t h, int64_t first_row,
+           ChunkSize chunk, int threads) {
+    const Segment& seg = plan.segments[b];
+    if (seg.q_len == 0 && (seg.kv_len == 0 || !chunk.gradient)) return;
+    WaveSpan& open = waves.open();
+    const bool enough = open.tiles >= 4 * threads && open.key_chunks >= 4 * threads;
+    if (enough && open.packed * sel.shape.part >= kWaveKeys) waves.close();
+    SelectPair pair{};
+    pair.segment = b;
+    pair.kv_head = h;
+    pair.blocks = ceil_div(seg.kv_len, sel.shape.block);
+    pair.q_chunk = chunk.queries;
+    pair.kv_chunk = max64(1, chunk.keys / sel.shape.block);
+    pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
+    pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
+    pair.shares = 1;
+    if (chunk.gradient) share_keys(plan, sel, pair);
+    pair.set_ranges(plan, seg.q_len);
+    pair.first_packed = open.packed;
+    pair.first_key_chunk = open.key_chunks;
+    pair.first_slot = open.slots;
+    pair.first_tile = open.tiles;
+    pair.first_row = first_row;
+    pairs.push_back(pair);
+    ++open.num_pairs;
+    open.packed += pair.blocks * sel.shape.parts;
+    open.tiles += pair.q_chunks;
+    open.key_chunks += pair.kv_chunks;
+    open.slots += pair.range_chunks;
+    open.steps = max64(open.steps, pair.steps());
+    open.rows += seg.q_len * plan.G;
+    open.index += 2 * pair.blocks + 1;
+    open.entries += index_size(plan, sel, pair);
+    open.accumulators += pair.accumulators(plan, seg);
+  }
+
+  // Room for its queries in the index: a query is there once for every block that it selects, also
+  // where it has places for far more of them than there are.
+  static int64_t index_size(const AttentionPlan& plan, const Selection& sel,
+                            const SelectPair& pair) {
+    return plan.segments[pair.segment].q_len * min64(sel.count, pair.blocks);
+  }
+
+  // Divides the sums of keys among shares of the queries.
+  static void share_keys(const AttentionPlan& plan, const Selection& sel, SelectPair& pair) {
+    pair.shares = shares_of_queries(plan, pair);
+    pair.lead = pair.kv_chunk > 1 ? min64(max64(kLeadShares, pair.shares), pair.q_chunks / 2) : 0;
+    if (pair.kv_chunks < 2 || pair.lead < pair.shares) pair.lead = 0;
+    pair.lead_keys = pair.lead > 0 ? min64(sel.shape.block, plan.segments[pair.segment].kv_len) : 0;
+    pair.kv_chunks = pair.kv_chunks * pair.shares + pair.lead;
+  }
+
+  int64_t* begin_ = nullptr;
+  int32_t* queries_ = nullptr;
+  bool* repeats_ = nullptr;
+};
+
+std::vector<Segment> make_selected_plan(const NsaSelectedAttentionParams& p, AttentionPlan& plan) {
+  std::vector<Segment> segments = make_plan(packed_flash_params(p, p.seq_kv), plan);
+  for (Segment& seg : segments)
+    if (p.causal) seg.range.ahead = p.q_offset ? p.q_offset[seg.index] : 0;
+  return segments;
+}
+
+// A block that is longer than every segment is cut to the longest: its packed copy is then as long
+// as the keys, not as the block. Every segment keeps its one block.
+int64_t block_keys(const NsaSelectedAttentionParams& p, const AttentionPlan& plan) {
+  int64_t longest = 1;
+  for (int64_t b = 0; b < plan.num_segments; ++b) longest = max64(longest, plan.segments[b].kv_len);
+  return min64(p.select_block_size, longest);
+}
+
+}  // namespace
+
+void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  AttentionPlan plan{};
+  std::vector<Segment> segments = make_selected_plan(p, plan);
+  const int64_t block = block_keys(p, plan);
+  const WordForm form = table.select_form(plan, block);
+  const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
+  const auto chunk_queries = [&](const Segment& seg) {
+    const int64_t many = seg.q_len * plan.G / kManyChunks;
+    int64_t rows;
+    if (form.align > 1) {
+      // Rows in pieces are half as long again as floats, and fill the cache sooner.
+      const int64_t most = form.pieces > 1 ? kTiledChunkRows : kLongTiledRows;
+      rows = max64(kTiledChunkRows, min64(many, most));
+    } else {
+      const int64_t blocks = ceil_div(seg.kv_len, block);
+      const int64_t meeting = kMeetingRows * blocks / max64(1, p.select_block_count);
+      rows = max64(kChunkRows, min64(many, min64(meeting, kLongChunkRows)));
+    }
+    return max64(1, rows / plan.G);
+  };
+  int64_t chunk_rows = plan.G;
+  for (const Segment& seg : segments) chunk_rows = max64(chunk_rows, chunk_queries(seg) * plan.G);
+  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
+    return ChunkSize{chunk_queries(seg), kChunkKeys, false};
+  });
+
+  ForwardScratch parts{};
+  parts.thread_size =
+      thread_part(table.select_forward_thread_size(p.D, p.Dv, chunk_rows, form.pieces > 1));
+  const Scratch scratch([&](Arena& arena) {
+    carve_forward(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, parts);
+    schedule.carve_index(arena);
+  });
+  for (const WaveSpan& span : schedule.waves.spans()) {
+    schedule.place_index(plan, sel, span);
+    table.select_forward(plan, sel, schedule.wave(span), parts, chunk_rows, threads);
+  }
+}
+
+void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  const WordForm form = table.grad_form(p.dtype);
+  AttentionGradPlan plan{};
+  std::vector<Segment> segments = make_selected_plan(p, plan);
+  plan.dy = p.attention_out_grad;
+  plan.dq = p.dq;
+  plan.dk = p.dk;
+  plan.dv = p.dv;
+  // Rows are gathered query by query.
+  plan.groups = grad_groups(plan, form);
+  if (plan.groups == GradGroups::kQueries) plan.groups = GradGroups::kNone;
+  const int64_t block = block_keys(p, plan);
+  plan.scores_in_pieces = table.select_form(plan, block).pieces > 1;
+  const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
+  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
+    const int64_t rows = min64(ceil_div(seg.q_len, kManyChunks), kLongRows / plan.G);
+    const bool many = plan.in_groups() && seg.kv_len >= kRangeChunks * kTiledChunkKeys;
+    return ChunkSize{
+        range_chunk(plan, seg.q_len, 1, max64(max64(1, kGradChunkRows / plan.G), rows)),
+        many ? kTiledChunkKeys : kChunkKeys, true};
+  });
+
+  GradParts parts{};
+  parts.thread_size = thread_part(table.grad_thread_size(p.dtype, p.D, p.Dv, kTileKeys));
+  const Scratch scratch([&](Arena& arena) {
+    carve_grad(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, parts);
+    schedule.carve_index(arena);
+  });
+  for (const WaveSpan& span : schedule.waves.spans()) {
+    schedule.place_index(plan, sel, span);
+    place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, parts);
+    table.select_backward(plan, sel, schedule.wave(span), parts, threads);
+  }
+}
+
+}  // namespace nsa::cpu

@@ -1,9 +1,0 @@
-#define NSA_ISA_SCALAR
-#include "cpu/simd/kernels_inl.h"
-
-namespace nsa::cpu {
-
-extern const KernelTable kernels_scalar;
-const KernelTable kernels_scalar = make_table("scalar");
-
-}  // namespace nsa::cpu
