@@ -1,0 +1,1 @@
+"""Context and tensor parallel attention: the only place with collectives."""
