@@ -6,7 +6,7 @@ PYTHON ?= $(VENV)/bin/python
 N ?= 20000
 FILES_CC = $(shell git ls-files '*.cc' '*.cpp' '*.h')
 
-.PHONY: help test demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean \
+.PHONY: help check test demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean \
   prerequisites
 .DELETE_ON_ERROR:
 
@@ -16,11 +16,25 @@ FILES_CC = $(shell git ls-files '*.cc' '*.cpp' '*.h')
 TEST_ENV = OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 PYTHONSAFEPATH=1 \
   MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1073741824
 # Reordered by their number of tests, the few long ones would come last, with a processor idle beside.
-PYTEST_OPTIONS ?= -n 2 --dist loadscope --no-loadscope-reorder --timeout 2400
+PYTEST_OPTIONS ?= -n auto --dist loadscope --no-loadscope-reorder --timeout 2400
+
+# The sources, although $(VENV) has the package, too.
+IN_PLACE = PYTHONPATH="$(CURDIR)"
+# Style, rules, reference, every operator forward and backward in both modes and on both targets, random
+# configurations, the kernels without Python. The longest come first.
+CHECKED = tests/smoke/test_every_operator.py "tests/native/test_replay.py::test_right_calls[plain]" \
+  tests/kernels/test_sweep.py tests/reference tests/infer tests/smoke/test_every_layer.py \
+  tests/packaging/test_style.py
 
 # The text behind "##" is what `make` prints of a target.
 help:
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 19
+
+check: build ## build in place, then what tells in three minutes on two processors whether a change is right
+	@echo "1 of 2: the native test program"
+	$(IN_PLACE) $(PYTHON) -m tests.native.builds plain
+	@echo "2 of 2: the tests, at most three minutes on two processors that have nothing else to do"
+	$(IN_PLACE) $(TEST_ENV) $(PYTHON) -m pytest -q $(PYTEST_OPTIONS) $(CHECKED)
 
 test: prerequisites ## set up .venv and run all tests
 	@echo "1 of 2: packages and native libraries into $(VENV), which takes minutes where they are not there yet"

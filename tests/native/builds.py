@@ -1,4 +1,7 @@
-"""Builds nsa_replay in its forms, each in a kept folder under build/, and runs it."""
+"""Builds nsa_replay in its forms, each in a kept folder under build/, and runs it.
+
+`python -m tests.native.builds plain` builds a form by name.
+"""
 
 import fcntl
 import os
@@ -65,6 +68,8 @@ THREAD = Build(
     environment=(("TSAN_OPTIONS", "halt_on_error=0 exitcode=66"),),
 )
 
+BUILDS = {build.name: build for build in (PLAIN, ADDRESS, NEON, WIDE, THREAD)}
+
 
 def _found(tool):
     return shutil.which(tool) is not None or Path("/usr/include", tool).exists()
@@ -119,3 +124,8 @@ def run_replay(build, program, *arguments):
         text=True,
         timeout=build.seconds,
     )
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(compile_replay(BUILDS[name]))

@@ -11,11 +11,12 @@ import pytest
 import mindspore_nsa
 from mindspore_nsa import reference
 
-# Two documents of 40 and 56 tokens: 4 and 6 windows of 16 tokens, 8 apart; 3 and 4 blocks of 16.
-SEQ = (40, 96)
+# Two documents of 80 and 112 tokens: 4 and 6 windows of 32 tokens, 16 apart; 3 and 4 blocks of 32.
+# Ascend takes strides and head dimensions that are multiples of 16.
+T, SEQ = 192, (80, 192)
 CMP = (4, 10)
-L, S, SELECT, COUNT = 16, 8, 16, 3
-N1, N2, D, DV = 4, 2, 24, 16
+L, S, SELECT, COUNT = 32, 16, 32, 3
+N1, N2, D, DV = 4, 2, 32, 16
 SCALE = 0.25
 TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
@@ -44,9 +45,12 @@ def mode(request):
     ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
-@pytest.fixture(params=["float32", "float16", "bfloat16"])
+@pytest.fixture(params=["float32", "float16", "bfloat16", "float16 on ascend_twin"])
 def dtype(request):
-    return request.param
+    """A dtype, on the target cpu or on the one that is named."""
+    dtype, _, target = request.param.partition(" on ")
+    with mindspore_nsa.target(target or "cpu"):
+        yield dtype
 
 
 def check(function, arrays, dout, expected, gradients, dtype):
@@ -67,7 +71,7 @@ def check(function, arrays, dout, expected, gradients, dtype):
 
 
 def test_nsa_compress(mode, dtype):
-    x, w, dout = draw(96, N2, D), draw(L, N2), draw(10, N2, D)
+    x, w, dout = draw(T, N2, D), draw(L, N2), draw(10, N2, D)
 
     def function(x, w):
         return mindspore_nsa.nsa_compress(x, w, L, S, actual_seq_len=SEQ)
@@ -89,7 +93,7 @@ def compress_attention(q, k, v):
 
 
 def test_nsa_compress_attention(mode, dtype):
-    q, k, v, dout = draw(96, N1, D), draw(10, N2, D), draw(10, N2, DV), draw(96, N1, DV)
+    q, k, v, dout = draw(T, N1, D), draw(10, N2, D), draw(10, N2, DV), draw(T, N1, DV)
     common = {"compress_block_size": L, "compress_stride": S}
     out = reference.nsa_compress_attention(
         *(q, k, v),
@@ -126,8 +130,8 @@ def test_nsa_compress_attention(mode, dtype):
 
 @pytest.mark.parametrize("name", ["nsa_selected_attention", "nsa_select_attention"])
 def test_nsa_selected_attention(mode, dtype, name):
-    q, k, v, dout = draw(96, N1, D), draw(96, N2, D), draw(96, N2, DV), draw(96, N1, DV)
-    indices = np.random.default_rng(1).integers(-1, 4, (96, N2, COUNT)).astype(np.int32)
+    q, k, v, dout = draw(T, N1, D), draw(T, N2, D), draw(T, N2, DV), draw(T, N1, DV)
+    indices = np.random.default_rng(1).integers(-1, 4, (T, N2, COUNT)).astype(np.int32)
     indices[..., 0] = 0
     attrs = {
         "scale_value": SCALE,
@@ -201,20 +205,20 @@ def test_compressed_seq_len(mode):
 
 
 def test_lists_as_tensors(mode):
-    x, w = ms.Tensor(draw(96, N2, D)), ms.Tensor(draw(L, N2))
+    x, w = ms.Tensor(draw(T, N2, D)), ms.Tensor(draw(L, N2))
 
     @ms.jit
     def function(x, w, lengths):
         return mindspore_nsa.nsa_compress(x, w, L, S, actual_seq_len=lengths)
 
-    for lengths in (SEQ, (64, 96), (0, 96)):
+    for lengths in (SEQ, (128, T), (0, T)):
         out = function(x, w, ms.Tensor(lengths, ms.int64))
         lists = {"actual_seq_len": lengths, "num_windows": 12}
         close(out, reference.nsa_compress(x.asnumpy(), w.asnumpy(), L, S, **lists), "float32")
 
 
 def test_errors(mode):
-    x = ms.Tensor(draw(96, N2, D))
+    x = ms.Tensor(draw(T, N2, D))
     with pytest.raises(ValueError, match="nsa_compress: weight must be"):
         mindspore_nsa.nsa_compress(x, ms.Tensor(draw(L, N2 + 1)), L, S, actual_seq_len=SEQ)
     with pytest.raises(TypeError, match="nsa_compress: "):
