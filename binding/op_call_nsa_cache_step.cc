@@ -40,21 +40,24 @@ class LayerCaches {
 // "name value" of one of kCacheSizes.
 std::string size_text(size_t i, int64_t value) {
   const std::string name = kCacheSizes[i];
-  if (name != "rope_theta") return name + " " + std::to_string(value);
-  double theta;
-  std::memcpy(&theta, &value, sizeof(theta));
+  if (name.rfind("rope_", 0) != 0) return name + " " + std::to_string(value);
+  double real;
+  std::memcpy(&real, &value, sizeof(real));
   char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", theta);
+  std::snprintf(text, sizeof(text), "%.9g", real);
   return name + " " + text;
 }
 
 // Whether the caches are those of such a layer: others may have the same shapes.
 void check_sizes(const Context& c, const cpu::NsaCacheStepParams& p, const int64_t* made_for) {
-  int64_t theta;
-  std::memcpy(&theta, &p.theta, sizeof(theta));
-  std::array<int64_t, kCacheSizes.size()> sizes{p.D, p.Dv, theta};
+  std::array<int64_t, kCacheSizes.size()> sizes{p.D, p.Dv};
+  size_t at = 2;
+  for (const double real : {p.theta, p.rope_factor, p.rope_low, p.rope_high})
+    std::memcpy(&sizes[at++], &real, sizeof(real));
   if (p.gates) {
-    sizes = {p.D, p.Dv, theta, p.window_size, p.rule.compress_block_size, p.rule.compress_stride};
+    for (const int64_t size : {p.window_size, p.rule.compress_block_size, p.rule.compress_stride,
+                               static_cast<int64_t>(p.shared)})
+      sizes[at++] = size;
   }
   std::string ours, its;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -104,7 +107,7 @@ void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
                    std::to_string(before) + row + ", which had " + std::to_string(newest));
     };
     const int64_t l = p.rule.compress_block_size, s = p.rule.compress_stride;
-    held(p.window, std::min(before, p.window_size - 1));
+    if (!p.shared) held(p.window, std::min(before, p.window_size - 1));
     held(p.raw, before - windows_of(before, l, s) * s);
   }
 }
@@ -146,6 +149,10 @@ void run(const CheckedCall& call) {
   p.rule = selection_rule(c);
   p.scale = static_cast<float>(c.float_attr("scale_value"));
   p.theta = c.float_attr("theta");
+  p.rope_factor = c.float_attr("rope_factor");
+  p.rope_low = c.float_attr("rope_low");
+  p.rope_high = c.float_attr("rope_high");
+  p.shared = c.int_attr("shared_kv") != 0;
   std::vector<int64_t> counts(p.B, p.B > 0 ? p.T / p.B : 0);
   if (call.has(kIn.actual_seq_len)) {
     const std::vector<int64_t> ends = list_values(call, kIn.actual_seq_len);

@@ -21,6 +21,7 @@ void fill(const CheckedCall& call, const Positions& in, cpu::NsaMixBranchesParam
   p.T = call.dim(in.compressed, 0);
   p.N1 = call.dim(in.compressed, 1);
   p.Dv = call.dim(in.compressed, 2);
+  p.residual = call.context.int_attr("residual") != 0;
 }
 
 void run(const CheckedCall& call) {

@@ -48,7 +48,8 @@ void check_counts(const Context& c, int64_t batch, int64_t tokens) {
 
 std::vector<OutputDesc> infer_step(const Context& c) {
   c.require_finite("scale_value");
-  c.require_finite("theta");
+  for (const char* const name : {"theta", "rope_factor", "rope_low", "rope_high"})
+    c.require_finite(name);
   c.require_choice("importance", {"cann", "overlap"});
   c.require_rank(kIn.query, 3, "(T, N1, D)");
   const bool sparse = c.has(kIn.gates);
@@ -62,7 +63,7 @@ std::vector<OutputDesc> infer_step(const Context& c) {
   c.require_rank(kIn.selected, 4, "(B, N2, capacity, D + Dv)");
   c.require_rank(kIn.key, 3, "(T, sets * N2, D)");
   const int64_t batch = c.dim(kIn.selected, 0), all = c.dim(kIn.key, 1);
-  const int64_t heads = all < 0 ? c.dim(kIn.selected, 1) : all / (sparse ? 3 : 1);
+  const int64_t heads = all < 0 ? c.dim(kIn.selected, 1) : all / (sparse && c.int_attr("shared_kv") == 0 ? 3 : 1);
   const int64_t dv = c.dim(kIn.value, 2);
   c.require_shape(kIn.selected, "(B, N2, capacity, D + Dv)",
                   {batch, heads, kUnknownDim, d < 0 || dv < 0 ? kUnknownDim : d + dv});

@@ -8,11 +8,11 @@
 
 namespace nsa {
 
-// Sizes that the shapes of caches do not tell apart, and the base of the rotary angles, as the bits
-// of a double; 0 for those that dense attention does not have.
-inline constexpr std::array<const char*, 6> kCacheSizes{
-    "head_dim",    "value_head_dim",      "rope_theta",
-    "window_size", "compress_block_size", "compress_stride"};
+// Sizes that the shapes of caches do not tell apart, and what the rotary angles follow from, as the
+// bits of doubles; 0 for those that dense attention does not have.
+inline constexpr std::array<const char*, 10> kCacheSizes{
+    "head_dim",  "value_head_dim", "rope_theta",          "rope_factor",     "rope_low",
+    "rope_high", "window_size",    "compress_block_size", "compress_stride", "shared_kv"};
 
 // A state begins with them and the caches' dtype (a DType).
 inline constexpr size_t kCacheHeader = kCacheSizes.size() + 1;
@@ -20,7 +20,8 @@ inline constexpr size_t kCacheHeader = kCacheSizes.size() + 1;
 // The caches [B, N2, places, D + Dv] hold of every row and head first `places` keys, then as many
 // values. `selected`: those of the selected branch, or of all tokens; a token has the place of its
 // position. `others`: the compressed tokens, the ring of the window and that of the tokens of open
-// compression windows, one after another.
+// compression windows, one after another. With `shared_kv` all branches have one set of keys and
+// values, and the window's are read where the selected branch has them.
 //
 // `state` [kCacheHeader + 2 B]: what the caches were made for, the lengths of the rows, and the
 // most tokens that each has had since it was empty.
@@ -43,6 +44,12 @@ inline constexpr NsaCacheStepInputs kNsaCacheStepInputs;
 struct NsaCacheStepAttrs {
   float scale_value;
   float theta;  // base of the rotary angles
+  // Pair i of a head turns by theta^(-2 i / D), divided by the factor in the share by which i is on
+  // its way from low to high, between 0 and 1.
+  float rope_factor = 1;
+  float rope_low = 0;
+  float rope_high = 1;
+  bool shared_kv = false;  // one set of keys and values for all branches
   int64_t window_size;
   int64_t rollback = 0;  // tokens by which a row with full rings can go back
   int64_t compress_block_size = 1;
@@ -57,6 +64,10 @@ struct NsaCacheStepAttrs {
     using Self = NsaCacheStepAttrs;
     attr.required("scale_value", &Self::scale_value);
     attr.required("theta", &Self::theta);
+    attr.optional("rope_factor", &Self::rope_factor);
+    attr.optional("rope_low", &Self::rope_low);
+    attr.optional("rope_high", &Self::rope_high);
+    attr.optional("shared_kv", &Self::shared_kv);
     attr.required("window_size", &Self::window_size, 1);
     attr.optional("rollback", &Self::rollback, 0);
     attr.optional("compress_block_size", &Self::compress_block_size, 1);
@@ -77,7 +88,7 @@ struct CachePlaces {
       : compressed(capacity < a.compress_block_size
                        ? 1
                        : (capacity - a.compress_block_size) / a.compress_stride + 1),
-        window(std::min(capacity, a.window_size + a.rollback)),
+        window(a.shared_kv ? 0 : std::min(capacity, a.window_size + a.rollback)),
         raw(std::min(capacity, a.compress_block_size + a.rollback)) {}
 
   int64_t all() const { return compressed + window + raw; }

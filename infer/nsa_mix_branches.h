@@ -14,13 +14,18 @@ struct NsaMixBranchesInputs : Inputs {
 inline constexpr NsaMixBranchesInputs kNsaMixBranchesInputs;
 
 struct NsaMixBranchesGradAttrs {
-  template <class Visitor>
-  static void each(Visitor&) {}
-};
+  bool residual = false;  // the gates, see cpu/nsa_mix_branches.h
 
-struct NsaMixBranchesAttrs {
   template <class Visitor>
   static void each(Visitor& attr) {
+    attr.optional("residual", &NsaMixBranchesGradAttrs::residual);
+  }
+};
+
+struct NsaMixBranchesAttrs : NsaMixBranchesGradAttrs {
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    NsaMixBranchesGradAttrs::each(attr);
     attr.text("dtype",
               "float32");  // of mixed: this or that of the branches, whose numbers it holds
   }

@@ -24,6 +24,7 @@ struct Rows {
   float* product;               // [N1 Dv]
   float* mixed_grad;            // [N1 Dv]
   float* gates;                 // [3 N1]
+  float* sigmoid;               // [3 N1]
 
   static Rows carve(Arena& arena, const NsaMixBranchesParams& p) {
     Rows rows{};
@@ -31,6 +32,7 @@ struct Rows {
     rows.product = arena.take<float>(p.N1 * p.Dv);
     rows.mixed_grad = arena.take<float>(p.N1 * p.Dv);
     rows.gates = arena.take<float>(kGates * p.N1);
+    rows.sigmoid = arena.take<float>(kGates * p.N1);
     return rows;
   }
 
@@ -38,7 +40,12 @@ struct Rows {
   void load(const NsaMixBranchesParams& p, const KernelTable& table, int64_t t) {
     const int64_t width = p.N1 * p.Dv;
     const float* logits = p.logits + t * kGates * p.N1;
-    for (int64_t i = 0; i < kGates * p.N1; ++i) gates[i] = 1.0f / (1.0f + std::exp(-logits[i]));
+    for (int64_t i = 0; i < kGates * p.N1; ++i) {
+      sigmoid[i] = 1.0f / (1.0f + std::exp(-logits[i]));
+      gates[i] = sigmoid[i];
+      // tanh(x / 2) = 2 sigmoid(x) - 1, without the difference of what is nearly equal.
+      if (p.residual) gates[i] = i / p.N1 == 1 ? 2.0f * sigmoid[i] : std::tanh(0.5f * logits[i]);
+    }
     for (int b = 0; b < kGates; ++b) {
       const char* row = static_cast<const char*>(p.branches[b]) + t * width * elem_size(p.dtype);
       branch[b] = floats(table, p.dtype, row, width, wide[b]);
@@ -97,12 +104,14 @@ void mix_token(const NsaMixBranchesParams& p, const KernelTable& table, int64_t 
 }
 
 // mixed = sum over b of gate_b branch_b:
-//   branch_b_grad = gate_b mixed_grad,  logit_b_grad = (mixed_grad . branch_b) gate_b (1 - gate_b)
+//   branch_b_grad = gate_b mixed_grad,  logit_b_grad = (mixed_grad . branch_b) slope_b
+// with the slope s (1 - s) of s = sigmoid(logit_b), or twice that.
 void mix_token_grad(const NsaMixBranchesGradParams& p, const KernelTable& table, int64_t t,
                     Rows& rows) {
   rows.load(p, table, t);
   const int64_t width = p.N1 * p.Dv;
   const bool plain = p.dtype == ElemType::kFloat32;
+  const float times = p.residual ? 2.0f : 1.0f;
   const float* mixed_grad =
       floats(table, p.mixed_type,
              static_cast<const char*>(p.mixed_grad) + t * width * elem_size(p.mixed_type), width,
@@ -111,11 +120,11 @@ void mix_token_grad(const NsaMixBranchesGradParams& p, const KernelTable& table,
     char* branch_grad = static_cast<char*>(p.branch_grads[b]) + t * width * elem_size(p.dtype);
     float* slopes = plain ? reinterpret_cast<float*>(branch_grad) : rows.product;
     for (int64_t h = 0; h < p.N1; ++h) {
-      const float gate = rows.gates[b * p.N1 + h];
+      const float gate = rows.gates[b * p.N1 + h], s = rows.sigmoid[b * p.N1 + h];
       const float* dy = mixed_grad + h * p.Dv;
       float* __restrict slope = slopes + h * p.Dv;
       p.logits_grad[(t * kGates + b) * p.N1 + h] =
-          dot(dy, rows.branch[b] + h * p.Dv, p.Dv) * (gate * (1.0f - gate));
+          dot(dy, rows.branch[b] + h * p.Dv, p.Dv) * (s * (1.0f - s) * times);
       for (int64_t d = 0; d < p.Dv; ++d) slope[d] = gate * dy[d];
     }
     if (!plain) table.round_rows(p.dtype, slopes, width, branch_grad);

@@ -8,12 +8,15 @@ namespace nsa::cpu {
 constexpr int kGates = 3;  // one of each branch
 
 struct NsaMixBranchesParams {
-  const float* logits;           // [T, 3, N1], of which the gates are the sigmoid
+  const float* logits;           // [T, 3, N1]
   const void* branches[kGates];  // [T, N1, Dv]
   void* mixed;                   // [T, N1, Dv] numbers of dtype
   ElemType dtype;                // of the branches
   ElemType mixed_type;           // of mixed in memory, dtype or float32, or of its gradient
   int64_t T, N1, Dv;
+  // The gates are s = sigmoid(logits); residual ones are 2 s for the selected branch, 2 s - 1 for
+  // the others.
+  bool residual;
 };
 
 struct NsaMixBranchesGradParams : NsaMixBranchesParams {  // mixed is unused

@@ -26,10 +26,15 @@ float load_element(ElemType t, const void* p, int64_t i) {
 // Turns every pair (x[i], x[i + D / 2]) by the angle of a position.
 class Rotation {
  public:
-  Rotation(int64_t dim, double theta)
-      : half_(dim / 2), frequency_(half_), cos_(half_), sin_(half_) {
-    for (int64_t i = 0; i < half_; ++i)
-      frequency_[i] = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+  explicit Rotation(const NsaCacheStepParams& p)
+      : half_(p.D / 2), frequency_(half_), cos_(half_), sin_(half_) {
+    for (int64_t i = 0; i < half_; ++i) {
+      const double at = static_cast<double>(i);
+      const double share =
+          std::clamp((at - p.rope_low) / (p.rope_high - p.rope_low), 0.0, 1.0);
+      frequency_[i] = std::pow(p.theta, -2.0 * at / static_cast<double>(p.D)) *
+                      (share / p.rope_factor + (1.0 - share));
+    }
   }
 
   void at(int64_t position) {
@@ -58,7 +63,7 @@ class CacheStep {
  public:
   explicit CacheStep(const NsaCacheStepParams& p)
       : p_(p),
-        rotation_(p.D, p.theta),
+        rotation_(p),
         size_(elem_size(p.dtype)),
         row_(std::max(p.D, p.Dv)),
         done_(p.B, 0),
@@ -81,7 +86,7 @@ class CacheStep {
 
  private:
   int64_t most(int64_t b) const {
-    if (!p_.gates) return p_.count[b];
+    if (!p_.separate()) return p_.count[b];
     // A row that never fills its ring needs no room.
     if (p_.lengths[b] + p_.count[b] - done_[b] <= p_.window.places) return p_.count[b];
     return p_.window.places - p_.window_size + 1;
@@ -117,18 +122,17 @@ class CacheStep {
     if (p_.gates)
       std::copy_n(p_.gates + token * 3 * p_.N1, 3 * p_.N1, gates_.data() + at * 3 * p_.N1);
     for (int64_t h = 0; h < p_.N2; ++h) {
-      for (int64_t set = 0; set < sets; ++set) {
-        const int64_t head = (token * sets + set) * p_.N2 + h;
-        const bool raw = p_.gates && set == kCompressed;
-        const LayerCache& cache = !p_.gates || set == kSelected ? p_.selected
-                                  : raw                         ? p_.raw
-                                                                : p_.window;
+      const auto keep = [&](int64_t set, const LayerCache& cache, bool turned) {
+        const int64_t head = (token * sets + (sets == 1 ? 0 : set)) * p_.N2 + h;
         const int64_t first = (b * p_.N2 + h) * cache.head_stride, at = position % cache.places;
         const float* key = p_.key + head * p_.D;
-        if (!raw) rotation_.turn(key, row_.data());
-        store(raw ? key : row_.data(), p_.D, cache.key, first + at * p_.D);
+        if (turned) rotation_.turn(key, row_.data());
+        store(turned ? row_.data() : key, p_.D, cache.key, first + at * p_.D);
         store(p_.value + head * p_.Dv, p_.Dv, cache.value, first + at * p_.Dv);
-      }
+      };
+      keep(kSelected, p_.selected, true);
+      if (p_.gates) keep(kCompressed, p_.raw, false);
+      if (p_.separate()) keep(kWindow, p_.window, true);
     }
     p_.lengths[b] = position + 1;
     p_.written[b] = std::max(p_.written[b], position + 1);
@@ -202,12 +206,14 @@ class CacheStep {
     d.scale = p_.scale;
     d.window_size = p_.window_size;
     d.rule = p_.rule;
-    const LayerCache* caches[kBranches] = {&p_.compressed, &p_.selected, &p_.window};
+    const LayerCache* caches[kBranches] = {&p_.compressed, &p_.selected,
+                                           p_.shared ? &p_.selected : &p_.window};
     for (int branch = 0; branch < kBranches; ++branch) {
       if (!p_.gates && branch != kSelected) continue;
       const LayerCache& cache = *caches[branch];
-      d.key[branch] = view(cache.key, cache, p_.D, branch == kWindow);
-      d.value[branch] = view(cache.value, cache, p_.Dv, branch == kWindow);
+      const bool ring = branch == kWindow && !p_.shared;
+      d.key[branch] = view(cache.key, cache, p_.D, ring);
+      d.value[branch] = view(cache.value, cache, p_.Dv, ring);
     }
     if (!p_.gates) return dense_decode(d);
     d.gates = gates_.data();

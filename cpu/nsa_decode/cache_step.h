@@ -15,14 +15,15 @@ struct LayerCache {
 
 struct NsaCacheStepParams {
   const float* query;       // [T, N1, D], the rows' tokens one after another, not rotated
-  const float* key;         // [T, sets * N2, D], not rotated; sets: compressed, selected, window
+  const float* key;         // [T, sets * N2, D], not rotated; sets: compressed, selected, window,
+                            // or one that is shared
   const float* value;       // [T, sets * N2, Dv]
   const float* gates;       // [T, 3, N1]; nullptr: dense attention, whose one set is in `selected`
   const float* weight_k;    // [l, N2]
   const float* weight_v;    // [l, N2]
   const float* position_k;  // [l, N2, D]
   const float* position_v;  // [l, N2, Dv]
-  LayerCache compressed, selected, window;  // the last is a ring
+  LayerCache compressed, selected, window;  // the last is a ring, unless it is the selected one
   LayerCache raw;                           // the compression's tokens, a ring
   int64_t* lengths;                         // [B] tokens of every row, raised
   int64_t* written;      // [B] the most that a row has had since it was empty, raised
@@ -34,8 +35,11 @@ struct NsaCacheStepParams {
   SelectionRule rule;
   float scale;
   double theta;  // base of the rotary embedding's wavelengths
+  double rope_factor, rope_low, rope_high;
+  bool shared;  // all branches have one set of keys and values
 
-  int64_t sets() const { return gates ? 3 : 1; }
+  bool separate() const { return gates && !shared; }
+  int64_t sets() const { return separate() ? 3 : 1; }
 };
 
 void nsa_cache_step(const NsaCacheStepParams& p);

@@ -7,6 +7,7 @@ from .config import NSAConfig
 from .dense_attention import DenseAttention
 from .gates import Gates
 from .native_sparse_attention import NativeSparseAttention
+from .rope import RopeScaling
 from .rotary import RotaryAngles, Rotate
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Gates",
     "NSAConfig",
     "NativeSparseAttention",
+    "RopeScaling",
     "RotaryAngles",
     "Rotate",
 ]

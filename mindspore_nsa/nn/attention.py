@@ -5,11 +5,20 @@ from mindspore import ops
 
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
-from .cache import check_cache, make_cache, sizes_of
+from .cache import angles_of, check_cache, make_cache, sizes_of
 from .config import NSAConfig
+from .norm import HeadNorm
 from .packing import pack, planned
+from .padding import check_padding, real_documents, without_padding
 from .precision import Dropout, ExplicitPrecision, Projection, rounded
 from .rotary import RotaryAngles, Rotate
+
+
+def halves(x, dim):
+    """Neighbours in the last dimension of x [..., heads * dim] come to stand half a head apart."""
+    shape = ops.shape(x)
+    pairs = ops.reshape(x, (-1, dim // 2, 2))
+    return ops.reshape(ops.transpose(pairs, (0, 2, 1)), shape)
 
 
 class AttentionLayer(ExplicitPrecision):
@@ -32,16 +41,31 @@ class AttentionLayer(ExplicitPrecision):
         self.kv_heads = config.num_kv_heads
         self.cache_sizes = sizes_of(config, self.sparse)
         self.scale = self.dim**-0.5
+        if config.rope_scaling is not None:
+            # Of queries and of keys.
+            self.scale = self.scale * config.rope_scaling.query_key_factor**2
         self.has_bias = config.has_bias
+        self.shared = self.sparse and config.shared_kv
+        sets = 1 if self.shared else branches
         # One matrix for the keys of all branches, then for their values.
-        self.key_width = branches * self.kv_heads * self.dim
-        self.value_width = branches * self.kv_heads * self.value_dim
+        self.key_width = sets * self.kv_heads * self.dim
+        self.value_width = sets * self.kv_heads * self.value_dim
         self.query = Projection(config, self.hidden, self.heads * self.dim)
         self.key_value = Projection(config, self.hidden, self.key_width + self.value_width)
         self.output = Projection(config, self.heads * self.value_dim, self.hidden)
-        self.angles = RotaryAngles(self.dim, config.rope_theta)
+        self.query_norm = HeadNorm(config, 1) if config.qk_norm else None
+        self.key_norm = HeadNorm(config, sets) if config.qk_norm else None
+        self.interleaved = config.rope_pairs == "interleaved"
+        self.angles = RotaryAngles(self.dim, config.rope_theta, config.rope_scaling)
+        self.angle_attributes = tuple(angles_of(config).values())
         self.rotate = Rotate(self.dim)
         self.dropout = Dropout(config.dropout) if config.dropout > 0 else None
+
+    def reset_parameter(self):
+        """Give every parameter the values that it starts with, as after `to_empty`."""
+        for cell in self.cells():
+            if hasattr(cell, "reset_parameter"):
+                cell.reset_parameter()
 
     def multiplies_narrow(self, x):
         """Whether products take x as it is, and what they multiply in the dtype of operands."""
@@ -88,6 +112,17 @@ class AttentionLayer(ExplicitPrecision):
         query = ops.cast(self.query(x, dtype), mindspore.float32)
         return query, ops.cast(self.key_value(x, dtype), mindspore.float32)
 
+    def arranged(self, query, both):
+        """Queries and keys after their norms, and pairs half a head apart, as they are turned."""
+        if self.query_norm is None and not self.interleaved:
+            return query, both
+        key, value = ops.split(both, (self.key_width, self.value_width), -1)
+        if self.query_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
+        if self.interleaved:
+            query, key = halves(query, self.dim), halves(key, self.dim)
+        return query, ops.concat((key, value), -1)
+
     def _as_heads(self, query, both):
         """Queries [T, heads, D], keys [T, branches * kv_heads, D] and values."""
         key, value = ops.split(both, (self.key_width, self.value_width), -1)
@@ -102,9 +137,10 @@ class AttentionLayer(ExplicitPrecision):
 
         All but the compression's keys are rotated. With one branch the first of each three count.
         """
+        query, both = self.arranged(query, both)
         heads = nsa_split_heads(
             query,
-            both,
+            self._of_every_branch(both),
             cos,
             sin,
             dtype,
@@ -118,9 +154,18 @@ class AttentionLayer(ExplicitPrecision):
             heads = self._split_heads(query, both, cos, sin, dtype)
         return heads
 
+    def _of_every_branch(self, both):
+        """Keys and values for all branches, also where these share them."""
+        if not self.shared:
+            return both
+        key, value = ops.split(both, (self.key_width, self.value_width), -1)
+        return ops.concat((key, key, key, value, value, value), -1)
+
     def _split_heads(self, query, both, cos, sin, dtype):
         """The same by MindSpore's operators."""
         query, key, value = self._as_heads(query, both)
+        if self.shared:
+            key, value = ops.concat((key, key, key), 1), ops.concat((value, value, value), 1)
         query = self.rotate(query, cos, sin)
         # A cast for each: gradients of 16 bits cannot be added everywhere.
         q_cmp, q_slc, q_win = ops.cast(query, dtype), ops.cast(query, dtype), ops.cast(query, dtype)
@@ -135,8 +180,17 @@ class AttentionLayer(ExplicitPrecision):
         k_cmp = ops.cast(first, dtype)
         return q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win
 
-    def construct(self, x, actual_seq_len=None, cache=None):
+    def construct(self, x, actual_seq_len=None, cache=None, key_padding_mask=None):
         """See the subclass."""
+        if key_padding_mask is None:
+            return self.attention(x, actual_seq_len, cache)
+        planned(self.name, x, actual_seq_len, self.hidden)
+        check_padding(self.name, x, cache, key_padding_mask)
+        rows, ends = real_documents(x, key_padding_mask, self.hidden)
+        return without_padding(self.attention(rows, ends, None), key_padding_mask, self.hidden)
+
+    def attention(self, x, actual_seq_len, cache):
+        """The layer's output where no token is padding."""
         planned(self.name, x, actual_seq_len, self.hidden)
         narrow = cache is None and self.multiplies_narrow(x)
         packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow)

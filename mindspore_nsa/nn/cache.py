@@ -12,16 +12,17 @@ from ..ops._plan import DTYPE_NAMES, FLOATS, Planner, TensorSpec, fail_type, is_
 STATE, SELECTED, OTHERS = range(3)
 
 # The state begins with the sizes that a cache was made for, which the shapes of its Tensors do not
-# tell apart, and the base of the angles by which its keys are turned, as the bits of a float64; a
+# tell apart, and what the angles by which its keys are turned follow from, as the bits of float64; a
 # dense layer's has 0 for those of other branches. Then come the dtype of keys and values, because
 # mixed precision casts Tensors on their way into a Cell and what is written to the copies is lost,
 # the lengths of the rows, and the most tokens that each has had since it was empty. As in
 # infer/nsa_cache_step.h.
+ANGLES = ("rope_theta", "rope_factor", "rope_low", "rope_high")
 SIZES = (
-    *("head_dim", "value_head_dim", "rope_theta"),
-    *("window_size", "compress_block_size", "compress_stride"),
+    *("head_dim", "value_head_dim", *ANGLES),
+    *("window_size", "compress_block_size", "compress_stride", "shared_kv"),
 )
-DENSE_SIZES = 3
+DENSE_SIZES = 6
 HEADER = len(SIZES) + 1
 
 # As in infer/op.h.
@@ -37,16 +38,26 @@ def _is_int(value):
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def angles_of(config):
+    """What the angles of a rotary embedding follow from, by the names of `ANGLES`."""
+    scaling = config.rope_scaling
+    if scaling is None:
+        return dict(zip(ANGLES, (config.rope_theta, 1.0, 0.0, 1.0)))
+    ramp = scaling.ramp(config.head_dim, config.rope_theta)
+    return dict(zip(ANGLES, (config.rope_theta, scaling.factor, *ramp)))
+
+
 def sizes_of(config, sparse):
     """What the state of a layer's cache begins with."""
     known = SIZES if sparse else SIZES[:DENSE_SIZES]
-    sizes = {name: getattr(config, name) for name in known}
-    sizes["rope_theta"] = int(np.float64(config.rope_theta).view(np.int64))
+    angles = angles_of(config)
+    sizes = {name: int(getattr(config, name)) for name in known if name not in ANGLES}
+    sizes.update((name, int(np.float64(value).view(np.int64))) for name, value in angles.items())
     return tuple(sizes.get(name, 0) for name in SIZES)
 
 
 def _size_text(name, value):
-    if name == "rope_theta":
+    if name in ANGLES:
         value = f"{np.int64(value).view(np.float64):.9g}"
     return f"{name} {value}"
 
@@ -57,9 +68,10 @@ def state_of(sizes, dtype, lengths):
     return Tensor(np.concatenate([sizes, [number], lengths, lengths]).astype(np.int64))
 
 
-def _rings(capacity, window_size, compress_block_size):
-    """Places of the window's and of the compression's ring."""
-    return tuple(min(capacity, size + ROLLBACK) for size in (window_size, compress_block_size))
+def _rings(capacity, window_size, compress_block_size, shared):
+    """Places of the window's and of the compression's ring; shared tokens need no first one."""
+    sizes = (compress_block_size,) if shared else (window_size, compress_block_size)
+    return tuple(min(capacity, size + ROLLBACK) for size in sizes)
 
 
 class AttentionCache(tuple):
@@ -150,8 +162,9 @@ class AttentionCache(tuple):
                 to any length; others by 64 tokens, or to 0.
         """
         state, before, written = self._state()
-        window_size, block_size = state[SIZES.index("window_size") :][:2].tolist()
-        rings = _rings(self.capacity, window_size, block_size) if window_size > 0 else ()
+        made = dict(zip(SIZES, state.tolist()))
+        sizes = made["window_size"], made["compress_block_size"], made["shared_kv"]
+        rings = _rings(self.capacity, *sizes) if made["window_size"] > 0 else ()
         after = self._ints("truncate", "lengths", lengths)
         if after.ndim == 1 and len(after) != len(before):
             raise ValueError(
@@ -224,7 +237,7 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
     if not sparse:
         return AttentionCache(tensors)
     l, s = config.compress_block_size, config.compress_stride  # noqa: E741
-    rings = _rings(capacity, config.window_size, l)
+    rings = _rings(capacity, config.window_size, l, config.shared_kv)
     tensors.append(storage(max(1, (capacity - l) // s + 1) + sum(rings)))
     return AttentionCache(tensors)
 

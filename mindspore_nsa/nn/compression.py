@@ -5,6 +5,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, ops
 
 from ..ops import nsa_compress
+from ..ops._custom import constant
 from .precision import ExplicitPrecision
 
 
@@ -21,6 +22,8 @@ class Compression(ExplicitPrecision):
     Args:
         config (NSAConfig): Its compress_block_size, compress_stride, num_kv_heads, param_dtype.
         dim (int): Size of a head.
+        interleaved (bool, optional): Whether neighbours in an encoding are for elements of `x` that
+            stand half a head apart. Default: ``False``.
 
     Inputs:
         - **x** (Tensor) - Shape :math:`(T, N_2, dim)`.
@@ -46,8 +49,9 @@ class Compression(ExplicitPrecision):
          [3.5 3.5 3.5 3.5]]
     """
 
-    def __init__(self, config, dim):
+    def __init__(self, config, dim, interleaved=False):
         super().__init__()
+        self.interleaved = interleaved
         self.size, self.stride = config.compress_block_size, config.compress_stride
         dtype = getattr(mindspore, config.param_dtype)
         shape = (self.size, config.num_kv_heads)
@@ -55,7 +59,22 @@ class Compression(ExplicitPrecision):
         self.weight = Parameter(Tensor(mean).astype(dtype), name="weight")
         zeros = np.zeros((*shape, dim), np.float32)
         self.position = Parameter(Tensor(zeros).astype(dtype), name="position")
-        self.padding = Tensor(np.zeros((self.stride, config.num_kv_heads, dim), np.float32))
+        self.padding = constant(np.zeros((self.stride, config.num_kv_heads, dim), np.float32))
+
+    def reset_parameter(self):
+        """Give the parameters the values that they start with."""
+        for parameter, value in ((self.weight, 1 / self.size), (self.position, 0)):
+            filled = np.full(parameter.shape, value, np.float32)
+            parameter.set_data(Tensor(filled).astype(parameter.dtype))
+
+    def encodings(self):
+        """The positions' encodings in float32, in the order of the elements of `x`."""
+        position = ops.cast(self.position, mindspore.float32)
+        if self.interleaved:
+            shape = ops.shape(position)
+            pairs = ops.reshape(position, (shape[0], shape[1], shape[2] // 2, 2))
+            position = ops.reshape(ops.transpose(pairs, (0, 1, 3, 2)), shape)
+        return position
 
     def construct(self, x, ends, rows, dtype):
         """See the class."""
@@ -73,6 +92,5 @@ class Compression(ExplicitPrecision):
             actual_seq_len=ends,
             num_windows=rows,
         )
-        position = ops.cast(self.position, mindspore.float32)
-        offset = ops.sum(ops.expand_dims(weight, 2) * position, 0, True)
+        offset = ops.sum(ops.expand_dims(weight, 2) * self.encodings(), 0, True)
         return ops.cast(out, mindspore.float32) + offset

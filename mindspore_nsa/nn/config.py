@@ -6,9 +6,16 @@ import mindspore
 import numpy as np
 
 from ..ops._plan import shown
+from .rope import RopeScaling
 
-_DTYPES = ("float32", "float16", "bfloat16")
-_IMPORTANCES = ("overlap", "cann")
+# Values of the str fields.
+_CHOICES = {
+    "importance": ("overlap", "cann"),
+    "rope_pairs": ("half", "interleaved"),
+    "gating": ("sigmoid", "residual"),
+    "param_dtype": ("float32", "float16", "bfloat16"),
+}
+_FLAGS = ("has_bias", "qk_norm", "shared_kv")
 # Smallest value of every int field.
 _LOWEST = {
     "hidden_size": 1,
@@ -59,6 +66,21 @@ class NSAConfig:
             ``"overlap"`` (the paper) or ``"cann"``. Default: ``"overlap"``.
         rope_theta (float, optional): Base of the rotary embedding's wavelengths.
             Default: ``10000.0``.
+        rope_pairs (str, optional): Which elements of a head the embedding turns together:
+            ``"half"``, those a half of the head apart, or ``"interleaved"``, neighbours.
+            Default: ``"half"``.
+        rope_scaling (Union[RopeScaling, dict], optional): Slower angles for longer texts, linear or
+            YaRN; a dict is as in Hugging Face's configurations. Default: ``None``.
+        qk_norm (bool, optional): Whether every head of the queries and keys is divided by its root
+            mean square and multiplied by learned weights before the rotary embedding and the
+            compression. Default: ``False``.
+        qk_norm_eps (float, optional): What is added to the mean square. Default: ``1e-06``.
+        shared_kv (bool, optional): Whether the branches share one set of keys and values, which
+            each has of its own otherwise. Default: ``False``.
+        gating (str, optional): ``"sigmoid"``, the paper's gates :math:`\sigma(z)`, or
+            ``"residual"``, :math:`2 \sigma(z)` for the selected branch and
+            :math:`2 \sigma(z) - 1` for the others, so that :math:`z = 0` leaves the selected branch
+            alone. Default: ``"sigmoid"``.
         has_bias (bool, optional): Whether the linear maps (queries, keys and values, gates, output)
             have a bias. Default: ``False``.
         dropout (float, optional): Probability with which an element of the output is dropped in
@@ -91,6 +113,12 @@ class NSAConfig:
     window_size: int = 512
     importance: str = "overlap"
     rope_theta: float = 10000.0
+    rope_pairs: str = "half"
+    rope_scaling: RopeScaling | None = None
+    qk_norm: bool = False
+    qk_norm_eps: float = 1e-6
+    shared_kv: bool = False
+    gating: str = "sigmoid"
     has_bias: bool = False
     dropout: float = 0.0
     param_dtype: str = "float32"
@@ -100,6 +128,7 @@ class NSAConfig:
             object.__setattr__(self, "value_head_dim", self.head_dim)
         if isinstance(self.param_dtype, mindspore.Type):
             object.__setattr__(self, "param_dtype", str(self.param_dtype).lower())
+        object.__setattr__(self, "rope_scaling", RopeScaling.of(self.rope_scaling))
         for field in fields(self):
             self._check_field(field.name, getattr(self, field.name))
         self._check_divisible("num_heads", "num_kv_heads")
@@ -110,6 +139,9 @@ class NSAConfig:
         if self.select_block_size < self.compress_block_size:
             expected = f"at least compress_block_size ({self.compress_block_size})"
             _fail(ValueError, "select_block_size", expected, self.select_block_size)
+        scaling = self.rope_scaling
+        if scaling is not None and scaling.rope_type == "yarn" and self.rope_theta <= 1:
+            _fail(ValueError, "rope_theta", "greater than 1 with YaRN", self.rope_theta)
         forced = self.init_blocks + self.local_blocks
         if forced > self.select_block_count:
             expected = f"at most select_block_count ({self.select_block_count})"
@@ -122,18 +154,18 @@ class NSAConfig:
             object.__setattr__(self, name, int(value))
             if value < _LOWEST[name]:
                 _fail(ValueError, name, f"at least {_LOWEST[name]}", value)
-        elif name in ("importance", "param_dtype"):
-            allowed = _IMPORTANCES if name == "importance" else _DTYPES
+        elif name in _CHOICES:
+            allowed = _CHOICES[name]
             if not isinstance(value, str):
                 or_dtype = " or a dtype" if name == "param_dtype" else ""
                 _fail(TypeError, name, f"a str{or_dtype}", value)
             if value not in allowed:
                 _fail(ValueError, name, f"one of {', '.join(allowed)}", value)
-        elif name == "has_bias":
+        elif name in _FLAGS:
             if not isinstance(value, (bool, np.bool_)):
                 _fail(TypeError, name, "a bool", value)
             object.__setattr__(self, name, bool(value))
-        else:
+        elif name != "rope_scaling":
             self._check_real(name, value)
 
     def _check_real(self, name, value):
@@ -146,8 +178,9 @@ class NSAConfig:
         if name == "dropout" and not 0 <= value < 1:
             _fail(ValueError, name, "in [0, 1)", value)
         # A step with a cache takes it as an attribute, which has to be finite in float32.
-        if name == "rope_theta" and not 0 < value <= float(np.finfo(np.float32).max):
-            _fail(ValueError, name, "positive and finite in float32", value)
+        if name in ("rope_theta", "qk_norm_eps"):
+            if not 0 < value <= float(np.finfo(np.float32).max):
+                _fail(ValueError, name, "positive and finite in float32", value)
 
     def _check_divisible(self, name, divisor):
         value, by = getattr(self, name), getattr(self, divisor)

@@ -30,6 +30,8 @@ class DenseAttention(AttentionLayer):
           inclusive prefix sums of the documents' lengths. Default: ``None``.
         - **cache** (AttentionCache, optional) - What `new_cache` gave, as for
           `NativeSparseAttention`. Default: ``None``.
+        - **key_padding_mask** (Tensor, optional) - Which tokens of a batch are padding, as for
+          `NativeSparseAttention`. Default: ``None``.
 
     Outputs:
         Tensor, the shape and dtype of `x` (under mixed precision its dtype).
@@ -68,7 +70,9 @@ class DenseAttention(AttentionLayer):
 
     def step(self, x, ends, cache, places, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
-        query, key, value = self._as_heads(*self.products(x, dtype))
+        query, both = self.arranged(*self.products(x, dtype))
+        query, key, value = self._as_heads(query, both)
+        theta, factor, low, high = self.angle_attributes
         return nsa_cache_step(
             query,
             key,
@@ -77,7 +81,10 @@ class DenseAttention(AttentionLayer):
             cache[places[STATE]],
             ends,
             scale_value=self.scale,
-            theta=self.config.rope_theta,
+            theta=theta,
+            rope_factor=factor,
+            rope_low=low,
+            rope_high=high,
             window_size=self.pre_tokens + 1,
         )
 

@@ -1,7 +1,8 @@
 """Gates that mix the branches."""
 
 import mindspore
-from mindspore import ops
+import numpy as np
+from mindspore import Tensor, ops
 
 from ..ops._layer import nsa_mix_branches
 from .precision import ExplicitPrecision, Projection, rounded
@@ -13,10 +14,12 @@ class Gates(ExplicitPrecision):
     r"""Sum of the three branches, each weighted by a gate per token and head.
 
     The gates are the sigmoid of a linear map of the layer's input; they do not compete (paper
-    equation (5)).
+    equation (5)). With `config.gating` ``"residual"`` they are :math:`2 \sigma(z)` for the selected
+    branch and :math:`2 \sigma(z) - 1` for the others: where the map gives 0, the sum is the
+    selected branch.
 
     Args:
-        config (NSAConfig): Its hidden_size, num_heads, has_bias and param_dtype.
+        config (NSAConfig): Its hidden_size, num_heads, has_bias, gating and param_dtype.
 
     Inputs:
         - **x** (Tensor) - The layer's input, shape :math:`(T, hidden)`.
@@ -43,7 +46,12 @@ class Gates(ExplicitPrecision):
     def __init__(self, config):
         super().__init__()
         self.heads = config.num_heads
+        self.residual = config.gating == "residual"
         self.linear = Projection(config, config.hidden_size, BRANCHES * self.heads)
+
+    def reset_parameter(self):
+        """Draw the parameters of the linear map as when it was made."""
+        self.linear.reset_parameter()
 
     def logits(self, x, dtype):
         """Those of the gates, float32 [T, 3 heads], of an x with values of `dtype`."""
@@ -51,11 +59,21 @@ class Gates(ExplicitPrecision):
 
     def weights(self, logits):
         """The gates, float32 [T, 3, heads]."""
-        return ops.reshape(ops.sigmoid(logits), (-1, BRANCHES, self.heads))
+        gates = ops.reshape(ops.sigmoid(logits), (-1, BRANCHES, self.heads))
+        if not self.residual:
+            return gates
+        g_cmp, g_slc, g_win = ops.split(2 * gates, 1, 1)
+        return ops.concat((g_cmp - 1, g_slc, g_win - 1), 1)
+
+    def close(self):
+        """With residual gates: let the sum be the selected branch."""
+        for parameter in self.linear.get_parameters():
+            zeros = np.zeros(parameter.shape, np.float32)
+            parameter.set_data(Tensor(zeros).astype(parameter.dtype))
 
     def mix(self, logits, compressed, selected, window, dtype, result=mindspore.float32):
         """The weighted sum of branches of `dtype`, with its values, in it or in float32."""
-        mixed = nsa_mix_branches(logits, compressed, selected, window, result)
+        mixed = nsa_mix_branches(logits, compressed, selected, window, result, self.residual)
         if mixed is not None:
             return mixed
         gates = ops.expand_dims(self.weights(logits), -1)

@@ -21,7 +21,7 @@ class NativeSparseAttention(AttentionLayer):
         o = g_{cmp} Attn(q, K_{cmp}, V_{cmp}) + g_{slc} Attn(q, K_{slc}, V_{slc})
         + g_{win} Attn(q, K_{win}, V_{win})
 
-    Every branch has keys and values of its own. The compressed ones are learned weighted sums of
+    Every branch has keys and values of its own, unless `config.shared_kv` is set. The compressed ones are learned weighted sums of
     windows of tokens; their attention also says which blocks of tokens the query reads in the
     second branch; the third reads the last `window_size` tokens. Documents that are packed together
     do not see each other, and positions count from each document's beginning.
@@ -39,6 +39,10 @@ class NativeSparseAttention(AttentionLayer):
         - **cache** (AttentionCache, optional) - What `new_cache` gave: the tokens of `x` follow
           those in it, every row of the batch, or packed document, in a row of its own. They are
           written in place. There is no gradient then. Default: ``None``.
+        - **key_padding_mask** (Tensor, optional) - For `x` of shape :math:`(B, S, hidden)`, which
+          tokens are padding, shape :math:`(B, S)`, dtype bool; only before and after the other
+          tokens of a row. Their output is 0, they change nothing of the other tokens', and
+          positions count from the first token that is none. Default: ``None``.
 
     Outputs:
         Tensor, the shape and dtype of `x` (under mixed precision its dtype).
@@ -67,7 +71,7 @@ class NativeSparseAttention(AttentionLayer):
 
     def __init__(self, config):
         super().__init__(config, branches=3)
-        self.compress_key = Compression(config, config.head_dim)
+        self.compress_key = Compression(config, config.head_dim, self.interleaved)
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
 
@@ -84,7 +88,9 @@ class NativeSparseAttention(AttentionLayer):
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
         c = self.config
         query, both, logits = self.products(x, dtype)
+        query, both = self.arranged(query, both)
         query, key, value = self._as_heads(query, both)
+        theta, factor, low, high = self.angle_attributes
         full = mindspore.float32
         return nsa_cache_step(
             query,
@@ -96,12 +102,16 @@ class NativeSparseAttention(AttentionLayer):
             self.gates.weights(logits),
             ops.cast(self.compress_key.weight, full),
             ops.cast(self.compress_value.weight, full),
-            ops.cast(self.compress_key.position, full),
-            ops.cast(self.compress_value.position, full),
+            self.compress_key.encodings(),
+            self.compress_value.encodings(),
             cache[places[OTHERS]],
             scale_value=self.scale,
-            theta=c.rope_theta,
+            theta=theta,
+            rope_factor=factor,
+            rope_low=low,
+            rope_high=high,
             window_size=c.window_size,
+            shared_kv=c.shared_kv,
             rollback=ROLLBACK,
             compress_block_size=c.compress_block_size,
             compress_stride=c.compress_stride,

@@ -6,16 +6,17 @@ The operators take packed tokens [T, ...] and the prefix sums of the documents' 
 
 import mindspore
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import ops
 
 from .. import _native
 from ..ops import compressed_seq_len
+from ..ops._custom import constant
 from ..ops._plan import FLOATS, Planner, TensorSpec, fail_type, shown
 from .rotary import LIMIT
 
 # Plans hold the position of every token, which is much where lists change from step to step.
 _KEPT = 32
-_FIRST = Tensor([0], mindspore.int64)
+_FIRST = constant(np.zeros(1, np.int64))
 
 
 def _check_input(name, x, hidden):
@@ -119,7 +120,7 @@ def _plan_call(name, x, actual_seq_len, hidden):
     known = x.shape[-1] != -1, tokens != -1
     if ends is None:
         return hidden, *known, None, None
-    return hidden, *known, ends, Tensor(_positions(ends))
+    return hidden, *known, ends, constant(_positions(ends))
 
 
 _plan_packing = Planner(_plan_call, "planned", lists=("actual_seq_len",), kept=_KEPT)
@@ -179,8 +180,8 @@ def _plan_windows(x, ends, size, stride):
         return None if tokens == -1 else max(1, (tokens - size) // stride + 1), None, None
     sums = _native.compressed_seq_len(ends, size, stride)
     if sums[-1] == 0:
-        return 1, sums, Tensor(np.zeros(1, np.int32))
-    return sums[-1], sums, Tensor(_positions(sums) * np.int32(stride))
+        return 1, sums, constant(np.zeros(1, np.int32))
+    return sums[-1], sums, constant(_positions(sums) * np.int32(stride))
 
 
 _plan_compressed = Planner(_plan_windows, "compressed_documents", kept=_KEPT)

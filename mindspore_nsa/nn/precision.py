@@ -5,8 +5,11 @@ between in float32. MindSpore's way, casting every input of every Cell or operat
 CPU, whose kernels neither multiply nor add up bfloat16, and would lose the low bits of positions.
 """
 
+import math
+
 import mindspore
 from mindspore import nn, ops
+from mindspore.common.initializer import HeUniform, Uniform, initializer
 from mindspore.nn.cell import MixedPrecisionType
 from mindspore.ops import constexpr
 
@@ -76,6 +79,15 @@ class Projection(ExplicitPrecision, nn.Dense):
         dtype = getattr(mindspore, config.param_dtype)
         nn.Dense.__init__(self, inner, outer, has_bias=config.has_bias, dtype=dtype)
         self.amp_dtype = None
+
+    def reset_parameter(self):
+        """Draw the parameters as nn.Dense does."""
+        starts = [(self.weight, HeUniform(math.sqrt(5)))]
+        if self.has_bias:
+            starts.append((self.bias, Uniform(1 / math.sqrt(self.in_channels))))
+        for parameter, start in starts:
+            drawn = initializer(start, parameter.shape, parameter.dtype)
+            parameter.set_data(drawn.init_data())
 
     def construct(self, x, dtype, result=mindspore.float32, batch=0):
         """[T, inner] to [T, outer], in float32 where the device multiplies nothing narrower.

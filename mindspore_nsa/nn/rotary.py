@@ -3,8 +3,9 @@
 from functools import lru_cache
 
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import ops
 
+from ..ops._custom import constant
 from .precision import ExplicitPrecision
 
 # A position is coarse * STEP + fine. Two small tables of angles serve every position below LIMIT
@@ -15,14 +16,17 @@ LIMIT = 1024 * STEP
 
 
 @lru_cache(maxsize=8)
-def _tables(dim, theta):
+def _tables(dim, theta, scaling):
     """[cos, cos, sin, sin] of the coarse and of the fine angles, float32 [rows, 2 dim]."""
-    frequencies = theta ** (-np.arange(0, dim, 2) / dim)
+    if scaling is None:
+        frequencies = theta ** (-np.arange(0, dim, 2) / dim)
+    else:
+        frequencies = scaling.frequencies(dim, theta)
 
     def table(positions):
         angles = positions[:, None] * frequencies
         cos, sin = np.cos(angles), np.sin(angles)
-        return Tensor(np.concatenate((cos, cos, sin, sin), 1).astype(np.float32))
+        return constant(np.concatenate((cos, cos, sin, sin), 1).astype(np.float32))
 
     return table(np.arange(0, LIMIT, STEP)), table(np.arange(STEP))
 
@@ -35,6 +39,7 @@ class RotaryAngles(ExplicitPrecision):
     Args:
         dim (int): Size of a head, even.
         theta (float): Base of the wavelengths.
+        scaling (RopeScaling, optional): Other angles than these. Default: ``None``.
 
     Inputs:
         - **positions** (Tensor) - Shape :math:`(T,)`, dtype int32 or int64, values in
@@ -56,12 +61,12 @@ class RotaryAngles(ExplicitPrecision):
          [-0.8390715  0.5403023 -0.8390715  0.5403023]]
     """
 
-    def __init__(self, dim, theta):
+    def __init__(self, dim, theta, scaling=None):
         super().__init__()
         self.dim = dim
-        self.coarse, self.fine = _tables(dim, theta)
+        self.coarse, self.fine = _tables(dim, theta, scaling)
         sign = np.repeat(np.float32([-1, 1]), dim // 2)
-        self.sign = Tensor(sign)
+        self.sign = constant(sign)
 
     def construct(self, positions):
         """See the class."""

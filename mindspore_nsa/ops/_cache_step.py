@@ -35,7 +35,11 @@ def nsa_cache_step(
     *,
     scale_value,
     theta,
+    rope_factor,
+    rope_low,
+    rope_high,
     window_size,
+    shared_kv=False,
     rollback=0,
     compress_block_size=1,
     compress_stride=1,
@@ -51,8 +55,9 @@ def nsa_cache_step(
         position_v, others
     )  # fmt: skip
     attrs = (
-        scale_value, theta, window_size, rollback, compress_block_size, compress_stride,
-        select_block_size, select_block_count, init_blocks, local_blocks, importance
+        scale_value, theta, rope_factor, rope_low, rope_high, window_size, shared_kv, rollback,
+        compress_block_size, compress_stride, select_block_size, select_block_count, init_blocks,
+        local_blocks, importance
     )  # fmt: skip
     text, constants = _plan_nsa_cache_step(*inputs, *attrs)
     written = (selected, state) if others is None else (selected, state, others)

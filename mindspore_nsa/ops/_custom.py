@@ -5,6 +5,7 @@ import json
 from contextvars import ContextVar
 from functools import cache, lru_cache
 
+import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 
@@ -130,13 +131,25 @@ def in_order(places, values):
     return result
 
 
+def constant(values):
+    """A Tensor of these values that may be kept.
+
+    One that is made under `mindspore.DeviceCtx("meta")`, where a model is built without memory, has
+    no values, and would outlive the block in whatever keeps it.
+    """
+    if mindspore.context.get_context("device_target") != "meta":
+        return Tensor(values)
+    with mindspore.DeviceCtx("CPU"):
+        return Tensor(values)
+
+
 @cache
 def absent(dtype="float32"):
     """What stands for an optional input that is not given."""
-    return Tensor(np.zeros(1, dtype))
+    return constant(np.zeros(1, dtype))
 
 
 @lru_cache(maxsize=CACHE_SIZE)
 def list_tensor(values):
     """A tuple of ints as the int64 Tensor that the native operators take."""
-    return Tensor(np.asarray(values, np.int64))
+    return constant(np.asarray(values, np.int64))

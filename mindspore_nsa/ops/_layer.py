@@ -123,23 +123,26 @@ def _mix_operator(attrs, gradient_attrs):
     return native_custom("NsaMixBranches", attrs, bprop)
 
 
-def _plan_mix(dtype, **given):
-    call = _call("NsaMixBranches", given, dtype)
+def _plan_mix(dtype, residual, **given):
+    attrs = {"residual": residual}
+    call = _call("NsaMixBranches", {**given, **attrs}, dtype)
     if call is None:
         return None
-    return _mix_operator(call.text(), encode_attrs("NsaMixBranchesGrad", {}))
+    return _mix_operator(call.text(), encode_attrs("NsaMixBranchesGrad", attrs))
 
 
 _plan_mix_branches = Planner(_plan_mix, _MIX)
 
 
-def nsa_mix_branches(logits, compressed, selected, window, dtype=mindspore.float32):
+def nsa_mix_branches(logits, compressed, selected, window, dtype=mindspore.float32, residual=False):
     """The branches [T, N1, Dv], weighted by the sigmoid of logits [T, 3 N1] and added.
+
+    With `residual` by twice the sigmoid, less 1 for all branches but the selected one.
 
     Added in float32 and rounded to the dtype of the branches, in which or in float32 they are
     given: `dtype`.
     """
-    operator = _plan_mix_branches(logits, compressed, selected, window, dtype)
+    operator = _plan_mix_branches(logits, compressed, selected, window, dtype, residual)
     if operator is None:
         return None
     return operator(logits, compressed, selected, window)

@@ -43,6 +43,7 @@ def dense_attention(x, parameters, config, *, actual_seq_len, window=False, prec
     """Causal attention over the document, or with `window` over its last window_size tokens.
 
     out = Attn(RoPE(x Wq), RoPE(x Wk), x Wv) Wo with x [T, hidden]; see layer.py for `parameters`.
+    With qk_norm queries and keys are divided by the root mean square of their heads first.
     """
     return run(_Dense(window, parameters, config, actual_seq_len, precision), x)
 

@@ -46,10 +46,14 @@ class _Sparse(Layer):
         return dx
 
     def gates(self):
-        """sigmoid(x Wg), [T, 3, N1, 1]."""
+        """sigmoid(x Wg), [T, 3, N1, 1], and the gates that follow from them."""
         logits = self.linear(self.x, "gates.linear")
-        gates = 1 / (1 + np.exp(-logits))
-        return gates.reshape(len(self.x), 3, self.config.num_heads, 1)
+        sigmoid = 1 / (1 + np.exp(-logits))
+        sigmoid = sigmoid.reshape(len(self.x), 3, self.config.num_heads, 1)
+        if self.config.gating == "sigmoid":
+            return sigmoid, sigmoid
+        others = self.precision.array([1, 0, 1]).reshape(3, 1, 1)
+        return sigmoid, 2 * sigmoid - others
 
     def attend(self, query, key, value):
         c, n = self.config, self.config.num_kv_heads
@@ -73,7 +77,7 @@ class _Sparse(Layer):
         self.win_out, *self.win_softmax = flash_attention_score(
             *self.win_inputs, c.num_heads, **self.flash
         )
-        self.gate = self.gates()
+        self.sigmoid, self.gate = self.gates()
         outputs = np.stack((self.cmp_out, self.slc_out, self.win_out), axis=1)
         return self.precision.sum(self.gate * outputs, axis=1)
 
@@ -81,8 +85,8 @@ class _Sparse(Layer):
         c = self.config
         outputs = np.stack((self.cmp_out, self.slc_out, self.win_out), axis=1)
         dgate = self.precision.sum(outputs * dout[:, None], axis=-1)  # [T, 3, N1]
-        gate = self.gate[..., 0]
-        dlogits = (dgate * gate * (1 - gate)).reshape(len(dout), -1)
+        sigmoid, slope = self.sigmoid[..., 0], 1 if c.gating == "sigmoid" else 2
+        dlogits = (dgate * slope * sigmoid * (1 - sigmoid)).reshape(len(dout), -1)
         dx = self.linear_grad(dlogits, self.x, "gates.linear")
         d_cmp, d_slc, d_win = (self.gate[:, b] * dout for b in range(3))
 
@@ -109,7 +113,9 @@ def native_sparse_attention(x, parameters, config, *, actual_seq_len, precision=
     """o = (g_cmp * Attn(q, K_cmp, V_cmp) + g_slc * Attn(q, K_slc, V_slc)
             + g_win * Attn(q, K_win, V_win)) Wo
 
-    x [T, hidden]; see layer.py for `parameters`. Gates are sigmoid(x Wg), one per head and branch.
+    x [T, hidden]; see layer.py for `parameters`. Gates are sigmoid(x Wg), one per head and branch;
+    with gating "residual" 2 sigmoid(x Wg) of the selected branch, 2 sigmoid(x Wg) - 1 of the others.
+    With qk_norm queries and keys are divided by the root mean square of their heads first.
     K_cmp = RoPE(sum_j w[j] * (k[c s + j] + position[j])), at position c*s of the document; queries,
     K_slc and K_win are rotated at their own positions. Paper eq. (5) to (12).
     """

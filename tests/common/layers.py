@@ -17,6 +17,12 @@ SMALL = {
     "window_size": 10,
     "importance": "overlap",
     "rope_theta": 100.0,
+    "rope_pairs": "half",
+    "rope_scaling": None,
+    "qk_norm": False,
+    "qk_norm_eps": 1e-6,
+    "shared_kv": False,
+    "gating": "sigmoid",
     "has_bias": False,
     "dropout": 0.0,
     "param_dtype": "float32",
@@ -31,8 +37,8 @@ def small(**changes):
 def parameter_shapes(config, dense=False):
     """Name to shape of every parameter, in the order of the Cell."""
     c = config
-    branches = 1 if dense else 3
-    heads = branches * c.num_kv_heads
+    sets = 1 if dense or c.shared_kv else 3
+    heads = sets * c.num_kv_heads
     linear = {
         "query": (c.num_heads * c.head_dim, c.hidden_size),
         "key_value": (heads * (c.head_dim + c.value_head_dim), c.hidden_size),
@@ -45,6 +51,9 @@ def parameter_shapes(config, dense=False):
         for name, dim in (("compress_key", c.head_dim), ("compress_value", c.value_head_dim)):
             shapes[f"{name}.weight"] = window
             shapes[f"{name}.position"] = (*window, dim)
+    if c.qk_norm:
+        shapes["query_norm.weight"] = (c.head_dim,)
+        shapes["key_norm.weight"] = (c.head_dim,) if sets == 1 else (sets, c.head_dim)
     for name, shape in linear.items():
         shapes[f"{name}.weight"] = shape
         if c.has_bias:
@@ -59,6 +68,8 @@ def draw_parameters(config, rng, dense=False):
         p = rng.standard_normal(shape)
         if name.startswith("compress"):
             p *= 0.5
+        elif "norm" in name:
+            p = 1 + 0.3 * p
         elif len(shape) == 2:
             p *= shape[1] ** -0.5
         parameters[name] = p

@@ -101,22 +101,26 @@ def test_gradient_of_split_heads(isa, dtype, size, branches):
     near(dkv, np.concatenate(columns, 1), "float32")
 
 
-def gates_case(dtype, size):
+def gates_case(dtype, size, residual=False):
     tokens, heads, _, _, dim = size
     rng = np.random.default_rng(3)
     logits = 3 * rng.standard_normal((tokens, 3 * heads), np.float32)
     shape = (tokens, heads, dim)
     branches = [encode(rng.standard_normal(shape, np.float32), dtype) for _ in range(3)]
-    gates = 1 / (1 + np.exp(-logits.astype(np.float64).reshape(tokens, 3, heads, 1)))
+    sigmoid = 1 / (1 + np.exp(-logits.astype(np.float64).reshape(tokens, 3, heads, 1)))
+    gates, slopes = sigmoid, sigmoid * (1 - sigmoid)
+    if residual:
+        gates, slopes = 2 * sigmoid - [[[1]], [[0]], [[1]]], 2 * slopes
     values = np.stack([decode(x) for x in branches], 1).astype(np.float64)
-    return rng, logits, branches, gates, values
+    return rng, logits, branches, gates, slopes, values
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_mix_branches(isa, dtype, size):
-    _, logits, branches, gates, values = gates_case(dtype, size)
-    (mixed,) = run("NsaMixBranches", [logits, *branches])
+@pytest.mark.parametrize("residual", [False, True])
+def test_mix_branches(isa, dtype, size, residual):
+    _, logits, branches, gates, _, values = gates_case(dtype, size, residual)
+    (mixed,) = run("NsaMixBranches", [logits, *branches], {"residual": residual})
     near(mixed, (gates * values).sum(1), dtype)
     # Numbers of the dtype, so that a product may take them as they are.
     again = decode(encode(mixed.astype(np.float32), dtype))
@@ -125,12 +129,14 @@ def test_mix_branches(isa, dtype, size):
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_gradient_of_mix_branches(isa, dtype, size):
-    rng, logits, branches, gates, values = gates_case(dtype, size)
+@pytest.mark.parametrize("residual", [False, True])
+def test_gradient_of_mix_branches(isa, dtype, size, residual):
+    rng, logits, branches, gates, steep, values = gates_case(dtype, size, residual)
     dy = rng.standard_normal(values[:, 0].shape, np.float32)
-    dlogits, *slopes = run("NsaMixBranchesGrad", [dy, logits, *branches])
+    attrs = {"residual": residual}
+    dlogits, *slopes = run("NsaMixBranchesGrad", [dy, logits, *branches], attrs)
     dots = (dy.astype(np.float64)[:, None] * values).sum(-1)
-    expected = dots * (gates * (1 - gates))[..., 0]
+    expected = dots * steep[..., 0]
     np.testing.assert_allclose(
         dlogits, expected.reshape(logits.shape), rtol=0, atol=1e-5 * np.abs(expected).max()
     )

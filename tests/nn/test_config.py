@@ -30,9 +30,14 @@ OTHER = {
     "window_size": (3, ("sparse", "window")),
     "importance": ("cann", ("sparse",)),
     "rope_theta": (20.0, KINDS),
+    "rope_pairs": ("interleaved", KINDS),
+    "rope_scaling": ({"rope_type": "linear", "factor": 2.0}, KINDS),
+    "qk_norm": (True, KINDS),
+    "shared_kv": (True, ("sparse",)),
+    "gating": ("residual", ("sparse",)),
     "has_bias": (True, KINDS),
 }
-ELSEWHERE = {"dropout", "param_dtype"}
+ELSEWHERE = {"qk_norm_eps", "dropout", "param_dtype"}
 
 
 def test_every_field_is_here():
@@ -176,6 +181,11 @@ def test_too_small(field):
         ({"dropout": 1.0}, ValueError, r"dropout must be in \[0, 1\), got 1.0"),
         ({"dropout": -0.1}, ValueError, r"dropout must be in \[0, 1\), got -0.1"),
         ({"dropout": True}, TypeError, "dropout must be a float, got True"),
+        ({"qk_norm": 1}, TypeError, "qk_norm must be a bool, got 1"),
+        ({"qk_norm_eps": 0.0}, ValueError, "qk_norm_eps must be positive and finite in float32"),
+        ({"shared_kv": "yes"}, TypeError, "shared_kv must be a bool, got 'yes'"),
+        ({"gating": "softmax"}, ValueError, "gating must be one of sigmoid, residual, got 'softm"),
+        ({"rope_pairs": "all"}, ValueError, "rope_pairs must be one of half, interleaved, got 'al"),
         ({"has_bias": 1}, TypeError, "has_bias must be a bool, got 1"),
         ({"param_dtype": "float64"}, ValueError,
          "param_dtype must be one of float32, float16, bfloat16, got 'float64'"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import reference
+from mindspore_nsa.nn import RopeScaling
 from tests.common.differences import check_gradient
 from tests.common.layers import draw_parameters, small
 
@@ -113,11 +114,23 @@ LAYERS = {
 }
 
 
+YARN = RopeScaling("yarn", 4.0, original_max_position_embeddings=64, beta_fast=8.0)
+OPTIONS = {
+    "usual": {},
+    "others": {
+        **{"qk_norm": True, "qk_norm_eps": 1e-2, "shared_kv": True, "gating": "residual"},
+        **{"rope_pairs": "interleaved", "rope_scaling": YARN},
+    },
+    "norms of sets": {"qk_norm": True},
+}
+
+
+@pytest.mark.parametrize("changes", OPTIONS)
 @pytest.mark.parametrize("layer", LAYERS)
-def test_gradients(layer):
+def test_gradients(layer, changes):
     forward, backward, options = LAYERS[layer]
     rng = np.random.default_rng(1)
-    c = small(has_bias=True)
+    c = small(has_bias=True, **OPTIONS[changes])
     parameters = draw_parameters(c, rng, dense=layer != "sparse")
     x = rng.standard_normal((60, c.hidden_size))
     upstream = rng.standard_normal(x.shape)
@@ -131,6 +144,64 @@ def test_gradients(layer):
     for name, p in parameters.items():
         assert grads[name].any(), name
         check_gradient(loss, p, grads[name], rng, places=4)
+
+
+def plain_pass(x, parameters, c):
+    """The same parameters in a model that has no norm, shared set, other gates or other pairs."""
+    n, d, tokens = c.num_kv_heads, c.head_dim, len(x)
+
+    def normed(heads, weight):
+        return heads / np.sqrt((heads**2).mean(-1, keepdims=True) + c.qk_norm_eps) * weight
+
+    pairs = np.arange(d).reshape(-1, 2).T.reshape(-1)
+    query = (x @ parameters["query.weight"].T).reshape(tokens, c.num_heads, d)
+    both = x @ parameters["key_value.weight"].T
+    key, value = both[:, : n * d].reshape(tokens, n, d), both[:, n * d :]
+    query = normed(query, parameters["query_norm.weight"])[..., pairs]
+    key = normed(key, parameters["key_norm.weight"])[..., pairs]
+    return query.reshape(tokens, -1), np.tile(key.reshape(tokens, -1), 3), np.tile(value, 3)
+
+
+def test_options_by_other_parameters():
+    """A layer that is given normed, reordered and repeated heads as its input needs no option."""
+    rng = np.random.default_rng(5)
+    usual = dict(has_bias=True, value_head_dim=8)
+    c = small(qk_norm=True, shared_kv=True, gating="residual", rope_pairs="interleaved", **usual)
+    parameters, x = draw_parameters(c, rng), rng.standard_normal((60, c.hidden_size))
+    for name in ("query", "key_value", "output"):
+        parameters[f"{name}.bias"][:] = 0
+    ours = reference.native_sparse_attention(x, parameters, c, actual_seq_len=ENDS)
+
+    inputs = np.concatenate((*plain_pass(x, parameters, c), x), 1)
+    plain = small(hidden_size=inputs.shape[1], **usual)
+    widths = np.cumsum([0, c.num_heads * 8, 48, 48, c.hidden_size])
+    places = [np.arange(a, b) for a, b in zip(widths, widths[1:])]
+    rows = np.eye(inputs.shape[1])
+    pairs = np.arange(8).reshape(-1, 2).T.reshape(-1)
+    position = parameters["compress_key.position"][..., pairs]
+    gates = np.zeros((3 * c.num_heads, inputs.shape[1]))
+    gates[:, places[3]] = parameters["gates.linear.weight"]
+    others = {
+        **parameters,
+        **{"query.weight": rows[places[0]], "query.bias": np.zeros(32)},
+        "key_value.weight": rows[np.concatenate(places[1:3])],
+        **{"key_value.bias": np.zeros(96), "gates.linear.weight": gates},
+        **{"compress_key.position": position, "output.weight": np.eye(32)},
+        "output.bias": np.zeros(32),
+    }
+
+    def pass_with(weight, bias):
+        gated = {**others, "gates.linear.weight": weight, "gates.linear.bias": bias}
+        out = reference.native_sparse_attention(inputs, gated, plain, actual_seq_len=ENDS)
+        return out[:, :32]
+
+    # The sum is linear in the gates; a bias alone opens one branch and closes the others.
+    first, last = (
+        pass_with(np.zeros_like(gates), np.where(np.arange(12) // 4 == branch, 1e3, -1e3))
+        for branch in (0, 2)
+    )
+    mixed = 2 * pass_with(gates, parameters["gates.linear.bias"]) - first - last
+    np.testing.assert_allclose(mixed @ parameters["output.weight"].T, ours, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("layer", LAYERS)

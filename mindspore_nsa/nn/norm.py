@@ -1,0 +1,40 @@
+"""The norm of queries and keys."""
+
+import mindspore
+import numpy as np
+from mindspore import Parameter, Tensor, ops
+
+from .precision import ExplicitPrecision
+
+
+class HeadNorm(ExplicitPrecision):
+    r"""Divides every head by its root mean square and multiplies it by learned weights.
+
+    .. math::
+        out = \frac{x}{\sqrt{mean(x^2) + \epsilon}} \cdot weight
+
+    Args:
+        config (NSAConfig): Its head_dim, qk_norm_eps and param_dtype.
+        sets (int): Sets of heads with weights of their own.
+    """
+
+    def __init__(self, config, sets):
+        super().__init__()
+        self.sets, self.dim, self.eps = sets, config.head_dim, config.qk_norm_eps
+        shape = (self.dim,) if sets == 1 else (sets, self.dim)
+        ones = Tensor(np.ones(shape, np.float32))
+        dtype = getattr(mindspore, config.param_dtype)
+        self.weight = Parameter(ones.astype(dtype), name="weight")
+
+    def reset_parameter(self):
+        """Give the weights the values that they start with."""
+        ones = Tensor(np.ones(self.weight.shape, np.float32))
+        self.weight.set_data(ones.astype(self.weight.dtype))
+
+    def construct(self, x):
+        """float32 x [T, sets * heads * dim] in the same shape."""
+        weight = ops.reshape(ops.cast(self.weight, mindspore.float32), (self.sets, 1, self.dim))
+        shape = ops.shape(x)
+        heads = ops.reshape(x, (-1, self.sets, shape[-1] // (self.sets * self.dim), self.dim))
+        scale = ops.rsqrt(ops.mean(heads * heads, -1, True) + self.eps)
+        return ops.reshape(heads * scale * weight, shape)
