@@ -12,8 +12,8 @@ from ..ops._plan import DTYPE_NAMES, FLOATS, Planner, TensorSpec, fail_type, is_
 STATE, SELECTED, OTHERS = range(3)
 
 # The state begins with the sizes that a cache was made for, which the shapes of its Tensors do not
-# tell apart, and what the angles by which its keys are turned follow from, as the bits of float64; a
-# dense layer's has 0 for those of other branches. Then come the dtype of keys and values, because
+# tell apart, and what the angles by which its keys are turned follow from, as the bits of float64;
+# a dense layer's has 0 for those of other branches. Then come the dtype of keys and values, because
 # mixed precision casts Tensors on their way into a Cell and what is written to the copies is lost,
 # the lengths of the rows, and the most tokens that each has had since it was empty. As in
 # infer/nsa_cache_step.h.

@@ -21,9 +21,10 @@ class NativeSparseAttention(AttentionLayer):
         o = g_{cmp} Attn(q, K_{cmp}, V_{cmp}) + g_{slc} Attn(q, K_{slc}, V_{slc})
         + g_{win} Attn(q, K_{win}, V_{win})
 
-    Every branch has keys and values of its own, unless `config.shared_kv` is set. The compressed ones are learned weighted sums of
-    windows of tokens; their attention also says which blocks of tokens the query reads in the
-    second branch; the third reads the last `window_size` tokens. Documents that are packed together
+    Every branch has keys and values of its own, unless `config.shared_kv` is set. The compressed
+    ones are learned weighted sums of windows of tokens; their attention also says which blocks of
+    tokens the query reads in the second branch; the third reads the last `window_size` tokens.
+    Documents that are packed together
     do not see each other, and positions count from each document's beginning.
 
     Args:

@@ -53,8 +53,8 @@ class RopeScaling:
     Examples:
         >>> from mindspore_nsa.nn import RopeScaling
         >>> scaling = RopeScaling("yarn", 4.0, original_max_position_embeddings=4096)
-        >>> print(scaling.frequencies(8, 10000.0).round(6))
-        [1.       0.1      0.002918 0.00025 ]
+        >>> print(scaling.frequencies(4, 10000.0))
+        [1.      0.00625]
     """
 
     rope_type: str
