@@ -24,8 +24,8 @@ class NativeSparseAttention(AttentionLayer):
     Every branch has keys and values of its own, unless `config.shared_kv` is set. The compressed
     ones are learned weighted sums of windows of tokens; their attention also says which blocks of
     tokens the query reads in the second branch; the third reads the last `window_size` tokens.
-    Documents that are packed together
-    do not see each other, and positions count from each document's beginning.
+    Documents that are packed together do not see each other, and positions count from each
+    document's beginning.
 
     Args:
         config (NSAConfig): Sizes.
