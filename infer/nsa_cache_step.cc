@@ -63,7 +63,8 @@ std::vector<OutputDesc> infer_step(const Context& c) {
   c.require_rank(kIn.selected, 4, "(B, N2, capacity, D + Dv)");
   c.require_rank(kIn.key, 3, "(T, sets * N2, D)");
   const int64_t batch = c.dim(kIn.selected, 0), all = c.dim(kIn.key, 1);
-  const int64_t heads = all < 0 ? c.dim(kIn.selected, 1) : all / (sparse && c.int_attr("shared_kv") == 0 ? 3 : 1);
+  const int64_t heads =
+      all < 0 ? c.dim(kIn.selected, 1) : all / (sparse && c.int_attr("shared_kv") == 0 ? 3 : 1);
   const int64_t dv = c.dim(kIn.value, 2);
   c.require_shape(kIn.selected, "(B, N2, capacity, D + Dv)",
                   {batch, heads, kUnknownDim, d < 0 || dv < 0 ? kUnknownDim : d + dv});

@@ -30,8 +30,7 @@ class Rotation {
       : half_(p.D / 2), frequency_(half_), cos_(half_), sin_(half_) {
     for (int64_t i = 0; i < half_; ++i) {
       const double at = static_cast<double>(i);
-      const double share =
-          std::clamp((at - p.rope_low) / (p.rope_high - p.rope_low), 0.0, 1.0);
+      const double share = std::clamp((at - p.rope_low) / (p.rope_high - p.rope_low), 0.0, 1.0);
       frequency_[i] = std::pow(p.theta, -2.0 * at / static_cast<double>(p.D)) *
                       (share / p.rope_factor + (1.0 - share));
     }

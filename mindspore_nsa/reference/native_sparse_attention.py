@@ -114,8 +114,8 @@ def native_sparse_attention(x, parameters, config, *, actual_seq_len, precision=
             + g_win * Attn(q, K_win, V_win)) Wo
 
     x [T, hidden]; see layer.py for `parameters`. Gates are sigmoid(x Wg), one per head and branch;
-    with gating "residual" twice that, less 1 for all branches but the selected one. With qk_norm queries
-    and keys are divided by the root mean square of their heads first.
+    with gating "residual" twice that, less 1 for all branches but the selected one. With qk_norm
+    queries and keys are divided by the root mean square of their heads first.
     K_cmp = RoPE(sum_j w[j] * (k[c s + j] + position[j])), at position c*s of the document; queries,
     K_slc and K_win are rotated at their own positions. Paper eq. (5) to (12).
     """
