@@ -9,7 +9,7 @@ from ..ops._plan import fail_type
 from .attention import AttentionLayer
 from .cache import SELECTED, STATE
 
-_UNBOUNDED = 2147483647
+UNBOUNDED = 2147483647
 
 
 class DenseAttention(AttentionLayer):
@@ -58,7 +58,7 @@ class DenseAttention(AttentionLayer):
         super().__init__(config, branches=1)
         if not isinstance(window, bool):
             fail_type(self.name, "window", "a bool", window)
-        self.pre_tokens = config.window_size - 1 if window else _UNBOUNDED
+        self.pre_tokens = config.window_size - 1 if window else UNBOUNDED
 
     def products(self, x, dtype):
         """Queries [T, heads * D], and keys and values in one matrix, in float32."""

@@ -9,6 +9,8 @@ from ..ops._layer import nsa_projection, projects
 from .attention import AttentionLayer
 from .cache import OTHERS, ROLLBACK, SELECTED, STATE
 from .compression import Compression
+from .conversion import check_weights, converted_config, dense_weights, load_dense
+from .dense_attention import UNBOUNDED, DenseAttention
 from .gates import Gates
 from .packing import compressed_documents, pack, planned
 from .precision import rounded
@@ -75,6 +77,55 @@ class NativeSparseAttention(AttentionLayer):
         self.compress_key = Compression(config, config.head_dim, self.interleaved)
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
+
+    @classmethod
+    def from_dense(cls, dense, config=None):
+        """A layer with the weights of a dense one, to go on training from.
+
+        Every branch gets the dense layer's keys and values, the compression starts as a mean. With
+        `config.gating` ``"residual"`` the gates start at the selected branch, so that the layer is
+        the dense one up to ``select_block_count * select_block_size`` tokens, and beyond reads what
+        the compressed scores choose. With ``"sigmoid"`` the gates start as in any new layer, near
+        one half each.
+
+        Args:
+            dense (Union[DenseAttention, dict]): The layer, or its weights by name as Tensors or
+                arrays: query.weight, key_value.weight (keys, then values), output.weight, with
+                `qk_norm` query_norm.weight and key_norm.weight, with `has_bias` biases, 0 where
+                they are left out.
+            config (NSAConfig, optional): Sizes. Default: ``None``, those of the dense layer, with
+                `gating` ``"residual"``.
+
+        Returns:
+            NativeSparseAttention.
+
+        Raises:
+            TypeError: If an argument has the wrong type.
+            ValueError: If `config` does not fit the dense layer, if that has a window, or if the
+                weights are others or of other shapes.
+
+        Examples:
+            >>> import numpy as np
+            >>> from mindspore import Tensor
+            >>> from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig
+            >>> config = NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+            >>> dense = DenseAttention(config)
+            >>> layer = NativeSparseAttention.from_dense(dense)
+            >>> x = Tensor(np.random.randn(2, 200, 64).astype(np.float32))
+            >>> print(np.allclose(layer(x), dense(x), atol=1e-5))
+            True
+        """
+        function = f"{cls.__name__}.from_dense"
+        if isinstance(dense, DenseAttention):
+            config = converted_config(function, dense, config)
+            if dense.pre_tokens != UNBOUNDED:
+                raise ValueError(f"{function}: dense must see all earlier tokens, got a window")
+            dense = dense_weights(dense)
+        layer = cls(check_weights(function, dense, config))
+        load_dense(function, layer, dense)
+        if config.gating == "residual":
+            layer.gates.close()
+        return layer
 
     def products(self, x, dtype):
         """Queries [T, heads * D], keys and values in one matrix, logits of the gates; float32."""
