@@ -48,6 +48,7 @@ void run_grad(const CheckedCall& call) {
   p.softmax_max = static_cast<float*>(call.inputs[kGrad.softmax_max].data);
   p.softmax_sum = static_cast<float*>(call.inputs[kGrad.softmax_sum].data);
   p.attention_out_grad = call.data(kGrad.attention_out_grad);
+  p.softmax_sum_grad = call.as<float>(kGrad.softmax_sum_grad);
   p.dq = call.out(kGradOut.dq);
   p.dk = call.out(kGradOut.dk);
   p.dv = call.out(kGradOut.dv);

@@ -68,6 +68,7 @@ struct NsaSelectedAttentionParams : NsaSelectedAttentionAttrs {
 // attention_out, softmax_max and softmax_sum of the base are inputs here.
 struct NsaSelectedAttentionGradParams : NsaSelectedAttentionParams {
   const void* attention_out_grad;  // [T1, N1, Dv]
+  const float* softmax_sum_grad;   // [T1, N1, 8] or nullptr: zeros
   void* dq;                        // [T1, N1, D]
   void* dk;                        // [T2, N2, D]
   void* dv;                        // [T2, N2, Dv]
@@ -102,12 +103,13 @@ struct FlashAttentionScoreParams : FlashAttentionScoreAttrs {
 
 // attention_out, softmax_max and softmax_sum of the base are inputs here.
 struct FlashAttentionScoreGradParams : FlashAttentionScoreParams {
-  const void* dy;  // layout of attention_out
-  void* dq;        // layout of query
-  void* dk;        // layout of key
-  void* dv;        // layout of value
-  void* dpse;      // shape of real_shift, or nullptr: not asked for
-  float* dsink;    // [N1] or nullptr
+  const void* dy;                 // layout of attention_out
+  const float* softmax_sum_grad;  // shape of softmax_sum, or nullptr: zeros
+  void* dq;                       // layout of query
+  void* dk;                       // layout of key
+  void* dv;                       // layout of value
+  void* dpse;                     // shape of real_shift, or nullptr: not asked for
+  float* dsink;                   // [N1] or nullptr
 };
 
 struct DropoutMaskParams : NsaDropoutMaskAttrs {

@@ -63,10 +63,13 @@ CompressedKind check_compressed(const Context& c) {
   return {true};
 }
 
-// The gradient of real_shift: a placeholder where none is asked for or the form has none.
+// The gradient of real_shift: a placeholder where none is asked for or there is no bias.
 std::vector<int64_t> dpse_shape(const Context& c, const FlashCall& call) {
-  if (c.int_attr("pse_grad") == 0 || call.pse == PseForm::kNone || call.pse == PseForm::kSlopes)
-    return {1};
+  if (c.int_attr("pse_grad") == 0 || call.pse == PseForm::kNone) return {1};
+  if (call.pse == PseForm::kSlopes) {
+    c.fail_value("real_shift", "a position bias where its gradient is asked for",
+                 "slopes, with pse_type " + std::to_string(c.int_attr("pse_type")));
+  }
   if (call.pse == PseForm::kCompressedAlibi) {
     c.fail_value("real_shift", "a full position bias where its gradient is asked for",
                  "the compressed alibi form " + format_shape(c.in(kGrad.real_shift).shape));
@@ -84,7 +87,8 @@ std::vector<OutputDesc> infer_backward(const Context& c) {
   for (size_t input : {kGrad.dy, kGrad.attention_in}) {
     c.require_shape(input, "attention_out", out.sizes.data(), out.rank);
   }
-  for (size_t input : {kGrad.softmax_max, kGrad.softmax_sum}) {
+  for (size_t input : {kGrad.softmax_max, kGrad.softmax_sum, kGrad.softmax_sum_grad}) {
+    if (!c.has(input)) continue;
     if (packed) {
       c.require_shape(input, "(T1, N1, 8)", {dims.s1, dims.n1, kSoftmaxLanes});
     } else {

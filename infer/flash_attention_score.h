@@ -69,6 +69,7 @@ struct FlashAttentionScoreGradInputs : Inputs {
   size_t actual_seq_kvlen = optional("actual_seq_kvlen", Elements::kList);
   size_t sink = optional("sink", Elements::kFloat32);
   size_t q_offset = optional("q_offset", Elements::kList);
+  size_t softmax_sum_grad = optional("softmax_sum_grad", Elements::kFloat32);
 };
 inline constexpr FlashAttentionScoreGradInputs kFlashAttentionScoreGradInputs;
 

@@ -39,7 +39,8 @@ std::vector<OutputDesc> infer_backward(const Context& c) {
   for (size_t input : {kGrad.attention_out, kGrad.attention_out_grad}) {
     c.require_shape(input, "(T1, N1, Dv)", {dims.t1, dims.n1, dims.dv});
   }
-  for (size_t input : {kGrad.softmax_max, kGrad.softmax_sum}) {
+  for (size_t input : {kGrad.softmax_max, kGrad.softmax_sum, kGrad.softmax_sum_grad}) {
+    if (!c.has(input)) continue;
     c.require_shape(input, "(T1, N1, 8)", {dims.t1, dims.n1, kSoftmaxLanes});
   }
   const DType dtype = c.dtype(kGrad.query);

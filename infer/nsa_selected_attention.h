@@ -54,6 +54,7 @@ struct NsaSelectedAttentionGradInputs : Inputs {
   size_t actual_seq_qlen = required("actual_seq_qlen", Elements::kList);
   size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kList);
   size_t q_offset = optional("q_offset", Elements::kList);
+  size_t softmax_sum_grad = optional("softmax_sum_grad", Elements::kFloat32);
 };
 inline constexpr NsaSelectedAttentionGradInputs kNsaSelectedAttentionGradInputs;
 

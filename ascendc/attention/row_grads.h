@@ -1,4 +1,5 @@
-// The rows of a gradient: Dvec, P and dS of some rows of scores.
+// The rows of a gradient: Dvec = rowsum(dO O) - sum * its gradient, P and dS of some rows of
+// scores.
 #pragma once
 
 #include "ascendc/attention/row_store.h"
@@ -39,6 +40,31 @@ __aicore__ inline void FirstOfBlocks(const AscendC::LocalTensor<float>& to,
   AscendC::PipeBarrier<PIPE_V>();
   AscendC::GatherMask(to, pairs, kFirstOfTwo, true, static_cast<uint32_t>(2 * rows), in_a_row,
                       kept);
+  AscendC::PipeBarrier<PIPE_V>();
+}
+
+// dvec[row] -= sums[row] * the sum of a row's data block of `grads`, of softmax_sum's gradient.
+// `scratch` holds `rows` numbers.
+__aicore__ inline void SubtractSumGrads(const AscendC::LocalTensor<float>& dvec,
+                                        const AscendC::LocalTensor<float>& sums,
+                                        const AscendC::LocalTensor<float>& grads,
+                                        const AscendC::LocalTensor<float>& scratch, int32_t rows) {
+  // The sum of a row that sees nothing is FLT_MAX, and its P is 0, which an infinity would spoil.
+  constexpr float kMost = 3e38f;
+  const int32_t whole = rows / kRowUnit, rest = rows % kRowUnit;
+  if (whole > 0) AscendC::BlockReduceSum(scratch, grads, whole, kRepeatFloats, 1, 1, 8);
+  if (rest > 0) {
+    const auto at = static_cast<uint32_t>(whole * kRowUnit);
+    AscendC::BlockReduceSum(scratch[at], grads[at * kBlockFloats], 1, rest * kBlockFloats, 1, 1, 8);
+  }
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Mul(scratch, scratch, sums, rows);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Mins(scratch, scratch, kMost, rows);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Maxs(scratch, scratch, -kMost, rows);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Sub(dvec, dvec, scratch, rows);
   AscendC::PipeBarrier<PIPE_V>();
 }
 

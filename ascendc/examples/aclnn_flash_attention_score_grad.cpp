@@ -42,9 +42,9 @@ int main() {
   CHECK(aclnnFlashAttentionScoreGradGetWorkspaceSize(
       query.get(), key.get(), value.get(), dy.get(), nullptr, nullptr, nullptr, mask.get(),
       softmax_max.get(), softmax_sum.get(), nullptr, attention_out.get(), nullptr, nullptr, nullptr,
-      nullptr, nullptr, nullptr, nullptr, scale, keep_prob, unbounded, unbounded, heads, layout, 0,
-      bottom_right_causal, pse_type, 0, 0, 0, dq.get(), dk.get(), dv.get(), dpse.get(), dsink.get(),
-      &workspace_size, &executor));
+      nullptr, nullptr, nullptr, nullptr, nullptr, scale, keep_prob, unbounded, unbounded, heads,
+      layout, 0, bottom_right_causal, pse_type, 0, 0, 0, dq.get(), dk.get(), dv.get(), dpse.get(),
+      dsink.get(), &workspace_size, &executor));
   session.Run(aclnnFlashAttentionScoreGrad, workspace_size, executor);
   Print("dq", dq);
   Print("dk", dk);

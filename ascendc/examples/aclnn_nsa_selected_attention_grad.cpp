@@ -42,7 +42,7 @@ int main() {
   CHECK(aclnnNsaSelectedAttentionGradGetWorkspaceSize(
       query.get(), key.get(), value.get(), attention_out.get(), output_grad.get(),
       softmax_max.get(), softmax_sum.get(), indices.get(), segments, segments, nullptr, nullptr,
-      scale, block_size, block_count, heads, layout, causal, dq.get(), dk.get(), dv.get(),
+      nullptr, scale, block_size, block_count, heads, layout, causal, dq.get(), dk.get(), dv.get(),
       &workspace_size, &executor));
   session.Run(aclnnNsaSelectedAttentionGrad, workspace_size, executor);
   Print("dq", dq);

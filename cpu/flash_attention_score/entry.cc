@@ -176,6 +176,7 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   AttentionGradPlan plan{};
   std::vector<Segment> segments = make_plan(p, plan);
   plan.dy = p.dy;
+  plan.sum_grad = p.softmax_sum_grad;
   plan.dq = p.dq;
   plan.dk = p.dk;
   plan.dv = p.dv;

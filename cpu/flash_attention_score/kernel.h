@@ -395,7 +395,7 @@ void flash_backward(const AttentionGradPlan& plan, const GradWave& wave, const G
   flash_backward_wave<FloatPath>(plan, wave, scratch, max_kv_chunk, threads);
 }
 
-// dsink_h = - sum over rows of exp(sink - max) / sum * rowsum(dO O).
+// dsink_h = - sum over rows of exp(sink - max) / sum * delta.
 void flash_dsink(const AttentionGradPlan& plan, float* tmp, int64_t tmp_size, int threads) {
   const auto dsink_of = [&](int64_t head, float* dy) {
     double sum = 0;
@@ -407,8 +407,8 @@ void flash_dsink(const AttentionGradPlan& plan, float* tmp, int64_t tmp_size, in
         const float inv =
             SoftmaxState::inverse_of(max, load1(ElemType::kFloat32, plan.softmax_sum, stat));
         const int64_t at = seg.o + i * plan.o.row + head * plan.o.head;
-        sum -=
-            exp1(plan.sink[head] - max) * inv * row_delta<FloatPath>(plan, at, dy, dy + tmp_size);
+        const float dot = row_dot<FloatPath>(plan, at, dy, dy + tmp_size);
+        sum -= exp1(plan.sink[head] - max) * inv * row_delta(plan, dot, stat);
       }
     }
     plan.dsink[head] = static_cast<float>(sum);

@@ -209,6 +209,7 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   AttentionGradPlan plan{};
   std::vector<Segment> segments = make_selected_plan(p, plan);
   plan.dy = p.attention_out_grad;
+  plan.sum_grad = p.softmax_sum_grad;
   plan.dq = p.dq;
   plan.dk = p.dk;
   plan.dv = p.dv;

@@ -3,9 +3,11 @@
 import mindspore
 from mindspore import ops
 
-from ..ops import flash_attention_score, nsa_compress_attention, nsa_selected_attention
+from ..ops import flash_attention_score
 from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection, projects
+from ..ops.nsa_compress_attention import compress_attention
+from ..ops.nsa_selected_attention import selected_attention
 from .attention import AttentionLayer
 from .cache import OTHERS, ROLLBACK, SELECTED, STATE
 from .compression import Compression
@@ -184,7 +186,7 @@ class NativeSparseAttention(AttentionLayer):
         cos, sin = self.angles(positions)
         key = self.rotate(self.compress_key(key, ends, rows, dtype), cos, sin)
         value = self.compress_value(value, ends, rows, dtype)
-        out, blocks, _, _ = nsa_compress_attention(
+        out, blocks, _, _ = compress_attention(
             query,
             ops.cast(key, dtype),
             ops.cast(value, dtype),
@@ -194,12 +196,17 @@ class NativeSparseAttention(AttentionLayer):
             c.compress_stride,
             c.select_block_size,
             c.select_block_count,
+            topk_mask=None,
+            atten_mask=None,
             actual_seq_qlen=ends,
             actual_cmp_seq_kvlen=cmp_ends,
+            actual_sel_seq_kvlen=None,
             causal=True,
             init_blocks=c.init_blocks,
             local_blocks=c.local_blocks,
             importance=c.importance,
+            q_offset=None,
+            statistics=False,
         )
         return out, blocks
 
@@ -240,7 +247,7 @@ class NativeSparseAttention(AttentionLayer):
         q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
 
         compressed, blocks = self.compressed(q_cmp, k_cmp, v_cmp, ends, dtype)
-        selected, _, _ = nsa_selected_attention(
+        selected, _, _ = selected_attention(
             q_slc,
             k_slc,
             v_slc,
@@ -249,9 +256,12 @@ class NativeSparseAttention(AttentionLayer):
             self.heads,
             c.select_block_size,
             c.select_block_count,
+            atten_mask=None,
             actual_seq_qlen=ends,
             actual_seq_kvlen=ends,
             causal=True,
+            q_offset=None,
+            statistics=False,
         )
         window = flash_attention_score(
             q_win,

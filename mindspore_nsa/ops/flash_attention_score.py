@@ -13,14 +13,14 @@ _FUNCTION = "flash_attention_score"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors):
+def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors, statistics):
     gradient = gradient_operator("FlashAttentionScoreGrad", gradient_attrs, _FUNCTION)
     # Only where shapes are unknown: the bias may turn out to have no gradient, so its gradient is
     # an operator of its own, which does not run where it is not used.
     pse_gradient = None
     if pse_attrs:
         pse_gradient = gradient_operator("FlashAttentionScoreGrad", pse_attrs, _FUNCTION)
-    no_list = absent("int64")
+    no_list, no_tensor = absent("int64"), absent()
 
     def bprop(
         query,
@@ -53,6 +53,7 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors):
             actual_seq_kvlen,
             sink,
             no_list,
+            dout[2] if statistics else no_tensor,
         )
         dq, dk, dv, dpse, dsink = run(gradient, inputs)
         if pse_gradient is not None:
@@ -115,7 +116,7 @@ def _plan_call(**given):
             del given[start]
     query, real_shift = given["query"], given["real_shift"]
     slopes = given["pse_type"] in (2, 3)
-    pse_grad = not slopes and real_shift is not None
+    pse_grad = real_shift is not None
     bias = ("real_shift",)
     call = NativeCall("FlashAttentionScore", given, () if slopes else bias, bias if slopes else ())
     outputs = call.infer()
@@ -131,9 +132,13 @@ def _plan_call(**given):
             pse_grad, guard = False, without_gradient(str(error))
     late = pse_grad and _form_is_unknown(query, real_shift)
 
+    # Nobody but a caller of the statistics can have used them.
+    statistics = bool(given["return_softmax"])
+    gradient_given = (*call.given, "softmax_sum_grad") if statistics else call.given
+
     def gradient_attrs(wants_pse):
         attrs = {**call.attrs, "pse_grad": wants_pse}
-        return encode_attrs("FlashAttentionScoreGrad", attrs, call.given, call.lists)
+        return encode_attrs("FlashAttentionScoreGrad", attrs, gradient_given, call.lists)
 
     operator = _operator(
         call.text(),
@@ -141,6 +146,7 @@ def _plan_call(**given):
         pse_grad,
         gradient_attrs(True) if late else "",
         call.tensors,
+        statistics,
     )
     return operator, call.casts, guard, call.constants
 
@@ -198,7 +204,7 @@ def flash_attention_score(
             flat concatenation over segments of :math:`[N_1, S_1, S_2]` or :math:`[N_1, 1, S_2]`;
             or the compressed alibi form :math:`(B\ or\ 1, N_1, 1024, S_2)` of a causal Toeplitz
             bias. With `pse_type` 2 and 3 slopes, float32, :math:`(N_1,)` or :math:`(B, N_1)`.
-            Default: ``None``.
+            They have no gradient. Default: ``None``.
         drop_mask (Tensor, optional): uint8, bits as `dropout_mask` makes them, 1 = keep.
             Default: ``None``.
         padding_mask (None): Reserved, must be ``None``.
@@ -239,13 +245,14 @@ def flash_attention_score(
 
     Returns:
         Tensor, the attention output, with the query's layout and :math:`D_v`. With `return_softmax`
-        a tuple with softmax_max and softmax_sum, which have no gradient: float32,
-        :math:`(B, N_1, S_1, 8)`, in layout TND :math:`(T_1, N_1, 8)`, the 8 values equal.
+        a tuple with softmax_max and softmax_sum: float32, :math:`(B, N_1, S_1, 8)`, in layout TND
+        :math:`(T_1, N_1, 8)`, the 8 values equal. The sum is differentiable, the maximum being a
+        constant to it: functions of softmax_max + ln(softmax_sum) have their gradient.
 
     Raises:
         TypeError: If an argument has the wrong type or dtype.
-        ValueError: If a rank, shape or value is wrong, or if the gradient of a `real_shift` in the
-            compressed alibi form is asked for.
+        ValueError: If a rank, shape or value is wrong, or if the gradient of slopes or of a
+            `real_shift` in the compressed alibi form is asked for.
         RuntimeError: If that is found out only when a compiled graph runs.
 
     Supported Platforms:

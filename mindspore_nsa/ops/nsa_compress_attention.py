@@ -16,7 +16,7 @@ _log = logging.getLogger("mindspore_nsa")
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, tensors):
+def _operator(attrs, gradient_attrs, tensors, statistics):
     gradient = gradient_operator("FlashAttentionScoreGrad", gradient_attrs, _FUNCTION)
     no_tensor = absent()
     no_list = absent("int64")
@@ -53,6 +53,7 @@ def _operator(attrs, gradient_attrs, tensors):
                 actual_cmp_seq_kvlen,
                 no_tensor,
                 q_offset,
+                dout[3] if statistics else no_tensor,
             ),
         )
         return (
@@ -106,7 +107,7 @@ def _check_selection_lengths(given):
             return _warn_selection_lengths()
 
 
-def _gradient_attrs(call):
+def _gradient_attrs(call, statistics):
     """FlashAttentionScoreGrad with the same mask; block size without stride: no causal rule."""
     masked = "atten_mask" in call.given
     attrs = {
@@ -118,6 +119,7 @@ def _gradient_attrs(call):
         "compress_stride": call.attrs["compress_stride"] if call.attrs["causal"] else 0,
     }
     given = ["actual_seq_qlen", "actual_seq_kvlen"]
+    given += ["softmax_sum_grad"] if statistics else []
     given += ["attn_mask"] if masked else []
     given += ["q_offset"] if "q_offset" in call.given else []
     names = {"actual_cmp_seq_kvlen": "actual_seq_kvlen"}
@@ -140,11 +142,84 @@ def _plan_call(**given):
             )
         call = NativeCall("NsaCompressAttention", given)
     _check_selection_lengths(given)
-    operator = _operator(call.text(), _gradient_attrs(call), call.tensors)
+    statistics = given["statistics"]
+    operator = _operator(call.text(), _gradient_attrs(call, statistics), call.tensors, statistics)
     return operator, call.casts["query"], derive, call.constants
 
 
-_plan_nsa_compress_attention = Planner(_plan_call, _FUNCTION, op="NsaCompressAttention")
+_plan_nsa_compress_attention = Planner(_plan_call, "compress_attention", op="NsaCompressAttention")
+
+
+def compress_attention(
+    query,
+    key,
+    value,
+    scale_value,
+    head_num,
+    compress_block_size,
+    compress_stride,
+    select_block_size,
+    select_block_count,
+    topk_mask,
+    atten_mask,
+    actual_seq_qlen,
+    actual_cmp_seq_kvlen,
+    actual_sel_seq_kvlen,
+    causal,
+    init_blocks,
+    local_blocks,
+    importance,
+    q_offset,
+    statistics,
+):
+    """As nsa_compress_attention; without `statistics` the softmax statistics are not used.
+
+    Their gradients are zeros then, which a graph would keep as a constant of their size.
+    """
+    operator, dtype, derive, constants = _plan_nsa_compress_attention(
+        query,
+        key,
+        value,
+        scale_value,
+        head_num,
+        compress_block_size,
+        compress_stride,
+        select_block_size,
+        select_block_count,
+        topk_mask,
+        atten_mask,
+        actual_seq_qlen,
+        actual_cmp_seq_kvlen,
+        actual_sel_seq_kvlen,
+        causal,
+        init_blocks,
+        local_blocks,
+        importance,
+        q_offset,
+        statistics,
+    )
+    if dtype is not None:
+        query = ops.cast(query, dtype)
+        key = ops.cast(key, dtype)
+        value = ops.cast(value, dtype)
+    if derive:
+        actual_cmp_seq_kvlen = compressed_seq_len(
+            actual_seq_qlen, compress_block_size, compress_stride
+        )
+    return run(
+        operator,
+        (
+            query,
+            key,
+            value,
+            passed(topk_mask, constants["topk_mask"]),
+            passed(atten_mask, constants["atten_mask"]),
+            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+            passed(actual_cmp_seq_kvlen, constants["actual_cmp_seq_kvlen"]),
+            passed(actual_sel_seq_kvlen, constants["actual_sel_seq_kvlen"]),
+            passed(q_offset, constants["q_offset"]),
+        ),
+    )
 
 
 def nsa_compress_attention(
@@ -177,7 +252,9 @@ def nsa_compress_attention(
     `select_block_count` of them are what `nsa_selected_attention` takes. Nothing of size
     :math:`T_1 \times T_2` is stored, in the gradient neither.
 
-    Only `attention_out` is differentiable. Below, `l`, `s` and `l'` are `compress_block_size`,
+    `attention_out` is differentiable, and functions of softmax_max + ln(softmax_sum) are: the
+    gradient of softmax_sum is that of the probabilities' denominator with the maximum held
+    constant; the maximum has none. Below, `l`, `s` and `l'` are `compress_block_size`,
     `compress_stride` and `select_block_size`; a position is the query's index in its segment plus
     the segment's `q_offset`.
 
@@ -253,7 +330,7 @@ def nsa_compress_attention(
         >>> print(indices[255, 0, :3])
         [0 2 3]
     """
-    operator, dtype, derive, constants = _plan_nsa_compress_attention(
+    return compress_attention(
         query,
         key,
         value,
@@ -273,26 +350,5 @@ def nsa_compress_attention(
         local_blocks,
         importance,
         q_offset,
-    )
-    if dtype is not None:
-        query = ops.cast(query, dtype)
-        key = ops.cast(key, dtype)
-        value = ops.cast(value, dtype)
-    if derive:
-        actual_cmp_seq_kvlen = compressed_seq_len(
-            actual_seq_qlen, compress_block_size, compress_stride
-        )
-    return run(
-        operator,
-        (
-            query,
-            key,
-            value,
-            passed(topk_mask, constants["topk_mask"]),
-            passed(atten_mask, constants["atten_mask"]),
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_cmp_seq_kvlen, constants["actual_cmp_seq_kvlen"]),
-            passed(actual_sel_seq_kvlen, constants["actual_sel_seq_kvlen"]),
-            passed(q_offset, constants["q_offset"]),
-        ),
+        True,
     )

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, encode_attrs, native_operator, run
+from ._custom import CACHE_SIZE, absent, encode_attrs, native_operator, run
 from ._gradient import gradient_operator, zero_gradient
 from ._plan import NativeCall, Planner, passed, tensor_input
 
@@ -12,8 +12,9 @@ _FUNCTION = "nsa_selected_attention"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, tensors):
+def _operator(attrs, gradient_attrs, tensors, statistics):
     gradient = gradient_operator("NsaSelectedAttentionGrad", gradient_attrs, _FUNCTION)
+    no_tensor = absent()
 
     def bprop(
         query, key, value, topk_indices, actual_seq_qlen, actual_seq_kvlen, q_offset, out, dout
@@ -33,6 +34,7 @@ def _operator(attrs, gradient_attrs, tensors):
                 actual_seq_qlen,
                 actual_seq_kvlen,
                 q_offset,
+                dout[2] if statistics else no_tensor,
             ),
         )
         return (
@@ -68,14 +70,74 @@ def _plan_call(**given):
     if given["atten_mask"] is not None:
         _check_mask(given["atten_mask"])
         call.attrs["causal"] = True
-    gradient_attrs = encode_attrs("NsaSelectedAttentionGrad", call.attrs, call.given, call.lists)
-    operator = _operator(call.text(), gradient_attrs, call.tensors)
+    statistics = given["statistics"]
+    given = (*call.given, "softmax_sum_grad") if statistics else call.given
+    gradient_attrs = encode_attrs("NsaSelectedAttentionGrad", call.attrs, given, call.lists)
+    operator = _operator(call.text(), gradient_attrs, call.tensors, statistics)
     return operator, call.casts["query"], call.constants
 
 
 _plan_nsa_selected_attention = Planner(
-    _plan_call, _FUNCTION, op="NsaSelectedAttention", masks=("atten_mask",)
+    _plan_call, "selected_attention", op="NsaSelectedAttention", masks=("atten_mask",)
 )
+
+
+def selected_attention(
+    query,
+    key,
+    value,
+    topk_indices,
+    scale_value,
+    head_num,
+    select_block_size,
+    select_block_count,
+    atten_mask,
+    actual_seq_qlen,
+    actual_seq_kvlen,
+    causal,
+    q_offset,
+    statistics,
+):
+    """As nsa_selected_attention; without `statistics` the softmax statistics are not used.
+
+    Their gradients are zeros then, which a graph would keep as a constant of their size.
+    """
+    operator, dtype, constants = _plan_nsa_selected_attention(
+        query,
+        key,
+        value,
+        topk_indices,
+        scale_value,
+        head_num,
+        select_block_size,
+        select_block_count,
+        atten_mask,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        causal,
+        q_offset,
+        statistics,
+    )
+    if dtype is not None:
+        query = ops.cast(query, dtype)
+        key = ops.cast(key, dtype)
+        value = ops.cast(value, dtype)
+    if operator[1] is not None:
+        # Indices have no gradient. MindSpore's compiler would add a tuple of zeros to the gradients
+        # of what chose them, and then hand an aclnn function one Tensor less than it is given.
+        topk_indices = ops.stop_gradient(topk_indices)
+    return run(
+        operator,
+        (
+            query,
+            key,
+            value,
+            topk_indices,
+            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+            passed(q_offset, constants["q_offset"]),
+        ),
+    )
 
 
 def nsa_selected_attention(
@@ -127,7 +189,8 @@ def nsa_selected_attention(
             query, shape :math:`(B,)`. Default: ``None``, zeros.
 
     Returns:
-        Tuple of three Tensors; only the first is differentiable.
+        Tuple of three Tensors. The first is differentiable, and so are functions of
+        softmax_max + ln(softmax_sum): to the gradient of the sum the maximum is a constant.
 
         - **attention_out** - Shape :math:`(T_1, N_1, D_v)`; 0 where a query sees nothing.
         - **softmax_max**, **softmax_sum** - float32, shape :math:`(T_1, N_1, 8)`, the 8 values
@@ -155,7 +218,7 @@ def nsa_selected_attention(
         >>> print(out.shape)
         (256, 16, 128)
     """
-    operator, dtype, constants = _plan_nsa_selected_attention(
+    return selected_attention(
         query,
         key,
         value,
@@ -169,26 +232,7 @@ def nsa_selected_attention(
         actual_seq_kvlen,
         causal,
         q_offset,
-    )
-    if dtype is not None:
-        query = ops.cast(query, dtype)
-        key = ops.cast(key, dtype)
-        value = ops.cast(value, dtype)
-    if operator[1] is not None:
-        # Indices have no gradient. MindSpore's compiler would add a tuple of zeros to the gradients
-        # of what chose them, and then hand an aclnn function one Tensor less than it is given.
-        topk_indices = ops.stop_gradient(topk_indices)
-    return run(
-        operator,
-        (
-            query,
-            key,
-            value,
-            topk_indices,
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
-            passed(q_offset, constants["q_offset"]),
-        ),
+        True,
     )
 
 

@@ -36,6 +36,26 @@ def contract(weights, count, x, precision=FLOAT64):
     return np.where(count[..., None] > 0, terms, 0).sum(axis=-2)
 
 
+def contract_heads(weights, count, x, group, precision=FLOAT64):
+    """`contract` of weights and count [N1, S2, S1] and x [N1, S1, D], summed over groups of heads.
+
+    Of every key head one sum of all terms, or a sum for each head and then one of these.
+    """
+    if not precision.one_sum or group == 1:
+        return sum_heads(contract(weights, count, x, precision), group, precision)
+    heads, columns, rows = weights.shape
+    weights, count = (
+        y.reshape(heads // group, group, columns, rows)
+        .transpose(0, 2, 3, 1)
+        .reshape(heads // group, columns, rows * group)
+        for y in (weights, np.broadcast_to(count, weights.shape))
+    )
+    width = x.shape[-1]
+    x = x.reshape(heads // group, group, rows, width).swapaxes(1, 2)
+    x = x.reshape(heads // group, rows * group, width)
+    return contract(weights, count, x, precision)
+
+
 def visible_pairs(scores, count):
     """Which pairs take part: neither masked nor with a score of -inf."""
     return np.broadcast_to(count > 0, scores.shape) & (scores != -np.inf)
@@ -101,17 +121,24 @@ def forward(scores, v, count, keep=None, sink=None, precision=FLOAT64):
 
 
 def backward(
-    q, k, v, out, dy, scores, count, row_max, row_sum, scale, keep=None, precision=FLOAT64
-):
+    q, k, v, out, dy, scores, count, row_max, row_sum, scale, keep=None, sum_grad=None, group=1,
+    precision=FLOAT64,
+):  # fmt: skip
     """Gradients of `forward` by q, k, v, with dS [N, S1, S2] and Dvec [N, S1].
 
-    P = exp(S - max) / sum            Dvec = rowsum(dO * O)
+    Those by k and v are sums over the `group` heads that share a key head.
+    `sum_grad` [N, S1] is the gradient by the row sum of exp(S - max), max being a constant.
+
+    P = exp(S - max) / sum            Dvec = rowsum(dO * O) - sum * sum_grad
     dP = (dO V^T) * keep              dS = P * (dP - Dvec)
     dV = (P * keep)^T dO    dQ = scale * dS K    dK = scale * dS^T Q
     """
     p = softmax_from_statistics(scores, count, row_max, row_sum)
     count = np.where(p == 0, 0, count)
     dvec = precision.dot(dy, out)
+    if sum_grad is not None:
+        # The sum of a row that sees nothing is no sum.
+        dvec = dvec - np.where(row_sum == FLT_MAX, 0, row_sum * sum_grad).astype(precision.real)
     dp = precision.matmul(dy, v.swapaxes(-1, -2))
     if keep is not None:
         dp = np.where(keep > 0, dp * keep, 0)
@@ -119,7 +146,9 @@ def backward(
 
     dropped, kept = dropout(p, count, keep)
     dropped, ds_operand = precision.operand(dropped), precision.operand(ds)
-    dv = contract(dropped.swapaxes(-1, -2), kept.swapaxes(-1, -2), dy, precision)
+    over_rows = (x.swapaxes(-1, -2) for x in (dropped, kept, ds_operand, count))
+    dropped_t, kept_t, ds_t, count_t = over_rows
+    dv = contract_heads(dropped_t, kept_t, dy, group, precision)
     dq = contract(ds_operand, count, k, precision) * scale
-    dk = contract(ds_operand.swapaxes(-1, -2), count.swapaxes(-1, -2), q, precision) * scale
+    dk = contract_heads(ds_t, count_t, q, group, precision) * scale
     return dq, dk, dv, ds, dvec

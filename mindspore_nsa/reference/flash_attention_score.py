@@ -127,6 +127,7 @@ def flash_attention_score_grad(
     kv_start_idx=None,
     sink=None,
     q_offset=None,
+    softmax_sum_grad=None,
     compress_block_size=0,
     compress_stride=0,
     precision=FLOAT64,
@@ -134,9 +135,10 @@ def flash_attention_score_grad(
     """Gradients(dq, dk, dv, dpse, dsink)
 
     P = exp(S - max) / sum; dP = (dO V^T) * keep / keep_prob; dS = P * (dP - Dvec) with
-    Dvec = rowsum(dO * O), O = attention_in; dV = (P * keep / keep_prob)^T dO; dQ = scale * dS K;
-    dK = scale * dS^T Q; dpse = dS (pse_type 0) or scale * dS (1), summed over the dimensions that
-    the bias broadcasts; dsink[h] = -sum exp(sink[h] - max) / sum * Dvec.
+    Dvec = rowsum(dO * O) - sum * rowsum(softmax_sum_grad), O = attention_in, max being a constant;
+    dV = (P * keep / keep_prob)^T dO; dQ = scale * dS K; dK = scale * dS^T Q; dpse = dS (pse_type 0)
+    or scale * dS (1), summed over the dimensions that the bias broadcasts;
+    dsink[h] = -sum exp(sink[h] - max) / sum * Dvec.
     compress_block_size > 0 adds the mask of NsaCompressAttention (TND): key c is visible to the
     query at q_offset_b + i iff c*s + l - 1 <= q_offset_b + i; attn_mask is then indexed by the
     position inside the segment and may be larger than the longest one.
@@ -171,6 +173,9 @@ def flash_attention_score_grad(
     dy, out, row_max, row_sum = (
         precision.array(x) for x in (dy, attention_in, softmax_max, softmax_sum)
     )
+    sum_grads = [None] * len(problem.q_lengths)
+    if softmax_sum_grad is not None:
+        sum_grads = problem.split_statistics(precision.array(softmax_sum_grad))
     dq, dk, dv = (np.zeros(x.shape, precision.real) for x in (query, key, value))
     dpse = problem.empty_dpse()
     dsink = None if sink is None else np.zeros(problem.n1, precision.real)
@@ -180,12 +185,13 @@ def flash_attention_score_grad(
         problem.split_query(dy),
         problem.split_statistics(row_max),
         problem.split_statistics(row_sum),
+        sum_grads,
         problem.split_query(dq),
         problem.split_kv(dk),
         problem.split_kv(dv),
         strict=True,
     )
-    for b, (e, out_b, dy_b, max_b, sum_b, dq_b, dk_b, dv_b) in enumerate(views):
+    for b, (e, out_b, dy_b, max_b, sum_b, sum_grad_b, dq_b, dk_b, dv_b) in enumerate(views):
         max_b, sum_b = max_b[..., 0], sum_b[..., 0]
         dq_n, dk_n, dv_n, ds, dvec = attention.backward(
             e.q,
@@ -199,11 +205,12 @@ def flash_attention_score_grad(
             sum_b,
             problem.scale,
             e.keep,
+            None if sum_grad_b is None else precision.sum(sum_grad_b, axis=-1),
+            problem.group,
             precision,
         )
         dq_b[...] = dq_n
-        dk_b[...] = attention.sum_heads(dk_n, problem.group, precision)
-        dv_b[...] = attention.sum_heads(dv_n, problem.group, precision)
+        dk_b[...], dv_b[...] = dk_n, dv_n
         if dpse is not None:
             problem.add_dpse(dpse, b, ds)
         if dsink is not None:

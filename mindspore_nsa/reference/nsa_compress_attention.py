@@ -150,9 +150,10 @@ def nsa_compress_attention_grad(
     actual_cmp_seq_kvlen=None,
     causal=False,
     q_offset=None,
+    softmax_sum_grad=None,
     precision=FLOAT64,
 ):
-    """(dq, dk, dv): the gradient of attention_out alone; the other outputs have none.
+    """(dq, dk, dv): the gradients of attention_out and softmax_sum; the other outputs have none.
 
     The formulas of FlashAttentionScoreGrad under the mask of the forward, with P recomputed from
     softmax_max and softmax_sum. Key rows past the last segment get exactly 0.
@@ -180,6 +181,7 @@ def nsa_compress_attention_grad(
         attention_out_grad,
         softmax_max,
         softmax_sum,
+        softmax_sum_grad,
         scale_value,
         precision,
     )

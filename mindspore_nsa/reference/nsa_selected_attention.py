@@ -114,11 +114,13 @@ def nsa_selected_attention_grad(
     actual_seq_kvlen,
     causal=False,
     q_offset=None,
+    softmax_sum_grad=None,
     precision=FLOAT64,
 ):
     """(dq, dk, dv) with the shapes of query, key, value
 
-    P = exp(scale * S - max) / sum; dP = dO V^T; dS = P * (dP - rowsum(dO * O));
+    P = exp(scale * S - max) / sum; dP = dO V^T; dS = P * (dP - Dvec) with
+    Dvec = rowsum(dO * O) - sum * rowsum(softmax_sum_grad), max being a constant;
     dV += P^T dO; dQ += scale * dS K; dK += scale * dS^T Q, added to the gathered rows. Duplicates
     and the heads of a group accumulate; rows that no query gathers get 0.
     CANN aclnnNsaSelectedAttentionGrad.
@@ -145,6 +147,7 @@ def nsa_selected_attention_grad(
         attention_out_grad,
         softmax_max,
         softmax_sum,
+        softmax_sum_grad,
         scale_value,
         precision,
     )

@@ -68,6 +68,7 @@ def gradients(
     attention_out_grad,
     softmax_max,
     softmax_sum,
+    softmax_sum_grad,
     scale_value,
     precision,
 ):
@@ -77,6 +78,9 @@ def gradients(
         precision.array(x).swapaxes(0, 1)
         for x in (attention_out, attention_out_grad, softmax_max, softmax_sum)
     )
+    sum_grad = None
+    if softmax_sum_grad is not None:
+        sum_grad = precision.sum(precision.array(softmax_sum_grad), axis=-1).T
     dq, dk, dv = (np.zeros(x.shape, precision.real) for x in (query, key, value))
     for segment, count in counted_segments:
         rows = segment.rows
@@ -91,9 +95,11 @@ def gradients(
             row_max[:, rows, 0],
             row_sum[:, rows, 0],
             float(scale_value),
+            sum_grad=None if sum_grad is None else sum_grad[:, rows],
+            group=group,
             precision=precision,
         )
         dq[rows] = dq_b.transpose(1, 0, 2)
-        dk[segment.columns] = attention.sum_heads(dk_b, group, precision).transpose(1, 0, 2)
-        dv[segment.columns] = attention.sum_heads(dv_b, group, precision).transpose(1, 0, 2)
+        dk[segment.columns] = dk_b.transpose(1, 0, 2)
+        dv[segment.columns] = dv_b.transpose(1, 0, 2)
     return tuple(precision.output(x) for x in (dq, dk, dv))

@@ -28,12 +28,12 @@ __attribute__((weak)) runner::Entry<6> nsa_compress_float16, nsa_compress_bfloat
 __attribute__((weak)) runner::Entry<8> nsa_compress_grad_float16, nsa_compress_grad_bfloat16;
 __attribute__((weak)) runner::Entry<19> flash_attention_score_float16,
     flash_attention_score_bfloat16, flash_attention_score_float32;
-__attribute__((weak)) runner::Entry<26> flash_attention_score_grad_float16,
+__attribute__((weak)) runner::Entry<27> flash_attention_score_grad_float16,
     flash_attention_score_grad_bfloat16, flash_attention_score_grad_float32;
 __attribute__((weak)) runner::Entry<15> nsa_compress_attention_float16,
     nsa_compress_attention_bfloat16;
 __attribute__((weak)) runner::Entry<13> nsa_selected_attention_float16,
     nsa_selected_attention_bfloat16;
-__attribute__((weak)) runner::Entry<17> nsa_selected_attention_grad_float16,
+__attribute__((weak)) runner::Entry<18> nsa_selected_attention_grad_float16,
     nsa_selected_attention_grad_bfloat16;
 }

@@ -22,7 +22,7 @@ struct Call {
   int64_t wants_pse_grad, compress_block, compress_stride, cores, seed;
   Tensor query, key, value, pse, drop, mask, prefix, query_ends, key_ends, sink;
   Tensor output, softmax_max, softmax_sum;  // inputs of the gradient
-  Tensor output_grad, offsets, query_grad, key_grad, value_grad, pse_grad, sink_grad;
+  Tensor output_grad, offsets, sum_grad, query_grad, key_grad, value_grad, pse_grad, sink_grad;
 };
 
 nsa::ascend::FlashCall call_of(const Call& c) {
@@ -48,6 +48,7 @@ nsa::ascend::FlashCall call_of(const Call& c) {
   call.compress_block = c.compress_block;
   call.compress_stride = c.compress_stride;
   call.query_offsets = list_of(c.offsets);
+  call.sum_grad = c.sum_grad.data != nullptr;
   return call;
 }
 
@@ -117,6 +118,7 @@ EXPORT void run_flash_grad(const Call* c, runner::Result* result) {
   add_shared(&launcher, *c, Role::kInput);
   launcher.add("dy", c->output_grad, Role::kInput);
   launcher.add("qOffset", c->offsets, Role::kInput);
+  launcher.add("softmaxSumGrad", c->sum_grad, Role::kInput);
   launcher.add("dq", c->query_grad, Role::kOutput);
   launcher.add("dk", c->key_grad, Role::kOutput);
   launcher.add("dv", c->value_grad, Role::kOutput);
@@ -130,7 +132,7 @@ EXPORT void run_flash_grad(const Call* c, runner::Result* result) {
            address(c->pse), address(c->drop), nullptr, address(c->mask), address(c->softmax_max),
            address(c->softmax_sum), nullptr, address(c->output), address(c->prefix),
            address(c->query_ends), address(c->key_ends), nullptr, nullptr, address(c->sink),
-           address(c->offsets), address(c->query_grad), address(c->key_grad),
+           address(c->offsets), address(c->sum_grad), address(c->query_grad), address(c->key_grad),
            address(c->value_grad), address(c->pse_grad), address(c->sink_grad), workspace,
            address(&tiling));
   });

@@ -13,7 +13,7 @@ _SIZES = "layout batch n1 n2 s1 s2 d dv dtype"
 _ATTRS = "sparse_mode pre_tokens next_tokens pse_type q_start kv_start"
 _TENSORS = (
     "query key value pse drop mask prefix query_ends key_ends sink output softmax_max softmax_sum "
-    "output_grad offsets query_grad key_grad value_grad pse_grad sink_grad"
+    "output_grad offsets sum_grad query_grad key_grad value_grad pse_grad sink_grad"
 )
 # The runner's names of what tests/common calls otherwise.
 _NAMES = {
@@ -25,6 +25,7 @@ _NAMES = {
     "attention_in": "output",
     "dy": "output_grad",
     "q_offset": "offsets",
+    "softmax_sum_grad": "sum_grad",
 }
 
 

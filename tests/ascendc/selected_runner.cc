@@ -19,7 +19,7 @@ struct Call {
   double scale;
   Tensor query, key, value, indices, query_ends, key_ends, offsets;
   Tensor output, softmax_max, softmax_sum;  // inputs of the gradient
-  Tensor output_grad, query_grad, key_grad, value_grad;
+  Tensor output_grad, sum_grad, query_grad, key_grad, value_grad;
 };
 
 nsa::ascend::SelectedCall call_of(const Call& c) {
@@ -33,6 +33,7 @@ nsa::ascend::SelectedCall call_of(const Call& c) {
   call.query_ends = list_of(c.query_ends);
   call.key_ends = list_of(c.key_ends);
   call.query_offsets = list_of(c.offsets);
+  call.sum_grad = c.sum_grad.data != nullptr;
   call.block_size = c.block_size;
   call.block_count = c.block_count;
   call.causal = c.causal != 0;
@@ -86,6 +87,7 @@ EXPORT void run_selected_grad(const Call* c, runner::Result* result) {
       launcher.add_workspace(nsa::ascend::nsa_selected_attention_grad_workspace(tiling, cores));
   add_shared(&launcher, *c, Role::kInput);
   launcher.add("attentionOutGrad", c->output_grad, Role::kInput);
+  launcher.add("softmaxSumGrad", c->sum_grad, Role::kInput);
   launcher.add("dq", c->query_grad, Role::kOutput);
   launcher.add("dk", c->key_grad, Role::kOutput);
   launcher.add("dv", c->value_grad, Role::kOutput);
@@ -95,7 +97,7 @@ EXPORT void run_selected_grad(const Call* c, runner::Result* result) {
     kernel(address(c->query), address(c->key), address(c->value), address(c->output),
            address(c->output_grad), address(c->softmax_max), address(c->softmax_sum),
            address(c->indices), address(c->query_ends), address(c->key_ends), nullptr,
-           address(c->offsets), address(c->query_grad), address(c->key_grad),
+           address(c->offsets), address(c->sum_grad), address(c->query_grad), address(c->key_grad),
            address(c->value_grad), workspace, address(&tiling));
   });
 }

@@ -11,7 +11,7 @@ from .launch import Tensor, arrays_of, as_dtype, launch, unwritten
 _NUMBERS = "t1 t2 n1 n2 d dv bfloat16 block_size block_count causal tile_queries cores seed".split()
 _TENSORS = (
     "query key value indices query_ends key_ends offsets output softmax_max softmax_sum "
-    "output_grad query_grad key_grad value_grad"
+    "output_grad sum_grad query_grad key_grad value_grad"
 ).split()
 # The runner's names of what tests/common calls otherwise.
 _NAMES = {
@@ -21,6 +21,7 @@ _NAMES = {
     "q_offset": "offsets",
     "attention_out": "output",
     "attention_out_grad": "output_grad",
+    "softmax_sum_grad": "sum_grad",
 }
 
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from mindspore_nsa.reference.attention import FLT_MAX
+
 from .dtypes import DTYPES, encode
 
 DIMS = (7, 16, 40, 64, 96, 128, 192)
@@ -36,6 +38,16 @@ class Draw:
     def floats(self, *shape):
         """Normal float32 values whatever the dtype of the case."""
         return self.rng.standard_normal(shape, np.float32)
+
+    def sum_grad(self, row_sum):
+        """Now and then a gradient of softmax_sum, as a function of its logarithm has it.
+
+        Not where a row sees nothing: whatever it is there, it has no effect.
+        """
+        if not self.chance(0.3):
+            return None
+        grad = self.floats(*row_sum.shape)
+        return (grad / np.where(row_sum == FLT_MAX, 1, row_sum)).astype(np.float32)
 
     def scale(self, dim):
         """A float32 value, mostly 1/sqrt(D)."""

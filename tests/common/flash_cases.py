@@ -206,6 +206,7 @@ def flash_attention_score_grad_of(forward, draw, pse_grad=None):
         softmax_sum=row_sum.astype(np.float32),
         attention_in=encode(out, forward.dtype),
     )
+    x.update(softmax_sum_grad=draw.sum_grad(row_sum))
     attrs = {
         **forward.attrs,
         "compress_block_size": 0,
@@ -250,6 +251,7 @@ def compress_attention_grad_of(forward, draw):
         "compress_block_size": a["compress_block_size"],
         "compress_stride": a["compress_stride"],
     }
+    named["softmax_sum_grad"] = draw.sum_grad(row_sum)
     return Case.of("FlashAttentionScoreGrad", named, attrs, forward.dtype, forward.name)
 
 

@@ -209,6 +209,7 @@ def selected_attention_grad_of(forward, draw):
         "attention_out_grad": draw.tensor(*out.shape),
         "softmax_max": row_max.astype(np.float32),
         "softmax_sum": row_sum.astype(np.float32),
+        "softmax_sum_grad": draw.sum_grad(row_sum),
     }
     return Case.of("NsaSelectedAttentionGrad", inputs, forward.attrs, forward.dtype, forward.name)
 

@@ -139,6 +139,7 @@ def nsa_attention_calls():
         attention_out_grad=tensor(48, 8, 48),
         softmax_max=tensor(48, 8, 8, dtype="float32"),
         softmax_sum=tensor(48, 8, 8, dtype="float32"),
+        softmax_sum_grad=tensor(48, 8, 8, dtype="float32"),
     )
     yield "NsaSelectedAttentionGrad", Call("NsaSelectedAttentionGrad", inputs, attrs)
 
@@ -182,7 +183,8 @@ def flash_calls():
     def grad(inputs, out, softmax):
         rows = ("float32", softmax)
         out = tensor(*out)
-        return {**inputs, "dy": out, "attention_in": out, "softmax_max": rows, "softmax_sum": rows}
+        saved = dict.fromkeys(("softmax_max", "softmax_sum", "softmax_sum_grad"), rows)
+        return {**inputs, "dy": out, "attention_in": out, **saved}
 
     yield (
         "FlashAttentionScoreGrad",

@@ -145,7 +145,7 @@ def selected(good):
             select_block_count=count,
         )
         if "softmax_max" in call.names:
-            for saved in ("softmax_max", "softmax_sum"):
+            for saved in ("softmax_max", "softmax_sum", "softmax_sum_grad"):
                 call = call.shaped(saved, (t1, n1, 8))
             for saved in ("attention_out", "attention_out_grad"):
                 call = call.shaped(saved, (t1, n1, dv))

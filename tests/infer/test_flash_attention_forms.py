@@ -207,6 +207,13 @@ def test_alibi_has_no_gradient(bare, name):
     assert grad.but(pse_grad=False).shapes()[3] == (1,)
 
 
+@pytest.mark.parametrize("pse_type", [2, 3])
+def test_slopes_have_no_gradient(good, pse_type):
+    grad = good("FlashAttentionScoreGrad").but(pse_type=pse_type, real_shift=("float32", (4,)))
+    grad.fails(ValueError, "real_shift", "a position bias where its gradient", pse_type)
+    assert grad.but(pse_grad=False).shapes()[3] == (1,)
+
+
 def test_1024_queries_have_a_full_bias(bare):
     call = bare(GRADS[BATCHED]).but(
         query=("float16", (3, 4, 1024, 64)),
@@ -214,6 +221,7 @@ def test_1024_queries_have_a_full_bias(bare):
         attention_in=("float16", (3, 4, 1024, 48)),
         softmax_max=("float32", (3, 4, 1024, 8)),
         softmax_sum=("float32", (3, 4, 1024, 8)),
+        softmax_sum_grad=None,
         drop_mask=None,
         keep_prob=1.0,
         real_shift=("float16", (3, 4, 1024, 40)),
@@ -236,7 +244,7 @@ def test_slopes(bare, name, pse_type):
     call.fails(ValueError, "real_shift", "slopes", "None")
     for shape in ((4,), (batch, 4)):
         call.but(real_shift=("float32", shape)).infer()
-        grad = bare(GRADS[name]).but(pse_type=pse_type, real_shift=("float32", shape))
+        grad = bare(GRADS[name]).but(pse_type=pse_type, real_shift=("float32", shape), pse_grad=0)
         assert grad.shapes()[3] == (1,)
     call.but(real_shift=("float16", (4,))).fails(TypeError, "real_shift", "float32", "float16")
     for shape in ((3, 3), (1, 4), (8,), (2, 4, 1)):

@@ -46,6 +46,7 @@ def test_public_shapes(good, t1, t2, n1, n2, d, dv, count, seq_q, seq_kv, target
         attention_out_grad=("float16", (t1, n1, dv)),
         softmax_max=("float32", (t1, n1, 8)),
         softmax_sum=("float32", (t1, n1, 8)),
+        softmax_sum_grad=("float32", (t1, n1, 8)),
     )
     assert grad.shapes(target) == [(t1, n1, d), (t2, n2, d), (t2, n2, dv)]
 
@@ -64,7 +65,7 @@ def test_values(good, name):
 
 
 def test_saved_tensors(good):
-    for name in ("softmax_max", "softmax_sum"):
+    for name in ("softmax_max", "softmax_sum", "softmax_sum_grad"):
         good(GRAD).shaped(name, (48, 8, 1)).fails(ValueError, name, (48, 8, 8), (48, 8, 1))
         good(GRAD).typed(name, "float16").fails(TypeError, name, "float32", "float16")
     for name in ("attention_out", "attention_out_grad"):

@@ -24,7 +24,7 @@ def _run(block):
     out, top, total = _native.run(
         "NsaSelectedAttention", [query, key, value, indices, *lists], attrs
     )
-    inputs = [query, key, value, out, dy, top, total, indices, *lists]
+    inputs = [query, key, value, out, dy, top, total, indices, *lists, None]
     grads = _native.run("NsaSelectedAttentionGrad", inputs, attrs)
     return [out, top, total, *grads], _native.scratch_high_water()
 

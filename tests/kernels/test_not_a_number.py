@@ -48,7 +48,7 @@ def test_causal_gradient(poisoned):
         out, top, total = _forward(query, key, value)
         inputs = [query, key, value, dy, None, None, None, top, total, out, None, lengths, lengths]
         attrs = {**_flash_attrs(), "compress_block_size": 0, "compress_stride": 0}
-        return _native.run("FlashAttentionScoreGrad", [*inputs, None, None], attrs)[:3]
+        return _native.run("FlashAttentionScoreGrad", [*inputs, None, None, None], attrs)[:3]
 
     clean = grads()
     {"query": query, "key": key, "value": value, "dy": dy}[poisoned][AT] = np.nan
@@ -88,7 +88,7 @@ def test_selected(poisoned):
 
     def both():
         indices, attrs, (out, top, total) = _selected(query, key, value)
-        inputs = [query, key, value, out, dy, top, total, indices, ENDS, ENDS, None]
+        inputs = [query, key, value, out, dy, top, total, indices, ENDS, ENDS, None, None]
         return [out, *_native.run("NsaSelectedAttentionGrad", inputs, attrs)]
 
     clean = both()

@@ -79,7 +79,7 @@ def test_more_indices_than_blocks(twice):
                  "select_block_count": count, "causal": 1}  # fmt: skip
         lists = [np.array([100, queries]), np.array([0, keys]), None]
         forward, held = _held("NsaSelectedAttention", [query, key, key, indices, *lists], attrs)
-        inputs = [query, key, key, forward[0], dy, *forward[1:], indices, *lists]
+        inputs = [query, key, key, forward[0], dy, *forward[1:], indices, *lists, None]
         grads, held_too = _held("NsaSelectedAttentionGrad", inputs, attrs)
         return forward + grads, (held, held_too)
 

@@ -16,13 +16,13 @@ SETTINGS = config()
 @pytest.fixture
 def read(monkeypatch):
     """The blocks of every call of the second branch."""
-    seen, call = [], module.nsa_selected_attention
+    seen, call = [], module.selected_attention
 
     def watched(query, key, value, blocks, *rest, **more):
         seen.append(blocks.asnumpy())
         return call(query, key, value, blocks, *rest, **more)
 
-    monkeypatch.setattr(module, "nsa_selected_attention", watched)
+    monkeypatch.setattr(module, "selected_attention", watched)
     return seen
 
 

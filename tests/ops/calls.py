@@ -60,16 +60,20 @@ def to_numpy(outputs):
     return outputs.asnumpy()
 
 
-def gradient(function, positions, upstream):
+def gradient(function, positions, upstream, last_upstream=None):
     """A function of the same arguments: its outputs and the gradients of the first one.
 
-    `upstream` is the output gradient in float32, which holds every value of the output's dtype.
+    `upstream` is the output gradient in float32, which holds every value of the output's dtype;
+    `last_upstream` is that of the last output, where it has one, too.
     """
 
     def total(*args):
         outputs = function(*args)
         first = outputs[0] if isinstance(outputs, tuple) else outputs
-        return ops.sum(ops.cast(first, ms.float32) * upstream), outputs
+        loss = ops.sum(ops.cast(first, ms.float32) * upstream)
+        if last_upstream is not None:
+            loss = loss + ops.sum(outputs[-1] * last_upstream)
+        return loss, outputs
 
     both = ms.value_and_grad(total, positions, None, has_aux=True)
 
@@ -276,7 +280,7 @@ class PublicCall:
         self.case = case
         named = {n: x for n, x in case.named().items() if x is not None}
         self.constants = dict(case.attrs)
-        self.upstream = None
+        self.upstream = self.sum_upstream = None
         self._translate(named)
         forward, self.forward_op = _FORWARDS[self.operator]
         self.tensors, places = {}, {}
@@ -294,6 +298,8 @@ class PublicCall:
     def _translate(self, named):
         op, constants = self.case.op, self.constants
         self.wanted = ()
+        if "softmax_sum_grad" in named:
+            self.sum_upstream = Tensor(named.pop("softmax_sum_grad"))
         if op in ("NsaCompress", "NsaCompressGrad"):
             self.operator = "nsa_compress"
             if op == "NsaCompressGrad":
@@ -363,7 +369,8 @@ class PublicCall:
     def _with_gradient(self, forward):
         names = tuple(self.tensors)
         positions = tuple(names.index(name) for name in self.wanted)
-        return gradient(forward, positions, Tensor(decode(self.upstream).astype(np.float32)))
+        upstream = Tensor(decode(self.upstream).astype(np.float32))
+        return gradient(forward, positions, upstream, self.sum_upstream)
 
     def run(self, mode):
         """The case and its outputs, both in native form.

@@ -22,6 +22,7 @@ struct FlashCall {
   float scale = 1, keep_prob = 1;
   bool sink = false;
   bool pse_grad = false;                            // asked for
+  bool sum_grad = false;                            // given to a gradient: that of softmax_sum
   int64_t compress_block = 0, compress_stride = 0;  // 0: keys are tokens
   SeqList query_offsets;                            // empty: zeros
   int64_t most_keys = kUnbounded;                   // of a query, where it selects some

@@ -13,6 +13,7 @@ struct SelectedCall {
   SeqList query_offsets;  // empty: zeros
   int64_t block_size = 0, block_count = 0;
   bool causal = false;
+  bool sum_grad = false;  // given to a gradient: that of softmax_sum
   float scale = 1;
   int64_t tile_queries = 0;  // at most; 0: as many as fit
 

@@ -7,43 +7,45 @@ namespace nsa::ascend {
 namespace {
 
 const Signature& signature() {
-  static const Signature signature = Signature("FlashAttentionScoreGrad", kFlashFloats)
-                                         .input("query")
-                                         .input("keyIn", "key")
-                                         .input("value")
-                                         .input("dy")
-                                         .optional("pseShift", "real_shift", kFlashBias)
-                                         .optional("dropMask", "drop_mask", {ge::DT_UINT8})
-                                         .absent("paddingMask")
-                                         .optional("attenMask", "attn_mask", kFlashMask)
-                                         .optional("softmaxMax", "softmax_max", {ge::DT_FLOAT})
-                                         .optional("softmaxSum", "softmax_sum", {ge::DT_FLOAT})
-                                         .absent("softmaxIn")
-                                         .optional("attentionIn", "attention_in")
-                                         .list("prefix")
-                                         .list("actualSeqQLen", "actual_seq_qlen")
-                                         .list("actualSeqKvLen", "actual_seq_kvlen")
-                                         .list("qStartIdx", "q_start_idx")
-                                         .list("kvStartIdx", "kv_start_idx")
-                                         .optional("sink", "sink", {ge::DT_FLOAT})
-                                         .list("qOffset", "q_offset")
-                                         .attr("scaleValue", AttrKind::kFloat, "scalar_value")
-                                         .attr("keepProb", AttrKind::kFloat)
-                                         .attr("preTokens", AttrKind::kInt)
-                                         .attr("nextTokens", AttrKind::kInt)
-                                         .attr("headNum", AttrKind::kInt)
-                                         .attr("inputLayout", AttrKind::kString)
-                                         .without_effect("innerPrecise", 4)
-                                         .attr("sparseMode", AttrKind::kInt)
-                                         .attr("pseType", AttrKind::kInt)
-                                         .attr("compressBlockSize", AttrKind::kInt)
-                                         .attr("compressStride", AttrKind::kInt)
-                                         .attr("pseGrad", AttrKind::kInt)
-                                         .output("dq")
-                                         .output("dk")
-                                         .output("dv")
-                                         .output("dpse")
-                                         .output("dsink", "dsink", {ge::DT_FLOAT});
+  static const Signature signature =
+      Signature("FlashAttentionScoreGrad", kFlashFloats)
+          .input("query")
+          .input("keyIn", "key")
+          .input("value")
+          .input("dy")
+          .optional("pseShift", "real_shift", kFlashBias)
+          .optional("dropMask", "drop_mask", {ge::DT_UINT8})
+          .absent("paddingMask")
+          .optional("attenMask", "attn_mask", kFlashMask)
+          .optional("softmaxMax", "softmax_max", {ge::DT_FLOAT})
+          .optional("softmaxSum", "softmax_sum", {ge::DT_FLOAT})
+          .absent("softmaxIn")
+          .optional("attentionIn", "attention_in")
+          .list("prefix")
+          .list("actualSeqQLen", "actual_seq_qlen")
+          .list("actualSeqKvLen", "actual_seq_kvlen")
+          .list("qStartIdx", "q_start_idx")
+          .list("kvStartIdx", "kv_start_idx")
+          .optional("sink", "sink", {ge::DT_FLOAT})
+          .list("qOffset", "q_offset")
+          .optional("softmaxSumGrad", "softmax_sum_grad", {ge::DT_FLOAT})
+          .attr("scaleValue", AttrKind::kFloat, "scalar_value")
+          .attr("keepProb", AttrKind::kFloat)
+          .attr("preTokens", AttrKind::kInt)
+          .attr("nextTokens", AttrKind::kInt)
+          .attr("headNum", AttrKind::kInt)
+          .attr("inputLayout", AttrKind::kString)
+          .without_effect("innerPrecise", 4)
+          .attr("sparseMode", AttrKind::kInt)
+          .attr("pseType", AttrKind::kInt)
+          .attr("compressBlockSize", AttrKind::kInt)
+          .attr("compressStride", AttrKind::kInt)
+          .attr("pseGrad", AttrKind::kInt)
+          .output("dq")
+          .output("dk")
+          .output("dv")
+          .output("dpse")
+          .output("dsink", "dsink", {ge::DT_FLOAT});
   return signature;
 }
 
@@ -56,6 +58,7 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     call.compress_block = described.int_attr("compress_block_size");
     call.compress_stride = described.int_attr("compress_stride");
     call.query_offsets = described.values("q_offset");
+    call.sum_grad = described.input("softmax_sum_grad").present;
     call.pse_grad = described.int_attr("pse_grad") != 0;
     const CubeCores machine(*context);
     auto* data = context->GetTilingData<FlashAttentionScoreGradTilingData>();

@@ -69,6 +69,7 @@ int32_t tile_flash_attention_score_grad(const FlashCall& call, int32_t cores, ui
   t.segment_tokens = call.packed() && !call.key_ends.empty() ? call.key_ends.back() : 0;
   set_pse_grad(call, tiles.rows, &t);
   t.sink = call.sink;
+  t.sum_grad = call.sum_grad;
   const FlashAttentionScoreGradBuffers buffers(widest, call.element_bytes, t.bias);
   t.input_buffers = buffers.Total(2) <= ub_bytes ? 2 : 1;
   share_tiles(call, t.mask, TilesOf::kKeys, tiles.rows, cores, &t.keys);

@@ -10,8 +10,9 @@ extern "C" __global__ __aicore__ void flash_attention_score_grad(
     [[maybe_unused]] GM_ADDR padding_mask, GM_ADDR atten_mask, GM_ADDR softmax_max,
     GM_ADDR softmax_sum, [[maybe_unused]] GM_ADDR softmax_in, GM_ADDR attention_in, GM_ADDR prefix,
     GM_ADDR actual_seq_qlen, GM_ADDR actual_seq_kvlen, [[maybe_unused]] GM_ADDR q_start_idx,
-    [[maybe_unused]] GM_ADDR kv_start_idx, GM_ADDR sink, GM_ADDR q_offset, GM_ADDR dq, GM_ADDR dk,
-    GM_ADDR dv, GM_ADDR dpse, GM_ADDR dsink, GM_ADDR workspace, GM_ADDR tiling) {
+    [[maybe_unused]] GM_ADDR kv_start_idx, GM_ADDR sink, GM_ADDR q_offset, GM_ADDR softmax_sum_grad,
+    GM_ADDR dq, GM_ADDR dk, GM_ADDR dv, GM_ADDR dpse, GM_ADDR dsink, GM_ADDR workspace,
+    GM_ADDR tiling) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   REGISTER_TILING_DEFAULT(FlashAttentionScoreGradTilingData);
   GET_TILING_DATA_WITH_STRUCT(FlashAttentionScoreGradTilingData, tiling_data, tiling);
@@ -30,6 +31,7 @@ extern "C" __global__ __aicore__ void flash_attention_score_grad(
       q_offset,
       softmax_max,
       softmax_sum,
+      softmax_sum_grad,
       dq,
       dk,
       dv,

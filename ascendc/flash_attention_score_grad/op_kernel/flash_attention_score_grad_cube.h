@@ -24,6 +24,7 @@ struct FlashAttentionScoreGradArguments {
   GM_ADDR offsets;
   GM_ADDR softmax_max;
   GM_ADDR softmax_sum;
+  GM_ADDR softmax_sum_grad;
   GM_ADDR query_grad;
   GM_ADDR key_grad;
   GM_ADDR value_grad;

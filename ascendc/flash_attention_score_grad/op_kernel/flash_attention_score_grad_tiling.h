@@ -28,6 +28,7 @@ struct FlashAttentionScoreGradTilingData {
   int64_t pse_pitch;   // floats of a row of a tile's sum, where entries of the batch share one
   int64_t pse_tile;    // floats of that sum, half of them each vector core's
   int64_t sink;        // whether there is one
+  int64_t sum_grad;    // whether the gradient of softmax_sum is given
 };
 static_assert(sizeof(FlashAttentionScoreGradTilingData) <= kMaxTilingBytes);
 

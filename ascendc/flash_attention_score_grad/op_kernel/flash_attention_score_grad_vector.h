@@ -1,6 +1,6 @@
-// A vector core's part of FlashAttentionScoreGrad: Dvec = rowsum(dO O) of every row, then P and
-// dS = P (dP - Dvec) of every step, and the rounding of the gradients. Each of the two of a block
-// has half of the rows.
+// A vector core's part of FlashAttentionScoreGrad: Dvec of every row, then P and dS = P (dP - Dvec)
+// of every step, and the rounding of the gradients. Each of the two of a block has half of the
+// rows.
 #pragma once
 
 #include "ascendc/attention/grad_steps.h"
@@ -129,6 +129,7 @@ class FlashAttentionScoreGradVector {
     sums_floats_ = bytes.sums / 4;
     max_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.softmax_max));
     sum_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.softmax_sum));
+    sum_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.softmax_sum_grad));
     output_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.output));
     output_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.output_grad));
     query_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.query_grad));
@@ -189,6 +190,15 @@ class FlashAttentionScoreGradVector {
     FirstOfBlocks(all, max, x, g.rows);
     FirstOfBlocks(all[static_cast<uint32_t>(rows)], sum, y, g.rows);
     inputs_.FreeTensor(inputs);
+    if (t_->sum_grad != 0) {
+      auto grads = inputs_.template AllocTensor<float>();
+      AscendC::DataCopy(grads, sum_grad_[statistics], blocks);
+      inputs_.EnQue(grads);
+      grads = inputs_.template DeQue<float>();
+      SubtractSumGrads(all[static_cast<uint32_t>(2 * rows)], all[static_cast<uint32_t>(rows)],
+                       grads, grads[kGradMostRows * kBlockFloats], g.rows);
+      inputs_.FreeTensor(grads);
+    }
     statistics_out_.EnQue(all);
     all = statistics_out_.template DeQue<float>();
     CopyRowsOut(statistics_[QueryOffset(t_->row_statistics, item, row)], t_->statistics_floats, all,
@@ -412,7 +422,7 @@ class FlashAttentionScoreGradVector {
   RowMask row_mask_;
   ScoreBias<T> bias_;
   SharedBiasGrad<T> bias_grad_;
-  AscendC::GlobalTensor<float> statistics_, scores_, product_grads_, sums_, max_, sum_;
+  AscendC::GlobalTensor<float> statistics_, scores_, product_grads_, sums_, max_, sum_, sum_grad_;
   AscendC::GlobalTensor<T> probabilities_, score_grads_, output_, output_grad_;
   AscendC::GlobalTensor<T> query_grad_, key_grad_, value_grad_, pse_grad_;
   AscendC::TQue<AscendC::TPosition::VECIN, 2> inputs_, parts_in_;

@@ -21,6 +21,7 @@ const Signature& signature() {
           .list("actualSeqKvLen", "actual_seq_kvlen")
           .unread("attenMask", kSelectedMask)
           .list("qOffset", "q_offset")
+          .optional("softmaxSumGrad", "softmax_sum_grad", {ge::DT_FLOAT})
           .attr("scaleValue", AttrKind::kFloat)
           .attr("selectedBlockSize", AttrKind::kInt, "select_block_size")
           .attr("selectedBlockCount", AttrKind::kInt, "select_block_count")
@@ -39,8 +40,9 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     described.check(*context);
     const CubeCores machine(*context);
     auto* data = context->GetTilingData<NsaSelectedAttentionGradTilingData>();
-    const int32_t cores =
-        tile_nsa_selected_attention_grad(selected_call(described), machine.count, data);
+    SelectedCall call = selected_call(described);
+    call.sum_grad = described.input("softmax_sum_grad").present;
+    const int32_t cores = tile_nsa_selected_attention_grad(call, machine.count, data);
     // All cores wait for each other between the phases before the steps.
     describe_launch(context, machine.vector, cores,
                     nsa_selected_attention_grad_workspace(*data, cores), Schedule::kAllCoresAtOnce);

@@ -15,6 +15,7 @@ int32_t tile_nsa_selected_attention_grad(const SelectedCall& call, int32_t cores
   t.dim = call.d;
   t.value_dim = call.dv;
   t.scale = call.scale;
+  t.sum_grad = call.sum_grad;
   const int64_t widest = std::max(call.d, call.dv);
   const int32_t queries = call.queries_of(
       SelectedTileQueries(t.selection.stripe_rows, widest, call.d, t.selection.columns));

@@ -8,8 +8,9 @@ using nsa::ascend::NsaSelectedAttentionGradTilingData;
 extern "C" __global__ __aicore__ void nsa_selected_attention_grad(
     GM_ADDR query, GM_ADDR key, GM_ADDR value, GM_ADDR attention_out, GM_ADDR attention_out_grad,
     GM_ADDR softmax_max, GM_ADDR softmax_sum, GM_ADDR topk_indices, GM_ADDR actual_seq_qlen,
-    GM_ADDR actual_seq_kvlen, [[maybe_unused]] GM_ADDR atten_mask, GM_ADDR q_offset, GM_ADDR dq,
-    GM_ADDR dk, GM_ADDR dv, GM_ADDR workspace, GM_ADDR tiling) {
+    GM_ADDR actual_seq_kvlen, [[maybe_unused]] GM_ADDR atten_mask, GM_ADDR q_offset,
+    GM_ADDR softmax_sum_grad, GM_ADDR dq, GM_ADDR dk, GM_ADDR dv, GM_ADDR workspace,
+    GM_ADDR tiling) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   REGISTER_TILING_DEFAULT(NsaSelectedAttentionGradTilingData);
   GET_TILING_DATA_WITH_STRUCT(NsaSelectedAttentionGradTilingData, tiling_data, tiling);
@@ -21,6 +22,7 @@ extern "C" __global__ __aicore__ void nsa_selected_attention_grad(
       attention_out_grad,
       softmax_max,
       softmax_sum,
+      softmax_sum_grad,
       topk_indices,
       actual_seq_qlen,
       actual_seq_kvlen,

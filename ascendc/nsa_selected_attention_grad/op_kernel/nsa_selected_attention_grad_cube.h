@@ -17,6 +17,7 @@ struct NsaSelectedAttentionGradArguments {
   GM_ADDR output_grad;
   GM_ADDR softmax_max;
   GM_ADDR softmax_sum;
+  GM_ADDR softmax_sum_grad;
   GM_ADDR indices;
   GM_ADDR query_ends;
   GM_ADDR key_ends;

@@ -16,6 +16,7 @@ struct NsaSelectedAttentionGradTilingData {
   int64_t query_heads;
   int64_t dim;        // D
   int64_t value_dim;  // Dv
+  int64_t sum_grad;   // whether the gradient of softmax_sum is given
   float scale;
 };
 static_assert(sizeof(NsaSelectedAttentionGradTilingData) <= kMaxTilingBytes);

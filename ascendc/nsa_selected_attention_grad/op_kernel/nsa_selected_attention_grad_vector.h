@@ -1,6 +1,6 @@
 // A vector core's part of NsaSelectedAttentionGrad: the lists of selected blocks and of the queries
-// that select a block, Dvec = rowsum(dO O), P and dS = P (dP - Dvec) of every step, and the
-// rounding of the gradients. Each of the two of a block has half of the rows.
+// that select a block, Dvec of every row, P and dS = P (dP - Dvec) of every step, and the rounding
+// of the gradients. Each of the two of a block has half of the rows.
 #pragma once
 
 #include "ascendc/attention/block_inversion.h"
@@ -80,6 +80,7 @@ class NsaSelectedAttentionGradVector {
     slot_sums_ = bytes.sums / 4;
     max_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.softmax_max));
     sum_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.softmax_sum));
+    sum_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g_.softmax_sum_grad));
     output_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.output));
     output_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.output_grad));
     query_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g_.query_grad));
@@ -123,6 +124,7 @@ class NsaSelectedAttentionGradVector {
     DotRows(sums, raw, raw[floats], inputs[floats], inputs[2 * floats],
             folded_buffer_.template Get<float>(), kSelectedGradMostRows, g);
     inputs_.FreeTensor(inputs);
+    if (t_->sum_grad != 0) AddSumGrads(sums, row, g.rows);
     auto blocks = row_sums_out_.template AllocTensor<float>();
     SpreadRows(blocks, sums, RoundUp(g.rows, kRowUnit));
     row_sums_out_.EnQue(blocks);
@@ -130,6 +132,22 @@ class NsaSelectedAttentionGradVector {
     AscendC::DataCopy(row_sums_[row * kBlockFloats], blocks,
                       static_cast<uint32_t>(g.rows * kBlockFloats));
     row_sums_out_.FreeTensor(blocks);
+  }
+
+  // What the gradient of softmax_sum adds to Dvec of `rows` rows from `row` on.
+  __aicore__ inline void AddSumGrads(const AscendC::LocalTensor<float>& dvec, int64_t row,
+                                     int32_t rows) {
+    constexpr uint32_t kFloats = kSelectedGradMostRows * kBlockFloats;
+    const auto count = static_cast<uint32_t>(rows * kBlockFloats);
+    auto grads = inputs_.template AllocTensor<float>();
+    AscendC::DataCopy(grads, sum_grad_[row * kBlockFloats], count);
+    AscendC::DataCopy(grads[kFloats], sum_[row * kBlockFloats], count);
+    inputs_.EnQue(grads);
+    grads = inputs_.template DeQue<float>();
+    const auto sums = grads[2 * kFloats], scratch = grads[3 * kFloats];
+    FirstOfBlocks(sums, grads[kFloats], scratch, rows);
+    SubtractSumGrads(dvec, sums, grads, scratch, rows);
+    inputs_.FreeTensor(grads);
   }
 
   __aicore__ inline int64_t Slot(int64_t step) const { return step % kSlots * slot_scores_; }
@@ -414,7 +432,7 @@ class NsaSelectedAttentionGradVector {
   int64_t slot_scores_ = 0, slot_sums_ = 0;
   SelectedRows rows_;
   AscendC::GlobalTensor<int32_t> queries_;  // of all blocks
-  AscendC::GlobalTensor<float> row_sums_, scores_, product_grads_, sums_, max_, sum_;
+  AscendC::GlobalTensor<float> row_sums_, scores_, product_grads_, sums_, max_, sum_, sum_grad_;
   AscendC::GlobalTensor<T> probabilities_, score_grads_, output_, output_grad_;
   AscendC::GlobalTensor<T> query_grad_, key_grad_, value_grad_;
   AscendC::TQue<AscendC::TPosition::VECIN, 2> inputs_, parts_in_;

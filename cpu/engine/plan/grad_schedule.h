@@ -62,7 +62,7 @@ struct GradPair {
   float *dq, *dk, *dv;
   RowStrides dq_strides;  // between queries, between heads of the group
   int64_t dk_row, dv_row;
-  float* delta;  // [q_len, G] rowsum(dO O)
+  float* delta;  // [q_len, G] row_delta()
   // In groups, of all rows next to each other: [q_len, G] the maximum, and 1 / sum.
   float *max, *inv;
   // What shares of the first keys sum beyond those of all keys: [lead - shares, lead_keys, D], Dv.

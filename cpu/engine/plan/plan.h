@@ -74,6 +74,7 @@ inline bool heads_fit_pieces(const AttentionPlan& plan) {
 
 struct AttentionGradPlan : AttentionPlan {  // out, softmax_max and softmax_sum are inputs
   const void* dy;                           // strides of out
+  const float* sum_grad;                    // of softmax_sum, strides of it; nullptr: zeros
   void* dq;
   void* dk;
   void* dv;

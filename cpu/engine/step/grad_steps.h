@@ -130,6 +130,18 @@ inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, i
                pair.dv_row);
 }
 
+// delta of rows [first, past) from rowsum(dO O): row r is head r % G of the group, query r / G.
+inline void add_sum_grads(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
+                          int64_t past) {
+  if (plan.sum_grad == nullptr) return;
+  const Segment& seg = plan.segments[pair.segment];
+  for (int64_t r = first; r < past; ++r) {
+    const int64_t head = pair.kv_head * plan.G + r % plan.G;
+    const int64_t stat = seg.stat + r / plan.G * plan.stat.row + head * plan.stat.head;
+    pair.delta[r] = row_delta(plan, pair.delta[r], stat);
+  }
+}
+
 // delta of rows [first, past), at most kDots: row r is head r % G of the group, query r / G.
 template <class Path>
 inline void prepare_dots(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
@@ -142,18 +154,19 @@ inline void prepare_dots(const AttentionGradPlan& plan, const GradPair& pair, in
     const int64_t i = (first + n) / plan.G, head = pair.kv_head * plan.G + (first + n) % plan.G;
     const int64_t at = seg.o + i * plan.o.row + head * plan.o.head;
     if (count < kDots) {
-      delta[n] = row_delta<Path>(plan, at, b.dy, b.tmp);
+      delta[n] = row_dot<Path>(plan, at, b.dy, b.tmp);
       continue;
     }
     pack_row<Path>(plan.dtype, plan.dy, at, plan.Dv, b.dy + n * ld);
     pack_row<Path>(plan.dtype, plan.out, at, plan.Dv, out + n * ld);
   }
   if (count == kDots) Path::dots_in_order(b.dy, out, ld, words<Path>(plan.Dv), delta);
+  add_sum_grads(plan, pair, first, past);
 }
 
 #ifdef NSA_ISA_AMX
 // delta of rows [first, past), at most 16: the diagonal of the product of dO and O^T, whose sums
-// have the order of row_delta()'s. In groups their statistics as well. Dv is a multiple of 32.
+// have the order of row_dot()'s. In groups their statistics as well. Dv is a multiple of 32.
 inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
                          int64_t past, GradBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
@@ -179,6 +192,7 @@ inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, in
                      W);
   amx_block<1, 1>(depth, AmxRows::together(dy, depth, square, W), out_t, W, false);
   for (int64_t n = 0; n < count; ++n) pair.delta[first + n] = square[n * W + n];
+  add_sum_grads(plan, pair, first, past);
 }
 #endif
 

@@ -1,5 +1,6 @@
 // The five products of the attention gradient for one tile of rows and one block of keys:
-//   S = Q K^T,  P = exp(scale S - max) / sum,  dP = dO V^T,  dS = P (dP - rowsum(dO O))
+//   S = Q K^T,  P = exp(scale S - max) / sum,  dP = dO V^T,  dS = P (dP - delta)
+//   delta = rowsum(dO O) - sum * its gradient: the sum is of exp(scale S - max), max a constant
 //   dV += P^T dO,  dK += dS^T Q,  dQ += dS K          (dQ and dK still without scale)
 // On bf16 words P and dS are rounded to bf16 for the last three; all sums are floats. Where a
 // product reads its left side along rows only (kRowsOnly) dV and dK are summed transposed.
@@ -122,7 +123,7 @@ struct GradBuffers {
   float* dq;        // [rows, D padded]
   float* max;       // [rows]
   float* inv;       // [rows] 1 / sum, 0 for a row without keys
-  float* delta;     // [rows] rowsum(dO O)
+  float* delta;     // [rows] row_delta()
   int64_t* q_at;    // [rows] where a row of the query begins
   int64_t* dy_at;   // [rows] likewise
   float* tmp;       // [max(kTileKeys, D, Dv) + padding]
@@ -166,10 +167,19 @@ struct GradBuffers {
 // rowsum(dO O) of one row, added in the order in which the matmul adds dP = dO V^T: where a row has
 // one key left, O equals its V, and dP - delta must cancel exactly.
 template <class Path>
-inline float row_delta(const AttentionGradPlan& plan, int64_t offset, float* dy, float* out) {
+inline float row_dot(const AttentionGradPlan& plan, int64_t offset, float* dy, float* out) {
   pack_row<Path>(plan.dtype, plan.dy, offset, plan.Dv, dy);
   pack_row<Path>(plan.dtype, plan.out, offset, plan.Dv, out);
   return Path::dot_in_order(dy, out, words<Path>(plan.Dv));
+}
+
+// delta of a row from rowsum(dO O); `stat` is where its statistics begin. Zeros change nothing,
+// whatever the sum is.
+inline float row_delta(const AttentionGradPlan& plan, float dot, int64_t stat) {
+  if (plan.sum_grad == nullptr) return dot;
+  float grad = 0.0f;
+  for (int64_t n = 0; n < kSoftmaxLanes; ++n) grad += plan.sum_grad[stat + n];
+  return grad == 0.0f ? dot : dot - plan.softmax_sum[stat] * grad;
 }
 
 #ifdef NSA_HAS_BF16_DOT

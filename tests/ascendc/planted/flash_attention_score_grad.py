@@ -304,6 +304,24 @@ FAULTS = {
         "  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {\n    AscendC::Mul",
     ),
     "probabilities divided": (ROWS, "  DivideRows(x, sum, g.rows, g.width);\n", ""),
+    "gradient of the sum": (VECTOR, "    if (t_->sum_grad != 0) {", "    if (false) {"),
+    "place of the sum's gradient": (
+        VECTOR,
+        "sum_grad_[statistics], blocks);",
+        "sum_grad_[statistics], AscendC::DataCopyParams(static_cast<uint16_t>(g.rows), 1, 0, 0));",
+    ),
+    "rows of the sum's gradient": (ROWS, "  if (rest > 0) {", "  if (false) {"),
+    "sum times its gradient": (
+        ROWS,
+        "  AscendC::Mul(scratch, scratch, sums, rows);\n  AscendC::PipeBarrier<PIPE_V>();\n",
+        "",
+    ),
+    "sum of a row that sees nothing": (
+        ROWS,
+        "  AscendC::Mins(scratch, scratch, kMost, rows);\n  AscendC::PipeBarrier<PIPE_V>();\n"
+        "  AscendC::Maxs(scratch, scratch, -kMost, rows);\n  AscendC::PipeBarrier<PIPE_V>();\n",
+        "",
+    ),
     "Dvec subtracted": (ROWS, "WithRowValue<false>(dp, dvec", "WithRowValue<true>(dp, dvec"),
     "dP behind the last key": (VECTOR, "    FillTail(dp, 0.0f, g);\n", ""),
     "dropped dP": (VECTOR, "    Drop(dp, p, g);\n", ""),

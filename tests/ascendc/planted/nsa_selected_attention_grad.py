@@ -182,6 +182,21 @@ FAULTS = {
     ),
     # Rows of the vector cores.
     "rows of the second core": (TILES, "begin(core == 0 ? 0 : First(all))", "begin(0)"),
+    "gradient of the sum": (
+        VECTOR,
+        "    if (t_->sum_grad != 0) AddSumGrads(sums, row, g.rows);\n",
+        "",
+    ),
+    "rows of the sum's gradient": (
+        VECTOR,
+        "sum_grad_[row * kBlockFloats], count);",
+        "sum_grad_, count);",
+    ),
+    "rows of the sum": (
+        VECTOR,
+        "grads[kFloats], sum_[row * kBlockFloats], count);",
+        "grads[kFloats], sum_, count);",
+    ),
     "Dvec of the last rows": (
         VECTOR,
         "rows * (core + 1) / cores;",
