@@ -11,6 +11,7 @@ class Precision:
     """
 
     real = np.float64
+    one_sum = False  # dK and dV of a key head: of all its group's terms, or of its heads' sums
 
     def array(self, x):
         """The input x in the type of the arithmetic."""

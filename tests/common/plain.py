@@ -6,7 +6,9 @@ rounded to the dtype: every function of `mindspore_nsa.reference` called with
 small tensor a matter of luck (dP and Dvec may cancel to the last bit): `order` chooses one.
     0           NumPy's: however its BLAS blocks them
     1, 2        term by term as written down; 2 fuses multiplication and addition
-    3, 4, ...   term by term in a random order; even ones fuse
+    3, 4        likewise, and dK and dV of a key head are one sum over the rows of all heads of its
+                group, as of a product whose rows these are, not a sum of the heads' sums
+    5, 6, ...   as these four, term by term in a random order
 """
 
 import numpy as np
@@ -36,7 +38,8 @@ class TermByTerm(Plain):
 
     def __init__(self, dtype, order):
         super().__init__(dtype)
-        self.permutation, self.fused = (order - 1) // 2, order % 2 == 0
+        self.permutation, self.fused = (order - 1) // 4, order % 2 == 0
+        self.one_sum = (order - 1) // 2 % 2 == 1
 
     def _terms(self, count, kind):
         if self.permutation == 0:

@@ -48,10 +48,17 @@ def test_one_ulp_is_always_allowed():
 
 
 def test_nsa_operators_in_float32_have_a_limit_of_their_own():
-    plain = REF + [0, 1e-4, 0]
+    plain = REF + [0, 1.8e-5, 0]
     with pytest.raises(AssertionError, match="1.000e-05"):
         check("x", REF + [0, 0, 3e-5], REF, plain, "float32", nsa=True)
     check("x", REF + [0, 0, 3e-5], REF, plain, "float16", nsa=True)
+
+
+def test_nsa_operators_in_float32_are_as_good_as_the_plain_one_beyond_that():
+    plain = REF + [0, 1e-4, 0]
+    check("x", REF + [0, 0, 0.9e-4], REF, plain, "float32", nsa=True)
+    with pytest.raises(AssertionError, match="5.000e-05"):
+        check("x", REF + [0, 0, 1.1e-4], REF, plain, "float32", nsa=True)
 
 
 def test_a_worse_order_of_sums_counts():
