@@ -22,13 +22,19 @@ namespace nsa {
 namespace {
 
 constexpr const char* kAttrsName = "nsa_attrs";  // set by mindspore_nsa/ops
-// In its text, beside the attributes of the operator: whose kernels run; which inputs are given, as
-// bits, the others being placeholders of absent optional inputs; and, before its place, the dtype
-// of an input that is written, and where it lies.
+// In its text, beside the attributes of the operator: whose kernels run; whether a graph calls it;
+// which inputs are given, as bits, the others being placeholders of absent optional inputs; and,
+// before its place, the dtype of an input that is written, and where it lies.
 constexpr std::string_view kTargetName = "target";
+constexpr std::string_view kGraphName = "graph";
 constexpr std::string_view kPresentName = "present";
 constexpr std::string_view kWrittenName = "written";
 constexpr int64_t kUnknownRank = -2;  // MindSpore's shape of unknown rank is {-2}
+
+// MindSpore never runs a graph again of which an operator has failed, whatever its inputs are then.
+constexpr const char* kGraphNote =
+    "; MindSpore does not run this graph again: compile_cache.clear() of the Cell that was called, "
+    "or mindspore.jit of the function once more, compiles another";
 
 // The text of the one attribute; the view holds until the next call on this thread.
 std::string_view attr_text(void* extra) {
@@ -61,6 +67,8 @@ struct CallText {
     for (const Attrs::Item& item : parsed.items()) {
       if (item.first == kTargetName) {
         backend = std::get<std::string>(item.second) == "cpu" ? &kCpuBackend : &kAscendTwinBackend;
+      } else if (item.first == kGraphName) {
+        graph = std::get<int64_t>(item.second) != 0;
       } else if (item.first == kPresentName) {
         present_ = std::get<int64_t>(item.second);
       } else if (item.first.compare(0, kWrittenName.size(), kWrittenName) == 0) {
@@ -76,6 +84,7 @@ struct CallText {
 
   Attrs attrs;
   const Backend* backend = &kCpuBackend;
+  bool graph = false;
   std::vector<Written> written;
 
  private:
@@ -159,10 +168,9 @@ void check_written(const OpSchema& op_schema, const CallText& text, void** param
   }
 }
 
-int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
-        void* extra) {
+void run_call(const char* op, const CallText& text, int count, void** params, int* ndims,
+              int64_t** shapes, const char** dtypes) {
   const OpSchema& op_schema = schema(op);
-  const CallText& text = call_text(extra);
   const int num_inputs = static_cast<int>(op_schema.inputs.size());
   check_written(op_schema, text, params, dtypes);
   auto& [inputs, outputs] = buffers_of(op_schema.id);
@@ -180,6 +188,20 @@ int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, 
     set_tensor(outputs[i - num_inputs], i, params, ndims, shapes, dtypes);
   }
   call(op, inputs, outputs, text.attrs, *text.backend);
+}
+
+int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
+        void* extra) {
+  const CallText& text = call_text(extra);
+  if (!text.graph) {
+    run_call(op, text, count, params, ndims, shapes, dtypes);
+    return 0;
+  }
+  try {
+    run_call(op, text, count, params, ndims, shapes, dtypes);
+  } catch (const std::exception& error) {
+    throw std::runtime_error(error.what() + std::string(kGraphNote));
+  }
   return 0;
 }
 
@@ -315,6 +337,23 @@ extern "C" int NsaMarkWritten(int, void**, int*, int64_t**, const char**, void*,
 extern "C" std::vector<int64_t> NsaMarkWrittenInferShape(int*, int64_t**, void*) { return {1}; }
 extern "C" int NsaMarkWrittenInferType(std::vector<int> type_ids, void*) { return type_ids[0]; }
 
+// Rows of a tensor [B, ...] are copied within it: pairs [n, 2] are (to, from). MindSpore writes no
+// rows of bfloat16 in place on a CPU.
+extern "C" int NsaCopyRows(int, void** params, int* ndims, int64_t** shapes, const char** dtypes,
+                           void*, void*) {
+  nsa::CallTensor tensor;
+  nsa::set_tensor(tensor, 0, params, ndims, shapes, dtypes);
+  int64_t bytes = nsa::dtype_size(tensor.dtype);
+  for (size_t axis = 1; axis < tensor.shape.size(); ++axis) bytes *= tensor.shape[axis];
+  const auto* pairs = static_cast<const int64_t*>(params[1]);
+  char* const data = static_cast<char*>(tensor.data);
+  for (int64_t i = 0; i < shapes[1][0]; ++i)
+    std::memmove(data + pairs[2 * i] * bytes, data + pairs[2 * i + 1] * bytes, bytes);
+  return 0;
+}
+extern "C" std::vector<int64_t> NsaCopyRowsInferShape(int*, int64_t**, void*) { return {1}; }
+extern "C" int NsaCopyRowsInferType(std::vector<int> type_ids, void*) { return type_ids[1]; }
+
 // Two operators of one input and an output like it, for an input that has no gradient: the
 // identity, and its gradient, which is an error. In a graph the error comes only if the gradient is
 // used, because an unused operator is never run.
@@ -332,7 +371,7 @@ extern "C" std::vector<int64_t> NsaWithoutGradientInferShape(int* ndims, int64_t
 }
 extern "C" int NsaWithoutGradientInferType(std::vector<int> type_ids, void*) { return type_ids[0]; }
 extern "C" int NsaRefuseGradient(int, void**, int*, int64_t**, const char**, void*, void* extra) {
-  throw std::runtime_error(std::string(nsa::attr_text(extra)));
+  throw std::runtime_error(std::string(nsa::attr_text(extra)) + nsa::kGraphNote);
 }
 extern "C" std::vector<int64_t> NsaRefuseGradientInferShape(int* ndims, int64_t** shapes, void*) {
   return {shapes[0], shapes[0] + ndims[0]};

@@ -48,6 +48,39 @@ std::string size_text(size_t i, int64_t value) {
   return name + " " + text;
 }
 
+// The state of every row, of which the kernel takes lengths one after another.
+class RowStates {
+ public:
+  RowStates(int64_t* data, int64_t rows) : lengths(rows), written(rows), data_(data) {
+    for (int64_t b = 0; b < rows; ++b) {
+      lengths[b] = made_for(b)[kCacheHeader];
+      written[b] = made_for(b)[kCacheHeader + 1];
+    }
+  }
+
+  // kCacheSizes, the dtype and the layer.
+  int64_t* made_for(int64_t b) const { return data_ + b * (kCacheHeader + 2); }
+
+  // After a step that failed, rows are as long as before. What their rings have lost meanwhile,
+  // `written` says; a row without tokens needs none of it.
+  void store(bool failed, int64_t layer) {
+    for (size_t b = 0; b < lengths.size(); ++b) {
+      int64_t* const state = made_for(static_cast<int64_t>(b));
+      int64_t* const row = state + kCacheHeader;
+      if (!failed && row[0] != lengths[b]) {
+        row[0] = lengths[b];
+        state[kCacheLayer] = layer;
+      }
+      row[1] = row[0] == 0 ? 0 : written[b];
+    }
+  }
+
+  std::vector<int64_t> lengths, written;
+
+ private:
+  int64_t* data_;
+};
+
 // Whether the caches are those of such a layer: others may have the same shapes.
 void check_sizes(const Context& c, const cpu::NsaCacheStepParams& p, const int64_t* made_for) {
   std::array<int64_t, kCacheSizes.size()> sizes{p.D, p.Dv};
@@ -78,6 +111,14 @@ void check_dtype(const Context& c, DType dtype, int64_t made_for) {
                   dtype_name(static_cast<DType>(made_for)),
               got + ": a cast copy, as mixed precision makes it; new_cache(..., dtype=" + got +
                   ") makes a cache that is not cast");
+}
+
+// Tokens of another layer are not those that came before. An empty row is for any layer.
+void check_layer(const Context& c, int64_t b, int64_t layer, int64_t writer, int64_t length) {
+  if (layer == 0 || writer == 0 || layer == writer || length == 0) return;
+  c.fail_value("cache", "one that no other layer writes to",
+               "the tokens of another layer in row " + std::to_string(b) +
+                   ": every layer needs a cache of its own");
 }
 
 // What depends on the lengths, before anything is written.
@@ -140,9 +181,9 @@ void run(const CheckedCall& call) {
   p.dtype = elem_type(call.inputs[kIn.selected].dtype);
   p.T = call.dim(kIn.query, 0);
   p.B = call.dim(kIn.selected, 0);
-  auto* const state = static_cast<int64_t*>(call.inputs[kIn.state].data);
-  p.lengths = state + kCacheHeader;
-  p.written = p.lengths + p.B;
+  RowStates states(static_cast<int64_t*>(call.inputs[kIn.state].data), p.B);
+  p.lengths = states.lengths.data();
+  p.written = states.written.data();
   p.N1 = call.dim(kIn.query, 1);
   p.N2 = call.dim(kIn.selected, 1);
   p.window_size = c.int_attr("window_size");
@@ -159,10 +200,21 @@ void run(const CheckedCall& call) {
     for (int64_t b = 0; b < p.B; ++b) counts[b] = ends[b] - (b == 0 ? 0 : ends[b - 1]);
   }
   p.count = counts.data();
-  check_sizes(c, p, state);
-  check_dtype(c, call.inputs[kIn.selected].dtype, state[kCacheSizes.size()]);
+  const int64_t layer = c.int_attr("layer");
+  for (int64_t b = 0; b < p.B; ++b) {
+    const int64_t* const made_for = states.made_for(b);
+    check_sizes(c, p, made_for);
+    check_dtype(c, call.inputs[kIn.selected].dtype, made_for[kCacheDType]);
+    check_layer(c, b, layer, made_for[kCacheLayer], p.lengths[b]);
+  }
   check_room(call, p);
-  cpu::nsa_cache_step(p);
+  try {
+    cpu::nsa_cache_step(p);
+  } catch (...) {
+    states.store(true, layer);
+    throw;
+  }
+  states.store(false, layer);
 }
 
 int64_t work(const CheckedCall& call) {

@@ -71,7 +71,7 @@ std::vector<OutputDesc> infer_step(const Context& c) {
   c.require_shape(kIn.key, "(T, sets * N2, D)", {tokens, all, d});
   c.require_shape(kIn.value, "(T, sets * N2, Dv)", {tokens, all, dv});
   constexpr int64_t kHeader = kCacheHeader;
-  c.require_shape(kIn.state, "(header + 2 B,)", {batch < 0 ? kUnknownDim : kHeader + 2 * batch});
+  c.require_shape(kIn.state, "(B, header + 2)", {batch, kHeader + 2});
   if (sparse) check_sparse(c, batch, heads, d, dv);
   check_counts(c, batch, tokens);
   return {{c.dtype(kIn.selected), {tokens, c.dim(kIn.query, 1), dv}}};

@@ -14,8 +14,10 @@ inline constexpr std::array<const char*, 10> kCacheSizes{
     "head_dim",  "value_head_dim", "rope_theta",          "rope_factor",     "rope_low",
     "rope_high", "window_size",    "compress_block_size", "compress_stride", "shared_kv"};
 
-// A state begins with them and the caches' dtype (a DType).
-inline constexpr size_t kCacheHeader = kCacheSizes.size() + 1;
+// A row's state begins with them, the caches' dtype (a DType), and the number of the layer whose
+// tokens are in it; 0: of any.
+inline constexpr size_t kCacheDType = kCacheSizes.size(), kCacheLayer = kCacheDType + 1;
+inline constexpr size_t kCacheHeader = kCacheLayer + 1;
 
 // The caches [B, N2, places, D + Dv] hold of every row and head first `places` keys, then as many
 // values. `selected`: those of the selected branch, or of all tokens; a token has the place of its
@@ -23,8 +25,9 @@ inline constexpr size_t kCacheHeader = kCacheSizes.size() + 1;
 // compression windows, one after another. With `shared_kv` all branches have one set of keys and
 // values, and the window's are read where the selected branch has them.
 //
-// `state` [kCacheHeader + 2 B]: what the caches were made for, the lengths of the rows, and the
-// most tokens that each has had since it was empty.
+// `state` [B, kCacheHeader + 2]: what the caches were made for, the length of the row, and the most
+// tokens that it has had since it was empty. Of each row, so that whoever reorders the rows of all
+// three Tensors has the cache of these rows.
 struct NsaCacheStepInputs : Inputs {
   size_t query = required("query", Elements::kFloat32);
   size_t key = required("key", Elements::kFloat32);
@@ -58,6 +61,7 @@ struct NsaCacheStepAttrs {
   int64_t select_block_count = 1;
   int64_t init_blocks = 0;
   int64_t local_blocks = 0;
+  int64_t layer = 0;  // number of the layer in this process
 
   template <class Visitor>
   static void each(Visitor& attr) {
@@ -76,7 +80,8 @@ struct NsaCacheStepAttrs {
     attr.optional("select_block_count", &Self::select_block_count, 1);
     attr.optional("init_blocks", &Self::init_blocks, 0);
     attr.optional("local_blocks", &Self::local_blocks, 0);
-    attr.text("importance", "overlap");
+    attr.optional("layer", &Self::layer, 0);
+    attr.text("importance", "cann");
   }
 };
 

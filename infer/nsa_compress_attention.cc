@@ -77,6 +77,26 @@ void require_covering(const Context& c, size_t mask, const char* axes, int64_t r
                format_shape(c.in(mask).shape));
 }
 
+// Keys as many as the queries are no compressed ones: most of them no query would see. With offsets
+// the queries may be a part of a longer sequence, and a few queries see little anyway.
+void check_compressed(const Context& c, const AttentionDims& dims, const SelectionRule& rule,
+                      const SeqList& seq_q, const SeqList& seq_cmp) {
+  const int64_t queries = seq_q.back(), l = rule.compress_block_size, s = rule.compress_stride;
+  if (!rule.causal || c.has(kIn.q_offset) || s == 1 || queries / 4 < l) return;
+  const std::string windows = std::to_string(compressed_rows(seq_q, l, s));
+  if (!c.has(kIn.actual_cmp_seq_kvlen)) {
+    if (dims.t2 != queries) return;
+    c.fail_value("key", "what nsa_compress makes of the keys, " + windows + " rows",
+                 format_shape(c.in(kIn.key).shape) + ", as many as queries");
+  }
+  if (seq_cmp != seq_q) return;
+  c.fail_value(c.name(kIn.actual_cmp_seq_kvlen),
+               "the prefix sums of the compressed tokens, compressed_seq_len(actual_seq_qlen, ...), "
+               "which end at " +
+                   windows,
+               "those of the queries, which end at " + std::to_string(queries));
+}
+
 // What can be said only once the values of the lists are known.
 void check_segments(const Context& c, const AttentionDims& dims, const SelectionRule& rule) {
   const SeqList* seq_q = c.values(kIn.actual_seq_qlen);
@@ -94,6 +114,7 @@ void check_segments(const Context& c, const AttentionDims& dims, const Selection
   }
   const SeqList* seq_cmp = derived ? &derived_cmp : c.values(kIn.actual_cmp_seq_kvlen);
   if (seq_cmp == nullptr) return;
+  check_compressed(c, dims, rule, *seq_q, *seq_cmp);
   const SeqList* offsets = c.values(kIn.q_offset);
   const bool blocks_known = !rule.causal || !c.has(kIn.q_offset) || offsets != nullptr;
 

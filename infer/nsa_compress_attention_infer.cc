@@ -9,6 +9,22 @@ namespace {
 
 constexpr const NsaCompressAttentionInferInputs& kIn = kNsaCompressAttentionInferInputs;
 
+// Both lists describe the same rows: the compressed tokens are the windows of the tokens.
+void check_windows(const Context& c) {
+  const SeqList* tokens = c.values(kIn.actual_sel_seq_kvlen);
+  const SeqList* compressed = c.values(kIn.actual_cmp_seq_kvlen);
+  if (tokens == nullptr || compressed == nullptr) return;
+  const int64_t l = c.int_attr("compress_block_size"), s = c.int_attr("compress_stride");
+  for (size_t b = 0; b < tokens->size(); ++b) {
+    const int64_t windows = complete_windows((*tokens)[b], l, s);
+    if ((*compressed)[b] == windows) continue;
+    c.fail_value(c.name(kIn.actual_cmp_seq_kvlen),
+                 "the " + std::to_string(windows) + " windows that are complete in the " +
+                     std::to_string((*tokens)[b]) + " tokens of actual_sel_seq_kvlen",
+                 std::to_string((*compressed)[b]) + " at index " + std::to_string(b));
+  }
+}
+
 // Without the lengths of the rows nobody knows where a query stands.
 void check_positions(const Context& c, const SeqList& counts) {
   if (c.has(kIn.actual_sel_seq_kvlen)) {
@@ -16,6 +32,7 @@ void check_positions(const Context& c, const SeqList& counts) {
     const int64_t s = c.int_attr("compress_stride");
     // Block indices are int32.
     check_row_lengths(c, kIn.actual_sel_seq_kvlen, int64_t{INT32_MAX} * s);
+    check_windows(c);
     return;
   }
   for (const char* name : {"init_blocks", "local_blocks"}) {

@@ -46,7 +46,7 @@ struct NsaDecodeAttrs {
     attr.text("cache_layout", "BSND");
     attr.optional("init_blocks", &Self::init_blocks, 0);
     attr.optional("local_blocks", &Self::local_blocks, 0);
-    attr.text("importance", "overlap");
+    attr.text("importance", "cann");
   }
 };
 

@@ -26,7 +26,8 @@ struct NsaCacheStepParams {
   LayerCache compressed, selected, window;  // the last is a ring, unless it is the selected one
   LayerCache raw;                           // the compression's tokens, a ring
   int64_t* lengths;                         // [B] tokens of every row, raised
-  int64_t* written;      // [B] the most that a row has had since it was empty, raised
+  int64_t* written;      // [B] the most that a row has had since it was empty, raised; both also
+                         // by a step that ends with an exception
   const int64_t* count;  // [B] new tokens of every row
   void* attention_out;   // [T, N1, Dv] of the caches' dtype
   ElemType dtype;        // of the caches

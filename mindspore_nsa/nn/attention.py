@@ -1,7 +1,9 @@
 """What sparse and dense attention layers share: packing, output projection, dropout."""
 
+import itertools
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
@@ -12,6 +14,9 @@ from .packing import pack, planned
 from .padding import check_padding, real_documents, without_padding
 from .precision import Dropout, ExplicitPrecision, Projection, rounded
 from .rotary import RotaryAngles, Rotate
+
+# A cache says which layer has written to it.
+_numbers = itertools.count(1)
 
 
 def halves(x, dim):
@@ -34,7 +39,7 @@ class AttentionLayer(ExplicitPrecision):
         self.name = type(self).__name__
         if not isinstance(config, NSAConfig):
             fail_type(self.name, "config", "an NSAConfig", config)
-        self.config = config
+        self.config, self.number = config, next(_numbers)
         self.branches, self.sparse = branches, branches > 1
         self.hidden, self.heads = config.hidden_size, config.num_heads
         self.dim, self.value_dim = config.head_dim, config.value_head_dim
@@ -180,6 +185,24 @@ class AttentionLayer(ExplicitPrecision):
         k_cmp = ops.cast(first, dtype)
         return q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win
 
+    def __call__(self, *args, **kwargs):
+        """In GRAPH_MODE, where the layer itself is called, what Python can see is checked here.
+
+        A graph that fails when it runs does not run again.
+        """
+        if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
+            self._check(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def _check(self, x=None, actual_seq_len=None, cache=None, key_padding_mask=None, *others, **more):
+        """The errors of `construct`, before a graph has begun."""
+        if others or more or key_padding_mask is not None or not isinstance(x, Tensor):
+            return  # The Cell says what is wrong with these.
+        ends = planned(self.name, x, actual_seq_len, self.hidden)[3]
+        if cache is not None:
+            ends = actual_seq_len if ends is None else ends
+            check_cache(self.name, x, cache, ends, self.cache_sizes, self.sparse, self.number)
+
     def construct(self, x, actual_seq_len=None, cache=None, key_padding_mask=None):
         """See the subclass."""
         if key_padding_mask is None:
@@ -202,7 +225,9 @@ class AttentionLayer(ExplicitPrecision):
             cos, sin = self.angles(positions)
             out = self.attend(packed, ends, cos, sin, dtype)
         else:
-            places = check_cache(self.name, x, cache, ends, self.cache_sizes, self.sparse)
+            places = check_cache(
+                self.name, x, cache, ends, self.cache_sizes, self.sparse, self.number
+            )
             # The dtype of the cache need not be this one.
             out = rounded(self.step(packed, ends, cache, places, dtype), dtype)
         if narrow:

@@ -1,29 +1,33 @@
 """The cache of an attention layer: what its earlier tokens leave for the later ones."""
 
+import os
+
 import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 from mindspore.common.dtype import TensorType
 
+from ..ops._in_place import copy_rows
 from ..ops._plan import DTYPE_NAMES, FLOATS, Planner, TensorSpec, fail_type, is_constant, shown
 
 # Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
 # pays for each of its arguments.
 STATE, SELECTED, OTHERS = range(3)
 
-# The state begins with the sizes that a cache was made for, which the shapes of its Tensors do not
-# tell apart, and what the angles by which its keys are turned follow from, as the bits of float64;
-# a dense layer's has 0 for those of other branches. Then come the dtype of keys and values, because
-# mixed precision casts Tensors on their way into a Cell and what is written to the copies is lost,
-# the lengths of the rows, and the most tokens that each has had since it was empty. As in
-# infer/nsa_cache_step.h.
+# Every row's state begins with the sizes that a cache was made for, which the shapes of its Tensors
+# do not tell apart, and what the angles by which its keys are turned follow from, as the bits of
+# float64; a dense layer's has 0 for those of other branches. Then come the dtype of keys and
+# values, because mixed precision casts Tensors on their way into a Cell and what is written to the
+# copies is lost, the number of the layer whose tokens are in the row (0: of any), the length of the
+# row, and the most tokens that it has had since it was empty. As in infer/nsa_cache_step.h.
 ANGLES = ("rope_theta", "rope_factor", "rope_low", "rope_high")
 SIZES = (
     *("head_dim", "value_head_dim", *ANGLES),
     *("window_size", "compress_block_size", "compress_stride", "shared_kv"),
 )
 DENSE_SIZES = 6
-HEADER = len(SIZES) + 1
+DTYPE, LAYER = len(SIZES), len(SIZES) + 1
+HEADER = LAYER + 1
 
 # As in infer/op.h.
 DTYPES = {42: mindspore.float16, 43: mindspore.float32, 45: mindspore.bfloat16}
@@ -63,9 +67,10 @@ def _size_text(name, value):
 
 
 def state_of(sizes, dtype, lengths):
-    """A state for rows of these lengths, a Tensor."""
+    """States of rows of these lengths, a Tensor [B, HEADER + 2]."""
     number = next(number for number, known in DTYPES.items() if known == dtype)
-    return Tensor(np.concatenate([sizes, [number], lengths, lengths]).astype(np.int64))
+    rows = [[*sizes, number, 0, length, length] for length in lengths]
+    return Tensor(np.array(rows, np.int64))
 
 
 def _rings(capacity, window_size, compress_block_size, shared):
@@ -97,19 +102,19 @@ class AttentionCache(tuple):
         >>> print(cache.lengths, cache.capacity)
         [100 100] 128
         >>> cache.truncate([90, 100])
+        >>> beams = cache.select([0, 0, 1])
         >>> cache.reset(1)
-        >>> print(cache.lengths)
-        [90  0]
+        >>> print(cache.lengths, beams.lengths)
+        [90  0] [ 90  90 100]
     """
 
     # Else a graph would take the Tensors for constants.
     __ms_mutable__ = True
 
     def _state(self):
-        """The sizes, and lengths and most tokens of the rows as parts of one array."""
+        """The states of the rows, and their lengths and most tokens as parts of that array."""
         state = self[STATE].asnumpy().copy()
-        lengths, written = state[HEADER:].reshape(2, -1)
-        return state, lengths, written
+        return state, state[:, HEADER], state[:, HEADER + 1]
 
     @property
     def lengths(self):
@@ -134,6 +139,13 @@ class AttentionCache(tuple):
         """Another cache with the same tokens, which grows on its own."""
         # A Tensor's own deepcopy shares its memory until one of both gets another.
         return type(self)(tensor.copy() for tensor in self)
+
+    def __repr__(self):
+        """What it is for, in one line: the values of a cache are too many to be looked at."""
+        tensor = self[SELECTED]
+        dtype = DTYPE_NAMES.get(tensor.dtype, tensor.dtype)
+        lengths = self._state()[1].tolist()
+        return f"AttentionCache(capacity={self.capacity}, lengths={lengths}, dtype={dtype})"
 
     @staticmethod
     def _ints(function, argument, given):
@@ -162,7 +174,7 @@ class AttentionCache(tuple):
                 to any length; others by 64 tokens, or to 0.
         """
         state, before, written = self._state()
-        made = dict(zip(SIZES, state.tolist()))
+        made = dict(zip(SIZES, state[0].tolist()))
         sizes = made["window_size"], made["compress_block_size"], made["shared_kv"]
         rings = _rings(self.capacity, *sizes) if made["window_size"] > 0 else ()
         after = self._ints("truncate", "lengths", lengths)
@@ -190,6 +202,97 @@ class AttentionCache(tuple):
         # In place, where a graph that holds the Tensor itself sees it, too.
         ops.assign(self[STATE], Tensor(state))
 
+    def _rows(self, function, argument, given):
+        """Numbers of rows that exist, as a list."""
+        rows, count = self._ints(function, argument, given), self[SELECTED].shape[0]
+        for row in np.atleast_1d(rows).tolist():
+            if not 0 <= row < count:
+                raise ValueError(
+                    f"AttentionCache.{function}: {argument} must be in [0, {count}), got {row}"
+                )
+        return np.atleast_1d(rows).tolist()
+
+    def select(self, rows):
+        """Another cache whose rows are rows of this one, as beam search and several samples need.
+
+        Its rows hold what the rows held that they were copied from, to the bit, and grow on their
+        own.
+
+        Args:
+            rows (Union[int, list[int], tuple[int], Tensor]): Numbers of rows, in any order; a row
+                may come several times.
+
+        Returns:
+            AttentionCache, with a row for each of `rows`.
+
+        Raises:
+            TypeError: If `rows` are not ints.
+            ValueError: If a row does not exist, or if `rows` are empty.
+        """
+        chosen = self._rows("select", "rows", rows)
+        if not chosen:
+            raise ValueError("AttentionCache.select: rows must name at least one row, got none")
+        return type(self)(_rows_of(tensor, chosen) for tensor in self)
+
+    def copy_row(self, to, source):
+        """Give rows what another row holds, in place, where graphs see it, too.
+
+        Args:
+            to (Union[int, list[int], tuple[int], Tensor]): Numbers of the rows that are written.
+            source (int): Number of the row that is copied.
+
+        Raises:
+            TypeError: If the numbers are not ints.
+            ValueError: If a row does not exist, or if a Tensor of the cache is a view, of which
+                MindSpore would pass a copy.
+        """
+        if not _is_int(source):
+            raise TypeError(f"AttentionCache.copy_row: source must be an int, got {shown(source)}")
+        pairs = [[row, int(source)] for row in self._rows("copy_row", "to", to)]
+        self._rows("copy_row", "source", source)
+        if not pairs:
+            return
+        for tensor in self:
+            if tensor._need_contiguous():
+                raise ValueError(
+                    "AttentionCache.copy_row: the Tensors of the cache must be no views of others, "
+                    f"got one of shape {tensor.shape}"
+                )
+        for tensor in self:
+            copy_rows(tensor, Tensor(np.array(pairs, np.int64)))
+
+    def grow(self, capacity):
+        """Another cache with the same rows and room for more tokens.
+
+        Args:
+            capacity (int): Most tokens of a row, at least those of this cache.
+
+        Returns:
+            AttentionCache, which grows on its own.
+
+        Raises:
+            TypeError: If `capacity` is not an int.
+            ValueError: If it is smaller than that of this cache.
+        """
+        if not _is_int(capacity):
+            raise TypeError(f"AttentionCache.grow: capacity must be an int, got {shown(capacity)}")
+        if capacity < self.capacity:
+            raise ValueError(
+                f"AttentionCache.grow: capacity must be at least that of this cache "
+                f"({self.capacity}), got {capacity}"
+            )
+        sizes = dict(zip(SIZES, self._state()[0][0].tolist()))
+        dims = sizes["head_dim"], sizes["value_head_dim"]
+        batch, heads = self[SELECTED].shape[:2]
+        parts = [[(self.capacity, capacity)]]
+        if len(self) == SPARSE_TENSORS:
+            parts.append(list(zip(_places(self.capacity, sizes), _places(capacity, sizes))))
+        places = sum(then for part in parts for _, then in part)
+        elements = batch * heads * sum(dims) * places
+        _check_memory("AttentionCache.grow", capacity, elements, self[SELECTED].dtype)
+        grown = (_widened(*pair, dims) for pair in zip(self[SELECTED:], parts))
+        return type(self)((self[STATE].copy(), *grown))
+
     def reset(self, rows=None):
         """Empty rows, for other sequences to begin in them.
 
@@ -202,13 +305,10 @@ class AttentionCache(tuple):
             ValueError: If a row does not exist.
         """
         lengths = self._state()[1]
-        chosen = np.arange(len(lengths)) if rows is None else self._ints("reset", "rows", rows)
-        for row in np.atleast_1d(chosen).tolist():
-            if not 0 <= row < len(lengths):
-                raise ValueError(
-                    f"AttentionCache.reset: rows must be in [0, {len(lengths)}), got {row}"
-                )
-            lengths[row] = 0
+        if rows is None:
+            lengths[:] = 0
+        else:
+            lengths[self._rows("reset", "rows", rows)] = 0
         self.truncate(lengths)
 
 
@@ -220,6 +320,58 @@ def _size(function, name, value):
     return int(value)
 
 
+def _rows_of(tensor, rows):
+    """Rows of a Tensor in a new one; gather takes no bfloat16 on a CPU."""
+    parts = [tensor[row : row + 1] for row in rows]
+    return ops.concat(parts, 0) if len(parts) > 1 else parts[0].copy()
+
+
+def _places(capacity, sizes):
+    """Places of the parts of a sparse layer's last Tensor: compressed tokens, rings."""
+    l, s = sizes["compress_block_size"], sizes["compress_stride"]  # noqa: E741
+    rings = _rings(capacity, sizes["window_size"], l, sizes["shared_kv"])
+    return max(1, (capacity - l) // s + 1), *rings
+
+
+def _widened(tensor, parts, dims):
+    """The caches [B, N2, places, D + Dv] of a Tensor with more places.
+
+    Args:
+        tensor (Tensor): Several caches, place after place.
+        parts (list): Places of each now and then.
+        dims (tuple): D and Dv.
+    """
+    batch, heads = tensor.shape[:2]
+    flat, begin, pieces = tensor.reshape((batch, heads, -1)), 0, []
+    for now, then in parts:
+        # Of every head first all keys, then all values. A token keeps its place, also in a ring:
+        # one that becomes larger was as large as the capacity and has never come around.
+        for dim in dims:
+            pieces.append(flat[..., begin : begin + now * dim])
+            begin += now * dim
+            if then > now:
+                pieces.append(ops.zeros((batch, heads, (then - now) * dim), tensor.dtype))
+    places = sum(then for _, then in parts)
+    # What a reshape gives is a view, of which MindSpore passes a copy where it is to be written.
+    return ops.concat(pieces, -1).reshape((batch, heads, places, sum(dims))).copy()
+
+
+# Bytes of a value by dtype; NumPy's dtype of zeros that become these without more memory.
+_BYTES = {mindspore.float16: 2, mindspore.bfloat16: 2, mindspore.float32: 4}
+_ZEROS = {2: np.float16, 4: np.float32}
+
+
+def _check_memory(function, capacity, elements, dtype):
+    """An error of a capacity that this machine cannot hold, before it tries to."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    taken = elements * _BYTES[dtype]
+    if taken > memory:
+        raise ValueError(
+            f"{function}: capacity must be one that the {memory} bytes of memory of this machine "
+            f"have room for, got {capacity}, with which the cache takes {taken} bytes"
+        )
+
+
 def make_cache(layer, config, sparse, batch, capacity, dtype):
     """An empty cache for the sizes of a configuration."""
     function = f"{layer}.new_cache"
@@ -228,18 +380,19 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
         raise TypeError(
             f"{function}: dtype must be float16, bfloat16 or float32, got {shown(dtype)}"
         )
+    places = [capacity]
+    if sparse:
+        places.append(sum(_places(capacity, vars(config))))
+    width = config.head_dim + config.value_head_dim
+    elements = batch * config.num_kv_heads * width * sum(places)
+    _check_memory(function, capacity, elements + 2 * batch * (HEADER + 2), dtype)
 
-    def storage(places):
-        shape = (batch, config.num_kv_heads, places, config.head_dim + config.value_head_dim)
-        return Tensor(np.zeros(shape, np.float32)).astype(dtype)
+    def storage(count):
+        shape = (batch, config.num_kv_heads, count, width)
+        return Tensor(np.zeros(shape, _ZEROS[_BYTES[dtype]])).astype(dtype)
 
-    tensors = [state_of(sizes_of(config, sparse), dtype, [0] * batch), storage(capacity)]
-    if not sparse:
-        return AttentionCache(tensors)
-    l, s = config.compress_block_size, config.compress_stride  # noqa: E741
-    rings = _rings(capacity, config.window_size, l, config.shared_kv)
-    tensors.append(storage(max(1, (capacity - l) // s + 1) + sum(rings)))
-    return AttentionCache(tensors)
+    state = state_of(sizes_of(config, sparse), dtype, [0] * batch)
+    return AttentionCache((state, *map(storage, places)))
 
 
 def _wrong_kind(name):
@@ -269,10 +422,12 @@ class _CachePlanner(Planner):
 
     @staticmethod
     def _state(tensor):
-        if tensor.dtype != mindspore.int64 or len(tensor.shape) != 1:
+        if tensor.dtype != mindspore.int64 or len(tensor.shape) != 2:
+            return None
+        if tensor.shape[1] != HEADER + 2:
             return None
         # A fraction of the time of asnumpy.
-        return tuple(tensor.tolist())
+        return tuple(map(tuple, tensor.tolist()))
 
     def _abstract(self, i, arg):
         dtypes, shapes, values = arg["dtype"], arg["shape"], arg["value"]
@@ -299,7 +454,7 @@ def _check_sizes(name, state, sizes, dtype):
     if others:
         ours, its = (", ".join(texts) for texts in zip(*others))
         raise ValueError(f"{name}: cache must be one made for {ours}, got one for {its}")
-    made_with = DTYPES.get(state[len(SIZES)])
+    made_with = DTYPES.get(state[DTYPE])
     if dtype != made_with:
         made, got = (DTYPE_NAMES.get(known, known) for known in (made_with, dtype))
         raise TypeError(
@@ -320,7 +475,41 @@ def _check_room(name, lengths, ends, capacity):
         before = end
 
 
-def _plan_cache(name, x, cache, ends, sizes, sparse):
+def _check_layer(name, state, layer):
+    for row, (*_, writer, length, _) in enumerate(state):
+        if length > 0 and writer not in (0, layer):
+            raise ValueError(
+                f"{name}: cache must be one that no other layer writes to, got the tokens of another "
+                f"layer in row {row}: every layer needs a cache of its own"
+            )
+
+
+def _check_rows(name, x, cache, ends):
+    """A row of all Tensors for every row of x or document."""
+    state, *others = (tensor.shape for tensor in cache)
+    if state is not None and (len(state) != 2 or state[1] not in (-1, HEADER + 2)):
+        raise _wrong_kind(name)
+    rows = [shape[0] for shape in (state, *others) if shape is not None]
+    known = sorted({count for count in rows if count != -1})
+    if len(known) > 1:
+        raise ValueError(
+            f"{name}: cache must be of Tensors of the same rows, as cache.select(rows) makes them, "
+            f"got Tensors of {' and '.join(map(str, known))} rows"
+        )
+    of_x = x.shape is not None and len(x.shape) == 3
+    if of_x:
+        wanted, what = x.shape[0], "rows of x"
+    elif isinstance(ends, TensorSpec):
+        wanted, what = ends.shape[0] if ends.shape else -1, "documents of actual_seq_len"
+    else:
+        wanted, what = len(ends), "documents of actual_seq_len"
+    if known and wanted not in (-1, *known):
+        raise ValueError(
+            f"{name}: cache must have a row for each of the {wanted} {what}, got {known[0]}"
+        )
+
+
+def _plan_cache(name, x, cache, ends, sizes, sparse, layer):
     if not isinstance(cache, _Tensors):
         fail_type(name, "cache", "an AttentionCache or a tuple of its Tensors", cache)
     if any(tensor.content == _CONSTANT for tensor in cache):
@@ -333,22 +522,25 @@ def _plan_cache(name, x, cache, ends, sizes, sparse):
     selected, state = cache[SELECTED], cache[STATE].content
     if selected.shape is not None and len(selected.shape) != 4:
         raise _wrong_kind(name)
+    _check_rows(name, x, cache, ends)
     if state is not None:
-        _check_sizes(name, state, sizes, selected.dtype)
+        for made_with in {row[:LAYER] for row in state}:
+            _check_sizes(name, made_with, sizes, selected.dtype)
+        _check_layer(name, state, layer)
         ends = getattr(ends, "content", ends)
-        if ends is not None and len(state) == HEADER + 2 * len(ends):
-            _check_room(name, state[HEADER:], ends, selected.shape[2])
+        if ends is not None and len(state) == len(ends):
+            _check_room(name, [row[HEADER] for row in state], ends, selected.shape[2])
     return STATE, SELECTED, OTHERS
 
 
-def check_cache(name, x, cache, ends, sizes, sparse):
+def check_cache(name, x, cache, ends, sizes, sparse, layer):
     """STATE, SELECTED and OTHERS, or the error of a cache that does not fit or is full.
 
     That comes before anything is written. What the state says, the operator checks where it is not
     known yet. A graph takes Tensors out of a cache by the result, because it would do that before
     the check otherwise, in words of its own.
     """
-    return _plan_check_cache(name, x, cache, ends, sizes, sparse)
+    return _plan_check_cache(name, x, cache, ends, sizes, sparse, layer)
 
 
 _plan_check_cache = _CachePlanner(_plan_cache, "check_cache", lists=("ends",))

@@ -86,6 +86,7 @@ class DenseAttention(AttentionLayer):
             rope_low=low,
             rope_high=high,
             window_size=self.pre_tokens + 1,
+            layer=self.number,
         )
 
     def attend(self, x, ends, cos, sin, dtype):

@@ -47,7 +47,8 @@ def nsa_cache_step(
     select_block_count=1,
     init_blocks=0,
     local_blocks=0,
-    importance="overlap",
+    importance="cann",
+    layer=0,
 ):
     """Attention [T, N1, Dv] of new tokens, which go into the caches; infer/nsa_cache_step.h."""
     inputs = (
@@ -57,7 +58,7 @@ def nsa_cache_step(
     attrs = (
         scale_value, theta, rope_factor, rope_low, rope_high, window_size, shared_kv, rollback,
         compress_block_size, compress_stride, select_block_size, select_block_count, init_blocks,
-        local_blocks, importance
+        local_blocks, importance, layer
     )  # fmt: skip
     text, constants = _plan_nsa_cache_step(*inputs, *attrs)
     written = (selected, state) if others is None else (selected, state, others)

@@ -30,8 +30,9 @@ def schema(op):
     return _native.schema(op)
 
 
-# The target of the call that is being planned.
+# The target of the call that is being planned, and whether a graph is compiled.
 planned_target = ContextVar("planned_target", default="cpu")
+planned_for_graph = ContextVar("planned_for_graph", default=False)
 
 # Of an Enum of str, str() is the member's name.
 _CODES = {"int": ("i", int), "float": ("f", float), "str": ("s", str.__str__)}
@@ -41,7 +42,8 @@ def encode_attrs(op, attrs, given=(), lists=None):
     """Attributes as the text that binding/attr_text.h reads.
 
     The text also says which inputs are given, the required ones and those named in `given`, and
-    names the target of the call that is being planned. On target "ascend" another line follows,
+    names the target of the call that is being planned, and whether a graph makes it, which says
+    what an error's text has to add. On target "ascend" another line follows,
     which is not for the native library: what the host knows there, the values of `lists` too.
     """
     inputs = schema(op)["inputs"]
@@ -59,6 +61,8 @@ def encode_attrs(op, attrs, given=(), lists=None):
     target = planned_target.get()
     if target != "cpu":
         items.append(f"target=s{target}")
+    if planned_for_graph.get():
+        items.append("graph=i1")
     text = ";".join(items)
     if target != "ascend":
         return text

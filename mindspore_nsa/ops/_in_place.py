@@ -5,10 +5,10 @@ What is written into the copy is lost, so neither may come to that.
 """
 
 import re
-from functools import partial
+from functools import lru_cache, partial
 
 from ._constexpr import Constexpr
-from ._custom import schema
+from ._custom import custom, schema
 from ._gradient import cache_operator, written_mark
 from ._plan import DTYPE_NAMES, is_constant
 
@@ -75,3 +75,16 @@ def _call(operator, dtypes, *inputs):
         if cast is None:
             raise
         raise TypeError(cast[0]) from error
+
+
+@lru_cache(maxsize=1)
+def _row_copier():
+    operator = custom("NsaCopyRows", "", None)
+    operator.add_prim_attr("side_effect_mem", True)
+    return operator
+
+
+def copy_rows(tensor, pairs):
+    """Copy rows of a Tensor [B, ...] of any dtype within it; pairs: int64 [n, 2], (to, from)."""
+    # Its one output says nothing but that it has run.
+    _row_copier()(tensor, pairs).asnumpy()

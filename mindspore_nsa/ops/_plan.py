@@ -19,7 +19,7 @@ from mindspore.common.dtype import TensorType
 from .. import _native
 from .._config import requested_target, resolve_target
 from ._constexpr import Constexpr
-from ._custom import absent, encode_attrs, list_tensor, planned_target, schema
+from ._custom import absent, encode_attrs, list_tensor, planned_for_graph, planned_target, schema
 
 DTYPE_NAMES = {
     getattr(mindspore, name): name
@@ -88,7 +88,11 @@ def shown(got):
 
 def fail_type(function, argument, expected, got):
     """Raise the TypeError of a wrong argument, in the words of the native checks."""
-    raise TypeError(f"{function}: {argument} must be {expected}, got {shown(got)}")
+    text = f"{function}: {argument} must be {expected}, got {shown(got)}"
+    if got is UNKNOWN and "a Tensor" in expected:
+        # As of (x.shape[0],), where shapes are open.
+        text += "; a Tensor may hold it, as mindspore.ops.dyn_shape(x)[:1] does for (x.shape[0],)"
+    raise TypeError(text)
 
 
 def require_none(function, argument, got):
@@ -138,23 +142,24 @@ class Planner(Constexpr):
         self._read = self._lists.union(names.index(name) for name in self._mask_names)
         self._names = names
 
-    def _on_target(self, requested, *specs):
+    def _on_target(self, requested, in_graph, *specs):
         target = resolve_target(requested, mindspore.context.get_context("device_target"))
-        token = planned_target.set(target)
+        token, graph_token = planned_target.set(target), planned_for_graph.set(in_graph)
         try:
             values = (s.plain() if type(s) is _Sequence else s for s in specs)
             return self._plan(**dict(zip(self._names, values, strict=True)))
         finally:
             planned_target.reset(token)
+            planned_for_graph.reset(graph_token)
 
-    def _run(self, specs):
+    def _run(self, specs, in_graph=False):
         requested = requested_target()
         try:
-            return self._cached(requested, *specs)
+            return self._cached(requested, in_graph, *specs)
         except TypeError:
             pass
         # Either the plan's own error, which comes again, or an argument that cannot be hashed.
-        return self._on_target(requested, *specs)
+        return self._on_target(requested, in_graph, *specs)
 
     def __call__(self, *args):
         if self._names is None:
@@ -166,6 +171,8 @@ class Planner(Constexpr):
                 specs.append(TensorSpec((a.dtype, a.shape, content)))
             elif type(a) in (tuple, list) or (i in self._lists and isinstance(a, (tuple, list))):
                 specs.append(_Sequence.of(a))
+            elif i in self._lists and _is_list(a):
+                specs.append(_Sequence.of(a.tolist()))
             else:
                 specs.append(a)
         return self._run(specs)
@@ -174,7 +181,7 @@ class Planner(Constexpr):
         if self._names is None:
             self._resolve()
         specs = [self._abstract(i, arg) for i, arg in enumerate(args)]
-        return {"dtype": None, "shape": None, "value": self._run(specs)}
+        return {"dtype": None, "shape": None, "value": self._run(specs, in_graph=True)}
 
     def _abstract(self, i, arg):
         value, dtype = arg["value"], arg["dtype"]
@@ -199,25 +206,33 @@ class Planner(Constexpr):
         return tuple(tensor.tolist())
 
 
+def _is_list(value):
+    """Whether this is an array that holds what a list of ints does."""
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu"
+
+
 def _lists_of(op):
     return [] if op is None else [spec for spec in schema(op)["inputs"] if spec["list"]]
 
 
 class _Sequence(tuple):
-    """A tuple or list as a key: its element types, because True == 1 == 1.0, and its elements."""
+    """A tuple or list as a key: its element types, because True == 1 == 1.0, and its elements.
+
+    Whether it is a list comes third, for the text of errors.
+    """
 
     __slots__ = ()
 
     @classmethod
     def of(cls, values):
-        return cls((frozenset(map(type, values)), tuple(values)))
+        return cls((frozenset(map(type, values)), tuple(values), isinstance(values, list)))
 
     def plain(self):
         """The elements, NumPy's integers as Python's: they wrap around, or become floats."""
-        types, values = self
-        if all(t is int for t in types):
-            return values
-        return tuple([int(v) if isinstance(v, np.integer) else v for v in values])
+        types, values, is_list = self
+        if not all(t is int for t in types):
+            values = tuple([int(v) if isinstance(v, np.integer) else v for v in values])
+        return list(values) if is_list else values
 
 
 @lru_cache(maxsize=2)

@@ -282,7 +282,8 @@ def nsa_compress_attention(
             values may change without a new graph; so for the other lists.
         actual_cmp_seq_kvlen (Union[tuple[int], list[int], Tensor], optional): Prefix sums of the
             segments' compressed tokens; may end before :math:`T_2`. Default: ``None``, allowed with
-            `causal`: what `compressed_seq_len` makes of `actual_seq_qlen`.
+            `causal`: what `compressed_seq_len` makes of `actual_seq_qlen`. Keys that were not
+            compressed are an error there, unless there is a `q_offset`.
         actual_sel_seq_kvlen (Union[tuple[int], list[int], Tensor], optional): Prefix sums of the
             segments' selection blocks. Its form is checked; the values are not used.
             Default: ``None``.

@@ -85,7 +85,9 @@ def nsa_compress_attention_infer(
             Default: ``None``, the same number for every row.
         actual_cmp_seq_kvlen (Union[tuple[int], list[int], Tensor]): Compressed tokens of every row.
         actual_sel_seq_kvlen (Union[tuple[int], list[int], Tensor], optional): Tokens of every row,
-            the queries included; needed where a row has more than one query. Default: ``None``.
+            the queries included; needed where a row has more than one query. Then
+            `actual_cmp_seq_kvlen` is the number of windows that are complete in them.
+            Default: ``None``.
         init_blocks (int, optional): The row's first blocks, always chosen; needs
             `actual_sel_seq_kvlen`. Default: ``0``.
         local_blocks (int, optional): Blocks that end with the query's own, always chosen;

@@ -49,7 +49,7 @@ def nsa_decode(
     actual_seq_kvlen,
     init_blocks=0,
     local_blocks=0,
-    importance="overlap",
+    importance="cann",
 ):
     r"""Native Sparse Attention of the newest tokens of every row, from its caches.
 
@@ -105,8 +105,9 @@ def nsa_decode(
         init_blocks (int, optional): The row's first blocks, always chosen. Default: ``0``.
         local_blocks (int, optional): Blocks that end with the query's own, always chosen.
             Default: ``0``.
-        importance (str, optional): ``"overlap"`` (the paper) or ``"cann"``, see
-            :func:`mindspore_nsa.nsa_compress_attention`. Default: ``"overlap"``.
+        importance (str, optional): ``"cann"`` or ``"overlap"`` (the paper), see
+            :func:`mindspore_nsa.nsa_compress_attention`. Default: ``"cann"``. A layer trains with
+            the `importance` of its configuration, ``"overlap"`` by default.
 
     Returns:
         Tensor, the shape of `query` with :math:`D_v` in place of `D`.

@@ -48,7 +48,7 @@ def nsa_decode(
     actual_seq_kvlen,
     init_blocks=0,
     local_blocks=0,
-    importance="overlap",
+    importance="cann",
     precision=FLOAT64,
 ):
     """attention_out with the shape of query and the head size of the values

@@ -179,9 +179,7 @@ def _set_machine():
 def _integer(name, value, least, most):
     """The value as an int, checked."""
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-        raise TypeError(
-            f"machine: {name} must be an int, got {ascii(value)[:80]} ({type(value).__name__})"
-        )
+        raise TypeError(f"machine: {name} must be an int, got {_shown(value)}")
     number = operator.index(value)
     if not least <= number <= most:
         raise ValueError(f"machine: {name} must be from {least} to {most}, got {number}")
@@ -213,7 +211,7 @@ def clock(chip="910B1", trace=None, **replaced):
 
     Args:
         chip (str): ``"910B1"``, ``"910B3"`` or ``"910B4"``. Default: ``"910B1"``.
-        trace (str, optional): File for the trace of a kernel, in the Chrome trace format, which
+        trace (Union[str, os.PathLike], optional): File for the trace of a kernel, in the Chrome trace format, which
             https://ui.perfetto.dev opens; of the second and later kernels with a number before its
             suffix. Default: ``None``.
         replaced (float): Costs that replace those of :func:`costs`, by name; not those of vector
@@ -225,9 +223,10 @@ def clock(chip="910B1", trace=None, **replaced):
         and, as text for people, ``table``.
 
     Raises:
-        TypeError: If a cost is not a number.
+        TypeError: If `chip` is not a str, `trace` not a path or a cost not a number.
         ValueError: If there is no such chip or cost, or if a cost is not finite or too small: what
-            is counted in cycles or us is at least 0, `queue_depth` 1, the others are above 0.
+            is counted in cycles or us is at least 0, `queue_depth` 1, the others are above 0. If
+            `trace` is an empty path.
 
     Examples:
         >>> from mindspore_nsa import twin
@@ -236,8 +235,10 @@ def clock(chip="910B1", trace=None, **replaced):
         >>> timed()
         []
     """
-    file = "" if trace is None else os.fspath(trace)
-    if not _opened().TwinSetClock(str(chip).encode() or b"-", file.encode()):
+    file = b"" if trace is None else _path("trace", trace)
+    if not isinstance(chip, str):
+        raise TypeError(f"clock: chip must be a str, got {_shown(chip)}")
+    if not _opened().TwinSetClock(chip.encode(errors="replace") or b"-", file):
         raise ValueError(f"clock: chip must be 910B1, 910B3 or 910B4, got {chip!r}")
     try:
         for name, value in replaced.items():
@@ -250,6 +251,21 @@ def clock(chip="910B1", trace=None, **replaced):
         _opened().TwinSetClock(b"", b"")
 
 
+def _shown(value):
+    """A wrong argument as messages show it."""
+    return f"{ascii(value)[:80]} ({type(value).__name__})"
+
+
+def _path(name, value):
+    """The bytes of a path, checked."""
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(path, str):
+        raise TypeError(f"clock: {name} must be a str or another path, got {_shown(value)}")
+    if not path or "\0" in path:
+        raise ValueError(f"clock: {name} must be the path of a file, got {ascii(path)[:80]}")
+    return os.fsencode(path)
+
+
 # The least value of a cost by its unit; one of another unit divides or multiplies.
 _LEAST = {"cycles": 0, "us": 0, "instructions": 1}
 
@@ -257,9 +273,7 @@ _LEAST = {"cycles": 0, "us": 0, "instructions": 1}
 def _cost(name, value):
     """The value of a cost as a float, checked."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(
-            f"clock: {name} must be a number, got {ascii(value)[:80]} ({type(value).__name__})"
-        )
+        raise TypeError(f"clock: {name} must be a number, got {_shown(value)}")
     units = {row["name"]: row["unit"] for row in costs()}
     least = _LEAST.get(units.get(name))
     if not (value > 0 if least is None else value >= least) or value > sys.float_info.max:

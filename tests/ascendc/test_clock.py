@@ -53,6 +53,17 @@ def test_what_there_is_not():
     with pytest.raises(ValueError, match="there is no cost 'nothing'"):
         with twin.clock(nothing=1):
             pass
+    for trace in (3, b"trace.json", [], True):
+        with pytest.raises(TypeError, match="clock: trace must be a str or another path, got "):
+            with twin.clock(trace=trace):
+                pass
+    for trace in ("", "a\0b"):
+        with pytest.raises(ValueError, match="clock: trace must be the path of a file, got "):
+            with twin.clock(trace=trace):
+                pass
+    with pytest.raises(TypeError, match=r"clock: chip must be a str, got 910 \(int\)"):
+        with twin.clock(910):
+            pass
     # The clock is off again.
     assert _timed()[1]
 

@@ -166,7 +166,7 @@ def nsa_compress_attention_infer(draw):
     causal = draw.chance(0.6)
     batch = _Batch(draw, draw.pick((5, 100, 400)) * s, most_queries=4 if causal else 1)
     compressed = [windows(n, l, s) for n in batch.lengths]
-    if not causal or draw.chance(0.2):
+    if not causal:
         compressed = [draw.between(0, c + 2) for c in compressed]
     key, value, table = batch.caches(compressed)
     flat = draw.chance(0.5)

@@ -87,6 +87,8 @@ def nsa_compress_attention(draw):
         kv_lengths = [(end - l) // s + 1 if end >= l else 0 for end in ends]
     else:
         kv_lengths = [draw.pick((0, 1, m, m + 1, draw.between(1, side))) for _ in q_lengths]
+    if causal and s > 1 and q_offset is None and kv_lengths == q_lengths:
+        kv_lengths[-1] = max(0, kv_lengths[-1] - 1)  # as many would be keys without compression
     used = sum(kv_lengths)
     tokens = max(1, used + draw.pick((0, 0, 3)))
 

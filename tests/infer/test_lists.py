@@ -51,6 +51,24 @@ def test_early_end_is_legal_for_compressed_keys(good):
     good("FlashAttentionScoreGrad compressed").listed("actual_seq_kvlen", [30, 70]).infer()
 
 
+@pytest.mark.parametrize("windows", [(16, 3), (4, 3), (5, 0), (5, 4)])
+def test_lists_that_contradict_each_other(good, windows):
+    """5 and 3 windows of 32, 16 apart, are complete in 100 and 70 tokens."""
+    call = good("NsaCompressAttentionInfer")
+    wrong = call.listed("actual_cmp_seq_kvlen", windows)
+    at = 0 if windows[0] != 5 else 1
+    wrong.fails(
+        ValueError,
+        "actual_cmp_seq_kvlen",
+        f"the {(5, 3)[at]} windows that are complete in the {(100, 70)[at]} tokens of",
+        f"{windows[at]} at index {at}",
+    )
+    wrong.blind().infer()
+    # Without positions a query sees whatever there is.
+    alone = wrong.but(actual_sel_seq_kvlen=None, init_blocks=0, local_blocks=0)
+    alone.but(query=("float16", (2, 8, 64)), actual_seq_qlen=None).infer()
+
+
 def test_empty_list(good, call_name, list_name):
     call = good(call_name)
     call.listed(list_name, []).fails(ValueError, list_name)

@@ -123,6 +123,28 @@ def test_derived_key_list(good):
     call.fails(ValueError, "actual_cmp_seq_kvlen", "given without causal", "None")
 
 
+def test_keys_that_were_not_compressed(good):
+    """As many as queries, where that can be nothing else."""
+    all_keys = good(NAME).but(key=("float16", (176, 2, 64)), value=("float16", (176, 2, 48)))
+    call = all_keys.but(q_offset=None, topk_mask=None, atten_mask=None, actual_sel_seq_kvlen=None)
+    derived = call.but(actual_cmp_seq_kvlen=None)
+    derived.fails(
+        *(ValueError, "key must be what nsa_compress makes of the keys, 9 rows, got"),
+        *((176, 2, 64), "as many as queries"),
+    )
+    listed = call.listed("actual_cmp_seq_kvlen", (80, 176))
+    listed.fails(
+        ValueError, "actual_cmp_seq_kvlen", "compressed_seq_len(actual_seq_qlen", "end at 9"
+    )
+    derived.blind().infer()
+    listed.blind().infer()
+    # A part of a longer sequence, other rules, rows without meaning.
+    listed.listed("q_offset", (0, 0)).infer()
+    listed.but(causal=False, init_blocks=0, local_blocks=0).infer()
+    call.listed("actual_cmp_seq_kvlen", (80, 175)).infer()
+    call.listed("actual_cmp_seq_kvlen", (4, 9)).infer()
+
+
 def test_key_rows_past_the_list(good):
     longer = good(NAME).but(key=("float16", (12, 2, 64)), value=("float16", (12, 2, 48)))
     assert longer.infer() == good(NAME).infer()

@@ -355,7 +355,7 @@ def test_the_cache_of_another_layer_of_equal_shapes(twin, form, mode):
 # What is other, and what an error says.
 UNFIT = {
     "kv heads": (dict(num_kv_heads=4), (2, CAPACITY, ms.float32), "selected must be of shape"),
-    "batch": ({}, (4, CAPACITY, ms.float32), "as long as the cache has rows"),
+    "batch": ({}, (4, CAPACITY, ms.float32), "a row for each of the 2 rows of x, got 4"),
     "mixed dtypes": ({}, (2, CAPACITY, ms.float16), "others must be of the dtype of selected"),
     "mixed capacities": ({}, (2, CAPACITY + 8, ms.float32), "others must be of shape"),
 }
@@ -382,7 +382,7 @@ def test_a_length_that_nothing_can_be_added_to(kind, mode):
     layer = make(kind)
     made = layer.new_cache(2, CAPACITY)
     state = made[0].asnumpy().copy()
-    state[HEADER] = np.iinfo(np.int64).max
+    state[0, HEADER] = np.iinfo(np.int64).max
     made = AttentionCache((Tensor(state), *made[1:]))
     before = [t.asnumpy().copy() for t in made]
     with pytest.raises((ValueError, RuntimeError), match="capacity"):
@@ -521,8 +521,20 @@ def test_wrong_arguments():
     other = make("sparse", replace(CONFIG, window_size=CONFIG.window_size + 1))
     with pytest.raises(ValueError, match="made for window_size 13, got one for window_size 12"):
         other(Tensor(draw(2, 1, HIDDEN)), cache=cache)
-    with pytest.raises(ValueError, match="as long as the cache has rows"):
+    with pytest.raises(
+        ValueError, match="cache must have a row for each of the 3 rows of x, got 2"
+    ):
         layer(Tensor(draw(3, 1, HIDDEN)), cache=cache)
+    text = "cache must have a row for each of the 3 documents of actual_seq_len, got 2"
+    for ends in ((1, 2, 2), Tensor([1, 2, 2])):
+        with pytest.raises(ValueError, match=text):
+            layer(Tensor(draw(2, HIDDEN)), ends, cache=cache)
+    with pytest.raises(ValueError, match=r"bytes of memory of this machine .*, got 10{20}, with"):
+        layer.new_cache(2, 10**20)
+    with pytest.raises(
+        ValueError, match="NativeSparseAttention.new_cache: capacity must be one that"
+    ):
+        layer.new_cache(2, 10**12)
 
 
 def test_how_far_a_row_goes_back():

@@ -206,7 +206,7 @@ def test_exported_symbols(installed):
         expected |= {name, f"{name}InferShape", f"{name}InferType"}
         # Inference on the target ascend, where MindSpore calls the aclnn function itself.
         expected |= {f"aclnn{name}InferShape", f"aclnn{name}InferType"}
-    for name in ("NsaWithoutGradient", "NsaRefuseGradient", "NsaMarkWritten"):  # of graphs alone
+    for name in ("NsaWithoutGradient", "NsaRefuseGradient", "NsaMarkWritten", "NsaCopyRows"):
         expected |= {name, f"{name}InferShape", f"{name}InferType"}
     assert exported == expected
 
