@@ -90,11 +90,12 @@ void check_compressed(const Context& c, const AttentionDims& dims, const Selecti
                  format_shape(c.in(kIn.key).shape) + ", as many as queries");
   }
   if (seq_cmp != seq_q) return;
-  c.fail_value(c.name(kIn.actual_cmp_seq_kvlen),
-               "the prefix sums of the compressed tokens, compressed_seq_len(actual_seq_qlen, ...), "
-               "which end at " +
-                   windows,
-               "those of the queries, which end at " + std::to_string(queries));
+  c.fail_value(
+      c.name(kIn.actual_cmp_seq_kvlen),
+      "the prefix sums of the compressed tokens, compressed_seq_len(actual_seq_qlen, ...), "
+      "which end at " +
+          windows,
+      "those of the queries, which end at " + std::to_string(queries));
 }
 
 // What can be said only once the values of the lists are known.

@@ -479,8 +479,8 @@ def _check_layer(name, state, layer):
     for row, (*_, writer, length, _) in enumerate(state):
         if length > 0 and writer not in (0, layer):
             raise ValueError(
-                f"{name}: cache must be one that no other layer writes to, got the tokens of another "
-                f"layer in row {row}: every layer needs a cache of its own"
+                f"{name}: cache must be one that no other layer writes to, got the tokens of "
+                f"another layer in row {row}: every layer needs a cache of its own"
             )
 
 

@@ -77,8 +77,8 @@ def _documents(name, x, seq_len):
     """Prefix sums as a tuple; None where they are a Tensor or follow from unknown dimensions."""
     if isinstance(seq_len, (tuple, list)) and any(isinstance(end, Tensor) for end in seq_len):
         raise TypeError(
-            f"{name}: actual_seq_len must be a tuple or list of ints or a Tensor, got Tensors, as a "
-            f"cache holds them: a cache is given by name, cache=cache"
+            f"{name}: actual_seq_len must be a tuple or list of ints or a Tensor, got Tensors, as "
+            f"a cache holds them: a cache is given by name, cache=cache"
         )
     if len(x.shape) == 3:
         if seq_len is not None:

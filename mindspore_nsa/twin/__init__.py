@@ -211,9 +211,9 @@ def clock(chip="910B1", trace=None, **replaced):
 
     Args:
         chip (str): ``"910B1"``, ``"910B3"`` or ``"910B4"``. Default: ``"910B1"``.
-        trace (Union[str, os.PathLike], optional): File for the trace of a kernel, in the Chrome trace format, which
-            https://ui.perfetto.dev opens; of the second and later kernels with a number before its
-            suffix. Default: ``None``.
+        trace (Union[str, os.PathLike], optional): File for the trace of a kernel, in the Chrome
+            trace format, which https://ui.perfetto.dev opens; of the second and later kernels with
+            a number before its suffix. Default: ``None``.
         replaced (float): Costs that replace those of :func:`costs`, by name; not those of vector
             instructions, in cycles/repeat.
 

@@ -109,11 +109,13 @@ import numpy as np
 from mindspore_nsa import _native
 
 heads, tokens, d = 64, 2**20, 2
-header = [d, d, np.float64(100.0).view(np.int64), 0, 0, 0, 43, 0]
+theta, one = np.array([100.0, 1.0]).view(np.int64)
+header = [d, d, theta, one, 0, one, *[0] * 4, 43, 0]
 
 
 def step(length):
-    cache, state = np.zeros((1, 1, tokens, 2 * d), np.float32), np.array([[*header, length, length]])
+    state = np.array([[*header, length, length]])
+    cache = np.zeros((1, 1, tokens, 2 * d), np.float32)
     query = np.ones((1, heads, d), np.float32)
     inputs = [query, query[:, :1], query[:, :1], cache, state]
     attrs = {"scale_value": 1.0, "theta": 100.0, "window_size": 2**31}
@@ -132,7 +134,8 @@ for length in (0, tokens - 2):
         print(error, state[0, -2:].tolist() == [length, length + 1])
     else:
         print(state[0, -2:].tolist())
-print(_native.run("NsaCacheStep", inputs, attrs)[0].shape, state[0, -2:].tolist() == [tokens - 1] * 2)
+(out,) = _native.run("NsaCacheStep", inputs, attrs)
+print(out.shape, state[0, -2:].tolist() == [tokens - 1] * 2)
 """,
         # Large blocks come from the system and go back to it.
         MALLOC_MMAP_THRESHOLD_="65536",

@@ -1,7 +1,7 @@
 """After an error that shows only when the operator runs, the next good call is right.
 
-MindSpore does not run a graph again that has failed, whatever operator it was. So the error says how
-to go on, and that way is tried here for every error of every operator.
+MindSpore does not run a graph again that has failed, whatever operator it was. So the error says
+how to go on, and that way is tried here for every error of every operator.
 """
 
 import mindspore as ms
@@ -64,7 +64,9 @@ FAILURES = {
     "nsa_compress": lambda: of_training(
         "nsa_compress", "actual_seq_len", (40, 96), (40, 95), "must end at T = 96, got 95"
     ),
-    CMP: lambda: of_training(CMP, "actual_cmp_seq_kvlen", (4, 10), (4, 11), "must end at or before"),
+    CMP: lambda: of_training(
+        CMP, "actual_cmp_seq_kvlen", (4, 10), (4, 11), "must end at or before"
+    ),
     SEL: lambda: of_training(SEL, "actual_seq_kvlen", (40, 96), (50, 40), "must be non-decreasing"),
     "flash_attention_score": lambda: of_training(
         "flash_attention_score", "actual_seq_qlen", (40, 96), (-1, 96), "must be non-negative"
@@ -78,7 +80,9 @@ FAILURES = {
     f"{CMP}_infer, lists": lambda: (
         {
             **test_decoding.CALLS[f"{CMP}_infer"](),
-            "actual_sel_seq_kvlen": ints(*(test_decoding.L + (n - 1) * test_decoding.S for n in ROWS)),
+            "actual_sel_seq_kvlen": ints(
+                *(test_decoding.L + (n - 1) * test_decoding.S for n in ROWS)
+            ),
         },
         "actual_cmp_seq_kvlen",
         (ints(*ROWS), ints(40, 3, 16), "must be the 17 windows that are complete in"),

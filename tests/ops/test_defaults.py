@@ -16,8 +16,8 @@ FUNCTIONS = {
     for name in mindspore_nsa._OPERATORS
     if name not in ("compressed_seq_len", "dropout_mask", "nsa_select_attention")
 }
-# Defaults that differ for a reason. torch_npu's functions have these layouts, and a query of another
-# layout is an error, because its rank is another.
+# Defaults that differ for a reason. torch_npu's functions have these layouts, and a query of
+# another layout is an error, because its rank is another.
 DIFFERENT = {"layout"}
 # What one operator needs and another can do without, as their definitions say.
 OPTIONAL = {
@@ -87,7 +87,8 @@ def test_training_and_decoding_with_defaults_choose_the_same_blocks():
         actual_seq_qlen=(t,), actual_seq_kvlen=(t,), causal=True,
     )[0].asnumpy()  # fmt: skip
     _, decoded = mindspore_nsa.nsa_compress_attention_infer(
-        *(q, k_cmp.expand_dims(0), v_cmp.expand_dims(0), scale, n1, n2, block, count, windows, l, s),
+        *(q, k_cmp.expand_dims(0), v_cmp.expand_dims(0), scale, n1, n2, block, count),
+        *(windows, l, s),
         actual_seq_qlen=(t,), actual_cmp_seq_kvlen=(windows,), actual_sel_seq_kvlen=(t,),
     )  # fmt: skip
     np.testing.assert_array_equal(decoded.asnumpy(), chosen.asnumpy())

@@ -1,4 +1,4 @@
-"""CHANGELOG.md tells of the version that the package has, and the version stands in one place."""
+"""CHANGELOG.md tells of the version that the package has; it stands there and in CITATION.cff."""
 
 import datetime
 import re
@@ -49,4 +49,11 @@ def test_the_version_stands_in_one_place():
     done = subprocess.run(
         [*command, *kinds, ":!docs/figures/*.csv"], cwd=ROOT, capture_output=True, text=True
     )
-    assert done.stdout.split() == ["mindspore_nsa/_version.py"], done.stderr
+    # Whoever cites the package reads CITATION.cff alone.
+    assert done.stdout.split() == ["CITATION.cff", "mindspore_nsa/_version.py"], done.stderr
+
+
+def test_the_citation_is_of_this_version():
+    text = (ROOT / "CITATION.cff").read_text()
+    version, date = re.search(r"^## \[(\S+)\] - (\S+)$", TEXT, re.MULTILINE).groups()
+    assert f"\nversion: {version}\n" in text and f"\ndate-released: {date}\n" in text
