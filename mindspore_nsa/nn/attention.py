@@ -194,10 +194,10 @@ class AttentionLayer(ExplicitPrecision):
             self._check(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
-    def _check(self, x=None, actual_seq_len=None, cache=None, key_padding_mask=None, *others, **more):
+    def _check(self, x=None, actual_seq_len=None, cache=None, *others, **more):
         """The errors of `construct`, before a graph has begun."""
-        if others or more or key_padding_mask is not None or not isinstance(x, Tensor):
-            return  # The Cell says what is wrong with these.
+        if others or more or not isinstance(x, Tensor):
+            return  # Of padding, and of what the Cell itself refuses.
         ends = planned(self.name, x, actual_seq_len, self.hidden)[3]
         if cache is not None:
             ends = actual_seq_len if ends is None else ends

@@ -6,7 +6,7 @@ The operators take packed tokens [T, ...] and the prefix sums of the documents' 
 
 import mindspore
 import numpy as np
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from .. import _native
 from ..ops import compressed_seq_len
