@@ -48,7 +48,7 @@ def test_definitions(name):
         assert ours[argument] == theirs[argument], argument
     for attr in _native.schema(name.title().replace("_", ""))["attrs"]:
         default = ours.get(attr["name"])
-        if default is not inspect.Parameter.empty and attr["default"] is not None:
+        if None not in (default, attr["default"]) and default is not inspect.Parameter.empty:
             assert default == attr["default"], attr["name"]
     assert defaults(_cache_step.nsa_cache_step)["importance"] == "cann"
 
