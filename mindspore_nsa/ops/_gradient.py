@@ -2,12 +2,19 @@
 
 from functools import lru_cache
 
-from mindspore import ops
+from mindspore import context, ops
 from mindspore.ops import signature
 
 from ._bprop import bprop_of
 from ._constexpr import Constexpr
-from ._custom import CACHE_SIZE, custom, native_custom, native_operator, schema
+from ._custom import (
+    CACHE_SIZE,
+    custom,
+    native_custom,
+    native_operator,
+    planned_target,
+    schema,
+)
 
 
 def zero_gradient(x, given):
@@ -23,7 +30,14 @@ def zero_gradient(x, given):
 
 @lru_cache(maxsize=64)
 def _refusal(text):
-    return custom("NsaRefuseGradient", text, None)
+    if context.get_context("device_target") != "Ascend":
+        return custom("NsaRefuseGradient", text, None)
+
+    # The native library's function runs on the CPU alone; MindSpore runs a Python one there, too.
+    def refuse(*inputs):
+        raise ValueError(text)
+
+    return ops.Custom(refuse, lambda x: x, lambda x: x, "pyfunc")
 
 
 class _Refuse(Constexpr):
@@ -119,12 +133,23 @@ def written_mark(op, instead, marked):
     return operator
 
 
-@lru_cache(maxsize=64)
 def without_gradient(text):
-    """A Custom that is the identity and whose gradient is the error `text` where it is used."""
+    """The identity, whose gradient is the error `text` where it is used; for the planned target."""
+    return _identity_without_gradient(text, planned_target.get())
 
+
+@lru_cache(maxsize=64)
+def _identity_without_gradient(text, target):
     def bprop(x, out, dout):
         refuse = _refuse_value(text)
         return (refuse(x),)
 
-    return custom("NsaWithoutGradient", "", bprop)
+    if target != "ascend":
+        return custom("NsaWithoutGradient", "", bprop)
+
+    # The native library's function runs on the CPU alone.
+    def refused(dout):
+        refuse = _refuse_value(text)
+        return refuse(dout)
+
+    return ops.InsertGradientOf(refused)

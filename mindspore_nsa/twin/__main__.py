@@ -1,4 +1,4 @@
-"""Flags for programs that use the twin, and modelled time of their kernels."""
+"""Programs that use the twin: flags, modelled time, MindSpore's Ascend backend on it."""
 
 import argparse
 import os
@@ -6,12 +6,12 @@ import shlex
 import subprocess
 import sys
 
-from . import cflags, costs, libs
+from . import _cann, cflags, costs, libs
 
 
 def _flags(chosen, parser):
     if not (chosen.cflags or chosen.libs):
-        parser.error("give --cflags, --libs or both, or a command: time, costs")
+        parser.error("give --cflags, --libs or both, or a command: run, time, costs")
     print(shlex.join((cflags() if chosen.cflags else []) + (libs() if chosen.libs else [])))
     return 0
 
@@ -56,13 +56,27 @@ def main():
     )
     timed.add_argument("program")
     timed.add_argument("arguments", nargs=argparse.REMAINDER)
+    script = commands.add_parser(
+        "run",
+        help="run a Python program in which MindSpore's device Ascend is the twin",
+        usage="%(prog)s (script.py | -m module) [arguments]",
+    )
+    script.add_argument("program", nargs="*", help="of the script, or of the module after -m")
     commands.add_parser("costs", help="print the costs that modelled time is made from")
-    chosen = parser.parse_args()
+    # What follows "run" is the program's: argparse would take its options for ours.
+    ours, program = sys.argv[1:], []
+    if ours[:1] == ["run"] and ours[1:2] not in (["-h"], ["--help"]):
+        ours, program = ours[:1], ours[1:]
+    chosen = parser.parse_args(ours)
     try:
+        if chosen.command == "run":
+            if not program or program == ["-m"]:
+                script.error("give a script, or -m and a module")
+            _cann.run(program)
         if chosen.command == "time":
             return _time(chosen)
         return _costs() if chosen.command == "costs" else _flags(chosen, parser)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, _cann.Unavailable) as error:
         sys.exit(str(error))
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from platform import machine
 
 import pytest
 
@@ -17,9 +18,12 @@ from .conftest import BUILD, ROOT, alone
 
 SOURCE = {str(p.relative_to(ROOT)) for p in ROOT.glob("mindspore_nsa/**/*.py")}
 
-# The library of the Ascend twin, and every header that a program or a kernel may need.
+# The library of the Ascend twin, its stand-ins for CANN's libraries, and every header that a
+# program or a kernel may need.
+STAND_INS = ("ge_runner", "mindspore_nsa_ascendcl", "opapi") if machine() == "x86_64" else ()
 TWIN = {
     "mindspore_nsa/twin/libmindspore_nsa_twin.so",
+    *(f"mindspore_nsa/twin/cann/lib{name}.so" for name in STAND_INS),
     *(f"mindspore_nsa/twin/include/{p.relative_to(ROOT)}" for p in ROOT.glob("twin/**/*.h")),
     *(
         f"mindspore_nsa/twin/include/aclnnop/aclnn_{p.parent.name}.h"

@@ -14,12 +14,13 @@ BELOW = {
     "cube": ("device", "vector"),
     "adv": ("device", "vector"),
     "host": ("clock", "device", "vector", "cube", "adv"),
+    "cann": ("host",),
 }
 
 
 @pytest.mark.parametrize("room", BELOW)
 def test_includes_point_down(room):
-    files = [path for path in (ROOT / "twin" / room).iterdir() if path.suffix in (".cc", ".h")]
+    files = [path for path in (ROOT / "twin" / room).rglob("*") if path.suffix in (".cc", ".h")]
     assert files
     for path in files:
         for other in re.findall(r'#include "twin/(\w+)/', path.read_text()):

@@ -10,8 +10,7 @@ using namespace twin;
 namespace {
 
 aclError CheckDevice(const char* function, int32_t device) {
-  const aclError status = CheckInitialised(function);
-  if (status != ACL_SUCCESS || device == 0) return status;
+  if (device == 0) return ACL_SUCCESS;
   return Failed(function, ACL_ERROR_RT_INVALID_DEVICEID,
                 "deviceId must be 0, the only device, got " + std::to_string(device));
 }
@@ -103,6 +102,13 @@ aclError aclrtGetHardwareSyncAddr(void** addr) {
   return ACL_SUCCESS;
 }
 
+aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
+  if (mode == ACL_RT_OVERFLOW_MODE_INFNAN) return ACL_SUCCESS;
+  return Failed("aclrtSetDeviceSatMode", ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "the twin has the mode ACL_RT_OVERFLOW_MODE_INFNAN only, got " +
+                    std::to_string(static_cast<int>(mode)));
+}
+
 aclError aclrtGetRunMode(aclrtRunMode* runMode) {
   if (runMode == nullptr) return NullArgument("aclrtGetRunMode", "runMode");
   *runMode = ACL_HOST;
@@ -134,7 +140,6 @@ aclError aclrtDestroyContext(aclrtContext handle) {
 
 aclError aclrtSetCurrentContext(aclrtContext handle) {
   const Lock lock(TheRuntime().mutex);
-  TWIN_RETURN_IF_ERROR(CheckInitialised("aclrtSetCurrentContext"));
   const auto found = TheRuntime().contexts.find(handle);
   if (found == TheRuntime().contexts.end()) {
     return Failed("aclrtSetCurrentContext", ACL_ERROR_INVALID_PARAM, "the context does not exist");

@@ -74,6 +74,8 @@ aclError aclrtSynchronizeDevice() {
   return first;
 }
 
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t) { return aclrtSynchronizeDevice(); }
+
 aclError aclrtCreateEvent(aclrtEvent* event) {
   const Lock lock(TheRuntime().mutex);
   if (event == nullptr) return NullArgument("aclrtCreateEvent", "event");
@@ -85,6 +87,20 @@ aclError aclrtCreateEvent(aclrtEvent* event) {
 }
 
 aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t) { return aclrtCreateEvent(event); }
+
+aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t) { return aclrtCreateEvent(event); }
+
+aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
+  const Lock lock(TheRuntime().mutex);
+  TWIN_RETURN_IF_ERROR(CheckContext("aclrtResetEvent"));
+  Event* event = FindEvent("aclrtResetEvent", handle);
+  if (event == nullptr) return ACL_ERROR_INVALID_PARAM;
+  const std::shared_ptr<Stream> stream = FindStream("aclrtResetEvent", stream_handle);
+  if (stream == nullptr) return ACL_ERROR_RT_PARAM_INVALID;
+  // A stream that was told to wait for the event keeps the mark that it waits for.
+  *event = {};
+  return ACL_SUCCESS;
+}
 
 aclError aclrtDestroyEvent(aclrtEvent handle) {
   const Lock lock(TheRuntime().mutex);

@@ -44,8 +44,9 @@ ListValues Convert(const std::vector<From>& values) {
   return list;
 }
 
-// Every element of a tensor lies in its storage, and in device memory.
-void CheckStorage(const KernelArgument& argument) {
+}  // namespace
+
+void CheckView(const KernelArgument& argument) {
   const aclTensor& tensor = argument.tensor;
   const ElementRange range = RangeOf(tensor);
   if (range.begin == range.end) return;
@@ -57,7 +58,7 @@ void CheckStorage(const KernelArgument& argument) {
                             std::to_string(stored) + " elements, shape " +
                             ShapeText(tensor.storage_dims));
   }
-  if (tensor.data == nullptr) Fail(kAclnnNullptr, argument.shown + " has no memory");
+  if (tensor.data == nullptr) return;
   const int64_t bytes = DeviceBytesFrom(tensor.data);
   const uint64_t needed = static_cast<uint64_t>(range.end) * aclDataTypeSize(tensor.dtype);
   if (bytes < 0) Fail(kAclnnInvalid, argument.shown + " is not in device memory");
@@ -66,8 +67,6 @@ void CheckStorage(const KernelArgument& argument) {
                             " bytes, its device memory has " + std::to_string(bytes));
   }
 }
-
-}  // namespace
 
 void CallBuilder::FindSpec() {
   spec_ = FindOperator(call_.op_type_);
@@ -197,6 +196,19 @@ const ParamSpec& CallBuilder::ParamOf(size_t argument) const {
                                       : spec_->outputs[argument - executor_->inputs];
 }
 
+namespace {
+
+// Formats that only name the dimensions of a tensor lie in memory as ND does.
+bool FormatFits(ge::Format defined, aclFormat got) {
+  if (static_cast<int>(defined) == got) return true;
+  constexpr aclFormat kLikeNd[] = {ACL_FORMAT_NCL, ACL_FORMAT_NCHW, ACL_FORMAT_NHWC,
+                                   ACL_FORMAT_NCDHW};
+  return defined == ge::FORMAT_ND &&
+         std::find(std::begin(kLikeNd), std::end(kLikeNd), got) != std::end(kLikeNd);
+}
+
+}  // namespace
+
 // The combination of the definition that has the dtypes and formats of the call.
 void CallBuilder::ChooseCombination() {
   const auto& arguments = executor_->arguments;
@@ -208,7 +220,7 @@ void CallBuilder::ChooseCombination() {
       if (!argument.present) continue;
       const ParamSpec& param = ParamOf(fitting);
       if (static_cast<int>(param.dtypes[combination_]) != argument.tensor.dtype) break;
-      if (static_cast<int>(param.formats[combination_]) != argument.tensor.format) break;
+      if (!FormatFits(param.formats[combination_], argument.tensor.format)) break;
     }
     if (fitting == arguments.size()) return;
     best = std::max(best, fitting);
@@ -242,7 +254,7 @@ void CallBuilder::CheckMemory() const {
   for (size_t i = 0; i < executor_->arguments.size(); ++i) {
     const KernelArgument& argument = executor_->arguments[i];
     if (!argument.present || argument.host_values) continue;
-    CheckStorage(argument);
+    CheckView(argument);
     const aclTensor& tensor = argument.tensor;
     for (size_t axis = 0; argument.output && axis < tensor.dims.size(); ++axis) {
       if (tensor.dims[axis] == 1 || tensor.strides[axis] != 0) continue;
@@ -254,33 +266,6 @@ void CallBuilder::CheckMemory() const {
       Fail(kAclnnInvalid, argument.shown +
                               " has gaps between its elements, and its definition "
                               "does not say AutoContiguous");
-    }
-  }
-}
-
-// No output shares memory with another argument: the order of reads and writes is the kernel's. A
-// tensor with gaps may lie between the elements of another one, and reaches the kernel as a copy.
-void CallBuilder::CheckOverlap() const {
-  struct Span {
-    const KernelArgument* argument;
-    const uint8_t* begin;
-    const uint8_t* end;
-  };
-  std::vector<Span> spans;
-  for (const KernelArgument& argument : executor_->arguments) {
-    if (!argument.present || argument.host_values || !IsContiguous(argument.tensor)) continue;
-    const ElementRange range = RangeOf(argument.tensor);
-    const auto* base = static_cast<const uint8_t*>(argument.tensor.data);
-    const auto size = static_cast<int64_t>(aclDataTypeSize(argument.tensor.dtype));
-    if (range.begin == range.end) continue;
-    spans.push_back({&argument, base + range.begin * size, base + range.end * size});
-  }
-  for (size_t i = 0; i < spans.size(); ++i) {
-    for (size_t j = 0; j < spans.size(); ++j) {
-      if (i == j || !spans[i].argument->output) continue;
-      if (spans[i].begin >= spans[j].end || spans[j].begin >= spans[i].end) continue;
-      Fail(kAclnnInvalid,
-           spans[i].argument->shown + " and " + spans[j].argument->shown + " share device memory");
     }
   }
 }
@@ -329,7 +314,6 @@ std::unique_ptr<aclOpExecutor> CallBuilder::Build() {
   AddArguments();
   ChooseCombination();
   CheckMemory();
-  CheckOverlap();
   Tile();
   PlanCopies();
   return std::move(executor_);

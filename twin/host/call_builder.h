@@ -17,6 +17,10 @@ struct CallError : std::runtime_error {
   aclnnStatus status;
 };
 
+// Every element of a tensor lies in its storage, and in device memory where it has any yet: an
+// executor that is made repeatable may get its addresses later. Throws CallError.
+void CheckView(const KernelArgument& argument);
+
 // Makes an executor of a call; throws CallError.
 class CallBuilder {
  public:
@@ -34,7 +38,6 @@ class CallBuilder {
   void ChooseCombination();
   [[noreturn]] void FailCombination(size_t argument) const;
   void CheckMemory() const;
-  void CheckOverlap() const;
   void Tile();
   void PlanCopies();
 

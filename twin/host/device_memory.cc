@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -13,9 +14,14 @@ constexpr size_t kAlignment = 512;
 // Not a number in every floating-point type: what was never written shows.
 constexpr int kGarbage = 0xFF;
 
+struct Allocation {
+  size_t bytes;
+  bool mapped;
+};
+
 struct Memory {
   std::mutex mutex;
-  std::map<const uint8_t*, size_t> allocations;  // by address
+  std::map<const uint8_t*, Allocation> allocations;  // by address
   uint64_t bytes = 0;
 };
 
@@ -34,7 +40,7 @@ void* AllocateDevice(size_t bytes) {
   std::memset(address, kGarbage, rounded);
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
-  memory.allocations[static_cast<const uint8_t*>(address)] = bytes;
+  memory.allocations[static_cast<const uint8_t*>(address)] = {bytes, false};
   memory.bytes += bytes;
   return address;
 }
@@ -43,11 +49,27 @@ bool FreeDevice(void* address) {
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
   const auto found = memory.allocations.find(static_cast<const uint8_t*>(address));
-  if (found == memory.allocations.end()) return false;
-  memory.bytes -= found->second;
+  if (found == memory.allocations.end() || found->second.mapped) return false;
+  memory.bytes -= found->second.bytes;
   memory.allocations.erase(found);
   std::free(address);
   return true;
+}
+
+void AddDevice(void* address, size_t bytes) {
+  Memory& memory = TheMemory();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  memory.allocations[static_cast<const uint8_t*>(address)] = {bytes, true};
+  memory.bytes += bytes;
+}
+
+void RemoveDevice(void* address) {
+  Memory& memory = TheMemory();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  const auto found = memory.allocations.find(static_cast<const uint8_t*>(address));
+  if (found == memory.allocations.end()) return;
+  memory.bytes -= found->second.bytes;
+  memory.allocations.erase(found);
 }
 
 int64_t DeviceBytesFrom(const void* address) {
@@ -56,8 +78,15 @@ int64_t DeviceBytesFrom(const void* address) {
   const std::lock_guard<std::mutex> lock(memory.mutex);
   auto after = memory.allocations.upper_bound(byte);
   if (after == memory.allocations.begin()) return -1;
-  const auto& [base, bytes] = *--after;
-  return byte > base + bytes ? -1 : static_cast<int64_t>(base + bytes - byte);
+  auto found = std::prev(after);
+  const uint8_t* end = found->first + found->second.bytes;
+  if (byte > end) return -1;
+  while (found->second.mapped && after != memory.allocations.end() && after->first == end &&
+         after->second.mapped) {
+    end += after->second.bytes;
+    found = after++;
+  }
+  return end - byte;
 }
 
 DeviceUse DeviceMemoryInUse() {

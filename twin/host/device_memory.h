@@ -10,6 +10,9 @@ namespace twin {
 void* AllocateDevice(size_t bytes);
 // False if `address` is not the beginning of an allocation.
 bool FreeDevice(void* address);
+// Memory that somebody else has mapped; what is mapped side by side counts as one allocation.
+void AddDevice(void* address, size_t bytes);
+void RemoveDevice(void* address);
 // Bytes from `address` to the end of the allocation that it lies in; -1 outside of all.
 int64_t DeviceBytesFrom(const void* address);
 // The same for all of them together, and the number of allocations.

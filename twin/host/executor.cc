@@ -1,5 +1,6 @@
 #include "twin/host/executor.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -100,6 +101,43 @@ std::string FreedArgument(const aclOpExecutor& executor, const void* workspace) 
   return needed > 0 && DeviceBytesFrom(workspace) < needed ? "workspace" : "";
 }
 
+// The first tensor with elements that has no memory; "" if there is none.
+std::string ArgumentWithoutMemory(const aclOpExecutor& executor) {
+  for (const KernelArgument& argument : executor.arguments) {
+    if (!argument.present || argument.host_values || argument.tensor.data != nullptr) continue;
+    if (ElementCount(argument.tensor) > 0) return argument.shown;
+  }
+  return "";
+}
+
+// What shares memory with an output, "" if nothing does: the order of reads and writes is the
+// kernel's. A tensor with gaps may lie between the elements of another one, and reaches the kernel
+// as a copy.
+std::string Overlap(const aclOpExecutor& executor) {
+  struct Span {
+    const KernelArgument* argument;
+    const uint8_t* begin;
+    const uint8_t* end;
+  };
+  std::vector<Span> spans;
+  for (const KernelArgument& argument : executor.arguments) {
+    if (!argument.present || argument.host_values || !IsContiguous(argument.tensor)) continue;
+    const ElementRange range = RangeOf(argument.tensor);
+    const auto* base = static_cast<const uint8_t*>(argument.tensor.data);
+    const auto size = static_cast<int64_t>(aclDataTypeSize(argument.tensor.dtype));
+    if (range.begin == range.end) continue;
+    spans.push_back({&argument, base + range.begin * size, base + range.end * size});
+  }
+  for (size_t i = 0; i < spans.size(); ++i) {
+    for (size_t j = 0; j < spans.size(); ++j) {
+      if (i == j || !spans[i].argument->output) continue;
+      if (spans[i].begin >= spans[j].end || spans[j].begin >= spans[i].end) continue;
+      return spans[i].argument->shown + " and " + spans[j].argument->shown;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 void AddExecutor(aclOpExecutor* executor) {
@@ -125,6 +163,10 @@ aclError Execute(const char* api, const aclOpExecutor& executor, void* workspace
   if (!freed.empty()) {
     LogError(api, freed + " was freed before the stream was waited for");
     return ACL_ERROR_RT_AICORE_EXCEPTION;
+  }
+  if (executor.host) {
+    executor.host(executor.arguments);
+    return ACL_SUCCESS;
   }
   const Memory memory = Arrange(executor, workspace);
   const Machine machine = CurrentMachine();
@@ -185,9 +227,20 @@ aclnnStatus RunExecutor(const char* api, void* workspace, uint64_t workspace_siz
     return kAclnnInvalid;
   }
   if (!owned->launch) return CheckReady(api);
+  const std::string without = ArgumentWithoutMemory(*owned);
+  if (!without.empty()) {
+    LogError(api, without + " has no memory");
+    return kAclnnNullptr;
+  }
   const std::string freed = FreedArgument(*owned, workspace);
   if (!freed.empty()) {
     LogError(api, freed + " was freed after the first phase");
+    return kAclnnInvalid;
+  }
+  // A call that the host computes reads all before it writes.
+  const std::string shared = owned->host ? "" : Overlap(*owned);
+  if (!shared.empty()) {
+    LogError(api, shared + " share device memory");
     return kAclnnInvalid;
   }
   return Enqueue(api, stream, [owned, workspace, name = std::string(api)] {
@@ -209,6 +262,10 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
     LogError("aclSetAclOpExecutorRepeatable", "executor does not exist");
     return executor == nullptr ? twin::kAclnnNullptr : twin::kAclnnInvalid;
   }
+  // Some of CANN's operators refuse, too; their callers make an executor for each call.
+  if (executor->host || std::getenv("MINDSPORE_NSA_TWIN_NOT_REPEATABLE") != nullptr) {
+    return twin::kAclnnInvalid;
+  }
   executor->repeatable = true;
   return ACL_SUCCESS;
 }
@@ -224,7 +281,10 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
 
 namespace {
 
-aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, bool output, size_t index,
+// What an index counts.
+enum class Place { kInputs, kOutputs, kAll };
+
+aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, Place place, size_t index,
                        aclTensor* tensor, void* address) {
   if (executor == nullptr || tensor == nullptr || address == nullptr) {
     LogError(function, "an argument is null");
@@ -238,8 +298,8 @@ aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, bool outpu
     LogError(function, "executor is not repeatable, or does not exist");
     return twin::kAclnnInvalid;
   }
-  const size_t at = output ? executor->inputs + index : index;
-  const size_t end = output ? executor->arguments.size() : executor->inputs;
+  const size_t at = place == Place::kOutputs ? executor->inputs + index : index;
+  const size_t end = place == Place::kInputs ? executor->inputs : executor->arguments.size();
   if (at >= end || !executor->arguments[at].present || executor->arguments[at].host_values) {
     LogError(function, "there is no tensor with index " + std::to_string(index));
     return twin::kAclnnInvalid;
@@ -253,10 +313,15 @@ aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, bool outpu
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
                                   void* addr) {
-  return SetAddress("aclSetInputTensorAddr", executor, false, index, tensor, addr);
+  return SetAddress("aclSetInputTensorAddr", executor, Place::kInputs, index, tensor, addr);
 }
 
 aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
                                    void* addr) {
-  return SetAddress("aclSetOutputTensorAddr", executor, true, index, tensor, addr);
+  return SetAddress("aclSetOutputTensorAddr", executor, Place::kOutputs, index, tensor, addr);
+}
+
+aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
+                             void* addr) {
+  return SetAddress("aclSetTensorAddr", executor, Place::kAll, index, tensor, addr);
 }

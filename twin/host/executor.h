@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,8 @@ struct aclOpExecutor {
   twin::Tiled tiled;
   uint64_t workspace_bytes = 0;  // with the copies
   bool repeatable = false;
+  // Computes the call in place of a kernel; none of the operators' own.
+  std::function<void(const std::vector<twin::KernelArgument>&)> host;
 };
 
 namespace twin {

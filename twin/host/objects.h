@@ -43,7 +43,7 @@ namespace twin {
 // Objects that exist, by kind, because a handle may be anything: one that was destroyed, too.
 enum class ObjectKind { kTensor, kScalar, kIntArray, kFloatArray, kBoolArray, kTensorList };
 void AddObject(ObjectKind kind, const void* object);
-bool IsObject(ObjectKind kind, const void* object);
+TWIN_API bool IsObject(ObjectKind kind, const void* object);
 bool RemoveObject(ObjectKind kind, const void* object);
 
 inline ObjectKind KindOf(const aclTensor*) { return ObjectKind::kTensor; }

@@ -43,14 +43,7 @@ aclError NullArgument(const char* function, const char* argument) {
   return Failed(function, ACL_ERROR_INVALID_PARAM, std::string(argument) + " is null");
 }
 
-aclError CheckInitialised(const char* function) {
-  if (TheRuntime().initialised) return ACL_SUCCESS;
-  return Failed(function, ACL_ERROR_UNINITIALIZE, "aclInit has not been called");
-}
-
 aclError CheckContext(const char* function) {
-  const aclError status = CheckInitialised(function);
-  if (status != ACL_SUCCESS) return status;
   if (current_context != nullptr && TheRuntime().contexts.count(current_context) != 0) {
     return ACL_SUCCESS;
   }

@@ -52,7 +52,6 @@ Runtime& TheRuntime();
 aclError Failed(const char* function, aclError status, const std::string& what);
 aclError NullArgument(const char* function, const char* argument);
 
-aclError CheckInitialised(const char* function);
 aclError CheckContext(const char* function);
 // The one of this thread, which CheckContext has found to be there.
 Context& CurrentContext();

@@ -13,7 +13,7 @@ using Task = std::function<aclError()>;
 // Appends to a stream, or to the default stream for null. ACL_SUCCESS, or what is wrong with it.
 aclError Enqueue(const char* function, aclrtStream stream, Task task);
 
-// ACL_SUCCESS if aclInit has been called and this thread has a context; else the error, logged.
+// ACL_SUCCESS if this thread has a context; else the error, logged.
 aclError CheckReady(const char* function);
 
 }  // namespace twin

@@ -63,6 +63,9 @@ ACL_FUNC_VISIBILITY aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, c
                                                       aclTensor* tensor, void* addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index,
                                                        aclTensor* tensor, void* addr);
+// `index` counts all inputs of the definition, absent ones and lists too, and then the outputs.
+ACL_FUNC_VISIBILITY aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index,
+                                                 aclTensor* tensor, void* addr);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,63 @@
+"""What programs on device Ascend gave, beside the same kernels without MindSpore."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import mindspore_nsa
+from mindspore_nsa import _native
+
+ROOT = Path(mindspore_nsa.__file__).parents[1]
+
+
+def run(*arguments, folder, timeout=900, **environment):
+    """A Python program on device Ascend, in a folder for MindSpore's own files.
+
+    Gives subprocess.CompletedProcess.
+    """
+    return subprocess.run(
+        [sys.executable, "-m", "mindspore_nsa.twin", "run", *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3", **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def inputs_of(case):
+    """The inputs that the kernel got: the public function fills one list in."""
+    named, attrs = case.named(), case.attrs
+    if case.op == "NsaCompressAttention" and named["actual_cmp_seq_kvlen"] is None:
+        q = named["actual_seq_qlen"]
+        sizes = attrs["compress_block_size"], attrs["compress_stride"]
+        filled = np.array(_native.compressed_seq_len(q.tolist(), *sizes), np.int64)
+        named["actual_cmp_seq_kvlen"] = filled
+    return list(named.values())
+
+
+def differences(file):
+    """(calls, tensors, what is wrong): every output has the bits of the target ascend_twin."""
+    results = pickle.loads(Path(file).read_bytes())
+    tensors, wrong = 0, []
+    for label, case, ours in results:
+        if isinstance(ours, str):
+            wrong.append(f"{label}: {ours}")
+            continue
+        theirs = _native.run(case.op, inputs_of(case), case.attrs, target="ascend_twin")
+        assert len(ours) == len(theirs)
+        for i, pair in enumerate(zip(ours, theirs)):
+            a, b = (x[1] if isinstance(x, tuple) else x for x in pair)
+            tensors += 1
+            if (a.shape, a.dtype, a.tobytes()) != (b.shape, b.dtype, b.tobytes()):
+                wrong.append(f"{label}: output {i} has other bits")
+    return len(results), tensors, wrong
+
+
+if __name__ == "__main__":
+    calls, tensors, wrong = differences(sys.argv[1])
+    print(f"{calls} calls, {tensors} tensors", *wrong, sep="\n")

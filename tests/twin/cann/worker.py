@@ -1,0 +1,76 @@
+"""Programs for MindSpore's device Ascend, made of the twin by `python -m mindspore_nsa.twin run`.
+
+python -m mindspore_nsa.twin run -m tests.twin.cann.worker operators MODE FILE CASE [CASE ...]
+
+calls the public functions in one of MindSpore's modes, forward and gradients, and writes what they
+gave to a file, for another process to judge. A CASE is "OPERATOR:FIRST:COUNT", random
+configurations of a native operator, or "OPERATOR:named", those that have a name.
+"""
+
+import pickle
+import sys
+import time
+from pathlib import Path
+
+import mindspore as ms
+
+from tests.ascendc import (
+    attention_cases,
+    compress_attention_cases,
+    compress_cases,
+    selected_cases,
+)
+from tests.ascendc.sweep import OPERATORS
+from tests.ops.calls import PublicCall
+
+NAMED = {
+    "NsaCompress": lambda: compress_cases.parity("NsaCompress"),
+    "NsaCompressGrad": lambda: compress_cases.parity("NsaCompressGrad"),
+    "NsaCompressAttention": compress_attention_cases.parity,
+    "NsaSelectedAttention": selected_cases.selected_parity,
+    "NsaSelectedAttentionGrad": lambda: selected_cases.selected_parity("selected_grad"),
+    "FlashAttentionScore": attention_cases.flash_parity,
+    "FlashAttentionScoreGrad": lambda: attention_cases.flash_parity("flash_grad"),
+}
+
+
+def cases(wanted):
+    """(operator, name, function that makes the native case) of every case."""
+    op, first, *count = wanted.split(":")
+    if first == "named":
+        return [(op, name, build) for name, build in NAMED[op]().items()]
+    found, seed = [], int(first)
+    while len(found) < int(*count):
+        case = OPERATORS[op].make(seed)
+        if in_public(case):
+            found.append((op, f"seed {seed}", lambda case=case: case))
+        seed += 1
+    return found
+
+
+def in_public(case):
+    """Whether a public function can make the call on Ascend; the kernel itself takes more."""
+    # The gradient of compressed attention: its forward operator takes blocks of whole 16 tokens.
+    l, s = (case.attrs.get(f"compress_{x}", 0) for x in ("block_size", "stride"))  # noqa: E741
+    return l % 16 == 0 and s % 16 == 0
+
+
+def operators(mode, file, *wanted):
+    """Write [(label, case, outputs)], the case as the operator got it; or the error for outputs."""
+    results = []
+    for op, name, build in [case for text in wanted for case in cases(text)]:
+        started = time.monotonic()
+        case = build()
+        try:
+            case, outputs = PublicCall(case, lists_as_tensors=False).run(mode)
+        except Exception as error:  # the other process tells of it
+            outputs = f"{type(error).__name__}: {error}"[:2000]
+        case.memo = {}
+        results.append((f"{op} {name}", case, outputs))
+        print(f"{op} {name} {time.monotonic() - started:.2f} s", flush=True)
+    Path(file).write_bytes(pickle.dumps(results))
+
+
+if __name__ == "__main__":
+    ms.set_device("Ascend")
+    {"operators": operators}[sys.argv[1]](*sys.argv[2:])

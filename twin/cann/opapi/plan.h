@@ -1,0 +1,67 @@
+// How an aclnn function of CANN's own is written: its tensors, its checks, its loop.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "twin/cann/opapi/values.h"
+#include "twin/host/host_call.h"
+#include "twin/host/op_call.h"
+
+// The two functions aclnn<name>GetWorkspaceSize and aclnn<name>. What follows is the body of the
+// first: PLAN with a block that gives `plan` the call's tensors and loop, or throws.
+#define ACLNN(name, ...)                                                              \
+  extern "C" ACL_FUNC_VISIBILITY aclnnStatus aclnn##name(                             \
+      void* workspace, uint64_t bytes, aclOpExecutor* executor, aclrtStream stream) { \
+    return twin::RunExecutor("aclnn" #name, workspace, bytes, executor, stream);      \
+  }                                                                                   \
+  extern "C" ACL_FUNC_VISIBILITY aclnnStatus aclnn##name##GetWorkspaceSize(           \
+      __VA_ARGS__, [[maybe_unused]] uint64_t* workspace_size,                         \
+      [[maybe_unused]] aclOpExecutor** executor)
+
+#define PLAN(...)                                                            \
+  {                                                                          \
+    return twin::cann::MakePlan(                                             \
+        __func__, workspace_size,                                            \
+        executor, [&]([[maybe_unused]] twin::cann::Plan& plan) __VA_ARGS__); \
+  }
+
+namespace twin::cann {
+
+using Arguments = std::vector<KernelArgument>;
+
+// A call whose arguments are being checked.
+struct Plan {
+  std::vector<HostTensor> inputs;
+  std::vector<HostTensor> outputs;
+  HostCompute compute;
+
+  // Each throws for a tensor that is null or has a dtype that is not known.
+  void In(const char* name, const aclTensor* tensor);
+  void Out(const char* name, const aclTensor* tensor);
+  // A tensor that is read and then written.
+  void InOut(const char* name, const aclTensor* tensor);
+};
+
+aclnnStatus MakePlan(const char* function, uint64_t* workspace_size, aclOpExecutor** executor,
+                     const std::function<void(Plan&)>& build);
+
+// Throws with what was expected and what there is.
+[[noreturn]] void Refuse(const std::string& what);
+void RequireDims(const char* name, const aclTensor* tensor, const Dims& dims);
+void RequireFloating(std::initializer_list<const aclTensor*> tensors);
+
+double Number(const aclScalar* scalar);
+double NumberOr(const aclScalar* scalar, double otherwise);
+Dims Integers(const aclIntArray* array);
+
+// out = f(a, b) with broadcasting.
+void Binary(Plan& plan, const aclTensor* a, const aclTensor* b, const aclTensor* out,
+            const std::function<double(double, double)>& f);
+// out = f(a) for every element, the shapes being the same.
+void Unary(Plan& plan, const aclTensor* a, const aclTensor* out,
+           const std::function<double(double)>& f);
+
+}  // namespace twin::cann

@@ -1,0 +1,46 @@
+// Elements of tensors as numbers, for the loops of CANN's own operators.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "twin/host/executor.h"
+
+namespace twin::cann {
+
+using Dims = std::vector<int64_t>;
+
+// The elements of a tensor in the order of its dimensions. A double holds every value of the dtypes
+// that are known, int64 up to 2^53; a result is rounded to float before it is rounded to the dtype.
+struct Values {
+  Dims dims;
+  std::vector<double> data;
+
+  Values() = default;
+  explicit Values(Dims shape, double value = 0);
+  int64_t size() const { return static_cast<int64_t>(data.size()); }
+};
+
+int64_t Product(const Dims& dims, size_t begin = 0, size_t end = SIZE_MAX);
+// Strides of a contiguous tensor, in elements.
+Dims StridesOf(const Dims& dims);
+// `axis` counted from the end where it is negative; throws where there is no such axis.
+size_t AxisOf(int64_t axis, size_t rank);
+
+bool IsKnown(aclDataType dtype);
+bool IsFloating(aclDataType dtype);
+double ToNumber(const void* element, aclDataType dtype);
+
+Values Read(const KernelArgument& argument);
+// Throws where a value does not fit the dtype.
+void Write(const Values& values, const KernelArgument& argument);
+
+// The values repeated to a shape that theirs can be broadcast to.
+Values Broadcast(const Values& values, const Dims& dims);
+// The shape of two that are broadcast to one another; throws where they cannot be.
+Dims BroadcastDims(const Dims& a, const Dims& b);
+// With the dimensions in another order: dimension i of the result is dimension order[i].
+Values Permute(const Values& values, const std::vector<size_t>& order);
+
+}  // namespace twin::cann
