@@ -21,7 +21,7 @@ _OPERATORS = (
     "nsa_selected_attention",
     "nsa_selected_attention_infer",
 )
-_SUBPACKAGES = ("nn", "ops", "reference", "twin")
+_SUBPACKAGES = ("integrations", "nn", "ops", "reference", "twin")
 
 __all__ = [*_OPERATORS, "__version__", "set_target", "show_config", "target"]
 

@@ -4,7 +4,7 @@ import inspect
 import re
 
 import mindspore_nsa
-from mindspore_nsa import nn, reference, twin
+from mindspore_nsa import integrations, nn, reference, twin
 
 from .conftest import ROOT
 
@@ -27,6 +27,9 @@ def names(section):
 def test_functions_and_classes():
     assert names("mindspore_nsa") == set(mindspore_nsa.__all__)
     assert names("mindspore_nsa.nn") == set(nn.__all__)
+    for name in ("mindformers", "mindone"):
+        adapter = getattr(integrations, name)
+        assert names(f"mindspore_nsa.integrations.{name}") == set(adapter.__all__)
     assert names("mindspore_nsa.reference") == set(reference.__all__)
     public = inspect.getmembers(twin, inspect.isfunction)
     assert names("mindspore_nsa.twin") == {

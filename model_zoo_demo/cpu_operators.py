@@ -1,0 +1,125 @@
+"""Operators that frameworks for Ascend call and MindSpore has no CPU kernel for, from others.
+
+For trying a framework's model on a CPU: `with_cpu_operators("mindone")` before the framework is
+imported. On Ascend nothing is replaced.
+"""
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor, mint, nn, ops
+from mindspore.common.initializer import Normal, initializer
+
+
+def arange(start, end=None, step=1, *, dtype=None):
+    """mint.arange of numbers or Tensors of one."""
+    if end is None:
+        start, end = 0, start
+    values = np.arange(*(int(x) for x in (start, end, step)))
+    return Tensor(values).astype(dtype or ms.int64)
+
+
+class Embedding(nn.Cell):
+    """mint.nn.Embedding."""
+
+    def __init__(
+        self, num_embeddings, embedding_dim, padding_idx=None, dtype=ms.float32, **options
+    ):
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = padding_idx
+        shape = (num_embeddings, embedding_dim)
+        self.weight = Parameter(initializer(Normal(1.0), shape, dtype), name="weight")
+
+    def construct(self, ids):
+        """Rows of the weight."""
+        return ops.gather(self.weight, ids, 0)
+
+
+class CrossEntropyLoss(nn.Cell):
+    """mint.nn.CrossEntropyLoss."""
+
+    def __init__(self, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+        super().__init__()
+        self.options = weight, ignore_index, reduction, label_smoothing
+
+    def construct(self, logits, labels):
+        """The loss of logits [N, C] and labels [N]."""
+        return ops.cross_entropy(logits, labels.astype(ms.int32), *self.options)
+
+
+def pad(x, sizes, mode="constant", value=0):
+    """mint.nn.functional.pad with a constant, by NumPy: labels and masks have no gradient."""
+    pairs = [(0, 0)] * (x.ndim - len(sizes) // 2) + list(zip(sizes[-2::-2], sizes[::-2]))
+    return Tensor(np.pad(x.asnumpy(), pairs, mode, constant_values=value or 0)).astype(x.dtype)
+
+
+def dropout(x, p=0.5, training=True, **options):
+    """mint.nn.functional.dropout, which is nothing outside training."""
+    return ops.dropout(x, p, training) if training and p > 0 else x
+
+
+def argmax(x, dim=None, keepdim=False):
+    """mint.argmax."""
+    return ops.argmax(x, dim, keepdim)
+
+
+def masked_fill_(self, mask, value):
+    """Tensor.masked_fill_."""
+    return ops.assign(self, ops.masked_fill(self, mask, value))
+
+
+def embedding(ids, weight, padding_idx=None, **options):
+    """mint.nn.functional.embedding."""
+    return ops.gather(weight, ids, 0)
+
+
+class RmsNorm(nn.Cell):
+    """ops.RmsNorm, of whose results the first is taken."""
+
+    def __init__(self, epsilon=1e-6):
+        super().__init__()
+        self.epsilon = epsilon
+
+    def construct(self, x, gamma):
+        """The norm of the last dimension, and what it is divided by."""
+        scale = ops.rsqrt(ops.mean(x * x, -1, True) + self.epsilon)
+        return x * scale * gamma, scale
+
+    def shard(self, *strategies, **options):
+        """A CPU has nothing to shard over."""
+        return self
+
+
+class Outer(nn.Cell):
+    """The outer product of two vectors."""
+
+    def construct(self, x, y):
+        """x [M], y [N] to [M, N]."""
+        return ops.expand_dims(x, 1) * ops.expand_dims(y, 0)
+
+    def shard(self, *strategies, **options):
+        """A CPU has nothing to shard over."""
+        return self
+
+
+def _mindone():
+    mint.arange, mint.argmax = arange, argmax
+    mint.nn.Embedding, mint.nn.CrossEntropyLoss = Embedding, CrossEntropyLoss
+    mint.nn.functional.pad, mint.nn.functional.dropout = pad, dropout
+    Tensor.masked_fill_, Tensor.clone = masked_fill_, Tensor.copy
+
+
+def _mindformers():
+    # Its modules take some by name, so that they are replaced before the first import.
+    mint.nn.functional.embedding = embedding
+    ops.operations.RmsNorm = ops.auto_generate.RmsNorm = RmsNorm
+    ops.auto_generate.Outer = Outer
+
+
+_FRAMEWORKS = {"mindone": _mindone, "mindformers": _mindformers}
+
+
+def with_cpu_operators(framework):
+    """Replace what `framework`, "mindone" or "mindformers", needs; on a CPU only."""
+    if ms.get_context("device_target") == "CPU":
+        _FRAMEWORKS[framework]()

@@ -1,0 +1,105 @@
+"""An environment with a framework, over the packages of the one that runs the tests.
+
+Frameworks disagree about the versions of transformers, so each has its own, under build/. What a
+framework would install beside, another MindSpore above all, is left out: `--no-deps`.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import mindspore_nsa
+
+ROOT = Path(__file__).resolve().parents[2]
+# datasets 5.2 wants pyarrow 24, and that numpy 2.
+_MINDFORMERS = (
+    *("pyyaml", "deprecated", "regex", "requests", "jieba", "rouge_chinese", "tokenizers"),
+    *("sentencepiece", "tiktoken", "mindpet", "tensorboardX", "datasets<5.2", "pyarrow<24"),
+    "numpy<2",
+)
+# Name: what is installed without what it needs, and what of that is needed.
+FRAMEWORKS = {
+    "mindformers-1.9.0": (["mindformers==1.9.0"], [*_MINDFORMERS, "nltk"]),
+    "mindformers-2.1.0": (["mindformers==2.1.0"], [*_MINDFORMERS]),
+    "mindone-0.5.0": (
+        ["mindone==0.5.0", "omegaconf", "antlr4-python3-runtime"],
+        ["transformers==4.57.1", "numpy<2"],
+    ),
+}
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def _pip(python, *arguments):
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    done = subprocess.run(
+        [*command, "--disable-pip-version-check", *arguments], capture_output=True, text=True
+    )
+    if done.returncode == 0:
+        return
+    absent = "No matching distribution found" in done.stderr
+    if absent and not os.environ.get("CI"):
+        pytest.skip(f"the registry has no {' '.join(arguments)}")
+    pytest.fail(done.stdout + done.stderr)
+
+
+def python_of(name):
+    """The Python of an environment, which is made where it is not there yet."""
+    bare, needed = FRAMEWORKS[name]
+    folder = ROOT / "build" / "integrations" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    python = folder / "bin" / "python"
+    packages = sysconfig.get_path("purelib")
+    made_of = hashlib.sha256(repr((bare, needed, packages, sys.version)).encode()).hexdigest()
+    ready = folder / "ready"
+    with open(folder / ".lock", "w") as lock:
+        # The processes of the tests meet here.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ready.exists() or ready.read_text() != made_of:
+            command = [sys.executable, "-m", "venv", "--without-pip", "--clear", str(folder)]
+            subprocess.run(command, check=True)
+            library = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+            site = folder / "lib" / library / "site-packages"
+            (site / "packages_of_the_tests.pth").write_text(f"{packages}\n")
+            _pip(python, "--no-deps", *bare)
+            _pip(python, *needed)
+            ready.write_text(made_of)
+    return python
+
+
+def example(page):
+    """The program that a page of docs/ has its readers paste."""
+    text = (ROOT / "docs" / page).read_text()
+    (source,) = re.findall(r"^```py\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return source
+
+
+def printed(name, source, tmp_path):
+    """What a text prints as a program in an environment, the last lines."""
+    (tmp_path / "example.py").write_text(source)
+    return _run(name, tmp_path / "example.py", tmp_path).splitlines()
+
+
+def run(name, program, tmp_path):
+    """What a program of the folder `programs` prints in an environment, as lines."""
+    mark = "result: "
+    lines = _run(name, PROGRAMS / program, tmp_path).splitlines()
+    return [line[len(mark) :] for line in lines if line.startswith(mark)]
+
+
+def _run(name, program, tmp_path):
+    python = python_of(name)
+    # mindspore_nsa as the tests have it, and the source tree for model_zoo_demo.
+    paths = [str(Path(mindspore_nsa.__file__).parents[1]), str(ROOT)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [str(python), str(program)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=1200, env=env)  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    return done.stdout

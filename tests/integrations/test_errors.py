@@ -1,0 +1,92 @@
+"""What the adapters say where no framework is installed, and their arithmetic of weights."""
+
+import importlib
+import sys
+import types
+
+import numpy as np
+import pytest
+from mindspore import Tensor
+
+from mindspore_nsa import integrations
+
+FRAMEWORKS = ("mindformers", "mindone")
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_without_the_framework(name):
+    """Nothing is imported before a function needs it, and the error names package and version."""
+    adapter = getattr(integrations, name)
+    if importlib.util.find_spec(name):
+        pytest.skip(f"{name} is installed")
+    assert name not in sys.modules
+    text = f"^mindspore_nsa.integrations.{name}.convert_attention needs {name} .*got not installed"
+    with pytest.raises(ImportError, match=text):
+        adapter.convert_attention(None)
+    with pytest.raises(ImportError, match=f"register needs {name} "):
+        adapter.register()
+    with pytest.raises(TypeError, match="register: name must be a str, got 3"):
+        adapter.register(3)
+
+
+def test_names():
+    assert set(FRAMEWORKS) <= set(dir(integrations))
+    with pytest.raises(AttributeError, match="no attribute 'torch'"):
+        integrations.torch  # noqa: B018
+
+
+@pytest.mark.parametrize("contiguous", [False, True])
+@pytest.mark.parametrize("rest", [(5,), ()], ids=["weight", "bias"])
+def test_rows_of_linear_qkv(rest, contiguous):
+    """Rows say which head they are of; there and back is the same."""
+    adapter = integrations.mindformers
+    heads, kv_heads, dim = 4, 2, 3
+    sizes = (heads, kv_heads, dim, contiguous)
+    rows = [f"q{h}" for h in range(heads)] + [f"{p}{h}" for p in "kv" for h in range(kv_heads)]
+    order = rows if contiguous else ["q0", "q1", "k0", "v0", "q2", "q3", "k1", "v1"]
+    numbers = np.array([rows.index(name) for name in order], np.float32).repeat(dim)
+    joint = np.broadcast_to(numbers.reshape(-1, *[1] * len(rest)), (len(numbers), *rest)).copy()
+    query, key_value = adapter.split_qkv(Tensor(joint), *sizes)
+    flat = np.concatenate((query, key_value)).reshape(len(numbers), -1)[:, 0]
+    np.testing.assert_array_equal(flat, np.arange(8).repeat(dim))
+    np.testing.assert_array_equal(adapter.join_qkv(query, Tensor(key_value), *sizes), joint)
+    with pytest.raises(ValueError, match="join_qkv: key_value must have 12 rows, .* got 36"):
+        adapter.join_qkv(query, np.concatenate([key_value] * 3), *sizes)
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """The registry of MindFormers' PyNative part, which PyPI's packages cannot import."""
+    variants, adapter = {}, integrations.mindformers
+
+    def register_attention_variant(name):
+        assert name not in variants
+        return lambda builder: variants.setdefault(name, builder)
+
+    class ModuleSpec:
+        def __init__(self, module, params):
+            self.module, self.params = module, params
+
+    parts = {
+        "register_attention_variant": register_attention_variant,
+        "ModuleSpec": ModuleSpec,
+    }
+    monkeypatch.setattr(adapter, "framework", lambda *_: types.SimpleNamespace(**parts))
+    monkeypatch.setattr(adapter, "_registered", {})
+    return variants
+
+
+def test_register(registry):
+    """Once or again with equal sizes; norms as MindFormers says."""
+    adapter = integrations.mindformers
+    assert adapter.register(window_size=64) == "nsa"
+    adapter.register(window_size=64)
+    with pytest.raises(ValueError, match="name must not be 'nsa' again with other sizes"):
+        adapter.register(window_size=32)
+    spec = registry["nsa"](qk_layernorm=True, fused_norm=False, normalization="RMSNorm")
+    assert spec.module is adapter.NSASelfAttention
+    assert spec.params == {"qk_norm": True, "window_size": 64}
+    with pytest.raises(ValueError, match="norms of queries and keys other than RMSNorm"):
+        registry["nsa"](True, False, "LayerNorm")
+    with pytest.raises(TypeError, match="unknown sizes windows"):
+        adapter.register("other", windows=1)

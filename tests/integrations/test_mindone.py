@@ -1,0 +1,48 @@
+"""NSA and dense attention inside mindone's models from PyPI."""
+
+import re
+
+import pytest
+
+from .environments import example, printed, run
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """{name: words} of what the program printed."""
+    lines = run("mindone-0.5.0", "mindone_models.py", tmp_path_factory.mktemp("mindone"))
+    words = [line.split() for line in lines]
+    return {" ".join(w for w in line if w[0].isalpha()): line for line in words}
+
+
+def numbers(line):
+    return [float(word) for word in line if word[0] in "-0123456789"]
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3"])
+def test_attention_function(results, kind):
+    """That of eager attention, and on the real tokens of padded rows."""
+    assert numbers(results[f"{kind} function"])[0] <= 1e-6
+    assert numbers(results[f"{kind} padded"])[0] <= 2e-6
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3"])
+def test_conversion(results, kind):
+    """To DenseAttention the loss stays to the bit; to NSA while the blocks hold every token."""
+    before, dense = numbers(results[f"{kind} converted"])
+    assert before == dense
+    assert numbers(results[f"{kind} as NSA"])[0] == pytest.approx(before, abs=2e-6)
+    losses = numbers(results[f"{kind} trains"])
+    assert losses == sorted(losses, reverse=True) and losses[0] - losses[-1] > 0.2
+
+
+def test_generate_save_and_refuse(results):
+    assert results["generate True"]
+    assert results["saved and loaded"] and results["refused"]
+
+
+def test_page(tmp_path):
+    """The program of the page runs as it stands there."""
+    lines = printed("mindone-0.5.0", example("mindone.md"), tmp_path)
+    losses = [float(line) for line in lines if re.fullmatch(r"\d+\.\d+", line)]
+    assert len(losses) == 1 and 3 < losses[0] < 7 and lines[-1] == "(2, 108)"
