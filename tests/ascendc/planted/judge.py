@@ -10,7 +10,7 @@ from multiprocessing.connection import wait
 
 from tests.twin import builds as twin
 
-from ..attention_checks import CORES, SEEDS, check_call
+from ..attention_checks import CALLS, calls_of, check_call
 from ..builds import unit
 from ..launch import TwinError
 
@@ -56,9 +56,7 @@ def random_checks(make, seeds, dtype):
     for n in seeds:
         case = make(n)
         if case.dtype == dtype:
-            cores, other = CORES[n // 3 % 4], CORES[(n // 3 + 1 + n % 3) % 4]
-            calls = [(cores, SEEDS[n % 3]), (other, SEEDS[(n + 1) % 3])]
-            checks[f"seed {n}"] = partial(check_call, case=case, calls=calls)
+            checks[f"seed {n}"] = partial(check_call, case=case, calls=calls_of(n))
     return checks
 
 
@@ -66,7 +64,7 @@ def parity_checks(named, dtype):
     """Those of the named cases that are of that data type."""
     cases = {name: build() for name, build in named.items()}
     return {
-        name: partial(check_call, case=case, calls=[(2, 0), (24, 1)])
+        name: partial(check_call, case=case, calls=CALLS)
         for name, case in cases.items()
         if case.dtype == dtype
     }
