@@ -29,7 +29,7 @@ def test_planted_texts_occur_once(name):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_suite_draws_what_finds_the_faults(name):
-    """The configurations among the checks are those of the kernel's own tests, on the same cores."""
+    """The configurations among the checks are those of the kernel's own tests."""
     planted = importlib.import_module(f"tests.ascendc.planted.{name}")
     drawn = planted.tests.CONFIGURATIONS
     assert set(planted.SEEDS) <= set(range(drawn) if isinstance(drawn, int) else drawn)

@@ -75,12 +75,17 @@ def _found(tool):
     return shutil.which(tool) is not None or Path("/usr/include", tool).exists()
 
 
+def missing(build):
+    """Names of the Debian packages that this build needs and the machine lacks."""
+    return [package for tool, package in build.tools if not _found(tool)]
+
+
 def need(build):
     """Skip, or in CI fail, where a tool of this build is missing."""
-    missing = [package for tool, package in build.tools if not _found(tool)]
-    if not missing:
+    packages = missing(build)
+    if not packages:
         return
-    text = f"the {build.name} form is left out: apt-get install {' '.join(missing)}"
+    text = f"the {build.name} form is left out: apt-get install {' '.join(packages)}"
     if IN_CI:
         pytest.fail(text)
     pytest.skip(text)
