@@ -54,12 +54,12 @@ def ascend():
 def without_python():
     """In every form of the native test program and on each of its instruction sets."""
     replay = importlib.import_module("tests.native.test_replay")
-    for form in replay.FORMS:
+    for form in (*replay.FORMS, *replay.SOAKED):
         if packages := replay.builds.missing(form):
             print(f"the {form.name} form is left out: apt-get install {' '.join(packages)}")
             continue
         program = replay.builds.compile_replay(form)
-        for isa in replay._expected_isas(form):
+        for isa in replay.expected_isas(form):
             yield lambda number, at=(form, program, isa): _replayed(replay, number, *at)
 
 

@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from tests.twin import builds as twin
 
 from ..attention_checks import CALLS, calls_of, check_call
-from ..builds import unit
+from ..builds import changed, unit
 from ..launch import TwinError
 
 FOLDER = twin.BUILD / "planted"
@@ -70,28 +70,14 @@ def parity_checks(named, dtype):
     }
 
 
-def _includes(compiled, file):
-    names = compiled.with_suffix(".d").read_text().replace("\\\n", " ").split()
-    return any(name.endswith(file) for name in names)
-
-
 def library(kernel, dtype, name="", fault=None):
     """Path of the kernel's library, with a fault or without."""
     sources = (unit(kernel.name, dtype), *(twin.ROOT / source for source in kernel.sources))
-    objects = twin.objects(*sources, name=kernel.library)
     folder = FOLDER / re.sub(r"\W+", "_", f"{kernel.name} {name or 'clean ' + dtype}")
     folder.mkdir(parents=True, exist_ok=True)
     if fault is not None:
-        copy = folder / fault[0]
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(changed_text(name, fault))
-        # Quoted includes look here first.
-        flags = (*twin.FLAGS, "-O0", "-iquote", str(folder), "-w")
-        objects = [
-            twin.compiled(source, flags, folder) if _includes(clean, fault[0]) else clean
-            for source, clean in zip(sources, objects, strict=True)
-        ]
-    return twin.linked(objects, folder / "kernel.so")
+        return changed(sources, kernel.library, folder, fault[0], changed_text(name, fault))
+    return twin.linked(twin.objects(*sources, name=kernel.library), folder / "kernel.so")
 
 
 def judged(runner, checks):
