@@ -24,8 +24,9 @@ class DenseAttention(AttentionLayer):
         config (NSAConfig): Sizes.
         window (bool, optional): Whether a query sees only the last `config.window_size` tokens, its
             own included. Default: ``False``.
-        context (ContextShards, optional), tensor_group (WorkerGroup, optional): As of
+        context (ContextShards, optional): Workers that share a text, as for
             `NativeSparseAttention`. Default: ``None``.
+        tensor_group (WorkerGroup, optional): Workers that share the heads. Default: ``None``.
 
     Inputs:
         - **x** (Tensor) - Shape :math:`(B, S, hidden)` or packed :math:`(T, hidden)`, dtype

@@ -20,6 +20,15 @@ class WorkerGroup:
         ranks (tuple[int]): Its workers, by their number among all.
         rank (int): Place of this worker among them.
         world (bool): Whether these are all workers.
+
+    Supported Platforms:
+        ``CPU`` ``Ascend``
+
+    Examples:
+        >>> from mindspore_nsa import nn
+        >>> group = nn.parallel_groups().tensor
+        >>> print(group.size, group.ranks)
+        1 (0,)
     """
 
     name: str
@@ -43,6 +52,14 @@ class ParallelGroups:
         tensor (WorkerGroup): Workers with other heads, and the same part of the text.
         replicas (WorkerGroup): Workers with the same heads: data times context, over which the
             gradients of weights are averaged.
+
+    Supported Platforms:
+        ``CPU`` ``Ascend``
+
+    Examples:
+        >>> from mindspore_nsa import nn
+        >>> print(nn.parallel_groups().seed(7))
+        7
     """
 
     data: WorkerGroup

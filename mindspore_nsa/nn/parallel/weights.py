@@ -172,6 +172,14 @@ def unshard_parameters(parts, config, tensor_group):
 
     Supported Platforms:
         ``CPU`` ``Ascend``
+
+    Examples:
+        >>> from mindspore_nsa import nn
+        >>> config = nn.NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+        >>> parts = [nn.DenseAttention(config).parameters_dict()]
+        >>> whole = nn.unshard_parameters(parts, config, nn.parallel_groups().tensor)
+        >>> print(whole["output.weight"].shape)
+        (64, 64)
     """
     function = "unshard_parameters"
     if not isinstance(parts, (tuple, list)) or not parts:
