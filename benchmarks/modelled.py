@@ -8,6 +8,7 @@ of them; the largest take the twin up to half an hour each.
 
 import csv
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -27,13 +28,19 @@ class ModelledCase:
 
     name: str
     operator: str
-    kernel: str
     tiling: str  # the function of tiling.cc that knows its work
     call: Callable
     sizes: tuple  # beside the tokens, as tiling is asked of them
     executed: tuple
     asked: tuple
     shape: str
+
+    @property
+    def kernel(self):
+        """Name of the kernel's entry, after the operator's type."""
+        from mindspore_nsa import _native
+
+        return re.sub(r"\B([A-Z])", r"_\1", _native.ascend_type(self.operator)).lower()
 
     def work(self, tokens, chip):
         """Of the busiest core and of all, in any unit."""
@@ -183,7 +190,7 @@ def _selected(gradient, heads=64, kv_heads=4, dim=192, value_dim=128, select=64,
 
 def cases(quick=False):
     """Those whose operator has a kernel."""
-    from mindspore_nsa import twin
+    from mindspore_nsa import _native
 
     # Below, the start of a launch hides what a core is given.
     sizes = ((6144, 8192), (16384,)) if quick else ((8192, 16384), (8192, 16384, 65536))
@@ -191,8 +198,8 @@ def cases(quick=False):
     flash_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096, 8192))
     attention_sizes = ((512, 1024), (2048,)) if quick else ((1024, 2048), (2048, 4096, 8192))
     selected_sizes = ((256, 512), (1024,)) if quick else ((512, 1024), (1024, 4096, 8192))
-    # Name, operator, kernel, call with its sizes and shape, tokens that are executed and asked for.
-    # The tiling of a call is asked by the name of its kernel, but for the one named here.
+    # Name, operator, its name there, call with its sizes and shape, tokens that are executed and
+    # asked for. The tiling of a call is asked by that name, but for the one named here.
     tilings = {"compress_attention_backward": "nsa_compress_attention_grad"}
     found = (
         ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes),
@@ -224,11 +231,11 @@ def cases(quick=False):
     )
     return [
         ModelledCase(
-            *(name, operator, kernel, tilings.get(name, kernel)),
+            *(name, operator, tilings.get(name, kernel)),
             *(call, fixed, executed, asked, shape),
         )
         for name, operator, kernel, (call, fixed, shape), (executed, asked) in found
-        if operator in twin.operators()
+        if operator in _native.ascend_operators()
     ]
 
 

@@ -56,7 +56,9 @@ py::list signature_in_python(const std::string& op, const std::string& target) {
 }  // namespace
 
 void bind_ascend(py::module_& module) {
-  module.def("ascend_operators", &ascend_operators, "Types of the operators with Ascend kernels.");
+  module.def("ascend_operators", &ascend_operators, "Names of the operators with Ascend kernels.");
+  module.def("ascend_type", &ascend_type, py::arg("op"),
+             "The type of an operator's Ascend kernel, after which its aclnn function is named.");
   module.def(
       "ascend_signature", &signature_in_python, py::arg("op"), py::arg("target") = "ascend",
       "The arguments of an operator's aclnn function, in its order. source: what in schema(op) "

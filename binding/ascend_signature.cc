@@ -51,11 +51,14 @@ AscendArgument resolve(const OpSchema& schema, const AclnnParameter& parameter) 
 }
 
 std::map<std::string, AscendSignature, std::less<>> all_signatures() {
+  std::map<std::string, std::string> names;  // by type
+  for (const std::string& name : op_names()) names[ascend_type(name)] = name;
   std::map<std::string, AscendSignature, std::less<>> signatures;
   for (const twin::AclnnFunction& function : twin::AclnnFunctions()) {
-    AscendSignature& signature = signatures[function.op_type];
+    const std::string& name = names.at(function.op_type);
+    AscendSignature& signature = signatures[name];
     signature.function = &function;
-    signature.schema = &schema(function.op_type);
+    signature.schema = &schema(name);
     for (const AclnnParameter& parameter : function.parameters) {
       signature.arguments.push_back(resolve(*signature.schema, parameter));
     }
@@ -69,6 +72,15 @@ const std::map<std::string, AscendSignature, std::less<>>& signatures() {
 }
 
 }  // namespace
+
+std::string ascend_type(std::string_view op) {
+  constexpr std::string_view kOwn = "Nsa", kScore = "Score";
+  std::string name(op);
+  if (op.substr(0, kOwn.size()) == kOwn) name.erase(0, kOwn.size());
+  const size_t score = name.find(kScore);
+  if (score != std::string::npos) name.erase(score, kScore.size());
+  return "Msnsa" + name;
+}
 
 std::vector<std::string> ascend_operators() {
   std::vector<std::string> names;

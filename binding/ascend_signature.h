@@ -27,7 +27,11 @@ struct AscendSignature {
   std::vector<AscendArgument> arguments;  // in aclnn order
 };
 
-// Types of the operators that have an Ascend kernel.
+// The type of an operator's Ascend kernel, after which its aclnn function is named: CANN has types
+// of its own under the names of the operators. "NsaCompress" -> "MsnsaCompress".
+std::string ascend_type(std::string_view op);
+
+// Names of the operators that have an Ascend kernel.
 std::vector<std::string> ascend_operators();
 
 // The one place that refuses an operator without an Ascend kernel: throws OpError, which names the

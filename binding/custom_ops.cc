@@ -324,10 +324,18 @@ PerOutput<kOutputs, int> infer_type(Caller caller, const char* op, const std::ve
                     void*, void* extra) {                                                        \
     return nsa::run(#op, count, params, ndims, shapes, dtypes, extra);                           \
   }                                                                                              \
-  NSA_INFERENCE(op, kCustom, op, outputs)                                                        \
-  NSA_INFERENCE(aclnn##op, kAclnn, op, outputs)
+  NSA_INFERENCE(op, kCustom, op, outputs)
 
 NSA_OPERATORS(NSA_CUSTOM)
+
+// Those of the aclnn functions, with the numbers of their outputs.
+NSA_INFERENCE(aclnnMsnsaCompress, kAclnn, NsaCompress, 1)
+NSA_INFERENCE(aclnnMsnsaCompressGrad, kAclnn, NsaCompressGrad, 2)
+NSA_INFERENCE(aclnnMsnsaCompressAttention, kAclnn, NsaCompressAttention, 4)
+NSA_INFERENCE(aclnnMsnsaSelectedAttention, kAclnn, NsaSelectedAttention, 3)
+NSA_INFERENCE(aclnnMsnsaSelectedAttentionGrad, kAclnn, NsaSelectedAttentionGrad, 3)
+NSA_INFERENCE(aclnnMsnsaFlashAttention, kAclnn, FlashAttentionScore, 4)
+NSA_INFERENCE(aclnnMsnsaFlashAttentionGrad, kAclnn, FlashAttentionScoreGrad, 5)
 
 // Of Tensors that the next operator writes; see mindspore_nsa/ops/_in_place.py. Its output is read
 // by nobody.

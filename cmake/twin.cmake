@@ -19,7 +19,8 @@ add_library(nsa_twin_runtime STATIC ${twin_sources})
 target_link_libraries(nsa_twin_runtime PUBLIC nsa_twin_flags)
 target_compile_options(nsa_twin_runtime PRIVATE -O2)
 
-# An operator is a folder with op_kernel, whose entry, like its host side, is named after the folder.
+# An operator is a folder with op_kernel, whose kernel's file, like that of its host side, is named
+# after the folder.
 # The other folders hold what operators share.
 file(GLOB kernel_folders CONFIGURE_DEPENDS ascendc/*/op_kernel)
 foreach(folder IN LISTS kernel_folders)
@@ -54,7 +55,10 @@ add_custom_command(
   COMMENT "Generating the aclnn functions" VERBATIM)
 add_custom_target(nsa_twin_generated DEPENDS ${aclnn_sources} ${kernel_sources} ${aclnn_functions})
 
-add_library(nsa_twin SHARED ${aclnn_sources} ${kernel_sources} $<TARGET_OBJECTS:nsa_op_host>)
+# aclnn functions under CANN's own names, which the package for CANN does not have.
+file(GLOB built_in_sources CONFIGURE_DEPENDS twin/built_in/*.cc)
+add_library(nsa_twin SHARED ${aclnn_sources} ${kernel_sources} ${built_in_sources} ${aclnn_functions}
+  $<TARGET_OBJECTS:nsa_op_host>)
 target_include_directories(nsa_twin PRIVATE "${twin_generated}/include")
 add_dependencies(nsa_twin nsa_twin_generated)
 target_link_libraries(nsa_twin PRIVATE nsa_twin_flags nsa_infer
@@ -63,7 +67,8 @@ target_link_libraries(nsa_twin PRIVATE nsa_twin_flags nsa_infer
 target_precompile_headers(nsa_twin PRIVATE <algorithm> <array> <cmath> <cstddef> <cstdint> <cstring>
   <initializer_list> <limits> <tuple> <type_traits> <utility>
   "${twin_root}/include/kernel_operator.h" "${twin_root}/host/kernel_registration.h")
-set_source_files_properties(${aclnn_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(${aclnn_sources} ${built_in_sources} ${aclnn_functions} PROPERTIES
+  SKIP_PRECOMPILE_HEADERS ON)
 # A check and a count of every access take the time, not the arithmetic.
 set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS "-O1")
 set_source_files_properties(${aclnn_sources} PROPERTIES COMPILE_OPTIONS "-O1")

@@ -9,20 +9,22 @@ namespace nsa::ascend {
 // next one finds what this one leaves. Saturating, the mode after a reset, would hide a NaN as 0.
 class KeepNan {
  public:
-  __aicore__ inline KeepNan()
-      : saturated_(AscendC::GetSaturationFlag<AscendC::SaturationMode::FLOAT>()) {
-    AscendC::SetSaturationFlag<AscendC::SaturationMode::FLOAT>(false);
+  __aicore__ inline KeepNan() : kept_((get_ctrl() >> kKeepBit & 1) != 0) {
+    set_ctrl(sbitset1(get_ctrl(), kKeepBit));
   }
   __aicore__ inline ~KeepNan() {
     // Conversions that were issued may still wait for their turn.
     AscendC::PipeBarrier<PIPE_ALL>();
-    AscendC::SetSaturationFlag<AscendC::SaturationMode::FLOAT>(saturated_);
+    if (!kept_) set_ctrl(sbitset0(get_ctrl(), kKeepBit));
   }
   KeepNan(const KeepNan&) = delete;
   KeepNan& operator=(const KeepNan&) = delete;
 
  private:
-  bool saturated_;
+  // Of the control register. CANN has had these intrinsics for longer than SetSaturationFlag.
+  static constexpr int kKeepBit = 48;
+
+  bool kept_;
 };
 
 }  // namespace nsa::ascend

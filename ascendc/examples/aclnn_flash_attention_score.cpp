@@ -2,9 +2,8 @@
 // last query seeing every key.
 //
 //   g++ -std=c++17 aclnn_flash_attention_score.cpp $(python -m mindspore_nsa.twin --cflags --libs)
-#include "aclnnop/aclnn_flash_attention_score.h"
-
 #include "acl_program.h"
+#include "aclnnop/aclnn_msnsa_flash_attention.h"
 
 int main() {
   const int64_t heads = 2, kv_heads = 1, rows = 32, columns = 48, dim = 16;
@@ -23,12 +22,12 @@ int main() {
 
   uint64_t workspace_size = 0;
   aclOpExecutor* executor = nullptr;
-  CHECK(aclnnFlashAttentionScoreGetWorkspaceSize(
+  CHECK(aclnnMsnsaFlashAttentionGetWorkspaceSize(
       query.get(), key.get(), value.get(), nullptr, nullptr, nullptr, mask.get(), nullptr, nullptr,
       nullptr, nullptr, nullptr, nullptr, scale, keep_prob, unbounded, unbounded, heads, layout, 0,
       bottom_right_causal, pse_type, softmax_max.get(), softmax_sum.get(), nullptr,
       attention_out.get(), &workspace_size, &executor));
-  session.Run(aclnnFlashAttentionScore, workspace_size, executor);
+  session.Run(aclnnMsnsaFlashAttention, workspace_size, executor);
   Print("softmaxMax", softmax_max);
   Print("softmaxSum", softmax_sum);
   Print("attentionOut", attention_out);

@@ -3,10 +3,9 @@
 //
 //   flags=$(python -m mindspore_nsa.twin --cflags --libs)
 //   g++ -std=c++17 aclnn_flash_attention_score_grad.cpp $flags
-#include "aclnnop/aclnn_flash_attention_score_grad.h"
-
 #include "acl_program.h"
-#include "aclnnop/aclnn_flash_attention_score.h"
+#include "aclnnop/aclnn_msnsa_flash_attention.h"
+#include "aclnnop/aclnn_msnsa_flash_attention_grad.h"
 
 int main() {
   const int64_t heads = 2, kv_heads = 1, rows = 32, columns = 48, dim = 16;
@@ -25,12 +24,12 @@ int main() {
 
   uint64_t workspace_size = 0;
   aclOpExecutor* executor = nullptr;
-  CHECK(aclnnFlashAttentionScoreGetWorkspaceSize(
+  CHECK(aclnnMsnsaFlashAttentionGetWorkspaceSize(
       query.get(), key.get(), value.get(), nullptr, nullptr, nullptr, mask.get(), nullptr, nullptr,
       nullptr, nullptr, nullptr, nullptr, scale, keep_prob, unbounded, unbounded, heads, layout, 0,
       bottom_right_causal, pse_type, softmax_max.get(), softmax_sum.get(), nullptr,
       attention_out.get(), &workspace_size, &executor));
-  session.Run(aclnnFlashAttentionScore, workspace_size, executor);
+  session.Run(aclnnMsnsaFlashAttention, workspace_size, executor);
 
   const HalfTensor dy({1, heads, rows, dim}, Pattern(heads * rows * dim, 11, 23));
   const HalfTensor dq({1, heads, rows, dim});
@@ -39,13 +38,13 @@ int main() {
   // Without a bias and a sink nothing of theirs is printed, but the call takes both outputs.
   const HalfTensor dpse({1});
   const FloatTensor dsink({1});
-  CHECK(aclnnFlashAttentionScoreGradGetWorkspaceSize(
+  CHECK(aclnnMsnsaFlashAttentionGradGetWorkspaceSize(
       query.get(), key.get(), value.get(), dy.get(), nullptr, nullptr, nullptr, mask.get(),
       softmax_max.get(), softmax_sum.get(), nullptr, attention_out.get(), nullptr, nullptr, nullptr,
       nullptr, nullptr, nullptr, nullptr, nullptr, scale, keep_prob, unbounded, unbounded, heads,
       layout, 0, bottom_right_causal, pse_type, 0, 0, 0, dq.get(), dk.get(), dv.get(), dpse.get(),
       dsink.get(), &workspace_size, &executor));
-  session.Run(aclnnFlashAttentionScoreGrad, workspace_size, executor);
+  session.Run(aclnnMsnsaFlashAttentionGrad, workspace_size, executor);
   Print("dq", dq);
   Print("dk", dk);
   Print("dv", dv);

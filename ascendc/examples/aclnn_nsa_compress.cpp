@@ -1,9 +1,8 @@
 // NsaCompress by its aclnn interface: 80 tokens in two segments, windows of 32 tokens, 16 apart.
 //
 //   g++ -std=c++17 aclnn_nsa_compress.cpp $(python -m mindspore_nsa.twin --cflags --libs)
-#include "aclnnop/aclnn_nsa_compress.h"
-
 #include "acl_program.h"
+#include "aclnnop/aclnn_msnsa_compress.h"
 
 int main() {
   const int64_t tokens = 80, heads = 2, dim = 16, block_size = 32, stride = 16;
@@ -19,9 +18,9 @@ int main() {
 
   uint64_t workspace_size = 0;
   aclOpExecutor* executor = nullptr;
-  CHECK(aclnnNsaCompressGetWorkspaceSize(input.get(), weight.get(), segments, layout, block_size,
-                                         stride, 0, output.get(), &workspace_size, &executor));
-  session.Run(aclnnNsaCompress, workspace_size, executor);
+  CHECK(aclnnMsnsaCompressGetWorkspaceSize(input.get(), weight.get(), segments, layout, block_size,
+                                           stride, 0, output.get(), &workspace_size, &executor));
+  session.Run(aclnnMsnsaCompress, workspace_size, executor);
   Print("output", output);
   aclDestroyIntArray(segments);
   return 0;

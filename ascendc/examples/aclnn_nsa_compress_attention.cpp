@@ -2,9 +2,8 @@
 // over the compressed tokens of two heads, each query with its two most important blocks.
 //
 //   g++ -std=c++17 aclnn_nsa_compress_attention.cpp $(python -m mindspore_nsa.twin --cflags --libs)
-#include "aclnnop/aclnn_nsa_compress_attention.h"
-
 #include "acl_program.h"
+#include "aclnnop/aclnn_msnsa_compress_attention.h"
 
 int main() {
   const int64_t queries = 96, keys = 4, heads = 4, kv_heads = 2, dim = 16;
@@ -26,12 +25,12 @@ int main() {
 
   uint64_t workspace_size = 0;
   aclOpExecutor* executor = nullptr;
-  CHECK(aclnnNsaCompressAttentionGetWorkspaceSize(
+  CHECK(aclnnMsnsaCompressAttentionGetWorkspaceSize(
       query.get(), key.get(), value.get(), nullptr, nullptr, query_list, key_list, nullptr, nullptr,
       scale, heads, layout, 0, window, stride, block, count, causal, init, local, importance,
       softmax_max.get(), softmax_sum.get(), attention_out.get(), topk_indices.get(),
       &workspace_size, &executor));
-  session.Run(aclnnNsaCompressAttention, workspace_size, executor);
+  session.Run(aclnnMsnsaCompressAttention, workspace_size, executor);
   aclDestroyIntArray(query_list);
   aclDestroyIntArray(key_list);
   Print("softmaxMax", softmax_max);

@@ -1,9 +1,8 @@
 // NsaCompressGrad by its aclnn interface: the gradient of aclnn_nsa_compress.cpp.
 //
 //   g++ -std=c++17 aclnn_nsa_compress_grad.cpp $(python -m mindspore_nsa.twin --cflags --libs)
-#include "aclnnop/aclnn_nsa_compress_grad.h"
-
 #include "acl_program.h"
+#include "aclnnop/aclnn_msnsa_compress_grad.h"
 
 int main() {
   const int64_t tokens = 80, heads = 2, dim = 16, block_size = 32, stride = 16;
@@ -21,10 +20,10 @@ int main() {
 
   uint64_t workspace_size = 0;
   aclOpExecutor* executor = nullptr;
-  CHECK(aclnnNsaCompressGradGetWorkspaceSize(output_grad.get(), input.get(), weight.get(), segments,
-                                             block_size, stride, 0, layout, input_grad.get(),
-                                             weight_grad.get(), &workspace_size, &executor));
-  session.Run(aclnnNsaCompressGrad, workspace_size, executor);
+  CHECK(aclnnMsnsaCompressGradGetWorkspaceSize(
+      output_grad.get(), input.get(), weight.get(), segments, block_size, stride, 0, layout,
+      input_grad.get(), weight_grad.get(), &workspace_size, &executor));
+  session.Run(aclnnMsnsaCompressGrad, workspace_size, executor);
   Print("inputGrad", input_grad);
   Print("weightGrad", weight_grad);
   aclDestroyIntArray(segments);

@@ -2,9 +2,8 @@
 // head, each over two of its segment's blocks of 16 keys, causal.
 //
 //   g++ -std=c++17 aclnn_nsa_selected_attention.cpp $(python -m mindspore_nsa.twin --cflags --libs)
-#include "aclnnop/aclnn_nsa_selected_attention.h"
-
 #include "acl_program.h"
+#include "aclnnop/aclnn_msnsa_selected_attention.h"
 
 int main() {
   const int64_t heads = 4, tokens = 48, dim = 32, value_dim = 16;
@@ -25,11 +24,11 @@ int main() {
 
   uint64_t workspace_size = 0;
   aclOpExecutor* executor = nullptr;
-  CHECK(aclnnNsaSelectedAttentionGetWorkspaceSize(
+  CHECK(aclnnMsnsaSelectedAttentionGetWorkspaceSize(
       query.get(), key.get(), value.get(), indices.get(), nullptr, segments, segments, nullptr,
       scale, heads, layout, causal, block_size, block_count, softmax_max.get(), softmax_sum.get(),
       attention_out.get(), &workspace_size, &executor));
-  session.Run(aclnnNsaSelectedAttention, workspace_size, executor);
+  session.Run(aclnnMsnsaSelectedAttention, workspace_size, executor);
   Print("softmaxMax", softmax_max);
   Print("softmaxSum", softmax_sum);
   Print("attentionOut", attention_out);

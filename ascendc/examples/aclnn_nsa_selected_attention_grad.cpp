@@ -4,10 +4,9 @@
 //
 //   flags=$(python -m mindspore_nsa.twin --cflags --libs)
 //   g++ -std=c++17 aclnn_nsa_selected_attention_grad.cpp $flags
-#include "aclnnop/aclnn_nsa_selected_attention_grad.h"
-
 #include "acl_program.h"
-#include "aclnnop/aclnn_nsa_selected_attention.h"
+#include "aclnnop/aclnn_msnsa_selected_attention.h"
+#include "aclnnop/aclnn_msnsa_selected_attention_grad.h"
 
 int main() {
   const int64_t heads = 4, tokens = 48, dim = 32, value_dim = 16;
@@ -28,23 +27,23 @@ int main() {
 
   uint64_t workspace_size = 0;
   aclOpExecutor* executor = nullptr;
-  CHECK(aclnnNsaSelectedAttentionGetWorkspaceSize(
+  CHECK(aclnnMsnsaSelectedAttentionGetWorkspaceSize(
       query.get(), key.get(), value.get(), indices.get(), nullptr, segments, segments, nullptr,
       scale, heads, layout, causal, block_size, block_count, softmax_max.get(), softmax_sum.get(),
       attention_out.get(), &workspace_size, &executor));
-  session.Run(aclnnNsaSelectedAttention, workspace_size, executor);
+  session.Run(aclnnMsnsaSelectedAttention, workspace_size, executor);
 
   const HalfTensor output_grad({tokens, heads, value_dim},
                                Pattern(tokens * heads * value_dim, 11, 23));
   const HalfTensor dq({tokens, heads, dim});
   const HalfTensor dk({tokens, 1, dim});
   const HalfTensor dv({tokens, 1, value_dim});
-  CHECK(aclnnNsaSelectedAttentionGradGetWorkspaceSize(
+  CHECK(aclnnMsnsaSelectedAttentionGradGetWorkspaceSize(
       query.get(), key.get(), value.get(), attention_out.get(), output_grad.get(),
       softmax_max.get(), softmax_sum.get(), indices.get(), segments, segments, nullptr, nullptr,
       nullptr, scale, block_size, block_count, heads, layout, causal, dq.get(), dk.get(), dv.get(),
       &workspace_size, &executor));
-  session.Run(aclnnNsaSelectedAttentionGrad, workspace_size, executor);
+  session.Run(aclnnMsnsaSelectedAttentionGrad, workspace_size, executor);
   Print("dq", dq);
   Print("dk", dk);
   Print("dv", dv);

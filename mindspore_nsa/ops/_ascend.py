@@ -31,6 +31,12 @@ _ABSENT_TYPE = "aclIntArray*"
 
 
 @cache
+def _function(op):
+    """Name of an operator's aclnn function."""
+    return f"aclnn{_native.ascend_type(op)}"
+
+
+@cache
 def _parameters(op, role):
     """Parameters of an aclnn function, in its order: its outputs, or all before them."""
     found = _native.ascend_signature(op)
@@ -40,7 +46,7 @@ def _parameters(op, role):
 @lru_cache
 def _registration(op):
     """What MindSpore wants to know of an aclnn function: Tensors, then the rest, then outputs."""
-    info = CustomRegOp(f"aclnn{op}")
+    info = CustomRegOp(_function(op))
     tensors = []
     for parameter in _parameters(op, "input"):
         leading = len(tensors) == len(info.attr_) + len(tensors) and parameter["kind"] == "tensor"
@@ -82,7 +88,9 @@ class AclnnCustom(ops.Custom):
     def __init__(self, op, attrs, missing, bprop):
         # MindSpore writes into the registration that it is given, the name of the kernel too.
         info = deepcopy(_registration(op))
-        super().__init__(f"{library()}:aclnn{op}", None, None, "aot", bprop=bprop, reg_info=info)
+        super().__init__(
+            f"{library()}:{_function(op)}", None, None, "aot", bprop=bprop, reg_info=info
+        )
         self.add_prim_attr("nsa_attrs", attrs)
         # MindSpore refuses None for a Tensor, and makes a null pointer of it for a list, which is
         # what the function takes for an input that is not given, whatever its type.

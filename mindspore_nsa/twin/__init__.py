@@ -111,14 +111,14 @@ def _opened():
 
 
 def operators():
-    """Names of the Ascend operators that the twin has.
+    """Types of the Ascend operators that the twin has.
 
     Returns:
         list[str].
 
     Examples:
         >>> from mindspore_nsa import twin
-        >>> "NsaCompress" in twin.operators()
+        >>> "MsnsaCompress" in twin.operators()
         True
     """
     return _opened().TwinOperators().decode().split()

@@ -9,6 +9,8 @@ import mindspore_nsa
 from mindspore_nsa import _native
 from mindspore_nsa.ops import _ascend
 
+FUNCTIONS = {f"aclnn{_native.ascend_type(op)}": op for op in _native.ascend_operators()}
+
 
 @pytest.fixture
 def calls(ascend, monkeypatch):
@@ -17,7 +19,7 @@ def calls(ascend, monkeypatch):
 
     def outputs(custom, args):
         made.append((custom, args))
-        function = custom.func.rpartition(":")[2].removeprefix("aclnn")
+        function = FUNCTIONS[custom.func.rpartition(":")[2]]
         zeros = tuple(
             Tensor(np.zeros(1, np.float32))
             for parameter in _native.ascend_signature(function)

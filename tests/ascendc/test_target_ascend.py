@@ -42,8 +42,8 @@ def test_custom_is_made_with_its_callback(ascend):
         *("int64_t", "int64_t", "int64_t", "aclTensor*"),
     ]
     path, _, name = operator.custom_callback_func.partition(":")
-    assert name == "aclnnNsaCompress"
-    assert ctypes.CDLL(path).aclnnNsaCompressGetWorkSpaceSize
+    assert name == "aclnnMsnsaCompress"
+    assert ctypes.CDLL(path).aclnnMsnsaCompressGetWorkSpaceSize
 
 
 def test_gradient_is_made_with_it(ascend, monkeypatch):
@@ -64,7 +64,7 @@ def test_gradient_is_made_with_it(ascend, monkeypatch):
 
 
 def test_a_header_of_another_arity_is_an_error(ascend, cann):
-    header = cann / "op_api" / "include" / "aclnn_nsa_compress.h"
+    header = cann / "op_api" / "include" / "aclnn_msnsa_compress.h"
     text = header.read_text()
     header.write_text(text.replace("    int64_t actSeqLenType,\n", ""))
     with pytest.raises(RuntimeError, match="not equal to aclnn api input size"):
@@ -116,8 +116,8 @@ def test_graph(ascend, monkeypatch, tmp_path, gradient):
     file = tmp_path / "net.mindir"
     ms.export(Gradient(net) if gradient else net, x, w, file_name=str(file), file_format="MINDIR")
     text = file.read_bytes()
-    assert b"aclnnNsaCompress" in text
-    assert (b"aclnnNsaCompressGrad" in text) == gradient
+    assert b"aclnnMsnsaCompress" in text
+    assert (b"aclnnMsnsaCompressGrad" in text) == gradient
 
 
 def test_target_needs_the_device():

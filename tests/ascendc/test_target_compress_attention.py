@@ -174,6 +174,6 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     spare = Tensor(np.zeros((1, 1), bool))
     masks = [options.get(mask, spare) for mask in ("topk_mask", "atten_mask")]
     ms.export(Net(operator), *inputs, *masks, file_name=str(file), file_format="MINDIR")
-    assert b"aclnnNsaCompressAttention" in file.read_bytes()
+    assert b"aclnnMsnsaCompressAttention" in file.read_bytes()
     module._plan_nsa_compress_attention._cached.cache_clear()
     module._operator.cache_clear()

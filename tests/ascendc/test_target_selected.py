@@ -129,6 +129,6 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     monkeypatch.undo()
     file = tmp_path / "net.mindir"
     ms.export(Net(operator), query, key, value, INDICES, file_name=str(file), file_format="MINDIR")
-    assert b"aclnnNsaSelectedAttention" in file.read_bytes()
+    assert b"aclnnMsnsaSelectedAttention" in file.read_bytes()
     for cache in caches:
         cache.cache_clear()

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import modelled, tiling
-from mindspore_nsa import twin
+from mindspore_nsa import _native
 
 from .test_run import python
 
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_operator_with_a_kernel_has_a_case(quick):
-    assert sorted({case.operator for case in modelled.cases(quick)}) == twin.operators()
+    assert sorted({case.operator for case in modelled.cases(quick)}) == _native.ascend_operators()
 
 
 @pytest.mark.parametrize("name", [case.name for case in modelled.cases()])

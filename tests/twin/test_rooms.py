@@ -15,6 +15,7 @@ BELOW = {
     "adv": ("device", "vector"),
     "host": ("clock", "device", "vector", "cube", "adv"),
     "cann": ("host",),
+    "built_in": ("host",),
 }
 
 
@@ -33,7 +34,7 @@ def test_the_twin_includes_no_operator():
 
 
 def test_operators_are_the_folders_with_a_kernel():
-    """Their host side and the entry of their kernel are named after them."""
+    """The files of their host side and of their kernel are named after them."""
     operators = {path.parent for path in (ROOT / "ascendc").glob("*/op_kernel")}
     assert operators
     for folder in operators:

@@ -15,6 +15,19 @@ void WriteCtrl(const char* name, uint64_t bits, const Where& where) {
   instr.core().registers.ctrl = bits << kFloatSaturationBit;
 }
 
+void WriteWholeCtrl(const char* name, uint64_t value, const Where& where) {
+  const uint64_t bit = uint64_t{1} << kFloatSaturationBit;
+  if ((value & ~bit) != kOtherCtrlBits) {
+    Fail(name, where,
+         Format(
+             "CTRL would be 0x%llx, and was 0x%llx: only bit %d may be changed on the twin",
+             static_cast<unsigned long long>(value),
+             static_cast<unsigned long long>(kOtherCtrlBits | ThisCore(name, where).registers.ctrl),
+             kFloatSaturationBit));
+  }
+  WriteCtrl(name, value >> kFloatSaturationBit & 1, where);
+}
+
 uint64_t ReadCtrl(const char* name, const Where& where) {
   return ThisCore(name, where).registers.ctrl >> kFloatSaturationBit & 1;
 }

@@ -13,16 +13,30 @@ enum class SaturationMode : uint8_t { FLOAT, FLOAT8, INT, CAST };
 namespace twin {
 
 constexpr int kFloatSaturationBit = 48;
+// Bits of other modes, which are set so that a kernel that does not keep them is found.
+constexpr uint64_t kOtherCtrlBits = uint64_t{1} << 60 | uint64_t{1} << 5;
 
 // Instructions on other pipes find the register as it is when their turn comes, so the scalar unit
 // may change it only after all those that depend on it are complete.
 TWIN_API void WriteCtrl(const char* name, uint64_t bits, const Where& where);
+// The same with the value of all bits, of which no other one may change.
+TWIN_API void WriteWholeCtrl(const char* name, uint64_t value, const Where& where);
 TWIN_API uint64_t ReadCtrl(const char* name, const Where& where);
 inline bool FloatSaturates(const Core& core) {
   return (core.registers.ctrl >> kFloatSaturationBit & 1) == 0;
 }
 
 }  // namespace twin
+
+// The intrinsics of the whole register, of which only that bit may be changed here.
+inline uint64_t get_ctrl(twin::Where where = twin::Here()) {
+  return twin::kOtherCtrlBits | twin::ReadCtrl("get_ctrl", where) << twin::kFloatSaturationBit;
+}
+inline void set_ctrl(uint64_t value, twin::Where where = twin::Here()) {
+  twin::WriteWholeCtrl("set_ctrl", value, where);
+}
+inline uint64_t sbitset0(uint64_t value, int bit) { return value & ~(uint64_t{1} << bit); }
+inline uint64_t sbitset1(uint64_t value, int bit) { return value | uint64_t{1} << bit; }
 
 namespace AscendC {
 

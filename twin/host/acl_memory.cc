@@ -12,6 +12,7 @@
 #include "twin/host/device_memory.h"
 #include "twin/host/log.h"
 #include "twin/host/machine.h"
+#include "twin/host/product.h"
 #include "twin/host/runtime_state.h"
 
 using namespace twin;
@@ -191,7 +192,14 @@ float aclFloat16ToFloat(aclFloat16 value) { return HalfBitsToFloat(value); }
 
 aclFloat16 aclFloatToFloat16(float value) { return FloatToHalfBits(value); }
 
-const char* aclrtGetSocName() { return "Ascend910B2"; }
+const char* aclrtGetSocName() {
+  try {
+    return CurrentProduct().name;
+  } catch (const std::exception& error) {
+    LogError("aclrtGetSocName", error.what());
+    return nullptr;
+  }
+}
 
 void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line,
                const char* fmt, ...) {

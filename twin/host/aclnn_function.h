@@ -40,7 +40,7 @@ struct AclnnParameter {
 
 // An operator's first phase, whose arguments are the parameters in their order.
 struct AclnnFunction {
-  const char* op_type;  // "NsaCompress"
+  const char* op_type;  // "MsnsaCompress"
   std::vector<AclnnParameter> parameters;
   // `function`: the address of aclnn<op>GetWorkspaceSize.
   aclnnStatus (*first_phase)(void* function, const AclnnValue* values, uint64_t* workspace_size,

@@ -7,6 +7,7 @@
 
 #include "twin/device/environment.h"
 #include "twin/device/types.h"
+#include "twin/host/product.h"
 #include "twin/host/timing.h"
 
 namespace twin {
@@ -37,16 +38,18 @@ Machine CurrentMachine() {
   Choice& choice = TheChoice();
   const std::lock_guard<std::mutex> lock(choice.mutex);
   Machine machine;
-  machine.info.l2_bytes = chip.l2_bytes;
+  const Product* product = NamedProduct();
+  machine.info.l2_bytes = product != nullptr ? product->l2_bytes : chip.l2_bytes;
   machine.info.hbm_bytes = kHbmBytes;
   machine.info.cube_cores = choice.cube_cores;
   machine.info.vector_cores = choice.vector_cores;
   if (choice.vector_cores == 0) {
     const auto cube = EnvironmentNumber("MINDSPORE_NSA_TWIN_AIC", 1, kMostCores);
     const auto vector = EnvironmentNumber("MINDSPORE_NSA_TWIN_AIV", 1, kMostCores);
-    const uint64_t cubes = cube     ? *cube
-                           : vector ? std::max<uint64_t>(1, *vector / kVectorPerCube)
-                                    : chip.aic_cores;
+    const uint64_t cubes = cube                 ? *cube
+                           : vector             ? std::max<uint64_t>(1, *vector / kVectorPerCube)
+                           : product != nullptr ? product->cube_cores
+                                                : chip.aic_cores;
     machine.info.cube_cores = static_cast<uint32_t>(cubes);
     machine.info.vector_cores = static_cast<uint32_t>(vector ? *vector : cubes * kVectorPerCube);
   }
@@ -161,7 +164,8 @@ uint32_t PlatformAscendC::GetLibApiWorkSpaceSize() const { return twin::kLibrary
 PlatformAscendC* PlatformAscendCManager::GetInstance() { return GetInstance(nullptr); }
 
 PlatformAscendC* PlatformAscendCManager::GetInstance(const char* soc_name) {
-  if (soc_name != nullptr && std::string(soc_name).rfind("Ascend910B", 0) != 0) return nullptr;
+  const std::string name = soc_name == nullptr ? "Ascend910B" : soc_name;
+  if (name.rfind("Ascend910B", 0) != 0 && name.rfind("Ascend910_93", 0) != 0) return nullptr;
   // As on a device, the machine does not change once it has been asked for.
   static fe::PlatFormInfos info = twin::CurrentMachine().info;
   static PlatformAscendC platform(&info);

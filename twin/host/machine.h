@@ -17,8 +17,8 @@ struct Machine {
 };
 
 // From MINDSPORE_NSA_TWIN_AIC, MINDSPORE_NSA_TWIN_AIV and MINDSPORE_NSA_TWIN_SEED, unless
-// TwinSetCores or TwinSetSeed has been called. Throws std::invalid_argument for a value that is no
-// number in its range.
+// TwinSetCores or TwinSetSeed has been called, and from MINDSPORE_NSA_TWIN_SOC. Throws
+// std::invalid_argument for a value that is no number in its range, or no product.
 Machine CurrentMachine();
 
 }  // namespace twin

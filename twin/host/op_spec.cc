@@ -138,6 +138,8 @@ OpSpec DefAccess::Spec(const ops::OpDef& def, const char* soc) {
   if (config == def.ai_core_.configs_.end()) {
     Invalid(spec.type, std::string("AddConfig(\"") + soc + "\") is missing");
   }
+  const auto file = config->second.values_.find("opFile.value");
+  spec.kernel_file = file != config->second.values_.end() ? file->second : SnakeCase(spec.type);
   Replace(config->second.inputs_, &spec.inputs);
   Replace(config->second.outputs_, &spec.outputs);
   Follow(spec.type, def, &spec);

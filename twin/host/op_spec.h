@@ -40,6 +40,7 @@ struct AttrSpec {
 
 struct OpSpec {
   std::string type;
+  std::string kernel_file;  // without its suffix
   std::vector<ParamSpec> inputs, outputs;
   std::vector<AttrSpec> attrs;
   size_t combinations = 0;
@@ -52,8 +53,8 @@ struct OpSpec {
   gert::OpImplRegisterV2::CompileInfoDeleterFunc delete_compile_info = nullptr;
 };
 
-// The definition on the product `soc` ("ascend910b"). Throws std::invalid_argument, naming operator
-// and parameter, where the definition is inconsistent or not for that product.
+// The definition on the product `soc` ("ascend910b", "ascend910_93"). Throws std::invalid_argument,
+// naming operator and parameter, where the definition is inconsistent or not for that product.
 OpSpec SpecOf(const ops::OpDef& def, const char* soc);
 
 // The only code that looks into definitions.
@@ -67,7 +68,7 @@ struct DefAccess {
   static OpSpec Spec(const ops::OpDef& def, const char* soc);
 };
 
-// "NsaCompress" -> "nsa_compress": the name of its kernel and its files.
+// "MsnsaCompress" -> "msnsa_compress": the name of its kernel and of its aclnn header.
 std::string SnakeCase(const std::string& op_type);
 
 }  // namespace twin

@@ -205,7 +205,9 @@ void WriteIfChanged(const std::filesystem::path& path, const std::string& text) 
 
 void WriteOperators(const std::string& folder, const std::string& kernel_prefix, size_t units) {
   const std::filesystem::path root(folder);
-  std::filesystem::create_directories(root / "include" / "aclnnop");
+  const std::filesystem::path headers = root / "include" / "aclnnop";
+  std::filesystem::create_directories(headers);
+  std::set<std::filesystem::path> kept;
   std::vector<const OpSpec*> written;
   for (const std::string& name : OperatorNames()) {
     const OpSpec& spec = *FindOperator(name);
@@ -216,15 +218,22 @@ void WriteOperators(const std::string& folder, const std::string& kernel_prefix,
           " combinations of dtypes, the build is for at most " + std::to_string(units));
     }
     const std::string snake = SnakeCase(name);
-    WriteIfChanged(root / "include" / "aclnnop" / ("aclnn_" + snake + ".h"), AclnnHeader(spec));
-    WriteIfChanged(root / ("aclnn_" + snake + ".cc"), AclnnSource(spec));
+    const std::filesystem::path header = headers / ("aclnn_" + snake + ".h");
+    WriteIfChanged(header, AclnnHeader(spec));
+    kept.insert(header);
+    const std::string& file = spec.kernel_file;
+    WriteIfChanged(root / ("aclnn_" + file + ".cc"), AclnnSource(spec));
     for (size_t i = 0; i < std::max(units, spec.combinations); ++i) {
-      const std::string kernel_file = kernel_prefix + snake + "/op_kernel/" + snake + ".cpp";
-      WriteIfChanged(root / (snake + "_kernel_" + std::to_string(i) + ".cc"),
+      const std::string kernel_file = kernel_prefix + file + "/op_kernel/" + file + ".cpp";
+      WriteIfChanged(root / (file + "_kernel_" + std::to_string(i) + ".cc"),
                      i < spec.combinations ? KernelSource(spec, i, kernel_file)
                                            : "// The operator has fewer combinations of dtypes.\n");
     }
     written.push_back(&spec);
+  }
+  // One of an operator that is gone could be found before another header of its name.
+  for (const auto& entry : std::filesystem::directory_iterator(headers)) {
+    if (kept.count(entry.path()) == 0) std::filesystem::remove(entry.path());
   }
   WriteIfChanged(root / "aclnn_functions.cc", AclnnFunctionList(written));
 }

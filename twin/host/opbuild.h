@@ -21,12 +21,13 @@ std::string AclnnFunctionList(const std::vector<const OpSpec*>& specs);
 std::string KernelSource(const OpSpec& spec, size_t combination, const std::string& kernel_file);
 
 // Writes, for every operator whose kernels are not linked in, include/aclnnop/aclnn_<op>.h,
-// aclnn_<op>.cc and, for every combination of dtypes, <op>_kernel_<number>.cc below `folder`, and
-// aclnn_functions.cc for all of them; a file that would not change stays as it is. Kernel entries
-// are included as <kernel_prefix><op>/op_kernel/<op>.cpp. A build that has to know its units before
-// the definitions are compiled names their number, `units` > 0 for each operator: those that an
-// operator has no combination for are empty. Throws std::exception, also where a definition has
-// more combinations than that.
+// aclnn_<file>.cc and, for every combination of dtypes, <file>_kernel_<number>.cc below `folder`,
+// and aclnn_functions.cc for all of them; a file that would not change stays as it is, and other
+// headers in that folder are removed. <op> is the type in snake_case, <file> the name of the
+// kernel's file. Kernel entries are included as <kernel_prefix><file>/op_kernel/<file>.cpp. A build
+// that has to know its units before the definitions are compiled names their number, `units` > 0
+// for each operator: those that an operator has no combination for are empty. Throws
+// std::exception, also where a definition has more combinations than that.
 TWIN_API void WriteOperators(const std::string& folder, const std::string& kernel_prefix,
                              size_t units = 0);
 

@@ -7,12 +7,11 @@
 
 #include "register/op_def_registry.h"
 #include "twin/host/machine.h"
+#include "twin/host/product.h"
 
 namespace twin {
 
 namespace {
-
-constexpr const char* kSoc = "ascend910b";
 
 // What IMPL_OP_* registers, which may come before or after the definition.
 struct Implementation {
@@ -88,7 +87,8 @@ const OpSpec* FindOperator(const std::string& op_type) {
   if (known != registry.specs.end()) return known->second.get();
   const auto creator = registry.creators.find(op_type);
   if (creator == registry.creators.end()) return nullptr;
-  auto spec = std::make_unique<OpSpec>(SpecOf(creator->second(op_type.c_str()), kSoc));
+  auto spec =
+      std::make_unique<OpSpec>(SpecOf(creator->second(op_type.c_str()), CurrentProduct().config));
   Merge(registry.implementations[op_type], spec.get());
   return (registry.specs[op_type] = std::move(spec)).get();
 }

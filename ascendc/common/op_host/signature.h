@@ -44,7 +44,7 @@ struct Attribute {
 // snake_case it follows.
 class Signature {
  public:
-  // `op`: the type, in CANN and in infer/. `dtypes`: of the tensors whose dtype is chosen by the
+  // `op`: the operator's name in infer/. `dtypes`: of the tensors whose dtype is chosen by the
   // caller, one for each combination.
   Signature(const char* op, Dtypes dtypes) : op_(op), dtypes_(std::move(dtypes)) {}
 

@@ -1,5 +1,6 @@
 // FlashAttentionScore as CANN sees it: signature, inference and tiling.
 #include "ascendc/attention/op_host/flash_call.h"
+#include "ascendc/common/op_host/products.h"
 #include "ascendc/flash_attention_score/op_host/flash_attention_score_tiling.h"
 
 namespace nsa::ascend {
@@ -57,16 +58,17 @@ ge::graphStatus tiling(gert::TilingContext* context) {
 
 namespace ops {
 
-class FlashAttentionScore : public OpDef {
+class MsnsaFlashAttention : public OpDef {
  public:
-  explicit FlashAttentionScore(const char* name) : OpDef(name) {
+  explicit MsnsaFlashAttention(const char* name) : OpDef(name) {
     nsa::ascend::signature().define(this);
     SetInferShape(nsa::ascend::infer_shape<nsa::ascend::signature>);
     SetInferDataType(nsa::ascend::infer_data_type<nsa::ascend::signature>);
-    AICore().SetTiling(nsa::ascend::tiling).AddConfig("ascend910b");
+    AICore().SetTiling(nsa::ascend::tiling);
+    nsa::ascend::add_products(AICore(), "flash_attention_score");
   }
 };
 
-OP_ADD(FlashAttentionScore);
+OP_ADD(MsnsaFlashAttention);
 
 }  // namespace ops

@@ -5,7 +5,7 @@
 
 using nsa::ascend::FlashAttentionScoreTilingData;
 
-extern "C" __global__ __aicore__ void flash_attention_score(
+extern "C" __global__ __aicore__ void msnsa_flash_attention(
     GM_ADDR query, GM_ADDR key, GM_ADDR value, GM_ADDR real_shift, GM_ADDR drop_mask,
     [[maybe_unused]] GM_ADDR padding_mask, GM_ADDR atten_mask, GM_ADDR prefix,
     GM_ADDR actual_seq_qlen, GM_ADDR actual_seq_kvlen, [[maybe_unused]] GM_ADDR q_start_idx,

@@ -1,5 +1,6 @@
 // FlashAttentionScoreGrad as CANN sees it: signature, inference and tiling.
 #include "ascendc/attention/op_host/flash_call.h"
+#include "ascendc/common/op_host/products.h"
 #include "ascendc/flash_attention_score_grad/op_host/flash_attention_score_grad_tiling.h"
 
 namespace nsa::ascend {
@@ -76,16 +77,17 @@ ge::graphStatus tiling(gert::TilingContext* context) {
 
 namespace ops {
 
-class FlashAttentionScoreGrad : public OpDef {
+class MsnsaFlashAttentionGrad : public OpDef {
  public:
-  explicit FlashAttentionScoreGrad(const char* name) : OpDef(name) {
+  explicit MsnsaFlashAttentionGrad(const char* name) : OpDef(name) {
     nsa::ascend::signature().define(this);
     SetInferShape(nsa::ascend::infer_shape<nsa::ascend::signature>);
     SetInferDataType(nsa::ascend::infer_data_type<nsa::ascend::signature>);
-    AICore().SetTiling(nsa::ascend::tiling).AddConfig("ascend910b");
+    AICore().SetTiling(nsa::ascend::tiling);
+    nsa::ascend::add_products(AICore(), "flash_attention_score_grad");
   }
 };
 
-OP_ADD(FlashAttentionScoreGrad);
+OP_ADD(MsnsaFlashAttentionGrad);
 
 }  // namespace ops

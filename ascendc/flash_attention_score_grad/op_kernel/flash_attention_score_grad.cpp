@@ -5,7 +5,7 @@
 
 using nsa::ascend::FlashAttentionScoreGradTilingData;
 
-extern "C" __global__ __aicore__ void flash_attention_score_grad(
+extern "C" __global__ __aicore__ void msnsa_flash_attention_grad(
     GM_ADDR query, GM_ADDR key, GM_ADDR value, GM_ADDR dy, GM_ADDR pse_shift, GM_ADDR drop_mask,
     [[maybe_unused]] GM_ADDR padding_mask, GM_ADDR atten_mask, GM_ADDR softmax_max,
     GM_ADDR softmax_sum, [[maybe_unused]] GM_ADDR softmax_in, GM_ADDR attention_in, GM_ADDR prefix,

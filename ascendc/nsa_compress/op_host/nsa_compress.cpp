@@ -1,5 +1,6 @@
 // NsaCompress as CANN sees it: signature, inference and tiling.
 #include "ascendc/common/op_host/described_call.h"
+#include "ascendc/common/op_host/products.h"
 #include "ascendc/nsa_compress/op_host/nsa_compress_tiling.h"
 
 namespace nsa::ascend {
@@ -57,16 +58,17 @@ ge::graphStatus tiling(gert::TilingContext* context) {
 
 namespace ops {
 
-class NsaCompress : public OpDef {
+class MsnsaCompress : public OpDef {
  public:
-  explicit NsaCompress(const char* name) : OpDef(name) {
+  explicit MsnsaCompress(const char* name) : OpDef(name) {
     nsa::ascend::signature().define(this);
     SetInferShape(nsa::ascend::infer_windows);
     SetInferDataType(nsa::ascend::infer_data_type<nsa::ascend::signature>);
-    AICore().SetTiling(nsa::ascend::tiling).AddConfig("ascend910b");
+    AICore().SetTiling(nsa::ascend::tiling);
+    nsa::ascend::add_products(AICore(), "nsa_compress");
   }
 };
 
-OP_ADD(NsaCompress);
+OP_ADD(MsnsaCompress);
 
 }  // namespace ops

@@ -4,10 +4,10 @@
 
 using nsa::ascend::NsaCompressTilingData;
 
-extern "C" __global__ __aicore__ void nsa_compress(GM_ADDR input, GM_ADDR weight,
-                                                   GM_ADDR act_seq_len, GM_ADDR output,
-                                                   [[maybe_unused]] GM_ADDR workspace,
-                                                   GM_ADDR tiling) {
+extern "C" __global__ __aicore__ void msnsa_compress(GM_ADDR input, GM_ADDR weight,
+                                                     GM_ADDR act_seq_len, GM_ADDR output,
+                                                     [[maybe_unused]] GM_ADDR workspace,
+                                                     GM_ADDR tiling) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   REGISTER_TILING_DEFAULT(NsaCompressTilingData);
   GET_TILING_DATA_WITH_STRUCT(NsaCompressTilingData, tiling_data, tiling);

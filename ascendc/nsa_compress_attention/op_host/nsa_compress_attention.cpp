@@ -1,5 +1,6 @@
 // NsaCompressAttention as CANN sees it: signature, inference and tiling.
 #include "ascendc/attention/op_host/flash_call.h"
+#include "ascendc/common/op_host/products.h"
 #include "ascendc/nsa_compress_attention/op_host/nsa_compress_attention_tiling.h"
 
 namespace nsa::ascend {
@@ -95,16 +96,17 @@ ge::graphStatus tiling(gert::TilingContext* context) {
 
 namespace ops {
 
-class NsaCompressAttention : public OpDef {
+class MsnsaCompressAttention : public OpDef {
  public:
-  explicit NsaCompressAttention(const char* name) : OpDef(name) {
+  explicit MsnsaCompressAttention(const char* name) : OpDef(name) {
     nsa::ascend::signature().define(this);
     SetInferShape(nsa::ascend::infer_shape<nsa::ascend::signature>);
     SetInferDataType(nsa::ascend::infer_data_type<nsa::ascend::signature>);
-    AICore().SetTiling(nsa::ascend::tiling).AddConfig("ascend910b");
+    AICore().SetTiling(nsa::ascend::tiling);
+    nsa::ascend::add_products(AICore(), "nsa_compress_attention");
   }
 };
 
-OP_ADD(NsaCompressAttention);
+OP_ADD(MsnsaCompressAttention);
 
 }  // namespace ops

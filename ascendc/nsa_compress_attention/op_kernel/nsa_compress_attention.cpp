@@ -5,7 +5,7 @@
 
 using nsa::ascend::NsaCompressAttentionTilingData;
 
-extern "C" __global__ __aicore__ void nsa_compress_attention(
+extern "C" __global__ __aicore__ void msnsa_compress_attention(
     GM_ADDR query, GM_ADDR key, GM_ADDR value, GM_ADDR atten_mask, GM_ADDR topk_mask,
     GM_ADDR actual_seq_qlen, GM_ADDR actual_cmp_seq_kvlen,
     [[maybe_unused]] GM_ADDR actual_sel_seq_kvlen, GM_ADDR q_offset, GM_ADDR softmax_max,

@@ -1,5 +1,6 @@
 // NsaCompressGrad as CANN sees it: signature, inference and tiling.
 #include "ascendc/common/op_host/described_call.h"
+#include "ascendc/common/op_host/products.h"
 #include "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.h"
 
 namespace nsa::ascend {
@@ -47,16 +48,17 @@ ge::graphStatus tiling(gert::TilingContext* context) {
 
 namespace ops {
 
-class NsaCompressGrad : public OpDef {
+class MsnsaCompressGrad : public OpDef {
  public:
-  explicit NsaCompressGrad(const char* name) : OpDef(name) {
+  explicit MsnsaCompressGrad(const char* name) : OpDef(name) {
     nsa::ascend::signature().define(this);
     SetInferShape(nsa::ascend::infer_shape<nsa::ascend::signature>);
     SetInferDataType(nsa::ascend::infer_data_type<nsa::ascend::signature>);
-    AICore().SetTiling(nsa::ascend::tiling).AddConfig("ascend910b");
+    AICore().SetTiling(nsa::ascend::tiling);
+    nsa::ascend::add_products(AICore(), "nsa_compress_grad");
   }
 };
 
-OP_ADD(NsaCompressGrad);
+OP_ADD(MsnsaCompressGrad);
 
 }  // namespace ops

@@ -5,10 +5,10 @@
 
 using nsa::ascend::NsaCompressGradTilingData;
 
-extern "C" __global__ __aicore__ void nsa_compress_grad(GM_ADDR output_grad, GM_ADDR input,
-                                                        GM_ADDR weight, GM_ADDR act_seq_len,
-                                                        GM_ADDR input_grad, GM_ADDR weight_grad,
-                                                        GM_ADDR workspace, GM_ADDR tiling) {
+extern "C" __global__ __aicore__ void msnsa_compress_grad(GM_ADDR output_grad, GM_ADDR input,
+                                                          GM_ADDR weight, GM_ADDR act_seq_len,
+                                                          GM_ADDR input_grad, GM_ADDR weight_grad,
+                                                          GM_ADDR workspace, GM_ADDR tiling) {
   // Flags between cores, which SyncAll sets, do not work in a kernel of type AIV_ONLY.
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   REGISTER_TILING_DEFAULT(NsaCompressGradTilingData);

@@ -1,5 +1,6 @@
 // NsaSelectedAttention as CANN sees it: signature, inference and tiling.
 #include "ascendc/attention/op_host/selected_call.h"
+#include "ascendc/common/op_host/products.h"
 #include "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.h"
 
 namespace nsa::ascend {
@@ -48,16 +49,17 @@ ge::graphStatus tiling(gert::TilingContext* context) {
 
 namespace ops {
 
-class NsaSelectedAttention : public OpDef {
+class MsnsaSelectedAttention : public OpDef {
  public:
-  explicit NsaSelectedAttention(const char* name) : OpDef(name) {
+  explicit MsnsaSelectedAttention(const char* name) : OpDef(name) {
     nsa::ascend::signature().define(this);
     SetInferShape(nsa::ascend::infer_shape<nsa::ascend::signature>);
     SetInferDataType(nsa::ascend::infer_data_type<nsa::ascend::signature>);
-    AICore().SetTiling(nsa::ascend::tiling).AddConfig("ascend910b");
+    AICore().SetTiling(nsa::ascend::tiling);
+    nsa::ascend::add_products(AICore(), "nsa_selected_attention");
   }
 };
 
-OP_ADD(NsaSelectedAttention);
+OP_ADD(MsnsaSelectedAttention);
 
 }  // namespace ops

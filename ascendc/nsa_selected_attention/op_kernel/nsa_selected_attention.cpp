@@ -5,7 +5,7 @@
 
 using nsa::ascend::NsaSelectedAttentionTilingData;
 
-extern "C" __global__ __aicore__ void nsa_selected_attention(
+extern "C" __global__ __aicore__ void msnsa_selected_attention(
     GM_ADDR query, GM_ADDR key, GM_ADDR value, GM_ADDR topk_indices,
     [[maybe_unused]] GM_ADDR atten_mask, GM_ADDR actual_seq_qlen, GM_ADDR actual_seq_kvlen,
     GM_ADDR q_offset, GM_ADDR softmax_max, GM_ADDR softmax_sum, GM_ADDR attention_out,

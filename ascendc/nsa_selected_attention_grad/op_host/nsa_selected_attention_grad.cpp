@@ -1,5 +1,6 @@
 // NsaSelectedAttentionGrad as CANN sees it: signature, inference and tiling.
 #include "ascendc/attention/op_host/selected_call.h"
+#include "ascendc/common/op_host/products.h"
 #include "ascendc/nsa_selected_attention_grad/op_host/nsa_selected_attention_grad_tiling.h"
 
 namespace nsa::ascend {
@@ -54,16 +55,17 @@ ge::graphStatus tiling(gert::TilingContext* context) {
 
 namespace ops {
 
-class NsaSelectedAttentionGrad : public OpDef {
+class MsnsaSelectedAttentionGrad : public OpDef {
  public:
-  explicit NsaSelectedAttentionGrad(const char* name) : OpDef(name) {
+  explicit MsnsaSelectedAttentionGrad(const char* name) : OpDef(name) {
     nsa::ascend::signature().define(this);
     SetInferShape(nsa::ascend::infer_shape<nsa::ascend::signature>);
     SetInferDataType(nsa::ascend::infer_data_type<nsa::ascend::signature>);
-    AICore().SetTiling(nsa::ascend::tiling).AddConfig("ascend910b");
+    AICore().SetTiling(nsa::ascend::tiling);
+    nsa::ascend::add_products(AICore(), "nsa_selected_attention_grad");
   }
 };
 
-OP_ADD(NsaSelectedAttentionGrad);
+OP_ADD(MsnsaSelectedAttentionGrad);
 
 }  // namespace ops

@@ -5,7 +5,7 @@
 
 using nsa::ascend::NsaSelectedAttentionGradTilingData;
 
-extern "C" __global__ __aicore__ void nsa_selected_attention_grad(
+extern "C" __global__ __aicore__ void msnsa_selected_attention_grad(
     GM_ADDR query, GM_ADDR key, GM_ADDR value, GM_ADDR attention_out, GM_ADDR attention_out_grad,
     GM_ADDR softmax_max, GM_ADDR softmax_sum, GM_ADDR topk_indices, GM_ADDR actual_seq_qlen,
     GM_ADDR actual_seq_kvlen, [[maybe_unused]] GM_ADDR atten_mask, GM_ADDR q_offset,

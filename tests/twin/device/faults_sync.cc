@@ -82,6 +82,8 @@ KERNEL(saturation_under_a_cast) {
   if (p[0] == 2) PipeBarrier<PIPE_ALL>();
   if (p[0] == 3) {
     SetCtrlSpr<48, 48>(1);
+  } else if (p[0] == 4) {
+    set_ctrl(sbitset1(get_ctrl(), 48));
   } else {
     SetSaturationFlag<SaturationMode::FLOAT>(false);
   }
@@ -89,6 +91,14 @@ KERNEL(saturation_under_a_cast) {
   PipeBarrier<PIPE_V>();
   Cast(place.Get(), narrow, RoundMode::CAST_NONE, 64);
   SetSaturationFlag<SaturationMode::FLOAT>(true);
+}
+// p[0]: a bit that is set or cleared besides the one of saturation; p[1]: the one it is to be.
+KERNEL(other_bits_of_ctrl) {
+  const uint64_t before = get_ctrl();
+  set_ctrl(sbitset1(before, 48));
+  if ((get_ctrl() >> 48 & 1) != 1) set_ctrl(0);
+  set_ctrl(p[1] != 0 ? sbitset1(before, static_cast<int>(p[0]))
+                     : sbitset0(before, static_cast<int>(p[0])));
 }
 KERNEL(load_over_load) {
   Place place;

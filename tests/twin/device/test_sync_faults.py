@@ -179,7 +179,8 @@ def test_error_in_a_destructor(faults_sync):
 
 
 @pytest.mark.parametrize(
-    "before, caught", [(0, "SetSaturationFlag"), (1, None), (2, None), (3, "SetCtrlSpr")]
+    "before, caught",
+    [(0, "SetSaturationFlag"), (1, None), (2, None), (3, "SetCtrlSpr"), (4, "set_ctrl")],
 )
 def test_saturation_changes_only_when_casts_are_done(faults_sync, before, caught):
     report = faults_sync.launch("saturation_under_a_cast", numbers=(before,))
@@ -190,6 +191,17 @@ def test_saturation_changes_only_when_casts_are_done(faults_sync, before, caught
             rf"{caught}\(\): hazard, write after read: CTRL, read by Cast on PIPE_V.*V_S",
             report.error,
         )
+
+
+@pytest.mark.parametrize(
+    "bit, value, fine", [(48, 1, True), (48, 0, True), (3, 1, False), (60, 0, False)]
+)
+def test_other_bits_of_the_control_register_stay(faults_sync, bit, value, fine):
+    report = faults_sync.launch("other_bits_of_ctrl", numbers=(bit, value))
+    if fine:
+        assert report.ok, report.error
+    else:
+        assert "only bit 48 may be changed on the twin" in report.error
 
 
 @pytest.mark.parametrize("kernel", WARNINGS)

@@ -25,7 +25,7 @@ from .acl import (
     second_phase,
 )
 
-API = "aclnnNsaCompress"
+API = "aclnnMsnsaCompress"
 SEQ, ROWS = [40, 96], 3
 INPUT = np.random.default_rng(0).integers(-8, 9, (96, 4, 32)).astype(np.float16) / 8
 WEIGHT = np.random.default_rng(1).integers(-8, 9, (32, 4)).astype(np.float16) / 8
