@@ -515,7 +515,16 @@ inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const 
   const int64_t ld = padded_row(plan.Dv);
   select_all_blocks<Path>(plan, sel, pair, i0, i1, scratch, b);
   for (int64_t r = 0; r < chunk_rows; ++r) {
-    finish_row(plan, seg, i0 + r / plan.G, first_head + r % plan.G, b.o + r * ld, b.state[r]);
+    const int64_t i = i0 + r / plan.G;
+    const int32_t* blocks = selection_row(pair, sel, plan.N2, i);
+    finish_row(plan, seg, i, first_head + r % plan.G, b.o + r * ld, b.state[r],
+               [&](const auto& visit) {
+                 for (int64_t c = 0; c < sel.count; ++c) {
+                   if (blocks[c] < 0 || blocks[c] >= pair.blocks) continue;
+                   const int64_t first = blocks[c] * sel.shape.block;
+                   visit(first, min64(first + sel.shape.block, seg.kv_len));
+                 }
+               });
   }
 }
 

@@ -257,21 +257,88 @@ inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuf
   }
 }
 
+// The raw product of a query and a key, rows of n elements. tmp: [2, kTileKeys].
+inline float raw_product(ElemType t, const void* a, int64_t at_a, const void* b, int64_t at_b,
+                         int64_t n, float* tmp) {
+  float sum = 0.0f;
+  for (int64_t d = 0; d < n; d += kTileKeys) {
+    const int64_t count = min64(kTileKeys, n - d);
+    to_float(t, a, at_a + d, count, tmp);
+    to_float(t, b, at_b + d, count, tmp + kTileKeys);
+    for (int64_t k = 0; k < count; ++k) sum += tmp[k] * tmp[kTileKeys + k];
+  }
+  return sum;
+}
+
+// Outputs [d0, d0 + n), at most kTileKeys of them, of a row whose sums of exp(score - max) times
+// values have left the range of float32, as values near its largest number let them: those that are
+// no numbers once more, with probabilities, whose sum is 1, halved, because rounding may exceed
+// that. spans(visit) calls visit(first, past) for the keys that the row may see.
+template <class Spans>
+[[gnu::noinline]] inline void normalised_outputs(const AttentionPlan& plan, const Segment& seg,
+                                                 int64_t i, int64_t head, const SoftmaxState& state,
+                                                 const Spans& spans, int64_t d0, int64_t n,
+                                                 float* o) {
+  constexpr int64_t kKeys = kTileKeys;
+  alignas(64) float p[kKeys], tmp[2 * kKeys], sums[kTileKeys];
+  const int64_t kv_head = head / plan.G, q = seg.q + i * plan.q.row + head * plan.q.head;
+  const float half = 0.5f / state.divisor(), base = state.base();
+  fill(sums, n, 0.0f);
+  spans([&](int64_t first, int64_t past) {
+    for (int64_t j0 = first; j0 < past; j0 += kKeys) {
+      const int64_t keys = min64(kKeys, past - j0);
+      const int64_t k = seg.k + kv_head * plan.k.head + j0 * plan.k.row;
+      const int64_t v = seg.v + kv_head * plan.v.head + j0 * plan.v.row + d0;
+      for (int64_t j = 0; j < keys; ++j)
+        p[j] = raw_product(plan.dtype, plan.query, q, plan.key, k + j * plan.k.row, plan.D, tmp);
+      bias_row(plan.bias, seg, head, i, j0, keys, plan.scale, p, tmp);
+      for (int64_t j = 0; j < keys; ++j) {
+        const float e = exp1(p[j] - base);
+        p[j] = e < kFloatMin ? 0.0f : e * half;
+      }
+      if (plan.bias.drop) dropout_row(plan.bias, seg, head, i, j0, keys, p);
+      for (int64_t j = 0; j < keys; ++j) {
+        if (p[j] == 0.0f) continue;
+        to_float(plan.dtype, plan.value, v + j * plan.v.row, n, tmp);
+        for (int64_t d = 0; d < n; ++d) sums[d] += p[j] * tmp[d];
+      }
+    }
+  });
+  for (int64_t d = 0; d < n; ++d)
+    if (!(o[d0 + d] * 0.0f == 0.0f)) o[d0 + d] = 2.0f * sums[d];
+}
+
 // Divides by the sum and writes the output and the two statistics.
+template <class Spans>
 inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i, int64_t head,
-                       float* o, SoftmaxState state) {
+                       float* o, SoftmaxState state, const Spans& spans) {
   if (plan.sink) {
     const float factor = state.add_sink(plan.sink[head]);
     for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= factor;
   }
   const float inverse = 1.0f / state.divisor();
   for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= inverse;
+  // Values of float16 are too small for that.
+  const bool usual = plan.dtype == ElemType::kFloat16 || all_finite(o, plan.Dv);
+  if (!usual && moderate(state.max) && state.sum == state.sum) {
+    for (int64_t d = 0; d < plan.Dv; d += kTileKeys) {
+      const int64_t n = min64(kTileKeys, plan.Dv - d);
+      if (!all_finite(o + d, n)) normalised_outputs(plan, seg, i, head, state, spans, d, n, o);
+    }
+  }
   from_float(plan.dtype, o, plan.Dv, plan.out, seg.o + i * plan.o.row + head * plan.o.head);
   int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
   for (int64_t lane = 0; lane < kSoftmaxLanes; ++lane) {
     store1(ElemType::kFloat32, plan.softmax_max, stat + lane, state.max_out());
     store1(ElemType::kFloat32, plan.softmax_sum, stat + lane, state.sum_out());
   }
+}
+
+// The same of a row that sees an interval of keys.
+inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i, int64_t head,
+                       float* o, const SoftmaxState& state) {
+  finish_row(plan, seg, i, head, o, state,
+             [&](const auto& visit) { visit(seg.range.lo(i), seg.range.hi(i)); });
 }
 
 // pack(r, offset) for all rows of a tile, with the offset of their queries.

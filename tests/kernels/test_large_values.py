@@ -1,0 +1,52 @@
+"""Values near the largest float32: sums of them leave its range, the output does not."""
+
+import numpy as np
+import pytest
+
+from mindspore_nsa import _native
+from tests.common.case import Case, run_reference
+from tests.common.draw import Draw
+from tests.common.dtypes import ULP, decode, encode
+from tests.common.flash_cases import flash_attention_score
+from tests.common.nsa_cases import nsa_compress_attention, nsa_selected_attention
+from tests.common.tolerance import error
+
+from .sweep import instruction_set
+
+OPERATORS = {
+    "flash": flash_attention_score,
+    "selected": nsa_selected_attention,
+    "compressed": nsa_compress_attention,
+}
+
+
+def with_large_values(case):
+    """The case with values of one sign up to 3e38, of which two are too much for a float32."""
+    named = case.named()
+    values = np.abs(decode(named["value"]).astype(np.float64))
+    values = np.where(np.isfinite(values), values, 0)
+    named["value"] = encode((2e38 + 1e38 * np.minimum(values, 1)).astype(np.float32), case.dtype)
+    return Case.of(case.op, named, case.attrs, case.dtype, case.name)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_outputs_are_finite(name, dtype):
+    seen = 0
+    isas = _native.available_isas()
+    for seed in range(40 * len(isas)):
+        case = OPERATORS[name](Draw([seed, 77], dtype))
+        drops = case.named().get("drop_mask") is not None and case.attrs["keep_prob"] < 1
+        if drops or max(np.shape(decode(case.named()["query"]))) > 120:
+            continue
+        case = with_large_values(case)
+        with np.errstate(over="ignore"):
+            expected = run_reference(case)[0]
+        if not np.isfinite(expected).all() or not expected.any():
+            continue
+        with instruction_set(isas[seed % len(isas)]):
+            out = decode(_native.run(case.op, case.inputs, case.attrs)[0]).astype(np.float64)
+        assert np.isfinite(out).all(), (seed, isas[seed % len(isas)], case)
+        assert error(out, expected) <= max(1e-5, ULP[dtype]), (seed, isas[seed % len(isas)], case)
+        seen += 1
+    assert seen >= 20
