@@ -13,7 +13,6 @@ from mindspore_nsa.ops import _ascend
 from mindspore_nsa.ops._custom import run
 from tests.ops.calls import context_mode, in_mode
 
-from .test_target_ascend import ascend, cann  # noqa: F401
 from .test_target_flash import STEP, draw
 
 module = importlib.import_module("mindspore_nsa.ops.nsa_compress_attention")

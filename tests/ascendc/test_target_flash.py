@@ -14,8 +14,6 @@ from mindspore_nsa.ops import _ascend
 from mindspore_nsa.ops._custom import native_operator, planned_target, run
 from tests.ops.calls import context_mode, in_mode
 
-from .test_target_ascend import ascend, cann  # noqa: F401
-
 module = importlib.import_module("mindspore_nsa.ops.flash_attention_score")
 N1, N2, D = 4, 2, 16
 STEP = {ms.float16: 2.0**-10, ms.bfloat16: 2.0**-7, ms.float32: 2.0**-20}
