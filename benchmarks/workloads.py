@@ -75,8 +75,6 @@ def flash(tokens, dtype, heads=16, kv_heads=16, dim=128, window=None):
         "input_layout": "BNSD",
         "sparse_mode": 3 if window is None else 4,
         "pse_type": 1,
-        "q_start_idx": 0,
-        "kv_start_idx": 0,
     }
     forward = Case.of("FlashAttentionScore", inputs, attrs, dtype)
 
@@ -185,8 +183,6 @@ def compress_attention(tokens, dtype, heads=16, kv_heads=1, dim=128):
             "input_layout": "TND",
             "sparse_mode": 0,
             "pse_type": 1,
-            "q_start_idx": 0,
-            "kv_start_idx": 0,
             "pse_grad": 0,
             "compress_block_size": L,
             "compress_stride": S,

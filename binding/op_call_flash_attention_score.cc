@@ -40,6 +40,10 @@ void fill(const CheckedCall& call, const FlashInputs& in, cpu::FlashAttentionSco
   p.seq_q = call.list(in.seq_q);
   p.seq_kv = call.list(in.seq_kv);
   p.sink = call.as<float>(in.sink);
+  p.q_start = call.list(in.q_start);
+  if (call.has(in.q_start)) p.q_starts = call.list_length(in.q_start);
+  p.kv_start = call.list(in.kv_start);
+  if (call.has(in.kv_start)) p.kv_starts = call.list_length(in.kv_start);
   p.layout = layout_of(dims.layout);
   p.dtype = elem_type(call.inputs[in.query].dtype);
   p.B = dims.batch;

@@ -88,16 +88,21 @@ struct FlashAttentionScoreParams : FlashAttentionScoreAttrs {
   const int64_t* seq_q;      // [B] TND only
   const int64_t* seq_kv;     // [B] TND only
   const int64_t* q_offset;   // [B], compressed causal only; nullptr: zeros
-  const float* sink;         // [N1] or nullptr
-  void* attention_out;       // layout of query with Dv
-  float* softmax_max;        // TND [T1, N1, 8], otherwise [B, N1, S1, 8]
-  float* softmax_sum;        // the same
+  // Positions of the first query and key for the distance of slopes, [q_starts], [kv_starts]: 1, or
+  // B of them; nullptr: zeros.
+  const int64_t* q_start;
+  const int64_t* kv_start;
+  const float* sink;    // [N1] or nullptr
+  void* attention_out;  // layout of query with Dv
+  float* softmax_max;   // TND [T1, N1, 8], otherwise [B, N1, S1, 8]
+  float* softmax_sum;   // the same
   Layout layout;
   ElemType dtype;
   int64_t B, N1, N2, S1, S2, D, Dv;  // TND: S1 = T1 and S2 = T2
   int64_t mask_shape[4];  // attn_mask's shape, its dims at the end: [S1, S2] is {1, 1, S1, S2}
   int64_t pse_shape[4];   // real_shift's, likewise; a flat TND pse is {1, 1, 1, numel}
   int64_t pse_rank;       // 1 flat or slopes [N1], 2 slopes [B, N1], 4
+  int64_t q_starts, kv_starts;
   int64_t compress_block_size, compress_stride;  // stride 0: off; else the compressed causal mask
 };
 

@@ -36,9 +36,12 @@ struct FlashInputs {
         prefix(in.prefix),
         seq_q(in.actual_seq_qlen),
         seq_kv(in.actual_seq_kvlen),
-        sink(in.sink) {}
+        sink(in.sink),
+        q_start(in.q_start_idx),
+        kv_start(in.kv_start_idx) {}
 
   size_t query, key, value, real_shift, drop_mask, attn_mask, prefix, seq_q, seq_kv, sink;
+  size_t q_start, kv_start;
 };
 
 struct LayoutShape {

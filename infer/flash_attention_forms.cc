@@ -96,6 +96,25 @@ void check_slopes(const Context& c, const FlashInputs& in, const FlashDims& dims
   }
 }
 
+// One position for all batch elements, or one for each.
+void check_start(const Context& c, size_t start, const FlashDims& dims) {
+  if (!c.has(start)) return;
+  const int64_t length = c.list_length(start);
+  if (length >= 0 && length != 1 && dims.batch >= 0 && length != dims.batch) {
+    c.fail_value(c.name(start), "of shape (1,) or (B,) = " + format_shape({dims.batch}),
+                 format_shape({length}));
+  }
+  const SeqList* values = c.values(start);
+  if (values == nullptr) return;
+  for (size_t b = 0; b < values->size(); ++b) {
+    const int64_t value = (*values)[b];
+    if (value >= -kNoMax && value <= kNoMax) continue;
+    c.fail_value(c.name(start),
+                 "in [" + std::to_string(-kNoMax) + ", " + std::to_string(kNoMax) + "]",
+                 std::to_string(value) + " at index " + std::to_string(b));
+  }
+}
+
 // The compressed alibi form stands for a Toeplitz bias of a causal square: that is what its rows
 // past H continue.
 void check_alibi(const Context& c, const FlashInputs& in, const FlashDims& dims) {
@@ -264,6 +283,7 @@ void check_flash_dropout(const Context& c, const FlashInputs& in, const FlashDim
 }
 
 PseForm check_flash_pse(const Context& c, const FlashInputs& in, const FlashDims& dims) {
+  for (size_t start : {in.q_start, in.kv_start}) check_start(c, start, dims);
   if (c.int_attr("pse_type") >= 2) {
     check_slopes(c, in, dims);
     return PseForm::kSlopes;

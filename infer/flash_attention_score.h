@@ -16,6 +16,10 @@ struct FlashAttentionScoreInputs : Inputs {
   size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
   size_t actual_seq_kvlen = optional("actual_seq_kvlen", Elements::kList);
   size_t sink = optional("sink", Elements::kFloat32);
+  // Positions of the first query and the first key, for the distance of slopes: one for all batch
+  // elements or one for each.
+  size_t q_start_idx = optional("q_start_idx", Elements::kRowList);
+  size_t kv_start_idx = optional("kv_start_idx", Elements::kRowList);
 };
 inline constexpr FlashAttentionScoreInputs kFlashAttentionScoreInputs;
 
@@ -28,7 +32,6 @@ struct FlashAttentionScoreAttrs {
   int64_t pre_tokens = kAllTokens, next_tokens = kAllTokens;
   int64_t sparse_mode = 0;
   int64_t pse_type = 1;
-  int64_t q_start_idx = 0, kv_start_idx = 0;
 
   template <class Visitor>
   static void each(Visitor& attr) {
@@ -41,8 +44,6 @@ struct FlashAttentionScoreAttrs {
     attr.text("input_layout", "BSH");
     attr.optional("sparse_mode", &Self::sparse_mode, 0, 8);
     attr.optional("pse_type", &Self::pse_type, 0, 3);
-    attr.optional("q_start_idx", &Self::q_start_idx, -kNoMax);
-    attr.optional("kv_start_idx", &Self::kv_start_idx, -kNoMax);
   }
 };
 
@@ -70,6 +71,8 @@ struct FlashAttentionScoreGradInputs : Inputs {
   size_t sink = optional("sink", Elements::kFloat32);
   size_t q_offset = optional("q_offset", Elements::kList);
   size_t softmax_sum_grad = optional("softmax_sum_grad", Elements::kFloat32);
+  size_t q_start_idx = optional("q_start_idx", Elements::kRowList);
+  size_t kv_start_idx = optional("kv_start_idx", Elements::kRowList);
 };
 inline constexpr FlashAttentionScoreGradInputs kFlashAttentionScoreGradInputs;
 

@@ -41,7 +41,8 @@ struct BiasTiling {
   int64_t pse_packed;  // a packed tensor of matrices of the segments' own sizes
   int64_t pse_keys;    // alibi: keys of the tensor
   int64_t pse_before_scale;
-  int64_t slope_shift;  // kv_start_idx - q_start_idx
+  int64_t slope_shift;  // kv_start_idx - q_start_idx, of those that are one for all
+  int64_t slope_q_starts, slope_kv_starts;  // whether each entry of the batch has its own
   int64_t slope_sqrt;
   int64_t mask;  // whether there is a mask tensor
   int64_t mask_batch, mask_row, mask_head;

@@ -13,7 +13,8 @@ template <typename T>
 class ScoreBias {
  public:
   __aicore__ inline void Init(const BiasTiling* bias, int64_t heads, GM_ADDR pse, GM_ADDR mask,
-                              GM_ADDR drop, const AscendC::LocalTensor<float>& columns,
+                              GM_ADDR drop, GM_ADDR q_starts, GM_ADDR kv_starts,
+                              const AscendC::LocalTensor<float>& columns,
                               const AscendC::LocalTensor<float>& scratch, int32_t rows,
                               int32_t most_rows) {
     t_ = bias;
@@ -24,6 +25,8 @@ class ScoreBias {
     scratch_ = scratch;
     pse_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(pse));
     slopes_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(pse));
+    q_starts_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(q_starts));
+    kv_starts_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(kv_starts));
     mask_.SetGlobalBuffer(reinterpret_cast<__gm__ uint8_t*>(mask));
     drop_.SetGlobalBuffer(reinterpret_cast<__gm__ uint8_t*>(drop));
   }
@@ -200,9 +203,13 @@ class ScoreBias {
   __aicore__ inline void Slope(const WorkItem& item, int64_t row, int64_t key, const RowGroup& g) {
     const float slope =
         slopes_.GetValue(static_cast<uint64_t>(item.segment * t_->pse_batch + item.head));
+    int64_t shift = t_->slope_shift;
+    const auto entry = static_cast<uint64_t>(item.segment);
+    if (t_->slope_kv_starts != 0) shift += kv_starts_.GetValue(entry);
+    if (t_->slope_q_starts != 0) shift -= q_starts_.GetValue(entry);
     for (int32_t i = 0; i < g.rows; ++i) {
       AscendC::Adds(scratch_[static_cast<uint32_t>(i * g.width)], columns_,
-                    static_cast<float>(key + t_->slope_shift - row - i), g.width);
+                    static_cast<float>(key + shift - row - i), g.width);
     }
     AscendC::PipeBarrier<PIPE_V>();
     AscendC::Abs(scratch_, scratch_, g.floats());
@@ -260,6 +267,7 @@ class ScoreBias {
   AscendC::LocalTensor<float> columns_;  // 0, 1, ...
   AscendC::GlobalTensor<T> pse_;
   AscendC::GlobalTensor<float> slopes_;
+  AscendC::GlobalTensor<int64_t> q_starts_, kv_starts_;
   AscendC::GlobalTensor<uint8_t> mask_, drop_;
 };
 

@@ -119,8 +119,6 @@ def _argument(op, parameter, tensors, attrs, lists):
     if source == "attr":
         spec = schema(op)["attrs"][index]
         value = attrs.get(spec["name"], spec["default"])
-        if parameter["kind"] == "listInt":
-            return -1, (value,)
         return -1, value * parameter["factor"] if parameter["kind"] == "int" else value
     if source is None:
         return -1, parameter["default"]

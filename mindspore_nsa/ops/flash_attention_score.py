@@ -33,6 +33,8 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors, statistics):
         actual_seq_qlen,
         actual_seq_kvlen,
         sink,
+        q_start_idx,
+        kv_start_idx,
         out,
         dout,
     ):
@@ -54,6 +56,8 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors, statistics):
             sink,
             no_list,
             dout[2] if statistics else no_tensor,
+            q_start_idx,
+            kv_start_idx,
         )
         dq, dk, dv, dpse, dsink = run(gradient, inputs)
         if pse_gradient is not None:
@@ -71,6 +75,8 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors, statistics):
             zero_gradient(actual_seq_qlen, "actual_seq_qlen" in tensors),
             zero_gradient(actual_seq_kvlen, "actual_seq_kvlen" in tensors),
             dsink if "sink" in tensors else sink,
+            zero_gradient(q_start_idx, "q_start_idx" in tensors),
+            zero_gradient(kv_start_idx, "kv_start_idx" in tensors),
         )
 
     return native_operator("FlashAttentionScore", attrs, bprop)
@@ -107,13 +113,21 @@ def _form_is_unknown(query, bias):
     return len(bias.shape) == 4 and bias.shape[2] in (-1, 1024) and -1 in query.shape + bias.shape
 
 
+def _start_list(name, given):
+    """One position for all batch elements as a list of one."""
+    if given is None or isinstance(given, (tuple, list)):
+        return given
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
+        fail_type(_FUNCTION, name, "an int, a tuple or list of ints, a Tensor or None", given)
+    return (int(given),)
+
+
 def _plan_call(**given):
     _check_what_no_kernel_sees(
         given["padding_mask"], given["inner_precise"], given["return_softmax"]
     )
     for start in ("q_start_idx", "kv_start_idx"):
-        if given[start] is None:
-            del given[start]
+        given[start] = _start_list(start, given[start])
     query, real_shift = given["query"], given["real_shift"]
     slopes = given["pse_type"] in (2, 3)
     pse_grad = real_shift is not None
@@ -236,9 +250,11 @@ def flash_attention_score(
     Keyword Args:
         pse_type (int, optional): 0: bias added after scaling; 1: before; 2: slopes times the
             distance; 3: slopes times the square root of the distance. Default: ``1``.
-        q_start_idx (int, optional): Position of the first query for the distance.
-            Default: ``None``, 0.
-        kv_start_idx (int, optional): Position of the first key. Default: ``None``, 0.
+        q_start_idx (Union[int, tuple[int], list[int], Tensor], optional): Position of the first
+            query for the distance: of every batch element or, of shape :math:`(B,)`, of each, which
+            in layout TND is a segment. Default: ``None``, 0.
+        kv_start_idx (Union[int, tuple[int], list[int], Tensor], optional): Position of the first
+            key, likewise. Default: ``None``, 0.
         sink (Tensor, optional): float32, :math:`(N_1,)`: one more logit per head that takes part in
             the softmax and has no value. Default: ``None``.
         return_softmax (bool, optional): Also return the softmax statistics. Default: ``False``.
@@ -315,6 +331,8 @@ def flash_attention_score(
             passed(actual_seq_qlen, constants["actual_seq_qlen"]),
             passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
             passed(sink, constants["sink"]),
+            passed(q_start_idx, constants["q_start_idx"]),
+            passed(kv_start_idx, constants["kv_start_idx"]),
         ),
     )
     if return_softmax:

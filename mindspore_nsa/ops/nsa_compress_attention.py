@@ -54,6 +54,8 @@ def _operator(attrs, gradient_attrs, tensors, statistics):
                 no_tensor,
                 q_offset,
                 dout[3] if statistics else no_tensor,
+                no_list,
+                no_list,
             ),
         )
         return (

@@ -75,7 +75,10 @@ class Problem:
             raise ValueError("flash_attention_score: drop_mask must be given with keep_prob < 1")
         self.drop_mask, self.keep_prob = drop_mask, keep_prob
         self.pse_type = pse_type
-        self.q_start, self.kv_start = int(q_start_idx or 0), int(kv_start_idx or 0)
+        self.q_starts, self.kv_starts = (
+            np.broadcast_to(0 if start is None else start, len(self.q_lengths))
+            for start in (q_start_idx, kv_start_idx)
+        )
         self.real_shift = None if real_shift is None else precision.array(real_shift)
         self.flat_bias = None
         if (
@@ -147,8 +150,8 @@ class Problem:
                 b,
                 rows,
                 columns,
-                self.q_start,
-                self.kv_start,
+                self.q_starts[b],
+                self.kv_starts[b],
                 square_root=self.pse_type == 3,
             )
         if self.flat_bias is not None:

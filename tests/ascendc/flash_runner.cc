@@ -16,11 +16,12 @@ using twin::Role;
 struct Call {
   int64_t layout, batch, n1, n2, s1, s2, d, dv;
   int64_t dtype;  // 0 float16, 1 bfloat16, 2 float32
-  int64_t sparse_mode, pre_tokens, next_tokens, pse_type, q_start, kv_start;
+  int64_t sparse_mode, pre_tokens, next_tokens, pse_type;
   double scale, keep_prob;
   int64_t mask_shape[4], pse_shape[4], mask_rank, pse_rank;
   int64_t wants_pse_grad, compress_block, compress_stride, cores, seed;
-  Tensor query, key, value, pse, drop, mask, prefix, query_ends, key_ends, sink;
+  Tensor query, key, value, pse, drop, mask, prefix, query_ends, key_ends, q_starts, kv_starts,
+      sink;
   Tensor output, softmax_max, softmax_sum;  // inputs of the gradient
   Tensor output_grad, offsets, sum_grad, query_grad, key_grad, value_grad, pse_grad, sink_grad;
 };
@@ -39,8 +40,8 @@ nsa::ascend::FlashCall call_of(const Call& c) {
   call.pre_tokens = c.pre_tokens;
   call.next_tokens = c.next_tokens;
   call.pse_type = c.pse_type;
-  call.q_start = c.q_start;
-  call.kv_start = c.kv_start;
+  call.q_start = list_of(c.q_starts);
+  call.kv_start = list_of(c.kv_starts);
   call.scale = static_cast<float>(c.scale);
   call.keep_prob = static_cast<float>(c.keep_prob);
   call.sink = c.sink.data != nullptr;
@@ -63,6 +64,8 @@ void add_shared(runner::Launcher* launcher, const Call& c, Role results) {
   launcher->add("prefix", c.prefix, Role::kInput);
   launcher->add("actualSeqQLen", c.query_ends, Role::kInput);
   launcher->add("actualSeqKvLen", c.key_ends, Role::kInput);
+  launcher->add("qStartIdx", c.q_starts, Role::kInput);
+  launcher->add("kvStartIdx", c.kv_starts, Role::kInput);
   launcher->add("sink", c.sink, Role::kInput);
   launcher->add("softmaxMax", c.softmax_max, results);
   launcher->add("softmaxSum", c.softmax_sum, results);
@@ -102,8 +105,9 @@ EXPORT void run_flash(const Call* c, runner::Result* result) {
                                         : flash_attention_score_float32;
     kernel(address(c->query), address(c->key), address(c->value), address(c->pse), address(c->drop),
            nullptr, address(c->mask), address(c->prefix), address(c->query_ends),
-           address(c->key_ends), nullptr, nullptr, address(c->sink), address(c->softmax_max),
-           address(c->softmax_sum), nullptr, address(c->output), workspace, address(&tiling));
+           address(c->key_ends), address(c->q_starts), address(c->kv_starts), address(c->sink),
+           address(c->softmax_max), address(c->softmax_sum), nullptr, address(c->output), workspace,
+           address(&tiling));
   });
 }
 
@@ -131,9 +135,9 @@ EXPORT void run_flash_grad(const Call* c, runner::Result* result) {
     kernel(address(c->query), address(c->key), address(c->value), address(c->output_grad),
            address(c->pse), address(c->drop), nullptr, address(c->mask), address(c->softmax_max),
            address(c->softmax_sum), nullptr, address(c->output), address(c->prefix),
-           address(c->query_ends), address(c->key_ends), nullptr, nullptr, address(c->sink),
-           address(c->offsets), address(c->sum_grad), address(c->query_grad), address(c->key_grad),
-           address(c->value_grad), address(c->pse_grad), address(c->sink_grad), workspace,
-           address(&tiling));
+           address(c->query_ends), address(c->key_ends), address(c->q_starts),
+           address(c->kv_starts), address(c->sink), address(c->offsets), address(c->sum_grad),
+           address(c->query_grad), address(c->key_grad), address(c->value_grad),
+           address(c->pse_grad), address(c->sink_grad), workspace, address(&tiling));
   });
 }

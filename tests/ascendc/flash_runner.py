@@ -10,10 +10,11 @@ LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
 DTYPES = ("float16", "bfloat16", "float32")
 
 _SIZES = "layout batch n1 n2 s1 s2 d dv dtype"
-_ATTRS = "sparse_mode pre_tokens next_tokens pse_type q_start kv_start"
+_ATTRS = "sparse_mode pre_tokens next_tokens pse_type"
 _TENSORS = (
-    "query key value pse drop mask prefix query_ends key_ends sink output softmax_max softmax_sum "
-    "output_grad offsets sum_grad query_grad key_grad value_grad pse_grad sink_grad"
+    "query key value pse drop mask prefix query_ends key_ends q_starts kv_starts sink "
+    "output softmax_max softmax_sum output_grad offsets sum_grad query_grad "
+    "key_grad value_grad pse_grad sink_grad"
 )
 # The runner's names of what tests/common calls otherwise.
 _NAMES = {
@@ -22,11 +23,16 @@ _NAMES = {
     "attn_mask": "mask",
     "actual_seq_qlen": "query_ends",
     "actual_seq_kvlen": "key_ends",
+    "q_start_idx": "q_starts",
+    "kv_start_idx": "kv_starts",
     "attention_in": "output",
     "dy": "output_grad",
     "q_offset": "offsets",
     "softmax_sum_grad": "sum_grad",
 }
+
+
+_LISTS = ("prefix", "query_ends", "key_ends", "q_starts", "kv_starts", "offsets")
 
 
 # The fields of the struct of flash_runner.cc.
@@ -74,13 +80,12 @@ class FlashRunner:
             setattr(call, name, value)
         for name in ("sparse_mode", "pre_tokens", "next_tokens", "pse_type"):
             setattr(call, name, a[name])
-        call.q_start, call.kv_start = a["q_start_idx"], a["kv_start_idx"]
         call.scale, call.keep_prob = a["scalar_value"], a["keep_prob"]
         call.wants_pse_grad = a.get("pse_grad", 0)
         call.compress_block = a.get("compress_block_size", 0)
         call.compress_stride = a.get("compress_stride", 0)
         call.cores, call.seed = cores, seed
-        arrays = arrays_of(case, _NAMES, ("prefix", "query_ends", "key_ends", "offsets"))
+        arrays = arrays_of(case, _NAMES, _LISTS)
         for name in ("mask", "pse"):
             shape = arrays[name].shape if name in arrays else ()
             getattr(call, f"{name}_shape")[: len(shape)] = shape

@@ -153,7 +153,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     given.update(actual_seq_qlen=ENDS, **options)
     module._plan_nsa_compress_attention._cached.cache_clear()
     module._operator.cache_clear()
-    operator = module._plan_nsa_compress_attention(*given.values())[0]
+    operator = module._plan_nsa_compress_attention(*given.values(), True)[0]
     custom, arguments, outputs = operator
     assert type(custom) is _ascend.AclnnCustom and outputs == (2, 3, 0, 1)
     names = [p["name"] for p in _ascend._parameters("NsaCompressAttention", "input")]

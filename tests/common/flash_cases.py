@@ -160,8 +160,6 @@ def assemble(draw, z, real_shift, pse_type, mask, prefix, attrs):
         **attrs,
         "input_layout": z.layout,
         "pse_type": pse_type,
-        "q_start_idx": starts[0],
-        "kv_start_idx": starts[1],
     }
     inputs = {
         "query": draw.query(*shape_of(z.layout, z.batch, z.t1, z.n1, z.d)),
@@ -175,6 +173,11 @@ def assemble(draw, z, real_shift, pse_type, mask, prefix, attrs):
         "actual_seq_kvlen": draw.prefix_sums(z.kv) if z.packed else None,
         "sink": draw.floats(z.n1) if draw.chance(0.2) else None,
     }
+    for name, start in zip(("q_start_idx", "kv_start_idx"), starts):
+        if start:
+            each = draw.chance(0.5)
+            values = [draw.between(-5, 5) for _ in range(z.batch)] if each else [start]
+            inputs[name] = draw.int_list(values)
     return Case.of("FlashAttentionScore", inputs, attrs, draw.dtype)
 
 
@@ -245,8 +248,6 @@ def compress_attention_grad_of(forward, draw):
         "input_layout": "TND",
         "sparse_mode": 0 if x["atten_mask"] is None else draw.pick((0, 1)),
         "pse_type": 1,
-        "q_start_idx": 0,
-        "kv_start_idx": 0,
         "pse_grad": 0,
         "compress_block_size": a["compress_block_size"],
         "compress_stride": a["compress_stride"],

@@ -193,8 +193,6 @@ def flash(
         "input_layout": layout,
         "sparse_mode": mode,
         "pse_type": pse_type,
-        "q_start_idx": 0,
-        "kv_start_idx": 0,
     }
     return Case.of("FlashAttentionScore", inputs, attrs, draw.dtype)
 

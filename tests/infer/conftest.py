@@ -151,8 +151,6 @@ def flash_calls():
         "scalar_value": 0.125,
         "pre_tokens": 2147483647,
         "next_tokens": 2147483647,
-        "q_start_idx": 0,
-        "kv_start_idx": 0,
         "pse_type": 1,
     }
     batched = {

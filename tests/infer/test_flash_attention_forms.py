@@ -259,7 +259,12 @@ def test_bands_take_any_int(bare):
 
 
 def test_start_positions(bare):
-    bare(BATCHED).but(q_start_idx=-3, kv_start_idx=2**40).infer()
+    bare(BATCHED).listed("q_start_idx", (-3,)).listed("kv_start_idx", (2**40, 0, 1)).infer()
+    bare(PACKED).listed("q_start_idx", (4, 5)).infer()
     for name in ("q_start_idx", "kv_start_idx"):
         for value in (2**62, -(2**62)):
-            bare(BATCHED).but(**{name: value}).fails(ValueError, name, value)
+            call = bare(BATCHED).listed(name, (value,))
+            call.fails(ValueError, name, value, "index 0")
+        for call, batch in ((bare(BATCHED), 3), (bare(PACKED), 2)):
+            call.listed(name, (1,) * 4).fails(ValueError, name, (batch,), (4,))
+            call.listed(name, ()).fails(ValueError, name, (batch,), (0,))

@@ -14,11 +14,10 @@ def _call(real_shift, **attrs):
     mask = attrs.pop("attn_mask", None)
     attrs = {
         "head_num": 1, "keep_prob": 1.0, "scalar_value": 0.5, "pre_tokens": 2147483647,
-        "next_tokens": 2147483647, "input_layout": "BNSD", "pse_type": 0, "q_start_idx": 0,
-        "kv_start_idx": 0, **attrs,
+        "next_tokens": 2147483647, "input_layout": "BNSD", "pse_type": 0, **attrs,
     }  # fmt: skip
     arguments = {name: attrs[name] for name in attrs if name != "head_num"}
-    inputs = [query, key, value, real_shift, None, mask, None, None, None, None]
+    inputs = [query, key, value, real_shift, None, mask, None, None, None, None, None, None]
     expected = reference.flash_attention_score(
         query, key, value, 1, real_shift=real_shift, attn_mask=mask, **arguments
     )

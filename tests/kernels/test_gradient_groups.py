@@ -66,7 +66,6 @@ def _flash(dtype, heads, visible="causal", layout="TND", dim=32, dim_v=64, lengt
     attrs = {
         **{"head_num": heads[0], "input_layout": layout, "scalar_value": 0.2, "keep_prob": 1.0},
         **{"sparse_mode": mode, "pre_tokens": before, "next_tokens": after, "pse_type": 1},
-        **{"q_start_idx": 0, "kv_start_idx": 0},
     }
     forward = Case.of("FlashAttentionScore", inputs, attrs, dtype)
     return _gradient(forward, x["dy"], compress_block_size=0, compress_stride=0, pse_grad=0)

@@ -58,7 +58,7 @@ def test_one_infinite_key(dtype, value):
 
     def run(key, mask=None):
         mode = {"sparse_mode": 3} if mask is None else {"sparse_mode": 1}
-        inputs = [query, key, values, None, None, mask] + [None] * 4
+        inputs = [query, key, values, None, None, mask] + [None] * 6
         return _native.run("FlashAttentionScore", inputs, {**attrs, **mode})
 
     out, top, total = (decode(x) for x in run(encode(spoiled, dtype)))
@@ -83,6 +83,6 @@ def test_scores_beyond_float32():
         key = one.copy()
         key[0, 0, 3] = sign * 1e30
         inputs = [one * 1e30, key] + [np.arange(128, dtype=np.float32).reshape(1, 1, 8, 16)]
-        out = _native.run("FlashAttentionScore", inputs + [None] * 7, attrs)[0]
+        out = _native.run("FlashAttentionScore", inputs + [None] * 9, attrs)[0]
         # 1e30 * 1e30 overflows, and so every row sees one infinite score.
         assert np.isnan(out).all() if sign > 0 else np.isfinite(out).all()

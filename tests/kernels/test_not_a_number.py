@@ -19,13 +19,12 @@ def _flash_attrs():
     return {
         "head_num": HEADS, "keep_prob": 1.0, "scalar_value": 0.2, "pre_tokens": 2147483647,
         "next_tokens": 2147483647, "input_layout": "TND", "sparse_mode": 2, "pse_type": 1,
-        "q_start_idx": 0, "kv_start_idx": 0,
     }  # fmt: skip
 
 
 def _forward(query, key, value):
     lengths = np.array([S], np.int64)
-    inputs = [query, key, value, None, None, None, None, lengths, lengths, None]
+    inputs = [query, key, value, None, None, None, None, lengths, lengths, None, None, None]
     return _native.run("FlashAttentionScore", inputs, _flash_attrs())
 
 
@@ -48,7 +47,7 @@ def test_causal_gradient(poisoned):
         out, top, total = _forward(query, key, value)
         inputs = [query, key, value, dy, None, None, None, top, total, out, None, lengths, lengths]
         attrs = {**_flash_attrs(), "compress_block_size": 0, "compress_stride": 0}
-        return _native.run("FlashAttentionScoreGrad", [*inputs, None, None, None], attrs)[:3]
+        return _native.run("FlashAttentionScoreGrad", inputs + [None] * 5, attrs)[:3]
 
     clean = grads()
     {"query": query, "key": key, "value": value, "dy": dy}[poisoned][AT] = np.nan

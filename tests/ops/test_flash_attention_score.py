@@ -3,7 +3,7 @@
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Tensor
+from mindspore import Tensor, ops
 
 import mindspore_nsa
 
@@ -107,3 +107,44 @@ def test_dropout(mode):
     p = np.exp(scores - scores.max(-1, keepdims=True))
     p = p / p.sum(-1, keepdims=True) * keep.reshape(64, 64) / 0.5
     np.testing.assert_allclose(first[0], p @ v.asnumpy()[0], atol=1e-5)
+
+
+@MODES
+@pytest.mark.parametrize("pse_type", [2, 3])
+@pytest.mark.parametrize("form", ["list", "tensor"])
+def test_rows_start_at_their_own_positions(mode, pse_type, form):
+    """Queries of rows of different lengths, packed, have the distances of each row alone."""
+    tokens, news = (9, 4, 17), (1, 2, 3)
+    q, k, slopes = draw(sum(news), 4, 16), draw(sum(tokens), 2, 16), draw(4)
+    starts = tuple(t - n for t, n in zip(tokens, news))
+    q_ends, k_ends = (tuple(int(x) for x in np.cumsum(y)) for y in (news, tokens))
+
+    def attend(q, k, q_start, kv_start, q_ends, k_ends):
+        return mindspore_nsa.flash_attention_score(
+            q, k, k, 4, slopes, scalar_value=0.25, input_layout="TND", sparse_mode=3,
+            pse_type=pse_type, q_start_idx=q_start, kv_start_idx=kv_start,
+            actual_seq_qlen=q_ends, actual_seq_kvlen=k_ends)  # fmt: skip
+
+    def loss(q, k, q_start, kv_start, q_ends, k_ends):
+        return ops.square(attend(q, k, q_start, kv_start, q_ends, k_ends)).sum()
+
+    outs, grads = [], []
+    for q_end, k_end, n, t, start in zip(q_ends, k_ends, news, tokens, starts):
+        alone = q[q_end - n : q_end], k[k_end - t : k_end], start, 0, (n,), (t,)
+        outs.append(attend(*alone).asnumpy())
+        grads.append(ms.grad(loss)(*alone).asnumpy())
+    lists = starts, q_ends, k_ends
+    if form == "tensor":
+        lists = tuple(Tensor(x, ms.int64) for x in lists)
+    shift = 5 if form == "list" else Tensor([5, 5, 5], ms.int64)
+    moved = tuple(s + 5 for s in starts) if form == "list" else lists[0] + 5
+
+    def packed(q, k):
+        return attend(q, k, moved, shift, lists[1], lists[2])
+
+    def slope(q, k):
+        return ms.grad(loss)(q, k, moved, shift, lists[1], lists[2])
+
+    close = {"atol": 1e-6, "rtol": 1e-5}
+    np.testing.assert_allclose(run(mode, packed, q, k), np.concatenate(outs), **close)
+    np.testing.assert_allclose(run(mode, slope, q, k), np.concatenate(grads), **close)

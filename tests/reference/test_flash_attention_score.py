@@ -251,6 +251,25 @@ def test_slopes(pse_type, per_batch):
     check(got, [np.stack(x) for x in zip(*rows)])
 
 
+def test_slopes_from_positions_of_each_entry():
+    """The same as entry by entry, with their own positions."""
+    rng, _, q, k, v, lists = packed_problem(6)
+    slopes, starts = rng.random(N1), rng.integers(-4, 9, (2, len(SEQ_Q)))
+    options = {"real_shift": slopes, "pse_type": 3, "scalar_value": 0.7}
+    got = flash_attention_score(
+        q, k, v, N1, q_start_idx=starts[0], kv_start_idx=starts[1], **options, **lists
+    )
+    for b, ends in enumerate(zip([0, *SEQ_Q], SEQ_Q, [0, *SEQ_KV], SEQ_KV)):
+        rows, columns = slice(*ends[:2]), slice(*ends[2:])
+        alone = flash_attention_score(
+            q[rows], k[columns], v[columns], N1, input_layout="TND",
+            actual_seq_qlen=[ends[1] - ends[0]], actual_seq_kvlen=[ends[3] - ends[2]],
+            q_start_idx=int(starts[0, b]), kv_start_idx=int(starts[1, b]), **options,
+        )  # fmt: skip
+        for ours, expected in zip(got, alone):
+            np.testing.assert_allclose(ours[rows], expected, rtol=1e-12, atol=1e-15)
+
+
 def toeplitz(diagonals, rows, columns):
     """bias[h, i, j] = diagonals[h, i - j] for j <= i; what lies above is NaN."""
     i, j = np.arange(rows)[:, None], np.arange(columns)

@@ -21,13 +21,18 @@ int64_t band_segment(const FlashCall& call) {
   return found;
 }
 
+// The position at which all batch elements start; 0 where each has its own.
+int64_t of_all(const SeqList& starts) { return starts.size() == 1 ? starts[0] : 0; }
+
 void set_pse(const FlashCall& call, BiasTiling* bias) {
   const std::vector<int64_t>& shape = call.pse_shape;
   if (shape.empty()) return;
   if (call.pse_type >= 2) {
     bias->pse = kPseSlopes;
     bias->pse_batch = shape.size() == 2 ? call.dims.n1 : 0;
-    bias->slope_shift = call.kv_start - call.q_start;
+    bias->slope_shift = of_all(call.kv_start) - of_all(call.q_start);
+    bias->slope_q_starts = call.q_start.size() > 1;
+    bias->slope_kv_starts = call.kv_start.size() > 1;
     bias->slope_sqrt = call.pse_type == 3;
     return;
   }

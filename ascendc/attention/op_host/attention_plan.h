@@ -18,7 +18,8 @@ struct FlashCall {
   std::vector<int64_t> pse_shape;   // empty: none
   int64_t drop_bytes = 0;           // 0: no dropout
   int64_t sparse_mode = 0, pre_tokens = 0, next_tokens = 0;
-  int64_t pse_type = 1, q_start = 0, kv_start = 0;
+  int64_t pse_type = 1;
+  SeqList q_start, kv_start;  // of slopes: one for all, or one for each; empty: zeros
   float scale = 1, keep_prob = 1;
   bool sink = false;
   bool pse_grad = false;                            // asked for

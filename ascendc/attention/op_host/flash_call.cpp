@@ -27,8 +27,8 @@ FlashCall flash_call(const DescribedCall& call, const char* op, const FlashInput
   flash.pre_tokens = attrs.get_int("pre_tokens", 0);
   flash.next_tokens = attrs.get_int("next_tokens", 0);
   flash.pse_type = attrs.get_int("pse_type", 1);
-  flash.q_start = attrs.get_int("q_start_idx", 0);
-  flash.kv_start = attrs.get_int("kv_start_idx", 0);
+  flash.q_start = call.values("q_start_idx");
+  flash.kv_start = call.values("kv_start_idx");
   flash.scale = static_cast<float>(attrs.get_float("scalar_value", 1));
   flash.keep_prob = static_cast<float>(attrs.get_float("keep_prob", 1));
   flash.sink = inputs[in.sink].present;

@@ -61,10 +61,6 @@ class DescribedCall {
         if (present) unread_.push_back(parameter.rule);
         continue;
       }
-      if (parameter.list && !has_name(schema_.inputs, parameter.rule)) {
-        read_single(context.GetOptionalInputTensor(i), parameter.rule);
-        continue;
-      }
       TensorDesc& desc = inputs_[index_of(schema_.inputs, parameter.rule)];
       if (parameter.list) {
         describe_list(context.GetOptionalInputTensor(i), &desc);
@@ -129,11 +125,6 @@ class DescribedCall {
     return spec.name;
   }
   template <class Specs>
-  static bool has_name(const Specs& specs, std::string_view name) {
-    return std::any_of(specs.begin(), specs.end(),
-                       [&](const auto& spec) { return name_of(spec) == name; });
-  }
-  template <class Specs>
   static size_t index_of(const Specs& specs, std::string_view name) {
     for (size_t i = 0; i < specs.size(); ++i) {
       if (name_of(specs[i]) == name) return i;
@@ -154,13 +145,6 @@ class DescribedCall {
     lists_.emplace_back(data, data + tensor->GetShapeSize());
     desc->shape = {static_cast<int64_t>(lists_.back().size())};
     desc->values = &lists_.back();
-  }
-
-  // A list of one for a number, which is 0 where the list is absent.
-  void read_single(const gert::Tensor* tensor, const std::string& name) {
-    TensorDesc list;
-    describe_list(tensor, &list);
-    attrs.set(name, list.present && !list.values->empty() ? list.values->front() : int64_t{0});
   }
 
   void read_attr(const gert::RuntimeAttrs& from, size_t index) {

@@ -21,8 +21,7 @@ struct Parameter {
   std::string rule;  // that of infer/
   Dtypes dtypes;
   bool optional = false;
-  bool list = false;  // host values at tiling, an aclIntArray for the caller; infer/ may have a
-                      // single number as an attribute in its place
+  bool list = false;  // host values at tiling, an aclIntArray for the caller
   bool unused = false;
   bool unread = false;  // unused, and may be there: only whether it is counts
 };

@@ -15,6 +15,8 @@ namespace nsa::ascend {
 struct FlashAttentionScoreArguments {
   GM_ADDR pse;
   GM_ADDR drop;
+  GM_ADDR q_starts;
+  GM_ADDR kv_starts;
   GM_ADDR mask;
   GM_ADDR prefix;
   GM_ADDR query_ends;
@@ -51,8 +53,8 @@ class FlashAttentionScoreVector {
     InitBuffers(pipe,
                 FlashAttentionScoreBuffers(tile_rows, group_rows_, value_dim, sizeof(T), t_->bias));
     row_mask_.Init(mask_buffer_.template Get<float>(), group_rows_);
-    bias_.Init(&t_->bias, t_->work.heads, g.pse, g.mask, g.drop, row_mask_.Columns(),
-               bias_buffer_.template Get<float>(), group_rows_, group_rows_);
+    bias_.Init(&t_->bias, t_->work.heads, g.pse, g.mask, g.drop, g.q_starts, g.kv_starts,
+               row_mask_.Columns(), bias_buffer_.template Get<float>(), group_rows_, group_rows_);
     ahead_.Init(&t_->work, &t_->mask, g.query_ends, g.key_ends, g.prefix);
     behind_.Init(&t_->work, &t_->mask, g.query_ends, g.key_ends, g.prefix);
   }

@@ -9,10 +9,9 @@ extern "C" __global__ __aicore__ void msnsa_flash_attention_grad(
     GM_ADDR query, GM_ADDR key, GM_ADDR value, GM_ADDR dy, GM_ADDR pse_shift, GM_ADDR drop_mask,
     [[maybe_unused]] GM_ADDR padding_mask, GM_ADDR atten_mask, GM_ADDR softmax_max,
     GM_ADDR softmax_sum, [[maybe_unused]] GM_ADDR softmax_in, GM_ADDR attention_in, GM_ADDR prefix,
-    GM_ADDR actual_seq_qlen, GM_ADDR actual_seq_kvlen, [[maybe_unused]] GM_ADDR q_start_idx,
-    [[maybe_unused]] GM_ADDR kv_start_idx, GM_ADDR sink, GM_ADDR q_offset, GM_ADDR softmax_sum_grad,
-    GM_ADDR dq, GM_ADDR dk, GM_ADDR dv, GM_ADDR dpse, GM_ADDR dsink, GM_ADDR workspace,
-    GM_ADDR tiling) {
+    GM_ADDR actual_seq_qlen, GM_ADDR actual_seq_kvlen, GM_ADDR q_start_idx, GM_ADDR kv_start_idx,
+    GM_ADDR sink, GM_ADDR q_offset, GM_ADDR softmax_sum_grad, GM_ADDR dq, GM_ADDR dk, GM_ADDR dv,
+    GM_ADDR dpse, GM_ADDR dsink, GM_ADDR workspace, GM_ADDR tiling) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   REGISTER_TILING_DEFAULT(FlashAttentionScoreGradTilingData);
   GET_TILING_DATA_WITH_STRUCT(FlashAttentionScoreGradTilingData, tiling_data, tiling);
@@ -24,6 +23,8 @@ extern "C" __global__ __aicore__ void msnsa_flash_attention_grad(
       attention_in,
       pse_shift,
       drop_mask,
+      q_start_idx,
+      kv_start_idx,
       atten_mask,
       prefix,
       actual_seq_qlen,

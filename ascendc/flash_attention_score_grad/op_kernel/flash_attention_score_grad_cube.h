@@ -17,6 +17,8 @@ struct FlashAttentionScoreGradArguments {
   GM_ADDR output;
   GM_ADDR pse;
   GM_ADDR drop;
+  GM_ADDR q_starts;
+  GM_ADDR kv_starts;
   GM_ADDR mask;
   GM_ADDR prefix;
   GM_ADDR query_ends;

@@ -38,8 +38,9 @@ class FlashAttentionScoreGradVector {
                     folded_buffer_.template Get<float>(), static_cast<int32_t>(part_floats));
     key_parts_.Init(t_, g.workspace, dim_, value_dim_, sizeof(T));
     row_mask_.Init(mask_buffer_.template Get<float>(), kGradMostRows);
-    bias_.Init(&t_->bias, t_->queries.heads, g.pse, g.mask, g.drop, row_mask_.Columns(),
-               bias_buffer_.template Get<float>(), kGradGroupRows, kGradMostRows);
+    bias_.Init(&t_->bias, t_->queries.heads, g.pse, g.mask, g.drop, g.q_starts, g.kv_starts,
+               row_mask_.Columns(), bias_buffer_.template Get<float>(), kGradGroupRows,
+               kGradMostRows);
   }
 
   // The statistics of this core's share of all rows, which cost the same whatever they see. All

@@ -24,6 +24,11 @@ LayoutStrides strides_of(Layout layout, int64_t B, int64_t S, int64_t N, int64_t
 // A segment starts where the one before it ends.
 int64_t start_of(const int64_t* list, int64_t b) { return b == 0 ? 0 : list[b - 1]; }
 
+// The position at which batch element b starts, of one for each or one for all.
+int64_t position_of(const int64_t* list, int64_t count, int64_t b) {
+  return list == nullptr ? 0 : list[count == 1 ? 0 : b];
+}
+
 // pre_tokens and next_tokens may be any int64; beyond the largest sequence they all mean the same.
 int64_t bounded(int64_t tokens) { return max64(-RowRange::kFar, min64(tokens, RowRange::kFar)); }
 
@@ -45,7 +50,6 @@ RowStrides set_pse(const FlashAttentionScoreParams& p, AttentionPlan& plan) {
   bias.pse_data = p.real_shift;
   if (p.pse_type >= 2) {
     bias.pse = Pse::kSlopes;
-    bias.slope_shift = p.kv_start_idx - p.q_start_idx;
     bias.slope_sqrt = p.pse_type == 3;
     return {0, 1};
   }
@@ -99,6 +103,8 @@ void set_segment_pse(const FlashAttentionScoreParams& p, const ScoreBias& bias, 
                      bool by_row, int64_t pairs, int64_t k0, Segment& seg) {
   seg.pse_strides = strides;
   if (bias.pse == Pse::kSlopes) {
+    seg.slope_shift = position_of(p.kv_start, p.kv_starts, seg.index) -
+                      position_of(p.q_start, p.q_starts, seg.index);
     seg.pse = p.pse_rank == 2 ? seg.index * p.N1 : 0;
   } else if (p.pse_rank == 4) {
     seg.pse = p.pse_shape[0] == 1 ? 0 : seg.index * p.N1 * p.pse_shape[2] * p.pse_shape[3];

@@ -21,7 +21,6 @@ struct ScoreBias {
   ElemType pse_elem = ElemType::kFloat32;
   int64_t pse_cols = 0;           // alibi: keys of the compressed tensor
   bool pse_before_scale = false;  // (q k + pse) scale instead of q k scale + pse
-  int64_t slope_shift = 0;        // kv_start_idx - q_start_idx
   bool slope_sqrt = false;
   const uint8_t* mask = nullptr;
   RowStrides mask_strides = {0, 0};

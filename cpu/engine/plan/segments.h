@@ -42,6 +42,7 @@ struct Segment {
   RowRange range;
   int64_t pse, mask, drop;  // offsets into the bias tensors; drop in bits
   RowStrides pse_strides;   // row stride 0: one row for all queries
+  int64_t slope_shift;      // kv_start_idx - q_start_idx
 };
 
 }  // namespace nsa::cpu

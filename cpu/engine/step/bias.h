@@ -46,7 +46,7 @@ inline void pse_row(const ScoreBias& bias, const Segment& seg, int64_t head, int
   if (bias.pse == Pse::kSlopes) {
     float slope = static_cast<const float*>(bias.pse_data)[seg.pse + head];
     for (int64_t j = span.lo; j < span.hi; ++j) {
-      int64_t d = k0 + j - i + bias.slope_shift;
+      int64_t d = k0 + j - i + seg.slope_shift;
       float distance = static_cast<float>(d < 0 ? -d : d);
       out[j - span.lo] = -slope * (bias.slope_sqrt ? __builtin_sqrtf(distance) : distance);
     }

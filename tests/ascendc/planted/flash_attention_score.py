@@ -279,7 +279,13 @@ FAULTS = {
         "return (item.head * queries",
     ),
     "rows of a short bias": (BIAS, "+ skipped + within - row;", "+ within - row;"),
-    "row of the slopes": (BIAS, "t_->slope_shift - row - i)", "t_->slope_shift - row)"),
+    "row of the slopes": (BIAS, "shift - row - i)", "shift - row)"),
+    "start of an entry's queries": (BIAS, "shift -= q_starts_.GetValue(entry);", ";"),
+    "entry of a start": (
+        BIAS,
+        "shift += kv_starts_.GetValue(entry);",
+        "shift += kv_starts_.GetValue(0);",
+    ),
     "head of a mask": (
         BIAS,
         "item.segment * t_->mask_batch + item.head * t_->mask_head",
