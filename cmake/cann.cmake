@@ -17,10 +17,10 @@ function(nsa_cann_library name)
 endfunction()
 
 file(GLOB opapi_sources CONFIGURE_DEPENDS twin/cann/opapi/*.cc)
-nsa_cann_library(opapi ${opapi_sources})
+nsa_cann_library(opapi ${opapi_sources} twin/cann/graph_engine.cc)
+# MindSpore and CANN use the string of the older ABI in C++ interfaces.
+set_source_files_properties(twin/cann/graph_engine.cc PROPERTIES
+  COMPILE_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=0)
 target_link_libraries(nsa_cann_opapi PRIVATE nsa_twin)
 nsa_cann_library(mindspore_nsa_ascendcl twin/cann/settings.cc twin/cann/channels.cc twin/cann/refuse.cc)
 target_link_libraries(nsa_cann_mindspore_nsa_ascendcl PRIVATE nsa_twin)
-# MindSpore and CANN use the string of the older ABI in C++ interfaces.
-nsa_cann_library(ge_runner twin/cann/graph_engine.cc)
-target_compile_definitions(nsa_cann_ge_runner PRIVATE _GLIBCXX_USE_CXX11_ABI=0)

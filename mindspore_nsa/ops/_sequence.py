@@ -69,4 +69,6 @@ def compressed_seq_len(actual_seq_len, compress_block_size, compress_stride):
     begins = ops.concat((ops.zeros_like(actual_seq_len[:1]), actual_seq_len[:-1]))
     lengths = actual_seq_len - begins
     windows = ops.floor_divide(lengths - compress_block_size, compress_stride) + 1
-    return ops.cast(ops.cumsum(ops.maximum(windows, ops.zeros_like(windows)), 0), dtype)
+    windows = ops.maximum(windows, ops.zeros_like(windows))
+    # There are no more of them than tokens. MindSpore's sums on Ascend take no int64.
+    return ops.cast(ops.cumsum(ops.cast(windows, mindspore.int32), 0), dtype)

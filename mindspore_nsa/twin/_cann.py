@@ -18,7 +18,7 @@ from pathlib import Path
 
 from . import _elf, include_dirs, library
 
-_BUILT = ("libmindspore_nsa_ascendcl.so", "libopapi.so", "libge_runner.so")
+_BUILT = ("libmindspore_nsa_ascendcl.so", "libopapi.so")
 # What MindSpore opens by name beside the libraries that its own need.
 _OPENED = ("libacl_op_compiler.so", "libacl_tdt_channel.so", "libmsprofiler.so", "libhccl.so")
 # Functions that MindSpore looks up by name when it starts: its libraries hold the names as texts.
@@ -111,7 +111,7 @@ def _write(root, mindspore):
     traps = _traps(loaded, [*built, Path(library())])
     _elf.write_library(lib64 / _TRAPS, _TRAPS, traps)
     for name in sorted((missing | set(_OPENED)) - set(_BUILT)):
-        _elf.write_library(lib64 / name, name, needed=[_BUILT[0], _TRAPS])
+        _elf.write_library(lib64 / name, name, needed=[*_BUILT, _TRAPS])
 
     headers, cann_headers = (Path(folder) for folder in include_dirs())
     include = root / "latest" / "include"

@@ -24,8 +24,6 @@ from tests.common.tolerance import error
 from tests.nn.cells import build, config, differentiated, filled, refer, to_numpy, tokens
 from tests.ops.calls import context_mode
 
-from .test_target_ascend import cann  # noqa: F401
-
 definition = importlib.import_module("mindspore_nsa.reference.native_sparse_attention")
 compress_attention = definition.nsa_compress_attention
 SETTINGS = config(

@@ -27,7 +27,7 @@ SOURCE = {str(p.relative_to(ROOT)) for p in ROOT.glob("mindspore_nsa/**/*.py")}
 
 # The library of the Ascend twin, its stand-ins for CANN's libraries, and every header that a
 # program or a kernel may need.
-STAND_INS = ("ge_runner", "mindspore_nsa_ascendcl", "opapi") if machine() == "x86_64" else ()
+STAND_INS = ("mindspore_nsa_ascendcl", "opapi") if machine() == "x86_64" else ()
 TWIN = {
     "mindspore_nsa/twin/libmindspore_nsa_twin.so",
     *(f"mindspore_nsa/twin/cann/lib{name}.so" for name in STAND_INS),

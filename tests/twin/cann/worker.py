@@ -4,9 +4,11 @@ python -m mindspore_nsa.twin run -m tests.twin.cann.worker operators MODE FILE C
 
 calls the public functions in one of MindSpore's modes, forward and gradients, and writes what they
 gave to a file, for another process to judge. A CASE is "OPERATOR:FIRST:COUNT", random
-configurations of a native operator, or "OPERATOR:named", those that have a name.
+configurations of a native operator, or "OPERATOR:named", those that have a name. With "layers MODE
+FILE" it is the layers with the gradients of their parameters.
 """
 
+import itertools
 import pickle
 import sys
 import time
@@ -21,7 +23,9 @@ from tests.ascendc import (
     selected_cases,
 )
 from tests.ascendc.sweep import OPERATORS
-from tests.ops.calls import PublicCall
+from tests.ascendc.test_target_layers import ENDS, SETTINGS, data
+from tests.nn.cells import differentiated, filled
+from tests.ops.calls import PublicCall, context_mode
 
 NAMED = {
     "NsaCompress": lambda: compress_cases.parity("NsaCompress"),
@@ -50,9 +54,11 @@ def cases(wanted):
 
 def in_public(case):
     """Whether a public function can make the call on Ascend; the kernel itself takes more."""
-    # The gradient of compressed attention: its forward operator takes blocks of whole 16 tokens.
+    # Of compressed attention: its forward operator takes blocks of whole 16 tokens.
     l, s = (case.attrs.get(f"compress_{x}", 0) for x in ("block_size", "stride"))  # noqa: E741
-    return l % 16 == 0 and s % 16 == 0
+    if case.op != "FlashAttentionScoreGrad" or l == 0:
+        return True
+    return l % 16 == s % 16 == 0 and compress_attention_cases.accepted(case)
 
 
 def operators(mode, file, *wanted):
@@ -71,6 +77,19 @@ def operators(mode, file, *wanted):
     Path(file).write_bytes(pickle.dumps(results))
 
 
+def layers(mode, file):
+    """Write {(kind, dtype): (output and gradients, blocks)} of the layers."""
+    found = {}
+    for kind, dtype in itertools.product(("sparse", "dense"), ("float16", "bfloat16")):
+        layer, _ = filled(kind, SETTINGS)
+        x, upstream = data(dtype, 1), data("float32", 2)
+        with context_mode(mode):
+            results = differentiated(layer)(x, ENDS, upstream)
+        blocks = layer.selected_blocks(x, ENDS).asnumpy() if kind == "sparse" else None
+        found[kind, dtype] = results, blocks
+    Path(file).write_bytes(pickle.dumps(found))
+
+
 if __name__ == "__main__":
     ms.set_device("Ascend")
-    {"operators": operators}[sys.argv[1]](*sys.argv[2:])
+    {"operators": operators, "layers": layers}[sys.argv[1]](*sys.argv[2:])

@@ -235,3 +235,25 @@ PLAN({
     Write(places, all[2]);
   };
 });
+
+// Where values would be inserted into ascending ones, which are of one dimension.
+ACLNN(SearchSorted, const aclTensor* sortedSequence, const aclTensor* self, bool, bool right,
+      const aclTensor* sorter, aclTensor* out)
+PLAN({
+  plan.In("sortedSequence", sortedSequence);
+  plan.In("self", self);
+  plan.Out("out", out);
+  if (sorter != nullptr || sortedSequence->dims.size() != 1) Refuse("sorter, or several sequences");
+  RequireDims("out", out, self->dims);
+  plan.compute = [right](const Arguments& all) {
+    const Values sorted = Read(all[0]);
+    Values x = Read(all[1]);
+    const auto begin = sorted.data.begin(), end = sorted.data.end();
+    for (double& value : x.data) {
+      const auto found =
+          right ? std::upper_bound(begin, end, value) : std::lower_bound(begin, end, value);
+      value = static_cast<double>(found - begin);
+    }
+    Write(x, all[2]);
+  };
+});
