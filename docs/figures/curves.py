@@ -2,8 +2,9 @@
 
 time.svg, memory.svg and the first table are made from lengths.csv, which `python -m
 benchmarks.lengths` writes, the second table from speed.csv, which `python -m benchmarks --csv`
-writes, and recall.svg from the logs of `python -m model_zoo_demo.recall`. Run it again after a
-change, or `make figures`, which measures first.
+writes, recall.svg from the logs of `python -m model_zoo_demo.recall`, and conversion.svg from those
+of `python -m model_zoo_demo.convert`. Run it again after a change, or `make figures`, which
+measures first.
 """
 
 import csv
@@ -129,6 +130,33 @@ def recall_picture(folder):
     )
 
 
+def conversion_picture(folder):
+    """Validation loss of what goes on from a dense model, and of others beside it."""
+    series, values, last = [], [], 0
+    for name, words, color, dashes in (
+        ("dense", "dense, goes on dense", DENSE, ""),
+        ("converted", "dense, converted to NSA", NSA, ""),
+        ("shared", "dense, converted, shared keys and values", OTHER, ""),
+        ("nsa", "NSA from the start", GRAY, DASHES),
+    ):
+        lines = (folder / name / "log.jsonl").read_text().splitlines()
+        records = [r for r in map(json.loads, lines) if "validation" in r]
+        points = [(r["step"], r["validation"]) for r in records]
+        values += [y for _, y in points]
+        last = max(last, points[-1][0])
+        series.append((words, color, dashes, points))
+    low, high = int(10 * min(values)), int(10 * max(values)) + 1
+    ticks = [(y / 10, f"{y / 10:.1f}") for y in range(low, high + 1)]
+    return curves(
+        *("A dense model goes on with NSA", "more steps of training"),
+        [(n, f"{n}") for n in range(0, last + 1, 20)],
+        # The names of the curves stand above them.
+        *("bits per byte of validation text", [*ticks, (high / 10 + 0.2, "")], series),
+        logarithmic=False,
+        note="context 1,024 bytes, of which a query reads 256 in blocks and the last 128",
+    )
+
+
 def table(found):
     """The rows of the READMEs' table."""
     lines = []
@@ -189,6 +217,7 @@ def main(folder=HERE, root=ROOT):
         "time": time_picture(found),
         "memory": memory_picture(found),
         "recall": recall_picture(ROOT / "model_zoo_demo" / "results" / "recall"),
+        "conversion": conversion_picture(ROOT / "model_zoo_demo" / "results" / "conversion"),
     }
     for name, picture in pictures.items():
         Path(folder, f"{name}.svg").write_text(picture)

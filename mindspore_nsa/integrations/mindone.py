@@ -329,8 +329,10 @@ def _cache_class(base):
                 self.seen[number] = 0
 
         def reorder_cache(self, beam_idx):
-            """Not there: search by beams needs a copy of whole rows."""
-            raise NotImplementedError("NSACache: num_beams must be 1, rows are not reordered")
+            """Rows for the beams that go on; a row may go on several times."""
+            rows = beam_idx.asnumpy().astype(np.int64).tolist()
+            self.held = {number: held.select(rows) for number, held in self.held.items()}
+            super().reorder_cache(beam_idx)
 
         def crop(self, max_length):
             """Not there: with padding the lengths of rows differ."""

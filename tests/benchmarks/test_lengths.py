@@ -104,7 +104,7 @@ def test_the_figures_are_those_of_the_measurements(tmp_path):
     subprocess.run(command, check=True, env=_own_folder())
     for name in ("README.md", "README.zh-CN.md"):
         assert (tmp_path / name).read_text() == (ROOT / name).read_text(), name
-    for name in ("time.svg", "memory.svg", "recall.svg"):
+    for name in ("time.svg", "memory.svg", "recall.svg", "conversion.svg"):
         assert (tmp_path / name).read_text() == (FIGURES / name).read_text(), name
 
 

@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-PROGRAMS = ("train", "generate", "recall", "compare", "selection")
+PROGRAMS = ("train", "generate", "recall", "compare", "convert", "selection")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

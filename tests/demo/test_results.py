@@ -119,6 +119,27 @@ def check_demo(text):
     ]
 
 
+def check_conversion(text):
+    config = configs.load(CONFIGS / "convert.json")
+    stated, validation = table(text), {}
+    assert [*stated] == ["dense", "converted", "shared", "nsa"]
+    for name, cells in stated.items():
+        records = runlog.read(RESULTS / "conversion" / name)
+        assert sum("loss" in r for r in records) == 100
+        losses = [r["validation"] for r in records if "validation" in r]
+        validation[name] = losses[0], losses[-1]
+        assert cells[:2] == [f"{losses[0]:.4f}", f"{losses[-1]:.4f}"]
+    lost = validation["converted"][0] - validation["dense"][0]
+    assert 0 < lost < 0.01 and f"loses {lost:.4f} bits" in text
+    last = {name: losses[1] for name, losses in validation.items()}
+    assert last["nsa"] < min(last["converted"], last["shared"])
+    assert max(last["converted"], last["shared"]) < last["dense"]
+    assert f"{config.steps} steps of {config.tokens_per_step:,} bytes" in text
+    assert f"reads {config.select_block_count} blocks of {config.select_block_size} bytes" in text
+    assert f"first {config.select_block_count * config.select_block_size}\n" in text
+    assert f"{config.eval_bytes / 1e3:.0f} kB" in text
+
+
 def check_throughput(text):
     with open(RESULTS / "throughput" / "training.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -145,6 +166,7 @@ CHECKS = {
     "Comparison": check_comparison,
     "Learning rates": check_rates,
     "Long-range recall": check_recall,
+    "From dense to NSA": check_conversion,
     "Throughput": check_throughput,
 }
 STATED = [heading for heading in CHECKS if f"\n## {heading}\n" in README]

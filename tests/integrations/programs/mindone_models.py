@@ -120,6 +120,16 @@ def check_generation(model):
     cached = model.generate(prompt, past_key_values=cache, **options).asnumpy()
     print("result: generate", np.array_equal(whole, cached))
     refuses(TypeError, "must be an NSACache", model, prompt, use_cache=True)
+    # Of beams: both rows go on as the second.
+    cache = adapter.NSACache(model, 2, 80)
+    model(prompt, attention_mask=Tensor(mask), past_key_values=cache, use_cache=True)
+    cache.reorder_cache(Tensor([1, 1]))
+    step = {"attention_mask": ms.ops.ones((2, 71), ms.int32), "past_key_values": cache}
+    rows = model(Tensor([[5], [5]], ms.int64), **step, use_cache=True)[0].asnumpy()
+    np.testing.assert_array_equal(rows[0], rows[1])
+    whole = np.concatenate((prompt.asnumpy()[1:], [[5]]), 1)
+    whole = model(Tensor(whole), use_cache=False)[0].asnumpy()
+    np.testing.assert_allclose(rows[1, -1], whole[0, -1], rtol=0, atol=1e-5)
 
 
 def check_refused():
