@@ -65,8 +65,8 @@ docs: build ## build the documentation site in build/docs
 wheel: $(PYTHON) ## build wheels for every supported Python found, and for 64-bit Arm, in dist/
 	$(PYTHON) tools/build_wheels.py
 
-ascend: $(PYTHON) ## build the operators' package with CANN (ASCEND_HOME_PATH); INSTALL_PATH=folder installs it
-	@$(PYTHON) tools/ascend_package.py --install-path "$(INSTALL_PATH)"
+ascend: $(PYTHON) ## build the operators' package with CANN (ASCEND_HOME_PATH) and install it here, or in INSTALL_PATH; SOC="ascend910b ascend910_93"
+	@$(PYTHON) tools/ascend_package.py --install-path "$(INSTALL_PATH)" --soc "$(SOC)"
 
 sweep: build ## N=20000 random configurations of every operator
 	$(PYTHON) -m tests.kernels.sweep $(N)
@@ -96,4 +96,4 @@ format: $(PYTHON) ## format Python and C++
 
 clean: ## remove what was built, and .venv
 	rm -rf build dist .venv .venv-ms271 *.egg-info mindspore_nsa/_native*.so \
-	  mindspore_nsa/twin/*.so mindspore_nsa/twin/include
+	  mindspore_nsa/twin/*.so mindspore_nsa/twin/include mindspore_nsa/ascend_package

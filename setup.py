@@ -97,6 +97,11 @@ class CMakeBuild(build_ext):
                 subprocess.run(command, check=True)
             except subprocess.CalledProcessError as error:
                 sys.exit(f"building mindspore_nsa failed: {' '.join(error.cmd)}")
+        # What `make ascend` has left there, on a machine with CANN.
+        operators = ROOT / "mindspore_nsa" / "ascend_package"
+        carried = target.parent / operators.name
+        if operators.is_dir() and carried != operators:
+            shutil.copytree(operators, carried, dirs_exist_ok=True)
 
     def copy_extensions_to_source(self):
         """Building in place: the twin goes where the module goes."""

@@ -5,6 +5,7 @@
 
 import importlib
 
+from ._ascend_package import announce as _announce
 from ._config import set_target, show_config, target
 from ._version import __version__
 
@@ -22,6 +23,8 @@ _OPERATORS = (
     "nsa_selected_attention_infer",
 )
 _SUBPACKAGES = ("integrations", "nn", "ops", "reference", "twin")
+
+_announce()
 
 __all__ = [*_OPERATORS, "__version__", "set_target", "show_config", "target"]
 

@@ -142,7 +142,7 @@ def show_config():
         >>> mindspore_nsa.show_config()  # doctest: +ELLIPSIS
         mindspore_nsa ...
     """
-    from . import twin
+    from . import _ascend_package, twin
 
     _native = native()
     try:
@@ -162,6 +162,7 @@ def show_config():
         ("environment", _environment()),
         ("native library", _native.__file__),
         ("twin library", twin_library),
+        ("Ascend package", _ascend_package.described()),
     )
     for name, value in lines:
         print(f"{name:<16}{value}")
