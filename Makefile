@@ -4,9 +4,11 @@ VENV := .venv
 SYSTEM_PYTHON ?= python3
 PYTHON ?= $(VENV)/bin/python
 N ?= 20000
+MINUTES ?= 60
+SEED ?= 1
 FILES_CC = $(shell git ls-files '*.cc' '*.cpp' '*.h')
 
-.PHONY: help check test demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean \
+.PHONY: help check test soak demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean \
   prerequisites
 .DELETE_ON_ERROR:
 
@@ -39,7 +41,7 @@ check: build ## build in place, then what tells in three minutes on two processo
 test: prerequisites ## set up .venv and run all tests
 	@echo "1 of 2: packages and native libraries into $(VENV), which takes minutes where they are not there yet"
 	tools/make_venv.sh $(VENV) $(SYSTEM_PYTHON)
-	@echo "2 of 2: the tests, half an hour to three quarters of one on two processors that have nothing else to do"
+	@echo "2 of 2: the tests, some half an hour on two processors that have nothing else to do"
 	$(TEST_ENV) $(VENV)/bin/pytest -q $(PYTEST_OPTIONS)
 
 demo: prerequisites ## set up .venv and train a small language model
@@ -73,6 +75,9 @@ sweep: build ## N=20000 random configurations of every operator
 
 sweep-ascend: build ## N=300 random configurations of every operator's Ascend kernel, on the twin
 	$(PYTHON) -m tests.ascendc.sweep $(if $(filter file,$(origin N)),300,$(N))
+
+soak: build ## MINUTES=60 of random configurations from SEED=1 on, and all that make test leaves out
+	$(IN_PLACE) $(TEST_ENV) $(PYTHON) -m tests.soak $(MINUTES) $(SEED)
 
 tsan: build ## look for data races
 	$(PYTHON) -m tests.native.tsan

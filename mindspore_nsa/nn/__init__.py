@@ -7,17 +7,26 @@ from .config import NSAConfig
 from .dense_attention import DenseAttention
 from .gates import Gates
 from .native_sparse_attention import NativeSparseAttention
+from .parallel.groups import ParallelGroups, WorkerGroup, parallel_groups
+from .parallel.shards import ContextShards
+from .parallel.weights import shard_parameters, unshard_parameters
 from .rope import RopeScaling
 from .rotary import RotaryAngles, Rotate
 
 __all__ = [
     "AttentionCache",
     "Compression",
+    "ContextShards",
     "DenseAttention",
     "Gates",
     "NSAConfig",
     "NativeSparseAttention",
+    "ParallelGroups",
     "RopeScaling",
     "RotaryAngles",
     "Rotate",
+    "WorkerGroup",
+    "parallel_groups",
+    "shard_parameters",
+    "unshard_parameters",
 ]

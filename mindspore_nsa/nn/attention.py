@@ -1,6 +1,7 @@
 """What sparse and dense attention layers share: packing, output projection, dropout."""
 
 import itertools
+from dataclasses import asdict
 
 import mindspore
 from mindspore import Tensor, ops
@@ -12,6 +13,11 @@ from .config import NSAConfig
 from .norm import HeadNorm
 from .packing import pack, planned
 from .padding import check_padding, real_documents, without_padding
+from .parallel.collectives import Enter, Sum, agree
+from .parallel.context import ContextKeys, whole_only
+from .parallel.groups import WorkerGroup
+from .parallel.shards import POSITIONS, ContextShards
+from .parallel.weights import local_config
 from .precision import Dropout, ExplicitPrecision, Projection, rounded
 from .rotary import RotaryAngles, Rotate
 
@@ -32,13 +38,25 @@ class AttentionLayer(ExplicitPrecision):
     Args:
         config (NSAConfig): Sizes.
         branches (int): Sets of keys and values.
+        context (ContextShards, optional): The workers that share the text.
+        tensor_group (WorkerGroup, optional): The workers that share the heads.
     """
 
-    def __init__(self, config, branches):
+    def __init__(self, config, branches, context=None, tensor_group=None):
         super().__init__()
         self.name = type(self).__name__
         if not isinstance(config, NSAConfig):
             fail_type(self.name, "config", "an NSAConfig", config)
+        if context is not None and not isinstance(context, ContextShards):
+            fail_type(self.name, "context", "ContextShards or None", context)
+        if tensor_group is not None and not isinstance(tensor_group, WorkerGroup):
+            fail_type(self.name, "tensor_group", "a WorkerGroup or None", tensor_group)
+        for group in (tensor_group, context and context.group):
+            if group is not None:
+                agree(self.name, "config", asdict(config), group)
+        split = tensor_group is not None and tensor_group.size > 1
+        if split:
+            config = local_config(self.name, config, tensor_group.size)
         self.config, self.number = config, next(_numbers)
         self.branches, self.sparse = branches, branches > 1
         self.hidden, self.heads = config.hidden_size, config.num_heads
@@ -60,6 +78,13 @@ class AttentionLayer(ExplicitPrecision):
         self.output = Projection(config, self.heads * self.value_dim, self.hidden)
         self.query_norm = HeadNorm(config, 1) if config.qk_norm else None
         self.key_norm = HeadNorm(config, sets) if config.qk_norm else None
+        self.enter = Enter(tensor_group) if split else None
+        if split:
+            self.output.sum_by(Sum(tensor_group))
+            for norm in (self.query_norm, self.key_norm):
+                if norm is not None:
+                    norm.enter = Enter(tensor_group)
+        self.context = None if context is None else ContextKeys(self.name, context, config)
         self.interleaved = config.rope_pairs == "interleaved"
         self.angles = RotaryAngles(self.dim, config.rope_theta, config.rope_scaling)
         self.angle_attributes = tuple(angles_of(config).values())
@@ -78,6 +103,10 @@ class AttentionLayer(ExplicitPrecision):
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
+        raise NotImplementedError
+
+    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype):
+        """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
         raise NotImplementedError
 
     def step(self, x, ends, cache, places, dtype):
@@ -108,6 +137,12 @@ class AttentionLayer(ExplicitPrecision):
             TypeError: If an argument has the wrong type.
             ValueError: If a size is below 1.
         """
+        if self.context is not None:
+            raise ValueError(
+                f"{self.name}.new_cache: a layer with a context has no cache, because its workers "
+                "have parts of a text each; generate with a layer without one, of the same "
+                "parameters"
+            )
         if dtype is None:
             dtype = self.amp_dtype or getattr(mindspore, self.config.param_dtype)
         return make_cache(self.name, self.config, self.sparse, batch, capacity, dtype)
@@ -185,6 +220,35 @@ class AttentionLayer(ExplicitPrecision):
         k_cmp = ops.cast(first, dtype)
         return q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win
 
+    def _projected(self, out, x, dtype, narrow):
+        """What the layer gives for x, from attention."""
+        if narrow:
+            if self.dropout is None and not self.has_bias and self.enter is None:
+                return self.output(out, dtype, dtype, x.shape[0] if len(x.shape) == 3 else 0)
+            out = self.output(out, dtype)
+        else:
+            out = ops.cast(out, mindspore.float32)
+            out = self.output(ops.reshape(out, (-1, self.heads * self.value_dim)), dtype)
+        if self.dropout is not None:
+            out = self.dropout(ops.cast(out, mindspore.float32))
+        return ops.cast(ops.reshape(out, ops.shape(x)), dtype)
+
+    def _shard(self, x, actual_seq_len):
+        """The layer's output for own tokens of a text."""
+        numbers, tables, digest, lists = self.context.plan(x, actual_seq_len)
+        dtype = self.operand_dtype(x)
+        narrow, own = self.multiplies_narrow(x), x
+        if not narrow:
+            own = ops.reshape(ops.cast(x, mindspore.float32), (-1, self.hidden))
+            if self.amp_dtype is not None:
+                own = rounded(own, dtype)
+        if self.enter is not None:
+            own = self.enter(own)
+        own = self.context.checked(self.context.arranged(own, numbers), digest, lists)
+        cos, sin = self.angles(lists[POSITIONS])
+        out = self.attend_shard(own, numbers, tables, lists, cos, sin, dtype)
+        return self._projected(self.context.returned(out, numbers), x, dtype, narrow)
+
     def __call__(self, *args, **kwargs):
         """In GRAPH_MODE, where the layer itself is called, what Python can see is checked here.
 
@@ -196,8 +260,8 @@ class AttentionLayer(ExplicitPrecision):
 
     def _check(self, x=None, actual_seq_len=None, cache=None, *others, **more):
         """The errors of `construct`, before a graph has begun."""
-        if others or more or not isinstance(x, Tensor):
-            return  # Of padding, and of what the Cell itself refuses.
+        if others or more or not isinstance(x, Tensor) or self.context is not None:
+            return  # Of padding, of what the Cell itself refuses, and what workers check together.
         ends = planned(self.name, x, actual_seq_len, self.hidden)[3]
         if cache is not None:
             ends = actual_seq_len if ends is None else ends
@@ -205,6 +269,9 @@ class AttentionLayer(ExplicitPrecision):
 
     def construct(self, x, actual_seq_len=None, cache=None, key_padding_mask=None):
         """See the subclass."""
+        if self.context is not None:
+            whole_only(self.name, cache is not None, key_padding_mask is not None)
+            return self._shard(x, actual_seq_len)
         if key_padding_mask is None:
             return self.attention(x, actual_seq_len, cache)
         planned(self.name, x, actual_seq_len, self.hidden)
@@ -221,6 +288,8 @@ class AttentionLayer(ExplicitPrecision):
         # Otherwise it is the dtype of x, whose values packed holds.
         if self.amp_dtype is not None and not narrow:
             packed = rounded(packed, dtype)
+        if self.enter is not None:
+            packed = self.enter(packed)
         if cache is None:
             cos, sin = self.angles(positions)
             out = self.attend(packed, ends, cos, sin, dtype)
@@ -230,13 +299,4 @@ class AttentionLayer(ExplicitPrecision):
             )
             # The dtype of the cache need not be this one.
             out = rounded(self.step(packed, ends, cache, places, dtype), dtype)
-        if narrow:
-            if self.dropout is None and not self.has_bias:
-                return self.output(out, dtype, dtype, x.shape[0] if len(x.shape) == 3 else 0)
-            out = self.output(out, dtype)
-        else:
-            out = ops.cast(out, mindspore.float32)
-            out = self.output(ops.reshape(out, (-1, self.heads * self.value_dim)), dtype)
-        if self.dropout is not None:
-            out = self.dropout(ops.cast(out, mindspore.float32))
-        return ops.cast(ops.reshape(out, ops.shape(x)), dtype)
+        return self._projected(out, x, dtype, narrow)

@@ -1,6 +1,7 @@
 """Dense attention with the interface of the sparse layer."""
 
 import mindspore
+from mindspore import ops
 
 from ..ops import flash_attention_score
 from ..ops._cache_step import nsa_cache_step
@@ -8,6 +9,7 @@ from ..ops._layer import nsa_projection
 from ..ops._plan import fail_type
 from .attention import AttentionLayer
 from .cache import SELECTED, STATE
+from .parallel.shards import DENSE_KEYS, DENSE_QUERIES, WINDOW_KEYS, WINDOW_QUERIES
 
 UNBOUNDED = 2147483647
 
@@ -22,6 +24,9 @@ class DenseAttention(AttentionLayer):
         config (NSAConfig): Sizes.
         window (bool, optional): Whether a query sees only the last `config.window_size` tokens, its
             own included. Default: ``False``.
+        context (ContextShards, optional): Workers that share a text, as for
+            `NativeSparseAttention`. Default: ``None``.
+        tensor_group (WorkerGroup, optional): Workers that share the heads. Default: ``None``.
 
     Inputs:
         - **x** (Tensor) - Shape :math:`(B, S, hidden)` or packed :math:`(T, hidden)`, dtype
@@ -54,8 +59,8 @@ class DenseAttention(AttentionLayer):
         (2, 100, 64)
     """
 
-    def __init__(self, config, window=False):
-        super().__init__(config, branches=1)
+    def __init__(self, config, window=False, context=None, tensor_group=None):
+        super().__init__(config, 1, context, tensor_group)
         if not isinstance(window, bool):
             fail_type(self.name, "window", "a bool", window)
         self.pre_tokens = config.window_size - 1 if window else UNBOUNDED
@@ -89,20 +94,40 @@ class DenseAttention(AttentionLayer):
             layer=self.number,
         )
 
-    def attend(self, x, ends, cos, sin, dtype):
-        """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        query, both = self.products(x, dtype)
-        query, _, _, key, _, _, value, _, _ = self.branch_heads(query, both, cos, sin, dtype)
+    def _flash(self, query, key, value, ends, kv_ends):
         return flash_attention_score(
             query,
             key,
             value,
             self.heads,
             actual_seq_qlen=ends,
-            actual_seq_kvlen=ends,
+            actual_seq_kvlen=kv_ends,
             scalar_value=self.scale,
             pre_tokens=self.pre_tokens,
             next_tokens=0,
             input_layout="TND",
             sparse_mode=4,
         )
+
+    def attend(self, x, ends, cos, sin, dtype):
+        """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
+        query, both = self.products(x, dtype)
+        query, _, _, key, _, _, value, _, _ = self.branch_heads(query, both, cos, sin, dtype)
+        return self._flash(query, key, value, ends, ends)
+
+    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype):
+        """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
+        keys = self.context
+        query, both = self.products(x, dtype)
+        query, _, _, key, _, _, value, _, _ = self.branch_heads(query, both, cos, sin, dtype)
+        if self.pre_tokens != UNBOUNDED:
+            key, value = keys.window(key, value, tables)
+            return self._flash(query, key, value, lists[WINDOW_QUERIES], lists[WINDOW_KEYS])
+        key, value = keys.everything(key, tables), keys.everything(value, tables)
+        parts, out = keys.parts(query, numbers), ()
+        for i in range(numbers[0]):
+            queries = keys.of_pass(lists, i, DENSE_QUERIES)
+            kv_ends = keys.of_pass(lists, i, DENSE_KEYS)
+            k, v = ops.cast(key, dtype), ops.cast(value, dtype)
+            out += (self._flash(parts[i], k, v, queries, kv_ends),)
+        return keys.whole(out)

@@ -15,6 +15,16 @@ from .conversion import check_weights, converted_config, dense_weights, load_den
 from .dense_attention import UNBOUNDED, DenseAttention
 from .gates import Gates
 from .packing import compressed_documents, pack, planned
+from .parallel.shards import (
+    COMPRESSED_ENDS,
+    ENDS,
+    OFFSETS,
+    QUERIES,
+    WINDOW_KEYS,
+    WINDOW_POSITIONS,
+    WINDOW_QUERIES,
+    WINDOWS,
+)
 from .precision import rounded
 
 
@@ -33,6 +43,11 @@ class NativeSparseAttention(AttentionLayer):
 
     Args:
         config (NSAConfig): Sizes.
+        context (ContextShards, optional): Workers that share a text: `x` is this worker's part of
+            it, and `actual_seq_len` are the documents of the whole. Default: ``None``.
+        tensor_group (WorkerGroup, optional): Workers that share the heads: each has the parameters
+            of its own, as `shard_parameters` makes them, and all have the same `x` and output.
+            Default: ``None``.
 
     Inputs:
         - **x** (Tensor) - Shape :math:`(B, S, hidden)`, every row a document, or packed
@@ -74,8 +89,9 @@ class NativeSparseAttention(AttentionLayer):
         (200, 64)
     """
 
-    def __init__(self, config):
-        super().__init__(config, branches=3)
+    def __init__(self, config, context=None, tensor_group=None):
+        super().__init__(config, 3, context, tensor_group)
+        config = self.config
         self.compress_key = Compression(config, config.head_dim, self.interleaved)
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
@@ -178,19 +194,28 @@ class NativeSparseAttention(AttentionLayer):
         )
 
     def compressed(self, query, key, value, ends, dtype):
-        """The first branch: attention [T, num_heads, value_head_dim] and the blocks it chooses."""
-        c = self.config
+        """The first branch [T, num_heads, value_head_dim] and the blocks it chooses."""
         # Compressed keys are rotated after the compression, which would average angles.
         rows, cmp_ends, positions = compressed_documents(
-            query, ends, c.compress_block_size, c.compress_stride
+            query, ends, self.config.compress_block_size, self.config.compress_stride
         )
+        key, value = self._windows(key, value, ends, rows, positions, dtype)
+        return self._choose(query, key, value, ends, cmp_ends, None)
+
+    def _windows(self, key, value, ends, rows, positions, dtype):
+        """Compressed keys, rotated by `positions`, and values; [rows, N2, ...] of a dtype."""
         cos, sin = self.angles(positions)
         key = self.rotate(self.compress_key(key, ends, rows, dtype), cos, sin)
         value = self.compress_value(value, ends, rows, dtype)
+        return ops.cast(key, dtype), ops.cast(value, dtype)
+
+    def _choose(self, query, key, value, ends, cmp_ends, offsets):
+        """Attention over compressed keys, and the blocks that it chooses."""
+        c = self.config
         out, blocks, _, _ = compress_attention(
             query,
-            ops.cast(key, dtype),
-            ops.cast(value, dtype),
+            key,
+            value,
             self.scale,
             self.heads,
             c.compress_block_size,
@@ -206,10 +231,51 @@ class NativeSparseAttention(AttentionLayer):
             init_blocks=c.init_blocks,
             local_blocks=c.local_blocks,
             importance=c.importance,
-            q_offset=None,
+            q_offset=offsets,
             statistics=False,
         )
         return out, blocks
+
+    def _selected(self, query, key, value, blocks, ends, kv_ends, offsets):
+        """Attention over the blocks."""
+        c = self.config
+        out, _, _ = selected_attention(
+            query,
+            key,
+            value,
+            blocks,
+            self.scale,
+            self.heads,
+            c.select_block_size,
+            c.select_block_count,
+            atten_mask=None,
+            actual_seq_qlen=ends,
+            actual_seq_kvlen=kv_ends,
+            causal=True,
+            q_offset=offsets,
+            statistics=False,
+        )
+        return out
+
+    def _window(self, query, key, value, ends, kv_ends):
+        """Attention over the last tokens."""
+        return flash_attention_score(
+            query,
+            key,
+            value,
+            self.heads,
+            actual_seq_qlen=ends,
+            actual_seq_kvlen=kv_ends,
+            scalar_value=self.scale,
+            pre_tokens=self.config.window_size - 1,
+            next_tokens=0,
+            input_layout="TND",
+            sparse_mode=4,
+        )
+
+    def _mixed(self, logits, compressed, selected, window, dtype):
+        result = dtype if projects(logits, dtype) else mindspore.float32
+        return self.gates.mix(logits, compressed, selected, window, dtype, result)
 
     def selected_blocks(self, x, actual_seq_len=None):
         r"""The blocks that the second branch reads for every token of x: for looking at.
@@ -229,6 +295,11 @@ class NativeSparseAttention(AttentionLayer):
             TypeError: If an argument has the wrong type or dtype.
             ValueError: If a rank, shape or value is wrong.
         """
+        if self.context is not None:
+            raise ValueError(
+                f"{self.name}.selected_blocks: a layer with a context has parts of a text; look at "
+                "the blocks of a layer without one, of the same parameters"
+            )
         planned(self.name, x, actual_seq_len, self.hidden)
         narrow = self.multiplies_narrow(x)
         packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow)
@@ -242,40 +313,40 @@ class NativeSparseAttention(AttentionLayer):
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        c = self.config
+        query, both, logits = self.products(x, dtype)
+        heads = self.branch_heads(query, both, cos, sin, dtype)
+        q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
+        compressed, blocks = self.compressed(q_cmp, k_cmp, v_cmp, ends, dtype)
+        selected = self._selected(q_slc, k_slc, v_slc, blocks, ends, ends, None)
+        window = self._window(q_win, k_win, v_win, ends, ends)
+        return self._mixed(logits, compressed, selected, window, dtype)
+
+    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype):
+        """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
+        keys = self.context
         query, both, logits = self.products(x, dtype)
         heads = self.branch_heads(query, both, cos, sin, dtype)
         q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
 
-        compressed, blocks = self.compressed(q_cmp, k_cmp, v_cmp, ends, dtype)
-        selected, _, _ = selected_attention(
-            q_slc,
-            k_slc,
-            v_slc,
-            blocks,
-            self.scale,
-            self.heads,
-            c.select_block_size,
-            c.select_block_count,
-            atten_mask=None,
-            actual_seq_qlen=ends,
-            actual_seq_kvlen=ends,
-            causal=True,
-            q_offset=None,
-            statistics=False,
-        )
-        window = flash_attention_score(
-            q_win,
-            k_win,
-            v_win,
-            self.heads,
-            actual_seq_qlen=ends,
-            actual_seq_kvlen=ends,
-            scalar_value=self.scale,
-            pre_tokens=c.window_size - 1,
-            next_tokens=0,
-            input_layout="TND",
-            sparse_mode=4,
-        )
-        result = dtype if projects(x, dtype) else mindspore.float32
-        return self.gates.mix(logits, compressed, selected, window, dtype, result)
+        k_cmp, v_cmp = keys.windows(k_cmp, v_cmp, tables)
+        rows, positions = lists[WINDOW_POSITIONS].shape[0], lists[WINDOW_POSITIONS]
+        k_cmp, v_cmp = self._windows(k_cmp, v_cmp, lists[WINDOWS], rows, positions, dtype)
+        k_cmp, v_cmp = keys.compressed(k_cmp, v_cmp, lists)
+        k_slc, v_slc = keys.everything(k_slc, tables), keys.everything(v_slc, tables)
+        k_win, v_win = keys.window(k_win, v_win, tables)
+
+        window = self._window(q_win, k_win, v_win, lists[WINDOW_QUERIES], lists[WINDOW_KEYS])
+        q_cmp, q_slc = keys.parts(q_cmp, numbers), keys.parts(q_slc, numbers)
+        compressed, selected = (), ()
+        for i in range(numbers[0]):
+            queries = keys.of_pass(lists, i, QUERIES)
+            offsets = keys.of_pass(lists, i, OFFSETS)
+            cmp_ends = lists[COMPRESSED_ENDS]
+            key, value = ops.cast(k_cmp, dtype), ops.cast(v_cmp, dtype)
+            out, blocks = self._choose(q_cmp[i], key, value, queries, cmp_ends, offsets)
+            compressed += (out,)
+            ends = lists[ENDS]
+            key, value = ops.cast(k_slc, dtype), ops.cast(v_slc, dtype)
+            out = self._selected(q_slc[i], key, value, blocks, queries, ends, offsets)
+            selected += (out,)
+        return self._mixed(logits, keys.whole(compressed), keys.whole(selected), window, dtype)

@@ -25,6 +25,8 @@ class HeadNorm(ExplicitPrecision):
         ones = Tensor(np.ones(shape, np.float32))
         dtype = getattr(mindspore, config.param_dtype)
         self.weight = Parameter(ones.astype(dtype), name="weight")
+        # Of workers that share the heads: their gradients are summed.
+        self.enter = None
 
     def reset_parameter(self):
         """Give the weights the values that they start with."""
@@ -33,7 +35,10 @@ class HeadNorm(ExplicitPrecision):
 
     def construct(self, x):
         """float32 x [T, sets * heads * dim] in the same shape."""
-        weight = ops.reshape(ops.cast(self.weight, mindspore.float32), (self.sets, 1, self.dim))
+        weight = ops.cast(self.weight, mindspore.float32)
+        if self.enter is not None:
+            weight = self.enter(weight)
+        weight = ops.reshape(weight, (self.sets, 1, self.dim))
         shape = ops.shape(x)
         heads = ops.reshape(x, (-1, self.sets, shape[-1] // (self.sets * self.dim), self.dim))
         scale = ops.rsqrt(ops.mean(heads * heads, -1, True) + self.eps)

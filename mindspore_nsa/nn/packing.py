@@ -19,7 +19,8 @@ _KEPT = 32
 _FIRST = constant(np.zeros(1, np.int64))
 
 
-def _check_input(name, x, hidden):
+def check_input(name, x, hidden):
+    """The rules of a layer's input."""
     expected = f"[B, S, {hidden}] or [T, {hidden}]"
     if not isinstance(x, TensorSpec):
         fail_type(name, "x", "a Tensor", x)
@@ -38,32 +39,32 @@ def _is_int(value):
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _fail_empty(name):
-    raise ValueError(f"{name}: actual_seq_len must not be empty")
+def _fail_empty(name, argument="actual_seq_len"):
+    raise ValueError(f"{name}: {argument} must not be empty")
 
 
-def _check_values(name, ends, tokens):
+def check_ends(name, ends, tokens, argument="actual_seq_len"):
     """The rules of sequence lists; `tokens` is -1 where their number is not known."""
     if len(ends) == 0:
-        _fail_empty(name)
+        _fail_empty(name, argument)
     before = 0
     for i, end in enumerate(ends):
         if not _is_int(end):
-            raise TypeError(f"{name}: actual_seq_len must hold ints, got {shown(end)} at index {i}")
+            raise TypeError(f"{name}: {argument} must hold ints, got {shown(end)} at index {i}")
         if end < before:
             raise ValueError(
-                f"{name}: actual_seq_len must be non-negative and not decrease, got {end} after "
+                f"{name}: {argument} must be non-negative and not decrease, got {end} after "
                 f"{before} at index {i}"
             )
         before = end
     if tokens != -1 and before != tokens:
         raise ValueError(
-            f"{name}: the last value of actual_seq_len must be the {tokens} tokens of x, "
-            f"got {before}"
+            f"{name}: the last value of {argument} must be the {tokens} tokens of x, got {before}"
         )
 
 
-def _check_tensor(name, seq_len):
+def check_tensor(name, seq_len):
+    """The rules of a Tensor of prefix sums."""
     if seq_len.dtype not in (mindspore.int64, mindspore.int32):
         dtype = seq_len.native()[0]
         raise TypeError(f"{name}: actual_seq_len must be of dtype int64 or int32, got {dtype}")
@@ -95,13 +96,13 @@ def _documents(name, x, seq_len):
             f"{name}: actual_seq_len must be given for packed x of shape {x.shape}, got None"
         )
     if isinstance(seq_len, TensorSpec):
-        _check_tensor(name, seq_len)
+        check_tensor(name, seq_len)
         if seq_len.content is not None:
-            _check_values(name, seq_len.content, x.shape[0])
+            check_ends(name, seq_len.content, x.shape[0])
         return None
     if not isinstance(seq_len, (tuple, list)):
         fail_type(name, "actual_seq_len", "a tuple or list of ints or a Tensor", seq_len)
-    _check_values(name, seq_len, x.shape[0])
+    check_ends(name, seq_len, x.shape[0])
     return tuple(map(int, seq_len))
 
 
@@ -117,7 +118,7 @@ def _plan_call(name, x, actual_seq_len, hidden):
 
     The last two are None where they are computed at run time.
     """
-    _check_input(name, x, hidden)
+    check_input(name, x, hidden)
     ends = _documents(name, x, actual_seq_len)
     tokens = -1 if -1 in x.shape[:-1] else int(np.prod(x.shape[:-1]))
     if tokens > LIMIT:

@@ -79,6 +79,11 @@ class Projection(ExplicitPrecision, nn.Dense):
         dtype = getattr(mindspore, config.param_dtype)
         nn.Dense.__init__(self, inner, outer, has_bias=config.has_bias, dtype=dtype)
         self.amp_dtype = None
+        self.total = None
+
+    def sum_by(self, total):
+        """Workers have parts of the inner dimension each; the Cell `total` sums the products."""
+        self.total = total
 
     def reset_parameter(self):
         """Draw the parameters as nn.Dense does."""
@@ -106,7 +111,9 @@ class Projection(ExplicitPrecision, nn.Dense):
         return self.biased(y)
 
     def biased(self, y):
-        """The product with the bias."""
+        """The product, summed over the workers that have parts of it, with the bias."""
+        if self.total is not None:
+            y = self.total(y)
         if self.has_bias:
             y = y + ops.cast(self.bias, y.dtype)
         return y

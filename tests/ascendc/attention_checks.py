@@ -6,6 +6,14 @@ from .launch import raw
 
 CORES = (1, 2, 7, 24)  # cube cores
 SEEDS = (0, 1, 2)
+# Of a named case.
+CALLS = [(2, 0), (24, 1)]
+
+
+def calls_of(number):
+    """Two numbers of cores, each in another interleaving, for a random configuration."""
+    cores, other = CORES[number // 3 % 4], CORES[(number // 3 + 1 + number % 3) % 4]
+    return [(cores, SEEDS[number % 3]), (other, SEEDS[(number + 1) % 3])]
 
 
 def same_bits(a, b):

@@ -4,7 +4,7 @@ import os
 import re
 import tempfile
 
-from tests.twin.builds import BUILD, ROOT, shared
+from tests.twin.builds import BUILD, FLAGS, ROOT, compiled, linked, objects, shared
 
 from .compress_attention_runner import CompressAttentionRunner
 from .flash_runner import FlashRunner
@@ -76,11 +76,37 @@ def units(kernels, dtypes):
     return [unit(kernel, dtype) for kernel in kernels for dtype in dtypes]
 
 
+def _includes(compiled, file):
+    names = compiled.with_suffix(".d").read_text().replace("\\\n", " ").split()
+    return any(name.endswith(file) for name in names)
+
+
+def changed(sources, name, folder, file, text):
+    """Path of a library of sources in which a file has another text; `name` is the clean one's.
+
+    What does not include the file is taken from there.
+    """
+    copy = folder / file
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_text(text)
+    # Quoted includes look here first.
+    flags = (*FLAGS, "-O0", "-iquote", str(folder), "-w")
+    parts = [
+        compiled(source, flags, folder) if _includes(clean, file) else clean
+        for source, clean in zip(sources, objects(*sources, name=name), strict=True)
+    ]
+    return linked(parts, folder / "kernel.so")
+
+
+def compress_sources():
+    """Of NsaCompress and its gradient for both data types."""
+    kernels = units(("nsa_compress", "nsa_compress_grad"), HALVES)
+    return [*kernels, *(ROOT / source for source in COMPRESS_SOURCES)]
+
+
 def runner(name="nsa_compress", flags=()):
     """The kernels as they are, or as `flags` change what is included."""
-    kernels = units(("nsa_compress", "nsa_compress_grad"), HALVES)
-    sources = (ROOT / source for source in COMPRESS_SOURCES)
-    return Runner(shared(*kernels, *sources, name=name, flags=flags))
+    return Runner(shared(*compress_sources(), name=name, flags=flags))
 
 
 def flash_runner(name="flash_attention_score", flags=()):

@@ -10,31 +10,33 @@ from tests.common.flash_cases import compress_attention_grad_of
 from tests.common.parity import causal_compress_attention, flash_grad
 
 from .attention_cases import flash_parity, lengths, make_grad_case
-from .attention_checks import CORES, SEEDS, check_call
+from .attention_checks import CALLS, calls_of, check_call
 from .flash_runner import dims
 from .launch import raw
 
-CONFIGURATIONS = 300
-CHUNK = 60
+# The first, which find the planted faults, and what they have too few of: compressed and many keys.
+CONFIGURATIONS = (
+    *(*range(100), 102, 104, 111, 112, 116, 126, 127, 129, 134, 136, 144, 149, 162, 167, 171, 172),
+    *(230, 242),
+)
+CHUNK = 30
 
 
 @pytest.mark.parametrize("name", flash_parity("flash_grad"))
 def test_parity(flash_runner, name):
     case = flash_parity("flash_grad")[name]()
-    check_call(flash_runner, case, [(cores, cores) for cores in CORES])
+    check_call(flash_runner, case, CALLS)
 
 
-@pytest.mark.parametrize("first", range(0, CONFIGURATIONS, CHUNK))
+@pytest.mark.parametrize("first", range(0, len(CONFIGURATIONS), CHUNK))
 def test_random_configurations(flash_runner, first):
-    for number in range(first, first + CHUNK):
-        cores, seed = CORES[number // 3 % 4], SEEDS[number % 3]
-        other = CORES[(number // 3 + 1 + number % 3) % 4]
-        check_call(flash_runner, make_grad_case(number), [(cores, seed), (other, (seed + 1) % 3)])
+    for number in CONFIGURATIONS[first : first + CHUNK]:
+        check_call(flash_runner, make_grad_case(number), calls_of(number))
 
 
 def test_the_cases_cover_what_matters():
     """Every layout, mode and bias; several steps and blocks; compressed keys; empty segments."""
-    cases = [make_grad_case(number) for number in range(CONFIGURATIONS)]
+    cases = [make_grad_case(number) for number in CONFIGURATIONS]
     attrs = [case.attrs for case in cases]
     assert {a["input_layout"] for a in attrs} == {"BSH", "SBH", "BSND", "BNSD", "TND"}
     assert {a["sparse_mode"] for a in attrs} == set(range(9))

@@ -11,8 +11,8 @@ from .compress_cases import DTYPES, make_case, parity
 from .runner import values
 
 OPS = ("NsaCompress", "NsaCompressGrad")
-CONFIGURATIONS = 320
-CHUNK = 80
+CONFIGURATIONS = 160
+CHUNK = 40
 
 
 @pytest.mark.parametrize(("op", "name"), [(op, name) for op in OPS for name in parity(op)])

@@ -8,27 +8,25 @@ from tests.common.draw import Draw
 from tests.common.dtypes import decode
 from tests.common.parity import causal_compress_attention, compress_attention
 
-from .attention_checks import CORES, SEEDS, check_call
+from .attention_checks import CALLS, calls_of, check_call
 from .compress_attention_cases import DTYPES, accepted, blocks_of, make_case, parity
 from .launch import raw
 
-CONFIGURATIONS = 120
-CHUNK = 40
+CONFIGURATIONS = 90
+CHUNK = 30
 
 
 @pytest.mark.parametrize("name", parity())
 def test_parity(compress_attention_runner, name):
     case = parity()[name]()
     if accepted(case):
-        check_call(compress_attention_runner, case, [(cores, cores) for cores in CORES])
+        check_call(compress_attention_runner, case, CALLS)
 
 
 @pytest.mark.parametrize("first", range(0, CONFIGURATIONS, CHUNK))
 def test_random_configurations(compress_attention_runner, first):
     for number in range(first, first + CHUNK):
-        cores, other = CORES[number // 3 % 4], CORES[(number // 3 + 1 + number % 3) % 4]
-        calls = [(cores, SEEDS[number % 3]), (other, SEEDS[(number + 1) % 3])]
-        check_call(compress_attention_runner, make_case(number), calls)
+        check_call(compress_attention_runner, make_case(number), calls_of(number))
 
 
 def test_the_cases_cover_what_matters():

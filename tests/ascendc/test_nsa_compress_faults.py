@@ -5,9 +5,10 @@ import pytest
 from tests.common.cases import compare
 from tests.twin.builds import ROOT
 
-from .builds import runner
+from .builds import changed, compress_sources
 from .compress_cases import make_case
 from .launch import TwinError
+from .runner import Runner
 
 KERNEL = "ascendc/nsa_compress/op_kernel/nsa_compress_kernel.h"
 GRAD = "ascendc/nsa_compress_grad/op_kernel/nsa_compress_grad_kernel.h"
@@ -50,11 +51,9 @@ def test_fault_is_caught(tmp_path, name):
     op, file, old, new, error, message = FAULTS[name]
     text = (ROOT / file).read_text()
     assert text.count(old) == 1, f"{old!r} is in {file} {text.count(old)} times"
-    copy = tmp_path / file
-    copy.parent.mkdir(parents=True)
-    copy.write_text(text.replace(old, new))
-    # Quoted includes look here first.
-    faulty = runner(f"nsa_compress_fault_{name}", ("-iquote", str(tmp_path)))
+    sources = compress_sources()
+    library = changed(sources, "nsa_compress", tmp_path, file, text.replace(old, new))
+    faulty = Runner(library)
     with pytest.raises(error, match=message):
         for seed in range(16 if name == "ring" else 40):
             case = make_case(op, seed)

@@ -9,7 +9,7 @@ from tests.common.draw import Draw
 from tests.common.dtypes import decode
 from tests.common.parity import selected
 
-from .attention_checks import CORES, SEEDS, check_call, same_bits
+from .attention_checks import CALLS, calls_of, check_call, same_bits
 from .selected_cases import lengths, make_selected_case, selected_parity, shapes
 
 CONFIGURATIONS = 60
@@ -17,14 +17,12 @@ CONFIGURATIONS = 60
 
 @pytest.mark.parametrize("name", selected_parity())
 def test_parity(selected_runner, name):
-    check_call(selected_runner, selected_parity()[name](), [(2, 0), (24, 1)])
+    check_call(selected_runner, selected_parity()[name](), CALLS)
 
 
 def test_random_configurations(selected_runner):
     for number in range(CONFIGURATIONS):
-        cores, other = CORES[number // 3 % 4], CORES[(number // 3 + 1 + number % 3) % 4]
-        calls = [(cores, SEEDS[number % 3]), (other, SEEDS[(number + 1) % 3])]
-        check_call(selected_runner, make_selected_case(number), calls)
+        check_call(selected_runner, make_selected_case(number), calls_of(number))
 
 
 def test_the_cases_cover_what_matters():

@@ -9,7 +9,7 @@ from tests.common.draw import Draw
 from tests.common.dtypes import decode
 from tests.common.parity import selected_grad
 
-from .attention_checks import CORES, SEEDS, check_call, same_bits
+from .attention_checks import CALLS, calls_of, check_call, same_bits
 from .selected_cases import make_selected_grad_case, selected_parity
 
 CONFIGURATIONS = 36
@@ -17,14 +17,12 @@ CONFIGURATIONS = 36
 
 @pytest.mark.parametrize("name", selected_parity("selected_grad"))
 def test_parity(selected_runner, name):
-    check_call(selected_runner, selected_parity("selected_grad")[name](), [(2, 0), (24, 1)])
+    check_call(selected_runner, selected_parity("selected_grad")[name](), CALLS)
 
 
 def test_random_configurations(selected_runner):
     for number in range(CONFIGURATIONS):
-        cores, other = CORES[number // 3 % 4], CORES[(number // 3 + 1 + number % 3) % 4]
-        calls = [(cores, SEEDS[number % 3]), (other, SEEDS[(number + 1) % 3])]
-        check_call(selected_runner, make_selected_grad_case(number), calls)
+        check_call(selected_runner, make_selected_grad_case(number), calls_of(number))
 
 
 def test_every_query_selects_one_block(selected_runner):

@@ -1,5 +1,6 @@
 """Faults planted in copies of the attention kernels: a few of those of `tests/ascendc/planted`."""
 
+import importlib
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,14 @@ def test_planted_texts_occur_once(name):
     assert len(faults) >= 25
     for fault in faults:
         changed_text(fault, faults[fault])
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_suite_draws_what_finds_the_faults(name):
+    """The configurations among the checks are those of the kernel's own tests."""
+    planted = importlib.import_module(f"tests.ascendc.planted.{name}")
+    drawn = planted.tests.CONFIGURATIONS
+    assert set(planted.SEEDS) <= set(range(drawn) if isinstance(drawn, int) else drawn)
 
 
 @pytest.mark.parametrize("name", KERNELS)

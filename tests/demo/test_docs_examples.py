@@ -51,7 +51,14 @@ def program(page):
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE], ids=["pynative", "graph"])
+# In graphs the examples compile what the tests of the operators and layers do, and take minutes.
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(ms.PYNATIVE_MODE, id="pynative"),
+        pytest.param(ms.GRAPH_MODE, id="graph", marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize("page", [p for p in PAGES if any(examples(p))], ids=lambda page: page.stem)
 def test_examples(page, mode, tmp_path, monkeypatch):
     """The examples of a page share their names, as a reader who types them in would have it."""

@@ -21,7 +21,7 @@ from model_zoo_demo.model import Model
 from .first_losses import STORED
 from .runs import ROOT, TINY, environment, silent, tiny, write_folder
 
-MODES = pytest.mark.parametrize("mode", ["graph", "pynative"])
+MODES = pytest.mark.parametrize("mode", ["graph", pytest.param("pynative", marks=pytest.mark.soak)])
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def text(tmp_path_factory):
     return write_folder(tmp_path_factory.mktemp("text"))
 
 
-@pytest.mark.parametrize("isa", ["scalar", "best"])
+@pytest.mark.parametrize("isa", [pytest.param("scalar", marks=pytest.mark.soak), "best"])
 def test_first_losses(isa):
     env = environment(**({"MINDSPORE_NSA_ISA": "scalar"} if isa == "scalar" else {}))
     if isa == "best":

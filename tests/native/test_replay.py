@@ -20,12 +20,14 @@ from .casefile import read_results, write_cases
 from .spoiled import spoiled_cases
 
 # Seeds of random cases by form; emulation and sanitizers are slow.
-SEEDS = {"plain": 300, "asan": 120, "neon": 60, "avx512_model": 120}
+SEEDS = {"plain": 300, "asan": 60, "asan_avx512": 120, "neon": 40, "avx512_model": 60}
+# The same for calls that are wrong in one place.
+SPOILED = {"plain": 300, "asan": 120, "asan_avx512": 120, "neon": 60, "avx512_model": 120}
 # The same for calls with infinite numbers and NaN, of every operator.
-PLANTED = {"plain": 12, "asan": 4, "neon": 4, "avx512_model": 4}
+PLANTED = {"plain": 12, "asan": 4, "asan_avx512": 4, "neon": 4, "avx512_model": 4}
 # One of so many cases of an operator and dtype: the plain form runs all of them through the same
 # code, and here it is slow.
-STRIDES = {("asan", "scalar"): 2, ("neon", "scalar"): 4}
+STRIDES = {("asan", "scalar"): 2, ("asan_avx512", "scalar"): 4, ("neon", "scalar"): 4}
 # Larger named cases are left to the plain form.
 SMALL = 3 << 17
 # The kernels for AMX on a model of its instructions, which takes long: only what differs from
@@ -35,6 +37,8 @@ WIDE_ISAS = ["avx512_bf16", "avx512"]
 FORMS = [builds.PLAIN, builds.ADDRESS, builds.NEON]
 if "avx2" in _native.available_isas() and WIDE_ISAS[0] not in _native.available_isas():
     FORMS.append(builds.WIDE)
+# Those that `make test` leaves out.
+SOAKED = [builds.ADDRESS_AVX512] if "avx512" in _native.available_isas() else []
 # Those with the model: of another processor there is none.
 MODELLED = [build for build in FORMS if build is builds.WIDE]
 if WIDE_ISAS[0] in _native.available_isas():
@@ -79,7 +83,11 @@ def replay_cases(form):
     return [*named, *map(_random, range(SEEDS[form])), *planted, *_not_numbers()]
 
 
-@pytest.fixture(scope="module", params=FORMS, ids=lambda b: b.name)
+@pytest.fixture(
+    scope="module",
+    params=[*FORMS, *(pytest.param(build, marks=pytest.mark.soak) for build in SOAKED)],
+    ids=lambda build: build.name,
+)
 def form(request):
     builds.need(request.param)
     return request.param
@@ -101,13 +109,15 @@ def _isas(form, program):
     return done.stdout.split()
 
 
-def _expected_isas(form):
+def expected_isas(form):
     """Those of this machine; the model stands before the last and needs AVX512-BF16."""
     isas = _native.available_isas()
     if form is builds.NEON:
         return ["neon", "scalar"]
     if form is builds.WIDE:
         return [*WIDE_ISAS, "avx2", MODEL, "scalar"]
+    if form is builds.ADDRESS:
+        return [isa for isa in isas if not isa.startswith("avx512")]
     return [*isas[:-1], MODEL, isas[-1]] if "avx512_bf16" in isas else isas
 
 
@@ -145,29 +155,33 @@ def every(stride, cases):
     return kept
 
 
+def wrong(form, program, cases, isa, folder):
+    """What is wrong with the outputs of right calls on an instruction set, a line for each."""
+    write_cases(folder / "cases", cases)
+    done = builds.run_replay(form, program, folder / "cases", folder / isa, isa)
+    assert done.returncode == 0, f"{isa}: {done.stdout}{done.stderr[-5000:]}"
+    results = read_results(folder / isa)
+    assert len(results) == len(cases)
+    failures = []
+    for case, result in zip(cases, results):
+        try:
+            assert not result.error, f"{case}: {result.error}"
+            with np.errstate(invalid="ignore"):
+                compare(case, result.outputs)
+        except AssertionError as error:
+            failures.append(f"{isa}: {error}")
+    return failures
+
+
 def test_right_calls(form, program, cases, tmp_path):
     isas = _isas(form, program)
-    assert isas == _expected_isas(form)
+    assert isas == expected_isas(form)
     if form is builds.WIDE:  # the others are in the plain form
         isas = [*WIDE_ISAS, MODEL]
     failures = []
-    all_cases = cases
     for isa in isas:
-        cases = every(STRIDES.get((form.name, isa), 1), all_cases)
-        if isa == MODEL:
-            cases = modelled(cases)
-        write_cases(tmp_path / "cases", cases)
-        done = builds.run_replay(form, program, tmp_path / "cases", tmp_path / isa, isa)
-        assert done.returncode == 0, f"{isa}: {done.stdout}{done.stderr[-5000:]}"
-        results = read_results(tmp_path / isa)
-        assert len(results) == len(cases)
-        for case, result in zip(cases, results):
-            try:
-                assert not result.error, f"{case}: {result.error}"
-                with np.errstate(invalid="ignore"):
-                    compare(case, result.outputs)
-            except AssertionError as error:
-                failures.append(f"{isa}: {error}")
+        kept = every(STRIDES.get((form.name, isa), 1), cases)
+        failures += wrong(form, program, modelled(kept) if isa == MODEL else kept, isa, tmp_path)
     assert not failures, f"{len(failures)} failures\n" + "\n".join(failures[:10])
 
 
@@ -194,8 +208,8 @@ def test_gradients_of_large_scores(form, program, tmp_path):
 
 def test_spoiled_calls(form, program, tmp_path):
     """Wrong lists and shapes end in the sentence that Python users see, before any kernel."""
-    cases = spoiled_cases(range(SEEDS[form.name]))
-    assert len(cases) >= SEEDS[form.name]
+    cases = spoiled_cases(range(SPOILED[form.name]))
+    assert len(cases) >= SPOILED[form.name]
     write_cases(tmp_path / "cases", cases)
     done = builds.run_replay(form, program, tmp_path / "cases", tmp_path / "results", "scalar")
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]

@@ -82,13 +82,18 @@ def stepper(layer, mode, marked=lambda net: net):
     return net
 
 
-@pytest.fixture(params=MODES)
+# A graph is compiled for each of them; what a decorated function adds to it, a few tests show.
+@pytest.fixture(params=["pynative", "graph", pytest.param("jit", marks=pytest.mark.soak)])
 def mode(request):
     ms.set_context(mode=ms.GRAPH_MODE if request.param == "graph" else ms.PYNATIVE_MODE)
     yield request.param
     ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
+EVERY_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
+
+
+@EVERY_MODE
 @pytest.mark.parametrize("kind", LAYERS)
 def test_prompt_then_tokens(kind, mode):
     layer = make(kind)
@@ -238,6 +243,7 @@ def test_a_cache_that_mixed_precision_casts(kind, mark, dtype, mode):
         assert np.array_equal(ours.asnumpy(), old)
 
 
+@EVERY_MODE
 def test_a_cast_copy_of_a_cache(mode):
     layer = make("sparse")
     state, *others = layer.new_cache(2, CAPACITY)
@@ -284,6 +290,7 @@ def test_size():
     assert (len(sparse), len(dense)) == (3, 2)
 
 
+@EVERY_MODE
 def test_a_full_cache_is_an_error_before_anything_is_written(mode):
     layer = make("sparse")
     cache = layer.new_cache(2, 20)
@@ -450,6 +457,7 @@ def test_a_cache_in_another_tuple_goes_back_as_far():
     assert made.lengths.asnumpy().tolist() == [80, 26]
 
 
+@EVERY_MODE
 @pytest.mark.parametrize("kind", LAYERS)
 def test_parts_of_larger_tensors(kind, mode):
     """A cache of views would be a copy where it is written: an error, and nothing is written."""

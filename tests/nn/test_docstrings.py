@@ -13,7 +13,8 @@ import mindspore_nsa
 from tests.ops.test_docstrings import run_examples
 
 EXPORTED = mindspore_nsa.nn.__all__
-CELLS = [name for name in EXPORTED if issubclass(getattr(mindspore_nsa.nn, name), nn.Cell)]
+CLASSES = [name for name in EXPORTED if inspect.isclass(getattr(mindspore_nsa.nn, name))]
+CELLS = [name for name in CLASSES if issubclass(getattr(mindspore_nsa.nn, name), nn.Cell)]
 
 
 @pytest.mark.parametrize("name", EXPORTED)

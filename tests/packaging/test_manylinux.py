@@ -143,7 +143,7 @@ def arm_wheel(tmp_path_factory):
     return dist / "unpacked"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_arm_contents(arm_wheel, wheel):
     """The same files, for the other processor."""
 
@@ -160,7 +160,7 @@ def test_arm_contents(arm_wheel, wheel):
         assert "AArch64" in header.stdout, name
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_arm_twin_runs(arm_wheel, tmp_path):
     """A program of the documentation, compiled against the Arm wheel's twin and emulated."""
     folder = ROOT / "ascendc" / "examples"

@@ -10,8 +10,8 @@ from multiprocessing.connection import wait
 
 from tests.twin import builds as twin
 
-from ..attention_checks import CORES, SEEDS, check_call
-from ..builds import unit
+from ..attention_checks import CALLS, calls_of, check_call
+from ..builds import changed, unit
 from ..launch import TwinError
 
 FOLDER = twin.BUILD / "planted"
@@ -56,9 +56,7 @@ def random_checks(make, seeds, dtype):
     for n in seeds:
         case = make(n)
         if case.dtype == dtype:
-            cores, other = CORES[n // 3 % 4], CORES[(n // 3 + 1 + n % 3) % 4]
-            calls = [(cores, SEEDS[n % 3]), (other, SEEDS[(n + 1) % 3])]
-            checks[f"seed {n}"] = partial(check_call, case=case, calls=calls)
+            checks[f"seed {n}"] = partial(check_call, case=case, calls=calls_of(n))
     return checks
 
 
@@ -66,34 +64,20 @@ def parity_checks(named, dtype):
     """Those of the named cases that are of that data type."""
     cases = {name: build() for name, build in named.items()}
     return {
-        name: partial(check_call, case=case, calls=[(2, 0), (24, 1)])
+        name: partial(check_call, case=case, calls=CALLS)
         for name, case in cases.items()
         if case.dtype == dtype
     }
 
 
-def _includes(compiled, file):
-    names = compiled.with_suffix(".d").read_text().replace("\\\n", " ").split()
-    return any(name.endswith(file) for name in names)
-
-
 def library(kernel, dtype, name="", fault=None):
     """Path of the kernel's library, with a fault or without."""
     sources = (unit(kernel.name, dtype), *(twin.ROOT / source for source in kernel.sources))
-    objects = twin.objects(*sources, name=kernel.library)
     folder = FOLDER / re.sub(r"\W+", "_", f"{kernel.name} {name or 'clean ' + dtype}")
     folder.mkdir(parents=True, exist_ok=True)
     if fault is not None:
-        copy = folder / fault[0]
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(changed_text(name, fault))
-        # Quoted includes look here first.
-        flags = (*twin.FLAGS, "-O0", "-iquote", str(folder), "-w")
-        objects = [
-            twin.compiled(source, flags, folder) if _includes(clean, fault[0]) else clean
-            for source, clean in zip(sources, objects, strict=True)
-        ]
-    return twin.linked(objects, folder / "kernel.so")
+        return changed(sources, kernel.library, folder, fault[0], changed_text(name, fault))
+    return twin.linked(twin.objects(*sources, name=kernel.library), folder / "kernel.so")
 
 
 def judged(runner, checks):

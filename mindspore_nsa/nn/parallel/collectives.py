@@ -1,0 +1,293 @@
+"""Collectives with gradients of our own: the only place that knows device and group.
+
+MindSpore's CPU backend has AllReduce, and AllGather among all workers; the rest is made of these.
+The gradient of its AllReduce sums once more, and AllGather has none there.
+
+Every worker must run the same collectives in the same order, in the backward too. Graphs of all
+workers are alike therefore: what differs between them is the content of constants, and a Cell here
+exchanges in its gradient whether or not this worker has a use for it.
+"""
+
+import json
+import zlib
+
+import mindspore
+import numpy as np
+from mindspore import Tensor, ops
+
+from ..precision import ExplicitPrecision
+from .groups import on_cpu
+
+_FULL = mindspore.float32
+
+
+def moved_dtype(dtype):
+    """In which dtype rows travel: a CPU's collectives and sums of rows take no bfloat16."""
+    return _FULL if on_cpu() else dtype
+
+
+class Gather(ExplicitPrecision):
+    """Rows of all workers of a group, one worker after another; no gradient."""
+
+    def __init__(self, group):
+        super().__init__()
+        self.size = group.size
+        self.direct = group.world or not on_cpu()
+        # Among some workers of a CPU: the sum of rows that all but one hold as zeros. It is exact,
+        # but that -0.0 becomes 0.0.
+        if self.size > 1:
+            self.collective = (ops.AllGather if self.direct else ops.AllReduce)(group=group.name)
+        mine = np.zeros((self.size, 1), np.float32)
+        mine[group.rank] = 1
+        self.mine = Tensor(mine)
+
+    def construct(self, x):
+        """[n, ...] to [size * n, ...]."""
+        if self.size == 1:
+            return x
+        if self.direct:
+            return self.collective(x)
+        shape = ops.shape(x)
+        # A product of zero with infinity would be NaN, and so is a choice.
+        flat = ops.reshape(x, (1, -1))
+        flat = ops.select(
+            ops.broadcast_to(self.mine > 0, (self.size, flat.shape[1])),
+            ops.broadcast_to(flat, (self.size, flat.shape[1])),
+            ops.zeros((self.size, flat.shape[1]), x.dtype),
+        )
+        return ops.reshape(self.collective(flat), (self.size * shape[0],) + shape[1:])
+
+
+class Scatter(ExplicitPrecision):
+    """A worker's own rows of the sum over the group of what all have of all rows; no gradient."""
+
+    def __init__(self, group):
+        super().__init__()
+        self.size = group.size
+        self.direct = not on_cpu()
+        if self.size > 1:
+            kind = ops.ReduceScatter if self.direct else ops.AllReduce
+            self.collective = kind(group=group.name)
+        # An index, not a slice, so that graphs of all workers are alike.
+        self.own = Tensor(np.array([group.rank]), mindspore.int64)
+
+    def construct(self, x):
+        """[size * n, ...] to [n, ...]."""
+        if self.size == 1:
+            return x
+        total = self.collective(x)
+        if self.direct:
+            return total
+        shape = ops.shape(x)
+        rows = ops.gather(ops.reshape(total, (self.size, -1)), self.own, 0)
+        return ops.reshape(rows, (shape[0] // self.size,) + shape[1:])
+
+
+class GatherRows(ExplicitPrecision):
+    """Rows of all workers, in an order: keys for every query.
+
+    The gradients of all workers are summed in float32.
+
+    Args:
+        group (WorkerGroup): The workers.
+        passes (int): How often the rows are used: with more than one they stay in the dtype in
+            which they travel, because a CPU does not add up the gradients of others.
+    """
+
+    def __init__(self, group, passes=1):
+        super().__init__()
+        self.wide = passes > 1
+        self.gather, self.scatter = Gather(group), Scatter(group)
+        self.size = group.size
+
+    def gathered(self, x, order):
+        """See `construct`."""
+        y = self.gather(ops.cast(x, moved_dtype(x.dtype)))
+        if order is not None:
+            y = ops.gather(y, order, 0)
+        return y if self.wide else ops.cast(y, x.dtype)
+
+    def returned(self, dy, ids, rows, dtype):
+        """The gradient [rows, ...] of x from that of what was gathered."""
+        dy = ops.cast(dy, _FULL)
+        if ids is not None:
+            dy = ops.unsorted_segment_sum(dy, ids, self.size * rows)
+        return ops.cast(self.scatter(dy), dtype)
+
+
+class GatherInOrder(GatherRows):
+    """`GatherRows` where one worker's rows follow another's."""
+
+    def construct(self, x):
+        """[L, ...] to [T, ...]."""
+        return self.gathered(x, None)
+
+    def bprop(self, x, out, dout):
+        """Gradient of x."""
+        return (self.returned(dout, None, x.shape[0], x.dtype),)
+
+
+class GatherByIndex(GatherRows):
+    """`GatherRows` by the numbers of rows among those of all workers."""
+
+    def construct(self, x, taken, ids):
+        """[n, ...] to [len(taken), ...]; ids are `taken`, or -1 where nothing reads the row."""
+        return self.gathered(x, taken)
+
+    def bprop(self, x, taken, ids, out, dout):
+        """Gradient of x, and none of the numbers."""
+        dx = self.returned(dout, ids, x.shape[0], x.dtype)
+        return dx, ops.zeros_like(taken), ops.zeros_like(ids)
+
+
+class Extend(ExplicitPrecision):
+    """Own rows with those of neighbours, as a `plan.Halo` says."""
+
+    def __init__(self, group):
+        super().__init__()
+        self.gather, self.scatter = Gather(group), Scatter(group)
+
+    def construct(self, x, given, taken, ids):
+        """x [L, C] to [len(taken), C]."""
+        moved = ops.cast(x, moved_dtype(x.dtype))
+        borders = self.gather(ops.gather(moved, given, 0))
+        return ops.cast(ops.gather(ops.concat((moved, borders)), taken, 0), x.dtype)
+
+    def bprop(self, x, given, taken, ids, out, dout):
+        """Gradient of x, and none of the numbers."""
+        own, sent = x.shape[0], given.shape[0]
+        total = own + self.gather.size * sent
+        pool = ops.unsorted_segment_sum(ops.cast(dout, _FULL), ids, total)
+        mine, borders = ops.split(pool, (own, total - own))
+        mine = mine + ops.unsorted_segment_sum(self.scatter(borders), given, own)
+        none = ops.zeros_like(given), ops.zeros_like(taken), ops.zeros_like(ids)
+        return ops.cast(mine, x.dtype), none[0], none[1], none[2]
+
+
+class Enter(ExplicitPrecision):
+    """What all workers of a tensor group have and use for their heads: gradients are summed."""
+
+    def __init__(self, group):
+        super().__init__()
+        self.collective = ops.AllReduce(group=group.name)
+
+    def construct(self, x):
+        """x."""
+        # A Cell that gave its input itself would have no gradient of its own in PyNative mode.
+        return ops.cast(ops.cast(x, _FULL) * 1, x.dtype)
+
+    def bprop(self, x, out, dout):
+        """The sum over the workers."""
+        return (ops.cast(self.collective(ops.cast(dout, _FULL)), x.dtype),)
+
+
+class Sum(ExplicitPrecision):
+    """The sum of what the workers of a tensor group have; the gradient is that of the sum."""
+
+    def __init__(self, group):
+        super().__init__()
+        self.collective = ops.AllReduce(group=group.name)
+
+    def construct(self, x):
+        """x in float32."""
+        return self.collective(x)
+
+    def bprop(self, x, out, dout):
+        """The gradient of the sum."""
+        return (dout,)
+
+
+_FIELDS = ("rows of x", "dtype of x", "tokens", "layer", "documents", "actual_seq_len")
+_COUNTS = ("rows of x", "tokens", "documents")
+
+
+def _checksum(value):
+    return zlib.crc32(value.encode() if isinstance(value, str) else value.tobytes())
+
+
+def _parts(*values):
+    """Integers below 2^40 as pairs of float32 that hold them exactly, [1, 2 values]."""
+    return np.array([[part for value in values for part in divmod(value, 2**20)]], np.float32)
+
+
+def call_digest(rows, dtype, tokens, layer):
+    """What must be the same on all workers of a call, but for the documents."""
+    return _parts(rows, _checksum(dtype), tokens, _checksum(layer))
+
+
+def documents_digest(ends):
+    """What must be the same on all workers of the documents."""
+    return _parts(len(ends), _checksum(np.asarray(ends, np.int64)))
+
+
+class _Compare:
+    """Raises an error on every worker where they differ."""
+
+    __name__ = "compare"
+
+    def __init__(self, function, group):
+        self.function, self.ranks = function, group.ranks
+
+    def __call__(self, rows):
+        differing = np.nonzero((rows != rows[:1]).any(1))[0]
+        if len(differing) == 0:
+            return rows
+        first, other = rows[0].reshape(-1, 2), rows[differing[0]].reshape(-1, 2)
+        field = int(np.nonzero((first != other).any(1))[0][0])
+        values = [int(pair[field] @ (2**20, 1)) for pair in (first, other)]
+        kind = "" if _FIELDS[field] in _COUNTS else "checksum "
+        raise ValueError(
+            f"{self.function}: {_FIELDS[field]} must be the same on all workers of the context "
+            f"group, got {kind}{values[0]} on worker {self.ranks[0]} and {kind}{values[1]} on "
+            f"worker {self.ranks[differing[0]]}"
+        )
+
+
+class Agreement(ExplicitPrecision):
+    """An error on every worker where they were called with what does not fit together.
+
+    What it gives has to come before the first exchange of rows, which would wait for ever or mix up
+    texts. Only a CPU can run it: MindSpore calls no Python from a graph elsewhere.
+    """
+
+    def __init__(self, function, group):
+        super().__init__()
+        self.gather = Gather(group)
+        self.active = group.size > 1 and on_cpu()
+        if self.active:
+            compare = _Compare(function, group)
+
+            def call(rows):
+                return compare(rows)
+
+            self.compare = ops.Custom(call, lambda s: s, lambda t: t, func_type="pyfunc")
+
+    def construct(self, call, documents):
+        """What `call_digest` and `documents_digest` made."""
+        if not self.active:
+            return call
+        return self.compare(self.gather(ops.concat((call, documents), 1)))
+
+
+def agree(function, name, value, group):
+    """Raise a ValueError on all workers of a group where they have different values.
+
+    Every one must call it: a host's exchange, for what is decided before anything is computed.
+    """
+    if group.size == 1 or not on_cpu():
+        return
+    text = json.dumps(value, default=str).encode()
+    gather = Gather(group)
+    digest = np.array([[*divmod(zlib.crc32(text), 2**16), len(text)]], np.float32)
+    rows = gather(Tensor(digest)).asnumpy()
+    if (rows == rows[:1]).all():
+        return
+    padded = np.zeros((1, int(rows[:, 2].max())), np.float32)
+    padded[0, : len(text)] = np.frombuffer(text, np.uint8)
+    texts = gather(Tensor(padded)).asnumpy().astype(np.uint8)
+    shown = [bytes(row[: int(n)]).decode() for row, n in zip(texts, rows[:, 2])]
+    other = next(i for i, one in enumerate(shown) if one != shown[0])
+    raise ValueError(
+        f"{function}: {name} must be the same on all workers of a group, got {shown[0]} on worker "
+        f"{group.ranks[0]} and {shown[other]} on worker {group.ranks[other]}"
+    )

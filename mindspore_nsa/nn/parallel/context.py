@@ -1,0 +1,176 @@
+"""A layer's keys under a context: from those of own tokens to those that own queries may see."""
+
+from mindspore import Tensor, ops
+
+from ...ops._plan import Planner
+from ..precision import ExplicitPrecision
+from .collectives import Agreement, Extend, GatherByIndex, GatherInOrder, moved_dtype
+from .shards import (
+    AFTER,
+    BEFORE,
+    DIGEST,
+    IDS,
+    PASS_LISTS,
+    PASSES,
+    POSITIONS,
+    TAKEN,
+    TEXT,
+    WINDOW_KEYS,
+    WINDOW_POSITIONS,
+    check_lists,
+    context_sizes,
+    planned_shard,
+)
+
+
+def is_lists(value):
+    """Whether this is what `ContextShards.lists` makes, a tuple of Tensors. Part of graphs, too."""
+    if isinstance(value, (tuple, list)):
+        if len(value) > 0:
+            return isinstance(value[0], Tensor)
+    return False
+
+
+class ContextKeys(ExplicitPrecision):
+    """Exchanges of one layer.
+
+    Keys and values travel side by side where that saves an exchange; those of the selection, which
+    are most, travel as they are.
+
+    Args:
+        name (str): The layer, in messages.
+        shards (ContextShards): Who has which tokens.
+        config (NSAConfig): That of the layer.
+    """
+
+    def __init__(self, name, shards, config):
+        super().__init__()
+        self.name, self.hidden = name, config.hidden_size
+        self.key, self.sizes = shards.key, context_sizes(config)
+        group = shards.group
+        self.agreement = Agreement(name, group)
+        self.text = GatherInOrder(group, shards.layout.passes)
+        self.by_index = GatherByIndex(group, shards.layout.passes)
+        self.extend = Extend(group)
+
+    def plan(self, x, given):
+        """(layout's numbers, tables, lists) of a call; raises the errors of a wrong input."""
+        if is_lists(given):
+            check_lists(
+                self.name,
+                len(given),
+                given[POSITIONS],
+                given[WINDOW_POSITIONS],
+                given[TAKEN],
+                given[WINDOW_KEYS],
+                self.key,
+                self.sizes,
+            )
+            numbers, tables, digest, _ = planned_shard(
+                self.name, x, "lists", self.hidden, self.key, self.sizes
+            )
+            return numbers, tables, digest, given
+        return planned_shard(self.name, x, given, self.hidden, self.key, self.sizes)
+
+    def checked(self, x, digest, lists):
+        """x, after all workers have been found to call alike."""
+        return ops.depend(x, ops.stop_gradient(self.agreement(digest, lists[DIGEST])))
+
+    def _transposed(self, x, first, second, m):
+        """Rows [first * second * m, ...] by the second number, then by the first."""
+        dtype = x.dtype
+        x = ops.reshape(ops.cast(x, moved_dtype(dtype)), (first, second, m, -1))
+        x = ops.reshape(ops.transpose(x, (1, 0, 2, 3)), (first * second * m, -1))
+        return ops.cast(x, dtype)
+
+    def arranged(self, x, numbers):
+        """Own rows by pass, then document."""
+        passes, batch, m = numbers
+        return x if passes == 1 or batch == 1 else self._transposed(x, batch, passes, m)
+
+    def returned(self, x, numbers):
+        """The same back."""
+        passes, batch, m = numbers
+        return x if passes == 1 or batch == 1 else self._transposed(x, passes, batch, m)
+
+    def everything(self, x, tables):
+        """Rows of all workers in the order of the text; to be cast for every use."""
+        if tables[TEXT] is None:
+            return self.text(x)
+        return self.by_index(x, tables[TEXT], tables[TEXT])
+
+    def _side_by_side(self, key, value):
+        """Keys and values [n, N, D] in one matrix of a dtype that travels."""
+        dtype = moved_dtype(key.dtype)
+        rows = key.shape[0]
+        key = ops.reshape(ops.cast(key, dtype), (rows, -1))
+        return ops.concat((key, ops.reshape(ops.cast(value, dtype), (rows, -1))), 1)
+
+    def _apart(self, both, key, value):
+        """Such a matrix as keys and values of the sizes of these."""
+        heads, dim = key.shape[1:]
+        value_dim = value.shape[2]
+        key, value = ops.split(both, (heads * dim, heads * value_dim), 1)
+        return ops.reshape(key, (-1, heads, dim)), ops.reshape(value, (-1, heads, value_dim))
+
+    def _extended(self, key, value, table):
+        if table is None:
+            return key, value
+        both = self.extend(self._side_by_side(key, value), table[0], table[1], table[2])
+        return self._apart(both, key, value)
+
+    def window(self, key, value, tables):
+        """Keys and values of own chunks with the rows before each, in their dtype."""
+        dtype = key.dtype
+        key, value = self._extended(key, value, tables[BEFORE])
+        return ops.cast(key, dtype), ops.cast(value, dtype)
+
+    def windows(self, key, value, tables):
+        """What the compression reads: own chunks with the rows after each."""
+        return self._extended(key, value, tables[AFTER])
+
+    def compressed(self, key, value, lists):
+        """Compressed rows of all workers in the order of the text; to be cast for every use."""
+        both = self.by_index(self._side_by_side(key, value), lists[TAKEN], lists[IDS])
+        return self._apart(both, key, value)
+
+    def of_pass(self, lists, number, which):
+        """One of the lists of a pass."""
+        return lists[PASSES + number * PASS_LISTS + which]
+
+    def parts(self, x, numbers):
+        """Rows of every pass."""
+        if numbers[0] == 1:
+            return (x,)
+        dtype, m = x.dtype, x.shape[0] // 2
+        first, second = ops.split(ops.cast(x, moved_dtype(dtype)), m, 0)
+        return ops.cast(first, dtype), ops.cast(second, dtype)
+
+    def whole(self, parts):
+        """The rows of all passes, from those of each."""
+        if len(parts) == 1:
+            return parts[0]
+        dtype = moved_dtype(parts[0].dtype)
+        joined = ops.concat((ops.cast(parts[0], dtype), ops.cast(parts[1], dtype)))
+        return ops.cast(joined, parts[0].dtype)
+
+
+def _plan_whole(name, cache, padding):
+    if cache:
+        raise ValueError(
+            f"{name}: cache must be None in a layer with a context, whose workers have parts of a "
+            "text each; generate with a layer without one, of the same parameters"
+        )
+    if padding:
+        raise ValueError(
+            f"{name}: key_padding_mask must be None in a layer with a context: pack the documents "
+            "and pad the text (ContextShards.pad)"
+        )
+
+
+_plan_whole_only = Planner(_plan_whole, "whole_only")
+
+
+def whole_only(name, cache, padding):
+    """Raises the error of what a layer with a context does not take."""
+    return _plan_whole_only(name, cache, padding)

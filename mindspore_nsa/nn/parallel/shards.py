@@ -1,0 +1,388 @@
+"""The part of a text that a worker of a context group has, and the way of a whole one to it."""
+
+from functools import lru_cache
+
+import mindspore
+import numpy as np
+from mindspore import Tensor
+
+from ...ops._plan import Planner, TensorSpec, fail_type, shown
+from ..config import NSAConfig
+from ..packing import check_ends, check_input, check_tensor
+from .collectives import agree, call_digest, documents_digest
+from .groups import WorkerGroup
+from .plan import ORDERS, Documents, Layout, halo, row_limits
+
+# Places in the lists of a call. Those of every pass follow.
+POSITIONS, DIGEST, ENDS, COMPRESSED_ENDS, WINDOW_QUERIES, WINDOW_KEYS = range(6)
+WINDOWS, WINDOW_POSITIONS, TAKEN, IDS, PASSES = range(6, 11)
+# Of a pass.
+QUERIES, OFFSETS, DENSE_QUERIES, DENSE_KEYS, PASS_LISTS = range(5)
+# Places in the tables of a layout.
+TEXT, BEFORE, AFTER = range(3)
+
+_KEPT = 16
+
+
+class ContextLists(tuple):
+    """Tensors of the lists of one worker for some documents, made by `ContextShards.lists`."""
+
+    # Else a graph would take the Tensors for constants.
+    __ms_mutable__ = True
+
+
+def _is_int(value):
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+@lru_cache(maxsize=_KEPT)
+def _documents_lists(layout, worker, ends, sizes, padded):
+    """The lists as NumPy arrays in the order of the places above.
+
+    `padded`: rows of the compression are as many as any documents may need, so that shapes do not
+    depend on them.
+    """
+    size, stride, window, _ = sizes
+    documents = Documents(layout, worker, ends)
+    compressed = documents.compressed(size, stride)
+    rows, total = documents.most_windows(size, stride), 1
+    if padded:
+        rows, total = row_limits(layout, size, stride)
+    positions = np.zeros(rows, np.int32)
+    positions[: len(compressed.positions)] = compressed.positions
+    order = documents.compressed_order(size, stride, rows)
+    missing = max(0, total - len(order))
+    taken = np.concatenate([order, np.zeros(missing, np.int64)])
+    ids = np.concatenate([order, np.full(missing, -1)])
+    found = [
+        documents.positions,
+        documents_digest(ends),
+        documents.ends,
+        documents.compressed_ends(size, stride),
+        *documents.window(window),
+        compressed.list,
+        positions,
+        taken,
+        ids,
+    ]
+    for one in documents.passes:
+        found += [one.queries, one.offsets, one.dense_queries, one.dense_keys]
+    return found
+
+
+# Those that are Tensors even where documents are known when a graph is compiled.
+_ARRAYS = (POSITIONS, DIGEST, WINDOW_POSITIONS, TAKEN, IDS)
+
+
+def _tables(layout, worker, sizes):
+    """(text order, halo of the window, halo of the compression), None where nothing moves."""
+    size, _, window, _ = sizes
+
+    def of(before, after):
+        if before + after == 0:
+            return None
+        found = halo(layout, worker, before, after)
+        return tuple(map(Tensor, (found.given, found.readable, found.taken)))
+
+    order = layout.text_order
+    return None if order is None else Tensor(order), of(window - 1, 0), of(0, size - 1)
+
+
+def _shape_text(tokens, workers, hidden):
+    return (
+        f"[{tokens // workers}, {hidden}] or [B, {tokens // workers}, {hidden}], the own tokens of "
+        f"a worker: {tokens} over {workers} workers"
+    )
+
+
+def _plan_call(name, x, lists, hidden, context, sizes):
+    """(layout's numbers, tables, digest, lists or None where they are Tensors of the call).
+
+    `lists` is the word "lists" for these.
+    """
+    check_input(name, x, hidden)
+    tokens, workers, rank, order = context
+    if -1 in x.shape or x.shape[-2] * workers != tokens:
+        own = tokens // workers
+        raise ValueError(
+            f"{name}: x must be of shape [{own}, {hidden}] or [B, {own}, {hidden}], the own tokens "
+            f"of a worker ({tokens} over {workers} workers), got {x.shape}"
+        )
+    batch = x.shape[0] if len(x.shape) == 3 else 1
+    layout = Layout(tokens, workers, order, batch)
+    digest = call_digest(layout.own, str(x.dtype), tokens, repr((name, order, sizes)))
+    known = (layout.passes, batch, layout.chunk), _tables(layout, rank, sizes), Tensor(digest)
+    if len(x.shape) == 3:
+        if lists is not None:
+            raise ValueError(
+                f"{name}: actual_seq_len must be None for x of shape [B, S, hidden], whose rows "
+                f"are the documents, got {shown(lists)}"
+            )
+        ends = tuple(range(tokens, layout.tokens + 1, tokens))
+    elif lists == "lists":
+        return *known, None
+    else:
+        ends = _known_ends(name, lists, tokens)
+    arrays = _documents_lists(layout, rank, ends, sizes, False)
+    values = [
+        Tensor(array) if i in _ARRAYS else tuple(array.tolist()) for i, array in enumerate(arrays)
+    ]
+    return *known, tuple(values)
+
+
+def _known_ends(name, lists, tokens):
+    """Prefix sums of the whole text as a tuple."""
+    if lists is None:
+        raise ValueError(
+            f"{name}: actual_seq_len must be given for packed x: prefix sums of the documents of "
+            f"all {tokens} tokens, got None"
+        )
+    if isinstance(lists, TensorSpec):
+        check_tensor(name, lists)
+        if lists.content is None:
+            raise ValueError(
+                f"{name}: actual_seq_len must be a tuple or list of ints, or what "
+                f"ContextShards.lists makes, in a graph with a context, got {lists}"
+            )
+        lists = lists.content
+    if not isinstance(lists, (tuple, list)):
+        fail_type(name, "actual_seq_len", "a tuple or list of ints or ContextLists", lists)
+    check_ends(name, lists, tokens)
+    return tuple(map(int, lists))
+
+
+_plan_shard = Planner(_plan_call, "planned_shard", lists=("lists",), kept=_KEPT)
+
+
+def planned_shard(name, x, lists, hidden, context, sizes):
+    """What `_plan_call` says; raises the errors of a wrong input."""
+    return _plan_shard(name, x, lists, hidden, context, sizes)
+
+
+def _plan_lists(name, count, positions, windows, taken, keys, context, sizes):
+    tokens, workers, _, order = context
+    layout = Layout(tokens, workers, order)
+    size, stride, window, _ = sizes
+    rows, total = row_limits(layout, size, stride)
+    expected = PASSES + layout.passes * PASS_LISTS, (layout.own,), (rows,), (total,)
+    got = count, positions.shape, windows.shape, taken.shape
+    if got != expected:
+        raise ValueError(
+            f"{name}: actual_seq_len must be made by the `lists` of these ContextShards for this "
+            f"config, got lists of other sizes: {got} instead of {expected}"
+        )
+    return keys.shape[0]
+
+
+_plan_tensor_lists = Planner(_plan_lists, "check_lists", kept=_KEPT)
+
+
+def check_lists(name, count, positions, windows, taken, keys, context, sizes):
+    """Raises an error where ContextLists are those of other shards or of another config."""
+    return _plan_tensor_lists(name, count, positions, windows, taken, keys, context, sizes)
+
+
+def _cut(x, axis):
+    shape = x.shape
+    return shape[axis] if -len(shape) <= axis < len(shape) else None
+
+
+class ContextShards:
+    r"""Which tokens of a text each worker of a context group has.
+
+    In contiguous order worker :math:`r` of :math:`R` has the tokens from :math:`r T / R` on. In
+    head-tail order the text is cut in :math:`2 R` chunks, of which it has numbers :math:`r` and
+    :math:`2 R - 1 - r`, so that all workers have the same number of earlier tokens to look at.
+
+    Args:
+        tokens (int): Tokens :math:`T` of the whole packed text, or :math:`S` of every document of
+            a batch; a multiple of :math:`R`, or of :math:`2 R` in head-tail order.
+        group (WorkerGroup): The workers that share it, `parallel_groups(...).context`.
+        order (str, optional): ``"contiguous"`` or ``"head_tail"``. Default: ``"contiguous"``.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If `tokens` is no such multiple, or `order` another word, or if they differ
+            between the workers.
+
+    Supported Platforms:
+        ``CPU`` ``Ascend``
+
+    Examples:
+        >>> import numpy as np
+        >>> from mindspore_nsa import nn
+        >>> shards = nn.ContextShards(8, nn.parallel_groups().context)
+        >>> print(shards.pad((3, 6)), shards.positions((3, 6, 8)))
+        (3, 6, 8) [0 1 2 0 1 2 0 1]
+    """
+
+    def __init__(self, tokens, group, order="contiguous"):
+        name = type(self).__name__
+        if not _is_int(tokens):
+            fail_type(name, "tokens", "an int", tokens)
+        if not isinstance(group, WorkerGroup):
+            fail_type(name, "group", "a WorkerGroup, made by parallel_groups", group)
+        if not isinstance(order, str):
+            fail_type(name, "order", "a str", order)
+        if order not in ORDERS:
+            raise ValueError(f"{name}: order must be one of {', '.join(ORDERS)}, got {order!r}")
+        agree(name, "tokens, order", [int(tokens), order], group)
+        chunks = group.size * (2 if order == "head_tail" else 1)
+        if tokens < 1 or tokens % chunks:
+            enough = max(1, -(-int(tokens) // chunks)) * chunks
+            raise ValueError(
+                f"{name}: tokens must be a positive multiple of {chunks} ({group.size} workers, "
+                f"order {order}), got {tokens} (pad: {enough} tokens, the added ones a document of "
+                "their own)"
+            )
+        self.tokens, self.group, self.order = int(tokens), group, order
+        self.layout = Layout(self.tokens, group.size, order)
+
+    @property
+    def key(self):
+        """What plans take of it."""
+        return self.tokens, self.group.size, self.group.rank, self.order
+
+    def _check_length(self, function, x, axis, expected):
+        if not isinstance(x, (np.ndarray, Tensor)):
+            fail_type(f"ContextShards.{function}", "x", "a Tensor or NumPy array", x)
+        if not _is_int(axis):
+            fail_type(f"ContextShards.{function}", "axis", "an int", axis)
+        if _cut(x, axis) != expected:
+            raise ValueError(
+                f"ContextShards.{function}: x must have {expected} tokens along axis {axis}, got "
+                f"shape {tuple(x.shape)}"
+            )
+
+    def shard(self, x, axis=0):
+        """The own part of inputs, labels or weights of a loss.
+
+        Labels are shifted before: a token's successor may be another worker's.
+
+        Args:
+            x (Union[Tensor, numpy.ndarray]): All `tokens` along `axis`.
+            axis (int, optional): 0 for a packed text, 1 for a batch. Default: ``0``.
+
+        Returns:
+            Tensor or numpy.ndarray like `x`, with `tokens` / R along `axis`.
+
+        Raises:
+            TypeError: If an argument has the wrong type.
+            ValueError: If `x` has another number of tokens.
+        """
+        self._check_length("shard", x, axis, self.tokens)
+        rows = self.layout.rows(self.group.rank)
+        if isinstance(x, np.ndarray):
+            return x.take(rows, axis)
+        # MindSpore's own way of rows by number knows fewer dtypes.
+        whole = x.astype(mindspore.float32) if x.dtype == mindspore.bfloat16 else x
+        return Tensor(whole.asnumpy().take(rows, axis)).astype(x.dtype)
+
+    def unshard(self, parts, axis=0):
+        """The whole again, from the parts of all workers.
+
+        Args:
+            parts (Sequence[Union[Tensor, numpy.ndarray]]): The own part of every worker, in order.
+            axis (int, optional): As for `shard`. Default: ``0``.
+
+        Returns:
+            Tensor or numpy.ndarray like the parts, with all `tokens` along `axis`.
+
+        Raises:
+            TypeError: If an argument has the wrong type.
+            ValueError: If there are not as many parts as workers, or one has another length.
+        """
+        if not isinstance(parts, (tuple, list)):
+            fail_type("ContextShards.unshard", "parts", "a tuple or list", parts)
+        if len(parts) != self.group.size:
+            raise ValueError(
+                f"ContextShards.unshard: parts must be those of {self.group.size} workers, got "
+                f"{len(parts)}"
+            )
+        for part in parts:
+            self._check_length("unshard", part, axis, self.tokens // self.group.size)
+        dtype = parts[0].dtype
+        narrow = dtype == mindspore.bfloat16
+        arrays = [
+            p if isinstance(p, np.ndarray) else (p.float() if narrow else p).asnumpy()
+            for p in parts
+        ]
+        whole = np.concatenate(arrays, axis).take(self.layout.places(np.arange(self.tokens)), axis)
+        return whole if isinstance(parts[0], np.ndarray) else Tensor(whole).astype(dtype)
+
+    def pad(self, ends):
+        """Prefix sums of documents with one more, which fills the text up to `tokens`.
+
+        Its tokens may be any; in the loss they have the weight 0. It is empty where nothing is
+        missing, so that the list always grows by one.
+
+        Args:
+            ends (Union[tuple[int], list[int]]): Inclusive prefix sums of the documents' lengths.
+
+        Returns:
+            tuple[int].
+
+        Raises:
+            TypeError: If `ends` are not ints.
+            ValueError: If they decrease, or if there are more than `tokens`.
+        """
+        if not isinstance(ends, (tuple, list)):
+            fail_type("ContextShards.pad", "ends", "a tuple or list of ints", ends)
+        check_ends("ContextShards.pad", ends, -1, "ends")
+        if ends[-1] > self.tokens:
+            raise ValueError(
+                f"ContextShards.pad: ends must be at most the {self.tokens} tokens, got {ends[-1]}"
+            )
+        return (*map(int, ends), self.tokens)
+
+    def positions(self, ends):
+        """Positions of the own tokens in their documents, int32 [tokens / R], a NumPy array.
+
+        Args:
+            ends (Union[tuple[int], list[int]]): Inclusive prefix sums of the documents' lengths;
+                the last one is `tokens`.
+        """
+        ends = self._ends("positions", ends)
+        return Documents(self.layout, self.group.rank, ends).positions
+
+    def _ends(self, function, ends):
+        if isinstance(ends, (np.ndarray, Tensor)) and len(ends.shape) == 1:
+            ends = tuple(ends.tolist())
+        if not isinstance(ends, (tuple, list)):
+            fail_type(f"ContextShards.{function}", "ends", "a tuple, list or Tensor of ints", ends)
+        check_ends(f"ContextShards.{function}", ends, self.tokens, "ends")
+        return tuple(map(int, ends))
+
+    def lists(self, ends, config):
+        """What a layer takes in place of `actual_seq_len`, so that one graph serves all documents.
+
+        The Tensors have the same shapes for all texts with the same number of documents; a list
+        with fewer repeats its last value.
+
+        Args:
+            ends (Union[tuple[int], list[int], Tensor, numpy.ndarray]): Inclusive prefix sums of the
+                documents' lengths; the last one is `tokens`.
+            config (NSAConfig): That of the layer.
+
+        Returns:
+            ContextLists, a tuple of Tensors.
+
+        Raises:
+            TypeError: If an argument has the wrong type.
+            ValueError: If `ends` are no prefix sums of `tokens`.
+        """
+        ends = self._ends("lists", ends)
+        if not isinstance(config, NSAConfig):
+            fail_type("ContextShards.lists", "config", "an NSAConfig", config)
+        arrays = _documents_lists(self.layout, self.group.rank, ends, context_sizes(config), True)
+        return ContextLists(map(Tensor, arrays))
+
+
+def context_sizes(config):
+    """(l, s, w, text) of a configuration: what lists depend on, and all that has to agree."""
+    return (
+        config.compress_block_size,
+        config.compress_stride,
+        config.window_size,
+        repr(config),
+    )
