@@ -9,5 +9,3 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[1]
 if any(Path(p or ".").resolve() == _ROOT for p in sys.path[:1]):
     sys.path.append(sys.path.pop(0) or str(_ROOT))
-# MindSpore's warnings would tear the progress bar apart.
-os.environ.setdefault("GLOG_v", "3")

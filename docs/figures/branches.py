@@ -5,7 +5,7 @@ from pathlib import Path
 from svg import FAINT, INK, line, page, rect, text
 
 TOKENS, WINDOW, BLOCK = 48, 4, 8
-CELL, LEFT, WIDTH = 14, 150, 1000
+CELL, LEFT, WIDTH = 14, 150, 1024
 COLORS = {"compressed": "#3b6fb6", "selected": "#c8553d", "window": "#3f8f5b"}
 SELECTED = (0, 2, 5)  # blocks that the compressed scores chose, the first and the last among them
 LAST = 10  # tokens of the sliding window

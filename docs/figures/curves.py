@@ -103,8 +103,8 @@ def memory_picture(found):
             series.append((words, color, "", points))
     values = [y for *_, points in series for _, y in points]
     return curves(
-        *("Memory of forward and backward beyond the inputs", "tokens of the text"),
-        *(of_tokens(found), "memory", powers(min(values), max(values), SIZES), series),
+        *("Memory of forward and backward", "tokens of the text", of_tokens(found)),
+        *("memory beyond the inputs", powers(min(values), max(values), SIZES), series),
         note=machine(found),
     )
 

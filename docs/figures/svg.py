@@ -4,6 +4,7 @@ Every picture has a background of its own, so it is readable on dark pages too.
 """
 
 import math
+import textwrap
 
 INK, FAINT, PAPER = "#1f2933", "#dfe4ea", "#ffffff"
 FONT = "Helvetica, Arial, sans-serif"
@@ -43,6 +44,11 @@ def page(width, height, title, parts):
     )
 
 
+def width_of(words, size):
+    """The most that a line of text takes: a browser without Helvetica has a wider font."""
+    return 0.6 * size * len(words)
+
+
 class Axis:
     """Places of numbers between `begin` and `end`, for numbers from `low` to `high`."""
 
@@ -67,12 +73,15 @@ def curves(title, x_label, x_ticks, y_label, y_ticks, series, logarithmic=True, 
             of the axis.
         series (list): (name, color, dashes or "", points); a point is (x, y).
         logarithmic (bool): Both axes. Default: ``True``.
-        note (str): A line below. Default: none.
+        note (str): Below, in as many lines as it needs. Default: none.
     """
-    width, height, left, right, top, bottom = 560, 400, 74, 18, 44, 66
+    small = 11
+    notes = textwrap.wrap(note, int(540 / width_of("x", small)))
+    more = 15 * max(0, len(notes) - 1)
+    width, height, left, right, top, bottom = 560, 400 + more, 74, 26, 44, 66 + more
     across = Axis(x_ticks[0][0], x_ticks[-1][0], left, width - right, logarithmic)
     up = Axis(y_ticks[0][0], y_ticks[-1][0], height - bottom, top, logarithmic)
-    parts = [text(left, 26, title, 16, weight="bold")]
+    parts = [text(left, 26, title, 15, weight="bold")]
     for value, words in x_ticks:
         x = across.place(value)
         parts.append(line(x, top, x, height - bottom, FAINT, 1))
@@ -81,7 +90,9 @@ def curves(title, x_label, x_ticks, y_label, y_ticks, series, logarithmic=True, 
         y = up.place(value)
         parts.append(line(left, y, width - right, y, FAINT, 1))
         parts.append(text(left - 8, y + 4, words, 12, anchor="end"))
-    parts.append(text((left + width - right) / 2, height - 28, x_label, 13, anchor="middle"))
+    parts.append(
+        text((left + width - right) / 2, height - bottom + 38, x_label, 13, anchor="middle")
+    )
     parts.append(
         f'<text transform="translate(18 {(top + height - bottom) / 2:.1f}) rotate(-90)" '
         f'font-size="13" fill="{INK}" text-anchor="middle">{y_label}</text>'
@@ -101,6 +112,7 @@ def curves(title, x_label, x_ticks, y_label, y_ticks, series, logarithmic=True, 
             f'stroke-width="2.5" stroke-dasharray="{dashes}"/>'
         )
         parts.append(text(left + 52, y, name, 12.5))
-    if note:
-        parts.append(text(width / 2, height - 8, note, 11, "#5b6770", "middle"))
+    for place, words in enumerate(notes):
+        y = height - bottom + 58 + 15 * place
+        parts.append(text(width / 2, y, words, small, "#5b6770", "middle"))
     return page(width, height, title, parts)

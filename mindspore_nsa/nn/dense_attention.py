@@ -112,14 +112,16 @@ class DenseAttention(AttentionLayer):
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
         query, both = self.products(x, dtype)
-        query, _, _, key, _, _, value, _, _ = self.branch_heads(query, both, cos, sin, dtype)
+        heads = self.branch_heads(query, both, cos, sin, dtype)
+        query, key, value = heads[0], heads[3], heads[6]
         return self._flash(query, key, value, ends, ends)
 
     def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype):
         """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
         keys = self.context
         query, both = self.products(x, dtype)
-        query, _, _, key, _, _, value, _, _ = self.branch_heads(query, both, cos, sin, dtype)
+        heads = self.branch_heads(query, both, cos, sin, dtype)
+        query, key, value = heads[0], heads[3], heads[6]
         if self.pre_tokens != UNBOUNDED:
             key, value = keys.window(key, value, tables)
             return self._flash(query, key, value, lists[WINDOW_QUERIES], lists[WINDOW_KEYS])

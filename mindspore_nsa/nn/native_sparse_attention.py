@@ -212,7 +212,8 @@ class NativeSparseAttention(AttentionLayer):
     def _choose(self, query, key, value, ends, cmp_ends, offsets):
         """Attention over compressed keys, and the blocks that it chooses."""
         c = self.config
-        out, blocks, _, _ = compress_attention(
+        # Of a name that nobody reads, a graph with a Tensor list gives a warning.
+        results = compress_attention(
             query,
             key,
             value,
@@ -234,12 +235,12 @@ class NativeSparseAttention(AttentionLayer):
             q_offset=offsets,
             statistics=False,
         )
-        return out, blocks
+        return results[0], results[1]
 
     def _selected(self, query, key, value, blocks, ends, kv_ends, offsets):
         """Attention over the blocks."""
         c = self.config
-        out, _, _ = selected_attention(
+        results = selected_attention(
             query,
             key,
             value,
@@ -255,7 +256,7 @@ class NativeSparseAttention(AttentionLayer):
             q_offset=offsets,
             statistics=False,
         )
-        return out
+        return results[0]
 
     def _window(self, query, key, value, ends, kv_ends):
         """Attention over the last tokens."""
@@ -307,9 +308,9 @@ class NativeSparseAttention(AttentionLayer):
         if x.dtype != dtype and not narrow:
             packed = rounded(packed, dtype)
         cos, sin = self.angles(positions)
-        query, both, _ = self.products(packed, dtype)
-        query, _, _, key, _, _, value, _, _ = self.branch_heads(query, both, cos, sin, dtype)
-        return self.compressed(query, key, value, ends, dtype)[1]
+        products = self.products(packed, dtype)
+        heads = self.branch_heads(products[0], products[1], cos, sin, dtype)
+        return self.compressed(heads[0], heads[3], heads[6], ends, dtype)[1]
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""

@@ -61,7 +61,7 @@ def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors, statistics):
         )
         dq, dk, dv, dpse, dsink = run(gradient, inputs)
         if pse_gradient is not None:
-            _, _, _, dpse, _ = run(pse_gradient, inputs)
+            dpse = run(pse_gradient, inputs)[3]
         elif not pse_grad:
             dpse = zero_gradient(real_shift, "real_shift" in tensors)
         return (

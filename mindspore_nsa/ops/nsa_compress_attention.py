@@ -34,8 +34,7 @@ def _operator(attrs, gradient_attrs, tensors, statistics):
         out,
         dout,
     ):
-        attention_out, _, softmax_max, softmax_sum = out
-        dq, dk, dv, _, _ = run(
+        gradients = run(
             gradient,
             (
                 query,
@@ -45,9 +44,9 @@ def _operator(attrs, gradient_attrs, tensors, statistics):
                 no_tensor,
                 no_tensor,
                 atten_mask,
-                softmax_max,
-                softmax_sum,
-                attention_out,
+                out[2],
+                out[3],
+                out[0],
                 no_list,
                 actual_seq_qlen,
                 actual_cmp_seq_kvlen,
@@ -59,9 +58,9 @@ def _operator(attrs, gradient_attrs, tensors, statistics):
             ),
         )
         return (
-            dq,
-            dk,
-            dv,
+            gradients[0],
+            gradients[1],
+            gradients[2],
             zero_gradient(topk_mask, "topk_mask" in tensors),
             zero_gradient(atten_mask, "atten_mask" in tensors),
             zero_gradient(actual_seq_qlen, "actual_seq_qlen" in tensors),

@@ -113,3 +113,20 @@ def test_the_drawing_is_that_of_its_script(tmp_path):
         (tmp_path / name).write_text((FIGURES / name).read_text())
     subprocess.run([sys.executable, tmp_path / "branches.py"], check=True, env=_own_folder())
     assert (tmp_path / "branches.svg").read_text() == (FIGURES / "branches.svg").read_text()
+
+
+@pytest.mark.parametrize("name", ["time", "memory", "recall", "branches"])
+def test_no_text_leaves_its_picture(name):
+    """In the widest font that a browser may take: a caption was cut off at both ends."""
+    picture = (FIGURES / f"{name}.svg").read_text()
+    width, height = map(int, re.search(r'width="(\d+)" height="(\d+)"', picture).groups())
+    line = re.compile(
+        r'<text x="([\d.]+)" y="([\d.]+)" font-size="([\d.]+)" .*?text-anchor="(\w+)" '
+        r'font-weight="(\w+)">(.*?)</text>'
+    )
+    found = line.findall(picture)
+    assert len(found) >= 10
+    for x, y, size, anchor, weight, words in found:
+        taken = float(size) * len(words) * (0.68 if weight == "bold" else 0.6)
+        begin = float(x) - {"start": 0, "middle": taken / 2, "end": taken}[anchor]
+        assert 0 <= begin and begin + taken <= width and 0 < float(y) < height, words
