@@ -16,7 +16,7 @@ from mindspore import Tensor
 from . import checkpoint, data
 from .errors import InputError
 from .machine import add_mode, reads_caches, set_up
-from .model import Model
+from .model import Model, selected_rows
 
 
 def choose(logits, temperature, top_k, top_p, rng):
@@ -84,6 +84,7 @@ def generate(
     seed=1,
     cached=True,
     seconds=None,
+    samples=1,
 ):
     """Bytes that follow each of some prompts.
 
@@ -98,18 +99,21 @@ def generate(
         top_k (int): Only so many of the likeliest bytes are drawn; 0: all. Default: ``50``.
         top_p (float): Only the likeliest bytes that together have this probability are drawn.
             Default: ``1.0``.
-        seed (int): Of the drawing; prompt number i has `seed` + i. Default: ``1``.
+        seed (int): Of the drawing; text number i has `seed` + i. Default: ``1``.
         cached (bool): Whether the layers keep caches; it changes the time, and what is drawn only
             where two bytes are as likely as each other within rounding. Default: ``True``.
         seconds (list, optional): Gets the time of every step. Default: ``None``.
+        samples (int): Texts of each prompt, which the model reads once. Default: ``1``.
 
     Returns:
-        list[bytes], without the prompts.
+        list[bytes], without the prompts; the samples of a prompt come one after another.
     """
-    texts = [Text(prompt, seed + i) for i, prompt in enumerate(prompts)]
+    repeated = [prompt for prompt in prompts for _ in range(samples)]
+    texts = [Text(prompt, seed + i) for i, prompt in enumerate(repeated)]
     length = min(context, max(len(text.tokens) for text in texts) + count)
     cached = cached and reads_caches()
-    caches = model.new_cache(len(texts), length) if cached else None
+    caches = model.new_cache(len(prompts), length) if cached else None
+    once = cached and samples > 1
     for _ in range(count):
         begin = time.perf_counter()
         going = [text for text in texts if not text.done]
@@ -119,8 +123,14 @@ def generate(
                 text.new = []
         if not going:
             break
-        fresh = [text for text in going if text.new]
-        logits = dict(zip(map(id, fresh), _step(model, texts, caches))) if fresh else {}
+        read = texts[::samples] if once else texts
+        fresh = [text for text in read if text.new and not text.done]
+        logits = dict(zip(map(id, fresh), _step(model, read, caches))) if fresh else {}
+        if once:
+            firsts = [i - i % samples for i in range(len(texts))]
+            logits = {id(text): logits.get(id(texts[i])) for text, i in zip(texts, firsts)}
+            caches = selected_rows(caches, [i // samples for i in range(len(texts))])
+            once = False
         for text in going:
             scores = logits[id(text)] if text.new else _recomputed(model, text, length)
             text.add(choose(scores, temperature, top_k, top_p, text.rng))
@@ -159,6 +169,9 @@ def main(arguments=None):
         default=1.0,
         help="of these, draw from the fewest that together have this probability; default: 1, all",
     )
+    parser.add_argument(
+        "--samples", type=int, default=1, help="texts of every prompt, read once; default: 1"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the draws; default: 1")
     parser.add_argument(
         "--no-cache", action="store_true", help="recompute the whole prefix for every byte"
@@ -168,6 +181,8 @@ def main(arguments=None):
     for name in ("bytes", "temperature", "top_k", "seed"):
         if not getattr(args, name) >= 0:
             raise InputError(f"--{name.replace('_', '-')} must not be negative")
+    if args.samples < 1:
+        raise InputError("--samples must be at least 1")
     if not 0 < args.top_p <= 1:
         raise InputError(f"--top-p must be above 0 and at most 1, got {args.top_p}")
     arrays, config, _ = checkpoint.load(args.folder)
@@ -186,19 +201,22 @@ def main(arguments=None):
     settings = (args.bytes, args.temperature, args.top_k, args.top_p, args.seed)
     seconds = []
     drawn = generate(
-        model, config.context, prompts, *settings, cached=not args.no_cache, seconds=seconds
+        *(model, config.context, prompts, *settings),
+        cached=not args.no_cache,
+        seconds=seconds,
+        samples=args.samples,
     )
-    for i, (prompt, text) in enumerate(zip(prompts, drawn)):
-        if len(prompts) > 1:
+    for i, text in enumerate(drawn):
+        if len(drawn) > 1:
             print(f"--- {i + 1} ---")
-        print((prompt + text).decode(errors="replace"))
+        print((prompts[i // args.samples] + text).decode(errors="replace"))
     total, passed = sum(map(len, drawn)), sum(seconds)
     if seconds:
         # The median is of a step without compilation.
         step = statistics.median(seconds)
         print(
             f"generate: {total} bytes in {passed:.1f} s with compilation, "
-            f"{len(prompts) / step:.1f} bytes/s in a step of {1e3 * step:.2f} ms",
+            f"{len(drawn) / step:.1f} bytes/s in a step of {1e3 * step:.2f} ms",
             file=sys.stderr,
         )
 

@@ -4,7 +4,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 
-from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig
+from mindspore_nsa.nn import AttentionCache, DenseAttention, NativeSparseAttention, NSAConfig
 
 from .errors import InputError
 
@@ -140,6 +140,11 @@ class Model(nn.Cell):
     def construct(self, tokens, ends, caches=None):
         """Logits [T, vocabulary] of the tokens' successors."""
         return self.logits(self.hidden(tokens, ends, caches))
+
+
+def selected_rows(caches, rows):
+    """Caches of all layers with rows of these, in any order and as often as wanted."""
+    return ms.mutable(tuple(AttentionCache(cache).select(rows) for cache in caches))
 
 
 class Loss(nn.Cell):

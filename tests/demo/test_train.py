@@ -237,6 +237,9 @@ def test_generation_of_several_texts(mode, monkeypatch):
         alone = generate.generate(model, 8, [prompt], 7, seed=5 + i, cached=False)
         assert alone == together[i : i + 1]
     assert {len(text) for text in together} == {3, 7}
+    # Samples of a prompt, which is read once, are what as many equal prompts give.
+    repeated = generate.generate(model, 8, [p for p in prompts for _ in range(2)], 7, seed=5)
+    assert generate.generate(model, 8, prompts, 7, seed=5, samples=2) == repeated
 
 
 def test_choice():
@@ -267,6 +270,12 @@ def test_generate_program(text, tmp_path, capsys):
     long = ["--prompt", "the " * 500, "--bytes", "2", "--mode", "pynative", "--no-cache"]
     generate.main([str(tmp_path), *long])
     assert "looks at the last of them only" in capsys.readouterr().err
+    generate.main([str(tmp_path), *two, "--samples", "2"])
+    four = capsys.readouterr().out.split("--- ")
+    assert [part[6:9] for part in four[1:]] == ["the", "the", "a c", "a c"]
+    assert four[1] == parts[1] and len(four) == 5
+    with pytest.raises(InputError, match="--samples must be at least 1"):
+        generate.main([str(tmp_path), "--samples", "0"])
     with pytest.raises(InputError, match="--bytes must not be negative"):
         generate.main([str(tmp_path), "--bytes", "-1"])
     for value in ("0", "1.5", "nan"):
