@@ -1,6 +1,5 @@
 """Training programs that use mindspore_nsa."""
 
-import os
 import sys
 from pathlib import Path
 
