@@ -53,7 +53,7 @@ void check_list_forms(const Context& c, const AttentionDims& dims, bool causal) 
     c.require_same_length(kIn.actual_cmp_seq_kvlen, kIn.actual_seq_qlen);
     c.require_prefix_sums(kIn.actual_cmp_seq_kvlen, "T2", dims.t2, ListEnd::kAtMost);
   } else if (!causal) {
-    c.fail_value("actual_cmp_seq_kvlen", "given without causal", "None");
+    c.fail_value("actual_cmp_seq_kvlen", "given unless causal=True", "None");
   }
   if (c.has(kIn.actual_sel_seq_kvlen)) {
     c.require_same_length(kIn.actual_sel_seq_kvlen, kIn.actual_seq_qlen);

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import warnings
 from importlib import metadata
 
 from ._native_library import native
@@ -26,36 +27,66 @@ def _checked(name, source):
 
 
 class _State:
-    """The target in force: None means the one that device_target implies."""
+    """The target in force: None means the one that device_target implies.
+
+    `compiled` are the targets that graphs were compiled for, `warned` whether it was said that they
+    keep them.
+    """
 
     name = None
+    compiled = set()
+    warned = False
 
 
 if os.environ.get("MINDSPORE_NSA_TARGET"):
     _State.name = _checked(os.environ["MINDSPORE_NSA_TARGET"], "MINDSPORE_NSA_TARGET")
 
 
+def _choose(name, source):
+    """Make a target the one in force; the first time that a compiled graph keeps another, say so.
+
+    None is what device_target implies.
+    """
+    chosen = None if name is None else _checked(name, source)
+    others = sorted(_State.compiled.difference({chosen}))
+    if chosen is not None and chosen != _State.name and others and not _State.warned:
+        _State.warned = True
+        warnings.warn(
+            f"{source}: graphs that were compiled for target {others[0]!r} keep it: "
+            f"compile_cache.clear() of the Cell that was called, another Cell or another "
+            f"mindspore.jit makes one for {chosen!r}",
+            stacklevel=3 if source == "set_target" else 4,
+        )
+    _State.name = chosen
+
+
+def graph_compiled(name):
+    """A graph has been compiled for a target."""
+    _State.compiled.add(name)
+
+
 def set_target(name):
     """Choose the kernels that every operator of this process uses from now on.
 
     The choice is captured when an operator is called (PyNative mode) or when a graph is compiled;
-    a compiled graph keeps the target it was compiled with. Until the first call of this function
-    the environment variable ``MINDSPORE_NSA_TARGET`` says the target.
+    a compiled graph keeps the target it was compiled with, which a warning says once. Until the
+    first call of this function the environment variable ``MINDSPORE_NSA_TARGET`` says the target.
 
     Args:
-        name (str): ``"cpu"``, the native CPU kernels; ``"ascend"``, the operators that ``make
-            ascend`` builds for CANN, on an Ascend device; ``"ascend_twin"``, the same kernels
-            executed on a CPU, slowly and with every access checked.
+        name (Union[str, None]): ``"cpu"``, the native CPU kernels; ``"ascend"``, the operators that
+            ``make ascend`` builds for CANN, on an Ascend device; ``"ascend_twin"``, the same
+            kernels executed on a CPU, slowly and with every access checked. ``None``: what
+            MindSpore's device_target implies, as before any call.
 
     Raises:
-        TypeError: If `name` is not a str.
+        TypeError: If `name` is neither a str nor ``None``.
         ValueError: If `name` is not a target.
 
     Examples:
         >>> import mindspore_nsa
         >>> mindspore_nsa.set_target("cpu")
     """
-    _State.name = _checked(name, "set_target")
+    _choose(name, "set_target")
 
 
 @contextlib.contextmanager
@@ -66,7 +97,7 @@ def target(name):
     that know nothing of the block.
 
     Args:
-        name (str): See `set_target`.
+        name (Union[str, None]): See `set_target`.
 
     Examples:
         >>> import mindspore_nsa
@@ -74,7 +105,7 @@ def target(name):
         ...     pass
     """
     before = _State.name
-    _State.name = _checked(name, "target")
+    _choose(name, "target")
     try:
         yield
     finally:

@@ -27,7 +27,7 @@ NAMES = {
     "mindspore": ("dense: MindSpore's separate operators", GRAY),
 }
 # In the table of the READMEs, beside the longest that was measured.
-SHOWN = (4096, 16384)
+SHOWN = (1024, 2048, 4096, 16384)
 
 
 def load(path):

@@ -17,7 +17,7 @@ from mindspore import Tensor
 from mindspore.common.dtype import TensorType
 
 from .. import _native
-from .._config import requested_target, resolve_target
+from .._config import graph_compiled, requested_target, resolve_target
 from ._constexpr import Constexpr
 from ._custom import absent, encode_attrs, list_tensor, planned_for_graph, planned_target, schema
 
@@ -144,6 +144,8 @@ class Planner(Constexpr):
 
     def _on_target(self, requested, in_graph, *specs):
         target = resolve_target(requested, mindspore.context.get_context("device_target"))
+        if in_graph:
+            graph_compiled(target)
         token, graph_token = planned_target.set(target), planned_for_graph.set(in_graph)
         try:
             values = (s.plain() if type(s) is _Sequence else s for s in specs)

@@ -59,8 +59,8 @@ def _check_mask(mask):
         raise ValueError(f"{_FUNCTION}: atten_mask must be of rank 2, got shape {shape}")
     if mask.content is False:
         raise ValueError(
-            f"{_FUNCTION}: atten_mask must be upper-triangular ones (1 above the diagonal, else 0: "
-            f"it means causal=True), got another content of shape {shape}"
+            f"{_FUNCTION}: atten_mask must be 1 above the diagonal and 0 elsewhere, where 1 masks "
+            f"a pair; pass causal=True and no mask, got another content of shape {shape}"
         )
 
 

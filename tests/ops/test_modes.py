@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import mindspore as ms
@@ -96,6 +97,11 @@ def test_target_is_captured_at_compilation(monkeypatch):
         by_module(x, w)
 
 
+def another_call(x, w):
+    """A call that no other test has compiled."""
+    return mindspore_nsa.nsa_compress(x, w, 16, 8, actual_seq_len=(41, 96))
+
+
 def test_set_target(monkeypatch):
     with mindspore_nsa.target("cpu"):
         by_module(arguments("nsa_compress")["input"], arguments("nsa_compress")["weight"])
@@ -115,6 +121,33 @@ def test_set_target(monkeypatch):
         mindspore_nsa.set_target("gpu")
     with pytest.raises(TypeError, match="set_target: name must be a str, got 3"):
         mindspore_nsa.set_target(3)
+    mindspore_nsa.set_target(None)
+    assert _config.requested_target() is None
+    with mindspore_nsa.target("cpu"), mindspore_nsa.target(None):
+        assert _config.requested_target() is None
+
+
+def test_a_graph_that_keeps_its_target_is_told_of_once(monkeypatch):
+    monkeypatch.setattr(_config._State, "compiled", set())
+    monkeypatch.setattr(_config._State, "warned", False)
+    monkeypatch.setattr(_config._State, "name", None)
+    given = arguments("nsa_compress")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with mindspore_nsa.target("ascend_twin"):
+            pass  # Nothing has been compiled.
+        function = ms.jit(another_call)
+        function(given["input"], given["weight"]).asnumpy()
+        mindspore_nsa.set_target("cpu")
+        mindspore_nsa.set_target(None)
+    text = "graphs that were compiled for target 'cpu' keep it: compile_cache.clear.. of the Cell"
+    with pytest.warns(UserWarning, match=text) as told:
+        with mindspore_nsa.target("ascend_twin"):
+            pass
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mindspore_nsa.set_target("ascend_twin")
 
 
 def test_other_devices_are_refused():

@@ -46,11 +46,13 @@ def test_languages_agree(page):
     assert code_words(english) == code_words(chinese)
 
 
-def test_example(tmp_path):
-    (code,) = (body for language, body in blocks(ENGLISH) if language == "python")
-    assert len(code.splitlines()) <= 25
+def test_examples(tmp_path):
+    """The layer comes first, within the first screen; then the operators by themselves."""
+    layer, operators = (body for language, body in blocks(ENGLISH) if language == "python")
+    assert ENGLISH[: ENGLISH.index("mindspore_nsa.nn")].count("\n") < 50
+    assert len(layer.splitlines()) <= 12 and len(operators.splitlines()) <= 25
     script = tmp_path / "example.py"
-    script.write_text(code)
+    script.write_text(layer + operators)
     package = Path(mindspore_nsa.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, script],
@@ -60,7 +62,9 @@ def test_example(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert 0 < float(done.stdout) < 10, done.stdout
+    *shapes, loss = done.stdout.splitlines()
+    assert shapes == re.findall(r"^print.*?# (\(.*?\)):", layer, re.MULTILINE)
+    assert 0 < float(loss) < 10, done.stdout
 
 
 def test_names():
