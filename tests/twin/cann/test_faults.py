@@ -1,0 +1,64 @@
+"""What is wrong in a call shows on MindSpore's device Ascend; a trap says what was asked for."""
+
+import json
+
+from mindspore_nsa.twin import _elf
+
+from .judge import run
+
+FAULTS = (
+    "absent tensors",
+    "views",
+    "order of arguments",
+    "order of outputs",
+)
+
+
+def test_planted_faults(tmp_path):
+    """What MindSpore does wrong with calls that the plugin does not prepare for it, and swaps."""
+    program = ("-m", "tests.twin.cann.faults", tmp_path / "found", *FAULTS)
+    done = run(*program, folder=tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    found = json.loads((tmp_path / "found").read_text())
+    assert list(found) == list(FAULTS) and all(found.values()), found
+
+
+def test_one_registration(tmp_path):
+    """MindSpore takes the second set of attributes for an operator of its own, and ends."""
+    program = ("-m", "tests.twin.cann.faults", tmp_path / "found", "one registration")
+    done = run(*program, folder=tmp_path)
+    if done.returncode == 0:
+        assert json.loads((tmp_path / "found").read_text())["one registration"]
+    else:
+        assert "CheckFailed" in done.stderr and not (tmp_path / "found").exists()
+
+
+def test_trap(tmp_path):
+    """A library of traps ends the process with the text of the one that is called."""
+    _elf.write_library(tmp_path / "libtraps.so", "libtraps.so", {"one": "asked for one", "two": ""})
+    library = _elf.Library(tmp_path / "libtraps.so")
+    assert library.names() == (set(), {"one", "two"}) and library.needed == []
+    program = tmp_path / "program.py"
+    program.write_text(f"import ctypes\nctypes.CDLL({str(tmp_path / 'libtraps.so')!r}).one()\n")
+    done = run(program, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "asked for one\n")
+
+
+def test_exception_and_good_call(tmp_path):
+    """A call that is refused leaves the next one as it was."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import mindspore as ms, numpy as np, mindspore_nsa as nsa\n"
+        "ms.set_device('Ascend')\n"
+        "x, w = (ms.Tensor(np.ones(s, np.float16)) for s in ((64, 2, 16), (32, 2)))\n"
+        "good = lambda: nsa.nsa_compress(x, w, 32, 16, actual_seq_len=(64,)).asnumpy()\n"
+        "first = good()\n"
+        "try:\n"
+        "    nsa.nsa_compress(x, w, 24, 24, actual_seq_len=(64,))\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+        "print((good() == first).all(), first.sum())\n"
+    )
+    done = run(program, folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "True 3072.0"
