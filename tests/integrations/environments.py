@@ -95,8 +95,13 @@ def run(name, program, tmp_path):
 
 def _run(name, program, tmp_path):
     python = python_of(name)
-    # mindspore_nsa as the tests have it, and the source tree for model_zoo_demo.
-    paths = [str(Path(mindspore_nsa.__file__).parents[1]), str(ROOT)]
+    # Not the whole source tree, whose mindspore_nsa would hide an installed one; and not the
+    # packages of the tests, which would hide those of the environment.
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "model_zoo_demo").symlink_to(ROOT / "model_zoo_demo")
+    tested = Path(mindspore_nsa.__file__).parents[1]
+    installed = tested == Path(sysconfig.get_path("purelib"))
+    paths = [str(tmp_path / "source"), *([] if installed else [str(tested)])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [str(python), str(program)],
