@@ -30,10 +30,16 @@ def sum_heads(x, group, precision=FLOAT64):
 
 def contract(weights, count, x, precision=FLOAT64):
     """sum_j count[i, j] * weights[i, j] * x[j]; a masked key touches no row, even if it is NaN."""
-    if np.isfinite(x).all():
+    finite = np.isfinite(x).reshape(-1, x.shape[-1]).all(axis=0)
+    if finite.all():
         return precision.matmul_copies(weights, count, x)
-    terms = (weights * count)[..., :, :, None] * x[..., None, :, :]
-    return np.where(count[..., None] > 0, terms, 0).sum(axis=-2)
+    out = np.empty((*weights.shape[:-1], x.shape[-1]), x.dtype)
+    seen = np.where(count > 0, weights, 0).astype(weights.dtype)
+    out[..., finite] = precision.matmul_copies(seen, count, x[..., finite])
+    # Only the columns that hold what is no number need every term by itself.
+    terms = (weights * count)[..., :, :, None] * x[..., None, :, ~finite]
+    out[..., ~finite] = np.where(count[..., None] > 0, terms, 0).sum(axis=-2)
+    return out
 
 
 def contract_heads(weights, count, x, group, precision=FLOAT64):
