@@ -40,9 +40,10 @@ class AttentionLayer(ExplicitPrecision):
         branches (int): Sets of keys and values.
         context (ContextShards, optional): The workers that share the text.
         tensor_group (WorkerGroup, optional): The workers that share the heads.
+        gathers_again (bool): Whether lists have to be Tensors, for `SelectedFromShards`.
     """
 
-    def __init__(self, config, branches, context=None, tensor_group=None):
+    def __init__(self, config, branches, context=None, tensor_group=None, gathers_again=False):
         super().__init__()
         self.name = type(self).__name__
         if not isinstance(config, NSAConfig):
@@ -84,7 +85,9 @@ class AttentionLayer(ExplicitPrecision):
             for norm in (self.query_norm, self.key_norm):
                 if norm is not None:
                     norm.enter = Enter(tensor_group)
-        self.context = None if context is None else ContextKeys(self.name, context, config)
+        self.context = None
+        if context is not None:
+            self.context = ContextKeys(self.name, context, config, gathers_again)
         self.interleaved = config.rope_pairs == "interleaved"
         self.angles = RotaryAngles(self.dim, config.rope_theta, config.rope_scaling)
         self.angle_attributes = tuple(angles_of(config).values())

@@ -6,6 +6,7 @@ from mindspore import ops
 from ..ops import flash_attention_score
 from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection, projects
+from ..ops._plan import fail_type
 from ..ops.nsa_compress_attention import compress_attention
 from ..ops.nsa_selected_attention import selected_attention
 from .attention import AttentionLayer
@@ -15,11 +16,13 @@ from .conversion import check_weights, converted_config, dense_weights, load_den
 from .dense_attention import UNBOUNDED, DenseAttention
 from .gates import Gates
 from .packing import compressed_documents, pack, planned
+from .parallel.selection import SelectedFromShards
 from .parallel.shards import (
     COMPRESSED_ENDS,
     ENDS,
     OFFSETS,
     QUERIES,
+    TEXT,
     WINDOW_KEYS,
     WINDOW_POSITIONS,
     WINDOW_QUERIES,
@@ -48,6 +51,9 @@ class NativeSparseAttention(AttentionLayer):
         tensor_group (WorkerGroup, optional): Workers that share the heads: each has the parameters
             of its own, as `shard_parameters` makes them, and all have the same `x` and output.
             Default: ``None``.
+        recompute_gather (bool, optional): With a context: gather the keys of the selected branch
+            once more in the backward, rather than keep them. Not for target ``"ascend"``, where
+            lists are no Tensors. Default: ``False``.
 
     Inputs:
         - **x** (Tensor) - Shape :math:`(B, S, hidden)`, every row a document, or packed
@@ -89,9 +95,16 @@ class NativeSparseAttention(AttentionLayer):
         (200, 64)
     """
 
-    def __init__(self, config, context=None, tensor_group=None):
-        super().__init__(config, 3, context, tensor_group)
+    def __init__(self, config, context=None, tensor_group=None, recompute_gather=False):
+        super().__init__(config, 3, context, tensor_group, recompute_gather)
+        if not isinstance(recompute_gather, bool):
+            fail_type(self.name, "recompute_gather", "a bool", recompute_gather)
+        if recompute_gather and context is None:
+            raise ValueError(f"{self.name}: recompute_gather needs a context, got context None")
         config = self.config
+        self.again = None
+        if recompute_gather:
+            self.again = SelectedFromShards(config, self.scale, context)
         self.compress_key = Compression(config, config.head_dim, self.interleaved)
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
@@ -333,21 +346,37 @@ class NativeSparseAttention(AttentionLayer):
         rows, positions = lists[WINDOW_POSITIONS].shape[0], lists[WINDOW_POSITIONS]
         k_cmp, v_cmp = self._windows(k_cmp, v_cmp, lists[WINDOWS], rows, positions, dtype)
         k_cmp, v_cmp = keys.compressed(k_cmp, v_cmp, lists)
-        k_slc, v_slc = keys.everything(k_slc, tables), keys.everything(v_slc, tables)
+        if self.again is None:
+            k_slc, v_slc = keys.everything(k_slc, tables), keys.everything(v_slc, tables)
         k_win, v_win = keys.window(k_win, v_win, tables)
 
         window = self._window(q_win, k_win, v_win, lists[WINDOW_QUERIES], lists[WINDOW_KEYS])
-        q_cmp, q_slc = keys.parts(q_cmp, numbers), keys.parts(q_slc, numbers)
-        compressed, selected = (), ()
+        q_cmp = keys.parts(q_cmp, numbers)
+        compressed, chosen = (), ()
         for i in range(numbers[0]):
             queries = keys.of_pass(lists, i, QUERIES)
             offsets = keys.of_pass(lists, i, OFFSETS)
             cmp_ends = lists[COMPRESSED_ENDS]
             key, value = ops.cast(k_cmp, dtype), ops.cast(v_cmp, dtype)
             out, blocks = self._choose(q_cmp[i], key, value, queries, cmp_ends, offsets)
-            compressed += (out,)
-            ends = lists[ENDS]
-            key, value = ops.cast(k_slc, dtype), ops.cast(v_slc, dtype)
-            out = self._selected(q_slc[i], key, value, blocks, queries, ends, offsets)
-            selected += (out,)
-        return self._mixed(logits, keys.whole(compressed), keys.whole(selected), window, dtype)
+            compressed, chosen = compressed + (out,), chosen + (blocks,)
+        selected = self._selected_shard(q_slc, k_slc, v_slc, chosen, numbers, tables, lists, dtype)
+        return self._mixed(logits, keys.whole(compressed), selected, window, dtype)
+
+    def _selected_shard(self, query, key, value, blocks, numbers, tables, lists, dtype):
+        """The selected branch of own queries, over all keys or to be gathered ones."""
+        keys, ends = self.context, lists[ENDS]
+        if self.again is not None:
+            queries = keys.of_passes(lists, numbers, QUERIES)
+            offsets = keys.of_passes(lists, numbers, OFFSETS)
+            if len(blocks) > 1:
+                blocks = (ops.concat(blocks),)
+            order = tables[TEXT]
+            return self.again(query, key, value, blocks[0], order, ends, queries, offsets)[0]
+        query, selected = keys.parts(query, numbers), ()
+        for i in range(numbers[0]):
+            queries = keys.of_pass(lists, i, QUERIES)
+            offsets = keys.of_pass(lists, i, OFFSETS)
+            k, v = ops.cast(key, dtype), ops.cast(value, dtype)
+            selected += (self._selected(query[i], k, v, blocks[i], queries, ends, offsets),)
+        return keys.whole(selected)

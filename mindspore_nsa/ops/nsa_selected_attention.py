@@ -47,7 +47,7 @@ def _operator(attrs, gradient_attrs, tensors, statistics):
             zero_gradient(q_offset, "q_offset" in tensors),
         )
 
-    return native_operator("NsaSelectedAttention", attrs, bprop)
+    return native_operator("NsaSelectedAttention", attrs, bprop), gradient
 
 
 def _check_mask(mask):
@@ -73,8 +73,8 @@ def _plan_call(**given):
     statistics = given["statistics"]
     given = (*call.given, "softmax_sum_grad") if statistics else call.given
     gradient_attrs = encode_attrs("NsaSelectedAttentionGrad", call.attrs, given, call.lists)
-    operator = _operator(call.text(), gradient_attrs, call.tensors, statistics)
-    return operator, call.casts["query"], call.constants
+    operator, gradient = _operator(call.text(), gradient_attrs, call.tensors, statistics)
+    return operator, call.casts["query"], call.constants, (gradient, absent())
 
 
 _plan_nsa_selected_attention = Planner(
@@ -102,7 +102,7 @@ def selected_attention(
 
     Their gradients are zeros then, which a graph would keep as a constant of their size.
     """
-    operator, dtype, constants = _plan_nsa_selected_attention(
+    operator, dtype, constants, _ = _plan_nsa_selected_attention(
         query,
         key,
         value,
@@ -136,6 +136,61 @@ def selected_attention(
             passed(actual_seq_qlen, constants["actual_seq_qlen"]),
             passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
             passed(q_offset, constants["q_offset"]),
+        ),
+    )
+
+
+def selected_attention_gradient(
+    query,
+    key,
+    value,
+    topk_indices,
+    scale_value,
+    head_num,
+    select_block_size,
+    select_block_count,
+    actual_seq_qlen,
+    actual_seq_kvlen,
+    q_offset,
+    result,
+    dout,
+):
+    """Gradients of query, key and value, of one dtype, for a Cell that has a bprop of its own.
+
+    `result` are the three outputs of `selected_attention` with `causal`, `dout` is the gradient of
+    the first one.
+    """
+    _, _, constants, (gradient, no_tensor) = _plan_nsa_selected_attention(
+        query,
+        key,
+        value,
+        topk_indices,
+        scale_value,
+        head_num,
+        select_block_size,
+        select_block_count,
+        None,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        True,
+        q_offset,
+        False,
+    )
+    return run(
+        gradient,
+        (
+            query,
+            key,
+            value,
+            result[0],
+            dout,
+            result[1],
+            result[2],
+            topk_indices,
+            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+            passed(q_offset, constants["q_offset"]),
+            no_tensor,
         ),
     )
 

@@ -41,10 +41,12 @@ class ContextKeys(ExplicitPrecision):
         name (str): The layer, in messages.
         shards (ContextShards): Who has which tokens.
         config (NSAConfig): That of the layer.
+        tensors (bool): Whether all lists are to be Tensors.
     """
 
-    def __init__(self, name, shards, config):
+    def __init__(self, name, shards, config, tensors=False):
         super().__init__()
+        self.tensors = tensors
         self.name, self.hidden = name, config.hidden_size
         self.key, self.sizes = shards.key, context_sizes(config)
         group = shards.group
@@ -67,10 +69,10 @@ class ContextKeys(ExplicitPrecision):
                 self.sizes,
             )
             numbers, tables, digest, _ = planned_shard(
-                self.name, x, "lists", self.hidden, self.key, self.sizes
+                self.name, x, "lists", self.hidden, self.key, self.sizes, self.tensors
             )
             return numbers, tables, digest, given
-        return planned_shard(self.name, x, given, self.hidden, self.key, self.sizes)
+        return planned_shard(self.name, x, given, self.hidden, self.key, self.sizes, self.tensors)
 
     def checked(self, x, digest, lists):
         """x, after all workers have been found to call alike."""
@@ -133,6 +135,13 @@ class ContextKeys(ExplicitPrecision):
         """Compressed rows of all workers in the order of the text; to be cast for every use."""
         both = self.by_index(self._side_by_side(key, value), lists[TAKEN], lists[IDS])
         return self._apart(both, key, value)
+
+    def of_passes(self, lists, numbers, which):
+        """That list of every pass."""
+        found = ()
+        for i in range(numbers[0]):
+            found = found + (self.of_pass(lists, i, which),)
+        return found
 
     def of_pass(self, lists, number, which):
         """One of the lists of a pass."""

@@ -95,10 +95,11 @@ def _shape_text(tokens, workers, hidden):
     )
 
 
-def _plan_call(name, x, lists, hidden, context, sizes):
+def _plan_call(name, x, lists, hidden, context, sizes, tensors):
     """(layout's numbers, tables, digest, lists or None where they are Tensors of the call).
 
-    `lists` is the word "lists" for these.
+    `lists` is the word "lists" for these; `tensors`: the others, too, and the order of the text,
+    are to be Tensors.
     """
     check_input(name, x, hidden)
     tokens, workers, rank, order = context
@@ -111,7 +112,10 @@ def _plan_call(name, x, lists, hidden, context, sizes):
     batch = x.shape[0] if len(x.shape) == 3 else 1
     layout = Layout(tokens, workers, order, batch)
     digest = call_digest(layout.own, str(x.dtype), tokens, repr((name, order, sizes)))
-    known = (layout.passes, batch, layout.chunk), _tables(layout, rank, sizes), Tensor(digest)
+    tables = _tables(layout, rank, sizes)
+    if tensors and tables[TEXT] is None:
+        tables = (Tensor(np.arange(layout.tokens)), *tables[1:])
+    known = (layout.passes, batch, layout.chunk), tables, Tensor(digest)
     if len(x.shape) == 3:
         if lists is not None:
             raise ValueError(
@@ -125,7 +129,8 @@ def _plan_call(name, x, lists, hidden, context, sizes):
         ends = _known_ends(name, lists, tokens)
     arrays = _documents_lists(layout, rank, ends, sizes, False)
     values = [
-        Tensor(array) if i in _ARRAYS else tuple(array.tolist()) for i, array in enumerate(arrays)
+        Tensor(array) if tensors or i in _ARRAYS else tuple(array.tolist())
+        for i, array in enumerate(arrays)
     ]
     return *known, tuple(values)
 
@@ -154,9 +159,9 @@ def _known_ends(name, lists, tokens):
 _plan_shard = Planner(_plan_call, "planned_shard", lists=("lists",), kept=_KEPT)
 
 
-def planned_shard(name, x, lists, hidden, context, sizes):
+def planned_shard(name, x, lists, hidden, context, sizes, tensors):
     """What `_plan_call` says; raises the errors of a wrong input."""
-    return _plan_shard(name, x, lists, hidden, context, sizes)
+    return _plan_shard(name, x, lists, hidden, context, sizes, tensors)
 
 
 def _plan_lists(name, count, positions, windows, taken, keys, context, sizes):

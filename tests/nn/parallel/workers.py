@@ -215,7 +215,7 @@ CASES = {
     2: (
         Case("pynative"),
         Case("pynative", order="head_tail", kind="lists"),
-        Case("pynative", "bfloat16", "head_tail"),
+        Case("pynative", "bfloat16", "head_tail", recompute=True),
         Case("pynative", kind="batch"),
         Case("graph", kind="lists", steps=STEPS),
         Case("graph", "bfloat16"),
@@ -227,7 +227,7 @@ CASES = {
     ),
     4: (
         Case("pynative", order="head_tail"),
-        Case("graph", kind="lists"),
+        Case("graph", kind="lists", recompute=True),
         Case("pynative", "bfloat16", kind="batch"),
         Case("pynative", grid=(1, 4), layer="dense"),
         Case("graph", order="head_tail", grid=(2, 2), kind="lists", steps=STEPS),
