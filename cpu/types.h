@@ -25,6 +25,9 @@ constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
+constexpr int64_t kAmxTile = 16;  // rows of a tile of AMX, and words or floats of a row
+constexpr int64_t kPieces = 3;    // bf16 whose sum is a float
+
 // How a matmul consumes its contraction: in words of one float or of two neighbouring bf16, a
 // multiple of `align` words. Of a number that is a sum of several bf16, its pieces, `align` words
 // of the first pieces come before those of the second, and so on.

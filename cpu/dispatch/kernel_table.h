@@ -48,7 +48,7 @@ struct KernelTable {
   int64_t (*select_forward_thread_size)(int64_t D, int64_t Dv, int64_t chunk_rows, bool in_pieces);
   void (*select_forward)(const AttentionPlan&, const Selection&, const SelectWave&,
                          const ForwardScratch&, int64_t chunk_rows, int threads);
-  void (*select_backward)(const AttentionGradPlan&, const Selection&, const SelectWave&,
+  void (*select_backward)(const AttentionGradPlan&, const Selection&, const SelectGradWave&,
                           const GradScratch&, int threads);
   int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv, int64_t G,
                                             bool in_pieces);

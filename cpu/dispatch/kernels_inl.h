@@ -11,6 +11,11 @@
 #include "cpu/nsa_decode/kernel.h"
 #include "cpu/nsa_decode/window_row.h"
 #include "cpu/nsa_selected_attention/grad_kernel.h"
+#ifdef NSA_ISA_AMX
+#include "cpu/flash_attention_score/grad_groups.h"
+#include "cpu/nsa_selected_attention/gathered.h"
+#include "cpu/nsa_selected_attention/grad_groups.h"
+#endif
 
 namespace nsa::cpu {
 namespace {
@@ -26,7 +31,7 @@ constexpr KernelTable make_table(const char* name) {
   KernelTable table{};
   table.name = name;
   table.bf16 = PathOfBFloat16::kForm;
-  table.bf16_grad = GradPathOfBFloat16::kForm;
+  table.bf16_grad = PathOfBFloat16::kForm;
   table.float_pieces = ExactOperands::kForm;
   table.flash_forward_thread_size = flash_forward_thread_size;
   table.flash_forward = flash_forward;
@@ -99,9 +104,9 @@ constexpr KernelTable make_table_of_products(const char* name) {
   take_bf16<&KernelTable::decode, decode_wave<DecodePathOfBFloat16>>(table);
 #ifndef NSA_ISA_AMX
   take_bf16<&KernelTable::flash_forward, flash_forward_wave<PathOfBFloat16>>(table);
-  take_bf16<&KernelTable::flash_backward, flash_backward_wave<GradPathOfBFloat16>>(table);
+  take_bf16<&KernelTable::flash_backward, flash_backward_wave<PathOfBFloat16>>(table);
   take_bf16<&KernelTable::select_forward, select_forward_wave<PathOfBFloat16>>(table);
-  take_bf16<&KernelTable::select_backward, select_backward_wave<GradPathOfBFloat16>>(table);
+  take_bf16<&KernelTable::select_backward, select_backward_wave<PathOfBFloat16>>(table);
   take_bf16<&KernelTable::compress_attention, compress_attention_wave<PathOfBFloat16>>(table);
 #endif
   return table;

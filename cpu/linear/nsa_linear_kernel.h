@@ -18,12 +18,10 @@ inline const float* linear_weight(const NsaLinearParams& p, int64_t row, int64_t
   const bool whole = p.weight_type == ElemType::kFloat32 && n % W == 0;
   const float* weight = whole ? static_cast<const float*>(p.weight) + at : part;
   if (!whole) to_float(p.weight_type, p.weight, at, n, part);
-#ifdef NSA_HAS_ROUND_BF16
-  if (whole && p.dtype == ElemType::kBFloat16) {
+  if (kRoundsBFloat16 && whole && p.dtype == ElemType::kBFloat16) {
     for (int64_t i = 0; i < n; i += W) store(part + i, round_bf16(load(weight + i)));
     return part;
   }
-#endif
   if (p.dtype != ElemType::kFloat32 && p.dtype != p.weight_type) {
     alignas(64) uint16_t narrow[kLinearPart];
     from_float(p.dtype, weight, n, narrow, 0);
@@ -89,9 +87,7 @@ template <bool kRounds>
     for (int64_t r = 0; r < kLinearRows; ++r) {
       __builtin_prefetch(weight[r] + next + k, 0, 3);
       V w = load(weight[r] + k);
-#ifdef NSA_HAS_ROUND_BF16
       if constexpr (kRounds) w = round_bf16(w);
-#endif
       sum[r] = fma(x, w, sum[r]);
     }
   }
@@ -103,9 +99,9 @@ template <bool kRounds>
 void linear_rows(const NsaLinearParams& p, int64_t row) {
   if (p.T == 1 && p.weight_type == ElemType::kFloat32 && p.K % W == 0) {
     if (p.dtype == ElemType::kFloat32) return linear_token<false>(p, row);
-#ifdef NSA_HAS_ROUND_BF16
-    if (p.dtype == ElemType::kBFloat16) return linear_token<true>(p, row);
-#endif
+    if constexpr (kRoundsBFloat16) {
+      if (p.dtype == ElemType::kBFloat16) return linear_token<true>(p, row);
+    }
   }
   for (int64_t t = 0; t < p.T; t += kLinearTokens)
     linear_tokens(p, row, t, min64(kLinearTokens, p.T - t));

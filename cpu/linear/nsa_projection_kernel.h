@@ -12,11 +12,10 @@ struct ProductBuffers {  // of a thread
   float* left;           // [kProductRows, left_row], of a RowProduct
   float* sums;           // [kProductRows, columns of some panels]
   int64_t left_row;
-#ifdef NSA_ISA_AMX
+  // Where operands are split.
   float* part;        // [kProductRows, kProductWords] of the left operand as floats
   float* panel;       // [kProductWords, kPanel] of the right one
   float* whole_sums;  // [kProductRows, kPanel]
-#endif
 
   static ProductBuffers carve(Arena& arena, int64_t left_words) {
     ProductBuffers b{};
@@ -24,11 +23,10 @@ struct ProductBuffers {  // of a thread
     b.left_row = left_words + 16;
     if (left_words > 0) b.left = arena.take<float>(kProductRows * b.left_row);
     b.sums = arena.take<float>(kProductRows * kProductPanels * kPanel);
-#ifdef NSA_ISA_AMX
+    if (ExactOperands::kForm.pieces == 1) return b;
     b.part = arena.take<float>(kProductRows * kProductWords);
     b.panel = arena.take<float>(kProductWords * kPanel);
     b.whole_sums = arena.take<float>(kProductRows * kPanel);
-#endif
     return b;
   }
 };
@@ -41,16 +39,14 @@ inline void multiply_panel(int64_t rows, int64_t depth, Operand left, const floa
   if (depth == 0) {
     for (int64_t r = 0; r < rows; ++r) fill(sums + r * ld, kPanel, 0.0f);
   }
-#ifdef NSA_ISA_AMX
   if constexpr (Path::kForm.pieces > 1) {
+    constexpr int64_t tile = Path::kForm.align;
     for (int64_t w = 0; w < depth; w += kPieceWords) {
-      multiply_pieces(rows, kPanel, min64(kPieceWords, depth - w),
-                      {left.data + w, left.row_stride, 1}, panel + w * kAmxTile, depth * kAmxTile,
-                      sums, ld, w > 0);
+      Path::multiply(rows, kPanel, min64(kPieceWords, depth - w),
+                     {left.data + w, left.row_stride, 1}, panel + w * tile, depth * tile, sums, ld,
+                     w > 0);
     }
-    return;
-  } else
-#endif
+  } else {
     for (int64_t w = 0; w < depth; w += kProductWords) {
       Lanes right = packed_lanes<Path>(panel, depth, kPanel);
       right.data += w * right.row_stride;
@@ -59,6 +55,7 @@ inline void multiply_panel(int64_t rows, int64_t depth, Operand left, const floa
           Operand{left.data + w * left.k_stride, left.row_stride, left.k_stride}, right, sums, ld,
           w == 0 ? Into::kReplace : Into::kAdd);
     }
+  }
 }
 
 // Which of several matrices a panel or block of all of them belongs to, and where it begins.
@@ -119,7 +116,6 @@ inline void pack_sources(const RowProduct& p, int64_t t0, int64_t rows, const Pr
   }
 }
 
-#ifdef NSA_ISA_AMX
 // Sums that are no numbers, of pieces that are none or of numbers out of their range, become what
 // the product of floats gives; the others stay as they are. pack(k0, k1) packs elements [k0, k1) of
 // both operands, at most kProductWords: the right one at b.panel, and gives the left one.
@@ -162,7 +158,6 @@ inline void mend_rows(const RowProduct& p, int64_t t0, int64_t rows, int64_t pan
     return Operand{b.part, kProductWords, 1};
   });
 }
-#endif
 
 inline void write_panel(const Matrix& target, int64_t t0, int64_t rows, int64_t n0,
                         const float* sums) {
@@ -191,9 +186,7 @@ void run_row_product(const RowProduct& p, const ProductScratch& s, int threads) 
       for (int64_t panel = first; panel < min64(first + in_group, p.panels); ++panel) {
         multiply_panel<Path>(rows, depth, {b.left, b.left_row, 1}, s.right + panel * depth * kPanel,
                              b.sums, kPanel);
-#ifdef NSA_ISA_AMX
         if constexpr (Path::kForm.pieces > 1) mend_rows(p, t0, rows, panel, b);
-#endif
         const Place at = target_of(p, panel);
         write_panel(p.targets[at.matrix], t0, rows, at.first, b.sums);
       }
@@ -230,7 +223,6 @@ inline void pack_words_of_tokens(const WeightProduct& p, const ProductScratch& s
       const Operand at = dy_of_block<Path>(s, block, depth);
       float* dst = s.left + (at.data - s.left) + form.word(w0) * at.k_stride;
       const int64_t n = min64(kProductRows, p.dy[i].columns - n0);
-#ifdef NSA_ISA_AMX
       if constexpr (kRowsOnly<Path>) {
         constexpr int64_t ld = kProductRows + 16;
         alignas(64) float lines[form.pieces * form.align * ld];
@@ -239,10 +231,9 @@ inline void pack_words_of_tokens(const WeightProduct& p, const ProductScratch& s
                                   {lines + (w - w0) * ld, kProductRows, ld});
         for (int64_t w = 0; w < form.pieces * form.align; w += W)
           for (int64_t r = 0; r < kProductRows; r += W)
-            transpose_square(lines + w * ld + r, ld, dst + r * at.row_stride + w, at.row_stride);
+            Path::transpose(lines + w * ld + r, ld, dst + r * at.row_stride + w, at.row_stride);
         continue;
       }
-#endif
       pack_word_of_rows<Path>(p.dy[i], t0, tokens, w0, n0, n, {dst, kProductRows, 0});
     }
   }
@@ -268,7 +259,6 @@ inline void add_weight_block(const WeightProduct& p, const ProductScratch& s,
   for (int64_t n = 0; n < min64(kProductPanels, p.panels() - first); ++n) {
     multiply_panel<Path>(rows, depth, dy_of_block<Path>(s, block, depth),
                          s.right + (first + n) * depth * kPanel, b.sums + n * kPanel, ld);
-#ifdef NSA_ISA_AMX
     if constexpr (Path::kForm.pieces > 1) {
       const ConstMatrix& dy = p.dy[at.matrix];
       const int64_t k0 = (first + n) * kPanel, columns = min64(kPanel, p.x.columns - k0);
@@ -283,7 +273,6 @@ inline void add_weight_block(const WeightProduct& p, const ProductScratch& s,
         return Operand{b.part, 1, kProductRows};
       });
     }
-#endif
   }
   const int64_t k0 = first * kPanel, n = min64(ld, p.x.columns - k0);
   for (int64_t r = 0; r < rows; ++r) {

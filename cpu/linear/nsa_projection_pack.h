@@ -2,10 +2,7 @@
 // memory.
 #pragma once
 
-#include "cpu/engine/step/pack.h"
-#ifdef NSA_ISA_AMX
-#include "cpu/engine/step/pieces.h"
-#endif
+#include "cpu/engine/step/ways.h"
 #include "cpu/linear/nsa_projection_plan.h"
 
 namespace nsa::cpu {
@@ -20,11 +17,7 @@ struct OperandPath : Path {
 using RoundedOperands = OperandPath<PathOfBFloat16, true>;
 using FloatOperands = OperandPath<FloatPath, false>;
 // What operands in float32 run on in a call of this unit.
-#ifdef NSA_ISA_AMX
-using ExactOperands = OperandPath<PiecesPath, false>;
-#else
-using ExactOperands = FloatOperands;
-#endif
+using ExactOperands = OperandPath<PathOfPieces, false>;
 
 // n elements of src from `offset` on, rounded.
 inline void to_bf16(ElemType t, const void* src, int64_t offset, int64_t n, void* dst) {
@@ -47,12 +40,10 @@ inline void to_values(ElemType t, const void* src, int64_t offset, int64_t n, fl
   constexpr int64_t kPart = 256;
   if (!kRound || t == ElemType::kBFloat16) return to_float(t, src, offset, n, dst);
   int64_t i = 0;
-#ifdef NSA_HAS_ROUND_BF16
-  if (t == ElemType::kFloat32) {
+  if (kRoundsBFloat16 && t == ElemType::kFloat32) {
     const float* from = static_cast<const float*>(src) + offset;
     for (; i + W <= n; i += W) store(dst + i, round_bf16(load(from + i)));
   }
-#endif
   alignas(64) uint16_t part[kPart];
   for (; i < n; i += kPart) {
     const int64_t count = min64(kPart, n - i);
@@ -74,14 +65,15 @@ inline WordsAt panel_word(float* panel, int64_t depth, int64_t w) {
 template <class Path>
 inline void pack_words(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
   constexpr int64_t per_word = Path::kForm.per_word;
-#ifdef NSA_ISA_AMX
-  if constexpr (Path::kForm.pieces > 1) return (void)pack_pieces(t, src, offset, n, dst, zero());
-#endif
-  fill(dst + n / per_word, words<Path>(n) - n / per_word, 0.0f);
-  if (per_word == 1) {
-    to_values<Path::kRound>(t, src, offset, n, dst);
+  if constexpr (Path::kForm.pieces > 1) {
+    Path::split_row(t, src, offset, n, dst, zero());
   } else {
-    to_bf16(t, src, offset, n, dst);
+    fill(dst + n / per_word, words<Path>(n) - n / per_word, 0.0f);
+    if (per_word == 1) {
+      to_values<Path::kRound>(t, src, offset, n, dst);
+    } else {
+      to_bf16(t, src, offset, n, dst);
+    }
   }
 }
 
@@ -93,13 +85,11 @@ inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t r
                               int64_t c0, int64_t n, const WordsAt& to) {
   constexpr int64_t per_word = Path::kForm.per_word;
   const int64_t row = w * per_word, at = (first_row + row) * m.columns + c0;
-#ifdef NSA_ISA_AMX
   if constexpr (Path::kForm.pieces > 1) {
     const int64_t there = row < rows ? n : 0;
-    pair_pieces(m.type, m.data, at, row + 1 < rows ? at + m.columns : -1, there, to, zero());
+    Path::split_pair(m.type, m.data, at, row + 1 < rows ? at + m.columns : -1, there, to, zero());
     return;
   }
-#endif
   if (row >= rows) n = 0;
   if (per_word == 1) {
     const int64_t run = to.tile == 16 ? to.count : 16;
@@ -137,15 +127,13 @@ inline void pack_panel_of_rows(const ConstMatrix& m, int64_t rows, int64_t n0, i
       }
     }
     const WordsAt to = panel_word<Path>(panel, depth, 0);
-#ifdef NSA_ISA_AMX
     if constexpr (kRowsOnly<Path>) {
       for (int64_t w = 0; w < count; w += W)
         for (int64_t j = 0; j < kPanel; j += W)
-          transpose_square(lines[j] + w, kWords + 16,
-                           to.data + (first + w) * to.row + j / W * to.tile, to.row);
+          Path::transpose(lines[j] + w, kWords + 16,
+                          to.data + (first + w) * to.row + j / W * to.tile, to.row);
       continue;
     }
-#endif
     for (int64_t w = 0; w < count; ++w)
       for (int64_t j = 0; j < kPanel; ++j)
         to.data[(first + w) * to.row + j / 16 * to.tile + j % 16] = lines[j][w];

@@ -12,16 +12,18 @@ namespace {
 // A tile has so many times max_queries queries where exponentials run beside products of others.
 constexpr int64_t kTileParts = 4;
 
-FlashAttentionScoreParams as_flash(const NsaCompressAttentionParams& p) {
-  FlashAttentionScoreParams f = packed_flash_params(p, p.seq_cmp_kv);
-  f.attn_mask = p.atten_mask;
-  f.q_offset = p.q_offset;
-  f.mask_shape[0] = f.mask_shape[1] = 1;
-  f.mask_shape[2] = -1;  // rows are not needed; the mask is indexed by position in the batch
-  f.mask_shape[3] = p.atten_mask_cols;
-  f.compress_block_size = p.compress_block_size;
-  f.compress_stride = p.causal ? p.compress_stride : 0;
-  return f;
+// Every compressed token is visible from the position on at which its window has ended.
+std::vector<Segment> make_compressed_plan(const NsaCompressAttentionParams& p,
+                                          AttentionPlan& plan) {
+  std::vector<Segment> segments = make_packed_plan(p, p.seq_cmp_kv, plan);
+  for (Segment& seg : segments) {
+    seg.range.compress_block = p.compress_block_size;
+    seg.range.compress_stride = p.causal ? p.compress_stride : 0;
+    seg.range.position = p.q_offset ? p.q_offset[seg.index] : 0;
+  }
+  plan.bias.mask = p.atten_mask;  // by position in the segment, for all segments and heads
+  if (p.atten_mask) plan.bias.mask_strides = {p.atten_mask_cols, 0};
+  return segments;
 }
 
 }  // namespace
@@ -30,7 +32,7 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
   AttentionPlan plan{};
-  std::vector<Segment> segments = make_plan(as_flash(p), plan);
+  std::vector<Segment> segments = make_compressed_plan(p, plan);
 
   std::vector<int64_t> first_row(segments.size());
   ImportancePlan imp{};

@@ -1,12 +1,9 @@
 // NsaCompressAttention's calls.
 #pragma once
 
-#include "cpu/engine/step/forward_wave.h"
-#include "cpu/nsa_compress_attention/tile.h"
-#ifdef NSA_ISA_AMX
 #include "cpu/nsa_compress_attention/pieces.h"
 #include "cpu/nsa_compress_attention/steps.h"
-#endif
+#include "cpu/nsa_compress_attention/tile.h"
 
 namespace nsa::cpu {
 namespace {
@@ -23,54 +20,57 @@ inline void each_part(const ImportancePlan& imp, const TileContext& c, const Til
 }
 
 template <class Path>
+using CompressBuffers =
+    std::conditional_t<(Path::kForm.pieces > 1), CompressPieces<Path>, CompressTileBuffers>;
+
+template <class Path>
+inline void compress_tile(const AttentionPlan& plan, const ImportancePlan& imp,
+                          const TileContext& context, const PackedPair& packed,
+                          CompressBuffers<Path>& buffers) {
+  if constexpr (kRowsOnly<Path> && Path::kForm.pieces == 1) {
+    if (CompressSteps<Path>::fit(plan, context, packed))
+      return CompressSteps<Path>(plan, imp, context, packed, buffers).run();
+  }
+  each_part(imp, context, [&](const TileContext& part) {
+    if constexpr (Path::kForm.pieces > 1) {
+      if (!compress_tile_in_pieces<Path>(plan, imp, part, packed, buffers))
+        compress_tile_apart<Path>(plan, imp, part, buffers);
+    } else {
+      compress_attention_tile<Path>(plan, imp, part, packed, buffers);
+    }
+  });
+}
+
+template <class Path>
 void compress_attention_wave(const AttentionPlan& plan, const ImportancePlan& imp, const Wave& wave,
                              const ForwardScratch& scratch, int threads) {
   run_forward_wave<Path>(
       plan, wave, scratch, threads,
-      [&](Arena& arena) { return CompressTileBuffers::carve(arena, imp, plan.D, plan.Dv, plan.G); },
-      [&](const TileContext& context, const PackedPair& packed, CompressTileBuffers& buffers) {
-#ifdef NSA_ISA_AMX
-        if (kRowsOnly<Path> && CompressSteps::fit(plan, context, packed))
-          return CompressSteps(plan, imp, context, packed, buffers).run();
-#endif
-        each_part(imp, context, [&](const TileContext& part) {
-          compress_attention_tile<Path>(plan, imp, part, packed, buffers);
-        });
+      [&](Arena& arena) {
+        return CompressBuffers<Path>::carve(arena, imp, plan.D, plan.Dv, plan.G);
+      },
+      [&](const TileContext& context, const PackedPair& packed, CompressBuffers<Path>& buffers) {
+        compress_tile<Path>(plan, imp, context, packed, buffers);
       });
 }
-
-#ifdef NSA_ISA_AMX
-void compress_attention_in_pieces(const AttentionPlan& plan, const ImportancePlan& imp,
-                                  const Wave& wave, const ForwardScratch& scratch, int threads) {
-  run_forward_wave<PiecesPath>(
-      plan, wave, scratch, threads,
-      [&](Arena& arena) { return CompressPieces::carve(arena, imp, plan.D, plan.Dv, plan.G); },
-      [&](const TileContext& context, const PackedPair& packed, CompressPieces& buffers) {
-        each_part(imp, context, [&](const TileContext& part) {
-          if (!compress_tile_in_pieces(plan, imp, part, packed, buffers))
-            compress_tile_apart(plan, imp, part, buffers);
-        });
-      });
-}
-#endif
 
 void compress_attention(const AttentionPlan& plan, const ImportancePlan& imp, const Wave& wave,
                         const ForwardScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
     return compress_attention_wave<PathOfBFloat16>(plan, imp, wave, scratch, threads);
-#ifdef NSA_ISA_AMX
-  if (scratch.in_pieces) return compress_attention_in_pieces(plan, imp, wave, scratch, threads);
-#endif
+  if (scratch.in_pieces)
+    return compress_attention_wave<PathOfPieces>(plan, imp, wave, scratch, threads);
   compress_attention_wave<FloatPath>(plan, imp, wave, scratch, threads);
 }
 
 int64_t compress_attention_thread_size(const ImportancePlan& imp, int64_t D, int64_t Dv, int64_t G,
-                                       [[maybe_unused]] bool in_pieces) {
+                                       bool in_pieces) {
   return measured([&](Arena& arena) {
-#ifdef NSA_ISA_AMX
-    if (in_pieces) return void(CompressPieces::carve(arena, imp, D, Dv, G));
-#endif
-    CompressTileBuffers::carve(arena, imp, D, Dv, G);
+    if (in_pieces) {
+      CompressBuffers<PathOfPieces>::carve(arena, imp, D, Dv, G);
+    } else {
+      CompressTileBuffers::carve(arena, imp, D, Dv, G);
+    }
   });
 }
 

@@ -1,13 +1,13 @@
-// NsaCompressAttention of float32 and float16 on AMX tiles: both products in pieces, the softmax
-// between them on floats. Included by the unit for AMX only.
+// NsaCompressAttention of float32 and float16 by a way of split operands: both products in pieces,
+// the softmax between them on floats.
 #pragma once
 
-#include "cpu/engine/step/forward_wave.h"
 #include "cpu/nsa_compress_attention/tile.h"
 
 namespace nsa::cpu {
 namespace {
 
+template <class Path>
 struct CompressPieces {
   CompressTileBuffers tile;
   float* left;  // [kLeftRows, ld] rows of a query, or of probabilities of kTileKeys keys
@@ -16,14 +16,14 @@ struct CompressPieces {
   float *keys, *values;  // of a block as floats, where a tile does not go in pieces
 
   // Those of a group, and what multiply_pieces() reads past them.
-  static constexpr int64_t kLeftRows = kTileRows + kRowsPast;
+  static constexpr int64_t kLeftRows = kTileRows + Path::kRowsPast;
 
   static CompressPieces carve(Arena& arena, const ImportancePlan& plan, int64_t D, int64_t Dv,
                               int64_t G) {
-    constexpr WordForm form = PiecesPath::kForm;
-    CompressPieces b;
+    constexpr WordForm form = Path::kForm;
+    CompressPieces b{};
     b.tile = CompressTileBuffers::carve(arena, plan, D, Dv, G);
-    b.ld = max64(form.words(D), form.words(kTileKeys)) + kAmxTile;
+    b.ld = max64(form.words(D), form.words(kTileKeys)) + Path::kForm.align;
     b.left = b.tmp = arena.take<float>(kLeftRows * b.ld);
     b.keys = arena.take<float>(D * kBlockKeys);
     b.values = arena.take<float>(words_of_values<FloatPath>(Dv));
@@ -33,49 +33,53 @@ struct CompressPieces {
 
 // Raw products of `rows` rows of a tile, from row r on, with keys [0, n). False: one of their
 // numbers is too large, or none.
+template <class Path>
 inline bool scores_in_pieces(const AttentionPlan& plan, const TileContext& c,
                              const PackedPair& packed, int64_t r, int64_t rows, int64_t n,
-                             int64_t lds, const CompressPieces& b) {
+                             int64_t lds, const CompressPieces<Path>& b) {
   V top = zero();
   for (int64_t k = 0; k < rows; ++k) {
     const int64_t at = c.seg.q + c.query(r + k) * plan.q.row + c.head(r + k) * plan.q.head;
-    top = pack_pieces(plan.dtype, plan.query, at, plan.D, b.left + k * b.ld, top);
+    top = Path::split_row(plan.dtype, plan.query, at, plan.D, b.left + k * b.ld, top);
   }
-  if (!all_below(top, kLargestPacked)) return false;
-  piece_scores(rows, n, plan.D, b.left, b.ld, packed.keys, b.tile.s + r * lds, lds);
+  if (!Path::small(top)) return false;
+  Path::scores(rows, n, plan.D, b.left, b.ld, packed.keys, b.tile.s + r * lds, lds);
   return true;
 }
 
 // Outputs of `rows` rows of a tile, from row r on, whose probabilities of keys [0, n) are there.
+template <class Path>
 inline void piece_values(const AttentionPlan& plan, const PackedPair& packed, int64_t r,
-                         int64_t rows, int64_t n, int64_t lds, const CompressPieces& b) {
-  constexpr WordForm form = PiecesPath::kForm;
-  const int64_t ldo = padded_row(plan.Dv), lanes = round_up(plan.Dv, kAmxTile);
-  const int64_t tile = form.words(kBlockKeys) * kAmxTile;
+                         int64_t rows, int64_t n, int64_t lds, const CompressPieces<Path>& b) {
+  constexpr WordForm form = Path::kForm;
+  const int64_t ldo = padded_row(plan.Dv), lanes = round_up(plan.Dv, Path::kForm.align);
+  const int64_t tile = form.words(kBlockKeys) * form.align;
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
     const int64_t past = min64(k0 + kTileKeys, n);
     for (int64_t k = 0; k < rows; ++k)
-      pack_pieces(ElemType::kFloat32, b.tile.s + (r + k) * lds, k0, past - k0, b.left + k * b.ld,
-                  zero());
+      Path::split_row(ElemType::kFloat32, b.tile.s + (r + k) * lds, k0, past - k0,
+                      b.left + k * b.ld, zero());
     for (int64_t k = k0; k < past; k += kBlockKeys)
-      multiply_pieces(rows, lanes, form.words(min64(kBlockKeys, past - k)),
-                      {b.left + form.words(k - k0), b.ld, 1},
-                      packed.values + k / kBlockKeys * words_of_values<PiecesPath>(plan.Dv), tile,
-                      b.tile.o + r * ldo, ldo, k > 0);
+      Path::multiply(rows, lanes, form.words(min64(kBlockKeys, past - k)),
+                     {b.left + form.words(k - k0), b.ld, 1},
+                     packed.values + k / kBlockKeys * words_of_values<Path>(plan.Dv), tile,
+                     b.tile.o + r * ldo, ldo, k > 0);
   }
 }
 
 // Keys that some row of a tile sees, in whole words.
+template <class Path>
 inline int64_t seen_keys(const TileContext& c) {
-  return round_up(c.seg.range.hi(c.query(c.tile.rows() - 1)), key_step<PiecesPath>());
+  return round_up(c.seg.range.hi(c.query(c.tile.rows() - 1)), key_step<Path>());
 }
 
 // compress_attention_tile() in pieces. False: it was left undone.
+template <class Path>
 inline bool compress_tile_in_pieces(const AttentionPlan& plan, const ImportancePlan& imp,
                                     const TileContext& c, const PackedPair& packed,
-                                    const CompressPieces& b) {
+                                    const CompressPieces<Path>& b) {
   CompressTileBuffers tile = b.tile;
-  const int64_t rows = c.tile.rows(), lds = compress_score_row(imp), n = seen_keys(c);
+  const int64_t rows = c.tile.rows(), lds = compress_score_row(imp), n = seen_keys<Path>(c);
   if (!packed.numbers(0, n)) return false;
   for (int64_t r = 0; r < rows; r += kTileRows)
     if (!scores_in_pieces(plan, c, packed, r, min64(kTileRows, rows - r), n, lds, b)) return false;
@@ -89,33 +93,34 @@ inline bool compress_tile_in_pieces(const AttentionPlan& plan, const ImportanceP
 }
 
 // The tile on vectors: its keys and values are packed for it alone, block by block.
+template <class Path>
 [[gnu::noinline]] inline void compress_tile_apart(const AttentionPlan& plan,
                                                   const ImportancePlan& imp, const TileContext& c,
-                                                  const CompressPieces& b) {
-  using Path = FloatPath;
+                                                  const CompressPieces<Path>& b) {
   CompressTileBuffers tile = b.tile;
   const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv), lds = compress_score_row(imp);
-  const int64_t n = seen_keys(c), kv_head = c.first_head / plan.G;
+  const int64_t n = seen_keys<Path>(c), kv_head = c.first_head / plan.G;
   // block(first key, how many, whether its values are numbers).
   const auto each_block = [&](const auto& block) {
     for (int64_t k = 0; k < n; k += kBlockKeys) {
       const bool finite =
-          pack_block<Path>(plan, c.seg, kv_head, k / kBlockKeys, b.keys, b.values, tile.tmp);
+          pack_block<FloatPath>(plan, c.seg, kv_head, k / kBlockKeys, b.keys, b.values, tile.tmp);
       block(k, min64(kBlockKeys, n - k), finite);
     }
   };
   const auto scores = [&](int64_t r, int64_t count) {
     each_block([&](int64_t k, int64_t lanes, bool) {
-      key_products<Path>(Operand{tile.q + r * plan.D, plan.D, 1}, count, plan.D, b.keys, kBlockKeys,
-                         0, lanes, Output{tile.s + r * lds + k, lds});
+      key_products<FloatPath>(Operand{tile.q + r * plan.D, plan.D, 1}, count, plan.D, b.keys,
+                              kBlockKeys, 0, lanes, Output{tile.s + r * lds + k, lds});
     });
   };
-  begin_rows<Path>(plan, c, tile);
+  begin_rows<FloatPath>(plan, c, tile);
   scores(0, rows);
-  softmax_and_blocks<Path>(plan, imp, c, n, lds, [&](int64_t r) { scores(r, 1); }, tile);
+  softmax_and_blocks<FloatPath>(plan, imp, c, n, lds, [&](int64_t r) { scores(r, 1); }, tile);
   each_block([&](int64_t k, int64_t lanes, bool finite) {
-    multiply_values<Path>(finite, rows, round_up(plan.Dv, kLanePad), lanes, {tile.s + k, lds, 1},
-                          b.values, ld, tile.o, ld, k == 0 ? Into::kReplace : Into::kAdd);
+    multiply_values<FloatPath>(finite, rows, round_up(plan.Dv, kLanePad), lanes,
+                               {tile.s + k, lds, 1}, b.values, ld, tile.o, ld,
+                               k == 0 ? Into::kReplace : Into::kAdd);
   });
   finish_compress_rows(plan, c, n, tile);
 }

@@ -1,8 +1,8 @@
 // What NsaCompressAttention needs besides the attention plan.
 #pragma once
 
+#include "cpu/engine/plan/importance.h"
 #include "cpu/engine/plan/plan.h"
-#include "cpu/nsa_compress_attention/importance.h"
 
 namespace nsa::cpu {
 

@@ -1,6 +1,6 @@
-// NsaCompressAttention on AMX tiles. A unit is a few whole queries with all their scores: its
-// exponentials are computed between the products of the values of the unit before and those of the
-// scores of the unit after. Included by the unit for AMX only.
+// NsaCompressAttention where a way computes beside its products (Path::block). A unit is a few
+// whole queries with all their scores: its exponentials are computed between the products of the
+// values of the unit before and those of the scores of the unit after.
 #pragma once
 
 #include "cpu/nsa_compress_attention/tile.h"
@@ -18,6 +18,7 @@ struct CompressUnit {
 };
 
 // The queries of a tile, from their scores to their outputs and chosen blocks.
+template <class Path>
 class CompressSteps {
  public:
   // Whether nothing but the interval hides a key, rows are tiles, and values are numbers.
@@ -33,7 +34,7 @@ class CompressSteps {
         c_(c),
         packed_(packed),
         b_(b),
-        depth_(words<AmxPath>(plan.D)),
+        depth_(words<Path>(plan.D)),
         ldv_(padded_row(plan.Dv)),
         lanes_v_(round_up(plan.Dv, kLanePad)),
         lds_(compress_score_row(imp)) {
@@ -50,11 +51,10 @@ class CompressSteps {
     for (int64_t first = 0; first < rows; first += step) {
       now->first = first;
       now->rows = min64(step, rows - first);
-      now->n = round_up(c_.seg.range.hi(c_.query(first + now->rows - 1)), key_step<AmxPath>());
+      now->n = round_up(c_.seg.range.hi(c_.query(first + now->rows - 1)), key_step<Path>());
       each_row(first, first + now->rows, [&](int64_t r, int64_t i, int64_t head) {
-        pack_row<AmxPath>(plan_.dtype, plan_.query,
-                          c_.seg.q + i * plan_.q.row + head * plan_.q.head, plan_.D,
-                          b_.q + r * depth_);
+        pack_row<Path>(plan_.dtype, plan_.query, c_.seg.q + i * plan_.q.row + head * plan_.q.head,
+                       plan_.D, b_.q + r * depth_);
       });
       ask_ahead(*now);
       exponentials_beside([&](const auto& work) NSA_INLINE { scores(*now, work); });
@@ -104,13 +104,13 @@ class CompressSteps {
   [[gnu::always_inline]] void scores(const CompressUnit& u, const Between& between) {
     for (int64_t r = 0; r < u.rows; r += 2 * kAmxTile) {
       const int64_t left = u.rows - r;
-      AmxRows rows = AmxRows::together(b_.q + r * depth_, depth_, u.s + r * lds_, lds_);
+      auto rows = Path::Block::together(b_.q + r * depth_, depth_, u.s + r * lds_, lds_);
       for (int64_t k = 0; k < u.n; k += 2 * kAmxTile) {
         const float* keys = packed_.keys + k / kBlockKeys * depth_ * kBlockKeys + k % kBlockKeys;
         if (left > kAmxTile) {
-          amx_block<2, 2>(depth_, rows, keys, kBlockKeys, false, between);
+          Path::template block<2, 2>(depth_, rows, keys, kBlockKeys, false, between);
         } else {
-          amx_block<1, 2>(depth_, rows, keys, kBlockKeys, false, between);
+          Path::template block<1, 2>(depth_, rows, keys, kBlockKeys, false, between);
         }
         rows.c += 2 * kAmxTile;
         rows.lower_c += 2 * kAmxTile;
@@ -122,22 +122,22 @@ class CompressSteps {
   [[gnu::always_inline]] void values(const CompressUnit& u, const Between& between) {
     for (int64_t r = 0; r < u.rows; r += 2 * kAmxTile) {
       const bool two = u.rows - r > kAmxTile;
-      AmxRows rows = AmxRows::together(u.s + r * lds_, lds_, b_.o + r * ldv_, ldv_);
+      auto rows = Path::Block::together(u.s + r * lds_, lds_, b_.o + r * ldv_, ldv_);
       int64_t d = 0;
       for (; d + 2 * kAmxTile <= lanes_v_; d += 2 * kAmxTile) {
         if (two) {
-          amx_block<2, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
+          Path::template block<2, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
         } else {
-          amx_block<1, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
+          Path::template block<1, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
         }
         rows.c += 2 * kAmxTile;
         rows.lower_c += 2 * kAmxTile;
       }
       if (d == lanes_v_) continue;
       if (two) {
-        amx_block<2, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
+        Path::template block<2, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
       } else {
-        amx_block<1, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
+        Path::template block<1, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
       }
     }
   }
@@ -229,10 +229,10 @@ class CompressSteps {
     CompressTileBuffers b = b_;
     b.s = u.s;
     b.state = u.state;
-    raw_scores<AmxPath>(plan_, c, packed_, u.n, lds_, b);
+    raw_scores<Path>(plan_, c, packed_, u.n, lds_, b);
     softmax_of_rows(
         plan_, c, 0, u.rows, u.n, lds_,
-        [&](int64_t r) { product_rows<AmxPath>(plan_, packed_, r, 1, u.n, lds_, b); }, b);
+        [&](int64_t r) { product_rows<Path>(plan_, packed_, r, 1, u.n, lds_, b); }, b);
     u.summed = true;
   }
 
@@ -255,7 +255,7 @@ class CompressSteps {
       if (!numbers) exactly(u);
     }
     for (int64_t r = 0; r < u.rows; r += plan_.G) {
-      sum_and_pack<AmxPath>(u.s + r * lds_, lds_, plan_.G, u.n, u.state + r, b_.inverse, b_.prob);
+      sum_and_pack<Path>(u.s + r * lds_, lds_, plan_.G, u.n, u.state + r, b_.inverse, b_.prob);
       choose_for_query(plan_, imp_, c_, c_.query(u.first + r), u.n, c_.first_head / plan_.G, b_);
     }
   }

@@ -4,10 +4,10 @@
 
 #include <type_traits>
 
-#include "cpu/engine/step/forward_tile.h"
+#include "cpu/engine/plan/topk.h"
+#include "cpu/engine/step/forward.h"
 #include "cpu/engine/step/softmax_rows.h"
 #include "cpu/nsa_compress_attention/plan.h"
-#include "cpu/nsa_compress_attention/topk.h"
 
 namespace nsa::cpu {
 namespace {
@@ -17,18 +17,12 @@ inline int64_t compress_score_row(const ImportancePlan& plan) {
   return padded_row(round_up(plan.max_kv_len, kBlockKeys));
 }
 
-#ifdef NSA_ISA_AMX
 // Rows of a unit of CompressSteps: whole queries, and two tiles of rows where a query has one.
 inline int64_t compress_unit_rows(int64_t G) { return max64(2 * kAmxTile / G, 1) * G; }
-#endif
 
 // Rows that there are buffers for: those of a tile, or of two units.
-inline int64_t compress_rows(const ImportancePlan& plan, [[maybe_unused]] int64_t G) {
-#ifdef NSA_ISA_AMX
-  return max64(plan.max_rows, 2 * compress_unit_rows(G));
-#else
-  return plan.max_rows;
-#endif
+inline int64_t compress_rows(const ImportancePlan& plan, int64_t G) {
+  return kHasTiles ? max64(plan.max_rows, 2 * compress_unit_rows(G)) : plan.max_rows;
 }
 
 struct CompressTileBuffers {
@@ -41,15 +35,14 @@ struct CompressTileBuffers {
   float* score;         // [score_room(blocks)]
   Candidates best;
   float* tmp;
-#ifdef NSA_ISA_AMX
+  // Of CompressSteps.
   float* base;  // [rows] what exponents are taken against
   float* sum;   // [rows, W] of the exponentials, lane by lane
   Ahead ahead;
-#endif
 
   static CompressTileBuffers carve(Arena& arena, const ImportancePlan& plan, int64_t D, int64_t Dv,
                                    int64_t G) {
-    CompressTileBuffers b;
+    CompressTileBuffers b{};
     const int64_t keys = compress_score_row(plan), rows = compress_rows(plan, G);
     b.q = arena.take<float>(rows * round_up(D, kLanePad));
     b.s = arena.take<float>(rows * keys);
@@ -60,11 +53,11 @@ struct CompressTileBuffers {
     b.score = arena.take<float>(score_room(plan.max_blocks));
     b.best = Candidates::carve(arena, plan.count, plan.max_blocks);
     b.tmp = arena.take<float>(max64(keys, max64(D, Dv)) + kLanePad);
-#ifdef NSA_ISA_AMX
-    b.base = arena.take<float>(rows);
-    b.sum = arena.take<float>(rows * W);
-    b.ahead = Ahead::carve(arena, 4 * rows);
-#endif
+    if constexpr (kHasTiles) {
+      b.base = arena.take<float>(rows);
+      b.sum = arena.take<float>(rows * W);
+      b.ahead = Ahead::carve(arena, 4 * rows);
+    }
     return b;
   }
 };
@@ -126,7 +119,7 @@ inline void sum_and_pack(float* s, int64_t lds, int64_t rows, int64_t n, const S
       for (int v = 0; v < kVectors; ++v) {
         const V e = load(row + j + v * W);
         sum[v] = fma(e, by, sum[v]);
-        if (Path::kForm.per_word > 1) put_probabilities<Path>(row, j + v * W, e);
+        if (Path::kForm.per_word > 1) Path::put(row, j + v * W, e);
       }
     }
     for (int v = 0; v < kVectors; ++v) store(prob + j + v * W, sum[v]);

@@ -26,12 +26,12 @@ class DecodeSchedule {
 
   // Adds a cell, whose counts the caller has filled in; the wave runs when it is large enough.
   void add(DecodeCell cell) {
-    const int64_t per_unit = max64(1, kUnitKeys / plan_.select_block);
+    const int64_t per_unit = max64(1, kDecodeUnitKeys / plan_.select_block);
     // Each candidate is chosen once at most, while a given block may stand several times.
     const int64_t blocks = plan_.choose ? min64(plan_.count, cell.candidates) : plan_.count;
-    const int64_t units[kBranches] = {ceil_div(cell.cmp_keys, kUnitKeys),
+    const int64_t units[kBranches] = {ceil_div(cell.cmp_keys, kDecodeUnitKeys),
                                       ceil_div(blocks, per_unit),
-                                      ceil_div(cell.win_end - cell.win_first, kUnitKeys)};
+                                      ceil_div(cell.win_end - cell.win_first, kDecodeUnitKeys)};
     for (int b = 0; b < kBranches; ++b) {
       cell.first_unit[b] = sizes_.units;
       cell.units[b] = plan_.has[b] ? units[b] : 0;

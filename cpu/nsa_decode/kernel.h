@@ -2,14 +2,11 @@
 // blocks, and the sum of the branches.
 #pragma once
 
+#include "cpu/engine/plan/topk.h"
 #include "cpu/engine/simd/pause.h"
 #include "cpu/engine/step/online_softmax.h"
 #include "cpu/engine/threads/team.h"
-#include "cpu/nsa_compress_attention/topk.h"
 #include "cpu/nsa_decode/thread.h"
-#ifdef NSA_ISA_AMX
-#include "cpu/nsa_decode/tiles.h"
-#endif
 
 namespace nsa::cpu {
 namespace {
@@ -158,9 +155,8 @@ class DecodeWorker {
     x.n = n;
     x.Dv = p_.Dv;
     x.prob = prob;
-#ifdef NSA_HAS_BF16_DOT
-    if (Path::kPerWord == 2) {
-      pair_probabilities(prob, n, lanes_, heads_, t_.pairs);
+    if constexpr (Path::kPerWord == 2) {
+      Path::pair_probabilities(prob, n, lanes_, heads_, t_.pairs);
       if (Path::kWholeTiles) {
         const int64_t pairs = ceil_div(n, 2);
         fill(t_.pairs + pairs * lanes_, (kStepKeys / 2 - pairs) * lanes_, 0.0f);
@@ -168,7 +164,6 @@ class DecodeWorker {
       x.prob = t_.pairs;
       x.words = t_.words;
     }
-#endif
     x.lanes = lanes_;
     x.factor = first ? nullptr : t_.factor;
     x.out = out;
@@ -240,13 +235,16 @@ class DecodeWorker {
     }
     const int64_t first = item.branch == kWindow ? cell.win_first : 0;
     const int64_t all = item.branch == kWindow ? cell.win_end : cell.cmp_keys;
-    const int64_t begin = first + item.unit * kUnitKeys, end = min64(begin + kUnitKeys, all);
+    const int64_t begin = first + item.unit * kDecodeUnitKeys,
+                  end = min64(begin + kDecodeUnitKeys, all);
     const int64_t token = begin + i * kStepKeys;
     return {token, max64(0, min64(kStepKeys, end - token))};
   }
 
  public:
-  static int64_t unit_blocks(int64_t select_block) { return max64(1, kUnitKeys / select_block); }
+  static int64_t unit_blocks(int64_t select_block) {
+    return max64(1, kDecodeUnitKeys / select_block);
+  }
 
  private:
   // Of the longest block that there is: blocks may be far longer than all keys.
@@ -256,7 +254,7 @@ class DecodeWorker {
 
   int64_t unit_steps(const DecodeCell& cell, int branch) const {
     return branch == kSelected ? unit_blocks(p_.select_block) * block_steps(cell)
-                               : kUnitKeys / kStepKeys;
+                               : kDecodeUnitKeys / kStepKeys;
   }
 
   // The values of a step, which its scores come before, and the keys of the next one: the least
@@ -552,14 +550,6 @@ void decode_wave(const DecodePlan& plan, const DecodeWave& wave, const DecodeScr
     DecodeWorker<Path>(plan, wave, scratch, member.number).run();
   });
 }
-
-#if defined(NSA_ISA_AMX)
-using DecodePathOfBFloat16 = DecodeTiles;
-#elif defined(NSA_HAS_BF16_DOT)
-using DecodePathOfBFloat16 = DecodePairs;
-#else
-using DecodePathOfBFloat16 = DecodeBFloat16;
-#endif
 
 void decode(const DecodePlan& plan, const DecodeWave& wave, const DecodeScratch& scratch,
             int threads) {

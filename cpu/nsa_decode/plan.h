@@ -1,12 +1,13 @@
 // One token at a time: what the decoding kernels read, and how their work is divided.
 //
 // The unit of work is a cell: one query of one kv head, all heads of its group together. The keys
-// that a cell reads are cut into units of at most kUnitKeys, whatever the number of threads, so
-// that all threads work on one token; every unit leaves a maximum, a sum and a partial output, and
-// these are added up in the order of the keys.
+// that a cell reads are cut into units of at most kDecodeUnitKeys, whatever the number of threads,
+// so that all threads work on one token; every unit leaves a maximum, a sum and a partial output,
+// and these are added up in the order of the keys.
 #pragma once
 
-#include "cpu/nsa_compress_attention/importance.h"
+#include "cpu/engine/plan/decode.h"
+#include "cpu/engine/plan/importance.h"
 #include "cpu/types.h"
 
 namespace nsa::cpu {
@@ -35,21 +36,7 @@ struct CacheView {
 
 enum Branch : int { kCompressed, kSelected, kWindow, kBranches };
 
-constexpr int64_t kUnitKeys = 256;
-// Keys of one step of a unit's softmax: the keys and values of two steps stay in the second-level
-// cache, one in use and one on its way.
-constexpr int64_t kStepKeys = 64;
-// The first-level cache of the smallest processors with it: the keys and values of a step, in
-// bfloat16 and with 128 dimensions.
-constexpr int64_t kFirstLevel = 32 << 10;
-
-// When lines of memory are asked for, and into which cache. kNear: into the first-level one, values
-// while their scores are computed, the next step's keys while values are summed. kNearOnce: also
-// with the hint of data that is read once, so that what the caller has in the last cache,
-// MindSpore's own code among it, is not driven out by what a token reads. Such lines may be in the
-// first-level cache only, which must hold a step then. kFar: keys and values of the next step, into
-// the second-level cache.
-enum class Prefetch { kNear, kNearOnce, kFar };
+constexpr int64_t kDecodeUnitKeys = 256;
 
 struct DecodePlan {
   ElemType dtype;

@@ -1,8 +1,10 @@
 // A thread's part of the scratch.
 #pragma once
 
+#include "cpu/engine/plan/topk.h"
+#include "cpu/engine/step/decode.h"
 #include "cpu/engine/threads/scratch.h"
-#include "cpu/nsa_decode/step.h"
+#include "cpu/nsa_decode/plan.h"
 
 namespace nsa::cpu {
 namespace {

@@ -1,3 +1,4 @@
+#include <type_traits>
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
@@ -37,13 +38,14 @@ constexpr int64_t kWaveKeys = 8192;
 // Shares of block 0, which almost all queries select.
 constexpr int64_t kLeadShares = 4;
 
-// Of a chunk. gradient: keys have sums, also those of a segment without queries, which is nothing
-// to a forward; they are those of several shares of the queries.
+// Of a chunk.
 struct ChunkSize {
   int64_t queries, keys;
-  bool gradient;
 };
 
+// Pair: SelectPair, or SelectGradPair. Of a gradient keys have sums, also those of a segment
+// without queries, which is nothing to a forward; they are those of several shares of the queries.
+template <class Pair>
 class SelectSchedule {
  public:
   // chunk_of(segment): ChunkSize.
@@ -57,9 +59,13 @@ class SelectSchedule {
     waves.close();
   }
 
-  SelectWave wave(const WaveSpan& span) const {
-    return {pairs.data() + span.pair, span.num_pairs, span.tiles,
-            span.key_chunks,          span.slots,     span.steps};
+  auto wave(const WaveSpan& span) const {
+    const Pair* first = pairs.data() + span.pair;
+    if constexpr (kGradient) {
+      return SelectGradWave{first, span.num_pairs, span.key_chunks, span.slots, span.steps};
+    } else {
+      return SelectWave{first, span.num_pairs, span.tiles};
+    }
   }
 
   void carve_index(Arena& arena) {
@@ -73,7 +79,7 @@ class SelectSchedule {
     int64_t* begin = begin_;
     int32_t* queries = queries_;
     for (int64_t n = 0; n < span.num_pairs; ++n) {
-      SelectPair& pair = pairs[span.pair + n];
+      Pair& pair = pairs[span.pair + n];
       pair.begin = begin;
       pair.marks = pair.begin + pair.blocks + 1;
       pair.repeats = repeats_ + n;
@@ -83,55 +89,60 @@ class SelectSchedule {
     }
   }
 
-  std::vector<SelectPair> pairs;
+  std::vector<Pair> pairs;
   Waves waves;
 
  private:
+  static constexpr bool kGradient = std::is_same_v<Pair, SelectGradPair>;
+
   void add(const AttentionPlan& plan, const Selection& sel, int64_t b, int64_t h, int64_t first_row,
            ChunkSize chunk, int threads) {
     const Segment& seg = plan.segments[b];
-    if (seg.q_len == 0 && (seg.kv_len == 0 || !chunk.gradient)) return;
+    if (seg.q_len == 0 && (seg.kv_len == 0 || !kGradient)) return;
     WaveSpan& open = waves.open();
     const bool enough = open.tiles >= 4 * threads && open.key_chunks >= 4 * threads;
     if (enough && open.packed * sel.shape.part >= kWaveKeys) waves.close();
-    SelectPair pair{};
+    const int64_t kv_chunk = max64(1, chunk.keys / sel.shape.block);
+    Pair pair{};
     pair.segment = b;
     pair.kv_head = h;
     pair.blocks = ceil_div(seg.kv_len, sel.shape.block);
     pair.q_chunk = chunk.queries;
-    pair.kv_chunk = max64(1, chunk.keys / sel.shape.block);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
-    pair.kv_chunks = ceil_div(pair.blocks, pair.kv_chunk);
-    pair.shares = 1;
-    if (chunk.gradient) share_keys(plan, sel, pair);
-    pair.set_ranges(plan, seg.q_len);
     pair.first_packed = open.packed;
-    pair.first_key_chunk = open.key_chunks;
-    pair.first_slot = open.slots;
-    pair.first_tile = open.tiles;
     pair.first_row = first_row;
+    if constexpr (kGradient) {
+      pair.kv_chunk = kv_chunk;
+      pair.kv_chunks = ceil_div(pair.blocks, kv_chunk);
+      share_keys(plan, sel, pair);
+      pair.set_ranges(plan, seg.q_len);
+      pair.first_key_chunk = open.key_chunks;
+      pair.first_slot = open.slots;
+      open.key_chunks += pair.kv_chunks;
+      open.slots += pair.range_chunks;
+      open.steps = max64(open.steps, pair.steps());
+      open.accumulators += pair.accumulators(plan, seg);
+    } else {
+      pair.first_tile = open.tiles;
+      open.key_chunks += ceil_div(pair.blocks, kv_chunk);
+    }
     pairs.push_back(pair);
     ++open.num_pairs;
     open.packed += pair.blocks * sel.shape.parts;
     open.tiles += pair.q_chunks;
-    open.key_chunks += pair.kv_chunks;
-    open.slots += pair.range_chunks;
-    open.steps = max64(open.steps, pair.steps());
     open.rows += seg.q_len * plan.G;
     open.index += 2 * pair.blocks + 1;
     open.entries += index_size(plan, sel, pair);
-    open.accumulators += pair.accumulators(plan, seg);
   }
 
   // Room for its queries in the index: a query is there once for every block that it selects, also
   // where it has places for far more of them than there are.
-  static int64_t index_size(const AttentionPlan& plan, const Selection& sel,
-                            const SelectPair& pair) {
+  static int64_t index_size(const AttentionPlan& plan, const Selection& sel, const Pair& pair) {
     return plan.segments[pair.segment].q_len * min64(sel.count, pair.blocks);
   }
 
   // Divides the sums of keys among shares of the queries.
-  static void share_keys(const AttentionPlan& plan, const Selection& sel, SelectPair& pair) {
+  static void share_keys(const AttentionPlan& plan, const Selection& sel, SelectGradPair& pair) {
     pair.shares = shares_of_queries(plan, pair);
     pair.lead = pair.kv_chunk > 1 ? min64(max64(kLeadShares, pair.shares), pair.q_chunks / 2) : 0;
     if (pair.kv_chunks < 2 || pair.lead < pair.shares) pair.lead = 0;
@@ -145,7 +156,7 @@ class SelectSchedule {
 };
 
 std::vector<Segment> make_selected_plan(const NsaSelectedAttentionParams& p, AttentionPlan& plan) {
-  std::vector<Segment> segments = make_plan(packed_flash_params(p, p.seq_kv), plan);
+  std::vector<Segment> segments = make_packed_plan(p, p.seq_kv, plan);
   for (Segment& seg : segments)
     if (p.causal) seg.range.ahead = p.q_offset ? p.q_offset[seg.index] : 0;
   return segments;
@@ -185,8 +196,8 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   };
   int64_t chunk_rows = plan.G;
   for (const Segment& seg : segments) chunk_rows = max64(chunk_rows, chunk_queries(seg) * plan.G);
-  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
-    return ChunkSize{chunk_queries(seg), kChunkKeys, false};
+  SelectSchedule<SelectPair> schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
+    return ChunkSize{chunk_queries(seg), kChunkKeys};
   });
 
   ForwardScratch parts{};
@@ -219,12 +230,12 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   const int64_t block = block_keys(p, plan);
   plan.scores_in_pieces = table.select_form(plan, block).pieces > 1;
   const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
-  SelectSchedule schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
+  SelectSchedule<SelectGradPair> schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
     const int64_t rows = min64(ceil_div(seg.q_len, kManyChunks), kLongRows / plan.G);
     const bool many = plan.in_groups() && seg.kv_len >= kRangeChunks * kTiledChunkKeys;
     return ChunkSize{
         range_chunk(plan, seg.q_len, 1, max64(max64(1, kGradChunkRows / plan.G), rows)),
-        many ? kTiledChunkKeys : kChunkKeys, true};
+        many ? kTiledChunkKeys : kChunkKeys};
   });
 
   GradParts parts{};

@@ -2,12 +2,8 @@
 // block.
 #pragma once
 
+#include "cpu/engine/step/gradient.h"
 #include "cpu/nsa_selected_attention/kernel.h"
-#ifdef NSA_ISA_AMX
-#include "cpu/engine/step/grad_groups.h"
-#else
-#include "cpu/engine/step/grad_steps.h"
-#endif
 
 namespace nsa::cpu {
 namespace {
@@ -17,7 +13,7 @@ namespace {
 class SelectTiles {
  public:
   // word: rows that go together.
-  SelectTiles(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
+  SelectTiles(const AttentionPlan& plan, const Selection& sel, const SelectGradPair& pair,
               int64_t q_chunk, int64_t t0, int64_t t1, int64_t word)
       : sel_(&sel), pair_(&pair), seg_(&plan.segments[pair.segment]), G_(plan.G) {
     align_ = G_ % word == 0 ? G_ : word;
@@ -54,7 +50,7 @@ class SelectTiles {
   }
 
   const Selection* sel_;
-  const SelectPair* pair_;
+  const SelectGradPair* pair_;
   const Segment* seg_;
   int64_t G_, align_, i0_, i1_, part_, end_;
   const int32_t* list_ = nullptr;
@@ -80,8 +76,9 @@ inline void ask_for_statistics(const AttentionGradPlan& plan, const GatheredRows
 
 // The packed keys of a tile.
 template <class Path>
-inline GradKeys part_of(const AttentionGradPlan& plan, const Selection& sel, const SelectPair& pair,
-                        const SelectTiles& tile, const GradScratch& s, const float* own) {
+inline GradKeys part_of(const AttentionGradPlan& plan, const Selection& sel,
+                        const SelectGradPair& pair, const SelectTiles& tile, const GradScratch& s,
+                        const float* own) {
   const PartKeys range = tile.keys();
   return packed_keys<Path>(plan, s, pair.first_packed + tile.part(), sel.shape.lanes, range.j0,
                            range.count, own);
@@ -91,8 +88,8 @@ inline GradKeys part_of(const AttentionGradPlan& plan, const Selection& sel, con
 // at once, otherwise with the last tile of a part.
 template <class Path>
 inline void select_grad_tile(const AttentionGradPlan& plan, const Selection& sel,
-                             const SelectPair& pair, const SelectTiles& tile, const GradScratch& s,
-                             UnitBuffers& b) {
+                             const SelectGradPair& pair, const SelectTiles& tile,
+                             const GradScratch& s, UnitBuffers& b) {
   const GatheredRows c = tile.rows();
   const int64_t lanes = sel.shape.lanes;
   const GradKeys keys = part_of<Path>(plan, sel, pair, tile, s, b.keys);
@@ -121,144 +118,26 @@ inline void select_grad_tile(const AttentionGradPlan& plan, const Selection& sel
   if (plan.in_groups() || tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
 }
 
-#ifdef NSA_ISA_AMX
-// Tells GroupLoader of the rows of a tile.
-class SelectPairs {
- public:
-  SelectPairs(const AttentionGradPlan& plan, const Selection& sel, const SelectPair& pair,
-              const SelectTiles& tile, const float* zeros)
-      : plan_(plan),
-        sel_(sel),
-        pair_(pair),
-        rows_(tile.rows()),
-        keys_(tile.keys()),
-        block_(tile.block()),
-        zeros_(zeros) {}
-
-  int64_t groups() const { return rows_.rows() / kGroupRows; }
-
-  bool operator()(int64_t n, PairRows& rows, PairLanes& lanes) const {
-    bool usual = true;
-    for (int64_t turn = 0; turn < 2; ++turn)
-      usual = group((2 * n + turn) * kGroupRows, turn, rows, lanes) && usual;
-    return usual;
-  }
-
-  // Whether some row of pair n does not see all lanes.
-  bool cut(int64_t n) const {
-    // hi does not decrease along the list, so the first row sees the least.
-    return keys_.count < sel_.shape.lanes || 2 * n + 1 == groups() ||
-           rows_.seg.range.hi(rows_.query(2 * n * kGroupRows)) < keys_.j0 + keys_.count;
-  }
-
- private:
-  bool group(int64_t first, int64_t turn, PairRows& rows, PairLanes& lanes) const {
-    if (first >= rows_.rows()) return put_group(plan_, pair_, 0, 0, turn, 0, zeros_, rows, lanes);
-    const int64_t i = rows_.query(first);
-    const float times = multiplicity(pair_, sel_, plan_.N2, i, block_);
-    const float hi = static_cast<float>(min64(keys_.j0 + keys_.count, rows_.seg.range.hi(i)));
-    for (int64_t r = 0; r < kGroupRows; ++r) {
-      lanes.lo[group_lane(turn, r)] = 0.0f;
-      lanes.hi[group_lane(turn, r)] = hi;
-    }
-    const bool usual =
-        put_group(plan_, pair_, i, rows_.head(first), turn, kGroupRows, zeros_, rows, lanes);
-    for (int64_t r = 0; times != 1.0f && r < kGroupRows; ++r)
-      lanes.inv[group_lane(turn, r)] *= times;
-    return usual;
-  }
-
-  const AttentionGradPlan& plan_;
-  const Selection& sel_;
-  const SelectPair& pair_;
-  GatheredRows rows_;
-  PartKeys keys_;
-  int64_t block_;
-  const float* zeros_;
-};
-
-// A loaded tile of groups against a packed part of a block. other(): what is done beside it.
-template <class Other>
-inline void select_grad_groups(const AttentionGradPlan& plan, const Selection& sel,
-                               const SelectPair& pair, const SelectTiles& tile,
-                               const SelectPairs& pairs, const GroupTile& loaded,
-                               const GradScratch& s, UnitBuffers& b, const Other& other) {
-  const GatheredRows c = tile.rows();
-  const PartKeys part = tile.keys();
-  const int64_t lanes = sel.shape.lanes;
-  const GroupKeys keys = group_keys(plan, s, pair.first_packed + tile.part(), lanes, part.j0);
-  GroupSums sums = key_group_sums(plan, pair, keys, part.count, b);
-  for (int64_t n = 0; n < 2 * loaded.pairs(); ++n) {
-    const int64_t r = n * kGroupRows;
-    sums.dq[n] = n < loaded.groups ? dq_group(plan, pair, c.query(r), c.head(r) - c.first_head)
-                                   : b.groups.nobody;
-  }
-  b.tile.ahead.over(GroupStep::asked(plan, loaded.pairs(), lanes));
-  const GroupStep step(plan, keys, loaded, b.groups, b.tile.ahead);
-  step.scores(0, loaded.pairs(), [&](int64_t n) { return pairs.cut(n); });
-  step.sums(0, loaded.pairs(), sums, other);
-  finish_key_sums(plan, pair, keys, part.count, b);
-}
-
-// The unit on groups. A tile is loaded beside the products of the one before it, and what the tile
-// after that reads is asked for.
+// What the gradient on groups of rows does differently: grad_groups.h.
+template <class Path>
 inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selection& sel,
-                                    const SelectPair& pair, SelectTiles tile, const GradScratch& s,
-                                    UnitBuffers& b) {
-  GroupBuffers& g = b.groups;
-  if (tile.done()) return;
-  {
-    const SelectPairs pairs(plan, sel, pair, tile, g.zeros);
-    GroupLoader loader(plan, g.tiles[0], pairs.groups(), pairs);
-    while (!loader.done()) loader.next();
-  }
-  SelectTiles then = tile;
-  then.next();
-  for (int64_t n = 0; !tile.done(); tile = then, then.next(), ++n) {
-    Ahead& ahead = b.tile.ahead;
-    ahead.clear();
-    const GroupTile& loaded = g.tiles[n % 2];
-    const SelectPairs pairs(plan, sel, pair, tile, g.zeros);
-    const bool more = !then.done();
-    const SelectPairs then_pairs(plan, sel, pair, more ? then : tile, g.zeros);
-    GroupLoader loader(plan, g.tiles[(n + 1) % 2], more ? then_pairs.groups() : 0, then_pairs);
-    if (more) {
-      SelectTiles later = then;
-      later.next();
-      if (!later.done()) {
-        ask_for_grad_rows(plan, pair, later.rows(), ahead);
-        later.rows().each_query([&](int64_t, int64_t heads, int64_t i, int64_t head) {
-          const int64_t at = i * plan.G + head - pair.kv_head * plan.G;
-          ahead.add(pair.max + at, heads);
-          ahead.add(pair.inv + at, heads);
-          ahead.add(pair.delta + at, heads);
-        });
-      }
-    }
-    if (loaded.usual && loaded.finite() && s.finite[pair.first_packed + tile.part()]) {
-      select_grad_groups(plan, sel, pair, tile, pairs, loaded, s, b, [&] { loader.next(); });
-    } else {
-      const PartKeys keys = tile.keys();
-      const GradScratch apart = pack_keys_apart(plan, pair, pair.first_packed + tile.part(),
-                                                sel.shape.lanes, keys.j0, keys.count, s, b);
-      select_grad_tile<AmxPath>(plan, sel, pair, tile, apart, b);
-    }
-    while (!loader.done()) loader.next();
-  }
-}
-#endif
+                                    const SelectGradPair& pair, SelectTiles tile,
+                                    const GradScratch& s, UnitBuffers& b);
+// Packs a part of a pair for them. tmp: [lanes / 2, D padded].
+template <class Path>
+inline void pack_group_part(const AttentionGradPlan& plan, const Selection& sel,
+                            const SelectGradPair& pair, int64_t part, const GradScratch& s,
+                            float* tmp);
 
 template <class Path>
 inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel,
-                             const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk,
+                             const SelectGradPair& pair, int64_t q_chunk, int64_t kv_chunk,
                              const GradScratch& s, UnitBuffers& b) {
   SelectTiles tile(plan, sel, pair, q_chunk, pair.first_block(kv_chunk), pair.past_block(kv_chunk),
                    Path::kForm.per_word * Path::kForm.align);
-#ifdef NSA_ISA_AMX
   if constexpr (kRowsOnly<Path>) {
-    if (plan.in_groups()) return select_grad_unit_groups(plan, sel, pair, tile, s, b);
+    if (plan.in_groups()) return select_grad_unit_groups<Path>(plan, sel, pair, tile, s, b);
   }
-#endif
   for (SelectTiles then = tile; !tile.done(); tile = then) {
     Ahead& ahead = b.tile.ahead;
     ahead.clear();
@@ -275,48 +154,46 @@ inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel
 
 template <class Path>
 void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
-                          const SelectWave& wave, const GradScratch& scratch, int threads) {
+                          const SelectGradWave& wave, const GradScratch& scratch, int threads) {
   run_backward_wave<Path>(
       plan, wave, scratch, kTileKeys, threads,
       [&](const Member& member, GradBuffers& b) {
         index_pairs(member, plan, sel, wave);
         for (int64_t p = 0; p < wave.num_pairs; ++p) {
-          const SelectPair& pair = wave.pairs[p];
+          const SelectGradPair& pair = wave.pairs[p];
           member.share(pair.blocks * sel.shape.parts, [&](int64_t part) {
             const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
             const int64_t at = pair.first_packed + part, lanes = sel.shape.lanes;
-#ifdef NSA_ISA_AMX
-            if (kRowsOnly<Path> && plan.in_groups()) {
-              pack_group_keys(plan, pair, at, lanes, keys.j0, keys.count, scratch,
-                              scratch.key_pairs + at * plan.D * lanes / 2, lanes / 2, b.dq);
-              return;
+            if constexpr (kRowsOnly<Path>) {
+              if (plan.in_groups())
+                return pack_group_part<Path>(plan, sel, pair, part, scratch, b.dq);
             }
-#endif
             scratch.finite[at] =
                 pack_grad_keys<Path>(plan, pair, at, lanes, keys.j0, keys.count, scratch, b.tmp);
-#ifdef NSA_ISA_AMX
-            if (plan.scores_in_pieces)
-              pack_key_pieces(plan, pair, at, keys.j0, keys.count, scratch, b.q_pieces);
-#endif
+            if constexpr (kScoresSplit<Path>) {
+              if (plan.scores_in_pieces)
+                pack_key_pieces<typename Path::Scores>(plan, pair, at, keys.j0, keys.count, scratch,
+                                                       b.q_pieces);
+            }
           });
         }
       },
-      [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk) {
+      [&](const SelectGradPair& pair, int64_t q_chunk, int64_t kv_chunk) {
         const Segment& seg = plan.segments[pair.segment];
         const int64_t past = min64((q_chunk + 1) * pair.q_chunk, seg.q_len);
         return pair.shared(q_chunk, kv_chunk) &&
                seg.range.hi(past - 1) > pair.first_block(kv_chunk) * sel.shape.block;
       },
-      [&](const SelectPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
+      [&](const SelectGradPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
         select_grad_unit<Path>(plan, sel, pair, q_chunk, kv_chunk, scratch, b);
       });
 }
 
-void select_backward(const AttentionGradPlan& plan, const Selection& sel, const SelectWave& wave,
-                     const GradScratch& scratch, int threads) {
+void select_backward(const AttentionGradPlan& plan, const Selection& sel,
+                     const SelectGradWave& wave, const GradScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
-    return select_backward_wave<GradPathOfBFloat16>(plan, sel, wave, scratch, threads);
-  select_backward_wave<FloatPath>(plan, sel, wave, scratch, threads);
+    return select_backward_wave<PathOfBFloat16>(plan, sel, wave, scratch, threads);
+  select_backward_wave<GradPathOfFloat>(plan, sel, wave, scratch, threads);
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ CONTENTS = {
     # And every other page.
     "How it is built": [
         "docs/cpu_kernels",
+        "docs/cpu_measurements",
         "docs/ascend",
         "docs/ascend_attention",
         "twin/README",

@@ -1,4 +1,4 @@
-"""The numbers and names that docs/cpu_kernels.md gives are those of the sources."""
+"""The numbers and names that the pages on the CPU kernels give are those of the sources."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 from mindspore_nsa import _native
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = " ".join((ROOT / "docs" / "cpu_kernels.md").read_text().split())
+PAGES = ("cpu_kernels.md", "cpu_measurements.md")
+PAGE = " ".join(" ".join((ROOT / "docs" / name).read_text() for name in PAGES).split())
 
 # File under cpu/, constant, its value as the source writes it, the words of the page.
 CONSTANTS = (
@@ -27,7 +28,7 @@ CONSTANTS = (
     ("nsa_selected_attention/entry.cc", "kLongTiledRows", "2048", "up to 2048 of long"),
     ("nsa_selected_attention/kernel.h", "kRangeBlocks", "20", "passes 20 blocks in turn"),
     ("nsa_selected_attention/kernel.h", "kRangeBlocksOfPieces", "8", "passes 8 blocks in turn"),
-    ("engine/step/amx_gathered.h", "kMost", "3", "up to three blocks"),
+    ("engine/step/amx_buffers.h", "kMost", "3", "up to three blocks"),
     ("flash_attention_score/entry.cc", "kWholeKeys", "1024", "sees about 1024 keys at most"),
     ("flash_attention_score/entry.cc", "kWholeSlots", "16", "otherwise 16 slots"),
     ("flash_attention_score/entry.cc", "kChunkRows", "1536", "shorter, of 1536 rows"),

@@ -46,15 +46,12 @@ inline int64_t range_chunk(const AttentionPlan& plan, int64_t q_len, int64_t uni
 
 }  // namespace
 
-struct GradPair {
-  int64_t segment, kv_head;
-  int64_t q_chunk, kv_chunk;    // queries, keys of a chunk
-  int64_t q_chunks, kv_chunks;  // how many; a chunk of keys counts once per share
+struct GradPair : ChunkedPair {
+  int64_t kv_chunk, kv_chunks;  // keys of a chunk, and how many; one counts once per share
   int64_t shares;               // of the queries, each with sums of its own for all keys
   int64_t lead;                 // more of them for the first keys: the first chunks, one each
   int64_t lead_keys;            // how many keys those are
   int64_t range_chunks;         // chunks of queries of a range
-  int64_t first_packed;         // of the packed blocks, or their parts, of its wave
   int64_t first_key_chunk;      // sum of kv_chunks before it in its wave
   int64_t first_slot;           // sum of range_chunks before it in its wave
   // Accumulators: the outputs themselves in fp32, but for sums of several shares, otherwise

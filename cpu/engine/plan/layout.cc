@@ -69,32 +69,68 @@ struct PlanStrides {
 };
 
 // The tensors of a plan and how their rows and heads lie.
-PlanStrides set_tensors(const FlashAttentionScoreParams& p, AttentionPlan& plan) {
-  const LayoutStrides q = strides_of(p.layout, p.B, p.S1, p.N1, p.D);
-  const LayoutStrides k = strides_of(p.layout, p.B, p.S2, p.N2, p.D);
-  const LayoutStrides v = strides_of(p.layout, p.B, p.S2, p.N2, p.Dv);
-  const LayoutStrides o = strides_of(p.layout, p.B, p.S1, p.N1, p.Dv);
-  plan.query = p.query;
-  plan.key = p.key;
-  plan.value = p.value;
-  plan.out = p.attention_out;
-  plan.softmax_max = p.softmax_max;
-  plan.softmax_sum = p.softmax_sum;
-  plan.dtype = p.dtype;
-  plan.N1 = p.N1;
-  plan.N2 = p.N2;
-  plan.G = p.N1 / p.N2;
-  plan.D = p.D;
-  plan.Dv = p.Dv;
+PlanStrides set_tensors(const AttentionTensors& x, AttentionPlan& plan) {
+  const LayoutStrides q = strides_of(x.layout, x.B, x.S1, x.N1, x.D);
+  const LayoutStrides k = strides_of(x.layout, x.B, x.S2, x.N2, x.D);
+  const LayoutStrides v = strides_of(x.layout, x.B, x.S2, x.N2, x.Dv);
+  const LayoutStrides o = strides_of(x.layout, x.B, x.S1, x.N1, x.Dv);
+  plan.query = x.query;
+  plan.key = x.key;
+  plan.value = x.value;
+  plan.out = x.out;
+  plan.softmax_max = x.softmax_max;
+  plan.softmax_sum = x.softmax_sum;
+  plan.dtype = x.dtype;
+  plan.N1 = x.N1;
+  plan.N2 = x.N2;
+  plan.G = x.N1 / x.N2;
+  plan.D = x.D;
+  plan.Dv = x.Dv;
   plan.q = q.strides;
   plan.k = k.strides;
   plan.v = v.strides;
   plan.o = o.strides;
-  plan.stat = p.layout == Layout::kTND ? RowStrides{p.N1 * kSoftmaxLanes, kSoftmaxLanes}
-                                       : RowStrides{kSoftmaxLanes, p.S1 * kSoftmaxLanes};
-  plan.sink = p.sink;
-  plan.scale = p.scalar_value;
+  plan.stat = x.layout == Layout::kTND ? RowStrides{x.N1 * kSoftmaxLanes, kSoftmaxLanes}
+                                       : RowStrides{kSoftmaxLanes, x.S1 * kSoftmaxLanes};
+  plan.scale = x.scale;
   return {q, k, v, o};
+}
+
+// Segment b of a call.
+struct SegmentRows {
+  int64_t q0, k0;  // its first query and key where tensors are packed
+  Segment seg;
+};
+SegmentRows segment_of(const AttentionTensors& x, const PlanStrides& strides, int64_t b) {
+  const bool packed = x.layout == Layout::kTND;
+  const auto& [q, k, v, o] = strides;
+  SegmentRows rows{};
+  rows.q0 = packed ? start_of(x.seq_q, b) : 0;
+  rows.k0 = packed ? start_of(x.seq_kv, b) : 0;
+  Segment& seg = rows.seg;
+  seg.index = b;
+  seg.q_len = packed ? x.seq_q[b] - rows.q0 : x.S1;
+  seg.kv_len = packed ? x.seq_kv[b] - rows.k0 : x.S2;
+  seg.q = b * q.batch + rows.q0 * q.strides.row;
+  seg.k = b * k.batch + rows.k0 * k.strides.row;
+  seg.v = b * v.batch + rows.k0 * v.strides.row;
+  seg.o = b * o.batch + rows.q0 * o.strides.row;
+  seg.stat = (packed ? rows.q0 : b * x.S1) * x.N1 * kSoftmaxLanes;
+  seg.range.kv_len = seg.kv_len;
+  return rows;
+}
+
+void set_segments(const std::vector<Segment>& segments, AttentionPlan& plan) {
+  plan.segments = segments.data();
+  plan.num_segments = static_cast<int64_t>(segments.size());
+}
+
+AttentionTensors tensors_of(const FlashAttentionScoreParams& p) {
+  return {p.query,       p.key,         p.value, p.attention_out,
+          p.softmax_max, p.softmax_sum, p.seq_q, p.seq_kv,
+          p.layout,      p.dtype,       p.B,     p.N1,
+          p.N2,          p.S1,          p.S2,    p.D,
+          p.Dv,          p.scalar_value};
 }
 
 // Where the bias of a segment starts. `pairs`: sum of S1 * S2 of the segments before it; `k0`: its
@@ -153,7 +189,9 @@ RowRange make_range(const FlashAttentionScoreParams& p, int64_t sparse_mode, int
 
 std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan& plan) {
   const bool packed = p.layout == Layout::kTND;
-  const auto [q, k, v, o] = set_tensors(p, plan);
+  const AttentionTensors tensors = tensors_of(p);
+  const PlanStrides strides = set_tensors(tensors, plan);
+  plan.sink = p.sink;
   const RowStrides pse_strides = set_pse(p, plan);
   if (p.attn_mask) {
     plan.bias.mask = p.attn_mask;
@@ -177,16 +215,7 @@ std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan
   const int64_t band = p.sparse_mode >= 7 ? band_batch(p) : -1;
   std::vector<Segment> segments;
   for (int64_t b = 0; b < p.B; ++b) {
-    Segment seg{};
-    int64_t q0 = packed ? start_of(p.seq_q, b) : 0, k0 = packed ? start_of(p.seq_kv, b) : 0;
-    seg.index = b;
-    seg.q_len = packed ? p.seq_q[b] - q0 : p.S1;
-    seg.kv_len = packed ? p.seq_kv[b] - k0 : p.S2;
-    seg.q = b * q.batch + q0 * q.strides.row;
-    seg.k = b * k.batch + k0 * k.strides.row;
-    seg.v = b * v.batch + k0 * v.strides.row;
-    seg.o = b * o.batch + q0 * o.strides.row;
-    seg.stat = (packed ? q0 : b * p.S1) * p.N1 * kSoftmaxLanes;
+    auto [q0, k0, seg] = segment_of(tensors, strides, b);
     int64_t mode = p.sparse_mode;
     if (mode >= 7) mode = b == band ? 4 : (mode == 7 ? 3 : 2);
     seg.range = make_range(p, mode, b, seg.q_len, seg.kv_len);
@@ -201,8 +230,16 @@ std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan
     pairs += seg.q_len * seg.kv_len;
     segments.push_back(seg);
   }
-  plan.segments = segments.data();
-  plan.num_segments = static_cast<int64_t>(segments.size());
+  set_segments(segments, plan);
+  return segments;
+}
+
+std::vector<Segment> make_packed_plan(const AttentionTensors& x, AttentionPlan& plan) {
+  const PlanStrides strides = set_tensors(x, plan);
+  plan.bias.inv_keep = 1.0f;
+  std::vector<Segment> segments;
+  for (int64_t b = 0; b < x.B; ++b) segments.push_back(segment_of(x, strides, b).seg);
+  set_segments(segments, plan);
   return segments;
 }
 

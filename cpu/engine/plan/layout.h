@@ -12,31 +12,28 @@ namespace nsa::cpu {
 [[nodiscard]] std::vector<Segment> make_plan(const FlashAttentionScoreParams& p,
                                              AttentionPlan& plan);
 
-// The tensors of an operator on packed inputs as FlashAttentionScore's in TND layout, every key
-// visible.
+// The tensors of a call and how they lie, which every attention has.
+struct AttentionTensors {
+  const void *query, *key, *value;
+  void* out;
+  float *softmax_max, *softmax_sum;
+  const int64_t *seq_q, *seq_kv;  // [B] of packed tensors
+  Layout layout;
+  ElemType dtype;
+  int64_t B, N1, N2, S1, S2, D, Dv;  // of packed tensors S1 and S2 are of all segments
+  float scale;
+};
+
+// Fills plan with tensors and segments of packed inputs, every key being visible.
+[[nodiscard]] std::vector<Segment> make_packed_plan(const AttentionTensors& x, AttentionPlan& plan);
+
 template <class Params>
-FlashAttentionScoreParams packed_flash_params(const Params& p, const int64_t* seq_kv) {
-  FlashAttentionScoreParams f{};
-  f.query = p.query;
-  f.key = p.key;
-  f.value = p.value;
-  f.seq_q = p.seq_q;
-  f.seq_kv = seq_kv;
-  f.attention_out = p.attention_out;
-  f.softmax_max = p.softmax_max;
-  f.softmax_sum = p.softmax_sum;
-  f.layout = Layout::kTND;
-  f.dtype = p.dtype;
-  f.B = p.B;
-  f.N1 = p.N1;
-  f.N2 = p.N2;
-  f.S1 = p.T1;
-  f.S2 = p.T2;
-  f.D = p.D;
-  f.Dv = p.Dv;
-  f.sparse_mode = 1;
-  f.scalar_value = p.scale_value;
-  return f;
+[[nodiscard]] std::vector<Segment> make_packed_plan(const Params& p, const int64_t* seq_kv,
+                                                    AttentionPlan& plan) {
+  return make_packed_plan({p.query, p.key, p.value, p.attention_out, p.softmax_max, p.softmax_sum,
+                           p.seq_q, seq_kv, Layout::kTND, p.dtype, p.B, p.N1, p.N2, p.T1, p.T2, p.D,
+                           p.Dv, static_cast<float>(p.scale_value)},
+                          plan);
 }
 
 // The visible interval of segment b, without its sparse_mode 7/8 exception and without kv_len.

@@ -48,6 +48,13 @@ int64_t past_cut(const RowRange& range, const Rows& rows, int64_t r0, int64_t pa
 constexpr int64_t padded_row(int64_t n) { return 16 * (ceil_div(n, 16) | 1); }
 constexpr int64_t kScoreRow = padded_row(kTileKeys);
 
+// One kv head of one segment, whose queries come in chunks, and where its keys are packed.
+struct ChunkedPair {
+  int64_t segment, kv_head;
+  int64_t q_chunk, q_chunks;  // queries of a chunk, and how many there are
+  int64_t first_packed;       // of the packed blocks, or their parts, of its wave
+};
+
 // One kv head of one segment, with its keys and values packed for the tile matmul.
 struct KvPair {
   int64_t segment, kv_head;

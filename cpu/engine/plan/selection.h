@@ -30,17 +30,22 @@ inline bool blocks_fit_pieces(const AttentionPlan& plan, int64_t block) {
   return heads_fit_pieces(plan) && block > kBlockKeys - 32 && block <= kBlockKeys;
 }
 
-// One kv head of one segment. Block t is selected by queries[begin[t] .. begin[t + 1]), ascending;
-// a query that names a block twice is there once.
-struct SelectPair : GradPair {
-  int64_t blocks;      // of the segment
-  int64_t first_row;   // of topk, the segment's first query
-  int64_t first_tile;  // forward: sum of q_chunks before it in its wave
-  int64_t* begin;      // [blocks + 1]
-  int64_t* marks;      // [blocks] last query that named a block
-  bool* repeats;       // some query names a block twice
-  int32_t* queries;    // [q_len * min(count, blocks)]
+// A pair's selection turned round. Block t is selected by queries[begin[t] .. begin[t + 1]),
+// ascending; a query that names a block twice is there once.
+struct BlockIndex {
+  int64_t blocks;     // of the segment
+  int64_t first_row;  // of topk, the segment's first query
+  int64_t* begin;     // [blocks + 1]
+  int64_t* marks;     // [blocks] last query that named a block
+  bool* repeats;      // some query names a block twice
+  int32_t* queries;   // [q_len * min(count, blocks)]
+};
 
+struct SelectPair : ChunkedPair, BlockIndex {
+  int64_t first_tile;  // sum of q_chunks before it in its wave
+};
+
+struct SelectGradPair : GradPair, BlockIndex {
   // The first block of chunk number `n` of keys, and the one past its last.
   int64_t first_block(int64_t n) const {
     return max64(chunk_of_keys(n) * kv_chunk, n < lead || lead == 0 ? 0 : 1);
@@ -53,7 +58,12 @@ struct SelectPair : GradPair {
 struct SelectWave {
   const SelectPair* pairs;
   int64_t num_pairs;
-  int64_t num_tiles;  // forward: query chunks
+  int64_t num_tiles;  // query chunks
+};
+
+struct SelectGradWave {
+  const SelectGradPair* pairs;
+  int64_t num_pairs;
   int64_t key_chunks, slots, steps;
 };
 

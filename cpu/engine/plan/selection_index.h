@@ -8,20 +8,20 @@ namespace nsa::cpu {
 namespace {
 
 // The block a selected index stands for, or -1 where it selects nothing the query can see.
-inline int64_t selected_block(const SelectPair& pair, const Segment& seg, const Selection& sel,
+inline int64_t selected_block(const BlockIndex& pair, const Segment& seg, const Selection& sel,
                               int64_t i, int32_t index) {
   const bool in_range = index >= 0 && index < pair.blocks;
   return in_range && index * sel.shape.block < seg.range.hi(i) ? index : -1;
 }
 
-inline const int32_t* selection_row(const SelectPair& pair, const Selection& sel, int64_t N2,
-                                    int64_t i) {
+template <class Pair>
+inline const int32_t* selection_row(const Pair& pair, const Selection& sel, int64_t N2, int64_t i) {
   return sel.topk + ((pair.first_row + i) * N2 + pair.kv_head) * sel.count;
 }
 
 // visit(t, i) for every block t that query i selects, once each.
-template <class Visit>
-inline void for_each_selected(const SelectPair& pair, const Segment& seg, const Selection& sel,
+template <class Pair, class Visit>
+inline void for_each_selected(const Pair& pair, const Segment& seg, const Selection& sel,
                               int64_t N2, const Visit& visit) {
   for (int64_t t = 0; t < pair.blocks; ++t) pair.marks[t] = -1;
   *pair.repeats = false;
@@ -40,7 +40,8 @@ inline void for_each_selected(const SelectPair& pair, const Segment& seg, const 
   }
 }
 
-inline void index_selection(const SelectPair& pair, const Segment& seg, const Selection& sel,
+template <class Pair>
+inline void index_selection(const Pair& pair, const Segment& seg, const Selection& sel,
                             int64_t N2) {
   int64_t* begin = pair.begin;
   for (int64_t t = 0; t <= pair.blocks; ++t) begin[t] = 0;
@@ -55,7 +56,8 @@ inline void index_selection(const SelectPair& pair, const Segment& seg, const Se
 }
 
 // How often query i names block t.
-inline float multiplicity(const SelectPair& pair, const Selection& sel, int64_t N2, int64_t i,
+template <class Pair>
+inline float multiplicity(const Pair& pair, const Selection& sel, int64_t N2, int64_t i,
                           int64_t t) {
   if (!*pair.repeats) return 1.0f;
   const int32_t* row = selection_row(pair, sel, N2, i);

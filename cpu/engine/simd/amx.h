@@ -11,8 +11,6 @@
 namespace nsa::cpu {
 namespace {
 
-constexpr int64_t kAmxTile = 16;  // rows of a tile, and words or floats of a row
-
 // The tile registers belong to a thread; they are configured while a thread is in a parallel
 // region.
 inline void amx_begin() {
@@ -24,11 +22,6 @@ inline void amx_begin() {
   tile_configure(config);
 }
 inline void amx_end() { tile_release(); }
-
-// For amx_block(): nothing to do between its products.
-struct Nothing {
-  void operator()(int) const {}
-};
 
 // Rows of A and C: those of a tile, and of a second one, which need not follow it.
 struct AmxRows {
@@ -96,9 +89,8 @@ template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
   if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(lower + next, ldc);
 }
 
-// Operands in kPieces pieces as split_pieces() makes them.
-constexpr int kPieces = 3;
-constexpr int64_t kPieceStep = kPieces * kAmxTile;  // words of a step of the contraction
+// Words of a step of a contraction of operands in kPieces pieces, as split_pieces() makes them.
+constexpr int64_t kPieceStep = kPieces * kAmxTile;
 
 // Tiles 0 to 3 = A[Rows 16, K] B[K, Lanes 16] for K words of pieces, a multiple of kPieceStep. Rows
 // of A are lda words apart, tiles of lanes of B, [K, 16] each, ldb. Of

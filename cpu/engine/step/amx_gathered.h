@@ -6,41 +6,13 @@
 // Exponentials are computed between the products of the unit after and those of the one before.
 #pragma once
 
+#include "cpu/engine/step/amx_buffers.h"
 #include "cpu/engine/step/amx_steps.h"
 #include "cpu/engine/step/pieces.h"
 #include "cpu/engine/step/softmax_rows.h"
 
 namespace nsa::cpu {
 namespace {
-
-// Whether rows of queries are words that end with a row of a tile, and tiles with a query. Where
-// they begin does not count: results may not depend on it.
-inline bool heads_are_tiles(const AttentionPlan& plan) {
-  return plan.G % kAmxTile == 0 && plan.D % (2 * kAmxTile) == 0 && plan.q.row % 2 == 0 &&
-         plan.q.head % 2 == 0;
-}
-
-// Of rows: sums are of exponentials against the base, which is a score of the row, or -inf where it
-// has seen none, and which its largest score exceeds by kSlack at most.
-struct GatheredStates {
-  float *base, *sum, *top;
-
-  static GatheredStates carve(Arena& arena, int64_t rows) {
-    return {arena.take<float>(rows), arena.take<float>(rows), arena.take<float>(rows)};
-  }
-  void clear(int64_t rows) const {
-    fill(base, rows, -kInfinity);
-    fill(sum, rows, 0.0f);
-    fill(top, rows, -kInfinity);
-  }
-  // Of row r, whose output o is brought to the row's own maximum.
-  SoftmaxState row(int64_t r, float* o, int64_t lanes) const {
-    if (!(top[r] > base[r]) || !moderate(top[r])) return {base[r], sum[r]};
-    const float factor = exp1(base[r] - top[r]);
-    scale_row(o, lanes, factor);
-    return {top[r], sum[r] * factor};
-  }
-};
 
 // Words of bf16: keys [depth, kBlockKeys], values [words(kBlockKeys), padded_row(Dv)], as
 // pack_block() leaves them.
@@ -116,12 +88,6 @@ struct PiecesGathered {
   }
 };
 
-// Words of a packed block's values.
-template <class Form>
-constexpr int64_t words_of_values(int64_t Dv) {
-  return Form::kForm.words(kBlockKeys) * padded_row(Dv);
-}
-
 // Outputs and states of rows that have met all their keys.
 template <class Form>
 inline void take_gathered(const AttentionPlan& plan, const GatheredStates& states, int64_t rows,
@@ -132,49 +98,6 @@ inline void take_gathered(const AttentionPlan& plan, const GatheredStates& state
     state[r] = states.row(r, o, lanes);
   }
 }
-
-// `count` keys and values of a block, in the form of PiecesGathered; k, v: offsets of the first.
-// rows: [16, words(D)], a row and 16 words apart. Gives whether its numbers are small enough.
-[[gnu::noinline]] inline bool pack_block_in_pieces(const AttentionPlan& plan, int64_t k, int64_t v,
-                                                   int64_t count, float* keys, float* values,
-                                                   float* rows) {
-  const PiecesSource key{plan.dtype, plan.key, k, plan.k.row, count};
-  const PiecesSource value{plan.dtype, plan.value, v, plan.v.row, count};
-  const V top = value.rows(plan.Dv, values, key.columns(plan.D, keys, rows, zero()));
-  return all_below(top, kLargestPacked);
-}
-
-// A packed block of kBlockKeys keys, of which the rows see [lo, hi).
-struct GatheredBlock {
-  const float *keys, *values;
-  int64_t lo, hi;
-};
-
-// kAmxTile heads of a query and blocks that it sees keys of.
-struct GatheredUnit {
-  static constexpr int64_t kMost = 3;
-  const float* q;  // words, ldq apart
-  float* o;        // rows, padded_row(Dv) apart
-  int64_t row;     // of the states
-  int64_t count = 0;
-  GatheredBlock blocks[kMost];
-};
-
-struct GatheredBuffers {
-  float* scores;  // [2, kMost, kAmxTile, Form::kRow] of two units; words of probabilities later
-  float* top;     // [kAmxTile, W] the largest raw products
-  float* sum;     // [kAmxTile, W] of the exponentials, lane by lane
-  float* base;    // [kAmxTile]
-
-  static GatheredBuffers carve(Arena& arena) {
-    GatheredBuffers b;
-    b.scores = arena.take<float>(2 * GatheredUnit::kMost * kAmxTile * PiecesGathered::kRow);
-    b.top = arena.take<float>(kAmxTile * W);
-    b.sum = arena.take<float>(kAmxTile * W);
-    b.base = arena.take<float>(kAmxTile);
-    return b;
-  }
-};
 
 // Form: BFloat16Gathered or PiecesGathered.
 template <class Form>

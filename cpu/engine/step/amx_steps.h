@@ -4,47 +4,17 @@
 #pragma once
 
 #include "cpu/engine/step/ahead.h"
-#include "cpu/engine/step/pack.h"
+#include "cpu/engine/step/amx.h"
+#include "cpu/engine/step/amx_buffers.h"
 
 namespace nsa::cpu {
 namespace {
 
-// Of a lambda: what is called between tile instructions must not be a call.
-#define NSA_INLINE __attribute__((always_inline))
-
-constexpr int64_t kUnitRows = 2 * kAmxTile;                // rows of a unit
-constexpr int64_t kUnitKeys = 2 * kAmxTile;                // keys of a block of scores
-constexpr int64_t kUnitBlocks = kTileKeys / kUnitKeys;     // of a step
-constexpr int64_t kUnitWords = padded_row(kTileKeys / 2);  // between rows of probabilities
-static_assert(W == kAmxTile && kBlockKeys % kUnitKeys == 0);
+static_assert(W == kAmxTile && kBlockKeys % kAmxUnitKeys == 0);
 
 // By so much may a score exceed what the exponents of its row are taken against before the row's
 // sums are brought to a new maximum.
 constexpr float kSlack = 5.5f;
-// Values of 2^64 and more would leave no room for that.
-constexpr uint32_t kModestExponent = 0x5f80;  // as it stands in bf16
-
-struct AmxStepBuffers {
-  float* scores;    // [2, kUnitRows, kUnitKeys] blocks: one in work, one of exponentials
-  float* p;         // [2, kUnitRows, kUnitWords] probabilities of two steps
-  float* sum;       // [kUnitRows, W] of the exponentials, lane by lane
-  float* step_sum;  // [kUnitRows, W] those of the last step
-  float* top;       // [kUnitRows, W] the largest raw products
-  float* base;      // [kUnitRows] what exponents are taken against
-  float* factor;    // [W]
-
-  static AmxStepBuffers carve(Arena& arena) {
-    AmxStepBuffers b;
-    b.scores = arena.take<float>(2 * kUnitRows * kUnitKeys);
-    b.p = arena.take<float>(2 * kUnitRows * kUnitWords);
-    b.sum = arena.take<float>(kUnitRows * W);
-    b.step_sum = arena.take<float>(kUnitRows * W);
-    b.top = arena.take<float>(kUnitRows * W);
-    b.base = arena.take<float>(kUnitRows);
-    b.factor = arena.take<float>(W);
-    return b;
-  }
-};
 
 // exp_from() with a polynomial of one degree less: a relative error below 1.5e-7, up to 2.4 ulp. Of
 // equal scores the exponents are equal, too, and 0 at the base, however large both are.
@@ -61,10 +31,10 @@ struct AmxStepBuffers {
 
 // What a unit's steps read and add to.
 struct UnitStep {
-  const float* q;       // [kUnitRows, depth]
+  const float* q;       // [kAmxUnitRows, depth]
   const float* keys;    // of the pair, packed blocks [depth, kBlockKeys]
   const float* values;  // of the pair [words, ldv]
-  float* o;             // [kUnitRows, ldv]
+  float* o;             // [kAmxUnitRows, ldv]
   int64_t depth, lanes_v, ldv;
   float scale;
   Ahead* ahead;
@@ -73,7 +43,7 @@ struct UnitStep {
 class PlainSteps {
  public:
   // How often a step calls ahead->step().
-  static constexpr int64_t kAsked = kUnitBlocks * kUnitRows / 2;
+  static constexpr int64_t kAsked = kAmxUnitBlocks * kAmxUnitRows / 2;
 
   // first: the first key of the first step.
   PlainSteps(const UnitStep& unit, int64_t first, const AmxStepBuffers& b)
@@ -86,7 +56,7 @@ class PlainSteps {
     if (!begin(state)) return 0;
     int64_t done = 0;
     while (done < steps) {
-      const int64_t block = done * kUnitBlocks, past = steps * kUnitBlocks;
+      const int64_t block = done * kAmxUnitBlocks, past = steps * kAmxUnitBlocks;
       if (done == 0) {
         exponentials_beside<0>(0, [&](const auto& work) NSA_INLINE { scores(1, work); });
       } else {
@@ -95,11 +65,11 @@ class PlainSteps {
       exponentials_beside<1>(done, [&](const auto& work) NSA_INLINE { scores(block + 2, work); });
       exponentials_beside<2>(done, [&](const auto& work) NSA_INLINE { scores(block + 3, work); });
       exponentials_beside<3>(done, [&](const auto& work) NSA_INLINE {
-        if (block + kUnitBlocks < past) scores(block + kUnitBlocks, work);
+        if (block + kAmxUnitBlocks < past) scores(block + kAmxUnitBlocks, work);
       });
       if (!fits()) break;
       take_step_sum();
-      if (block + kUnitBlocks < past) {
+      if (block + kAmxUnitBlocks < past) {
         exponentials_beside<0>(done + 1, [&](const auto& work) NSA_INLINE {
           values(done, [&](int n) NSA_INLINE {
             if (n == 3) work(n);
@@ -115,18 +85,18 @@ class PlainSteps {
   }
 
  private:
-  float* block_scores(int64_t n) const { return b_.scores + n % 2 * kUnitRows * kUnitKeys; }
-  float* step_words(int64_t step) const { return b_.p + step % 2 * kUnitRows * kUnitWords; }
+  float* block_scores(int64_t n) const { return b_.scores + n % 2 * kAmxUnitRows * kAmxUnitKeys; }
+  float* step_words(int64_t step) const { return b_.p + step % 2 * kAmxUnitRows * kAmxUnitWords; }
 
   // Exponents are taken against a row's maximum, or, where it has none yet, that of its first block
   // of scores. False: one of them is not moderate.
   bool begin(const SoftmaxState* state) {
-    fill(b_.sum, kUnitRows * W, 0.0f);
-    fill(b_.top, kUnitRows * W, -kInfinity);
-    for (int64_t r0 = 0; r0 < kUnitRows; r0 += W) {
+    fill(b_.sum, kAmxUnitRows * W, 0.0f);
+    fill(b_.top, kAmxUnitRows * W, -kInfinity);
+    for (int64_t r0 = 0; r0 < kAmxUnitRows; r0 += W) {
       V part[W];
       for (int64_t r = 0; r < W; ++r) {
-        const float* row = block_scores(0) + (r0 + r) * kUnitKeys;
+        const float* row = block_scores(0) + (r0 + r) * kAmxUnitKeys;
         part[r] = max(load(row), load(row + W));
       }
       float first[W];
@@ -142,10 +112,11 @@ class PlainSteps {
 
   template <class Between>
   [[gnu::always_inline]] void scores(int64_t n, const Between& between) {
-    const int64_t key = first_ + n * kUnitKeys, block = key / kBlockKeys;
+    const int64_t key = first_ + n * kAmxUnitKeys, block = key / kBlockKeys;
     const float* keys = u_.keys + block * u_.depth * kBlockKeys + key % kBlockKeys;
-    amx_block<2, 2, true>(u_.depth, AmxRows::together(u_.q, u_.depth, block_scores(n), kUnitKeys),
-                          keys, kBlockKeys, false, between);
+    amx_block<2, 2, true>(u_.depth,
+                          AmxRows::together(u_.q, u_.depth, block_scores(n), kAmxUnitKeys), keys,
+                          kBlockKeys, false, between);
   }
 
   template <class Between>
@@ -153,7 +124,7 @@ class PlainSteps {
     constexpr int64_t words = kTileKeys / 2;
     const float* v = u_.values + (first_ + step * kTileKeys) / 2 * u_.ldv;
     const auto at = [&](int64_t n) {
-      return AmxRows::together(step_words(step), kUnitWords, u_.o + n, u_.ldv);
+      return AmxRows::together(step_words(step), kAmxUnitWords, u_.o + n, u_.ldv);
     };
     int64_t n = 0;
     for (; n + 2 * kAmxTile <= u_.lanes_v; n += 2 * kAmxTile)
@@ -165,14 +136,14 @@ class PlainSteps {
   template <int kPart, class Beside>
   [[gnu::always_inline]] void exponentials_beside(int64_t step, const Beside& beside) {
     const float* row = block_scores(kPart);
-    const float* const past = row + kUnitRows * kUnitKeys;
-    float* p = step_words(step) + kPart * (kUnitKeys / 2);
+    const float* const past = row + kAmxUnitRows * kAmxUnitKeys;
+    float* p = step_words(step) + kPart * (kAmxUnitKeys / 2);
     float *sums = b_.step_sum, *top = b_.top;
     const float* base = b_.base;
     const auto next = [&]() NSA_INLINE {
       exponentials<kPart == 0>(row, *base++, p, sums, top);
-      row += kUnitKeys;
-      p += kUnitWords;
+      row += kAmxUnitKeys;
+      p += kAmxUnitWords;
       sums += W;
       top += W;
     };
@@ -201,19 +172,19 @@ class PlainSteps {
   // Whether no row has met a score too far above its base.
   bool fits() const {
     V above = set1(-kInfinity);
-    for (int64_t r = 0; r < kUnitRows; ++r)
+    for (int64_t r = 0; r < kAmxUnitRows; ++r)
       above = max(sub(mul(load(b_.top + r * W), by_), set1(b_.base[r])), above);
     return hmax(above) <= kSlack;
   }
 
   void take_step_sum() {
-    for (int64_t j = 0; j < kUnitRows * W; j += W)
+    for (int64_t j = 0; j < kAmxUnitRows * W; j += W)
       store(b_.sum + j, add(load(b_.sum + j), load(b_.step_sum + j)));
   }
 
   // Sums and output of rows whose maximum grew are brought to it.
   void finish(SoftmaxState* state) {
-    for (int64_t r0 = 0; r0 < kUnitRows; r0 += W) {
+    for (int64_t r0 = 0; r0 < kAmxUnitRows; r0 += W) {
       V part[W];
       float top[W], sum[W];
       for (int r = 0; r < W; ++r) part[r] = load(b_.top + (r0 + r) * W);

@@ -2,6 +2,7 @@
 // and of many keys in steps, whose softmax is on floats. Included by the unit for AMX only.
 #pragma once
 
+#include "cpu/engine/step/amx_forward.h"
 #include "cpu/engine/step/forward_wave.h"
 
 namespace nsa::cpu {
@@ -123,8 +124,7 @@ inline void pieces_rows(const TileContext& c, int64_t first, int64_t past, int64
   }
 }
 
-inline void forward_tile_in_pieces(const TileContext& c, const PackedPair& packed, int64_t kv_head,
-                                   PiecesTile& b) {
+inline void forward_tile_in_pieces(const TileContext& c, const PackedPair& packed, PiecesTile& b) {
   const AttentionPlan& plan = c.plan;
   const int64_t rows = c.tile.rows();
   const int64_t begin = c.seg.range.lo(c.tile.i0), past = c.seg.range.hi(c.query(rows - 1));
@@ -133,7 +133,7 @@ inline void forward_tile_in_pieces(const TileContext& c, const PackedPair& packe
     top = pack_pieces(plan.dtype, plan.query, offset, plan.D, b.q + r * b.ldq, top);
   });
   if (!all_below(top, kLargestPacked) || !packed.numbers(begin, past))
-    return forward_tile_apart(c, kv_head, b);
+    return forward_tile_apart(c, c.first_head / plan.G, b);
   fill(b.tile.o, rows * padded_row(plan.Dv), 0.0f);
   if (c.tile.heads % kAmxTile == 0 && past - begin <= kSweepKeys) {
     forward_few_keys<PiecesGathered>(c, packed, b.q, b.ldq, b.tile);
@@ -145,6 +145,14 @@ inline void forward_tile_in_pieces(const TileContext& c, const PackedPair& packe
   }
   finish_rows(c, b.tile);
 }
+
+template <>
+struct ForwardTile<PiecesPath> {
+  using Buffers = PiecesTile;
+  static void run(const TileContext& c, const PackedPair& packed, Buffers& b) {
+    forward_tile_in_pieces(c, packed, b);
+  }
+};
 
 }  // namespace
 }  // namespace nsa::cpu

@@ -2,24 +2,14 @@
 #pragma once
 
 #include "cpu/engine/plan/schedule.h"
+#include "cpu/engine/step/amx_buffers.h"
 #include "cpu/engine/step/bias.h"
 #include "cpu/engine/step/online_softmax.h"
-#include "cpu/engine/step/pack.h"
 #include "cpu/engine/step/softmax_rows.h"
-#ifdef NSA_ISA_AMX
-#include "cpu/engine/step/amx_gathered.h"
-#endif
+#include "cpu/engine/step/ways.h"
 
 namespace nsa::cpu {
 namespace {
-
-// Values of this exponent and above, as its bits stand in bf16, count as no numbers: they take the
-// way that is slow and knows them all.
-#ifdef NSA_ISA_AMX
-constexpr uint32_t kLargeExponent = kModestExponent;
-#else
-constexpr uint32_t kLargeExponent = 0x7f80;
-#endif
 
 struct TileBuffers {
   float* q;             // [rows, words(D)]
@@ -29,14 +19,13 @@ struct TileBuffers {
   float* factor;        // [rows] of the last step
   float* tmp;           // [max(kTileKeys, D, Dv) + padding]
   Ahead ahead;          // keys and values of the next step or sweep
-#ifdef NSA_ISA_AMX
+  // Of tiles.
   AmxStepBuffers steps;
   GatheredBuffers gathered;
   GatheredStates states;  // [rows]
-#endif
 
   static TileBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t rows) {
-    TileBuffers b;
+    TileBuffers b{};
     b.q = arena.take<float>(rows * round_up(D, kLanePad));
     b.s = arena.take<float>(kTileRows * kScoreRow);
     b.o = arena.take<float>(rows * padded_row(Dv));
@@ -44,11 +33,11 @@ struct TileBuffers {
     b.factor = arena.take<float>(rows);
     b.tmp = arena.take<float>(max64(kTileKeys, max64(D, Dv)) + kLanePad);
     b.ahead = Ahead::carve(arena, 2);
-#ifdef NSA_ISA_AMX
-    b.steps = AmxStepBuffers::carve(arena);
-    b.gathered = GatheredBuffers::carve(arena);
-    b.states = GatheredStates::carve(arena, rows);
-#endif
+    if constexpr (kHasTiles) {
+      b.steps = AmxStepBuffers::carve(arena);
+      b.gathered = GatheredBuffers::carve(arena);
+      b.states = GatheredStates::carve(arena, rows);
+    }
     return b;
   }
 };
@@ -156,104 +145,29 @@ inline void forward_rows(const TileContext& c, int64_t first, int64_t past, int6
   }
 }
 
-#ifdef NSA_ISA_AMX
-// How many steps from k0 on, before key `end`, a unit of rows from `first` on can do at once.
-inline int64_t plain_steps(const TileContext& c, int64_t first, int64_t k0, int64_t end,
-                           const PackedPair& packed) {
-  const AttentionPlan& plan = c.plan;
-  const RowRange& range = c.seg.range;
-  const int64_t past = first + kUnitRows;
-  if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return 0;
-  if (past > c.tile.rows() || range.lo(c.query(past - 1)) > k0) return 0;
-  const int64_t steps = (min64(end, range.hi(c.query(first))) - k0) / kTileKeys;
-  return packed.numbers(k0, k0 + steps * kTileKeys) ? steps : 0;
-}
-
-// Rows outside, a sweep's steps inside: a unit's rows and their output stay in the first-level
-// cache.
-inline void forward_sweep(const TileContext& c, int64_t begin, int64_t end,
-                          const PackedPair& packed, TileBuffers& b) {
-  const AttentionPlan& plan = c.plan;
-  const int64_t rows = c.tile.rows(), depth = words<AmxPath>(plan.D), ld = padded_row(plan.Dv);
-  for (int64_t first = 0; first < rows; first += kUnitRows) {
-    const UnitStep unit = {
-        b.q + first * depth,         packed.keys, packed.values, b.o + first * ld, depth,
-        round_up(plan.Dv, kLanePad), ld,          plan.scale,    &b.ahead};
-    for (int64_t k0 = begin; k0 < end; k0 += kTileKeys) {
-      const int64_t steps = plain_steps(c, first, k0, end, packed);
-      if (steps > 0) k0 += kTileKeys * PlainSteps(unit, k0, b.steps).run(steps, b.state + first);
-      if (k0 < end) forward_rows<AmxPath>(c, first, min64(first + kUnitRows, rows), k0, packed, b);
-    }
-  }
-}
-
-// All keys in sweeps. After the last one another tile of the pair begins with its first keys.
-inline void forward_sweeps(const TileContext& c, int64_t begin, int64_t end,
-                           const PackedPair& packed, TileBuffers& b) {
-  const int64_t steps = ceil_div(c.tile.rows(), kUnitRows) * (kSweepKeys / kTileKeys);
-  for (int64_t k0 = begin; k0 < end; k0 += kSweepKeys) {
-    const int64_t then = k0 + kSweepKeys < end ? k0 + kSweepKeys : begin;
-    ask_for_keys<AmxPath>(c.plan, packed, then, min64(then + kSweepKeys, end),
-                          steps * PlainSteps::kAsked, b.ahead);
-    forward_sweep(c, k0, min64(k0 + kSweepKeys, end), packed, b);
-  }
-}
-
-// Whether a tile's rows go one query after the other through the few keys that they see: on its
-// edges a query's heads see the same keys.
-inline bool few_keys(const TileContext& c, int64_t begin, int64_t end, const PackedPair& packed) {
-  const AttentionPlan& plan = c.plan;
-  if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return false;
-  return c.tile.heads % kAmxTile == 0 && end - begin <= kSweepKeys && packed.numbers(begin, end);
-}
-
-// q: words of the rows, ldq apart.
-template <class Form>
-inline void forward_few_keys(const TileContext& c, const PackedPair& packed, const float* q,
-                             int64_t ldq, TileBuffers& b) {
-  const AttentionPlan& plan = c.plan;
-  const RowRange& range = c.seg.range;
-  const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
-  const int64_t depth = Form::kForm.words(plan.D), value_size = words_of_values<Form>(plan.Dv);
-  b.states.clear(rows);
-  b.ahead.clear();
-  GatheredSteps<Form> steps(plan, ldq, b.states, b.gathered, &b.ahead);
-  for (int64_t r = 0; r < rows; r += kAmxTile) {
-    const int64_t lo = range.lo(c.query(r)), hi = range.hi(c.query(r));
-    steps.rows(q + r * ldq, b.o + r * ld, r);
-    for (int64_t j0 = lo / kBlockKeys * kBlockKeys; j0 < hi; j0 += kBlockKeys) {
-      const int64_t block = j0 / kBlockKeys;
-      steps.meet({packed.keys + block * depth * kBlockKeys, packed.values + block * value_size,
-                  max64(lo - j0, 0), min64(hi - j0, kBlockKeys)});
-    }
-  }
-  steps.finish();
-  take_gathered<Form>(plan, b.states, rows, b.o, b.state);
-}
-#endif
+// forward_keys() of a way whose products read rows only, in the file of that way.
+template <class Path>
+inline void forward_row_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b);
 
 // Keys outside, rows inside: what is packed of a step's keys is in the core's own caches for all
 // rows of the tile but the first kTileRows.
 template <class Path>
 inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
-  using Step = typename Path::Step;
-  const RowRange& range = c.seg.range;
-  const int64_t rows = c.tile.rows(), begin = range.lo(c.tile.i0) / kTileKeys * kTileKeys;
-  const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kBlockKeys);
-#ifdef NSA_ISA_AMX
   if constexpr (kRowsOnly<Path>) {
-    if (few_keys(c, range.lo(c.tile.i0), past, packed))
-      return forward_few_keys<BFloat16Gathered>(c, packed, b.q, words<Path>(c.plan.D), b);
-    return forward_sweeps(c, begin, end, packed, b);
-  }
-#endif
-  const int64_t products =
-      2 * matmul_steps<Step>(rows, kBlockKeys) + matmul_steps<Step>(rows, c.plan.Dv);
-  for (int64_t k0 = begin; k0 < past; k0 += kTileKeys) {
-    const int64_t k1 = k0 + kTileKeys;
-    ask_for_keys<Path>(c.plan, packed, k1, min64(k1 + kTileKeys, end), products, b.ahead);
-    for (int64_t first = 0; first < rows; first += kTileRows)
-      forward_rows<Path>(c, first, min64(first + kTileRows, rows), k0, packed, b);
+    forward_row_keys<Path>(c, packed, b);
+  } else {
+    using Step = typename Path::Step;
+    const RowRange& range = c.seg.range;
+    const int64_t rows = c.tile.rows(), begin = range.lo(c.tile.i0) / kTileKeys * kTileKeys;
+    const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kBlockKeys);
+    const int64_t products =
+        2 * matmul_steps<Step>(rows, kBlockKeys) + matmul_steps<Step>(rows, c.plan.Dv);
+    for (int64_t k0 = begin; k0 < past; k0 += kTileKeys) {
+      const int64_t k1 = k0 + kTileKeys;
+      ask_for_keys<Path>(c.plan, packed, k1, min64(k1 + kTileKeys, end), products, b.ahead);
+      for (int64_t first = 0; first < rows; first += kTileRows)
+        forward_rows<Path>(c, first, min64(first + kTileRows, rows), k0, packed, b);
+    }
   }
 }
 

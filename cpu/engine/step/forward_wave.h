@@ -7,25 +7,35 @@
 namespace nsa::cpu {
 namespace {
 
-// Packs keys [64 block, ...) and values of one block of a pair. Gives whether its values are
-// numbers that the steps take; in pieces, its keys as well.
+// Packs keys and their values as columns and rows of a block of `lanes` keys. Gives whether the
+// values are numbers that the steps take; in pieces, the keys as well.
+template <class Path>
+inline bool pack_keys(const AttentionPlan& plan, KeyRows from, int64_t lanes, float* keys,
+                      float* values, float* tmp) {
+  if constexpr (Path::kForm.pieces > 1) {
+    return Path::pack_keys(plan, from, keys, values, tmp);
+  } else {
+    const int64_t ld = padded_row(plan.Dv);
+    pack_transposed<Path>(plan.dtype, plan.key, from.k, plan.k.row, from.n, plan.D, lanes, keys,
+                          tmp);
+    pack_rows<Path>(plan.dtype, plan.value, from.v, plan.v.row, from.n, plan.Dv, lanes, ld, values);
+    return packed_finite<Path>(values, words<Path>(lanes) * ld, Path::kLargeExponent);
+  }
+}
+
+// Keys [j0, j0 + n) of a head of a segment.
+inline KeyRows key_rows(const AttentionPlan& plan, const Segment& seg, int64_t kv_head, int64_t j0,
+                        int64_t n) {
+  return {seg.k + kv_head * plan.k.head + j0 * plan.k.row,
+          seg.v + kv_head * plan.v.head + j0 * plan.v.row, n};
+}
+
+// The keys of block number `block` of a pair.
 template <class Path>
 inline bool pack_block(const AttentionPlan& plan, const Segment& seg, int64_t kv_head,
                        int64_t block, float* keys, float* values, float* tmp) {
   const int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
-  const int64_t k = seg.k + kv_head * plan.k.head + j0 * plan.k.row;
-  const int64_t v = seg.v + kv_head * plan.v.head + j0 * plan.v.row;
-#ifdef NSA_ISA_AMX
-  if constexpr (Path::kForm.pieces > 1)
-    return pack_block_in_pieces(plan, k, v, n, keys, values, tmp);
-  else
-#endif
-  {
-    const int64_t ld = padded_row(plan.Dv);
-    pack_transposed<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, kBlockKeys, keys, tmp);
-    pack_rows<Path>(plan.dtype, plan.value, v, plan.v.row, n, plan.Dv, kBlockKeys, ld, values);
-    return packed_finite<Path>(values, words<Path>(kBlockKeys) * ld, kLargeExponent);
-  }
+  return pack_keys<Path>(plan, key_rows(plan, seg, kv_head, j0, n), kBlockKeys, keys, values, tmp);
 }
 
 // Packs keys and values of all pairs of a wave; called by all members, which meet later.
@@ -83,6 +93,26 @@ void run_forward_wave(const AttentionPlan& plan, const Wave& wave, const Forward
         tile(context, packed, buffers);
       });
 }
+
+// A tile of rows over all its keys, and what it needs of a thread's scratch.
+template <class Path>
+struct ForwardTile {
+  using Buffers = TileBuffers;
+  static void run(const TileContext& c, const PackedPair& packed, Buffers& b) {
+    forward_tile<Path>(c, packed, b);
+  }
+};
+
+// Rows of a tile that the products of a step read and write where they are, and that need no copy
+// then: not in this way.
+template <class Path>
+struct RowsInPlace {
+  template <class Rows, class Out>
+  RowsInPlace(const AttentionPlan&, const Rows&, const Out&) {}
+  static constexpr bool there() { return false; }
+  void scores(const float*, int64_t, float*) const {}
+  void add_values(const float*, int64_t, const float*, const float*) const {}
+};
 
 }  // namespace
 }  // namespace nsa::cpu

@@ -2,6 +2,7 @@
 // GroupLoader, and the sums of keys. Included by the unit for AMX only.
 #pragma once
 
+#include "cpu/engine/step/amx_grad.h"
 #include "cpu/engine/step/grad_steps.h"
 
 namespace nsa::cpu {
@@ -133,6 +134,104 @@ inline void finish_key_sums(const AttentionGradPlan& plan, const GradPair& pair,
     add_scaled(dk, b.dk + j * padded_row(plan.D), plan.D, 1.0f);
     add_scaled(dv, b.dv + j * padded_row(plan.Dv), plan.Dv, 1.0f);
   }
+}
+
+// delta of rows [first, past), at most 16: the diagonal of the product of dO and O^T, whose sums
+// have the order of row_dot()'s. In groups their statistics as well. Dv is a multiple of 32.
+template <class Path>
+inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
+                         int64_t past, GradBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t depth = plan.Dv / 2, count = past - first;
+  const char* out[W];
+  float *dy = b.dy, *out_t = dy + W * depth;
+  alignas(64) float square[W * W];
+  for (int64_t n = 0; n < W; ++n) {
+    const int64_t r = first + min64(n, count - 1), i = r / plan.G;
+    const int64_t head = pair.kv_head * plan.G + r % plan.G;
+    const int64_t at = 2 * (seg.o + i * plan.o.row + head * plan.o.head);
+    out[n] = static_cast<const char*>(plan.out) + at;
+    const char* row = static_cast<const char*>(plan.dy) + at;
+    for (int64_t d = 0; d < depth; d += W)
+      store(dy + n * depth + d, load_words<true>(row + 4 * d, 2 * W));
+    if (!plan.in_groups()) continue;
+    const int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
+    pair.max[r] = plan.softmax_max[stat];
+    pair.inv[r] = SoftmaxState::inverse_of(pair.max[r], plan.softmax_sum[stat]);
+  }
+  for (int64_t d = 0; d < depth; d += W)
+    transpose_square([&](int n) { return load_words<true>(out[n] + 4 * d, 2 * W); }, out_t + d * W,
+                     W);
+  amx_block<1, 1>(depth, AmxRows::together(dy, depth, square, W), out_t, W, false);
+  for (int64_t n = 0; n < count; ++n) pair.delta[first + n] = square[n * W + n];
+  add_sum_grads(plan, pair, first, past);
+}
+
+// Scales dq of a group, whose first row goes to `at` of the output, and rounds it: `rows` of them,
+// `row` apart.
+inline void write_dq_group(const AttentionGradPlan& plan, const float* group, int64_t at,
+                           int64_t rows, int64_t row) {
+  alignas(64) float square[W * W];
+  static_assert(W == kGradGroup);
+  for (int64_t d = 0; d < plan.D; d += W) {
+    transpose_square(group + d * W, W, square, W);
+    scale_row(square, W * W, plan.scale);
+    for (int64_t n = 0; n < rows; ++n)
+      from_float(plan.dtype, square + n * W, W, plan.dq, at + n * row + d);
+  }
+}
+
+// The same of the groups that begin with query i.
+template <class Path>
+inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i) {
+  const Segment& seg = plan.segments[pair.segment];
+  const bool heads = plan.groups == GradGroups::kHeads;
+  if (!heads && i % W != 0) return;
+  const int64_t rows = heads ? W : min64(W, seg.q_len - i);
+  const int64_t row = heads ? plan.q.head : plan.q.row;
+  for (int64_t g = 0; g < plan.G; g += heads ? W : 1) {
+    const int64_t at = seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head;
+    write_dq_group(plan, dq_group(plan, pair, i, g), at, rows, row);
+  }
+}
+
+// dk and dv of `count` keys from key j0 on, added up from the slots, without scale.
+inline void add_slots(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
+                      int64_t count, float* dk, float* dv) {
+  const Segment& seg = plan.segments[pair.segment];
+  fill(dk, count * plan.D, 0.0f);
+  fill(dv, count * plan.Dv, 0.0f);
+  for (int64_t n = 0; n < pair.slots; ++n) {
+    const SlotKeys keys(seg, pair, n);
+    const int64_t from = max64(j0, keys.first), past = min64(j0 + count, keys.past);
+    if (from >= past) continue;
+    const int64_t at = n * pair.slot_keys + from - keys.first;
+    add_scaled(dk + (from - j0) * plan.D, pair.dk + at * plan.D, (past - from) * plan.D, 1.0f);
+    add_scaled(dv + (from - j0) * plan.Dv, pair.dv + at * plan.Dv, (past - from) * plan.Dv, 1.0f);
+  }
+}
+
+// Rounds dk and dv to the outputs where they are in slots.
+template <class Path>
+inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
+                            const GradPair& pair, UnitBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t n) {
+    const int64_t j0 = n * kBlockKeys, count = min64(kBlockKeys, seg.kv_len - j0);
+    add_slots(plan, pair, j0, count, b.dk, b.dv);
+    scale_row(b.dk, count * plan.D, plan.scale);
+    for (int64_t j = 0; j < count; ++j) {
+      from_float(plan.dtype, b.dk + j * plan.D, plan.D, plan.dk,
+                 seg.k + (j0 + j) * plan.k.row + pair.kv_head * plan.k.head);
+      from_float(plan.dtype, b.dv + j * plan.Dv, plan.Dv, plan.dv,
+                 seg.v + (j0 + j) * plan.v.row + pair.kv_head * plan.v.head);
+    }
+  });
+}
+
+template <class Path>
+inline int64_t group_steps(const AttentionGradPlan& plan, int64_t rows, int64_t keys) {
+  return GroupStep::asked(plan, ceil_div(rows, kPairLanes), keys);
 }
 
 }  // namespace

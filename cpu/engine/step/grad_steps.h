@@ -3,11 +3,9 @@
 #pragma once
 
 #include "cpu/engine/plan/grad_schedule.h"
-#include "cpu/engine/step/grad_tile.h"
-#ifdef NSA_ISA_AMX
-#include "cpu/engine/step/amx_grad.h"
-#endif
 #include "cpu/engine/plan/unit_order.h"
+#include "cpu/engine/step/grad_buffers.h"
+#include "cpu/engine/step/grad_tile.h"
 #include "cpu/engine/threads/team.h"
 
 namespace nsa::cpu {
@@ -15,21 +13,17 @@ namespace {
 
 struct UnitBuffers {
   GradBuffers tile;
-#ifdef NSA_ISA_AMX
-  GroupBuffers groups;
-#endif
-  float* dk;        // [keys of a chunk, D padded], or [D padded, keys of a chunk]: KeySums
-  float* dv;        // likewise of Dv
-  int64_t ld_keys;  // where the keys are columns
-  float* keys;      // [keys of a chunk, D padded]; kOwnRows
+  GroupBuffers groups;  // of tiles
+  float* dk;            // [keys of a chunk, D padded], or [D padded, keys of a chunk]: KeySums
+  float* dv;            // likewise of Dv
+  int64_t ld_keys;      // where the keys are columns
+  float* keys;          // [keys of a chunk, D padded]; kOwnRows
 
   template <class Path>
   static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
-    UnitBuffers b;
+    UnitBuffers b{};
     b.tile = GradBuffers::carve<Path>(arena, D, Dv);
-#ifdef NSA_ISA_AMX
-    if (kRowsOnly<Path>) b.groups = GroupBuffers::carve(arena, D, Dv);
-#endif
+    if constexpr (kRowsOnly<Path>) b.groups = GroupBuffers::carve(arena, D, Dv);
     b.ld_keys = padded_row(kv_chunk);
     const int64_t keys = kRowsOnly<Path> ? b.ld_keys : kv_chunk;
     b.dk = arena.take<float>(keys * padded_row(D));
@@ -104,19 +98,17 @@ inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pai
 template <class Path>
 inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float scale, float* dst,
                          int64_t row) {
-#ifdef NSA_ISA_AMX
   if constexpr (kRowsOnly<Path>) {
     alignas(64) float square[W * W];
     for (int64_t j = 0; j < count; j += W) {
       for (int64_t d = 0; d < dim; d += W) {
-        transpose_square(sums.data + d * sums.ld + j, sums.ld, square, W);
+        Path::transpose(sums.data + d * sums.ld + j, sums.ld, square, W);
         for (int64_t n = 0; n < min64(W, count - j); ++n)
           add_scaled(dst + (j + n) * row + d, square + n * W, min64(W, dim - d), scale);
       }
     }
     return;
   }
-#endif
   for (int64_t j = 0; j < count; ++j) add_scaled(dst + j * row, sums.key(j).data, dim, scale);
 }
 
@@ -164,37 +156,22 @@ inline void prepare_dots(const AttentionGradPlan& plan, const GradPair& pair, in
   add_sum_grads(plan, pair, first, past);
 }
 
-#ifdef NSA_ISA_AMX
-// delta of rows [first, past), at most 16: the diagonal of the product of dO and O^T, whose sums
-// have the order of row_dot()'s. In groups their statistics as well. Dv is a multiple of 32.
+// What a gradient on tiles does differently: grad_groups.h.
+
+// How often the step of so many rows calls Ahead::step().
+template <class Path>
+inline int64_t group_steps(const AttentionGradPlan& plan, int64_t rows, int64_t keys);
+// delta of rows [first, past), at most W, all of them at once. Dv is a multiple of 2 W.
+template <class Path>
 inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
-                         int64_t past, GradBuffers& b) {
-  const Segment& seg = plan.segments[pair.segment];
-  const int64_t depth = plan.Dv / 2, count = past - first;
-  const char* out[W];
-  float *dy = b.dy, *out_t = dy + W * depth;
-  alignas(64) float square[W * W];
-  for (int64_t n = 0; n < W; ++n) {
-    const int64_t r = first + min64(n, count - 1), i = r / plan.G;
-    const int64_t head = pair.kv_head * plan.G + r % plan.G;
-    const int64_t at = 2 * (seg.o + i * plan.o.row + head * plan.o.head);
-    out[n] = static_cast<const char*>(plan.out) + at;
-    const char* row = static_cast<const char*>(plan.dy) + at;
-    for (int64_t d = 0; d < depth; d += W)
-      store(dy + n * depth + d, load_words<true>(row + 4 * d, 2 * W));
-    if (!plan.in_groups()) continue;
-    const int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
-    pair.max[r] = plan.softmax_max[stat];
-    pair.inv[r] = SoftmaxState::inverse_of(pair.max[r], plan.softmax_sum[stat]);
-  }
-  for (int64_t d = 0; d < depth; d += W)
-    transpose_square([&](int n) { return load_words<true>(out[n] + 4 * d, 2 * W); }, out_t + d * W,
-                     W);
-  amx_block<1, 1>(depth, AmxRows::together(dy, depth, square, W), out_t, W, false);
-  for (int64_t n = 0; n < count; ++n) pair.delta[first + n] = square[n * W + n];
-  add_sum_grads(plan, pair, first, past);
-}
-#endif
+                         int64_t past, GradBuffers& b);
+// Scales and rounds dq of the groups that begin with query i.
+template <class Path>
+inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i);
+// Rounds dk and dv to the outputs where they are in slots.
+template <class Path>
+inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
+                            const GradPair& pair, UnitBuffers& b);
 
 // The queries of a range, as the bounds of a loop.
 struct QueryRange {
@@ -212,14 +189,13 @@ inline void prepare_accumulators(const Member& member, const AttentionGradPlan& 
                                  const Pair& pair, GradBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
   bool prepared = false;
-#ifdef NSA_ISA_AMX
   if constexpr (kRowsOnly<Path>) {
     prepared = plan.Dv % (2 * W) == 0;
     const int64_t rows = prepared && !units_prepare(plan, pair) ? seg.q_len * plan.G : 0;
-    member.share(ceil_div(rows, W),
-                 [&](int64_t n) { prepare_rows(plan, pair, n * W, min64((n + 1) * W, rows), b); });
+    member.share(ceil_div(rows, W), [&](int64_t n) {
+      prepare_rows<Path>(plan, pair, n * W, min64((n + 1) * W, rows), b);
+    });
   }
-#endif
   const int64_t rows = prepared ? 0 : seg.q_len * plan.G;
   member.share(ceil_div(rows, kDots), [&](int64_t n) {
     prepare_dots<Path>(plan, pair, n * kDots, min64((n + 1) * kDots, rows), b);
@@ -247,37 +223,8 @@ inline void clear_dq(const Member& member, const AttentionGradPlan& plan, const 
   });
 }
 
-#ifdef NSA_ISA_AMX
-// Scales dq of a group, whose first row goes to `at` of the output, and rounds it: `rows` of them,
-// `row` apart.
-inline void write_dq_group(const AttentionGradPlan& plan, const float* group, int64_t at,
-                           int64_t rows, int64_t row) {
-  alignas(64) float square[W * W];
-  static_assert(W == kGradGroup);
-  for (int64_t d = 0; d < plan.D; d += W) {
-    transpose_square(group + d * W, W, square, W);
-    scale_row(square, W * W, plan.scale);
-    for (int64_t n = 0; n < rows; ++n)
-      from_float(plan.dtype, square + n * W, W, plan.dq, at + n * row + d);
-  }
-}
-
-// The same of the groups that begin with query i.
-inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i) {
-  const Segment& seg = plan.segments[pair.segment];
-  const bool heads = plan.groups == GradGroups::kHeads;
-  if (!heads && i % W != 0) return;
-  const int64_t rows = heads ? W : min64(W, seg.q_len - i);
-  const int64_t row = heads ? plan.q.head : plan.q.row;
-  for (int64_t g = 0; g < plan.G; g += heads ? W : 1) {
-    const int64_t at = seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head;
-    write_dq_group(plan, dq_group(plan, pair, i, g), at, rows, row);
-  }
-}
-#endif
-
 // Rounds dq of a range to the output, for 16-bit types.
-template <class Pair>
+template <class Path, class Pair>
 inline void write_dq(const Member& member, const AttentionGradPlan& plan, const Pair& pair,
                      int64_t range) {
   if (plan.dtype == ElemType::kFloat32 || pair.whole()) return;
@@ -285,9 +232,9 @@ inline void write_dq(const Member& member, const AttentionGradPlan& plan, const 
   const QueryRange queries(plan, pair, range);
   member.share(queries.past - queries.first, [&](int64_t n) {
     const int64_t i = queries.first + n;
-#ifdef NSA_ISA_AMX
-    if (plan.in_groups()) return write_dq_groups(plan, pair, i);
-#endif
+    if constexpr (kRowsOnly<Path>) {
+      if (plan.in_groups()) return write_dq_groups<Path>(plan, pair, i);
+    }
     for (int64_t g = 0; g < plan.G; ++g) {
       from_float(plan.dtype, pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, plan.dq,
                  seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head);
@@ -295,49 +242,14 @@ inline void write_dq(const Member& member, const AttentionGradPlan& plan, const 
   });
 }
 
-#ifdef NSA_ISA_AMX
-// dk and dv of `count` keys from key j0 on, added up from the slots, without scale.
-inline void add_slots(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
-                      int64_t count, float* dk, float* dv) {
-  const Segment& seg = plan.segments[pair.segment];
-  fill(dk, count * plan.D, 0.0f);
-  fill(dv, count * plan.Dv, 0.0f);
-  for (int64_t n = 0; n < pair.slots; ++n) {
-    const SlotKeys keys(seg, pair, n);
-    const int64_t from = max64(j0, keys.first), past = min64(j0 + count, keys.past);
-    if (from >= past) continue;
-    const int64_t at = n * pair.slot_keys + from - keys.first;
-    add_scaled(dk + (from - j0) * plan.D, pair.dk + at * plan.D, (past - from) * plan.D, 1.0f);
-    add_scaled(dv + (from - j0) * plan.Dv, pair.dv + at * plan.Dv, (past - from) * plan.Dv, 1.0f);
-  }
-}
-
-// Rounds dk and dv to the outputs where they are in slots.
-inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
-                            const GradPair& pair, UnitBuffers& b) {
-  const Segment& seg = plan.segments[pair.segment];
-  member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t n) {
-    const int64_t j0 = n * kBlockKeys, count = min64(kBlockKeys, seg.kv_len - j0);
-    add_slots(plan, pair, j0, count, b.dk, b.dv);
-    scale_row(b.dk, count * plan.D, plan.scale);
-    for (int64_t j = 0; j < count; ++j) {
-      from_float(plan.dtype, b.dk + j * plan.D, plan.D, plan.dk,
-                 seg.k + (j0 + j) * plan.k.row + pair.kv_head * plan.k.head);
-      from_float(plan.dtype, b.dv + j * plan.Dv, plan.Dv, plan.dv,
-                 seg.v + (j0 + j) * plan.v.row + pair.kv_head * plan.v.head);
-    }
-  });
-}
-#endif
-
 // The same of dk and dv, and of float32 where shares have been summed apart.
-template <class Pair>
+template <class Path, class Pair>
 inline void write_key_sums(const Member& member, const AttentionGradPlan& plan, const Pair& pair,
                            [[maybe_unused]] UnitBuffers& b) {
   const bool there = plan.dtype == ElemType::kFloat32 && pair.shares == 1;
-#ifdef NSA_ISA_AMX
-  if (pair.whole()) return write_slot_sums(member, plan, pair, b);
-#endif
+  if constexpr (kRowsOnly<Path>) {
+    if (pair.whole()) return write_slot_sums<Path>(member, plan, pair, b);
+  }
   const Segment& seg = plan.segments[pair.segment];
   member.share(there ? pair.lead_keys : seg.kv_len, [&](int64_t j) {
     for (int64_t share = 1; share < pair.shares; ++share) {
@@ -350,9 +262,8 @@ inline void write_key_sums(const Member& member, const AttentionGradPlan& plan, 
       add_scaled(pair.dv + j * pair.dv_row, pair.lead_dv + at * plan.Dv, plan.Dv, 1.0f);
     }
     if (there) return;
-#ifdef NSA_ISA_AMX
-    if (plan.in_groups()) scale_row(pair.dk + j * pair.dk_row, plan.D, plan.scale);
-#endif
+    if (kRowsOnly<Path> && plan.in_groups())
+      scale_row(pair.dk + j * pair.dk_row, plan.D, plan.scale);
     from_float(plan.dtype, pair.dk + j * pair.dk_row, plan.D, plan.dk,
                seg.k + j * plan.k.row + pair.kv_head * plan.k.head);
     from_float(plan.dtype, pair.dv + j * pair.dv_row, plan.Dv, plan.dv,
@@ -371,10 +282,8 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
     Path::begin();
-#ifdef NSA_ISA_AMX
-    if (plan.scores_in_pieces) PiecesPath::begin();
+    if (kScoresSplit<Path> && plan.scores_in_pieces) Path::Scores::begin();
     if (kRowsOnly<Path> && plan.in_groups()) buffers.groups.begin(plan.D, plan.Dv);
-#endif
     pack(member, buffers.tile);
     for (int64_t p = 0; p < wave.num_pairs; ++p)
       prepare_accumulators<Path>(member, plan, wave.pairs[p], buffers.tile);
@@ -390,13 +299,12 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
         unit(pair, q_chunk, kv_chunk, buffers);
       });
       member.meet();
-      for (int64_t p = 0; p < wave.num_pairs; ++p) write_dq(member, plan, wave.pairs[p], range);
+      for (int64_t p = 0; p < wave.num_pairs; ++p)
+        write_dq<Path>(member, plan, wave.pairs[p], range);
     }
     for (int64_t p = 0; p < wave.num_pairs; ++p)
-      write_key_sums(member, plan, wave.pairs[p], buffers);
-#ifdef NSA_ISA_AMX
-    if (plan.scores_in_pieces) PiecesPath::end();
-#endif
+      write_key_sums<Path>(member, plan, wave.pairs[p], buffers);
+    if (kScoresSplit<Path> && plan.scores_in_pieces) Path::Scores::end();
     Path::end();
   });
 }
@@ -404,9 +312,9 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
 int64_t grad_thread_size(ElemType dtype, int64_t D, int64_t Dv, int64_t max_kv_chunk) {
   return measured([&](Arena& arena) {
     if (dtype == ElemType::kBFloat16) {
-      UnitBuffers::carve<GradPathOfBFloat16>(arena, D, Dv, max_kv_chunk);
+      UnitBuffers::carve<PathOfBFloat16>(arena, D, Dv, max_kv_chunk);
     } else {
-      UnitBuffers::carve<FloatPath>(arena, D, Dv, max_kv_chunk);
+      UnitBuffers::carve<GradPathOfFloat>(arena, D, Dv, max_kv_chunk);
     }
   });
 }

@@ -10,10 +10,7 @@
 #include "cpu/engine/plan/schedule.h"
 #include "cpu/engine/step/bias.h"
 #include "cpu/engine/step/online_softmax.h"
-#include "cpu/engine/step/pack.h"
-#ifdef NSA_ISA_AMX
-#include "cpu/engine/step/pieces.h"
-#endif
+#include "cpu/engine/step/ways.h"
 
 namespace nsa::cpu {
 namespace {
@@ -95,16 +92,14 @@ inline bool pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, 
   return packed_finite<Path>(s.keys_t + at * count, count);
 }
 
-#ifdef NSA_ISA_AMX
 // The form of block number `at` in pieces. tmp: [16, 3 D / 2 + 16].
+template <class Path>
 inline void pack_key_pieces(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
                             int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
   const int64_t k = plan.segments[pair.segment].k + pair.kv_head * plan.k.head + j0 * plan.k.row;
-  const PiecesSource source{plan.dtype, plan.key, k, plan.k.row, n};
-  float* to = s.key_pieces + at * PiecesPath::kForm.words(plan.D) * kBlockKeys;
-  s.small[at] = all_below(source.columns(plan.D, to, tmp, zero()), kLargestPacked);
+  s.small[at] = Path::pack_key_columns(
+      plan, {k, 0, n}, s.key_pieces + at * Path::kForm.words(plan.D) * kBlockKeys, tmp);
 }
-#endif
 
 // Words of a tile's rows, three cache lines.
 constexpr int64_t kRowWords = kTileRows / 2;
@@ -128,18 +123,16 @@ struct GradBuffers {
   int64_t* dy_at;   // [rows] likewise
   float* tmp;       // [max(kTileKeys, D, Dv) + padding]
   bool finite;      // q and dy hold numbers only
-#ifdef NSA_ISA_AMX
   float* q_pieces;  // [rows + kRowsPast, ld_pieces] where scores are in pieces
   int64_t ld_pieces;
-  bool small;  // they stand for the rows
-#endif
+  bool small;   // they stand for the rows
   Ahead ahead;  // what the next tile reads
 
   template <class Path>
   static GradBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
     const int64_t ld = padded_row(D), ldv = padded_row(Dv);
     constexpr bool pairs = Path::kForm.per_word == 2;
-    GradBuffers b;
+    GradBuffers b{};
     b.q = arena.take<float>(kTileRows * ld);
     b.dy = arena.take<float>(kTileRows * ldv);
     b.q_words = pairs ? arena.take<float>(kTileRows / 2 * ld) : b.q;
@@ -156,10 +149,11 @@ struct GradBuffers {
     b.dy_at = arena.take<int64_t>(kTileRows);
     b.tmp = arena.take<float>(max64(kTileKeys, max64(ld, ldv)) + kLanePad);
     b.ahead = Ahead::carve(arena, kAheadRanges);
-#ifdef NSA_ISA_AMX
-    b.ld_pieces = PiecesPath::kForm.words(D) + kAmxTile;
-    b.q_pieces = pairs ? nullptr : arena.take<float>((kTileRows + kRowsPast) * b.ld_pieces);
-#endif
+    if constexpr (kScoresSplit<Path>) {
+      using Pieces = typename Path::Scores;
+      b.ld_pieces = Pieces::kForm.words(D) + Pieces::kForm.align;
+      b.q_pieces = arena.take<float>((kTileRows + Pieces::kRowsPast) * b.ld_pieces);
+    }
     return b;
   }
 };
@@ -182,22 +176,6 @@ inline float row_delta(const AttentionGradPlan& plan, float dot, int64_t stat) {
   return grad == 0.0f ? dot : dot - plan.softmax_sum[stat] * grad;
 }
 
-#ifdef NSA_HAS_BF16_DOT
-// Rows as words, ld apart at copy, and as words along a contraction over rows: rows 2 n and 2 n + 1
-// in row n of dst. Row r begins at element at[r] of src. Whether they hold numbers only.
-inline bool load_pairs(const void* src, int64_t rows, int64_t n, int64_t ld, const int64_t* at,
-                       float* copy, float* dst) {
-  const char* base = static_cast<const char*>(src);
-  V top = zero();
-  for (int64_t r = 0; r < rows; r += 2) {
-    const char* odd = r + 1 < rows ? base + 2 * at[r + 1] : nullptr;
-    top = pair_and_copy(base + 2 * at[r], odd, n, ld, dst + r / 2 * ld, copy + r * ld,
-                        copy + (r + 1) * ld, top);
-  }
-  return finite_bf16(top);
-}
-#endif
-
 // A row of n elements as floats, padded with zeros to ld; copy_numbers() of it.
 inline V load_row(ElemType t, const void* src, int64_t offset, int64_t n, int64_t ld, float* dst,
                   V acc) {
@@ -211,14 +189,13 @@ inline V load_row(ElemType t, const void* src, int64_t offset, int64_t n, int64_
   return acc;
 }
 
-#ifdef NSA_ISA_AMX
 // dst[d][w] = src[w][d] for `rows` rows of words, ld apart in src and kRowWords in dst.
+template <class Path>
 inline void transpose_words(const float* src, int64_t rows, int64_t ld, float* dst) {
   for (int64_t w = 0; w < rows; w += W)
     for (int64_t d = 0; d < ld; d += W)
-      transpose_square(src + w * ld + d, ld, dst + d * kRowWords + w, kRowWords);
+      Path::transpose(src + w * ld + d, ld, dst + d * kRowWords + w, kRowWords);
 }
-#endif
 
 // visit(r, i, head) for all rows of a tile: query(r), head(r), rows().
 template <class Rows, class Visit>
@@ -233,47 +210,39 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
   const int64_t ld = padded_row(plan.D), ldv = padded_row(plan.Dv);
   const int64_t first_head = c.head(0) / plan.G * plan.G;  // of the group
   [[maybe_unused]] V numbers = zero();
-#ifdef NSA_ISA_AMX
-  V top = zero();
-#endif
+  [[maybe_unused]] V top = zero();
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     b.q_at[r] = c.seg.q + i * plan.q.row + head * plan.q.head;
     b.dy_at[r] = c.seg.o + i * plan.o.row + head * plan.o.head;
     if constexpr (Path::kForm.per_word == 1) {
       numbers = load_row(plan.dtype, plan.query, b.q_at[r], plan.D, ld, b.q + r * ld, numbers);
       numbers = load_row(plan.dtype, plan.dy, b.dy_at[r], plan.Dv, ldv, b.dy + r * ldv, numbers);
-#ifdef NSA_ISA_AMX
-      if (plan.scores_in_pieces)
-        top = pack_pieces(plan.dtype, plan.query, b.q_at[r], plan.D, b.q_pieces + r * b.ld_pieces,
-                          top);
-#endif
+      if constexpr (kScoresSplit<Path>) {
+        if (plan.scores_in_pieces)
+          top = Path::Scores::split_row(plan.dtype, plan.query, b.q_at[r], plan.D,
+                                        b.q_pieces + r * b.ld_pieces, top);
+      }
     }
     const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
     b.max[r] = plan.softmax_max[stat];
     b.inv[r] = SoftmaxState::inverse_of(b.max[r], plan.softmax_sum[stat]);
     b.delta[r] = delta[i * plan.G + head - first_head];
   });
-#ifdef NSA_HAS_BF16_DOT
   if constexpr (Path::kForm.per_word == 2) {
-    const bool q = load_pairs(plan.query, c.rows(), plan.D, ld, b.q_at, b.q, b.q_words);
-    const bool dy = load_pairs(plan.dy, c.rows(), plan.Dv, ldv, b.dy_at, b.dy, b.dy_words);
+    const bool q = Path::load_pairs(plan.query, c.rows(), plan.D, ld, b.q_at, b.q, b.q_words);
+    const bool dy = Path::load_pairs(plan.dy, c.rows(), plan.Dv, ldv, b.dy_at, b.dy, b.dy_words);
     b.finite = q && dy;
     const int64_t used = ceil_div(c.rows(), 2), count = words<Path>(c.rows());
     fill(b.q_words + used * ld, (count - used) * ld, 0.0f);
     fill(b.dy_words + used * ldv, (count - used) * ldv, 0.0f);
-#ifdef NSA_ISA_AMX
     if constexpr (kRowsOnly<Path>) {
-      transpose_words(b.q_words, count, ld, b.q_t);
-      transpose_words(b.dy_words, count, ldv, b.dy_t);
+      transpose_words<Path>(b.q_words, count, ld, b.q_t);
+      transpose_words<Path>(b.dy_words, count, ldv, b.dy_t);
     }
-#endif
-    return;
+  } else {
+    b.finite = hsum(numbers) == 0.0f;
+    if constexpr (kScoresSplit<Path>) b.small = Path::Scores::small(top);
   }
-#endif
-  b.finite = hsum(numbers) == 0.0f;
-#ifdef NSA_ISA_AMX
-  b.small = all_below(top, kLargestPacked);
-#endif
 }
 
 // dpse += dS (times scale where the bias is added before it). Element j of dS is key j0 + j.
@@ -329,13 +298,12 @@ inline void grad_rows(const AttentionGradPlan& plan, int64_t r, [[maybe_unused]]
       store(ds + j, score_grad(x, load(ds + j), row.delta));
     }
   } else {
-#ifdef NSA_HAS_BF16_DOT
     if (count == 1) {
       for (int64_t j = 0; j < lanes; j += W) {
         const V x = row.probability(load(p + j)), y = score_grad(x, load(ds + j), row.delta);
-        store(p + j, pair_bf16(x, zero()));
-        store(p + kScoreRow + j, pair_bf16(y, zero()));
-        store_words(ds + j / 2, y);
+        store(p + j, Path::pair(x, zero()));
+        store(p + kScoreRow + j, Path::pair(y, zero()));
+        Path::put(ds, j, y);
       }
       return;
     }
@@ -344,12 +312,11 @@ inline void grad_rows(const AttentionGradPlan& plan, int64_t r, [[maybe_unused]]
       const V x0 = row.probability(load(p + j)), x1 = next.probability(load(p + kScoreRow + j));
       const V y0 = score_grad(x0, load(ds + j), row.delta);
       const V y1 = score_grad(x1, load(ds + kScoreRow + j), next.delta);
-      store(p + j, pair_bf16(x0, x1));
-      store(p + kScoreRow + j, pair_bf16(y0, y1));
-      store_words(ds + j / 2, y0);
-      store_words(ds + kScoreRow + j / 2, y1);
+      store(p + j, Path::pair(x0, x1));
+      store(p + kScoreRow + j, Path::pair(y0, y1));
+      Path::put(ds, j, y0);
+      Path::put(ds + kScoreRow, j, y1);
     }
-#endif
   }
 }
 
@@ -357,20 +324,18 @@ inline void grad_rows(const AttentionGradPlan& plan, int64_t r, [[maybe_unused]]
 template <class Path>
 inline void pair_grad_rows([[maybe_unused]] int64_t r, [[maybe_unused]] int64_t count,
                            [[maybe_unused]] int64_t lanes, [[maybe_unused]] GradBuffers& b) {
-#ifdef NSA_HAS_BF16_DOT
   if constexpr (Path::kForm.per_word == 2) {
     float *p = b.p + r * kScoreRow, *ds = b.ds + r * kScoreRow;
     for (int64_t j = 0; j < lanes; j += W) {
       const V x0 = load(p + j), y0 = load(ds + j);
       const V x1 = count == 2 ? load(p + kScoreRow + j) : zero();
       const V y1 = count == 2 ? load(ds + kScoreRow + j) : zero();
-      store(p + j, pair_bf16(x0, x1));
-      store(p + kScoreRow + j, pair_bf16(y0, y1));
-      store_words(ds + j / 2, y0);
-      if (count == 2) store_words(ds + kScoreRow + j / 2, y1);
+      store(p + j, Path::pair(x0, x1));
+      store(p + kScoreRow + j, Path::pair(y0, y1));
+      Path::put(ds, j, y0);
+      if (count == 2) Path::put(ds + kScoreRow, j, y1);
     }
   }
-#endif
 }
 
 // The scores of row r become P, its dP becomes dS, whatever changes or hides them. Key 0 is j0 of
@@ -429,13 +394,13 @@ inline void grad_scores(const AttentionGradPlan& plan, const GradKeys& keys, int
                         int64_t rows, int64_t n0, int64_t n1, GradBuffers& b) {
   const int64_t ld = padded_row(plan.D);
   float* s = b.p + r0 * kScoreRow;
-#ifdef NSA_ISA_AMX
-  if constexpr (Path::kForm.per_word == 1) {
-    if (keys.small && b.small)
-      return piece_scores(rows, n1 - n0, plan.D, b.q_pieces + r0 * b.ld_pieces, b.ld_pieces,
-                          keys.pieces + n0 * PiecesPath::kForm.words(plan.D), s, kScoreRow);
+  if constexpr (kScoresSplit<Path>) {
+    if (keys.small && b.small) {
+      using Pieces = typename Path::Scores;
+      return Pieces::scores(rows, n1 - n0, plan.D, b.q_pieces + r0 * b.ld_pieces, b.ld_pieces,
+                            keys.pieces + n0 * Pieces::kForm.words(plan.D), s, kScoreRow);
+    }
   }
-#endif
   key_products<Path>(Operand{b.q + r0 * ld, ld, 1}, rows, words<Path>(plan.D), keys.kt, keys.lanes,
                      n0, n1, Output{s, kScoreRow}, &b.ahead);
 }

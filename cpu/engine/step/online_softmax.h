@@ -84,12 +84,12 @@ inline V exp_from(V x, V base) { return exp2(mul(sub(x, base), set1(kLog2e))); }
 // for pieces a gradient may differ from its forward by what floats round: exp() of that could be
 // infinite.
 inline V exp_below(V x, V base) {
-#ifdef NSA_ISA_AMX
-  // The second operand is what min() gives where one of both is NaN.
-  return exp2(mul(min(zero(), sub(x, base)), set1(kLog2e)));
-#else
-  return exp_from(x, base);
-#endif
+  if constexpr (kHasTiles) {
+    // The second operand is what min() gives where one of both is NaN.
+    return exp2(mul(min(zero(), sub(x, base)), set1(kLog2e)));
+  } else {
+    return exp_from(x, base);
+  }
 }
 
 // s = exp(s - base); gives the sum.

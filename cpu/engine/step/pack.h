@@ -9,14 +9,24 @@
 namespace nsa::cpu {
 namespace {
 
+// Of a lambda: what is called between the products of a way must not be a call.
+#define NSA_INLINE __attribute__((always_inline))
+
 // Rows whose products are added up side by side.
 constexpr int kDots = 8;
 
-// The number formats a matmul can run in. A "word" is what one K step consumes: one float, or two
-// neighbouring bf16.
+// A way to do a step: the number format of its products, and what depends on it. A "word" is what
+// one step of a contraction consumes: one float, or two neighbouring bf16. This is the way of
+// floats on vectors; the others stand in files of their own, and ways.h says which a unit has.
 struct FloatPath {
   using Step = FloatStep;
   static constexpr WordForm kForm = {1, 1};
+  // The way of a gradient's scores.
+  using Scores = FloatPath;
+  // Values of this exponent and above, as its bits stand in bf16, count as no numbers: they take
+  // the way that is slow and knows them all.
+  static constexpr uint32_t kLargeExponent = 0x7f80;
+
   static float dot_in_order(const float* a, const float* b, int64_t n) {
     return nsa::cpu::dot_in_order(a, b, n);
   }
@@ -24,61 +34,30 @@ struct FloatPath {
   static void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
     nsa::cpu::dots_in_order<kDots>(a, b, row, n, sums);
   }
+  // Elements j.. of a row of probabilities, W of them or twice as many, as words at p.
+  static void put(float* p, int64_t j, V x) { store(p + j, x); }
+  static void put(float* p, int64_t j, V x, V y) {
+    store(p + j, x);
+    store(p + j + W, y);
+  }
+  // Packs as many of n rows as lanes as can be transposed at once. Gives how many.
+  static int64_t transpose_rows(ElemType, const void*, int64_t, int64_t, int64_t, int64_t, int64_t,
+                                float*) {
+    return 0;
+  }
+  // Of a thread that will do steps, and has done them.
   static void begin() {}
   static void end() {}
 };
-#ifdef NSA_HAS_BF16_DOT
-struct DotPath {
-  using Step = BFloat16Step;
-  static constexpr WordForm kForm = {2, 1};
-  static float dot_in_order(const float* a, const float* b, int64_t n) {
-    return dot_words_in_order(a, b, n);
-  }
-  static void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
-    dots_words_in_order<kDots>(a, b, row, n, sums);
-  }
-  static void begin() {}
-  static void end() {}
-};
-#endif
-#ifdef NSA_ISA_AMX
-struct AmxPath {
-  using Step = AmxStep;
-  static constexpr WordForm kForm = {2, kAmxTile};
-  static float dot_in_order(const float* a, const float* b, int64_t n) { return amx_dot(a, b, n); }
-  static void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
-    for (int k = 0; k < kDots; ++k) sums[k] = amx_dot(a + k * row, b + k * row, n);
-  }
-  static void begin() { amx_begin(); }
-  static void end() { amx_end(); }
-};
-#endif
-
-#ifdef NSA_ISA_AMX
-// float32 as sums of bf16: what multiply_pieces() takes.
-struct PiecesPath {
-  static constexpr WordForm kForm = {2, kAmxTile, kPieces};
-  static void begin() { amx_begin(); }
-  static void end() { amx_end(); }
-};
-#endif
-
-// What the bf16 type runs on in a call of this unit, forward and backward.
-#if defined(NSA_ISA_AMX)
-using PathOfBFloat16 = AmxPath;
-using GradPathOfBFloat16 = AmxPath;
-#elif defined(NSA_HAS_BF16_DOT)
-using PathOfBFloat16 = DotPath;
-using GradPathOfBFloat16 = DotPath;
-#else
-using PathOfBFloat16 = FloatPath;
-using GradPathOfBFloat16 = FloatPath;
-#endif
 
 // Whether a product reads A along its rows only. dV and dK, sums over rows of P and dS, are then
 // computed transposed: dV^T = dO^T P, with P on the right.
 template <class Path>
 constexpr bool kRowsOnly = Path::kForm.align > 1;
+
+// Whether a gradient on floats has scores of split operands.
+template <class Path>
+constexpr bool kScoresSplit = Path::Scores::kForm.pieces > 1;
 
 template <class Path>
 constexpr int64_t words(int64_t n) {
@@ -89,6 +68,19 @@ constexpr int64_t words(int64_t n) {
 template <class Path>
 constexpr int64_t key_step() {
   return Path::kForm.key_step();
+}
+
+// Words of a packed block's values.
+template <class Form>
+constexpr int64_t words_of_values(int64_t Dv) {
+  return Form::kForm.words(kBlockKeys) * padded_row(Dv);
+}
+
+// Whether rows of queries are words that end with a row of a tile, and tiles with a query. Where
+// they begin does not count: results may not depend on it.
+inline bool heads_are_tiles(const AttentionPlan& plan) {
+  return plan.G % kAmxTile == 0 && plan.D % (2 * kAmxTile) == 0 && plan.q.row % 2 == 0 &&
+         plan.q.head % 2 == 0;
 }
 
 // One row of n elements as words, padded with zeros.
@@ -136,6 +128,11 @@ constexpr int64_t panel_lanes(int64_t lanes) {
   return !kRowsOnly<Path> && kNR * W == kLanePad ? kLanePad : lanes;
 }
 
+// Neighbouring keys of a head, n of them, and their values: where the first ones begin.
+struct KeyRows {
+  int64_t k, v, n;
+};
+
 // dst[lanes / panel][words(D)][panel] = transpose of n rows, panel = panel_lanes(); lanes n.. are
 // zero. row_words holds words(D) floats.
 template <class Path>
@@ -143,20 +140,7 @@ inline void pack_transposed(ElemType t, const void* src, int64_t offset, int64_t
                             int64_t n, int64_t D, int64_t lanes, float* dst, float* row_words) {
   const int64_t depth = words<Path>(D), panel = panel_lanes<Path>(lanes);
   const auto lane = [&](int64_t j) { return dst + j / panel * panel * depth + j % panel; };
-  int64_t done = 0;
-#ifdef NSA_ISA_AMX
-  if constexpr (Path::kForm.per_word == 2) {
-    // Rows that are whole words in memory, a vector's lanes at once.
-    for (; D % (2 * W) == 0 && row_stride % 2 == 0 && done + W <= n; done += W) {
-      for (int64_t j = done + W; j < min64(done + 2 * W, n); ++j)
-        ask_for_row(t, src, offset + j * row_stride, D);
-      const char* rows = static_cast<const char*>(src) + 2 * (offset + done * row_stride);
-      for (int64_t d = 0; d < depth; d += W)
-        transpose_square(reinterpret_cast<const float*>(rows) + d, row_stride / 2,
-                         dst + d * lanes + done, lanes);
-    }
-  }
-#endif
+  const int64_t done = Path::transpose_rows(t, src, offset, row_stride, n, D, lanes, dst);
   for (int64_t j = done; j < n; ++j) {
     ask_for_row(t, src, offset + (j + kRowsAhead) * row_stride, D);
     pack_row<Path>(t, src, offset + j * row_stride, D, row_words);
@@ -226,33 +210,6 @@ inline void pack_rows(ElemType t, const void* src, int64_t offset, int64_t row_s
   }
 }
 
-#ifdef NSA_HAS_BF16_DOT
-// Two rows of n bf16, even and odd: words of both as pair_elements() makes them at dst, and the
-// rows as words of their own. odd: nullptr for a row of zeros, which is not copied. Gives the
-// largest magnitudes, `top` among them.
-inline V pair_and_copy(const char* even, const char* odd, int64_t n, int64_t ld, float* dst,
-                       float* even_copy, float* odd_copy, V top) {
-  int64_t j = 0;
-  for (; j < n; j += 2 * W) {
-    const bool whole = j + 2 * W <= n;
-    const V x =
-        whole ? load_words<true>(even + 2 * j, 2 * W) : load_words<false>(even + 2 * j, n - j);
-    V y = zero(), first, second;
-    store(even_copy + j / 2, x);
-    if (odd) {
-      y = whole ? load_words<true>(odd + 2 * j, 2 * W) : load_words<false>(odd + 2 * j, n - j);
-      store(odd_copy + j / 2, y);
-    }
-    top = largest_bf16(largest_bf16(top, x), y);
-    pair_columns(x, y, first, second);
-    store(dst + j, first);
-    if (j + W < ld) store(dst + j + W, second);
-  }
-  if (j < ld) fill(dst + j, ld - j, 0.0f);
-  return top;
-}
-#endif
-
 // Whether a packed block of `count` words holds numbers only; of bf16, those of a smaller exponent
 // than the one given, as its bits stand in a number.
 template <class Path>
@@ -280,30 +237,11 @@ inline void multiply_values(bool numbers_only, int64_t M, int64_t N, int64_t K, 
   matmul_visible(Path::kForm.per_word, M, N, K, p, v, ldv, o, ldo, into, row_scale);
 }
 
-// Elements j.. of a row of probabilities, W of them, as words at p.
-template <class Path>
-inline void put_probabilities(float* p, int64_t j, V x) {
-#ifdef NSA_HAS_BF16_DOT
-  if (Path::kForm.per_word == 2) return store_words(p + j / 2, x);
-#endif
-  store(p + j, x);
-}
-
-// The same of twice as many, which one instruction rounds.
-template <class Path>
-inline void put_probabilities(float* p, int64_t j, V x, V y) {
-#ifdef NSA_HAS_BF16_DOT
-  if (Path::kForm.per_word == 2) return store_bf16_pair(p + j / 2, x, y);
-#endif
-  store(p + j, x);
-  store(p + j + W, y);
-}
-
 // Probabilities in place as words: the bf16 form rounds them and uses the front half of the row.
 template <class Path>
 inline void pack_probabilities(float* p, int64_t n) {
   if (Path::kForm.per_word == 1) return;
-  for (int64_t j = 0; j < n; j += W) put_probabilities<Path>(p, j, load(p + j));
+  for (int64_t j = 0; j < n; j += W) Path::put(p, j, load(p + j));
 }
 
 // One step of the online softmax over raw products of keys that are all visible: they become words
@@ -314,7 +252,7 @@ inline float softmax_step(float* s, int64_t n, float scale, SoftmaxState& state,
   const float top = raw_max(s, n) * scale;
   if (scale > 0.0f && moderate(top) && state.max < kInfinity) {
     return online_softmax_visible(s, n, scale, top, weight, state,
-                                  [&](int64_t j, V x) { put_probabilities<Path>(s, j, x); });
+                                  [&](int64_t j, V x) { Path::put(s, j, x); });
   }
   const float factor = online_softmax_row(s, n, scale, state, weight);
   pack_probabilities<Path>(s, n);

@@ -4,13 +4,38 @@
 
 #include <type_traits>
 
-#include "cpu/engine/step/pack.h"
+#include "cpu/engine/step/amx.h"
 
 namespace nsa::cpu {
 namespace {
 
-// Rows that multiply_pieces() reads past the last one.
-constexpr int64_t kRowsPast = 2 * kAmxTile;
+// float32 as sums of bf16.
+struct PiecesPath {
+  static constexpr WordForm kForm = {2, kAmxTile, kPieces};
+
+  static V split_row(ElemType t, const void* src, int64_t offset, int64_t n, float* dst, V top);
+  static V split_pair(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
+                      const WordsAt& to, V top);
+  static void multiply(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t tile,
+                       float* c, int64_t ldc, bool add_to);
+  // Rows that multiply() reads past the last one.
+  static constexpr int64_t kRowsPast = 2 * kAmxTile;
+  // Whether operands of these magnitudes stand for their numbers.
+  static bool small(V top);
+  static void scores(int64_t rows, int64_t n, int64_t D, const float* q, int64_t ldq,
+                     const float* keys, float* s, int64_t lds);
+  static bool pack_keys(const AttentionPlan& plan, KeyRows from, float* keys, float* values,
+                        float* rows);
+  // The keys alone, as columns.
+  static bool pack_key_columns(const AttentionPlan& plan, KeyRows from, float* keys, float* tmp);
+  static void transpose(const float* src, int64_t lds, float* dst, int64_t ldd) {
+    AmxPath::transpose(src, lds, dst, ldd);
+  }
+  static void begin() { AmxPath::begin(); }
+  static void end() { AmxPath::end(); }
+};
+
+constexpr int64_t kRowsPast = PiecesPath::kRowsPast;
 
 // Operands of 1e9 and above, packed kPieceUnit times as large, do not go in pieces.
 constexpr float kLargestPacked = 1e9f * kPieceUnit;
@@ -24,6 +49,11 @@ inline V load_unit(ElemType t, const void* src, int64_t offset, int64_t n) {
   if (n > 0) to_float(t, src, offset, min64(n, W), part);
   return mul(load(part), unit);
 }
+
+// Floats, but for scores, which a gradient takes in pieces where its forward does.
+struct SplitScoresPath : FloatPath {
+  using Scores = PiecesPath;
+};
 
 // Neighbouring elements as words of pieces. Gives the larger magnitudes of `top` and what is
 // packed.
@@ -152,6 +182,39 @@ inline void piece_scores(int64_t rows, int64_t n, int64_t D, const float* q, int
                          const float* keys, float* s, int64_t lds) {
   const int64_t depth = PiecesPath::kForm.words(D);
   multiply_pieces<true>(rows, n, depth, {q, ldq, 1}, keys, depth * kAmxTile, s, lds, false);
+}
+
+inline V PiecesPath::split_row(ElemType t, const void* src, int64_t offset, int64_t n, float* dst,
+                               V top) {
+  return pack_pieces(t, src, offset, n, dst, top);
+}
+inline V PiecesPath::split_pair(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
+                                const WordsAt& to, V top) {
+  return pair_pieces(t, src, even, odd, n, to, top);
+}
+inline void PiecesPath::multiply(int64_t M, int64_t N, int64_t K, Operand a, const float* b,
+                                 int64_t tile, float* c, int64_t ldc, bool add_to) {
+  multiply_pieces(M, N, K, a, b, tile, c, ldc, add_to);
+}
+inline bool PiecesPath::pack_key_columns(const AttentionPlan& plan, KeyRows from, float* keys,
+                                         float* tmp) {
+  const PiecesSource source{plan.dtype, plan.key, from.k, plan.k.row, from.n};
+  return all_below(source.columns(plan.D, keys, tmp, zero()), kLargestPacked);
+}
+inline bool PiecesPath::small(V top) { return all_below(top, kLargestPacked); }
+inline void PiecesPath::scores(int64_t rows, int64_t n, int64_t D, const float* q, int64_t ldq,
+                               const float* keys, float* s, int64_t lds) {
+  piece_scores(rows, n, D, q, ldq, keys, s, lds);
+}
+
+// Keys and values of a block, in the form of PiecesGathered. rows: [16, words(D)], a row and 16
+// words apart. Gives whether its numbers are small enough.
+[[gnu::noinline]] inline bool PiecesPath::pack_keys(const AttentionPlan& plan, KeyRows from,
+                                                    float* keys, float* values, float* rows) {
+  const PiecesSource key{plan.dtype, plan.key, from.k, plan.k.row, from.n};
+  const PiecesSource value{plan.dtype, plan.value, from.v, plan.v.row, from.n};
+  const V top = value.rows(plan.Dv, values, key.columns(plan.D, keys, rows, zero()));
+  return all_below(top, kLargestPacked);
 }
 
 }  // namespace

@@ -42,12 +42,12 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
     for (; j + 2 * W <= n; j += 2 * W) {
       const V e = probability(j), next = probability(j + W);
       total = add(add(total, e), next);
-      put_probabilities<Path>(row, j, e, next);
+      Path::put(row, j, e, next);
     }
     if (j < n) {
       const V e = probability(j);
       total = add(total, e);
-      put_probabilities<Path>(row, j, e);
+      Path::put(row, j, e);
     }
     part[r] = total;
   }

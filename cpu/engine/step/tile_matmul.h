@@ -9,9 +9,6 @@
 
 #include "cpu/engine/simd/vec_math.h"
 #include "cpu/engine/step/ahead.h"
-#ifdef NSA_ISA_AMX
-#include "cpu/engine/simd/amx.h"
-#endif
 
 namespace nsa::cpu {
 namespace {
@@ -20,22 +17,11 @@ namespace {
 // over many calls then rounds like a sum of partial sums.
 enum class Into { kReplace, kAdd, kAddScaled };  // kAddScaled: to C rows times row_scale[row]
 
-// Steps of the K loop: float pairs nothing, the bf16 dot takes two k at once (operands are words of
-// two bf16, so K and the strides of A count words).
+// A step of the K loop, of floats. Those of other ways stand in their files.
 struct FloatStep {
   static V broadcast(const float* a) { return set1(*a); }
   static V step(V acc, V a, V b) { return fma(a, b, acc); }
 };
-#ifdef NSA_HAS_BF16_DOT
-struct BFloat16Step {
-  static V broadcast(const float* a) { return set1(*a); }  // copies the 32 bits of a pair
-  static V step(V acc, V a, V b) { return dot_bf16(acc, a, b); }
-};
-#endif
-
-#ifdef NSA_ISA_AMX
-struct AmxStep {};
-#endif
 
 // A: element (row, k) is *at(row, k * k_stride). local<MR>(): the first MR rows, in registers.
 struct Operand {
@@ -212,6 +198,12 @@ inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, Lanes b, float* c
   matmul_rows<Step>(M, N, K, a, b, Output{c, ldc}, into, row_scale, ahead);
 }
 
+// x[0..n) *= factor, n whole vectors.
+inline void scale_row(float* x, int64_t n, float factor) {
+  const V by = set1(factor);
+  for (int64_t j = 0; j < n; j += W) store(x + j, mul(load(x + j), by));
+}
+
 // The product with zeros of A skipped, for tiles where a masked pair (exactly 0 in A) stands beside
 // a row of B that holds NaN or infinity: 0 times that is NaN, and would reach rows that never see
 // it. A factor below the smallest normal number counts as 0, as in the forward's probabilities.
@@ -247,65 +239,6 @@ inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Op
     }
   }
 }
-
-#ifdef NSA_ISA_AMX
-template <>
-constexpr int64_t matmul_steps<AmxStep>(int64_t M, int64_t N) {
-  return ceil_div(M / kAmxTile, 2) * ceil_div(N, 2 * kAmxTile);
-}
-
-// x[0..n) *= factor, n whole vectors.
-inline void scale_row(float* x, int64_t n, float factor) {
-  const V by = set1(factor);
-  for (int64_t j = 0; j < n; j += W) store(x + j, mul(load(x + j), by));
-}
-
-// The same product on tiles: K in whole tiles, A with neighbouring words. Up to 15 rows after the
-// last row of A are read, whatever they hold; rows of C past M are not written. Sums go on in C, so
-// that a sum over many calls is one long sum. It rounds more than a sum of partial sums, and far
-// less than the operands are rounded.
-template <>
-inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, Lanes lanes_of_b, float* c,
-                            int64_t ldc, Into into, const float* row_scale, Ahead* ahead) {
-  expect<Length::kPadded>(N);
-  NSA_EXPECT(K % kAmxTile == 0 && a.k_stride == 1 && lanes_of_b.lane_stride == 1);
-  const float* b = lanes_of_b.data;
-  const int64_t ldb = lanes_of_b.row_stride;
-  constexpr int64_t step = 2 * kAmxTile;
-  const bool keep = into != Into::kReplace;
-  if (into == Into::kAddScaled) {
-    for (int64_t m = 0; m < M; ++m) {
-      // With the online softmax few steps raise a row's maximum.
-      if (row_scale[m] != 1.0f) scale_row(c + m * ldc, N, row_scale[m]);
-    }
-  }
-  const int64_t whole = M / kAmxTile * kAmxTile;
-  alignas(64) float part[kAmxTile * step];
-  for (int64_t n = 0; n < N; n += step) {
-    const int64_t lanes = min64(step, N - n);
-    for (int64_t m = 0; m < whole; m += step) {
-      const float* am = a.data + m * a.row_stride;
-      float* cm = c + m * ldc + n;
-      if (ahead) ahead->step();
-      if (whole - m >= step) {
-        amx_lanes<2>(lanes, K, am, a.row_stride, b + n, ldb, cm, ldc, keep);
-      } else {
-        amx_lanes<1>(lanes, K, am, a.row_stride, b + n, ldb, cm, ldc, keep);
-      }
-    }
-    if (whole == M) continue;
-    amx_lanes<1>(lanes, K, a.data + whole * a.row_stride, a.row_stride, b + n, ldb, part, step,
-                 false);
-    for (int64_t r = 0; r < M - whole; ++r) {
-      for (int64_t j = 0; j < lanes; j += W) {
-        float* at = c + (whole + r) * ldc + n + j;
-        const V x = load(part + r * step + j);
-        store(at, keep ? add(load(at), x) : x);
-      }
-    }
-  }
-}
-#endif
 
 }  // namespace
 }  // namespace nsa::cpu

@@ -5,31 +5,13 @@
 
 #include <type_traits>
 
+#include "cpu/engine/plan/decode.h"
+#include "cpu/engine/simd/spread.h"
 #include "cpu/engine/step/tile_matmul.h"
 #include "cpu/engine/threads/scratch.h"
-#include "cpu/nsa_decode/plan.h"
 
 namespace nsa::cpu {
 namespace {
-
-// Words of a key that one load spreads over a vector, each for its share of the lanes: with one, as
-// many loads as multiplications would be more than the ports have room for beside all others.
-#ifdef NSA_ISA_SCALAR
-constexpr int kSpread = 1;
-inline V spread_words(const char* p) {
-  float x;
-  __builtin_memcpy(&x, p, 4);
-  return x;
-}
-inline V spread_bf16(const char* p) { return load_bf16(reinterpret_cast<const uint16_t*>(p)); }
-inline V sum_spread(const V* acc) { return acc[0]; }
-#else
-constexpr int kSpread = 2;
-inline V spread_words(const char* p) { return spread_two(p); }
-inline V spread_bf16(const char* p) { return spread_two_bf16(p); }
-// The heads again as lanes, see query_place().
-inline V sum_spread(const V* acc) { return add_neighbours(acc[0], acc[1]); }
-#endif
 
 // Where the first kSpread words of a group's head stand in the query of a cell, [words / kSpread]
 // [lanes * kSpread], the next ones lanes * kSpread further: of every four heads the first two stand
@@ -91,32 +73,6 @@ struct DecodeBFloat16 : DecodeFloat<float> {
     for (int i = 0; i < NR; ++i) b[i] = load_bf16(x + i * W);
   }
 };
-#ifdef NSA_HAS_BF16_DOT
-struct DecodePairs : VectorSteps {
-  static constexpr int64_t kPerWord = 2;
-  static constexpr bool kDirect = true;
-  static constexpr int kLast = 2;
-  static V add(V acc, V a, V b) { return dot_bf16(acc, a, b); }
-  static void restore_columns(float* x, int64_t n) {
-    for (int64_t d = 0; d < n; d += 2 * W) nsa::cpu::restore_columns(x + d);
-  }
-  static void copy(ElemType, const void* data, int64_t from, int64_t n, int64_t words, char* to) {
-    fill(reinterpret_cast<float*>(to) + n / 2, words - n / 2, 0.0f);
-    __builtin_memcpy(to, static_cast<const char*>(data) + 2 * from, static_cast<size_t>(2 * n));
-  }
-  // Two vectors have the columns of 2 W in the order of interleave_bf16.
-  template <int NR>
-  static void values(const char* even, const char* odd, int64_t d, int64_t Dv, V* b) {
-    constexpr bool kWhole = NR > kLast;
-#pragma GCC unroll 2
-    for (int i = 0; i < NR / 2; ++i) {
-      const int64_t at = d + i * 2 * W, left = kWhole ? 2 * W : Dv - at;
-      interleave_bf16(load_words<kWhole>(even + 2 * at, left),
-                      load_words<kWhole>(odd + 2 * at, left), b[2 * i], b[2 * i + 1]);
-    }
-  }
-};
-#endif
 
 struct Rows {
   const char* data;
@@ -301,11 +257,7 @@ class LinesOfPages {
   int64_t row_ = 0, rows_ = 0, stride_ = 0;
 };
 
-#ifdef NSA_ISA_AMX
-using Lines = LinesOfPages;
-#else
-using Lines = LinesInOrder;
-#endif
+using Lines = std::conditional_t<kHasTiles, LinesOfPages, LinesInOrder>;
 
 // s[j][0..W) = sum over words of key j's word times the heads' words, for KEYS keys.
 template <class Path, int KEYS>
@@ -454,20 +406,6 @@ inline void value_step(const ValueStep& x, int64_t heads, Lines& lines) {
   for (; d + kNR * W <= x.Dv; d += kNR * W) value_panel<Path, kNR>(x, heads, d, lines);
   for (; d < x.Dv; d += Path::kLast * W) value_panel<Path, Path::kLast>(x, heads, d, lines);
 }
-
-#ifdef NSA_HAS_BF16_DOT
-// dst[pair][lanes]: words of the probabilities of two neighbouring keys, rounded; a last key alone
-// is paired with 0.
-inline void pair_probabilities(const float* p, int64_t n, int64_t lanes, int64_t heads,
-                               float* dst) {
-  for (int64_t j = 0; j < n; j += 2) {
-    for (int64_t g = 0; g < heads; g += W) {
-      const V odd = j + 1 < n ? load(p + (j + 1) * lanes + g) : zero();
-      store(dst + j / 2 * lanes + g, pair_bf16(load(p + j * lanes + g), odd));
-    }
-  }
-}
-#endif
 
 }  // namespace
 }  // namespace nsa::cpu

@@ -2,7 +2,8 @@
 // group at once. Keys are read as they stand in the cache. Included by the unit for AMX only.
 #pragma once
 
-#include "cpu/nsa_decode/step.h"
+#include "cpu/engine/step/amx.h"
+#include "cpu/engine/step/decode_dot.h"
 
 namespace nsa::cpu {
 namespace {

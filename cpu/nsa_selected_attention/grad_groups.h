@@ -1,0 +1,146 @@
+// The gradient of NsaSelectedAttention on groups of rows. Included by units that have GroupStep.
+#pragma once
+
+#include "cpu/nsa_selected_attention/grad_kernel.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Tells GroupLoader of the rows of a tile.
+class SelectPairs {
+ public:
+  SelectPairs(const AttentionGradPlan& plan, const Selection& sel, const SelectGradPair& pair,
+              const SelectTiles& tile, const float* zeros)
+      : plan_(plan),
+        sel_(sel),
+        pair_(pair),
+        rows_(tile.rows()),
+        keys_(tile.keys()),
+        block_(tile.block()),
+        zeros_(zeros) {}
+
+  int64_t groups() const { return rows_.rows() / kGroupRows; }
+
+  bool operator()(int64_t n, PairRows& rows, PairLanes& lanes) const {
+    bool usual = true;
+    for (int64_t turn = 0; turn < 2; ++turn)
+      usual = group((2 * n + turn) * kGroupRows, turn, rows, lanes) && usual;
+    return usual;
+  }
+
+  // Whether some row of pair n does not see all lanes.
+  bool cut(int64_t n) const {
+    // hi does not decrease along the list, so the first row sees the least.
+    return keys_.count < sel_.shape.lanes || 2 * n + 1 == groups() ||
+           rows_.seg.range.hi(rows_.query(2 * n * kGroupRows)) < keys_.j0 + keys_.count;
+  }
+
+ private:
+  bool group(int64_t first, int64_t turn, PairRows& rows, PairLanes& lanes) const {
+    if (first >= rows_.rows()) return put_group(plan_, pair_, 0, 0, turn, 0, zeros_, rows, lanes);
+    const int64_t i = rows_.query(first);
+    const float times = multiplicity(pair_, sel_, plan_.N2, i, block_);
+    const float hi = static_cast<float>(min64(keys_.j0 + keys_.count, rows_.seg.range.hi(i)));
+    for (int64_t r = 0; r < kGroupRows; ++r) {
+      lanes.lo[group_lane(turn, r)] = 0.0f;
+      lanes.hi[group_lane(turn, r)] = hi;
+    }
+    const bool usual =
+        put_group(plan_, pair_, i, rows_.head(first), turn, kGroupRows, zeros_, rows, lanes);
+    for (int64_t r = 0; times != 1.0f && r < kGroupRows; ++r)
+      lanes.inv[group_lane(turn, r)] *= times;
+    return usual;
+  }
+
+  const AttentionGradPlan& plan_;
+  const Selection& sel_;
+  const SelectGradPair& pair_;
+  GatheredRows rows_;
+  PartKeys keys_;
+  int64_t block_;
+  const float* zeros_;
+};
+
+// A loaded tile of groups against a packed part of a block. other(): what is done beside it.
+template <class Other>
+inline void select_grad_groups(const AttentionGradPlan& plan, const Selection& sel,
+                               const SelectGradPair& pair, const SelectTiles& tile,
+                               const SelectPairs& pairs, const GroupTile& loaded,
+                               const GradScratch& s, UnitBuffers& b, const Other& other) {
+  const GatheredRows c = tile.rows();
+  const PartKeys part = tile.keys();
+  const int64_t lanes = sel.shape.lanes;
+  const GroupKeys keys = group_keys(plan, s, pair.first_packed + tile.part(), lanes, part.j0);
+  GroupSums sums = key_group_sums(plan, pair, keys, part.count, b);
+  for (int64_t n = 0; n < 2 * loaded.pairs(); ++n) {
+    const int64_t r = n * kGroupRows;
+    sums.dq[n] = n < loaded.groups ? dq_group(plan, pair, c.query(r), c.head(r) - c.first_head)
+                                   : b.groups.nobody;
+  }
+  b.tile.ahead.over(GroupStep::asked(plan, loaded.pairs(), lanes));
+  const GroupStep step(plan, keys, loaded, b.groups, b.tile.ahead);
+  step.scores(0, loaded.pairs(), [&](int64_t n) { return pairs.cut(n); });
+  step.sums(0, loaded.pairs(), sums, other);
+  finish_key_sums(plan, pair, keys, part.count, b);
+}
+
+// The unit on groups. A tile is loaded beside the products of the one before it, and what the tile
+// after that reads is asked for.
+template <class Path>
+inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selection& sel,
+                                    const SelectGradPair& pair, SelectTiles tile,
+                                    const GradScratch& s, UnitBuffers& b) {
+  GroupBuffers& g = b.groups;
+  if (tile.done()) return;
+  {
+    const SelectPairs pairs(plan, sel, pair, tile, g.zeros);
+    GroupLoader loader(plan, g.tiles[0], pairs.groups(), pairs);
+    while (!loader.done()) loader.next();
+  }
+  SelectTiles then = tile;
+  then.next();
+  for (int64_t n = 0; !tile.done(); tile = then, then.next(), ++n) {
+    Ahead& ahead = b.tile.ahead;
+    ahead.clear();
+    const GroupTile& loaded = g.tiles[n % 2];
+    const SelectPairs pairs(plan, sel, pair, tile, g.zeros);
+    const bool more = !then.done();
+    const SelectPairs then_pairs(plan, sel, pair, more ? then : tile, g.zeros);
+    GroupLoader loader(plan, g.tiles[(n + 1) % 2], more ? then_pairs.groups() : 0, then_pairs);
+    if (more) {
+      SelectTiles later = then;
+      later.next();
+      if (!later.done()) {
+        ask_for_grad_rows(plan, pair, later.rows(), ahead);
+        later.rows().each_query([&](int64_t, int64_t heads, int64_t i, int64_t head) {
+          const int64_t at = i * plan.G + head - pair.kv_head * plan.G;
+          ahead.add(pair.max + at, heads);
+          ahead.add(pair.inv + at, heads);
+          ahead.add(pair.delta + at, heads);
+        });
+      }
+    }
+    if (loaded.usual && tile_is_finite(loaded) && s.finite[pair.first_packed + tile.part()]) {
+      select_grad_groups(plan, sel, pair, tile, pairs, loaded, s, b, [&] { loader.next(); });
+    } else {
+      const PartKeys keys = tile.keys();
+      const GradScratch apart = pack_keys_apart(plan, pair, pair.first_packed + tile.part(),
+                                                sel.shape.lanes, keys.j0, keys.count, s, b);
+      select_grad_tile<Path>(plan, sel, pair, tile, apart, b);
+    }
+    while (!loader.done()) loader.next();
+  }
+}
+
+template <class Path>
+inline void pack_group_part(const AttentionGradPlan& plan, const Selection& sel,
+                            const SelectGradPair& pair, int64_t part, const GradScratch& s,
+                            float* tmp) {
+  const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
+  const int64_t at = pair.first_packed + part, lanes = sel.shape.lanes;
+  pack_group_keys(plan, pair, at, lanes, keys.j0, keys.count, s,
+                  s.key_pairs + at * plan.D * lanes / 2, lanes / 2, tmp);
+}
+
+}  // namespace
+}  // namespace nsa::cpu

@@ -1,0 +1,79 @@
+"""Instruction sets stand in cpu/engine alone: operators say which rows meet which keys."""
+
+import re
+
+import pytest
+
+from .conftest import ROOT
+
+CPU = ROOT / "cpu"
+ENGINE = CPU / "engine"
+# Not the engine, and not operators: the units of the instruction sets and the choice among them.
+DISPATCH = CPU / "dispatch"
+# Which ways to do a step a unit has is asked in these.
+PICK = {"ways.h", "forward.h", "gradient.h", "decode.h"}
+CONDITION = re.compile(r"^\s*#\s*(?:if|el|endif|define\s+NSA_ISA|undef)", re.MULTILINE)
+# Of x86, of Arm, and the assembler of tiles.
+INTRINSIC = re.compile(
+    r"\b_mm\w*\(|\b__m\d+\w*\b|\b_tile_\w+|\bv\w+q_[fsu]\d+\b|\b(?:float|u?int)\d+x\d+_t\b"
+    r"|\basm\b|\btile_(?:load|store|dot|zero)\w*|\bamx_\w+\(|immintrin|arm_neon"
+)
+SOURCES = sorted(path for path in CPU.rglob("*") if path.suffix in (".h", ".cc"))
+OPERATORS = [p for p in SOURCES if ENGINE not in p.parents and DISPATCH not in p.parents]
+STEPS = [p for p in SOURCES if p.parent == ENGINE / "step"]
+
+
+def _with(paths, *patterns):
+    """The lines of files that match one of the patterns, each with its file."""
+    return [
+        f"{path.relative_to(CPU)}: {found.group().strip()}"
+        for path in paths
+        for pattern in patterns
+        for found in pattern.finditer(path.read_text())
+    ]
+
+
+def _includes(path):
+    """The folders, or files, of cpu/ of which a file includes something."""
+    return set(re.findall(r'#include "cpu/(\w+)', path.read_text()))
+
+
+def test_all_are_seen():
+    assert len(OPERATORS) > 40 and len(STEPS) > 20
+    assert PICK <= {path.name for path in STEPS}
+
+
+def test_no_instruction_set_in_operators():
+    assert _with(OPERATORS, CONDITION, INTRINSIC) == []
+
+
+def test_a_way_is_a_file():
+    assert _with([path for path in STEPS if path.name not in PICK], CONDITION) == []
+
+
+def test_the_engine_knows_no_operator():
+    known = {"engine", "types", "runtime", "params"}
+    assert [p for p in SOURCES if ENGINE in p.parents and not _includes(p) <= known] == []
+
+
+def test_operators_do_not_include_each_other():
+    folders = {path.name for path in CPU.iterdir() if path.is_dir()}
+    for path in OPERATORS:
+        known = {"engine", "dispatch", path.parent.name}
+        assert (_includes(path) & folders) <= known, path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#ifdef NSA_ISA_AMX",
+        "#if defined(__AVX512F__)",
+        "return _mm512_add_ps(a, b);",
+        "__m256 x;",
+        "float32x4_t y = vaddq_f32(a, b);",
+        "tile_load<0>(p, 16);",
+        "amx_begin();",
+    ],
+)
+def test_what_is_found(line):
+    assert CONDITION.search(line) or INTRINSIC.search(line)
