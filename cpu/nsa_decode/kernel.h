@@ -67,6 +67,9 @@ class DecodeWorker {
   }
 
  private:
+  // Of heads; scores have log2(e) in them.
+  using Lanes = SoftmaxLanes<BinaryExponent>;
+
   static constexpr int32_t kChosen = 1 << 30;
 
   int64_t take() { return __atomic_fetch_add(x_.next, int64_t{1}, __ATOMIC_RELAXED); }
@@ -184,7 +187,7 @@ class DecodeWorker {
   // 1e10 rounds by would become the exponent of the largest one.
   void softmax(float* s, int64_t n, float* max, float* sum, Lines& lines) {
     constexpr int kSums = 4;  // at once, each waiting for its own last addition only
-    const V scale = set1(scale_), lowest = set1(-kInfinity);
+    const V scale = set1(scale_);
     for (int64_t g = 0; g < heads_; g += W) {
       const V old = load(max + g);
       V m[kSums] = {old, old, old, old}, total[kSums] = {zero(), zero(), zero(), zero()};
@@ -197,8 +200,7 @@ class DecodeWorker {
         for (int i = 0; i < kSums; ++i) raise(j + i, i);
       for (; j < n; ++j) raise(j, 0);
       const V top = nsa::cpu::max(nsa::cpu::max(m[0], m[1]), nsa::cpu::max(m[2], m[3]));
-      // -inf - -inf would be NaN.
-      const V base = where_lt(lowest, top, top, zero());
+      const V base = Lanes::base_of(top);
       const auto exponential = [&](int64_t j, int i) {
         const V e = exp2(sub(mul(load(s + j * lanes_ + g), scale), base));
         store(s + j * lanes_ + g, e);
@@ -209,11 +211,11 @@ class DecodeWorker {
 #pragma GCC unroll 4
         for (int i = 0; i < kSums; ++i) exponential(j + i, i);
       for (; j < n; ++j) exponential(j, 0);
-      const V factor = exp2(sub(old, base));
+      Lanes lanes{old, load(sum + g)};
       const V all = add(add(total[0], total[1]), add(total[2], total[3]));
-      store(max + g, top);
-      store(sum + g, fma(load(sum + g), factor, all));
-      store(t_.factor + g, factor);
+      store(t_.factor + g, lanes.add(top, all));
+      store(max + g, lanes.max);
+      store(sum + g, lanes.sum);
     }
   }
 
@@ -346,16 +348,13 @@ class DecodeWorker {
   // The maximum and sum of all units of a branch; the sum is 1 where there are no keys.
   void total_of(const DecodeCell& cell, int branch, int64_t g, float* max, float* sum) const {
     const int64_t n = cell.first_unit[branch];
-    V m = set1(-kInfinity), total = zero();
+    Lanes all = Lanes::empty();
     for (int64_t u = n; u < n + cell.units[branch]; ++u)
-      m = nsa::cpu::max(load(x_.max + u * lanes_ + g), m);
-    const V base = where_lt(set1(-kInfinity), m, m, zero());
-    for (int64_t u = n; u < n + cell.units[branch]; ++u) {
-      const V factor = exp2(sub(load(x_.max + u * lanes_ + g), base));
-      total = fma(load(x_.sum + u * lanes_ + g), factor, total);
-    }
-    store(max, base);
-    store(sum, total);
+      all.max = nsa::cpu::max(load(x_.max + u * lanes_ + g), all.max);
+    for (int64_t u = n; u < n + cell.units[branch]; ++u)
+      all.merge({load(x_.max + u * lanes_ + g), load(x_.sum + u * lanes_ + g)});
+    store(max, Lanes::base_of(all.max));
+    store(sum, all.sum);
   }
 
   // visit(scores [tokens, lanes_] without scale, first token, tokens) for all keys of a branch that

@@ -92,6 +92,39 @@ inline V exp_below(V x, V base) {
   }
 }
 
+// How the lanes of a state take exponents: of scores, or of scores that have log2(e) in them.
+struct NaturalExponent {
+  static V of(V x, V base) { return exp_from(x, base); }
+};
+struct BinaryExponent {
+  static V of(V x, V base) { return exp2(sub(x, base)); }
+};
+
+// The states of W rows, lane by lane.
+template <class Exponent>
+struct SoftmaxLanes {
+  V max, sum;
+
+  static SoftmaxLanes empty() { return {set1(-kInfinity), zero()}; }
+
+  // What exponents are taken against: -inf - -inf would be NaN.
+  static V base_of(V max) { return where_lt(set1(-kInfinity), max, max, zero()); }
+
+  // Takes in exponentials against base_of(top), whose sum is `total`; top is not below the maximum.
+  // Gives the factor for everything accumulated so far.
+  V add(V top, V total) {
+    const V factor = Exponent::of(max, base_of(top));
+    max = top;
+    sum = fma(sum, factor, total);
+    return factor;
+  }
+
+  // Takes in other scores of the same rows, whose maximum is not above this one.
+  void merge(const SoftmaxLanes& other) {
+    sum = fma(other.sum, Exponent::of(other.max, base_of(max)), sum);
+  }
+};
+
 // s = exp(s - base); gives the sum.
 inline float exp_row(float* s, int64_t n, float base) {
   expect<Length::kWholeVectors>(n);

@@ -30,9 +30,9 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
   }
   const V by = set1(scale), here = mul(max_rows(part), by), before = load(top);
   if (!moderate(hmax(max(before, max(here, sub(zero(), here)))))) return false;
-  const V now = max(here, before), shrink = exp_from(before, now);
+  SoftmaxLanes<NaturalExponent> lanes{before, load(sum)};
+  const V now = max(here, before);
   store(top, now);
-  store(factor, shrink);
   for (int r = 0; r < W; ++r) {
     float* row = s + r * ld;
     const V base = set1(top[r]);
@@ -51,7 +51,8 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
     }
     part[r] = total;
   }
-  store(sum, fma(load(sum), shrink, sum_rows(part)));
+  store(factor, lanes.add(now, sum_rows(part)));
+  store(sum, lanes.sum);
   for (int r = 0; r < W; ++r) state[r] = {top[r], sum[r]};
   return true;
 }
