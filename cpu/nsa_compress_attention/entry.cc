@@ -4,13 +4,11 @@
 #include "cpu/engine/plan/carve.h"
 #include "cpu/engine/plan/layout.h"
 #include "cpu/engine/plan/schedule_builder.h"
+#include "cpu/engine/plan/tuning.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {
 namespace {
-
-// A tile has so many times max_queries queries where exponentials run beside products of others.
-constexpr int64_t kTileParts = 4;
 
 // Every compressed token is visible from the position on at which its window has ended.
 std::vector<Segment> make_compressed_plan(const NsaCompressAttentionParams& p,
@@ -57,7 +55,7 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   const int64_t queries = whole_group_queries(plan.G, imp.max_kv_len);
   imp.max_rows = queries * plan.G;
   imp.max_queries = queries;
-  const int64_t times = table.form(p.dtype).align > 1 ? kTileParts : 1;
+  const int64_t times = tuning(table.form(p.dtype)).compress_tile_parts;
   Schedule schedule(plan, TileRule{times * queries, times * imp.max_rows}, threads);
 
   ForwardScratch parts{};

@@ -5,6 +5,7 @@
 #include "cpu/engine/plan/carve.h"
 #include "cpu/engine/plan/grad_accumulators.h"
 #include "cpu/engine/plan/layout.h"
+#include "cpu/engine/plan/tuning.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {
@@ -12,27 +13,10 @@ namespace {
 
 // Chunks are longer where a sequence still has so many of them.
 constexpr int64_t kManyChunks = 64;
-// Rows of a query chunk: its queries and outputs stay in the second-level cache, with the blocks of
-// keys and values that pass between two visits of a row.
-constexpr int64_t kChunkRows = 512;
-// Of long sequences few queries of such a chunk meet at a block, which is then read from memory for
-// a few rows. Chunks in which so many do on the mean are worth rows that wait in the third-level
-// cache.
-constexpr int64_t kMeetingRows = 64;
-constexpr int64_t kLongChunkRows = 4096;
-// The same on tiles of rows, whose keys stay in that cache, too, for all queries of a chunk. Of
-// long sequences few of these select the same block, and more rows share what is read of it.
-constexpr int64_t kTiledChunkRows = 1024;
-constexpr int64_t kLongTiledRows = 2048;
-// The same for the gradient, whose rows wait in memory, and which reads a block of keys in three
-// forms and adds to its sums once per chunk.
+// Rows of a chunk of the gradient, whose rows wait in memory, and which reads a block of keys in
+// three forms and adds to its sums once per chunk.
 constexpr int64_t kGradChunkRows = 1024;
 constexpr int64_t kLongRows = 8192;
-// Keys of a key chunk of the gradient: several blocks, to amortise what taking a unit costs. On
-// tiles more, where a sequence still has kRangeChunks: a query selects two of them more often, and
-// is then in the second-level cache.
-constexpr int64_t kChunkKeys = 256;
-constexpr int64_t kTiledChunkKeys = 512;
 constexpr int64_t kWaveKeys = 8192;
 
 // Shares of block 0, which almost all queries select.
@@ -180,24 +164,20 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   const int64_t block = block_keys(p, plan);
   const WordForm form = table.select_form(plan, block);
   const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
+  const Tuning& sizes = tuning(form);
   const auto chunk_queries = [&](const Segment& seg) {
-    const int64_t many = seg.q_len * plan.G / kManyChunks;
-    int64_t rows;
-    if (form.align > 1) {
-      // Rows in pieces are half as long again as floats, and fill the cache sooner.
-      const int64_t most = form.pieces > 1 ? kTiledChunkRows : kLongTiledRows;
-      rows = max64(kTiledChunkRows, min64(many, most));
-    } else {
+    int64_t most = min64(seg.q_len * plan.G / kManyChunks, sizes.select_most_rows);
+    if (sizes.select_meeting_rows > 0) {
       const int64_t blocks = ceil_div(seg.kv_len, block);
-      const int64_t meeting = kMeetingRows * blocks / max64(1, p.select_block_count);
-      rows = max64(kChunkRows, min64(many, min64(meeting, kLongChunkRows)));
+      most = min64(most, sizes.select_meeting_rows * blocks / max64(1, p.select_block_count));
     }
+    const int64_t rows = max64(sizes.select_rows, most);
     return max64(1, rows / plan.G);
   };
   int64_t chunk_rows = plan.G;
   for (const Segment& seg : segments) chunk_rows = max64(chunk_rows, chunk_queries(seg) * plan.G);
   SelectSchedule<SelectPair> schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
-    return ChunkSize{chunk_queries(seg), kChunkKeys};
+    return ChunkSize{chunk_queries(seg), kTuningOfVectors.select_grad_keys};
   });
 
   ForwardScratch parts{};
@@ -232,10 +212,11 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
   SelectSchedule<SelectGradPair> schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
     const int64_t rows = min64(ceil_div(seg.q_len, kManyChunks), kLongRows / plan.G);
-    const bool many = plan.in_groups() && seg.kv_len >= kRangeChunks * kTiledChunkKeys;
+    const int64_t keys = kTuningOfTiles.select_grad_keys;
+    const bool many = plan.in_groups() && seg.kv_len >= kRangeChunks * keys;
     return ChunkSize{
         range_chunk(plan, seg.q_len, 1, max64(max64(1, kGradChunkRows / plan.G), rows)),
-        many ? kTiledChunkKeys : kChunkKeys};
+        many ? keys : kTuningOfVectors.select_grad_keys};
   });
 
   GradParts parts{};

@@ -19,13 +19,6 @@ CONSTANTS = (
     ("engine/plan/schedule.h", "kTileKeys", "128", "a step of 128 keys"),
     ("engine/plan/schedule.h", "kCutRows", "24", "in groups of 24"),
     ("engine/plan/schedule.cc", "kScores", "1 << 18", "fit 2^18 scores"),
-    ("nsa_selected_attention/entry.cc", "kChunkRows", "512", "512 rows, more in long"),
-    ("nsa_selected_attention/entry.cc", "kLongChunkRows", "4096", "as many rows, up to 4096,"),
-    ("nsa_selected_attention/entry.cc", "kMeetingRows", "64", "let 64 of them meet"),
-    ("nsa_selected_attention/entry.cc", "kTiledChunkKeys", "512", "512 keys instead of 256"),
-    ("nsa_selected_attention/entry.cc", "kChunkKeys", "256", "512 keys instead of 256"),
-    ("nsa_selected_attention/entry.cc", "kTiledChunkRows", "1024", "a chunk of 1024 rows"),
-    ("nsa_selected_attention/entry.cc", "kLongTiledRows", "2048", "up to 2048 of long"),
     ("nsa_selected_attention/kernel.h", "kRangeBlocks", "20", "passes 20 blocks in turn"),
     ("nsa_selected_attention/kernel.h", "kRangeBlocksOfPieces", "8", "passes 8 blocks in turn"),
     ("engine/step/amx_buffers.h", "kMost", "3", "up to three blocks"),
@@ -35,13 +28,34 @@ CONSTANTS = (
     ("engine/plan/grad_schedule.h", "kWaitingUnits", "128", "out of the next 128"),
     ("engine/plan/grad_accumulators.h", "kKeyChunks", "64", "at most 32 of all segments"),
     ("nsa_selected_attention/entry.cc", "kLeadShares", "4", "four shares of the queries at least"),
-    ("nsa_compress_attention/entry.cc", "kTileParts", "4", "a tile has four parts"),
     ("nsa_selected_attention/entry.cc", "kManyChunks", "64", "a 64th of a sequence"),
     ("nsa_selected_attention/entry.cc", "kLongRows", "8192", "at most 8192 rows"),
     ("nsa_compress/plan.h", "kCompressGradTokens", "256", "at most 256 tokens"),
     ("nsa_compress/rows.h", "kBytes", "32 * 1024", "read 32 KB later"),
     ("engine/threads/scratch.cc", "kKept", "64 << 20", "at most 64 MiB"),
 )
+
+# Of the table of sizes by way: the row, the member, its value, the words of the page.
+TUNING = (
+    ("Vectors", "select_rows", 512, "512 rows, more in long"),
+    ("Vectors", "select_most_rows", 4096, "as many rows, up to 4096,"),
+    ("Vectors", "select_meeting_rows", 64, "let 64 of them meet"),
+    ("Tiles", "select_grad_keys", 512, "512 keys instead of 256"),
+    ("Vectors", "select_grad_keys", 256, "512 keys instead of 256"),
+    ("Tiles", "select_rows", 1024, "a chunk of 1024 rows"),
+    ("Tiles", "select_most_rows", 2048, "up to 2048 of long"),
+    ("Pieces", "select_most_rows", 1024, "chunks are of 1024 rows"),
+    ("Tiles", "compress_tile_parts", 4, "a tile has four parts"),
+)
+
+
+@pytest.mark.parametrize("way, name, value, words", TUNING, ids=lambda x: str(x))
+def test_tuning(way, name, value, words):
+    source = (ROOT / "cpu" / "engine" / "plan" / "tuning.h").read_text()
+    row = re.search(rf"kTuningOf{way} = \{{(.*?)\}};", source)[1].split(", ")
+    members = re.findall(r"^  int64_t (\w+);", source, re.MULTILINE)
+    assert len(row) == len(members) and int(row[members.index(name)]) == value
+    assert words in PAGE
 
 
 @pytest.mark.parametrize("file, name, value, words", CONSTANTS, ids=lambda x: str(x))

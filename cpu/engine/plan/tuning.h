@@ -1,0 +1,39 @@
+// Sizes of work that depend on the way to do a step, each chosen by measuring: a row for each way.
+// docs/cpu_measurements.md has the figures, under the operator's name. What all ways share stands
+// where it is used, and what kernels are compiled with in schedule.h. Host side only.
+#pragma once
+
+#include "cpu/types.h"
+
+namespace nsa::cpu {
+
+struct Tuning {
+  // NsaSelectedAttention: rows of a chunk of queries, at least. Its queries and outputs stay in the
+  // second-level cache, on tiles in the third, with the blocks of keys and values that pass between
+  // two visits of a row.
+  int64_t select_rows;
+  // The most of them in long sequences, where few queries of a chunk select the same block, which
+  // is then read from memory for a few rows. Rows in pieces are half as long again as floats, and
+  // fill the cache sooner.
+  int64_t select_most_rows;
+  // Chunks are as long as lets so many rows meet at a block on the mean; 0: that does not count.
+  int64_t select_meeting_rows;
+  // Keys of a chunk of its gradient, where a sequence has many: several blocks, to amortise what
+  // taking a unit costs. On tiles a query selects two of them more often, and is then in the
+  // second-level cache.
+  int64_t select_grad_keys;
+  // NsaCompressAttention: a tile has so many times the queries whose scores are kept at a time;
+  // more than one where exponentials run beside products of other queries.
+  int64_t compress_tile_parts;
+};
+
+constexpr Tuning kTuningOfVectors = {512, 4096, 64, 256, 1};
+constexpr Tuning kTuningOfTiles = {1024, 2048, 0, 512, 4};
+constexpr Tuning kTuningOfPieces = {1024, 1024, 0, 256, 1};
+
+constexpr const Tuning& tuning(WordForm form) {
+  if (form.pieces > 1) return kTuningOfPieces;
+  return form.align > 1 ? kTuningOfTiles : kTuningOfVectors;
+}
+
+}  // namespace nsa::cpu
