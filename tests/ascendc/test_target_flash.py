@@ -48,6 +48,18 @@ FORMS = {
             "q_start_idx": 3,
         },
     ),
+    "slopes of segments": (
+        "TND",
+        {
+            "real_shift": Tensor(np.array([0.5, 0.25, 0.125, 1], np.float32)),
+            "pse_type": 3,
+            "sparse_mode": 3,
+            "q_start_idx": (10, 0, 7),
+            "kv_start_idx": [0, 3, -2],
+            "actual_seq_qlen": (20, 20, 66),
+            "actual_seq_kvlen": (30, 41, 66),
+        },
+    ),
     "sink": ("BSND", {"sink": Tensor(np.array([0.5, -1, 0, 2], np.float32)), "sparse_mode": 3}),
     "prefix": ("BSND", {"sparse_mode": 5, "prefix": (10, 33)}),
     "packed prefix": (
