@@ -171,6 +171,26 @@ inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuf
   }
 }
 
+// o[0..n) *= factor; whether they are numbers then.
+inline bool scale_to_numbers(float* o, int64_t n, float factor) {
+  const V by = set1(factor);
+  V first = zero(), second = zero();
+  int64_t d = 0;
+  for (; d + 2 * W <= n; d += 2 * W) {
+    const V x = mul(load(o + d), by), y = mul(load(o + d + W), by);
+    store(o + d, x);
+    store(o + d + W, y);
+    first = fma(x, zero(), first);
+    second = fma(y, zero(), second);
+  }
+  float sum = hsum(add(first, second));
+  for (; d < n; ++d) {
+    o[d] *= factor;
+    sum += o[d] * 0.0f;
+  }
+  return sum == 0.0f;
+}
+
 // The raw product of a query and a key, rows of n elements. tmp: [2, kTileKeys].
 inline float raw_product(ElemType t, const void* a, int64_t at_a, const void* b, int64_t at_b,
                          int64_t n, float* tmp) {
@@ -230,10 +250,7 @@ inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
     const float factor = state.add_sink(plan.sink[head]);
     for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= factor;
   }
-  const float inverse = 1.0f / state.divisor();
-  for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= inverse;
-  // Values of float16 are too small for that.
-  const bool usual = plan.dtype == ElemType::kFloat16 || all_finite(o, plan.Dv);
+  const bool usual = scale_to_numbers(o, plan.Dv, 1.0f / state.divisor());
   if (!usual && moderate(state.max) && state.sum == state.sum) {
     for (int64_t d = 0; d < plan.Dv; d += kTileKeys) {
       const int64_t n = min64(kTileKeys, plan.Dv - d);
