@@ -4,8 +4,11 @@ What an aclnn function takes, and in which order, is the definition of the opera
 `_native.ascend_signature` gives it in terms of the operator's inputs, attributes and outputs.
 """
 
+import os
+import re
 from copy import deepcopy
 from functools import cache, cached_property, lru_cache
+from pathlib import Path
 
 import mindspore
 from mindspore import ops
@@ -14,6 +17,7 @@ from mindspore.ops import CustomRegOp, DataType
 from .. import _native
 from ._bprop import bprop_of
 from ._custom import absent, in_order, library, schema
+from ._environment import release
 
 _FORMATS = {
     "float16": DataType.F16_Default,
@@ -26,8 +30,50 @@ _FORMATS = {
 }
 
 
+# What MindSpore makes of an argument of each kind.
+_TYPES = {
+    "tensor": "aclTensor*",
+    "listInt": "aclIntArray*",
+    "listFloat": "aclFloatArray*",
+    "listBool": "aclBoolArray*",
+    "bool": "bool",
+    "double": "double",
+    "int": "int64_t",
+    "str": "char*",
+}
 # Of an argument that MindSpore passes as a null pointer where it is None.
 _ABSENT_TYPE = "aclIntArray*"
+_NEEDS = (2, 9)  # before, MindSpore knew no "char*"
+
+
+def _check_mindspore():
+    """Target ascend has functions that take strings, which an older MindSpore cannot pass."""
+    version = mindspore.__version__
+    if release(version)[:2] < _NEEDS:
+        raise RuntimeError(
+            f"mindspore_nsa: target 'ascend' needs MindSpore 2.9 or later, got {version}: the "
+            "operators' functions take strings, which it cannot pass"
+        )
+
+
+@cache
+def _check_package(op):
+    """The package that MindSpore will find declares the arguments that are passed."""
+    function = _function(op)
+    header = Path("op_api", "include", re.sub(r"\B([A-Z])", r"_\1", function[5:]).lower())
+    for folder in os.environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":"):
+        path = Path(folder, header.parent, f"aclnn_{header.name}.h")
+        if not folder or not path.is_file():
+            continue
+        declared = re.search(rf"{function}GetWorkspaceSize\((.*?)\)", path.read_text(), re.DOTALL)
+        passed = len(_native.ascend_signature(op)) + 2  # the size of the workspace, the executor
+        count = declared[1].count(",") + 1 if declared else 0
+        if count != passed:
+            raise RuntimeError(
+                f"the operators' package in {folder} declares {count} arguments of {function}, "
+                f"this version of mindspore_nsa passes {passed}: build it again with 'make ascend'"
+            )
+        return
 
 
 @cache
@@ -88,16 +134,19 @@ class AclnnCustom(ops.Custom):
     def __init__(self, op, attrs, missing, bprop):
         # MindSpore writes into the registration that it is given, the name of the kernel too.
         info = deepcopy(_registration(op))
-        super().__init__(
-            f"{library()}:{_function(op)}", None, None, "aot", bprop=bprop, reg_info=info
-        )
+        function = f"{library()}:{_function(op)}"
+        super().__init__(function, None, None, "aot", bprop=bprop, reg_info=info)
         self.add_prim_attr("nsa_attrs", attrs)
+        types = [_TYPES[parameter["kind"]] for parameter in _native.ascend_signature(op)]
         # MindSpore refuses None for a Tensor, and makes a null pointer of it for a list, which is
         # what the function takes for an input that is not given, whatever its type.
-        types = list(self.custom_inputs_type)
         for place in missing:
             types[place] = _ABSENT_TYPE
         self.add_prim_attr("custom_inputs_type", types)
+        self.add_prim_attr("custom_callback_func", function)
+
+    def _generate_get_workspace_size_func(self):
+        """Nothing: the native library has what MindSpore would have g++ compile."""
 
     @cached_property
     def _graph(self):
@@ -165,6 +214,8 @@ def aclnn_operator(op, text, tensors, attrs, lists, bprop):
         lists: Values of its sequence lists by name.
         bprop: Its gradient, in terms of the operator's inputs and outputs.
     """
+    _check_mindspore()
+    _check_package(op)
     arguments = tuple(_argument(op, p, tensors, attrs, lists) for p in _parameters(op, "input"))
     found = [p["index"] if p["source"] else -1 for p in _parameters(op, "output")]
     outputs = tuple(found.index(i) for i in range(len(schema(op)["outputs"])))

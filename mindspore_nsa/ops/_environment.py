@@ -7,7 +7,7 @@ from .._native_library import native
 MINDSPORE_TESTED = ((2, 7, 1), (2, 10))
 
 
-def _release(version):
+def release(version):
     """The leading numbers of a version string."""
     numbers = []
     for part in version.split("."):
@@ -21,7 +21,7 @@ def check_environment():
     """Raise an error where the operators cannot work, warn where they were never tried."""
     import numpy
 
-    if _release(numpy.__version__) >= (2,):
+    if release(numpy.__version__) >= (2,):
         raise ImportError(
             f"mindspore_nsa needs numpy<2, because MindSpore does, got numpy {numpy.__version__}: "
             "pip install 'numpy<2'"
@@ -35,7 +35,7 @@ def check_environment():
             "the operators of mindspore_nsa need MindSpore: pip install 'mindspore>=2.7.1,<2.11'"
         ) from error
     lowest, highest = MINDSPORE_TESTED
-    version = _release(mindspore.__version__)
+    version = release(mindspore.__version__)
     if version < lowest or version[:2] > highest:
         warnings.warn(
             f"mindspore_nsa is made for MindSpore 2.7.1 to 2.10, got {mindspore.__version__}",

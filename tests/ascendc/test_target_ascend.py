@@ -1,7 +1,8 @@
-"""Target ascend without a device: the Custom is made, its callback compiled, its graph exported."""
+"""Target ascend without a device: the Custom is made with its callback, its graph exported."""
 
 import ctypes
 import importlib
+from pathlib import Path
 
 import mindspore as ms
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from mindspore import Tensor, nn
 
 import mindspore_nsa
+from mindspore_nsa import _native
 from mindspore_nsa._config import resolve_target
 from mindspore_nsa.ops import _ascend
 from mindspore_nsa.ops._custom import run
@@ -42,7 +44,9 @@ def test_custom_is_made_with_its_callback(ascend):
         *("int64_t", "int64_t", "int64_t", "aclTensor*"),
     ]
     path, _, name = operator.custom_callback_func.partition(":")
-    assert name == "aclnnMsnsaCompress"
+    assert name == "aclnnMsnsaCompress" and path == _native.__file__
+    # Nothing was compiled, and nothing written.
+    assert not ms.ops.Custom.compiled_bin and not Path("custom_kernel_meta").exists()
     assert ctypes.CDLL(path).aclnnMsnsaCompressGetWorkSpaceSize
 
 
@@ -67,7 +71,16 @@ def test_a_header_of_another_arity_is_an_error(ascend, cann):
     header = cann / "op_api" / "include" / "aclnn_msnsa_compress.h"
     text = header.read_text()
     header.write_text(text.replace("    int64_t actSeqLenType,\n", ""))
-    with pytest.raises(RuntimeError, match="not equal to aclnn api input size"):
+    with pytest.raises(
+        RuntimeError, match="declares 9 arguments of aclnnMsnsaCompress, .* passes 10"
+    ):
+        plan()
+
+
+@pytest.mark.parametrize("version", ["2.7.1", "2.8.0"])
+def test_an_older_mindspore_is_an_error(ascend, monkeypatch, version):
+    monkeypatch.setattr(ms, "__version__", version)
+    with pytest.raises(RuntimeError, match=f"needs MindSpore 2.9 or later, got {version}"):
         plan()
 
 
