@@ -115,7 +115,7 @@ def test_the_drawing_is_that_of_its_script(tmp_path):
     assert (tmp_path / "branches.svg").read_text() == (FIGURES / "branches.svg").read_text()
 
 
-@pytest.mark.parametrize("name", ["time", "memory", "recall", "branches"])
+@pytest.mark.parametrize("name", ["time", "memory", "recall", "conversion", "branches"])
 def test_no_text_leaves_its_picture(name):
     """In the widest font that a browser may take: a caption was cut off at both ends."""
     picture = (FIGURES / f"{name}.svg").read_text()
