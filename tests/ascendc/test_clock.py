@@ -29,7 +29,7 @@ def test_a_gradient_through_mindspore():
         plain = [r.astype(ms.float32).asnumpy().tobytes() for r in gradients(x, w)]
     bits, timings = _timed()
     assert bits == plain
-    assert [t["kernel"] for t in timings] == ["nsa_compress", "nsa_compress_grad"]
+    assert [t["kernel"] for t in timings] == ["msnsa_compress", "msnsa_compress_grad"]
     for timing in timings:
         assert 0 < max(timing["bound"].values()) < timing["microseconds"] < 100
         path = timing["critical_path"]
@@ -110,7 +110,7 @@ def test_the_command_times_a_program(tmp_path):
     command = ["-m", "mindspore_nsa.twin", "time", "--chip", "910B3", "--trace", trace, program]
     done = programs.python(*command)
     assert (done.returncode, done.stdout) == (0, programs.run(program)), done.stderr
-    assert "modelled time of nsa_compress on Ascend910B3" in done.stderr
+    assert "modelled time of msnsa_compress on Ascend910B3" in done.stderr
     assert json.loads(trace.read_text())["traceEvents"]
     refused = shell([program], tmp_path, MINDSPORE_NSA_TWIN_CLOCK="910A")
     assert refused.returncode != 0
