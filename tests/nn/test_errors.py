@@ -6,7 +6,7 @@ import pytest
 from mindspore import Tensor
 
 from mindspore_nsa.nn import DenseAttention, NativeSparseAttention
-from tests.ops.calls import context_mode
+from tests.ops.calls import Function, context_mode
 
 from .cells import build, config
 
@@ -88,11 +88,14 @@ def test_refused_values(case):
 
 
 def test_refused_values_in_a_graph():
-    """The operators refuse them where they run."""
+    """The operators refuse them where they run, and a layer that is called itself before."""
     layer = build("sparse", SETTINGS)
     text = "nsa_.*: .*actual_seq_.*8.*got 7"
-    with context_mode("graph"), pytest.raises(RuntimeError, match=text):
-        layer(PACKED, seq(4, 7)).asnumpy()
+    with context_mode("graph"):
+        with pytest.raises(RuntimeError, match=text):
+            Function(layer)(PACKED, seq(4, 7)).asnumpy()
+        with pytest.raises(ValueError, match="Attention: .*actual_seq_len must be the 8 tokens"):
+            layer(PACKED, seq(4, 7))
 
 
 @pytest.mark.parametrize(
@@ -103,9 +106,13 @@ def test_no_token_in_a_graph_of_any_length(kind, known, shape):
     """It is an error where MindSpore's kernels would end the process."""
     layer = build(kind, SETTINGS)
     lists = (Tensor([0], ms.int64),) if len(shape) == 2 else ()
-    layer.set_inputs(Tensor(shape=known, dtype=ms.float32), *lists)
-    with context_mode("graph"), pytest.raises(RuntimeError, match=r"in the range \[0, 0\)"):
-        layer(Tensor(np.zeros(shape, np.float32)), *lists).asnumpy()
+    net, x = Function(layer), Tensor(np.zeros(shape, np.float32))
+    net.set_inputs(Tensor(shape=known, dtype=ms.float32), *lists)
+    with context_mode("graph"):
+        with pytest.raises(RuntimeError, match=r"in the range \[0, 0\)"):
+            net(x, *lists).asnumpy()
+        with pytest.raises(ValueError, match="x must hold at least one token"):
+            layer(x, *lists)
 
 
 def test_too_many_tokens():
