@@ -168,6 +168,8 @@ def _flash_attention_score(at, constants):
             actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
             actual_seq_kvlen=_pick(t, at["actual_seq_kvlen"]),
             sink=_pick(t, at["sink"]),
+            q_start_idx=_pick(t, at["q_start_idx"]),
+            kv_start_idx=_pick(t, at["kv_start_idx"]),
             **constants,
         )
 

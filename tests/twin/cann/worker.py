@@ -54,10 +54,6 @@ def cases(wanted):
 
 def in_public(case):
     """Whether a public function can make the call on Ascend; the kernel itself takes more."""
-    # Start indices of every batch element have tests of their own on target ascend_twin; here their
-    # gradients came out with other bits, which is open.
-    if any(case.named().get(f"{x}_start_idx") is not None for x in ("q", "kv")):
-        return False
     # Of compressed attention: its forward operator takes blocks of whole 16 tokens.
     l, s = (case.attrs.get(f"compress_{x}", 0) for x in ("block_size", "stride"))  # noqa: E741
     if case.op != "FlashAttentionScoreGrad" or l == 0:
