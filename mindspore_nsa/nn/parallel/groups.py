@@ -22,7 +22,7 @@ class WorkerGroup:
         world (bool): Whether these are all workers.
 
     Supported Platforms:
-        ``CPU`` ``Ascend``
+        ``CPU``
 
     Examples:
         >>> from mindspore_nsa import nn
@@ -54,7 +54,7 @@ class ParallelGroups:
             gradients of weights are averaged.
 
     Supported Platforms:
-        ``CPU`` ``Ascend``
+        ``CPU``
 
     Examples:
         >>> from mindspore_nsa import nn
@@ -120,7 +120,7 @@ def parallel_groups(context=1, tensor=1):
         ValueError: If a size is below 1, or if their product does not divide the workers.
 
     Supported Platforms:
-        ``CPU`` ``Ascend``
+        ``CPU``
 
     Examples:
         >>> from mindspore_nsa import nn

@@ -211,7 +211,7 @@ class ContextShards:
             between the workers.
 
     Supported Platforms:
-        ``CPU`` ``Ascend``
+        ``CPU``
 
     Examples:
         >>> import numpy as np

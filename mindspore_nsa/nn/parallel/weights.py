@@ -122,7 +122,7 @@ def shard_parameters(parameters, config, tensor_group):
             the size that `config` says.
 
     Supported Platforms:
-        ``CPU`` ``Ascend``
+        ``CPU``
 
     Examples:
         >>> from mindspore_nsa import nn
@@ -171,7 +171,7 @@ def unshard_parameters(parts, config, tensor_group):
         ValueError: If there are not as many parts as workers, or their names differ.
 
     Supported Platforms:
-        ``CPU`` ``Ascend``
+        ``CPU``
 
     Examples:
         >>> from mindspore_nsa import nn
