@@ -108,7 +108,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
         cache.cache_clear()
     query, key, value = operands(ms.float16)
     options = {"atten_mask": None, "causal": False, "q_offset": None, **FORMS[name]}
-    operator, _, _ = module._plan_nsa_selected_attention(
+    operator, *_ = module._plan_nsa_selected_attention(
         *(query, key, value, INDICES, 0.25, N1, BLOCK, COUNT, options["atten_mask"]),
         *(ENDS_Q, ENDS_KV, options["causal"], options["q_offset"], True),
     )
