@@ -12,7 +12,7 @@ from .shell import shell
 PAGE = (ROOT / "docs" / "ascend.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 KERNEL, MAIN = (text for kind, text in BLOCKS if kind == "cpp")
-OUTPUT, ERROR = (text for kind, text in BLOCKS if kind == "text")
+OUTPUT, ERROR, *_ = (text for kind, text in BLOCKS if kind == "text")
 
 
 @pytest.fixture
