@@ -31,7 +31,7 @@ LIST = [
     (((40,), 96), TypeError),
     ([40, None], TypeError),
     (Tensor([40, 96], ms.float32), TypeError),
-    (np.array([40, 96]), TypeError),
+    (np.array([40.0, 96.0]), TypeError),
     ((), ValueError),
     ((40, 95), ValueError),
     ((50, 40, 96), ValueError),
