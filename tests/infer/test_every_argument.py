@@ -18,6 +18,8 @@ LISTS = {
     "prefix",
     "q_offset",
     "slot_mapping",
+    "q_start_idx",
+    "kv_start_idx",
 }
 
 # Axes that nothing else in the call pins: (input, axis) may grow by one.
