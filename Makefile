@@ -85,11 +85,11 @@ tsan: build ## look for data races
 bench: build ## measure speed and memory beside their peers
 	$(PYTHON) -m benchmarks
 
-# Of the README's second table.
+# Of the table of cases in docs/measurements.md.
 SPEED = flash_float32 flash_bfloat16 nsa_float32_forward_8192 nsa_bfloat16_forward_8192 \
   nsa_bfloat16_both_8192 decode_bfloat16_64k
 
-figures: build ## measure the figures of the README and draw its curves, most of an hour with nothing else running
+figures: build ## measure the figures of the README and of docs/measurements.md and draw the curves, most of an hour with nothing else running
 	$(PYTHON) -m benchmarks.lengths --again
 	$(PYTHON) -m benchmarks $(SPEED:%=--only %) --csv docs/figures/speed.csv
 	$(PYTHON) docs/figures/curves.py

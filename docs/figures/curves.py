@@ -1,7 +1,7 @@
-"""Draws the curves of the README's first screen, and writes the figures of its tables.
+"""Draws the curves of the README, and writes the figures of its table and of docs/measurements.md.
 
-time.svg, memory.svg and the first table are made from lengths.csv, which `python -m
-benchmarks.lengths` writes, the second table from speed.csv, which `python -m benchmarks --csv`
+time.svg, memory.svg and the README's table are made from lengths.csv, which `python -m
+benchmarks.lengths` writes, the table of cases from speed.csv, which `python -m benchmarks --csv`
 writes, recall.svg from the logs of `python -m model_zoo_demo.recall`, and conversion.svg from those
 of `python -m model_zoo_demo.convert`. Run it again after a change, or `make figures`, which
 measures first.
@@ -18,6 +18,7 @@ from svg import curves
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 READMES = ("README.md", "README.zh-CN.md")
+MEASUREMENTS = "docs/measurements.md"
 NSA, DENSE, OTHER, GRAY = "#c8553d", "#3b6fb6", "#3f8f5b", "#7b8794"
 DASHES = "7 5"
 NAMES = {
@@ -186,7 +187,7 @@ def _share(row):
 
 
 def speed_table(path):
-    """The rows of the READMEs' table of benchmark cases."""
+    """The rows of the table of benchmark cases."""
     lines = []
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
@@ -211,7 +212,7 @@ def replaced(text, rows, of_table, name):
 
 
 def main(folder=HERE, root=ROOT):
-    """Write the pictures to a folder, and the tables into the READMEs of another."""
+    """Write the pictures to a folder, and the tables into the pages of another."""
     found = load(HERE / "lengths.csv")
     pictures = {
         "time": time_picture(found),
@@ -221,11 +222,11 @@ def main(folder=HERE, root=ROOT):
     }
     for name, picture in pictures.items():
         Path(folder, f"{name}.svg").write_text(picture)
-    for name in READMES:
+    tables = {name: (table(found), r"\d[\d,]* \|") for name in READMES}
+    tables[MEASUREMENTS] = (speed_table(HERE / "speed.csv"), r"`\w+_b?float\d+_\w+` \|")
+    for name, (rows, of_table) in tables.items():
         path = Path(root, name)
-        text = replaced(path.read_text(), table(found), r"\d[\d,]* \|", path)
-        cases = r"`\w+_b?float\d+_\w+` \|"
-        path.write_text(replaced(text, speed_table(HERE / "speed.csv"), cases, path))
+        path.write_text(replaced(path.read_text(), rows, of_table, path))
 
 
 if __name__ == "__main__":

@@ -42,10 +42,11 @@ napoleon_custom_sections = ["Inputs", "Outputs", "Supported Platforms"]
 CONTENTS = {
     "Start here": ["README.zh-CN", "model_zoo_demo/README"],
     "Native Sparse Attention": [
-        *("docs/nsa", "docs/native_sparse_attention", "docs/decoding"),
-        *("docs/mindformers", "docs/mindone"),
+        *("docs/native_sparse_attention", "docs/decoding", "docs/parallel"),
+        *("docs/mindformers", "docs/mindone", "docs/nsa", "docs/measurements"),
     ],
     "Operators": [
+        *("docs/operators", "docs/operators.zh-CN"),
         *("docs/nsa_compress", "docs/nsa_compress_attention", "docs/nsa_selected_attention"),
         *("docs/flash_attention_score", "docs/limits", "docs/differences"),
         *("docs/differences.zh-CN", "docs/interface", "docs/site/api"),

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "wheel"
+
+
+def operators_example():
+    """The last program of docs/nsa.md: the operators by themselves, with their gradients."""
+    page = (ROOT / "docs" / "nsa.md").read_text()
+    return re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[-1]
 
 
 @contextlib.contextmanager

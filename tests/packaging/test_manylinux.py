@@ -16,7 +16,7 @@ import pytest
 from tests.native import builds
 from tests.twin.host import examples
 
-from .conftest import ROOT, alone
+from .conftest import ROOT, alone, operators_example
 
 README = (ROOT / "README.md").read_text()
 TAG = re.compile(r"-manylinux_2_(\d+)_(x86_64|aarch64)\.whl$")
@@ -94,8 +94,8 @@ def test_example_without_a_compiler(repaired, tmp_path):
     python(*there, "install", "--quiet", "--no-deps", "--no-index", repaired)
     # MindSpore and its needs are those of the environment that runs the tests.
     (site / "mindspore.pth").write_text(sysconfig.get_path("purelib"))
-    (code,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    (tmp_path / "example.py").write_text(code)
+    (layer,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    (tmp_path / "example.py").write_text(layer + operators_example())
     check = "import mindspore_nsa, shutil; print(mindspore_nsa.__file__, shutil.which('g++'))\n"
     (tmp_path / "where.py").write_text(check)
     outputs = []
@@ -108,9 +108,10 @@ def test_example_without_a_compiler(repaired, tmp_path):
             text=True,
         )
         assert done.returncode == 0, done.stderr
-        outputs.append(done.stdout.split())
-    assert outputs[0] == [str(site / "mindspore_nsa" / "__init__.py"), "None"]
-    assert 0 < float(outputs[1][0]) < 10
+        outputs.append(done.stdout.splitlines())
+    assert outputs[0] == [f"{site / 'mindspore_nsa' / '__init__.py'} None"]
+    assert outputs[1][:2] == ["(2, 1024, 256)", "(2048, 256)"]
+    assert 0 < float(outputs[1][2]) < 10
 
 
 def test_interpreters(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The README's example runs, its two languages say the same, and what it names exists."""
+"""The README's example runs, pages in two languages say the same, and what they name exists."""
 
 import os
 import re
@@ -10,9 +10,11 @@ import pytest
 
 import mindspore_nsa
 
-from .conftest import ROOT
+from .conftest import ROOT, operators_example
 
 ENGLISH = (ROOT / "README.md").read_text()
+OPERATORS = (ROOT / "docs" / "operators.md").read_text()
+MOST_LINES = 150  # three screens
 
 
 def blocks(text):
@@ -37,7 +39,7 @@ def code_words(text):
     return sorted(set(re.findall(r"`([^`\n]+)`", text)))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/differences.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/differences.md", "docs/operators.md"])
 def test_languages_agree(page):
     english, chinese = ((ROOT / page).with_suffix(end).read_text() for end in (".md", ".zh-CN.md"))
     assert structure(english)
@@ -46,10 +48,16 @@ def test_languages_agree(page):
     assert code_words(english) == code_words(chinese)
 
 
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_it_is_short(name):
+    assert (ROOT / name).read_text().count("\n") <= MOST_LINES
+
+
 def test_examples(tmp_path):
-    """The layer comes first, within the first screen; then the operators by themselves."""
-    layer, operators = (body for language, body in blocks(ENGLISH) if language == "python")
+    """The layer comes first, within the first screen; docs/nsa.md ends with the operators."""
+    (layer,) = (body for language, body in blocks(ENGLISH) if language == "python")
     assert ENGLISH[: ENGLISH.index("mindspore_nsa.nn")].count("\n") < 50
+    operators = operators_example()
     assert len(layer.splitlines()) <= 12 and len(operators.splitlines()) <= 25
     script = tmp_path / "example.py"
     script.write_text(layer + operators)
@@ -67,11 +75,17 @@ def test_examples(tmp_path):
     assert 0 < float(loss) < 10, done.stdout
 
 
-def test_names():
-    table = re.findall(r"^\| (`.*?) \|", ENGLISH, re.MULTILINE)
+@pytest.mark.parametrize("page", [ENGLISH, OPERATORS], ids=["README.md", "docs/operators.md"])
+def test_every_function_has_a_row(page):
+    table = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
     functions = {name for row in table for name in re.findall(r"`(\w+)`", row)}
     public = {name for name in mindspore_nsa.__all__ if not name.startswith("_")}
     assert functions >= public - {"set_target", "show_config", "target"}
+
+
+def test_make_targets():
+    """Also those of the page for who changes something."""
     makefile = (ROOT / "Makefile").read_text()
-    for target in set(re.findall(r"(?:^|`)make (\w+)", ENGLISH, re.MULTILINE)):
+    pages = ENGLISH + OPERATORS + (ROOT / "docs" / "contributing.md").read_text()
+    for target in set(re.findall(r"(?:^|`)make (\w+)", pages, re.MULTILINE)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
