@@ -86,7 +86,7 @@ def calls(config, tokens):
             {**window, **blocks, "init_blocks": 1, "local_blocks": 2, "importance": "overlap"},
         ),
         ("NsaSelectedAttention", [query, key, key, indices, *lists, None], blocks),
-        ("FlashAttentionScore", [query, key, key, *[None] * 4, *lists, None], band),
+        ("FlashAttentionScore", [query, key, key, *[None] * 4, *lists, *[None] * 3], band),
     ]
 
 

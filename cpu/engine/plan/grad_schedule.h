@@ -132,7 +132,8 @@ struct GradPair : ChunkedPair {
 struct SlotKeys {
   int64_t first, past;
 
-  SlotKeys(const Segment& seg, const GradPair& pair, int64_t slot) {
+  // Always inlined: a copy that a unit of an instruction set shares could be linked in for others.
+  [[gnu::always_inline]] SlotKeys(const Segment& seg, const GradPair& pair, int64_t slot) {
     const int64_t chunk = slot + (pair.q_chunks - 1 - slot) / pair.slots * pair.slots;
     const int64_t query = min64((chunk + 1) * pair.q_chunk, seg.q_len) - 1;
     first = seg.range.lo(slot * pair.q_chunk) / kBlockKeys * kBlockKeys;

@@ -11,7 +11,8 @@ import numpy as np
 import mindspore_nsa
 from mindspore_nsa import _native
 
-ROOT = Path(mindspore_nsa.__file__).parents[1]
+ROOT = Path(__file__).parents[3]
+PACKAGE = Path(mindspore_nsa.__file__).parents[1]
 
 
 def run(*arguments, folder, timeout=900, **environment):
@@ -19,10 +20,17 @@ def run(*arguments, folder, timeout=900, **environment):
 
     Gives subprocess.CompletedProcess.
     """
+    # Not the whole source tree, whose mindspore_nsa would hide an installed one.
+    sources = Path(folder) / "sources"
+    if not sources.exists():
+        sources.mkdir()
+        for name in ("tests", "model_zoo_demo"):
+            (sources / name).symlink_to(ROOT / name)
+    paths = os.pathsep.join((str(sources), str(PACKAGE)))
     return subprocess.run(
         [sys.executable, "-m", "mindspore_nsa.twin", "run", *map(str, arguments)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3", **environment},
+        env={**os.environ, "PYTHONPATH": paths, "GLOG_v": "3", **environment},
         capture_output=True,
         text=True,
         timeout=timeout,
