@@ -1,10 +1,10 @@
 // Channels for what graphs print. MindSpore makes some for every process, each with a thread that
 // waits for data; the operators that would send any are absent.
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
 #include "acl/acl_base.h"
+#include "twin/host/wait.h"
 
 namespace {
 
@@ -52,12 +52,7 @@ ACL_FUNC_VISIBILITY aclError acltdtQueryChannelSize(const Channel*, size_t* size
 // `timeout` in milliseconds, -1 for ever.
 ACL_FUNC_VISIBILITY aclError acltdtReceiveTensor(Channel* channel, Dataset*, int32_t timeout) {
   std::unique_lock<std::mutex> lock(channel->mutex);
-  const auto stopped = [&] { return channel->stopped; };
-  if (timeout < 0) {
-    channel->changed.wait(lock, stopped);
-  } else {
-    channel->changed.wait_for(lock, std::chrono::milliseconds(timeout), stopped);
-  }
+  twin::WaitUntil(channel->changed, lock, timeout, [&] { return channel->stopped; });
   return kQueueEmpty;
 }
 

@@ -1,9 +1,9 @@
 // Callbacks of streams, and the threads that wait for them.
-#include <chrono>
 #include <condition_variable>
 #include <string>
 
 #include "twin/host/runtime_state.h"
+#include "twin/host/wait.h"
 
 using namespace twin;
 
@@ -74,11 +74,6 @@ aclError aclrtProcessReport(int32_t timeout) {
   }
   Subscriptions& all = TheSubscriptions();
   std::unique_lock<std::mutex> lock(all.mutex);
-  const auto none = [&] { return all.threads.empty(); };
-  if (timeout < 0) {
-    all.changed.wait(lock, none);
-  } else {
-    all.changed.wait_for(lock, std::chrono::milliseconds(timeout), none);
-  }
+  WaitUntil(all.changed, lock, timeout, [&] { return all.threads.empty(); });
   return ACL_ERROR_RT_REPORT_TIMEOUT;
 }
