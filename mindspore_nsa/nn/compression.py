@@ -92,5 +92,11 @@ class Compression(ExplicitPrecision):
             actual_seq_len=ends,
             num_windows=rows,
         )
-        offset = ops.sum(ops.expand_dims(weight, 2) * self.encodings(), 0, True)
+        # Of an elementwise product and a sum, a graph under `recompute` would wait for the gradient
+        # before it computes what that gradient needs: MindSpore finds a cycle there.
+        offset = ops.matmul(
+            ops.expand_dims(ops.transpose(weight, (1, 0)), 1),
+            ops.transpose(self.encodings(), (1, 0, 2)),
+        )
+        offset = ops.transpose(offset, (1, 0, 2))
         return ops.cast(out, mindspore.float32) + offset
