@@ -38,22 +38,29 @@ NAMED = {
 }
 
 
-def cases(wanted):
+def cases(wanted, mode):
     """(operator, name, function that makes the native case) of every case."""
     op, first, *count = wanted.split(":")
     if first == "named":
-        return [(op, name, build) for name, build in NAMED[op]().items()]
+        found = [(op, name, build) for name, build in NAMED[op]().items()]
+        if op == "NsaCompressAttention":
+            found = [c for c in found if compress_attention_cases.accepted(c[2]())]
+        return found
     found, seed = [], int(first)
     while len(found) < int(*count):
         case = OPERATORS[op].make(seed)
-        if in_public(case):
+        if in_public(case, mode):
             found.append((op, f"seed {seed}", lambda case=case: case))
         seed += 1
     return found
 
 
-def in_public(case):
+def in_public(case, mode):
     """Whether a public function can make the call on Ascend; the kernel itself takes more."""
+    # MindSpore tells the inference of a gradient in a graph of fewer Tensors than it has where the
+    # gradient of softmax_sum is among them, and the process ends: docs/ascend.md says so.
+    if mode != "pynative" and case.named().get("softmax_sum_grad") is not None:
+        return False
     # Of compressed attention: its forward operator takes blocks of whole 16 tokens.
     l, s = (case.attrs.get(f"compress_{x}", 0) for x in ("block_size", "stride"))  # noqa: E741
     if case.op != "FlashAttentionScoreGrad" or l == 0:
@@ -64,7 +71,7 @@ def in_public(case):
 def operators(mode, file, *wanted):
     """Write [(label, case, outputs)], the case as the operator got it; or the error for outputs."""
     results = []
-    for op, name, build in [case for text in wanted for case in cases(text)]:
+    for op, name, build in [case for text in wanted for case in cases(text, mode)]:
         started = time.monotonic()
         case = build()
         try:
