@@ -92,11 +92,14 @@ class Compression(ExplicitPrecision):
             actual_seq_len=ends,
             num_windows=rows,
         )
-        # Of an elementwise product and a sum, a graph under `recompute` would wait for the gradient
-        # before it computes what that gradient needs: MindSpore finds a cycle there.
-        offset = ops.matmul(
-            ops.expand_dims(ops.transpose(weight, (1, 0)), 1),
-            ops.transpose(self.encodings(), (1, 0, 2)),
+        # One operator, of which a graph under `recompute` has no cycle, as MindSpore finds one with
+        # a product and a sum; and none that mixed precision would cast, as a matrix product.
+        offset = nsa_compress(
+            self.encodings(),
+            weight,
+            self.size,
+            self.stride,
+            actual_seq_len=(self.size,),
+            num_windows=1,
         )
-        offset = ops.transpose(offset, (1, 0, 2))
         return ops.cast(out, mindspore.float32) + offset
