@@ -20,8 +20,8 @@ def test_gradient_of_full_attention(flash_runner, s1, s2):
     case = flash_grad(Draw(0, "float16"), "BNSD", 1, heads, heads, s1, s2, dim)
     _, counts = flash_runner.run(case, 2)
     row, part, pairs = dim * 2, TILE * dim * 4, heads * s1 * s2
-    # Dvec of O and dO, the first of the numbers of the maximum and of the sum, and those of the sum's
-    # gradient, where there is one.
+    # Dvec of O and dO, the first of the numbers of the maximum and of the sum, and the gradient of
+    # the sum, where there is one.
     statistics_read = 2 + (case.named()["softmax_sum_grad"] is not None)
     rows_done = heads * s1 * (2 * row + statistics_read * STATISTIC)
     # For dq: keys twice and values once per tile of queries.
