@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import mindspore as ms
 import numpy as np
+from mindspore import ops
 
 import mindspore_nsa
 from mindspore_nsa import _native
 from mindspore_nsa.ops._custom import absent, encode_attrs, native_custom
 
-from . import check, decoding, probe, timing, workloads
+from . import check, decoding, indexers, probe, timing, workloads
 from .program import compiled, finished
 from .result import Result
 
@@ -106,6 +107,12 @@ def _flash(query, key, value):
     return mindspore_nsa.flash_attention_score(query, key, value, 1, input_layout="BSND")
 
 
+def _index(query, key):
+    return mindspore_nsa.block_indexer(
+        query, key, score="max", block_size=1, block_count=1, actual_seq_qlen=LIST,
+        actual_seq_kvlen=LIST)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class OverheadCase:
     """Calls of one operator, by its public function or, for a gradient, as the bprop calls it."""
@@ -119,7 +126,9 @@ class OverheadCase:
     attrs: dict
     function: Callable | None = None  # public, of the first native inputs
     arguments: int = 0  # how many of them
-    place: int = 0  # input that takes the first output of the call before
+    # Input that takes the first output of the call before; None: that is like none of them, and a
+    # call only waits for it.
+    place: int | None = 0
 
     kind = "overhead"
     dtype = "float32"
@@ -171,9 +180,12 @@ def _first(custom, outputs):
 
 def _chain(function, place):
     def chain(*tensors):
-        x = tensors[place]
+        x = tensors[place or 0]
         for _ in range(CHAIN):
-            x = function(*tensors[:place], x, *tensors[place + 1 :])
+            if place is None:
+                x = function(ops.depend(tensors[0], x), *tensors[1:])
+            else:
+                x = function(*tensors[:place], x, *tensors[place + 1 :])
         return x
 
     graph = compiled(chain)
@@ -215,6 +227,9 @@ _CALLS = (
     ("selected", "NsaSelectedAttentionGrad", workloads.selected, "backward",
      {"inputs": (ROW, ROW, ROW, ROW, ROW, ROW, ROW, BLOCK, ENDS, ENDS, NO_LIST),
       "attrs": SELECTION, "place": 4}),
+    ("block_indexer", "BlockIndexer", indexers.of_method(indexers.MSA), "forward",
+     {"inputs": (ROW, ROW, NONE, ENDS, ENDS, NO_LIST), "attrs": {"block_size": 1, "block_count": 1},
+      "function": _index, "arguments": 2, "place": None}),
     ("compress_with_cache", "NsaCompressWithCache", decoding.compress, "forward",
      {"inputs": (ROW, WEIGHT, START, NONE, ENDS, CACHE), "attrs": {**WINDOW, **PAGE},
       "function": _compress_with_cache, "arguments": 2}),

@@ -128,12 +128,7 @@ def torch_dense(query, key, value, scale, direction):
         raise DoesNotFit("no torch")
     torch.set_num_threads(_native.num_threads())
 
-    def convert(x):
-        if isinstance(x, tuple):
-            return torch.from_numpy(x[1].view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(x)
-
-    q, k, v = map(convert, (query, key, value))
+    q, k, v = (_torch_tensor(torch, x) for x in (query, key, value))
     attention = partial(
         torch.nn.functional.scaled_dot_product_attention, is_causal=True, scale=scale
     )
@@ -151,6 +146,44 @@ def torch_dense(query, key, value, scale, direction):
         torch.autograd.grad(attention(*inputs), inputs, dy)
 
     return both
+
+
+def torch_blocks(case):
+    """PyTorch's products, maxima of blocks and top-k of a BlockIndexer case with score "max".
+
+    Queries go in parts, whose scores of all keys are in memory at a time.
+    """
+    torch = torch_module()
+    if torch is None:
+        raise DoesNotFit("no torch")
+    if case.attrs["score"] != "max":
+        raise DoesNotFit("another score")
+    torch.set_num_threads(_native.num_threads())
+    named, attrs = case.named(), case.attrs
+    query, key = (_torch_tensor(torch, named[name]) for name in ("query", "key"))
+    (offset,), (keys,) = (named[name].tolist() for name in ("q_offset", "actual_seq_kvlen"))
+    block, count, part = attrs["block_size"], attrs["block_count"], 256
+    padding = -keys % block
+
+    def choose():
+        with torch.no_grad():
+            for begin in range(0, len(query), part):
+                rows = query[begin : begin + part].transpose(0, 1)
+                scores = torch.matmul(rows, key[:, 0].T).float() * attrs["scale"]
+                positions = offset + begin + torch.arange(rows.shape[1])
+                scores.masked_fill_(torch.arange(keys) > positions[:, None], -torch.inf)
+                scores = torch.nn.functional.pad(scores, (0, padding), value=-torch.inf)
+                best = scores.unflatten(-1, (-1, block)).amax(-1)
+                own = (positions // block)[None, :, None].expand(len(best), -1, 1)
+                torch.topk(best.scatter_(-1, own, torch.inf), min(count, best.shape[-1]))
+
+    return choose
+
+
+def _torch_tensor(torch, x):
+    if isinstance(x, tuple):
+        return torch.from_numpy(x[1].view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(x)
 
 
 DENSE = {"mindspore": mindspore_dense, "torch": torch_dense}

@@ -3,6 +3,7 @@
 from . import workloads
 from .branches import branches_cases
 from .decoding import decode_cases
+from .indexers import indexer_cases
 from .layer import layer_cases
 from .layer_memory import layer_memory_cases
 from .memory import memory_cases
@@ -63,6 +64,7 @@ CASES = [
     _compress_attention("backward", "FlashAttentionScoreGrad", share=None),
     _compress("forward"),
     _compress("backward"),
+    *indexer_cases(),
     *branches_cases(),
     *layer_cases(),
     *layer_memory_cases(),

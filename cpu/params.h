@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cpu/types.h"
+#include "infer/block_indexer.h"
 #include "infer/flash_attention_score.h"
 #include "infer/nsa_compress_attention.h"
 #include "infer/nsa_dropout_mask.h"
@@ -117,6 +118,21 @@ struct FlashAttentionScoreGradParams : FlashAttentionScoreParams {
   float* dsink;                   // [N1] or nullptr
 };
 
+enum class BlockScore { kMax, kMean, kReluWeighted, kSoftmaxMax };
+
+struct BlockIndexerParams : BlockIndexerAttrs {
+  const void* query;        // [T1, H, D]
+  const void* key;          // [T2, Nk, D]
+  const float* weights;     // [T1, H] or nullptr: ones
+  const int64_t* seq_q;     // [B]
+  const int64_t* seq_kv;    // [B], of compressed tokens with kSoftmaxMax, may then end before T2
+  const int64_t* q_offset;  // [B] or nullptr
+  int32_t* topk_indices;    // [T1, groups, block_count]
+  BlockScore score;
+  ElemType dtype;
+  int64_t T1, T2, B, H, Nk, D, groups;
+};
+
 struct DropoutMaskParams : NsaDropoutMaskAttrs {
   uint64_t seed;
   uint8_t* mask;  // [ceil(numel / 8)]
@@ -131,5 +147,6 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p);
 void flash_attention_score(const FlashAttentionScoreParams& p);
 void flash_attention_score_grad(const FlashAttentionScoreGradParams& p);
 void dropout_mask(const DropoutMaskParams& p);
+void block_indexer(const BlockIndexerParams& p);
 
 }  // namespace nsa::cpu

@@ -25,4 +25,5 @@
   OP(NsaProjection, nsa_projection, 3)                           \
   OP(NsaProjectionInputGrad, nsa_projection_input_grad, 1)       \
   OP(NsaProjectionWeightGrad, nsa_projection_weight_grad, 3)     \
-  OP(NsaDropoutMask, dropout_mask, 1)
+  OP(NsaDropoutMask, dropout_mask, 1)                            \
+  OP(BlockIndexer, block_indexer, 1)

@@ -10,6 +10,7 @@ from ._config import set_target, show_config, target
 from ._version import __version__
 
 _OPERATORS = (
+    "block_indexer",
     "compressed_seq_len",
     "dropout_mask",
     "flash_attention_score",

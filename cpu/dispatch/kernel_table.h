@@ -3,6 +3,7 @@
 // elsewhere.
 #pragma once
 
+#include "cpu/block_indexer/plan.h"
 #include "cpu/engine/plan/grad_schedule.h"
 #include "cpu/engine/plan/plan.h"
 #include "cpu/engine/plan/schedule.h"
@@ -54,6 +55,9 @@ struct KernelTable {
                                             bool in_pieces);
   void (*compress_attention)(const AttentionPlan&, const ImportancePlan&, const Wave&,
                              const ForwardScratch&, int threads);
+  int64_t (*block_indexer_thread_size)(const AttentionPlan&, const IndexerPlan&);
+  void (*block_indexer)(const AttentionPlan&, const IndexerPlan&, const Wave&,
+                        const ForwardScratch&, int threads);
   int64_t (*compress_thread_size)(const CompressPlan&);
   void (*compress)(const CompressPlan&, const CompressScratch&, int threads);
   int64_t (*compress_grad_thread_size)(const CompressPlan&);

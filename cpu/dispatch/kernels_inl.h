@@ -1,6 +1,7 @@
 // All kernels, for the instruction set that the including isa_*.cc names.
 #pragma once
 
+#include "cpu/block_indexer/kernel.h"
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/flash_attention_score/kernel.h"
 #include "cpu/linear/nsa_linear_kernel.h"
@@ -43,6 +44,8 @@ constexpr KernelTable make_table(const char* name) {
   table.select_backward = select_backward;
   table.compress_attention_thread_size = compress_attention_thread_size;
   table.compress_attention = compress_attention;
+  table.block_indexer_thread_size = block_indexer_thread_size;
+  table.block_indexer = block_indexer;
   table.compress_thread_size = compress_thread_size;
   table.compress = compress;
   table.compress_grad_thread_size = compress_grad_thread_size;
@@ -102,6 +105,7 @@ constexpr KernelTable make_table_of_products(const char* name) {
   borrow<&KernelTable::round_rows>(table);
   borrow<&KernelTable::widen_rows>(table);
   take_bf16<&KernelTable::decode, decode_wave<DecodePathOfBFloat16>>(table);
+  take_bf16<&KernelTable::block_indexer, block_indexer_wave<PathOfBFloat16>>(table);
 #ifndef NSA_ISA_AMX
   take_bf16<&KernelTable::flash_forward, flash_forward_wave<PathOfBFloat16>>(table);
   take_bf16<&KernelTable::flash_backward, flash_backward_wave<PathOfBFloat16>>(table);

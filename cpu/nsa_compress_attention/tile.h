@@ -77,22 +77,8 @@ inline float score_row(const AttentionPlan& plan, const TileContext& c, int64_t 
   return top;
 }
 
-// prob += row / sum. In a row that sees a NaN a masked pair still has the probability 0, so that
-// its block ranks above those of which nothing is known.
-inline void add_probabilities(const float* row, int64_t n, float inverse_sum, float* prob) {
-  if (inverse_sum != inverse_sum) {
-    for (int64_t j = 0; j < n; ++j) {
-      if (row[j] != 0.0f) prob[j] = inverse_sum;
-    }
-    return;
-  }
-  expect<Length::kWholeVectors>(n);
-  const V inverse = set1(inverse_sum);
-  for (int64_t j = 0; j < n; j += W) store(prob + j, fma(load(row + j), inverse, load(prob + j)));
-}
-
-// The same of `rows` rows, each then packed for the product with the values. Across the rows, whose
-// sum stays in a register, the probabilities are read once for both.
+// add_probabilities() of `rows` rows, each then packed for the product with the values. Across the
+// rows, whose sum stays in a register, the probabilities are read once for both.
 template <class Path>
 inline void sum_and_pack(float* s, int64_t lds, int64_t rows, int64_t n, const SoftmaxState* state,
                          float* inverse, float* prob) {

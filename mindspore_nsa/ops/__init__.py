@@ -5,6 +5,7 @@ from ._environment import check_environment
 check_environment()
 
 from ._sequence import compressed_seq_len  # noqa: E402
+from .block_indexer import block_indexer  # noqa: E402
 from .dropout_mask import dropout_mask  # noqa: E402
 from .flash_attention_score import flash_attention_score  # noqa: E402
 from .nsa_compress import nsa_compress  # noqa: E402
@@ -16,6 +17,7 @@ from .nsa_selected_attention import nsa_select_attention, nsa_selected_attention
 from .nsa_selected_attention_infer import nsa_selected_attention_infer  # noqa: E402
 
 __all__ = [
+    "block_indexer",
     "compressed_seq_len",
     "dropout_mask",
     "flash_attention_score",

@@ -5,6 +5,7 @@ neither MindSpore nor the native library, take NumPy arrays of any floating dtyp
 to float32 by the caller) and keep the argument names of the public operators.
 """
 
+from .block_indexer import block_indexer
 from .dense_attention import dense_attention, dense_attention_grad
 from .dropout import dropout_mask
 from .flash_attention_score import flash_attention_score, flash_attention_score_grad
@@ -22,6 +23,7 @@ from .segments import compressed_seq_len
 __all__ = [
     "FLOAT64",
     "Precision",
+    "block_indexer",
     "compressed_seq_len",
     "dense_attention",
     "dense_attention_grad",

@@ -60,7 +60,7 @@ class Case:
 
 
 def _run(case, precision):
-    """Outputs in native order, and the block scores of NsaCompressAttention (else None)."""
+    """Outputs in native order, and the block scores of operators that choose blocks (else None)."""
     tensors = {name: None if x is None else decode(x) for name, x in case.named().items()}
     attrs = dict(case.attrs)
     scores = None
@@ -95,6 +95,10 @@ def _run(case, precision):
         outputs = [reference.nsa_selected_attention_infer(**tensors, **attrs, precision=precision)]
     elif case.op == "NsaDecode":
         outputs = [reference.nsa_decode(**tensors, **attrs, precision=precision)]
+    elif case.op == "BlockIndexer":
+        *outputs, scores = reference.block_indexer(
+            **tensors, **attrs, return_scores=True, precision=precision
+        )
     elif case.op == "FlashAttentionScore":
         outputs = reference.flash_attention_score(**tensors, **attrs, precision=precision)
     else:

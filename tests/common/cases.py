@@ -4,7 +4,7 @@
 order, `compare` asserts that outputs are right. Named cases are in parity.py.
 """
 
-from . import decode_cases, flash_cases, nsa_cases
+from . import decode_cases, flash_cases, indexer_cases, nsa_cases
 from .case import INPUTS, OUTPUTS, Case, compare, output_dtypes, run_plain, run_reference
 from .draw import Draw
 from .parity import odd_size_cases, parity_cases, share_cases
@@ -22,6 +22,7 @@ GENERATORS = {
     "NsaSelectedAttentionInfer": decode_cases.nsa_selected_attention_infer,
     "NsaDecode": decode_cases.nsa_decode,
     "NsaDropoutMask": nsa_cases.nsa_dropout_mask,
+    "BlockIndexer": indexer_cases.block_indexer,
 }
 
 # How often an operator comes up when none is asked for.
@@ -38,6 +39,7 @@ _WEIGHTS = {
     "NsaSelectedAttentionInfer": 3,
     "NsaDecode": 4,
     "NsaDropoutMask": 1,
+    "BlockIndexer": 2,
 }
 _OPS = [op for op, weight in _WEIGHTS.items() for _ in range(weight)]
 

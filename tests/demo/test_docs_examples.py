@@ -20,6 +20,7 @@ OPERATORS = (
     "nsa_compress_attention",
     "nsa_selected_attention",
     "flash_attention_score",
+    "block_indexer",
 )
 # Where an operator's signature stands.
 PAGE_OF = {

@@ -144,6 +144,37 @@ def nsa_attention_calls():
     yield "NsaSelectedAttentionGrad", Call("NsaSelectedAttentionGrad", inputs, attrs)
 
 
+def indexer_calls():
+    """Segments of 16 and 32 queries at the ends of 100 and 200 tokens."""
+    attrs = {
+        "score": "max",
+        "block_size": 16,
+        "block_count": 4,
+        "head_groups": 2,
+        "scale": 0.125,
+        "init_blocks": 1,
+        "local_blocks": 2,
+    }
+    inputs = {
+        "query": tensor(48, 8, 64),
+        "key": tensor(300, 2, 64),
+        "weights": ("float32", (48, 8)),
+        "actual_seq_qlen": ints(16, 48),
+        "actual_seq_kvlen": ints(100, 300),
+        "q_offset": ints(84, 168),
+    }
+    yield "BlockIndexer", Call("BlockIndexer", inputs, attrs)
+    # 100 and 200 tokens have 5 and 11 windows of 32, 16 apart.
+    inputs = {
+        **inputs,
+        "key": tensor(16, 2, 64),
+        "weights": None,
+        "actual_seq_kvlen": ints(5, 16),
+    }
+    attrs = {**attrs, "score": "softmax_max", "compress_block_size": 32, "compress_stride": 16}
+    yield "BlockIndexer compressed", Call("BlockIndexer", inputs, attrs)
+
+
 def flash_calls():
     attrs = {
         "head_num": 4,
@@ -333,6 +364,7 @@ CALLS = dict(
     [
         *compress_calls(),
         *nsa_attention_calls(),
+        *indexer_calls(),
         *flash_calls(),
         *decoding_calls(),
         *dropout_calls(),

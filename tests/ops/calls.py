@@ -244,6 +244,21 @@ def _nsa_decode(at, constants):
     return forward
 
 
+def _block_indexer(at, constants):
+    def forward(*t):
+        return mindspore_nsa.block_indexer(
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["weights"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_seq_kvlen=_pick(t, at["actual_seq_kvlen"]),
+            q_offset=_pick(t, at["q_offset"]),
+            **constants,
+        )
+
+    return forward
+
+
 def _dropout_mask(at, constants):
     def forward(*t):
         return mindspore_nsa.dropout_mask(**constants)
@@ -261,6 +276,7 @@ _FORWARDS = {
     "nsa_compress_attention_infer": (_nsa_compress_attention_infer, "NsaCompressAttentionInfer"),
     "nsa_selected_attention_infer": (_nsa_selected_attention_infer, "NsaSelectedAttentionInfer"),
     "nsa_decode": (_nsa_decode, "NsaDecode"),
+    "block_indexer": (_block_indexer, "BlockIndexer"),
     "dropout_mask": (_dropout_mask, "NsaDropoutMask"),
 }
 
@@ -327,6 +343,8 @@ class PublicCall:
         elif op == "FlashAttentionScore":
             self.operator = "flash_attention_score"
             constants["return_softmax"] = True
+        elif op == "BlockIndexer":
+            self.operator = "block_indexer"
         elif op in DECODING:
             self.operator = DECODING[op]
         else:

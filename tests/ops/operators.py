@@ -67,6 +67,21 @@ def arguments(name):
             "actual_seq_kvlen": SEQ,
             "sink": draw(N1),
         }
+    if name == "block_indexer":
+        return {
+            "query": draw(T, N1, D),
+            "key": draw(T, N2, D),
+            "weights": draw(T, N1),
+            "score": "max",
+            "block_size": 16,
+            "block_count": 3,
+            "scale": 0.25,
+            "init_blocks": 1,
+            "local_blocks": 1,
+            "actual_seq_qlen": SEQ,
+            "actual_seq_kvlen": SEQ,
+            "q_offset": (0, 0),
+        }
     raise KeyError(name)
 
 
@@ -76,6 +91,8 @@ OPERATORS = (
     "nsa_selected_attention",
     "flash_attention_score",
 )
+# Their outputs are indices.
+WITHOUT_GRADIENT = ("block_indexer",)
 
 
 def call(name, **changes):

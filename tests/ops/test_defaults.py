@@ -22,7 +22,7 @@ DIFFERENT = {"layout"}
 # What one operator needs and another can do without, as their definitions say.
 OPTIONAL = {
     *("actual_seq_qlen", "actual_seq_kvlen", "actual_cmp_seq_kvlen", "cache", "scale_value"),
-    "actual_seq_len",
+    *("actual_seq_len", "compress_block_size", "compress_stride"),
 }
 
 

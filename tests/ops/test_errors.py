@@ -16,7 +16,21 @@ from mindspore import Tensor, nn
 import mindspore_nsa
 
 from .calls import context_mode
-from .operators import N1, N2, OPERATORS, D, T, arguments, call, draw, indices, sequence
+from .operators import (
+    N1,
+    N2,
+    OPERATORS,
+    WITHOUT_GRADIENT,
+    D,
+    T,
+    arguments,
+    call,
+    draw,
+    indices,
+    sequence,
+)
+
+EVERY = (*OPERATORS, *WITHOUT_GRADIENT)
 
 INT = [("8", TypeError), (8.0, TypeError), (True, TypeError), (None, TypeError), ([8], TypeError)]
 POSITIVE = [*INT, (0, ValueError), (-1, ValueError)]
@@ -93,6 +107,8 @@ def bad_arguments():
     attention = arguments("nsa_compress_attention")
     select = arguments("nsa_selected_attention")
     flash = arguments("flash_attention_score")
+    indexer = arguments("block_indexer")
+    given = [*INT[:3], INT[4], (0, ValueError), (-1, ValueError)]  # an int where it is given
     window = {"compress_block_size": POSITIVE, "compress_stride": POSITIVE}
     blocks = {"select_block_size": POSITIVE, "select_block_count": POSITIVE}
     heads = [*POSITIVE, (3, ValueError)]
@@ -144,6 +160,23 @@ def bad_arguments():
             "actual_seq_qlen": PAIRED_LIST,
             "actual_seq_kvlen": PAIRED_LIST,
             "causal": FLAG,
+            "q_offset": OFFSET,
+        },
+        "block_indexer": {
+            **{name: tensors(indexer[name])[:-1] for name in ("query", "key")},
+            "weights": tensors(indexer["weights"])[1:],
+            "score": [(3, TypeError), (None, TypeError), ("sum", ValueError),
+                      ("softmax_max", ValueError)],
+            "block_size": POSITIVE,
+            "block_count": POSITIVE,
+            "head_groups": [*given, (3, ValueError), (4, ValueError)],
+            "scale": SCALE,
+            "init_blocks": [*INT, (-1, ValueError), (3, ValueError)],
+            "local_blocks": [*INT, (-1, ValueError), (3, ValueError)],
+            "compress_block_size": [*given, (16, ValueError)],
+            "compress_stride": [*given, (8, ValueError)],
+            "actual_seq_qlen": PAIRED_LIST,
+            "actual_seq_kvlen": PAIRED_LIST,
             "q_offset": OFFSET,
         },
         "flash_attention_score": {
@@ -199,7 +232,7 @@ def in_graph(name, given):
         Call(getattr(mindspore_nsa, name), given)(Tensor(1.0))
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", EVERY)
 def test_every_argument_is_covered(name):
     assert set(inspect.signature(getattr(mindspore_nsa, name)).parameters) == set(BAD[name])
 
@@ -322,7 +355,7 @@ def test_any_text_is_shown(value):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint64])
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", EVERY)
 def test_lists_of_numpy_integers(name, dtype):
     """They are Python's, also where the checks compute with them."""
     given = arguments(name)

@@ -170,8 +170,15 @@ def _compress_attention(x):
         x, x[:11], x[:11], 0.3, 2, 16, 8, 16, 2, actual_seq_qlen=(96,), causal=True)[0]  # fmt: skip
 
 
+def _index(x):
+    lists = {"actual_seq_qlen": (96,), "actual_seq_kvlen": (96,)}
+    blocks = mindspore_nsa.block_indexer(x, x, score="max", block_size=16, block_count=2, **lists)
+    return mindspore_nsa.nsa_selected_attention(
+        x, x, x, blocks, 0.3, 2, 16, 2, causal=True, **lists)[0]  # fmt: skip
+
+
 @BOTH
-@pytest.mark.parametrize("function", [_compress, _flash, _select, _compress_attention])
+@pytest.mark.parametrize("function", [_compress, _flash, _select, _compress_attention, _index])
 def test_vmap(mode, function):
     x = draw(3, 96, N2, D)
 

@@ -39,6 +39,7 @@ TWIN = {
 }
 
 OPERATORS = (
+    "BlockIndexer",
     "FlashAttentionScore",
     "FlashAttentionScoreGrad",
     "NsaCacheStep",

@@ -179,6 +179,20 @@ inline float online_softmax_visible(const float* s, int64_t n, float scale, floa
   return factor;
 }
 
+// prob += row / sum. In a row that sees a NaN a masked pair still has the probability 0, so that
+// its block ranks above those of which nothing is known.
+inline void add_probabilities(const float* row, int64_t n, float inverse_sum, float* prob) {
+  if (inverse_sum != inverse_sum) {
+    for (int64_t j = 0; j < n; ++j) {
+      if (row[j] != 0.0f) prob[j] = inverse_sum;
+    }
+    return;
+  }
+  expect<Length::kWholeVectors>(n);
+  const V inverse = set1(inverse_sum);
+  for (int64_t j = 0; j < n; j += W) store(prob + j, fma(load(row + j), inverse, load(prob + j)));
+}
+
 // Backward: s = exp(s * scale - max) * inverse.
 inline void probabilities_row(float* s, int64_t n, float scale, float max_value, float inverse) {
   expect<Length::kWholeVectors>(n);

@@ -1,0 +1,200 @@
+"""Cases of the operators that choose what attention reads, against that attention.
+
+A text of `tokens` keys; the queries stand in its middle, where they cost what all cost on the mean.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindspore_nsa import _native
+from mindspore_nsa.reference import compressed_seq_len
+from tests.common.case import Case
+
+from . import check, peers, probe, timing
+from .program import Program
+from .result import Result
+from .speed import _gemm
+from .workloads import L, S, Workload, _draw, _scale, nbytes
+
+QUERIES = 1024
+DIM = 128
+
+
+@dataclass(frozen=True)
+class Method:
+    """Heads of the indexer and of the attention, their blocks, and the score."""
+
+    score: str
+    heads: int
+    key_heads: int
+    groups: int
+    block: int
+    count: int
+    init: int
+    local: int
+    attention_heads: int
+
+    def sizes(self):
+        """The sizes as tables show them."""
+        return f"H={self.heads}/{self.key_heads} d={DIM} block={self.block} cnt={self.count}"
+
+
+MSA = Method("max", 4, 1, 4, 128, 16, 0, 1, 64)
+MOBA = Method("mean", 16, 16, 16, 512, 12, 0, 1, 16)
+INFLLM = Method("softmax_max", 32, 2, 2, 64, 64, 1, 33, 32)
+
+
+def _lists(queries, keys, offset):
+    return [np.array([n], np.int64) for n in (queries, keys, offset)]
+
+
+def block_indexer(method, tokens, dtype):
+    """BlockIndexer of a method; the cost is that of its products."""
+    rng = np.random.default_rng(5)
+    queries = min(QUERIES, tokens)
+    offset = (tokens - queries) // 2
+    windows = method.score == "softmax_max"
+    keys = int(compressed_seq_len([tokens], L, S)[0]) if windows else tokens
+    lists = _lists(queries, keys, offset)
+    inputs = {
+        "query": _draw(rng, dtype, queries, method.heads, DIM),
+        "key": _draw(rng, dtype, keys, method.key_heads, DIM),
+        "actual_seq_qlen": lists[0],
+        "actual_seq_kvlen": lists[1],
+        "q_offset": lists[2],
+    }
+    attrs = {
+        "score": method.score,
+        "block_size": method.block,
+        "block_count": method.count,
+        "head_groups": method.groups,
+        "scale": _scale(DIM),
+        "init_blocks": method.init,
+        "local_blocks": method.local,
+    }
+    if windows:
+        attrs |= {"compress_block_size": L, "compress_stride": S}
+    positions = offset + np.arange(queries)
+    seen = {
+        "max": positions + 1,
+        "mean": positions // method.block + 1,
+        "softmax_max": np.maximum((positions - L) // S + 1, 0),
+    }[method.score]
+    work = 2 * DIM * method.heads * int(seen.sum())
+    forward = Case.of("BlockIndexer", inputs, attrs, dtype)
+    shape = f"S={tokens}, {queries} queries, {method.sizes()}"
+    return Workload(forward, None, shape, "FLOP", {"forward": work})
+
+
+def attention(method, tokens, dtype, indices):
+    """NsaSelectedAttention over the chosen blocks."""
+    rng = np.random.default_rng(6)
+    queries, heads = len(indices), method.attention_heads
+    lists = _lists(queries, tokens, (tokens - queries) // 2)
+    inputs = {
+        "query": _draw(rng, dtype, queries, heads, DIM),
+        "key": _draw(rng, dtype, tokens, method.groups, DIM),
+        "value": _draw(rng, dtype, tokens, method.groups, DIM),
+        "topk_indices": indices,
+        "actual_seq_qlen": lists[0],
+        "actual_seq_kvlen": lists[1],
+        "q_offset": lists[2],
+    }
+    attrs = {
+        "scale_value": _scale(DIM),
+        "head_num": heads,
+        "select_block_size": method.block,
+        "select_block_count": method.count,
+        "causal": 1,
+    }
+    return Case.of("NsaSelectedAttention", inputs, attrs, dtype)
+
+
+def of_method(method):
+    """A function of tokens and dtype, for the check."""
+
+    def build(tokens, dtype):
+        return block_indexer(method, tokens, dtype)
+
+    return build
+
+
+@dataclass(frozen=True)
+class IndexerCase:
+    """BlockIndexer of a method, and the attention that it feeds."""
+
+    name: str
+    method: Method
+    build: Callable
+    dtype: str
+    tokens: int = 32768
+    quick_tokens: int = 2048
+    limit: float = 0.15  # of the attention's time
+
+    kind = "speed"
+    operator = "BlockIndexer"
+    direction = "forward"
+    share = baseline_limit = None
+
+    def problem(self):
+        """Why the operator cannot be measured, or None."""
+        return check.problem(self.build, self.dtype, self.direction)
+
+    def run(self, settings):
+        """A `Result`."""
+        tokens = self.quick_tokens if settings.quick else self.tokens
+        workload = self.build(tokens, self.dtype)
+        program = Program(workload.forward)
+        (indices,) = program.arrays()
+        reader = Program(attention(self.method, tokens, self.dtype, indices))
+        size = settings.gemm_size
+        gemm, product = _gemm(size, self.dtype)
+        in_kernel, shown = [], {}
+
+        def ours():
+            program()
+            in_kernel.append(probe.kernel_seconds())
+
+        functions = {"gemm": product, "ours": ours, "attention": reader}
+        try:
+            functions["torch"] = peers.torch_blocks(workload.forward)
+        except peers.DoesNotFit as reason:
+            shown["torch"] = str(reason)
+        times = timing.interleave(functions, settings.rounds, settings.peer_budget)
+        if "torch" in times:
+            shown["torch"] = timing.median_ratio(times["torch"], times["ours"])
+        work, seconds = workload.work["forward"], timing.median(times["ours"])
+        _native.reset_scratch_high_water()
+        program()
+        return Result.of(
+            self,
+            shape=workload.shape,
+            seconds=seconds,
+            kernel_seconds=timing.median(in_kernel),
+            rate=work / seconds / 1e9,
+            unit="GFLOP/s",
+            share=work / (2 * size**3) * timing.median_ratio(times["gemm"], times["ours"]),
+            share_of=f"gemm {gemm}",
+            share_of_rate=2 * size**3 / timing.median(times["gemm"]) / 1e9,
+            baseline="attention",
+            baseline_ratio=timing.median_ratio(times["ours"], times["attention"]),
+            baseline_limit=None if settings.quick else self.limit,
+            peers=shown,
+            bytes=nbytes(workload.forward.inputs) + indices.nbytes + _native.scratch_high_water(),
+            spread=timing.spread(timing.ratios(times["ours"], times["attention"])),
+        )
+
+
+_METHODS = {"msa": MSA, "moba": MOBA, "infllm_v2": INFLLM}
+_BUILDS = {name: of_method(method) for name, method in _METHODS.items()}
+
+
+def indexer_cases():
+    """Three methods, in float32 and bfloat16."""
+    return [
+        IndexerCase(f"block_indexer_{name}_{dtype}", method, _BUILDS[name], dtype)
+        for name, method in _METHODS.items()
+        for dtype in ("float32", "bfloat16")
+    ]
