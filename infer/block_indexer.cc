@@ -49,7 +49,7 @@ void check_score(const Context& c) {
   c.require_choice("score", {"max", "mean", "relu_weighted", "softmax_max"});
   c.require_finite("scale");
   const bool compressed = c.str_attr("score") == "softmax_max";
-  const std::string with = " with score=\"" + c.str_attr("score") + "\"";
+  const std::string with = " with score='" + c.str_attr("score") + "'";
   for (const char* name : {"compress_block_size", "compress_stride"}) {
     const int64_t size = c.int_attr(name);
     if (compressed && size == 0) c.fail_value(name, "given" + with, "None");

@@ -34,6 +34,7 @@ FREE = {
         ("atten_mask", 1),
     },
     "NsaSelectedAttention": {("value", 2)},
+    "BlockIndexer compressed": {("key", 0)},
     "NsaCompressWithCache": {
         ("input", 0),
         ("block_table", 1),

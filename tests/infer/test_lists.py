@@ -10,6 +10,7 @@ MAY_END_ANYWHERE = {"actual_sel_seq_kvlen"}
 MAY_END_EARLY = {
     ("NsaCompressAttention", "actual_cmp_seq_kvlen"),
     ("FlashAttentionScoreGrad compressed", "actual_seq_kvlen"),
+    ("BlockIndexer compressed", "actual_seq_kvlen"),
 }
 
 
