@@ -181,6 +181,20 @@ def test_flash_attention_score(mode, dtype, layout):
     check(function, (q, k, v), dout, out, gradients, dtype)
 
 
+@pytest.mark.parametrize("score", ["max", "mean", "relu_weighted"])
+def test_block_indexer(mode, score):
+    q, k = draw(T, N1, D), draw(T, N2, D)
+    attrs = {"score": score, "block_size": SELECT, "block_count": COUNT, "local_blocks": 1}
+    lists = {"actual_seq_qlen": SEQ, "actual_seq_kvlen": SEQ}
+
+    class Choice(ms.nn.Cell):
+        def construct(self, q, k):
+            return mindspore_nsa.block_indexer(q, k, **attrs, **lists)
+
+    ours = Choice()(ms.Tensor(q), ms.Tensor(k)).asnumpy()
+    assert np.array_equal(ours, reference.block_indexer(q, k, **attrs, **lists))
+
+
 def test_dropout(mode):
     q, k, v = (draw(2, 33, n, d) for n, d in ((N1, D), (N2, D), (N2, DV)))
     dout = draw(2, 33, N1, DV)
