@@ -18,6 +18,7 @@ from .errors import InputError
 from .machine import add_mode, set_up
 from .model import Loss, Model, nsa_config
 from .optimizer import Step
+from .worker import Worker
 
 # Name of what goes on: the attention that was trained, and changes of NSAConfig where it is
 # converted.
@@ -51,20 +52,21 @@ def go_on(name, config, folder, out, paths, say):
     if changes is not None:
         convert(model, saved, **changes)
     loss = Loss(model)
-    step_cell = Step(loss, model.matrices(), config, 1)
+    step_cell = Step(loss, model.matrices(), config)
     training, validation = data.load(paths, config.context, config.rows, lambda _: None)
-    segments = train.list_length(config, 1, training, validation)
+    segments = train.list_length(config, config.rows, training, validation)
     Path(out).mkdir(parents=True, exist_ok=True)
     log = runlog.RunLog(out, 0)
     # Other batches than those that the model was trained with.
     others = replace(config, seed=config.seed + 1)
+    worker = Worker(others)
     for step in range(config.steps + 1):
         if step % config.eval_every == 0 or step == config.steps:
             bits = train.bits_per_byte(loss, validation, config, segments)
             log.write(step=step, validation=bits)
             say(f"{name}: step {step}, validation {bits:.4f} bits per byte")
         if step < config.steps:
-            nats, _ = step_cell(train.draw_step(training, others, step, 0, 1, segments), step)
+            nats, _ = step_cell(train.draw_step(training, others, step, worker, segments), step)
             log.write(step=step, loss=nats)
     log.close()
     return bits

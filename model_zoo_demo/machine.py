@@ -3,10 +3,11 @@
 import os
 
 import mindspore as ms
-from mindspore.communication import get_group_size, get_rank, init
+from mindspore.communication import init
 
 import mindspore_nsa
 from mindspore_nsa._config import requested_target, resolve_target
+from mindspore_nsa.nn import parallel_groups
 
 from .errors import InputError
 
@@ -21,8 +22,16 @@ def add_mode(parser):
     )
 
 
-def set_up(mode, device="", target=None):
-    """Choose mode, device and kernels and, under msrun, join the others: (rank, workers)."""
+def set_up(mode, device="", target=None, context=1, tensor=1):
+    """Choose mode, device and kernels and, under msrun, join the others: the `ParallelGroups`.
+
+    Args:
+        mode (str): "graph" or "pynative".
+        device (str): MindSpore's device_target; "" leaves it to MindSpore.
+        target (str): Kernels of the operators; None leaves them to the device.
+        context (int): Workers that share each text.
+        tensor (int): Workers that share the heads.
+    """
     ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
     if device:
         try:
@@ -36,10 +45,12 @@ def set_up(mode, device="", target=None):
         except RuntimeError as error:
             raise InputError(f"--target: {error}") from None
         mindspore_nsa.set_target(target)
-    if "MS_WORKER_NUM" not in os.environ:
-        return 0, 1
-    init()
-    return get_rank(), get_group_size()
+    if "MS_WORKER_NUM" in os.environ:
+        init()
+    try:
+        return parallel_groups(context, tensor)
+    except ValueError as error:
+        raise InputError(f"--context, --tensor: {error}") from None
 
 
 def reads_caches():

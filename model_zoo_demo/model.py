@@ -9,33 +9,36 @@ from mindspore_nsa.nn import AttentionCache, DenseAttention, NativeSparseAttenti
 from .errors import InputError
 
 
-def attention_cell(config):
-    """The attention that `config.attention` names."""
+def attention_cell(config, parallel=None):
+    """The attention that `config.attention` names; `parallel` is what workers share, by name."""
+    sizes, parallel = nsa_config(config), parallel or {}
     try:
-        sizes = nsa_config(config)
+        if config.attention == "nsa":
+            return NativeSparseAttention(sizes, **parallel)
+        return DenseAttention(sizes, window=config.attention == "window", **parallel)
     except ValueError as error:
-        raise InputError(f"config: {error}") from None
-    if config.attention == "nsa":
-        return NativeSparseAttention(sizes)
-    return DenseAttention(sizes, window=config.attention == "window")
+        raise InputError(f"--tensor: {error}") from None
 
 
 def nsa_config(config):
     """The sizes of the attention layers."""
-    return NSAConfig(
-        hidden_size=config.width,
-        num_heads=config.heads,
-        num_kv_heads=config.kv_heads,
-        head_dim=config.head_dim,
-        compress_block_size=config.compress_block_size,
-        compress_stride=config.compress_stride,
-        select_block_size=config.select_block_size,
-        select_block_count=config.select_block_count,
-        init_blocks=config.init_blocks,
-        local_blocks=config.local_blocks,
-        window_size=config.window_size,
-        rope_theta=config.rope_theta,
-    )
+    try:
+        return NSAConfig(
+            hidden_size=config.width,
+            num_heads=config.heads,
+            num_kv_heads=config.kv_heads,
+            head_dim=config.head_dim,
+            compress_block_size=config.compress_block_size,
+            compress_stride=config.compress_stride,
+            select_block_size=config.select_block_size,
+            select_block_count=config.select_block_count,
+            init_blocks=config.init_blocks,
+            local_blocks=config.local_blocks,
+            window_size=config.window_size,
+            rope_theta=config.rope_theta,
+        )
+    except ValueError as error:
+        raise InputError(f"config: {error}") from None
 
 
 class RMSNorm(nn.Cell):
@@ -76,11 +79,11 @@ class Layer(nn.Cell):
     layers are float32.
     """
 
-    def __init__(self, config):
+    def __init__(self, config, parallel=None):
         super().__init__()
         self.dtype = getattr(ms, config.dtype)
         self.attention_norm = RMSNorm(config.width)
-        self.attention = attention_cell(config)
+        self.attention = attention_cell(config, parallel)
         self.forward_norm = RMSNorm(config.width)
         self.forward = SwiGLU(config)
 
@@ -95,30 +98,39 @@ class Layer(nn.Cell):
 
 
 class Model(nn.Cell):
-    """Tokens to logits of their successors."""
+    """Tokens to logits of their successors.
 
-    def __init__(self, config):
+    Args:
+        config (Config): Sizes and seed.
+        worker (Worker): Which part of the tokens and heads this process has. Default: all.
+    """
+
+    def __init__(self, config, worker=None):
         super().__init__()
+        parallel = worker.parallel if worker else None
         self.embedding = Parameter(Tensor(np.zeros((config.vocabulary, config.width), np.float32)))
-        self.layers = nn.CellList([Layer(config) for _ in range(config.layers)])
+        self.layers = nn.CellList([Layer(config, parallel) for _ in range(config.layers)])
         self.norm = RMSNorm(config.width)
-        self.initialize(config)
+        self.initialize(config, worker)
 
     def matrices(self):
         """The weights that start random and decay: those of linear maps, and the embedding."""
         dense = [cell.weight for _, cell in self.cells_and_names() if isinstance(cell, nn.Dense)]
         return [self.embedding, *dense]
 
-    def initialize(self, config):
-        """Draw the matrices: the same for a seed with any version of MindSpore."""
+    def initialize(self, config, worker=None):
+        """Draw the matrices: the same for a seed with any version of MindSpore and any workers."""
         rng = np.random.default_rng(config.seed)
         for weight in self.matrices():
+            shape = worker.whole_shape(weight) if worker else weight.shape
             # What adds to the residual stream starts small, so that its sum does not grow.
             adds = weight.name.endswith(("narrow.weight", "output.weight"))
-            deviation = 0.02 if weight is self.embedding else weight.shape[1] ** -0.5
+            deviation = 0.02 if weight is self.embedding else shape[1] ** -0.5
             deviation *= (2 * config.layers) ** -0.5 if adds else 1
-            drawn = deviation * rng.standard_normal(weight.shape)
-            weight.set_data(Tensor(drawn.astype(np.float32)))
+            drawn = (deviation * rng.standard_normal(shape)).astype(np.float32)
+            if worker:
+                drawn = worker.part({weight.name: drawn})[weight.name]
+            weight.set_data(Tensor(drawn))
 
     def new_cache(self, batch, capacity):
         """Empty caches of all layers for `batch` texts of at most `capacity` tokens."""

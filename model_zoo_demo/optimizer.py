@@ -49,12 +49,12 @@ class Add(nn.Cell):
 
 
 class MeanOverWorkers(nn.Cell):
-    """A tuple of Tensors, each averaged over the workers."""
+    """A tuple of Tensors, each averaged over the workers of a group; None: there is one."""
 
-    def __init__(self, workers):
+    def __init__(self, group=None):
         super().__init__()
-        self.workers = workers
-        self.sum = ops.AllReduce() if workers > 1 else None
+        self.workers = group.size if group else 1
+        self.sum = ops.AllReduce(group=group.name) if self.workers > 1 else None
 
     def construct(self, tensors):
         """With one worker the Tensors themselves."""
@@ -138,22 +138,35 @@ class SGD(nn.Cell):
 
 
 class Update(nn.Cell):
-    """Mean over the workers, clipping, new weights."""
+    """Mean over the workers, clipping, new weights.
 
-    def __init__(self, optimizer, config, workers):
+    Workers that share the heads have parts of some weights, whose squares they add up for the norm.
+    """
+
+    def __init__(self, optimizer, config, worker):
         super().__init__(auto_prefix=False)
         self.optimizer = optimizer
         self.clip = config.clip
         self.accumulation = config.accumulation
-        self.mean = MeanOverWorkers(workers)
+        self.mean = MeanOverWorkers(worker and worker.groups.replicas)
+        self.parts, self.sum = (False,) * len(optimizer.weights), None
+        if worker and worker.groups.tensor.size > 1:
+            self.parts = tuple(worker.has_part(weight.name) for weight in optimizer.weights)
+            self.sum = ops.AllReduce(group=worker.groups.tensor.name)
 
     def construct(self, loss, scalars, *gradients):
         """Sums of loss and gradient over the accumulated batches to mean loss and gradient norm."""
         gradients = self.mean(gradients)
         (loss,) = self.mean((loss,))
-        total = Tensor(0.0, ms.float32)
-        for gradient in gradients:
-            total = total + ops.square(gradient).sum()
+        total, of_parts = Tensor(0.0, ms.float32), Tensor(0.0, ms.float32)
+        for i in range(len(gradients)):
+            square = ops.square(gradients[i]).sum()
+            if self.parts[i]:
+                of_parts = of_parts + square
+            else:
+                total = total + square
+        if self.sum is not None:
+            total = total + self.sum(of_parts)
         norm = ops.sqrt(total) / self.accumulation
         factor = 1 / self.accumulation
         if self.clip > 0:
@@ -172,10 +185,10 @@ class Step:
         loss (nn.Cell): Its inputs are a batch, its output their mean loss.
         decaying (list[Parameter]): The weights that decay.
         config (Config): The training.
-        workers (int): Processes that share every step.
+        worker (Worker): Which part of it this process has. Default: all.
     """
 
-    def __init__(self, loss, decaying, config, workers=1):
+    def __init__(self, loss, decaying, config, worker=None):
         self.config = config
         self.weights = loss.trainable_params()
         if config.optimizer == "adamw":
@@ -184,7 +197,7 @@ class Step:
             self.optimizer = SGD(self.weights)
         self.gradient = Gradient(loss)
         self.add = Add()
-        self.update = Update(self.optimizer, config, workers)
+        self.update = Update(self.optimizer, config, worker)
 
     def __call__(self, batches, step):
         """Train on NumPy batches; returns mean loss and norm of the gradient, as floats."""

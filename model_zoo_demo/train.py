@@ -21,9 +21,11 @@ from .errors import InputError
 from .machine import add_mode, set_up
 from .model import Loss, Model, arguments, parameter_count
 from .optimizer import MeanOverWorkers, Step, learning_rate
+from .worker import Worker
 
 CONFIGS = Path(__file__).parent / "configs"
 INTERRUPTED = 130  # exit code, as a shell has it
+ORDERS = ("contiguous", "head_tail")
 
 
 def parse(arguments=None):
@@ -47,6 +49,27 @@ def parse(arguments=None):
         choices=("cpu", "ascend", "ascend_twin"),
         help="kernels of the operators; default: what the device implies. ascend_twin executes "
         "Ascend's on a CPU",
+    )
+    parser.add_argument(
+        "--context",
+        type=int,
+        default=1,
+        metavar="R",
+        help="workers of msrun that share each text, with a part of its tokens each; default: 1",
+    )
+    parser.add_argument(
+        "--tensor",
+        type=int,
+        default=1,
+        metavar="R",
+        help="workers of msrun that share the heads of each layer; default: 1",
+    )
+    parser.add_argument(
+        "--order",
+        choices=ORDERS,
+        default=ORDERS[0],
+        help="which tokens a worker has: one part of the text, or one from its beginning and one "
+        f"from its end; default: {ORDERS[0]}",
     )
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
     configs.add_assignments(parser)
@@ -73,60 +96,52 @@ class StopRequest:
         self._restore()
 
 
-def share(positions, rank, workers):
-    """The part of some rows that one worker computes."""
-    rows = len(positions) // workers
-    return positions[rank * rows : (rank + 1) * rows]
-
-
-def bits_per_byte(loss, corpus, config, segments, rank=0, workers=1):
+def bits_per_byte(loss, corpus, config, segments, worker=None):
     """Mean bits that the model needs for a byte of a corpus, the ends of documents included.
 
     The workers share it: one that evaluated alone would keep the others waiting until they give up.
     """
+    worker = worker or Worker(config)
     total, groups = 0.0, corpus.in_order(config.rows, config.context, config.eval_bytes)
     for positions in groups:
-        batch = corpus.batch(share(positions, rank, workers), config.context, segments)
+        batch = worker.batch(corpus, positions, config, segments)
         total += float(loss(*arguments(batch)).asnumpy())
-    (mean,) = MeanOverWorkers(workers)((Tensor(np.float32(total / len(groups))),))
-    return float(mean.asnumpy()) / math.log(2)
+    mean = MeanOverWorkers(worker.groups.replicas)
+    (found,) = mean((Tensor(np.float32(total / len(groups))),))
+    return float(found.asnumpy()) / math.log(2)
 
 
-def draw_step(corpus, config, step, rank, workers, segments):
+def draw_step(corpus, config, step, worker, segments):
     """The batches of a step, of which the whole is the same for any number of workers."""
     rng = np.random.default_rng((config.seed, step))
     drawn = [corpus.draw(rng, config.rows, config.context) for _ in range(config.accumulation)]
-    return [
-        corpus.batch(share(positions, rank, workers), config.context, segments)
-        for positions in drawn
-    ]
+    return [worker.batch(corpus, positions, config, segments) for positions in drawn]
 
 
-def list_length(config, workers, *corpora):
+def list_length(config, rows, *corpora):
     """Length of the list of segments, always the full one, so that one graph serves every batch.
 
-    A piece is divided where documents begin; 0 says that it is not.
+    A piece, of which there are `rows`, is divided where documents begin; 0 says that it is not.
     """
     if config.documents == "joined":
         return 0
     most = max(corpus.most_starts(config.context) for corpus in corpora)
-    return config.rows // workers * (1 + most)
+    return rows * (1 + most)
 
 
-def resume_from(out, config, parameters, digest):
+def resume_from(out, config, parameters, digest, worker):
     """Restore a run's parameters; returns the number of steps that it had finished."""
     arrays, saved, about = checkpoint.load(out)
     checkpoint.same_run(config, saved, out)
     if about["data"] != digest:
         raise InputError(f"--resume: {out} was trained on other text")
-    checkpoint.restore(parameters, arrays, out)
+    checkpoint.restore(parameters, worker.part(arrays), out)
     return about["step"]
 
 
-def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.write):
+def train(config, out, paths=None, resume=False, worker=None, say=tqdm.write):
     """Train, and write log and checkpoints to a folder; returns (finished, model, last record)."""
-    if config.rows % workers:
-        raise InputError(f"config: rows={config.rows} must be a multiple of {workers} workers")
+    worker = worker or Worker(config)
     data.check_vocabulary(config, "config")
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -135,16 +150,16 @@ def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.wri
 
     training, validation = data.load(paths, config.context, config.rows, say)
     digest = training.digest() + validation.digest()
-    segments = list_length(config, workers, training, validation)
+    segments = list_length(config, worker.rows, training, validation)
     say(
         f"data: {len(training.starts)} documents, {len(training) / 1e6:.2f} MB for training; "
         f"{len(validation.starts)}, {len(validation) / 1e6:.2f} MB for validation"
     )
 
-    model = Model(config)
+    model = Model(config, worker)
     loss = Loss(model)
-    step_cell = Step(loss, model.matrices(), config, workers)
-    start = resume_from(out, config, step_cell.state(), digest) if resume else 0
+    step_cell = Step(loss, model.matrices(), config, worker)
+    start = resume_from(out, config, step_cell.state(), digest, worker) if resume else 0
     say(
         f"model: {config.attention} attention, {parameter_count(model) / 1e6:.2f} M parameters, "
         f"{config.tokens_per_step} tokens a step, {config.steps} steps"
@@ -153,20 +168,22 @@ def train(config, out, paths=None, resume=False, rank=0, workers=1, say=tqdm.wri
     )
 
     def evaluate():
-        return bits_per_byte(loss, validation, config, segments, rank, workers)
+        return bits_per_byte(loss, validation, config, segments, worker)
 
     def step_on(step):
-        return step_cell(draw_step(training, config, step, rank, workers, segments), step)
+        return step_cell(draw_step(training, config, step, worker, segments), step)
 
     def save(step):
+        state = worker.gathered(step_cell.state())
         # It would take the place of a good one.
-        if not all(np.isfinite(p.astype(ms.float32).asnumpy()).all() for p in step_cell.state()):
+        if not all(np.isfinite(p.astype(ms.float32).asnumpy()).all() for p in state):
             raise InputError(f"no finite weights after step {step}: lower learning_rate")
-        if rank == 0:
-            checkpoint.save(out, step_cell.state(), config, step=step, data=digest)
+        if worker.first:
+            checkpoint.save(out, state, config, step=step, data=digest)
 
-    log = runlog.RunLog(out if rank == 0 else None, start)
-    bar = tqdm(total=config.steps, initial=start, unit="step", disable=None if rank == 0 else True)
+    log = runlog.RunLog(out if worker.first else None, start)
+    quiet = None if worker.first else True
+    bar = tqdm(total=config.steps, initial=start, unit="step", disable=quiet)
     with bar:
         finished, record = loop(config, start, step_on, evaluate, save, log, bar, say)
     log.close()
@@ -215,6 +232,13 @@ def loop(config, start, step_on, evaluate, save, log, bar, say):
     return last, record
 
 
+def restored(config, out):
+    """The model of one worker, whose layers have caches, from the checkpoint of several."""
+    model = Model(config)
+    checkpoint.restore(model.trainable_params(), checkpoint.load(out)[0], out)
+    return model
+
+
 def finish(model, config, out, record, paths=None):
     """The plots and a sample; prints the figures and where they are."""
     out = Path(out)
@@ -243,14 +267,14 @@ def main(arguments=None):
     args = parse(arguments)
     try:
         config = configs.override(configs.load(args.config), args.set)
-        rank, workers = set_up(args.mode, config.device, args.target)
-        say = tqdm.write if rank == 0 else lambda _: None
-        finished, model, record = train(
-            config, args.out, args.data, args.resume, rank, workers, say
-        )
+        groups = set_up(args.mode, config.device, args.target, args.context, args.tensor)
+        worker = Worker(config, groups, args.order)
+        say = tqdm.write if worker.first else lambda _: None
+        finished, model, record = train(config, args.out, args.data, args.resume, worker, say)
         if not finished:
             return INTERRUPTED
-        if rank == 0:
+        if worker.first:
+            model = model if worker.whole else restored(config, args.out)
             finish(model, config, args.out, record, args.data)
         return 0
     except InputError as error:

@@ -9,7 +9,12 @@ from .gates import Gates
 from .native_sparse_attention import NativeSparseAttention
 from .parallel.groups import ParallelGroups, WorkerGroup, parallel_groups
 from .parallel.shards import ContextShards
-from .parallel.weights import shard_parameters, unshard_parameters
+from .parallel.weights import (
+    gather_parameters,
+    shard_parameters,
+    split_axis,
+    unshard_parameters,
+)
 from .rope import RopeScaling
 from .rotary import RotaryAngles, Rotate
 
@@ -26,7 +31,9 @@ __all__ = [
     "RotaryAngles",
     "Rotate",
     "WorkerGroup",
+    "gather_parameters",
     "parallel_groups",
     "shard_parameters",
+    "split_axis",
     "unshard_parameters",
 ]

@@ -17,6 +17,7 @@ def losses():
     from model_zoo_demo import data, train
     from model_zoo_demo.model import Loss, Model
     from model_zoo_demo.optimizer import Step
+    from model_zoo_demo.worker import Worker
 
     from .runs import TINY, write_folder
 
@@ -26,8 +27,9 @@ def losses():
     model = Model(TINY)
     step = Step(Loss(model), model.matrices(), TINY)
     segments = TINY.rows * (1 + training.most_starts(TINY.context))
+    worker = Worker(TINY)
     return [
-        step(train.draw_step(training, TINY, number, 0, 1, segments), number)[0]
+        step(train.draw_step(training, TINY, number, worker, segments), number)[0]
         for number in range(10)
     ]
 

@@ -1,9 +1,10 @@
-"""What one of several workers computes, for test_workers.py: `msrun ... workers.py FOLDER TEXT`.
+"""What several workers do, for test_workers.py: `msrun ... workers.py FOLDER TEXT KINDS...`.
 
-Writes the gradient of the first step and the weights after twenty steps of SGD; a training with
-AdamW leaves its losses in a log.
+A kind is what workers share: the rows of a batch, each text, or the heads. They begin a training,
+which is stopped after some steps, and continue another one that one worker had begun.
 """
 
+import signal
 import sys
 from pathlib import Path
 
@@ -11,41 +12,52 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     sys.path.append(str(ROOT))
 
-import numpy as np  # noqa: E402
-
 import model_zoo_demo  # noqa: E402, F401  (before MindSpore: it quietens it)
-from model_zoo_demo import config as configs  # noqa: E402
-from model_zoo_demo import data, train  # noqa: E402
-from model_zoo_demo.model import Loss, Model  # noqa: E402
-from model_zoo_demo.optimizer import MeanOverWorkers, Step  # noqa: E402
+from model_zoo_demo import train  # noqa: E402
 
-TINY = configs.load(train.CONFIGS / "tiny.json")
-STEPS = 20
+STEPS, BEGUN = 6, 3
+SETTINGS = (f"steps={STEPS}", "rows=2", "accumulation=2", "layers=1", "eval_every=3", "clip=0.5")
+# Options of the program. Pieces of 64 tokens in chunks of 32: borders cut documents.
+CONTEXT = ("--context", "2", "--order", "head_tail")
+KINDS = {
+    "rows": (),
+    "context": CONTEXT,
+    "tensor": ("--tensor", "2"),
+    "grid": (*CONTEXT, "--tensor", "2"),
+}
 
 
-def compute(folder, text, rank, workers):
-    """Every worker calls it; the first one writes."""
-    folder = Path(folder)
-    training, _ = data.load([text], TINY.context, TINY.rows, lambda _: None)
-    config = configs.override(TINY, ["optimizer=sgd", "learning_rate=0.1", f"steps={STEPS}"])
-    segments = TINY.rows // workers * (1 + training.most_starts(TINY.context))
-    model = Model(config)
-    step = Step(Loss(model), model.matrices(), config, workers)
+class StoppedStep(train.Step):
+    """A step after which, once, the program is asked to stop."""
 
-    def batches(number):
-        return train.draw_step(training, config, number, rank, workers, segments)
+    def __call__(self, batches, step):
+        """What the step gives."""
+        result = super().__call__(batches, step)
+        if step == BEGUN - 1:
+            signal.raise_signal(signal.SIGTERM)
+        return result
 
-    _, gradients = step.gradient(*map(train.Tensor, batches(0)[0]))
-    gradients = MeanOverWorkers(workers)(gradients)
-    names = [weight.name for weight in step.weights]
-    losses = [step(batches(number), number)[0] for number in range(STEPS)]
-    if rank == 0:
-        arrays = {f"gradient {n}": g.asnumpy() for n, g in zip(names, gradients)}
-        arrays |= {f"weight {w.name}": w.asnumpy() for w in step.weights}
-        np.savez(folder / "sgd.npz", losses=losses, **arrays)
-    config = configs.override(TINY, [f"steps={STEPS}", "eval_every=1000"])
-    train.train(config, folder / "run", [text], False, rank, workers, lambda _: None)
+
+def run(out, text, mode, *options):
+    """The demo's program, as its command line starts it; its exit code."""
+    settings = [part for setting in SETTINGS for part in ("--set", setting)]
+    config = train.CONFIGS / "tiny.json"
+    files = map(str, (config, "--out", out, "--data", text))
+    return train.main([*files, "--mode", mode, *settings, *options])
+
+
+def compute(folder, text, kinds):
+    """Begin a training of every kind, and continue one of one worker."""
+    train.Step = StoppedStep
+    finish = train.finish
+    for kind in kinds:
+        options = KINDS[kind]
+        # A graph where the workers have another one than a worker alone.
+        mode = "pynative" if kind == "tensor" else "graph"
+        assert run(folder / kind, text, mode, *options) == train.INTERRUPTED
+        train.finish = finish if kind == kinds[-1] else lambda *_: None
+        assert run(folder / f"{kind} on", text, "pynative", "--resume", *options) == 0
 
 
 if __name__ == "__main__":
-    compute(*sys.argv[1:], *train.set_up("graph"))
+    compute(*map(Path, sys.argv[1:3]), sys.argv[3:])

@@ -1,7 +1,8 @@
 """Collectives with gradients of our own: the only place that knows device and group.
 
 MindSpore's CPU backend has AllReduce, and AllGather among all workers; the rest is made of these.
-The gradient of its AllReduce sums once more, and AllGather has none there.
+The gradient of its AllReduce sums once more, and AllGather has none there. Of rows for neighbours
+Ascend has NeighborExchange, which only graphs take, and AlltoAllV, which is used here.
 
 Every worker must run the same collectives in the same order, in the backward too. Graphs of all
 workers are alike therefore: what differs between them is the content of constants, and a Cell here
@@ -145,23 +146,41 @@ class Extend(ExplicitPrecision):
 
     def __init__(self, group):
         super().__init__()
+        self.direct, self.alone = not on_cpu(), group.size == 1
         self.gather, self.scatter = Gather(group), Scatter(group)
+        if self.direct and not self.alone:
+            self.collective = ops.AlltoAllV(group=group.name)
 
-    def construct(self, x, given, taken, ids):
-        """x [L, C] to [len(taken), C]."""
+    def exchanged(self, rows, sent, received):
+        """Rows [sum of sent, C] to workers, for rows [sum of received, C] of theirs."""
+        if self.alone:
+            return rows
+        width, given, taken, total = rows.shape[1], (), (), 0
+        for i in range(len(sent)):
+            given += (sent[i] * width,)
+            taken += (received[i] * width,)
+            total += received[i]
+        found = self.collective(ops.reshape(rows, (-1,)), given, taken)
+        return ops.reshape(found, (total, width))
+
+    def construct(self, x, given, taken, ids, sent, received):
+        """x [L, C] to [len(taken), C]; the last two are empty where all get all borders."""
         moved = ops.cast(x, moved_dtype(x.dtype))
-        borders = self.gather(ops.gather(moved, given, 0))
+        borders = ops.gather(moved, given, 0)
+        borders = self.exchanged(borders, sent, received) if self.direct else self.gather(borders)
         return ops.cast(ops.gather(ops.concat((moved, borders)), taken, 0), x.dtype)
 
-    def bprop(self, x, given, taken, ids, out, dout):
+    def bprop(self, x, given, taken, ids, sent, received, out, dout):
         """Gradient of x, and none of the numbers."""
-        own, sent = x.shape[0], given.shape[0]
-        total = own + self.gather.size * sent
-        pool = ops.unsorted_segment_sum(ops.cast(dout, _FULL), ids, total)
-        mine, borders = ops.split(pool, (own, total - own))
-        mine = mine + ops.unsorted_segment_sum(self.scatter(borders), given, own)
+        own, came = x.shape[0], self.gather.size * given.shape[0]
+        if self.direct:
+            came = sum(received)
+        pool = ops.unsorted_segment_sum(ops.cast(dout, _FULL), ids, own + came)
+        mine, borders = ops.split(pool, (own, came))
+        borders = self.exchanged(borders, received, sent) if self.direct else self.scatter(borders)
+        mine = mine + ops.unsorted_segment_sum(borders, given, own)
         none = ops.zeros_like(given), ops.zeros_like(taken), ops.zeros_like(ids)
-        return ops.cast(mine, x.dtype), none[0], none[1], none[2]
+        return ops.cast(mine, x.dtype), none[0], none[1], none[2], sent, received
 
 
 class Enter(ExplicitPrecision):
@@ -244,29 +263,36 @@ class _Compare:
 
 
 class Agreement(ExplicitPrecision):
-    """An error on every worker where they were called with what does not fit together.
+    """Has workers that were called with what does not fit together find that out.
 
-    What it gives has to come before the first exchange of rows, which would wait for ever or mix up
-    texts. Only a CPU can run it: MindSpore calls no Python from a graph elsewhere.
+    Its result has to come before the first exchange of rows, which would wait for ever or mix up
+    texts. On a CPU there is an error on every worker. MindSpore calls no Python from a graph
+    elsewhere: there the result is NaN on every worker.
     """
 
     def __init__(self, function, group):
         super().__init__()
         self.gather = Gather(group)
-        self.active = group.size > 1 and on_cpu()
-        if self.active:
-            compare = _Compare(function, group)
+        self.active, self.raises = group.size > 1, on_cpu()
+        compare = _Compare(function, group)
 
-            def call(rows):
-                return compare(rows)
+        def call(rows):
+            return compare(rows)
 
+        if self.active and self.raises:
             self.compare = ops.Custom(call, lambda s: s, lambda t: t, func_type="pyfunc")
 
-    def construct(self, call, documents):
-        """What `call_digest` and `documents_digest` made."""
+    def construct(self, x, call, documents):
+        """x, if what `call_digest` and `documents_digest` made is the same on all workers."""
         if not self.active:
-            return call
-        return self.compare(self.gather(ops.concat((call, documents), 1)))
+            return x
+        rows = self.gather(ops.concat((call, documents), 1))
+        if self.raises:
+            return ops.depend(x, ops.stop_gradient(self.compare(rows)))
+        apart = ops.reduce_max(ops.abs(rows - rows[:1]))
+        # 0 / 1, or else 0 / 0.
+        same = ops.cast(apart == 0, _FULL)
+        return x + ops.cast(ops.stop_gradient(0 * same / same), x.dtype)
 
 
 def agree(function, name, value, group):
@@ -274,7 +300,7 @@ def agree(function, name, value, group):
 
     Every one must call it: a host's exchange, for what is decided before anything is computed.
     """
-    if group.size == 1 or not on_cpu():
+    if group.size == 1:
         return
     text = json.dumps(value, default=str).encode()
     gather = Gather(group)
@@ -285,9 +311,19 @@ def agree(function, name, value, group):
     padded = np.zeros((1, int(rows[:, 2].max())), np.float32)
     padded[0, : len(text)] = np.frombuffer(text, np.uint8)
     texts = gather(Tensor(padded)).asnumpy().astype(np.uint8)
-    shown = [bytes(row[: int(n)]).decode() for row, n in zip(texts, rows[:, 2])]
-    other = next(i for i, one in enumerate(shown) if one != shown[0])
+    found = [bytes(row[: int(n)]).decode() for row, n in zip(texts, rows[:, 2])]
+    other = next(i for i, one in enumerate(found) if one != found[0])
+    first, second = _around_difference(found[0], found[other])
     raise ValueError(
-        f"{function}: {name} must be the same on all workers of a group, got {shown[0]} on worker "
-        f"{group.ranks[0]} and {shown[other]} on worker {group.ranks[other]}"
+        f"{function}: {name} must be the same on all workers of a group, got {first} on worker "
+        f"{group.ranks[0]} and {second} on worker {group.ranks[other]}"
     )
+
+
+def _around_difference(*texts):
+    """Texts that differ; of long ones what is around the place."""
+    if max(map(len, texts)) <= 1000:
+        return texts
+    pairs = zip(*(text.ljust(max(map(len, texts))) for text in texts))
+    place = max(0, next(i for i, (a, b) in enumerate(pairs) if a != b) - 40)
+    return [f"...{text[place : place + 120]}..." for text in texts]

@@ -54,6 +54,7 @@ class ContextKeys(ExplicitPrecision):
         self.text = GatherInOrder(group, shards.layout.passes)
         self.by_index = GatherByIndex(group, shards.layout.passes)
         self.extend = Extend(group)
+        self.direct = self.extend.direct
 
     def plan(self, x, given):
         """(layout's numbers, tables, lists) of a call; raises the errors of a wrong input."""
@@ -69,14 +70,16 @@ class ContextKeys(ExplicitPrecision):
                 self.sizes,
             )
             numbers, tables, digest, _ = planned_shard(
-                self.name, x, "lists", self.hidden, self.key, self.sizes, self.tensors
+                self.name, x, "lists", self.hidden, self.key, self.sizes, self.tensors, self.direct
             )
             return numbers, tables, digest, given
-        return planned_shard(self.name, x, given, self.hidden, self.key, self.sizes, self.tensors)
+        return planned_shard(
+            self.name, x, given, self.hidden, self.key, self.sizes, self.tensors, self.direct
+        )
 
     def checked(self, x, digest, lists):
         """x, after all workers have been found to call alike."""
-        return ops.depend(x, ops.stop_gradient(self.agreement(digest, lists[DIGEST])))
+        return self.agreement(x, digest, lists[DIGEST])
 
     def _transposed(self, x, first, second, m):
         """Rows [first * second * m, ...] by the second number, then by the first."""
@@ -118,7 +121,8 @@ class ContextKeys(ExplicitPrecision):
     def _extended(self, key, value, table):
         if table is None:
             return key, value
-        both = self.extend(self._side_by_side(key, value), table[0], table[1], table[2])
+        given, taken, ids, sent, received = table
+        both = self.extend(self._side_by_side(key, value), given, taken, ids, sent, received)
         return self._apart(both, key, value)
 
     def window(self, key, value, tables):

@@ -81,13 +81,16 @@ class Layout:
 class Halo:
     """Rows of other workers beside each own chunk.
 
-    Every worker gives the rows `given` of its own. `taken` numbers rows of (own ones, those that
-    all workers gave, one after another); -1 stands for a row that is not in the chunk's document,
-    whose values mean nothing and whose gradient is 0.
+    Every worker gives the rows `given` of its own. `taken` numbers rows of (own ones, those that it
+    got, one worker after another); -1 stands for a row that is not in the chunk's document, whose
+    values mean nothing and whose gradient is 0.
     """
 
     given: np.ndarray  # int64 [n]
     taken: np.ndarray  # int64 [chunks * (before + m + after)]
+    # How many of `given` go to every worker, and how many come from each; None: all get all.
+    sent: tuple | None = None
+    received: tuple | None = None
 
     @property
     def readable(self):
@@ -95,21 +98,58 @@ class Halo:
         return np.maximum(self.taken, 0)
 
 
-def halo(layout, worker, before=0, after=0):
-    """The `Halo` of that many rows before, or after, every own chunk of a document."""
-    m, chunks = layout.chunk, layout.passes * layout.batch
-    sent = min(m, max(before, after))
-    first = m - sent if before else 0
-    given = np.arange(chunks)[:, None] * m + first + np.arange(sent)
+def _beside(layout, worker, before, after):
+    """Rows of the whole beside own chunks, [chunks, before + after]; -1: of another text."""
     begins = layout.begins(worker).reshape(-1, 1)
-    needed = begins + np.concatenate([np.arange(-before, 0), np.arange(m, m + after)])
-    inside = (needed >= 0) & (needed // layout.length == begins // layout.length)
-    owner, chunk, place = layout.split(np.where(inside, needed, begins))
-    borders = layout.own + (owner * chunks + chunk) * sent + place - first
-    borders = np.where(inside, borders, -1)
-    own = np.arange(chunks)[:, None] * m + np.arange(m)
-    taken = np.concatenate([borders[:, :before], own, borders[:, before:]], 1)
-    return Halo(given.reshape(-1), taken.reshape(-1))
+    rows = begins + np.concatenate([np.arange(-before, 0), layout.chunk + np.arange(after)])
+    inside = (rows >= 0) & (rows // layout.length == begins // layout.length)
+    return np.where(inside, rows, -1)
+
+
+def _with_own(layout, borders, before):
+    """Those numbers with the ones of own rows between what is before and after a chunk."""
+    own = np.arange(len(borders) * layout.chunk).reshape(len(borders), -1)
+    return np.concatenate([borders[:, :before], own, borders[:, before:]], 1).reshape(-1)
+
+
+def halo(layout, worker, before=0, after=0):
+    """The `Halo` of that many rows before, or after, every own chunk; all get all borders."""
+    m, chunks = layout.chunk, layout.passes * layout.batch
+    size = min(m, max(before, after))
+    first = m - size if before else 0
+    given = np.arange(chunks)[:, None] * m + first + np.arange(size)
+    rows = _beside(layout, worker, before, after)
+    owner, chunk, place = layout.split(np.maximum(rows, 0))
+    borders = layout.own + (owner * chunks + chunk) * size + place - first
+    taken = _with_own(layout, np.where(rows < 0, -1, borders), before)
+    return Halo(given.reshape(-1), taken)
+
+
+def neighbours(layout, worker, before=0, after=0):
+    """The same, where a worker gets what it needs only.
+
+    One that would send or receive nothing sends itself a row, so that no exchange is empty.
+    """
+    chunks, workers = layout.passes * layout.batch, np.arange(layout.workers)
+    found = []
+    for other in workers:
+        rows = _beside(layout, other, before, after).reshape(-1)
+        owner, chunk, place = layout.split(np.maximum(rows, 0))
+        found.append((np.where(rows < 0, -1, owner), chunk * layout.chunk + place))
+    owner, places = found[worker]
+    given = [p[(o == worker) & (other != worker)] for other, (o, p) in enumerate(found)]
+    received = np.where(workers == worker, 0, (owner[:, None] == workers).sum(0))
+    sent = np.array([len(rows) for rows in given])
+    if not sent.any() or not received.any():
+        given[worker], sent[worker], received[worker] = np.zeros(1, np.int64), 1, 1
+    # Rows come by worker, of each in the order in which they are needed.
+    borders, start = np.where(owner == worker, places, -1), layout.own
+    for other in workers:
+        wanted = (owner == other) & (other != worker)
+        borders[wanted] = start + np.arange(wanted.sum())
+        start += received[other]
+    taken = _with_own(layout, borders.reshape(chunks, -1), before)
+    return Halo(np.concatenate(given), taken, tuple(sent.tolist()), tuple(received.tolist()))
 
 
 def _starts(ends):

@@ -11,7 +11,7 @@ from ..config import NSAConfig
 from ..packing import check_ends, check_input, check_tensor
 from .collectives import agree, call_digest, documents_digest
 from .groups import WorkerGroup
-from .plan import ORDERS, Documents, Layout, halo, row_limits
+from .plan import ORDERS, Documents, Layout, halo, neighbours, row_limits
 
 # Places in the lists of a call. Those of every pass follow.
 POSITIONS, DIGEST, ENDS, COMPRESSED_ENDS, WINDOW_QUERIES, WINDOW_KEYS = range(6)
@@ -74,15 +74,19 @@ def _documents_lists(layout, worker, ends, sizes, padded):
 _ARRAYS = (POSITIONS, DIGEST, WINDOW_POSITIONS, TAKEN, IDS)
 
 
-def _tables(layout, worker, sizes):
-    """(text order, halo of the window, halo of the compression), None where nothing moves."""
+def _tables(layout, worker, sizes, direct):
+    """(text order, halo of the window, halo of the compression), None where nothing moves.
+
+    `direct`: rows go to the workers that need them, not to all.
+    """
     size, _, window, _ = sizes
 
     def of(before, after):
         if before + after == 0:
             return None
-        found = halo(layout, worker, before, after)
-        return tuple(map(Tensor, (found.given, found.readable, found.taken)))
+        found = (neighbours if direct else halo)(layout, worker, before, after)
+        tensors = map(Tensor, (found.given, found.readable, found.taken))
+        return *tensors, found.sent or (), found.received or ()
 
     order = layout.text_order
     return None if order is None else Tensor(order), of(window - 1, 0), of(0, size - 1)
@@ -95,11 +99,11 @@ def _shape_text(tokens, workers, hidden):
     )
 
 
-def _plan_call(name, x, lists, hidden, context, sizes, tensors):
+def _plan_call(name, x, lists, hidden, context, sizes, tensors, direct):
     """(layout's numbers, tables, digest, lists or None where they are Tensors of the call).
 
     `lists` is the word "lists" for these; `tensors`: the others, too, and the order of the text,
-    are to be Tensors.
+    are to be Tensors; `direct` is that of `_tables`.
     """
     check_input(name, x, hidden)
     tokens, workers, rank, order = context
@@ -112,7 +116,7 @@ def _plan_call(name, x, lists, hidden, context, sizes, tensors):
     batch = x.shape[0] if len(x.shape) == 3 else 1
     layout = Layout(tokens, workers, order, batch)
     digest = call_digest(layout.own, str(x.dtype), tokens, repr((name, order, sizes)))
-    tables = _tables(layout, rank, sizes)
+    tables = _tables(layout, rank, sizes, direct)
     if tensors and tables[TEXT] is None:
         tables = (Tensor(np.arange(layout.tokens)), *tables[1:])
     known = (layout.passes, batch, layout.chunk), tables, Tensor(digest)
@@ -159,9 +163,9 @@ def _known_ends(name, lists, tokens):
 _plan_shard = Planner(_plan_call, "planned_shard", lists=("lists",), kept=_KEPT)
 
 
-def planned_shard(name, x, lists, hidden, context, sizes, tensors):
+def planned_shard(name, x, lists, hidden, context, sizes, tensors, direct):
     """What `_plan_call` says; raises the errors of a wrong input."""
-    return _plan_shard(name, x, lists, hidden, context, sizes, tensors)
+    return _plan_shard(name, x, lists, hidden, context, sizes, tensors, direct)
 
 
 def _plan_lists(name, count, positions, windows, taken, keys, context, sizes):

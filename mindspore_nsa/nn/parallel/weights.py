@@ -9,6 +9,7 @@ from mindspore import Parameter, Tensor
 
 from ...ops._plan import fail_type, shown
 from ..config import NSAConfig
+from .collectives import Gather, agree
 from .groups import WorkerGroup
 
 # Name of a parameter to where its heads are: (axis, blocks along it, each of which is split). The
@@ -41,10 +42,24 @@ def local_config(function, config, size):
 
 
 def split_axis(name):
-    """The axis along which a layer's parameter is split over a tensor group; None if it is not.
+    """The axis along which a layer's parameter is split over a tensor group.
+
+    For a norm of the whole gradient the squares of such parameters are summed over the group, those
+    of the others are the same on all its workers.
 
     Args:
-        name (str): Of a layer's parameter, with or without the names of Cells around.
+        name (str): Of a parameter, with or without the names of Cells around.
+
+    Returns:
+        int, or None where all workers have the same.
+
+    Supported Platforms:
+        ``CPU`` ``Ascend``
+
+    Examples:
+        >>> from mindspore_nsa import nn
+        >>> print(nn.split_axis("layers.0.attention.output.weight"), nn.split_axis("norm.weight"))
+        1 None
     """
     return next((axis for n, axis in _SPLIT.items() if f".{name}".endswith(f".{n}")), None)
 
@@ -204,3 +219,54 @@ def unshard_parameters(parts, config, tensor_group):
         whole = [np.concatenate(blocks, axis) for blocks in zip(*split)]
         found[name] = _array(value)[1](np.concatenate(whole, axis))
     return found
+
+
+def gather_parameters(parameters, config, tensor_group):
+    """Parameters of whole layers on all workers of a tensor group: for a checkpoint.
+
+    All workers of the group must call it.
+
+    Args:
+        parameters (dict[str, Union[Tensor, Parameter, numpy.ndarray]]): This worker's part, as
+            `shard_parameters` makes it. What an optimizer keeps of a parameter may be among them,
+            under a name that ends with the parameter's.
+        config (NSAConfig): The whole configuration.
+        tensor_group (WorkerGroup): The workers that share the heads.
+
+    Returns:
+        dict, with the same names.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If the number of workers does not divide the key heads, or if names, shapes or
+            dtypes differ between the workers.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> from mindspore_nsa import nn
+        >>> config = nn.NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+        >>> layer = nn.NativeSparseAttention(config)
+        >>> group = nn.parallel_groups().tensor
+        >>> whole = nn.gather_parameters(layer.parameters_dict(), config, group)
+        >>> print(whole["query.weight"].shape)
+        (64, 64)
+    """
+    function = "gather_parameters"
+    _check(function, parameters, config, tensor_group)
+    described = [(n, list(p.shape), str(p.dtype)) for n, p in parameters.items()]
+    agree(function, "parameters", described, tensor_group)
+    gather = Gather(tensor_group)
+    parts = [dict(parameters) for _ in range(tensor_group.size)]
+    made = {}
+    for name, value in parameters.items():
+        if split_axis(name) is None or tensor_group.size == 1:
+            continue
+        array, made[name] = _array(value)
+        # Not called as a Cell, which would compile a graph for every shape.
+        rows = gather.construct(Tensor(array[None])).asnumpy()
+        for part, row in zip(parts, rows):
+            part[name] = row
+    whole = unshard_parameters(parts, config, tensor_group)
+    return {n: made[n](value) if n in made else value for n, value in whole.items()}

@@ -7,6 +7,7 @@ worker 1 ends for good while the other waits for it: "raise", or "kill".
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -15,10 +16,11 @@ if __name__ == "__main__":
 
 import mindspore as ms  # noqa: E402
 import numpy as np  # noqa: E402
-from mindspore import Tensor, ops  # noqa: E402
+from mindspore import Tensor  # noqa: E402
 from mindspore.communication import init  # noqa: E402
 
 from mindspore_nsa import nn  # noqa: E402
+from tests.nn.parallel.recorded import recording  # noqa: E402
 
 SIZES = {"hidden_size": 16, "num_heads": 4, "num_kv_heads": 2, "head_dim": 8, "window_size": 8}
 
@@ -33,40 +35,6 @@ def raised(name, call):
         print(f"FAULT {name}: nothing", flush=True)
 
 
-class Bytes:
-    """A collective that counts what a worker receives, as a ring of workers has it."""
-
-    def __init__(self, collective, size):
-        self.collective, self.size, self.received = collective, size, 0
-
-    def __call__(self, x):
-        """The collective's result."""
-        sums = isinstance(self.collective, ops.AllReduce)
-        share = 2 * (self.size - 1) / self.size if sums else self.size - 1
-        self.received += x.nbytes * share
-        return self.collective(x)
-
-
-def count(layer, shards, x):
-    """(bytes of a forward, of a backward), but for the comparison of calls."""
-    counted = []
-    for _, cell in layer.cells_and_names():
-        if hasattr(cell, "collective") and cell is not layer.context.agreement.gather:
-            cell.collective = Bytes(cell.collective, shards.group.size)
-            counted.append(cell.collective)
-    ends = (30, 64)
-
-    def loss(x):
-        return layer(x, ends).sum()
-
-    layer(x, ends).asnumpy()
-    forward = sum(c.received for c in counted)
-    for c in counted:
-        c.received = 0
-    ms.grad(loss)(x).asnumpy()
-    return forward, sum(c.received for c in counted) - forward
-
-
 def main():
     """All faults, or the last one."""
     init()
@@ -78,6 +46,8 @@ def main():
     x = Tensor(np.ones((64 // size, 16), np.float32))
     if len(sys.argv) > 1:
         layer(x, (64,)).asnumpy()
+        if rank == 1:
+            print("ENDS AT", time.time(), flush=True)
         if rank == 1 and sys.argv[1] == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if rank == 1:
@@ -93,6 +63,10 @@ def main():
     three = nn.NSAConfig(**{**SIZES, "num_heads": 3, "num_kv_heads": 3})
     tensor = nn.parallel_groups(tensor=size).tensor
     raised("heads", lambda: nn.NativeSparseAttention(three, tensor_group=tensor))
+    raised("grid", lambda: nn.parallel_groups(context=size, tensor=2))
+    raised("blocks", lambda: layer.selected_blocks(x, (64,)))
+    mask = Tensor(np.zeros((1, 64 // size), bool))
+    raised("padding", lambda: layer(x[None], key_padding_mask=mask))
     for name, mode in (("pynative", ms.PYNATIVE_MODE), ("graph", ms.GRAPH_MODE)):
         ms.set_context(mode=mode)
         raised(f"lists {name}", lambda: layer(x, (30 + rank, 64)).asnumpy())
@@ -105,7 +79,14 @@ def main():
             assert layer(x, (64,)).shape == x.shape
     raised("new_cache", lambda: layer.new_cache(1, 8))
     ms.set_context(mode=ms.PYNATIVE_MODE)
-    print("BYTES", *count(layer, shards, x), flush=True)
+    parts = nn.shard_parameters(layer.parameters_dict(), config, tensor)
+    if rank == 1:
+        parts.pop("query.weight")
+    raised("gather", lambda: nn.gather_parameters(parts, config, tensor))
+    with recording("Ascend"):
+        layer = nn.NativeSparseAttention(config, context=shards)
+        fits, differs = (layer(x, ends).asnumpy() for ends in ((64,), (30 + rank, 64)))
+    print("FAULT ascend:", np.isfinite(fits).all(), np.isnan(differs).all(), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 from mindspore import Tensor
 
 import mindspore_nsa as nsa
-from mindspore_nsa.nn.parallel.plan import ORDERS, Documents, Layout, halo, row_limits
+from mindspore_nsa.nn.parallel.plan import ORDERS, Documents, Layout, halo, neighbours, row_limits
 
 C = SimpleNamespace(size=8, stride=4, block=8, count=4, window=10, heads=4, kv_heads=2, dim=8, dv=4)
 
@@ -111,12 +111,26 @@ def shards(arrays, weight, ends, layout):
     for x, y in zip(everything, (k_slc, v_slc)):
         assert np.array_equal(x, y)
 
+    def received(x, worker, **sides):
+        """What comes of an exchange in which every worker gives to each what it says."""
+        found = []
+        for w in workers:
+            other = neighbours(layout, w, **sides)
+            assert other.sent[worker] == neighbours(layout, worker, **sides).received[w]
+            first = sum(other.sent[:worker])
+            found.append(x[own[w]][other.given[first : first + other.sent[worker]]])
+        return np.concatenate(found)
+
     def extended(x, worker, **sides):
         """Own rows and their neighbours; NaN where a row must not be read."""
         halos = [halo(layout, w, **sides) for w in workers]
         given = [x[own[w]][halos[w].given] for w in workers]
         pool = np.concatenate([x[own[worker]], *given])
         rows = pool[halos[worker].readable]
+        mine, came = neighbours(layout, worker, **sides), received(x, worker, **sides)
+        assert np.array_equal(mine.taken < 0, halos[worker].taken < 0)
+        direct = np.concatenate([x[own[worker]], came])[mine.readable]
+        assert np.array_equal(direct[mine.taken >= 0], rows[mine.taken >= 0])
         return np.where((halos[worker].taken < 0)[:, None, None], np.nan, rows).astype(x.dtype)
 
     most = lists[0].most_windows(C.size, C.stride)
@@ -242,6 +256,17 @@ def test_halo_sends_borders_only():
     after = halo(Layout(64, 4, "contiguous"), 1, after=3)
     assert after.given.tolist() == [0, 1, 2]
     assert after.taken.tolist() == [*range(16), 22, 23, 24]
+    direct = neighbours(Layout(64, 4, "contiguous"), 1, before=3)
+    assert direct.given.tolist() == [13, 14, 15]
+    assert (direct.sent, direct.received) == ((0, 0, 3, 0), (3, 0, 0, 0))
+    assert direct.taken.tolist() == near.taken.tolist()
+    # Nothing comes before the first one, and no exchange is empty.
+    direct = neighbours(Layout(64, 4, "contiguous"), 0, before=3)
+    assert (direct.sent, direct.received) == ((1, 3, 0, 0), (1, 0, 0, 0))
+    # The middle worker's chunks lie side by side.
+    direct = neighbours(Layout(64, 4, "head_tail"), 3, before=3)
+    assert (direct.sent, direct.received) == ((0, 0, 3, 0), (0, 0, 3, 0))
+    assert direct.taken.tolist() == [16, 17, 18, *range(8), 5, 6, 7, *range(8, 16)]
     far = halo(Layout(16, 4, "contiguous"), 3, before=9)
     assert far.given.tolist() == [0, 1, 2, 3]
     assert far.taken.tolist() == [*range(4 + 3, 4 + 12), *range(4)]

@@ -1,11 +1,14 @@
 """What one of several workers computes: `msrun ... workers.py FOLDER [CASES...]`.
 
 A case is a layer and an input, computed with its gradients; every worker writes its part of the
-result. `one_worker` computes the whole of a case, without a context.
+result, and in PyNative mode the calls of its collectives. `one_worker` computes the whole of a
+case, without a context.
 """
 
+import contextlib
+import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -19,6 +22,7 @@ from mindspore.communication import init  # noqa: E402
 
 from mindspore_nsa import nn  # noqa: E402
 from mindspore_nsa.nn.parallel.plan import Layout  # noqa: E402
+from tests.nn.parallel.recorded import recording  # noqa: E402
 
 CONFIG = nn.NSAConfig(
     hidden_size=32,
@@ -33,6 +37,8 @@ CONFIG = nn.NSAConfig(
     window_size=20,
     rope_theta=100.0,
 )
+# What a layer may have more.
+OPTIONS = {"qk_norm": True, "shared_kv": True, "rope_pairs": "interleaved", "has_bias": True}
 TOKENS = 192
 PACKINGS = ((17, 75, 76, 100, 192), (64, 128, 128, 150, 192))
 STEPS = 20
@@ -50,6 +56,13 @@ class Case:
     grid: tuple = (0, 1)  # workers that share a text and the heads; 0: all
     steps: int = 1  # of SGD
     recompute: bool = False
+    options: bool = False  # of the configuration: norms, shared keys
+    device: str = "CPU"  # whose collectives are called; those of Ascend are made of a CPU's
+
+    @property
+    def config(self):
+        """That of the layer."""
+        return replace(CONFIG, **OPTIONS) if self.options else CONFIG
 
     @property
     def name(self):
@@ -60,8 +73,8 @@ class Case:
 def make(case, **parallel):
     """The layer of a case."""
     if case.layer == "nsa":
-        return nn.NativeSparseAttention(CONFIG, **parallel)
-    return nn.DenseAttention(CONFIG, window=case.layer == "window", **parallel)
+        return nn.NativeSparseAttention(case.config, **parallel)
+    return nn.DenseAttention(case.config, window=case.layer == "window", **parallel)
 
 
 def drawn(case):
@@ -159,8 +172,11 @@ def one_worker(case):
     return train(case, Gradient(layer), x, goal, lists, lambda slope: slope)
 
 
-def own_part(case):
-    """Results of this worker; gradients are those of all that have the same weights."""
+def own_part(case, calls=None):
+    """Results of this worker; gradients are those of all that have the same weights.
+
+    `calls` is what `recording` gives: it will hold the calls of a forward, "forward", and then all.
+    """
     set_mode(case)
     world = ms.communication.get_group_size()
     groups = nn.parallel_groups(context=case.grid[0] or world, tensor=case.grid[1])
@@ -169,8 +185,8 @@ def own_part(case):
     shards = nn.ContextShards(tokens, groups.context, case.order)
     more = {"recompute_gather": True} if case.recompute else {}
     layer = make(case, context=shards, tensor_group=groups.tensor, **more)
-    load(layer, nn.shard_parameters(parameters, CONFIG, groups.tensor))
-    lists = lists_of(case, lambda ends: shards.lists(ends, CONFIG))
+    load(layer, nn.shard_parameters(parameters, case.config, groups.tensor))
+    lists = lists_of(case, lambda ends: shards.lists(ends, case.config))
     axis = 1 if case.kind == "batch" else 0
     reduce = ops.AllReduce(group=groups.replicas.name) if groups.replicas.size > 1 else None
 
@@ -179,6 +195,10 @@ def own_part(case):
         return slope if reduce is None else reduce(slope) / groups.data.size
 
     own = shards.shard(x, axis), shards.shard(goal, axis)
+    if calls is not None:
+        calls.clear()
+        layer(Tensor(own[0]).astype(getattr(ms, case.dtype)), lists[0])
+        calls.append("forward")
     return train(case, Gradient(layer), *own, lists, total)
 
 
@@ -207,7 +227,7 @@ def whole(case, parts):
                 for i in range(t, size, tensor):
                     assert np.array_equal(parts[i][name], parts[t][name]), (name, i)
             one = [{plain: parts[t][name]} for t in range(tensor)]
-            found[name] = nn.unshard_parameters(one, CONFIG, heads)[plain]
+            found[name] = nn.unshard_parameters(one, case.config, heads)[plain]
     return found
 
 
@@ -216,14 +236,17 @@ CASES = {
         Case("pynative"),
         Case("pynative", order="head_tail", kind="lists"),
         Case("pynative", "bfloat16", "head_tail", recompute=True),
-        Case("pynative", kind="batch"),
+        Case("pynative", kind="batch", options=True),
         Case("graph", kind="lists", steps=STEPS),
         Case("graph", "bfloat16"),
         Case("graph", order="head_tail", kind="batch"),
         Case("graph", order="head_tail", layer="dense"),
         Case("pynative", layer="window", kind="batch"),
-        Case("pynative", grid=(1, 2)),
+        Case("pynative", grid=(1, 2), options=True),
         Case("graph", "bfloat16", grid=(1, 2)),
+        Case("pynative", device="Ascend"),
+        Case("pynative", order="head_tail", kind="batch", device="Ascend"),
+        Case("pynative", grid=(1, 2), device="Ascend"),
     ),
     4: (
         Case("pynative", order="head_tail"),
@@ -232,6 +255,9 @@ CASES = {
         Case("pynative", grid=(1, 4), layer="dense"),
         Case("graph", order="head_tail", grid=(2, 2), kind="lists", steps=STEPS),
         Case("pynative", grid=(2, 1)),
+        Case("pynative", device="Ascend"),
+        Case("pynative", order="head_tail", device="Ascend"),
+        Case("pynative", grid=(2, 2), device="Ascend"),
     ),
 }
 
@@ -241,11 +267,16 @@ def main(folder):
     init()
     rank, size = ms.communication.get_rank(), ms.communication.get_group_size()
     for i, case in enumerate(CASES[size]):
-        found = own_part(case)
+        name = f"{case.name}.{rank}"
+        written = case.mode == "pynative"
+        with recording(case.device) if written else contextlib.nullcontext() as calls:
+            found = own_part(case, calls)
+        if written:
+            Path(folder, f"{name}.json").write_text(json.dumps(calls))
         if i == 0:
             again = own_part(case)
             assert all(np.array_equal(found[name], again[name]) for name in found)
-        np.savez(Path(folder) / f"{case.name}.{rank}.npz", **found)
+        np.savez(Path(folder) / f"{name}.npz", **found)
         print("done", case.name, flush=True)
 
 

@@ -3,9 +3,10 @@
 import json
 import pickle
 
+import numpy as np
 import pytest
 
-from tests.ascendc.test_target_layers import computed, errors
+from tests.ascendc.test_target_layers import computed, errors, named
 from tests.common.dtypes import ULP
 
 from .judge import ROOT, run
@@ -35,6 +36,20 @@ def test_as_exact_as_target_cpu(mode, tmp_path, monkeypatch):
         assert all(e > 0 for e in got.values())
         if kind == "sparse":
             assert (blocks == its_blocks).all(-1).mean() > 0.95
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_context_of_one_worker(mode, tmp_path):
+    """The layer's way with a context, which exchanges nothing then, beside the one without."""
+    program = ("-m", "tests.twin.cann.worker", "context", mode, tmp_path / "results")
+    done = run(*program, folder=tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    found = pickle.loads((tmp_path / "results").read_bytes())
+    one = named(found.pop(None))
+    assert len(found) == 2
+    for results in found.values():
+        for name, got in named(results).items():
+            assert np.abs(got - one[name]).max() <= 4 * ULP["float16"] * np.abs(one[name]).max()
 
 
 def test_training(tmp_path):

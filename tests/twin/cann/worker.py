@@ -5,7 +5,8 @@ python -m mindspore_nsa.twin run -m tests.twin.cann.worker operators MODE FILE C
 calls the public functions in one of MindSpore's modes, forward and gradients, and writes what they
 gave to a file, for another process to judge. A CASE is "OPERATOR:FIRST:COUNT", random
 configurations of a native operator, or "OPERATOR:named", those that have a name. With "layers MODE
-FILE" it is the layers with the gradients of their parameters.
+FILE" it is the layers with the gradients of their parameters, with "context MODE FILE" the sparse
+one as the only worker of a context group.
 """
 
 import itertools
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import mindspore as ms
 
+from mindspore_nsa.nn import ContextShards, NativeSparseAttention, parallel_groups
+from mindspore_nsa.nn.parallel.plan import ORDERS
 from tests.ascendc import (
     attention_cases,
     compress_attention_cases,
@@ -97,6 +100,21 @@ def layers(mode, file):
     Path(file).write_bytes(pickle.dumps(found))
 
 
+def context(mode, file):
+    """Write {order: output and gradients} of the sparse layer; None: of one without a context."""
+    found = {}
+    for order in (None, *ORDERS):
+        layer, parameters = filled("sparse", SETTINGS)
+        if order:
+            shards = ContextShards(ENDS[-1], parallel_groups().context, order)
+            layer = NativeSparseAttention(SETTINGS, context=shards)
+            for p in layer.get_parameters():
+                p.set_data(ms.Tensor(parameters[p.name], ms.float32))
+        with context_mode(mode):
+            found[order] = differentiated(layer)(data("float16", 1), ENDS, data("float32", 2))
+    Path(file).write_bytes(pickle.dumps(found))
+
+
 if __name__ == "__main__":
     ms.set_device("Ascend")
-    {"operators": operators, "layers": layers}[sys.argv[1]](*sys.argv[2:])
+    {"operators": operators, "layers": layers, "context": context}[sys.argv[1]](*sys.argv[2:])
