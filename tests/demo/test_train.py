@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from mindspore import Tensor
 
+from mindspore_nsa.nn import ParallelGroups, WorkerGroup
 from model_zoo_demo import checkpoint, data, generate, runlog, selection, train
 from model_zoo_demo.errors import InputError
 from model_zoo_demo.model import Model
+from model_zoo_demo.worker import Worker
 
 from .first_losses import STORED
 from .runs import ROOT, TINY, environment, silent, tiny, write_folder
@@ -143,6 +145,8 @@ def test_program_and_its_interruption(text, tmp_path):
         (["--data", "nothing"], "--data: nothing does not exist"),
         (["--set", "documents=joined", "--set", "device=Ascend"], "device Ascend cannot be used"),
         (["--resume"], "no checkpoint in"),
+        (["--context", "2"], "--context, --tensor: parallel_groups: context * tensor must divide"),
+        (["--tensor", "0"], "--context, --tensor: parallel_groups: tensor must be at least 1"),
     ],
 )
 def test_wrong_arguments(arguments, message, tmp_path):
@@ -162,8 +166,9 @@ def test_runs_are_not_mixed_up(text, tmp_path):
         tiny(out, text, "steps=2", resume=True)
     with pytest.raises(InputError, match="was trained on other text"):
         tiny(out, write_folder(tmp_path / "other", size=800), "steps=1", resume=True)
+    one, three = (WorkerGroup("", tuple(range(n)), 0, False) for n in (1, 3))
     with pytest.raises(InputError, match="rows=4 must be a multiple of 3 workers"):
-        train.train(TINY, tmp_path / "third", [text], workers=3, say=silent)
+        Worker(TINY, ParallelGroups(three, one, one, three))
 
 
 def test_a_loss_that_is_not_finite_stops(text, tmp_path, monkeypatch):

@@ -52,8 +52,8 @@ def compute(folder, text, kinds):
     finish = train.finish
     for kind in kinds:
         options = KINDS[kind]
-        # A graph where the workers have another one than a worker alone.
-        mode = "pynative" if kind == "tensor" else "graph"
+        # One graph, of the workers whose layers differ most from those of a worker alone.
+        mode = "graph" if kind == "context" else "pynative"
         assert run(folder / kind, text, mode, *options) == train.INTERRUPTED
         train.finish = finish if kind == kinds[-1] else lambda *_: None
         assert run(folder / f"{kind} on", text, "pynative", "--resume", *options) == 0
