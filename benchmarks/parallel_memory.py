@@ -90,17 +90,18 @@ def grown(workers, tokens, order="contiguous", again=False):
     """Both growths of the largest of some workers, started by msrun where there are several."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "bytes")
-        program = [sys.executable, "-m", "benchmarks.parallel_memory", "--measure", str(out)]
+        program = ["-m", "benchmarks.parallel_memory", "--measure", str(out)]
         program += ["--tokens", str(tokens), "--order", order]
         program += ["--recompute-gather"] * again
         environment = os.environ | RETURN_FREED_MEMORY | {"GLOG_v": "3"}
         environment |= {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))}
         environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        start = []
+        start = [sys.executable]
         if workers > 1:
             start = [Path(sys.executable).parent / "msrun", f"--worker_num={workers}"]
             start += [f"--local_worker_num={workers}", f"--master_port={_free_port()}"]
-            start += ["--join=True", f"--log_dir={folder}/logs"]
+            # msrun knows what "python" is, and no path of it.
+            start += ["--join=True", f"--log_dir={folder}/logs", "python"]
             environment["MS_CPU_COMM_OP_TIMEOUT"] = "600"  # one may compile for longer than another
         done = subprocess.run(
             [*map(str, start), *program],

@@ -11,7 +11,7 @@ from mindspore_nsa.nn.parallel.plan import Documents, Layout, neighbours
 
 from .recorded import received
 from .starts import msrun
-from .workers import CASES, CONFIG, PACKINGS, TOKENS, one_worker, whole
+from .workers import CASES, CONFIG, GRIDS, PACKINGS, TOKENS, one_worker, whole
 
 PROGRAM = Path(__file__).with_name("workers.py")
 WORLD = "mccl_world_group"  # a CPU's name of it
@@ -49,6 +49,19 @@ def test_same_as_one_worker(finished):
         close(one, several, 2**-6 if narrow else 1e-6, kinds["dx"])
         close(one, several, 1e-2 if narrow else 2e-6, kinds["gr"])
         close(one, several, 1e-5, kinds["we"])
+
+
+def test_dropout(finished):
+    """Workers with the same tokens drop the same, others do not."""
+    size, folder = finished
+    masks = [dict(np.load(folder / f"dropped.{rank}.npz")) for rank in range(size)]
+    for kind, (context, tensor) in GRIDS[size].items():
+        found = [mask[kind] for mask in masks]
+        assert context * tensor == size
+        for a in range(size):
+            assert 0.4 < found[a].mean() < 0.6
+            for b in range(a):
+                assert np.array_equal(found[a], found[b]) == (a // tensor == b // tensor)
 
 
 def calls_of(folder, case, size):

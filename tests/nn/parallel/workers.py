@@ -202,6 +202,17 @@ def own_part(case, calls=None):
     return train(case, Gradient(layer), *own, lists, total)
 
 
+def dropped(context, tensor):
+    """Which values of a layer's output dropout takes away, on this worker."""
+    groups = nn.parallel_groups(context=context, tensor=tensor)
+    shards = nn.ContextShards(64, groups.context) if context > 1 else None
+    config = replace(CONFIG, dropout=0.5)
+    layer = nn.NativeSparseAttention(config, context=shards, tensor_group=groups.tensor)
+    ms.set_seed(groups.seed(3))
+    out = layer.set_train()(Tensor(np.ones((64 // context, 32), np.float32)), (64,))
+    return out.asnumpy() == 0
+
+
 def whole(case, parts):
     """The results of all workers as one would have them."""
     size, tensor = len(parts), case.grid[1]
@@ -262,6 +273,10 @@ CASES = {
 }
 
 
+# Of dropout, by who shares what.
+GRIDS = {2: {"text": (2, 1), "heads": (1, 2)}, 4: {"both": (2, 2)}}
+
+
 def main(folder):
     """Compute all cases, and one a second time."""
     init()
@@ -278,6 +293,9 @@ def main(folder):
             assert all(np.array_equal(found[name], again[name]) for name in found)
         np.savez(Path(folder) / f"{name}.npz", **found)
         print("done", case.name, flush=True)
+    set_mode(Case("pynative"))
+    masks = {kind: dropped(*grid) for kind, grid in GRIDS[size].items()}
+    np.savez(Path(folder) / f"dropped.{rank}.npz", **masks)
 
 
 if __name__ == "__main__":
