@@ -1,6 +1,6 @@
 """Memory of workers that share a text: `python -m benchmarks.parallel_memory`.
 
-Growth of VmHWM in a compiled training step of one float32 layer, of several workers the largest, and
+Growth of VmHWM in a compiled step of one float32 layer, of several workers the largest, and
 its ratio to that of one worker with the whole text: over what a worker holds when it has joined the
 others, and over what it holds after a step of few tokens, which compiles, too.
 """
