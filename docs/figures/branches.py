@@ -42,9 +42,9 @@ def drawing():
         color = COLORS[branch]
         parts += [text(14, y + 12, name, 15, color, weight="bold"), *cells(branch, y)]
         parts.append(text(LEFT, y + 32, meaning, 12.5))
-        parts.append(line(end + 6, y + 7, end + 50, y + 7, color))
-        parts.append(text(end + 28, y + 1, f"× gate {i + 1}", 12, anchor="middle"))
-        parts.append(line(end + 50, y + 7, end + 96, middle, color))
+        parts.append(line(end + 6, y + 7, end + 60, y + 7, color))
+        parts.append(text(end + 6, y + 1, f"× gate {i + 1}", 12))
+        parts.append(line(end + 60, y + 7, end + 96, middle, color))
     parts.append(f'<circle cx="{end + 110}" cy="{middle}" r="14" fill="none" stroke="{INK}"/>')
     parts.append(text(end + 110, middle + 6, "+", 18, anchor="middle"))
     parts.append(text(end + 130, middle + 5, "output", 14))

@@ -78,7 +78,7 @@ def curves(title, x_label, x_ticks, y_label, y_ticks, series, logarithmic=True, 
     small = 11
     notes = textwrap.wrap(note, int(540 / width_of("x", small)))
     more = 15 * max(0, len(notes) - 1)
-    width, height, left, right, top, bottom = 560, 400 + more, 74, 26, 44, 66 + more
+    width, height, left, right, top, bottom = 560, 400 + more, 86, 26, 44, 66 + more
     across = Axis(x_ticks[0][0], x_ticks[-1][0], left, width - right, logarithmic)
     up = Axis(y_ticks[0][0], y_ticks[-1][0], height - bottom, top, logarithmic)
     parts = [text(left, 26, title, 15, weight="bold")]
