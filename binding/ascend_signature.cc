@@ -50,18 +50,63 @@ AscendArgument resolve(const OpSchema& schema, const AclnnParameter& parameter) 
   return {&parameter, AscendArgument::kNone, 0};
 }
 
+// A place that no argument has as its source. `required`: whether every call needs it.
+void find_dropped(const AscendSignature& signature, AscendArgument::Source source, size_t place,
+                  const char* name, bool required, std::vector<size_t>& dropped) {
+  for (const AscendArgument& argument : signature.arguments) {
+    if (argument.source == source && argument.index == place) return;
+  }
+  if (required) {
+    throw std::logic_error("aclnn" + std::string(signature.schema->name) + ": no parameter is " +
+                           name + ", without which there is no call of " +
+                           signature.schema->function);
+  }
+  dropped.push_back(place);
+}
+
+AscendSignature signature_of(const twin::AclnnFunction& function, const OpSchema& schema) {
+  AscendSignature signature{&function, &schema, {}, {}, {}};
+  for (const AclnnParameter& parameter : function.parameters) {
+    signature.arguments.push_back(resolve(schema, parameter));
+  }
+  for (size_t i = 0; i < schema.inputs.size(); ++i) {
+    const InputSpec& input = schema.inputs[i];
+    find_dropped(signature, AscendArgument::kInput, i, input.name, !input.optional,
+                 signature.dropped_inputs);
+  }
+  for (size_t i = 0; i < schema.attrs.size(); ++i) {
+    const AttrSpec& attr = schema.attrs[i];
+    if (attr.rows) continue;
+    find_dropped(signature, AscendArgument::kAttr, i, attr.name, attr.required,
+                 signature.dropped_attrs);
+  }
+  return signature;
+}
+
+// An int where a float is declared is taken as one; what graphs pass was rounded to float32.
+float number_of(const Attrs::Value& value) {
+  const auto* integer = std::get_if<int64_t>(&value);
+  return static_cast<float>(integer != nullptr ? *integer : std::get<double>(value));
+}
+
+bool is_default(const AttrSpec& attr, const Attrs::Value& value) {
+  if (attr.type == AttrType::kFloat) return number_of(value) == number_of(attr.fallback);
+  return value == attr.fallback;
+}
+
+// The value of an attribute as messages show it.
+std::string shown(const AttrSpec& attr, const Attrs::Value& value) {
+  if (!attr.flag) return format_value(value);
+  return std::get<int64_t>(value) != 0 ? "True" : "False";
+}
+
 std::map<std::string, AscendSignature, std::less<>> all_signatures() {
   std::map<std::string, std::string> names;  // by type
   for (const std::string& name : op_names()) names[ascend_type(name)] = name;
   std::map<std::string, AscendSignature, std::less<>> signatures;
   for (const twin::AclnnFunction& function : twin::AclnnFunctions()) {
     const std::string& name = names.at(function.op_type);
-    AscendSignature& signature = signatures[name];
-    signature.function = &function;
-    signature.schema = &schema(name);
-    for (const AclnnParameter& parameter : function.parameters) {
-      signature.arguments.push_back(resolve(*signature.schema, parameter));
-    }
+    signatures.emplace(name, signature_of(function, schema(name)));
   }
   return signatures;
 }
@@ -95,6 +140,31 @@ const AscendSignature& ascend_signature(std::string_view op, std::string_view ta
                 std::string(schema(op).function) +
                     ": there is no Ascend kernel of this operator yet, so target '" +
                     std::string(target) + "' cannot run it");
+}
+
+void refuse_dropped(const Context& context) {
+  const OpSchema& op = context.schema();
+  const auto found = signatures().find(op.name);
+  if (found == signatures().end()) return;
+  constexpr const char* kReason = " on Ascend, whose kernel does not take it";
+  for (size_t input : found->second.dropped_inputs) {
+    if (!context.has(input)) continue;
+    context.fail_value(context.name(input), std::string("None") + kReason, "a Tensor", kAclnnLimit);
+  }
+  for (size_t place : found->second.dropped_attrs) {
+    const AttrSpec& attr = op.attrs[place];
+    const Attrs::Value& value = context.attr(place);
+    if (is_default(attr, value)) continue;
+    context.fail_value(attr.name, shown(attr, attr.fallback) + kReason, shown(attr, value),
+                       kAclnnLimit);
+  }
+}
+
+std::vector<OutputDesc> infer_call(std::string_view op, const std::vector<TensorDesc>& inputs,
+                                   const Attrs& attrs, Target target) {
+  const Context context(schema(op), inputs, attrs, target);
+  if (target == Target::kAscend) refuse_dropped(context);
+  return infer(context);
 }
 
 }  // namespace nsa

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "infer/check.h"
 #include "infer/op.h"
 #include "twin/host/aclnn_function.h"
 
@@ -25,6 +26,8 @@ struct AscendSignature {
   const twin::AclnnFunction* function;
   const OpSchema* schema;
   std::vector<AscendArgument> arguments;  // in aclnn order
+  // Places in the schema of what no argument carries.
+  std::vector<size_t> dropped_inputs, dropped_attrs;
 };
 
 // The type of an operator's Ascend kernel, after which its aclnn function is named: CANN has types
@@ -37,5 +40,14 @@ std::vector<std::string> ascend_operators();
 // The one place that refuses an operator without an Ascend kernel: throws OpError, which names the
 // target. `target`: "ascend" or "ascend_twin".
 const AscendSignature& ascend_signature(std::string_view op, std::string_view target);
+
+// Refuses what a call with the rules of Ascend has beyond its aclnn function: an input that is
+// given, an attribute with another value than its default. Without this they would be dropped in
+// silence.
+void refuse_dropped(const Context& context);
+
+// infer() of op.h, and refuse_dropped().
+std::vector<OutputDesc> infer_call(std::string_view op, const std::vector<TensorDesc>& inputs,
+                                   const Attrs& attrs, Target target);
 
 }  // namespace nsa

@@ -8,6 +8,7 @@ namespace nsa {
 namespace {
 
 void run_on_twin(const CheckedCall& call) {
+  refuse_dropped(call.context);
   AclnnProgram(call, ascend_signature(call.context.schema().name, "ascend_twin")).run();
 }
 

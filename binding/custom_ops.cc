@@ -233,7 +233,7 @@ std::vector<OutputDesc> infer_for_aclnn(const char* op, const CallText& text,
     if (!tensor || argument.source != AscendArgument::kInput) continue;
     if (inputs[argument.index].present) describe(inputs[argument.index], place++);
   }
-  const std::vector<OutputDesc> all = infer(op, inputs, text.attrs, Target::kAscend);
+  const std::vector<OutputDesc> all = infer_call(op, inputs, text.attrs, Target::kAscend);
   std::vector<OutputDesc> outputs;
   for (const AscendArgument& argument : signature.arguments) {
     if (argument.parameter->role != twin::AclnnRole::kOutput) continue;
@@ -259,7 +259,7 @@ std::vector<OutputDesc> infer_for(Caller caller, const char* op, void* extra,
       inputs[i].dtype = DType::kFloat32;
     }
   }
-  return infer(op, inputs, text.attrs, text.backend->rules);
+  return infer_call(op, inputs, text.attrs, text.backend->rules);
 }
 
 // What MindSpore wants of an inference function: a vector where the operator has several outputs.

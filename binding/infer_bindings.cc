@@ -1,6 +1,7 @@
 // Inference for Python: every check of a public function passes through here.
 #include <pybind11/stl.h>
 
+#include "binding/ascend_signature.h"
 #include "binding/bindings.h"
 #include "binding/python_args.h"
 #include "infer/op.h"
@@ -25,7 +26,7 @@ py::list infer_in_python(const std::string& op, const py::sequence& inputs, cons
   const OpSchema& op_schema = schema(op);
   const PythonInputs described_inputs(op_schema, inputs);
   const std::vector<OutputDesc> outputs =
-      infer(op, described_inputs.descs, read_attrs(op_schema, attrs), read_target(target));
+      infer_call(op, described_inputs.descs, read_attrs(op_schema, attrs), read_target(target));
   py::list result(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     py::tuple shape(outputs[i].shape.size());

@@ -54,6 +54,8 @@ class Context {
     AttrReader<Declared> reader{*this, attrs};
     Declared::each(reader);
   }
+  // By its place in the schema.
+  const Attrs::Value& attr(size_t place) const { return *attrs_[place]; }
   int64_t int_attr(std::string_view name) const;
   double float_attr(std::string_view name) const;
   const std::string& str_attr(std::string_view name) const;
@@ -139,6 +141,10 @@ struct AttrReader {
   void optional(const char* name, T Struct::* member, int64_t = 0, int64_t = 0) {
     required(name, member);
   }
+  template <class Struct>
+  void rows(const char* name, int64_t Struct::* member, int64_t = 0) {
+    required(name, member);
+  }
   void text(const char*, const char*) { ++next; }
 };
 
@@ -159,6 +165,11 @@ struct AttrLister {
     } else {
       specs.back().fallback = static_cast<int64_t>(Struct{}.*member);
     }
+  }
+  template <class Struct>
+  void rows(const char* name, int64_t Struct::* member, int64_t min) {
+    optional(name, member, min);
+    specs.back().rows = true;
   }
   void text(const char* name, const char* fallback) {
     specs.push_back({name, AttrType::kString, false, std::string(fallback)});

@@ -30,7 +30,7 @@ struct NsaCompressAttrs : NsaCompressGradAttrs {
   template <class Visitor>
   static void each(Visitor& attr) {
     NsaCompressGradAttrs::each(attr);
-    attr.optional("num_windows", &NsaCompressAttrs::num_windows, -1);
+    attr.rows("num_windows", &NsaCompressAttrs::num_windows, -1);
   }
 };
 

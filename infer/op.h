@@ -106,6 +106,7 @@ struct AttrSpec {
   Attrs::Value fallback;               // meaningless where required
   bool flag = false;                   // an int that is 0 or 1
   int64_t min = kNoMin, max = kNoMax;  // of an int
+  bool rows = false;                   // an int that is the size of an output, which kernels see
 };
 
 enum class OpId {

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from tests.common.case import Case, run_reference
+from tests.common.case import run_reference
 from tests.common.draw import Draw
-from tests.common.dtypes import ULP, decode, encode
+from tests.common.dtypes import ULP, decode
 from tests.common.flash_cases import flash_attention_score
+from tests.common.large_values import with_large_values
 from tests.common.nsa_cases import nsa_compress_attention, nsa_selected_attention
 from tests.common.tolerance import error
 
@@ -18,15 +19,6 @@ OPERATORS = {
     "selected": nsa_selected_attention,
     "compressed": nsa_compress_attention,
 }
-
-
-def with_large_values(case):
-    """The case with values of one sign up to 3e38, of which two are too much for a float32."""
-    named = case.named()
-    values = np.abs(decode(named["value"]).astype(np.float64))
-    values = np.where(np.isfinite(values), values, 0)
-    named["value"] = encode((2e38 + 1e38 * np.minimum(values, 1)).astype(np.float32), case.dtype)
-    return Case.of(case.op, named, case.attrs, case.dtype, case.name)
 
 
 @pytest.mark.parametrize("name", OPERATORS)
