@@ -1,5 +1,6 @@
 // The operators as MindSpore's ops.Custom (func_type "aot") finds them: per operator a kernel, an
 // InferShape and an InferType function, exported by name. One implementation serves all.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -361,6 +362,40 @@ extern "C" int NsaCopyRows(int, void** params, int* ndims, int64_t** shapes, con
 }
 extern "C" std::vector<int64_t> NsaCopyRowsInferShape(int*, int64_t**, void*) { return {1}; }
 extern "C" int NsaCopyRowsInferType(std::vector<int> type_ids, void*) { return type_ids[1]; }
+
+// The prefix sums [B] of a layer's documents, int64, checked against [tokens] of anything. The text
+// is the layer's name and, for sums that were made of a mask, the sentence in place of those here.
+extern "C" int NsaCheckEnds(int, void** params, int*, int64_t** shapes, const char**, void*,
+                            void* extra) {
+  const std::string text(nsa::attr_text(extra));
+  const size_t line = std::min(text.find('\n'), text.size());
+  const auto fail = [&](const std::string& sentence) {
+    const bool own = line < text.size();
+    throw std::runtime_error(text.substr(0, line) + ": " +
+                             (own ? text.substr(line + 1) : sentence) + nsa::kGraphNote);
+  };
+  const auto* ends = static_cast<const int64_t*>(params[0]);
+  const int64_t count = shapes[0][0], tokens = shapes[1][0];
+  int64_t before = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (ends[i] < before) {
+      fail("actual_seq_len must be non-negative and not decrease, got " + std::to_string(ends[i]) +
+           " after " + std::to_string(before) + " at index " + std::to_string(i));
+    }
+    before = ends[i];
+  }
+  if (count == 0) fail("actual_seq_len must not be empty");
+  if (before != tokens) {
+    fail("the last value of actual_seq_len must be the " + std::to_string(tokens) +
+         " tokens of x, got " + std::to_string(before));
+  }
+  std::copy_n(ends, count, static_cast<int64_t*>(params[2]));
+  return 0;
+}
+extern "C" std::vector<int64_t> NsaCheckEndsInferShape(int* ndims, int64_t** shapes, void*) {
+  return {shapes[0], shapes[0] + ndims[0]};
+}
+extern "C" int NsaCheckEndsInferType(std::vector<int> type_ids, void*) { return type_ids[0]; }
 
 // Two operators of one input and an output like it, for an input that has no gradient: the
 // identity, and its gradient, which is an error. In a graph the error comes only if the gradient is

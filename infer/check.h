@@ -166,6 +166,7 @@ struct AttrLister {
       specs.back().fallback = static_cast<int64_t>(Struct{}.*member);
     }
   }
+  // An optional int that says the size of an output, which kernels see.
   template <class Struct>
   void rows(const char* name, int64_t Struct::* member, int64_t min) {
     optional(name, member, min);

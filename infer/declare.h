@@ -80,7 +80,6 @@ class Outputs {
 //     attr.required("select_block_size", &Self::select_block_size, 1);  // at least 1
 //     attr.optional("causal", &Self::causal);
 //     attr.text("importance", "cann");  // an optional str, for the rules alone
-//     attr.rows("num_windows", &Self::num_windows, -1);  // optional, says the size of an output
 //   }
 inline constexpr int64_t kNoMin = INT64_MIN;
 inline constexpr int64_t kNoMax = INT64_MAX / 8;  // no size is larger, so that sums of a few fit

@@ -54,7 +54,8 @@ struct AscendLimit {
   const char* expected = nullptr;  // says it in words where the quantity is a difference
 };
 
-// That sums of values stay within float32 (docs/limits.md, "Large values") is no quantity of a call.
+// That sums of values stay within float32 (docs/limits.md, "Large values") is no quantity of a
+// call.
 inline constexpr AscendLimit kAscendLimits[] = {
     // Windows are counted in groups of 16 tokens. A head's weight, the sums of the windows that lie
     // over a token and its rows fill the UB; a transfer skips 65535 data blocks between the rows of

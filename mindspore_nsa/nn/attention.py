@@ -12,7 +12,7 @@ from .cache import angles_of, check_cache, make_cache, sizes_of
 from .config import NSAConfig
 from .norm import HeadNorm
 from .packing import pack, planned
-from .padding import check_padding, real_documents, without_padding
+from .padding import PADDING_RULE, check_padding, real_documents, without_padding
 from .parallel.collectives import Enter, Sum, agree
 from .parallel.context import ContextKeys, whole_only
 from .parallel.groups import WorkerGroup
@@ -280,13 +280,14 @@ class AttentionLayer(ExplicitPrecision):
         planned(self.name, x, actual_seq_len, self.hidden)
         check_padding(self.name, x, cache, key_padding_mask)
         rows, ends = real_documents(x, key_padding_mask, self.hidden)
-        return without_padding(self.attention(rows, ends, None), key_padding_mask, self.hidden)
+        out = self.attention(rows, ends, None, PADDING_RULE)
+        return without_padding(out, key_padding_mask, self.hidden)
 
-    def attention(self, x, actual_seq_len, cache):
-        """The layer's output where no token is padding."""
+    def attention(self, x, actual_seq_len, cache, instead=None):
+        """The layer's output where no token is padding. `instead`: as for `checked_ends`."""
         planned(self.name, x, actual_seq_len, self.hidden)
         narrow = cache is None and self.multiplies_narrow(x)
-        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow)
+        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow, instead)
         dtype = self.operand_dtype(x)
         # Otherwise it is the dtype of x, whose values packed holds.
         if self.amp_dtype is not None and not narrow:

@@ -4,13 +4,15 @@ The operators take packed tokens [T, ...] and the prefix sums of the documents' 
 [B, S, hidden] is the packed input of B documents of S tokens.
 """
 
+from functools import lru_cache
+
 import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 
 from .. import _native
 from ..ops import compressed_seq_len
-from ..ops._custom import constant
+from ..ops._custom import CACHE_SIZE, constant, custom
 from ..ops._plan import FLOATS, Planner, TensorSpec, fail_type, shown
 from .rotary import LIMIT
 
@@ -106,6 +108,41 @@ def _documents(name, x, seq_len):
     return tuple(map(int, seq_len))
 
 
+@lru_cache(maxsize=CACHE_SIZE)
+def _list_check(text):
+    def bprop(ends, tokens, out, dout):
+        return ops.zeros_like(ends), ops.zeros_like(tokens)
+
+    return custom("NsaCheckEnds", text, bprop)
+
+
+def _plan_list_check(name, seq_len, instead, tokens):
+    known = not isinstance(seq_len, TensorSpec) or seq_len.content is not None
+    if known or mindspore.context.get_context("device_target") == "Ascend":
+        return None
+    return _list_check(name if instead is None else f"{name}\n{instead}")
+
+
+_plan_ends = Planner(_plan_list_check, "checked_ends", lists=("seq_len",))
+
+
+def checked_ends(name, seq_len, instead, tokens):
+    """A Tensor of prefix sums whose values nobody has checked yet, in terms of the layer.
+
+    Without this an operator inside of the layer would refuse them, in terms of its own.
+
+    Args:
+        name: Name of the layer.
+        seq_len: The prefix sums, int64.
+        instead: What to say of wrong ones where the user gave no `actual_seq_len`, or None.
+        tokens: A Tensor of one dimension, which has the size that the last sum must be.
+    """
+    check = _plan_ends(name, seq_len, instead, tokens)
+    if check is None:
+        return seq_len
+    return check(seq_len, tokens)
+
+
 def _positions(ends):
     """Position of every token in its document, int32 [T]."""
     lengths = np.diff(ends, prepend=0)
@@ -144,10 +181,11 @@ def planned(name, x, actual_seq_len, hidden):
     return _plan_packing(name, x, actual_seq_len, hidden)
 
 
-def pack(name, x, actual_seq_len, hidden, narrow=False):
+def pack(name, x, actual_seq_len, hidden, narrow=False, instead=None):
     """(packed x in float32, prefix sums, positions); raises the errors of a wrong input.
 
-    `narrow`: packed x is x as it is. Not all of MindSpore's operators take bfloat16.
+    `narrow`: packed x is x as it is. Not all of MindSpore's operators take bfloat16. `instead`: as
+    for `checked_ends`.
 
     The prefix sums are a tuple where they are known when a graph is compiled, else a Tensor.
     """
@@ -169,11 +207,11 @@ def pack(name, x, actual_seq_len, hidden, narrow=False):
     shape = ops.shape(x)
     if len(shape) == 3:
         ends = (ops.arange(shape[0]) + 1) * shape[1]
-        tokens = shape[0] * shape[1]
+        tokens = ops.arange(shape[0] * shape[1])
     else:
-        ends = ops.cast(actual_seq_len, mindspore.int64)
-        tokens = shape[0]
-    return packed, ends, document_positions(ends, ops.arange(tokens))
+        tokens = ops.arange(shape[0])
+        ends = checked_ends(name, ops.cast(actual_seq_len, mindspore.int64), instead, tokens)
+    return packed, ends, document_positions(ends, tokens)
 
 
 def _plan_windows(x, ends, size, stride):

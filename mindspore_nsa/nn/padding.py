@@ -6,6 +6,7 @@ from mindspore import ops
 from ..ops._plan import Planner, TensorSpec, fail_type, shown
 
 _HOLE = "a hole"
+PADDING_RULE = "key_padding_mask must be True only before and after the tokens of a row"
 
 
 class _PaddingPlanner(Planner):
@@ -47,8 +48,7 @@ def _plan_padding(name, x, cache, key_padding_mask):
         )
     if mask.content is not None:
         raise ValueError(
-            f"{name}: key_padding_mask must be True only before and after the tokens of a row, got "
-            f"padding between those of row {mask.content[1]}"
+            f"{name}: {PADDING_RULE}, got padding between those of row {mask.content[1]}"
         )
     return True
 
@@ -77,7 +77,7 @@ def real_documents(x, padding, hidden):
     last = ops.amax(ops.select(padding, ops.full_like(places, -1), places), 1)
     count = ops.sum(1 - ops.cast(padding, mindspore.float32), 1)
     stop = first + count
-    # Prefix sums that fall are refused by the operators, where values are known.
+    # Prefix sums that fall are refused where their values are known, as PADDING_RULE.
     stop = ops.select(ops.logical_and(count > 0, last + 1 != stop), ops.full_like(stop, -1), stop)
     ends = ops.stack((first, stop, ops.full_like(first, length)), 1)
     before = ops.expand_dims(ops.arange(shape[0]) * length, 1)

@@ -102,7 +102,7 @@ def selected_attention(
 
     Their gradients are zeros then, which a graph would keep as a constant of their size.
     """
-    operator, dtype, constants, _ = _plan_nsa_selected_attention(
+    plan = _plan_nsa_selected_attention(
         query,
         key,
         value,
@@ -118,6 +118,7 @@ def selected_attention(
         q_offset,
         statistics,
     )
+    operator, dtype, constants = plan[0], plan[1], plan[2]
     if dtype is not None:
         query = ops.cast(query, dtype)
         key = ops.cast(key, dtype)
@@ -160,7 +161,7 @@ def selected_attention_gradient(
     `result` are the three outputs of `selected_attention` with `causal`, `dout` is the gradient of
     the first one.
     """
-    _, _, constants, (gradient, no_tensor) = _plan_nsa_selected_attention(
+    plan = _plan_nsa_selected_attention(
         query,
         key,
         value,
@@ -176,8 +177,9 @@ def selected_attention_gradient(
         q_offset,
         False,
     )
+    constants, backward = plan[2], plan[3]
     return run(
-        gradient,
+        backward[0],
         (
             query,
             key,
@@ -190,7 +192,7 @@ def selected_attention_gradient(
             passed(actual_seq_qlen, constants["actual_seq_qlen"]),
             passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
             passed(q_offset, constants["q_offset"]),
-            no_tensor,
+            backward[1],
         ),
     )
 

@@ -1,5 +1,5 @@
-// An operator whose aclnn function knows one optional input and one attribute of each kind less than
-// infer/ declares: what becomes of them in a call, one line each.
+// An operator whose aclnn function knows one optional input and one attribute of each kind less
+// than infer/ declares: what becomes of them in a call, one line each.
 #include <cstdio>
 #include <stdexcept>
 

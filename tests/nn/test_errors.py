@@ -87,15 +87,33 @@ def test_refused_values(case):
         layer(PACKED, values)
 
 
-def test_refused_values_in_a_graph():
-    """The operators refuse them where they run, and a layer that is called itself before."""
-    layer = build("sparse", SETTINGS)
-    text = "nsa_.*: .*actual_seq_.*8.*got 7"
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("case", VALUES)
+def test_refused_values_in_a_graph(case, kind):
+    """In terms of the layer where the graph runs; a layer that is called itself says it before."""
+    layer = build(kind, SETTINGS)
+    values, text = VALUES[case]
+    text = f"{NAMES[kind]}: .*actual_seq_len must be .*{text.removeprefix('must be ')}"
     with context_mode("graph"):
-        with pytest.raises(RuntimeError, match=text):
-            Function(layer)(PACKED, seq(4, 7)).asnumpy()
-        with pytest.raises(ValueError, match="Attention: .*actual_seq_len must be the 8 tokens"):
-            layer(PACKED, seq(4, 7))
+        with pytest.raises(RuntimeError, match=f"{text}; MindSpore does not run this graph again"):
+            Function(layer)(PACKED, values).asnumpy()
+        with pytest.raises(ValueError, match=text):
+            layer(PACKED, values)
+
+
+def test_refused_values_in_a_graph_with_a_cache():
+    layer = build("sparse", SETTINGS)
+
+    class Step(ms.nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def construct(self, x, ends, cache):
+            return self.layer(x, ends, cache=cache)
+
+    with context_mode("graph"), pytest.raises(RuntimeError, match="NativeSparseAttention: .*got 7"):
+        Step()(PACKED, seq(4, 7), layer.new_cache(2, 16)).asnumpy()
 
 
 @pytest.mark.parametrize(

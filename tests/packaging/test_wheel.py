@@ -221,7 +221,13 @@ def test_exported_symbols(installed):
             function = f"aclnn{_native.ascend_type(name)}"
             expected |= {f"{function}InferShape", f"{function}InferType"}
             expected.add(f"{function}GetWorkSpaceSize")
-    for name in ("NsaWithoutGradient", "NsaRefuseGradient", "NsaMarkWritten", "NsaCopyRows"):
+    for name in (
+        "NsaWithoutGradient",
+        "NsaRefuseGradient",
+        "NsaMarkWritten",
+        "NsaCopyRows",
+        "NsaCheckEnds",
+    ):
         expected |= {name, f"{name}InferShape", f"{name}InferType"}
     assert exported == expected
 

@@ -69,10 +69,10 @@ class ContextKeys(ExplicitPrecision):
                 self.key,
                 self.sizes,
             )
-            numbers, tables, digest, _ = planned_shard(
+            plan = planned_shard(
                 self.name, x, "lists", self.hidden, self.key, self.sizes, self.tensors, self.direct
             )
-            return numbers, tables, digest, given
+            return plan[0], plan[1], plan[2], given
         return planned_shard(
             self.name, x, given, self.hidden, self.key, self.sizes, self.tensors, self.direct
         )
