@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import dataclass
 
 import mindspore as ms
 import numpy as np
@@ -22,6 +23,26 @@ SCALE = DIM**-0.5
 SHAPE = (
     f"N={HEADS}/{KV_HEADS} D={DIM} l={L} s={S} l'={SELECT} cnt={COUNT} window={WINDOW}, one text"
 )
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Heads, and what a query reads."""
+
+    heads: int = HEADS
+    kv_heads: int = KV_HEADS
+    dim: int = DIM
+    compress: tuple = (L, S)  # tokens of a window, and between two
+    select: tuple = (SELECT, COUNT)  # tokens of a block, and blocks of a query
+    window: int = WINDOW
+
+    @property
+    def scale(self):
+        """Of the scores."""
+        return self.dim**-0.5
+
+
+PAPER = Sizes()
 WARM_UP_TOKENS = 300
 OPERATORS = (
     workloads.compress,
@@ -53,22 +74,23 @@ def _graph(attention, inputs, dy, direction):
     return lambda: finished(graph, *inputs, dy)
 
 
-def nsa(tokens, direction, dtype):
+def nsa(tokens, direction, dtype, sizes=PAPER):
     """All of NSA; every branch has keys and values of its own."""
-    ends = (tokens,)
-    query, dy = (_draw(seed, tokens, HEADS, DIM) for seed in (1, 2))
-    pairs = [_draw(seed, tokens, KV_HEADS, DIM) for seed in range(3, 9)]
-    weights = [np.full((L, KV_HEADS), 1 / L, np.float32)] * 2
-    logits = _draw(9, tokens, 3 * HEADS)  # of the gates
+    ends, heads, scale = (tokens,), sizes.heads, sizes.scale
+    query, dy = (_draw(seed, tokens, heads, sizes.dim) for seed in (1, 2))
+    pairs = [_draw(seed, tokens, sizes.kv_heads, sizes.dim) for seed in range(3, 9)]
+    size = sizes.compress[0]
+    weights = [np.full((size, sizes.kv_heads), 1 / size, np.float32)] * 2
+    logits = _draw(9, tokens, 3 * heads)  # of the gates
     kind = getattr(ms, dtype)
 
     def attention(query, k_cmp, v_cmp, k_slc, v_slc, k_win, v_win, w_key, w_value, logits):
-        k_cmp = mindspore_nsa.nsa_compress(k_cmp, w_key, L, S, actual_seq_len=ends)
-        v_cmp = mindspore_nsa.nsa_compress(v_cmp, w_value, L, S, actual_seq_len=ends)
+        k_cmp = mindspore_nsa.nsa_compress(k_cmp, w_key, *sizes.compress, actual_seq_len=ends)
+        v_cmp = mindspore_nsa.nsa_compress(v_cmp, w_value, *sizes.compress, actual_seq_len=ends)
         # A cast for each, as in the layer: MindSpore's CPU adds no gradients of bfloat16.
         q_cmp, q_slc, q_win = ops.cast(query, kind), ops.cast(query, kind), ops.cast(query, kind)
         compressed, blocks, _, _ = mindspore_nsa.nsa_compress_attention(
-            *(q_cmp, k_cmp, v_cmp, SCALE, HEADS, L, S, SELECT, COUNT),
+            *(q_cmp, k_cmp, v_cmp, scale, heads, *sizes.compress, *sizes.select),
             actual_seq_qlen=ends,
             causal=True,
             init_blocks=1,
@@ -76,17 +98,17 @@ def nsa(tokens, direction, dtype):
             importance="overlap",
         )
         selected, _, _ = mindspore_nsa.nsa_selected_attention(
-            *(q_slc, k_slc, v_slc, blocks, SCALE, HEADS, SELECT, COUNT),
+            *(q_slc, k_slc, v_slc, blocks, scale, heads, *sizes.select),
             actual_seq_qlen=ends,
             actual_seq_kvlen=ends,
             causal=True,
         )
         window = mindspore_nsa.flash_attention_score(
-            *(q_win, k_win, v_win, HEADS),
-            scalar_value=SCALE,
+            *(q_win, k_win, v_win, heads),
+            scalar_value=scale,
             input_layout="TND",
             sparse_mode=4,
-            pre_tokens=WINDOW - 1,
+            pre_tokens=sizes.window - 1,
             next_tokens=0,
             actual_seq_qlen=ends,
             actual_seq_kvlen=ends,
@@ -98,15 +120,15 @@ def nsa(tokens, direction, dtype):
     return _graph(attention, inputs, ms.Tensor(dy), direction)
 
 
-def flash_attention_score(tokens, direction, dtype):
+def flash_attention_score(tokens, direction, dtype, sizes=PAPER):
     """This package's dense attention."""
-    query, dy = (_draw(seed, 1, HEADS, tokens, DIM) for seed in (1, 2))
-    key, value = (_draw(seed, 1, KV_HEADS, tokens, DIM) for seed in (3, 4))
+    query, dy = (_draw(seed, 1, sizes.heads, tokens, sizes.dim) for seed in (1, 2))
+    key, value = (_draw(seed, 1, sizes.kv_heads, tokens, sizes.dim) for seed in (3, 4))
 
     def attention(query, key, value):
         return mindspore_nsa.flash_attention_score(
-            *(query, key, value, HEADS),
-            scalar_value=SCALE,
+            *(query, key, value, sizes.heads),
+            scalar_value=sizes.scale,
             input_layout="BNSD",
             sparse_mode=3,
         )
