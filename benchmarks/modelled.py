@@ -87,6 +87,23 @@ def _compress(gradient, heads=4, dim=128, block=32, stride=16):
     return call, (heads, dim, block, stride), f"N={heads} D={dim} l={block} s={stride} float16"
 
 
+def _compress_with_cache(heads=4, dim=128, block=32, stride=16):
+    def call(tokens):
+        import mindspore as ms
+
+        import mindspore_nsa
+
+        rng = np.random.default_rng(7)
+        x, w = _half(rng, tokens * block, heads, dim), _half(rng, block, heads)
+        mindspore_nsa.nsa_compress_with_cache(
+            *(x, w, tuple(range(tokens)), block, stride, block),
+            actual_seq_len=(block,) * tokens,
+            cache=ms.Tensor(np.zeros((tokens, heads, dim), np.float16)),
+        ).asnumpy()
+
+    return call, (), f"new tokens, each fills a window; N={heads} D={dim} l={block} float16"
+
+
 def _flash(gradient, heads=16, dim=128):
     def call(tokens):
         import mindspore as ms
@@ -204,6 +221,10 @@ def cases(quick=False):
     found = (
         ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes),
         ("compress_backward", "NsaCompressGrad", "nsa_compress_grad", _compress(True), sizes),
+        (
+            *("compress_with_cache", "NsaCompressWithCache", "nsa_compress_with_cache"),
+            *(_compress_with_cache(), ((8, 64), (8, 64))),
+        ),
         (
             *("compress_attention_forward", "NsaCompressAttention", "nsa_compress_attention"),
             *(_compress_attention(False), attention_sizes),

@@ -70,5 +70,6 @@ NSA_CALLBACK(aclnnMsnsaSelectedAttention, NsaSelectedAttention)
 NSA_CALLBACK(aclnnMsnsaSelectedAttentionGrad, NsaSelectedAttentionGrad)
 NSA_CALLBACK(aclnnMsnsaFlashAttention, FlashAttentionScore)
 NSA_CALLBACK(aclnnMsnsaFlashAttentionGrad, FlashAttentionScoreGrad)
+NSA_CALLBACK(aclnnMsnsaCompressWithCache, NsaCompressWithCache)
 
 #pragma GCC visibility pop

@@ -75,6 +75,8 @@ size_t byte_count(const CallTensor& tensor) {
   return static_cast<size_t>(bytes);
 }
 
+int64_t list_size(const SeqList& list) { return static_cast<int64_t>(list.size()); }
+
 }  // namespace
 
 AclnnProgram::AclnnProgram(const CheckedCall& call, const AscendSignature& signature)
@@ -121,6 +123,15 @@ aclTensor* AclnnProgram::make_tensor(const CallTensor& tensor, void** memory) {
   return made;
 }
 
+aclTensor* AclnnProgram::make_filled(const CallTensor& tensor, void** memory) {
+  aclTensor* made = make_tensor(tensor, memory);
+  const size_t bytes = byte_count(tensor);
+  if (bytes > 0) {
+    NSA_ACL(aclrtMemcpy, *memory, bytes, tensor.data, bytes, ACL_MEMCPY_HOST_TO_DEVICE);
+  }
+  return made;
+}
+
 aclIntArray* AclnnProgram::make_list(const std::vector<int64_t>& values) {
   lists_.push_back(NSA_TWIN(aclCreateIntArray)(values.data(), values.size()));
   return lists_.back();
@@ -162,15 +173,18 @@ twin::AclnnValue AclnnProgram::value_of(const AscendArgument& argument) {
   void* memory = nullptr;
   switch (argument.source) {
     case AscendArgument::kInput: {
-      if (const SeqList* list = call_.context.values(argument.index)) {
+      const SeqList* list = call_.context.values(argument.index);
+      const bool on_device = argument.parameter->kind == twin::AclnnKind::kTensor;
+      if (list != nullptr && on_device) {
+        SeqList values = *list;
+        const CallTensor tensor{values.data(), DType::kInt64, {list_size(values)}};
+        value.tensor = make_filled(tensor, &memory);
+      } else if (list != nullptr) {
         value.int_array = make_list(*list);
       } else if (call_.has(argument.index)) {
         const CallTensor& tensor = call_.inputs[argument.index];
-        value.tensor = make_tensor(tensor, &memory);
-        const size_t bytes = byte_count(tensor);
-        if (bytes > 0) {
-          NSA_ACL(aclrtMemcpy, memory, bytes, tensor.data, bytes, ACL_MEMCPY_HOST_TO_DEVICE);
-        }
+        value.tensor = make_filled(tensor, &memory);
+        if (argument.parameter->written) results_.push_back({&tensor, memory});
       }
       return value;
     }

@@ -32,6 +32,8 @@ class AclnnProgram {
   twin::AclnnValue value_of(const AscendArgument& argument);
   twin::AclnnValue attr_value(const AscendArgument& argument);
   aclTensor* make_tensor(const CallTensor& tensor, void** memory);
+  // A tensor with the content of the call's.
+  aclTensor* make_filled(const CallTensor& tensor, void** memory);
   aclIntArray* make_list(const std::vector<int64_t>& values);
   void* allocate(size_t bytes);
   void release();

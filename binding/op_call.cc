@@ -115,7 +115,10 @@ void call(std::string_view op, const std::vector<CallTensor>& inputs,
   describe(op_schema, inputs, all);
   const Context context(op_schema, all.descs, attrs, backend.rules);
   check_outputs(op_schema, outputs, infer(context));
-  backend.run({context, all.descs, inputs, outputs, attrs});
+  const CheckedCall checked{context, all.descs, inputs, outputs, attrs};
+  const OpEntry& entry = op_entry(op_schema.id);
+  if (entry.check_contents != nullptr) entry.check_contents(checked);
+  backend.run(checked);
 }
 
 }  // namespace nsa

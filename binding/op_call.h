@@ -73,6 +73,8 @@ struct OpEntry {
   // The inputs, as bits, that stay float32 where mixed precision narrows the floating inputs of
   // every operator; nullptr: none.
   uint32_t (*float32_inputs)(const Attrs& attrs) = nullptr;
+  // What the contents of tensors have to satisfy, on every target; nullptr: nothing.
+  void (*check_contents)(const CheckedCall& call) = nullptr;
 };
 
 const OpEntry& op_entry(OpId op);

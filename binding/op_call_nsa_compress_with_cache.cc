@@ -8,14 +8,21 @@ namespace {
 constexpr const NsaCompressWithCacheInputs& kIn = kNsaCompressWithCacheInputs;
 constexpr const NsaCompressWithCacheOutputs& kOut = kNsaCompressWithCacheOutputs;
 
+CacheDims dims_of(const CheckedCall& call) {
+  const bool paged = call.has(kIn.block_table);
+  const size_t axis = paged ? 1 : 0;
+  return {paged ? call.dim(kIn.input, 0) : 1, call.dim(kIn.input, axis),
+          call.dim(kIn.input, axis + 1), call.dim(kIn.input, axis + 2)};
+}
+
+void check_contents(const CheckedCall& call) {
+  check_pages(call, kIn.block_table, dims_of(call), list_values(call, kIn.actual_seq_len));
+}
+
 void run(const CheckedCall& call) {
   const Context& c = call.context;
   const bool paged = call.has(kIn.block_table);
-  const size_t axis = paged ? 1 : 0;
-  const CacheDims dims{paged ? call.dim(kIn.input, 0) : 1, call.dim(kIn.input, axis),
-                       call.dim(kIn.input, axis + 1), call.dim(kIn.input, axis + 2)};
-  const std::vector<int64_t> lengths = list_values(call, kIn.actual_seq_len);
-  check_pages(call, kIn.block_table, dims, lengths);
+  const CacheDims dims = dims_of(call);
   cpu::NsaCompressWithCacheParams p{};
   p.input = cache_view(call, kIn.input, kIn.block_table, dims, CacheLayout::kBSND);
   p.weight = call.data(kIn.weight);
@@ -40,6 +47,6 @@ int64_t work(const CheckedCall& call) {
 
 }  // namespace
 
-const OpEntry nsa_compress_with_cache_entry{run, work};
+const OpEntry nsa_compress_with_cache_entry{run, work, nullptr, check_contents};
 
 }  // namespace nsa

@@ -34,6 +34,7 @@ constexpr OpSet op_set(OpId op, Rest... rest) {
 }
 
 inline constexpr OpSet kCompressOps = op_set(OpId::kNsaCompress, OpId::kNsaCompressGrad);
+inline constexpr OpSet kCacheCompressOps = op_set(OpId::kNsaCompressWithCache);
 inline constexpr OpSet kCompressAttentionOps = op_set(OpId::kNsaCompressAttention);
 inline constexpr OpSet kSelectedOps =
     op_set(OpId::kNsaSelectedAttention, OpId::kNsaSelectedAttentionGrad);
@@ -64,6 +65,12 @@ inline constexpr AscendLimit kAscendLimits[] = {
     {kCompressOps, Quantity::kCompressStride, "compress_stride", 16, 128, 16},
     {kCompressOps, Quantity::kQueryHeads, "N of input", 1, 4 * kKibi, 1},
     {kCompressOps, Quantity::kHeadDim, "D of input", 16, 256, 16},
+
+    // The UB holds 16 tokens of a head at a time, whatever the window; 16 elements are a data
+    // block.
+    // A transfer skips 65535 of them between the rows of some heads.
+    {kCacheCompressOps, Quantity::kQueryHeads, "N of input", 1, 2 * kKibi, 1},
+    {kCacheCompressOps, Quantity::kHeadDim, "D of input", 16, 512, 16},
 
     // A window of blocks and their compressed tokens lies in the UB, the lists of the best blocks
     // beside it; a tile of queries, with all heads of a group, in L1; the cube reads 16 columns at

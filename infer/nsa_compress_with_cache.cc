@@ -55,6 +55,8 @@ std::vector<OutputDesc> infer_rows(const Context& c) {
   const int64_t heads = c.dim(kIn.input, heads_axis), dim = c.dim(kIn.input, heads_axis + 1);
   c.require_positive_dim(kIn.input, heads_axis, "N");
   c.require_positive_dim(kIn.input, heads_axis + 1, "D");
+  c.limit(Quantity::kQueryHeads, heads);
+  c.limit(Quantity::kHeadDim, dim);
   c.require_shape(kIn.weight, "(compress_block_size, N)", {l, heads});
   c.require_shape(kIn.cache, "(slots, N, D)", {kUnknownDim, heads, dim});
   c.require_same_length(kIn.slot_mapping, kIn.actual_seq_len);

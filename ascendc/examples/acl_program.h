@@ -69,6 +69,12 @@ struct Int {
   static Element FromFloat(float value) { return static_cast<Element>(value); }
   static float ToFloat(Element element) { return static_cast<float>(element); }
 };
+struct Long {
+  using Element = int64_t;
+  static constexpr aclDataType kType = ACL_INT64;
+  static Element FromFloat(float value) { return static_cast<Element>(value); }
+  static float ToFloat(Element element) { return static_cast<float>(element); }
+};
 struct Byte {
   using Element = uint8_t;
   static constexpr aclDataType kType = ACL_UINT8;
@@ -122,6 +128,7 @@ using HalfTensor = Tensor<Half>;
 using FloatTensor = Tensor<Float>;
 using ByteTensor = Tensor<Byte>;
 using IntTensor = Tensor<Int>;
+using LongTensor = Tensor<Long>;
 
 // Numbers of a few bits: every product and most sums of them are exact.
 inline std::vector<float> Pattern(size_t size, int step, int modulus) {

@@ -161,9 +161,9 @@ class AclnnCustom(ops.Custom):
         return self._graph(*[_contiguous(arg) for arg in args])
 
 
-def _argument(op, parameter, tensors, attrs, lists):
-    """(place, None) for a Tensor, by its place among the operator's inputs; (-1, value) for what
-    the host knows."""
+def _argument(op, parameter, tensors, attrs, lists, narrow):
+    """(place, None) for a Tensor, by its place among the operator's inputs, (place, dtype) for one
+    that has to be cast; (-1, value) for what the host knows."""
     source, index = parameter["source"], parameter["index"]
     if source == "attr":
         spec = schema(op)["attrs"][index]
@@ -173,7 +173,9 @@ def _argument(op, parameter, tensors, attrs, lists):
         return -1, parameter["default"]
     name = schema(op)["inputs"][index]["name"]
     if parameter["kind"] == "tensor":
-        return (index, None) if name in tensors else (-1, None)
+        if name not in tensors:
+            return -1, None
+        return index, mindspore.int64 if name in narrow else None
     return -1, tuple(lists[name]) if name in lists else None
 
 
@@ -203,7 +205,7 @@ def _bprop_in_aclnn_order(op, arguments, outputs, bprop):
     return bprop_of(backward, len(order))
 
 
-def aclnn_operator(op, text, tensors, attrs, lists, bprop):
+def aclnn_operator(op, text, tensors, attrs, lists, narrow, bprop):
     """The Custom of an aclnn function, its arguments and the places of the operator's outputs.
 
     Args:
@@ -212,11 +214,14 @@ def aclnn_operator(op, text, tensors, attrs, lists, bprop):
         tensors: Names of the Tensors that are not absent.
         attrs: Attributes by name.
         lists: Values of its sequence lists by name.
+        narrow: Names of the Tensors that have to be cast to int64.
         bprop: Its gradient, in terms of the operator's inputs and outputs.
     """
     _check_mindspore()
     _check_package(op)
-    arguments = tuple(_argument(op, p, tensors, attrs, lists) for p in _parameters(op, "input"))
+    arguments = tuple(
+        _argument(op, p, tensors, attrs, lists, narrow) for p in _parameters(op, "input")
+    )
     found = [p["index"] if p["source"] else -1 for p in _parameters(op, "output")]
     outputs = tuple(found.index(i) for i in range(len(schema(op)["outputs"])))
     tensors_or_none = enumerate(zip(_parameters(op, "input"), arguments))

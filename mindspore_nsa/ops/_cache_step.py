@@ -1,5 +1,6 @@
 """One step of a layer with a cache: its new tokens are written, then attend."""
 
+from ._custom import run
 from ._in_place import InPlace
 from ._plan import NativeCall, Planner, all_passed
 
@@ -65,4 +66,4 @@ def nsa_cache_step(
     operator, mark = _operator_nsa_cache_step(text, *written)
     if mark is not None:
         mark(*written)
-    return operator(*all_passed(inputs, constants))
+    return run(operator, all_passed(inputs, constants))

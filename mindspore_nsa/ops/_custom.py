@@ -38,13 +38,26 @@ planned_for_graph = ContextVar("planned_for_graph", default=False)
 _CODES = {"int": ("i", int), "float": ("f", float), "str": ("s", str.__str__)}
 
 
-def encode_attrs(op, attrs, given=(), lists=None):
+@cache
+def device_lists(op):
+    """Names of the lists that are Tensors for the aclnn function, whose values it alone reads."""
+    if op not in _native.ascend_operators():
+        return frozenset()
+    return frozenset(
+        schema(op)["inputs"][parameter["index"]]["name"]
+        for parameter in _native.ascend_signature(op)
+        if parameter["source"] == "input" and parameter["kind"] == "tensor"
+    ).intersection(spec["name"] for spec in schema(op)["inputs"] if spec["list"])
+
+
+def encode_attrs(op, attrs, given=(), lists=None, narrow=()):
     """Attributes as the text that binding/attr_text.h reads.
 
     The text also says which inputs are given, the required ones and those named in `given`, and
     names the target of the call that is being planned, and whether a graph makes it, which says
     what an error's text has to add. On target "ascend" another line follows,
-    which is not for the native library: what the host knows there, the values of `lists` too.
+    which is not for the native library: what the host knows there, the values of `lists` too, and
+    which lists are Tensors of int32, `narrow`.
     """
     inputs = schema(op)["inputs"]
     unknown = set(given).difference(spec["name"] for spec in inputs)
@@ -67,9 +80,16 @@ def encode_attrs(op, attrs, given=(), lists=None):
     if target != "ascend":
         return text
     real = [spec for spec, is_real in zip(inputs, present) if is_real]
-    tensors = [spec["name"] for spec in real if not spec["list"]]
-    known = {spec["name"]: list(map(int, lists[spec["name"]])) for spec in real if spec["list"]}
-    return f"{text}\n{json.dumps([tensors, values, known])}"
+    on_device = device_lists(op)
+    tensors = [spec["name"] for spec in real if not spec["list"] or spec["name"] in on_device]
+    on_host = [spec["name"] for spec in real if spec["name"] not in tensors]
+    known = {name: list(map(int, lists[name])) for name in on_host}
+    return f"{text}\n{json.dumps([tensors, values, known, list(narrow)])}"
+
+
+def for_device(text):
+    """Whether attributes that `encode_attrs` wrote are those of target "ascend"."""
+    return "\n" in text
 
 
 def custom(symbol, text, bprop, multi_output=False):
@@ -120,7 +140,12 @@ def run(operator, inputs):
         return custom(*inputs)
     values = ()
     for place, value in arguments:
-        values = values + ((inputs[place],) if place >= 0 else (value,))
+        if place < 0:
+            values = values + (value,)
+        elif value is None:
+            values = values + (inputs[place],)
+        else:
+            values = values + (ops.cast(inputs[place], value),)
     results = custom(*values)
     if len(outputs) == 1:
         return results

@@ -10,7 +10,6 @@ from ._constexpr import Constexpr
 from ._custom import (
     CACHE_SIZE,
     custom,
-    native_custom,
     native_operator,
     planned_target,
     schema,
@@ -97,7 +96,7 @@ def _no_gradient_text(op, instead):
 
 @lru_cache(maxsize=CACHE_SIZE)
 def cache_operator(op, attrs, instead, writes=False):
-    """The Custom of an operator that reads a cache, and so has no gradient.
+    """An operator that reads a cache, and so has no gradient, for `run`.
 
     `attrs` is what `encode_attrs` wrote, `instead` what to train with. One that `writes` the cache
     must not be dropped, merged or reordered by a compiler.
@@ -107,9 +106,9 @@ def cache_operator(op, attrs, instead, writes=False):
     def bprop(inputs, out, dout):
         return refuse_each(text, inputs)
 
-    operator = native_custom(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
+    operator = native_operator(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
     if writes:
-        operator.add_prim_attr("side_effect_mem", True)
+        operator[0].add_prim_attr("side_effect_mem", True)
     return operator
 
 

@@ -8,7 +8,7 @@ import re
 from functools import lru_cache, partial
 
 from ._constexpr import Constexpr
-from ._custom import custom, schema
+from ._custom import custom, for_device, schema
 from ._gradient import cache_operator, written_mark
 from ._plan import DTYPE_NAMES, is_constant
 
@@ -40,6 +40,8 @@ class InPlace(Constexpr):
         self._compares = compares
 
     def __call__(self, attrs, *tensors):
+        # The addresses that a device has are not those of PyNative mode.
+        compares = self._compares and not for_device(attrs)
         for name, place, tensor in zip(self._written, self._places, tensors):
             if tensor._need_contiguous():
                 raise ValueError(
@@ -47,18 +49,28 @@ class InPlace(Constexpr):
                     f"is written in place, and MindSpore passes a copy of a view, "
                     f"got one of shape {tensor.shape}"
                 )
-            if self._compares:
+            if for_device(attrs) and tensor.device == "CPU":
+                raise ValueError(
+                    f"{schema(self._op)['function']}: {name} must be in the memory of the device, "
+                    "as mindspore.ops.zeros makes it, or Tensor.move_to('Ascend'): it is written "
+                    "in place, and what is on the host is copied for every call"
+                )
+            if compares:
                 known = f"{DTYPE_NAMES[tensor.dtype]}@{tensor.data_ptr()}"
                 attrs += f";written{place}=s{known}"
         operator = cache_operator(self._op, attrs, self._instead, writes=True)
-        if not self._compares:
+        if not compares:
             return operator, None
-        return partial(_call, operator, {tensor.dtype for tensor in tensors}), None
+        custom, *arguments = operator
+        checked = partial(_call, custom, {tensor.dtype for tensor in tensors})
+        return (checked, *arguments), None
 
     def __infer__(self, attrs, *tensors):
         marked = tuple(not is_constant(tensor["value"]) for tensor in tensors)
         operator = cache_operator(self._op, attrs["value"], self._instead, writes=True)
-        mark = written_mark(self._op, self._instead, marked) if any(marked) else None
+        # The mark is a function of the native library, which runs on the CPU alone.
+        marks = any(marked) and not for_device(attrs["value"])
+        mark = written_mark(self._op, self._instead, marked) if marks else None
         return {"dtype": None, "shape": None, "value": (operator, mark)}
 
 

@@ -19,7 +19,15 @@ from mindspore.common.dtype import TensorType
 from .. import _native
 from .._config import graph_compiled, requested_target, resolve_target
 from ._constexpr import Constexpr
-from ._custom import absent, encode_attrs, list_tensor, planned_for_graph, planned_target, schema
+from ._custom import (
+    absent,
+    device_lists,
+    encode_attrs,
+    list_tensor,
+    planned_for_graph,
+    planned_target,
+    schema,
+)
 
 DTYPE_NAMES = {
     getattr(mindspore, name): name
@@ -271,12 +279,12 @@ def tensor_input(function, argument, spec, dtype=None, optional=False):
     return spec.native(dtype)
 
 
-def list_input(function, argument, spec, optional=False):
-    """A sequence list for `_native.infer`."""
+def list_input(function, argument, spec, optional=False, on_device=False):
+    """A sequence list for `_native.infer`; `on_device`: no target has it as host data."""
     if spec is None and optional:
         return None
     if isinstance(spec, TensorSpec):
-        if planned_target.get() == "ascend":
+        if planned_target.get() == "ascend" and not on_device:
             raise ValueError(
                 f"{function}: {argument} must be a tuple or list of ints with target 'ascend', "
                 f"where it is host data, got {spec}"
@@ -350,7 +358,8 @@ class NativeCall:
             name, optional = spec["name"], spec["optional"]
             argument = given[name]
             if spec["list"]:
-                self.inputs[name] = list_input(self.function, name, argument, optional)
+                on_device = name in device_lists(op)
+                self.inputs[name] = list_input(self.function, name, argument, optional, on_device)
                 continue
             if name in shared:
                 self.casts[name] = dtype if mixed else None
@@ -403,7 +412,13 @@ class NativeCall:
 
     def text(self):
         """The attributes for a Custom."""
-        return encode_attrs(self.op, self.attrs, self.given, self.lists)
+        tensors = {name: self._given[name] for name in device_lists(self.op)}
+        narrow = [
+            name
+            for name, spec in tensors.items()
+            if isinstance(spec, TensorSpec) and spec.dtype == mindspore.int32
+        ]
+        return encode_attrs(self.op, self.attrs, self.given, self.lists, sorted(narrow))
 
 
 def infer(op, inputs, attrs):

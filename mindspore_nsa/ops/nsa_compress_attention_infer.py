@@ -2,6 +2,7 @@
 
 from mindspore import ops
 
+from ._custom import run
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed, require_none
@@ -155,12 +156,15 @@ def nsa_compress_attention_infer(
         query = ops.cast(query, dtype)
         key = ops.cast(key, dtype)
         value = ops.cast(value, dtype)
-    return operator(
-        query,
-        key,
-        value,
-        passed(block_table, constants["block_table"]),
-        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-        passed(actual_cmp_seq_kvlen, constants["actual_cmp_seq_kvlen"]),
-        passed(actual_sel_seq_kvlen, constants["actual_sel_seq_kvlen"]),
+    return run(
+        operator,
+        (
+            query,
+            key,
+            value,
+            passed(block_table, constants["block_table"]),
+            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+            passed(actual_cmp_seq_kvlen, constants["actual_cmp_seq_kvlen"]),
+            passed(actual_sel_seq_kvlen, constants["actual_sel_seq_kvlen"]),
+        ),
     )

@@ -2,6 +2,7 @@
 
 from mindspore import ops
 
+from ._custom import run
 from ._in_place import InPlace
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed
@@ -65,7 +66,7 @@ def nsa_compress_with_cache(
             sums), shape :math:`(B,)`; a Tensor's values may change without a new graph.
         cache (Tensor): Shape :math:`(slots, N, D)`, dtype of `input`; written in place. No view of
             another Tensor, nor one that mixed precision casts, of which MindSpore passes copies. In
-            a graph an argument or a Parameter.
+            a graph an argument or a Parameter. On Ascend in the memory of the device.
 
     Returns:
         Tensor, `cache`.
@@ -78,7 +79,7 @@ def nsa_compress_with_cache(
             Tensor. Nothing is written then.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import mindspore as ms
@@ -106,13 +107,16 @@ def nsa_compress_with_cache(
     operator, mark = _operator_nsa_compress_with_cache(attrs, cache)
     if mark is not None:
         mark(cache)
-    rows = operator(
-        input,
-        weight,
-        passed(slot_mapping, constants["slot_mapping"]),
-        passed(block_table, constants["block_table"]),
-        passed(actual_seq_len, constants["actual_seq_len"]),
-        cache,
+    rows = run(
+        operator,
+        (
+            input,
+            weight,
+            passed(slot_mapping, constants["slot_mapping"]),
+            passed(block_table, constants["block_table"]),
+            passed(actual_seq_len, constants["actual_seq_len"]),
+            cache,
+        ),
     )
     # What reads the cache after this call reads what was written.
     return ops.depend(cache, rows)

@@ -2,6 +2,7 @@
 
 from mindspore import ops
 
+from ._custom import run
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed
@@ -171,17 +172,20 @@ def nsa_decode(
     )
     if cast_gates is not None:
         gates = ops.cast(gates, cast_gates)
-    return operator(
-        query,
-        gates,
-        key_cmp,
-        value_cmp,
-        key_slc,
-        value_slc,
-        key_win,
-        value_win,
-        passed(block_table, constants["block_table"]),
-        passed(cmp_block_table, constants["cmp_block_table"]),
-        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-        passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+    return run(
+        operator,
+        (
+            query,
+            gates,
+            key_cmp,
+            value_cmp,
+            key_slc,
+            value_slc,
+            key_win,
+            value_win,
+            passed(block_table, constants["block_table"]),
+            passed(cmp_block_table, constants["cmp_block_table"]),
+            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+        ),
     )

@@ -2,6 +2,7 @@
 
 from mindspore import ops
 
+from ._custom import run
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed, require_none
@@ -123,12 +124,15 @@ def nsa_selected_attention_infer(
         query = ops.cast(query, dtype)
         key = ops.cast(key, dtype)
         value = ops.cast(value, dtype)
-    return operator(
-        query,
-        key,
-        value,
-        topk_indices,
-        passed(block_table, constants["block_table"]),
-        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-        passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+    return run(
+        operator,
+        (
+            query,
+            key,
+            value,
+            topk_indices,
+            passed(block_table, constants["block_table"]),
+            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
+            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
+        ),
     )

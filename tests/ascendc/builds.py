@@ -6,6 +6,7 @@ import tempfile
 
 from tests.twin.builds import BUILD, FLAGS, ROOT, compiled, linked, objects, shared
 
+from .cache_runner import CacheRunner
 from .compress_attention_runner import CompressAttentionRunner
 from .flash_runner import FlashRunner
 from .runner import Runner
@@ -16,6 +17,11 @@ COMPRESS_SOURCES = (
     "ascendc/nsa_compress/op_host/nsa_compress_tiling.cpp",
     "ascendc/nsa_compress_grad/op_host/nsa_compress_grad_tiling.cpp",
     "infer/seq.cc",
+)
+
+CACHE_SOURCES = (
+    "tests/ascendc/cache_runner.cc",
+    "ascendc/nsa_compress_with_cache/op_host/nsa_compress_with_cache_tiling.cpp",
 )
 
 FLASH_SOURCES = (
@@ -45,7 +51,11 @@ COMPRESS_ATTENTION_SOURCES = (
 C_TYPES = {"float16": "half", "bfloat16": "bfloat16_t", "float32": "float"}
 HALVES = ("float16", "bfloat16")
 # Kernels know their data type by the name of an input.
-FIRST_INPUT = {"nsa_compress": "INPUT", "nsa_compress_grad": "INPUT"}
+FIRST_INPUT = {
+    "nsa_compress": "INPUT",
+    "nsa_compress_grad": "INPUT",
+    "nsa_compress_with_cache": "INPUT",
+}
 
 
 def entry(kernel):
@@ -107,6 +117,19 @@ def compress_sources():
 def runner(name="nsa_compress", flags=()):
     """The kernels as they are, or as `flags` change what is included."""
     return Runner(shared(*compress_sources(), name=name, flags=flags))
+
+
+def cache_sources():
+    """Of NsaCompressWithCache for both data types."""
+    return [
+        *units(("nsa_compress_with_cache",), HALVES),
+        *(ROOT / source for source in CACHE_SOURCES),
+    ]
+
+
+def cache_runner(name="nsa_compress_with_cache", flags=()):
+    """NsaCompressWithCache, likewise."""
+    return CacheRunner(shared(*cache_sources(), name=name, flags=flags))
 
 
 def flash_runner(name="flash_attention_score", flags=()):

@@ -18,6 +18,14 @@ def runner():
 
 
 @pytest.fixture(scope="session")
+def cache_runner():
+    """NsaCompressWithCache, likewise."""
+    from .builds import cache_runner
+
+    return cache_runner()
+
+
+@pytest.fixture(scope="session")
 def flash_runner():
     """FlashAttentionScore, likewise."""
     from .builds import flash_runner

@@ -15,6 +15,7 @@ from . import (
     attention_cases,
     attention_checks,
     builds,
+    cache_cases,
     checks,
     compress_attention_cases,
     compress_cases,
@@ -53,6 +54,9 @@ OPERATORS = {
         builds.runner,
         lambda seed: compress_cases.make_case("NsaCompressGrad", seed),
         on_cubes=False,
+    ),
+    "NsaCompressWithCache": Swept(
+        builds.cache_runner, cache_cases.make_compress_with_cache, on_cubes=False
     ),
     "FlashAttentionScore": Swept(builds.flash_runner, attention_cases.make_flash_case),
     "FlashAttentionScoreGrad": Swept(builds.flash_runner, attention_cases.make_grad_case),

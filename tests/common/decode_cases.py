@@ -131,10 +131,10 @@ def _forced(draw, count):
     return {"init_blocks": init, "local_blocks": draw.between(0, min(3, count - init))}
 
 
-def nsa_compress_with_cache(draw):
+def nsa_compress_with_cache(draw, dims=DIMS, most_heads=5):
     s = draw.pick((1, 2, 5, 16))
     l = s * draw.between(1, 3) + (draw.between(0, s - 1) if draw.chance(0.3) else 0)  # noqa: E741
-    rows, heads, dim = draw.between(1, 5), draw.between(1, 5), draw.pick(DIMS)
+    rows, heads, dim = draw.between(1, 5), draw.between(1, most_heads), draw.pick(dims)
     pool = (0, l - 1, l, l + 1, l + s, l + 3 * s, 97)
     lengths = [draw.pick(pool) for _ in range(rows)]
     tokens = _tokens(draw, lengths, heads, dim)

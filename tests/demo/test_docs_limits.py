@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 OPS = {
     "nsa_compress": "kCompressOps",
+    "nsa_compress_with_cache": "kCacheCompressOps",
     "nsa_compress_attention": "kCompressAttentionOps",
     "nsa_selected_attention": "kSelectedOps",
     "flash_attention_score": "kFlashOps",

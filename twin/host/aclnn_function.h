@@ -36,6 +36,7 @@ struct AclnnParameter {
   int64_t default_integer = 0;  // or a bool
   double default_number = 0;
   const char* default_string = "";
+  bool written = false;  // an input tensor that is also an output
 };
 
 // An operator's first phase, whose arguments are the parameters in their order.

@@ -148,6 +148,7 @@ KernelArgument CallBuilder::MakeInput(size_t index) const {
   argument.name = param.name;
   argument.shown = call_.inputs_[index].name;
   argument.present = !IsNull(call_.inputs_[index].value);
+  if (param.ref >= 0) argument.ref = static_cast<int>(spec_->inputs.size()) + param.ref;
   if (!argument.present) return argument;
   const auto take = [&](ListValues list, aclDataType dtype) {
     argument.host_values = true;
@@ -183,6 +184,7 @@ void CallBuilder::AddArguments() {
     argument.name = spec_->outputs[i].name;
     argument.shown = call_.outputs_[i].name;
     argument.output = true;
+    argument.ref = spec_->outputs[i].ref;
     argument.has_init_value = spec_->outputs[i].has_init_value;
     argument.init_value = spec_->outputs[i].init_value;
     argument.present = call_.outputs_[i].value != nullptr;
@@ -299,6 +301,10 @@ void CallBuilder::PlanCopies() {
   uint64_t end = executor_->tiled.workspace_bytes;
   for (KernelArgument& argument : executor_->arguments) {
     if (!argument.present || argument.host_values || IsContiguous(argument.tensor)) continue;
+    if (argument.output && argument.ref >= 0) {
+      argument.copy_offset = executor_->arguments[argument.ref].copy_offset;
+      continue;
+    }
     end = RoundUp(end);
     argument.copy_offset = static_cast<int64_t>(end);
     end += ByteCount(argument.tensor);

@@ -65,14 +65,15 @@ Memory Arrange(const aclOpExecutor& executor, void* workspace) {
     void* address = AddressOf(argument, workspace);
     memory.addresses.push_back(address);
     if (address == nullptr) continue;
+    // An output that is an input is the input's buffer, and holds what it does.
+    if (argument.output && argument.ref >= 0) continue;
     if (argument.output) {
       InitialiseOutput(argument, address);
     } else if (argument.copy_offset >= 0) {
       GatherView(argument.tensor, address);
     }
-    const Role role = !argument.output          ? Role::kInput
-                      : argument.has_init_value ? Role::kInOut
-                                                : Role::kOutput;
+    const bool both = argument.has_init_value || argument.ref >= 0;
+    const Role role = both ? Role::kInOut : argument.output ? Role::kOutput : Role::kInput;
     memory.buffers.push_back({argument.name, address, ByteCount(argument.tensor), role});
   }
   uint8_t* user = static_cast<uint8_t*>(workspace) + kLibraryWorkspaceBytes;
@@ -131,6 +132,11 @@ std::string Overlap(const aclOpExecutor& executor) {
   for (size_t i = 0; i < spans.size(); ++i) {
     for (size_t j = 0; j < spans.size(); ++j) {
       if (i == j || !spans[i].argument->output) continue;
+      // A tensor that is both lies where it lies.
+      if (spans[i].argument->ref >= 0 &&
+          spans[j].argument == &executor.arguments[spans[i].argument->ref]) {
+        continue;
+      }
       if (spans[i].begin >= spans[j].end || spans[j].begin >= spans[i].end) continue;
       return spans[i].argument->shown + " and " + spans[j].argument->shown;
     }
@@ -305,6 +311,8 @@ aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, Place plac
     return twin::kAclnnInvalid;
   }
   executor->arguments[at].tensor.data = address;
+  const int ref = executor->arguments[at].ref;
+  if (ref >= 0) executor->arguments[ref].tensor.data = address;
   tensor->data = address;
   return ACL_SUCCESS;
 }

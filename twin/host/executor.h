@@ -17,6 +17,7 @@ struct KernelArgument {
   std::string shown;  // in the aclnn function
   bool present = false;
   bool output = false;
+  int ref = -1;  // the argument that is the same tensor: an input that is also an output
   bool has_init_value = false;
   uint64_t init_value = 0;
   aclTensor tensor;              // without memory where `values` has the content

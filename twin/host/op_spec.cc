@@ -1,7 +1,6 @@
 #include "twin/host/op_spec.h"
 
 #include <cctype>
-#include <set>
 #include <stdexcept>
 
 namespace twin {
@@ -44,12 +43,23 @@ void CheckCombinations(OpSpec* spec) {
   }
 }
 
-void CheckNames(const OpSpec& spec) {
-  std::set<std::string> inputs;
-  for (const ParamSpec& param : spec.inputs) inputs.insert(param.name);
-  for (const ParamSpec& param : spec.outputs) {
-    if (inputs.count(param.name) == 0) continue;
-    Invalid(spec.type, param.name + " is an input and an output, which the twin does not have");
+// An input that is also an output is one parameter of the aclnn function, of one tensor.
+void PairRefs(OpSpec* spec) {
+  for (size_t i = 0; i < spec->inputs.size(); ++i) {
+    ParamSpec& input = spec->inputs[i];
+    for (size_t j = 0; j < spec->outputs.size(); ++j) {
+      ParamSpec& output = spec->outputs[j];
+      if (input.name != output.name) continue;
+      if (input.dtypes != output.dtypes || input.formats != output.formats ||
+          input.optional != output.optional) {
+        Invalid(spec->type, input.name + " is an input and an output that differ");
+      }
+      if (input.value_depend || output.has_init_value) {
+        Invalid(spec->type, input.name + " is an input and an output, whose values the host has");
+      }
+      input.ref = static_cast<int>(j);
+      output.ref = static_cast<int>(i);
+    }
   }
 }
 
@@ -144,7 +154,7 @@ OpSpec DefAccess::Spec(const ops::OpDef& def, const char* soc) {
   Replace(config->second.outputs_, &spec.outputs);
   Follow(spec.type, def, &spec);
   CheckCombinations(&spec);
-  CheckNames(spec);
+  PairRefs(&spec);
   spec.launch_empty = def.ai_core_.launch_empty_;
   spec.infer_shape = def.infer_shape_;
   spec.infer_data_type = def.infer_data_type_;

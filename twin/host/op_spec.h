@@ -18,6 +18,8 @@ struct ParamSpec {
   bool ignore_contiguous = false;
   bool has_init_value = false;
   uint64_t init_value = 0;
+  // The place of the output, or input, of the same name, whose memory it shares; -1: there is none.
+  int ref = -1;
   // [combinations]
   std::vector<ge::DataType> dtypes;
   std::vector<ge::Format> formats;

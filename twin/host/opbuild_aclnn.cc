@@ -54,7 +54,11 @@ struct Parameter {
   const ParamSpec* param;
   const AttrSpec* attr;
 
-  std::string declaration() const { return kTypes[static_cast<int>(kind)] + name; }
+  std::string declaration() const {
+    return (ref() ? "aclTensor* " : kTypes[static_cast<int>(kind)]) + name;
+  }
+  // Whether the operator also writes the input.
+  bool ref() const { return param != nullptr && param->ref >= 0; }
   const char* role_name() const { return kRoles[static_cast<int>(role)]; }
   const std::string& defined_name() const { return param ? param->name : attr->name; }
   const std::string& comment() const { return param ? param->comment : attr->comment; }
@@ -68,12 +72,13 @@ AclnnKind ArrayOf(ge::DataType dtype) {
 
 Parameter InputParameter(const ParamSpec& input) {
   const AclnnKind kind = input.value_depend ? ArrayOf(input.dtypes[0]) : AclnnKind::kTensor;
-  return {CamelCase(input.name) + (input.optional ? "Optional" : ""),
-          AclnnRole::kInput,
-          kind,
-          input.optional,
-          &input,
-          nullptr};
+  return {
+      CamelCase(input.name) + (input.ref >= 0 ? "Ref" : "") + (input.optional ? "Optional" : ""),
+      AclnnRole::kInput,
+      kind,
+      input.optional,
+      &input,
+      nullptr};
 }
 
 Parameter AttrParameter(const AttrSpec& attr) {
@@ -90,22 +95,47 @@ Parameter AttrParameter(const AttrSpec& attr) {
           &attr};
 }
 
-// CANN's order: inputs, attributes, outputs, each as in the definition. A sole output is "out".
+// A sole output is "out"; one that has the name of an input is that parameter.
+Parameter OutputParameter(const OpSpec& spec, const ParamSpec& output) {
+  if (output.ref >= 0) {
+    Parameter parameter = InputParameter(spec.inputs[static_cast<size_t>(output.ref)]);
+    parameter.role = AclnnRole::kOutput;
+    return parameter;
+  }
+  const std::string name = spec.outputs.size() == 1 ? "out" : CamelCase(output.name) + "Out";
+  return {name + (output.optional ? "Optional" : ""),
+          AclnnRole::kOutput,
+          AclnnKind::kTensor,
+          output.optional,
+          &output,
+          nullptr};
+}
+
+// CANN's order: inputs, attributes, outputs, each as in the definition, without those that are
+// inputs.
 std::vector<Parameter> Parameters(const OpSpec& spec) {
   std::vector<Parameter> parameters;
   for (const ParamSpec& input : spec.inputs) parameters.push_back(InputParameter(input));
   for (const AttrSpec& attr : spec.attrs) parameters.push_back(AttrParameter(attr));
   for (const ParamSpec& output : spec.outputs) {
-    const std::string name = spec.outputs.size() == 1 ? "out" : CamelCase(output.name) + "Out";
-    parameters.push_back({name + (output.optional ? "Optional" : ""), AclnnRole::kOutput,
-                          AclnnKind::kTensor, output.optional, &output, nullptr});
+    if (output.ref < 0) parameters.push_back(OutputParameter(spec, output));
   }
   return parameters;
 }
 
+// What the function hands over: all of the definition, an input that is also an output as both.
+std::vector<Parameter> CallArguments(const OpSpec& spec) {
+  std::vector<Parameter> arguments;
+  for (const ParamSpec& input : spec.inputs) arguments.push_back(InputParameter(input));
+  for (const AttrSpec& attr : spec.attrs) arguments.push_back(AttrParameter(attr));
+  for (const ParamSpec& output : spec.outputs) arguments.push_back(OutputParameter(spec, output));
+  return arguments;
+}
+
 std::string Note(const Parameter& parameter) {
   constexpr const char* kNotes[] = {"input", "attribute", "output"};
-  const std::string note = kNotes[static_cast<int>(parameter.role)];
+  const std::string note =
+      parameter.ref() ? "input, which is also written" : kNotes[static_cast<int>(parameter.role)];
   return (parameter.optional ? "optional " : "") + note;
 }
 
@@ -155,7 +185,7 @@ std::string AclnnSource(const OpSpec& spec) {
       << "#include \"twin/host/op_call.h\"\n\n"
       << FirstPhase(spec) << " {\n"
       << "  twin::OpCall call(\"" << name << "GetWorkspaceSize\", \"" << spec.type << "\");\n";
-  for (const Parameter& parameter : Parameters(spec)) {
+  for (const Parameter& parameter : CallArguments(spec)) {
     // A char* would convert to bool before it converts to const char*.
     const bool text = parameter.kind == AclnnKind::kString;
     out << "  call." << parameter.role_name() << "(\"" << parameter.name << "\", "
@@ -184,6 +214,7 @@ void WriteParameter(const Parameter& parameter, std::ostringstream& out) {
     }
   }
   out << "}";
+  if (parameter.ref()) out << ", 0, 0, \"\", true";
   if (parameter.attr != nullptr) {
     out << ", " << parameter.attr->int_value << ", " << parameter.attr->float_value << ", "
         << std::quoted(parameter.attr->string_value);
@@ -210,7 +241,9 @@ std::string AclnnFunctionList(const std::vector<const OpSpec*>& specs) {
         << "GetWorkspaceSize)>(function)(\n";
     size_t index = 0;
     for (const Parameter& parameter : Parameters(*spec)) {
-      out << "           values[" << index++ << "]." << kMembers[static_cast<int>(parameter.kind)]
+      const std::string value =
+          "values[" + std::to_string(index++) + "]." + kMembers[static_cast<int>(parameter.kind)];
+      out << "           " << (parameter.ref() ? "const_cast<aclTensor*>(" + value + ")" : value)
           << ",\n";
     }
     out << "           workspace_size, executor);\n     }},\n";

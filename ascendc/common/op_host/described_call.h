@@ -98,6 +98,10 @@ class DescribedCall {
         nsa::infer(signature_.op(), inputs_, attrs, Target::kAscend);
     std::vector<OutputDesc> outputs;
     for (const Parameter& output : signature_.outputs()) {
+      if (output.written) {
+        outputs.push_back({input(output.rule).dtype, input(output.rule).shape});
+        continue;
+      }
       outputs.push_back(output.unused ? OutputDesc{DType::kUnknown, {0}}
                                       : all[index_of(schema_.outputs, output.rule)]);
     }

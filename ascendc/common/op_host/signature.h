@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cctype>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,8 @@ struct Parameter {
   bool optional = false;
   bool list = false;  // host values at tiling, an aclIntArray for the caller
   bool unused = false;
-  bool unread = false;  // unused, and may be there: only whether it is counts
+  bool unread = false;   // unused, and may be there: only whether it is counts
+  bool written = false;  // an output that is the input of the same name
 };
 
 enum class AttrKind { kInt, kFloat, kString };
@@ -59,6 +61,16 @@ class Signature {
   }
   Signature& optional(const char* name, const char* rule, const Dtypes& dtypes) {
     return add(&inputs_, name, rule, dtypes, true);
+  }
+  // An input that the operator also writes: an output of the same name, after all others. CANN
+  // counts the arguments of an executor by inputs and outputs, and whoever knows the function alone
+  // does not count this one twice.
+  Signature& written(const char* name, const char* rule = nullptr) {
+    input(name, rule);
+    outputs_.push_back(inputs_.back());
+    outputs_.back().written = true;
+    ++written_;
+    return *this;
   }
   Signature& list(const char* name, const char* rule = nullptr) {
     add(&inputs_, name, rule, {ge::DT_INT64}, true);
@@ -154,8 +166,10 @@ class Signature {
   Signature& add(std::vector<Parameter>* to, const char* name, const char* rule,
                  const Dtypes& dtypes, bool optional) {
     const bool same = dtypes.size() == 1 && dtypes_.size() > 1;
-    to->push_back({name, rule_name(name, rule), same ? Dtypes(dtypes_.size(), dtypes[0]) : dtypes,
-                   optional, false, false, false});
+    const std::ptrdiff_t behind = to == &outputs_ ? written_ : 0;
+    to->insert(to->end() - behind,
+               {name, rule_name(name, rule), same ? Dtypes(dtypes_.size(), dtypes[0]) : dtypes,
+                optional, false, false, false, false});
     return *this;
   }
 
@@ -185,6 +199,7 @@ class Signature {
   std::string op_;
   Dtypes dtypes_;
   std::vector<Parameter> inputs_, outputs_;
+  std::ptrdiff_t written_ = 0;  // outputs that are inputs
   std::vector<Attribute> attrs_;
 };
 

@@ -9,6 +9,7 @@ from mindspore_nsa.reference import (
     nsa_compress,
     nsa_compress_attention,
     nsa_compress_grad,
+    nsa_compress_with_cache,
     nsa_selected_attention,
     nsa_selected_attention_grad,
 )
@@ -55,6 +56,14 @@ def check_nsa_compress(text):
     """What aclnn_nsa_compress.cpp prints."""
     expected = nsa_compress(INPUT, WEIGHT, 32, 16, actual_seq_len=SEGMENTS)
     _close(_outputs(text)["output"], expected)
+
+
+def check_nsa_compress_with_cache(text):
+    """What aclnn_nsa_compress_with_cache.cpp prints."""
+    expected = nsa_compress_with_cache(
+        *(INPUT, WEIGHT, (1, 3), 32, 16, 0), actual_seq_len=(32, 48), cache=np.zeros((5, 2, 16))
+    )
+    _close(_outputs(text)["cache"], expected)
 
 
 def check_nsa_compress_grad(text):

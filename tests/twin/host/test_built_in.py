@@ -199,7 +199,9 @@ def test_same_bits_as_this_projects_function(name):
 
 
 def test_every_operator_has_both_names():
-    assert sorted(CALLS) == _native.ascend_operators()
+    # What reads a cache has lengths on the device, which CANN's functions take from the host.
+    with_cache = {"NsaCompressWithCache"}
+    assert {*CALLS, *with_cache} == set(_native.ascend_operators())
     for name in CALLS:
         for function in (f"aclnn{name}", own(name)):
             assert getattr(lib, function) and getattr(lib, f"{function}GetWorkspaceSize")

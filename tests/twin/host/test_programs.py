@@ -9,6 +9,7 @@ from .examples import (
     check_nsa_compress,
     check_nsa_compress_attention,
     check_nsa_compress_grad,
+    check_nsa_compress_with_cache,
     check_nsa_selected_attention,
     check_nsa_selected_attention_grad,
     documented,
@@ -21,6 +22,11 @@ from .programs import EXAMPLES, ROOT, build, flags, python, run
 def test_nsa_compress(tmp_path_factory, cores):
     program = build(EXAMPLES / "aclnn_nsa_compress.cpp", tmp_path_factory.mktemp("program"))
     check_nsa_compress(run(program, MINDSPORE_NSA_TWIN_AIV=cores))
+
+
+def test_nsa_compress_with_cache(tmp_path):
+    program = build(EXAMPLES / "aclnn_nsa_compress_with_cache.cpp", tmp_path)
+    check_nsa_compress_with_cache(run(program))
 
 
 def test_nsa_compress_grad(tmp_path):

@@ -1,0 +1,16 @@
+"""Calls of the operators that read or write a cache that Ascend accepts."""
+
+from tests.common import decode_cases
+from tests.common.draw import Draw
+
+HALVES = ("float16", "bfloat16")
+DIMS = (16, 32, 64, 112, 128, 192, 512)
+
+
+def make_compress_with_cache(seed):
+    """The random case of that seed; every fourth has more heads than a tile of them holds."""
+    draw = Draw(seed, HALVES[seed % 2])
+    dims, heads = ((64, 128), 33) if seed % 4 == 3 else (DIMS, 5)
+    case = decode_cases.nsa_compress_with_cache(draw, dims, heads)
+    case.name = f"seed {seed}"
+    return case

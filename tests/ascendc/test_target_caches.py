@@ -1,0 +1,109 @@
+"""Operators that read or write a cache, on target ascend_twin in MindSpore."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor
+
+import mindspore_nsa
+from mindspore_nsa.reference import nsa_compress_with_cache as reference
+from tests.ops.calls import context_mode, in_mode
+
+PAGES, PAGE, HEADS, DIM, SLOTS = 6, 16, 2, 32, 5
+TABLE = Tensor(np.array([[5, 0, 2], [1, 3, 4]], np.int32))
+
+
+def draw(*shape, dtype=ms.float16):
+    values = np.random.default_rng(sum(shape)).standard_normal(shape)
+    return Tensor(values.astype(np.float32)).astype(dtype)
+
+
+def operands(dtype=ms.float16):
+    return draw(PAGES, PAGE, HEADS, DIM, dtype=dtype), draw(32, HEADS, dtype=dtype)
+
+
+def compress(x, weight, cache, slots, lengths, table=TABLE):
+    return mindspore_nsa.nsa_compress_with_cache(
+        *(x, weight, slots, 32, 16, PAGE), block_table=table, actual_seq_len=lengths, cache=cache
+    )
+
+
+@pytest.mark.parametrize("list_dtype", [ms.int64, ms.int32], ids=str)
+@pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16], ids=str)
+@pytest.mark.parametrize("mode", ["pynative", "graph", "jit_O0"])
+def test_the_cache_is_written_in_place(mode, dtype, list_dtype):
+    """Token after token, without a new graph; what reads the result sees it, too."""
+    x, weight = operands(dtype)
+    cache = ms.ops.zeros((SLOTS, HEADS, DIM), dtype)
+    expected = np.zeros((SLOTS, HEADS, DIM))
+
+    def step(x, weight, cache, slots, lengths):
+        return compress(x, weight, cache, slots, lengths)
+
+    numbers = [t.astype(ms.float32).asnumpy() for t in (x, weight)]
+    with mindspore_nsa.target("ascend_twin"), context_mode(mode):
+        function = in_mode(mode, step)
+        for slots, lengths in (((1, 3), (48, 32)), ((0, 2), (33, 48)), ((4, 4), (0, 31))):
+            out = function(x, weight, cache, *(Tensor(n, list_dtype) for n in (slots, lengths)))
+            expected = reference(
+                *(*numbers, slots, 32, 16, PAGE),
+                block_table=TABLE.asnumpy(), actual_seq_len=lengths, cache=expected,
+            )  # fmt: skip
+            for tensor in (out, cache):
+                error = np.abs(tensor.astype(ms.float32).asnumpy() - expected).max()
+                assert error <= (2.0**-9 if dtype == ms.float16 else 2.0**-6) * abs(expected).max()
+
+
+# Arguments that are wrong, with what the error says; nothing is written.
+WRONG = {
+    "slot twice": ({"slots": (3, 3)}, "slot_mapping must be without repetition"),
+    "slot": ({"slots": (1, SLOTS)}, r"slot_mapping must be in \[0, 5\), the rows of cache"),
+    "length": ({"lengths": (49, 32)}, "actual_seq_len must be at most the 48 tokens"),
+    "page": ({"table": Tensor(np.full((2, 3), 6, np.int32))}, "block_table must be of pages"),
+    "view": ({"cache": ms.ops.zeros((6, SLOTS, HEADS, DIM), ms.float16)[1]}, "must be no view"),
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "ascend_twin"])
+@pytest.mark.parametrize("as_tensors", [False, True])
+@pytest.mark.parametrize("name", WRONG)
+def test_the_errors_are_those_of_the_cpu(name, as_tensors, target):
+    x, weight = operands()
+    given = {
+        "cache": ms.ops.zeros((SLOTS, HEADS, DIM), ms.float16),
+        "slots": (1, 3),
+        "lengths": (48, 32),
+    }
+    changed, words = WRONG[name]
+    given.update(changed)
+    if as_tensors:
+        given.update({n: Tensor(given[n], ms.int64) for n in ("slots", "lengths")})
+    with mindspore_nsa.target(target), pytest.raises(ValueError, match=words):
+        compress(x, weight, **given)
+    assert not given["cache"].asnumpy().any()
+
+
+@pytest.mark.parametrize("target", ["cpu", "ascend_twin"])
+def test_a_wrong_page_in_a_graph(target):
+    """Known when the operator runs, which writes nothing then."""
+    x, weight = operands()
+    cache = ms.ops.zeros((SLOTS, HEADS, DIM), ms.float16)
+    table = Tensor(np.array([[5, 0, 6], [1, 3, 4]], np.int32))
+
+    def step(x, weight, cache, table):
+        return compress(x, weight, cache, (1, 3), (48, 32), table) * 1
+
+    with mindspore_nsa.target(target), context_mode("graph"):
+        with pytest.raises(RuntimeError, match=r"block_table must be of pages in \[0, 6\), got 6"):
+            in_mode("graph", step)(x, weight, cache, table).asnumpy()
+    assert not cache.asnumpy().any()
+
+
+def test_limits():
+    with mindspore_nsa.target("ascend_twin"):
+        with pytest.raises(TypeError, match="input must be of dtype float16 or bfloat16 on Ascend"):
+            x, weight = operands(ms.float32)
+            compress(x, weight, ms.ops.zeros((SLOTS, HEADS, DIM)), (1, 3), (48, 32))
+        with pytest.raises(ValueError, match="D of input must be a multiple of 16 on Ascend"):
+            x, weight = draw(PAGES, PAGE, HEADS, 24), draw(32, HEADS)
+            compress(x, weight, ms.ops.zeros((SLOTS, HEADS, 24), ms.float16), (1, 3), (48, 32))
