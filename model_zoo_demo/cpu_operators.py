@@ -102,6 +102,67 @@ class Outer(nn.Cell):
         return self
 
 
+def overflow(self, status, compute_output):
+    """The overflow of nn.TrainOneStepWithLossScaleCell by gradients that are not finite."""
+    total = ops.zeros((), ms.float32)
+    for gradient in compute_output:
+        total = total + ops.reduce_sum(gradient).astype(ms.float32)
+    return ops.logical_not(ops.isfinite(total))
+
+
+def outer(x, y):
+    """mint.outer."""
+    return ops.expand_dims(x, 1) * ops.expand_dims(y, 0)
+
+
+def index_select(x, dim, index):
+    """mint.index_select."""
+    return ops.gather(x, index, dim)
+
+
+def tril(x, diagonal=0):
+    """mint.tril, by NumPy: masks have no gradient."""
+    return Tensor(np.tril(x.asnumpy(), diagonal))
+
+
+def full(size, fill_value, *, dtype=None):
+    """mint.full."""
+    return Tensor(np.full(size, fill_value)).astype(dtype or ms.float32)
+
+
+def zeros_like(x, *, dtype=None):
+    """mint.zeros_like."""
+    return ops.zeros(x.shape, dtype or x.dtype)
+
+
+def scatter_add(x, dim, index, src):
+    """mint.scatter_add."""
+    return ops.tensor_scatter_elements(x, index, src, dim, "add")
+
+
+def rms_norm(x, gamma, epsilon=1e-6):
+    """ops.rms_norm, of whose results the first is taken."""
+    scale = ops.rsqrt(ops.mean(x * x, -1, True) + epsilon)
+    return x * scale * gamma, scale
+
+
+def fill_(self, value):
+    """Tensor.fill_."""
+    self.set_data(ops.full(self.shape, value, dtype=self.dtype))
+    return self
+
+
+def zero_(self):
+    """Tensor.zero_."""
+    return fill_(self, 0)
+
+
+def normal_(self, mean=0.0, std=1.0):
+    """Tensor.normal_."""
+    self.set_data(initializer(Normal(std, mean), self.shape, self.dtype).init_data())
+    return self
+
+
 def _mindone():
     mint.arange, mint.argmax = arange, argmax
     mint.nn.Embedding, mint.nn.CrossEntropyLoss = Embedding, CrossEntropyLoss
@@ -114,12 +175,25 @@ def _mindformers():
     mint.nn.functional.embedding = embedding
     ops.operations.RmsNorm = ops.auto_generate.RmsNorm = RmsNorm
     ops.auto_generate.Outer = Outer
+    scaled = nn.TrainOneStepWithLossScaleCell
+    scaled._get_ascend_overflow_status_on_saturation_mode = overflow
 
 
-_FRAMEWORKS = {"mindone": _mindone, "mindformers": _mindformers}
+def _mindformers_pynative():
+    mint.arange, mint.outer, mint.index_select = arange, outer, index_select
+    mint.tril, mint.full, mint.zeros_like, mint.scatter_add = tril, full, zeros_like, scatter_add
+    ops.rms_norm = rms_norm
+    Tensor.fill_, Tensor.zero_, Tensor.normal_ = fill_, zero_, normal_
+
+
+_FRAMEWORKS = {
+    "mindone": _mindone,
+    "mindformers": _mindformers,
+    "mindformers_pynative": _mindformers_pynative,
+}
 
 
 def with_cpu_operators(framework):
-    """Replace what `framework`, "mindone" or "mindformers", needs; on a CPU only."""
+    """Replace what a framework needs, a key of `_FRAMEWORKS`; on a CPU only."""
     if ms.get_context("device_target") == "CPU":
         _FRAMEWORKS[framework]()

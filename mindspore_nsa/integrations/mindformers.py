@@ -20,6 +20,8 @@ _NAME = "mindspore_nsa.integrations.mindformers"
 _VERSIONS = "1.9 to 2.1"
 _VARIANTS = "pynative.base_models.gpt.experimental_attention_variant_module_specs"
 _registered = {}
+# MindFormers tells every operator how it is split; the layers exchange by groups of workers.
+_SHARDING = "by MindFormers' sharding (docs/parallel.md has layers that share the work)"
 
 # A field of MindFormers' configuration, the values that the layers stand for, and what others are.
 _ONLY = (
@@ -35,8 +37,10 @@ _ONLY = (
     ("attention_dropout", (None, 0, 0.0), "dropout of attention weights"),
     ("use_alibi_mask", (None, False), "biases of positions"),
     ("softmax_scale", (None,), "a scale of scores of its own"),
-    ("tensor_model_parallel_size", (None, 1), "tensor parallelism by MindFormers' sharding"),
-    ("context_parallel_size", (None, 1), "context parallelism by MindFormers' sharding"),
+    ("track_max_attention_logit", (None, False), "its largest scores tracked"),
+    ("seq_split_num", (None, 0, 1), "texts in parts that follow each other"),
+    ("tensor_model_parallel_size", (None, 1), f"tensor parallelism {_SHARDING}"),
+    ("context_parallel_size", (None, 1), f"context parallelism {_SHARDING}"),
 )
 
 
@@ -287,6 +291,7 @@ def convert_attention(model, layers=None, copy_weights=True, attention="nsa", **
     if copy_weights:
         sizes.setdefault("gating", "residual")
     contiguous = bool(getattr(config, "use_contiguous_weight_layout_attention", False))
+    made = []
     for number in chosen:
         old = cells[number].self_attention
         if not hasattr(old, "linear_qkv"):
@@ -298,6 +303,9 @@ def convert_attention(model, layers=None, copy_weights=True, attention="nsa", **
         new = NSASelfAttention(config, number, attention=attention, weights=weights, **here)
         # The name of the place, as checkpoints have it: a model may leave its own name out.
         before = old.linear_qkv.weight.name.rpartition("linear_qkv")[0]
+        made.append((new, before))
+    # Only now, so that an error leaves the model as it was.
+    for number, (new, before) in zip(chosen, made):
         cells[number].self_attention = new
         for place, parameter in new.parameters_and_names():
             parameter.name = before + place

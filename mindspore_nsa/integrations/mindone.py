@@ -254,15 +254,17 @@ def convert_attention(model, layers=None, copy_weights=True, attention="nsa", **
             raise ValueError(f"{function}: layer {number} is converted already")
     if copy_weights:
         sizes.setdefault("gating", "residual")
+    made = []
     for number in chosen:
         old = cells[number].self_attn
         dtype = old.q_proj.weight.dtype
         config = nsa_config(model_config, **{"param_dtype": dtype, **sizes})
         weights = _weights(old) if copy_weights else None
         layer = make_layer(function, config, attention, weights)
-        cells[number].self_attn = ConvertedAttention(
-            layer, number, _RESULTS[model_config.model_type]
-        )
+        made.append(ConvertedAttention(layer, number, _RESULTS[model_config.model_type]))
+    # Only now, so that an error leaves the model as it was.
+    for number, new in zip(chosen, made):
+        cells[number].self_attn = new
     name_parameters(model)
     return model
 

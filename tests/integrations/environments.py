@@ -80,20 +80,24 @@ def example(page):
     return source
 
 
-def printed(name, source, tmp_path):
-    """What a text prints as a program in an environment, the last lines."""
-    (tmp_path / "example.py").write_text(source)
-    return _run(name, tmp_path / "example.py", tmp_path).splitlines()
+def run(name, program, tmp_path, *arguments, page=None):
+    """What a program of the folder `programs` prints in an environment, its results as lines.
 
-
-def run(name, program, tmp_path):
-    """What a program of the folder `programs` prints in an environment, as lines."""
+    With a page, its program runs before, in the same process, and what it prints last comes first.
+    """
+    path, first = PROGRAMS / program, []
+    if page is not None:
+        path = tmp_path / program
+        end = "print('end of the page')\n"
+        path.write_text(f"{example(page)}{end}{(PROGRAMS / program).read_text()}")
+    lines = _run(name, path, tmp_path, *arguments).splitlines()
+    if page is not None:
+        first = [lines[: lines.index("end of the page")]]
     mark = "result: "
-    lines = _run(name, PROGRAMS / program, tmp_path).splitlines()
-    return [line[len(mark) :] for line in lines if line.startswith(mark)]
+    return first + [line[len(mark) :] for line in lines if line.startswith(mark)]
 
 
-def _run(name, program, tmp_path):
+def _run(name, program, tmp_path, *arguments):
     python = python_of(name)
     # Not the whole source tree, whose mindspore_nsa would hide an installed one; and not the
     # packages of the tests, which would hide those of the environment.
@@ -101,10 +105,10 @@ def _run(name, program, tmp_path):
     (tmp_path / "source" / "model_zoo_demo").symlink_to(ROOT / "model_zoo_demo")
     tested = Path(mindspore_nsa.__file__).parents[1]
     installed = tested == Path(sysconfig.get_path("purelib"))
-    paths = [str(tmp_path / "source"), *([] if installed else [str(tested)])]
+    paths = [str(tmp_path / "source"), str(PROGRAMS), *([] if installed else [str(tested)])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [str(python), str(program)],
+        [str(python), str(program), *arguments],
         cwd=tmp_path, capture_output=True, text=True, timeout=1200, env=env)  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     return done.stdout

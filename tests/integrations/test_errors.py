@@ -1,6 +1,7 @@
 """What the adapters say where no framework is installed, and their arithmetic of weights."""
 
 import importlib
+import re
 import sys
 import types
 
@@ -52,6 +53,44 @@ def test_rows_of_linear_qkv(rest, contiguous):
     np.testing.assert_array_equal(adapter.join_qkv(query, Tensor(key_value), *sizes), joint)
     with pytest.raises(ValueError, match="join_qkv: key_value must have 12 rows, .* got 36"):
         adapter.join_qkv(query, np.concatenate([key_value] * 3), *sizes)
+
+
+# A value of every field of MindFormers' configuration that the layers do not stand for.
+REFUSED = {
+    "multi_latent_attention": (True, "multi-latent attention"),
+    "rotary_interleaved": (True, "interleaved rotary pairs"),
+    "position_embedding_type": ("yarn", "position embeddings other than rope"),
+    "use_rope_scaling": (True, "scaled rotary embeddings"),
+    "rope_scaling": ({"factor": 2}, "scaled rotary embeddings"),
+    "rotary_seq_len_interpolation_factor": (2.0, "scaled rotary embeddings"),
+    "partial_rotary_factor": (0.5, "a part of the head rotated"),
+    "nope_layer_interval": (2, "layers without positions"),
+    "window_size": ((32, 0), "sliding windows"),
+    "attention_dropout": (0.1, "dropout of attention weights"),
+    "use_alibi_mask": (True, "biases of positions"),
+    "softmax_scale": (0.1, "a scale of scores of its own"),
+    "track_max_attention_logit": (True, "its largest scores tracked"),
+    "seq_split_num": (2, "texts in parts"),
+    "tensor_model_parallel_size": (2, "tensor parallelism by MindFormers' sharding"),
+    "context_parallel_size": (2, "context parallelism by MindFormers' sharding"),
+}
+
+
+@pytest.mark.parametrize("field", REFUSED)
+def test_refused_configurations(field):
+    """The error says what the model has, in the words of its configuration."""
+    adapter = integrations.mindformers
+    assert set(REFUSED) == {name for name, *_ in adapter._ONLY}
+    sizes = {
+        **{"hidden_size": 64, "num_attention_heads": 4, "num_query_groups": 2},
+        **{"kv_channels": 16, "rotary_base": 10000, "params_dtype": "float32"},
+        **{"add_bias_linear": False, "add_qkv_bias": True, "layernorm_epsilon": 1e-6},
+    }
+    assert adapter.nsa_config(types.SimpleNamespace(**sizes)).has_bias
+    value, what = REFUSED[field]
+    text = re.escape(f"a model with {what}") + ".*" + re.escape(f", got {field} {value}")
+    with pytest.raises(ValueError, match=text):
+        adapter.nsa_config(types.SimpleNamespace(**sizes, **{field: value}))
 
 
 @pytest.fixture

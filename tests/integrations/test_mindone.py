@@ -4,15 +4,20 @@ import re
 
 import pytest
 
-from .environments import example, printed, run
+from .environments import run
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """{name: words} of what the program printed."""
-    lines = run("mindone-0.5.0", "mindone_models.py", tmp_path_factory.mktemp("mindone"))
+    page, *lines = run(
+        "mindone-0.5.0",
+        "mindone_models.py",
+        tmp_path_factory.mktemp("mindone"),
+        page="mindone.md",
+    )
     words = [line.split() for line in lines]
-    return {" ".join(w for w in line if w[0].isalpha()): line for line in words}
+    return {"page": page, **{" ".join(w for w in line if w[0].isalpha()): line for line in words}}
 
 
 def numbers(line):
@@ -41,8 +46,7 @@ def test_generate_save_and_refuse(results):
     assert results["saved and loaded"] and results["refused"]
 
 
-def test_page(tmp_path):
+def test_page(results):
     """The program of the page runs as it stands there."""
-    lines = printed("mindone-0.5.0", example("mindone.md"), tmp_path)
-    losses = [float(line) for line in lines if re.fullmatch(r"\d+\.\d+", line)]
-    assert len(losses) == 1 and 3 < losses[0] < 7 and lines[-1] == "(2, 108)"
+    losses = [float(line) for line in results["page"] if re.fullmatch(r"\d+\.\d+", line)]
+    assert len(losses) == 1 and 3 < losses[0] < 7 and results["page"][-1] == "(2, 108)"

@@ -57,6 +57,17 @@ def test_level(kind, level, dtype, mode):
     check(kind, ours, parameters, dtype)
 
 
+def test_recompute():
+    """A graph that computes the layer again has no cycle with operands of 16 bits either."""
+    layer, parameters = filled("sparse", SETTINGS)
+    layer.to_float(ms.bfloat16).recompute()
+    with context_mode("graph"):
+        ours = differentiated(layer)(
+            Tensor(tokens(SETTINGS)), SEQ, Tensor(tokens(SETTINGS, seed=2))
+        )
+    check("sparse", ours, parameters, "bfloat16")
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_tokens_are_rounded(kind, dtype):

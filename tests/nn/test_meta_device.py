@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from mindspore import Tensor
 
-from mindspore_nsa.nn import DenseAttention, NativeSparseAttention
+from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, parallel_groups
+from mindspore_nsa.nn.parallel.collectives import Gather, Scatter
 
 from .cells import config, tokens
 
@@ -36,6 +37,14 @@ def test_built_on_the_meta_device(kind):
         np.testing.assert_array_equal(a.asnumpy(), b.asnumpy(), err_msg=a.name)
     x = Tensor(tokens(SETTINGS)[None])
     np.testing.assert_array_equal(layer(x).asnumpy(), plain(x).asnumpy())
+
+
+def test_collectives():
+    """Which rows are a worker's own is known where the layer was built without memory, too."""
+    with ms.DeviceCtx("meta"):
+        group = parallel_groups().tensor
+        gather, scatter = Gather(group), Scatter(group)
+    assert gather.mine.asnumpy().tolist() == [[1]] and scatter.own.asnumpy().tolist() == [0]
 
 
 CODE = """

@@ -16,6 +16,7 @@ import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 
+from ...ops._custom import constant
 from ..precision import ExplicitPrecision
 from .groups import on_cpu
 
@@ -40,7 +41,7 @@ class Gather(ExplicitPrecision):
             self.collective = (ops.AllGather if self.direct else ops.AllReduce)(group=group.name)
         mine = np.zeros((self.size, 1), np.float32)
         mine[group.rank] = 1
-        self.mine = Tensor(mine)
+        self.mine = constant(mine)
 
     def construct(self, x):
         """[n, ...] to [size * n, ...]."""
@@ -70,7 +71,7 @@ class Scatter(ExplicitPrecision):
             kind = ops.ReduceScatter if self.direct else ops.AllReduce
             self.collective = kind(group=group.name)
         # An index, not a slice, so that graphs of all workers are alike.
-        self.own = Tensor(np.array([group.rank]), mindspore.int64)
+        self.own = constant(np.array([group.rank], np.int64))
 
     def construct(self, x):
         """[size * n, ...] to [n, ...]."""

@@ -1,19 +1,27 @@
-"""The tiny Qwen3 of MindFormers, converted, trained in graph mode, saved and loaded."""
+"""The tiny Qwen3 of MindFormers, converted: trained in graph mode, by a loop and by Trainer.
+
+With the argument "new", one whose layers have new weights and no norms, by the loop only.
+"""
+
+import sys
+from pathlib import Path
 
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
+from mindspore.dataset import GeneratorDataset
 
 from model_zoo_demo.cpu_operators import with_cpu_operators
 
 with_cpu_operators("mindformers")
 
-from mindformers import MindFormerConfig  # noqa: E402
+from mindformers import MindFormerConfig, Trainer, TrainingArguments  # noqa: E402
 from mindformers.core.context.build_context import build_mf_context  # noqa: E402
 from mindformers.models.qwen3.configuration_qwen3 import Qwen3Config  # noqa: E402
 from mindformers.models.qwen3.modeling_qwen3_train import (  # noqa: E402
     TrainingQwen3ForCausalLM,
 )
+from mindformers.trainer.utils import load_ckpt  # noqa: E402
 
 from mindspore_nsa.integrations import mindformers as adapter  # noqa: E402
 
@@ -52,8 +60,70 @@ class Step(nn.Cell):
         return loss[0]
 
 
+class Losses(ms.Callback):
+    def __init__(self):
+        self.values = []
+
+    def on_train_begin(self, run_context):
+        # The trainer's own configuration asks for PyNative, where these models do not run.
+        ms.set_context(mode=ms.GRAPH_MODE)
+
+    def on_train_step_end(self, run_context):
+        self.values.append(float(run_context.original_args().net_outputs[0].asnumpy().mean()))
+
+
+def train_by_trainer(ids):
+    """MindFormers' Trainer, and what its loading makes of the checkpoint it writes."""
+    # Two steps with the same rows, as the loop does.
+    rows = [(row[:-1], row[1:]) for row in ids] * 2
+    data = GeneratorDataset(rows, ["input_ids", "labels"], shuffle=False).batch(len(ids))
+    net, losses = adapter.convert_attention(model(), **SIZES), Losses()
+    arguments = TrainingArguments(
+        output_dir="out",
+        num_train_epochs=1,
+        use_parallel=False,
+        data_skip_steps=0,
+        per_device_train_batch_size=len(ids),
+        save_strategy="steps",
+        save_steps=2,
+    )
+    trainer = Trainer(
+        args=arguments,
+        task="text_generation",
+        model=net,
+        train_dataset=data,
+        callbacks=[losses],
+        optimizers=nn.Adam(net.trainable_params(), 1e-3),
+    )
+    trainer.config.train_dataset.construct_args_key = ["input_ids", "labels"]
+    trainer.train()
+    print("result: trainer", *(f"{loss:.4f}" for loss in losses.values))
+
+    (written,) = Path("out/checkpoint").rglob("*.ckpt")
+    other = adapter.convert_attention(model(), copy_weights=False, gating="residual", **SIZES)
+    trainer.config.checkpoint.load_path = str(written)
+    load_ckpt(trainer.config, other)
+    loaded = other.parameters_dict()
+    for parameter in net.get_parameters():
+        np.testing.assert_array_equal(loaded[parameter.name].asnumpy(), parameter.asnumpy())
+    print("result: saved and loaded by MindFormers")
+
+
+def train(net, ids):
+    """Losses of four steps with the same rows."""
+    x, y = Tensor(ids[:, :-1]), Tensor(ids[:, 1:])
+    net.set_train()
+    step = Step(net, nn.Adam(net.trainable_params(), 1e-3))
+    losses = [float(step(x, y, ops.ones(x.shape))[0].asnumpy()) for _ in range(4)]
+    print("result: losses", *(f"{loss:.4f}" for loss in losses))
+
+
+def with_new_weights():
+    net = adapter.convert_attention(model(), copy_weights=False, qk_norm=False, **SIZES)
+    train(net, np.random.RandomState(0).randint(1, 128, (1, 257)).astype(np.int32))
+
+
 def main():
-    build_mf_context(MindFormerConfig(use_legacy=False))
     net = model()
     dense = {p.name: p.asnumpy() for p in net.get_parameters()}
     assert adapter.convert_attention(net, layers=[1], **SIZES) is net
@@ -80,11 +150,7 @@ def main():
 
     rng = np.random.default_rng(0)
     ids = rng.integers(1, 128, (4, 257)).astype(np.int32)
-    x, y = Tensor(ids[:, :-1]), Tensor(ids[:, 1:])
-    net.set_train()
-    step = Step(net, nn.Adam(net.trainable_params(), 1e-3))
-    losses = [float(step(x, y, ops.ones((4, 256)))[0].asnumpy()) for _ in range(4)]
-    print("result: losses", *(f"{loss:.4f}" for loss in losses))
+    train(net, ids)
 
     ms.save_checkpoint(net, "net.ckpt")
     other = adapter.convert_attention(model(), copy_weights=False, gating="residual", **SIZES)
@@ -93,8 +159,14 @@ def main():
     assert not missing and not extra
     net.set_train(False)
     other.set_train(False)
+    x = Tensor(ids[:, :-1])
     np.testing.assert_array_equal(net(x).asnumpy(), other(x).asnumpy())
     print("result: saved and loaded")
+    train_by_trainer(ids)
 
 
-main()
+build_mf_context(MindFormerConfig(use_legacy=False))
+if sys.argv[1:] == ["new"]:
+    with_new_weights()
+else:
+    main()

@@ -8,6 +8,7 @@ from model_zoo_demo.cpu_operators import with_cpu_operators
 
 with_cpu_operators("mindone")
 
+from mindone.transformers.modeling_utils import AttentionInterface  # noqa: E402
 from mindone.transformers.models.llama.modeling_llama import LlamaForCausalLM  # noqa: E402
 from mindone.transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM  # noqa: E402
 from transformers import LlamaConfig, Qwen3Config  # noqa: E402
@@ -119,6 +120,7 @@ def check_generation(model):
     cache = adapter.NSACache(model, 2, 80)
     cached = model.generate(prompt, past_key_values=cache, **options).asnumpy()
     print("result: generate", np.array_equal(whole, cached))
+    refuses(NotImplementedError, "crop the rows by truncate", cache.crop, 3)
     refuses(TypeError, "must be an NSACache", model, prompt, use_cache=True)
     # Of beams: both rows go on as the second.
     cache = adapter.NSACache(model, 2, 80)
@@ -138,6 +140,7 @@ def check_refused():
     for changes, text in (
         ({"attention_dropout": 0.1}, "dropout of attention weights"),
         ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type must be one of"),
+        ({"partial_rotary_factor": 0.5}, "a part of the head rotated"),
     ):
         config = LlamaConfig(head_dim=16, **changes)
         refuses(ValueError, text, adapter.nsa_config, config)
@@ -150,6 +153,11 @@ def check_refused():
     refuses(TypeError, "model must be a decoder", convert, nn.Dense(2, 2))
     refuses(ValueError, "must have converted layers", adapter.NSACache, make("llama"), 1, 9)
     refuses(ValueError, "model must be a Llama", adapter.NSACache, make("qwen3"), 1, 9)
+    layer, x = convert(make("llama"), **SIZES).model.layers[0].self_attn, ms.ops.ones((1, 4, 64))
+    refuses(ValueError, "output_attentions must be False", layer, x, output_attentions=True)
+    refuses(ValueError, "block_tables must be None", layer, x, block_tables=x)
+    AttentionInterface.register("taken", print)
+    refuses(ValueError, "another attention has the name 'taken'", adapter.register, "taken")
     refuses(ValueError, "dropout must be 0", adapter.attention, *[None] * 5, dropout=0.5)
     print("result: refused")
 
