@@ -158,6 +158,11 @@ def conversion_picture(folder):
     )
 
 
+def _seconds(value):
+    """A time with three digits."""
+    return f"{value:#.3g}".rstrip(".") + " s"
+
+
 def table(found):
     """The rows of the READMEs' table."""
     lines = []
@@ -165,8 +170,9 @@ def table(found):
         cells = [f"{tokens:,}"]
         for direction in ("forward", "both"):
             ours, dense = seconds(found[tokens], direction)
-            cells += [f"{x:#.3g}".rstrip(".") + " s" for x in (ours, dense)]
-            cells.append(f"{dense / ours:.1f}")
+            cells += [_seconds(ours), _seconds(dense), f"{dense / ours:.1f}"]
+        others = found[tokens].get("mindspore")
+        cells.append(_seconds(float(others["both_seconds"])) if others else "")
         lines.append(f"| {' | '.join(cells)} |\n")
     return "".join(lines)
 
