@@ -86,7 +86,7 @@ def alike(cases, **wanted):
 
 def plain(calls):
     """Names and shapes of calls; of exchanges, whose sizes are each worker's own, the names."""
-    return [call[:1] if call[0] == "AlltoAllV" else call[:4] for call in calls]
+    return [call[:1] if call[0] == "AlltoAllV" else (call[0], *call[2:]) for call in calls]
 
 
 def test_same_calls_on_all_workers(finished):
