@@ -94,6 +94,7 @@ def grown(workers, tokens, order="contiguous", again=False):
         program += ["--tokens", str(tokens), "--order", order]
         program += ["--recompute-gather"] * again
         environment = os.environ | RETURN_FREED_MEMORY | {"GLOG_v": "3"}
+        environment.pop("MALLOC_MMAP_MAX_", None)
         environment |= {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))}
         environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         start = [sys.executable]

@@ -31,5 +31,6 @@ def msrun(logs, workers, *command, **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
+    (logs / "msrun.log").write_bytes(done.stdout)
     logs = sorted(logs.glob("worker_*"), key=lambda p: int(p.stem.rpartition("_")[2]))
     return done.returncode, [log.read_text(errors="replace") for log in logs]

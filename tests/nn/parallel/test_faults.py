@@ -49,13 +49,14 @@ def test_faults(printed):
     ("end", "settings", "log", "cause"),
     [
         ("raise", {}, "worker_1.log", "RuntimeError: this worker has nothing more to say"),
-        ("kill", {"MS_NODE_TIMEOUT": "10"}, "scheduler.log", "worker 1 is the first one timed out"),
+        ("kill", {"MS_NODE_TIMEOUT": "10"}, "msrun.log", "Worker process {} exit with exception"),
     ],
 )
 def test_a_worker_ends(end, settings, log, cause, tmp_path):
     """The others wait for it, and have ended with it after a minute; a log has the cause."""
     code, texts = msrun(tmp_path / "logs", 2, PROGRAM, end, **settings)
-    seconds = time.time() - float(re.search(r"ENDS AT (\S+)", texts[1])[1])
+    ended_at, process = re.search(r"ENDS AT (\S+) (\S+)", texts[1]).groups()
+    seconds = time.time() - float(ended_at)
     assert code != 0
     assert seconds < 60
-    assert cause in (tmp_path / "logs" / log).read_text(errors="replace")
+    assert cause.format(process) in (tmp_path / "logs" / log).read_text(errors="replace")
