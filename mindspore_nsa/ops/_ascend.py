@@ -4,6 +4,7 @@ What an aclnn function takes, and in which order, is the definition of the opera
 `_native.ascend_signature` gives it in terms of the operator's inputs, attributes and outputs.
 """
 
+import json
 import os
 import re
 from copy import deepcopy
@@ -127,16 +128,20 @@ class AclnnCustom(ops.Custom):
     Args:
         op: Name of the operator.
         attrs: Its attributes for the native inference.
+        lists: Values of its sequence lists by name.
         missing: Places of the arguments that are Tensors in the function, and None here.
         bprop: Its gradient.
     """
 
-    def __init__(self, op, attrs, missing, bprop):
+    def __init__(self, op, attrs, lists, missing, bprop):
         # MindSpore writes into the registration that it is given, the name of the kernel too.
         info = deepcopy(_registration(op))
         function = f"{library()}:{_function(op)}"
         super().__init__(function, None, None, "aot", bprop=bprop, reg_info=info)
         self.add_prim_attr("nsa_attrs", attrs)
+        # Nobody reads it. A graph takes the gradient of one primitive for that of another with the
+        # same attributes, and the lists are constants of the gradient.
+        self.add_prim_attr("nsa_lists", json.dumps(lists))
         types = [_TYPES[parameter["kind"]] for parameter in _native.ascend_signature(op)]
         # MindSpore refuses None for a Tensor, and makes a null pointer of it for a list, which is
         # what the function takes for an input that is not given, whatever its type.
@@ -231,5 +236,5 @@ def aclnn_operator(op, text, tensors, attrs, lists, narrow, bprop):
         if parameter["kind"] == "tensor" and argument == (-1, None)
     ]
     bprop = _bprop_in_aclnn_order(op, arguments, outputs, bprop)
-    custom = AclnnCustom(op, text, missing, bprop)
+    custom = AclnnCustom(op, text, lists, missing, bprop)
     return custom, arguments, outputs
