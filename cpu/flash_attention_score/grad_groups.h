@@ -22,11 +22,12 @@ class UnitPairs {
     for (int64_t turn = 0; turn < 2; ++turn) {
       const int64_t first = (2 * n + turn) * kGroupRows, there = c_.rows() - first;
       if (there <= 0) {
-        put_group(plan_, pair_, 0, 0, turn, 0, zeros_, rows, lanes);
+        put_group(plan_, pair_, {turn}, zeros_, rows, lanes);
         continue;
       }
       const int64_t i = c_.query(first), count = min64(there, kGroupRows);
-      usual = put_group(plan_, pair_, i, c_.head(first), turn, count, zeros_, rows, lanes) && usual;
+      const GroupOfRows of = {turn, count, i, c_.head(first)};
+      usual = put_group(plan_, pair_, of, zeros_, rows, lanes) && usual;
       for (int64_t r = 0; r < count; ++r) {
         const int64_t lane = group_lane(turn, r);
         lanes.lo[lane] = static_cast<float>(range.lo(heads ? i : i + r));
@@ -130,7 +131,7 @@ inline void general_tile(const AttentionGradPlan& plan, const GradPair& pair, co
                          int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b) {
   for (int64_t j = j0; j < j1; j += kBlockKeys) {
     const int64_t at = pair.first_packed + j / kBlockKeys, past = min64(j + kBlockKeys, j1);
-    const GradScratch apart = pack_keys_apart(plan, pair, at, kBlockKeys, j, past - j, s, b);
+    const GradScratch apart = pack_keys_apart({plan, pair, at, kBlockKeys, j, past - j}, s, b);
     b.template clear<Path>(b.dk, plan.D, past - j);
     b.template clear<Path>(b.dv, plan.Dv, past - j);
     unit_tile<Path>(plan, pair, c, j, past, apart, b);
@@ -191,7 +192,7 @@ inline void pack_paired_block(const AttentionGradPlan& plan, const GradPair& pai
   const int64_t j0 = n * kBlockKeys;
   const int64_t count = min64(kBlockKeys, plan.segments[pair.segment].kv_len - j0);
   const PairedKeys paired(plan, pair, s, n);
-  pack_group_keys(plan, pair, pair.first_packed + n, kBlockKeys, j0, count, s, paired.data,
+  pack_group_keys({plan, pair, pair.first_packed + n, kBlockKeys, j0, count}, s, paired.data,
                   paired.ld, tmp);
 }
 

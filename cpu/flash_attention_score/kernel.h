@@ -86,11 +86,11 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
   for (int64_t j = j0; j < j1; j += kTileKeys) {
     const int64_t at = pair.first_packed + j / kBlockKeys, past = min64(j + kTileKeys, j1);
     const float* own = kOwnRows<Path> ? b.keys + (j - j0) * padded_row(plan.D) : nullptr;
-    const GradKeys keys = packed_keys<Path>(plan, s, at, kBlockKeys, j, past - j, own);
+    const GradKeys keys = packed_keys<Path>({plan, pair, at, kBlockKeys, j, past - j}, s, own);
     const int64_t lanes = round_up(past - j, kBlockKeys);
     const KeySums<Path> dk = dk_sums.key(j - j0), dv = dv_sums.key(j - j0);
     if (range.lo(last) <= j && range.hi(first) >= j + lanes) {
-      grad_step<Path>(plan, c, keys, 0, rows, 0, lanes, !bias, b.tile, dk, dv, into_dq);
+      grad_step<Path>(plan, c, keys, {0, rows, 0, lanes, !bias, dk, dv, into_dq}, b.tile);
       into_dq = Into::kAdd;
       continue;
     }
@@ -101,7 +101,7 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
       r1 = past_cut(range, c, r0, rows, cut, step);
       const int64_t n0 = max64(0, (range.lo(c.query(r0)) - j) / step * step);
       const int64_t n1 = min64(lanes, round_up(range.hi(c.query(r1 - 1)) - j, step));
-      if (n0 < n1) grad_step<Path>(plan, c, keys, r0, r1, n0, n1, false, b.tile, dk, dv);
+      if (n0 < n1) grad_step<Path>(plan, c, keys, {r0, r1, n0, n1, false, dk, dv}, b.tile);
     }
   }
   add_tile_dq(plan, pair, c, b.tile.dq);
@@ -149,7 +149,7 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
     b.clear<Path>(b.dv, plan.Dv, j1 - j0);
   }
   if constexpr (kOwnRows<Path>)
-    pack_key_rows<Path>(plan, pair, round_up(j1 - j0, kBlockKeys), j0, j1 - j0, b.keys);
+    pack_key_rows<Path>({plan, pair, 0, round_up(j1 - j0, kBlockKeys), j0, j1 - j0}, b.keys);
   const int64_t heads = tile_heads(plan);
   const int64_t queries = min64(kTileRows / heads, i1 - i0);
   for (int64_t g = 0; g < plan.G; g += heads) {
@@ -180,17 +180,15 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
           const int64_t keys = plan.segments[pair.segment].kv_len;
           member.share(ceil_div(keys, kBlockKeys), [&](int64_t block) {
             const int64_t j0 = block * kBlockKeys, count = min64(kBlockKeys, keys - j0);
-            const int64_t at = pair.first_packed + block;
+            const PairKeys of = {plan, pair, pair.first_packed + block, kBlockKeys, j0, count};
             if constexpr (kRowsOnly<Path>) {
               if (plan.in_groups())
                 return pack_paired_block<Path>(plan, pair, block, scratch, b.dq);
             }
-            scratch.finite[at] =
-                pack_grad_keys<Path>(plan, pair, at, kBlockKeys, j0, count, scratch, b.tmp);
+            scratch.finite[of.at] = pack_grad_keys<Path>(of, scratch, b.tmp);
             if constexpr (kScoresSplit<Path>) {
               if (plan.scores_in_pieces)
-                pack_key_pieces<typename Path::Scores>(plan, pair, at, j0, count, scratch,
-                                                       b.q_pieces);
+                pack_key_pieces<typename Path::Scores>(of, scratch, b.q_pieces);
             }
           });
         }

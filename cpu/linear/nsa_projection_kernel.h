@@ -42,18 +42,17 @@ inline void multiply_panel(int64_t rows, int64_t depth, Operand left, const floa
   if constexpr (Path::kForm.pieces > 1) {
     constexpr int64_t tile = Path::kForm.align;
     for (int64_t w = 0; w < depth; w += kPieceWords) {
-      Path::multiply(rows, kPanel, min64(kPieceWords, depth - w),
-                     {left.data + w, left.row_stride, 1}, panel + w * tile, depth * tile, sums, ld,
-                     w > 0);
+      Path::multiply({rows, kPanel, min64(kPieceWords, depth - w)},
+                     {left.data + w, left.row_stride, 1}, {panel + w * tile, depth * tile},
+                     {sums, ld}, w > 0);
     }
   } else {
     for (int64_t w = 0; w < depth; w += kProductWords) {
       Lanes right = packed_lanes<Path>(panel, depth, kPanel);
       right.data += w * right.row_stride;
-      matmul<typename Path::Step>(
-          rows, kPanel, min64(kProductWords, depth - w),
-          Operand{left.data + w * left.k_stride, left.row_stride, left.k_stride}, right, sums, ld,
-          w == 0 ? Into::kReplace : Into::kAdd);
+      matmul<typename Path::Step>({rows, kPanel, min64(kProductWords, depth - w)},
+                                  {left.data + w * left.k_stride, left.row_stride, left.k_stride},
+                                  right, {sums, ld}, {w == 0 ? Into::kReplace : Into::kAdd});
     }
   }
 }
@@ -128,8 +127,8 @@ inline void mend_panel(int64_t rows, int64_t depth, const ProductBuffers& b, flo
   for (int64_t k = 0; k < depth; k += kProductWords) {
     const int64_t count = min64(kProductWords, depth - k);
     const Operand left = pack(k, k + count);
-    matmul<FloatStep>(rows, kPanel, count, left, {b.panel, kPanel}, b.whole_sums, kPanel,
-                      k == 0 ? Into::kReplace : Into::kAdd);
+    matmul<FloatStep>({rows, kPanel, count}, left, {b.panel, kPanel}, {b.whole_sums, kPanel},
+                      {k == 0 ? Into::kReplace : Into::kAdd});
   }
   for (int64_t r = 0; r < rows; ++r) {
     float *row = sums + r * ld, *whole = b.whole_sums + r * kPanel;

@@ -60,10 +60,10 @@ inline void piece_values(const AttentionPlan& plan, const PackedPair& packed, in
       Path::split_row(ElemType::kFloat32, b.tile.s + (r + k) * lds, k0, past - k0,
                       b.left + k * b.ld, zero());
     for (int64_t k = k0; k < past; k += kBlockKeys)
-      Path::multiply(rows, lanes, form.words(min64(kBlockKeys, past - k)),
+      Path::multiply({rows, lanes, form.words(min64(kBlockKeys, past - k))},
                      {b.left + form.words(k - k0), b.ld, 1},
-                     packed.values + k / kBlockKeys * words_of_values<Path>(plan.Dv), tile,
-                     b.tile.o + r * ldo, ldo, k > 0);
+                     {packed.values + k / kBlockKeys * words_of_values<Path>(plan.Dv), tile},
+                     {b.tile.o + r * ldo, ldo}, k > 0);
   }
 }
 
@@ -110,17 +110,17 @@ template <class Path>
   };
   const auto scores = [&](int64_t r, int64_t count) {
     each_block([&](int64_t k, int64_t lanes, bool) {
-      key_products<FloatPath>(Operand{tile.q + r * plan.D, plan.D, 1}, count, plan.D, b.keys,
-                              kBlockKeys, 0, lanes, Output{tile.s + r * lds + k, lds});
+      key_products<FloatPath>(Operand{tile.q + r * plan.D, plan.D, 1}, count,
+                              {b.keys, plan.D, kBlockKeys}, 0, lanes, {tile.s + r * lds + k, lds});
     });
   };
   begin_rows<FloatPath>(plan, c, tile);
   scores(0, rows);
   softmax_and_blocks<FloatPath>(plan, imp, c, n, lds, [&](int64_t r) { scores(r, 1); }, tile);
   each_block([&](int64_t k, int64_t lanes, bool finite) {
-    multiply_values<FloatPath>(finite, rows, round_up(plan.Dv, kLanePad), lanes,
-                               {tile.s + k, lds, 1}, b.values, ld, tile.o, ld,
-                               k == 0 ? Into::kReplace : Into::kAdd);
+    multiply_values<FloatPath>(finite, {rows, round_up(plan.Dv, kLanePad), lanes},
+                               {tile.s + k, lds, 1}, {b.values, ld}, {tile.o, ld},
+                               {k == 0 ? Into::kReplace : Into::kAdd});
   });
   finish_compress_rows(plan, c, n, tile);
 }

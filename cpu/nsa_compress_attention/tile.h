@@ -70,7 +70,7 @@ inline float score_row(const AttentionPlan& plan, const TileContext& c, int64_t 
   const int64_t plain = plan.bias.mask ? 0 : c.seg.range.hi(i) / kLanePad * kLanePad;
   float top = scaled_max(row, min64(plain, n), plan.scale);
   if (plain < n) {
-    bias_row(plan.bias, c.seg, c.head(r), i, plain, n - plain, plan.scale, row + plain, tmp);
+    bias_row(plan.bias, {c.seg, c.head(r), i, plain, n - plain}, plan.scale, row + plain, tmp);
     const float rest = scaled_max(row + plain, n - plain, 1.0f);
     top = rest > top ? rest : top;
   }
@@ -137,8 +137,8 @@ template <class Path>
 inline void product_rows(const AttentionPlan& plan, const PackedPair& packed, int64_t r,
                          int64_t count, int64_t n, int64_t lds, CompressTileBuffers& b) {
   const int64_t depth = words<Path>(plan.D);
-  key_products<Path>(Operand{b.q + r * depth, depth, 1}, count, depth, packed.keys, kBlockKeys, 0,
-                     n, Output{b.s + r * lds, lds});
+  key_products<Path>(Operand{b.q + r * depth, depth, 1}, count, {packed.keys, depth, kBlockKeys}, 0,
+                     n, {b.s + r * lds, lds});
 }
 
 // Packs a tile's rows of the query, and begins their states.
@@ -263,9 +263,10 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
     const int64_t at = k0 / Path::kForm.per_word;
     const int64_t end = min64(k0 + kTileKeys, n);
-    multiply_values<Path>(packed.numbers(k0, end), rows, round_up(plan.Dv, kLanePad),
-                          words<Path>(end - k0), {b.s + at, lds, 1}, packed.values + at * ld, ld,
-                          b.o, ld, k0 == 0 ? Into::kReplace : Into::kAdd);
+    const Sizes of = {rows, round_up(plan.Dv, kLanePad), words<Path>(end - k0)};
+    multiply_values<Path>(packed.numbers(k0, end), of, {b.s + at, lds, 1},
+                          {packed.values + at * ld, ld}, {b.o, ld},
+                          {k0 == 0 ? Into::kReplace : Into::kAdd});
   }
   finish_compress_rows(plan, c, n, b);
 }

@@ -9,11 +9,10 @@ namespace {
 // Tells GroupLoader of the rows of a tile.
 class SelectPairs {
  public:
-  SelectPairs(const AttentionGradPlan& plan, const Selection& sel, const SelectGradPair& pair,
-              const SelectTiles& tile, const float* zeros)
-      : plan_(plan),
-        sel_(sel),
-        pair_(pair),
+  SelectPairs(const SelectGradCall& of, const SelectTiles& tile, const float* zeros)
+      : plan_(of.plan),
+        sel_(of.sel),
+        pair_(of.pair),
         rows_(tile.rows()),
         keys_(tile.keys()),
         block_(tile.block()),
@@ -37,7 +36,7 @@ class SelectPairs {
 
  private:
   bool group(int64_t first, int64_t turn, PairRows& rows, PairLanes& lanes) const {
-    if (first >= rows_.rows()) return put_group(plan_, pair_, 0, 0, turn, 0, zeros_, rows, lanes);
+    if (first >= rows_.rows()) return put_group(plan_, pair_, {turn}, zeros_, rows, lanes);
     const int64_t i = rows_.query(first);
     const float times = multiplicity(pair_, sel_, plan_.N2, i, block_);
     const float hi = static_cast<float>(min64(keys_.j0 + keys_.count, rows_.seg.range.hi(i)));
@@ -46,7 +45,7 @@ class SelectPairs {
       lanes.hi[group_lane(turn, r)] = hi;
     }
     const bool usual =
-        put_group(plan_, pair_, i, rows_.head(first), turn, kGroupRows, zeros_, rows, lanes);
+        put_group(plan_, pair_, {turn, kGroupRows, i, rows_.head(first)}, zeros_, rows, lanes);
     for (int64_t r = 0; times != 1.0f && r < kGroupRows; ++r)
       lanes.inv[group_lane(turn, r)] *= times;
     return usual;
@@ -63,14 +62,15 @@ class SelectPairs {
 
 // A loaded tile of groups against a packed part of a block. other(): what is done beside it.
 template <class Other>
-inline void select_grad_groups(const AttentionGradPlan& plan, const Selection& sel,
-                               const SelectGradPair& pair, const SelectTiles& tile,
-                               const SelectPairs& pairs, const GroupTile& loaded,
-                               const GradScratch& s, UnitBuffers& b, const Other& other) {
+inline void select_grad_groups(const SelectGradCall& of, const SelectTiles& tile,
+                               const SelectPairs& pairs, const GroupTile& loaded, UnitBuffers& b,
+                               const Other& other) {
+  const AttentionGradPlan& plan = of.plan;
+  const SelectGradPair& pair = of.pair;
   const GatheredRows c = tile.rows();
   const PartKeys part = tile.keys();
-  const int64_t lanes = sel.shape.lanes;
-  const GroupKeys keys = group_keys(plan, s, pair.first_packed + tile.part(), lanes, part.j0);
+  const int64_t lanes = of.sel.shape.lanes;
+  const GroupKeys keys = group_keys(plan, of.s, pair.first_packed + tile.part(), lanes, part.j0);
   GroupSums sums = key_group_sums(plan, pair, keys, part.count, b);
   for (int64_t n = 0; n < 2 * loaded.pairs(); ++n) {
     const int64_t r = n * kGroupRows;
@@ -87,13 +87,14 @@ inline void select_grad_groups(const AttentionGradPlan& plan, const Selection& s
 // The unit on groups. A tile is loaded beside the products of the one before it, and what the tile
 // after that reads is asked for.
 template <class Path>
-inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selection& sel,
-                                    const SelectGradPair& pair, SelectTiles tile,
-                                    const GradScratch& s, UnitBuffers& b) {
+inline void select_grad_unit_groups(const SelectGradCall& of, SelectTiles tile, UnitBuffers& b) {
+  const AttentionGradPlan& plan = of.plan;
+  const SelectGradPair& pair = of.pair;
+  const GradScratch& s = of.s;
   GroupBuffers& g = b.groups;
   if (tile.done()) return;
   {
-    const SelectPairs pairs(plan, sel, pair, tile, g.zeros);
+    const SelectPairs pairs(of, tile, g.zeros);
     GroupLoader loader(plan, g.tiles[0], pairs.groups(), pairs);
     while (!loader.done()) loader.next();
   }
@@ -103,9 +104,9 @@ inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selecti
     Ahead& ahead = b.tile.ahead;
     ahead.clear();
     const GroupTile& loaded = g.tiles[n % 2];
-    const SelectPairs pairs(plan, sel, pair, tile, g.zeros);
+    const SelectPairs pairs(of, tile, g.zeros);
     const bool more = !then.done();
-    const SelectPairs then_pairs(plan, sel, pair, more ? then : tile, g.zeros);
+    const SelectPairs then_pairs(of, more ? then : tile, g.zeros);
     GroupLoader loader(plan, g.tiles[(n + 1) % 2], more ? then_pairs.groups() : 0, then_pairs);
     if (more) {
       SelectTiles later = then;
@@ -121,25 +122,19 @@ inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selecti
       }
     }
     if (loaded.usual && tile_is_finite(loaded) && s.finite[pair.first_packed + tile.part()]) {
-      select_grad_groups(plan, sel, pair, tile, pairs, loaded, s, b, [&] { loader.next(); });
+      select_grad_groups(of, tile, pairs, loaded, b, [&] { loader.next(); });
     } else {
-      const PartKeys keys = tile.keys();
-      const GradScratch apart = pack_keys_apart(plan, pair, pair.first_packed + tile.part(),
-                                                sel.shape.lanes, keys.j0, keys.count, s, b);
-      select_grad_tile<Path>(plan, sel, pair, tile, apart, b);
+      const GradScratch apart = pack_keys_apart(of.part(tile.part()), s, b);
+      select_grad_tile<Path>({plan, of.sel, pair, apart}, tile, b);
     }
     while (!loader.done()) loader.next();
   }
 }
 
 template <class Path>
-inline void pack_group_part(const AttentionGradPlan& plan, const Selection& sel,
-                            const SelectGradPair& pair, int64_t part, const GradScratch& s,
-                            float* tmp) {
-  const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
-  const int64_t at = pair.first_packed + part, lanes = sel.shape.lanes;
-  pack_group_keys(plan, pair, at, lanes, keys.j0, keys.count, s,
-                  s.key_pairs + at * plan.D * lanes / 2, lanes / 2, tmp);
+inline void pack_group_part(const PairKeys& keys, const GradScratch& s, float* tmp) {
+  pack_group_keys(keys, s, s.key_pairs + keys.at * keys.plan.D * keys.lanes / 2, keys.lanes / 2,
+                  tmp);
 }
 
 }  // namespace

@@ -74,27 +74,30 @@ inline void ask_for_statistics(const AttentionGradPlan& plan, const GatheredRows
   });
 }
 
-// The packed keys of a tile.
-template <class Path>
-inline GradKeys part_of(const AttentionGradPlan& plan, const Selection& sel,
-                        const SelectGradPair& pair, const SelectTiles& tile, const GradScratch& s,
-                        const float* own) {
-  const PartKeys range = tile.keys();
-  return packed_keys<Path>(plan, s, pair.first_packed + tile.part(), sel.shape.lanes, range.j0,
-                           range.count, own);
-}
+// A pair of a call.
+struct SelectGradCall {
+  const AttentionGradPlan& plan;
+  const Selection& sel;
+  const SelectGradPair& pair;
+  const GradScratch& s;
+
+  PairKeys part(int64_t part) const {
+    const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
+    return {plan, pair, pair.first_packed + part, sel.shape.lanes, keys.j0, keys.count};
+  }
+};
 
 // A tile with the steps of FlashAttentionScoreGrad. In groups its keys' sums go to the accumulators
 // at once, otherwise with the last tile of a part.
 template <class Path>
-inline void select_grad_tile(const AttentionGradPlan& plan, const Selection& sel,
-                             const SelectGradPair& pair, const SelectTiles& tile,
-                             const GradScratch& s, UnitBuffers& b) {
+inline void select_grad_tile(const SelectGradCall& of, const SelectTiles& tile, UnitBuffers& b) {
+  const auto& [plan, sel, pair, s] = of;
   const GatheredRows c = tile.rows();
   const int64_t lanes = sel.shape.lanes;
-  const GradKeys keys = part_of<Path>(plan, sel, pair, tile, s, b.keys);
+  const PairKeys part = of.part(tile.part());
+  const GradKeys keys = packed_keys<Path>(part, s, b.keys);
   if constexpr (kOwnRows<Path>) {
-    if (tile.first()) pack_key_rows<Path>(plan, pair, lanes, keys.j0, keys.n, b.keys);
+    if (tile.first()) pack_key_rows<Path>(part, b.keys);
   }
   if (plan.in_groups() || tile.first()) {
     b.clear<Path>(b.dk, plan.D, keys.n);
@@ -112,7 +115,7 @@ inline void select_grad_tile(const AttentionGradPlan& plan, const Selection& sel
     const CutRows cut = cut_gathered<Path>(tile.keys(), lanes, c, r0);
     const bool plain = keys.n == lanes && c.seg.range.hi(c.query(r0)) >= keys.j0 + keys.n;
     r1 = cut.past;
-    grad_step<Path>(plan, c, keys, r0, r1, 0, cut.lanes, plain, b.tile, dk, dv, Into::kReplace);
+    grad_step<Path>(plan, c, keys, {r0, r1, 0, cut.lanes, plain, dk, dv, Into::kReplace}, b.tile);
   }
   add_tile_dq(plan, pair, c, b.tile.dq);
   if (plan.in_groups() || tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
@@ -120,23 +123,19 @@ inline void select_grad_tile(const AttentionGradPlan& plan, const Selection& sel
 
 // What the gradient on groups of rows does differently: grad_groups.h.
 template <class Path>
-inline void select_grad_unit_groups(const AttentionGradPlan& plan, const Selection& sel,
-                                    const SelectGradPair& pair, SelectTiles tile,
-                                    const GradScratch& s, UnitBuffers& b);
+inline void select_grad_unit_groups(const SelectGradCall& of, SelectTiles tile, UnitBuffers& b);
 // Packs a part of a pair for them. tmp: [lanes / 2, D padded].
 template <class Path>
-inline void pack_group_part(const AttentionGradPlan& plan, const Selection& sel,
-                            const SelectGradPair& pair, int64_t part, const GradScratch& s,
-                            float* tmp);
+inline void pack_group_part(const PairKeys& keys, const GradScratch& s, float* tmp);
 
 template <class Path>
-inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel,
-                             const SelectGradPair& pair, int64_t q_chunk, int64_t kv_chunk,
-                             const GradScratch& s, UnitBuffers& b) {
+inline void select_grad_unit(const SelectGradCall& of, int64_t q_chunk, int64_t kv_chunk,
+                             UnitBuffers& b) {
+  const auto& [plan, sel, pair, s] = of;
   SelectTiles tile(plan, sel, pair, q_chunk, pair.first_block(kv_chunk), pair.past_block(kv_chunk),
                    Path::kForm.per_word * Path::kForm.align);
   if constexpr (kRowsOnly<Path>) {
-    if (plan.in_groups()) return select_grad_unit_groups<Path>(plan, sel, pair, tile, s, b);
+    if (plan.in_groups()) return select_grad_unit_groups<Path>(of, tile, b);
   }
   for (SelectTiles then = tile; !tile.done(); tile = then) {
     Ahead& ahead = b.tile.ahead;
@@ -146,9 +145,9 @@ inline void select_grad_unit(const AttentionGradPlan& plan, const Selection& sel
       ask_for_grad_rows(plan, pair, then.rows(), ahead);
       ask_for_statistics(plan, then.rows(), ahead);
       if (then.first())
-        ask_for_keys<Path>(plan, part_of<Path>(plan, sel, pair, then, s, nullptr), ahead);
+        ask_for_keys<Path>(plan, packed_keys<Path>(of.part(then.part()), s, nullptr), ahead);
     }
-    select_grad_tile<Path>(plan, sel, pair, tile, s, b);
+    select_grad_tile<Path>(of, tile, b);
   }
 }
 
@@ -161,19 +160,16 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
         index_pairs(member, plan, sel, wave);
         for (int64_t p = 0; p < wave.num_pairs; ++p) {
           const SelectGradPair& pair = wave.pairs[p];
+          const SelectGradCall of = {plan, sel, pair, scratch};
           member.share(pair.blocks * sel.shape.parts, [&](int64_t part) {
-            const PartKeys keys = part_keys(sel.shape, plan.segments[pair.segment], part);
-            const int64_t at = pair.first_packed + part, lanes = sel.shape.lanes;
+            const PairKeys keys = of.part(part);
             if constexpr (kRowsOnly<Path>) {
-              if (plan.in_groups())
-                return pack_group_part<Path>(plan, sel, pair, part, scratch, b.dq);
+              if (plan.in_groups()) return pack_group_part<Path>(keys, scratch, b.dq);
             }
-            scratch.finite[at] =
-                pack_grad_keys<Path>(plan, pair, at, lanes, keys.j0, keys.count, scratch, b.tmp);
+            scratch.finite[keys.at] = pack_grad_keys<Path>(keys, scratch, b.tmp);
             if constexpr (kScoresSplit<Path>) {
               if (plan.scores_in_pieces)
-                pack_key_pieces<typename Path::Scores>(plan, pair, at, keys.j0, keys.count, scratch,
-                                                       b.q_pieces);
+                pack_key_pieces<typename Path::Scores>(keys, scratch, b.q_pieces);
             }
           });
         }
@@ -185,7 +181,7 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
                seg.range.hi(past - 1) > pair.first_block(kv_chunk) * sel.shape.block;
       },
       [&](const SelectGradPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
-        select_grad_unit<Path>(plan, sel, pair, q_chunk, kv_chunk, scratch, b);
+        select_grad_unit<Path>({plan, sel, pair, scratch}, q_chunk, kv_chunk, b);
       });
 }
 

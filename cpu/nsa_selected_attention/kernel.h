@@ -90,18 +90,17 @@ inline CutRows cut_gathered(PartKeys keys, int64_t lanes, const GatheredRows& c,
   return {past, max64(step, min64(lanes, round_up(seen, step)))};
 }
 
-// The softmax step of row r, whatever hides its keys or counts them twice.
+// The softmax step of row r of a tile, whatever hides its keys or counts them twice.
 template <class Path>
-inline void masked_select_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
-                              int64_t head, PartKeys keys, int64_t lanes, float weight, int64_t r,
-                              TileBuffers& b) {
+inline void masked_select_row(const AttentionPlan& plan, const ScoreRow& scores, int64_t lanes,
+                              float weight, int64_t r, TileBuffers& b) {
   float* row = b.s + r * kScoreRow;
-  if (keys.count == lanes && seg.range.hi(i) >= keys.j0 + keys.count) {
+  if (scores.n == lanes && scores.seg.range.hi(scores.i) >= scores.k0 + scores.n) {
     b.factor[r] = softmax_step<Path>(row, lanes, plan.scale, b.state[r], weight);
     return;
   }
-  bias_row(plan.bias, seg, head, i, keys.j0, keys.count, plan.scale, row, b.tmp);
-  fill(row + keys.count, lanes - keys.count, -kInfinity);
+  bias_row(plan.bias, scores, plan.scale, row, b.tmp);
+  fill(row + scores.n, lanes - scores.n, -kInfinity);
   b.factor[r] = online_softmax_row(row, lanes, 1.0f, b.state[r], weight);
   pack_probabilities<Path>(row, lanes);
 }
@@ -112,6 +111,7 @@ template <class Path>
 inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, const float* kt,
                           int64_t lanes, int64_t used, TileBuffers& b) {
   const int64_t depth = words<Path>(plan.D);
+  const KeyBlocks keys = {kt, depth, lanes};
   const Output scores{b.s, kScoreRow};
   if constexpr (!kRowsOnly<Path>) {
     if (rows_are_words<Path>(plan.dtype, plan.query, plan.D, plan.q)) {
@@ -120,15 +120,14 @@ inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, cons
       each_row(c, [&](int64_t r, int64_t i, int64_t head) {
         rows[r] = query + (c.seg.q + i * plan.q.row + head * plan.q.head) / per_word;
       });
-      return key_products<Path>(RowList{rows}, c.rows(), depth, kt, lanes, 0, used, scores,
-                                &b.ahead);
+      return key_products<Path>(RowList{rows}, c.rows(), keys, 0, used, scores, &b.ahead);
     }
   }
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     pack_row<Path>(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D,
                    b.q + r * depth);
   });
-  key_products<Path>(Operand{b.q, depth, 1}, c.rows(), depth, kt, lanes, 0, used, scores, &b.ahead);
+  key_products<Path>(Operand{b.q, depth, 1}, c.rows(), keys, 0, used, scores, &b.ahead);
 }
 
 // Output row r of gathered rows, out(i, head), times its factor, plus P V.
@@ -137,16 +136,15 @@ inline void add_select_values(const AttentionPlan& plan, const GatheredRows& c, 
                               int64_t lanes, const float* v, TileBuffers& b, const Out& out) {
   const int64_t ld = padded_row(plan.Dv), out_lanes = round_up(plan.Dv, kLanePad);
   const Operand p = {b.s, kScoreRow, 1};
+  const Sizes of = {c.rows(), out_lanes, words<Path>(lanes)};
   float* rows[kTileRows];
   each_row(c, [&](int64_t r, int64_t i, int64_t head) { rows[r] = out(i, head); });
   if constexpr (!kRowsOnly<Path>) {
     if (finite)
-      return matmul_rows<typename Path::Step>(c.rows(), out_lanes, words<Path>(lanes), p,
-                                              Lanes{v, ld}, OutputList{rows, 0}, Into::kAddScaled,
-                                              b.factor, &b.ahead);
+      return matmul_rows<typename Path::Step>(of, p, Lanes{v, ld}, OutputList{rows, 0},
+                                              {Into::kAddScaled, b.factor, &b.ahead});
   }
-  multiply_values<Path>(finite, c.rows(), out_lanes, words<Path>(lanes), p, v, ld, b.o, ld,
-                        Into::kReplace);
+  multiply_values<Path>(finite, of, p, {v, ld}, {b.o, ld});
   for (int64_t r = 0; r < c.rows(); ++r) {
     const V by = set1(b.factor[r]);
     for (int64_t d = 0; d < out_lanes; d += W)
@@ -154,17 +152,38 @@ inline void add_select_values(const AttentionPlan& plan, const GatheredRows& c, 
   }
 }
 
-// One part of block t against one tile of gathered rows, of the chunk that starts at query i0. They
-// see nothing past the part's first `used` keys.
+// Queries [i0, i1) of a pair.
+struct SelectChunk {
+  const AttentionPlan& plan;
+  const Selection& sel;
+  const SelectPair& pair;
+  int64_t i0, i1;
+
+  const Segment& seg() const { return plan.segments[pair.segment]; }
+  int64_t first_head() const { return pair.kv_head * plan.G; }
+  int64_t rows() const { return (i1 - i0) * plan.G; }
+  int64_t row(int64_t i, int64_t head) const { return (i - i0) * plan.G + head - first_head(); }
+};
+
+// A part of a block as products read it.
+struct PackedPart {
+  const float *keys, *values;
+  bool finite;
+};
+
+// One part of block t against one tile of gathered rows of a chunk. They see nothing past the
+// part's first `used` keys.
 template <class Path>
-inline void select_tile(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
-                        int64_t t, const GatheredRows& c, int64_t i0, PartKeys keys, int64_t used,
-                        const float* kt, const float* v, bool finite, SelectBuffers& b) {
+inline void select_tile(const SelectChunk& chunk, int64_t t, const GatheredRows& c, PartKeys keys,
+                        int64_t used, const PackedPart& part, SelectBuffers& b) {
+  const AttentionPlan& plan = chunk.plan;
+  const Selection& sel = chunk.sel;
+  const SelectPair& pair = chunk.pair;
+  const float *kt = part.keys, *v = part.values;
   const int64_t ld = padded_row(plan.Dv), rows = c.rows(), lanes = sel.shape.lanes;
   float *s = b.tile.s, *factor = b.tile.factor;
   SoftmaxState* states = b.tile.state;
-  auto of_chunk = [&](int64_t i, int64_t head) { return (i - i0) * plan.G + head - c.first_head; };
-  const auto output = [&](int64_t i, int64_t head) { return b.o + of_chunk(i, head) * ld; };
+  const auto output = [&](int64_t i, int64_t head) { return b.o + chunk.row(i, head) * ld; };
   const RowsInPlace<Path> in_place(plan, c, output);
   if (in_place.there()) {
     in_place.scores(kt, lanes, s);
@@ -176,7 +195,7 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
   // hi does not decrease along the list: the rows that see all keys are the last ones.
   int64_t plain = 0;
   c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
-    copy_states(b.state + of_chunk(i, head), heads, states + r);
+    copy_states(b.state + chunk.row(i, head), heads, states + r);
     const bool whole = keys.count == used && c.seg.range.hi(i) >= keys.j0 + keys.count;
     if (whole && !*pair.repeats) return;
     if (bare) {
@@ -187,23 +206,18 @@ inline void select_tile(const AttentionPlan& plan, const Selection& sel, const S
     const float weight = multiplicity(pair, sel, plan.N2, i, t);
     plain = r + heads;
     for (int64_t n = r; n < plain; ++n) {
-      masked_select_row<Path>(plan, c.seg, i, head + n - r, keys, used, weight, n, b.tile);
+      const ScoreRow scores = {c.seg, head + n - r, i, keys.j0, keys.count};
+      masked_select_row<Path>(plan, scores, used, weight, n, b.tile);
     }
   });
   softmax_rows<Path>(s + plain * kScoreRow, rows - plain, used, plan.scale, states + plain,
                      factor + plain);
   c.each_query([&](int64_t r, int64_t heads, int64_t i, int64_t head) {
-    copy_states(states + r, heads, b.state + of_chunk(i, head));
+    copy_states(states + r, heads, b.state + chunk.row(i, head));
   });
-  if (in_place.there() && finite) return in_place.add_values(s, lanes, v, factor);
-  add_select_values<Path>(plan, c, finite, used, v, b.tile, output);
+  if (in_place.there() && part.finite) return in_place.add_values(s, lanes, v, factor);
+  add_select_values<Path>(plan, c, part.finite, used, v, b.tile, output);
 }
-
-// A part of a block as products read it.
-struct PackedPart {
-  const float *keys, *values;
-  bool finite;
-};
 
 // Packs `keys` of a pair as pack_keys() does.
 template <class Path>
@@ -214,17 +228,16 @@ inline bool pack_part(const AttentionPlan& plan, const SelectPair& pair, PartKey
                          packed_keys, values, tmp);
 }
 
-// All blocks against the queries [i0, i1) that selected them. packed(at, keys): part number `at` of
-// all packed ones. False: a value that some row met is no number.
+// All blocks against the queries of a chunk that selected them. packed(at, keys): part number `at`
+// of all packed ones. False: a value that some row met is no number.
 template <class Path, class Packed>
-inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
-                          int64_t i0, int64_t i1, const Packed& packed, SelectBuffers& b) {
+inline bool select_blocks(const SelectChunk& chunk, const Packed& packed, SelectBuffers& b) {
   using Step = typename Path::Step;
-  const Segment& seg = plan.segments[pair.segment];
+  const auto& [plan, sel, pair, i0, i1] = chunk;
+  const Segment& seg = chunk.seg();
   const BlockShape& shape = sel.shape;
-  const int64_t first_head = pair.kv_head * plan.G;
   bool numbers = true;
-  fill(b.o, (i1 - i0) * plan.G * padded_row(plan.Dv), 0.0f);
+  fill(b.o, chunk.rows() * padded_row(plan.Dv), 0.0f);
   for (int64_t t = 0; t < pair.blocks; ++t) {
     const int32_t* end = pair.queries + pair.begin[t + 1];
     const int32_t* list = first_query(pair.queries + pair.begin[t], end, i0);
@@ -237,7 +250,7 @@ inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const
       b.tile.ahead.over(matmul_steps<Step>(rows, shape.lanes) + matmul_steps<Step>(rows, plan.Dv));
       numbers = numbers && of.finite;
       for (int64_t r = 0, count; r < rows; r += count) {
-        GatheredRows c{seg, first_head, plan.G, list, r, min64(kTileRows, rows - r)};
+        GatheredRows c{seg, chunk.first_head(), plan.G, list, r, min64(kTileRows, rows - r)};
         int64_t used = shape.lanes;
         if (!kRowsOnly<Path>) {
           const CutRows cut = cut_gathered<Path>(keys, shape.lanes, c, 0);
@@ -245,48 +258,48 @@ inline bool select_blocks(const AttentionPlan& plan, const Selection& sel, const
           used = cut.lanes;
         }
         count = c.count;
-        select_tile<Path>(plan, sel, pair, t, c, i0, keys, used, of.keys, of.values, of.finite, b);
+        select_tile<Path>(chunk, t, c, keys, used, of, b);
       }
     }
   }
   return numbers;
 }
 
-// The ways of tiles to do a chunk, queries [i0, i1), over all their blocks: gathered.h defines
-// them. False: they cannot.
+// The ways of tiles to do a chunk over all its blocks: gathered.h defines them. False: they cannot.
 template <class Path>
-inline bool select_gathered(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
-                            int64_t i0, int64_t i1, const ForwardScratch& scratch,
+inline bool select_gathered(const SelectChunk& chunk, const ForwardScratch& scratch,
                             SelectBuffers& b);
 
-// Outputs and states of a chunk, queries [i0, i1), over all their blocks.
+// Outputs and states of a chunk over all its blocks.
 template <class Path>
-inline void select_all_blocks(const AttentionPlan& plan, const Selection& sel,
-                              const SelectPair& pair, int64_t i0, int64_t i1,
-                              const ForwardScratch& scratch, SelectBuffers& b) {
-  const int64_t rows = (i1 - i0) * plan.G;
+inline void select_all_blocks(const SelectChunk& chunk, const ForwardScratch& scratch,
+                              SelectBuffers& b) {
+  const AttentionPlan& plan = chunk.plan;
+  const SelectPair& pair = chunk.pair;
+  const BlockShape& shape = chunk.sel.shape;
+  const int64_t rows = chunk.rows();
   const auto all = [&](auto path, const auto& packed) {
     using Of = decltype(path);
     for (int64_t r = 0; r < rows; ++r) b.state[r] = SoftmaxState::empty();
-    if (!select_blocks<Of>(plan, sel, pair, i0, i1, packed, b)) {
+    if (!select_blocks<Of>(chunk, packed, b)) {
       // As in forward_tile().
       for (int64_t r = 0; r < rows; ++r) b.state[r] = b.state[r].again();
-      select_blocks<Of>(plan, sel, pair, i0, i1, packed, b);
+      select_blocks<Of>(chunk, packed, b);
     }
   };
   if constexpr (kRowsOnly<Path>) {
-    if (select_gathered<Path>(plan, sel, pair, i0, i1, scratch, b)) return;
+    if (select_gathered<Path>(chunk, scratch, b)) return;
   }
   if constexpr (Path::kForm.pieces > 1) {
     return all(FloatPath{}, [&](int64_t, PartKeys keys) {
       const bool finite =
-          pack_part<FloatPath>(plan, pair, keys, sel.shape.lanes, b.keys, b.values, b.tile.tmp);
+          pack_part<FloatPath>(plan, pair, keys, shape.lanes, b.keys, b.values, b.tile.tmp);
       return PackedPart{b.keys, b.values, finite};
     });
   } else {
-    const int64_t key_size = words<Path>(plan.D) * sel.shape.lanes;
-    const int64_t value_size = words<Path>(sel.shape.lanes) * padded_row(plan.Dv);
-    const int64_t past = pair.first_packed + pair.blocks * sel.shape.parts;
+    const int64_t key_size = words<Path>(plan.D) * shape.lanes;
+    const int64_t value_size = words<Path>(shape.lanes) * padded_row(plan.Dv);
+    const int64_t past = pair.first_packed + pair.blocks * shape.parts;
     Ahead& ahead = b.tile.ahead;
     all(Path{}, [&](int64_t at, PartKeys) {
       // Most likely the next one that the chunk meets; of a long sequence it comes from memory.
@@ -303,13 +316,13 @@ inline void select_all_blocks(const AttentionPlan& plan, const Selection& sel,
 
 template <class Path>
 inline void select_chunk(const AttentionPlan& plan, const Selection& sel, const SelectPair& pair,
-                         int64_t chunk, const ForwardScratch& scratch, SelectBuffers& b) {
+                         int64_t number, const ForwardScratch& scratch, SelectBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
-  const int64_t i0 = chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
-  const int64_t chunk_rows = (i1 - i0) * plan.G, first_head = pair.kv_head * plan.G;
-  const int64_t ld = padded_row(plan.Dv);
-  select_all_blocks<Path>(plan, sel, pair, i0, i1, scratch, b);
-  for (int64_t r = 0; r < chunk_rows; ++r) {
+  const int64_t i0 = number * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
+  const SelectChunk chunk = {plan, sel, pair, i0, i1};
+  const int64_t ld = padded_row(plan.Dv), first_head = chunk.first_head();
+  select_all_blocks<Path>(chunk, scratch, b);
+  for (int64_t r = 0; r < chunk.rows(); ++r) {
     const int64_t i = i0 + r / plan.G;
     const int32_t* blocks = selection_row(pair, sel, plan.N2, i);
     finish_row(plan, seg, i, first_head + r % plan.G, b.o + r * ld, b.state[r],

@@ -191,9 +191,8 @@ template <class Between>
 }
 
 template <int Rows>
-inline void amx_lanes(int64_t lanes, int64_t K, const float* a, int64_t lda, const float* b,
-                      int64_t ldb, float* c, int64_t ldc, bool add) {
-  const AmxRows rows = AmxRows::together(a, lda, c, ldc);
+inline void amx_lanes(int64_t lanes, int64_t K, const AmxRows& rows, const float* b, int64_t ldb,
+                      bool add) {
   if (lanes > kAmxTile) return amx_block<Rows, 2>(K, rows, b, ldb, add);
   amx_block<Rows, 1>(K, rows, b, ldb, add);
 }

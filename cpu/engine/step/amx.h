@@ -19,18 +19,18 @@ constexpr int64_t matmul_steps<AmxStep>(int64_t M, int64_t N) {
 // that a sum over many calls is one long sum. It rounds more than a sum of partial sums, and far
 // less than the operands are rounded.
 template <>
-inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, Lanes lanes_of_b, float* c,
-                            int64_t ldc, Into into, const float* row_scale, Ahead* ahead) {
+inline void matmul<AmxStep>(Sizes of, Operand a, Lanes lanes_of_b, Output c, Sum sum) {
+  const auto [M, N, K] = of;
   expect<Length::kPadded>(N);
   NSA_EXPECT(K % kAmxTile == 0 && a.k_stride == 1 && lanes_of_b.lane_stride == 1);
   const float* b = lanes_of_b.data;
   const int64_t ldb = lanes_of_b.row_stride;
   constexpr int64_t step = 2 * kAmxTile;
-  const bool keep = into != Into::kReplace;
-  if (into == Into::kAddScaled) {
+  const bool keep = sum.into != Into::kReplace;
+  if (sum.into == Into::kAddScaled) {
     for (int64_t m = 0; m < M; ++m) {
       // With the online softmax few steps raise a row's maximum.
-      if (row_scale[m] != 1.0f) scale_row(c + m * ldc, N, row_scale[m]);
+      if (sum.row_scale[m] != 1.0f) scale_row(c.row(m), N, sum.row_scale[m]);
     }
   }
   const int64_t whole = M / kAmxTile * kAmxTile;
@@ -38,21 +38,20 @@ inline void matmul<AmxStep>(int64_t M, int64_t N, int64_t K, Operand a, Lanes la
   for (int64_t n = 0; n < N; n += step) {
     const int64_t lanes = min64(step, N - n);
     for (int64_t m = 0; m < whole; m += step) {
-      const float* am = a.data + m * a.row_stride;
-      float* cm = c + m * ldc + n;
-      if (ahead) ahead->step();
+      const AmxRows rows = AmxRows::together(a.at(m, 0), a.row_stride, c.row(m) + n, c.row_stride);
+      if (sum.ahead) sum.ahead->step();
       if (whole - m >= step) {
-        amx_lanes<2>(lanes, K, am, a.row_stride, b + n, ldb, cm, ldc, keep);
+        amx_lanes<2>(lanes, K, rows, b + n, ldb, keep);
       } else {
-        amx_lanes<1>(lanes, K, am, a.row_stride, b + n, ldb, cm, ldc, keep);
+        amx_lanes<1>(lanes, K, rows, b + n, ldb, keep);
       }
     }
     if (whole == M) continue;
-    amx_lanes<1>(lanes, K, a.data + whole * a.row_stride, a.row_stride, b + n, ldb, part, step,
+    amx_lanes<1>(lanes, K, AmxRows::together(a.at(whole, 0), a.row_stride, part, step), b + n, ldb,
                  false);
     for (int64_t r = 0; r < M - whole; ++r) {
       for (int64_t j = 0; j < lanes; j += W) {
-        float* at = c + (whole + r) * ldc + n + j;
+        float* at = c.row(whole + r) + n + j;
         const V x = load(part + r * step + j);
         store(at, keep ? add(load(at), x) : x);
       }
@@ -71,16 +70,15 @@ struct AmxPath : DotPath {
     for (int k = 0; k < kDots; ++k) sums[k] = amx_dot(a + k * row, b + k * row, n);
   }
   // Rows that are whole words in memory, a vector's lanes at once.
-  static int64_t transpose_rows(ElemType t, const void* src, int64_t offset, int64_t row_stride,
-                                int64_t n, int64_t D, int64_t lanes, float* dst) {
+  static int64_t transpose_rows(const TensorRows& rows, int64_t D, int64_t lanes, float* dst) {
     const int64_t depth = kForm.words(D);
     int64_t done = 0;
-    for (; D % (2 * W) == 0 && row_stride % 2 == 0 && done + W <= n; done += W) {
-      for (int64_t j = done + W; j < min64(done + 2 * W, n); ++j)
-        ask_for_row(t, src, offset + j * row_stride, D);
-      const char* rows = static_cast<const char*>(src) + 2 * (offset + done * row_stride);
+    for (; D % (2 * W) == 0 && rows.row % 2 == 0 && done + W <= rows.n; done += W) {
+      for (int64_t j = done + W; j < min64(done + 2 * W, rows.n); ++j)
+        ask_for_row(rows.t, rows.src, rows.at(j), D);
+      const char* first = static_cast<const char*>(rows.src) + 2 * rows.at(done);
       for (int64_t d = 0; d < depth; d += W)
-        transpose_square(reinterpret_cast<const float*>(rows) + d, row_stride / 2,
+        transpose_square(reinterpret_cast<const float*>(first) + d, rows.row / 2,
                          dst + d * lanes + done, lanes);
     }
     return done;

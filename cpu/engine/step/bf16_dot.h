@@ -66,10 +66,7 @@ struct DotPath {
     }
     return finite_bf16(top);
   }
-  static int64_t transpose_rows(ElemType, const void*, int64_t, int64_t, int64_t, int64_t, int64_t,
-                                float*) {
-    return 0;
-  }
+  static int64_t transpose_rows(const TensorRows&, int64_t, int64_t, float*) { return 0; }
   static void begin() {}
   static void end() {}
 };

@@ -26,6 +26,15 @@ inline void hide_unseen(const RowRange& range, int64_t i, int64_t k0, int64_t n,
   fill(row + seen.hi, lanes - seen.hi, -kInfinity);
 }
 
+// The scores of query i and a head with keys [k0, k0 + n).
+struct ScoreRow {
+  const Segment& seg;
+  int64_t head, i, k0, n;
+
+  // The visible keys, relative to k0.
+  Span visible() const { return visible_span(seg.range, i, k0, n); }
+};
+
 constexpr int64_t kAlibiRows = 1024;
 
 // Element of the pse tensor that belongs to (segment, head, query i, key 0).
@@ -41,8 +50,8 @@ inline int64_t pse_offset(const ScoreBias& bias, const Segment& seg, int64_t hea
 }
 
 // bias[0..hi - lo) for keys k0 + lo .. k0 + hi.
-inline void pse_row(const ScoreBias& bias, const Segment& seg, int64_t head, int64_t i, int64_t k0,
-                    Span span, float* out) {
+inline void pse_row(const ScoreBias& bias, const ScoreRow& row, Span span, float* out) {
+  const auto& [seg, head, i, k0, n] = row;
   if (bias.pse == Pse::kSlopes) {
     float slope = static_cast<const float*>(bias.pse_data)[seg.pse + head];
     for (int64_t j = span.lo; j < span.hi; ++j) {
@@ -58,15 +67,16 @@ inline void pse_row(const ScoreBias& bias, const Segment& seg, int64_t head, int
 
 // s[0..n): raw products become scores with scale and bias applied, -inf where the pair is masked.
 // tmp holds n floats.
-inline void bias_row(const ScoreBias& bias, const Segment& seg, int64_t head, int64_t i, int64_t k0,
-                     int64_t n, float scale, float* s, float* tmp) {
-  Span span = visible_span(seg.range, i, k0, n);
+inline void bias_row(const ScoreBias& bias, const ScoreRow& row, float scale, float* s,
+                     float* tmp) {
+  const auto& [seg, head, i, k0, n] = row;
+  const Span span = row.visible();
   fill(s, span.lo, -kInfinity);
   fill(s + span.hi, n - span.hi, -kInfinity);
   if (bias.pse == Pse::kNone) {
     for (int64_t j = span.lo; j < span.hi; ++j) s[j] *= scale;
   } else {
-    pse_row(bias, seg, head, i, k0, span, tmp);
+    pse_row(bias, row, span, tmp);
     // A bias of -inf masks, whatever the score and the sign of the scale.
     if (bias.pse_before_scale) {
       for (int64_t j = span.lo; j < span.hi; ++j) {
@@ -88,9 +98,9 @@ inline void bias_row(const ScoreBias& bias, const Segment& seg, int64_t head, in
 }
 
 // x *= keep / keep_prob for the visible keys of a row.
-inline void dropout_row(const ScoreBias& bias, const Segment& seg, int64_t head, int64_t i,
-                        int64_t k0, int64_t n, float* x) {
-  Span span = visible_span(seg.range, i, k0, n);
+inline void dropout_row(const ScoreBias& bias, const ScoreRow& row, float* x) {
+  const auto& [seg, head, i, k0, n] = row;
+  const Span span = row.visible();
   int64_t bit = seg.drop + (head * seg.q_len + i) * seg.kv_len + k0;
   for (int64_t j = span.lo; j < span.hi; ++j) {
     bool keep = bias.drop[(bit + j) >> 3] >> ((bit + j) & 7) & 1;

@@ -103,8 +103,8 @@ inline void pieces_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0
     const int64_t block = k / kBlockKeys, lane = k % kBlockKeys;
     const float* values =
         packed.values + block * words_of_values<PiecesPath>(plan.Dv) + form.words(lane) * kAmxTile;
-    multiply_pieces(rows, lanes_v, form.words(lanes), {b.p + form.words(k - n0), b.kLdp, 1}, values,
-                    form.words(kBlockKeys) * kAmxTile, o, ldo, true);
+    multiply_pieces({rows, lanes_v, form.words(lanes)}, {b.p + form.words(k - n0), b.kLdp, 1},
+                    {values, form.words(kBlockKeys) * kAmxTile}, {o, ldo}, true);
   });
 }
 

@@ -72,13 +72,14 @@ template <class Path>
 inline float biased_row(const TileContext& c, int64_t r, int64_t n0, int64_t n, bool plain,
                         float* row, TileBuffers& b) {
   const AttentionPlan& plan = c.plan;
+  const ScoreRow scores = {c.seg, c.head(r), c.query(r), n0, n};
   float scale = plan.scale;
   if (!plain) {
-    bias_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n, scale, row, b.tmp);
+    bias_row(plan.bias, scores, scale, row, b.tmp);
     scale = 1.0f;
   }
   const float factor = online_softmax_row(row, n, scale, b.state[r]);
-  if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), n0, n, row);
+  if (plan.bias.drop) dropout_row(plan.bias, scores, row);
   pack_probabilities<Path>(row, n);
   return factor;
 }
@@ -93,8 +94,8 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
   const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = r1 - r0;
   const int64_t origin = n0 / kTileKeys * kTileKeys;
   float* s = b.s;
-  key_products<Path>(Operand{b.q + r0 * depth, depth, 1}, rows, depth, packed.keys, kBlockKeys, n0,
-                     n1, Output{s + (n0 - origin), kScoreRow}, &b.ahead);
+  key_products<Path>(Operand{b.q + r0 * depth, depth, 1}, rows, {packed.keys, depth, kBlockKeys},
+                     n0, n1, {s + (n0 - origin), kScoreRow}, &b.ahead);
   const bool masked = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
   if ((plain || masked) && plan.bias.drop == nullptr) {
     for (int64_t r = r0; r < r1 && masked; ++r) {
@@ -109,9 +110,9 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
   }
   const Operand p = {s + (n0 - origin), kScoreRow, 1};
   const float* values = packed.values + n0 / Path::kForm.per_word * ld;
-  multiply_values<Path>(packed.numbers(n0, n1), rows, round_up(plan.Dv, kLanePad),
-                        words<Path>(n1 - n0), p, values, ld, b.o + r0 * ld, ld, Into::kAddScaled,
-                        b.factor + r0, &b.ahead);
+  const Sizes of = {rows, round_up(plan.Dv, kLanePad), words<Path>(n1 - n0)};
+  multiply_values<Path>(packed.numbers(n0, n1), of, p, {values, ld}, {b.o + r0 * ld, ld},
+                        {Into::kAddScaled, b.factor + r0, &b.ahead});
 }
 
 // What is packed of keys [k0, k1), asked for while something before them is computed, in so many
@@ -204,17 +205,27 @@ inline float raw_product(ElemType t, const void* a, int64_t at_a, const void* b,
   return sum;
 }
 
+// A row of a call and its softmax.
+struct OutputRow {
+  const AttentionPlan& plan;
+  const Segment& seg;
+  int64_t i, head;
+  SoftmaxState state;
+};
+
 // Outputs [d0, d0 + n), at most kTileKeys of them, of a row whose sums of exp(score - max) times
 // values have left the range of float32, as values near its largest number let them: those that are
 // no numbers once more, with probabilities, whose sum is 1, halved, because rounding may exceed
 // that. spans(visit) calls visit(first, past) for the keys that the row may see.
 template <class Spans>
-[[gnu::noinline]] inline void normalised_outputs(const AttentionPlan& plan, const Segment& seg,
-                                                 int64_t i, int64_t head, const SoftmaxState& state,
-                                                 const Spans& spans, int64_t d0, int64_t n,
-                                                 float* o) {
+[[gnu::noinline]] inline void normalised_outputs(const OutputRow& row, const Spans& spans,
+                                                 int64_t d0, int64_t n, float* o) {
   constexpr int64_t kKeys = kTileKeys;
   alignas(64) float p[kKeys], tmp[2 * kKeys], sums[kTileKeys];
+  const AttentionPlan& plan = row.plan;
+  const Segment& seg = row.seg;
+  const SoftmaxState& state = row.state;
+  const int64_t i = row.i, head = row.head;
   const int64_t kv_head = head / plan.G, q = seg.q + i * plan.q.row + head * plan.q.head;
   const float half = 0.5f / state.divisor(), base = state.base();
   fill(sums, n, 0.0f);
@@ -225,12 +236,12 @@ template <class Spans>
       const int64_t v = seg.v + kv_head * plan.v.head + j0 * plan.v.row + d0;
       for (int64_t j = 0; j < keys; ++j)
         p[j] = raw_product(plan.dtype, plan.query, q, plan.key, k + j * plan.k.row, plan.D, tmp);
-      bias_row(plan.bias, seg, head, i, j0, keys, plan.scale, p, tmp);
+      bias_row(plan.bias, {seg, head, i, j0, keys}, plan.scale, p, tmp);
       for (int64_t j = 0; j < keys; ++j) {
         const float e = exp1(p[j] - base);
         p[j] = e < kFloatMin ? 0.0f : e * half;
       }
-      if (plan.bias.drop) dropout_row(plan.bias, seg, head, i, j0, keys, p);
+      if (plan.bias.drop) dropout_row(plan.bias, {seg, head, i, j0, keys}, p);
       for (int64_t j = 0; j < keys; ++j) {
         if (p[j] == 0.0f) continue;
         to_float(plan.dtype, plan.value, v + j * plan.v.row, n, tmp);
@@ -254,7 +265,8 @@ inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
   if (!usual && moderate(state.max) && state.sum == state.sum) {
     for (int64_t d = 0; d < plan.Dv; d += kTileKeys) {
       const int64_t n = min64(kTileKeys, plan.Dv - d);
-      if (!all_finite(o + d, n)) normalised_outputs(plan, seg, i, head, state, spans, d, n, o);
+      if (!all_finite(o + d, n))
+        normalised_outputs(OutputRow{plan, seg, i, head, state}, spans, d, n, o);
     }
   }
   from_float(plan.dtype, o, plan.Dv, plan.out, seg.o + i * plan.o.row + head * plan.o.head);

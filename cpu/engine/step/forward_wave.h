@@ -15,11 +15,10 @@ inline bool pack_keys(const AttentionPlan& plan, KeyRows from, int64_t lanes, fl
   if constexpr (Path::kForm.pieces > 1) {
     return Path::pack_keys(plan, from, keys, values, tmp);
   } else {
-    const int64_t ld = padded_row(plan.Dv);
-    pack_transposed<Path>(plan.dtype, plan.key, from.k, plan.k.row, from.n, plan.D, lanes, keys,
-                          tmp);
-    pack_rows<Path>(plan.dtype, plan.value, from.v, plan.v.row, from.n, plan.Dv, lanes, ld, values);
-    return packed_finite<Path>(values, words<Path>(lanes) * ld, Path::kLargeExponent);
+    pack_transposed<Path>(keys_of(plan, from), plan.D, lanes, keys, tmp);
+    pack_rows<Path>(values_of(plan, from), plan.Dv, lanes, values);
+    return packed_finite<Path>(values, words<Path>(lanes) * padded_row(plan.Dv),
+                               Path::kLargeExponent);
   }
 }
 

@@ -8,45 +8,42 @@
 namespace nsa::cpu {
 namespace {
 
-// Block number `at` of packed keys in the forms of GroupKeys.
-//
-// kt: where its words of two keys go, ld_kt apart. tmp: [lanes / 2, D padded].
-inline void pack_group_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
-                            int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* kt,
-                            int64_t ld_kt, float* tmp) {
-  pack_key_rows<AmxPath>(plan, pair, lanes, j0, n, tmp);
+// A block of keys in the forms of GroupKeys. kt: where its words of two keys go, ld_kt apart. tmp:
+// [lanes / 2, D padded].
+inline void pack_group_keys(const PairKeys& keys, const GradScratch& s, float* kt, int64_t ld_kt,
+                            float* tmp) {
+  const AttentionGradPlan& plan = keys.plan;
+  const int64_t at = keys.at, lanes = keys.lanes;
+  pack_key_rows<AmxPath>(keys, tmp);
   s.finite[at] = packed_finite<AmxPath>(tmp, words<AmxPath>(lanes) * padded_row(plan.D));
-  const Segment& seg = plan.segments[pair.segment];
-  const auto rows = [&](const void* src, int64_t first, int64_t row, int64_t width, float* dst) {
+  const auto rows = [&](const TensorRows& from, int64_t width, float* dst) {
     const int64_t ld = padded_row(width / 2);
     for (int64_t j = 0; j < lanes; ++j, dst += ld) {
-      if (j < n) {
-        pack_row<AmxPath>(plan.dtype, src, first + (j0 + j) * row, width, dst);
+      if (j < from.n) {
+        pack_row<AmxPath>(from.t, from.src, from.at(j), width, dst);
       } else {
         fill(dst, width / 2, 0.0f);
       }
     }
   };
   const int64_t ld = padded_row(plan.D), count = lanes / 2;
-  rows(plan.key, seg.k + pair.kv_head * plan.k.head, plan.k.row, plan.D,
-       s.key_rows + at * lanes * padded_row(plan.D / 2));
-  rows(plan.value, seg.v + pair.kv_head * plan.v.head, plan.v.row, plan.Dv,
-       s.value_rows + at * lanes * padded_row(plan.Dv / 2));
+  rows(keys_of(plan, keys.rows()), plan.D, s.key_rows + at * lanes * padded_row(plan.D / 2));
+  rows(values_of(plan, keys.rows()), plan.Dv, s.value_rows + at * lanes * padded_row(plan.Dv / 2));
   for (int64_t w = 0; w < count; w += W)
     for (int64_t d = 0; d < plan.D; d += W)
       transpose_square(tmp + w * ld + d, ld, kt + d * ld_kt + w, ld_kt);
 }
 
-// The scratch with block number `at` in the forms of GradKeys, which few tiles or none read: those
+// The scratch with a block of keys in the forms of GradKeys, which few tiles or none read: those
 // that do pack them for themselves, as others may work on the same keys.
-inline GradScratch pack_keys_apart(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
-                                   int64_t lanes, int64_t j0, int64_t n, const GradScratch& s,
+inline GradScratch pack_keys_apart(const PairKeys& keys, const GradScratch& s,
                                    const UnitBuffers& b) {
+  const auto& [plan, pair, at, lanes, j0, n] = keys;
   GradScratch apart = s;
   apart.keys_t = b.groups.keys_t - at * words<AmxPath>(plan.D) * lanes;
   apart.values_t = b.groups.values_t - at * words<AmxPath>(plan.Dv) * lanes;
   apart.keys = b.groups.keys - at * words<AmxPath>(lanes) * padded_row(plan.D);
-  pack_grad_keys<AmxPath>(plan, pair, at, lanes, j0, n, apart, b.tile.tmp);
+  pack_grad_keys<AmxPath>(keys, apart, b.tile.tmp);
   return apart;
 }
 
@@ -63,11 +60,17 @@ inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s,
           j0};
 }
 
-// The first or second group of a pair, without the keys that its rows see: `there` rows from query
-// i and head on, the others being zeros. False: some row's maximum is not moderate.
-inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, int64_t i, int64_t head,
-                      int64_t turn, int64_t there, const float* zeros, PairRows& rows,
-                      PairLanes& lanes) {
+// The first or second group of a pair: `there` rows from query i and head on, the others being
+// zeros.
+struct GroupOfRows {
+  int64_t turn, there = 0, i = 0, head = 0;
+};
+
+// Puts them into the pair, without the keys that its rows see. False: some row's maximum is not
+// moderate.
+inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, GroupOfRows of,
+                      const float* zeros, PairRows& rows, PairLanes& lanes) {
+  const int64_t turn = of.turn, there = of.there, i = of.i, head = of.head;
   const auto nothing = [&](int64_t lane) {
     rows.q[lane] = rows.dy[lane] = reinterpret_cast<const char*>(zeros);
     lanes.max[lane] = lanes.inv[lane] = lanes.delta[lane] = 0.0f;

@@ -42,10 +42,23 @@ inline bool all_true(const bool* x, int64_t n) {
 template <class Path>
 constexpr bool kOwnRows = Path::kForm.per_word == 1;
 
-// The packed blocks from number `at` on that hold n keys. own: their rows, where the unit has them.
+// Keys [j0, j0 + n) of a pair, whose packed blocks, of `lanes` keys each, begin with number `at`.
+struct PairKeys {
+  const AttentionGradPlan& plan;
+  const GradPair& pair;
+  int64_t at, lanes, j0, n;
+
+  KeyRows rows() const {
+    const Segment& seg = plan.segments[pair.segment];
+    return {seg.k + pair.kv_head * plan.k.head + j0 * plan.k.row,
+            seg.v + pair.kv_head * plan.v.head + j0 * plan.v.row, n};
+  }
+};
+
+// own: their rows, where the unit has them.
 template <class Path>
-inline GradKeys packed_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
-                            int64_t lanes, int64_t j0, int64_t n, const float* own) {
+inline GradKeys packed_keys(const PairKeys& of, const GradScratch& s, const float* own) {
+  const auto& [plan, pair, at, lanes, j0, n] = of;
   return {s.keys_t + at * words<Path>(plan.D) * lanes,
           s.values_t + at * words<Path>(plan.Dv) * lanes,
           kOwnRows<Path> ? own : s.keys + at * words<Path>(lanes) * padded_row(plan.D),
@@ -57,48 +70,32 @@ inline GradKeys packed_keys(const AttentionGradPlan& plan, const GradScratch& s,
           plan.scores_in_pieces && all_true(s.small + at, ceil_div(n, lanes))};
 }
 
-// Packs keys [j0, j0 + n) of a pair, and their values, as columns of block number `at`.
+// Packs a block of keys as rows.
 template <class Path>
-inline void pack_key_columns(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
-                             int64_t lanes, int64_t j0, int64_t n, const GradScratch& s,
-                             float* tmp) {
-  const Segment& seg = plan.segments[pair.segment];
-  const int64_t k = seg.k + pair.kv_head * plan.k.head + j0 * plan.k.row;
-  const int64_t v = seg.v + pair.kv_head * plan.v.head + j0 * plan.v.row;
-  pack_transposed<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes,
-                        s.keys_t + at * words<Path>(plan.D) * lanes, tmp);
-  pack_transposed<Path>(plan.dtype, plan.value, v, plan.v.row, n, plan.Dv, lanes,
-                        s.values_t + at * words<Path>(plan.Dv) * lanes, tmp);
+inline void pack_key_rows(const PairKeys& keys, float* rows) {
+  pack_rows<Path>(keys_of(keys.plan, keys.rows()), keys.plan.D, keys.lanes, rows);
 }
 
-// The same keys as rows.
+// The forms of a block that are shared: columns of keys and of values, and rows. Gives whether its
+// keys are numbers.
 template <class Path>
-inline void pack_key_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t lanes,
-                          int64_t j0, int64_t n, float* rows) {
-  const int64_t ld = padded_row(plan.D);
-  const int64_t k = plan.segments[pair.segment].k + pair.kv_head * plan.k.head + j0 * plan.k.row;
-  pack_rows<Path>(plan.dtype, plan.key, k, plan.k.row, n, plan.D, lanes, ld, rows);
-}
-
-// The forms of block number `at` that are shared. Gives whether its keys are numbers.
-template <class Path>
-inline bool pack_grad_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
-                           int64_t lanes, int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
-  pack_key_columns<Path>(plan, pair, at, lanes, j0, n, s, tmp);
-  if constexpr (!kOwnRows<Path>)
-    pack_key_rows<Path>(plan, pair, lanes, j0, n,
-                        s.keys + at * words<Path>(lanes) * padded_row(plan.D));
+inline bool pack_grad_keys(const PairKeys& keys, const GradScratch& s, float* tmp) {
+  const auto& [plan, pair, at, lanes, j0, n] = keys;
   const int64_t count = words<Path>(plan.D) * lanes;
+  pack_transposed<Path>(keys_of(plan, keys.rows()), plan.D, lanes, s.keys_t + at * count, tmp);
+  pack_transposed<Path>(values_of(plan, keys.rows()), plan.Dv, lanes,
+                        s.values_t + at * words<Path>(plan.Dv) * lanes, tmp);
+  if constexpr (!kOwnRows<Path>)
+    pack_key_rows<Path>(keys, s.keys + at * words<Path>(lanes) * padded_row(plan.D));
   return packed_finite<Path>(s.keys_t + at * count, count);
 }
 
-// The form of block number `at` in pieces. tmp: [16, 3 D / 2 + 16].
+// The form of a block in pieces. tmp: [16, 3 D / 2 + 16].
 template <class Path>
-inline void pack_key_pieces(const AttentionGradPlan& plan, const GradPair& pair, int64_t at,
-                            int64_t j0, int64_t n, const GradScratch& s, float* tmp) {
-  const int64_t k = plan.segments[pair.segment].k + pair.kv_head * plan.k.head + j0 * plan.k.row;
-  s.small[at] = Path::pack_key_columns(
-      plan, {k, 0, n}, s.key_pieces + at * Path::kForm.words(plan.D) * kBlockKeys, tmp);
+inline void pack_key_pieces(const PairKeys& keys, const GradScratch& s, float* tmp) {
+  const int64_t size = Path::kForm.words(keys.plan.D) * kBlockKeys;
+  s.small[keys.at] =
+      Path::pack_key_columns(keys.plan, keys.rows(), s.key_pieces + keys.at * size, tmp);
 }
 
 // Words of a tile's rows, three cache lines.
@@ -245,12 +242,12 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
   }
 }
 
-// dpse += dS (times scale where the bias is added before it). Element j of dS is key j0 + j.
-inline void dpse_row(const AttentionGradPlan& plan, const Segment& seg, int64_t head, int64_t i,
-                     int64_t j0, int64_t n, const float* ds, float* tmp) {
-  Span span = visible_span(seg.range, i, j0, n);
+// dpse += dS (times scale where the bias is added before it).
+inline void dpse_row(const AttentionGradPlan& plan, const ScoreRow& row, const float* ds,
+                     float* tmp) {
+  const Span span = row.visible();
   const int64_t count = span.hi - span.lo;
-  const int64_t at = pse_offset(plan.bias, seg, head, i) + j0 + span.lo;
+  const int64_t at = pse_offset(plan.bias, row.seg, row.head, row.i) + row.k0 + span.lo;
   const float factor = plan.bias.pse_before_scale ? plan.scale : 1.0f;
   to_float(plan.dpse_elem, plan.dpse, at, count, tmp);
   for (int64_t j = 0; j < count; ++j) tmp[j] += factor * ds[span.lo + j];
@@ -344,17 +341,18 @@ template <class Rows>
 inline void masked_grad_row(const AttentionGradPlan& plan, const Rows& c, int64_t r, int64_t j0,
                             int64_t real, int64_t lanes, bool plain, GradBuffers& b) {
   float *row = b.p + r * kScoreRow, *dp = b.ds + r * kScoreRow;
+  const ScoreRow scores = {c.seg, c.head(r), c.query(r), j0, real};
   float scale = plan.scale;
   if (!plain) {
-    bias_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, scale, row, b.tmp);
+    bias_row(plan.bias, scores, scale, row, b.tmp);
     fill(row + real, lanes - real, -kInfinity);
     scale = 1.0f;
   }
   probabilities_row(row, lanes, scale, b.max[r], b.inv[r]);
-  if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, dp);
+  if (plan.bias.drop) dropout_row(plan.bias, scores, dp);
   ds_row(row, dp, lanes, b.delta[r]);
-  if (plan.dpse) dpse_row(plan, c.seg, c.head(r), c.query(r), j0, real, dp, b.tmp);
-  if (plan.bias.drop) dropout_row(plan.bias, c.seg, c.head(r), c.query(r), j0, real, row);
+  if (plan.dpse) dpse_row(plan, scores, dp, b.tmp);
+  if (plan.bias.drop) dropout_row(plan.bias, scores, row);
 }
 
 // The sums of a unit for its keys: of each key a row, or a column where they are transposed.
@@ -366,25 +364,39 @@ struct KeySums {
   KeySums key(int64_t j) const { return {data + (kRowsOnly<Path> ? j : j * ld), ld}; }
 };
 
-// sums += A^T B: A, words of pairs of rows [words(rows), kScoreRow 2] of P or dS; B, rows of dO or
-// Q in the same words, and transposed.
+// How many keys and rows a step has, the keys padded to lanes.
+struct StepSizes {
+  int64_t real, lanes, rows;
+};
+
+// Rows of dO or Q in words of pairs of rows, [words(rows), ld], and transposed, for kRowsOnly.
+struct RowWords {
+  const float* data;
+  int64_t ld;
+  const float* transposed;
+};
+
+// sums += A^T B, `width` columns of B: A, words of pairs of rows [words(rows), kScoreRow 2] of P or
+// dS.
 template <class Path>
-inline void add_key_products(bool numbers_only, int64_t real, int64_t lanes, int64_t width,
-                             int64_t rows, float* a, const float* b, int64_t ldb, const float* b_t,
+inline void add_key_products(bool numbers_only, StepSizes of, int64_t width, float* a, RowWords b,
                              KeySums<Path> sums, Ahead* ahead) {
   constexpr int64_t per_word = Path::kForm.per_word, lda = per_word * kScoreRow;
+  const auto [real, lanes, rows] = of;
   const int64_t count = words<Path>(rows);
+  const Lanes right = {b.data, b.ld};
   if constexpr (kRowsOnly<Path>) {
     // Words past the rows would be multiplied with zeros, but they may be no numbers.
     for (int64_t w = ceil_div(rows, per_word); w < count; ++w) fill(a + w * lda, lanes, 0.0f);
     if (numbers_only)
-      return matmul<typename Path::Step>(width, lanes, count, {b_t, kRowWords, 1}, {a, lda},
-                                         sums.data, sums.ld, Into::kAdd, nullptr, ahead);
-    matmul_visible(per_word, real, width, count, {a, 1, lda}, b, ldb, sums.data, 1, Into::kAdd,
-                   nullptr, sums.ld);
+      return matmul<typename Path::Step>({width, lanes, count}, {b.transposed, kRowWords, 1},
+                                         {a, lda}, {sums.data, sums.ld},
+                                         {Into::kAdd, nullptr, ahead});
+    matmul_visible(per_word, {real, width, count}, {a, 1, lda}, right, {sums.data, 1}, {Into::kAdd},
+                   sums.ld);
   } else {
-    multiply_values<Path>(numbers_only, real, width, count, {a, 1, lda}, b, ldb, sums.data, sums.ld,
-                          Into::kAdd, nullptr, ahead);
+    multiply_values<Path>(numbers_only, {real, width, count}, {a, 1, lda}, right,
+                          {sums.data, sums.ld}, {Into::kAdd, nullptr, ahead});
   }
 }
 
@@ -401,18 +413,27 @@ inline void grad_scores(const AttentionGradPlan& plan, const GradKeys& keys, int
                             keys.pieces + n0 * Pieces::kForm.words(plan.D), s, kScoreRow);
     }
   }
-  key_products<Path>(Operand{b.q + r0 * ld, ld, 1}, rows, words<Path>(plan.D), keys.kt, keys.lanes,
-                     n0, n1, Output{s, kScoreRow}, &b.ahead);
+  key_products<Path>(Operand{b.q + r0 * ld, ld, 1}, rows,
+                     {keys.kt, words<Path>(plan.D), keys.lanes}, n0, n1, {s, kScoreRow}, &b.ahead);
 }
 
-// Rows [r0, r1) of the tile against lanes [n0, n1) of packed blocks; r0 begins a word, and of
-// kRowsOnly a tile's words. dk, dv: the sums of this block's keys. into_dq: what becomes of the old
-// dq. A call: within a caller's loops the constants of the exponential do not stay in registers.
+// Rows [r0, r1) of a tile against lanes [n0, n1) of packed blocks; r0 begins a word, and of
+// kRowsOnly a tile's words. plain: every row sees all of them, and nothing else changes scores.
+template <class Path>
+struct GradStep {
+  int64_t r0, r1, n0, n1;
+  bool plain;
+  KeySums<Path> dk, dv;  // of the keys of the blocks
+  Into into_dq = Into::kAdd;
+};
+
+// A call: within a caller's loops the constants of the exponential do not stay in registers.
 template <class Path, class Rows>
 [[gnu::noinline]] inline void grad_step(const AttentionGradPlan& plan, const Rows& c,
-                                        const GradKeys& keys, int64_t r0, int64_t r1, int64_t n0,
-                                        int64_t n1, bool plain, GradBuffers& b, KeySums<Path> dk,
-                                        KeySums<Path> dv, Into into_dq = Into::kAdd) {
+                                        const GradKeys& keys, const GradStep<Path>& step,
+                                        GradBuffers& b) {
+  const int64_t r0 = step.r0, r1 = step.r1, n0 = step.n0, n1 = step.n1;
+  const bool plain = step.plain;
   constexpr int64_t per_word = Path::kForm.per_word;
   expect<Length::kPadded>(n0);
   expect<Length::kPadded>(n1);
@@ -421,8 +442,9 @@ template <class Path, class Rows>
   const int64_t rows = r1 - r0, lanes = n1 - n0, real = min64(n1, keys.n) - n0;
   float *p = b.p + r0 * kScoreRow, *ds = b.ds + r0 * kScoreRow;
   grad_scores<Path>(plan, keys, r0, rows, n0, n1, b);
-  key_products<Path>(Operand{b.dy + r0 * ldv, ldv, 1}, rows, words<Path>(plan.Dv), keys.vt,
-                     keys.lanes, n0, n1, Output{ds, kScoreRow}, &b.ahead);
+  key_products<Path>(Operand{b.dy + r0 * ldv, ldv, 1}, rows,
+                     {keys.vt, words<Path>(plan.Dv), keys.lanes}, n0, n1, {ds, kScoreRow},
+                     &b.ahead);
   // Where visibility alone changes scores, rows that it cuts are like the others.
   const bool hidden = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
   const bool bare = (plain || hidden) && plan.bias.drop == nullptr && plan.dpse == nullptr;
@@ -440,13 +462,14 @@ template <class Path, class Rows>
   }
   float* ds_pairs = per_word == 2 ? p + kScoreRow : ds;
   const int64_t first = r0 / per_word;
-  add_key_products<Path>(b.finite, real, lanes, lanes_v, rows, p, b.dy_words + first * ldv, ldv,
-                         kRowsOnly<Path> ? b.dy_t + first : nullptr, dv.key(n0), &b.ahead);
-  add_key_products<Path>(b.finite, real, lanes, lanes_d, rows, ds_pairs, b.q_words + first * ld, ld,
-                         kRowsOnly<Path> ? b.q_t + first : nullptr, dk.key(n0), &b.ahead);
-  multiply_values<Path>(keys.finite, rows, lanes_d, words<Path>(real), {ds, kScoreRow, 1},
-                        keys.k + n0 / per_word * ld, ld, b.dq + r0 * ld, ld, into_dq, nullptr,
-                        &b.ahead);
+  const StepSizes of = {real, lanes, rows};
+  const RowWords dy = {b.dy_words + first * ldv, ldv, kRowsOnly<Path> ? b.dy_t + first : nullptr};
+  const RowWords q = {b.q_words + first * ld, ld, kRowsOnly<Path> ? b.q_t + first : nullptr};
+  add_key_products<Path>(b.finite, of, lanes_v, p, dy, step.dv.key(n0), &b.ahead);
+  add_key_products<Path>(b.finite, of, lanes_d, ds_pairs, q, step.dk.key(n0), &b.ahead);
+  multiply_values<Path>(keys.finite, {rows, lanes_d, words<Path>(real)}, {ds, kScoreRow, 1},
+                        {keys.k + n0 / per_word * ld, ld}, {b.dq + r0 * ld, ld},
+                        {step.into_dq, nullptr, &b.ahead});
 }
 
 // How often grad_step() calls ahead.step().

@@ -12,6 +12,15 @@ namespace {
 // Of a lambda: what is called between the products of a way must not be a call.
 #define NSA_INLINE __attribute__((always_inline))
 
+// n rows of a tensor, `row` elements apart, the first at `offset`.
+struct TensorRows {
+  ElemType t;
+  const void* src;
+  int64_t offset, row, n;
+
+  int64_t at(int64_t j) const { return offset + j * row; }
+};
+
 // Rows whose products are added up side by side.
 constexpr int kDots = 8;
 
@@ -40,11 +49,8 @@ struct FloatPath {
     store(p + j, x);
     store(p + j + W, y);
   }
-  // Packs as many of n rows as lanes as can be transposed at once. Gives how many.
-  static int64_t transpose_rows(ElemType, const void*, int64_t, int64_t, int64_t, int64_t, int64_t,
-                                float*) {
-    return 0;
-  }
+  // Packs as many of some rows of D elements as lanes as can be transposed at once. Gives how many.
+  static int64_t transpose_rows(const TensorRows&, int64_t, int64_t, float*) { return 0; }
   // Of a thread that will do steps, and has done them.
   static void begin() {}
   static void end() {}
@@ -133,20 +139,27 @@ struct KeyRows {
   int64_t k, v, n;
 };
 
-// dst[lanes / panel][words(D)][panel] = transpose of n rows, panel = panel_lanes(); lanes n.. are
-// zero. row_words holds words(D) floats.
+inline TensorRows keys_of(const AttentionPlan& plan, KeyRows from) {
+  return {plan.dtype, plan.key, from.k, plan.k.row, from.n};
+}
+inline TensorRows values_of(const AttentionPlan& plan, KeyRows from) {
+  return {plan.dtype, plan.value, from.v, plan.v.row, from.n};
+}
+
+// dst[lanes / panel][words(D)][panel] = transpose of rows of D elements, panel = panel_lanes();
+// lanes past the rows are zero. row_words holds words(D) floats.
 template <class Path>
-inline void pack_transposed(ElemType t, const void* src, int64_t offset, int64_t row_stride,
-                            int64_t n, int64_t D, int64_t lanes, float* dst, float* row_words) {
+inline void pack_transposed(const TensorRows& rows, int64_t D, int64_t lanes, float* dst,
+                            float* row_words) {
   const int64_t depth = words<Path>(D), panel = panel_lanes<Path>(lanes);
   const auto lane = [&](int64_t j) { return dst + j / panel * panel * depth + j % panel; };
-  const int64_t done = Path::transpose_rows(t, src, offset, row_stride, n, D, lanes, dst);
-  for (int64_t j = done; j < n; ++j) {
-    ask_for_row(t, src, offset + (j + kRowsAhead) * row_stride, D);
-    pack_row<Path>(t, src, offset + j * row_stride, D, row_words);
+  const int64_t done = Path::transpose_rows(rows, D, lanes, dst);
+  for (int64_t j = done; j < rows.n; ++j) {
+    ask_for_row(rows.t, rows.src, rows.at(j + kRowsAhead), D);
+    pack_row<Path>(rows.t, rows.src, rows.at(j), D, row_words);
     for (int64_t d = 0; d < depth; ++d) lane(j)[d * panel] = row_words[d];
   }
-  for (int64_t j = n; j < lanes; ++j)
+  for (int64_t j = rows.n; j < lanes; ++j)
     for (int64_t d = 0; d < depth; ++d) lane(j)[d * panel] = 0.0f;
 }
 
@@ -157,21 +170,29 @@ inline Lanes packed_lanes(const float* block, int64_t depth, int64_t lanes) {
   return {block, panel, panel < lanes ? depth : 1};
 }
 
+// Neighbouring packed blocks of keys, [depth, lanes] each.
+struct KeyBlocks {
+  const float* data;
+  int64_t depth, lanes;
+};
+
 // c = A B for lanes [n0, n1) of packed blocks of keys. A: Operand, or RowList where the path takes
 // it.
 template <class Path, class A>
-inline void key_products(A a, int64_t rows, int64_t depth, const float* blocks, int64_t lanes,
-                         int64_t n0, int64_t n1, Output c, Ahead* ahead = nullptr) {
+inline void key_products(A a, int64_t rows, KeyBlocks keys, int64_t n0, int64_t n1, Output c,
+                         Ahead* ahead = nullptr) {
   using Step = typename Path::Step;
+  const auto [blocks, depth, lanes] = keys;
   for (int64_t n = n0; n < n1;) {
     const int64_t lane = n % lanes, count = min64(lanes - lane, n1 - n);
     const Lanes b = packed_lanes<Path>(blocks + (n - lane) * depth, depth, lanes).from(lane);
     const Output to = c.from(0, n - n0);
+    const Sizes of = {rows, count, depth};
+    const Sum sum = {Into::kReplace, nullptr, ahead};
     if constexpr (kRowsOnly<Path>) {
-      matmul<Step>(rows, count, depth, a, b, to.data, to.row_stride, Into::kReplace, nullptr,
-                   ahead);
+      matmul<Step>(of, a, b, to, sum);
     } else {
-      matmul_rows<Step>(rows, count, depth, a, b, to, Into::kReplace, nullptr, ahead);
+      matmul_rows<Step>(of, a, b, to, sum);
     }
     n += count;
   }
@@ -189,24 +210,24 @@ inline void pair_elements(const uint16_t* even, const uint16_t* odd, int64_t n, 
   fill(dst + n, ld - n, 0.0f);
 }
 
-// dst[words(rows_padded)][ld]: n rows of Dv elements along the contraction, ld a padded Dv. The
-// bf16 form interleaves rows 2 j and 2 j + 1. Rows n.. and columns Dv.. are zero.
+// dst[words(rows_padded)][ld]: rows of Dv elements along the contraction, ld a padded Dv. The bf16
+// form interleaves rows 2 j and 2 j + 1. Rows past them and columns Dv.. are zero.
 template <class Path>
-inline void pack_rows(ElemType t, const void* src, int64_t offset, int64_t row_stride, int64_t n,
-                      int64_t Dv, int64_t rows_padded, int64_t ld, float* dst) {
+inline void pack_rows(const TensorRows& rows, int64_t Dv, int64_t rows_padded, float* dst) {
+  const int64_t ld = padded_row(Dv), n = rows.n;
   if (Path::kForm.per_word == 1) {
     for (int64_t j = 0; j < n; ++j) {
-      ask_for_row(t, src, offset + (j + kRowsAhead) * row_stride, Dv);
-      to_float(t, src, offset + j * row_stride, Dv, dst + j * ld);
+      ask_for_row(rows.t, rows.src, rows.at(j + kRowsAhead), Dv);
+      to_float(rows.t, rows.src, rows.at(j), Dv, dst + j * ld);
       fill(dst + j * ld + Dv, ld - Dv, 0.0f);
     }
     fill(dst + n * ld, (rows_padded - n) * ld, 0.0f);
     return;
   }
-  const uint16_t* base = static_cast<const uint16_t*>(src) + offset;
+  const uint16_t* base = static_cast<const uint16_t*>(rows.src);
   for (int64_t j = 0; j < rows_padded; j += 2) {
-    pair_elements(j < n ? base + j * row_stride : nullptr,
-                  j + 1 < n ? base + (j + 1) * row_stride : nullptr, Dv, ld, dst + j / 2 * ld);
+    pair_elements(j < n ? base + rows.at(j) : nullptr, j + 1 < n ? base + rows.at(j + 1) : nullptr,
+                  Dv, ld, dst + j / 2 * ld);
   }
 }
 
@@ -229,12 +250,10 @@ inline bool packed_finite(const float* packed, int64_t count, uint32_t exponent 
 // A product with P or dS on the left; without numbers_only the right side holds NaN or infinity
 // somewhere, and some pair may be masked.
 template <class Path>
-inline void multiply_values(bool numbers_only, int64_t M, int64_t N, int64_t K, Operand p,
-                            const float* v, int64_t ldv, float* o, int64_t ldo, Into into,
-                            const float* row_scale = nullptr, Ahead* ahead = nullptr) {
-  if (numbers_only)
-    return matmul<typename Path::Step>(M, N, K, p, {v, ldv}, o, ldo, into, row_scale, ahead);
-  matmul_visible(Path::kForm.per_word, M, N, K, p, v, ldv, o, ldo, into, row_scale);
+inline void multiply_values(bool numbers_only, Sizes of, Operand p, Lanes v, Output o,
+                            Sum sum = {}) {
+  if (numbers_only) return matmul<typename Path::Step>(of, p, v, o, sum);
+  matmul_visible(Path::kForm.per_word, of, p, v, o, sum);
 }
 
 // Probabilities in place as words: the bf16 form rounds them and uses the front half of the row.

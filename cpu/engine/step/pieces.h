@@ -9,6 +9,14 @@
 namespace nsa::cpu {
 namespace {
 
+// B in tiles of 16 lanes [K, 16], `next` words from one to the next.
+struct LaneTiles {
+  const float* data;
+  int64_t next;
+
+  LaneTiles from(int64_t lane) const { return {data + lane / kAmxTile * next, next}; }
+};
+
 // float32 as sums of bf16.
 struct PiecesPath {
   static constexpr WordForm kForm = {2, kAmxTile, kPieces};
@@ -16,8 +24,7 @@ struct PiecesPath {
   static V split_row(ElemType t, const void* src, int64_t offset, int64_t n, float* dst, V top);
   static V split_pair(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
                       const WordsAt& to, V top);
-  static void multiply(int64_t M, int64_t N, int64_t K, Operand a, const float* b, int64_t tile,
-                       float* c, int64_t ldc, bool add_to);
+  static void multiply(Sizes of, Operand a, LaneTiles b, Output c, bool add_to);
   // Rows that multiply() reads past the last one.
   static constexpr int64_t kRowsPast = 2 * kAmxTile;
   // Whether operands of these magnitudes stand for their numbers.
@@ -83,21 +90,17 @@ inline V pair_pieces(ElemType t, const void* src, int64_t even, int64_t odd, int
   return top;
 }
 
-// n rows of a tensor, `row` elements apart, the first at `offset`, of which a block of kBlockKeys
-// is packed: those past n are zeros. Both forms give the larger magnitudes as pack_pieces() does.
-struct PiecesSource {
-  ElemType t;
-  const void* src;
-  int64_t offset, row, n;
-
+// Rows of a tensor of which a block of kBlockKeys is packed: those past n are zeros. Both forms
+// give the larger magnitudes as pack_pieces() does.
+struct PiecesSource : TensorRows {
   // Rows as lanes: four tiles [words(width), 16]. tmp: [16, words(width) + 16].
   V columns(int64_t width, float* dst, float* tmp, V top) const {
     const int64_t depth = PiecesPath::kForm.words(width), ld = depth + kAmxTile;
     for (int64_t j = 0; j < kBlockKeys; ++j) {
       float* to = tmp + j % W * ld;
       if (j < n) {
-        ask_for_row(t, src, offset + (j + kRowsAhead) * row, width);
-        top = pack_pieces(t, src, offset + j * row, width, to, top);
+        ask_for_row(t, src, at(j + kRowsAhead), width);
+        top = pack_pieces(t, src, at(j), width, to, top);
       } else {
         fill(to, depth, 0.0f);
       }
@@ -112,30 +115,29 @@ struct PiecesSource {
   V rows(int64_t width, float* dst, V top) const {
     constexpr WordForm form = PiecesPath::kForm;
     for (int64_t w = 0; w < kBlockKeys / 2; ++w) {
-      const int64_t at = offset + 2 * w * row;
       const WordsAt to{dst + form.word(w) * kAmxTile, round_up(width, kAmxTile), kAmxTile,
                        form.words(kBlockKeys) * kAmxTile};
-      top = pair_pieces(t, src, at, 2 * w + 1 < n ? at + row : -1, 2 * w < n ? width : 0, to, top);
+      top = pair_pieces(t, src, at(2 * w), 2 * w + 1 < n ? at(2 * w + 1) : -1,
+                        2 * w < n ? width : 0, to, top);
     }
     return top;
   }
 };
 
-// Sums of tiles of `rows` rows and `lanes` lanes go to C.
+// The product of a block of so many tiles.
 template <int Rows, int Lanes, bool kAsWide>
-inline void pieces_block(int64_t rows, int64_t lanes, int64_t K, Operand a, const float* b,
-                         int64_t tile, float* c, int64_t ldc, bool add_to) {
+inline void pieces_block(Sizes of, Operand a, LaneTiles b, Output c, bool add_to) {
   constexpr int64_t ld = 2 * kAmxTile;
   alignas(64) float sums[ld * ld];
-  amx_pieces<Rows, Lanes, kAsWide>(K, a.data, a.row_stride, b, tile);
+  amx_pieces<Rows, Lanes, kAsWide>(of.K, a.data, a.row_stride, b.data, b.next);
   tile_store<0>(sums, ld);
   if constexpr (Lanes > 1) tile_store<1>(sums + kAmxTile, ld);
   if constexpr (Rows > 1) tile_store<2>(sums + kAmxTile * ld, ld);
   if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(sums + kAmxTile * ld + kAmxTile, ld);
   const V unit = set1(1.0f / (kPieceUnit * kPieceUnit));
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t j = 0; j < lanes; j += W) {
-      float* at = c + r * ldc + j;
+  for (int64_t r = 0; r < of.M; ++r) {
+    for (int64_t j = 0; j < of.N; j += W) {
+      float* at = c.row(r) + j;
       const V x = load(sums + r * ld + j);
       store(at, add_to ? fma(x, unit, load(at)) : mul(x, unit));
     }
@@ -143,11 +145,11 @@ inline void pieces_block(int64_t rows, int64_t lanes, int64_t K, Operand a, cons
 }
 
 // C[M, N] = or += A B for K words of pieces. A has neighbouring words; up to 31 rows after its last
-// one are read. B: tiles of 16 lanes [K, 16], `tile` words from one to the next. A sum of many
-// calls is a sum of partial sums. One of 2^80 or more is no number here.
+// one are read. A sum of many calls is a sum of partial sums. One of 2^80 or more is no number
+// here.
 template <bool kAsWide = false>
-inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const float* b,
-                            int64_t tile, float* c, int64_t ldc, bool add_to) {
+inline void multiply_pieces(Sizes of, Operand a, LaneTiles b, Output c, bool add_to) {
+  const int64_t M = of.M, N = of.N, K = of.K;
   NSA_EXPECT(N % kAmxTile == 0 && K % kPieceStep == 0 && a.k_stride == 1);
   constexpr int64_t step = 2 * kAmxTile;
   for (int64_t n = 0; n < N; n += step) {
@@ -156,7 +158,7 @@ inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const fl
       const int64_t rows = min64(step, M - m);
       const auto block = [&](auto tiles, auto columns) {
         pieces_block<decltype(tiles)::value, decltype(columns)::value, kAsWide>(
-            rows, lanes, K, a.from(m), b + n / kAmxTile * tile, tile, c + m * ldc + n, ldc, add_to);
+            {rows, lanes, K}, a.from(m), b.from(n), c.from(m, n), add_to);
       };
       constexpr std::integral_constant<int, 1> one{};
       constexpr std::integral_constant<int, 2> two{};
@@ -181,7 +183,7 @@ inline void multiply_pieces(int64_t M, int64_t N, int64_t K, Operand a, const fl
 inline void piece_scores(int64_t rows, int64_t n, int64_t D, const float* q, int64_t ldq,
                          const float* keys, float* s, int64_t lds) {
   const int64_t depth = PiecesPath::kForm.words(D);
-  multiply_pieces<true>(rows, n, depth, {q, ldq, 1}, keys, depth * kAmxTile, s, lds, false);
+  multiply_pieces<true>({rows, n, depth}, {q, ldq, 1}, {keys, depth * kAmxTile}, {s, lds}, false);
 }
 
 inline V PiecesPath::split_row(ElemType t, const void* src, int64_t offset, int64_t n, float* dst,
@@ -192,13 +194,12 @@ inline V PiecesPath::split_pair(ElemType t, const void* src, int64_t even, int64
                                 const WordsAt& to, V top) {
   return pair_pieces(t, src, even, odd, n, to, top);
 }
-inline void PiecesPath::multiply(int64_t M, int64_t N, int64_t K, Operand a, const float* b,
-                                 int64_t tile, float* c, int64_t ldc, bool add_to) {
-  multiply_pieces(M, N, K, a, b, tile, c, ldc, add_to);
+inline void PiecesPath::multiply(Sizes of, Operand a, LaneTiles b, Output c, bool add_to) {
+  multiply_pieces(of, a, b, c, add_to);
 }
 inline bool PiecesPath::pack_key_columns(const AttentionPlan& plan, KeyRows from, float* keys,
                                          float* tmp) {
-  const PiecesSource source{plan.dtype, plan.key, from.k, plan.k.row, from.n};
+  const PiecesSource source{keys_of(plan, from)};
   return all_below(source.columns(plan.D, keys, tmp, zero()), kLargestPacked);
 }
 inline bool PiecesPath::small(V top) { return all_below(top, kLargestPacked); }
@@ -211,8 +212,7 @@ inline void PiecesPath::scores(int64_t rows, int64_t n, int64_t D, const float* 
 // words apart. Gives whether its numbers are small enough.
 [[gnu::noinline]] inline bool PiecesPath::pack_keys(const AttentionPlan& plan, KeyRows from,
                                                     float* keys, float* values, float* rows) {
-  const PiecesSource key{plan.dtype, plan.key, from.k, plan.k.row, from.n};
-  const PiecesSource value{plan.dtype, plan.value, from.v, plan.v.row, from.n};
+  const PiecesSource key{keys_of(plan, from)}, value{values_of(plan, from)};
   const V top = value.rows(plan.Dv, values, key.columns(plan.D, keys, rows, zero()));
   return all_below(top, kLargestPacked);
 }

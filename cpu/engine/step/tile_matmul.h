@@ -17,6 +17,19 @@ namespace {
 // over many calls then rounds like a sum of partial sums.
 enum class Into { kReplace, kAdd, kAddScaled };  // kAddScaled: to C rows times row_scale[row]
 
+struct Sizes {
+  int64_t M, N, K;
+};
+
+// Where a product's sums go, and what is asked for beside them.
+struct Sum {
+  Into into = Into::kReplace;
+  const float* row_scale = nullptr;  // [M], of Into::kAddScaled
+  Ahead* ahead = nullptr;            // its step() is called matmul_steps() times
+
+  Sum from(int64_t row) const { return {into, row_scale ? row_scale + row : nullptr, ahead}; }
+};
+
 // A step of the K loop, of floats. Those of other ways stand in their files.
 struct FloatStep {
   static V broadcast(const float* a) { return set1(*a); }
@@ -87,8 +100,8 @@ struct OutputList {
 };
 
 template <class Step, int MR, int NR, class A, class C>
-[[gnu::always_inline]] inline void micro_tile(int64_t K, A rows, const float* b, int64_t ldb, C c,
-                                              Into into, const float* row_scale) {
+[[gnu::always_inline]] inline void micro_tile(int64_t K, A rows, Lanes lanes, C c, Sum sum) {
+  const float* b = lanes.data;
   V acc[MR][NR];
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)
@@ -107,15 +120,15 @@ template <class Step, int MR, int NR, class A, class C>
       for (int j = 0; j < NR; ++j) acc[i][j] = Step::step(acc[i][j], ai, bk[j]);
     }
     offset += a.k_stride;
-    b += ldb;
+    b += lanes.row_stride;
   }
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i) {
-    const V scale = set1(into == Into::kAddScaled ? row_scale[i] : 1.0f);
+    const V scale = set1(sum.into == Into::kAddScaled ? sum.row_scale[i] : 1.0f);
 #pragma GCC unroll 4
     for (int j = 0; j < NR; ++j) {
       float* at = c.row(i) + j * W;
-      store(at, into == Into::kReplace ? acc[i][j] : fma(load(at), scale, acc[i][j]));
+      store(at, sum.into == Into::kReplace ? acc[i][j] : fma(load(at), scale, acc[i][j]));
     }
   }
 }
@@ -123,45 +136,40 @@ template <class Step, int MR, int NR, class A, class C>
 // `count` times MR rows. Never inlined: among the variables of a kernel the loop over K has no
 // registers left for its pointers.
 template <class Step, int MR, int NR, class A, class C>
-[[gnu::noinline]] void micro_tiles(int64_t count, int64_t K, A a, const float* b, int64_t ldb, C c,
-                                   Into into, const float* row_scale, Ahead* ahead) {
+[[gnu::noinline]] void micro_tiles(int64_t count, int64_t K, A a, Lanes b, C c, Sum sum) {
   for (int64_t row = 0; row < count * MR; row += MR) {
-    if (ahead) ahead->step();
-    micro_tile<Step, MR, NR>(K, a.from(row), b, ldb, c.from(row, 0), into,
-                             row_scale ? row_scale + row : nullptr);
+    if (sum.ahead) sum.ahead->step();
+    micro_tile<Step, MR, NR>(K, a.from(row), b, c.from(row, 0), sum.from(row));
   }
 }
 
 template <class Step, int NR, class A, class C>
-inline void micro_rows(int64_t rows, int64_t count, int64_t K, A a, const float* b, int64_t ldb,
-                       C c, Into into, const float* row_scale, Ahead* ahead) {
+inline void micro_rows(int64_t rows, int64_t count, int64_t K, A a, Lanes b, C c, Sum sum) {
   switch (rows) {
     case 1:
-      return micro_tiles<Step, 1, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+      return micro_tiles<Step, 1, NR>(count, K, a, b, c, sum);
     case 2:
-      return micro_tiles<Step, 2, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+      return micro_tiles<Step, 2, NR>(count, K, a, b, c, sum);
     case 3:
-      return micro_tiles<Step, 3, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+      return micro_tiles<Step, 3, NR>(count, K, a, b, c, sum);
     case 4:
-      return micro_tiles<Step, 4, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+      return micro_tiles<Step, 4, NR>(count, K, a, b, c, sum);
     case 5:
-      return micro_tiles<Step, 5, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+      return micro_tiles<Step, 5, NR>(count, K, a, b, c, sum);
     default:
-      return micro_tiles<Step, kMR, NR>(count, K, a, b, ldb, c, into, row_scale, ahead);
+      return micro_tiles<Step, kMR, NR>(count, K, a, b, c, sum);
   }
 }
 
 // One panel of NR vectors: all rows pass over it while it stays in the first-level cache. The rows
 // are divided evenly, so that 16 rows are 6 + 5 + 5 and no tile is left with a single row.
 template <class Step, int NR, class A, class C>
-inline void panel(int64_t M, int64_t K, A a, const float* b, int64_t ldb, C c, Into into,
-                  const float* row_scale, Ahead* ahead) {
+inline void panel(int64_t M, int64_t K, A a, Lanes b, C c, Sum sum) {
   if (M == 0) return;
   const int64_t blocks = ceil_div(M, kMR), rows = M / blocks, more = M % blocks;
-  if (more) micro_rows<Step, NR>(rows + 1, more, K, a, b, ldb, c, into, row_scale, ahead);
+  if (more) micro_rows<Step, NR>(rows + 1, more, K, a, b, c, sum);
   const int64_t row = more * (rows + 1);
-  micro_rows<Step, NR>(rows, blocks - more, K, a.from(row), b, ldb, c.from(row, 0), into,
-                       row_scale ? row_scale + row : nullptr, ahead);
+  micro_rows<Step, NR>(rows, blocks - more, K, a.from(row), b, c.from(row, 0), sum.from(row));
 }
 
 // How often matmul() calls ahead->step().
@@ -172,30 +180,27 @@ constexpr int64_t matmul_steps(int64_t M, int64_t N) {
 
 // A: Operand or RowList; C: Output or OutputList.
 template <class Step, class A, class C>
-inline void matmul_rows(int64_t M, int64_t N, int64_t K, A a, Lanes b, C c, Into into,
-                        const float* row_scale = nullptr, Ahead* ahead = nullptr) {
+inline void matmul_rows(Sizes of, A a, Lanes b, C c, Sum sum = {}) {
+  const auto [M, N, K] = of;
   expect<Length::kWholeVectors>(N);
-  const int64_t ldb = b.row_stride;
   int64_t n = 0;
-  for (; n + kNR * W <= N; n += kNR * W)
-    panel<Step, kNR>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
+  for (; n + kNR * W <= N; n += kNR * W) panel<Step, kNR>(M, K, a, b.from(n), c.from(0, n), sum);
   switch ((N - n) / W) {
     case 3:
-      return panel<Step, 3>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
+      return panel<Step, 3>(M, K, a, b.from(n), c.from(0, n), sum);
     case 2:
-      return panel<Step, 2>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
+      return panel<Step, 2>(M, K, a, b.from(n), c.from(0, n), sum);
     case 1:
-      return panel<Step, 1>(M, K, a, b.panel(n), ldb, c.from(0, n), into, row_scale, ahead);
+      return panel<Step, 1>(M, K, a, b.from(n), c.from(0, n), sum);
     default:
       return;
   }
 }
 
-// row_scale is read for Into::kAddScaled only.
+// What ways specialise.
 template <class Step>
-inline void matmul(int64_t M, int64_t N, int64_t K, Operand a, Lanes b, float* c, int64_t ldc,
-                   Into into, const float* row_scale = nullptr, Ahead* ahead = nullptr) {
-  matmul_rows<Step>(M, N, K, a, b, Output{c, ldc}, into, row_scale, ahead);
+inline void matmul(Sizes of, Operand a, Lanes b, Output c, Sum sum = {}) {
+  matmul_rows<Step>(of, a, b, c, sum);
 }
 
 // x[0..n) *= factor, n whole vectors.
@@ -208,18 +213,18 @@ inline void scale_row(float* x, int64_t n, float factor) {
 // a row of B that holds NaN or infinity: 0 times that is NaN, and would reach rows that never see
 // it. A factor below the smallest normal number counts as 0, as in the forward's probabilities.
 // Slow, and only used there; sums are double, because all terms go into one. per_word 2: words are
-// pairs of bf16. Element (m, n) of C is c[m * ldc + n * c_step].
-inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Operand a,
-                           const float* b, int64_t ldb, float* c, int64_t ldc, Into into,
-                           const float* row_scale = nullptr, int64_t c_step = 1) {
+// pairs of bf16. Neighbouring columns of C are c_step apart.
+inline void matmul_visible(int64_t per_word, Sizes of, Operand a, Lanes b, Output c, Sum to = {},
+                           int64_t c_step = 1) {
   constexpr int64_t kColumns = 16;
+  const auto [M, N, K] = of;
   for (int64_t m = 0; m < M; ++m) {
     for (int64_t n0 = 0; n0 < N; n0 += kColumns) {
       const int64_t columns = min64(kColumns, N - n0);
       double sum[kColumns] = {};
       for (int64_t k = 0; k < K; ++k) {
         const float* word = a.data + m * a.row_stride + k * a.k_stride;
-        const float* at = b + k * ldb + n0;
+        const float* at = b.data + k * b.row_stride + n0;
         for (int64_t half = 0; half < per_word; ++half) {
           const bool pairs = per_word == 2;
           const float factor = pairs ? load1(ElemType::kBFloat16, word, half) : *word;
@@ -231,9 +236,9 @@ inline void matmul_visible(int64_t per_word, int64_t M, int64_t N, int64_t K, Op
         }
       }
       for (int64_t n = 0; n < columns; ++n) {
-        float& x = c[m * ldc + (n0 + n) * c_step];
-        const float old = into == Into::kReplace ? 0.0f : x;
-        const float scale = into == Into::kAddScaled ? row_scale[m] : 1.0f;
+        float& x = c.row(m)[(n0 + n) * c_step];
+        const float old = to.into == Into::kReplace ? 0.0f : x;
+        const float scale = to.into == Into::kAddScaled ? to.row_scale[m] : 1.0f;
         x = static_cast<float>(sum[n] + static_cast<double>(old) * scale);
       }
     }
