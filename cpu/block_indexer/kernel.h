@@ -112,8 +112,8 @@ class IndexerTile {
   // Products of the rows of queries from number n on with packed keys [k0, k1).
   void products(int64_t n, int64_t k0, int64_t k1) {
     const Operand rows = {b_.q + n * plan_.G * depth_, depth_, 1};
-    key_products<Path>(rows, (queries_ - n) * plan_.G, depth_, keys_, kBlockKeys, k0, k1,
-                       Output{b_.s, b_.lds});
+    key_products<Path>(rows, (queries_ - n) * plan_.G, {keys_, depth_, kBlockKeys}, k0, k1,
+                       {b_.s, b_.lds});
   }
 
   template <bool kRelu>
@@ -239,9 +239,8 @@ inline void pack_index_keys(const AttentionPlan& plan, const IndexerPlan& index,
                             int64_t key_head, int64_t j0, int64_t n, float* keys,
                             IndexerBuffers& b) {
   if (index.score != BlockScore::kMean) {
-    const KeyRows rows = key_rows(plan, seg, key_head, j0, n);
-    return pack_transposed<Path>(plan.dtype, plan.key, rows.k, plan.k.row, n, plan.D, kBlockKeys,
-                                 keys, b.tmp);
+    const TensorRows rows = keys_of(plan, key_rows(plan, seg, key_head, j0, n));
+    return pack_transposed<Path>(rows, plan.D, kBlockKeys, keys, b.tmp);
   }
   for (int64_t j = 0; j < n; ++j) {
     const int64_t begin = (j0 + j) * index.block_size;
@@ -253,7 +252,8 @@ inline void pack_index_keys(const AttentionPlan& plan, const IndexerPlan& index,
     const float count = static_cast<float>(past - begin);
     for (int64_t d = 0; d < plan.D; ++d) mean[d] /= count;
   }
-  pack_transposed<Path>(ElemType::kFloat32, b.means, 0, plan.D, n, plan.D, kBlockKeys, keys, b.tmp);
+  const TensorRows means = {ElemType::kFloat32, b.means, 0, plan.D, n};
+  pack_transposed<Path>(means, plan.D, kBlockKeys, keys, b.tmp);
 }
 
 template <class Path>
