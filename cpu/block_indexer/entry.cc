@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "cpu/block_indexer/plan.h"
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/plan/layout.h"
 #include "cpu/engine/plan/schedule_builder.h"

@@ -3,32 +3,36 @@
 // elsewhere.
 #pragma once
 
-#include "cpu/block_indexer/plan.h"
 #include "cpu/engine/plan/grad_schedule.h"
 #include "cpu/engine/plan/plan.h"
 #include "cpu/engine/plan/schedule.h"
 #include "cpu/engine/plan/selection.h"
-#include "cpu/linear/nsa_linear.h"
-#include "cpu/linear/nsa_projection_plan.h"
-#include "cpu/nsa_compress/plan.h"
-#include "cpu/nsa_compress_attention/plan.h"
-#include "cpu/nsa_decode/params.h"
 #include "cpu/params.h"
 
 namespace nsa::cpu {
 
+// Of operators: those that take or fill them include their headers.
+struct CompressPlan;
+struct CompressScratch;
+struct DecodePlan;
+struct DecodeScratch;
+struct DecodeWave;
+struct ImportancePlan;
+struct IndexerPlan;
+struct NsaCompressWithCacheParams;
+struct NsaLinearParams;
+struct ProductScratch;
+struct RowProduct;
+struct WeightProduct;
+
 struct KernelTable {
   const char* name;
-  // Of bf16 operands in matmuls, forward and backward; one per word: they become floats.
-  WordForm bf16, bf16_grad;
+  // Of bf16 operands in matmuls; one per word: they become floats.
+  WordForm bf16;
   // Of float32 operands of a RowProduct or WeightProduct, and of attention that fits it.
   WordForm float_pieces;
 
   WordForm form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : WordForm{1, 1}; }
-  WordForm grad_form(ElemType t) const {
-    return t == ElemType::kBFloat16 ? bf16_grad : WordForm{1, 1};
-  }
-
   WordForm product_form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : float_pieces; }
   WordForm select_form(const AttentionPlan& plan, int64_t block) const {
     return blocks_fit_pieces(plan, block) ? float_pieces : form(plan.dtype);

@@ -32,7 +32,6 @@ constexpr KernelTable make_table(const char* name) {
   KernelTable table{};
   table.name = name;
   table.bf16 = PathOfBFloat16::kForm;
-  table.bf16_grad = PathOfBFloat16::kForm;
   table.float_pieces = ExactOperands::kForm;
   table.flash_forward_thread_size = flash_forward_thread_size;
   table.flash_forward = flash_forward;

@@ -2,10 +2,10 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/carve.h"
 #include "cpu/engine/plan/grad_accumulators.h"
 #include "cpu/engine/plan/layout.h"
 #include "cpu/engine/plan/schedule_builder.h"
+#include "cpu/engine/plan/waves.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {
@@ -172,7 +172,7 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
 void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
-  const WordForm form = table.grad_form(p.dtype);
+  const WordForm form = table.form(p.dtype);
   AttentionGradPlan plan{};
   std::vector<Segment> segments = make_plan(p, plan);
   plan.dy = p.dy;

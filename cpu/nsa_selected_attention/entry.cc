@@ -2,10 +2,10 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/carve.h"
 #include "cpu/engine/plan/grad_accumulators.h"
 #include "cpu/engine/plan/layout.h"
 #include "cpu/engine/plan/tuning.h"
+#include "cpu/engine/plan/waves.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {
@@ -196,7 +196,7 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
 void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
-  const WordForm form = table.grad_form(p.dtype);
+  const WordForm form = table.form(p.dtype);
   AttentionGradPlan plan{};
   std::vector<Segment> segments = make_selected_plan(p, plan);
   plan.dy = p.attention_out_grad;

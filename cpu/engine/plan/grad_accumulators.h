@@ -1,7 +1,7 @@
 // Where a pair's gradients are summed. Host side only.
 #pragma once
 
-#include "cpu/engine/plan/carve.h"
+#include "cpu/engine/plan/waves.h"
 
 namespace nsa::cpu {
 

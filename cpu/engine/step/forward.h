@@ -4,6 +4,5 @@
 #include "cpu/engine/step/forward_wave.h"
 #ifdef NSA_ISA_AMX
 #include "cpu/engine/step/amx_forward.h"
-#include "cpu/engine/step/amx_in_place.h"
 #include "cpu/engine/step/forward_pieces.h"
 #endif
