@@ -13,12 +13,13 @@ from mindspore_nsa.reference import compressed_seq_len
 from tests.common.case import Case
 
 from . import check, peers, probe, timing
+from .counts import attention_flops
 from .program import Program
 from .result import Result
-from .speed import _gemm
+from .speed import SpeedCase, _gemm
 from .workloads import L, S, Workload, _draw, _scale, nbytes
 
-QUERIES = 1024
+QUERIES = 4096
 DIM = 128
 
 
@@ -185,6 +186,97 @@ class IndexerCase:
             bytes=nbytes(workload.forward.inputs) + indices.nbytes + _native.scratch_high_water(),
             spread=timing.spread(timing.ratios(times["ours"], times["attention"])),
         )
+
+
+def lightning_indexer(tokens, dtype, heads=64, count=2048):
+    """LightningIndexer of the last queries of a text, and its gradient."""
+    rng = np.random.default_rng(7)
+    queries = min(128, tokens)
+    count = min(count, tokens)
+    inputs = {
+        "query": _draw(rng, dtype, 1, queries, heads, DIM),
+        "key": _draw(rng, dtype, 1, tokens, 1, DIM),
+        "weights": rng.standard_normal((1, queries, heads), np.float32),
+    }
+    attrs = {"sparse_count": count, "sparse_mode": 3, "return_value": 1}
+    forward = Case.of("LightningIndexer", inputs, attrs, dtype)
+    dy = _draw(rng, dtype, 1, queries, 1, count)
+
+    def gradient(outputs):
+        named = {**inputs, "sparse_indices": outputs[0], "sparse_values_grad": dy}
+        return Case.of("LightningIndexerGrad", named, {}, dtype)
+
+    seen = int((tokens - queries + 1 + np.arange(queries)).sum())
+    work = {
+        "forward": 2 * DIM * heads * seen,
+        "backward": 3 * 2 * DIM * heads * queries * count,
+    }
+    shape = f"Sq={queries} Sk={tokens} H={heads} d={DIM} k={count}"
+    return Workload(forward, gradient, shape, "FLOP", work)
+
+
+def sparse_attention(tokens, dtype, heads=128, dim=512, ropes=64, count=2048):
+    """SparseFlashAttention over latents, and its gradient."""
+    rng = np.random.default_rng(8)
+    queries, count = 32, min(count, tokens)
+    latents = _draw(rng, dtype, 1, tokens, 1, dim)
+    picks = np.stack([rng.permutation(tokens)[:count] for _ in range(queries)])
+    inputs = {
+        "query": _draw(rng, dtype, 1, queries, heads, dim),
+        "key": latents,
+        "value": latents,
+        "sparse_indices": picks.reshape(1, queries, 1, count).astype(np.int32),
+        "query_rope": _draw(rng, dtype, 1, queries, heads, ropes),
+        "key_rope": _draw(rng, dtype, 1, tokens, 1, ropes),
+    }
+    attrs = {
+        "scale_value": _scale(dim + ropes),
+        "sparse_mode": 0,
+        "attention_mode": 2,
+        "return_softmax_lse": 0,
+    }
+    forward = Case.of("SparseFlashAttention", inputs, attrs, dtype)
+    dout = _draw(rng, dtype, 1, queries, heads, dim)
+
+    def gradient(outputs):
+        named = {**inputs, "attention_out": outputs[0], "attention_out_grad": dout}
+        return Case.of("SparseFlashAttentionGrad", named, attrs, dtype)
+
+    pairs = heads * queries * count
+    work = {d: attention_flops(pairs, dim + ropes, dim, d) for d in ("forward", "backward")}
+    shape = f"Sq={queries} Sk={tokens} N={heads} D={dim}+{ropes} k={count}"
+    return Workload(forward, gradient, shape, "FLOP", work)
+
+
+def sparse_cases():
+    """SparseFlashAttention and its gradient."""
+    shares = {("float32", "forward"): 0.65, ("float32", "backward"): 0.5}
+    return [
+        SpeedCase(
+            f"sparse_attention_{dtype}_{direction}",
+            "SparseFlashAttention" + ("Grad" if direction == "backward" else ""),
+            *(sparse_attention, dtype, direction, 32768, 2048),
+            share=shares.get((dtype, direction)),
+            peers=(),
+        )
+        for dtype in ("float32", "bfloat16")
+        for direction in ("forward", "backward")
+    ]
+
+
+def token_cases():
+    """LightningIndexer and its gradient."""
+    return [
+        SpeedCase(
+            f"lightning_indexer_{dtype}_{direction}",
+            "LightningIndexer" + ("Grad" if direction == "backward" else ""),
+            *(lightning_indexer, dtype, direction, 32768, 4096),
+            share=0.8 if (dtype, direction) == ("float32", "forward") else None,
+            peers=(),
+        )
+        for dtype in ("float32", "bfloat16")
+        for direction in ("forward", "backward")
+    ]
 
 
 _METHODS = {"msa": MSA, "moba": MOBA, "infllm_v2": INFLLM}

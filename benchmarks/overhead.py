@@ -32,6 +32,9 @@ START = ms.Tensor(FIRST, ms.int64)
 GATES = ms.Tensor(np.ones((1, 3, 1), np.float32))
 WEIGHT = ms.Tensor(np.ones((1, 1), np.float32))
 BLOCK = ms.Tensor(np.zeros((1, 1, 1), np.int32))
+HEADS = ms.Tensor(np.ones((1, 1, 1), np.float32))
+SCORES = ms.Tensor(np.ones((1, 1, 1, 1), np.float32))
+PICKS = ms.Tensor(np.zeros((1, 1, 1, 1), np.int32))
 NONE, NO_LIST = absent(), absent("int64")
 
 WINDOW = {"compress_block_size": 1, "compress_stride": 1}
@@ -111,6 +114,14 @@ def _index(query, key):
     return mindspore_nsa.block_indexer(
         query, key, score="max", block_size=1, block_count=1, actual_seq_qlen=LIST,
         actual_seq_kvlen=LIST)  # fmt: skip
+
+
+def _pick(query, key, weights):
+    return mindspore_nsa.lightning_indexer(query, key, weights, sparse_count=1)[0]
+
+
+def _sparse(query, key, value, indices):
+    return mindspore_nsa.sparse_flash_attention(query, key, value, indices, 1.0)[0]
 
 
 @dataclass(frozen=True)
@@ -230,6 +241,17 @@ _CALLS = (
     ("block_indexer", "BlockIndexer", indexers.of_method(indexers.MSA), "forward",
      {"inputs": (ROW, ROW, NONE, ENDS, ENDS, NO_LIST), "attrs": {"block_size": 1, "block_count": 1},
       "function": _index, "arguments": 2, "place": None}),
+    ("lightning_indexer", "LightningIndexer", indexers.lightning_indexer, "forward",
+     {"inputs": (ROWS, ROWS, HEADS, NO_LIST, NO_LIST, NO_LIST, NONE), "attrs": {"sparse_count": 1},
+      "function": _pick, "arguments": 3, "place": None}),
+    ("lightning_indexer", "LightningIndexerGrad", indexers.lightning_indexer, "backward",
+     {"inputs": (ROWS, ROWS, SCORES, PICKS, HEADS, NO_LIST, NO_LIST), "attrs": {}}),
+    ("sparse_attention", "SparseFlashAttention", indexers.sparse_attention, "forward",
+     {"inputs": (ROWS, ROWS, ROWS, PICKS, *(NONE,) * 3, NO_LIST, NO_LIST, NONE),
+      "attrs": {"scale_value": 1.0}, "function": _sparse, "arguments": 4}),
+    ("sparse_attention", "SparseFlashAttentionGrad", indexers.sparse_attention, "backward",
+     {"inputs": (ROWS, ROWS, ROWS, PICKS, ROWS, ROWS, *(NONE,) * 3, NO_LIST, NO_LIST),
+      "attrs": {"scale_value": 1.0}, "place": 5}),
     ("compress_with_cache", "NsaCompressWithCache", decoding.compress, "forward",
      {"inputs": (ROW, WEIGHT, START, NONE, ENDS, CACHE), "attrs": {**WINDOW, **PAGE},
       "function": _compress_with_cache, "arguments": 2}),

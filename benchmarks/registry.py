@@ -3,7 +3,7 @@
 from . import workloads
 from .branches import branches_cases
 from .decoding import decode_cases
-from .indexers import indexer_cases
+from .indexers import indexer_cases, sparse_cases, token_cases
 from .layer import layer_cases
 from .layer_memory import layer_memory_cases
 from .memory import memory_cases
@@ -65,6 +65,8 @@ CASES = [
     _compress("forward"),
     _compress("backward"),
     *indexer_cases(),
+    *token_cases(),
+    *sparse_cases(),
     *branches_cases(),
     *layer_cases(),
     *layer_memory_cases(),

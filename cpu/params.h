@@ -8,9 +8,11 @@
 #include "cpu/types.h"
 #include "infer/block_indexer.h"
 #include "infer/flash_attention_score.h"
+#include "infer/lightning_indexer.h"
 #include "infer/nsa_compress_attention.h"
 #include "infer/nsa_dropout_mask.h"
 #include "infer/nsa_selected_attention.h"
+#include "infer/sparse_flash_attention.h"
 
 namespace nsa::cpu {
 
@@ -133,6 +135,64 @@ struct BlockIndexerParams : BlockIndexerAttrs {
   int64_t T1, T2, B, H, Nk, D, groups;
 };
 
+struct LightningIndexerParams : LightningIndexerAttrs {
+  const void* query;           // [rows, H, D]
+  const void* key;             // [keys, N2, D], or pages of them
+  const float* weights;        // [rows, H] or nullptr: ones
+  const int64_t* seq_q;        // [B] prefix sums if packed, else lengths, or nullptr: Sq
+  const int64_t* seq_k;        // [B] likewise; lengths where keys are in pages
+  const int64_t* residual;     // [B] or nullptr: zeros
+  const int32_t* block_table;  // [B, places] or nullptr: no pages
+  int32_t* sparse_indices;     // [rows, N2, sparse_count]
+  void* sparse_values;         // the same, or nullptr: not asked for
+  ElemType dtype;
+  bool packed;         // queries one after the other; otherwise [B, Sq]
+  int64_t rows, keys;  // of all queries; of all keys that are in no pages
+  int64_t B, Sq, Sk, H, N2, D;
+  int64_t places, page;  // pages of a batch element, tokens of a page
+};
+
+// Keys are in no pages.
+struct LightningIndexerGradParams : LightningIndexerParams {
+  const int32_t* indices;  // [rows, N2, sparse_count], of the forward
+  const void* dy;          // the same, gradient of sparse_values
+  void* dq;                // [rows, H, D]
+  void* dk;                // [keys, N2, D]
+  float* dweights;         // [rows, H]
+};
+
+struct SparseFlashAttentionParams : SparseFlashAttentionAttrs {
+  const void* query;              // [rows, N, D]
+  const void* key;                // [keys, N2, D], or pages of them
+  const void* value;              // [keys, N2, Dv]
+  const int32_t* sparse_indices;  // [rows, N2, count]
+  const void* query_rope;         // [rows, N, R] or nullptr
+  const void* key_rope;           // [keys, N2, R] or nullptr
+  const float* sinks;             // [N] or nullptr
+  const int64_t* seq_q;           // [B] prefix sums if packed, else lengths, or nullptr: Sq
+  const int64_t* seq_k;           // [B] likewise; lengths where keys are in pages
+  const int32_t* block_table;     // [B, places] or nullptr: no pages
+  void* attention_out;            // [rows, N, Dv]
+  float* softmax_max;             // packed [N2, rows, N / N2], else [B, N2, Sq, N / N2]; nullptr
+  float* softmax_sum;             // the same
+  ElemType dtype;
+  bool packed;         // queries one after the other; otherwise [B, Sq]
+  int64_t rows, keys;  // of all queries; of all keys that are in no pages
+  int64_t B, Sq, Sk, N, N2, D, Dv, R, count;
+  int64_t places, page;  // pages of a batch element, tokens of a page
+};
+
+// attention_out of the base is an input here; keys are in no pages.
+struct SparseFlashAttentionGradParams : SparseFlashAttentionParams {
+  const void* attention_out_grad;  // [rows, N, Dv]
+  void* dq;                        // [rows, N, D]
+  void* dk;                        // [keys, N2, D]
+  void* dv;                        // [keys, N2, Dv]
+  void* dq_rope;                   // [rows, N, R] or nullptr
+  void* dk_rope;                   // [keys, N2, R] or nullptr
+  float* dsinks;                   // [N] or nullptr
+};
+
 struct DropoutMaskParams : NsaDropoutMaskAttrs {
   uint64_t seed;
   uint8_t* mask;  // [ceil(numel / 8)]
@@ -146,7 +206,11 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p);
 void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p);
 void flash_attention_score(const FlashAttentionScoreParams& p);
 void flash_attention_score_grad(const FlashAttentionScoreGradParams& p);
+void sparse_flash_attention(const SparseFlashAttentionParams& p);
+void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p);
 void dropout_mask(const DropoutMaskParams& p);
 void block_indexer(const BlockIndexerParams& p);
+void lightning_indexer(const LightningIndexerParams& p);
+void lightning_indexer_grad(const LightningIndexerGradParams& p);
 
 }  // namespace nsa::cpu

@@ -26,4 +26,8 @@
   OP(NsaProjectionInputGrad, nsa_projection_input_grad, 1)       \
   OP(NsaProjectionWeightGrad, nsa_projection_weight_grad, 3)     \
   OP(NsaDropoutMask, dropout_mask, 1)                            \
-  OP(BlockIndexer, block_indexer, 1)
+  OP(BlockIndexer, block_indexer, 1)                             \
+  OP(LightningIndexer, lightning_indexer, 2)                     \
+  OP(LightningIndexerGrad, lightning_indexer_grad, 3)            \
+  OP(SparseFlashAttention, sparse_flash_attention, 3)            \
+  OP(SparseFlashAttentionGrad, sparse_flash_attention_grad, 6)

@@ -14,6 +14,7 @@ _OPERATORS = (
     "compressed_seq_len",
     "dropout_mask",
     "flash_attention_score",
+    "lightning_indexer",
     "nsa_compress",
     "nsa_compress_attention",
     "nsa_compress_attention_infer",
@@ -22,6 +23,7 @@ _OPERATORS = (
     "nsa_select_attention",
     "nsa_selected_attention",
     "nsa_selected_attention_infer",
+    "sparse_flash_attention",
 )
 _SUBPACKAGES = ("integrations", "nn", "ops", "reference", "twin")
 

@@ -186,18 +186,25 @@ class IndexerTile {
       fill(b_.one, lanes, 0.0f);
       for (int64_t r = row(n, group); r < row(n, group) + index_.heads; ++r) {
         float* s = b_.s + r * b_.lds;
-        float scale = plan_.scale;
-        if (!(scale > 0.0f)) {  // it would make something else of -inf
-          scale_row(s, lanes, scale);
-          scale = 1.0f;
-        }
-        fill(s + keys, lanes - keys, -kInfinity);
         SoftmaxState state = SoftmaxState::empty();
-        online_softmax_row(s, lanes, scale, state);
+        fill(s + keys, lanes - keys, -kInfinity);
+        if (plan_.scale > 0.0f) softmax_step<FloatPath>(s, lanes, plan_.scale, state);
+        if (!(plan_.scale > 0.0f) || state.sum != state.sum) exact_softmax(r, keys, lanes, state);
         add_probabilities(s, lanes, state.inverse_sum(), b_.one);
       }
       window_maxima(index_, b_.one, keys, candidates(n), blocks(n, group));
     });
+  }
+
+  // Of a scale that would make something else of -inf, or a row that sees a NaN.
+  void exact_softmax(int64_t r, int64_t keys, int64_t lanes, SoftmaxState& state) {
+    float* s = b_.s + r * b_.lds;
+    key_products<Path>(Operand{b_.q + r * depth_, depth_, 1}, 1, {keys_, depth_, kBlockKeys}, 0,
+                       round_up(keys, key_step<Path>()), {s, b_.lds});
+    scale_row(s, lanes, plan_.scale);
+    fill(s + keys, lanes - keys, -kInfinity);
+    state = SoftmaxState::empty();
+    online_softmax_row(s, lanes, 1.0f, state);
   }
 
   void choose() {

@@ -23,6 +23,10 @@ struct NsaCompressWithCacheParams;
 struct NsaLinearParams;
 struct ProductScratch;
 struct RowProduct;
+struct SparseGradPlan;
+struct SparsePlan;
+struct TokenGradPlan;
+struct TokenPlan;
 struct WeightProduct;
 
 struct KernelTable {
@@ -62,6 +66,18 @@ struct KernelTable {
   int64_t (*block_indexer_thread_size)(const AttentionPlan&, const IndexerPlan&);
   void (*block_indexer)(const AttentionPlan&, const IndexerPlan&, const Wave&,
                         const ForwardScratch&, int threads);
+  int64_t (*lightning_indexer_thread_size)(const AttentionPlan&, const TokenPlan&);
+  void (*lightning_indexer)(const AttentionPlan&, const TokenPlan&, const Wave&,
+                            const ForwardScratch&, int threads);
+  int64_t (*lightning_indexer_grad_thread_size)(const AttentionPlan&);
+  void (*lightning_indexer_grad)(const AttentionPlan&, const TokenGradPlan&, const ForwardScratch&,
+                                 int threads);
+  int64_t (*sparse_flash_attention_thread_size)(const AttentionPlan&, const SparsePlan&);
+  void (*sparse_flash_attention)(const AttentionPlan&, const SparsePlan&, const ForwardScratch&,
+                                 int threads);
+  int64_t (*sparse_flash_attention_grad_thread_size)(const AttentionPlan&, const SparsePlan&);
+  void (*sparse_flash_attention_grad)(const AttentionPlan&, const SparseGradPlan&,
+                                      const ForwardScratch&, int threads);
   int64_t (*compress_thread_size)(const CompressPlan&);
   void (*compress)(const CompressPlan&, const CompressScratch&, int threads);
   int64_t (*compress_grad_thread_size)(const CompressPlan&);

@@ -4,6 +4,8 @@
 #include "cpu/block_indexer/kernel.h"
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/flash_attention_score/kernel.h"
+#include "cpu/lightning_indexer/grad_kernel.h"
+#include "cpu/lightning_indexer/kernel.h"
 #include "cpu/linear/nsa_linear_kernel.h"
 #include "cpu/linear/nsa_projection_kernel.h"
 #include "cpu/nsa_compress/grad_kernel.h"
@@ -12,6 +14,8 @@
 #include "cpu/nsa_decode/kernel.h"
 #include "cpu/nsa_decode/window_row.h"
 #include "cpu/nsa_selected_attention/grad_kernel.h"
+#include "cpu/sparse_flash_attention/grad_kernel.h"
+#include "cpu/sparse_flash_attention/kernel.h"
 #ifdef NSA_ISA_AMX
 #include "cpu/flash_attention_score/grad_groups.h"
 #include "cpu/nsa_selected_attention/gathered.h"
@@ -45,6 +49,14 @@ constexpr KernelTable make_table(const char* name) {
   table.compress_attention = compress_attention;
   table.block_indexer_thread_size = block_indexer_thread_size;
   table.block_indexer = block_indexer;
+  table.lightning_indexer_thread_size = lightning_indexer_thread_size;
+  table.lightning_indexer = lightning_indexer;
+  table.lightning_indexer_grad_thread_size = lightning_indexer_grad_thread_size;
+  table.lightning_indexer_grad = lightning_indexer_grad;
+  table.sparse_flash_attention_thread_size = sparse_flash_attention_thread_size;
+  table.sparse_flash_attention = sparse_flash_attention;
+  table.sparse_flash_attention_grad_thread_size = sparse_flash_attention_grad_thread_size;
+  table.sparse_flash_attention_grad = sparse_flash_attention_grad;
   table.compress_thread_size = compress_thread_size;
   table.compress = compress;
   table.compress_grad_thread_size = compress_grad_thread_size;
@@ -97,6 +109,9 @@ constexpr void take_bf16(KernelTable& table) {
 constexpr KernelTable make_table_of_products(const char* name) {
   KernelTable table = make_table(name);
   borrow<&KernelTable::flash_dsink>(table);
+  borrow<&KernelTable::lightning_indexer_grad>(table);
+  borrow<&KernelTable::sparse_flash_attention>(table);
+  borrow<&KernelTable::sparse_flash_attention_grad>(table);
   borrow<&KernelTable::compress>(table);
   borrow<&KernelTable::compress_grad>(table);
   borrow<&KernelTable::compress_last_windows>(table);
@@ -104,6 +119,7 @@ constexpr KernelTable make_table_of_products(const char* name) {
   borrow<&KernelTable::round_rows>(table);
   borrow<&KernelTable::widen_rows>(table);
   take_bf16<&KernelTable::decode, decode_wave<DecodePathOfBFloat16>>(table);
+  take_bf16<&KernelTable::lightning_indexer, lightning_indexer_wave<PathOfBFloat16>>(table);
   take_bf16<&KernelTable::block_indexer, block_indexer_wave<PathOfBFloat16>>(table);
 #ifndef NSA_ISA_AMX
   take_bf16<&KernelTable::flash_forward, flash_forward_wave<PathOfBFloat16>>(table);

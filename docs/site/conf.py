@@ -48,7 +48,9 @@ CONTENTS = {
     "Operators": [
         *("docs/operators", "docs/operators.zh-CN"),
         *("docs/nsa_compress", "docs/nsa_compress_attention", "docs/nsa_selected_attention"),
-        *("docs/block_indexer", "docs/flash_attention_score", "docs/limits", "docs/differences"),
+        *("docs/block_indexer", "docs/lightning_indexer", "docs/sparse_flash_attention"),
+        "docs/flash_attention_score",
+        *("docs/limits", "docs/differences"),
         *("docs/differences.zh-CN", "docs/interface", "docs/site/api"),
     ],
     # And every other page.

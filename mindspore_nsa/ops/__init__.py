@@ -8,6 +8,7 @@ from ._sequence import compressed_seq_len  # noqa: E402
 from .block_indexer import block_indexer  # noqa: E402
 from .dropout_mask import dropout_mask  # noqa: E402
 from .flash_attention_score import flash_attention_score  # noqa: E402
+from .lightning_indexer import lightning_indexer  # noqa: E402
 from .nsa_compress import nsa_compress  # noqa: E402
 from .nsa_compress_attention import nsa_compress_attention  # noqa: E402
 from .nsa_compress_attention_infer import nsa_compress_attention_infer  # noqa: E402
@@ -15,12 +16,14 @@ from .nsa_compress_with_cache import nsa_compress_with_cache  # noqa: E402
 from .nsa_decode import nsa_decode  # noqa: E402
 from .nsa_selected_attention import nsa_select_attention, nsa_selected_attention  # noqa: E402
 from .nsa_selected_attention_infer import nsa_selected_attention_infer  # noqa: E402
+from .sparse_flash_attention import sparse_flash_attention  # noqa: E402
 
 __all__ = [
     "block_indexer",
     "compressed_seq_len",
     "dropout_mask",
     "flash_attention_score",
+    "lightning_indexer",
     "nsa_compress",
     "nsa_compress_attention",
     "nsa_compress_attention_infer",
@@ -29,4 +32,5 @@ __all__ = [
     "nsa_select_attention",
     "nsa_selected_attention",
     "nsa_selected_attention_infer",
+    "sparse_flash_attention",
 ]

@@ -9,6 +9,7 @@ from .block_indexer import block_indexer
 from .dense_attention import dense_attention, dense_attention_grad
 from .dropout import dropout_mask
 from .flash_attention_score import flash_attention_score, flash_attention_score_grad
+from .lightning_indexer import lightning_indexer, lightning_indexer_grad
 from .native_sparse_attention import native_sparse_attention, native_sparse_attention_grad
 from .nsa_compress import nsa_compress, nsa_compress_grad
 from .nsa_compress_attention import nsa_compress_attention, nsa_compress_attention_grad
@@ -19,6 +20,7 @@ from .nsa_selected_attention import nsa_selected_attention, nsa_selected_attenti
 from .nsa_selected_attention_infer import nsa_selected_attention_infer
 from .precision import FLOAT64, Precision
 from .segments import compressed_seq_len
+from .sparse_flash_attention import sparse_flash_attention, sparse_flash_attention_grad
 
 __all__ = [
     "FLOAT64",
@@ -30,6 +32,8 @@ __all__ = [
     "dropout_mask",
     "flash_attention_score",
     "flash_attention_score_grad",
+    "lightning_indexer",
+    "lightning_indexer_grad",
     "native_sparse_attention",
     "native_sparse_attention_grad",
     "nsa_compress",
@@ -42,4 +46,6 @@ __all__ = [
     "nsa_selected_attention",
     "nsa_selected_attention_grad",
     "nsa_selected_attention_infer",
+    "sparse_flash_attention",
+    "sparse_flash_attention_grad",
 ]

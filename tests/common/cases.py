@@ -23,6 +23,10 @@ GENERATORS = {
     "NsaDecode": decode_cases.nsa_decode,
     "NsaDropoutMask": nsa_cases.nsa_dropout_mask,
     "BlockIndexer": indexer_cases.block_indexer,
+    "LightningIndexer": indexer_cases.lightning_indexer,
+    "LightningIndexerGrad": indexer_cases.lightning_indexer_grad,
+    "SparseFlashAttention": indexer_cases.sparse_flash_attention,
+    "SparseFlashAttentionGrad": indexer_cases.sparse_flash_attention_grad,
 }
 
 # How often an operator comes up when none is asked for.
@@ -40,6 +44,10 @@ _WEIGHTS = {
     "NsaDecode": 4,
     "NsaDropoutMask": 1,
     "BlockIndexer": 2,
+    "LightningIndexer": 2,
+    "LightningIndexerGrad": 2,
+    "SparseFlashAttention": 2,
+    "SparseFlashAttentionGrad": 2,
 }
 _OPS = [op for op, weight in _WEIGHTS.items() for _ in range(weight)]
 

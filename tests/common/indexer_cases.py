@@ -4,8 +4,9 @@ import numpy as np
 
 from mindspore_nsa.reference.segments import num_windows
 
-from .case import Case
+from .case import Case, run_reference
 from .draw import DIMS, poison_from
+from .dtypes import decode, encode
 
 
 def block_indexer(draw):
@@ -57,4 +58,149 @@ def block_indexer(draw):
     return Case.of("BlockIndexer", inputs, attrs, draw.dtype)
 
 
-__all__ = ["block_indexer"]
+def _token_lengths(draw, side):
+    """Queries and keys of each batch element, and whether they are packed."""
+    q_lengths = draw.lengths([1, 2, 5, 17, 97, side], max(2 * side, 4))
+    pool = (0, 1, 15, 64, 65, 130, 300, side)
+    kv_lengths = [n if draw.chance(0.4) else draw.pick(pool) for n in q_lengths]
+    return q_lengths, kv_lengths, draw.chance(0.5)
+
+
+def _token_inputs(draw, q_lengths, kv_lengths, packed, tensor, heads, key_heads, dim):
+    """Queries, keys, weights and lists; rows that belong to nothing are NaN."""
+    lists = {}
+    if packed:
+        rows, keys = ((sum(x) + draw.pick((0, 0, 3)),) for x in (q_lengths, kv_lengths))
+        keys = (max(keys[0], 1),)
+        lists["actual_seq_lengths_query"] = draw.prefix_sums(q_lengths)
+        lists["actual_seq_lengths_key"] = draw.prefix_sums(kv_lengths)
+    else:
+        rows = (len(q_lengths), max(q_lengths))
+        keys = (len(kv_lengths), max(1, max(kv_lengths) + draw.pick((0, 3))))
+        if min(q_lengths) < rows[1] or draw.chance(0.3):
+            lists["actual_seq_lengths_query"] = draw.int_list(q_lengths)
+        if min(kv_lengths) < keys[1] or draw.chance(0.3):
+            lists["actual_seq_lengths_key"] = draw.int_list(kv_lengths)
+    key = tensor(*keys, key_heads, dim)
+    if packed:
+        key = poison_from(key, sum(kv_lengths))
+    weights = draw.floats(*rows, heads)
+    return rows, {"query": tensor(*rows, heads, dim), "key": key, "weights": weights, **lists}
+
+
+def _token_setup(draw):
+    key_heads, width, dim = draw.pick((1, 1, 2)), draw.pick((1, 2, 4, 16)), draw.pick(DIMS)
+    heads = key_heads * width
+    side = int(np.clip(np.sqrt(draw.pick((2e5, 1e6)) / (heads * dim)), 2, 400))
+    return heads, key_heads, dim, side
+
+
+def lightning_indexer(draw):
+    heads, key_heads, dim, side = _token_setup(draw)
+    q_lengths, kv_lengths, packed = _token_lengths(draw, side)
+    rows, inputs = _token_inputs(
+        draw, q_lengths, kv_lengths, packed, draw.tensor, heads, key_heads, dim
+    )
+    if draw.chance(0.2):
+        inputs["weights"] = None
+    attrs = {
+        "sparse_count": draw.pick((1, 2, 16, 50, 130, 300)),
+        "sparse_mode": draw.pick((0, 3, 3)),
+        "return_value": draw.pick((0, 1)),
+    }
+    layout = "TND" if packed else "BSND"
+    attrs |= {"layout_query": layout, "layout_key": layout}
+    if draw.chance(0.3):
+        attrs["compress_ratio"] = ratio = draw.between(1, 4)
+        residual = [draw.between(0, ratio - 1) for _ in q_lengths]
+        inputs["compress_residual"] = draw.int_list(residual) if draw.chance(0.6) else None
+    if draw.chance(0.25):
+        attrs |= {"layout_key": "PA_BSND", "return_value": 0}
+        page = draw.pick((1, 5, 16, 64))
+        places = max(1, -(-max(kv_lengths) // page))
+        pages = places * len(q_lengths) + 2
+        table = draw.rng.permutation(pages)[: places * len(q_lengths)].reshape(-1, places)
+        inputs["key"] = draw.tensor(pages, page, key_heads, dim)
+        inputs["actual_seq_lengths_key"] = draw.int_list(kv_lengths)
+        inputs["block_table"] = table.astype(np.int32)
+    return Case.of("LightningIndexer", inputs, attrs, draw.dtype)
+
+
+def lightning_indexer_grad(draw):
+    """Queries and keys are quarters, whose products are exact: nobody is in doubt about ReLU."""
+    heads, key_heads, dim, side = _token_setup(draw)
+    q_lengths, kv_lengths, packed = _token_lengths(draw, side)
+
+    def quarters(*shape):
+        return encode(draw.rng.integers(-6, 7, shape).astype(np.float32) / 4, draw.dtype)
+
+    rows, inputs = _token_inputs(
+        draw, q_lengths, kv_lengths, packed, quarters, heads, key_heads, dim
+    )
+    shape = (*rows, key_heads, draw.pick((1, 3, 40, 129, 200)))
+    inputs["sparse_indices"] = draw.rng.integers(-1, max(kv_lengths) + 2, shape).astype(np.int32)
+    inputs["sparse_values_grad"] = draw.tensor(*shape)
+    layout = "TND" if packed else "BSND"
+    attrs = {"layout_query": layout, "layout_key": layout}
+    return Case.of("LightningIndexerGrad", inputs, attrs, draw.dtype)
+
+
+def sparse_flash_attention(draw):
+    heads, key_heads, dim, side = _token_setup(draw)
+    q_lengths, kv_lengths, packed = _token_lengths(draw, min(side, 120))
+    rows, inputs = _token_inputs(
+        draw, q_lengths, kv_lengths, packed, draw.tensor, heads, key_heads, dim
+    )
+    del inputs["weights"]
+    key = inputs["key"]
+    lead = decode(key).shape[:-1]
+    block, count = draw.pick((1, 1, 1, 4, 16, 64)), draw.pick((1, 2, 7, 40, 130))
+    value_dim = draw.pick((dim, dim, *DIMS[:3]))
+    inputs["value"] = key if draw.chance(0.5) else draw.tensor(*lead, value_dim)
+    if packed:
+        inputs["value"] = poison_from(inputs["value"], sum(kv_lengths))
+    inputs["actual_seq_lengths_kv"] = inputs.pop("actual_seq_lengths_key", None)
+    layout = "TND" if packed else "BSND"
+    attrs = {
+        "scale_value": draw.scale(dim),
+        "sparse_block_size": block,
+        "sparse_mode": draw.pick((0, 3, 3)),
+        "return_softmax_lse": draw.pick((0, 1)),
+        "layout_query": layout,
+        "layout_kv": layout,
+    }
+    if draw.chance(0.4):
+        ropes = draw.pick((4, 16))
+        attrs["attention_mode"] = 2
+        inputs["query_rope"] = draw.tensor(*rows, heads, ropes)
+        inputs["key_rope"] = draw.tensor(*lead, ropes)
+        if packed:
+            inputs["key_rope"] = poison_from(inputs["key_rope"], sum(kv_lengths))
+    blocks = max(1, -(-max(kv_lengths) // block))
+    shape = (*rows, key_heads, count)
+    inputs["sparse_indices"] = draw.rng.integers(-1, blocks + 1, shape).astype(np.int32)
+    if draw.chance(0.3):
+        inputs["sinks"] = draw.floats(heads)
+    return Case.of("SparseFlashAttention", inputs, attrs, draw.dtype)
+
+
+def sparse_flash_attention_grad(draw):
+    """The gradient's case of a forward case, whose reference gives the output."""
+    forward = sparse_flash_attention(draw)
+    out = run_reference(forward)[0]
+    inputs = {
+        **forward.named(),
+        "attention_out": encode(out, forward.dtype),
+        "attention_out_grad": draw.tensor(*out.shape),
+    }
+    del inputs["block_table"]
+    return Case.of("SparseFlashAttentionGrad", inputs, forward.attrs, forward.dtype)
+
+
+__all__ = [
+    "block_indexer",
+    "lightning_indexer",
+    "lightning_indexer_grad",
+    "sparse_flash_attention",
+    "sparse_flash_attention_grad",
+]

@@ -21,6 +21,8 @@ OPERATORS = (
     "nsa_selected_attention",
     "flash_attention_score",
     "block_indexer",
+    "lightning_indexer",
+    "sparse_flash_attention",
 )
 # Where an operator's signature stands.
 PAGE_OF = {

@@ -175,6 +175,57 @@ def indexer_calls():
     yield "BlockIndexer compressed", Call("BlockIndexer", inputs, attrs)
 
 
+def token_calls():
+    """Batch elements of 24 and 30 queries and 40 and 25 keys."""
+    inputs = {
+        "query": tensor(2, 30, 8, 64),
+        "key": tensor(2, 40, 2, 64),
+        "weights": ("float32", (2, 30, 8)),
+        "actual_seq_lengths_query": ints(24, 30),
+        "actual_seq_lengths_key": ints(40, 25),
+    }
+    layouts = {"layout_query": "BSND", "layout_key": "BSND"}
+    attrs = {"sparse_count": 16, "sparse_mode": 3, "return_value": True, "compress_ratio": 4}
+    residual = {"compress_residual": ints(3, 0)}
+    yield (
+        "LightningIndexer",
+        Call("LightningIndexer", {**inputs, **residual}, {**attrs, **layouts}),
+    )
+    grad = {
+        **inputs,
+        "sparse_values_grad": tensor(2, 30, 2, 16),
+        "sparse_indices": ("int32", (2, 30, 2, 16)),
+    }
+    yield "LightningIndexerGrad", Call("LightningIndexerGrad", grad, layouts)
+
+    inputs = {
+        "query": tensor(2, 30, 8, 64),
+        "key": tensor(2, 40, 2, 64),
+        "value": tensor(2, 40, 2, 48),
+        "sparse_indices": ("int32", (2, 30, 2, 16)),
+        "query_rope": tensor(2, 30, 8, 16),
+        "key_rope": tensor(2, 40, 2, 16),
+        "sinks": ("float32", (8,)),
+        "actual_seq_lengths_query": ints(24, 30),
+        "actual_seq_lengths_kv": ints(40, 25),
+    }
+    attrs = {
+        "scale_value": 0.125,
+        "sparse_block_size": 4,
+        "sparse_mode": 3,
+        "attention_mode": 2,
+        "return_softmax_lse": True,
+        "layout_query": "BSND",
+        "layout_kv": "BSND",
+    }
+    yield "SparseFlashAttention", Call("SparseFlashAttention", inputs, attrs)
+    outputs = {name: tensor(2, 30, 8, 48) for name in ("attention_out", "attention_out_grad")}
+    yield (
+        "SparseFlashAttentionGrad",
+        Call("SparseFlashAttentionGrad", {**inputs, **outputs}, attrs),
+    )
+
+
 def flash_calls():
     attrs = {
         "head_num": 4,
@@ -365,6 +416,7 @@ CALLS = dict(
         *compress_calls(),
         *nsa_attention_calls(),
         *indexer_calls(),
+        *token_calls(),
         *flash_calls(),
         *decoding_calls(),
         *dropout_calls(),

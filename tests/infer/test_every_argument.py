@@ -20,6 +20,10 @@ LISTS = {
     "slot_mapping",
     "q_start_idx",
     "kv_start_idx",
+    "actual_seq_lengths_query",
+    "actual_seq_lengths_key",
+    "actual_seq_lengths_kv",
+    "compress_residual",
 }
 
 # Axes that nothing else in the call pins: (input, axis) may grow by one.
@@ -35,6 +39,10 @@ FREE = {
     },
     "NsaSelectedAttention": {("value", 2)},
     "BlockIndexer compressed": {("key", 0)},
+    "LightningIndexer": {("key", 1)},
+    "LightningIndexerGrad": {("key", 1)},
+    "SparseFlashAttention": {("value", 3), ("sparse_indices", 3)},
+    "SparseFlashAttentionGrad": {("sparse_indices", 3)},
     "NsaCompressWithCache": {
         ("input", 0),
         ("block_table", 1),
@@ -142,7 +150,9 @@ def test_missing_input(good, call_name, input_name):
     if "TND" in call_name or "compressed" in call_name:
         needed.add("attn_mask")
     spoiled = call.but(**{input_name: None})
-    if call.op.startswith("Flash") and input_name in needed:
+    if call.op.startswith("SparseFlash") and input_name.endswith("_rope"):
+        spoiled.fails(ValueError, input_name, "None")
+    elif call.op.startswith("Flash") and input_name in needed:
         spoiled.fails(ValueError, input_name, "None")
     elif call.op in DECODING:  # whose caches are in pages, and rows have counts of their own
         spoiled.fails(ValueError, input_name)

@@ -60,8 +60,8 @@ def to_numpy(outputs):
     return outputs.asnumpy()
 
 
-def gradient(function, positions, upstream, last_upstream=None):
-    """A function of the same arguments: its outputs and the gradients of the first one.
+def gradient(function, positions, upstream, last_upstream=None, place=0):
+    """A function of the same arguments: its outputs and the gradients of the one at `place`.
 
     `upstream` is the output gradient in float32, which holds every value of the output's dtype;
     `last_upstream` is that of the last output, where it has one, too.
@@ -69,7 +69,7 @@ def gradient(function, positions, upstream, last_upstream=None):
 
     def total(*args):
         outputs = function(*args)
-        first = outputs[0] if isinstance(outputs, tuple) else outputs
+        first = outputs[place] if isinstance(outputs, tuple) else outputs
         loss = ops.sum(ops.cast(first, ms.float32) * upstream)
         if last_upstream is not None:
             loss = loss + ops.sum(outputs[-1] * last_upstream)
@@ -259,6 +259,41 @@ def _block_indexer(at, constants):
     return forward
 
 
+def _lightning_indexer(at, constants):
+    def forward(*t):
+        return mindspore_nsa.lightning_indexer(
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["weights"]),
+            actual_seq_lengths_query=_pick(t, at["actual_seq_lengths_query"]),
+            actual_seq_lengths_key=_pick(t, at["actual_seq_lengths_key"]),
+            compress_residual=_pick(t, at["compress_residual"]),
+            block_table=_pick(t, at["block_table"]),
+            **constants,
+        )
+
+    return forward
+
+
+def _sparse_flash_attention(at, constants):
+    def forward(*t):
+        return mindspore_nsa.sparse_flash_attention(
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["value"]),
+            _pick(t, at["sparse_indices"]),
+            query_rope=_pick(t, at["query_rope"]),
+            key_rope=_pick(t, at["key_rope"]),
+            sinks=_pick(t, at["sinks"]),
+            actual_seq_lengths_query=_pick(t, at["actual_seq_lengths_query"]),
+            actual_seq_lengths_kv=_pick(t, at["actual_seq_lengths_kv"]),
+            block_table=_pick(t, at["block_table"]),
+            **constants,
+        )
+
+    return forward
+
+
 def _dropout_mask(at, constants):
     def forward(*t):
         return mindspore_nsa.dropout_mask(**constants)
@@ -277,6 +312,8 @@ _FORWARDS = {
     "nsa_selected_attention_infer": (_nsa_selected_attention_infer, "NsaSelectedAttentionInfer"),
     "nsa_decode": (_nsa_decode, "NsaDecode"),
     "block_indexer": (_block_indexer, "BlockIndexer"),
+    "lightning_indexer": (_lightning_indexer, "LightningIndexer"),
+    "sparse_flash_attention": (_sparse_flash_attention, "SparseFlashAttention"),
     "dropout_mask": (_dropout_mask, "NsaDropoutMask"),
 }
 
@@ -287,8 +324,9 @@ DECODING = {
     if public.endswith(("_infer", "_with_cache", "_decode"))
 }
 
-# The gradients that not every call of FlashAttentionScoreGrad has.
+# The gradients that not every call of FlashAttentionScoreGrad has, or of SparseFlashAttentionGrad.
 PLACEHOLDERS = ("real_shift", "sink")
+SPARSE_OPTIONAL = ("query_rope", "key_rope", "sinks")
 
 
 class PublicCall:
@@ -345,6 +383,20 @@ class PublicCall:
             constants["return_softmax"] = True
         elif op == "BlockIndexer":
             self.operator = "block_indexer"
+        elif op in ("LightningIndexer", "LightningIndexerGrad"):
+            self.operator = "lightning_indexer"
+            constants["return_value"] = bool(constants.get("return_value", True))
+            if op.endswith("Grad"):
+                self.wanted = ("query", "key", "weights")
+                self.upstream = named.pop("sparse_values_grad")
+                constants["sparse_count"] = named.pop("sparse_indices").shape[-1]
+        elif op in ("SparseFlashAttention", "SparseFlashAttentionGrad"):
+            self.operator = "sparse_flash_attention"
+            constants["return_softmax_lse"] = bool(constants["return_softmax_lse"])
+            if op.endswith("Grad"):
+                self.wanted = ("query", "key", "value")
+                self.wanted += tuple(name for name in SPARSE_OPTIONAL if name in named)
+                self.upstream = named.pop("attention_out_grad")
         elif op in DECODING:
             self.operator = DECODING[op]
         else:
@@ -390,7 +442,8 @@ class PublicCall:
         names = tuple(self.tensors)
         positions = tuple(names.index(name) for name in self.wanted)
         upstream = Tensor(decode(self.upstream).astype(np.float32))
-        return gradient(forward, positions, upstream, self.sum_upstream)
+        place = 1 if self.operator == "lightning_indexer" else 0
+        return gradient(forward, positions, upstream, self.sum_upstream, place)
 
     def run(self, mode):
         """The case and its outputs, both in native form.
@@ -413,8 +466,11 @@ class PublicCall:
             case = self._after_forward(forward)
             given = dict(zip(self.wanted, grads))
             outputs = [given[name] for name in self.wanted[: 3 if "query" in given else 2]]
-            if case.op == "FlashAttentionScoreGrad":
-                outputs += [given.get(name, np.zeros(1, "float32")) for name in PLACEHOLDERS]
+            optional = {
+                "FlashAttentionScoreGrad": PLACEHOLDERS,
+                "SparseFlashAttentionGrad": SPARSE_OPTIONAL,
+            }.get(case.op, ())
+            outputs += [given.get(name, np.zeros(1, "float32")) for name in optional]
         elif not isinstance(outputs, tuple):
             outputs = (self._written(outputs) if case.op == "NsaCompressWithCache" else outputs,)
         return case, [in_dtype(x, dtype) for x, dtype in zip(outputs, output_dtypes(case))]

@@ -1,0 +1,155 @@
+#include <cstring>
+#include <vector>
+
+#include "cpu/dispatch/kernel_table.h"
+#include "cpu/engine/plan/schedule_builder.h"
+#include "cpu/engine/threads/team.h"
+#include "cpu/lightning_indexer/plan.h"
+#include "cpu/runtime.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Rows of a tile: enough of them for a step of the keys to be read seldom, few enough to stay, with
+// their scores and picks, in the second-level cache.
+constexpr int64_t kPickRows = 256;
+// Bytes of products that wait to be added to keys.
+constexpr int64_t kWaitingBytes = 32 << 20;
+
+// Which rows of queries and keys belong to each other, and which keys a query sees.
+std::vector<Segment> make_token_plan(const LightningIndexerParams& p, AttentionPlan& plan) {
+  plan.query = p.query;
+  plan.key = p.key;
+  plan.dtype = p.dtype;
+  plan.N1 = p.H;
+  plan.N2 = p.N2;
+  plan.G = p.H / p.N2;
+  plan.D = p.D;
+  plan.q = {p.H * p.D, p.D};
+  plan.k = {p.N2 * p.D, p.D};
+  plan.scale = 1.0f;
+  std::vector<Segment> segments;
+  for (int64_t b = 0; b < p.B; ++b) {
+    Segment seg{};
+    seg.index = b;
+    seg.q_len = p.packed ? p.seq_q[b] - (b == 0 ? 0 : p.seq_q[b - 1]) : p.seq_q ? p.seq_q[b] : p.Sq;
+    seg.stat = p.packed ? (b == 0 ? 0 : p.seq_q[b - 1]) : b * p.Sq;
+    const bool packed_keys = p.packed && p.block_table == nullptr;
+    seg.kv_len = packed_keys ? p.seq_k[b] - (b == 0 ? 0 : p.seq_k[b - 1])
+                 : p.seq_k   ? p.seq_k[b]
+                             : p.Sk;
+    const int64_t key = packed_keys ? (b == 0 ? 0 : p.seq_k[b - 1]) : b * p.Sk;
+    seg.q = seg.stat * plan.q.row;
+    seg.k = p.block_table ? 0 : key * plan.k.row;
+    seg.range.kv_len = seg.kv_len;
+    if (p.sparse_mode == 3) {
+      const int64_t r = p.compress_ratio;
+      seg.range.compress_block = seg.range.compress_stride = r;
+      seg.range.position = seg.kv_len * r + (p.residual ? p.residual[b] : 0) - seg.q_len;
+    }
+    segments.push_back(seg);
+  }
+  plan.segments = segments.data();
+  plan.num_segments = p.B;
+  return segments;
+}
+
+// each(first row, rows) for the rows that belong to no segment.
+template <class Each>
+void each_other(const AttentionPlan& plan, int64_t rows, const Each& each) {
+  int64_t past = 0;
+  for (int64_t b = 0; b < plan.num_segments; ++b) {
+    const Segment& seg = plan.segments[b];
+    if (seg.stat > past) each(past, seg.stat - past);
+    past = max64(past, seg.stat + seg.q_len);
+  }
+  if (rows > past) each(past, rows - past);
+}
+
+}  // namespace
+
+void lightning_indexer(const LightningIndexerParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  AttentionPlan plan{};
+  const std::vector<Segment> segments = make_token_plan(p, plan);
+  TokenPlan tokens{};
+  tokens.weights = p.weights;
+  tokens.indices = p.sparse_indices;
+  tokens.values = p.sparse_values;
+  tokens.count = p.sparse_count;
+  tokens.pages = {p.block_table, p.places, p.page};
+  int64_t longest = 1;
+  for (const Segment& seg : segments) longest = max64(longest, seg.kv_len);
+  tokens.most = min64(tokens.count, longest);
+  tokens.max_queries = max64(1, kPickRows / plan.G);
+  tokens.max_rows = tokens.max_queries * plan.G;
+
+  const std::vector<float> lowest(p.sparse_values ? p.sparse_count : 0, -__builtin_inff());
+  each_other(plan, p.rows, [&](int64_t first, int64_t rows) {
+    for (int64_t n = first * p.N2; n < (first + rows) * p.N2; ++n) {
+      for (int64_t i = 0; i < p.sparse_count; ++i) p.sparse_indices[n * p.sparse_count + i] = -1;
+      if (p.sparse_values == nullptr) continue;
+      const int64_t bytes = p.sparse_count * elem_size(p.dtype);
+      table.round_rows(p.dtype, lowest.data(), p.sparse_count,
+                       static_cast<char*>(p.sparse_values) + n * bytes);
+    }
+  });
+
+  const Schedule schedule(plan, TileRule{tokens.max_queries, tokens.max_rows}, threads);
+  ForwardScratch parts{};
+  parts.thread_size = thread_part(table.lightning_indexer_thread_size(plan, tokens));
+  const Scratch scratch([&](Arena& arena) {
+    const int64_t words = table.form(p.dtype).words(p.D);
+    parts.keys = arena.take<float>(schedule.largest().packed * words * kBlockKeys);
+    parts.threads = arena.take_threads(threads, parts.thread_size);
+  });
+  for (const Wave& wave : schedule.waves())
+    table.lightning_indexer(plan, tokens, wave, parts, threads);
+}
+
+void lightning_indexer_grad(const LightningIndexerGradParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  AttentionPlan plan{};
+  const std::vector<Segment> segments = make_token_plan(p, plan);
+  TokenGradPlan grad{};
+  grad.weights = p.weights;
+  grad.indices = p.indices;
+  grad.dy = p.dy;
+  grad.count = p.sparse_count;
+  grad.dq = p.dq;
+  grad.dweights = p.dweights;
+  int64_t longest = 1;
+  for (const Segment& seg : segments) longest = max64(longest, seg.q_len);
+  const int64_t row = padded_row(p.D), of_query = max64(1, p.sparse_count * row * 4);
+  grad.wave = min64(longest, max64(1, kWaitingBytes / of_query));
+
+  const int64_t size = elem_size(p.dtype), keys = p.keys * plan.k.row;
+  const bool narrow = p.dtype != ElemType::kFloat32;
+  ForwardScratch parts{};
+  parts.thread_size = thread_part(table.lightning_indexer_grad_thread_size(plan));
+  const Scratch scratch([&](Arena& arena) {
+    grad.products = arena.take<float>(grad.wave * p.sparse_count * row);
+    grad.picked = arena.take<int32_t>(grad.wave * p.sparse_count);
+    grad.num_picked = arena.take<int64_t>(grad.wave);
+    grad.dk = narrow ? arena.take<float>(keys) : static_cast<float*>(p.dk);
+    parts.threads = arena.take_threads(threads, parts.thread_size);
+  });
+  std::memset(grad.dk, 0, static_cast<size_t>(keys) * 4);
+  each_other(plan, p.rows, [&](int64_t first, int64_t rows) {
+    std::memset(static_cast<char*>(p.dq) + first * plan.q.row * size, 0,
+                static_cast<size_t>(rows * plan.q.row * size));
+    std::memset(p.dweights + first * p.H, 0, static_cast<size_t>(rows * p.H) * 4);
+  });
+  table.lightning_indexer_grad(plan, grad, parts, threads);
+  if (!narrow) return;
+  in_team(threads, [&](const Member& member) {
+    member.share(p.keys, [&](int64_t k) {
+      table.round_rows(p.dtype, grad.dk + k * plan.k.row, plan.k.row,
+                       static_cast<char*>(p.dk) + k * plan.k.row * size);
+    });
+  });
+}
+
+}  // namespace nsa::cpu

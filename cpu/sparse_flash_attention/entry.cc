@@ -1,0 +1,181 @@
+#include <cstring>
+#include <vector>
+
+#include "cpu/dispatch/kernel_table.h"
+#include "cpu/engine/threads/team.h"
+#include "cpu/runtime.h"
+#include "cpu/sparse_flash_attention/plan.h"
+
+namespace nsa::cpu {
+namespace {
+
+// Bytes of products that wait to be added to keys and values.
+constexpr int64_t kWaitingBytes = 48 << 20;
+
+int64_t begin_of(const int64_t* list, int64_t b) { return b == 0 ? 0 : list[b - 1]; }
+
+// Which rows of queries and keys belong to each other, and which keys a query sees.
+std::vector<Segment> make_sparse_plan(const SparseFlashAttentionParams& p, AttentionPlan& plan,
+                                      SparsePlan& sparse) {
+  plan.query = p.query;
+  plan.key = p.key;
+  plan.value = p.value;
+  plan.out = p.attention_out;
+  plan.softmax_max = p.softmax_max;
+  plan.softmax_sum = p.softmax_sum;
+  plan.sink = p.sinks;
+  plan.dtype = p.dtype;
+  plan.N1 = p.N;
+  plan.N2 = p.N2;
+  plan.G = p.N / p.N2;
+  plan.D = p.D;
+  plan.Dv = p.Dv;
+  plan.scale = p.scale_value;
+  sparse.indices = p.sparse_indices;
+  sparse.count = p.count;
+  sparse.block = p.sparse_block_size;
+  sparse.query_rope = p.query_rope;
+  sparse.key_rope = p.key_rope;
+  sparse.R = p.query_rope ? p.R : 0;
+  sparse.table = p.block_table;
+  sparse.places = p.places;
+  sparse.page = p.page;
+  sparse.rows = p.rows;
+  sparse.groups_first = p.packed ? 1 : 0;
+  sparse.batch_rows = p.Sq;
+  sparse.statistics = p.softmax_max != nullptr;
+  const bool packed_keys = p.packed && p.block_table == nullptr;
+  int64_t longest = 1;
+  std::vector<Segment> segments;
+  for (int64_t b = 0; b < p.B; ++b) {
+    Segment seg{};
+    seg.index = b;
+    seg.stat = p.packed ? begin_of(p.seq_q, b) : b * p.Sq;
+    seg.q_len = p.packed ? p.seq_q[b] - seg.stat : p.seq_q ? p.seq_q[b] : p.Sq;
+    seg.k = packed_keys ? begin_of(p.seq_k, b) : b * p.Sk;
+    seg.kv_len = packed_keys ? p.seq_k[b] - seg.k : p.seq_k ? p.seq_k[b] : p.Sk;
+    seg.range.kv_len = seg.kv_len;
+    if (p.sparse_mode == 3) seg.range.ahead = seg.kv_len - seg.q_len;
+    longest = max64(longest, seg.kv_len);
+    segments.push_back(seg);
+  }
+  plan.segments = segments.data();
+  plan.num_segments = p.B;
+  // A block may stand there more than once, or reach past the end.
+  sparse.most = sparse.count * min64(sparse.block, longest);
+  return segments;
+}
+
+// each(first row, rows) for the rows that belong to no segment.
+template <class Each>
+void each_other(const AttentionPlan& plan, int64_t rows, const Each& each) {
+  int64_t past = 0;
+  for (int64_t b = 0; b < plan.num_segments; ++b) {
+    const Segment& seg = plan.segments[b];
+    if (seg.stat > past) each(past, seg.stat - past);
+    past = max64(past, seg.stat + seg.q_len);
+  }
+  if (rows > past) each(past, rows - past);
+}
+
+void clear_rows(void* x, int64_t first, int64_t rows, int64_t row_bytes) {
+  std::memset(static_cast<char*>(x) + first * row_bytes, 0, static_cast<size_t>(rows * row_bytes));
+}
+
+int64_t statistic(const AttentionPlan& plan, const SparsePlan& sparse, int64_t row, int64_t group) {
+  if (sparse.groups_first) return (group * sparse.rows + row) * plan.G;
+  const int64_t b = row / sparse.batch_rows, i = row % sparse.batch_rows;
+  return ((b * plan.N2 + group) * sparse.batch_rows + i) * plan.G;
+}
+
+}  // namespace
+
+void sparse_flash_attention(const SparseFlashAttentionParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  AttentionPlan plan{};
+  SparsePlan sparse{};
+  const std::vector<Segment> segments = make_sparse_plan(p, plan, sparse);
+  ForwardScratch parts{};
+  parts.thread_size = thread_part(table.sparse_flash_attention_thread_size(plan, sparse));
+  const Scratch scratch(
+      [&](Arena& arena) { parts.threads = arena.take_threads(threads, parts.thread_size); });
+  each_other(plan, p.rows, [&](int64_t first, int64_t rows) {
+    clear_rows(p.attention_out, first, rows, p.N * p.Dv * elem_size(p.dtype));
+    if (!sparse.statistics) return;
+    for (int64_t row = first; row < first + rows; ++row) {
+      for (int64_t h = 0; h < p.N2; ++h) {
+        for (int64_t g = 0; g < plan.G; ++g) {
+          p.softmax_max[statistic(plan, sparse, row, h) + g] = -kFloatMax;
+          p.softmax_sum[statistic(plan, sparse, row, h) + g] = kFloatMax;
+        }
+      }
+    }
+  });
+  table.sparse_flash_attention(plan, sparse, parts, threads);
+}
+
+void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  AttentionPlan plan{};
+  SparseGradPlan grad{};
+  const std::vector<Segment> segments = make_sparse_plan(p, plan, grad);
+  grad.dout = p.attention_out_grad;
+  grad.dq = p.dq;
+  grad.dq_rope = p.dq_rope;
+  int64_t longest = 1;
+  for (const Segment& seg : segments) longest = max64(longest, seg.q_len);
+  const int64_t row_k = padded_row(grad.depth(plan)), row_v = padded_row(p.Dv);
+  const int64_t of_query = max64(1, grad.most * (row_k + row_v + 1) * 4);
+  grad.wave = min64(longest, max64(1, kWaitingBytes / of_query));
+
+  const int64_t size = elem_size(p.dtype), tokens = p.keys * p.N2;
+  const bool narrow = p.dtype != ElemType::kFloat32;
+  ForwardScratch parts{};
+  parts.thread_size = thread_part(table.sparse_flash_attention_grad_thread_size(plan, grad));
+  const Scratch scratch([&](Arena& arena) {
+    const auto sums = [&](void* output, int64_t width) {
+      return narrow ? arena.take<float>(tokens * width) : static_cast<float*>(output);
+    };
+    grad.products = arena.take<float>(grad.wave * grad.most * row_k);
+    grad.value_products = arena.take<float>(grad.wave * grad.most * row_v);
+    grad.picked = arena.take<int32_t>(grad.wave * grad.most);
+    grad.num_picked = arena.take<int64_t>(grad.wave);
+    grad.dk = sums(p.dk, p.D);
+    grad.dv = sums(p.dv, p.Dv);
+    if (grad.R > 0) grad.dk_rope = sums(p.dk_rope, grad.R);
+    if (p.dsinks) grad.dsink = arena.take<float>(p.rows * p.N);
+    parts.threads = arena.take_threads(threads, parts.thread_size);
+  });
+  std::memset(grad.dk, 0, static_cast<size_t>(tokens * p.D) * 4);
+  std::memset(grad.dv, 0, static_cast<size_t>(tokens * p.Dv) * 4);
+  if (grad.R > 0) std::memset(grad.dk_rope, 0, static_cast<size_t>(tokens * grad.R) * 4);
+  if (p.dsinks) std::memset(grad.dsink, 0, static_cast<size_t>(p.rows * p.N) * 4);
+  each_other(plan, p.rows, [&](int64_t first, int64_t rows) {
+    clear_rows(p.dq, first, rows, p.N * p.D * size);
+    if (grad.R > 0) clear_rows(p.dq_rope, first, rows, p.N * grad.R * size);
+  });
+  table.sparse_flash_attention_grad(plan, grad, parts, threads);
+  if (p.dsinks) {
+    for (int64_t n = 0; n < p.N; ++n) {
+      double sum = 0.0;
+      for (int64_t row = 0; row < p.rows; ++row) sum += grad.dsink[row * p.N + n];
+      p.dsinks[n] = static_cast<float>(sum);
+    }
+  }
+  if (!narrow) return;
+  const auto round = [&](const float* sums, int64_t width, void* output) {
+    in_team(threads, [&](const Member& member) {
+      member.share(tokens, [&](int64_t k) {
+        table.round_rows(p.dtype, sums + k * width, width,
+                         static_cast<char*>(output) + k * width * size);
+      });
+    });
+  };
+  round(grad.dk, p.D, p.dk);
+  round(grad.dv, p.Dv, p.dv);
+  if (grad.R > 0) round(grad.dk_rope, grad.R, p.dk_rope);
+}
+
+}  // namespace nsa::cpu

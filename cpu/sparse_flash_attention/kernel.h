@@ -1,0 +1,127 @@
+// SparseFlashAttention, query by query: the tokens of a query are gathered once for all heads that
+// share a key head, which are the lanes of its scores and the rows of its output.
+#pragma once
+
+#include "cpu/sparse_flash_attention/gather.h"
+
+namespace nsa::cpu {
+namespace {
+
+struct SparseBuffers {
+  GatherBuffers gathered;
+  float* q;                   // [G, row_k]
+  float* q_lanes;             // [depth, lanes]
+  float* s;                   // [kGatherRows, lanes] scores, then probabilities
+  float* o;                   // [G, row_o]
+  float *max, *sum, *factor;  // [lanes]
+  int64_t lanes, row_o;
+
+  static SparseBuffers carve(Arena& arena, const AttentionPlan& plan, const SparsePlan& sparse) {
+    SparseBuffers b{};
+    b.gathered = GatherBuffers::carve(arena, plan, sparse);
+    b.lanes = round_up(plan.G, kLanePad);
+    b.row_o = padded_row(plan.Dv);
+    b.q = arena.take<float>(plan.G * b.gathered.row_k);
+    b.q_lanes = arena.take<float>(sparse.depth(plan) * b.lanes);
+    b.s = arena.take<float>(kGatherRows * b.lanes);
+    b.o = arena.take<float>(plan.G * b.row_o);
+    b.max = arena.take<float>(b.lanes);
+    b.sum = arena.take<float>(b.lanes);
+    b.factor = arena.take<float>(b.lanes);
+    return b;
+  }
+};
+
+// One step of the online softmax: n rows of scores [n, lanes] become probabilities. `factor` is
+// that for the output so far.
+inline void softmax_of_lanes(float* s, int64_t n, int64_t lanes, float scale, float* max_so_far,
+                             float* sum, float* factor) {
+  const V by = set1(scale);
+  for (int64_t g = 0; g < lanes; g += W) {
+    const V before = load(max_so_far + g);
+    V top = before;
+    for (int64_t j = 0; j < n; ++j) {
+      const V x = mul(load(s + j * lanes + g), by);
+      store(s + j * lanes + g, x);
+      top = max(x, top);
+    }
+    SoftmaxLanes<NaturalExponent> state{before, load(sum + g)};
+    const V base = SoftmaxLanes<NaturalExponent>::base_of(top);
+    V total = zero();
+    for (int64_t j = 0; j < n; ++j) {
+      const V e = exp_from(load(s + j * lanes + g), base);
+      store(s + j * lanes + g, e);
+      total = add(total, e);
+    }
+    store(factor + g, state.add(top, total));
+    store(max_so_far + g, top);
+    store(sum + g, state.sum);
+  }
+}
+
+// Where the statistics of a query and key head begin.
+inline int64_t statistic(const AttentionPlan& plan, const SparsePlan& sparse, int64_t row,
+                         int64_t key_head) {
+  if (sparse.groups_first) return (key_head * sparse.rows + row) * plan.G;
+  const int64_t b = row / sparse.batch_rows, i = row % sparse.batch_rows;
+  return ((b * plan.N2 + key_head) * sparse.batch_rows + i) * plan.G;
+}
+
+inline void sparse_query(const AttentionPlan& plan, const SparsePlan& sparse, const Segment& seg,
+                         int64_t key_head, int64_t i, SparseBuffers& b) {
+  GatherBuffers& gathered = b.gathered;
+  const int64_t row = seg.stat + i, depth = sparse.depth(plan),
+                lanes_v = round_up(plan.Dv, kLanePad);
+  const int64_t total = expand_tokens(
+      sparse, seg, i, sparse.indices + (row * plan.N2 + key_head) * sparse.count, gathered);
+  fill(b.max, b.lanes, -kInfinity);
+  fill(b.sum, b.lanes, 0.0f);
+  fill(b.o, plan.G * b.row_o, 0.0f);
+  if (total > 0) load_rows(plan, sparse, row, key_head, gathered.row_k, b.lanes, b.q, b.q_lanes);
+  for (int64_t t = 0; t < total; t += kGatherRows) {
+    const int64_t n = min64(kGatherRows, total - t);
+    gather_rows(plan, sparse, seg, key_head, gathered.tokens + t, n, gathered);
+    products_of_rows(n, depth, gathered.keys, gathered.row_k, b.q_lanes, b.lanes, b.s);
+    softmax_of_lanes(b.s, n, b.lanes, plan.scale, b.max, b.sum, b.factor);
+    const bool numbers = all_finite(gathered.values, n * gathered.row_v);
+    multiply_values<FloatPath>(numbers, {plan.G, lanes_v, n}, {b.s, 1, b.lanes},
+                               {gathered.values, gathered.row_v}, {b.o, b.row_o},
+                               {Into::kAddScaled, b.factor});
+  }
+  for (int64_t g = 0; g < plan.G; ++g) {
+    const int64_t head = key_head * plan.G + g;
+    SoftmaxState state{b.max[g], b.sum[g]};
+    const float factor = plan.sink ? state.add_sink(plan.sink[head]) : 1.0f;
+    float* o = b.o + g * b.row_o;
+    const float divisor = state.divisor();
+    for (int64_t d = 0; d < plan.Dv; ++d) o[d] = o[d] * factor / divisor;
+    from_float(plan.dtype, o, plan.Dv, plan.out, (row * plan.N1 + head) * plan.Dv);
+    if (!sparse.statistics) continue;
+    const int64_t at = statistic(plan, sparse, row, key_head) + g;
+    plan.softmax_max[at] = state.max_out();
+    plan.softmax_sum[at] = state.sum_out();
+  }
+}
+
+// Units are queries of a key head, all segments one after the other.
+void sparse_flash_attention(const AttentionPlan& plan, const SparsePlan& sparse,
+                            const ForwardScratch& scratch, int threads) {
+  in_team(threads, [&](const Member& member) {
+    Arena arena{scratch.threads + member.number * scratch.thread_size};
+    SparseBuffers buffers = SparseBuffers::carve(arena, plan, sparse);
+    for (int64_t b = 0; b < plan.num_segments; ++b) {
+      const Segment& seg = plan.segments[b];
+      member.take(seg.q_len * plan.N2, [&](int64_t unit) {
+        sparse_query(plan, sparse, seg, unit % plan.N2, unit / plan.N2, buffers);
+      });
+      member.meet();
+    }
+  });
+}
+
+int64_t sparse_flash_attention_thread_size(const AttentionPlan& plan, const SparsePlan& sparse) {
+  return measured([&](Arena& arena) { SparseBuffers::carve(arena, plan, sparse); });
+}
+
+}  // namespace
+}  // namespace nsa::cpu
