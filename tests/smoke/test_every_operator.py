@@ -195,6 +195,51 @@ def test_block_indexer(mode, score):
     assert np.array_equal(ours, reference.block_indexer(q, k, **attrs, **lists))
 
 
+def test_lightning_indexer(mode):
+    """Numbers whose products are exact, so that even equal scores are in order."""
+    q, k, w = draw(2, 12, N1, D) * 8, draw(2, 20, 1, D) * 8, draw(2, 12, N1) * 8
+    q, k, w = (np.rint(x) for x in (q, k, w))
+    dout = draw(2, 12, 1, 9)
+
+    class Total(ms.nn.Cell):
+        def construct(self, q, k, w):
+            picks, values = mindspore_nsa.lightning_indexer(
+                q, k, w, sparse_count=9, return_value=True
+            )
+            return (values * ms.Tensor(dout)).sum(), picks, values
+
+    tensors = [ms.Tensor(x.astype(np.float32)) for x in (q, k, w)]
+    (_, picks, values), grads = ms.value_and_grad(Total(), (0, 1, 2), None, has_aux=True)(*tensors)
+    indices, scores = reference.lightning_indexer(q, k, w, sparse_count=9, return_value=True)
+    assert np.array_equal(picks.asnumpy(), indices) and np.array_equal(values.asnumpy(), scores)
+    gradients = reference.lightning_indexer_grad(q, k, dout, indices, w)
+    for ours, theirs in zip(grads, gradients, strict=True):
+        close(ours, theirs, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_sparse_flash_attention(mode, dtype):
+    q, k, v, q_rope, k_rope, dout = (
+        draw(2, rows, n, d)
+        for rows, n, d in ((12, N1, D), (20, N2, D), (20, N2, DV), (12, N1, 8), (20, N2, 8),
+                           (12, N1, DV))
+    )  # fmt: skip
+    picks = np.random.default_rng(2).integers(-1, 20, (2, 12, N2, 7)).astype(np.int32)
+    attrs = {"attention_mode": 2, "sparse_block_size": 1}
+
+    def function(q, k, v, q_rope, k_rope):
+        return mindspore_nsa.sparse_flash_attention(
+            q, k, v, ms.Tensor(picks), SCALE, query_rope=q_rope, key_rope=k_rope, **attrs
+        )[0]
+
+    ropes = {"query_rope": q_rope, "key_rope": k_rope}
+    out = reference.sparse_flash_attention(q, k, v, picks, SCALE, **ropes, **attrs)[0]
+    gradients = reference.sparse_flash_attention_grad(
+        q, k, v, picks, out, dout, **ropes, scale_value=SCALE, **attrs
+    )[:5]
+    check(function, (q, k, v, q_rope, k_rope), dout, out, gradients, dtype)
+
+
 def test_dropout(mode):
     q, k, v = (draw(2, 33, n, d) for n, d in ((N1, D), (N2, D), (N2, DV)))
     dout = draw(2, 33, N1, DV)
