@@ -93,13 +93,14 @@ def block_indexer(
 
     For query [T1, H, d] and key [T2, Nk, d], Nk 1 or the number of groups (head_groups, or Nk), and
     weights [T1, H] or ones, the score of block j of block_size tokens for a query at position i of
-    its segment is, with I[s] = sum_h w[h] * scale * q[h].k[s] over the heads of the group,
+    its segment is, with I[s] = sum_h w[h] * scale * q[h].k[s] over the heads of the group::
 
-    "max"            the largest I[s] of its visible tokens s <= i                            (MSA)
-    "relu_weighted"  the same with max(0, scale * q[h].k[s]) before the weight
-    "mean"           I of the mean of its visible keys                                       (MoBA)
-    "softmax_max"    the largest P[c] of the compressed tokens c whose window touches it, where
-                     P[c] = sum_h softmax(scale * q[h].k[c]) over c*s + l - 1 <= i     (InfLLM-v2)
+        "max"            the largest I[s] of its visible tokens s <= i                        (MSA)
+        "relu_weighted"  the same with max(0, scale * q[h].k[s]) before the weight
+        "mean"           I of the mean of its visible keys                                   (MoBA)
+        "softmax_max"    the largest P[c] of the compressed tokens c whose window touches it, where
+                         P[c] = sum_h softmax(scale * q[h].k[c]) over c*s + l - 1 <= i
+                                                                                       (InfLLM-v2)
 
     -inf where it has no key (0 with "softmax_max"). Of the blocks j <= i // block_size a query gets
     the first init_blocks and the last local_blocks by index, then the others by falling score.
