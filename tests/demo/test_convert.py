@@ -34,7 +34,16 @@ def test_program(tmp_path, capsys):
     settings = tmp_path / "config.json"
     settings.write_text((train.CONFIGS / "tiny.json").read_text())
     command = [str(settings), "--data", str(tmp_path / "text"), "--out", str(tmp_path / "runs")]
-    command += ["--mode", "pynative", "--set", "steps=2", "--set", "eval_every=2"]
+    command += [
+        "--mode",
+        "pynative",
+        "--set",
+        "steps=2",
+        "--set",
+        "eval_every=2",
+        "--set",
+        "layers=1",
+    ]
     command += ["--set", "eval_bytes=256", "--more", "2"]
     assert convert.main(command) == 0
     printed = capsys.readouterr().out

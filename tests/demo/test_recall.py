@@ -16,6 +16,8 @@ from .test_train import after_step
 
 CONFIG, TASK = recall.load(train.CONFIGS / "recall.json")
 STAGES = ((64, 4, 2), (128, 2, 2))
+# Settings that take less time.
+FEW = ["--set", "layers=1", "--set", "eval_bytes=256", "--set", "sample_bytes=4"]
 SMALL = Task(keys=12, values=4, fillers=5, pairs=6, questions=4, gap=16, stages=STAGES)
 
 
@@ -173,6 +175,7 @@ def test_training_resumes(tmp_path, monkeypatch, capsys):
 def test_comparison(tmp_path, capsys):
     arguments = [str(train.CONFIGS / "tiny.json"), "--data", str(write_folder(tmp_path / "text"))]
     arguments += ["--out", str(tmp_path / "run"), "--mode", "pynative", "--set", "steps=1"]
+    arguments += FEW
     assert compare.main([*arguments, "--attention", "nsa"]) == 0
     assert "x dense" not in capsys.readouterr().out
     assert compare.main(arguments).startswith("compare: --out")
@@ -192,6 +195,7 @@ def test_comparison_at_several_rates(tmp_path, capsys):
     """Every attention is shown at the rate that suits it best."""
     arguments = [str(train.CONFIGS / "tiny.json"), "--data", str(write_folder(tmp_path / "text"))]
     arguments += ["--out", str(tmp_path / "run"), "--mode", "pynative", "--set", "steps=2"]
+    arguments += FEW
     arguments += ["--attention", "window", "dense", "--rates", "0.01", "0.00001"]
     assert compare.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()[-7:]

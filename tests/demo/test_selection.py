@@ -42,6 +42,7 @@ def test_what_becomes_of_a_block():
 def test_program(tmp_path, capsys):
     folder = str(write_folder(tmp_path / "text"))
     arguments = [str(train.CONFIGS / "tiny.json"), "--data", folder, "--mode", "pynative"]
+    arguments += ["--set", "eval_bytes=256", "--set", "sample_bytes=4"]
     assert train.main([*arguments, "--set", "steps=1", "--out", str(tmp_path / "nsa")]) == 0
     made = tmp_path / "nsa" / selection.NAME
     assert str(made) in capsys.readouterr().out

@@ -38,7 +38,7 @@ def test_losses_are_those_of_target_cpu(text, tmp_path):
     out = tmp_path / "twin"
     done = subprocess.run(
         [sys.executable, "-m", "model_zoo_demo.train", CONFIG, "--target", "ascend_twin"]
-        + ["--out", out, "--data", text],
+        + ["--out", out, "--data", text, "--set", "sample_bytes=2"],
         cwd=ROOT,
         env=environment(),
         capture_output=True,

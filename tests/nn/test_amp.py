@@ -38,13 +38,13 @@ def check(kind, ours, parameters, dtype):
         assert 1e-6 < error < BOUND[dtype]
 
 
-@BOTH
 @pytest.mark.parametrize(
-    "kind, level, dtype",
+    "kind, level, dtype, mode",
     [
-        ("sparse", "O2", "float16"),
-        ("sparse", "O2", "bfloat16"),
-        ("dense", "O3", "bfloat16"),
+        ("sparse", "O2", "float16", "pynative"),
+        ("dense", "O3", "bfloat16", "pynative"),
+        ("sparse", "O2", "bfloat16", "graph"),
+        ("dense", "O3", "float16", "graph"),
     ],
 )
 def test_level(kind, level, dtype, mode):
@@ -90,11 +90,13 @@ def test_narrow_values_are_rounded_to_another_dtype():
     assert expected[0] != x.astype(ms.float32).asnumpy()[0]
 
 
-@BOTH
 @pytest.mark.parametrize(
-    "own, dtype",
-    [(True, "float16"), (True, "bfloat16"), (False, "float16")],
-    ids=["own-float16", "own-bfloat16", "mindspore-float16"],
+    "own, dtype, mode",
+    [
+        *((own, "float16", "pynative") for own in (True, False)),
+        *((True, "bfloat16", "graph"), (False, "float16", "graph")),
+    ],
+    ids=["own-pynative", "mindspore-pynative", "own-graph", "mindspore-graph"],
 )
 def test_level_auto(own, dtype, mode, monkeypatch):
     """It casts MindSpore's products only: with its own the layer stays in float32."""

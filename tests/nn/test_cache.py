@@ -93,8 +93,18 @@ def mode(request):
 EVERY_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
 
 
-@EVERY_MODE
-@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize(
+    "kind, mode",
+    [
+        *((kind, "pynative") for kind in LAYERS),
+        *(("sparse", "graph"), ("dense", "graph"), ("sparse", "jit")),
+        *(
+            pytest.param(k, m, marks=pytest.mark.soak)
+            for k, m in (("window", "graph"), ("dense", "jit"))
+        ),
+    ],
+    indirect=["mode"],
+)
 def test_prompt_then_tokens(kind, mode):
     layer = make(kind)
     x = draw(2, 60, HIDDEN)
@@ -107,7 +117,7 @@ def test_prompt_then_tokens(kind, mode):
     assert cache.lengths.asnumpy().tolist() == [60, 60]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2, 3))])
 @pytest.mark.parametrize("kind", LAYERS)
 def test_random_splits_of_ragged_rows(kind, seed):
     """Chunks of any size, rows that join, leave and go back."""
@@ -158,7 +168,7 @@ def test_what_was_rolled_back_was_never_written(kind):
         assert a.asnumpy().tobytes() == b.asnumpy().tobytes(), t
 
 
-@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
 def test_one_graph_for_all_lengths(kind):
     layer = make(kind)
     cache = layer.new_cache(2, CAPACITY)
@@ -223,7 +233,9 @@ def test_mixed_precision_around(kind, mark, dtype, mode):
     assert cache.lengths.asnumpy().tolist() == [40, 40]
 
 
-@MARKED
+@pytest.mark.parametrize(
+    "kind, mark, dtype", [("sparse", "to_float", "float16"), ("dense", "O3", "bfloat16")]
+)
 def test_a_cache_that_mixed_precision_casts(kind, mark, dtype, mode):
     """Keys and values would go into a copy that nobody reads. PyNative mode casts no argument."""
     layer = make(kind)
@@ -254,7 +266,11 @@ def test_a_cast_copy_of_a_cache(mode):
     assert cast.lengths.asnumpy().tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize(
+    "kind, mode",
+    [*((kind, "pynative") for kind in LAYERS), ("sparse", "graph")],
+    indirect=["mode"],
+)
 def test_copies(kind, mode):
     """A deep one goes its own way, from the same tokens; a shallow one is the cache itself."""
     layer = make(kind)
@@ -341,9 +357,14 @@ FORMS = {
 
 
 @pytest.mark.parametrize(
-    "twin, form",
+    "twin, form, mode",
     # The forms differ in how a graph gets the state, not in what it says.
-    [*((twin, "cache") for twin in TWINS), *(("rings", form) for form in FORMS if form != "cache")],
+    [
+        *((twin, "cache", "pynative") for twin in TWINS),
+        *(("rings", form, "graph") for form in FORMS),
+        ("dense head dims", "cache", "graph"),
+    ],
+    indirect=["mode"],
 )
 def test_the_cache_of_another_layer_of_equal_shapes(twin, form, mode):
     kind, others, ours, its = TWINS[twin]
@@ -458,7 +479,7 @@ def test_a_cache_in_another_tuple_goes_back_as_far():
 
 
 @EVERY_MODE
-@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
 def test_parts_of_larger_tensors(kind, mode):
     """A cache of views would be a copy where it is written: an error, and nothing is written."""
     layer = make(kind)

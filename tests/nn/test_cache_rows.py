@@ -68,7 +68,7 @@ def test_selected_rows_are_rows_filled_afresh(kind, dtype):
     assert one.lengths.asnumpy().tolist() == [36]
 
 
-@pytest.mark.parametrize("kind, dtype", CACHES[:3])
+@pytest.mark.parametrize("kind, dtype", CACHES[1:3])
 def test_a_row_that_is_copied(kind, dtype):
     """In place: a graph that has run with the cache goes on with it."""
     layer, x = make(kind), draw(4, 100, HIDDEN)
@@ -90,7 +90,7 @@ def test_a_row_that_is_copied(kind, dtype):
     cache.copy_row(np.int64(2), np.int64(2))
 
 
-@pytest.mark.parametrize("kind, dtype", CACHES)
+@pytest.mark.parametrize("kind, dtype", CACHES[1:])
 def test_a_cache_that_grows(kind, dtype):
     """From one too short for the rings to one that is longer than they are."""
     layer, x = make(kind), draw(4, 140, HIDDEN)
@@ -99,7 +99,7 @@ def test_a_cache_that_grows(kind, dtype):
     large = layer.new_cache(4, 140, getattr(ms, dtype))
     fed(layer, small, x, counts)
     fed(layer, large, x, counts)
-    for mode, capacity in zip(MODES, (60, 140)):
+    for mode, capacity in zip(MODES, (60, 140), strict=True):
         # Twice: the rings of 60 are full of tokens when it grows once more.
         small = small.grow(capacity)
         assert small.capacity == capacity and small[1].dtype == getattr(ms, dtype)

@@ -129,14 +129,14 @@ def test_operands_of_16_bits(own, mode, count):
 
 
 @pytest.mark.parametrize(
-    "has_bias, batch, mode",
-    # Compiling three layers takes a graph's time, and neither argument depends on the other.
+    "kind, has_bias, batch, mode",
+    # Graphs take long to compile, and none of the arguments depends on another.
     [
-        *((has_bias, batch, "pynative") for has_bias in (False, True) for batch in (0, 2)),
-        *((False, 2, "graph"), (True, 0, "graph")),
+        *((kind, False, 2, "pynative") for kind in KINDS),
+        *((kind, True, 0, "pynative") for kind in KINDS),
+        *(("dense", False, 2, "graph"), ("sparse", True, 0, "graph")),
     ],
 )
-@pytest.mark.parametrize("kind", KINDS)
 def test_layers_with_either_product(kind, has_bias, batch, mode, monkeypatch):
     """A layer is as far from float32 with products of 16 bits as with MindSpore's."""
     sizes = config(has_bias=has_bias)
@@ -149,18 +149,19 @@ def test_layers_with_either_product(kind, has_bias, batch, mode, monkeypatch):
         layer, _ = filled(kind, sizes)
 
         def loss(x):
-            return ops.sum(ops.cast(layer(x, ends), ms.float32) * dout)
+            out = layer(x, ends)
+            return ops.sum(ops.cast(out, ms.float32) * dout), out
 
-        dx, slopes = ms.grad(loss, 0, layer.trainable_params())(x)
-        out = layer(x, ends)
+        differentiate = ms.value_and_grad(loss, 0, layer.trainable_params(), has_aux=True)
+        (_, out), (dx, slopes) = differentiate(x)
         assert out.dtype == dx.dtype == x.dtype and out.shape == dx.shape == x.shape
         values = [out, dx, *slopes]
         return [v.astype(ms.float32).asnumpy().astype(np.float64) for v in values]
 
     narrow = x.astype(ms.bfloat16)
+    exact = step(narrow.astype(ms.float32))
+    errors = []
     with context_mode(mode):
-        exact = step(narrow.astype(ms.float32))
-        errors = []
         for own in (True, False):
             use_own_products(monkeypatch, own)
             found = step(narrow)
@@ -173,8 +174,9 @@ def test_layers_with_either_product(kind, has_bias, batch, mode, monkeypatch):
         assert ours <= max(2 * theirs, 2.0**-7)
 
 
-@pytest.mark.parametrize("mode", ["pynative", "graph"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind, mode", [*((kind, "pynative") for kind in KINDS), ("sparse", "graph")]
+)
 def test_layers_of_float32_with_either_product(kind, mode, monkeypatch):
     """The same numbers but for the order of sums, of output and gradients."""
     sizes = config()
@@ -185,10 +187,12 @@ def test_layers_of_float32_with_either_product(kind, mode, monkeypatch):
         layer, _ = filled(kind, sizes)
 
         def loss(x):
-            return ops.sum(layer(x, (30, 70)) * dout)
+            out = layer(x, (30, 70))
+            return ops.sum(out * dout), out
 
-        dx, slopes = ms.grad(loss, 0, layer.trainable_params())(x)
-        return [layer(x, (30, 70)), dx, *slopes]
+        differentiate = ms.value_and_grad(loss, 0, layer.trainable_params(), has_aux=True)
+        (_, out), (dx, slopes) = differentiate(x)
+        return [out, dx, *slopes]
 
     found = []
     with context_mode(mode):
@@ -201,11 +205,14 @@ def test_layers_of_float32_with_either_product(kind, mode, monkeypatch):
         near(ours.asnumpy(), theirs.asnumpy(), 2.0**-17)
 
 
-@pytest.mark.parametrize("mode", ["pynative", "graph"])
 @pytest.mark.parametrize(
-    "narrow",
-    [{"gates": "bfloat16"}, {"query": "float16", "key_value": "bfloat16"}],
-    ids=["gates", "query, key_value"],
+    "mode, narrow",
+    [
+        ("pynative", {"gates": "bfloat16"}),
+        ("pynative", {"query": "float16", "key_value": "bfloat16"}),
+        ("graph", {"gates": "bfloat16", "query": "float16"}),
+    ],
+    ids=["pynative-gates", "pynative-query-key_value", "graph-gates-query"],
 )
 def test_weights_of_different_dtypes(own, mode, narrow):
     """Such as gates that stay in float32: the three products of an input see the stored values."""

@@ -25,7 +25,8 @@ ms.set_context(mode=ms.GRAPH_MODE)
 for kind in (NativeSparseAttention, DenseAttention):
     layer = kind(config)
     net = Net(layer)
-    print(net(x, ends).shape, len(ms.grad(net, None, layer.trainable_params())(x, ends)))
+    value, slopes = ms.value_and_grad(net, None, layer.trainable_params())(x, ends)
+    print(value.shape, len(slopes))
     cache = layer.new_cache(2, 128)
     for tokens in (x, x[:2]):
         print(layer(tokens.reshape(2, -1, 32), cache=cache).shape)
