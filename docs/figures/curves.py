@@ -2,13 +2,12 @@
 
 time.svg, memory.svg and the README's table are made from lengths.csv, which `python -m
 benchmarks.lengths` writes, the table of cases from speed.csv, which `python -m benchmarks --csv`
-writes, recall.svg from the logs of `python -m model_zoo_demo.recall`, and conversion.svg from those
+writes, recall.svg from the rows of `python -m model_zoo_demo.recall`, and conversion.svg from those
 of `python -m model_zoo_demo.convert`. Run it again after a change, or `make figures`, which
 measures first.
 """
 
 import csv
-import json
 import re
 import sys
 from pathlib import Path
@@ -110,17 +109,28 @@ def memory_picture(found):
     )
 
 
-def recall_picture(folder):
+def rows(experiment):
+    """Run to its rows, cells as texts, of one of the demo's experiments."""
+    found = {}
+    path = ROOT / "model_zoo_demo" / "results" / experiment / "log.csv"
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["run"], []).append({k: v for k, v in row.items() if v})
+    return found
+
+
+def recall_picture():
     """Right answers over the steps of training, and of 1,000 fresh sequences at the end."""
     series, last = [], 0
     for name, words, color in (("nsa", "NSA", NSA), ("window", "sliding window", DENSE)):
-        lines = (folder / name / "log.jsonl").read_text().splitlines()
-        records = [json.loads(text) for text in lines]
-        points = [(r["step"], 100 * r["accuracy"]) for r in records if "accuracy" in r]
+        records = rows("recall")[name]
+        seen = [r for r in records if "accuracy" in r]
+        points = [(int(r["step"]), 100 * float(r["accuracy"])) for r in seen]
         final = next(r for r in records if "final" in r)
-        points.append((final["step"], 100 * final["final"]))
-        last = max(last, final["step"])
-        series.append((f"{words}: {100 * final['final']:.1f} % at the end", color, "", points))
+        share = 100 * float(final["final"])
+        points.append((int(final["step"]), share))
+        last = max(last, int(final["step"]))
+        series.append((f"{words}: {share:.1f} % at the end", color, "", points))
     ticks = [(n, f"{n:,}") for n in range(0, last + 1, 300)]
     return curves(
         *("Recall over 4,096 tokens", "steps of training", ticks),
@@ -131,7 +141,7 @@ def recall_picture(folder):
     )
 
 
-def conversion_picture(folder):
+def conversion_picture():
     """Validation loss of what goes on from a dense model, and of others beside it."""
     series, values, last = [], [], 0
     for name, words, color, dashes in (
@@ -140,9 +150,8 @@ def conversion_picture(folder):
         ("shared", "dense, converted, shared keys and values", OTHER, ""),
         ("nsa", "NSA from the start", GRAY, DASHES),
     ):
-        lines = (folder / name / "log.jsonl").read_text().splitlines()
-        records = [r for r in map(json.loads, lines) if "validation" in r]
-        points = [(r["step"], r["validation"]) for r in records]
+        records = [r for r in rows("conversion")[name] if "validation" in r]
+        points = [(int(r["step"]), float(r["validation"])) for r in records]
         values += [y for _, y in points]
         last = max(last, points[-1][0])
         series.append((words, color, dashes, points))
@@ -223,8 +232,8 @@ def main(folder=HERE, root=ROOT):
     pictures = {
         "time": time_picture(found),
         "memory": memory_picture(found),
-        "recall": recall_picture(ROOT / "model_zoo_demo" / "results" / "recall"),
-        "conversion": conversion_picture(ROOT / "model_zoo_demo" / "results" / "conversion"),
+        "recall": recall_picture(),
+        "conversion": conversion_picture(),
     }
     for name, picture in pictures.items():
         Path(folder, f"{name}.svg").write_text(picture)

@@ -1,7 +1,6 @@
-"""What the demo's README says of its experiments is what their committed logs say."""
+"""What the demo's README says of its experiments is what their committed rows say."""
 
 import csv
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +9,7 @@ import pytest
 
 from benchmarks import report
 from model_zoo_demo import config as configs
-from model_zoo_demo import recall, runlog
+from model_zoo_demo import recall, runlog, summary
 from model_zoo_demo.train import CONFIGS
 
 DEMO = CONFIGS.parent
@@ -30,6 +29,20 @@ def table(text):
     return {first.strip("`"): rest for first, *rest in cells}
 
 
+def runs_of(name):
+    """Run to rows of an experiment, which are few."""
+    path = RESULTS / name / "log.csv"
+    assert path.read_text().count("\n") <= 300
+    return summary.read(path)
+
+
+def steps_of(records, steps):
+    """The records of steps, of which the first and the last are there."""
+    found = [r for r in records if "loss" in r]
+    assert (found[0]["step"], found[-1]["step"], records[-1]["step"]) == (0, steps - 1, steps)
+    return found
+
+
 def check_recall(text):
     config, task = recall.load(CONFIGS / "recall.json")
     stated = table(text)
@@ -37,14 +50,12 @@ def check_recall(text):
     assert stated[f"chance, 1/{task.values}"][0] == f"{100 / task.values:.2f} %"
     final = {}
     for name in ("nsa", "window"):
-        records = runlog.read(RESULTS / "recall" / name)
-        losses = [r for r in records if "loss" in r]
-        assert [(r["step"], r["length"]) for r in losses] == [
-            (step, task.stage(step)[0]) for step in range(task.steps)
-        ]
+        records = runs_of("recall")[name]
+        losses = steps_of(records, task.steps)
+        assert [r["length"] for r in losses] == [task.stage(r["step"])[0] for r in losses]
         final[name] = records[-1]["final"]
         assert records[-1]["length"] == 4096
-        minutes = sum(r["seconds"] for r in losses) / 60
+        minutes = losses[-1]["seconds"] / 60
         assert stated[name] == [f"{100 * final[name]:.2f} %", f"{minutes:.0f} min"]
         assert minutes <= 60
     assert final["nsa"] >= 0.95 and abs(final["window"] - 1 / task.values) < 0.01
@@ -60,10 +71,8 @@ def check_comparison(text):
     stated, last, minutes = table(text), {}, {}
     assert [*stated] == ["nsa", "window", "dense"]
     for name in stated:
-        records = runlog.read(RESULTS / "compare" / name)
-        assert sum("loss" in r for r in records) == records[-1]["step"] == config.steps
-        rates = [r["tokens_per_second"] for r in records if "loss" in r]
-        minutes[name] = sum(config.tokens_per_step / rate for rate in rates) / 60
+        records = runs_of("compare")[name]
+        minutes[name] = steps_of(records, config.steps)[-1]["seconds"] / 60
         last[name] = records[-1]["validation"]
         assert minutes[name] <= 30
     for name, value in last.items():
@@ -81,9 +90,9 @@ def check_rates(text):
     assert [*stated] == ["nsa", "window", "dense"] and len(rates) == 3
     for name in stated:
         for rate in rates:
-            records = runlog.read(RESULTS / "rates" / f"{name}-{rate}")
-            assert sum("loss" in r for r in records) == records[-1]["step"] == config.steps
-            assert max(r["rate"] for r in records if "loss" in r) == pytest.approx(float(rate))
+            records = runs_of("rates")[f"{name}-{rate}"]
+            steps = steps_of(records, config.steps)
+            assert max(r["rate"] for r in steps) == pytest.approx(float(rate))
             last[name, rate] = records[-1]["validation"]
     best = {name: min(last[name, rate] for rate in rates) for name in stated}
     for name, cells in stated.items():
@@ -96,17 +105,16 @@ def check_rates(text):
 
 def check_demo(text):
     config = configs.load(CONFIGS / "demo.json")
-    records = runlog.read(RESULTS / "demo")
-    losses = [r["train"] for r in records if "train" in r]
+    (records,) = runs_of("demo").values()
+    steps = steps_of(records, config.steps)
+    losses = [r["train"] for r in steps]
     measured = [r["validation"] for r in records if "validation" in r]
-    assert len(losses) == config.steps
     assert {name: rest[0] for name, rest in table(text).items()} == {
         "first step": f"{losses[0]:.4f}",
         "last step": f"{losses[-1]:.4f}",
         "validation": f"{measured[-1]:.4f}",
     }
-    seconds = runlog.seconds_at(records, config.tokens_per_step)[-1]
-    assert f"{seconds:.0f} seconds of steps" in text
+    assert f"{steps[-1]['seconds']:.0f} seconds of steps" in text
     # What it selects is drawn, and described.
     assert f"block of {config.select_block_size} bytes" in text
     assert f"reads {config.select_block_count} blocks" in text
@@ -124,8 +132,8 @@ def check_conversion(text):
     stated, validation = table(text), {}
     assert [*stated] == ["dense", "converted", "shared", "nsa"]
     for name, cells in stated.items():
-        records = runlog.read(RESULTS / "conversion" / name)
-        assert sum("loss" in r for r in records) == 100
+        records = runs_of("conversion")[name]
+        steps_of(records, 100)
         losses = [r["validation"] for r in records if "validation" in r]
         validation[name] = losses[0], losses[-1]
         assert cells[:2] == [f"{losses[0]:.4f}", f"{losses[-1]:.4f}"]
@@ -223,14 +231,41 @@ def test_count_of_parameters():
     assert parameter_count(Model(config)) == parameters(config)
 
 
-def test_a_cut_log_would_be_seen(tmp_path, monkeypatch):
-    """The check of the recall fails for a log of other numbers."""
-    for name in ("nsa", "window"):
-        lines = (RESULTS / "recall" / name / "log.jsonl").read_text().splitlines()
-        last = json.loads(lines[-1]) | {"final": 0.9}
-        (tmp_path / "recall" / name).mkdir(parents=True)
-        text = "\n".join([*lines[:-1], json.dumps(last)]) + "\n"
-        (tmp_path / "recall" / name / "log.jsonl").write_text(text)
+def test_other_numbers_would_be_seen(tmp_path, monkeypatch):
+    """The check of the recall fails for them, and for a run that was cut off."""
+    text = (RESULTS / "recall" / "log.csv").read_text()
+    assert text.count(",,,1.0\n") == 1
+    (tmp_path / "recall").mkdir()
+    (tmp_path / "recall" / "log.csv").write_text(text.replace(",,,1.0\n", ",,,0.9\n"))
     monkeypatch.setattr("tests.demo.test_results.RESULTS", tmp_path)
     with pytest.raises(AssertionError):
         check_recall(section("Long-range recall"))
+
+
+def test_a_summary(tmp_path):
+    """All evaluations, the first and the last step, the highest rate and no more than the rows."""
+    rates = [0.1, 0.2, 0.7, *[0.3] * 97]
+    log = [
+        {"step": n, "loss": 5.0 - n / 50, "rate": rate, "tokens_per_second": 200.0}
+        for n, rate in enumerate(rates)
+    ]
+    log += [{"step": n, "validation": 1.0 * n} for n in (0, 50, 100)]
+    folders = {}
+    for name in ("one", "two"):
+        folders[name] = tmp_path / name
+        folders[name].mkdir()
+        written = runlog.RunLog(folders[name])
+        for record in sorted(log, key=lambda r: r["step"]):
+            written.write(**record)
+        written.close()
+    out = tmp_path / "log.csv"
+    summary.main([str(out), str(tmp_path), "one", "two", "--config", str(CONFIGS / "tiny.json")])
+    found = summary.read(out)
+    assert [*found] == ["one", "two"] and found["one"] == found["two"]
+    steps = [r for r in found["one"] if "loss" in r]
+    assert {0, 2, 99} <= {r["step"] for r in steps} and max(r["rate"] for r in steps) == 0.7
+    assert [r["validation"] for r in found["one"] if "validation" in r] == [0.0, 50.0, 100.0]
+    tokens = configs.load(CONFIGS / "tiny.json").tokens_per_step
+    assert steps[-1]["seconds"] == pytest.approx(100 * tokens / 200, abs=1e-3)
+    few = summary.summarize({"one": runlog.read(folders["one"])}, tokens, rows=20)
+    assert len(few) <= 20 and sum("validation" in r for r in few) == 3
