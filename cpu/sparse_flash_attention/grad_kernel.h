@@ -126,14 +126,14 @@ class SparseQueryGrad {
         top = max(x, top);
       }
       const V base = SoftmaxLanes<NaturalExponent>::base_of(top);
-      V sum = exp_from(load(sinks), base);
+      V parts[kSums] = {exp_from(load(sinks), base), zero(), zero(), zero()};
       for (int64_t t = 0; t < total; ++t) {
         const V e = exp_from(load(b_.p + t * b_.lanes + g), base);
         store(b_.p + t * b_.lanes + g, e);
-        sum = add(sum, e);
+        parts[t % kSums] = add(parts[t % kSums], e);
       }
       float sums[W];
-      store(sums, sum);
+      store(sums, sum_of(parts));
       for (int64_t k = 0; k < W; ++k) b_.inverse[g + k] = sums[k] == 0.0f ? 0.0f : 1.0f / sums[k];
       store(b_.max + g, top);
       const V inverse = load(b_.inverse + g);

@@ -32,6 +32,12 @@ struct SparseBuffers {
   }
 };
 
+// Sums of every kSums-th of many terms: one sum of all would round in one direction where terms are
+// equal.
+constexpr int64_t kSums = 4;
+
+inline V sum_of(const V* sums) { return add(add(sums[0], sums[1]), add(sums[2], sums[3])); }
+
 // One step of the online softmax: n rows of scores [n, lanes] become probabilities. `factor` is
 // that for the output so far.
 inline void softmax_of_lanes(float* s, int64_t n, int64_t lanes, float scale, float* max_so_far,
@@ -47,13 +53,13 @@ inline void softmax_of_lanes(float* s, int64_t n, int64_t lanes, float scale, fl
     }
     SoftmaxLanes<NaturalExponent> state{before, load(sum + g)};
     const V base = SoftmaxLanes<NaturalExponent>::base_of(top);
-    V total = zero();
+    V sums[kSums] = {zero(), zero(), zero(), zero()};
     for (int64_t j = 0; j < n; ++j) {
       const V e = exp_from(load(s + j * lanes + g), base);
       store(s + j * lanes + g, e);
-      total = add(total, e);
+      sums[j % kSums] = add(sums[j % kSums], e);
     }
-    store(factor + g, state.add(top, total));
+    store(factor + g, state.add(top, sum_of(sums)));
     store(max_so_far + g, top);
     store(sum + g, state.sum);
   }

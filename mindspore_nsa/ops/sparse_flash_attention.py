@@ -32,7 +32,7 @@ _built_in = getattr(ops, "sparse_flash_attention", None)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, tensors):
+def _operator(attrs, gradient_attrs, tensors, statistics):
     """`gradient_attrs` is None where keys are in pages."""
     if gradient_attrs is None:
 
@@ -72,8 +72,13 @@ def _operator(attrs, gradient_attrs, tensors):
                 lengths_kv,
             ),
         )
+        dq = gradients[0]
+        if statistics:
+            # Their gradients are zeros, or raise the error of their use where something needs them.
+            unused = ops.sum(dout[1]) + ops.sum(dout[2])
+            dq = dq + ops.cast(0 * unused, dq.dtype)
         return (
-            gradients[0],
+            dq,
             gradients[1],
             gradients[2],
             ops.zeros_like(sparse_indices),
@@ -120,7 +125,7 @@ def _plan_call(**given):
         inputs = {spec["name"] for spec in schema(_GRAD)["inputs"]}
         present = [name for name in call.given if name in inputs]
         gradient_attrs = encode_attrs(_GRAD, call.attrs, present, call.lists)
-    operator = _operator(call.text(), gradient_attrs, call.tensors)
+    operator = _operator(call.text(), gradient_attrs, call.tensors, given["return_softmax_lse"])
     guard = without_gradient(_NO_STATISTICS) if given["return_softmax_lse"] else None
     return False, operator, casts["query"], casts["sinks"], call.constants, guard
 

@@ -39,7 +39,7 @@ FREE = {
     },
     "NsaSelectedAttention": {("value", 2)},
     "BlockIndexer compressed": {("key", 0)},
-    "LightningIndexer": {("key", 1)},
+    "LightningIndexer": {("key", 1), ("key", 2)},
     "LightningIndexerGrad": {("key", 1)},
     "SparseFlashAttention": {("value", 3), ("sparse_indices", 3)},
     "SparseFlashAttentionGrad": {("sparse_indices", 3)},

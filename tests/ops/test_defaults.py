@@ -17,12 +17,13 @@ FUNCTIONS = {
     if name not in ("compressed_seq_len", "dropout_mask", "nsa_select_attention")
 }
 # Defaults that differ for a reason. torch_npu's functions have these layouts, and a query of
-# another layout is an error, because its rank is another.
-DIFFERENT = {"layout"}
+# another layout is an error, because its rank is another. MindSpore's operators that pick tokens, or
+# attend to them, are causal unless told otherwise, and have other words for no limit.
+DIFFERENT = {"layout", "sparse_mode", "pre_tokens", "next_tokens"}
 # What one operator needs and another can do without, as their definitions say.
 OPTIONAL = {
     *("actual_seq_qlen", "actual_seq_kvlen", "actual_cmp_seq_kvlen", "cache", "scale_value"),
-    *("actual_seq_len", "compress_block_size", "compress_stride"),
+    *("actual_seq_len", "compress_block_size", "compress_stride", "weights"),
 }
 
 
