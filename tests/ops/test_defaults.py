@@ -17,8 +17,8 @@ FUNCTIONS = {
     if name not in ("compressed_seq_len", "dropout_mask", "nsa_select_attention")
 }
 # Defaults that differ for a reason. torch_npu's functions have these layouts, and a query of
-# another layout is an error, because its rank is another. MindSpore's operators that pick tokens, or
-# attend to them, are causal unless told otherwise, and have other words for no limit.
+# another layout is an error, because its rank is another. MindSpore's operators that pick tokens
+# or attend to them are causal unless told otherwise, and have other words for no limit.
 DIFFERENT = {"layout", "sparse_mode", "pre_tokens", "next_tokens"}
 # What one operator needs and another can do without, as their definitions say.
 OPTIONAL = {

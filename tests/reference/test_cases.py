@@ -169,7 +169,7 @@ def test_plain_passes_odd_sizes():
 
 
 def test_wrong_picks_are_found():
-    """Another token, one twice, one that is missing, two in the wrong order, one that is not seen."""
+    """Another token, one twice, one missing, two in the wrong order, one that is not seen."""
     rng = np.random.default_rng(0)
     query, key = (rng.standard_normal((1, n, 1, 8), np.float32) for n in (4, 20))
     attrs = {"sparse_count": 5, "sparse_mode": 3, "return_value": 1}
