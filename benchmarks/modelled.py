@@ -104,6 +104,34 @@ def _compress_with_cache(heads=4, dim=128, block=32, stride=16):
     return call, (), f"new tokens, each fills a window; N={heads} D={dim} l={block} float16"
 
 
+def _selected_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, select=64, count=16):
+    def call(tokens):
+        import mindspore as ms
+
+        import mindspore_nsa
+
+        rng = np.random.default_rng(7)
+        places = tokens // select
+        blocks = [rng.permutation(places)[:count] for _ in range(batch * kv_heads)]
+        blocks = np.array(blocks, np.int32).reshape(batch, 1, kv_heads, count)
+        # What is selected has pages of its own, the rest is not read.
+        table, pages = np.zeros((batch, places), np.int32), 0
+        for row, chosen in zip(table, blocks, strict=True):
+            chosen = np.unique(chosen)
+            row[chosen] = pages + np.arange(len(chosen))
+            pages += len(chosen)
+        caches = [_half(rng, pages, select, kv_heads, d) for d in (dim, value_dim)]
+        mindspore_nsa.nsa_selected_attention_infer(
+            *(_half(rng, batch, 1, heads, dim), *caches, ms.Tensor(blocks), dim**-0.5),
+            *(heads, kv_heads, select, count, select),
+            block_table=ms.Tensor(table),
+            actual_seq_kvlen=(tokens,) * batch,
+        ).asnumpy()
+
+    shape = f"B={batch} N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l'={select} cnt={count}"
+    return call, (), shape + " one token of each row, float16"
+
+
 def _flash(gradient, heads=16, dim=128):
     def call(tokens):
         import mindspore as ms
@@ -240,6 +268,10 @@ def cases(quick=False):
         (
             *("selected_backward", "NsaSelectedAttentionGrad", "nsa_selected_attention_grad"),
             *(_selected(True), selected_sizes),
+        ),
+        (
+            *("selected_infer", "NsaSelectedAttentionInfer", "nsa_selected_attention_infer"),
+            *(_selected_infer(8), ((4096, 65536), (4096, 65536))),
         ),
         (
             *("flash_forward", "FlashAttentionScore", "flash_attention_score"),

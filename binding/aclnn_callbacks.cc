@@ -71,5 +71,6 @@ NSA_CALLBACK(aclnnMsnsaSelectedAttentionGrad, NsaSelectedAttentionGrad)
 NSA_CALLBACK(aclnnMsnsaFlashAttention, FlashAttentionScore)
 NSA_CALLBACK(aclnnMsnsaFlashAttentionGrad, FlashAttentionScoreGrad)
 NSA_CALLBACK(aclnnMsnsaCompressWithCache, NsaCompressWithCache)
+NSA_CALLBACK(aclnnMsnsaSelectedAttentionInfer, NsaSelectedAttentionInfer)
 
 #pragma GCC visibility pop

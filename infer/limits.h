@@ -36,6 +36,7 @@ constexpr OpSet op_set(OpId op, Rest... rest) {
 inline constexpr OpSet kCompressOps = op_set(OpId::kNsaCompress, OpId::kNsaCompressGrad);
 inline constexpr OpSet kCacheCompressOps = op_set(OpId::kNsaCompressWithCache);
 inline constexpr OpSet kCompressAttentionOps = op_set(OpId::kNsaCompressAttention);
+inline constexpr OpSet kSelectedInferOps = op_set(OpId::kNsaSelectedAttentionInfer);
 inline constexpr OpSet kSelectedOps =
     op_set(OpId::kNsaSelectedAttention, OpId::kNsaSelectedAttentionGrad);
 inline constexpr OpSet kFlashOps =
@@ -94,6 +95,13 @@ inline constexpr AscendLimit kAscendLimits[] = {
     {kSelectedOps, Quantity::kSelectBlockCount, "select_block_count", 1, 32, 1},
     {kSelectedOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
     {kSelectedOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
+
+    // The same rows of the cube; a core keeps the blocks of a query where its scalar unit sorts
+    // them.
+    {kSelectedInferOps, Quantity::kGroup, "N1 / N2", 1, 128, 1},
+    {kSelectedInferOps, Quantity::kSelectBlockCount, "select_block_count", 1, 128, 1},
+    {kSelectedInferOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
+    {kSelectedInferOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
 
     // A batch and its lengths are not empty where they are in the shapes. In TND the statistics of
     // the heads lie side by side, and a transfer skips at most 65535 of them. A tile has at least

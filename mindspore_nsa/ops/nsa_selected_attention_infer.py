@@ -86,7 +86,7 @@ def nsa_selected_attention_infer(
             table.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import numpy as np

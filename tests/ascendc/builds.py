@@ -10,6 +10,7 @@ from .cache_runner import CacheRunner
 from .compress_attention_runner import CompressAttentionRunner
 from .flash_runner import FlashRunner
 from .runner import Runner
+from .selected_infer_runner import SelectedInferRunner
 from .selected_runner import SelectedRunner
 
 COMPRESS_SOURCES = (
@@ -22,6 +23,11 @@ COMPRESS_SOURCES = (
 CACHE_SOURCES = (
     "tests/ascendc/cache_runner.cc",
     "ascendc/nsa_compress_with_cache/op_host/nsa_compress_with_cache_tiling.cpp",
+)
+
+SELECTED_INFER_SOURCES = (
+    "tests/ascendc/selected_infer_runner.cc",
+    "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.cpp",
 )
 
 FLASH_SOURCES = (
@@ -130,6 +136,13 @@ def cache_sources():
 def cache_runner(name="nsa_compress_with_cache", flags=()):
     """NsaCompressWithCache, likewise."""
     return CacheRunner(shared(*cache_sources(), name=name, flags=flags))
+
+
+def selected_infer_runner(name="nsa_selected_attention_infer", flags=()):
+    """NsaSelectedAttentionInfer, likewise."""
+    kernels = units(("nsa_selected_attention_infer",), HALVES)
+    sources = (ROOT / source for source in SELECTED_INFER_SOURCES)
+    return SelectedInferRunner(shared(*kernels, *sources, name=name, flags=flags))
 
 
 def flash_runner(name="flash_attention_score", flags=()):

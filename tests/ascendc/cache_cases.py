@@ -4,6 +4,7 @@ from tests.common import decode_cases
 from tests.common.draw import Draw
 
 HALVES = ("float16", "bfloat16")
+GROUPS = (1, 2, 3, 8, 16, 17, 40, 128)
 DIMS = (16, 32, 64, 112, 128, 192, 512)
 
 
@@ -12,5 +13,14 @@ def make_compress_with_cache(seed):
     draw = Draw(seed, HALVES[seed % 2])
     dims, heads = ((64, 128), 33) if seed % 4 == 3 else (DIMS, 5)
     case = decode_cases.nsa_compress_with_cache(draw, dims, heads)
+    case.name = f"seed {seed}"
+    return case
+
+
+def make_selected_infer(seed):
+    """The random case of that seed."""
+    draw = Draw(seed, HALVES[seed % 2])
+    sizes = {"dims": (16, 48, 128, 192, 256), "groups": GROUPS}
+    case = decode_cases.nsa_selected_attention_infer(draw, **sizes)
     case.name = f"seed {seed}"
     return case

@@ -26,6 +26,14 @@ def cache_runner():
 
 
 @pytest.fixture(scope="session")
+def selected_infer_runner():
+    """NsaSelectedAttentionInfer, likewise."""
+    from .builds import selected_infer_runner
+
+    return selected_infer_runner()
+
+
+@pytest.fixture(scope="session")
 def flash_runner():
     """FlashAttentionScore, likewise."""
     from .builds import flash_runner

@@ -58,6 +58,9 @@ OPERATORS = {
     "NsaCompressWithCache": Swept(
         builds.cache_runner, cache_cases.make_compress_with_cache, on_cubes=False
     ),
+    "NsaSelectedAttentionInfer": Swept(
+        builds.selected_infer_runner, cache_cases.make_selected_infer
+    ),
     "FlashAttentionScore": Swept(builds.flash_runner, attention_cases.make_flash_case),
     "FlashAttentionScoreGrad": Swept(builds.flash_runner, attention_cases.make_grad_case),
     "NsaCompressAttention": Swept(

@@ -9,7 +9,14 @@ from tests.twin import builds
 
 from .launch import Result
 
-RUNNERS = ("runner", "cache_runner", "flash_runner", "selected_runner", "compress_attention_runner")
+RUNNERS = (
+    "runner",
+    "cache_runner",
+    "flash_runner",
+    "selected_runner",
+    "selected_infer_runner",
+    "compress_attention_runner",
+)
 TYPES = {"uint8": (0, 2**8), "uint16": (0, 2**16), "int16": (-(2**15), 2**15)}
 TYPES |= {"uint32": (0, 2**32), "int32": (-(2**31), 2**31)}
 

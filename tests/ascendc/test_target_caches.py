@@ -99,6 +99,31 @@ def test_a_wrong_page_in_a_graph(target):
     assert not cache.asnumpy().any()
 
 
+def selected(query, key, value, blocks, lengths, counts, table):
+    return mindspore_nsa.nsa_selected_attention_infer(
+        *(query, key, value, blocks, DIM**-0.5, 4, HEADS, 32, 2, PAGE),
+        layout="TND", block_table=table, actual_seq_qlen=counts, actual_seq_kvlen=lengths,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16], ids=str)
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_selected_attention(mode, dtype):
+    """That of the CPU within rounding, for rows that grow without a new graph."""
+    query = draw(3, 4, DIM, dtype=dtype)
+    caches = [draw(PAGES, PAGE, HEADS, size, dtype=dtype) for size in (DIM, 16)]
+    blocks = Tensor(np.array([[1, 0], [0, -1], [0, 0], [1, 5], [0, 1], [1, 0]], np.int32))
+    blocks = blocks.reshape((3, HEADS, 2))
+    for lengths, counts in (((48, 40), (2, 1)), ((33, 32), (0, 3)), ((3, 48), (3, 0))):
+        lists = [Tensor(n, ms.int64) for n in (lengths, counts)]
+        expected = selected(query, *caches, blocks, *lists, TABLE).astype(ms.float32).asnumpy()
+        with mindspore_nsa.target("ascend_twin"), context_mode(mode):
+            out = in_mode(mode, selected)(query, *caches, blocks, *lists, TABLE)
+        assert out.dtype == dtype
+        error = np.abs(out.astype(ms.float32).asnumpy() - expected).max()
+        assert error <= (2.0**-9 if dtype == ms.float16 else 2.0**-6) * np.abs(expected).max()
+
+
 def test_limits():
     with mindspore_nsa.target("ascend_twin"):
         with pytest.raises(TypeError, match="input must be of dtype float16 or bfloat16 on Ascend"):
@@ -107,3 +132,7 @@ def test_limits():
         with pytest.raises(ValueError, match="D of input must be a multiple of 16 on Ascend"):
             x, weight = draw(PAGES, PAGE, HEADS, 24), draw(32, HEADS)
             compress(x, weight, ms.ops.zeros((SLOTS, HEADS, 24), ms.float16), (1, 3), (48, 32))
+        with pytest.raises(ValueError, match="Dv of value must be a multiple of 16 on Ascend"):
+            caches = draw(PAGES, PAGE, HEADS, DIM), draw(PAGES, PAGE, HEADS, 24)
+            blocks = ms.ops.zeros((2, HEADS, 2), ms.int32)
+            selected(draw(2, 4, DIM), *caches, blocks, (48, 40), (1, 1), TABLE)

@@ -56,13 +56,13 @@ def _tokens(draw, lengths, heads, dim):
 class _Batch:
     """Rows of different lengths, their newest tokens being queries."""
 
-    def __init__(self, draw, longest, most_queries=4):
+    def __init__(self, draw, longest, most_queries=4, dims=DIMS, groups=GROUPS):
         self.draw = draw
-        group = draw.pick(GROUPS)
+        group = draw.pick(groups)
         self.kv_heads = draw.between(1, 3 if group < 8 else 2)
         self.heads = group * self.kv_heads
-        self.dim = draw.pick(DIMS)
-        self.value_dim = self.dim if draw.chance(0.5) else draw.pick(DIMS)
+        self.dim = draw.pick(dims)
+        self.value_dim = self.dim if draw.chance(0.5) else draw.pick(dims)
         self.layout = draw.pick(("TND", "BSND"))
         rows = draw.between(1, 3)
         self.counts = [draw.between(1, most_queries)] * rows
@@ -191,9 +191,9 @@ def nsa_compress_attention_infer(draw):
     return Case.of("NsaCompressAttentionInfer", inputs, attrs, draw.dtype)
 
 
-def nsa_selected_attention_infer(draw):
+def nsa_selected_attention_infer(draw, **sizes):
     select, count = draw.pick((1, 3, 16, 64, 64, 100, 300)), draw.pick((1, 2, 4, 16))
-    batch = _Batch(draw, draw.pick((3, 200, 800)))
+    batch = _Batch(draw, draw.pick((3, 200, 800)), **sizes)
     key, value, table = batch.caches(batch.lengths)
     chosen = []
     for queries, length in zip(batch.counts, batch.lengths, strict=True):

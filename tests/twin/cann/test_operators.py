@@ -42,13 +42,14 @@ def test_graphs(mode, first, tmp_path):
 
 def test_caches(tmp_path):
     """What lies on the device is written where it lies, with lists that are on the device, too."""
-    cases = ["NsaCompressWithCache:0:16"]
-    assert check(tmp_path, "pynative", cases, several=False) == 16
+    cases = ["NsaCompressWithCache:0:16", "NsaSelectedAttentionInfer:0:16"]
+    assert check(tmp_path, "pynative", cases, several=False) == 32
 
 
 @pytest.mark.parametrize("mode", ["graph", "jit_O1"])
 def test_caches_in_graphs(mode, tmp_path):
-    assert check(tmp_path, mode, ["NsaCompressWithCache:0:4"], several=False) == 4
+    cases = ["NsaCompressWithCache:0:4", "NsaSelectedAttentionInfer:0:4"]
+    assert check(tmp_path, mode, cases, several=False) == 8
 
 
 def test_executors_for_one_call(tmp_path):

@@ -60,7 +60,7 @@ def cases(wanted, mode):
 
 
 # Operators whose lists are Tensors on the device, and what they write in place.
-ON_DEVICE = {"NsaCompressWithCache"}
+ON_DEVICE = {"NsaCompressWithCache", "NsaSelectedAttentionInfer"}
 WRITTEN = {"cache"}
 
 

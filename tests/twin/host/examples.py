@@ -12,6 +12,7 @@ from mindspore_nsa.reference import (
     nsa_compress_with_cache,
     nsa_selected_attention,
     nsa_selected_attention_grad,
+    nsa_selected_attention_infer,
 )
 
 from .programs import ROOT
@@ -123,6 +124,18 @@ def _selected():
     indices = np.tile(np.arange(2, dtype=np.int32), (48, 1, 1))
     tensors = (query, key, _pattern((48, 1, 16), 3, 13), indices)
     return tensors, {"causal": True, "actual_seq_qlen": [24, 48], "actual_seq_kvlen": [24, 48]}
+
+
+def check_nsa_selected_attention_infer(text):
+    """What aclnn_nsa_selected_attention_infer.cpp prints."""
+    cache = (12, 16, 2, 32)
+    expected = nsa_selected_attention_infer(
+        *(_pattern((2, 1, 4, 32), 7, 19), _pattern(cache, 5, 17), _pattern(cache, 3, 13)),
+        *(np.array([2, 0, 1, 2, 1, 0, 0, -1], np.int32).reshape(2, 1, 2, 2), 0.25, 4, 2, 32, 2, 16),
+        block_table=[[11, 3, 0, 7, 5, 2], [1, 4, 6, 8, 0, 0]],
+        actual_seq_kvlen=(96, 50),
+    )
+    _close(_outputs(text)["attentionOut"], expected)
 
 
 def check_nsa_selected_attention(text):

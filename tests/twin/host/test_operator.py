@@ -364,7 +364,7 @@ BROKEN = {
     'Input("z").Follow("w");': "z follows w, which is not there",
     'Attr("a").AttrType(OPTIONAL).Int();': "optional attribute a has no default",
     'Attr("a");': "attribute a has no type",
-    'Output("x").DataType({ge::DT_FLOAT, ge::DT_FLOAT16});': "x is an input and an output",
+    'Output("x").DataType({ge::DT_FLOAT, ge::DT_FLOAT});': "an input and an output that differ",
     'Input("x").ParamType(DYNAMIC);': "x: the twin has REQUIRED and OPTIONAL parameters only",
     'Input("x").AutoContiguous().IgnoreContiguous();': "both AutoContiguous and IgnoreContiguous",
     'Output("y").ValueDepend(OPTIONAL);': "output y has ValueDepend",

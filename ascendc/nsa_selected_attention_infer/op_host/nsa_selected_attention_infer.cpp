@@ -1,0 +1,85 @@
+// NsaSelectedAttentionInfer as CANN sees it: signature, inference and tiling.
+#include "ascendc/attention/op_host/flash_call.h"
+#include "ascendc/common/op_host/products.h"
+#include "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.h"
+
+namespace nsa::ascend {
+
+namespace {
+
+const Signature& signature() {
+  static const Signature signature =
+      Signature("NsaSelectedAttentionInfer", {ge::DT_FLOAT16, ge::DT_BF16})
+          .input("query")
+          .input("key")
+          .input("value")
+          .input("topkIndices", nullptr, {ge::DT_INT32})
+          .optional("blockTable", nullptr, {ge::DT_INT32})
+          .optional("actualSeqQLen", "actual_seq_qlen", {ge::DT_INT64})
+          .input("actualSeqKvLen", "actual_seq_kvlen", {ge::DT_INT64})
+          .attr("scaleValue", AttrKind::kFloat)
+          .attr("headNum", AttrKind::kInt)
+          .attr("keyValueHeadNum", AttrKind::kInt)
+          .attr("selectBlockSize", AttrKind::kInt)
+          .attr("selectBlockCount", AttrKind::kInt)
+          .attr("pageBlockSize", AttrKind::kInt)
+          .attr("layout", AttrKind::kString)
+          .output("attentionOut");
+  return signature;
+}
+
+SelectedInferCall selected_infer_call(const DescribedCall& call) {
+  const std::vector<int64_t>& query = call.input("query").shape;
+  const std::vector<int64_t>& key = call.input("key").shape;
+  const std::vector<int64_t>& value = call.input("value").shape;
+  const TensorDesc& table = call.input("block_table");
+  const int64_t heads = call.int_attr("key_value_head_num");
+  const bool packed = query.size() == 3;
+  return {key[0],
+          key[1],
+          table.present ? table.shape[1] : 0,
+          call.input("actual_seq_kvlen").shape[0],
+          packed ? query[0] : query[0] * query[1],
+          call.int_attr("head_num"),
+          heads,
+          query.back(),
+          value.size() == 4 ? value[3] : value[2] / heads,
+          call.int_attr("select_block_size"),
+          call.int_attr("select_block_count"),
+          static_cast<float>(call.attrs.get_float("scale_value", 1))};
+}
+
+ge::graphStatus tiling(gert::TilingContext* context) {
+  return guarded(context->GetNodeName(), [&] {
+    const DescribedCall described(signature(), *context);
+    described.check(*context);
+    const CubeCores machine(*context);
+    auto* data = context->GetTilingData<NsaSelectedAttentionInferTilingData>();
+    const int32_t cores =
+        tile_nsa_selected_attention_infer(selected_infer_call(described), machine.count, data);
+    // All cores wait for each other before the parts are added up.
+    describe_launch(context, machine.vector, cores,
+                    nsa_selected_attention_infer_workspace(*data, cores),
+                    Schedule::kAllCoresAtOnce);
+  });
+}
+
+}  // namespace
+}  // namespace nsa::ascend
+
+namespace ops {
+
+class MsnsaSelectedAttentionInfer : public OpDef {
+ public:
+  explicit MsnsaSelectedAttentionInfer(const char* name) : OpDef(name) {
+    nsa::ascend::signature().define(this);
+    SetInferShape(nsa::ascend::infer_shape<nsa::ascend::signature>);
+    SetInferDataType(nsa::ascend::infer_data_type<nsa::ascend::signature>);
+    AICore().SetTiling(nsa::ascend::tiling);
+    nsa::ascend::add_products(AICore(), "nsa_selected_attention_infer");
+  }
+};
+
+OP_ADD(MsnsaSelectedAttentionInfer);
+
+}  // namespace ops
