@@ -21,6 +21,10 @@ from ..precision import ExplicitPrecision
 from .groups import on_cpu
 
 _FULL = mindspore.float32
+# Primitives: a graph takes in the source of every function of `ops`, which costs memory, and what
+# its compilation leaves behind is a fifth of a worker with few tokens.
+_cast, _reshape, _rows, _joined = ops.Cast(), ops.Reshape(), ops.Gather(), ops.Concat()
+_summed, _zeros, _beside = ops.UnsortedSegmentSum(), ops.ZerosLike(), ops.Concat(1)
 
 
 def moved_dtype(dtype):
@@ -49,15 +53,15 @@ class Gather(ExplicitPrecision):
             return x
         if self.direct:
             return self.collective(x)
-        shape = ops.shape(x)
+        shape = x.shape
         # A product of zero with infinity would be NaN, and so is a choice.
-        flat = ops.reshape(x, (1, -1))
+        flat = _reshape(x, (1, -1))
         flat = ops.select(
             ops.broadcast_to(self.mine > 0, (self.size, flat.shape[1])),
             ops.broadcast_to(flat, (self.size, flat.shape[1])),
             ops.zeros((self.size, flat.shape[1]), x.dtype),
         )
-        return ops.reshape(self.collective(flat), (self.size * shape[0],) + shape[1:])
+        return _reshape(self.collective(flat), (self.size * shape[0],) + shape[1:])
 
 
 class Scatter(ExplicitPrecision):
@@ -80,9 +84,9 @@ class Scatter(ExplicitPrecision):
         total = self.collective(x)
         if self.direct:
             return total
-        shape = ops.shape(x)
-        rows = ops.gather(ops.reshape(total, (self.size, -1)), self.own, 0)
-        return ops.reshape(rows, (shape[0] // self.size,) + shape[1:])
+        shape = x.shape
+        rows = _rows(_reshape(total, (self.size, -1)), self.own, 0)
+        return _reshape(rows, (shape[0] // self.size,) + shape[1:])
 
 
 class GatherRows(ExplicitPrecision):
@@ -104,17 +108,17 @@ class GatherRows(ExplicitPrecision):
 
     def gathered(self, x, order):
         """See `construct`."""
-        y = self.gather(ops.cast(x, moved_dtype(x.dtype)))
+        y = self.gather(_cast(x, moved_dtype(x.dtype)))
         if order is not None:
-            y = ops.gather(y, order, 0)
-        return y if self.wide else ops.cast(y, x.dtype)
+            y = _rows(y, order, 0)
+        return y if self.wide else _cast(y, x.dtype)
 
     def returned(self, dy, ids, rows, dtype):
         """The gradient [rows, ...] of x from that of what was gathered."""
-        dy = ops.cast(dy, _FULL)
+        dy = _cast(dy, _FULL)
         if ids is not None:
-            dy = ops.unsorted_segment_sum(dy, ids, self.size * rows)
-        return ops.cast(self.scatter(dy), dtype)
+            dy = _summed(dy, ids, self.size * rows)
+        return _cast(self.scatter(dy), dtype)
 
 
 class GatherInOrder(GatherRows):
@@ -139,7 +143,7 @@ class GatherByIndex(GatherRows):
     def bprop(self, x, taken, ids, out, dout):
         """Gradient of x, and none of the numbers."""
         dx = self.returned(dout, ids, x.shape[0], x.dtype)
-        return dx, ops.zeros_like(taken), ops.zeros_like(ids)
+        return dx, _zeros(taken), _zeros(ids)
 
 
 class Extend(ExplicitPrecision):
@@ -161,27 +165,27 @@ class Extend(ExplicitPrecision):
             given += (sent[i] * width,)
             taken += (received[i] * width,)
             total += received[i]
-        found = self.collective(ops.reshape(rows, (-1,)), given, taken)
-        return ops.reshape(found, (total, width))
+        found = self.collective(_reshape(rows, (-1,)), given, taken)
+        return _reshape(found, (total, width))
 
     def construct(self, x, given, taken, ids, sent, received):
         """x [L, C] to [len(taken), C]; the last two are empty where all get all borders."""
-        moved = ops.cast(x, moved_dtype(x.dtype))
-        borders = ops.gather(moved, given, 0)
+        moved = _cast(x, moved_dtype(x.dtype))
+        borders = _rows(moved, given, 0)
         borders = self.exchanged(borders, sent, received) if self.direct else self.gather(borders)
-        return ops.cast(ops.gather(ops.concat((moved, borders)), taken, 0), x.dtype)
+        return _cast(_rows(_joined((moved, borders)), taken, 0), x.dtype)
 
     def bprop(self, x, given, taken, ids, sent, received, out, dout):
         """Gradient of x, and none of the numbers."""
         own, came = x.shape[0], self.gather.size * given.shape[0]
         if self.direct:
             came = sum(received)
-        pool = ops.unsorted_segment_sum(ops.cast(dout, _FULL), ids, own + came)
+        pool = _summed(_cast(dout, _FULL), ids, own + came)
         mine, borders = ops.split(pool, (own, came))
         borders = self.exchanged(borders, received, sent) if self.direct else self.scatter(borders)
-        mine = mine + ops.unsorted_segment_sum(borders, given, own)
-        none = ops.zeros_like(given), ops.zeros_like(taken), ops.zeros_like(ids)
-        return ops.cast(mine, x.dtype), none[0], none[1], none[2], sent, received
+        mine = mine + _summed(borders, given, own)
+        none = _zeros(given), _zeros(taken), _zeros(ids)
+        return _cast(mine, x.dtype), none[0], none[1], none[2], sent, received
 
 
 class Enter(ExplicitPrecision):
@@ -194,11 +198,11 @@ class Enter(ExplicitPrecision):
     def construct(self, x):
         """x."""
         # A Cell that gave its input itself would have no gradient of its own in PyNative mode.
-        return ops.cast(ops.cast(x, _FULL) * 1, x.dtype)
+        return _cast(_cast(x, _FULL) * 1, x.dtype)
 
     def bprop(self, x, out, dout):
         """The sum over the workers."""
-        return (ops.cast(self.collective(ops.cast(dout, _FULL)), x.dtype),)
+        return (_cast(self.collective(_cast(dout, _FULL)), x.dtype),)
 
 
 class Sum(ExplicitPrecision):
@@ -287,7 +291,7 @@ class Agreement(ExplicitPrecision):
         """x, if what `call_digest` and `documents_digest` made is the same on all workers."""
         if not self.active:
             return x
-        rows = self.gather(ops.concat((call, documents), 1))
+        rows = self.gather(_beside((call, documents)))
         if self.raises:
             return ops.depend(x, ops.stop_gradient(self.compare(rows)))
         apart = ops.reduce_max(ops.abs(rows - rows[:1]))

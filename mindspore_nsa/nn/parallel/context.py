@@ -22,6 +22,10 @@ from .shards import (
     planned_shard,
 )
 
+# Primitives, as in collectives.py.
+_cast, _reshape, _transpose = ops.Cast(), ops.Reshape(), ops.Transpose()
+_joined, _beside = ops.Concat(), ops.Concat(1)
+
 
 def is_lists(value):
     """Whether this is what `ContextShards.lists` makes, a tuple of Tensors. Part of graphs, too."""
@@ -84,9 +88,9 @@ class ContextKeys(ExplicitPrecision):
     def _transposed(self, x, first, second, m):
         """Rows [first * second * m, ...] by the second number, then by the first."""
         dtype = x.dtype
-        x = ops.reshape(ops.cast(x, moved_dtype(dtype)), (first, second, m, -1))
-        x = ops.reshape(ops.transpose(x, (1, 0, 2, 3)), (first * second * m, -1))
-        return ops.cast(x, dtype)
+        x = _reshape(_cast(x, moved_dtype(dtype)), (first, second, m, -1))
+        x = _reshape(_transpose(x, (1, 0, 2, 3)), (first * second * m, -1))
+        return _cast(x, dtype)
 
     def arranged(self, x, numbers):
         """Own rows by pass, then document."""
@@ -108,15 +112,15 @@ class ContextKeys(ExplicitPrecision):
         """Keys and values [n, N, D] in one matrix of a dtype that travels."""
         dtype = moved_dtype(key.dtype)
         rows = key.shape[0]
-        key = ops.reshape(ops.cast(key, dtype), (rows, -1))
-        return ops.concat((key, ops.reshape(ops.cast(value, dtype), (rows, -1))), 1)
+        key = _reshape(_cast(key, dtype), (rows, -1))
+        return _beside((key, _reshape(_cast(value, dtype), (rows, -1))))
 
     def _apart(self, both, key, value):
         """Such a matrix as keys and values of the sizes of these."""
         heads, dim = key.shape[1:]
         value_dim = value.shape[2]
         key, value = ops.split(both, (heads * dim, heads * value_dim), 1)
-        return ops.reshape(key, (-1, heads, dim)), ops.reshape(value, (-1, heads, value_dim))
+        return _reshape(key, (-1, heads, dim)), _reshape(value, (-1, heads, value_dim))
 
     def _extended(self, key, value, table):
         if table is None:
@@ -129,7 +133,7 @@ class ContextKeys(ExplicitPrecision):
         """Keys and values of own chunks with the rows before each, in their dtype."""
         dtype = key.dtype
         key, value = self._extended(key, value, tables[BEFORE])
-        return ops.cast(key, dtype), ops.cast(value, dtype)
+        return _cast(key, dtype), _cast(value, dtype)
 
     def windows(self, key, value, tables):
         """What the compression reads: own chunks with the rows after each."""
@@ -156,16 +160,16 @@ class ContextKeys(ExplicitPrecision):
         if numbers[0] == 1:
             return (x,)
         dtype, m = x.dtype, x.shape[0] // 2
-        first, second = ops.split(ops.cast(x, moved_dtype(dtype)), m, 0)
-        return ops.cast(first, dtype), ops.cast(second, dtype)
+        first, second = ops.split(_cast(x, moved_dtype(dtype)), m, 0)
+        return _cast(first, dtype), _cast(second, dtype)
 
     def whole(self, parts):
         """The rows of all passes, from those of each."""
         if len(parts) == 1:
             return parts[0]
         dtype = moved_dtype(parts[0].dtype)
-        joined = ops.concat((ops.cast(parts[0], dtype), ops.cast(parts[1], dtype)))
-        return ops.cast(joined, parts[0].dtype)
+        joined = _joined((_cast(parts[0], dtype), _cast(parts[1], dtype)))
+        return _cast(joined, parts[0].dtype)
 
 
 def _plan_whole(name, cache, padding):

@@ -71,7 +71,8 @@ class ParallelGroups:
         """A seed for what is drawn within layers, as dropout is: ``mindspore.set_seed(...)``.
 
         The same on the workers of a tensor group, whose outputs are the same, and different
-        elsewhere.
+        elsewhere. It has to be set before the layers are made, which keep the seed of their
+        dropout.
         """
         return base + self.replicas.rank
 

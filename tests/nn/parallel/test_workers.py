@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks import cluster
-from mindspore_nsa.nn.parallel.plan import Documents, Layout, neighbours
+from mindspore_nsa.nn.parallel.plan import ORDERS, Documents, Layout, neighbours
 
 from .recorded import received
 from .starts import msrun
-from .workers import CASES, CONFIG, GRIDS, PACKINGS, TOKENS, one_worker, whole
+from .workers import CASES, CONFIG, GRIDS, PACKINGS, TOKENS, Case, one_worker, own_part, whole
 
 PROGRAM = Path(__file__).with_name("workers.py")
 WORLD = "mccl_world_group"  # a CPU's name of it
@@ -49,6 +49,16 @@ def test_same_as_one_worker(finished):
         close(one, several, 2**-6 if narrow else 1e-6, kinds["dx"])
         close(one, several, 1e-2 if narrow else 2e-6, kinds["gr"])
         close(one, several, 1e-5, kinds["we"])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_context_of_one_worker(order):
+    """Without msrun; outputs and gradients."""
+    case = Case("pynative", order=order)
+    one, alone = one_worker(case), own_part(case)
+    assert one.keys() == alone.keys()
+    for name in one:
+        close(one, alone, 1e-6, [name])
 
 
 def test_dropout(finished):
