@@ -77,6 +77,7 @@ target_link_options(nsa_twin PRIVATE -Wl,--gc-sections
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/twin.map")
 set_property(TARGET nsa_twin PROPERTY LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/twin.map")
 
+include(cmake/spellings.cmake)
 set(CMAKE_INSTALL_MESSAGE NEVER)
 # What a program that uses the twin needs: `cmake --install . --component twin --prefix FOLDER`.
 install(TARGETS nsa_twin LIBRARY DESTINATION . COMPONENT twin)

@@ -1,11 +1,14 @@
 """The program of docs/ascend.md builds, runs and fails as the page says."""
 
 import re
+import shlex
+import shutil
+import sys
 
 import pytest
 
 from tests.twin.builds import ROOT
-from tests.twin.host.programs import flags
+from tests.twin.host.programs import EXAMPLES, PACKAGE, flags
 
 from .shell import shell
 
@@ -13,6 +16,10 @@ PAGE = (ROOT / "docs" / "ascend.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 KERNEL, MAIN = (text for kind, text in BLOCKS if kind == "cpp")
 OUTPUT, ERROR, *_ = (text for kind, text in BLOCKS if kind == "text")
+HALVES = PAGE[PAGE.index("### Two halves") :]
+HALVES_COMMANDS, HALVES_OUTPUT = re.findall(
+    r"^```(?:sh|text)\n(.*?)^```$", HALVES, re.DOTALL | re.M
+)[:2]
 
 
 @pytest.fixture
@@ -44,3 +51,36 @@ def test_the_error_is_the_one_of_the_page(program):
     done = program(without)
     assert done.returncode == 1
     assert " ".join(ERROR.split()) in " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """The folder of the example with two halves, and what runs the page's commands in it."""
+    folder = tmp_path_factory.mktemp("two_halves")
+    for source in (EXAMPLES / "two_halves").iterdir():
+        shutil.copy(source, folder)
+    commands = HALVES_COMMANDS.replace("$(python ", f"$({shlex.quote(sys.executable)} ")
+
+    def run():
+        return shell(["bash", "-ec", commands], folder, PYTHONPATH=PACKAGE)
+
+    return folder, run
+
+
+def test_two_halves(halves):
+    done = halves[1]()
+    assert (done.returncode, done.stdout) == (0, HALVES_OUTPUT), done.stderr
+
+
+def test_two_halves_without_a_wait(halves):
+    """The vector cores read the product before it is there."""
+    folder, run = halves
+    header = folder / "scaled_product.h"
+    text = header.read_text()
+    wait = "      AscendC::CrossCoreWaitFlag(product_ready);\n"
+    assert text.count(wait) == 1
+    header.write_text(text.replace(wait, ""))
+    done = run()
+    header.write_text(text)
+    assert done.returncode == 1
+    assert "hazard, read after write" in done.stderr or "uninitialised read" in done.stderr

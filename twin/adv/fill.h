@@ -1,4 +1,5 @@
-// Fill and its older name InitOutput: GM with one value, by way of the UB that no buffer holds.
+// Fill and its older names InitGlobalMemory and InitOutput: GM with one value, by way of the UB
+// that no buffer holds.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +21,13 @@ inline uint32_t FillPass(const char* name, uint32_t repeat_bytes, uint32_t width
   return bytes / width;
 }
 
+// Whether that part of UB still holds what an earlier fill of the same value has put there. CANN's
+// document asks for no wait between such fills: writing the value again changes nothing. The
+// instruction is issued, for its time.
+TWIN_API bool FilledBefore(const char* name, const LocalView& values, uint32_t width,
+                           uint64_t value, const Where& where);
+TWIN_API void RememberFill(const LocalView& values, uint32_t width, uint64_t value);
+
 template <typename T>
 void FillGlobal(const char* name, const AscendC::GlobalTensor<T>& dst, uint64_t size, T value,
                 uint32_t repeat_bytes, const Where& where) {
@@ -28,14 +36,20 @@ void FillGlobal(const char* name, const AscendC::GlobalTensor<T>& dst, uint64_t 
     return;
   const uint32_t pass = FillPass(name, repeat_bytes, sizeof(T), where);
   const LocalTensor<T> values(TPosition::VECCALC, EndOfBuffers(where), pass);
-  Duplicate(values, value, static_cast<int32_t>(pass), where);
+  if (!FilledBefore(name, values, sizeof(T), ScalarBits(value), where)) {
+    RunElementwise({name, where, MaskArgument::Count(static_cast<int32_t>(pass)), &FillLoop<T>,
+                    ScalarBits(value)},
+                   {{"values", values}}, {{1, 8, "dstBlockStride", "dstRepeatStride"}});
+    RememberFill(values, sizeof(T), ScalarBits(value));
+  }
   const TEventID event = GetTPipePtr()->FetchEventID(HardEvent::V_MTE3, where);
   AscendC::SetFlag<HardEvent::V_MTE3>(event, where);
   AscendC::WaitFlag<HardEvent::V_MTE3>(event, where);
   for (uint64_t at = 0; at < size; at += pass) {
     const uint64_t now = std::min<uint64_t>(pass, size - at);
     const DataCopyExtParams one(1, static_cast<uint32_t>(now * sizeof(T)), 0, 0, 0);
-    DataCopyPad(dst[at], values, one, where);
+    const GlobalTensor<T> part = dst[at];
+    CopyPadOut(name, {"gmWorkspaceAddr", part}, {"values", values}, one, where);
   }
   AscendC::PipeBarrier<PIPE_MTE3>(where);
 }
@@ -52,6 +66,12 @@ void Fill(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value,
           twin::Where where = twin::Here()) {
   TWIN_FILL_TYPES("Fill");
   twin::FillGlobal("Fill", gmWorkspaceAddr, size, value, 256, where);
+}
+template <typename T>
+void InitGlobalMemory(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value,
+                      twin::Where where = twin::Here()) {
+  TWIN_FILL_TYPES("InitGlobalMemory");
+  twin::FillGlobal("InitGlobalMemory", gmWorkspaceAddr, size, value, 256, where);
 }
 template <typename T>
 void InitOutput(GlobalTensor<T> gmWorkspaceAddr, uint32_t size, T value = 0,

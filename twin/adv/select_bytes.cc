@@ -45,8 +45,8 @@ uint32_t SelectBytesSpace(uint32_t elements, bool same_axis, uint32_t mask_width
 
 void RunSelectBytes(const SelectBytesCall& call, const Operand& dst, const Operand& src,
                     const Operand& mask, const Operand& tmp) {
-  EnterLibrary("Select", call.where);
-  Instr instr("Select", PIPE_V, call.where, {dst, src, mask, tmp});
+  EnterLibrary(call.name, call.where);
+  Instr instr(call.name, PIPE_V, call.where, {dst, src, mask, tmp});
   for (int i : {kDst, kSrc, kMask, kTmp}) instr.InMemory(i, {Hardware::UB});
   CheckShape(instr, call.info);
   LocalView scratch;

@@ -1,5 +1,5 @@
-// Select with a mask of whole elements (SelectWithBytesMask): 0 takes src0, anything else src1, one
-// of which is a scalar.
+// Select with a mask of whole elements, and its older name SelectWithBytesMask: 0 takes src0,
+// anything else src1, one of which is a scalar.
 #pragma once
 
 #include <cstring>
@@ -21,6 +21,7 @@ struct SelectWithBytesMaskShapeInfo {
 namespace twin {
 
 struct SelectBytesCall {
+  const char* name;
   Where where;
   AscendC::SelectWithBytesMaskShapeInfo info;
   bool scalar_first;
@@ -45,19 +46,21 @@ uint32_t ScalarBitsOf(T value) {
 
 namespace AscendC {
 
-#define TWIN_SELECT_BYTES(First, Second, tensor, scalar, scalar_first)                         \
-  template <typename T, typename U, bool isReuseMask = true>                                   \
-  void Select(const LocalTensor<T>& dst, First src0, Second src1, const LocalTensor<U>& mask,  \
-              const LocalTensor<uint8_t>& sharedTmpBuffer,                                     \
-              const SelectWithBytesMaskShapeInfo& info, twin::Where where = twin::Here()) {    \
-    TWIN_DTYPES("Select", T, half, float);                                                     \
-    TWIN_DTYPES("Select", U, bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t);     \
-    twin::RunSelectBytes({where, info, scalar_first, isReuseMask, twin::ScalarBitsOf(scalar)}, \
-                         {"dst", dst}, {#tensor, tensor}, {"mask", mask},                      \
-                         {"sharedTmpBuffer", sharedTmpBuffer});                                \
+#define TWIN_SELECT_BYTES(Name, First, Second, tensor, scalar, scalar_first)                       \
+  template <typename T, typename U, bool isReuseMask = true>                                       \
+  void Name(const LocalTensor<T>& dst, First src0, Second src1, const LocalTensor<U>& mask,        \
+            const LocalTensor<uint8_t>& sharedTmpBuffer, const SelectWithBytesMaskShapeInfo& info, \
+            twin::Where where = twin::Here()) {                                                    \
+    TWIN_DTYPES(#Name, T, half, float);                                                            \
+    TWIN_DTYPES(#Name, U, bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t);            \
+    twin::RunSelectBytes(                                                                          \
+        {#Name, where, info, scalar_first, isReuseMask, twin::ScalarBitsOf(scalar)}, {"dst", dst}, \
+        {#tensor, tensor}, {"mask", mask}, {"sharedTmpBuffer", sharedTmpBuffer});                  \
   }
-TWIN_SELECT_BYTES(const LocalTensor<T>&, T, src0, src1, false)
-TWIN_SELECT_BYTES(T, const LocalTensor<T>&, src1, src0, true)
+TWIN_SELECT_BYTES(Select, const LocalTensor<T>&, T, src0, src1, false)
+TWIN_SELECT_BYTES(Select, T, const LocalTensor<T>&, src1, src0, true)
+TWIN_SELECT_BYTES(SelectWithBytesMask, const LocalTensor<T>&, T, src0, src1, false)
+TWIN_SELECT_BYTES(SelectWithBytesMask, T, const LocalTensor<T>&, src1, src0, true)
 #undef TWIN_SELECT_BYTES
 
 }  // namespace AscendC

@@ -26,7 +26,7 @@ AscendC::SoftMaxShapeInfo SoftmaxShape(const AscendC::LocalTensor<T>& src,
   AscendC::SoftMaxShapeInfo shape = given;
   if (shape.srcM == 0 || shape.srcK == 0) {
     const AscendC::ShapeInfo info = src.GetShapeInfo();
-    if (info.shapeDim == 0 || info.shapeDim > AscendC::K_MAX_SHAPE_DIM) return shape;
+    if (info.shapeDim == 0 || info.shapeDim > K_MAX_SHAPE_DIM) return shape;
     shape.srcK = info.shape[info.shapeDim - 1];
     shape.oriSrcK = info.originalShape[info.originalShapeDim - 1];
     shape.srcM = shape.oriSrcM = 1;

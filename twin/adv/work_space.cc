@@ -29,6 +29,14 @@ void EnterLibrary(const char* name, const Where& where) {
   core.registers.mask_kind = 0;
 }
 
+void CheckApart(const char* name, const LocalView& dst, const LocalView& src, uint64_t bytes,
+                const Where& where) {
+  const bool same_memory = AscendC::GetPhyType(dst.position) == AscendC::GetPhyType(src.position);
+  if (same_memory && dst.address < src.address + bytes && src.address < dst.address + bytes) {
+    Fail(name, where, "source and destination share bytes");
+  }
+}
+
 void TakeWorkSpace(Instr& instr, int tmp, uint64_t needed) {
   if (tmp >= 0) {
     const uint32_t bytes = instr.operand(tmp).local->bytes;

@@ -16,6 +16,10 @@ TWIN_API uint32_t FreeUb(const Where& where);
 // in normal mode.
 TWIN_API void EnterLibrary(const char* name, const Where& where);
 
+// CANN's document of an API that has it so: the first `bytes` of source and destination share none.
+TWIN_API void CheckApart(const char* name, const LocalView& dst, const LocalView& src,
+                         uint64_t bytes, const Where& where);
+
 // Fails unless the call has `needed` bytes; `tmp` is an operand of the instruction, or -1 when the
 // API takes what is free. The tensor's contents are lost.
 TWIN_API void TakeWorkSpace(Instr& instr, int tmp, uint64_t needed);

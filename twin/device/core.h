@@ -58,6 +58,15 @@ struct LocalMemory {
   Shadow shadow;
 };
 
+// What the last fill of GM has put into the part of UB that it takes, and by which instruction.
+struct LastFill {
+  uint32_t address = 0;
+  uint32_t bytes = 0;
+  uint32_t element = 0;
+  uint64_t value = 0;
+  uint32_t seq = 0;
+};
+
 struct FlagSlot {
   struct Set {
     uint32_t clock[kPipes + 1];
@@ -94,6 +103,7 @@ struct Core {
   std::shared_ptr<CubeState> cube_state;
   FlagSlot flags[static_cast<int>(HardEvent::MAX)][kEventIds];
   PipeCounters counters[kPipes + 1];
+  LastFill last_fill;
 
   AscendC::TPipe* pipe = nullptr;
   std::deque<Buffer> buffers;

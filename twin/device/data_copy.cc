@@ -267,9 +267,8 @@ void CopyPadIn(const Operand& dst, const Operand& src, const PadBlocks& blocks, 
   }
 }
 
-void CopyPadOut(const Operand& dst, const Operand& src, const PadBlocks& blocks,
+void CopyPadOut(const char* name, const Operand& dst, const Operand& src, const PadBlocks& blocks,
                 const Where& where) {
-  const char* name = "DataCopyPad";
   MaySwitch(ThisCore(name, where));
   Instr instr(name, PIPE_MTE3, where, {dst, src});
   instr.InMemory(1, {Hardware::UB});

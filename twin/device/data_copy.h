@@ -121,8 +121,8 @@ TWIN_API void CopyToTable(const Operand& dst, const Operand& src, uint32_t count
                           const Where& where);
 TWIN_API void CopyPadIn(const Operand& dst, const Operand& src, const PadBlocks& blocks,
                         const PadSpec& pad, const Where& where);
-TWIN_API void CopyPadOut(const Operand& dst, const Operand& src, const PadBlocks& blocks,
-                         const Where& where);
+TWIN_API void CopyPadOut(const char* name, const Operand& dst, const Operand& src,
+                         const PadBlocks& blocks, const Where& where);
 // Stores `rows` of operand `operand`, which is in GM, combining where atomic stores are on.
 TWIN_API void StoreGlobal(Instr* instr, int operand, const Rows& rows, const uint8_t* src,
                           uint64_t src_pitch);
@@ -208,13 +208,13 @@ template <typename T>
 void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                  const DataCopyExtParams& dataCopyParams, twin::Where where = twin::Here()) {
   TWIN_DTYPES("DataCopyPad", T, TWIN_DMA_TYPES);
-  twin::CopyPadOut({"dst", dst}, {"src", src}, dataCopyParams, where);
+  twin::CopyPadOut("DataCopyPad", {"dst", dst}, {"src", src}, dataCopyParams, where);
 }
 template <typename T>
 void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                  const DataCopyParams& dataCopyParams, twin::Where where = twin::Here()) {
   TWIN_DTYPES("DataCopyPad", T, TWIN_DMA_TYPES);
-  twin::CopyPadOut({"dst", dst}, {"src", src}, dataCopyParams, where);
+  twin::CopyPadOut("DataCopyPad", {"dst", dst}, {"src", src}, dataCopyParams, where);
 }
 
 // Fills what DataCopyPad adds when its isPad is off.

@@ -58,13 +58,14 @@ T CopyTiling(const __gm__ void* address, const Where& where = Here()) {
 #define REGISTER_TILING_FOR_TILINGKEY(expression, tiling_struct) \
   ::twin::RegisterTiling(expression, ::twin::TypeId<tiling_struct>())
 
+// The kernel's own copy, which it may change.
 #define GET_TILING_DATA_WITH_STRUCT(tiling_struct, tiling_data, tiling_arg) \
-  [[maybe_unused]] const tiling_struct tiling_data = ::twin::CopyTiling<tiling_struct>(tiling_arg)
+  [[maybe_unused]] tiling_struct tiling_data = ::twin::CopyTiling<tiling_struct>(tiling_arg)
 #define GET_TILING_DATA(tiling_data, tiling_arg)                   \
   ::twin::CheckDefaultTiling(::twin::TypeId<TwinDefaultTiling>()); \
   GET_TILING_DATA_WITH_STRUCT(TwinDefaultTiling, tiling_data, tiling_arg)
 #define GET_TILING_DATA_MEMBER(tiling_type, member, var, tiling_arg) \
-  [[maybe_unused]] const decltype(tiling_type::member) var =         \
+  [[maybe_unused]] decltype(tiling_type::member) var =               \
       ::twin::CopyTiling<tiling_type>(tiling_arg).member
 
 namespace AscendC {

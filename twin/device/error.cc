@@ -36,7 +36,14 @@ std::string CoreName(const Core& core) {
 std::string PlaceName(const Core* core, const Where& where) {
   std::string text;
   if (core != nullptr) text = "kernel " + core->launch->options.kernel + ", ";
-  text += where.file == nullptr ? "unknown place" : Format("%s:%d", where.file, where.line);
+  if (where.file != nullptr) {
+    text += Format("%s:%d", where.file, where.line);
+  } else if (core != nullptr && core->last_where.file != nullptr) {
+    text +=
+        Format("after %s at %s:%d", core->last_name, core->last_where.file, core->last_where.line);
+  } else {
+    text += core != nullptr ? "before its first instruction" : "outside of a kernel";
+  }
   if (core != nullptr) text += ", " + CoreName(*core);
   return text;
 }

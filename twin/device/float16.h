@@ -90,6 +90,10 @@ struct bfloat16_t {
   }
 };
 
+// Names of the same two types. `__bf16` is a word of some host compilers, for a type of theirs.
+using float16_t = half;
+#define __bf16 bfloat16_t
+
 static_assert(std::is_trivially_copyable<half>::value && sizeof(half) == 2, "");
 static_assert(std::is_trivially_copyable<bfloat16_t>::value && sizeof(bfloat16_t) == 2, "");
 

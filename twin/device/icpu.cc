@@ -60,6 +60,7 @@ void RunOnHost(const char* name, uint32_t block_dim, const std::vector<const voi
   try {
     options.seed = EnvironmentNumber("MINDSPORE_NSA_TWIN_SEED", 0, UINT64_MAX).value_or(0);
     const auto is_on = [](const char* name) { return EnvironmentNumber(name, 0, 1) == 1; };
+    options.names_switches = true;
     options.auto_sync = is_on("MINDSPORE_NSA_TWIN_AUTO_SYNC");
     options.warn_uninitialised = is_on("MINDSPORE_NSA_TWIN_WARN_UNINITIALISED");
     options.warn_beyond_tensor = is_on("MINDSPORE_NSA_TWIN_WARN_BEYOND_TENSOR");

@@ -9,6 +9,7 @@ namespace twin {
 namespace {
 
 constexpr int kS = 0;
+constexpr int kV = PipeIndex(PIPE_V);
 
 uint32_t LaneMask(uint32_t element, uint64_t lanes_of_block) {
   uint32_t mask = 0;
@@ -207,7 +208,9 @@ void Instr::BeyondTensor(int operand, uint64_t room, uint64_t end) const {
       Format("%s has %llu bytes from its address on, the access ends at byte %llu",
              operands_[operand].role, static_cast<unsigned long long>(room),
              static_cast<unsigned long long>(end));
-  if (!core_->launch->options.warn_beyond_tensor) Fail("out of bounds: " + message);
+  if (!core_->launch->options.warn_beyond_tensor) {
+    Fail("out of bounds: " + message + Switch("WARN_BEYOND_TENSOR", "a warning"));
+  }
   Warn("beyond the end of a tensor", message);
 }
 
@@ -258,7 +261,8 @@ void Instr::FailConflict(int operand, AccessKind kind, const Conflict& conflict,
              static_cast<unsigned long long>(first), static_cast<unsigned long long>(last + 1),
              memory, static_cast<unsigned long long>(first - base), o.role);
   if (conflict.kind == Conflict::kUninitialised) {
-    Fail(Format("uninitialised read: nothing was written to %s", bytes.c_str()));
+    Fail(Format("uninitialised read: nothing was written to %s", bytes.c_str()) +
+         Switch("WARN_UNINITIALISED", "a warning"));
   }
   const Entry& e = conflict.other;
   const Site& site = core_->launch->sites.at(e.site);
@@ -275,11 +279,21 @@ void Instr::FailConflict(int operand, AccessKind kind, const Conflict& conflict,
   const char* hazard = kind == kRead     ? "read after write"
                        : e.kind == kRead ? "write after read"
                                          : "write after write";
+  const bool compiler_may =
+      !core_->cube && e.core == core_->index && o.local != nullptr &&
+      ((e.pipe == kV && ticket_.pipe == kV) || (e.pipe == kS) != (ticket_.pipe == kS));
   Fail(
       Format("hazard, %s: %s, %s by %s, which is not known to be complete; %s", hazard,
              bytes.c_str(), e.kind == kRead ? "read" : "written", earlier.c_str(),
              Advice(*core_, e.pipe, ticket_, e.core, o.local != nullptr ? o.local->buffer : nullptr)
-                 .c_str()));
+                 .c_str()) +
+      (compiler_may ? Switch("AUTO_SYNC", "what CANN's compiler inserts") : ""));
+}
+
+// What an error adds that a switch of programs with ICPU_RUN_KF would lift.
+std::string Instr::Switch(const char* name, const char* makes) const {
+  if (!core_->launch->options.names_switches) return "";
+  return Format("; MINDSPORE_NSA_TWIN_%s=1 makes it %s", name, makes);
 }
 
 // With that option CANN's compiler lets the scalar unit of a vector core and another pipe wait for

@@ -182,6 +182,7 @@ class TWIN_API Instr {
   [[noreturn]] void FailConflict(int operand, AccessKind kind, const Conflict& conflict,
                                  uint64_t base) const;
   std::string Describe(int operand) const;
+  std::string Switch(const char* name, const char* makes) const;
 
   const char* name_;
   pipe_t pipe_;

@@ -252,6 +252,25 @@ void WarnOfUnwritten(const LaunchState& launch) {
   }
 }
 
+// A kernel whose work stands behind a macro or a tiling key that nobody has set ends without a
+// word.
+void WarnOfNothing(const LaunchState& launch) {
+  uint64_t instructions = 0;
+  for (const auto& core : launch.cores) {
+    for (const PipeCounters& pipe : core->counters) instructions += pipe.instructions;
+  }
+  const bool writes = std::any_of(launch.buffers.begin(), launch.buffers.end(), [](const auto& b) {
+    return b->bytes > 0 && (b->role == Role::kOutput || b->role == Role::kInOut);
+  });
+  if (instructions > 0 || !writes) return;
+  Warn(
+      "no instruction", {},
+      Format("kernel %s: no core has issued an instruction; the branch of tiling key %llu, or of a "
+             "macro that is not defined, is empty",
+             launch.options.kernel.c_str(),
+             static_cast<unsigned long long>(launch.options.tiling_key)));
+}
+
 void CheckOptions(const LaunchOptions& options) {
   const auto refuse = [&](const std::string& message) {
     throw Error("kernel " + options.kernel + ": " + message);
@@ -311,6 +330,7 @@ void Run(LaunchState& launch, const std::function<void()>& entry) {
     return;
   }
   WarnOfUnwritten(launch);
+  WarnOfNothing(launch);
   try {
     CheckCrossFlagsEnd(launch);
   } catch (const Error& error) {

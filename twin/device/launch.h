@@ -59,6 +59,8 @@ struct LaunchOptions {
   std::vector<GlobalArgument> buffers;
   bool print_warnings = true;
   clock::Options clock;  // modelled time; the environment may ask for it too
+  // Errors name the switch that would lift them.
+  bool names_switches = false;
   // What CANN's compiler inserts in vector cores unless it is told not to: barriers between vector
   // instructions, and flags between the scalar unit and the other pipes.
   bool auto_sync = false;

@@ -1,6 +1,8 @@
 // printf, DumpTensor and ascendc_assert of a kernel.
 #pragma once
 
+#include <cassert>
+
 #include "twin/device/tensor.h"
 
 namespace twin {
@@ -71,6 +73,19 @@ void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize,
 
 }  // namespace AscendC
 
-// What follows the condition is the message of the device; the twin names the condition.
+// What follows the condition is the message of the device, or what it does first; the twin names
+// the condition.
 #define ascendc_assert(condition, ...) \
   ((condition) ? static_cast<void>(0) : ::twin::AssertFailed(#condition, ::twin::Here()))
+// CANN's takes a message, too, which is printf's; the twin names the condition.
+#undef assert
+#define assert(...) ascendc_assert(__VA_ARGS__)
+#ifndef ASSERT_MSG
+#define ASSERT_MSG(condition, ...) ascendc_assert(condition)
+#endif
+#ifndef ASSERT
+#define ASSERT(...) ascendc_assert((__VA_ARGS__))
+#endif
+#ifndef ASCENDC_ASSERT
+#define ASCENDC_ASSERT(condition, ...) ascendc_assert(condition)
+#endif

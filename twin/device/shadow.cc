@@ -138,6 +138,21 @@ uint64_t Shadow::Unwritten(uint64_t begin, uint64_t bytes) const {
   return unwritten;
 }
 
+bool Shadow::WrittenBy(uint16_t core, uint8_t pipe, uint32_t seq, uint64_t begin, uint64_t bytes) {
+  return ForEachGranule(begin, bytes, [&](uint64_t granule, uint32_t mask) {
+    Granule& g = at(granule);
+    if ((g.written & mask) != mask) return false;
+    uint32_t by_it = 0;
+    for (int i = 0; i < g.count; ++i) {
+      const Entry& e = g.entries()[i];
+      if (e.kind == kRead || (e.mask & mask) == 0) continue;
+      if (e.core != core || e.pipe != pipe || e.seq != seq) return false;
+      by_it |= e.mask;
+    }
+    return (by_it & mask) == mask;
+  });
+}
+
 void Shadow::Add(Granule& g, const Entry& entry) {
   const uint16_t room = g.capacity ? g.capacity : 3;
   if (g.count == room) {

@@ -97,6 +97,8 @@ class Shadow {
     unordered_atomic_ = false;
     return met;
   }
+  // Whether all bytes of the range were last written by that instruction.
+  bool WrittenBy(uint16_t core, uint8_t pipe, uint32_t seq, uint64_t begin, uint64_t bytes);
   // Bytes of the range that were never written.
   uint64_t Unwritten(uint64_t begin, uint64_t bytes) const;
 

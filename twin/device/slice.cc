@@ -8,7 +8,7 @@ SliceRuns RunsOf(const char* role, const AscendC::SliceInfo* slices,
   const auto check = [&](bool right, const char* what, uint32_t dim) {
     if (!right) Fail("DataCopy", where, Format("%s of dimension %u of %s", what, dim, role));
   };
-  if (dims == 0 || dims > AscendC::K_MAX_SHAPE_DIM) {
+  if (dims == 0 || dims > K_MAX_SHAPE_DIM) {
     Fail("DataCopy", where, Format("dimValue is %u, expected 1 to 8", dims));
   }
   SliceRuns runs;

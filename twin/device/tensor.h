@@ -45,6 +45,18 @@ class ElementReference {
   const ElementReference& operator=(const ElementReference& other) const {
     return *this = static_cast<T>(other);
   }
+  template <typename U>
+  const ElementReference& operator+=(const U& value) const {
+    return *this = static_cast<T>(static_cast<T>(*this) + value);
+  }
+  template <typename U>
+  const ElementReference& operator-=(const U& value) const {
+    return *this = static_cast<T>(static_cast<T>(*this) - value);
+  }
+  template <typename U>
+  const ElementReference& operator*=(const U& value) const {
+    return *this = static_cast<T>(static_cast<T>(*this) * value);
+  }
 
  private:
   Operand Named() const { return operand_; }
@@ -57,9 +69,12 @@ class ElementReference {
 
 }  // namespace twin
 
-namespace AscendC {
+// A macro, as in CANN: a kernel may ask the preprocessor for it.
+#ifndef K_MAX_SHAPE_DIM
+#define K_MAX_SHAPE_DIM 8
+#endif
 
-constexpr int K_MAX_SHAPE_DIM = 8;
+namespace AscendC {
 
 // Fields that nobody has set hold what happens to be there; here it is always the same, and no
 // size.
@@ -143,6 +158,7 @@ class LocalTensor : public twin::LocalView {
   // Elements. The buffer's own end still bounds every access.
   void SetSize(const uint32_t size) { bytes = static_cast<uint32_t>(twin::ByteCount<T>(size)); }
   void SetBufferLen(uint32_t dataLen) { bytes = dataLen; }
+  TBufHandle GetBufferHandle() const { return address_.bufferHandle; }
   void SetAddr(const TBuffAddr& bufferAddr) { address_ = bufferAddr; }
   // A tensor at a fixed address, as the constructor makes it, of a position that is set already or
   // later.

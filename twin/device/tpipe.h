@@ -195,6 +195,10 @@ class TQue : public TQueBind<QueueSource(pos), QueueDestination(pos), depth, mas
                 "TQue has no such position; VECCALC memory is a TBuf");
 };
 
+// A queue of L1 that a kernel fills for CANN's Matmul object.
+template <TPosition pos, int32_t depth = 1, auto mask = 0>
+using TSCM = TQueBind<pos, TPosition::TSCM, depth, mask>;
+
 // Its tensors are there at any time, so what belongs to a queue does nothing.
 template <TPosition pos>
 class TBuf : public TQueBind<pos, pos, 0> {

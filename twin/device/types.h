@@ -12,6 +12,12 @@
 #ifndef __NPU_ARCH__
 #define __NPU_ARCH__ 2201
 #endif
+#ifndef __CCE_AICORE__
+#define __CCE_AICORE__ 220
+#endif
+#ifndef __DAV_C220__
+#define __DAV_C220__ 1
+#endif
 #ifndef ASCENDC_CPU_DEBUG
 #define ASCENDC_CPU_DEBUG 1
 #endif
@@ -242,12 +248,24 @@ constexpr int32_t AIV = 2;
 
 }  // namespace AscendC
 
-// CANN compiles a kernel once for each kind of core and tells which by these macros; then the kind
-// is a constant, and branches for the other kind are left out. Without them one compilation serves
-// both kinds, and the kind is known when the kernel runs.
-#if defined(__DAV_CUBE__) || defined(__DAV_VEC__) || defined(__DAV_C220_CUBE__) || \
-    defined(__DAV_C220_VEC__)
-#if defined(__DAV_CUBE__) || defined(__DAV_C220_CUBE__)
+// CANN compiles a kernel once for each kind of core and tells which by these macros, under an older
+// name and a newer one; then the kind is a constant, and branches for the other kind are left out.
+// Without them one compilation serves both kinds, and the kind is known when the kernel runs.
+#if defined(__DAV_CUBE__) && !defined(__DAV_C220_CUBE__)
+#define __DAV_C220_CUBE__ 1
+#elif defined(__DAV_C220_CUBE__) && !defined(__DAV_CUBE__)
+#define __DAV_CUBE__ 1
+#endif
+#if defined(__DAV_VEC__) && !defined(__DAV_C220_VEC__)
+#define __DAV_C220_VEC__ 1
+#elif defined(__DAV_C220_VEC__) && !defined(__DAV_VEC__)
+#define __DAV_VEC__ 1
+#endif
+#if defined(__DAV_CUBE__) && defined(__DAV_VEC__)
+#error "one compilation is for cube cores or for vector cores, or without either macro for both"
+#endif
+#if defined(__DAV_CUBE__) || defined(__DAV_VEC__)
+#ifdef __DAV_CUBE__
 constexpr int32_t g_coreType = AscendC::AIC;
 #else
 constexpr int32_t g_coreType = AscendC::AIV;

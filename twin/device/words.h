@@ -4,6 +4,7 @@
 
 #include <cassert>
 
+#include "twin/device/std.h"
 #include "twin/device/types.h"
 
 #ifndef likely
@@ -29,9 +30,54 @@ struct BlockIndex {
 
 [[maybe_unused]] constexpr twin::BlockIndex block_idx{};
 
+// The scalar functions that CANN's compiler has without a header.
+#define TWIN_MIN_MAX(T)                               \
+  constexpr T min(T a, T b) { return b < a ? b : a; } \
+  constexpr T max(T a, T b) { return a < b ? b : a; }
+TWIN_MIN_MAX(int8_t)
+TWIN_MIN_MAX(uint8_t)
+TWIN_MIN_MAX(int16_t)
+TWIN_MIN_MAX(uint16_t)
+TWIN_MIN_MAX(int32_t)
+TWIN_MIN_MAX(uint32_t)
+TWIN_MIN_MAX(long)
+TWIN_MIN_MAX(unsigned long)
+TWIN_MIN_MAX(long long)
+TWIN_MIN_MAX(unsigned long long)
+TWIN_MIN_MAX(float)
+#undef TWIN_MIN_MAX
+
 namespace AscendC {
 
 constexpr int32_t ONE_BLK_SIZE = 32;
+constexpr int32_t TWO_BLK_SIZE = 64;
+constexpr int32_t DEFAULT_BLOCK_SIZE = 256;
+constexpr int32_t ONE_BYTE_BIT_SIZE = 8;
+constexpr uint64_t FULL_MASK = ~uint64_t{0};
+constexpr int32_t FULL_MASK_LEN = 128;
+constexpr int32_t HALF_MASK_LEN = 64;
+constexpr uint16_t MAX_HALF_MASK_LEN = 64;
+constexpr uint8_t HALF_DEFAULT_REPEAT_STRIDE = 4;
+constexpr int32_t HALF_FACTOR = 2;
+constexpr uint8_t B64_BYTE_SIZE = 8;
+constexpr uint8_t B32_BYTE_SIZE = 4;
+constexpr uint8_t B16_BYTE_SIZE = 2;
+constexpr uint8_t B8_BYTE_SIZE = 1;
+constexpr uint8_t B32_DATA_NUM_PER_BLOCK = 8;
+constexpr uint8_t B16_DATA_NUM_PER_BLOCK = 16;
+constexpr int32_t B32_DATA_NUM_PER_REPEAT = 64;
+constexpr int32_t B16_DATA_NUM_PER_REPEAT = 128;
+constexpr uint32_t HALF_REPEAT_SIZE = 128;
+constexpr uint32_t FLOAT_REPEAT_SIZE = 64;
+constexpr uint32_t ONE_REPEAT_HALF_SIZE = 128;
+constexpr uint32_t ONE_REPEAT_FLOAT_SIZE = 64;
+constexpr uint32_t ONE_BLK_HALF_NUM = 16;
+constexpr uint32_t ONE_BLK_FLOAT_NUM = 8;
+constexpr int32_t MAX_BLOCK_COUNT = 4095;
+constexpr int32_t MAX_BLOCK_LEN = 65535;
+constexpr uint32_t F32_INF = 0x7f800000;
+constexpr uint32_t F32_NEG_INF = 0xff800000;
+constexpr uint32_t F32_NAN = 0x7fc00000;
 constexpr int32_t K_MAX_DIM = 8;
 constexpr int32_t BLOCK_CUBE = 16;
 constexpr int32_t CUBE_MAX_SIZE = 256;
@@ -53,8 +99,16 @@ struct Conditional {
   using type = std::conditional_t<condition, T, U>;
 };
 
+constexpr uint32_t Ceil(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+constexpr uint32_t ConstCeil(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 constexpr uint32_t DivCeil(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 constexpr uint32_t AlignUp(uint32_t a, uint32_t b) { return DivCeil(a, b) * b; }
+
+// Scalar conversions.
+inline float Cast(const bfloat16_t& bVal) { return static_cast<float>(bVal); }
+inline bfloat16_t Cast(const float& fVal) { return bfloat16_t(fVal); }
+inline float ToFloat(const bfloat16_t& bVal) { return static_cast<float>(bVal); }
+inline bfloat16_t ToBfloat16(const float& fVal) { return bfloat16_t(fVal); }
 
 // Atomic stores off and the whole mask, in normal mode.
 inline void InitSocState(twin::Where where = twin::Here()) { twin::ResetState(where); }
@@ -68,8 +122,11 @@ template <bool FORCE = false>
 void WaitPreTaskEnd() {}
 // The address of the flags between cores, which the twin has elsewhere.
 inline void SetSyncBaseAddr(uint64_t) {}
-// A hint for the instruction cache.
+// Hints for the instruction cache.
 inline void ICachePreLoad(const int64_t) {}
+#ifndef PRELOAD
+#define PRELOAD(len) static_cast<void>(0)
+#endif
 
 template <int countValue>
 int64_t GetBitCount(uint64_t valueIn) {

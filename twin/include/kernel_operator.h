@@ -15,5 +15,6 @@
 #include "twin/device/sync.h"
 #include "twin/device/tbufpool.h"
 #include "twin/device/tpipe.h"
+#include "twin/device/type_numbers.h"
 #include "twin/device/words.h"
 #include "twin/vector/vector.h"

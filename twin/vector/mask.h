@@ -2,6 +2,8 @@
 #pragma once
 
 #include "twin/device/core.h"
+#include "twin/device/saturation.h"
+#include "twin/device/words.h"
 #include "twin/vector/lanes.h"
 #include "twin/vector/params.h"
 
@@ -30,5 +32,35 @@ template <typename T, MaskMode mode = MaskMode::NORMAL>
 void SetVectorMask(int32_t len, twin::Where where = twin::Here()) {
   twin::SetMaskLanes(len, sizeof(T), mode == MaskMode::COUNTER, where);
 }
+
+// Older names of the same, and numbers.
+class AscendCUtils {
+ public:
+  static int32_t GetBitSize(int32_t byteSize) { return byteSize * ONE_BYTE_BIT_SIZE; }
+  static int32_t GetC0Size() { return DEFAULT_C0_SIZE; }
+  static int32_t GetC0Count(const int32_t dtypeSize) { return ONE_BLK_SIZE / dtypeSize; }
+  // Whether results of floating point saturate: 0, or keep infinity and NaN: 1.
+  static void SetOverflow(uint64_t ctrlValue) {
+    ::set_ctrl(ctrlValue == 1 ? ::sbitset1(::get_ctrl(), 48) : ::sbitset0(::get_ctrl(), 48));
+  }
+  static int32_t GetDefaultBlockNum() { return DEFAULT_BLK_NUM; }
+  template <typename T, bool isSetMask = true>
+  static void SetMask(const uint64_t& maskHigh, const uint64_t& maskLow,
+                      twin::Where where = twin::Here()) {
+    if (isSetMask) twin::SetMaskWords(maskHigh, maskLow, false, where);
+  }
+  template <typename T, bool isSetMask = true>
+  static void SetMask(int32_t len, twin::Where where = twin::Here()) {
+    if (isSetMask) twin::SetMaskLanes(len, sizeof(T), false, where);
+  }
+  template <typename T>
+  static void SetMaskCount(twin::Where where = twin::Here()) {
+    twin::SetMaskMode(true, where);
+  }
+  template <typename T>
+  static void SetMaskNorm(twin::Where where = twin::Here()) {
+    twin::SetMaskMode(false, where);
+  }
+};
 
 }  // namespace AscendC

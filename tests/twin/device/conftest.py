@@ -53,6 +53,6 @@ def idioms():
 
 @pytest.fixture(scope="session")
 def others():
-    """The kernels of others.cc, and the two halves of one of them."""
-    sources = [HERE / f"others{part}.cc" for part in ("", "_cube", "_vector")]
+    """The kernels of others.cc, the two halves of one of them, and one with a Matmul object."""
+    sources = [HERE / f"others{part}.cc" for part in ("", "_cube", "_matmul", "_vector")]
     return harness.Library(builds.shared(*sources, name="device_others"))

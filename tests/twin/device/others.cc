@@ -238,3 +238,33 @@ KERNEL(two_kinds) {
 }
 
 KERNEL(asserts) { ascendc_assert(p[0] == 1, "p[0] is %ld", p[0]); }
+
+// What kernels of others take from CANN's base headers without a name of an instruction.
+KERNEL(words_of_others) {
+  GlobalTensor<float> out = Out(g);
+  const auto put = [&](uint64_t at, float value) { out.SetValue(at, value); };
+  put(0, static_cast<float>(min(3, 2) + max(int64_t{5}, int64_t{4})));
+  put(1, ToFloat(ToBfloat16(1.5f)) + Cast(Cast(0.25f)));
+  put(2, static_cast<float>(Std::min(7, int64_t{9}) + Std::max(2u, uint16_t{3})));
+  put(3, static_cast<float>(Std::get<1>(Std::make_tuple(1, 2)) + Std::is_one_of_v<int, half, int>));
+  put(4, static_cast<float>(Ceil(33, 32) + ConstCeil(5, 4)));
+  __bf16 narrow = 3;
+  put(5, static_cast<float>(narrow));
+  put(6, static_cast<float>(AscendCUtils::GetC0Count(sizeof(half)) + AscendCUtils::GetBitSize(4)));
+  out(7) = 1.0f;
+  out(7) += 4.0f;
+  out(7) *= 3.0f;
+  out(7) -= 1.0f;
+  assert(p[0] != 1, "p[0] is %ld", p[0]);
+  ASSERT(p[0] != 2 && "two");
+  ASSERT_MSG(p[0] != 3, "three");
+  PRELOAD(8);
+  DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE>(out);
+}
+
+// Braces that take another number of values: nobody tells where.
+KERNEL(values_in_braces) {
+  const LocalTensor<float> x(TPosition::VECCALC, 0, 64);
+  Duplicate(x, 1.0f, 64);
+  [[maybe_unused]] const BrcbRepeatParams params{uint16_t{1}};
+}

@@ -1,10 +1,12 @@
 """What kernels of others use beside instructions."""
 
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mindspore_nsa import twin
 from tests.twin import builds
 from tests.twin.harness import (
     AIV_ONLY,
@@ -142,8 +144,10 @@ def test_options_for_kernels_of_others():
     """Off: both faults are errors. On: the barrier is there, and the read only warns."""
     done = run_host("unsynchronised")
     assert done.returncode == 1 and "PipeBarrier<PIPE_V>" in done.stderr
+    assert "MINDSPORE_NSA_TWIN_AUTO_SYNC=1 makes it what CANN's compiler inserts" in done.stderr
     done = run_host("unsynchronised", MINDSPORE_NSA_TWIN_AUTO_SYNC="1")
     assert done.returncode == 1 and "uninitialised read" in done.stderr
+    assert "MINDSPORE_NSA_TWIN_WARN_UNINITIALISED=1 makes it a warning" in done.stderr
     options = ("AUTO_SYNC", "WARN_UNINITIALISED")
     done = run_host("unsynchronised", **{f"MINDSPORE_NSA_TWIN_{name}": "1" for name in options})
     assert done.returncode == 0, done.stderr
@@ -153,13 +157,16 @@ def test_options_for_kernels_of_others():
 def test_elements_left_to_the_compiler():
     done = run_host("elements")
     assert done.returncode == 1 and "SetFlag/WaitFlag<HardEvent::MTE2_S>" in done.stderr
+    assert "MINDSPORE_NSA_TWIN_AUTO_SYNC=1" in done.stderr
     done = run_host("elements", MINDSPORE_NSA_TWIN_AUTO_SYNC="1")
     assert done.returncode == 1 and "out of bounds: dst has 64 bytes" in done.stderr
+    assert "MINDSPORE_NSA_TWIN_WARN_BEYOND_TENSOR=1" in done.stderr
     # The last copy waits for the scalar unit, and for nothing else: that flag is the kernel's.
     options = ("AUTO_SYNC", "WARN_BEYOND_TENSOR")
     done = run_host("elements", **{f"MINDSPORE_NSA_TWIN_{name}": "1" for name in options})
     assert "twin warning" in done.stderr and "dst has 64 bytes" in done.stderr
     assert done.returncode == 1 and "SetFlag/WaitFlag<HardEvent::V_MTE3>" in done.stderr
+    assert "=1 makes it" not in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -261,6 +268,93 @@ def test_fields_as_cann_declares_them(statement):
     assert said.count("error:") == 1 and "narrowing" in said, said
 
 
-def test_matmul_object_says_that_it_is_absent():
-    said = builds.refused('#include "lib/matmul_intf.h"\n')
-    assert "the twin has no Matmul object" in said
+def test_matmul_object_does_not_compile():
+    text = """#include "lib/matmul_intf.h"
+    using T = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, half>;
+    struct Kernel { TCubeTiling tiling; %s };
+    void kernel() { Kernel it; it.tiling.baseM = 16; }"""
+    said = builds.refused(text % "matmul::Matmul<T, T, T> product;")
+    assert "Matmul: the twin has no Matmul object" in said
+    assert "TWIN_MATMUL_FAILS_AT_RUN_TIME" in said
+
+
+def test_matmul_object_fails_where_it_is_used(launch):
+    report, x, out = launch("product_of_a_library", [0])
+    assert report.ok and out[0] == 8 + 2, report.error
+    for kind, what in (1, "REGIST_MATMUL_OBJ(product)"), (2, "Matmul::Iterate"):
+        error = launch("product_of_a_library", [kind])[0].error
+        assert f"{what}: the twin has no Matmul object" in error
+
+
+def test_words_of_others(launch):
+    report, x, out = launch("words_of_others", [0])
+    assert report.ok, report.error
+    assert out[:8].tolist() == [7, 1.75, 10, 3, 4, 3, 48, 14]
+    conditions = "p[0] != 1", 'p[0] != 2 && "two"', "p[0] != 3"
+    for i, condition in enumerate(conditions, 1):
+        assert condition in launch("words_of_others", [i])[0].error
+
+
+def test_an_error_without_a_place_names_the_instruction_before_it(launch):
+    error = launch("values_in_braces")[0].error
+    assert "after Duplicate at " in error and "others.cc:" in error
+    assert "1 values in braces" in error
+
+
+# What a source asks the preprocessor for, in each of CANN's two compilations and without them.
+ASKED = """#define K_MAX_SHAPE_DIM 0
+#include "kernel_operator.h"
+#if __CCE_AICORE__ != 220 || !defined(__DAV_C220__)
+#error "the architecture"
+#endif
+#if DT_BF16 != 27 || DT_FLOAT != 0 || FORMAT_FRACTAL_NZ != 29
+#error "numbers of dtypes and formats"
+#endif
+#if __DAV_C220_CUBE__
+constexpr int half_of_it = 1;
+#elif __DAV_C220_VEC__
+constexpr int half_of_it = 2;
+#else
+constexpr int half_of_it = 0;
+#endif
+static_assert(half_of_it == HALF, "");
+struct Tiling { int rows; };
+void kernel(GM_ADDR tiling) {
+  GET_TILING_DATA_WITH_STRUCT(Tiling, data, tiling);
+  data.rows += 1;
+  GET_TILING_DATA_MEMBER(Tiling, rows, rows, tiling);
+  rows += data.rows;
+}
+"""
+COMPILATIONS = {"": 0, "__DAV_CUBE__": 1, "__DAV_C220_CUBE__": 1, "__DAV_VEC__": 2} | {
+    "__DAV_C220_VEC__": 2
+}
+
+
+@pytest.mark.parametrize("macro", COMPILATIONS)
+def test_macros_of_the_compilation(tmp_path, macro):
+    source = tmp_path / "kernel.cpp"
+    source.write_text(ASKED)
+    flags = [f"-D{macro}"] if macro else []
+    builds.accepted(source, (*flags, f"-DHALF={COMPILATIONS[macro]}"))
+
+
+def test_one_compilation_is_of_one_half():
+    said = builds.refused('#include "kernel_operator.h"', ("-D__DAV_CUBE__", "-D__DAV_C220_VEC__"))
+    assert "for cube cores or for vector cores" in said
+
+
+def test_other_names_of_headers(tmp_path):
+    """Every header under every name, in one source."""
+    root = Path(twin.include_dirs()[0])
+    own = {"twin", "aclnnop"}
+    names = [
+        path.relative_to(root)
+        for path in sorted(root.rglob("*.h"))
+        if path.relative_to(root).parts[0] not in own
+    ]
+    wanted = ("kernel_vec_intf.h", "basic_api/kernel_basic_intf.h", "lib/matrix/matmul/tiling.h")
+    assert {*wanted} <= {str(name) for name in names} and len(names) > 100
+    source = tmp_path / "kernel.cpp"
+    source.write_text("".join(f'#include "{name}"\n' for name in names))
+    builds.accepted(source)

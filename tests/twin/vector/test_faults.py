@@ -76,6 +76,26 @@ FAULTS = {
     "broadcast_columns": ["Broadcast(", "srcShape[1] is 33"],
     "select_bytes_size": ["Select(", "firstAxis * srcLastAxis is 64, but src0 has 4096 elements"],
     "fill_without_room": ["Fill", "UB that no buffer holds, and there is none left"],
+    "arange_count": ["Arange", "count is 0, expected more than 0"],
+    "arange_falling": ["ArithProgression", "diffValue is -1, expected 0 or more"],
+    "arange_early": ["write after read", "HardEvent::V_S"],
+    "log_in_place": ["Log", "source and destination share bytes"],
+    "log_early": ["Ln(", "read after write", "PipeBarrier<PIPE_V>"],
+    "log_tmp": ["Log2", "96 bytes, 128 are needed"],
+    "sum_inner": ["Sum", "inner is 16, expected n, 5, rounded up"],
+    "sum_n": ["Sum", "n is 9, expected 1 to inner, 8"],
+    "sum_in_place": ["Sum(", "overlap"],
+    "sum_early": ["Sum(", "read after write", "PipeBarrier<PIPE_V>"],
+    "sum_uninitialised": ["Sum(", "uninitialised read", "srcTensor"],
+    "reduce_axis_tmp": ["ReduceSum(", "sharedTmpBuffer has 64 bytes, 1024 are needed"],
+    "reduce_axis_pad": ["ReduceMax", "srcInnerPad is false"],
+    "reduce_axis_source": ["Muls(", "uninitialised read"],
+    "transpose_rows": ["ConfusionTranspose(", "a matrix of 17 by 32"],
+    "transpose_tiling": ["ConfusionTranspose(", "tiling.param3 to param5 are (1, 32, 4)"],
+    "transpose_kind": ["ConfusionTranspose", "transposeType is 1", "TRANSPOSE_ND2ND_ONLY"],
+    "dropout_keep": ["DropOut(", "keepProb is 1, expected between 0 and 1"],
+    "dropout_mask": ["DropOut(", "maskLastAxis is 6", "has 8 bytes of mask"],
+    "dropout_mask_used_again": ["DropOut(", "uninitialised read", "maskLocal"],
     "address_list": ["TransDataTo5HD", "dstList[0] is not the address"],
 }
 
@@ -128,3 +148,30 @@ def test_on_a_cube_core(launch):
     report = launch("on_cube", harness.AIC_ONLY)
     assert not report.ok
     assert "PIPE_V is a pipe of vector cores (AIV); this core is an AIC" in report.error
+
+
+def test_fills_of_one_value_need_no_wait(fault_kernels):
+    """CANN's document: only another value has to wait until the copies of the first are done."""
+    out = np.zeros(192, np.float32)
+
+    def fill(kind):
+        return fault_kernels.launch(
+            "two_fills", [(harness.INOUT, out)], (kind,), type=harness.AIV_ONLY
+        )
+
+    assert fill(0).ok and (out[:128] == 1).all()
+    error = fill(1).error
+    assert "InitOutput(" in error and "write after read" in error and "by InitOutput on" in error
+    # What somebody else has written there in between is not taken for the value.
+    report = fill(2)
+    assert report.ok and (out == 1).all(), report.error
+
+
+def test_a_launch_without_an_instruction_warns(fault_kernels):
+    out = np.zeros(64, np.float32)
+    for key, kinds in (7, []), (0, ["no instruction"]):
+        report = fault_kernels.launch(
+            "nothing", [(harness.INOUT, out)], key=key, type=harness.AIV_ONLY
+        )
+        assert report.ok and report.kinds() == kinds, report.error
+    assert "tiling key 0" in report.warnings[0]["message"]

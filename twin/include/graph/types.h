@@ -3,6 +3,47 @@
 
 #include <cstdint>
 
+// A kernel that was included before has them as macros.
+#define TWIN_TYPES_OF_THE_GRAPH
+#undef DT_FLOAT
+#undef DT_FLOAT16
+#undef DT_INT8
+#undef DT_INT32
+#undef DT_UINT8
+#undef DT_INT16
+#undef DT_UINT16
+#undef DT_UINT32
+#undef DT_INT64
+#undef DT_UINT64
+#undef DT_DOUBLE
+#undef DT_BOOL
+#undef DT_STRING
+#undef DT_COMPLEX64
+#undef DT_COMPLEX128
+#undef DT_BF16
+#undef DT_UNDEFINED
+#undef DT_INT4
+#undef DT_UINT1
+#undef DT_INT2
+#undef DT_COMPLEX32
+#undef DT_HIFLOAT8
+#undef DT_FLOAT8_E5M2
+#undef DT_FLOAT8_E4M3FN
+#undef DT_FLOAT8_E8M0
+#undef FORMAT_NCHW
+#undef FORMAT_NHWC
+#undef FORMAT_ND
+#undef FORMAT_NC1HWC0
+#undef FORMAT_FRACTAL_Z
+#undef FORMAT_HWCN
+#undef FORMAT_NDHWC
+#undef FORMAT_FRACTAL_NZ
+#undef FORMAT_NCDHW
+#undef FORMAT_NDC1HWC0
+#undef FORMAT_FRACTAL_Z_3D
+#undef FORMAT_NC
+#undef FORMAT_NCL
+
 namespace ge {
 
 using char_t = char;

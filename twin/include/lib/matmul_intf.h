@@ -1,2 +1,5 @@
-// CANN's Matmul object is a library of its own, which the twin does not have.
-#error "lib/matmul_intf.h: the twin has no Matmul object; it runs kernels that use Mmad and Fixpipe"
+// What of CANN's Matmul library the twin has: everything but the object.
+#pragma once
+
+#include "kernel_operator.h"
+#include "twin/adv/matmul.h"

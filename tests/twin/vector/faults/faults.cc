@@ -341,3 +341,89 @@ KERNEL(fill) {
                                                     FillWith<uint32_t>, FillWith<float>};
   kinds[p[1]](g[0], p);
 }
+
+// Progressions, logarithms, reductions of a matrix, transposition and dropout.
+FAULT(arange_count) { Arange(t.X(), 0.0f, 1.0f, 0); }
+FAULT(arange_falling) { ArithProgression(t.X(), 0.0f, -1.0f, 64); }
+FAULT(arange_early) {
+  Adds(t.Y(), t.X(), 1.0f, 64);
+  Arange(t.X(), 0.0f, 1.0f, 64);
+}
+FAULT(log_in_place) { Log(t.X(), t.X()[8], 64); }
+FAULT(log_early) {
+  Adds(t.X(), t.Y(), 1.0f, 64);
+  Log2(t.Z(), t.X(), 64);
+}
+FAULT(log_tmp) {
+  Log2(t.X<half>(), t.Y<half>(), t.buffer.GetWithOffset<uint8_t>(96, 2 * kBytes), 64);
+}
+FAULT(sum_inner) { Sum(t.X(), t.Y(), SumParams{2, 16, 5}); }
+FAULT(sum_n) { Sum(t.X(), t.Y(), SumParams{2, 8, 9}); }
+FAULT(sum_in_place) { Sum(t.X(), t.X(), SumParams{2, 8, 8}); }
+FAULT(sum_early) {
+  Adds(t.X(), t.Y(), 1.0f, 64);
+  Sum(t.Z(), t.X(), SumParams{8, 8, 8});
+}
+FAULT(sum_uninitialised) { Sum(t.X(), t.Fresh(), SumParams{2, 8, 8}); }
+FAULT(reduce_axis_tmp) {
+  const uint32_t shape[] = {4, 128};
+  auto tmp = t.buffer.GetWithOffset<uint8_t>(64, 2 * kBytes);
+  ReduceSum<float, Pattern::Reduce::AR>(t.X(), t.Y(), tmp, shape, true);
+}
+FAULT(reduce_axis_pad) {
+  const uint32_t shape[] = {4, 5};
+  ReduceMax<float, Pattern::Reduce::RA>(t.X(), t.Y(), t.Z<uint8_t>(), shape, false);
+}
+FAULT(reduce_axis_source) {
+  const uint32_t shape[] = {4, 8};
+  ReduceSum<float, Pattern::Reduce::AR, true>(t.X(), t.Y(), t.Z<uint8_t>(), shape, true);
+  PipeBarrier<PIPE_V>();
+  Muls(t.Z(), t.Y(), 2.0f, 32);
+}
+namespace {
+void TransposeAs(Tensors& t, TransposeType type, uint32_t rows, uint32_t stride) {
+  ConfusionTransposeTiling tiling{8, rows, 32, rows / 16, stride, 4};
+  ConfusionTranspose(t.X(), t.Y(), t.Z<uint8_t>(), type, tiling);
+}
+}  // namespace
+FAULT(transpose_rows) { TransposeAs(t, TransposeType::TRANSPOSE_ND2ND_ONLY, 17, 17); }
+FAULT(transpose_tiling) { TransposeAs(t, TransposeType::TRANSPOSE_ND2ND_ONLY, 16, 32); }
+FAULT(transpose_kind) { TransposeAs(t, TransposeType::TRANSPOSE_NZ2ND_0213, 16, 16); }
+namespace {
+void DropOutAs(Tensors& t, float keep, uint32_t columns) {
+  DropOutShapeInfo info;
+  info.firstAxis = 2;
+  info.srcLastAxis = 64;
+  info.maskLastAxis = columns;
+  DropOut<float, false, DROPOUT_MODE_BIT_MISALIGN>(t.X(), t.Y(), t.Z<uint8_t>(),
+                                                   t.Z<uint8_t>()[4096], keep, info);
+}
+}  // namespace
+FAULT(dropout_keep) { DropOutAs(t, 1.0f, 32); }
+FAULT(dropout_mask) { DropOutAs(t, 0.5f, 6); }
+FAULT(dropout_mask_used_again) {
+  DropOutAs(t, 0.5f, 32);
+  PipeBarrier<PIPE_V>();
+  DropOutAs(t, 0.5f, 32);
+}
+
+// GM filled twice in a row. p: whether the second value is another one.
+static const harness::Registration register_two_fills("two_fills", [](GM_ADDR* g,
+                                                                      const int64_t* p) {
+  TPipe pipe;
+  auto out = harness::Global<float>(g[0]);
+  InitOutput<float>(out, 64, 1.0f);
+  InitOutput<float>(out[64], 64, p[0] == 1 ? 2.0f : 1.0f);
+  if (p[0] == 2) {
+    const LocalTensor<float> here(TPosition::VECCALC, 0, 64);
+    PipeBarrier<PIPE_ALL>();
+    Duplicate(here, 3.0f, 64);
+    PipeBarrier<PIPE_ALL>();
+    InitOutput<float>(out[128], 64, 1.0f);
+  }
+});
+
+// Its work stands behind a tiling key that nobody sets.
+static const harness::Registration register_nothing("nothing", [](GM_ADDR* g, const int64_t*) {
+  if (TILING_KEY_IS(7)) InitOutput<float>(harness::Global<float>(g[0]), 64, 1.0f);
+});

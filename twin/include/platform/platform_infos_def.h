@@ -1,0 +1,9 @@
+// What CANN's host side knows of the chip; some kernels include it and use nothing of it.
+#pragma once
+
+namespace fe {
+
+class PlatFormInfos;
+class OptionalInfos;
+
+}  // namespace fe
