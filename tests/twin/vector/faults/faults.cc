@@ -425,5 +425,6 @@ static const harness::Registration register_two_fills("two_fills", [](GM_ADDR* g
 
 // Its work stands behind a tiling key that nobody sets.
 static const harness::Registration register_nothing("nothing", [](GM_ADDR* g, const int64_t*) {
+  TPipe pipe;
   if (TILING_KEY_IS(7)) InitOutput<float>(harness::Global<float>(g[0]), 64, 1.0f);
 });
