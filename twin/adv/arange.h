@@ -24,7 +24,7 @@ void WriteProgression(const AscendC::LocalTensor<T>& dst, T first, T diff, int32
                                          static_cast<Wide>(diff) * static_cast<Wide>(i));
     dst.SetValue(static_cast<uint32_t>(i), value, where);
   }
-  const AscendC::TEventID event = GetTPipePtr()->FetchEventID(HardEvent::S_V, where);
+  const AscendC::TEventID event = GetTPipePtr(where)->FetchEventID(HardEvent::S_V, where);
   AscendC::SetFlag<HardEvent::S_V>(event, where);
   AscendC::WaitFlag<HardEvent::S_V>(event, where);
 }
@@ -45,7 +45,7 @@ void Progression(const char* name, const AscendC::LocalTensor<T>& dst, T first, 
   CheckProgression(name, static_cast<double>(static_cast<float>(diff)), count, where);
   constexpr int32_t kBlock = kBlockBytes / sizeof(T), kRepeat = kRepeatBytes / sizeof(T);
   if (count <= kBlock) {
-    const TEventID event = GetTPipePtr()->FetchEventID(HardEvent::V_S, where);
+    const TEventID event = GetTPipePtr(where)->FetchEventID(HardEvent::V_S, where);
     AscendC::SetFlag<HardEvent::V_S>(event, where);
     AscendC::WaitFlag<HardEvent::V_S>(event, where);
     return WriteProgression(dst, first, diff, count, where);
@@ -69,12 +69,12 @@ void Progression(const char* name, const AscendC::LocalTensor<T>& dst, T first, 
 
 namespace AscendC {
 
-#define TWIN_ARANGE(Name)                                                                         \
-  template <typename T>                                                                           \
+#define TWIN_ARANGE(Name)                                                                          \
+  template <typename T>                                                                            \
   void Name(const LocalTensor<T>& dst, const T firstValue, const T diffValue, const int32_t count, \
-            twin::Where where = twin::Here()) {                                                   \
-    TWIN_DTYPES(#Name, T, int16_t, half, int32_t, float);                                         \
-    twin::Progression(#Name, dst, firstValue, diffValue, count, where);                           \
+            twin::Where where = twin::Here()) {                                                    \
+    TWIN_DTYPES(#Name, T, int16_t, half, int32_t, float);                                          \
+    twin::Progression(#Name, dst, firstValue, diffValue, count, where);                            \
   }
 TWIN_ARANGE(Arange)
 TWIN_ARANGE(ArithProgression)

@@ -28,11 +28,11 @@ void RunConfusionTranspose(const char* name, AscendC::TransposeType type,
   instr.Check(rows > 0 && columns > 0 && rows % 16 == 0 && columns % 16 == 0,
               "a matrix of %u by %u; both have to be multiples of 16", tiling.param1,
               tiling.param2);
-  instr.Check(tiling.param3 == rows / 16 && tiling.param4 == rows &&
-                  tiling.param5 == columns / per_block,
-              "tiling.param3 to param5 are (%u, %u, %u), of this matrix they are (%u, %u, %u)",
-              tiling.param3, tiling.param4, tiling.param5, static_cast<unsigned>(rows / 16),
-              static_cast<unsigned>(rows), static_cast<unsigned>(columns / per_block));
+  instr.Check(
+      tiling.param3 == rows / 16 && tiling.param4 == rows && tiling.param5 == columns / per_block,
+      "tiling.param3 to param5 are (%u, %u, %u), of this matrix they are (%u, %u, %u)",
+      tiling.param3, tiling.param4, tiling.param5, static_cast<unsigned>(rows / 16),
+      static_cast<unsigned>(rows), static_cast<unsigned>(columns / per_block));
   const Bytes all{0, rows * columns * width};
   instr.CheckDisjoint(kDst, all, kSrc, all);
   instr.Read(kSrc, all);

@@ -38,8 +38,7 @@ namespace AscendC {
 template <typename T, bool isInitBitMode = false, uint32_t dropOutMode = 0>
 void DropOut(const LocalTensor<T>& dstLocal, const LocalTensor<T>& srcLocal,
              const LocalTensor<uint8_t>& maskLocal, const LocalTensor<uint8_t>& sharedTmpBuffer,
-             const float keepProb, const DropOutShapeInfo& info,
-             twin::Where where = twin::Here()) {
+             const float keepProb, const DropOutShapeInfo& info, twin::Where where = twin::Here()) {
   TWIN_DTYPES("DropOut", T, half, float);
   static_assert(dropOutMode <= DROPOUT_MODE_BIT_MISALIGN, "DropOut: dropOutMode is 0 to 4");
   twin::RunDropOut({where, info, dropOutMode, keepProb}, {"dstLocal", dstLocal},

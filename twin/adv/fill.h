@@ -42,7 +42,7 @@ void FillGlobal(const char* name, const AscendC::GlobalTensor<T>& dst, uint64_t 
                    {{"values", values}}, {{1, 8, "dstBlockStride", "dstRepeatStride"}});
     RememberFill(values, sizeof(T), ScalarBits(value));
   }
-  const TEventID event = GetTPipePtr()->FetchEventID(HardEvent::V_MTE3, where);
+  const TEventID event = GetTPipePtr(where)->FetchEventID(HardEvent::V_MTE3, where);
   AscendC::SetFlag<HardEvent::V_MTE3>(event, where);
   AscendC::WaitFlag<HardEvent::V_MTE3>(event, where);
   for (uint64_t at = 0; at < size; at += pass) {

@@ -54,17 +54,17 @@ inline AscendC::LocalTensor<uint8_t> FreeSpace(const Where& where) {
 
 namespace AscendC {
 
-#define TWIN_LOG(Name, factor)                                                                    \
-  template <typename T, bool isReuseSource = false>                                               \
-  void Name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, uint32_t calCount,   \
-            twin::Where where = twin::Here()) {                                                   \
-    TWIN_DTYPES(#Name, T, half, float);                                                           \
-    twin::RunLog(#Name, dstTensor, srcTensor, calCount, static_cast<T>(factor), where);           \
-  }                                                                                               \
-  template <typename T, bool isReuseSource = false>                                               \
-  void Name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                     \
-            twin::Where where = twin::Here()) {                                                   \
-    Name(dstTensor, srcTensor, srcTensor.GetSize(), where);                                       \
+#define TWIN_LOG(Name, factor)                                                                   \
+  template <typename T, bool isReuseSource = false>                                              \
+  void Name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, uint32_t calCount, \
+            twin::Where where = twin::Here()) {                                                  \
+    TWIN_DTYPES(#Name, T, half, float);                                                          \
+    twin::RunLog(#Name, dstTensor, srcTensor, calCount, static_cast<T>(factor), where);          \
+  }                                                                                              \
+  template <typename T, bool isReuseSource = false>                                              \
+  void Name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                    \
+            twin::Where where = twin::Here()) {                                                  \
+    Name(dstTensor, srcTensor, srcTensor.GetSize(), where);                                      \
   }
 TWIN_LOG(Log, 1.0f)
 TWIN_LOG(Log10, 0.43429448190325176f)

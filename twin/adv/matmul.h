@@ -249,8 +249,7 @@ constexpr MatmulApiStaticTiling GetMatmulApiTiling(const MatmulConfig&, int32_t 
 }
 
 template <typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE = C_TYPE,
-          const auto& MM_CFG = CFG_NORM, typename MM_CB = MatmulCallBackFunc<>,
-          typename... Policy>
+          const auto& MM_CFG = CFG_NORM, typename MM_CB = MatmulCallBackFunc<>, typename... Policy>
 class MatmulImpl : public twin::AbsentMatmul {
  public:
 #ifndef TWIN_MATMUL_FAILS_AT_RUN_TIME
@@ -265,8 +264,7 @@ class MatmulImpl : public twin::AbsentMatmul {
   using CallBack = MM_CB;
 };
 template <typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE = C_TYPE,
-          const auto& MM_CFG = CFG_NORM, typename MM_CB = MatmulCallBackFunc<>,
-          typename... Policy>
+          const auto& MM_CFG = CFG_NORM, typename MM_CB = MatmulCallBackFunc<>, typename... Policy>
 using Matmul = MatmulImpl<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, Policy...>;
 
 }  // namespace AscendC

@@ -68,10 +68,10 @@ void RunPattern(const char* name, AscendC::ReduceType type, const uint32_t shape
   constexpr bool kColumns = std::is_same<Axes, Reduce::RA>::value;
   CheckReduceShape(name, shape, inner_pad, where);
   const uint32_t unit = kBlockBytes / sizeof(T);
-  RunReduceAxis({name, where, type, kColumns, shape[0], shape[1],
-                 (shape[1] + unit - 1) / unit * unit,
-                 ReduceAxisSpace(type, kColumns, shape[0], shape[1], sizeof(T), reuse), reuse},
-                dst, src, tmp);
+  RunReduceAxis(
+      {name, where, type, kColumns, shape[0], shape[1], (shape[1] + unit - 1) / unit * unit,
+       ReduceAxisSpace(type, kColumns, shape[0], shape[1], sizeof(T), reuse), reuse},
+      dst, src, tmp);
 }
 
 }  // namespace twin
@@ -93,23 +93,23 @@ void Sum(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,
   twin::RunSum<T>(sumParams, {"dstTensor", dstTensor}, {"srcTensor", srcTensor}, {}, where);
 }
 
-#define TWIN_REDUCE_AXIS(Name, kind, ...)                                                         \
-  template <typename T, typename pattern, bool isReuseSource = false>                             \
-  void Name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                     \
-            const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t srcShape[],               \
-            bool srcInnerPad, twin::Where where = twin::Here()) {                                 \
-    TWIN_DTYPES(#Name " with a pattern", T, __VA_ARGS__);                                         \
-    twin::RunPattern<T, pattern, isReuseSource>(                                                  \
-        #Name, ReduceType::kind, srcShape, srcInnerPad, {"dstTensor", dstTensor},                 \
-        {"srcTensor", srcTensor}, {"sharedTmpBuffer", sharedTmpBuffer}, where);                   \
-  }                                                                                               \
-  template <typename T, typename pattern, bool isReuseSource = false>                             \
-  void Name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                     \
-            const uint32_t srcShape[], bool srcInnerPad, twin::Where where = twin::Here()) {      \
-    TWIN_DTYPES(#Name " with a pattern", T, __VA_ARGS__);                                         \
-    twin::RunPattern<T, pattern, isReuseSource>(#Name, ReduceType::kind, srcShape, srcInnerPad,   \
-                                                {"dstTensor", dstTensor},                         \
-                                                {"srcTensor", srcTensor}, {}, where);             \
+#define TWIN_REDUCE_AXIS(Name, kind, ...)                                                       \
+  template <typename T, typename pattern, bool isReuseSource = false>                           \
+  void Name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                   \
+            const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t srcShape[],             \
+            bool srcInnerPad, twin::Where where = twin::Here()) {                               \
+    TWIN_DTYPES(#Name " with a pattern", T, __VA_ARGS__);                                       \
+    twin::RunPattern<T, pattern, isReuseSource>(                                                \
+        #Name, ReduceType::kind, srcShape, srcInnerPad, {"dstTensor", dstTensor},               \
+        {"srcTensor", srcTensor}, {"sharedTmpBuffer", sharedTmpBuffer}, where);                 \
+  }                                                                                             \
+  template <typename T, typename pattern, bool isReuseSource = false>                           \
+  void Name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                   \
+            const uint32_t srcShape[], bool srcInnerPad, twin::Where where = twin::Here()) {    \
+    TWIN_DTYPES(#Name " with a pattern", T, __VA_ARGS__);                                       \
+    twin::RunPattern<T, pattern, isReuseSource>(#Name, ReduceType::kind, srcShape, srcInnerPad, \
+                                                {"dstTensor", dstTensor},                       \
+                                                {"srcTensor", srcTensor}, {}, where);           \
   }
 TWIN_REDUCE_AXIS(ReduceSum, SUM, float)
 TWIN_REDUCE_AXIS(ReduceMax, MAX, half, float)

@@ -1,5 +1,6 @@
-// Dtypes and formats as a kernel asks the preprocessor for them: #if ORIG_DTYPE_X == DT_BF16. The host
-// side has them as ge::DataType and ge::Format instead; where both are included, its are the ones.
+// Dtypes and formats as a kernel asks the preprocessor for them: #if ORIG_DTYPE_X == DT_BF16. The
+// host side has them as ge::DataType and ge::Format instead; where both are included, its are the
+// ones.
 #pragma once
 
 #ifndef TWIN_TYPES_OF_THE_GRAPH

@@ -8,8 +8,7 @@
 extern "C" void cube_half(GM_ADDR a, GM_ADDR b, GM_ADDR c, float alpha);
 extern "C" void vector_half(GM_ADDR a, GM_ADDR b, GM_ADDR c, float alpha);
 
-extern "C" __global__ __aicore__ void scaled_product(GM_ADDR a, GM_ADDR b, GM_ADDR c,
-                                                     float alpha) {
+extern "C" __global__ __aicore__ void scaled_product(GM_ADDR a, GM_ADDR b, GM_ADDR c, float alpha) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   g_coreType == AscendC::AIC ? cube_half(a, b, c, alpha) : vector_half(a, b, c, alpha);
 }

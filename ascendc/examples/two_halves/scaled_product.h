@@ -1,5 +1,6 @@
-// C = alpha A B, written in the layers of a template library: tiles, blocks, a kernel. The cube core
-// of a block multiplies a tile of rows of A with B, its two vector cores scale half of them each.
+// C = alpha A B, written in the layers of a template library: tiles, blocks, a kernel. The cube
+// core of a block multiplies a tile of rows of A with B, its two vector cores scale half of them
+// each.
 #pragma once
 
 // Tensors without a shape of their own take less room on the device's stack.
@@ -48,9 +49,8 @@ struct TileCopyToL0 {
                                     const LocalTensor<Element>& from, uint32_t rows,
                                     uint32_t columns) const {
     for (uint32_t i = 0; i < rows / 16; ++i) {
-      AscendC::LoadData(
-          to[i * (columns / 16) * kFractal], from[i * kFractal],
-          AscendC::LoadData2DParams(0, columns / 16, rows / 16, 0, 0, transposed, 0));
+      AscendC::LoadData(to[i * (columns / 16) * kFractal], from[i * kFractal],
+                        AscendC::LoadData2DParams(0, columns / 16, rows / 16, 0, 0, transposed, 0));
     }
   }
 };
