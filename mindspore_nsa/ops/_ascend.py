@@ -16,8 +16,8 @@ from mindspore import ops
 from mindspore.ops import CustomRegOp, DataType
 
 from .. import _native
-from ._bprop import bprop_of
-from ._custom import absent, in_order, library, schema
+from ._bprop import generated
+from ._custom import absent, library, schema
 from ._environment import release
 
 _FORMATS = {
@@ -184,34 +184,56 @@ def _argument(op, parameter, tensors, attrs, lists, narrow):
     return -1, tuple(lists[name]) if name in lists else None
 
 
+# A graph may lose elements of a tuple that grows by addition: MindSpore puts zeros for those that
+# it takes for unused, wrongly where the gradients of several meet. So tuples are written out here.
+
+
+def _reordered(name, places):
+    """Source of the operator's outputs from those of the aclnn function, which are `name`."""
+    if len(places) == 1:
+        return name
+    return f"({', '.join(f'{name}[{place}]' for place in places)})"
+
+
+def _call(arguments, outputs):
+    """A function of a Custom and an operator's inputs that gives the operator's outputs."""
+    values, passed = {}, []
+    for i, (place, value) in enumerate(arguments):
+        name = f"value{i}"
+        if place >= 0:
+            # A Tensor, or one that has to be cast to the dtype.
+            name = f"inputs[{place}]" if value is None else f"cast(inputs[{place}], {name})"
+        if place < 0 or value is not None:
+            values[f"value{i}"] = value
+        passed.append(name)
+    source = (
+        "def call(custom, inputs):\n"
+        f"    out = custom({', '.join(passed)})\n"
+        f"    return {_reordered('out', outputs)}\n"
+    )
+    return generated(source, cast=ops.cast, **values)
+
+
 def _bprop_in_aclnn_order(op, arguments, outputs, bprop):
     """A bprop for an aclnn function from one whose arguments are the operator's inputs."""
     order = [place for place, _ in arguments]
-    # Where an input stands among the arguments; -1: an absent one, or a list, which is no Tensor.
-    places = tuple(order.index(i) if i in order else -1 for i in range(len(schema(op)["inputs"])))
-    order = tuple(order)
-    placeholder = absent()
-    several = len(outputs) > 1
-
-    def backward(args, out, dout):
-        inputs = ()
-        for place in places:
-            inputs = inputs + ((args[place],) if place >= 0 else (placeholder,))
-        if several:
-            gradients = bprop(*inputs, in_order(outputs, out), in_order(outputs, dout))
-        else:
-            gradients = bprop(*inputs, out, dout)
-        # What comes back for an argument that is no Tensor goes nowhere.
-        result = ()
-        for i in range(len(order)):
-            result = result + ((gradients[order[i]],) if order[i] >= 0 else (args[i],))
-        return result
-
-    return bprop_of(backward, len(order))
+    # An input that is not among the arguments is absent, or a list, which is no Tensor.
+    places = [order.index(i) if i in order else -1 for i in range(len(schema(op)["inputs"]))]
+    passed = [f"x{place}" if place >= 0 else "placeholder" for place in places]
+    passed += [_reordered(name, outputs) for name in ("out", "dout")]
+    # What comes back for an argument that is no Tensor goes nowhere.
+    returned = [f"gradients[{x}]" if x >= 0 else f"x{i}" for i, x in enumerate(order)]
+    names = ", ".join(f"x{i}" for i in range(len(order)))
+    source = (
+        f"def backward({names}, out, dout):\n"
+        f"    gradients = bprop({', '.join(passed)})\n"
+        f"    return ({', '.join(returned)},)\n"
+    )
+    return generated(source, bprop=bprop, placeholder=absent())
 
 
 def aclnn_operator(op, text, tensors, attrs, lists, narrow, bprop):
-    """The Custom of an aclnn function, its arguments and the places of the operator's outputs.
+    """The Custom of an aclnn function, and what calls it with an operator's inputs; see `run`.
 
     Args:
         op: Name of the operator.
@@ -237,4 +259,4 @@ def aclnn_operator(op, text, tensors, attrs, lists, narrow, bprop):
     ]
     bprop = _bprop_in_aclnn_order(op, arguments, outputs, bprop)
     custom = AclnnCustom(op, text, lists, missing, bprop)
-    return custom, arguments, outputs
+    return custom, _call(arguments, outputs)

@@ -121,13 +121,17 @@ class _WithoutKernel(Constexpr):
 
 
 def native_operator(op, text, bprop):
-    """A native operator for the target that `encode_attrs` wrote into its text; see `run`."""
+    """A native operator for the target that `encode_attrs` wrote into its text; see `run`.
+
+    Gives its Custom and, where that takes its arguments in another order, a function of the Custom
+    and all inputs.
+    """
     attrs, _, host = text.partition("\n")
     target = planned_target.get()
     if target != "cpu" and op not in _native.ascend_operators():
-        return _WithoutKernel(op, target), None, None
+        return _WithoutKernel(op, target), None
     if not host:
-        return native_custom(op, attrs, bprop), None, None
+        return native_custom(op, attrs, bprop), None
     from ._ascend import aclnn_operator
 
     return aclnn_operator(op, attrs, *json.loads(host), bprop)
@@ -135,29 +139,10 @@ def native_operator(op, text, bprop):
 
 def run(operator, inputs):
     """Call a native operator with all its inputs. Part of graphs, too."""
-    custom, arguments, outputs = operator
-    if arguments is None:
+    custom, call = operator
+    if call is None:
         return custom(*inputs)
-    values = ()
-    for place, value in arguments:
-        if place < 0:
-            values = values + (value,)
-        elif value is None:
-            values = values + (inputs[place],)
-        else:
-            values = values + (ops.cast(inputs[place], value),)
-    results = custom(*values)
-    if len(outputs) == 1:
-        return results
-    return in_order(outputs, results)
-
-
-def in_order(places, values):
-    """The values at these places. Part of graphs, too."""
-    result = ()
-    for place in places:
-        result = result + (values[place],)
-    return result
+    return call(custom, inputs)
 
 
 def constant(values):

@@ -28,13 +28,13 @@ def zero_gradient(x, given):
 
 
 @lru_cache(maxsize=64)
-def _refusal(text):
+def _refusal(error, text):
     if context.get_context("device_target") != "Ascend":
         return custom("NsaRefuseGradient", text, None)
 
     # The native library's function runs on the CPU alone; MindSpore runs a Python one there, too.
     def refuse(*inputs):
-        raise ValueError(text)
+        raise error(text)
 
     return ops.Custom(refuse, lambda x: x, lambda x: x, "pyfunc")
 
@@ -54,7 +54,7 @@ class _Refuse(Constexpr):
         raise self._error(text)
 
     def __infer__(self, text):
-        return {"dtype": None, "shape": None, "value": _refusal(text["value"])}
+        return {"dtype": None, "shape": None, "value": _refusal(self._error, text["value"])}
 
 
 _refuse_value = _Refuse(ValueError)

@@ -6,6 +6,8 @@ import mindspore as ms
 import pytest
 
 from mindspore_nsa import _config, twin
+from mindspore_nsa.ops import _ascend
+from mindspore_nsa.ops._custom import schema
 from mindspore_nsa.ops._plan import Planner
 
 
@@ -98,3 +100,23 @@ def forget():
                 cached = value._cached if isinstance(value, Planner) else value
                 if hasattr(cached, "cache_clear"):
                     cached.cache_clear()
+
+
+def handed(op, operator):
+    """What an operator hands to its aclnn function, and which of the outputs come back.
+
+    By the names of the arguments (place of an input, None) or (-1, value).
+    """
+    custom, call = operator
+    assert type(custom) is _ascend.AclnnCustom
+    inputs = [(place, None) for place in range(len(schema(op)["inputs"]))]
+    arguments = []
+
+    def function(*values):
+        arguments.extend(x if any(x is i for i in inputs) else (-1, x) for x in values)
+        places = tuple(range(len(_ascend._parameters(op, "output"))))
+        return places if len(places) > 1 else places[0]
+
+    outputs = call(function, inputs)
+    names = [parameter["name"] for parameter in _ascend._parameters(op, "input")]
+    return dict(zip(names, arguments, strict=True)), outputs

@@ -15,12 +15,14 @@ from mindspore_nsa._config import resolve_target
 from mindspore_nsa.ops import _ascend
 from mindspore_nsa.ops._custom import run
 
+from .conftest import handed
+
 module = importlib.import_module("mindspore_nsa.ops.nsa_compress")
 SEQ = (40, 96)
 
 
 def plan(**changes):
-    """What a call decides: ((Custom, its arguments, places of outputs), dtype to cast to, list)."""
+    """What a call decides: ((Custom, what calls it), dtype to cast to, list)."""
     given = {
         "input": Tensor(np.zeros((96, 4, 32), np.float16)),
         "weight": Tensor(np.zeros((32, 4), np.float16)),
@@ -34,10 +36,12 @@ def plan(**changes):
 
 
 def test_custom_is_made_with_its_callback(ascend):
-    (operator, arguments, outputs), dtype, _ = plan()
-    assert type(operator) is _ascend.AclnnCustom and dtype is None and outputs == (0,)
+    operator, dtype, _ = plan()
+    arguments, outputs = handed("NsaCompress", operator)
+    assert dtype is None and outputs == 0
     tensors, values = (0, None), [(-1, value) for value in (SEQ, "TND", 32, 16, 0)]
-    assert arguments == (tensors, (1, None), *values)
+    assert list(arguments.values()) == [tensors, (1, None), *values]
+    operator, _ = operator
     types = operator.custom_inputs_type
     assert list(types) == [
         *("aclTensor*", "aclTensor*", "aclIntArray*", "char*"),

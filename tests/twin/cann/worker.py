@@ -42,7 +42,7 @@ NAMED = {
 }
 
 
-def cases(wanted, mode):
+def cases(wanted):
     """(operator, name, function that makes the native case) of every case."""
     op, first, *count = wanted.split(":")
     if first == "named":
@@ -53,7 +53,7 @@ def cases(wanted, mode):
     found, seed = [], int(first)
     while len(found) < int(*count):
         case = OPERATORS[op].make(seed)
-        if in_public(case, mode):
+        if in_public(case):
             found.append((op, f"seed {seed}", lambda case=case: case))
         seed += 1
     return found
@@ -64,12 +64,8 @@ ON_DEVICE = {"NsaCompressWithCache", "NsaSelectedAttentionInfer"}
 WRITTEN = {"cache"}
 
 
-def in_public(case, mode):
+def in_public(case):
     """Whether a public function can make the call on Ascend; the kernel itself takes more."""
-    # MindSpore tells the inference of a gradient in a graph of fewer Tensors than it has where the
-    # gradient of softmax_sum is among them, and the process ends: docs/ascend.md says so.
-    if mode != "pynative" and case.named().get("softmax_sum_grad") is not None:
-        return False
     # Of compressed attention: its forward operator takes blocks of whole 16 tokens.
     l, s = (case.attrs.get(f"compress_{x}", 0) for x in ("block_size", "stride"))  # noqa: E741
     if case.op != "FlashAttentionScoreGrad" or l == 0:
@@ -80,7 +76,7 @@ def in_public(case, mode):
 def operators(mode, file, *wanted):
     """Write [(label, case, outputs)], the case as the operator got it; or the error for outputs."""
     results = []
-    for op, name, build in [case for text in wanted for case in cases(text, mode)]:
+    for op, name, build in [case for text in wanted for case in cases(text)]:
         started = time.monotonic()
         case = build()
         try:
