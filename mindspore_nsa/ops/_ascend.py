@@ -7,6 +7,7 @@ What an aclnn function takes, and in which order, is the definition of the opera
 import json
 import os
 import re
+import threading
 from copy import deepcopy
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -45,6 +46,8 @@ _TYPES = {
 # Of an argument that MindSpore passes as a null pointer where it is None.
 _ABSENT_TYPE = "aclIntArray*"
 _NEEDS = (2, 9)  # before, MindSpore knew no "char*"
+# MindSpore refuses to compile or run a graph while another thread does.
+_GRAPHS = threading.RLock()
 
 
 def _check_mindspore():
@@ -163,7 +166,9 @@ class AclnnCustom(ops.Custom):
     def __call__(self, *args):
         # A graph keeps stride and offset of the first view that it was called with, for Tensors
         # that are none, too.
-        return self._graph(*[_contiguous(arg) for arg in args])
+        args = [_contiguous(arg) for arg in args]
+        with _GRAPHS:
+            return self._graph(*args)
 
 
 def _argument(op, parameter, tensors, attrs, lists, narrow):

@@ -37,6 +37,16 @@ def run(*arguments, folder, timeout=900, **environment):
     )
 
 
+def collected(module, names, folder, **environment):
+    """What the uses of a program gave, {name: ...}, all of them in one process."""
+    file = Path(folder) / "found"
+    program = ("-m", f"tests.twin.cann.{module}", file, *names)
+    done = run(*program, folder=folder, **environment)
+    ended = done.stdout.split()
+    assert done.returncode == 0, f"after {ended[-1:]}: {done.stderr[-4000:]}"
+    return pickle.loads(file.read_bytes())
+
+
 def inputs_of(case):
     """The inputs that the kernel got: the public function fills one list in."""
     named, attrs = case.named(), case.attrs

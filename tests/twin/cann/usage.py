@@ -8,11 +8,13 @@ process that ends tells by which.
 
 import pickle
 import sys
+import tempfile
+import threading
 from pathlib import Path
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Tensor, nn, ops
 
 import mindspore_nsa
 from tests.ops.calls import context_mode, in_mode, to_numpy
@@ -98,11 +100,116 @@ def refused_in_a_gradient():
     return found
 
 
-def main(file, *names):
+@use
+def vmap():
+    """Over a batch of packed texts."""
+    x = Tensor(np.stack([draw(ENDS[-1], 4, 16, seed=seed).asnumpy() for seed in range(2)]))
+    return to_numpy(ms.vmap(lambda row: attention(row, row, row))(x))
+
+
+class Batches(nn.Cell):
+    """Attention of whole texts, and its gradient, of a shape that may be unknown."""
+
+    def construct(self, x):
+        return mindspore_nsa.flash_attention_score(
+            *(x, x, x, 4), input_layout="BSND", scalar_value=0.25, sparse_mode=2
+        )
+
+
+class BatchesGradient(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.batches = Batches()
+        self.gradient = ops.GradOperation()
+
+    def construct(self, x):
+        return self.gradient(self.batches)(x)
+
+
+@use
+def dynamic_shapes():
+    """`set_inputs` with sizes that are known at each call."""
+    found = ()
+    for mode, cell in (("graph", Batches()), ("graph", BatchesGradient()), ("pynative", Batches())):
+        cell.set_inputs(Tensor(shape=[None, None, 4, 16], dtype=ms.float16))
+        with context_mode(mode):
+            found += tuple(to_numpy(cell(draw(2, length, 4, 16))) for length in (33, 48, 33))
+    return found
+
+
+@use
+def lists_that_change():
+    found = ()
+    for mode in ("pynative", "graph", "jit_O0"):
+        with context_mode(mode):
+            function = in_mode(mode, attention)
+            for ends in ((48,), (20, 48), (10, 20, 48), (20, 48)):
+                found += (to_numpy(function(*operands(), ends)),)
+    return found
+
+
+class Packed(nn.Cell):
+    def construct(self, q, k, v):
+        return attention(q, k, v)
+
+
+@use
+def mindir():
+    """An exported graph, loaded again."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/packed.mindir"
+        ms.export(Packed(), *operands(), file_name=file, file_format="MINDIR")
+        with context_mode("graph"):
+            return to_numpy(nn.GraphCell(ms.load(file))(*operands())), *gradients(energy)
+
+
+@use
+def error_of_the_caller():
+    """An exception between two calls of a step."""
+    found = (to_numpy(attention(*operands())),)
+
+    def step(q, k, v):
+        out = attention(q, k, v)
+        if out.shape[0] == ENDS[-1]:
+            raise ArithmeticError("of the caller")
+        return out.sum()
+
+    try:
+        gradients(step)
+    except ArithmeticError as error:
+        found += (str(error),)
+    return (*found, to_numpy(attention(*operands())), *gradients(energy))
+
+
+@use
+def two_threads():
+    """In PyNative mode, where each call is a graph of its own, with new ones in between."""
+    found, errors = {}, []
+
+    def work(number):
+        try:
+            for i in range(3):
+                ends = (4 * (number + 2 * i) + 1, ENDS[-1])
+                q, k, v = operands()
+                slopes = ms.grad(lambda q, ends=ends: attention(q, k, v, ends).sum())(q)
+                found[number, i] = to_numpy(attention(q, k, v, ends)), to_numpy(slopes)
+        except Exception as error:  # the main thread tells of it
+            errors.append(str(error))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+    return tuple(array for key in sorted(found) for array in found[key])
+
+
+def main(uses, file, *names):
     found = {}
     for name in names:
         try:
-            found[name] = USES[name]()
+            found[name] = uses[name]()
         except Exception as error:  # the other process tells of it
             found[name] = f"{type(error).__name__}: {error}"[:2000]
         Path(file).write_bytes(pickle.dumps(found))
@@ -111,4 +218,4 @@ def main(file, *names):
 
 if __name__ == "__main__":
     ms.set_device("Ascend")
-    main(*sys.argv[1:])
+    main(USES, *sys.argv[1:])

@@ -85,6 +85,10 @@ aclError RunByType(const char* type, int inputs, const aclTensorDesc* const* inp
       shapes.push_back(output_descs[i]->dims);
       plan.Out("output", handles.Make(*output_descs[i], output_data[i]->data));
     }
+    for (const size_t place : WrittenInputs(type)) {
+      if (place >= places.size() || places[place] < 0) Refuse("an input that is written");
+      plan.Out("output", plan.inputs[places[place]].tensor);
+    }
     const size_t given = plan.inputs.size();
     plan.compute = [=, op = found->second,
                     attrs = attr == nullptr ? aclopAttr{} : *attr](const Arguments& all) {

@@ -282,6 +282,39 @@ Tensors AdamW(const Tensors& in, const aclopAttr&, const std::vector<Dims>& out)
   return {second, first, weight};
 }
 
+// A step of SGD with momentum. Inputs: weight, accumulator, rate, gradient, momentum; the weight is
+// the output, and the accumulator is written.
+Tensors Momentum(const Tensors& in, const aclopAttr& attr, const std::vector<Dims>&) {
+  Values weight = in.at(0), accumulator = in.at(1);
+  const double rate = in.at(2).data.at(0), momentum = in.at(4).data.at(0);
+  const bool nesterov = IntegerOf(attr, "use_nesterov", 0) != 0;
+  for (size_t i = 0; i < weight.data.size(); ++i) {
+    const double gradient = in.at(3).data.at(i);
+    double& kept = accumulator.data.at(i);
+    kept = momentum * kept + gradient;
+    weight.data[i] -= rate * (nesterov ? gradient + momentum * kept : kept);
+  }
+  return {weight, accumulator};
+}
+
+// Channels are the second dimension, of a matrix its columns.
+Tensors AddBias(const Tensors& in, const aclopAttr&, const std::vector<Dims>&) {
+  Values x = in.at(0);
+  const int64_t channels = x.dims.at(1), inner = Product(x.dims, 2);
+  if (in.at(1).size() != channels) Refuse("the size of a bias");
+  for (int64_t i = 0; i < x.size(); ++i) x.data[i] += in[1].data[i / inner % channels];
+  return {x};
+}
+
+Tensors BiasGradient(const Tensors& in, const aclopAttr&, const std::vector<Dims>& out) {
+  const Values& x = in.at(0);
+  Values sum(out.at(0));
+  const int64_t channels = x.dims.at(1), inner = Product(x.dims, 2);
+  if (sum.size() != channels) Refuse("the size of a bias");
+  for (int64_t i = 0; i < x.size(); ++i) sum.data[i / inner % channels] += x.data[i];
+  return {sum};
+}
+
 Tensors OneHot(const Tensors& in, const aclopAttr& attr, const std::vector<Dims>& out) {
   Values result(out.at(0));
   const size_t rank = result.dims.size();
@@ -394,12 +427,17 @@ const std::map<std::string, Operator>& AclopOperators() {
       {"OneHot", OneHot},
       {"AdamApplyOneWithDecay", AdamW},
       {"AdamApplyOneWithDecayAssign", AdamW},
+      {"ApplyMomentum", Momentum},
+      {"BiasAdd", AddBias},
+      {"BiasAddGrad", BiasGradient},
       {"Range", Count},
       {"Tile", Repeat},
       {"BroadcastTo", Expand},
       {"Reshape", SameBits},
       {"TensorMove", SameBits},
       {"Assign", Second},
+      {"AssignAdd", OfTwo([](double x, double y) { return x + y; })},
+      {"AssignSub", OfTwo([](double x, double y) { return x - y; })},
       {"Select", Choose},
       {"Transpose", Turn},
       {"ConcatD", Concatenate},
@@ -415,6 +453,13 @@ const std::map<std::string, Operator>& AclopOperators() {
       {"StridedSliceGrad", SliceGradient},
   };
   return operators;
+}
+
+const std::vector<size_t>& WrittenInputs(const std::string& type) {
+  static const std::map<std::string, std::vector<size_t>> written = {{"ApplyMomentum", {1}}};
+  static const std::vector<size_t> none;
+  const auto found = written.find(type);
+  return found == written.end() ? none : found->second;
 }
 
 }  // namespace twin::cann

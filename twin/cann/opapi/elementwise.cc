@@ -42,6 +42,8 @@ ACLNN(FloorDivide, SELF_OTHER_OUT)
 PLAN({ Binary(plan, self, other, out, FloorOf); });
 ACLNN(FloorDivides, SELF_SCALAR_OUT)
 PLAN({ Unary(plan, self, out, [s = Number(other)](double x) { return FloorOf(x, s); }); });
+ACLNN(RemainderTensorScalar, SELF_SCALAR_OUT)
+PLAN({ Unary(plan, self, out, [s = Number(other)](double x) { return x - FloorOf(x, s) * s; }); });
 ACLNN(Maximum, SELF_OTHER_OUT)
 PLAN({
   Binary(plan, self, other, out, [](double x, double y) { return x > y || x != x ? x : y; });
@@ -62,6 +64,18 @@ ACLNN(GtTensor, SELF_OTHER_OUT)
 PLAN({ Binary(plan, self, other, out, [](double x, double y) { return x > y; }); });
 ACLNN(GeTensor, SELF_OTHER_OUT)
 PLAN({ Binary(plan, self, other, out, [](double x, double y) { return x >= y; }); });
+ACLNN(EqScalar, SELF_SCALAR_OUT)
+PLAN({ Unary(plan, self, out, [s = Number(other)](double x) { return x == s; }); });
+ACLNN(NeScalar, SELF_SCALAR_OUT)
+PLAN({ Unary(plan, self, out, [s = Number(other)](double x) { return x != s; }); });
+ACLNN(LtScalar, SELF_SCALAR_OUT)
+PLAN({ Unary(plan, self, out, [s = Number(other)](double x) { return x < s; }); });
+ACLNN(LeScalar, SELF_SCALAR_OUT)
+PLAN({ Unary(plan, self, out, [s = Number(other)](double x) { return x <= s; }); });
+ACLNN(GtScalar, SELF_SCALAR_OUT)
+PLAN({ Unary(plan, self, out, [s = Number(other)](double x) { return x > s; }); });
+ACLNN(GeScalar, SELF_SCALAR_OUT)
+PLAN({ Unary(plan, self, out, [s = Number(other)](double x) { return x >= s; }); });
 ACLNN(LogicalAnd, SELF_OTHER_OUT)
 PLAN({ Binary(plan, self, other, out, [](double x, double y) { return x != 0 && y != 0; }); });
 ACLNN(LogicalOr, SELF_OTHER_OUT)

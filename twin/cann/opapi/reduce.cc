@@ -149,6 +149,22 @@ PLAN({
   Reduction(plan, self, Integers(dim), keepdim, out, 0,
             [](double a, double b) { return a != 0 || b != 0; });
 });
+// Of MindSpore's own operators' package, which a loss scale asks: one flag for all gradients, which
+// it clears first.
+ACLNN(AllFinite, const aclTensor* gradient, const aclTensor* out)
+PLAN({
+  plan.In("gradient", gradient);
+  plan.InOut("out", out);
+  RequireFloating({gradient});
+  if (out->dtype != ACL_BOOL || Product(out->dims) != 1) Refuse("out must be one bool");
+  plan.compute = [](const Arguments& all) {
+    Values overflow = Read(all[1]);
+    for (const double value : Read(all[0]).data) {
+      if (!std::isfinite(value)) overflow.data[0] = 1;
+    }
+    Write(overflow, all[2]);
+  };
+});
 ACLNN(Softmax, const aclTensor* self, int64_t dim, aclTensor* out)
 PLAN({ SoftMax(plan, self, dim, out, false); });
 ACLNN(LogSoftmax, const aclTensor* self, int64_t dim, aclTensor* out)

@@ -1,0 +1,71 @@
+"""Training on device Ascend: loss scales, mixed precision, checkpoints, recomputation."""
+
+import numpy as np
+import pytest
+
+from .judge import collected
+from .training import USES, trained
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return collected("training", USES, tmp_path_factory.mktemp("training"))
+
+
+def losses(steps):
+    return [step[0] for step in steps]
+
+
+def test_losses(found):
+    """Those of float32 on a CPU, but for the rounding of 16 bits; parameters are float32."""
+    expected = losses(trained())
+    for dtype, bound in (("float16", 1e-3), ("bfloat16", 1e-2)):
+        assert losses(found[dtype]) == pytest.approx(expected, rel=bound)
+        assert losses(found[dtype]) != expected
+    assert found["level_O3"] == found["float16"]
+    assert np.ptp(expected) > 1
+
+
+def test_loss_scales(found):
+    expected = losses(found["float16"])
+    for name in ("fixed_scale", "dynamic_scale", "static_scaler"):
+        assert losses(found[name]) == pytest.approx(expected, rel=1e-4), name
+    assert found["dynamic_scale"] == found["level_O2"]
+    assert [step[1:] for step in found["dynamic_scale"]] == [
+        *([0, 2.0**10], [0, 2.0**11], [0, 2.0**11], [0, 2.0**12])
+    ]
+    assert all(step[1:] == [True, 64.0] for step in found["static_scaler"])
+
+
+def test_overflow(found):
+    """Steps whose gradients are not finite change no parameter and halve the scale."""
+    steps = found["overflow"]
+    assert [step[1:] for step in steps] == [[1, 2.0 ** (39 - i)] for i in range(4)]
+    assert steps[:2] == [[loss, *rest] for (loss, *_), (_, *rest) in zip(steps[2:], steps)]
+    finite = [step[1] for step in found["dynamic_scaler"]]
+    assert finite == [False, False, True, True]
+    assert [step[2] for step in found["dynamic_scaler"]] == [2.0**i for i in (20, 19, 19, 20)]
+
+
+@pytest.mark.parametrize("level", ["O1", "auto"])
+def test_levels_that_keep_float32(found, level):
+    """The operators of sparse attention take 16 bits there."""
+    assert found[f"level_{level}"] == (
+        "nsa_compress: input must be of dtype float16 or bfloat16 on Ascend, got float32"
+    )
+
+
+def test_checkpoint(found):
+    restored, kept_on = found["checkpoint"]
+    assert restored == kept_on
+    assert losses(restored)[0] < losses(found["float16"])[0]
+
+
+def test_two_networks(found):
+    first, second, alone, second_alone = found["two_networks"]
+    assert first == alone == losses(found["float16"])[:2]
+    assert second == second_alone != first
+
+
+def test_recompute(found):
+    assert found["recomputed"] == [losses(found["float16"])[:2]] * 4
