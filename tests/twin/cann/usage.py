@@ -190,9 +190,8 @@ def two_threads():
         try:
             for i in range(3):
                 ends = (4 * (number + 2 * i) + 1, ENDS[-1])
-                q, k, v = operands()
-                slopes = ms.grad(lambda q, ends=ends: attention(q, k, v, ends).sum())(q)
-                found[number, i] = to_numpy(attention(q, k, v, ends)), to_numpy(slopes)
+                slopes = ms.grad(lambda *x, ends=ends: attention(*x, ends).sum())(*operands())
+                found[number, i] = to_numpy((attention(*operands(), ends), slopes))
         except Exception as error:  # the main thread tells of it
             errors.append(str(error))
 
