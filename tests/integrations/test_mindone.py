@@ -41,6 +41,10 @@ def test_conversion(results, kind):
     assert losses == sorted(losses, reverse=True) and losses[0] - losses[-1] > 0.2
 
 
+def test_scaled_rotary_embeddings(results):
+    assert max(numbers(results["rotary"])) <= 1e-6
+
+
 def test_generate_save_and_refuse(results):
     assert results["generate True"]
     assert results["saved and loaded"] and results["refused"]

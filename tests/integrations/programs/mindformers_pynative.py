@@ -120,6 +120,8 @@ def check_packed(model):
 
 def main(steps, kinds):
     ms.set_context(mode=ms.PYNATIVE_MODE)
+    # Threads that wait for one another would spin, which takes most of the processor time.
+    ms.runtime.launch_blocking()
     adapter.register(**SIZES)
     builders = {
         "nsa": lambda: made(lambda: gpt("nsa")),

@@ -162,7 +162,21 @@ def check_refused():
     print("result: refused")
 
 
+def check_rotary():
+    """Scaled angles are those of the model: the loss of the dense layers stays."""
+    differences = []
+    for name in ("linear", "yarn"):
+        scaling = {"rope_type": name, "factor": 4.0}
+        eager = make("llama", rope_scaling=scaling)
+        dense = adapter.convert_attention(make("llama", rope_scaling=scaling), attention="dense")
+        differences.append(abs(float(loss_of(eager)) - float(loss_of(dense))))
+    print("result: rotary", *differences)
+
+
 def main():
+    # Threads that wait for one another would spin, which takes most of the processor time.
+    ms.runtime.launch_blocking()
+    check_rotary()
     for kind in KINDS:
         check_function(kind)
         model = check_conversion(kind)
