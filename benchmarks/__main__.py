@@ -21,6 +21,12 @@ def _arguments():
         action="store_true",
         help="all cases in one process, for a profiler; by default each has its own",
     )
+    parser.add_argument(
+        "--against",
+        metavar="REV",
+        help="beside the kernels of another commit, which is built under build/against: the "
+        "operators' cases, on one thread unless --threads says otherwise",
+    )
     parser.add_argument("--threads", type=int, default=0, help="default: all processors")
     parser.add_argument(
         "--target",
@@ -61,6 +67,20 @@ def _modelled(parser, arguments):
     return 0
 
 
+def _against(parser, arguments, cases):
+    from . import against
+
+    cases = [case for case in cases if case.kind == "speed"]
+    if not cases:
+        parser.error("--against: none of the cases is an operator's")
+    try:
+        folder = against.built(arguments.against)
+    except ValueError as error:
+        parser.error(str(error))
+    against.run(cases, folder, arguments.quick, arguments.threads or 1)
+    return 0
+
+
 def main():
     """Returns the exit code: 1 if an operator was found wrong."""
     parser, arguments = _arguments()
@@ -87,6 +107,8 @@ def main():
     if arguments.list:
         print("\n".join(case.name for case in cases))
         return 0
+    if arguments.against:
+        return _against(parser, arguments, cases)
     options = (arguments.quick, arguments.csv, arguments.png, arguments.one_process)
     return 1 if runner.run(cases, *options) else 0
 
