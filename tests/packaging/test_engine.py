@@ -63,6 +63,50 @@ def test_operators_do_not_include_each_other():
         assert (_includes(path) & folders) <= known, path
 
 
+MOST_PARAMETERS = 8
+# "const Segment& seg": a parameter, not what a call is given.
+PARAMETER = re.compile(r"(?:const\s+)?[\w:]+(?:<[^()]*>)?[\s*&]+\w+\Z")
+
+
+def _lists(text):
+    """(name, items) of what stands in parentheses after a name, declarations of functions only."""
+    text = re.sub(r"//[^\n]*", "", text)
+    for found in re.finditer(r"([\w:~]+)\s*\(", text):
+        end, depth, angles, items = found.end(), 1, 0, [""]
+        while depth and end < len(text):
+            sign = text[end]
+            depth += (sign in "([{") - (sign in ")]}")
+            angles += (sign == "<") - (sign == ">" and text[end - 1] != "-")
+            if sign == "," and depth == 1 and angles <= 0:
+                items.append("")
+            elif depth:
+                items[-1] += sign
+            end += 1
+        declared = re.match(r"\s*(?:const)?\s*(?:[{;:]|->)", text[end:])
+        if declared and PARAMETER.match(items[0].strip()):
+            yield found.group(1), items
+
+
+def _many_parameters(paths):
+    return [
+        f"{path.relative_to(CPU)}: {name} takes {len(items)}"
+        for path in paths
+        for name, items in _lists(path.read_text())
+        if len(items) > MOST_PARAMETERS
+    ]
+
+
+def test_functions_take_few_parameters():
+    assert _many_parameters(SOURCES) == []
+
+
+def test_many_parameters_are_found():
+    names = ", ".join(f"int64_t n{i}" for i in range(9))
+    assert [len(x) for _, x in _lists(f"inline void f(const Plan& p, {names}) {{")] == [10]
+    assert [len(x) for _, x in _lists("std::map<int, int> g(const Map<int, int>& m, V x);")] == [2]
+    assert [*_lists("return h(a, b, c);")] == []
+
+
 @pytest.mark.parametrize(
     "line",
     [
