@@ -136,6 +136,12 @@ TIMED(NsaSelectedAttentionInfer)
 TIMED_INFER(NsaSelectedAttentionInfer, Shape, int)
 TIMED(NsaDecode)
 TIMED_INFER(NsaDecode, Shape, int)
+TIMED(BlockIndexer)
+TIMED_INFER(BlockIndexer, Shape, int)
+TIMED_MORE_OUTPUTS(LightningIndexer)
+TIMED_MORE_OUTPUTS(LightningIndexerGrad)
+TIMED_MORE_OUTPUTS(SparseFlashAttention)
+TIMED_MORE_OUTPUTS(SparseFlashAttentionGrad)
 
 // The first output is like the first input, the others have one element.
 #define EMPTY_KERNEL(name) \
@@ -161,5 +167,6 @@ EMPTY_MORE_OUTPUTS(Empty2, 2)
 EMPTY_MORE_OUTPUTS(Empty3, 3)
 EMPTY_MORE_OUTPUTS(Empty4, 4)
 EMPTY_MORE_OUTPUTS(Empty5, 5)
+EMPTY_MORE_OUTPUTS(Empty6, 6)
 
 }  // extern "C"
