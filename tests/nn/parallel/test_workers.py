@@ -11,7 +11,7 @@ from mindspore_nsa.nn.parallel.plan import ORDERS, Documents, Layout, neighbours
 
 from .recorded import received
 from .starts import msrun
-from .workers import CASES, CONFIG, GRIDS, PACKINGS, TOKENS, Case, one_worker, own_part, whole
+from .workers import CASES, CONFIG, GRIDS, MORE, PACKINGS, TOKENS, Case, one_worker, own_part, whole
 
 PROGRAM = Path(__file__).with_name("workers.py")
 WORLD = "mccl_world_group"  # a CPU's name of it
@@ -39,7 +39,19 @@ def test_same_as_one_worker(finished):
     In bfloat16 gradients of keys and values are rounded on every worker before they are summed.
     """
     size, folder = finished
-    for case in CASES[size]:
+    check(CASES[size], folder, size)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("size", sorted(MORE))
+def test_more_cases(size, tmp_path):
+    code, printed = msrun(tmp_path / "logs", size, PROGRAM, tmp_path, "more")
+    assert code == 0, "".join(text[-3000:] for text in printed)
+    check(MORE[size], tmp_path, size)
+
+
+def check(cases, folder, size):
+    for case in cases:
         parts = [dict(np.load(folder / f"{case.name}.{rank}.npz")) for rank in range(size)]
         one, several = one_worker(case), whole(case, parts)
         assert one.keys() == several.keys() and len(one) >= 5, case
