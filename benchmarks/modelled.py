@@ -112,12 +112,15 @@ def _selected_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, select=
 
         rng = np.random.default_rng(7)
         places = tokens // select
-        blocks = [rng.permutation(places)[:count] for _ in range(batch * kv_heads)]
-        blocks = np.array(blocks, np.int32).reshape(batch, 1, kv_heads, count)
+        # Of a short row all blocks, and -1 where there are no more.
+        blocks = np.full((batch * kv_heads, count), -1, np.int32)
+        for chosen in blocks:
+            chosen[:places] = rng.permutation(places)[:count]
+        blocks = blocks.reshape(batch, 1, kv_heads, count)
         # What is selected has pages of its own, the rest is not read.
         table, pages = np.zeros((batch, places), np.int32), 0
         for row, chosen in zip(table, blocks, strict=True):
-            chosen = np.unique(chosen)
+            chosen = np.unique(chosen[chosen >= 0])
             row[chosen] = pages + np.arange(len(chosen))
             pages += len(chosen)
         caches = [_half(rng, pages, select, kv_heads, d) for d in (dim, value_dim)]
