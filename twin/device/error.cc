@@ -78,7 +78,10 @@ void Warn(const char* kind, const Where& where, const std::string& message) {
   Warning& warning = current_launch->warnings[{kind, {file, where.line}}];
   if (warning.count++ > 0) return;
   warning.kind = kind;
-  warning.message = PlaceName(current_core, where) + ": " + message;
+  const bool at_end = current_core == nullptr && where.file == nullptr;
+  warning.message = (at_end ? "kernel " + current_launch->options.kernel + ", at its end"
+                            : PlaceName(current_core, where)) +
+                    ": " + message;
   if (current_launch->options.print_warnings) {
     std::fprintf(stderr, "twin warning: %s\n", warning.message.c_str());
   }

@@ -262,13 +262,11 @@ void WarnOfNothing(const LaunchState& launch) {
   const bool writes = std::any_of(launch.buffers.begin(), launch.buffers.end(), [](const auto& b) {
     return b->bytes > 0 && (b->role == Role::kOutput || b->role == Role::kInOut);
   });
-  if (instructions > 0 || !writes) return;
-  Warn(
-      "no instruction", {},
-      Format("kernel %s: no core has issued an instruction; the branch of tiling key %llu, or of a "
-             "macro that is not defined, is empty",
-             launch.options.kernel.c_str(),
-             static_cast<unsigned long long>(launch.options.tiling_key)));
+  if (instructions > 0 || !writes || !launch.warnings.empty()) return;
+  Warn("no instruction", {},
+       Format("no core has issued an instruction: there was nothing to do, or the branch of tiling "
+              "key %llu, or of a macro that is not defined, is empty",
+              static_cast<unsigned long long>(launch.options.tiling_key)));
 }
 
 void CheckOptions(const LaunchOptions& options) {
@@ -329,8 +327,8 @@ void Run(LaunchState& launch, const std::function<void()>& entry) {
     CancelAll(launch, entry);
     return;
   }
-  WarnOfUnwritten(launch);
   WarnOfNothing(launch);
+  WarnOfUnwritten(launch);
   try {
     CheckCrossFlagsEnd(launch);
   } catch (const Error& error) {

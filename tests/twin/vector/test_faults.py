@@ -174,4 +174,5 @@ def test_a_launch_without_an_instruction_warns(fault_kernels):
             "nothing", [(harness.INOUT, out)], key=key, type=harness.AIV_ONLY
         )
         assert report.ok and report.kinds() == kinds, report.error
-    assert "tiling key 0" in report.warnings[0]["message"]
+    said = report.warnings[0]["message"]
+    assert said.startswith("kernel nothing, at its end: ") and "tiling key 0" in said
