@@ -63,6 +63,11 @@ FAULTS = {
     "absent tensors": {"_ABSENT_TYPE": "aclTensor*"},
     "views": {"_contiguous": lambda x: x},
     "order of arguments": {"_argument": renamed({"key": "value", "value": "key"})},
+    "an optional input shifted": {
+        "_argument": renamed(
+            {"realShiftOptional": "dropMaskOptional", "dropMaskOptional": "realShiftOptional"}
+        )
+    },
     "order of outputs": {"_call": in_reverse},
 }
 

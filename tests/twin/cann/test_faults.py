@@ -10,6 +10,7 @@ FAULTS = (
     "absent tensors",
     "views",
     "order of arguments",
+    "an optional input shifted",
     "order of outputs",
 )
 
