@@ -104,7 +104,11 @@ def refused_in_a_gradient():
 def vmap():
     """Over a batch of packed texts."""
     x = Tensor(np.stack([draw(ENDS[-1], 4, 16, seed=seed).asnumpy() for seed in range(2)]))
-    return to_numpy(ms.vmap(lambda row: attention(row, row, row))(x))
+
+    def of_row(row):
+        return attention(row, row, row)
+
+    return tuple(to_numpy(ms.vmap(of_row)(x)))
 
 
 class Batches(nn.Cell):
