@@ -43,8 +43,8 @@ def test_overflow(found):
     assert [step[1:] for step in steps] == [[1, 2.0 ** (39 - i)] for i in range(4)]
     assert steps[:2] == [[loss, *rest] for (loss, *_), (_, *rest) in zip(steps[2:], steps)]
     finite = [step[1] for step in found["dynamic_scaler"]]
-    assert finite == [False, False, True, True]
-    assert [step[2] for step in found["dynamic_scaler"]] == [2.0**i for i in (20, 19, 19, 20)]
+    assert finite == [False, True, True, False]
+    assert [step[2] for step in found["dynamic_scaler"]] == [2.0**i for i in (10, 10, 20, 10)]
 
 
 @pytest.mark.parametrize("level", ["O1", "auto"])
