@@ -140,6 +140,8 @@ def lightning_indexer_grad(draw):
     shape = (*rows, key_heads, draw.pick((1, 3, 40, 129, 200)))
     inputs["sparse_indices"] = draw.rng.integers(-1, max(kv_lengths) + 2, shape).astype(np.int32)
     inputs["sparse_values_grad"] = draw.tensor(*shape)
+    if draw.chance(0.2):
+        inputs["weights"] = None
     layout = "TND" if packed else "BSND"
     attrs = {"layout_query": layout, "layout_key": layout}
     return Case.of("LightningIndexerGrad", inputs, attrs, draw.dtype)

@@ -50,5 +50,5 @@ def test_placeholder(op, name, mode):
 
 @pytest.mark.parametrize("op", GENERATORS)
 def test_what_is_given_goes_by_name(op):
-    with pytest.raises(ValueError, match=f"{op} has no input weights"):
-        encode_attrs(op, make_case(0, op).attrs, ["weights"])
+    with pytest.raises(ValueError, match=f"{op} has no input nothing"):
+        encode_attrs(op, make_case(0, op).attrs, ["nothing"])

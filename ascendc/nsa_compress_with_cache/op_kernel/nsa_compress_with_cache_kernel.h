@@ -40,7 +40,7 @@ class NsaCompressWithCacheKernel {
     // The rows of the batch that fill no window are zeros in `rows`, and nowhere in the cache.
     ZeroFill<T> zeros;
     zeros.Start(zeros_.template Get<T>(), t_->tile_heads * t_->dim);
-    const auto clear = [&](int64_t row, int32_t tile) {
+    const auto clear = [&](int64_t row, int32_t tile) __aicore__ {
       zeros.Fill(rows_, OffsetOf(*t_, row, tile), HeadsOfTile(*t_, tile) * t_->dim);
     };
     NsaCompressWithCacheStep step{}, next{};

@@ -81,7 +81,7 @@ class SelectedKeys {
   AscendC::GlobalTensor<int32_t> indices_;
   int64_t begin_ = 0, total_ = 0;
   int32_t count_ = 0;
-  int32_t blocks_[kMostSelected];  // ascending
+  int32_t blocks_[kMostQueryBlocks];  // ascending
 };
 
 struct SelectedInferPart {

@@ -7,7 +7,7 @@
 
 namespace nsa::ascend {
 
-constexpr int32_t kMostSelected = 128;  // blocks of a query
+constexpr int32_t kMostQueryBlocks = 128;  // blocks of a query
 
 // A cell is one query of one key head, all heads of its group together. The keys that it selects
 // lie side by side, in the order of the sequence, and are cut into parts of a size that depends on
