@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"
 #include "twin/host/device_memory.h"
+#include "twin/host/executor.h"
 
 namespace twin {
 
@@ -101,7 +102,10 @@ aclnnStatus Forward(const char* op_type, void* function, const std::vector<Named
   if (!given.empty()) {
     throw std::logic_error(std::string("aclnn") + op_type + " has no " + given.begin()->first);
   }
-  return target.first_phase(function, arguments.data(), workspace_size, executor);
+  const aclnnStatus status =
+      target.first_phase(function, arguments.data(), workspace_size, executor);
+  if (status == ACL_SUCCESS) (*executor)->forwarded = true;
+  return status;
 }
 
 }  // namespace twin

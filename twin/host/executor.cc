@@ -269,7 +269,8 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
     return executor == nullptr ? twin::kAclnnNullptr : twin::kAclnnInvalid;
   }
   // Some of CANN's operators refuse, too; their callers make an executor for each call.
-  if (executor->host || std::getenv("MINDSPORE_NSA_TWIN_NOT_REPEATABLE") != nullptr) {
+  if (executor->host || executor->forwarded ||
+      std::getenv("MINDSPORE_NSA_TWIN_NOT_REPEATABLE") != nullptr) {
     return twin::kAclnnInvalid;
   }
   executor->repeatable = true;

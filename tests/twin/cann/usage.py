@@ -209,6 +209,19 @@ def two_threads():
     return tuple(found[key] for key in sorted(found))
 
 
+@use
+def operators_of_mindspore():
+    """Calls of MindSpore's own operator, which are CANN's function there and ours here."""
+    blocks = 32, 16
+    own = ops if ms.get_context("device_target") == "Ascend" else mindspore_nsa
+    weight = draw(blocks[0], 2)
+    results = [
+        own.nsa_compress(draw(256, 2, 64, seed=seed), weight, *blocks, actual_seq_len=[128, 256])
+        for seed in range(3)
+    ]
+    return tuple(map(to_numpy, results))
+
+
 def main(uses, file, *names):
     found = {}
     for name in names:
