@@ -381,14 +381,15 @@ extern "C" int NsaCheckEnds(int, void** params, int*, int64_t** shapes, const ch
   int64_t before = 0;
   for (int64_t i = 0; i < count; ++i) {
     if (ends[i] < before) {
-      fail("actual_seq_len must be non-negative and not decrease, got " + std::to_string(ends[i]) +
-           " after " + std::to_string(before) + " at index " + std::to_string(i));
+      fail("actual_seq_len must be non-negative and not decrease (prefix sums), got " +
+           std::to_string(ends[i]) + " after " + std::to_string(before) + " at index " +
+           std::to_string(i));
     }
     before = ends[i];
   }
   if (count == 0) fail("actual_seq_len must not be empty");
   if (before != tokens) {
-    fail("the last value of actual_seq_len must be the " + std::to_string(tokens) +
+    fail("the last value of the prefix sums actual_seq_len must be the " + std::to_string(tokens) +
          " tokens of x, got " + std::to_string(before));
   }
   std::copy_n(ends, count, static_cast<int64_t*>(params[2]));

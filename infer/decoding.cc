@@ -16,7 +16,8 @@ RowQueries check_row_queries(const Context& c, size_t query) {
   c.require_finite("scale_value");
   RowQueries q{};
   q.packed = c.str_attr("layout") == "TND";
-  c.require_rank(query, q.packed ? 3 : 4, q.packed ? "(T, N1, D)" : "(B, S, N1, D)");
+  c.require_rank(query, q.packed ? 3 : 4,
+                 q.packed ? "(T, N1, D) with layout 'TND'" : "(B, S, N1, D) with layout 'BSND'");
   const size_t heads = q.packed ? 1 : 2;
   c.require_positive_dim(query, heads, "N1");
   c.require_positive_dim(query, heads + 1, "D");

@@ -104,9 +104,10 @@ FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
     c.require_choice("input_layout", {"BSH", "SBH", "BSND", "BNSD", "TND"});
   }
   const LayoutAxes& axes = axes_of(dims.layout);
-  c.require_rank(in.query, axes.rank, axes.query);
-  c.require_rank(in.key, axes.rank, axes.key);
-  c.require_rank(in.value, axes.rank, axes.value);
+  const std::string with_layout = std::string(" with input_layout '") + axes.name + "'";
+  c.require_rank(in.query, axes.rank, (axes.query + with_layout).c_str());
+  c.require_rank(in.key, axes.rank, (axes.key + with_layout).c_str());
+  c.require_rank(in.value, axes.rank, (axes.value + with_layout).c_str());
   for (size_t input : {in.query, in.key, in.value}) {
     if (axes.head != kNoAxis)
       c.require_positive_dim(input, axes.head, input == in.query ? "N1" : "N2");

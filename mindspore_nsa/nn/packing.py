@@ -55,13 +55,14 @@ def check_ends(name, ends, tokens, argument="actual_seq_len"):
             raise TypeError(f"{name}: {argument} must hold ints, got {shown(end)} at index {i}")
         if end < before:
             raise ValueError(
-                f"{name}: {argument} must be non-negative and not decrease, got {end} after "
-                f"{before} at index {i}"
+                f"{name}: {argument} must be non-negative and not decrease (prefix sums), "
+                f"got {end} after {before} at index {i}"
             )
         before = end
     if tokens != -1 and before != tokens:
         raise ValueError(
-            f"{name}: the last value of {argument} must be the {tokens} tokens of x, got {before}"
+            f"{name}: the last value of the prefix sums {argument} must be the {tokens} tokens of "
+            f"x, got {before}"
         )
 
 

@@ -125,6 +125,17 @@ def test_wrong_rank(good, call_name, ranked_name):
         call.shaped(ranked_name, wrong).fails(ValueError, ranked_name, wrong)
 
 
+@pytest.mark.parametrize(
+    "name, layout",
+    [("FlashAttentionScore", "input_layout"), ("NsaSelectedAttentionInfer", "layout")],
+)
+def test_wrong_rank_of_a_layout(good, name, layout):
+    """The layout is named: it says which rank was asked for, and is as often what is wrong."""
+    call = good(name)
+    of_layout = f"with {layout} '{call.attrs[layout]}', got rank 2"
+    call.shaped("query", (8, 64)).fails(ValueError, "query", of_layout)
+
+
 def test_every_axis(good, call_name, input_name):
     call = good(call_name)
     dtype, shape = call.inputs[input_name][:2]

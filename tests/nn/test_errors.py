@@ -47,13 +47,14 @@ CASES = {
     "bool in list": ((PACKED, (True, 8)), TypeError,
                      r"actual_seq_len must hold ints, got True \(bool\) at index 0"),
     "falling list": ((PACKED, (5, 4, 8)), ValueError,
-                     "actual_seq_len must be non-negative and not decrease, got 4 after 5 at index"
-                     " 1"),
+                     r"actual_seq_len must be non-negative and not decrease \(prefix sums\), got 4 "
+                     "after 5 at index 1"),
     "negative list": ((PACKED, (-1, 8)), ValueError,
-                      "actual_seq_len must be non-negative and not decrease, got -1 after 0 at "
-                      "index 0"),
+                      r"actual_seq_len must be non-negative and not decrease \(prefix sums\), got "
+                      "-1 after 0 at index 0"),
     "end of list": ((PACKED, (4, 9)), ValueError,
-                    "the last value of actual_seq_len must be the 8 tokens of x, got 9"),
+                    "the last value of the prefix sums actual_seq_len must be the 8 tokens of x, "
+                    "got 9"),
     "dtype of list": ((PACKED, seq(8, dtype=ms.float32)), TypeError,
                       "actual_seq_len must be of dtype int64 or int32, got float32"),
     "rank of list": ((PACKED, Tensor([[8]], ms.int64)), ValueError,
@@ -61,7 +62,10 @@ CASES = {
 }  # fmt: skip
 # What only the values of a Tensor show: known at once in PyNative mode.
 VALUES = {
-    "falling Tensor": (seq(5, 4, 8), "non-negative and not decrease, got 4 after 5 at index 1"),
+    "falling Tensor": (
+        seq(5, 4, 8),
+        r"non-negative and not decrease \(prefix sums\), got 4 after 5 at index 1",
+    ),
     "end of Tensor": (seq(4, 7), "must be the 8 tokens of x, got 7"),
 }
 
