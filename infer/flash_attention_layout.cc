@@ -20,11 +20,16 @@ struct LayoutAxes {
 
 // In the order of InputLayout.
 constexpr LayoutAxes kLayouts[] = {
-    {"BSH", 3, 0, 1, kNoAxis, 2, "(B, S1, N1 * D)", "(B, S2, N2 * D)", "(B, S2, N2 * Dv)"},
-    {"SBH", 3, 1, 0, kNoAxis, 2, "(S1, B, N1 * D)", "(S2, B, N2 * D)", "(S2, B, N2 * Dv)"},
-    {"BSND", 4, 0, 1, 2, 3, "(B, S1, N1, D)", "(B, S2, N2, D)", "(B, S2, N2, Dv)"},
-    {"BNSD", 4, 0, 2, 1, 3, "(B, N1, S1, D)", "(B, N2, S2, D)", "(B, N2, S2, Dv)"},
-    {"TND", 3, kNoAxis, 0, 1, 2, "(T1, N1, D)", "(T2, N2, D)", "(T2, N2, Dv)"},
+    {"BSH", 3, 0, 1, kNoAxis, 2, "(B, S1, N1 * D) with input_layout 'BSH'",
+     "(B, S2, N2 * D) with input_layout 'BSH'", "(B, S2, N2 * Dv) with input_layout 'BSH'"},
+    {"SBH", 3, 1, 0, kNoAxis, 2, "(S1, B, N1 * D) with input_layout 'SBH'",
+     "(S2, B, N2 * D) with input_layout 'SBH'", "(S2, B, N2 * Dv) with input_layout 'SBH'"},
+    {"BSND", 4, 0, 1, 2, 3, "(B, S1, N1, D) with input_layout 'BSND'",
+     "(B, S2, N2, D) with input_layout 'BSND'", "(B, S2, N2, Dv) with input_layout 'BSND'"},
+    {"BNSD", 4, 0, 2, 1, 3, "(B, N1, S1, D) with input_layout 'BNSD'",
+     "(B, N2, S2, D) with input_layout 'BNSD'", "(B, N2, S2, Dv) with input_layout 'BNSD'"},
+    {"TND", 3, kNoAxis, 0, 1, 2, "(T1, N1, D) with input_layout 'TND'",
+     "(T2, N2, D) with input_layout 'TND'", "(T2, N2, Dv) with input_layout 'TND'"},
 };
 
 const LayoutAxes& axes_of(InputLayout layout) { return kLayouts[static_cast<int>(layout)]; }
@@ -104,10 +109,9 @@ FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
     c.require_choice("input_layout", {"BSH", "SBH", "BSND", "BNSD", "TND"});
   }
   const LayoutAxes& axes = axes_of(dims.layout);
-  const std::string with_layout = std::string(" with input_layout '") + axes.name + "'";
-  c.require_rank(in.query, axes.rank, (axes.query + with_layout).c_str());
-  c.require_rank(in.key, axes.rank, (axes.key + with_layout).c_str());
-  c.require_rank(in.value, axes.rank, (axes.value + with_layout).c_str());
+  c.require_rank(in.query, axes.rank, axes.query);
+  c.require_rank(in.key, axes.rank, axes.key);
+  c.require_rank(in.value, axes.rank, axes.value);
   for (size_t input : {in.query, in.key, in.value}) {
     if (axes.head != kNoAxis)
       c.require_positive_dim(input, axes.head, input == in.query ? "N1" : "N2");
