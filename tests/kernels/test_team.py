@@ -17,10 +17,13 @@ def compress(*threads):
 def workers():
     states = []
     for task in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{task}/stat") as file:
-            name, _, rest = file.read().partition("(")[2].rpartition(")")
-            if name == "nsa_worker":
-                states.append(rest.split()[0])
+        try:
+            stat = open(f"/proc/self/task/{task}/stat").read()
+        except (FileNotFoundError, ProcessLookupError):  # it has ended since the folder was listed
+            continue
+        name, _, rest = stat.partition("(")[2].rpartition(")")
+        if name == "nsa_worker":
+            states.append(rest.split()[0])
     return states
 def until(condition):
     end = time.monotonic() + 60

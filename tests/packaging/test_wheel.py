@@ -25,6 +25,22 @@ def in_snake_case(name):
 
 SOURCE = {str(p.relative_to(ROOT)) for p in ROOT.glob("mindspore_nsa/**/*.py")}
 
+
+def spellings():
+    """Header by another of its names: the one that it includes."""
+    text = (ROOT / "cmake" / "spellings.cmake").read_text()
+    text = text.replace("${basic}", re.search(r"set\(basic (.*)\)", text).group(1))
+    lists = re.findall(r"^nsa_spellings\((\S+) PREFIXES (.*) NAMES\s([^)]*)\)", text, re.MULTILINE)
+    return {
+        f"mindspore_nsa/twin/include/{prefix.removeprefix('-')}{name}.h": header
+        for header, prefixes, names in lists
+        for prefix in prefixes.split()
+        for name in names.split()
+    }
+
+
+SPELLINGS = spellings()
+
 # The library of the Ascend twin, its stand-ins for CANN's libraries, and every header that a
 # program or a kernel may need.
 STAND_INS = ("mindspore_nsa_ascendcl", "opapi") if machine() == "x86_64" else ()
@@ -36,6 +52,7 @@ TWIN = {
         f"mindspore_nsa/twin/include/aclnnop/aclnn_{snake}.h"
         for snake in map(in_snake_case, map(_native.ascend_type, _native.ascend_operators()))
     ),
+    *SPELLINGS,
 }
 
 OPERATORS = (
@@ -107,16 +124,20 @@ def symbols(path, *options):
 
 
 def test_contents(wheel):
-    names = set(zipfile.ZipFile(wheel).namelist())
+    archive = zipfile.ZipFile(wheel)
+    names = set(archive.namelist())
     package = {name for name in names if not re.match(r"mindspore_nsa-[^/]*\.dist-info/", name)}
     (native,) = (name for name in package if re.match(r"mindspore_nsa/_native\..*\.so$", name))
     assert package - {native} == SOURCE | TWIN
     assert any(name.endswith("licenses/LICENSE") for name in names)
     metadata = next(name for name in names if name.endswith("/METADATA"))
-    text = zipfile.ZipFile(wheel).read(metadata).decode()
+    text = archive.read(metadata).decode()
     assert "Requires-Dist: mindspore<2.11,>=2.7.1\n" in text
     assert "Requires-Dist: numpy<2\n" in text
     assert "Requires-Python: <3.13,>=3.10\n" in text
+    assert len(SPELLINGS) > 100
+    for name, header in SPELLINGS.items():
+        assert archive.read(name).decode() == f'#include "{header}"\n'
 
 
 def test_source_distribution(tmp_path):
