@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks import registry
 from benchmarks.layer_memory import operands
+from mindspore_nsa import _native
 from mindspore_nsa.nn import NSAConfig
 from tests.common.case import OUTPUTS
 
@@ -78,6 +79,8 @@ def test_memory_and_overhead_are_complete():
     }
     overhead = {(c.operator, c.graph) for c in of("overhead")}
     assert overhead == {(operator, graph) for operator in MEASURED for graph in (False, True)}
+    for case in of("overhead"):
+        assert len(case.inputs) == len(_native.schema(case.operator)["inputs"]), case.name
 
 
 def test_layer_memory_is_complete():
