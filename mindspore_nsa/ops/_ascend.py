@@ -7,7 +7,6 @@ What an aclnn function takes, and in which order, is the definition of the opera
 import json
 import os
 import re
-import threading
 from copy import deepcopy
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from mindspore.ops import CustomRegOp, DataType
 
 from .. import _native
 from ._bprop import generated
-from ._custom import absent, library, schema
+from ._custom import CALLS, absent, library, schema
 from ._environment import release
 
 _FORMATS = {
@@ -46,8 +45,6 @@ _TYPES = {
 # Of an argument that MindSpore passes as a null pointer where it is None.
 _ABSENT_TYPE = "aclIntArray*"
 _NEEDS = (2, 9)  # before, MindSpore knew no "char*"
-# MindSpore refuses to compile or run a graph while another thread does.
-_GRAPHS = threading.RLock()
 
 
 def _check_mindspore():
@@ -167,7 +164,7 @@ class AclnnCustom(ops.Custom):
         # A graph keeps stride and offset of the first view that it was called with, for Tensors
         # that are none, too.
         args = [_contiguous(arg) for arg in args]
-        with _GRAPHS:
+        with CALLS:
             return self._graph(*args)
 
 

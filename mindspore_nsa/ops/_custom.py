@@ -2,6 +2,8 @@
 
 import ctypes
 import json
+import os
+import threading
 from contextvars import ContextVar
 from functools import cache, lru_cache
 
@@ -22,6 +24,39 @@ def library():
     """Path of the native library, held open: MindSpore opens and closes it around every call."""
     ctypes.CDLL(_native.__file__)
     return _native.__file__
+
+
+class _Calls:
+    """A lock around a call of a Custom, which the calls of other threads wait for.
+
+    Called by two threads at once, MindSpore may run a Custom with the Tensors of the other call, or
+    report that its kernel is not there yet. Graphs it compiles and runs for one thread at a time.
+    """
+
+    def __init__(self):
+        self._renew()
+        # The thread that had the lock is not there in a child process.
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self):
+        self._lock = threading.RLock()
+
+    def __enter__(self):
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        self._lock.release()
+
+
+CALLS = _Calls()
+
+
+class _Custom(ops.Custom):
+    """A Custom that several threads may call."""
+
+    def __call__(self, *args):
+        with CALLS:
+            return super().__call__(*args)
 
 
 @cache
@@ -94,7 +129,7 @@ def for_device(text):
 
 def custom(symbol, text, bprop, multi_output=False):
     """A Custom of the functions that the native library exports under a name; `text` is theirs."""
-    custom = ops.Custom(f"{library()}:{symbol}", None, None, "aot", bprop=bprop)
+    custom = _Custom(f"{library()}:{symbol}", None, None, "aot", bprop=bprop)
     custom.add_prim_attr("reg_op_name", symbol)
     custom.add_prim_attr("multi_output", multi_output)
     custom.add_prim_attr("nsa_attrs", text)
