@@ -8,6 +8,7 @@ from mindspore import Tensor, ops
 
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
+from .by_device import split
 from .cache import angles_of, check_cache, make_cache, sizes_of
 from .config import NSAConfig
 from .norm import HeadNorm
@@ -159,7 +160,7 @@ class AttentionLayer(ExplicitPrecision):
         """Queries and keys after their norms, and pairs half a head apart, as they are turned."""
         if self.query_norm is None and not self.interleaved:
             return query, both
-        key, value = ops.split(both, (self.key_width, self.value_width), -1)
+        key, value = split(both, (self.key_width, self.value_width), -1)
         if self.query_norm is not None:
             query, key = self.query_norm(query), self.key_norm(key)
         if self.interleaved:
@@ -168,7 +169,7 @@ class AttentionLayer(ExplicitPrecision):
 
     def _as_heads(self, query, both):
         """Queries [T, heads, D], keys [T, branches * kv_heads, D] and values."""
-        key, value = ops.split(both, (self.key_width, self.value_width), -1)
+        key, value = split(both, (self.key_width, self.value_width), -1)
         return (
             ops.reshape(query, (-1, self.heads, self.dim)),
             ops.reshape(key, (-1, self.key_width // self.dim, self.dim)),
@@ -201,7 +202,7 @@ class AttentionLayer(ExplicitPrecision):
         """Keys and values for all branches, also where these share them."""
         if not self.shared:
             return both
-        key, value = ops.split(both, (self.key_width, self.value_width), -1)
+        key, value = split(both, (self.key_width, self.value_width), -1)
         return ops.concat((key, key, key, value, value, value), -1)
 
     def _split_heads(self, query, both, cos, sin, dtype):
@@ -217,9 +218,9 @@ class AttentionLayer(ExplicitPrecision):
             key = ops.cast(self.rotate(key, cos, sin), dtype)
             return q_cmp, q_slc, q_win, key, key, key, value, value, value
         n = self.kv_heads
-        first, rest = ops.split(key, (n, 2 * n), 1)
-        k_slc, k_win = ops.split(ops.cast(self.rotate(rest, cos, sin), dtype), n, 1)
-        v_cmp, v_slc, v_win = ops.split(value, n, 1)
+        first, rest = split(key, (n, 2 * n), 1)
+        k_slc, k_win = split(ops.cast(self.rotate(rest, cos, sin), dtype), n, 1)
+        v_cmp, v_slc, v_win = split(value, n, 1)
         k_cmp = ops.cast(first, dtype)
         return q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win
 

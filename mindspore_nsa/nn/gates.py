@@ -5,6 +5,7 @@ import numpy as np
 from mindspore import Tensor, ops
 
 from ..ops._layer import nsa_mix_branches
+from .by_device import split
 from .precision import ExplicitPrecision, Projection, rounded
 
 BRANCHES = 3
@@ -62,7 +63,7 @@ class Gates(ExplicitPrecision):
         gates = ops.reshape(ops.sigmoid(logits), (-1, BRANCHES, self.heads))
         if not self.residual:
             return gates
-        g_cmp, g_slc, g_win = ops.split(2 * gates, 1, 1)
+        g_cmp, g_slc, g_win = split(2 * gates, 1, 1)
         return ops.concat((g_cmp - 1, g_slc, g_win - 1), 1)
 
     def close(self):
@@ -76,12 +77,12 @@ class Gates(ExplicitPrecision):
         mixed = nsa_mix_branches(logits, compressed, selected, window, result, self.residual)
         if mixed is not None:
             return mixed
-        gates = ops.expand_dims(self.weights(logits), -1)
-        g_cmp, g_slc, g_win = ops.unbind(gates, 1)
+        g_cmp, g_slc, g_win = split(self.weights(logits), 1, 1)
+        shape = (-1, self.heads, 1)
         mixed = (
-            g_cmp * ops.cast(compressed, mindspore.float32)
-            + g_slc * ops.cast(selected, mindspore.float32)
-            + g_win * ops.cast(window, mindspore.float32)
+            ops.reshape(g_cmp, shape) * ops.cast(compressed, mindspore.float32)
+            + ops.reshape(g_slc, shape) * ops.cast(selected, mindspore.float32)
+            + ops.reshape(g_win, shape) * ops.cast(window, mindspore.float32)
         )
         return rounded(mixed, dtype)
 

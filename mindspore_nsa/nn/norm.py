@@ -3,7 +3,10 @@
 import mindspore
 import numpy as np
 from mindspore import Parameter, Tensor, ops
+from mindspore.ops.auto_generate import RmsNorm
 
+from ..ops._custom import constant
+from .by_device import on_ascend
 from .precision import ExplicitPrecision
 
 
@@ -25,6 +28,7 @@ class HeadNorm(ExplicitPrecision):
         ones = Tensor(np.ones(shape, np.float32))
         dtype = getattr(mindspore, config.param_dtype)
         self.weight = Parameter(ones.astype(dtype), name="weight")
+        self.norm, self.ones = RmsNorm(self.eps), constant(np.ones(self.dim, np.float32))
         # Of workers that share the heads: their gradients are summed.
         self.enter = None
 
@@ -41,5 +45,8 @@ class HeadNorm(ExplicitPrecision):
         weight = ops.reshape(weight, (self.sets, 1, self.dim))
         shape = ops.shape(x)
         heads = ops.reshape(x, (-1, self.sets, shape[-1] // (self.sets * self.dim), self.dim))
-        scale = ops.rsqrt(ops.mean(heads * heads, -1, True) + self.eps)
-        return ops.reshape(heads * scale * weight, shape)
+        if on_ascend():
+            normed = self.norm(heads, self.ones)[0]
+        else:
+            normed = heads * ops.rsqrt(ops.mean(heads * heads, -1, True) + self.eps)
+        return ops.reshape(normed * weight, shape)

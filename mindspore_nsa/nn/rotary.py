@@ -6,6 +6,7 @@ import numpy as np
 from mindspore import ops
 
 from ..ops._custom import constant
+from .by_device import remainder, split, take_rows
 from .precision import ExplicitPrecision
 
 # A position is coarse * STEP + fine. Two small tables of angles serve every position below LIMIT
@@ -70,10 +71,10 @@ class RotaryAngles(ExplicitPrecision):
 
     def construct(self, positions):
         """See the class."""
-        coarse = ops.gather(self.coarse, ops.floor_divide(positions, STEP), 0)
-        fine = ops.gather(self.fine, ops.floor_mod(positions, STEP), 0)
-        cos_a, sin_a = ops.split(coarse, self.dim, -1)
-        cos_b, sin_b = ops.split(fine, self.dim, -1)
+        coarse = take_rows(self.coarse, ops.floor_divide(positions, STEP))
+        fine = take_rows(self.fine, remainder(positions, STEP))
+        cos_a, sin_a = split(coarse, self.dim, -1)
+        cos_b, sin_b = split(fine, self.dim, -1)
         cos = cos_a * cos_b - sin_a * sin_b
         sin = (sin_a * cos_b + cos_a * sin_b) * self.sign
         return ops.expand_dims(cos, 1), ops.expand_dims(sin, 1)
@@ -109,5 +110,5 @@ class Rotate(ExplicitPrecision):
 
     def construct(self, x, cos, sin):
         """See the class."""
-        first, second = ops.split(x, self.half, -1)
+        first, second = split(x, self.half, -1)
         return x * cos + ops.concat((second, first), -1) * sin

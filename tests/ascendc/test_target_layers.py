@@ -8,6 +8,7 @@ so the definition is given the blocks that the layer chose.
 import functools
 import importlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import mindspore as ms
@@ -36,6 +37,10 @@ SETTINGS = config(
     window_size=24,
     has_bias=True,
 )
+# What else a layer may have between its operators.
+OPTIONS = {"qk_norm": True, "rope_pairs": "interleaved", "gating": "residual", "shared_kv": True}
+LAYERS = {kind: (kind, SETTINGS) for kind in ("sparse", "dense", "window")}
+LAYERS["options"] = "sparse", replace(SETTINGS, **OPTIONS)
 # Documents of every kind: empty, shorter than a window, with more blocks than a query reads.
 ENDS = (0, 41, 44, 44, 180)
 OPERATORS = (
@@ -51,13 +56,13 @@ def data(dtype, seed):
 @functools.cache
 def computed(kind, dtype, target, mode):
     """(output, gradient of x, gradients by name) of one layer, and the blocks that it chooses."""
-    layer, _ = filled(kind, SETTINGS)
+    layer, _ = filled(*LAYERS[kind])
     x, upstream = data(dtype, 1), data("float32", 2)
     seq = Tensor(ENDS, ms.int64) if "Tensor" in mode else ENDS
     with mindspore_nsa.target(target):
         with context_mode(mode.partition(",")[0]):
             results = differentiated(layer)(x, seq, upstream)
-        blocks = layer.selected_blocks(x, ENDS).asnumpy() if kind == "sparse" else None
+        blocks = layer.selected_blocks(x, ENDS).asnumpy() if layer.sparse else None
     return results, blocks
 
 
@@ -75,9 +80,10 @@ def errors(kind, dtype, monkeypatch, results, blocks):
         return out, blocks, row_max, row_sum
 
     monkeypatch.setattr(definition, "nsa_compress_attention", chosen)
-    _, parameters = filled(kind, SETTINGS)
+    kind, settings = LAYERS[kind]
+    _, parameters = filled(kind, settings)
     x, upstream = to_numpy(data(dtype, 1)), to_numpy(data("float32", 2))
-    expected = named(refer(kind, x, parameters, SETTINGS, ENDS, upstream))
+    expected = named(refer(kind, x, parameters, settings, ENDS, upstream))
     ours = named(results)
     assert ours.keys() == expected.keys() and all(x.any() for x in expected.values())
     return {name: error(ours[name].reshape(e.shape), e) for name, e in expected.items()}

@@ -17,14 +17,15 @@ import numpy as np
 from mindspore import Tensor, ops
 
 from ...ops._custom import constant
+from ..by_device import split, take_rows, zeros_like
 from ..precision import ExplicitPrecision
 from .groups import on_cpu
 
 _FULL = mindspore.float32
 # Primitives: a graph takes in the source of every function of `ops`, which costs memory, and what
 # its compilation leaves behind is a fifth of a worker with few tokens.
-_cast, _reshape, _rows, _joined = ops.Cast(), ops.Reshape(), ops.Gather(), ops.Concat()
-_summed, _zeros, _beside = ops.UnsortedSegmentSum(), ops.ZerosLike(), ops.Concat(1)
+_cast, _reshape, _joined = ops.Cast(), ops.Reshape(), ops.Concat()
+_summed, _beside = ops.UnsortedSegmentSum(), ops.Concat(1)
 
 
 def moved_dtype(dtype):
@@ -85,8 +86,8 @@ class Scatter(ExplicitPrecision):
         if self.direct:
             return total
         shape = x.shape
-        rows = _rows(_reshape(total, (self.size, -1)), self.own, 0)
-        return _reshape(rows, (shape[0] // self.size,) + shape[1:])
+        own = take_rows(_reshape(total, (self.size, -1)), self.own)
+        return _reshape(own, (shape[0] // self.size,) + shape[1:])
 
 
 class GatherRows(ExplicitPrecision):
@@ -110,7 +111,7 @@ class GatherRows(ExplicitPrecision):
         """See `construct`."""
         y = self.gather(_cast(x, moved_dtype(x.dtype)))
         if order is not None:
-            y = _rows(y, order, 0)
+            y = take_rows(y, order)
         return y if self.wide else _cast(y, x.dtype)
 
     def returned(self, dy, ids, rows, dtype):
@@ -143,7 +144,7 @@ class GatherByIndex(GatherRows):
     def bprop(self, x, taken, ids, out, dout):
         """Gradient of x, and none of the numbers."""
         dx = self.returned(dout, ids, x.shape[0], x.dtype)
-        return dx, _zeros(taken), _zeros(ids)
+        return dx, zeros_like(taken), zeros_like(ids)
 
 
 class Extend(ExplicitPrecision):
@@ -171,9 +172,9 @@ class Extend(ExplicitPrecision):
     def construct(self, x, given, taken, ids, sent, received):
         """x [L, C] to [len(taken), C]; the last two are empty where all get all borders."""
         moved = _cast(x, moved_dtype(x.dtype))
-        borders = _rows(moved, given, 0)
+        borders = take_rows(moved, given)
         borders = self.exchanged(borders, sent, received) if self.direct else self.gather(borders)
-        return _cast(_rows(_joined((moved, borders)), taken, 0), x.dtype)
+        return _cast(take_rows(_joined((moved, borders)), taken), x.dtype)
 
     def bprop(self, x, given, taken, ids, sent, received, out, dout):
         """Gradient of x, and none of the numbers."""
@@ -181,10 +182,10 @@ class Extend(ExplicitPrecision):
         if self.direct:
             came = sum(received)
         pool = _summed(_cast(dout, _FULL), ids, own + came)
-        mine, borders = ops.split(pool, (own, came))
+        mine, borders = split(pool, (own, came), 0)
         borders = self.exchanged(borders, received, sent) if self.direct else self.scatter(borders)
         mine = mine + _summed(borders, given, own)
-        none = _zeros(given), _zeros(taken), _zeros(ids)
+        none = zeros_like(given), zeros_like(taken), zeros_like(ids)
         return _cast(mine, x.dtype), none[0], none[1], none[2], sent, received
 
 

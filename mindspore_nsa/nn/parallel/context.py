@@ -3,6 +3,7 @@
 from mindspore import Tensor, ops
 
 from ...ops._plan import Planner
+from ..by_device import split
 from ..precision import ExplicitPrecision
 from .collectives import Agreement, Extend, GatherByIndex, GatherInOrder, moved_dtype
 from .shards import (
@@ -119,7 +120,7 @@ class ContextKeys(ExplicitPrecision):
         """Such a matrix as keys and values of the sizes of these."""
         heads, dim = key.shape[1:]
         value_dim = value.shape[2]
-        key, value = ops.split(both, (heads * dim, heads * value_dim), 1)
+        key, value = split(both, (heads * dim, heads * value_dim), 1)
         return _reshape(key, (-1, heads, dim)), _reshape(value, (-1, heads, value_dim))
 
     def _extended(self, key, value, table):
@@ -160,7 +161,7 @@ class ContextKeys(ExplicitPrecision):
         if numbers[0] == 1:
             return (x,)
         dtype, m = x.dtype, x.shape[0] // 2
-        first, second = ops.split(_cast(x, moved_dtype(dtype)), m, 0)
+        first, second = split(_cast(x, moved_dtype(dtype)), m, 0)
         return _cast(first, dtype), _cast(second, dtype)
 
     def whole(self, parts):

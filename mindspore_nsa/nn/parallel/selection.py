@@ -4,6 +4,7 @@ import mindspore
 from mindspore import ops
 
 from ...ops.nsa_selected_attention import selected_attention, selected_attention_gradient
+from ..by_device import split
 from ..precision import ExplicitPrecision
 from .collectives import GatherRows
 
@@ -32,8 +33,8 @@ class SelectedFromShards(ExplicitPrecision):
             return (x,)
         m = x.shape[0] // 2
         if x.dtype != mindspore.bfloat16:
-            return ops.split(x, m, 0)
-        first, second = ops.split(ops.cast(x, mindspore.float32), m, 0)
+            return split(x, m, 0)
+        first, second = split(ops.cast(x, mindspore.float32), m, 0)
         return ops.cast(first, x.dtype), ops.cast(second, x.dtype)
 
     def _joined(self, parts):

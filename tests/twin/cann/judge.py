@@ -15,6 +15,17 @@ ROOT = Path(__file__).parents[3]
 PACKAGE = Path(mindspore_nsa.__file__).parents[1]
 
 
+def called_file(folder):
+    """Where the programs of a folder note what they call of CANN's own."""
+    return Path(folder, "called").absolute()
+
+
+def called_by_type(folder):
+    """Types of the operators without an aclnn function that these programs called."""
+    lines = called_file(folder).read_text().splitlines()
+    return {line.removeprefix("aclop ") for line in lines if line.startswith("aclop ")}
+
+
 def run(*arguments, folder, timeout=900, **environment):
     """A Python program on device Ascend, in a folder for MindSpore's own files.
 
@@ -27,10 +38,12 @@ def run(*arguments, folder, timeout=900, **environment):
         for name in ("tests", "model_zoo_demo"):
             (sources / name).symlink_to(ROOT / name)
     paths = os.pathsep.join((str(sources), str(PACKAGE)))
+    own = {"PYTHONPATH": paths, "GLOG_v": "3"}
+    own["MINDSPORE_NSA_TWIN_CALLED"] = str(called_file(folder))
     return subprocess.run(
         [sys.executable, "-m", "mindspore_nsa.twin", "run", *map(str, arguments)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": paths, "GLOG_v": "3", **environment},
+        env={**os.environ, **own, **environment},
         capture_output=True,
         text=True,
         timeout=timeout,

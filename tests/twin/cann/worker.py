@@ -27,7 +27,7 @@ from tests.ascendc import (
 )
 from tests.ascendc.launch import raw
 from tests.ascendc.sweep import OPERATORS
-from tests.ascendc.test_target_layers import ENDS, SETTINGS, data
+from tests.ascendc.test_target_layers import ENDS, LAYERS, SETTINGS, data
 from tests.nn.cells import differentiated, filled
 from tests.ops.calls import PublicCall, context_mode, to_numpy
 
@@ -95,15 +95,21 @@ def operators(mode, file, *wanted):
     Path(file).write_bytes(pickle.dumps(results))
 
 
+WANTED_LAYERS = (
+    *itertools.product(("sparse", "dense"), ("float16", "bfloat16")),
+    ("options", "bfloat16"),
+)
+
+
 def layers(mode, file):
     """Write {(kind, dtype): (output and gradients, blocks)} of the layers."""
     found = {}
-    for kind, dtype in itertools.product(("sparse", "dense"), ("float16", "bfloat16")):
-        layer, _ = filled(kind, SETTINGS)
+    for kind, dtype in WANTED_LAYERS:
+        layer, _ = filled(*LAYERS[kind])
         x, upstream = data(dtype, 1), data("float32", 2)
         with context_mode(mode):
             results = differentiated(layer)(x, ENDS, upstream)
-        blocks = layer.selected_blocks(x, ENDS).asnumpy() if kind == "sparse" else None
+        blocks = layer.selected_blocks(x, ENDS).asnumpy() if layer.sparse else None
         found[kind, dtype] = results, blocks
     Path(file).write_bytes(pickle.dumps(found))
 

@@ -1,5 +1,9 @@
 #include "twin/cann/opapi/plan.h"
 
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 
 namespace twin::cann {
@@ -12,6 +16,17 @@ void Check(const char* name, const aclTensor* tensor) {
     Refuse(std::string(name) +
            " has a dtype that this operator of the twin does not know: " + DescribeTensor(*tensor));
   }
+}
+
+// Writes what a process calls of CANN's own, each of it once, into the file that the variable
+// names.
+void Note(const std::string& function) {
+  static const char* const file = std::getenv("MINDSPORE_NSA_TWIN_CALLED");
+  if (file == nullptr) return;
+  static std::mutex mutex;
+  static std::set<std::string> noted;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (noted.insert(function).second) std::ofstream(file, std::ios::app) << function << '\n';
 }
 
 }  // namespace
@@ -35,6 +50,7 @@ void Plan::InOut(const char* name, const aclTensor* tensor) {
 
 aclnnStatus MakePlan(const char* function, uint64_t* workspace_size, aclOpExecutor** executor,
                      const std::function<void(Plan&)>& build) {
+  Note(function);
   Plan plan;
   try {
     build(plan);

@@ -125,6 +125,79 @@ void SoftMaxBackward(Plan& plan, const aclTensor* grad, const aclTensor* output,
   };
 }
 
+// The shape of one value for every row of x, whose last dimensions are those of gamma.
+Dims OfRows(const aclTensor* x, const aclTensor* gamma) {
+  const size_t rank = x->dims.size(), normed = gamma->dims.size();
+  if (normed == 0 || normed > rank) Refuse("gamma has another rank than x");
+  Dims rows = x->dims;
+  for (size_t i = 0; i < normed; ++i) {
+    if (rows[rank - normed + i] != gamma->dims[i]) Refuse("gamma has another shape than x");
+    rows[rank - normed + i] = 1;
+  }
+  return rows;
+}
+
+void RmsNorm(Plan& plan, const aclTensor* x, const aclTensor* gamma, double epsilon,
+             const aclTensor* y, const aclTensor* rstd) {
+  plan.In("x", x);
+  plan.In("gamma", gamma);
+  plan.Out("yOut", y);
+  plan.Out("rstdOut", rstd);
+  RequireFloating({x, gamma, y, rstd});
+  RequireDims("yOut", y, x->dims);
+  RequireDims("rstdOut", rstd, OfRows(x, gamma));
+  plan.compute = [epsilon](const Arguments& all) {
+    Values x = Read(all[0]);
+    const Values gamma = Read(all[1]);
+    Values rstd(all[3].tensor.dims);
+    for (int64_t row = 0; row < rstd.size(); ++row) {
+      const auto begin = x.data.begin() + row * gamma.size();
+      const double squares = std::inner_product(begin, begin + gamma.size(), begin, 0.0);
+      const double mean = squares / static_cast<double>(gamma.size());
+      rstd.data[row] = 1 / std::sqrt(mean + epsilon);
+      for (int64_t i = 0; i < gamma.size(); ++i) begin[i] *= rstd.data[row] * gamma.data[i];
+    }
+    Write(x, all[2]);
+    Write(rstd, all[3]);
+  };
+}
+
+void RmsNormGradient(Plan& plan, const aclTensor* dy, const aclTensor* x, const aclTensor* rstd,
+                     const aclTensor* gamma, const aclTensor* dx, const aclTensor* dgamma) {
+  plan.In("dy", dy);
+  plan.In("x", x);
+  plan.In("rstd", rstd);
+  plan.In("gamma", gamma);
+  plan.Out("dxOut", dx);
+  plan.Out("dgammaOut", dgamma);
+  RequireFloating({dy, x, rstd, gamma, dx, dgamma});
+  RequireDims("dy", dy, x->dims);
+  RequireDims("rstd", rstd, OfRows(x, gamma));
+  RequireDims("dxOut", dx, x->dims);
+  RequireDims("dgammaOut", dgamma, gamma->dims);
+  plan.compute = [](const Arguments& all) {
+    const Values dy = Read(all[0]), x = Read(all[1]), rstd = Read(all[2]), gamma = Read(all[3]);
+    Values dx(x.dims), dgamma(gamma.dims);
+    const int64_t count = gamma.size();
+    for (int64_t row = 0; row < rstd.size(); ++row) {
+      double mean = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t at = row * count + i;
+        const double normed = x.data[at] * rstd.data[row];
+        mean += dy.data[at] * gamma.data[i] * normed / static_cast<double>(count);
+        dgamma.data[i] += dy.data[at] * normed;
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t at = row * count + i;
+        const double normed = x.data[at] * rstd.data[row];
+        dx.data[at] = rstd.data[row] * (dy.data[at] * gamma.data[i] - normed * mean);
+      }
+    }
+    Write(dx, all[4]);
+    Write(dgamma, all[5]);
+  };
+}
+
 }  // namespace
 
 ACLNN(ReduceSum, const aclTensor* self, const aclIntArray* dims, bool keepDims, aclDataType,
@@ -175,6 +248,12 @@ PLAN({ SoftMaxBackward(plan, gradOutput, output, dim, out, false); });
 ACLNN(LogSoftmaxBackward, const aclTensor* gradOutput, const aclTensor* output, int64_t dim,
       aclTensor* out)
 PLAN({ SoftMaxBackward(plan, gradOutput, output, dim, out, true); });
+ACLNN(RmsNorm, const aclTensor* x, const aclTensor* gamma, double epsilon, const aclTensor* yOut,
+      const aclTensor* rstdOut)
+PLAN({ RmsNorm(plan, x, gamma, epsilon, yOut, rstdOut); });
+ACLNN(RmsNormGrad, const aclTensor* dy, const aclTensor* x, const aclTensor* rstd,
+      const aclTensor* gamma, const aclTensor* dxOut, const aclTensor* dgammaOut)
+PLAN({ RmsNormGradient(plan, dy, x, rstd, gamma, dxOut, dgammaOut); });
 ACLNN(ArgMax, const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out)
 PLAN({
   plan.In("self", self);
