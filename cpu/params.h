@@ -9,6 +9,7 @@
 #include "infer/block_indexer.h"
 #include "infer/flash_attention_score.h"
 #include "infer/lightning_indexer.h"
+#include "infer/lightning_indexer_kl_loss.h"
 #include "infer/nsa_compress_attention.h"
 #include "infer/nsa_dropout_mask.h"
 #include "infer/nsa_selected_attention.h"
@@ -193,6 +194,30 @@ struct SparseFlashAttentionGradParams : SparseFlashAttentionParams {
   float* dsinks;                   // [N] or nullptr
 };
 
+// Of both losses; what only one of them has is nullptr in the other. Keys are in no pages.
+struct IndexerKLLossParams : IndexerKLLossAttrs {
+  const void* query;              // [rows, N, D]
+  const void* key;                // [keys, N2, D]
+  const void* query_rope;         // [rows, N, R] or nullptr
+  const void* key_rope;           // [keys, N2, R] or nullptr
+  const void* query_index;        // [rows, H, d]
+  const void* key_index;          // [keys, groups, d]
+  const float* weights;           // [rows, H]
+  const int32_t* sparse_indices;  // [rows, groups, count] of the sparse loss
+  const float* softmax_max;       // packed [N2, rows, N / N2], else [B, N2, Sq, N / N2]
+  const float* softmax_sum;       // the same
+  const int64_t* seq_q;           // [B] prefix sums if packed, else lengths, or nullptr: Sq
+  const int64_t* seq_k;           // [B] likewise
+  void* dq;                       // [rows, H, d]
+  void* dk;                       // [keys, groups, d]
+  float* dweights;                // [rows, H]
+  float* loss;                    // [1]
+  ElemType dtype;
+  bool packed;  // queries and keys one after the other; otherwise [B, Sq] and [B, Sk]
+  int64_t rows, keys;
+  int64_t B, Sq, Sk, N, N2, D, R, H, groups, d, count;
+};
+
 struct DropoutMaskParams : NsaDropoutMaskAttrs {
   uint64_t seed;
   uint8_t* mask;  // [ceil(numel / 8)]
@@ -212,5 +237,6 @@ void dropout_mask(const DropoutMaskParams& p);
 void block_indexer(const BlockIndexerParams& p);
 void lightning_indexer(const LightningIndexerParams& p);
 void lightning_indexer_grad(const LightningIndexerGradParams& p);
+void sparse_indexer_kl_loss(const IndexerKLLossParams& p);
 
 }  // namespace nsa::cpu

@@ -30,4 +30,5 @@
   OP(LightningIndexer, lightning_indexer, 2)                     \
   OP(LightningIndexerGrad, lightning_indexer_grad, 3)            \
   OP(SparseFlashAttention, sparse_flash_attention, 3)            \
-  OP(SparseFlashAttentionGrad, sparse_flash_attention_grad, 6)
+  OP(SparseFlashAttentionGrad, sparse_flash_attention_grad, 6)   \
+  OP(SparseLightningIndexerGradKLLoss, sparse_lightning_indexer_grad_kl_loss, 4)

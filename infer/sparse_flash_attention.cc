@@ -14,20 +14,6 @@ struct SparseDims : TokenDims {
   int64_t dv, ropes;  // -1 where unknown; ropes 0: none
 };
 
-// A tensor that lies as the keys do, with a last dimension of its own, which it gives.
-int64_t check_like_key(const Context& c, size_t input, size_t key, const char* last) {
-  if (!c.in(key).known_rank) return kUnknownDim;
-  const size_t rank = c.in(key).shape.size();
-  const std::string axes = "like key but for " + std::string(last);
-  c.require_rank(input, rank, axes.c_str());
-  c.require_positive_dim(input, rank - 1, last);
-  std::vector<int64_t> shape = c.in(key).shape;
-  shape.back() = kUnknownDim;
-  for (int64_t& size : shape) size = size < 0 ? kUnknownDim : size;
-  c.require_shape(input, axes.c_str(), shape.data(), shape.size());
-  return c.dim(input, rank - 1);
-}
-
 template <class Positions>
 int64_t check_ropes(const Context& c, const Positions& in, const TokenDims& dims) {
   const int64_t mode = c.int_attr("attention_mode");

@@ -54,13 +54,13 @@ std::vector<int64_t> TokenDims::shape(std::vector<int64_t> rest) const {
 }
 
 TokenDims check_token_rows(const Context& c, const TokenInputs& in) {
-  c.require_choice("layout_query", {"BSND", "TND"});
+  c.require_choice(in.query_layout, {"BSND", "TND"});
   if (in.pages) {
     c.require_choice(in.key_layout, {"BSND", "TND", "PA_BSND"});
   } else {
     c.require_choice(in.key_layout, {"BSND", "TND"});
   }
-  const std::string &of_query = c.str_attr("layout_query"), &of_key = c.str_attr(in.key_layout);
+  const std::string &of_query = c.str_attr(in.query_layout), &of_key = c.str_attr(in.key_layout);
   const bool paged = of_key == "PA_BSND";
   if (!paged && of_key != of_query) {
     c.fail_value(in.key_layout,
@@ -98,7 +98,7 @@ TokenDims check_token_rows(const Context& c, const TokenInputs& in) {
                  "N2 = " + std::to_string(dims.key_heads));
   }
   if (dims.packed) {
-    require_given(c, in.q_lengths, "layout_query", "TND");
+    require_given(c, in.q_lengths, in.query_layout, "TND");
     c.require_prefix_sums(in.q_lengths, "T1", dims.rows, ListEnd::kAtMost);
   } else {
     check_lengths(c, in.q_lengths, dims.batch, dims.per_batch, "Sq");
@@ -119,6 +119,19 @@ TokenDims check_token_rows(const Context& c, const TokenInputs& in) {
     check_lengths(c, in.k_lengths, dims.batch, c.dim(in.key, 1), "Sk");
   }
   return dims;
+}
+
+int64_t check_like_key(const Context& c, size_t input, size_t key, const char* last) {
+  if (!c.in(key).known_rank) return kUnknownDim;
+  const size_t rank = c.in(key).shape.size();
+  const std::string axes = "like key but for " + std::string(last);
+  c.require_rank(input, rank, axes.c_str());
+  c.require_positive_dim(input, rank - 1, last);
+  std::vector<int64_t> shape = c.in(key).shape;
+  shape.back() = kUnknownDim;
+  for (int64_t& size : shape) size = size < 0 ? kUnknownDim : size;
+  c.require_shape(input, axes.c_str(), shape.data(), shape.size());
+  return c.dim(input, rank - 1);
 }
 
 void require_token_shape(const Context& c, size_t input, const TokenDims& dims,

@@ -15,6 +15,7 @@ struct TokenInputs {
   std::optional<size_t> pages;
   // How the operator names the layout of its keys, heads of queries and their size.
   const char *key_layout = "layout_key", *heads = "H", *dim = "d";
+  const char* query_layout = "layout_query";  // that of both, if it is the same name
 };
 
 // -1 where unknown.
@@ -31,6 +32,9 @@ struct TokenDims {
 // query [B, Sq, H, d] or [T1, H, d]; key [B, Sk, N2, d], [T2, N2, d] or [pages, page, N2, d]; the
 // layouts, the lists and the table.
 TokenDims check_token_rows(const Context& c, const TokenInputs& in);
+
+// A tensor that lies as the keys do, with a last dimension of its own, which it gives.
+int64_t check_like_key(const Context& c, size_t input, size_t key, const char* last);
 
 // An input [.., last], of the dimensions of the query before that.
 void require_token_shape(const Context& c, size_t input, const TokenDims& dims,

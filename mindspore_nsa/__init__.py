@@ -15,6 +15,7 @@ _OPERATORS = (
     "dropout_mask",
     "flash_attention_score",
     "lightning_indexer",
+    "lightning_indexer_kl_loss",
     "nsa_compress",
     "nsa_compress_attention",
     "nsa_compress_attention_infer",
@@ -24,6 +25,7 @@ _OPERATORS = (
     "nsa_selected_attention",
     "nsa_selected_attention_infer",
     "sparse_flash_attention",
+    "sparse_lightning_indexer_grad_kl_loss",
 )
 _SUBPACKAGES = ("integrations", "nn", "ops", "reference", "twin")
 

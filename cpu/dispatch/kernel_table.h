@@ -19,6 +19,7 @@ struct DecodeScratch;
 struct DecodeWave;
 struct ImportancePlan;
 struct IndexerPlan;
+struct KLPlan;
 struct NsaCompressWithCacheParams;
 struct NsaLinearParams;
 struct ProductScratch;
@@ -78,6 +79,8 @@ struct KernelTable {
   int64_t (*sparse_flash_attention_grad_thread_size)(const AttentionPlan&, const SparsePlan&);
   void (*sparse_flash_attention_grad)(const AttentionPlan&, const SparseGradPlan&,
                                       const ForwardScratch&, int threads);
+  int64_t (*sparse_kl_loss_thread_size)(const KLPlan&);
+  void (*sparse_kl_loss)(const KLPlan&, const ForwardScratch&, int threads);
   int64_t (*compress_thread_size)(const CompressPlan&);
   void (*compress)(const CompressPlan&, const CompressScratch&, int threads);
   int64_t (*compress_grad_thread_size)(const CompressPlan&);

@@ -6,6 +6,7 @@
 #include "cpu/flash_attention_score/kernel.h"
 #include "cpu/lightning_indexer/grad_kernel.h"
 #include "cpu/lightning_indexer/kernel.h"
+#include "cpu/lightning_indexer_kl_loss/sparse_kernel.h"
 #include "cpu/linear/nsa_linear_kernel.h"
 #include "cpu/linear/nsa_projection_kernel.h"
 #include "cpu/nsa_compress/grad_kernel.h"
@@ -57,6 +58,8 @@ constexpr KernelTable make_table(const char* name) {
   table.sparse_flash_attention = sparse_flash_attention;
   table.sparse_flash_attention_grad_thread_size = sparse_flash_attention_grad_thread_size;
   table.sparse_flash_attention_grad = sparse_flash_attention_grad;
+  table.sparse_kl_loss_thread_size = sparse_kl_loss_thread_size;
+  table.sparse_kl_loss = sparse_kl_loss;
   table.compress_thread_size = compress_thread_size;
   table.compress = compress;
   table.compress_grad_thread_size = compress_grad_thread_size;
@@ -112,6 +115,7 @@ constexpr KernelTable make_table_of_products(const char* name) {
   borrow<&KernelTable::lightning_indexer_grad>(table);
   borrow<&KernelTable::sparse_flash_attention>(table);
   borrow<&KernelTable::sparse_flash_attention_grad>(table);
+  borrow<&KernelTable::sparse_kl_loss>(table);
   borrow<&KernelTable::compress>(table);
   borrow<&KernelTable::compress_grad>(table);
   borrow<&KernelTable::compress_last_windows>(table);

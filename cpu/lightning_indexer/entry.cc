@@ -3,6 +3,7 @@
 
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/plan/schedule_builder.h"
+#include "cpu/engine/plan/token_segments.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/lightning_indexer/plan.h"
 #include "cpu/runtime.h"
@@ -28,20 +29,13 @@ std::vector<Segment> make_token_plan(const LightningIndexerParams& p, AttentionP
   plan.q = {p.H * p.D, p.D};
   plan.k = {p.N2 * p.D, p.D};
   plan.scale = 1.0f;
+  const bool packed_keys = p.packed && p.block_table == nullptr;
+  const TokenLists lists{p.seq_q, p.seq_k, p.packed, packed_keys, p.Sq, p.Sk};
   std::vector<Segment> segments;
   for (int64_t b = 0; b < p.B; ++b) {
-    Segment seg{};
-    seg.index = b;
-    seg.q_len = p.packed ? p.seq_q[b] - (b == 0 ? 0 : p.seq_q[b - 1]) : p.seq_q ? p.seq_q[b] : p.Sq;
-    seg.stat = p.packed ? (b == 0 ? 0 : p.seq_q[b - 1]) : b * p.Sq;
-    const bool packed_keys = p.packed && p.block_table == nullptr;
-    seg.kv_len = packed_keys ? p.seq_k[b] - (b == 0 ? 0 : p.seq_k[b - 1])
-                 : p.seq_k   ? p.seq_k[b]
-                             : p.Sk;
-    const int64_t key = packed_keys ? (b == 0 ? 0 : p.seq_k[b - 1]) : b * p.Sk;
+    Segment seg = token_segment(lists, b);
     seg.q = seg.stat * plan.q.row;
-    seg.k = p.block_table ? 0 : key * plan.k.row;
-    seg.range.kv_len = seg.kv_len;
+    seg.k = p.block_table ? 0 : seg.k * plan.k.row;
     if (p.sparse_mode == 3) {
       const int64_t r = p.compress_ratio;
       seg.range.compress_block = seg.range.compress_stride = r;
@@ -52,18 +46,6 @@ std::vector<Segment> make_token_plan(const LightningIndexerParams& p, AttentionP
   plan.segments = segments.data();
   plan.num_segments = p.B;
   return segments;
-}
-
-// each(first row, rows) for the rows that belong to no segment.
-template <class Each>
-void each_other(const AttentionPlan& plan, int64_t rows, const Each& each) {
-  int64_t past = 0;
-  for (int64_t b = 0; b < plan.num_segments; ++b) {
-    const Segment& seg = plan.segments[b];
-    if (seg.stat > past) each(past, seg.stat - past);
-    past = max64(past, seg.stat + seg.q_len);
-  }
-  if (rows > past) each(past, rows - past);
 }
 
 }  // namespace
@@ -86,7 +68,7 @@ void lightning_indexer(const LightningIndexerParams& p) {
   tokens.max_rows = tokens.max_queries * plan.G;
 
   const std::vector<float> lowest(p.sparse_values ? p.sparse_count : 0, -__builtin_inff());
-  each_other(plan, p.rows, [&](int64_t first, int64_t rows) {
+  each_other_row(plan, p.rows, [&](int64_t first, int64_t rows) {
     for (int64_t n = first * p.N2; n < (first + rows) * p.N2; ++n) {
       for (int64_t i = 0; i < p.sparse_count; ++i) p.sparse_indices[n * p.sparse_count + i] = -1;
       if (p.sparse_values == nullptr) continue;
@@ -137,7 +119,7 @@ void lightning_indexer_grad(const LightningIndexerGradParams& p) {
     parts.threads = arena.take_threads(threads, parts.thread_size);
   });
   std::memset(grad.dk, 0, static_cast<size_t>(keys) * 4);
-  each_other(plan, p.rows, [&](int64_t first, int64_t rows) {
+  each_other_row(plan, p.rows, [&](int64_t first, int64_t rows) {
     std::memset(static_cast<char*>(p.dq) + first * plan.q.row * size, 0,
                 static_cast<size_t>(rows * plan.q.row * size));
     std::memset(p.dweights + first * p.H, 0, static_cast<size_t>(rows * p.H) * 4);

@@ -38,90 +38,96 @@ struct TokenGradBuffers {
   }
 };
 
-// One query with the heads of a key head.
-class PickedQuery {
- public:
-  PickedQuery(const AttentionPlan& plan, const TokenGradPlan& grad, const Segment& seg,
-              int64_t key_head, int64_t i, TokenGradBuffers& b)
-      : plan_(plan), grad_(grad), seg_(seg), key_head_(key_head), row_(seg.stat + i), b_(b) {}
-
-  // Writes dq and dweights; what is added to keys goes to products[row_d] for each pick that is
-  // one, whose number goes to `picked`. Gives how many.
-  int64_t run(int32_t* picked, float* products) {
-    load_query();
-    const int64_t at = row_ * plan_.N2 + key_head_;
-    const int32_t* indices = grad_.indices + at * grad_.count;
-    int64_t total = 0;
-    for (int64_t p = 0; p < grad_.count;) {
-      int64_t n = 0;
-      for (; p < grad_.count && n < kPickStep; ++p) {
-        const int32_t k = indices[p];
-        if (k < 0 || k >= seg_.kv_len) continue;
-        picked[total + n] = k;
-        b_.dy[n] = load1(plan_.dtype, grad_.dy, at * grad_.count + p);
-        to_float(plan_.dtype, plan_.key, seg_.k + k * plan_.k.row + key_head_ * plan_.k.head,
-                 plan_.D, b_.keys + n * b_.row_d);
-        ++n;
-      }
-      if (n > 0) add_picks(n, products + total * b_.row_d);
-      total += n;
-    }
-    store_query();
-    return total;
+// The query of a row with the heads of a key head, as rows and as lanes; its gradients begin at 0.
+inline void load_picking_query(const AttentionPlan& plan, const TokenGradPlan& grad, int64_t row,
+                               int64_t key_head, TokenGradBuffers& b) {
+  fill(b.weight, b.lanes, 0.0f);
+  fill(b.q_lanes, plan.D * b.lanes, 0.0f);
+  fill(b.dweight, b.lanes, 0.0f);
+  fill(b.dq, plan.G * b.row_d, 0.0f);
+  for (int64_t g = 0; g < plan.G; ++g) {
+    const int64_t head = key_head * plan.G + g;
+    float* q = b.q + g * b.row_d;
+    to_float(plan.dtype, plan.query, row * plan.q.row + head * plan.q.head, plan.D, q);
+    fill(q + plan.D, b.row_d - plan.D, 0.0f);
+    for (int64_t d = 0; d < plan.D; ++d) b.q_lanes[d * b.lanes + g] = q[d];
+    b.weight[g] = grad.weights ? grad.weights[row * plan.N1 + head] : 1.0f;
   }
+}
 
- private:
-  int64_t head(int64_t g) const { return key_head_ * plan_.G + g; }
-
-  void load_query() {
-    fill(b_.weight, b_.lanes, 0.0f);
-    fill(b_.q_lanes, plan_.D * b_.lanes, 0.0f);
-    fill(b_.dweight, b_.lanes, 0.0f);
-    fill(b_.dq, plan_.G * b_.row_d, 0.0f);
-    for (int64_t g = 0; g < plan_.G; ++g) {
-      float* q = b_.q + g * b_.row_d;
-      to_float(plan_.dtype, plan_.query, row_ * plan_.q.row + head(g) * plan_.q.head, plan_.D, q);
-      fill(q + plan_.D, b_.row_d - plan_.D, 0.0f);
-      for (int64_t d = 0; d < plan_.D; ++d) b_.q_lanes[d * b_.lanes + g] = q[d];
-      b_.weight[g] = grad_.weights ? grad_.weights[row_ * plan_.N1 + head(g)] : 1.0f;
-    }
+// The keys of n picks of a segment, padded with zeros.
+inline void gather_picks(const AttentionPlan& plan, const Segment& seg, int64_t key_head,
+                         const int32_t* picked, int64_t n, TokenGradBuffers& b) {
+  for (int64_t j = 0; j < n; ++j) {
+    float* key = b.keys + j * b.row_d;
+    to_float(plan.dtype, plan.key, seg.k + picked[j] * plan.k.row + key_head * plan.k.head, plan.D,
+             key);
+    fill(key + plan.D, b.row_d - plan.D, 0.0f);
   }
+}
 
-  void add_picks(int64_t n, float* products) {
-    const int64_t lanes_d = round_up(plan_.D, kLanePad);
-    for (int64_t j = 0; j < n; ++j)
-      fill(b_.keys + j * b_.row_d + plan_.D, b_.row_d - plan_.D, 0.0f);
-    matmul<FloatStep>({n, b_.lanes, plan_.D}, {b_.keys, b_.row_d, 1}, {b_.q_lanes, b_.lanes},
-                      {b_.z, b_.lanes});
-    for (int64_t j = 0; j < n; ++j) {
-      const V dy = set1(b_.dy[j]);
-      for (int64_t g = 0; g < b_.lanes; g += W) {
-        float* at = b_.z + j * b_.lanes + g;
-        const V z = load(at);
-        store(b_.dweight + g, fma(dy, max(zero(), z), load(b_.dweight + g)));
-        store(at, where_lt(zero(), z, mul(dy, load(b_.weight + g)), zero()));
-      }
-    }
-    matmul<FloatStep>({plan_.G, lanes_d, n}, {b_.z, 1, b_.lanes}, {b_.keys, b_.row_d},
-                      {b_.dq, b_.row_d}, {Into::kAdd});
-    matmul<FloatStep>({n, lanes_d, plan_.G}, {b_.z, b_.lanes, 1}, {b_.q, b_.row_d},
-                      {products, b_.row_d});
-  }
+// z [n, lanes] of the gathered keys and all heads.
+inline void products_of_picks(const AttentionPlan& plan, int64_t n, const TokenGradBuffers& b,
+                              float* z) {
+  matmul<FloatStep>({n, b.lanes, plan.D}, {b.keys, b.row_d, 1}, {b.q_lanes, b.lanes}, {z, b.lanes});
+}
 
-  void store_query() {
-    for (int64_t g = 0; g < plan_.G; ++g) {
-      from_float(plan_.dtype, b_.dq + g * b_.row_d, plan_.D, grad_.dq,
-                 row_ * plan_.q.row + head(g) * plan_.q.head);
-      grad_.dweights[row_ * plan_.N1 + head(g)] = b_.dweight[g];
+// Adds what n scores with the gradients dy add to the query and its weights; what they add to keys
+// goes to products [n, row_d]. z, the products of the gathered keys, becomes their gradients.
+inline void add_picks(const AttentionPlan& plan, int64_t n, const float* gradients, float* z,
+                      float* products, TokenGradBuffers& b) {
+  const int64_t lanes_d = round_up(plan.D, kLanePad);
+  for (int64_t j = 0; j < n; ++j) {
+    const V dy = set1(gradients[j]);
+    for (int64_t g = 0; g < b.lanes; g += W) {
+      float* at = z + j * b.lanes + g;
+      const V x = load(at);
+      store(b.dweight + g, fma(dy, max(zero(), x), load(b.dweight + g)));
+      store(at, where_lt(zero(), x, mul(dy, load(b.weight + g)), zero()));
     }
   }
+  matmul<FloatStep>({plan.G, lanes_d, n}, {z, 1, b.lanes}, {b.keys, b.row_d}, {b.dq, b.row_d},
+                    {Into::kAdd});
+  matmul<FloatStep>({n, lanes_d, plan.G}, {z, b.lanes, 1}, {b.q, b.row_d}, {products, b.row_d});
+}
 
-  const AttentionPlan& plan_;
-  const TokenGradPlan& grad_;
-  const Segment& seg_;
-  int64_t key_head_, row_;
-  TokenGradBuffers& b_;
-};
+inline void store_picking_query(const AttentionPlan& plan, const TokenGradPlan& grad, int64_t row,
+                                int64_t key_head, const TokenGradBuffers& b) {
+  for (int64_t g = 0; g < plan.G; ++g) {
+    const int64_t head = key_head * plan.G + g;
+    from_float(plan.dtype, b.dq + g * b.row_d, plan.D, grad.dq,
+               row * plan.q.row + head * plan.q.head);
+    grad.dweights[row * plan.N1 + head] = b.dweight[g];
+  }
+}
+
+// Query i with the heads of a key head: writes dq and dweights; what is added to keys goes to
+// products[row_d] for each pick that is one, whose number goes to `picked`. Gives how many.
+inline int64_t picked_query(const AttentionPlan& plan, const TokenGradPlan& grad,
+                            const Segment& seg, int64_t key_head, int64_t i, int32_t* picked,
+                            float* products, TokenGradBuffers& b) {
+  const int64_t row = seg.stat + i, at = row * plan.N2 + key_head;
+  const int32_t* indices = grad.indices + at * grad.count;
+  load_picking_query(plan, grad, row, key_head, b);
+  int64_t total = 0;
+  for (int64_t p = 0; p < grad.count;) {
+    int64_t n = 0;
+    for (; p < grad.count && n < kPickStep; ++p) {
+      const int32_t k = indices[p];
+      if (k < 0 || k >= seg.kv_len) continue;
+      picked[total + n] = k;
+      b.dy[n++] = load1(plan.dtype, grad.dy, at * grad.count + p);
+    }
+    if (n > 0) {
+      gather_picks(plan, seg, key_head, picked + total, n, b);
+      products_of_picks(plan, n, b, b.z);
+      add_picks(plan, n, b.dy, b.z, products + total * b.row_d, b);
+    }
+    total += n;
+  }
+  store_picking_query(plan, grad, row, key_head, b);
+  return total;
+}
 
 // A member's part of the keys of a segment: what the queries of a wave add to them.
 inline void add_to_keys(const Member& member, const AttentionPlan& plan, const TokenGradPlan& grad,
@@ -140,27 +146,39 @@ inline void add_to_keys(const Member& member, const AttentionPlan& plan, const T
   }
 }
 
+// The gradients of all queries, wave by wave: query(segment, key head, number, picked, products)
+// does one, as picked_query().
+template <class Query>
+inline void grad_of_picks(const Member& member, const AttentionPlan& plan,
+                          const TokenGradPlan& grad, const Query& query) {
+  for (int64_t b = 0; b < plan.num_segments; ++b) {
+    const Segment& seg = plan.segments[b];
+    for (int64_t h = 0; h < plan.N2; ++h) {
+      for (int64_t i0 = 0; i0 < seg.q_len; i0 += grad.wave) {
+        const int64_t queries = min64(grad.wave, seg.q_len - i0);
+        member.take(queries, [&](int64_t n) {
+          const int64_t first = n * grad.count;
+          grad.num_picked[n] = query(seg, h, i0 + n, grad.picked + first,
+                                     grad.products + first * padded_row(plan.D));
+        });
+        member.meet();
+        add_to_keys(member, plan, grad, seg, h, queries);
+        member.meet();
+      }
+    }
+  }
+}
+
 void lightning_indexer_grad(const AttentionPlan& plan, const TokenGradPlan& grad,
                             const ForwardScratch& scratch, int threads) {
   in_team(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     TokenGradBuffers buffers = TokenGradBuffers::carve(arena, plan);
-    for (int64_t b = 0; b < plan.num_segments; ++b) {
-      const Segment& seg = plan.segments[b];
-      for (int64_t h = 0; h < plan.N2; ++h) {
-        for (int64_t i0 = 0; i0 < seg.q_len; i0 += grad.wave) {
-          const int64_t queries = min64(grad.wave, seg.q_len - i0);
-          member.take(queries, [&](int64_t n) {
-            PickedQuery query(plan, grad, seg, h, i0 + n, buffers);
-            grad.num_picked[n] = query.run(grad.picked + n * grad.count,
-                                           grad.products + n * grad.count * padded_row(plan.D));
-          });
-          member.meet();
-          add_to_keys(member, plan, grad, seg, h, queries);
-          member.meet();
-        }
-      }
-    }
+    grad_of_picks(member, plan, grad,
+                  [&](const Segment& seg, int64_t key_head, int64_t i, int32_t* picked,
+                      float* products) {
+                    return picked_query(plan, grad, seg, key_head, i, picked, products, buffers);
+                  });
   });
 }
 

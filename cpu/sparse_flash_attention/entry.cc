@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
+#include "cpu/engine/plan/token_segments.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/runtime.h"
 #include "cpu/sparse_flash_attention/plan.h"
@@ -11,8 +12,6 @@ namespace {
 
 // Bytes of products that wait to be added to keys and values.
 constexpr int64_t kWaitingBytes = 48 << 20;
-
-int64_t begin_of(const int64_t* list, int64_t b) { return b == 0 ? 0 : list[b - 1]; }
 
 // Which rows of queries and keys belong to each other, and which keys a query sees.
 std::vector<Segment> make_sparse_plan(const SparseFlashAttentionParams& p, AttentionPlan& plan,
@@ -45,16 +44,11 @@ std::vector<Segment> make_sparse_plan(const SparseFlashAttentionParams& p, Atten
   sparse.batch_rows = p.Sq;
   sparse.statistics = p.softmax_max != nullptr;
   const bool packed_keys = p.packed && p.block_table == nullptr;
+  const TokenLists lists{p.seq_q, p.seq_k, p.packed, packed_keys, p.Sq, p.Sk};
   int64_t longest = 1;
   std::vector<Segment> segments;
   for (int64_t b = 0; b < p.B; ++b) {
-    Segment seg{};
-    seg.index = b;
-    seg.stat = p.packed ? begin_of(p.seq_q, b) : b * p.Sq;
-    seg.q_len = p.packed ? p.seq_q[b] - seg.stat : p.seq_q ? p.seq_q[b] : p.Sq;
-    seg.k = packed_keys ? begin_of(p.seq_k, b) : b * p.Sk;
-    seg.kv_len = packed_keys ? p.seq_k[b] - seg.k : p.seq_k ? p.seq_k[b] : p.Sk;
-    seg.range.kv_len = seg.kv_len;
+    Segment seg = token_segment(lists, b);
     if (p.sparse_mode == 3) seg.range.ahead = seg.kv_len - seg.q_len;
     longest = max64(longest, seg.kv_len);
     segments.push_back(seg);
@@ -64,18 +58,6 @@ std::vector<Segment> make_sparse_plan(const SparseFlashAttentionParams& p, Atten
   // A block may stand there more than once, or reach past the end.
   sparse.most = sparse.count * min64(sparse.block, longest);
   return segments;
-}
-
-// each(first row, rows) for the rows that belong to no segment.
-template <class Each>
-void each_other(const AttentionPlan& plan, int64_t rows, const Each& each) {
-  int64_t past = 0;
-  for (int64_t b = 0; b < plan.num_segments; ++b) {
-    const Segment& seg = plan.segments[b];
-    if (seg.stat > past) each(past, seg.stat - past);
-    past = max64(past, seg.stat + seg.q_len);
-  }
-  if (rows > past) each(past, rows - past);
 }
 
 void clear_rows(void* x, int64_t first, int64_t rows, int64_t row_bytes) {
@@ -100,7 +82,7 @@ void sparse_flash_attention(const SparseFlashAttentionParams& p) {
   parts.thread_size = thread_part(table.sparse_flash_attention_thread_size(plan, sparse));
   const Scratch scratch(
       [&](Arena& arena) { parts.threads = arena.take_threads(threads, parts.thread_size); });
-  each_other(plan, p.rows, [&](int64_t first, int64_t rows) {
+  each_other_row(plan, p.rows, [&](int64_t first, int64_t rows) {
     clear_rows(p.attention_out, first, rows, p.N * p.Dv * elem_size(p.dtype));
     if (!sparse.statistics) return;
     for (int64_t row = first; row < first + rows; ++row) {
@@ -152,7 +134,7 @@ void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
   std::memset(grad.dv, 0, static_cast<size_t>(tokens * p.Dv) * 4);
   if (grad.R > 0) std::memset(grad.dk_rope, 0, static_cast<size_t>(tokens * grad.R) * 4);
   if (p.dsinks) std::memset(grad.dsink, 0, static_cast<size_t>(p.rows * p.N) * 4);
-  each_other(plan, p.rows, [&](int64_t first, int64_t rows) {
+  each_other_row(plan, p.rows, [&](int64_t first, int64_t rows) {
     clear_rows(p.dq, first, rows, p.N * p.D * size);
     if (grad.R > 0) clear_rows(p.dq_rope, first, rows, p.N * grad.R * size);
   });

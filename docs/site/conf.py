@@ -49,7 +49,7 @@ CONTENTS = {
         *("docs/operators", "docs/operators.zh-CN"),
         *("docs/nsa_compress", "docs/nsa_compress_attention", "docs/nsa_selected_attention"),
         *("docs/block_indexer", "docs/lightning_indexer", "docs/sparse_flash_attention"),
-        "docs/flash_attention_score",
+        *("docs/lightning_indexer_kl_loss", "docs/flash_attention_score"),
         *("docs/limits", "docs/differences"),
         *("docs/differences.zh-CN", "docs/interface", "docs/site/api"),
     ],

@@ -9,6 +9,7 @@ from .block_indexer import block_indexer  # noqa: E402
 from .dropout_mask import dropout_mask  # noqa: E402
 from .flash_attention_score import flash_attention_score  # noqa: E402
 from .lightning_indexer import lightning_indexer  # noqa: E402
+from .lightning_indexer_kl_loss import lightning_indexer_kl_loss  # noqa: E402
 from .nsa_compress import nsa_compress  # noqa: E402
 from .nsa_compress_attention import nsa_compress_attention  # noqa: E402
 from .nsa_compress_attention_infer import nsa_compress_attention_infer  # noqa: E402
@@ -17,6 +18,9 @@ from .nsa_decode import nsa_decode  # noqa: E402
 from .nsa_selected_attention import nsa_select_attention, nsa_selected_attention  # noqa: E402
 from .nsa_selected_attention_infer import nsa_selected_attention_infer  # noqa: E402
 from .sparse_flash_attention import sparse_flash_attention  # noqa: E402
+from .sparse_lightning_indexer_grad_kl_loss import (  # noqa: E402
+    sparse_lightning_indexer_grad_kl_loss,
+)
 
 __all__ = [
     "block_indexer",
@@ -24,6 +28,7 @@ __all__ = [
     "dropout_mask",
     "flash_attention_score",
     "lightning_indexer",
+    "lightning_indexer_kl_loss",
     "nsa_compress",
     "nsa_compress_attention",
     "nsa_compress_attention_infer",
@@ -33,4 +38,5 @@ __all__ = [
     "nsa_selected_attention",
     "nsa_selected_attention_infer",
     "sparse_flash_attention",
+    "sparse_lightning_indexer_grad_kl_loss",
 ]

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 
 import mindspore
 import numpy as np
-from mindspore import Tensor
+from mindspore import Tensor, ops
 from mindspore.common.dtype import TensorType
 
 from .. import _native
@@ -311,6 +311,13 @@ def list_constant(spec):
 def passed(argument, constant):
     """What an operator gets: the argument of the public function, or the plan's constant for it."""
     return argument if constant is None else constant
+
+
+def in_dtype(x, dtype):
+    """A Tensor or None, cast where a dtype is given that it has not. Part of graphs, too."""
+    if x is None or dtype is None or x.dtype == dtype:
+        return x
+    return ops.cast(x, dtype)
 
 
 def all_passed(arguments, constants):

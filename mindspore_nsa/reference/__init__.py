@@ -10,6 +10,7 @@ from .dense_attention import dense_attention, dense_attention_grad
 from .dropout import dropout_mask
 from .flash_attention_score import flash_attention_score, flash_attention_score_grad
 from .lightning_indexer import lightning_indexer, lightning_indexer_grad
+from .lightning_indexer_kl_loss import sparse_lightning_indexer_grad_kl_loss
 from .native_sparse_attention import native_sparse_attention, native_sparse_attention_grad
 from .nsa_compress import nsa_compress, nsa_compress_grad
 from .nsa_compress_attention import nsa_compress_attention, nsa_compress_attention_grad
@@ -48,4 +49,5 @@ __all__ = [
     "nsa_selected_attention_infer",
     "sparse_flash_attention",
     "sparse_flash_attention_grad",
+    "sparse_lightning_indexer_grad_kl_loss",
 ]

@@ -27,6 +27,7 @@ GENERATORS = {
     "LightningIndexerGrad": indexer_cases.lightning_indexer_grad,
     "SparseFlashAttention": indexer_cases.sparse_flash_attention,
     "SparseFlashAttentionGrad": indexer_cases.sparse_flash_attention_grad,
+    "SparseLightningIndexerGradKLLoss": indexer_cases.sparse_kl_loss,
 }
 
 # How often an operator comes up when none is asked for.
@@ -48,6 +49,7 @@ _WEIGHTS = {
     "LightningIndexerGrad": 2,
     "SparseFlashAttention": 2,
     "SparseFlashAttentionGrad": 2,
+    "SparseLightningIndexerGradKLLoss": 2,
 }
 _OPS = [op for op, weight in _WEIGHTS.items() for _ in range(weight)]
 

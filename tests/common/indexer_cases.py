@@ -199,10 +199,77 @@ def sparse_flash_attention_grad(draw):
     return Case.of("SparseFlashAttentionGrad", inputs, forward.attrs, forward.dtype)
 
 
+def _quarters(draw, *shape):
+    """Whose products are exact: nobody is in doubt about ReLU."""
+    return encode(draw.rng.integers(-6, 7, shape).astype(np.float32) / 4, draw.dtype)
+
+
+def _indexer(draw, rows, lead, groups):
+    """Queries, keys and weights of an indexer whose scores are of the size of 1."""
+    width, dim = draw.pick((1, 2, 4, 16)), draw.pick(DIMS)
+    weights = draw.floats(*rows, groups * width) * np.float32(2 / np.sqrt(groups * width * dim))
+    return {
+        "query_index": _quarters(draw, *rows, groups * width, dim),
+        "key_index": _quarters(draw, *lead, groups, dim),
+        "weights": weights,
+    }
+
+
+def sparse_kl_loss(draw):
+    """Of an attention over random picks, some of which repeat or are none."""
+    key_heads, width, dim = draw.pick((1, 1, 2, 4)), draw.pick((1, 2, 4, 16)), draw.pick(DIMS)
+    groups = draw.pick([n for n in (1, 2, 4) if key_heads % n == 0])
+    heads = key_heads * width
+    side = int(np.clip(np.sqrt(draw.pick((1e5, 4e5)) / (heads * dim)), 2, 100))
+    q_lengths, kv_lengths, packed = _token_lengths(draw, side)
+    rows, inputs = _token_inputs(
+        draw, q_lengths, kv_lengths, packed, draw.tensor, heads, key_heads, dim
+    )
+    lead = decode(inputs["key"]).shape[:-2]
+    inputs |= _indexer(draw, rows, lead, groups)
+    lists = [
+        inputs.pop(name, None) for name in ("actual_seq_lengths_query", "actual_seq_lengths_key")
+    ]
+    inputs["actual_seq_qlen"], inputs["actual_seq_klen"] = lists
+    if draw.chance(0.4):
+        ropes = draw.pick((4, 16))
+        inputs["query_rope"] = draw.tensor(*rows, heads, ropes)
+        inputs["key_rope"] = draw.tensor(*lead, key_heads, ropes)
+    if packed:
+        for name in ("key_index", *(["key_rope"] if "key_rope" in inputs else [])):
+            inputs[name] = poison_from(inputs[name], sum(kv_lengths))
+    shape = (*rows, groups, draw.pick((1, 2, 7, 40, 130, 200)))
+    picks = draw.rng.integers(-1, max(kv_lengths) + 2, shape).astype(np.int32)
+    inputs["sparse_indices"] = picks
+    layout = "TND" if packed else "BSND"
+    attrs = {"scale_value": draw.scale(dim), "sparse_mode": draw.pick((0, 3, 3)), "layout": layout}
+    attention = {
+        **{name: inputs[name] for name in ("query", "key")},
+        **{name: inputs.get(name) for name in ("query_rope", "key_rope")},
+        "value": inputs["key"],
+        "sparse_indices": np.repeat(picks, key_heads // groups, axis=-2),
+        "actual_seq_lengths_query": lists[0],
+        "actual_seq_lengths_kv": lists[1],
+    }
+    of_attention = {
+        "scale_value": attrs["scale_value"],
+        "sparse_mode": attrs["sparse_mode"],
+        "attention_mode": 2 if "query_rope" in inputs else 0,
+        "return_softmax_lse": 1,
+        "layout_query": layout,
+        "layout_kv": layout,
+    }
+    case = Case.of("SparseFlashAttention", attention, of_attention, draw.dtype)
+    _, top, total = run_reference(case)
+    inputs |= {"softmax_max": top.astype(np.float32), "softmax_sum": total.astype(np.float32)}
+    return Case.of("SparseLightningIndexerGradKLLoss", inputs, attrs, draw.dtype)
+
+
 __all__ = [
     "block_indexer",
     "lightning_indexer",
     "lightning_indexer_grad",
     "sparse_flash_attention",
     "sparse_flash_attention_grad",
+    "sparse_kl_loss",
 ]

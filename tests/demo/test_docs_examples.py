@@ -23,10 +23,12 @@ OPERATORS = (
     "block_indexer",
     "lightning_indexer",
     "sparse_flash_attention",
+    "lightning_indexer_kl_loss",
 )
 # Where an operator's signature stands.
 PAGE_OF = {
     **{operator: operator for operator in OPERATORS},
+    "sparse_lightning_indexer_grad_kl_loss": "lightning_indexer_kl_loss",
     "nsa_decode": "decoding",
     "nsa_compress_with_cache": "decoding",
     "nsa_compress_attention_infer": "decoding",

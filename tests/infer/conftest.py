@@ -224,6 +224,29 @@ def token_calls():
         "SparseFlashAttentionGrad",
         Call("SparseFlashAttentionGrad", {**inputs, **outputs}, attrs),
     )
+    yield from kl_calls()
+
+
+def kl_calls():
+    """Two heads of keys, which teach one of an indexer."""
+    statistics = ("float32", (2, 2, 30, 4))
+    inputs = {
+        "query": tensor(2, 30, 8, 64),
+        "key": tensor(2, 40, 2, 64),
+        "query_index": tensor(2, 30, 4, 32),
+        "key_index": tensor(2, 40, 1, 32),
+        "weights": ("float32", (2, 30, 4)),
+        "sparse_indices": ("int32", (2, 30, 1, 16)),
+        "softmax_max": statistics,
+        "softmax_sum": statistics,
+        "query_rope": tensor(2, 30, 8, 16),
+        "key_rope": tensor(2, 40, 2, 16),
+        "actual_seq_qlen": ints(24, 30),
+        "actual_seq_klen": ints(40, 25),
+    }
+    attrs = {"scale_value": 0.125, "sparse_mode": 3, "layout": "BSND"}
+    op = "SparseLightningIndexerGradKLLoss"
+    yield op, Call(op, inputs, attrs)
 
 
 def flash_calls():

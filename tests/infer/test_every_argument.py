@@ -23,6 +23,7 @@ LISTS = {
     "actual_seq_lengths_query",
     "actual_seq_lengths_key",
     "actual_seq_lengths_kv",
+    "actual_seq_klen",
     "compress_residual",
 }
 
@@ -43,6 +44,7 @@ FREE = {
     "LightningIndexerGrad": {("key", 1)},
     "SparseFlashAttention": {("value", 3), ("sparse_indices", 3)},
     "SparseFlashAttentionGrad": {("sparse_indices", 3)},
+    "SparseLightningIndexerGradKLLoss": {("sparse_indices", 3)},
     "NsaCompressWithCache": {
         ("input", 0),
         ("block_table", 1),
@@ -161,7 +163,7 @@ def test_missing_input(good, call_name, input_name):
     if "TND" in call_name or "compressed" in call_name:
         needed.add("attn_mask")
     spoiled = call.but(**{input_name: None})
-    if call.op.startswith("SparseFlash") and input_name.endswith("_rope"):
+    if call.op.startswith("Sparse") and input_name.endswith("_rope"):
         spoiled.fails(ValueError, input_name, "None")
     elif call.op.startswith("Flash") and input_name in needed:
         spoiled.fails(ValueError, input_name, "None")

@@ -294,6 +294,27 @@ def _sparse_flash_attention(at, constants):
     return forward
 
 
+def _sparse_kl_loss(at, constants):
+    def forward(*t):
+        return mindspore_nsa.sparse_lightning_indexer_grad_kl_loss(
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["query_index"]),
+            _pick(t, at["key_index"]),
+            _pick(t, at["weights"]),
+            _pick(t, at["sparse_indices"]),
+            _pick(t, at["softmax_max"]),
+            _pick(t, at["softmax_sum"]),
+            query_rope=_pick(t, at["query_rope"]),
+            key_rope=_pick(t, at["key_rope"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_seq_klen=_pick(t, at["actual_seq_klen"]),
+            **constants,
+        )
+
+    return forward
+
+
 def _dropout_mask(at, constants):
     def forward(*t):
         return mindspore_nsa.dropout_mask(**constants)
@@ -314,6 +335,7 @@ _FORWARDS = {
     "block_indexer": (_block_indexer, "BlockIndexer"),
     "lightning_indexer": (_lightning_indexer, "LightningIndexer"),
     "sparse_flash_attention": (_sparse_flash_attention, "SparseFlashAttention"),
+    "sparse_kl_loss": (_sparse_kl_loss, "SparseLightningIndexerGradKLLoss"),
     "dropout_mask": (_dropout_mask, "NsaDropoutMask"),
 }
 
@@ -397,6 +419,9 @@ class PublicCall:
                 self.wanted = ("query", "key", "value")
                 self.wanted += tuple(name for name in SPARSE_OPTIONAL if name in named)
                 self.upstream = named.pop("attention_out_grad")
+        elif op == "SparseLightningIndexerGradKLLoss":
+            self.operator = "sparse_kl_loss"
+            return  # statistics are inputs
         elif op in DECODING:
             self.operator = DECODING[op]
         else:

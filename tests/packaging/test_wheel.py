@@ -80,6 +80,7 @@ OPERATORS = (
     "NsaSelectedAttentionGrad",
     "SparseFlashAttention",
     "SparseFlashAttentionGrad",
+    "SparseLightningIndexerGradKLLoss",
     "NsaSelectedAttentionInfer",
     "NsaSplitHeads",
     "NsaSplitHeadsGrad",

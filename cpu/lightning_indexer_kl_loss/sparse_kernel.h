@@ -1,0 +1,168 @@
+// The KL loss of an indexer over the tokens that it picked, query by query on the gathered rows of
+// SparseFlashAttention: the mean attention of the heads, the scores of the indexer, and from both
+// the gradients of the scores, which go on as those of LightningIndexer do.
+#pragma once
+
+#include "cpu/lightning_indexer/grad_kernel.h"
+#include "cpu/lightning_indexer_kl_loss/divergence.h"
+#include "cpu/lightning_indexer_kl_loss/plan.h"
+#include "cpu/sparse_flash_attention/kernel.h"
+
+namespace nsa::cpu {
+namespace {
+
+static_assert(kGatherRows == kPickStep);
+
+struct SparseKLBuffers {
+  GatherBuffers gathered;
+  float* q;                // [G, row_k] of a key head of the attention
+  float* q_lanes;          // [depth, lanes]
+  float* s;                // [kGatherRows, lanes]
+  float *max, *inverse;    // [lanes]
+  TokenGradBuffers index;
+  float* z;      // [most, lanes of the indexer]
+  float* p;      // [most] mean attention
+  float* score;  // [most] of the indexer, then its gradients
+  int64_t lanes;
+
+  static SparseKLBuffers carve(Arena& arena, const KLPlan& plan) {
+    SparseKLBuffers b{};
+    const int64_t most = round_up(plan.tokens.most, kLanePad);
+    b.gathered = GatherBuffers::carve(arena, plan.attention, plan.tokens);
+    b.lanes = round_up(plan.attention.G, kLanePad);
+    b.q = arena.take<float>(plan.attention.G * b.gathered.row_k);
+    b.q_lanes = arena.take<float>(plan.tokens.depth(plan.attention) * b.lanes);
+    b.s = arena.take<float>(kGatherRows * b.lanes);
+    b.max = arena.take<float>(b.lanes);
+    b.inverse = arena.take<float>(b.lanes);
+    b.index = TokenGradBuffers::carve(arena, plan.index);
+    b.z = arena.take<float>(plan.tokens.most * b.index.lanes);
+    b.p = arena.take<float>(most);
+    b.score = arena.take<float>(most);
+    return b;
+  }
+};
+
+// One query of a group.
+class SparseQueryKL {
+ public:
+  SparseQueryKL(const KLPlan& plan, int64_t segment, int64_t group, int64_t i, SparseKLBuffers& b)
+      : plan_(plan),
+        seg_(plan.attention.segments[segment]),
+        index_seg_(plan.index.segments[segment]),
+        group_(group),
+        i_(i),
+        row_(seg_.stat + i),
+        b_(b) {}
+
+  // As picked_query().
+  int64_t run(int32_t* picked, float* products) {
+    const AttentionPlan& index = plan_.index;
+    TokenGradBuffers& of_index = b_.index;
+    const int64_t at = row_ * index.N2 + group_;
+    const int64_t total = expand_tokens(
+        plan_.tokens, seg_, i_, plan_.tokens.indices + at * plan_.tokens.count, b_.gathered);
+    const int32_t* tokens = b_.gathered.tokens;
+    load_picking_query(index, plan_.grad, row_, group_, of_index);
+    if (total > 0) {
+      mean_attention(total);
+      scores(total);
+      plan_.loss[at] = divergence_gradient(b_.p, b_.score, total);
+    }
+    for (int64_t t = 0; t < total; t += kGatherRows) {
+      const int64_t n = min64(kGatherRows, total - t);
+      gather_picks(index, index_seg_, group_, tokens + t, n, of_index);
+      add_picks(index, n, b_.score + t, b_.z + t * of_index.lanes, products + t * of_index.row_d,
+                of_index);
+    }
+    for (int64_t t = 0; t < total; ++t) picked[t] = tokens[t];
+    store_picking_query(index, plan_.grad, row_, group_, of_index);
+    return total;
+  }
+
+ private:
+  // p = the mean of exp(score - max) / sum over the heads of the group.
+  void mean_attention(int64_t total) {
+    const AttentionPlan& plan = plan_.attention;
+    fill(b_.p, round_up(total, kLanePad), 0.0f);
+    const int64_t heads = plan_.key_heads();
+    for (int64_t h = group_ * heads; h < (group_ + 1) * heads; ++h) {
+      GatherBuffers& gathered = b_.gathered;
+      load_rows(plan, plan_.tokens, row_, h, gathered.row_k, b_.lanes, b_.q, b_.q_lanes);
+      load_statistics(h);
+      for (int64_t t = 0; t < total; t += kGatherRows) {
+        const int64_t n = min64(kGatherRows, total - t);
+        gather_rows(plan, plan_.tokens, seg_, h, gathered.tokens + t, n, gathered);
+        products_of_rows(n, plan_.tokens.depth(plan), gathered.keys, gathered.row_k, b_.q_lanes,
+                         b_.lanes, b_.s);
+        add_probabilities_of_heads(n, b_.p + t);
+      }
+    }
+  }
+
+  void load_statistics(int64_t key_head) {
+    const AttentionPlan& plan = plan_.attention;
+    fill(b_.max, b_.lanes, 0.0f);
+    fill(b_.inverse, b_.lanes, 0.0f);
+    const int64_t at = statistic(plan, plan_.tokens, row_, key_head);
+    const float part = 1.0f / static_cast<float>(plan.G * plan_.key_heads());
+    for (int64_t g = 0; g < plan.G; ++g) {
+      const float top = plan.softmax_max[at + g], sum = plan.softmax_sum[at + g];
+      b_.inverse[g] = part * SoftmaxState::inverse_of(top, sum);
+      b_.max[g] = top == -kFloatMax ? 0.0f : top;
+    }
+  }
+
+  void add_probabilities_of_heads(int64_t n, float* p) {
+    const V by = set1(plan_.attention.scale);
+    for (int64_t j = 0; j < n; ++j) {
+      V sum = zero();
+      for (int64_t g = 0; g < b_.lanes; g += W) {
+        const V x = mul(load(b_.s + j * b_.lanes + g), by);
+        sum = fma(exp_from(x, load(b_.max + g)), load(b_.inverse + g), sum);
+      }
+      p[j] += hsum(sum);
+    }
+  }
+
+  // Of all tokens, and the products that they come from.
+  void scores(int64_t total) {
+    TokenGradBuffers& b = b_.index;
+    for (int64_t t = 0; t < total; t += kGatherRows) {
+      const int64_t n = min64(kGatherRows, total - t);
+      gather_picks(plan_.index, index_seg_, group_, b_.gathered.tokens + t, n, b);
+      float* z = b_.z + t * b.lanes;
+      products_of_picks(plan_.index, n, b, z);
+      for (int64_t j = 0; j < n; ++j) {
+        V sum = zero();
+        for (int64_t g = 0; g < b.lanes; g += W)
+          sum = fma(load(b.weight + g), max(zero(), load(z + j * b.lanes + g)), sum);
+        b_.score[t + j] = hsum(sum);
+      }
+    }
+  }
+
+  const KLPlan& plan_;
+  const Segment &seg_, &index_seg_;
+  int64_t group_, i_, row_;
+  SparseKLBuffers& b_;
+};
+
+void sparse_kl_loss(const KLPlan& plan, const ForwardScratch& scratch, int threads) {
+  in_team(threads, [&](const Member& member) {
+    Arena arena{scratch.threads + member.number * scratch.thread_size};
+    SparseKLBuffers buffers = SparseKLBuffers::carve(arena, plan);
+    grad_of_picks(member, plan.index, plan.grad,
+                  [&](const Segment& seg, int64_t group, int64_t i, int32_t* picked,
+                      float* products) {
+                    return SparseQueryKL(plan, seg.index, group, i, buffers).run(picked, products);
+                  });
+  });
+}
+
+int64_t sparse_kl_loss_thread_size(const KLPlan& plan) {
+  return measured([&](Arena& arena) { SparseKLBuffers::carve(arena, plan); });
+}
+
+}  // namespace
+}  // namespace nsa::cpu

@@ -1,0 +1,118 @@
+// Rules of SparseLightningIndexerGradKLLoss.
+#include "infer/lightning_indexer_kl_loss.h"
+
+#include "infer/token_rows.h"
+
+namespace nsa {
+
+namespace {
+
+constexpr const SparseLightningIndexerGradKLLossInputs& kSparse =
+    kSparseLightningIndexerGradKLLossInputs;
+
+struct IndexerDims : TokenDims {
+  int64_t groups;  // key heads of the indexer; -1 where unknown
+};
+
+// The queries and keys of the indexer, whose rows and batches are those of the attention.
+template <class Positions>
+IndexerDims check_indexer(const Context& c, const Positions& in) {
+  IndexerDims dims{};
+  static_cast<TokenDims&>(dims) = check_token_rows(
+      c, {in.query_index, in.key_index, in.actual_seq_qlen, in.actual_seq_klen, std::nullopt,
+          "layout", "H", "d", "layout"});
+  dims.groups = dims.key_heads;
+  return dims;
+}
+
+// The attention that teaches the indexer, whose key heads are divided among the indexer's.
+template <class Positions>
+TokenDims check_teacher(const Context& c, const Positions& in, const IndexerDims& index) {
+  const TokenDims dims =
+      check_token_rows(c, {in.query, in.key, in.actual_seq_qlen, in.actual_seq_klen, std::nullopt,
+                           "layout", "N", "D", "layout"});
+  c.require_finite("scale_value");
+  const int64_t mode = c.int_attr("sparse_mode");
+  if (mode != 0 && mode != 3) c.fail_value("sparse_mode", "0 or 3", std::to_string(mode));
+  require_token_shape(c, in.query_index, dims, {index.heads, index.d}, "(T1, H, d)",
+                      "(B, Sq, H, d)");
+  require_token_shape(c, in.weights, dims, {index.heads}, "(T1, H)", "(B, Sq, H)");
+  const size_t rows = dims.packed ? 1 : 2;
+  if (c.in(in.key).known_rank) {
+    std::vector<int64_t> shape = c.in(in.key).shape;
+    shape[rows] = shape[rows + 1] = kUnknownDim;
+    c.require_shape(in.key_index, dims.packed ? "(T2, N2, d)" : "(B, Sk, N2, d)", shape.data(),
+                    shape.size());
+  }
+  if (index.groups > 0 && dims.key_heads >= 0 && dims.key_heads % index.groups != 0) {
+    c.fail_value(c.name(in.key_index),
+                 "of a head count that divides N2 of key (" + std::to_string(dims.key_heads) + ")",
+                 std::to_string(index.groups));
+  }
+  return dims;
+}
+
+template <class Positions>
+void check_teacher_ropes(const Context& c, const Positions& in, const TokenDims& dims) {
+  for (const auto& [input, other] : {std::pair{in.query_rope, in.key_rope},
+                                     std::pair{in.key_rope, in.query_rope}}) {
+    if (c.has(input) || !c.has(other)) continue;
+    c.fail_value(c.name(input), std::string("given where ") + c.name(other) + " is", "None");
+  }
+  if (!c.has(in.key_rope)) return;
+  const int64_t ropes = check_like_key(c, in.key_rope, in.key, "R");
+  require_token_shape(c, in.query_rope, dims, {dims.heads, ropes}, "(T1, N, R)", "(B, Sq, N, R)");
+}
+
+// The statistics of the attention lie as those of sparse_flash_attention.
+template <class Positions>
+void check_statistics(const Context& c, const Positions& in, const TokenDims& dims) {
+  const bool known = dims.heads >= 0 && dims.key_heads > 0;
+  const int64_t group = known ? dims.heads / dims.key_heads : kUnknownDim;
+  const std::vector<int64_t> shape =
+      dims.packed ? std::vector<int64_t>{dims.key_heads, dims.rows, group}
+                  : std::vector<int64_t>{dims.batch, dims.key_heads, dims.per_batch, group};
+  const char* axes = dims.packed
+                         ? "(N2, T1, N / N2) ((B, N2, Sq, N / N2) with layout='BSND')"
+                         : "(B, N2, Sq, N / N2) ((N2, T1, N / N2) with layout='TND')";
+  for (size_t input : {in.softmax_max, in.softmax_sum})
+    c.require_shape(input, axes, shape.data(), shape.size());
+}
+
+template <class Positions>
+std::vector<OutputDesc> gradients(const Context& c, const Positions& in, const IndexerDims& index) {
+  const auto shape_of = [&](size_t input) {
+    return c.in(input).known_rank ? c.in(input).shape : std::vector<int64_t>{-2};
+  };
+  return {{c.dtype(in.query), shape_of(in.query_index)},
+          {c.dtype(in.query), shape_of(in.key_index)},
+          {DType::kFloat32, index.shape({index.heads})},
+          {DType::kFloat32, {1}}};
+}
+
+std::vector<OutputDesc> infer_sparse(const Context& c) {
+  const IndexerDims index = check_indexer(c, kSparse);
+  const TokenDims dims = check_teacher(c, kSparse, index);
+  check_teacher_ropes(c, kSparse, dims);
+  check_statistics(c, kSparse, dims);
+  const size_t last = dims.packed ? 2 : 3;
+  const int64_t rank = static_cast<int64_t>(c.in(kSparse.sparse_indices).shape.size());
+  const bool known = c.in(kSparse.sparse_indices).known_rank && rank > static_cast<int64_t>(last);
+  const int64_t count = known ? c.dim(kSparse.sparse_indices, last) : kUnknownDim;
+  require_token_shape(c, kSparse.sparse_indices, dims, {index.groups, count},
+                      "(T1, heads of key_index, k)", "(B, Sq, heads of key_index, k)");
+  c.require_positive_dim(kSparse.sparse_indices, last, "k");
+  return gradients(c, kSparse, index);
+}
+
+}  // namespace
+
+const OpRules& sparse_lightning_indexer_grad_kl_loss_rules() {
+  static const OpRules rules{
+      {OpId::kSparseLightningIndexerGradKLLoss, kSparse, attr_specs<IndexerKLLossAttrs>(),
+       kIndexerKLLossOutputs},
+      infer_sparse};
+  return rules;
+}
+
+}  // namespace nsa
