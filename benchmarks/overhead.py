@@ -13,7 +13,7 @@ import mindspore_nsa
 from mindspore_nsa import _native
 from mindspore_nsa.ops._custom import absent, encode_attrs, native_custom
 
-from . import check, decoding, indexers, probe, timing, workloads
+from . import check, decoding, indexer_losses, indexers, probe, timing, workloads
 from .program import compiled, finished
 from .result import Result
 
@@ -122,6 +122,12 @@ def _pick(query, key, weights):
 
 def _sparse(query, key, value, indices):
     return mindspore_nsa.sparse_flash_attention(query, key, value, indices, 1.0)[0]
+
+
+def _learn(query, key, query_index, key_index, weights, *statistics):
+    return mindspore_nsa.sparse_lightning_indexer_grad_kl_loss(
+        query, key, query_index, key_index, weights, *statistics, 1.0
+    )[0]
 
 
 @dataclass(frozen=True)
@@ -251,6 +257,9 @@ _CALLS = (
     ("sparse_attention", "SparseFlashAttentionGrad", indexers.sparse_attention, "backward",
      {"inputs": (ROWS, ROWS, ROWS, PICKS, ROWS, ROWS, *(NONE,) * 3, NO_LIST, NO_LIST),
       "attrs": {"scale_value": 1.0}, "place": 5}),
+    ("sparse_kl_loss", "SparseLightningIndexerGradKLLoss", indexer_losses.sparse_kl_loss, "forward",
+     {"inputs": (*(ROWS,) * 4, HEADS, PICKS, SCORES, SCORES, NONE, NONE, NO_LIST, NO_LIST),
+      "attrs": {"scale_value": 1.0}, "function": _learn, "arguments": 8}),
     ("compress_with_cache", "NsaCompressWithCache", decoding.compress, "forward",
      {"inputs": (ROW, WEIGHT, START, NONE, ENDS, CACHE), "attrs": {**WINDOW, **PAGE},
       "function": _compress_with_cache, "arguments": 2}),

@@ -180,6 +180,38 @@ def torch_blocks(case):
     return choose
 
 
+def torch_kl_loss(case):
+    """PyTorch's gather and products of a sparse KL loss, with the gradients of the indexer.
+
+    Query by query: the rows that all of them gather would be some hundred gigabytes of a text.
+    """
+    torch = torch_module()
+    if torch is None:
+        raise DoesNotFit("no torch")
+    torch.set_num_threads(_native.num_threads())
+    named = {name: x for name, x in case.named().items() if x is not None}
+    t = {name: _torch_tensor(torch, x)[0] for name, x in named.items()}
+    scale = case.attrs["scale_value"]
+    query = torch.cat((t["query"], t["query_rope"]), -1)
+    key = torch.cat((t["key"], t["key_rope"]), -1)[:, 0]
+    indexer = [t[name].requires_grad_() for name in ("query_index", "key_index", "weights")]
+    top, total = (t[name][0, ..., None] for name in ("softmax_max", "softmax_sum"))
+
+    def both():
+        q_index, k_index, weights = indexer
+        loss = 0
+        for row, picks in enumerate(t["sparse_indices"][:, 0].long()):
+            with torch.no_grad():
+                scores = torch.matmul(query[row], key[picks].T).float() * scale
+                p = ((scores - top[row]).exp() / total[row]).mean(0)
+            products = torch.matmul(q_index[row], k_index[picks, 0].T).float()
+            scores = torch.matmul(weights[row], products.relu())
+            loss = loss + torch.xlogy(p, p).sum() - (p * scores.log_softmax(-1)).sum()
+        torch.autograd.grad(loss, indexer)
+
+    return both
+
+
 def _torch_tensor(torch, x):
     if isinstance(x, tuple):
         return torch.from_numpy(x[1].view(np.int16)).view(torch.bfloat16)

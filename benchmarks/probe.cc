@@ -142,6 +142,7 @@ TIMED_MORE_OUTPUTS(LightningIndexer)
 TIMED_MORE_OUTPUTS(LightningIndexerGrad)
 TIMED_MORE_OUTPUTS(SparseFlashAttention)
 TIMED_MORE_OUTPUTS(SparseFlashAttentionGrad)
+TIMED_MORE_OUTPUTS(SparseLightningIndexerGradKLLoss)
 
 // The first output is like the first input, the others have one element.
 #define EMPTY_KERNEL(name) \

@@ -3,6 +3,7 @@
 from . import workloads
 from .branches import branches_cases
 from .decoding import decode_cases
+from .indexer_losses import loss_cases
 from .indexers import indexer_cases, sparse_cases, token_cases
 from .layer import layer_cases
 from .layer_memory import layer_memory_cases
@@ -67,6 +68,7 @@ CASES = [
     *indexer_cases(),
     *token_cases(),
     *sparse_cases(),
+    *loss_cases(),
     *branches_cases(),
     *layer_cases(),
     *layer_memory_cases(),

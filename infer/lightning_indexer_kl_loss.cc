@@ -18,9 +18,9 @@ struct IndexerDims : TokenDims {
 template <class Positions>
 IndexerDims check_indexer(const Context& c, const Positions& in) {
   IndexerDims dims{};
-  static_cast<TokenDims&>(dims) = check_token_rows(
-      c, {in.query_index, in.key_index, in.actual_seq_qlen, in.actual_seq_klen, std::nullopt,
-          "layout", "H", "d", "layout"});
+  static_cast<TokenDims&>(dims) =
+      check_token_rows(c, {in.query_index, in.key_index, in.actual_seq_qlen, in.actual_seq_klen,
+                           std::nullopt, "layout", "H", "d", "layout"});
   dims.groups = dims.key_heads;
   return dims;
 }
@@ -54,8 +54,8 @@ TokenDims check_teacher(const Context& c, const Positions& in, const IndexerDims
 
 template <class Positions>
 void check_teacher_ropes(const Context& c, const Positions& in, const TokenDims& dims) {
-  for (const auto& [input, other] : {std::pair{in.query_rope, in.key_rope},
-                                     std::pair{in.key_rope, in.query_rope}}) {
+  for (const auto& [input, other] :
+       {std::pair{in.query_rope, in.key_rope}, std::pair{in.key_rope, in.query_rope}}) {
     if (c.has(input) || !c.has(other)) continue;
     c.fail_value(c.name(input), std::string("given where ") + c.name(other) + " is", "None");
   }
@@ -72,9 +72,8 @@ void check_statistics(const Context& c, const Positions& in, const TokenDims& di
   const std::vector<int64_t> shape =
       dims.packed ? std::vector<int64_t>{dims.key_heads, dims.rows, group}
                   : std::vector<int64_t>{dims.batch, dims.key_heads, dims.per_batch, group};
-  const char* axes = dims.packed
-                         ? "(N2, T1, N / N2) ((B, N2, Sq, N / N2) with layout='BSND')"
-                         : "(B, N2, Sq, N / N2) ((N2, T1, N / N2) with layout='TND')";
+  const char* axes = dims.packed ? "(N2, T1, N / N2) ((B, N2, Sq, N / N2) with layout='BSND')"
+                                 : "(B, N2, Sq, N / N2) ((N2, T1, N / N2) with layout='TND')";
   for (size_t input : {in.softmax_max, in.softmax_sum})
     c.require_shape(input, axes, shape.data(), shape.size());
 }
@@ -108,10 +107,9 @@ std::vector<OutputDesc> infer_sparse(const Context& c) {
 }  // namespace
 
 const OpRules& sparse_lightning_indexer_grad_kl_loss_rules() {
-  static const OpRules rules{
-      {OpId::kSparseLightningIndexerGradKLLoss, kSparse, attr_specs<IndexerKLLossAttrs>(),
-       kIndexerKLLossOutputs},
-      infer_sparse};
+  static const OpRules rules{{OpId::kSparseLightningIndexerGradKLLoss, kSparse,
+                              attr_specs<IndexerKLLossAttrs>(), kIndexerKLLossOutputs},
+                             infer_sparse};
   return rules;
 }
 

@@ -6,7 +6,7 @@
 #include "cpu/flash_attention_score/kernel.h"
 #include "cpu/lightning_indexer/grad_kernel.h"
 #include "cpu/lightning_indexer/kernel.h"
-#include "cpu/lightning_indexer_kl_loss/sparse_kernel.h"
+#include "cpu/lightning_indexer/sparse_kl_kernel.h"
 #include "cpu/linear/nsa_linear_kernel.h"
 #include "cpu/linear/nsa_projection_kernel.h"
 #include "cpu/nsa_compress/grad_kernel.h"

@@ -174,11 +174,11 @@ void lightning_indexer_grad(const AttentionPlan& plan, const TokenGradPlan& grad
   in_team(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     TokenGradBuffers buffers = TokenGradBuffers::carve(arena, plan);
-    grad_of_picks(member, plan, grad,
-                  [&](const Segment& seg, int64_t key_head, int64_t i, int32_t* picked,
-                      float* products) {
-                    return picked_query(plan, grad, seg, key_head, i, picked, products, buffers);
-                  });
+    grad_of_picks(
+        member, plan, grad,
+        [&](const Segment& seg, int64_t key_head, int64_t i, int32_t* picked, float* products) {
+          return picked_query(plan, grad, seg, key_head, i, picked, products, buffers);
+        });
   });
 }
 

@@ -64,12 +64,6 @@ void clear_rows(void* x, int64_t first, int64_t rows, int64_t row_bytes) {
   std::memset(static_cast<char*>(x) + first * row_bytes, 0, static_cast<size_t>(rows * row_bytes));
 }
 
-int64_t statistic(const AttentionPlan& plan, const SparsePlan& sparse, int64_t row, int64_t group) {
-  if (sparse.groups_first) return (group * sparse.rows + row) * plan.G;
-  const int64_t b = row / sparse.batch_rows, i = row % sparse.batch_rows;
-  return ((b * plan.N2 + group) * sparse.batch_rows + i) * plan.G;
-}
-
 }  // namespace
 
 void sparse_flash_attention(const SparseFlashAttentionParams& p) {
@@ -88,8 +82,8 @@ void sparse_flash_attention(const SparseFlashAttentionParams& p) {
     for (int64_t row = first; row < first + rows; ++row) {
       for (int64_t h = 0; h < p.N2; ++h) {
         for (int64_t g = 0; g < plan.G; ++g) {
-          p.softmax_max[statistic(plan, sparse, row, h) + g] = -kFloatMax;
-          p.softmax_sum[statistic(plan, sparse, row, h) + g] = kFloatMax;
+          p.softmax_max[sparse.statistic(plan, row, h) + g] = -kFloatMax;
+          p.softmax_sum[sparse.statistic(plan, row, h) + g] = kFloatMax;
         }
       }
     }

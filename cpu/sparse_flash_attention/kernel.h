@@ -2,7 +2,8 @@
 // share a key head, which are the lanes of its scores and the rows of its output.
 #pragma once
 
-#include "cpu/sparse_flash_attention/gather.h"
+#include "cpu/engine/step/gathered_tokens.h"
+#include "cpu/sparse_flash_attention/plan.h"
 
 namespace nsa::cpu {
 namespace {
@@ -65,14 +66,6 @@ inline void softmax_of_lanes(float* s, int64_t n, int64_t lanes, float scale, fl
   }
 }
 
-// Where the statistics of a query and key head begin.
-inline int64_t statistic(const AttentionPlan& plan, const SparsePlan& sparse, int64_t row,
-                         int64_t key_head) {
-  if (sparse.groups_first) return (key_head * sparse.rows + row) * plan.G;
-  const int64_t b = row / sparse.batch_rows, i = row % sparse.batch_rows;
-  return ((b * plan.N2 + key_head) * sparse.batch_rows + i) * plan.G;
-}
-
 inline void sparse_query(const AttentionPlan& plan, const SparsePlan& sparse, const Segment& seg,
                          int64_t key_head, int64_t i, SparseBuffers& b) {
   GatherBuffers& gathered = b.gathered;
@@ -103,7 +96,7 @@ inline void sparse_query(const AttentionPlan& plan, const SparsePlan& sparse, co
     for (int64_t d = 0; d < plan.Dv; ++d) o[d] = o[d] * factor / divisor;
     from_float(plan.dtype, o, plan.Dv, plan.out, (row * plan.N1 + head) * plan.Dv);
     if (!sparse.statistics) continue;
-    const int64_t at = statistic(plan, sparse, row, key_head) + g;
+    const int64_t at = sparse.statistic(plan, row, key_head) + g;
     plan.softmax_max[at] = state.max_out();
     plan.softmax_sum[at] = state.sum_out();
   }

@@ -150,23 +150,20 @@ def lightning_indexer_kl_loss(
         ``CPU``
 
     Examples:
-        >>> import mindspore as ms
         >>> import numpy as np
         >>> import mindspore_nsa
         >>> from mindspore import Tensor
         >>> def draw(*shape):
         ...     return Tensor(np.random.randn(*shape).astype(np.float32))
         >>> q, k = draw(1, 64, 8, 32), draw(1, 64, 1, 32)
-        >>> def loss(q_index, k_index, w):
-        ...     picks, _ = mindspore_nsa.lightning_indexer(q_index, k_index, w, sparse_count=16)
-        ...     _, top, total = mindspore_nsa.sparse_flash_attention(
-        ...         q, k, k, picks, 32**-0.5, return_softmax_lse=True)
-        ...     return mindspore_nsa.lightning_indexer_kl_loss(
-        ...         q, k, q_index, k_index, w, picks, top, total, 32**-0.5)
-        >>> indexer = draw(1, 64, 4, 16), draw(1, 64, 1, 16), draw(1, 64, 4)
-        >>> value, gradients = ms.value_and_grad(loss, (0, 1, 2))(*indexer)
-        >>> print(value.shape, [x.shape for x in gradients])
-        () [(1, 64, 4, 16), (1, 64, 1, 16), (1, 64, 4)]
+        >>> q_index, k_index, w = draw(1, 64, 4, 16), draw(1, 64, 1, 16), draw(1, 64, 4)
+        >>> picks, _ = mindspore_nsa.lightning_indexer(q_index, k_index, w, sparse_count=16)
+        >>> _, top, total = mindspore_nsa.sparse_flash_attention(
+        ...     q, k, k, picks, 32**-0.5, return_softmax_lse=True)
+        >>> loss = mindspore_nsa.lightning_indexer_kl_loss(
+        ...     q, k, q_index, k_index, w, picks, top, total, 32**-0.5)
+        >>> print(loss.shape, loss.asnumpy() > 0)
+        () True
     """
     operator, casts, constants, factor = _plan_kl_loss(
         query,

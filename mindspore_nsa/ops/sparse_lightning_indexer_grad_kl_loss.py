@@ -2,8 +2,6 @@
 
 from functools import lru_cache
 
-from mindspore import ops
-
 from ._bprop import bprop_of
 from ._custom import CACHE_SIZE, native_operator, run, schema
 from ._gradient import refuse_each

@@ -10,7 +10,10 @@ from .dense_attention import dense_attention, dense_attention_grad
 from .dropout import dropout_mask
 from .flash_attention_score import flash_attention_score, flash_attention_score_grad
 from .lightning_indexer import lightning_indexer, lightning_indexer_grad
-from .lightning_indexer_kl_loss import sparse_lightning_indexer_grad_kl_loss
+from .lightning_indexer_kl_loss import (
+    lightning_indexer_kl_loss,
+    sparse_lightning_indexer_grad_kl_loss,
+)
 from .native_sparse_attention import native_sparse_attention, native_sparse_attention_grad
 from .nsa_compress import nsa_compress, nsa_compress_grad
 from .nsa_compress_attention import nsa_compress_attention, nsa_compress_attention_grad
@@ -35,6 +38,7 @@ __all__ = [
     "flash_attention_score_grad",
     "lightning_indexer",
     "lightning_indexer_grad",
+    "lightning_indexer_kl_loss",
     "native_sparse_attention",
     "native_sparse_attention_grad",
     "nsa_compress",

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .attention import FLT_MAX
 from .lightning_indexer import token_segments
 from .precision import FLOAT64
 
@@ -147,3 +146,45 @@ def sparse_lightning_indexer_grad_kl_loss(
                 total = precision.sum(np.exp(scores - top), axis=-1)
                 losses.append(of.add(at, p, z, scores, top, total))
     return of.gradients(query_index, key_index, losses)
+
+
+def lightning_indexer_kl_loss(
+    query,
+    key,
+    query_index,
+    key_index,
+    weights,
+    sparse_indices,
+    softmax_max,
+    softmax_sum,
+    scale_value,
+    *,
+    query_rope=None,
+    key_rope=None,
+    actual_seq_qlen=None,
+    actual_seq_klen=None,
+    layout="BSND",
+    sparse_mode=3,
+    reduction="mean",
+    coeff=1.0,
+):
+    """The loss of `sparse_lightning_indexer_grad_kl_loss`, a float: "mean" is over the queries."""
+    *_, loss = sparse_lightning_indexer_grad_kl_loss(
+        query,
+        key,
+        query_index,
+        key_index,
+        weights,
+        sparse_indices,
+        softmax_max,
+        softmax_sum,
+        scale_value,
+        query_rope=query_rope,
+        key_rope=key_rope,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_seq_klen=actual_seq_klen,
+        layout=layout,
+        sparse_mode=sparse_mode,
+    )
+    queries = np.prod(query.shape[:-2]) if reduction == "mean" else 1
+    return float(loss[0] * coeff / max(queries, 1))

@@ -476,7 +476,12 @@ AXES = {
     "ranked_name": inputs_where(lambda call, name: name != "drop_mask"),
     "float_name": inputs_where(lambda call, name: call.inputs[name][0] == "float16"),
     "list_name": inputs_where(lambda call, name: len(call.inputs[name]) == 3),
-    "sums_name": inputs_where(lambda call, name: name in PREFIX_SUMS and call.op not in DECODING),
+    "sums_name": inputs_where(
+        # Where batches are not packed, those of an indexer are lengths.
+        lambda call, name: (
+            name in PREFIX_SUMS and call.op not in DECODING and "LightningIndexer" not in call.op
+        )
+    ),
     "attr_name": attrs_where(lambda attr: True),
     "required_attr": attrs_where(lambda attr: attr["required"]),
     "optional_attr": attrs_where(lambda attr: not attr["required"]),

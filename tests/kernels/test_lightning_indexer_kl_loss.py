@@ -1,4 +1,4 @@
-"""The KL losses of an indexer: examples, other definitions, order of additions, memory, gradient."""
+"""The KL losses of an indexer: examples, other definitions, order of additions, memory."""
 
 import numpy as np
 import pytest

@@ -411,6 +411,9 @@ class PublicCall:
             if op.endswith("Grad"):
                 self.wanted = ("query", "key", "weights")
                 self.upstream = named.pop("sparse_values_grad")
+                # What absent ones mean; the native gradient has their slope, too.
+                ones = np.ones(decode(named["query"]).shape[:-1], np.float32)
+                named.setdefault("weights", ones)
                 constants["sparse_count"] = named.pop("sparse_indices").shape[-1]
         elif op in ("SparseFlashAttention", "SparseFlashAttentionGrad"):
             self.operator = "sparse_flash_attention"

@@ -3,10 +3,10 @@
 // the gradients of the scores, which go on as those of LightningIndexer do.
 #pragma once
 
+#include "cpu/engine/step/gathered_tokens.h"
+#include "cpu/lightning_indexer/divergence.h"
 #include "cpu/lightning_indexer/grad_kernel.h"
-#include "cpu/lightning_indexer_kl_loss/divergence.h"
-#include "cpu/lightning_indexer_kl_loss/plan.h"
-#include "cpu/sparse_flash_attention/kernel.h"
+#include "cpu/lightning_indexer/kl_plan.h"
 
 namespace nsa::cpu {
 namespace {
@@ -15,10 +15,10 @@ static_assert(kGatherRows == kPickStep);
 
 struct SparseKLBuffers {
   GatherBuffers gathered;
-  float* q;                // [G, row_k] of a key head of the attention
-  float* q_lanes;          // [depth, lanes]
-  float* s;                // [kGatherRows, lanes]
-  float *max, *inverse;    // [lanes]
+  float* q;              // [G, row_k] of a key head of the attention
+  float* q_lanes;        // [depth, lanes]
+  float* s;              // [kGatherRows, lanes]
+  float *max, *inverse;  // [lanes]
   TokenGradBuffers index;
   float* z;      // [most, lanes of the indexer]
   float* p;      // [most] mean attention
@@ -104,7 +104,7 @@ class SparseQueryKL {
     const AttentionPlan& plan = plan_.attention;
     fill(b_.max, b_.lanes, 0.0f);
     fill(b_.inverse, b_.lanes, 0.0f);
-    const int64_t at = statistic(plan, plan_.tokens, row_, key_head);
+    const int64_t at = plan_.tokens.statistic(plan, row_, key_head);
     const float part = 1.0f / static_cast<float>(plan.G * plan_.key_heads());
     for (int64_t g = 0; g < plan.G; ++g) {
       const float top = plan.softmax_max[at + g], sum = plan.softmax_sum[at + g];
@@ -152,11 +152,11 @@ void sparse_kl_loss(const KLPlan& plan, const ForwardScratch& scratch, int threa
   in_team(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     SparseKLBuffers buffers = SparseKLBuffers::carve(arena, plan);
-    grad_of_picks(member, plan.index, plan.grad,
-                  [&](const Segment& seg, int64_t group, int64_t i, int32_t* picked,
-                      float* products) {
-                    return SparseQueryKL(plan, seg.index, group, i, buffers).run(picked, products);
-                  });
+    grad_of_picks(
+        member, plan.index, plan.grad,
+        [&](const Segment& seg, int64_t group, int64_t i, int32_t* picked, float* products) {
+          return SparseQueryKL(plan, seg.index, group, i, buffers).run(picked, products);
+        });
   });
 }
 

@@ -4,7 +4,7 @@
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/plan/token_segments.h"
 #include "cpu/engine/threads/team.h"
-#include "cpu/lightning_indexer_kl_loss/plan.h"
+#include "cpu/lightning_indexer/kl_plan.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {

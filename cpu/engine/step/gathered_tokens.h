@@ -3,8 +3,8 @@
 #pragma once
 
 #include "cpu/engine/plan/rising.h"
+#include "cpu/engine/plan/tokens.h"
 #include "cpu/engine/step/forward.h"
-#include "cpu/sparse_flash_attention/plan.h"
 
 namespace nsa::cpu {
 namespace {

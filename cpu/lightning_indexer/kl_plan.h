@@ -2,8 +2,8 @@
 // gradients of the indexer go.
 #pragma once
 
+#include "cpu/engine/plan/tokens.h"
 #include "cpu/lightning_indexer/plan.h"
-#include "cpu/sparse_flash_attention/plan.h"
 
 namespace nsa::cpu {
 
