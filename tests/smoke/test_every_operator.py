@@ -240,6 +240,29 @@ def test_sparse_flash_attention(mode, dtype):
     check(function, (q, k, v, q_rope, k_rope), dout, out, gradients, dtype)
 
 
+def test_indexer_kl_loss(mode):
+    q, k = draw(2, 12, N1, D), draw(2, 20, 1, D)
+    indexer = [draw(2, 12, 2, 8), draw(2, 20, 1, 8), draw(2, 12, 2)]
+    picks = np.random.default_rng(2).integers(-1, 20, (2, 12, 1, 7)).astype(np.int32)
+    _, *sums = reference.sparse_flash_attention(q, k, k, picks, SCALE, return_softmax_lse=True)
+    sums = [x.astype(np.float32) for x in sums]
+    rest = [ms.Tensor(x) for x in (picks, *sums)]
+
+    def loss(q_index, k_index, weights):
+        return mindspore_nsa.lightning_indexer_kl_loss(
+            ms.Tensor(q), ms.Tensor(k), q_index, k_index, weights, *rest, SCALE
+        )
+
+    tensors = [ms.Tensor(x) for x in indexer]
+    value, grads = ms.value_and_grad(loss, (0, 1, 2))(*tensors)
+    *gradients, total = reference.sparse_lightning_indexer_grad_kl_loss(
+        q, k, *indexer, picks, *sums, SCALE
+    )
+    close(value, total[0] / 24, "float32")
+    for ours, theirs in zip(grads, gradients, strict=True):
+        close(ours, theirs / 24, "float32")
+
+
 def test_dropout(mode):
     q, k, v = (draw(2, 33, n, d) for n, d in ((N1, D), (N2, D), (N2, DV)))
     dout = draw(2, 33, N1, DV)
