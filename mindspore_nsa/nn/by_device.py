@@ -7,16 +7,36 @@ kind on Ascend; what does the same by an aclnn function has none on a CPU.
 
 import mindspore
 from mindspore import mint, ops
-from mindspore.ops import constexpr
 from mindspore.ops.function.array_func import split_ext
+
+from ..ops._constexpr import Constexpr
 
 _gather, _zeros = ops.Gather(), ops.ZerosLike()
 
 
-@constexpr
-def on_ascend():
-    """Whether the layer runs on MindSpore's device Ascend."""
-    return mindspore.context.get_context("device_target") == "Ascend"
+class _OnAscend(Constexpr):
+    """Whether layers run on MindSpore's device Ascend, which is asked once.
+
+    What planners keep holds for one device, too, and to ask takes as long as a small operator.
+    """
+
+    def __init__(self):
+        super().__init__("OnAscend")
+        self._known = {}
+
+    def __call__(self):
+        if not self._known:
+            target = mindspore.context.get_context("device_target")
+            if target not in ("CPU", "Ascend"):
+                return False
+            self._known["answer"] = target == "Ascend"
+        return self._known["answer"]
+
+    def __infer__(self):
+        return {"dtype": None, "shape": None, "value": self()}
+
+
+on_ascend = _OnAscend()
 
 
 def split(x, sizes, axis):
