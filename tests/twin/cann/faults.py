@@ -6,6 +6,7 @@ writes what became of each: the error of a call, "values" where others came out,
 the fault was not found.
 """
 
+import ctypes
 import json
 import os
 import sys
@@ -72,6 +73,33 @@ FAULTS = {
 }
 
 
+PIECE = 2 << 20  # bytes of device memory that MindSpore maps at once
+
+
+def freed(after):
+    """A call whose input loses memory, after the call was made or before; MindSpore's error."""
+    tokens = 2 * PIECE // 128
+    x = Tensor(np.ones((tokens, 1, 64), np.float16)).move_to("Ascend", blocking=True)
+    weight = draw(32, 1).move_to("Ascend", blocking=True)
+    piece = -(-x.data_ptr() // PIECE) * PIECE
+    assert piece + PIECE <= x.data_ptr() + x.nbytes, "it holds another Tensor's memory, too"
+    unmap = ctypes.CDLL("libmindspore_nsa_ascendcl.so").aclrtUnmapMem
+    try:
+        for step in (after, not after):
+            if step:
+                out = mindspore_nsa.nsa_compress(x, weight, 32, 16, actual_seq_len=(tokens,))
+            else:
+                assert unmap(ctypes.c_void_p(piece)) == 0
+        out.asnumpy()
+    except RuntimeError as error:
+        return str(error)[:300]
+    return ""
+
+
+# In this order: the second one ends the stream.
+FREED = {"a tensor freed before its call": False, "a tensor freed after its call": True}
+
+
 def same(got, expected):
     return all(
         a.shape == b.shape and a.tobytes() == b.tobytes()
@@ -85,6 +113,9 @@ def main(file, *names):
     expected = None if names == ("one registration",) else calls()
     for name in names:
         forget()
+        if name in FREED:
+            outcomes[name] = freed(FREED[name])
+            continue
         with mock.patch.multiple(_ascend, **FAULTS[name]):
             try:
                 outcomes[name] = "" if same(calls(), expected) else "values"

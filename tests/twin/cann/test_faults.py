@@ -12,16 +12,21 @@ FAULTS = (
     "order of arguments",
     "an optional input shifted",
     "order of outputs",
+    "a tensor freed before its call",
+    "a tensor freed after its call",
 )
 
 
 def test_planted_faults(tmp_path):
-    """What MindSpore does wrong with calls that the plugin does not prepare for it, and swaps."""
+    """Calls that the plugin does not prepare for MindSpore, swaps, and memory that is gone."""
     program = ("-m", "tests.twin.cann.faults", tmp_path / "found", *FAULTS)
     done = run(*program, folder=tmp_path)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     found = json.loads((tmp_path / "found").read_text())
     assert list(found) == list(FAULTS) and all(found.values()), found
+    assert "input was freed after the first phase" in found["a tensor freed before its call"]
+    late = found["a tensor freed after its call"]
+    assert "input was freed before the stream was waited for" in late
 
 
 def test_one_registration(tmp_path):
