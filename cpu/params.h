@@ -194,7 +194,8 @@ struct SparseFlashAttentionGradParams : SparseFlashAttentionParams {
   float* dsinks;                   // [N] or nullptr
 };
 
-// Of both losses; what only one of them has is nullptr in the other. Keys are in no pages.
+// Of both losses, and of the statistics of the dense one, which are its outputs and have no
+// attention; what only one of them has is nullptr in the others. Keys are in no pages.
 struct IndexerKLLossParams : IndexerKLLossAttrs {
   const void* query;              // [rows, N, D]
   const void* key;                // [keys, N2, D]
@@ -206,6 +207,8 @@ struct IndexerKLLossParams : IndexerKLLossAttrs {
   const int32_t* sparse_indices;  // [rows, groups, count] of the sparse loss
   const float* softmax_max;       // packed [N2, rows, N / N2], else [B, N2, Sq, N / N2]
   const float* softmax_sum;       // the same
+  float* softmax_max_index;       // packed [groups, rows], else [B, groups, Sq], of the dense loss
+  float* softmax_sum_index;       // the same
   const int64_t* seq_q;           // [B] prefix sums if packed, else lengths, or nullptr: Sq
   const int64_t* seq_k;           // [B] likewise
   void* dq;                       // [rows, H, d]
@@ -238,5 +241,7 @@ void block_indexer(const BlockIndexerParams& p);
 void lightning_indexer(const LightningIndexerParams& p);
 void lightning_indexer_grad(const LightningIndexerGradParams& p);
 void sparse_indexer_kl_loss(const IndexerKLLossParams& p);
+void dense_indexer_kl_loss(const IndexerKLLossParams& p);
+void dense_indexer_softmax_lse(const IndexerKLLossParams& p);
 
 }  // namespace nsa::cpu

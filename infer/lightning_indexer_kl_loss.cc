@@ -1,4 +1,5 @@
-// Rules of SparseLightningIndexerGradKLLoss.
+// Rules of SparseLightningIndexerGradKLLoss, DenseLightningIndexerGradKLLoss and
+// DenseLightningIndexerSoftmaxLse.
 #include "infer/lightning_indexer_kl_loss.h"
 
 #include "infer/token_rows.h"
@@ -9,6 +10,16 @@ namespace {
 
 constexpr const SparseLightningIndexerGradKLLossInputs& kSparse =
     kSparseLightningIndexerGradKLLossInputs;
+
+constexpr const DenseLightningIndexerGradKLLossInputs& kDense =
+    kDenseLightningIndexerGradKLLossInputs;
+constexpr const DenseLightningIndexerSoftmaxLseInputs& kLse =
+    kDenseLightningIndexerSoftmaxLseInputs;
+
+void check_mode(const Context& c) {
+  const int64_t mode = c.int_attr("sparse_mode");
+  if (mode != 0 && mode != 3) c.fail_value("sparse_mode", "0 or 3", std::to_string(mode));
+}
 
 struct IndexerDims : TokenDims {
   int64_t groups;  // key heads of the indexer; -1 where unknown
@@ -32,8 +43,7 @@ TokenDims check_teacher(const Context& c, const Positions& in, const IndexerDims
       check_token_rows(c, {in.query, in.key, in.actual_seq_qlen, in.actual_seq_klen, std::nullopt,
                            "layout", "N", "D", "layout"});
   c.require_finite("scale_value");
-  const int64_t mode = c.int_attr("sparse_mode");
-  if (mode != 0 && mode != 3) c.fail_value("sparse_mode", "0 or 3", std::to_string(mode));
+  check_mode(c);
   require_token_shape(c, in.query_index, dims, {index.heads, index.d}, "(T1, H, d)",
                       "(B, Sq, H, d)");
   require_token_shape(c, in.weights, dims, {index.heads}, "(T1, H)", "(B, Sq, H)");
@@ -104,7 +114,48 @@ std::vector<OutputDesc> infer_sparse(const Context& c) {
   return gradients(c, kSparse, index);
 }
 
+// One statistic for each key head of the indexer and query.
+std::vector<int64_t> index_statistics(const IndexerDims& index) {
+  if (index.packed) return {index.groups, index.rows};
+  return {index.batch, index.groups, index.per_batch};
+}
+
+std::vector<OutputDesc> infer_dense(const Context& c) {
+  const IndexerDims index = check_indexer(c, kDense);
+  const TokenDims dims = check_teacher(c, kDense, index);
+  check_teacher_ropes(c, kDense, dims);
+  check_statistics(c, kDense, dims);
+  const std::vector<int64_t> shape = index_statistics(index);
+  const char* axes = index.packed ? "(heads of key_index, T1) ((B, heads, Sq) with layout='BSND')"
+                                  : "(B, heads of key_index, Sq) ((heads, T1) with layout='TND')";
+  for (size_t input : {kDense.softmax_max_index, kDense.softmax_sum_index})
+    c.require_shape(input, axes, shape.data(), shape.size());
+  return gradients(c, kDense, index);
+}
+
+std::vector<OutputDesc> infer_log_sum(const Context& c) {
+  const IndexerDims index = check_indexer(c, kLse);
+  check_mode(c);
+  require_token_shape(c, kLse.weights, index, {index.heads}, "(T1, H)", "(B, Sq, H)");
+  return {{DType::kFloat32, index_statistics(index)}, {DType::kFloat32, index_statistics(index)}};
+}
+
 }  // namespace
+
+const OpRules& dense_lightning_indexer_softmax_lse_rules() {
+  static const OpRules rules{
+      {OpId::kDenseLightningIndexerSoftmaxLse, kLse,
+       attr_specs<DenseLightningIndexerSoftmaxLseAttrs>(), kDenseLightningIndexerSoftmaxLseOutputs},
+      infer_log_sum};
+  return rules;
+}
+
+const OpRules& dense_lightning_indexer_grad_kl_loss_rules() {
+  static const OpRules rules{{OpId::kDenseLightningIndexerGradKLLoss, kDense,
+                              attr_specs<IndexerKLLossAttrs>(), kIndexerKLLossOutputs},
+                             infer_dense};
+  return rules;
+}
 
 const OpRules& sparse_lightning_indexer_grad_kl_loss_rules() {
   static const OpRules rules{{OpId::kSparseLightningIndexerGradKLLoss, kSparse,

@@ -21,6 +21,49 @@ struct SparseLightningIndexerGradKLLossInputs : Inputs {
 };
 inline constexpr SparseLightningIndexerGradKLLossInputs kSparseLightningIndexerGradKLLossInputs;
 
+struct DenseLightningIndexerSoftmaxLseInputs : Inputs {
+  size_t query_index = required("query_index", Elements::kFloat);
+  size_t key_index = required("key_index", Elements::kSameFloat);
+  size_t weights = required("weights", Elements::kFloat32);
+  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
+  size_t actual_seq_klen = optional("actual_seq_klen", Elements::kList);
+};
+inline constexpr DenseLightningIndexerSoftmaxLseInputs kDenseLightningIndexerSoftmaxLseInputs;
+
+struct DenseLightningIndexerSoftmaxLseAttrs {
+  int64_t sparse_mode = 3;
+
+  template <class Visitor>
+  static void each(Visitor& attr) {
+    attr.optional("sparse_mode", &DenseLightningIndexerSoftmaxLseAttrs::sparse_mode);
+    attr.text("layout", "BSND");
+  }
+};
+
+struct DenseLightningIndexerSoftmaxLseOutputs : Outputs {
+  size_t softmax_max_index = add("softmax_max_index");
+  size_t softmax_sum_index = add("softmax_sum_index");
+};
+inline constexpr DenseLightningIndexerSoftmaxLseOutputs kDenseLightningIndexerSoftmaxLseOutputs;
+
+struct DenseLightningIndexerGradKLLossInputs : Inputs {
+  size_t query = required("query", Elements::kFloat);
+  size_t key = required("key", Elements::kSameFloat);
+  size_t query_index = required("query_index", Elements::kSameFloat);
+  size_t key_index = required("key_index", Elements::kSameFloat);
+  size_t weights = required("weights", Elements::kFloat32);
+  size_t softmax_max = required("softmax_max", Elements::kFloat32);
+  size_t softmax_sum = required("softmax_sum", Elements::kFloat32);
+  size_t softmax_max_index = required("softmax_max_index", Elements::kFloat32);
+  size_t softmax_sum_index = required("softmax_sum_index", Elements::kFloat32);
+  size_t query_rope = optional("query_rope", Elements::kSameFloat);
+  size_t key_rope = optional("key_rope", Elements::kSameFloat);
+  size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kList);
+  size_t actual_seq_klen = optional("actual_seq_klen", Elements::kList);
+};
+inline constexpr DenseLightningIndexerGradKLLossInputs kDenseLightningIndexerGradKLLossInputs;
+
+// Of both losses.
 struct IndexerKLLossAttrs {
   float scale_value;
   int64_t sparse_mode = 3;
@@ -34,6 +77,7 @@ struct IndexerKLLossAttrs {
   }
 };
 
+// Likewise.
 struct IndexerKLLossOutputs : Outputs {
   size_t d_query_index = add("d_query_index");
   size_t d_key_index = add("d_key_index");

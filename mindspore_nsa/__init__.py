@@ -12,6 +12,8 @@ from ._version import __version__
 _OPERATORS = (
     "block_indexer",
     "compressed_seq_len",
+    "dense_lightning_indexer_grad_kl_loss",
+    "dense_lightning_indexer_softmax_lse",
     "dropout_mask",
     "flash_attention_score",
     "lightning_indexer",

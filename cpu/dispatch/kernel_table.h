@@ -20,12 +20,14 @@ struct DecodeWave;
 struct ImportancePlan;
 struct IndexerPlan;
 struct KLPlan;
+struct DenseKLPlan;
 struct NsaCompressWithCacheParams;
 struct NsaLinearParams;
 struct ProductScratch;
 struct RowProduct;
 struct SparseGradPlan;
 struct SparsePlan;
+struct StatisticRows;
 struct TokenGradPlan;
 struct TokenPlan;
 struct WeightProduct;
@@ -81,6 +83,11 @@ struct KernelTable {
                                       const ForwardScratch&, int threads);
   int64_t (*sparse_kl_loss_thread_size)(const KLPlan&);
   void (*sparse_kl_loss)(const KLPlan&, const ForwardScratch&, int threads);
+  int64_t (*dense_kl_loss_thread_size)(const DenseKLPlan&);
+  void (*dense_kl_loss)(const DenseKLPlan&, const ForwardScratch&, int threads);
+  int64_t (*index_log_sum_thread_size)(const AttentionPlan&, const TokenPlan&);
+  void (*index_log_sum)(const AttentionPlan&, const TokenPlan&, const StatisticRows&, const Wave&,
+                        const ForwardScratch&, int threads);
   int64_t (*compress_thread_size)(const CompressPlan&);
   void (*compress)(const CompressPlan&, const CompressScratch&, int threads);
   int64_t (*compress_grad_thread_size)(const CompressPlan&);

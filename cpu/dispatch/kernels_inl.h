@@ -4,8 +4,10 @@
 #include "cpu/block_indexer/kernel.h"
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/flash_attention_score/kernel.h"
+#include "cpu/lightning_indexer/dense_kl_kernel.h"
 #include "cpu/lightning_indexer/grad_kernel.h"
 #include "cpu/lightning_indexer/kernel.h"
+#include "cpu/lightning_indexer/log_sum_kernel.h"
 #include "cpu/lightning_indexer/sparse_kl_kernel.h"
 #include "cpu/linear/nsa_linear_kernel.h"
 #include "cpu/linear/nsa_projection_kernel.h"
@@ -60,6 +62,10 @@ constexpr KernelTable make_table(const char* name) {
   table.sparse_flash_attention_grad = sparse_flash_attention_grad;
   table.sparse_kl_loss_thread_size = sparse_kl_loss_thread_size;
   table.sparse_kl_loss = sparse_kl_loss;
+  table.dense_kl_loss_thread_size = dense_kl_loss_thread_size;
+  table.dense_kl_loss = dense_kl_loss;
+  table.index_log_sum_thread_size = index_log_sum_thread_size;
+  table.index_log_sum = index_log_sum;
   table.compress_thread_size = compress_thread_size;
   table.compress = compress;
   table.compress_grad_thread_size = compress_grad_thread_size;
@@ -116,6 +122,7 @@ constexpr KernelTable make_table_of_products(const char* name) {
   borrow<&KernelTable::sparse_flash_attention>(table);
   borrow<&KernelTable::sparse_flash_attention_grad>(table);
   borrow<&KernelTable::sparse_kl_loss>(table);
+  borrow<&KernelTable::dense_kl_loss>(table);
   borrow<&KernelTable::compress>(table);
   borrow<&KernelTable::compress_grad>(table);
   borrow<&KernelTable::compress_last_windows>(table);
@@ -124,6 +131,7 @@ constexpr KernelTable make_table_of_products(const char* name) {
   borrow<&KernelTable::widen_rows>(table);
   take_bf16<&KernelTable::decode, decode_wave<DecodePathOfBFloat16>>(table);
   take_bf16<&KernelTable::lightning_indexer, lightning_indexer_wave<PathOfBFloat16>>(table);
+  take_bf16<&KernelTable::index_log_sum, index_log_sum_wave<PathOfBFloat16>>(table);
   take_bf16<&KernelTable::block_indexer, block_indexer_wave<PathOfBFloat16>>(table);
 #ifndef NSA_ISA_AMX
   take_bf16<&KernelTable::flash_forward, flash_forward_wave<PathOfBFloat16>>(table);

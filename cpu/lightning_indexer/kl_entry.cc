@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
+#include "cpu/engine/plan/schedule_builder.h"
 #include "cpu/engine/plan/token_segments.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/lightning_indexer/kl_plan.h"
@@ -10,8 +11,11 @@
 namespace nsa::cpu {
 namespace {
 
-// Bytes of products that wait to be added to keys.
+// Bytes of products, or of scores and their queries, that wait to be added to keys.
 constexpr int64_t kWaitingBytes = 32 << 20;
+// Rows of a tile of the indexer, and of the attention.
+constexpr int64_t kIndexRows = 256;
+constexpr int64_t kAttentionRows = 64;
 
 // The segments of the attention and of the indexer, which differ in how their keys are counted.
 struct KLSegments {
@@ -51,27 +55,39 @@ void make_attention(const IndexerKLLossParams& p, AttentionPlan& plan, SparsePla
   tokens.query_rope = p.query_rope;
   tokens.key_rope = p.key_rope;
   tokens.R = p.R;
-  tokens.rows = p.rows;
-  tokens.groups_first = p.packed ? 1 : 0;
-  tokens.batch_rows = p.Sq;
+  tokens.statistic_rows = {p.packed, p.rows, p.Sq};
+}
+
+// Where keys begin stand the numbers of their rows.
+std::vector<Segment> make_segments(const IndexerKLLossParams& p) {
+  std::vector<Segment> segments;
+  const TokenLists lists{p.seq_q, p.seq_k, p.packed, p.packed, p.Sq, p.Sk};
+  for (int64_t b = 0; b < p.B; ++b) {
+    Segment seg = token_segment(lists, b);
+    if (p.sparse_mode == 3) seg.range.ahead = seg.kv_len - seg.q_len;
+    segments.push_back(seg);
+  }
+  return segments;
+}
+
+// The same, as elements of the indexer's tensors.
+std::vector<Segment> make_index_segments(const IndexerKLLossParams& p, AttentionPlan& plan) {
+  std::vector<Segment> segments = make_segments(p);
+  for (Segment& seg : segments) {
+    seg.q = seg.stat * plan.q.row;
+    seg.k *= plan.k.row;
+  }
+  plan.segments = segments.data();
+  plan.num_segments = p.B;
+  return segments;
 }
 
 KLSegments make_plan(const IndexerKLLossParams& p, KLPlan& plan) {
   make_indexer(p, plan.index, plan.grad);
   make_attention(p, plan.attention, plan.tokens);
-  KLSegments segments;
-  const TokenLists lists{p.seq_q, p.seq_k, p.packed, p.packed, p.Sq, p.Sk};
-  for (int64_t b = 0; b < p.B; ++b) {
-    Segment seg = token_segment(lists, b);
-    if (p.sparse_mode == 3) seg.range.ahead = seg.kv_len - seg.q_len;
-    segments.attention.push_back(seg);
-    seg.q = seg.stat * plan.index.q.row;
-    seg.k *= plan.index.k.row;
-    segments.index.push_back(seg);
-  }
+  KLSegments segments{make_segments(p), make_index_segments(p, plan.index)};
   plan.attention.segments = segments.attention.data();
-  plan.index.segments = segments.index.data();
-  plan.attention.num_segments = plan.index.num_segments = p.B;
+  plan.attention.num_segments = p.B;
   return segments;
 }
 
@@ -135,6 +151,80 @@ void sparse_indexer_kl_loss(const IndexerKLLossParams& p) {
   clear(p, plan);
   table.sparse_kl_loss(plan, parts, threads);
   finish(p, plan, table, threads);
+}
+
+void dense_indexer_kl_loss(const IndexerKLLossParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  DenseKLPlan plan{};
+  const KLSegments segments = make_plan(p, plan);
+  plan.index.softmax_max = p.softmax_max_index;
+  plan.index.softmax_sum = p.softmax_sum_index;
+  plan.statistics = {p.packed, p.rows, p.Sq};
+  plan.tile_queries = max64(1, kAttentionRows / plan.attention.G);
+  plan.index_queries = max64(1, kIndexRows / plan.index.G);
+  int64_t longest = 1, keys = 1;
+  for (const Segment& seg : segments.index) {
+    longest = max64(longest, seg.q_len);
+    keys = max64(keys, seg.kv_len);
+  }
+  plan.columns = round_up(keys, kTileKeys);
+  const int64_t row = padded_row(p.d), depth = plan.tokens.depth(plan.attention);
+  const int64_t of_query = (plan.columns + plan.index.G * row) * 4;
+  const int64_t tiles = max64(1, kWaitingBytes / of_query / plan.index_queries);
+  plan.grad.wave = min64(longest, tiles * plan.index_queries);
+
+  ForwardScratch parts{};
+  parts.thread_size = thread_part(table.dense_kl_loss_thread_size(plan));
+  const Scratch scratch([&](Arena& arena) {
+    plan.mass = arena.take<float>(plan.grad.wave * plan.columns);
+    plan.masses = arena.take<float>(plan.grad.wave);
+    plan.index_rows = arena.take<float>(plan.grad.wave * plan.index.G * row);
+    plan.attended = arena.take<float>(min64(kPackedKeys, plan.columns) * depth);
+    plan.index_keys = arena.take<float>(plan.columns * p.d);
+    plan.key_rows = arena.take<float>(plan.columns * row);
+    plan.finite = arena.take<bool>(plan.columns / kTileKeys);
+    plan.loss = arena.take<double>(p.rows * p.groups);
+    plan.grad.dk = key_sums(p, arena);
+    parts.threads = arena.take_threads(threads, parts.thread_size);
+  });
+  clear(p, plan);
+  table.dense_kl_loss(plan, parts, threads);
+  finish(p, plan, table, threads);
+}
+
+void dense_indexer_softmax_lse(const IndexerKLLossParams& p) {
+  const KernelTable& table = kernels();
+  const int threads = num_threads();
+  AttentionPlan plan{};
+  TokenGradPlan unused{};
+  make_indexer(p, plan, unused);
+  const std::vector<Segment> segments = make_index_segments(p, plan);
+  plan.softmax_max = p.softmax_max_index;
+  plan.softmax_sum = p.softmax_sum_index;
+  const StatisticRows statistics{p.packed, p.rows, p.Sq};
+  TokenPlan tokens{};
+  tokens.weights = p.weights;
+  tokens.max_queries = max64(1, kIndexRows / plan.G);
+  tokens.max_rows = tokens.max_queries * plan.G;
+  each_other_row(plan, p.rows, [&](int64_t first, int64_t rows) {
+    for (int64_t row = first; row < first + rows; ++row) {
+      for (int64_t h = 0; h < p.groups; ++h) {
+        p.softmax_max_index[statistics.of(p.groups, row, h)] = -kFloatMax;
+        p.softmax_sum_index[statistics.of(p.groups, row, h)] = kFloatMax;
+      }
+    }
+  });
+  const Schedule schedule(plan, TileRule{tokens.max_queries, tokens.max_rows}, threads);
+  ForwardScratch parts{};
+  parts.thread_size = thread_part(table.index_log_sum_thread_size(plan, tokens));
+  const Scratch scratch([&](Arena& arena) {
+    const int64_t words = table.form(p.dtype).words(p.d);
+    parts.keys = arena.take<float>(schedule.largest().packed * words * kBlockKeys);
+    parts.threads = arena.take_threads(threads, parts.thread_size);
+  });
+  for (const Wave& wave : schedule.waves())
+    table.index_log_sum(plan, tokens, statistics, wave, parts, threads);
 }
 
 }  // namespace nsa::cpu

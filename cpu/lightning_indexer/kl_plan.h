@@ -19,4 +19,23 @@ struct KLPlan {
   int64_t key_heads() const { return attention.N2 / index.N2; }  // of a group
 };
 
+// Over all keys; softmax_max and softmax_sum of the indexer are inputs, too.
+struct DenseKLPlan : KLPlan {
+  StatisticRows statistics;  // of the indexer
+  int64_t tile_queries;      // of the attention
+  int64_t index_queries;     // of a tile of the indexer
+  int64_t columns;           // of a row of `mass`, whole steps of keys
+  float* mass;               // [wave, columns] mean attention, then gradients of scores
+  float* masses;             // [wave] their sums
+  float* index_rows;         // [wave, G, padded d] queries of a group
+  float* attended;           // [kPackedKeys, depth] keys of a head of the attention, packed
+  float* index_keys;         // [columns, d] keys of a group of a segment, packed
+  float* key_rows;           // [columns, padded d] the same as rows
+  bool* finite;              // [steps] these are numbers
+};
+
+// Keys whose rows for one head of the attention are packed at a time, and those of a unit of work.
+constexpr int64_t kPackedKeys = 2048;
+constexpr int64_t kUnitKeys = 512;
+
 }  // namespace nsa::cpu

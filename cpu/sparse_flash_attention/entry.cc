@@ -39,9 +39,7 @@ std::vector<Segment> make_sparse_plan(const SparseFlashAttentionParams& p, Atten
   sparse.table = p.block_table;
   sparse.places = p.places;
   sparse.page = p.page;
-  sparse.rows = p.rows;
-  sparse.groups_first = p.packed ? 1 : 0;
-  sparse.batch_rows = p.Sq;
+  sparse.statistic_rows = {p.packed, p.rows, p.Sq};
   sparse.statistics = p.softmax_max != nullptr;
   const bool packed_keys = p.packed && p.block_table == nullptr;
   const TokenLists lists{p.seq_q, p.seq_k, p.packed, packed_keys, p.Sq, p.Sk};

@@ -6,6 +6,12 @@ check_environment()
 
 from ._sequence import compressed_seq_len  # noqa: E402
 from .block_indexer import block_indexer  # noqa: E402
+from .dense_lightning_indexer_grad_kl_loss import (  # noqa: E402
+    dense_lightning_indexer_grad_kl_loss,
+)
+from .dense_lightning_indexer_softmax_lse import (  # noqa: E402
+    dense_lightning_indexer_softmax_lse,
+)
 from .dropout_mask import dropout_mask  # noqa: E402
 from .flash_attention_score import flash_attention_score  # noqa: E402
 from .lightning_indexer import lightning_indexer  # noqa: E402
@@ -25,6 +31,8 @@ from .sparse_lightning_indexer_grad_kl_loss import (  # noqa: E402
 __all__ = [
     "block_indexer",
     "compressed_seq_len",
+    "dense_lightning_indexer_grad_kl_loss",
+    "dense_lightning_indexer_softmax_lse",
     "dropout_mask",
     "flash_attention_score",
     "lightning_indexer",

@@ -6,7 +6,7 @@ ALL_TOKENS = 2**63 - 1
 
 
 def checked_call(op, function, given):
-    """The checked call of a native operator, with errors that name the public function."""
+    """A checked call of a native operator and its outputs; errors name the public function."""
     for name in ("pre_tokens", "next_tokens"):
         if type(given[name]) is not int:
             raise TypeError(f"{function}: {name} must be an int, got {shown(given[name])}")
@@ -14,9 +14,9 @@ def checked_call(op, function, given):
             raise ValueError(f"{function}: {name} must be 2**63 - 1, got {given[name]}")
     try:
         call = NativeCall(op, given)
-        call.infer()
+        outputs = call.infer()
     except (TypeError, ValueError) as error:
         text = str(error)
         _, colon, rest = text.partition(": ")
         raise type(error)(f"{function}{colon}{rest}" if colon else text) from None
-    return call
+    return call, outputs

@@ -25,7 +25,7 @@ def _operator(attrs):
 
 
 def _plan_call(**given):
-    call = checked_call(_OP, _FUNCTION, given)
+    call, _ = checked_call(_OP, _FUNCTION, given)
     return _operator(call.text()), call.casts, call.constants
 
 

@@ -11,6 +11,8 @@ from .dropout import dropout_mask
 from .flash_attention_score import flash_attention_score, flash_attention_score_grad
 from .lightning_indexer import lightning_indexer, lightning_indexer_grad
 from .lightning_indexer_kl_loss import (
+    dense_lightning_indexer_grad_kl_loss,
+    dense_lightning_indexer_softmax_lse,
     lightning_indexer_kl_loss,
     sparse_lightning_indexer_grad_kl_loss,
 )
@@ -33,6 +35,8 @@ __all__ = [
     "compressed_seq_len",
     "dense_attention",
     "dense_attention_grad",
+    "dense_lightning_indexer_grad_kl_loss",
+    "dense_lightning_indexer_softmax_lse",
     "dropout_mask",
     "flash_attention_score",
     "flash_attention_score_grad",

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .attention import FLT_MAX
 from .lightning_indexer import token_segments
 from .precision import FLOAT64
 
@@ -130,21 +131,109 @@ def sparse_lightning_indexer_grad_kl_loss(
     )
     picks = np.asarray(sparse_indices).reshape(-1, of.groups, np.shape(sparse_indices)[-1])
     losses = [0]
+    for at, visible in _rows(
+        query, key, of.groups, actual_seq_qlen, actual_seq_klen, layout, sparse_mode
+    ):
+        chosen = np.sort(picks[at.row, at.group])
+        chosen = chosen[(chosen >= 0) & (chosen < visible)]
+        if len(chosen) == 0:
+            continue
+        at = at._replace(keys=at.keys[chosen])
+        p = of.teacher(at, scale_value, row_max, row_sum)
+        z, scores = of.scores(at)
+        top = scores.max()
+        total = precision.sum(np.exp(scores - top), axis=-1)
+        losses.append(of.add(at, p, z, scores, top, total))
+    return of.gradients(query_index, key_index, losses)
+
+
+def _rows(query, key, groups, actual_seq_qlen, actual_seq_klen, layout, sparse_mode):
+    """Every _Row with all keys of its segment, and how many of them it sees."""
     for part in token_segments(
         query, key, actual_seq_qlen, actual_seq_klen, None, layout, layout, sparse_mode
     ):
         for n, visible in enumerate(part.visible):
-            for group in range(of.groups):
-                chosen = np.sort(picks[part.rows.start + n, group])
-                chosen = chosen[(chosen >= 0) & (chosen < visible)]
-                if len(chosen) == 0:
-                    continue
-                at = _Row(part.rows.start + n, group, part.keys[chosen])
-                p = of.teacher(at, scale_value, row_max, row_sum)
-                z, scores = of.scores(at)
-                top = scores.max()
-                total = precision.sum(np.exp(scores - top), axis=-1)
-                losses.append(of.add(at, p, z, scores, top, total))
+            for group in range(groups):
+                yield _Row(part.rows.start + n, group, part.keys), visible
+
+
+def dense_lightning_indexer_softmax_lse(
+    query_index,
+    key_index,
+    weights,
+    *,
+    actual_seq_qlen=None,
+    actual_seq_klen=None,
+    layout="BSND",
+    sparse_mode=3,
+    precision=FLOAT64,
+):
+    """(softmax_max_index, softmax_sum_index), [B, heads of key_index, Sq] or packed [heads, T1]
+
+    The maximum of I over the keys that a query sees, and the sum of exp(I - max); -FLT_MAX and
+    FLT_MAX where it sees none. CANN aclnnDenseLightningIndexerSoftmaxLse.
+    """
+    of = _Tensors(query_index, key_index, query_index, key_index, weights, (None, None), precision)
+    row_max = np.full((len(of.qi), of.groups), -FLT_MAX)
+    row_sum = -row_max
+    for at, visible in _rows(
+        query_index, key_index, of.groups, actual_seq_qlen, actual_seq_klen, layout, sparse_mode
+    ):
+        if visible == 0:
+            continue
+        _, scores = of.scores(at._replace(keys=at.keys[:visible]))
+        row_max[at.row, at.group] = top = scores.max()
+        row_sum[at.row, at.group] = precision.sum(np.exp(scores - top), axis=-1)
+    if layout == "TND":
+        return row_max.T, row_sum.T
+    shape = (*query_index.shape[:2], of.groups)
+    return tuple(x.reshape(shape).swapaxes(1, 2) for x in (row_max, row_sum))
+
+
+def dense_lightning_indexer_grad_kl_loss(
+    query,
+    key,
+    query_index,
+    key_index,
+    weights,
+    softmax_max,
+    softmax_sum,
+    softmax_max_index,
+    softmax_sum_index,
+    scale_value,
+    *,
+    query_rope=None,
+    key_rope=None,
+    actual_seq_qlen=None,
+    actual_seq_klen=None,
+    layout="BSND",
+    sparse_mode=3,
+    precision=FLOAT64,
+):
+    """(d_query_index, d_key_index, d_weights, loss [1])
+
+    As `sparse_lightning_indexer_grad_kl_loss`, over all keys that a query sees, with the student's
+    softmax from `dense_lightning_indexer_softmax_lse`. CANN aclnnDenseLightningIndexerGradKLLoss.
+    """
+    of = _Tensors(query, key, query_index, key_index, weights, (query_rope, key_rope), precision)
+    row_max, row_sum = (
+        _by_row(x, layout).astype(precision.real) for x in (softmax_max, softmax_sum)
+    )
+    index_max, index_sum = (
+        _by_row(np.asarray(x)[..., None], layout).astype(precision.real)
+        for x in (softmax_max_index, softmax_sum_index)
+    )
+    losses = [0]
+    for at, visible in _rows(
+        query, key, of.groups, actual_seq_qlen, actual_seq_klen, layout, sparse_mode
+    ):
+        if visible == 0:
+            continue
+        at = at._replace(keys=at.keys[:visible])
+        p = of.teacher(at, scale_value, row_max, row_sum)
+        z, scores = of.scores(at)
+        top, total = index_max[at.row, at.group], index_sum[at.row, at.group]
+        losses.append(of.add(at, p, z, scores, top, total))
     return of.gradients(query_index, key_index, losses)
 
 
@@ -168,23 +257,24 @@ def lightning_indexer_kl_loss(
     reduction="mean",
     coeff=1.0,
 ):
-    """The loss of `sparse_lightning_indexer_grad_kl_loss`, a float: "mean" is over the queries."""
-    *_, loss = sparse_lightning_indexer_grad_kl_loss(
-        query,
-        key,
-        query_index,
-        key_index,
-        weights,
-        sparse_indices,
-        softmax_max,
-        softmax_sum,
-        scale_value,
-        query_rope=query_rope,
-        key_rope=key_rope,
-        actual_seq_qlen=actual_seq_qlen,
-        actual_seq_klen=actual_seq_klen,
-        layout=layout,
-        sparse_mode=sparse_mode,
-    )
+    """The loss of `sparse_lightning_indexer_grad_kl_loss`, a float: "mean" is over the queries.
+
+    Without sparse_indices that of `dense_lightning_indexer_grad_kl_loss`.
+    """
+    lists = {
+        "actual_seq_qlen": actual_seq_qlen,
+        "actual_seq_klen": actual_seq_klen,
+        "layout": layout,
+        "sparse_mode": sparse_mode,
+    }
+    indexer, statistics = (query_index, key_index, weights), (softmax_max, softmax_sum)
+    more = {"query_rope": query_rope, "key_rope": key_rope, **lists}
+    if sparse_indices is None:
+        statistics += dense_lightning_indexer_softmax_lse(*indexer, **lists)
+        function = dense_lightning_indexer_grad_kl_loss
+    else:
+        statistics = (sparse_indices, *statistics)
+        function = sparse_lightning_indexer_grad_kl_loss
+    *_, loss = function(query, key, *indexer, *statistics, scale_value, **more)
     queries = np.prod(query.shape[:-2]) if reduction == "mean" else 1
     return float(loss[0] * coeff / max(queries, 1))

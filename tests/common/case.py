@@ -26,6 +26,7 @@ _kept = Kept()
 
 _FLOAT32_OUTPUTS = (
     *("softmax_max", "softmax_sum", "dsink", "dsinks", "dweights", "d_weights", "loss"),
+    *("softmax_max_index", "softmax_sum_index"),
 )
 
 
@@ -117,6 +118,14 @@ def _run(case, precision):
         outputs = reference.sparse_lightning_indexer_grad_kl_loss(
             **tensors, **attrs, precision=precision
         )
+    elif case.op == "DenseLightningIndexerGradKLLoss":
+        outputs = reference.dense_lightning_indexer_grad_kl_loss(
+            **tensors, **attrs, precision=precision
+        )
+    elif case.op == "DenseLightningIndexerSoftmaxLse":
+        outputs = reference.dense_lightning_indexer_softmax_lse(
+            **tensors, **attrs, precision=precision
+        )
     elif case.op == "FlashAttentionScore":
         outputs = reference.flash_attention_score(**tensors, **attrs, precision=precision)
     else:
@@ -193,9 +202,12 @@ def compare(case, outputs):
             continue  # with the values
         elif name == "sparse_values":
             check_picks(label, outputs[0], ours, dtype, _reference(case)[1])
-        elif name in ("softmax_max", "softmax_sum"):
-            of_sums = 2 if name == "softmax_sum" else 1
-            if case.op == "SparseFlashAttention":  # one value where others have eight
+        elif name.startswith(("softmax_max", "softmax_sum")):
+            of_sums = 2 if name.startswith("softmax_sum") else 1
+            if case.op in (
+                "SparseFlashAttention",
+                "DenseLightningIndexerSoftmaxLse",
+            ):  # one value where others have eight
                 if ours.size == 0:
                     continue
                 ours, ref64 = ours[..., None], ref64[..., None]

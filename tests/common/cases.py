@@ -28,6 +28,8 @@ GENERATORS = {
     "SparseFlashAttention": indexer_cases.sparse_flash_attention,
     "SparseFlashAttentionGrad": indexer_cases.sparse_flash_attention_grad,
     "SparseLightningIndexerGradKLLoss": indexer_cases.sparse_kl_loss,
+    "DenseLightningIndexerSoftmaxLse": indexer_cases.dense_softmax_lse,
+    "DenseLightningIndexerGradKLLoss": indexer_cases.dense_kl_loss,
 }
 
 # How often an operator comes up when none is asked for.
@@ -50,6 +52,8 @@ _WEIGHTS = {
     "SparseFlashAttention": 2,
     "SparseFlashAttentionGrad": 2,
     "SparseLightningIndexerGradKLLoss": 2,
+    "DenseLightningIndexerSoftmaxLse": 1,
+    "DenseLightningIndexerGradKLLoss": 2,
 }
 _OPS = [op for op, weight in _WEIGHTS.items() for _ in range(weight)]
 

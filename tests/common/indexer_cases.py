@@ -215,8 +215,8 @@ def _indexer(draw, rows, lead, groups):
     }
 
 
-def sparse_kl_loss(draw):
-    """Of an attention over random picks, some of which repeat or are none."""
+def _kl_setup(draw):
+    """An attention and an indexer: (key heads of it, lengths of keys, whether packed, inputs)."""
     key_heads, width, dim = draw.pick((1, 1, 2, 4)), draw.pick((1, 2, 4, 16)), draw.pick(DIMS)
     groups = draw.pick([n for n in (1, 2, 4) if key_heads % n == 0])
     heads = key_heads * width
@@ -227,10 +227,8 @@ def sparse_kl_loss(draw):
     )
     lead = decode(inputs["key"]).shape[:-2]
     inputs |= _indexer(draw, rows, lead, groups)
-    lists = [
-        inputs.pop(name, None) for name in ("actual_seq_lengths_query", "actual_seq_lengths_key")
-    ]
-    inputs["actual_seq_qlen"], inputs["actual_seq_klen"] = lists
+    inputs["actual_seq_qlen"] = inputs.pop("actual_seq_lengths_query", None)
+    inputs["actual_seq_klen"] = inputs.pop("actual_seq_lengths_key", None)
     if draw.chance(0.4):
         ropes = draw.pick((4, 16))
         inputs["query_rope"] = draw.tensor(*rows, heads, ropes)
@@ -238,35 +236,74 @@ def sparse_kl_loss(draw):
     if packed:
         for name in ("key_index", *(["key_rope"] if "key_rope" in inputs else [])):
             inputs[name] = poison_from(inputs[name], sum(kv_lengths))
-    shape = (*rows, groups, draw.pick((1, 2, 7, 40, 130, 200)))
-    picks = draw.rng.integers(-1, max(kv_lengths) + 2, shape).astype(np.int32)
-    inputs["sparse_indices"] = picks
     layout = "TND" if packed else "BSND"
     attrs = {"scale_value": draw.scale(dim), "sparse_mode": draw.pick((0, 3, 3)), "layout": layout}
+    return (rows, groups, key_heads), kv_lengths, inputs, attrs
+
+
+def _attention_statistics(inputs, picks, attrs, dtype):
+    """Those of the attention over picks for each key head."""
     attention = {
         **{name: inputs[name] for name in ("query", "key")},
         **{name: inputs.get(name) for name in ("query_rope", "key_rope")},
         "value": inputs["key"],
-        "sparse_indices": np.repeat(picks, key_heads // groups, axis=-2),
-        "actual_seq_lengths_query": lists[0],
-        "actual_seq_lengths_kv": lists[1],
+        "sparse_indices": picks,
+        "actual_seq_lengths_query": inputs["actual_seq_qlen"],
+        "actual_seq_lengths_kv": inputs["actual_seq_klen"],
     }
     of_attention = {
         "scale_value": attrs["scale_value"],
         "sparse_mode": attrs["sparse_mode"],
         "attention_mode": 2 if "query_rope" in inputs else 0,
         "return_softmax_lse": 1,
-        "layout_query": layout,
-        "layout_kv": layout,
+        "layout_query": attrs["layout"],
+        "layout_kv": attrs["layout"],
     }
-    case = Case.of("SparseFlashAttention", attention, of_attention, draw.dtype)
-    _, top, total = run_reference(case)
-    inputs |= {"softmax_max": top.astype(np.float32), "softmax_sum": total.astype(np.float32)}
+    _, top, total = run_reference(Case.of("SparseFlashAttention", attention, of_attention, dtype))
+    return {"softmax_max": top.astype(np.float32), "softmax_sum": total.astype(np.float32)}
+
+
+def sparse_kl_loss(draw):
+    """Of an attention over random picks, some of which repeat or are none."""
+    (rows, groups, key_heads), kv_lengths, inputs, attrs = _kl_setup(draw)
+    shape = (*rows, groups, draw.pick((1, 2, 7, 40, 130, 200)))
+    picks = draw.rng.integers(-1, max(kv_lengths) + 2, shape).astype(np.int32)
+    for_heads = np.repeat(picks, key_heads // groups, axis=-2)
+    inputs |= _attention_statistics(inputs, for_heads, attrs, draw.dtype)
+    inputs["sparse_indices"] = picks
     return Case.of("SparseLightningIndexerGradKLLoss", inputs, attrs, draw.dtype)
+
+
+_OF_INDEXER = ("query_index", "key_index", "weights", "actual_seq_qlen", "actual_seq_klen")
+
+
+def _log_sum_case(inputs, attrs, dtype):
+    attrs = {name: attrs[name] for name in ("sparse_mode", "layout")}
+    named = {name: inputs[name] for name in _OF_INDEXER}
+    return Case.of("DenseLightningIndexerSoftmaxLse", named, attrs, dtype)
+
+
+def dense_softmax_lse(draw):
+    _, _, inputs, attrs = _kl_setup(draw)
+    return _log_sum_case(inputs, attrs, draw.dtype)
+
+
+def dense_kl_loss(draw):
+    """Of an attention over all keys."""
+    (rows, _, key_heads), kv_lengths, inputs, attrs = _kl_setup(draw)
+    every = np.arange(max(1, max(kv_lengths)), dtype=np.int32)
+    every = np.broadcast_to(every, (*rows, key_heads, len(every))).copy()
+    inputs |= _attention_statistics(inputs, every, attrs, draw.dtype)
+    top, total = run_reference(_log_sum_case(inputs, attrs, draw.dtype))
+    inputs["softmax_max_index"] = top.astype(np.float32)
+    inputs["softmax_sum_index"] = total.astype(np.float32)
+    return Case.of("DenseLightningIndexerGradKLLoss", inputs, attrs, draw.dtype)
 
 
 __all__ = [
     "block_indexer",
+    "dense_kl_loss",
+    "dense_softmax_lse",
     "lightning_indexer",
     "lightning_indexer_grad",
     "sparse_flash_attention",

@@ -247,6 +247,18 @@ def kl_calls():
     attrs = {"scale_value": 0.125, "sparse_mode": 3, "layout": "BSND"}
     op = "SparseLightningIndexerGradKLLoss"
     yield op, Call(op, inputs, attrs)
+    op = "DenseLightningIndexerGradKLLoss"
+    of_indexer = ("float32", (2, 1, 30))
+    statistics = {"softmax_max_index": of_indexer, "softmax_sum_index": of_indexer}
+    dense = {**inputs, **statistics}
+    yield op, Call(op, {n: dense[n] for n in names(op)}, attrs)
+    op = "DenseLightningIndexerSoftmaxLse"
+    del attrs["scale_value"]
+    yield op, Call(op, {n: inputs[n] for n in names(op)}, attrs)
+
+
+def names(op):
+    return [spec["name"] for spec in _native.schema(op)["inputs"]]
 
 
 def flash_calls():

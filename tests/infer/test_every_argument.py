@@ -45,6 +45,7 @@ FREE = {
     "SparseFlashAttention": {("value", 3), ("sparse_indices", 3)},
     "SparseFlashAttentionGrad": {("sparse_indices", 3)},
     "SparseLightningIndexerGradKLLoss": {("sparse_indices", 3)},
+    "DenseLightningIndexerSoftmaxLse": {("key_index", 1), ("key_index", 2)},
     "NsaCompressWithCache": {
         ("input", 0),
         ("block_table", 1),
@@ -163,7 +164,7 @@ def test_missing_input(good, call_name, input_name):
     if "TND" in call_name or "compressed" in call_name:
         needed.add("attn_mask")
     spoiled = call.but(**{input_name: None})
-    if call.op.startswith("Sparse") and input_name.endswith("_rope"):
+    if call.op.startswith(("Sparse", "Dense")) and input_name.endswith("_rope"):
         spoiled.fails(ValueError, input_name, "None")
     elif call.op.startswith("Flash") and input_name in needed:
         spoiled.fails(ValueError, input_name, "None")

@@ -7,13 +7,27 @@ from mindspore_nsa import _native, reference
 from tests.common.cases import make_case
 
 SPARSE = "SparseLightningIndexerGradKLLoss"
-NAMES = {op: [spec["name"] for spec in _native.schema(op)["inputs"]] for op in (SPARSE,)}
+DENSE = "DenseLightningIndexerGradKLLoss"
+LOG_SUM = "DenseLightningIndexerSoftmaxLse"
+NAMES = {
+    op: [spec["name"] for spec in _native.schema(op)["inputs"]] for op in (SPARSE, DENSE, LOG_SUM)
+}
+ATTRS = ("sparse_mode", "layout")
+
+
+def run(op, given, **attrs):
+    attrs |= {name: given[name] for name in ATTRS if name in given}
+    return _native.run(op, [given.get(name) for name in NAMES[op]], attrs)
 
 
 def loss_of(op, scale=1.0, **given):
-    attrs = {name: x for name, x in given.items() if name not in NAMES[op]}
-    inputs = [given.get(name) for name in NAMES[op]]
-    return _native.run(op, inputs, {"scale_value": scale, **attrs})
+    return run(op, given, scale_value=scale)
+
+
+def dense_loss_of(scale=1.0, **given):
+    top, total = run(LOG_SUM, given)
+    more = {"softmax_max_index": top, "softmax_sum_index": total}
+    return loss_of(DENSE, scale, **given, **more)
 
 
 def draw(seed, *shape):
@@ -79,6 +93,64 @@ def test_another_definition(isa):
     np.testing.assert_allclose(ours[3], by_definition(given), rtol=1e-5)
 
 
+def test_dense_is_sparse_with_every_pick(isa):
+    """In mode 0 and causal, with queries that see nothing."""
+    for queries, keys, mode in ((20, 50, 0), (20, 50, 3), (50, 20, 3)):
+        given = setting(queries, keys, keys) | {"sparse_mode": mode}
+        given |= statistics(given, sparse_mode=mode)
+        sparse, dense = loss_of(SPARSE, 0.25, **given), dense_loss_of(0.25, **given)
+        for a, b in zip(sparse, dense, strict=True):
+            np.testing.assert_allclose(a, b, atol=2e-6 * np.abs(a).max())
+        np.testing.assert_array_equal(sparse[0] == 0, dense[0] == 0)
+
+
+def test_log_sum_of_the_definition(isa):
+    """Of scores that a query does not see nothing remains, and rows without keys have the marks."""
+    given = setting(50, 20, 1)
+    given["key_index"][0, 3] = np.inf  # the first that sees it is number 33
+    top, total = run(LOG_SUM, given)
+    largest = np.finfo(np.float32).max
+    assert (top[0, 0, :30] == -largest).all() and (total[0, 0, :30] == largest).all()
+    z = np.einsum("qhd,kd->qhk", given["query_index"][0], given["key_index"][0, :3, 0])
+    scores = np.einsum("qhk,qh->qk", np.maximum(0, z), given["weights"][0])
+    for row, seen in ((30, 1), (32, 3)):
+        np.testing.assert_allclose(
+            top[0, 0, row] + np.log(total[0, 0, row]),
+            np.log(np.exp(scores[row, :seen].astype(float)).sum()), rtol=1e-5)  # fmt: skip
+    assert not np.isfinite(top[0, 0, 33:] * total[0, 0, 33:]).any()
+
+
+def test_dense_waves_of_queries():
+    """Several waves, of keys that are packed in several parts, are what their parts are."""
+    queries, keys = 400, 40_000
+    rng = np.random.default_rng(3)
+    given = {
+        "query": draw(1, 1, queries, 2, 4),
+        "key": draw(2, 1, keys, 2, 4),
+        "query_index": draw(3, 1, queries, 2, 4),
+        "key_index": draw(4, 1, keys, 1, 4),
+        "weights": draw(5, 1, queries, 2),
+        "softmax_max": np.full((1, 2, queries, 1), 3, np.float32),
+        "softmax_sum": rng.uniform(1e4, 2e4, (1, 2, queries, 1)).astype(np.float32),
+        "sparse_mode": 0,
+    }
+    _native.reset_scratch_high_water()
+    whole = dense_loss_of(0.5, **given)
+    limit = (33 << 20) + keys * 4 * (2 * 4 + 16) + _native.num_threads() * (2 << 20)
+    assert _native.scratch_high_water() < limit < 4 * queries * keys
+    parts = []
+    for rows in (slice(0, 150), slice(150, queries)):
+        cut = {name: given[name][:, rows].copy() for name in ("query", "query_index", "weights")}
+        cut |= {name: given[name][:, :, rows].copy() for name in ("softmax_max", "softmax_sum")}
+        parts.append(dense_loss_of(0.5, **(given | cut)))
+    for place in (0, 2):
+        both = np.concatenate([part[place] for part in parts], axis=1)
+        np.testing.assert_allclose(whole[place], both, rtol=1e-5, atol=1e-7)
+    for place in (1, 3):
+        both = parts[0][place] + parts[1][place]
+        np.testing.assert_allclose(whole[place], both, atol=1e-6 * np.abs(both).max())
+
+
 def test_order_and_what_contributes_nothing(isa):
     """Neither the order of a query's picks nor what it does not see changes a bit."""
     given = setting()
@@ -111,14 +183,19 @@ def test_parts_of_the_queries_are_the_whole(isa):
     np.testing.assert_allclose(first[3] + last[3], whole[3], rtol=1e-6)
 
 
-def test_groups_are_indexers_of_their_own():
+@pytest.mark.parametrize("op", [SPARSE, DENSE])
+def test_groups_are_indexers_of_their_own(op):
     """Two key heads of an indexer, each with its part of the heads."""
+
+    def of(given):
+        return dense_loss_of(0.25, **given) if op == DENSE else loss_of(SPARSE, 0.25, **given)
+
     given = setting()
     two = given | {
         "key_index": draw(6, 1, 50, 2, 8),
         "sparse_indices": np.concatenate((given["sparse_indices"], given["sparse_indices"]), 2),
     }
-    dq, dk, dw, loss = loss_of(SPARSE, 0.25, **two)
+    dq, dk, dw, loss = of(two)
     total = 0
     for g in range(2):
         heads, of_query = slice(2 * g, 2 * g + 2), slice(3 * g, 3 * g + 3)
@@ -129,7 +206,7 @@ def test_groups_are_indexers_of_their_own():
             **{name: two[name][:, :, [g]].copy() for name in ("key", "key_index")},
             **{name: two[name][:, [g]].copy() for name in ("softmax_max", "softmax_sum")},
         }
-        alone = loss_of(SPARSE, 0.25, **one)
+        alone = of(one)
         np.testing.assert_array_equal(dq[:, :, heads], alone[0])
         np.testing.assert_array_equal(dk[:, :, [g]], alone[1])
         np.testing.assert_array_equal(dw[:, :, heads], alone[2])
@@ -202,3 +279,22 @@ def test_sparse_gradient_by_finite_differences():
         )
 
     check_slopes(lambda *x: outputs(*x)[3].item(), outputs(*operands)[:3], operands)
+
+
+def test_dense_gradient_by_finite_differences():
+    rng = np.random.default_rng(11)
+    operands = _operands(rng)
+    q, k = operands[:2]
+    every = np.broadcast_to(np.arange(9), (1, 3, 2, 9))
+    _, top, total = reference.sparse_flash_attention(q, k, k, every, 0.7, return_softmax_lse=True)
+
+    def loss(*operands):
+        return reference.lightning_indexer_kl_loss(
+            *operands, None, top, total, 0.7, reduction="sum"
+        )
+
+    slopes = reference.dense_lightning_indexer_grad_kl_loss(
+        *operands, top, total, *reference.dense_lightning_indexer_softmax_lse(*operands[2:]), 0.7
+    )
+    assert slopes[3] == loss(*operands)
+    check_slopes(loss, slopes[:3], operands)

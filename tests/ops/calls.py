@@ -315,6 +315,42 @@ def _sparse_kl_loss(at, constants):
     return forward
 
 
+def _dense_kl_loss(at, constants):
+    def forward(*t):
+        return mindspore_nsa.dense_lightning_indexer_grad_kl_loss(
+            _pick(t, at["query"]),
+            _pick(t, at["key"]),
+            _pick(t, at["query_index"]),
+            _pick(t, at["key_index"]),
+            _pick(t, at["weights"]),
+            _pick(t, at["softmax_max"]),
+            _pick(t, at["softmax_sum"]),
+            _pick(t, at["softmax_max_index"]),
+            _pick(t, at["softmax_sum_index"]),
+            query_rope=_pick(t, at["query_rope"]),
+            key_rope=_pick(t, at["key_rope"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_seq_klen=_pick(t, at["actual_seq_klen"]),
+            **constants,
+        )
+
+    return forward
+
+
+def _dense_softmax_lse(at, constants):
+    def forward(*t):
+        return mindspore_nsa.dense_lightning_indexer_softmax_lse(
+            _pick(t, at["query_index"]),
+            _pick(t, at["key_index"]),
+            _pick(t, at["weights"]),
+            actual_seq_qlen=_pick(t, at["actual_seq_qlen"]),
+            actual_seq_klen=_pick(t, at["actual_seq_klen"]),
+            **constants,
+        )
+
+    return forward
+
+
 def _dropout_mask(at, constants):
     def forward(*t):
         return mindspore_nsa.dropout_mask(**constants)
@@ -336,6 +372,8 @@ _FORWARDS = {
     "lightning_indexer": (_lightning_indexer, "LightningIndexer"),
     "sparse_flash_attention": (_sparse_flash_attention, "SparseFlashAttention"),
     "sparse_kl_loss": (_sparse_kl_loss, "SparseLightningIndexerGradKLLoss"),
+    "dense_kl_loss": (_dense_kl_loss, "DenseLightningIndexerGradKLLoss"),
+    "dense_softmax_lse": (_dense_softmax_lse, "DenseLightningIndexerSoftmaxLse"),
     "dropout_mask": (_dropout_mask, "NsaDropoutMask"),
 }
 
@@ -344,6 +382,12 @@ DECODING = {
     native: public
     for public, (_, native) in _FORWARDS.items()
     if public.endswith(("_infer", "_with_cache", "_decode"))
+}
+
+KL_LOSSES = {
+    native: public
+    for public, (_, native) in _FORWARDS.items()
+    if public.endswith(("_kl_loss", "_softmax_lse"))
 }
 
 # The gradients that not every call of FlashAttentionScoreGrad has, or of SparseFlashAttentionGrad.
@@ -422,8 +466,8 @@ class PublicCall:
                 self.wanted = ("query", "key", "value")
                 self.wanted += tuple(name for name in SPARSE_OPTIONAL if name in named)
                 self.upstream = named.pop("attention_out_grad")
-        elif op == "SparseLightningIndexerGradKLLoss":
-            self.operator = "sparse_kl_loss"
+        elif op in KL_LOSSES:
+            self.operator = KL_LOSSES[op]
             return  # statistics are inputs
         elif op in DECODING:
             self.operator = DECODING[op]

@@ -37,6 +37,13 @@ def three_times(qi, ki, w):
     )
 
 
+def dense_loss(qi, ki, w):
+    return mindspore_nsa.lightning_indexer_kl_loss(Q, K, qi, ki, w, None, TOP, TOTAL, 0.25)
+
+
+LOSSES = pytest.mark.parametrize("loss", [loss, dense_loss], ids=["sparse", "dense"])
+
+
 def loss_of_all(qi, ki, w, q, k):
     """From picks to loss, as a layer does it."""
     picks, _ = mindspore_nsa.lightning_indexer(qi, ki, w, sparse_count=6)
@@ -83,6 +90,35 @@ def test_both_losses_together(mode):
 
 
 @BOTH
+def test_dense_gradients(mode):
+    """The teacher's statistics are those of dense attention, one float for each head."""
+    _, top, total = mindspore_nsa.flash_attention_score(
+        Q, K, K, 4, scalar_value=0.25, input_layout="BSND", sparse_mode=3, return_softmax=True
+    )
+    top, total = (x[:, :, :, 0].reshape(2, 1, 4, 12).swapaxes(2, 3) for x in (top, total))
+
+    def of(qi, ki, w, q, k):
+        return mindspore_nsa.lightning_indexer_kl_loss(q, k, qi, ki, w, None, top, total, 0.25)
+
+    indexer = [x.asnumpy() for x in (QI, KI, W)]
+    statistics = [x.asnumpy() for x in (top, total)]
+    expected = reference.dense_lightning_indexer_grad_kl_loss(
+        ARRAYS["query"], ARRAYS["key"], *indexer, *statistics,
+        *reference.dense_lightning_indexer_softmax_lse(*indexer), 0.25)  # fmt: skip
+    with context_mode(mode):
+        value, ours = ms.value_and_grad(of, (0, 1, 2, 3, 4))(QI, KI, W, Q, K)
+        stats = mindspore_nsa.dense_lightning_indexer_softmax_lse(QI, KI, W)
+        raw = mindspore_nsa.dense_lightning_indexer_grad_kl_loss(
+            Q, K, QI, KI, W, top, total, *stats, 0.25
+        )
+    np.testing.assert_allclose(value.asnumpy(), expected[3][0] / 24, rtol=1e-5)
+    for a, b, c in zip(ours, raw, expected[:3]):
+        np.testing.assert_allclose(a.asnumpy(), c / 24, atol=1e-5 * np.abs(c).max() / 24)
+        np.testing.assert_allclose(b.asnumpy(), c, atol=1e-5 * np.abs(c).max())
+    assert not ours[3].asnumpy().any() and not ours[4].asnumpy().any()
+
+
+@BOTH
 def test_reduction_and_coefficient(mode):
     with context_mode(mode):
         total, mean = total_loss(QI, KI, W), loss(QI, KI, W)
@@ -93,7 +129,8 @@ def test_reduction_and_coefficient(mode):
 
 
 @BOTH
-def test_vmap(mode):
+@LOSSES
+def test_vmap(mode, loss):
     tensors = [ops.stack((x, x * 2)) for x in (QI, KI, W)]
     slope = ms.grad(loss, (0, 1, 2))
     with context_mode(mode):
@@ -113,9 +150,11 @@ def test_mixed_inputs(mode):
     with context_mode(mode):
         slope = ms.grad(loss, (0, 1, 2))
         ours, expected = slope(*given), slope(*wide)
+        of_dense = ms.grad(dense_loss, (0, 1, 2))(*given), ms.grad(dense_loss, (0, 1, 2))(*wide)
         raw = mindspore_nsa.sparse_lightning_indexer_grad_kl_loss(Q, K, *given, **SPARSE)
         wide = mindspore_nsa.sparse_lightning_indexer_grad_kl_loss(Q, K, *wide, **SPARSE)
-    for a, b, x in zip((*ours, *raw[:3]), (*expected, *wide[:3]), given * 2, strict=True):
+    ours, expected = (*ours, *of_dense[0], *raw[:3]), (*expected, *of_dense[1], *wide[:3])
+    for a, b, x in zip(ours, expected, given * 3, strict=True):
         assert a.dtype == x.dtype
         rounded = b.astype(x.dtype).astype(ms.float32).asnumpy()
         np.testing.assert_array_equal(a.astype(ms.float32).asnumpy(), rounded)
@@ -123,25 +162,38 @@ def test_mixed_inputs(mode):
 
 
 @BOTH
-def test_gradients_have_no_gradient(mode):
+@LOSSES
+def test_gradients_have_no_gradient(mode, loss):
     def of_gradient(qi):
         return ops.square(ms.grad(loss)(qi, KI, W)).sum()
 
     def of_raw(qi):
         return mindspore_nsa.sparse_lightning_indexer_grad_kl_loss(Q, K, qi, KI, W, **SPARSE)[3][0]
 
+    def of_statistics(qi):
+        return mindspore_nsa.dense_lightning_indexer_softmax_lse(qi, KI, W)[1].sum()
+
     with context_mode(mode):
         with pytest.raises((ValueError, RuntimeError), match="its gradient has no gradient"):
             ms.grad(of_gradient)(QI).asnumpy()
+        with pytest.raises((ValueError, RuntimeError), match="softmax_sum_index have no gradient"):
+            ms.grad(of_statistics)(QI).asnumpy()
         with pytest.raises((ValueError, RuntimeError), match="lightning_indexer_kl_loss is the"):
             ms.grad(of_raw)(QI).asnumpy()
 
 
 class Any(ms.nn.Cell):
+    """Both losses."""
+
     def construct(self, q, k, qi, ki, w, picks, top, total, seq_q, seq_k):
-        return mindspore_nsa.lightning_indexer_kl_loss(
-            q, k, qi, ki, w, picks, top, total, 0.25, actual_seq_qlen=seq_q, actual_seq_klen=seq_k
+        lists = {"actual_seq_qlen": seq_q, "actual_seq_klen": seq_k}
+        sparse = mindspore_nsa.lightning_indexer_kl_loss(
+            q, k, qi, ki, w, picks, top, total, 0.25, **lists
         )
+        dense = mindspore_nsa.lightning_indexer_kl_loss(
+            q, k, qi, ki, w, None, top, total, 0.25, **lists
+        )
+        return sparse, dense
 
 
 def test_of_any_length():
@@ -155,17 +207,16 @@ def test_of_any_length():
             cut = [x[:, :, :queries] if x is TOP or x is TOTAL
                    else x if x is K or x is KI else x[:, :queries] for x in given]  # fmt: skip
             lengths = [ops.minimum(lists[0], queries), lists[1]]
-            expected = Any()(*cut, *lengths) if queries == 12 else None
-            ours = net(*cut, *lengths).asnumpy()
-            if expected is not None:
-                np.testing.assert_allclose(ours, expected.asnumpy(), rtol=1e-6)
-            exact = reference.sparse_lightning_indexer_grad_kl_loss(
-                *(x.asnumpy() for x in cut), 0.25, actual_seq_qlen=lengths[0].asnumpy(),
-                actual_seq_klen=(20, 13))  # fmt: skip
-            np.testing.assert_allclose(ours, exact[3][0] / (2 * queries), rtol=1e-5)
+            ours = [x.asnumpy() for x in net(*cut, *lengths)]
+            arrays = [x.asnumpy() for x in cut]
+            for loss, picks in zip(ours, (arrays[5], None), strict=True):
+                exact = reference.lightning_indexer_kl_loss(
+                    *arrays[:5], picks, *arrays[6:], 0.25, actual_seq_qlen=lengths[0].asnumpy(),
+                    actual_seq_klen=(20, 13))  # fmt: skip
+                np.testing.assert_allclose(loss, exact, rtol=1e-5)
         assert len(net.compile_cache) == 1
         with pytest.raises(RuntimeError, match="actual_seq_klen must be at most Sk"):
-            net(*given, lists[0], Tensor([20, 21], ms.int64)).asnumpy()
+            net(*given, lists[0], Tensor([20, 21], ms.int64))[0].asnumpy()
 
 
 WRONG = [
@@ -219,9 +270,35 @@ def test_errors(changes, error, text):
             assert str(compiled.value).strip().splitlines()[0] == first
 
 
+def test_errors_of_the_dense_loss():
+    """Its own: statistics of the indexer, and what the indexer alone is checked for."""
+    tensors = {**TENSORS, "softmax_max": TOP, "softmax_sum": TOTAL, "scale_value": 0.25}
+    top, total = mindspore_nsa.dense_lightning_indexer_softmax_lse(QI, KI, W)
+    function = mindspore_nsa.dense_lightning_indexer_grad_kl_loss
+    text = r"dense_lightning_indexer_grad_kl_loss: softmax_sum_index must be of shape \(B, heads of"
+    with pytest.raises(ValueError, match=text):
+        function(**tensors, softmax_max_index=top, softmax_sum_index=total[:, 0])
+    with pytest.raises(TypeError, match="softmax_max_index must be a Tensor"):
+        function(**tensors, softmax_max_index=None, softmax_sum_index=total)
+    for changes, error, text in (
+        ({"weights": W[:1]}, ValueError, "weights must be of shape"),
+        ({"sparse_mode": 1}, ValueError, "sparse_mode must be 0 or 3, got 1"),
+        ({"layout": "TND"}, ValueError, "query_index must be of shape"),
+        ({"next_tokens": 0}, ValueError, "next_tokens must be 2"),
+    ):
+        indexer = {"query_index": QI, "key_index": KI, "weights": W, **changes}
+        with pytest.raises(error, match=f"dense_lightning_indexer_softmax_lse: {text}"):
+            mindspore_nsa.dense_lightning_indexer_softmax_lse(**indexer)
+        given = {**tensors, "sparse_indices": None, **changes}
+        with pytest.raises(error, match="lightning_indexer_kl_loss: "):
+            mindspore_nsa.lightning_indexer_kl_loss(**given)
+
+
 @pytest.mark.filterwarnings("ignore:target. graphs that were compiled:UserWarning")
 def test_no_ascend_kernel():
     with mindspore_nsa.target("ascend_twin"):
         for function in ("lightning_indexer_kl_loss", "sparse_lightning_indexer_grad_kl_loss"):
             with pytest.raises(ValueError, match=f"{function}: there is no Ascend"):
                 getattr(mindspore_nsa, function)(**TENSORS, **SPARSE)
+        with pytest.raises(ValueError, match="there is no Ascend kernel"):
+            dense_loss(QI, KI, W)

@@ -57,6 +57,8 @@ TWIN = {
 
 OPERATORS = (
     "BlockIndexer",
+    "DenseLightningIndexerGradKLLoss",
+    "DenseLightningIndexerSoftmaxLse",
     "FlashAttentionScore",
     "FlashAttentionScoreGrad",
     "LightningIndexer",

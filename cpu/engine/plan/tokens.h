@@ -5,6 +5,18 @@
 
 namespace nsa::cpu {
 
+// Where statistics of queries are, of several heads.
+struct StatisticRows {
+  bool heads_first;    // [heads, rows]; otherwise [B, heads, Sq]
+  int64_t rows;        // of all queries, also those of no segment
+  int64_t batch_rows;  // Sq
+
+  int64_t of(int64_t heads, int64_t row, int64_t head) const {
+    if (heads_first) return head * rows + row;
+    return (row / batch_rows * heads + head) * batch_rows + row % batch_rows;
+  }
+};
+
 // Where a segment's statistics would begin stands the row of its first query; keys and values of a
 // token have the same row.
 struct SparsePlan {
@@ -17,18 +29,14 @@ struct SparsePlan {
   int64_t R;               // 0: no ropes
   const int32_t* table;    // [segments, places] pages of the keys, or nullptr: none
   int64_t places, page;
-  int64_t rows;          // of all queries, also those of no segment
-  int64_t groups_first;  // 1: statistics are [N2, rows, G]; otherwise [B, N2, Sq, G]
-  int64_t batch_rows;    // Sq of the latter
+  StatisticRows statistic_rows;  // of G floats each, by key head
   bool statistics;
 
   int64_t depth(const AttentionPlan& plan) const { return plan.D + R; }
 
   // Where the statistics of a query and key head begin.
   int64_t statistic(const AttentionPlan& plan, int64_t row, int64_t key_head) const {
-    if (groups_first) return (key_head * rows + row) * plan.G;
-    const int64_t b = row / batch_rows, i = row % batch_rows;
-    return ((b * plan.N2 + key_head) * batch_rows + i) * plan.G;
+    return statistic_rows.of(plan.N2, row, key_head) * plan.G;
   }
 };
 
