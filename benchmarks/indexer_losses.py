@@ -7,12 +7,13 @@ import numpy as np
 
 from mindspore_nsa import _native
 from tests.common.case import INPUTS, Case
+from tests.common.dtypes import decode
 
 from . import check, peers, probe, timing
 from .indexers import DIM, sparse_attention
 from .program import Program
 from .result import Result
-from .speed import _gemm
+from .speed import SpeedCase, _gemm
 from .workloads import Workload, _draw, nbytes
 
 
@@ -49,23 +50,88 @@ def sparse_kl_loss(tokens, dtype, heads=64):
     return Workload(forward, None, shape, "FLOP", {"forward": work})
 
 
+def dense_kl_loss(tokens, dtype, attended=32, heads=32, depth=128, ropes=64):
+    """The loss over all keys, of the last queries of a text."""
+    rng = np.random.default_rng(10)
+    queries = min(128, tokens)
+    scale = (depth + ropes) ** -0.5
+    inputs = {
+        "query": _draw(rng, dtype, 1, queries, attended, depth),
+        "key": _draw(rng, dtype, 1, tokens, attended, depth),
+        "query_index": _draw(rng, dtype, 1, queries, heads, DIM),
+        "key_index": _draw(rng, dtype, 1, tokens, 1, DIM),
+        "weights": rng.standard_normal((1, queries, heads), np.float32) / heads,
+        "query_rope": _draw(rng, dtype, 1, queries, attended, ropes),
+        "key_rope": _draw(rng, dtype, 1, tokens, attended, ropes),
+    }
+    inputs["softmax_max"], inputs["softmax_sum"] = _dense_statistics(inputs, scale)
+    log_sum = Case.of(
+        "DenseLightningIndexerSoftmaxLse",
+        {name: inputs.get(name) for name in INPUTS["DenseLightningIndexerSoftmaxLse"]},
+        {},
+        dtype,
+    )
+    names = ("softmax_max_index", "softmax_sum_index")
+    inputs |= dict(zip(names, _native.run(log_sum.op, log_sum.inputs, log_sum.attrs), strict=True))
+    forward = Case.of("DenseLightningIndexerGradKLLoss", inputs, {"scale_value": scale}, dtype)
+    pairs = int((tokens - queries + 1 + np.arange(queries)).sum())
+    work = 2 * pairs * (attended * (depth + ropes) + 3 * heads * DIM)
+    sizes = f"N={attended} D={depth}+{ropes} H={heads} d={DIM}"
+    shape = f"Sq={queries} Sk={tokens} {sizes}"
+    return Workload(forward, None, shape, "FLOP", {"forward": work})
+
+
+def softmax_lse(tokens, dtype):
+    """The statistics that this loss needs of the indexer."""
+    loss = dense_kl_loss(tokens, dtype)
+    op = "DenseLightningIndexerSoftmaxLse"
+    named = loss.forward.named()
+    forward = Case.of(op, {name: named[name] for name in INPUTS[op]}, {}, dtype)
+    (_, queries, heads, _), keys = _shape(named["query_index"]), _shape(named["key_index"])[1]
+    seen = int((keys - queries + 1 + np.arange(queries)).sum())
+    shape = f"Sq={queries} Sk={keys} H={heads} d={DIM}"
+    return Workload(forward, None, shape, "FLOP", {"forward": 2 * DIM * heads * seen})
+
+
+def _dense_statistics(inputs, scale):
+    """Maximum and sum of the attention of the last queries, [1, N, Sq, 1]."""
+    q, k, q_rope, k_rope = (decode(inputs[n])[0] for n in ("query", "key", *_ROPES))
+    queries, keys = len(q), len(k)
+    hidden = np.arange(keys) > keys - queries + np.arange(queries)[:, None]
+    top, total = (np.empty((1, q.shape[1], queries, 1), np.float32) for _ in range(2))
+    for h in range(q.shape[1]):
+        scores = scale * (q[:, h] @ k[:, h].T + q_rope[:, h] @ k_rope[:, h].T)
+        scores[hidden] = -np.inf
+        top[0, h, :, 0] = scores.max(-1)
+        total[0, h, :, 0] = np.exp(scores - scores.max(-1, keepdims=True)).sum(-1)
+    return top, total
+
+
+_ROPES = ("query_rope", "key_rope")
+
+
+def _shape(x):
+    return (x[1] if isinstance(x, tuple) else x).shape
+
+
 def _width(x):
-    return (x[1] if isinstance(x, tuple) else x).shape[-1]
+    return _shape(x)[-1]
 
 
 @dataclass(frozen=True)
 class LossCase:
-    """A loss with its gradients, and the forward pass of the attention that teaches."""
+    """A loss with its gradients, and, of the sparse one, the forward pass of its attention."""
 
     name: str
+    operator: str
     build: Callable
+    peer: Callable  # of its forward case
     dtype: str
-    tokens: int = 32768
-    quick_tokens: int = 2048
-    limit: float = 0.8  # of the attention's time
+    tokens: int
+    quick_tokens: int
+    limit: float | None = None  # of the attention's time
 
     kind = "speed"
-    operator = "SparseLightningIndexerGradKLLoss"
     direction = "forward"
     share = baseline_limit = None
 
@@ -78,7 +144,6 @@ class LossCase:
         tokens = self.quick_tokens if settings.quick else self.tokens
         workload = self.build(tokens, self.dtype)
         program = Program(workload.forward)
-        attention = Program(sparse_attention(tokens, self.dtype).forward)
         size = settings.gemm_size
         gemm, product = _gemm(size, self.dtype)
         in_kernel, shown = [], {}
@@ -87,9 +152,11 @@ class LossCase:
             program()
             in_kernel.append(probe.kernel_seconds())
 
-        functions = {"gemm": product, "ours": ours, "attention": attention}
+        functions = {"gemm": product, "ours": ours}
+        if self.limit:
+            functions["attention"] = Program(sparse_attention(tokens, self.dtype).forward)
         try:
-            functions["torch"] = peers.torch_kl_loss(workload.forward)
+            functions["torch"] = self.peer(workload.forward)
         except peers.DoesNotFit as reason:
             shown["torch"] = str(reason)
         times = timing.interleave(functions, settings.rounds, settings.peer_budget)
@@ -98,7 +165,8 @@ class LossCase:
         work, seconds = workload.work["forward"], timing.median(times["ours"])
         _native.reset_scratch_high_water()
         program()
-        return Result.of(
+        yardstick = "attention" if self.limit else "gemm"
+        result = Result.of(
             self,
             shape=workload.shape,
             seconds=seconds,
@@ -108,18 +176,28 @@ class LossCase:
             share=work / (2 * size**3) * timing.median_ratio(times["gemm"], times["ours"]),
             share_of=f"gemm {gemm}",
             share_of_rate=2 * size**3 / timing.median(times["gemm"]) / 1e9,
-            baseline="attention",
-            baseline_ratio=timing.median_ratio(times["ours"], times["attention"]),
-            baseline_limit=None if settings.quick else self.limit,
             peers=shown,
             bytes=nbytes(workload.forward.inputs) + _native.scratch_high_water(),
-            spread=timing.spread(timing.ratios(times["ours"], times["attention"])),
+            spread=timing.spread(timing.ratios(times["ours"], times[yardstick])),
         )
+        if self.limit:
+            result.baseline = "attention"
+            result.baseline_ratio = timing.median_ratio(times["ours"], times["attention"])
+            result.baseline_limit = None if settings.quick else self.limit
+        return result
 
 
 def loss_cases():
     """In float32 and bfloat16."""
+    sparse = ("SparseLightningIndexerGradKLLoss", sparse_kl_loss, peers.torch_sparse_kl_loss)
+    dense = ("DenseLightningIndexerGradKLLoss", dense_kl_loss, peers.torch_dense_kl_loss)
+    log_sum = ("DenseLightningIndexerSoftmaxLse", softmax_lse)
     return [
-        LossCase(f"sparse_kl_loss_{dtype}", sparse_kl_loss, dtype)
+        case
         for dtype in ("float32", "bfloat16")
+        for case in (
+            LossCase(f"sparse_kl_loss_{dtype}", *sparse, dtype, 32768, 2048, limit=0.8),
+            LossCase(f"dense_kl_loss_{dtype}", *dense, dtype, 8192, 1024),
+            SpeedCase(f"softmax_lse_{dtype}", *log_sum, dtype, "forward", 8192, 1024, peers=()),
+        )
     ]

@@ -130,6 +130,16 @@ def _learn(query, key, query_index, key_index, weights, *statistics):
     )[0]
 
 
+def _learn_all(query, key, query_index, key_index, weights, *statistics):
+    return mindspore_nsa.dense_lightning_indexer_grad_kl_loss(
+        query, key, query_index, key_index, weights, *statistics, 1.0
+    )[0]
+
+
+def _index_log_sum(query_index, key_index, weights):
+    return mindspore_nsa.dense_lightning_indexer_softmax_lse(query_index, key_index, weights)[0]
+
+
 @dataclass(frozen=True)
 class OverheadCase:
     """Calls of one operator, by its public function or, for a gradient, as the bprop calls it."""
@@ -260,6 +270,12 @@ _CALLS = (
     ("sparse_kl_loss", "SparseLightningIndexerGradKLLoss", indexer_losses.sparse_kl_loss, "forward",
      {"inputs": (*(ROWS,) * 4, HEADS, PICKS, SCORES, SCORES, NONE, NONE, NO_LIST, NO_LIST),
       "attrs": {"scale_value": 1.0}, "function": _learn, "arguments": 8}),
+    ("dense_kl_loss", "DenseLightningIndexerGradKLLoss", indexer_losses.dense_kl_loss, "forward",
+     {"inputs": (*(ROWS,) * 4, HEADS, SCORES, SCORES, HEADS, HEADS, NONE, NONE, NO_LIST, NO_LIST),
+      "attrs": {"scale_value": 1.0}, "function": _learn_all, "arguments": 9}),
+    ("softmax_lse", "DenseLightningIndexerSoftmaxLse", indexer_losses.softmax_lse, "forward",
+     {"inputs": (ROWS, ROWS, HEADS, NO_LIST, NO_LIST), "attrs": {}, "function": _index_log_sum,
+      "arguments": 3, "place": 2}),
     ("compress_with_cache", "NsaCompressWithCache", decoding.compress, "forward",
      {"inputs": (ROW, WEIGHT, START, NONE, ENDS, CACHE), "attrs": {**WINDOW, **PAGE},
       "function": _compress_with_cache, "arguments": 2}),

@@ -180,21 +180,50 @@ def torch_blocks(case):
     return choose
 
 
-def torch_kl_loss(case):
-    """PyTorch's gather and products of a sparse KL loss, with the gradients of the indexer.
-
-    Query by query: the rows that all of them gather would be some hundred gigabytes of a text.
-    """
+def _torch_losses(case):
+    """PyTorch, the tensors of an indexer's loss, attention with ropes, and the indexer."""
     torch = torch_module()
     if torch is None:
         raise DoesNotFit("no torch")
     torch.set_num_threads(_native.num_threads())
     named = {name: x for name, x in case.named().items() if x is not None}
     t = {name: _torch_tensor(torch, x)[0] for name, x in named.items()}
-    scale = case.attrs["scale_value"]
-    query = torch.cat((t["query"], t["query_rope"]), -1)
-    key = torch.cat((t["key"], t["key_rope"]), -1)[:, 0]
+    attention = [torch.cat((t[n], t[f"{n}_rope"]), -1) for n in ("query", "key")]
     indexer = [t[name].requires_grad_() for name in ("query_index", "key_index", "weights")]
+    return torch, t, attention, indexer
+
+
+def torch_dense_kl_loss(case):
+    """PyTorch's products of a KL loss over all keys, with the gradients of the indexer.
+
+    The scores of all heads of a query are in memory at a time.
+    """
+    torch, t, (query, key), indexer = _torch_losses(case)
+    scale, (queries, keys) = case.attrs["scale_value"], (len(query), len(key))
+
+    def both():
+        q_index, k_index, weights = indexer
+        loss = 0
+        for row in range(queries):
+            seen = keys - queries + 1 + row
+            with torch.no_grad():
+                scores = torch.einsum("hd,khd->hk", query[row], key[:seen]).float() * scale
+                p = ((scores - t["softmax_max"][:, row]).exp() / t["softmax_sum"][:, row]).mean(0)
+            products = torch.matmul(q_index[row], k_index[:seen, 0].T).float()
+            scores = torch.matmul(weights[row], products.relu())
+            loss = loss + torch.xlogy(p, p).sum() - (p * scores.log_softmax(-1)).sum()
+        torch.autograd.grad(loss, indexer)
+
+    return both
+
+
+def torch_sparse_kl_loss(case):
+    """PyTorch's gather and products of a KL loss over picks, with the gradients of the indexer.
+
+    Query by query: the rows that all of them gather would be some hundred gigabytes of a text.
+    """
+    torch, t, (query, key), indexer = _torch_losses(case)
+    scale, key = case.attrs["scale_value"], key[:, 0]
     top, total = (t[name][0, ..., None] for name in ("softmax_max", "softmax_sum"))
 
     def both():

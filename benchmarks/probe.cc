@@ -143,6 +143,8 @@ TIMED_MORE_OUTPUTS(LightningIndexerGrad)
 TIMED_MORE_OUTPUTS(SparseFlashAttention)
 TIMED_MORE_OUTPUTS(SparseFlashAttentionGrad)
 TIMED_MORE_OUTPUTS(SparseLightningIndexerGradKLLoss)
+TIMED_MORE_OUTPUTS(DenseLightningIndexerGradKLLoss)
+TIMED_MORE_OUTPUTS(DenseLightningIndexerSoftmaxLse)
 
 // The first output is like the first input, the others have one element.
 #define EMPTY_KERNEL(name) \

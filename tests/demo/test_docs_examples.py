@@ -28,7 +28,14 @@ OPERATORS = (
 # Where an operator's signature stands.
 PAGE_OF = {
     **{operator: operator for operator in OPERATORS},
-    "sparse_lightning_indexer_grad_kl_loss": "lightning_indexer_kl_loss",
+    **dict.fromkeys(
+        (
+            "sparse_lightning_indexer_grad_kl_loss",
+            "dense_lightning_indexer_grad_kl_loss",
+            "dense_lightning_indexer_softmax_lse",
+        ),
+        "lightning_indexer_kl_loss",
+    ),
     "nsa_decode": "decoding",
     "nsa_compress_with_cache": "decoding",
     "nsa_compress_attention_infer": "decoding",
