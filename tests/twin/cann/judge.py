@@ -26,10 +26,10 @@ def called_by_type(folder):
     return {line.removeprefix("aclop ") for line in lines if line.startswith("aclop ")}
 
 
-def run(*arguments, folder, timeout=900, **environment):
+def run(*arguments, folder, timeout=900, python=None, **environment):
     """A Python program on device Ascend, in a folder for MindSpore's own files.
 
-    Gives subprocess.CompletedProcess.
+    Another `python` has a mindspore_nsa of its own. Gives subprocess.CompletedProcess.
     """
     # Not the whole source tree, whose mindspore_nsa would hide an installed one.
     sources = Path(folder) / "sources"
@@ -37,11 +37,11 @@ def run(*arguments, folder, timeout=900, **environment):
         sources.mkdir()
         for name in ("tests", "model_zoo_demo"):
             (sources / name).symlink_to(ROOT / name)
-    paths = os.pathsep.join((str(sources), str(PACKAGE)))
-    own = {"PYTHONPATH": paths, "GLOG_v": "3"}
+    paths = [sources] if python else [sources, PACKAGE]
+    own = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "GLOG_v": "3"}
     own["MINDSPORE_NSA_TWIN_CALLED"] = str(called_file(folder))
     return subprocess.run(
-        [sys.executable, "-m", "mindspore_nsa.twin", "run", *map(str, arguments)],
+        [python or sys.executable, "-m", "mindspore_nsa.twin", "run", *map(str, arguments)],
         cwd=folder,
         env={**os.environ, **own, **environment},
         capture_output=True,
