@@ -92,6 +92,11 @@ inline twin::clock::Options& NextClock() {
   return options;
 }
 
+inline bool& NextCarries() {
+  static bool carries = false;
+  return carries;
+}
+
 }  // namespace harness
 
 // KERNEL(name) { body }: `g` are the buffers, `p` the numbers.
@@ -109,6 +114,8 @@ extern "C" __attribute__((used, visibility("default"))) inline const char* twin_
   twin::LaunchOptions options;
   options.clock = harness::NextClock();
   harness::NextClock() = {};
+  options.carry_uninitialised = harness::NextCarries();
+  harness::NextCarries() = false;
   options.kernel = name;
   options.block_dim = static_cast<uint32_t>(block_dim);
   options.seed = seed;
@@ -123,6 +130,11 @@ extern "C" __attribute__((used, visibility("default"))) inline const char* twin_
   }
   text = harness::Json(twin::Launch(options, [&] { found->second(arguments.data(), numbers); }));
   return text.c_str();
+}
+
+// In the next launch bytes without a value travel with what is computed from them.
+extern "C" __attribute__((used, visibility("default"))) inline void twin_carry_next() {
+  harness::NextCarries() = true;
 }
 
 // The next launch is timed on this chip, with one cost replaced where `cost` is not empty, and its

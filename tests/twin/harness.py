@@ -60,6 +60,11 @@ class Library:
         assert set_next(chip.encode(), cost.encode(), value, str(trace).encode())
         return self.launch(kernel, *arguments, **options)
 
+    def carry(self, kernel, *arguments, **options):
+        """As launch, where bytes without a value travel with what is computed from them."""
+        self._library.twin_carry_next()
+        return self.launch(kernel, *arguments, **options)
+
     def launch(self, kernel, buffers=(), numbers=(), *, block_dim=1, seed=0, key=0, type=UNSET):
         """Report of one launch; `buffers` are (role, array), `numbers` integers for the kernel."""
         arrays = [array for _, array in buffers]

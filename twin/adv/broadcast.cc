@@ -50,6 +50,7 @@ void RunBroadcast(const BroadcastCall& call, const Operand& dst, const Operand& 
   }
   const Bytes in{0, src_size * width}, out{0, dst_size * width};
   instr.CheckDisjoint(kDst, out, kSrc, in);
+  instr.Carries(kSrc);
   instr.Read(kSrc, in);
   const uint32_t space = BroadcastSpace(call.dst, call.src, src.element, false);
   if (tmp.local != nullptr) {
@@ -60,15 +61,17 @@ void RunBroadcast(const BroadcastCall& call, const Operand& dst, const Operand& 
   TakeWorkSpace(instr, tmp.local != nullptr ? kTmp : -1, space);
   instr.Write(kDst, out);
   instr.CountRepeats((dst_size * width + kRepeatBytes - 1) / kRepeatBytes);
-  const uint8_t* from = instr.Data<uint8_t>(kSrc);
-  uint8_t* to = instr.Data<uint8_t>(kDst);
-  for (uint64_t row = 0; row < call.dst[0]; ++row) {
-    for (uint64_t column = 0; column < call.dst[1]; ++column) {
-      const uint64_t at =
-          (call.src[0] == 1 ? 0 : row * call.src[1]) + (call.src[1] == 1 ? 0 : column);
-      std::memcpy(to + (row * call.dst[1] + column) * width, from + at * width, width);
+  instr.MoveBytes([&] {
+    const uint8_t* from = instr.Data<uint8_t>(kSrc);
+    uint8_t* to = instr.Data<uint8_t>(kDst);
+    for (uint64_t row = 0; row < call.dst[0]; ++row) {
+      for (uint64_t column = 0; column < call.dst[1]; ++column) {
+        const uint64_t at =
+            (call.src[0] == 1 ? 0 : row * call.src[1]) + (call.src[1] == 1 ? 0 : column);
+        std::memcpy(to + (row * call.dst[1] + column) * width, from + at * width, width);
+      }
     }
-  }
+  });
 }
 
 }  // namespace twin

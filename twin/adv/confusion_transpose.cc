@@ -35,17 +35,20 @@ void RunConfusionTranspose(const char* name, AscendC::TransposeType type,
       static_cast<unsigned>(rows), static_cast<unsigned>(columns / per_block));
   const Bytes all{0, rows * columns * width};
   instr.CheckDisjoint(kDst, all, kSrc, all);
+  instr.Carries(kSrc);
   instr.Read(kSrc, all);
   instr.Write(kDst, all);
   instr.CountRepeats(CeilDivide(all.count, kRepeatBytes));
-  const uint8_t* from = instr.Data<uint8_t>(kSrc);
-  uint8_t* to = instr.Data<uint8_t>(kDst);
-  for (uint64_t row = 0; row < rows; ++row) {
-    for (uint64_t column = 0; column < columns; ++column) {
-      std::memcpy(to + (column * rows + row) * width, from + (row * columns + column) * width,
-                  width);
+  instr.MoveBytes([&] {
+    const uint8_t* from = instr.Data<uint8_t>(kSrc);
+    uint8_t* to = instr.Data<uint8_t>(kDst);
+    for (uint64_t row = 0; row < rows; ++row) {
+      for (uint64_t column = 0; column < columns; ++column) {
+        std::memcpy(to + (column * rows + row) * width, from + (row * columns + column) * width,
+                    width);
+      }
     }
-  }
+  });
 }
 
 }  // namespace twin

@@ -1,6 +1,9 @@
 #include "twin/adv/dropout.h"
 
+#include <vector>
+
 #include "twin/adv/work_space.h"
+#include "twin/vector/lanes.h"
 #include "twin/vector/mask.h"
 
 namespace twin {
@@ -18,6 +21,10 @@ uint32_t ModeOf(const DropOutCall& call) {
   return source == mask * 8 ? DROPOUT_MODE_BIT_ALIGN : DROPOUT_MODE_BIT_MISALIGN;
 }
 
+bool Kept(const uint8_t* flags, uint64_t i, bool bits) {
+  return bits ? (flags[i / 8] >> (i % 8) & 1) != 0 : flags[i] != 0;
+}
+
 template <typename T>
 void Drop(const DropOutCall& call, bool bits, const T* from, const uint8_t* mask, T* to) {
   const T factor = static_cast<T>(1.0f / call.keep);
@@ -25,7 +32,7 @@ void Drop(const DropOutCall& call, bool bits, const T* from, const uint8_t* mask
     const uint8_t* flags = mask + row * call.info.maskLastAxis;
     for (uint64_t i = 0; i < call.info.srcLastAxis; ++i) {
       const uint64_t at = row * call.info.srcLastAxis + i;
-      const bool kept = bits ? (flags[i / 8] >> (i % 8) & 1) != 0 : flags[i] != 0;
+      const bool kept = Kept(flags, i, bits);
       to[at] = kept ? static_cast<T>(from[at] * factor) : static_cast<T>(0.0f);
     }
   }
@@ -62,6 +69,7 @@ void RunDropOut(const DropOutCall& call, const Operand& dst, const Operand& src,
     instr.CheckDisjoint(kDst, data, kSrc, data);
   }
   instr.CheckDisjoint(kDst, data, kMask, flags);
+  instr.Carries(kSrc);
   instr.Read(kSrc, data);
   instr.Read(kMask, Rows{0, info.firstAxis, used, info.maskLastAxis});
   if (tmp.local != nullptr) {
@@ -79,6 +87,15 @@ void RunDropOut(const DropOutCall& call, const Operand& dst, const Operand& src,
     Drop(call, bits, instr.Data<half>(kSrc), selected, instr.Data<half>(kDst));
   } else {
     Drop(call, bits, instr.Data<float>(kSrc), selected, instr.Data<float>(kDst));
+  }
+  if (instr.missing()) {
+    std::vector<bool> kept;
+    for (uint64_t row = 0; row < info.firstAxis; ++row) {
+      for (uint64_t i = 0; i < info.srcLastAxis; ++i) {
+        kept.push_back(Kept(selected + row * info.maskLastAxis, i, bits));
+      }
+    }
+    CarryKept(instr, kDst, kSrc, kept);
   }
   // The padding is cut out of the mask in place.
   if (padded) {

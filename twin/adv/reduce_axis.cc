@@ -64,6 +64,22 @@ void Reduce(const AxisCall& call, const T* from, T* to) {
   }
 }
 
+void CarryReduced(Instr& instr, const AxisCall& call) {
+  const uint64_t width = instr.operand(kSrc).element;
+  const uint32_t results = call.columns ? call.length : call.rows;
+  const uint32_t terms = call.columns ? call.rows : call.length;
+  instr.OnImages([&] {
+    for (uint64_t i = 0; i < results; ++i) {
+      bool lacks = false;
+      for (uint64_t j = 0; j < terms && !lacks; ++j) {
+        const uint64_t row = call.columns ? j : i, column = call.columns ? i : j;
+        lacks = Lacks(instr.Data<uint8_t>(kSrc) + (row * call.pitch + column) * width, width);
+      }
+      SetLacks(instr.Data<uint8_t>(kDst) + i * width, width, lacks);
+    }
+  });
+}
+
 }  // namespace
 
 uint32_t SumSpace(uint32_t n, uint32_t width) {
@@ -114,6 +130,7 @@ void RunReduceAxis(const AxisCall& call, const Operand& dst, const Operand& src,
   const Bytes out{0, results * width}, in{0, uint64_t{call.rows} * call.pitch * width};
   const Rows rows{0, call.rows, call.length * width, call.pitch * width};
   instr.CheckDisjoint(kDst, out, kSrc, in);
+  instr.Carries(kSrc);
   instr.Read(kSrc, rows);
   if (tmp.local != nullptr) {
     instr.SetOperand(kTmp, tmp);
@@ -129,6 +146,7 @@ void RunReduceAxis(const AxisCall& call, const Operand& dst, const Operand& src,
   } else {
     Reduce(call, instr.Data<float>(kSrc), instr.Data<float>(kDst));
   }
+  if (instr.missing()) CarryReduced(instr, call);
   if (call.reuse_source) {
     instr.Write(kSrc, rows);
     instr.Scramble(kSrc, in);

@@ -1,6 +1,7 @@
 #include "twin/adv/select_bytes.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "twin/adv/work_space.h"
 #include "twin/vector/compare.h"
@@ -65,6 +66,7 @@ void RunSelectBytes(const SelectBytesCall& call, const Operand& dst, const Opera
   instr.CheckDisjoint(kDst, data, kTmp, space);
   instr.CheckDisjoint(kSrc, data, kTmp, space);
   instr.CheckDisjoint(kMask, selection, kTmp, space);
+  instr.Carries(kSrc);
   instr.Read(kSrc, data);
   instr.Read(kMask, selection);
   TakeWorkSpace(instr, kTmp, space.count);
@@ -73,13 +75,16 @@ void RunSelectBytes(const SelectBytesCall& call, const Operand& dst, const Opera
   const uint8_t* from = instr.Data<uint8_t>(kSrc);
   uint8_t* to = instr.Data<uint8_t>(kDst);
   const uint8_t* masks = instr.Data<uint8_t>(kMask);
+  std::vector<bool> kept(instr.missing() ? rows * columns : 0);
   for (uint64_t i = 0; i < rows * columns; ++i) {
     const uint8_t* flag = masks + (i / columns * mask_columns + i % columns) * mask.element;
     const bool second = std::any_of(flag, flag + mask.element, [](uint8_t b) { return b != 0; });
     const uint8_t* scalar = reinterpret_cast<const uint8_t*>(&call.scalar);
-    std::memmove(to + i * src.element,
-                 second == call.scalar_first ? from + i * src.element : scalar, src.element);
+    const bool keeps = second == call.scalar_first;
+    if (!kept.empty()) kept[i] = keeps;
+    std::memmove(to + i * src.element, keeps ? from + i * src.element : scalar, src.element);
   }
+  if (!kept.empty()) CarryKept(instr, kDst, kSrc, kept);
   // The mask is cut to the source's columns in place.
   if (!same_axis && call.reuse_mask) {
     instr.Write(kMask, selection);

@@ -87,6 +87,7 @@ class Softmax {
       }
       Normalise(row, &x);
     }
+    if (instr_.missing()) Carry();
   }
 
  private:
@@ -158,6 +159,7 @@ class Softmax {
     write ? instr_.Write(operand, rows) : instr_.Read(operand, rows);
   }
   void Declare() {
+    for (int i : {kSrc, kInSum, kInMax}) instr_.Carries(i);
     const bool grad = call_.kind == SoftmaxKind::kGradFront;
     DeclareData(kSrc, false);
     if (grad) DeclareData(kInSum, false);
@@ -231,6 +233,42 @@ class Softmax {
     StoreStat(kSum, row, sum);
     StoreStat(kMax, row, max);
     StoreStat(kExpMax, row, correction);
+  }
+  // A statistic depends on all columns of its row but the padding, an element on itself and on its
+  // row's statistics.
+  void Carry() {
+    const bool grad = call_.kind == SoftmaxKind::kGradFront;
+    instr_.OnImages([&] {
+      for (uint32_t row = 0; row < shape_.oriSrcM; ++row) {
+        std::vector<bool> lacking(shape_.srcK);
+        for (uint32_t c = 0; c < shape_.srcK; ++c) {
+          lacking[c] = DataLacks(kSrc, row, c) || (grad && DataLacks(kInSum, row, c));
+        }
+        bool lacks = std::find(lacking.begin(), lacking.begin() + shape_.oriSrcK, true) !=
+                     lacking.begin() + shape_.oriSrcK;
+        for (int i : {kInSum, kInMax}) {
+          if (present_[i] && !grad) lacks |= Lacks(StatImage(i, row), width_[i]);
+        }
+        for (uint32_t c = 0; c < shape_.srcK && !grad; ++c) {
+          SetLacks(instr_.Data<uint8_t>(kDst) + At(row, c) * width_[kDst], width_[kDst],
+                   lacks || lacking[c]);
+        }
+        for (int i : {kSum, kMax, kExpMax, kReduceMax}) {
+          if (present_[i]) SetLacks(StatImage(i, row), StatPitch(i), lacks);
+        }
+        if (grad) SetLacks(StatImage(kDst, row), StatPitch(kDst), lacks);
+      }
+    });
+  }
+  bool DataLacks(int operand, uint32_t row, uint32_t column) const {
+    const uint32_t width = width_[operand];
+    return Lacks(instr_.Data<uint8_t>(operand) + At(row, column) * width, width);
+  }
+  uint64_t StatPitch(int operand) const {
+    return call_.one_per_row ? width_[operand] : kBlockBytes;
+  }
+  uint8_t* StatImage(int operand, uint32_t row) const {
+    return instr_.Data<uint8_t>(operand) + row * StatPitch(operand);
   }
   static float Exp(float value) { return static_cast<float>(std::exp(static_cast<double>(value))); }
 

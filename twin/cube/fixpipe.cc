@@ -174,12 +174,29 @@ std::vector<uint8_t> Convert(const Instr& instr, const FixpipeValue& value, cons
   return result;
 }
 
+// As Convert and Store, of what holds no value: an element for an element.
+void CarryStored(Instr* instr, const Rows& rows, const Source& s, uint64_t first, uint64_t count) {
+  const uint64_t element = instr->operand(kDst).element;
+  instr->OnImages([&] {
+    const uint8_t* from = instr->Data<uint8_t>(kSrc) + s.begin;
+    for (uint64_t row = 0; row < s.rows; ++row) {
+      uint8_t* to = instr->Data<uint8_t>(kDst) + rows.begin + row * rows.pitch;
+      for (uint64_t column = first; column < first + count; ++column, to += element) {
+        const uint64_t at = column / 16 * s.pitch + row * kResultRowBytes + column % 16 * 4;
+        SetLacks(to, element, Lacks(from + at, 4));
+      }
+    }
+  });
+}
+
 void StoreMatrix(Instr* instr, const FixpipeValue& value, const Source& s, bool to_nd,
                  const FixpipeParamsV220& p, uint64_t begin) {
   const uint64_t element = instr->operand(kDst).element;
   if (to_nd) {
     const std::vector<uint8_t> values = Convert(*instr, value, s, 0, s.columns);
-    Store(instr, Rows{begin, s.rows, s.columns * element, p.dstStride * element}, values.data());
+    const Rows rows{begin, s.rows, s.columns * element, p.dstStride * element};
+    Store(instr, rows, values.data());
+    if (instr->missing()) CarryStored(instr, rows, s, 0, s.columns);
     return;
   }
   const uint64_t columns = p.isChannelSplit ? 8 : 16;
@@ -187,7 +204,9 @@ void StoreMatrix(Instr* instr, const FixpipeValue& value, const Source& s, bool 
   for (uint64_t first = 0; first < s.columns; first += columns) {
     const std::vector<uint8_t> values = Convert(*instr, value, s, first, columns);
     const uint64_t at = begin + first / columns * p.dstStride * kBlockBytes;
-    Store(instr, Rows{at, s.rows, row_bytes, row_bytes}, values.data());
+    const Rows rows{at, s.rows, row_bytes, row_bytes};
+    Store(instr, rows, values.data());
+    if (instr->missing()) CarryStored(instr, rows, s, first, columns);
     if (first + columns > s.defined) {
       const uint64_t kept = s.defined > first ? s.defined - first : 0;
       Spoil(instr, Rows{at + kept * element, s.rows, row_bytes - kept * element, row_bytes});
@@ -241,6 +260,7 @@ void RunFixpipe(const FixpipeCall& call, const Operand& dst, const Operand& src,
     TakeSourceUnits(&instr, params, s);
     sources.push_back(s);
   }
+  instr.Carries(kSrc);
   for (const Source& s : sources) ReadSource(&instr, s);
   CheckTargetsApart(instr, params, to_nd, dst.element);
   for (uint64_t i = 0; i < matrices; ++i) {

@@ -1,5 +1,7 @@
 #include "twin/cube/mmad.h"
 
+#include <vector>
+
 #include "twin/cube/fractal.h"
 #include "twin/cube/mmad_math.h"
 #include "twin/device/saturation.h"
@@ -203,6 +205,50 @@ void Spread(const Instr& instr, const Shape& s, const uint8_t* b, At b_at, MmadA
   }
 }
 
+// Where an element lies, in bits from the start of its operand.
+uint64_t BitOfA(MmadType type, const Shape& s, uint64_t row, uint64_t k) {
+  const uint64_t element_bits = ElementBits(type);
+  if (s.vector) return k * element_bits;
+  const uint64_t fractal = row / kFractalRows * s.k1 + k / s.c0;
+  return 8 * (fractal * kFractalBytes + row % kFractalRows * kBlockBytes) + k % s.c0 * element_bits;
+}
+uint64_t BitOfB(MmadType type, const Shape& s, uint64_t k, uint64_t column) {
+  const uint64_t fractal = k / s.c0 * s.n1 + column / kFractalRows;
+  return 8 * (fractal * kFractalBytes + column % kFractalRows * kBlockBytes) +
+         k % s.c0 * ElementBits(type);
+}
+
+// An element of C holds no value where its row of A, its column of B or what it starts from lacks
+// one. `start` is the operand of that, or negative.
+void CarryProduct(Instr* instr, MmadType type, const Shape& s, int start) {
+  instr->OnImages([&] {
+    const uint64_t width = CeilDivide(ElementBits(type), 8);
+    const uint8_t* const a = instr->Data<uint8_t>(kFm);
+    const uint8_t* const b = instr->Data<uint8_t>(kFilter);
+    std::vector<bool> rows(s.held_m), columns(s.held_n);
+    for (uint64_t row = 0; row < s.held_m; ++row) {
+      for (uint64_t k = 0; k < s.k && !rows[row]; ++k) {
+        rows[row] = Lacks(a + BitOfA(type, s, row, k) / 8, width);
+      }
+    }
+    for (uint64_t column = 0; column < s.held_n; ++column) {
+      for (uint64_t k = 0; k < s.filter_k && !columns[column]; ++k) {
+        columns[column] = Lacks(b + BitOfB(type, s, k, column) / 8, width);
+      }
+    }
+    uint8_t* const c = instr->Data<uint8_t>(kDst);
+    const uint8_t* const from = start < 0 ? nullptr : instr->Data<uint8_t>(start);
+    for (uint64_t row = 0; row < s.held_m; ++row) {
+      for (uint64_t column = 0; column < s.held_n; ++column) {
+        const uint64_t at = column / kFractalRows * s.m1 * kResultFractalBytes +
+                            row * kResultRowBytes + column % kFractalRows * 4;
+        const bool lacks = start >= 0 && Lacks(from + (start == kBias ? 4 * column : at), 4);
+        SetLacks(c + at, 4, lacks || rows[row] || columns[column]);
+      }
+    }
+  });
+}
+
 MmadArrays Gather(const Instr& instr, MmadType type, const Shape& s) {
   MmadArrays arrays;
   arrays.m = s.held_m;
@@ -212,18 +258,8 @@ MmadArrays Gather(const Instr& instr, MmadType type, const Shape& s) {
   arrays.c0 = s.c0;
   const uint8_t* a = instr.Data<uint8_t>(kFm);
   const uint8_t* b = instr.Data<uint8_t>(kFilter);
-  const uint64_t element_bits = ElementBits(type);
-  const auto a_at = [&](uint64_t row, uint64_t k) {
-    if (s.vector) return k * element_bits;
-    const uint64_t fractal = row / kFractalRows * s.k1 + k / s.c0;
-    return 8 * (fractal * kFractalBytes + row % kFractalRows * kBlockBytes) +
-           k % s.c0 * element_bits;
-  };
-  const auto b_at = [&](uint64_t k, uint64_t column) {
-    const uint64_t fractal = k / s.c0 * s.n1 + column / kFractalRows;
-    return 8 * (fractal * kFractalBytes + column % kFractalRows * kBlockBytes) +
-           k % s.c0 * element_bits;
-  };
+  const auto a_at = [&](uint64_t row, uint64_t k) { return BitOfA(type, s, row, k); };
+  const auto b_at = [&](uint64_t k, uint64_t column) { return BitOfB(type, s, k, column); };
   LoadOperands(&arrays, type, a, b, a_at, b_at);
   if (type == MmadType::kSparse) Spread(instr, s, b, b_at, &arrays);
   return arrays;
@@ -263,6 +299,7 @@ void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand
   }
   FindHeld(instr, type, &s);
   if (table) FindHeldBias(instr, &s);
+  for (int operand : {kDst, kFm, kFilter, kBias}) instr.Carries(operand);
   ReadA(&instr, s);
   ReadB(&instr, s);
   if (table) {
@@ -274,12 +311,13 @@ void RunMmad(MmadType type, const Operand& dst, const Operand& fm, const Operand
   instr.CountRepeats(s.m1 * s.n1 * CeilDivide(s.k, s.c0));
 
   const MmadArrays arrays = Gather(instr, type, s);
-  if (arrays.nan) {
+  if (arrays.nan && !instr.missing()) {
     instr.Warn("NaN given to Mmad", "an element of fm or filter is NaN, which CANN says to avoid");
   }
   const MmadStart from{zero ? nullptr : instr.Data<uint8_t>(table ? kBias : kDst), table};
   const bool saturate = FloatSaturates(instr.core());
   Multiply(arrays, from, saturate, instr.Data<uint8_t>(kDst));
+  if (instr.missing()) CarryProduct(&instr, type, s, zero ? -1 : table ? kBias : kDst);
 }
 
 }  // namespace twin

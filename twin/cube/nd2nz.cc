@@ -85,6 +85,7 @@ void CopyNd2Nz(const Operand& dst, const Operand& src, const Nd2NzParams& params
   CheckNoBlockTwice(instr, t);
   const uint64_t src_pitch = params.srcDValue * element;
   const uint64_t src_matrix = params.srcNdMatrixStride * element;
+  instr.Carries(1);
   for (uint64_t matrix = 0; matrix < t.matrices; ++matrix) {
     instr.Read(1, Rows{matrix * src_matrix, t.rows, row_bytes, src_pitch});
   }
@@ -94,20 +95,22 @@ void CopyNd2Nz(const Operand& dst, const Operand& src, const Nd2NzParams& params
                           t.row_stride * kBlockBytes});
     }
   }
-  uint8_t* to = instr.Data<uint8_t>(0);
-  const uint8_t* from = instr.Data<uint8_t>(1);
-  for (uint64_t matrix = 0; matrix < t.matrices; ++matrix) {
-    for (uint64_t row = 0; row < t.rows; ++row) {
-      const uint8_t* line = from + matrix * src_matrix + row * src_pitch;
-      for (uint64_t column = 0; column < t.columns; ++column) {
-        uint8_t* block = to + t.At(matrix, column, row) * kBlockBytes;
-        const uint64_t begin = column * kBlockBytes;
-        const uint64_t here = std::min<uint64_t>(kBlockBytes, row_bytes - begin);
-        std::memcpy(block, line + begin, here);
-        std::memset(block + here, 0, kBlockBytes - here);
+  instr.MoveBytes([&] {
+    uint8_t* to = instr.Data<uint8_t>(0);
+    const uint8_t* from = instr.Data<uint8_t>(1);
+    for (uint64_t matrix = 0; matrix < t.matrices; ++matrix) {
+      for (uint64_t row = 0; row < t.rows; ++row) {
+        const uint8_t* line = from + matrix * src_matrix + row * src_pitch;
+        for (uint64_t column = 0; column < t.columns; ++column) {
+          uint8_t* block = to + t.At(matrix, column, row) * kBlockBytes;
+          const uint64_t begin = column * kBlockBytes;
+          const uint64_t here = std::min<uint64_t>(kBlockBytes, row_bytes - begin);
+          std::memcpy(block, line + begin, here);
+          std::memset(block + here, 0, kBlockBytes - here);
+        }
       }
     }
-  }
+  });
 }
 
 }  // namespace twin

@@ -37,9 +37,11 @@ struct Registers {
     uint32_t seq = 0;
     uint32_t site = 0;
   };
-  Access ctrl_reads[kPipes];  // the last instruction of each pipe that depends on CTRL
-  uint64_t accumulated = 0;   // of a reduction, GetAccVal
+  Access ctrl_reads[kPipes];       // the last instruction of each pipe that depends on CTRL
+  uint64_t accumulated = 0;        // of a reduction, GetAccVal
+  bool accumulated_lacks = false;  // it came from bytes without a value
   uint64_t reduce_max_min[2] = {0, 0};
+  bool reduced_lacks = false;
   uint32_t reduced_at = 0;      // the instruction of PIPE_V that set reduce_max_min
   uint32_t merged_at = 0;       // the instruction of PIPE_V that set merge_sort
   uint64_t reserved_count = 0;  // GatherMask

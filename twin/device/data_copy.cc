@@ -111,21 +111,43 @@ RowCombiner CombinerOf(const std::string& dtype) {
   return CombineRow<int8_t>;
 }
 
+// What is stored without a value; a sum with it holds none either, element by element.
+void CarryStored(Instr* instr, const Rows& dst_rows, uint64_t src_pitch) {
+  const bool atomic = instr->core().registers.atomic != kAtomicNone;
+  const uint64_t element = instr->operand(0).element;
+  instr->OnImages([&] {
+    uint8_t* to = instr->Data<uint8_t>(0);
+    const uint8_t* from = instr->Data<uint8_t>(1);
+    if (!atomic) {
+      CopyRows(to, dst_rows.pitch, from, src_pitch, dst_rows.rows, dst_rows.row_bytes);
+      return;
+    }
+    for (uint64_t row = 0; row < dst_rows.rows; ++row, to += dst_rows.pitch, from += src_pitch) {
+      for (uint64_t at = 0; at < dst_rows.row_bytes; at += element) {
+        SetLacks(to + at, element, Lacks(from + at, element));
+      }
+    }
+  });
+}
+
 // A copy of rows between any two memories; the parameters are checked.
 void Transfer(Instr* instr, const Operand& dst, const Operand& src, const Rows& dst_rows,
               const Rows& src_rows) {
+  instr->Carries(1);
   instr->Read(1, src_rows);
-  const uint8_t* from = instr->Data<uint8_t>(1);
   if (dst.global != nullptr) {
-    StoreGlobal(instr, 0, dst_rows, from, src_rows.pitch);
+    StoreGlobal(instr, 0, dst_rows, instr->Data<uint8_t>(1), src_rows.pitch);
+    if (instr->missing()) CarryStored(instr, dst_rows, src_rows.pitch);
     return;
   }
   if (src.local != nullptr) {
     CheckRowsApart(*instr, *dst.local, dst_rows, *src.local, src_rows);
   }
   instr->Write(0, dst_rows);
-  CopyRows(instr->Data<uint8_t>(0), dst_rows.pitch, from, src_rows.pitch, dst_rows.rows,
-           dst_rows.row_bytes);
+  instr->MoveBytes([&] {
+    CopyRows(instr->Data<uint8_t>(0), dst_rows.pitch, instr->Data<uint8_t>(1), src_rows.pitch,
+             dst_rows.rows, dst_rows.row_bytes);
+  });
 }
 
 void CheckPadBlocks(const Instr& instr, const PadBlocks& blocks, uint32_t element) {
@@ -236,6 +258,7 @@ void CopyPadIn(const Operand& dst, const Operand& src, const PadBlocks& blocks, 
   const uint64_t source_pitch = length + static_cast<uint64_t>(blocks.src_stride);
   const uint64_t row = CeilDivide(left + length + right, kBlockBytes) * kBlockBytes;
   const uint64_t pitch = row + static_cast<uint64_t>(blocks.dst_stride) * kBlockBytes;
+  instr.Carries(1);
   instr.Read(1, Rows{0, rows, length, source_pitch});
   instr.Write(0, Rows{0, rows, row, pitch});
 
@@ -249,21 +272,28 @@ void CopyPadIn(const Operand& dst, const Operand& src, const PadBlocks& blocks, 
     filling = pad.pad ? Filling::kValue : Filling::kUndefined;
     value = pad.value;
   }
-  uint8_t* to = instr.Data<uint8_t>(0);
-  const uint8_t* from = instr.Data<uint8_t>(1);
-  for (uint64_t r = 0; r < rows; ++r, to += pitch, from += source_pitch) {
-    std::memcpy(to + left, from, length);
-    if (row == length) continue;
-    if (filling == Filling::kUndefined) {
-      instr.Scramble(0, {r * pitch, left});
-      instr.Scramble(0, {r * pitch + left + length, row - left - length});
-      continue;
+  const auto copy = [&](bool fills) {
+    uint8_t* to = instr.Data<uint8_t>(0);
+    const uint8_t* from = instr.Data<uint8_t>(1);
+    for (uint64_t r = 0; r < rows; ++r, to += pitch, from += source_pitch) {
+      std::memcpy(to + left, from, length);
+      if (!fills) continue;
+      if (filling == Filling::kFirstElement) std::memcpy(&value, from, element);
+      for (uint64_t at = 0; at < left; at += element) std::memcpy(to + at, &value, element);
+      for (uint64_t at = left + length; at < row; at += element) {
+        std::memcpy(to + at, &value, element);
+      }
     }
-    if (filling == Filling::kFirstElement) std::memcpy(&value, from, element);
-    for (uint64_t at = 0; at < left; at += element) std::memcpy(to + at, &value, element);
-    for (uint64_t at = left + length; at < row; at += element) {
-      std::memcpy(to + at, &value, element);
-    }
+  };
+  copy(row != length && filling != Filling::kUndefined);
+  // Around a row lie its first element, which may lack bytes, or a value.
+  if (instr.missing()) {
+    instr.OnImages([&] { copy(row != length && filling == Filling::kFirstElement); });
+  }
+  if (row == length || filling != Filling::kUndefined) return;
+  for (uint64_t r = 0; r < rows; ++r) {
+    instr.Scramble(0, {r * pitch, left});
+    instr.Scramble(0, {r * pitch + left + length, row - left - length});
   }
 }
 
@@ -278,9 +308,11 @@ void CopyPadOut(const char* name, const Operand& dst, const Operand& src, const 
   const auto rows = static_cast<uint64_t>(blocks.count);
   const uint64_t pitch =
       (CeilDivide(length, kBlockBytes) + static_cast<uint64_t>(blocks.src_stride)) * kBlockBytes;
+  instr.Carries(1);
   instr.Read(1, Rows{0, rows, length, pitch});
-  StoreGlobal(&instr, 0, {0, rows, length, length + static_cast<uint64_t>(blocks.dst_stride)},
-              instr.Data<uint8_t>(1), pitch);
+  const Rows to{0, rows, length, length + static_cast<uint64_t>(blocks.dst_stride)};
+  StoreGlobal(&instr, 0, to, instr.Data<uint8_t>(1), pitch);
+  if (instr.missing()) CarryStored(&instr, to, pitch);
 }
 
 void SetAtomic(AtomicOperation operation, const char* dtype, const Where& where) {

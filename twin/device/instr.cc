@@ -186,6 +186,7 @@ std::string Instr::Describe(int operand) const {
 }
 
 uint8_t* Instr::Address(int operand) const {
+  if (__builtin_expect(images_, 0)) return ImageAddress(operand);
   const Operand& o = operands_[operand];
   if (o.global != nullptr) return o.global->address;
   return UseMemory(*core_, o.local->memory()).data + o.local->address;
@@ -261,8 +262,7 @@ void Instr::FailConflict(int operand, AccessKind kind, const Conflict& conflict,
              static_cast<unsigned long long>(first), static_cast<unsigned long long>(last + 1),
              memory, static_cast<unsigned long long>(first - base), o.role);
   if (conflict.kind == Conflict::kUninitialised) {
-    Fail(Format("uninitialised read: nothing was written to %s", bytes.c_str()) +
-         Switch("WARN_UNINITIALISED", "a warning"));
+    Fail(Uninitialised(operand, conflict, bytes));
   }
   const Entry& e = conflict.other;
   const Site& site = core_->launch->sites.at(e.site);
@@ -313,6 +313,15 @@ bool Instr::OrderedByCompiler(const Conflict& conflict) {
 void Instr::Excuse(Shadow* shadow, int operand, AccessKind kind, const Conflict& conflict,
                    uint64_t base) {
   if (OrderedByCompiler(conflict)) return;
+  if (conflict.kind == Conflict::kUninitialised && core_->launch->options.carry_uninitialised) {
+    // An atomic store may add to what an earlier one has left without a value, not to nothing.
+    const bool carries =
+        kind == kRead ? (carries_ >> operand & 1) != 0 : shadow->Origin(conflict.granule) != 0;
+    if (carries) {
+      Carry(shadow, operand, conflict);
+      return;
+    }
+  }
   const bool warns = core_->launch->options.warn_uninitialised;
   if (!warns || conflict.kind != Conflict::kUninitialised) {
     FailConflict(operand, kind, conflict, base);
@@ -330,14 +339,22 @@ void Instr::Access(int operand, AccessKind kind, const Rows& rows, uint32_t alig
   const uint64_t end = rows.begin + (rows.rows - 1) * rows.pitch + rows.row_bytes;
   const LocalView& view = Local(operand, rows.begin, end, align);
   Shadow& shadow = UseMemory(*core_, view.memory()).shadow;
+  if (__builtin_expect(missing_ != nullptr, 0) && kind != kRead) {
+    missing_->Written(&shadow, nullptr, view.address + rows.begin, view.address + end);
+  }
   Conflict conflict;
   for (uint64_t row = 0; row < rows.rows; ++row) {
     const uint64_t begin = view.address + rows.begin + row * rows.pitch;
+    uint64_t at = begin;
     const auto access = [&] {
-      return kind == kRead ? shadow.ReadRange(ticket_, begin, rows.row_bytes, &conflict)
-                           : shadow.WriteRange(ticket_, begin, rows.row_bytes, kind, &conflict);
+      const uint64_t bytes = begin + rows.row_bytes - at;
+      return kind == kRead ? shadow.ReadRange(ticket_, at, bytes, &conflict)
+                           : shadow.WriteRange(ticket_, at, bytes, kind, &conflict);
     };
-    while (__builtin_expect(!access(), 0)) Excuse(&shadow, operand, kind, conflict, view.address);
+    while (__builtin_expect(!access(), 0)) {
+      Excuse(&shadow, operand, kind, conflict, view.address);
+      at = std::max(begin, conflict.granule * kBlockBytes);
+    }
   }
   PipeCounters& counters = core_->counters[ticket_.pipe];
   (kind == kRead ? counters.read_bytes : counters.written_bytes) += rows.rows * rows.row_bytes;
@@ -362,6 +379,9 @@ void Instr::AccessLanes(int operand, AccessKind kind, const Lanes& lanes, uint32
   const LocalView& view = Local(operand, lanes.begin, end, align);
   const uint64_t start = view.address + lanes.begin;
   Shadow& shadow = UseMemory(*core_, view.memory()).shadow;
+  if (__builtin_expect(missing_ != nullptr, 0) && kind != kRead) {
+    missing_->Written(&shadow, nullptr, start, view.address + end);
+  }
   Conflict conflict;
   for (uint32_t repeat = 0; repeat < lanes.repeats; ++repeat) {
     const uint64_t base = start + uint64_t{repeat} * lanes.repeat_stride * kBlockBytes;

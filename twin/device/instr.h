@@ -11,6 +11,7 @@
 #include <string>
 
 #include "twin/device/error.h"
+#include "twin/device/missing.h"
 #include "twin/device/shadow.h"
 #include "twin/device/view.h"
 
@@ -97,6 +98,35 @@ class TWIN_API Instr {
   // The bytes with a value of the aligned block of 32 bytes at `begin`, one bit each. All in GM.
   uint32_t Held(int operand, uint64_t begin) const;
 
+  // Where the launch carries them, bytes without a value that this operand reads are no error:
+  // what is computed from them holds none either. Called before Read; without it a read of such
+  // bytes is an error under either rule.
+  void Carries(int operand) { carries_ |= 1u << operand; }
+  // Whether a carrying operand has read such bytes. After all reads.
+  bool missing() {
+    if (__builtin_expect(missing_ == nullptr, 1)) return false;
+    missing_->TakeBack();
+    return true;
+  }
+  // Where they come from; 0 without any. What others write for this instruction is marked with it.
+  uint32_t MissingOrigin() { return missing() ? missing_->origin() : 0; }
+  // Does `move`, which moves bytes between operands and does nothing else. Bytes without a value
+  // go where the others go. After the writes.
+  template <typename Move>
+  void MoveBytes(Move move) {
+    move();
+    if (missing()) OnImages(move);
+  }
+  // Does `step` on images of the operands, in which a byte without a value is not 0: Data leads
+  // there. What it leaves at the places of the writes tells which of them hold no value.
+  template <typename Step>
+  void OnImages(Step step) {
+    images_ = true;
+    step();
+    images_ = false;
+    MarkMissing();
+  }
+
   // A store to GM that combines with what is there.
   void WriteAtomic(int operand, const Rows& rows);
   // Marks the scalar write to GM as held back in the data cache.
@@ -164,6 +194,9 @@ class TWIN_API Instr {
  private:
   void BeginRecord();
   uint8_t* Address(int operand) const;
+  uint8_t* ImageAddress(int operand) const;
+  void Carry(Shadow* shadow, int operand, const Conflict& conflict);
+  void MarkMissing();
   // Returns where the option makes it a warning.
   void BeyondTensor(int operand, uint64_t room, uint64_t end) const;
   const LocalView& Local(int operand, uint64_t begin, uint64_t end, uint32_t align) const;
@@ -181,6 +214,7 @@ class TWIN_API Instr {
               uint64_t base);
   [[noreturn]] void FailConflict(int operand, AccessKind kind, const Conflict& conflict,
                                  uint64_t base) const;
+  std::string Uninitialised(int operand, const Conflict& conflict, const std::string& bytes) const;
   std::string Describe(int operand) const;
   std::string Switch(const char* name, const char* makes) const;
 
@@ -191,6 +225,9 @@ class TWIN_API Instr {
   Ticket ticket_;
   uint32_t own_seen_[kPipes + 1];  // what ticket_ points to after KnowComplete
   int count_ = 0;
+  uint32_t carries_ = 0;  // a bit for each operand
+  bool images_ = false;   // Data leads to the images in missing_
+  std::unique_ptr<MissingBytes> missing_;
   Operand operands_[kMaxOperands];
 };
 

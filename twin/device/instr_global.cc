@@ -51,6 +51,9 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
   if (__builtin_expect(core_->record != nullptr, 0)) RecordGlobal(kind, buffer, first, rows);
   if (!buffer.tracked) return;
   buffer.read |= kind == kRead;
+  if (__builtin_expect(missing_ != nullptr, 0) && kind != kRead) {
+    missing_->Written(&buffer.shadow, &buffer, first, first + span);
+  }
 
   // Scalar accesses to GM are done when the next instruction is issued; what holds them back is the
   // data cache, which has a check of its own.
@@ -75,9 +78,10 @@ void Instr::AccessGlobal(int operand, AccessKind kind, const Rows& rows) {
     while (__builtin_expect(!clean, 0)) {
       Excuse(&buffer.shadow, operand, kind, conflict, start);
       look();
-      clean = kind == kRead
-                  ? buffer.shadow.ReadRange(ticket, begin, rows.row_bytes, &conflict)
-                  : buffer.shadow.WriteRange(ticket, begin, rows.row_bytes, kind, &conflict);
+      const uint64_t at = std::max(begin, conflict.granule * kBlockBytes);
+      const uint64_t bytes = begin + rows.row_bytes - at;
+      clean = kind == kRead ? buffer.shadow.ReadRange(ticket, at, bytes, &conflict)
+                            : buffer.shadow.WriteRange(ticket, at, bytes, kind, &conflict);
     }
     if (kind != kRead && buffer.line_versions != nullptr && !ticket_.dirty) {
       CheckLineOwned(buffer, begin, true);

@@ -100,7 +100,8 @@ void AddBuffers(LaunchState& launch) {
     if (!buffer->tracked || buffer->bytes == 0) continue;
     buffer->shadow.Resize(buffer->bytes);
     if (buffer->role == Role::kInOut) MarkFilled(buffer.get(), buffer->filled_unwritten);
-    buffer->expect_written &= buffer->shadow.Unwritten(0, buffer->bytes) == buffer->bytes;
+    buffer->empty_at_start = buffer->shadow.Unwritten(0, buffer->bytes) == buffer->bytes;
+    buffer->expect_written &= buffer->empty_at_start;
   }
 }
 
@@ -331,6 +332,7 @@ void Run(LaunchState& launch, const std::function<void()>& entry) {
   WarnOfUnwritten(launch);
   try {
     CheckCrossFlagsEnd(launch);
+    CheckCarriedEnd(launch);
   } catch (const Error& error) {
     launch.error = error.what();
   }

@@ -64,6 +64,9 @@ struct LaunchOptions {
   // What CANN's compiler inserts in vector cores unless it is told not to: barriers between vector
   // instructions, and flags between the scalar unit and the other pipes.
   bool auto_sync = false;
+  // Bytes without a value travel with what is computed from them, and are an error where they
+  // decide something (a scalar, an offset, a mask, a comparison) or are left in an output.
+  bool carry_uninitialised = false;
   // Reads of bytes without a value warn, and go on with what is there.
   bool warn_uninitialised = false;
   // So do accesses that go past the end of a tensor and stay in its memory.

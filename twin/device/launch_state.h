@@ -13,11 +13,20 @@
 #include "twin/device/core.h"
 #include "twin/device/fiber.h"
 #include "twin/device/launch.h"
+#include "twin/device/missing.h"
 
 namespace twin {
 
 // What a core knew when it raised a cross-core flag, [cores, kPipes + 1].
 using Knowledge = std::shared_ptr<std::vector<uint32_t>>;
+
+// Bytes without a value that an instruction has stored.
+struct CarriedBytes {
+  uint64_t begin, end;
+  uint32_t site;
+  uint32_t origin;  // site of the instruction that first read bytes without a value
+  uint16_t core;
+};
 
 struct GlobalBuffer {
   std::string name;
@@ -26,7 +35,9 @@ struct GlobalBuffer {
   Role role = Role::kInOut;
   bool filled_unwritten = false;
   bool expect_written = false;
-  bool read = false;  // by the kernel
+  bool empty_at_start = false;  // no byte held a value
+  bool read = false;            // by the kernel
+  std::vector<CarriedBytes> carried;
   Shadow shadow;
   bool tracked = false;  // may be written, so `shadow` is kept
   // How often each 64-byte line was written, kept from the first scalar access on.
@@ -158,6 +169,7 @@ struct LaunchState {
   // Lines that a core holds, by core; the key is the line's address.
   std::vector<std::unordered_map<uint64_t, CacheLineState>> cached;
   std::vector<Polling> polling;  // by core
+  std::vector<ImageBytes> spare_images;
 
   uint64_t Random() {  // splitmix64
     uint64_t z = (random += 0x9e3779b97f4a7c15ull);
@@ -200,6 +212,8 @@ void CheckUnitsEnd(const Core& core);
 // Writes back what scalar stores left in the core's data cache.
 void FlushCache(Core& core);
 void CheckCrossFlagsEnd(LaunchState& launch);
+// Bytes without a value that were stored and are left in an output.
+void CheckCarriedEnd(LaunchState& launch);
 void ReleaseMemories(Core& core);
 
 }  // namespace twin

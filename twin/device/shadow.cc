@@ -70,6 +70,7 @@ void Shadow::Resize(uint64_t bytes) {
   if (granules_ != nullptr) munmap(granules_, count_ * sizeof(Granule));
   granules_ = nullptr;
   overflow_.clear();
+  origins_.clear();
   touched_ = 0;
   count_ = (bytes + kBlockBytes - 1) / kBlockBytes;
   if (count_ == 0) return;
@@ -86,6 +87,7 @@ void Shadow::Clear() {
   std::memset(static_cast<void*>(granules_), 0, touched_ * sizeof(Granule));
   touched_ = 0;
   overflow_.clear();
+  origins_.clear();
 }
 
 void Shadow::MarkWritten(uint64_t begin, uint64_t bytes) {
@@ -99,8 +101,18 @@ void Shadow::MarkUnwritten(uint64_t begin, uint64_t bytes) {
   const uint64_t used = touched_ * kBlockBytes;
   if (begin >= used) return;
   bytes = std::min(bytes, used - begin);
+  const bool carried = !origins_.empty();
   ForEachGranule(begin, bytes, [&](uint64_t granule, uint32_t mask) {
     at(granule).written &= ~mask;
+    if (carried) origins_.erase(granule);
+    return true;
+  });
+}
+
+void Shadow::MarkMissing(uint64_t begin, uint64_t bytes, uint32_t origin) {
+  ForEachGranule(begin, bytes, [&](uint64_t granule, uint32_t mask) {
+    at(granule).written &= ~mask;
+    origins_[granule] = origin;
     return true;
   });
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "twin/device/types.h"
@@ -71,6 +72,13 @@ class Shadow {
   void MarkWritten(uint64_t begin, uint64_t bytes);
   // The bytes hold nothing to rely on.
   void MarkUnwritten(uint64_t begin, uint64_t bytes);
+  // The bytes hold nothing since the instruction `origin` took in others that hold nothing.
+  void MarkMissing(uint64_t begin, uint64_t bytes, uint32_t origin);
+  // That instruction, 0 where the bytes were never written.
+  uint32_t Origin(uint64_t granule) const {
+    const auto found = origins_.find(granule);
+    return found == origins_.end() ? 0 : found->second;
+  }
   // The scalar writes of `core` in these bytes have left its data cache.
   void MarkClean(uint16_t core, uint64_t begin, uint64_t bytes);
 
@@ -99,6 +107,7 @@ class Shadow {
   }
   // Whether all bytes of the range were last written by that instruction.
   bool WrittenBy(uint16_t core, uint8_t pipe, uint32_t seq, uint64_t begin, uint64_t bytes);
+  uint64_t bytes() const { return count_ * kBlockBytes; }
   // Bytes of the range that were never written.
   uint64_t Unwritten(uint64_t begin, uint64_t bytes) const;
 
@@ -110,6 +119,7 @@ class Shadow {
   uint64_t touched_ = 0;
   bool unordered_atomic_ = false;
   std::vector<std::unique_ptr<Entry[]>> overflow_;
+  std::unordered_map<uint64_t, uint32_t> origins_;  // by granule
 };
 
 }  // namespace twin

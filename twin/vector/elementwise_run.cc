@@ -63,12 +63,15 @@ void RunElementwise(const Elementwise& call, std::initializer_list<Operand> oper
     instr.Warn("repeats overwrite each other",
                "with these strides a repeat writes bytes of dst that an earlier one has written");
   }
+  for (int i = 0; i < count; ++i) instr.Carries(i);
   for (int i = 1; i < count; ++i) lane[i].Read(instr);
   if (call.reads_dst) lane[0].Read(instr);
   lane[0].Write(instr);
   instr.CountRepeats(plan.repeats());
-  (overlaps ? RunRepeats : RunLanes)(plan, lane[0], count > 1 ? &lane[1] : nullptr,
-                                     count > 2 ? &lane[2] : nullptr, call.scalar, call.function);
+  const LaneOperand* const a = count > 1 ? &lane[1] : nullptr;
+  const LaneOperand* const b = count > 2 ? &lane[2] : nullptr;
+  (overlaps ? RunRepeats : RunLanes)(plan, lane[0], a, b, call.scalar, call.function);
+  if (instr.missing()) CarryLanes(instr, plan, lane[0], a, b, call.reads_dst, overlaps);
 }
 
 }  // namespace twin

@@ -24,8 +24,7 @@ void CopyCounted(Instr& instr, uint64_t bytes, const MaskArgument& mask, const S
               static_cast<long long>(mask.repeats));
   const uint64_t whole = bytes / kBlockBytes;
   const uint64_t rest = bytes % kBlockBytes;
-  uint8_t* dst = instr.Data<uint8_t>(0);
-  const uint8_t* src = instr.Data<uint8_t>(1);
+  instr.Carries(1);
   const auto at = [](const Strides& s, uint64_t r, uint64_t b) {
     return kBlockBytes * (r * static_cast<uint64_t>(s.repeat) + b * static_cast<uint64_t>(s.block));
   };
@@ -34,7 +33,10 @@ void CopyCounted(Instr& instr, uint64_t bytes, const MaskArgument& mask, const S
       const uint64_t n = b < whole ? kBlockBytes : rest;
       instr.Read(1, Bytes{at(from, r, b), n});
       instr.Write(0, Bytes{at(to, r, b), n});
-      std::memmove(dst + at(to, r, b), src + at(from, r, b), n);
+      instr.MoveBytes([&] {
+        std::memmove(instr.Data<uint8_t>(0) + at(to, r, b), instr.Data<uint8_t>(1) + at(from, r, b),
+                     n);
+      });
     }
   }
   instr.CountRepeats(static_cast<uint64_t>(mask.repeats));
@@ -67,18 +69,21 @@ void RunBrcb(const Where& where, const Operand& dst, const Operand& src, int64_t
   const uint64_t elements = kBlocks * static_cast<uint64_t>(repeats);
   instr.CheckDisjoint(0, Bytes{0, Extent(repeats, to.block, to.repeat)}, 1,
                       Bytes{0, elements * width});
+  instr.Carries(1);
   instr.Read(1, Bytes{0, elements * width});
   instr.Write(0, FullRepeats(width, repeats, to.block, to.repeat));
   instr.CountRepeats(static_cast<uint64_t>(repeats));
-  uint8_t* d = instr.Data<uint8_t>(0);
-  const uint8_t* s = instr.Data<uint8_t>(1);
-  for (uint64_t i = 0; i < elements; ++i) {
-    uint8_t* block = d + kBlockBytes * (i / kBlocks * static_cast<uint64_t>(to.repeat) +
-                                        i % kBlocks * static_cast<uint64_t>(to.block));
-    for (uint32_t byte = 0; byte < kBlockBytes; byte += width) {
-      std::memcpy(block + byte, s + i * width, width);
+  instr.MoveBytes([&] {
+    uint8_t* d = instr.Data<uint8_t>(0);
+    const uint8_t* s = instr.Data<uint8_t>(1);
+    for (uint64_t i = 0; i < elements; ++i) {
+      uint8_t* block = d + kBlockBytes * (i / kBlocks * static_cast<uint64_t>(to.repeat) +
+                                          i % kBlocks * static_cast<uint64_t>(to.block));
+      for (uint32_t byte = 0; byte < kBlockBytes; byte += width) {
+        std::memcpy(block + byte, s + i * width, width);
+      }
     }
-  }
+  });
 }
 
 void RunCopy(const Where& where, const MaskArgument& mask, const Operand& dst, const Operand& src,

@@ -45,7 +45,7 @@ void RunGather(const Where& where, const MaskArgument& mask, const Operand& dst,
   instr.Check(base % width == 0, "srcBaseOffset is %llu bytes, not a multiple of the element's %u",
               static_cast<unsigned long long>(base), width);
 
-  std::vector<uint8_t> gathered;
+  std::vector<uint64_t> places;
   uint64_t lowest = ~uint64_t{0}, highest = 0;
   const auto each_lane = [&](auto&& use) {
     for (uint64_t repeat = 0; repeat < plan.repeats(); ++repeat) {
@@ -55,6 +55,7 @@ void RunGather(const Where& where, const MaskArgument& mask, const Operand& dst,
       }
     }
   };
+  instr.Carries(1);
   each_lane([&](uint64_t repeat, uint32_t lane) {
     const uint64_t index = repeat * plan.lanes + lane;
     instr.Read(2, Bytes{4 * index, 4}, 0);
@@ -66,17 +67,19 @@ void RunGather(const Where& where, const MaskArgument& mask, const Operand& dst,
     instr.Read(1, Bytes{at, width}, 0);
     lowest = std::min(lowest, at);
     highest = std::max(highest, at + width);
-    const uint8_t* element = instr.Data<uint8_t>(1) + at;
-    gathered.insert(gathered.end(), element, element + width);
+    places.push_back(at);
   });
   const uint64_t last = to.Offset(plan.repeats() - 1, plan.lanes - 1) + width;
   instr.CheckDisjoint(0, Bytes{0, last}, 1, Bytes{lowest, highest - lowest});
   to.Write(instr);
   instr.CountRepeats(plan.repeats());
-  const uint8_t* next = gathered.data();
-  each_lane([&](uint64_t repeat, uint32_t lane) {
-    std::memcpy(to.At(repeat, lane), next, width);
-    next += width;
+  instr.MoveBytes([&] {
+    const LaneOperand target = to.OnImage(instr);
+    const uint8_t* from = instr.Data<uint8_t>(1);
+    auto place = places.begin();
+    each_lane([&](uint64_t repeat, uint32_t lane) {
+      std::memcpy(target.At(repeat, lane), from + *place++, width);
+    });
   });
 }
 
@@ -100,14 +103,15 @@ void RunGatherb(const Where& where, const Operand& dst, const Operand& src, cons
   instr.core().registers.mask_kind = kMaskEither;
   const uint64_t blocks = 8 * static_cast<uint64_t>(repeats);
   instr.Read(2, Bytes{0, 4 * blocks});
-  std::vector<uint8_t> gathered(kBlockBytes * blocks);
+  std::vector<uint64_t> places;
+  instr.Carries(1);
   uint64_t lowest = ~uint64_t{0}, highest = 0;
   for (uint64_t i = 0; i < blocks; ++i) {
     const uint64_t offset = OffsetAt(instr, i);
     instr.Read(1, Bytes{offset, kBlockBytes});
     lowest = std::min(lowest, offset);
     highest = std::max(highest, offset + kBlockBytes);
-    std::memcpy(&gathered[kBlockBytes * i], instr.Data<uint8_t>(1) + offset, kBlockBytes);
+    places.push_back(offset);
   }
   const Lanes lanes =
       Lanes::First(dst.element, kRepeatBytes / dst.element, static_cast<uint32_t>(repeats),
@@ -120,10 +124,11 @@ void RunGatherb(const Where& where, const Operand& dst, const Operand& src, cons
                       Bytes{lowest, highest - lowest});
   instr.Write(0, lanes);
   instr.CountRepeats(static_cast<uint64_t>(repeats));
-  uint8_t* d = instr.Data<uint8_t>(0);
-  for (uint64_t i = 0; i < blocks; ++i) {
-    std::memcpy(d + at(i), &gathered[kBlockBytes * i], kBlockBytes);
-  }
+  instr.MoveBytes([&] {
+    uint8_t* d = instr.Data<uint8_t>(0);
+    const uint8_t* from = instr.Data<uint8_t>(1);
+    for (uint64_t i = 0; i < blocks; ++i) std::memcpy(d + at(i), from + places[i], kBlockBytes);
+  });
 }
 
 uint64_t RunGatherMask(const GatherMaskCall& call, std::initializer_list<Operand> operands) {
@@ -151,8 +156,9 @@ uint64_t RunGatherMask(const GatherMaskCall& call, std::initializer_list<Operand
 
   const uint32_t lanes = call.counter ? call.elements : kRepeatBytes / width;
   const uint32_t per_block = kBlockBytes / width;
-  std::vector<uint8_t> kept;
+  std::vector<uint64_t> kept;  // where they lie
   uint64_t extent = 0;
+  instr.Carries(1);
   for (uint64_t r = 0; r < static_cast<uint64_t>(repeats); ++r) {
     const uint64_t bits_at = kBlockBytes * static_cast<uint64_t>(pattern_stride) * r;
     if (call.pattern == 0) instr.Read(2, Bytes{bits_at, (lanes + 7) / 8});
@@ -166,8 +172,7 @@ uint64_t RunGatherMask(const GatherMaskCall& call, std::initializer_list<Operand
                           i % per_block * width;
       instr.Read(1, Bytes{at, width}, 0);
       extent = std::max(extent, at + width);
-      const uint8_t* element = instr.Data<uint8_t>(1) + at;
-      kept.insert(kept.end(), element, element + width);
+      kept.push_back(at);
     }
   }
   Registers& registers = instr.core().registers;
@@ -175,15 +180,22 @@ uint64_t RunGatherMask(const GatherMaskCall& call, std::initializer_list<Operand
   registers.mask[0] = call.elements;
   registers.mask[1] = 0;
   registers.mask_kind = kMaskCount;
-  registers.reserved_count = kept.size() / width;
+  registers.reserved_count = kept.size();
   if (!kept.empty()) {
-    uint8_t* d = instr.Data<uint8_t>(0);
+    const Bytes packed{0, kept.size() * width};
     // Packing in place never overtakes the source; any other overlap would.
-    if (d != instr.Data<uint8_t>(1)) {
-      instr.CheckDisjoint(0, Bytes{0, kept.size()}, 1, Bytes{0, extent});
+    if (instr.Data<uint8_t>(0) != instr.Data<uint8_t>(1)) {
+      instr.CheckDisjoint(0, packed, 1, Bytes{0, extent});
     }
-    instr.Write(0, Bytes{0, kept.size()});
-    std::memcpy(d, kept.data(), kept.size());
+    instr.Write(0, packed);
+    instr.MoveBytes([&] {
+      const uint8_t* from = instr.Data<uint8_t>(1);
+      std::vector<uint8_t> values(packed.count);
+      for (size_t i = 0; i < kept.size(); ++i) {
+        std::memcpy(&values[i * width], from + kept[i], width);
+      }
+      std::memcpy(instr.Data<uint8_t>(0), values.data(), values.size());
+    });
   }
   instr.CountRepeats(static_cast<uint64_t>(repeats));
   return registers.reserved_count;

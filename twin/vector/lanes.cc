@@ -285,4 +285,44 @@ void RunLanes(const Plan& plan, const LaneOperand& dst, const LaneOperand* a, co
   if (plan.tail != 0) RunSpan(run, plan.whole, 0, plan.tail, unit);
 }
 
+namespace {
+
+// A LaneFunction on images: the scalar holds the widths of dst, a and b, and whether dst is read.
+void CarryLoop(uint8_t* dst, const uint8_t* a, const uint8_t* b, uint64_t widths, size_t n) {
+  const uint64_t to = widths & 0xff, from_a = widths >> 8 & 0xff, from_b = widths >> 16 & 0xff;
+  const bool reads_dst = widths >> 24 != 0;
+  for (size_t i = 0; i < n; ++i, dst += to) {
+    const bool lacks = (a != nullptr && Lacks(a + i * from_a, from_a)) ||
+                       (b != nullptr && Lacks(b + i * from_b, from_b)) ||
+                       (reads_dst && Lacks(dst, to));
+    SetLacks(dst, to, lacks);
+  }
+}
+
+}  // namespace
+
+void CarryLanes(Instr& instr, const Plan& plan, const LaneOperand& dst, const LaneOperand* a,
+                const LaneOperand* b, bool reads_dst, bool by_repeats) {
+  instr.OnImages([&] {
+    const LaneOperand to = dst.OnImage(instr);
+    const LaneOperand from_a = a != nullptr ? a->OnImage(instr) : to;
+    const LaneOperand from_b = b != nullptr ? b->OnImage(instr) : to;
+    const uint64_t widths = to.width() | from_a.width() << 8 | from_b.width() << 16 |
+                            static_cast<uint64_t>(reads_dst) << 24;
+    (by_repeats ? RunRepeats : RunLanes)(plan, to, a != nullptr ? &from_a : nullptr,
+                                         b != nullptr ? &from_b : nullptr, widths, CarryLoop);
+  });
+}
+
+void CarryKept(Instr& instr, int dst, int src, const std::vector<bool>& kept) {
+  const uint64_t width = instr.operand(dst).element;
+  instr.OnImages([&] {
+    const uint8_t* from = instr.Data<uint8_t>(src);
+    uint8_t* to = instr.Data<uint8_t>(dst);
+    for (size_t i = 0; i < kept.size(); ++i, from += width, to += width) {
+      SetLacks(to, width, kept[i] && Lacks(from, width));
+    }
+  });
+}
+
 }  // namespace twin

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <vector>
 
 #include "twin/device/core.h"
 #include "twin/device/instr.h"
@@ -96,6 +97,13 @@ class LaneOperand {
   // The same element of the same tensor in every lane.
   bool SameAs(const LaneOperand& other) const;
 
+  // The same lanes of the operand's image; while Data leads there.
+  LaneOperand OnImage(const Instr& instr) const {
+    LaneOperand image = *this;
+    image.base_ = instr.Data<uint8_t>(operand_);
+    return image;
+  }
+
   uint8_t* base() const { return base_; }
   uint64_t Offset(uint64_t repeat, uint32_t lane) const {
     return kBlockBytes * (repeat * repeat_ + (lane / per_block_) * static_cast<uint64_t>(block_)) +
@@ -133,6 +141,15 @@ void RunRepeats(const Plan& plan, const LaneOperand& dst, const LaneOperand* a,
 // Calls `function` over runs of consecutive lanes that take part.
 void RunLanes(const Plan& plan, const LaneOperand& dst, const LaneOperand* a, const LaneOperand* b,
               uint64_t scalar, LaneFunction function);
+
+// As RunLanes, on images: an element of dst without a value for every element of a source, or of
+// dst itself where it is read, that lacks a byte.
+void CarryLanes(Instr& instr, const Plan& plan, const LaneOperand& dst, const LaneOperand* a,
+                const LaneOperand* b, bool reads_dst, bool by_repeats);
+
+// The same of a selection between `src` and a constant: element i of dst is that of src where
+// `kept`.
+void CarryKept(Instr& instr, int dst, int src, const std::vector<bool>& kept);
 
 template <typename T>
 uint64_t ScalarBits(T value) {

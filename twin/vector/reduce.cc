@@ -84,6 +84,26 @@ void Store(Instr& instr, const std::vector<Result>& results, uint32_t align) {
   }
 }
 
+// For each part of a repeat that has a result: whether an element that takes part lacks a byte.
+// While Data leads to the images.
+std::vector<bool> LackingParts(const Instr& instr, const Plan& plan, const LaneOperand& source,
+                               uint32_t part) {
+  const LaneOperand image = source.OnImage(instr);
+  std::vector<bool> lacking;
+  for (uint64_t repeat = 0; repeat < plan.repeats(); ++repeat) {
+    for (uint32_t begin = 0; begin + part <= plan.lanes; begin += part) {
+      bool any = false, lacks = false;
+      for (uint32_t lane = begin; lane < begin + part; ++lane) {
+        if (repeat < plan.whole ? !plan.active(lane) : lane >= plan.tail) continue;
+        any = true;
+        lacks |= Lacks(image.At(repeat, lane), image.width());
+      }
+      if (any) lacking.push_back(lacks);
+    }
+  }
+  return lacking;
+}
+
 template <typename T>
 void ReduceParts(Instr& instr, const ReduceCall& call, const Plan& plan, const LaneOperand& source,
                  const DstLayout& to) {
@@ -119,8 +139,19 @@ void ReduceParts(Instr& instr, const ReduceCall& call, const Plan& plan, const L
     }
   }
   Store(instr, results, to.align);
+  bool lacks = false;
+  if (instr.missing()) {
+    instr.OnImages([&] {
+      const std::vector<bool> lacking = LackingParts(instr, plan, source, part);
+      for (size_t i = 0; i < results.size(); ++i) {
+        lacks |= lacking[i];
+        SetLacks(instr.Data<uint8_t>(0) + results[i].offset, results[i].slot.size, lacking[i]);
+      }
+    });
+  }
   if (any && call.span == ReduceSpan::kRepeat) {
     Registers& registers = instr.core().registers;
+    registers.reduced_lacks = lacks;
     registers.reduce_max_min[0] = 0;
     std::memcpy(&registers.reduce_max_min[0], &best, sizeof(T));
     registers.reduce_max_min[1] = best_index;
@@ -147,6 +178,7 @@ void RunReduce(const ReduceCall& call, const Operand& dst, const Operand& src) {
       {call.src_block, call.src_repeat, "srcBlkStride", "srcRepStride", 65535, 65535}, false);
   EndPlan(instr, call.mask);
   if (plan.empty()) return;
+  instr.Carries(1);
   source.Read(instr);
   instr.CountRepeats(plan.repeats());
   const DstLayout to = LayoutOf(call, width);
@@ -174,8 +206,19 @@ void RunReduce(const ReduceCall& call, const Operand& dst, const Operand& src) {
   }
 }
 
+namespace {
+
+void CheckReduced(const char* name, const Where& where, bool lacks) {
+  if (!lacks) return;
+  Fail(name, where,
+       "uninitialised read: the reduction has taken in bytes that nothing was written to");
+}
+
+}  // namespace
+
 uint64_t ReadSum(const Where& where) {
   Core& core = ThisCore("GetReduceRepeatSumSpr", where);
+  CheckReduced("GetReduceRepeatSumSpr", where, core.registers.accumulated_lacks);
   return core.registers.accumulated;
 }
 
@@ -185,6 +228,7 @@ void ReadExtreme(const Where& where, uint64_t* value, uint64_t* index) {
     Fail("GetReduceRepeatMaxMinSpr", where,
          "the reduction may still be running: SetFlag and WaitFlag V_S are missing");
   }
+  CheckReduced("GetReduceRepeatMaxMinSpr", where, core.registers.reduced_lacks);
   *value = core.registers.reduce_max_min[0];
   *index = core.registers.reduce_max_min[1];
 }

@@ -27,6 +27,12 @@ void StoreByScalar(Core& core, const Where& where, const Operand& dst, uint64_t 
   Order(core, PIPE_S, PIPE_MTE3);
 }
 
+// The result that the scalar unit has stored holds no value where a source held none.
+void MarkResult(Core& core, const Operand& dst, uint64_t bytes, uint32_t origin) {
+  if (origin == 0) return;
+  UseMemory(core, Hardware::UB).shadow.MarkMissing(dst.local->address, bytes, origin);
+}
+
 void CheckTmp(const Instr& instr, const Operand& tmp, uint64_t needed) {
   instr.Check(tmp.local->bytes >= needed,
               "sharedTmpBuffer has %u bytes, %llu are needed for this number of repeats",
@@ -38,6 +44,7 @@ template <typename T>
 void SumInSequence(const ReduceAllCall& call, const Operand& dst, const Operand& src) {
   Core* core;
   T total{};
+  uint32_t origin = 0;
   {
     Instr instr(call.name, PIPE_V, call.where, {dst, src});
     instr.InMemory(kDst, {Hardware::UB});
@@ -47,7 +54,9 @@ void SumInSequence(const ReduceAllCall& call, const Operand& dst, const Operand&
     const LaneOperand source(instr, kSrc, sizeof(T), plan, {1, 8, "", ""}, false);
     EndPlan(instr, call.mask);
     if (plan.empty()) return;
+    instr.Carries(kSrc);
     source.Read(instr);
+    origin = instr.MissingOrigin();
     instr.CountRepeats(plan.repeats());
     for (uint64_t repeat = 0; repeat < plan.repeats(); ++repeat) {
       const RepeatValues<T> row(plan, source, repeat);
@@ -57,8 +66,10 @@ void SumInSequence(const ReduceAllCall& call, const Operand& dst, const Operand&
     }
   }
   core->registers.accumulated = ScalarBits(total);
+  core->registers.accumulated_lacks = origin != 0;
   Order(*core, PIPE_V, PIPE_S);
   StoreByScalar(*core, call.where, dst, 0, total);
+  MarkResult(*core, dst, sizeof(T), origin);
 }
 
 // One level of a tree over values in sharedTmpBuffer.
@@ -220,13 +231,17 @@ void ReduceAll(const ReduceAllCall& call, const Operand& dst, const Operand& src
                            false);
   EndPlan(instr, call.mask);
   if (plan.empty()) return;
+  instr.Carries(kSrc);
   source.Read(instr);
+  const uint32_t origin = instr.MissingOrigin();
   instr.CountRepeats(plan.repeats());
   if (call.type == ReduceType::SUM) {
     SumInTree<T>(call, plan, source, instr, dst, tmp);
   } else {
     ExtremeOfAll<T>(call, plan, source, instr, dst, tmp);
+    instr.core().registers.reduced_lacks = origin != 0;
   }
+  MarkResult(instr.core(), dst, call.index ? 2 * sizeof(T) : sizeof(T), origin);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <vector>
 
 #include "twin/vector/compare.h"
 
@@ -121,6 +122,8 @@ void RunSelect(const SelectCall& call, std::initializer_list<Operand> operands,
   }
   SelectionBits bits(instr, call, plan, mask_operand);
   bits.Read();
+  instr.Carries(src0);
+  if (!scalar_mode) instr.Carries(src0 + 1);
   a.Read(instr);
   if (!scalar_mode) b.Read(instr);
   dst.Write(instr);
@@ -129,17 +132,38 @@ void RunSelect(const SelectCall& call, std::initializer_list<Operand> operands,
   if (call.from_register && scalar_mode) {
     std::memcpy(&scalar, instr.core().registers.compare_mask, width);
   }
-  const uint8_t* constant = reinterpret_cast<const uint8_t*>(&scalar);
-  for (uint64_t repeat = 0; repeat < plan.repeats(); ++repeat) {
-    const uint32_t end = repeat < plan.whole ? plan.lanes : plan.tail;
-    for (uint32_t lane = 0; lane < end; ++lane) {
-      if (repeat < plan.whole && !plan.active(lane)) continue;
-      const uint8_t* from = bits.Chosen(repeat, lane) ? a.At(repeat, lane)
-                            : scalar_mode             ? constant
-                                                      : b.At(repeat, lane);
-      std::memmove(dst.At(repeat, lane), from, width);
+  const auto each_lane = [&](auto&& use) {
+    for (uint64_t repeat = 0; repeat < plan.repeats(); ++repeat) {
+      const uint32_t end = repeat < plan.whole ? plan.lanes : plan.tail;
+      for (uint32_t lane = 0; lane < end; ++lane) {
+        if (repeat == plan.whole || plan.active(lane)) use(repeat, lane);
+      }
     }
+  };
+  std::vector<bool> chosen;
+  if (instr.missing()) {
+    each_lane([&](uint64_t repeat, uint32_t lane) { chosen.push_back(bits.Chosen(repeat, lane)); });
   }
+  const auto* constant = reinterpret_cast<const uint8_t*>(&scalar);
+  each_lane([&](uint64_t repeat, uint32_t lane) {
+    const uint8_t* from = bits.Chosen(repeat, lane) ? a.At(repeat, lane)
+                          : scalar_mode             ? constant
+                                                    : b.At(repeat, lane);
+    std::memmove(dst.At(repeat, lane), from, width);
+  });
+  if (!instr.missing()) return;
+  // Only what was chosen counts.
+  instr.OnImages([&] {
+    const LaneOperand to = dst.OnImage(instr), from_a = a.OnImage(instr);
+    const LaneOperand from_b = scalar_mode ? from_a : b.OnImage(instr);
+    auto first = chosen.begin();
+    each_lane([&](uint64_t repeat, uint32_t lane) {
+      const bool takes_a = *first++;
+      const uint8_t* from = (takes_a ? from_a : from_b).At(repeat, lane);
+      const bool lacks = (takes_a || !scalar_mode) && Lacks(from, width);
+      SetLacks(to.At(repeat, lane), width, lacks);
+    });
+  });
 }
 
 }  // namespace twin

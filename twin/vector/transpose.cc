@@ -17,15 +17,20 @@ void TransposeTile(Instr& instr) {
   for (int i = 0; i < 2; ++i) instr.InMemory(i, {Hardware::UB});
   const Bytes tile{0, kTileBytes};
   if (instr.Data<uint8_t>(0) != instr.Data<uint8_t>(1)) instr.CheckDisjoint(0, tile, 1, tile);
+  instr.Carries(1);
   instr.Read(1, tile);
   instr.Write(0, tile);
   instr.CountRepeats(1);
-  uint16_t source[256];
-  std::memcpy(source, instr.Data<uint8_t>(1), kTileBytes);
-  uint16_t* dst = instr.Data<uint16_t>(0);
-  for (int row = 0; row < 16; ++row) {
-    for (int column = 0; column < 16; ++column) dst[16 * row + column] = source[16 * column + row];
-  }
+  instr.MoveBytes([&] {
+    uint16_t source[256];
+    std::memcpy(source, instr.Data<uint8_t>(1), kTileBytes);
+    uint16_t* dst = instr.Data<uint16_t>(0);
+    for (int row = 0; row < 16; ++row) {
+      for (int column = 0; column < 16; ++column) {
+        dst[16 * row + column] = source[16 * column + row];
+      }
+    }
+  });
 }
 
 // [n, outer, inner] to [n, inner, outer]: with (outer, inner) = (c, hw) NCHW becomes NHWC.
@@ -63,11 +68,14 @@ void TransposeImages(Instr& instr, const TransposeParamsExt& p, uint32_t width) 
   instr.CheckDisjoint(0, all, 1, all);
   instr.CheckDisjoint(0, all, 2, Bytes{0, needed});
   instr.CheckDisjoint(1, all, 2, Bytes{0, needed});
+  instr.Carries(1);
   instr.Read(1, all);
   instr.Write(0, all);
   instr.Scramble(2, Bytes{0, needed});
   const uint64_t outer = to_nhwc ? p.cSize : plane, inner = to_nhwc ? plane : p.cSize;
-  SwapAxes(instr.Data<uint8_t>(0), instr.Data<uint8_t>(1), p.nSize, outer, inner, width);
+  instr.MoveBytes([&] {
+    SwapAxes(instr.Data<uint8_t>(0), instr.Data<uint8_t>(1), p.nSize, outer, inner, width);
+  });
 }
 
 void CheckParams(const Instr& instr, const AscendC::TransDataTo5HDParams& params, uint32_t width) {
@@ -124,32 +132,43 @@ void RunTransDataTo5HD(const Where& where, const Operand (&blocks)[32],
   const uint64_t src_half = params.srcHighHalf ? bytes : 0;
   const uint64_t dst_half = params.dstHighHalf ? bytes : 0;
   const uint64_t columns = bytes / width;
+  const auto set = [&](int operand, int block) {
+    instr.SetOperand(operand, blocks[block]);
+    instr.InMemory(operand, {Hardware::UB});
+  };
+  instr.Carries(1);
   for (uint64_t r = first; r < first + repeats; ++r) {
-    std::vector<uint8_t> rows(kBlocksOfTile * bytes);
+    const uint64_t from =
+        kBlockBytes * r * static_cast<uint64_t>(params.srcRepStride.wide()) + src_half;
+    const uint64_t to =
+        kBlockBytes * r * static_cast<uint64_t>(params.dstRepStride.wide()) + dst_half;
     for (int i = 0; i < kBlocksOfTile; ++i) {
-      instr.SetOperand(1, blocks[16 + i]);
-      instr.InMemory(1, {Hardware::UB});
-      const uint64_t at =
-          kBlockBytes * r * static_cast<uint64_t>(params.srcRepStride.wide()) + src_half;
-      instr.Read(1, Bytes{at, bytes}, src_half == 0 ? kBlockBytes : kBlockBytes / 2);
-      std::memcpy(&rows[i * bytes], instr.Data<uint8_t>(1) + at, bytes);
+      set(1, kBlocksOfTile + i);
+      instr.Read(1, Bytes{from, bytes}, src_half == 0 ? kBlockBytes : kBlockBytes / 2);
     }
-    // The columns of 16 elements, one after the other, fill the destination blocks in order.
-    std::vector<uint8_t> turned(rows.size());
-    for (uint64_t column = 0; column < columns; ++column) {
-      for (uint64_t row = 0; row < kBlocksOfTile; ++row) {
-        std::memcpy(&turned[(column * kBlocksOfTile + row) * width],
-                    &rows[row * bytes + column * width], width);
+    for (int i = 0; i < kBlocksOfTile; ++i) {
+      set(0, i);
+      instr.Write(0, Bytes{to, bytes}, dst_half == 0 ? kBlockBytes : kBlockBytes / 2);
+    }
+    instr.MoveBytes([&] {
+      std::vector<uint8_t> rows(kBlocksOfTile * bytes);
+      for (int i = 0; i < kBlocksOfTile; ++i) {
+        set(1, kBlocksOfTile + i);
+        std::memcpy(&rows[i * bytes], instr.Data<uint8_t>(1) + from, bytes);
       }
-    }
-    for (int i = 0; i < kBlocksOfTile; ++i) {
-      instr.SetOperand(0, blocks[i]);
-      instr.InMemory(0, {Hardware::UB});
-      const uint64_t at =
-          kBlockBytes * r * static_cast<uint64_t>(params.dstRepStride.wide()) + dst_half;
-      instr.Write(0, Bytes{at, bytes}, dst_half == 0 ? kBlockBytes : kBlockBytes / 2);
-      std::memcpy(instr.Data<uint8_t>(0) + at, &turned[i * bytes], bytes);
-    }
+      // The columns of 16 elements, one after the other, fill the destination blocks in order.
+      std::vector<uint8_t> turned(rows.size());
+      for (uint64_t column = 0; column < columns; ++column) {
+        for (uint64_t row = 0; row < kBlocksOfTile; ++row) {
+          std::memcpy(&turned[(column * kBlocksOfTile + row) * width],
+                      &rows[row * bytes + column * width], width);
+        }
+      }
+      for (int i = 0; i < kBlocksOfTile; ++i) {
+        set(0, i);
+        std::memcpy(instr.Data<uint8_t>(0) + to, &turned[i * bytes], bytes);
+      }
+    });
   }
   instr.CountRepeats(repeats);
 }

@@ -110,6 +110,55 @@ extern "C" __global__ __aicore__ void elements_custom(GM_ADDR x) {
   AscendC::DataCopy(out, u, 64);
 }
 
+// y = exp(x) + x of 40 elements, computed for a whole tile, as is usual where a tail is short.
+extern "C" __global__ __aicore__ void padded_custom(GM_ADDR x, GM_ADDR y) {
+  constexpr uint32_t n = 40;
+  AscendC::GlobalTensor<half> from, to;
+  from.SetGlobalBuffer((__gm__ half*)x);
+  to.SetGlobalBuffer((__gm__ half*)y);
+  AscendC::TPipe pipe;
+  AscendC::TQue<AscendC::QuePosition::VECIN, 1> in;
+  AscendC::TQue<AscendC::QuePosition::VECOUT, 1> out;
+  pipe.InitBuffer(in, 1, kTile * sizeof(half));
+  pipe.InitBuffer(out, 1, kTile * sizeof(half));
+  AscendC::LocalTensor<half> a = in.AllocTensor<half>();
+  AscendC::DataCopyPad(a, from, AscendC::DataCopyExtParams(1, n * sizeof(half), 0, 0, 0),
+                       AscendC::DataCopyPadExtParams<half>());
+  in.EnQue(a);
+  a = in.DeQue<half>();
+  AscendC::LocalTensor<half> b = out.AllocTensor<half>();
+  AscendC::Exp(b, a, kTile);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Add(b, b, a, kTile);
+  out.EnQue(b);
+  in.FreeTensor(a);
+  b = out.DeQue<half>();
+  AscendC::DataCopyPad(to, b, AscendC::DataCopyExtParams(1, n * sizeof(half), 0, 0, 0));
+  out.FreeTensor(b);
+}
+
+// y = x of 40 elements by way of whole tiles in a workspace, which it reads again, or forgets to.
+extern "C" __global__ __aicore__ void by_workspace_custom(GM_ADDR x, GM_ADDR y, GM_ADDR workspace,
+                                                          bool reads) {
+  constexpr uint32_t n = 40;
+  AscendC::GlobalTensor<half> from, to, between;
+  from.SetGlobalBuffer((__gm__ half*)x);
+  to.SetGlobalBuffer((__gm__ half*)y);
+  between.SetGlobalBuffer((__gm__ half*)workspace);
+  const AscendC::DataCopyExtParams tail(1, n * sizeof(half), 0, 0, 0);
+  AscendC::LocalTensor<half> t(AscendC::TPosition::VECCALC, 0, kTile);
+  AscendC::DataCopyPad(t, from, tail, AscendC::DataCopyPadExtParams<half>());
+  AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE3>(0);
+  AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE3>(0);
+  AscendC::DataCopy(between, t, kTile);
+  AscendC::SetFlag<AscendC::HardEvent::MTE3_MTE2>(0);
+  AscendC::WaitFlag<AscendC::HardEvent::MTE3_MTE2>(0);
+  if (reads) AscendC::DataCopy(t, between, kTile);
+  AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE3>(0);
+  AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE3>(0);
+  AscendC::DataCopyPad(to, t, tail);
+}
+
 #ifndef ASCENDC_CPU_DEBUG
 void add_custom_do(uint32_t blocks, void* stream, uint8_t* x, uint8_t* y, uint8_t* z) {
   add_custom<<<blocks, nullptr, stream>>>(x, y, z);

@@ -10,6 +10,9 @@ extern "C" __global__ __aicore__ void forgetful_custom(GM_ADDR x, GM_ADDR worksp
 extern "C" __global__ __aicore__ void printing_custom();
 extern "C" __global__ __aicore__ void unsynchronised_custom(GM_ADDR x);
 extern "C" __global__ __aicore__ void elements_custom(GM_ADDR x);
+extern "C" __global__ __aicore__ void padded_custom(GM_ADDR x, GM_ADDR y);
+extern "C" __global__ __aicore__ void by_workspace_custom(GM_ADDR x, GM_ADDR y, GM_ADDR workspace,
+                                                          bool reads);
 #else
 #error "this program is for the host"
 #endif
@@ -37,6 +40,16 @@ int32_t main(int32_t argc, char* argv[]) {
   if (std::strcmp(mode, "printing") == 0) ICPU_RUN_KF(printing_custom, 1);
   if (std::strcmp(mode, "unsynchronised") == 0) ICPU_RUN_KF(unsynchronised_custom, 1, z);
   if (std::strcmp(mode, "elements") == 0) ICPU_RUN_KF(elements_custom, 1, x);
+  if (std::strcmp(mode, "padded") == 0) {
+    // Of the output the kernel writes a part, and the host has written the rest.
+    for (uint32_t i = 0; i < count; ++i) reinterpret_cast<half*>(z)[i] = half(0);
+    ICPU_RUN_KF(padded_custom, 1, x, z);
+  }
+  if (std::strncmp(mode, "workspace", 9) == 0) {
+    auto* workspace = (uint8_t*)AscendC::GmAlloc(256);
+    ICPU_RUN_KF(by_workspace_custom, 1, x, y, workspace, std::strcmp(mode, "workspace") == 0);
+    AscendC::GmFree((void*)workspace);
+  }
   ICPU_RUN_KF(add_custom, blocks, x, y, z);
   uint32_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {

@@ -141,17 +141,45 @@ def test_printf_and_dump():
 
 
 def test_options_for_kernels_of_others():
-    """Off: both faults are errors. On: the barrier is there, and the read only warns."""
+    """Off: both faults are errors. On: the barrier is there, and the read counts by its result."""
     done = run_host("unsynchronised")
     assert done.returncode == 1 and "PipeBarrier<PIPE_V>" in done.stderr
     assert "MINDSPORE_NSA_TWIN_AUTO_SYNC=1 makes it what CANN's compiler inserts" in done.stderr
     done = run_host("unsynchronised", MINDSPORE_NSA_TWIN_AUTO_SYNC="1")
     assert done.returncode == 1 and "uninitialised read" in done.stderr
+    only = "MINDSPORE_NSA_TWIN_CARRY_UNINITIALISED=1 makes it an error only where the value counts"
+    assert only in done.stderr
+    options = ("AUTO_SYNC", "CARRY_UNINITIALISED")
+    done = run_host("unsynchronised", **{f"MINDSPORE_NSA_TWIN_{name}": "1" for name in options})
+    assert (
+        done.returncode == 1 and "DataCopy: uninitialised output: bytes [248, 256)" in done.stderr
+    )
     assert "MINDSPORE_NSA_TWIN_WARN_UNINITIALISED=1 makes it a warning" in done.stderr
     options = ("AUTO_SYNC", "WARN_UNINITIALISED")
     done = run_host("unsynchronised", **{f"MINDSPORE_NSA_TWIN_{name}": "1" for name in options})
     assert done.returncode == 0, done.stderr
     assert "twin warning" in done.stderr and "src holds no value" in done.stderr
+
+
+def test_harmless_padding():
+    """Of a tile of 128 elements 40 are loaded, all are computed with and 40 are stored."""
+    done = run_host("padded")
+    assert done.returncode == 1 and "MINDSPORE_NSA_TWIN_CARRY_UNINITIALISED=1" in done.stderr
+    done = run_host("padded", MINDSPORE_NSA_TWIN_CARRY_UNINITIALISED="1")
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_padding_in_a_workspace():
+    """What a kernel reads again is taken for a workspace, with a warning, else for an output."""
+    options = {"MINDSPORE_NSA_TWIN_CARRY_UNINITIALISED": "1"}
+    done = run_host("workspace", **options)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("twin warning: ") and "DataCopy: bytes [96, 256) of GmAlloc 4" in line
+    assert line.endswith("the kernel reads GmAlloc 4 itself, so it is taken for a workspace")
+    done = run_host("workspace not read", **options)
+    assert done.returncode == 1
+    assert "DataCopy: uninitialised output: bytes [96, 256) of GmAlloc 4" in done.stderr
 
 
 def test_elements_left_to_the_compiler():
