@@ -10,7 +10,7 @@ from mindspore import Tensor
 
 from mindspore_nsa import _native
 from model_zoo_demo import config as configs
-from model_zoo_demo import recall
+from model_zoo_demo import dsa, recall
 from model_zoo_demo.model import Model, arguments, nsa_config
 from model_zoo_demo.train import CONFIGS
 
@@ -20,6 +20,8 @@ PATHS = sorted(CONFIGS.glob("*.json"))
 def load(path):
     """The `Config` of a file, and what the file says of it."""
     given = json.loads(path.read_text())
+    if "indexer" in given:
+        return dsa.load(path)[0], given["model"]
     if "task" not in given:
         return configs.load(path), given
     return recall.load(path)[0], given["model"]

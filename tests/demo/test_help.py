@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-PROGRAMS = ("train", "generate", "recall", "compare", "convert", "selection")
+PROGRAMS = ("train", "generate", "recall", "compare", "convert", "selection", "dsa")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
