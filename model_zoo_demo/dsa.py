@@ -326,20 +326,23 @@ def plot(rows, indexer, path):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (loss, recall) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    figure, panels = pyplot.subplots(1, 3, figsize=(13, 4), layout="constrained")
     steps = [row["step"] for row in rows]
-    for axes, names in (
-        (loss, {"validation": "language model, bits per byte", "kl": "indexers, KL in nats"}),
-        (recall, {"recall": "picked by the indexers", "newest": "as many newest tokens"}),
-    ):
+    drawn = (
+        ("Language model, bits per byte", {"validation": None}),
+        ("Indexers, KL in nats: of all tokens, then of picks", {"kl": None}),
+        (
+            f"Part of dense attention on {indexer.picks} tokens",
+            {"recall": "picked by the indexers", "newest": "as many newest ones"},
+        ),
+    )
+    for axes, (title, names) in zip(panels, drawn):
         for name, label in names.items():
             axes.plot(steps, [row[name] for row in rows], marker=".", label=label)
-        axes.axvline(indexer.warm_up, color="gray", linestyle=":", label="attention becomes sparse")
-        axes.set(xlabel="steps", ylim=(0, None))
+        axes.axvline(indexer.warm_up, color="gray", linestyle=":", label="sparse from here on")
+        axes.set(xlabel="steps", ylim=(0, None), title=title)
         axes.grid(alpha=0.3)
-        axes.legend()
-    loss.set_title("Losses on validation text")
-    recall.set(ylim=(0, 1), title=f"Part of dense attention on {indexer.picks} tokens")
+        axes.legend(loc="lower right")
     checkpoint.write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=100))
     pyplot.close(figure)
 

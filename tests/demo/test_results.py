@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import report
 from model_zoo_demo import config as configs
-from model_zoo_demo import recall, runlog, summary
+from model_zoo_demo import dsa, recall, runlog, summary
 from model_zoo_demo.train import CONFIGS
 
 DEMO = CONFIGS.parent
@@ -169,12 +169,35 @@ def check_throughput(text):
         assert f" {round(int(numbers[2]), -2):,} " in (DEMO.parent / name).read_text()
 
 
+def check_dsa(text):
+    config, indexer = dsa.load(CONFIGS / "dsa.json")
+    with open(RESULTS / "dsa" / "log.csv", newline="") as file:
+        rows = {int(row["step"]): row for row in csv.DictReader(file)}
+    assert [*rows] == [*range(0, config.steps + 1, config.eval_every)]
+    assert {s for s, row in rows.items() if row["stage"] == "warm-up"} == {
+        s for s in rows if s <= indexer.warm_up
+    }
+    stated = table(text)
+    assert [int(step) for step in stated] == [0, indexer.warm_up, config.steps]
+    for step, cells in stated.items():
+        row = rows[int(step)]
+        shares = [f"{100 * float(row[n]):.1f} %" for n in ("recall", "newest")]
+        assert cells == [f"{float(row['validation']):.4f}", f"{float(row['kl']):.4f}", *shares]
+    for number in (config.steps, indexer.warm_up, config.tokens_per_step, config.context):
+        assert f"{number:,}" in text
+    assert f"{indexer.picks} tokens" in text and f"{config.eval_bytes / 1e3:.0f} kB" in text
+    # The indexers find more than the newest tokens have, and go on finding it.
+    last = rows[config.steps]
+    assert float(last["recall"]) > max(float(last["newest"]), float(rows[0]["recall"]))
+
+
 CHECKS = {
     "Expected result": check_demo,
     "Comparison": check_comparison,
     "Learning rates": check_rates,
     "Long-range recall": check_recall,
     "From dense to NSA": check_conversion,
+    "DeepSeek Sparse Attention": check_dsa,
     "Throughput": check_throughput,
 }
 STATED = [heading for heading in CHECKS if f"\n## {heading}\n" in README]
