@@ -22,7 +22,13 @@ def called_file(folder):
 
 def called_by_type(folder):
     """Types of the operators without an aclnn function that these programs called."""
-    lines = called_file(folder).read_text().splitlines()
+    return by_type(called_file(folder).read_text())
+
+
+def by_type(noted):
+    """The same of what such a file holds."""
+    assert "aclnn" in noted
+    lines = noted.splitlines()
     return {line.removeprefix("aclop ") for line in lines if line.startswith("aclop ")}
 
 

@@ -2,15 +2,15 @@
 
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mindspore_nsa.nn.parallel.plan import ORDERS
 from tests.ascendc.test_target_layers import computed, errors, named
 from tests.common.dtypes import ULP
 
-from .judge import ROOT, called_by_type, run
+from .judge import ROOT, by_type, called_by_type, run
 from .worker import WANTED_LAYERS
 
 # Operators of CANN's without an aclnn function ("aclop") that MindSpore calls for the layers.
@@ -19,19 +19,23 @@ BY_TYPE = {
     # Of a context alone.
     "UnsortedSegmentSum": "adds rows by their numbers and leaves out those of -1; aclnn has none",
 }
-ADDED = {"pynative": (), "graph": ("AddN",)}
+ADDED = {"pynative": set(), "graph": {"AddN"}}
 
 
-def check_types(folder, *allowed):
-    """The program called no other operators by their types."""
-    assert called_by_type(folder) <= set(allowed) <= set(BY_TYPE)
+@pytest.fixture(scope="module", params=["pynative", "graph"])
+def found(request, tmp_path_factory):
+    """(mode, folder of the program, what the worker wrote)."""
+    folder = tmp_path_factory.mktemp(request.param)
+    program = ("-m", "tests.twin.cann.worker", "layers", request.param, folder / "results")
+    done = run(*program, folder=folder)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return request.param, folder, pickle.loads((folder / "results").read_bytes())
 
 
-def judge_layers(file, monkeypatch):
+def judge_layers(found, monkeypatch):
     """Hold what the worker wrote of the layers to the errors of target cpu."""
-    found = pickle.loads(Path(file).read_bytes())
-    assert set(found) == set(WANTED_LAYERS)
-    for (kind, dtype), (results, blocks) in found.items():
+    for kind, dtype in WANTED_LAYERS:
+        results, blocks = found[kind, dtype]
         got = errors(kind, dtype, monkeypatch, results, blocks)
         cpu, its_blocks = computed(kind, dtype, "cpu", "pynative")
         allowed = errors(kind, dtype, monkeypatch, cpu, its_blocks)
@@ -47,29 +51,25 @@ def judge_layers(file, monkeypatch):
             assert (blocks == its_blocks).all(-1).mean() > 0.95
 
 
-@pytest.mark.parametrize("mode", ["pynative", "graph"])
-def test_as_exact_as_target_cpu(mode, tmp_path, monkeypatch):
+def test_as_exact_as_target_cpu(found, monkeypatch):
     """The output and the gradient of every parameter, against float64."""
-    program = ("-m", "tests.twin.cann.worker", "layers", mode, tmp_path / "results")
-    done = run(*program, folder=tmp_path)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    judge_layers(tmp_path / "results", monkeypatch)
-    check_types(tmp_path, *ADDED[mode])
+    judge_layers(found[2], monkeypatch)
 
 
-@pytest.mark.parametrize("mode", ["pynative", "graph"])
-def test_context_of_one_worker(mode, tmp_path):
+def test_context_of_one_worker(found):
     """The layer's way with a context, which exchanges nothing then, beside the one without."""
-    program = ("-m", "tests.twin.cann.worker", "context", mode, tmp_path / "results")
-    done = run(*program, folder=tmp_path)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    found = pickle.loads((tmp_path / "results").read_bytes())
-    one = named(found.pop(None))
-    assert len(found) == 2
-    for results in found.values():
-        for name, got in named(results).items():
+    one = named(found[2]["sparse", "float16"][0])
+    for order in ORDERS:
+        for name, got in named(found[2][order]).items():
             assert np.abs(got - one[name]).max() <= 4 * ULP["float16"] * np.abs(one[name]).max()
-    check_types(tmp_path, "UnsortedSegmentSum", *ADDED[mode])
+
+
+def test_called_by_type(found):
+    """The layers call aclnn functions, forward and backward, but for those that are named."""
+    mode, folder, results = found
+    assert by_type(results["called"]) == ADDED[mode]
+    assert called_by_type(folder) == {"UnsortedSegmentSum"} | ADDED[mode]
+    assert called_by_type(folder) <= set(BY_TYPE)
 
 
 def test_training(tmp_path):

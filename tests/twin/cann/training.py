@@ -126,23 +126,6 @@ def level_O3():
     return trained("O3")
 
 
-def refused(level):
-    try:
-        return trained(level)
-    except TypeError as error:
-        return str(error)
-
-
-@use
-def level_O1():
-    return refused("O1")
-
-
-@use
-def level_auto():
-    return refused("auto")
-
-
 @use
 def checkpoint():
     """Parameters of a training that go on in another network: (its steps, those of the first)."""
@@ -222,6 +205,24 @@ def recomputed():
             with context_mode(mode):
                 found.append([float(step(*pair).asnumpy()) for pair in batches()])
     return found
+
+
+def refused(level):
+    """Last of all: after an error MindSpore computes the forward of every later step twice."""
+    try:
+        return trained(level)
+    except TypeError as error:
+        return str(error)
+
+
+@use
+def level_O1():
+    return refused("O1")
+
+
+@use
+def level_auto():
+    return refused("auto")
 
 
 if __name__ == "__main__":
