@@ -42,6 +42,7 @@ nsa_spellings(kernel_operator.h PREFIXES lib/ adv_api/ NAMES
   activation/softmax activation/softmaxflashv2 activation/softmaxgrad activation/simplesoftmax
   activation/kernel_operator_softmax_intf activation/kernel_operator_softmax_flashv2_intf
   activation/kernel_operator_softmax_grad_intf activation/kernel_operator_simple_softmax_intf
+  activation/silu activation/kernel_operator_silu_intf
   filter/dropout filter/kernel_operator_dropout_intf
   index/arithprogression index/kernel_operator_arithprogression_intf
   math/log math/kernel_operator_log_intf

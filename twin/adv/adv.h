@@ -9,6 +9,7 @@
 #include "twin/adv/log.h"
 #include "twin/adv/reduce_axis.h"
 #include "twin/adv/select_bytes.h"
+#include "twin/adv/silu.h"
 #include "twin/adv/softmax.h"
 #include "twin/adv/tiling_data.h"
 #include "twin/adv/topk.h"

@@ -79,6 +79,8 @@ FAULTS = {
     "arange_count": ["Arange", "count is 0, expected more than 0"],
     "arange_falling": ["ArithProgression", "diffValue is -1, expected 0 or more"],
     "arange_early": ["write after read", "HardEvent::V_S"],
+    "silu_in_place": ["Silu", "source and destination share bytes"],
+    "silu_beyond": ["out of bounds", "the access ends at byte 16388"],
     "log_in_place": ["Log", "source and destination share bytes"],
     "log_early": ["Ln(", "read after write", "PipeBarrier<PIPE_V>"],
     "log_tmp": ["Log2", "96 bytes, 128 are needed"],

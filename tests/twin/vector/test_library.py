@@ -1,4 +1,4 @@
-"""Progressions, logarithms, reductions of a matrix, transposition and dropout against NumPy."""
+"""Progressions, logarithms, Silu, reductions of a matrix, transposition and dropout."""
 
 import numpy as np
 import pytest
@@ -69,6 +69,26 @@ def test_logarithms(driver, dtype, base, tmp):
     # Log10 of halves rounds the natural logarithm, the factor and the product.
     relative = 3e-3 if dtype == "half" else 1e-6
     np.testing.assert_allclose(got, exact, rtol=relative, atol=relative / 10)
+
+
+@pytest.mark.parametrize("count", [1, 64, 300])
+@pytest.mark.parametrize("dtype", ["half", "float"])
+def test_silu(driver, dtype, count):
+    """Each of its four instructions rounds; what lies behind the last element stays."""
+    image = call.Image()
+    kind = NUMPY[dtype]
+    x = np.concatenate([np.array([0, -0.0, 20, -8], kind), image.rng.normal(0, 4, count)])
+    # Beyond 11 the exponential of a half overflows.
+    x = x[:count].clip(-10, None).astype(kind)
+    src, dst = image.place(x), image.place(np.full(304, 99, kind))
+    after = run(driver, "Silu", dtype, image, [dst, src, count])
+    grown = np.exp(-x.astype(np.float64)).astype(kind)
+    expected = (x.astype(np.float64) / (grown + kind(1)).astype(np.float64)).astype(kind)
+    got = part(after, dst, dtype, 304)
+    np.testing.assert_allclose(got[:count], expected, rtol=1e-3 if dtype == "half" else 1e-6)
+    exact = x.astype(np.float64) / (1 + np.exp(-x.astype(np.float64)))
+    np.testing.assert_allclose(got[:count], exact, rtol=3e-3 if dtype == "half" else 1e-6)
+    assert (got[count:] == 99).all()
 
 
 @pytest.mark.parametrize("tmp", [False, True])

@@ -1,4 +1,4 @@
-// Progressions, logarithms, reductions of a matrix, transposition and dropout.
+// Progressions, logarithms, Silu, reductions of a matrix, transposition and dropout.
 #include "tests/twin/vector/driver/driver.h"
 
 namespace vector_test {
@@ -44,6 +44,12 @@ const Register kLog("Log", [](const Call& c) {
     }
     ClearFrom(c, 1);
   });
+});
+
+// args: dst, src, count
+const Register kSilu("Silu", [](const Call& c) {
+  WithType<half, float>(
+      c.types[0], [&](auto t) { Silu(c.At<decltype(t)>(0), c.At<decltype(t)>(1), Number(c, 2)); });
 });
 
 // args: tmp or -1, outter, inner, n, dst, src

@@ -349,6 +349,8 @@ FAULT(arange_early) {
   Adds(t.Y(), t.X(), 1.0f, 64);
   Arange(t.X(), 0.0f, 1.0f, 64);
 }
+FAULT(silu_in_place) { Silu(t.X(), t.X(), 64); }
+FAULT(silu_beyond) { Silu(t.X(), t.Z(), 4097); }
 FAULT(log_in_place) { Log(t.X(), t.X()[8], 64); }
 FAULT(log_early) {
   Adds(t.X(), t.Y(), 1.0f, 64);
