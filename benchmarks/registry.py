@@ -5,6 +5,7 @@ from .branches import branches_cases
 from .decoding import decode_cases
 from .indexer_losses import loss_cases
 from .indexers import indexer_cases, sparse_cases, token_cases
+from .latents import latents_cases
 from .layer import layer_cases
 from .layer_memory import layer_memory_cases
 from .memory import memory_cases
@@ -69,6 +70,7 @@ CASES = [
     *token_cases(),
     *sparse_cases(),
     *loss_cases(),
+    *latents_cases(),
     *branches_cases(),
     *layer_cases(),
     *layer_memory_cases(),

@@ -66,6 +66,14 @@ _COLUMNS = {
         ("vs torch", 9, lambda r: _peer(r.peers.get("torch"))),
         ("shape", 34, lambda r: r.shape),
     ),
+    "latents": (
+        ("case", 36, lambda r: r.case),
+        ("ms", 9, lambda r: f"{r.seconds * 1e3:.1f}"),
+        ("vs dense", 12, lambda r: _of_target(r.speedup, r.speedup_target)),
+        ("products", 8, lambda r: f"{r.share_of_rate:.2f}x"),
+        ("share", 11, lambda r: _of_target(r.share, r.share_target)),
+        ("shape", 56, lambda r: r.shape),
+    ),
     "layer": (
         ("case", 36, lambda r: r.case),
         ("ms", 9, lambda r: f"{r.seconds * 1e3:.2f}"),
@@ -136,6 +144,12 @@ _NOTES = {
         "their gradients. vs: time of dense causal attention over it, ours and torch's; speedup: "
         "over the faster of them (target). pairs: visible pairs of dense attention over those of "
         "the branches; share: of this ratio that the speedup reaches (target)."
+    ),
+    "latents": (
+        "ms: indexer and attention over the tokens that it picks, through MindSpore; both: with "
+        "the loss of the indexer and all gradients. vs dense: time of dense attention over it "
+        "(target). products: the same ratio of their products; share: of it that is reached "
+        "(target)."
     ),
     "layer": (
         "ms: a step of the layer in a graph, both: with its gradients. Alone, each through "

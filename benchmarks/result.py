@@ -16,7 +16,8 @@ class Result:
     """A row; what does not apply to its kind of case is None."""
 
     case: str
-    kind: str  # speed, branches, layer, layer memory, other, decode, memory, overhead, training
+    # speed, branches, latents, layer, layer memory, other, decode, memory, overhead, training
+    kind: str
     operator: str
     dtype: str
     direction: str

@@ -24,7 +24,7 @@ def test_names_are_unique():
 
 
 def test_operators_exist():
-    of_the_layer = ("training", "branches", "layer", "layer memory", "other")
+    of_the_layer = ("training", "branches", "latents", "layer", "layer memory", "other")
     operators = {case.operator for case in registry.CASES if case.kind not in of_the_layer}
     assert operators == MEASURED
 
@@ -67,6 +67,24 @@ def test_branches_are_complete():
         for dtype in ("float32", "bfloat16")
         for direction in short
     }
+
+
+def test_latents_are_complete():
+    found = {(c.name, c.speedup, c.share) for c in of("latents")}
+    targets = {"decode": (6.0, None), "prefill": (None, 0.8), "training": (None, 0.8)}
+    assert found == {
+        (f"dsa_{step}_{dtype}", *target)
+        for step, target in targets.items()
+        for dtype in ("float32", "bfloat16")
+    }
+
+
+def test_products_of_latents():
+    """At 32k the products allow 1.6 times dense prefill and 1.85 times a dense step of training."""
+    (case,) = (c for c in of("latents") if c.name == "dsa_prefill_float32")
+    for gradient, allowed in ((False, 1.6), (True, 1.85)):
+        sparse, dense = case.sizes.flops(False, gradient)
+        assert abs(dense / sparse / allowed - 1) < 0.05
 
 
 def test_memory_and_overhead_are_complete():
