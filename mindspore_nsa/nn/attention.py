@@ -64,7 +64,7 @@ class AttentionLayer(ExplicitPrecision):
         self.hidden, self.heads = config.hidden_size, config.num_heads
         self.dim, self.value_dim = config.head_dim, config.value_head_dim
         self.kv_heads = config.num_kv_heads
-        self.cache_sizes = sizes_of(config, self.sparse)
+        self.cache_made_for = sizes_of(config, self.sparse), config.num_kv_heads, self.sparse
         self.scale = self.dim**-0.5
         if config.rope_scaling is not None:
             # Of queries and of keys.
@@ -129,10 +129,10 @@ class AttentionLayer(ExplicitPrecision):
         Args:
             batch (int): Rows: sequences that grow independently.
             capacity (int): Most tokens of a row.
-            dtype (mindspore.dtype, optional): float16, bfloat16 or float32, in which keys and
-                values are kept and multiplied. Default: ``None``, the dtype of mixed precision
-                (`to_float`, amp levels O2 and O3) if the layer is marked with one, as a graph would
-                cast a cache of another; else that of the parameters.
+            dtype (Union[mindspore.dtype, str], optional): float16, bfloat16 or float32, in which
+                keys and values are kept and multiplied. Default: ``None``, the dtype of mixed
+                precision (`to_float`, amp levels O2 and O3) if the layer is marked with one, as a
+                graph would cast a cache of another; else that of the parameters.
 
         Returns:
             AttentionCache.
@@ -269,7 +269,7 @@ class AttentionLayer(ExplicitPrecision):
         ends = planned(self.name, x, actual_seq_len, self.hidden)[3]
         if cache is not None:
             ends = actual_seq_len if ends is None else ends
-            check_cache(self.name, x, cache, ends, self.cache_sizes, self.sparse, self.number)
+            check_cache(self.name, x, cache, ends, *self.cache_made_for, self.number)
 
     def construct(self, x, actual_seq_len=None, cache=None, key_padding_mask=None):
         """See the subclass."""
@@ -299,9 +299,7 @@ class AttentionLayer(ExplicitPrecision):
             cos, sin = self.angles(positions)
             out = self.attend(packed, ends, cos, sin, dtype)
         else:
-            places = check_cache(
-                self.name, x, cache, ends, self.cache_sizes, self.sparse, self.number
-            )
+            places = check_cache(self.name, x, cache, ends, *self.cache_made_for, self.number)
             # The dtype of the cache need not be this one.
             out = rounded(self.step(packed, ends, cache, places, dtype), dtype)
         return self._projected(out, x, dtype, narrow)

@@ -32,6 +32,9 @@ HEADER = LAYER + 1
 # As in infer/op.h.
 DTYPES = {42: mindspore.float16, 43: mindspore.float32, 45: mindspore.bfloat16}
 
+# As NSAConfig names them.
+_NAMED = {name: getattr(mindspore, name) for name in ("float16", "bfloat16", "float32")}
+
 DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
 
 # Tokens that a row can go back although its rings have been full.
@@ -376,6 +379,7 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
     """An empty cache for the sizes of a configuration."""
     function = f"{layer}.new_cache"
     batch, capacity = _size(function, "batch", batch), _size(function, "capacity", capacity)
+    dtype = _NAMED.get(dtype, dtype) if isinstance(dtype, str) else dtype
     if dtype not in FLOATS:
         raise TypeError(
             f"{function}: dtype must be float16, bfloat16 or float32, got {shown(dtype)}"
@@ -395,8 +399,10 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
     return AttentionCache((state, *map(storage, places)))
 
 
-def _wrong_kind(name):
-    return ValueError(f"{name}: cache must be one that this kind of layer made")
+def _wrong_kind(name, tensors=None):
+    kinds = {SPARSE_TENSORS: "a NativeSparseAttention", DENSE_TENSORS: "a DenseAttention"}
+    got = f", got that of {kinds[tensors]}" if tensors in kinds else ""
+    return ValueError(f"{name}: cache must be one that this kind of layer made{got}")
 
 
 class _Tensors(tuple):
@@ -509,7 +515,21 @@ def _check_rows(name, x, cache, ends):
         )
 
 
-def _plan_cache(name, x, cache, ends, sizes, sparse, layer):
+def _check_shape(name, shape, sizes, key_heads):
+    """What the shape tells of keys and values of a row, [N2, capacity, D + Dv]."""
+    width, its_heads, its_width = sizes[0] + sizes[1], shape[1], shape[3]
+    if its_heads not in (-1, key_heads):
+        raise ValueError(
+            f"{name}: cache must be one made for num_kv_heads {key_heads}, got one for {its_heads}"
+        )
+    if its_width not in (-1, width):
+        raise ValueError(
+            f"{name}: cache must be one made for head_dim + value_head_dim {width}, got one for "
+            f"{its_width}"
+        )
+
+
+def _plan_cache(name, x, cache, ends, sizes, key_heads, sparse, layer):
     if not isinstance(cache, _Tensors):
         fail_type(name, "cache", "an AttentionCache or a tuple of its Tensors", cache)
     if any(tensor.content == _CONSTANT for tensor in cache):
@@ -518,7 +538,7 @@ def _plan_cache(name, x, cache, ends, sizes, sparse, layer):
             f"mindspore.mutable, got constants, to which a graph writes in vain"
         )
     if len(cache) != (SPARSE_TENSORS if sparse else DENSE_TENSORS):
-        raise _wrong_kind(name)
+        raise _wrong_kind(name, len(cache))
     selected, state = cache[SELECTED], cache[STATE].content
     if selected.shape is not None and len(selected.shape) != 4:
         raise _wrong_kind(name)
@@ -526,6 +546,9 @@ def _plan_cache(name, x, cache, ends, sizes, sparse, layer):
     if state is not None:
         for made_with in {row[:LAYER] for row in state}:
             _check_sizes(name, made_with, sizes, selected.dtype)
+    if selected.shape is not None:
+        _check_shape(name, selected.shape, sizes, key_heads)
+    if state is not None:
         _check_layer(name, state, layer)
         ends = getattr(ends, "content", ends)
         if ends is not None and len(state) == len(ends):
@@ -533,14 +556,14 @@ def _plan_cache(name, x, cache, ends, sizes, sparse, layer):
     return STATE, SELECTED, OTHERS
 
 
-def check_cache(name, x, cache, ends, sizes, sparse, layer):
+def check_cache(name, x, cache, ends, sizes, key_heads, sparse, layer):
     """STATE, SELECTED and OTHERS, or the error of a cache that does not fit or is full.
 
     That comes before anything is written. What the state says, the operator checks where it is not
     known yet. A graph takes Tensors out of a cache by the result, because it would do that before
     the check otherwise, in words of its own.
     """
-    return _plan_check_cache(name, x, cache, ends, sizes, sparse, layer)
+    return _plan_check_cache(name, x, cache, ends, sizes, key_heads, sparse, layer)
 
 
 _plan_check_cache = _CachePlanner(_plan_cache, "check_cache", lists=("ends",))

@@ -84,11 +84,20 @@ def _documents(name, x, seq_len):
             f"{name}: actual_seq_len must be a tuple or list of ints or a Tensor, got Tensors, as "
             f"a cache holds them: a cache is given by name, cache=cache"
         )
+    if isinstance(seq_len, np.ndarray) and seq_len.ndim == 1:
+        # As a graph holds it; outside of one it comes as a tuple.
+        seq_len = seq_len.tolist()
     if len(x.shape) == 3:
         if seq_len is not None:
+            instead = ""
+            if isinstance(seq_len, TensorSpec) and not (seq_len.shape and len(seq_len.shape) == 1):
+                instead = (
+                    "; a mask of padding is given by name, key_padding_mask=mask, and the layer "
+                    "makes keys and values of x itself"
+                )
             raise ValueError(
                 f"{name}: actual_seq_len must be None for x of shape [B, S, hidden], whose rows "
-                f"are the documents, got {shown(seq_len)}"
+                f"are the documents, got {shown(seq_len)}{instead}"
             )
         batch, length = x.shape[:2]
         if -1 in (batch, length):

@@ -3,6 +3,7 @@
 import mindspore
 from mindspore import ops
 
+from ..ops._custom import planned_target
 from ..ops._plan import Planner, TensorSpec, fail_type, shown
 
 _HOLE = "a hole"
@@ -32,6 +33,11 @@ def _plan_padding(name, x, cache, key_padding_mask):
         raise ValueError(
             f"{name}: key_padding_mask must be None for packed x, in which padding is a document "
             f"of actual_seq_len, got {shown(mask)}"
+        )
+    if planned_target.get() == "ascend":
+        raise ValueError(
+            f"{name}: key_padding_mask must be None with target 'ascend', where lists are host "
+            f"data: pack the rows, with their actual_seq_len, got {shown(mask)}"
         )
     if cache is not None:
         raise ValueError(

@@ -382,7 +382,11 @@ def test_the_cache_of_another_layer_of_equal_shapes(twin, form, mode):
 
 # What is other, and what an error says.
 UNFIT = {
-    "kv heads": (dict(num_kv_heads=4), (2, CAPACITY, ms.float32), "selected must be of shape"),
+    "kv heads": (
+        dict(num_kv_heads=4),
+        (2, CAPACITY, ms.float32),
+        "for num_kv_heads 2, got one for 4",
+    ),
     "batch": ({}, (4, CAPACITY, ms.float32), "a row for each of the 2 rows of x, got 4"),
     "mixed dtypes": ({}, (2, CAPACITY, ms.float16), "others must be of the dtype of selected"),
     "mixed capacities": ({}, (2, CAPACITY + 8, ms.float32), "others must be of shape"),
@@ -424,7 +428,7 @@ def test_a_length_that_nothing_can_be_added_to(kind, mode):
 def test_a_cache_of_another_kind(kind, other, mode):
     made = make(other).new_cache(2, CAPACITY)
     before = [t.asnumpy().copy() for t in made]
-    with pytest.raises(ValueError, match="one that this kind of layer made"):
+    with pytest.raises(ValueError, match="one that this kind of layer made, got that of a"):
         stepper(make(kind), mode)(Tensor(draw(2, 1, HIDDEN)), made)
     for tensor, old in zip(made, before, strict=True):
         assert np.array_equal(tensor.asnumpy(), old)

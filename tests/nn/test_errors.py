@@ -37,6 +37,13 @@ CASES = {
                 r"actual_seq_len must be given for packed x of shape \(8, 12\), got None"),
     "list of a batch": ((Tensor(np.zeros((2, 4, 12), np.float32)), (4, 8)), ValueError,
                         r"actual_seq_len must be None for x of shape \[B, S, hidden\]"),
+    "mask by position": ((Tensor(np.zeros((2, 4, 12), np.float32)), Tensor(np.ones((4, 4), bool))),
+                         ValueError,
+                         "actual_seq_len must be None for .*; a mask of padding is given by name, "
+                         "key_padding_mask=mask"),
+    "end of array": ((PACKED, np.array([4, 9])), ValueError,
+                     "the last value of the prefix sums actual_seq_len must be the 8 tokens of x, "
+                     "got 9"),
     "type of list": ((PACKED, 8), TypeError,
                      r"actual_seq_len must be a tuple or list of ints or a Tensor, got 8 \(int\)"),
     "empty list": ((PACKED, ()), ValueError, "actual_seq_len must not be empty"),
