@@ -58,10 +58,13 @@ inline void load_picking_query(const AttentionPlan& plan, const TokenGradPlan& g
 // The keys of n picks of a segment, padded with zeros.
 inline void gather_picks(const AttentionPlan& plan, const Segment& seg, int64_t key_head,
                          const int32_t* picked, int64_t n, TokenGradBuffers& b) {
+  const auto row = [&](int64_t j) {
+    return seg.k + picked[j] * plan.k.row + key_head * plan.k.head;
+  };
   for (int64_t j = 0; j < n; ++j) {
+    if (j + kRowsAhead < n) ask_for_row(plan.dtype, plan.key, row(j + kRowsAhead), plan.D);
     float* key = b.keys + j * b.row_d;
-    to_float(plan.dtype, plan.key, seg.k + picked[j] * plan.k.row + key_head * plan.k.head, plan.D,
-             key);
+    to_float(plan.dtype, plan.key, row(j), plan.D, key);
     fill(key + plan.D, b.row_d - plan.D, 0.0f);
   }
 }
