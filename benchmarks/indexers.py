@@ -258,6 +258,7 @@ def sparse_cases():
             *(sparse_attention, dtype, direction, 32768, 2048),
             share=shares.get((dtype, direction)),
             peers=(),
+            torch=peers.torch_sparse_attention,
         )
         for dtype in ("float32", "bfloat16")
         for direction in ("forward", "backward")
@@ -273,6 +274,7 @@ def token_cases():
             *(lightning_indexer, dtype, direction, 32768, 4096),
             share=0.8 if (dtype, direction) == ("float32", "forward") else None,
             peers=(),
+            torch=peers.torch_lightning_indexer,
         )
         for dtype in ("float32", "bfloat16")
         for direction in ("forward", "backward")

@@ -241,6 +241,73 @@ def torch_sparse_kl_loss(case):
     return both
 
 
+def torch_lightning_indexer(case, direction):
+    """PyTorch's products, sum over heads and top-k; "both" ends with the gradient at the picks.
+
+    A few queries at a time: the scores of all heads are in memory.
+    """
+    torch = torch_module()
+    if torch is None:
+        raise DoesNotFit("no torch")
+    torch.set_num_threads(_native.num_threads())
+    named, count, part = case.named(), case.attrs["sparse_count"], 8
+    tensors = [_torch_tensor(torch, named[name])[0] for name in ("query", "key", "weights")]
+    query, key, weights = (x.requires_grad_() for x in tensors)
+    queries, keys = len(query), len(key)
+
+    def picked(begin):
+        rows = query[begin : begin + part]
+        products = torch.matmul(rows, key[:, 0].T).relu().float()
+        scores = torch.einsum("qh,qhk->qk", weights[begin : begin + part], products)
+        last = keys - queries + begin + torch.arange(len(rows))
+        scores.masked_fill_(torch.arange(keys) > last[:, None], -torch.inf)
+        return torch.topk(scores, count).indices
+
+    def step():
+        values = []
+        for begin in range(0, queries, part):
+            with torch.no_grad():
+                picks = picked(begin)
+            if direction == "backward":
+                for row, own in enumerate(picks, begin):
+                    products = torch.matmul(query[row], key[own, 0].T).relu().float()
+                    values.append(torch.matmul(weights[row], products).sum())
+        if values:
+            torch.autograd.grad(torch.stack(values).sum(), (query, key, weights))
+
+    return step
+
+
+def torch_sparse_attention(case, direction):
+    """PyTorch's gather, products and softmax over picks; "both" with all gradients.
+
+    Query by query: the rows that all of them gather would be some gigabytes.
+    """
+    torch = torch_module()
+    if torch is None:
+        raise DoesNotFit("no torch")
+    torch.set_num_threads(_native.num_threads())
+    names = ("query", "query_rope", "key", "key_rope")
+    tensors = [_torch_tensor(torch, case.named()[name])[0] for name in names]
+    picks = torch.from_numpy(case.named()["sparse_indices"])[0, :, 0].long()
+    query, query_rope, key, key_rope = leaves = [x.requires_grad_() for x in tensors]
+    backward, scale = direction == "backward", case.attrs["scale_value"]
+
+    def step():
+        total = 0
+        with torch.set_grad_enabled(backward):
+            for row, own in enumerate(picks):
+                latents = key[own, 0]
+                keys = torch.cat((latents, key_rope[own, 0]), -1)
+                scores = torch.matmul(torch.cat((query[row], query_rope[row]), -1), keys.T)
+                out = torch.matmul((scores.float() * scale).softmax(-1).to(keys.dtype), latents)
+                total = total + out.float().sum()
+        if backward:
+            torch.autograd.grad(total, leaves)
+
+    return step
+
+
 def _torch_tensor(torch, x):
     if isinstance(x, tuple):
         return torch.from_numpy(x[1].view(np.int16)).view(torch.bfloat16)

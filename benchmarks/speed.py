@@ -46,6 +46,8 @@ class SpeedCase:
     # Least share of the GEMM rate of the dtype, where that can be had, or of the copy bandwidth.
     share: float | None = None
     peers: tuple = ("mindspore", "torch")
+    # PyTorch's form of an operator that is no dense attention: a function of case and direction.
+    torch: Callable | None = None
     baseline: str | None = None  # dtype whose time is compared
     baseline_limit: float | None = None  # most time, as a multiple of the baseline's
 
@@ -81,12 +83,18 @@ class SpeedCase:
                 functions[name] = peers.DENSE[name](*dense, call.scale, self.direction)
             except peers.DoesNotFit as reason:
                 shown[name] = str(reason)
-        if self.direction == "backward" and any(name in functions for name in self.peers):
+        if self.torch is not None:
+            try:
+                functions["torch"] = self.torch(call.workload.forward, self.direction)
+            except peers.DoesNotFit as reason:
+                shown["torch"] = str(reason)
+        compared = functions.keys() & {*self.peers, "torch"}
+        if self.direction == "backward" and compared:
             functions["ours, both"] = call.both
         times = timing.interleave(functions, settings.rounds, settings.peer_budget)
 
         whole = times.get("ours, both", times["ours"])
-        for name in times.keys() & set(self.peers):
+        for name in compared:
             shown[name] = timing.median_ratio(times[name], whole)
         seconds = timing.median(times["ours"])
         rate = work / yard_work * timing.median_ratio(times[yardstick], times["ours"])
