@@ -2,12 +2,22 @@
 
 import gc
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# In PyNative mode MindSpore's threads spin, and so does Python's where it waits for them: with a
+# process of the tests on every processor a gradient took 20 times its own time. So these processes,
+# and the programs that they start, run each operator where it is called. MindSpore reads this when
+# it is imported. tests/ops/test_asynchronous.py runs tests without it.
+WAITS = os.environ.setdefault("MS_DEV_LAUNCH_BLOCKING", "1")
+
+# With the programs that its tests start.
+BYTES_OF_A_PROCESS = 4 << 30
 
 # Last, not first: where mindspore_nsa is installed, that is what the tests import.
 sys.path.append(str(ROOT))
@@ -44,6 +54,25 @@ def same_target():
     _config._State.name = before
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """One process more than processors where memory lasts, because tests wait, too.
+
+    MindSpore sleeps three seconds after every error in a graph, and workers wait for one another.
+    """
+    processors = len(os.sched_getaffinity(0))
+    return processors + (_memory() >= (processors + 1) * BYTES_OF_A_PROCESS)
+
+
+def _memory():
+    """Bytes that new programs may have: the system's, or the limit of a container."""
+    text = Path("/proc/meminfo").read_text()
+    available = int(re.search(r"^MemAvailable: +(\d+) kB", text, re.MULTILINE)[1]) << 10
+    limit = Path("/sys/fs/cgroup/memory.max")
+    limited = limit.exists() and limit.read_text().strip().isdecimal()
+    return min(available, int(limit.read_text())) if limited else available
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     """The process that prints says which folder is being run."""
@@ -64,4 +93,5 @@ def pytest_report_header():
         f"mindspore_nsa: {Path(mindspore_nsa.__file__).parent}",
         f"instruction sets: {', '.join(_native.available_isas())}; threads: "
         f"{_native.num_threads()}; processors: {len(os.sched_getaffinity(0))}",
+        f"operators of PyNative mode: {'asynchronous' if WAITS == '0' else 'one after the other'}",
     ]

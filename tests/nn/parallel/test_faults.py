@@ -2,6 +2,7 @@
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,15 +30,33 @@ EXPECTED = {
 }
 
 
+# How worker 1 ends: settings of the workers, the log that has the cause, and the cause.
+ENDS = {
+    "raise": ({}, "worker_1.log", "RuntimeError: this worker has nothing more to say"),
+    "kill": ({"MS_NODE_TIMEOUT": "10"}, "msrun.log", "Worker process {} exit with exception"),
+}
+
+
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory):
-    """What two workers print."""
-    code, texts = msrun(tmp_path_factory.mktemp("faults") / "logs", 2, PROGRAM)
-    assert code == 0, "".join(text[-3000:] for text in texts)
-    return texts
+def started(tmp_path_factory):
+    """{arguments: (folder of logs, what msrun gives, when it was over)} of two workers each.
+
+    They run side by side, since they mostly wait.
+    """
+
+    def start(end, logs):
+        settings = ENDS[end][0] if end else {}
+        result = msrun(logs, 2, PROGRAM, *filter(None, [end]), **settings)
+        return logs, result, time.time()
+
+    folders = {end: tmp_path_factory.mktemp("faults") / "logs" for end in ("", *ENDS)}
+    with ThreadPoolExecutor(len(folders)) as pool:
+        yield {end: pool.submit(start, end, logs) for end, logs in folders.items()}
 
 
-def test_faults(printed):
+def test_faults(started):
+    _, (code, printed), _ = started[""].result()
+    assert code == 0, "".join(text[-3000:] for text in printed)
     for text in printed:
         found = dict(re.findall(r"FAULT ([^:]*): (.*)", text))
         assert {name.split()[0] for name in found} == set(EXPECTED)
@@ -45,18 +64,12 @@ def test_faults(printed):
             assert re.match(EXPECTED[name.split()[0]], message), (name, message)
 
 
-@pytest.mark.parametrize(
-    ("end", "settings", "log", "cause"),
-    [
-        ("raise", {}, "worker_1.log", "RuntimeError: this worker has nothing more to say"),
-        ("kill", {"MS_NODE_TIMEOUT": "10"}, "msrun.log", "Worker process {} exit with exception"),
-    ],
-)
-def test_a_worker_ends(end, settings, log, cause, tmp_path):
+@pytest.mark.parametrize("end", ENDS)
+def test_a_worker_ends(end, started):
     """The others wait for it, and have ended with it after a minute; a log has the cause."""
-    code, texts = msrun(tmp_path / "logs", 2, PROGRAM, end, **settings)
+    logs, (code, texts), over = started[end].result()
+    _, log, cause = ENDS[end]
     ended_at, process = re.search(r"ENDS AT (\S+) (\S+)", texts[1]).groups()
-    seconds = time.time() - float(ended_at)
     assert code != 0
-    assert seconds < 60
-    assert cause.format(process) in (tmp_path / "logs" / log).read_text(errors="replace")
+    assert over - float(ended_at) < 60
+    assert cause.format(process) in (logs / log).read_text(errors="replace")

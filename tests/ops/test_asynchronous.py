@@ -1,0 +1,39 @@
+"""PyNative mode as users have it, where MindSpore's threads run operators after Python has gone on.
+
+The tests' own processes wait for every operator (tests/conftest.py). What may go wrong between
+threads, or late, runs once more in a process that does not.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = (
+    "tests/smoke",  # every operator and layer, forward and backward, on both targets
+    "tests/ops/test_modes.py",
+    "tests/ops/test_threads.py",
+    "tests/ops/test_after_an_error.py",
+    "tests/nn/test_after_an_error.py",
+    "tests/nn/test_cache_rows.py",  # what is written in place
+    "tests/nn/test_training.py",
+)
+# Graphs have threads of their own, and the same ones in both.
+PYNATIVE = "not graph and not jit"
+
+
+def test_as_users_have_it():
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", PYNATIVE]
+    done = subprocess.run(
+        [*command, *FILES],
+        cwd=ROOT,
+        env={**os.environ, "MS_DEV_LAUNCH_BLOCKING": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert "operators of PyNative mode: asynchronous" in done.stdout
+    passed = re.search(r"=+ (\d+) passed", done.stdout)
+    assert passed and int(passed[1]) >= 120, done.stdout[-500:]
