@@ -84,7 +84,7 @@ def _documents(name, x, seq_len):
             f"{name}: actual_seq_len must be a tuple or list of ints or a Tensor, got Tensors, as "
             f"a cache holds them: a cache is given by name, cache=cache"
         )
-    if isinstance(seq_len, np.ndarray) and seq_len.ndim == 1:
+    if isinstance(seq_len, np.ndarray) and seq_len.ndim == 1 and seq_len.dtype.kind in "iu":
         # As a graph holds it; outside of one it comes as a tuple.
         seq_len = seq_len.tolist()
     if len(x.shape) == 3:
