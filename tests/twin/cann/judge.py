@@ -45,6 +45,8 @@ def run(*arguments, folder, timeout=900, python=None, **environment):
             (sources / name).symlink_to(ROOT / name)
     paths = [sources] if python else [sources, PACKAGE]
     own = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "GLOG_v": "3"}
+    # The tests' own processes wait for every operator; programs of users do not.
+    own["MS_DEV_LAUNCH_BLOCKING"] = "0"
     own["MINDSPORE_NSA_TWIN_CALLED"] = str(called_file(folder))
     return subprocess.run(
         [python or sys.executable, "-m", "mindspore_nsa.twin", "run", *map(str, arguments)],
