@@ -242,7 +242,7 @@ def torch_sparse_kl_loss(case):
 
 
 def torch_lightning_indexer(case, direction):
-    """PyTorch's products, sum over heads and top-k; "both" ends with the gradient at the picks.
+    """PyTorch's products, sum over heads and top-k; "backward" adds the gradient at the picks.
 
     A few queries at a time: the scores of all heads are in memory.
     """
@@ -279,7 +279,7 @@ def torch_lightning_indexer(case, direction):
 
 
 def torch_sparse_attention(case, direction):
-    """PyTorch's gather, products and softmax over picks; "both" with all gradients.
+    """PyTorch's gather, products and softmax over picks; "backward" adds all gradients.
 
     Query by query: the rows that all of them gather would be some gigabytes.
     """
