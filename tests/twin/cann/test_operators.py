@@ -7,8 +7,9 @@ from .judge import called_by_type, differences, run
 FORWARD = ("FlashAttentionScore", "NsaCompress", "NsaCompressAttention", "NsaSelectedAttention")
 BACKWARD = ("FlashAttentionScoreGrad", "NsaCompressGrad", "NsaSelectedAttentionGrad")
 CACHES = ("NsaCompressWithCache", "NsaSelectedAttentionInfer")
-# Random configurations of each operator in PyNative mode, and in each way of compiling a graph.
-COUNT, OF_CACHES, IN_GRAPHS = 100, 16, 2
+# Random configurations of each operator: in PyNative mode, there with make soak, of those with
+# caches, and in each way of compiling a graph.
+COUNT, SOAKED, OF_CACHES, IN_GRAPHS = 40, 100, 16, 2
 
 
 def check(folder, mode, cases, **environment):
@@ -24,11 +25,12 @@ def check(folder, mode, cases, **environment):
     return calls
 
 
-def test_random_calls(tmp_path):
+@pytest.mark.parametrize("count", [COUNT, pytest.param(SOAKED, marks=pytest.mark.soak)])
+def test_random_calls(count, tmp_path):
     """MindSpore caches the executors of its calls; what lies on the device is written there."""
-    cases = [f"{op}:0:{COUNT}" for op in FORWARD + BACKWARD]
+    cases = [f"{op}:0:{count}" for op in FORWARD + BACKWARD]
     cases += [f"{op}:0:{OF_CACHES}" for op in CACHES]
-    assert check(tmp_path, "pynative", cases) == COUNT * len(FORWARD + BACKWARD) + 2 * OF_CACHES
+    assert check(tmp_path, "pynative", cases) == count * len(FORWARD + BACKWARD) + 2 * OF_CACHES
 
 
 @pytest.mark.parametrize(
