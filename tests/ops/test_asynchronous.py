@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = (
     "tests/smoke",  # every operator and layer, forward and backward, on both targets
@@ -22,14 +24,22 @@ TESTS = (
     "tests/nn/test_training.py::test_recompute",
     "tests/nn/test_training.py::test_steps_of_training",
 )
+SOAKED = (
+    "tests/smoke",
+    *(f"tests/ops/test_{name}.py" for name in ("modes", "threads", "after_an_error")),
+    *(f"tests/nn/test_{name}.py" for name in ("after_an_error", "cache_rows", "training")),
+)
 # Graphs have threads of their own, and the same ones in both.
 PYNATIVE = "not graph and not jit"
 
 
-def test_as_users_have_it():
+@pytest.mark.parametrize(
+    "tests, least", [(TESTS, 70), pytest.param(SOAKED, 120, marks=pytest.mark.soak)]
+)
+def test_as_users_have_it(tests, least):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", PYNATIVE]
     done = subprocess.run(
-        [*command, *TESTS],
+        [*command, *tests],
         cwd=ROOT,
         env={**os.environ, "MS_DEV_LAUNCH_BLOCKING": "0"},
         capture_output=True,
@@ -38,4 +48,4 @@ def test_as_users_have_it():
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert "operators of PyNative mode: asynchronous" in done.stdout
     passed = re.search(r"=+ (\d+) passed", done.stdout)
-    assert passed and int(passed[1]) >= 70, done.stdout[-500:]
+    assert passed and int(passed[1]) >= least, done.stdout[-500:]
