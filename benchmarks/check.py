@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from tests.common.case import compare
+from operator_testing.case import compare
 
 from .program import Program
 

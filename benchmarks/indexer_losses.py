@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mindspore_nsa import _native
-from tests.common.case import INPUTS, Case
-from tests.common.dtypes import decode
+from operator_testing.case import INPUTS, Case
+from operator_testing.dtypes import decode
 
 from . import check, peers, probe, timing
 from .indexers import DIM, sparse_attention

@@ -1,6 +1,6 @@
 """What is measured: seeded inputs of an operator, of any size, and what they cost.
 
-A call is a `Case` of the tests, so that its outputs are judged as the tests judge them.
+A call is a `Case`, so that its outputs are judged as the tests judge them.
 """
 
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mindspore_nsa.reference import compressed_seq_len
-from tests.common.case import Case
-from tests.common.dtypes import decode, encode
+from operator_testing.case import Case
+from operator_testing.dtypes import decode, encode
 
 from .counts import attention_flops, compressed_pairs, selected_pairs, window_pairs
 

@@ -1,8 +1,8 @@
 """Random and named calls of FlashAttentionScore and its gradient."""
 
+from operator_testing.dtypes import DTYPES
 from tests.common.cases import parity_cases
 from tests.common.draw import Draw
-from tests.common.dtypes import DTYPES
 from tests.common.flash_cases import (
     Sizes,
     flash_attention_score,

@@ -3,8 +3,8 @@
 import numpy as np
 
 from mindspore_nsa import _native
+from operator_testing.dtypes import ULP
 from tests.common.cases import OUTPUTS, compare
-from tests.common.dtypes import ULP
 
 from .runner import same_bits, values
 

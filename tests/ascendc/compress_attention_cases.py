@@ -4,9 +4,9 @@ from itertools import count
 
 import numpy as np
 
+from operator_testing.dtypes import BFLOAT16
 from tests.common.cases import Case, parity_cases
 from tests.common.draw import Draw
-from tests.common.dtypes import BFLOAT16
 from tests.common.nsa_cases import nsa_compress_attention
 
 from .launch import raw

@@ -2,7 +2,7 @@
 
 import ctypes
 
-from tests.common.dtypes import BFLOAT16
+from operator_testing.dtypes import BFLOAT16
 
 from .launch import Tensor, arrays_of, as_dtype, launch, unwritten
 

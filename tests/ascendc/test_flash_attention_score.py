@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from operator_testing.dtypes import decode
 from tests.common.draw import Draw
-from tests.common.dtypes import decode
 from tests.common.parity import flash
 
 from .attention_cases import flash_parity, lengths, make_flash_case

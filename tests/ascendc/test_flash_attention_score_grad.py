@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.common.case import INPUTS
+from operator_testing.case import INPUTS
+from operator_testing.dtypes import decode
 from tests.common.draw import Draw
-from tests.common.dtypes import decode
 from tests.common.flash_cases import compress_attention_grad_of
 from tests.common.parity import causal_compress_attention, flash_grad
 

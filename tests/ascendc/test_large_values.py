@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
+from operator_testing.dtypes import decode
 from tests.common.cases import compare
-from tests.common.dtypes import decode
 from tests.common.large_values import with_large_values
 
 from .attention_cases import lengths as flash_lengths

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from operator_testing.dtypes import decode
 from tests.common.cases import compare
 from tests.common.draw import Draw
-from tests.common.dtypes import decode
 from tests.common.parity import causal_compress_attention, compress_attention
 
 from .attention_checks import CALLS, calls_of, check_call

@@ -5,8 +5,8 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
+from operator_testing.dtypes import decode
 from tests.common.draw import Draw
-from tests.common.dtypes import decode
 from tests.common.parity import selected
 
 from .attention_checks import CALLS, calls_of, check_call, same_bits

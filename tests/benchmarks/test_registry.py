@@ -1,5 +1,8 @@
 """The registry has every case that is asked for, once."""
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,7 @@ from benchmarks import registry
 from benchmarks.layer_memory import operands
 from mindspore_nsa import _native
 from mindspore_nsa.nn import NSAConfig
-from tests.common.case import OUTPUTS
+from operator_testing.case import OUTPUTS
 
 # Not operators of their own: what a layer does between them, which nothing else calls.
 OF_THE_LAYER = {
@@ -16,6 +19,16 @@ OF_THE_LAYER = {
     *("NsaProjection", "NsaProjectionInputGrad", "NsaProjectionWeightGrad"),
 }
 MEASURED = set(OUTPUTS) - {"NsaDropoutMask"} - OF_THE_LAYER
+
+
+def test_benchmarks_do_not_need_the_tests():
+    """What both need is operator_testing, which needs neither."""
+    folder = Path(registry.__file__).parent
+    for path in (*folder.glob("*.py"), *(folder.parent / "operator_testing").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            assert not [name for name in names if name.split(".")[0] == "tests"], path
 
 
 def test_names_are_unique():

@@ -4,8 +4,17 @@
 order, `compare` asserts that outputs are right. Named cases are in parity.py.
 """
 
+from operator_testing.case import (
+    INPUTS,
+    OUTPUTS,
+    Case,
+    compare,
+    output_dtypes,
+    run_plain,
+    run_reference,
+)
+
 from . import decode_cases, flash_cases, indexer_cases, nsa_cases
-from .case import INPUTS, OUTPUTS, Case, compare, output_dtypes, run_plain, run_reference
 from .draw import Draw
 from .parity import odd_size_cases, parity_cases, share_cases
 

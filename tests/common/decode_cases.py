@@ -3,10 +3,10 @@
 import numpy as np
 
 from mindspore_nsa.reference.rows import windows
+from operator_testing.case import Case
+from operator_testing.dtypes import encode
 
-from .case import Case
 from .draw import DIMS, GROUPS
-from .dtypes import encode
 
 
 def _empty(*shape):

@@ -3,11 +3,11 @@
 import numpy as np
 
 from mindspore_nsa import reference
+from operator_testing.case import Case, run_reference
+from operator_testing.dtypes import encode
 
 from . import nsa_cases
-from .case import Case, run_reference
 from .draw import DIMS, GROUPS
-from .dtypes import encode
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND", "TND")
 UNBOUNDED = 2147483647

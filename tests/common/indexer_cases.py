@@ -3,10 +3,10 @@
 import numpy as np
 
 from mindspore_nsa.reference.segments import num_windows
+from operator_testing.case import Case, run_reference
+from operator_testing.dtypes import decode, encode
 
-from .case import Case, run_reference
 from .draw import DIMS, poison_from
-from .dtypes import decode, encode
 
 
 def block_indexer(draw):

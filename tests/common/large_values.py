@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .case import Case
-from .dtypes import decode, encode
+from operator_testing.case import Case
+from operator_testing.dtypes import decode, encode
 
 
 def with_large_values(case, largest=3e38):

@@ -6,9 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from .case import INPUTS
+from operator_testing.case import INPUTS
+from operator_testing.dtypes import decode, encode
+
 from .draw import Draw
-from .dtypes import decode, encode
 from .parity import causal_compress_attention, flash
 
 _CALLS = {

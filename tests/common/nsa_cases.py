@@ -4,10 +4,10 @@ import numpy as np
 
 from mindspore_nsa.reference.importance import num_blocks
 from mindspore_nsa.reference.segments import compressed_seq_len
+from operator_testing.case import Case, run_reference
+from operator_testing.dtypes import encode
 
-from .case import Case, run_reference
 from .draw import DIMS, GROUPS, Draw, poison_from
-from .dtypes import encode
 
 
 def _with_neighbours(*sizes):

@@ -3,10 +3,11 @@ value has a probability that becomes 0."""
 
 import numpy as np
 
-from .case import INPUTS, Case
+from operator_testing.case import INPUTS, Case
+from operator_testing.dtypes import DTYPES, decode, dtype_name, encode
+
 from .cases import GENERATORS
 from .draw import Draw
-from .dtypes import DTYPES, decode, dtype_name, encode
 from .flash_cases import flash_attention_score_grad_of
 from .nsa_cases import selected_attention_grad_of
 

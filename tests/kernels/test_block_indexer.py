@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native, reference
+from operator_testing.dtypes import decode
 from tests.common.cases import make_case
-from tests.common.dtypes import decode
 
 SCORES = ("max", "mean", "relu_weighted", "softmax_max")
 

@@ -5,9 +5,9 @@ import pytest
 
 from mindspore_nsa import _native, reference
 from mindspore_nsa.reference.rows import windows
-from tests.common.case import INPUTS, Case, compare
+from operator_testing.case import INPUTS, Case, compare
+from operator_testing.dtypes import DTYPES, decode, encode
 from tests.common.cases import make_case
-from tests.common.dtypes import DTYPES, decode, encode
 
 RULE = {
     "compress_block_size": 32,

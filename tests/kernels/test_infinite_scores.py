@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from tests.common.case import compare
-from tests.common.dtypes import DTYPES, ULP, decode, encode
+from operator_testing.case import compare
+from operator_testing.dtypes import DTYPES, ULP, decode, encode
 from tests.common.planted import OPERATORS, nan_row_cases, planted_cases, vanishing_cases
 
 pytestmark = pytest.mark.usefixtures("isa")

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from tests.common.case import compare
+from operator_testing.case import compare
+from operator_testing.dtypes import decode, encode
 from tests.common.cases import make_case
-from tests.common.dtypes import decode, encode
 from tests.common.large_scores import check_gradient, large_scores
 from tests.common.planted import OPERATORS
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from tests.common.case import run_reference
+from operator_testing.case import run_reference
+from operator_testing.dtypes import ULP, decode
+from operator_testing.tolerance import error
 from tests.common.draw import Draw
-from tests.common.dtypes import ULP, decode
 from tests.common.flash_cases import flash_attention_score
 from tests.common.large_values import with_large_values
 from tests.common.nsa_cases import nsa_compress_attention, nsa_selected_attention
-from tests.common.tolerance import error
 
 from .sweep import instruction_set
 

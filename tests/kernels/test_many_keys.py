@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from tests.common.case import compare
+from operator_testing.case import compare
 from tests.common.many_keys import many_keys_cases
 
 

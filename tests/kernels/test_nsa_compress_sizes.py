@@ -6,9 +6,9 @@ import pytest
 
 from mindspore_nsa import _native
 from mindspore_nsa.reference import compressed_seq_len
-from tests.common.case import Case, compare
+from operator_testing.case import Case, compare
+from operator_testing.dtypes import encode
 from tests.common.cases import make_case
-from tests.common.dtypes import encode
 
 from .sweep import instruction_set
 

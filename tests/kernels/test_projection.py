@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
+from operator_testing.dtypes import decode, encode
 from tests.common import projections
-from tests.common.dtypes import decode, encode
 
 
 def run(call):

@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks import workloads
 from mindspore_nsa import _native
-from tests.common.case import Case, compare
+from operator_testing.case import Case, compare
+from operator_testing.dtypes import encode
 from tests.common.cases import share_cases
-from tests.common.dtypes import encode
 
 HEADS, KV_HEADS, DIM = 4, 2, 16
 QUERIES, KEYS = 800, 70

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from tests.common.case import Case, compare
-from tests.common.dtypes import DTYPES, decode, encode
+from operator_testing.case import Case, compare
+from operator_testing.dtypes import DTYPES, decode, encode
 
 pytestmark = pytest.mark.usefixtures("isa")
 # Rows of several units and half a one, keys of several sweeps and part of a step.

@@ -8,8 +8,8 @@ import pytest
 
 from mindspore_nsa import _native
 from mindspore_nsa.reference import compressed_seq_len
-from tests.common.case import Case, compare
-from tests.common.dtypes import decode, encode
+from operator_testing.case import Case, compare
+from operator_testing.dtypes import decode, encode
 
 pytestmark = pytest.mark.usefixtures("isa")
 WINDOW, STRIDE, BLOCK, COUNT = 16, 8, 16, 5

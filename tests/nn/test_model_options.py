@@ -9,8 +9,8 @@ import pytest
 from mindspore import Tensor
 
 from mindspore_nsa.nn import NSAConfig, RopeScaling, RotaryAngles
-from tests.common.plain import plain_precision
-from tests.common.tolerance import check
+from operator_testing.plain import plain_precision
+from operator_testing.tolerance import check
 from tests.ops.calls import context_mode
 
 from .cells import ENDS, config, differentiated, filled, refer, tokens

@@ -13,8 +13,8 @@ from mindspore import Tensor
 
 import mindspore_nsa
 from mindspore_nsa import _config, nsa_compress
+from operator_testing.dtypes import DTYPES
 from tests.common.cases import GENERATORS, compare, make_case
-from tests.common.dtypes import DTYPES
 
 from .calls import MODES, PublicCall, context_mode, in_mode
 from .operators import arguments, draw, seeded, sequence

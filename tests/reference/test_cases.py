@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from operator_testing.dtypes import DTYPES, decode, encode
 from tests.common.cases import (
     GENERATORS,
     INPUTS,
@@ -18,7 +19,6 @@ from tests.common.cases import (
     run_plain,
     run_reference,
 )
-from tests.common.dtypes import DTYPES, decode, encode
 
 
 def in_native_form(case, outputs):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa.reference.attention import FLT_MAX
-from tests.common.dtypes import (
+from operator_testing.dtypes import (
     DTYPES,
     ULP,
     decode,
@@ -13,7 +13,7 @@ from tests.common.dtypes import (
     round_to,
     to_bfloat16_bits,
 )
-from tests.common.tolerance import check, check_statistics, check_topk
+from operator_testing.tolerance import check, check_statistics, check_topk
 
 
 def test_bfloat16_rounds_to_nearest_even():
