@@ -254,9 +254,12 @@ class DecodeWorker {
     return ceil_div(max64(1, min64(p_.select_block, cell.kv_len)), kStepKeys);
   }
 
-  int64_t unit_steps(const DecodeCell& cell, int branch) const {
-    return branch == kSelected ? unit_blocks(p_.select_block) * block_steps(cell)
-                               : kDecodeUnitKeys / kStepKeys;
+  // Of the blocks that were found: a unit has room for as many as are short.
+  int64_t unit_steps(const DecodeItem& item, const DecodeCell& cell) const {
+    if (item.branch != kSelected) return kDecodeUnitKeys / kStepKeys;
+    const int64_t blocks = unit_blocks(p_.select_block);
+    const int64_t found = x_.found[item.cell] - item.unit * blocks;
+    return max64(0, min64(blocks, found)) * block_steps(cell);
   }
 
   // The values of a step, which its scores come before, and the keys of the next one: the least
@@ -312,7 +315,7 @@ class DecodeWorker {
     fill(max, lanes_, -kInfinity);
     fill(sum, lanes_, 0.0f);
     const bool kept = item.branch == kCompressed && p_.choose;
-    const int64_t steps = unit_steps(cell, item.branch);
+    const int64_t steps = unit_steps(item, cell);
     bool first = true;
     Span now = span(item, cell, 0);
     for (int64_t i = 0; i < steps; ++i) {
@@ -363,8 +366,10 @@ class DecodeWorker {
   void for_each_step(int64_t n, const DecodeCell& cell, int branch, const Visit& visit) {
     const float* query = x_.query + n * words_ * lanes_;
     for (int64_t unit = 0; unit < cell.units[branch]; ++unit) {
-      for (int64_t i = 0; i < unit_steps(cell, branch); ++i) {
-        const Span now = span({DecodeWork::kUnit, branch, n, unit}, cell, i);
+      const DecodeItem item{DecodeWork::kUnit, branch, n, unit};
+      const int64_t steps = unit_steps(item, cell);
+      for (int64_t i = 0; i < steps; ++i) {
+        const Span now = span(item, cell, i);
         if (now.n == 0) continue;
         Lines none{t_.runs, t_.runs, p_.prefetch, 0};
         score_step<Path>(now.n, words_, key_words(cell, branch, now.token, now.n), query, lanes_,
