@@ -15,7 +15,7 @@
 #include "binding/attr_text.h"
 #include "binding/custom_extra.h"
 #include "binding/op_call.h"
-#include "cpu/engine/simd/half.h"
+#include "cpu/types.h"
 #include "infer/op.h"
 
 namespace nsa {

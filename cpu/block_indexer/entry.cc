@@ -3,7 +3,7 @@
 #include "cpu/block_indexer/plan.h"
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/plan/layout.h"
-#include "cpu/engine/plan/schedule_builder.h"
+#include "cpu/engine/plan/waves.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {

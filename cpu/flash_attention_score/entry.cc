@@ -2,9 +2,7 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/grad_accumulators.h"
 #include "cpu/engine/plan/layout.h"
-#include "cpu/engine/plan/schedule_builder.h"
 #include "cpu/engine/plan/waves.h"
 #include "cpu/runtime.h"
 

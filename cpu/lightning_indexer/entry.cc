@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/schedule_builder.h"
-#include "cpu/engine/plan/token_segments.h"
+#include "cpu/engine/plan/tokens.h"
+#include "cpu/engine/plan/waves.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/lightning_indexer/plan.h"
 #include "cpu/runtime.h"

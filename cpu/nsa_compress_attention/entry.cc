@@ -2,7 +2,6 @@
 
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/plan/layout.h"
-#include "cpu/engine/plan/schedule_builder.h"
 #include "cpu/engine/plan/tuning.h"
 #include "cpu/engine/plan/waves.h"
 #include "cpu/nsa_compress_attention/plan.h"

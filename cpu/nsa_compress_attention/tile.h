@@ -6,7 +6,7 @@
 
 #include "cpu/engine/plan/topk.h"
 #include "cpu/engine/step/forward.h"
-#include "cpu/engine/step/softmax_rows.h"
+#include "cpu/engine/step/online_softmax.h"
 #include "cpu/nsa_compress_attention/plan.h"
 
 namespace nsa::cpu {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/simd/half.h"
+#include "cpu/types.h"
 
 namespace nsa::cpu {
 namespace {

@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/grad_accumulators.h"
 #include "cpu/engine/plan/layout.h"
 #include "cpu/engine/plan/tuning.h"
 #include "cpu/engine/plan/waves.h"

@@ -3,9 +3,9 @@
 // read once per chunk, whatever the group size.
 #pragma once
 
-#include "cpu/engine/plan/selection_index.h"
+#include "cpu/engine/plan/selection.h"
 #include "cpu/engine/step/forward.h"
-#include "cpu/engine/step/softmax_rows.h"
+#include "cpu/engine/step/online_softmax.h"
 
 namespace nsa::cpu {
 namespace {

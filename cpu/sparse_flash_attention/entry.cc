@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/token_segments.h"
+#include "cpu/engine/plan/tokens.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/runtime.h"
 #include "cpu/sparse_flash_attention/plan.h"

@@ -13,12 +13,12 @@ PAGE = " ".join(" ".join((ROOT / "docs" / name).read_text() for name in PAGES).s
 
 # File under cpu/, constant, its value as the source writes it, the words of the page.
 CONSTANTS = (
-    ("engine/plan/schedule.h", "kTileRows", "96", "pass each step in groups of 96"),
-    ("engine/plan/schedule.h", "kTileSteps", "4", "once for four groups"),
-    ("engine/plan/schedule.h", "kBlockKeys", "64", "packed in blocks of 64"),
-    ("engine/plan/schedule.h", "kTileKeys", "128", "a step of 128 keys"),
-    ("engine/plan/schedule.h", "kCutRows", "24", "in groups of 24"),
-    ("engine/plan/schedule.cc", "kScores", "1 << 18", "fit 2^18 scores"),
+    ("engine/plan/plan.h", "kTileRows", "96", "pass each step in groups of 96"),
+    ("engine/plan/plan.h", "kTileSteps", "4", "once for four groups"),
+    ("engine/plan/plan.h", "kBlockKeys", "64", "packed in blocks of 64"),
+    ("engine/plan/plan.h", "kTileKeys", "128", "a step of 128 keys"),
+    ("engine/plan/plan.h", "kCutRows", "24", "in groups of 24"),
+    ("engine/plan/waves.cc", "kScores", "1 << 18", "fit 2^18 scores"),
     ("nsa_selected_attention/kernel.h", "kRangeBlocks", "20", "passes 20 blocks in turn"),
     ("nsa_selected_attention/kernel.h", "kRangeBlocksOfPieces", "8", "passes 8 blocks in turn"),
     ("engine/step/amx_buffers.h", "kMost", "3", "up to three blocks"),
@@ -26,7 +26,7 @@ CONSTANTS = (
     ("flash_attention_score/entry.cc", "kWholeSlots", "16", "otherwise 16 slots"),
     ("flash_attention_score/entry.cc", "kChunkRows", "1536", "shorter, of 1536 rows"),
     ("engine/plan/grad_schedule.h", "kWaitingUnits", "128", "out of the next 128"),
-    ("engine/plan/grad_accumulators.h", "kKeyChunks", "64", "at most 32 of all segments"),
+    ("engine/plan/waves.h", "kKeyChunks", "64", "at most 32 of all segments"),
     ("nsa_selected_attention/entry.cc", "kLeadShares", "4", "four shares of the queries at least"),
     ("nsa_selected_attention/entry.cc", "kManyChunks", "64", "a 64th of a sequence"),
     ("nsa_selected_attention/entry.cc", "kLongRows", "8192", "at most 8192 rows"),
@@ -66,13 +66,13 @@ def test_constants(file, name, value, words):
 
 
 def constant(name):
-    """The number of a constant of the schedule."""
-    source = (ROOT / "cpu" / "engine" / "plan" / "schedule.h").read_text()
+    """The number of a constant of the plan."""
+    source = (ROOT / "cpu" / "engine" / "plan" / "plan.h").read_text()
     return int(re.search(rf"constexpr int64_t {name} = (\d+);", source)[1])
 
 
 def test_rows_of_a_tile():
-    source = (ROOT / "cpu" / "engine" / "plan" / "schedule.cc").read_text()
+    source = (ROOT / "cpu" / "engine" / "plan" / "waves.cc").read_text()
     assert "return kTileRows * max64(1, min64(kTileSteps, steps / kTiles));" in source
     assert f"its rows, up to {constant('kTileRows') * constant('kTileSteps')} where" in PAGE
 

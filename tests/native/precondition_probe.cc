@@ -3,7 +3,7 @@
 #define NSA_ISA_SCALAR
 #include <cstdlib>
 
-#include "cpu/engine/simd/preconditions.h"
+#include "cpu/engine/simd/vec.h"
 
 int main(int, char** argv) {
   nsa::cpu::expect<nsa::cpu::Length::kPadded>(std::atoi(argv[1]));

@@ -1,6 +1,6 @@
 // Sizes of work that depend on the way to do a step, each chosen by measuring: a row for each way.
 // docs/cpu_measurements.md has the figures, under the operator's name. What all ways share stands
-// where it is used, and what kernels are compiled with in schedule.h. Host side only.
+// where it is used, and what kernels are compiled with in plan.h. Host side only.
 #pragma once
 
 #include "cpu/types.h"

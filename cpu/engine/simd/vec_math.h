@@ -1,8 +1,8 @@
-// Built on the primitives of the chosen vec_*.h: exponential, element conversion, padded copies.
+// Built on the primitives of the chosen vec_*.h: exponential, element conversion, padded copies,
+// words spread over a vector.
 #pragma once
 
-#include "cpu/engine/simd/half.h"
-#include "cpu/engine/simd/preconditions.h"
+#include "cpu/engine/simd/vec.h"
 #include "cpu/types.h"
 
 namespace nsa::cpu {
@@ -243,6 +243,25 @@ inline void dots_words_in_order(const float* a, const float* b, int64_t row, int
 #pragma GCC unroll 8
   for (int k = 0; k < kRows; ++k) sums[k] = hmax(sum[k]);
 }
+#endif
+
+// Words of a key that one load spreads over a vector, each for its share of the lanes: with one, as
+// many loads as multiplications would be more than the ports have room for beside all others.
+#ifdef NSA_ISA_SCALAR
+constexpr int kSpread = 1;
+inline V spread_words(const char* p) {
+  float x;
+  __builtin_memcpy(&x, p, 4);
+  return x;
+}
+inline V spread_bf16(const char* p) { return load_bf16(reinterpret_cast<const uint16_t*>(p)); }
+inline V sum_spread(const V* acc) { return acc[0]; }
+#else
+constexpr int kSpread = 2;
+inline V spread_words(const char* p) { return spread_two(p); }
+inline V spread_bf16(const char* p) { return spread_two_bf16(p); }
+// The heads again as lanes, see query_place().
+inline V sum_spread(const V* acc) { return add_neighbours(acc[0], acc[1]); }
 #endif
 
 }  // namespace

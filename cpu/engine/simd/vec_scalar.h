@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cpu/engine/simd/half.h"
+#include "cpu/types.h"
 
 namespace nsa::cpu {
 namespace {

@@ -1,8 +1,11 @@
-// The way of AMX tiles: products of bf16 that read the left side along its rows only.
+// The way of AMX tiles: products of bf16 that read the left side along its rows only, and steps of
+// a forward for rows that see all keys of them. Included by the unit for AMX only.
 #pragma once
 
 #include "cpu/engine/simd/amx.h"
+#include "cpu/engine/step/amx_buffers.h"
 #include "cpu/engine/step/bf16_dot.h"
+#include "cpu/engine/step/tile_matmul.h"
 
 namespace nsa::cpu {
 namespace {
@@ -96,6 +99,209 @@ struct AmxPath : DotPath {
   }
   static void begin() { amx_begin(); }
   static void end() { amx_end(); }
+};
+
+// The products of scores and values wait for tiles most of the time, and the exponentials of scores
+// that are there already run beside them.
+
+static_assert(W == kAmxTile && kBlockKeys % kAmxUnitKeys == 0);
+
+// By so much may a score exceed what the exponents of its row are taken against before the row's
+// sums are brought to a new maximum.
+constexpr float kSlack = 5.5f;
+
+// exp_from() with a polynomial of one degree less: a relative error below 1.5e-7, up to 2.4 ulp. Of
+// equal scores the exponents are equal, too, and 0 at the base, however large both are.
+[[gnu::always_inline]] inline V exp_beside(V score, V base) {
+  const V x = mul(sub(score, base), set1(kLog2e)), r = above_floor(x);
+  V p = set1(1.86713052e-3f);
+  p = fma(p, r, set1(9.01702978e-3f));
+  p = fma(p, r, set1(5.57999127e-2f));
+  p = fma(p, r, set1(0.240164444f));
+  p = fma(p, r, set1(0.693151295f));
+  p = fma(p, r, set1(1.0f));
+  return scale_pow2(p, x);
+}
+
+// What a unit's steps read and add to.
+struct UnitStep {
+  const float* q;       // [kAmxUnitRows, depth]
+  const float* keys;    // of the pair, packed blocks [depth, kBlockKeys]
+  const float* values;  // of the pair [words, ldv]
+  float* o;             // [kAmxUnitRows, ldv]
+  int64_t depth, lanes_v, ldv;
+  float scale;
+  Ahead* ahead;
+};
+
+class PlainSteps {
+ public:
+  // How often a step calls ahead->step().
+  static constexpr int64_t kAsked = kAmxUnitBlocks * kAmxUnitRows / 2;
+
+  // first: the first key of the first step.
+  PlainSteps(const UnitStep& unit, int64_t first, const AmxStepBuffers& b)
+      : u_(unit), b_(b), first_(first), by_(set1(unit.scale)) {}
+
+  // Gives how many of the steps were done, in order: one that has a score far above the others of
+  // its row is not, nor are those after it.
+  int64_t run(int64_t steps, SoftmaxState* state) {
+    scores(0, Nothing{});
+    if (!begin(state)) return 0;
+    int64_t done = 0;
+    while (done < steps) {
+      const int64_t block = done * kAmxUnitBlocks, past = steps * kAmxUnitBlocks;
+      if (done == 0) {
+        exponentials_beside<0>(0, [&](const auto& work) NSA_INLINE { scores(1, work); });
+      } else {
+        scores(block + 1, Nothing{});
+      }
+      exponentials_beside<1>(done, [&](const auto& work) NSA_INLINE { scores(block + 2, work); });
+      exponentials_beside<2>(done, [&](const auto& work) NSA_INLINE { scores(block + 3, work); });
+      exponentials_beside<3>(done, [&](const auto& work) NSA_INLINE {
+        if (block + kAmxUnitBlocks < past) scores(block + kAmxUnitBlocks, work);
+      });
+      if (!fits()) break;
+      take_step_sum();
+      if (block + kAmxUnitBlocks < past) {
+        exponentials_beside<0>(done + 1, [&](const auto& work) NSA_INLINE {
+          values(done, [&](int n) NSA_INLINE {
+            if (n == 3) work(n);
+          });
+        });
+      } else {
+        values(done, Nothing{});
+      }
+      ++done;
+    }
+    finish(state);
+    return done;
+  }
+
+ private:
+  float* block_scores(int64_t n) const { return b_.scores + n % 2 * kAmxUnitRows * kAmxUnitKeys; }
+  float* step_words(int64_t step) const { return b_.p + step % 2 * kAmxUnitRows * kAmxUnitWords; }
+
+  // Exponents are taken against a row's maximum, or, where it has none yet, that of its first block
+  // of scores. False: one of them is not moderate.
+  bool begin(const SoftmaxState* state) {
+    fill(b_.sum, kAmxUnitRows * W, 0.0f);
+    fill(b_.top, kAmxUnitRows * W, -kInfinity);
+    for (int64_t r0 = 0; r0 < kAmxUnitRows; r0 += W) {
+      V part[W];
+      for (int64_t r = 0; r < W; ++r) {
+        const float* row = block_scores(0) + (r0 + r) * kAmxUnitKeys;
+        part[r] = max(load(row), load(row + W));
+      }
+      float first[W];
+      store(first, max_rows(part));
+      for (int64_t r = 0; r < W; ++r) {
+        const float old = state[r0 + r].max, from = old == -kInfinity ? first[r] * u_.scale : old;
+        if (!moderate(from)) return false;
+        b_.base[r0 + r] = from;
+      }
+    }
+    return true;
+  }
+
+  template <class Between>
+  [[gnu::always_inline]] void scores(int64_t n, const Between& between) {
+    const int64_t key = first_ + n * kAmxUnitKeys, block = key / kBlockKeys;
+    const float* keys = u_.keys + block * u_.depth * kBlockKeys + key % kBlockKeys;
+    amx_block<2, 2, true>(u_.depth,
+                          AmxRows::together(u_.q, u_.depth, block_scores(n), kAmxUnitKeys), keys,
+                          kBlockKeys, false, between);
+  }
+
+  template <class Between>
+  [[gnu::always_inline]] void values(int64_t step, const Between& between) {
+    constexpr int64_t words = kTileKeys / 2;
+    const float* v = u_.values + (first_ + step * kTileKeys) / 2 * u_.ldv;
+    const auto at = [&](int64_t n) {
+      return AmxRows::together(step_words(step), kAmxUnitWords, u_.o + n, u_.ldv);
+    };
+    int64_t n = 0;
+    for (; n + 2 * kAmxTile <= u_.lanes_v; n += 2 * kAmxTile)
+      amx_block<2, 2, true>(words, at(n), v + n, u_.ldv, true, between);
+    if (n < u_.lanes_v) amx_block<2, 1, true>(words, at(n), v + n, u_.ldv, true, between);
+  }
+
+  // Calls beside(work), whose products call work(n), and does what they left of a block of a step.
+  template <int kPart, class Beside>
+  [[gnu::always_inline]] void exponentials_beside(int64_t step, const Beside& beside) {
+    const float* row = block_scores(kPart);
+    const float* const past = row + kAmxUnitRows * kAmxUnitKeys;
+    float* p = step_words(step) + kPart * (kAmxUnitKeys / 2);
+    float *sums = b_.step_sum, *top = b_.top;
+    const float* base = b_.base;
+    const auto next = [&]() NSA_INLINE {
+      exponentials<kPart == 0>(row, *base++, p, sums, top);
+      row += kAmxUnitKeys;
+      p += kAmxUnitWords;
+      sums += W;
+      top += W;
+    };
+    const auto work = [&](int) NSA_INLINE {
+      if (row == past) return;
+      u_.ahead->step();
+      next();
+      next();
+    };
+    beside(work);
+    while (row != past) next();
+  }
+
+  // Of one row of a block.
+  template <bool kFirst>
+  [[gnu::always_inline]] void exponentials(const float* row, float base, float* p, float* sum,
+                                           float* top) const {
+    const V low = load(row), high = load(row + W), from = set1(base);
+    // The second operand is what max() gives where one of both is NaN.
+    store(top, max(low, max(high, load(top))));
+    const V x = exp_beside(mul(low, by_), from), y = exp_beside(mul(high, by_), from);
+    store(sum, kFirst ? add(x, y) : add(load(sum), add(x, y)));
+    store_bf16_pair(p, x, y);
+  }
+
+  // Whether no row has met a score too far above its base.
+  bool fits() const {
+    V above = set1(-kInfinity);
+    for (int64_t r = 0; r < kAmxUnitRows; ++r)
+      above = max(sub(mul(load(b_.top + r * W), by_), set1(b_.base[r])), above);
+    return hmax(above) <= kSlack;
+  }
+
+  void take_step_sum() {
+    for (int64_t j = 0; j < kAmxUnitRows * W; j += W)
+      store(b_.sum + j, add(load(b_.sum + j), load(b_.step_sum + j)));
+  }
+
+  // Sums and output of rows whose maximum grew are brought to it.
+  void finish(SoftmaxState* state) {
+    for (int64_t r0 = 0; r0 < kAmxUnitRows; r0 += W) {
+      V part[W];
+      float top[W], sum[W];
+      for (int r = 0; r < W; ++r) part[r] = load(b_.top + (r0 + r) * W);
+      const V here = max_rows(part);
+      for (int r = 0; r < W; ++r) part[r] = load(b_.sum + (r0 + r) * W);
+      store(sum, sum_rows(part));
+      store(top, mul(here, by_));
+      store(b_.factor, exp_beside(load(b_.base + r0), mul(here, by_)));
+      for (int64_t r = 0; r < W; ++r) {
+        SoftmaxState& s = state[r0 + r];
+        s.sum += sum[r];
+        if (!(top[r] > s.max) || !moderate(top[r])) continue;
+        s.max = top[r];
+        s.sum *= b_.factor[r];
+        scale_row(u_.o + (r0 + r) * u_.ldv, u_.lanes_v, b_.factor[r]);
+      }
+    }
+  }
+
+  UnitStep u_;
+  const AmxStepBuffers& b_;
+  int64_t first_;
+  V by_;
 };
 
 }  // namespace

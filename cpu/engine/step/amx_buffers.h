@@ -2,7 +2,7 @@
 // tiles has it.
 #pragma once
 
-#include "cpu/engine/plan/schedule.h"
+#include "cpu/engine/plan/plan.h"
 #include "cpu/engine/step/online_softmax.h"
 #include "cpu/engine/step/tile_matmul.h"
 

@@ -1,12 +1,327 @@
-// Tiles of a forward on AMX: of many keys in sweeps, of queries that see few keys one query after
-// the other, and of gathered rows where they lie in memory.
+// Forwards on AMX tiles: of many keys in sweeps, of queries that see few keys one query after the
+// other, and of gathered rows where they lie in memory. Included by the unit for AMX only.
+//
+// In the last two a tile of rows is heads of a query, and meets a few blocks of keys at a time,
+// wherever they are. Keys and values are best in the second-level cache and are loaded past the
+// first, where there is just room for the rest: two units' scores, which become probabilities in
+// place, and the rows. Exponentials are computed between the products of the unit after and those
+// of the one before.
 #pragma once
 
-#include "cpu/engine/step/amx_gathered.h"
-#include "cpu/engine/step/forward_wave.h"
+#include "cpu/engine/step/amx.h"
+#include "cpu/engine/step/amx_buffers.h"
+#include "cpu/engine/step/forward.h"
+#include "cpu/engine/step/online_softmax.h"
+#include "cpu/engine/step/pieces.h"
 
 namespace nsa::cpu {
 namespace {
+
+// Words of bf16: keys [depth, kBlockKeys], values [words(kBlockKeys), padded_row(Dv)], as
+// pack_block() leaves them.
+struct BFloat16Gathered {
+  static constexpr WordForm kForm = AmxPath::kForm;
+  // Between rows of scores, which become rows of words.
+  static constexpr int64_t kRow = kBlockKeys;
+
+  // Outputs are so many times too large, raw products the square of it.
+  static constexpr float kUnit = 1.0f;
+
+  static V exponential(V score, V base) { return exp_beside(score, base); }
+  static int64_t value_row(int64_t Dv) { return padded_row(Dv); }
+
+  template <class Between>
+  [[gnu::always_inline]] static void scores(int64_t depth, const float* q, int64_t ldq,
+                                            const float* keys, const Between& between) {
+    amx_wide(depth, q, ldq, keys, kBlockKeys, between);
+  }
+  // Four tiles of columns from d on.
+  template <class Between>
+  [[gnu::always_inline]] static void values(const float* p, const float* v, int64_t ldv, int64_t d,
+                                            const Between& between) {
+    amx_wide(kBlockKeys / 2, p, kRow, v + d, ldv, between);
+  }
+  // One tile of them, of o.
+  static void one_value(const float* p, const float* v, int64_t ldv, int64_t d, float* o,
+                        int64_t ldo) {
+    amx_block<1, 1>(kBlockKeys / 2, AmxRows::together(p, kRow, o + d, ldo), v + d, ldv, true);
+  }
+  // A row of probabilities, in fours of vectors.
+  [[gnu::always_inline]] static void put(float* row, V a, V b, V c, V d) {
+    store_bf16_pair(row, a, b);
+    store_bf16_pair(row + W, c, d);
+  }
+};
+
+// float32 in pieces: keys are four tiles [words(D), 16], values a tile [words(kBlockKeys), 16] for
+// every 16 columns.
+struct PiecesGathered {
+  static constexpr WordForm kForm = PiecesPath::kForm;
+  static constexpr int64_t kWords = kForm.words(kBlockKeys);
+  static constexpr int64_t kRow = kWords;
+
+  static constexpr float kUnit = kPieceUnit;
+
+  static V exponential(V score, V base) { return exp_from(score, base); }
+  static int64_t value_row(int64_t) { return kWords * kAmxTile; }
+
+  template <class Between>
+  [[gnu::always_inline]] static void scores(int64_t depth, const float* q, int64_t ldq,
+                                            const float* keys, const Between& between) {
+    amx_pieces_wide(depth, q, ldq, keys, depth * kAmxTile, between);
+  }
+  template <class Between>
+  [[gnu::always_inline]] static void values(const float* p, const float* v, int64_t ldv, int64_t d,
+                                            const Between& between) {
+    amx_pieces_wide(kWords, p, kRow, v + d / kAmxTile * ldv, ldv, between);
+  }
+  static void one_value(const float* p, const float* v, int64_t ldv, int64_t d, float* o,
+                        int64_t ldo) {
+    alignas(64) float sums[kAmxTile * kAmxTile];
+    amx_pieces<1, 1>(kWords, p, kRow, v + d / kAmxTile * ldv, ldv);
+    tile_store<0>(sums, kAmxTile);
+    for (int64_t r = 0; r < kAmxTile; ++r) add_to(o + r * ldo + d, sums + r * kAmxTile, kAmxTile);
+  }
+  [[gnu::always_inline]] static void put(float* row, V a, V b, V c, V d) {
+    const auto at = [](float* words) {
+      return [=](int64_t piece, V x) NSA_INLINE { store(words + piece * kAmxTile, x); };
+    };
+    split_pieces(a, b, join_upper, at(row));
+    split_pieces(c, d, join_upper, at(row + kPieceStep));
+  }
+};
+
+// Outputs and states of rows that have met all their keys.
+template <class Form>
+inline void take_gathered(const AttentionPlan& plan, const GatheredStates& states, int64_t rows,
+                          float* o, SoftmaxState* state) {
+  const int64_t lanes = round_up(plan.Dv, kLanePad);
+  for (int64_t r = 0; r < rows; ++r, o += padded_row(plan.Dv)) {
+    if (Form::kUnit != 1.0f) scale_row(o, lanes, 1.0f / Form::kUnit);
+    state[r] = states.row(r, o, lanes);
+  }
+}
+
+// Form: BFloat16Gathered or PiecesGathered.
+template <class Form>
+class GatheredSteps {
+ public:
+  GatheredSteps(const AttentionPlan& plan, int64_t ldq, const GatheredStates& states,
+                const GatheredBuffers& b, Ahead* ahead)
+      : states_(states),
+        b_(b),
+        ahead_(ahead),
+        ldq_(ldq),
+        depth_(Form::kForm.words(plan.D)),
+        scale_(plan.scale / (Form::kUnit * Form::kUnit)) {
+    ldo_ = padded_row(plan.Dv);
+    ldv_ = Form::value_row(plan.Dv);
+    lanes_v_ = round_up(plan.Dv, kLanePad);
+  }
+
+  // Rows of the blocks that are added next, of one query: q words and o as in a unit.
+  void rows(const float* q, float* o, int64_t row) {
+    if (next().count > 0) run();
+    open(q, o, row);
+  }
+
+  void meet(const GatheredBlock& block) {
+    GatheredUnit& unit = next();
+    unit.blocks[unit.count++] = block;
+    if (unit.count < GatheredUnit::kMost) return;
+    run();
+    open(unit.q, unit.o, unit.row);
+  }
+
+  // After it all rows have their states and outputs.
+  void finish() {
+    if (next().count > 0) run();
+    settle();
+    const GatheredUnit& last = unit_[(count_ + 1) % 2];
+    values(last, last.blocks, last.count, scores_of(last), Nothing{});
+  }
+
+ private:
+  static constexpr int64_t kRow = Form::kRow, kBlock = kAmxTile * kRow;
+
+  GatheredUnit& next() { return unit_[count_ % 2]; }
+
+  void open(const float* q, float* o, int64_t row) {
+    GatheredUnit& unit = next();
+    unit.q = q;
+    unit.o = o;
+    unit.row = row;
+    unit.count = 0;
+  }
+
+  // The unit's scores are there at the end, its exponentials in part, and all of the unit before.
+  void run() {
+    const GatheredUnit &now = unit_[count_ % 2], &before = unit_[(count_ + 1) % 2];
+    exponentials_beside([&](const auto& work) NSA_INLINE { scores(now, work); });
+    settle();
+    begin();
+    exponentials_beside([&](const auto& work) NSA_INLINE {
+      values(before, before.blocks, before.count, scores_of(before), work);
+    });
+    ++count_;
+  }
+
+  float* scores_of(const GatheredUnit& u) const {
+    return b_.scores + (&u - unit_) * GatheredUnit::kMost * kBlock;
+  }
+
+  template <class Between>
+  [[gnu::always_inline]] void scores(const GatheredUnit& u, const Between& between) const {
+    float* s = scores_of(u);
+    for (int64_t n = 0; n < u.count; ++n, s += kBlock) {
+      amx_wide_zero();
+      Form::scores(depth_, u.q, ldq_, u.blocks[n].keys, between);
+      amx_wide_store(s, kRow);
+    }
+  }
+
+  // Of `count` blocks of a unit, whose words are at p.
+  template <class Between>
+  [[gnu::always_inline]] void values(const GatheredUnit& u, const GatheredBlock* blocks,
+                                     int64_t count, const float* p, const Between& between) const {
+    int64_t d = 0;
+    for (; d + kAmxWide <= lanes_v_ && count > 0; d += kAmxWide) {
+      amx_wide_load(u.o + d, ldo_);
+      for (int64_t n = 0; n < count; ++n)
+        Form::values(p + n * kBlock, blocks[n].values, ldv_, d, between);
+      amx_wide_store(u.o + d, ldo_);
+    }
+    for (; d < lanes_v_; d += kAmxTile) {
+      for (int64_t n = 0; n < count; ++n)
+        Form::one_value(p + n * kBlock, blocks[n].values, ldv_, d, u.o, ldo_);
+    }
+  }
+
+  // Calls beside(work), whose products call work(n), which does rows of exponentials as long as
+  // there are any.
+  template <class Beside>
+  [[gnu::always_inline]] void exponentials_beside(const Beside& beside) {
+    float* s = next_;
+    float* const past = past_;
+    const V by = set1(scale_);
+    const auto work = [&](int n) NSA_INLINE {
+      if (n % 2 == 0 || s == past) return;
+      ahead_->step();
+      exponentials(s, by);
+      s += kRow;
+    };
+    beside(work);
+    next_ = s;
+  }
+
+  // Of one row of a block.
+  [[gnu::always_inline]] void exponentials(float* s, V by) const {
+    const int64_t r = (s - b_.scores) / kRow % kAmxTile;
+    const V base = set1(b_.base[r]);
+    float *sum = b_.sum + r * W, *top = b_.top + r * W;
+    const V a = load(s), b = load(s + W), c = load(s + 2 * W), d = load(s + 3 * W);
+    // The second operand is what max() gives where one of both is NaN.
+    store(top, max(d, max(c, max(b, max(a, load(top))))));
+    const V x = Form::exponential(mul(a, by), base), y = Form::exponential(mul(b, by), base);
+    const V z = Form::exponential(mul(c, by), base), w = Form::exponential(mul(d, by), base);
+    Form::put(s, x, y, z, w);
+    store(sum, add(load(sum), add(add(x, y), add(z, w))));
+  }
+
+  // Scores of a block become -inf where the rows do not see the key.
+  static void hide(const GatheredBlock& block, float* s) {
+    if (block.lo == 0 && block.hi == kBlockKeys) return;
+    const V lo = set1(static_cast<float>(block.lo)), hi = set1(static_cast<float>(block.hi));
+    const V hidden = set1(-kInfinity);
+    for (int64_t j = 0; j < kBlockKeys; j += W) {
+      if (block.lo <= j && block.hi >= j + W) continue;
+      const V key = add(iota(), set1(static_cast<float>(j)));
+      for (float* row = s + j; row < s + kBlock; row += kRow)
+        store(row, where_lt(key, lo, hidden, where_lt(key, hi, load(row), hidden)));
+    }
+  }
+
+  // What exponents of the next unit are taken against: what those of its rows were, or the largest
+  // score of the first block.
+  void begin() {
+    const GatheredUnit& u = unit_[count_ % 2];
+    float* s = scores_of(u);
+    for (int64_t n = 0; n < u.count; ++n) hide(u.blocks[n], s + n * kBlock);
+    V base = load(states_.base + u.row);
+    if (hmax(sub(zero(), base)) == kInfinity) {
+      V part[W];
+      for (int r = 0; r < W; ++r) {
+        part[r] = set1(-kInfinity);
+        for (int64_t j = 0; j < kBlockKeys; j += W) part[r] = max(load(s + r * kRow + j), part[r]);
+      }
+      base = where_lt(base, set1(-kFloatMax), mul(max_rows(part), set1(scale_)), base);
+    }
+    store(b_.base, base);
+    fill(b_.sum, kAmxTile * W, 0.0f);
+    fill(b_.top, kAmxTile * W, -kInfinity);
+    next_ = s;
+    past_ = s + u.count * kBlock;
+  }
+
+  // Ends the exponentials of the last unit; its rows then have their new states.
+  void settle() {
+    for (; next_ != past_; next_ += kRow) exponentials(next_, set1(scale_));
+    GatheredUnit& u = unit_[(count_ + 1) % 2];
+    if (u.count == 0) return;
+    V part[W];
+    for (int r = 0; r < W; ++r) part[r] = load(b_.top + r * W);
+    const V top = mul(max_rows(part), set1(scale_)), base = load(b_.base);
+    if (!(hmax(sub(top, base)) <= kSlack && moderate(hmax(max(base, sub(zero(), base))))))
+      return exactly(u);
+    for (int r = 0; r < W; ++r) part[r] = load(b_.sum + r * W);
+    store(states_.sum + u.row, add(load(states_.sum + u.row), sum_rows(part)));
+    store(states_.base + u.row, base);
+    store(states_.top + u.row, max(top, load(states_.top + u.row)));
+  }
+
+  // The general way for a unit, block by block: a score is far above the others of its row, or no
+  // number.
+  [[gnu::noinline]] void exactly(GatheredUnit& u) {
+    SoftmaxState state[kAmxTile];
+    float factor[kAmxTile];
+    float* s = scores_of(u);
+    for (int64_t r = 0; r < kAmxTile; ++r)
+      state[r] = {states_.base[u.row + r], states_.sum[u.row + r]};
+    for (int64_t n = 0; n < u.count; ++n) {
+      amx_wide_zero();
+      Form::scores(depth_, u.q, ldq_, u.blocks[n].keys, Nothing{});
+      amx_wide_store(s, kRow);
+      hide(u.blocks[n], s);
+      if (!softmax_step_rows<FloatPath>(s, kRow, kBlockKeys, scale_, state, factor)) {
+        for (int64_t r = 0; r < kAmxTile; ++r)
+          factor[r] = softmax_step<FloatPath>(s + r * kRow, kBlockKeys, scale_, state[r]);
+      }
+      for (int64_t r = 0; r < kAmxTile; ++r) {
+        float* row = s + r * kRow;
+        Form::put(row, load(row), load(row + W), load(row + 2 * W), load(row + 3 * W));
+        if (factor[r] != 1.0f) scale_row(u.o + r * ldo_, lanes_v_, factor[r]);
+      }
+      values(u, u.blocks + n, 1, s, Nothing{});
+    }
+    for (int64_t r = 0; r < kAmxTile; ++r) {
+      states_.base[u.row + r] = state[r].max;
+      states_.sum[u.row + r] = state[r].sum;
+      float& top = states_.top[u.row + r];
+      top = state[r].max > top ? state[r].max : top;
+    }
+    u.count = 0;
+  }
+
+  GatheredStates states_;
+  GatheredBuffers b_;
+  Ahead* ahead_;
+  int64_t ldq_, depth_, ldo_, ldv_, lanes_v_;
+  float scale_;
+  GatheredUnit unit_[2];
+  int64_t count_ = 0;
+  // Rows of scores that are not exponentials yet.
+  float *next_ = nullptr, *past_ = nullptr;
+};
 
 // How many steps from k0 on, before key `end`, a unit of rows from `first` on can do at once.
 inline int64_t plain_steps(const TileContext& c, int64_t first, int64_t k0, int64_t end,

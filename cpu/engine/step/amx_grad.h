@@ -7,10 +7,10 @@
 // and dQ are without scale. Included by the unit for AMX only.
 #pragma once
 
-#include "cpu/engine/step/ahead.h"
-#include "cpu/engine/step/amx_steps.h"
-#include "cpu/engine/step/grad_buffers.h"
+#include "cpu/engine/step/amx.h"
 #include "cpu/engine/step/grad_tile.h"
+#include "cpu/engine/step/gradient.h"
+#include "cpu/engine/step/tile_matmul.h"
 
 namespace nsa::cpu {
 namespace {
@@ -247,6 +247,238 @@ class GroupStep {
   const GroupBuffers& b_;
   Ahead& ahead_;
 };
+
+// What the gradients on groups of rows share: packing keys for GroupStep, describing rows to
+// GroupLoader, and the sums of keys.
+
+// A block of keys in the forms of GroupKeys. kt: where its words of two keys go, ld_kt apart. tmp:
+// [lanes / 2, D padded].
+inline void pack_group_keys(const PairKeys& keys, const GradScratch& s, float* kt, int64_t ld_kt,
+                            float* tmp) {
+  const AttentionGradPlan& plan = keys.plan;
+  const int64_t at = keys.at, lanes = keys.lanes;
+  pack_key_rows<AmxPath>(keys, tmp);
+  s.finite[at] = packed_finite<AmxPath>(tmp, words<AmxPath>(lanes) * padded_row(plan.D));
+  const auto rows = [&](const TensorRows& from, int64_t width, float* dst) {
+    const int64_t ld = padded_row(width / 2);
+    for (int64_t j = 0; j < lanes; ++j, dst += ld) {
+      if (j < from.n) {
+        pack_row<AmxPath>(from.t, from.src, from.at(j), width, dst);
+      } else {
+        fill(dst, width / 2, 0.0f);
+      }
+    }
+  };
+  const int64_t ld = padded_row(plan.D), count = lanes / 2;
+  rows(keys_of(plan, keys.rows()), plan.D, s.key_rows + at * lanes * padded_row(plan.D / 2));
+  rows(values_of(plan, keys.rows()), plan.Dv, s.value_rows + at * lanes * padded_row(plan.Dv / 2));
+  for (int64_t w = 0; w < count; w += W)
+    for (int64_t d = 0; d < plan.D; d += W)
+      transpose_square(tmp + w * ld + d, ld, kt + d * ld_kt + w, ld_kt);
+}
+
+// The scratch with a block of keys in the forms of GradKeys, which few tiles or none read: those
+// that do pack them for themselves, as others may work on the same keys.
+inline GradScratch pack_keys_apart(const PairKeys& keys, const GradScratch& s,
+                                   const UnitBuffers& b) {
+  const auto& [plan, pair, at, lanes, j0, n] = keys;
+  GradScratch apart = s;
+  apart.keys_t = b.groups.keys_t - at * words<AmxPath>(plan.D) * lanes;
+  apart.values_t = b.groups.values_t - at * words<AmxPath>(plan.Dv) * lanes;
+  apart.keys = b.groups.keys - at * words<AmxPath>(lanes) * padded_row(plan.D);
+  pack_grad_keys<AmxPath>(keys, apart, b.tile.tmp);
+  return apart;
+}
+
+inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
+                            int64_t lanes, int64_t j0) {
+  const int64_t ld_k = padded_row(plan.D / 2), ld_v = padded_row(plan.Dv / 2);
+  return {s.key_rows + at * lanes * ld_k,
+          s.value_rows + at * lanes * ld_v,
+          s.key_pairs + at * plan.D * lanes / 2,
+          lanes,
+          ld_k,
+          ld_v,
+          lanes / 2,
+          j0};
+}
+
+// The first or second group of a pair: `there` rows from query i and head on, the others being
+// zeros.
+struct GroupOfRows {
+  int64_t turn, there = 0, i = 0, head = 0;
+};
+
+// Puts them into the pair, without the keys that its rows see. False: some row's maximum is not
+// moderate.
+inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, GroupOfRows of,
+                      const float* zeros, PairRows& rows, PairLanes& lanes) {
+  const int64_t turn = of.turn, there = of.there, i = of.i, head = of.head;
+  const auto nothing = [&](int64_t lane) {
+    rows.q[lane] = rows.dy[lane] = reinterpret_cast<const char*>(zeros);
+    lanes.max[lane] = lanes.inv[lane] = lanes.delta[lane] = 0.0f;
+    lanes.lo[lane] = lanes.hi[lane] = 0.0f;
+  };
+  if (there <= 0) {
+    for (int64_t r = 0; r < kGroupRows; ++r) nothing(group_lane(turn, r));
+    return true;
+  }
+  const Segment& seg = plan.segments[pair.segment];
+  const bool heads = plan.groups == GradGroups::kHeads;
+  const int64_t q_step = 2 * (heads ? plan.q.head : plan.q.row);
+  const int64_t dy_step = 2 * (heads ? plan.o.head : plan.o.row), step = heads ? 1 : plan.G;
+  const char* q =
+      static_cast<const char*>(plan.query) + 2 * (seg.q + i * plan.q.row + head * plan.q.head);
+  const char* dy =
+      static_cast<const char*>(plan.dy) + 2 * (seg.o + i * plan.o.row + head * plan.o.head);
+  const int64_t at = i * plan.G + head - pair.kv_head * plan.G;
+  const float *max = pair.max + at, *inv = pair.inv + at, *delta = pair.delta + at;
+  bool usual = true;
+  for (int64_t r = 0; r < kGroupRows; ++r) {
+    const int64_t lane = group_lane(turn, r);
+    if (r >= there) {
+      nothing(lane);
+      continue;
+    }
+    rows.q[lane] = q + r * q_step;
+    rows.dy[lane] = dy + r * dy_step;
+    lanes.max[lane] = max[r * step];
+    lanes.inv[lane] = inv[r * step];
+    lanes.delta[lane] = delta[r * step];
+    usual = usual && moderate(max[r * step]);
+  }
+  return usual;
+}
+
+// Where dK and dV of a block's n keys are summed: in the accumulators, or, where those end before
+// its lanes, in the unit's.
+inline GroupSums key_group_sums(const AttentionGradPlan& plan, const GradPair& pair,
+                                const GroupKeys& keys, int64_t n, const UnitBuffers& b) {
+  GroupSums sums{};
+  if (n == keys.lanes) {
+    sums.dk = pair.dk + keys.j0 * pair.dk_row;
+    sums.dv = pair.dv + keys.j0 * pair.dv_row;
+    sums.ld_dk = pair.dk_row;
+    sums.ld_dv = pair.dv_row;
+    return sums;
+  }
+  sums.dk = b.dk;
+  sums.dv = b.dv;
+  sums.ld_dk = padded_row(plan.D);
+  sums.ld_dv = padded_row(plan.Dv);
+  fill(b.dk, keys.lanes * sums.ld_dk, 0.0f);
+  fill(b.dv, keys.lanes * sums.ld_dv, 0.0f);
+  return sums;
+}
+
+// In the second case they go to the accumulators.
+inline void finish_key_sums(const AttentionGradPlan& plan, const GradPair& pair,
+                            const GroupKeys& keys, int64_t n, const UnitBuffers& b) {
+  if (n == keys.lanes) return;
+  for (int64_t j = 0; j < n; ++j) {
+    float *dk = pair.dk + (keys.j0 + j) * pair.dk_row, *dv = pair.dv + (keys.j0 + j) * pair.dv_row;
+    add_scaled(dk, b.dk + j * padded_row(plan.D), plan.D, 1.0f);
+    add_scaled(dv, b.dv + j * padded_row(plan.Dv), plan.Dv, 1.0f);
+  }
+}
+
+// delta of rows [first, past), at most 16: the diagonal of the product of dO and O^T, whose sums
+// have the order of row_dot()'s. In groups their statistics as well. Dv is a multiple of 32.
+template <class Path>
+inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
+                         int64_t past, GradBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  const int64_t depth = plan.Dv / 2, count = past - first;
+  const char* out[W];
+  float *dy = b.dy, *out_t = dy + W * depth;
+  alignas(64) float square[W * W];
+  for (int64_t n = 0; n < W; ++n) {
+    const int64_t r = first + min64(n, count - 1), i = r / plan.G;
+    const int64_t head = pair.kv_head * plan.G + r % plan.G;
+    const int64_t at = 2 * (seg.o + i * plan.o.row + head * plan.o.head);
+    out[n] = static_cast<const char*>(plan.out) + at;
+    const char* row = static_cast<const char*>(plan.dy) + at;
+    for (int64_t d = 0; d < depth; d += W)
+      store(dy + n * depth + d, load_words<true>(row + 4 * d, 2 * W));
+    if (!plan.in_groups()) continue;
+    const int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
+    pair.max[r] = plan.softmax_max[stat];
+    pair.inv[r] = SoftmaxState::inverse_of(pair.max[r], plan.softmax_sum[stat]);
+  }
+  for (int64_t d = 0; d < depth; d += W)
+    transpose_square([&](int n) { return load_words<true>(out[n] + 4 * d, 2 * W); }, out_t + d * W,
+                     W);
+  amx_block<1, 1>(depth, AmxRows::together(dy, depth, square, W), out_t, W, false);
+  for (int64_t n = 0; n < count; ++n) pair.delta[first + n] = square[n * W + n];
+  add_sum_grads(plan, pair, first, past);
+}
+
+// Scales dq of a group, whose first row goes to `at` of the output, and rounds it: `rows` of them,
+// `row` apart.
+inline void write_dq_group(const AttentionGradPlan& plan, const float* group, int64_t at,
+                           int64_t rows, int64_t row) {
+  alignas(64) float square[W * W];
+  static_assert(W == kGradGroup);
+  for (int64_t d = 0; d < plan.D; d += W) {
+    transpose_square(group + d * W, W, square, W);
+    scale_row(square, W * W, plan.scale);
+    for (int64_t n = 0; n < rows; ++n)
+      from_float(plan.dtype, square + n * W, W, plan.dq, at + n * row + d);
+  }
+}
+
+// The same of the groups that begin with query i.
+template <class Path>
+inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i) {
+  const Segment& seg = plan.segments[pair.segment];
+  const bool heads = plan.groups == GradGroups::kHeads;
+  if (!heads && i % W != 0) return;
+  const int64_t rows = heads ? W : min64(W, seg.q_len - i);
+  const int64_t row = heads ? plan.q.head : plan.q.row;
+  for (int64_t g = 0; g < plan.G; g += heads ? W : 1) {
+    const int64_t at = seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head;
+    write_dq_group(plan, dq_group(plan, pair, i, g), at, rows, row);
+  }
+}
+
+// dk and dv of `count` keys from key j0 on, added up from the slots, without scale.
+inline void add_slots(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
+                      int64_t count, float* dk, float* dv) {
+  const Segment& seg = plan.segments[pair.segment];
+  fill(dk, count * plan.D, 0.0f);
+  fill(dv, count * plan.Dv, 0.0f);
+  for (int64_t n = 0; n < pair.slots; ++n) {
+    const SlotKeys keys(seg, pair, n);
+    const int64_t from = max64(j0, keys.first), past = min64(j0 + count, keys.past);
+    if (from >= past) continue;
+    const int64_t at = n * pair.slot_keys + from - keys.first;
+    add_scaled(dk + (from - j0) * plan.D, pair.dk + at * plan.D, (past - from) * plan.D, 1.0f);
+    add_scaled(dv + (from - j0) * plan.Dv, pair.dv + at * plan.Dv, (past - from) * plan.Dv, 1.0f);
+  }
+}
+
+// Rounds dk and dv to the outputs where they are in slots.
+template <class Path>
+inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
+                            const GradPair& pair, UnitBuffers& b) {
+  const Segment& seg = plan.segments[pair.segment];
+  member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t n) {
+    const int64_t j0 = n * kBlockKeys, count = min64(kBlockKeys, seg.kv_len - j0);
+    add_slots(plan, pair, j0, count, b.dk, b.dv);
+    scale_row(b.dk, count * plan.D, plan.scale);
+    for (int64_t j = 0; j < count; ++j) {
+      from_float(plan.dtype, b.dk + j * plan.D, plan.D, plan.dk,
+                 seg.k + (j0 + j) * plan.k.row + pair.kv_head * plan.k.head);
+      from_float(plan.dtype, b.dv + j * plan.Dv, plan.Dv, plan.dv,
+                 seg.v + (j0 + j) * plan.v.row + pair.kv_head * plan.v.head);
+    }
+  });
+}
+
+template <class Path>
+inline int64_t group_steps(const AttentionGradPlan& plan, int64_t rows, int64_t keys) {
+  return GroupStep::asked(plan, ceil_div(rows, kPairLanes), keys);
+}
 
 }  // namespace
 }  // namespace nsa::cpu

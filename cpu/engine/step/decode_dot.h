@@ -2,7 +2,7 @@
 // neighbouring keys.
 #pragma once
 
-#include "cpu/engine/step/decode_step.h"
+#include "cpu/engine/step/decode.h"
 
 namespace nsa::cpu {
 namespace {

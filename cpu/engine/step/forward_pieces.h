@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/engine/step/amx_forward.h"
-#include "cpu/engine/step/forward_wave.h"
+#include "cpu/engine/step/forward.h"
 
 namespace nsa::cpu {
 namespace {

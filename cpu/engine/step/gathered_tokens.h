@@ -2,7 +2,7 @@
 // and their rows, gathered as floats.
 #pragma once
 
-#include "cpu/engine/plan/rising.h"
+#include "cpu/engine/plan/picks.h"
 #include "cpu/engine/plan/tokens.h"
 #include "cpu/engine/step/forward.h"
 

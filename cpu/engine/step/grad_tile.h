@@ -7,7 +7,7 @@
 #pragma once
 
 #include "cpu/engine/plan/grad_schedule.h"
-#include "cpu/engine/plan/schedule.h"
+#include "cpu/engine/plan/plan.h"
 #include "cpu/engine/step/bias.h"
 #include "cpu/engine/step/online_softmax.h"
 #include "cpu/engine/step/ways.h"

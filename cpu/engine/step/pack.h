@@ -2,8 +2,7 @@
 // keys transposed block by block, everything padded with zeros.
 #pragma once
 
-#include "cpu/engine/plan/schedule.h"
-#include "cpu/engine/step/online_softmax.h"
+#include "cpu/engine/plan/plan.h"
 #include "cpu/engine/step/tile_matmul.h"
 
 namespace nsa::cpu {
@@ -254,28 +253,6 @@ inline void multiply_values(bool numbers_only, Sizes of, Operand p, Lanes v, Out
                             Sum sum = {}) {
   if (numbers_only) return matmul<typename Path::Step>(of, p, v, o, sum);
   matmul_visible(Path::kForm.per_word, of, p, v, o, sum);
-}
-
-// Probabilities in place as words: the bf16 form rounds them and uses the front half of the row.
-template <class Path>
-inline void pack_probabilities(float* p, int64_t n) {
-  if (Path::kForm.per_word == 1) return;
-  for (int64_t j = 0; j < n; j += W) Path::put(p, j, load(p + j));
-}
-
-// One step of the online softmax over raw products of keys that are all visible: they become words
-// of probabilities. Gives the factor for the output row so far.
-template <class Path>
-inline float softmax_step(float* s, int64_t n, float scale, SoftmaxState& state,
-                          float weight = 1.0f) {
-  const float top = raw_max(s, n) * scale;
-  if (scale > 0.0f && moderate(top) && state.max < kInfinity) {
-    return online_softmax_visible(s, n, scale, top, weight, state,
-                                  [&](int64_t j, V x) { Path::put(s, j, x); });
-  }
-  const float factor = online_softmax_row(s, n, scale, state, weight);
-  pack_probabilities<Path>(s, n);
-  return factor;
 }
 
 }  // namespace

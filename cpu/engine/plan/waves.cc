@@ -1,4 +1,4 @@
-#include "cpu/engine/plan/schedule_builder.h"
+#include "cpu/engine/plan/waves.h"
 
 namespace nsa::cpu {
 namespace {
