@@ -1,5 +1,5 @@
 #include "binding/op_call.h"
-#include "cpu/params.h"
+#include "cpu/block_indexer/params.h"
 #include "infer/block_indexer.h"
 
 namespace nsa {

@@ -1,5 +1,5 @@
 #include "binding/op_call.h"
-#include "cpu/params.h"
+#include "cpu/dropout_mask/params.h"
 #include "infer/nsa_dropout_mask.h"
 
 namespace nsa {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "binding/op_call.h"
-#include "cpu/params.h"
+#include "cpu/flash_attention_score/params.h"
 #include "infer/flash_attention.h"
 
 namespace nsa {

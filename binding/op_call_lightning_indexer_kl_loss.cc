@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "binding/op_call.h"
-#include "cpu/params.h"
+#include "cpu/lightning_indexer/params.h"
 #include "infer/lightning_indexer_kl_loss.h"
 
 namespace nsa {

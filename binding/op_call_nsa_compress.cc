@@ -1,5 +1,5 @@
 #include "binding/op_call.h"
-#include "cpu/params.h"
+#include "cpu/nsa_compress/params.h"
 #include "infer/nsa_compress.h"
 
 namespace nsa {

@@ -1,5 +1,5 @@
 #include "binding/op_call.h"
-#include "cpu/params.h"
+#include "cpu/nsa_selected_attention/params.h"
 #include "infer/nsa_selected_attention.h"
 
 namespace nsa {

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "binding/op_call.h"
-#include "cpu/params.h"
+#include "cpu/sparse_flash_attention/params.h"
 #include "infer/sparse_flash_attention.h"
 
 namespace nsa {

@@ -13,9 +13,9 @@ namespace {
 // Of kMean, what is packed are the means.
 std::vector<Segment> make_indexer_plan(const BlockIndexerParams& p, AttentionPlan& plan) {
   std::vector<Segment> segments =
-      make_packed_plan({p.query, p.key, p.key, nullptr, nullptr, nullptr, p.seq_q, p.seq_kv,
-                        Layout::kTND, p.dtype, p.B, p.H, p.Nk, p.T1, p.T2, p.D, p.D, p.scale},
-                       plan);
+      make_plan({p.query, p.key, p.key, nullptr, nullptr, nullptr, p.seq_q, p.seq_kv, Layout::kTND,
+                 p.dtype, p.B, p.H, p.Nk, p.T1, p.T2, p.D, p.D, p.scale},
+                plan);
   for (Segment& seg : segments) {
     seg.range.position = p.q_offset ? p.q_offset[seg.index] : 0;
     if (p.score == BlockScore::kSoftmaxMax) {

@@ -1,8 +1,8 @@
 // What BlockIndexer needs besides the plan of its queries and keys.
 #pragma once
 
+#include "cpu/block_indexer/params.h"
 #include "cpu/engine/plan/plan.h"
-#include "cpu/params.h"
 
 namespace nsa::cpu {
 

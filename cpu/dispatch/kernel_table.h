@@ -6,7 +6,6 @@
 #include "cpu/engine/plan/grad_schedule.h"
 #include "cpu/engine/plan/plan.h"
 #include "cpu/engine/plan/selection.h"
-#include "cpu/params.h"
 
 namespace nsa::cpu {
 

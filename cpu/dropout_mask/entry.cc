@@ -2,9 +2,10 @@
 // and on n alone, so any division of the work gives the same mask.
 #include <cmath>
 
+#include "cpu/dropout_mask/params.h"
 #include "cpu/engine/threads/team.h"
-#include "cpu/params.h"
 #include "cpu/runtime.h"
+#include "cpu/types.h"
 
 namespace nsa::cpu {
 namespace {

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/layout.h"
 #include "cpu/engine/plan/waves.h"
+#include "cpu/flash_attention_score/plan.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {

@@ -5,6 +5,7 @@
 #include "cpu/engine/plan/tokens.h"
 #include "cpu/engine/plan/waves.h"
 #include "cpu/engine/threads/team.h"
+#include "cpu/lightning_indexer/params.h"
 #include "cpu/lightning_indexer/plan.h"
 #include "cpu/runtime.h"
 

@@ -6,6 +6,7 @@
 #include "cpu/engine/plan/waves.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/lightning_indexer/kl_plan.h"
+#include "cpu/lightning_indexer/params.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {

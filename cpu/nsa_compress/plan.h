@@ -1,7 +1,7 @@
 // Windows of NsaCompress and how they are shared out. Sizes of work depend on shapes only.
 #pragma once
 
-#include "cpu/params.h"
+#include "cpu/nsa_compress/params.h"
 
 namespace nsa::cpu {
 

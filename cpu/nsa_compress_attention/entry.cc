@@ -4,6 +4,7 @@
 #include "cpu/engine/plan/layout.h"
 #include "cpu/engine/plan/tuning.h"
 #include "cpu/engine/plan/waves.h"
+#include "cpu/nsa_compress_attention/params.h"
 #include "cpu/nsa_compress_attention/plan.h"
 #include "cpu/runtime.h"
 

@@ -5,6 +5,7 @@
 #include "cpu/engine/plan/layout.h"
 #include "cpu/engine/plan/tuning.h"
 #include "cpu/engine/plan/waves.h"
+#include "cpu/nsa_selected_attention/params.h"
 #include "cpu/runtime.h"
 
 namespace nsa::cpu {

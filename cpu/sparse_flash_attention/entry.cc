@@ -5,6 +5,7 @@
 #include "cpu/engine/plan/tokens.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/runtime.h"
+#include "cpu/sparse_flash_attention/params.h"
 #include "cpu/sparse_flash_attention/plan.h"
 
 namespace nsa::cpu {

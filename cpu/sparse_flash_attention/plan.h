@@ -2,7 +2,6 @@
 #pragma once
 
 #include "cpu/engine/plan/tokens.h"
-#include "cpu/params.h"
 
 namespace nsa::cpu {
 

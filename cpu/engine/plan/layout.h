@@ -1,16 +1,11 @@
-// Reduces layouts, sequence lists and mask modes to a plan. Host side only.
+// Reduces the layouts of tensors and their sequence lists to a plan. Host side only.
 #pragma once
 
 #include <vector>
 
 #include "cpu/engine/plan/plan.h"
-#include "cpu/params.h"
 
 namespace nsa::cpu {
-
-// Fills plan. Its segments are in the vector given back, which must outlive it.
-[[nodiscard]] std::vector<Segment> make_plan(const FlashAttentionScoreParams& p,
-                                             AttentionPlan& plan);
 
 // The tensors of a call and how they lie, which every attention has.
 struct AttentionTensors {
@@ -24,20 +19,21 @@ struct AttentionTensors {
   float scale;
 };
 
-// Fills plan with tensors and segments of packed inputs, every key being visible.
-[[nodiscard]] std::vector<Segment> make_packed_plan(const AttentionTensors& x, AttentionPlan& plan);
+// Fills plan with tensors and segments, every key being visible. The segments are in the vector
+// given back, which must outlive the plan.
+[[nodiscard]] std::vector<Segment> make_plan(const AttentionTensors& x, AttentionPlan& plan);
 
+// The same of packed inputs.
 template <class Params>
 [[nodiscard]] std::vector<Segment> make_packed_plan(const Params& p, const int64_t* seq_kv,
                                                     AttentionPlan& plan) {
-  return make_packed_plan({p.query, p.key, p.value, p.attention_out, p.softmax_max, p.softmax_sum,
-                           p.seq_q, seq_kv, Layout::kTND, p.dtype, p.B, p.N1, p.N2, p.T1, p.T2, p.D,
-                           p.Dv, static_cast<float>(p.scale_value)},
-                          plan);
+  return make_plan({p.query, p.key, p.value, p.attention_out, p.softmax_max, p.softmax_sum, p.seq_q,
+                    seq_kv, Layout::kTND, p.dtype, p.B, p.N1, p.N2, p.T1, p.T2, p.D, p.Dv,
+                    static_cast<float>(p.scale_value)},
+                   plan);
 }
 
-// The visible interval of segment b, without its sparse_mode 7/8 exception and without kv_len.
-RowRange make_range(const FlashAttentionScoreParams& p, int64_t sparse_mode, int64_t b,
-                    int64_t q_len, int64_t kv_len);
+// A segment of packed tensors starts where the one before it ends.
+inline int64_t start_of(const int64_t* list, int64_t b) { return b == 0 ? 0 : list[b - 1]; }
 
 }  // namespace nsa::cpu
