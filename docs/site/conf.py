@@ -55,6 +55,7 @@ CONTENTS = {
     ],
     # And every other page.
     "How it is built": [
+        "docs/glossary",
         "docs/cpu_kernels",
         "docs/cpu_measurements",
         "docs/ascend",
