@@ -1,6 +1,6 @@
 """Infinities and NaN in any input: the kernels give what IEEE arithmetic of the formula gives.
 
-A score of +inf or NaN makes its row NaN; a score of -inf is a masked pair; a pair of probability 0
+A score of +inf or NaN makes its row NaN; a score of -inf is masked; a key of probability 0
 touches nothing. Every instruction set, forward and backward, against the reference.
 """
 

@@ -1,6 +1,6 @@
 // The state of the online softmax against sums in double precision, for the instruction set that
 // the build names: scores that come in steps, and in parts that are merged, rows without keys,
-// masked pairs, and scores that are no numbers. Prints what is wrong and fails.
+// masked scores, and scores that are no numbers. Prints what is wrong and fails.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -113,7 +113,7 @@ int run() {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     std::vector<float> scores = draw(seed, seed % 4 == 0 ? 60.0f : 4.0f);
     check(scores);
-    for (size_t j = 0; j < scores.size(); j += 3) scores[j] = -INFINITY;  // masked pairs
+    for (size_t j = 0; j < scores.size(); j += 3) scores[j] = -INFINITY;  // masked scores
     check(scores);
     for (size_t j = 0; j < scores.size() / 2; ++j) scores[j] = -INFINITY;  // whole steps of them
     check(scores);
