@@ -2,9 +2,8 @@
 
 #include "cpu/block_indexer/plan.h"
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/layout.h"
-#include "cpu/engine/plan/waves.h"
-#include "cpu/runtime.h"
+#include "cpu/engine/plan/make_plan.h"
+#include "cpu/engine/threads/team.h"
 
 namespace nsa::cpu {
 namespace {

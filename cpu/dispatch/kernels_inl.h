@@ -21,7 +21,6 @@
 #include "cpu/sparse_flash_attention/kernel.h"
 #ifdef NSA_ISA_AMX
 #include "cpu/flash_attention_score/grad_groups.h"
-#include "cpu/nsa_selected_attention/gathered.h"
 #include "cpu/nsa_selected_attention/grad_groups.h"
 #endif
 

@@ -4,7 +4,6 @@
 
 #include "cpu/dropout_mask/params.h"
 #include "cpu/engine/threads/team.h"
-#include "cpu/runtime.h"
 #include "cpu/types.h"
 
 namespace nsa::cpu {

@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/waves.h"
+#include "cpu/engine/plan/make_plan.h"
+#include "cpu/engine/threads/team.h"
 #include "cpu/flash_attention_score/plan.h"
-#include "cpu/runtime.h"
 
 namespace nsa::cpu {
 namespace {

@@ -1,6 +1,6 @@
 #include "cpu/flash_attention_score/plan.h"
 
-#include "cpu/engine/plan/layout.h"
+#include "cpu/engine/plan/make_plan.h"
 
 namespace nsa::cpu {
 namespace {

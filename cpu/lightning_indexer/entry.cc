@@ -2,12 +2,11 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
+#include "cpu/engine/plan/make_plan.h"
 #include "cpu/engine/plan/tokens.h"
-#include "cpu/engine/plan/waves.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/lightning_indexer/params.h"
 #include "cpu/lightning_indexer/plan.h"
-#include "cpu/runtime.h"
 
 namespace nsa::cpu {
 namespace {

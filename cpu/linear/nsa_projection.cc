@@ -2,8 +2,8 @@
 
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/threads/scratch.h"
+#include "cpu/engine/threads/team.h"
 #include "cpu/linear/nsa_projection_plan.h"
-#include "cpu/runtime.h"
 
 namespace nsa::cpu {
 namespace {

@@ -3,7 +3,6 @@
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/threads/scratch.h"
 #include "cpu/engine/threads/team.h"
-#include "cpu/runtime.h"
 
 namespace nsa::cpu {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/threads/scratch.h"
+#include "cpu/engine/threads/team.h"
 #include "cpu/nsa_compress/plan.h"
-#include "cpu/runtime.h"
 
 namespace nsa::cpu {
 namespace {

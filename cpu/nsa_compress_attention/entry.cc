@@ -1,12 +1,11 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
-#include "cpu/engine/plan/layout.h"
+#include "cpu/engine/plan/make_plan.h"
 #include "cpu/engine/plan/tuning.h"
-#include "cpu/engine/plan/waves.h"
+#include "cpu/engine/threads/team.h"
 #include "cpu/nsa_compress_attention/params.h"
 #include "cpu/nsa_compress_attention/plan.h"
-#include "cpu/runtime.h"
 
 namespace nsa::cpu {
 namespace {

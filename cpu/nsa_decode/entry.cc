@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "cpu/dispatch/kernel_table.h"
+#include "cpu/engine/threads/team.h"
 #include "cpu/nsa_decode/cache_step.h"
 #include "cpu/nsa_decode/params.h"
-#include "cpu/runtime.h"
 
 namespace nsa::cpu {
 namespace {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "cpu/engine/plan/topk.h"
-#include "cpu/engine/simd/pause.h"
 #include "cpu/engine/step/online_softmax.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/nsa_decode/thread.h"

@@ -4,7 +4,6 @@
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/plan/tokens.h"
 #include "cpu/engine/threads/team.h"
-#include "cpu/runtime.h"
 #include "cpu/sparse_flash_attention/params.h"
 #include "cpu/sparse_flash_attention/plan.h"
 

@@ -18,7 +18,7 @@ CONSTANTS = (
     ("engine/plan/plan.h", "kBlockKeys", "64", "packed in blocks of 64"),
     ("engine/plan/plan.h", "kTileKeys", "128", "a step of 128 keys"),
     ("engine/plan/plan.h", "kCutRows", "24", "in groups of 24"),
-    ("engine/plan/waves.cc", "kScores", "1 << 18", "fit 2^18 scores"),
+    ("engine/plan/make_plan.cc", "kScores", "1 << 18", "fit 2^18 scores"),
     ("nsa_selected_attention/kernel.h", "kRangeBlocks", "20", "passes 20 blocks in turn"),
     ("nsa_selected_attention/kernel.h", "kRangeBlocksOfPieces", "8", "passes 8 blocks in turn"),
     ("engine/step/amx_buffers.h", "kMost", "3", "up to three blocks"),
@@ -26,7 +26,7 @@ CONSTANTS = (
     ("flash_attention_score/entry.cc", "kWholeSlots", "16", "otherwise 16 slots"),
     ("flash_attention_score/entry.cc", "kChunkRows", "1536", "shorter, of 1536 rows"),
     ("engine/plan/grad_schedule.h", "kWaitingUnits", "128", "out of the next 128"),
-    ("engine/plan/waves.h", "kKeyChunks", "64", "at most 32 of all segments"),
+    ("engine/plan/make_plan.h", "kKeyChunks", "64", "at most 32 of all segments"),
     ("nsa_selected_attention/entry.cc", "kLeadShares", "4", "four shares of the queries at least"),
     ("nsa_selected_attention/entry.cc", "kManyChunks", "64", "a 64th of a sequence"),
     ("nsa_selected_attention/entry.cc", "kLongRows", "8192", "at most 8192 rows"),
@@ -72,7 +72,7 @@ def constant(name):
 
 
 def test_rows_of_a_tile():
-    source = (ROOT / "cpu" / "engine" / "plan" / "waves.cc").read_text()
+    source = (ROOT / "cpu" / "engine" / "plan" / "make_plan.cc").read_text()
     assert "return kTileRows * max64(1, min64(kTileSteps, steps / kTiles));" in source
     assert f"its rows, up to {constant('kTileRows') * constant('kTileSteps')} where" in PAGE
 

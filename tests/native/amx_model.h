@@ -1,4 +1,4 @@
-// The tile instructions of cpu/engine/simd/amx_tiles.h in C++, so that kernels for AMX run, and are
+// The tile instructions of cpu/engine/simd/amx.h in C++, so that kernels for AMX run, and are
 // checked, on a processor without it. Written after the operation section of each instruction in
 // Intel's Software Developer's Manual. What would be #UD or undefined there ends the program.
 #pragma once
@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cpu/engine/simd/amx_tiles.h"
+#include "cpu/engine/simd/amx.h"
 
 namespace nsa::cpu {
 namespace {

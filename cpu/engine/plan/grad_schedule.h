@@ -21,7 +21,7 @@
 #pragma once
 
 #include "cpu/engine/plan/plan.h"
-#include "cpu/engine/simd/pause.h"
+#include "cpu/engine/threads/team.h"
 
 namespace nsa::cpu {
 

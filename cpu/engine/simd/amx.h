@@ -1,15 +1,70 @@
-// Products of bf16 on AMX tiles: sixteen rows of sixteen words (pairs of bf16) at once. Only
-// included by the unit compiled for it.
+// The tile instructions of AMX that the kernels use, on tile registers 0 to 7, and products of bf16
+// on tiles: sixteen rows of sixteen words (pairs of bf16) at once. Only included by the unit
+// compiled for it.
 #pragma once
 
 #include <type_traits>
 
-#include "cpu/engine/simd/amx_tiles.h"
 #include "cpu/engine/simd/vec.h"
 #include "cpu/types.h"
 
 namespace nsa::cpu {
 namespace {
+
+// Memory form of the tile configuration (palette 1).
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+#ifdef NSA_AMX_MODEL
+// A test defines them: tests/native/amx_model.h.
+inline void tile_configure(const TileConfig& config);
+inline void tile_release();
+template <int kTile>
+inline void tile_zero();
+template <int kTile>
+inline void tile_load(const float* rows, int64_t stride);
+template <int kTile>
+inline void tile_load_once(const float* rows, int64_t stride);
+template <int kTile>
+inline void tile_store(float* rows, int64_t stride);
+template <int kSum, int kA, int kB>
+inline void tile_dot_bf16();
+#else
+// As assembler, because the intrinsics of GCC 12 do not tell the compiler that they touch memory.
+
+inline void tile_configure(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config)); }
+inline void tile_release() { asm volatile("tilerelease"); }
+
+template <int kTile>
+inline void tile_zero() {
+  asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
+}
+// Rows `stride` floats apart.
+template <int kTile>
+inline void tile_load(const float* rows, int64_t stride) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(rows), "r"(stride * 4), "i"(kTile) : "memory");
+}
+// The same of what is used once: it need not drive anything from the first-level cache.
+template <int kTile>
+inline void tile_load_once(const float* rows, int64_t stride) {
+  asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(rows), "r"(stride * 4), "i"(kTile)
+               : "memory");
+}
+template <int kTile>
+inline void tile_store(float* rows, int64_t stride) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(rows), "r"(stride * 4), "i"(kTile)
+               : "memory");
+}
+// sum += a b, of words of two bf16.
+template <int kSum, int kA, int kB>
+inline void tile_dot_bf16() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
+}
+
+#endif
 
 // The tile registers belong to a thread; they are configured while a thread is in a parallel
 // region.

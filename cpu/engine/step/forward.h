@@ -425,6 +425,17 @@ struct ForwardTile {
   }
 };
 
+// Rows that meet a few blocks of keys at a time, wherever they are, in words of a form:
+// amx_forward.h and forward_pieces.h have them.
+template <class Form>
+class GatheredSteps;
+struct BFloat16Gathered;
+struct PiecesGathered;
+// Outputs and states of rows that have met all their keys.
+template <class Form>
+inline void take_gathered(const AttentionPlan& plan, const GatheredStates& states, int64_t rows,
+                          float* o, SoftmaxState* state);
+
 // Rows of a tile that the products of a step read and write where they are, and that need no copy
 // then: not in this way.
 template <class Path>

@@ -4,9 +4,48 @@
 
 #include "cpu/engine/step/amx_forward.h"
 #include "cpu/engine/step/forward.h"
+#include "cpu/engine/step/pieces.h"
 
 namespace nsa::cpu {
 namespace {
+
+// float32 in pieces: keys are four tiles [words(D), 16], values a tile [words(kBlockKeys), 16] for
+// every 16 columns.
+struct PiecesGathered {
+  static constexpr WordForm kForm = PiecesPath::kForm;
+  static constexpr int64_t kWords = kForm.words(kBlockKeys);
+  static constexpr int64_t kRow = kWords;
+
+  static constexpr float kUnit = kPieceUnit;
+
+  static V exponential(V score, V base) { return exp_from(score, base); }
+  static int64_t value_row(int64_t) { return kWords * kAmxTile; }
+
+  template <class Between>
+  [[gnu::always_inline]] static void scores(int64_t depth, const float* q, int64_t ldq,
+                                            const float* keys, const Between& between) {
+    amx_pieces_wide(depth, q, ldq, keys, depth * kAmxTile, between);
+  }
+  template <class Between>
+  [[gnu::always_inline]] static void values(const float* p, const float* v, int64_t ldv, int64_t d,
+                                            const Between& between) {
+    amx_pieces_wide(kWords, p, kRow, v + d / kAmxTile * ldv, ldv, between);
+  }
+  static void one_value(const float* p, const float* v, int64_t ldv, int64_t d, float* o,
+                        int64_t ldo) {
+    alignas(64) float sums[kAmxTile * kAmxTile];
+    amx_pieces<1, 1>(kWords, p, kRow, v + d / kAmxTile * ldv, ldv);
+    tile_store<0>(sums, kAmxTile);
+    for (int64_t r = 0; r < kAmxTile; ++r) add_to(o + r * ldo + d, sums + r * kAmxTile, kAmxTile);
+  }
+  [[gnu::always_inline]] static void put(float* row, V a, V b, V c, V d) {
+    const auto at = [](float* words) {
+      return [=](int64_t piece, V x) NSA_INLINE { store(words + piece * kAmxTile, x); };
+    };
+    split_pieces(a, b, join_upper, at(row));
+    split_pieces(c, d, join_upper, at(row + kPieceStep));
+  }
+};
 
 struct PiecesTile {
   TileBuffers tile;

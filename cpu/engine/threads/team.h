@@ -1,10 +1,52 @@
-// The threads of a kernel call. Units of every instruction set include this: plain data, and calls
-// of what threads.cc and workers.cc define.
+// The threads of a kernel call: how many, what they share, and how one waits for another. Units of
+// every instruction set include this: plain data, and calls of what threads.cc and workers.cc
+// define.
 #pragma once
+
+#include <sched.h>
 
 #include <cstdint>
 
 namespace nsa::cpu {
+
+// As many processors as an affinity mask names.
+constexpr int kMaxThreads = 1024;
+
+// min(omp_get_max_threads, processors this process may run on), or the number set by
+// set_num_threads; 1 in the thread that a forked child begins with. Less where the last
+// start_team() of this thread could not start so many.
+int num_threads();
+void set_num_threads(int n);  // 0: back to the default
+
+// Before a kernel: starts the threads of num_threads() that do not run yet, or as many as can be.
+// The results are the same with fewer.
+void start_team();
+
+// While it lives, kernels called by this thread use one thread: work so small that waking others
+// would take longer. A number set by set_num_threads is left alone.
+class SingleThread {
+ public:
+  explicit SingleThread(bool active);
+  ~SingleThread();
+  SingleThread(const SingleThread&) = delete;
+  SingleThread& operator=(const SingleThread&) = delete;
+
+ private:
+  bool before_;
+};
+
+// While it lives, kernels called by this thread use so many threads, whatever else is set; 0: as if
+// it were not there.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads);
+  ~ThreadCount();
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_;
+};
 
 // What the members of a team share while they work on one region.
 struct Region {
@@ -51,6 +93,27 @@ struct Member {
 void run_region(int threads, void (*body)(const void*, const Member&), const void* context);
 
 namespace {
+
+// Tells the processor that a loop waits.
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// The next turn of such a loop, which begins with spins = 0: who waits long leaves the processor to
+// others.
+inline void wait_turn(int& spins) {
+  constexpr int kSpins = 64;
+  if (spins == kSpins) {
+    sched_yield();
+    return;
+  }
+  ++spins;
+  pause();
+}
 
 template <class Body>
 inline void in_team(int threads, const Body& body) {

@@ -7,8 +7,8 @@
 #include <climits>
 #include <memory>
 
+#include "cpu/engine/threads/team.h"
 #include "cpu/engine/threads/workers.h"
-#include "cpu/runtime.h"
 
 namespace nsa::cpu {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "cpu/engine/simd/pause.h"
+#include "cpu/engine/threads/team.h"
 
 namespace nsa::cpu {
 namespace {
