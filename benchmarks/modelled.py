@@ -135,6 +135,34 @@ def _selected_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, select=
     return call, (), shape + " one token of each row, float16"
 
 
+def _compress_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=16):
+    block, stride, select = 32, 16, 64
+
+    def call(tokens):
+        import mindspore as ms
+
+        import mindspore_nsa
+
+        rng = np.random.default_rng(7)
+        compressed = (tokens - block) // stride + 1
+        places = -(-compressed // page)
+        table = rng.permutation(batch * places).astype(np.int32).reshape(batch, places)
+        caches = [_half(rng, batch * places, page, kv_heads, d) for d in (dim, value_dim)]
+        mindspore_nsa.nsa_compress_attention_infer(
+            *(_half(rng, batch, 1, heads, dim), *caches, dim**-0.5),
+            *(heads, kv_heads, select, count, page, block, stride),
+            layout="BSND",
+            block_table=ms.Tensor(table),
+            actual_cmp_seq_kvlen=(compressed,) * batch,
+            actual_sel_seq_kvlen=(tokens,) * batch,
+            init_blocks=1,
+            local_blocks=2,
+        )[0].asnumpy()
+
+    shape = f"B={batch} N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l={block} s={stride}"
+    return call, (), shape + f" l'={select} cnt={count} one token of each row, float16"
+
+
 def _flash(gradient, heads=16, dim=128):
     def call(tokens):
         import mindspore as ms
@@ -275,6 +303,10 @@ def cases(quick=False):
         (
             *("selected_infer", "NsaSelectedAttentionInfer", "nsa_selected_attention_infer"),
             *(_selected_infer(8), ((4096, 65536), (4096, 65536))),
+        ),
+        (
+            *("compress_infer", "NsaCompressAttentionInfer", "nsa_compress_attention_infer"),
+            *(_compress_infer(8), ((4096, 65536), (4096, 65536))),
         ),
         (
             *("flash_forward", "FlashAttentionScore", "flash_attention_score"),

@@ -72,5 +72,6 @@ NSA_CALLBACK(aclnnMsnsaFlashAttention, FlashAttentionScore)
 NSA_CALLBACK(aclnnMsnsaFlashAttentionGrad, FlashAttentionScoreGrad)
 NSA_CALLBACK(aclnnMsnsaCompressWithCache, NsaCompressWithCache)
 NSA_CALLBACK(aclnnMsnsaSelectedAttentionInfer, NsaSelectedAttentionInfer)
+NSA_CALLBACK(aclnnMsnsaCompressAttentionInfer, NsaCompressAttentionInfer)
 
 #pragma GCC visibility pop

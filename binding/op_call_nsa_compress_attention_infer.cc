@@ -10,12 +10,19 @@ namespace {
 constexpr const NsaCompressAttentionInferInputs& kIn = kNsaCompressAttentionInferInputs;
 constexpr const NsaCompressAttentionInferOutputs& kOut = kNsaCompressAttentionInferOutputs;
 
+CacheDims dims_of(const CheckedCall& call, size_t cache) {
+  return check_cache(call.context, cache, CacheLayout::kBSND,
+                     call.context.int_attr("key_value_head_num"));
+}
+
+void check_contents(const CheckedCall& call) {
+  check_pages(call, kIn.block_table, dims_of(call, kIn.key),
+              list_values(call, kIn.actual_cmp_seq_kvlen));
+}
+
 void run(const CheckedCall& call) {
   const Context& c = call.context;
-  const int64_t heads = c.int_attr("key_value_head_num");
-  const CacheDims key = check_cache(c, kIn.key, CacheLayout::kBSND, heads);
-  const CacheDims value = check_cache(c, kIn.value, CacheLayout::kBSND, heads);
-  check_pages(call, kIn.block_table, key, list_values(call, kIn.actual_cmp_seq_kvlen));
+  const CacheDims key = dims_of(call, kIn.key), value = dims_of(call, kIn.value);
   cpu::NsaCompressAttentionInferParams p{};
   std::vector<int64_t> counts;
   fill_rows(call, kIn.query, kIn.actual_seq_qlen, kIn.actual_cmp_seq_kvlen, value, counts, p);
@@ -37,6 +44,6 @@ int64_t work(const CheckedCall& call) {
 
 }  // namespace
 
-const OpEntry nsa_compress_attention_infer_entry{run, work};
+const OpEntry nsa_compress_attention_infer_entry{run, work, nullptr, check_contents};
 
 }  // namespace nsa

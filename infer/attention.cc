@@ -2,6 +2,14 @@
 
 namespace nsa {
 
+void limit_ranking(const Context& c) {
+  constexpr int64_t kMostStrides = 64;
+  const int64_t select = c.int_attr("select_block_size");
+  c.limit(Quantity::kBlockStridesExcess, select / c.int_attr("compress_stride") - kMostStrides,
+          select);
+  c.limit(Quantity::kSelectBlockCount, c.int_attr("select_block_count"));
+}
+
 void require_groups(const Context& c, int64_t n1, int64_t n2) {
   if (n1 < 0 || n2 < 0) return;
   if (n1 % n2 != 0) {

@@ -20,4 +20,7 @@ AttentionDims check_attention_operands(const Context& c, AttentionOperands in);
 // N1 is a multiple of N2; both may be unknown.
 void require_groups(const Context& c, int64_t n1, int64_t n2);
 
+// What Ascend's kernels rank: strides of a block, and blocks of a query.
+void limit_ranking(const Context& c);
+
 }  // namespace nsa

@@ -36,6 +36,7 @@ constexpr OpSet op_set(OpId op, Rest... rest) {
 inline constexpr OpSet kCompressOps = op_set(OpId::kNsaCompress, OpId::kNsaCompressGrad);
 inline constexpr OpSet kCacheCompressOps = op_set(OpId::kNsaCompressWithCache);
 inline constexpr OpSet kCompressAttentionOps = op_set(OpId::kNsaCompressAttention);
+inline constexpr OpSet kCompressInferOps = op_set(OpId::kNsaCompressAttentionInfer);
 inline constexpr OpSet kSelectedInferOps = op_set(OpId::kNsaSelectedAttentionInfer);
 inline constexpr OpSet kSelectedOps =
     op_set(OpId::kNsaSelectedAttention, OpId::kNsaSelectedAttentionGrad);
@@ -102,6 +103,14 @@ inline constexpr AscendLimit kAscendLimits[] = {
     {kSelectedInferOps, Quantity::kSelectBlockCount, "select_block_count", 1, 128, 1},
     {kSelectedInferOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
     {kSelectedInferOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
+
+    // Its blocks are ranked as those of NsaCompressAttention are.
+    {kCompressInferOps, Quantity::kBlockStridesExcess, "select_block_size", -kNoLimit, 0, 1,
+     "at most 64 compress_stride"},
+    {kCompressInferOps, Quantity::kSelectBlockCount, "select_block_count", 1, 128, 1},
+    {kCompressInferOps, Quantity::kGroup, "N1 / N2", 1, 128, 1},
+    {kCompressInferOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
+    {kCompressInferOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
 
     // A batch and its lengths are not empty where they are in the shapes. In TND the statistics of
     // the heads lie side by side, and a transfer skips at most 65535 of them. A tile has at least

@@ -24,9 +24,7 @@ SelectionRule check_blocks(const Context& c) {
     c.fail_value("select_block_size", "at least compress_block_size (" + std::to_string(l) + ")",
                  std::to_string(select));
   }
-  constexpr int64_t kMostStrides = 64;
-  c.limit(Quantity::kBlockStridesExcess, select / s - kMostStrides, select);
-  c.limit(Quantity::kSelectBlockCount, c.int_attr("select_block_count"));
+  limit_ranking(c);
   const Importance importance =
       c.str_attr("importance") == "overlap" ? Importance::kOverlap : Importance::kCann;
   return {l, s, select, c.int_attr("causal") != 0, importance};

@@ -1,6 +1,7 @@
 // Rules of NsaCompressAttentionInfer.
 #include "infer/nsa_compress_attention_infer.h"
 
+#include "infer/attention.h"
 #include "infer/decoding.h"
 
 namespace nsa {
@@ -50,6 +51,10 @@ std::vector<OutputDesc> infer_attention(const Context& c) {
   check_selection(c);
   const int64_t heads = c.int_attr("key_value_head_num");
   const CacheDims cache = check_cache_pair(c, kIn.key, kIn.value, query, CacheLayout::kBSND, heads);
+  limit_ranking(c);
+  if (heads > 0 && query.n1 > 0) c.limit(Quantity::kGroup, query.n1 / heads);
+  c.limit(Quantity::kHeadDim, query.d);
+  c.limit(Quantity::kValueDim, cache.dim);
   check_page_size(c, cache);
   check_block_table(c, kIn.block_table, kIn.actual_cmp_seq_kvlen, cache, kIn.key);
   check_row_lengths(c, kIn.actual_cmp_seq_kvlen, row_capacity(c, kIn.block_table, cache));

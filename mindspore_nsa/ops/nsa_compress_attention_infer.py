@@ -111,7 +111,7 @@ def nsa_compress_attention_infer(
             table.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import mindspore as ms

@@ -8,6 +8,7 @@ from tests.twin.builds import BUILD, FLAGS, ROOT, compiled, linked, objects, sha
 
 from .cache_runner import CacheRunner
 from .compress_attention_runner import CompressAttentionRunner
+from .compress_infer_runner import CompressInferRunner
 from .flash_runner import FlashRunner
 from .runner import Runner
 from .selected_infer_runner import SelectedInferRunner
@@ -27,7 +28,14 @@ CACHE_SOURCES = (
 
 SELECTED_INFER_SOURCES = (
     "tests/ascendc/selected_infer_runner.cc",
+    "ascendc/decoding/op_host/parts_plan.cpp",
     "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.cpp",
+)
+
+COMPRESS_INFER_SOURCES = (
+    "tests/ascendc/compress_infer_runner.cc",
+    "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/nsa_compress_attention_infer/op_host/nsa_compress_attention_infer_tiling.cpp",
 )
 
 FLASH_SOURCES = (
@@ -143,6 +151,13 @@ def selected_infer_runner(name="nsa_selected_attention_infer", flags=()):
     kernels = units(("nsa_selected_attention_infer",), HALVES)
     sources = (ROOT / source for source in SELECTED_INFER_SOURCES)
     return SelectedInferRunner(shared(*kernels, *sources, name=name, flags=flags))
+
+
+def compress_infer_runner(name="nsa_compress_attention_infer", flags=()):
+    """NsaCompressAttentionInfer, likewise."""
+    kernels = units(("nsa_compress_attention_infer",), HALVES)
+    sources = (ROOT / source for source in COMPRESS_INFER_SOURCES)
+    return CompressInferRunner(shared(*kernels, *sources, name=name, flags=flags))
 
 
 def flash_runner(name="flash_attention_score", flags=()):

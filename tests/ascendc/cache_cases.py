@@ -24,3 +24,14 @@ def make_selected_infer(seed):
     case = decode_cases.nsa_selected_attention_infer(draw, **sizes)
     case.name = f"seed {seed}"
     return case
+
+
+def make_compress_infer(seed):
+    """The random case of that seed; every fourth has many keys and small heads."""
+    draw = Draw(seed, HALVES[seed % 2])
+    sizes = {"dims": (16, 48, 128, 192, 256), "groups": GROUPS}
+    if seed % 4 == 3:
+        sizes = {"dims": (16,), "groups": (1, 5, 16), "longest": (1100, 2600)}
+    case = decode_cases.nsa_compress_attention_infer(draw, **sizes)
+    case.name = f"seed {seed}"
+    return case

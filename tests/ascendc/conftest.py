@@ -36,6 +36,14 @@ def selected_infer_runner():
 
 
 @pytest.fixture(scope="session")
+def compress_infer_runner():
+    """NsaCompressAttentionInfer, likewise."""
+    from .builds import compress_infer_runner
+
+    return compress_infer_runner()
+
+
+@pytest.fixture(scope="session")
 def flash_runner():
     """FlashAttentionScore, likewise."""
     from .builds import flash_runner

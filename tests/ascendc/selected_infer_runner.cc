@@ -13,7 +13,7 @@ using twin::Role;
 // Fields as selected_infer_runner.py has them.
 struct Call {
   int64_t pages, page, places, batch, queries, n1, n2, d, dv, block_size, block_count;
-  int64_t wave_cells;  // 0: as tiling decides
+  int64_t wave_queries;  // 0: as tiling decides
   int64_t bfloat16, cores, seed;
   double scale;
   Tensor query, key, value, indices, block_table, counts, lengths, output;
@@ -25,15 +25,24 @@ struct Call {
 
 EXPORT void run_selected_infer(const Call* c, runner::Result* result) {
   auto tiling = runner::unset<nsa::ascend::NsaSelectedAttentionInferTilingData>();
-  const nsa::ascend::SelectedInferCall call{
-      c->pages, c->page, c->places, c->batch,      c->queries,     c->n1,
-      c->n2,    c->d,    c->dv,     c->block_size, c->block_count, static_cast<float>(c->scale)};
-  const int32_t cores =
-      nsa::ascend::tile_nsa_selected_attention_infer(call, static_cast<int32_t>(c->cores), &tiling);
-  if (c->wave_cells > 0) tiling.wave_cells = c->wave_cells;
+  const nsa::ascend::PartsCall call{c->pages,
+                                    c->page,
+                                    c->places,
+                                    c->batch,
+                                    c->queries,
+                                    c->n1,
+                                    c->n2,
+                                    c->d,
+                                    c->dv,
+                                    0,
+                                    static_cast<float>(c->scale),
+                                    false};
+  const int32_t cores = nsa::ascend::tile_nsa_selected_attention_infer(
+      call, c->block_size, c->block_count, static_cast<int32_t>(c->cores), &tiling);
+  nsa::ascend::PartsTiling& parts = tiling.parts;
+  if (c->wave_queries > 0) parts.wave_parts = c->wave_queries * parts.parts * parts.heads;
   runner::Launcher launcher("nsa_selected_attention_infer", c->seed, result);
-  GM_ADDR workspace =
-      launcher.add_workspace(nsa::ascend::nsa_selected_attention_infer_workspace(tiling, cores));
+  GM_ADDR workspace = launcher.add_workspace(nsa::ascend::parts_workspace(parts, cores));
   launcher.add("query", c->query, Role::kInput);
   launcher.add("key", c->key, Role::kInput);
   launcher.add("value", c->value, Role::kInput);

@@ -7,7 +7,7 @@ from operator_testing.dtypes import BFLOAT16
 from .launch import Tensor, arrays_of, as_dtype, launch, unwritten
 
 _NUMBERS = (
-    "pages page places batch queries n1 n2 d dv block_size block_count wave_cells bfloat16 cores "
+    "pages page places batch queries n1 n2 d dv block_size block_count wave_queries bfloat16 cores "
     "seed"
 ).split()
 _TENSORS = "query key value indices block_table counts lengths output".split()
@@ -34,11 +34,11 @@ class SelectedInferRunner:
     def __init__(self, path):
         self.library = ctypes.CDLL(str(path))
 
-    def run(self, case, cores, seed=0, wave_cells=0):
+    def run(self, case, cores, seed=0, wave_queries=0):
         """([attention_out] as the native binding returns it, Counts); TwinError if the twin
         objects.
 
-        `wave_cells`: cells of a wave; 0: as tiling decides.
+        `wave_queries`: queries of a wave; 0: as tiling decides.
         """
         arrays = arrays_of(case, _NAMES, ("counts", "lengths"))
         a = case.attrs
@@ -51,7 +51,7 @@ class SelectedInferRunner:
         places = arrays["block_table"].shape[1] if "block_table" in arrays else 0
         call = _Call(
             *(pages, page, places, len(arrays["lengths"]), queries, n1, n2, d, dv),
-            *(a["select_block_size"], a["select_block_count"], wave_cells),
+            *(a["select_block_size"], a["select_block_count"], wave_queries),
             *(case.dtype == BFLOAT16, cores, seed, a["scale_value"]),
         )
         counts = launch(self.library.run_selected_infer, call, arrays, case)

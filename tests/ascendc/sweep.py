@@ -61,6 +61,9 @@ OPERATORS = {
     "NsaSelectedAttentionInfer": Swept(
         builds.selected_infer_runner, cache_cases.make_selected_infer
     ),
+    "NsaCompressAttentionInfer": Swept(
+        builds.compress_infer_runner, cache_cases.make_compress_infer
+    ),
     "FlashAttentionScore": Swept(builds.flash_runner, attention_cases.make_flash_case),
     "FlashAttentionScoreGrad": Swept(builds.flash_runner, attention_cases.make_grad_case),
     "NsaCompressAttention": Swept(

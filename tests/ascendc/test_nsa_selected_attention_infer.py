@@ -94,7 +94,7 @@ def test_pages_change_no_bit(selected_infer_runner, page):
     check_call(selected_infer_runner, one, [(2, 0), (24, 1)])
     first, _ = selected_infer_runner.run(one, 3)
     assert same_bits(first, selected_infer_runner.run(paged, 5, 1)[0])
-    assert same_bits(first, selected_infer_runner.run(paged, 2, 2, wave_cells=2)[0])
+    assert same_bits(first, selected_infer_runner.run(paged, 2, 2, wave_queries=1)[0])
     place = list(one.named()).index("topk_indices")
     one.inputs[place] = np.ascontiguousarray(one.inputs[place][..., ::-1])
     assert same_bits(first, selected_infer_runner.run(one, 24)[0])
@@ -149,29 +149,35 @@ def test_traffic(selected_infer_runner):
     assert group == 16
 
 
-CELLS = "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_cells.h"
-CUBE = "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_cube.h"
-VECTOR = "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_vector.h"
+KEYS = "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_keys.h"
+PARTS = "ascendc/decoding/parts.h"
+CUBE = "ascendc/decoding/parts_cube.h"
+VECTOR = "ascendc/decoding/parts_vector.h"
 QUERIES = "ascendc/decoding/row_queries.h"
 # name: (file, what is replaced, by what)
 FAULTS = {
     "causal": (QUERIES, "length - (end_ - query) + 1", "length"),
     "rows of no queries": (QUERIES, "while (query >= end_ &&", "if (query >= end_ &&"),
-    "sorted": (CELLS, "blocks_[at - 1] > block; --at", "false; --at"),
-    "blocks of the row": (CELLS, "block < 0 || block * t_->block_size", "block * t_->block_size"),
-    "pages that there are": (CELLS, "if (!tokens_.Has(", "if (false && !tokens_.Has("),
-    "first key of a part": (CELLS, "Max(0, first - before)", "0"),
-    "place of a part": (CELLS, "part->slot = at_;", "part->slot = 0;"),
+    "sorted": (KEYS, "blocks_[at - 1] > block; --at", "false; --at"),
+    "blocks of the row": (KEYS, "block < 0 || block * block_size_", "block * block_size_"),
+    "pages that there are": (KEYS, "if (!tokens_.Has(", "if (false && !tokens_.Has("),
+    "first key of a part": (KEYS, "Max(0, first - before)", "0"),
+    "place of a part": (PARTS, "part->slot = at_;", "part->slot = 0;"),
     "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step);\n", ""),
     "probabilities awaited": (CUBE, "    Await<Handover::kProbabilities>(step);\n", ""),
-    "slot of the scores": (CUBE, "scores_[step % kSlots * slot_elements_]", "scores_[0]"),
-    "head of the keys": (CUBE, "part.cell % t_->heads * columns", "0"),
+    "slot of the scores": (CUBE, "scores_[slot * slot_elements_]", "scores_[0]"),
+    "head of the keys": (CUBE, "part.cell % t_->heads * strides.head", "0"),
     "panel of the output": (CUBE, "output_elements_ + v.column]", "output_elements_]"),
     "cores wait": (
-        *(CUBE, "      if (first + cells < t_->queries * t_->heads) AscendC::SyncAll<false>();\n"),
+        CUBE,
+        "      if (t_->ranked != 0 || !waves_.IsLast(wave)) AscendC::SyncAll<false>();\n",
         "",
     ),
-    "half of the heads": (VECTOR, "int64_t{share.begin} * t_->part_keys", "0"),
+    "half of the heads": (
+        VECTOR,
+        "slot_elements_ + int64_t{share.begin} * t_->part_keys;",
+        "slot_elements_;",
+    ),
     "both hand over": (
         VECTOR,
         "    HandOver<Handover::kProbabilities>(step);",
@@ -184,7 +190,7 @@ FAULTS = {
         "AscendC::Adds(now, max, 0.0f, count);",
     ),
     "factor of the sum": (VECTOR, "AscendC::Mul(total, total, old, count);", ""),
-    "parts in turn": (VECTOR, "outputs_[(part * t_->group", "outputs_[(slot * t_->group"),
+    "parts in turn": (VECTOR, "outputs_[(part * t_->group", "outputs_[(cell.slot() * t_->group"),
     "empty cells": (VECTOR, "    AscendC::Duplicate(sum, 0.0f, rows * t_->value_dim);\n", ""),
 }
 # Those that a test of the suite plants; `python -m tests.ascendc.test_nsa_selected_attention_infer`
@@ -209,7 +215,7 @@ def found(name, folder):
     try:
         for seed in range(0, 48, 2):
             check_call(faulty, make_selected_infer(seed), calls_of(seed))
-        first, _ = faulty.run(paged, 2, 0, wave_cells=2)
+        first, _ = faulty.run(paged, 2, 0, wave_queries=1)
         assert same_bits(first, faulty.run(backwards, 3, 1)[0]), "the order of the blocks"
         faulty.run(wrong, 3)
     except (TwinError, AssertionError) as error:

@@ -124,6 +124,50 @@ def test_selected_attention(mode, dtype):
         assert error <= (2.0**-9 if dtype == ms.float16 else 2.0**-6) * np.abs(expected).max()
 
 
+def compressed(query, key, value, compressed, lengths, counts, table):
+    return mindspore_nsa.nsa_compress_attention_infer(
+        *(query, key, value, DIM**-0.5, 4, HEADS, 16, 2, PAGE, 8, 4),
+        layout="TND", block_table=table, actual_seq_qlen=counts, actual_cmp_seq_kvlen=compressed,
+        actual_sel_seq_kvlen=lengths, init_blocks=1, local_blocks=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16], ids=str)
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_compressed_attention(mode, dtype):
+    """That of the CPU within rounding and its blocks, likewise."""
+    query = draw(3, 4, DIM, dtype=dtype)
+    caches = [draw(PAGES, PAGE, HEADS, size, dtype=dtype) for size in (DIM, 16)]
+    for lengths, counts in (((190, 40), (2, 1)), ((33, 32), (0, 3)), ((3, 195), (3, 0))):
+        windows = [max(0, (n - 8) // 4 + 1) for n in lengths]
+        lists = [Tensor(n, ms.int64) for n in (windows, lengths, counts)]
+        expected, chosen = compressed(query, *caches, *lists, TABLE)
+        expected = expected.astype(ms.float32).asnumpy()
+        with mindspore_nsa.target("ascend_twin"), context_mode(mode):
+            out, blocks = in_mode(mode, compressed)(query, *caches, *lists, TABLE)
+        assert out.dtype == dtype
+        error = np.abs(out.astype(ms.float32).asnumpy() - expected).max()
+        assert error <= (2.0**-9 if dtype == ms.float16 else 2.0**-6) * np.abs(expected).max()
+        assert np.array_equal(blocks.asnumpy(), chosen.asnumpy())
+
+
+@pytest.mark.parametrize("target", ["cpu", "ascend_twin"])
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"compressed": (10, 9)}, "actual_cmp_seq_kvlen must be the 8 windows"),
+        ({"table": Tensor(np.full((2, 3), 6, np.int32))}, "block_table must be of pages"),
+        ({"counts": (41, -38)}, "actual_seq_qlen must be"),
+        ({"lengths": (44, 2), "compressed": (10, 0), "counts": (0, 3)}, "actual_sel_seq_kvlen"),
+    ],
+)
+def test_the_errors_of_compressed_attention(changed, words, target):
+    given = {"compressed": (10, 8), "lengths": (44, 36), "counts": (2, 1), "table": TABLE}
+    caches = [draw(PAGES, PAGE, HEADS, DIM) for _ in range(2)]
+    with mindspore_nsa.target(target), pytest.raises(ValueError, match=words):
+        compressed(draw(3, 4, DIM), *caches, **{**given, **changed})
+
+
 def test_limits():
     with mindspore_nsa.target("ascend_twin"):
         with pytest.raises(TypeError, match="input must be of dtype float16 or bfloat16 on Ascend"):

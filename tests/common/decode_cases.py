@@ -160,11 +160,11 @@ def nsa_compress_with_cache(draw, dims=DIMS, most_heads=5):
     return Case.of("NsaCompressWithCache", inputs, attrs, draw.dtype)
 
 
-def nsa_compress_attention_infer(draw):
+def nsa_compress_attention_infer(draw, longest=(5, 100, 400), **sizes):
     rule = _selection(draw)
     l, s = rule["compress_block_size"], rule["compress_stride"]  # noqa: E741
     causal = draw.chance(0.6)
-    batch = _Batch(draw, draw.pick((5, 100, 400)) * s, most_queries=4 if causal else 1)
+    batch = _Batch(draw, draw.pick(longest) * s, most_queries=4 if causal else 1, **sizes)
     compressed = [windows(n, l, s) for n in batch.lengths]
     if not causal:
         compressed = [draw.between(0, c + 2) for c in compressed]

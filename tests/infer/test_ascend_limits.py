@@ -125,6 +125,51 @@ def test_compress_attention(attention):
     outside(attention(heads=(2**16 + 1, 2**16 + 1)), "N1 of query", "at most 65536", 2**16 + 1)
 
 
+@pytest.fixture
+def infer(good):
+    def build(heads=(8, 2), d=64, dv=48, select=64, count=4, stride=16):
+        n1, n2 = heads
+        return good("NsaCompressAttentionInfer").but(
+            query=("float16", (5, n1, d)),
+            key=("float16", (8, 16, n2, d)),
+            value=("float16", (8, 16, n2, dv)),
+            actual_sel_seq_kvlen=None,
+            actual_seq_qlen=None,
+            actual_cmp_seq_kvlen=("int64", (5,), (3, 4, 5, 6, 7)),
+            block_table=("int32", (5, 3)),
+            head_num=n1,
+            key_value_head_num=n2,
+            compress_block_size=stride,
+            compress_stride=stride,
+            select_block_size=select,
+            select_block_count=count,
+            init_blocks=0,
+            local_blocks=0,
+        )
+
+    return build
+
+
+def test_compress_attention_infer(infer):
+    for right in (
+        {"select": 64 * 16},
+        {"select": 192, "stride": 3},
+        {"count": 128},
+        {"heads": (128, 1)},
+        {"heads": (2**17, 2**17)},
+        {"d": 256, "dv": 16},
+    ):
+        infer(**right).infer("ascend")
+    outside(infer(stride=2, select=130), "select_block_size", "64 compress_stride", 130)
+    outside(infer(count=129), "select_block_count", "at most 128", 129)
+    outside(infer(heads=(129, 1)), "N1 / N2", "at most 128", 129)
+    outside(infer(d=8), "D of query", "at least 16", 8)
+    outside(infer(d=272), "D of query", "at most 256", 272)
+    outside(infer(d=72), "D of query", "a multiple of 16", 72)
+    outside(infer(dv=40), "Dv of value", "a multiple of 16", 40)
+    outside(infer(dv=272), "Dv of value", "at most 256", 272)
+
+
 def test_more_blocks_may_be_asked_for_than_there_are(attention):
     call = attention(count=32).listed("actual_seq_qlen", (64, 4096))
     call.listed("actual_cmp_seq_kvlen", (3, 255)).infer("ascend")

@@ -28,7 +28,7 @@ const Signature& signature() {
   return signature;
 }
 
-SelectedInferCall selected_infer_call(const DescribedCall& call) {
+PartsCall parts_call(const DescribedCall& call) {
   const std::vector<int64_t>& query = call.input("query").shape;
   const std::vector<int64_t>& key = call.input("key").shape;
   const std::vector<int64_t>& value = call.input("value").shape;
@@ -44,9 +44,9 @@ SelectedInferCall selected_infer_call(const DescribedCall& call) {
           heads,
           query.back(),
           value.size() == 4 ? value[3] : value[2] / heads,
-          call.int_attr("select_block_size"),
-          call.int_attr("select_block_count"),
-          static_cast<float>(call.attrs.get_float("scale_value", 1))};
+          0,
+          static_cast<float>(call.attrs.get_float("scale_value", 1)),
+          false};
 }
 
 ge::graphStatus tiling(gert::TilingContext* context) {
@@ -55,11 +55,11 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     described.check(*context);
     const CubeCores machine(*context);
     auto* data = context->GetTilingData<NsaSelectedAttentionInferTilingData>();
-    const int32_t cores =
-        tile_nsa_selected_attention_infer(selected_infer_call(described), machine.count, data);
+    const int32_t cores = tile_nsa_selected_attention_infer(
+        parts_call(described), described.int_attr("select_block_size"),
+        described.int_attr("select_block_count"), machine.count, data);
     // All cores wait for each other before the parts are added up.
-    describe_launch(context, machine.vector, cores,
-                    nsa_selected_attention_infer_workspace(*data, cores),
+    describe_launch(context, machine.vector, cores, parts_workspace(data->parts, cores),
                     Schedule::kAllCoresAtOnce);
   });
 }

@@ -1,6 +1,7 @@
 // Kernel entry of NsaSelectedAttentionInfer: a cube core and two vector cores to a block.
 #include "ascendc/common/keep_nan.h"
-#include "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_vector.h"
+#include "ascendc/decoding/parts_vector.h"
+#include "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_keys.h"
 
 using nsa::ascend::NsaSelectedAttentionInferTilingData;
 
@@ -20,17 +21,18 @@ extern "C" __global__ __aicore__ void msnsa_selected_attention_infer(
       actual_seq_qlen,
       actual_seq_kvlen,
       attention_out,
-      AscendC::GetUserWorkspace(workspace)};
+      AscendC::GetUserWorkspace(workspace),
+      &tiling_data};
   AscendC::TPipe pipe;
   const nsa::ascend::KeepNan keep_nan;
   if ASCEND_IS_AIC {
-    nsa::ascend::NsaSelectedAttentionInferCube<DTYPE_QUERY> kernel;
-    kernel.Init(&pipe, &tiling_data, arguments);
+    nsa::ascend::PartsCube<DTYPE_QUERY, nsa::ascend::SelectedKeys> kernel;
+    kernel.Init(&pipe, &tiling_data.parts, arguments);
     kernel.Process();
   }
   if ASCEND_IS_AIV {
-    nsa::ascend::NsaSelectedAttentionInferVector<DTYPE_QUERY> kernel;
-    kernel.Init(&pipe, &tiling_data, arguments);
+    nsa::ascend::PartsVector<DTYPE_QUERY, nsa::ascend::SelectedKeys> kernel;
+    kernel.Init(&pipe, &tiling_data.parts, arguments);
     kernel.Process();
   }
 }

@@ -72,7 +72,11 @@ def elements(case):
 
 
 # Operators whose lists are Tensors on the device, and what they write in place.
-ON_DEVICE = {"NsaCompressWithCache", "NsaSelectedAttentionInfer"}
+ON_DEVICE = {
+    "NsaCompressWithCache",
+    "NsaCompressAttentionInfer",
+    "NsaSelectedAttentionInfer",
+}
 WRITTEN = {"cache"}
 
 

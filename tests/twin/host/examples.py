@@ -8,6 +8,7 @@ from mindspore_nsa.reference import (
     flash_attention_score_grad,
     nsa_compress,
     nsa_compress_attention,
+    nsa_compress_attention_infer,
     nsa_compress_grad,
     nsa_compress_with_cache,
     nsa_selected_attention,
@@ -124,6 +125,24 @@ def _selected():
     indices = np.tile(np.arange(2, dtype=np.int32), (48, 1, 1))
     tensors = (query, key, _pattern((48, 1, 16), 3, 13), indices)
     return tensors, {"causal": True, "actual_seq_qlen": [24, 48], "actual_seq_kvlen": [24, 48]}
+
+
+def check_nsa_compress_attention_infer(text):
+    """What aclnn_nsa_compress_attention_infer.cpp prints."""
+    cache = (6, 16, 2, 32)
+    out, blocks = nsa_compress_attention_infer(
+        *(_pattern((2, 1, 4, 32), 7, 19), _pattern(cache, 5, 17), _pattern(cache, 3, 13)),
+        *(0.25, 4, 2, 64, 4, 16, 32, 16),
+        layout="BSND",
+        block_table=[[5, 3, 0], [1, 4, 0]],
+        actual_cmp_seq_kvlen=(40, 19),
+        actual_sel_seq_kvlen=(656, 335),
+        init_blocks=1,
+        local_blocks=1,
+    )
+    ours = _outputs(text)
+    _close(ours["attentionOut"], out)
+    assert np.array_equal(ours["topkIndices"], blocks.ravel())
 
 
 def check_nsa_selected_attention_infer(text):

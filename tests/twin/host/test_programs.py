@@ -8,6 +8,7 @@ from .examples import (
     check_flash_attention_score_grad,
     check_nsa_compress,
     check_nsa_compress_attention,
+    check_nsa_compress_attention_infer,
     check_nsa_compress_grad,
     check_nsa_compress_with_cache,
     check_nsa_selected_attention,
@@ -63,6 +64,12 @@ def test_nsa_selected_attention(tmp_path, cores):
 def test_nsa_selected_attention_grad(tmp_path, cores):
     program = build(EXAMPLES / "aclnn_nsa_selected_attention_grad.cpp", tmp_path)
     check_nsa_selected_attention_grad(run(program, MINDSPORE_NSA_TWIN_AIC=cores))
+
+
+@pytest.mark.parametrize("cores", ["1", "24"])
+def test_nsa_compress_attention_infer(tmp_path, cores):
+    program = build(EXAMPLES / "aclnn_nsa_compress_attention_infer.cpp", tmp_path)
+    check_nsa_compress_attention_infer(run(program, MINDSPORE_NSA_TWIN_AIC=cores))
 
 
 @pytest.mark.parametrize("cores", ["1", "24"])

@@ -1,9 +1,10 @@
-// The cube core's part of NsaSelectedAttentionInfer: S = Q K^T and O = P V of parts of cells.
+// The cube core's share of the attention of new tokens over a cache: S = Q K^T and O = P V of parts
+// of cells.
 #pragma once
 
 #include "ascendc/attention/handover.h"
 #include "ascendc/attention/tile_product.h"
-#include "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_cells.h"
+#include "ascendc/decoding/parts.h"
 
 namespace nsa::ascend {
 
@@ -29,26 +30,26 @@ __aicore__ inline void CopyRowsTo(const AscendC::LocalTensor<T>& to, int32_t pad
 }
 
 // Scores are kStepsAhead parts ahead of the output, so that the vector cores always have some.
-template <typename T>
-class NsaSelectedAttentionInferCube {
+template <typename T, typename Keys>
+class PartsCube {
  public:
-  __aicore__ inline void Init(AscendC::TPipe* pipe,
-                              const NsaSelectedAttentionInferTilingData* tiling,
-                              const NsaSelectedAttentionInferArguments& g) {
+  __aicore__ inline void Init(AscendC::TPipe* pipe, const PartsTiling* tiling,
+                              const typename Keys::Arguments& g) {
     t_ = tiling;
     const int64_t block = AscendC::GetBlockIdx(), blocks = AscendC::GetBlockNum();
     query_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.query));
     key_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.key));
     value_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.value));
-    const NsaSelectedAttentionInferWorkspace bytes(*t_);
+    const PartsWorkspace bytes(*t_);
     GM_ADDR mine = g.workspace + block * bytes.block;
-    scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(mine));
+    scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(
+        t_->ranked != 0 ? g.workspace + bytes.KeptBegin(blocks, t_->wave_parts) : mine));
     probabilities_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(mine + kSlots * bytes.scores));
     outputs_.SetGlobalBuffer(
         reinterpret_cast<__gm__ float*>(g.workspace + bytes.OutputsBegin(blocks)));
     slot_elements_ = bytes.scores / 4;
     output_elements_ = bytes.output / 4;
-    const SelectedInferL1 l1(t_->group, t_->dim, t_->value_dim, t_->part_keys);
+    const PartsL1 l1(t_->group, t_->dim, t_->value_dim, t_->part_keys);
     pipe->InitBuffer(l1_, l1.Total());
     const auto memory = l1_.template Get<T>();
     const uint32_t values = 2 * l1.keys / sizeof(T);
@@ -58,16 +59,17 @@ class NsaSelectedAttentionInferCube {
     queries_in_.Start(memory[queries], l1.queries);
     probabilities_in_.Start(memory[queries + l1.queries / sizeof(T)], l1.probabilities);
     product_.Start(pipe);
+    waves_.Init(t_, g);
     ahead_.Init(t_, g, block, blocks, true);
     behind_.Init(t_, g, block, blocks, true);
   }
 
   __aicore__ inline void Process() {
     int64_t step = 0;  // of all waves: slots and flags go on
-    ForWaves(*t_, [&](int64_t first, int64_t cells) __aicore__ {
-      ahead_.StartWave(first, cells);
-      behind_.StartWave(first, cells);
-      SelectedInferPart part{};
+    for (Wave wave{}; waves_.Next(&wave);) {
+      ahead_.StartWave(wave);
+      behind_.StartWave(wave);
+      Part part{};
       int64_t scored = step;
       for (bool more = true; more;) {
         more = ahead_.Next(&part);
@@ -79,8 +81,8 @@ class NsaSelectedAttentionInferCube {
       }
       // What the wave has left is added up, then its places are free.
       AscendC::SyncAll<false>();
-      if (first + cells < t_->queries * t_->heads) AscendC::SyncAll<false>();
-    });
+      if (t_->ranked != 0 || !waves_.IsLast(wave)) AscendC::SyncAll<false>();
+    }
     keys_in_.Finish();
     values_in_.Finish();
     queries_in_.Finish();
@@ -91,39 +93,40 @@ class NsaSelectedAttentionInferCube {
  private:
   // The part's keys, or values, one below the other.
   template <typename Ring>
-  __aicore__ inline L1Matrix<T> Gather(Ring& ring, const SelectedInferParts& parts,
-                                       const SelectedInferPart& part,
-                                       const AscendC::GlobalTensor<T>& from, int32_t columns) {
+  __aicore__ inline L1Matrix<T> Gather(Ring& ring, const Parts<Keys>& parts, const Part& part,
+                                       const AscendC::GlobalTensor<T>& from,
+                                       const CacheStrides& strides, int32_t columns) {
     const auto to = ring.BeginFill();
     const int32_t padded = RoundUp(part.keys, 16);
-    const int64_t pitch = int64_t{t_->heads} * columns;
-    const int64_t head = part.cell % t_->heads * columns;
-    parts.keys.ForRuns(part.first, part.keys,
-                       [&](int32_t row, int64_t at, int32_t rows) __aicore__ {
-                         CopyRowsTo(to, padded, row, from[at * pitch + head], pitch, rows, columns);
-                       });
+    const int64_t head = part.cell % t_->heads * strides.head;
+    parts.cells.keys.ForRuns(part.first, part.keys,
+                             [&](int32_t row, int64_t at, int32_t rows) __aicore__ {
+                               CopyRowsTo(to, padded, row, from[at * strides.token + head],
+                                          strides.token, rows, columns);
+                             });
     ring.EndFill();
     return {to, padded, columns};
   }
 
-  __aicore__ inline void Scores(const SelectedInferPart& part, int64_t step) {
+  __aicore__ inline void Scores(const Part& part, int64_t step) {
     const auto to = queries_in_.BeginFill();
     const auto q =
         CopyRows(to, query_[part.cell * t_->group * t_->dim], t_->dim, t_->group, t_->dim);
     queries_in_.EndFill();
-    const auto k = Gather(keys_in_, ahead_, part, key_, t_->dim);
+    const auto k = Gather(keys_in_, ahead_, part, key_, t_->key, t_->dim);
     queries_in_.BeginUse();
     keys_in_.BeginUse();
     product_.BeginResult();
     product_.template Add<Form::kStraight, Form::kStraight>(q, k, t_->group, part.keys, t_->dim);
     queries_in_.EndUse();
     keys_in_.EndUse();
-    product_.Store(scores_[step % kSlots * slot_elements_], t_->part_keys, t_->group, part.keys);
+    const int64_t slot = t_->ranked != 0 ? part.slot : step % kSlots;
+    product_.Store(scores_[slot * slot_elements_], t_->part_keys, t_->group, part.keys);
     HandOver<Handover::kScores>(step);
   }
 
-  __aicore__ inline void Output(const SelectedInferPart& part, int64_t step) {
-    auto v = Gather(values_in_, behind_, part, value_, t_->value_dim);
+  __aicore__ inline void Output(const Part& part, int64_t step) {
+    auto v = Gather(values_in_, behind_, part, value_, t_->value, t_->value_dim);
     Await<Handover::kProbabilities>(step);
     const auto to = probabilities_in_.BeginFill();
     const auto p = CopyRows(to, probabilities_[step % kSlots * slot_elements_], t_->part_keys,
@@ -144,11 +147,12 @@ class NsaSelectedAttentionInferCube {
     probabilities_in_.EndUse();
   }
 
-  const NsaSelectedAttentionInferTilingData* t_ = nullptr;
+  const PartsTiling* t_ = nullptr;
   int64_t slot_elements_ = 0, output_elements_ = 0;
   AscendC::GlobalTensor<T> query_, key_, value_, probabilities_;
   AscendC::GlobalTensor<float> scores_, outputs_;
-  SelectedInferParts ahead_, behind_;  // of the scores, of the output
+  Waves<Keys> waves_;
+  Parts<Keys> ahead_, behind_;  // of the scores, of the output
   AscendC::TBuf<AscendC::TPosition::A1> l1_;
   L1Ring<T, 2, 0> keys_in_;
   L1Ring<T, 2, 2> values_in_;

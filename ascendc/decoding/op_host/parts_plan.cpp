@@ -1,0 +1,45 @@
+#include "ascendc/decoding/op_host/parts_plan.h"
+
+#include <algorithm>
+
+namespace nsa::ascend {
+
+namespace {
+
+// What the parts of a wave may leave in the workspace: a prompt has many cells.
+constexpr int64_t kWaveBytes = int64_t{32} * 1024 * 1024;
+
+}  // namespace
+
+int32_t tile_parts(const PartsCall& call, int32_t cores, PartsTiling* tiling) {
+  PartsTiling& t = *tiling;
+  const bool paged = call.places > 0;
+  t.pages = paged ? PagesTiling{call.pages, call.page, call.places}
+                  : PagesTiling{call.pages * call.page, 1, 0};
+  t.capacity = call.capacity();
+  t.batch = call.batch;
+  t.per_row = call.batch == 0 ? 0 : call.queries / call.batch;
+  t.queries = call.queries;
+  t.heads = static_cast<int32_t>(call.n2);
+  t.group = static_cast<int32_t>(call.n1 / call.n2);
+  t.dim = static_cast<int32_t>(call.d);
+  t.value_dim = static_cast<int32_t>(call.dv);
+  t.part_keys = PartKeys(t.group, t.dim, t.value_dim);
+  t.scale = call.scale;
+  t.ranked = call.ranked ? 1 : 0;
+  t.key = {call.n2 * call.d, call.d};
+  t.value = {call.n2 * call.dv, call.dv};
+  t.row_tokens = t.capacity;
+  t.parts = std::max<int64_t>(1, (call.keys + t.part_keys - 1) / t.part_keys);
+  const PartsWorkspace bytes(t);
+  const int64_t of_query = t.parts * t.heads;
+  t.wave_parts = std::clamp<int64_t>(kWaveBytes / bytes.Part(), of_query,
+                                     std::max<int64_t>(1, t.queries) * of_query);
+  return static_cast<int32_t>(std::clamp<int64_t>(t.queries * of_query, 1, cores));
+}
+
+int64_t parts_workspace(const PartsTiling& tiling, int32_t cores) {
+  return PartsWorkspace(tiling).Total(cores, tiling.wave_parts);
+}
+
+}  // namespace nsa::ascend

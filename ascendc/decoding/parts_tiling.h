@@ -1,0 +1,142 @@
+// How the attention of new tokens over a cache is cut into parts for the cores: tiling data, and
+// what the parts take of the memories of a core and of the workspace.
+#pragma once
+
+#include "ascendc/attention/row_group.h"
+#include "ascendc/decoding/row_tokens.h"
+
+namespace nsa::ascend {
+
+// Elements of a cache from a token to the next, and from a key head to the next.
+struct CacheStrides {
+  int64_t token, head;
+};
+
+// A cell is one query of one key head, all heads of its group together. Its keys lie side by side,
+// in the order of the sequence, and are cut into parts of a size that depends on the call alone.
+// Cores share the parts of a wave of cells, then add up what is left of them in the order of the
+// keys.
+struct PartsTiling {
+  PagesTiling pages;
+  CacheStrides key, value;
+  int64_t row_tokens;  // of memory from row to row, where there is no table
+  int64_t capacity;    // tokens of a row, at most
+  int64_t batch;       // B
+  int64_t per_row;     // queries of a row, where no list says it
+  int64_t queries;     // of all rows
+  int64_t parts;       // of a cell, at most
+  int64_t wave_parts;  // that the workspace has room for; at least those of a query
+  int64_t ranked;      // the scores of a wave stay until they are ranked
+  int32_t heads;       // N2
+  int32_t group;       // N1 / N2
+  int32_t dim, value_dim;
+  int32_t part_keys;  // keys of a part, at most
+  float scale;
+};
+static_assert(sizeof(PartsTiling) <= kMaxTilingBytes);
+
+// Keys of a part: L1 holds those of two parts and their values, L0C the scores of a group.
+__aicore__ constexpr int32_t PartKeys(int32_t group, int32_t dim, int32_t value_dim) {
+  return group <= 64 && dim <= 192 && value_dim <= 192 ? 256 : 128;
+}
+
+// L1, in bytes: two slots of keys and of values, one of queries and of probabilities.
+struct PartsL1 {
+  uint32_t keys, values, queries, probabilities;
+
+  __aicore__ constexpr PartsL1(int32_t group, int32_t dim, int32_t value_dim, int32_t part_keys)
+      : keys(static_cast<uint32_t>(part_keys * dim) * 2),
+        values(static_cast<uint32_t>(part_keys * value_dim) * 2),
+        queries(static_cast<uint32_t>(RoundUp(group, 16) * dim) * 2),
+        probabilities(static_cast<uint32_t>(RoundUp(group, 16) * part_keys) * 2) {}
+  __aicore__ constexpr uint32_t Total() const {
+    return 2 * (keys + values) + queries + probabilities;
+  }
+};
+static_assert(PartsL1(64, 192, 192, PartKeys(64, 192, 192)).Total() <= kL1Bytes);
+static_assert(PartsL1(128, 256, 256, PartKeys(128, 256, 256)).Total() <= kL1Bytes);
+static_assert(64 * PartKeys(64, 192, 192) <= kL0cSlotFloats);
+static_assert(128 * PartKeys(128, 256, 256) <= kL0cSlotFloats);
+
+// Columns of the output that L0C holds of a group at a time.
+__aicore__ constexpr int32_t OutputPanel(int32_t group, int32_t value_dim) {
+  return static_cast<int32_t>(Min(value_dim, RoundDown(kL0cSlotFloats / RoundUp(group, 16), 16)));
+}
+
+// Bytes of the vector core's buffers.
+struct PartsBuffers {
+  uint32_t inputs;         // scores, float [rows, part_keys], or parts of the output, twice
+  uint32_t probabilities;  // [rows, part_keys], or the output, once
+  uint32_t sum;            // of the parts of the output, float [merged rows, Dv]
+  uint32_t statistics;     // data blocks of rows: maximum and sum, twice
+  uint32_t folded;         // scratch of the reductions, float [rows, 72]
+  uint32_t spread;         // data blocks of rows
+  uint32_t rows;           // floats of rows: maximum and sum
+  uint32_t state;          // data blocks of merged rows: maximum, sum, two factors
+
+  __aicore__ constexpr PartsBuffers(int32_t group, int32_t part_keys, int32_t value_dim)
+      : inputs(static_cast<uint32_t>(
+                   Max(HalfRows(group) * part_keys, MergedRows(value_dim) * value_dim)) *
+               4),
+        probabilities(inputs / 2),
+        sum(static_cast<uint32_t>(MergedRows(value_dim) * value_dim) * 4),
+        statistics(static_cast<uint32_t>(2 * Max(HalfRows(group), MergedRows(value_dim))) *
+                   kBlockBytes),
+        folded(static_cast<uint32_t>(HalfRows(group) * (kRepeatFloats + kBlockFloats)) * 4),
+        spread(static_cast<uint32_t>(HalfRows(group)) * kBlockBytes),
+        rows(static_cast<uint32_t>(2 * HalfRows(group)) * 4),
+        state(static_cast<uint32_t>(4 * MergedRows(value_dim)) * kBlockBytes) {}
+
+  // Of the ranking: data blocks of rows of a cell, maximum and 1 / sum.
+  __aicore__ static constexpr uint32_t RankedBytes(int32_t group) {
+    return static_cast<uint32_t>(2 * RoundUp(group, kRowUnit)) * kBlockBytes;
+  }
+  // Rows of the output that are added up at a time.
+  __aicore__ static constexpr int32_t MergedRows(int32_t value_dim) {
+    return static_cast<int32_t>(Max(kRowUnit, Min(64, RoundDown(4096 / value_dim, kRowUnit))));
+  }
+  __aicore__ constexpr uint32_t Total() const {
+    return 2 * (inputs + statistics) + probabilities + sum + folded + spread + rows + state;
+  }
+};
+static_assert(PartsBuffers(64, 256, 192).Total() <= kUbBytes);
+static_assert(PartsBuffers(128, 128, 256).Total() <= kUbBytes);
+
+// The workspace: what every block's cores hand to each other, in three slots each; then the outputs
+// and the statistics of the parts of a wave. Bytes.
+// Where they are ranked the scores lie behind that, and the probabilities summed over the group.
+struct PartsWorkspace {
+  int64_t scores;         // of a part, float [group, part_keys]
+  int64_t probabilities;  // of a part, [group, part_keys]
+  int64_t block;          // of a block
+  int64_t output;         // of a part, float [group, Dv]
+  int64_t statistics;     // of a part, data blocks [2, group]
+  int64_t kept;           // scores of a part that stay
+  int64_t sums;           // of a part, float [part_keys]
+
+  __aicore__ constexpr PartsWorkspace(const PartsTiling& t)
+      : scores(int64_t{t.group} * t.part_keys * 4),
+        probabilities(int64_t{t.group} * t.part_keys * 2),
+        block((kSlots * (scores + probabilities) + 511) / 512 * 512),
+        output(int64_t{t.group} * t.value_dim * 4),
+        statistics(int64_t{2} * t.group * kBlockBytes),
+        kept(t.ranked != 0 ? scores : 0),
+        sums(t.ranked != 0 ? int64_t{t.part_keys} * 4 : 0) {}
+  // Of a part in a wave.
+  __aicore__ constexpr int64_t Part() const { return output + statistics + kept + sums; }
+  __aicore__ constexpr int64_t OutputsBegin(int64_t blocks) const { return blocks * block; }
+  __aicore__ constexpr int64_t StatisticsBegin(int64_t blocks, int64_t parts) const {
+    return OutputsBegin(blocks) + parts * output;
+  }
+  __aicore__ constexpr int64_t KeptBegin(int64_t blocks, int64_t parts) const {
+    return StatisticsBegin(blocks, parts) + parts * statistics;
+  }
+  __aicore__ constexpr int64_t SumsBegin(int64_t blocks, int64_t parts) const {
+    return KeptBegin(blocks, parts) + parts * kept;
+  }
+  __aicore__ constexpr int64_t Total(int64_t blocks, int64_t parts) const {
+    return SumsBegin(blocks, parts) + parts * sums;
+  }
+};
+
+}  // namespace nsa::ascend

@@ -1,0 +1,430 @@
+"""NsaCompressAttentionInfer in Ascend C, on the twin, against the float64 reference."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mindspore_nsa.reference.rows import windows
+from tests.common.cases import Case
+from tests.twin.builds import ROOT
+
+from .attention_checks import calls_of, check_call, same_bits
+from .builds import COMPRESS_INFER_SOURCES, changed, unit
+from .cache_cases import GROUPS, make_compress_infer
+from .compress_infer_runner import CompressInferRunner
+from .launch import TwinError
+
+CONFIGURATIONS = 64
+
+
+@pytest.mark.parametrize("first", range(0, CONFIGURATIONS, 16))
+def test_random_configurations(compress_infer_runner, first):
+    for seed in range(first, first + 16):
+        check_call(compress_infer_runner, make_compress_infer(seed), calls_of(seed))
+
+
+def test_the_cases_cover_what_matters():
+    """Pages and rows in one piece, ragged and empty rows, several parts and windows of blocks."""
+    cases = [make_compress_infer(seed) for seed in range(CONFIGURATIONS)]
+    named = [case.named() for case in cases]
+    paged = [x["block_table"] is not None for x in named]
+    assert min(sum(paged), len(paged) - sum(paged)) > 10
+    known = [x["actual_sel_seq_kvlen"] is not None for x in named]
+    assert min(sum(known), len(known) - sum(known)) > 10
+    given = [x["actual_seq_qlen"] for x in named if x["actual_seq_qlen"] is not None]
+    assert sum(0 in counts for counts in given) >= 3
+    assert sum(0 in list(x["actual_cmp_seq_kvlen"]) for x in named) > 5
+    groups = [c.attrs["head_num"] // c.attrs["key_value_head_num"] for c in cases]
+    assert set(groups) == set(GROUPS) | {5}
+    keys = [max(x["actual_cmp_seq_kvlen"]) for x in named]
+    assert sum(n > 512 for n in keys) > 5 and sum(n <= 128 for n in keys) > 5
+    blocks = [
+        n * c.attrs["compress_stride"] / c.attrs["select_block_size"] for n, c in zip(keys, cases)
+    ]
+    assert max(blocks) > 1024
+    assert {c.attrs["layout"] for c in cases} == {"TND", "BSND"}
+    assert {c.attrs["importance"] for c in cases} == {"cann", "overlap"}
+
+
+def call(lengths=(1400, 300), counts=(3, 1), page=48, n1=8, n2=2, d=64, **attrs):
+    """Rows in one piece, and the same in pages: two cases."""
+    rng = np.random.default_rng(3)
+    attrs = {
+        **{"compress_block_size": 8, "compress_stride": 4, "select_block_size": 16},
+        **{"select_block_count": 6, "init_blocks": 1, "local_blocks": 2, "importance": "cann"},
+        **attrs,
+    }
+
+    def draw(*shape):
+        return rng.standard_normal(shape, np.float32).astype(np.float16)
+
+    compressed = [
+        windows(n, attrs["compress_block_size"], attrs["compress_stride"]) for n in lengths
+    ]
+    capacity = max(compressed)
+    key, value = draw(len(lengths), capacity, n2, d), draw(len(lengths), capacity, n2, d)
+    inputs = {
+        "query": draw(sum(counts), n1, d),
+        "key": key,
+        "value": value,
+        "block_table": None,
+        "actual_seq_qlen": np.array(counts),
+        "actual_cmp_seq_kvlen": np.array(compressed),
+        "actual_sel_seq_kvlen": np.array(lengths),
+    }
+    attrs = {
+        **{"scale_value": d**-0.5, "head_num": n1, "key_value_head_num": n2, "layout": "TND"},
+        "page_block_size": capacity,
+        **attrs,
+    }
+    places = -(-capacity // page)
+    table = rng.permutation(len(lengths) * places).astype(np.int32).reshape(-1, places)
+    pages = []
+    for cache in (key, value):
+        whole = np.zeros((len(lengths), places * page, n2, d), np.float16)
+        whole[:, :capacity] = cache
+        paged = np.empty((table.size, page, n2, d), np.float16)
+        paged[table] = whole.reshape(len(lengths), places, page, n2, d)
+        pages.append(paged)
+    paged = {**inputs, "key": pages[0], "value": pages[1], "block_table": table}
+    return (
+        Case.of("NsaCompressAttentionInfer", inputs, attrs, "float16"),
+        Case.of("NsaCompressAttentionInfer", paged, {**attrs, "page_block_size": page}, "float16"),
+    )
+
+
+@pytest.mark.parametrize("page", [16, 48, 7])
+def test_pages_change_no_bit(compress_infer_runner, page):
+    """Nor do waves, cores, the blocks that are ranked at a time and a longer table."""
+    run = compress_infer_runner.run
+    one, paged = call(page=page)
+    check_call(compress_infer_runner, one, [(2, 0), (24, 1)])
+    first, _ = run(one, 3)
+    assert same_bits(first, run(paged, 5, 1)[0])
+    assert same_bits(first, run(paged, 2, 2, wave_queries=1)[0])
+    assert same_bits(first, run(one, 7, 1, window=64)[0])
+    # A table of places that the rows do not use, which hold anything.
+    place = list(paged.named()).index("block_table")
+    table = paged.inputs[place]
+    paged.inputs[place] = np.hstack([table, np.full((len(table), 400), -7, np.int32)])
+    assert same_bits(first, run(paged, 24, 2, wave_queries=1)[0])
+
+
+def test_windows_of_blocks(compress_infer_runner):
+    """Of 1125 blocks some 64 are ranked at a time; the best of all of them are found."""
+    one, _ = call(lengths=(9000,), counts=(2,), n1=2, n2=1, d=16, select_block_size=8,
+                  compress_block_size=6, compress_stride=2, select_block_count=40)  # fmt: skip
+    check_call(compress_infer_runner, one, [(3, 0)])
+    first, _ = compress_infer_runner.run(one, 3)
+    assert same_bits(first, compress_infer_runner.run(one, 24, 1, window=64)[0])
+    assert same_bits(first, compress_infer_runner.run(one, 2, 2, window=192)[0])
+    # The query's own block is the first one behind a window that all keys are in.
+    one, _ = call(lengths=(1030,), counts=(1,))
+    first, _ = compress_infer_runner.run(one, 2)
+    assert first[1][0, 0, 2] == 64
+    assert same_bits(first, compress_infer_runner.run(one, 2, 1, window=64)[0])
+
+
+def test_parts_of_a_large_group(compress_infer_runner):
+    """Their statistics do not fit into the UB at once."""
+    one, _ = call(lengths=(5000,), counts=(1,), n1=128, n2=1, d=16, scale_value=2.0)
+    check_call(compress_infer_runner, one, [(24, 0)])
+
+
+def test_queries_before_a_row(compress_infer_runner):
+    """A list on the device may have fewer tokens than queries: those see nothing."""
+    one, _ = call(lengths=(9,), counts=(3,))
+    one.named()["actual_sel_seq_kvlen"][0] = 2
+    one.named()["actual_cmp_seq_kvlen"][0] = 0
+    (out, blocks), _ = compress_infer_runner.run(one, 2)
+    assert not out.any() and (blocks[:, 0, 0] == [-1, 0, 0]).all() and (blocks[..., 1:] == -1).all()
+
+
+# What a device's Tensors hold is not known before the kernel runs.
+WRONG = {
+    "page": ("block_table", 99),
+    "negative page": ("block_table", -1),
+    "compressed length": ("actual_cmp_seq_kvlen", 2**40),
+    "fewer compressed tokens": ("actual_cmp_seq_kvlen", 70),
+    "negative length": ("actual_cmp_seq_kvlen", -5),
+    "length": ("actual_sel_seq_kvlen", 2**62),
+    "negative tokens": ("actual_sel_seq_kvlen", -(2**62)),
+    "more queries": ("actual_seq_qlen", 2**40),
+    "negative queries": ("actual_seq_qlen", -3),
+}
+WITHOUT_TOKENS = ("page", "compressed length", "negative length")
+
+
+def check_left_out(runner, name, known):
+    """A row whose lengths or pages are wrong is left out, and the others are as they were."""
+    tensor, value = WRONG[name]
+    for row in (0, 1):
+        case = call()[1] if known else without_tokens()
+        queries = slice(0, -1) if row == 0 else slice(-1, None)
+        others = slice(-1, None) if row == 0 else slice(0, -1)
+        right, _ = runner.run(case, 3)
+        case.named()[tensor][(row, 1) if tensor == "block_table" else row] = value
+        (out, blocks), _ = runner.run(case, 3)
+        if tensor == "actual_seq_qlen":  # then no query is of the row that it was of
+            continue
+        assert not out[queries].any() and (blocks[queries] == -1).all(), row
+        assert same_bits((out[others], blocks[others]), [x[others] for x in right]), row
+
+
+def without_tokens():
+    """A query of each row that sees all of its compressed tokens, in pages."""
+    case = call(counts=(1, 1), init_blocks=0, local_blocks=0)[1]
+    case.inputs[list(case.named()).index("actual_sel_seq_kvlen")] = None
+    return case
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_nothing_is_read_out_of_bounds(compress_infer_runner, name):
+    check_left_out(compress_infer_runner, name, True)
+    if name in WITHOUT_TOKENS:
+        check_left_out(compress_infer_runner, name, False)
+
+
+def test_a_nan_reaches_what_sees_it(compress_infer_runner):
+    """And only that: a compressed token whose window ends behind a query is not read."""
+    one, _ = call(lengths=(304,), counts=(2,))  # the last window ends at the last token
+    (clean, blocks), _ = compress_infer_runner.run(one, 2)
+    one.named()["value"][0, 74, 1, 5] = np.nan
+    (out, same), _ = compress_infer_runner.run(one, 2)
+    assert np.argwhere(np.isnan(out)).tolist() == [[1, head, 5] for head in range(4, 8)]
+    assert np.array_equal(out[0], clean[0]) and np.array_equal(blocks, same)
+    one.named()["key"][0, 74, 0, 5] = np.nan
+    (out, same), _ = compress_infer_runner.run(one, 2)
+    assert np.isnan(out[1, :4]).all() and np.array_equal(out[0], clean[0])
+    assert np.array_equal(blocks[0], same[0]) and np.array_equal(blocks[1, 1], same[1, 1])
+
+
+def test_traffic(compress_infer_runner):
+    """Every key and value comes once, every score once more for the ranking."""
+    n1, n2, d, count = 32, 2, 128, 16
+    one, _ = call((4096 + 16,), (1,), 16, n1, n2, d, compress_block_size=32, compress_stride=16,
+                  select_block_size=64, select_block_count=count)  # fmt: skip
+    keys = one.named()["actual_cmp_seq_kvlen"][0]
+    assert keys == 256
+    _, counts = compress_infer_runner.run(one, 8)
+    cache = 2 * keys * n2 * d * 2
+    between = keys * n1 * (4 + 2) + n1 * (d * 4 + 64)
+    read = cache + n1 * d * 2 + between + keys * n1 * 4 + n1 * 3 * 32 + keys * n2 * 4
+    # Beside them lists by the cache line.
+    assert read <= counts.gm_read <= read + 64 * 1024
+    assert counts.gm_written == between + keys * n2 * 4 + n1 * d * 2 + n2 * count * 4
+
+
+KEYS = "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_keys.h"
+RANKING = "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_ranking.h"
+PARTS = "ascendc/decoding/parts.h"
+CUBE = "ascendc/decoding/parts_cube.h"
+VECTOR = "ascendc/decoding/parts_vector.h"
+TOKENS = "ascendc/decoding/row_tokens.h"
+# name: (file, what is replaced, by what)
+FAULTS = {
+    "windows that are complete": (
+        KEYS,
+        "(tokens - rule_->window_tokens) / rule_->stride + 1",
+        "tokens / rule_->stride",
+    ),
+    "tokens before a window": (
+        KEYS,
+        "return tokens < rule_->window_tokens ? 0",
+        "return tokens < 0 ? 0",
+    ),
+    "what a query sees": (KEYS, "known_ ? Windows(queries_.seen()) : queries_.seen();", "length_;"),
+    "lengths that agree": (KEYS, "(!known_ || length_ == Windows(tokens_.GetValue(row_)))", "true"),
+    "lengths below 0": (
+        KEYS,
+        "length_ >= 0 && length_ <= t_->capacity &&",
+        "length_ <= t_->capacity &&",
+    ),
+    "lengths that a row holds": (
+        KEYS,
+        "length_ >= 0 && length_ <= t_->capacity &&",
+        "length_ >= 0 &&",
+    ),
+    "pages that there are": (KEYS, "if (!there_) total_ = 0;", ""),
+    "pages of a row left out": (
+        KEYS,
+        "if (!right_ || !there_) return 0;",
+        "if (!right_) return 0;",
+    ),
+    "row whose lengths are wrong": (
+        KEYS,
+        "if (!right_ || !there_) return 0;",
+        "if (!there_) return 0;",
+    ),
+    "first token of a row": (KEYS, "t_->pages.places > 0 ? 0 : row_ * t_->row_tokens", "0"),
+    "own block": (
+        KEYS,
+        "queries_.seen() == 0 ? 0 : OwnBlock() + 1",
+        "queries_.seen() == 0 ? 0 : OwnBlock()",
+    ),
+    "query that sees no token": (
+        KEYS,
+        "queries_.seen() == 0 ? 0 : OwnBlock() + 1",
+        "OwnBlock() + 1",
+    ),
+    "block of the last key": (KEYS, "(r.overlap != 0 ? r.overlap_keys - 1 : 0)", "0"),
+    "page of a run": (
+        KEYS,
+        "pages_.At(row_, begin_, first + at)",
+        "pages_.At(row_, begin_, first) + at",
+    ),
+    "page of a row": (
+        KEYS,
+        "pages_.At(row_, begin_, first + at)",
+        "pages_.At(0, begin_, first + at)",
+    ),
+    "keys of a part": (KEYS, "pages_.At(row_, begin_, first + at)", "pages_.At(row_, begin_, at)"),
+    "parts of a query": (
+        KEYS,
+        "(Seen(query) + t_->part_keys - 1) / t_->part_keys",
+        "Seen(query) / t_->part_keys",
+    ),
+    "cells of a core": (RANKING, "cells * (core + 1) / cores", "cells * core / cores + 1"),
+    "first cell of a wave": (RANKING, "cells_.SeekCell(first + i);", "cells_.SeekCell(i);"),
+    "windows are ranked": (
+        RANKING,
+        "if (at > 0 && in_window == 0) RankWindow(keys, candidates);",
+        "",
+    ),
+    "keys of a window": (
+        RANKING,
+        "count = Min(Min(floats, keys - at), t_->Keys() - in_window);",
+        "count = Min(floats, keys - at);",
+    ),
+    "all candidates": (
+        RANKING,
+        "while (RankWindow(keys, candidates) < candidates) {\n    }",
+        "RankWindow(keys, candidates);",
+    ),
+    "place of a step's keys": (RANKING, "static_cast<int32_t>(in_window) + from)", "from)"),
+    "further keys of a step": (
+        RANKING,
+        "importance_.Add(x[static_cast<uint32_t>(from)],",
+        "importance_.Add(x,",
+    ),
+    "sums of the cell": (RANKING, "sums_[cells_.slot() * parts_->part_keys + at]", "sums_[at]"),
+    "sums of the window": (
+        RANKING,
+        "sums_[cells_.slot() * parts_->part_keys + at]",
+        "sums_[cells_.slot() * parts_->part_keys]",
+    ),
+    "list of the cell": (RANKING, "indices_[cells_.cell() * t_->count]", "indices_[0]"),
+    "first blocks": (RANKING, "-blocks.first, t_->init - blocks.first", "0, t_->init"),
+    "local blocks": (RANKING, "own - t_->local + 1, own + 1", "own - t_->local, own + 1"),
+    "own block of a window": (
+        RANKING,
+        "cells_.keys.OwnBlock() - blocks.first;",
+        "cells_.keys.OwnBlock();",
+    ),
+    "no candidates": (RANKING, "    topk_.Exclude(0, 1, end);\n", ""),
+    "best of earlier windows": (RANKING, "    topk_.Start();\n", ""),
+    "keys of an earlier cell": (RANKING, "    importance_.Start();\n", ""),
+    "heads of the other half": (
+        VECTOR,
+        "row < t_->group; row += half_rows_)\n",
+        "row < half_rows_; row += half_rows_)\n",
+    ),
+    "sums of a part": (VECTOR, "sums_[part.slot * t_->part_keys], sum", "sums_[0], sum"),
+    "statistics of each cell": (
+        VECTOR,
+        "if (part.cell != ranked_cell_) CellStatistics",
+        "if (ranked_cell_ < 0) CellStatistics",
+    ),
+    "what lies behind the keys": (
+        VECTOR,
+        "    ScaleRows(x, t_->scale, g);\n    FillTail(x, -Infinity(), g);\n",
+        "    ScaleRows(x, t_->scale, g);\n",
+    ),
+    "scale": (VECTOR, "    ScaleRows(x, t_->scale, g);\n    FillTail", "    FillTail"),
+    "1 / sum": (
+        VECTOR,
+        "    WithRowValue<true>(x, RankedInverse()[at], g.rows, g.width, g.width);\n",
+        "",
+    ),
+    "maximum of the cell": (
+        VECTOR,
+        "ForStatistics<1>(",
+        "if (false) ForStatistics<1>(",
+    ),
+    "sums of all parts": (
+        VECTOR,
+        "statistics_[(part * 2 + i) * floats]",
+        "statistics_[(cell.slot() * 2 + i) * floats]",
+    ),
+    "statistics of some parts": (
+        VECTOR,
+        "AscendC::Exp(blocks, blocks, count);",
+        "AscendC::Exp(blocks, blocks, t_->group * kBlockFloats);",
+    ),
+    "scores stay": (CUBE, "t_->ranked != 0 ? part.slot : step % kSlots", "step % kSlots"),
+    "ranked before the next wave": (
+        CUBE,
+        "t_->ranked != 0 || !waves_.IsLast(wave)",
+        "!waves_.IsLast(wave)",
+    ),
+    "next query": (PARTS, "base_ += t_->heads * each_;", "base_ += each_;"),
+    "head of a slot": (PARTS, "query_ * t_->heads + (slot - base_) / each_", "query_ * t_->heads"),
+    "slot of a head": (PARTS, "base_ + (cell_ - query_ * t_->heads) * each_", "base_"),
+    "end of a wave": (
+        PARTS,
+        "wave->slots + slots > t_->wave_parts",
+        "wave->slots > t_->wave_parts",
+    ),
+    "first query of a wave": (PARTS, "    Enter(wave.query);\n", "    Enter(0);\n"),
+    "cells without keys": (
+        PARTS,
+        "at_ = part->keys > 0 ? at_ + 1 : cells.end_slot();",
+        "at_ = cells.end_slot();",
+    ),
+}
+# Those that a test of the suite plants; `python -m tests.ascendc.test_nsa_compress_attention_infer`
+# plants all of them.
+CHOSEN = ("windows that are complete", "own block of a window", "scores stay", "sums of all parts")
+
+
+def found(name, folder):
+    """What is wrong with a kernel that has the fault, as an error; None if nothing is."""
+    file, old, new = FAULTS[name]
+    text = (ROOT / file).read_text()
+    sources = (unit("nsa_compress_attention_infer", "float16"),)
+    sources += tuple(ROOT / source for source in COMPRESS_INFER_SOURCES)
+    library = "nsa_compress_attention_infer"
+    faulty = CompressInferRunner(changed(sources, library, folder, file, text.replace(old, new)))
+    try:
+        test_pages_change_no_bit(faulty, 48)
+        test_windows_of_blocks(faulty)
+        test_parts_of_a_large_group(faulty)
+        test_queries_before_a_row(faulty)
+        for seed in range(0, CONFIGURATIONS, 2):
+            check_call(faulty, make_compress_infer(seed), calls_of(seed))
+        for wrong in WRONG:
+            check_left_out(faulty, wrong, True)
+        for wrong in WITHOUT_TOKENS:
+            check_left_out(faulty, wrong, False)
+    except (TwinError, AssertionError) as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_fault_is_caught(tmp_path, name):
+    assert found(name, tmp_path) is not None
+
+
+def test_planted_texts_occur_once():
+    for file, old, _ in FAULTS.values():
+        assert (ROOT / file).read_text().count(old) == 1, old
+
+
+if __name__ == "__main__":
+    for planted in FAULTS:
+        with tempfile.TemporaryDirectory() as directory:
+            error = found(planted, Path(directory))
+            print(f"{planted}:", repr(error)[:150] if error else "NOT FOUND", flush=True)
