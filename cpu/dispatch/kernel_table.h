@@ -10,6 +10,7 @@
 namespace nsa::cpu {
 
 // Of operators: those that take or fill them include their headers.
+struct CompressGradPlan;
 struct CompressPlan;
 struct CompressScratch;
 struct DecodePlan;
@@ -89,7 +90,8 @@ struct KernelTable {
   int64_t (*compress_thread_size)(const CompressPlan&);
   void (*compress)(const CompressPlan&, const CompressScratch&, int threads);
   int64_t (*compress_grad_thread_size)(const CompressPlan&);
-  void (*compress_grad)(const CompressPlan&, const CompressScratch&, float* partial, int threads);
+  void (*compress_grad)(const CompressGradPlan&, const CompressScratch&, float* partial,
+                        int threads);
   int64_t (*decode_thread_size)(const DecodePlan&, int64_t max_cmp_keys, int64_t max_blocks);
   void (*decode)(const DecodePlan&, const DecodeWave&, const DecodeScratch&, int threads);
   void (*compress_last_windows)(const NsaCompressWithCacheParams&, float* scratch);

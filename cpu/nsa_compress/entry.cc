@@ -38,7 +38,7 @@ void nsa_compress(const NsaCompressParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
   CompressPlan plan{};
-  static_cast<NsaCompressParams&>(plan.p) = p;
+  plan.p = p;
   const std::vector<CompressSegment> segments = make_plan(p, plan);
   CompressScratch parts{};
   parts.part = thread_part(table.compress_thread_size(plan));
@@ -54,8 +54,11 @@ void nsa_compress(const NsaCompressParams& p) {
 void nsa_compress_grad(const NsaCompressGradParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
-  CompressPlan plan{};
+  CompressGradPlan plan{};
   plan.p = p;
+  plan.output_grad = p.output_grad;
+  plan.input_grad = p.input_grad;
+  plan.weight_grad = p.weight_grad;
   const std::vector<CompressSegment> segments = make_plan(p, plan);
   CompressScratch parts{};
   float* partial = nullptr;

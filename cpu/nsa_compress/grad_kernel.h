@@ -27,7 +27,7 @@ struct GradShape {
 };
 
 inline GradShape grad_shape(const CompressPlan& plan) {
-  const NsaCompressGradParams& p = plan.p;
+  const NsaCompressParams& p = plan.p;
   GradShape s{};
   s.unit_heads = compress_unit_heads(plan, compress_grad_items(plan), p.block_size * kLanePad);
   s.heads = max64(1, min64(s.unit_heads, kGradFloats / max64(1, kGradTokens * p.D)));
@@ -171,7 +171,7 @@ template <class Elem>
 struct GradUnit {
   using Type = typename Elem::Type;
 
-  const CompressPlan& plan;
+  const CompressGradPlan& plan;
   const GradShape& shape;
   const float* weight;  // [l, N]
   int64_t t0, t1, h0, h1;
@@ -184,9 +184,9 @@ struct GradUnit {
   template <int K>
   void block(const CompressSegment& seg, int64_t t, int64_t g0, int64_t g1, int64_t ahead,
              Type* out, int64_t out_stride) const {
-    const NsaCompressGradParams& p = plan.p;
+    const NsaCompressParams& p = plan.p;
     const Type* input = static_cast<const Type*>(p.input);
-    const auto* output_grad = static_cast<const Type*>(p.output_grad) + seg.first_row * row();
+    const auto* output_grad = static_cast<const Type*>(plan.output_grad) + seg.first_row * row();
     const GradBlock<K> block(plan, seg, t - seg.start);
     const HeadRows<Elem> y = {output_grad + g0 * p.D, row()};
     at_most_two(block.all_end - block.all_begin, [&](auto windows) {
@@ -217,7 +217,7 @@ struct GradUnit {
   }
 
   void write_staged(int64_t from, int64_t to, int64_t g0, int64_t g1) const {
-    Type* input_grad = static_cast<Type*>(plan.p.input_grad);
+    Type* input_grad = static_cast<Type*>(plan.input_grad);
     const int64_t width = (g1 - g0) * plan.p.D;
     const bool whole = width == row();
     const int64_t rows = whole ? 1 : to - from, count = whole ? (to - from) * row() : width;
@@ -229,8 +229,8 @@ struct GradUnit {
 
   // partial [l, N]: what the tokens add to weight_grad.
   void run(float* partial) const {
-    const NsaCompressGradParams& p = plan.p;
-    Type* input_grad = static_cast<Type*>(p.input_grad);
+    const NsaCompressParams& p = plan.p;
+    Type* input_grad = static_cast<Type*>(plan.input_grad);
     const int64_t ld = (h1 - h0) * W;
     fill(lanes, p.block_size * ld, 0.0f);
     int64_t b = segment_of(plan, t0, [](const CompressSegment& segment) { return segment.start; });
@@ -257,9 +257,9 @@ struct GradUnit {
 
 // Partials are added up in the order of items.
 template <class Elem>
-void compress_grad_units(const CompressPlan& plan, const CompressScratch& scratch, float* partial,
-                         int threads) {
-  const NsaCompressGradParams& p = plan.p;
+void compress_grad_units(const CompressGradPlan& plan, const CompressScratch& scratch,
+                         float* partial, int threads) {
+  const NsaCompressParams& p = plan.p;
   const GradShape shape = grad_shape(plan);
   const int64_t items = compress_grad_items(plan), tokens = compress_item_tokens(plan);
   const int64_t tiles = ceil_div(p.N, shape.unit_heads);
@@ -284,7 +284,7 @@ void compress_grad_units(const CompressPlan& plan, const CompressScratch& scratc
     member.share(p.block_size * p.N, [&](int64_t n) {
       double sum = 0;
       for (int64_t item = 0; item < items; ++item) sum += partial[item * p.block_size * p.N + n];
-      store1(p.dtype, p.weight_grad, n, static_cast<float>(sum));
+      store1(p.dtype, plan.weight_grad, n, static_cast<float>(sum));
     });
   });
 }
@@ -295,7 +295,7 @@ int64_t compress_grad_thread_size(const CompressPlan& plan) {
   return (shape.lanes + shape.staged) * 4;
 }
 
-void compress_grad(const CompressPlan& plan, const CompressScratch& scratch, float* partial,
+void compress_grad(const CompressGradPlan& plan, const CompressScratch& scratch, float* partial,
                    int threads) {
   load_weight(plan, scratch.weight);
   with_elem(plan.p.dtype, [&](auto elem) {

@@ -27,7 +27,7 @@ inline bool compress_rows_stream(const CompressPlan& plan) {
 template <class Elem>
 inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t n, int64_t end,
                           int64_t h0, int64_t h1, float* ring) {
-  const NsaCompressGradParams& p = plan.p;
+  const NsaCompressParams& p = plan.p;
   const auto* input = static_cast<const typename Elem::Type*>(p.input);
   const int64_t slots = compress_open_windows(plan), row = p.N * p.D, width = (h1 - h0) * p.D;
   const int64_t ahead = h1 - h0 == p.N ? tokens_ahead(p) : 0;

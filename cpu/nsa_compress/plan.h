@@ -12,10 +12,15 @@ struct CompressSegment {
 };
 
 struct CompressPlan {
-  NsaCompressGradParams p;  // the forward reads only its base
+  NsaCompressParams p;
   const CompressSegment* segments;
   int64_t num_segments;
   int64_t windows;  // in all segments
+};
+
+struct CompressGradPlan : CompressPlan {  // p.output is unused
+  const void* output_grad;
+  void *input_grad, *weight_grad;
 };
 
 // Scratch of the threads, `part` bytes apart.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/engine/plan/selection.h"
+#include "cpu/engine/plan/tuning.h"
 #include "cpu/engine/step/forward.h"
 #include "cpu/engine/step/online_softmax.h"
 
@@ -30,16 +31,11 @@ inline void index_pairs(const Member& member, const AttentionPlan& plan, const S
   });
 }
 
-// Blocks that queries pass in turn on tiles: what is packed of them stays in the second-level
-// cache.
-constexpr int64_t kRangeBlocks = 20;
-// The same in pieces.
-constexpr int64_t kRangeBlocksOfPieces = 8;
-
-// Those of them that a query selected.
+// Blocks of a range that a query selected.
 struct RangeBlocks {
-  int32_t count, block[kRangeBlocks];
+  int32_t count, block[kTuningOfTiles.select_range_blocks];
 };
+static_assert(kTuningOfPieces.select_range_blocks <= kTuningOfTiles.select_range_blocks);
 
 struct SelectBuffers {
   TileBuffers tile;     // of the rows of a tile; o holds one part's P V
@@ -312,15 +308,16 @@ inline void list_blocks(const SelectChunk& chunk, int64_t t0, int64_t t1, RangeB
   }
 }
 
-// select_blocks() on tiles: ranges of `range` blocks outside, queries inside. Rows of the queries
-// are ldq words apart, head h of query i at query(i, h).
+// select_blocks() on tiles: ranges of blocks outside, queries inside. Rows of the queries are ldq
+// words apart, head h of query i at query(i, h).
 template <class Form, class Query>
-inline void gathered_blocks(const SelectChunk& chunk, const ForwardScratch& scratch, int64_t range,
-                            int64_t ldq, const Query& query, SelectBuffers& b) {
+inline void gathered_blocks(const SelectChunk& chunk, const ForwardScratch& scratch, int64_t ldq,
+                            const Query& query, SelectBuffers& b) {
   const auto& [plan, sel, pair, i0, i1] = chunk;
   const Segment& seg = chunk.seg();
   const int64_t ld = padded_row(plan.Dv), first_head = chunk.first_head();
   const int64_t chunk_rows = chunk.rows();
+  const int64_t range = tuning(Form::kForm).select_range_blocks;
   const int64_t key_size = Form::kForm.words(plan.D) * kBlockKeys;
   const int64_t value_size = words_of_values<Form>(plan.Dv);
   fill(b.o, chunk_rows * ld, 0.0f);
@@ -372,7 +369,7 @@ inline bool select_gathered(const SelectChunk& chunk, const ForwardScratch& scra
     const auto query = [&](int64_t i, int64_t head) {
       return b.pieces + chunk.row(i, head) * b.ld_pieces;
     };
-    gathered_blocks<PiecesGathered>(chunk, scratch, kRangeBlocksOfPieces, b.ld_pieces, query, b);
+    gathered_blocks<PiecesGathered>(chunk, scratch, b.ld_pieces, query, b);
   } else {
     if (!gathered_steps_fit(chunk, scratch)) return false;
     const AttentionPlan& plan = chunk.plan;
@@ -380,7 +377,7 @@ inline bool select_gathered(const SelectChunk& chunk, const ForwardScratch& scra
     const auto query = [&](int64_t i, int64_t head) {
       return words + (i * plan.q.row + head * plan.q.head) / 2;
     };
-    gathered_blocks<BFloat16Gathered>(chunk, scratch, kRangeBlocks, plan.q.head / 2, query, b);
+    gathered_blocks<BFloat16Gathered>(chunk, scratch, plan.q.head / 2, query, b);
   }
   return true;
 }

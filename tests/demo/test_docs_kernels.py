@@ -19,8 +19,6 @@ CONSTANTS = (
     ("engine/plan/plan.h", "kTileKeys", "128", "a step of 128 keys"),
     ("engine/plan/plan.h", "kCutRows", "24", "in groups of 24"),
     ("engine/plan/make_plan.cc", "kScores", "1 << 18", "fit 2^18 scores"),
-    ("nsa_selected_attention/kernel.h", "kRangeBlocks", "20", "passes 20 blocks in turn"),
-    ("nsa_selected_attention/kernel.h", "kRangeBlocksOfPieces", "8", "passes 8 blocks in turn"),
     ("engine/step/amx_buffers.h", "kMost", "3", "up to three blocks"),
     ("flash_attention_score/entry.cc", "kWholeKeys", "1024", "sees about 1024 keys at most"),
     ("flash_attention_score/entry.cc", "kWholeSlots", "16", "otherwise 16 slots"),
@@ -45,6 +43,8 @@ TUNING = (
     ("Tiles", "select_rows", 1024, "a chunk of 1024 rows"),
     ("Tiles", "select_most_rows", 2048, "up to 2048 of long"),
     ("Pieces", "select_most_rows", 1024, "chunks are of 1024 rows"),
+    ("Tiles", "select_range_blocks", 20, "passes 20 blocks in turn"),
+    ("Pieces", "select_range_blocks", 8, "passes 8 blocks in turn"),
     ("Tiles", "compress_tile_parts", 4, "a tile has four parts"),
 )
 

@@ -1,6 +1,8 @@
 // The state of the online softmax against sums in double precision, for the instruction set that
-// the build names: scores that come in steps, and in parts that are merged, rows without keys,
-// masked scores, and scores that are no numbers. Prints what is wrong and fails.
+// the build names: scores that come in steps, of rows alone and side by side, and in parts that are
+// merged, rows without keys, masked scores, and scores that are no numbers. Prints what is wrong
+// and fails.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -58,6 +60,38 @@ SoftmaxState by_rows(std::vector<float> scores, int64_t step, bool visible) {
   return state;
 }
 
+// How a way takes probabilities: as floats.
+struct Floats {
+  static constexpr WordForm kForm = {1, 1};
+  static void put(float* p, int64_t j, V x) { store(p + j, x); }
+  static void put(float* p, int64_t j, V x, V y) {
+    put(p, j, x);
+    put(p, j + W, y);
+  }
+};
+
+// The same scores in one row more than a vector has lanes: those side by side, and the last alone.
+void check_side_by_side(const std::vector<float>& scores, int64_t step) {
+  constexpr int64_t kRows = W + 1;
+  std::vector<SoftmaxState> state(kRows, SoftmaxState::empty());
+  std::vector<float> s(kRows * kScoreRow), factor(kRows), seen(kRows);
+  for (size_t at = 0; at < scores.size(); at += step) {
+    for (int64_t r = 0; r < kRows; ++r)
+      std::copy_n(scores.data() + at, step, s.data() + r * kScoreRow);
+    softmax_rows<Floats>(s.data(), kRows, step, 1.0f, state.data(), factor.data());
+    for (int64_t r = 0; r < kRows; ++r) {
+      seen[r] *= factor[r];
+      for (int64_t j = 0; j < step; ++j) seen[r] += s[r * kScoreRow + j];
+    }
+  }
+  const Exact want = exact(scores);
+  for (int64_t r = 0; r < kRows; ++r) {
+    expect_close("maximum of rows side by side", state[r].max, want.max, 0);
+    expect_close("sum of rows side by side", state[r].sum, want.sum, 2e-5);
+    expect_close("their probabilities", seen[r], want.sum, 2e-5);
+  }
+}
+
 // Key j of a row of lane i is scores[j W + i]: every lane has a row of its own.
 template <class Exponent>
 SoftmaxLanes<Exponent> by_lanes(const std::vector<float>& scores, size_t from, size_t past,
@@ -104,6 +138,7 @@ void check(const std::vector<float>& scores) {
       expect_close("maximum of a row", state.max, want.max, 0);
       expect_close("sum of a row", state.sum, want.sum, 2e-5);
     }
+    check_side_by_side(scores, step);
   }
   check_lanes<NaturalExponent>(scores, 1.0f);
   check_lanes<BinaryExponent>(scores, kLog2e);

@@ -1,6 +1,6 @@
 // Sizes of work that depend on the way to do a step, each chosen by measuring: a row for each way.
 // docs/cpu_measurements.md has the figures, under the operator's name. What all ways share stands
-// where it is used, and what kernels are compiled with in plan.h. Host side only.
+// where it is used, and what kernels are compiled with in plan.h.
 #pragma once
 
 #include "cpu/types.h"
@@ -18,6 +18,9 @@ struct Tuning {
   int64_t select_most_rows;
   // Chunks are as long as lets so many rows meet at a block on the mean; 0: that does not count.
   int64_t select_meeting_rows;
+  // Blocks that queries pass in turn on tiles: what is packed of them stays in the second-level
+  // cache, and in pieces a block is three times as large.
+  int64_t select_range_blocks;
   // Keys of a chunk of its gradient, where a sequence has many: several blocks, to amortise what
   // taking a unit costs. On tiles a query selects two of them more often, and is then in the
   // second-level cache.
@@ -27,9 +30,9 @@ struct Tuning {
   int64_t compress_tile_parts;
 };
 
-constexpr Tuning kTuningOfVectors = {512, 4096, 64, 256, 1};
-constexpr Tuning kTuningOfTiles = {1024, 2048, 0, 512, 4};
-constexpr Tuning kTuningOfPieces = {1024, 1024, 0, 256, 1};
+constexpr Tuning kTuningOfVectors = {512, 4096, 64, 0, 256, 1};
+constexpr Tuning kTuningOfTiles = {1024, 2048, 0, 20, 512, 4};
+constexpr Tuning kTuningOfPieces = {1024, 1024, 0, 8, 256, 1};
 
 constexpr const Tuning& tuning(WordForm form) {
   if (form.pieces > 1) return kTuningOfPieces;
