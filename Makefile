@@ -21,7 +21,7 @@ TEST_ENV = OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 PYTHONSAFEPATH=1 \
 PYTEST_OPTIONS ?= -n auto --dist loadscope --no-loadscope-reorder --timeout 2400
 
 # The sources, although $(VENV) has the package, too.
-IN_PLACE = PYTHONPATH="$(CURDIR)"
+IN_PLACE = PYTHONPATH="$(CURDIR):$(CURDIR)/twin"
 # Style, rules, reference, every operator forward and backward in both modes and on both targets, random
 # configurations, the kernels without Python. The longest come first.
 CHECKED = tests/smoke/test_every_operator.py "tests/native/test_replay.py::test_right_calls[plain]" \
@@ -101,4 +101,5 @@ format: $(PYTHON) ## format Python and C++
 
 clean: ## remove what was built, and .venv
 	rm -rf build dist .venv .venv-ms271 *.egg-info mindspore_nsa/_native*.so \
-	  mindspore_nsa/twin/*.so mindspore_nsa/twin/include mindspore_nsa/ascend_package
+	  mindspore_nsa/twin/*.so mindspore_nsa/twin/include mindspore_nsa/twin/cann mindspore_nsa/ascend_package \
+	  twin/build twin/*.egg-info twin/ascendc_twin/*.so twin/ascendc_twin/include twin/ascendc_twin/cann

@@ -14,19 +14,19 @@ namespace {
 
 constexpr int kInvalid = 161002;  // of aclnn: an argument is invalid
 
-twin::AclnnValue value_at(void* argument, twin::AclnnKind kind) {
-  twin::AclnnValue value{};
+AclnnValue value_at(void* argument, AclnnKind kind) {
+  AclnnValue value{};
   switch (kind) {
-    case twin::AclnnKind::kBool:
+    case AclnnKind::kBool:
       value.boolean = *static_cast<const bool*>(argument);
       break;
-    case twin::AclnnKind::kFloat:
+    case AclnnKind::kFloat:
       value.number = *static_cast<const double*>(argument);
       break;
-    case twin::AclnnKind::kInt:
+    case AclnnKind::kInt:
       value.integer = *static_cast<const int64_t*>(argument);
       break;
-    case twin::AclnnKind::kString:
+    case AclnnKind::kString:
       value.string = static_cast<char*>(argument);
       break;
     default:
@@ -38,11 +38,11 @@ twin::AclnnValue value_at(void* argument, twin::AclnnKind kind) {
 int first_phase(std::string_view op, void* function, const std::vector<void*>& inputs,
                 const std::vector<void*>& outputs, uint64_t* workspace_size,
                 aclOpExecutor** executor) {
-  const twin::AclnnFunction& description = *ascend_signature(op, "ascend").function;
+  const AclnnFunction& description = *ascend_signature(op, "ascend").function;
   std::vector<void*> arguments = inputs;
   arguments.insert(arguments.end(), outputs.begin(), outputs.end());
   if (arguments.size() != description.parameters.size()) return kInvalid;
-  std::vector<twin::AclnnValue> values;
+  std::vector<AclnnValue> values;
   for (size_t i = 0; i < arguments.size(); ++i) {
     values.push_back(value_at(arguments[i], description.parameters[i].kind));
   }

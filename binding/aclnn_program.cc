@@ -2,35 +2,22 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 
 #include "ascendc/common/op_host/dtypes.h"
+#include "binding/ascend_twin.h"
 #include "infer/format.h"
 
 namespace nsa {
 
 namespace {
 
-// Beside this library, in the folder of mindspore_nsa.twin.
-std::string twin_path() {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&twin_path), &info);
-  const std::string here = info.dli_fname == nullptr ? "" : info.dli_fname;
-  return here.substr(0, here.rfind('/') + 1) + "twin/libmindspore_nsa_twin.so";
-}
-
-void* open_twin() {
-  const std::string path = twin_path();
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    throw std::runtime_error("the library of the Ascend twin cannot be loaded: " +
-                             std::string(dlerror()));
-  }
-  return library;
-}
+// The library of the operators, whose functions and those of the twin that it needs are called.
+std::atomic<void*> operators_library{nullptr};
 
 // aclDataType has the numbers of ge::DataType.
 static_assert(static_cast<int>(ACL_FLOAT) == static_cast<int>(ge::DT_FLOAT));
@@ -39,24 +26,28 @@ static_assert(static_cast<int>(ACL_BOOL) == static_cast<int>(ge::DT_BOOL));
 
 aclDataType acl_dtype(DType dtype) { return static_cast<aclDataType>(ascend::ge_dtype_of(dtype)); }
 
-// A function of the twin's library, which stands beside this one and is opened at the first call.
-// Throws std::runtime_error where it is missing.
+// A function of the operators' library or of the twin's. Throws std::runtime_error where they have
+// not been opened.
 void* twin_symbol(const char* name) {
   static std::mutex mutex;
-  static void* library = nullptr;
   static std::map<std::string, void*, std::less<>> symbols;
+  void* library = operators_library;
+  if (library == nullptr) {
+    throw std::runtime_error(
+        "the libraries of target 'ascend_twin' are not open: call "
+        "mindspore_nsa.set_target('ascend_twin') first");
+  }
   const std::lock_guard<std::mutex> lock(mutex);
   const auto known = symbols.find(name);
   if (known != symbols.end()) return known->second;
-  if (library == nullptr) library = open_twin();
   void* symbol = dlsym(library, name);
   if (symbol == nullptr) {
-    throw std::runtime_error(std::string("the library of the Ascend twin has no ") + name);
+    throw std::runtime_error(std::string("the libraries of target 'ascend_twin' have no ") + name);
   }
   return symbols[name] = symbol;
 }
 
-// The function `name` of the twin's library, with the type that its header gives it.
+// The function `name` of these libraries, with the type that its header gives it.
 #define NSA_TWIN(name) (reinterpret_cast<decltype(&name)>(twin_symbol(#name)))
 
 // Throws with what the library has logged about the call.
@@ -78,6 +69,17 @@ size_t byte_count(const CallTensor& tensor) {
 int64_t list_size(const SeqList& list) { return static_cast<int64_t>(list.size()); }
 
 }  // namespace
+
+void open_ascend_twin(const std::vector<std::string>& libraries) {
+  for (const std::string& path : libraries) {
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      throw std::runtime_error("a library of target 'ascend_twin' cannot be loaded: " +
+                               std::string(dlerror()));
+    }
+    operators_library = library;
+  }
+}
 
 AclnnProgram::AclnnProgram(const CheckedCall& call, const AscendSignature& signature)
     : call_(call), signature_(signature) {
@@ -137,28 +139,28 @@ aclIntArray* AclnnProgram::make_list(const std::vector<int64_t>& values) {
   return lists_.back();
 }
 
-twin::AclnnValue AclnnProgram::attr_value(const AscendArgument& argument) {
-  const twin::AclnnParameter& parameter = *argument.parameter;
+AclnnValue AclnnProgram::attr_value(const AscendArgument& argument) {
+  const AclnnParameter& parameter = *argument.parameter;
   const bool given = argument.source == AscendArgument::kAttr;
   const char* name = given ? signature_.schema->attrs[argument.index].name : "";
   const Context& context = call_.context;
-  twin::AclnnValue value{};
+  AclnnValue value{};
   switch (parameter.kind) {
-    case twin::AclnnKind::kBool:
+    case AclnnKind::kBool:
       value.boolean = (given ? context.int_attr(name) : parameter.default_integer) != 0;
       break;
-    case twin::AclnnKind::kInt:
+    case AclnnKind::kInt:
       value.integer = given ? context.int_attr(name) * argument.factor : parameter.default_integer;
       break;
-    case twin::AclnnKind::kFloat:
+    case AclnnKind::kFloat:
       value.number = given ? context.float_attr(name) : parameter.default_number;
       break;
-    case twin::AclnnKind::kString:
+    case AclnnKind::kString:
       // The function does not change it; its type is CANN's.
       value.string =
           const_cast<char*>(given ? context.str_attr(name).c_str() : parameter.default_string);
       break;
-    case twin::AclnnKind::kIntArray:
+    case AclnnKind::kIntArray:
       // CANN has a list of one for some numbers.
       if (given) value.int_array = make_list({context.int_attr(name)});
       break;
@@ -168,13 +170,13 @@ twin::AclnnValue AclnnProgram::attr_value(const AscendArgument& argument) {
   return value;
 }
 
-twin::AclnnValue AclnnProgram::value_of(const AscendArgument& argument) {
-  twin::AclnnValue value{};
+AclnnValue AclnnProgram::value_of(const AscendArgument& argument) {
+  AclnnValue value{};
   void* memory = nullptr;
   switch (argument.source) {
     case AscendArgument::kInput: {
       const SeqList* list = call_.context.values(argument.index);
-      const bool on_device = argument.parameter->kind == twin::AclnnKind::kTensor;
+      const bool on_device = argument.parameter->kind == AclnnKind::kTensor;
       if (list != nullptr && on_device) {
         SeqList values = *list;
         const CallTensor tensor{values.data(), DType::kInt64, {list_size(values)}};

@@ -29,8 +29,8 @@ class AclnnProgram {
     void* memory;
   };
 
-  twin::AclnnValue value_of(const AscendArgument& argument);
-  twin::AclnnValue attr_value(const AscendArgument& argument);
+  AclnnValue value_of(const AscendArgument& argument);
+  AclnnValue attr_value(const AscendArgument& argument);
   aclTensor* make_tensor(const CallTensor& tensor, void** memory);
   // A tensor with the content of the call's.
   aclTensor* make_filled(const CallTensor& tensor, void** memory);
@@ -41,7 +41,7 @@ class AclnnProgram {
   const CheckedCall& call_;
   const AscendSignature& signature_;
   aclrtStream stream_ = nullptr;
-  std::vector<twin::AclnnValue> values_;  // in aclnn order
+  std::vector<AclnnValue> values_;  // in aclnn order
   std::vector<Result> results_;
   std::vector<void*> memory_;
   std::vector<aclTensor*> tensors_;

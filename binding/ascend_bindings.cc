@@ -3,6 +3,7 @@
 
 #include "ascendc/common/op_host/dtypes.h"
 #include "binding/ascend_signature.h"
+#include "binding/ascend_twin.h"
 #include "binding/bindings.h"
 
 namespace py = pybind11;
@@ -11,9 +12,7 @@ namespace nsa {
 
 namespace {
 
-using twin::AclnnKind;
-
-py::object default_of(const twin::AclnnParameter& parameter) {
+py::object default_of(const AclnnParameter& parameter) {
   switch (parameter.kind) {
     case AclnnKind::kBool:
       return py::bool_(parameter.default_integer != 0);
@@ -35,10 +34,10 @@ py::list signature_in_python(const std::string& op, const std::string& target) {
   constexpr const char* kSources[] = {"input", "attr", "output"};
   py::list arguments;
   for (const AscendArgument& argument : ascend_signature(op, target).arguments) {
-    const twin::AclnnParameter& parameter = *argument.parameter;
+    const AclnnParameter& parameter = *argument.parameter;
     py::list dtypes;
-    for (ge::DataType dtype : parameter.dtypes) {
-      dtypes.append(dtype_name(ascend::dtype_of(dtype)));
+    for (aclDataType dtype : parameter.dtypes) {
+      dtypes.append(dtype_name(ascend::dtype_of(static_cast<ge::DataType>(dtype))));
     }
     const bool named = argument.source != AscendArgument::kNone;
     const py::object source = named ? py::object(py::str(kSources[argument.source])) : py::none();
@@ -57,6 +56,8 @@ py::list signature_in_python(const std::string& op, const std::string& target) {
 
 void bind_ascend(py::module_& module) {
   module.def("ascend_operators", &ascend_operators, "Names of the operators with Ascend kernels.");
+  module.def("open_ascend_twin", &open_ascend_twin, py::arg("libraries"),
+             "Opens the libraries of target 'ascend_twin', the operators' own last.");
   module.def("ascend_type", &ascend_type, py::arg("op"),
              "The type of an operator's Ascend kernel, after which its aclnn function is named.");
   module.def(

@@ -8,10 +8,6 @@ namespace nsa {
 
 namespace {
 
-using twin::AclnnKind;
-using twin::AclnnParameter;
-using twin::AclnnRole;
-
 std::string_view name_of(const char* name) { return name; }
 template <class Spec>
 std::string_view name_of(const Spec& spec) {
@@ -64,7 +60,7 @@ void find_dropped(const AscendSignature& signature, AscendArgument::Source sourc
   dropped.push_back(place);
 }
 
-AscendSignature signature_of(const twin::AclnnFunction& function, const OpSchema& schema) {
+AscendSignature signature_of(const AclnnFunction& function, const OpSchema& schema) {
   AscendSignature signature{&function, &schema, {}, {}, {}};
   for (const AclnnParameter& parameter : function.parameters) {
     signature.arguments.push_back(resolve(schema, parameter));
@@ -104,7 +100,7 @@ std::map<std::string, AscendSignature, std::less<>> all_signatures() {
   std::map<std::string, std::string> names;  // by type
   for (const std::string& name : op_names()) names[ascend_type(name)] = name;
   std::map<std::string, AscendSignature, std::less<>> signatures;
-  for (const twin::AclnnFunction& function : twin::AclnnFunctions()) {
+  for (const AclnnFunction& function : aclnn_functions()) {
     const std::string& name = names.at(function.op_type);
     signatures.emplace(name, signature_of(function, schema(name)));
   }

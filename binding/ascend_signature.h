@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "ascendc/op_api/aclnn_function.h"
 #include "infer/check.h"
 #include "infer/op.h"
-#include "twin/host/aclnn_function.h"
 
 namespace nsa {
 
@@ -16,14 +16,14 @@ struct AscendArgument {
   // kNone: infer/ has nothing of that name. An input is absent then, a value is its default.
   enum Source { kInput, kAttr, kOutput, kNone };
 
-  const twin::AclnnParameter* parameter;
+  const AclnnParameter* parameter;
   Source source;
   size_t index;        // of the source, in the schema
   int64_t factor = 1;  // of a number
 };
 
 struct AscendSignature {
-  const twin::AclnnFunction* function;
+  const AclnnFunction* function;
   const OpSchema* schema;
   std::vector<AscendArgument> arguments;  // in aclnn order
   // Places in the schema of what no argument carries.

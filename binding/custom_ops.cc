@@ -230,14 +230,14 @@ std::vector<OutputDesc> infer_for_aclnn(const char* op, const CallText& text,
   std::vector<TensorDesc> inputs = unknown_inputs(*signature.schema, text);
   size_t place = 0;
   for (const AscendArgument& argument : signature.arguments) {
-    const bool tensor = argument.parameter->kind == twin::AclnnKind::kTensor;
+    const bool tensor = argument.parameter->kind == AclnnKind::kTensor;
     if (!tensor || argument.source != AscendArgument::kInput) continue;
     if (inputs[argument.index].present) describe(inputs[argument.index], place++);
   }
   const std::vector<OutputDesc> all = infer_call(op, inputs, text.attrs, Target::kAscend);
   std::vector<OutputDesc> outputs;
   for (const AscendArgument& argument : signature.arguments) {
-    if (argument.parameter->role != twin::AclnnRole::kOutput) continue;
+    if (argument.parameter->role != AclnnRole::kOutput) continue;
     const bool known = argument.source == AscendArgument::kOutput;
     outputs.push_back(known ? all[argument.index] : OutputDesc{all[0].dtype, {0}});
   }

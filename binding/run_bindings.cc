@@ -104,7 +104,10 @@ int read_threads(const char* function, const char* name, const py::object& objec
 
 const Backend& backend_of(const std::string& target) {
   if (target == "cpu") return kCpuBackend;
-  if (target == "ascend_twin") return kAscendTwinBackend;
+  if (target == "ascend_twin") {
+    py::module_::import("mindspore_nsa._ascend_twin").attr("load")();
+    return kAscendTwinBackend;
+  }
   throw OpError(OpError::kValue, "target must be 'cpu' or 'ascend_twin', got '" + target + "'");
 }
 

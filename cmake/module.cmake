@@ -9,13 +9,13 @@ set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/binding/custom_extra.cc
   COMPILE_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=0)
 
 pybind11_add_module(_native MODULE NO_EXTRAS ${module_sources})
-# The headers of the twin that is called through dlopen, and what its aclnn functions take; nothing of
-# it is linked.
-target_sources(_native PRIVATE "${aclnn_functions}")
-target_include_directories(_native PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/twin/include"
-  "${twin_generated}/include")
-add_dependencies(_native nsa_twin_generated)
-target_link_libraries(_native PRIVATE nsa_calls ${CMAKE_DL_LIBS})
+# What the aclnn functions take, and CANN's headers; the twin itself is called through dlopen, and
+# nothing of it is linked.
+target_link_libraries(_native PRIVATE nsa_calls $<TARGET_OBJECTS:nsa_aclnn_functions>
+  ${CMAKE_DL_LIBS})
+target_include_directories(_native PRIVATE
+  $<TARGET_PROPERTY:ascendc_twin_headers,INTERFACE_INCLUDE_DIRECTORIES>)
+add_dependencies(_native nsa_aclnn_functions)
 set_target_properties(_native PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${NSA_MODULE_DIR}")
 if(NSA_MODULE_FILE)
   set_target_properties(_native PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME "${NSA_MODULE_FILE}")

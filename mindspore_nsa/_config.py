@@ -6,6 +6,7 @@ import platform
 import warnings
 from importlib import metadata
 
+from . import _ascend_twin
 from ._native_library import native
 from ._version import __version__
 
@@ -129,6 +130,8 @@ def resolve_target(requested, device_target):
             f"mindspore_nsa: target {name!r} needs device_target {_DEVICES[name]}, "
             f"got {device_target!r}"
         )
+    if name == "ascend_twin":
+        _ascend_twin.load()
     return name
 
 
@@ -155,7 +158,7 @@ def _environment():
     chosen = [
         f"{name}={ascii(value)[1:-1]}"
         for name, value in sorted(os.environ.items())
-        if name.startswith(("MINDSPORE_NSA_", "OMP_", "KMP_", "GOMP_"))
+        if name.startswith(("MINDSPORE_NSA_", "ASCENDC_TWIN_", "OMP_", "KMP_", "GOMP_"))
     ]
     return " ".join(chosen) or "nothing set"
 
@@ -173,13 +176,13 @@ def show_config():
         >>> mindspore_nsa.show_config()  # doctest: +ELLIPSIS
         mindspore_nsa ...
     """
-    from . import _ascend_package, twin
+    from . import _ascend_package
 
     _native = native()
     try:
-        twin_library = twin.library()
-    except FileNotFoundError:
-        twin_library = "not installed"
+        twin = _ascend_twin.package().library()
+    except (FileNotFoundError, ImportError) as error:
+        twin = str(error)
     lines = (
         ("mindspore_nsa", __version__),
         ("target", _State.name or "by device_target (CPU: cpu, Ascend: ascend)"),
@@ -192,7 +195,7 @@ def show_config():
         ("system", f"{platform.platform()}, {' '.join(platform.libc_ver())}"),
         ("environment", _environment()),
         ("native library", _native.__file__),
-        ("twin library", twin_library),
+        ("ascendc_twin", twin),
         ("Ascend package", _ascend_package.described()),
     )
     for name, value in lines:

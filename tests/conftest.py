@@ -20,7 +20,7 @@ WAITS = os.environ.setdefault("MS_DEV_LAUNCH_BLOCKING", "1")
 BYTES_OF_A_PROCESS = 4 << 30
 
 # Last, not first: where mindspore_nsa is installed, that is what the tests import.
-sys.path.append(str(ROOT))
+sys.path += [str(ROOT), str(ROOT / "twin")]
 
 
 @pytest.fixture(autouse=True)

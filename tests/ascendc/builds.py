@@ -4,7 +4,7 @@ import os
 import re
 import tempfile
 
-from tests.twin.builds import BUILD, FLAGS, ROOT, compiled, linked, objects, shared
+from twin.tests.builds import BUILD, FLAGS, ROOT, compiled, linked, objects, shared
 
 from .cache_runner import CacheRunner
 from .compress_attention_runner import CompressAttentionRunner

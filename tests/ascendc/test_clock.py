@@ -7,7 +7,7 @@ import pytest
 
 import mindspore_nsa
 from mindspore_nsa import twin
-from tests.twin.host import programs
+from tests.ascendc import programs
 
 from .shell import shell
 from .test_target_twin import draw, gradients
@@ -112,6 +112,6 @@ def test_the_command_times_a_program(tmp_path):
     assert (done.returncode, done.stdout) == (0, programs.run(program)), done.stderr
     assert "modelled time of msnsa_compress on Ascend910B3" in done.stderr
     assert json.loads(trace.read_text())["traceEvents"]
-    refused = shell([program], tmp_path, MINDSPORE_NSA_TWIN_CLOCK="910A")
+    refused = shell([program], tmp_path, ASCENDC_TWIN_CLOCK="910A")
     assert refused.returncode != 0
-    assert "MINDSPORE_NSA_TWIN_CLOCK must be 0, 1 or a chip" in refused.stdout + refused.stderr
+    assert "ASCENDC_TWIN_CLOCK must be 0, 1 or a chip" in refused.stdout + refused.stderr

@@ -7,7 +7,7 @@ import pytest
 from clang.cindex import CursorKind, Diagnostic, Index
 
 from mindspore_nsa import twin
-from tests.twin import builds
+from twin.tests import builds
 
 SOURCE = str(builds.ROOT / "ascendc" / "kernels.cc")  # nothing lies there
 KERNELS = sorted((builds.ROOT / "ascendc").glob("*/op_kernel/*.cpp"))

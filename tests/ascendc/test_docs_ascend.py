@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.twin.builds import ROOT
-from tests.twin.host.programs import EXAMPLES, PACKAGE, flags
+from tests.ascendc.programs import EXAMPLES, PACKAGE, flags
+from twin.tests.builds import ROOT
 
 from .shell import shell
 
@@ -39,7 +39,7 @@ def program(tmp_path):
 
 def test_the_program_prints_what_the_page_says(program):
     for seed in range(3):
-        done = program(KERNEL, MINDSPORE_NSA_TWIN_SEED=str(seed))
+        done = program(KERNEL, ASCENDC_TWIN_SEED=str(seed))
         assert (done.returncode, done.stdout) == (0, OUTPUT)
 
 

@@ -69,7 +69,7 @@ def test_wrong_arguments_change_nothing(name, value, error, text):
 
 @pytest.mark.parametrize("seed", ["abc", "-1", "1.5", " 1", str(2**64)])
 def test_wrong_seed_in_the_environment(seed):
-    done = python(CALL, MINDSPORE_NSA_TWIN_SEED=seed)
+    done = python(CALL, ASCENDC_TWIN_SEED=seed)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert f"MINDSPORE_NSA_TWIN_SEED must be a number from 0 to {2**64 - 1}, got '{seed}'" in last
+    assert f"ASCENDC_TWIN_SEED must be a number from 0 to {2**64 - 1}, got '{seed}'" in last

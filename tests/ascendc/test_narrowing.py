@@ -5,7 +5,7 @@ import ctypes
 
 import pytest
 
-from tests.twin import builds
+from twin.tests import builds
 
 from .launch import Result
 

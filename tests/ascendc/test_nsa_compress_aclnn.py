@@ -7,8 +7,9 @@ import pytest
 
 from tests.common.draw import Draw
 from tests.common.parity import compress, compress_grad
-from tests.twin.host import acl
+from twin.tests.host import acl
 
+from . import aclnn
 from .compress_cases import make_case
 from .runner import bits, same_bits
 
@@ -56,10 +57,10 @@ def call(case, **change):
         ]
         options = [*sizes, layout] if backward else [layout, *sizes]
         function = f"aclnn{case.op}"
-        status, size, executor = acl.first_phase(function, *tensors, ends, *options, *results)
+        status, size, executor = aclnn.first_phase(function, *tensors, ends, *options, *results)
         if status != OK:
             return status, None, acl.recent_error() or ""
-        assert acl.second_phase(device, function, size, executor) == OK, acl.recent_error()
+        assert aclnn.second_phase(device, function, size, executor) == OK, acl.recent_error()
         assert device.synchronize() == OK, acl.recent_error()
         got = [
             device.get(memory[name], shape, np.uint16)

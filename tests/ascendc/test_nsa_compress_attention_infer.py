@@ -8,7 +8,7 @@ import pytest
 
 from mindspore_nsa.reference.rows import windows
 from tests.common.cases import Case
-from tests.twin.builds import ROOT
+from twin.tests.builds import ROOT
 
 from .attention_checks import calls_of, check_call, same_bits
 from .builds import COMPRESS_INFER_SOURCES, changed, unit

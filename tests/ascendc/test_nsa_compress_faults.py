@@ -3,7 +3,7 @@
 import pytest
 
 from tests.common.cases import compare
-from tests.twin.builds import ROOT
+from twin.tests.builds import ROOT
 
 from .builds import changed, compress_sources
 from .compress_cases import make_case

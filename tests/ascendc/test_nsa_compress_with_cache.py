@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.common.cases import Case, compare
-from tests.twin.builds import ROOT
+from twin.tests.builds import ROOT
 
 from .builds import cache_sources, changed
 from .cache_cases import make_compress_with_cache

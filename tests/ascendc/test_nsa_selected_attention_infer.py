@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.common.cases import Case
-from tests.twin.builds import ROOT
+from twin.tests.builds import ROOT
 
 from .attention_checks import calls_of, check_call, same_bits
 from .builds import SELECTED_INFER_SOURCES, changed, unit

@@ -8,8 +8,8 @@ from mindspore import Tensor
 import mindspore_nsa
 from mindspore_nsa import _native
 from mindspore_nsa.reference import nsa_compress as reference
+from tests.ascendc.programs import python
 from tests.ops.calls import context_mode, in_mode
-from tests.twin.host.programs import python
 
 SEQ, ROWS = (0, 40, 96, 96, 160), 6
 UPSTREAM = np.random.default_rng(3).integers(-4, 5, (ROWS, 3, 16)) / 4

@@ -75,13 +75,9 @@ const OpSchema& schema(std::string_view) { return probe_schema(); }
 std::vector<std::string> op_names() { return {"NsaProbe"}; }
 std::vector<OutputDesc> infer(const Context&) { return {}; }
 
-}  // namespace nsa
-
-namespace twin {
-
 bool with_head_num = true;
 
-const std::vector<AclnnFunction>& AclnnFunctions() {
+const std::vector<AclnnFunction>& aclnn_functions() {
   const auto attr = [](const char* name, const char* comment) {
     return AclnnParameter{name, comment, AclnnRole::kAttr, AclnnKind::kInt, false, {}};
   };
@@ -95,11 +91,11 @@ const std::vector<AclnnFunction>& AclnnFunctions() {
   return functions;
 }
 
-}  // namespace twin
+}  // namespace nsa
 
 // With an argument the function lacks an attribute that every call has.
 int main(int count, char**) {
-  twin::with_head_num = count == 1;
+  nsa::with_head_num = count == 1;
   using nsa::Attrs;
   const auto with = [](const char* name, Attrs::Value value) {
     return Attrs().set("head_num", int64_t{4}).set(name, std::move(value));

@@ -1,4 +1,4 @@
-"""The wheel under test, built once."""
+"""The wheels under test, built once."""
 
 import contextlib
 import fcntl
@@ -30,19 +30,18 @@ def alone():
         yield
 
 
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory):
-    """Path of a wheel of the source tree; its CMake folder is BUILD."""
+def built(tmp_path_factory, source, name, **environment):
+    """Path of the wheel of the package in the folder `source`, built once for all workers."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # the other workers' too
-    folder /= "wheel"
+    folder /= name
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     with alone():
         if not list(folder.glob("*.whl")):
             done = subprocess.run(
-                [*command, "--quiet", "--wheel-dir", str(folder), str(ROOT)],
-                env={**os.environ, "NSA_BUILD_DIR": str(BUILD)},
+                [*command, "--quiet", "--wheel-dir", str(folder), str(source)],
+                env={**os.environ, **environment},
                 capture_output=True,
                 text=True,
             )
@@ -52,11 +51,26 @@ def wheel(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def installed(wheel, tmp_path_factory):
-    """A folder that holds nothing but the installed wheel."""
-    folder = tmp_path_factory.mktemp("site")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", folder, wheel],
-        check=True,
-    )
+def wheel(tmp_path_factory):
+    """Path of a wheel of mindspore_nsa; its CMake folder is BUILD."""
+    return built(tmp_path_factory, ROOT, "wheel", NSA_BUILD_DIR=str(BUILD))
+
+
+@pytest.fixture(scope="session")
+def twin_wheel(wheel, tmp_path_factory):
+    """Path of a wheel of ascendc_twin, from what was compiled for the other."""
+    variable = {"ASCENDC_TWIN_BUILD_DIR": str(BUILD)}
+    return built(tmp_path_factory, ROOT / "twin", "twin_wheel", **variable)
+
+
+def install(folder, *wheels):
+    """Make a folder hold nothing but the installed wheels."""
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", folder]
+    subprocess.run([*command, *wheels], check=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, twin_wheel, tmp_path_factory):
+    """A folder that holds nothing but the installed wheels."""
+    return install(tmp_path_factory.mktemp("site"), wheel, twin_wheel)

@@ -33,7 +33,7 @@ def test_links():
         assert (ROOT / link).exists(), link
 
 
-def test_the_version_stands_in_one_place():
+def test_places_of_the_version():
     command = ["git", "grep", "-lwF", mindspore_nsa.__version__, "--"]
     # Measured figures say with which version, and packages of others have versions too.
     kinds = (
@@ -45,12 +45,17 @@ def test_the_version_stands_in_one_place():
         "Makefile",
         "README*.md",
         "docs",
+        "twin/docs",
     )
     done = subprocess.run(
         [*command, *kinds, ":!docs/figures/*.csv"], cwd=ROOT, capture_output=True, text=True
     )
-    # Whoever cites the package reads CITATION.cff alone.
-    assert done.stdout.split() == ["CITATION.cff", "mindspore_nsa/_version.py"], done.stderr
+    # Whoever cites the package reads CITATION.cff alone; the twin is a package of its own, and that
+    # of the same version is what mindspore_nsa asks for.
+    assert done.stdout.split() == [
+        *("CITATION.cff", "mindspore_nsa/_version.py", "pyproject.toml"),
+        "twin/ascendc_twin/_version.py",
+    ], done.stderr
 
 
 def test_the_citation_is_of_this_version():

@@ -13,8 +13,8 @@ import zipfile
 
 import pytest
 
+from tests.ascendc import examples
 from tests.native import builds
-from tests.twin.host import examples
 
 from .conftest import ROOT, alone, operators_example
 

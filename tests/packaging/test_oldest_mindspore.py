@@ -1,4 +1,4 @@
-"""The wheel in a clean environment with the oldest supported MindSpore: every operator works."""
+"""The wheels in a clean environment with the oldest supported MindSpore: every operator works."""
 
 import re
 import shutil
@@ -15,16 +15,16 @@ PYTHONS = ((3, 10), (3, 11))
 
 
 @pytest.fixture(scope="module")
-def python(wheel):
-    """The Python of .venv-ms271, with the wheel installed."""
+def python(wheel, twin_wheel):
+    """The Python of .venv-ms271, with the wheels installed."""
     if sys.version_info[:2] not in PYTHONS:
         pytest.skip(f"MindSpore {OLDEST} has no wheel for Python {sys.version.split()[0]}")
     python = ROOT / ".venv-ms271" / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, f"mindspore=={OLDEST}", "pytest", wheel], check=True)
-    subprocess.run([*install, "--no-deps", "--force-reinstall", wheel], check=True)
+    subprocess.run([*install, f"mindspore=={OLDEST}", "pytest", wheel, twin_wheel], check=True)
+    subprocess.run([*install, "--no-deps", "--force-reinstall", wheel, twin_wheel], check=True)
     return python
 
 

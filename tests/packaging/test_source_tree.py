@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import mindspore_nsa
+from mindspore_nsa import _ascend_twin
 
 from .conftest import ROOT
 
@@ -28,6 +29,8 @@ def source(tmp_path_factory):
     ignored = shutil.ignore_patterns("*.so", "include", "__pycache__")
     package = Path(mindspore_nsa.__file__).parent
     shutil.copytree(package, folder / "mindspore_nsa", ignore=ignored)
+    twin = Path(_ascend_twin.package().__file__).parent
+    shutil.copytree(twin, folder / "twin" / "ascendc_twin", ignore=ignored)
     for name in ("setup.py", "CMakeLists.txt"):
         shutil.copy(ROOT / name, folder)
     return folder

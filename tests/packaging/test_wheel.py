@@ -7,15 +7,16 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import venv
 import zipfile
 from platform import machine
 
 import pytest
 
-from mindspore_nsa import _native
-from tests.twin.host import examples
+from mindspore_nsa import __version__, _native
+from tests.ascendc import examples
 
-from .conftest import BUILD, ROOT, alone
+from .conftest import BUILD, ROOT, alone, install
 
 
 def in_snake_case(name):
@@ -28,11 +29,11 @@ SOURCE = {str(p.relative_to(ROOT)) for p in ROOT.glob("mindspore_nsa/**/*.py")}
 
 def spellings():
     """Header by another of its names: the one that it includes."""
-    text = (ROOT / "cmake" / "spellings.cmake").read_text()
+    text = (ROOT / "twin" / "spellings.cmake").read_text()
     text = text.replace("${basic}", re.search(r"set\(basic (.*)\)", text).group(1))
     lists = re.findall(r"^nsa_spellings\((\S+) PREFIXES (.*) NAMES\s([^)]*)\)", text, re.MULTILINE)
     return {
-        f"mindspore_nsa/twin/include/{prefix.removeprefix('-')}{name}.h": header
+        f"ascendc_twin/include/{prefix.removeprefix('-')}{name}.h": header
         for header, prefixes, names in lists
         for prefix in prefixes.split()
         for name in names.split()
@@ -41,17 +42,32 @@ def spellings():
 
 SPELLINGS = spellings()
 
-# The library of the Ascend twin, its stand-ins for CANN's libraries, and every header that a
-# program or a kernel may need.
-STAND_INS = ("mindspore_nsa_ascendcl", "opapi") if machine() == "x86_64" else ()
-TWIN = {
+# The Ascend operators compiled against the twin, and the headers of their functions.
+HEADERS = {
+    f"aclnn_{in_snake_case(_native.ascend_type(name))}.h" for name in _native.ascend_operators()
+}
+CANN_HEADERS = {path.name for path in (ROOT / "ascendc" / "op_api" / "include").rglob("*.h")}
+ON_TWIN = {
     "mindspore_nsa/twin/libmindspore_nsa_twin.so",
-    *(f"mindspore_nsa/twin/cann/lib{name}.so" for name in STAND_INS),
-    *(f"mindspore_nsa/twin/include/{p.relative_to(ROOT)}" for p in ROOT.glob("twin/**/*.h")),
+    *(f"mindspore_nsa/twin/include/aclnnop/{name}" for name in HEADERS | CANN_HEADERS),
+    "mindspore_nsa/twin/cann/op_api/lib/libcust_opapi.so",
+    *(f"mindspore_nsa/twin/cann/op_api/include/{name}" for name in HEADERS),
+}
+
+# The twin's package: its modules, its library, the stand-ins for CANN's libraries, every header
+# that a program or a kernel may need, and the source of the generator.
+STAND_INS = ("ascendc_twin_ascendcl", "opapi") if machine() == "x86_64" else ()
+ROOMS = "adv cann clock cube device host include vector".split()
+TWIN = {
+    *(str(p.relative_to(ROOT / "twin")) for p in ROOT.glob("twin/ascendc_twin/*.py")),
+    "ascendc_twin/libascendc_twin.so",
+    *(f"ascendc_twin/cann/lib{name}.so" for name in STAND_INS),
     *(
-        f"mindspore_nsa/twin/include/aclnnop/aclnn_{snake}.h"
-        for snake in map(in_snake_case, map(_native.ascend_type, _native.ascend_operators()))
+        f"ascendc_twin/include/{path.relative_to(ROOT)}"
+        for room in ROOMS
+        for path in (ROOT / "twin" / room).rglob("*.h")
     ),
+    "ascendc_twin/include/twin/host/opbuild_main.cc",
     *SPELLINGS,
 }
 
@@ -126,21 +142,141 @@ def symbols(path, *options):
     return [tuple(line.split()[-2:]) for line in done.stdout.splitlines() if line.strip()]
 
 
-def test_contents(wheel):
+def files_of(wheel):
+    """(files of a wheel without its metadata, the metadata's files)."""
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = {name for name in names if not re.match(r"\w+-[^/]*\.dist-info/", name)}
+    return package, names - package
+
+
+def metadata_of(wheel):
     archive = zipfile.ZipFile(wheel)
-    names = set(archive.namelist())
-    package = {name for name in names if not re.match(r"mindspore_nsa-[^/]*\.dist-info/", name)}
+    (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+    return archive.read(name).decode()
+
+
+def test_contents(wheel):
+    """CPU kernels and the Ascend operators, and nothing of the twin."""
+    package, names = files_of(wheel)
     (native,) = (name for name in package if re.match(r"mindspore_nsa/_native\..*\.so$", name))
-    assert package - {native} == SOURCE | TWIN
+    assert package - {native} == SOURCE | ON_TWIN
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    metadata = next(name for name in names if name.endswith("/METADATA"))
-    text = archive.read(metadata).decode()
+    text = metadata_of(wheel)
     assert "Requires-Dist: mindspore<2.11,>=2.7.1\n" in text
     assert "Requires-Dist: numpy<2\n" in text
     assert "Requires-Python: <3.13,>=3.10\n" in text
+    needed = re.findall(r"^Requires-Dist: ascendc-twin(.*)$", text, re.MULTILINE)
+    assert len(needed) == 1
+    assert re.fullmatch(rf"=={re.escape(__version__)}; extra == .ascend[-_]twin.", needed[0])
+
+
+def test_contents_of_the_twin(twin_wheel):
+    """Every Python's, and nothing of an operator."""
+    assert re.fullmatch(
+        rf"ascendc_twin-{re.escape(__version__)}-py3-none-linux_{machine()}\.whl", twin_wheel.name
+    )
+    package, names = files_of(twin_wheel)
+    assert package == TWIN
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    needed = re.findall(r"^Requires-Dist: (.*)$", metadata_of(twin_wheel), re.MULTILINE)
+    assert all("extra ==" in one for one in needed)
     assert len(SPELLINGS) > 100
+    archive = zipfile.ZipFile(twin_wheel)
     for name, header in SPELLINGS.items():
         assert archive.read(name).decode() == f'#include "{header}"\n'
+
+
+def test_without_the_twin(wheel, tmp_path):
+    """Operators run on the CPU; what needs the twin says so, with the command that installs it."""
+    folder = install(tmp_path / "site", wheel)
+    assert run_python(TRAIN, folder, tmp_path).strip().startswith(str(folder))
+    code = (
+        "import mindspore as ms, mindspore_nsa, numpy as np, sys\n"
+        "sys.path = [path for path in sys.path if 'twin' not in path.split('/')]\n"
+        "mindspore_nsa.show_config()\n"
+        "mindspore_nsa.set_target('ascend_twin')\n"
+        "x, w = (ms.Tensor(np.ones(shape, np.float16)) for shape in ((32, 1, 16), (16, 1)))\n"
+        "for use in (\n"
+        "    lambda: mindspore_nsa.nsa_compress(x, w, 16, 16, actual_seq_len=(32,)),\n"
+        "    lambda: mindspore_nsa.twin.cflags(),\n"
+        "    lambda: mindspore_nsa.twin.machine,\n"
+        "):\n"
+        "    try:\n"
+        "        use()\n"
+        "    except ImportError as error:\n"
+        "        print(error)\n"
+    )
+    printed = run_python(code, folder, tmp_path)
+    said = (
+        "target 'ascend_twin' and mindspore_nsa.twin need the package ascendc-twin "
+        f"{__version__}, which is not installed: pip install ./twin"
+    )
+    assert printed.count(said) == 4
+    done = subprocess.run(
+        [sys.executable, "-m", "mindspore_nsa.twin", "--libs"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and done.stderr.startswith(said) and not done.stdout
+
+
+def test_another_version_of_the_twin(installed, tmp_path):
+    """Neither runs a kernel with it nor compiles against it."""
+    other = tmp_path / "other"
+    shutil.copytree(installed / "ascendc_twin", other / "ascendc_twin")
+    version = other / "ascendc_twin" / "_version.py"
+    version.write_text(version.read_text().replace(__version__, "0.0.7"))
+    code = (
+        f"import sys; sys.path.insert(0, {str(other)!r})\n"
+        "import numpy as np\n"
+        "from mindspore_nsa import _native, twin\n"
+        "shapes = (32, 1, 16), (16, 1)\n"
+        "inputs = [*(np.ones(shape, np.float16) for shape in shapes), np.array([32])]\n"
+        "window = {'compress_block_size': 16, 'compress_stride': 16, 'num_windows': 2}\n"
+        "for use in (twin.libs, lambda: _native.run('NsaCompress', inputs, window, "
+        "target='ascend_twin')):\n"
+        "    try:\n"
+        "        use()\n"
+        "    except ImportError as error:\n"
+        "        print(error)\n"
+    )
+    said = f"needs the package ascendc-twin {__version__}, got 0.0.7 in {other / 'ascendc_twin'}"
+    assert run_python(code, installed, tmp_path).count(said) == 2
+
+
+def test_the_twin_alone_runs_a_kernel_in_one_command(twin_wheel, tmp_path):
+    """In an environment that has nothing else, not even this one's packages."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    into = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index"]
+    subprocess.run([*into, twin_wheel], check=True)
+    page = (ROOT / "twin" / "README.md").read_text()
+    blocks = re.findall(r"^```(?:cpp|text)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    program, printed, _ = blocks
+    (tmp_path / "main.cpp").write_text(program)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "CXX", "CXXFLAGS")
+    }
+
+    def run(*command):
+        return subprocess.run(
+            [python, "-m", "ascendc_twin", *command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+
+    done = run("run", "main.cpp")
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr
+    (tmp_path / "main.cpp").write_text(program.replace("  AscendC::Add(", "  AscendC::Frobnicate("))
+    refused, checked = run("run", "main.cpp"), run("check", "main.cpp")
+    assert refused.returncode == 1 and "Frobnicate" in refused.stderr and not refused.stdout
+    assert checked.returncode == 1 and "Frobnicate, main.cpp:" in checked.stdout
 
 
 def test_source_distribution(tmp_path):
@@ -153,9 +289,24 @@ def test_source_distribution(tmp_path):
         names = {name.partition("/")[2] for name in file.getnames()}
     sources = {
         str(path.relative_to(ROOT))
-        for folder in ("ascendc", "binding", "cmake", "cpu", "infer", "twin")
+        for folder in ("ascendc", "binding", "cmake", "cpu", "infer", *(f"twin/{r}" for r in ROOMS))
         for path in (ROOT / folder).rglob("*.*")
         if path.suffix != ".pyc"
+    }
+    names -= {name for name in names if name.startswith("twin/tests/")}
+    sources |= {
+        f"twin/{name}"
+        for name in (
+            *(
+                "CMakeLists.txt",
+                "LICENSE",
+                "MANIFEST.in",
+                "README.md",
+                "cmake_build.py",
+                "exports.map",
+            ),
+            *("pyproject.toml", "setup.py", "spellings.cmake", "ascendc_twin/__init__.py"),
+        )
     }
     assert len(sources) > 40
     assert names >= sources | SOURCE | {"CMakeLists.txt", "LICENSE", "pyproject.toml", "setup.py"}
@@ -198,8 +349,8 @@ def test_program_without_the_source_tree(installed, tmp_path):
         compile_and_run(installed, tmp_path, folder / "acl_program.h"),
     )
     done = subprocess.run(["ldd", "a.out"], cwd=tmp_path, capture_output=True, text=True)
-    library = installed / "mindspore_nsa" / "twin" / "libmindspore_nsa_twin.so"
-    assert f"=> {library}" in done.stdout
+    for name in ("mindspore_nsa/twin/libmindspore_nsa_twin.so", "ascendc_twin/libascendc_twin.so"):
+        assert f"=> {installed / name}" in done.stdout
 
 
 @examples.documented
@@ -260,26 +411,50 @@ def test_exported_symbols(installed):
     assert exported == expected
 
 
+def test_exported_symbols_of_the_operators(installed):
+    """Their aclnn functions, and those under CANN's names."""
+    library = installed / "mindspore_nsa" / "twin" / "libmindspore_nsa_twin.so"
+    exported = {name for _, name in symbols(library, "-D", "--defined-only")}
+    assert {"aclnnNsaCompress", "aclnnMsnsaCompressGradGetWorkspaceSize"} <= exported
+    assert not [name for name in exported if not name.startswith("aclnn")]
+
+
 def test_exported_symbols_of_the_twin(installed):
-    """The acl and aclnn functions, and C++ names of the twin's and CANN's namespaces.
+    """The acl functions, and C++ names of the twin's and CANN's namespaces.
 
     One C++ function is global in CANN too: GetSysWorkSpacePtr of the kernels.
     """
-    library = installed / "mindspore_nsa" / "twin" / "libmindspore_nsa_twin.so"
+    library = installed / "ascendc_twin" / "libascendc_twin.so"
     exported = {name for _, name in symbols(library, "-D", "--defined-only")}
-    assert {"aclInit", "aclnnNsaCompress", "aclnnMsnsaCompressGradGetWorkspaceSize"} <= exported
+    assert {"aclInit", "aclnnInit", "TwinOperators"} <= exported
     mangled = {name for name in exported if name.startswith("_Z")}
     assert not [name for name in exported - mangled if not re.match("acl|Acl|Twin", name)]
     ours = re.compile("7AscendC|2ge|4gert|3ops|8optiling|16platform_ascendc|4twin")
     outside = {name for name in mangled if not ours.search(name)}
     assert outside == {"_Z18GetSysWorkSpacePtrv"}
+    assert not [name for name in exported if re.search("[mM]snsa|Nsa", name)]
 
 
-@pytest.mark.parametrize("name", ["_native*.so", "twin/*.so"])
+LIBRARIES = {
+    "mindspore_nsa/_native*.so": (set(), None),
+    "mindspore_nsa/twin/*.so": (
+        {"libascendc_twin"},
+        "$ORIGIN/../../ascendc_twin:$ORIGIN/../../twin/ascendc_twin",
+    ),
+    "mindspore_nsa/twin/cann/op_api/lib/*.so": ({"libmindspore_nsa_twin"}, "$ORIGIN/../../.."),
+    "ascendc_twin/*.so": (set(), None),
+}
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
 def test_libraries(installed, name):
-    """Nothing but the compiler's run-time libraries and the C library."""
-    (native,) = installed.glob(f"mindspore_nsa/{name}")
+    """Nothing but each other, the compiler's run-time libraries and the C library."""
+    others, place = LIBRARIES[name]
+    (native,) = installed.glob(name)
     done = subprocess.run(["readelf", "-d", native], capture_output=True, text=True, check=True)
     needed = set(re.findall(r"\(NEEDED\).*\[(\w[^.]*)\.so", done.stdout))
-    assert needed <= {"libgomp", "libstdc++", "libm", "libgcc_s", "libc", "ld-linux-x86-64"}
-    assert "RUNPATH" not in done.stdout and "RPATH" not in done.stdout
+    assert others <= needed
+    system = {"libgomp", "libstdc++", "libm", "libgcc_s", "libc", "ld-linux-x86-64"}
+    assert needed - others - {"libascendc_twin"} <= system
+    found = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", done.stdout)
+    assert found == ([place] if place else [])

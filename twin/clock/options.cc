@@ -16,8 +16,8 @@ const Chip* FindChip(const std::string& name) {
 
 Options OptionsOfEnvironment() {
   Options options;
-  const char* clock = std::getenv("MINDSPORE_NSA_TWIN_CLOCK");
-  const char* trace = std::getenv("MINDSPORE_NSA_TWIN_TRACE");
+  const char* clock = std::getenv("ASCENDC_TWIN_CLOCK");
+  const char* trace = std::getenv("ASCENDC_TWIN_TRACE");
   if (trace != nullptr) options.trace = trace;
   const std::string text = clock == nullptr ? "" : clock;
   options.print = !text.empty() && text != "0";
@@ -27,7 +27,7 @@ Options OptionsOfEnvironment() {
   if (chip == nullptr) {
     std::string names;
     for (const Chip& each : kChips) names += std::string(each.name) + ", ";
-    throw std::invalid_argument("MINDSPORE_NSA_TWIN_CLOCK must be 0, 1 or a chip (" +
+    throw std::invalid_argument("ASCENDC_TWIN_CLOCK must be 0, 1 or a chip (" +
                                 names.substr(0, names.size() - 2) + "), got '" + text + "'");
   }
   options.chip = *chip;

@@ -41,7 +41,7 @@ struct Options {
   std::string trace;   // file for the trace; "" for none
 };
 
-// What MINDSPORE_NSA_TWIN_CLOCK (a chip's name, or 1) and MINDSPORE_NSA_TWIN_TRACE (a file) ask
+// What ASCENDC_TWIN_CLOCK (a chip's name, or 1) and ASCENDC_TWIN_TRACE (a file) ask
 // for. Throws std::invalid_argument for another value.
 TWIN_CLOCK_API Options OptionsOfEnvironment();
 

@@ -58,13 +58,13 @@ void RunOnHost(const char* name, uint32_t block_dim, const std::vector<const voi
   options.pure_cross_core = true;
   // The last four are for kernels of others: what CANN's compiler does, and what they rely on.
   try {
-    options.seed = EnvironmentNumber("MINDSPORE_NSA_TWIN_SEED", 0, UINT64_MAX).value_or(0);
+    options.seed = EnvironmentNumber("ASCENDC_TWIN_SEED", 0, UINT64_MAX).value_or(0);
     const auto is_on = [](const char* name) { return EnvironmentNumber(name, 0, 1) == 1; };
     options.names_switches = true;
-    options.auto_sync = is_on("MINDSPORE_NSA_TWIN_AUTO_SYNC");
-    options.carry_uninitialised = is_on("MINDSPORE_NSA_TWIN_CARRY_UNINITIALISED");
-    options.warn_uninitialised = is_on("MINDSPORE_NSA_TWIN_WARN_UNINITIALISED");
-    options.warn_beyond_tensor = is_on("MINDSPORE_NSA_TWIN_WARN_BEYOND_TENSOR");
+    options.auto_sync = is_on("ASCENDC_TWIN_AUTO_SYNC");
+    options.carry_uninitialised = is_on("ASCENDC_TWIN_CARRY_UNINITIALISED");
+    options.warn_uninitialised = is_on("ASCENDC_TWIN_WARN_UNINITIALISED");
+    options.warn_beyond_tensor = is_on("ASCENDC_TWIN_WARN_BEYOND_TENSOR");
   } catch (const std::invalid_argument& error) {
     std::fprintf(stderr, "twin error: %s\n", error.what());
     std::exit(1);

@@ -293,7 +293,7 @@ void Instr::FailConflict(int operand, AccessKind kind, const Conflict& conflict,
 // What an error adds that a switch of programs with ICPU_RUN_KF would lift.
 std::string Instr::Switch(const char* name, const char* makes) const {
   if (!core_->launch->options.names_switches) return "";
-  return Format("; MINDSPORE_NSA_TWIN_%s=1 makes it %s", name, makes);
+  return Format("; ASCENDC_TWIN_%s=1 makes it %s", name, makes);
 }
 
 // With that option CANN's compiler lets the scalar unit of a vector core and another pipe wait for

@@ -165,7 +165,7 @@ void CheckCarriedEnd(LaunchState& launch) {
       const std::string place = PlaceName(launch.cores[c.core].get(), {store.file, store.line});
       throw Error(place + ": " + store.name + ": uninitialised output: " + message +
                   (launch.options.names_switches
-                       ? "; MINDSPORE_NSA_TWIN_WARN_UNINITIALISED=1 makes it a warning"
+                       ? "; ASCENDC_TWIN_WARN_UNINITIALISED=1 makes it a warning"
                        : ""));
     }
   }

@@ -122,7 +122,7 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size,
   }
   VirtualMemory& memory = TheVirtualMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
-  if (memory.file < 0) memory.file = memfd_create("mindspore_nsa_twin", MFD_CLOEXEC);
+  if (memory.file < 0) memory.file = memfd_create("ascendc_twin", MFD_CLOEXEC);
   if (memory.file < 0 || ftruncate(memory.file, memory.end + static_cast<off_t>(size)) != 0) {
     return Failed(kName, ACL_ERROR_RT_MEMORY_ALLOCATION,
                   "no memory for " + std::to_string(size) + " bytes");

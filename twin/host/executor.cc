@@ -7,6 +7,7 @@
 
 #include "twin/device/launch.h"
 #include "twin/host/device_memory.h"
+#include "twin/host/forwarded.h"
 #include "twin/host/last_launch.h"
 #include "twin/host/log.h"
 #include "twin/host/machine.h"
@@ -263,6 +264,8 @@ aclnnStatus RunExecutor(const char* api, void* workspace, uint64_t workspace_siz
 
 using twin::LogError;
 
+void TwinMarkForwarded(aclOpExecutor* executor) { executor->forwarded = true; }
+
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
   if (executor == nullptr || !twin::IsExecutor(executor)) {
     LogError("aclSetAclOpExecutorRepeatable", "executor does not exist");
@@ -270,7 +273,7 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
   }
   // Some of CANN's operators refuse, too; their callers make an executor for each call.
   if (executor->host || executor->forwarded ||
-      std::getenv("MINDSPORE_NSA_TWIN_NOT_REPEATABLE") != nullptr) {
+      std::getenv("ASCENDC_TWIN_NOT_REPEATABLE") != nullptr) {
     return twin::kAclnnInvalid;
   }
   executor->repeatable = true;

@@ -49,8 +49,7 @@ struct aclOpExecutor {
   twin::Tiled tiled;
   uint64_t workspace_bytes = 0;  // with the copies
   bool repeatable = false;
-  // CANN's functions number the tensors of their own argument list, not those of the kernel that
-  // the twin has for them: addresses cannot be set by such a number.
+  // See TwinMarkForwarded.
   bool forwarded = false;
   // Computes the call in place of a kernel; none of the operators' own.
   std::function<void(const std::vector<twin::KernelArgument>&)> host;

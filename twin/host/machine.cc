@@ -44,8 +44,8 @@ Machine CurrentMachine() {
   machine.info.cube_cores = choice.cube_cores;
   machine.info.vector_cores = choice.vector_cores;
   if (choice.vector_cores == 0) {
-    const auto cube = EnvironmentNumber("MINDSPORE_NSA_TWIN_AIC", 1, kMostCores);
-    const auto vector = EnvironmentNumber("MINDSPORE_NSA_TWIN_AIV", 1, kMostCores);
+    const auto cube = EnvironmentNumber("ASCENDC_TWIN_AIC", 1, kMostCores);
+    const auto vector = EnvironmentNumber("ASCENDC_TWIN_AIV", 1, kMostCores);
     const uint64_t cubes = cube                 ? *cube
                            : vector             ? std::max<uint64_t>(1, *vector / kVectorPerCube)
                            : product != nullptr ? product->cube_cores
@@ -53,9 +53,8 @@ Machine CurrentMachine() {
     machine.info.cube_cores = static_cast<uint32_t>(cubes);
     machine.info.vector_cores = static_cast<uint32_t>(vector ? *vector : cubes * kVectorPerCube);
   }
-  machine.seed = choice.seed
-                     ? *choice.seed
-                     : EnvironmentNumber("MINDSPORE_NSA_TWIN_SEED", 0, UINT64_MAX).value_or(0);
+  machine.seed = choice.seed ? *choice.seed
+                             : EnvironmentNumber("ASCENDC_TWIN_SEED", 0, UINT64_MAX).value_or(0);
   return machine;
 }
 

@@ -16,8 +16,8 @@ struct Machine {
   uint64_t seed = 0;  // of the interleaving of the cores
 };
 
-// From MINDSPORE_NSA_TWIN_AIC, MINDSPORE_NSA_TWIN_AIV and MINDSPORE_NSA_TWIN_SEED, unless
-// TwinSetCores or TwinSetSeed has been called, and from MINDSPORE_NSA_TWIN_SOC. Throws
+// From ASCENDC_TWIN_AIC, ASCENDC_TWIN_AIV and ASCENDC_TWIN_SEED, unless
+// TwinSetCores or TwinSetSeed has been called, and from ASCENDC_TWIN_SOC. Throws
 // std::invalid_argument for a value that is no number in its range, or no product.
 Machine CurrentMachine();
 

@@ -70,7 +70,7 @@ struct DefAccess {
   static OpSpec Spec(const ops::OpDef& def, const char* soc);
 };
 
-// "MsnsaCompress" -> "msnsa_compress": the name of its kernel and of its aclnn header.
+// "ScaleAdd" -> "scale_add": the name of its kernel and of its aclnn header.
 std::string SnakeCase(const std::string& op_type);
 
 }  // namespace twin

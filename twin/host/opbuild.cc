@@ -235,7 +235,7 @@ void WriteOperators(const std::string& folder, const std::string& kernel_prefix,
   for (const auto& entry : std::filesystem::directory_iterator(headers)) {
     if (kept.count(entry.path()) == 0) std::filesystem::remove(entry.path());
   }
-  WriteIfChanged(root / "aclnn_functions.cc", AclnnFunctionList(written));
+  WriteIfChanged(root / "aclnn_functions.inc", AclnnFunctionList(written));
 }
 
 }  // namespace twin

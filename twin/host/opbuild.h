@@ -14,7 +14,8 @@ namespace twin {
 std::string AclnnHeader(const OpSpec& spec);
 // Their definition.
 std::string AclnnSource(const OpSpec& spec);
-// All of them as data: what AclnnFunctions() of aclnn_function.h gives.
+// All of them as data: the elements of a list, in braces, whose types AclnnFunction,
+// AclnnParameter, AclnnRole, AclnnKind and AclnnValue the program that includes it declares.
 std::string AclnnFunctionList(const std::vector<const OpSpec*>& specs);
 // The kernel of one combination of dtypes, and its registration. `kernel_file`: how the file with
 // the kernel's entry is included.
@@ -22,7 +23,7 @@ std::string KernelSource(const OpSpec& spec, size_t combination, const std::stri
 
 // Writes, for every operator whose kernels are not linked in, include/aclnnop/aclnn_<op>.h,
 // aclnn_<file>.cc and, for every combination of dtypes, <file>_kernel_<number>.cc below `folder`,
-// and aclnn_functions.cc for all of them; a file that would not change stays as it is, and other
+// and aclnn_functions.inc for all of them; a file that would not change stays as it is, and other
 // headers in that folder are removed. <op> is the type in snake_case, <file> the name of the
 // kernel's file. Kernel entries are included as <kernel_prefix><file>/op_kernel/<file>.cpp. A build
 // that has to know its units before the definitions are compiled names their number, `units` > 0

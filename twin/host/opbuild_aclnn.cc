@@ -4,7 +4,7 @@
 #include <limits>
 #include <sstream>
 
-#include "twin/host/aclnn_function.h"
+#include "twin/host/aclnn_kinds.h"
 #include "twin/host/opbuild.h"
 
 namespace twin {
@@ -210,7 +210,7 @@ void WriteParameter(const Parameter& parameter, std::ostringstream& out) {
       << ", {";
   if (parameter.kind == AclnnKind::kTensor) {
     for (ge::DataType dtype : parameter.param->dtypes) {
-      out << "ge::DataType(" << static_cast<int>(dtype) << "), ";
+      out << "aclDataType(" << static_cast<int>(dtype) << "), ";
     }
   }
   out << "}";
@@ -227,20 +227,21 @@ void WriteParameter(const Parameter& parameter, std::ostringstream& out) {
 std::string AclnnFunctionList(const std::vector<const OpSpec*>& specs) {
   std::ostringstream out;
   out << std::setprecision(std::numeric_limits<double>::max_digits10)
-      << "// Generated from the operators' definitions.\n#include "
-         "\"twin/host/aclnn_function.h\"\n\n";
-  for (const OpSpec* spec : specs) out << "#include \"" << HeaderName(*spec) << "\"\n";
-  out << "\nnamespace twin {\n\nconst std::vector<AclnnFunction>& AclnnFunctions() {\n"
-      << "  static const std::vector<AclnnFunction> functions = {\n";
+      << "// Generated from the operators' definitions.\n";
   for (const OpSpec* spec : specs) {
+    const std::vector<Parameter> parameters = Parameters(*spec);
     out << "    {" << std::quoted(spec->type) << ", {\n";
-    for (const Parameter& parameter : Parameters(*spec)) WriteParameter(parameter, out);
+    for (const Parameter& parameter : parameters) WriteParameter(parameter, out);
     out << "    },\n     [](void* function, const AclnnValue* values, uint64_t* workspace_size,\n"
         << "        aclOpExecutor** executor) {\n"
-        << "       return reinterpret_cast<decltype(&aclnn" << spec->type
-        << "GetWorkspaceSize)>(function)(\n";
+        << "       using Function = aclnnStatus (*)(\n";
+    for (const Parameter& parameter : parameters) {
+      out << "           " << parameter.declaration() << ",\n";
+    }
+    out << "           uint64_t*, aclOpExecutor**);\n"
+        << "       return reinterpret_cast<Function>(function)(\n";
     size_t index = 0;
-    for (const Parameter& parameter : Parameters(*spec)) {
+    for (const Parameter& parameter : parameters) {
       const std::string value =
           "values[" + std::to_string(index++) + "]." + kMembers[static_cast<int>(parameter.kind)];
       out << "           " << (parameter.ref() ? "const_cast<aclTensor*>(" + value + ")" : value)
@@ -248,7 +249,6 @@ std::string AclnnFunctionList(const std::vector<const OpSpec*>& specs) {
     }
     out << "           workspace_size, executor);\n     }},\n";
   }
-  out << "  };\n  return functions;\n}\n\n}  // namespace twin\n";
   return out.str();
 }
 

@@ -26,15 +26,14 @@ constexpr const Product& kDefault = kProducts[1];
 }  // namespace
 
 const Product* NamedProduct() {
-  const char* text = std::getenv("MINDSPORE_NSA_TWIN_SOC");
+  const char* text = std::getenv("ASCENDC_TWIN_SOC");
   if (text == nullptr || text[0] == '\0') return nullptr;
   std::string names;
   for (const Product& product : kProducts) {
     if (std::string(text) == product.name) return &product;
     names += (names.empty() ? "" : ", ") + std::string(product.name);
   }
-  throw std::invalid_argument("MINDSPORE_NSA_TWIN_SOC must be one of " + names + ", got '" + text +
-                              "'");
+  throw std::invalid_argument("ASCENDC_TWIN_SOC must be one of " + names + ", got '" + text + "'");
 }
 
 const Product& CurrentProduct() {

@@ -12,7 +12,7 @@ struct Product {
   uint64_t l2_bytes;
 };
 
-// The one that MINDSPORE_NSA_TWIN_SOC names, null where it is unset or empty. Throws
+// The one that ASCENDC_TWIN_SOC names, null where it is unset or empty. Throws
 // std::invalid_argument for another name.
 const Product* NamedProduct();
 // That one, or Ascend910B2.

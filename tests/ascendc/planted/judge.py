@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
 
-from tests.twin import builds as twin
+from twin.tests import builds as twin
 
 from ..attention_checks import CALLS, calls_of, check_call
 from ..builds import changed, unit

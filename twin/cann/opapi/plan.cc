@@ -21,7 +21,7 @@ void Check(const char* name, const aclTensor* tensor) {
 // Writes what a process calls of CANN's own, each of it once, into the file that the variable
 // names.
 void Note(const std::string& function) {
-  static const char* const file = std::getenv("MINDSPORE_NSA_TWIN_CALLED");
+  static const char* const file = std::getenv("ASCENDC_TWIN_CALLED");
   if (file == nullptr) return;
   static std::mutex mutex;
   static std::set<std::string> noted;

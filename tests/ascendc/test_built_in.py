@@ -1,0 +1,227 @@
+"""aclnn functions under CANN's names: its argument lists, and the kernels of this project."""
+
+import ctypes
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mindspore_nsa import _native, twin
+from twin.tests.host.acl import NULLPTR, SUCCESS, Device, recent_error
+
+from .aclnn import first_phase, lib, second_phase
+
+HALF = np.float16
+
+
+def own(name):
+    """Name of this project's function of the same kernel."""
+    return f"aclnn{_native.ascend_type(name)}"
+
+
+def parameters(function):
+    """(kind, name without "Optional") of what the first phase takes before its results."""
+    word = re.sub(r"\B([A-Z])", r"_\1", function.removeprefix("aclnn")).lower()
+    (header,) = (
+        path
+        for folder in twin.include_dirs()
+        for path in [Path(folder) / "aclnnop" / f"aclnn_{word}.h"]
+        if path.exists()
+    )
+    found = re.search(rf"{function}GetWorkspaceSize\((.*?)\);", header.read_text(), re.DOTALL)[1]
+    pairs = (
+        re.fullmatch(r"(?:const )?(\w+) ?\*{0,2} ?(\w+)", p.strip()).groups()
+        for p in found.split(",")
+    )
+    return [(kind, name.removesuffix("Optional")) for kind, name in pairs][:-2]
+
+
+def draw(*shape, dtype=HALF):
+    return (np.random.default_rng(sum(shape)).integers(-8, 9, shape) / 8).astype(dtype)
+
+
+TOKENS, HEADS, DIM = 64, 2, 32
+X = draw(TOKENS, HEADS, DIM)
+STATISTICS = ((TOKENS, HEADS, 8), np.float32)
+INDICES = np.zeros((TOKENS, HEADS, 1), np.int32)
+BLOCKS = {"selectedBlockSize": 64, "selectedBlockCount": 1, "sparseMode": 0}
+PACKED = {"actualSeqQLen": [TOKENS], "actualSeqKvLen": [TOKENS]}
+FLASH = {
+    "scaleValue": 0.125,
+    "keepProb": 1.0,
+    "preTokens": 65536,
+    "nextTokens": 65536,
+    "headNum": HEADS,
+    "inputLayout": "BSND",
+    "innerPrecise": 0,
+    "sparseMode": 0,
+}
+QUERY = X[None]
+BIAS = draw(1, HEADS, TOKENS, TOKENS)
+QKV = {"query": X, "key": X, "value": X}
+FLASH_STATISTICS = ((1, HEADS, TOKENS, 8), np.float32)
+
+# Of every function CANN's arguments, the outputs of which are (shape, dtype), and what this
+# project's function takes beside them.
+CALLS = {
+    "NsaCompress": (
+        {
+            **{"input": X, "weight": draw(32, HEADS), "actSeqLen": [TOKENS], "layout": "TND"},
+            **{"compressBlockSize": 32, "compressStride": 16, "actSeqLenType": 0},
+            "output": ((3, HEADS, DIM), HALF),
+        },
+        {},
+    ),
+    "NsaCompressGrad": (
+        {
+            **{"outputGrad": X[:3], "input": X, "weight": draw(32, HEADS), "actSeqLen": [TOKENS]},
+            **{"compressBlockSize": 32, "compressStride": 16, "actSeqLenType": 0, "layout": "TND"},
+            "inputGradOut": (X.shape, HALF),
+            "weightGradOut": ((32, HEADS), HALF),
+        },
+        {},
+    ),
+    "NsaCompressAttention": (
+        {
+            **{"query": X, "key": X[:3], "value": X[:3], "attenMask": None, "topkMask": None},
+            **{"actualSeqQLen": [TOKENS], "actualCmpSeqKvLen": [3], "actualSelSeqKvLen": [1]},
+            **{"scaleValue": 0.125, "headNum": HEADS, "inputLayout": "TND", "sparseMode": 0},
+            **{"compressBlockSize": 32, "compressStride": 16, "selectBlockSize": 64},
+            "selectBlockCount": 1,
+            **{"softmaxMaxOut": STATISTICS, "softmaxSumOut": STATISTICS},
+            "attentionOutOut": (X.shape, HALF),
+            "topkIndicesOut": ((TOKENS, HEADS, 1), np.int32),
+        },
+        {"causal": 0, "initBlocks": 0, "localBlocks": 0, "importance": "cann"},
+    ),
+    "NsaSelectedAttention": (
+        {
+            **{**QKV, "topkIndices": INDICES, "attenMask": None, **PACKED},
+            **{"scaleValue": 0.125, "headNum": HEADS, "inputLayout": "TND", **BLOCKS},
+            **{"softmaxMaxOut": STATISTICS, "softmaxSumOut": STATISTICS},
+            "attentionOut": (X.shape, HALF),
+        },
+        {},
+    ),
+    "NsaSelectedAttentionGrad": (
+        {
+            **{**QKV, "attentionOut": X, "attentionOutGrad": X, "topkIndices": INDICES},
+            "softmaxMax": np.zeros(*STATISTICS),
+            "softmaxSum": np.ones(*STATISTICS),
+            **{**PACKED, "attenMask": None, "scaleValue": 0.125, **BLOCKS},
+            **{"headNum": HEADS, "inputLayout": "TND"},
+            **{name: (X.shape, HALF) for name in ("dqOut", "dkOut", "dvOut")},
+        },
+        {},
+    ),
+    "FlashAttentionScore": (
+        {
+            **{"query": QUERY, "key": QUERY, "value": QUERY, "realShift": BIAS},
+            **dict.fromkeys(("dropMask", "paddingMask", "attenMask", "prefix")),
+            **FLASH,
+            **{"softmaxMaxOut": FLASH_STATISTICS, "softmaxSumOut": FLASH_STATISTICS},
+            "softmaxOutOut": ((0,), HALF),
+            "attentionOutOut": (QUERY.shape, HALF),
+        },
+        {"pseType": 1},
+    ),
+    "FlashAttentionScoreGrad": (
+        {
+            **{"query": QUERY, "keyIn": QUERY, "value": QUERY, "dy": QUERY, "pseShift": BIAS},
+            **dict.fromkeys(("dropMask", "paddingMask", "attenMask", "prefix", "softmaxIn")),
+            "softmaxMax": np.zeros(*FLASH_STATISTICS),
+            "softmaxSum": np.ones(*FLASH_STATISTICS),
+            **{"attentionIn": QUERY, **FLASH},
+            **{name: (QUERY.shape, HALF) for name in ("dqOut", "dkOut", "dvOut")},
+            "dpseOut": (BIAS.shape, HALF),
+        },
+        {
+            **{"pseType": 1, "compressBlockSize": 0, "compressStride": 0, "pseGrad": 1},
+            "dsinkOut": ((1,), np.float32),
+        },
+    ),
+}
+
+
+# Outputs that CANN calls otherwise than the definition does.
+RENAMED = {
+    ("NsaCompress", "output"): "out",
+    ("NsaSelectedAttention", "attentionOut"): "attentionOutOut",
+}
+
+
+def argument(device, kind, value, outputs):
+    """A value as the function takes it."""
+    if kind == "double":
+        return ctypes.c_double(value or 0)
+    if kind == "int64_t":
+        return ctypes.c_int64(value or 0)
+    if value is None:
+        return None
+    if kind == "char":
+        return value.encode()
+    if kind == "aclIntArray":
+        return device.int_array(value)
+    if isinstance(value, np.ndarray):
+        return device.tensor(device.put(value), value.shape, value.dtype)
+    shape, dtype = value
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = device.malloc(size) if size else None
+    outputs.append((memory, shape, dtype))
+    return device.tensor(memory, shape, np.dtype(dtype))
+
+
+def run(device, function, values):
+    """Bytes of the outputs of a call, whose arguments are given by name."""
+    names = [name for _, name in parameters(function)]
+    assert set(values) <= set(names), set(values).difference(names)
+    outputs = []
+    arguments = [
+        argument(device, kind, values.get(name), outputs) for kind, name in parameters(function)
+    ]
+    status, size, executor = first_phase(function, *arguments)
+    assert status == SUCCESS, recent_error()
+    assert second_phase(device, function, size, executor) == SUCCESS
+    assert device.synchronize() == SUCCESS, recent_error()
+    return [device.get(*output).tobytes() for output in outputs if output[1] not in ((0,), (1,))]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_same_bits_as_this_projects_function(name):
+    values, further = CALLS[name]
+    taken = [n for _, n in parameters(f"aclnn{name}")]
+    assert sorted(taken) == sorted(values)
+    ours = {RENAMED.get((name, n), n): value for n, value in values.items()}
+    with Device() as device:
+        theirs = run(device, f"aclnn{name}", values)
+        assert theirs == run(device, own(name), {**ours, **further})
+        assert any(any(output) for output in theirs)
+
+
+def test_every_operator_has_both_names():
+    # What reads a cache has lengths on the device, which CANN's functions take from the host.
+    with_cache = {
+        "NsaCompressWithCache",
+        "NsaCompressAttentionInfer",
+        "NsaSelectedAttentionInfer",
+    }
+    assert {*CALLS, *with_cache} == set(_native.ascend_operators())
+    for name in CALLS:
+        for function in (f"aclnn{name}", own(name)):
+            assert getattr(lib, function) and getattr(lib, f"{function}GetWorkspaceSize")
+
+
+def test_a_required_output_is_asked_for():
+    """An output that is null is an error, as it is in CANN; the gradient of a bias may be."""
+    values, _ = CALLS["FlashAttentionScoreGrad"]
+    function = "aclnnFlashAttentionScoreGrad"
+    with Device() as device:
+        without = {**values, "pseShift": None, "dpseOut": None}
+        assert len(run(device, function, without)) == 3
+        arguments = [
+            argument(device, kind, {**values, "dqOut": None}[name], [])
+            for kind, name in parameters(function)
+        ]
+        status, _, _ = first_phase(function, *arguments)
+        assert status == NULLPTR and "dqOut must not be null" in recent_error()

@@ -1,0 +1,132 @@
+"""Faults planted in how target ascend calls its functions, on MindSpore's device Ascend.
+
+python -m mindspore_nsa.twin run -m tests.cann.faults FILE FAULT ...
+
+writes what became of each: the error of a call, "values" where others came out, or nothing where
+the fault was not found.
+"""
+
+import ctypes
+import json
+import os
+import sys
+from pathlib import Path
+from unittest import mock
+
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor
+
+import mindspore_nsa
+from mindspore_nsa.ops import _ascend
+from tests.ascendc.conftest import forget
+
+argument, call = _ascend._argument, _ascend._call
+
+
+def draw(*shape, seed=0):
+    return Tensor(np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float16))
+
+
+def calls():
+    """Outputs of calls with two sets of attributes, absent and given inputs, and views."""
+    q, k, v = (draw(2, 33, 4, 16, seed=i) for i in range(3))
+    options = {"input_layout": "BSND", "scalar_value": 0.25, "return_softmax": True}
+    results = [
+        *mindspore_nsa.flash_attention_score(q, k, v, 4, **options),
+        *mindspore_nsa.flash_attention_score(
+            q, k, v, 4, real_shift=draw(1, 4, 33, 33), sparse_mode=2, **options
+        ),
+    ]
+    wide, weight = draw(96, 4, 32), draw(32, 2)
+    for x in (wide[:, 1:3], draw(96, 2, 32)):
+        results.append(mindspore_nsa.nsa_compress(x, weight, 32, 16, actual_seq_len=(40, 96)))
+    return [result.asnumpy() for result in results]
+
+
+def renamed(pairs):
+    """`_argument` that takes one parameter of the function for another."""
+
+    def replaced(op, parameter, *rest):
+        name = pairs.get(parameter["name"])
+        found = [p for p in _ascend._parameters(op, "input") if p["name"] == name]
+        return argument(op, found[0] if found else parameter, *rest)
+
+    return replaced
+
+
+def in_reverse(arguments, outputs):
+    return call(arguments, outputs[::-1])
+
+
+FAULTS = {
+    "one registration": {"deepcopy": lambda info: info},
+    "absent tensors": {"_ABSENT_TYPE": "aclTensor*"},
+    "views": {"_contiguous": lambda x: x},
+    "order of arguments": {"_argument": renamed({"key": "value", "value": "key"})},
+    "an optional input shifted": {
+        "_argument": renamed(
+            {"realShiftOptional": "dropMaskOptional", "dropMaskOptional": "realShiftOptional"}
+        )
+    },
+    "order of outputs": {"_call": in_reverse},
+}
+
+
+PIECE = 2 << 20  # bytes of device memory that MindSpore maps at once
+
+
+def freed(after):
+    """A call whose input loses memory, after the call was made or before; MindSpore's error."""
+    tokens = 2 * PIECE // 128
+    x = Tensor(np.ones((tokens, 1, 64), np.float16)).move_to("Ascend", blocking=True)
+    weight = draw(32, 1).move_to("Ascend", blocking=True)
+    piece = -(-x.data_ptr() // PIECE) * PIECE
+    assert piece + PIECE <= x.data_ptr() + x.nbytes, "it holds another Tensor's memory, too"
+    unmap = ctypes.CDLL("libascendc_twin_ascendcl.so").aclrtUnmapMem
+    try:
+        for step in (after, not after):
+            if step:
+                out = mindspore_nsa.nsa_compress(x, weight, 32, 16, actual_seq_len=(tokens,))
+            else:
+                assert unmap(ctypes.c_void_p(piece)) == 0
+        out.asnumpy()
+    except RuntimeError as error:
+        return str(error)[:300]
+    return ""
+
+
+# In this order: the second one ends the stream.
+FREED = {"a tensor freed before its call": False, "a tensor freed after its call": True}
+
+
+def same(got, expected):
+    return all(
+        a.shape == b.shape and a.tobytes() == b.tobytes()
+        for a, b in zip(got, expected, strict=True)
+    )
+
+
+def main(file, *names):
+    outcomes = {}
+    # MindSpore remembers the first registration of an operator, so that fault comes before all.
+    expected = None if names == ("one registration",) else calls()
+    for name in names:
+        forget()
+        if name in FREED:
+            outcomes[name] = freed(FREED[name])
+            continue
+        with mock.patch.multiple(_ascend, **FAULTS[name]):
+            try:
+                outcomes[name] = "" if same(calls(), expected) else "values"
+            except Exception as error:  # an error finds the fault, too
+                outcomes[name] = f"{type(error).__name__}: {error}"[:300]
+    Path(file).write_text(json.dumps(outcomes))
+    # After such errors MindSpore does not end in good order.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    ms.set_device("Ascend")
+    main(*sys.argv[1:])

@@ -1,0 +1,62 @@
+"""Every operator on MindSpore's device Ascend: the bits of the kernels, which other tests judge."""
+
+import pytest
+
+from .judge import called_by_type, differences, run
+
+FORWARD = ("FlashAttentionScore", "NsaCompress", "NsaCompressAttention", "NsaSelectedAttention")
+BACKWARD = ("FlashAttentionScoreGrad", "NsaCompressGrad", "NsaSelectedAttentionGrad")
+CACHES = ("NsaCompressWithCache", "NsaCompressAttentionInfer", "NsaSelectedAttentionInfer")
+# Random configurations of each operator: in PyNative mode, there with make soak, of those with
+# caches, and in each way of compiling a graph.
+COUNT, SOAKED, OF_CACHES, IN_GRAPHS = 40, 100, 16, 2
+
+
+def check(folder, mode, cases, **environment):
+    """Run the calls on device Ascend, compare every output; how many calls there were."""
+    file = folder / "results"
+    program = ("-m", "tests.cann.worker", "operators", mode, file, *cases)
+    done = run(*program, folder=folder, **environment)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    calls, tensors, wrong = differences(file)
+    assert not wrong, "\n".join(wrong)
+    assert tensors > calls  # some of the operators have more than one output
+    assert called_by_type(folder) == set()
+    return calls
+
+
+@pytest.mark.parametrize("count", [COUNT, pytest.param(SOAKED, marks=pytest.mark.soak)])
+def test_random_calls(count, tmp_path):
+    """MindSpore caches the executors of its calls; what lies on the device is written there."""
+    cases = [f"{op}:0:{count}" for op in FORWARD + BACKWARD]
+    cases += [f"{op}:0:{OF_CACHES}" for op in CACHES]
+    assert (
+        check(tmp_path, "pynative", cases)
+        == count * len(FORWARD + BACKWARD) + len(CACHES) * OF_CACHES
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "first"), [("graph", 0), ("jit_O0", 2), ("jit_O1", 4)], ids=lambda x: str(x)
+)
+def test_graphs(mode, first, tmp_path):
+    ops = FORWARD + BACKWARD + CACHES
+    cases = [f"{op}:{first}:{IN_GRAPHS}" for op in ops]
+    assert check(tmp_path, mode, cases) == IN_GRAPHS * len(ops)
+
+
+def test_executors_for_one_call(tmp_path):
+    """Where CANN does not let an executor be used again, MindSpore makes one for each call."""
+    ops = FORWARD + BACKWARD
+    cases = [f"{op}:{6}:1" for op in ops]
+    environment = {"ASCENDC_TWIN_NOT_REPEATABLE": "1"}
+    assert check(tmp_path, "pynative", cases, **environment) == len(ops)
+
+
+def test_named_calls(tmp_path):
+    """Among them dropout, biases, slopes, prefixes and masks in every layout.
+
+    Those of selected attention have sizes of their own and no option that random ones lack.
+    """
+    ops = ("FlashAttentionScore", "NsaCompressGrad", "NsaCompress", "NsaCompressAttention")
+    assert check(tmp_path, "pynative", [f"{op}:named" for op in ops]) > 25

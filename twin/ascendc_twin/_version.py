@@ -1,0 +1,3 @@
+"""The version of the package, kept here alone."""
+
+__version__ = "0.3.0"
