@@ -46,30 +46,62 @@ inline int64_t range_chunk(const AttentionPlan& plan, int64_t q_len, int64_t uni
 
 }  // namespace
 
-struct GradPair : ChunkedPair {
+// How the keys of a pair are divided.
+struct KeyChunks {
   int64_t kv_chunk, kv_chunks;  // keys of a chunk, and how many; one counts once per share
   int64_t shares;               // of the queries, each with sums of its own for all keys
   int64_t lead;                 // more of them for the first keys: the first chunks, one each
   int64_t lead_keys;            // how many keys those are
-  int64_t range_chunks;         // chunks of queries of a range
-  int64_t first_key_chunk;      // sum of kv_chunks before it in its wave
-  int64_t first_slot;           // sum of range_chunks before it in its wave
-  // Accumulators: the outputs themselves in fp32, but for sums of several shares, otherwise
-  // scratch. Row 0, first head of the group. Those of a share follow the keys of the one before.
+
+  // Chunk of keys and share of number `kv_chunk`.
+  int64_t chunk_of_keys(int64_t kv_chunk) const { return max64(0, kv_chunk - lead) / shares; }
+  int64_t share(int64_t kv_chunk) const {
+    return kv_chunk < lead ? kv_chunk : (kv_chunk - lead) % shares;
+  }
+  // Whether the queries of a chunk are of the share of a chunk of keys.
+  bool shared(int64_t q_chunk, int64_t kv_chunk) const {
+    return q_chunk % (kv_chunk < lead ? lead : shares) == share(kv_chunk);
+  }
+  // Keys of LeadSums.
+  int64_t lead_rows() const { return lead > 0 ? (lead - shares) * lead_keys : 0; }
+};
+
+// The chunks of a pair in the list of units.
+struct UnitChunks {
+  int64_t range_chunks;     // chunks of queries of a range
+  int64_t first_key_chunk;  // sum of kv_chunks before it in its wave
+  int64_t first_slot;       // sum of range_chunks before it in its wave
+};
+
+// Accumulators: the outputs themselves in fp32, but for sums of several shares, otherwise scratch.
+// Row 0, first head of the group. Those of a share follow the keys of the one before.
+struct GradSums {
   float *dq, *dk, *dv;
   RowStrides dq_strides;  // between queries, between heads of the group
   int64_t dk_row, dv_row;
+};
+
+// What P and dS are computed with.
+struct RowStatistics {
   float* delta;  // [q_len, G] row_delta()
   // In groups, of all rows next to each other: [q_len, G] the maximum, and 1 / sum.
   float *max, *inv;
-  // What shares of the first keys sum beyond those of all keys: [lead - shares, lead_keys, D], Dv.
+};
+
+// What shares of the first keys sum beyond those of all keys: [lead - shares, lead_keys, D], Dv.
+struct LeadSums {
   float *lead_dk, *lead_dv;
-  // Where a unit has all keys: slots, of as many keys at most. dk is [slots, slot_keys, D], dv
-  // [slots, slot_keys, Dv].
+};
+
+// Where a unit has all keys: slots, of as many keys at most. dk is [slots, slot_keys, D], dv
+// [slots, slot_keys, Dv].
+struct KeySlots {
   int64_t slots, slot_keys;
 
   bool whole() const { return slots > 0; }
+};
 
+struct GradPair : ChunkedPair, KeyChunks, UnitChunks, GradSums, RowStatistics, LeadSums, KeySlots {
   int64_t ranges() const { return max64(1, ceil_div(q_chunks, range_chunks)); }
   int64_t range_queries() const { return range_chunks * q_chunk; }
   int64_t steps() const { return max64(range_chunks, kv_chunks); }  // of a range
@@ -96,17 +128,6 @@ struct GradPair : ChunkedPair {
   // Keys of dk.
   int64_t sum_rows(const Segment& seg) const {
     return whole() ? slots * slot_keys : shares * seg.kv_len;
-  }
-  // Keys of lead_dk.
-  int64_t lead_rows() const { return lead > 0 ? (lead - shares) * lead_keys : 0; }
-  // Chunk of keys and share of number `kv_chunk`.
-  int64_t chunk_of_keys(int64_t kv_chunk) const { return max64(0, kv_chunk - lead) / shares; }
-  int64_t share(int64_t kv_chunk) const {
-    return kv_chunk < lead ? kv_chunk : (kv_chunk - lead) % shares;
-  }
-  // Whether the queries of a chunk are of the share of a chunk of keys.
-  bool shared(int64_t q_chunk, int64_t kv_chunk) const {
-    return q_chunk % (kv_chunk < lead ? lead : shares) == share(kv_chunk);
   }
   // Points dk and dv to where the share of a chunk of keys sums them. Not inlined, it would be a
   // weak symbol, of which the linker takes that of any instruction set for all.
