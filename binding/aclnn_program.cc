@@ -60,7 +60,7 @@ void check(const char* function, int status) {
 
 #define NSA_ACL(function, ...) check(#function, NSA_TWIN(function)(__VA_ARGS__))
 
-size_t byte_count(const CallTensor& tensor) {
+size_t byte_count(const TensorDesc& tensor) {
   int64_t bytes = dtype_size(tensor.dtype);
   for (int64_t dim : tensor.shape) bytes *= dim;
   return static_cast<size_t>(bytes);
@@ -114,7 +114,7 @@ void* AclnnProgram::allocate(size_t bytes) {
   return memory;
 }
 
-aclTensor* AclnnProgram::make_tensor(const CallTensor& tensor, void** memory) {
+aclTensor* AclnnProgram::make_tensor(const TensorDesc& tensor, void** memory) {
   *memory = allocate(byte_count(tensor));
   const size_t rank = tensor.shape.size();
   aclTensor* made =
@@ -125,7 +125,7 @@ aclTensor* AclnnProgram::make_tensor(const CallTensor& tensor, void** memory) {
   return made;
 }
 
-aclTensor* AclnnProgram::make_filled(const CallTensor& tensor, void** memory) {
+aclTensor* AclnnProgram::make_filled(const TensorDesc& tensor, void** memory) {
   aclTensor* made = make_tensor(tensor, memory);
   const size_t bytes = byte_count(tensor);
   if (bytes > 0) {
@@ -141,28 +141,31 @@ aclIntArray* AclnnProgram::make_list(const std::vector<int64_t>& values) {
 
 AclnnValue AclnnProgram::attr_value(const AscendArgument& argument) {
   const AclnnParameter& parameter = *argument.parameter;
-  const bool given = argument.source == AscendArgument::kAttr;
-  const char* name = given ? signature_.schema->attrs[argument.index].name : "";
-  const Context& context = call_.context;
+  const Attrs::Value* given =
+      argument.source == AscendArgument::kAttr ? &call_.context.attr(argument.index) : nullptr;
+  const int64_t* integer = given == nullptr ? nullptr : std::get_if<int64_t>(given);
   AclnnValue value{};
   switch (parameter.kind) {
     case AclnnKind::kBool:
-      value.boolean = (given ? context.int_attr(name) : parameter.default_integer) != 0;
+      value.boolean = (given ? std::get<int64_t>(*given) : parameter.default_integer) != 0;
       break;
     case AclnnKind::kInt:
-      value.integer = given ? context.int_attr(name) * argument.factor : parameter.default_integer;
+      value.integer =
+          given ? std::get<int64_t>(*given) * argument.factor : parameter.default_integer;
       break;
     case AclnnKind::kFloat:
-      value.number = given ? context.float_attr(name) : parameter.default_number;
+      value.number = integer ? static_cast<double>(*integer)
+                     : given ? std::get<double>(*given)
+                             : parameter.default_number;
       break;
     case AclnnKind::kString:
       // The function does not change it; its type is CANN's.
-      value.string =
-          const_cast<char*>(given ? context.str_attr(name).c_str() : parameter.default_string);
+      value.string = const_cast<char*>(given ? std::get<std::string>(*given).c_str()
+                                             : parameter.default_string);
       break;
     case AclnnKind::kIntArray:
       // CANN has a list of one for some numbers.
-      if (given) value.int_array = make_list({context.int_attr(name)});
+      if (given) value.int_array = make_list({std::get<int64_t>(*given)});
       break;
     default:
       break;
@@ -179,19 +182,20 @@ AclnnValue AclnnProgram::value_of(const AscendArgument& argument) {
       const bool on_device = argument.parameter->kind == AclnnKind::kTensor;
       if (list != nullptr && on_device) {
         SeqList values = *list;
-        const CallTensor tensor{values.data(), DType::kInt64, {list_size(values)}};
+        TensorDesc tensor{true, DType::kInt64, true, {list_size(values)}};
+        tensor.data = values.data();
         value.tensor = make_filled(tensor, &memory);
       } else if (list != nullptr) {
         value.int_array = make_list(*list);
       } else if (call_.has(argument.index)) {
-        const CallTensor& tensor = call_.inputs[argument.index];
+        const TensorDesc& tensor = call_.in(argument.index);
         value.tensor = make_filled(tensor, &memory);
         if (argument.parameter->written) results_.push_back({&tensor, memory});
       }
       return value;
     }
     case AscendArgument::kOutput: {
-      const CallTensor& tensor = call_.outputs[argument.index];
+      const TensorDesc& tensor = call_.outputs[argument.index];
       value.tensor = make_tensor(tensor, &memory);
       results_.push_back({&tensor, memory});
       return value;

@@ -25,15 +25,15 @@ class AclnnProgram {
 
  private:
   struct Result {
-    const CallTensor* to;
+    const TensorDesc* to;
     void* memory;
   };
 
   AclnnValue value_of(const AscendArgument& argument);
   AclnnValue attr_value(const AscendArgument& argument);
-  aclTensor* make_tensor(const CallTensor& tensor, void** memory);
+  aclTensor* make_tensor(const TensorDesc& tensor, void** memory);
   // A tensor with the content of the call's.
-  aclTensor* make_filled(const CallTensor& tensor, void** memory);
+  aclTensor* make_filled(const TensorDesc& tensor, void** memory);
   aclIntArray* make_list(const std::vector<int64_t>& values);
   void* allocate(size_t bytes);
   void release();

@@ -8,9 +8,9 @@ namespace nsa {
 
 namespace {
 
-std::string_view name_of(const char* name) { return name; }
+std::string_view spec_name(const char* name) { return name; }
 template <class Spec>
-std::string_view name_of(const Spec& spec) {
+std::string_view spec_name(const Spec& spec) {
   return spec.name;
 }
 
@@ -18,7 +18,7 @@ std::string_view name_of(const Spec& spec) {
 template <class Specs>
 size_t place_of(const Specs& specs, std::string_view name) {
   size_t place = 0;
-  while (place < specs.size() && name_of(specs[place]) != name) ++place;
+  while (place < specs.size() && spec_name(specs[place]) != name) ++place;
   return place;
 }
 
@@ -156,9 +156,9 @@ void refuse_dropped(const Context& context) {
   }
 }
 
-std::vector<OutputDesc> infer_call(std::string_view op, const std::vector<TensorDesc>& inputs,
-                                   const Attrs& attrs, Target target) {
-  const Context context(schema(op), inputs, attrs, target);
+std::vector<OutputDesc> infer_call(const BoundAttrs& attrs, const std::vector<TensorDesc>& inputs,
+                                   Target target) {
+  const Context context(attrs, inputs, target);
   if (target == Target::kAscend) refuse_dropped(context);
   return infer(context);
 }

@@ -47,7 +47,7 @@ const AscendSignature& ascend_signature(std::string_view op, std::string_view ta
 void refuse_dropped(const Context& context);
 
 // infer() of op.h, and refuse_dropped().
-std::vector<OutputDesc> infer_call(std::string_view op, const std::vector<TensorDesc>& inputs,
-                                   const Attrs& attrs, Target target);
+std::vector<OutputDesc> infer_call(const BoundAttrs& attrs, const std::vector<TensorDesc>& inputs,
+                                   Target target);
 
 }  // namespace nsa

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -61,10 +62,41 @@ Written parse_written(size_t place, const std::string& text) {
   return {place, text.substr(0, at), std::stoll(text.substr(at + 1))};
 }
 
-// What the text of a call says.
+// What MindSpore was last told about the outputs of a call, and what of: it asks again at every
+// call in PyNative mode.
+template <class Asked, class Told>
+struct Answer {
+  bool known = false;
+  Asked asked;
+  Told told;
+};
+
+// What the text of a call says, bound to its operator.
 struct CallText {
-  explicit CallText(std::string_view text) {
+  CallText(const OpSchema& op, std::string_view text)
+      : attrs(op, read(text)), float32(narrowed_inputs(op.id, attrs)) {}
+
+  bool present(size_t input) const { return ((present_ >> input) & 1) != 0; }
+
+  const Backend* backend = &kCpuBackend;
+  bool graph = false;
+  std::vector<Written> written;
+
+ private:
+  int64_t present_ = -1;
+
+ public:
+  const BoundAttrs attrs;
+  // Inputs, as bits, that a Cell of mixed precision narrows although the operator takes float32.
+  const uint32_t float32;
+  Answer<std::vector<int64_t>, std::vector<std::vector<int64_t>>> shapes;
+  Answer<std::vector<int>, std::vector<int>> types;
+
+ private:
+  // Gives the attributes of the operator, which others stand beside.
+  Attrs read(std::string_view text) {
     const Attrs parsed = parse_attrs(text);  // outlives the loop over its items
+    Attrs own;
     for (const Attrs::Item& item : parsed.items()) {
       if (item.first == kTargetName) {
         backend = std::get<std::string>(item.second) == "cpu" ? &kCpuBackend : &kAscendTwinBackend;
@@ -76,46 +108,49 @@ struct CallText {
         const size_t place = std::stoul(item.first.substr(kWrittenName.size()));
         written.push_back(parse_written(place, std::get<std::string>(item.second)));
       } else {
-        attrs.set(item.first, item.second);
+        own.set(item.first, item.second);
       }
     }
+    return own;
   }
 
-  bool present(size_t input) const { return ((present_ >> input) & 1) != 0; }
-
-  Attrs attrs;
-  const Backend* backend = &kCpuBackend;
-  bool graph = false;
-  std::vector<Written> written;
-
- private:
-  int64_t present_ = -1;
+  static uint32_t narrowed_inputs(OpId op, const BoundAttrs& attrs) {
+    const OpEntry& entry = op_entry(op);
+    return entry.float32_inputs == nullptr ? 0 : entry.float32_inputs(attrs);
+  }
 };
 
-// The text of a call, parsed once per thread and text. The reference holds until the next
-// call on this thread.
-const CallText& call_text(void* extra) {
-  thread_local std::map<std::string, CallText, std::less<>> parsed;
-  // Lists that change at every step may bring a new row count each time.
-  constexpr size_t kMaxCached = 4096;
-  const std::string_view text = attr_text(extra);
-  const auto found = parsed.find(text);
-  if (found != parsed.end()) return found->second;
-  if (parsed.size() >= kMaxCached) parsed.clear();
-  return parsed.emplace(text, CallText(text)).first->second;
+// What a thread keeps of an operator: the texts it was called with, bound once, and the tensors of
+// a call, because allocating some twenty shapes would take longer than the checks of a tiny one.
+struct Kept {
+  std::map<std::string, CallText, std::less<>> texts;
+  std::vector<TensorDesc> inputs, outputs;
+};
+
+Kept& kept(OpId op) {
+  thread_local Kept all[kOpCount];
+  return all[static_cast<size_t>(op)];
 }
 
-// Inputs, as bits, that a Cell of mixed precision narrows although the operator takes float32.
-uint32_t float32_inputs(OpId op, const Attrs& attrs) {
-  const OpEntry& entry = op_entry(op);
-  return entry.float32_inputs == nullptr ? 0 : entry.float32_inputs(attrs);
+// The text of a call. The reference holds until the next call on this thread.
+CallText& call_text(const OpSchema& op, void* extra) {
+  // Lists that change at every step may bring a new row count each time.
+  constexpr size_t kMaxCached = 4096;
+  auto& texts = kept(op.id).texts;
+  const std::string_view text = attr_text(extra);
+  const auto found = texts.find(text);
+  if (found != texts.end()) return found->second;
+  if (texts.size() >= kMaxCached) texts.clear();
+  return texts
+      .emplace(std::piecewise_construct, std::forward_as_tuple(text),
+               std::forward_as_tuple(op, text))
+      .first->second;
 }
 
 bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
 // Makes a narrowed tensor float32 again; `values` keeps it.
-void widen(CallTensor& tensor, std::vector<float>& values) {
-  if (!is_half(tensor.dtype)) return;
+void widen(TensorDesc& tensor, std::vector<float>& values) {
   int64_t size = 1;
   for (int64_t dim : tensor.shape) size *= dim;
   const auto* bits = static_cast<const uint16_t*>(tensor.data);
@@ -128,18 +163,7 @@ void widen(CallTensor& tensor, std::vector<float>& values) {
   tensor.dtype = DType::kFloat32;
 }
 
-// A call's tensors. Kept per thread and operator: allocating some twenty shapes would take longer
-// than the checks of a tiny call.
-struct CallBuffers {
-  std::vector<CallTensor> inputs, outputs;
-};
-
-CallBuffers& buffers_of(OpId op) {
-  thread_local std::map<OpId, CallBuffers> buffers;
-  return buffers[op];
-}
-
-void set_tensor(CallTensor& tensor, int index, void** params, int* ndims, int64_t** shapes,
+void set_tensor(TensorDesc& tensor, int index, void** params, int* ndims, int64_t** shapes,
                 const char** dtypes) {
   tensor.present = true;
   tensor.data = params[index];
@@ -169,31 +193,32 @@ void check_written(const OpSchema& op_schema, const CallText& text, void** param
   }
 }
 
-void run_call(const char* op, const CallText& text, int count, void** params, int* ndims,
+void run_call(const OpSchema& op, const CallText& text, int count, void** params, int* ndims,
               int64_t** shapes, const char** dtypes) {
-  const OpSchema& op_schema = schema(op);
-  const int num_inputs = static_cast<int>(op_schema.inputs.size());
-  check_written(op_schema, text, params, dtypes);
-  auto& [inputs, outputs] = buffers_of(op_schema.id);
+  const int num_inputs = static_cast<int>(op.inputs.size());
+  check_written(op, text, params, dtypes);
+  Kept& of_op = kept(op.id);
+  std::vector<TensorDesc>&inputs = of_op.inputs, &outputs = of_op.outputs;
   inputs.resize(num_inputs);
   outputs.resize(count - num_inputs);
-  const uint32_t float32 = float32_inputs(op_schema.id, text.attrs);
   std::vector<std::vector<float>> widened;
   for (int i = 0; i < num_inputs; ++i) {
     inputs[i].present = text.present(i);
     if (!inputs[i].present) continue;
     set_tensor(inputs[i], i, params, ndims, shapes, dtypes);
-    if ((float32 & input_bit(i)) != 0) widen(inputs[i], widened.emplace_back());
+    if ((text.float32 & input_bit(i)) != 0 && is_half(inputs[i].dtype))
+      widen(inputs[i], widened.emplace_back());
   }
   for (int i = num_inputs; i < count; ++i) {
     set_tensor(outputs[i - num_inputs], i, params, ndims, shapes, dtypes);
   }
-  call(op, inputs, outputs, text.attrs, *text.backend);
+  call(text.attrs, inputs, outputs, *text.backend);
 }
 
-int run(const char* op, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
+int run(OpId id, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
         void* extra) {
-  const CallText& text = call_text(extra);
+  const OpSchema& op = schema(id);
+  const CallText& text = call_text(op, extra);
   if (!text.graph) {
     run_call(op, text, count, params, ndims, shapes, dtypes);
     return 0;
@@ -224,17 +249,17 @@ std::vector<TensorDesc> unknown_inputs(const OpSchema& op_schema, const CallText
 
 // The outputs are those of the aclnn function; one that the operator does not have is empty.
 template <class Describe>
-std::vector<OutputDesc> infer_for_aclnn(const char* op, const CallText& text,
+std::vector<OutputDesc> infer_for_aclnn(const OpSchema& op, const CallText& text,
                                         const Describe& describe) {
-  const AscendSignature& signature = ascend_signature(op, "ascend");
-  std::vector<TensorDesc> inputs = unknown_inputs(*signature.schema, text);
+  const AscendSignature& signature = ascend_signature(op.name, "ascend");
+  std::vector<TensorDesc> inputs = unknown_inputs(op, text);
   size_t place = 0;
   for (const AscendArgument& argument : signature.arguments) {
     const bool tensor = argument.parameter->kind == AclnnKind::kTensor;
     if (!tensor || argument.source != AscendArgument::kInput) continue;
     if (inputs[argument.index].present) describe(inputs[argument.index], place++);
   }
-  const std::vector<OutputDesc> all = infer_call(op, inputs, text.attrs, Target::kAscend);
+  const std::vector<OutputDesc> all = infer_call(text.attrs, inputs, Target::kAscend);
   std::vector<OutputDesc> outputs;
   for (const AscendArgument& argument : signature.arguments) {
     if (argument.parameter->role != AclnnRole::kOutput) continue;
@@ -246,21 +271,18 @@ std::vector<OutputDesc> infer_for_aclnn(const char* op, const CallText& text,
 
 // Hands each input that the caller has described to `describe(input, its place in the arguments)`.
 template <class Describe>
-std::vector<OutputDesc> infer_for(Caller caller, const char* op, void* extra,
+std::vector<OutputDesc> infer_for(Caller caller, const OpSchema& op, const CallText& text,
                                   const Describe& describe) {
-  const CallText& text = call_text(extra);
   if (caller == Caller::kAclnn) return infer_for_aclnn(op, text, describe);
-  const OpSchema& op_schema = schema(op);
-  std::vector<TensorDesc> inputs = unknown_inputs(op_schema, text);
-  const uint32_t float32 = float32_inputs(op_schema.id, text.attrs);
+  std::vector<TensorDesc> inputs = unknown_inputs(op, text);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].present) continue;
     describe(inputs[i], i);
-    if ((float32 & input_bit(i)) != 0 && is_half(inputs[i].dtype)) {
+    if ((text.float32 & input_bit(i)) != 0 && is_half(inputs[i].dtype)) {
       inputs[i].dtype = DType::kFloat32;
     }
   }
-  return infer_call(op, inputs, text.attrs, text.backend->rules);
+  return infer_call(text.attrs, inputs, text.backend->rules);
 }
 
 // What MindSpore wants of an inference function: a vector where the operator has several outputs.
@@ -276,31 +298,70 @@ PerOutput<kOutputs, T> per_output(std::vector<T> values) {
   }
 }
 
-template <size_t kOutputs>
-PerOutput<kOutputs, std::vector<int64_t>> infer_shape(Caller caller, const char* op, int* ndims,
-                                                      int64_t** shapes, void* extra) {
-  std::vector<std::vector<int64_t>> result;
-  const auto describe = [&](TensorDesc& input, size_t place) {
-    input.known_rank = !(ndims[place] == 1 && shapes[place][0] == kUnknownRank);
-    if (input.known_rank) input.shape.assign(shapes[place], shapes[place] + ndims[place]);
-  };
-  for (OutputDesc& output : infer_for(caller, op, extra, describe)) {
-    result.push_back(std::move(output.shape));
+// Dimensions of all inputs, each after their number.
+std::vector<int64_t> flat_shapes(size_t count, const int* ndims, int64_t** shapes) {
+  std::vector<int64_t> flat;
+  for (size_t i = 0; i < count; ++i) {
+    flat.push_back(ndims[i]);
+    flat.insert(flat.end(), shapes[i], shapes[i] + ndims[i]);
   }
-  return per_output<kOutputs>(std::move(result));
+  return flat;
+}
+
+// How many Tensors the caller of an inference function passes.
+size_t tensor_count(Caller caller, const OpSchema& op, const CallText& text) {
+  if (caller == Caller::kCustom) return op.inputs.size();
+  size_t count = 0;
+  for (const AscendArgument& argument : ascend_signature(op.name, "ascend").arguments) {
+    const bool tensor = argument.parameter->kind == AclnnKind::kTensor;
+    if (tensor && argument.source == AscendArgument::kInput && text.present(argument.index))
+      ++count;
+  }
+  return count;
 }
 
 template <size_t kOutputs>
-PerOutput<kOutputs, int> infer_type(Caller caller, const char* op, const std::vector<int>& type_ids,
-                                    void* extra) {
-  std::vector<int> result;
-  const auto describe = [&](TensorDesc& input, size_t place) {
-    if (place < type_ids.size()) input.dtype = static_cast<DType>(type_ids[place]);
-  };
-  for (const OutputDesc& output : infer_for(caller, op, extra, describe)) {
-    result.push_back(static_cast<int>(output.dtype));
+PerOutput<kOutputs, std::vector<int64_t>> infer_shape(Caller caller, OpId id, int* ndims,
+                                                      int64_t** shapes, void* extra) {
+  const OpSchema& op = schema(id);
+  CallText& text = call_text(op, extra);
+  auto& [known, asked, told] = text.shapes;
+  std::vector<int64_t> now = flat_shapes(tensor_count(caller, op, text), ndims, shapes);
+  if (!known || asked != now) {
+    known = false;
+    told.clear();
+    const auto describe = [&](TensorDesc& input, size_t place) {
+      input.known_rank = !(ndims[place] == 1 && shapes[place][0] == kUnknownRank);
+      if (input.known_rank) input.shape.assign(shapes[place], shapes[place] + ndims[place]);
+    };
+    for (OutputDesc& output : infer_for(caller, op, text, describe)) {
+      told.push_back(std::move(output.shape));
+    }
+    asked = std::move(now);
+    known = true;
   }
-  return per_output<kOutputs>(std::move(result));
+  return per_output<kOutputs>(told);
+}
+
+template <size_t kOutputs>
+PerOutput<kOutputs, int> infer_type(Caller caller, OpId id, const std::vector<int>& type_ids,
+                                    void* extra) {
+  const OpSchema& op = schema(id);
+  CallText& text = call_text(op, extra);
+  auto& [known, asked, told] = text.types;
+  if (!known || asked != type_ids) {
+    known = false;
+    told.clear();
+    const auto describe = [&](TensorDesc& input, size_t place) {
+      if (place < type_ids.size()) input.dtype = static_cast<DType>(type_ids[place]);
+    };
+    for (const OutputDesc& output : infer_for(caller, op, text, describe)) {
+      told.push_back(static_cast<int>(output.dtype));
+    }
+    asked = type_ids;
+    known = true;
+  }
+  return per_output<kOutputs>(told);
 }
 
 }  // namespace
@@ -314,16 +375,16 @@ PerOutput<kOutputs, int> infer_type(Caller caller, const char* op, const std::ve
 #define NSA_INFERENCE(symbol, caller, op, outputs)                                                 \
   extern "C" nsa::PerOutput<outputs, std::vector<int64_t>> symbol##InferShape(                     \
       int* ndims, int64_t** shapes, void* extra) {                                                 \
-    return nsa::infer_shape<outputs>(nsa::Caller::caller, #op, ndims, shapes, extra);              \
+    return nsa::infer_shape<outputs>(nsa::Caller::caller, nsa::OpId::k##op, ndims, shapes, extra); \
   }                                                                                                \
   extern "C" nsa::PerOutput<outputs, int> symbol##InferType(std::vector<int> types, void* extra) { \
-    return nsa::infer_type<outputs>(nsa::Caller::caller, #op, types, extra);                       \
+    return nsa::infer_type<outputs>(nsa::Caller::caller, nsa::OpId::k##op, types, extra);          \
   }
 
 #define NSA_CUSTOM(op, function, outputs)                                                        \
   extern "C" int op(int count, void** params, int* ndims, int64_t** shapes, const char** dtypes, \
                     void*, void* extra) {                                                        \
-    return nsa::run(#op, count, params, ndims, shapes, dtypes, extra);                           \
+    return nsa::run(nsa::OpId::k##op, count, params, ndims, shapes, dtypes, extra);              \
   }                                                                                              \
   NSA_INFERENCE(op, kCustom, op, outputs)
 
@@ -353,7 +414,7 @@ extern "C" int NsaMarkWrittenInferType(std::vector<int> type_ids, void*) { retur
 // rows of bfloat16 in place on a CPU.
 extern "C" int NsaCopyRows(int, void** params, int* ndims, int64_t** shapes, const char** dtypes,
                            void*, void*) {
-  nsa::CallTensor tensor;
+  nsa::TensorDesc tensor;
   nsa::set_tensor(tensor, 0, params, ndims, shapes, dtypes);
   int64_t bytes = nsa::dtype_size(tensor.dtype);
   for (size_t axis = 1; axis < tensor.shape.size(); ++axis) bytes *= tensor.shape[axis];
@@ -406,7 +467,7 @@ extern "C" int NsaCheckEndsInferType(std::vector<int> type_ids, void*) { return 
 // used, because an unused operator is never run.
 extern "C" int NsaWithoutGradient(int, void** params, int* ndims, int64_t** shapes,
                                   const char** dtypes, void*, void*) {
-  nsa::CallTensor input;
+  nsa::TensorDesc input;
   nsa::set_tensor(input, 0, params, ndims, shapes, dtypes);
   int64_t bytes = nsa::dtype_size(input.dtype);
   for (int64_t size : input.shape) bytes *= size;

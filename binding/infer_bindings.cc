@@ -25,8 +25,9 @@ py::list infer_in_python(const std::string& op, const py::sequence& inputs, cons
                          const std::string& target) {
   const OpSchema& op_schema = schema(op);
   const PythonInputs described_inputs(op_schema, inputs);
+  const BoundAttrs bound(op_schema, read_attrs(op_schema, attrs));
   const std::vector<OutputDesc> outputs =
-      infer_call(op, described_inputs.descs, read_attrs(op_schema, attrs), read_target(target));
+      infer_call(bound, described_inputs.descs, read_target(target));
   py::list result(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     py::tuple shape(outputs[i].shape.size());

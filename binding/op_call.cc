@@ -16,44 +16,33 @@ namespace {
 constexpr int64_t kSingleThreadWork = 1 << 16;
 
 template <class T>
-void copy_list(const CallTensor& tensor, SeqList& list) {
+void copy_list(const TensorDesc& tensor, SeqList& list) {
   const T* data = static_cast<const T*>(tensor.data);
   const int64_t size = tensor.shape.size() == 1 ? tensor.shape[0] : 0;
   list.assign(data, data + size);
 }
 
-// What the rules see of a call's inputs; kept per thread, for its memory.
-struct Described {
-  std::vector<TensorDesc> descs;
-  std::vector<SeqList> lists;  // of the inputs that are lists
-};
-
-void describe(const OpSchema& op_schema, const std::vector<CallTensor>& inputs, Described& all) {
-  all.descs.resize(inputs.size());
-  all.lists.resize(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    TensorDesc& desc = all.descs[i];
-    desc.present = inputs[i].present;
-    desc.values = nullptr;
-    desc.dtype = desc.present ? inputs[i].dtype : DType::kUnknown;
-    desc.shape.clear();
-    if (!desc.present) continue;
-    desc.shape = inputs[i].shape;
-    const bool is_list = i < op_schema.inputs.size() && op_schema.inputs[i].list();
-    if (!is_list) continue;
+// Gives the inputs that are lists their values, which `lists` keeps.
+void read_lists(const OpSchema& op_schema, std::vector<TensorDesc>& inputs,
+                std::vector<SeqList>& lists) {
+  lists.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size() && i < op_schema.inputs.size(); ++i) {
+    TensorDesc& input = inputs[i];
+    input.values = nullptr;
+    if (!input.present || !op_schema.inputs[i].list()) continue;
     // A list of another dtype stays without values: the rules reject its dtype first.
-    if (desc.dtype == DType::kInt64) {
-      copy_list<int64_t>(inputs[i], all.lists[i]);
-    } else if (desc.dtype == DType::kInt32) {
-      copy_list<int32_t>(inputs[i], all.lists[i]);
+    if (input.dtype == DType::kInt64) {
+      copy_list<int64_t>(input, lists[i]);
+    } else if (input.dtype == DType::kInt32) {
+      copy_list<int32_t>(input, lists[i]);
     } else {
       continue;
     }
-    desc.values = &all.lists[i];
+    input.values = &lists[i];
   }
 }
 
-void check_outputs(const OpSchema& schema, const std::vector<CallTensor>& outputs,
+void check_outputs(const OpSchema& schema, const std::vector<TensorDesc>& outputs,
                    const std::vector<OutputDesc>& expected) {
   const std::string function = schema.function;
   if (outputs.size() != expected.size()) {
@@ -108,14 +97,14 @@ const OpEntry& op_entry(OpId op) {
 
 const Backend kCpuBackend{Target::kCpu, run_on_cpu};
 
-void call(std::string_view op, const std::vector<CallTensor>& inputs,
-          const std::vector<CallTensor>& outputs, const Attrs& attrs, const Backend& backend) {
-  const OpSchema& op_schema = schema(op);
-  thread_local Described all;
-  describe(op_schema, inputs, all);
-  const Context context(op_schema, all.descs, attrs, backend.rules);
+void call(const BoundAttrs& attrs, std::vector<TensorDesc>& inputs,
+          const std::vector<TensorDesc>& outputs, const Backend& backend) {
+  const OpSchema& op_schema = attrs.schema();
+  thread_local std::vector<SeqList> lists;  // for its memory
+  read_lists(op_schema, inputs, lists);
+  const Context context(attrs, inputs, backend.rules);
   check_outputs(op_schema, outputs, infer(context));
-  const CheckedCall checked{context, all.descs, inputs, outputs, attrs};
+  const CheckedCall checked{context, outputs};
   const OpEntry& entry = op_entry(op_schema.id);
   if (entry.check_contents != nullptr) entry.check_contents(checked);
   backend.run(checked);

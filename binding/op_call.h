@@ -3,7 +3,6 @@
 // op_call_*.cc.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "cpu/types.h"
@@ -12,23 +11,24 @@
 
 namespace nsa {
 
-struct CallTensor {
-  void* data = nullptr;
-  DType dtype = DType::kUnknown;
-  std::vector<int64_t> shape;
-  bool present = true;  // false: an absent optional input, everything else is ignored
-};
-
 // A checked call, as the functions that fill the kernels' parameters see it.
 struct CheckedCall {
   const Context& context;
-  const std::vector<TensorDesc>& descs;
-  const std::vector<CallTensor>& inputs;
-  const std::vector<CallTensor>& outputs;
-  const Attrs& attrs;
+  const std::vector<TensorDesc>& outputs;
 
+  // What the operator declares.
+  template <class Declared>
+  const Declared& attrs() const {
+    return context.attrs<Declared>();
+  }
+  // Copies them to the parameters of a kernel, which begin with them.
+  template <class Declared>
+  void set_attrs(Declared& parameters) const {
+    parameters = attrs<Declared>();
+  }
+  const TensorDesc& in(size_t input) const { return context.in(input); }
   bool has(size_t input) const { return context.has(input); }
-  const void* data(size_t input) const { return has(input) ? inputs[input].data : nullptr; }
+  const void* data(size_t input) const { return has(input) ? in(input).data : nullptr; }
   template <class T>
   const T* as(size_t input) const {
     return static_cast<const T*>(data(input));
@@ -41,7 +41,7 @@ struct CheckedCall {
   int64_t list_length(size_t input) const {
     return static_cast<int64_t>(context.values(input)->size());
   }
-  int64_t dim(size_t input, size_t axis) const { return inputs[input].shape[axis]; }
+  int64_t dim(size_t input, size_t axis) const { return in(input).shape[axis]; }
   void* out(size_t output) const { return outputs[output].data; }
   template <class T>
   T* out_as(size_t output) const {
@@ -56,12 +56,6 @@ inline cpu::ElemType elem_type(DType dtype) {
   static_assert(static_cast<int>(cpu::ElemType::kBFloat16) == static_cast<int>(DType::kBFloat16));
   return static_cast<cpu::ElemType>(dtype);
 }
-// Of a name that the rules have accepted.
-inline cpu::ElemType elem_type(const std::string& name) {
-  DType dtype = DType::kUnknown;
-  dtype_from_name(name, &dtype);
-  return elem_type(dtype);
-}
 static_assert(cpu::kSoftmaxLanes == kSoftmaxLanes);
 
 // What is known of an operator beyond its rules.
@@ -72,7 +66,7 @@ struct OpEntry {
   int64_t (*work)(const CheckedCall& call);
   // The inputs, as bits, that stay float32 where mixed precision narrows the floating inputs of
   // every operator; nullptr: none.
-  uint32_t (*float32_inputs)(const Attrs& attrs) = nullptr;
+  uint32_t (*float32_inputs)(const BoundAttrs& attrs) = nullptr;
   // What the contents of tensors have to satisfy, on every target; nullptr: nothing.
   void (*check_contents)(const CheckedCall& call) = nullptr;
 };
@@ -82,7 +76,7 @@ const OpEntry& op_entry(OpId op);
 constexpr uint32_t input_bit(size_t input) { return uint32_t{1} << input; }
 
 // Elements of an input.
-inline int64_t elements(const CheckedCall& call, size_t input) { return numel(call.descs[input]); }
+inline int64_t elements(const CheckedCall& call, size_t input) { return numel(call.in(input)); }
 
 // Whose limits hold for a call, and what runs it then.
 struct Backend {
@@ -91,12 +85,12 @@ struct Backend {
 };
 extern const Backend kCpuBackend;
 
-// Runs `op`. The caller allocates the outputs as infer() says. Throws OpError, with the sentence
-// that Python users see, where a rule of infer/ or the shape of an output is violated, and
+// Runs the operator of the attributes. Inputs and outputs have data; the caller allocates the
+// outputs as infer() says. The values of lists are read into the inputs. Throws OpError, with the
+// sentence that Python users see, where a rule of infer/ or the shape of an output is violated, and
 // std::bad_alloc where the kernel finds no memory.
-void call(std::string_view op, const std::vector<CallTensor>& inputs,
-          const std::vector<CallTensor>& outputs, const Attrs& attrs,
-          const Backend& backend = kCpuBackend);
+void call(const BoundAttrs& attrs, std::vector<TensorDesc>& inputs,
+          const std::vector<TensorDesc>& outputs, const Backend& backend = kCpuBackend);
 
 #define NSA_OP_ENTRY(op, function, outputs) extern const OpEntry function##_entry;
 NSA_OPERATORS(NSA_OP_ENTRY)

@@ -8,15 +8,9 @@ namespace {
 
 constexpr const BlockIndexerInputs& kIn = kBlockIndexerInputs;
 
-cpu::BlockScore block_score(const std::string& name) {
-  if (name == "max") return cpu::BlockScore::kMax;
-  if (name == "mean") return cpu::BlockScore::kMean;
-  return name == "softmax_max" ? cpu::BlockScore::kSoftmaxMax : cpu::BlockScore::kReluWeighted;
-}
-
 void run(const CheckedCall& call) {
-  const Context& c = call.context;
   cpu::BlockIndexerParams p{};
+  call.set_attrs<BlockIndexerAttrs>(p);
   p.query = call.data(kIn.query);
   p.key = call.data(kIn.key);
   p.weights = call.as<float>(kIn.weights);
@@ -24,15 +18,13 @@ void run(const CheckedCall& call) {
   p.seq_kv = call.list(kIn.actual_seq_kvlen);
   p.q_offset = call.list(kIn.q_offset);
   p.B = call.list_length(kIn.actual_seq_qlen);
-  p.dtype = elem_type(call.inputs[kIn.query].dtype);
+  p.dtype = elem_type(call.in(kIn.query).dtype);
   p.T1 = call.dim(kIn.query, 0);
   p.H = call.dim(kIn.query, 1);
   p.D = call.dim(kIn.query, 2);
   p.T2 = call.dim(kIn.key, 0);
   p.Nk = call.dim(kIn.key, 1);
-  c.read_attrs<BlockIndexerAttrs>(p);
   p.groups = p.head_groups > 0 ? p.head_groups : p.Nk;
-  p.score = block_score(c.str_attr("score"));
   p.topk_indices = call.out_as<int32_t>(kBlockIndexerOutputs.topk_indices);
   cpu::block_indexer(p);
 }
@@ -41,7 +33,7 @@ int64_t work(const CheckedCall& call) {
   return product({elements(call, kIn.query), call.dim(kIn.key, 0)});
 }
 
-uint32_t float32_inputs(const Attrs&) { return input_bit(kIn.weights); }
+uint32_t float32_inputs(const BoundAttrs&) { return input_bit(kIn.weights); }
 
 }  // namespace
 

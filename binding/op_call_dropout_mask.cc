@@ -8,13 +8,13 @@ namespace {
 
 void run(const CheckedCall& call) {
   cpu::DropoutMaskParams p{};
+  call.set_attrs<NsaDropoutMaskAttrs>(p);
   p.seed = static_cast<uint64_t>(*call.as<int64_t>(kNsaDropoutMaskInputs.seed));
-  call.context.read_attrs<NsaDropoutMaskAttrs>(p);
   p.mask = call.out_as<uint8_t>(kNsaDropoutMaskOutputs.mask);
   cpu::dropout_mask(p);
 }
 
-int64_t work(const CheckedCall& call) { return call.context.int_attr("numel"); }
+int64_t work(const CheckedCall& call) { return call.attrs<NsaDropoutMaskAttrs>().numel; }
 
 }  // namespace
 

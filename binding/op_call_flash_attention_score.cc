@@ -13,15 +13,6 @@ constexpr const FlashAttentionScoreOutputs& kOut = kFlashAttentionScoreOutputs;
 constexpr const FlashAttentionScoreGradInputs& kGrad = kFlashAttentionScoreGradInputs;
 constexpr const FlashAttentionScoreGradOutputs& kGradOut = kFlashAttentionScoreGradOutputs;
 
-cpu::Layout layout_of(InputLayout layout) {
-  static_assert(static_cast<int>(cpu::Layout::kBSH) == static_cast<int>(InputLayout::kBSH));
-  static_assert(static_cast<int>(cpu::Layout::kSBH) == static_cast<int>(InputLayout::kSBH));
-  static_assert(static_cast<int>(cpu::Layout::kBSND) == static_cast<int>(InputLayout::kBSND));
-  static_assert(static_cast<int>(cpu::Layout::kBNSD) == static_cast<int>(InputLayout::kBNSD));
-  static_assert(static_cast<int>(cpu::Layout::kTND) == static_cast<int>(InputLayout::kTND));
-  return static_cast<cpu::Layout>(layout);
-}
-
 // The dimensions of a mask or position bias at the end of four; 1 in front.
 void right_align(const std::vector<int64_t>& shape, int64_t (&aligned)[4]) {
   std::fill(std::begin(aligned), std::end(aligned), 1);
@@ -29,8 +20,7 @@ void right_align(const std::vector<int64_t>& shape, int64_t (&aligned)[4]) {
 }
 
 void fill(const CheckedCall& call, const FlashInputs& in, cpu::FlashAttentionScoreParams& p) {
-  const Context& c = call.context;
-  const FlashDims dims = check_flash_operands(c, in);
+  const FlashDims dims = check_flash_operands(call.context, in);
   p.query = call.data(in.query);
   p.key = call.data(in.key);
   p.value = call.data(in.value);
@@ -44,8 +34,7 @@ void fill(const CheckedCall& call, const FlashInputs& in, cpu::FlashAttentionSco
   if (call.has(in.q_start)) p.q_starts = call.list_length(in.q_start);
   p.kv_start = call.list(in.kv_start);
   if (call.has(in.kv_start)) p.kv_starts = call.list_length(in.kv_start);
-  p.layout = layout_of(dims.layout);
-  p.dtype = elem_type(call.inputs[in.query].dtype);
+  p.dtype = elem_type(call.in(in.query).dtype);
   p.B = dims.batch;
   p.N1 = dims.n1;
   p.N2 = dims.n2;
@@ -53,20 +42,20 @@ void fill(const CheckedCall& call, const FlashInputs& in, cpu::FlashAttentionSco
   p.S2 = dims.s2;
   p.D = dims.d;
   p.Dv = dims.dv;
-  c.read_attrs<FlashAttentionScoreAttrs>(p);
   // The other modes are computed; a mask given there is checked for its shape only.
   if (call.has(in.attn_mask) && p.sparse_mode <= 1) {
     p.attn_mask = call.as<uint8_t>(in.attn_mask);
-    right_align(call.inputs[in.attn_mask].shape, p.mask_shape);
+    right_align(call.in(in.attn_mask).shape, p.mask_shape);
   }
   if (call.has(in.real_shift)) {
-    right_align(call.inputs[in.real_shift].shape, p.pse_shape);
-    p.pse_rank = static_cast<int64_t>(call.inputs[in.real_shift].shape.size());
+    right_align(call.in(in.real_shift).shape, p.pse_shape);
+    p.pse_rank = static_cast<int64_t>(call.in(in.real_shift).shape.size());
   }
 }
 
 void run(const CheckedCall& call) {
   cpu::FlashAttentionScoreParams p{};
+  call.set_attrs<FlashAttentionScoreAttrs>(p);
   fill(call, FlashInputs(kIn), p);
   p.attention_out = call.out(kOut.attention_out);
   p.softmax_max = call.out_as<float>(kOut.softmax_max);
@@ -76,21 +65,19 @@ void run(const CheckedCall& call) {
 
 void run_grad(const CheckedCall& call) {
   cpu::FlashAttentionScoreGradParams p{};
+  call.set_attrs<FlashAttentionScoreGradAttrs>(p);
   fill(call, FlashInputs(kGrad), p);
   p.q_offset = call.list(kGrad.q_offset);
-  p.compress_block_size = call.context.int_attr("compress_block_size");
-  p.compress_stride = call.context.int_attr("compress_stride");
   // The base's outputs are inputs of the gradient, which only reads them.
-  p.attention_out = call.inputs[kGrad.attention_in].data;
-  p.softmax_max = static_cast<float*>(call.inputs[kGrad.softmax_max].data);
-  p.softmax_sum = static_cast<float*>(call.inputs[kGrad.softmax_sum].data);
+  p.attention_out = call.in(kGrad.attention_in).data;
+  p.softmax_max = static_cast<float*>(call.in(kGrad.softmax_max).data);
+  p.softmax_sum = static_cast<float*>(call.in(kGrad.softmax_sum).data);
   p.dy = call.data(kGrad.dy);
   p.softmax_sum_grad = call.as<float>(kGrad.softmax_sum_grad);
   p.dq = call.out(kGradOut.dq);
   p.dk = call.out(kGradOut.dk);
   p.dv = call.out(kGradOut.dv);
-  const bool wants_dpse =
-      call.context.int_attr("pse_grad") != 0 && call.has(kGrad.real_shift) && p.pse_type <= 1;
+  const bool wants_dpse = p.pse_grad && call.has(kGrad.real_shift) && p.pse_type <= 1;
   if (wants_dpse) p.dpse = call.out(kGradOut.dpse);
   if (call.has(kGrad.sink)) p.dsink = call.out_as<float>(kGradOut.dsink);
   cpu::flash_attention_score_grad(p);
@@ -104,7 +91,7 @@ void run_grad(const CheckedCall& call) {
 
 int64_t work_of(const CheckedCall& call, const FlashInputs& in) {
   // One of the key's dimensions but the last is S2, in every layout.
-  const std::vector<int64_t>& key = call.inputs[in.key].shape;
+  const std::vector<int64_t>& key = call.in(in.key).shape;
   return product({elements(call, in.query), *std::max_element(key.begin(), key.end() - 1)});
 }
 
@@ -112,14 +99,16 @@ int64_t work(const CheckedCall& call) { return work_of(call, FlashInputs(kIn)); 
 int64_t work_grad(const CheckedCall& call) { return work_of(call, FlashInputs(kGrad)); }
 
 // The slopes of a position bias, and the sink.
-uint32_t float32_inputs_of(const Attrs& attrs, const FlashInputs& in) {
-  const bool slopes = attrs.get_int("pse_type", 1) >= 2;
+uint32_t float32_inputs_of(const FlashAttentionScoreAttrs& attrs, const FlashInputs& in) {
+  const bool slopes = attrs.pse_type >= 2;
   return input_bit(in.sink) | (slopes ? input_bit(in.real_shift) : 0);
 }
 
-uint32_t float32_inputs(const Attrs& attrs) { return float32_inputs_of(attrs, FlashInputs(kIn)); }
-uint32_t float32_inputs_grad(const Attrs& attrs) {
-  return float32_inputs_of(attrs, FlashInputs(kGrad));
+uint32_t float32_inputs(const BoundAttrs& attrs) {
+  return float32_inputs_of(attrs.as<FlashAttentionScoreAttrs>(), FlashInputs(kIn));
+}
+uint32_t float32_inputs_grad(const BoundAttrs& attrs) {
+  return float32_inputs_of(attrs.as<FlashAttentionScoreGradAttrs>(), FlashInputs(kGrad));
 }
 
 }  // namespace

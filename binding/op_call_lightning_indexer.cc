@@ -15,21 +15,21 @@ constexpr const LightningIndexerGradOutputs& kGradOut = kLightningIndexerGradOut
 
 // What forward and gradient share.
 template <class Positions>
-void fill(const CheckedCall& call, const Positions& in, cpu::LightningIndexerParams& p) {
+void fill(const CheckedCall& call, const Positions& in, bool packed, bool packed_keys,
+          cpu::LightningIndexerParams& p) {
   p.query = call.data(in.query);
   p.key = call.data(in.key);
   p.weights = call.as<float>(in.weights);
   p.seq_q = call.list(in.actual_seq_lengths_query);
   p.seq_k = call.list(in.actual_seq_lengths_key);
-  p.dtype = elem_type(call.inputs[in.query].dtype);
-  p.packed = call.context.str_attr("layout_query") == "TND";
+  p.dtype = elem_type(call.in(in.query).dtype);
+  p.packed = packed;
   const size_t heads = p.packed ? 1 : 2;
   p.B = p.packed ? call.list_length(in.actual_seq_lengths_query) : call.dim(in.query, 0);
   p.Sq = p.packed ? 0 : call.dim(in.query, 1);
   p.rows = p.packed ? call.dim(in.query, 0) : p.B * p.Sq;
   p.H = call.dim(in.query, heads);
   p.D = call.dim(in.query, heads + 1);
-  const bool packed_keys = call.context.str_attr("layout_key") == "TND";
   p.N2 = call.dim(in.key, packed_keys ? 1 : 2);
   p.Sk = packed_keys ? 0 : call.dim(in.key, 1);
   p.keys = call.dim(in.key, 0) * (packed_keys ? 1 : p.Sk);
@@ -50,8 +50,8 @@ void check_pages(const CheckedCall& call, const cpu::LightningIndexerParams& p, 
 
 void run_forward(const CheckedCall& call) {
   cpu::LightningIndexerParams p{};
-  fill(call, kIn, p);
-  call.context.read_attrs<LightningIndexerAttrs>(p);
+  call.set_attrs<LightningIndexerAttrs>(p);
+  fill(call, kIn, p.layout_query == TokenLayout::kTND, p.layout_key == KeyLayout::kTND, p);
   p.residual = call.list(kIn.compress_residual);
   if (call.has(kIn.block_table)) {
     p.block_table = call.as<int32_t>(kIn.block_table);
@@ -66,14 +66,16 @@ void run_forward(const CheckedCall& call) {
 
 int64_t forward_work(const CheckedCall& call) {
   const int64_t keys =
-      elements(call, kIn.key) / std::max<int64_t>(1, call.inputs[kIn.key].shape.back());
+      elements(call, kIn.key) / std::max<int64_t>(1, call.in(kIn.key).shape.back());
   return product({elements(call, kIn.query), keys});
 }
 
 void run_backward(const CheckedCall& call) {
   cpu::LightningIndexerGradParams p{};
-  fill(call, kGrad, p);
-  p.sparse_count = call.inputs[kGrad.sparse_indices].shape.back();
+  const auto& attrs = call.attrs<LightningIndexerGradAttrs>();
+  fill(call, kGrad, attrs.layout_query == TokenLayout::kTND, attrs.layout_key == TokenLayout::kTND,
+       p);
+  p.sparse_count = call.in(kGrad.sparse_indices).shape.back();
   p.indices = call.as<int32_t>(kGrad.sparse_indices);
   p.dy = call.data(kGrad.sparse_values_grad);
   p.dq = call.out(kGradOut.dq);
@@ -83,11 +85,11 @@ void run_backward(const CheckedCall& call) {
 }
 
 int64_t backward_work(const CheckedCall& call) {
-  return product({elements(call, kGrad.query), call.inputs[kGrad.sparse_indices].shape.back()});
+  return product({elements(call, kGrad.query), call.in(kGrad.sparse_indices).shape.back()});
 }
 
-uint32_t forward_float32(const Attrs&) { return input_bit(kIn.weights); }
-uint32_t backward_float32(const Attrs&) { return input_bit(kGrad.weights); }
+uint32_t forward_float32(const BoundAttrs&) { return input_bit(kIn.weights); }
+uint32_t backward_float32(const BoundAttrs&) { return input_bit(kGrad.weights); }
 
 }  // namespace
 

@@ -26,8 +26,8 @@ void fill_indexer(const CheckedCall& call, const Positions& in, cpu::IndexerKLLo
   p.weights = call.as<float>(in.weights);
   p.seq_q = call.list(in.actual_seq_qlen);
   p.seq_k = call.list(in.actual_seq_klen);
-  p.dtype = elem_type(call.inputs[in.query_index].dtype);
-  p.packed = call.context.str_attr("layout") == "TND";
+  p.dtype = elem_type(call.in(in.query_index).dtype);
+  p.packed = p.layout == TokenLayout::kTND;
   const size_t heads = p.packed ? 1 : 2;
   p.B = p.packed ? call.list_length(in.actual_seq_qlen) : call.dim(in.query_index, 0);
   p.Sq = p.packed ? 0 : call.dim(in.query_index, 1);
@@ -42,8 +42,8 @@ void fill_indexer(const CheckedCall& call, const Positions& in, cpu::IndexerKLLo
 // What both losses share.
 template <class Positions>
 void fill(const CheckedCall& call, const Positions& in, cpu::IndexerKLLossParams& p) {
+  call.set_attrs<IndexerKLLossAttrs>(p);
   fill_indexer(call, in, p);
-  call.context.read_attrs<IndexerKLLossAttrs>(p);
   p.query = call.data(in.query);
   p.key = call.data(in.key);
   p.query_rope = call.data(in.query_rope);
@@ -58,24 +58,24 @@ void fill(const CheckedCall& call, const Positions& in, cpu::IndexerKLLossParams
   p.N = call.dim(in.query, heads);
   p.D = call.dim(in.query, heads + 1);
   p.N2 = call.dim(in.key, heads);
-  p.R = call.has(in.key_rope) ? call.inputs[in.key_rope].shape.back() : 0;
+  p.R = call.has(in.key_rope) ? call.in(in.key_rope).shape.back() : 0;
 }
 
 void run_sparse(const CheckedCall& call) {
   cpu::IndexerKLLossParams p{};
   fill(call, kSparse, p);
   p.sparse_indices = call.as<int32_t>(kSparse.sparse_indices);
-  p.count = call.inputs[kSparse.sparse_indices].shape.back();
+  p.count = call.in(kSparse.sparse_indices).shape.back();
   cpu::sparse_indexer_kl_loss(p);
 }
 
 int64_t sparse_work(const CheckedCall& call) {
-  const int64_t count = call.inputs[kSparse.sparse_indices].shape.back();
+  const int64_t count = call.in(kSparse.sparse_indices).shape.back();
   return product({elements(call, kSparse.query), count}) +
          product({elements(call, kSparse.query_index), count});
 }
 
-uint32_t sparse_float32(const Attrs&) {
+uint32_t sparse_float32(const BoundAttrs&) {
   return input_bit(kSparse.weights) | input_bit(kSparse.softmax_max) |
          input_bit(kSparse.softmax_sum);
 }
@@ -90,8 +90,8 @@ void run_dense(const CheckedCall& call) {
 
 void run_log_sum(const CheckedCall& call) {
   cpu::IndexerKLLossParams p{};
+  call.set_attrs<DenseLightningIndexerSoftmaxLseAttrs>(p);
   fill_indexer(call, kLse, p);
-  p.sparse_mode = call.context.int_attr("sparse_mode");
   p.softmax_max_index = call.out_as<float>(kLseOut.softmax_max_index);
   p.softmax_sum_index = call.out_as<float>(kLseOut.softmax_sum_index);
   cpu::dense_indexer_softmax_lse(p);
@@ -99,7 +99,7 @@ void run_log_sum(const CheckedCall& call) {
 
 // Of keys with one head each.
 int64_t keys_of(const CheckedCall& call, size_t key) {
-  return elements(call, key) / std::max<int64_t>(1, call.inputs[key].shape.back());
+  return elements(call, key) / std::max<int64_t>(1, call.in(key).shape.back());
 }
 
 int64_t dense_work(const CheckedCall& call) {
@@ -111,12 +111,12 @@ int64_t log_sum_work(const CheckedCall& call) {
   return product({elements(call, kLse.query_index), keys_of(call, kLse.key_index)});
 }
 
-uint32_t dense_float32(const Attrs&) {
+uint32_t dense_float32(const BoundAttrs&) {
   return input_bit(kDense.weights) | input_bit(kDense.softmax_max) | input_bit(kDense.softmax_sum) |
          input_bit(kDense.softmax_max_index) | input_bit(kDense.softmax_sum_index);
 }
 
-uint32_t log_sum_float32(const Attrs&) { return input_bit(kLse.weights); }
+uint32_t log_sum_float32(const BoundAttrs&) { return input_bit(kLse.weights); }
 
 }  // namespace
 

@@ -20,8 +20,8 @@ constexpr const NsaCacheStepOutputs& kOut = kNsaCacheStepOutputs;
 class LayerCaches {
  public:
   LayerCaches(const CheckedCall& call, size_t input, int64_t dim)
-      : data_(static_cast<char*>(call.inputs[input].data)),
-        size_(dtype_size(call.inputs[input].dtype)),
+      : data_(static_cast<char*>(call.in(input).data)),
+        size_(dtype_size(call.in(input).dtype)),
         dim_(dim),
         width_(call.dim(input, 3)),
         head_stride_(call.dim(input, 2) * width_) {}
@@ -155,6 +155,7 @@ void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
 
 void run(const CheckedCall& call) {
   const Context& c = call.context;
+  const auto& attrs = call.attrs<NsaCacheStepAttrs>();
   cpu::NsaCacheStepParams p{};
   p.query = call.as<float>(kIn.query);
   p.key = call.as<float>(kIn.key);
@@ -169,8 +170,6 @@ void run(const CheckedCall& call) {
   const int64_t capacity = call.dim(kIn.selected, 2);
   p.selected = LayerCaches(call, kIn.selected, p.D).next(capacity);
   if (call.has(kIn.others)) {
-    NsaCacheStepAttrs attrs{};
-    c.read_attrs<NsaCacheStepAttrs>(attrs);
     const CachePlaces places(capacity, attrs);
     LayerCaches others(call, kIn.others, p.D);
     p.compressed = others.next(places.compressed);
@@ -178,33 +177,33 @@ void run(const CheckedCall& call) {
     p.raw = others.next(places.raw);
   }
   p.attention_out = call.out(kOut.attention_out);
-  p.dtype = elem_type(call.inputs[kIn.selected].dtype);
+  p.dtype = elem_type(call.in(kIn.selected).dtype);
   p.T = call.dim(kIn.query, 0);
   p.B = call.dim(kIn.selected, 0);
-  RowStates states(static_cast<int64_t*>(call.inputs[kIn.state].data), p.B);
+  RowStates states(static_cast<int64_t*>(call.in(kIn.state).data), p.B);
   p.lengths = states.lengths.data();
   p.written = states.written.data();
   p.N1 = call.dim(kIn.query, 1);
   p.N2 = call.dim(kIn.selected, 1);
-  p.window_size = c.int_attr("window_size");
-  p.rule = selection_rule(c);
-  p.scale = static_cast<float>(c.float_attr("scale_value"));
-  p.theta = c.float_attr("theta");
-  p.rope_factor = c.float_attr("rope_factor");
-  p.rope_low = c.float_attr("rope_low");
-  p.rope_high = c.float_attr("rope_high");
-  p.shared = c.int_attr("shared_kv") != 0;
+  p.window_size = attrs.window_size;
+  p.rule = attrs;
+  p.scale = attrs.scale_value;
+  p.theta = attrs.theta;
+  p.rope_factor = attrs.rope_factor;
+  p.rope_low = attrs.rope_low;
+  p.rope_high = attrs.rope_high;
+  p.shared = attrs.shared_kv;
   std::vector<int64_t> counts(p.B, p.B > 0 ? p.T / p.B : 0);
   if (call.has(kIn.actual_seq_len)) {
     const std::vector<int64_t> ends = list_values(call, kIn.actual_seq_len);
     for (int64_t b = 0; b < p.B; ++b) counts[b] = ends[b] - (b == 0 ? 0 : ends[b - 1]);
   }
   p.count = counts.data();
-  const int64_t layer = c.int_attr("layer");
+  const int64_t layer = attrs.layer;
   for (int64_t b = 0; b < p.B; ++b) {
     const int64_t* const made_for = states.made_for(b);
     check_sizes(c, p, made_for);
-    check_dtype(c, call.inputs[kIn.selected].dtype, made_for[kCacheDType]);
+    check_dtype(c, call.in(kIn.selected).dtype, made_for[kCacheDType]);
     check_layer(c, b, layer, made_for[kCacheLayer], p.lengths[b]);
   }
   check_room(call, p);
@@ -218,12 +217,11 @@ void run(const CheckedCall& call) {
 }
 
 int64_t work(const CheckedCall& call) {
-  const Context& c = call.context;
-  return product({elements(call, kIn.query), c.int_attr("select_block_size"),
-                  c.int_attr("select_block_count")});
+  const auto& attrs = call.attrs<NsaCacheStepAttrs>();
+  return product({elements(call, kIn.query), attrs.select_block_size, attrs.select_block_count});
 }
 
-uint32_t float32_inputs(const Attrs&) {
+uint32_t float32_inputs(const BoundAttrs&) {
   uint32_t bits = 0;
   for (size_t input : {kIn.query, kIn.key, kIn.value, kIn.gates, kIn.weight_k, kIn.weight_v,
                        kIn.position_k, kIn.position_v})

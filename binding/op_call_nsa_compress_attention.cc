@@ -12,6 +12,7 @@ constexpr const NsaCompressAttentionOutputs& kOut = kNsaCompressAttentionOutputs
 void run(const CheckedCall& call) {
   const Context& c = call.context;
   cpu::NsaCompressAttentionParams p{};
+  call.set_attrs<NsaCompressAttentionAttrs>(p);
   p.query = call.data(kIn.query);
   p.key = call.data(kIn.key);
   p.value = call.data(kIn.value);
@@ -21,7 +22,7 @@ void run(const CheckedCall& call) {
   p.seq_q = call.list(kIn.actual_seq_qlen);
   p.seq_cmp_kv = call.list(kIn.actual_cmp_seq_kvlen);
   p.B = call.list_length(kIn.actual_seq_qlen);
-  p.dtype = elem_type(call.inputs[kIn.query].dtype);
+  p.dtype = elem_type(call.in(kIn.query).dtype);
   p.T1 = call.dim(kIn.query, 0);
   p.N1 = call.dim(kIn.query, 1);
   p.D = call.dim(kIn.query, 2);
@@ -30,8 +31,6 @@ void run(const CheckedCall& call) {
   p.Dv = call.dim(kIn.value, 2);
   if (call.has(kIn.topk_mask)) p.topk_mask_cols = call.dim(kIn.topk_mask, 1);
   if (call.has(kIn.atten_mask)) p.atten_mask_cols = call.dim(kIn.atten_mask, 1);
-  c.read_attrs<NsaCompressAttentionAttrs>(p);
-  p.overlap = c.str_attr("importance") == "overlap";
   p.attention_out = call.out(kOut.attention_out);
   p.topk_indices = call.out_as<int32_t>(kOut.topk_indices);
   p.softmax_max = call.out_as<float>(kOut.softmax_max);

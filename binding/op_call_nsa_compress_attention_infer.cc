@@ -12,7 +12,7 @@ constexpr const NsaCompressAttentionInferOutputs& kOut = kNsaCompressAttentionIn
 
 CacheDims dims_of(const CheckedCall& call, size_t cache) {
   return check_cache(call.context, cache, CacheLayout::kBSND,
-                     call.context.int_attr("key_value_head_num"));
+                     call.attrs<NsaCompressAttentionInferAttrs>().key_value_head_num);
 }
 
 void check_contents(const CheckedCall& call) {
@@ -21,16 +21,18 @@ void check_contents(const CheckedCall& call) {
 }
 
 void run(const CheckedCall& call) {
-  const Context& c = call.context;
+  const auto& attrs = call.attrs<NsaCompressAttentionInferAttrs>();
   const CacheDims key = dims_of(call, kIn.key), value = dims_of(call, kIn.value);
   cpu::NsaCompressAttentionInferParams p{};
   std::vector<int64_t> counts;
-  fill_rows(call, kIn.query, kIn.actual_seq_qlen, kIn.actual_cmp_seq_kvlen, value, counts, p);
+  fill_rows(call, kIn.query, kIn.actual_seq_qlen, kIn.actual_cmp_seq_kvlen, attrs.layout, value,
+            counts, p);
+  p.scale = attrs.scale_value;
   p.key = cache_view(call, kIn.key, kIn.block_table, key, CacheLayout::kBSND);
   p.value = cache_view(call, kIn.value, kIn.block_table, value, CacheLayout::kBSND);
   p.cmp_len = call.list(kIn.actual_cmp_seq_kvlen);
   p.sel_len = call.list(kIn.actual_sel_seq_kvlen);
-  p.rule = selection_rule(c);
+  p.rule = attrs;
   p.attention_out = call.out(kOut.attention_out);
   p.topk_indices = call.out_as<int32_t>(kOut.topk_indices);
   cpu::nsa_compress_attention_infer(p);

@@ -20,22 +20,22 @@ void check_contents(const CheckedCall& call) {
 }
 
 void run(const CheckedCall& call) {
-  const Context& c = call.context;
+  const auto& attrs = call.attrs<NsaCompressWithCacheAttrs>();
   const bool paged = call.has(kIn.block_table);
   const CacheDims dims = dims_of(call);
   cpu::NsaCompressWithCacheParams p{};
   p.input = cache_view(call, kIn.input, kIn.block_table, dims, CacheLayout::kBSND);
   p.weight = call.data(kIn.weight);
-  p.cache = call.inputs[kIn.cache].data;
+  p.cache = call.in(kIn.cache).data;
   p.rows = call.out(kOut.rows);
   p.slot = call.list(kIn.slot_mapping);
   p.seq_len = call.list(kIn.actual_seq_len);
-  p.dtype = elem_type(call.inputs[kIn.input].dtype);
+  p.dtype = elem_type(call.in(kIn.input).dtype);
   p.B = call.list_length(kIn.actual_seq_len);
   p.N = dims.heads;
   p.D = dims.dim;
-  p.block_size = c.int_attr("compress_block_size");
-  p.stride = c.int_attr("compress_stride");
+  p.block_size = attrs.compress_block_size;
+  p.stride = attrs.compress_stride;
   p.packed = !paged;
   cpu::nsa_compress_with_cache(p);
 }

@@ -12,13 +12,13 @@ constexpr const NsaDecodeOutputs& kOut = kNsaDecodeOutputs;
 
 void run(const CheckedCall& call) {
   const Context& c = call.context;
-  const CacheLayout layout =
-      c.str_attr("cache_layout") == "BNSD" ? CacheLayout::kBNSD : CacheLayout::kBSND;
+  const auto& attrs = call.attrs<NsaDecodeAttrs>();
+  const CacheLayout layout = attrs.cache_layout;
   const size_t keys[] = {kIn.key_cmp, kIn.key_slc, kIn.key_win};
   const size_t values[] = {kIn.value_cmp, kIn.value_slc, kIn.value_win};
   const std::optional<size_t> tables[] = {kIn.cmp_block_table, kIn.block_table, std::nullopt};
   cpu::NsaDecodeParams p{};
-  p.rule = selection_rule(c);
+  p.rule = attrs;
   std::vector<int64_t> lengths = list_values(call, kIn.actual_seq_kvlen), counts;
   CacheDims value{};
   for (int b = 0; b < cpu::kBranches; ++b) {
@@ -34,21 +34,22 @@ void run(const CheckedCall& call) {
       windows.push_back(complete_windows(n, p.rule.compress_block_size, p.rule.compress_stride));
     check_pages(call, *tables[b], key, windows);
   }
-  fill_rows(call, kIn.query, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, value, counts, p);
+  fill_rows(call, kIn.query, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, attrs.layout, value, counts,
+            p);
+  p.scale = attrs.scale_value;
   p.gates = call.as<float>(kIn.gates);
   p.kv_len = call.list(kIn.actual_seq_kvlen);
-  p.window_size = c.int_attr("window_size");
+  p.window_size = attrs.window_size;
   p.attention_out = call.out(kOut.attention_out);
   cpu::nsa_decode(p);
 }
 
 int64_t work(const CheckedCall& call) {
-  const Context& c = call.context;
-  return product({elements(call, kIn.query), c.int_attr("select_block_size"),
-                  c.int_attr("select_block_count")});
+  const auto& attrs = call.attrs<NsaDecodeAttrs>();
+  return product({elements(call, kIn.query), attrs.select_block_size, attrs.select_block_count});
 }
 
-uint32_t float32_inputs(const Attrs&) { return input_bit(kIn.gates); }
+uint32_t float32_inputs(const BoundAttrs&) { return input_bit(kIn.gates); }
 
 }  // namespace
 

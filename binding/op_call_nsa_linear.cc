@@ -12,8 +12,8 @@ void run(const CheckedCall& call) {
   cpu::NsaLinearParams p{};
   p.x = call.as<float>(kIn.x);
   p.weight = call.data(kIn.weight);
-  p.weight_type = elem_type(call.inputs[kIn.weight].dtype);
-  p.dtype = elem_type(call.context.str_attr("dtype"));
+  p.weight_type = elem_type(call.in(kIn.weight).dtype);
+  p.dtype = elem_type(dtype_of(call.attrs<NsaLinearAttrs>().dtype));
   p.y = call.out_as<float>(kNsaLinearOutputs.y);
   p.T = call.dim(kIn.x, 0);
   p.K = call.dim(kIn.x, 1);
@@ -25,7 +25,7 @@ int64_t work(const CheckedCall& call) {
   return product({elements(call, kIn.x), call.dim(kIn.weight, 0)});
 }
 
-uint32_t float32_inputs(const Attrs&) { return input_bit(kIn.x) | input_bit(kIn.weight); }
+uint32_t float32_inputs(const BoundAttrs&) { return input_bit(kIn.x) | input_bit(kIn.weight); }
 
 }  // namespace
 

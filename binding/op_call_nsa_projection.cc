@@ -29,7 +29,7 @@ void clear_placeholders(const CheckedCall& call, size_t first) {
 }
 
 // T of a y.
-int64_t tokens_of(const CallTensor& y) {
+int64_t tokens_of(const TensorDesc& y) {
   int64_t tokens = 1;
   for (size_t i = 0; i + 1 < y.shape.size(); ++i) tokens *= y.shape[i];
   return tokens;
@@ -38,10 +38,10 @@ int64_t tokens_of(const CallTensor& y) {
 void run(const CheckedCall& call) {
   cpu::NsaProjectionParams p{};
   p.x = call.data(kIn.x);
-  p.x_type = elem_type(call.inputs[kIn.x].dtype);
-  p.weight_type = elem_type(call.inputs[kIn.weight].dtype);
+  p.x_type = elem_type(call.in(kIn.x).dtype);
+  p.weight_type = elem_type(call.in(kIn.weight).dtype);
   p.y_type = elem_type(call.outputs[kNsaProjectionOutputs.y].dtype);
-  p.operands = elem_type(call.context.str_attr("operands"));
+  p.operands = elem_type(dtype_of(call.attrs<NsaProjectionAttrs>().operands));
   p.count = take_given(call, kIn.weight, [&](size_t i, int64_t n) {
     p.weights[n] = call.data(kIn.weight + i);
     p.N[n] = call.dim(kIn.weight + i, 0);
@@ -56,21 +56,21 @@ void run(const CheckedCall& call) {
 // What both gradients take.
 template <class Params>
 void fill_grad(const CheckedCall& call, Params& p) {
-  p.dy_type = elem_type(call.inputs[kGrad.y_grad].dtype);
-  p.operands = elem_type(call.context.str_attr("operands"));
+  p.dy_type = elem_type(call.in(kGrad.y_grad).dtype);
+  p.operands = elem_type(dtype_of(call.attrs<NsaProjectionGradAttrs>().operands));
   p.count = take_given(call, kGrad.weight, [&](size_t i, int64_t n) {
     p.dy[n] = call.data(kGrad.y_grad + i);
     p.N[n] = call.dim(kGrad.weight + i, 0);
   });
-  p.T = tokens_of(call.inputs[kGrad.y_grad]);
+  p.T = tokens_of(call.in(kGrad.y_grad));
   p.K = call.dim(kGrad.weight, 1);
 }
 
 void run_input_grad(const CheckedCall& call) {
   cpu::NsaProjectionInputGradParams p{};
   fill_grad(call, p);
-  p.weight_type = elem_type(call.inputs[kGrad.weight].dtype);
-  p.dx_type = elem_type(call.inputs[kGrad.x].dtype);
+  p.weight_type = elem_type(call.in(kGrad.weight).dtype);
+  p.dx_type = elem_type(call.in(kGrad.x).dtype);
   p.dx = call.out(kNsaProjectionInputGradOutputs.x_grad);
   take_given(call, kGrad.weight,
              [&](size_t i, int64_t n) { p.weights[n] = call.data(kGrad.weight + i); });
@@ -81,8 +81,8 @@ void run_weight_grad(const CheckedCall& call) {
   cpu::NsaProjectionWeightGradParams p{};
   fill_grad(call, p);
   p.x = call.data(kGrad.x);
-  p.x_type = elem_type(call.inputs[kGrad.x].dtype);
-  p.dw_type = elem_type(call.inputs[kGrad.weight].dtype);
+  p.x_type = elem_type(call.in(kGrad.x).dtype);
+  p.dw_type = elem_type(call.in(kGrad.weight).dtype);
   take_given(call, kGrad.weight, [&](size_t i, int64_t n) {
     p.dw[n] = call.out(kNsaProjectionWeightGradOutputs.weight_grad + i);
   });

@@ -20,7 +20,7 @@ void fill(const CheckedCall& call, const Positions& in, cpu::NsaSelectedAttentio
   p.seq_q = call.list(in.actual_seq_qlen);
   p.seq_kv = call.list(in.actual_seq_kvlen);
   p.q_offset = call.list(in.q_offset);
-  p.dtype = elem_type(call.inputs[in.query].dtype);
+  p.dtype = elem_type(call.in(in.query).dtype);
   p.T1 = call.dim(in.query, 0);
   p.N1 = call.dim(in.query, 1);
   p.D = call.dim(in.query, 2);
@@ -28,7 +28,7 @@ void fill(const CheckedCall& call, const Positions& in, cpu::NsaSelectedAttentio
   p.N2 = call.dim(in.key, 1);
   p.Dv = call.dim(in.value, 2);
   p.B = call.list_length(in.actual_seq_qlen);
-  call.context.read_attrs<NsaSelectedAttentionAttrs>(p);
+  call.set_attrs<NsaSelectedAttentionAttrs>(p);
 }
 
 void run(const CheckedCall& call) {
@@ -44,9 +44,9 @@ void run_grad(const CheckedCall& call) {
   cpu::NsaSelectedAttentionGradParams p{};
   fill(call, kGrad, p);
   // The base's outputs are inputs of the gradient, which only reads them.
-  p.attention_out = call.inputs[kGrad.attention_out].data;
-  p.softmax_max = static_cast<float*>(call.inputs[kGrad.softmax_max].data);
-  p.softmax_sum = static_cast<float*>(call.inputs[kGrad.softmax_sum].data);
+  p.attention_out = call.in(kGrad.attention_out).data;
+  p.softmax_max = static_cast<float*>(call.in(kGrad.softmax_max).data);
+  p.softmax_sum = static_cast<float*>(call.in(kGrad.softmax_sum).data);
   p.attention_out_grad = call.data(kGrad.attention_out_grad);
   p.softmax_sum_grad = call.as<float>(kGrad.softmax_sum_grad);
   p.dq = call.out(kGradOut.dq);
@@ -56,9 +56,8 @@ void run_grad(const CheckedCall& call) {
 }
 
 int64_t work_of(const CheckedCall& call, size_t query) {
-  const Context& c = call.context;
-  return product(
-      {elements(call, query), c.int_attr("select_block_size"), c.int_attr("select_block_count")});
+  const auto& attrs = call.attrs<NsaSelectedAttentionAttrs>();
+  return product({elements(call, query), attrs.select_block_size, attrs.select_block_count});
 }
 
 int64_t work(const CheckedCall& call) { return work_of(call, kIn.query); }

@@ -14,7 +14,7 @@ constexpr const NsaSplitHeadsGradOutputs& kGradOut = kNsaSplitHeadsGradOutputs;
 
 void run(const CheckedCall& call) {
   cpu::NsaSplitHeadsParams p{};
-  call.context.read_attrs<NsaSplitHeadsAttrs>(p);
+  static_cast<NsaSplitHeadsGradAttrs&>(p) = call.attrs<NsaSplitHeadsAttrs>();
   p.query = call.as<float>(kIn.query);
   p.key_value = call.as<float>(kIn.key_value);
   p.cos = call.as<float>(kIn.cos);
@@ -35,7 +35,7 @@ void run(const CheckedCall& call) {
 
 void run_grad(const CheckedCall& call) {
   cpu::NsaSplitHeadsGradParams p{};
-  call.context.read_attrs<NsaSplitHeadsGradAttrs>(p);
+  call.set_attrs<NsaSplitHeadsGradAttrs>(p);
   for (int64_t b = 0; b < cpu::kMostBranches; ++b) {
     p.queries[b] = call.data(kGrad.query_cmp_grad + b);
     p.keys[b] = call.data(kGrad.key_cmp_grad + b);
@@ -45,7 +45,7 @@ void run_grad(const CheckedCall& call) {
   p.sin = call.as<float>(kGrad.sin);
   p.query_grad = call.out_as<float>(kGradOut.query_grad);
   p.key_value_grad = call.out_as<float>(kGradOut.key_value_grad);
-  p.dtype = elem_type(call.inputs[kGrad.query_cmp_grad].dtype);
+  p.dtype = elem_type(call.in(kGrad.query_cmp_grad).dtype);
   p.T = call.dim(kGrad.query_cmp_grad, 0);
   cpu::nsa_split_heads_grad(p);
 }
@@ -55,10 +55,12 @@ int64_t work(const CheckedCall& call) {
 }
 int64_t work_grad(const CheckedCall& call) { return 2 * elements(call, kGrad.query_cmp_grad); }
 
-uint32_t float32_inputs(const Attrs&) {
+uint32_t float32_inputs(const BoundAttrs&) {
   return input_bit(kIn.query) | input_bit(kIn.key_value) | input_bit(kIn.cos) | input_bit(kIn.sin);
 }
-uint32_t float32_inputs_grad(const Attrs&) { return input_bit(kGrad.cos) | input_bit(kGrad.sin); }
+uint32_t float32_inputs_grad(const BoundAttrs&) {
+  return input_bit(kGrad.cos) | input_bit(kGrad.sin);
+}
 
 }  // namespace
 

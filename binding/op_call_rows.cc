@@ -38,34 +38,23 @@ void check_pages(const CheckedCall& call, size_t table, const CacheDims& dims,
 }
 
 void fill_rows(const CheckedCall& call, size_t query, size_t q_lengths, size_t lengths,
-               const CacheDims& value, std::vector<int64_t>& counts, cpu::InferParams& p) {
-  const Context& c = call.context;
-  const bool packed = c.str_attr("layout") == "TND";
+               RowLayout layout, const CacheDims& value, std::vector<int64_t>& counts,
+               cpu::InferParams& p) {
+  const bool packed = layout == RowLayout::kTND;
   p.query = call.data(query);
-  p.dtype = elem_type(call.inputs[query].dtype);
+  p.dtype = elem_type(call.in(query).dtype);
   p.B = call.list_length(lengths);
   p.T = packed ? call.dim(query, 0) : call.dim(query, 0) * call.dim(query, 1);
-  p.N1 = c.int_attr("head_num");
+  p.N1 = call.dim(query, packed ? 1 : 2);
   p.N2 = value.heads;
   p.D = call.dim(query, packed ? 2 : 3);
   p.Dv = value.dim;
-  p.scale = static_cast<float>(c.float_attr("scale_value"));
   if (call.has(q_lengths)) {
     p.q_len = call.list(q_lengths);
   } else {
     counts.assign(p.B, p.B == 0 ? 0 : p.T / p.B);
     p.q_len = counts.data();
   }
-}
-
-cpu::SelectionRule selection_rule(const Context& c) {
-  return {c.int_attr("compress_block_size"),
-          c.int_attr("compress_stride"),
-          c.int_attr("select_block_size"),
-          c.int_attr("select_block_count"),
-          c.int_attr("init_blocks"),
-          c.int_attr("local_blocks"),
-          c.str_attr("importance") == "overlap"};
 }
 
 std::vector<int64_t> list_values(const CheckedCall& call, size_t input) {

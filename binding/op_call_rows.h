@@ -21,9 +21,8 @@ void check_pages(const CheckedCall& call, size_t table, const CacheDims& dims,
 
 // Queries, and how many every row has. `counts` keeps them where actual_seq_qlen is absent.
 void fill_rows(const CheckedCall& call, size_t query, size_t q_lengths, size_t lengths,
-               const CacheDims& value, std::vector<int64_t>& counts, cpu::InferParams& p);
-
-cpu::SelectionRule selection_rule(const Context& c);
+               RowLayout layout, const CacheDims& value, std::vector<int64_t>& counts,
+               cpu::InferParams& p);
 
 std::vector<int64_t> list_values(const CheckedCall& call, size_t input);
 

@@ -17,8 +17,7 @@ constexpr const SparseFlashAttentionGradOutputs& kGradOut = kSparseFlashAttentio
 // What forward and gradient share.
 template <class Positions>
 void fill(const CheckedCall& call, const Positions& in, cpu::SparseFlashAttentionParams& p) {
-  const Context& c = call.context;
-  c.read_attrs<SparseFlashAttentionAttrs>(p);
+  call.set_attrs<SparseFlashAttentionAttrs>(p);
   p.query = call.data(in.query);
   p.key = call.data(in.key);
   p.value = call.data(in.value);
@@ -28,21 +27,21 @@ void fill(const CheckedCall& call, const Positions& in, cpu::SparseFlashAttentio
   p.sinks = call.as<float>(in.sinks);
   p.seq_q = call.list(in.actual_seq_lengths_query);
   p.seq_k = call.list(in.actual_seq_lengths_kv);
-  p.dtype = elem_type(call.inputs[in.query].dtype);
-  p.packed = c.str_attr("layout_query") == "TND";
+  p.dtype = elem_type(call.in(in.query).dtype);
+  p.packed = p.layout_query == TokenLayout::kTND;
   const size_t heads = p.packed ? 1 : 2;
   p.B = p.packed ? call.list_length(in.actual_seq_lengths_query) : call.dim(in.query, 0);
   p.Sq = p.packed ? 0 : call.dim(in.query, 1);
   p.rows = p.packed ? call.dim(in.query, 0) : p.B * p.Sq;
   p.N = call.dim(in.query, heads);
   p.D = call.dim(in.query, heads + 1);
-  const bool packed_keys = c.str_attr("layout_kv") == "TND";
+  const bool packed_keys = p.layout_kv == KeyLayout::kTND;
   p.N2 = call.dim(in.key, packed_keys ? 1 : 2);
   p.Sk = packed_keys ? 0 : call.dim(in.key, 1);
   p.keys = call.dim(in.key, 0) * (packed_keys ? 1 : p.Sk);
-  p.Dv = call.inputs[in.value].shape.back();
-  p.R = call.has(in.key_rope) ? call.inputs[in.key_rope].shape.back() : 0;
-  p.count = call.inputs[in.sparse_indices].shape.back();
+  p.Dv = call.in(in.value).shape.back();
+  p.R = call.has(in.key_rope) ? call.in(in.key_rope).shape.back() : 0;
+  p.count = call.in(in.sparse_indices).shape.back();
 }
 
 // The contents of a table are seen here for the first time.
@@ -77,9 +76,9 @@ void run_forward(const CheckedCall& call) {
 
 template <class Positions>
 int64_t work_of(const CheckedCall& call, const Positions& in) {
-  const int64_t block = std::min(call.context.int_attr("sparse_block_size"),
+  const int64_t block = std::min(call.attrs<SparseFlashAttentionAttrs>().sparse_block_size,
                                  std::max<int64_t>(1, elements(call, in.key)));
-  return product({elements(call, in.query), call.inputs[in.sparse_indices].shape.back(), block});
+  return product({elements(call, in.query), call.in(in.sparse_indices).shape.back(), block});
 }
 
 int64_t forward_work(const CheckedCall& call) { return work_of(call, kIn); }
@@ -110,8 +109,8 @@ void run_backward(const CheckedCall& call) {
 
 int64_t backward_work(const CheckedCall& call) { return work_of(call, kGrad); }
 
-uint32_t forward_float32(const Attrs&) { return input_bit(kIn.sinks); }
-uint32_t backward_float32(const Attrs&) { return input_bit(kGrad.sinks); }
+uint32_t forward_float32(const BoundAttrs&) { return input_bit(kIn.sinks); }
+uint32_t backward_float32(const BoundAttrs&) { return input_bit(kGrad.sinks); }
 
 }  // namespace
 

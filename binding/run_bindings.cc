@@ -29,8 +29,8 @@ py::array contiguous(const py::array& array) {
 }
 
 // NumPy has no bfloat16: such a tensor is the pair ("bfloat16", uint16 array of its bits).
-CallTensor read_tensor(const py::handle& item, std::vector<py::array>& keep) {
-  CallTensor tensor;
+TensorDesc read_tensor(const py::handle& item, std::vector<py::array>& keep) {
+  TensorDesc tensor;
   if (item.is_none()) {
     tensor.present = false;
     return tensor;
@@ -70,17 +70,6 @@ py::array allocate(const OutputDesc& desc) {
   py::array array(py::dtype::from_args(py::str(name)), desc.shape);
   std::memset(array.mutable_data(), kPoison, array.nbytes());
   return array;
-}
-
-std::vector<OutputDesc> output_descs(const std::string& op, const std::vector<CallTensor>& inputs,
-                                     const Attrs& attrs, Target rules) {
-  std::vector<TensorDesc> descs(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    descs[i].present = inputs[i].present;
-    descs[i].dtype = inputs[i].dtype;
-    descs[i].shape = inputs[i].shape;
-  }
-  return infer(op, descs, attrs, rules);
 }
 
 // A number of threads; 0: as many as OpenMP and the affinity of the process give.
@@ -136,18 +125,18 @@ py::list run_in_python(const std::string& op, const py::sequence& inputs, const 
   const Backend& backend = backend_of(target);
   const int threads = read_threads("run", "num_threads", num_threads);
   std::vector<py::array> keep, results;
-  std::vector<CallTensor> in, out;
+  std::vector<TensorDesc> in, out;
   for (const py::handle item : inputs) in.push_back(read_tensor(item, keep));
-  const Attrs values = read_attrs(schema(op), attrs);
-  const std::vector<OutputDesc> descs = output_descs(op, in, values, backend.rules);
+  const BoundAttrs values(schema(op), read_attrs(schema(op), attrs));
+  const std::vector<OutputDesc> descs = infer(Context(values, in, backend.rules));
   for (const OutputDesc& desc : descs) {
     results.push_back(allocate(desc));
-    out.push_back({results.back().mutable_data(), desc.dtype, desc.shape});
+    out.push_back({true, desc.dtype, true, desc.shape, nullptr, results.back().mutable_data()});
   }
   {
     const cpu::ThreadCount count(threads);
     const OthersRun release;
-    call(op, in, out, values, backend);
+    call(values, in, out, backend);
   }
   py::list list;
   for (size_t i = 0; i < descs.size(); ++i) {

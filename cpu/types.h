@@ -5,13 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "infer/choices.h"
+
 namespace nsa::cpu {
 
 // Values are MindSpore's type ids.
 enum class ElemType : int { kFloat16 = 42, kFloat32 = 43, kBFloat16 = 45 };
 
 // How the tensors of an attention lie: packed sequences, TND, or a batch.
-enum class Layout : int { kBSH, kSBH, kBSND, kBNSD, kTND };
+using Layout = InputLayout;
 
 constexpr int64_t elem_size(ElemType t) { return t == ElemType::kFloat32 ? 4 : 2; }
 

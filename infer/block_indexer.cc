@@ -1,6 +1,8 @@
 // Rules of BlockIndexer.
 #include "infer/block_indexer.h"
 
+#include <utility>
+
 #include "infer/check.h"
 
 namespace nsa {
@@ -15,7 +17,7 @@ struct IndexerDims {
 };
 
 // Heads of the query and of the key, and the groups that choose blocks.
-IndexerDims check_operands(const Context& c) {
+IndexerDims check_operands(const Context& c, const BlockIndexerAttrs& attrs) {
   c.require_rank(kIn.query, 3, "(T1, H, d)");
   c.require_rank(kIn.key, 3, "(T2, Nk, d)");
   for (size_t input : {kIn.query, kIn.key}) {
@@ -24,7 +26,7 @@ IndexerDims check_operands(const Context& c) {
   }
   c.require_shape(kIn.key, "(T2, Nk, d)", {kUnknownDim, kUnknownDim, c.dim(kIn.query, 2)});
   const int64_t heads = c.dim(kIn.query, 1), key_heads = c.dim(kIn.key, 1);
-  const int64_t asked = c.int_attr("head_groups");
+  const int64_t asked = attrs.head_groups;
   const int64_t groups = asked > 0 ? asked : key_heads;
   if (asked > 0 && key_heads > 1 && key_heads != asked) {
     c.fail_value("head_groups", "Nk of key (" + std::to_string(key_heads) + ") where that is not 1",
@@ -45,49 +47,46 @@ IndexerDims check_operands(const Context& c) {
 }
 
 // What a score needs, and what it has no use for.
-void check_score(const Context& c) {
-  c.require_choice("score", {"max", "mean", "relu_weighted", "softmax_max"});
-  c.require_finite("scale");
-  const bool compressed = c.str_attr("score") == "softmax_max";
-  const std::string with = " with score='" + c.str_attr("score") + "'";
-  for (const char* name : {"compress_block_size", "compress_stride"}) {
-    const int64_t size = c.int_attr(name);
+void check_score(const Context& c, const BlockIndexerAttrs& attrs) {
+  const bool compressed = attrs.score == BlockScore::kSoftmaxMax;
+  const std::string with = std::string(" with score='") + name_of(attrs.score) + "'";
+  for (const auto& [name, size] : {std::pair{"compress_block_size", attrs.compress_block_size},
+                                   std::pair{"compress_stride", attrs.compress_stride}}) {
     if (compressed && size == 0) c.fail_value(name, "given" + with, "None");
     if (!compressed && size != 0) c.fail_value(name, "None" + with, std::to_string(size));
   }
   if (!compressed) return;
-  check_window(c.function(), c.int_attr("compress_block_size"), c.int_attr("compress_stride"));
+  check_window(c.function(), attrs.compress_block_size, attrs.compress_stride);
   if (c.has(kIn.weights)) c.fail_value("weights", "None" + with, "a Tensor");
 }
 
-void check_forced_blocks(const Context& c) {
-  const int64_t init = c.int_attr("init_blocks"), local = c.int_attr("local_blocks");
-  const int64_t count = c.int_attr("block_count");
+void check_forced_blocks(const Context& c, const BlockIndexerAttrs& attrs) {
+  const int64_t init = attrs.init_blocks, local = attrs.local_blocks, count = attrs.block_count;
   if (init <= count && local <= count - init) return;
   c.fail_value("init_blocks + local_blocks", "at most block_count (" + std::to_string(count) + ")",
                std::to_string(init) + " + " + std::to_string(local));
 }
 
 // Indices of blocks are int32.
-void check_positions(const Context& c) {
+void check_positions(const Context& c, int64_t block_size) {
   const SeqList* queries = c.values(kIn.actual_seq_qlen);
   const SeqList* offsets = c.values(kIn.q_offset);
   if (queries == nullptr || offsets == nullptr) return;
   for (size_t b = 0; b < queries->size(); ++b) {
     const int64_t length = segment_length(*queries, b);
     if (length == 0) continue;
-    if (ceil_div((*offsets)[b] + length, c.int_attr("block_size")) <= INT32_MAX) continue;
+    if (ceil_div((*offsets)[b] + length, block_size) <= INT32_MAX) continue;
     c.fail_value("q_offset", "small enough for block indices of int32",
                  std::to_string((*offsets)[b]) + " at index " + std::to_string(b));
   }
 }
 
 // Keys as many as the queries are no compressed ones, as in NsaCompressAttention.
-void check_compressed(const Context& c, const IndexerDims& dims) {
+void check_compressed(const Context& c, const BlockIndexerAttrs& attrs, const IndexerDims& dims) {
   const SeqList* queries = c.values(kIn.actual_seq_qlen);
   const SeqList* keys = c.values(kIn.actual_seq_kvlen);
-  const int64_t l = c.int_attr("compress_block_size"), s = c.int_attr("compress_stride");
-  if (c.str_attr("score") != "softmax_max" || c.has(kIn.q_offset) || s == 1) return;
+  const int64_t l = attrs.compress_block_size, s = attrs.compress_stride;
+  if (attrs.score != BlockScore::kSoftmaxMax || c.has(kIn.q_offset) || s == 1) return;
   if (queries == nullptr || keys == nullptr || dims.tokens / 4 < l || *queries != *keys) return;
   c.fail_value(c.name(kIn.actual_seq_kvlen),
                "the prefix sums of the compressed tokens, which end at " +
@@ -96,18 +95,19 @@ void check_compressed(const Context& c, const IndexerDims& dims) {
 }
 
 std::vector<OutputDesc> infer_indexer(const Context& c) {
-  check_score(c);
-  const IndexerDims dims = check_operands(c);
-  check_forced_blocks(c);
-  const bool compressed = c.str_attr("score") == "softmax_max";
+  const auto& attrs = c.attrs<BlockIndexerAttrs>();
+  check_score(c, attrs);
+  const IndexerDims dims = check_operands(c, attrs);
+  check_forced_blocks(c, attrs);
+  const bool compressed = attrs.score == BlockScore::kSoftmaxMax;
   c.require_same_length(kIn.actual_seq_kvlen, kIn.actual_seq_qlen);
   c.require_prefix_sums(kIn.actual_seq_qlen, "T1", dims.tokens, ListEnd::kExact);
   c.require_prefix_sums(kIn.actual_seq_kvlen, "T2", dims.keys,
                         compressed ? ListEnd::kAtMost : ListEnd::kExact);
   c.require_query_offset(kIn.q_offset, kIn.actual_seq_qlen);
-  check_compressed(c, dims);
-  check_positions(c);
-  return {{DType::kInt32, {dims.tokens, dims.groups, c.int_attr("block_count")}}};
+  check_compressed(c, attrs, dims);
+  check_positions(c, attrs.block_size);
+  return {{DType::kInt32, {dims.tokens, dims.groups, attrs.block_count}}};
 }
 
 }  // namespace

@@ -20,13 +20,14 @@ struct BlockIndexerAttrs {
   int64_t block_count;
   int64_t head_groups = 0;  // 0: as many as key heads
   float scale = 1.0f;
+  BlockScore score = BlockScore::kMax;
   int64_t init_blocks = 0, local_blocks = 0;
   int64_t compress_block_size = 0, compress_stride = 0;  // in tokens; 0: keys are tokens
 
   template <class Visitor>
   static void each(Visitor& attr) {
     using Self = BlockIndexerAttrs;
-    attr.text("score", "max");
+    attr.optional("score", &Self::score);
     attr.required("block_size", &Self::block_size, 1);
     attr.required("block_count", &Self::block_count, 1);
     attr.optional("head_groups", &Self::head_groups, 0);

@@ -1,84 +1,15 @@
 #include "infer/check.h"
 
-#include <cfloat>
-#include <cmath>
-#include <cstring>
-#include <stdexcept>
-
 namespace nsa {
 
-Context::Context(const OpSchema& schema, const std::vector<TensorDesc>& inputs, const Attrs& attrs,
-                 Target target)
-    : schema_(schema), inputs_(inputs), target_(target) {
-  if (inputs.size() != schema.inputs.size()) {
+Context::Context(const BoundAttrs& attrs, const std::vector<TensorDesc>& inputs, Target target)
+    : attrs_(attrs), schema_(attrs.schema()), inputs_(inputs), target_(target) {
+  if (inputs.size() != schema_.inputs.size()) {
     throw OpError(OpError::kType, std::string(function()) + ": expected " +
-                                      std::to_string(schema.inputs.size()) + " inputs, got " +
+                                      std::to_string(schema_.inputs.size()) + " inputs, got " +
                                       std::to_string(inputs.size()));
   }
-  check_attrs(attrs);
   check_inputs();
-}
-
-namespace {
-
-bool has_type(const Attrs::Value& value, AttrType type) {
-  const bool is_int = std::holds_alternative<int64_t>(value);
-  switch (type) {
-    case AttrType::kInt:
-      return is_int;
-    case AttrType::kFloat:
-      return is_int || std::holds_alternative<double>(value);
-    case AttrType::kString:
-      return std::holds_alternative<std::string>(value);
-  }
-  return false;
-}
-
-}  // namespace
-
-void Context::check_attrs(const Attrs& attrs) {
-  const std::vector<AttrSpec>& specs = schema_.attrs;
-  size_t next = 0;  // attributes mostly come in the order of the schema
-  for (const Attrs::Item& item : attrs.items()) {
-    size_t i = next, tried = 0;
-    for (; tried < specs.size() && item.first != specs[i].name; ++tried) {
-      i = i + 1 < specs.size() ? i + 1 : 0;
-    }
-    next = i + 1 < specs.size() ? i + 1 : 0;
-    if (tried == specs.size()) {
-      std::string known;
-      for (const AttrSpec& spec : specs)
-        known += std::string(known.empty() ? "" : ", ") + spec.name;
-      throw OpError(OpError::kType, std::string(function()) + ": unknown attribute " + item.first +
-                                        ", expected one of " + known);
-    }
-    if (!has_type(item.second, specs[i].type)) {
-      constexpr const char* kExpected[] = {"an int", "a float", "a str"};
-      fail_type(specs[i].name,
-                specs[i].flag ? "a bool" : kExpected[static_cast<int>(specs[i].type)],
-                format_value(item.second));
-    }
-    if (specs[i].flag && std::get<int64_t>(item.second) != 0 &&
-        std::get<int64_t>(item.second) != 1) {
-      fail_value(specs[i].name, "0 or 1", std::to_string(std::get<int64_t>(item.second)));
-    }
-    attrs_[i] = &item.second;
-  }
-  for (size_t i = 0; i < specs.size(); ++i) {
-    if (attrs_[i] != nullptr) continue;
-    if (specs[i].required) {
-      throw OpError(OpError::kType,
-                    std::string(function()) + ": missing attribute " + specs[i].name);
-    }
-    attrs_[i] = &specs[i].fallback;
-  }
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const int64_t* number = std::get_if<int64_t>(attrs_[i]);
-    if (number == nullptr || specs[i].type != AttrType::kInt) continue;
-    if (*number < specs[i].min || (specs[i].min != kNoMin && *number > specs[i].max)) {
-      require_int(specs[i].name, specs[i].min, specs[i].max);
-    }
-  }
 }
 
 void Context::check_inputs() const {
@@ -125,29 +56,6 @@ void Context::check_elements(size_t input, size_t float_input) const {
     case Elements::kByRules:
       return;
   }
-}
-
-const Attrs::Value& Context::attr(std::string_view name) const {
-  for (size_t i = 0; i < schema_.attrs.size(); ++i) {
-    const char* known = schema_.attrs[i].name;
-    // Most names differ in their first letters, which a comparison of lengths would not see.
-    if (std::strncmp(known, name.data(), name.size()) == 0 && known[name.size()] == '\0') {
-      return *attrs_[i];
-    }
-  }
-  throw std::logic_error("attribute missing from the schema: " + std::string(name));
-}
-
-int64_t Context::int_attr(std::string_view name) const { return std::get<int64_t>(attr(name)); }
-
-double Context::float_attr(std::string_view name) const {
-  const Attrs::Value& value = attr(name);
-  if (const int64_t* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
-  return std::get<double>(value);
-}
-
-const std::string& Context::str_attr(std::string_view name) const {
-  return std::get<std::string>(attr(name));
 }
 
 int64_t Context::dim(size_t input, size_t axis) const {
@@ -226,41 +134,6 @@ void Context::require_positive_dim(size_t input, size_t axis, const char* axis_n
   if (dim(input, axis) != 0) return;
   fail_value(name(input), std::string("of a shape with ") + axis_name + " >= 1",
              format_shape(inputs_[input].shape));
-}
-
-void Context::require_int(const char* attr, int64_t min, int64_t max) const {
-  const int64_t value = int_attr(attr);
-  if (value >= min && value <= max) return;
-  const std::string expected =
-      max == kLargestSize
-          ? (value < min ? ">= " + std::to_string(min) : "at most " + std::to_string(max))
-          : "in [" + std::to_string(min) + ", " + std::to_string(max) + "]";
-  fail_value(attr, expected, std::to_string(value));
-}
-
-void Context::require_choice(const char* attr, std::initializer_list<const char*> choices) const {
-  const std::string& value = str_attr(attr);
-  std::string expected;
-  for (const char* choice : choices) {
-    if (value == choice) return;
-  }
-  for (const char* choice : choices) {
-    expected += (expected.empty() ? "one of '" : ", '") + std::string(choice) + "'";
-  }
-  fail_value(attr, expected, "'" + value + "'");
-}
-
-void Context::require_finite(const char* attr) const {
-  const double value = float_attr(attr);
-  // The kernels compute in float32, where a larger number is infinite.
-  if (!(std::fabs(value) <= FLT_MAX)) fail_value(attr, "finite in float32", format_float(value));
-}
-
-void Context::require_keep_prob() const {
-  const double value = float_attr("keep_prob");
-  if (!(value > 0.0 && value <= 1.0)) fail_value("keep_prob", "in (0, 1]", format_float(value));
-  // The inverse of a smaller one overflows in float32.
-  if (value < FLT_MIN) fail_value("keep_prob", "a normal float32 in (0, 1]", format_float(value));
 }
 
 void Context::check_list(size_t input) const {

@@ -3,13 +3,11 @@
 // path.
 #pragma once
 
-#include <array>
 #include <initializer_list>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
+#include "infer/bound_attrs.h"
 #include "infer/format.h"
 #include "infer/limits.h"
 #include "infer/op.h"
@@ -25,15 +23,12 @@ inline constexpr DTypeSet kMaskDTypes = dtype_set(DType::kBool, DType::kUint8);
 
 // The known one of two sizes that a correct call has equal.
 inline int64_t known_of(int64_t a, int64_t b) { return a >= 0 ? a : b; }
-template <class Declared>
-struct AttrReader;
 
 class Context {
  public:
-  // Checks what the schema says: the number of inputs, which are required, their dtypes and the
-  // form of lists; names, types and presence of attributes.
-  Context(const OpSchema& schema, const std::vector<TensorDesc>& inputs, const Attrs& attrs,
-          Target target);
+  // Checks what the schema says of the inputs: their number, which are required, their dtypes and
+  // the form of lists.
+  Context(const BoundAttrs& attrs, const std::vector<TensorDesc>& inputs, Target target);
 
   OpId op() const { return schema_.id; }
   const char* function() const { return schema_.function; }
@@ -48,17 +43,13 @@ class Context {
   // The values of a list, nullptr if it is absent or its values are unknown.
   const SeqList* values(size_t input) const { return has(input) ? inputs_[input].values : nullptr; }
 
-  // Fills what is declared of the operator's attributes.
+  // What the operator declares.
   template <class Declared>
-  void read_attrs(Declared& attrs) const {
-    AttrReader<Declared> reader{*this, attrs};
-    Declared::each(reader);
+  const Declared& attrs() const {
+    return attrs_.as<Declared>();
   }
   // By its place in the schema.
-  const Attrs::Value& attr(size_t place) const { return *attrs_[place]; }
-  int64_t int_attr(std::string_view name) const;
-  double float_attr(std::string_view name) const;
-  const std::string& str_attr(std::string_view name) const;
+  const Attrs::Value& attr(size_t place) const { return attrs_.value(place); }
 
   [[noreturn]] void fail_type(const char* argument, const std::string& expected,
                               const std::string& got) const;
@@ -81,10 +72,11 @@ class Context {
   bool may_have_shape(size_t input, std::initializer_list<int64_t> expected) const;
   void require_positive_dim(size_t input, size_t axis, const char* axis_name) const;
 
-  void require_int(const char* attr, int64_t min, int64_t max = kLargestSize) const;
-  void require_choice(const char* attr, std::initializer_list<const char*> choices) const;
-  void require_finite(const char* attr) const;
-  void require_keep_prob() const;
+  // A value that is known by `name`, which may be that of an attribute.
+  void require_int(const char* name, int64_t value, int64_t min, int64_t max = kLargestSize) const {
+    if (value < min || value > max)
+      fail_value(name, format_range(value, min, max), std::to_string(value));
+  }
 
   void require_same_length(size_t input, size_t as) const;
   // Length of a list from its values or its shape; -1 if unknown.
@@ -100,97 +92,16 @@ class Context {
   void limit(Quantity quantity, int64_t measured, int64_t shown) const;
 
  private:
-  template <class Declared>
-  friend struct AttrReader;
-
-  const Attrs::Value& attr(std::string_view name) const;
-  void check_attrs(const Attrs& attrs);
   void check_inputs() const;
   void check_elements(size_t input, size_t float_input) const;
   // A tensor [B].
   void check_list(size_t input) const;
 
-  static constexpr size_t kMaxAttrs = 16;
-
+  const BoundAttrs& attrs_;
   const OpSchema& schema_;
   const std::vector<TensorDesc>& inputs_;
   Target target_;
-  std::array<const Attrs::Value*, kMaxAttrs> attrs_{};  // in schema order, fallbacks filled in
 };
-
-// Takes the declared attributes of a call in turn.
-template <class Declared>
-struct AttrReader {
-  const Context& context;
-  Declared& attrs;
-  size_t next = 0;
-
-  template <class Struct, class T>
-  void required(const char*, T Struct::* member, int64_t = 0, int64_t = 0) {
-    const Attrs::Value& value = *context.attrs_[next++];
-    const int64_t* number = std::get_if<int64_t>(&value);
-    if constexpr (std::is_same_v<T, float>) {
-      const double real =
-          number != nullptr ? static_cast<double>(*number) : std::get<double>(value);
-      attrs.*member = static_cast<float>(real);
-    } else {
-      attrs.*member = static_cast<T>(*number);
-    }
-  }
-  template <class Struct, class T>
-  void optional(const char* name, T Struct::* member, int64_t = 0, int64_t = 0) {
-    required(name, member);
-  }
-  template <class Struct>
-  void rows(const char* name, int64_t Struct::* member, int64_t = 0) {
-    required(name, member);
-  }
-  void text(const char*, const char*) { ++next; }
-};
-
-// Makes the schema of the attributes from their declaration.
-struct AttrLister {
-  std::vector<AttrSpec> specs;
-
-  template <class Struct, class T>
-  void required(const char* name, T Struct::*, int64_t min = kNoMin, int64_t max = kNoMax) {
-    specs.push_back({name, type_of<T>(), true, {}, std::is_same_v<T, bool>, min, max});
-  }
-  template <class Struct, class T>
-  void optional(const char* name, T Struct::* member, int64_t min = kNoMin, int64_t max = kNoMax) {
-    required(name, member, min, max);
-    specs.back().required = false;
-    if constexpr (std::is_same_v<T, float>) {
-      specs.back().fallback = static_cast<double>(Struct{}.*member);
-    } else {
-      specs.back().fallback = static_cast<int64_t>(Struct{}.*member);
-    }
-  }
-  // An optional int that says the size of an output, which kernels see.
-  template <class Struct>
-  void rows(const char* name, int64_t Struct::* member, int64_t min) {
-    optional(name, member, min);
-    specs.back().rows = true;
-  }
-  void text(const char* name, const char* fallback) {
-    specs.push_back({name, AttrType::kString, false, std::string(fallback)});
-  }
-
- private:
-  template <class T>
-  static constexpr AttrType type_of() {
-    static_assert(std::is_same_v<T, float> || std::is_same_v<T, int64_t> ||
-                  std::is_same_v<T, bool>);
-    return std::is_same_v<T, float> ? AttrType::kFloat : AttrType::kInt;
-  }
-};
-
-template <class Declared>
-std::vector<AttrSpec> attr_specs() {
-  AttrLister lister;
-  Declared::each(lister);
-  return std::move(lister.specs);
-}
 
 // What the registry knows of an operator.
 struct OpRules {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "infer/choices.h"
+
 namespace nsa {
 
 // Of what dtype an input is.
@@ -72,15 +74,28 @@ class Outputs {
   size_t count_ = 0;
 };
 
-// The attributes of an operator are a struct of floats, int64_t and bools, with a value where they
-// have a default, and a function that names each:
+// The attributes of an operator are a struct of floats or doubles, int64_t, bools and choices, with
+// a value where they have a default, and a function that names each:
 //
 //   template <class Visitor>
 //   static void each(Visitor& attr) {
 //     attr.required("select_block_size", &Self::select_block_size, 1);  // at least 1
 //     attr.optional("causal", &Self::causal);
-//     attr.text("importance", "cann");  // an optional str, for the rules alone
+//     attr.optional("importance", &Self::importance);  // of an enumeration of choices.h
 //   }
+//
+// Rules and kernels are given the struct, bound_attrs.h fills it. Floats are finite in float32.
+
+// What the attributes of the operators that choose blocks begin with.
+struct SelectionAttrs {
+  int64_t compress_block_size = 1;  // tokens of a window
+  int64_t compress_stride = 1;      // tokens between window starts
+  int64_t select_block_size = 1;    // tokens of a block
+  int64_t select_block_count = 1;
+  int64_t init_blocks = 0, local_blocks = 0;
+  Importance importance = Importance::kCann;
+};
+
 inline constexpr int64_t kNoMin = INT64_MIN;
 inline constexpr int64_t kNoMax = INT64_MAX / 8;  // no size is larger, so that sums of a few fit
 

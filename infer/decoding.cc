@@ -11,11 +11,9 @@ std::vector<int64_t> RowQueries::shape(std::vector<int64_t> rest) const {
   return all;
 }
 
-RowQueries check_row_queries(const Context& c, size_t query) {
-  c.require_choice("layout", {"TND", "BSND"});
-  c.require_finite("scale_value");
+RowQueries check_row_queries(const Context& c, size_t query, RowLayout layout, int64_t head_num) {
   RowQueries q{};
-  q.packed = c.str_attr("layout") == "TND";
+  q.packed = layout == RowLayout::kTND;
   c.require_rank(query, q.packed ? 3 : 4,
                  q.packed ? "(T, N1, D) with layout 'TND'" : "(B, S, N1, D) with layout 'BSND'");
   const size_t heads = q.packed ? 1 : 2;
@@ -24,7 +22,7 @@ RowQueries check_row_queries(const Context& c, size_t query) {
   q.tokens = q.packed ? c.dim(query, 0) : kUnknownDim;
   q.batch = q.packed ? kUnknownDim : c.dim(query, 0);
   q.per_row = q.packed ? kUnknownDim : c.dim(query, 1);
-  q.n1 = c.int_attr("head_num");
+  q.n1 = head_num;
   q.d = c.dim(query, heads + 1);
   if (c.dim(query, heads) >= 0 && c.dim(query, heads) != q.n1) {
     c.fail_value("head_num", "N1 of query (" + std::to_string(c.dim(query, heads)) + ")",
@@ -83,12 +81,11 @@ CacheDims check_cache_pair(const Context& c, size_t key, size_t value, const Row
   return {known_of(k.pages, v.pages), known_of(k.page, v.page), known_of(k.heads, v.heads), v.dim};
 }
 
-void check_page_size(const Context& c, const CacheDims& cache) {
-  const int64_t size = c.int_attr("page_block_size");
-  if (cache.page < 0 || cache.page == size) return;
+void check_page_size(const Context& c, const CacheDims& cache, int64_t page_block_size) {
+  if (cache.page < 0 || cache.page == page_block_size) return;
   c.fail_value("page_block_size",
                "the tokens of a page of the cache (" + std::to_string(cache.page) + ")",
-               std::to_string(size));
+               std::to_string(page_block_size));
 }
 
 void check_block_table(const Context& c, size_t table, size_t rows, const CacheDims& cache,
@@ -184,28 +181,6 @@ SeqList check_row_counts(const Context& c, size_t q_lengths, size_t lengths,
                  std::to_string((*all)[b]) + " at index " + std::to_string(b));
   }
   return counts;
-}
-
-void check_selection(const Context& c) {
-  c.require_choice("importance", {"cann", "overlap"});
-  const int64_t l = c.int_attr("compress_block_size"), s = c.int_attr("compress_stride");
-  for (const char* name : {"compress_block_size", "select_block_size"}) {
-    if (c.int_attr(name) % s != 0) {
-      c.fail_value(name, "a multiple of compress_stride (" + std::to_string(s) + ")",
-                   std::to_string(c.int_attr(name)));
-    }
-  }
-  if (c.int_attr("select_block_size") < l) {
-    c.fail_value("select_block_size", "at least compress_block_size (" + std::to_string(l) + ")",
-                 std::to_string(c.int_attr("select_block_size")));
-  }
-  const int64_t init = c.int_attr("init_blocks"), local = c.int_attr("local_blocks");
-  const int64_t count = c.int_attr("select_block_count");
-  if (init > count || local > count - init) {
-    c.fail_value("init_blocks + local_blocks",
-                 "at most select_block_count (" + std::to_string(count) + ")",
-                 std::to_string(init) + " + " + std::to_string(local));
-  }
 }
 
 int64_t complete_windows(int64_t tokens, int64_t block_size, int64_t stride) {

@@ -18,8 +18,8 @@ struct RowQueries {
   std::vector<int64_t> shape(std::vector<int64_t> rest) const;
 };
 
-// query [T, N1, D] or [B, S, N1, D], scale_value, head_num and layout.
-RowQueries check_row_queries(const Context& c, size_t query);
+// query [T, N1, D] or [B, S, N1, D] by the layout, and head_num.
+RowQueries check_row_queries(const Context& c, size_t query, RowLayout layout, int64_t head_num);
 
 // Where the tokens of one of the caches stand. Heads may be next to each other in a token ("BSND":
 // [pages, page, N2, D], or [pages, page, N2 * D] where heads are given) or tokens in a head
@@ -27,8 +27,6 @@ RowQueries check_row_queries(const Context& c, size_t query);
 struct CacheDims {
   int64_t pages, page, heads, dim;
 };
-
-enum class CacheLayout { kBSND, kBNSD };
 
 // `heads`: those of a cache without a dimension for them, -1 where it must have one.
 CacheDims check_cache(const Context& c, size_t input, CacheLayout layout, int64_t heads);
@@ -38,7 +36,7 @@ CacheDims check_cache_pair(const Context& c, size_t key, size_t value, const Row
                            CacheLayout layout, int64_t heads);
 
 // page_block_size is what the shape of the cache says.
-void check_page_size(const Context& c, const CacheDims& cache);
+void check_page_size(const Context& c, const CacheDims& cache, int64_t page_block_size);
 
 // block_table int32 [B, places], with B the length of the list `rows`; without it there is one page
 // for every row.
@@ -55,9 +53,6 @@ void check_row_lengths(const Context& c, size_t lengths, int64_t capacity);
 // query; empty where they are not known. A row has at most as many as `lengths` says tokens.
 SeqList check_row_counts(const Context& c, size_t q_lengths, size_t lengths,
                          const RowQueries& query, bool bounded);
-
-// Sizes of windows and blocks, importance, and the forced blocks.
-void check_selection(const Context& c);
 
 // Windows that are complete in a row.
 int64_t complete_windows(int64_t tokens, int64_t block_size, int64_t stride);

@@ -4,18 +4,12 @@
 
 #include <array>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "infer/check.h"
 #include "infer/flash_attention_score.h"
 
 namespace nsa {
-
-enum class InputLayout : int { kBSH, kSBH, kBSND, kBNSD, kTND };
-
-// False if no layout has that name.
-bool layout_from_name(std::string_view name, InputLayout* layout);
 
 // -1 where unknown. TND: s1 and s2 are T1 and T2, batch is the number of segments.
 struct FlashDims {
@@ -64,6 +58,8 @@ struct CompressedKind {
 
 // The rules by idea; `check_*` throw OpError.
 FlashInputs flash_inputs(OpId op);
+// Those of the operator or of its gradient.
+const FlashAttentionScoreAttrs& flash_attrs(const Context& c);
 FlashDims check_flash_operands(const Context& c, const FlashInputs& in);
 void check_flash_lists(const Context& c, const FlashInputs& in, const FlashDims& dims,
                        CompressedKind compressed);

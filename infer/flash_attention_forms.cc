@@ -119,9 +119,10 @@ void check_start(const Context& c, size_t start, const FlashDims& dims) {
 // past H continue.
 void check_alibi(const Context& c, const FlashInputs& in, const FlashDims& dims) {
   const char* name = c.name(in.real_shift);
-  const int64_t mode = c.int_attr("sparse_mode");
+  const FlashAttentionScoreAttrs& attrs = flash_attrs(c);
+  const int64_t mode = attrs.sparse_mode;
   const std::string form = "the compressed alibi form " + format_shape(c.in(in.real_shift).shape);
-  const bool causal_band = c.has(in.attn_mask) || c.int_attr("next_tokens") <= 0;
+  const bool causal_band = c.has(in.attn_mask) || attrs.next_tokens <= 0;
   if ((mode != 0 && mode != 2 && mode != 3) || (mode == 0 && !causal_band)) {
     c.fail_value(name, "a full position bias unless the mask is causal by sparse_mode 0, 2 or 3",
                  form + " with sparse_mode " + std::to_string(mode));
@@ -202,13 +203,13 @@ PseForm batched_pse_form(const Context& c, const FlashInputs& in, const FlashDim
 
 void check_flash_mask(const Context& c, const FlashInputs& in, const FlashDims& dims,
                       CompressedKind compressed) {
-  const int64_t mode = c.int_attr("sparse_mode");
+  const int64_t mode = flash_attrs(c).sparse_mode;
   if (mode == 5 && is_packed(dims)) {
     c.fail_value("sparse_mode", "0 to 4 or 6 to 8 with input_layout 'TND'", std::to_string(mode));
   }
   if ((mode == 7 || mode == 8) && !is_packed(dims)) {
     c.fail_value("sparse_mode", "0 to 6 without input_layout 'TND'",
-                 std::to_string(mode) + " with '" + c.str_attr("input_layout") + "'");
+                 std::to_string(mode) + " with '" + name_of(dims.layout) + "'");
   }
   const size_t mask = in.attn_mask;
   if (!c.has(mask)) {
@@ -233,7 +234,7 @@ void check_flash_mask(const Context& c, const FlashInputs& in, const FlashDims& 
 }
 
 void check_flash_prefix(const Context& c, const FlashInputs& in, const FlashDims& dims) {
-  const int64_t mode = c.int_attr("sparse_mode");
+  const int64_t mode = flash_attrs(c).sparse_mode;
   const bool used = mode == 5 || mode == 6;
   if (!c.has(in.prefix)) {
     if (used) {
@@ -265,11 +266,10 @@ void check_flash_prefix(const Context& c, const FlashInputs& in, const FlashDims
 }
 
 void check_flash_dropout(const Context& c, const FlashInputs& in, const FlashDims& dims) {
-  c.require_keep_prob();
   const size_t mask = in.drop_mask;
   if (!c.has(mask)) {
-    const double keep = c.float_attr("keep_prob");
-    if (keep < 1.0)
+    const double keep = flash_attrs(c).keep_prob;
+    if (keep < 1)
       c.fail_value(c.name(mask), "given with keep_prob < 1", "None with " + format_float(keep));
     return;
   }
@@ -284,7 +284,7 @@ void check_flash_dropout(const Context& c, const FlashInputs& in, const FlashDim
 
 PseForm check_flash_pse(const Context& c, const FlashInputs& in, const FlashDims& dims) {
   for (size_t start : {in.q_start, in.kv_start}) check_start(c, start, dims);
-  if (c.int_attr("pse_type") >= 2) {
+  if (flash_attrs(c).pse_type >= 2) {
     check_slopes(c, in, dims);
     return PseForm::kSlopes;
   }

@@ -9,7 +9,6 @@ namespace {
 constexpr size_t kNoAxis = 4;
 
 struct LayoutAxes {
-  const char* name;
   size_t rank;
   size_t batch, seq, head,
       dim;  // kNoAxis where the layout has none; without a head axis, dim is the hidden axis H
@@ -20,15 +19,15 @@ struct LayoutAxes {
 
 // In the order of InputLayout.
 constexpr LayoutAxes kLayouts[] = {
-    {"BSH", 3, 0, 1, kNoAxis, 2, "(B, S1, N1 * D) with input_layout 'BSH'",
+    {3, 0, 1, kNoAxis, 2, "(B, S1, N1 * D) with input_layout 'BSH'",
      "(B, S2, N2 * D) with input_layout 'BSH'", "(B, S2, N2 * Dv) with input_layout 'BSH'"},
-    {"SBH", 3, 1, 0, kNoAxis, 2, "(S1, B, N1 * D) with input_layout 'SBH'",
+    {3, 1, 0, kNoAxis, 2, "(S1, B, N1 * D) with input_layout 'SBH'",
      "(S2, B, N2 * D) with input_layout 'SBH'", "(S2, B, N2 * Dv) with input_layout 'SBH'"},
-    {"BSND", 4, 0, 1, 2, 3, "(B, S1, N1, D) with input_layout 'BSND'",
+    {4, 0, 1, 2, 3, "(B, S1, N1, D) with input_layout 'BSND'",
      "(B, S2, N2, D) with input_layout 'BSND'", "(B, S2, N2, Dv) with input_layout 'BSND'"},
-    {"BNSD", 4, 0, 2, 1, 3, "(B, N1, S1, D) with input_layout 'BNSD'",
+    {4, 0, 2, 1, 3, "(B, N1, S1, D) with input_layout 'BNSD'",
      "(B, N2, S2, D) with input_layout 'BNSD'", "(B, N2, S2, Dv) with input_layout 'BNSD'"},
-    {"TND", 3, kNoAxis, 0, 1, 2, "(T1, N1, D) with input_layout 'TND'",
+    {3, kNoAxis, 0, 1, 2, "(T1, N1, D) with input_layout 'TND'",
      "(T2, N2, D) with input_layout 'TND'", "(T2, N2, Dv) with input_layout 'TND'"},
 };
 
@@ -78,16 +77,6 @@ void limit_dims(const Context& c, const FlashDims& dims) {
 
 }  // namespace
 
-bool layout_from_name(std::string_view name, InputLayout* layout) {
-  for (size_t i = 0; i < std::size(kLayouts); ++i) {
-    if (name == kLayouts[i].name) {
-      *layout = static_cast<InputLayout>(i);
-      return true;
-    }
-  }
-  return false;
-}
-
 LayoutShape layout_shape(InputLayout layout, int64_t batch, int64_t length, int64_t heads,
                          int64_t dim) {
   const LayoutAxes& axes = axes_of(layout);
@@ -104,10 +93,9 @@ LayoutShape layout_shape(InputLayout layout, int64_t batch, int64_t length, int6
 }
 
 FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
+  const FlashAttentionScoreAttrs& attrs = flash_attrs(c);
   FlashDims dims{};
-  if (!layout_from_name(c.str_attr("input_layout"), &dims.layout)) {
-    c.require_choice("input_layout", {"BSH", "SBH", "BSND", "BNSD", "TND"});
-  }
+  dims.layout = attrs.input_layout;
   const LayoutAxes& axes = axes_of(dims.layout);
   c.require_rank(in.query, axes.rank, axes.query);
   c.require_rank(in.key, axes.rank, axes.key);
@@ -120,7 +108,7 @@ FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
                            : input == in.value  ? "Dv"
                                                 : "D");
   }
-  dims.n1 = c.int_attr("head_num");
+  dims.n1 = attrs.head_num;
   fill_heads(c, in, axes, dims);
   dims.s1 = c.dim(in.query, axes.seq);
   dims.s2 = known_of(c.dim(in.key, axes.seq), c.dim(in.value, axes.seq));
@@ -151,7 +139,7 @@ void check_flash_lists(const Context& c, const FlashInputs& in, const FlashDims&
     if (packed != c.has(list)) {
       c.fail_value(c.name(list),
                    packed ? "given with input_layout 'TND'" : "None without input_layout 'TND'",
-                   packed ? "None" : "a list with '" + c.str_attr("input_layout") + "'");
+                   packed ? "None" : std::string("a list with '") + name_of(dims.layout) + "'");
     }
   }
   if (!packed) return;

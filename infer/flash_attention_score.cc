@@ -18,7 +18,6 @@ FlashCall check_call(const Context& c, CompressedKind compressed) {
   const FlashInputs in = flash_inputs(c.op());
   FlashCall call;
   call.dims = check_flash_operands(c, in);
-  c.require_finite("scalar_value");
   check_flash_lists(c, in, call.dims, compressed);
   check_flash_mask(c, in, call.dims, compressed);
   check_flash_prefix(c, in, call.dims);
@@ -44,31 +43,31 @@ std::vector<OutputDesc> infer_forward(const Context& c) {
           {DType::kFloat32, softmax_shape(dims)}};
 }
 
-CompressedKind check_compressed(const Context& c) {
-  const int64_t l = c.int_attr("compress_block_size");
-  c.require_int("compress_stride", 0, l);
-  if (l == 0) {
+CompressedKind check_compressed(const Context& c, const FlashAttentionScoreGradAttrs& attrs) {
+  c.require_int("compress_stride", attrs.compress_stride, 0, attrs.compress_block_size);
+  if (attrs.compress_block_size == 0) {
     if (c.has(kGrad.q_offset))
       c.fail_value("q_offset", "None without compress_block_size", "a list");
     return {false};
   }
-  if (c.str_attr("input_layout") != "TND") {
+  if (attrs.input_layout != InputLayout::kTND) {
     c.fail_value("input_layout", "'TND' with compress_block_size",
-                 "'" + c.str_attr("input_layout") + "'");
+                 std::string("'") + name_of(attrs.input_layout) + "'");
   }
-  if (c.int_attr("sparse_mode") > 1) {
+  if (attrs.sparse_mode > 1) {
     c.fail_value("sparse_mode", "0 or 1 with compress_block_size",
-                 std::to_string(c.int_attr("sparse_mode")));
+                 std::to_string(attrs.sparse_mode));
   }
   return {true};
 }
 
 // The gradient of real_shift: a placeholder where none is asked for or there is no bias.
-std::vector<int64_t> dpse_shape(const Context& c, const FlashCall& call) {
-  if (c.int_attr("pse_grad") == 0 || call.pse == PseForm::kNone) return {1};
+std::vector<int64_t> dpse_shape(const Context& c, const FlashAttentionScoreGradAttrs& attrs,
+                                const FlashCall& call) {
+  if (!attrs.pse_grad || call.pse == PseForm::kNone) return {1};
   if (call.pse == PseForm::kSlopes) {
     c.fail_value("real_shift", "a position bias where its gradient is asked for",
-                 "slopes, with pse_type " + std::to_string(c.int_attr("pse_type")));
+                 "slopes, with pse_type " + std::to_string(attrs.pse_type));
   }
   if (call.pse == PseForm::kCompressedAlibi) {
     c.fail_value("real_shift", "a full position bias where its gradient is asked for",
@@ -79,7 +78,8 @@ std::vector<int64_t> dpse_shape(const Context& c, const FlashCall& call) {
 }
 
 std::vector<OutputDesc> infer_backward(const Context& c) {
-  const FlashCall call = check_call(c, check_compressed(c));
+  const auto& attrs = c.attrs<FlashAttentionScoreGradAttrs>();
+  const FlashCall call = check_call(c, check_compressed(c, attrs));
   c.require_query_offset(kGrad.q_offset, kGrad.actual_seq_qlen);
   const FlashDims& dims = call.dims;
   const bool packed = dims.layout == InputLayout::kTND;
@@ -102,7 +102,7 @@ std::vector<OutputDesc> infer_backward(const Context& c) {
   return {{dtype, shape(dims.s1, dims.n1, dims.d)},
           {dtype, shape(dims.s2, dims.n2, dims.d)},
           {dtype, shape(dims.s2, dims.n2, dims.dv)},
-          {dtype, dpse_shape(c, call)},
+          {dtype, dpse_shape(c, attrs, call)},
           {DType::kFloat32, {c.has(kGrad.sink) ? dims.n1 : 1}}};
 }
 
@@ -110,6 +110,11 @@ std::vector<OutputDesc> infer_backward(const Context& c) {
 
 FlashInputs flash_inputs(OpId op) {
   return op == OpId::kFlashAttentionScore ? FlashInputs(kIn) : FlashInputs(kGrad);
+}
+
+const FlashAttentionScoreAttrs& flash_attrs(const Context& c) {
+  if (c.op() == OpId::kFlashAttentionScore) return c.attrs<FlashAttentionScoreAttrs>();
+  return c.attrs<FlashAttentionScoreGradAttrs>();
 }
 
 const OpRules& flash_attention_score_rules() {

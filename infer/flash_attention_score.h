@@ -27,21 +27,22 @@ struct FlashAttentionScoreAttrs {
   static constexpr int64_t kAllTokens = 2147483647;
 
   int64_t head_num;
-  float keep_prob = 1;
+  double keep_prob = 1;
   float scalar_value = 1;
   int64_t pre_tokens = kAllTokens, next_tokens = kAllTokens;
   int64_t sparse_mode = 0;
+  InputLayout input_layout = InputLayout::kBSH;
   int64_t pse_type = 1;
 
   template <class Visitor>
   static void each(Visitor& attr) {
     using Self = FlashAttentionScoreAttrs;
     attr.required("head_num", &Self::head_num, 1);
-    attr.optional("keep_prob", &Self::keep_prob);
+    attr.probability("keep_prob", &Self::keep_prob);
     attr.optional("scalar_value", &Self::scalar_value);
     attr.optional("pre_tokens", &Self::pre_tokens);
     attr.optional("next_tokens", &Self::next_tokens);
-    attr.text("input_layout", "BSH");
+    attr.optional("input_layout", &Self::input_layout);
     attr.optional("sparse_mode", &Self::sparse_mode, 0, 8);
     attr.optional("pse_type", &Self::pse_type, 0, 3);
   }

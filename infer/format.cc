@@ -56,6 +56,11 @@ int64_t numel(const TensorDesc& desc) {
   return count;
 }
 
+std::string format_range(int64_t value, int64_t min, int64_t max) {
+  if (max != kNoMax) return "in [" + std::to_string(min) + ", " + std::to_string(max) + "]";
+  return value < min ? ">= " + std::to_string(min) : "at most " + std::to_string(max);
+}
+
 std::string format_value(const Attrs::Value& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number) + " (int)";
   if (const auto* number = std::get_if<double>(&value)) return format_float(*number) + " (float)";

@@ -11,10 +11,9 @@ constexpr const LightningIndexerInputs& kIn = kLightningIndexerInputs;
 constexpr const LightningIndexerGradInputs& kGrad = kLightningIndexerGradInputs;
 
 // Tokens that the last key of a batch element lacks, of those that a key has.
-void check_residual(const Context& c, const TokenDims& dims) {
+void check_residual(const Context& c, const TokenDims& dims, int64_t ratio) {
   if (!c.has(kIn.compress_residual)) return;
   const int64_t length = c.list_length(kIn.compress_residual);
-  const int64_t ratio = c.int_attr("compress_ratio");
   if (length >= 0 && dims.batch >= 0 && length != dims.batch) {
     c.fail_value(c.name(kIn.compress_residual),
                  "of one entry for each of the " + std::to_string(dims.batch) + " batch elements",
@@ -31,7 +30,7 @@ void check_residual(const Context& c, const TokenDims& dims) {
 }
 
 // What MindSpore's own operator accepts, which runs on Ascend.
-void check_built_in(const Context& c, const TokenDims& dims) {
+void check_built_in(const Context& c, const LightningIndexerAttrs& attrs, const TokenDims& dims) {
   const auto require = [&](bool right, const char* name, const char* expected, int64_t got) {
     if (!right) c.fail_value(name, std::string(expected) + " on Ascend", std::to_string(got));
   };
@@ -39,36 +38,39 @@ void check_built_in(const Context& c, const TokenDims& dims) {
   require(dims.heads < 0 || dims.heads <= 64, "H of query", "at most 64", dims.heads);
   require(dims.key_heads < 0 || dims.key_heads == 1, "N2 of key", "1", dims.key_heads);
   require(dims.d < 0 || dims.d == 128, "d of query", "128", dims.d);
-  const int64_t count = c.int_attr("sparse_count");
+  const int64_t count = attrs.sparse_count;
   require(count <= 2048 || (count <= 8192 && count % 1024 == 0), "sparse_count",
           "at most 2048, or a multiple of 1024 up to 8192,", count);
-  require(c.int_attr("compress_ratio") == 1, "compress_ratio", "1", c.int_attr("compress_ratio"));
+  require(attrs.compress_ratio == 1, "compress_ratio", "1", attrs.compress_ratio);
   if (!c.has(kIn.weights)) c.fail_value("weights", "given on Ascend", "None");
-  if (c.str_attr("layout_key") != "PA_BSND") return;
+  if (attrs.layout_key != KeyLayout::kPaged) return;
   const int64_t page = c.dim(kIn.key, 1);
   require(page < 0 || (page % 16 == 0 && page <= 1024), "page of key",
           "a multiple of 16 up to 1024", page);
 }
 
 std::vector<OutputDesc> infer_forward(const Context& c) {
-  const TokenDims dims = check_token_rows(c, {kIn.query, kIn.key, kIn.actual_seq_lengths_query,
-                                              kIn.actual_seq_lengths_key, kIn.block_table});
-  const int64_t mode = c.int_attr("sparse_mode");
+  const auto& attrs = c.attrs<LightningIndexerAttrs>();
+  const TokenDims dims = check_token_rows(
+      c, {kIn.query, kIn.key, kIn.actual_seq_lengths_query, kIn.actual_seq_lengths_key,
+          attrs.layout_query, attrs.layout_key, kIn.block_table});
+  const int64_t mode = attrs.sparse_mode;
   if (mode != 0 && mode != 3) c.fail_value("sparse_mode", "0 or 3", std::to_string(mode));
-  const bool values = c.int_attr("return_value") != 0;
-  if (values && c.str_attr("layout_key") == "PA_BSND")
+  const bool values = attrs.return_value;
+  if (values && attrs.layout_key == KeyLayout::kPaged)
     c.fail_value("return_value", "False with layout_key='PA_BSND'", "True");
   require_token_shape(c, kIn.weights, dims, {dims.heads}, "(T1, H)", "(B, Sq, H)");
-  check_residual(c, dims);
-  if (c.target() == Target::kAscend) check_built_in(c, dims);
-  const std::vector<int64_t> shape = dims.shape({dims.key_heads, c.int_attr("sparse_count")});
+  check_residual(c, dims, attrs.compress_ratio);
+  if (c.target() == Target::kAscend) check_built_in(c, attrs, dims);
+  const std::vector<int64_t> shape = dims.shape({dims.key_heads, attrs.sparse_count});
   return {{DType::kInt32, shape}, {c.dtype(kIn.query), values ? shape : std::vector<int64_t>{0}}};
 }
 
 std::vector<OutputDesc> infer_backward(const Context& c) {
-  const TokenDims dims =
-      check_token_rows(c, {kGrad.query, kGrad.key, kGrad.actual_seq_lengths_query,
-                           kGrad.actual_seq_lengths_key, std::nullopt});
+  const auto& attrs = c.attrs<LightningIndexerGradAttrs>();
+  const TokenDims dims = check_token_rows(
+      c, {kGrad.query, kGrad.key, kGrad.actual_seq_lengths_query, kGrad.actual_seq_lengths_key,
+          attrs.layout_query, as_key_layout(attrs.layout_key), std::nullopt});
   require_token_shape(c, kGrad.weights, dims, {dims.heads}, "(T1, H)", "(B, Sq, H)");
   const size_t last = dims.packed ? 2 : 3;
   const int64_t count =

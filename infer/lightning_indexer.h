@@ -21,6 +21,8 @@ struct LightningIndexerAttrs {
   int64_t sparse_mode = 3;
   int64_t compress_ratio = 1;  // tokens of a key
   bool return_value = false;
+  TokenLayout layout_query = TokenLayout::kBSND;
+  KeyLayout layout_key = KeyLayout::kBSND;
 
   template <class Visitor>
   static void each(Visitor& attr) {
@@ -29,8 +31,8 @@ struct LightningIndexerAttrs {
     attr.optional("sparse_mode", &Self::sparse_mode);
     attr.optional("compress_ratio", &Self::compress_ratio, 1);
     attr.optional("return_value", &Self::return_value);
-    attr.text("layout_query", "BSND");
-    attr.text("layout_key", "BSND");
+    attr.optional("layout_query", &Self::layout_query);
+    attr.optional("layout_key", &Self::layout_key);
   }
 };
 
@@ -52,10 +54,13 @@ struct LightningIndexerGradInputs : Inputs {
 inline constexpr LightningIndexerGradInputs kLightningIndexerGradInputs;
 
 struct LightningIndexerGradAttrs {
+  TokenLayout layout_query = TokenLayout::kBSND, layout_key = TokenLayout::kBSND;
+
   template <class Visitor>
   static void each(Visitor& attr) {
-    attr.text("layout_query", "BSND");
-    attr.text("layout_key", "BSND");
+    using Self = LightningIndexerGradAttrs;
+    attr.optional("layout_query", &Self::layout_query);
+    attr.optional("layout_key", &Self::layout_key);
   }
 };
 

@@ -16,8 +16,7 @@ constexpr const DenseLightningIndexerGradKLLossInputs& kDense =
 constexpr const DenseLightningIndexerSoftmaxLseInputs& kLse =
     kDenseLightningIndexerSoftmaxLseInputs;
 
-void check_mode(const Context& c) {
-  const int64_t mode = c.int_attr("sparse_mode");
+void check_mode(const Context& c, int64_t mode) {
   if (mode != 0 && mode != 3) c.fail_value("sparse_mode", "0 or 3", std::to_string(mode));
 }
 
@@ -27,23 +26,23 @@ struct IndexerDims : TokenDims {
 
 // The queries and keys of the indexer, whose rows and batches are those of the attention.
 template <class Positions>
-IndexerDims check_indexer(const Context& c, const Positions& in) {
+IndexerDims check_indexer(const Context& c, const Positions& in, TokenLayout layout) {
   IndexerDims dims{};
-  static_cast<TokenDims&>(dims) =
-      check_token_rows(c, {in.query_index, in.key_index, in.actual_seq_qlen, in.actual_seq_klen,
-                           std::nullopt, "layout", "H", "d", "layout"});
+  static_cast<TokenDims&>(dims) = check_token_rows(
+      c, {in.query_index, in.key_index, in.actual_seq_qlen, in.actual_seq_klen, layout,
+          as_key_layout(layout), std::nullopt, "layout", "H", "d", "layout"});
   dims.groups = dims.key_heads;
   return dims;
 }
 
 // The attention that teaches the indexer, whose key heads are divided among the indexer's.
 template <class Positions>
-TokenDims check_teacher(const Context& c, const Positions& in, const IndexerDims& index) {
-  const TokenDims dims =
-      check_token_rows(c, {in.query, in.key, in.actual_seq_qlen, in.actual_seq_klen, std::nullopt,
-                           "layout", "N", "D", "layout"});
-  c.require_finite("scale_value");
-  check_mode(c);
+TokenDims check_teacher(const Context& c, const Positions& in, const IndexerDims& index,
+                        const IndexerKLLossAttrs& attrs) {
+  const TokenDims dims = check_token_rows(
+      c, {in.query, in.key, in.actual_seq_qlen, in.actual_seq_klen, attrs.layout,
+          as_key_layout(attrs.layout), std::nullopt, "layout", "N", "D", "layout"});
+  check_mode(c, attrs.sparse_mode);
   require_token_shape(c, in.query_index, dims, {index.heads, index.d}, "(T1, H, d)",
                       "(B, Sq, H, d)");
   require_token_shape(c, in.weights, dims, {index.heads}, "(T1, H)", "(B, Sq, H)");
@@ -100,8 +99,9 @@ std::vector<OutputDesc> gradients(const Context& c, const Positions& in, const I
 }
 
 std::vector<OutputDesc> infer_sparse(const Context& c) {
-  const IndexerDims index = check_indexer(c, kSparse);
-  const TokenDims dims = check_teacher(c, kSparse, index);
+  const auto& attrs = c.attrs<IndexerKLLossAttrs>();
+  const IndexerDims index = check_indexer(c, kSparse, attrs.layout);
+  const TokenDims dims = check_teacher(c, kSparse, index, attrs);
   check_teacher_ropes(c, kSparse, dims);
   check_statistics(c, kSparse, dims);
   const size_t last = dims.packed ? 2 : 3;
@@ -121,8 +121,9 @@ std::vector<int64_t> index_statistics(const IndexerDims& index) {
 }
 
 std::vector<OutputDesc> infer_dense(const Context& c) {
-  const IndexerDims index = check_indexer(c, kDense);
-  const TokenDims dims = check_teacher(c, kDense, index);
+  const auto& attrs = c.attrs<IndexerKLLossAttrs>();
+  const IndexerDims index = check_indexer(c, kDense, attrs.layout);
+  const TokenDims dims = check_teacher(c, kDense, index, attrs);
   check_teacher_ropes(c, kDense, dims);
   check_statistics(c, kDense, dims);
   const std::vector<int64_t> shape = index_statistics(index);
@@ -134,8 +135,9 @@ std::vector<OutputDesc> infer_dense(const Context& c) {
 }
 
 std::vector<OutputDesc> infer_log_sum(const Context& c) {
-  const IndexerDims index = check_indexer(c, kLse);
-  check_mode(c);
+  const auto& attrs = c.attrs<DenseLightningIndexerSoftmaxLseAttrs>();
+  const IndexerDims index = check_indexer(c, kLse, attrs.layout);
+  check_mode(c, attrs.sparse_mode);
   require_token_shape(c, kLse.weights, index, {index.heads}, "(T1, H)", "(B, Sq, H)");
   return {{DType::kFloat32, index_statistics(index)}, {DType::kFloat32, index_statistics(index)}};
 }

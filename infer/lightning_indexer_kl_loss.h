@@ -32,11 +32,13 @@ inline constexpr DenseLightningIndexerSoftmaxLseInputs kDenseLightningIndexerSof
 
 struct DenseLightningIndexerSoftmaxLseAttrs {
   int64_t sparse_mode = 3;
+  TokenLayout layout = TokenLayout::kBSND;
 
   template <class Visitor>
   static void each(Visitor& attr) {
-    attr.optional("sparse_mode", &DenseLightningIndexerSoftmaxLseAttrs::sparse_mode);
-    attr.text("layout", "BSND");
+    using Self = DenseLightningIndexerSoftmaxLseAttrs;
+    attr.optional("sparse_mode", &Self::sparse_mode);
+    attr.optional("layout", &Self::layout);
   }
 };
 
@@ -64,16 +66,15 @@ struct DenseLightningIndexerGradKLLossInputs : Inputs {
 inline constexpr DenseLightningIndexerGradKLLossInputs kDenseLightningIndexerGradKLLossInputs;
 
 // Of both losses.
-struct IndexerKLLossAttrs {
+struct IndexerKLLossAttrs : DenseLightningIndexerSoftmaxLseAttrs {
   float scale_value;
-  int64_t sparse_mode = 3;
 
   template <class Visitor>
   static void each(Visitor& attr) {
     using Self = IndexerKLLossAttrs;
     attr.required("scale_value", &Self::scale_value);
     attr.optional("sparse_mode", &Self::sparse_mode);
-    attr.text("layout", "BSND");
+    attr.optional("layout", &Self::layout);
   }
 };
 

@@ -11,19 +11,15 @@ namespace {
 constexpr const NsaCacheStepInputs& kIn = kNsaCacheStepInputs;
 
 void check_sparse(const Context& c, int64_t batch, int64_t heads, int64_t d, int64_t dv) {
-  const int64_t l = c.int_attr("compress_block_size");
+  const auto& attrs = c.attrs<NsaCacheStepAttrs>();
+  const int64_t l = attrs.compress_block_size;
   c.require_shape(kIn.gates, "(T, 3, N1)", {c.dim(kIn.query, 0), 3, c.dim(kIn.query, 1)});
   for (size_t input : {kIn.weight_k, kIn.weight_v})
     c.require_shape(input, "(compress_block_size, N2)", {l, heads});
   c.require_shape(kIn.position_k, "(compress_block_size, N2, D)", {l, heads, d});
   c.require_shape(kIn.position_v, "(compress_block_size, N2, Dv)", {l, heads, dv});
   const int64_t capacity = c.dim(kIn.selected, 2);
-  int64_t places = kUnknownDim;
-  if (capacity >= 0) {
-    NsaCacheStepAttrs attrs{};
-    c.read_attrs<NsaCacheStepAttrs>(attrs);
-    places = CachePlaces(capacity, attrs).all();
-  }
+  const int64_t places = capacity < 0 ? kUnknownDim : CachePlaces(capacity, attrs).all();
   c.require_shape(kIn.others, "(B, N2, places, D + Dv)",
                   {batch, heads, places, c.dim(kIn.selected, 3)});
 }
@@ -47,10 +43,6 @@ void check_counts(const Context& c, int64_t batch, int64_t tokens) {
 }
 
 std::vector<OutputDesc> infer_step(const Context& c) {
-  c.require_finite("scale_value");
-  for (const char* const name : {"theta", "rope_factor", "rope_low", "rope_high"})
-    c.require_finite(name);
-  c.require_choice("importance", {"cann", "overlap"});
   c.require_rank(kIn.query, 3, "(T, N1, D)");
   const bool sparse = c.has(kIn.gates);
   for (size_t input = kIn.gates; input <= kIn.others; ++input) {
@@ -63,8 +55,8 @@ std::vector<OutputDesc> infer_step(const Context& c) {
   c.require_rank(kIn.selected, 4, "(B, N2, capacity, D + Dv)");
   c.require_rank(kIn.key, 3, "(T, sets * N2, D)");
   const int64_t batch = c.dim(kIn.selected, 0), all = c.dim(kIn.key, 1);
-  const int64_t heads =
-      all < 0 ? c.dim(kIn.selected, 1) : all / (sparse && c.int_attr("shared_kv") == 0 ? 3 : 1);
+  const int64_t heads = all < 0 ? c.dim(kIn.selected, 1)
+                                : all / (sparse && !c.attrs<NsaCacheStepAttrs>().shared_kv ? 3 : 1);
   const int64_t dv = c.dim(kIn.value, 2);
   c.require_shape(kIn.selected, "(B, N2, capacity, D + Dv)",
                   {batch, heads, kUnknownDim, d < 0 || dv < 0 ? kUnknownDim : d + dv});

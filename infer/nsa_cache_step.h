@@ -44,24 +44,18 @@ struct NsaCacheStepInputs : Inputs {
 };
 inline constexpr NsaCacheStepInputs kNsaCacheStepInputs;
 
-struct NsaCacheStepAttrs {
+struct NsaCacheStepAttrs : SelectionAttrs {
   float scale_value;
-  float theta;  // base of the rotary angles
+  double theta;  // base of the rotary angles
   // Pair i of a head turns by theta^(-2 i / D), divided by the factor in the share by which i is on
   // its way from low to high, between 0 and 1.
-  float rope_factor = 1;
-  float rope_low = 0;
-  float rope_high = 1;
+  double rope_factor = 1;
+  double rope_low = 0;
+  double rope_high = 1;
   bool shared_kv = false;  // one set of keys and values for all branches
   int64_t window_size;
   int64_t rollback = 0;  // tokens by which a row with full rings can go back
-  int64_t compress_block_size = 1;
-  int64_t compress_stride = 1;
-  int64_t select_block_size = 1;
-  int64_t select_block_count = 1;
-  int64_t init_blocks = 0;
-  int64_t local_blocks = 0;
-  int64_t layer = 0;  // number of the layer in this process
+  int64_t layer = 0;     // number of the layer in this process
 
   template <class Visitor>
   static void each(Visitor& attr) {
@@ -81,7 +75,7 @@ struct NsaCacheStepAttrs {
     attr.optional("init_blocks", &Self::init_blocks, 0);
     attr.optional("local_blocks", &Self::local_blocks, 0);
     attr.optional("layer", &Self::layer, 0);
-    attr.text("importance", "cann");
+    attr.optional("importance", &Self::importance);
   }
 };
 

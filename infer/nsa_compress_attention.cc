@@ -9,39 +9,17 @@ namespace {
 
 constexpr const NsaCompressAttentionInputs& kIn = kNsaCompressAttentionInputs;
 
-SelectionRule check_blocks(const Context& c) {
-  c.require_choice("importance", {"cann", "overlap"});
-  const int64_t l = c.int_attr("compress_block_size");
-  const int64_t s = c.int_attr("compress_stride");
-  const int64_t select = c.int_attr("select_block_size");
-  for (const char* name : {"compress_block_size", "select_block_size"}) {
-    if (c.int_attr(name) % s != 0) {
-      c.fail_value(name, "a multiple of compress_stride (" + std::to_string(s) + ")",
-                   std::to_string(c.int_attr(name)));
-    }
-  }
-  if (select < l) {
-    c.fail_value("select_block_size", "at least compress_block_size (" + std::to_string(l) + ")",
-                 std::to_string(select));
-  }
-  limit_ranking(c);
-  const Importance importance =
-      c.str_attr("importance") == "overlap" ? Importance::kOverlap : Importance::kCann;
-  return {l, s, select, c.int_attr("causal") != 0, importance};
+SelectionRule check_blocks(const Context& c, const NsaCompressAttentionAttrs& a) {
+  check_block_sizes(c, a);
+  limit_ranking(c, a);
+  return {a.compress_block_size, a.compress_stride, a.select_block_size, a.causal, a.importance};
 }
 
-void check_forced_blocks(const Context& c, bool causal) {
-  const int64_t init = c.int_attr("init_blocks");
-  const int64_t local = c.int_attr("local_blocks");
-  const int64_t count = c.int_attr("select_block_count");
-  for (const char* name : {"init_blocks", "local_blocks"}) {
-    if (!causal && c.int_attr(name) != 0)
-      c.fail_value(name, "0 without causal", std::to_string(c.int_attr(name)));
-  }
-  if (init > count || local > count - init) {
-    c.fail_value("init_blocks + local_blocks",
-                 "at most select_block_count (" + std::to_string(count) + ")",
-                 std::to_string(init) + " + " + std::to_string(local));
+void check_without_causal(const Context& c, const NsaCompressAttentionAttrs& a) {
+  if (a.causal) return;
+  for (const auto& [name, blocks] :
+       {std::pair{"init_blocks", a.init_blocks}, std::pair{"local_blocks", a.local_blocks}}) {
+    if (blocks != 0) c.fail_value(name, "0 without causal", std::to_string(blocks));
   }
 }
 
@@ -140,9 +118,12 @@ void check_segments(const Context& c, const AttentionDims& dims, const Selection
 }
 
 std::vector<OutputDesc> infer_attention(const Context& c) {
-  const AttentionDims dims = check_attention_operands(c, {kIn.query, kIn.key, kIn.value});
-  const SelectionRule rule = check_blocks(c);
-  check_forced_blocks(c, rule.causal);
+  const auto& attrs = c.attrs<NsaCompressAttentionAttrs>();
+  const AttentionDims dims =
+      check_attention_operands(c, {kIn.query, kIn.key, kIn.value}, attrs.head_num);
+  const SelectionRule rule = check_blocks(c, attrs);
+  check_without_causal(c, attrs);
+  check_forced_blocks(c, attrs);
   for (size_t mask : {kIn.topk_mask, kIn.atten_mask}) {
     if (!c.has(mask)) continue;
     c.require_rank(mask, 2,
@@ -151,7 +132,7 @@ std::vector<OutputDesc> infer_attention(const Context& c) {
   check_list_forms(c, dims, rule.causal);
   check_segments(c, dims, rule);
   return {{c.dtype(kIn.query), {dims.t1, dims.n1, dims.dv}},
-          {DType::kInt32, {dims.t1, dims.n2, c.int_attr("select_block_count")}},
+          {DType::kInt32, {dims.t1, dims.n2, attrs.select_block_count}},
           {DType::kFloat32, {dims.t1, dims.n1, kSoftmaxLanes}},
           {DType::kFloat32, {dims.t1, dims.n1, kSoftmaxLanes}}};
 }

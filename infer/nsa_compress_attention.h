@@ -18,14 +18,10 @@ struct NsaCompressAttentionInputs : Inputs {
 };
 inline constexpr NsaCompressAttentionInputs kNsaCompressAttentionInputs;
 
-struct NsaCompressAttentionAttrs {
+struct NsaCompressAttentionAttrs : SelectionAttrs {
   float scale_value;
   int64_t head_num;
-  int64_t compress_block_size, compress_stride;  // in tokens
-  int64_t select_block_size;                     // tokens of a selection block
-  int64_t select_block_count;
   bool causal = false;
-  int64_t init_blocks = 0, local_blocks = 0;
 
   template <class Visitor>
   static void each(Visitor& attr) {
@@ -39,7 +35,7 @@ struct NsaCompressAttentionAttrs {
     attr.optional("causal", &Self::causal);
     attr.optional("init_blocks", &Self::init_blocks, 0);
     attr.optional("local_blocks", &Self::local_blocks, 0);
-    attr.text("importance", "cann");
+    attr.optional("importance", &Self::importance);
   }
 };
 

@@ -1,6 +1,8 @@
 // Rules of NsaCompressAttentionInfer.
 #include "infer/nsa_compress_attention_infer.h"
 
+#include <utility>
+
 #include "infer/attention.h"
 #include "infer/decoding.h"
 
@@ -11,13 +13,13 @@ namespace {
 constexpr const NsaCompressAttentionInferInputs& kIn = kNsaCompressAttentionInferInputs;
 
 // Both lists describe the same rows: the compressed tokens are the windows of the tokens.
-void check_windows(const Context& c) {
+void check_windows(const Context& c, const SelectionAttrs& attrs) {
   const SeqList* tokens = c.values(kIn.actual_sel_seq_kvlen);
   const SeqList* compressed = c.values(kIn.actual_cmp_seq_kvlen);
   if (tokens == nullptr || compressed == nullptr) return;
-  const int64_t l = c.int_attr("compress_block_size"), s = c.int_attr("compress_stride");
   for (size_t b = 0; b < tokens->size(); ++b) {
-    const int64_t windows = complete_windows((*tokens)[b], l, s);
+    const int64_t windows =
+        complete_windows((*tokens)[b], attrs.compress_block_size, attrs.compress_stride);
     if ((*compressed)[b] == windows) continue;
     c.fail_value(c.name(kIn.actual_cmp_seq_kvlen),
                  "the " + std::to_string(windows) + " windows that are complete in the " +
@@ -27,18 +29,17 @@ void check_windows(const Context& c) {
 }
 
 // Without the lengths of the rows nobody knows where a query stands.
-void check_positions(const Context& c, const SeqList& counts) {
+void check_positions(const Context& c, const SelectionAttrs& attrs, const SeqList& counts) {
   if (c.has(kIn.actual_sel_seq_kvlen)) {
     c.require_same_length(kIn.actual_sel_seq_kvlen, kIn.actual_cmp_seq_kvlen);
-    const int64_t s = c.int_attr("compress_stride");
     // Block indices are int32.
-    check_row_lengths(c, kIn.actual_sel_seq_kvlen, int64_t{INT32_MAX} * s);
-    check_windows(c);
+    check_row_lengths(c, kIn.actual_sel_seq_kvlen, int64_t{INT32_MAX} * attrs.compress_stride);
+    check_windows(c, attrs);
     return;
   }
-  for (const char* name : {"init_blocks", "local_blocks"}) {
-    if (c.int_attr(name) != 0)
-      c.fail_value(name, "0 without actual_sel_seq_kvlen", std::to_string(c.int_attr(name)));
+  for (const auto& [name, blocks] : {std::pair{"init_blocks", attrs.init_blocks},
+                                     std::pair{"local_blocks", attrs.local_blocks}}) {
+    if (blocks != 0) c.fail_value(name, "0 without actual_sel_seq_kvlen", std::to_string(blocks));
   }
   for (size_t b = 0; b < counts.size(); ++b) {
     if (counts[b] <= 1) continue;
@@ -47,15 +48,17 @@ void check_positions(const Context& c, const SeqList& counts) {
 }
 
 std::vector<OutputDesc> infer_attention(const Context& c) {
-  const RowQueries query = check_row_queries(c, kIn.query);
-  check_selection(c);
-  const int64_t heads = c.int_attr("key_value_head_num");
+  const auto& attrs = c.attrs<NsaCompressAttentionInferAttrs>();
+  const RowQueries query = check_row_queries(c, kIn.query, attrs.layout, attrs.head_num);
+  check_block_sizes(c, attrs);
+  check_forced_blocks(c, attrs);
+  const int64_t heads = attrs.key_value_head_num;
   const CacheDims cache = check_cache_pair(c, kIn.key, kIn.value, query, CacheLayout::kBSND, heads);
-  limit_ranking(c);
+  limit_ranking(c, attrs);
   if (heads > 0 && query.n1 > 0) c.limit(Quantity::kGroup, query.n1 / heads);
   c.limit(Quantity::kHeadDim, query.d);
   c.limit(Quantity::kValueDim, cache.dim);
-  check_page_size(c, cache);
+  check_page_size(c, cache, attrs.page_block_size);
   check_block_table(c, kIn.block_table, kIn.actual_cmp_seq_kvlen, cache, kIn.key);
   check_row_lengths(c, kIn.actual_cmp_seq_kvlen, row_capacity(c, kIn.block_table, cache));
   const bool known = c.has(kIn.actual_sel_seq_kvlen);
@@ -63,9 +66,9 @@ std::vector<OutputDesc> infer_attention(const Context& c) {
   const SeqList counts =
       check_row_counts(c, kIn.actual_seq_qlen,
                        known ? kIn.actual_sel_seq_kvlen : kIn.actual_cmp_seq_kvlen, query, known);
-  check_positions(c, counts);
+  check_positions(c, attrs, counts);
   return {{c.dtype(kIn.query), query.shape({query.n1, cache.dim})},
-          {DType::kInt32, query.shape({heads, c.int_attr("select_block_count")})}};
+          {DType::kInt32, query.shape({heads, attrs.select_block_count})}};
 }
 
 }  // namespace

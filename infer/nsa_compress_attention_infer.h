@@ -16,17 +16,12 @@ struct NsaCompressAttentionInferInputs : Inputs {
 };
 inline constexpr NsaCompressAttentionInferInputs kNsaCompressAttentionInferInputs;
 
-struct NsaCompressAttentionInferAttrs {
+struct NsaCompressAttentionInferAttrs : SelectionAttrs {
   float scale_value;
   int64_t head_num;
   int64_t key_value_head_num;
-  int64_t select_block_size;  // tokens of a block
-  int64_t select_block_count;
   int64_t page_block_size;
-  int64_t compress_block_size;  // tokens of a window
-  int64_t compress_stride;      // tokens between window starts
-  int64_t init_blocks = 0;
-  int64_t local_blocks = 0;
+  RowLayout layout = RowLayout::kTND;
 
   template <class Visitor>
   static void each(Visitor& attr) {
@@ -39,10 +34,10 @@ struct NsaCompressAttentionInferAttrs {
     attr.required("page_block_size", &Self::page_block_size);
     attr.required("compress_block_size", &Self::compress_block_size, 1);
     attr.required("compress_stride", &Self::compress_stride, 1);
-    attr.text("layout", "TND");
+    attr.optional("layout", &Self::layout);
     attr.optional("init_blocks", &Self::init_blocks, 0);
     attr.optional("local_blocks", &Self::local_blocks, 0);
-    attr.text("importance", "cann");
+    attr.optional("importance", &Self::importance);
   }
 };
 

@@ -13,10 +13,10 @@ namespace {
 constexpr const NsaCompressWithCacheInputs& kIn = kNsaCompressWithCacheInputs;
 
 // Slots of rows that fill no window are not read.
-void check_slots(const Context& c, int64_t slots) {
+void check_slots(const Context& c, const NsaCompressWithCacheAttrs& attrs, int64_t slots) {
   const SeqList *mapping = c.values(kIn.slot_mapping), *lengths = c.values(kIn.actual_seq_len);
   if (mapping == nullptr || lengths == nullptr) return;
-  const int64_t l = c.int_attr("compress_block_size"), s = c.int_attr("compress_stride");
+  const int64_t l = attrs.compress_block_size, s = attrs.compress_stride;
   std::set<int64_t> taken;
   for (size_t b = 0; b < mapping->size(); ++b) {
     const int64_t slot = (*mapping)[b], length = (*lengths)[b];
@@ -46,8 +46,9 @@ void check_packed(const Context& c) {
 }
 
 std::vector<OutputDesc> infer_rows(const Context& c) {
-  c.require_int("compress_block_size", c.int_attr("compress_stride"));
-  const int64_t l = c.int_attr("compress_block_size");
+  const auto& attrs = c.attrs<NsaCompressWithCacheAttrs>();
+  const int64_t l = attrs.compress_block_size;
+  c.require_int("compress_block_size", l, attrs.compress_stride);
   const bool paged = c.has(kIn.block_table);
   c.require_rank(kIn.input, paged ? 4 : 3,
                  paged ? "(pages, page_block_size, N, D)" : "(T, N, D) without block_table");
@@ -63,13 +64,13 @@ std::vector<OutputDesc> infer_rows(const Context& c) {
   if (paged) {
     const CacheDims cache{c.dim(kIn.input, 0), c.dim(kIn.input, 1), heads, dim};
     c.require_positive_dim(kIn.input, 1, "page_block_size");
-    check_page_size(c, cache);
+    check_page_size(c, cache, attrs.page_block_size);
     check_block_table(c, kIn.block_table, kIn.actual_seq_len, cache, kIn.input);
     check_row_lengths(c, kIn.actual_seq_len, row_capacity(c, kIn.block_table, cache));
   } else {
     check_packed(c);
   }
-  check_slots(c, c.dim(kIn.cache, 0));
+  check_slots(c, attrs, c.dim(kIn.cache, 0));
   return {{c.dtype(kIn.input), {c.list_length(kIn.actual_seq_len), heads, dim}}};
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "infer/attention.h"
 #include "infer/decoding.h"
 
 namespace nsa {
@@ -23,14 +24,15 @@ void require_same_heads(const Context& c, size_t input, const CacheDims& cache,
 // A row's compressed tokens, its tokens, and those that its windows reach back to, each in the
 // cache that holds them.
 void check_capacities(const Context& c, const CacheDims& cmp, const CacheDims& slc,
-                      const CacheDims& win, const SeqList& counts) {
+                      const CacheDims& win, const SeqList& counts, const NsaDecodeAttrs& attrs) {
   check_row_lengths(c, kIn.actual_seq_kvlen, row_capacity(c, kIn.block_table, slc));
   const SeqList* lengths = c.values(kIn.actual_seq_kvlen);
   if (lengths == nullptr) return;
   const int64_t places = row_capacity(c, kIn.cmp_block_table, cmp);
-  const int64_t l = c.int_attr("compress_block_size"), s = c.int_attr("compress_stride");
   for (size_t b = 0; b < lengths->size(); ++b) {
-    const int64_t length = (*lengths)[b], windows = complete_windows(length, l, s);
+    const int64_t length = (*lengths)[b],
+                  windows =
+                      complete_windows(length, attrs.compress_block_size, attrs.compress_stride);
     if (places >= 0 && windows > places) {
       c.fail_value("key_cmp",
                    "of at least " + std::to_string(windows) + " tokens per row, for the " +
@@ -38,7 +40,7 @@ void check_capacities(const Context& c, const CacheDims& cmp, const CacheDims& s
                    std::to_string(places));
     }
     if (counts.empty() || counts[b] == 0 || win.page < 0) continue;
-    const int64_t reach = std::min(length, c.int_attr("window_size") + counts[b] - 1);
+    const int64_t reach = std::min(length, attrs.window_size + counts[b] - 1);
     if (reach <= win.page) continue;
     c.fail_value("key_win",
                  "a ring of at least " + std::to_string(reach) +
@@ -48,11 +50,11 @@ void check_capacities(const Context& c, const CacheDims& cmp, const CacheDims& s
 }
 
 std::vector<OutputDesc> infer_decode(const Context& c) {
-  const RowQueries query = check_row_queries(c, kIn.query);
-  check_selection(c);
-  c.require_choice("cache_layout", {"BNSD", "BSND"});
-  const CacheLayout layout =
-      c.str_attr("cache_layout") == "BNSD" ? CacheLayout::kBNSD : CacheLayout::kBSND;
+  const auto& attrs = c.attrs<NsaDecodeAttrs>();
+  const RowQueries query = check_row_queries(c, kIn.query, attrs.layout, attrs.head_num);
+  check_block_sizes(c, attrs);
+  check_forced_blocks(c, attrs);
+  const CacheLayout layout = attrs.cache_layout;
   const CacheDims cmp = check_cache_pair(c, kIn.key_cmp, kIn.value_cmp, query, layout, kUnknownDim);
   const CacheDims slc = check_cache_pair(c, kIn.key_slc, kIn.value_slc, query, layout, kUnknownDim);
   const CacheDims win = check_cache_pair(c, kIn.key_win, kIn.value_win, query, layout, kUnknownDim);
@@ -72,7 +74,7 @@ std::vector<OutputDesc> infer_decode(const Context& c) {
                   gates.size());
   const SeqList counts =
       check_row_counts(c, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, query, true);
-  check_capacities(c, cmp, slc, win, counts);
+  check_capacities(c, cmp, slc, win, counts, attrs);
   return {{c.dtype(kIn.query), query.shape({query.n1, known_of(slc.dim, cmp.dim)})}};
 }
 

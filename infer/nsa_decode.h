@@ -21,16 +21,12 @@ struct NsaDecodeInputs : Inputs {
 };
 inline constexpr NsaDecodeInputs kNsaDecodeInputs;
 
-struct NsaDecodeAttrs {
+struct NsaDecodeAttrs : SelectionAttrs {
   float scale_value;
   int64_t head_num;
-  int64_t compress_block_size;  // tokens of a window
-  int64_t compress_stride;      // tokens between window starts
-  int64_t select_block_size;    // tokens of a block
-  int64_t select_block_count;
   int64_t window_size;  // tokens that a query sees of the window, itself among them
-  int64_t init_blocks = 0;
-  int64_t local_blocks = 0;
+  RowLayout layout = RowLayout::kTND;
+  CacheLayout cache_layout = CacheLayout::kBSND;
 
   template <class Visitor>
   static void each(Visitor& attr) {
@@ -42,11 +38,11 @@ struct NsaDecodeAttrs {
     attr.required("select_block_size", &Self::select_block_size, 1);
     attr.required("select_block_count", &Self::select_block_count, 1);
     attr.required("window_size", &Self::window_size, 1);
-    attr.text("layout", "TND");
-    attr.text("cache_layout", "BSND");
+    attr.optional("layout", &Self::layout);
+    attr.optional("cache_layout", &Self::cache_layout);
     attr.optional("init_blocks", &Self::init_blocks, 0);
     attr.optional("local_blocks", &Self::local_blocks, 0);
-    attr.text("importance", "cann");
+    attr.optional("importance", &Self::importance);
   }
 };
 

@@ -9,8 +9,7 @@ namespace {
 
 std::vector<OutputDesc> infer_mask(const Context& c) {
   c.require_shape(kNsaDropoutMaskInputs.seed, "(1,)", {1});
-  c.require_keep_prob();
-  return {{DType::kUint8, {ceil_div(c.int_attr("numel"), 8)}}};
+  return {{DType::kUint8, {ceil_div(c.attrs<NsaDropoutMaskAttrs>().numel, 8)}}};
 }
 
 }  // namespace

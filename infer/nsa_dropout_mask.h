@@ -11,12 +11,12 @@ struct NsaDropoutMaskInputs : Inputs {
 inline constexpr NsaDropoutMaskInputs kNsaDropoutMaskInputs;
 
 struct NsaDropoutMaskAttrs {
-  float keep_prob;
+  double keep_prob;
   int64_t numel;
 
   template <class Visitor>
   static void each(Visitor& attr) {
-    attr.required("keep_prob", &NsaDropoutMaskAttrs::keep_prob);
+    attr.probability("keep_prob", &NsaDropoutMaskAttrs::keep_prob);
     attr.required("numel", &NsaDropoutMaskAttrs::numel, 0);
   }
 };

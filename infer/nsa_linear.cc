@@ -10,7 +10,6 @@ namespace {
 constexpr const NsaLinearInputs& kIn = kNsaLinearInputs;
 
 std::vector<OutputDesc> infer_linear(const Context& c) {
-  c.require_choice("dtype", {"float16", "bfloat16", "float32"});
   c.require_rank(kIn.x, 2, "(T, K)");
   c.require_rank(kIn.weight, 2, "(N, K)");
   c.require_shape(kIn.weight, "(N, K)", {kUnknownDim, c.dim(kIn.x, 1)});

@@ -12,9 +12,11 @@ struct NsaLinearInputs : Inputs {
 inline constexpr NsaLinearInputs kNsaLinearInputs;
 
 struct NsaLinearAttrs {
+  FloatName dtype = FloatName::kFloat32;  // that the weight is rounded to
+
   template <class Visitor>
   static void each(Visitor& attr) {
-    attr.text("dtype", "float32");  // that the weight is rounded to
+    attr.optional("dtype", &NsaLinearAttrs::dtype);
   }
 };
 

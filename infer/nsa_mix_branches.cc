@@ -24,13 +24,12 @@ std::vector<int64_t> check_branches(const Context& c, const Positions& in) {
 
 std::vector<OutputDesc> infer_forward(const Context& c) {
   const std::vector<int64_t> shape = check_branches(c, kIn);
-  const std::string& name = c.str_attr("dtype");
-  const char* branches = dtype_name(c.dtype(kIn.compressed));
-  if (name != "float32" && c.dtype(kIn.compressed) != DType::kUnknown && name != branches)
-    c.fail_value("dtype", std::string("float32 or that of the branches, ") + branches, name);
-  DType dtype = DType::kUnknown;
-  c.require_choice("dtype", {"float16", "bfloat16", "float32"});
-  dtype_from_name(name, &dtype);
+  const DType dtype = dtype_of(c.attrs<NsaMixBranchesAttrs>().dtype);
+  const DType branches = c.dtype(kIn.compressed);
+  if (dtype != DType::kFloat32 && branches != DType::kUnknown && dtype != branches) {
+    c.fail_value("dtype", std::string("float32 or that of the branches, ") + dtype_name(branches),
+                 dtype_name(dtype));
+  }
   return {{dtype, shape}};
 }
 

@@ -23,11 +23,13 @@ struct NsaMixBranchesGradAttrs {
 };
 
 struct NsaMixBranchesAttrs : NsaMixBranchesGradAttrs {
+  // Of mixed: this or that of the branches, whose numbers it holds.
+  FloatName dtype = FloatName::kFloat32;
+
   template <class Visitor>
   static void each(Visitor& attr) {
     NsaMixBranchesGradAttrs::each(attr);
-    attr.text("dtype",
-              "float32");  // of mixed: this or that of the branches, whose numbers it holds
+    attr.optional("dtype", &NsaMixBranchesAttrs::dtype);
   }
 };
 

@@ -56,11 +56,9 @@ int64_t check_weights(const Context& c, size_t weight) {
 }
 
 std::vector<OutputDesc> infer_forward(const Context& c) {
-  c.require_choice("dtype", {"float16", "bfloat16", "float32"});
-  c.require_choice("operands", {"bfloat16", "float32"});
-  DType dtype = DType::kUnknown;
-  dtype_from_name(c.str_attr("dtype"), &dtype);
-  const int64_t inner = check_weights(c, kIn.weight), batch = c.int_attr("batch");
+  const auto& attrs = c.attrs<NsaProjectionAttrs>();
+  const DType dtype = dtype_of(attrs.dtype);
+  const int64_t inner = check_weights(c, kIn.weight), batch = attrs.batch;
   c.require_float(kIn.x);
   const int64_t tokens = rows_of(c, kIn.x, "K", inner);
   if (batch > 0 && tokens >= 0 && tokens % batch != 0) {
@@ -82,7 +80,6 @@ std::vector<OutputDesc> infer_forward(const Context& c) {
 }
 
 void check_gradient(const Context& c) {
-  c.require_choice("operands", {"bfloat16", "float32"});
   const int64_t inner = check_weights(c, kGrad.weight);
   c.require_float(kGrad.x);
   int64_t tokens = rows_of(c, kGrad.x, "K", inner);

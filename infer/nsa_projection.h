@@ -15,13 +15,16 @@ struct NsaProjectionInputs : Inputs {
 inline constexpr NsaProjectionInputs kNsaProjectionInputs;
 
 struct NsaProjectionAttrs {
-  int64_t batch = 0;  // the outputs are [batch, T / batch, N]; 0: [T, N]
+  int64_t batch = 0;                      // the outputs are [batch, T / batch, N]; 0: [T, N]
+  FloatName dtype = FloatName::kFloat32;  // of the outputs, each of a weight
+  OperandName operands = OperandName::kBFloat16;  // rounded to, or float32: as they are
 
   template <class Visitor>
   static void each(Visitor& attr) {
-    attr.optional("batch", &NsaProjectionAttrs::batch, 0);
-    attr.text("dtype", "float32");      // of the outputs, each of a weight
-    attr.text("operands", "bfloat16");  // what operands are rounded to, or float32: as they are
+    using Self = NsaProjectionAttrs;
+    attr.optional("batch", &Self::batch, 0);
+    attr.optional("dtype", &Self::dtype);
+    attr.optional("operands", &Self::operands);
   }
 };
 
@@ -47,9 +50,11 @@ struct NsaProjectionGradInputs : Inputs {
 inline constexpr NsaProjectionGradInputs kNsaProjectionGradInputs;
 
 struct NsaProjectionGradAttrs {
+  OperandName operands = OperandName::kBFloat16;
+
   template <class Visitor>
   static void each(Visitor& attr) {
-    attr.text("operands", "bfloat16");
+    attr.optional("operands", &NsaProjectionGradAttrs::operands);
   }
 };
 

@@ -11,9 +11,11 @@ struct NsaRoundInputs : Inputs {
 inline constexpr NsaRoundInputs kNsaRoundInputs;
 
 struct NsaRoundAttrs {
+  HalfName dtype = HalfName::kBFloat16;  // whose numbers the output holds
+
   template <class Visitor>
   static void each(Visitor& attr) {
-    attr.text("dtype", "bfloat16");  // whose numbers the output holds
+    attr.optional("dtype", &NsaRoundAttrs::dtype);
   }
 };
 

@@ -13,11 +13,13 @@ constexpr const NsaSelectedAttentionGradInputs& kGrad = kNsaSelectedAttentionGra
 // The inputs that the operator and its gradient share.
 template <class Positions>
 AttentionDims check_shared(const Context& c, const Positions& in) {
-  const AttentionDims dims = check_attention_operands(c, {in.query, in.key, in.value});
-  c.limit(Quantity::kSelectBlockSize, c.int_attr("select_block_size"));
-  c.limit(Quantity::kSelectBlockCount, c.int_attr("select_block_count"));
+  const auto& attrs = c.attrs<NsaSelectedAttentionAttrs>();
+  const AttentionDims dims =
+      check_attention_operands(c, {in.query, in.key, in.value}, attrs.head_num);
+  c.limit(Quantity::kSelectBlockSize, attrs.select_block_size);
+  c.limit(Quantity::kSelectBlockCount, attrs.select_block_count);
   c.require_shape(in.topk_indices, "(T1, N2, select_block_count)",
-                  {dims.t1, dims.n2, c.int_attr("select_block_count")});
+                  {dims.t1, dims.n2, attrs.select_block_count});
   c.require_same_length(in.actual_seq_kvlen, in.actual_seq_qlen);
   c.require_prefix_sums(in.actual_seq_qlen, "T1", dims.t1, ListEnd::kExact);
   c.require_prefix_sums(in.actual_seq_kvlen, "T2", dims.t2, ListEnd::kExact);

@@ -10,15 +10,15 @@ namespace {
 constexpr const NsaSelectedAttentionInferInputs& kIn = kNsaSelectedAttentionInferInputs;
 
 std::vector<OutputDesc> infer_attention(const Context& c) {
-  const RowQueries query = check_row_queries(c, kIn.query);
-  const int64_t heads = c.int_attr("key_value_head_num");
-  const int64_t count = c.int_attr("select_block_count");
+  const auto& attrs = c.attrs<NsaSelectedAttentionInferAttrs>();
+  const RowQueries query = check_row_queries(c, kIn.query, attrs.layout, attrs.head_num);
+  const int64_t heads = attrs.key_value_head_num, count = attrs.select_block_count;
   const CacheDims cache = check_cache_pair(c, kIn.key, kIn.value, query, CacheLayout::kBSND, heads);
   if (heads > 0 && query.n1 > 0) c.limit(Quantity::kGroup, query.n1 / heads);
   c.limit(Quantity::kSelectBlockCount, count);
   c.limit(Quantity::kHeadDim, query.d);
   c.limit(Quantity::kValueDim, cache.dim);
-  check_page_size(c, cache);
+  check_page_size(c, cache, attrs.page_block_size);
   check_block_table(c, kIn.block_table, kIn.actual_seq_kvlen, cache, kIn.key);
   check_row_lengths(c, kIn.actual_seq_kvlen, row_capacity(c, kIn.block_table, cache));
   check_row_counts(c, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, query, true);

@@ -23,6 +23,7 @@ struct NsaSelectedAttentionInferAttrs {
   int64_t select_block_size;  // tokens of a block
   int64_t select_block_count;
   int64_t page_block_size;
+  RowLayout layout = RowLayout::kBSND;
 
   template <class Visitor>
   static void each(Visitor& attr) {
@@ -33,7 +34,7 @@ struct NsaSelectedAttentionInferAttrs {
     attr.required("select_block_size", &Self::select_block_size, 1);
     attr.required("select_block_count", &Self::select_block_count, 1);
     attr.required("page_block_size", &Self::page_block_size);
-    attr.text("layout", "BSND");
+    attr.optional("layout", &Self::layout);
   }
 };
 

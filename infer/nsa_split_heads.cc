@@ -14,12 +14,12 @@ constexpr const NsaSplitHeadsGradInputs& kGrad = kNsaSplitHeadsGradInputs;
 struct HeadDims {
   int64_t branches, heads, kv_heads, d, dv;
 
-  explicit HeadDims(const Context& c)
-      : branches(c.int_attr("branches")),
-        heads(c.int_attr("head_num")),
-        kv_heads(c.int_attr("kv_head_num")),
-        d(c.int_attr("head_dim")),
-        dv(c.int_attr("value_head_dim")) {
+  HeadDims(const Context& c, const NsaSplitHeadsGradAttrs& attrs)
+      : branches(attrs.branches),
+        heads(attrs.head_num),
+        kv_heads(attrs.kv_head_num),
+        d(attrs.head_dim),
+        dv(attrs.value_head_dim) {
     if (branches == 2) c.fail_value("branches", "1 or 3", "2");
     if (d % 2 != 0) c.fail_value("head_dim", "even", std::to_string(d));
   }
@@ -33,8 +33,8 @@ void check_angles(const Context& c, size_t cos, size_t sin, int64_t tokens, int6
 }
 
 std::vector<OutputDesc> infer_forward(const Context& c) {
-  const HeadDims dims(c);
-  c.require_choice("dtype", {"float16", "bfloat16", "float32"});
+  const auto& attrs = c.attrs<NsaSplitHeadsAttrs>();
+  const HeadDims dims(c, attrs);
   c.require_rank(kIn.query, 2, "(T, head_num * head_dim)");
   c.require_rank(kIn.key_value, 2, "(T, columns)");
   const int64_t tokens = known_of(c.dim(kIn.query, 0), c.dim(kIn.key_value, 0));
@@ -42,8 +42,7 @@ std::vector<OutputDesc> infer_forward(const Context& c) {
   c.require_shape(kIn.key_value, "(T, branches * kv_head_num * (head_dim + value_head_dim))",
                   {tokens, dims.key_value()});
   check_angles(c, kIn.cos, kIn.sin, tokens, dims.d);
-  DType dtype = DType::kUnknown;
-  dtype_from_name(c.str_attr("dtype"), &dtype);
+  const DType dtype = dtype_of(attrs.dtype);
   const std::vector<int64_t> shapes[] = {{tokens, dims.heads, dims.d},
                                          {tokens, dims.kv_heads, dims.d},
                                          {tokens, dims.kv_heads, dims.dv}};
@@ -60,7 +59,7 @@ std::vector<OutputDesc> infer_forward(const Context& c) {
 }
 
 std::vector<OutputDesc> infer_backward(const Context& c) {
-  const HeadDims dims(c);
+  const HeadDims dims(c, c.attrs<NsaSplitHeadsGradAttrs>());
   c.require_rank(kGrad.query_cmp_grad, 3, "(T, head_num, head_dim)");
   const int64_t tokens = c.dim(kGrad.query_cmp_grad, 0);
   for (int64_t branch = 0; branch < 3; ++branch) {

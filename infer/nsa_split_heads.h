@@ -32,10 +32,12 @@ struct NsaSplitHeadsGradAttrs {
 };
 
 struct NsaSplitHeadsAttrs : NsaSplitHeadsGradAttrs {
+  FloatName dtype = FloatName::kFloat32;  // of the outputs
+
   template <class Visitor>
   static void each(Visitor& attr) {
     NsaSplitHeadsGradAttrs::each(attr);
-    attr.text("dtype", "float32");  // of the outputs
+    attr.optional("dtype", &NsaSplitHeadsAttrs::dtype);
   }
 };
 

@@ -2,6 +2,7 @@
 // call and infers its outputs. Everything below this header needs the standard library only.
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -41,6 +42,13 @@ enum class DType : int {
 const char* dtype_name(DType dtype);
 // False if no dtype has that name.
 bool dtype_from_name(std::string_view name, DType* dtype);
+// Of an attribute that names it.
+template <class Choice>
+DType dtype_of(Choice choice) {
+  DType dtype = DType::kUnknown;
+  dtype_from_name(name_of(choice), &dtype);
+  return dtype;
+}
 // Bytes of one element; 0 for kUnknown.
 int64_t dtype_size(DType dtype);
 
@@ -52,6 +60,7 @@ struct TensorDesc {
   bool known_rank = true;
   std::vector<int64_t> shape;                    // -1: unknown dimension
   const std::vector<int64_t>* values = nullptr;  // host values of a list, nullptr if not known
+  void* data = nullptr;  // the elements where the call is run; rules do not read them
 };
 
 // In `shape`, -1 is an unknown dimension and {-2} an unknown rank, as MindSpore writes them.
@@ -107,6 +116,15 @@ struct AttrSpec {
   bool flag = false;                   // an int that is 0 or 1
   int64_t min = kNoMin, max = kNoMax;  // of an int
   bool rows = false;                   // an int that is the size of an output, which kernels see
+  bool probability = false;            // a float in (0, 1]
+  Choices choices = {};                // of a str
+};
+
+// The attributes of an operator: how they are described, and what makes its struct of values in
+// this order.
+struct AttrSchema {
+  std::vector<AttrSpec> specs;
+  std::any (*declared)(const std::vector<Attrs::Value>& values);
 };
 
 enum class OpId {
@@ -115,20 +133,28 @@ enum class OpId {
 #undef NSA_OP_ID
 };
 
+inline constexpr size_t kOpCount = 0
+#define NSA_OP_COUNT(op, function, outputs) +1
+    NSA_OPERATORS(NSA_OP_COUNT)
+#undef NSA_OP_COUNT
+    ;
+
 struct OpSchema {
   // Name and function are those of NSA_OPERATORS.
-  OpSchema(OpId id, const Inputs& inputs, std::vector<AttrSpec> attrs, const Outputs& outputs);
+  OpSchema(OpId id, const Inputs& inputs, AttrSchema attrs, const Outputs& outputs);
 
   OpId id;
   const char* name;      // "NsaCompress"
   const char* function;  // "nsa_compress": how messages name it
   const Inputs& inputs;
   std::vector<AttrSpec> attrs;
+  std::any (*declared)(const std::vector<Attrs::Value>& values);
   const Outputs& outputs;
 };
 
 // Throws OpError for an unknown name.
 const OpSchema& schema(std::string_view op);
+const OpSchema& schema(OpId op);
 std::vector<std::string> op_names();
 
 // Checks everything that is known about the call and returns the outputs; throws OpError. An

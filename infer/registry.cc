@@ -36,16 +36,18 @@ const OpRules& find_rules(std::string_view op) {
 
 }  // namespace
 
-OpSchema::OpSchema(OpId id, const Inputs& inputs, std::vector<AttrSpec> attrs,
-                   const Outputs& outputs)
+OpSchema::OpSchema(OpId id, const Inputs& inputs, AttrSchema attrs, const Outputs& outputs)
     : id(id),
       name(kNames[static_cast<size_t>(id)].name),
       function(kNames[static_cast<size_t>(id)].function),
       inputs(inputs),
-      attrs(std::move(attrs)),
+      attrs(std::move(attrs.specs)),
+      declared(attrs.declared),
       outputs(outputs) {}
 
 const OpSchema& schema(std::string_view op) { return find_rules(op).schema; }
+
+const OpSchema& schema(OpId op) { return kRegistry[static_cast<size_t>(op)]().schema; }
 
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
@@ -56,7 +58,8 @@ std::vector<std::string> op_names() {
 std::vector<OutputDesc> infer(std::string_view op, const std::vector<TensorDesc>& inputs,
                               const Attrs& attrs, Target target) {
   const OpRules& rules = find_rules(op);
-  return rules.infer(Context(rules.schema, inputs, attrs, target));
+  const BoundAttrs bound(rules.schema, attrs);
+  return rules.infer(Context(bound, inputs, target));
 }
 
 std::vector<OutputDesc> infer(const Context& context) {

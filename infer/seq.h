@@ -37,8 +37,6 @@ SeqList compressed_seq_len(const SeqList& list, int64_t l, int64_t s);
 // Throws OpError unless l >= s >= 1, and l is a size that kLargestSize allows.
 void check_window(const char* function, int64_t l, int64_t s);
 
-enum class Importance { kCann, kOverlap };
-
 struct SelectionRule {
   int64_t compress_block_size;
   int64_t compress_stride;

@@ -15,8 +15,7 @@ struct SparseDims : TokenDims {
 };
 
 template <class Positions>
-int64_t check_ropes(const Context& c, const Positions& in, const TokenDims& dims) {
-  const int64_t mode = c.int_attr("attention_mode");
+int64_t check_ropes(const Context& c, const Positions& in, const TokenDims& dims, int64_t mode) {
   if (mode != 0 && mode != 2) c.fail_value("attention_mode", "0 or 2", std::to_string(mode));
   for (size_t input : {in.query_rope, in.key_rope}) {
     if (mode == 2 && !c.has(input))
@@ -33,12 +32,12 @@ int64_t check_ropes(const Context& c, const Positions& in, const TokenDims& dims
 // What the operator and its gradient share.
 template <class Positions>
 SparseDims check_shared(const Context& c, const Positions& in, std::optional<size_t> pages) {
+  const auto& attrs = c.attrs<SparseFlashAttentionAttrs>();
   SparseDims dims{};
   static_cast<TokenDims&>(dims) =
       check_token_rows(c, {in.query, in.key, in.actual_seq_lengths_query, in.actual_seq_lengths_kv,
-                           pages, "layout_kv", "N", "D"});
-  c.require_finite("scale_value");
-  const int64_t mode = c.int_attr("sparse_mode");
+                           attrs.layout_query, attrs.layout_kv, pages, "layout_kv", "N", "D"});
+  const int64_t mode = attrs.sparse_mode;
   if (mode != 0 && mode != 3) c.fail_value("sparse_mode", "0 or 3", std::to_string(mode));
   dims.dv = check_like_key(c, in.value, in.key, "Dv");
   const size_t last = dims.packed ? 2 : 3;
@@ -46,39 +45,41 @@ SparseDims check_shared(const Context& c, const Positions& in, std::optional<siz
                       "(T1, N2, k)", "(B, Sq, N2, k)");
   c.require_positive_dim(in.sparse_indices, last, "k");
   if (c.has(in.sinks)) c.require_shape(in.sinks, "(N,)", {dims.heads});
-  dims.ropes = check_ropes(c, in, dims);
+  dims.ropes = check_ropes(c, in, dims, attrs.attention_mode);
   return dims;
 }
 
 // What MindSpore's own operator accepts, which runs on Ascend.
-void check_built_in(const Context& c, const SparseDims& dims) {
+void check_built_in(const Context& c, const SparseFlashAttentionAttrs& attrs,
+                    const SparseDims& dims) {
   const auto require = [&](bool right, const char* name, const char* expected, int64_t got) {
     if (!right) c.fail_value(name, std::string(expected) + " on Ascend", std::to_string(got));
   };
   c.require_dtype(kIn.query, kHalfDTypes);
-  require(c.int_attr("attention_mode") == 2, "attention_mode", "2", c.int_attr("attention_mode"));
+  require(attrs.attention_mode == 2, "attention_mode", "2", attrs.attention_mode);
   require(dims.heads < 0 || (dims.heads <= 128 && (dims.heads & (dims.heads - 1)) == 0),
           "N of query", "a power of 2 up to 128", dims.heads);
   require(dims.key_heads < 0 || dims.key_heads == 1, "N2 of key", "1", dims.key_heads);
   require(dims.d < 0 || dims.d == 512, "D of query", "512", dims.d);
   require(dims.dv < 0 || dims.dv == 512, "Dv of value", "512", dims.dv);
   require(dims.ropes < 0 || dims.ropes == 64, "R of key_rope", "64", dims.ropes);
-  const int64_t block = c.int_attr("sparse_block_size");
+  const int64_t block = attrs.sparse_block_size;
   require(block <= 128 && (block & (block - 1)) == 0, "sparse_block_size", "a power of 2 up to 128",
           block);
 }
 
 std::vector<OutputDesc> infer_forward(const Context& c) {
+  const auto& attrs = c.attrs<SparseFlashAttentionAttrs>();
   const SparseDims dims = check_shared(c, kIn, kIn.block_table);
-  if (c.target() == Target::kAscend) check_built_in(c, dims);
-  const int64_t block = c.int_attr("sparse_block_size");
-  const int64_t page = c.str_attr("layout_kv") == "PA_BSND" ? c.dim(kIn.key, 1) : kUnknownDim;
+  if (c.target() == Target::kAscend) check_built_in(c, attrs, dims);
+  const int64_t block = attrs.sparse_block_size;
+  const int64_t page = attrs.layout_kv == KeyLayout::kPaged ? c.dim(kIn.key, 1) : kUnknownDim;
   if (page >= 0 && page % block != 0) {
     c.fail_value("sparse_block_size", "a divisor of a page's tokens (" + std::to_string(page) + ")",
                  std::to_string(block));
   }
   std::vector<int64_t> statistics{0};
-  if (c.int_attr("return_softmax_lse") != 0) {
+  if (attrs.return_softmax_lse) {
     const bool known = dims.heads >= 0 && dims.key_heads > 0;
     const int64_t group = known ? dims.heads / dims.key_heads : kUnknownDim;
     statistics = dims.packed

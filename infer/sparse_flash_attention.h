@@ -26,6 +26,8 @@ struct SparseFlashAttentionAttrs {
   int64_t sparse_mode = 3;
   int64_t attention_mode = 0;
   bool return_softmax_lse = false;
+  TokenLayout layout_query = TokenLayout::kBSND;
+  KeyLayout layout_kv = KeyLayout::kBSND;  // of the gradient in no pages
 
   template <class Visitor>
   static void each(Visitor& attr) {
@@ -35,8 +37,8 @@ struct SparseFlashAttentionAttrs {
     attr.optional("sparse_mode", &Self::sparse_mode);
     attr.optional("attention_mode", &Self::attention_mode);
     attr.optional("return_softmax_lse", &Self::return_softmax_lse);
-    attr.text("layout_query", "BSND");
-    attr.text("layout_kv", "BSND");
+    attr.optional("layout_query", &Self::layout_query);
+    attr.optional("layout_kv", &Self::layout_kv);
   }
 };
 

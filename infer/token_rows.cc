@@ -54,22 +54,17 @@ std::vector<int64_t> TokenDims::shape(std::vector<int64_t> rest) const {
 }
 
 TokenDims check_token_rows(const Context& c, const TokenInputs& in) {
-  c.require_choice(in.query_layout, {"BSND", "TND"});
-  if (in.pages) {
-    c.require_choice(in.key_layout, {"BSND", "TND", "PA_BSND"});
-  } else {
-    c.require_choice(in.key_layout, {"BSND", "TND"});
-  }
-  const std::string &of_query = c.str_attr(in.query_layout), &of_key = c.str_attr(in.key_layout);
-  const bool paged = of_key == "PA_BSND";
-  if (!paged && of_key != of_query) {
-    c.fail_value(in.key_layout,
-                 "that of the query ('" + of_query + "')" + (in.pages ? " or 'PA_BSND'" : ""),
-                 "'" + of_key + "'");
-  }
+  const bool paged = in.of_key == KeyLayout::kPaged, packed_keys = in.of_key == KeyLayout::kTND;
+  if (paged && !in.pages) c.fail_value(in.key_layout, "one of 'BSND', 'TND'", "'PA_BSND'");
   TokenDims dims{};
-  dims.packed = of_query == "TND";
-  const size_t heads = dims.packed ? 1 : 2, key_heads = of_key == "TND" ? 1 : 2;
+  dims.packed = in.of_query == TokenLayout::kTND;
+  if (!paged && packed_keys != dims.packed) {
+    c.fail_value(in.key_layout,
+                 std::string("that of the query ('") + name_of(in.of_query) + "')" +
+                     (in.pages ? " or 'PA_BSND'" : ""),
+                 std::string("'") + name_of(in.of_key) + "'");
+  }
+  const size_t heads = dims.packed ? 1 : 2, key_heads = packed_keys ? 1 : 2;
   const std::string size = in.dim, of_heads = std::string(", ") + in.heads + ", " + size + ")";
   c.require_rank(in.query, heads + 2, ((dims.packed ? "(T1" : "(B, Sq") + of_heads).c_str());
   const std::string key_axes = (paged         ? "(pages, page, N2, "

@@ -9,9 +9,11 @@
 
 namespace nsa {
 
-// Positions of the inputs; `pages` is absent where an operator takes none.
+// Positions of the inputs, and the layouts; `pages` is absent where an operator takes none.
 struct TokenInputs {
   size_t query, key, q_lengths, k_lengths;
+  TokenLayout of_query;
+  KeyLayout of_key;
   std::optional<size_t> pages;
   // How the operator names the layout of its keys, heads of queries and their size.
   const char *key_layout = "layout_key", *heads = "H", *dim = "d";

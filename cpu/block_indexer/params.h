@@ -9,8 +9,6 @@
 
 namespace nsa::cpu {
 
-enum class BlockScore { kMax, kMean, kReluWeighted, kSoftmaxMax };
-
 struct BlockIndexerParams : BlockIndexerAttrs {
   const void* query;        // [T1, H, D]
   const void* key;          // [T2, Nk, D]
@@ -19,7 +17,6 @@ struct BlockIndexerParams : BlockIndexerAttrs {
   const int64_t* seq_kv;    // [B], of compressed tokens with kSoftmaxMax, may then end before T2
   const int64_t* q_offset;  // [B] or nullptr
   int32_t* topk_indices;    // [T1, groups, block_count]
-  BlockScore score;
   ElemType dtype;
   int64_t T1, T2, B, H, Nk, D, groups;
 };

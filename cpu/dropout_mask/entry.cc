@@ -29,7 +29,8 @@ Words philox(uint64_t counter, uint64_t key) {
 }  // namespace
 
 void dropout_mask(const DropoutMaskParams& p) {
-  const uint64_t threshold = static_cast<uint64_t>(std::ceil(std::ldexp(double{p.keep_prob}, 32)));
+  const uint64_t threshold =
+      static_cast<uint64_t>(std::ceil(std::ldexp(double{static_cast<float>(p.keep_prob)}, 32)));
   const int64_t bytes = ceil_div(p.numel, 8);
   const auto draw = [&](int64_t n) {
     unsigned byte = 0;

@@ -200,7 +200,7 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
 
   if (dpse_in_float) plan.dpse = dpse;
   if (plan.dpse) std::memset(plan.dpse, 0, static_cast<size_t>(dpse_size) * sizeof(float));
-  if (p.layout == Layout::kTND && p.B > 0) {
+  if (p.input_layout == Layout::kTND && p.B > 0) {
     const int64_t size_of = elem_size(p.dtype), q_end = p.seq_q[p.B - 1],
                   kv_end = p.seq_kv[p.B - 1];
     zero_tail(p.dq, q_end, p.S1, p.N1 * p.D * size_of);

@@ -9,7 +9,8 @@
 
 namespace nsa::cpu {
 
-struct FlashAttentionScoreParams : FlashAttentionScoreAttrs {
+// With a compress_stride the mask is the compressed causal one; its attributes are the gradient's.
+struct FlashAttentionScoreParams : FlashAttentionScoreGradAttrs {
   const void* query;         // by layout; N1 heads of D
   const void* key;           // N2 heads of D
   const void* value;         // N2 heads of Dv
@@ -29,14 +30,12 @@ struct FlashAttentionScoreParams : FlashAttentionScoreAttrs {
   void* attention_out;  // layout of query with Dv
   float* softmax_max;   // TND [T1, N1, 8], otherwise [B, N1, S1, 8]
   float* softmax_sum;   // the same
-  Layout layout;
   ElemType dtype;
   int64_t B, N1, N2, S1, S2, D, Dv;  // TND: S1 = T1 and S2 = T2
   int64_t mask_shape[4];  // attn_mask's shape, its dims at the end: [S1, S2] is {1, 1, S1, S2}
   int64_t pse_shape[4];   // real_shift's, likewise; a flat TND pse is {1, 1, 1, numel}
   int64_t pse_rank;       // 1 flat or slopes [N1], 2 slopes [B, N1], 4
   int64_t q_starts, kv_starts;
-  int64_t compress_block_size, compress_stride;  // stride 0: off; else the compressed causal mask
 };
 
 // attention_out, softmax_max and softmax_sum of the base are inputs here.

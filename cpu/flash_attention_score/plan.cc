@@ -39,18 +39,18 @@ RowStrides set_pse(const FlashAttentionScoreParams& p, AttentionPlan& plan) {
   bias.pse = Pse::kDense;
   if (p.pse_rank != 4) return {0, 0};
   int64_t rows = p.pse_shape[2], cols = p.pse_shape[3];
-  bool alibi = rows == 1024 && (p.layout == Layout::kTND || p.S1 != rows);
+  bool alibi = rows == 1024 && (p.input_layout == Layout::kTND || p.S1 != rows);
   bias.pse = alibi ? Pse::kAlibi : Pse::kDense;
   bias.pse_cols = cols;
   return {rows == 1 ? 0 : cols, rows * cols};
 }
 
 AttentionTensors tensors_of(const FlashAttentionScoreParams& p) {
-  return {p.query,       p.key,         p.value, p.attention_out,
-          p.softmax_max, p.softmax_sum, p.seq_q, p.seq_kv,
-          p.layout,      p.dtype,       p.B,     p.N1,
-          p.N2,          p.S1,          p.S2,    p.D,
-          p.Dv,          p.scalar_value};
+  return {p.query,        p.key,         p.value, p.attention_out,
+          p.softmax_max,  p.softmax_sum, p.seq_q, p.seq_kv,
+          p.input_layout, p.dtype,       p.B,     p.N1,
+          p.N2,           p.S1,          p.S2,    p.D,
+          p.Dv,           p.scalar_value};
 }
 
 // Where the bias of a segment starts. `pairs`: sum of S1 * S2 of the segments before it; `k0`: its
@@ -109,7 +109,7 @@ RowRange make_range(const FlashAttentionScoreParams& p, int64_t sparse_mode, int
 }  // namespace
 
 std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan& plan) {
-  const bool packed = p.layout == Layout::kTND;
+  const bool packed = p.input_layout == Layout::kTND;
   std::vector<Segment> segments = make_plan(tensors_of(p), plan);
   plan.sink = p.sink;
   const RowStrides pse_strides = set_pse(p, plan);
@@ -119,7 +119,7 @@ std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan
     plan.bias.mask_strides = {p.mask_shape[3], p.mask_shape[1] == 1 ? 0 : area};
   }
   plan.bias.drop = p.drop_mask;
-  plan.bias.inv_keep = 1.0f / p.keep_prob;
+  plan.bias.inv_keep = 1.0f / static_cast<float>(p.keep_prob);
 
   const bool flat_pse = plan.bias.pse == Pse::kDense && p.pse_rank != 4;
   int64_t pairs = 0;  // sum of S1_b * S2_b so far

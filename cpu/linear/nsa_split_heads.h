@@ -9,7 +9,7 @@ namespace nsa::cpu {
 
 constexpr int kMostBranches = 3;
 
-struct NsaSplitHeadsParams : NsaSplitHeadsAttrs {
+struct NsaSplitHeadsParams : NsaSplitHeadsGradAttrs {
   const float* query;            // [T, N1 D]
   const float* key_value;        // [T, branches N2 D + branches N2 Dv]
   const float* cos;              // [T, D]

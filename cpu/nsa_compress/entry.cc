@@ -16,7 +16,9 @@ namespace {
   int64_t rows = 0, start = 0;
   for (int64_t b = 0; b < p.B; ++b) {
     const int64_t length = p.seq_len[b] - start;
-    const int64_t windows = length >= p.block_size ? (length - p.block_size) / p.stride + 1 : 0;
+    const int64_t windows = length >= p.compress_block_size
+                                ? (length - p.compress_block_size) / p.compress_stride + 1
+                                : 0;
     segments.push_back({start, length, rows, windows});
     start = p.seq_len[b];
     rows += windows;
@@ -28,7 +30,7 @@ namespace {
 }
 
 void carve(Arena& arena, const NsaCompressParams& p, int threads, CompressScratch& parts) {
-  parts.weight = arena.take<float>(p.block_size * p.N);
+  parts.weight = arena.take<float>(p.compress_block_size * p.N);
   parts.threads = arena.take_threads(threads, parts.part);
 }
 
@@ -65,7 +67,7 @@ void nsa_compress_grad(const NsaCompressGradParams& p) {
   parts.part = thread_part(table.compress_grad_thread_size(plan));
   const Scratch scratch([&](Arena& arena) {
     carve(arena, p, threads, parts);
-    partial = arena.take<float>(compress_grad_items(plan) * p.block_size * p.N);
+    partial = arena.take<float>(compress_grad_items(plan) * p.compress_block_size * p.N);
   });
   table.compress_grad(plan, parts, partial, threads);
 }

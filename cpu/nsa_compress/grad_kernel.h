@@ -29,10 +29,11 @@ struct GradShape {
 inline GradShape grad_shape(const CompressPlan& plan) {
   const NsaCompressParams& p = plan.p;
   GradShape s{};
-  s.unit_heads = compress_unit_heads(plan, compress_grad_items(plan), p.block_size * kLanePad);
+  s.unit_heads =
+      compress_unit_heads(plan, compress_grad_items(plan), p.compress_block_size * kLanePad);
   s.heads = max64(1, min64(s.unit_heads, kGradFloats / max64(1, kGradTokens * p.D)));
   s.tokens = max64(1, kGradFloats / max64(1, s.heads * p.D) / kGradTokens) * kGradTokens;
-  s.lanes = p.block_size * s.unit_heads * kLanePad;
+  s.lanes = p.compress_block_size * s.unit_heads * kLanePad;
   s.streams = p.T * p.N * p.D * elem_size(p.dtype) >= kStreamBytes;
   if (s.streams) s.staged = s.tokens * s.heads * p.D;
   return s;
@@ -44,7 +45,7 @@ struct TokenWindows {
 };
 
 inline TokenWindows windows_of(const CompressPlan& plan, const CompressSegment& seg, int64_t t) {
-  const int64_t l = plan.p.block_size, s = plan.p.stride;
+  const int64_t l = plan.p.compress_block_size, s = plan.p.compress_stride;
   return {min64(t < l ? 0 : (t - l) / s + 1, seg.windows), min64(t / s + 1, seg.windows)};
 }
 
@@ -56,7 +57,7 @@ struct GradBlock {
   int64_t block_size, stride;
 
   GradBlock(const CompressPlan& plan, const CompressSegment& seg, int64_t token)
-      : t(token), block_size(plan.p.block_size), stride(plan.p.stride) {
+      : t(token), block_size(plan.p.compress_block_size), stride(plan.p.compress_stride) {
     const TokenWindows first = windows_of(plan, seg, t), last = windows_of(plan, seg, t + K - 1);
     begin = first.begin;
     end = last.end;
@@ -232,7 +233,7 @@ struct GradUnit {
     const NsaCompressParams& p = plan.p;
     Type* input_grad = static_cast<Type*>(plan.input_grad);
     const int64_t ld = (h1 - h0) * W;
-    fill(lanes, p.block_size * ld, 0.0f);
+    fill(lanes, p.compress_block_size * ld, 0.0f);
     int64_t b = segment_of(plan, t0, [](const CompressSegment& segment) { return segment.start; });
     for (int64_t from = t0; from < t1; from += shape.tokens) {
       const int64_t to = min64(from + shape.tokens, t1);
@@ -248,7 +249,7 @@ struct GradUnit {
       }
       b = last;
     }
-    for (int64_t j = 0; j < p.block_size; ++j) {
+    for (int64_t j = 0; j < p.compress_block_size; ++j) {
       for (int64_t h = h0; h < h1; ++h)
         partial[j * p.N + h] = hsum(load(lanes + j * ld + (h - h0) * W));
     }
@@ -277,13 +278,14 @@ void compress_grad_units(const CompressGradPlan& plan, const CompressScratch& sc
                                 min64(h0 + shape.unit_heads, p.N),
                                 part,
                                 staged};
-      work.run(partial + item * p.block_size * p.N);
+      work.run(partial + item * p.compress_block_size * p.N);
     });
     member.meet();
     if (shape.streams) stream_fence();
-    member.share(p.block_size * p.N, [&](int64_t n) {
+    member.share(p.compress_block_size * p.N, [&](int64_t n) {
       double sum = 0;
-      for (int64_t item = 0; item < items; ++item) sum += partial[item * p.block_size * p.N + n];
+      for (int64_t item = 0; item < items; ++item)
+        sum += partial[item * p.compress_block_size * p.N + n];
       store1(p.dtype, plan.weight_grad, n, static_cast<float>(sum));
     });
   });

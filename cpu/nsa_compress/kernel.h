@@ -49,11 +49,11 @@ inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t
         in_parts<kRows<Elem>>(step.count(i), [&](auto size, int64_t k) {
           const int64_t t = step.seg.start + first + k;
           const HeadRows<Elem> rows = {input + t * row + g0 * p.D, row};
-          const float* w = weight + (first + k - i * p.stride) * p.N + g0;
+          const float* w = weight + (first + k - i * p.compress_stride) * p.N + g0;
           const auto* next = input + next_block(p, later, t, size, g0);
           if (alike == 2) {
             add_heads<Elem, size, 2>({{sums + slot * width, sums + second * width}}, w, p.N,
-                                     -p.stride * p.N, rows, next, heads, p.D);
+                                     -p.compress_stride * p.N, rows, next, heads, p.D);
           } else {
             add_heads<Elem, size, 1>({{sums + slot * width}}, w, p.N, 0, rows, next, heads, p.D);
           }

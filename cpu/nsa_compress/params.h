@@ -5,19 +5,18 @@
 #include <cstdint>
 
 #include "cpu/types.h"
+#include "infer/nsa_compress.h"
 
 namespace nsa::cpu {
 
-struct NsaCompressParams {
+struct NsaCompressParams : NsaCompressGradAttrs {
   const void* input;       // [T, N, D]
   const void* weight;      // [l, N]
   void* output;            // [rows, N, D]; rows past the real windows become zero
   const int64_t* seq_len;  // [B]
   ElemType dtype;
   int64_t T, N, D, B;
-  int64_t block_size;  // l, tokens of a window
-  int64_t stride;      // s, tokens between window starts
-  int64_t rows;        // rows of output (output_grad), at least the number of windows
+  int64_t rows;  // rows of output (output_grad), at least the number of windows
 };
 
 struct NsaCompressGradParams : NsaCompressParams {  // output is unused

@@ -59,7 +59,7 @@ inline int64_t compress_item_windows(const CompressPlan& plan) {
 // partial sums, l per item and head, are no more than one per token and head.
 inline int64_t compress_item_tokens(const CompressPlan& plan) {
   const int64_t tokens = min64(kCompressGradTokens, ceil_div(plan.p.T, kCompressUnits));
-  return round_up(max64(max64(kCompressLeastGradTokens, tokens), plan.p.block_size),
+  return round_up(max64(max64(kCompressLeastGradTokens, tokens), plan.p.compress_block_size),
                   kCompressTokens);
 }
 
@@ -82,7 +82,7 @@ inline int64_t compress_unit_heads(const CompressPlan& plan, int64_t items,
 
 // Windows that share a step's tokens, at most: those that start less than l before its last token.
 inline int64_t compress_open_windows(const CompressPlan& plan) {
-  return ceil_div(plan.p.block_size + kCompressTokens - 1, plan.p.stride);
+  return ceil_div(plan.p.compress_block_size + kCompressTokens - 1, plan.p.compress_stride);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ inline void with_elem(ElemType t, const F& f) {
 }
 
 inline void load_weight(const CompressPlan& plan, float* weight) {
-  to_float(plan.p.dtype, plan.p.weight, 0, plan.p.block_size * plan.p.N, weight);
+  to_float(plan.p.dtype, plan.p.weight, 0, plan.p.compress_block_size * plan.p.N, weight);
 }
 
 // Rows that are added together. Eight, for two windows, need 16 vectors of weights; four of float32
@@ -268,7 +268,7 @@ inline int64_t tokens_ahead(const NsaCompressParams& p) {
 // for all the windows that hold it.
 template <class Visit>
 inline void walk_windows(const CompressPlan& plan, int64_t n, int64_t end, Visit visit) {
-  const int64_t l = plan.p.block_size, s = plan.p.stride;
+  const int64_t l = plan.p.compress_block_size, s = plan.p.compress_stride;
   while (n < end) {
     const CompressSegment& seg = plan.segments[segment_of(
         plan, n, [](const CompressSegment& segment) { return segment.first_row; })];

@@ -35,7 +35,7 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   std::vector<int64_t> first_row(segments.size());
   ImportancePlan imp{};
   imp.rule = {p.select_block_size / p.compress_stride, p.compress_block_size / p.compress_stride,
-              p.overlap};
+              p.importance == Importance::kOverlap};
   imp.topk_mask = p.topk_mask;
   imp.topk_mask_cols = p.topk_mask_cols;
   imp.topk_indices = p.topk_indices;

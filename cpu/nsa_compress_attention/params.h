@@ -25,7 +25,6 @@ struct NsaCompressAttentionParams : NsaCompressAttentionAttrs {
   ElemType dtype;
   int64_t T1, T2, B, N1, N2, D, Dv;
   int64_t topk_mask_cols, atten_mask_cols;
-  bool overlap;  // importance convention: "overlap" (paper), otherwise "cann"
 };
 
 // Throws std::bad_alloc when scratch cannot be had, before any output is touched.

@@ -33,7 +33,7 @@ struct NsaCacheStepParams {
   ElemType dtype;        // of the caches
   int64_t T, B, N1, N2, D, Dv;
   int64_t window_size;  // dense: tokens that a query sees
-  SelectionRule rule;
+  SelectionAttrs rule;
   float scale;
   double theta;  // base of the rotary embedding's wavelengths
   double rope_factor, rope_low, rope_high;

@@ -148,10 +148,11 @@ void set_branch(DecodePlan& plan, Branch branch, const CacheView& key, const Cac
   plan.value[branch] = value;
 }
 
-void set_rule(DecodePlan& plan, const SelectionRule& rule) {
+void set_rule(DecodePlan& plan, const SelectionAttrs& rule) {
   plan.choose = true;
   plan.rule = {rule.select_block_size / rule.compress_stride,
-               rule.compress_block_size / rule.compress_stride, rule.overlap};
+               rule.compress_block_size / rule.compress_stride,
+               rule.importance == Importance::kOverlap};
   plan.init_blocks = rule.init_blocks;
   plan.local_blocks = rule.local_blocks;
   plan.select_block = rule.select_block_size;
@@ -159,7 +160,7 @@ void set_rule(DecodePlan& plan, const SelectionRule& rule) {
 }
 
 // Windows that are complete in a row of `tokens`.
-int64_t windows_of(const SelectionRule& rule, int64_t tokens) {
+int64_t windows_of(const SelectionAttrs& rule, int64_t tokens) {
   if (tokens < rule.compress_block_size) return 0;
   return (tokens - rule.compress_block_size) / rule.compress_stride + 1;
 }

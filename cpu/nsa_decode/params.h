@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/nsa_decode/plan.h"
+#include "infer/declare.h"
 
 namespace nsa::cpu {
 
@@ -14,20 +15,12 @@ struct InferParams {
   int64_t T, B, N1, N2, D, Dv;
   float scale;
 };
-
-struct SelectionRule {
-  int64_t compress_block_size, compress_stride;
-  int64_t select_block_size, select_block_count;
-  int64_t init_blocks, local_blocks;
-  bool overlap;  // importance convention: "overlap" (paper), otherwise "cann"
-};
-
 struct NsaCompressAttentionInferParams : InferParams {
   CacheView key, value;    // compressed tokens
   const int64_t* cmp_len;  // [B] compressed tokens of every row
   const int64_t* sel_len;  // [B] tokens of every row; nullptr: every query sees all cmp_len
   int32_t* topk_indices;   // [T, N2, select_block_count]
-  SelectionRule rule;
+  SelectionAttrs rule;
 };
 
 struct NsaSelectedAttentionInferParams : InferParams {
@@ -42,7 +35,7 @@ struct NsaDecodeParams : InferParams {
   const float* gates;     // [T, 3, N1]
   const int64_t* kv_len;  // [B] tokens of every row, the queries' own included
   int64_t window_size;
-  SelectionRule rule;
+  SelectionAttrs rule;
 };
 
 struct NsaCompressWithCacheParams {

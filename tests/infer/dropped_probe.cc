@@ -15,6 +15,10 @@ struct ProbeInputs : Inputs {
 };
 constexpr ProbeInputs kInputs;
 
+enum class Kind { kPlain, kOther };
+constexpr const char* kKindNames[] = {"plain", "other"};
+constexpr Choices choices_of(Kind) { return {kKindNames, 2}; }
+
 struct ProbeAttrs {
   int64_t head_num;
   bool causal = false;
@@ -22,6 +26,7 @@ struct ProbeAttrs {
   bool scaled = true;
   int64_t sinks = 2;
   float temperature = 0.1f;
+  Kind kind = Kind::kPlain;
   int64_t num_rows = -1;
 
   template <class Visitor>
@@ -33,7 +38,7 @@ struct ProbeAttrs {
     attr.optional("scaled", &Self::scaled);
     attr.optional("sinks", &Self::sinks, 0);
     attr.optional("temperature", &Self::temperature);
-    attr.text("kind", "plain");
+    attr.optional("kind", &Self::kind);
     attr.rows("num_rows", &Self::num_rows, -1);
   }
 };
@@ -53,7 +58,7 @@ void show(const char* label, bool bias, const Attrs& attrs, Target target = Targ
   std::vector<TensorDesc> inputs(2, {true, DType::kFloat16, true, {1}});
   inputs[1].present = bias;
   try {
-    infer_call(probe_schema().name, inputs, attrs, target);
+    infer_call(BoundAttrs(probe_schema(), attrs), inputs, target);
     std::printf("%s: taken\n", label);
   } catch (const OpError& error) {
     std::printf("%s: %d %s\n", label, error.aclnn_code, error.what());
@@ -63,13 +68,13 @@ void show(const char* label, bool bias, const Attrs& attrs, Target target = Targ
 }  // namespace
 
 // In place of the registry.
-OpSchema::OpSchema(OpId id, const Inputs& inputs, std::vector<AttrSpec> attrs,
-                   const Outputs& outputs)
+OpSchema::OpSchema(OpId id, const Inputs& inputs, AttrSchema attrs, const Outputs& outputs)
     : id(id),
       name("NsaProbe"),
       function("nsa_probe"),
       inputs(inputs),
-      attrs(std::move(attrs)),
+      attrs(std::move(attrs.specs)),
+      declared(attrs.declared),
       outputs(outputs) {}
 const OpSchema& schema(std::string_view) { return probe_schema(); }
 std::vector<std::string> op_names() { return {"NsaProbe"}; }

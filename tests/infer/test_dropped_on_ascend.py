@@ -11,6 +11,7 @@ from mindspore_nsa import _native
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     "binding/ascend_signature.cc",
+    "infer/bound_attrs.cc",
     "infer/check.cc",
     "infer/format.cc",
     "infer/op.cc",

@@ -117,22 +117,12 @@ struct Outcome {
   std::vector<std::unique_ptr<Block>> outputs;
 };
 
-std::vector<TensorDesc> describe(const Case& one) {
-  std::vector<TensorDesc> descs(one.inputs.size());
-  for (size_t i = 0; i < descs.size(); ++i) {
-    descs[i].present = one.inputs[i].present;
-    descs[i].dtype = one.inputs[i].dtype;
-    descs[i].shape = one.inputs[i].shape;
-  }
-  return descs;
-}
-
 Outcome run(const Case& one, int threads, int64_t shift) {
   Outcome outcome;
   std::vector<std::unique_ptr<Block>> blocks;
-  std::vector<CallTensor> in, out;
+  std::vector<TensorDesc> in, out;
   for (const Tensor& input : one.inputs) {
-    CallTensor tensor;
+    TensorDesc tensor;
     tensor.present = input.present;
     if (input.present) {
       blocks.push_back(std::make_unique<Block>(input.dtype, input.shape, shift));
@@ -147,12 +137,13 @@ Outcome run(const Case& one, int threads, int64_t shift) {
   }
   cpu::set_num_threads(threads);
   try {
-    outcome.descs = infer(one.op, describe(one), one.attrs);
+    const BoundAttrs attrs(schema(one.op), one.attrs);
+    outcome.descs = infer(Context(attrs, in, Target::kCpu));
     for (const OutputDesc& desc : outcome.descs) {
       outcome.outputs.push_back(std::make_unique<Block>(desc.dtype, desc.shape, shift));
-      out.push_back({outcome.outputs.back()->data(), desc.dtype, desc.shape});
+      out.push_back({true, desc.dtype, true, desc.shape, nullptr, outcome.outputs.back()->data()});
     }
-    call(one.op, in, out, one.attrs);
+    call(attrs, in, out);
   } catch (const OpError& error) {
     outcome.error = error.message;
   }

@@ -10,9 +10,11 @@ FlashCall flash_call(const DescribedCall& call, const char* op, const FlashInput
   const auto shape = [&](size_t input) {
     return inputs[input].present ? inputs[input].shape : std::vector<int64_t>{};
   };
-  const Attrs& attrs = call.attrs;
+  const BoundAttrs bound(schema(op), call.attrs);
+  const Context context(bound, inputs, Target::kAscend);
+  const FlashAttentionScoreAttrs& attrs = flash_attrs(context);
   FlashCall flash;
-  flash.dims = check_flash_operands(Context(schema(op), inputs, attrs, Target::kAscend), in);
+  flash.dims = check_flash_operands(context, in);
   flash.element_bytes = static_cast<int32_t>(dtype_size(inputs[in.query].dtype));
   flash.query_ends = call.values("actual_seq_qlen");
   flash.key_ends = call.values("actual_seq_kvlen");
@@ -21,16 +23,16 @@ FlashCall flash_call(const DescribedCall& call, const char* op, const FlashInput
   const std::vector<int64_t> drop = shape(in.drop_mask);
   if (!drop.empty())
     flash.drop_bytes = std::accumulate(drop.begin(), drop.end(), int64_t{1}, std::multiplies<>());
-  flash.sparse_mode = attrs.get_int("sparse_mode", 0);
+  flash.sparse_mode = attrs.sparse_mode;
   // The other modes do not read it.
   if (flash.sparse_mode == 5 || flash.sparse_mode == 6) flash.prefix = call.values("prefix");
-  flash.pre_tokens = attrs.get_int("pre_tokens", 0);
-  flash.next_tokens = attrs.get_int("next_tokens", 0);
-  flash.pse_type = attrs.get_int("pse_type", 1);
+  flash.pre_tokens = attrs.pre_tokens;
+  flash.next_tokens = attrs.next_tokens;
+  flash.pse_type = attrs.pse_type;
   flash.q_start = call.values("q_start_idx");
   flash.kv_start = call.values("kv_start_idx");
-  flash.scale = static_cast<float>(attrs.get_float("scalar_value", 1));
-  flash.keep_prob = static_cast<float>(attrs.get_float("keep_prob", 1));
+  flash.scale = attrs.scalar_value;
+  flash.keep_prob = static_cast<float>(attrs.keep_prob);
   flash.sink = inputs[in.sink].present;
   return flash;
 }
