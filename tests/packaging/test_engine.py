@@ -63,6 +63,29 @@ def test_operators_do_not_include_each_other():
         assert (_includes(path) & folders) <= known, path
 
 
+# The other instruction sets' vectors: a translation unit includes one of them.
+VECTORS = {"vec_avx2.h", "vec_neon.h", "vec_scalar.h"}
+MOST_FILES, MOST_LINES = 35, 600
+
+
+def _compiled(*files):
+    """The files of the project from which these are compiled, on AMX."""
+    seen, new = set(), set(files)
+    while new:
+        seen |= new
+        named = [re.findall(r'#include "([\w/]+\.h)"', path.read_text()) for path in new]
+        new = {ROOT / name for names in named for name in names} - seen
+        new = {path for path in new if path.name not in VECTORS}
+    return seen
+
+
+def test_few_files_make_an_operator():
+    """A reader of its forward and gradient passes so many doors, parameters and table included."""
+    files = _compiled(*(CPU / "nsa_selected_attention").iterdir())
+    assert 25 < len(files) <= MOST_FILES, sorted(str(path.relative_to(ROOT)) for path in files)
+    assert [path for path in SOURCES if len(path.read_text().splitlines()) > MOST_LINES] == []
+
+
 MOST_PARAMETERS = 8
 # "const Segment& seg": a parameter, not what a call is given.
 PARAMETER = re.compile(r"(?:const\s+)?[\w:]+(?:<[^()]*>)?[\s*&]+\w+\Z")
