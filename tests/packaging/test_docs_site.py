@@ -68,7 +68,11 @@ def test_links(site):
 
 def test_every_page_is_there(site):
     """In both languages; every public function and class has its docstring on the site."""
-    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.zh-CN.md"]:
+    for page in [
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "twin" / "docs").glob("*.md"),
+        ROOT / "README.zh-CN.md",
+    ]:
         if page != ROOT / "docs" / "README.md":
             assert (site / page.relative_to(ROOT)).with_suffix(".html").exists(), page
     anchors = Page(site / "docs" / "site" / "api.html").anchors
