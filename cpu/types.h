@@ -1,5 +1,5 @@
 // Plain types shared by every CPU kernel. Nothing here needs the standard library, because the
-// translation units of one instruction set must not emit functions another unit could link to.
+// translation units of one instruction set must not emit functions another one could link to.
 #pragma once
 
 #include <cstddef>

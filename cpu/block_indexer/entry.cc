@@ -70,13 +70,13 @@ void block_indexer(const BlockIndexerParams& p) {
   const Schedule schedule(plan, TileRule{index.max_queries, index.max_rows}, threads);
 
   const WordForm form = p.score == BlockScore::kMean ? WordForm{1, 1} : table.form(p.dtype);
-  ForwardScratch parts{};
-  parts.thread_size = thread_part(table.block_indexer_thread_size(plan, index));
+  ForwardScratch space{};
+  space.thread_size = thread_space(table.block_indexer_thread_size(plan, index));
   const Scratch scratch([&](Arena& arena) {
-    parts.keys = arena.take<float>(schedule.largest().packed * form.words(p.D) * kBlockKeys);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
+    space.keys = arena.take<float>(schedule.largest().packed * form.words(p.D) * kSlabKeys);
+    space.threads = arena.take_threads(threads, space.thread_size);
   });
-  for (const Wave& wave : schedule.waves()) table.block_indexer(plan, index, wave, parts, threads);
+  for (const Wave& wave : schedule.waves()) table.block_indexer(plan, index, wave, space, threads);
 }
 
 }  // namespace nsa::cpu

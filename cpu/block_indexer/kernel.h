@@ -19,7 +19,7 @@ struct IndexerBuffers {
   float* one;     // [lds] of one query and group
   float* blocks;  // [queries, groups of the key head, score_room(blocks)]
   Candidates best;
-  float* means;  // [kBlockKeys, D] of kMean
+  float* means;  // [kSlabKeys, D] of kMean
   float* sum;    // [D] of kMean
   float* tmp;
 
@@ -27,7 +27,7 @@ struct IndexerBuffers {
     IndexerBuffers b{};
     const int64_t rows = index.max_rows;
     const bool whole = index.score == BlockScore::kSoftmaxMax;
-    b.lds = whole ? padded_row(round_up(index.max_lanes, kBlockKeys)) : kScoreRow;
+    b.lds = whole ? padded_row(round_up(index.max_lanes, kSlabKeys)) : kScoreRow;
     b.q = arena.take<float>(rows * round_up(plan.D, kLanePad));
     b.weight = arena.take<float>(rows);
     b.s = arena.take<float>(rows * b.lds);
@@ -35,7 +35,7 @@ struct IndexerBuffers {
     b.blocks = arena.take<float>(rows / index.heads * score_room(index.max_blocks));
     b.best = Candidates::carve(arena, index.count, index.max_blocks);
     if (index.score == BlockScore::kMean) {
-      b.means = arena.take<float>(kBlockKeys * plan.D);
+      b.means = arena.take<float>(kSlabKeys * plan.D);
       b.sum = arena.take<float>(plan.D);
     }
     b.tmp = arena.take<float>(round_up(plan.D, kLanePad));
@@ -112,7 +112,7 @@ class IndexerTile {
   // Products of the rows of queries from number n on with packed keys [k0, k1).
   void products(int64_t n, int64_t k0, int64_t k1) {
     const Operand rows = {b_.q + n * plan_.G * depth_, depth_, 1};
-    key_products<Path>(rows, (queries_ - n) * plan_.G, {keys_, depth_, kBlockKeys}, k0, k1,
+    key_products<Path>(rows, (queries_ - n) * plan_.G, {keys_, depth_, kSlabKeys}, k0, k1,
                        {b_.s, b_.lds});
   }
 
@@ -199,7 +199,7 @@ class IndexerTile {
   // Of a scale that would make something else of -inf, or a row that sees a NaN.
   void exact_softmax(int64_t r, int64_t keys, int64_t lanes, SoftmaxState& state) {
     float* s = b_.s + r * b_.lds;
-    key_products<Path>(Operand{b_.q + r * depth_, depth_, 1}, 1, {keys_, depth_, kBlockKeys}, 0,
+    key_products<Path>(Operand{b_.q + r * depth_, depth_, 1}, 1, {keys_, depth_, kSlabKeys}, 0,
                        round_up(keys, key_step<Path>()), {s, b_.lds});
     scale_row(s, lanes, plan_.scale);
     fill(s + keys, lanes - keys, -kInfinity);
@@ -247,7 +247,7 @@ inline void pack_index_keys(const AttentionPlan& plan, const IndexerPlan& index,
                             IndexerBuffers& b) {
   if (index.score != BlockScore::kMean) {
     const TensorRows rows = keys_of(plan, key_rows(plan, seg, key_head, j0, n));
-    return pack_transposed<Path>(rows, plan.D, kBlockKeys, keys, b.tmp);
+    return pack_transposed<Path>(rows, plan.D, kSlabKeys, keys, b.tmp);
   }
   for (int64_t j = 0; j < n; ++j) {
     const int64_t begin = (j0 + j) * index.block_size;
@@ -260,13 +260,13 @@ inline void pack_index_keys(const AttentionPlan& plan, const IndexerPlan& index,
     for (int64_t d = 0; d < plan.D; ++d) mean[d] /= count;
   }
   const TensorRows means = {ElemType::kFloat32, b.means, 0, plan.D, n};
-  pack_transposed<Path>(means, plan.D, kBlockKeys, keys, b.tmp);
+  pack_transposed<Path>(means, plan.D, kSlabKeys, keys, b.tmp);
 }
 
 template <class Path>
 void block_indexer_wave_of(const AttentionPlan& plan, const IndexerPlan& index, const Wave& wave,
                            const ForwardScratch& scratch, int threads) {
-  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
+  const int64_t key_size = words<Path>(plan.D) * kSlabKeys;
   run_forward<Path>(
       scratch, wave.num_tiles, threads,
       [&](Arena& arena) { return IndexerBuffers::carve(arena, plan, index); },
@@ -274,11 +274,11 @@ void block_indexer_wave_of(const AttentionPlan& plan, const IndexerPlan& index, 
         for (int64_t p = 0; p < wave.num_pairs; ++p) {
           const KvPair& pair = wave.pairs[p];
           const Segment& seg = plan.segments[pair.segment];
-          member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t block) {
-            const int64_t j0 = block * kBlockKeys;
+          member.share(ceil_div(seg.kv_len, kSlabKeys), [&](int64_t slab) {
+            const int64_t j0 = slab * kSlabKeys;
             pack_index_keys<Path>(plan, index, seg, pair.kv_head, j0,
-                                  min64(kBlockKeys, seg.kv_len - j0),
-                                  scratch.keys + (pair.first_block + block) * key_size, buffers);
+                                  min64(kSlabKeys, seg.kv_len - j0),
+                                  scratch.keys + (pair.first_slab + slab) * key_size, buffers);
           });
         }
       },
@@ -286,7 +286,7 @@ void block_indexer_wave_of(const AttentionPlan& plan, const IndexerPlan& index, 
         const RowTile& tile = wave.tiles[n];
         const KvPair& pair = wave.pairs[tile.pair];
         IndexerTile<Path>(plan, index, plan.segments[pair.segment], tile, pair.kv_head,
-                          scratch.keys + pair.first_block * key_size, buffers)
+                          scratch.keys + pair.first_slab * key_size, buffers)
             .run();
       });
 }

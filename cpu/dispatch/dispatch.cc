@@ -1,5 +1,5 @@
-// Chooses the instruction set once, before the first call, by asking the processor. This unit is
-// compiled without any -m flag, so it runs everywhere.
+// Chooses the instruction set once, before the first call, by asking the processor. This
+// translation unit is compiled without any -m flag, so it runs everywhere.
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>

@@ -1,6 +1,6 @@
 // The functions that exist once per instruction set. Plain pointers and plain data only: these
-// units are compiled with instructions the machine may lack, so nothing in them may be linked
-// elsewhere.
+// translation units are compiled with instructions the machine may lack, so nothing in them may be
+// linked elsewhere.
 #pragma once
 
 #include "cpu/engine/plan/grad_schedule.h"

@@ -20,8 +20,8 @@
 #include "cpu/sparse_flash_attention/grad_kernel.h"
 #include "cpu/sparse_flash_attention/kernel.h"
 #ifdef NSA_ISA_AMX
-#include "cpu/flash_attention_score/grad_groups.h"
-#include "cpu/nsa_selected_attention/grad_groups.h"
+#include "cpu/flash_attention_score/grad_strips.h"
+#include "cpu/nsa_selected_attention/grad_strips.h"
 #endif
 
 namespace nsa::cpu {
@@ -88,8 +88,8 @@ extern const KernelTable kernels_avx512;
 
 namespace {
 
-// A kernel of the unit for AVX-512, where this one would have the same instructions. Scratch is
-// measured here for both: its layout is the same.
+// A kernel of the translation unit for AVX-512, where this one would have the same instructions.
+// Scratch is measured here for both: its layout is the same.
 template <auto kKernel, class R, class... A>
 constexpr void borrow(KernelTable& table, R (*KernelTable::*)(A...)) {
   table.*kKernel = [](A... arguments) -> R { return (kernels_avx512.*kKernel)(arguments...); };
@@ -112,8 +112,8 @@ constexpr void take_bf16(KernelTable& table) {
   take_bf16<kKernel, kOurs>(table, kKernel);
 }
 
-// The table of a unit that differs from that of AVX-512 in products of bf16 and, with AMX, in those
-// of other dtypes in attention. What both would have alike is compiled once.
+// The table of a translation unit that differs from that of AVX-512 in products of bf16 and, with
+// AMX, in those of other dtypes in attention. What both would have alike is compiled once.
 constexpr KernelTable make_table_of_products(const char* name) {
   KernelTable table = make_table(name);
   borrow<&KernelTable::flash_dsink>(table);

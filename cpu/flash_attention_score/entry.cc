@@ -9,17 +9,17 @@
 namespace nsa::cpu {
 namespace {
 
-// Chunks of a sequence: `parts` of them, or more of `largest`. Long ones read their tiles' rows and
+// Chunks of a sequence: `count` of them, or more of `largest`. Long ones read their tiles' rows and
 // write their sums less often.
-int64_t chunk_of(int64_t length, int64_t parts, int64_t unit, int64_t largest) {
-  return min64(largest, max64(unit, round_up(ceil_div(length, parts), unit)));
+int64_t chunk_of(int64_t length, int64_t count, int64_t multiple, int64_t largest) {
+  return min64(largest, max64(multiple, round_up(ceil_div(length, count), multiple)));
 }
 
-// Whether a step has units for many processors even in long chunks.
+// Whether a round has units for many processors even in long chunks.
 bool many_keys(const AttentionGradPlan& plan) {
   int64_t keys = 0;
   for (int64_t b = 0; b < plan.num_segments; ++b) keys += plan.N2 * plan.segments[b].kv_len;
-  return keys >= 64 * 8 * kBlockKeys;
+  return keys >= 64 * 8 * kSlabKeys;
 }
 
 // Rows of a chunk of queries where these have many heads. A chunk meets its chunks of keys one
@@ -28,8 +28,8 @@ bool many_keys(const AttentionGradPlan& plan) {
 constexpr int64_t kChunkRows = 1536;
 constexpr int64_t kFewKeys = 1024;
 
-// Packed blocks of a wave, at least, where there are more.
-constexpr int64_t kWaveBlocks = 128;
+// Slabs of a wave, at least, where there are more.
+constexpr int64_t kWaveSlabs = 128;
 
 // Most keys that units of a whole row have of their tiles: dK and dV of them stay in the
 // second-level cache. Slots where all queries see the same keys: as many units at a time.
@@ -49,27 +49,27 @@ class GradSchedule {
 
   std::vector<GradPair> pairs;
   Waves waves;
-  int64_t max_kv_chunk = kBlockKeys;
+  int64_t max_kv_chunk = kSlabKeys;
 
  private:
   void add(const AttentionGradPlan& plan, int64_t b, int64_t h, int threads) {
     const Segment& seg = plan.segments[b];
     if (seg.q_len == 0 && seg.kv_len == 0) return;
     WaveSpan& open = waves.open();
-    if (open.packed >= kWaveBlocks && open.key_chunks >= 4 * threads) waves.close();
+    if (open.packed >= kWaveSlabs && open.key_chunks >= 4 * threads) waves.close();
     GradPair pair{};
     pair.segment = b;
     pair.kv_head = h;
-    const int64_t parts = long_chunks_ ? 4 : 8;
+    const int64_t chunks = long_chunks_ ? 4 : 8;
     const int64_t first = seg.range.lo(seg.q_len - 1), past = seg.range.hi(seg.q_len - 1);
     const bool few = first > 0 && past - first <= kFewKeys;
     const int64_t tiles = ceil_div((few ? 2 : 1) * kChunkRows, plan.G * kTileRows);
     const int64_t largest = (long_chunks_ ? 8 : 4) * kTileRows;
     const int64_t most = min64(largest, tiles * kTileRows);
     pair.q_chunk =
-        chunk_of(seg.q_len, parts, kTileRows, range_chunk(plan, seg.q_len, kTileRows, most));
-    pair.kv_chunk = chunk_of(seg.kv_len, parts, kBlockKeys,
-                             (long_chunks_ || plan.in_groups() ? 8 : 4) * kBlockKeys);
+        chunk_of(seg.q_len, chunks, kTileRows, range_chunk(plan, seg.q_len, kTileRows, most));
+    pair.kv_chunk = chunk_of(seg.kv_len, chunks, kSlabKeys,
+                             (long_chunks_ || plan.in_strips() ? 8 : 4) * kSlabKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
     // Queries that have a row of dpse in common add to it in turn.
@@ -84,10 +84,10 @@ class GradSchedule {
     pair.first_slot = open.slots;
     pairs.push_back(pair);
     ++open.num_pairs;
-    open.packed += ceil_div(seg.kv_len, kBlockKeys);
+    open.packed += ceil_div(seg.kv_len, kSlabKeys);
     open.key_chunks += pair.kv_chunks;
     open.slots += pair.range_chunks;
-    open.steps = max64(open.steps, pair.steps());
+    open.rounds = max64(open.rounds, pair.rounds());
     open.rows += seg.q_len * plan.G;
     open.accumulators += pair.accumulators(plan, seg);
     if (!pair.whole()) max_kv_chunk = max64(max_kv_chunk, pair.kv_chunk);
@@ -97,7 +97,7 @@ class GradSchedule {
   // or the slots would take more memory than they spare, as it is.
   static GradPair whole(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk) {
     const Segment& seg = plan.segments[pair.segment];
-    if (!plan.in_groups() || seg.q_len == 0 || seg.kv_len == 0) return pair;
+    if (!plan.in_strips() || seg.q_len == 0 || seg.kv_len == 0) return pair;
     GradPair to = pair;
     to.shares = 1;
     to.q_chunk = q_chunk;
@@ -154,17 +154,17 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
   const int threads = num_threads();
   AttentionPlan plan{};
   std::vector<Segment> segments = make_plan(p, plan);
-  ForwardScratch parts{};
-  parts.tile_rows = flash_tile_rows(plan);
-  Schedule schedule(plan, TileRule{0, parts.tile_rows}, threads);
+  ForwardScratch space{};
+  space.tile_rows = flash_tile_rows(plan);
+  Schedule schedule(plan, TileRule{0, space.tile_rows}, threads);
   const WordForm form = table.forward_form(plan, tiles_see_few_keys(plan, schedule));
-  parts.in_pieces = form.pieces > 1;
-  parts.thread_size =
-      thread_part(table.flash_forward_thread_size(p.D, p.Dv, parts.tile_rows, parts.in_pieces));
+  space.in_pieces = form.pieces > 1;
+  space.thread_size =
+      thread_space(table.flash_forward_thread_size(p.D, p.Dv, space.tile_rows, space.in_pieces));
   const Scratch scratch([&](Arena& arena) {
-    carve_forward(arena, plan, schedule.largest(), kBlockKeys, form, threads, parts);
+    carve_forward(arena, plan, schedule.largest(), kSlabKeys, form, threads, space);
   });
-  for (const Wave& wave : schedule.waves()) table.flash_forward(plan, wave, parts, threads);
+  for (const Wave& wave : schedule.waves()) table.flash_forward(plan, wave, space, threads);
 }
 
 void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
@@ -183,17 +183,17 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   bool dpse_in_float = p.dpse != nullptr && p.dtype != ElemType::kFloat32;
   plan.dpse = p.dpse;
   plan.dpse_elem = ElemType::kFloat32;
-  plan.groups = grad_groups(plan, form);
+  plan.strips = grad_strips(plan, form);
   plan.scores_in_pieces = forward_in_pieces(table, plan, p.compress_block_size > 0, threads);
   GradSchedule schedule(plan, threads);
 
-  GradParts parts{};
+  GradSpace space{};
   const int64_t sink_row = round_up(p.Dv, 16);
   float *dpse = nullptr, *sink_tmp = nullptr;
-  parts.thread_size =
-      thread_part(table.grad_thread_size(p.dtype, p.D, p.Dv, schedule.max_kv_chunk));
+  space.thread_size =
+      thread_space(table.grad_thread_size(p.dtype, p.D, p.Dv, schedule.max_kv_chunk));
   const Scratch scratch([&](Arena& arena) {
-    carve_grad(arena, plan, schedule.waves.largest(), kBlockKeys, form, threads, parts);
+    carve_grad(arena, plan, schedule.waves.largest(), kSlabKeys, form, threads, space);
     if (dpse_in_float) dpse = arena.take<float>(dpse_size);
     if (p.dsink) sink_tmp = arena.take<float>(threads * 2 * sink_row);
   });
@@ -208,10 +208,10 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
     zero_tail(p.dv, kv_end, p.S2, p.N2 * p.Dv * size_of);
   }
   for (const WaveSpan& span : schedule.waves.spans()) {
-    place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, parts);
+    place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, space);
     GradWave wave{schedule.pairs.data() + span.pair, span.num_pairs, span.key_chunks, span.slots,
-                  span.steps};
-    table.flash_backward(plan, wave, parts, schedule.max_kv_chunk, threads);
+                  span.rounds};
+    table.flash_backward(plan, wave, space, schedule.max_kv_chunk, threads);
   }
   if (dpse_in_float) table.round_rows(p.dtype, dpse, dpse_size, p.dpse);
   if (p.dsink) table.flash_dsink(plan, sink_tmp, sink_row, threads);

@@ -51,7 +51,7 @@ struct UnitRows {
 
 // Heads of a tile of a unit.
 inline int64_t tile_heads(const AttentionGradPlan& plan) {
-  return plan.groups == GradGroups::kQueries ? 1 : min64(plan.G, kTileRows);
+  return plan.strips == GradStrips::kQueries ? 1 : min64(plan.G, kTileRows);
 }
 
 // The rows after these, of the queries before i1, are asked for while these meet `keys` keys.
@@ -66,7 +66,7 @@ inline void ask_for_next_rows(const AttentionGradPlan& plan, const GradPair& pai
       UnitRows{rows.seg, rows.first_head, next, min64(rows.queries, i1 - next), rows.heads}, ahead);
   int64_t steps = grad_step_steps<Path>(plan, rows.rows(), kTileKeys);
   if constexpr (kRowsOnly<Path>) {
-    if (plan.in_groups()) steps = 2 * group_steps<Path>(plan, rows.rows(), kBlockKeys);
+    if (plan.in_strips()) steps = 2 * strip_steps<Path>(plan, rows.rows(), kSlabKeys);
   }
   ahead.over(steps * ceil_div(keys, kTileKeys));
 }
@@ -84,10 +84,10 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
   Into into_dq = Into::kReplace;
   const bool bias = plan.bias.changes_scores();
   for (int64_t j = j0; j < j1; j += kTileKeys) {
-    const int64_t at = pair.first_packed + j / kBlockKeys, past = min64(j + kTileKeys, j1);
+    const int64_t at = pair.first_packed + j / kSlabKeys, past = min64(j + kTileKeys, j1);
     const float* own = kOwnRows<Path> ? b.keys + (j - j0) * padded_row(plan.D) : nullptr;
-    const GradKeys keys = packed_keys<Path>({plan, pair, at, kBlockKeys, j, past - j}, s, own);
-    const int64_t lanes = round_up(past - j, kBlockKeys);
+    const GradKeys keys = packed_keys<Path>({plan, pair, at, kSlabKeys, j, past - j}, s, own);
+    const int64_t lanes = round_up(past - j, kSlabKeys);
     const KeySums<Path> dk = dk_sums.key(j - j0), dv = dv_sums.key(j - j0);
     if (range.lo(last) <= j && range.hi(first) >= j + lanes) {
       grad_step<Path>(plan, c, keys, {0, rows, 0, lanes, !bias, dk, dv, into_dq}, b.tile);
@@ -107,20 +107,20 @@ inline void unit_tile(const AttentionGradPlan& plan, const GradPair& pair, const
   add_tile_dq(plan, pair, c, b.tile.dq);
 }
 
-// What the gradient on groups of rows does differently: grad_groups.h.
+// What the gradient on strips of rows does differently: grad_strips.h.
 
 // A unit of whole rows: every tile against all keys that it sees.
 template <class Path>
 inline void run_whole_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
                            const GradScratch& s, UnitBuffers& b);
-// unit_tile() on groups, the sums of keys included.
+// unit_tile() on strips, the sums of keys included.
 template <class Path>
-inline void run_group_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
+inline void run_strip_tile(const AttentionGradPlan& plan, const GradPair& pair, const UnitRows& c,
                            int64_t j0, int64_t j1, const GradScratch& s, UnitBuffers& b);
-// Packs block n of a pair for them. tmp: [kBlockKeys / 2, D padded].
+// Packs slab n of a pair for them. tmp: [kSlabKeys / 2, D padded].
 template <class Path>
-inline void pack_paired_block(const AttentionGradPlan& plan, const GradPair& pair, int64_t n,
-                              const GradScratch& s, float* tmp);
+inline void pack_strip_slab(const AttentionGradPlan& plan, const GradPair& pair, int64_t n,
+                            const GradScratch& s, float* tmp);
 
 // Whether a query of a chunk sees a key of a chunk, the share being its own.
 inline bool chunks_meet(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk,
@@ -144,12 +144,12 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
   const int64_t i0 = q_chunk * pair.q_chunk, i1 = min64(i0 + pair.q_chunk, seg.q_len);
   const int64_t j0 = pair.chunk_of_keys(kv_chunk) * pair.kv_chunk;
   const int64_t j1 = min64(j0 + pair.kv_chunk, seg.kv_len);
-  if (!plan.in_groups()) {
+  if (!plan.in_strips()) {
     b.clear<Path>(b.dk, plan.D, j1 - j0);
     b.clear<Path>(b.dv, plan.Dv, j1 - j0);
   }
   if constexpr (kOwnRows<Path>)
-    pack_key_rows<Path>({plan, pair, 0, round_up(j1 - j0, kBlockKeys), j0, j1 - j0}, b.keys);
+    pack_key_rows<Path>({plan, pair, 0, round_up(j1 - j0, kSlabKeys), j0, j1 - j0}, b.keys);
   const int64_t heads = tile_heads(plan);
   const int64_t queries = min64(kTileRows / heads, i1 - i0);
   for (int64_t g = 0; g < plan.G; g += heads) {
@@ -158,15 +158,15 @@ inline void run_unit(const AttentionGradPlan& plan, const GradPair& pair, int64_
                     min64(heads, plan.G - g)};
       ask_for_next_rows<Path>(plan, pair, rows, i1, j1 - j0, b.tile.ahead);
       if constexpr (kRowsOnly<Path>) {
-        if (plan.in_groups()) {
-          run_group_tile<Path>(plan, pair, rows, j0, j1, s, b);
+        if (plan.in_strips()) {
+          run_strip_tile<Path>(plan, pair, rows, j0, j1, s, b);
           continue;
         }
       }
       unit_tile<Path>(plan, pair, rows, j0, j1, s, b);
     }
   }
-  if (!plan.in_groups()) add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
+  if (!plan.in_strips()) add_unit_keys<Path>(plan, pair, j0, j1 - j0, b);
 }
 
 template <class Path>
@@ -178,12 +178,11 @@ void flash_backward_wave(const AttentionGradPlan& plan, const GradWave& wave,
         for (int64_t p = 0; p < wave.num_pairs; ++p) {
           const GradPair& pair = wave.pairs[p];
           const int64_t keys = plan.segments[pair.segment].kv_len;
-          member.share(ceil_div(keys, kBlockKeys), [&](int64_t block) {
-            const int64_t j0 = block * kBlockKeys, count = min64(kBlockKeys, keys - j0);
-            const PairKeys of = {plan, pair, pair.first_packed + block, kBlockKeys, j0, count};
+          member.share(ceil_div(keys, kSlabKeys), [&](int64_t slab) {
+            const int64_t j0 = slab * kSlabKeys, count = min64(kSlabKeys, keys - j0);
+            const PairKeys of = {plan, pair, pair.first_packed + slab, kSlabKeys, j0, count};
             if constexpr (kRowsOnly<Path>) {
-              if (plan.in_groups())
-                return pack_paired_block<Path>(plan, pair, block, scratch, b.dq);
+              if (plan.in_strips()) return pack_strip_slab<Path>(plan, pair, slab, scratch, b.dq);
             }
             scratch.finite[of.at] = pack_grad_keys<Path>(of, scratch, b.tmp);
             if constexpr (kScoresSplit<Path>) {

@@ -53,10 +53,10 @@ AttentionTensors tensors_of(const FlashAttentionScoreParams& p) {
           p.Dv,           p.scalar_value};
 }
 
-// Where the bias of a segment starts. `pairs`: sum of S1 * S2 of the segments before it; `k0`: its
+// Where the bias of a segment starts. `scores`: sum of S1 * S2 of the segments before it; `k0`: its
 // first key; `by_row`: a flat tensor has a row for every query.
 void set_segment_pse(const FlashAttentionScoreParams& p, const ScoreBias& bias, RowStrides strides,
-                     bool by_row, int64_t pairs, int64_t k0, Segment& seg) {
+                     bool by_row, int64_t scores, int64_t k0, Segment& seg) {
   seg.pse_strides = strides;
   if (bias.pse == Pse::kSlopes) {
     seg.slope_shift = position_of(p.kv_start, p.kv_starts, seg.index) -
@@ -65,7 +65,7 @@ void set_segment_pse(const FlashAttentionScoreParams& p, const ScoreBias& bias, 
   } else if (p.pse_rank == 4) {
     seg.pse = p.pse_shape[0] == 1 ? 0 : seg.index * p.N1 * p.pse_shape[2] * p.pse_shape[3];
   } else {
-    seg.pse = p.N1 * (by_row ? pairs : k0);
+    seg.pse = p.N1 * (by_row ? scores : k0);
     seg.pse_strides =
         by_row ? RowStrides{seg.kv_len, seg.q_len * seg.kv_len} : RowStrides{0, seg.kv_len};
   }
@@ -122,7 +122,7 @@ std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan
   plan.bias.inv_keep = 1.0f / static_cast<float>(p.keep_prob);
 
   const bool flat_pse = plan.bias.pse == Pse::kDense && p.pse_rank != 4;
-  int64_t pairs = 0;  // sum of S1_b * S2_b so far
+  int64_t scores = 0;  // sum of S1_b * S2_b so far
   int64_t area = 0;
   for (int64_t b = 0; packed && b < p.B; ++b) {
     int64_t q_len = p.seq_q[b] - start_of(p.seq_q, b), kv_len = p.seq_kv[b] - start_of(p.seq_kv, b);
@@ -142,12 +142,12 @@ std::vector<Segment> make_plan(const FlashAttentionScoreParams& p, AttentionPlan
     // The compressed alibi form has no entries above the diagonal, whatever a mask tensor says.
     if (plan.bias.pse == Pse::kAlibi) seg.range.ahead = min64(seg.range.ahead, 0);
     if (plan.bias.pse != Pse::kNone)
-      set_segment_pse(p, plan.bias, pse_strides, pse_by_row, pairs, k0, seg);
+      set_segment_pse(p, plan.bias, pse_strides, pse_by_row, scores, k0, seg);
     if (p.attn_mask && whole_mask) seg.mask = q0 * p.mask_shape[3] + k0;
     if (p.attn_mask && p.mask_shape[0] > 1)
       seg.mask = b * p.mask_shape[1] * p.mask_shape[2] * p.mask_shape[3];
-    seg.drop = p.N1 * pairs;
-    pairs += seg.q_len * seg.kv_len;
+    seg.drop = p.N1 * scores;
+    scores += seg.q_len * seg.kv_len;
   }
   return segments;
 }

@@ -18,7 +18,7 @@ struct DenseKLBuffers {
   float* s;         // [rows, kScoreRow]
   float* max;       // [attention rows]
   float* inverse;   // [attention rows]
-  float* gathered;  // [kBlockKeys, row_k] of keys with their ropes
+  float* gathered;  // [kSlabKeys, row_k] of keys with their ropes
   float* tmp;       // [depth]
   float* one;       // [kTileKeys] scores of one query
   float* weight;    // [index rows]
@@ -36,7 +36,7 @@ struct DenseKLBuffers {
     b.s = arena.take<float>(max64(rows, index_rows) * kScoreRow);
     b.max = arena.take<float>(rows);
     b.inverse = arena.take<float>(rows);
-    b.gathered = arena.take<float>(kBlockKeys * row_k);
+    b.gathered = arena.take<float>(kSlabKeys * row_k);
     b.tmp = arena.take<float>(max64(row_k, row_d));
     b.one = arena.take<float>(kTileKeys);
     b.weight = arena.take<float>(index_rows);
@@ -66,15 +66,15 @@ class DenseKLWave {
     member.share(queries_, [&](int64_t n) { fill(mass_of(n), round_up(end_, kTileKeys), 0.0f); });
     const int64_t heads = plan_.key_heads(), tiles = ceil_div(queries_, plan_.tile_queries);
     for (int64_t k0 = 0; k0 < end_; k0 += kPackedKeys) {
-      const int64_t keys = min64(kPackedKeys, end_ - k0), parts = ceil_div(keys, kUnitKeys);
+      const int64_t keys = min64(kPackedKeys, end_ - k0), units = ceil_div(keys, kUnitKeys);
       for (int64_t h = group_ * heads; h < (group_ + 1) * heads; ++h) {
-        member.share(ceil_div(keys, kBlockKeys), [&](int64_t block) {
-          pack_attended(h, k0 + block * kBlockKeys, plan_.attended + block * block_size());
+        member.share(ceil_div(keys, kSlabKeys), [&](int64_t slab) {
+          pack_attended(h, k0 + slab * kSlabKeys, plan_.attended + slab * slab_size());
         });
         member.meet();
-        member.take(tiles * parts, [&](int64_t unit) {
-          const int64_t part = k0 + unit % parts * kUnitKeys;
-          add_attention(h, unit / parts * plan_.tile_queries, k0, part);
+        member.take(tiles * units, [&](int64_t unit) {
+          const int64_t first = k0 + unit % units * kUnitKeys;
+          add_attention(h, unit / units * plan_.tile_queries, k0, first);
         });
         member.meet();
       }
@@ -88,7 +88,7 @@ class DenseKLWave {
 
  private:
   int64_t row_d() const { return padded_row(plan_.index.D); }
-  int64_t block_size() const { return plan_.tokens.depth(plan_.attention) * kBlockKeys; }
+  int64_t slab_size() const { return plan_.tokens.depth(plan_.attention) * kSlabKeys; }
   // Of a query of the wave: its row of mean attention, later of gradients.
   float* mass_of(int64_t n) const { return plan_.mass + n * plan_.columns; }
   int64_t sees(int64_t n) const { return seg_.range.hi(i0_ + n); }
@@ -98,14 +98,14 @@ class DenseKLWave {
   void pack_attended(int64_t head, int64_t j0, float* packed) {
     const AttentionPlan& plan = plan_.attention;
     const int64_t depth = plan_.tokens.depth(plan), row = padded_row(depth);
-    const int64_t n = min64(kBlockKeys, end_ - j0), R = plan_.tokens.R;
+    const int64_t n = min64(kSlabKeys, end_ - j0), R = plan_.tokens.R;
     for (int64_t j = 0; j < n; ++j) {
       const int64_t at = (seg_.k + j0 + j) * plan.N2 + head;
       to_float(plan.dtype, plan.key, at * plan.D, plan.D, b_.gathered + j * row);
       if (R > 0)
         to_float(plan.dtype, plan_.tokens.key_rope, at * R, R, b_.gathered + j * row + plan.D);
     }
-    pack_transposed<FloatPath>({ElemType::kFloat32, b_.gathered, 0, row, n}, depth, kBlockKeys,
+    pack_transposed<FloatPath>({ElemType::kFloat32, b_.gathered, 0, row, n}, depth, kSlabKeys,
                                packed, b_.tmp);
   }
 
@@ -122,7 +122,7 @@ class DenseKLWave {
       const int64_t first = first_that_sees(n0, k);
       const int64_t n1 = min64(k + kTileKeys, round_up(end, key_step<FloatPath>()));
       key_products<FloatPath>(Operand{b_.q + (first - n0) * G * row, row, 1}, (past - first) * G,
-                              {plan_.attended, depth, kBlockKeys}, k - packed, n1 - packed,
+                              {plan_.attended, depth, kSlabKeys}, k - packed, n1 - packed,
                               {b_.s, kScoreRow});
       for (int64_t n = first; n < past; ++n) {
         const int64_t count = min64(kTileKeys, sees(n) - k);
@@ -138,14 +138,14 @@ class DenseKLWave {
     const AttentionPlan& plan = plan_.attention;
     const int64_t at = seg_.stat + i0_ + n, R = plan_.tokens.R;
     const int64_t statistic = plan_.tokens.statistic(plan, at, key_head);
-    const float part = 1.0f / static_cast<float>(plan.G * plan_.key_heads());
+    const float share = 1.0f / static_cast<float>(plan.G * plan_.key_heads());
     for (int64_t g = 0; g < plan.G; ++g) {
       const int64_t head = at * plan.N1 + key_head * plan.G + g;
       float* q = b_.q + (r0 + g) * row;
       to_float(plan.dtype, plan.query, head * plan.D, plan.D, q);
       if (R > 0) to_float(plan.dtype, plan_.tokens.query_rope, head * R, R, q + plan.D);
       const float top = plan.softmax_max[statistic + g], sum = plan.softmax_sum[statistic + g];
-      b_.inverse[r0 + g] = part * SoftmaxState::inverse_of(top, sum);
+      b_.inverse[r0 + g] = share * SoftmaxState::inverse_of(top, sum);
       b_.max[r0 + g] = top == -kFloatMax ? 0.0f : top;
     }
   }
@@ -212,7 +212,7 @@ class DenseKLWave {
   // Of whole steps: keys past the end are zeros.
   void products_of_step(int64_t first, int64_t rows, int64_t k) {
     key_products<FloatPath>(Operand{index_row(first), row_d(), 1}, rows,
-                            {plan_.index_keys, plan_.index.D, kBlockKeys}, k, k + kTileKeys,
+                            {plan_.index_keys, plan_.index.D, kSlabKeys}, k, k + kTileKeys,
                             {b_.s, kScoreRow});
   }
 
@@ -304,11 +304,11 @@ inline void pack_index_step(const DenseKLPlan& plan, const Segment& seg, int64_t
                             int64_t step, DenseKLBuffers& b) {
   const AttentionPlan& index = plan.index;
   const int64_t row = padded_row(index.D), j0 = step * kTileKeys;
-  for (int64_t j = j0; j < j0 + kTileKeys; j += kBlockKeys) {
-    const int64_t n = max64(0, min64(kBlockKeys, seg.kv_len - j));
+  for (int64_t j = j0; j < j0 + kTileKeys; j += kSlabKeys) {
+    const int64_t n = max64(0, min64(kSlabKeys, seg.kv_len - j));
     const TensorRows rows = keys_of(index, key_rows(index, seg, group, j, n));
-    pack_transposed<FloatPath>(rows, index.D, kBlockKeys, plan.index_keys + j * index.D, b.tmp);
-    pack_rows<FloatPath>(rows, index.D, kBlockKeys, plan.key_rows + j * row);
+    pack_transposed<FloatPath>(rows, index.D, kSlabKeys, plan.index_keys + j * index.D, b.tmp);
+    pack_rows<FloatPath>(rows, index.D, kSlabKeys, plan.key_rows + j * row);
   }
   plan.finite[step] = all_finite(plan.key_rows + j0 * row, kTileKeys * row);
 }

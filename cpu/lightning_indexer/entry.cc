@@ -79,15 +79,15 @@ void lightning_indexer(const LightningIndexerParams& p) {
   });
 
   const Schedule schedule(plan, TileRule{tokens.max_queries, tokens.max_rows}, threads);
-  ForwardScratch parts{};
-  parts.thread_size = thread_part(table.lightning_indexer_thread_size(plan, tokens));
+  ForwardScratch space{};
+  space.thread_size = thread_space(table.lightning_indexer_thread_size(plan, tokens));
   const Scratch scratch([&](Arena& arena) {
     const int64_t words = table.form(p.dtype).words(p.D);
-    parts.keys = arena.take<float>(schedule.largest().packed * words * kBlockKeys);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
+    space.keys = arena.take<float>(schedule.largest().packed * words * kSlabKeys);
+    space.threads = arena.take_threads(threads, space.thread_size);
   });
   for (const Wave& wave : schedule.waves())
-    table.lightning_indexer(plan, tokens, wave, parts, threads);
+    table.lightning_indexer(plan, tokens, wave, space, threads);
 }
 
 void lightning_indexer_grad(const LightningIndexerGradParams& p) {
@@ -109,14 +109,14 @@ void lightning_indexer_grad(const LightningIndexerGradParams& p) {
 
   const int64_t size = elem_size(p.dtype), keys = p.keys * plan.k.row;
   const bool narrow = p.dtype != ElemType::kFloat32;
-  ForwardScratch parts{};
-  parts.thread_size = thread_part(table.lightning_indexer_grad_thread_size(plan));
+  ForwardScratch space{};
+  space.thread_size = thread_space(table.lightning_indexer_grad_thread_size(plan));
   const Scratch scratch([&](Arena& arena) {
     grad.products = arena.take<float>(grad.wave * p.sparse_count * row);
     grad.picked = arena.take<int32_t>(grad.wave * p.sparse_count);
     grad.num_picked = arena.take<int64_t>(grad.wave);
     grad.dk = narrow ? arena.take<float>(keys) : static_cast<float*>(p.dk);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
+    space.threads = arena.take_threads(threads, space.thread_size);
   });
   std::memset(grad.dk, 0, static_cast<size_t>(keys) * 4);
   each_other_row(plan, p.rows, [&](int64_t first, int64_t rows) {
@@ -124,7 +124,7 @@ void lightning_indexer_grad(const LightningIndexerGradParams& p) {
                 static_cast<size_t>(rows * plan.q.row * size));
     std::memset(p.dweights + first * p.H, 0, static_cast<size_t>(rows * p.H) * 4);
   });
-  table.lightning_indexer_grad(plan, grad, parts, threads);
+  table.lightning_indexer_grad(plan, grad, space, threads);
   if (!narrow) return;
   in_team(threads, [&](const Member& member) {
     member.share(p.keys, [&](int64_t k) {

@@ -1,6 +1,6 @@
 // The gradient of LightningIndexer's values, query by query: the picked keys are gathered once, and
 // all heads are rows of the products with them. What a query adds to its keys waits until a wave of
-// queries is done; then every thread adds it up for a part of the keys, in the order of the
+// queries is done; then every thread adds it up for a share of the keys, in the order of the
 // queries.
 #pragma once
 
@@ -132,7 +132,7 @@ inline int64_t picked_query(const AttentionPlan& plan, const TokenGradPlan& grad
   return total;
 }
 
-// A member's part of the keys of a segment: what the queries of a wave add to them.
+// A member's share of the keys of a segment: what the queries of a wave add to them.
 inline void add_to_keys(const Member& member, const AttentionPlan& plan, const TokenGradPlan& grad,
                         const Segment& seg, int64_t key_head, int64_t queries) {
   const int64_t row_d = padded_row(plan.D), members = member.region.count;

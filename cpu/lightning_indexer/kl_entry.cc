@@ -138,18 +138,18 @@ void sparse_indexer_kl_loss(const IndexerKLLossParams& p) {
   const int64_t row = padded_row(p.d), of_query = max64(1, p.count * row * 4);
   grad.wave = min64(longest, max64(1, kWaitingBytes / of_query));
 
-  ForwardScratch parts{};
-  parts.thread_size = thread_part(table.sparse_kl_loss_thread_size(plan));
+  ForwardScratch space{};
+  space.thread_size = thread_space(table.sparse_kl_loss_thread_size(plan));
   const Scratch scratch([&](Arena& arena) {
     grad.products = arena.take<float>(grad.wave * p.count * row);
     grad.picked = arena.take<int32_t>(grad.wave * p.count);
     grad.num_picked = arena.take<int64_t>(grad.wave);
     plan.loss = arena.take<double>(p.rows * p.groups);
     grad.dk = key_sums(p, arena);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
+    space.threads = arena.take_threads(threads, space.thread_size);
   });
   clear(p, plan);
-  table.sparse_kl_loss(plan, parts, threads);
+  table.sparse_kl_loss(plan, space, threads);
   finish(p, plan, table, threads);
 }
 
@@ -174,8 +174,8 @@ void dense_indexer_kl_loss(const IndexerKLLossParams& p) {
   const int64_t tiles = max64(1, kWaitingBytes / of_query / plan.index_queries);
   plan.grad.wave = min64(longest, tiles * plan.index_queries);
 
-  ForwardScratch parts{};
-  parts.thread_size = thread_part(table.dense_kl_loss_thread_size(plan));
+  ForwardScratch space{};
+  space.thread_size = thread_space(table.dense_kl_loss_thread_size(plan));
   const Scratch scratch([&](Arena& arena) {
     plan.mass = arena.take<float>(plan.grad.wave * plan.columns);
     plan.masses = arena.take<float>(plan.grad.wave);
@@ -186,10 +186,10 @@ void dense_indexer_kl_loss(const IndexerKLLossParams& p) {
     plan.finite = arena.take<bool>(plan.columns / kTileKeys);
     plan.loss = arena.take<double>(p.rows * p.groups);
     plan.grad.dk = key_sums(p, arena);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
+    space.threads = arena.take_threads(threads, space.thread_size);
   });
   clear(p, plan);
-  table.dense_kl_loss(plan, parts, threads);
+  table.dense_kl_loss(plan, space, threads);
   finish(p, plan, table, threads);
 }
 
@@ -216,15 +216,15 @@ void dense_indexer_softmax_lse(const IndexerKLLossParams& p) {
     }
   });
   const Schedule schedule(plan, TileRule{tokens.max_queries, tokens.max_rows}, threads);
-  ForwardScratch parts{};
-  parts.thread_size = thread_part(table.index_log_sum_thread_size(plan, tokens));
+  ForwardScratch space{};
+  space.thread_size = thread_space(table.index_log_sum_thread_size(plan, tokens));
   const Scratch scratch([&](Arena& arena) {
     const int64_t words = table.form(p.dtype).words(p.d);
-    parts.keys = arena.take<float>(schedule.largest().packed * words * kBlockKeys);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
+    space.keys = arena.take<float>(schedule.largest().packed * words * kSlabKeys);
+    space.threads = arena.take_threads(threads, space.thread_size);
   });
   for (const Wave& wave : schedule.waves())
-    table.index_log_sum(plan, tokens, statistics, wave, parts, threads);
+    table.index_log_sum(plan, tokens, statistics, wave, space, threads);
 }
 
 }  // namespace nsa::cpu

@@ -14,7 +14,7 @@ struct ScoreBuffers {
   float* weight;  // [rows]
   float* s;       // [rows, kScoreRow]
   float* one;     // [kTileKeys] of one query
-  char* page;     // [kBlockKeys, D] gathered keys
+  char* page;     // [kSlabKeys, D] gathered keys
   float* tmp;
 
   static ScoreBuffers carve(Arena& arena, const AttentionPlan& plan, const TokenPlan& tokens) {
@@ -23,7 +23,7 @@ struct ScoreBuffers {
     b.weight = arena.take<float>(tokens.max_rows);
     b.s = arena.take<float>(tokens.max_rows * kScoreRow);
     b.one = arena.take<float>(kTileKeys);
-    if (tokens.pages.table != nullptr) b.page = arena.take<char>(kBlockKeys * plan.D * 4);
+    if (tokens.pages.table != nullptr) b.page = arena.take<char>(kSlabKeys * plan.D * 4);
     b.tmp = arena.take<float>(round_up(plan.D, kLanePad));
     return b;
   }
@@ -49,7 +49,7 @@ inline void score_tile(const TileContext& c, const TokenPlan& tokens, const floa
   for (int64_t k0 = 0; k0 < end; k0 += kTileKeys) {
     while (range.hi(i0 + first) <= k0) ++first;
     key_products<Path>(Operand{b.q + first * G * depth, depth, 1}, (queries - first) * G,
-                       {keys, depth, kBlockKeys}, k0,
+                       {keys, depth, kSlabKeys}, k0,
                        min64(k0 + kTileKeys, round_up(end, key_step<Path>())), {b.s, kScoreRow});
     for (int64_t n = first; n < queries; ++n) {
       const int64_t here = min64(kTileKeys, range.hi(i0 + n) - k0);
@@ -66,7 +66,7 @@ inline void pack_token_keys(const AttentionPlan& plan, const KeyPages& pages, co
                             int64_t key_head, int64_t j0, int64_t n, float* keys, ScoreBuffers& b) {
   if (pages.table == nullptr) {
     const TensorRows rows = keys_of(plan, key_rows(plan, seg, key_head, j0, n));
-    return pack_transposed<Path>(rows, plan.D, kBlockKeys, keys, b.tmp);
+    return pack_transposed<Path>(rows, plan.D, kSlabKeys, keys, b.tmp);
   }
   const int64_t size = elem_size(plan.dtype), bytes = plan.D * size;
   for (int64_t j = 0; j < n; ++j) {
@@ -77,7 +77,7 @@ inline void pack_token_keys(const AttentionPlan& plan, const KeyPages& pages, co
                      static_cast<const char*>(plan.key) + (at + key_head * plan.k.head) * size,
                      static_cast<size_t>(bytes));
   }
-  pack_transposed<Path>({plan.dtype, b.page, 0, plan.D, n}, plan.D, kBlockKeys, keys, b.tmp);
+  pack_transposed<Path>({plan.dtype, b.page, 0, plan.D, n}, plan.D, kSlabKeys, keys, b.tmp);
 }
 
 // tile(context, packed keys, buffers) for all tiles of a wave. carve(arena) gives a thread's
@@ -85,18 +85,18 @@ inline void pack_token_keys(const AttentionPlan& plan, const KeyPages& pages, co
 template <class Path, class Carve, class Tile>
 void score_wave(const AttentionPlan& plan, const TokenPlan& tokens, const Wave& wave,
                 const ForwardScratch& scratch, int threads, const Carve& carve, const Tile& tile) {
-  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
+  const int64_t key_size = words<Path>(plan.D) * kSlabKeys;
   run_forward<Path>(
       scratch, wave.num_tiles, threads, carve,
       [&](const Member& member, auto& buffers) {
         for (int64_t p = 0; p < wave.num_pairs; ++p) {
           const KvPair& pair = wave.pairs[p];
           const Segment& seg = plan.segments[pair.segment];
-          member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t block) {
-            const int64_t j0 = block * kBlockKeys;
+          member.share(ceil_div(seg.kv_len, kSlabKeys), [&](int64_t slab) {
+            const int64_t j0 = slab * kSlabKeys;
             pack_token_keys<Path>(
-                plan, tokens.pages, seg, pair.kv_head, j0, min64(kBlockKeys, seg.kv_len - j0),
-                scratch.keys + (pair.first_block + block) * key_size, buffers.scores);
+                plan, tokens.pages, seg, pair.kv_head, j0, min64(kSlabKeys, seg.kv_len - j0),
+                scratch.keys + (pair.first_slab + slab) * key_size, buffers.scores);
           });
         }
       },
@@ -104,7 +104,7 @@ void score_wave(const AttentionPlan& plan, const TokenPlan& tokens, const Wave& 
         const RowTile& rows = wave.tiles[n];
         const KvPair& pair = wave.pairs[rows.pair];
         const TileContext context{plan, plan.segments[pair.segment], rows, pair.kv_head * plan.G};
-        tile(context, scratch.keys + pair.first_block * key_size, buffers);
+        tile(context, scratch.keys + pair.first_slab * key_size, buffers);
       });
 }
 

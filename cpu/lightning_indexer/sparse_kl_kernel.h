@@ -105,10 +105,10 @@ class SparseQueryKL {
     fill(b_.max, b_.lanes, 0.0f);
     fill(b_.inverse, b_.lanes, 0.0f);
     const int64_t at = plan_.tokens.statistic(plan, row_, key_head);
-    const float part = 1.0f / static_cast<float>(plan.G * plan_.key_heads());
+    const float share = 1.0f / static_cast<float>(plan.G * plan_.key_heads());
     for (int64_t g = 0; g < plan.G; ++g) {
       const float top = plan.softmax_max[at + g], sum = plan.softmax_sum[at + g];
-      b_.inverse[g] = part * SoftmaxState::inverse_of(top, sum);
+      b_.inverse[g] = share * SoftmaxState::inverse_of(top, sum);
       b_.max[g] = top == -kFloatMax ? 0.0f : top;
     }
   }

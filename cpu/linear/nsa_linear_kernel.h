@@ -1,5 +1,5 @@
 // A linear map of few rows reads every weight once and does little with it, so it should take as
-// long as the reading: weights are rounded on their way, a part of four rows at a time.
+// long as the reading: weights are rounded on their way, some of four rows at a time.
 #pragma once
 
 #include "cpu/engine/simd/vec_math.h"
@@ -8,42 +8,42 @@
 namespace nsa::cpu {
 namespace {
 
-constexpr int64_t kLinearPart = 256;  // elements of a row at once
+constexpr int64_t kLinearStep = 256;  // elements of a row at once
 constexpr int64_t kLinearTokens = 8;  // rows of x at once
 
-// n elements of a weight's row from k on as the product takes them, in `part` unless they can stay.
+// n elements of a weight's row from k on as the product takes them, in `some` unless they can stay.
 inline const float* linear_weight(const NsaLinearParams& p, int64_t row, int64_t k, int64_t n,
-                                  float* part) {
+                                  float* some) {
   const int64_t at = row * p.K + k;
   const bool whole = p.weight_type == ElemType::kFloat32 && n % W == 0;
-  const float* weight = whole ? static_cast<const float*>(p.weight) + at : part;
-  if (!whole) to_float(p.weight_type, p.weight, at, n, part);
+  const float* weight = whole ? static_cast<const float*>(p.weight) + at : some;
+  if (!whole) to_float(p.weight_type, p.weight, at, n, some);
   if (kRoundsBFloat16 && whole && p.dtype == ElemType::kBFloat16) {
-    for (int64_t i = 0; i < n; i += W) store(part + i, round_bf16(load(weight + i)));
-    return part;
+    for (int64_t i = 0; i < n; i += W) store(some + i, round_bf16(load(weight + i)));
+    return some;
   }
   if (p.dtype != ElemType::kFloat32 && p.dtype != p.weight_type) {
-    alignas(64) uint16_t narrow[kLinearPart];
+    alignas(64) uint16_t narrow[kLinearStep];
     from_float(p.dtype, weight, n, narrow, 0);
-    to_float(p.dtype, narrow, 0, n, part);
-    weight = part;
+    to_float(p.dtype, narrow, 0, n, some);
+    weight = some;
   }
-  if (!whole) fill(part + n, round_up(n, W) - n, 0.0f);
+  if (!whole) fill(some + n, round_up(n, W) - n, 0.0f);
   return weight;
 }
 
 // y[t][row..row + kLinearRows) of `tokens` rows of x from t0 on.
 inline void linear_tokens(const NsaLinearParams& p, int64_t row, int64_t t0, int64_t tokens) {
-  alignas(64) float part[kLinearRows][kLinearPart], last[kLinearPart];
+  alignas(64) float some[kLinearRows][kLinearStep], last[kLinearStep];
   V acc[kLinearTokens][kLinearRows];
   for (int64_t t = 0; t < tokens; ++t)
     for (int64_t r = 0; r < kLinearRows; ++r) acc[t][r] = zero();
-  for (int64_t k = 0; k < p.K; k += kLinearPart) {
-    const int64_t n = min64(kLinearPart, p.K - k);
+  for (int64_t k = 0; k < p.K; k += kLinearStep) {
+    const int64_t n = min64(kLinearStep, p.K - k);
     const float* weight[kLinearRows];
     // Past the last row it counts again, and is not written.
     for (int64_t r = 0; r < kLinearRows; ++r)
-      weight[r] = linear_weight(p, min64(row + r, p.N - 1), k, n, part[r]);
+      weight[r] = linear_weight(p, min64(row + r, p.N - 1), k, n, some[r]);
     for (int64_t t = 0; t < tokens; ++t) {
       const float* x = p.x + (t0 + t) * p.K + k;
       if (n % W != 0) {

@@ -55,11 +55,11 @@ struct Rows {
 template <class Token>
 void for_tokens(const NsaMixBranchesParams& p, const Token& token) {
   const int threads = num_threads();
-  const int64_t part = thread_part(measured([&](Arena& arena) { Rows::carve(arena, p); }));
-  char* parts = nullptr;
-  const Scratch scratch([&](Arena& arena) { parts = arena.take_threads(threads, part); });
+  const int64_t space = thread_space(measured([&](Arena& arena) { Rows::carve(arena, p); }));
+  char* memory = nullptr;
+  const Scratch scratch([&](Arena& arena) { memory = arena.take_threads(threads, space); });
   in_team(threads, [&](const Member& member) {
-    Arena arena{parts + member.number * part};
+    Arena arena{memory + member.number * space};
     Rows rows = Rows::carve(arena, p);
     member.share(p.T, [&](int64_t t) { token(t, rows); });
   });
@@ -81,7 +81,7 @@ float dot(const float* __restrict a, const float* __restrict b, int64_t n) {
     for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
   for (; i < n; ++i) sums[i % kLanes] += a[i] * b[i];
   float sum = 0.0f;
-  for (const float part : sums) sum += part;
+  for (const float each : sums) sum += each;
   return sum;
 }
 
@@ -144,12 +144,12 @@ void nsa_mix_branches_grad(const NsaMixBranchesGradParams& p) {
 
 void nsa_round(const NsaRoundParams& p) {
   const KernelTable& table = kernels();
-  constexpr int64_t kPart = 4096;
+  constexpr int64_t kAtOnce = 4096;
   in_team(num_threads(), [&](const Member& member) {
-    alignas(64) float tmp[kPart];
-    member.share(ceil_div(p.n, kPart), [&](int64_t part) {
-      const int64_t at = part * kPart;
-      round_floats(table, p.dtype, p.x + at, min64(kPart, p.n - at), tmp, p.rounded + at);
+    alignas(64) float tmp[kAtOnce];
+    member.share(ceil_div(p.n, kAtOnce), [&](int64_t n) {
+      const int64_t at = n * kAtOnce;
+      round_floats(table, p.dtype, p.x + at, min64(kAtOnce, p.n - at), tmp, p.rounded + at);
     });
   });
 }

@@ -15,16 +15,16 @@ void run(RowProduct& product) {
   for (int64_t i = 0; i < product.num_targets; ++i)
     product.panels += ceil_div(product.targets[i].columns, kPanel);
   if (product.panels == 0) return;
-  // Every group packs its rows again, so the panels are divided only where rows are few.
-  const int64_t row_blocks = max64(1, ceil_div(product.T, kProductRows));
-  product.groups = min64(product.panels, ceil_div(kProductUnits, row_blocks));
-  ProductScratch parts{};
-  parts.thread_size = thread_part(table.product_thread_size(depth));
+  // Every split packs its rows again, so the panels are divided only where rows are few.
+  const int64_t row_tiles = max64(1, ceil_div(product.T, kProductRows));
+  product.splits = min64(product.panels, ceil_div(kProductUnits, row_tiles));
+  ProductScratch space{};
+  space.thread_size = thread_space(table.product_thread_size(depth));
   const Scratch scratch([&](Arena& arena) {
-    parts.right = arena.take<float>(product.panels * depth * kPanel);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
+    space.right = arena.take<float>(product.panels * depth * kPanel);
+    space.threads = arena.take_threads(threads, space.thread_size);
   });
-  table.row_product(product, parts, threads);
+  table.row_product(product, space, threads);
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ void nsa_projection_weight_grad(const NsaProjectionWeightGradParams& p) {
   for (int64_t i = 0; i < p.count; ++i) {
     product.dy[i] = {p.dy[i], p.dy_type, p.N[i]};
     product.dw[i] = p.dw[i];
-    product.blocks += ceil_div(p.N[i], kProductRows);
+    product.tiles += ceil_div(p.N[i], kProductRows);
     rows += p.N[i];
   }
   product.x = {p.x, p.x_type, p.K};
@@ -78,16 +78,16 @@ void nsa_projection_weight_grad(const NsaProjectionWeightGradParams& p) {
   product.count = p.count;
   product.T = p.T;
   const int64_t depth = table.product_form(p.operands).words(product.tokens());
-  ProductScratch parts{};
-  parts.left_row = depth + 16;
-  parts.thread_size = thread_part(table.product_thread_size(0));
+  ProductScratch space{};
+  space.left_row = depth + 16;
+  space.thread_size = thread_space(table.product_thread_size(0));
   const Scratch scratch([&](Arena& arena) {
-    parts.left = arena.take<float>(product.blocks * kProductRows * parts.left_row);
-    parts.right = arena.take<float>(product.panels() * depth * kPanel);
-    if (p.dw_type != ElemType::kFloat32) parts.sums = arena.take<float>(rows * p.K);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
+    space.left = arena.take<float>(product.tiles * kProductRows * space.left_row);
+    space.right = arena.take<float>(product.panels() * depth * kPanel);
+    if (p.dw_type != ElemType::kFloat32) space.sums = arena.take<float>(rows * p.K);
+    space.threads = arena.take_threads(threads, space.thread_size);
   });
-  table.weight_product(product, parts, threads);
+  table.weight_product(product, space, threads);
 }
 
 }  // namespace nsa::cpu

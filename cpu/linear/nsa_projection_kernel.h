@@ -13,9 +13,9 @@ struct ProductBuffers {  // of a thread
   float* sums;           // [kProductRows, columns of some panels]
   int64_t left_row;
   // Where operands are split.
-  float* part;        // [kProductRows, kProductWords] of the left operand as floats
-  float* panel;       // [kProductWords, kPanel] of the right one
-  float* whole_sums;  // [kProductRows, kPanel]
+  float* left_floats;  // [kProductRows, kProductWords] the left operand's
+  float* panel;        // [kProductWords, kPanel] of the right one
+  float* whole_sums;   // [kProductRows, kPanel]
 
   static ProductBuffers carve(Arena& arena, int64_t left_words) {
     ProductBuffers b{};
@@ -24,7 +24,7 @@ struct ProductBuffers {  // of a thread
     if (left_words > 0) b.left = arena.take<float>(kProductRows * b.left_row);
     b.sums = arena.take<float>(kProductRows * kProductPanels * kPanel);
     if (ExactOperands::kForm.pieces == 1) return b;
-    b.part = arena.take<float>(kProductRows * kProductWords);
+    b.left_floats = arena.take<float>(kProductRows * kProductWords);
     b.panel = arena.take<float>(kProductWords * kPanel);
     b.whole_sums = arena.take<float>(kProductRows * kPanel);
     return b;
@@ -57,7 +57,7 @@ inline void multiply_panel(int64_t rows, int64_t depth, Operand left, const floa
   }
 }
 
-// Which of several matrices a panel or block of all of them belongs to, and where it begins.
+// Which of several matrices a panel or tile of all of them belongs to, and where it begins.
 struct Place {
   int64_t matrix, first;
 };
@@ -148,13 +148,13 @@ inline void mend_rows(const RowProduct& p, int64_t t0, int64_t rows, int64_t pan
       if (begin < end) {
         for (int64_t r = 0; r < rows; ++r)
           to_float(source.type, source.data, (t0 + r) * source.columns + begin - first, end - begin,
-                   b.part + r * kProductWords + begin - k0);
+                   b.left_floats + r * kProductWords + begin - k0);
         pack_weight<FloatOperands>(p, panel, i, begin - first, end - first, begin - k0,
                                    kProductWords, b.panel);
       }
       first += source.columns;
     }
-    return Operand{b.part, kProductWords, 1};
+    return Operand{b.left_floats, kProductWords, 1};
   });
 }
 
@@ -168,8 +168,8 @@ inline void write_panel(const Matrix& target, int64_t t0, int64_t rows, int64_t 
 
 template <class Path>
 void run_row_product(const RowProduct& p, const ProductScratch& s, int threads) {
-  const int64_t depth = p.words(Path::kForm), in_group = ceil_div(p.panels, p.groups);
-  const int64_t row_blocks = ceil_div(p.T, kProductRows);
+  const int64_t depth = p.words(Path::kForm), in_split = ceil_div(p.panels, p.splits);
+  const int64_t row_tiles = ceil_div(p.T, kProductRows);
   in_team(threads, [&](const Member& member) {
     Arena arena{s.threads + member.number * s.thread_size};
     const ProductBuffers b = ProductBuffers::carve(arena, depth);
@@ -178,11 +178,11 @@ void run_row_product(const RowProduct& p, const ProductScratch& s, int threads) 
       pack_weights<Path>(p, panel, depth, s.right + panel * depth * kPanel);
     });
     member.meet();
-    member.take(row_blocks * p.groups, [&](int64_t unit) {
-      const int64_t t0 = unit / p.groups * kProductRows, rows = min64(kProductRows, p.T - t0);
-      const int64_t first = unit % p.groups * in_group;
+    member.take(row_tiles * p.splits, [&](int64_t unit) {
+      const int64_t t0 = unit / p.splits * kProductRows, rows = min64(kProductRows, p.T - t0);
+      const int64_t first = unit % p.splits * in_split;
       pack_sources<Path>(p, t0, rows, b);
-      for (int64_t panel = first; panel < min64(first + in_group, p.panels); ++panel) {
+      for (int64_t panel = first; panel < min64(first + in_split, p.panels); ++panel) {
         multiply_panel<Path>(rows, depth, {b.left, b.left_row, 1}, s.right + panel * depth * kPanel,
                              b.sums, kPanel);
         if constexpr (Path::kForm.pieces > 1) mend_rows(p, t0, rows, panel, b);
@@ -194,11 +194,11 @@ void run_row_product(const RowProduct& p, const ProductScratch& s, int threads) 
   });
 }
 
-// dy of a block of rows of dw: word w of row r of the block.
+// dy of a tile of rows of dw: word w of row r of the tile.
 template <class Path>
-inline Operand dy_of_block(const ProductScratch& s, int64_t block, int64_t depth) {
-  if (kRowsOnly<Path>) return {s.left + block * kProductRows * s.left_row, s.left_row, 1};
-  return {s.left + block * kProductRows * depth, 1, kProductRows};
+inline Operand dy_of_tile(const ProductScratch& s, int64_t tile, int64_t depth) {
+  if (kRowsOnly<Path>) return {s.left + tile * kProductRows * s.left_row, s.left_row, 1};
+  return {s.left + tile * kProductRows * depth, 1, kProductRows};
 }
 
 // kForm.align words, from word w0 on, of the pieces of `tokens` tokens from t0 on, of x and of
@@ -216,10 +216,10 @@ inline void pack_words_of_tokens(const WeightProduct& p, const ProductScratch& s
                               panel_word<Path>(dst, depth, w));
     }
   }
-  int64_t block = 0;
+  int64_t tile = 0;
   for (int64_t i = 0; i < p.count; ++i) {
-    for (int64_t n0 = 0; n0 < p.dy[i].columns; n0 += kProductRows, ++block) {
-      const Operand at = dy_of_block<Path>(s, block, depth);
+    for (int64_t n0 = 0; n0 < p.dy[i].columns; n0 += kProductRows, ++tile) {
+      const Operand at = dy_of_tile<Path>(s, tile, depth);
       float* dst = s.left + (at.data - s.left) + form.word(w0) * at.k_stride;
       const int64_t n = min64(kProductRows, p.dy[i].columns - n0);
       if constexpr (kRowsOnly<Path>) {
@@ -245,18 +245,18 @@ inline float* sums_of(const WeightProduct& p, const ProductScratch& s, int64_t i
   return s.sums + n * p.x.columns;
 }
 
-// Adds the packed tokens' share, of `tokens` from t0 on, to a block of rows; the first share
+// Adds the packed tokens' share, of `tokens` from t0 on, to a tile of rows; the first share
 // replaces what is there.
 template <class Path>
-inline void add_weight_block(const WeightProduct& p, const ProductScratch& s,
-                             const ProductBuffers& b, int64_t t0, int64_t tokens, int64_t block,
-                             int64_t first) {
+inline void add_weight_tile(const WeightProduct& p, const ProductScratch& s,
+                            const ProductBuffers& b, int64_t t0, int64_t tokens, int64_t tile,
+                            int64_t first) {
   const int64_t depth = words<Path>(tokens);
-  const Place at = place_of(block, kProductRows, [&](int64_t i) { return p.dy[i].columns; });
+  const Place at = place_of(tile, kProductRows, [&](int64_t i) { return p.dy[i].columns; });
   const int64_t rows = min64(kProductRows, p.dy[at.matrix].columns - at.first);
   constexpr int64_t ld = kProductPanels * kPanel;
   for (int64_t n = 0; n < min64(kProductPanels, p.panels() - first); ++n) {
-    multiply_panel<Path>(rows, depth, dy_of_block<Path>(s, block, depth),
+    multiply_panel<Path>(rows, depth, dy_of_tile<Path>(s, tile, depth),
                          s.right + (first + n) * depth * kPanel, b.sums + n * kPanel, ld);
     if constexpr (Path::kForm.pieces > 1) {
       const ConstMatrix& dy = p.dy[at.matrix];
@@ -265,11 +265,11 @@ inline void add_weight_block(const WeightProduct& p, const ProductScratch& s,
         for (int64_t t = from; t < to; ++t) {
           const int64_t k = t - from;
           pack_word_of_rows<FloatOperands>(dy, t0, tokens, t, at.first, rows,
-                                           {b.part + k * kProductRows, kProductRows, 0});
+                                           {b.left_floats + k * kProductRows, kProductRows, 0});
           pack_word_of_rows<FloatOperands>(p.x, t0, tokens, t, k0, columns,
                                            {b.panel + k * kPanel, kPanel, 0});
         }
-        return Operand{b.part, 1, kProductRows};
+        return Operand{b.left_floats, 1, kProductRows};
       });
     }
   }
@@ -286,7 +286,7 @@ inline void add_weight_block(const WeightProduct& p, const ProductScratch& s,
 
 template <class Path>
 void run_weight_product(const WeightProduct& p, const ProductScratch& s, int threads) {
-  const int64_t groups = ceil_div(p.panels(), kProductPanels);
+  const int64_t splits = ceil_div(p.panels(), kProductPanels);
   in_team(threads, [&](const Member& member) {
     Arena arena{s.threads + member.number * s.thread_size};
     const ProductBuffers b = ProductBuffers::carve(arena, 0);
@@ -302,8 +302,8 @@ void run_weight_product(const WeightProduct& p, const ProductScratch& s, int thr
           pack_words_of_tokens<Path>(p, s, t0, tokens, w);
       });
       member.meet();
-      member.take(p.blocks * groups, [&](int64_t unit) {
-        add_weight_block<Path>(p, s, b, t0, tokens, unit / groups, unit % groups * kProductPanels);
+      member.take(p.tiles * splits, [&](int64_t unit) {
+        add_weight_tile<Path>(p, s, b, t0, tokens, unit / splits, unit % splits * kProductPanels);
       });
       member.meet();
     }

@@ -16,39 +16,39 @@ struct OperandPath : Path {
 };
 using RoundedOperands = OperandPath<PathOfBFloat16, true>;
 using FloatOperands = OperandPath<FloatPath, false>;
-// What operands in float32 run on in a call of this unit.
+// What operands in float32 run on in a call of this translation unit.
 using ExactOperands = OperandPath<PathOfPieces, false>;
 
 // n elements of src from `offset` on, rounded.
 inline void to_bf16(ElemType t, const void* src, int64_t offset, int64_t n, void* dst) {
-  constexpr int64_t kPart = 256;
+  constexpr int64_t kAtOnce = 256;
   if (t == ElemType::kBFloat16) {
     __builtin_memcpy(dst, static_cast<const char*>(src) + 2 * offset, static_cast<size_t>(2 * n));
     return;
   }
-  alignas(64) float part[kPart];
-  for (int64_t i = 0; i < n; i += kPart) {
-    const int64_t count = min64(kPart, n - i);
-    to_float(t, src, offset + i, count, part);
-    from_float(ElemType::kBFloat16, part, count, dst, i);
+  alignas(64) float some[kAtOnce];
+  for (int64_t i = 0; i < n; i += kAtOnce) {
+    const int64_t count = min64(kAtOnce, n - i);
+    to_float(t, src, offset + i, count, some);
+    from_float(ElemType::kBFloat16, some, count, dst, i);
   }
 }
 
 // The same as floats, or not rounded.
 template <bool kRound>
 inline void to_values(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
-  constexpr int64_t kPart = 256;
+  constexpr int64_t kAtOnce = 256;
   if (!kRound || t == ElemType::kBFloat16) return to_float(t, src, offset, n, dst);
   int64_t i = 0;
   if (kRoundsBFloat16 && t == ElemType::kFloat32) {
     const float* from = static_cast<const float*>(src) + offset;
     for (; i + W <= n; i += W) store(dst + i, round_bf16(load(from + i)));
   }
-  alignas(64) uint16_t part[kPart];
-  for (; i < n; i += kPart) {
-    const int64_t count = min64(kPart, n - i);
-    to_bf16(t, src, offset + i, count, part);
-    to_float(ElemType::kBFloat16, part, 0, count, dst + i);
+  alignas(64) uint16_t some[kAtOnce];
+  for (; i < n; i += kAtOnce) {
+    const int64_t count = min64(kAtOnce, n - i);
+    to_bf16(t, src, offset + i, count, some);
+    to_float(ElemType::kBFloat16, some, 0, count, dst + i);
   }
 }
 
@@ -87,7 +87,7 @@ inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t r
   const int64_t row = w * per_word, at = (first_row + row) * m.columns + c0;
   if constexpr (Path::kForm.pieces > 1) {
     const int64_t there = row < rows ? n : 0;
-    Path::split_pair(m.type, m.data, at, row + 1 < rows ? at + m.columns : -1, there, to, zero());
+    Path::split_two(m.type, m.data, at, row + 1 < rows ? at + m.columns : -1, there, to, zero());
     return;
   }
   if (row >= rows) n = 0;
@@ -105,7 +105,7 @@ inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t r
   to_bf16(m.type, m.data, at, n, even);
   const bool both = row + 1 < rows;
   if (both) to_bf16(m.type, m.data, at + m.columns, n, odd);
-  pair_elements(even, both ? odd : nullptr, n, to.count, to.data);
+  word_elements(even, both ? odd : nullptr, n, to.count, to.data);
 }
 
 // Columns [k0, k1) of rows [n0, n0 + kPanel) of a weight as columns, from word `first` of a panel

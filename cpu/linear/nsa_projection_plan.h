@@ -40,7 +40,7 @@ struct RowProduct {
   int64_t num_sources, num_targets;
   int64_t T;
   int64_t panels;  // of all targets
-  int64_t groups;  // into which they are divided
+  int64_t splits;  // into which they are divided
 
   int64_t words(WordForm form) const {
     int64_t sum = 0;
@@ -56,7 +56,7 @@ struct WeightProduct {
   void* dw[kMostWeights];
   ElemType dw_type, operands;
   int64_t count, T;
-  int64_t blocks;  // of kProductRows rows of all dw
+  int64_t tiles;  // of kProductRows rows of all dw
 
   int64_t panels() const { return ceil_div(x.columns, kPanel); }
   int64_t tokens() const { return min64(kProductTokens, T); }  // packed at once

@@ -24,8 +24,8 @@ struct Columns {
   int64_t widest() const { return max64(query, max64(key, value)); }
 };
 
-// out = x with every pair (x[i], x[i + dim / 2]) of its heads turned by the angle of a token; by
-// the opposite angle with sign -1, which is the gradient.
+// out = x with every two elements (x[i], x[i + dim / 2]) of its heads turned by the angle of a
+// token; by the opposite angle with sign -1, which is the gradient.
 void turn(const float* __restrict x, int64_t heads, int64_t dim, const float* __restrict cos,
           const float* __restrict sin, float sign, float* __restrict out) {
   const int64_t half = dim / 2;
@@ -97,11 +97,11 @@ void join_token(const NsaSplitHeadsGradParams& p, const KernelTable& table, cons
 template <class Token>
 void for_tokens(int64_t tokens, int64_t floats, const Token& token) {
   const int threads = num_threads();
-  const int64_t part = thread_part(floats * 4);
-  char* parts = nullptr;
-  const Scratch scratch([&](Arena& arena) { parts = arena.take_threads(threads, part); });
+  const int64_t space = thread_space(floats * 4);
+  char* memory = nullptr;
+  const Scratch scratch([&](Arena& arena) { memory = arena.take_threads(threads, space); });
   in_team(threads, [&](const Member& member) {
-    auto* row = reinterpret_cast<float*>(parts + member.number * part);
+    auto* row = reinterpret_cast<float*>(memory + member.number * space);
     member.share(tokens, [&](int64_t t) { token(t, row); });
   });
 }

@@ -29,9 +29,9 @@ namespace {
   return segments;
 }
 
-void carve(Arena& arena, const NsaCompressParams& p, int threads, CompressScratch& parts) {
-  parts.weight = arena.take<float>(p.compress_block_size * p.N);
-  parts.threads = arena.take_threads(threads, parts.part);
+void carve(Arena& arena, const NsaCompressParams& p, int threads, CompressScratch& space) {
+  space.weight = arena.take<float>(p.compress_block_size * p.N);
+  space.threads = arena.take_threads(threads, space.thread_size);
 }
 
 }  // namespace
@@ -42,10 +42,10 @@ void nsa_compress(const NsaCompressParams& p) {
   CompressPlan plan{};
   plan.p = p;
   const std::vector<CompressSegment> segments = make_plan(p, plan);
-  CompressScratch parts{};
-  parts.part = thread_part(table.compress_thread_size(plan));
-  const Scratch scratch([&](Arena& arena) { carve(arena, p, threads, parts); });
-  table.compress(plan, parts, threads);
+  CompressScratch space{};
+  space.thread_size = thread_space(table.compress_thread_size(plan));
+  const Scratch scratch([&](Arena& arena) { carve(arena, p, threads, space); });
+  table.compress(plan, space, threads);
   if (p.rows > plan.windows) {
     const int64_t row_bytes = p.N * p.D * elem_size(p.dtype);
     std::memset(static_cast<char*>(p.output) + plan.windows * row_bytes, 0,
@@ -62,14 +62,14 @@ void nsa_compress_grad(const NsaCompressGradParams& p) {
   plan.input_grad = p.input_grad;
   plan.weight_grad = p.weight_grad;
   const std::vector<CompressSegment> segments = make_plan(p, plan);
-  CompressScratch parts{};
+  CompressScratch space{};
   float* partial = nullptr;
-  parts.part = thread_part(table.compress_grad_thread_size(plan));
+  space.thread_size = thread_space(table.compress_grad_thread_size(plan));
   const Scratch scratch([&](Arena& arena) {
-    carve(arena, p, threads, parts);
+    carve(arena, p, threads, space);
     partial = arena.take<float>(compress_grad_items(plan) * p.compress_block_size * p.N);
   });
-  table.compress_grad(plan, parts, partial, threads);
+  table.compress_grad(plan, space, partial, threads);
 }
 
 }  // namespace nsa::cpu

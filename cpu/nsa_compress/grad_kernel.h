@@ -49,14 +49,14 @@ inline TokenWindows windows_of(const CompressPlan& plan, const CompressSegment& 
   return {min64(t < l ? 0 : (t - l) / s + 1, seg.windows), min64(t / s + 1, seg.windows)};
 }
 
-// A block of K tokens of a segment, from t on, and the windows [begin, end) that hold some of them.
+// A run of K tokens of a segment, from t on, and the windows [begin, end) that hold some of them.
 // Windows [all_begin, all_end) hold all of them.
 template <int K>
-struct GradBlock {
+struct GradRun {
   int64_t t, begin, end, all_begin, all_end;
   int64_t block_size, stride;
 
-  GradBlock(const CompressPlan& plan, const CompressSegment& seg, int64_t token)
+  GradRun(const CompressPlan& plan, const CompressSegment& seg, int64_t token)
       : t(token), block_size(plan.p.compress_block_size), stride(plan.p.compress_stride) {
     const TokenWindows first = windows_of(plan, seg, t), last = windows_of(plan, seg, t + K - 1);
     begin = first.begin;
@@ -65,7 +65,7 @@ struct GradBlock {
     all_end = first.end;
   }
 
-  // Tokens [from(i), to(i)) of the block are in window i.
+  // Tokens [from(i), to(i)) of the run are in window i.
   int64_t from(int64_t i) const { return max64(0, i * stride - t); }
   int64_t to(int64_t i) const { return min64(K, i * stride + block_size - t); }
 
@@ -77,49 +77,47 @@ struct GradBlock {
   }
 };
 
-// Row m of out, [0..n), becomes input_grad of token m of the block: the sum over the windows i that
+// Row m of out, [0..n), becomes input_grad of token m of the run: the sum over the windows i that
 // hold it of weight[(t + m - i s) * w_stride] * y_i, those of all tokens first. A row of y is
 // loaded once for K tokens. R of the windows of all tokens have their weights in registers.
 template <class Elem, int K, int R>
-inline void mix_head(const GradBlock<K>& block, typename Elem::Type* out, int64_t out_stride,
+inline void mix_head(const GradRun<K>& run, typename Elem::Type* out, int64_t out_stride,
                      const float* weight, int64_t w_stride, const HeadRows<Elem>& y, int64_t n) {
   // Weights of window i; its token m is m * w_stride further.
-  auto w = [&](int64_t i) { return weight + (block.t - i * block.stride) * w_stride; };
+  auto w = [&](int64_t i) { return weight + (run.t - i * run.stride) * w_stride; };
   if (n < W) {
     for (int m = 0; m < K; ++m) {
       for (int64_t d = 0; d < n; ++d) {
         float sum = 0.0f;
-        for (int64_t i = block.begin; i < block.end; ++i)
-          if (m >= block.from(i) && m < block.to(i)) sum += w(i)[m * w_stride] * y.at1(i, d);
+        for (int64_t i = run.begin; i < run.end; ++i)
+          if (m >= run.from(i) && m < run.to(i)) sum += w(i)[m * w_stride] * y.at1(i, d);
         store1(Elem::kType, out, m * out_stride + d, sum);
       }
     }
     return;
   }
-  const int64_t rest = block.all_begin + R;
-  const bool more =
-      rest < block.all_end || block.begin < block.all_begin || block.all_end < block.end;
+  const int64_t rest = run.all_begin + R;
+  const bool more = rest < run.all_end || run.begin < run.all_begin || run.all_end < run.end;
   V first[R][K];
   for (int r = 0; r < R; ++r)
-    for (int m = 0; m < K; ++m) first[r][m] = set1(w(block.all_begin + r)[m * w_stride]);
+    for (int m = 0; m < K; ++m) first[r][m] = set1(w(run.all_begin + r)[m * w_stride]);
   for (int64_t from = 0; from < n; from += W) {
     const int64_t d = min64(from, n - W);  // the last vector ends at n, and repeats some lanes
     V sum[K];
     for (int m = 0; m < K; ++m) sum[m] = zero();
     for (int r = 0; r < R; ++r) {
-      const V x = y.at(block.all_begin + r, d);
+      const V x = y.at(run.all_begin + r, d);
       for (int m = 0; m < K; ++m) sum[m] = fma(first[r][m], x, sum[m]);
     }
     if (more) {
-      for (int64_t i = rest; i < block.all_end; ++i) {
+      for (int64_t i = rest; i < run.all_end; ++i) {
         const V x = y.at(i, d);
         for (int m = 0; m < K; ++m) sum[m] = fma(set1(w(i)[m * w_stride]), x, sum[m]);
       }
-      block.for_partial([&](int64_t i) {
+      run.for_partial([&](int64_t i) {
         const V x = y.at(i, d);
         for (int m = 0; m < K; ++m)
-          if (m >= block.from(i) && m < block.to(i))
-            sum[m] = fma(set1(w(i)[m * w_stride]), x, sum[m]);
+          if (m >= run.from(i) && m < run.to(i)) sum[m] = fma(set1(w(i)[m * w_stride]), x, sum[m]);
       });
     }
     for (int m = 0; m < K; ++m) Elem::store(out + m * out_stride + d, sum[m]);
@@ -127,35 +125,35 @@ inline void mix_head(const GradBlock<K>& block, typename Elem::Type* out, int64_
 }
 
 template <class Elem, int K, int R>
-[[gnu::noinline]] void mix_heads(const GradBlock<K>& block, typename Elem::Type* out,
+[[gnu::noinline]] void mix_heads(const GradRun<K>& run, typename Elem::Type* out,
                                  int64_t out_stride, const float* weight, int64_t w_stride,
                                  const HeadRows<Elem>& y, int64_t heads, int64_t n) {
   for (int64_t h = 0; h < heads; ++h)
-    mix_head<Elem, K, R>(block, out + h * n, out_stride, weight + h, w_stride, y.head(h * n), n);
+    mix_head<Elem, K, R>(run, out + h * n, out_stride, weight + h, w_stride, y.head(h * n), n);
 }
 
 // lanes[(t + m - i s) * ld + h * W + lane] += partial sums of x_m * y_i of head h for every token m
-// of the block and window i that holds it.
+// of the run and window i that holds it.
 template <class Elem, int K>
-inline void dot_rows(const GradBlock<K>& block, float* lanes, int64_t ld, const HeadRows<Elem>& x,
+inline void dot_rows(const GradRun<K>& run, float* lanes, int64_t ld, const HeadRows<Elem>& x,
                      const typename Elem::Type* next, const HeadRows<Elem>& y, int64_t heads,
                      int64_t n) {
   auto dots = [&](auto windows, auto tokens, int64_t i, int64_t m, const auto* later) {
-    dot_heads<Elem, tokens, windows>(lanes + (block.t + m - i * block.stride) * ld, ld,
-                                     -block.stride * ld, x.row(m), later, y.row(i), heads, n);
+    dot_heads<Elem, tokens, windows>(lanes + (run.t + m - i * run.stride) * ld, ld,
+                                     -run.stride * ld, x.row(m), later, y.row(i), heads, n);
   };
   auto whole = [&](auto windows, int64_t i) {
-    dots(windows, Constant<K>{}, block.all_begin + i, 0, i == 0 ? next : x.data);
+    dots(windows, Constant<K>{}, run.all_begin + i, 0, i == 0 ? next : x.data);
   };
   // Windows less than K apart have places in common.
-  if (block.stride >= K) {
-    in_parts<2>(block.all_end - block.all_begin, whole);
+  if (run.stride >= K) {
+    in_runs<2>(run.all_end - run.all_begin, whole);
   } else {
-    in_parts<1>(block.all_end - block.all_begin, whole);
+    in_runs<1>(run.all_end - run.all_begin, whole);
   }
-  block.for_partial([&](int64_t i) {
-    in_parts<K>(block.to(i) - block.from(i), [&](auto tokens, int64_t m) {
-      dots(Constant<1>{}, tokens, i, block.from(i) + m, x.data);
+  run.for_partial([&](int64_t i) {
+    in_runs<K>(run.to(i) - run.from(i), [&](auto tokens, int64_t m) {
+      dots(Constant<1>{}, tokens, i, run.from(i) + m, x.data);
     });
   });
 }
@@ -183,18 +181,18 @@ struct GradUnit {
 
   // K tokens from t on, of heads [g0, g1). Their input_grad goes to out, rows of out_stride.
   template <int K>
-  void block(const CompressSegment& seg, int64_t t, int64_t g0, int64_t g1, int64_t ahead,
-             Type* out, int64_t out_stride) const {
+  void run(const CompressSegment& seg, int64_t t, int64_t g0, int64_t g1, int64_t ahead, Type* out,
+           int64_t out_stride) const {
     const NsaCompressParams& p = plan.p;
     const Type* input = static_cast<const Type*>(p.input);
     const auto* output_grad = static_cast<const Type*>(plan.output_grad) + seg.first_row * row();
-    const GradBlock<K> block(plan, seg, t - seg.start);
+    const GradRun<K> run(plan, seg, t - seg.start);
     const HeadRows<Elem> y = {output_grad + g0 * p.D, row()};
-    at_most_two(block.all_end - block.all_begin, [&](auto windows) {
-      mix_heads<Elem, K, windows>(block, out, out_stride, weight + g0, p.N, y, g1 - g0, p.D);
+    at_most_two(run.all_end - run.all_begin, [&](auto windows) {
+      mix_heads<Elem, K, windows>(run, out, out_stride, weight + g0, p.N, y, g1 - g0, p.D);
     });
-    dot_rows<Elem, K>(block, lanes + (g0 - h0) * W, (h1 - h0) * W,
-                      {input + t * row() + g0 * p.D, row()}, input + next_block(p, ahead, t, K, g0),
+    dot_rows<Elem, K>(run, lanes + (g0 - h0) * W, (h1 - h0) * W,
+                      {input + t * row() + g0 * p.D, row()}, input + next_run(p, ahead, t, K, g0),
                       y, g1 - g0, p.D);
   }
 
@@ -206,12 +204,12 @@ struct GradUnit {
     for (int64_t token = from, next; token < to; token = next) {
       while (token >= plan.segments[b].start + plan.segments[b].length) ++b;
       const CompressSegment& seg = plan.segments[b];
-      // Blocks begin at whole numbers of them in a segment: windows then seldom start within one.
+      // Runs begin at whole numbers of them in a segment: windows then seldom start within one.
       const int64_t left = kGradTokens - (token - seg.start) % kGradTokens;
       next = min64(token + left, min64(to, seg.start + seg.length));
-      in_parts<kGradTokens>(next - token, [&](auto size, int64_t k) {
+      in_runs<kGradTokens>(next - token, [&](auto size, int64_t k) {
         const int64_t t = token + k;
-        block<size>(seg, t, g0, g1, ahead, out + (t - from) * out_stride, out_stride);
+        run<size>(seg, t, g0, g1, ahead, out + (t - from) * out_stride, out_stride);
       });
     }
     return b;
@@ -265,8 +263,8 @@ void compress_grad_units(const CompressGradPlan& plan, const CompressScratch& sc
   const int64_t items = compress_grad_items(plan), tokens = compress_item_tokens(plan);
   const int64_t tiles = ceil_div(p.N, shape.unit_heads);
   in_team(threads, [&](const Member& member) {
-    float* part = scratch.of(member.number);
-    auto* staged = reinterpret_cast<typename Elem::Type*>(part + shape.lanes);
+    float* lanes = scratch.of(member.number);
+    auto* staged = reinterpret_cast<typename Elem::Type*>(lanes + shape.lanes);
     member.share(items * tiles, [&](int64_t unit) {
       const int64_t item = unit / tiles, t0 = item * tokens, h0 = unit % tiles * shape.unit_heads;
       const GradUnit<Elem> work{plan,
@@ -276,7 +274,7 @@ void compress_grad_units(const CompressGradPlan& plan, const CompressScratch& sc
                                 min64(t0 + tokens, p.T),
                                 h0,
                                 min64(h0 + shape.unit_heads, p.N),
-                                part,
+                                lanes,
                                 staged};
       work.run(partial + item * p.compress_block_size * p.N);
     });

@@ -22,7 +22,7 @@ inline bool compress_rows_stream(const CompressPlan& plan) {
   return plan.p.dtype == ElemType::kFloat32 && plan.p.T * plan.p.N * plan.p.D * 4 >= kEvictingBytes;
 }
 
-// Windows [n, end) of heads [h0, h1). Window i of a segment has its sums in part i % slots of a
+// Windows [n, end) of heads [h0, h1). Window i of a segment has its sums in slot i % slots of a
 // ring [slots, heads, D].
 template <class Elem>
 inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t n, int64_t end,
@@ -31,26 +31,26 @@ inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t
   const auto* input = static_cast<const typename Elem::Type*>(p.input);
   const int64_t slots = compress_open_windows(plan), row = p.N * p.D, width = (h1 - h0) * p.D;
   const int64_t ahead = h1 - h0 == p.N ? tokens_ahead(p) : 0;
-  const int64_t group = max64(1, kStepFloats / max64(1, kCompressTokens * p.D));
+  const int64_t most = max64(1, kStepFloats / max64(1, kCompressTokens * p.D));
   const bool streams = compress_rows_stream(plan);
   auto after = [&](int64_t slot) { return slot + 1 == slots ? 0 : slot + 1; };
   walk_windows(plan, n, end, [&](const CompressStep& step) {
     const int64_t first_slot = step.begin % slots;
     for (int64_t i = step.begin, slot = first_slot; i < step.end; ++i, slot = after(slot))
       if (step.starts(i)) fill(ring + slot * width, width, 0.0f);
-    for (int64_t g0 = h0; g0 < h1; g0 += group) {
-      const int64_t heads = min64(group, h1 - g0);
+    for (int64_t g0 = h0; g0 < h1; g0 += most) {
+      const int64_t heads = min64(most, h1 - g0);
       float* sums = ring + (g0 - h0) * p.D;
       int64_t alike;
       for (int64_t i = step.begin, slot = first_slot; i < step.end; i += alike) {
         alike = step.alike(i);
         const int64_t first = step.first(i), second = after(slot);
         const int64_t later = i == step.begin ? ahead : 0;
-        in_parts<kRows<Elem>>(step.count(i), [&](auto size, int64_t k) {
+        in_runs<kRows<Elem>>(step.count(i), [&](auto size, int64_t k) {
           const int64_t t = step.seg.start + first + k;
           const HeadRows<Elem> rows = {input + t * row + g0 * p.D, row};
           const float* w = weight + (first + k - i * p.compress_stride) * p.N + g0;
-          const auto* next = input + next_block(p, later, t, size, g0);
+          const auto* next = input + next_run(p, later, t, size, g0);
           if (alike == 2) {
             add_heads<Elem, size, 2>({{sums + slot * width, sums + second * width}}, w, p.N,
                                      -p.compress_stride * p.N, rows, next, heads, p.D);

@@ -23,13 +23,13 @@ struct CompressGradPlan : CompressPlan {  // p.output is unused
   void *input_grad, *weight_grad;
 };
 
-// Scratch of the threads, `part` bytes apart.
+// Scratch of the threads, `thread_size` bytes apart.
 struct CompressScratch {
   float* weight;  // [l, N]
   char* threads;
-  int64_t part;
+  int64_t thread_size;
 
-  float* of(int thread) const { return reinterpret_cast<float*>(threads + thread * part); }
+  float* of(int thread) const { return reinterpret_cast<float*>(threads + thread * thread_size); }
 };
 
 // Tokens that one step of a walk adds to the sums it has loaded.
@@ -46,16 +46,16 @@ constexpr int64_t kCompressUnits = 64;
 // second-level cache.
 constexpr int64_t kCompressSums = 64 * 1024;
 
-// Of each unit's own: a function that units for different processors share could be linked in from
-// the wrong one.
+// Of each translation unit's own: a function that those for different processors share could be
+// linked in from the wrong one.
 namespace {
 
 inline int64_t compress_item_windows(const CompressPlan& plan) {
   return max64(1, min64(kCompressWindows, plan.windows / kCompressUnits));
 }
 
-// Tokens of an item of the gradient, whole blocks. Partial sums of the weight gradient are taken
-// per item, so this fixes the order of its additions. At least as many as a window has, so that all
+// Tokens of an item of the gradient, whole runs. Partial sums of the weight gradient are taken per
+// item, so this fixes the order of its additions. At least as many as a window has, so that all
 // partial sums, l per item and head, are no more than one per token and head.
 inline int64_t compress_item_tokens(const CompressPlan& plan) {
   const int64_t tokens = min64(kCompressGradTokens, ceil_div(plan.p.T, kCompressUnits));

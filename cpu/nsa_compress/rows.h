@@ -54,12 +54,12 @@ struct Constant {
   constexpr operator int() const { return N; }
 };
 
-// Calls f(size, k) for the parts of [0, count) in order: as many as can be of size K, which is a
-// constant, then smaller ones.
+// Calls f(size, k) for the runs that [0, count) is cut into, in order: as many as can be of size K,
+// which is a constant, then smaller ones.
 template <int K, class F>
-inline void in_parts(int64_t count, F f, int64_t k = 0) {
+inline void in_runs(int64_t count, F f, int64_t k = 0) {
   for (; k + K <= count; k += K) f(Constant<K>{}, k);
-  if constexpr (K > 1) in_parts<K / 2>(count, f, k);
+  if constexpr (K > 1) in_runs<K / 2>(count, f, k);
 }
 
 // Calls f(size) with the constant 0, 1 or 2 that is the nearest to `count`.
@@ -235,7 +235,7 @@ struct CompressStep {
   int64_t token, begin, end;
   int64_t block_size, stride;
 
-  // The part of window i: count tokens, from `first` of the segment on.
+  // Of window i: count tokens, from `first` of the segment on.
   int64_t first(int64_t i) const { return max64(token, i * stride); }
   int64_t count(int64_t i) const {
     return min64(token + kCompressTokens, i * stride + block_size) - first(i);
@@ -248,16 +248,16 @@ struct CompressStep {
   bool ends(int64_t i) const { return i * stride + block_size <= token + kCompressTokens; }
 };
 
-// Where the memory is that the block of `tokens` tokens from `token` on asks for, at head h: a
-// block of the same shape, so that all heads' blocks ask for whole tokens, in the order of memory,
-// which is what the processor's own prefetch follows. `ahead`: tokens_ahead(), or 0 for itself.
-inline int64_t next_block(const NsaCompressParams& p, int64_t ahead, int64_t token, int64_t tokens,
-                          int64_t h) {
+// Where the memory is that the run of `tokens` tokens from `token` on asks for, at head h: a run of
+// the same shape, so that all heads' runs ask for whole tokens, in the order of memory, which is
+// what the processor's own prefetch follows. `ahead`: tokens_ahead(), or 0 for itself.
+inline int64_t next_run(const NsaCompressParams& p, int64_t ahead, int64_t token, int64_t tokens,
+                        int64_t h) {
   const int64_t later = min64(ahead, p.T - token - tokens), row = p.N * p.D;
   return later <= 0 ? token * row + h * p.D : (token + later) * row + h * tokens * p.D;
 }
 
-// As far ahead as covers the latency of memory, and a small part of the second-level cache, where
+// As far ahead as covers the latency of memory, and a small share of the second-level cache, where
 // lines wait.
 inline int64_t tokens_ahead(const NsaCompressParams& p) {
   constexpr int64_t kBytes = 32 * 1024;

@@ -55,19 +55,19 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
   const int64_t queries = whole_group_queries(plan.G, imp.max_kv_len);
   imp.max_rows = queries * plan.G;
   imp.max_queries = queries;
-  const int64_t times = tuning(table.form(p.dtype)).compress_tile_parts;
+  const int64_t times = tuning(table.form(p.dtype)).compress_tile_times;
   Schedule schedule(plan, TileRule{times * queries, times * imp.max_rows}, threads);
 
-  ForwardScratch parts{};
+  ForwardScratch space{};
   const WordForm form = table.forward_form(plan, false);
-  parts.in_pieces = form.pieces > 1;
-  parts.thread_size =
-      thread_part(table.compress_attention_thread_size(imp, p.D, p.Dv, plan.G, parts.in_pieces));
+  space.in_pieces = form.pieces > 1;
+  space.thread_size =
+      thread_space(table.compress_attention_thread_size(imp, p.D, p.Dv, plan.G, space.in_pieces));
   const Scratch scratch([&](Arena& arena) {
-    carve_forward(arena, plan, schedule.largest(), kBlockKeys, form, threads, parts);
+    carve_forward(arena, plan, schedule.largest(), kSlabKeys, form, threads, space);
   });
   for (const Wave& wave : schedule.waves())
-    table.compress_attention(plan, imp, wave, parts, threads);
+    table.compress_attention(plan, imp, wave, space, threads);
 }
 
 }  // namespace nsa::cpu

@@ -8,14 +8,14 @@
 namespace nsa::cpu {
 namespace {
 
-// tile(context) for parts of the rows of a tile, as many as there are buffers for.
+// tile(context) for the rows of a tile, as many at a time as there are buffers for.
 template <class Tile>
-inline void each_part(const ImportancePlan& imp, const TileContext& c, const Tile& tile) {
-  RowTile part = c.tile;
-  for (int64_t left = part.queries; left > 0; left -= part.queries) {
-    part.queries = min64(left, imp.max_queries);
-    tile(TileContext{c.plan, c.seg, part, c.first_head});
-    part.i0 += part.queries;
+inline void each_few_rows(const ImportancePlan& imp, const TileContext& c, const Tile& tile) {
+  RowTile few = c.tile;
+  for (int64_t left = few.queries; left > 0; left -= few.queries) {
+    few.queries = min64(left, imp.max_queries);
+    tile(TileContext{c.plan, c.seg, few, c.first_head});
+    few.i0 += few.queries;
   }
 }
 
@@ -31,12 +31,12 @@ inline void compress_tile(const AttentionPlan& plan, const ImportancePlan& imp,
     if (CompressSteps<Path>::fit(plan, context, packed))
       return CompressSteps<Path>(plan, imp, context, packed, buffers).run();
   }
-  each_part(imp, context, [&](const TileContext& part) {
+  each_few_rows(imp, context, [&](const TileContext& few) {
     if constexpr (Path::kForm.pieces > 1) {
-      if (!compress_tile_in_pieces<Path>(plan, imp, part, packed, buffers))
-        compress_tile_apart<Path>(plan, imp, part, buffers);
+      if (!compress_tile_in_pieces<Path>(plan, imp, few, packed, buffers))
+        compress_tile_apart<Path>(plan, imp, few, buffers);
     } else {
-      compress_attention_tile<Path>(plan, imp, part, packed, buffers);
+      compress_attention_tile<Path>(plan, imp, few, packed, buffers);
     }
   });
 }

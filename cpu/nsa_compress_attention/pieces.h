@@ -12,10 +12,10 @@ struct CompressPieces {
   CompressTileBuffers tile;
   float* left;  // [kLeftRows, ld] rows of a query, or of probabilities of kTileKeys keys
   int64_t ld;
-  float* tmp;            // where a block is packed
-  float *keys, *values;  // of a block as floats, where a tile does not go in pieces
+  float* tmp;            // where a slab is packed
+  float *keys, *values;  // of a slab as floats, where a tile does not go in pieces
 
-  // Those of a group, and what multiply_pieces() reads past them.
+  // Those of a tile's rows, and what multiply_pieces() reads past them.
   static constexpr int64_t kLeftRows = kTileRows + Path::kRowsPast;
 
   static CompressPieces carve(Arena& arena, const ImportancePlan& plan, int64_t D, int64_t Dv,
@@ -25,7 +25,7 @@ struct CompressPieces {
     b.tile = CompressTileBuffers::carve(arena, plan, D, Dv, G);
     b.ld = max64(form.words(D), form.words(kTileKeys)) + Path::kForm.align;
     b.left = b.tmp = arena.take<float>(kLeftRows * b.ld);
-    b.keys = arena.take<float>(D * kBlockKeys);
+    b.keys = arena.take<float>(D * kSlabKeys);
     b.values = arena.take<float>(words_of_values<FloatPath>(Dv));
     return b;
   }
@@ -53,16 +53,16 @@ inline void piece_values(const AttentionPlan& plan, const PackedPair& packed, in
                          int64_t rows, int64_t n, int64_t lds, const CompressPieces<Path>& b) {
   constexpr WordForm form = Path::kForm;
   const int64_t ldo = padded_row(plan.Dv), lanes = round_up(plan.Dv, Path::kForm.align);
-  const int64_t tile = form.words(kBlockKeys) * form.align;
+  const int64_t tile = form.words(kSlabKeys) * form.align;
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
     const int64_t past = min64(k0 + kTileKeys, n);
     for (int64_t k = 0; k < rows; ++k)
       Path::split_row(ElemType::kFloat32, b.tile.s + (r + k) * lds, k0, past - k0,
                       b.left + k * b.ld, zero());
-    for (int64_t k = k0; k < past; k += kBlockKeys)
-      Path::multiply({rows, lanes, form.words(min64(kBlockKeys, past - k))},
+    for (int64_t k = k0; k < past; k += kSlabKeys)
+      Path::multiply({rows, lanes, form.words(min64(kSlabKeys, past - k))},
                      {b.left + form.words(k - k0), b.ld, 1},
-                     {packed.values + k / kBlockKeys * words_of_values<Path>(plan.Dv), tile},
+                     {packed.values + k / kSlabKeys * words_of_values<Path>(plan.Dv), tile},
                      {b.tile.o + r * ldo, ldo}, k > 0);
   }
 }
@@ -92,7 +92,7 @@ inline bool compress_tile_in_pieces(const AttentionPlan& plan, const ImportanceP
   return true;
 }
 
-// The tile on vectors: its keys and values are packed for it alone, block by block.
+// The tile on vectors: its keys and values are packed for it alone, slab by slab.
 template <class Path>
 [[gnu::noinline]] inline void compress_tile_apart(const AttentionPlan& plan,
                                                   const ImportancePlan& imp, const TileContext& c,
@@ -100,24 +100,24 @@ template <class Path>
   CompressTileBuffers tile = b.tile;
   const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv), lds = compress_score_row(imp);
   const int64_t n = seen_keys<Path>(c), kv_head = c.first_head / plan.G;
-  // block(first key, how many, whether its values are numbers).
-  const auto each_block = [&](const auto& block) {
-    for (int64_t k = 0; k < n; k += kBlockKeys) {
+  // slab(first key, how many, whether its values are numbers).
+  const auto each_slab = [&](const auto& slab) {
+    for (int64_t k = 0; k < n; k += kSlabKeys) {
       const bool finite =
-          pack_block<FloatPath>(plan, c.seg, kv_head, k / kBlockKeys, b.keys, b.values, tile.tmp);
-      block(k, min64(kBlockKeys, n - k), finite);
+          pack_slab<FloatPath>(plan, c.seg, kv_head, k / kSlabKeys, b.keys, b.values, tile.tmp);
+      slab(k, min64(kSlabKeys, n - k), finite);
     }
   };
   const auto scores = [&](int64_t r, int64_t count) {
-    each_block([&](int64_t k, int64_t lanes, bool) {
+    each_slab([&](int64_t k, int64_t lanes, bool) {
       key_products<FloatPath>(Operand{tile.q + r * plan.D, plan.D, 1}, count,
-                              {b.keys, plan.D, kBlockKeys}, 0, lanes, {tile.s + r * lds + k, lds});
+                              {b.keys, plan.D, kSlabKeys}, 0, lanes, {tile.s + r * lds + k, lds});
     });
   };
   begin_rows<FloatPath>(plan, c, tile);
   scores(0, rows);
   softmax_and_blocks<FloatPath>(plan, imp, c, n, lds, [&](int64_t r) { scores(r, 1); }, tile);
-  each_block([&](int64_t k, int64_t lanes, bool finite) {
+  each_slab([&](int64_t k, int64_t lanes, bool finite) {
     multiply_values<FloatPath>(finite, {rows, round_up(plan.Dv, kLanePad), lanes},
                                {tile.s + k, lds, 1}, {b.values, ld}, {tile.o, ld},
                                {k == 0 ? Into::kReplace : Into::kAdd});

@@ -1,6 +1,6 @@
-// NsaCompressAttention where a way computes beside its products (Path::block). A unit is a few
+// NsaCompressAttention where a way computes beside its products (Path::tiles). A batch is a few
 // whole queries with all their scores: its exponentials are computed between the products of the
-// values of the unit before and those of the scores of the unit after.
+// values of the batch before and those of the scores of the batch after.
 #pragma once
 
 #include "cpu/nsa_compress_attention/tile.h"
@@ -9,7 +9,7 @@ namespace nsa::cpu {
 namespace {
 
 // Whole queries of a tile: rows [first, first + rows).
-struct CompressUnit {
+struct CompressBatch {
   int64_t first = 0, rows = 0;
   int64_t n = 0;        // keys that one of them sees, in whole words
   float* s;             // [rows, lds]
@@ -38,16 +38,16 @@ class CompressSteps {
         ldv_(padded_row(plan.Dv)),
         lanes_v_(round_up(plan.Dv, kLanePad)),
         lds_(compress_score_row(imp)) {
-    const int64_t rows = compress_unit_rows(plan.G);
+    const int64_t rows = compress_batch_rows(plan.G);
     for (int64_t n = 0; n < 2; ++n) {
-      unit_[n].s = b.s + n * rows * lds_;
-      unit_[n].state = b.state + n * rows;
+      batch_[n].s = b.s + n * rows * lds_;
+      batch_[n].state = b.state + n * rows;
     }
   }
 
   void run() {
-    const int64_t rows = c_.tile.rows(), step = compress_unit_rows(plan_.G);
-    CompressUnit *now = unit_, *before = unit_ + 1;
+    const int64_t rows = c_.tile.rows(), step = compress_batch_rows(plan_.G);
+    CompressBatch *now = batch_, *before = batch_ + 1;
     for (int64_t first = 0; first < rows; first += step) {
       now->first = first;
       now->rows = min64(step, rows - first);
@@ -62,7 +62,7 @@ class CompressSteps {
       begin(*now);
       exponentials_beside([&](const auto& work) NSA_INLINE { values(*before, work); });
       finish(*before);
-      CompressUnit* const done = before;
+      CompressBatch* const done = before;
       before = now;
       now = done;
     }
@@ -81,9 +81,9 @@ class CompressSteps {
       for (int64_t head = c_.first_head; head < c_.first_head + plan_.G; ++head) f(n++, i, head);
   }
 
-  // The next unit's queries, and lines of this one's results, which are written when its values
+  // The next batch's queries, and lines of this one's results, which are written when its values
   // have been multiplied.
-  void ask_ahead(const CompressUnit& u) {
+  void ask_ahead(const CompressBatch& u) {
     Ahead& ahead = b_.ahead;
     ahead.clear();
     each_row(u.first + u.rows, min64(u.first + 2 * u.rows, c_.tile.rows()),
@@ -101,16 +101,16 @@ class CompressSteps {
   }
 
   template <class Between>
-  [[gnu::always_inline]] void scores(const CompressUnit& u, const Between& between) {
+  [[gnu::always_inline]] void scores(const CompressBatch& u, const Between& between) {
     for (int64_t r = 0; r < u.rows; r += 2 * kAmxTile) {
       const int64_t left = u.rows - r;
-      auto rows = Path::Block::together(b_.q + r * depth_, depth_, u.s + r * lds_, lds_);
+      auto rows = Path::TileRows::together(b_.q + r * depth_, depth_, u.s + r * lds_, lds_);
       for (int64_t k = 0; k < u.n; k += 2 * kAmxTile) {
-        const float* keys = packed_.keys + k / kBlockKeys * depth_ * kBlockKeys + k % kBlockKeys;
+        const float* keys = packed_.keys + k / kSlabKeys * depth_ * kSlabKeys + k % kSlabKeys;
         if (left > kAmxTile) {
-          Path::template block<2, 2>(depth_, rows, keys, kBlockKeys, false, between);
+          Path::template tiles<2, 2>(depth_, rows, keys, kSlabKeys, false, between);
         } else {
-          Path::template block<1, 2>(depth_, rows, keys, kBlockKeys, false, between);
+          Path::template tiles<1, 2>(depth_, rows, keys, kSlabKeys, false, between);
         }
         rows.c += 2 * kAmxTile;
         rows.lower_c += 2 * kAmxTile;
@@ -119,25 +119,25 @@ class CompressSteps {
   }
 
   template <class Between>
-  [[gnu::always_inline]] void values(const CompressUnit& u, const Between& between) {
+  [[gnu::always_inline]] void values(const CompressBatch& u, const Between& between) {
     for (int64_t r = 0; r < u.rows; r += 2 * kAmxTile) {
       const bool two = u.rows - r > kAmxTile;
-      auto rows = Path::Block::together(u.s + r * lds_, lds_, b_.o + r * ldv_, ldv_);
+      auto rows = Path::TileRows::together(u.s + r * lds_, lds_, b_.o + r * ldv_, ldv_);
       int64_t d = 0;
       for (; d + 2 * kAmxTile <= lanes_v_; d += 2 * kAmxTile) {
         if (two) {
-          Path::template block<2, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
+          Path::template tiles<2, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
         } else {
-          Path::template block<1, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
+          Path::template tiles<1, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
         }
         rows.c += 2 * kAmxTile;
         rows.lower_c += 2 * kAmxTile;
       }
       if (d == lanes_v_) continue;
       if (two) {
-        Path::template block<2, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
+        Path::template tiles<2, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
       } else {
-        Path::template block<1, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
+        Path::template tiles<1, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
       }
     }
   }
@@ -156,7 +156,7 @@ class CompressSteps {
     exponentials_ = e;
   }
 
-  // Of a unit's rows, in order: two vectors of a row at a time become exponentials in place.
+  // Of a batch's rows, in order: two vectors of a row at a time become exponentials in place.
   struct Exponentials {
     float *s = nullptr, *past = nullptr;  // in a row
     int64_t rows = 0;                     // after it
@@ -169,7 +169,7 @@ class CompressSteps {
       const V x = exp_from(mul(load(s), by), from), y = exp_from(mul(load(s + W), by), from);
       store(s, x);
       store(s + W, y);
-      // In the order of softmax_step_rows(): a query's bits do not tell which way its unit went.
+      // In the order of softmax_step_rows(): a query's bits do not tell which way its batch went.
       store(sum, add(add(load(sum), x), y));
       s += 2 * W;
       if (s != past || rows == 0) return;
@@ -196,8 +196,8 @@ class CompressSteps {
     top[1] = max(m[2], m[3]);
   }
 
-  // The exponentials of a unit whose scores are there: against the largest of a row.
-  void begin(CompressUnit& u) {
+  // The exponentials of a batch whose scores are there: against the largest of a row.
+  void begin(CompressBatch& u) {
     float* top = b_.base;
     exponentials_ = {};
     bool fit = u.n > 0;
@@ -208,9 +208,9 @@ class CompressSteps {
         fill(u.s + g * lds_ + seen, u.n - seen, -kInfinity);
     }
     for (int64_t r0 = 0; r0 < u.rows; r0 += W) {
-      V part[W];
-      for (int64_t r = 0; r < W; r += 2) raw_maxima(u.s + (r0 + r) * lds_, u.n, part + r);
-      const V m = mul(max_rows(part), set1(plan_.scale));
+      V each[W];
+      for (int64_t r = 0; r < W; r += 2) raw_maxima(u.s + (r0 + r) * lds_, u.n, each + r);
+      const V m = mul(max_rows(each), set1(plan_.scale));
       fit = fit && moderate(hmax(max(m, sub(zero(), m))));
       store(top + r0, m);
     }
@@ -220,8 +220,8 @@ class CompressSteps {
     exponentials_ = {u.s, u.s + u.n, u.rows - 1, u.n, lds_ - u.n, top, b_.sum};
   }
 
-  // The general way to a unit's exponentials and sums, whatever its scores are.
-  void exactly(CompressUnit& u) {
+  // The general way to a batch's exponentials and sums, whatever its scores are.
+  void exactly(CompressBatch& u) {
     RowTile tile = c_.tile;
     tile.i0 = c_.query(u.first);
     tile.queries = u.rows / plan_.G;
@@ -236,17 +236,18 @@ class CompressSteps {
     u.summed = true;
   }
 
-  // Ends the exponentials of the unit: sums of its rows, chosen blocks, and probabilities as words.
-  void settle(CompressUnit& u) {
+  // Ends the exponentials of the batch: sums of its rows, chosen blocks, and probabilities as
+  // words.
+  void settle(CompressBatch& u) {
     const V by = set1(plan_.scale);
     while (exponentials_.s != exponentials_.past) exponentials_.step(by);
     if (!u.summed) {
       bool numbers = true;
       for (int64_t r0 = 0; r0 < u.rows; r0 += W) {
-        V part[W];
+        V each[W];
         float sum[W];
-        for (int64_t r = 0; r < W; ++r) part[r] = load(b_.sum + (r0 + r) * W);
-        store(sum, sum_rows(part));
+        for (int64_t r = 0; r < W; ++r) each[r] = load(b_.sum + (r0 + r) * W);
+        store(sum, sum_rows(each));
         for (int64_t r = 0; r < W; ++r) {
           u.state[r0 + r].sum = sum[r];
           numbers = numbers && sum[r] == sum[r];
@@ -260,7 +261,7 @@ class CompressSteps {
     }
   }
 
-  void finish(const CompressUnit& u) {
+  void finish(const CompressBatch& u) {
     each_row(u.first, u.first + u.rows, [&](int64_t r, int64_t i, int64_t head) {
       finish_row(plan_, c_.seg, i, head, b_.o + r * ldv_, u.state[r]);
     });
@@ -272,7 +273,7 @@ class CompressSteps {
   const PackedPair& packed_;
   CompressTileBuffers& b_;
   int64_t depth_, ldv_, lanes_v_, lds_;
-  CompressUnit unit_[2];
+  CompressBatch batch_[2];
   Exponentials exponentials_;
 };
 

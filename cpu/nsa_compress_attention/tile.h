@@ -14,15 +14,15 @@ namespace {
 
 // Floats from a row of scores to the next.
 inline int64_t compress_score_row(const ImportancePlan& plan) {
-  return padded_row(round_up(plan.max_kv_len, kBlockKeys));
+  return padded_row(round_up(plan.max_kv_len, kSlabKeys));
 }
 
-// Rows of a unit of CompressSteps: whole queries, and two tiles of rows where a query has one.
-inline int64_t compress_unit_rows(int64_t G) { return max64(2 * kAmxTile / G, 1) * G; }
+// Rows of a batch of CompressSteps: whole queries, and two tiles of rows where a query has one.
+inline int64_t compress_batch_rows(int64_t G) { return max64(2 * kAmxTile / G, 1) * G; }
 
-// Rows that there are buffers for: those of a tile, or of two units.
+// Rows that there are buffers for: those of a tile, or of two batches.
 inline int64_t compress_rows(const ImportancePlan& plan, int64_t G) {
-  return kHasTiles ? max64(plan.max_rows, 2 * compress_unit_rows(G)) : plan.max_rows;
+  return kHasTiles ? max64(plan.max_rows, 2 * compress_batch_rows(G)) : plan.max_rows;
 }
 
 struct CompressTileBuffers {
@@ -137,7 +137,7 @@ template <class Path>
 inline void product_rows(const AttentionPlan& plan, const PackedPair& packed, int64_t r,
                          int64_t count, int64_t n, int64_t lds, CompressTileBuffers& b) {
   const int64_t depth = words<Path>(plan.D);
-  key_products<Path>(Operand{b.q + r * depth, depth, 1}, count, {packed.keys, depth, kBlockKeys}, 0,
+  key_products<Path>(Operand{b.q + r * depth, depth, 1}, count, {packed.keys, depth, kSlabKeys}, 0,
                      n, {b.s + r * lds, lds});
 }
 
@@ -252,14 +252,14 @@ inline void compress_attention_tile(const AttentionPlan& plan, const ImportanceP
                                     const TileContext& c, const PackedPair& packed,
                                     CompressTileBuffers& b) {
   const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
-  // Keys past the last one that any row sees take no part; whole words of the contraction.
+  // Keys past the last one that any row sees do not count; whole words of the contraction.
   const int64_t n = round_up(c.seg.range.hi(c.query(rows - 1)), key_step<Path>());
   const int64_t lds = compress_score_row(imp);
   raw_scores<Path>(plan, c, packed, n, lds, b);
   softmax_and_blocks<Path>(
       plan, imp, c, n, lds, [&](int64_t r) { product_rows<Path>(plan, packed, r, 1, n, lds, b); },
       b);
-  // In steps of a tile, so that the part of the values in use stays in the first-level cache.
+  // In steps of a tile, so that the values in use stay in the first-level cache.
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
     const int64_t at = k0 / Path::kForm.per_word;
     const int64_t end = min64(k0 + kTileKeys, n);

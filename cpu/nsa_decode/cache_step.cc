@@ -23,7 +23,7 @@ float load_element(ElemType t, const void* p, int64_t i) {
   return t == ElemType::kFloat16 ? f16_to_float(bits) : bf16_to_float(bits);
 }
 
-// Turns every pair (x[i], x[i + D / 2]) by the angle of a position.
+// Turns every two elements (x[i], x[i + D / 2]) by the angle of a position.
 class Rotation {
  public:
   explicit Rotation(const NsaCacheStepParams& p)

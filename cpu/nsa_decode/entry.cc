@@ -54,7 +54,7 @@ class DecodeSchedule {
     const int threads = num_threads();
     DecodeScratch x{};
     x.thread_size =
-        thread_part(table.decode_thread_size(plan_, sizes_.max_cmp_keys, sizes_.max_blocks));
+        thread_space(table.decode_thread_size(plan_, sizes_.max_cmp_keys, sizes_.max_blocks));
     const Scratch scratch([&](Arena& arena) { carve(arena, threads, x); });
     for (size_t i = 0; i < 3 * cells_.size(); ++i) x.done[i] = 0;
     *x.next = 0;

@@ -158,12 +158,12 @@ class DecodeWorker {
     x.Dv = p_.Dv;
     x.prob = prob;
     if constexpr (Path::kPerWord == 2) {
-      Path::pair_probabilities(prob, n, lanes_, heads_, t_.pairs);
+      Path::word_probabilities(prob, n, lanes_, heads_, t_.p_words);
       if (Path::kWholeTiles) {
-        const int64_t pairs = ceil_div(n, 2);
-        fill(t_.pairs + pairs * lanes_, (kStepKeys / 2 - pairs) * lanes_, 0.0f);
+        const int64_t words = ceil_div(n, 2);
+        fill(t_.p_words + words * lanes_, (kStepKeys / 2 - words) * lanes_, 0.0f);
       }
-      x.prob = t_.pairs;
+      x.prob = t_.p_words;
       x.words = t_.words;
     }
     x.lanes = lanes_;

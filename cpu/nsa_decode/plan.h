@@ -1,6 +1,6 @@
 // One token at a time: what the decoding kernels read, and how their work is divided.
 //
-// The unit of work is a cell: one query of one kv head, all heads of its group together. The keys
+// What is worked on is a cell: one query of one kv head, all heads of its group together. The keys
 // that a cell reads are cut into units of at most kDecodeUnitKeys, whatever the number of threads,
 // so that all threads work on one token; every unit leaves a maximum, a sum and a partial output,
 // and these are added up in the order of the keys.
@@ -23,7 +23,8 @@ struct CacheView {
   int64_t token_stride, head_stride;
   bool ring;  // token t stands at t % page of the row's one page
 
-  // Always inline, as in every unit of one instruction set nothing may be linked elsewhere.
+  // Always inline, as in every translation unit of one instruction set nothing may be linked
+  // elsewhere.
   [[gnu::always_inline]] int64_t offset(int64_t row, int64_t head, int64_t token) const {
     const int64_t page_of_row = ring ? 0 : token / page;
     const int64_t number = table ? table[row * table_cols + page_of_row] : row;
@@ -79,7 +80,7 @@ struct DecodeItem {
   int64_t cell, unit;
 };
 
-// Of a wave; every size is known outside the units of one instruction set.
+// Of a wave; every size is known outside the translation units of one instruction set.
 struct DecodeScratch {
   float* query;        // [cells, words of D, lanes]
   float* exponential;  // [keys, lanes] of compressed tokens
@@ -91,7 +92,7 @@ struct DecodeScratch {
   int64_t* found;      // [cells] how many
   int32_t* done;       // [cells, 3]: packed, compressed units, all units
   int64_t* next;       // the next item
-  char* threads;       // one part per thread
+  char* threads;       // thread_size bytes for each thread
   int64_t thread_size;
 };
 

@@ -1,4 +1,4 @@
-// A thread's part of the scratch.
+// What a thread takes of the scratch.
 #pragma once
 
 #include "cpu/engine/plan/topk.h"
@@ -10,15 +10,15 @@ namespace nsa::cpu {
 namespace {
 
 struct DecodeThread {
-  char* keys;     // [kStepKeys, words of D] words, where a copy is needed
-  char* values;   // [kStepKeys, row] elements, likewise
-  float* s;       // [kStepKeys, lanes]
-  float* pairs;   // [kStepKeys / 2, lanes]
-  float* words;   // [kStepKeys / 2, row] values of pairs of keys, on tiles
-  float* sums;    // [lanes, row] a unit's output, on tiles, where the group does not fill them
-  float* factor;  // [lanes]
-  float* prob;    // [compressed keys]
-  float* score;   // [score_room(blocks)]
+  char* keys;      // [kStepKeys, words of D] words, where a copy is needed
+  char* values;    // [kStepKeys, row] elements, likewise
+  float* s;        // [kStepKeys, lanes]
+  float* p_words;  // [kStepKeys / 2, lanes] of probabilities of two keys
+  float* words;    // [kStepKeys / 2, row] of values of two keys, on tiles
+  float* sums;     // [lanes, row] a unit's output, on tiles, where the group does not fill them
+  float* factor;   // [lanes]
+  float* prob;     // [compressed keys]
+  float* score;    // [score_room(blocks)]
   Candidates best;
   float* max;   // [branches, lanes]
   float* sum;   // [branches, lanes]
@@ -33,7 +33,7 @@ struct DecodeThread {
     t.keys = arena.take<char>(kStepKeys * decode_words(plan.D) * 4);
     t.values = arena.take<char>(kStepKeys * row * 4);
     t.s = arena.take<float>(kStepKeys * lanes);
-    t.pairs = arena.take<float>(kStepKeys / 2 * lanes);
+    t.p_words = arena.take<float>(kStepKeys / 2 * lanes);
     t.words = arena.take<float>(kStepKeys / 2 * row);
     t.sums = arena.take<float>(lanes * row);
     t.factor = arena.take<float>(lanes);

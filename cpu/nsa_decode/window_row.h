@@ -27,8 +27,8 @@ inline void compress_last_window(const NsaCompressWithCacheParams& p, int64_t b,
       V acc[kWindowSums] = {zero(), zero(), zero(), zero()};
       for (int64_t j = 0; j < p.block_size; ++j) {
         const V weight = set1(load1(p.dtype, p.weight, j * p.N + h));
-        V& part = acc[j % kWindowSums];
-        part = fma(load(x + j * padded + d), weight, part);
+        V& sum = acc[j % kWindowSums];
+        sum = fma(load(x + j * padded + d), weight, sum);
       }
       store(sum + d, add(add(acc[0], acc[1]), add(acc[2], acc[3])));
     }

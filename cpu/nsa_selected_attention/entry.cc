@@ -45,7 +45,7 @@ class SelectSchedule {
   auto wave(const WaveSpan& span) const {
     const Pair* first = pairs.data() + span.pair;
     if constexpr (kGradient) {
-      return SelectGradWave{first, span.num_pairs, span.key_chunks, span.slots, span.steps};
+      return SelectGradWave{first, span.num_pairs, span.key_chunks, span.slots, span.rounds};
     } else {
       return SelectWave{first, span.num_pairs, span.tiles};
     }
@@ -103,7 +103,7 @@ class SelectSchedule {
       pair.first_slot = open.slots;
       open.key_chunks += pair.kv_chunks;
       open.slots += pair.range_chunks;
-      open.steps = max64(open.steps, pair.steps());
+      open.rounds = max64(open.rounds, pair.rounds());
       open.accumulators += pair.accumulators(plan, seg);
     } else {
       pair.first_tile = open.tiles;
@@ -179,16 +179,16 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
     return ChunkSize{chunk_queries(seg), kTuningOfVectors.select_grad_keys};
   });
 
-  ForwardScratch parts{};
-  parts.thread_size =
-      thread_part(table.select_forward_thread_size(p.D, p.Dv, chunk_rows, form.pieces > 1));
+  ForwardScratch space{};
+  space.thread_size =
+      thread_space(table.select_forward_thread_size(p.D, p.Dv, chunk_rows, form.pieces > 1));
   const Scratch scratch([&](Arena& arena) {
-    carve_forward(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, parts);
+    carve_forward(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, space);
     schedule.carve_index(arena);
   });
   for (const WaveSpan& span : schedule.waves.spans()) {
     schedule.place_index(plan, sel, span);
-    table.select_forward(plan, sel, schedule.wave(span), parts, chunk_rows, threads);
+    table.select_forward(plan, sel, schedule.wave(span), space, chunk_rows, threads);
   }
 }
 
@@ -204,30 +204,30 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   plan.dk = p.dk;
   plan.dv = p.dv;
   // Rows are gathered query by query.
-  plan.groups = grad_groups(plan, form);
-  if (plan.groups == GradGroups::kQueries) plan.groups = GradGroups::kNone;
+  plan.strips = grad_strips(plan, form);
+  if (plan.strips == GradStrips::kQueries) plan.strips = GradStrips::kNone;
   const int64_t block = block_keys(p, plan);
   plan.scores_in_pieces = table.select_form(plan, block).pieces > 1;
   const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
   SelectSchedule<SelectGradPair> schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
     const int64_t rows = min64(ceil_div(seg.q_len, kManyChunks), kLongRows / plan.G);
     const int64_t keys = kTuningOfTiles.select_grad_keys;
-    const bool many = plan.in_groups() && seg.kv_len >= kRangeChunks * keys;
+    const bool many = plan.in_strips() && seg.kv_len >= kRangeChunks * keys;
     return ChunkSize{
         range_chunk(plan, seg.q_len, 1, max64(max64(1, kGradChunkRows / plan.G), rows)),
         many ? keys : kTuningOfVectors.select_grad_keys};
   });
 
-  GradParts parts{};
-  parts.thread_size = thread_part(table.grad_thread_size(p.dtype, p.D, p.Dv, kTileKeys));
+  GradSpace space{};
+  space.thread_size = thread_space(table.grad_thread_size(p.dtype, p.D, p.Dv, kTileKeys));
   const Scratch scratch([&](Arena& arena) {
-    carve_grad(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, parts);
+    carve_grad(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, space);
     schedule.carve_index(arena);
   });
   for (const WaveSpan& span : schedule.waves.spans()) {
     schedule.place_index(plan, sel, span);
-    place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, parts);
-    table.select_backward(plan, sel, schedule.wave(span), parts, threads);
+    place_accumulators(plan, schedule.pairs.data() + span.pair, span.num_pairs, space);
+    table.select_backward(plan, sel, schedule.wave(span), space, threads);
   }
 }
 

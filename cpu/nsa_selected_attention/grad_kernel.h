@@ -87,7 +87,7 @@ struct SelectGradCall {
   }
 };
 
-// A tile with the steps of FlashAttentionScoreGrad. In groups its keys' sums go to the accumulators
+// A tile with the steps of FlashAttentionScoreGrad. In strips its keys' sums go to the accumulators
 // at once, otherwise with the last tile of a part.
 template <class Path>
 inline void select_grad_tile(const SelectGradCall& of, const SelectTiles& tile, UnitBuffers& b) {
@@ -99,7 +99,7 @@ inline void select_grad_tile(const SelectGradCall& of, const SelectTiles& tile, 
   if constexpr (kOwnRows<Path>) {
     if (tile.first()) pack_key_rows<Path>(part, b.keys);
   }
-  if (plan.in_groups() || tile.first()) {
+  if (plan.in_strips() || tile.first()) {
     b.clear<Path>(b.dk, plan.D, keys.n);
     b.clear<Path>(b.dv, plan.Dv, keys.n);
   }
@@ -118,15 +118,15 @@ inline void select_grad_tile(const SelectGradCall& of, const SelectTiles& tile, 
     grad_step<Path>(plan, c, keys, {r0, r1, 0, cut.lanes, plain, dk, dv, Into::kReplace}, b.tile);
   }
   add_tile_dq(plan, pair, c, b.tile.dq);
-  if (plan.in_groups() || tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
+  if (plan.in_strips() || tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
 }
 
-// What the gradient on groups of rows does differently: grad_groups.h.
+// What the gradient on strips of rows does differently: grad_strips.h.
 template <class Path>
-inline void select_grad_unit_groups(const SelectGradCall& of, SelectTiles tile, UnitBuffers& b);
+inline void select_grad_unit_strips(const SelectGradCall& of, SelectTiles tile, UnitBuffers& b);
 // Packs a part of a pair for them. tmp: [lanes / 2, D padded].
 template <class Path>
-inline void pack_group_part(const PairKeys& keys, const GradScratch& s, float* tmp);
+inline void pack_strip_part(const PairKeys& keys, const GradScratch& s, float* tmp);
 
 template <class Path>
 inline void select_grad_unit(const SelectGradCall& of, int64_t q_chunk, int64_t kv_chunk,
@@ -135,7 +135,7 @@ inline void select_grad_unit(const SelectGradCall& of, int64_t q_chunk, int64_t 
   SelectTiles tile(plan, sel, pair, q_chunk, pair.first_block(kv_chunk), pair.past_block(kv_chunk),
                    Path::kForm.per_word * Path::kForm.align);
   if constexpr (kRowsOnly<Path>) {
-    if (plan.in_groups()) return select_grad_unit_groups<Path>(of, tile, b);
+    if (plan.in_strips()) return select_grad_unit_strips<Path>(of, tile, b);
   }
   for (SelectTiles then = tile; !tile.done(); tile = then) {
     Ahead& ahead = b.tile.ahead;
@@ -164,7 +164,7 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
           member.share(pair.blocks * sel.shape.parts, [&](int64_t part) {
             const PairKeys keys = of.part(part);
             if constexpr (kRowsOnly<Path>) {
-              if (plan.in_groups()) return pack_group_part<Path>(keys, scratch, b.dq);
+              if (plan.in_strips()) return pack_strip_part<Path>(keys, scratch, b.dq);
             }
             scratch.finite[keys.at] = pack_grad_keys<Path>(keys, scratch, b.tmp);
             if constexpr (kScoresSplit<Path>) {

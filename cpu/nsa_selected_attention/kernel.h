@@ -11,7 +11,7 @@
 namespace nsa::cpu {
 namespace {
 
-// Keys of packed part number n of a pair: [j0, j0 + count).
+// Keys of part number n of a pair: [j0, j0 + count).
 struct PartKeys {
   int64_t j0, count;
 };
@@ -46,7 +46,7 @@ struct SelectBuffers {
   RangeBlocks* blocks;    // [queries of a chunk, where these are whole tiles]
   float* pieces;          // [chunk rows, ld_pieces] queries in pieces
   int64_t ld_pieces;
-  float* keys;  // a part's keys and values as floats, [D, kBlockKeys] and [kBlockKeys, Dv padded]
+  float* keys;  // a part's keys and values as floats, [D, kSlabKeys] and [kSlabKeys, Dv padded]
   float* values;
 
   static SelectBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t chunk_rows,
@@ -61,8 +61,8 @@ struct SelectBuffers {
       if (in_pieces) {
         b.ld_pieces = PathOfPieces::kForm.words(D) + kAmxTile;
         b.pieces = arena.take<float>(chunk_rows * b.ld_pieces);
-        b.keys = arena.take<float>(D * kBlockKeys);
-        b.values = arena.take<float>(kBlockKeys * padded_row(Dv));
+        b.keys = arena.take<float>(D * kSlabKeys);
+        b.values = arena.take<float>(kSlabKeys * padded_row(Dv));
       }
     }
     return b;
@@ -75,7 +75,7 @@ struct CutRows {
 };
 
 // Rows from r0 on. Where that one does not see all keys of the part, only those whose visible keys
-// end near its own: less work on masked pairs along the diagonal.
+// end near its own: less work on masked scores along the diagonal.
 template <class Path>
 inline CutRows cut_gathered(PartKeys keys, int64_t lanes, const GatheredRows& c, int64_t r0) {
   constexpr int64_t step = key_step<Path>(), cut = cut_rows(Path::kForm);
@@ -107,7 +107,7 @@ template <class Path>
 inline void select_scores(const AttentionPlan& plan, const GatheredRows& c, const float* kt,
                           int64_t lanes, int64_t used, TileBuffers& b) {
   const int64_t depth = words<Path>(plan.D);
-  const KeyBlocks keys = {kt, depth, lanes};
+  const KeySlabs keys = {kt, depth, lanes};
   const Output scores{b.s, kScoreRow};
   if constexpr (!kRowsOnly<Path>) {
     if (rows_are_words<Path>(plan.dtype, plan.query, plan.D, plan.q)) {
@@ -291,7 +291,7 @@ inline bool blocks_are_plain(const SelectChunk& chunk, const ForwardScratch& scr
 // Whether GatheredSteps can do a chunk with words of bf16.
 inline bool gathered_steps_fit(const SelectChunk& chunk, const ForwardScratch& scratch) {
   const AttentionPlan& plan = chunk.plan;
-  if (!heads_are_tiles(plan) || chunk.sel.shape.lanes != kBlockKeys) return false;
+  if (!heads_are_tiles(plan) || chunk.sel.shape.lanes != kSlabKeys) return false;
   if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return false;
   return blocks_are_plain(chunk, scratch);
 }
@@ -318,7 +318,7 @@ inline void gathered_blocks(const SelectChunk& chunk, const ForwardScratch& scra
   const int64_t ld = padded_row(plan.Dv), first_head = chunk.first_head();
   const int64_t chunk_rows = chunk.rows();
   const int64_t range = tuning(Form::kForm).select_range_blocks;
-  const int64_t key_size = Form::kForm.words(plan.D) * kBlockKeys;
+  const int64_t key_size = Form::kForm.words(plan.D) * kSlabKeys;
   const int64_t value_size = words_of_values<Form>(plan.Dv);
   fill(b.o, chunk_rows * ld, 0.0f);
   b.states.clear(chunk_rows);

@@ -70,10 +70,10 @@ void sparse_flash_attention(const SparseFlashAttentionParams& p) {
   AttentionPlan plan{};
   SparsePlan sparse{};
   const std::vector<Segment> segments = make_sparse_plan(p, plan, sparse);
-  ForwardScratch parts{};
-  parts.thread_size = thread_part(table.sparse_flash_attention_thread_size(plan, sparse));
+  ForwardScratch space{};
+  space.thread_size = thread_space(table.sparse_flash_attention_thread_size(plan, sparse));
   const Scratch scratch(
-      [&](Arena& arena) { parts.threads = arena.take_threads(threads, parts.thread_size); });
+      [&](Arena& arena) { space.threads = arena.take_threads(threads, space.thread_size); });
   each_other_row(plan, p.rows, [&](int64_t first, int64_t rows) {
     clear_rows(p.attention_out, first, rows, p.N * p.Dv * elem_size(p.dtype));
     if (!sparse.statistics) return;
@@ -86,7 +86,7 @@ void sparse_flash_attention(const SparseFlashAttentionParams& p) {
       }
     }
   });
-  table.sparse_flash_attention(plan, sparse, parts, threads);
+  table.sparse_flash_attention(plan, sparse, space, threads);
 }
 
 void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
@@ -106,8 +106,8 @@ void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
 
   const int64_t size = elem_size(p.dtype), tokens = p.keys * p.N2;
   const bool narrow = p.dtype != ElemType::kFloat32;
-  ForwardScratch parts{};
-  parts.thread_size = thread_part(table.sparse_flash_attention_grad_thread_size(plan, grad));
+  ForwardScratch space{};
+  space.thread_size = thread_space(table.sparse_flash_attention_grad_thread_size(plan, grad));
   const Scratch scratch([&](Arena& arena) {
     const auto sums = [&](void* output, int64_t width) {
       return narrow ? arena.take<float>(tokens * width) : static_cast<float*>(output);
@@ -120,7 +120,7 @@ void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
     grad.dv = sums(p.dv, p.Dv);
     if (grad.R > 0) grad.dk_rope = sums(p.dk_rope, grad.R);
     if (p.dsinks) grad.dsink = arena.take<float>(p.rows * p.N);
-    parts.threads = arena.take_threads(threads, parts.thread_size);
+    space.threads = arena.take_threads(threads, space.thread_size);
   });
   std::memset(grad.dk, 0, static_cast<size_t>(tokens * p.D) * 4);
   std::memset(grad.dv, 0, static_cast<size_t>(tokens * p.Dv) * 4);
@@ -130,7 +130,7 @@ void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
     clear_rows(p.dq, first, rows, p.N * p.D * size);
     if (grad.R > 0) clear_rows(p.dq_rope, first, rows, p.N * grad.R * size);
   });
-  table.sparse_flash_attention_grad(plan, grad, parts, threads);
+  table.sparse_flash_attention_grad(plan, grad, space, threads);
   if (p.dsinks) {
     for (int64_t n = 0; n < p.N; ++n) {
       double sum = 0.0;

@@ -1,6 +1,6 @@
 // The gradient of SparseFlashAttention, query by query on the tiles of its forward. What a query
 // adds to its keys and values waits until a wave of queries is done; then every thread adds it up
-// for a part of the keys, in the order of the queries.
+// for a share of the keys, in the order of the queries.
 #pragma once
 
 #include "cpu/sparse_flash_attention/kernel.h"
@@ -126,14 +126,14 @@ class SparseQueryGrad {
         top = max(x, top);
       }
       const V base = SoftmaxLanes<NaturalExponent>::base_of(top);
-      V parts[kSums] = {exp_from(load(sinks), base), zero(), zero(), zero()};
+      V each[kSums] = {exp_from(load(sinks), base), zero(), zero(), zero()};
       for (int64_t t = 0; t < total; ++t) {
         const V e = exp_from(load(b_.p + t * b_.lanes + g), base);
         store(b_.p + t * b_.lanes + g, e);
-        parts[t % kSums] = add(parts[t % kSums], e);
+        each[t % kSums] = add(each[t % kSums], e);
       }
       float sums[W];
-      store(sums, sum_of(parts));
+      store(sums, sum_of(each));
       for (int64_t k = 0; k < W; ++k) b_.inverse[g + k] = sums[k] == 0.0f ? 0.0f : 1.0f / sums[k];
       store(b_.max + g, top);
       const V inverse = load(b_.inverse + g);
@@ -180,7 +180,7 @@ class SparseQueryGrad {
   SparseGradBuffers& b_;
 };
 
-// A member's part of the keys of a segment: what the queries of a wave add to them.
+// A member's share of the keys of a segment: what the queries of a wave add to them.
 inline void add_to_tokens(const Member& member, const AttentionPlan& plan,
                           const SparseGradPlan& grad, const Segment& seg, int64_t key_head,
                           int64_t queries) {

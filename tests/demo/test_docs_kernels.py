@@ -13,13 +13,13 @@ PAGE = " ".join(" ".join((ROOT / "docs" / name).read_text() for name in PAGES).s
 
 # File under cpu/, constant, its value as the source writes it, the words of the page.
 CONSTANTS = (
-    ("engine/plan/plan.h", "kTileRows", "96", "pass each step in groups of 96"),
-    ("engine/plan/plan.h", "kTileSteps", "4", "once for four groups"),
-    ("engine/plan/plan.h", "kBlockKeys", "64", "packed in blocks of 64"),
+    ("engine/plan/plan.h", "kTileRows", "96", "pass each step 96 at a time"),
+    ("engine/plan/plan.h", "kTileSteps", "4", "once for four times 96"),
+    ("engine/plan/plan.h", "kSlabKeys", "64", "packed in slabs of 64"),
     ("engine/plan/plan.h", "kTileKeys", "128", "a step of 128 keys"),
-    ("engine/plan/plan.h", "kCutRows", "24", "in groups of 24"),
+    ("engine/plan/plan.h", "kCutRows", "24", "taken 24 at a time"),
     ("engine/plan/make_plan.cc", "kScores", "1 << 18", "fit 2^18 scores"),
-    ("engine/step/amx_buffers.h", "kMost", "3", "up to three blocks"),
+    ("engine/step/amx_buffers.h", "kMost", "3", "up to three slabs"),
     ("flash_attention_score/entry.cc", "kWholeKeys", "1024", "sees about 1024 keys at most"),
     ("flash_attention_score/entry.cc", "kWholeSlots", "16", "otherwise 16 slots"),
     ("flash_attention_score/entry.cc", "kChunkRows", "1536", "shorter, of 1536 rows"),
@@ -45,7 +45,7 @@ TUNING = (
     ("Pieces", "select_most_rows", 1024, "chunks are of 1024 rows"),
     ("Tiles", "select_range_blocks", 20, "passes 20 blocks in turn"),
     ("Pieces", "select_range_blocks", 8, "passes 8 blocks in turn"),
-    ("Tiles", "compress_tile_parts", 4, "a tile has four parts"),
+    ("Tiles", "compress_tile_times", 4, "a tile has four times"),
 )
 
 
@@ -88,9 +88,9 @@ def test_chunks_of_the_gradient():
     lengths = []
     for before, unit in (
         ("largest = ", "kTileRows"),
-        ("seg.kv_len, parts, kBlockKeys,\n                             ", "kBlockKeys"),
+        ("seg.kv_len, chunks, kSlabKeys,\n                             ", "kSlabKeys"),
     ):
-        long_ones = r"long_chunks_(?: \|\| plan\.in_groups\(\))?"
+        long_ones = r"long_chunks_(?: \|\| plan\.in_strips\(\))?"
         largest = rf"{re.escape(before)}\({long_ones} \? (\d+) : (\d+)\) \* {unit}"
         long, short = map(int, re.search(largest, source).groups())
         assert long == 2 * short  # "half of that"

@@ -12,7 +12,7 @@ from operator_testing.case import Case, compare
 from operator_testing.dtypes import DTYPES, decode, encode
 
 pytestmark = pytest.mark.usefixtures("isa")
-# Rows of several units and half a one, keys of several sweeps and part of a step.
+# Rows of several swaths and half a one, keys of several sweeps and of less than a step.
 ROWS, KEYS, HEADS, DIM = 176, 1700, 2, 40
 
 

@@ -1,7 +1,7 @@
 // The AVX-512 instructions of cpu/engine/simd on a processor that has AVX2 only: included before
-// every unit of theirs (-include), so that the very same source runs. SIMDe has most intrinsics;
-// the rest, and those that it computes otherwise than the processor, are here, written after the
-// operation sections of Intel's manual.
+// every translation unit of theirs (-include), so that the very same source runs. SIMDe has most
+// intrinsics; the rest, and those that it computes otherwise than the processor, are here, written
+// after the operation sections of Intel's manual.
 #pragma once
 
 #include <immintrin.h>
@@ -223,7 +223,7 @@ inline Floats dot_bf16(Floats sums, Halves a, Halves b) {
 #define _mm512_cvtneps_pbh(x) nsa::avx512_model::one_to_bf16(x)
 #define _mm512_dpbf16_ps(sum, x, y) nsa::avx512_model::dot_bf16(sum, x, y)
 
-// What a unit asks the compiler.
+// What a translation unit asks the compiler.
 #define __AVX512F__ 1
 #ifdef NSA_AVX512_MODEL_BF16
 #define __AVX512BF16__ 1

@@ -1,5 +1,5 @@
-// The unit of AVX-512 with AMX, compiled for a processor without AMX: the same kernels on a model
-// of the tile instructions.
+// The translation unit of AVX-512 with AMX, compiled for a processor without AMX: the same kernels
+// on a model of the tile instructions.
 #define NSA_AMX_MODEL
 #define NSA_ISA_AVX512
 #define NSA_ISA_AMX

@@ -24,6 +24,30 @@ def test_word(word, meaning, file):
     assert re.search(rf"(?i)(?<![a-z]){word}s?(?![a-z])|{word.capitalize()}", source)
 
 
-@pytest.mark.parametrize("page", ["README", "contributing", "ascend_attention"])
+@pytest.mark.parametrize("page", ["README", "contributing", "cpu_kernels", "ascend_attention"])
 def test_linked(page):
     assert "](glossary.md)" in (ROOT / "docs" / f"{page}.md").read_text()
+
+
+# Names and phrases that used a word of the glossary in another sense.
+RETIRED = {
+    "cpu": (
+        *("kBlockKeys", "KeyBlocks", "kPairLanes", "kTilePairs", "PairRows", "kGroupRows"),
+        *("GradGroups", "GroupStep", "kAmxUnit", "GatheredUnit", "CompressUnit", "kPieceUnit"),
+        *("key_pairs", "amx_block", "thread_part", "masked pair", "pairs of bf16", "packed block"),
+        *("groups of rows", "unit for AMX"),
+    ),
+    "docs": ("masked pair", "pairs of bf16", "packed block", "unit for AMX"),
+}
+
+
+@pytest.mark.parametrize("folder", RETIRED)
+def test_retired(folder):
+    files = [
+        path for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".cc", ".cpp", ".md")
+    ]
+    assert len(files) > 10
+    for path in files:
+        # A phrase of a comment may go on in the next line.
+        text = re.sub(r"\s*\n\s*(// )?", " ", path.read_text()).replace("translation unit", "")
+        assert not [name for name in RETIRED[folder] if re.search(rf"\b{name}", text)], path

@@ -1,10 +1,10 @@
 // Division of the gradient. A unit is one chunk of queries against one chunk of keys of a pair.
-// Units are listed in steps: in step s, key chunk k meets query chunk (k + 1 + s) mod L. No two
-// units of a step share a chunk, and a unit waits for those before it in the list with which it
+// Units are listed in rounds: in round s, key chunk k meets query chunk (k + 1 + s) mod L. No two
+// units of a round share a chunk, and a unit waits for those before it in the list with which it
 // does. So every dQ, dK and dV row is added to in an order fixed by shapes, and neither atomic sums
-// nor a second pass over the scores are needed. Under a causal mask the step before the last is one
-// unit, of the first key chunk and the last query chunk, with which the last step, the diagonal,
-// therefore begins in its middle; its units are short and fill the end.
+// nor a second pass over the scores are needed. Under a causal mask the round before the last is
+// one unit, of the first key chunk and the last query chunk, with which the last round, the
+// diagonal, therefore begins in its middle; its units are short and fill the end.
 //
 // Where a call has few chunks of keys, as with compressed ones, the queries have several shares,
 // every n-th chunk of them, each with sums of its own for all keys, which are added up in the end.
@@ -25,7 +25,8 @@
 
 namespace nsa::cpu {
 
-// Accumulators of a range of queries, in floats, and its chunks, at least: as many units of a step.
+// Accumulators of a range of queries, in floats, and its chunks, at least: as many units of a
+// round.
 constexpr int64_t kRangeFloats = 8 << 20;
 constexpr int64_t kRangeChunks = 16;
 
@@ -36,12 +37,13 @@ inline bool in_ranges(const AttentionPlan& plan, int64_t q_len) {
   return plan.dtype != ElemType::kFloat32 && q_len * plan.G * plan.D > 2 * kRangeFloats;
 }
 
-// Queries of a chunk of which a range holds kRangeChunks, whole multiples of `unit`, or `largest`.
-inline int64_t range_chunk(const AttentionPlan& plan, int64_t q_len, int64_t unit,
+// Queries of a chunk of which a range holds kRangeChunks, a whole number of times `multiple`, or
+// `largest`.
+inline int64_t range_chunk(const AttentionPlan& plan, int64_t q_len, int64_t multiple,
                            int64_t largest) {
   if (!in_ranges(plan, q_len)) return largest;
   const int64_t queries = kRangeFloats / (kRangeChunks * plan.G * plan.D);
-  return min64(largest, max64(unit, queries / unit * unit));
+  return min64(largest, max64(multiple, queries / multiple * multiple));
 }
 
 }  // namespace
@@ -84,7 +86,7 @@ struct GradSums {
 // What P and dS are computed with.
 struct RowStatistics {
   float* delta;  // [q_len, G] row_delta()
-  // In groups, of all rows next to each other: [q_len, G] the maximum, and 1 / sum.
+  // In strips, of all rows next to each other: [q_len, G] the maximum, and 1 / sum.
   float *max, *inv;
 };
 
@@ -104,7 +106,7 @@ struct KeySlots {
 struct GradPair : ChunkedPair, KeyChunks, UnitChunks, GradSums, RowStatistics, LeadSums, KeySlots {
   int64_t ranges() const { return max64(1, ceil_div(q_chunks, range_chunks)); }
   int64_t range_queries() const { return range_chunks * q_chunk; }
-  int64_t steps() const { return max64(range_chunks, kv_chunks); }  // of a range
+  int64_t rounds() const { return max64(range_chunks, kv_chunks); }  // of a range
   // Where dq of query i begins.
   int64_t dq_row(int64_t i) const { return i % range_queries() * dq_strides.row; }
 
@@ -143,22 +145,23 @@ struct GradPair : ChunkedPair, KeyChunks, UnitChunks, GradSums, RowStatistics, L
     dk = lead_dk + more * lead_keys * dk_row;
     dv = lead_dv + more * lead_keys * dv_row;
   }
-  // Queries whose dq is accumulated at a time, whole groups of them.
+  // Queries whose dq is accumulated at a time, whole strips of them.
   int64_t dq_queries(const Segment& seg) const {
-    return min64(round_up(seg.q_len, kGradGroup), range_queries());
+    return min64(round_up(seg.q_len, kGradStrip), range_queries());
   }
 };
 
-// The keys of a slot, whole blocks of them: those that its chunks of queries see.
+// The keys of a slot, whole slabs of them: those that its chunks of queries see.
 struct SlotKeys {
   int64_t first, past;
 
-  // Always inlined: a copy that a unit of an instruction set shares could be linked in for others.
+  // Always inlined: a copy that an instruction set's translation unit shares could be linked in for
+  // others.
   [[gnu::always_inline]] SlotKeys(const Segment& seg, const GradPair& pair, int64_t slot) {
     const int64_t chunk = slot + (pair.q_chunks - 1 - slot) / pair.slots * pair.slots;
     const int64_t query = min64((chunk + 1) * pair.q_chunk, seg.q_len) - 1;
-    first = seg.range.lo(slot * pair.q_chunk) / kBlockKeys * kBlockKeys;
-    past = max64(first, round_up(seg.range.hi(query), kBlockKeys));
+    first = seg.range.lo(slot * pair.q_chunk) / kSlabKeys * kSlabKeys;
+    past = max64(first, round_up(seg.range.hi(query), kSlabKeys));
   }
 };
 
@@ -167,7 +170,7 @@ struct GradWave {
   int64_t num_pairs;
   int64_t key_chunks;  // of all pairs
   int64_t slots;       // query chunks of a range of all pairs
-  int64_t steps;
+  int64_t rounds;
 };
 
 // The units that a chunk meets take its turns in the order of the list.
@@ -188,24 +191,24 @@ constexpr int64_t kWaitingUnits = 128;
 // The place in the list of a range's units, of all threads.
 struct UnitCursor {
   int32_t locked;
-  int64_t step, pair, at;  // at: which of the pair's units in the step
-  int64_t waiting;         // units before it that have not begun
-  int64_t ended;           // units that have been done
+  int64_t round, pair, at;  // at: which of the pair's units in the round
+  int64_t waiting;          // units before it that have not begun
+  int64_t ended;            // units that have been done
 };
 
 struct GradScratch {
-  bool* finite;  // [blocks] the keys hold numbers only
-  // Where dq is not accumulated in groups.
-  float* keys_t;    // [blocks, words(D), lanes]
-  float* values_t;  // [blocks, words(Dv), lanes]
-  float* keys;      // [blocks, words(lanes), D padded], of words of two
+  bool* finite;  // [slabs] the keys hold numbers only
+  // Where dq is not accumulated in strips.
+  float* keys_t;    // [slabs, words(D), lanes]
+  float* values_t;  // [slabs, words(Dv), lanes]
+  float* keys;      // [slabs, words(lanes), D padded], of words of two
   // Where scores are in pieces.
-  float* key_pieces;  // [blocks, 3 D / 2, kBlockKeys]
-  bool* small;        // [blocks] pieces stand for the keys
+  float* key_pieces;  // [slabs, 3 D / 2, kSlabKeys]
+  bool* small;        // [slabs] pieces stand for the keys
   // Where it is: keys and values as rows of words, and the words of `keys` transposed.
-  float* key_rows;    // [blocks, lanes, words(D) padded]
-  float* value_rows;  // [blocks, lanes, words(Dv) padded]
-  float* key_pairs;   // [blocks, D, lanes / 2], or of two blocks [D, lanes]
+  float* key_rows;     // [slabs, lanes, words(D) padded]
+  float* value_rows;   // [slabs, lanes, words(Dv) padded]
+  float* key_words_t;  // [slabs, D, lanes / 2], or of two slabs [D, lanes]
   UnitCursor* cursor;
   Turns* turns;        // [key_chunks + slots] of a wave
   UnitPlace* waiting;  // [kWaitingUnits]
@@ -238,17 +241,17 @@ inline void begin_units(const WaveType& wave, const GradScratch& s) {
 // The chunks of the unit at the cursor, which goes on to the next place. False: the list is over.
 template <class WaveType>
 inline bool advance(const WaveType& wave, int64_t range, UnitCursor& c, UnitPlace& u) {
-  for (; c.step < wave.steps; ++c.step, c.pair = 0) {
+  for (; c.round < wave.rounds; ++c.round, c.pair = 0) {
     for (; c.pair < wave.num_pairs; ++c.pair, c.at = 0) {
       const GradPair& pair = wave.pairs[c.pair];
-      const int64_t steps = pair.steps(), chunks = min64(pair.range_chunks, pair.kv_chunks);
-      if (c.step >= steps || c.at >= chunks) continue;
+      const int64_t rounds = pair.rounds(), chunks = min64(pair.range_chunks, pair.kv_chunks);
+      if (c.round >= rounds || c.at >= chunks) continue;
       // The chunks of the kind of which there are fewer have a unit each.
-      const int64_t at = (c.at + 1) % chunks, away = steps - 1 - c.step;
-      const int64_t other = at + (pair.range_chunks <= pair.kv_chunks ? away : steps - away);
+      const int64_t at = (c.at + 1) % chunks, away = rounds - 1 - c.round;
+      const int64_t other = at + (pair.range_chunks <= pair.kv_chunks ? away : rounds - away);
       u.pair = c.pair;
-      u.in_range = pair.range_chunks <= pair.kv_chunks ? at : other % steps;
-      u.kv_chunk = pair.range_chunks <= pair.kv_chunks ? other % steps : at;
+      u.in_range = pair.range_chunks <= pair.kv_chunks ? at : other % rounds;
+      u.kv_chunk = pair.range_chunks <= pair.kv_chunks ? other % rounds : at;
       u.q_chunk = range * pair.range_chunks + u.in_range;
       ++c.at;
       return true;

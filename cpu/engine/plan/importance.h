@@ -17,7 +17,7 @@ struct ImportanceRule {
 namespace {
 
 // score[j] = sum over p < m, q < n of prob[m (j + 1) - first - p - q], terms outside [0, len) being
-// 0, where first is 1 with "overlap" and 0 with "cann". The pairs with the same p + q = r are one
+// 0, where first is 1 with "overlap" and 0 with "cann". The terms with the same p + q = r are one
 // term of weight min(r + 1, m, n, m + n - 1 - r).
 inline void importance_scores(const ImportanceRule& rule, const float* prob, int64_t len,
                               int64_t blocks, float* score) {

@@ -1,7 +1,7 @@
 // From a call to its plan: the layouts of tensors and their sequence lists become segments; pairs,
-// a key head of a segment each, are grouped into waves, and what is packed for the pairs of a wave
-// is in scratch at the same time. Takes the parts of that scratch, cuts the pairs of a forward into
-// tiles, and says where those of a gradient are summed. Host side only.
+// a key head of a segment each, are divided into waves, and what is packed for the pairs of a wave
+// is in scratch at the same time. Takes that scratch, cuts the pairs of a forward into tiles, and
+// says where those of a gradient are summed. Host side only.
 #pragma once
 
 #include <vector>
@@ -43,10 +43,10 @@ inline int64_t start_of(const int64_t* list, int64_t b) { return b == 0 ? 0 : li
 // Pairs [pair, pair + num_pairs) and what they need.
 struct WaveSpan {
   int64_t pair, num_pairs;
-  int64_t packed;          // blocks of keys, or parts of them
+  int64_t packed;          // slabs
   int64_t tile, tiles;     // the first, how many
   int64_t key_chunks;      // of a gradient
-  int64_t steps;           // of a gradient
+  int64_t rounds;          // of a gradient
   int64_t slots;           // of a gradient: chunks of queries of a range
   int64_t rows;            // queries of all heads
   int64_t accumulators;    // floats
@@ -83,43 +83,43 @@ class Waves {
   WaveSpan open_{}, largest_{};
 };
 
-// `lanes`: keys of a packed block.
+// `lanes`: keys of a slab.
 inline void carve_forward(Arena& arena, const AttentionPlan& plan, const WaveSpan& wave,
-                          int64_t lanes, WordForm form, int threads, ForwardScratch& parts) {
-  parts.keys = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
-  parts.values = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.Dv));
-  parts.finite = arena.take<bool>(wave.packed);
-  parts.threads = arena.take_threads(threads, parts.thread_size);
+                          int64_t lanes, WordForm form, int threads, ForwardScratch& space) {
+  space.keys = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
+  space.values = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.Dv));
+  space.finite = arena.take<bool>(wave.packed);
+  space.threads = arena.take_threads(threads, space.thread_size);
 }
 
-struct GradParts : GradScratch {
+struct GradSpace : GradScratch {
   float* delta;
   float* accumulators;  // but those that the outputs are
 };
 
 inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSpan& wave,
-                       int64_t lanes, WordForm form, int threads, GradParts& parts) {
-  parts.finite = arena.take<bool>(wave.packed);
-  if (plan.in_groups()) {
-    parts.key_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.D / 2));
-    parts.value_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.Dv / 2));
-    parts.key_pairs = arena.take<float>(wave.packed * plan.D * lanes / 2);
+                       int64_t lanes, WordForm form, int threads, GradSpace& space) {
+  space.finite = arena.take<bool>(wave.packed);
+  if (plan.in_strips()) {
+    space.key_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.D / 2));
+    space.value_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.Dv / 2));
+    space.key_words_t = arena.take<float>(wave.packed * plan.D * lanes / 2);
   } else {
-    parts.keys_t = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
-    parts.values_t = arena.take<float>(wave.packed * form.words(plan.Dv) * lanes);
+    space.keys_t = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
+    space.values_t = arena.take<float>(wave.packed * form.words(plan.Dv) * lanes);
     if (form.per_word > 1)
-      parts.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
+      space.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
   }
   if (plan.scores_in_pieces) {
-    parts.key_pieces = arena.take<float>(wave.packed * 3 * plan.D / 2 * kBlockKeys);
-    parts.small = arena.take<bool>(wave.packed);
+    space.key_pieces = arena.take<float>(wave.packed * 3 * plan.D / 2 * kSlabKeys);
+    space.small = arena.take<bool>(wave.packed);
   }
-  parts.cursor = arena.take<UnitCursor>(1);
-  parts.turns = arena.take<Turns>(wave.key_chunks + wave.slots);
-  parts.waiting = arena.take<UnitPlace>(kWaitingUnits);
-  parts.threads = arena.take_threads(threads, parts.thread_size);
-  parts.delta = arena.take<float>(wave.rows * (plan.in_groups() ? 3 : 1));
-  parts.accumulators = arena.take<float>(wave.accumulators);
+  space.cursor = arena.take<UnitCursor>(1);
+  space.turns = arena.take<Turns>(wave.key_chunks + wave.slots);
+  space.waiting = arena.take<UnitPlace>(kWaitingUnits);
+  space.threads = arena.take_threads(threads, space.thread_size);
+  space.delta = arena.take<float>(wave.rows * (plan.in_strips() ? 3 : 1));
+  space.accumulators = arena.take<float>(wave.accumulators);
 }
 
 // Rows of a tile: of few queries and all heads of their group, so that a tile has little of the
@@ -153,19 +153,19 @@ class Schedule {
 };
 
 // How dq is accumulated, where the kernel has tiles and nothing but visibility changes scores.
-inline GradGroups grad_groups(const AttentionGradPlan& plan, WordForm form) {
-  constexpr int64_t step = 2 * kGradGroup;
+inline GradStrips grad_strips(const AttentionGradPlan& plan, WordForm form) {
+  constexpr int64_t step = 2 * kGradStrip;
   // Counted as floats.
   constexpr int64_t kMostKeys = 1 << 24;
-  if (plan.dtype != ElemType::kBFloat16 || form.align != kGradGroup) return GradGroups::kNone;
-  if (plan.D % step != 0 || plan.Dv % step != 0) return GradGroups::kNone;
-  if (plan.bias.changes_scores() || plan.bias.drop || plan.dpse) return GradGroups::kNone;
+  if (plan.dtype != ElemType::kBFloat16 || form.align != kGradStrip) return GradStrips::kNone;
+  if (plan.D % step != 0 || plan.Dv % step != 0) return GradStrips::kNone;
+  if (plan.bias.changes_scores() || plan.bias.drop || plan.dpse) return GradStrips::kNone;
   for (int64_t b = 0; b < plan.num_segments; ++b)
-    if (plan.segments[b].kv_len > kMostKeys) return GradGroups::kNone;
+    if (plan.segments[b].kv_len > kMostKeys) return GradStrips::kNone;
   // Rows that are next to each other in memory: those a power of two apart compete for few sets of
   // the caches.
-  const bool heads = plan.G % kGradGroup == 0 && plan.q.head <= plan.q.row;
-  return heads ? GradGroups::kHeads : GradGroups::kQueries;
+  const bool heads = plan.G % kGradStrip == 0 && plan.q.head <= plan.q.row;
+  return heads ? GradStrips::kHeads : GradStrips::kQueries;
 }
 
 // Shares of a chunk of keys: so many chunks of them in a call, half of which a causal mask leaves
@@ -177,18 +177,18 @@ inline int64_t shares_of_queries(const AttentionPlan& plan, const GradPair& pair
   return max64(1, min64(kKeyChunks / chunks, pair.q_chunks / 2));
 }
 
-// Points the accumulators into the outputs (fp32) or into scratch, and delta into its part.
+// Points the accumulators into the outputs (fp32) or into scratch, and delta into its own.
 template <class Pair>
 void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t count,
-                        const GradParts& parts) {
+                        const GradSpace& space) {
   const int64_t G = plan.G;
-  float *delta = parts.delta, *accumulators = parts.accumulators;
+  float *delta = space.delta, *accumulators = space.accumulators;
   for (int64_t n = 0; n < count; ++n) {
     Pair& pair = pairs[n];
     const Segment& seg = plan.segments[pair.segment];
     pair.delta = delta;
     delta += seg.q_len * G;
-    if (plan.in_groups()) {
+    if (plan.in_strips()) {
       pair.max = delta;
       pair.inv = pair.max + seg.q_len * G;
       delta = pair.inv + seg.q_len * G;

@@ -1,7 +1,7 @@
 // The largest of many scores, of which thousands are kept: larger ones first, ties to the smaller
 // index. Scores come in steps, each once; those that cannot be among the best are dropped at once,
-// and only now and then is the best part of the others found, by the digits of their ranks. And
-// picks by rising index, as whoever reads the tokens wants them.
+// and only now and then are the best of the others found, by the digits of their ranks. And picks
+// by rising index, as whoever reads the tokens wants them.
 #pragma once
 
 #include "cpu/engine/simd/vec_math.h"

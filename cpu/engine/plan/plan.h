@@ -1,6 +1,6 @@
 // What the attention kernels are given: tensors, segments and score modifiers, all layouts reduced
 // to offsets and strides; and how their work is divided. The division depends on shapes only, so
-// results do not depend on the number of threads; only the grouping into waves, which bounds
+// results do not depend on the number of threads; only the division into waves, which bounds
 // scratch, looks at it.
 #pragma once
 
@@ -49,10 +49,10 @@ struct Segment {
   int64_t slope_shift;      // kv_start_idx - q_start_idx
 };
 
-// Rows whose dq is accumulated transposed, lanes of AMX tiles: as many heads of a query, or, of a
-// group that is no multiple of that, queries of a head.
-constexpr int64_t kGradGroup = 16;
-enum class GradGroups { kNone, kHeads, kQueries };
+// Rows whose dq is accumulated transposed, lanes of AMX tiles: a strip. They are as many heads of a
+// query, or, of a group of another size, queries of a head.
+constexpr int64_t kGradStrip = 16;
+enum class GradStrips { kNone, kHeads, kQueries };
 
 enum class Pse { kNone, kDense, kAlibi, kSlopes };
 
@@ -122,15 +122,15 @@ struct AttentionGradPlan : AttentionPlan {  // out, softmax_max and softmax_sum 
   void* dpse;          // accumulated in place, zero at first; nullptr: not asked for
   ElemType dpse_elem;  // float where several rows add to one element
   float* dsink;        // [N1] or nullptr
-  // In groups dq is accumulated as [D, kGradGroup] for each, and neither dq nor dk is with scale
+  // In strips dq is accumulated as [D, kGradStrip] for each, and neither dq nor dk is with scale
   // before they are written.
-  GradGroups groups;
+  GradStrips strips;
   bool scores_in_pieces;  // as the forward of the call has them
 
-  bool in_groups() const { return groups != GradGroups::kNone; }
+  bool in_strips() const { return strips != GradStrips::kNone; }
 };
 
-constexpr int64_t kBlockKeys = 64;  // keys of one packed block
+constexpr int64_t kSlabKeys = 64;   // keys of a slab
 constexpr int64_t kTileKeys = 128;  // keys of one softmax step
 constexpr int64_t kTileRows = 96;   // (query, head) rows of a step
 // Most steps' rows of a tile of FlashAttentionScore.
@@ -140,9 +140,9 @@ constexpr int64_t kTileSteps = 4;
 // second-level cache. Tiles that see no more go one query after the other.
 constexpr int64_t kSweepKeys = 8 * kTileKeys;
 
-// Rows of a tile that the visible interval cuts are taken in groups of this size, each with its own
-// ends: less work on masked pairs along the diagonal. Several groups whose ends are nearly the
-// same, as those of many heads of a few queries, go together (past_cut).
+// Rows of a tile that the visible interval cuts are taken so many at a time, each time with their
+// own ends: less work on masked scores along the diagonal. Several times so many whose ends are
+// nearly the same, as those of many heads of a few queries, go together (past_cut).
 constexpr int64_t kCutRows = 24;
 
 // The same for a matmul that takes its contraction in words, `align` of them at a time: dV and dK
@@ -150,7 +150,7 @@ constexpr int64_t kCutRows = 24;
 constexpr int64_t cut_rows(WordForm form) { return round_up(kCutRows, form.per_word * form.align); }
 static_assert(kTileRows % 32 == 0);
 
-// The row after those from r0 on, groups of `cut` rows before `past`, whose visible intervals begin
+// The row after those from r0 on, `cut` rows at a time before `past`, whose visible intervals begin
 // and end within a step of `near` keys. Rows: query(r) of a row.
 template <class Rows>
 int64_t past_cut(const RowRange& range, const Rows& rows, int64_t r0, int64_t past, int64_t cut,
@@ -175,13 +175,13 @@ constexpr int64_t kScoreRow = padded_row(kTileKeys);
 struct ChunkedPair {
   int64_t segment, kv_head;
   int64_t q_chunk, q_chunks;  // queries of a chunk, and how many there are
-  int64_t first_packed;       // of the packed blocks, or their parts, of its wave
+  int64_t first_packed;       // of the slabs of its wave
 };
 
 // One kv head of one segment, with its keys and values packed for the tile matmul.
 struct KvPair {
   int64_t segment, kv_head;
-  int64_t first_block;  // of the packed blocks of its wave
+  int64_t first_slab;  // of the slabs of its wave
 };
 
 // Rows r of a tile: query i0 + r / heads, head g0 + r % heads of the group.
@@ -195,19 +195,19 @@ struct RowTile {
 struct Wave {
   const KvPair* pairs;
   int64_t num_pairs;
-  int64_t num_blocks;
+  int64_t num_slabs;
   const RowTile* tiles;
   int64_t num_tiles;
 };
 
 // What one call of a forward kernel runs on, besides the plan.
 struct ForwardScratch {
-  float* keys;        // [blocks, words(D), 64]
-  float* values;      // [blocks, words(64), padded Dv]
-  bool* finite;       // [blocks] the values hold numbers only
+  float* keys;        // [slabs, words(D), 64]
+  float* values;      // [slabs, words(64), padded Dv]
+  bool* finite;       // [slabs] the values hold numbers only
   int64_t tile_rows;  // of a tile, at most
   bool in_pieces;     // packed so, where there are tiles for it; not NsaSelectedAttention
-  char* threads;      // one part per thread
+  char* threads;      // thread_size bytes for each thread
   int64_t thread_size;
 };
 

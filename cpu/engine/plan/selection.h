@@ -28,7 +28,7 @@ struct Selection {
 
 // heads_fit_pieces(), and a block is four tiles of keys.
 inline bool blocks_fit_pieces(const AttentionPlan& plan, int64_t block) {
-  return heads_fit_pieces(plan) && block > kBlockKeys - 32 && block <= kBlockKeys;
+  return heads_fit_pieces(plan) && block > kSlabKeys - 32 && block <= kSlabKeys;
 }
 
 // A pair's selection turned round. Block t is selected by queries[begin[t] .. begin[t + 1]),
@@ -65,7 +65,7 @@ struct SelectWave {
 struct SelectGradWave {
   const SelectGradPair* pairs;
   int64_t num_pairs;
-  int64_t key_chunks, slots, steps;
+  int64_t key_chunks, slots, rounds;
 };
 
 namespace {

@@ -27,7 +27,7 @@ struct Tuning {
   int64_t select_grad_keys;
   // NsaCompressAttention: a tile has so many times the queries whose scores are kept at a time;
   // more than one where exponentials run beside products of other queries.
-  int64_t compress_tile_parts;
+  int64_t compress_tile_times;
 };
 
 constexpr Tuning kTuningOfVectors = {512, 4096, 64, 0, 256, 1};

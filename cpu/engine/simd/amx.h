@@ -1,6 +1,6 @@
 // The tile instructions of AMX that the kernels use, on tile registers 0 to 7, and products of bf16
-// on tiles: sixteen rows of sixteen words (pairs of bf16) at once. Only included by the unit
-// compiled for it.
+// on tiles: sixteen rows of sixteen words (of two bf16) at once. Only included by the translation
+// unit compiled for it.
 #pragma once
 
 #include <type_traits>
@@ -96,9 +96,9 @@ struct AmxRows {
 // quarter longer where it was measured.
 //
 // between(n) is called after product n of four at each k: what does not need the tiles runs beside
-// them, as far as the processor looks ahead. kOnce: b is read for this block only.
+// them, as far as the processor looks ahead. kOnce: b is read for these tiles only.
 template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
-[[gnu::always_inline]] inline void amx_block(int64_t K, const AmxRows& rows, const float* b,
+[[gnu::always_inline]] inline void amx_tiles(int64_t K, const AmxRows& rows, const float* b,
                                              int64_t ldb, bool add, const Between& between = {}) {
   static_assert(Rows >= 1 && Rows <= 2 && Lanes >= 1 && Lanes <= 2);
   const auto [a, lower_a, lda, c, lower, ldc, next] = rows;
@@ -248,8 +248,8 @@ template <class Between>
 template <int Rows>
 inline void amx_lanes(int64_t lanes, int64_t K, const AmxRows& rows, const float* b, int64_t ldb,
                       bool add) {
-  if (lanes > kAmxTile) return amx_block<Rows, 2>(K, rows, b, ldb, add);
-  amx_block<Rows, 1>(K, rows, b, ldb, add);
+  if (lanes > kAmxTile) return amx_tiles<Rows, 2>(K, rows, b, ldb, add);
+  amx_tiles<Rows, 1>(K, rows, b, ldb, add);
 }
 
 // Sum of n words of a and b in the order of a product's sum, whatever that is: a product of which
@@ -268,7 +268,7 @@ inline float amx_dot(const float* a, const float* b, int64_t n) {
 
 // Products of one tile of rows and four of lanes, whose sums are in tiles 0 to 3 from a load, or
 // zeros, to a store: where there are no more rows, they wait less for each other than those of
-// amx_block().
+// amx_tiles().
 constexpr int64_t kAmxWide = 4 * kAmxTile;
 
 inline void amx_wide_zero() {
@@ -290,7 +290,7 @@ inline void amx_wide_store(float* c, int64_t ldc) {
   tile_store<3>(c + 3 * kAmxTile, ldc);
 }
 // For K words, a multiple of 16, of which b's are read for this tile only; between(n) as in
-// amx_block().
+// amx_tiles().
 template <class Between>
 [[gnu::always_inline]] inline void amx_wide(int64_t K, const float* a, int64_t lda, const float* b,
                                             int64_t ldb, const Between& between) {

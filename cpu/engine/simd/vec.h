@@ -1,5 +1,5 @@
-// The vector layer of the unit being compiled, which isa_*.cc defines, and what a loop by vectors
-// requires of a length, as a name: builds with sanitizers check it.
+// The vector layer of the translation unit being compiled, which isa_*.cc defines, and what a loop
+// by vectors requires of a length, as a name: builds with sanitizers check it.
 #pragma once
 
 #include "cpu/types.h"
@@ -31,7 +31,7 @@ struct Nothing {
 };
 
 // Rows in scratch are padded to a multiple of this, whatever the instruction set, so that the sizes
-// of scratch are known outside the units of one instruction set.
+// of scratch are known outside the translation units of one instruction set.
 constexpr int64_t kLanePad = 16;
 static_assert(kLanePad % W == 0, "a padded row holds whole vectors");
 
@@ -45,7 +45,7 @@ inline void expect([[maybe_unused]] int64_t n) {
   NSA_EXPECT(n >= 0 && n % (length == Length::kPadded ? kLanePad : int64_t{W}) == 0);
 }
 
-// Whether the unit has products of tiles besides vectors.
+// Whether the translation unit has products of tiles besides vectors.
 #ifdef NSA_ISA_AMX
 constexpr bool kHasTiles = true;
 #else

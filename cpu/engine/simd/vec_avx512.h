@@ -57,7 +57,7 @@ inline V scale_pow2(V p, V x) {
 }
 #else
 // Others get 16 powers in a register and a shorter polynomial: additions, permutations and shifts
-// have units beside the multipliers on Zen 4.
+// have ports beside the multipliers on Zen 4.
 #define NSA_HAS_POWERS 1
 // 2^x for x <= 127, 0 where x < -126, and NaN for NaN: 2^(n / 16) of the nearest n / 16, times 2^r
 // of the rest, |r| <= 1 / 32, of which f(r) gives 2^r - 1.
@@ -126,8 +126,8 @@ inline V sum_rows(const V* x) {
 
 #ifdef NSA_ISA_AMX
 // Numbers as sums of three bf16 that are exact, whatever is no number giving NaN in one of them. Of
-// numbers times kPieceUnit no piece is denormal, which tiles count as 0, if the number is not.
-constexpr float kPieceUnit = 16777216.0f;  // 2^24
+// numbers times kPieceScale no piece is denormal, which tiles count as 0, if the number is not.
+constexpr float kPieceScale = 16777216.0f;  // 2^24
 // The larger magnitudes of two, NaN being the largest; whether all are below a bound.
 inline V largest_magnitude(V top, V x) {
   const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
@@ -145,7 +145,7 @@ inline V join_upper(V a, V b) {
       _mm512_permutex2var_epi16(_mm512_castps_si512(a), order, _mm512_castps_si512(b)));
 }
 // The same as words: lane i of even below lane i of odd.
-inline V pair_upper(V even, V odd) {
+inline V word_upper(V even, V odd) {
   const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(even), 16);
   return _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaaaaaau, low, _mm512_castps_si512(odd)));
 }
@@ -237,12 +237,12 @@ inline V round_bf16(V x) {
 
 #ifdef __AVX512BF16__
 #define NSA_HAS_BF16_DOT 1
-// acc[lane] += a[2 lane] b[2 lane] + a[2 lane + 1] b[2 lane + 1], operands are pairs of bf16.
+// acc[lane] += a[2 lane] b[2 lane] + a[2 lane + 1] b[2 lane + 1], operands are words of two bf16.
 inline V dot_bf16(V acc, V a, V b) {
   return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }
 // Words of bf16, rounded to nearest even: lane i of even below lane i of odd.
-inline V pair_bf16(V even, V odd) {
+inline V word_bf16(V even, V odd) {
   const __m512i order = _mm512_set_epi32(0x1f000f, 0x1e000e, 0x1d000d, 0x1c000c, 0x1b000b, 0x1a000a,
                                          0x190009, 0x180008, 0x170007, 0x160006, 0x150005, 0x140004,
                                          0x130003, 0x120002, 0x110001, 0x100000);
@@ -250,10 +250,10 @@ inline V pair_bf16(V even, V odd) {
   return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(both)));
 }
 // Lanes of a and then of b, rounded to nearest even, as 2 W bf16.
-inline V bf16_pair(V a, V b) {
+inline V join_bf16(V a, V b) {
   return _mm512_castsi512_ps(reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a)));
 }
-inline void store_bf16_pair(float* p, V a, V b) { store(p, bf16_pair(a, b)); }
+inline void store_joined_bf16(float* p, V a, V b) { store(p, join_bf16(a, b)); }
 // 2 W bf16 of which n are in memory, the others being 0. kWhole: all of them.
 template <bool kWhole>
 inline V load_words(const char* p, int64_t n) {
@@ -268,7 +268,7 @@ inline void interleave_bf16(V even, V odd, V& low, V& high) {
   high = _mm512_castsi512_ps(_mm512_unpackhi_epi16(a, b));
 }
 // The same in the order of columns, the first W of them in `first`.
-inline void pair_columns(V even, V odd, V& first, V& second) {
+inline void word_columns(V even, V odd, V& first, V& second) {
   const __m512i order = _mm512_set_epi32(0x2f000f, 0x2e000e, 0x2d000d, 0x2c000c, 0x2b000b, 0x2a000a,
                                          0x290009, 0x280008, 0x270007, 0x260006, 0x250005, 0x240004,
                                          0x230003, 0x220002, 0x210001, 0x200000);

@@ -14,7 +14,7 @@ inline V exp(V x) {
   const V lowest = set1(-87.3365f);
   V t = max(lowest, x);
   V n = round_even(mul(t, set1(1.44269504f)));
-  V r = fma(n, set1(-0.693359375f), t);  // ln 2 in two parts: n times the first is exact
+  V r = fma(n, set1(-0.693359375f), t);  // ln 2 as a sum of two: n times the first is exact
   r = fma(n, set1(2.12194440e-4f), r);
   // exp(r) = 1 + r + r^2 q(r) on |r| <= ln(2) / 2, q fitted for the least relative error (3e-9).
   V q = set1(0.00138145825f);
@@ -27,8 +27,8 @@ inline V exp(V x) {
 }
 
 // 2^x with a relative error below 1.5 ulp for x <= 127; exactly 0 for x < -126. NaN gives NaN. The
-// polynomials are fitted for the least relative error (2e-9): with powers for |r| <= 1 / 32, on
-// 0 <= r < 1 where that part of x takes one instruction, elsewhere for |r| <= 1 / 2.
+// polynomials are fitted for the least relative error (2e-9): with powers for |r| <= 1 / 32, on 0
+// <= r < 1 where that fraction of x takes one instruction, elsewhere for |r| <= 1 / 2.
 inline V exp2(V x) {
 #if defined(NSA_HAS_POWERS)
   return pow2_by_powers(x, [](V r) {

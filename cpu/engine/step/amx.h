@@ -1,5 +1,5 @@
 // The way of AMX tiles: products of bf16 that read the left side along its rows only, and steps of
-// a forward for rows that see all keys of them. Included by the unit for AMX only.
+// a forward for rows that see all keys of them. Included by the translation unit for AMX only.
 #pragma once
 
 #include "cpu/engine/simd/amx.h"
@@ -37,7 +37,7 @@ inline void matmul<AmxStep>(Sizes of, Operand a, Lanes lanes_of_b, Output c, Sum
     }
   }
   const int64_t whole = M / kAmxTile * kAmxTile;
-  alignas(64) float part[kAmxTile * step];
+  alignas(64) float last[kAmxTile * step];
   for (int64_t n = 0; n < N; n += step) {
     const int64_t lanes = min64(step, N - n);
     for (int64_t m = 0; m < whole; m += step) {
@@ -50,12 +50,12 @@ inline void matmul<AmxStep>(Sizes of, Operand a, Lanes lanes_of_b, Output c, Sum
       }
     }
     if (whole == M) continue;
-    amx_lanes<1>(lanes, K, AmxRows::together(a.at(whole, 0), a.row_stride, part, step), b + n, ldb,
+    amx_lanes<1>(lanes, K, AmxRows::together(a.at(whole, 0), a.row_stride, last, step), b + n, ldb,
                  false);
     for (int64_t r = 0; r < M - whole; ++r) {
       for (int64_t j = 0; j < lanes; j += W) {
         float* at = c.row(whole + r) + n + j;
-        const V x = load(part + r * step + j);
+        const V x = load(last + r * step + j);
         store(at, keep ? add(load(at), x) : x);
       }
     }
@@ -90,12 +90,12 @@ struct AmxPath : DotPath {
   static void transpose(const float* src, int64_t lds, float* dst, int64_t ldd) {
     transpose_square(src, lds, dst, ldd);
   }
-  // amx_block().
-  using Block = AmxRows;
+  // amx_tiles().
+  using TileRows = AmxRows;
   template <int Rows, int Lanes, class Between = Nothing>
-  [[gnu::always_inline]] static void block(int64_t K, const AmxRows& rows, const float* b,
+  [[gnu::always_inline]] static void tiles(int64_t K, const AmxRows& rows, const float* b,
                                            int64_t ldb, bool add, const Between& between = {}) {
-    amx_block<Rows, Lanes>(K, rows, b, ldb, add, between);
+    amx_tiles<Rows, Lanes>(K, rows, b, ldb, add, between);
   }
   static void begin() { amx_begin(); }
   static void end() { amx_end(); }
@@ -104,7 +104,7 @@ struct AmxPath : DotPath {
 // The products of scores and values wait for tiles most of the time, and the exponentials of scores
 // that are there already run beside them.
 
-static_assert(W == kAmxTile && kBlockKeys % kAmxUnitKeys == 0);
+static_assert(W == kAmxTile && kSlabKeys % kSquareKeys == 0);
 
 // By so much may a score exceed what the exponents of its row are taken against before the row's
 // sums are brought to a new maximum.
@@ -123,12 +123,12 @@ constexpr float kSlack = 5.5f;
   return scale_pow2(p, x);
 }
 
-// What a unit's steps read and add to.
-struct UnitStep {
-  const float* q;       // [kAmxUnitRows, depth]
-  const float* keys;    // of the pair, packed blocks [depth, kBlockKeys]
+// What a swath's steps read and add to.
+struct SwathStep {
+  const float* q;       // [kSwathRows, depth]
+  const float* keys;    // of the pair, slabs [depth, kSlabKeys]
   const float* values;  // of the pair [words, ldv]
-  float* o;             // [kAmxUnitRows, ldv]
+  float* o;             // [kSwathRows, ldv]
   int64_t depth, lanes_v, ldv;
   float scale;
   Ahead* ahead;
@@ -137,11 +137,11 @@ struct UnitStep {
 class PlainSteps {
  public:
   // How often a step calls ahead->step().
-  static constexpr int64_t kAsked = kAmxUnitBlocks * kAmxUnitRows / 2;
+  static constexpr int64_t kAsked = kStepSquares * kSwathRows / 2;
 
   // first: the first key of the first step.
-  PlainSteps(const UnitStep& unit, int64_t first, const AmxStepBuffers& b)
-      : u_(unit), b_(b), first_(first), by_(set1(unit.scale)) {}
+  PlainSteps(const SwathStep& swath, int64_t first, const AmxStepBuffers& b)
+      : u_(swath), b_(b), first_(first), by_(set1(swath.scale)) {}
 
   // Gives how many of the steps were done, in order: one that has a score far above the others of
   // its row is not, nor are those after it.
@@ -150,20 +150,20 @@ class PlainSteps {
     if (!begin(state)) return 0;
     int64_t done = 0;
     while (done < steps) {
-      const int64_t block = done * kAmxUnitBlocks, past = steps * kAmxUnitBlocks;
+      const int64_t square = done * kStepSquares, past = steps * kStepSquares;
       if (done == 0) {
         exponentials_beside<0>(0, [&](const auto& work) NSA_INLINE { scores(1, work); });
       } else {
-        scores(block + 1, Nothing{});
+        scores(square + 1, Nothing{});
       }
-      exponentials_beside<1>(done, [&](const auto& work) NSA_INLINE { scores(block + 2, work); });
-      exponentials_beside<2>(done, [&](const auto& work) NSA_INLINE { scores(block + 3, work); });
+      exponentials_beside<1>(done, [&](const auto& work) NSA_INLINE { scores(square + 2, work); });
+      exponentials_beside<2>(done, [&](const auto& work) NSA_INLINE { scores(square + 3, work); });
       exponentials_beside<3>(done, [&](const auto& work) NSA_INLINE {
-        if (block + kAmxUnitBlocks < past) scores(block + kAmxUnitBlocks, work);
+        if (square + kStepSquares < past) scores(square + kStepSquares, work);
       });
       if (!fits()) break;
       take_step_sum();
-      if (block + kAmxUnitBlocks < past) {
+      if (square + kStepSquares < past) {
         exponentials_beside<0>(done + 1, [&](const auto& work) NSA_INLINE {
           values(done, [&](int n) NSA_INLINE {
             if (n == 3) work(n);
@@ -179,22 +179,22 @@ class PlainSteps {
   }
 
  private:
-  float* block_scores(int64_t n) const { return b_.scores + n % 2 * kAmxUnitRows * kAmxUnitKeys; }
-  float* step_words(int64_t step) const { return b_.p + step % 2 * kAmxUnitRows * kAmxUnitWords; }
+  float* square_scores(int64_t n) const { return b_.scores + n % 2 * kSwathRows * kSquareKeys; }
+  float* step_words(int64_t step) const { return b_.p + step % 2 * kSwathRows * kSwathWords; }
 
-  // Exponents are taken against a row's maximum, or, where it has none yet, that of its first block
-  // of scores. False: one of them is not moderate.
+  // Exponents are taken against a row's maximum, or, where it has none yet, that of its first
+  // square of scores. False: one of them is not moderate.
   bool begin(const SoftmaxState* state) {
-    fill(b_.sum, kAmxUnitRows * W, 0.0f);
-    fill(b_.top, kAmxUnitRows * W, -kInfinity);
-    for (int64_t r0 = 0; r0 < kAmxUnitRows; r0 += W) {
-      V part[W];
+    fill(b_.sum, kSwathRows * W, 0.0f);
+    fill(b_.top, kSwathRows * W, -kInfinity);
+    for (int64_t r0 = 0; r0 < kSwathRows; r0 += W) {
+      V each[W];
       for (int64_t r = 0; r < W; ++r) {
-        const float* row = block_scores(0) + (r0 + r) * kAmxUnitKeys;
-        part[r] = max(load(row), load(row + W));
+        const float* row = square_scores(0) + (r0 + r) * kSquareKeys;
+        each[r] = max(load(row), load(row + W));
       }
       float first[W];
-      store(first, max_rows(part));
+      store(first, max_rows(each));
       for (int64_t r = 0; r < W; ++r) {
         const float old = state[r0 + r].max, from = old == -kInfinity ? first[r] * u_.scale : old;
         if (!moderate(from)) return false;
@@ -206,11 +206,11 @@ class PlainSteps {
 
   template <class Between>
   [[gnu::always_inline]] void scores(int64_t n, const Between& between) {
-    const int64_t key = first_ + n * kAmxUnitKeys, block = key / kBlockKeys;
-    const float* keys = u_.keys + block * u_.depth * kBlockKeys + key % kBlockKeys;
-    amx_block<2, 2, true>(u_.depth,
-                          AmxRows::together(u_.q, u_.depth, block_scores(n), kAmxUnitKeys), keys,
-                          kBlockKeys, false, between);
+    const int64_t key = first_ + n * kSquareKeys, slab = key / kSlabKeys;
+    const float* keys = u_.keys + slab * u_.depth * kSlabKeys + key % kSlabKeys;
+    amx_tiles<2, 2, true>(u_.depth,
+                          AmxRows::together(u_.q, u_.depth, square_scores(n), kSquareKeys), keys,
+                          kSlabKeys, false, between);
   }
 
   template <class Between>
@@ -218,26 +218,26 @@ class PlainSteps {
     constexpr int64_t words = kTileKeys / 2;
     const float* v = u_.values + (first_ + step * kTileKeys) / 2 * u_.ldv;
     const auto at = [&](int64_t n) {
-      return AmxRows::together(step_words(step), kAmxUnitWords, u_.o + n, u_.ldv);
+      return AmxRows::together(step_words(step), kSwathWords, u_.o + n, u_.ldv);
     };
     int64_t n = 0;
     for (; n + 2 * kAmxTile <= u_.lanes_v; n += 2 * kAmxTile)
-      amx_block<2, 2, true>(words, at(n), v + n, u_.ldv, true, between);
-    if (n < u_.lanes_v) amx_block<2, 1, true>(words, at(n), v + n, u_.ldv, true, between);
+      amx_tiles<2, 2, true>(words, at(n), v + n, u_.ldv, true, between);
+    if (n < u_.lanes_v) amx_tiles<2, 1, true>(words, at(n), v + n, u_.ldv, true, between);
   }
 
-  // Calls beside(work), whose products call work(n), and does what they left of a block of a step.
-  template <int kPart, class Beside>
+  // Calls beside(work), whose products call work(n), and does what they left of a square of a step.
+  template <int kSquare, class Beside>
   [[gnu::always_inline]] void exponentials_beside(int64_t step, const Beside& beside) {
-    const float* row = block_scores(kPart);
-    const float* const past = row + kAmxUnitRows * kAmxUnitKeys;
-    float* p = step_words(step) + kPart * (kAmxUnitKeys / 2);
+    const float* row = square_scores(kSquare);
+    const float* const past = row + kSwathRows * kSquareKeys;
+    float* p = step_words(step) + kSquare * (kSquareKeys / 2);
     float *sums = b_.step_sum, *top = b_.top;
     const float* base = b_.base;
     const auto next = [&]() NSA_INLINE {
-      exponentials<kPart == 0>(row, *base++, p, sums, top);
-      row += kAmxUnitKeys;
-      p += kAmxUnitWords;
+      exponentials<kSquare == 0>(row, *base++, p, sums, top);
+      row += kSquareKeys;
+      p += kSwathWords;
       sums += W;
       top += W;
     };
@@ -251,7 +251,7 @@ class PlainSteps {
     while (row != past) next();
   }
 
-  // Of one row of a block.
+  // Of one row of a square.
   template <bool kFirst>
   [[gnu::always_inline]] void exponentials(const float* row, float base, float* p, float* sum,
                                            float* top) const {
@@ -260,31 +260,31 @@ class PlainSteps {
     store(top, max(low, max(high, load(top))));
     const V x = exp_beside(mul(low, by_), from), y = exp_beside(mul(high, by_), from);
     store(sum, kFirst ? add(x, y) : add(load(sum), add(x, y)));
-    store_bf16_pair(p, x, y);
+    store_joined_bf16(p, x, y);
   }
 
   // Whether no row has met a score too far above its base.
   bool fits() const {
     V above = set1(-kInfinity);
-    for (int64_t r = 0; r < kAmxUnitRows; ++r)
+    for (int64_t r = 0; r < kSwathRows; ++r)
       above = max(sub(mul(load(b_.top + r * W), by_), set1(b_.base[r])), above);
     return hmax(above) <= kSlack;
   }
 
   void take_step_sum() {
-    for (int64_t j = 0; j < kAmxUnitRows * W; j += W)
+    for (int64_t j = 0; j < kSwathRows * W; j += W)
       store(b_.sum + j, add(load(b_.sum + j), load(b_.step_sum + j)));
   }
 
   // Sums and output of rows whose maximum grew are brought to it.
   void finish(SoftmaxState* state) {
-    for (int64_t r0 = 0; r0 < kAmxUnitRows; r0 += W) {
-      V part[W];
+    for (int64_t r0 = 0; r0 < kSwathRows; r0 += W) {
+      V each[W];
       float top[W], sum[W];
-      for (int r = 0; r < W; ++r) part[r] = load(b_.top + (r0 + r) * W);
-      const V here = max_rows(part);
-      for (int r = 0; r < W; ++r) part[r] = load(b_.sum + (r0 + r) * W);
-      store(sum, sum_rows(part));
+      for (int r = 0; r < W; ++r) each[r] = load(b_.top + (r0 + r) * W);
+      const V here = max_rows(each);
+      for (int r = 0; r < W; ++r) each[r] = load(b_.sum + (r0 + r) * W);
+      store(sum, sum_rows(each));
       store(top, mul(here, by_));
       store(b_.factor, exp_beside(load(b_.base + r0), mul(here, by_)));
       for (int64_t r = 0; r < W; ++r) {
@@ -298,7 +298,7 @@ class PlainSteps {
     }
   }
 
-  UnitStep u_;
+  SwathStep u_;
   const AmxStepBuffers& b_;
   int64_t first_;
   V by_;

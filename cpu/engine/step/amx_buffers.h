@@ -1,5 +1,5 @@
-// What the steps on AMX tiles keep in scratch. Plain data, which every unit can name; only one with
-// tiles has it.
+// What the steps on AMX tiles keep in scratch. Plain data, which every translation unit can name;
+// only one with tiles has it.
 #pragma once
 
 #include "cpu/engine/plan/plan.h"
@@ -9,28 +9,28 @@
 namespace nsa::cpu {
 namespace {
 
-constexpr int64_t kAmxUnitRows = 2 * kAmxTile;                // rows of a unit
-constexpr int64_t kAmxUnitKeys = 2 * kAmxTile;                // keys of a block of scores
-constexpr int64_t kAmxUnitBlocks = kTileKeys / kAmxUnitKeys;  // of a step
-constexpr int64_t kAmxUnitWords = padded_row(kTileKeys / 2);  // between rows of probabilities
+constexpr int64_t kSwathRows = 2 * kAmxTile;                // rows of a swath
+constexpr int64_t kSquareKeys = 2 * kAmxTile;               // keys of a square of scores
+constexpr int64_t kStepSquares = kTileKeys / kSquareKeys;   // of a step
+constexpr int64_t kSwathWords = padded_row(kTileKeys / 2);  // between rows of probabilities
 
 struct AmxStepBuffers {
-  float* scores;    // [2, kAmxUnitRows, kAmxUnitKeys] blocks: one in work, one of exponentials
-  float* p;         // [2, kAmxUnitRows, kAmxUnitWords] probabilities of two steps
-  float* sum;       // [kAmxUnitRows, W] of the exponentials, lane by lane
-  float* step_sum;  // [kAmxUnitRows, W] those of the last step
-  float* top;       // [kAmxUnitRows, W] the largest raw products
-  float* base;      // [kAmxUnitRows] what exponents are taken against
+  float* scores;    // [2, kSwathRows, kSquareKeys] squares: one in work, one of exponentials
+  float* p;         // [2, kSwathRows, kSwathWords] probabilities of two steps
+  float* sum;       // [kSwathRows, W] of the exponentials, lane by lane
+  float* step_sum;  // [kSwathRows, W] those of the last step
+  float* top;       // [kSwathRows, W] the largest raw products
+  float* base;      // [kSwathRows] what exponents are taken against
   float* factor;    // [W]
 
   static AmxStepBuffers carve(Arena& arena) {
     AmxStepBuffers b;
-    b.scores = arena.take<float>(2 * kAmxUnitRows * kAmxUnitKeys);
-    b.p = arena.take<float>(2 * kAmxUnitRows * kAmxUnitWords);
-    b.sum = arena.take<float>(kAmxUnitRows * W);
-    b.step_sum = arena.take<float>(kAmxUnitRows * W);
-    b.top = arena.take<float>(kAmxUnitRows * W);
-    b.base = arena.take<float>(kAmxUnitRows);
+    b.scores = arena.take<float>(2 * kSwathRows * kSquareKeys);
+    b.p = arena.take<float>(2 * kSwathRows * kSwathWords);
+    b.sum = arena.take<float>(kSwathRows * W);
+    b.step_sum = arena.take<float>(kSwathRows * W);
+    b.top = arena.take<float>(kSwathRows * W);
+    b.base = arena.take<float>(kSwathRows);
     b.factor = arena.take<float>(W);
     return b;
   }
@@ -58,34 +58,34 @@ struct GatheredStates {
   }
 };
 
-// A packed block of kBlockKeys keys, of which the rows see [lo, hi).
-struct GatheredBlock {
+// A slab of kSlabKeys keys, of which the rows see [lo, hi).
+struct GatheredSlab {
   const float *keys, *values;
   int64_t lo, hi;
 };
 
-// kAmxTile heads of a query and blocks that it sees keys of.
-struct GatheredUnit {
+// A strip of rows, heads of a query, and slabs that it sees keys of.
+struct GatheredStrip {
   static constexpr int64_t kMost = 3;
   const float* q;  // words, ldq apart
   float* o;        // rows, padded_row(Dv) apart
   int64_t row;     // of the states
   int64_t count = 0;
-  GatheredBlock blocks[kMost];
+  GatheredSlab slabs[kMost];
 };
 
 // The longest row of scores, of words in pieces.
-constexpr int64_t kGatheredRow = WordForm{2, kAmxTile, kPieces}.words(kBlockKeys);
+constexpr int64_t kGatheredRow = WordForm{2, kAmxTile, kPieces}.words(kSlabKeys);
 
 struct GatheredBuffers {
-  float* scores;  // [2, kMost, kAmxTile, Form::kRow] of two units; words of probabilities later
+  float* scores;  // [2, kMost, kAmxTile, Form::kRow] of two strips; words of probabilities later
   float* top;     // [kAmxTile, W] the largest raw products
   float* sum;     // [kAmxTile, W] of the exponentials, lane by lane
   float* base;    // [kAmxTile]
 
   static GatheredBuffers carve(Arena& arena) {
     GatheredBuffers b;
-    b.scores = arena.take<float>(2 * GatheredUnit::kMost * kAmxTile * kGatheredRow);
+    b.scores = arena.take<float>(2 * GatheredStrip::kMost * kAmxTile * kGatheredRow);
     b.top = arena.take<float>(kAmxTile * W);
     b.sum = arena.take<float>(kAmxTile * W);
     b.base = arena.take<float>(kAmxTile);

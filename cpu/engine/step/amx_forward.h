@@ -1,10 +1,11 @@
 // Forwards on AMX tiles: of many keys in sweeps, of queries that see few keys one query after the
-// other, and of gathered rows where they lie in memory. Included by the unit for AMX only.
+// other, and of gathered rows where they lie in memory. Included by the translation unit for AMX
+// only.
 //
-// In the last two a tile of rows is heads of a query, and meets a few blocks of keys at a time,
+// In the last two a tile of rows is heads of a query, and meets a few slabs of keys at a time,
 // wherever they are. Keys and values are best in the second-level cache and are loaded past the
-// first, where there is just room for the rest: two units' scores, which become probabilities in
-// place, and the rows. Exponentials are computed between the products of the unit after and those
+// first, where there is just room for the rest: two strips' scores, which become probabilities in
+// place, and the rows. Exponentials are computed between the products of the strip after and those
 // of the one before.
 #pragma once
 
@@ -16,15 +17,15 @@
 namespace nsa::cpu {
 namespace {
 
-// Words of bf16: keys [depth, kBlockKeys], values [words(kBlockKeys), padded_row(Dv)], as
-// pack_block() leaves them.
+// Words of bf16: keys [depth, kSlabKeys], values [words(kSlabKeys), padded_row(Dv)], as pack_slab()
+// leaves them.
 struct BFloat16Gathered {
   static constexpr WordForm kForm = AmxPath::kForm;
   // Between rows of scores, which become rows of words.
-  static constexpr int64_t kRow = kBlockKeys;
+  static constexpr int64_t kRow = kSlabKeys;
 
   // Outputs are so many times too large, raw products the square of it.
-  static constexpr float kUnit = 1.0f;
+  static constexpr float kScale = 1.0f;
 
   static V exponential(V score, V base) { return exp_beside(score, base); }
   static int64_t value_row(int64_t Dv) { return padded_row(Dv); }
@@ -32,23 +33,23 @@ struct BFloat16Gathered {
   template <class Between>
   [[gnu::always_inline]] static void scores(int64_t depth, const float* q, int64_t ldq,
                                             const float* keys, const Between& between) {
-    amx_wide(depth, q, ldq, keys, kBlockKeys, between);
+    amx_wide(depth, q, ldq, keys, kSlabKeys, between);
   }
   // Four tiles of columns from d on.
   template <class Between>
   [[gnu::always_inline]] static void values(const float* p, const float* v, int64_t ldv, int64_t d,
                                             const Between& between) {
-    amx_wide(kBlockKeys / 2, p, kRow, v + d, ldv, between);
+    amx_wide(kSlabKeys / 2, p, kRow, v + d, ldv, between);
   }
   // One tile of them, of o.
   static void one_value(const float* p, const float* v, int64_t ldv, int64_t d, float* o,
                         int64_t ldo) {
-    amx_block<1, 1>(kBlockKeys / 2, AmxRows::together(p, kRow, o + d, ldo), v + d, ldv, true);
+    amx_tiles<1, 1>(kSlabKeys / 2, AmxRows::together(p, kRow, o + d, ldo), v + d, ldv, true);
   }
   // A row of probabilities, in fours of vectors.
   [[gnu::always_inline]] static void put(float* row, V a, V b, V c, V d) {
-    store_bf16_pair(row, a, b);
-    store_bf16_pair(row + W, c, d);
+    store_joined_bf16(row, a, b);
+    store_joined_bf16(row + W, c, d);
   }
 };
 
@@ -57,7 +58,7 @@ inline void take_gathered(const AttentionPlan& plan, const GatheredStates& state
                           float* o, SoftmaxState* state) {
   const int64_t lanes = round_up(plan.Dv, kLanePad);
   for (int64_t r = 0; r < rows; ++r, o += padded_row(plan.Dv)) {
-    if (Form::kUnit != 1.0f) scale_row(o, lanes, 1.0f / Form::kUnit);
+    if (Form::kScale != 1.0f) scale_row(o, lanes, 1.0f / Form::kScale);
     state[r] = states.row(r, o, lanes);
   }
 }
@@ -73,87 +74,87 @@ class GatheredSteps {
         ahead_(ahead),
         ldq_(ldq),
         depth_(Form::kForm.words(plan.D)),
-        scale_(plan.scale / (Form::kUnit * Form::kUnit)) {
+        scale_(plan.scale / (Form::kScale * Form::kScale)) {
     ldo_ = padded_row(plan.Dv);
     ldv_ = Form::value_row(plan.Dv);
     lanes_v_ = round_up(plan.Dv, kLanePad);
   }
 
-  // Rows of the blocks that are added next, of one query: q words and o as in a unit.
+  // Rows of the slabs that are added next, of one query: q words and o as in a strip.
   void rows(const float* q, float* o, int64_t row) {
     if (next().count > 0) run();
     open(q, o, row);
   }
 
-  void meet(const GatheredBlock& block) {
-    GatheredUnit& unit = next();
-    unit.blocks[unit.count++] = block;
-    if (unit.count < GatheredUnit::kMost) return;
+  void meet(const GatheredSlab& slab) {
+    GatheredStrip& strip = next();
+    strip.slabs[strip.count++] = slab;
+    if (strip.count < GatheredStrip::kMost) return;
     run();
-    open(unit.q, unit.o, unit.row);
+    open(strip.q, strip.o, strip.row);
   }
 
   // After it all rows have their states and outputs.
   void finish() {
     if (next().count > 0) run();
     settle();
-    const GatheredUnit& last = unit_[(count_ + 1) % 2];
-    values(last, last.blocks, last.count, scores_of(last), Nothing{});
+    const GatheredStrip& last = strip_[(count_ + 1) % 2];
+    values(last, last.slabs, last.count, scores_of(last), Nothing{});
   }
 
  private:
-  static constexpr int64_t kRow = Form::kRow, kBlock = kAmxTile * kRow;
+  static constexpr int64_t kRow = Form::kRow, kSlabScores = kAmxTile * kRow;
 
-  GatheredUnit& next() { return unit_[count_ % 2]; }
+  GatheredStrip& next() { return strip_[count_ % 2]; }
 
   void open(const float* q, float* o, int64_t row) {
-    GatheredUnit& unit = next();
-    unit.q = q;
-    unit.o = o;
-    unit.row = row;
-    unit.count = 0;
+    GatheredStrip& strip = next();
+    strip.q = q;
+    strip.o = o;
+    strip.row = row;
+    strip.count = 0;
   }
 
-  // The unit's scores are there at the end, its exponentials in part, and all of the unit before.
+  // The strip's scores are there at the end, some of its exponentials, and all of the strip before.
   void run() {
-    const GatheredUnit &now = unit_[count_ % 2], &before = unit_[(count_ + 1) % 2];
+    const GatheredStrip &now = strip_[count_ % 2], &before = strip_[(count_ + 1) % 2];
     exponentials_beside([&](const auto& work) NSA_INLINE { scores(now, work); });
     settle();
     begin();
     exponentials_beside([&](const auto& work) NSA_INLINE {
-      values(before, before.blocks, before.count, scores_of(before), work);
+      values(before, before.slabs, before.count, scores_of(before), work);
     });
     ++count_;
   }
 
-  float* scores_of(const GatheredUnit& u) const {
-    return b_.scores + (&u - unit_) * GatheredUnit::kMost * kBlock;
+  float* scores_of(const GatheredStrip& u) const {
+    return b_.scores + (&u - strip_) * GatheredStrip::kMost * kSlabScores;
   }
 
   template <class Between>
-  [[gnu::always_inline]] void scores(const GatheredUnit& u, const Between& between) const {
+  [[gnu::always_inline]] void scores(const GatheredStrip& u, const Between& between) const {
     float* s = scores_of(u);
-    for (int64_t n = 0; n < u.count; ++n, s += kBlock) {
+    for (int64_t n = 0; n < u.count; ++n, s += kSlabScores) {
       amx_wide_zero();
-      Form::scores(depth_, u.q, ldq_, u.blocks[n].keys, between);
+      Form::scores(depth_, u.q, ldq_, u.slabs[n].keys, between);
       amx_wide_store(s, kRow);
     }
   }
 
-  // Of `count` blocks of a unit, whose words are at p.
+  // Of `count` slabs of a strip, whose words are at p.
   template <class Between>
-  [[gnu::always_inline]] void values(const GatheredUnit& u, const GatheredBlock* blocks,
+  [[gnu::always_inline]] void values(const GatheredStrip& u, const GatheredSlab* slabs,
                                      int64_t count, const float* p, const Between& between) const {
     int64_t d = 0;
     for (; d + kAmxWide <= lanes_v_ && count > 0; d += kAmxWide) {
       amx_wide_load(u.o + d, ldo_);
       for (int64_t n = 0; n < count; ++n)
-        Form::values(p + n * kBlock, blocks[n].values, ldv_, d, between);
+        Form::values(p + n * kSlabScores, slabs[n].values, ldv_, d, between);
       amx_wide_store(u.o + d, ldo_);
     }
     for (; d < lanes_v_; d += kAmxTile) {
       for (int64_t n = 0; n < count; ++n)
-        Form::one_value(p + n * kBlock, blocks[n].values, ldv_, d, u.o, ldo_);
+        Form::one_value(p + n * kSlabScores, slabs[n].values, ldv_, d, u.o, ldo_);
     }
   }
 
@@ -174,7 +175,7 @@ class GatheredSteps {
     next_ = s;
   }
 
-  // Of one row of a block.
+  // Of one row of a slab's scores.
   [[gnu::always_inline]] void exponentials(float* s, V by) const {
     const int64_t r = (s - b_.scores) / kRow % kAmxTile;
     const V base = set1(b_.base[r]);
@@ -188,60 +189,60 @@ class GatheredSteps {
     store(sum, add(load(sum), add(add(x, y), add(z, w))));
   }
 
-  // Scores of a block become -inf where the rows do not see the key.
-  static void hide(const GatheredBlock& block, float* s) {
-    if (block.lo == 0 && block.hi == kBlockKeys) return;
-    const V lo = set1(static_cast<float>(block.lo)), hi = set1(static_cast<float>(block.hi));
+  // Scores of a slab become -inf where the rows do not see the key.
+  static void hide(const GatheredSlab& slab, float* s) {
+    if (slab.lo == 0 && slab.hi == kSlabKeys) return;
+    const V lo = set1(static_cast<float>(slab.lo)), hi = set1(static_cast<float>(slab.hi));
     const V hidden = set1(-kInfinity);
-    for (int64_t j = 0; j < kBlockKeys; j += W) {
-      if (block.lo <= j && block.hi >= j + W) continue;
+    for (int64_t j = 0; j < kSlabKeys; j += W) {
+      if (slab.lo <= j && slab.hi >= j + W) continue;
       const V key = add(iota(), set1(static_cast<float>(j)));
-      for (float* row = s + j; row < s + kBlock; row += kRow)
+      for (float* row = s + j; row < s + kSlabScores; row += kRow)
         store(row, where_lt(key, lo, hidden, where_lt(key, hi, load(row), hidden)));
     }
   }
 
-  // What exponents of the next unit are taken against: what those of its rows were, or the largest
-  // score of the first block.
+  // What exponents of the next strip are taken against: what those of its rows were, or the largest
+  // score of the first slab.
   void begin() {
-    const GatheredUnit& u = unit_[count_ % 2];
+    const GatheredStrip& u = strip_[count_ % 2];
     float* s = scores_of(u);
-    for (int64_t n = 0; n < u.count; ++n) hide(u.blocks[n], s + n * kBlock);
+    for (int64_t n = 0; n < u.count; ++n) hide(u.slabs[n], s + n * kSlabScores);
     V base = load(states_.base + u.row);
     if (hmax(sub(zero(), base)) == kInfinity) {
-      V part[W];
+      V each[W];
       for (int r = 0; r < W; ++r) {
-        part[r] = set1(-kInfinity);
-        for (int64_t j = 0; j < kBlockKeys; j += W) part[r] = max(load(s + r * kRow + j), part[r]);
+        each[r] = set1(-kInfinity);
+        for (int64_t j = 0; j < kSlabKeys; j += W) each[r] = max(load(s + r * kRow + j), each[r]);
       }
-      base = where_lt(base, set1(-kFloatMax), mul(max_rows(part), set1(scale_)), base);
+      base = where_lt(base, set1(-kFloatMax), mul(max_rows(each), set1(scale_)), base);
     }
     store(b_.base, base);
     fill(b_.sum, kAmxTile * W, 0.0f);
     fill(b_.top, kAmxTile * W, -kInfinity);
     next_ = s;
-    past_ = s + u.count * kBlock;
+    past_ = s + u.count * kSlabScores;
   }
 
-  // Ends the exponentials of the last unit; its rows then have their new states.
+  // Ends the exponentials of the last strip; its rows then have their new states.
   void settle() {
     for (; next_ != past_; next_ += kRow) exponentials(next_, set1(scale_));
-    GatheredUnit& u = unit_[(count_ + 1) % 2];
+    GatheredStrip& u = strip_[(count_ + 1) % 2];
     if (u.count == 0) return;
-    V part[W];
-    for (int r = 0; r < W; ++r) part[r] = load(b_.top + r * W);
-    const V top = mul(max_rows(part), set1(scale_)), base = load(b_.base);
+    V each[W];
+    for (int r = 0; r < W; ++r) each[r] = load(b_.top + r * W);
+    const V top = mul(max_rows(each), set1(scale_)), base = load(b_.base);
     if (!(hmax(sub(top, base)) <= kSlack && moderate(hmax(max(base, sub(zero(), base))))))
       return exactly(u);
-    for (int r = 0; r < W; ++r) part[r] = load(b_.sum + r * W);
-    store(states_.sum + u.row, add(load(states_.sum + u.row), sum_rows(part)));
+    for (int r = 0; r < W; ++r) each[r] = load(b_.sum + r * W);
+    store(states_.sum + u.row, add(load(states_.sum + u.row), sum_rows(each)));
     store(states_.base + u.row, base);
     store(states_.top + u.row, max(top, load(states_.top + u.row)));
   }
 
-  // The general way for a unit, block by block: a score is far above the others of its row, or no
+  // The general way for a strip, slab by slab: a score is far above the others of its row, or no
   // number.
-  [[gnu::noinline]] void exactly(GatheredUnit& u) {
+  [[gnu::noinline]] void exactly(GatheredStrip& u) {
     SoftmaxState state[kAmxTile];
     float factor[kAmxTile];
     float* s = scores_of(u);
@@ -249,19 +250,19 @@ class GatheredSteps {
       state[r] = {states_.base[u.row + r], states_.sum[u.row + r]};
     for (int64_t n = 0; n < u.count; ++n) {
       amx_wide_zero();
-      Form::scores(depth_, u.q, ldq_, u.blocks[n].keys, Nothing{});
+      Form::scores(depth_, u.q, ldq_, u.slabs[n].keys, Nothing{});
       amx_wide_store(s, kRow);
-      hide(u.blocks[n], s);
-      if (!softmax_step_rows<FloatPath>(s, kRow, kBlockKeys, scale_, state, factor)) {
+      hide(u.slabs[n], s);
+      if (!softmax_step_rows<FloatPath>(s, kRow, kSlabKeys, scale_, state, factor)) {
         for (int64_t r = 0; r < kAmxTile; ++r)
-          factor[r] = softmax_step<FloatPath>(s + r * kRow, kBlockKeys, scale_, state[r]);
+          factor[r] = softmax_step<FloatPath>(s + r * kRow, kSlabKeys, scale_, state[r]);
       }
       for (int64_t r = 0; r < kAmxTile; ++r) {
         float* row = s + r * kRow;
         Form::put(row, load(row), load(row + W), load(row + 2 * W), load(row + 3 * W));
         if (factor[r] != 1.0f) scale_row(u.o + r * ldo_, lanes_v_, factor[r]);
       }
-      values(u, u.blocks + n, 1, s, Nothing{});
+      values(u, u.slabs + n, 1, s, Nothing{});
     }
     for (int64_t r = 0; r < kAmxTile; ++r) {
       states_.base[u.row + r] = state[r].max;
@@ -277,39 +278,38 @@ class GatheredSteps {
   Ahead* ahead_;
   int64_t ldq_, depth_, ldo_, ldv_, lanes_v_;
   float scale_;
-  GatheredUnit unit_[2];
+  GatheredStrip strip_[2];
   int64_t count_ = 0;
   // Rows of scores that are not exponentials yet.
   float *next_ = nullptr, *past_ = nullptr;
 };
 
-// How many steps from k0 on, before key `end`, a unit of rows from `first` on can do at once.
+// How many steps from k0 on, before key `end`, a swath of rows from `first` on can do at once.
 inline int64_t plain_steps(const TileContext& c, int64_t first, int64_t k0, int64_t end,
                            const PackedPair& packed) {
   const AttentionPlan& plan = c.plan;
   const RowRange& range = c.seg.range;
-  const int64_t past = first + kAmxUnitRows;
+  const int64_t past = first + kSwathRows;
   if (plan.bias.changes_scores() || plan.bias.drop || !(plan.scale > 0.0f)) return 0;
   if (past > c.tile.rows() || range.lo(c.query(past - 1)) > k0) return 0;
   const int64_t steps = (min64(end, range.hi(c.query(first))) - k0) / kTileKeys;
   return packed.numbers(k0, k0 + steps * kTileKeys) ? steps : 0;
 }
 
-// Rows outside, a sweep's steps inside: a unit's rows and their output stay in the first-level
+// Rows outside, a sweep's steps inside: a swath's rows and their output stay in the first-level
 // cache.
 inline void forward_sweep(const TileContext& c, int64_t begin, int64_t end,
                           const PackedPair& packed, TileBuffers& b) {
   const AttentionPlan& plan = c.plan;
   const int64_t rows = c.tile.rows(), depth = words<AmxPath>(plan.D), ld = padded_row(plan.Dv);
-  for (int64_t first = 0; first < rows; first += kAmxUnitRows) {
-    const UnitStep unit = {
+  for (int64_t first = 0; first < rows; first += kSwathRows) {
+    const SwathStep swath = {
         b.q + first * depth,         packed.keys, packed.values, b.o + first * ld, depth,
         round_up(plan.Dv, kLanePad), ld,          plan.scale,    &b.ahead};
     for (int64_t k0 = begin; k0 < end; k0 += kTileKeys) {
       const int64_t steps = plain_steps(c, first, k0, end, packed);
-      if (steps > 0) k0 += kTileKeys * PlainSteps(unit, k0, b.steps).run(steps, b.state + first);
-      if (k0 < end)
-        forward_rows<AmxPath>(c, first, min64(first + kAmxUnitRows, rows), k0, packed, b);
+      if (steps > 0) k0 += kTileKeys * PlainSteps(swath, k0, b.steps).run(steps, b.state + first);
+      if (k0 < end) forward_rows<AmxPath>(c, first, min64(first + kSwathRows, rows), k0, packed, b);
     }
   }
 }
@@ -317,7 +317,7 @@ inline void forward_sweep(const TileContext& c, int64_t begin, int64_t end,
 // All keys in sweeps. After the last one another tile of the pair begins with its first keys.
 inline void forward_sweeps(const TileContext& c, int64_t begin, int64_t end,
                            const PackedPair& packed, TileBuffers& b) {
-  const int64_t steps = ceil_div(c.tile.rows(), kAmxUnitRows) * (kSweepKeys / kTileKeys);
+  const int64_t steps = ceil_div(c.tile.rows(), kSwathRows) * (kSweepKeys / kTileKeys);
   for (int64_t k0 = begin; k0 < end; k0 += kSweepKeys) {
     const int64_t then = k0 + kSweepKeys < end ? k0 + kSweepKeys : begin;
     ask_for_keys<AmxPath>(c.plan, packed, then, min64(then + kSweepKeys, end),
@@ -348,10 +348,10 @@ inline void forward_few_keys(const TileContext& c, const PackedPair& packed, con
   for (int64_t r = 0; r < rows; r += kAmxTile) {
     const int64_t lo = range.lo(c.query(r)), hi = range.hi(c.query(r));
     steps.rows(q + r * ldq, b.o + r * ld, r);
-    for (int64_t j0 = lo / kBlockKeys * kBlockKeys; j0 < hi; j0 += kBlockKeys) {
-      const int64_t block = j0 / kBlockKeys;
-      steps.meet({packed.keys + block * depth * kBlockKeys, packed.values + block * value_size,
-                  max64(lo - j0, 0), min64(hi - j0, kBlockKeys)});
+    for (int64_t j0 = lo / kSlabKeys * kSlabKeys; j0 < hi; j0 += kSlabKeys) {
+      const int64_t slab = j0 / kSlabKeys;
+      steps.meet({packed.keys + slab * depth * kSlabKeys, packed.values + slab * value_size,
+                  max64(lo - j0, 0), min64(hi - j0, kSlabKeys)});
     }
   }
   steps.finish();
@@ -362,7 +362,7 @@ template <class Path>
 inline void forward_row_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
   const RowRange& range = c.seg.range;
   const int64_t rows = c.tile.rows(), begin = range.lo(c.tile.i0) / kTileKeys * kTileKeys;
-  const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kBlockKeys);
+  const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kSlabKeys);
   if (few_keys(c, range.lo(c.tile.i0), past, packed))
     return forward_few_keys<BFloat16Gathered>(c, packed, b.q, words<Path>(c.plan.D), b);
   forward_sweeps(c, begin, end, packed, b);
@@ -394,7 +394,7 @@ struct RowsInPlace<AmxPath> {
         [&](int64_t n) { return s + n * kAmxTile * kScoreRow; },
         [&](auto count, AmxRows rows) {
           for (int64_t n = 0; n < lanes; n += 2 * kAmxTile) {
-            amx_block<decltype(count)::value, 2>(plan_.D / 2, rows, kt + n, lanes, false);
+            amx_tiles<decltype(count)::value, 2>(plan_.D / 2, rows, kt + n, lanes, false);
             rows.c += 2 * kAmxTile;
             rows.lower_c += 2 * kAmxTile;
           }
@@ -414,26 +414,26 @@ struct RowsInPlace<AmxPath> {
           constexpr int kCount = decltype(count)::value;
           int64_t d = 0;
           for (; d + 2 * kAmxTile <= out_lanes; d += 2 * kAmxTile) {
-            amx_block<kCount, 2>(lanes / 2, rows, v + d, ld, true);
+            amx_tiles<kCount, 2>(lanes / 2, rows, v + d, ld, true);
             rows.c += 2 * kAmxTile;
             rows.lower_c += 2 * kAmxTile;
           }
-          if (d < out_lanes) amx_block<kCount, 1>(lanes / 2, rows, v + d, ld, true);
+          if (d < out_lanes) amx_tiles<kCount, 1>(lanes / 2, rows, v + d, ld, true);
         });
   }
 
  private:
   static constexpr int64_t kMost = kTileRows / kAmxTile;
 
-  // block(number of tiles, rows) for all tiles, two at a time, the last one perhaps alone: a(n) and
-  // c(n) give where the rows of A and C of tile n begin, lda and ldc apart.
-  template <class A, class C, class Block>
-  void each_two(int64_t lda, int64_t ldc, const A& a, const C& c, const Block& block) const {
+  // product(number of tiles, rows) for all tiles, two at a time, the last one perhaps alone: a(n)
+  // and c(n) give where the rows of A and C of tile n begin, lda and ldc apart.
+  template <class A, class C, class Product>
+  void each_two(int64_t lda, int64_t ldc, const A& a, const C& c, const Product& product) const {
     int64_t n = 0;
     for (; n + 2 <= count_; n += 2)
-      block(std::integral_constant<int, 2>{}, AmxRows{a(n), a(n + 1), lda, c(n), c(n + 1), ldc});
+      product(std::integral_constant<int, 2>{}, AmxRows{a(n), a(n + 1), lda, c(n), c(n + 1), ldc});
     if (n < count_)
-      block(std::integral_constant<int, 1>{}, AmxRows{a(n), a(n), lda, c(n), c(n), ldc});
+      product(std::integral_constant<int, 1>{}, AmxRows{a(n), a(n), lda, c(n), c(n), ldc});
   }
 
   const AttentionPlan& plan_;

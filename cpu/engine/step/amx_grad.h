@@ -4,7 +4,7 @@
 // Neighbouring lanes of P^T and dS^T, rounded, are the words in which dV and dK contract over rows,
 // and neighbouring rows of dS^T those in which dQ contracts over keys: nothing is transposed
 // between the products, and what is loaded of a row is transposed once for all keys it meets. dK
-// and dQ are without scale. Included by the unit for AMX only.
+// and dQ are without scale. Included by the translation unit for AMX only.
 #pragma once
 
 #include "cpu/engine/step/amx.h"
@@ -16,21 +16,21 @@ namespace nsa::cpu {
 namespace {
 
 // Whether a loaded tile holds numbers only.
-inline bool tile_is_finite(const GroupTile& tile) { return finite_bf16(load(tile.top)); }
+inline bool tile_is_finite(const StripTile& tile) { return finite_bf16(load(tile.top)); }
 
-// The 32 rows of a pair, each where it begins in memory.
-struct PairRows {
-  const char* q[kPairLanes];
-  const char* dy[kPairLanes];
+// The 32 rows of a swath, each where it begins in memory.
+struct SwathRows {
+  const char* q[kSwathLanes];
+  const char* dy[kSwathLanes];
 };
 
 // Loads a tile in small steps, which fit between the products of another one. describe(n, rows,
-// lanes) tells the rows of pair n, and gives whether they have moderate maxima. D and Dv are
+// lanes) tells the rows of swath n, and gives whether they have moderate maxima. D and Dv are
 // multiples of 32.
 template <class Describe>
-class GroupLoader {
+class StripLoader {
  public:
-  GroupLoader(const AttentionGradPlan& plan, GroupTile& tile, int64_t groups,
+  StripLoader(const AttentionGradPlan& plan, StripTile& tile, int64_t strips,
               const Describe& describe)
       : tile_(tile),
         describe_(describe),
@@ -38,20 +38,20 @@ class GroupLoader {
         steps_(q_steps_ + plan.Dv / (2 * W) * kSlices),
         D_(plan.D),
         Dv_(plan.Dv) {
-    tile.groups = groups;
+    tile.strips = strips;
     tile.usual = true;
     store(tile.top, zero());
   }
 
-  bool done() const { return n_ == tile_.pairs(); }
+  bool done() const { return n_ == tile_.swaths(); }
 
   [[gnu::noinline]] void next() {
     if (done()) return;
     if (at_ == 0) tile_.usual = describe_(n_, rows_, tile_.lanes[n_]) && tile_.usual;
     if (at_ < q_steps_) {
-      slice(rows_.q, D_, at_, tile_.q_t, tile_.q_pairs);
+      slice(rows_.q, D_, at_, tile_.q_t, tile_.q_words);
     } else {
-      slice(rows_.dy, Dv_, at_ - q_steps_, tile_.dy_t, tile_.dy_pairs);
+      slice(rows_.dy, Dv_, at_ - q_steps_, tile_.dy_t, tile_.dy_words);
     }
     if (++at_ < steps_) return;
     at_ = 0;
@@ -62,39 +62,39 @@ class GroupLoader {
   // Of 16 words of all rows: both squares of the transpose, and the words of two rows by halves.
   static constexpr int64_t kSlices = 4;
 
-  void slice(const char* const* rows, int64_t width, int64_t at, float* t, float* pairs) const {
-    const int64_t d = at / kSlices * W, part = at % kSlices;
+  void slice(const char* const* rows, int64_t width, int64_t at, float* t, float* two_rows) const {
+    const int64_t d = at / kSlices * W, quarter = at % kSlices;
     const auto words = [&](int64_t r) { return load_words<true>(rows[r] + 4 * d, 2 * W); };
-    if (part < 2) {
-      t += (n_ * width / 2 + d) * kPairLanes + part * W;
-      return transpose_square([&](int r) { return words(part * W + r); }, t, kPairLanes);
+    if (quarter < 2) {
+      t += (n_ * width / 2 + d) * kSwathLanes + quarter * W;
+      return transpose_square([&](int r) { return words(quarter * W + r); }, t, kSwathLanes);
     }
     V top = load(tile_.top);
-    const int64_t k0 = (part - 2) * (W / 2), ld = padded_row(width);
-    pairs += n_ * W * ld + 2 * d;
+    const int64_t k0 = (quarter - 2) * (W / 2), ld = padded_row(width);
+    two_rows += n_ * W * ld + 2 * d;
     for (int64_t k = k0; k < k0 + W / 2; ++k) {
       const V even = words(2 * k), odd = words(2 * k + 1);
       V first, second;
       top = largest_bf16(largest_bf16(top, even), odd);
-      pair_columns(even, odd, first, second);
-      store(pairs + k * ld, first);
-      store(pairs + k * ld + W, second);
+      word_columns(even, odd, first, second);
+      store(two_rows + k * ld, first);
+      store(two_rows + k * ld + W, second);
     }
     store(tile_.top, top);
   }
 
-  GroupTile& tile_;
+  StripTile& tile_;
   const Describe& describe_;
   int64_t q_steps_, steps_, D_, Dv_;
   int64_t n_ = 0, at_ = 0;
-  PairRows rows_;
+  SwathRows rows_;
 };
 
-// P and dS of a block of keys and a pair's lanes, two keys at a time. kCut: some are not visible.
+// P and dS of a slab of keys and a swath's lanes, two keys at a time. kCut: some are not visible.
 template <bool kCut>
-class PairBlock {
+class SwathScores {
  public:
-  PairBlock(float scale, const PairLanes& lanes) : scale_(set1(scale)) {
+  SwathScores(float scale, const SwathLanes& lanes) : scale_(set1(scale)) {
     for (int h = 0; h < 2; ++h) {
       max_[h] = load(lanes.max + h * W);
       inv_[h] = load(lanes.inv + h * W);
@@ -105,7 +105,7 @@ class PairBlock {
     }
   }
 
-  // Keys j and j + 1 of the block, whose first is key `from` of the segment.
+  // Keys j and j + 1 of the slab, whose first is key `from` of the segment.
   [[gnu::always_inline]] void two_keys(int64_t j, int64_t from, const float* s, const float* dp,
                                        float* p, float* ds, float* ds_keys) const {
     V words[2];
@@ -114,7 +114,7 @@ class PairBlock {
       V x[2], y[2];
 #pragma GCC unroll 2
       for (int64_t h = 0; h < 2; ++h) {
-        const int64_t at = (j + e) * kPairLanes + h * W;
+        const int64_t at = (j + e) * kSwathLanes + h * W;
         x[h] = mul(exp_beside(mul(load(s + at), scale_), max_[h]), inv_[h]);
         if (kCut) {
           const V key = set1(static_cast<float>(from + j + e));
@@ -122,14 +122,14 @@ class PairBlock {
         }
         y[h] = score_grad(x[h], load(dp + at), delta_[h]);
       }
-      store_bf16_pair(p + (j + e) * kRowWords, x[0], x[1]);
-      words[e] = bf16_pair(y[0], y[1]);
+      store_joined_bf16(p + (j + e) * kRowWords, x[0], x[1]);
+      words[e] = join_bf16(y[0], y[1]);
       store(ds + (j + e) * kRowWords, words[e]);
     }
     V low, high;
     interleave_bf16(words[0], words[1], low, high);
-    store(ds_keys + j / 2 * GroupBuffers::kLanes, low);
-    store(ds_keys + j / 2 * GroupBuffers::kLanes + W, high);
+    store(ds_keys + j / 2 * StripBuffers::kLanes, low);
+    store(ds_keys + j / 2 * StripBuffers::kLanes + W, high);
   }
 
  private:
@@ -137,27 +137,28 @@ class PairBlock {
 };
 
 // Where a tile's sums are.
-struct GroupSums {
+struct StripSums {
   float *dk, *dv;  // [lanes, D], [lanes, Dv]: rows ld_dk and ld_dv apart
   int64_t ld_dk, ld_dv;
-  float* dq[2 * kTilePairs];  // [D, kGroupRows] each
+  float* dq[2 * kTileSwaths];  // [D, kStripRows] each
 };
 
-// A tile against a block of keys.
-class GroupStep {
+// A tile against a slab of keys, or two of them.
+class StripStep {
  public:
-  GroupStep(const AttentionGradPlan& plan, const GroupKeys& keys, const GroupTile& tile,
-            const GroupBuffers& b, Ahead& ahead)
+  StripStep(const AttentionGradPlan& plan, const StripKeys& keys, const StripTile& tile,
+            const StripBuffers& b, Ahead& ahead)
       : plan_(plan), keys_(keys), tile_(tile), b_(b), ahead_(ahead) {}
 
   // How often it calls ahead.step().
-  static int64_t asked(const AttentionGradPlan& plan, int64_t pairs, int64_t lanes) {
-    const int64_t blocks = lanes / kBlockRows;
-    return blocks * (2 * pairs + (plan.D + plan.Dv) / kPairLanes) + pairs * plan.D / kBlockRows;
+  static int64_t asked(const AttentionGradPlan& plan, int64_t swaths, int64_t lanes) {
+    const int64_t products = lanes / kProductKeys;
+    return products * (2 * swaths + (plan.D + plan.Dv) / kSwathLanes) +
+           swaths * plan.D / kProductKeys;
   }
 
-  // P and dS of pairs [n0, n1). cut(n): not all lanes of pair n see all keys. One operand after the
-  // other: its keys then stay in the first-level cache while the pairs pass.
+  // P and dS of swaths [n0, n1). cut(n): not all lanes of swath n see all keys. One operand after
+  // the other: its keys then stay in the first-level cache while the swaths pass.
   template <class Cut>
   void scores(int64_t n0, int64_t n1, const Cut& cut) const {
     products(n0, n1, keys_.k, keys_.ld_k, tile_.q_t, plan_.D / 2, b_.scores);
@@ -171,39 +172,39 @@ class GroupStep {
     }
   }
 
-  // What P and dS of pairs [n0, n1) add to. other(): what is done beside it, in steps.
+  // What P and dS of swaths [n0, n1) add to. other(): what is done beside it, in steps.
   template <class Other>
-  void sums(int64_t n0, int64_t n1, const GroupSums& to, const Other& other) const {
+  void sums(int64_t n0, int64_t n1, const StripSums& to, const Other& other) const {
     const int64_t row = n0 * kAmxTile, words = (n1 - n0) * kAmxTile;
-    key_sums(words, b_.p + row, tile_.dy_pairs + row * padded_row(plan_.Dv), plan_.Dv, to.dv,
+    key_sums(words, b_.p + row, tile_.dy_words + row * padded_row(plan_.Dv), plan_.Dv, to.dv,
              to.ld_dv, other);
-    key_sums(words, b_.ds + row, tile_.q_pairs + row * padded_row(plan_.D), plan_.D, to.dk,
+    key_sums(words, b_.ds + row, tile_.q_words + row * padded_row(plan_.D), plan_.D, to.dk,
              to.ld_dk, other);
     for (int64_t n = n0; n < n1; ++n) query_sums(n, to, other);
   }
 
  private:
-  // Blocks of a pair follow each other in to [pairs, lanes, kPairLanes].
+  // Products of a swath follow each other in to [swaths, lanes, kSwathLanes].
   void products(int64_t n0, int64_t n1, const float* rows, int64_t ld, const float* t,
                 int64_t words, float* to) const {
     for (int64_t n = n0; n < n1; ++n) {
-      for (int64_t j = 0; j < keys_.lanes; j += kBlockRows) {
+      for (int64_t j = 0; j < keys_.lanes; j += kProductKeys) {
         ahead_.step();
-        amx_block<2, 2>(words,
+        amx_tiles<2, 2>(words,
                         AmxRows::together(rows + j * ld, ld,
-                                          to + (n * keys_.lanes + j) * kPairLanes, kPairLanes),
-                        t + n * words * kPairLanes, kPairLanes, false);
+                                          to + (n * keys_.lanes + j) * kSwathLanes, kSwathLanes),
+                        t + n * words * kSwathLanes, kSwathLanes, false);
       }
     }
   }
 
   template <bool kCut>
   void probabilities(int64_t n) const {
-    const PairBlock<kCut> block(plan_.scale, tile_.lanes[n]);
-    const int64_t at = n * keys_.lanes * kPairLanes;
+    const SwathScores<kCut> swath(plan_.scale, tile_.lanes[n]);
+    const int64_t at = n * keys_.lanes * kSwathLanes;
     for (int64_t j = 0; j < keys_.lanes; j += 2)
-      block.two_keys(j, keys_.j0, b_.scores + at, b_.products + at, b_.p + n * kAmxTile,
-                     b_.ds + n * kAmxTile, b_.ds_keys + n * kPairLanes);
+      swath.two_keys(j, keys_.j0, b_.scores + at, b_.products + at, b_.p + n * kAmxTile,
+                     b_.ds + n * kAmxTile, b_.ds_keys + n * kSwathLanes);
   }
 
   // sums [lanes, width] += a, words of rows, times b.
@@ -213,47 +214,47 @@ class GroupStep {
     const auto between = [&](int at) NSA_INLINE {
       if (at % 2 == 1) other();
     };
-    for (int64_t d = 0; d < width; d += kPairLanes) {
-      for (int64_t j = 0; j < keys_.lanes; j += kBlockRows) {
+    for (int64_t d = 0; d < width; d += kSwathLanes) {
+      for (int64_t j = 0; j < keys_.lanes; j += kProductKeys) {
         ahead_.step();
-        amx_block<2, 2>(words,
+        amx_tiles<2, 2>(words,
                         AmxRows::together(a + j * kRowWords, kRowWords, sums + j * ld + d, ld),
                         b + d, padded_row(width), true, between);
       }
     }
   }
 
-  // dQ of a pair.
+  // dQ of a swath.
   template <class Other>
-  void query_sums(int64_t pair, const GroupSums& sums, const Other& other) const {
+  void query_sums(int64_t swath, const StripSums& sums, const Other& other) const {
     const auto between = [&](int at) NSA_INLINE {
       if (at % 2 == 1) other();
     };
     const int64_t words = keys_.lanes / 2;
-    float *even = sums.dq[2 * pair], *odd = sums.dq[2 * pair + 1];
-    for (int64_t d = 0; d < plan_.D; d += kBlockRows) {
+    float *even = sums.dq[2 * swath], *odd = sums.dq[2 * swath + 1];
+    for (int64_t d = 0; d < plan_.D; d += kProductKeys) {
       ahead_.step();
       AmxRows rows = AmxRows::together(keys_.kt + d * keys_.ld_kt, keys_.ld_kt,
-                                       even + d * kGroupRows, kGroupRows);
+                                       even + d * kStripRows, kStripRows);
       rows.next = odd - even;
-      amx_block<2, 2>(words, rows, b_.ds_keys + pair * kPairLanes, GroupBuffers::kLanes, true,
+      amx_tiles<2, 2>(words, rows, b_.ds_keys + swath * kSwathLanes, StripBuffers::kLanes, true,
                       between);
     }
   }
 
   const AttentionGradPlan& plan_;
-  const GroupKeys& keys_;
-  const GroupTile& tile_;
-  const GroupBuffers& b_;
+  const StripKeys& keys_;
+  const StripTile& tile_;
+  const StripBuffers& b_;
   Ahead& ahead_;
 };
 
-// What the gradients on groups of rows share: packing keys for GroupStep, describing rows to
-// GroupLoader, and the sums of keys.
+// What the gradients on strips of rows share: packing keys for StripStep, describing rows to
+// StripLoader, and the sums of keys.
 
-// A block of keys in the forms of GroupKeys. kt: where its words of two keys go, ld_kt apart. tmp:
+// A slab of keys in the forms of StripKeys. kt: where its words of two keys go, ld_kt apart. tmp:
 // [lanes / 2, D padded].
-inline void pack_group_keys(const PairKeys& keys, const GradScratch& s, float* kt, int64_t ld_kt,
+inline void pack_strip_keys(const PairKeys& keys, const GradScratch& s, float* kt, int64_t ld_kt,
                             float* tmp) {
   const AttentionGradPlan& plan = keys.plan;
   const int64_t at = keys.at, lanes = keys.lanes;
@@ -277,25 +278,25 @@ inline void pack_group_keys(const PairKeys& keys, const GradScratch& s, float* k
       transpose_square(tmp + w * ld + d, ld, kt + d * ld_kt + w, ld_kt);
 }
 
-// The scratch with a block of keys in the forms of GradKeys, which few tiles or none read: those
+// The scratch with a slab of keys in the forms of GradKeys, which few tiles or none read: those
 // that do pack them for themselves, as others may work on the same keys.
 inline GradScratch pack_keys_apart(const PairKeys& keys, const GradScratch& s,
                                    const UnitBuffers& b) {
   const auto& [plan, pair, at, lanes, j0, n] = keys;
   GradScratch apart = s;
-  apart.keys_t = b.groups.keys_t - at * words<AmxPath>(plan.D) * lanes;
-  apart.values_t = b.groups.values_t - at * words<AmxPath>(plan.Dv) * lanes;
-  apart.keys = b.groups.keys - at * words<AmxPath>(lanes) * padded_row(plan.D);
+  apart.keys_t = b.strips.keys_t - at * words<AmxPath>(plan.D) * lanes;
+  apart.values_t = b.strips.values_t - at * words<AmxPath>(plan.Dv) * lanes;
+  apart.keys = b.strips.keys - at * words<AmxPath>(lanes) * padded_row(plan.D);
   pack_grad_keys<AmxPath>(keys, apart, b.tile.tmp);
   return apart;
 }
 
-inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
+inline StripKeys strip_keys(const AttentionGradPlan& plan, const GradScratch& s, int64_t at,
                             int64_t lanes, int64_t j0) {
   const int64_t ld_k = padded_row(plan.D / 2), ld_v = padded_row(plan.Dv / 2);
   return {s.key_rows + at * lanes * ld_k,
           s.value_rows + at * lanes * ld_v,
-          s.key_pairs + at * plan.D * lanes / 2,
+          s.key_words_t + at * plan.D * lanes / 2,
           lanes,
           ld_k,
           ld_v,
@@ -303,16 +304,16 @@ inline GroupKeys group_keys(const AttentionGradPlan& plan, const GradScratch& s,
           j0};
 }
 
-// The first or second group of a pair: `there` rows from query i and head on, the others being
+// The first or second strip of a swath: `there` rows from query i and head on, the others being
 // zeros.
-struct GroupOfRows {
+struct StripOfRows {
   int64_t turn, there = 0, i = 0, head = 0;
 };
 
-// Puts them into the pair, without the keys that its rows see. False: some row's maximum is not
+// Puts them into the swath, without the keys that its rows see. False: some row's maximum is not
 // moderate.
-inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, GroupOfRows of,
-                      const float* zeros, PairRows& rows, PairLanes& lanes) {
+inline bool put_strip(const AttentionGradPlan& plan, const GradPair& pair, StripOfRows of,
+                      const float* zeros, SwathRows& rows, SwathLanes& lanes) {
   const int64_t turn = of.turn, there = of.there, i = of.i, head = of.head;
   const auto nothing = [&](int64_t lane) {
     rows.q[lane] = rows.dy[lane] = reinterpret_cast<const char*>(zeros);
@@ -320,11 +321,11 @@ inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, Group
     lanes.lo[lane] = lanes.hi[lane] = 0.0f;
   };
   if (there <= 0) {
-    for (int64_t r = 0; r < kGroupRows; ++r) nothing(group_lane(turn, r));
+    for (int64_t r = 0; r < kStripRows; ++r) nothing(strip_lane(turn, r));
     return true;
   }
   const Segment& seg = plan.segments[pair.segment];
-  const bool heads = plan.groups == GradGroups::kHeads;
+  const bool heads = plan.strips == GradStrips::kHeads;
   const int64_t q_step = 2 * (heads ? plan.q.head : plan.q.row);
   const int64_t dy_step = 2 * (heads ? plan.o.head : plan.o.row), step = heads ? 1 : plan.G;
   const char* q =
@@ -334,8 +335,8 @@ inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, Group
   const int64_t at = i * plan.G + head - pair.kv_head * plan.G;
   const float *max = pair.max + at, *inv = pair.inv + at, *delta = pair.delta + at;
   bool usual = true;
-  for (int64_t r = 0; r < kGroupRows; ++r) {
-    const int64_t lane = group_lane(turn, r);
+  for (int64_t r = 0; r < kStripRows; ++r) {
+    const int64_t lane = strip_lane(turn, r);
     if (r >= there) {
       nothing(lane);
       continue;
@@ -350,11 +351,11 @@ inline bool put_group(const AttentionGradPlan& plan, const GradPair& pair, Group
   return usual;
 }
 
-// Where dK and dV of a block's n keys are summed: in the accumulators, or, where those end before
+// Where dK and dV of a slab's n keys are summed: in the accumulators, or, where those end before
 // its lanes, in the unit's.
-inline GroupSums key_group_sums(const AttentionGradPlan& plan, const GradPair& pair,
-                                const GroupKeys& keys, int64_t n, const UnitBuffers& b) {
-  GroupSums sums{};
+inline StripSums strip_key_sums(const AttentionGradPlan& plan, const GradPair& pair,
+                                const StripKeys& keys, int64_t n, const UnitBuffers& b) {
+  StripSums sums{};
   if (n == keys.lanes) {
     sums.dk = pair.dk + keys.j0 * pair.dk_row;
     sums.dv = pair.dv + keys.j0 * pair.dv_row;
@@ -373,7 +374,7 @@ inline GroupSums key_group_sums(const AttentionGradPlan& plan, const GradPair& p
 
 // In the second case they go to the accumulators.
 inline void finish_key_sums(const AttentionGradPlan& plan, const GradPair& pair,
-                            const GroupKeys& keys, int64_t n, const UnitBuffers& b) {
+                            const StripKeys& keys, int64_t n, const UnitBuffers& b) {
   if (n == keys.lanes) return;
   for (int64_t j = 0; j < n; ++j) {
     float *dk = pair.dk + (keys.j0 + j) * pair.dk_row, *dv = pair.dv + (keys.j0 + j) * pair.dv_row;
@@ -383,7 +384,7 @@ inline void finish_key_sums(const AttentionGradPlan& plan, const GradPair& pair,
 }
 
 // delta of rows [first, past), at most 16: the diagonal of the product of dO and O^T, whose sums
-// have the order of row_dot()'s. In groups their statistics as well. Dv is a multiple of 32.
+// have the order of row_dot()'s. In strips their statistics as well. Dv is a multiple of 32.
 template <class Path>
 inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
                          int64_t past, GradBuffers& b) {
@@ -400,7 +401,7 @@ inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, in
     const char* row = static_cast<const char*>(plan.dy) + at;
     for (int64_t d = 0; d < depth; d += W)
       store(dy + n * depth + d, load_words<true>(row + 4 * d, 2 * W));
-    if (!plan.in_groups()) continue;
+    if (!plan.in_strips()) continue;
     const int64_t stat = seg.stat + i * plan.stat.row + head * plan.stat.head;
     pair.max[r] = plan.softmax_max[stat];
     pair.inv[r] = SoftmaxState::inverse_of(pair.max[r], plan.softmax_sum[stat]);
@@ -408,36 +409,36 @@ inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, in
   for (int64_t d = 0; d < depth; d += W)
     transpose_square([&](int n) { return load_words<true>(out[n] + 4 * d, 2 * W); }, out_t + d * W,
                      W);
-  amx_block<1, 1>(depth, AmxRows::together(dy, depth, square, W), out_t, W, false);
+  amx_tiles<1, 1>(depth, AmxRows::together(dy, depth, square, W), out_t, W, false);
   for (int64_t n = 0; n < count; ++n) pair.delta[first + n] = square[n * W + n];
   add_sum_grads(plan, pair, first, past);
 }
 
-// Scales dq of a group, whose first row goes to `at` of the output, and rounds it: `rows` of them,
+// Scales dq of a strip, whose first row goes to `at` of the output, and rounds it: `rows` of them,
 // `row` apart.
-inline void write_dq_group(const AttentionGradPlan& plan, const float* group, int64_t at,
+inline void write_dq_strip(const AttentionGradPlan& plan, const float* strip, int64_t at,
                            int64_t rows, int64_t row) {
   alignas(64) float square[W * W];
-  static_assert(W == kGradGroup);
+  static_assert(W == kGradStrip);
   for (int64_t d = 0; d < plan.D; d += W) {
-    transpose_square(group + d * W, W, square, W);
+    transpose_square(strip + d * W, W, square, W);
     scale_row(square, W * W, plan.scale);
     for (int64_t n = 0; n < rows; ++n)
       from_float(plan.dtype, square + n * W, W, plan.dq, at + n * row + d);
   }
 }
 
-// The same of the groups that begin with query i.
+// The same of the strips that begin with query i.
 template <class Path>
-inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i) {
+inline void write_dq_strips(const AttentionGradPlan& plan, const GradPair& pair, int64_t i) {
   const Segment& seg = plan.segments[pair.segment];
-  const bool heads = plan.groups == GradGroups::kHeads;
+  const bool heads = plan.strips == GradStrips::kHeads;
   if (!heads && i % W != 0) return;
   const int64_t rows = heads ? W : min64(W, seg.q_len - i);
   const int64_t row = heads ? plan.q.head : plan.q.row;
   for (int64_t g = 0; g < plan.G; g += heads ? W : 1) {
     const int64_t at = seg.q + i * plan.q.row + (pair.kv_head * plan.G + g) * plan.q.head;
-    write_dq_group(plan, dq_group(plan, pair, i, g), at, rows, row);
+    write_dq_strip(plan, dq_strip(plan, pair, i, g), at, rows, row);
   }
 }
 
@@ -462,8 +463,8 @@ template <class Path>
 inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
                             const GradPair& pair, UnitBuffers& b) {
   const Segment& seg = plan.segments[pair.segment];
-  member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t n) {
-    const int64_t j0 = n * kBlockKeys, count = min64(kBlockKeys, seg.kv_len - j0);
+  member.share(ceil_div(seg.kv_len, kSlabKeys), [&](int64_t n) {
+    const int64_t j0 = n * kSlabKeys, count = min64(kSlabKeys, seg.kv_len - j0);
     add_slots(plan, pair, j0, count, b.dk, b.dv);
     scale_row(b.dk, count * plan.D, plan.scale);
     for (int64_t j = 0; j < count; ++j) {
@@ -476,8 +477,8 @@ inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
 }
 
 template <class Path>
-inline int64_t group_steps(const AttentionGradPlan& plan, int64_t rows, int64_t keys) {
-  return GroupStep::asked(plan, ceil_div(rows, kPairLanes), keys);
+inline int64_t strip_steps(const AttentionGradPlan& plan, int64_t rows, int64_t keys) {
+  return StripStep::asked(plan, ceil_div(rows, kSwathLanes), keys);
 }
 
 }  // namespace

@@ -8,15 +8,15 @@ namespace nsa::cpu {
 namespace {
 
 struct BFloat16Step {
-  static V broadcast(const float* a) { return set1(*a); }  // copies the 32 bits of a pair
+  static V broadcast(const float* a) { return set1(*a); }  // copies the 32 bits of a word
   static V step(V acc, V a, V b) { return dot_bf16(acc, a, b); }
 };
 
-// Two rows of n bf16, even and odd: words of both as pair_elements() makes them at dst, and the
+// Two rows of n bf16, even and odd: words of both as word_elements() makes them at dst, and the
 // rows as words of their own. odd: nullptr for a row of zeros, which is not copied. Gives the
 // largest magnitudes, `top` among them.
-inline V pair_and_copy(const char* even, const char* odd, int64_t n, int64_t ld, float* dst,
-                       float* even_copy, float* odd_copy, V top) {
+inline V words_and_copy(const char* even, const char* odd, int64_t n, int64_t ld, float* dst,
+                        float* even_copy, float* odd_copy, V top) {
   int64_t j = 0;
   for (; j < n; j += 2 * W) {
     const bool whole = j + 2 * W <= n;
@@ -29,7 +29,7 @@ inline V pair_and_copy(const char* even, const char* odd, int64_t n, int64_t ld,
       store(odd_copy + j / 2, y);
     }
     top = largest_bf16(largest_bf16(top, x), y);
-    pair_columns(x, y, first, second);
+    word_columns(x, y, first, second);
     store(dst + j, first);
     if (j + W < ld) store(dst + j + W, second);
   }
@@ -50,19 +50,19 @@ struct DotPath {
     dots_words_in_order<kDots>(a, b, row, n, sums);
   }
   static void put(float* p, int64_t j, V x) { store_words(p + j / 2, x); }
-  static void put(float* p, int64_t j, V x, V y) { store_bf16_pair(p + j / 2, x, y); }
+  static void put(float* p, int64_t j, V x, V y) { store_joined_bf16(p + j / 2, x, y); }
   // Words of two rows.
-  static V pair(V even, V odd) { return pair_bf16(even, odd); }
+  static V word(V even, V odd) { return word_bf16(even, odd); }
   // Rows as words, ld apart at copy, and as words along a contraction over rows: rows 2 n and
   // 2 n + 1 in row n of dst. Row r begins at element at[r] of src. Whether they hold numbers only.
-  static bool load_pairs(const void* src, int64_t rows, int64_t n, int64_t ld, const int64_t* at,
-                         float* copy, float* dst) {
+  static bool load_row_words(const void* src, int64_t rows, int64_t n, int64_t ld,
+                             const int64_t* at, float* copy, float* dst) {
     const char* base = static_cast<const char*>(src);
     V top = zero();
     for (int64_t r = 0; r < rows; r += 2) {
       const char* odd = r + 1 < rows ? base + 2 * at[r + 1] : nullptr;
-      top = pair_and_copy(base + 2 * at[r], odd, n, ld, dst + r / 2 * ld, copy + r * ld,
-                          copy + (r + 1) * ld, top);
+      top = words_and_copy(base + 2 * at[r], odd, n, ld, dst + r / 2 * ld, copy + r * ld,
+                           copy + (r + 1) * ld, top);
     }
     return finite_bf16(top);
   }

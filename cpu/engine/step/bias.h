@@ -65,8 +65,8 @@ inline void pse_row(const ScoreBias& bias, const ScoreRow& row, Span span, float
   to_float(bias.pse_elem, bias.pse_data, at, span.hi - span.lo, out);
 }
 
-// s[0..n): raw products become scores with scale and bias applied, -inf where the pair is masked.
-// tmp holds n floats.
+// s[0..n): raw products become scores with scale and bias applied, -inf where it is masked. tmp
+// holds n floats.
 inline void bias_row(const ScoreBias& bias, const ScoreRow& row, float scale, float* s,
                      float* tmp) {
   const auto& [seg, head, i, k0, n] = row;

@@ -1,7 +1,7 @@
 // The arithmetic of a step of decoding: the scores of some keys for all heads of a group, and the
 // sum of their values. Heads are the lanes, so keys are read as they stand in the cache: a word of
-// a key meets the same word of every head. At the end stand the other ways that the unit being
-// compiled has.
+// a key meets the same word of every head. At the end stand the other ways that the translation
+// unit being compiled has.
 #pragma once
 
 #include <type_traits>
@@ -38,7 +38,7 @@ struct VectorSteps {
 
 // How the elements of a cache become operands. kDirect: keys and fitting values need no copy;
 // copy() makes one of n elements, filled up to so many words with 0. values(): the words of NR
-// vectors of a value's row, of two neighbouring rows where words are pairs.
+// vectors of a value's row, of two neighbouring rows where words are of two.
 template <class T>
 struct DecodeFloat : VectorSteps {
   static constexpr int64_t kPerWord = 1;
@@ -171,9 +171,9 @@ class LinesInOrder {
   const char *at_ = nullptr, *end_ = nullptr;
 };
 
-// The same into the second-level cache, from several pages in turn: four parts of the keys and four
-// of the values, or eight of a run that has no other of its shape. Two cores of a Xeon with AMX
-// that also compute read blocks of 16 KB at 25 GB/s so, and at 18 line after line.
+// The same into the second-level cache, from several pages in turn: four streams of the keys and
+// four of the values, or eight of a run that has no other of its shape. Two cores of a Xeon with
+// AMX that also compute read 16 KB at a time at 25 GB/s so, and at 18 line after line.
 class LinesOfPages {
  public:
   LinesOfPages(const Run* begin, const Run* end, Prefetch, int64_t)
@@ -181,17 +181,17 @@ class LinesOfPages {
 
   [[gnu::always_inline]] void ask() {
     if (over_ || (at_ == end_ && !next_row())) return;
-    prefetch(part_[next_] + at_);
-    if (++next_ < kParts) return;
+    prefetch(stream_[next_] + at_);
+    if (++next_ < kStreams) return;
     next_ = 0;
     at_ += 64;
   }
-  // Of every other four parts: few instructions, which stand between products.
+  // Of every other four streams: few instructions, which stand between products.
   [[gnu::always_inline]] void ask_some() {
     if (over_) return;
     if (at_ == end_ || next_ % kSome > 0) return ask_singly();
 #pragma GCC unroll 4
-    for (int i = 0; i < kSome; ++i) prefetch(part_[next_ + i] + at_);
+    for (int i = 0; i < kSome; ++i) prefetch(stream_[next_ + i] + at_);
     at_ += next_ * (64 / kSome);
     next_ ^= kSome;
   }
@@ -203,7 +203,7 @@ class LinesOfPages {
   }
 
  private:
-  static constexpr int kSome = 4, kParts = 2 * kSome;
+  static constexpr int kSome = 4, kStreams = 2 * kSome;
 
   [[gnu::always_inline]] static void prefetch(const char* line) { __builtin_prefetch(line, 0, 2); }
 
@@ -211,10 +211,10 @@ class LinesOfPages {
     for (int i = 0; i < kSome; ++i) ask();
   }
 
-  // The next row of every part, or the first ones of the next runs.
+  // The next row of every stream, or the first ones of the next runs.
   [[gnu::noinline]] bool next_row() {
     if (row_ < rows_) {
-      for (int i = 0; i < kParts; ++i) part_[i] += stride_;
+      for (int i = 0; i < kStreams; ++i) stream_[i] += stride_;
     } else {
       over_ = run_ == end_of_runs_;
       if (over_) return false;
@@ -230,31 +230,31 @@ class LinesOfPages {
     row_ = 0;
     if (run_ == end_of_runs_ || run_->rows != first.rows || run_->stride != first.stride ||
         run_->bytes != first.bytes)
-      return divide(first, kParts, part_);
-    divide(first, kSome, part_);
-    divide(*run_++, kSome, part_ + kSome);
+      return divide(first, kStreams, stream_);
+    divide(first, kSome, stream_);
+    divide(*run_++, kSome, stream_ + kSome);
   }
 
-  // A run of one row is as many rows as there are parts.
-  void divide(Run run, int parts, const char** part) {
+  // A run of one row is as many rows as there are streams.
+  void divide(Run run, int streams, const char** stream) {
     if (run.rows == 1) {
-      run.bytes = run.stride = round_up(ceil_div(run.bytes, parts), 64);
-      run.rows = parts;
+      run.bytes = run.stride = round_up(ceil_div(run.bytes, streams), 64);
+      run.rows = streams;
     }
-    rows_ = ceil_div(run.rows, parts);
+    rows_ = ceil_div(run.rows, streams);
     stride_ = run.stride;
     const bool whole = (reinterpret_cast<uintptr_t>(run.data) | run.stride) % 64 == 0;
     end_ = round_up(run.bytes, 64) + (whole ? 0 : 64);
-    for (int64_t i = 0; i < parts; ++i)
-      part[i] = run.data + min64(i * rows_, run.rows - rows_) * run.stride;
+    for (int64_t i = 0; i < streams; ++i)
+      stream[i] = run.data + min64(i * rows_, run.rows - rows_) * run.stride;
   }
 
   const Run* run_;
   const Run* end_of_runs_;
-  const char* part_[kParts];
+  const char* stream_[kStreams];
   int64_t next_ = 0;
   bool over_;
-  int64_t at_ = 0, end_ = 0;  // in the row of every part
+  int64_t at_ = 0, end_ = 0;  // in the row of every stream
   int64_t row_ = 0, rows_ = 0, stride_ = 0;
 };
 
@@ -385,9 +385,9 @@ inline void value_rows(const ValueStep& x, int64_t rows, int64_t head, int64_t d
 // The heads are divided evenly, so that 16 are 6 + 5 + 5.
 template <class Path, int NR>
 inline void value_panel(const ValueStep& x, int64_t heads, int64_t d, Lines& lines) {
-  const int64_t blocks = ceil_div(heads, kMR);
-  for (int64_t n = 0, head = 0; n < blocks; ++n) {
-    const int64_t rows = ceil_div(heads - head, blocks - n);
+  const int64_t tiles = ceil_div(heads, kMR);
+  for (int64_t n = 0, head = 0; n < tiles; ++n) {
+    const int64_t rows = ceil_div(heads - head, tiles - n);
     value_rows<Path, NR, kMR>(x, rows, head, d, lines);
     head += rows;
   }
@@ -425,7 +425,7 @@ namespace {
 #if defined(NSA_ISA_AMX)
 using DecodePathOfBFloat16 = DecodeTiles;
 #elif defined(NSA_HAS_BF16_DOT)
-using DecodePathOfBFloat16 = DecodePairs;
+using DecodePathOfBFloat16 = DecodeWords;
 #else
 using DecodePathOfBFloat16 = DecodeBFloat16;
 #endif

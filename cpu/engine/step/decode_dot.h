@@ -1,4 +1,4 @@
-// A step of decoding with the bf16 dot: words are pairs of elements of a key, and the values of two
+// A step of decoding with the bf16 dot: words are two elements of a key, and the values of two
 // neighbouring keys.
 #pragma once
 
@@ -7,7 +7,7 @@
 namespace nsa::cpu {
 namespace {
 
-struct DecodePairs : VectorSteps {
+struct DecodeWords : VectorSteps {
   static constexpr int64_t kPerWord = 2;
   static constexpr bool kDirect = true;
   static constexpr int kLast = 2;
@@ -30,14 +30,14 @@ struct DecodePairs : VectorSteps {
                       load_words<kWhole>(odd + 2 * at, left), b[2 * i], b[2 * i + 1]);
     }
   }
-  // dst[pair][lanes]: words of the probabilities of two neighbouring keys, rounded; a last key
-  // alone is paired with 0.
-  static void pair_probabilities(const float* p, int64_t n, int64_t lanes, int64_t heads,
+  // dst[two keys][lanes]: words of the probabilities of two neighbouring keys, rounded; a last key
+  // alone stands beside 0.
+  static void word_probabilities(const float* p, int64_t n, int64_t lanes, int64_t heads,
                                  float* dst) {
     for (int64_t j = 0; j < n; j += 2) {
       for (int64_t g = 0; g < heads; g += W) {
         const V odd = j + 1 < n ? load(p + (j + 1) * lanes + g) : zero();
-        store(dst + j / 2 * lanes + g, pair_bf16(load(p + j * lanes + g), odd));
+        store(dst + j / 2 * lanes + g, word_bf16(load(p + j * lanes + g), odd));
       }
     }
   }

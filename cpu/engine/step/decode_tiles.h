@@ -1,5 +1,6 @@
 // A step of decoding on AMX tiles: sixteen keys, or columns of values, meet sixteen heads of a
-// group at once. Keys are read as they stand in the cache. Included by the unit for AMX only.
+// group at once. Keys are read as they stand in the cache. Included by the translation unit for AMX
+// only.
 #pragma once
 
 #include "cpu/engine/step/amx.h"
@@ -8,7 +9,7 @@
 namespace nsa::cpu {
 namespace {
 
-struct DecodeTiles : DecodePairs {
+struct DecodeTiles : DecodeWords {
   static constexpr int64_t kWordStep = kAmxTile;
   static constexpr int64_t kQuerySpread = 1;
   static constexpr int64_t kLeastKeys = kAmxTile;
@@ -34,7 +35,7 @@ inline void score_step<DecodeTiles>(int64_t n, int64_t words, Rows keys, const f
     // again.
     const auto two = [&](int64_t first, int64_t second) {
       float* to = s + g;
-      amx_block<2, 1>(words,
+      amx_tiles<2, 1>(words,
                       {rows + first * stride, rows + second * stride, stride, to + first * lanes,
                        to + second * lanes, lanes},
                       query + g, lanes, false, ask);
@@ -47,8 +48,8 @@ inline void score_step<DecodeTiles>(int64_t n, int64_t words, Rows keys, const f
       continue;
     }
     alignas(64) float few[kAmxTile * kAmxTile];
-    const AmxRows block = AmxRows::together(rows, stride, few, kAmxTile);
-    amx_block<1, 1>(words, block, query + g, lanes, false, ask);
+    const AmxRows tile = AmxRows::together(rows, stride, few, kAmxTile);
+    amx_tiles<1, 1>(words, tile, query + g, lanes, false, ask);
     for (int64_t i = 0; i < n; ++i) store(s + i * lanes + g, load(few + i * kAmxTile));
   }
 }
@@ -57,10 +58,10 @@ inline void score_step<DecodeTiles>(int64_t n, int64_t words, Rows keys, const f
 // waits for a place for them where they are asked for between the products alone. A fourth are
 // asked for between those of scores, an eighth beside the exponentials, a fourth here.
 //
-// x.words[pair][row]: the words of two neighbouring keys' values, zeros past the last key.
-inline void pack_values(const ValueStep& x, int64_t pairs, Lines& lines) {
+// x.words[two keys][row]: the words of two neighbouring keys' values, zeros past the last key.
+inline void pack_values(const ValueStep& x, int64_t words, Lines& lines) {
   const char* even = x.rows.data;
-  for (int64_t j = 0; j < pairs; ++j, even += 2 * x.rows.stride) {
+  for (int64_t j = 0; j < words; ++j, even += 2 * x.rows.stride) {
     float* to = x.words + j * x.row;
     lines.ask_some();
     if (2 * j >= x.n) {
@@ -72,7 +73,7 @@ inline void pack_values(const ValueStep& x, int64_t pairs, Lines& lines) {
     int64_t d = 0;
     const auto pack = [&](V a, V b) {
       V first, second;
-      pair_columns(a, b, first, second);
+      word_columns(a, b, first, second);
       store(to + d, first);
       store(to + d + W, second);
     };
@@ -96,8 +97,8 @@ inline void rescale_output(const ValueStep& x, int64_t lanes) {
 template <>
 inline void value_step<DecodeTiles>(const ValueStep& x, int64_t, Lines& lines) {
   constexpr int64_t kWords = kStepKeys / 2;
-  const int64_t pairs = round_up(ceil_div(x.n, 2), kAmxTile);
-  pack_values(x, pairs, lines);
+  const int64_t words = round_up(ceil_div(x.n, 2), kAmxTile);
+  pack_values(x, words, lines);
   if (x.factor) rescale_output(x, x.lanes);
   const auto ask = [&](int) __attribute__((always_inline)) {
     lines.ask_some();
@@ -105,8 +106,8 @@ inline void value_step<DecodeTiles>(const ValueStep& x, int64_t, Lines& lines) {
     lines.ask_some();
   };
   for (int64_t g = 0; g < x.lanes; g += kAmxTile) {
-    alignas(64) float heads[kAmxTile * kWords];  // [heads][pairs]
-    for (int64_t j = 0; j < pairs; j += kAmxTile)
+    alignas(64) float heads[kAmxTile * kWords];  // [heads][words]
+    for (int64_t j = 0; j < words; j += kAmxTile)
       transpose_square(x.prob + j * x.lanes + g, x.lanes, heads + j, kWords);
     int64_t d = 0;
     for (; d + kAmxWide <= x.row; d += kAmxWide) {
@@ -116,12 +117,12 @@ inline void value_step<DecodeTiles>(const ValueStep& x, int64_t, Lines& lines) {
       } else {
         amx_wide_zero();
       }
-      amx_wide(pairs, heads, kWords, x.words + d, x.row, ask);
+      amx_wide(words, heads, kWords, x.words + d, x.row, ask);
       amx_wide_store(out, x.row);
     }
     for (; d < x.row; d += 2 * kAmxTile) {
-      const AmxRows block = AmxRows::together(heads, kWords, x.out + g * x.row + d, x.row);
-      amx_block<1, 2>(pairs, block, x.words + d, x.row, x.factor != nullptr, ask);
+      const AmxRows tile = AmxRows::together(heads, kWords, x.out + g * x.row + d, x.row);
+      amx_tiles<1, 2>(words, tile, x.words + d, x.row, x.factor != nullptr, ask);
     }
   }
 }

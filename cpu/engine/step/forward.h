@@ -1,6 +1,6 @@
 // A forward: attention of one tile of rows over its visible keys, with the online softmax, and a
 // wave of them, one region of a team, first packing, then tiles. At the end stand the other ways
-// that the unit being compiled has.
+// that the translation unit being compiled has.
 #pragma once
 
 #include "cpu/engine/plan/plan.h"
@@ -54,16 +54,16 @@ struct TileContext {
   int64_t head(int64_t r) const { return first_head + tile.g0 + r % tile.heads; }
 };
 
-// The packed blocks of one pair.
+// The slabs of one pair.
 struct PackedPair {
   const float* keys;
   const float* values;
   const bool* finite;
 
-  // Whether the values of keys [j0, j1) are numbers, and those of their blocks.
+  // Whether the values of keys [j0, j1) are numbers, and those of their slabs.
   bool numbers(int64_t j0, int64_t j1) const {
-    for (int64_t block = j0 / kBlockKeys; block * kBlockKeys < j1; ++block)
-      if (!finite[block]) return false;
+    for (int64_t slab = j0 / kSlabKeys; slab * kSlabKeys < j1; ++slab)
+      if (!finite[slab]) return false;
     return true;
   }
 };
@@ -96,8 +96,8 @@ inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n
   const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = r1 - r0;
   const int64_t origin = n0 / kTileKeys * kTileKeys;
   float* s = b.s;
-  key_products<Path>(Operand{b.q + r0 * depth, depth, 1}, rows, {packed.keys, depth, kBlockKeys},
-                     n0, n1, {s + (n0 - origin), kScoreRow}, &b.ahead);
+  key_products<Path>(Operand{b.q + r0 * depth, depth, 1}, rows, {packed.keys, depth, kSlabKeys}, n0,
+                     n1, {s + (n0 - origin), kScoreRow}, &b.ahead);
   const bool masked = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
   if ((plain || masked) && plan.bias.drop == nullptr) {
     for (int64_t r = r0; r < r1 && masked; ++r) {
@@ -162,9 +162,9 @@ inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuf
     using Step = typename Path::Step;
     const RowRange& range = c.seg.range;
     const int64_t rows = c.tile.rows(), begin = range.lo(c.tile.i0) / kTileKeys * kTileKeys;
-    const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kBlockKeys);
+    const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kSlabKeys);
     const int64_t products =
-        2 * matmul_steps<Step>(rows, kBlockKeys) + matmul_steps<Step>(rows, c.plan.Dv);
+        2 * matmul_steps<Step>(rows, kSlabKeys) + matmul_steps<Step>(rows, c.plan.Dv);
     for (int64_t k0 = begin; k0 < past; k0 += kTileKeys) {
       const int64_t k1 = k0 + kTileKeys;
       ask_for_keys<Path>(c.plan, packed, k1, min64(k1 + kTileKeys, end), products, b.ahead);
@@ -330,7 +330,7 @@ template <class Path>
   finish_rows(c, b);
 }
 
-// Packs keys and their values as columns and rows of a block of `lanes` keys. Gives whether the
+// Packs keys and their values as columns and rows of a slab of `lanes` keys. Gives whether the
 // values are numbers that the steps take; in pieces, the keys as well.
 template <class Path>
 inline bool pack_keys(const AttentionPlan& plan, KeyRows from, int64_t lanes, float* keys,
@@ -352,28 +352,28 @@ inline KeyRows key_rows(const AttentionPlan& plan, const Segment& seg, int64_t k
           seg.v + kv_head * plan.v.head + j0 * plan.v.row, n};
 }
 
-// The keys of block number `block` of a pair.
+// The keys of slab number `slab` of a pair.
 template <class Path>
-inline bool pack_block(const AttentionPlan& plan, const Segment& seg, int64_t kv_head,
-                       int64_t block, float* keys, float* values, float* tmp) {
-  const int64_t j0 = block * kBlockKeys, n = min64(kBlockKeys, seg.kv_len - j0);
-  return pack_keys<Path>(plan, key_rows(plan, seg, kv_head, j0, n), kBlockKeys, keys, values, tmp);
+inline bool pack_slab(const AttentionPlan& plan, const Segment& seg, int64_t kv_head, int64_t slab,
+                      float* keys, float* values, float* tmp) {
+  const int64_t j0 = slab * kSlabKeys, n = min64(kSlabKeys, seg.kv_len - j0);
+  return pack_keys<Path>(plan, key_rows(plan, seg, kv_head, j0, n), kSlabKeys, keys, values, tmp);
 }
 
 // Packs keys and values of all pairs of a wave; called by all members, which meet later.
 template <class Path>
 inline void pack_pairs(const Member& member, const AttentionPlan& plan, const Wave& wave,
                        const ForwardScratch& scratch, float* tmp) {
-  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
-  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
+  const int64_t key_size = words<Path>(plan.D) * kSlabKeys;
+  const int64_t value_size = words<Path>(kSlabKeys) * padded_row(plan.Dv);
   for (int64_t p = 0; p < wave.num_pairs; ++p) {
     const KvPair& pair = wave.pairs[p];
     const Segment& seg = plan.segments[pair.segment];
-    member.share(ceil_div(seg.kv_len, kBlockKeys), [&](int64_t block) {
-      const int64_t at = pair.first_block + block;
+    member.share(ceil_div(seg.kv_len, kSlabKeys), [&](int64_t slab) {
+      const int64_t at = pair.first_slab + slab;
       scratch.finite[at] =
-          pack_block<Path>(plan, seg, pair.kv_head, block, scratch.keys + at * key_size,
-                           scratch.values + at * value_size, tmp);
+          pack_slab<Path>(plan, seg, pair.kv_head, slab, scratch.keys + at * key_size,
+                          scratch.values + at * value_size, tmp);
     });
   }
 }
@@ -394,12 +394,12 @@ void run_forward(const ForwardScratch& scratch, int64_t tiles, int threads, cons
   });
 }
 
-// tile(context, packed, buffers) for all tiles of a wave that read packed blocks of keys.
+// tile(context, packed, buffers) for all tiles of a wave that read slabs of keys.
 template <class Path, class Carve, class Tile>
 void run_forward_wave(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
                       int threads, const Carve& carve, const Tile& tile) {
-  const int64_t key_size = words<Path>(plan.D) * kBlockKeys;
-  const int64_t value_size = words<Path>(kBlockKeys) * padded_row(plan.Dv);
+  const int64_t key_size = words<Path>(plan.D) * kSlabKeys;
+  const int64_t value_size = words<Path>(kSlabKeys) * padded_row(plan.Dv);
   run_forward<Path>(
       scratch, wave.num_tiles, threads, carve,
       [&](const Member& member, auto& buffers) {
@@ -409,9 +409,9 @@ void run_forward_wave(const AttentionPlan& plan, const Wave& wave, const Forward
         const RowTile& rows = wave.tiles[n];
         const KvPair& pair = wave.pairs[rows.pair];
         const TileContext context{plan, plan.segments[pair.segment], rows, pair.kv_head * plan.G};
-        const PackedPair packed{scratch.keys + pair.first_block * key_size,
-                                scratch.values + pair.first_block * value_size,
-                                scratch.finite + pair.first_block};
+        const PackedPair packed{scratch.keys + pair.first_slab * key_size,
+                                scratch.values + pair.first_slab * value_size,
+                                scratch.finite + pair.first_slab};
         tile(context, packed, buffers);
       });
 }
@@ -425,7 +425,7 @@ struct ForwardTile {
   }
 };
 
-// Rows that meet a few blocks of keys at a time, wherever they are, in words of a form:
+// Rows that meet a few slabs of keys at a time, wherever they are, in words of a form:
 // amx_forward.h and forward_pieces.h have them.
 template <class Form>
 class GatheredSteps;

@@ -1,5 +1,6 @@
 // Tiles of FlashAttentionScore in pieces: of queries that see few keys, one query after the other,
-// and of many keys in steps, whose softmax is on floats. Included by the unit for AMX only.
+// and of many keys in steps, whose softmax is on floats. Included by the translation unit for AMX
+// only.
 #pragma once
 
 #include "cpu/engine/step/amx_forward.h"
@@ -9,14 +10,14 @@
 namespace nsa::cpu {
 namespace {
 
-// float32 in pieces: keys are four tiles [words(D), 16], values a tile [words(kBlockKeys), 16] for
+// float32 in pieces: keys are four tiles [words(D), 16], values a tile [words(kSlabKeys), 16] for
 // every 16 columns.
 struct PiecesGathered {
   static constexpr WordForm kForm = PiecesPath::kForm;
-  static constexpr int64_t kWords = kForm.words(kBlockKeys);
+  static constexpr int64_t kWords = kForm.words(kSlabKeys);
   static constexpr int64_t kRow = kWords;
 
-  static constexpr float kUnit = kPieceUnit;
+  static constexpr float kScale = kPieceScale;
 
   static V exponential(V score, V base) { return exp_from(score, base); }
   static int64_t value_row(int64_t) { return kWords * kAmxTile; }
@@ -51,7 +52,7 @@ struct PiecesTile {
   TileBuffers tile;
   float* q;  // [rows, ldq] in pieces
   int64_t ldq;
-  float* tmp;            // [16, ldq] where a block is packed
+  float* tmp;            // [16, ldq] where a slab is packed
   float* p;              // [kTileRows, kLdp] probabilities of a step in pieces
   float *keys, *values;  // of kTileKeys as floats, where they do not go in pieces
 
@@ -64,7 +65,7 @@ struct PiecesTile {
     b.q = b.tmp = arena.take<float>((rows + kRowsPast) * b.ldq);
     b.p = arena.take<float>((kTileRows + kRowsPast) * kLdp);
     b.keys = arena.take<float>(D * kTileKeys);
-    b.values = arena.take<float>(kTileKeys / kBlockKeys * words_of_values<FloatPath>(Dv));
+    b.values = arena.take<float>(kTileKeys / kSlabKeys * words_of_values<FloatPath>(Dv));
     return b;
   }
 };
@@ -78,17 +79,17 @@ struct PiecesTile {
   const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
   const int64_t begin = range.lo(c.tile.i0) / kTileKeys * kTileKeys,
                 past = range.hi(c.query(rows - 1));
-  const int64_t key_size = plan.D * kBlockKeys, value_size = words_of_values<Path>(plan.Dv);
-  bool finite[kTileKeys / kBlockKeys], numbers = true;
+  const int64_t key_size = plan.D * kSlabKeys, value_size = words_of_values<Path>(plan.Dv);
+  bool finite[kTileKeys / kSlabKeys], numbers = true;
   const auto all_keys = [&] {
     fill(b.tile.o, rows * ld, 0.0f);
     b.tile.ahead.clear();
     for (int64_t k0 = begin; k0 < past; k0 += kTileKeys) {
-      const int64_t first = k0 / kBlockKeys, end = min64(k0 + kTileKeys, past);
-      for (int64_t n = first; n * kBlockKeys < end; ++n) {
+      const int64_t first = k0 / kSlabKeys, end = min64(k0 + kTileKeys, past);
+      for (int64_t n = first; n * kSlabKeys < end; ++n) {
         const int64_t at = n - first;
-        finite[at] = pack_block<Path>(plan, c.seg, kv_head, n, b.keys + at * key_size,
-                                      b.values + at * value_size, b.tile.tmp);
+        finite[at] = pack_slab<Path>(plan, c.seg, kv_head, n, b.keys + at * key_size,
+                                     b.values + at * value_size, b.tile.tmp);
         numbers = numbers && finite[at];
       }
       const PackedPair packed = {b.keys - first * key_size, b.values - first * value_size,
@@ -122,11 +123,11 @@ inline void pieces_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0
   const int64_t ldo = padded_row(plan.Dv), rows = r1 - r0;
   const int64_t lanes_v = round_up(plan.Dv, kAmxTile);
   float *s = b.tile.s, *o = b.tile.o + r0 * ldo, *factor = b.tile.factor + r0;
-  // Lanes [k % kBlockKeys, ...) of a block.
-  const auto each_block = [&](const auto& block) {
+  // Lanes [k % kSlabKeys, ...) of a slab.
+  const auto each_slab = [&](const auto& slab) {
     for (int64_t k = n0, past; k < n1; k = past) {
-      past = min64(n1, (k / kBlockKeys + 1) * kBlockKeys);
-      block(k, past - k);
+      past = min64(n1, (k / kSlabKeys + 1) * kSlabKeys);
+      slab(k, past - k);
     }
   };
   piece_scores(rows, n1 - n0, plan.D, b.q + r0 * b.ldq, b.ldq,
@@ -138,12 +139,12 @@ inline void pieces_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0
     pack_pieces(ElemType::kFloat32, s + r * kScoreRow, 0, n1 - n0, b.p + r * b.kLdp, zero());
     if (factor[r] != 1.0f) scale_row(o + r * ldo, lanes_v, factor[r]);
   }
-  each_block([&](int64_t k, int64_t lanes) {
-    const int64_t block = k / kBlockKeys, lane = k % kBlockKeys;
+  each_slab([&](int64_t k, int64_t lanes) {
+    const int64_t slab = k / kSlabKeys, lane = k % kSlabKeys;
     const float* values =
-        packed.values + block * words_of_values<PiecesPath>(plan.Dv) + form.words(lane) * kAmxTile;
+        packed.values + slab * words_of_values<PiecesPath>(plan.Dv) + form.words(lane) * kAmxTile;
     multiply_pieces({rows, lanes_v, form.words(lanes)}, {b.p + form.words(k - n0), b.kLdp, 1},
-                    {values, form.words(kBlockKeys) * kAmxTile}, {o, ldo}, true);
+                    {values, form.words(kSlabKeys) * kAmxTile}, {o, ldo}, true);
   });
 }
 

@@ -99,13 +99,13 @@ inline void load_rows(const AttentionPlan& plan, const SparsePlan& sparse, int64
   }
 }
 
-// c [n, lanes] = rows [n, depth] times lanes [depth, lanes], in parts of the contraction whose
-// lanes stay in the first-level cache.
+// c [n, lanes] = rows [n, depth] times lanes [depth, lanes], with so much of the contraction at a
+// time that its lanes stay in the first-level cache.
 inline void products_of_rows(int64_t n, int64_t depth, const float* rows, int64_t row,
                              const float* as_lanes, int64_t lanes, float* c) {
-  constexpr int64_t kPart = 128;
-  for (int64_t d = 0; d < depth; d += kPart) {
-    matmul<FloatStep>({n, lanes, min64(kPart, depth - d)}, {rows + d, row, 1},
+  constexpr int64_t kAtOnce = 128;
+  for (int64_t d = 0; d < depth; d += kAtOnce) {
+    matmul<FloatStep>({n, lanes, min64(kAtOnce, depth - d)}, {rows + d, row, 1},
                       {as_lanes + d * lanes, lanes}, {c, lanes},
                       {d == 0 ? Into::kReplace : Into::kAdd});
   }

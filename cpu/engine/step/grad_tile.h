@@ -1,4 +1,4 @@
-// The five products of the attention gradient for one tile of rows and one block of keys:
+// The five products of the attention gradient for one tile of rows and one slab of keys:
 //   S = Q K^T,  P = exp(scale S - max) / sum,  dP = dO V^T,  dS = P (dP - delta)
 //   delta = rowsum(dO O) - sum * its gradient: the sum is of exp(scale S - max), max a constant
 //   dV += P^T dO,  dK += dS^T Q,  dQ += dS K          (dQ and dK still without scale)
@@ -15,13 +15,13 @@
 namespace nsa::cpu {
 namespace {
 
-// Packed blocks of keys that are next to each other, in the words of a path. Lanes and rows past n
-// are zero.
+// Slabs of keys that are next to each other, in the words of a path. Lanes and rows past n are
+// zero.
 struct GradKeys {
-  const float* kt;  // [blocks, words(D), lanes], as pack_transposed() has them
-  const float* vt;  // [blocks, words(Dv), lanes] likewise
-  const float* k;   // [words(blocks lanes), D padded]
-  int64_t lanes;    // of a block
+  const float* kt;  // [slabs, words(D), lanes], as pack_transposed() has them
+  const float* vt;  // [slabs, words(Dv), lanes] likewise
+  const float* k;   // [words(slabs lanes), D padded]
+  int64_t lanes;    // of a slab
   int64_t j0;       // first key in the segment
   int64_t n;
   bool finite;  // k holds numbers only
@@ -42,7 +42,7 @@ inline bool all_true(const bool* x, int64_t n) {
 template <class Path>
 constexpr bool kOwnRows = Path::kForm.per_word == 1;
 
-// Keys [j0, j0 + n) of a pair, whose packed blocks, of `lanes` keys each, begin with number `at`.
+// Keys [j0, j0 + n) of a pair, whose slabs, of `lanes` keys each, begin with number `at`.
 struct PairKeys {
   const AttentionGradPlan& plan;
   const GradPair& pair;
@@ -66,17 +66,17 @@ inline GradKeys packed_keys(const PairKeys& of, const GradScratch& s, const floa
           j0,
           n,
           all_true(s.finite + at, ceil_div(n, lanes)),
-          plan.scores_in_pieces ? s.key_pieces + at * 3 * plan.D / 2 * kBlockKeys : nullptr,
+          plan.scores_in_pieces ? s.key_pieces + at * 3 * plan.D / 2 * kSlabKeys : nullptr,
           plan.scores_in_pieces && all_true(s.small + at, ceil_div(n, lanes))};
 }
 
-// Packs a block of keys as rows.
+// Packs a slab of keys as rows.
 template <class Path>
 inline void pack_key_rows(const PairKeys& keys, float* rows) {
   pack_rows<Path>(keys_of(keys.plan, keys.rows()), keys.plan.D, keys.lanes, rows);
 }
 
-// The forms of a block that are shared: columns of keys and of values, and rows. Gives whether its
+// The forms of a slab that are shared: columns of keys and of values, and rows. Gives whether its
 // keys are numbers.
 template <class Path>
 inline bool pack_grad_keys(const PairKeys& keys, const GradScratch& s, float* tmp) {
@@ -90,17 +90,17 @@ inline bool pack_grad_keys(const PairKeys& keys, const GradScratch& s, float* tm
   return packed_finite<Path>(s.keys_t + at * count, count);
 }
 
-// The form of a block in pieces. tmp: [16, 3 D / 2 + 16].
+// The form of a slab in pieces. tmp: [16, 3 D / 2 + 16].
 template <class Path>
 inline void pack_key_pieces(const PairKeys& keys, const GradScratch& s, float* tmp) {
-  const int64_t size = Path::kForm.words(keys.plan.D) * kBlockKeys;
+  const int64_t size = Path::kForm.words(keys.plan.D) * kSlabKeys;
   s.small[keys.at] =
       Path::pack_key_columns(keys.plan, keys.rows(), s.key_pieces + keys.at * size, tmp);
 }
 
 // Words of a tile's rows, three cache lines.
 constexpr int64_t kRowWords = kTileRows / 2;
-// Query, dy, dq and two statistics of a tile's rows, and a block of keys in three forms.
+// Query, dy, dq and two statistics of a tile's rows, and a slab of keys in three forms.
 constexpr int64_t kAheadRanges = 5 * kTileRows + 3;
 
 struct GradBuffers {
@@ -128,12 +128,12 @@ struct GradBuffers {
   template <class Path>
   static GradBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
     const int64_t ld = padded_row(D), ldv = padded_row(Dv);
-    constexpr bool pairs = Path::kForm.per_word == 2;
+    constexpr bool two = Path::kForm.per_word == 2;
     GradBuffers b{};
     b.q = arena.take<float>(kTileRows * ld);
     b.dy = arena.take<float>(kTileRows * ldv);
-    b.q_words = pairs ? arena.take<float>(kTileRows / 2 * ld) : b.q;
-    b.dy_words = pairs ? arena.take<float>(kTileRows / 2 * ldv) : b.dy;
+    b.q_words = two ? arena.take<float>(kTileRows / 2 * ld) : b.q;
+    b.dy_words = two ? arena.take<float>(kTileRows / 2 * ldv) : b.dy;
     b.q_t = kRowsOnly<Path> ? arena.take<float>(ld * kRowWords) : nullptr;
     b.dy_t = kRowsOnly<Path> ? arena.take<float>(ldv * kRowWords) : nullptr;
     b.p = arena.take<float>(kTileRows * kScoreRow);
@@ -226,8 +226,9 @@ inline void load_grad_rows(const AttentionGradPlan& plan, const Rows& c, const f
     b.delta[r] = delta[i * plan.G + head - first_head];
   });
   if constexpr (Path::kForm.per_word == 2) {
-    const bool q = Path::load_pairs(plan.query, c.rows(), plan.D, ld, b.q_at, b.q, b.q_words);
-    const bool dy = Path::load_pairs(plan.dy, c.rows(), plan.Dv, ldv, b.dy_at, b.dy, b.dy_words);
+    const bool q = Path::load_row_words(plan.query, c.rows(), plan.D, ld, b.q_at, b.q, b.q_words);
+    const bool dy =
+        Path::load_row_words(plan.dy, c.rows(), plan.Dv, ldv, b.dy_at, b.dy, b.dy_words);
     b.finite = q && dy;
     const int64_t used = ceil_div(c.rows(), 2), count = words<Path>(c.rows());
     fill(b.q_words + used * ld, (count - used) * ld, 0.0f);
@@ -298,8 +299,8 @@ inline void grad_rows(const AttentionGradPlan& plan, int64_t r, [[maybe_unused]]
     if (count == 1) {
       for (int64_t j = 0; j < lanes; j += W) {
         const V x = row.probability(load(p + j)), y = score_grad(x, load(ds + j), row.delta);
-        store(p + j, Path::pair(x, zero()));
-        store(p + kScoreRow + j, Path::pair(y, zero()));
+        store(p + j, Path::word(x, zero()));
+        store(p + kScoreRow + j, Path::word(y, zero()));
         Path::put(ds, j, y);
       }
       return;
@@ -309,8 +310,8 @@ inline void grad_rows(const AttentionGradPlan& plan, int64_t r, [[maybe_unused]]
       const V x0 = row.probability(load(p + j)), x1 = next.probability(load(p + kScoreRow + j));
       const V y0 = score_grad(x0, load(ds + j), row.delta);
       const V y1 = score_grad(x1, load(ds + kScoreRow + j), next.delta);
-      store(p + j, Path::pair(x0, x1));
-      store(p + kScoreRow + j, Path::pair(y0, y1));
+      store(p + j, Path::word(x0, x1));
+      store(p + kScoreRow + j, Path::word(y0, y1));
       Path::put(ds, j, y0);
       Path::put(ds + kScoreRow, j, y1);
     }
@@ -319,7 +320,7 @@ inline void grad_rows(const AttentionGradPlan& plan, int64_t r, [[maybe_unused]]
 
 // P and dS of rows [r, r + count), computed before, in that form.
 template <class Path>
-inline void pair_grad_rows([[maybe_unused]] int64_t r, [[maybe_unused]] int64_t count,
+inline void word_grad_rows([[maybe_unused]] int64_t r, [[maybe_unused]] int64_t count,
                            [[maybe_unused]] int64_t lanes, [[maybe_unused]] GradBuffers& b) {
   if constexpr (Path::kForm.per_word == 2) {
     float *p = b.p + r * kScoreRow, *ds = b.ds + r * kScoreRow;
@@ -327,8 +328,8 @@ inline void pair_grad_rows([[maybe_unused]] int64_t r, [[maybe_unused]] int64_t 
       const V x0 = load(p + j), y0 = load(ds + j);
       const V x1 = count == 2 ? load(p + kScoreRow + j) : zero();
       const V y1 = count == 2 ? load(ds + kScoreRow + j) : zero();
-      store(p + j, Path::pair(x0, x1));
-      store(p + kScoreRow + j, Path::pair(y0, y1));
+      store(p + j, Path::word(x0, x1));
+      store(p + kScoreRow + j, Path::word(y0, y1));
       Path::put(ds, j, y0);
       if (count == 2) Path::put(ds + kScoreRow, j, y1);
     }
@@ -369,15 +370,14 @@ struct StepSizes {
   int64_t real, lanes, rows;
 };
 
-// Rows of dO or Q in words of pairs of rows, [words(rows), ld], and transposed, for kRowsOnly.
+// Rows of dO or Q in words of two rows, [words(rows), ld], and transposed, for kRowsOnly.
 struct RowWords {
   const float* data;
   int64_t ld;
   const float* transposed;
 };
 
-// sums += A^T B, `width` columns of B: A, words of pairs of rows [words(rows), kScoreRow 2] of P or
-// dS.
+// sums += A^T B, `width` columns of B: A, words of two rows [words(rows), kScoreRow 2] of P or dS.
 template <class Path>
 inline void add_key_products(bool numbers_only, StepSizes of, int64_t width, float* a, RowWords b,
                              KeySums<Path> sums, Ahead* ahead) {
@@ -417,13 +417,13 @@ inline void grad_scores(const AttentionGradPlan& plan, const GradKeys& keys, int
                      {keys.kt, words<Path>(plan.D), keys.lanes}, n0, n1, {s, kScoreRow}, &b.ahead);
 }
 
-// Rows [r0, r1) of a tile against lanes [n0, n1) of packed blocks; r0 begins a word, and of
-// kRowsOnly a tile's words. plain: every row sees all of them, and nothing else changes scores.
+// Rows [r0, r1) of a tile against lanes [n0, n1) of slabs; r0 begins a word, and of kRowsOnly a
+// tile's words. plain: every row sees all of them, and nothing else changes scores.
 template <class Path>
 struct GradStep {
   int64_t r0, r1, n0, n1;
   bool plain;
-  KeySums<Path> dk, dv;  // of the keys of the blocks
+  KeySums<Path> dk, dv;  // of the keys of the slabs
   Into into_dq = Into::kAdd;
 };
 
@@ -458,15 +458,15 @@ template <class Path, class Rows>
     }
     for (int64_t k = r; k < r + count; ++k)
       masked_grad_row(plan, c, k, keys.j0 + n0, real, lanes, plain, b);
-    pair_grad_rows<Path>(r, count, lanes, b);
+    word_grad_rows<Path>(r, count, lanes, b);
   }
-  float* ds_pairs = per_word == 2 ? p + kScoreRow : ds;
+  float* ds_words = per_word == 2 ? p + kScoreRow : ds;
   const int64_t first = r0 / per_word;
   const StepSizes of = {real, lanes, rows};
   const RowWords dy = {b.dy_words + first * ldv, ldv, kRowsOnly<Path> ? b.dy_t + first : nullptr};
   const RowWords q = {b.q_words + first * ld, ld, kRowsOnly<Path> ? b.q_t + first : nullptr};
   add_key_products<Path>(b.finite, of, lanes_v, p, dy, step.dv.key(n0), &b.ahead);
-  add_key_products<Path>(b.finite, of, lanes_d, ds_pairs, q, step.dk.key(n0), &b.ahead);
+  add_key_products<Path>(b.finite, of, lanes_d, ds_words, q, step.dk.key(n0), &b.ahead);
   multiply_values<Path>(keys.finite, {rows, lanes_d, words<Path>(real)}, {ds, kScoreRow, 1},
                         {keys.k + n0 / per_word * ld, ld}, {b.dq + r0 * ld, ld},
                         {step.into_dq, nullptr, &b.ahead});

@@ -1,6 +1,6 @@
-// The parts of a gradient call that do not depend on how rows meet keys: what a unit sums in, the
+// What of a gradient call does not depend on how rows meet keys: what a unit sums in, the
 // accumulators of a pair, and a wave from the first to the last. Pairs are GradPair or extend it.
-// At the end stands the other way that the unit being compiled may have.
+// At the end stands the other way that the translation unit being compiled may have.
 #pragma once
 
 #include "cpu/engine/plan/grad_schedule.h"
@@ -10,35 +10,35 @@
 namespace nsa::cpu {
 namespace {
 
-// What the gradient on AMX tiles keeps in scratch is plain data, which every unit can name; only
-// one with tiles has it.
+// What the gradient on AMX tiles keeps in scratch is plain data, which every translation unit can
+// name; only one with tiles has it.
 
-// Rows whose dQ is summed transposed: [D, kGroupRows].
-constexpr int64_t kGroupRows = kAmxTile;
-static_assert(kGroupRows == kGradGroup);
-// Lanes of a product, those of two groups, and keys of it.
-constexpr int64_t kPairLanes = 2 * kGroupRows;
-constexpr int64_t kBlockRows = 2 * kAmxTile;
-// Most pairs of groups of a tile.
-constexpr int64_t kTilePairs = kTileRows / kPairLanes;
-static_assert(kTileKeys % kBlockRows == 0);
+// Rows of a strip, whose dQ is summed transposed: [D, kStripRows].
+constexpr int64_t kStripRows = kAmxTile;
+static_assert(kStripRows == kGradStrip);
+// Lanes of a product, two strips of rows or a swath, and its keys.
+constexpr int64_t kSwathLanes = 2 * kStripRows;
+constexpr int64_t kProductKeys = 2 * kAmxTile;
+// Most swaths of a tile.
+constexpr int64_t kTileSwaths = kTileRows / kSwathLanes;
+static_assert(kTileKeys % kProductKeys == 0);
 
-// Interleaving two rows of keys puts lanes 0 to 3 of every 8 first. So fours of the two groups take
+// Interleaving two rows of keys puts lanes 0 to 3 of every 8 first. So fours of the two strips take
 // turns, and after it their lanes stand together.
-constexpr int64_t group_lane(int64_t turn, int64_t row) { return row / 4 * 8 + turn * 4 + row % 4; }
+constexpr int64_t strip_lane(int64_t turn, int64_t row) { return row / 4 * 8 + turn * 4 + row % 4; }
 
-// Of a pair's lanes what P and dS are computed with.
-struct PairLanes {
-  float max[kPairLanes];
-  float inv[kPairLanes];
-  float delta[kPairLanes];
+// Of a swath's lanes what P and dS are computed with.
+struct SwathLanes {
+  float max[kSwathLanes];
+  float inv[kSwathLanes];
+  float delta[kSwathLanes];
   // The visible keys of the segment are [lo, hi).
-  float lo[kPairLanes];
-  float hi[kPairLanes];
+  float lo[kSwathLanes];
+  float hi[kSwathLanes];
 };
 
-// A packed block of keys.
-struct GroupKeys {
+// A slab of keys.
+struct StripKeys {
   const float* k;   // [lanes, words(D)], ld_k apart
   const float* v;   // [lanes, words(Dv)], ld_v apart
   const float* kt;  // [D, lanes / 2] words of two keys, ld_kt apart
@@ -47,49 +47,49 @@ struct GroupKeys {
 };
 
 // A tile's rows in the forms that its products read.
-struct GroupTile {
-  int64_t groups;    // of kGroupRows rows
-  float* q_t;        // [kTilePairs, words(D), kPairLanes]
-  float* dy_t;       // [kTilePairs, words(Dv), kPairLanes]
-  float* q_pairs;    // [kTileRows / 2, D padded] words of two rows
-  float* dy_pairs;   // [kTileRows / 2, Dv padded]
-  PairLanes* lanes;  // [kTilePairs]
-  float* top;        // [W] the largest magnitudes of both, as bf16
-  bool usual;        // all rows have a maximum that is moderate
+struct StripTile {
+  int64_t strips;     // of kStripRows rows
+  float* q_t;         // [kTileSwaths, words(D), kSwathLanes]
+  float* dy_t;        // [kTileSwaths, words(Dv), kSwathLanes]
+  float* q_words;     // [kTileRows / 2, D padded] words of two rows
+  float* dy_words;    // [kTileRows / 2, Dv padded]
+  SwathLanes* lanes;  // [kTileSwaths]
+  float* top;         // [W] the largest magnitudes of both, as bf16
+  bool usual;         // all rows have a maximum that is moderate
 
-  int64_t pairs() const { return ceil_div(groups, 2); }
+  int64_t swaths() const { return ceil_div(strips, 2); }
 
-  static GroupTile carve(Arena& arena, int64_t D, int64_t Dv) {
-    GroupTile t{};
-    t.q_t = arena.take<float>(kTilePairs * D / 2 * kPairLanes);
-    t.dy_t = arena.take<float>(kTilePairs * Dv / 2 * kPairLanes);
-    t.q_pairs = arena.take<float>(kTileRows / 2 * padded_row(D));
-    t.dy_pairs = arena.take<float>(kTileRows / 2 * padded_row(Dv));
-    t.lanes = arena.take<PairLanes>(kTilePairs);
+  static StripTile carve(Arena& arena, int64_t D, int64_t Dv) {
+    StripTile t{};
+    t.q_t = arena.take<float>(kTileSwaths * D / 2 * kSwathLanes);
+    t.dy_t = arena.take<float>(kTileSwaths * Dv / 2 * kSwathLanes);
+    t.q_words = arena.take<float>(kTileRows / 2 * padded_row(D));
+    t.dy_words = arena.take<float>(kTileRows / 2 * padded_row(Dv));
+    t.lanes = arena.take<SwathLanes>(kTileSwaths);
     t.top = arena.take<float>(W);
     return t;
   }
 };
 
-struct GroupBuffers {
-  GroupTile tiles[2];  // one in work, one that is loaded
+struct StripBuffers {
+  StripTile tiles[2];  // one in work, one that is loaded
   float* p;            // [kTileKeys, kRowWords] words of two rows
   float* ds;           // likewise
   float* ds_keys;      // [kTileKeys / 2, kLanes] words of two keys
-  float* scores;       // [kTilePairs, kTileKeys, kPairLanes] raw S^T
-  float* products;     // [kTilePairs, kTileKeys, kPairLanes] dP^T
-  float* dq;           // [kTileRows / kGroupRows, D, kGroupRows] of a tile that meets all its keys
+  float* scores;       // [kTileSwaths, kTileKeys, kSwathLanes] raw S^T
+  float* products;     // [kTileSwaths, kTileKeys, kSwathLanes] dP^T
+  float* dq;           // [kTileRows / kStripRows, D, kStripRows] of a tile that meets all its keys
   float* keys_t;       // [words(D), kTileKeys] keys of a tile that takes the general way
   float* values_t;     // [words(Dv), kTileKeys] likewise
   float* keys;         // [words(kTileKeys), D padded] likewise
-  float* nobody;       // [D, kGroupRows] dQ of a group that is not there
+  float* nobody;       // [D, kStripRows] dQ of a strip that is not there
   float* zeros;        // a row of it
 
   static constexpr int64_t kLanes = padded_row(kTileRows);
 
-  static GroupBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
-    GroupBuffers b;
-    for (GroupTile& tile : b.tiles) tile = GroupTile::carve(arena, D, Dv);
+  static StripBuffers carve(Arena& arena, int64_t D, int64_t Dv) {
+    StripBuffers b;
+    for (StripTile& tile : b.tiles) tile = StripTile::carve(arena, D, Dv);
     b.p = arena.take<float>(kTileKeys * kRowWords);
     b.ds = arena.take<float>(kTileKeys * kRowWords);
     b.ds_keys = arena.take<float>(kTileKeys / 2 * kLanes);
@@ -99,20 +99,20 @@ struct GroupBuffers {
     b.keys_t = arena.take<float>(kTileKeys * D / 2);
     b.values_t = arena.take<float>(kTileKeys * Dv / 2);
     b.keys = arena.take<float>(kTileKeys / 2 * padded_row(D));
-    b.nobody = arena.take<float>(D * kGroupRows);
+    b.nobody = arena.take<float>(D * kStripRows);
     b.zeros = arena.take<float>(max64(D, Dv) / 2);
     return b;
   }
   // Before the units of a thread.
   void begin(int64_t D, int64_t Dv) const {
-    fill(nobody, D * kGroupRows, 0.0f);
+    fill(nobody, D * kStripRows, 0.0f);
     fill(zeros, max64(D, Dv) / 2, 0.0f);
   }
 };
 
 struct UnitBuffers {
   GradBuffers tile;
-  GroupBuffers groups;  // of tiles
+  StripBuffers strips;  // of tiles
   float* dk;            // [keys of a chunk, D padded], or [D padded, keys of a chunk]: KeySums
   float* dv;            // likewise of Dv
   int64_t ld_keys;      // where the keys are columns
@@ -122,7 +122,7 @@ struct UnitBuffers {
   static UnitBuffers carve(Arena& arena, int64_t D, int64_t Dv, int64_t kv_chunk) {
     UnitBuffers b{};
     b.tile = GradBuffers::carve<Path>(arena, D, Dv);
-    if constexpr (kRowsOnly<Path>) b.groups = GroupBuffers::carve(arena, D, Dv);
+    if constexpr (kRowsOnly<Path>) b.strips = StripBuffers::carve(arena, D, Dv);
     b.ld_keys = padded_row(kv_chunk);
     const int64_t keys = kRowsOnly<Path> ? b.ld_keys : kv_chunk;
     b.dk = arena.take<float>(keys * padded_row(D));
@@ -142,10 +142,10 @@ struct UnitBuffers {
   }
 };
 
-// Where dq of the group of query i and head g of its key head is accumulated.
-inline float* dq_group(const AttentionGradPlan& plan, const GradPair& pair, int64_t i, int64_t g) {
-  constexpr int64_t n = kGradGroup;
-  if (plan.groups == GradGroups::kHeads) return pair.dq + pair.dq_row(i) + g / n * n * plan.D;
+// Where dq of the strip of query i and head g of its key head is accumulated.
+inline float* dq_strip(const AttentionGradPlan& plan, const GradPair& pair, int64_t i, int64_t g) {
+  constexpr int64_t n = kGradStrip;
+  if (plan.strips == GradStrips::kHeads) return pair.dq + pair.dq_row(i) + g / n * n * plan.D;
   return pair.dq + pair.dq_row(i / n * n) + g * n * plan.D;
 }
 
@@ -156,10 +156,10 @@ inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, con
   const int64_t ld = padded_row(plan.D);
   each_row(c, [&](int64_t r, int64_t i, int64_t head) {
     const int64_t g = head - pair.kv_head * plan.G;
-    if (plan.in_groups()) {
-      const int64_t lane = (plan.groups == GradGroups::kHeads ? g : i) % kGradGroup;
-      float* column = dq_group(plan, pair, i, g) + lane;
-      for (int64_t d = 0; d < plan.D; ++d) column[d * kGradGroup] += dq[r * ld + d];
+    if (plan.in_strips()) {
+      const int64_t lane = (plan.strips == GradStrips::kHeads ? g : i) % kGradStrip;
+      float* column = dq_strip(plan, pair, i, g) + lane;
+      for (int64_t d = 0; d < plan.D; ++d) column[d * kGradStrip] += dq[r * ld + d];
       return;
     }
     add_scaled(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, dq + r * ld, plan.D,
@@ -170,7 +170,7 @@ inline void add_tile_dq(const AttentionGradPlan& plan, const GradPair& pair, con
 // Whether delta and statistics of a row are prepared by the one unit that has it, beside reading
 // its dO: rows of a tile are then next to each other in them.
 inline bool units_prepare(const AttentionGradPlan& plan, const GradPair& pair) {
-  return pair.whole() && plan.groups == GradGroups::kHeads;
+  return pair.whole() && plan.strips == GradStrips::kHeads;
 }
 
 // What a tile of these rows will read is asked for in the steps of the tile before it.
@@ -184,9 +184,9 @@ inline void ask_for_grad_rows(const AttentionGradPlan& plan, const GradPair& pai
     if (units_prepare(plan, pair))
       ahead.add(plan.dtype, plan.out, c.seg.o + i * plan.o.row + head * plan.o.head, plan.Dv);
     if (pair.whole()) return;
-    if (plan.in_groups()) {
-      const int64_t row = (plan.groups == GradGroups::kHeads ? g : i) % kGradGroup;
-      ahead.add(dq_group(plan, pair, i, g) + row * plan.D, plan.D);
+    if (plan.in_strips()) {
+      const int64_t row = (plan.strips == GradStrips::kHeads ? g : i) % kGradStrip;
+      ahead.add(dq_strip(plan, pair, i, g) + row * plan.D, plan.D);
       return;
     }
     ahead.add(pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D);
@@ -215,7 +215,7 @@ inline void add_key_sums(KeySums<Path> sums, int64_t count, int64_t dim, float s
 template <class Path>
 inline void add_unit_keys(const AttentionGradPlan& plan, const GradPair& pair, int64_t j0,
                           int64_t count, const UnitBuffers& b) {
-  add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.in_groups() ? 1.0f : plan.scale,
+  add_key_sums(b.key_sums<Path>(b.dk, plan.D), count, plan.D, plan.in_strips() ? 1.0f : plan.scale,
                pair.dk + j0 * pair.dk_row, pair.dk_row);
   add_key_sums(b.key_sums<Path>(b.dv, plan.Dv), count, plan.Dv, 1.0f, pair.dv + j0 * pair.dv_row,
                pair.dv_row);
@@ -259,14 +259,14 @@ inline void prepare_dots(const AttentionGradPlan& plan, const GradPair& pair, in
 
 // How often the step of so many rows calls Ahead::step().
 template <class Path>
-inline int64_t group_steps(const AttentionGradPlan& plan, int64_t rows, int64_t keys);
+inline int64_t strip_steps(const AttentionGradPlan& plan, int64_t rows, int64_t keys);
 // delta of rows [first, past), at most W, all of them at once. Dv is a multiple of 2 W.
 template <class Path>
 inline void prepare_rows(const AttentionGradPlan& plan, const GradPair& pair, int64_t first,
                          int64_t past, GradBuffers& b);
-// Scales and rounds dq of the groups that begin with query i.
+// Scales and rounds dq of the strips that begin with query i.
 template <class Path>
-inline void write_dq_groups(const AttentionGradPlan& plan, const GradPair& pair, int64_t i);
+inline void write_dq_strips(const AttentionGradPlan& plan, const GradPair& pair, int64_t i);
 // Rounds dk and dv to the outputs where they are in slots.
 template <class Path>
 inline void write_slot_sums(const Member& member, const AttentionGradPlan& plan,
@@ -315,7 +315,7 @@ inline void clear_dq(const Member& member, const AttentionGradPlan& plan, const 
                      int64_t range) {
   if (pair.whole()) return;
   const QueryRange queries(plan, pair, range);
-  const int64_t past = plan.in_groups() ? round_up(queries.past, kGradGroup) : queries.past;
+  const int64_t past = plan.in_strips() ? round_up(queries.past, kGradStrip) : queries.past;
   member.share(past - queries.first, [&](int64_t n) {
     float* dq = pair.dq + pair.dq_row(queries.first + n);
     for (int64_t g = 0; g < plan.G; ++g) fill(dq + g * pair.dq_strides.head, plan.D, 0.0f);
@@ -332,7 +332,7 @@ inline void write_dq(const Member& member, const AttentionGradPlan& plan, const 
   member.share(queries.past - queries.first, [&](int64_t n) {
     const int64_t i = queries.first + n;
     if constexpr (kRowsOnly<Path>) {
-      if (plan.in_groups()) return write_dq_groups<Path>(plan, pair, i);
+      if (plan.in_strips()) return write_dq_strips<Path>(plan, pair, i);
     }
     for (int64_t g = 0; g < plan.G; ++g) {
       from_float(plan.dtype, pair.dq + pair.dq_row(i) + g * pair.dq_strides.head, plan.D, plan.dq,
@@ -361,7 +361,7 @@ inline void write_key_sums(const Member& member, const AttentionGradPlan& plan, 
       add_scaled(pair.dv + j * pair.dv_row, pair.lead_dv + at * plan.Dv, plan.Dv, 1.0f);
     }
     if (there) return;
-    if (kRowsOnly<Path> && plan.in_groups())
+    if (kRowsOnly<Path> && plan.in_strips())
       scale_row(pair.dk + j * pair.dk_row, plan.D, plan.scale);
     from_float(plan.dtype, pair.dk + j * pair.dk_row, plan.D, plan.dk,
                seg.k + j * plan.k.row + pair.kv_head * plan.k.head);
@@ -382,7 +382,7 @@ void run_backward_wave(const AttentionGradPlan& plan, const WaveType& wave,
     UnitBuffers buffers = UnitBuffers::carve<Path>(arena, plan.D, plan.Dv, max_kv_chunk);
     Path::begin();
     if (kScoresSplit<Path> && plan.scores_in_pieces) Path::Scores::begin();
-    if (kRowsOnly<Path> && plan.in_groups()) buffers.groups.begin(plan.D, plan.Dv);
+    if (kRowsOnly<Path> && plan.in_strips()) buffers.strips.begin(plan.D, plan.Dv);
     pack(member, buffers.tile);
     for (int64_t p = 0; p < wave.num_pairs; ++p)
       prepare_accumulators<Path>(member, plan, wave.pairs[p], buffers.tile);

@@ -1,6 +1,6 @@
 // The softmax of every attention kernel: running maximum and sum of a row, and the only place that
 // knows about rows without keys and about infinite scores. A score of +inf or NaN makes the sum of
-// its row NaN, as inf - inf is; one of -inf is a masked pair.
+// its row NaN, as inf - inf is; one of -inf is masked.
 //
 // The state of a row is SoftmaxState; of as many rows as a vector has lanes, SoftmaxLanes, where
 // nothing waits for one row's maximum and no branch depends on whether it grew. How exponents are
@@ -56,7 +56,7 @@ struct SoftmaxState {
   }
   float sum_out() const { return empty_row() ? kFloatMax : sum; }
 
-  // What the backward pass needs of a stored pair: P = exp(score - max) * inverse.
+  // What the backward pass needs of a stored row: P = exp(score - max) * inverse.
   static float inverse_of(float max_out, float sum_out) {
     return max_out == -kFloatMax && sum_out == kFloatMax ? 0.0f : 1.0f / sum_out;
   }
@@ -75,7 +75,7 @@ inline float scaled_max(float* s, int64_t n, float scale) {
   return hmax(m);
 }
 
-// Of a row that is NaN: every pair but the masked ones.
+// Of a row that is NaN: every score but the masked ones.
 inline float nan_row(float* s, int64_t n, float scale) {
   const float nan = __builtin_nanf("");
   for (int64_t j = 0; j < n; ++j) s[j] = s[j] * scale == -kInfinity ? 0.0f : nan;
@@ -184,7 +184,7 @@ inline float online_softmax_visible(const float* s, int64_t n, float scale, floa
   return factor;
 }
 
-// prob += row / sum. In a row that sees a NaN a masked pair still has the probability 0, so that
+// prob += row / sum. In a row that sees a NaN a masked score still has the probability 0, so that
 // its block ranks above those of which nothing is known.
 inline void add_probabilities(const float* row, int64_t n, float inverse_sum, float* prob) {
   if (inverse_sum != inverse_sum) {
@@ -242,17 +242,17 @@ template <class Path>
 inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, SoftmaxState* state,
                               float* factor) {
   expect<Length::kWholeVectors>(n);
-  V part[W];
+  V each[W];
   float top[W], sum[W];
   for (int r = 0; r < W; ++r) {
     const float* row = s + r * ld;
     V m = set1(-kInfinity);
     for (int64_t j = 0; j < n; j += W) m = max(load(row + j), m);
-    part[r] = m;
+    each[r] = m;
     top[r] = state[r].max;
     sum[r] = state[r].sum;
   }
-  const V by = set1(scale), here = mul(max_rows(part), by), before = load(top);
+  const V by = set1(scale), here = mul(max_rows(each), by), before = load(top);
   if (!moderate(hmax(max(before, max(here, sub(zero(), here)))))) return false;
   SoftmaxLanes<NaturalExponent> lanes{before, load(sum)};
   const V now = max(here, before);
@@ -273,9 +273,9 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
       total = add(total, e);
       Path::put(row, j, e);
     }
-    part[r] = total;
+    each[r] = total;
   }
-  store(factor, lanes.add(now, sum_rows(part)));
+  store(factor, lanes.add(now, sum_rows(each)));
   store(sum, lanes.sum);
   for (int r = 0; r < W; ++r) state[r] = {top[r], sum[r]};
   return true;

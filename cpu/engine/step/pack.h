@@ -1,5 +1,5 @@
-// Copies into the forms the tile matmul reads: rows converted to float (or kept as pairs of bf16),
-// keys transposed block by block, everything padded with zeros.
+// Copies into the forms the tile matmul reads: rows converted to float (or kept as words of bf16),
+// keys transposed slab by slab, everything padded with zeros.
 #pragma once
 
 #include "cpu/engine/plan/plan.h"
@@ -25,7 +25,8 @@ constexpr int kDots = 8;
 
 // A way to do a step: the number format of its products, and what depends on it. A "word" is what
 // one step of a contraction consumes: one float, or two neighbouring bf16. This is the way of
-// floats on vectors; the others stand in files of their own, and ways.h says which a unit has.
+// floats on vectors; the others stand in files of their own, and ways.h says which a translation
+// unit has.
 struct FloatPath {
   using Step = FloatStep;
   static constexpr WordForm kForm = {1, 1};
@@ -75,10 +76,10 @@ constexpr int64_t key_step() {
   return Path::kForm.key_step();
 }
 
-// Words of a packed block's values.
+// Words of a slab's values.
 template <class Form>
 constexpr int64_t words_of_values(int64_t Dv) {
-  return Form::kForm.words(kBlockKeys) * padded_row(Dv);
+  return Form::kForm.words(kSlabKeys) * padded_row(Dv);
 }
 
 // Whether rows of queries are words that end with a row of a tile, and tiles with a query. Where
@@ -124,10 +125,9 @@ inline bool rows_are_words(ElemType t, const void* src, int64_t n, RowStrides st
          reinterpret_cast<uintptr_t>(src) % sizeof(float) == 0;
 }
 
-// Lanes of a packed block of keys that stand next to each other, [words(D), panel], before the next
-// ones. Where a product reads 16 at a time, one line of each row, rows of 64 would put the lines of
-// a panel into a quarter of the sets of the first-level cache, and those of 128 rows would fill
-// them.
+// Lanes of a slab that stand next to each other, [words(D), panel], before the next ones. Where a
+// product reads 16 at a time, one line of each row, rows of 64 would put the lines of a panel into
+// a quarter of the sets of the first-level cache, and those of 128 rows would fill them.
 template <class Path>
 constexpr int64_t panel_lanes(int64_t lanes) {
   return !kRowsOnly<Path> && kNR * W == kLanePad ? kLanePad : lanes;
@@ -164,27 +164,26 @@ inline void pack_transposed(const TensorRows& rows, int64_t D, int64_t lanes, fl
 
 // What pack_transposed() makes, as the right side of a product.
 template <class Path>
-inline Lanes packed_lanes(const float* block, int64_t depth, int64_t lanes) {
+inline Lanes packed_lanes(const float* packed, int64_t depth, int64_t lanes) {
   const int64_t panel = panel_lanes<Path>(lanes);
-  return {block, panel, panel < lanes ? depth : 1};
+  return {packed, panel, panel < lanes ? depth : 1};
 }
 
-// Neighbouring packed blocks of keys, [depth, lanes] each.
-struct KeyBlocks {
+// Neighbouring slabs of keys, [depth, lanes] each.
+struct KeySlabs {
   const float* data;
   int64_t depth, lanes;
 };
 
-// c = A B for lanes [n0, n1) of packed blocks of keys. A: Operand, or RowList where the path takes
-// it.
+// c = A B for lanes [n0, n1) of slabs of keys. A: Operand, or RowList where the path takes it.
 template <class Path, class A>
-inline void key_products(A a, int64_t rows, KeyBlocks keys, int64_t n0, int64_t n1, Output c,
+inline void key_products(A a, int64_t rows, KeySlabs keys, int64_t n0, int64_t n1, Output c,
                          Ahead* ahead = nullptr) {
   using Step = typename Path::Step;
-  const auto [blocks, depth, lanes] = keys;
+  const auto [slabs, depth, lanes] = keys;
   for (int64_t n = n0; n < n1;) {
     const int64_t lane = n % lanes, count = min64(lanes - lane, n1 - n);
-    const Lanes b = packed_lanes<Path>(blocks + (n - lane) * depth, depth, lanes).from(lane);
+    const Lanes b = packed_lanes<Path>(slabs + (n - lane) * depth, depth, lanes).from(lane);
     const Output to = c.from(0, n - n0);
     const Sizes of = {rows, count, depth};
     const Sum sum = {Into::kReplace, nullptr, ahead};
@@ -199,7 +198,7 @@ inline void key_products(A a, int64_t rows, KeyBlocks keys, int64_t n0, int64_t 
 
 // dst[d] = the word of even[d] and odd[d], d < n; the rest of ld words is zero. A row that is
 // nullptr is zero.
-inline void pair_elements(const uint16_t* even, const uint16_t* odd, int64_t n, int64_t ld,
+inline void word_elements(const uint16_t* even, const uint16_t* odd, int64_t n, int64_t ld,
                           float* dst) {
   if (even == nullptr) n = 0;
   for (int64_t d = 0; d < n; ++d) {
@@ -225,13 +224,13 @@ inline void pack_rows(const TensorRows& rows, int64_t Dv, int64_t rows_padded, f
   }
   const uint16_t* base = static_cast<const uint16_t*>(rows.src);
   for (int64_t j = 0; j < rows_padded; j += 2) {
-    pair_elements(j < n ? base + rows.at(j) : nullptr, j + 1 < n ? base + rows.at(j + 1) : nullptr,
+    word_elements(j < n ? base + rows.at(j) : nullptr, j + 1 < n ? base + rows.at(j + 1) : nullptr,
                   Dv, ld, dst + j / 2 * ld);
   }
 }
 
-// Whether a packed block of `count` words holds numbers only; of bf16, those of a smaller exponent
-// than the one given, as its bits stand in a number.
+// Whether `count` packed words hold numbers only; of bf16, those of a smaller exponent than the one
+// given, as its bits stand in a number.
 template <class Path>
 inline bool packed_finite(const float* packed, int64_t count, uint32_t exponent = 0x7f80) {
   if (Path::kForm.per_word == 1) return all_finite(packed, count);
@@ -247,7 +246,7 @@ inline bool packed_finite(const float* packed, int64_t count, uint32_t exponent 
 }
 
 // A product with P or dS on the left; without numbers_only the right side holds NaN or infinity
-// somewhere, and some pair may be masked.
+// somewhere, and some score may be masked.
 template <class Path>
 inline void multiply_values(bool numbers_only, Sizes of, Operand p, Lanes v, Output o,
                             Sum sum = {}) {

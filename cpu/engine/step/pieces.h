@@ -1,5 +1,5 @@
 // Products of float32 on AMX tiles: a number is the sum of three bf16, its pieces. Included by the
-// unit for AMX only.
+// translation unit for AMX only.
 #pragma once
 
 #include <type_traits>
@@ -22,8 +22,8 @@ struct PiecesPath {
   static constexpr WordForm kForm = {2, kAmxTile, kPieces};
 
   static V split_row(ElemType t, const void* src, int64_t offset, int64_t n, float* dst, V top);
-  static V split_pair(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
-                      const WordsAt& to, V top);
+  static V split_two(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
+                     const WordsAt& to, V top);
   static void multiply(Sizes of, Operand a, LaneTiles b, Output c, bool add_to);
   // Rows that multiply() reads past the last one.
   static constexpr int64_t kRowsPast = 2 * kAmxTile;
@@ -44,17 +44,17 @@ struct PiecesPath {
 
 constexpr int64_t kRowsPast = PiecesPath::kRowsPast;
 
-// Operands of 1e9 and above, packed kPieceUnit times as large, do not go in pieces.
-constexpr float kLargestPacked = 1e9f * kPieceUnit;
+// Operands of 1e9 and above, packed kPieceScale times as large, do not go in pieces.
+constexpr float kLargestPacked = 1e9f * kPieceScale;
 
-// W elements of which n are in memory, the others being 0, as packed: times kPieceUnit.
-inline V load_unit(ElemType t, const void* src, int64_t offset, int64_t n) {
-  const V unit = set1(kPieceUnit);
+// W elements of which n are in memory, the others being 0, as packed: times kPieceScale.
+inline V load_scaled(ElemType t, const void* src, int64_t offset, int64_t n) {
+  const V scale = set1(kPieceScale);
   if (t == ElemType::kFloat32 && n >= W)
-    return mul(load(static_cast<const float*>(src) + offset), unit);
-  alignas(64) float part[W] = {};
-  if (n > 0) to_float(t, src, offset, min64(n, W), part);
-  return mul(load(part), unit);
+    return mul(load(static_cast<const float*>(src) + offset), scale);
+  alignas(64) float some[W] = {};
+  if (n > 0) to_float(t, src, offset, min64(n, W), some);
+  return mul(load(some), scale);
 }
 
 // Floats, but for scores, which a gradient takes in pieces where its forward does.
@@ -66,8 +66,8 @@ struct SplitScoresPath : FloatPath {
 // packed.
 inline V pack_pieces(ElemType t, const void* src, int64_t offset, int64_t n, float* dst, V top) {
   for (int64_t i = 0; i < n; i += 2 * W, dst += kPieceStep) {
-    const V low = load_unit(t, src, offset + i, n - i);
-    const V high = load_unit(t, src, offset + i + W, n - i - W);
+    const V low = load_scaled(t, src, offset + i, n - i);
+    const V high = load_scaled(t, src, offset + i + W, n - i - W);
     top = largest_magnitude(largest_magnitude(top, low), high);
     split_pieces(low, high, join_upper,
                  [&](int64_t piece, V x) { store(dst + piece * kAmxTile, x); });
@@ -77,26 +77,26 @@ inline V pack_pieces(ElemType t, const void* src, int64_t offset, int64_t n, flo
 
 // Words of n elements of two rows, which begin at elements even and odd of src; odd < 0: there is
 // none. Gives the larger magnitudes as pack_pieces() does.
-inline V pair_pieces(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
+inline V word_pieces(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
                      const WordsAt& to, V top) {
   for (int64_t j = 0; j < to.count; j += W) {
-    const V x = load_unit(t, src, even + j, n - j);
-    const V y = load_unit(t, src, odd + j, odd < 0 ? 0 : n - j);
+    const V x = load_scaled(t, src, even + j, n - j);
+    const V y = load_scaled(t, src, odd + j, odd < 0 ? 0 : n - j);
     top = largest_magnitude(largest_magnitude(top, x), y);
-    split_pieces(x, y, pair_upper, [&](int64_t piece, V words) {
+    split_pieces(x, y, word_upper, [&](int64_t piece, V words) {
       store(to.data + piece * kAmxTile * to.row + j / W * to.tile, words);
     });
   }
   return top;
 }
 
-// Rows of a tensor of which a block of kBlockKeys is packed: those past n are zeros. Both forms
-// give the larger magnitudes as pack_pieces() does.
+// Rows of a tensor of which a slab of kSlabKeys is packed: those past n are zeros. Both forms give
+// the larger magnitudes as pack_pieces() does.
 struct PiecesSource : TensorRows {
   // Rows as lanes: four tiles [words(width), 16]. tmp: [16, words(width) + 16].
   V columns(int64_t width, float* dst, float* tmp, V top) const {
     const int64_t depth = PiecesPath::kForm.words(width), ld = depth + kAmxTile;
-    for (int64_t j = 0; j < kBlockKeys; ++j) {
+    for (int64_t j = 0; j < kSlabKeys; ++j) {
       float* to = tmp + j % W * ld;
       if (j < n) {
         ask_for_row(t, src, at(j + kRowsAhead), width);
@@ -111,22 +111,22 @@ struct PiecesSource : TensorRows {
     return top;
   }
 
-  // Words of two rows: for every 16 columns a tile [words(kBlockKeys), 16].
+  // Words of two rows: for every 16 columns a tile [words(kSlabKeys), 16].
   V rows(int64_t width, float* dst, V top) const {
     constexpr WordForm form = PiecesPath::kForm;
-    for (int64_t w = 0; w < kBlockKeys / 2; ++w) {
+    for (int64_t w = 0; w < kSlabKeys / 2; ++w) {
       const WordsAt to{dst + form.word(w) * kAmxTile, round_up(width, kAmxTile), kAmxTile,
-                       form.words(kBlockKeys) * kAmxTile};
-      top = pair_pieces(t, src, at(2 * w), 2 * w + 1 < n ? at(2 * w + 1) : -1,
+                       form.words(kSlabKeys) * kAmxTile};
+      top = word_pieces(t, src, at(2 * w), 2 * w + 1 < n ? at(2 * w + 1) : -1,
                         2 * w < n ? width : 0, to, top);
     }
     return top;
   }
 };
 
-// The product of a block of so many tiles.
+// The product of so many tiles.
 template <int Rows, int Lanes, bool kAsWide>
-inline void pieces_block(Sizes of, Operand a, LaneTiles b, Output c, bool add_to) {
+inline void pieces_tiles(Sizes of, Operand a, LaneTiles b, Output c, bool add_to) {
   constexpr int64_t ld = 2 * kAmxTile;
   alignas(64) float sums[ld * ld];
   amx_pieces<Rows, Lanes, kAsWide>(of.K, a.data, a.row_stride, b.data, b.next);
@@ -134,12 +134,12 @@ inline void pieces_block(Sizes of, Operand a, LaneTiles b, Output c, bool add_to
   if constexpr (Lanes > 1) tile_store<1>(sums + kAmxTile, ld);
   if constexpr (Rows > 1) tile_store<2>(sums + kAmxTile * ld, ld);
   if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(sums + kAmxTile * ld + kAmxTile, ld);
-  const V unit = set1(1.0f / (kPieceUnit * kPieceUnit));
+  const V scale = set1(1.0f / (kPieceScale * kPieceScale));
   for (int64_t r = 0; r < of.M; ++r) {
     for (int64_t j = 0; j < of.N; j += W) {
       float* at = c.row(r) + j;
       const V x = load(sums + r * ld + j);
-      store(at, add_to ? fma(x, unit, load(at)) : mul(x, unit));
+      store(at, add_to ? fma(x, scale, load(at)) : mul(x, scale));
     }
   }
 }
@@ -156,22 +156,22 @@ inline void multiply_pieces(Sizes of, Operand a, LaneTiles b, Output c, bool add
     const int64_t lanes = min64(step, N - n);
     for (int64_t m = 0; m < M; m += step) {
       const int64_t rows = min64(step, M - m);
-      const auto block = [&](auto tiles, auto columns) {
-        pieces_block<decltype(tiles)::value, decltype(columns)::value, kAsWide>(
+      const auto multiply = [&](auto tiles, auto columns) {
+        pieces_tiles<decltype(tiles)::value, decltype(columns)::value, kAsWide>(
             {rows, lanes, K}, a.from(m), b.from(n), c.from(m, n), add_to);
       };
       constexpr std::integral_constant<int, 1> one{};
       constexpr std::integral_constant<int, 2> two{};
       if (lanes > kAmxTile) {
         if (rows > kAmxTile)
-          block(two, two);
+          multiply(two, two);
         else
-          block(one, two);
+          multiply(one, two);
       } else {
         if (rows > kAmxTile)
-          block(two, one);
+          multiply(two, one);
         else
-          block(one, one);
+          multiply(one, one);
       }
     }
   }
@@ -190,9 +190,9 @@ inline V PiecesPath::split_row(ElemType t, const void* src, int64_t offset, int6
                                V top) {
   return pack_pieces(t, src, offset, n, dst, top);
 }
-inline V PiecesPath::split_pair(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
-                                const WordsAt& to, V top) {
-  return pair_pieces(t, src, even, odd, n, to, top);
+inline V PiecesPath::split_two(ElemType t, const void* src, int64_t even, int64_t odd, int64_t n,
+                               const WordsAt& to, V top) {
+  return word_pieces(t, src, even, odd, n, to, top);
 }
 inline void PiecesPath::multiply(Sizes of, Operand a, LaneTiles b, Output c, bool add_to) {
   multiply_pieces(of, a, b, c, add_to);
@@ -208,7 +208,7 @@ inline void PiecesPath::scores(int64_t rows, int64_t n, int64_t D, const float* 
   piece_scores(rows, n, D, q, ldq, keys, s, lds);
 }
 
-// Keys and values of a block, in the form of PiecesGathered. rows: [16, words(D)], a row and 16
+// Keys and values of a slab, in the form of PiecesGathered. rows: [16, words(D)], a row and 16
 // words apart. Gives whether its numbers are small enough.
 [[gnu::noinline]] inline bool PiecesPath::pack_keys(const AttentionPlan& plan, KeyRows from,
                                                     float* keys, float* values, float* rows) {

@@ -2,7 +2,7 @@
 //
 // One operand is broadcast (A, any strides), the other is read by vectors along N (B, C rows of
 // whole vectors). With keys as lanes this gives, without transposing queries,
-//   S = Q K^T, dP = dO V^T     B = K^T, V^T, packed once per key block
+//   S = Q K^T, dP = dO V^T     B = K^T, V^T, packed once per slab
 //   O = P V,   dQ = dS K       B = V, K as they are
 //   dV = P^T dO, dK = dS^T Q   A read down its columns
 #pragma once
@@ -219,10 +219,10 @@ inline void micro_rows(int64_t rows, int64_t count, int64_t K, A a, Lanes b, C c
 template <class Step, int NR, class A, class C>
 inline void panel(int64_t M, int64_t K, A a, Lanes b, C c, Sum sum) {
   if (M == 0) return;
-  const int64_t blocks = ceil_div(M, kMR), rows = M / blocks, more = M % blocks;
+  const int64_t tiles = ceil_div(M, kMR), rows = M / tiles, more = M % tiles;
   if (more) micro_rows<Step, NR>(rows + 1, more, K, a, b, c, sum);
   const int64_t row = more * (rows + 1);
-  micro_rows<Step, NR>(rows, blocks - more, K, a.from(row), b, c.from(row, 0), sum.from(row));
+  micro_rows<Step, NR>(rows, tiles - more, K, a.from(row), b, c.from(row, 0), sum.from(row));
 }
 
 // How often matmul() calls ahead->step().
@@ -262,11 +262,11 @@ inline void scale_row(float* x, int64_t n, float factor) {
   for (int64_t j = 0; j < n; j += W) store(x + j, mul(load(x + j), by));
 }
 
-// The product with zeros of A skipped, for tiles where a masked pair (exactly 0 in A) stands beside
-// a row of B that holds NaN or infinity: 0 times that is NaN, and would reach rows that never see
-// it. A factor below the smallest normal number counts as 0, as in the forward's probabilities.
-// Slow, and only used there; sums are double, because all terms go into one. per_word 2: words are
-// pairs of bf16. Neighbouring columns of C are c_step apart.
+// The product with zeros of A skipped, for tiles where a masked score (exactly 0 in A) stands
+// beside a row of B that holds NaN or infinity: 0 times that is NaN, and would reach rows that
+// never see it. A factor below the smallest normal number counts as 0, as in the forward's
+// probabilities. Slow, and only used there; sums are double, because all terms go into one.
+// per_word 2: words are two bf16. Neighbouring columns of C are c_step apart.
 inline void matmul_visible(int64_t per_word, Sizes of, Operand a, Lanes b, Output c, Sum to = {},
                            int64_t c_step = 1) {
   constexpr int64_t kColumns = 16;
@@ -279,11 +279,11 @@ inline void matmul_visible(int64_t per_word, Sizes of, Operand a, Lanes b, Outpu
         const float* word = a.data + m * a.row_stride + k * a.k_stride;
         const float* at = b.data + k * b.row_stride + n0;
         for (int64_t half = 0; half < per_word; ++half) {
-          const bool pairs = per_word == 2;
-          const float factor = pairs ? load1(ElemType::kBFloat16, word, half) : *word;
+          const bool two = per_word == 2;
+          const float factor = two ? load1(ElemType::kBFloat16, word, half) : *word;
           if (__builtin_fabsf(factor) < kFloatMin) continue;
           for (int64_t n = 0; n < columns; ++n) {
-            const float x = pairs ? load1(ElemType::kBFloat16, at + n, half) : at[n];
+            const float x = two ? load1(ElemType::kBFloat16, at + n, half) : at[n];
             sum[n] += static_cast<double>(factor) * x;
           }
         }

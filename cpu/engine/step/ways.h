@@ -1,5 +1,5 @@
-// The ways to do a step that the unit being compiled has, and which of them an operand's type
-// takes. Nothing outside the engine asks for an instruction set.
+// The ways to do a step that the translation unit being compiled has, and which of them an
+// operand's type takes. Nothing outside the engine asks for an instruction set.
 #pragma once
 
 #include "cpu/engine/step/pack.h"

@@ -6,14 +6,14 @@
 
 namespace nsa::cpu {
 
-// Parts of two threads are a page apart: what a processor reads ahead in the page it works on would
+// What two threads take is a page apart: what a processor reads ahead in the page it works on would
 // otherwise be lines that its neighbour writes.
 constexpr int64_t kPage = 4096;
 
-// Distance of two threads' parts that use `bytes` each.
-constexpr int64_t thread_part(int64_t bytes) { return (bytes + 63) / 64 * 64 + kPage; }
+// Distance from what a thread takes to what the next one does, `bytes` each.
+constexpr int64_t thread_space(int64_t bytes) { return (bytes + 63) / 64 * 64 + kPage; }
 
-// Hands out cache-line aligned parts of one block. With a null base it only measures.
+// Hands out cache-line aligned memory of one allocation. With a null base it only measures.
 struct Arena {
   char* base = nullptr;
   int64_t used = 0;
@@ -25,10 +25,10 @@ struct Arena {
     return base ? reinterpret_cast<T*>(base + at) : nullptr;
   }
 
-  // One part for every thread; `part` as thread_part() gives it.
-  char* take_threads(int threads, int64_t part) {
+  // `space` bytes for every thread, as thread_space() gives them.
+  char* take_threads(int threads, int64_t space) {
     used += kPage;
-    return take<char>(threads * part);
+    return take<char>(threads * space);
   }
 };
 
@@ -46,7 +46,7 @@ inline int64_t measured(const Carve& carve) {
 
 class Scratch {
  public:
-  // The parts that carve(arena) takes: it is called twice, first to measure. Throws std::bad_alloc.
+  // What carve(arena) takes: it is called twice, first to measure. Throws std::bad_alloc.
   template <class Carve>
   explicit Scratch(const Carve& carve) : Scratch(measured(carve)) {
     Arena arena{data_};

@@ -1,6 +1,6 @@
-// The threads of a kernel call: how many, what they share, and how one waits for another. Units of
-// every instruction set include this: plain data, and calls of what threads.cc and workers.cc
-// define.
+// The threads of a kernel call: how many, what they share, and how one waits for another.
+// Translation units of every instruction set include this: plain data, and calls of what threads.cc
+// and workers.cc define.
 #pragma once
 
 #include <sched.h>

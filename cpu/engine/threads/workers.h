@@ -1,5 +1,5 @@
 // A calling thread and its workers. OpenMP's threads spin for 3 to 10 ms before they sleep, which
-// no call can change: a thread of MindSpore's that has a part of the next operator would wait
+// no call can change: a thread of MindSpore's that has a share of the next operator would wait
 // behind them for a turn of the processor. It also ends the process when a thread cannot be
 // started.
 #pragma once

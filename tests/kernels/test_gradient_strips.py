@@ -1,4 +1,4 @@
-"""Gradients whose queries are accumulated in groups of 16 rows: heads of a query, or queries of a
+"""Gradients whose queries are accumulated in strips of 16 rows: heads of a query, or queries of a
 head. On AMX they take tiles with keys as rows, and leave those with a number that is none to the
 general way, whose sums go to the same accumulators.
 """
@@ -12,7 +12,7 @@ from operator_testing.dtypes import decode, encode
 
 pytestmark = pytest.mark.usefixtures("isa")
 UNBOUNDED = 2147483647
-# Neither whole groups nor whole blocks; the second segment begins amid a block.
+# Neither whole strips nor whole slabs; the second segment begins amid a slab.
 QUERIES, KEYS = (83, 0, 54), (83, 5, 70)
 VISIBLE = {
     "all": (0, UNBOUNDED, UNBOUNDED),
@@ -165,7 +165,7 @@ def _window(dtype, heads):
 @pytest.mark.parametrize("name", ["query", "key", "value", "dy", "softmax_max"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_no_number(build, name, value):
-    """It reaches what it reached without groups; everything else keeps its value."""
+    """It reaches what it reached without strips; everything else keeps its value."""
     case = build("bfloat16", (16, 1))
     clean = [decode(x) for x in _native.run(case.op, case.inputs, case.attrs)[:3]]
     named = case.named()
@@ -176,7 +176,7 @@ def test_what_is_no_number(build, name, value):
     spoilt = Case.of(case.op, {**named, place: encode(array, dtype)}, case.attrs, case.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         ours = [decode(x) for x in _native.run(spoilt.op, spoilt.inputs, spoilt.attrs)[:3]]
-        # Float32 has no groups.
+        # Float32 has no strips.
         floats = [_widened(x) for x in spoilt.inputs]
         others = [decode(x) for x in _native.run(spoilt.op, floats, spoilt.attrs)[:3]]
     for a, b, before in zip(ours, others, clean, strict=True):

@@ -1,6 +1,6 @@
-"""NsaCompressAttention of groups of whole tiles of heads, a few queries of which are a unit on AMX.
+"""NsaCompressAttention of groups of a multiple of 16 heads: a batch on AMX is a few queries.
 
-Units that a segment cuts, groups whose tiles are no pairs, and what is no number.
+Batches that a segment cuts, groups of an odd number of strips, and what is no number.
 """
 
 import numpy as np
@@ -109,7 +109,7 @@ def test_scores_far_apart(dtype):
 
 @dtypes
 def test_a_query_alone_is_no_number(dtype):
-    """Its unit goes the general way; every other query's results stay as they were, to the bit."""
+    """Its batch goes the general way; every other query's results stay as they were, to the bit."""
 
     def edit(query, key, values):
         query[100, 3, 1] = np.nan
