@@ -78,7 +78,7 @@ def test_rows_of_a_tile():
 
 
 def test_rows_of_a_sum():
-    source = (ROOT / "cpu" / "engine" / "step" / "pack.h").read_text()
+    source = (ROOT / "cpu" / "engine" / "step" / "ways.h").read_text()
     assert "constexpr int kDots = 8;" in source
     assert "eight rows are added side by side" in PAGE
 

@@ -2,7 +2,7 @@
 // and the strides of A count words.
 #pragma once
 
-#include "cpu/engine/step/pack.h"
+#include "cpu/engine/step/ways.h"
 
 namespace nsa::cpu {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cpu/engine/plan/decode.h"
 #include "cpu/engine/simd/vec_math.h"
-#include "cpu/engine/step/tile_matmul.h"
+#include "cpu/engine/step/ways.h"
 #include "cpu/engine/threads/scratch.h"
 
 namespace nsa::cpu {
