@@ -163,6 +163,46 @@ def _compress_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=12
     return call, (), shape + f" l'={select} cnt={count} one token of each row, float16"
 
 
+def _decode(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=16):
+    block, stride, select, window = 32, 16, 64, 512
+
+    def call(tokens):
+        import mindspore as ms
+
+        import mindspore_nsa
+
+        rng = np.random.default_rng(7)
+
+        def caches(pages, page):
+            return [_half(rng, pages, page, kv_heads, d) for d in (dim, value_dim)]
+
+        def table(tokens):
+            places = -(-tokens // page)
+            return rng.permutation(batch * places).astype(np.int32).reshape(batch, places)
+
+        compressed = table((tokens - block) // stride + 1)
+        # The pages of the selection are shared by the rows, in other orders.
+        selected = np.stack([rng.permutation(tokens // page) for _ in range(batch)])
+        mindspore_nsa.nsa_decode(
+            _half(rng, batch, 1, heads, dim),
+            ms.Tensor(rng.random((batch, 1, 3, heads), np.float32)),
+            *caches(compressed.size, page),
+            *caches(tokens // page, page),
+            *caches(batch, window),
+            *(dim**-0.5, heads, block, stride, select, count, window),
+            layout="BSND",
+            block_table=ms.Tensor(selected.astype(np.int32)),
+            cmp_block_table=ms.Tensor(compressed),
+            actual_seq_kvlen=(tokens,) * batch,
+            init_blocks=1,
+            local_blocks=2,
+        ).asnumpy()
+
+    shape = f"B={batch} N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l={block} s={stride}"
+    shape += f" l'={select} cnt={count} window={window} one token of each row, float16"
+    return call, (), shape
+
+
 def _flash(gradient, heads=16, dim=128):
     def call(tokens):
         import mindspore as ms
@@ -308,6 +348,7 @@ def cases(quick=False):
             *("compress_infer", "NsaCompressAttentionInfer", "nsa_compress_attention_infer"),
             *(_compress_infer(8), ((4096, 65536), (4096, 65536))),
         ),
+        (*("decode", "NsaDecode", "nsa_decode"), *(_decode(8), ((4096, 65536), (4096, 65536)))),
         (
             *("flash_forward", "FlashAttentionScore", "flash_attention_score"),
             *(_flash(False), flash_sizes),

@@ -73,5 +73,6 @@ NSA_CALLBACK(aclnnMsnsaFlashAttentionGrad, FlashAttentionScoreGrad)
 NSA_CALLBACK(aclnnMsnsaCompressWithCache, NsaCompressWithCache)
 NSA_CALLBACK(aclnnMsnsaSelectedAttentionInfer, NsaSelectedAttentionInfer)
 NSA_CALLBACK(aclnnMsnsaCompressAttentionInfer, NsaCompressAttentionInfer)
+NSA_CALLBACK(aclnnMsnsaDecode, NsaDecode)
 
 #pragma GCC visibility pop

@@ -10,6 +10,18 @@ namespace {
 constexpr const NsaDecodeInputs& kIn = kNsaDecodeInputs;
 constexpr const NsaDecodeOutputs& kOut = kNsaDecodeOutputs;
 
+void check_contents(const CheckedCall& call) {
+  const Context& c = call.context;
+  const auto& attrs = call.attrs<NsaDecodeAttrs>();
+  const CacheLayout layout = attrs.cache_layout;
+  const std::vector<int64_t> lengths = list_values(call, kIn.actual_seq_kvlen);
+  std::vector<int64_t> windows;
+  for (int64_t n : lengths)
+    windows.push_back(complete_windows(n, attrs.compress_block_size, attrs.compress_stride));
+  check_pages(call, kIn.cmp_block_table, check_cache(c, kIn.key_cmp, layout, kUnknownDim), windows);
+  check_pages(call, kIn.block_table, check_cache(c, kIn.key_slc, layout, kUnknownDim), lengths);
+}
+
 void run(const CheckedCall& call) {
   const Context& c = call.context;
   const auto& attrs = call.attrs<NsaDecodeAttrs>();
@@ -19,7 +31,7 @@ void run(const CheckedCall& call) {
   const std::optional<size_t> tables[] = {kIn.cmp_block_table, kIn.block_table, std::nullopt};
   cpu::NsaDecodeParams p{};
   p.rule = attrs;
-  std::vector<int64_t> lengths = list_values(call, kIn.actual_seq_kvlen), counts;
+  std::vector<int64_t> counts;
   CacheDims value{};
   for (int b = 0; b < cpu::kBranches; ++b) {
     const CacheDims key = check_cache(c, keys[b], layout, kUnknownDim);
@@ -27,12 +39,6 @@ void run(const CheckedCall& call) {
     p.key[b] = cache_view(call, keys[b], tables[b], key, layout);
     p.value[b] = cache_view(call, values[b], tables[b], value, layout);
     p.key[b].ring = p.value[b].ring = b == cpu::kWindow;
-    if (b == cpu::kSelected) check_pages(call, *tables[b], key, lengths);
-    if (b != cpu::kCompressed) continue;
-    std::vector<int64_t> windows;
-    for (int64_t n : lengths)
-      windows.push_back(complete_windows(n, p.rule.compress_block_size, p.rule.compress_stride));
-    check_pages(call, *tables[b], key, windows);
   }
   fill_rows(call, kIn.query, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, attrs.layout, value, counts,
             p);
@@ -53,6 +59,6 @@ uint32_t float32_inputs(const BoundAttrs&) { return input_bit(kIn.gates); }
 
 }  // namespace
 
-const OpEntry nsa_decode_entry{run, work, float32_inputs};
+const OpEntry nsa_decode_entry{run, work, float32_inputs, check_contents};
 
 }  // namespace nsa

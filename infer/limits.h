@@ -36,7 +36,8 @@ constexpr OpSet op_set(OpId op, Rest... rest) {
 inline constexpr OpSet kCompressOps = op_set(OpId::kNsaCompress, OpId::kNsaCompressGrad);
 inline constexpr OpSet kCacheCompressOps = op_set(OpId::kNsaCompressWithCache);
 inline constexpr OpSet kCompressAttentionOps = op_set(OpId::kNsaCompressAttention);
-inline constexpr OpSet kCompressInferOps = op_set(OpId::kNsaCompressAttentionInfer);
+inline constexpr OpSet kCompressInferOps =
+    op_set(OpId::kNsaCompressAttentionInfer, OpId::kNsaDecode);
 inline constexpr OpSet kSelectedInferOps = op_set(OpId::kNsaSelectedAttentionInfer);
 inline constexpr OpSet kSelectedOps =
     op_set(OpId::kNsaSelectedAttention, OpId::kNsaSelectedAttentionGrad);
@@ -104,7 +105,8 @@ inline constexpr AscendLimit kAscendLimits[] = {
     {kSelectedInferOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
     {kSelectedInferOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
 
-    // Its blocks are ranked as those of NsaCompressAttention are.
+    // Blocks are ranked as those of NsaCompressAttention are; the cube's rows are those of selected
+    // attention.
     {kCompressInferOps, Quantity::kBlockStridesExcess, "select_block_size", -kNoLimit, 0, 1,
      "at most 64 compress_stride"},
     {kCompressInferOps, Quantity::kSelectBlockCount, "select_block_count", 1, 128, 1},

@@ -58,6 +58,9 @@ std::vector<OutputDesc> infer_decode(const Context& c) {
   const CacheDims cmp = check_cache_pair(c, kIn.key_cmp, kIn.value_cmp, query, layout, kUnknownDim);
   const CacheDims slc = check_cache_pair(c, kIn.key_slc, kIn.value_slc, query, layout, kUnknownDim);
   const CacheDims win = check_cache_pair(c, kIn.key_win, kIn.value_win, query, layout, kUnknownDim);
+  limit_ranking(c, attrs);
+  c.limit(Quantity::kHeadDim, query.d);
+  c.limit(Quantity::kValueDim, known_of(slc.dim, cmp.dim));
   require_same_heads(c, kIn.value_slc, slc, cmp);
   require_same_heads(c, kIn.value_win, win, cmp);
   check_block_table(c, kIn.block_table, kIn.actual_seq_kvlen, slc, kIn.key_slc);

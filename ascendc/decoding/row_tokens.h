@@ -11,9 +11,10 @@ struct PagesTiling {
   int64_t pages;   // of the cache, or its tokens where they lie one after another
   int64_t page;    // tokens of a page; 1 where there is no table
   int64_t places;  // of a row of block_table; 0: there is none
+  int64_t stride;  // tokens of memory from page to page
 };
 
-// Tokens are counted over the whole memory: page times its size, and the place in it.
+// Tokens are counted over the whole memory.
 class RowTokens {
  public:
   __aicore__ inline void Init(GM_ADDR block_table, int64_t rows, const PagesTiling& tiling) {
@@ -26,7 +27,7 @@ class RowTokens {
   __aicore__ inline int64_t At(int64_t row, int64_t begin, int64_t token) const {
     if (t_.places == 0) return begin + token;
     const int64_t place = token / t_.page;
-    return table_.GetValue(row * t_.places + place) * t_.page + token - place * t_.page;
+    return table_.GetValue(row * t_.places + place) * t_.stride + token - place * t_.page;
   }
   // Tokens from this one on that follow each other in memory, of `count`.
   __aicore__ inline int64_t Run(int64_t token, int64_t count) const {

@@ -120,7 +120,7 @@ def nsa_decode(
             table.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import mindspore as ms

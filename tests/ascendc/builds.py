@@ -9,6 +9,7 @@ from twin.tests.builds import BUILD, FLAGS, ROOT, compiled, linked, objects, sha
 from .cache_runner import CacheRunner
 from .compress_attention_runner import CompressAttentionRunner
 from .compress_infer_runner import CompressInferRunner
+from .decode_runner import DecodeRunner
 from .flash_runner import FlashRunner
 from .runner import Runner
 from .selected_infer_runner import SelectedInferRunner
@@ -36,6 +37,14 @@ COMPRESS_INFER_SOURCES = (
     "tests/ascendc/compress_infer_runner.cc",
     "ascendc/decoding/op_host/parts_plan.cpp",
     "ascendc/nsa_compress_attention_infer/op_host/nsa_compress_attention_infer_tiling.cpp",
+)
+
+DECODE_SOURCES = (
+    "tests/ascendc/decode_runner.cc",
+    "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/nsa_compress_attention_infer/op_host/nsa_compress_attention_infer_tiling.cpp",
+    "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.cpp",
+    "ascendc/nsa_decode/op_host/nsa_decode_tiling.cpp",
 )
 
 FLASH_SOURCES = (
@@ -158,6 +167,13 @@ def compress_infer_runner(name="nsa_compress_attention_infer", flags=()):
     kernels = units(("nsa_compress_attention_infer",), HALVES)
     sources = (ROOT / source for source in COMPRESS_INFER_SOURCES)
     return CompressInferRunner(shared(*kernels, *sources, name=name, flags=flags))
+
+
+def decode_runner(name="nsa_decode", flags=()):
+    """NsaDecode, likewise."""
+    kernels = units(("nsa_decode",), HALVES)
+    sources = (ROOT / source for source in DECODE_SOURCES)
+    return DecodeRunner(shared(*kernels, *sources, name=name, flags=flags))
 
 
 def flash_runner(name="flash_attention_score", flags=()):

@@ -22,7 +22,7 @@ struct Call {
 
 EXPORT void run_compress_with_cache(const Call* c, runner::Result* result) {
   auto tiling = runner::unset<nsa::ascend::NsaCompressWithCacheTilingData>();
-  const nsa::ascend::CompressWithCacheSizes sizes{{c->pages, c->page, c->places},
+  const nsa::ascend::CompressWithCacheSizes sizes{{c->pages, c->page, c->places, c->page},
                                                   c->batch,
                                                   c->slots,
                                                   c->block_size,
@@ -51,7 +51,7 @@ EXPORT void run_compress_with_cache(const Call* c, runner::Result* result) {
 // Heads of a tile, and the bytes of the UB that the kernel takes.
 EXPORT void tile_compress_with_cache(const Call* c, int64_t* out) {
   nsa::ascend::NsaCompressWithCacheTilingData t;
-  nsa::ascend::tile_nsa_compress_with_cache({{c->pages, c->page, c->places},
+  nsa::ascend::tile_nsa_compress_with_cache({{c->pages, c->page, c->places, c->page},
                                              c->batch,
                                              c->slots,
                                              c->block_size,

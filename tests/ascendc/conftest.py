@@ -44,6 +44,14 @@ def compress_infer_runner():
 
 
 @pytest.fixture(scope="session")
+def decode_runner():
+    """NsaDecode, likewise."""
+    from .builds import decode_runner
+
+    return decode_runner()
+
+
+@pytest.fixture(scope="session")
 def flash_runner():
     """FlashAttentionScore, likewise."""
     from .builds import flash_runner

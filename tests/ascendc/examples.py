@@ -11,6 +11,7 @@ from mindspore_nsa.reference import (
     nsa_compress_attention_infer,
     nsa_compress_grad,
     nsa_compress_with_cache,
+    nsa_decode,
     nsa_selected_attention,
     nsa_selected_attention_grad,
     nsa_selected_attention_infer,
@@ -143,6 +144,23 @@ def check_nsa_compress_attention_infer(text):
     ours = _outputs(text)
     _close(ours["attentionOut"], out)
     assert np.array_equal(ours["topkIndices"], blocks.ravel())
+
+
+def check_nsa_decode(text):
+    """What aclnn_nsa_decode.cpp prints."""
+    shapes = ((2, 11), (12, 16), (2, 32))
+    numbers = ((5, 17), (3, 13), (7, 17), (5, 13), (3, 17), (7, 13))
+    caches = [_pattern((*shapes[i // 2], 2, 32), *n) for i, n in enumerate(numbers)]
+    expected = nsa_decode(
+        *(_pattern((2, 1, 4, 32), 7, 19), _pattern((2, 1, 3, 4), 3, 7), *caches, 0.25, 4),
+        *(16, 8, 16, 3, 24),
+        layout="BSND",
+        block_table=[[11, 3, 0, 7, 5, 2], [1, 4, 6, 8, 0, 0]],
+        actual_seq_kvlen=(96, 50),
+        init_blocks=1,
+        local_blocks=1,
+    )
+    _close(_outputs(text)["attentionOut"], expected)
 
 
 def check_nsa_selected_attention_infer(text):

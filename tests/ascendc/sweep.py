@@ -64,6 +64,7 @@ OPERATORS = {
     "NsaCompressAttentionInfer": Swept(
         builds.compress_infer_runner, cache_cases.make_compress_infer
     ),
+    "NsaDecode": Swept(builds.decode_runner, cache_cases.make_decode),
     "FlashAttentionScore": Swept(builds.flash_runner, attention_cases.make_flash_case),
     "FlashAttentionScoreGrad": Swept(builds.flash_runner, attention_cases.make_grad_case),
     "NsaCompressAttention": Swept(

@@ -16,6 +16,7 @@ RUNNERS = (
     "selected_runner",
     "selected_infer_runner",
     "compress_infer_runner",
+    "decode_runner",
     "compress_attention_runner",
 )
 TYPES = {"uint8": (0, 2**8), "uint16": (0, 2**16), "int16": (-(2**15), 2**15)}

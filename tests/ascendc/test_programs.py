@@ -11,6 +11,7 @@ from .examples import (
     check_nsa_compress_attention_infer,
     check_nsa_compress_grad,
     check_nsa_compress_with_cache,
+    check_nsa_decode,
     check_nsa_selected_attention,
     check_nsa_selected_attention_grad,
     check_nsa_selected_attention_infer,
@@ -70,6 +71,12 @@ def test_nsa_selected_attention_grad(tmp_path, cores):
 def test_nsa_compress_attention_infer(tmp_path, cores):
     program = build(EXAMPLES / "aclnn_nsa_compress_attention_infer.cpp", tmp_path)
     check_nsa_compress_attention_infer(run(program, ASCENDC_TWIN_AIC=cores))
+
+
+@pytest.mark.parametrize("cores", ["1", "24"])
+def test_nsa_decode(tmp_path, cores):
+    program = build(EXAMPLES / "aclnn_nsa_decode.cpp", tmp_path)
+    check_nsa_decode(run(program, MINDSPORE_NSA_TWIN_AIC=cores))
 
 
 @pytest.mark.parametrize("cores", ["1", "24"])

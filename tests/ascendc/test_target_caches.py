@@ -168,6 +168,49 @@ def test_the_errors_of_compressed_attention(changed, words, target):
         compressed(draw(3, 4, DIM), *caches, **{**given, **changed})
 
 
+def decoded(query, gates, cmp_key, cmp_value, key, value, win_key, win_value, lengths, counts):
+    return mindspore_nsa.nsa_decode(
+        query, gates, cmp_key, cmp_value, key, value, win_key, win_value, DIM**-0.5, 4, 8, 4, 16, 3,
+        12, layout="TND", block_table=TABLE, actual_seq_qlen=counts, actual_seq_kvlen=lengths,
+        init_blocks=1, local_blocks=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16], ids=str)
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_decoding(mode, dtype):
+    """All three branches, likewise."""
+    query = draw(3, 4, DIM, dtype=dtype)
+    gates = Tensor(np.random.default_rng(4).random((3, 3, 4), np.float32))
+    places = ((2, 11), (PAGES, PAGE), (2, 15))
+    caches = [draw(*n, HEADS, size, dtype=dtype) for n in places for size in (DIM, 16)]
+    for lengths, counts in (((48, 40), (2, 1)), ((33, 32), (0, 3)), ((3, 47), (3, 0))):
+        lists = [Tensor(n, ms.int64) for n in (lengths, counts)]
+        expected = decoded(query, gates, *caches, *lists).astype(ms.float32).asnumpy()
+        with mindspore_nsa.target("ascend_twin"), context_mode(mode):
+            out = in_mode(mode, decoded)(query, gates, *caches, *lists)
+        assert out.dtype == dtype
+        error = np.abs(out.astype(ms.float32).asnumpy() - expected).max()
+        assert error <= (2.0**-9 if dtype == ms.float16 else 2.0**-6) * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("target", ["cpu", "ascend_twin"])
+@pytest.mark.parametrize(
+    ("lengths", "counts", "words"),
+    [
+        ((49, 40), (2, 1), "actual_seq_kvlen must be at most the 48 tokens"),
+        ((48, 0), (2, 1), "actual_seq_kvlen must be at least the 1 queries"),
+        ((48, 40), (3, 1), "actual_seq_qlen must be of a sum that is T"),
+    ],
+)
+def test_the_errors_of_decoding(lengths, counts, words, target):
+    places = ((2, 11), (PAGES, PAGE), (2, 15))
+    caches = [draw(*n, HEADS, DIM) for n in places for _ in range(2)]
+    gates = ms.ops.ones((3, 3, 4), ms.float32)
+    with mindspore_nsa.target(target), pytest.raises(ValueError, match=words):
+        decoded(draw(3, 4, DIM), gates, *caches, lengths, counts)
+
+
 def test_limits():
     with mindspore_nsa.target("ascend_twin"):
         with pytest.raises(TypeError, match="input must be of dtype float16 or bfloat16 on Ascend"):

@@ -6,7 +6,12 @@ from .judge import called_by_type, differences, run
 
 FORWARD = ("FlashAttentionScore", "NsaCompress", "NsaCompressAttention", "NsaSelectedAttention")
 BACKWARD = ("FlashAttentionScoreGrad", "NsaCompressGrad", "NsaSelectedAttentionGrad")
-CACHES = ("NsaCompressWithCache", "NsaCompressAttentionInfer", "NsaSelectedAttentionInfer")
+CACHES = (
+    "NsaCompressWithCache",
+    "NsaCompressAttentionInfer",
+    "NsaSelectedAttentionInfer",
+    "NsaDecode",
+)
 # Random configurations of each operator: in PyNative mode, there with make soak, of those with
 # caches, and in each way of compiling a graph.
 COUNT, SOAKED, OF_CACHES, IN_GRAPHS = 40, 100, 16, 2

@@ -76,6 +76,7 @@ ON_DEVICE = {
     "NsaCompressWithCache",
     "NsaCompressAttentionInfer",
     "NsaSelectedAttentionInfer",
+    "NsaDecode",
 }
 WRITTEN = {"cache"}
 

@@ -228,10 +228,10 @@ def nsa_selected_attention_infer(draw, **sizes):
     return Case.of("NsaSelectedAttentionInfer", inputs, attrs, draw.dtype)
 
 
-def nsa_decode(draw):
+def nsa_decode(draw, **sizes):
     rule = _selection(draw)
     l, s = rule["compress_block_size"], rule["compress_stride"]  # noqa: E741
-    batch = _Batch(draw, draw.pick((5, 40, 150)) * draw.between(1, 3))
+    batch = _Batch(draw, draw.pick((5, 40, 150)) * draw.between(1, 3), **sizes)
     # All blocks are chosen, so that the output does not hang on scores that tie within rounding.
     longest = max(batch.lengths)
     rule["select_block_count"] = -(-longest // rule["select_block_size"]) + draw.between(0, 3)

@@ -12,6 +12,7 @@ OPS = {
     "nsa_compress_attention": "kCompressAttentionOps",
     "nsa_selected_attention": "kSelectedOps",
     "nsa_compress_attention_infer": "kCompressInferOps",
+    "nsa_decode": "kCompressInferOps",
     "nsa_selected_attention_infer": "kSelectedInferOps",
     "flash_attention_score": "kFlashOps",
 }

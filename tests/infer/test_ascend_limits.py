@@ -170,6 +170,25 @@ def test_compress_attention_infer(infer):
     outside(infer(dv=272), "Dv of value", "at most 256", 272)
 
 
+def test_decode(good):
+    call = good("NsaDecode")
+    count = call.but(select_block_count=128)
+    count.infer("ascend")
+    outside(count.but(select_block_count=129), "select_block_count", "at most 128", 129)
+    stride = call.attrs["compress_stride"]
+    wide = call.but(select_block_size=64 * stride)
+    wide.infer("ascend")
+    outside(wide.but(select_block_size=65 * stride), "select_block_size", "64 compress_stride")
+    outside(sized(call, 24), "D of query", "a multiple of 16", 24)
+    outside(sized(call, 272), "D of query", "at most 256", 272)
+
+
+def sized(call, dim):
+    """Query and caches with another head size."""
+    floats = [n for n in call.names if n == "query" or n.startswith(("key_", "value_"))]
+    return call.but(**{n: (call.inputs[n][0], (*call.inputs[n][1][:-1], dim)) for n in floats})
+
+
 def test_more_blocks_may_be_asked_for_than_there_are(attention):
     call = attention(count=32).listed("actual_seq_qlen", (64, 4096))
     call.listed("actual_cmp_seq_kvlen", (3, 255)).infer("ascend")

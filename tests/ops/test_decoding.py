@@ -111,14 +111,6 @@ def test_no_gradient(name, mode):
         in_mode(mode, ms.grad(total))(query).asnumpy()
 
 
-@pytest.mark.parametrize("target", ["ascend_twin"])
-@pytest.mark.parametrize("name", ["nsa_decode"])
-def test_other_targets_have_no_kernel(name, target):
-    with mindspore_nsa.target(target):
-        with pytest.raises(ValueError, match=f"{name}: there is no Ascend kernel"):
-            getattr(mindspore_nsa, name)(**CALLS[name]())
-
-
 @pytest.mark.parametrize(
     "name, argument",
     [

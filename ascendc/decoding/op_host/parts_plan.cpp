@@ -14,8 +14,10 @@ constexpr int64_t kWaveBytes = int64_t{32} * 1024 * 1024;
 int32_t tile_parts(const PartsCall& call, int32_t cores, PartsTiling* tiling) {
   PartsTiling& t = *tiling;
   const bool paged = call.places > 0;
-  t.pages = paged ? PagesTiling{call.pages, call.page, call.places}
-                  : PagesTiling{call.pages * call.page, 1, 0};
+  // Heads lie side by side in a token, or tokens in a head.
+  const int64_t apart = call.heads_first ? call.n2 : 1;
+  t.pages = paged ? PagesTiling{call.pages, call.page, call.places, call.page * apart}
+                  : PagesTiling{call.pages * call.page * apart, 1, 0, 1};
   t.capacity = call.capacity();
   t.batch = call.batch;
   t.per_row = call.batch == 0 ? 0 : call.queries / call.batch;
@@ -27,9 +29,12 @@ int32_t tile_parts(const PartsCall& call, int32_t cores, PartsTiling* tiling) {
   t.part_keys = PartKeys(t.group, t.dim, t.value_dim);
   t.scale = call.scale;
   t.ranked = call.ranked ? 1 : 0;
-  t.key = {call.n2 * call.d, call.d};
-  t.value = {call.n2 * call.dv, call.dv};
-  t.row_tokens = t.capacity;
+  const auto strides = [&](int64_t dim) {
+    return call.heads_first ? CacheStrides{dim, call.page * dim} : CacheStrides{call.n2 * dim, dim};
+  };
+  t.key = strides(call.d);
+  t.value = strides(call.dv);
+  t.row_tokens = call.page * apart;
   t.parts = std::max<int64_t>(1, (call.keys + t.part_keys - 1) / t.part_keys);
   const PartsWorkspace bytes(t);
   const int64_t of_query = t.parts * t.heads;

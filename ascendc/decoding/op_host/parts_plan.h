@@ -12,7 +12,8 @@ struct PartsCall {
   int64_t n1, n2, d, dv;
   int64_t keys;  // of a cell, at most
   float scale;
-  bool ranked;  // whether the scores of a wave stay until they are ranked
+  bool ranked;               // whether the scores of a wave stay until they are ranked
+  bool heads_first = false;  // the cache is [pages, N2, page, D]
 
   int64_t capacity() const { return places > 0 ? places * page : page; }
 };

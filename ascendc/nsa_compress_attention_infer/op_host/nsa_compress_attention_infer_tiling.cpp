@@ -11,6 +11,8 @@ int32_t tile_nsa_compress_attention_infer(PartsCall call, const RankingRule& rul
   NsaCompressAttentionInferTilingData& t = *tiling;
   t.window_tokens = rule.window_tokens;
   t.stride = rule.stride;
+  // The row's tokens are not in this cache; as many of them fill it.
+  t.most_tokens = call.capacity() * rule.stride + rule.window_tokens - 1;
   call.keys = call.capacity();
   call.ranked = true;
   const int32_t used = tile_parts(call, cores, &t.parts);

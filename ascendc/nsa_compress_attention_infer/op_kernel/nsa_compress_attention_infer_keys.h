@@ -12,7 +12,7 @@ struct NsaCompressAttentionInferArguments {
   GM_ADDR value;
   GM_ADDR block_table;
   GM_ADDR query_counts;
-  GM_ADDR compressed;  // lengths of the rows in compressed tokens
+  GM_ADDR compressed;  // lengths of the rows in compressed tokens; null: by their tokens
   GM_ADDR tokens;      // lengths of the rows in tokens, or null
   GM_ADDR output;
   GM_ADDR indices;
@@ -31,11 +31,12 @@ class CompressedKeys {
     t_ = tiling;
     rule_ = g.tiling;
     known_ = g.tokens != nullptr;
-    compressed_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.compressed), t_->batch);
+    given_ = g.compressed != nullptr;
+    if (given_)
+      compressed_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.compressed), t_->batch);
     if (known_) tokens_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.tokens), t_->batch);
-    // The row's tokens are not in this cache; as many of them fill it.
     queries_.Init(g.query_counts, known_ ? g.tokens : g.compressed, t_->batch, t_->per_row,
-                  known_ ? t_->capacity * rule_->stride + rule_->window_tokens - 1 : t_->capacity);
+                  known_ ? rule_->most_tokens : t_->capacity);
     pages_.Init(g.block_table, t_->batch, t_->pages);
   }
 
@@ -80,9 +81,10 @@ class CompressedKeys {
     queries_.Seek(query);
     if (queries_.row() != row_) {
       row_ = queries_.row();
-      length_ = compressed_.GetValue(row_);
-      right_ = length_ >= 0 && length_ <= t_->capacity &&
-               (!known_ || length_ == Windows(tokens_.GetValue(row_)));
+      const int64_t tokens = known_ ? tokens_.GetValue(row_) : 0;
+      length_ = given_ ? compressed_.GetValue(row_) : Windows(tokens);
+      const bool fits = tokens >= 0 && tokens <= rule_->most_tokens;
+      right_ = known_ ? fits && length_ == Windows(tokens) : length_ >= 0;
     }
     if (!right_) return 0;
     return known_ ? Windows(queries_.seen()) : queries_.seen();
@@ -99,9 +101,9 @@ class CompressedKeys {
   AscendC::GlobalTensor<int64_t> compressed_, tokens_;
   int64_t row_ = -1, length_ = 0, checked_row_ = -1;
   int64_t begin_ = 0, total_ = 0;
-  bool known_ = false;
-  bool right_ = false;  // the row's lengths
-  bool there_ = false;  // the checked row's pages
+  bool known_ = false, given_ = false;  // the rows' tokens, their compressed tokens
+  bool right_ = false;                  // the row's lengths
+  bool there_ = false;                  // the checked row's pages
 };
 
 }  // namespace nsa::ascend

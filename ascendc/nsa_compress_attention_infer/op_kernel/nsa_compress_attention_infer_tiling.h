@@ -12,6 +12,7 @@ struct NsaCompressAttentionInferTilingData {
   RankingTiling ranking;  // one query; causal: the rows' tokens are known
   int64_t window_tokens;  // l
   int64_t stride;         // s
+  int64_t most_tokens;    // of a row
 };
 static_assert(sizeof(NsaCompressAttentionInferTilingData) <= kMaxTilingBytes);
 

@@ -34,8 +34,9 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     const std::vector<int64_t>& input = call.input("input").shape;
     const std::vector<int64_t>& cache = call.input("cache").shape;
     const TensorDesc& table = call.input("block_table");
-    const PagesTiling pages = table.present ? PagesTiling{input[0], input[1], table.shape[1]}
-                                            : PagesTiling{input[0], 1, 0};
+    const PagesTiling pages = table.present
+                                  ? PagesTiling{input[0], input[1], table.shape[1], input[1]}
+                                  : PagesTiling{input[0], 1, 0, 1};
     const CompressWithCacheSizes sizes{pages,
                                        call.input("actual_seq_len").shape[0],
                                        cache[0],

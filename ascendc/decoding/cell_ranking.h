@@ -1,21 +1,23 @@
-// The blocks that every query of NsaCompressAttentionInfer selects.
+// The blocks that every query selects by the probabilities of compressed tokens.
 #pragma once
 
 #include "ascendc/attention/importance.h"
 #include "ascendc/attention/row_store.h"
 #include "ascendc/attention/topk.h"
 #include "ascendc/decoding/parts.h"
-#include "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_keys.h"
 
 namespace nsa::ascend {
 
-// Cores share the cells of a wave, whose probabilities have been summed over the heads.
+// Cores share the cells of a wave, whose probabilities have been summed over the heads. `Keys`, of
+// parts.h, also says Candidates(), how many blocks a query may select, and OwnBlock(), the last one
+// of them; its arguments have `indices`, and `tiling` has `ranking`.
+template <typename Keys>
 class CellRanking {
  public:
   static constexpr bool kRanked = true;
 
   __aicore__ inline void Init(AscendC::TPipe* pipe, const PartsTiling* tiling,
-                              const NsaCompressAttentionInferArguments& g,
+                              const typename Keys::Arguments& g,
                               const AscendC::GlobalTensor<float>& sums) {
     parts_ = tiling;
     t_ = &g.tiling->ranking;
@@ -111,7 +113,7 @@ class CellRanking {
 
   const PartsTiling* parts_ = nullptr;
   const RankingTiling* t_ = nullptr;
-  CellWalk<CompressedKeys> cells_;
+  CellWalk<Keys> cells_;
   Importance importance_;
   TopK topk_;
   AscendC::GlobalTensor<float> sums_;

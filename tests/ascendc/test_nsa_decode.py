@@ -1,0 +1,311 @@
+"""NsaDecode in Ascend C, on the twin, against the float64 reference."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mindspore_nsa.reference.rows import windows
+from tests.common.cases import Case
+from twin.tests.builds import ROOT
+
+from .attention_checks import calls_of, check_call, same_bits
+from .builds import DECODE_SOURCES, changed, unit
+from .cache_cases import GROUPS, make_decode
+from .decode_runner import DecodeRunner
+from .launch import TwinError
+
+CONFIGURATIONS = 48
+
+
+@pytest.mark.parametrize("first", range(0, CONFIGURATIONS, 16))
+def test_random_configurations(decode_runner, first):
+    for seed in range(first, first + 16):
+        check_call(decode_runner, make_decode(seed), calls_of(seed))
+
+
+def test_the_cases_cover_what_matters():
+    """Pages and rows in one piece, heads before tokens, ragged rows, rings that have gone round."""
+    cases = [make_decode(seed) for seed in range(CONFIGURATIONS)]
+    named = [case.named() for case in cases]
+    paged = [x["block_table"] is not None for x in named]
+    assert min(sum(paged), len(paged) - sum(paged)) > 10
+    assert {c.attrs["cache_layout"] for c in cases} == {"BSND", "BNSD"}
+    given = [x["actual_seq_qlen"] for x in named if x["actual_seq_qlen"] is not None]
+    assert sum(0 in counts for counts in given) >= 3
+    groups = [c.attrs["head_num"] // shape_of(c)[2] for c in cases]
+    assert set(groups) == set(GROUPS)
+    rings = [shape_of(c)[1] for c in cases]
+    assert sum(max(x["actual_seq_kvlen"]) > r for x, r in zip(named, rings)) > 10
+
+
+def shape_of(case):
+    """[B, R, N2, D] of the rings."""
+    key = case.named()["key_win"]
+    shape = (key[1] if isinstance(key, tuple) else key).shape
+    return shape if case.attrs["cache_layout"] == "BSND" else [shape[i] for i in (0, 2, 1, 3)]
+
+
+def call(lengths=(700, 150), counts=(2, 1), page=48, n1=8, n2=2, d=64, window=100, **attrs):
+    """Rows in one piece, the same in pages, and with heads before tokens: three cases."""
+    rng = np.random.default_rng(3)
+    attrs = {
+        **{"compress_block_size": 8, "compress_stride": 4, "select_block_size": 16},
+        **{"select_block_count": 6, "init_blocks": 1, "local_blocks": 2, "importance": "cann"},
+        **{"scale_value": d**-0.5, "head_num": n1, "window_size": window, "layout": "TND"},
+        "cache_layout": "BSND",
+        **attrs,
+    }
+
+    def draw(*shape):
+        return rng.standard_normal(shape, np.float32).astype(np.float16)
+
+    places = {
+        "cmp": max(windows(n, attrs["compress_block_size"], 4) for n in lengths),
+        "slc": max(lengths),
+        "win": window + max(counts),
+    }
+    caches = {
+        f"{kind}_{branch}": draw(len(lengths), n, n2, d)
+        for branch, n in places.items()
+        for kind in ("key", "value")
+    }
+    rest = {
+        "block_table": None,
+        "cmp_block_table": None,
+        "actual_seq_qlen": np.array(counts),
+        "actual_seq_kvlen": np.array(lengths),
+    }
+    inputs = {
+        "query": draw(sum(counts), n1, d),
+        "gates": rng.random((sum(counts), 3, n1), np.float32),
+        **caches,
+        **rest,
+    }
+    pages, tables = dict(caches), {}
+    for branch, name in (("cmp", "cmp_block_table"), ("slc", "block_table")):
+        of_row = -(-places[branch] // page)
+        tables[name] = rng.permutation(len(lengths) * of_row).astype(np.int32).reshape(-1, of_row)
+        for kind in ("key", "value"):
+            whole = np.zeros((len(lengths), of_row * page, n2, d), np.float16)
+            whole[:, : places[branch]] = caches[f"{kind}_{branch}"]
+            paged = np.empty((tables[name].size, page, n2, d), np.float16)
+            paged[tables[name]] = whole.reshape(len(lengths), of_row, page, n2, d)
+            pages[f"{kind}_{branch}"] = paged
+    paged = {**inputs, **pages, **tables}
+    turned = {n: np.ascontiguousarray(x.swapaxes(1, 2)) for n, x in pages.items()}
+    turned = {**paged, **turned}
+    return (
+        Case.of("NsaDecode", inputs, attrs, "float16"),
+        Case.of("NsaDecode", paged, attrs, "float16"),
+        Case.of("NsaDecode", turned, {**attrs, "cache_layout": "BNSD"}, "float16"),
+    )
+
+
+@pytest.mark.parametrize("page", [16, 48])
+def test_pages_change_no_bit(decode_runner, page):
+    """Nor do the layout of the caches, waves and cores."""
+    run = decode_runner.run
+    one, paged, turned = call(page=page)
+    first, _ = run(one, 3)
+    assert same_bits(first, run(paged, 24, 1)[0])
+    assert same_bits(first, run(turned, 5, 2)[0])
+    assert same_bits(first, run(paged, 1, 0, wave_queries=1)[0])
+    assert same_bits(first, run(turned, 2, 1, wave_queries=1)[0])
+
+
+def test_the_branches_are_those_of_the_operators(
+    decode_runner, compress_infer_runner, selected_infer_runner
+):
+    """A gate of 1 for one branch gives the bits of its operator."""
+    _, paged, _ = call()
+    x, a = paged.named(), paged.attrs
+    compressed = [windows(n, 8, 4) for n in x["actual_seq_kvlen"]]
+    shared = {"query": x["query"]}
+    rows = {"actual_seq_qlen": x["actual_seq_qlen"]}
+    first = Case.of(
+        "NsaCompressAttentionInfer",
+        {
+            **shared,
+            **{"key": x["key_cmp"], "value": x["value_cmp"], "block_table": x["cmp_block_table"]},
+            **rows,
+            "actual_cmp_seq_kvlen": compressed,
+            "actual_sel_seq_kvlen": x["actual_seq_kvlen"],
+        },
+        {**a, "key_value_head_num": 2, "page_block_size": 48},
+        "float16",
+    )
+    (out, blocks), _ = compress_infer_runner.run(first, 3)
+    second = Case.of(
+        "NsaSelectedAttentionInfer",
+        {
+            **shared,
+            **{"key": x["key_slc"], "value": x["value_slc"], "topk_indices": blocks},
+            "block_table": x["block_table"],
+            **rows,
+            "actual_seq_kvlen": x["actual_seq_kvlen"],
+        },
+        {**a, "key_value_head_num": 2, "page_block_size": 48},
+        "float16",
+    )
+    (chosen,), _ = selected_infer_runner.run(second, 3)
+    for branch, expected in enumerate((out, chosen)):
+        x["gates"][:] = 0
+        x["gates"][:, branch] = 1
+        assert np.array_equal(decode_runner.run(paged, 7)[0][0], expected)
+
+
+# What a device's Tensors hold is not known before the kernel runs.
+WRONG = {
+    "page": ("block_table", 99),
+    "compressed page": ("cmp_block_table", -1),
+    "length": ("actual_seq_kvlen", 2**62),
+    "a token too many": ("actual_seq_kvlen", 15 * 48 + 1),
+    "negative length": ("actual_seq_kvlen", -(2**62)),
+    "more queries": ("actual_seq_qlen", 2**40),
+    "negative queries": ("actual_seq_qlen", -3),
+}
+
+
+def check_wrong(runner, name):
+    """A row whose length is wrong is left out; the others are as they were."""
+    tensor, value = WRONG[name]
+    for row in (0, 1):
+        _, case, _ = call()
+        queries = slice(0, 2) if row == 0 else slice(2, 3)
+        others = slice(2, 3) if row == 0 else slice(0, 2)
+        (right,), _ = runner.run(case, 3)
+        case.named()[tensor][(row, 1) if "table" in tensor else row] = value
+        (out,), _ = runner.run(case, 1)
+        if tensor != "actual_seq_qlen":
+            assert np.isfinite(out).all() and np.array_equal(out[others], right[others]), row
+        if tensor == "actual_seq_kvlen":
+            assert not out[queries].any(), row
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_nothing_is_read_out_of_bounds(decode_runner, name):
+    check_wrong(decode_runner, name)
+
+
+def check_lost(runner):
+    """A ring that has lost tokens that are seen leaves the branch out."""
+    one, _, _ = call(lengths=(700,), counts=(1,))
+    x = one.named()
+    x["gates"][:, :2] = 0
+    one.inputs[list(x).index("key_win")] = x["key_win"][:, :99].copy()
+    one.inputs[list(x).index("value_win")] = x["value_win"][:, :99].copy()
+    assert not runner.run(one, 2)[0][0].any()
+
+
+def test_a_ring_that_has_lost_tokens(decode_runner):
+    check_lost(decode_runner)
+
+
+def test_a_nan_reaches_what_sees_it(decode_runner):
+    """And only that: a token behind a query, or one that has left the window, is not read."""
+    one, _, _ = call(lengths=(700,), counts=(2,))
+    (clean,), _ = decode_runner.run(one, 2)
+    x, ring = one.named(), 102
+    x["value_win"][0, 699 % ring, 1, 5] = np.nan
+    (out,), _ = decode_runner.run(one, 2)
+    assert np.argwhere(np.isnan(out)).tolist() == [[1, head, 5] for head in range(4, 8)]
+    x["value_win"][0, 699 % ring, 1, 5] = 0
+    x["value_win"][0, 599 % ring, 0, 3] = np.nan  # the first query sees 599 to 698
+    (out,), _ = decode_runner.run(one, 2)
+    assert np.argwhere(np.isnan(out)).tolist() == [[0, head, 3] for head in range(4)]
+    x["value_slc"][0, 699, 0, 7] = np.nan
+    (out,), _ = decode_runner.run(one, 2)
+    assert np.isnan(out[1, :4, 7]).all() and np.array_equal(out[0, :, 8:], clean[0, :, 8:])
+
+
+KERNEL = "ascendc/nsa_decode/op_kernel/nsa_decode.cpp"
+WINDOW = "ascendc/nsa_decode/op_kernel/nsa_decode_window.h"
+SIZES = "ascendc/nsa_decode/op_kernel/nsa_decode_tiling.h"
+MIX = "ascendc/decoding/branch_mix.h"
+KEYS = "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_keys.h"
+TOKENS = "ascendc/decoding/row_tokens.h"
+# name: (file, what is replaced, by what)
+FAULTS = {
+    "cores wait": (
+        KERNEL,
+        "    pipe_->Reset();\n    AscendC::SyncAll<false>();\n",
+        "    pipe_->Reset();\n",
+    ),
+    "memory of a core": (KERNEL, "    pipe_->Reset();\n", ""),
+    "output of the selection": (KERNEL, "outputs + w_.branch,", "outputs,"),
+    "output of the window": (KERNEL, "outputs + 2 * w_.branch", "outputs + w_.branch"),
+    "table of the selection": (KERNEL, "blocks, g_.block_table", "blocks, g_.cmp_block_table"),
+    "room of the blocks": (SIZES, "return BlocksBegin() + blocks;", "return BlocksBegin();"),
+    "room of the outputs": (SIZES, "return kBranches * branch;", "return branch;"),
+    "window": (WINDOW, "Min(queries_.seen(), window_)", "queries_.seen()"),
+    "first token of the window": (
+        WINDOW,
+        "queries_.seen() - total_ + first",
+        "queries_.seen() + first",
+    ),
+    "keys of a part": (WINDOW, "queries_.seen() - total_ + first", "queries_.seen() - total_"),
+    "end of the ring": (WINDOW, "Min(keys - at, ring_ - place)", "keys - at"),
+    "start of the ring": (WINDOW, "      place = 0;\n", ""),
+    "ring of the row": (WINDOW, "queries_.row() * t_->row_tokens", "0"),
+    "lengths that a row holds": (WINDOW, "length <= most_ && ", ""),
+    "tokens that the ring has lost": (WINDOW, " && length - queries_.seen() + seen <= ring_", ""),
+    "gate of the branch": (
+        MIX,
+        "query * kBranches + branch) * s_.heads",
+        "query * kBranches) * s_.heads",
+    ),
+    "gate of the query": (MIX, "query * kBranches + branch) * s_.heads", "branch) * s_.heads"),
+    "gates of the heads": (MIX, "+ branch) * s_.heads + head]", "+ branch) * s_.heads]"),
+    "heads of the branch": (
+        MIX,
+        "(query * s_.heads + head) * s_.dim],\n",
+        "query * s_.heads * s_.dim],\n",
+    ),
+    "branches are added": (MIX, "      AscendC::Add(sum, sum, x, floats);\n", ""),
+    "gates": (MIX, "      WithRowValue<true>(to, spread, rows, s_.dim, s_.dim);\n", ""),
+    "branch": (MIX, "branches_[branch * branch_ +", "branches_["),
+    "length in compressed tokens": (KEYS, ": Windows(tokens);", ": tokens;"),
+    "tokens that a row holds": (KEYS, "tokens >= 0 && tokens <= rule_->most_tokens", "tokens >= 0"),
+    "page of heads": (TOKENS, "* t_.stride + token", "* t_.page + token"),
+}
+# Those that a test of the suite plants; `python -m tests.ascendc.test_nsa_decode` plants all.
+CHOSEN = ("cores wait", "end of the ring", "gate of the branch")
+
+
+def found(name, folder):
+    """What is wrong with a kernel that has the fault, as an error; None if nothing is."""
+    file, old, new = FAULTS[name]
+    text = (ROOT / file).read_text()
+    sources = (unit("nsa_decode", "float16"), *(ROOT / source for source in DECODE_SOURCES))
+    faulty = DecodeRunner(changed(sources, "nsa_decode", folder, file, text.replace(old, new)))
+    try:
+        for seed in range(0, CONFIGURATIONS, 2):
+            check_call(faulty, make_decode(seed), calls_of(seed))
+        for page in (16, 48):
+            test_pages_change_no_bit(faulty, page)
+        test_a_nan_reaches_what_sees_it(faulty)
+        check_lost(faulty)
+        for wrong in WRONG:
+            check_wrong(faulty, wrong)
+    except (TwinError, AssertionError) as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_fault_is_caught(tmp_path, name):
+    assert found(name, tmp_path) is not None
+
+
+def test_planted_texts_occur_once():
+    for file, old, _ in FAULTS.values():
+        assert (ROOT / file).read_text().count(old) == 1, old
+
+
+if __name__ == "__main__":
+    for planted in FAULTS:
+        with tempfile.TemporaryDirectory() as directory:
+            error = found(planted, Path(directory))
+            print(f"{planted}:", repr(error)[:150] if error else "NOT FOUND", flush=True)
