@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "binding/ascend_twin.h"
 #include "binding/attr_text.h"
 #include "binding/custom_extra.h"
+#include "binding/failure.h"
 #include "binding/op_call.h"
 #include "cpu/types.h"
 #include "infer/op.h"
@@ -181,16 +183,24 @@ void check_written(const OpSchema& op_schema, const CallText& text, void** param
     const std::string name =
         std::string(op_schema.function) + ": " + op_schema.inputs[known.place].name;
     if (dtypes[known.place] != known.dtype) {
-      throw std::invalid_argument(name +
-                                  " must be of the dtype that mixed precision casts it to: " +
-                                  "it is written in place, and a cast Tensor is a copy, got " +
-                                  known.dtype + " in place of " + dtypes[known.place]);
+      throw WrittenCast(name + " must be of the dtype that mixed precision casts it to: " +
+                        "it is written in place, and a cast Tensor is a copy, got " + known.dtype +
+                        " in place of " + dtypes[known.place]);
     }
     if (reinterpret_cast<int64_t>(params[known.place]) == known.address) continue;
     throw std::invalid_argument(name +
                                 " must be no view of another Tensor: it is written in place, and "
                                 "MindSpore passes a copy of a view");
   }
+}
+
+std::mutex failure_mutex;
+Failure failure;
+
+void remember(const std::exception& error) {
+  const bool cast = dynamic_cast<const WrittenCast*>(&error) != nullptr;
+  const std::lock_guard<std::mutex> lock(failure_mutex);
+  failure = {cast ? FailureCode::kWrittenCast : FailureCode::kOther, error.what()};
 }
 
 void run_call(const OpSchema& op, const CallText& text, int count, void** params, int* ndims,
@@ -219,13 +229,11 @@ int run(OpId id, int count, void** params, int* ndims, int64_t** shapes, const c
         void* extra) {
   const OpSchema& op = schema(id);
   const CallText& text = call_text(op, extra);
-  if (!text.graph) {
-    run_call(op, text, count, params, ndims, shapes, dtypes);
-    return 0;
-  }
   try {
     run_call(op, text, count, params, ndims, shapes, dtypes);
   } catch (const std::exception& error) {
+    remember(error);
+    if (!text.graph) throw;
     throw std::runtime_error(error.what() + std::string(kGraphNote));
   }
   return 0;
@@ -365,6 +373,11 @@ PerOutput<kOutputs, int> infer_type(Caller caller, OpId id, const std::vector<in
 }
 
 }  // namespace
+
+Failure last_failure() {
+  const std::lock_guard<std::mutex> lock(failure_mutex);
+  return failure;
+}
 
 }  // namespace nsa
 

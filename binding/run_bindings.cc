@@ -9,6 +9,7 @@
 
 #include "binding/ascend_twin.h"
 #include "binding/bindings.h"
+#include "binding/failure.h"
 #include "binding/op_call.h"
 #include "binding/python_args.h"
 #include "cpu/runtime.h"
@@ -157,6 +158,16 @@ void bind_run(py::module_& module) {
              "Runs a native operator on NumPy arrays and returns its outputs. An input is None, an "
              "array, or (\"bfloat16\", uint16 array); bfloat16 outputs come back likewise. target: "
              "'cpu' or 'ascend_twin'.");
+  module.def(
+      "last_failure",
+      [] {
+        constexpr const char* kCodes[] = {"none", "written cast", "other"};
+        const Failure failure = last_failure();
+        return py::make_tuple(kCodes[static_cast<int>(failure.code)], failure.text);
+      },
+      "Why a Custom of this library failed last: a code ('none', 'written cast' or 'other') and "
+      "the "
+      "text of its error, to which MindSpore adds.");
   module.def("isa", &cpu::isa, "The instruction set in use.");
   module.def("available_isas", &cpu::available_isas,
              "Instruction sets that this build has and this machine runs, best first.");

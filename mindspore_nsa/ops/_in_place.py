@@ -4,9 +4,9 @@ MindSpore passes a Custom a copy of a Tensor that is a view, and of one that mix
 What is written into the copy is lost, so neither may come to that.
 """
 
-import re
 from functools import lru_cache, partial
 
+from .. import _native
 from ._constexpr import Constexpr
 from ._custom import custom, for_device, schema
 from ._gradient import cache_operator, written_mark
@@ -83,10 +83,10 @@ def _call(operator, dtypes, *inputs):
             result.asnumpy()
         return result
     except RuntimeError as error:
-        cast = re.search(r"\w+: \w+ must be of the dtype that mixed precision .*", str(error))
-        if cast is None:
+        code, text = _native.last_failure()
+        if code != "written cast" or text not in str(error):
             raise
-        raise TypeError(cast[0]) from error
+        raise TypeError(text) from error
 
 
 @lru_cache(maxsize=1)
