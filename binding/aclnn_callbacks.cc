@@ -74,5 +74,6 @@ NSA_CALLBACK(aclnnMsnsaCompressWithCache, NsaCompressWithCache)
 NSA_CALLBACK(aclnnMsnsaSelectedAttentionInfer, NsaSelectedAttentionInfer)
 NSA_CALLBACK(aclnnMsnsaCompressAttentionInfer, NsaCompressAttentionInfer)
 NSA_CALLBACK(aclnnMsnsaDecode, NsaDecode)
+NSA_CALLBACK(aclnnMsnsaCacheStep, NsaCacheStep)
 
 #pragma GCC visibility pop

@@ -415,6 +415,7 @@ NSA_INFERENCE(aclnnMsnsaCompressWithCache, kAclnn, NsaCompressWithCache, 1)
 NSA_INFERENCE(aclnnMsnsaSelectedAttentionInfer, kAclnn, NsaSelectedAttentionInfer, 1)
 NSA_INFERENCE(aclnnMsnsaCompressAttentionInfer, kAclnn, NsaCompressAttentionInfer, 2)
 NSA_INFERENCE(aclnnMsnsaDecode, kAclnn, NsaDecode, 1)
+NSA_INFERENCE(aclnnMsnsaCacheStep, kAclnn, NsaCacheStep, 1)
 
 // Of Tensors that the next operator writes; see mindspore_nsa/ops/_in_place.py. Its output is read
 // by nobody.

@@ -153,67 +153,85 @@ void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
   }
 }
 
-void run(const CheckedCall& call) {
-  const Context& c = call.context;
-  const auto& attrs = call.attrs<NsaCacheStepAttrs>();
+// The kernel's parameters, and what they point to.
+struct StepCall {
+  explicit StepCall(const CheckedCall& call)
+      : states(static_cast<int64_t*>(call.in(kIn.state).data), call.dim(kIn.selected, 0)) {
+    const auto& attrs = call.attrs<NsaCacheStepAttrs>();
+    p.query = call.as<float>(kIn.query);
+    p.key = call.as<float>(kIn.key);
+    p.value = call.as<float>(kIn.value);
+    p.gates = call.as<float>(kIn.gates);
+    p.weight_k = call.as<float>(kIn.weight_k);
+    p.weight_v = call.as<float>(kIn.weight_v);
+    p.position_k = call.as<float>(kIn.position_k);
+    p.position_v = call.as<float>(kIn.position_v);
+    p.D = call.dim(kIn.query, 2);
+    p.Dv = call.dim(kIn.value, 2);
+    const int64_t capacity = call.dim(kIn.selected, 2);
+    p.selected = LayerCaches(call, kIn.selected, p.D).next(capacity);
+    if (p.gates != nullptr) {
+      const CachePlaces places(capacity, attrs);
+      LayerCaches others(call, kIn.others, p.D);
+      p.compressed = others.next(places.compressed);
+      p.window = others.next(places.window);
+      p.raw = others.next(places.raw);
+    }
+    p.dtype = elem_type(call.in(kIn.selected).dtype);
+    p.T = call.dim(kIn.query, 0);
+    p.B = call.dim(kIn.selected, 0);
+    p.lengths = states.lengths.data();
+    p.written = states.written.data();
+    p.N1 = call.dim(kIn.query, 1);
+    p.N2 = call.dim(kIn.selected, 1);
+    p.window_size = attrs.window_size;
+    p.rule = attrs;
+    p.scale = attrs.scale_value;
+    p.theta = attrs.theta;
+    p.rope_factor = attrs.rope_factor;
+    p.rope_low = attrs.rope_low;
+    p.rope_high = attrs.rope_high;
+    p.shared = attrs.shared_kv;
+    counts.assign(p.B, p.B > 0 ? p.T / p.B : 0);
+    if (call.has(kIn.actual_seq_len)) {
+      const std::vector<int64_t> ends = list_values(call, kIn.actual_seq_len);
+      for (int64_t b = 0; b < p.B; ++b) counts[b] = ends[b] - (b == 0 ? 0 : ends[b - 1]);
+    }
+    p.count = counts.data();
+  }
+  StepCall(const StepCall&) = delete;
+  StepCall& operator=(const StepCall&) = delete;
+
+  RowStates states;
+  std::vector<int64_t> counts;  // of every row
   cpu::NsaCacheStepParams p{};
-  p.query = call.as<float>(kIn.query);
-  p.key = call.as<float>(kIn.key);
-  p.value = call.as<float>(kIn.value);
-  p.gates = call.as<float>(kIn.gates);
-  p.weight_k = call.as<float>(kIn.weight_k);
-  p.weight_v = call.as<float>(kIn.weight_v);
-  p.position_k = call.as<float>(kIn.position_k);
-  p.position_v = call.as<float>(kIn.position_v);
-  p.D = call.dim(kIn.query, 2);
-  p.Dv = call.dim(kIn.value, 2);
-  const int64_t capacity = call.dim(kIn.selected, 2);
-  p.selected = LayerCaches(call, kIn.selected, p.D).next(capacity);
-  if (call.has(kIn.others)) {
-    const CachePlaces places(capacity, attrs);
-    LayerCaches others(call, kIn.others, p.D);
-    p.compressed = others.next(places.compressed);
-    p.window = others.next(places.window);
-    p.raw = others.next(places.raw);
-  }
-  p.attention_out = call.out(kOut.attention_out);
-  p.dtype = elem_type(call.in(kIn.selected).dtype);
-  p.T = call.dim(kIn.query, 0);
-  p.B = call.dim(kIn.selected, 0);
-  RowStates states(static_cast<int64_t*>(call.in(kIn.state).data), p.B);
-  p.lengths = states.lengths.data();
-  p.written = states.written.data();
-  p.N1 = call.dim(kIn.query, 1);
-  p.N2 = call.dim(kIn.selected, 1);
-  p.window_size = attrs.window_size;
-  p.rule = attrs;
-  p.scale = attrs.scale_value;
-  p.theta = attrs.theta;
-  p.rope_factor = attrs.rope_factor;
-  p.rope_low = attrs.rope_low;
-  p.rope_high = attrs.rope_high;
-  p.shared = attrs.shared_kv;
-  std::vector<int64_t> counts(p.B, p.B > 0 ? p.T / p.B : 0);
-  if (call.has(kIn.actual_seq_len)) {
-    const std::vector<int64_t> ends = list_values(call, kIn.actual_seq_len);
-    for (int64_t b = 0; b < p.B; ++b) counts[b] = ends[b] - (b == 0 ? 0 : ends[b - 1]);
-  }
-  p.count = counts.data();
-  const int64_t layer = attrs.layer;
-  for (int64_t b = 0; b < p.B; ++b) {
-    const int64_t* const made_for = states.made_for(b);
-    check_sizes(c, p, made_for);
+};
+
+// What the rows' states say, before anything is written.
+void check_states(const CheckedCall& call) {
+  const Context& c = call.context;
+  const StepCall step(call);
+  for (int64_t b = 0; b < step.p.B; ++b) {
+    const int64_t* const made_for = step.states.made_for(b);
+    check_sizes(c, step.p, made_for);
     check_dtype(c, call.in(kIn.selected).dtype, made_for[kCacheDType]);
-    check_layer(c, b, layer, made_for[kCacheLayer], p.lengths[b]);
+    check_layer(c, b, call.attrs<NsaCacheStepAttrs>().layer, made_for[kCacheLayer],
+                step.p.lengths[b]);
   }
-  check_room(call, p);
+  check_room(call, step.p);
+}
+
+void run(const CheckedCall& call) {
+  StepCall step(call);
+  step.p.attention_out = call.out(kOut.attention_out);
+  const int64_t layer = call.attrs<NsaCacheStepAttrs>().layer;
   try {
-    cpu::nsa_cache_step(p);
+    cpu::nsa_cache_step(step.p);
   } catch (...) {
-    states.store(true, layer);
+    step.states.store(true, layer);
     throw;
   }
-  states.store(false, layer);
+  step.states.store(false, layer);
 }
 
 int64_t work(const CheckedCall& call) {
@@ -224,13 +242,13 @@ int64_t work(const CheckedCall& call) {
 uint32_t float32_inputs(const BoundAttrs&) {
   uint32_t bits = 0;
   for (size_t input : {kIn.query, kIn.key, kIn.value, kIn.gates, kIn.weight_k, kIn.weight_v,
-                       kIn.position_k, kIn.position_v})
+                       kIn.position_k, kIn.position_v, kIn.angles, kIn.fine_angles})
     bits |= input_bit(input);
   return bits;
 }
 
 }  // namespace
 
-const OpEntry nsa_cache_step_entry{run, work, float32_inputs};
+const OpEntry nsa_cache_step_entry{run, work, float32_inputs, check_states};
 
 }  // namespace nsa

@@ -2,6 +2,7 @@
 // rules only keep a wrong call from reading or writing where it should not.
 #include "infer/nsa_cache_step.h"
 
+#include "infer/attention.h"
 #include "infer/check.h"
 
 namespace nsa {
@@ -13,6 +14,7 @@ constexpr const NsaCacheStepInputs& kIn = kNsaCacheStepInputs;
 void check_sparse(const Context& c, int64_t batch, int64_t heads, int64_t d, int64_t dv) {
   const auto& attrs = c.attrs<NsaCacheStepAttrs>();
   const int64_t l = attrs.compress_block_size;
+  limit_ranking(c, attrs);
   c.require_shape(kIn.gates, "(T, 3, N1)", {c.dim(kIn.query, 0), 3, c.dim(kIn.query, 1)});
   for (size_t input : {kIn.weight_k, kIn.weight_v})
     c.require_shape(input, "(compress_block_size, N2)", {l, heads});
@@ -22,6 +24,28 @@ void check_sparse(const Context& c, int64_t batch, int64_t heads, int64_t d, int
   const int64_t places = capacity < 0 ? kUnknownDim : CachePlaces(capacity, attrs).all();
   c.require_shape(kIn.others, "(B, N2, places, D + Dv)",
                   {batch, heads, places, c.dim(kIn.selected, 3)});
+}
+
+// A kernel on Ascend takes the angles, one on the CPU computes them.
+void check_angles(const Context& c, int64_t d) {
+  constexpr int64_t kAngleStep = 2048;
+  const bool wanted = c.target() == Target::kAscend;
+  for (size_t input : {kIn.angles, kIn.fine_angles}) {
+    if (c.has(input) != wanted)
+      c.fail_value(c.name(input), wanted ? "given on Ascend" : "None on a CPU",
+                   wanted ? "None" : "a Tensor");
+  }
+  if (!wanted) return;
+  const int64_t width = d < 0 ? kUnknownDim : 2 * d;
+  c.require_shape(kIn.angles, "(positions / 2048, 2 D)", {kUnknownDim, width});
+  c.require_shape(kIn.fine_angles, "(2048, 2 D)", {kAngleStep, width});
+  const int64_t capacity = c.dim(kIn.selected, 2), coarse = c.dim(kIn.angles, 0);
+  if (capacity > coarse * kAngleStep && coarse >= 0) {
+    c.fail_value("cache",
+                 "of a capacity of at most " + std::to_string(coarse * kAngleStep) +
+                     " tokens on Ascend, for which there are rotary angles",
+                 std::to_string(capacity));
+  }
 }
 
 // Where the values are not known yet, the kernel's caller checks them.
@@ -45,8 +69,10 @@ void check_counts(const Context& c, int64_t batch, int64_t tokens) {
 std::vector<OutputDesc> infer_step(const Context& c) {
   c.require_rank(kIn.query, 3, "(T, N1, D)");
   const bool sparse = c.has(kIn.gates);
+  // On Ascend what is written cannot be absent, and dense attention has a placeholder for `others`.
+  const bool placeholder = !sparse && c.target() == Target::kAscend;
   for (size_t input = kIn.gates; input <= kIn.others; ++input) {
-    if (c.has(input) != sparse)
+    if (c.has(input) != (sparse || (placeholder && input == kIn.others)))
       c.fail_value(c.name(input), sparse ? "given with gates" : "None without gates",
                    sparse ? "None" : "a Tensor");
   }
@@ -65,6 +91,10 @@ std::vector<OutputDesc> infer_step(const Context& c) {
   constexpr int64_t kHeader = kCacheHeader;
   c.require_shape(kIn.state, "(B, header + 2)", {batch, kHeader + 2});
   if (sparse) check_sparse(c, batch, heads, d, dv);
+  if (c.dim(kIn.query, 1) > 0 && heads > 0) c.limit(Quantity::kGroup, c.dim(kIn.query, 1) / heads);
+  c.limit(Quantity::kHeadDim, d);
+  c.limit(Quantity::kValueDim, dv);
+  check_angles(c, d);
   check_counts(c, batch, tokens);
   return {{c.dtype(kIn.selected), {tokens, c.dim(kIn.query, 1), dv}}};
 }

@@ -25,6 +25,10 @@ inline constexpr size_t kCacheHeader = kCacheLayer + 1;
 // compression windows, one after another. With `shared_kv` all branches have one set of keys and
 // values, and the window's are read where the selected branch has them.
 //
+// `angles` and `fine_angles`, each with rows of D cosines and D sines, both twice the D / 2 that
+// there are: where a kernel has no sines, those of the multiples of kAngleStep and of all positions
+// below it, which add up to the angle of a position.
+//
 // `state` [B, kCacheHeader + 2]: what the caches were made for, the length of the row, and the most
 // tokens that it has had since it was empty. Of each row, so that whoever reorders the rows of all
 // three Tensors has the cache of these rows.
@@ -41,6 +45,8 @@ struct NsaCacheStepInputs : Inputs {
   size_t position_k = optional("position_k", Elements::kFloat32);
   size_t position_v = optional("position_v", Elements::kFloat32);
   size_t others = optional("others", Elements::kSameFloat);
+  size_t angles = optional("angles", Elements::kFloat32);
+  size_t fine_angles = optional("fine_angles", Elements::kFloat32);
 };
 inline constexpr NsaCacheStepInputs kNsaCacheStepInputs;
 

@@ -111,7 +111,7 @@ def generate(
     repeated = [prompt for prompt in prompts for _ in range(samples)]
     texts = [Text(prompt, seed + i) for i, prompt in enumerate(repeated)]
     length = min(context, max(len(text.tokens) for text in texts) + count)
-    cached = cached and reads_caches()
+    cached = cached and reads_caches(model)
     caches = model.new_cache(len(prompts), length) if cached else None
     once = cached and samples > 1
     for _ in range(count):

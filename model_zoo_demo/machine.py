@@ -53,6 +53,7 @@ def set_up(mode, device="", target=None, context=1, tensor=1):
         raise InputError(f"--context, --tensor: {error}") from None
 
 
-def reads_caches():
-    """Whether the kernels in use include those of the layers' caches, which Ascend has none of."""
-    return resolve_target(requested_target(), ms.get_context("device_target")) == "cpu"
+def reads_caches(model):
+    """Whether the kernels in use read caches of the model's dtype; Ascend's read no float32."""
+    target = resolve_target(requested_target(), ms.get_context("device_target"))
+    return target == "cpu" or all(layer.dtype != ms.float32 for layer in model.layers)

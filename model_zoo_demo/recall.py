@@ -171,9 +171,9 @@ def compare_caches(folder, mode, count):
     given = about["task"]
     task = Task(**{**given, "stages": tuple(map(tuple, given["stages"]))})
     set_up(mode, config.device)
-    if not reads_caches():
-        raise InputError("--caches: the kernels in use have none that read caches")
     model = Model(config)
+    if not reads_caches(model):
+        raise InputError("--caches: the kernels in use have none that read caches of float32")
     checkpoint.restore(model.trainable_params(), arrays, folder)
     length, rows = task.stage(task.steps)
     kinds = (Answers(model), CachedAnswers(model))

@@ -24,9 +24,11 @@ struct Wave {
 //   Init(tiling, g)
 //   MostParts(query)      parts of each of the query's cells, at most; the slots are counted by it
 //   Start(cell, runs)     `runs`: ForRuns will be called
-//   total()               keys of the cell
+//   row(), total()        of the cell: its row, how many keys
 //   ForRuns(first, keys, body)  the keys [first, first + keys), as runs that follow each other in
 //                         memory: body(which key of the part, where in memory, keys)
+//   kHasFresh             whether new tokens are not in the cache: -1, -2, ... are then those of
+//                         fresh_key and fresh_value [T, N2, ...], which the arguments have
 // Queries and cells come in ascending order.
 
 // The waves of all queries, as every core counts them.

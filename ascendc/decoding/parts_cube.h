@@ -40,6 +40,10 @@ class PartsCube {
     query_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.query));
     key_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.key));
     value_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.value));
+    if constexpr (Keys::kHasFresh) {
+      fresh_key_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.fresh_key));
+      fresh_value_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(g.fresh_value));
+    }
     const PartsWorkspace bytes(*t_);
     GM_ADDR mine = g.workspace + block * bytes.block;
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(
@@ -95,15 +99,22 @@ class PartsCube {
   template <typename Ring>
   __aicore__ inline L1Matrix<T> Gather(Ring& ring, const Parts<Keys>& parts, const Part& part,
                                        const AscendC::GlobalTensor<T>& from,
+                                       const AscendC::GlobalTensor<T>& fresh,
                                        const CacheStrides& strides, int32_t columns) {
     const auto to = ring.BeginFill();
     const int32_t padded = RoundUp(part.keys, 16);
-    const int64_t head = part.cell % t_->heads * strides.head;
-    parts.cells.keys.ForRuns(part.first, part.keys,
-                             [&](int32_t row, int64_t at, int32_t rows) __aicore__ {
-                               CopyRowsTo(to, padded, row, from[at * strides.token + head],
-                                          strides.token, rows, columns);
-                             });
+    const int64_t head = part.cell % t_->heads;
+    const int64_t begin = head * strides.head + parts.cells.keys.row() * strides.row;
+    parts.cells.keys.ForRuns(
+        part.first, part.keys, [&](int32_t row, int64_t at, int32_t rows) __aicore__ {
+          if (Keys::kHasFresh && at < 0) {
+            CopyRowsTo(to, padded, row, fresh[((-1 - at) * t_->heads + head) * columns],
+                       int64_t{t_->heads} * columns, rows, columns);
+          } else {
+            CopyRowsTo(to, padded, row, from[at * strides.token + begin], strides.token, rows,
+                       columns);
+          }
+        });
     ring.EndFill();
     return {to, padded, columns};
   }
@@ -113,7 +124,7 @@ class PartsCube {
     const auto q =
         CopyRows(to, query_[part.cell * t_->group * t_->dim], t_->dim, t_->group, t_->dim);
     queries_in_.EndFill();
-    const auto k = Gather(keys_in_, ahead_, part, key_, t_->key, t_->dim);
+    const auto k = Gather(keys_in_, ahead_, part, key_, fresh_key_, t_->key, t_->dim);
     queries_in_.BeginUse();
     keys_in_.BeginUse();
     product_.BeginResult();
@@ -126,7 +137,7 @@ class PartsCube {
   }
 
   __aicore__ inline void Output(const Part& part, int64_t step) {
-    auto v = Gather(values_in_, behind_, part, value_, t_->value, t_->value_dim);
+    auto v = Gather(values_in_, behind_, part, value_, fresh_value_, t_->value, t_->value_dim);
     Await<Handover::kProbabilities>(step);
     const auto to = probabilities_in_.BeginFill();
     const auto p = CopyRows(to, probabilities_[step % kSlots * slot_elements_], t_->part_keys,
@@ -149,7 +160,7 @@ class PartsCube {
 
   const PartsTiling* t_ = nullptr;
   int64_t slot_elements_ = 0, output_elements_ = 0;
-  AscendC::GlobalTensor<T> query_, key_, value_, probabilities_;
+  AscendC::GlobalTensor<T> query_, key_, value_, fresh_key_, fresh_value_, probabilities_;
   AscendC::GlobalTensor<float> scores_, outputs_;
   Waves<Keys> waves_;
   Parts<Keys> ahead_, behind_;  // of the scores, of the output

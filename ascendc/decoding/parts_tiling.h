@@ -7,9 +7,10 @@
 
 namespace nsa::ascend {
 
-// Elements of a cache from a token to the next, and from a key head to the next.
+// Elements of a cache from a token to the next, from a key head to the next, and from a row to the
+// next where the tokens of Keys::ForRuns are counted in the row.
 struct CacheStrides {
-  int64_t token, head;
+  int64_t token, head, row;
 };
 
 // A cell is one query of one key head, all heads of its group together. Its keys lie side by side,

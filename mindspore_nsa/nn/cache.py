@@ -7,8 +7,10 @@ import numpy as np
 from mindspore import Tensor, ops
 from mindspore.common.dtype import TensorType
 
+from ..ops._custom import planned_target
 from ..ops._in_place import copy_rows
 from ..ops._plan import DTYPE_NAMES, FLOATS, Planner, TensorSpec, fail_type, is_constant, shown
+from .by_device import on_ascend
 
 # Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
 # pays for each of its arguments.
@@ -69,11 +71,24 @@ def _size_text(name, value):
     return f"{name} {value}"
 
 
+def _to_be_written(tensor):
+    """A new Tensor where the device has its memory: of one on the host it would write a copy."""
+    return tensor.move_to("Ascend") if on_ascend() else tensor
+
+
+def _write(tensor, values):
+    """Write values into the memory of a Tensor."""
+    if on_ascend():
+        tensor.copy_(values)
+    else:
+        ops.assign(tensor, values)
+
+
 def state_of(sizes, dtype, lengths):
     """States of rows of these lengths, a Tensor [B, HEADER + 2]."""
     number = next(number for number, known in DTYPES.items() if known == dtype)
     rows = [[*sizes, number, 0, length, length] for length in lengths]
-    return Tensor(np.array(rows, np.int64))
+    return _to_be_written(Tensor(np.array(rows, np.int64)))
 
 
 def _rings(capacity, window_size, compress_block_size, shared):
@@ -91,7 +106,7 @@ class AttentionCache(tuple):
     same tokens, `copy.copy` another name of this one.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import numpy as np
@@ -119,6 +134,10 @@ class AttentionCache(tuple):
         state = self[STATE].asnumpy().copy()
         return state, state[:, HEADER], state[:, HEADER + 1]
 
+    def _copied_state(self, rows=slice(None)):
+        """The states of rows in a Tensor of their own."""
+        return _to_be_written(Tensor(self._state()[0][rows]))
+
     @property
     def lengths(self):
         """Tokens of every row now, a Tensor of int64, shape :math:`(B,)`."""
@@ -141,7 +160,7 @@ class AttentionCache(tuple):
     def __deepcopy__(self, memo):
         """Another cache with the same tokens, which grows on its own."""
         # A Tensor's own deepcopy shares its memory until one of both gets another.
-        return type(self)(tensor.copy() for tensor in self)
+        return type(self)((self._copied_state(), *(tensor.copy() for tensor in self[SELECTED:])))
 
     def __repr__(self):
         """What it is for, in one line: the values of a cache are too many to be looked at."""
@@ -203,7 +222,7 @@ class AttentionCache(tuple):
                 )
         before[:] = after
         # In place, where a graph that holds the Tensor itself sees it, too.
-        ops.assign(self[STATE], Tensor(state))
+        _write(self[STATE], Tensor(state))
 
     def _rows(self, function, argument, given):
         """Numbers of rows that exist, as a list."""
@@ -235,7 +254,8 @@ class AttentionCache(tuple):
         chosen = self._rows("select", "rows", rows)
         if not chosen:
             raise ValueError("AttentionCache.select: rows must name at least one row, got none")
-        return type(self)(_rows_of(tensor, chosen) for tensor in self)
+        others = (_rows_of(tensor, chosen) for tensor in self[SELECTED:])
+        return type(self)((self._copied_state(chosen), *others))
 
     def copy_row(self, to, source):
         """Give rows what another row holds, in place, where graphs see it, too.
@@ -261,8 +281,16 @@ class AttentionCache(tuple):
                     "AttentionCache.copy_row: the Tensors of the cache must be no views of others, "
                     f"got one of shape {tensor.shape}"
                 )
-        for tensor in self:
-            copy_rows(tensor, Tensor(np.array(pairs, np.int64)))
+        if not on_ascend():
+            for tensor in self:
+                copy_rows(tensor, Tensor(np.array(pairs, np.int64)))
+            return
+        state = self._state()[0]
+        for row, other in pairs:
+            state[row] = state[other]
+            for tensor in self[SELECTED:]:
+                tensor[row].copy_(tensor[other])
+        _write(self[STATE], Tensor(state))
 
     def grow(self, capacity):
         """Another cache with the same rows and room for more tokens.
@@ -294,7 +322,7 @@ class AttentionCache(tuple):
         elements = batch * heads * sum(dims) * places
         _check_memory("AttentionCache.grow", capacity, elements, self[SELECTED].dtype)
         grown = (_widened(*pair, dims) for pair in zip(self[SELECTED:], parts))
-        return type(self)((self[STATE].copy(), *grown))
+        return type(self)((self._copied_state(), *grown))
 
     def reset(self, rows=None):
         """Empty rows, for other sequences to begin in them.
@@ -393,7 +421,7 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
 
     def storage(count):
         shape = (batch, config.num_kv_heads, count, width)
-        return Tensor(np.zeros(shape, _ZEROS[_BYTES[dtype]])).astype(dtype)
+        return _to_be_written(Tensor(np.zeros(shape, _ZEROS[_BYTES[dtype]])).astype(dtype))
 
     state = state_of(sizes_of(config, sparse), dtype, [0] * batch)
     return AttentionCache((state, *map(storage, places)))
@@ -543,6 +571,11 @@ def _plan_cache(name, x, cache, ends, sizes, key_heads, sparse, layer):
     if selected.shape is not None and len(selected.shape) != 4:
         raise _wrong_kind(name)
     _check_rows(name, x, cache, ends)
+    if planned_target.get() != "cpu" and selected.dtype == mindspore.float32:
+        raise TypeError(
+            f"{name}: cache must be of dtype float16 or bfloat16 on Ascend, got float32; "
+            f"new_cache(..., dtype=float16) makes one"
+        )
     if state is not None:
         for made_with in {row[:LAYER] for row in state}:
             _check_sizes(name, made_with, sizes, selected.dtype)

@@ -85,6 +85,8 @@ class DenseAttention(AttentionLayer):
             cache[places[SELECTED]],
             cache[places[STATE]],
             ends,
+            angles=self.angles.coarse,
+            fine_angles=self.angles.fine,
             scale_value=self.scale,
             theta=theta,
             rope_factor=factor,

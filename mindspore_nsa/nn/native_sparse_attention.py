@@ -188,6 +188,8 @@ class NativeSparseAttention(AttentionLayer):
             self.compress_key.encodings(),
             self.compress_value.encodings(),
             cache[places[OTHERS]],
+            self.angles.coarse,
+            self.angles.fine,
             scale_value=self.scale,
             theta=theta,
             rope_factor=factor,

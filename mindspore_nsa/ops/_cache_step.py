@@ -1,17 +1,38 @@
 """One step of a layer with a cache: its new tokens are written, then attend."""
 
-from ._custom import run
+from functools import lru_cache
+
+from mindspore.ops import zeros
+
+from ._custom import planned_target, run
 from ._in_place import InPlace
-from ._plan import NativeCall, Planner, all_passed
+from ._plan import NativeCall, Planner, TensorSpec, all_passed
 
 _OP = "NsaCacheStep"
 _FUNCTION = "nsa_cache_step"
 
 
-def _plan_call(**given):
-    call = NativeCall(_OP, given)
+def _plan_call(angles, fine_angles, others, selected, **given):
+    placeholder = None
+    if planned_target.get() == "cpu":
+        # It has sines of its own.
+        angles = fine_angles = None
+    elif others is None:
+        # What is written cannot be absent there.
+        placeholder = _placeholder(selected.dtype)
+        others = TensorSpec((selected.dtype, placeholder.shape, None))
+    given |= {"selected": selected, "others": others}
+    call = NativeCall(_OP, {**given, "angles": angles, "fine_angles": fine_angles})
     call.infer()
-    return call.text(), tuple(call.constants.get(name) for name in call.inputs)
+    constants = (
+        {**call.constants, "others": placeholder} if placeholder is not None else call.constants
+    )
+    return call.text(), tuple(constants.get(name) for name in call.inputs)
+
+
+@lru_cache
+def _placeholder(dtype):
+    return zeros((1, 1, 1, 1), dtype)
 
 
 _operator_nsa_cache_step = InPlace(
@@ -33,6 +54,8 @@ def nsa_cache_step(
     position_k=None,
     position_v=None,
     others=None,
+    angles=None,
+    fine_angles=None,
     *,
     scale_value,
     theta,
@@ -54,7 +77,7 @@ def nsa_cache_step(
     """Attention [T, N1, Dv] of new tokens, which go into the caches; infer/nsa_cache_step.h."""
     inputs = (
         query, key, value, selected, state, actual_seq_len, gates, weight_k, weight_v, position_k,
-        position_v, others
+        position_v, others, angles, fine_angles
     )  # fmt: skip
     attrs = (
         scale_value, theta, rope_factor, rope_low, rope_high, window_size, shared_kv, rollback,

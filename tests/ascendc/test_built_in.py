@@ -202,6 +202,7 @@ def test_same_bits_as_this_projects_function(name):
 def test_every_operator_has_both_names():
     # What reads a cache has lengths on the device, which CANN's functions take from the host.
     with_cache = {
+        "NsaCacheStep",
         "NsaCompressWithCache",
         "NsaCompressAttentionInfer",
         "NsaSelectedAttentionInfer",

@@ -66,7 +66,10 @@ class Signature {
   // counts the arguments of an executor by inputs and outputs, and whoever knows the function alone
   // does not count this one twice.
   Signature& written(const char* name, const char* rule = nullptr) {
-    input(name, rule);
+    return written(name, rule, dtypes_);
+  }
+  Signature& written(const char* name, const char* rule, const Dtypes& dtypes) {
+    input(name, rule, dtypes);
     outputs_.push_back(inputs_.back());
     outputs_.back().written = true;
     ++written_;

@@ -30,7 +30,8 @@ int32_t tile_parts(const PartsCall& call, int32_t cores, PartsTiling* tiling) {
   t.scale = call.scale;
   t.ranked = call.ranked ? 1 : 0;
   const auto strides = [&](int64_t dim) {
-    return call.heads_first ? CacheStrides{dim, call.page * dim} : CacheStrides{call.n2 * dim, dim};
+    return call.heads_first ? CacheStrides{dim, call.page * dim, 0}
+                            : CacheStrides{call.n2 * dim, dim, 0};
   };
   t.key = strides(call.d);
   t.value = strides(call.dv);

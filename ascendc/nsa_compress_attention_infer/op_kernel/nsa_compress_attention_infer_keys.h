@@ -25,6 +25,7 @@ struct NsaCompressAttentionInferArguments {
 class CompressedKeys {
  public:
   using Arguments = NsaCompressAttentionInferArguments;
+  static constexpr bool kHasFresh = false;
 
   __aicore__ inline void Init(const PartsTiling* tiling,
                               const NsaCompressAttentionInferArguments& g) {
@@ -52,6 +53,7 @@ class CompressedKeys {
     }
     if (!there_) total_ = 0;
   }
+  __aicore__ inline int64_t row() const { return row_; }
   __aicore__ inline int64_t total() const { return total_; }
 
   // Blocks that the query may select: up to its own, or all that a key counts for.

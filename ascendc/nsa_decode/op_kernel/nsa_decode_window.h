@@ -22,6 +22,7 @@ struct NsaDecodeWindowArguments {
 class WindowKeys {
  public:
   using Arguments = NsaDecodeWindowArguments;
+  static constexpr bool kHasFresh = false;
 
   __aicore__ inline void Init(const PartsTiling* tiling, const NsaDecodeWindowArguments& g) {
     t_ = tiling;
@@ -35,6 +36,7 @@ class WindowKeys {
     return (Seen(query) + t_->part_keys - 1) / t_->part_keys;
   }
   __aicore__ inline void Start(int64_t cell, bool) { total_ = Seen(cell / t_->heads); }
+  __aicore__ inline int64_t row() const { return queries_.row(); }
   __aicore__ inline int64_t total() const { return total_; }
 
   template <typename Body>

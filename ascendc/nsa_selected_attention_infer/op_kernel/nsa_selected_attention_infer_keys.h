@@ -23,6 +23,7 @@ struct NsaSelectedAttentionInferArguments {
 class SelectedKeys {
  public:
   using Arguments = NsaSelectedAttentionInferArguments;
+  static constexpr bool kHasFresh = false;
 
   __aicore__ inline void Init(const PartsTiling* tiling,
                               const NsaSelectedAttentionInferArguments& g) {
@@ -52,6 +53,7 @@ class SelectedKeys {
       if (runs) Insert(static_cast<int32_t>(block));
     }
   }
+  __aicore__ inline int64_t row() const { return queries_.row(); }
   __aicore__ inline int64_t total() const { return total_; }
 
   // The keys [first, first + keys), as runs that follow each other in memory: body(which key of the

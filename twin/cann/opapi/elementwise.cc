@@ -134,6 +134,7 @@ PLAN({
   plan.Out("selfRef", selfRef);
   if (BroadcastDims(src->dims, selfRef->dims) != selfRef->dims) Refuse("src cannot be broadcast");
   plan.compute = [](const Arguments& all) {
+    if (CopyBits(all[0], all[1])) return;
     Write(Broadcast(Read(all[0]), all[1].tensor.dims), all[1]);
   };
 });

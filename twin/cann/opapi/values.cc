@@ -169,6 +169,15 @@ void Write(const Values& values, const KernelArgument& argument) {
   WriteView(bytes.data(), tensor);
 }
 
+bool CopyBits(const KernelArgument& from, const KernelArgument& to) {
+  const aclTensor &source = from.tensor, &target = to.tensor;
+  if (source.dtype != target.dtype || source.dims != target.dims) return false;
+  std::vector<uint8_t> bytes(aclDataTypeSize(source.dtype) * Product(source.dims));
+  ReadView(source, bytes.data());
+  WriteView(bytes.data(), target);
+  return true;
+}
+
 Dims BroadcastDims(const Dims& a, const Dims& b) {
   Dims dims(std::max(a.size(), b.size()));
   for (size_t i = 0; i < dims.size(); ++i) {

@@ -36,6 +36,9 @@ Values Read(const KernelArgument& argument);
 // Throws where a value does not fit the dtype.
 void Write(const Values& values, const KernelArgument& argument);
 
+// The elements as they are, whatever an int64 is; false where dtypes or dimensions differ.
+bool CopyBits(const KernelArgument& from, const KernelArgument& to);
+
 // The values repeated to a shape that theirs can be broadcast to.
 Values Broadcast(const Values& values, const Dims& dims);
 // The shape of two that are broadcast to one another; throws where they cannot be.

@@ -1,0 +1,111 @@
+#include "ascendc/nsa_cache_step/op_host/nsa_cache_step_tiling.h"
+
+#include <algorithm>
+
+#include "ascendc/decoding/op_host/parts_plan.h"
+
+namespace nsa::ascend {
+
+namespace {
+
+// Attention over at most `keys` tokens of `places` of each row, `head_size` elements from a head of
+// a row to the next.
+int32_t tile_branch(const CacheStepCall& call, int64_t keys, int64_t head_size, bool ranked,
+                    int32_t cores, PartsTiling* tiling) {
+  PartsCall parts{};
+  parts.pages = call.batch;
+  parts.page = call.capacity;
+  parts.batch = call.batch;
+  parts.queries = call.tokens;
+  parts.n1 = call.n1;
+  parts.n2 = call.n2;
+  parts.d = call.d;
+  parts.dv = call.dv;
+  parts.keys = keys;
+  parts.scale = call.scale;
+  parts.ranked = ranked;
+  const int32_t used = tile_parts(parts, cores, tiling);
+  tiling->key = {call.d, head_size, call.n2 * head_size};
+  tiling->value = {call.dv, head_size, call.n2 * head_size};
+  return used;
+}
+
+// A part of a Tensor behind `before` places of others.
+StepPlaces places_behind(const CacheStepCall& call, int64_t before, int64_t places) {
+  const int64_t keys = before * (call.d + call.dv);
+  return {places, keys, keys + places * call.d};
+}
+
+void tile_ranking(const CacheStepCall& call, int64_t compressed, uint32_t ub_bytes,
+                  NsaCacheStepTilingData* tiling) {
+  constexpr int64_t kUnit = kRepeatFloats;
+  const NsaCacheStepAttrs& a = call.attrs;
+  RankingTiling& ranking = tiling->ranking;
+  const int64_t block_keys = a.select_block_size / a.compress_stride;
+  const int64_t overlap_keys = a.compress_block_size / a.compress_stride;
+  const int64_t most = (compressed + overlap_keys - 1) / block_keys + 1;
+  ranking = {block_keys,
+             overlap_keys,
+             call.overlap ? 1 : 0,
+             1,
+             a.select_block_size,
+             a.select_block_count,
+             a.init_blocks,
+             a.local_blocks,
+             0,
+             1,
+             0};
+  ranking.window = std::clamp<int64_t>(
+      (most + kUnit - 1) / kUnit * kUnit, kUnit,
+      std::min<int64_t>(kRankFloats,
+                        std::max<int64_t>(kUnit, kWindowFloats / block_keys / kUnit * kUnit)));
+  while (ranking.window > kUnit && StepRankedBytes(ranking, tiling->compressed) > ub_bytes)
+    ranking.window -= kUnit;
+}
+
+}  // namespace
+
+int32_t tile_nsa_cache_step(const CacheStepCall& call, int32_t cores, uint32_t ub_bytes,
+                            NsaCacheStepTilingData* tiling) {
+  NsaCacheStepTilingData& t = *tiling;
+  const NsaCacheStepAttrs& a = call.attrs;
+  t = {};
+  t.selected_places = places_behind(call, 0, call.capacity);
+  t.selected_head = call.capacity * (call.d + call.dv);
+  t.window_tokens = a.window_size;
+  t.block_size = a.compress_block_size;
+  t.stride = a.compress_stride;
+  t.state_size = kCacheHeader + 2;
+  t.layer_place = kCacheLayer;
+  t.length_place = kCacheHeader;
+  t.layer = a.layer;
+  t.sparse = call.sparse ? 1 : 0;
+  t.shared = call.sparse && a.shared_kv ? 1 : 0;
+  const int64_t window = std::min(call.capacity, a.window_size);
+  if (!call.sparse) return tile_branch(call, window, t.selected_head, false, cores, &t.parts);
+
+  const CachePlaces places(call.capacity, a);
+  t.others_head = places.all() * (call.d + call.dv);
+  t.compressed_places = places_behind(call, 0, places.compressed);
+  t.window_places = places_behind(call, places.compressed, places.window);
+  t.raw_places = places_behind(call, places.compressed + places.window, places.raw);
+  const int64_t chosen = a.select_block_count * std::min(a.select_block_size, call.capacity);
+  const int64_t last_head = t.shared != 0 ? t.selected_head : t.others_head;
+  const int32_t used =
+      std::max({tile_branch(call, chosen, t.selected_head, false, cores, &t.parts),
+                tile_branch(call, places.compressed, t.others_head, true, cores, &t.compressed),
+                tile_branch(call, window, last_head, false, cores, &t.window)});
+  tile_ranking(call, places.compressed, ub_bytes, &t);
+  return used;
+}
+
+int64_t nsa_cache_step_workspace(const NsaCacheStepTilingData& tiling, int32_t cores) {
+  int64_t parts = parts_workspace(tiling.parts, cores);
+  if (tiling.sparse != 0) {
+    parts = std::max(
+        {parts, parts_workspace(tiling.compressed, cores), parts_workspace(tiling.window, cores)});
+  }
+  return StepWorkspace(tiling).parts + parts;
+}
+
+}  // namespace nsa::ascend

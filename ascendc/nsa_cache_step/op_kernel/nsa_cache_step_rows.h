@@ -1,0 +1,99 @@
+// The rows of NsaCacheStep: which row a new token is of, and how many tokens are before it.
+#pragma once
+
+#include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_tiling.h"
+#include "kernel_operator.h"
+
+namespace nsa::ascend {
+
+struct NsaCacheStepArguments {
+  GM_ADDR new_query;  // float [T, N1, D], not turned, as the keys
+  GM_ADDR new_key;    // float [T, sets * N2, D]
+  GM_ADDR new_value;  // float [T, sets * N2, Dv]
+  GM_ADDR selected;
+  GM_ADDR state;
+  GM_ADDR ends;      // inclusive prefix sums of the new tokens of the rows, or null
+  GM_ADDR gates;     // float [T, 3, N1]
+  GM_ADDR weight_k;  // float [l, N2]
+  GM_ADDR weight_v;
+  GM_ADDR position_k;  // float [l, N2, D]
+  GM_ADDR position_v;
+  GM_ADDR others;
+  GM_ADDR angles;
+  GM_ADDR fine_angles;
+  GM_ADDR result;
+  GM_ADDR step_workspace;
+  const NsaCacheStepTilingData* tiling;
+  // Of one branch.
+  GM_ADDR query = nullptr;
+  GM_ADDR key = nullptr;
+  GM_ADDR value = nullptr;
+  GM_ADDR fresh_key = nullptr;  // of the new tokens, which are not in the cache yet
+  GM_ADDR fresh_value = nullptr;
+  GM_ADDR output = nullptr;
+  GM_ADDR indices = nullptr;
+  GM_ADDR workspace = nullptr;
+};
+
+// Rows and tokens are asked for in their order. Until all cores have met for the last time the
+// state has the lengths before the step. A row whose state or number of tokens cannot be is left
+// out: a list on the device may hold anything.
+class StepRows {
+ public:
+  __aicore__ inline void Init(const NsaCacheStepArguments& g) {
+    t_ = g.tiling;
+    counted_ = g.ends != nullptr;
+    if (counted_) ends_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.ends), parts().batch);
+    state_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.state),
+                           parts().batch * t_->state_size);
+  }
+
+  // The row of a token, and its length.
+  __aicore__ inline void Seek(int64_t token) {
+    while (token >= end_ && row_ + 1 < parts().batch) OpenRow(row_ + 1);
+    token_ = token;
+  }
+  __aicore__ inline void OpenRow(int64_t row) {
+    SeekRow(row);
+    length_ = state_.GetValue(row * t_->state_size + t_->length_place);
+  }
+  // Without its length.
+  __aicore__ inline void SeekRow(int64_t row) {
+    while (row_ < row) {
+      ++row_;
+      begin_ = end_;
+      end_ = counted_ ? Min(parts().queries, Max(begin_, ends_.GetValue(row_)))
+                      : begin_ + parts().per_row;
+    }
+  }
+
+  __aicore__ inline int64_t row() const { return row_; }
+  // New tokens of the row: the first, how many.
+  __aicore__ inline int64_t begin() const { return begin_; }
+  __aicore__ inline int64_t count() const { return end_ - begin_; }
+  // Tokens before them.
+  __aicore__ inline int64_t length() const { return length_; }
+  // Whether the row can have had so many.
+  __aicore__ inline bool Fits(int64_t length) const {
+    return length >= 0 && length <= parts().capacity - count();
+  }
+  // Of the token, whether it is written, and how many are before it.
+  __aicore__ inline bool written() const { return token_ < end_ && Fits(length_); }
+  __aicore__ inline int64_t position() const { return length_ + token_ - begin_; }
+  // Tokens that it sees.
+  __aicore__ inline int64_t seen() const { return written() ? position() + 1 : 0; }
+  // Compression windows that are complete in so many tokens.
+  __aicore__ inline int64_t Windows(int64_t tokens) const {
+    return tokens < t_->block_size ? 0 : (tokens - t_->block_size) / t_->stride + 1;
+  }
+
+ private:
+  __aicore__ inline const PartsTiling& parts() const { return t_->parts; }
+
+  const NsaCacheStepTilingData* t_ = nullptr;
+  AscendC::GlobalTensor<int64_t> ends_, state_;
+  int64_t row_ = -1, begin_ = 0, end_ = 0, length_ = 0, token_ = 0;
+  bool counted_ = false;
+};
+
+}  // namespace nsa::ascend
