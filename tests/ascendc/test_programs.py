@@ -76,7 +76,7 @@ def test_nsa_compress_attention_infer(tmp_path, cores):
 @pytest.mark.parametrize("cores", ["1", "24"])
 def test_nsa_decode(tmp_path, cores):
     program = build(EXAMPLES / "aclnn_nsa_decode.cpp", tmp_path)
-    check_nsa_decode(run(program, MINDSPORE_NSA_TWIN_AIC=cores))
+    check_nsa_decode(run(program, ASCENDC_TWIN_AIC=cores))
 
 
 @pytest.mark.parametrize("cores", ["1", "24"])
