@@ -28,8 +28,8 @@ constexpr int kDots = 8;
 
 // A way to do a step: the number format of its products, and what depends on it. A "word" is what
 // one step of a contraction consumes: one float, or two neighbouring bf16. This is the way of
-// floats on vectors; the others stand in files of their own, and ways.h says which a translation
-// unit has.
+// floats on vectors; the others stand in files of their own, and the end of this one says which a
+// translation unit has.
 struct FloatPath {
   using Step = FloatStep;
   static constexpr WordForm kForm = {1, 1};
