@@ -7,6 +7,7 @@ import tempfile
 from twin.tests.builds import BUILD, FLAGS, ROOT, compiled, linked, objects, shared
 
 from .cache_runner import CacheRunner
+from .cache_step_runner import CacheStepRunner
 from .compress_attention_runner import CompressAttentionRunner
 from .compress_infer_runner import CompressInferRunner
 from .decode_runner import DecodeRunner
@@ -47,6 +48,12 @@ DECODE_SOURCES = (
     "ascendc/nsa_decode/op_host/nsa_decode_tiling.cpp",
 )
 
+CACHE_STEP_SOURCES = (
+    "tests/ascendc/cache_step_runner.cc",
+    "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/nsa_cache_step/op_host/nsa_cache_step_tiling.cpp",
+)
+
 FLASH_SOURCES = (
     "tests/ascendc/flash_runner.cc",
     "ascendc/attention/op_host/attention_plan.cpp",
@@ -78,6 +85,7 @@ FIRST_INPUT = {
     "nsa_compress": "INPUT",
     "nsa_compress_grad": "INPUT",
     "nsa_compress_with_cache": "INPUT",
+    "nsa_cache_step": "SELECTED",
 }
 
 
@@ -174,6 +182,13 @@ def decode_runner(name="nsa_decode", flags=()):
     kernels = units(("nsa_decode",), HALVES)
     sources = (ROOT / source for source in DECODE_SOURCES)
     return DecodeRunner(shared(*kernels, *sources, name=name, flags=flags))
+
+
+def cache_step_runner(name="nsa_cache_step", flags=()):
+    """NsaCacheStep, of float16 alone."""
+    kernels = units(("nsa_cache_step",), HALVES[:1])
+    sources = (ROOT / source for source in CACHE_STEP_SOURCES)
+    return CacheStepRunner(shared(*kernels, *sources, name=name, flags=flags))
 
 
 def flash_runner(name="flash_attention_score", flags=()):

@@ -52,6 +52,14 @@ def decode_runner():
 
 
 @pytest.fixture(scope="session")
+def cache_step_runner():
+    """NsaCacheStep, likewise."""
+    from .builds import cache_step_runner
+
+    return cache_step_runner()
+
+
+@pytest.fixture(scope="session")
 def flash_runner():
     """FlashAttentionScore, likewise."""
     from .builds import flash_runner

@@ -32,6 +32,7 @@ __attribute__((weak)) runner::Entry<10> nsa_selected_attention_infer_float16,
     nsa_selected_attention_infer_bfloat16;
 __attribute__((weak)) runner::Entry<11> nsa_compress_attention_infer_float16,
     nsa_compress_attention_infer_bfloat16;
+__attribute__((weak)) runner::Entry<20> nsa_cache_step_float16, nsa_cache_step_bfloat16;
 __attribute__((weak)) runner::Entry<15> nsa_decode_float16, nsa_decode_bfloat16;
 __attribute__((weak)) runner::Entry<19> flash_attention_score_float16,
     flash_attention_score_bfloat16, flash_attention_score_float32;

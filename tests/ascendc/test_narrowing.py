@@ -16,6 +16,7 @@ RUNNERS = (
     "selected_runner",
     "selected_infer_runner",
     "compress_infer_runner",
+    "cache_step_runner",
     "decode_runner",
     "compress_attention_runner",
 )
