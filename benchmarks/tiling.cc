@@ -22,17 +22,17 @@ using namespace nsa::ascend;
 using tiling::address;
 using tiling::most_of;
 
-// Groups of 16 tokens times heads.
+// Slices of 16 tokens times heads.
 template <class Steps, class Step, class Tiling, class... Cores>
-int64_t groups_of(const Tiling& tiling, nsa::SeqList* list, int32_t core, Cores... cores) {
+int64_t slices_of(const Tiling& tiling, nsa::SeqList* list, int32_t core, Cores... cores) {
   Steps steps;
   steps.Init(address(list), tiling, core, cores...);
-  int64_t groups = 0;
+  int64_t slices = 0;
   for (Step step; steps.Next(&step);) {
     const int32_t first = step.tile * tiling.tile_heads;
-    groups += step.groups * std::min(tiling.tile_heads, tiling.heads - first);
+    slices += step.slices * std::min(tiling.tile_heads, tiling.heads - first);
   }
-  return groups;
+  return slices;
 }
 
 CompressSizes sizes_of(const nsa::SeqList& list, int64_t heads, int64_t dim, int64_t block,
@@ -52,9 +52,9 @@ FlashCall causal(int64_t tokens, int64_t heads, int64_t dim) {
   return call;
 }
 
-// Pairs of a query and a key in the steps of the busiest core, of both walks: that over queries and
-// that over keys.
-int64_t grad_pairs(const FlashCall& call, int64_t cores, int64_t* total) {
+// Scores of a query with a key in the steps of the busiest core, of both walks: that over queries
+// and that over keys.
+int64_t grad_scores(const FlashCall& call, int64_t cores, int64_t* total) {
   FlashAttentionScoreGradTilingData t;
   const int32_t used =
       tile_flash_attention_score_grad(call, static_cast<int32_t>(cores), kUbBytes, &t);
@@ -63,9 +63,9 @@ int64_t grad_pairs(const FlashCall& call, int64_t cores, int64_t* total) {
     GradSteps steps;
     steps.Init(&t.queries, &t.keys, &t.mask, call.packed() ? address(&lists[0]) : nullptr,
                call.packed() ? address(&lists[1]) : nullptr, nullptr, nullptr);
-    int64_t pairs = 0;
-    for (GradStep step; steps.Next(&step);) pairs += int64_t{step.rows} * step.keys;
-    return pairs;
+    int64_t scores = 0;
+    for (GradStep step; steps.Next(&step);) scores += int64_t{step.rows} * step.keys;
+    return scores;
   });
 }
 
@@ -78,7 +78,7 @@ EXPORT int64_t nsa_compress(int64_t tokens, int64_t heads, int64_t dim, int64_t 
   const CompressSizes sizes = sizes_of(list, heads, dim, block, stride);
   const int32_t used = tile_nsa_compress(sizes, list, static_cast<int32_t>(cores), kUbBytes, &t);
   return most_of(used, &list, 1, total, [&](int32_t core) {
-    return groups_of<NsaCompressSteps, NsaCompressStep>(t, &list, core);
+    return slices_of<NsaCompressSteps, NsaCompressStep>(t, &list, core);
   });
 }
 
@@ -90,11 +90,11 @@ EXPORT int64_t nsa_compress_grad(int64_t tokens, int64_t heads, int64_t dim, int
   const int32_t used =
       tile_nsa_compress_grad(sizes, list, static_cast<int32_t>(cores), kUbBytes, &t);
   return most_of(used, &list, 1, total, [&](int32_t core) {
-    return groups_of<NsaCompressGradSteps, NsaCompressGradStep>(t, &list, core, int64_t{used});
+    return slices_of<NsaCompressGradSteps, NsaCompressGradStep>(t, &list, core, int64_t{used});
   });
 }
 
-// Pairs of a query and a compressed token in the tiles of the busiest core; a causal call of one
+// Scores of a query with a compressed token in the tiles of the busiest core; a causal call of one
 // segment.
 EXPORT int64_t nsa_compress_attention(int64_t tokens, int64_t heads, int64_t kv_heads, int64_t dim,
                                       int64_t value_dim, int64_t block, int64_t stride,
@@ -117,14 +117,14 @@ EXPORT int64_t nsa_compress_attention(int64_t tokens, int64_t heads, int64_t kv_
   return most_of(used, lists, 2, total, [&](int32_t) {
     WorkItems items;
     items.Init(&t.work, &t.mask, address(&lists[0]), address(&lists[1]), nullptr);
-    int64_t pairs = 0;
+    int64_t scores = 0;
     for (WorkItem item; items.Next(&item);)
-      pairs += item.rows * heads / kv_heads * SpanOf(item.visible, item.row, item.rows).end;
-    return pairs;
+      scores += item.rows * heads / kv_heads * SpanOf(item.visible, item.row, item.rows).end;
+    return scores;
   });
 }
 
-// Pairs of a query and a key in the steps of the busiest core; a causal call of 16-bit values.
+// Scores of a query with a key in the steps of the busiest core; a causal call of 16-bit values.
 EXPORT int64_t flash_attention_score(int64_t tokens, int64_t heads, int64_t dim, int64_t cores,
                                      int64_t* total) {
   FlashAttentionScoreTilingData t;
@@ -133,16 +133,16 @@ EXPORT int64_t flash_attention_score(int64_t tokens, int64_t heads, int64_t dim,
   return most_of(used, nullptr, 0, total, [&](int32_t) {
     KeySteps steps;
     steps.Init(&t.work, &t.mask, nullptr, nullptr, nullptr);
-    int64_t pairs = 0;
-    for (KeyStep step; steps.Next(&step);) pairs += int64_t{step.item.rows} * step.keys;
-    return pairs;
+    int64_t scores = 0;
+    for (KeyStep step; steps.Next(&step);) scores += int64_t{step.item.rows} * step.keys;
+    return scores;
   });
 }
 
 // Likewise, of a causal call of 16-bit values.
 EXPORT int64_t flash_attention_score_grad(int64_t tokens, int64_t heads, int64_t dim, int64_t cores,
                                           int64_t* total) {
-  return grad_pairs(causal(tokens, heads, dim), cores, total);
+  return grad_scores(causal(tokens, heads, dim), cores, total);
 }
 
 // The same kernel as the gradient of NsaCompressAttention, in one segment.
@@ -157,5 +157,5 @@ EXPORT int64_t nsa_compress_attention_grad(int64_t tokens, int64_t heads, int64_
                call.key_ends.back(),   dim, value_dim};
   call.compress_block = block;
   call.compress_stride = stride;
-  return grad_pairs(call, cores, total);
+  return grad_scores(call, cores, total);
 }

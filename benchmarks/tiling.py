@@ -32,7 +32,7 @@ def _library():
 
 
 def work(kernel, *sizes, cores):
-    """Of the busiest core and of all, in groups of 16 tokens times heads, or in pairs of tokens.
+    """Of the busiest core and of all, in slices of 16 tokens times heads, or in scores.
 
     `sizes`: tokens, N, D and, of compression, l and s.
     """

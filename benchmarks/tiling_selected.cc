@@ -24,23 +24,23 @@ SelectedCall selected(int64_t tokens, int64_t heads, int64_t kv_heads, int64_t d
   return call;
 }
 
-// Pairs of a row and a selected key in the tiles of queries of this core.
-int64_t selected_pairs(const WorkTiling& work, const MaskTiling& mask, nsa::SeqList* lists,
-                       const SelectionTiling& selection) {
+// Scores of a row with a selected key in the tiles of queries of this core.
+int64_t selected_scores(const WorkTiling& work, const MaskTiling& mask, nsa::SeqList* lists,
+                        const SelectionTiling& selection) {
   WorkItems items;
   items.Init(&work, &mask, tiling::address(&lists[0]), tiling::address(&lists[1]), nullptr);
-  int64_t pairs = 0;
+  int64_t scores = 0;
   for (WorkItem item; items.Next(&item);) {
     for (int32_t i = 0; i < item.rows; ++i)
-      pairs +=
+      scores +=
           std::min(item.visible.High(item.row + i), selection.block_count * selection.block_size);
   }
-  return pairs * selection.group;
+  return scores * selection.group;
 }
 
 }  // namespace
 
-// Pairs of a row and a selected key in the tiles of the busiest core.
+// Scores of a row with a selected key in the tiles of the busiest core.
 EXPORT int64_t nsa_selected_attention(int64_t tokens, int64_t heads, int64_t kv_heads, int64_t dim,
                                       int64_t value_dim, int64_t select, int64_t count,
                                       int64_t cores, int64_t* total) {
@@ -49,7 +49,7 @@ EXPORT int64_t nsa_selected_attention(int64_t tokens, int64_t heads, int64_t kv_
   const int32_t used = tile_nsa_selected_attention(call, static_cast<int32_t>(cores), kUbBytes, &t);
   nsa::SeqList lists[] = {call.query_ends, call.key_ends};
   return tiling::most_of(used, lists, 2, total, [&](int32_t) {
-    return selected_pairs(t.work, t.mask, lists, t.selection);
+    return selected_scores(t.work, t.mask, lists, t.selection);
   });
 }
 
@@ -62,7 +62,7 @@ EXPORT int64_t nsa_selected_attention_grad(int64_t tokens, int64_t heads, int64_
   const int32_t used = tile_nsa_selected_attention_grad(call, static_cast<int32_t>(cores), &t);
   nsa::SeqList lists[] = {call.query_ends, call.key_ends};
   const int64_t most = tiling::most_of(used, lists, 2, total, [&](int32_t) {
-    return selected_pairs(t.queries, t.mask, lists, t.selection);
+    return selected_scores(t.queries, t.mask, lists, t.selection);
   });
   if (most < 0) return most;
   const int64_t blocks = *total / used;

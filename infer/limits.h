@@ -62,7 +62,7 @@ struct AscendLimit {
 // That sums of values stay within float32 (docs/limits.md, "Large values") is no quantity of a
 // call.
 inline constexpr AscendLimit kAscendLimits[] = {
-    // Windows are counted in groups of 16 tokens. A head's weight, the sums of the windows that lie
+    // Windows are counted in slices of 16 tokens. A head's weight, the sums of the windows that lie
     // over a token and its rows fill the UB; a transfer skips 65535 data blocks between the rows of
     // some heads.
     {kCompressOps, Quantity::kCompressBlockSize, "compress_block_size", 16, 128, 16},

@@ -5,19 +5,19 @@
 
 namespace nsa::ascend {
 
-constexpr int32_t kTileRows = 128;   // queries of a tile, at most
-constexpr int32_t kStepKeys = 512;   // keys of a step: one maximum and one O for all of them
-constexpr int32_t kTileKeys = 128;   // keys of one product of queries and keys
-constexpr int32_t kBlockKeys = 256;  // keys that one transfer brings into L1, at most
-constexpr int32_t kStepsAhead = 2;   // scores are computed before the output needs them
+constexpr int32_t kTileRows = 128;      // queries of a tile, at most
+constexpr int32_t kStepKeys = 512;      // keys of a step: one maximum and one O for all of them
+constexpr int32_t kTileKeys = 128;      // keys of one product of queries and keys
+constexpr int32_t kTransferKeys = 256;  // keys that one transfer brings into L1, at most
+constexpr int32_t kStepsAhead = 2;      // scores are computed before the output needs them
 constexpr int32_t kSlots = kStepsAhead + 1;  // of every buffer between the cube and the vectors
-constexpr int32_t kRowUnit = 8;              // rows whose statistics fill a data block
+constexpr int32_t kRowMultiple = 8;          // rows whose statistics fill a data block
 
 constexpr uint32_t kL1Bytes = 512 * 1024 - 256;
 constexpr uint32_t kL0Bytes = 64 * 1024;  // of L0A and of L0B
 constexpr uint32_t kL0cBytes = 128 * 1024;
 
-// L1: two tiles of queries, two blocks of keys or values, two blocks of probabilities.
+// L1: two tiles of queries, two transfers of keys or values, two of probabilities.
 constexpr uint32_t kQuerySlotBytes = 48 * 1024;
 constexpr uint32_t kKeySlotBytes = 128 * 1024;
 constexpr uint32_t kProbabilitySlotBytes = 64 * 1024;
@@ -28,14 +28,16 @@ constexpr uint32_t kL0cSlotBytes = kL0cBytes / 2;
 constexpr int32_t kL0cSlotFloats = kL0cSlotBytes / 4;
 static_assert(kTileRows * kTileKeys <= kL0cSlotFloats);
 
-__aicore__ constexpr int32_t RoundUp(int32_t value, int32_t unit) {
-  return CeilDiv(value, unit) * unit;
+__aicore__ constexpr int32_t RoundUp(int32_t value, int32_t multiple) {
+  return CeilDiv(value, multiple) * multiple;
 }
-__aicore__ constexpr int32_t RoundDown(int32_t value, int32_t unit) { return value / unit * unit; }
+__aicore__ constexpr int32_t RoundDown(int32_t value, int32_t multiple) {
+  return value / multiple * multiple;
+}
 
 // Rows of a tile that are the first vector core's of the two, at most.
 __aicore__ constexpr int32_t HalfRows(int32_t rows) {
-  return CeilDiv(rows, 2 * kRowUnit) * kRowUnit;
+  return CeilDiv(rows, 2 * kRowMultiple) * kRowMultiple;
 }
 
 // Those of `rows` that are one vector core's of the two.
@@ -51,26 +53,26 @@ struct RowShare {
   }
 };
 
-// How a head dimension pair and an element size cut up the work of the cube.
+// How two head dimensions and an element size cut up the work of the cube.
 struct CubeTiles {
   int32_t rows;        // queries of a tile
-  int32_t key_rows;    // keys of a block in L1
+  int32_t key_rows;    // keys of a transfer into L1
   int32_t value_rows;  // values, and columns of probabilities
 
   __aicore__ constexpr CubeTiles(int32_t dim, int32_t value_dim, int32_t element_bytes)
-      : rows(RoundDown(static_cast<int32_t>(
-                           Min(Min(kTileRows, kProbabilitySlotBytes / (kBlockKeys * element_bytes)),
-                               Min(kL0cSlotFloats / RoundUp(value_dim, 16),
-                                   kQuerySlotBytes / (RoundUp(dim, 16) * element_bytes)))),
+      : rows(RoundDown(static_cast<int32_t>(Min(
+                           Min(kTileRows, kProbabilitySlotBytes / (kTransferKeys * element_bytes)),
+                           Min(kL0cSlotFloats / RoundUp(value_dim, 16),
+                               kQuerySlotBytes / (RoundUp(dim, 16) * element_bytes)))),
                        16)),
-        key_rows(BlockRows(dim, element_bytes)),
-        value_rows(BlockRows(value_dim, element_bytes)) {}
+        key_rows(TransferRows(dim, element_bytes)),
+        value_rows(TransferRows(value_dim, element_bytes)) {}
 
  private:
-  __aicore__ static constexpr int32_t BlockRows(int32_t dim, int32_t element_bytes) {
-    return RoundDown(
-        static_cast<int32_t>(Min(kBlockKeys, kKeySlotBytes / (RoundUp(dim, 16) * element_bytes))),
-        16);
+  __aicore__ static constexpr int32_t TransferRows(int32_t dim, int32_t element_bytes) {
+    return RoundDown(static_cast<int32_t>(
+                         Min(kTransferKeys, kKeySlotBytes / (RoundUp(dim, 16) * element_bytes))),
+                     16);
   }
 };
 

@@ -54,7 +54,7 @@ struct BiasTiling {
 };
 
 // Tiles of all cores. Items of equal entries of a batch are dealt out in turn, the longest first,
-// to and fro; those of packed segments lie in a row and every core has a piece of about equal cost.
+// to and fro; those of packed segments lie in a row and every core has a share of about equal cost.
 struct WorkTiling {
   int64_t dealt;     // whether they are dealt out
   int64_t together;  // a tile is dealt out with its likes of all entries, which follow each other
@@ -62,13 +62,13 @@ struct WorkTiling {
   int64_t segments;  // entries of the batch, or of the lists
   int64_t queries;   // of an entry that is not packed
   int64_t keys;
-  int64_t by_keys;                 // tiles are of keys, and heads those of the keys
-  int64_t heads;                   // of the tiles
-  int64_t group;                   // heads of a key head
-  int64_t tile_rows;               // queries or keys of a tile
-  int64_t items;                   // dealt out
-  int64_t first_pair[kMaxBlocks];  // queries times keys, of the segments before first_segment
-  int32_t first_item[kMaxBlocks];  // of the segment first_segment
+  int64_t by_keys;                  // tiles are of keys, and heads those of the keys
+  int64_t heads;                    // of the tiles
+  int64_t group;                    // heads of a key head
+  int64_t tile_rows;                // queries or keys of a tile
+  int64_t items;                    // dealt out
+  int64_t first_score[kMaxBlocks];  // queries times keys, of the segments before first_segment
+  int32_t first_item[kMaxBlocks];   // of the segment first_segment
   int32_t first_segment[kMaxBlocks];
   int32_t item_count[kMaxBlocks];
 };

@@ -29,7 +29,7 @@ class BlockCounts {
   AscendC::GlobalTensor<int32_t> counts_;
 };
 
-// The tiles of one core: all cores walk all blocks, and each takes a piece of about equal cost.
+// The tiles of one core: all cores walk all blocks, and each takes a share of about equal cost.
 class BlockTiles {
  public:
   __aicore__ inline void Init(const WorkTiling* work, const MaskTiling* mask, GM_ADDR query_ends,

@@ -2,8 +2,8 @@
 // by window.
 #pragma once
 
+#include "ascendc/attention/pass_rows.h"
 #include "ascendc/attention/ranking_tiling.h"
-#include "ascendc/attention/row_group.h"
 
 namespace nsa::ascend {
 
@@ -56,7 +56,7 @@ class Importance {
 
   // Adds the probabilities of rows, `group` of them of a query, from query `first` on, for the keys
   // from `key` of the window on.
-  __aicore__ inline void Add(const AscendC::LocalTensor<float>& p, const RowGroup& g, int32_t group,
+  __aicore__ inline void Add(const AscendC::LocalTensor<float>& p, const PassRows& g, int32_t group,
                              int32_t first, int32_t key) {
     const int32_t each = static_cast<int32_t>(Min(group, g.rows)), queries = g.rows / each;
     constexpr int32_t kMostStride = 255 * kBlockFloats;

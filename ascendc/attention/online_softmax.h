@@ -1,7 +1,7 @@
 // The running maximum and sum of a softmax over rows whose keys come in parts.
 #pragma once
 
-#include "ascendc/attention/row_group.h"
+#include "ascendc/attention/pass_rows.h"
 
 namespace nsa::ascend {
 
@@ -16,8 +16,8 @@ struct RowScratch {
 __aicore__ inline void WholeSoftmax(const AscendC::LocalTensor<float>& x,
                                     const AscendC::LocalTensor<float>& max_blocks,
                                     const AscendC::LocalTensor<float>& sum_blocks,
-                                    const RowScratch& scratch, const RowGroup& g) {
-  const int32_t rows = RoundUp(g.rows, kRowUnit);
+                                    const RowScratch& scratch, const PassRows& g) {
+  const int32_t rows = RoundUp(g.rows, kRowMultiple);
   const auto& spread = scratch.spread;
   ReduceRows<true>(spread, x, scratch.folded, scratch.rows, g);
   AscendC::Maxs(spread, spread, kLowest, rows);
@@ -36,8 +36,8 @@ __aicore__ inline void UpdateSoftmax(const AscendC::LocalTensor<float>& x,
                                      const AscendC::LocalTensor<float>& max,
                                      const AscendC::LocalTensor<float>& sum,
                                      const AscendC::LocalTensor<float>& factors,
-                                     const RowScratch& scratch, const RowGroup& g) {
-  const int32_t rows = RoundUp(g.rows, kRowUnit);
+                                     const RowScratch& scratch, const PassRows& g) {
+  const int32_t rows = RoundUp(g.rows, kRowMultiple);
   const auto& spread = scratch.spread;
   ReduceRows<true>(spread, x, scratch.folded, scratch.rows, g);
   AscendC::Max(spread, spread, max, rows);

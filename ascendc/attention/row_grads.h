@@ -13,7 +13,7 @@ __aicore__ inline void DotRows(const AscendC::LocalTensor<float>& to,
                                const AscendC::LocalTensor<float>& x,
                                const AscendC::LocalTensor<float>& y,
                                const AscendC::LocalTensor<float>& folded, int32_t folded_rows,
-                               const RowGroup& g) {
+                               const PassRows& g) {
   ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {
     RowsToFloat(x[at], a[at], lanes, g);
     RowsToFloat(y[at], b[at], lanes, g);
@@ -28,18 +28,17 @@ __aicore__ inline void DotRows(const AscendC::LocalTensor<float>& to,
   ReduceRows<false>(to, x, folded, folded_rows, g);
 }
 
-// to[row] = the first number of a row's data block. `pairs` holds two numbers for each row.
+// to[row] = the first number of a row's data block. `twos` holds two numbers for each row.
 __aicore__ inline void FirstOfBlocks(const AscendC::LocalTensor<float>& to,
                                      const AscendC::LocalTensor<float>& blocks,
-                                     const AscendC::LocalTensor<float>& pairs, int32_t rows) {
+                                     const AscendC::LocalTensor<float>& twos, int32_t rows) {
   constexpr uint8_t kFirstOfTwo = 1, kFirstOfFour = 3;
   const AscendC::GatherMaskParams in_a_row(1, 1, 0, 0);
   uint64_t kept = 0;
-  AscendC::GatherMask(pairs, blocks, kFirstOfFour, true, static_cast<uint32_t>(rows * kBlockFloats),
+  AscendC::GatherMask(twos, blocks, kFirstOfFour, true, static_cast<uint32_t>(rows * kBlockFloats),
                       in_a_row, kept);
   AscendC::PipeBarrier<PIPE_V>();
-  AscendC::GatherMask(to, pairs, kFirstOfTwo, true, static_cast<uint32_t>(2 * rows), in_a_row,
-                      kept);
+  AscendC::GatherMask(to, twos, kFirstOfTwo, true, static_cast<uint32_t>(2 * rows), in_a_row, kept);
   AscendC::PipeBarrier<PIPE_V>();
 }
 
@@ -51,10 +50,10 @@ __aicore__ inline void SubtractSumGrads(const AscendC::LocalTensor<float>& dvec,
                                         const AscendC::LocalTensor<float>& scratch, int32_t rows) {
   // The sum of a row that sees nothing is FLT_MAX, and its P is 0, which an infinity would spoil.
   constexpr float kMost = 3e38f;
-  const int32_t whole = rows / kRowUnit, rest = rows % kRowUnit;
+  const int32_t whole = rows / kRowMultiple, rest = rows % kRowMultiple;
   if (whole > 0) AscendC::BlockReduceSum(scratch, grads, whole, kRepeatFloats, 1, 1, 8);
   if (rest > 0) {
-    const auto at = static_cast<uint32_t>(whole * kRowUnit);
+    const auto at = static_cast<uint32_t>(whole * kRowMultiple);
     AscendC::BlockReduceSum(scratch[at], grads[at * kBlockFloats], 1, rest * kBlockFloats, 1, 1, 8);
   }
   AscendC::PipeBarrier<PIPE_V>();
@@ -71,7 +70,7 @@ __aicore__ inline void SubtractSumGrads(const AscendC::LocalTensor<float>& dvec,
 // x = exp(x - max) / sum, max and sum a data block for each row.
 __aicore__ inline void Probabilities(const AscendC::LocalTensor<float>& x,
                                      const AscendC::LocalTensor<float>& max,
-                                     const AscendC::LocalTensor<float>& sum, const RowGroup& g) {
+                                     const AscendC::LocalTensor<float>& sum, const PassRows& g) {
   WithRowValue<false>(x, max, g.rows, g.width, g.width);
   AscendC::Exp(x, x, g.floats());
   AscendC::PipeBarrier<PIPE_V>();
@@ -81,7 +80,7 @@ __aicore__ inline void Probabilities(const AscendC::LocalTensor<float>& x,
 // dp = p (dp - dvec), dvec a data block for each row.
 __aicore__ inline void ScoreGrads(const AscendC::LocalTensor<float>& dp,
                                   const AscendC::LocalTensor<float>& p,
-                                  const AscendC::LocalTensor<float>& dvec, const RowGroup& g) {
+                                  const AscendC::LocalTensor<float>& dvec, const PassRows& g) {
   WithRowValue<false>(dp, dvec, g.rows, g.width, g.width);
   AscendC::Mul(dp, dp, p, g.floats());
   AscendC::PipeBarrier<PIPE_V>();

@@ -1,8 +1,8 @@
 // Masks rows by their visible keys: scores become -infinity where a key is not to be seen.
 #pragma once
 
-#include "ascendc/attention/group_buffers.h"
-#include "ascendc/attention/row_group.h"
+#include "ascendc/attention/pass_buffers.h"
+#include "ascendc/attention/pass_rows.h"
 
 namespace nsa::ascend {
 
@@ -16,7 +16,7 @@ class RowMask {
     blocks_ = bounds_[static_cast<uint32_t>(2 * rows)];
     bits_ = blocks_[static_cast<uint32_t>(2 * rows * kBlockFloats)].ReinterpretCast<uint8_t>();
     AscendC::CreateVecIndex(columns_, 0.0f, static_cast<uint32_t>(kStepKeys));
-    // Bits of rows that a group does not have are combined too.
+    // Bits of rows that a pass does not have are combined too.
     AscendC::Duplicate(bits_.ReinterpretCast<int16_t>(), static_cast<int16_t>(0), BitBytes(rows));
     AscendC::PipeBarrier<PIPE_V>();
   }
@@ -27,7 +27,7 @@ class RowMask {
   // Rows row ... row + g.rows - 1 against keys key ... key + g.keys - 1.
   __aicore__ inline void Apply(const AscendC::LocalTensor<float>& scores,
                                const VisibleKeys& visible, int64_t row, int64_t key,
-                               const RowGroup& g) {
+                               const PassRows& g) {
     const bool upper = visible.High(row) < key + g.keys;
     const bool lower = visible.Low(row + g.rows - 1) > key;
     if (!upper && !lower) return;
@@ -79,7 +79,7 @@ class RowMask {
 
   __aicore__ static constexpr int32_t BitBytes(int32_t rows) { return rows * kBitRowBytes; }
   // Eight bytes for each row, 64 columns after 64 columns.
-  __aicore__ static inline uint32_t BitsAt(uint32_t column, const RowGroup& g) {
+  __aicore__ static inline uint32_t BitsAt(uint32_t column, const PassRows& g) {
     return column / kRepeatFloats * static_cast<uint32_t>(RoundUp(g.rows, 4)) * 8;
   }
 
@@ -92,10 +92,10 @@ class RowMask {
                                    Bound bound) {
     const int64_t first = bound(0);
     if (rows > 1 && bound(rows - 1) - first == rows - 1) {
-      const int32_t count = RoundUp(rows, kRowUnit);
+      const int32_t count = RoundUp(rows, kRowMultiple);
       AscendC::Adds(bounds, columns_, static_cast<float>(first), count);
       AscendC::PipeBarrier<PIPE_V>();
-      AscendC::Brcb(blocks, bounds, static_cast<uint8_t>(count / kRowUnit),
+      AscendC::Brcb(blocks, bounds, static_cast<uint8_t>(count / kRowMultiple),
                     AscendC::BrcbRepeatParams(1, 8));
       return;
     }
@@ -110,7 +110,7 @@ class RowMask {
   template <AscendC::CMPMODE mode>
   __aicore__ inline void Compare(const AscendC::LocalTensor<uint8_t>& bits,
                                  const AscendC::LocalTensor<float>& bounds, const Range& columns,
-                                 const RowGroup& g) {
+                                 const PassRows& g) {
     columns.ForEach([&](uint32_t at) __aicore__ {
       AscendC::Compare(bits[BitsAt(at, g)], columns_[at], bounds, mode,
                        static_cast<uint64_t>(kRepeatFloats), g.repeats(),
@@ -120,7 +120,7 @@ class RowMask {
 
   int32_t rows_ = 0;
   AscendC::LocalTensor<float> columns_;  // 0, 1, ...
-  AscendC::LocalTensor<float> bounds_;   // ends, then starts, of the rows of a group
+  AscendC::LocalTensor<float> bounds_;   // ends, then starts, of the rows of a pass
   AscendC::LocalTensor<float> blocks_;   // the same, a data block each
   AscendC::LocalTensor<uint8_t> bits_;   // 1: to be seen; twice
 };

@@ -1,7 +1,7 @@
 // The end of a softmax: rows divided by their sums, rounded and stored.
 #pragma once
 
-#include "ascendc/attention/row_group.h"
+#include "ascendc/attention/pass_rows.h"
 
 namespace nsa::ascend {
 

@@ -1,8 +1,8 @@
-// Position bias, mask tensor and dropout of a group of rows.
+// Position bias, mask tensor and dropout of the rows of a pass.
 #pragma once
 
-#include "ascendc/attention/group_buffers.h"
-#include "ascendc/attention/row_group.h"
+#include "ascendc/attention/pass_buffers.h"
+#include "ascendc/attention/pass_rows.h"
 #include "ascendc/attention/work_items.h"
 #include "ascendc/common/pipe_order.h"
 
@@ -19,7 +19,7 @@ class ScoreBias {
                               int32_t most_rows) {
     t_ = bias;
     heads_ = heads;
-    group_rows_ = rows;
+    pass_rows_ = rows;
     most_rows_ = most_rows;
     columns_ = columns;
     scratch_ = scratch;
@@ -31,11 +31,11 @@ class ScoreBias {
     drop_.SetGlobalBuffer(reinterpret_cast<__gm__ uint8_t*>(drop));
   }
 
-  // On its way into the buffer of a group's inputs: what comes with the scores of the rows
-  // row ... row + g.rows - 1 and the keys key ... key + g.keys - 1.
+  // On its way into the buffer of a pass's inputs: what comes with the scores of the rows row ...
+  // row + g.rows - 1 and the keys key ... key + g.keys - 1.
   __aicore__ inline void Load(const AscendC::LocalTensor<float>& inputs, const WorkItem& item,
-                              int64_t row, int64_t key, const RowGroup& g) {
-    const GroupInputs at(*t_, group_rows_, most_rows_, sizeof(T));
+                              int64_t row, int64_t key, const PassRows& g) {
+    const PassInputs at(*t_, pass_rows_, most_rows_, sizeof(T));
     const auto bytes = inputs.template ReinterpretCast<uint8_t>();
     if (t_->pse == kPseTensor || t_->pse == kPseAlibi)
       LoadPse(bytes[at.pse].template ReinterpretCast<T>(), item, row, key, g);
@@ -46,8 +46,8 @@ class ScoreBias {
   // Raw products become scores, scale and bias applied; what lies beyond the last key and what the
   // mask tensor hides becomes -infinity.
   __aicore__ inline void Apply(const AscendC::LocalTensor<float>& inputs, const WorkItem& item,
-                               int64_t row, int64_t key, const RowGroup& g) {
-    const GroupInputs at(*t_, group_rows_, most_rows_, sizeof(T));
+                               int64_t row, int64_t key, const PassRows& g) {
+    const PassInputs at(*t_, pass_rows_, most_rows_, sizeof(T));
     const auto bytes = inputs.template ReinterpretCast<uint8_t>();
     if (t_->pse == kPseNone) {
       ScaleRows(inputs, t_->scale, g);
@@ -66,13 +66,13 @@ class ScoreBias {
   // Before Drop: the bits of every row in whole bytes.
   __aicore__ inline void PrepareDrop(const AscendC::LocalTensor<float>& inputs,
                                      const WorkItem& item, int64_t row, int64_t key,
-                                     const RowGroup& g) {
+                                     const PassRows& g) {
     if (t_->drop != 0)
       Align(DropBits(inputs).template ReinterpretCast<uint16_t>(), item, row, key, g);
   }
   // What dropout does not keep of x becomes 0.
   __aicore__ inline void Drop(const AscendC::LocalTensor<float>& x,
-                              const AscendC::LocalTensor<float>& inputs, const RowGroup& g) {
+                              const AscendC::LocalTensor<float>& inputs, const PassRows& g) {
     if (t_->drop == 0) return;
     const auto bits = DropBits(inputs);
     for (int32_t i = 0; i < g.rows; ++i) {
@@ -89,7 +89,7 @@ class ScoreBias {
     const int64_t queries = item.queries, keys = item.visible.keys;
     if (t_->pse_packed != 0) {
       if (t_->pse_row == 0) return item.key_start * heads_ + item.head * keys;
-      return item.pairs_before * heads_ + (item.head * queries + row) * keys;
+      return item.scores_before * heads_ + (item.head * queries + row) * keys;
     }
     int64_t at = item.segment * t_->pse_batch + item.head * t_->pse_head;
     if (t_->pse != kPseAlibi) return at + row * t_->pse_row;
@@ -113,7 +113,7 @@ class ScoreBias {
   }
 
   __aicore__ inline void LoadPse(const AscendC::LocalTensor<T>& to, const WorkItem& item,
-                                 int64_t row, int64_t key, const RowGroup& g) {
+                                 int64_t row, int64_t key, const PassRows& g) {
     if (t_->pse == kPseTensor) {
       const int64_t pitch = PsePitch(item);
       CopyRowsIn(to, pse_[PseOffset(item, row) + key], pitch, pitch == 0 ? 1 : g.rows, g.keys,
@@ -131,7 +131,7 @@ class ScoreBias {
   }
 
   __aicore__ inline void LoadMask(const AscendC::LocalTensor<uint8_t>& to, const WorkItem& item,
-                                  int64_t row, int64_t key, const RowGroup& g) {
+                                  int64_t row, int64_t key, const PassRows& g) {
     if (g.keys < g.width || g.floats() % (2 * kRepeatFloats) != 0)
       Clear(to, RoundUp(g.floats(), 2 * kRepeatFloats));
     int64_t at = item.segment * t_->mask_batch + item.head * t_->mask_head;
@@ -143,16 +143,16 @@ class ScoreBias {
   __aicore__ inline AscendC::LocalTensor<uint8_t> DropBits(
       const AscendC::LocalTensor<float>& inputs) const {
     return inputs.template ReinterpretCast<
-        uint8_t>()[GroupInputs(*t_, group_rows_, most_rows_, sizeof(T)).drop];
+        uint8_t>()[PassInputs(*t_, pass_rows_, most_rows_, sizeof(T)).drop];
   }
   __aicore__ inline int64_t DropBit(const WorkItem& item, int64_t row, int64_t key) const {
     const int64_t keys = item.visible.keys;
-    return item.pairs_before * heads_ + (item.head * item.queries + row) * keys + key;
+    return item.scores_before * heads_ + (item.head * item.queries + row) * keys + key;
   }
   // Bits of a row begin inside a byte where the number of keys is no multiple of 8. They come
   // twice, from the byte on and from two bytes later on.
   __aicore__ inline void LoadDrop(const AscendC::LocalTensor<uint8_t>& to, const WorkItem& item,
-                                  int64_t row, int64_t key, const RowGroup& g) {
+                                  int64_t row, int64_t key, const PassRows& g) {
     Clear(to, 2 * most_rows_ * kBitRowBytes);
     for (int32_t i = 0; i < g.rows; ++i) {
       const int64_t bit = DropBit(item, row + i, key), byte = bit / 8;
@@ -166,7 +166,7 @@ class ScoreBias {
     }
   }
   __aicore__ inline void Align(const AscendC::LocalTensor<uint16_t>& words, const WorkItem& item,
-                               int64_t row, int64_t key, const RowGroup& g) {
+                               int64_t row, int64_t key, const PassRows& g) {
     constexpr int32_t kWords = kBitRowBytes / 2;
     const auto later = words[static_cast<uint32_t>(most_rows_ * kWords)];
     for (int32_t i = 0; i < g.rows; ++i) {
@@ -185,7 +185,7 @@ class ScoreBias {
   // The bias in float.
   __aicore__ inline AscendC::LocalTensor<float> Bias(const AscendC::LocalTensor<T>& raw,
                                                      const WorkItem& item, int64_t row, int64_t key,
-                                                     const RowGroup& g) {
+                                                     const PassRows& g) {
     if (t_->pse == kPseSlopes) {
       Slope(item, row, key, g);
       return scratch_;
@@ -200,7 +200,7 @@ class ScoreBias {
   }
 
   // -slope |j + shift - i|, or of its square root.
-  __aicore__ inline void Slope(const WorkItem& item, int64_t row, int64_t key, const RowGroup& g) {
+  __aicore__ inline void Slope(const WorkItem& item, int64_t row, int64_t key, const PassRows& g) {
     const float slope =
         slopes_.GetValue(static_cast<uint64_t>(item.segment * t_->pse_batch + item.head));
     int64_t shift = t_->slope_shift;
@@ -223,7 +223,7 @@ class ScoreBias {
   }
 
   __aicore__ inline void AddBias(const AscendC::LocalTensor<float>& x,
-                                 const AscendC::LocalTensor<float>& bias, const RowGroup& g) {
+                                 const AscendC::LocalTensor<float>& bias, const PassRows& g) {
     ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {
       AscendC::Add(x[at], x[at], bias[at], lanes, g.repeats(),
                    AscendC::BinaryRepeatParams(1, 1, 1, g.pitch(), g.pitch(), g.pitch()));
@@ -233,14 +233,14 @@ class ScoreBias {
 
   // Where bits are 0 the score becomes -infinity.
   __aicore__ inline void Hide(const AscendC::LocalTensor<float>& x,
-                              const AscendC::LocalTensor<uint8_t>& bits, const RowGroup& g) {
+                              const AscendC::LocalTensor<uint8_t>& bits, const PassRows& g) {
     AscendC::PipeBarrier<PIPE_V>();
     AscendC::Select(x, bits, x, -Infinity(), AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE,
                     static_cast<uint32_t>(g.floats()));
     AscendC::PipeBarrier<PIPE_V>();
   }
   __aicore__ inline void HideByBias(const AscendC::LocalTensor<float>& x,
-                                    const AscendC::LocalTensor<float>& bias, const RowGroup& g) {
+                                    const AscendC::LocalTensor<float>& bias, const PassRows& g) {
     FillTail(x, 0.0f, g);
     FillTail(bias, 0.0f, g);
     const auto bits = Bits();
@@ -249,7 +249,7 @@ class ScoreBias {
     Hide(x, bits, g);
   }
   __aicore__ inline void HideByMask(const AscendC::LocalTensor<float>& x,
-                                    const AscendC::LocalTensor<uint8_t>& mask, const RowGroup& g) {
+                                    const AscendC::LocalTensor<uint8_t>& mask, const PassRows& g) {
     const auto count = static_cast<uint32_t>(RoundUp(g.floats(), 2 * kRepeatFloats));
     const auto bits = Bits();
     BitsOfZeros(bits, scratch_.template ReinterpretCast<half>(), mask, count);
@@ -257,12 +257,12 @@ class ScoreBias {
   }
   __aicore__ inline AscendC::LocalTensor<uint8_t> Bits() const {
     return scratch_
-        .template ReinterpretCast<uint8_t>()[GroupScratch(*t_, group_rows_, most_rows_).bits];
+        .template ReinterpretCast<uint8_t>()[PassScratch(*t_, pass_rows_, most_rows_).bits];
   }
 
   const BiasTiling* t_ = nullptr;
   int64_t heads_ = 0;
-  int32_t group_rows_ = 0, most_rows_ = 0;
+  int32_t pass_rows_ = 0, most_rows_ = 0;
   AscendC::LocalTensor<float> scratch_;
   AscendC::LocalTensor<float> columns_;  // 0, 1, ...
   AscendC::GlobalTensor<T> pse_;

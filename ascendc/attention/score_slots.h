@@ -1,11 +1,12 @@
-// Two slots of the UB for groups of rows on their way to the vector unit. A large group takes both.
+// Two slots of the UB for the rows of passes on their way to the vector unit. A large pass takes
+// both.
 #pragma once
 
-#include "ascendc/attention/row_group.h"
+#include "ascendc/attention/pass_rows.h"
 
 namespace nsa::ascend {
 
-// Groups are filled, and used, one after the other.
+// Passes are filled, and used, one after the other.
 class ScoreSlots {
  public:
   // `memory` holds two slots.
@@ -28,7 +29,7 @@ class ScoreSlots {
 
   __aicore__ inline bool IsLarge(int32_t floats) const { return floats > slot_floats_; }
 
-  // The next group's slot, when whoever used it is done. Fill it on MTE2, then call EndFill.
+  // The next pass's slot, when whoever used it is done. Fill it on MTE2, then call EndFill.
   __aicore__ inline int32_t BeginFill(bool large) {
     const int32_t slot = large ? 0 : fill_;
     AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(free_[slot]);
@@ -39,7 +40,7 @@ class ScoreSlots {
     AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(filled_[large ? 0 : fill_]);
     fill_ = large ? 0 : fill_ ^ 1;
   }
-  // Of the group that was filled first. Use it on the vector pipe, then call EndUse.
+  // Of the pass that was filled first. Use it on the vector pipe, then call EndUse.
   __aicore__ inline int32_t BeginUse(bool large) {
     const int32_t slot = large ? 0 : use_;
     AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(filled_[slot]);

@@ -2,7 +2,7 @@
 // each with the scores of the blocks that the query selects, in ascending order.
 #pragma once
 
-#include "ascendc/attention/row_group.h"
+#include "ascendc/attention/pass_rows.h"
 #include "ascendc/attention/selection.h"
 #include "ascendc/attention/work_items.h"
 
@@ -22,7 +22,7 @@ __aicore__ inline void ForQueryRows(int32_t group, int32_t begin, int32_t rows, 
 
 // x[:, column ...] = value
 __aicore__ inline void FillFrom(const AscendC::LocalTensor<float>& x, int32_t column, float value,
-                                int32_t rows, const RowGroup& g) {
+                                int32_t rows, const PassRows& g) {
   const int32_t whole = RoundUp(column, kRepeatFloats);
   if (whole > column) {
     const int32_t begin = whole - kRepeatFloats;
@@ -40,7 +40,7 @@ __aicore__ inline void FillFrom(const AscendC::LocalTensor<float>& x, int32_t co
 // query's rows have.
 template <typename Columns>
 __aicore__ inline void ScaleAndFill(const AscendC::LocalTensor<float>& x, float factor, float value,
-                                    int32_t group, int32_t begin, const RowGroup& g,
+                                    int32_t group, int32_t begin, const PassRows& g,
                                     Columns columns) {
   ForQueryRows(group, begin, g.rows, [&](int32_t query, int32_t row, int32_t rows) __aicore__ {
     const int32_t used = columns(query);
@@ -108,7 +108,7 @@ class SelectedRows {
   __aicore__ inline void Load(const AscendC::LocalTensor<float>& to,
                               const AscendC::GlobalTensor<float>& from,
                               const SelectedPart& p) const {
-    const RowGroup g(p.rows, p.columns);
+    const PassRows g(p.rows, p.columns);
     ForQueries(p.begin, p.rows, [&](int32_t query, int32_t row, int32_t rows) __aicore__ {
       const int32_t columns = Here(query, p);
       if (columns == 0) return;
@@ -121,14 +121,14 @@ class SelectedRows {
   // x *= factor where a row has something, `value` where it has nothing.
   __aicore__ inline void ScaleAndFill(const AscendC::LocalTensor<float>& x, float factor,
                                       float value, const SelectedPart& p) const {
-    nsa::ascend::ScaleAndFill(x, factor, value, group_, p.begin, RowGroup(p.rows, p.columns),
+    nsa::ascend::ScaleAndFill(x, factor, value, group_, p.begin, PassRows(p.rows, p.columns),
                               [&](int32_t query) __aicore__ { return Here(query, p); });
   }
 
   // x *= how often a query's list has the block.
   __aicore__ inline void CountRepeated(const AscendC::LocalTensor<float>& x,
                                        const SelectedPart& p) const {
-    const RowGroup g(p.rows, p.columns);
+    const PassRows g(p.rows, p.columns);
     bool any = false;
     ForQueries(p.begin, p.rows, [&](int32_t query, int32_t row, int32_t rows) __aicore__ {
       if (!repeated_[query]) return;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ascendc/attention/attention_tiling.h"
-#include "ascendc/attention/row_group.h"
+#include "ascendc/attention/pass_rows.h"
 #include "ascendc/common/pipe_order.h"
 
 namespace nsa::ascend {

@@ -2,8 +2,8 @@
 // ties to the smaller index.
 #pragma once
 
+#include "ascendc/attention/pass_rows.h"
 #include "ascendc/attention/ranking_tiling.h"
-#include "ascendc/attention/row_group.h"
 
 namespace nsa::ascend {
 

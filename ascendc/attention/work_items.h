@@ -15,8 +15,8 @@ struct WorkItem {
   int32_t rows;
   int64_t query_start;  // first token of the segment, 0 where there is a batch
   int64_t key_start;
-  int64_t queries;       // of the segment
-  int64_t pairs_before;  // queries times keys, of the segments before this one
+  int64_t queries;        // of the segment
+  int64_t scores_before;  // queries times keys, of the segments before this one
   VisibleKeys visible;
 };
 
@@ -37,7 +37,7 @@ class WorkItems {
     left_ = work->item_count[block_];
     if (left_ == 0) return;
     Enter(work->first_segment[block_]);
-    item_.pairs_before = work->first_pair[block_];
+    item_.scores_before = work->first_score[block_];
     next_ = work->first_item[block_];
   }
 
@@ -51,7 +51,7 @@ class WorkItems {
     segment_ = segment;
     item_.segment = segment;
     if (work_->packed != 0) {
-      item_.pairs_before += item_.queries * keys_;
+      item_.scores_before += item_.queries * keys_;
       item_.query_start = segment > 0 ? query_ends_.GetValue(segment - 1) : 0;
       item_.key_start = segment > 0 ? key_ends_.GetValue(segment - 1) : 0;
       item_.queries = query_ends_.GetValue(segment) - item_.query_start;
@@ -61,7 +61,7 @@ class WorkItems {
       item_.key_start = 0;
       item_.queries = work_->queries;
       keys_ = work_->keys;
-      item_.pairs_before = segment * item_.queries * keys_;
+      item_.scores_before = segment * item_.queries * keys_;
     }
     const int64_t prefix = mask_->has_prefix != 0 ? prefix_.GetValue(segment) : 0;
     item_.visible = VisibleInBand(segment == mask_->band_segment ? mask_->band : mask_->other,

@@ -31,7 +31,7 @@ class HeadWeights {
     AscendC::LocalTensor<T> raw = raw_.template Get<T>();                       // [l, padded]
     AscendC::LocalTensor<float> spread = spread_.template Get<float>();         // [l, heads, 8]
     const AscendC::LocalTensor<float> values = scratch;                         // [16, padded]
-    const AscendC::LocalTensor<float> blocks = scratch[kGroupTokens * padded];  // [16, padded, 8]
+    const AscendC::LocalTensor<float> blocks = scratch[kSliceTokens * padded];  // [16, padded, 8]
 
     Order<AscendC::HardEvent::V_MTE2>();
     const AscendC::DataCopyExtParams rows(
@@ -43,24 +43,24 @@ class HeadWeights {
     AscendC::DataCopyPad(raw, weight_[first_head], rows, padding);
     Order<AscendC::HardEvent::MTE2_V>();
 
-    for (int32_t row = 0; row < block_size_; row += kGroupTokens) {
+    for (int32_t row = 0; row < block_size_; row += kSliceTokens) {
       AscendC::Cast(values, raw[row * padded], AscendC::RoundMode::CAST_NONE,
-                    kGroupTokens * padded);
+                    kSliceTokens * padded);
       AscendC::PipeBarrier<PIPE_V>();
-      AscendC::Brcb(blocks, values, static_cast<uint8_t>(kGroupTokens * padded / kBlockFloats),
+      AscendC::Brcb(blocks, values, static_cast<uint8_t>(kSliceTokens * padded / kBlockFloats),
                     AscendC::BrcbRepeatParams(1, kBlockFloats));
       AscendC::PipeBarrier<PIPE_V>();
       // The padding of every row is left behind.
       AscendC::DataCopy(spread[row * heads * kBlockFloats], blocks,
-                        AscendC::DataCopyParams(kGroupTokens, static_cast<uint16_t>(heads),
+                        AscendC::DataCopyParams(kSliceTokens, static_cast<uint16_t>(heads),
                                                 static_cast<uint16_t>(padded - heads), 0));
       AscendC::PipeBarrier<PIPE_V>();
     }
   }
 
-  // [16, heads, 8]: the rows that weigh a group which is the `group`-th of its window.
-  __aicore__ inline AscendC::LocalTensor<float> Rows(int64_t group) {
-    return spread_.template Get<float>()[group * kGroupTokens * tile_heads_ * kBlockFloats];
+  // [16, heads, 8]: the rows that weigh a slice which is the `slice`-th of its window.
+  __aicore__ inline AscendC::LocalTensor<float> Rows(int64_t slice) {
+    return spread_.template Get<float>()[slice * kSliceTokens * tile_heads_ * kBlockFloats];
   }
 
  private:

@@ -8,7 +8,7 @@ namespace nsa::ascend {
 
 // rows [16, n] become two rows, in place, whose sum is that of the 16. The caller adds the two.
 __aicore__ inline void FoldToTwo(const AscendC::LocalTensor<float>& rows, int32_t n) {
-  for (int32_t half = kGroupTokens / 2; half >= 2; half /= 2) {
+  for (int32_t half = kSliceTokens / 2; half >= 2; half /= 2) {
     AscendC::Add(rows, rows, rows[half * n], half * n);
     AscendC::PipeBarrier<PIPE_V>();
   }

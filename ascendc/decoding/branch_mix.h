@@ -68,7 +68,7 @@ class BranchMix {
       auto from = rows_in_.template DeQue<T>();
       auto gates = gates_in_.template DeQue<float>();
       const auto to = branch == 0 ? sum : x;
-      SpreadRows(spread, gates, RoundUp(rows, kRowUnit));
+      SpreadRows(spread, gates, RoundUp(rows, kRowMultiple));
       AscendC::Cast(to, from, AscendC::RoundMode::CAST_NONE, floats);
       AscendC::PipeBarrier<PIPE_V>();
       rows_in_.FreeTensor(from);

@@ -65,7 +65,7 @@ class CellRanking {
       x = inputs.template DeQue<float>();
       for (int32_t from = 0; from < count; from += kAddedKeys) {
         importance_.Add(x[static_cast<uint32_t>(from)],
-                        RowGroup(1, static_cast<int32_t>(Min(kAddedKeys, count - from))), 1, 0,
+                        PassRows(1, static_cast<int32_t>(Min(kAddedKeys, count - from))), 1, 0,
                         static_cast<int32_t>(in_window) + from);
       }
       inputs.FreeTensor(x);
@@ -82,11 +82,11 @@ class CellRanking {
   }
 
   __aicore__ inline void StartWindows(int64_t keys, int64_t candidates) {
-    constexpr int64_t kUnit = kRepeatFloats;
+    constexpr int64_t kMultiple = kRepeatFloats;
     // One window may be all there is, and shorter than others.
     const int64_t blocks =
-        keys <= t_->Keys() ? (candidates + kUnit - 1) / kUnit * kUnit : t_->window;
-    const auto window = static_cast<int32_t>(Max(kUnit, Min(blocks, t_->window)));
+        keys <= t_->Keys() ? (candidates + kMultiple - 1) / kMultiple * kMultiple : t_->window;
+    const auto window = static_cast<int32_t>(Max(kMultiple, Min(blocks, t_->window)));
     importance_.SetWindow(window);
     topk_.SetWindow(window);
     importance_.Start();

@@ -2,7 +2,7 @@
 // what the parts take of the memories of a core and of the workspace.
 #pragma once
 
-#include "ascendc/attention/row_group.h"
+#include "ascendc/attention/pass_rows.h"
 #include "ascendc/decoding/row_tokens.h"
 
 namespace nsa::ascend {
@@ -90,11 +90,12 @@ struct PartsBuffers {
 
   // Of the ranking: data blocks of rows of a cell, maximum and 1 / sum.
   __aicore__ static constexpr uint32_t RankedBytes(int32_t group) {
-    return static_cast<uint32_t>(2 * RoundUp(group, kRowUnit)) * kBlockBytes;
+    return static_cast<uint32_t>(2 * RoundUp(group, kRowMultiple)) * kBlockBytes;
   }
   // Rows of the output that are added up at a time.
   __aicore__ static constexpr int32_t MergedRows(int32_t value_dim) {
-    return static_cast<int32_t>(Max(kRowUnit, Min(64, RoundDown(4096 / value_dim, kRowUnit))));
+    return static_cast<int32_t>(
+        Max(kRowMultiple, Min(64, RoundDown(4096 / value_dim, kRowMultiple))));
   }
   __aicore__ constexpr uint32_t Total() const {
     return 2 * (inputs + statistics) + probabilities + sum + folded + spread + rows + state;

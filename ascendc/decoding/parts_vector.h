@@ -38,7 +38,7 @@ class PartsVector {
           reinterpret_cast<__gm__ float*>(g.workspace + bytes.KeptBegin(blocks, t_->wave_parts)));
       sums_.SetGlobalBuffer(
           reinterpret_cast<__gm__ float*>(g.workspace + bytes.SumsBegin(blocks, t_->wave_parts)));
-      ranked_rows_ = RoundUp(t_->group, kRowUnit);
+      ranked_rows_ = RoundUp(t_->group, kRowMultiple);
       pipe->InitBuffer(ranked_buffer_, PartsBuffers::RankedBytes(t_->group));
       ranked_.Init(t_, g, core_, cores_, false);
       ranking_.Init(pipe, t_, g, sums_);
@@ -83,7 +83,7 @@ class PartsVector {
     spread_ = spread_buffer_.template Get<float>();
     maximum_ = rows_buffer_.template Get<float>();
     total_ = maximum_[static_cast<uint32_t>(half_rows_)];
-    // Instructions over eight rows also read rows that a group does not have.
+    // Instructions over eight rows also read rows that a pass does not have.
     AscendC::Duplicate(folded_, 0.0f, half_rows_ * (kRepeatFloats + kBlockFloats));
     AscendC::Duplicate(maximum_, 0.0f, 2 * half_rows_);
     AscendC::PipeBarrier<PIPE_V>();
@@ -94,9 +94,9 @@ class PartsVector {
     const RowShare share(core_ % 2, t_->group);
     Await<Handover::kScores>(step);
     if (share.rows > 0) {
-      const RowGroup g(share.rows, part.keys);
+      const PassRows g(share.rows, part.keys);
       const int64_t at = step % kSlots * slot_elements_ + int64_t{share.begin} * t_->part_keys;
-      const int32_t padded = RoundUp(share.rows, kRowUnit);
+      const int32_t padded = RoundUp(share.rows, kRowMultiple);
       auto x = inputs_.template AllocTensor<float>();
       const int64_t slot = Ranking::kRanked ? part.slot : step % kSlots;
       CopyRowsIn(x, scores_[slot * slot_elements_ + int64_t{share.begin} * t_->part_keys],
@@ -236,7 +236,7 @@ class PartsVector {
   }
   __aicore__ inline void AddHeads(const AscendC::LocalTensor<float>& sum, const Part& part,
                                   int32_t row, int32_t rows) {
-    const RowGroup g(rows, part.keys);
+    const PassRows g(rows, part.keys);
     const auto at = static_cast<uint32_t>(row * kBlockFloats);
     auto x = inputs_.template AllocTensor<float>();
     CopyRowsIn(x, scores_[part.slot * slot_elements_ + int64_t{row} * t_->part_keys], t_->part_keys,

@@ -82,12 +82,12 @@ EXPORT void tile_forward(const Call* c, int64_t* out) {
                                           nsa::ascend::kUbBytes, &t);
   out[1] = t.tile_heads;
   out[2] =
-      nsa::ascend::NsaCompressBuffers(t.block_size, t.stride, t.tile_heads, t.dim, t.step_groups)
+      nsa::ascend::NsaCompressBuffers(t.block_size, t.stride, t.tile_heads, t.dim, t.step_slices)
           .Total();
   std::copy(t.unit_begin, t.unit_begin + out[0] + 1, out + 3);
 }
 
-// The gradient's: cores used, heads of a tile, bytes of UB, chunks, covered groups.
+// The gradient's: cores used, heads of a tile, bytes of UB, chunks, covered slices.
 EXPORT void tile_backward(const Call* c, int64_t* out) {
   nsa::ascend::NsaCompressGradTilingData t;
   const nsa::SeqList list = list_of(c->list);
@@ -95,10 +95,10 @@ EXPORT void tile_backward(const Call* c, int64_t* out) {
                                                nsa::ascend::kUbBytes, &t);
   out[1] = t.tile_heads;
   out[2] = nsa::ascend::NsaCompressGradBuffers(t.block_size, t.stride, t.tile_heads, t.dim,
-                                               t.step_groups)
+                                               t.step_slices)
                .Total();
   out[3] = t.chunks;
-  out[4] = t.groups;
+  out[4] = t.slices;
 }
 
 EXPORT void run(const Call* call, Result* result) {

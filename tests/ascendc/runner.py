@@ -79,7 +79,7 @@ class Runner:
         names = ["cores", "tile_heads", "ub_bytes"]
         if backward:
             self.library.tile_backward(ctypes.byref(call), out)
-            return dict(zip([*names, "chunks", "groups"], out))
+            return dict(zip([*names, "chunks", "slices"], out))
         self.library.tile_forward(ctypes.byref(call), out)
         tiling = dict(zip(names, out))
         return {**tiling, "unit_begin": out[3 : 4 + tiling["cores"]]}

@@ -163,7 +163,7 @@ FAULTS = {
     "pages of a run": (TOKENS, "t_.page - token % t_.page", "t_.page", None, None),
     "any page": (TOKENS, "if (page < 0 || page >= t_.pages) return false;", "", TwinError, None),
     "later tokens": (KERNEL, "if (step.weight == 0)", "if (true)", AssertionError, None),
-    "rest of a step": (KERNEL, "if (step.tokens < kGroupTokens)", "if (false)", None, None),
+    "rest of a step": (KERNEL, "if (step.tokens < kSliceTokens)", "if (false)", None, None),
     "weights freed": (KERNEL, "    weights_in_.FreeTensor(weights);\n", "", TwinError, "deadlock"),
     "empty rows": (
         *(STEPS, "if (empty_++ % cores_ == core_) clear(row_, tile);", "++empty_;"),

@@ -56,7 +56,7 @@ def test_tiling_is_asked_for_the_work():
     sizes = (48, 24, 64, 64, 32, 16, 64, 4)
     found = tiling.work("nsa_compress_attention", 64, *sizes, cores=24)
     assert found == (64 * 2 * 3, 24 * 64 * 2 * 3)
-    # Every group of 16 tokens on the one core that there is.
+    # Every slice of 16 tokens on the one core that there is.
     for kernel in ("nsa_compress", "nsa_compress_grad"):
         assert tiling.work(kernel, 4096, 4, 128, 32, 16, cores=1) == (1024, 1024)
     for kernel, sizes in (("nsa_compress", (4, 128, 32, 16)), ("flash_attention_score", (16, 128))):

@@ -37,7 +37,11 @@ RETIRED = {
         *("key_pairs", "amx_block", "thread_part", "masked pair", "pairs of bf16", "packed block"),
         *("groups of rows", "unit for AMX"),
     ),
-    "docs": ("masked pair", "pairs of bf16", "packed block", "unit for AMX"),
+    "ascendc": (
+        *("RowGroup", "GroupRows", "GroupInputs", "kBlockKeys", "kGroupTokens", "kRowUnit"),
+        *("kStepGroup", "groups of rows", "groups of tokens", "groups of 16"),
+    ),
+    "docs": ("masked pair", "pairs of bf16", "packed block", "unit for AMX", "groups of rows"),
 }
 
 

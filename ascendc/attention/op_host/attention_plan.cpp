@@ -39,11 +39,11 @@ void set_pse(const FlashCall& call, BiasTiling* bias) {
   bias->pse = kPseTensor;
   bias->pse_before_scale = call.pse_type == 1;
   if (shape.size() != 4) {
-    int64_t pairs = 0;
+    int64_t scores = 0;
     for (size_t b = 0; b < call.query_ends.size(); ++b)
-      pairs += segment_length(call.query_ends, b) * segment_length(call.key_ends, b);
+      scores += segment_length(call.query_ends, b) * segment_length(call.key_ends, b);
     bias->pse_packed = 1;
-    bias->pse_row = shape[0] == call.dims.n1 * pairs;
+    bias->pse_row = shape[0] == call.dims.n1 * scores;
     return;
   }
   const int64_t rows = shape[2], keys = shape[3];
@@ -112,8 +112,8 @@ void for_tiles(const FlashCall& call, const MaskTiling& mask, bool by_keys, int3
         partners = span.end - span.begin;
         if (call.most_keys < kUnbounded) partners = selected_keys(partners, rows, call.most_keys);
       }
-      const int64_t unit = call.cost_unit;
-      const int64_t cost = (partners + unit - 1) / unit * unit;
+      const int64_t step = call.cost_step;
+      const int64_t cost = (partners + step - 1) / step * step;
       body(b, row / tile_rows, cost + std::max<int64_t>(0, cost - call.long_keys) + call.tile_cost);
     }
   }
@@ -125,13 +125,13 @@ void share_packed(const FlashCall& call, const MaskTiling& mask, int32_t cores, 
   int64_t total = 0;
   for_tiles(call, mask, by_keys, tile_rows, [&](int64_t, int64_t, int64_t cost) { total += cost; });
   total *= work->heads;
-  int64_t spent = 0, pairs = 0, last = -1;
+  int64_t spent = 0, scores = 0, last = -1;
   int32_t core = -1;
   for_tiles(call, mask, by_keys, tile_rows, [&](int64_t b, int64_t tile, int64_t cost) {
     for (; last < b; ++last) {
       if (last >= 0) {
         const auto before = static_cast<size_t>(last);
-        pairs += segment_length(call.query_ends, before) * segment_length(call.key_ends, before);
+        scores += segment_length(call.query_ends, before) * segment_length(call.key_ends, before);
       }
     }
     for (int64_t head = 0; head < work->heads; ++head) {
@@ -142,7 +142,7 @@ void share_packed(const FlashCall& call, const MaskTiling& mask, int32_t cores, 
         core = owner;
         work->first_item[core] = static_cast<int32_t>(tile * work->heads + head);
         work->first_segment[core] = static_cast<int32_t>(b);
-        work->first_pair[core] = pairs;
+        work->first_score[core] = scores;
       }
       ++work->item_count[core];
       spent += cost;
@@ -151,7 +151,7 @@ void share_packed(const FlashCall& call, const MaskTiling& mask, int32_t cores, 
 }
 
 // Whether packed segments have equal tiles. What a tile of queries that select costs is known so
-// roughly that these are better dealt out. No bias needs to know the pairs before a segment then.
+// roughly that these are better dealt out. No bias needs to know the scores before a segment then.
 bool alike(const FlashCall& call) {
   const auto equal = [](const SeqList& ends, bool lengths) {
     for (size_t b = 1; b < ends.size(); ++b) {

@@ -27,7 +27,7 @@ struct FlashCall {
   int64_t compress_block = 0, compress_stride = 0;  // 0: keys are tokens
   SeqList query_offsets;                            // empty: zeros
   int64_t most_keys = kUnbounded;                   // of a query, where it selects some
-  int64_t cost_unit = 1;                            // keys: a part of so many costs as much
+  int64_t cost_step = 1;                            // keys: fewer than so many cost as much
   int64_t long_keys = kUnbounded;                   // each key behind them costs twice as much
   int64_t tile_cost = 64;  // of a tile beside its keys, in keys: its queries and its output
 

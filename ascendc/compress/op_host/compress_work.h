@@ -30,40 +30,40 @@ class CompressWork {
  public:
   // A segment and what the segments before it hold.
   struct Place {
-    int64_t segment, windows_before, groups_before, uncovered_before;
+    int64_t segment, windows_before, slices_before, uncovered_before;
   };
 
   CompressWork(const SeqList& list, WindowShape shape) : shape_(shape) {
-    for (std::vector<int64_t>* sums : {&windows_, &groups_, &uncovered_}) {
+    for (std::vector<int64_t>* sums : {&windows_, &slices_, &uncovered_}) {
       sums->reserve(list.size() + 1);
       sums->push_back(0);
     }
     for (size_t b = 0; b < list.size(); ++b) {
       const int64_t tokens = segment_length(list, b);
       const int64_t windows = shape.Windows(tokens);
-      const int64_t groups = shape.CoveredGroups(windows);
+      const int64_t slices = shape.CoveredSlices(windows);
       windows_.push_back(windows_.back() + windows);
-      groups_.push_back(groups_.back() + groups);
-      uncovered_.push_back(uncovered_.back() + tokens - groups * kGroupTokens);
+      slices_.push_back(slices_.back() + slices);
+      uncovered_.push_back(uncovered_.back() + tokens - slices * kSliceTokens);
     }
   }
 
   int64_t windows() const { return windows_.back(); }
-  int64_t groups() const { return groups_.back(); }        // covered by windows
+  int64_t slices() const { return slices_.back(); }        // covered by windows
   int64_t uncovered() const { return uncovered_.back(); }  // tokens in no window
 
-  // Where a window, a covered group or an uncovered token is, counted over all segments; each must
+  // Where a window, a covered slice or an uncovered token is, counted over all segments; each must
   // exist.
   Place of_window(int64_t window) const { return place(segment_of(windows_, window)); }
-  Place of_group(int64_t group) const { return place(segment_of(groups_, group)); }
+  Place of_slice(int64_t slice) const { return place(segment_of(slices_, slice)); }
   Place of_uncovered(int64_t token) const { return place(segment_of(uncovered_, token)); }
 
-  // The first window that begins at or after a cost, when a window costs the groups that it covers
-  // and its predecessors in the segment do not. The costs of all windows are groups() together.
+  // The first window that begins at or after a cost, when a window costs the slices that it covers
+  // and its predecessors in the segment do not. The costs of all windows are slices() together.
   int64_t window_at_cost(int64_t cost) const {
-    if (cost >= groups()) return windows();
-    const Place at = of_group(cost);
-    const int64_t within = cost - at.groups_before;
+    if (cost >= slices()) return windows();
+    const Place at = of_slice(cost);
+    const int64_t within = cost - at.slices_before;
     const int64_t overlap = shape_.block - shape_.stride;
     const int64_t window =
         within == 0 ? 0 : ceil_div(std::max<int64_t>(within - overlap, 1), shape_.stride);
@@ -75,11 +75,11 @@ class CompressWork {
     return std::upper_bound(sums.begin(), sums.end(), position) - sums.begin() - 1;
   }
   Place place(int64_t segment) const {
-    return {segment, windows_[segment], groups_[segment], uncovered_[segment]};
+    return {segment, windows_[segment], slices_[segment], uncovered_[segment]};
   }
 
   WindowShape shape_;
-  std::vector<int64_t> windows_, groups_, uncovered_;  // prefix sums, [B + 1]
+  std::vector<int64_t> windows_, slices_, uncovered_;  // prefix sums, [B + 1]
 };
 
 // Most heads, at least one, for which `fits` holds.
@@ -89,14 +89,14 @@ int32_t largest_tile(int32_t heads, Fits fits) {
   return heads;
 }
 
-// Groups of tokens for a step of about this many bytes, which is what a transfer needs to reach the
+// Slices of tokens for a step of about this many bytes, which is what a transfer needs to reach the
 // memory's rate, as far as they fit.
 constexpr uint32_t kStepBytes = 32 * 1024;
 template <class Fits>
-int32_t groups_of_step(int32_t columns, Fits fits) {
-  int32_t groups = std::max<int32_t>(1, kStepBytes / (GroupFloatBytes(columns) / 2));
-  while (groups > 1 && !fits(groups)) --groups;
-  return groups;
+int32_t slices_of_step(int32_t columns, Fits fits) {
+  int32_t slices = std::max<int32_t>(1, kStepBytes / (SliceFloatBytes(columns) / 2));
+  while (slices > 1 && !fits(slices)) --slices;
+  return slices;
 }
 
 }  // namespace nsa::ascend

@@ -5,11 +5,11 @@ namespace nsa::ascend {
 namespace {
 
 // Queries of a tile: those that the cube has room for, as far as the UB holds their output, too,
-// beside a group with its mask and its bias. 16 always fit.
+// beside a pass with its mask and its bias. 16 always fit.
 int32_t tile_rows(const FlashCall& call, int32_t most, const BiasTiling& bias, uint32_t ub_bytes) {
   const auto value_dim = static_cast<int32_t>(call.dims.dv);
   const auto fits = [&](int32_t rows) {
-    return FlashAttentionScoreBuffers(rows, kRowUnit, value_dim, call.element_bytes, bias)
+    return FlashAttentionScoreBuffers(rows, kRowMultiple, value_dim, call.element_bytes, bias)
                .Total() <= ub_bytes;
   };
   int32_t rows = most;
@@ -18,12 +18,12 @@ int32_t tile_rows(const FlashCall& call, int32_t most, const BiasTiling& bias, u
 }
 
 // More rows at a time share an instruction's fixed cost.
-int64_t largest_group(const FlashCall& call, int32_t rows, const BiasTiling& bias,
-                      uint32_t ub_bytes) {
-  constexpr int32_t kMostRows = 2 * kRowUnit;
+int64_t largest_pass(const FlashCall& call, int32_t rows, const BiasTiling& bias,
+                     uint32_t ub_bytes) {
+  constexpr int32_t kMostRows = 2 * kRowMultiple;
   const auto value_dim = static_cast<int32_t>(call.dims.dv);
   const FlashAttentionScoreBuffers most(rows, kMostRows, value_dim, call.element_bytes, bias);
-  return most.Total() <= ub_bytes ? kMostRows : kRowUnit;
+  return most.Total() <= ub_bytes ? kMostRows : kRowMultiple;
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ int32_t tile_flash_attention_score(const FlashCall& call, int32_t cores, uint32_
   t.dim = dims.d;
   t.value_dim = dims.dv;
   const int32_t rows = tile_rows(call, tiles.rows, t.bias, ub_bytes);
-  t.group_rows = largest_group(call, rows, t.bias, ub_bytes);
+  t.pass_rows = largest_pass(call, rows, t.bias, ub_bytes);
   t.sink = call.sink;
   return share_tiles(call, t.mask, TilesOf::kQueries, rows, cores, &t.work);
 }

@@ -1,4 +1,4 @@
-// The cube core's part of FlashAttentionScore: S = Q K^T, O = P V.
+// The cube core of FlashAttentionScore: S = Q K^T, O = P V.
 #pragma once
 
 #include "ascendc/attention/handover.h"

@@ -2,7 +2,7 @@
 // and of the workspace.
 #pragma once
 
-#include "ascendc/attention/group_buffers.h"
+#include "ascendc/attention/pass_buffers.h"
 
 namespace nsa::ascend {
 
@@ -14,46 +14,46 @@ struct FlashAttentionScoreTilingData {
   TensorStrides statistics;  // of softmax_max and softmax_sum, in floats
   int64_t dim;               // D
   int64_t value_dim;         // Dv
-  int64_t group_rows;        // rows of scores that are computed at a time
+  int64_t pass_rows;         // rows of scores that are computed at a time
   int64_t sink;              // whether there is one
 };
 static_assert(sizeof(FlashAttentionScoreTilingData) <= kMaxTilingBytes);
 
 // Bytes of the vector core's buffers. A tile's rows are shared between two of them.
 struct FlashAttentionScoreBuffers {
-  uint32_t inputs;         // of a group: scores, float [group_rows, 512], and more, twice
-  uint32_t probabilities;  // of a group, [group_rows, 512], twice unless they are float
+  uint32_t inputs;         // of a pass: scores, float [pass_rows, 512], and more, twice
+  uint32_t probabilities;  // of a pass, [pass_rows, 512], twice unless they are float
   uint32_t output;         // float [rows, Dv], Dv a multiple of 16
   uint32_t part;           // of a step, float [some rows, Dv], twice
   uint32_t result;         // of the tile, [some rows, Dv]
   uint32_t statistics;  // maximum and sum of three tiles, factors of three steps, float [9, rows]
   uint32_t statistics_out;  // data blocks of some rows' maximum and sum
-  uint32_t folded;          // scratch of the reductions, float [group_rows, 72]
+  uint32_t folded;          // scratch of the reductions, float [pass_rows, 72]
   uint32_t spread;          // data blocks of rows
   uint32_t mask;            // scratch
   uint32_t bias;            // scratch
   uint32_t probability_buffers;
 
-  __aicore__ constexpr FlashAttentionScoreBuffers(int32_t tile_rows, int32_t group_rows,
+  __aicore__ constexpr FlashAttentionScoreBuffers(int32_t tile_rows, int32_t pass_rows,
                                                   int32_t value_dim, int32_t element_bytes,
                                                   const BiasTiling& bias_tiling)
-      : inputs(GroupInputs(bias_tiling, group_rows, group_rows, element_bytes).total),
-        probabilities(Bytes(group_rows * kStepKeys, element_bytes)),
+      : inputs(PassInputs(bias_tiling, pass_rows, pass_rows, element_bytes).total),
+        probabilities(Bytes(pass_rows * kStepKeys, element_bytes)),
         output(Bytes(HalfRows(tile_rows) * RoundUp(value_dim, 16), 4)),
         part(Bytes(PartRows(value_dim) * RoundUp(value_dim, 16), 4)),
         result(Bytes(PartRows(value_dim) * RoundUp(value_dim, 16), element_bytes)),
         statistics(Bytes(3 * kSlots * HalfRows(tile_rows), 4)),
         statistics_out(2 * Bytes(PartRows(value_dim), kBlockBytes)),
-        folded(Bytes(group_rows * (kRepeatFloats + kBlockFloats), 4)),
-        spread(Bytes(static_cast<int32_t>(Max(group_rows, PartRows(value_dim))), kBlockBytes)),
-        mask(RowMaskBytes(group_rows)),
-        bias(GroupScratch(bias_tiling, group_rows, group_rows).total),
+        folded(Bytes(pass_rows * (kRepeatFloats + kBlockFloats), 4)),
+        spread(Bytes(static_cast<int32_t>(Max(pass_rows, PartRows(value_dim))), kBlockBytes)),
+        mask(RowMaskBytes(pass_rows)),
+        bias(PassScratch(bias_tiling, pass_rows, pass_rows).total),
         probability_buffers(element_bytes == 4 ? 1 : 2) {}
 
   // Rows of the output that are updated at a time.
   __aicore__ static constexpr int32_t PartRows(int32_t value_dim) {
     return static_cast<int32_t>(
-        Max(kRowUnit, Min(64, RoundDown(kPartFloats / RoundUp(value_dim, 16), kRowUnit))));
+        Max(kRowMultiple, Min(64, RoundDown(kPartFloats / RoundUp(value_dim, 16), kRowMultiple))));
   }
   __aicore__ constexpr uint32_t Total() const {
     return 2 * (inputs + part) + probability_buffers * probabilities + output + result +
@@ -80,7 +80,7 @@ static_assert(FlashAttentionScoreBuffers(CubeTiles(512, 512, 2).rows, 8, 512, 2,
 static_assert(FlashAttentionScoreBuffers(16, 8, 512, 4, EveryBias()).Total() <= kUbBytes);
 
 // What the cube core of a block and its vector cores hand to each other, in three slots each. Bytes
-// from the start of the block's part of the workspace.
+// from the start of the block's share of the workspace.
 struct FlashAttentionScoreWorkspace {
   int64_t scores;         // of a step, float [rows, 512]
   int64_t probabilities;  // of a step, [rows, 512]
@@ -94,7 +94,7 @@ struct FlashAttentionScoreWorkspace {
         output(int64_t{tile_rows} * RoundUp(value_dim, 16) * 4),
         probabilities_begin(kSlots * scores),
         output_begin(kSlots * (scores + probabilities)) {}
-  // Parts of blocks start at multiples of 512 bytes.
+  // Shares of blocks start at multiples of 512 bytes.
   __aicore__ constexpr int64_t Total() const {
     return (kSlots * (scores + probabilities + output) + 511) / 512 * 512;
   }

@@ -1,5 +1,5 @@
-// A vector core's part of FlashAttentionScore: the online softmax, masks and biases, and the sum of
-// the steps' outputs. Each of the two has half of the rows of every tile.
+// A vector core of FlashAttentionScore: the online softmax, masks and biases, and the sum of the
+// steps' outputs. Each of the two has half of the rows of every tile.
 #pragma once
 
 #include "ascendc/attention/handover.h"
@@ -36,7 +36,7 @@ class FlashAttentionScoreVector {
     t_ = tiling;
     core_ = AscendC::GetSubBlockIdx();
     columns_ = RoundUp(static_cast<int32_t>(t_->value_dim), kBlockBytes / sizeof(T));
-    group_rows_ = static_cast<int32_t>(t_->group_rows);
+    pass_rows_ = static_cast<int32_t>(t_->pass_rows);
     const auto tile_rows = static_cast<int32_t>(t_->work.tile_rows);
     const auto value_dim = static_cast<int32_t>(t_->value_dim);
     part_rows_ = FlashAttentionScoreBuffers::PartRows(value_dim);
@@ -51,10 +51,10 @@ class FlashAttentionScoreVector {
     sum_out_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.softmax_sum));
     sink_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.sink));
     InitBuffers(pipe,
-                FlashAttentionScoreBuffers(tile_rows, group_rows_, value_dim, sizeof(T), t_->bias));
-    row_mask_.Init(mask_buffer_.template Get<float>(), group_rows_);
+                FlashAttentionScoreBuffers(tile_rows, pass_rows_, value_dim, sizeof(T), t_->bias));
+    row_mask_.Init(mask_buffer_.template Get<float>(), pass_rows_);
     bias_.Init(&t_->bias, t_->work.heads, g.pse, g.mask, g.drop, g.q_starts, g.kv_starts,
-               row_mask_.Columns(), bias_buffer_.template Get<float>(), group_rows_, group_rows_);
+               row_mask_.Columns(), bias_buffer_.template Get<float>(), pass_rows_, pass_rows_);
     ahead_.Init(&t_->work, &t_->mask, g.query_ends, g.key_ends, g.prefix);
     behind_.Init(&t_->work, &t_->mask, g.query_ends, g.key_ends, g.prefix);
   }
@@ -95,8 +95,8 @@ class FlashAttentionScoreVector {
     statistics_ = statistics_buffer_.template Get<float>();
     folded_ = folded_buffer_.template Get<float>();
     spread_ = spread_buffer_.template Get<float>();
-    // Instructions over eight rows also read rows that a group does not have.
-    AscendC::Duplicate(folded_, 0.0f, group_rows_ * (kRepeatFloats + kBlockFloats));
+    // Instructions over eight rows also read rows that a pass does not have.
+    AscendC::Duplicate(folded_, 0.0f, pass_rows_ * (kRepeatFloats + kBlockFloats));
     AscendC::Duplicate(statistics_, 0.0f, 3 * kSlots * half_rows_);
     AscendC::PipeBarrier<PIPE_V>();
   }
@@ -109,16 +109,16 @@ class FlashAttentionScoreVector {
     Await<Handover::kScores>(step.index);
     const int64_t slot = step.index % kSlots * t_->work.tile_rows * kStepKeys;
     if (share.rows > 0) Load(step, share, 0, slot);
-    for (int32_t at = 0; at < share.rows; at += group_rows_) {
-      if (at + group_rows_ < share.rows) Load(step, share, at + group_rows_, slot);
-      SoftmaxGroup(step, share, at, slot);
+    for (int32_t at = 0; at < share.rows; at += pass_rows_) {
+      if (at + pass_rows_ < share.rows) Load(step, share, at + pass_rows_, slot);
+      SoftmaxPass(step, share, at, slot);
     }
     HandOver<Handover::kProbabilities>(step.index);
   }
 
   __aicore__ inline void StartRows(const KeyStep& step, const RowShare& share) {
     if (share.rows == 0) return;
-    const int32_t rows = RoundUp(share.rows, kRowUnit);
+    const int32_t rows = RoundUp(share.rows, kRowMultiple);
     float sink = kLowest;
     if (t_->sink != 0) sink = sink_.GetValue(static_cast<uint64_t>(step.item.head));
     AscendC::Duplicate(Maximum(step), sink, rows);
@@ -126,13 +126,13 @@ class FlashAttentionScoreVector {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  __aicore__ inline RowGroup Group(const KeyStep& step, const RowShare& share, int32_t at) const {
-    return RowGroup(static_cast<int32_t>(Min(group_rows_, share.rows - at)), step.keys);
+  __aicore__ inline PassRows Pass(const KeyStep& step, const RowShare& share, int32_t at) const {
+    return PassRows(static_cast<int32_t>(Min(pass_rows_, share.rows - at)), step.keys);
   }
 
   __aicore__ inline void Load(const KeyStep& step, const RowShare& share, int32_t at,
                               int64_t slot) {
-    const RowGroup g = Group(step, share, at);
+    const PassRows g = Pass(step, share, at);
     auto inputs = inputs_.template AllocTensor<float>();
     const int64_t from = slot + (share.begin + at) * int64_t{kStepKeys};
     CopyRowsIn(inputs, scores_[from], kStepKeys, g.rows, g.keys, g.width);
@@ -140,16 +140,16 @@ class FlashAttentionScoreVector {
     inputs_.EnQue(inputs);
   }
 
-  __aicore__ inline void SoftmaxGroup(const KeyStep& step, const RowShare& share, int32_t at,
-                                      int64_t slot) {
-    const RowGroup g = Group(step, share, at);
+  __aicore__ inline void SoftmaxPass(const KeyStep& step, const RowShare& share, int32_t at,
+                                     int64_t slot) {
+    const PassRows g = Pass(step, share, at);
     const int64_t row = step.item.row + share.begin + at;
     auto scores = inputs_.template DeQue<float>();
     bias_.Apply(scores, step.item, row, step.key, g);
     row_mask_.Apply(scores, step.item.visible, row, step.key, g);
     const auto first = static_cast<uint32_t>(at);
     UpdateSoftmax(scores, Maximum(step)[first], Sum(step)[first], Factors(step)[first],
-                  {folded_, spread_, group_rows_}, g);
+                  {folded_, spread_, pass_rows_}, g);
     bias_.PrepareDrop(scores, step.item, row, step.key, g);
     bias_.Drop(scores, scores, g);
     Store(scores, slot + (share.begin + at) * int64_t{kStepKeys}, g);
@@ -157,7 +157,7 @@ class FlashAttentionScoreVector {
   }
 
   __aicore__ inline void Store(const AscendC::LocalTensor<float>& x, int64_t to,
-                               const RowGroup& g) {
+                               const PassRows& g) {
     constexpr int32_t kPerBlock = kBlockBytes / sizeof(T);
     auto p = probabilities_out_.template AllocTensor<T>();
     RoundRows(p, x, g.floats());
@@ -196,7 +196,7 @@ class FlashAttentionScoreVector {
     parts_in_.EnQue(part);
     const auto output = output_[static_cast<uint32_t>(at * columns_)];
     if (!step.first) {
-      SpreadRows(spread_, Factors(step)[static_cast<uint32_t>(at)], RoundUp(rows, kRowUnit));
+      SpreadRows(spread_, Factors(step)[static_cast<uint32_t>(at)], RoundUp(rows, kRowMultiple));
       WithRowValue<true>(output, spread_, rows, columns_, columns_);
     }
     part = parts_in_.template DeQue<float>();
@@ -212,7 +212,7 @@ class FlashAttentionScoreVector {
   __aicore__ inline void StoreRows(const KeyStep& step, const RowShare& share, int32_t at,
                                    int32_t rows) {
     const WorkItem& item = step.item;
-    const int32_t padded = RoundUp(rows, kRowUnit);
+    const int32_t padded = RoundUp(rows, kRowMultiple);
     const auto output = output_[static_cast<uint32_t>(at * columns_)];
     auto blocks = statistics_out_.template AllocTensor<float>();
     auto sums = blocks[static_cast<uint32_t>(part_rows_ * kBlockFloats)];
@@ -261,7 +261,7 @@ class FlashAttentionScoreVector {
 
   const FlashAttentionScoreTilingData* t_ = nullptr;
   int64_t core_ = 0;  // of the block's two
-  int32_t columns_ = 0, group_rows_ = 0, part_rows_ = 0, half_rows_ = 0;
+  int32_t columns_ = 0, pass_rows_ = 0, part_rows_ = 0, half_rows_ = 0;
   KeySteps ahead_, behind_;  // of the softmax, of the output
   RowMask row_mask_;
   ScoreBias<T> bias_;

@@ -25,8 +25,8 @@ void set_pse_grad(const FlashCall& call, int32_t tile_rows, FlashAttentionScoreG
   if (t->bias.pse_row == 0) {
     t->pse_copies = 2 * (one_entry ? dims.batch : 1);
   } else if (one_entry && dims.batch > 1) {
-    constexpr int64_t kUnit = 16;
-    t->pse_pitch = (dims.s2 + kUnit - 1) / kUnit * kUnit;
+    constexpr int64_t kMultiple = 16;
+    t->pse_pitch = (dims.s2 + kMultiple - 1) / kMultiple * kMultiple;
     const auto rows = static_cast<int32_t>(std::min<int64_t>(tile_rows, dims.s1));
     t->pse_tile = int64_t{2} * HalfRows(rows) * t->pse_pitch;
   }

@@ -17,10 +17,10 @@ namespace nsa::ascend {
 template <typename T>
 class SharedBiasGrad {
  public:
-  // `block_part`: of the workspace. `folded` and the buffers of `parts` and `results` below hold
+  // `block_share`: of the workspace. `folded` and the buffers of `parts` and `results` below hold
   // `part_floats` numbers.
   __aicore__ inline void Init(AscendC::TPipe* pipe, const FlashAttentionScoreGradTilingData* tiling,
-                              GM_ADDR workspace, GM_ADDR block_part, GM_ADDR pse_grad,
+                              GM_ADDR workspace, GM_ADDR block_share, GM_ADDR pse_grad,
                               const AscendC::LocalTensor<float>& folded, int32_t part_floats) {
     t_ = tiling;
     core_ = AscendC::GetSubBlockIdx();
@@ -29,7 +29,7 @@ class SharedBiasGrad {
     factor_ = t_->bias.pse_before_scale != 0 ? t_->bias.scale : 1.0f;
     copies_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(
         workspace + FlashAttentionScoreGradWorkspace::StatisticsBytes(*t_)));
-    tile_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(block_part) + core_ * t_->pse_tile / 2);
+    tile_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(block_share) + core_ * t_->pse_tile / 2);
     pse_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(pse_grad));
     pipe->InitBuffer(columns_buffer_, kTileRows * 4);
     columns_ = columns_buffer_.template Get<float>();
@@ -45,7 +45,7 @@ class SharedBiasGrad {
     AscendC::Duplicate(columns_, 0.0f, kTileRows);
     AscendC::PipeBarrier<PIPE_V>();
   }
-  __aicore__ inline void AddRows(const AscendC::LocalTensor<float>& ds, const RowGroup& g) {
+  __aicore__ inline void AddRows(const AscendC::LocalTensor<float>& ds, const PassRows& g) {
     ForRepeats(g.width, [&](uint32_t at, uint64_t) __aicore__ {
       // Every repeat adds a row to the same sums.
       AscendC::Add(columns_[at], ds[at], columns_[at], static_cast<uint64_t>(kRepeatFloats),
@@ -70,7 +70,7 @@ class SharedBiasGrad {
       AscendC::PipeBarrier<PIPE_MTE3>();
       return;
     }
-    constexpr int64_t kFloats = kGradGroupFloats / 2;
+    constexpr int64_t kFloats = kGradPassFloats / 2;
     auto source = zeros.template AllocTensor<float>();
     AscendC::Duplicate(source, 0.0f, static_cast<int32_t>(kFloats));
     zeros.EnQue(source);
@@ -81,10 +81,10 @@ class SharedBiasGrad {
     zeros.FreeTensor(ready);
     AscendC::PipeBarrier<PIPE_MTE3>();
   }
-  // Rows from this core's `row` on; `stores`: a queue with room for a group in float.
+  // Rows from this core's `row` on; `stores`: a queue with room for a pass in float.
   template <typename Queue>
   __aicore__ inline void AddTo(const GradStep& step, int64_t row,
-                               const AscendC::LocalTensor<float>& ds, const RowGroup& g,
+                               const AscendC::LocalTensor<float>& ds, const PassRows& g,
                                Queue& stores) {
     const int32_t blocks = CeilDiv(g.keys, kBlockFloats);
     auto copy = stores.template AllocTensor<float>();
@@ -103,7 +103,7 @@ class SharedBiasGrad {
                                  int64_t pitch, Parts& parts, Results& results) {
     if (step.item.segment + 1 < t_->queries.segments) return;
     Order<AscendC::HardEvent::MTE3_MTE2>();
-    // Several whole rows, or a part of one.
+    // Several whole rows, or some columns of one.
     const auto width = static_cast<int32_t>(Min(t_->pse_pitch, part_floats_));
     const int32_t most = part_floats_ / width;
     for (int32_t row = 0; row < share.rows; row += most) {

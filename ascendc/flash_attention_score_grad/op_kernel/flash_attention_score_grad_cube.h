@@ -1,5 +1,5 @@
-// The cube core's part of FlashAttentionScoreGrad: S = Q K^T and dP = dO V^T of every step, then
-// dQ += dS K for a tile of queries, dV += P^T dO and dK += dS^T Q for one of keys.
+// The cube core of FlashAttentionScoreGrad: S = Q K^T and dP = dO V^T of every step, then dQ += dS
+// K for a tile of queries, dV += P^T dO and dK += dS^T Q for one of keys.
 #pragma once
 
 #include "ascendc/attention/grad_steps.h"

@@ -14,9 +14,9 @@ class KeyParts {
   __aicore__ inline void Init(const FlashAttentionScoreGradTilingData* tiling, GM_ADDR workspace,
                               int32_t dim, int32_t value_dim, int32_t element_bytes) {
     t_ = tiling;
-    const auto unit = static_cast<int32_t>(kBlockBytes) / element_bytes;
-    dim_ = RoundUp(dim, unit);
-    value_dim_ = RoundUp(value_dim, unit);
+    const auto multiple = static_cast<int32_t>(kBlockBytes) / element_bytes;
+    dim_ = RoundUp(dim, multiple);
+    value_dim_ = RoundUp(value_dim, multiple);
     GM_ADDR begin = workspace + FlashAttentionScoreGradWorkspace::PartsBegin(*t_);
     keys_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(begin));
     values_.SetGlobalBuffer(

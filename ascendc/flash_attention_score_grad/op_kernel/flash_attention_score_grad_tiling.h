@@ -2,7 +2,7 @@
 // UB and of the workspace.
 #pragma once
 
-#include "ascendc/attention/group_buffers.h"
+#include "ascendc/attention/pass_buffers.h"
 
 namespace nsa::ascend {
 
@@ -19,7 +19,7 @@ struct FlashAttentionScoreGradTilingData {
   int64_t key_rows;              // keys times their heads, where there are several parts
   TensorStrides row_statistics;  // of maximum, sum and Dvec in the workspace, a float each
   int64_t statistics_floats;     // of each of the three
-  int64_t input_buffers;         // 2 where they fit: a group is loaded while one is computed
+  int64_t input_buffers;         // 2 where they fit: a pass is loaded while one is computed
   int64_t key_tokens;            // rows of dk and dv
   int64_t segment_tokens;        // those of them that belong to a segment
   int64_t pse_grad;              // elements of the gradient of the bias, 0 where none is asked for
@@ -38,9 +38,9 @@ struct GradTiles {
   int32_t block_rows;  // rows of the other side that one transfer brings into L1
 
   __aicore__ constexpr GradTiles(int32_t dim, int32_t element_bytes)
-      : rows(RoundDown(static_cast<int32_t>(
-                           Min(Min(kTileRows, kProbabilitySlotBytes / (kBlockKeys * element_bytes)),
-                               kQuerySlotBytes / (RoundUp(dim, 16) * element_bytes))),
+      : rows(RoundDown(static_cast<int32_t>(Min(
+                           Min(kTileRows, kProbabilitySlotBytes / (kTransferKeys * element_bytes)),
+                           kQuerySlotBytes / (RoundUp(dim, 16) * element_bytes))),
                        16)),
         block_rows(CubeTiles(dim, dim, element_bytes).key_rows) {}
   // Columns of a tile's sum in one slot of L0C. The others are in the second one.
@@ -54,34 +54,34 @@ static_assert(GradTiles(128, 2).rows == 128 && GradTiles(128, 2).SumColumns(128)
 static_assert(GradTiles(192, 2).rows == 128 && GradTiles(192, 2).SumColumns(192) == 96);
 static_assert(GradTiles(512, 2).rows == 48 && GradTiles(512, 4).rows == 16);
 
-// A group: 8 rows of up to 512 keys, or up to 32 rows of fewer.
-constexpr int32_t kGradGroupRows = 8;
+// A pass: 8 rows of up to 512 keys, or up to 32 rows of fewer.
+constexpr int32_t kGradPassRows = 8;
 constexpr int32_t kGradMostRows = 32;
-constexpr int32_t kGradGroupFloats = kGradGroupRows * kStepKeys;
+constexpr int32_t kGradPassFloats = kGradPassRows * kStepKeys;
 
-// Parts of a tile of keys of which the buffer of a group's scores and dP holds a row each.
+// Parts of a tile of keys of which the buffer of a pass's scores and dP holds a row each.
 __aicore__ constexpr int32_t MostKeyParts(int32_t dim) {
-  return 2 * kGradGroupFloats / RoundUp(dim, 16);
+  return 2 * kGradPassFloats / RoundUp(dim, 16);
 }
 
-// Where the inputs of a group lie in one buffer, in bytes: what a forward has, then dP and a each
+// Where the inputs of a pass lie in one buffer, in bytes: what a forward has, then dP and a each
 // row's maximum, sum and Dvec; before the steps a data block of the first two.
-struct GradGroupInputs {
+struct GradPassInputs {
   uint32_t product_grad, statistics, total;
 
-  __aicore__ constexpr GradGroupInputs(const BiasTiling& bias, int32_t element_bytes)
-      : product_grad(GroupInputs(bias, kGradGroupRows, kGradMostRows, element_bytes).total),
-        statistics(product_grad + kGradGroupFloats * 4),
+  __aicore__ constexpr GradPassInputs(const BiasTiling& bias, int32_t element_bytes)
+      : product_grad(PassInputs(bias, kGradPassRows, kGradMostRows, element_bytes).total),
+        statistics(product_grad + kGradPassFloats * 4),
         total(statistics + 2 * kGradMostRows * kBlockBytes) {}
 };
 
 struct FlashAttentionScoreGradBuffers {
-  uint32_t inputs;      // of a group, input_buffers times
-  uint32_t outputs;     // P and dS of a group, twice unless they are float
+  uint32_t inputs;      // of a pass, input_buffers times
+  uint32_t outputs;     // P and dS of a pass, twice unless they are float
   uint32_t part;        // of a gradient's sum, float [some rows, D], twice
   uint32_t result;      // of a gradient, [some rows, D]
   uint32_t folded;      // scratch of the reductions
-  uint32_t statistics;  // data blocks of those of a group, and on their way to the workspace
+  uint32_t statistics;  // data blocks of those of a pass, and on their way to the workspace
   uint32_t pse_sums;    // of the columns of a tile of keys
   uint32_t mask;        // scratch
   uint32_t bias;        // scratch
@@ -89,8 +89,8 @@ struct FlashAttentionScoreGradBuffers {
 
   __aicore__ constexpr FlashAttentionScoreGradBuffers(int32_t dim, int32_t element_bytes,
                                                       const BiasTiling& bias_tiling)
-      : inputs(GradGroupInputs(bias_tiling, element_bytes).total),
-        outputs(static_cast<uint32_t>(2 * kGradGroupFloats * element_bytes)),
+      : inputs(GradPassInputs(bias_tiling, element_bytes).total),
+        outputs(static_cast<uint32_t>(2 * kGradPassFloats * element_bytes)),
         part(static_cast<uint32_t>(PartRows(dim) * RoundUp(dim, 16) * 4)),
         result(static_cast<uint32_t>(PartRows(dim) * RoundUp(dim, 16) * element_bytes)),
         folded(kGradMostRows * (kRepeatFloats + kBlockFloats) * 4),
@@ -98,13 +98,13 @@ struct FlashAttentionScoreGradBuffers {
         pse_sums(kTileRows * 4),
         mask(RowMaskBytes(kGradMostRows)),
         bias(static_cast<uint32_t>(
-            Max(kBlockBytes, GroupScratch(bias_tiling, kGradGroupRows, kGradMostRows).total))),
+            Max(kBlockBytes, PassScratch(bias_tiling, kGradPassRows, kGradMostRows).total))),
         output_buffers(element_bytes == 4 ? 1 : 2) {}
 
   // Rows of a gradient that are finished at a time. `dim`: the larger of D and Dv.
   __aicore__ static constexpr int32_t PartRows(int32_t dim) {
     return static_cast<int32_t>(
-        Max(kRowUnit, Min(64, RoundDown(2048 / RoundUp(dim, 16), kRowUnit))));
+        Max(kRowMultiple, Min(64, RoundDown(2048 / RoundUp(dim, 16), kRowMultiple))));
   }
   __aicore__ constexpr uint32_t Total(uint32_t input_buffers) const {
     return input_buffers * inputs + output_buffers * outputs + 2 * part + result + folded +
@@ -112,13 +112,13 @@ struct FlashAttentionScoreGradBuffers {
   }
 };
 // Before the steps a buffer of the inputs serves for other things.
-static_assert(GradGroupInputs(BiasTiling{}, 2).total >= 4 * 256 * kBlockBytes);
+static_assert(GradPassInputs(BiasTiling{}, 2).total >= 4 * 256 * kBlockBytes);
 static_assert(FlashAttentionScoreGradBuffers(128, 2, BiasTiling{}).Total(2) <= kUbBytes);
 static_assert(FlashAttentionScoreGradBuffers(192, 2, BiasTiling{}).Total(2) <= kUbBytes);
 static_assert(FlashAttentionScoreGradBuffers(512, 4, EveryBias()).Total(1) <= kUbBytes);
 
 // The workspace: the statistics of every row, the sums of dpse over queries, dk and dv of parts of
-// the heads, then each block's part, which holds what the cube core and its vector cores hand to
+// the heads, then each block's share, which holds what the cube core and its vector cores hand to
 // each other, in three slots each, and the sum of dpse over a batch. Bytes.
 struct FlashAttentionScoreGradWorkspace {
   int64_t scores;         // S or dP of a step, float
@@ -145,7 +145,7 @@ struct FlashAttentionScoreGradWorkspace {
   __aicore__ static constexpr int64_t StatisticsBytes(const FlashAttentionScoreGradTilingData& t) {
     return RowBytes(3 * t.statistics_floats);
   }
-  // In front of the blocks' parts.
+  // In front of the blocks' shares.
   __aicore__ static constexpr int64_t SharedBytes(const FlashAttentionScoreGradTilingData& t) {
     return PartsBegin(t) + RowBytes(t.key_parts * t.key_rows *
                                     (RoundUp(static_cast<int32_t>(t.dim), 16) +

@@ -1,6 +1,5 @@
-// A vector core's part of FlashAttentionScoreGrad: Dvec of every row, then P and dS = P (dP - Dvec)
-// of every step, and the rounding of the gradients. Each of the two of a block has half of the
-// rows.
+// A vector core of FlashAttentionScoreGrad: Dvec of every row, then P and dS = P (dP - Dvec) of
+// every step, and the rounding of the gradients. Each of the two of a block has half of the rows.
 #pragma once
 
 #include "ascendc/attention/grad_steps.h"
@@ -39,7 +38,7 @@ class FlashAttentionScoreGradVector {
     key_parts_.Init(t_, g.workspace, dim_, value_dim_, sizeof(T));
     row_mask_.Init(mask_buffer_.template Get<float>(), kGradMostRows);
     bias_.Init(&t_->bias, t_->queries.heads, g.pse, g.mask, g.drop, g.q_starts, g.kv_starts,
-               row_mask_.Columns(), bias_buffer_.template Get<float>(), kGradGroupRows,
+               row_mask_.Columns(), bias_buffer_.template Get<float>(), kGradPassRows,
                kGradMostRows);
   }
 
@@ -48,17 +47,17 @@ class FlashAttentionScoreGradVector {
   __aicore__ inline void Prepare() {
     const WorkTiling& work = t_->queries;
     const int64_t most =
-        Min(kGradMostRows, kGradGroupFloats / 2 / RoundUp(value_dim_, kRepeatFloats));
-    const int64_t groups = (work.queries + most - 1) / most;
-    const int64_t all = (work.packed != 0 ? 1 : work.segments) * work.heads * groups;
+        Min(kGradMostRows, kGradPassFloats / 2 / RoundUp(value_dim_, kRepeatFloats));
+    const int64_t passes = (work.queries + most - 1) / most;
+    const int64_t all = (work.packed != 0 ? 1 : work.segments) * work.heads * passes;
     const int64_t cores = AscendC::GetBlockNum() * 2, core = AscendC::GetBlockIdx();
     WorkItem item{};
     for (int64_t at = all * core / cores; at < all * (core + 1) / cores; ++at) {
-      item.segment = at / groups / work.heads;
-      item.head = at / groups % work.heads;
-      const int64_t row = at % groups * most;
+      item.segment = at / passes / work.heads;
+      item.head = at / passes % work.heads;
+      const int64_t row = at % passes * most;
       Statistics(item, row,
-                 RowGroup(static_cast<int32_t>(Min(most, work.queries - row)), value_dim_));
+                 PassRows(static_cast<int32_t>(Min(most, work.queries - row)), value_dim_));
     }
     ClearTheRest();
   }
@@ -100,7 +99,7 @@ class FlashAttentionScoreGradVector {
   __aicore__ inline void FinishParts() {
     WorkItems items;
     items.Init(&t_->keys, &t_->mask, g_.query_ends, g_.key_ends, g_.prefix, g_.offsets);
-    const auto room = static_cast<int32_t>(GradGroupInputs(t_->bias, sizeof(T)).total / 4);
+    const auto room = static_cast<int32_t>(GradPassInputs(t_->bias, sizeof(T)).total / 4);
     WorkItem item{};
     while (items.Next(&item)) {
       const QuerySpan span =
@@ -150,7 +149,7 @@ class FlashAttentionScoreGradVector {
     pipe->InitBuffer(folded_buffer_, bytes.folded);
     pipe->InitBuffer(mask_buffer_, bytes.mask);
     pipe->InitBuffer(bias_buffer_, bytes.bias);
-    // Instructions over eight rows also read rows that a group does not have.
+    // Instructions over eight rows also read rows that a pass does not have.
     AscendC::Duplicate(folded_buffer_.template Get<float>(), 0.0f, kFoldedFloats);
     AscendC::PipeBarrier<PIPE_V>();
   }
@@ -166,14 +165,14 @@ class FlashAttentionScoreGradVector {
     return Offset(s, item, item.query_start, row, item.head);
   }
 
-  __aicore__ inline void Statistics(const WorkItem& item, int64_t row, const RowGroup& g) {
+  __aicore__ inline void Statistics(const WorkItem& item, int64_t row, const PassRows& g) {
     auto inputs = inputs_.template AllocTensor<float>();
     const auto raw = inputs.template ReinterpretCast<T>();
     const int64_t at = QueryOffset(t_->output, item, row);
     const auto floats = static_cast<uint32_t>(g.floats());
     CopyRowsIn(raw, output_[at], t_->output.row, g.rows, g.keys, g.width);
     CopyRowsIn(raw[floats], output_grad_[at], t_->output.row, g.rows, g.keys, g.width);
-    const auto max = inputs[GradGroupInputs(t_->bias, sizeof(T)).statistics / 4];
+    const auto max = inputs[GradPassInputs(t_->bias, sizeof(T)).statistics / 4];
     const auto sum = max[kGradMostRows * kBlockFloats];
     const int64_t statistics = QueryOffset(t_->statistics, item, row);
     const auto gap = static_cast<uint16_t>(t_->statistics.row / kBlockFloats - 1);
@@ -183,8 +182,8 @@ class FlashAttentionScoreGradVector {
     inputs_.EnQue(inputs);
     inputs = inputs_.template DeQue<float>();
     // Behind the two of T; their products take the place of the first.
-    const auto x = inputs[kGradGroupFloats * sizeof(T) / 4], y = x[kGradGroupFloats / 2];
-    const int32_t rows = RoundUp(g.rows, kRowUnit);
+    const auto x = inputs[kGradPassFloats * sizeof(T) / 4], y = x[kGradPassFloats / 2];
+    const int32_t rows = RoundUp(g.rows, kRowMultiple);
     auto all = statistics_out_.template AllocTensor<float>();
     DotRows(all[static_cast<uint32_t>(2 * rows)], raw, raw[floats], x, y,
             folded_buffer_.template Get<float>(), kGradMostRows, g);
@@ -235,7 +234,7 @@ class FlashAttentionScoreGradVector {
   }
 
   // What no tile writes: gradients of keys behind the last segment, which compressed keys may have;
-  // of the bias of pairs that are not visible; of what is not asked for, one element each.
+  // of the bias of scores that are not visible; of what is not asked for, one element each.
   __aicore__ inline void ClearTheRest() {
     const int64_t spare = t_->key_tokens - t_->segment_tokens;
     if (spare > 0) {
@@ -257,15 +256,16 @@ class FlashAttentionScoreGradVector {
   __aicore__ inline int64_t Slot(const GradStep& step) const {
     return step.index % kSlots * tile_rows_ * kStepKeys;
   }
-  __aicore__ inline static int32_t GroupRows(const GradStep& step) {
+  __aicore__ inline static int32_t RowsOfPass(const GradStep& step) {
     const int32_t width = RoundUp(step.keys, kRepeatFloats);
-    return static_cast<int32_t>(Min(kGradMostRows, RoundDown(kGradGroupFloats / width, kRowUnit)));
+    return static_cast<int32_t>(
+        Min(kGradMostRows, RoundDown(kGradPassFloats / width, kRowMultiple)));
   }
 
   __aicore__ inline void Probabilities(const GradStep& step) {
     Await<Handover::kScores>(step.index);
     const RowShare share(core_, step.rows);
-    const int32_t rows = GroupRows(step);
+    const int32_t rows = RowsOfPass(step);
     const bool early = t_->input_buffers > 1;
     const bool over_queries = bias_grad_.OverQueries() && step.by_keys;
     if (over_queries && step.head_first) bias_grad_.BeginHead();
@@ -273,7 +273,7 @@ class FlashAttentionScoreGradVector {
     for (int32_t at = 0; at < share.rows; at += rows) {
       const int32_t load = early ? at + rows : at;
       if (load < share.rows) Load(step, share, load, rows);
-      Group(step, share, at, rows);
+      Pass(step, share, at, rows);
     }
     HandOver<Handover::kProbabilities>(step.index);
     if (over_queries && step.head_last)
@@ -282,8 +282,8 @@ class FlashAttentionScoreGradVector {
 
   __aicore__ inline void Load(const GradStep& step, const RowShare& share, int32_t at,
                               int32_t rows) {
-    const RowGroup g(static_cast<int32_t>(Min(rows, share.rows - at)), step.keys);
-    const GradGroupInputs place(t_->bias, sizeof(T));
+    const PassRows g(static_cast<int32_t>(Min(rows, share.rows - at)), step.keys);
+    const GradPassInputs place(t_->bias, sizeof(T));
     const int64_t row = step.row + share.begin + at;
     const int64_t from = Slot(step) + int64_t{share.begin + at} * Pitch(step);
     auto inputs = inputs_.template AllocTensor<float>();
@@ -292,20 +292,20 @@ class FlashAttentionScoreGradVector {
                g.width);
     CopyRowsIn(inputs[place.statistics / 4],
                statistics_[QueryOffset(t_->row_statistics, step.item, row)], t_->statistics_floats,
-               3, g.rows, RoundUp(g.rows, kRowUnit));
+               3, g.rows, RoundUp(g.rows, kRowMultiple));
     bias_.Load(inputs, step.item, row, step.key, g);
     inputs_.EnQue(inputs);
   }
 
-  __aicore__ inline void Group(const GradStep& step, const RowShare& share, int32_t at,
-                               int32_t rows) {
-    const RowGroup g(static_cast<int32_t>(Min(rows, share.rows - at)), step.keys);
-    const GradGroupInputs place(t_->bias, sizeof(T));
+  __aicore__ inline void Pass(const GradStep& step, const RowShare& share, int32_t at,
+                              int32_t rows) {
+    const PassRows g(static_cast<int32_t>(Min(rows, share.rows - at)), step.keys);
+    const GradPassInputs place(t_->bias, sizeof(T));
     const int64_t row = step.row + share.begin + at;
     auto p = inputs_.template DeQue<float>();
     const auto dp = p[place.product_grad / 4];
     const auto max = statistics_buffer_.template Get<float>();
-    const int32_t padded = RoundUp(g.rows, kRowUnit);
+    const int32_t padded = RoundUp(g.rows, kRowMultiple);
     const auto sum = max[static_cast<uint32_t>(padded * kBlockFloats)];
     const auto row_sum = max[static_cast<uint32_t>(2 * padded * kBlockFloats)];
     SpreadRows(max, p[place.statistics / 4], 3 * padded);
@@ -323,10 +323,10 @@ class FlashAttentionScoreGradVector {
     if (step.by_keys) {
       if (bias_grad_.OverQueries()) bias_grad_.AddRows(dp, g);
       Drop(p, p, g);
-      RoundRows(outputs[kGradGroupFloats], p, g.floats());
+      RoundRows(outputs[kGradPassFloats], p, g.floats());
     } else if (StoresPseGrad()) {
       if (t_->bias.pse_before_scale != 0) ScaleRows(dp, t_->bias.scale, g);
-      RoundRows(outputs[kGradGroupFloats], dp, g.floats());
+      RoundRows(outputs[kGradPassFloats], dp, g.floats());
     }
     outputs_.EnQue(outputs);
     Store(step, row, Slot(step) + int64_t{share.begin + at} * Pitch(step), g);
@@ -338,7 +338,7 @@ class FlashAttentionScoreGradVector {
   __aicore__ inline bool StoresPseGrad() const { return t_->pse_grad > 0 && bias_grad_.Unused(); }
 
   __aicore__ inline void Drop(const AscendC::LocalTensor<float>& x,
-                              const AscendC::LocalTensor<float>& inputs, const RowGroup& g) {
+                              const AscendC::LocalTensor<float>& inputs, const PassRows& g) {
     if (t_->bias.inv_keep != 1.0f) {
       AscendC::Muls(x, x, t_->bias.inv_keep, g.floats());
       AscendC::PipeBarrier<PIPE_V>();
@@ -346,7 +346,7 @@ class FlashAttentionScoreGradVector {
     bias_.Drop(x, inputs, g);
   }
 
-  __aicore__ inline void Store(const GradStep& step, int64_t row, int64_t to, const RowGroup& g) {
+  __aicore__ inline void Store(const GradStep& step, int64_t row, int64_t to, const PassRows& g) {
     constexpr int32_t kPerBlock = kBlockBytes / sizeof(T);
     const int32_t blocks = CeilDiv(g.keys, kPerBlock);
     const AscendC::DataCopyParams params(static_cast<uint16_t>(g.rows),
@@ -356,10 +356,10 @@ class FlashAttentionScoreGradVector {
     auto outputs = outputs_.template DeQue<T>();
     AscendC::DataCopy(score_grads_[to], outputs, params);
     if (step.by_keys) {
-      AscendC::DataCopy(probabilities_[to], outputs[kGradGroupFloats], params);
+      AscendC::DataCopy(probabilities_[to], outputs[kGradPassFloats], params);
     } else if (StoresPseGrad()) {
       CopyRowsOut(pse_grad_[bias_.PseOffset(step.item, row) + step.key], bias_.PsePitch(step.item),
-                  outputs[kGradGroupFloats], g.rows, g.keys, g.width);
+                  outputs[kGradPassFloats], g.rows, g.keys, g.width);
     }
     outputs_.FreeTensor(outputs);
   }

@@ -38,7 +38,7 @@ StepPlaces places_behind(const CacheStepCall& call, int64_t before, int64_t plac
 
 void tile_ranking(const CacheStepCall& call, int64_t compressed, uint32_t ub_bytes,
                   NsaCacheStepTilingData* tiling) {
-  constexpr int64_t kUnit = kRepeatFloats;
+  constexpr int64_t kMultiple = kRepeatFloats;
   const NsaCacheStepAttrs& a = call.attrs;
   RankingTiling& ranking = tiling->ranking;
   const int64_t block_keys = a.select_block_size / a.compress_stride;
@@ -56,11 +56,11 @@ void tile_ranking(const CacheStepCall& call, int64_t compressed, uint32_t ub_byt
              1,
              0};
   ranking.window = std::clamp<int64_t>(
-      (most + kUnit - 1) / kUnit * kUnit, kUnit,
-      std::min<int64_t>(kRankFloats,
-                        std::max<int64_t>(kUnit, kWindowFloats / block_keys / kUnit * kUnit)));
-  while (ranking.window > kUnit && StepRankedBytes(ranking, tiling->compressed) > ub_bytes)
-    ranking.window -= kUnit;
+      (most + kMultiple - 1) / kMultiple * kMultiple, kMultiple,
+      std::min<int64_t>(kRankFloats, std::max<int64_t>(kMultiple, kWindowFloats / block_keys /
+                                                                      kMultiple * kMultiple)));
+  while (ranking.window > kMultiple && StepRankedBytes(ranking, tiling->compressed) > ub_bytes)
+    ranking.window -= kMultiple;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ class StepCompress {
     pipe->InitBuffer(encodings_in_, 2, bytes.encodings);
     pipe->InitBuffer(weights_in_, 2, bytes.weights);
     pipe->InitBuffer(row_out_, 2, bytes.rounded);
-    pipe->InitBuffer(group_buffer_, bytes.encodings);
+    pipe->InitBuffer(slice_buffer_, bytes.encodings);
     pipe->InitBuffer(weights_buffer_, 2 * bytes.weights);
     pipe->InitBuffer(rows_buffer_, 4 * bytes.row);
     turn_.Init(pipe, g);
@@ -82,25 +82,25 @@ class StepCompress {
   __aicore__ inline void Sum(const Part& part, int64_t window, int32_t head) {
     const int32_t dim = part.dim;
     const auto d = static_cast<uint32_t>(dim);
-    const auto group = group_buffer_.template Get<float>();
+    const auto slice = slice_buffer_.template Get<float>();
     const auto weights = weights_buffer_.template Get<float>();
     AscendC::Duplicate(Row(0), 0.0f, dim);
     AscendC::Duplicate(Row(1), 0.0f, dim);
     AscendC::PipeBarrier<PIPE_V>();
-    for (int64_t first = 0; first < t_->block_size; first += kStepGroup) {
-      const auto count = static_cast<int32_t>(Min(kStepGroup, t_->block_size - first));
+    for (int64_t first = 0; first < t_->block_size; first += kStepSlice) {
+      const auto count = static_cast<int32_t>(Min(kStepSlice, t_->block_size - first));
       LoadTokens(part, window * t_->stride + first, count, head);
       LoadWeights(part, first, count, head);
       auto x = tokens_in_.template DeQue<T>();
       auto full = weights_in_.template DeQue<float>();
       auto encodings = encodings_in_.template DeQue<float>();
-      AscendC::Cast(group, x, AscendC::RoundMode::CAST_NONE, count * dim);
+      AscendC::Cast(slice, x, AscendC::RoundMode::CAST_NONE, count * dim);
       RoundWeights(weights, full, count);
       tokens_in_.FreeTensor(x);
       Order<AscendC::HardEvent::V_S>();
       for (int32_t i = 0; i < count; ++i) {
         const auto at = static_cast<uint32_t>(i * kBlockFloats), row = static_cast<uint32_t>(i) * d;
-        AscendC::Axpy(Row(0), group[row], weights.GetValue(at), dim);
+        AscendC::Axpy(Row(0), slice[row], weights.GetValue(at), dim);
         AscendC::Axpy(Row(1), encodings[row], full.GetValue(at), dim);
         AscendC::PipeBarrier<PIPE_V>();
       }
@@ -161,7 +161,7 @@ class StepCompress {
   __aicore__ inline void RoundWeights(const AscendC::LocalTensor<float>& to,
                                       const AscendC::LocalTensor<float>& from, int32_t count) {
     const int32_t floats = count * kBlockFloats;
-    const auto rounded = to[kStepGroup * kBlockFloats].template ReinterpretCast<T>();
+    const auto rounded = to[kStepSlice * kBlockFloats].template ReinterpretCast<T>();
     RoundRows(rounded, from, floats);
     AscendC::Cast(to, rounded, AscendC::RoundMode::CAST_NONE, floats);
     AscendC::PipeBarrier<PIPE_V>();
@@ -191,7 +191,7 @@ class StepCompress {
   AscendC::GlobalTensor<float> weight_, position_;
   AscendC::TQue<AscendC::TPosition::VECIN, 2> tokens_in_, encodings_in_, weights_in_;
   AscendC::TQue<AscendC::TPosition::VECOUT, 2> row_out_;
-  AscendC::TBuf<AscendC::TPosition::VECCALC> group_buffer_, weights_buffer_, rows_buffer_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> slice_buffer_, weights_buffer_, rows_buffer_;
 };
 
 }  // namespace nsa::ascend

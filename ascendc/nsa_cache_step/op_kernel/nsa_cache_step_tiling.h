@@ -52,7 +52,7 @@ __aicore__ constexpr int32_t StepTiles(int32_t heads, int32_t dim) {
 }
 
 // Tokens of a compression window that are loaded together.
-constexpr int32_t kStepGroup = 16;
+constexpr int32_t kStepSlice = 16;
 
 // Bytes of the vector core's buffers while tokens are written, and windows compressed.
 struct StepTurnBuffers {
@@ -73,16 +73,16 @@ struct StepWriteBuffers {
 };
 static_assert(StepTurnBuffers(256).Total() + StepWriteBuffers().Total() <= kUbBytes);
 struct StepCompressBuffers {
-  uint32_t tokens;     // of a group, 16-bit, twice
+  uint32_t tokens;     // of a slice, 16-bit, twice
   uint32_t encodings;  // float, twice; and the tokens in float
   uint32_t weights;    // a data block of each, twice; rounded, and on the way there
   uint32_t row;        // float: the sum, that of the encodings, turned, turned the other way
   uint32_t rounded;    // 16-bit, twice
 
   __aicore__ explicit constexpr StepCompressBuffers(int32_t dim)
-      : tokens(static_cast<uint32_t>(kStepGroup * dim) * 2),
-        encodings(static_cast<uint32_t>(kStepGroup * dim) * 4),
-        weights(kStepGroup * kBlockBytes),
+      : tokens(static_cast<uint32_t>(kStepSlice * dim) * 2),
+        encodings(static_cast<uint32_t>(kStepSlice * dim) * 4),
+        weights(kStepSlice * kBlockBytes),
         row(static_cast<uint32_t>(dim) * 4),
         rounded(static_cast<uint32_t>(dim) * 2) {}
   __aicore__ constexpr uint32_t Total() const {

@@ -1,7 +1,7 @@
 // Rotary positions of NsaCacheStep: heads that are turned by the angles of a position.
 #pragma once
 
-#include "ascendc/attention/row_group.h"
+#include "ascendc/attention/pass_rows.h"
 #include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_rows.h"
 
 namespace nsa::ascend {

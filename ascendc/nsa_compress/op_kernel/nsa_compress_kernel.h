@@ -8,7 +8,7 @@
 
 namespace nsa::ascend {
 
-// A core walks its tokens once, a few groups of 16 at a time, and keeps the sums of the windows
+// A core walks its tokens once, a few slices of 16 at a time, and keeps the sums of the windows
 // that are open. The next step is on its way while one is summed.
 template <typename T>
 class NsaCompressKernel {
@@ -23,9 +23,9 @@ class NsaCompressKernel {
     input_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(input), t_->tokens * row);
     output_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(output), t_->rows * row);
     const NsaCompressBuffers bytes(t_->block_size, t_->stride, t_->tile_heads, t_->dim,
-                                   t_->step_groups);
+                                   t_->step_slices);
     // First, and so at multiples of 512 bytes, which fixes the banks that they lie in.
-    pipe->InitBuffer(group_, bytes.group);
+    pipe->InitBuffer(slice_, bytes.slice);
     pipe->InitBuffer(sums_, bytes.sums);
     pipe->InitBuffer(products_, bytes.products);
     pipe->InitBuffer(steps_in_, 2, bytes.step);
@@ -54,7 +54,7 @@ class NsaCompressKernel {
     AscendC::LocalTensor<T> x = steps_in_.template AllocTensor<T>();
     AscendC::DataCopy(
         x, input_[OffsetOf(*t_, step.token, step.tile)],
-        AscendC::DataCopyParams(static_cast<uint16_t>(step.groups * kGroupTokens),
+        AscendC::DataCopyParams(static_cast<uint16_t>(step.slices * kSliceTokens),
                                 static_cast<uint16_t>(heads * head_blocks),
                                 static_cast<uint16_t>((t_->heads - heads) * head_blocks), 0));
     steps_in_.EnQue(x);
@@ -67,25 +67,25 @@ class NsaCompressKernel {
       weights_tile_ = step.tile;
     }
     const int32_t columns = heads * t_->dim;
-    AscendC::LocalTensor<T> x = steps_in_.template DeQue<T>();         // [groups * 16, columns]
-    AscendC::LocalTensor<float> group = group_.template Get<float>();  // [16, columns]
-    for (int32_t i = 0; i < step.groups; ++i) {
-      const int32_t values = kGroupTokens * columns;
-      AscendC::Cast(group, x[i * values], AscendC::RoundMode::CAST_NONE, values);
+    AscendC::LocalTensor<T> x = steps_in_.template DeQue<T>();         // [slices * 16, columns]
+    AscendC::LocalTensor<float> slice = slice_.template Get<float>();  // [16, columns]
+    for (int32_t i = 0; i < step.slices; ++i) {
+      const int32_t values = kSliceTokens * columns;
+      AscendC::Cast(slice, x[i * values], AscendC::RoundMode::CAST_NONE, values);
       AscendC::PipeBarrier<PIPE_V>();
-      AddToOpenWindows(step, step.group + i, heads);
+      AddToOpenWindows(step, step.slice + i, heads);
     }
     steps_in_.FreeTensor(x);
   }
 
-  __aicore__ inline void AddToOpenWindows(const NsaCompressStep& step, int64_t group,
+  __aicore__ inline void AddToOpenWindows(const NsaCompressStep& step, int64_t slice,
                                           int32_t heads) {
     const int32_t columns = heads * t_->dim;
     const int64_t open = CeilDiv(shape_.block, shape_.stride);
     AscendC::LocalTensor<float> products = Products();
-    const int64_t last = shape_.LastOver(group, step.window_end);
-    for (int64_t i = Max(step.window_begin, shape_.FirstOver(group)); i <= last; ++i) {
-      const int64_t within = group - i * shape_.stride;  // which group of the window this is
+    const int64_t last = shape_.LastOver(slice, step.window_end);
+    for (int64_t i = Max(step.window_begin, shape_.FirstOver(slice)); i <= last; ++i) {
+      const int64_t within = slice - i * shape_.stride;  // which slice of the window this is
       AscendC::LocalTensor<float> sum = sums_.template Get<float>()[i % open * columns];
       Weigh(products, weights_.Rows(within), heads);
       FoldToTwo(products, columns);
@@ -101,25 +101,25 @@ class NsaCompressKernel {
     }
   }
 
-  // [16, columns], half a round of the banks after group_ and sums_: a repeat then reads and writes
+  // [16, columns], half a round of the banks after slice_ and sums_: a repeat then reads and writes
   // different banks, and reads its two sources from different ones.
   __aicore__ inline AscendC::LocalTensor<float> Products() {
     return products_.template Get<float>()[kHalfRound / sizeof(float)];
   }
 
-  // products[t, h, :] = group[t, h, :] * weight[t, h]. Token and head are one index: that of the
+  // products[t, h, :] = slice[t, h, :] * weight[t, h]. Token and head are one index: that of the
   // repeats.
   __aicore__ inline void Weigh(const AscendC::LocalTensor<float>& products,
                                const AscendC::LocalTensor<float>& weights, int32_t heads) {
-    const AscendC::LocalTensor<float> group = group_.template Get<float>();
+    const AscendC::LocalTensor<float> slice = slice_.template Get<float>();
     const uint8_t pitch = static_cast<uint8_t>(t_->dim / kBlockFloats);
-    const int32_t rows = kGroupTokens * heads;
+    const int32_t rows = kSliceTokens * heads;
     for (int32_t row = 0; row < rows; row += kMaxRepeats) {
       const uint8_t repeats = static_cast<uint8_t>(Min(kMaxRepeats, rows - row));
       for (int32_t d = 0; d < t_->dim; d += kRepeatFloats) {
         const uint64_t lanes = static_cast<uint64_t>(Min(kRepeatFloats, t_->dim - d));
         const int32_t at = row * t_->dim + d;
-        AscendC::Mul(products[at], group[at], weights[row * kBlockFloats], lanes, repeats,
+        AscendC::Mul(products[at], slice[at], weights[row * kBlockFloats], lanes, repeats,
                      AscendC::BinaryRepeatParams(1, 1, 0, pitch, pitch, 1));
       }
     }
@@ -145,7 +145,7 @@ class NsaCompressKernel {
     if (begin == end) return;
     const int64_t row = RowSize(*t_);
     ZeroFill<T> zeros;
-    zeros.Start(group_.template Get<T>(), kGroupTokens * t_->tile_heads * t_->dim);
+    zeros.Start(slice_.template Get<T>(), kSliceTokens * t_->tile_heads * t_->dim);
     zeros.Fill(output_, (t_->windows + begin) * row, (end - begin) * row);
     zeros.Finish();
   }
@@ -159,7 +159,7 @@ class NsaCompressKernel {
   AscendC::GlobalTensor<T> input_, output_;
   AscendC::TQue<AscendC::TPosition::VECIN, 2> steps_in_;
   AscendC::TQue<AscendC::TPosition::VECOUT, 2> rows_out_;
-  AscendC::TBuf<AscendC::TPosition::VECOUT> group_;  // holds zeros at the end
+  AscendC::TBuf<AscendC::TPosition::VECOUT> slice_;  // holds zeros at the end
   AscendC::TBuf<AscendC::TPosition::VECCALC> products_, sums_;
 };
 

@@ -6,14 +6,14 @@
 
 namespace nsa::ascend {
 
-// A few consecutive groups of tokens of one segment. Windows are counted within the segment.
+// A few consecutive slices of tokens of one segment. Windows are counted within the segment.
 struct NsaCompressStep {
   int64_t token;         // first token of the step
-  int64_t group;         // that token / 16, counted from the start of the segment
+  int64_t slice;         // that token / 16, counted from the start of the segment
   int64_t window_begin;  // the core's windows of this segment
   int64_t window_end;
   int64_t row;  // of output, of the segment's window 0
-  int32_t groups;
+  int32_t slices;
   int32_t tile;
 };
 
@@ -23,7 +23,7 @@ class NsaCompressSteps {
                               int32_t core) {
     shape_ = ShapeOf(tiling);
     windows_ = tiling.windows;
-    step_groups_ = tiling.step_groups;
+    step_slices_ = tiling.step_slices;
     unit_ = tiling.unit_begin[core];
     unit_end_ = tiling.unit_begin[core + 1];
     cursor_.Init(act_seq_len, tiling.segments, shape_);
@@ -35,18 +35,18 @@ class NsaCompressSteps {
 
   // False if there is none left.
   __aicore__ inline bool Next(NsaCompressStep* step) {
-    if (group_ == group_end_) {
+    if (slice_ == slice_end_) {
       if (unit_ == unit_end_) return false;
       NextRun();
     }
-    step->token = cursor_.begin + group_ * kGroupTokens;
-    step->group = group_;
+    step->token = cursor_.begin + slice_ * kSliceTokens;
+    step->slice = slice_;
     step->window_begin = window_begin_;
     step->window_end = window_end_;
     step->row = cursor_.first_window;
-    step->groups = static_cast<int32_t>(Min(step_groups_, group_end_ - group_));
+    step->slices = static_cast<int32_t>(Min(step_slices_, slice_end_ - slice_));
     step->tile = tile_;
-    group_ += step->groups;
+    slice_ += step->slices;
     return true;
   }
 
@@ -63,15 +63,15 @@ class NsaCompressSteps {
     window_begin_ = window - cursor_.first_window;
     window_end_ = Min(cursor_.windows, window_begin_ + unit_end_ - unit_);
     unit_ += window_end_ - window_begin_;
-    group_ = window_begin_ * shape_.stride;
-    group_end_ = (window_end_ - 1) * shape_.stride + shape_.block;
+    slice_ = window_begin_ * shape_.stride;
+    slice_end_ = (window_end_ - 1) * shape_.stride + shape_.block;
   }
 
   SegmentCursor cursor_;
   WindowShape shape_{};
   int64_t windows_ = 0, unit_ = 0, unit_end_ = 0;
-  int64_t window_begin_ = 0, window_end_ = 0, group_ = 0, group_end_ = 0;
-  int32_t tile_ = 0, step_groups_ = 0;
+  int64_t window_begin_ = 0, window_end_ = 0, slice_ = 0, slice_end_ = 0;
+  int32_t tile_ = 0, step_slices_ = 0;
 };
 
 }  // namespace nsa::ascend

@@ -7,7 +7,7 @@ namespace nsa::ascend {
 
 namespace {
 
-// Every dtype of the query with every pair of those of the masks.
+// Every dtype of the query with every two of those of the masks.
 const Dtypes kFloats{ge::DT_FLOAT16, ge::DT_FLOAT16, ge::DT_FLOAT16, ge::DT_FLOAT16,
                      ge::DT_BF16,    ge::DT_BF16,    ge::DT_BF16,    ge::DT_BF16};
 const Dtypes kAttenMask{ge::DT_BOOL, ge::DT_BOOL, ge::DT_UINT8, ge::DT_UINT8,

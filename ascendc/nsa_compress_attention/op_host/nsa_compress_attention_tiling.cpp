@@ -26,7 +26,7 @@ int64_t step_of(int64_t window_keys) {
 }
 
 RankingTiling ranking_tiling(const CompressAttentionCall& call, int64_t queries) {
-  constexpr int64_t kUnit = kRepeatFloats;
+  constexpr int64_t kMultiple = kRepeatFloats;
   const SelectionRule& rule = call.rule;
   RankingTiling t{};
   t.block_keys = rule.select_block_size / rule.compress_stride;
@@ -38,14 +38,14 @@ RankingTiling ranking_tiling(const CompressAttentionCall& call, int64_t queries)
   t.init = call.init_blocks;
   t.local = call.local_blocks;
   t.mask_row = call.topk_mask_row;
-  t.queries = std::clamp<int64_t>(std::min(queries, kWindowFloats / (kUnit * t.block_keys)), 1,
-                                  kRankFloats / kUnit);
+  t.queries = std::clamp<int64_t>(std::min(queries, kWindowFloats / (kMultiple * t.block_keys)), 1,
+                                  kRankFloats / kMultiple);
   const int64_t most =
       std::min(kRankFloats / t.queries, kWindowFloats / (t.queries * t.block_keys));
-  const int64_t needed = (most_blocks(call) + kUnit - 1) / kUnit * kUnit;
-  t.window = kUnit;
+  const int64_t needed = (most_blocks(call) + kMultiple - 1) / kMultiple * kMultiple;
+  t.window = kMultiple;
   // Long steps first: an instruction costs the same for a short one.
-  for (int64_t blocks = kUnit; blocks <= std::min(most, needed); blocks += kUnit)
+  for (int64_t blocks = kMultiple; blocks <= std::min(most, needed); blocks += kMultiple)
     if (step_of(blocks * t.block_keys) >= step_of(t.window * t.block_keys)) t.window = blocks;
   return t;
 }
@@ -63,10 +63,10 @@ FlashCall key_head_tiles(const CompressAttentionCall& call) {
   flash.compress_block = call.rule.compress_block_size;
   flash.compress_stride = call.rule.causal ? call.rule.compress_stride : 0;
   // The vector cores set the pace, whose instructions take 64 columns or fewer in the same time.
-  flash.cost_unit = kRepeatFloats;
+  flash.cost_step = kRepeatFloats;
   flash.tile_cost = kRepeatFloats * 3 / 2;
-  // Longer rows come in groups that have to wait for each other's room.
-  flash.long_keys = SlotFloats(kMostGroupFloats) / (kTileRows / 4);
+  // Longer rows come in passes that have to wait for each other's room.
+  flash.long_keys = SlotFloats(kMostPassFloats) / (kTileRows / 4);
   return flash;
 }
 
@@ -89,15 +89,15 @@ int32_t tile_nsa_compress_attention(const CompressAttentionCall& call, int32_t c
   const int64_t tile_queries = kTileRows / group;
   const auto fits = [&](int64_t queries, int64_t floats) {
     t.ranking = ranking_tiling(call, queries);
-    t.group_floats = floats;
+    t.pass_floats = floats;
     return NsaCompressAttentionBuffers(t.ranking, static_cast<int32_t>(group), floats,
                                        t.mask_row != 0)
                .Total() <= ub_bytes;
   };
-  int64_t queries = (tile_queries + 1) / 2, floats = kMostGroupFloats;
-  while (!fits(queries, floats) && (queries > 1 || floats > kLeastGroupFloats)) {
-    if (floats > kMostGroupFloats / 2 || queries == 1) {
-      floats -= kLeastGroupFloats;
+  int64_t queries = (tile_queries + 1) / 2, floats = kMostPassFloats;
+  while (!fits(queries, floats) && (queries > 1 || floats > kLeastPassFloats)) {
+    if (floats > kMostPassFloats / 2 || queries == 1) {
+      floats -= kLeastPassFloats;
     } else {
       queries = (queries + 1) / 2;
     }

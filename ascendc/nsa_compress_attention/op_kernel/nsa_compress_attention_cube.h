@@ -1,5 +1,5 @@
-// The cube core's part of NsaCompressAttention: S = Q K^T of a tile with all its keys, then
-// O = P V, which leaves in its own data type.
+// The cube core of NsaCompressAttention: S = Q K^T of a tile with all its keys, then O = P V, which
+// leaves in its own data type.
 #pragma once
 
 #include "ascendc/attention/handover.h"
@@ -107,7 +107,7 @@ class NsaCompressAttentionCube {
     const int64_t pitch = KeyPitch(dim_);
     const auto from = key_[item.key_start * pitch + item.head * dim_];
     const auto to = scores_[index % kSlots * slot_];
-    const int32_t block_keys = CompressBlockKeys(dim_);
+    const int32_t block_keys = CompressTransferKeys(dim_);
     for (int64_t block = 0; block < tile.keys; block += block_keys) {
       const auto rows = static_cast<int32_t>(Min(block_keys, tile.keys - block));
       L1Matrix<T> keys = CopyRows(keys_.BeginFill(), from[block * pitch], pitch, rows, dim_);
@@ -133,7 +133,7 @@ class NsaCompressAttentionCube {
     const auto probabilities = probabilities_[2 * (index % kSlots * slot_)];
     const auto to = output_[QueryOffset(item, value_dim_)];
     const int32_t block_keys =
-        CompressBlockKeys(static_cast<int32_t>(Min(value_dim_, kValuePanel)));
+        CompressTransferKeys(static_cast<int32_t>(Min(value_dim_, kValuePanel)));
     bool waits = true;
     for (int32_t panel = 0; panel < value_dim_; panel += kValuePanel) {
       const auto columns = static_cast<int32_t>(Min(kValuePanel, value_dim_ - panel));

@@ -28,7 +28,7 @@ class NsaCompressAttentionRanking {
     t_ = &tiling->ranking;
     heads_ = tiling->work.heads;
     group_ = static_cast<int32_t>(tiling->work.group);
-    const NsaCompressAttentionBuffers bytes(*t_, group_, tiling->group_floats, false);
+    const NsaCompressAttentionBuffers bytes(*t_, group_, tiling->pass_floats, false);
     pipe->InitBuffer(buffer_, bytes.ranking);
     pipe->InitBuffer(forced_in_, 1, bytes.forced);
     pipe->InitBuffer(indices_out_, 1, bytes.indices);
@@ -42,9 +42,10 @@ class NsaCompressAttentionRanking {
     now_ = queries;
     candidates_ = Candidates(now_.count - 1);
     // One window may be all there is, and shorter than others.
-    const int64_t blocks =
-        now_.keys <= t_->Keys() ? (candidates_ + kUnit - 1) / kUnit * kUnit : t_->window;
-    const auto window = static_cast<int32_t>(Max(kUnit, Min(blocks, t_->window)));
+    const int64_t blocks = now_.keys <= t_->Keys()
+                               ? (candidates_ + kMultiple - 1) / kMultiple * kMultiple
+                               : t_->window;
+    const auto window = static_cast<int32_t>(Max(kMultiple, Min(blocks, t_->window)));
     importance_.SetWindow(window);
     topk_.SetWindow(window);
     importance_.Start();
@@ -52,7 +53,7 @@ class NsaCompressAttentionRanking {
   }
 
   // The probabilities of rows of the queries from `first` on, for the keys from `key` on.
-  __aicore__ inline void Add(const AscendC::LocalTensor<float>& p, const RowGroup& g, int32_t first,
+  __aicore__ inline void Add(const AscendC::LocalTensor<float>& p, const PassRows& g, int32_t first,
                              int64_t key) {
     importance_.Add(p, g, group_, first, static_cast<int32_t>(key % t_->Keys()));
   }
@@ -129,7 +130,7 @@ class NsaCompressAttentionRanking {
     forced_in_.FreeTensor(mask);
   }
 
-  static constexpr int64_t kUnit = kRepeatFloats;  // blocks of a window are a multiple of it
+  static constexpr int64_t kMultiple = kRepeatFloats;  // blocks of a window are a multiple of it
 
   const RankingTiling* t_ = nullptr;
   int64_t heads_ = 1;

@@ -7,7 +7,7 @@ namespace nsa::ascend {
 int32_t tile_nsa_compress_attention_infer(PartsCall call, const RankingRule& rule, int32_t cores,
                                           uint32_t ub_bytes,
                                           NsaCompressAttentionInferTilingData* tiling) {
-  constexpr int64_t kUnit = kRepeatFloats;
+  constexpr int64_t kMultiple = kRepeatFloats;
   NsaCompressAttentionInferTilingData& t = *tiling;
   t.window_tokens = rule.window_tokens;
   t.stride = rule.stride;
@@ -32,12 +32,13 @@ int32_t tile_nsa_compress_attention_infer(PartsCall call, const RankingRule& rul
                1,
                0};
   t.ranking.window = std::clamp<int64_t>(
-      (most + kUnit - 1) / kUnit * kUnit, kUnit,
-      std::min<int64_t>(kRankFloats,
-                        std::max<int64_t>(kUnit, kWindowFloats / block_keys / kUnit * kUnit)));
-  while (t.ranking.window > kUnit && RankedPartsBytes(t.ranking, t.parts.group, t.parts.part_keys,
-                                                      t.parts.value_dim) > ub_bytes) {
-    t.ranking.window -= kUnit;
+      (most + kMultiple - 1) / kMultiple * kMultiple, kMultiple,
+      std::min<int64_t>(kRankFloats, std::max<int64_t>(kMultiple, kWindowFloats / block_keys /
+                                                                      kMultiple * kMultiple)));
+  while (t.ranking.window > kMultiple &&
+         RankedPartsBytes(t.ranking, t.parts.group, t.parts.part_keys, t.parts.value_dim) >
+             ub_bytes) {
+    t.ranking.window -= kMultiple;
   }
   return used;
 }

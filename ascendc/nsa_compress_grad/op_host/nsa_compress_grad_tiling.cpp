@@ -4,20 +4,20 @@ namespace nsa::ascend {
 
 namespace {
 
-// Chunks divide evenly among 48 and 40 vector cores, and have at least so many groups each that
+// Chunks divide evenly among 48 and 40 vector cores, and have at least so many slices each that
 // their partial sums are little compared with the input. Only the problem may have a say in this.
 constexpr int64_t kMostChunks = 240;
-constexpr int64_t kLeastGroups = 4;
+constexpr int64_t kLeastSlices = 4;
 
-int32_t chunks_of(int64_t groups) {
-  if (groups == 0) return 0;
-  return static_cast<int32_t>(std::clamp<int64_t>(groups / kLeastGroups, 1, kMostChunks));
+int32_t chunks_of(int64_t slices) {
+  if (slices == 0) return 0;
+  return static_cast<int32_t>(std::clamp<int64_t>(slices / kLeastSlices, 1, kMostChunks));
 }
 
-bool fits(const NsaCompressGradTilingData& t, int32_t heads, int32_t step_groups,
+bool fits(const NsaCompressGradTilingData& t, int32_t heads, int32_t step_slices,
           uint32_t ub_bytes) {
   return TileFitsInstructions(heads, t.dim) &&
-         NsaCompressGradBuffers(t.block_size, t.stride, heads, t.dim, step_groups).Total() <=
+         NsaCompressGradBuffers(t.block_size, t.stride, heads, t.dim, step_slices).Total() <=
              ub_bytes;
 }
 
@@ -35,16 +35,16 @@ void share_items(const CompressWork& work, int32_t cores, NsaCompressGradTilingD
   for (int32_t core = 0; core < kMaxCores; ++core) {
     CompressWork::Place items_at{}, clear_at{};
     if (core < cores) {
-      const int64_t item = PartBegin(items, core, cores);
-      if (item < PartBegin(items, core + 1, cores)) {
-        items_at = work.of_group(PartBegin(t->groups, item % t->chunks, t->chunks));
+      const int64_t item = ShareBegin(items, core, cores);
+      if (item < ShareBegin(items, core + 1, cores)) {
+        items_at = work.of_slice(ShareBegin(t->slices, item % t->chunks, t->chunks));
       }
-      const int64_t token = PartBegin(t->uncovered, core, cores);
-      if (token < PartBegin(t->uncovered, core + 1, cores)) clear_at = work.of_uncovered(token);
+      const int64_t token = ShareBegin(t->uncovered, core, cores);
+      if (token < ShareBegin(t->uncovered, core + 1, cores)) clear_at = work.of_uncovered(token);
     }
     t->first_segment[core] = items_at.segment;
     t->windows_before[core] = items_at.windows_before;
-    t->groups_before[core] = items_at.groups_before;
+    t->slices_before[core] = items_at.slices_before;
     t->clear_segment[core] = clear_at.segment;
     t->clear_before[core] = clear_at.uncovered_before;
   }
@@ -58,15 +58,15 @@ int32_t tile_nsa_compress_grad(const CompressSizes& sizes, const SeqList& list, 
   NsaCompressGradTilingData& t = *tiling;
   set_sizes(sizes, list, tiling);
   const CompressWork work(list, ShapeOf(t));
-  t.groups = work.groups();
+  t.slices = work.slices();
   t.uncovered = work.uncovered();
-  t.chunks = chunks_of(t.groups);
+  t.chunks = chunks_of(t.slices);
   t.tile_heads = tile_heads(t, cores, ub_bytes);
   t.tiles = CeilDiv(t.heads, t.tile_heads);
-  t.step_groups = groups_of_step(t.tile_heads * t.dim, [&](int32_t groups) {
-    return fits(t, t.tile_heads, groups, ub_bytes);
+  t.step_slices = slices_of_step(t.tile_heads * t.dim, [&](int32_t slices) {
+    return fits(t, t.tile_heads, slices, ub_bytes);
   });
-  const int64_t sums = static_cast<int64_t>(t.block_size) * t.heads / kGroupTokens;
+  const int64_t sums = static_cast<int64_t>(t.block_size) * t.heads / kSliceTokens;
   const int64_t items = static_cast<int64_t>(t.chunks) * t.tiles;
   cores = static_cast<int32_t>(std::clamp<int64_t>(std::max({items, t.uncovered, sums}), 1, cores));
   share_items(work, cores, tiling);

@@ -1,7 +1,7 @@
 // The backward of output[row(b, i), h, :] = sum_{j<l} weight[j, h] * input[c_b + i*s + j, h, :].
 // With t = c_b + i*s + j and dy = outputGrad[row(b, i), h, :]:
 //
-//   inputGrad[t, h, :] = sum over the pairs (i, j) of token t:  weight[j, h] * dy
+//   inputGrad[t, h, :] = sum over the (i, j) of token t:  weight[j, h] * dy
 //   weightGrad[j, h]   = sum over the windows (b, i):  dot(input[t, h, :], dy)
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace nsa::ascend {
 
-// First phase: a core walks the tokens of its items once, a few groups of 16 at a time, and keeps
+// First phase: a core walks the tokens of its items once, a few slices of 16 at a time, and keeps
 // the rows of outputGrad whose windows are open. It writes inputGrad and, for every item, a partial
 // sum of weightGrad. The next step is on its way while one is computed.
 template <typename T>
@@ -23,7 +23,7 @@ class NsaCompressGradKernel {
     t_ = tiling;
     shape_ = ShapeOf(*t_);
     core_ = static_cast<int32_t>(AscendC::GetBlockIdx());
-    open_rows_ = OpenRows(t_->block_size, t_->stride, t_->step_groups);
+    open_rows_ = OpenRows(t_->block_size, t_->stride, t_->step_slices);
     const int64_t row = RowSize(*t_);
     output_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(output_grad), t_->rows * row);
     input_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(input), t_->tokens * row);
@@ -38,7 +38,7 @@ class NsaCompressGradKernel {
   __aicore__ inline void Process() {
     // Heads of fewer than 64 columns leave the rest of their repeats as it is here.
     AscendC::Duplicate(dots_.template Get<float>(), 0.0f,
-                       kGroupTokens * t_->tile_heads * kRepeatFloats);
+                       kSliceTokens * t_->tile_heads * kRepeatFloats);
     AscendC::PipeBarrier<PIPE_V>();
     NsaCompressGradStep step{}, next{};
     bool more = steps_.Next(&next);
@@ -55,15 +55,15 @@ class NsaCompressGradKernel {
  private:
   __aicore__ inline void InitBuffers(AscendC::TPipe* pipe, GM_ADDR weight) {
     const NsaCompressGradBuffers bytes(t_->block_size, t_->stride, t_->tile_heads, t_->dim,
-                                       t_->step_groups);
+                                       t_->step_slices);
     weights_.Init(pipe, weight, t_->block_size, t_->heads, t_->tile_heads);
     pipe->InitBuffer(input_in_, 2, bytes.step);
     pipe->InitBuffer(rows_in_, 2, bytes.rows);
     pipe->InitBuffer(input_grad_out_, 2, bytes.step);
     pipe->InitBuffer(partial_out_, 1, bytes.partial);
     pipe->InitBuffer(open_, bytes.open);
-    pipe->InitBuffer(group_, bytes.group);
-    pipe->InitBuffer(group_grad_, bytes.group);
+    pipe->InitBuffer(slice_, bytes.slice);
+    pipe->InitBuffer(slice_grad_, bytes.slice);
     pipe->InitBuffer(dots_, bytes.dots);
     pipe->InitBuffer(blocks_, bytes.blocks);
     pipe->InitBuffer(grads_, bytes.grads);
@@ -84,7 +84,7 @@ class NsaCompressGradKernel {
     const int32_t heads = HeadsOfTile(*t_, step.tile);
     AscendC::LocalTensor<T> x = input_in_.template AllocTensor<T>();
     AscendC::DataCopy(x, input_[OffsetOf(*t_, step.token, step.tile)],
-                      TileRows(step.groups * kGroupTokens, heads, false));
+                      TileRows(step.slices * kSliceTokens, heads, false));
     input_in_.EnQue(x);
     if (step.new_windows == 0) return;
     AscendC::LocalTensor<T> rows = rows_in_.template AllocTensor<T>();
@@ -105,15 +105,15 @@ class NsaCompressGradKernel {
     }
     if (step.new_windows != 0) OpenWindows(step, columns);
 
-    AscendC::LocalTensor<T> x = input_in_.template DeQue<T>();  // [groups * 16, columns]
+    AscendC::LocalTensor<T> x = input_in_.template DeQue<T>();  // [slices * 16, columns]
     AscendC::LocalTensor<T> dx = input_grad_out_.template AllocTensor<T>();  // the same
-    for (int32_t i = 0; i < step.groups; ++i) {
-      const int32_t values = kGroupTokens * columns;
-      AscendC::Cast(group_.template Get<float>(), x[i * values], AscendC::RoundMode::CAST_NONE,
+    for (int32_t i = 0; i < step.slices; ++i) {
+      const int32_t values = kSliceTokens * columns;
+      AscendC::Cast(slice_.template Get<float>(), x[i * values], AscendC::RoundMode::CAST_NONE,
                     values);
       AscendC::PipeBarrier<PIPE_V>();
-      GroupGradients(step, step.group + i, heads);
-      AscendC::Cast(dx[i * values], group_grad_.template Get<float>(),
+      SliceGradients(step, step.slice + i, heads);
+      AscendC::Cast(dx[i * values], slice_grad_.template Get<float>(),
                     AscendC::RoundMode::CAST_RINT, values);
       AscendC::PipeBarrier<PIPE_V>();
     }
@@ -121,7 +121,7 @@ class NsaCompressGradKernel {
     input_grad_out_.EnQue(dx);
     dx = input_grad_out_.template DeQue<T>();
     AscendC::DataCopy(input_grad_[OffsetOf(*t_, step.token, step.tile)], dx,
-                      TileRows(step.groups * kGroupTokens, heads, true));
+                      TileRows(step.slices * kSliceTokens, heads, true));
     input_grad_out_.FreeTensor(dx);
     if (step.last) StorePartial(step, heads);
   }
@@ -140,13 +140,13 @@ class NsaCompressGradKernel {
     rows_in_.FreeTensor(rows);
   }
 
-  __aicore__ inline void GroupGradients(const NsaCompressGradStep& step, int64_t group,
+  __aicore__ inline void SliceGradients(const NsaCompressGradStep& step, int64_t slice,
                                         int32_t heads) {
     const int32_t columns = heads * t_->dim;
-    const int64_t first = shape_.FirstOver(group);
-    const int64_t last = shape_.LastOver(group, step.windows);
+    const int64_t first = shape_.FirstOver(slice);
+    const int64_t last = shape_.LastOver(slice, step.windows);
     for (int64_t i = first; i <= last; ++i) {
-      const int64_t within = group - i * shape_.stride;  // which group of the window this is
+      const int64_t within = slice - i * shape_.stride;  // which slice of the window this is
       const AscendC::LocalTensor<float> row = OpenRow(i, columns);
       const AscendC::LocalTensor<float> weights = weights_.Rows(within);
       for (int32_t d = 0; d < t_->dim; d += kRepeatFloats) {
@@ -158,11 +158,11 @@ class NsaCompressGradKernel {
     }
   }
 
-  // group_grad[t, h, d...] += weight[t, h] * outputGrad[i, h, d...]; the tokens are the repeats.
+  // slice_grad[t, h, d...] += weight[t, h] * outputGrad[i, h, d...]; the tokens are the repeats.
   __aicore__ inline void AddInputGrad(const AscendC::LocalTensor<float>& row,
                                       const AscendC::LocalTensor<float>& weights, int32_t heads,
                                       int32_t d, bool first) {
-    const AscendC::LocalTensor<float> sum = group_grad_.template Get<float>();  // [16, columns]
+    const AscendC::LocalTensor<float> sum = slice_grad_.template Get<float>();  // [16, columns]
     const uint64_t lanes = static_cast<uint64_t>(Min(kRepeatFloats, t_->dim - d));
     const AscendC::BinaryRepeatParams strides(1, 1, 0,
                                               static_cast<uint8_t>(heads * t_->dim / kBlockFloats),
@@ -170,19 +170,19 @@ class NsaCompressGradKernel {
     for (int32_t h = 0; h < heads; ++h) {
       const int32_t at = h * t_->dim + d;
       if (first) {
-        AscendC::Mul(sum[at], row[at], weights[h * kBlockFloats], lanes, kGroupTokens, strides);
+        AscendC::Mul(sum[at], row[at], weights[h * kBlockFloats], lanes, kSliceTokens, strides);
       } else {
-        AscendC::MulAddDst(sum[at], row[at], weights[h * kBlockFloats], lanes, kGroupTokens,
+        AscendC::MulAddDst(sum[at], row[at], weights[h * kBlockFloats], lanes, kSliceTokens,
                            strides);
       }
     }
   }
 
-  // dots[t, h, 0..63] += group[t, h, d...] * outputGrad[i, h, d...]; the tokens are the repeats.
+  // dots[t, h, 0..63] += slice[t, h, d...] * outputGrad[i, h, d...]; the tokens are the repeats.
   __aicore__ inline void MultiplyByInput(const AscendC::LocalTensor<float>& row, int32_t heads,
                                          int32_t d) {
     const AscendC::LocalTensor<float> dots = dots_.template Get<float>();    // [16, heads, 64]
-    const AscendC::LocalTensor<float> group = group_.template Get<float>();  // [16, columns]
+    const AscendC::LocalTensor<float> slice = slice_.template Get<float>();  // [16, columns]
     const uint64_t lanes = static_cast<uint64_t>(Min(kRepeatFloats, t_->dim - d));
     const AscendC::BinaryRepeatParams strides(1, 1, 1, static_cast<uint8_t>(heads * kBlockFloats),
                                               static_cast<uint8_t>(heads * t_->dim / kBlockFloats),
@@ -190,9 +190,9 @@ class NsaCompressGradKernel {
     for (int32_t h = 0; h < heads; ++h) {
       const int32_t at = h * t_->dim + d;
       if (d == 0) {
-        AscendC::Mul(dots[h * kRepeatFloats], group[at], row[at], lanes, kGroupTokens, strides);
+        AscendC::Mul(dots[h * kRepeatFloats], slice[at], row[at], lanes, kSliceTokens, strides);
       } else {
-        AscendC::MulAddDst(dots[h * kRepeatFloats], group[at], row[at], lanes, kGroupTokens,
+        AscendC::MulAddDst(dots[h * kRepeatFloats], slice[at], row[at], lanes, kSliceTokens,
                            strides);
       }
     }
@@ -202,7 +202,7 @@ class NsaCompressGradKernel {
   __aicore__ inline void AddWeightGrad(int64_t within, int32_t heads) {
     const AscendC::LocalTensor<float> dots = dots_.template Get<float>();
     const AscendC::LocalTensor<float> blocks = blocks_.template Get<float>();  // [16, heads, 8]
-    const int32_t rows = kGroupTokens * heads;
+    const int32_t rows = kSliceTokens * heads;
     for (int32_t row = 0; row < rows; row += kMaxRepeats) {
       AscendC::BlockReduceSum(blocks[row * kBlockFloats], dots[row * kRepeatFloats],
                               static_cast<int32_t>(Min(kMaxRepeats, rows - row)), kRepeatFloats, 1,
@@ -241,17 +241,17 @@ class NsaCompressGradKernel {
   // whole segments have no window, neighbouring ends are one.
   __aicore__ inline void ClearUncoveredTokens() {
     const int64_t cores = AscendC::GetBlockNum();
-    const int64_t begin = PartBegin(t_->uncovered, core_, cores);
-    const int64_t end = PartBegin(t_->uncovered, core_ + 1, cores);
+    const int64_t begin = ShareBegin(t_->uncovered, core_, cores);
+    const int64_t end = ShareBegin(t_->uncovered, core_ + 1, cores);
     if (begin == end) return;
     const int64_t row = RowSize(*t_);
     ZeroFill<T> zeros;
-    zeros.Start(group_grad_.template Get<T>(), kGroupTokens * t_->tile_heads * t_->dim);
+    zeros.Start(slice_grad_.template Get<T>(), kSliceTokens * t_->tile_heads * t_->dim);
     cleared_.Start(t_->clear_segment[core_], 0, 0);
     int64_t before = t_->clear_before[core_];  // uncovered tokens of earlier segments
     int64_t from = 0, to = 0;                  // tokens to clear that are not written yet
     while (true) {
-      const int64_t first = cleared_.begin + cleared_.groups * kGroupTokens;
+      const int64_t first = cleared_.begin + cleared_.slices * kSliceTokens;
       const int64_t length = cleared_.end - first;
       const int64_t a = first + Max(begin - before, 0);
       const int64_t b = first + Min(end - before, length);
@@ -283,8 +283,8 @@ class NsaCompressGradKernel {
   AscendC::TQue<AscendC::TPosition::VECIN, 2> input_in_, rows_in_;
   AscendC::TQue<AscendC::TPosition::VECOUT, 2> input_grad_out_;
   AscendC::TQue<AscendC::TPosition::VECOUT, 1> partial_out_;
-  AscendC::TBuf<AscendC::TPosition::VECCALC> open_, group_, dots_, blocks_, grads_, scratch_;
-  AscendC::TBuf<AscendC::TPosition::VECOUT> group_grad_;  // holds zeros at the end
+  AscendC::TBuf<AscendC::TPosition::VECCALC> open_, slice_, dots_, blocks_, grads_, scratch_;
+  AscendC::TBuf<AscendC::TPosition::VECOUT> slice_grad_;  // holds zeros at the end
 };
 
 }  // namespace nsa::ascend

@@ -19,7 +19,7 @@ class WeightGradSum {
     partial_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(partial),
                              static_cast<int64_t>(chunks_) * size_);
     weight_grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(weight_grad), size_);
-    pipe->InitBuffer(rows_in_, 2, kGroupTokens * kSumColumns * sizeof(float));
+    pipe->InitBuffer(rows_in_, 2, kSliceTokens * kSumColumns * sizeof(float));
     pipe->InitBuffer(sum_, kSumColumns * sizeof(float));
     pipe->InitBuffer(sum_out_, 2, kSumColumns * sizeof(T));
   }
@@ -28,9 +28,9 @@ class WeightGradSum {
   __aicore__ inline void Process() {
     const int64_t core = AscendC::GetBlockIdx();
     const int64_t cores = AscendC::GetBlockNum();
-    const int64_t blocks = size_ / kGroupTokens;
-    const int64_t end = PartBegin(blocks, core + 1, cores) * kGroupTokens;
-    for (int64_t column = PartBegin(blocks, core, cores) * kGroupTokens; column < end;
+    const int64_t blocks = size_ / kSliceTokens;
+    const int64_t end = ShareBegin(blocks, core + 1, cores) * kSliceTokens;
+    for (int64_t column = ShareBegin(blocks, core, cores) * kSliceTokens; column < end;
          column += kSumColumns) {
       SumColumns(static_cast<int32_t>(column),
                  static_cast<int32_t>(Min(kSumColumns, end - column)));
@@ -39,7 +39,7 @@ class WeightGradSum {
 
  private:
   __aicore__ inline int32_t Rows(int32_t chunk) const {
-    return static_cast<int32_t>(Min(kGroupTokens, chunks_ - chunk));
+    return static_cast<int32_t>(Min(kSliceTokens, chunks_ - chunk));
   }
 
   __aicore__ inline void Load(int32_t chunk, int32_t column, int32_t columns) {
@@ -56,12 +56,12 @@ class WeightGradSum {
     const AscendC::LocalTensor<float> sum = sum_.Get<float>();
     AscendC::Duplicate(sum, 0.0f, columns);
     if (chunks_ > 0) Load(0, column, columns);
-    for (int32_t chunk = 0; chunk < chunks_; chunk += kGroupTokens) {
-      if (chunk + kGroupTokens < chunks_) Load(chunk + kGroupTokens, column, columns);
+    for (int32_t chunk = 0; chunk < chunks_; chunk += kSliceTokens) {
+      if (chunk + kSliceTokens < chunks_) Load(chunk + kSliceTokens, column, columns);
       AscendC::LocalTensor<float> rows = rows_in_.DeQue<float>();  // [16, columns]
       const int32_t loaded = Rows(chunk) * columns;
-      if (loaded < kGroupTokens * columns) {
-        AscendC::Duplicate(rows[loaded], 0.0f, kGroupTokens * columns - loaded);
+      if (loaded < kSliceTokens * columns) {
+        AscendC::Duplicate(rows[loaded], 0.0f, kSliceTokens * columns - loaded);
       }
       AscendC::PipeBarrier<PIPE_V>();
       FoldToTwo(rows, columns);

@@ -24,7 +24,7 @@ class NsaCompressWithCacheKernel {
     rows_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(rows), t_->batch * row);
     cache_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(cache), t_->slots * row);
     const NsaCompressWithCacheBuffers bytes(t_->tile_heads, t_->dim);
-    pipe->InitBuffer(group_, bytes.group);
+    pipe->InitBuffer(slice_, bytes.slice);
     pipe->InitBuffer(products_, bytes.products);
     pipe->InitBuffer(sums_, bytes.sums);
     pipe->InitBuffer(spread_, bytes.spread);
@@ -89,16 +89,16 @@ class NsaCompressWithCacheKernel {
     const int32_t columns = heads * t_->dim;
     SpreadWeights(step.tokens, heads);
     AscendC::LocalTensor<T> x = steps_in_.template DeQue<T>();
-    AscendC::LocalTensor<float> group = group_.template Get<float>();
-    AscendC::Cast(group, x, AscendC::RoundMode::CAST_NONE, step.tokens * columns);
+    AscendC::LocalTensor<float> slice = slice_.template Get<float>();
+    AscendC::Cast(slice, x, AscendC::RoundMode::CAST_NONE, step.tokens * columns);
     AscendC::PipeBarrier<PIPE_V>();
     steps_in_.FreeTensor(x);
     AscendC::LocalTensor<float> products = products_.template Get<float>();  // [16, columns]
     AscendC::LocalTensor<float> sums = sums_.template Get<float>();
     Weigh(step.tokens, heads);
-    if (step.tokens < kGroupTokens) {
+    if (step.tokens < kSliceTokens) {
       AscendC::Duplicate(products[step.tokens * columns], 0.0F,
-                         (kGroupTokens - step.tokens) * columns);
+                         (kSliceTokens - step.tokens) * columns);
       AscendC::PipeBarrier<PIPE_V>();
     }
     FoldToTwo(products, columns);
@@ -119,7 +119,7 @@ class NsaCompressWithCacheKernel {
     const int32_t padded = PaddedWeightHeads(heads);
     AscendC::LocalTensor<T> weights = weights_in_.template DeQue<T>();
     const AscendC::LocalTensor<float> values = products_.template Get<float>();
-    const AscendC::LocalTensor<float> blocks = values[kGroupTokens * padded];  // [16, padded, 8]
+    const AscendC::LocalTensor<float> blocks = values[kSliceTokens * padded];  // [16, padded, 8]
     AscendC::Cast(values, weights, AscendC::RoundMode::CAST_NONE, tokens * padded);
     AscendC::PipeBarrier<PIPE_V>();
     weights_in_.FreeTensor(weights);
@@ -134,11 +134,11 @@ class NsaCompressWithCacheKernel {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  // products[t, h, :] = group[t, h, :] * spread[t, h]. Token and head are one index: that of the
+  // products[t, h, :] = slice[t, h, :] * spread[t, h]. Token and head are one index: that of the
   // repeats.
   __aicore__ inline void Weigh(int32_t tokens, int32_t heads) {
     const AscendC::LocalTensor<float> products = products_.template Get<float>();
-    const AscendC::LocalTensor<float> group = group_.template Get<float>();
+    const AscendC::LocalTensor<float> slice = slice_.template Get<float>();
     const AscendC::LocalTensor<float> weights = spread_.template Get<float>();
     const uint8_t pitch = static_cast<uint8_t>(t_->dim / kBlockFloats);
     const int32_t rows = tokens * heads;
@@ -147,7 +147,7 @@ class NsaCompressWithCacheKernel {
       for (int32_t d = 0; d < t_->dim; d += kRepeatFloats) {
         const uint64_t lanes = static_cast<uint64_t>(Min(kRepeatFloats, t_->dim - d));
         const int32_t at = row * t_->dim + d;
-        AscendC::Mul(products[at], group[at], weights[row * kBlockFloats], lanes, repeats,
+        AscendC::Mul(products[at], slice[at], weights[row * kBlockFloats], lanes, repeats,
                      AscendC::BinaryRepeatParams(1, 1, 0, pitch, pitch, 1));
       }
     }
@@ -172,7 +172,7 @@ class NsaCompressWithCacheKernel {
   AscendC::TQue<AscendC::TPosition::VECIN, 2> steps_in_, weights_in_;
   AscendC::TQue<AscendC::TPosition::VECOUT, 2> rows_out_;
   AscendC::TBuf<AscendC::TPosition::VECOUT> zeros_;
-  AscendC::TBuf<AscendC::TPosition::VECCALC> group_, products_, sums_, spread_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> slice_, products_, sums_, spread_;
 };
 
 }  // namespace nsa::ascend

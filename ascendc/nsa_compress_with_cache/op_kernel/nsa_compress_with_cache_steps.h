@@ -49,7 +49,7 @@ class NsaCompressWithCacheSteps {
     step->slot = slot_;
     step->token = length_ - t_->block_size + weight_;
     step->weight = weight_;
-    step->tokens = static_cast<int32_t>(Min(kGroupTokens, t_->block_size - weight_));
+    step->tokens = static_cast<int32_t>(Min(kSliceTokens, t_->block_size - weight_));
     step->tile = tile_;
     weight_ += step->tokens;
     step->last = weight_ == t_->block_size;

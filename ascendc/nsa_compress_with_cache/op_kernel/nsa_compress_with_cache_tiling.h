@@ -24,22 +24,22 @@ struct NsaCompressWithCacheBuffers {
   uint32_t step;      // tokens of a step, 16-bit [16, columns], twice
   uint32_t weight;    // their rows of the weight, 16-bit [16, padded heads], twice
   uint32_t row;       // a window, 16-bit [columns], twice, and zeros
-  uint32_t group;     // the tokens in float [16, columns]
+  uint32_t slice;     // the tokens in float [16, columns]
   uint32_t products;  // likewise; before that the weights on their way into `spread`
   uint32_t sums;      // of the window, [columns]
   uint32_t spread;    // each weight in all lanes of a block, [16, heads, 8]
 
   __aicore__ constexpr NsaCompressWithCacheBuffers(int32_t heads, int32_t dim)
-      : step(GroupFloatBytes(heads * dim) / 2),
-        weight(RawWeightBytes(kGroupTokens, heads)),
+      : step(SliceFloatBytes(heads * dim) / 2),
+        weight(RawWeightBytes(kSliceTokens, heads)),
         row(static_cast<uint32_t>(heads * dim) * 2),
-        group(GroupFloatBytes(heads * dim)),
+        slice(SliceFloatBytes(heads * dim)),
         products(
-            static_cast<uint32_t>(Max(GroupFloatBytes(heads * dim), WeightScratchBytes(heads)))),
+            static_cast<uint32_t>(Max(SliceFloatBytes(heads * dim), WeightScratchBytes(heads)))),
         sums(static_cast<uint32_t>(heads * dim) * 4),
-        spread(WeightBytes(kGroupTokens, heads)) {}
+        spread(WeightBytes(kSliceTokens, heads)) {}
   __aicore__ constexpr uint32_t Total() const {
-    return 2 * (step + weight) + 3 * row + group + products + sums + spread;
+    return 2 * (step + weight) + 3 * row + slice + products + sums + spread;
   }
 };
 

@@ -5,12 +5,12 @@ namespace nsa::ascend {
 namespace {
 
 // More rows at a time share an instruction's fixed cost.
-int64_t largest_group(const NsaSelectedAttentionTilingData& t, uint32_t ub_bytes) {
-  constexpr int32_t kMostRows = 2 * kRowUnit;
+int64_t largest_pass(const NsaSelectedAttentionTilingData& t, uint32_t ub_bytes) {
+  constexpr int32_t kMostRows = 2 * kRowMultiple;
   const NsaSelectedAttentionBuffers most(static_cast<int32_t>(t.work.tile_rows * t.selection.group),
                                          kMostRows, static_cast<int32_t>(t.selection.columns),
                                          static_cast<int32_t>(t.value_dim));
-  return most.Total() <= ub_bytes ? kMostRows : kRowUnit;
+  return most.Total() <= ub_bytes ? kMostRows : kRowMultiple;
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ int32_t tile_nsa_selected_attention(const SelectedCall& call, int32_t cores, uin
   const int32_t queries = call.queries_of(
       SelectedTileQueries(t.selection.stripe_rows, call.d, call.dv, t.selection.columns));
   const int32_t used = share_tiles(attention, t.mask, TilesOf::kQueries, queries, cores, &t.work);
-  t.group_rows = largest_group(t, ub_bytes);
+  t.pass_rows = largest_pass(t, ub_bytes);
   return used;
 }
 

@@ -1,4 +1,4 @@
-// The cube core's part of NsaSelectedAttention: S = Q K^T and O = P V of the selected blocks.
+// The cube core of NsaSelectedAttention: S = Q K^T and O = P V of the selected blocks.
 #pragma once
 
 #include "ascendc/attention/handover.h"

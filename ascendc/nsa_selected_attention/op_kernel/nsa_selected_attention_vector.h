@@ -1,6 +1,6 @@
-// A vector core's part of NsaSelectedAttention: the lists of selected blocks, the softmax of every
-// row over what its query selects, and the division of the output. Each of the two of a block has
-// half of the rows of every tile.
+// A vector core of NsaSelectedAttention: the lists of selected blocks, the softmax of every row
+// over what its query selects, and the division of the output. Each of the two of a block has half
+// of the rows of every tile.
 #pragma once
 
 #include "ascendc/attention/handover.h"
@@ -22,7 +22,7 @@ class NsaSelectedAttentionVector {
     core_ = AscendC::GetSubBlockIdx();
     group_ = static_cast<int32_t>(t_->selection.group);
     value_dim_ = static_cast<int32_t>(t_->value_dim);
-    group_rows_ = static_cast<int32_t>(t_->group_rows);
+    pass_rows_ = static_cast<int32_t>(t_->pass_rows);
     tile_rows_ = static_cast<int32_t>(t_->work.tile_rows) * group_;
     part_rows_ = NsaSelectedAttentionBuffers::PartRows(value_dim_);
     half_rows_ = HalfRows(tile_rows_);
@@ -36,7 +36,7 @@ class NsaSelectedAttentionVector {
     max_out_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.softmax_max));
     sum_out_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(g.softmax_sum));
     InitBuffers(
-        pipe, NsaSelectedAttentionBuffers(tile_rows_, group_rows_,
+        pipe, NsaSelectedAttentionBuffers(tile_rows_, pass_rows_,
                                           static_cast<int32_t>(t_->selection.columns), value_dim_));
     rows_.Init(&t_->selection, g.workspace);
     ahead_.Init(&t_->work, &t_->mask, g.query_ends, g.key_ends, nullptr, g.offsets);
@@ -83,8 +83,8 @@ class NsaSelectedAttentionVector {
     statistics_ = statistics_buffer_.template Get<float>();
     folded_ = folded_buffer_.template Get<float>();
     spread_ = spread_buffer_.template Get<float>();
-    // Instructions over eight rows also read rows that a group does not have.
-    AscendC::Duplicate(folded_, 0.0f, group_rows_ * (kRepeatFloats + kBlockFloats));
+    // Instructions over eight rows also read rows that a pass does not have.
+    AscendC::Duplicate(folded_, 0.0f, pass_rows_ * (kRepeatFloats + kBlockFloats));
     AscendC::Duplicate(statistics_, 0.0f, 2 * kSlots * half_rows_);
     AscendC::PipeBarrier<PIPE_V>();
   }
@@ -94,7 +94,7 @@ class NsaSelectedAttentionVector {
     const RowShare share(core_, item.rows * group_);
     rows_.Start(item, share.begin, share.rows);
     if (share.rows > 0) {
-      const int32_t rows = RoundUp(share.rows, kRowUnit);
+      const int32_t rows = RoundUp(share.rows, kRowMultiple);
       AscendC::Duplicate(Maximum(tile), kLowest, rows);
       AscendC::Duplicate(Sum(tile), 0.0f, rows);
       AscendC::PipeBarrier<PIPE_V>();
@@ -121,17 +121,16 @@ class NsaSelectedAttentionVector {
     bool maxima;
   };
   __aicore__ inline SelectedPart PartOf(const RowShare& share, const Sweep& sweep) const {
-    const auto rows =
-        static_cast<int32_t>(Min(group_rows_, share.begin + share.rows - sweep.begin));
+    const auto rows = static_cast<int32_t>(Min(pass_rows_, share.begin + share.rows - sweep.begin));
     const int32_t columns = rows_.MostColumns(sweep.begin, rows);
     return {sweep.begin, rows, sweep.column,
             static_cast<int32_t>(Min(kSweepColumns, columns - sweep.column))};
   }
   // From the start of rows on, those with anything to do.
   __aicore__ inline bool Find(const RowShare& share, Sweep* sweep) const {
-    for (; sweep->begin < share.begin + share.rows; sweep->begin += group_rows_) {
+    for (; sweep->begin < share.begin + share.rows; sweep->begin += pass_rows_) {
       const auto rows =
-          static_cast<int32_t>(Min(group_rows_, share.begin + share.rows - sweep->begin));
+          static_cast<int32_t>(Min(pass_rows_, share.begin + share.rows - sweep->begin));
       const int32_t columns = rows_.MostColumns(sweep->begin, rows);
       sweep->column = 0;
       sweep->maxima = columns > kSweepColumns;
@@ -148,7 +147,7 @@ class NsaSelectedAttentionVector {
       sweep->maxima = false;
       return true;
     }
-    sweep->begin += group_rows_;
+    sweep->begin += pass_rows_;
     return Find(share, sweep);
   }
 
@@ -164,15 +163,15 @@ class NsaSelectedAttentionVector {
 
   __aicore__ inline void Compute(const RowShare& share, const Sweep& sweep, int64_t tile) {
     const SelectedPart p = PartOf(share, sweep);
-    const RowGroup g(p.rows, p.columns);
-    const int32_t rows = RoundUp(p.rows, kRowUnit);
+    const PassRows g(p.rows, p.columns);
+    const int32_t rows = RoundUp(p.rows, kRowMultiple);
     const auto at = static_cast<uint32_t>(p.begin - share.begin);
     const auto max = Maximum(tile)[at], sum = Sum(tile)[at];
     auto x = inputs_.template DeQue<float>();
     rows_.ScaleAndFill(x, t_->scale, -Infinity(), p);
     const bool whole = rows_.MostColumns(p.begin, p.rows) <= kSweepColumns;
     if (sweep.maxima || whole) {
-      ReduceRows<true>(spread_, x, folded_, group_rows_, g);
+      ReduceRows<true>(spread_, x, folded_, pass_rows_, g);
       AscendC::Max(max, spread_, max, rows);
       AscendC::PipeBarrier<PIPE_V>();
     }
@@ -182,7 +181,7 @@ class NsaSelectedAttentionVector {
       AscendC::Exp(x, x, g.floats());
       AscendC::PipeBarrier<PIPE_V>();
       rows_.CountRepeated(x, p);
-      ReduceRows<false>(spread_, x, folded_, group_rows_, g);
+      ReduceRows<false>(spread_, x, folded_, pass_rows_, g);
       AscendC::Add(sum, sum, spread_, rows);
       AscendC::PipeBarrier<PIPE_V>();
       Store(x, Slot(tile), p, g);
@@ -191,7 +190,7 @@ class NsaSelectedAttentionVector {
   }
 
   __aicore__ inline void Store(const AscendC::LocalTensor<float>& x, int64_t slot,
-                               const SelectedPart& part, const RowGroup& g) {
+                               const SelectedPart& part, const PassRows& g) {
     constexpr int32_t kPerBlock = kBlockBytes / sizeof(T);
     auto p = probabilities_out_.template AllocTensor<T>();
     RoundRows(p, x, g.floats());
@@ -239,7 +238,7 @@ class NsaSelectedAttentionVector {
 
   __aicore__ inline void StoreRows(const WorkItem& item, int64_t tile, const RowShare& share,
                                    int32_t at, int32_t rows) {
-    const int32_t padded = RoundUp(rows, kRowUnit);
+    const int32_t padded = RoundUp(rows, kRowMultiple);
     auto blocks = statistics_out_.template AllocTensor<float>();
     auto sums = blocks[static_cast<uint32_t>(part_rows_ * kBlockFloats)];
     SpreadRows(blocks, Maximum(tile)[static_cast<uint32_t>(at)], padded);
@@ -281,7 +280,7 @@ class NsaSelectedAttentionVector {
   GM_ADDR indices_ = nullptr;
   GM_ADDR workspace_ = nullptr;
   int64_t core_ = 0;  // of the block's two
-  int32_t group_ = 1, value_dim_ = 0, group_rows_ = 0, tile_rows_ = 0;
+  int32_t group_ = 1, value_dim_ = 0, pass_rows_ = 0, tile_rows_ = 0;
   int32_t part_rows_ = 0, half_rows_ = 0;
   WorkItems ahead_, behind_;  // of the softmax, of the output
   SelectedRows rows_;

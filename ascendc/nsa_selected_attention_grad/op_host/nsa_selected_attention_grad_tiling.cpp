@@ -23,7 +23,7 @@ int32_t tile_nsa_selected_attention_grad(const SelectedCall& call, int32_t cores
   share_tiles(attention, t.mask, TilesOf::kKeys, static_cast<int32_t>(call.block_size), 1,
               &t.blocks);
   for (int32_t core = 1; core < kMaxBlocks; ++core) {
-    t.blocks.first_pair[core] = t.blocks.first_pair[0];
+    t.blocks.first_score[core] = t.blocks.first_score[0];
     t.blocks.first_item[core] = t.blocks.first_item[0];
     t.blocks.first_segment[core] = t.blocks.first_segment[0];
     t.blocks.item_count[core] = t.blocks.item_count[0];

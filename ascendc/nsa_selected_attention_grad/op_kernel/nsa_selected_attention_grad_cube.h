@@ -1,5 +1,5 @@
-// The cube core's part of NsaSelectedAttentionGrad: S = Q K^T and dP = dO V^T, then dQ = dS K for a
-// tile of queries, and dV = P^T dO and dK = dS^T Q for a block of keys.
+// The cube core of NsaSelectedAttentionGrad: S = Q K^T and dP = dO V^T, then dQ = dS K for a tile
+// of queries, and dV = P^T dO and dK = dS^T Q for a block of keys.
 #pragma once
 
 #include "ascendc/attention/block_queries.h"

@@ -2,7 +2,7 @@
 // the memories and of the workspace.
 #pragma once
 
-#include "ascendc/attention/group_buffers.h"
+#include "ascendc/attention/pass_buffers.h"
 #include "ascendc/attention/selection_sizes.h"
 
 namespace nsa::ascend {
@@ -67,7 +67,8 @@ struct NsaSelectedAttentionGradBuffers {
 
   // Rows of a gradient that are finished at a time. `dim`: the larger of D and Dv.
   __aicore__ static constexpr int32_t PartRows(int64_t dim) {
-    return static_cast<int32_t>(Max(kRowUnit, Min(64, 2048 / dim / kRowUnit * kRowUnit)));
+    return static_cast<int32_t>(
+        Max(kRowMultiple, Min(64, 2048 / dim / kRowMultiple * kRowMultiple)));
   }
   __aicore__ constexpr uint32_t Total() const {
     return 2 * (inputs + outputs + part) + result + folded + row_sums;
@@ -78,8 +79,8 @@ static_assert(NsaSelectedAttentionGradBuffers(kMostHeadDim).Total() <= kUbBytes)
 static_assert(NsaSelectedAttentionGradBuffers(16).inputs >= kSortBytes);
 
 // The workspace: the lists of all queries, Dvec of all rows, the counts and the queries of all
-// blocks, then each block of cores' part, which holds what its cube core and its vector cores hand
-// to each other, in three slots each. Bytes.
+// blocks, then the share of each block of cores, which holds what its cube core and its vector
+// cores hand to each other, in three slots each. Bytes.
 struct NsaSelectedAttentionGradWorkspace {
   int64_t row_sums_begin, counts_begin, queries_begin, parts_begin;
   int64_t scores;         // S or dP of a step, float

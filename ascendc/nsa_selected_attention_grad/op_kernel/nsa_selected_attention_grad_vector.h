@@ -1,6 +1,6 @@
-// A vector core's part of NsaSelectedAttentionGrad: the lists of selected blocks and of the queries
-// that select a block, Dvec of every row, P and dS = P (dP - Dvec) of every step, and the rounding
-// of the gradients. Each of the two of a block has half of the rows.
+// A vector core of NsaSelectedAttentionGrad: the lists of selected blocks and of the queries that
+// select a block, Dvec of every row, P and dS = P (dP - Dvec) of every step, and the rounding of
+// the gradients. Each of the two of a block has half of the rows.
 #pragma once
 
 #include "ascendc/attention/block_inversion.h"
@@ -41,11 +41,11 @@ class NsaSelectedAttentionGradVector {
     const int64_t cores = AscendC::GetBlockNum() * AscendC::GetTaskRation();
     const int64_t core = AscendC::GetBlockIdx(), rows = t_->query_tokens * t_->query_heads;
     const int32_t width = RoundUp(value_dim_, kRepeatFloats);
-    const auto most = static_cast<int32_t>(
-        Min(kSelectedGradMostRows, RoundDown(kSelectedGradFloats * 8 / (12 * width), kRowUnit)));
+    const auto most = static_cast<int32_t>(Min(
+        kSelectedGradMostRows, RoundDown(kSelectedGradFloats * 8 / (12 * width), kRowMultiple)));
     const int64_t end = rows * (core + 1) / cores;
     for (int64_t row = rows * core / cores; row < end; row += most)
-      RowSums(row, RowGroup(static_cast<int32_t>(Min(most, end - row)), value_dim_));
+      RowSums(row, PassRows(static_cast<int32_t>(Min(most, end - row)), value_dim_));
   }
   __aicore__ inline void CountQueries() {
     auto memory = inputs_.template AllocTensor<float>();
@@ -97,7 +97,7 @@ class NsaSelectedAttentionGradVector {
     pipe->InitBuffer(row_sums_out_, 1, kSelectedGradMostRows * kBlockBytes);
     pipe->InitBuffer(row_sums_buffer_, kSelectedGradMostRows * 4);
     pipe->InitBuffer(folded_buffer_, bytes.folded);
-    // Instructions over eight rows also read rows that a group does not have.
+    // Instructions over eight rows also read rows that a pass does not have.
     AscendC::Duplicate(folded_buffer_.template Get<float>(), 0.0f,
                        kSelectedGradMostRows * (kRepeatFloats + kBlockFloats));
     AscendC::Duplicate(row_sums_buffer_.template Get<float>(), 0.0f, kSelectedGradMostRows);
@@ -112,7 +112,7 @@ class NsaSelectedAttentionGradVector {
   }
 
   // Dvec of the rows of all tokens and heads from `row` on.
-  __aicore__ inline void RowSums(int64_t row, const RowGroup& g) {
+  __aicore__ inline void RowSums(int64_t row, const PassRows& g) {
     auto inputs = inputs_.template AllocTensor<float>();
     const auto raw = inputs.template ReinterpretCast<T>();
     const auto floats = static_cast<uint32_t>(g.floats());
@@ -126,7 +126,7 @@ class NsaSelectedAttentionGradVector {
     inputs_.FreeTensor(inputs);
     if (t_->sum_grad != 0) AddSumGrads(sums, row, g.rows);
     auto blocks = row_sums_out_.template AllocTensor<float>();
-    SpreadRows(blocks, sums, RoundUp(g.rows, kRowUnit));
+    SpreadRows(blocks, sums, RoundUp(g.rows, kRowMultiple));
     row_sums_out_.EnQue(blocks);
     blocks = row_sums_out_.template DeQue<float>();
     AscendC::DataCopy(row_sums_[row * kBlockFloats], blocks,
@@ -168,7 +168,7 @@ class NsaSelectedAttentionGradVector {
   }
 
   // P in the place of S and dS in that of dP.
-  __aicore__ inline void Gradients(const AscendC::LocalTensor<float>& inputs, const RowGroup& g) {
+  __aicore__ inline void Gradients(const AscendC::LocalTensor<float>& inputs, const PassRows& g) {
     const auto max = inputs[2 * kSelectedGradFloats];
     constexpr uint32_t kNext = kSelectedGradMostRows * kBlockFloats;
     Probabilities(inputs, max, max[kNext], g);
@@ -176,7 +176,7 @@ class NsaSelectedAttentionGradVector {
   }
 
   __aicore__ inline void Store(const AscendC::GlobalTensor<T>& to, int32_t pitch,
-                               const AscendC::LocalTensor<T>& from, const RowGroup& g) {
+                               const AscendC::LocalTensor<T>& from, const PassRows& g) {
     constexpr int32_t kPerBlock = kBlockBytes / sizeof(T);
     const int32_t blocks = CeilDiv(g.keys, kPerBlock);
     AscendC::DataCopy(
@@ -250,7 +250,7 @@ class NsaSelectedAttentionGradVector {
   }
 
   __aicore__ inline void ComputeQueries(const SelectedPart& part, int64_t tile) {
-    const RowGroup g(part.rows, part.columns);
+    const PassRows g(part.rows, part.columns);
     auto inputs = inputs_.template DeQue<float>();
     const auto dp = inputs[kSelectedGradFloats];
     rows_.ScaleAndFill(inputs, t_->scale, -Infinity(), part);
@@ -335,15 +335,15 @@ class NsaSelectedAttentionGradVector {
     Await<Handover::kScores>(step.index);
     const RowShare share(core_, step.queries * group_);
     const int32_t end = share.begin + share.rows;
-    const auto group_at = [&](int32_t at) __aicore__ {
-      return RowGroup(static_cast<int32_t>(Min(kSelectedGradMostRows, end - at)),
+    const auto pass_at = [&](int32_t at) __aicore__ {
+      return PassRows(static_cast<int32_t>(Min(kSelectedGradMostRows, end - at)),
                       step.tile.item.rows);
     };
-    if (share.rows > 0) LoadBlock(step, share.begin, group_at(share.begin));
+    if (share.rows > 0) LoadBlock(step, share.begin, pass_at(share.begin));
     for (int32_t at = share.begin; at < end; at += kSelectedGradMostRows) {
       const int32_t next = at + kSelectedGradMostRows;
-      if (next < end) LoadBlock(step, next, group_at(next));
-      ComputeBlock(step, at, group_at(at));
+      if (next < end) LoadBlock(step, next, pass_at(next));
+      ComputeBlock(step, at, pass_at(at));
     }
     HandOver<Handover::kProbabilities>(step.index);
   }
@@ -352,7 +352,7 @@ class NsaSelectedAttentionGradVector {
     return queries_.GetValue(static_cast<uint64_t>(step.first_query + query));
   }
 
-  __aicore__ inline void LoadBlock(const BlockStep& step, int32_t at, const RowGroup& g) {
+  __aicore__ inline void LoadBlock(const BlockStep& step, int32_t at, const PassRows& g) {
     auto inputs = inputs_.template AllocTensor<float>();
     const int64_t from = Slot(step.index) + int64_t{at} * kMostBlockKeys;
     CopyRowsIn(inputs, scores_[from], kMostBlockKeys, g.rows, g.keys, g.width);
@@ -365,7 +365,7 @@ class NsaSelectedAttentionGradVector {
     inputs_.EnQue(inputs);
   }
 
-  __aicore__ inline void ComputeBlock(const BlockStep& step, int32_t at, const RowGroup& g) {
+  __aicore__ inline void ComputeBlock(const BlockStep& step, int32_t at, const PassRows& g) {
     const WorkItem& item = step.tile.item;
     const auto visible = [&](int32_t query) __aicore__ {
       return static_cast<int32_t>(Min(g.keys, item.visible.High(QueryOf(step, query)) - item.row));

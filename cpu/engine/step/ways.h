@@ -1,5 +1,5 @@
 // The ways to do a step: that of floats on vectors, and the forms that operands of products have in
-// all of them: rows converted to float (or kept as pairs of bf16), keys transposed block by block,
+// all of them: rows converted to float (or kept as words of bf16), keys transposed slab by slab,
 // everything padded with zeros. At the end stand the other ways that the translation unit being
 // compiled has, and which of them an operand's type takes. Nothing outside the engine asks for an
 // instruction set.

@@ -11,8 +11,8 @@ KERNEL = "ascendc/flash_attention_score/op_kernel/flash_attention_score"
 ENTRY, CUBE, VECTOR = KERNEL + ".cpp", KERNEL + "_cube.h", KERNEL + "_vector.h"
 TILING = KERNEL + "_tiling.h"
 SIZES, HANDOVER = "ascendc/attention/attention_sizes.h", "ascendc/attention/handover.h"
-PRODUCT, BUFFERS = "ascendc/attention/tile_product.h", "ascendc/attention/group_buffers.h"
-GROUP, MASK = "ascendc/attention/row_group.h", "ascendc/attention/row_mask.h"
+PRODUCT, BUFFERS = "ascendc/attention/tile_product.h", "ascendc/attention/pass_buffers.h"
+ROWS, MASK = "ascendc/attention/pass_rows.h", "ascendc/attention/row_mask.h"
 STORE, SOFTMAX = "ascendc/attention/row_store.h", "ascendc/attention/online_softmax.h"
 KEYS, WORK = "ascendc/attention/visible_keys.h", "ascendc/attention/work_items.h"
 BIAS = "ascendc/attention/score_bias.h"
@@ -186,17 +186,17 @@ FAULTS = {
     "NaN kept": (ENTRY, "  const nsa::ascend::KeepNan keep_nan;\n", ""),
     # Vector instructions.
     "barrier of the folds": (
-        GROUP,
+        ROWS,
         BARRIER + "  };\n  const auto reduce",
         "  };\n  const auto reduce",
     ),
     "last fold": (
-        GROUP,
+        ROWS,
         "for (int32_t at = 2 * kRepeatFloats; at < g.width;",
         "for (int32_t at = 2 * kRepeatFloats; at + kRepeatFloats < g.width;",
     ),
-    "lanes behind the last key": (GROUP, "<< (g.keys - begin), 0", "<< (g.keys - begin + 1), 0"),
-    "gap of rows": (GROUP, "(pitch - columns) * kBytes : 0", "pitch * kBytes : 0"),
+    "lanes behind the last key": (ROWS, "<< (g.keys - begin), 0", "<< (g.keys - begin + 1), 0"),
+    "gap of rows": (ROWS, "(pitch - columns) * kBytes : 0", "pitch * kBytes : 0"),
     "barrier before the factors": (
         SOFTMAX,
         "  AscendC::PipeBarrier<PIPE_V>();\n  AscendC::Exp(factors",
@@ -275,7 +275,7 @@ FAULTS = {
     ),
     "packed biases before": (
         BIAS,
-        "return item.pairs_before * heads_ + (item.head * queries",
+        "return item.scores_before * heads_ + (item.head * queries",
         "return (item.head * queries",
     ),
     "rows of a short bias": (BIAS, "+ skipped + within - row;", "+ within - row;"),
@@ -316,8 +316,8 @@ FAULTS = {
     ),
     "buffer of the folds": (
         TILING,
-        "folded(Bytes(group_rows * (kRepeatFloats + kBlockFloats), 4))",
-        "folded(Bytes(group_rows * kRepeatFloats, 4))",
+        "folded(Bytes(pass_rows * (kRepeatFloats + kBlockFloats), 4))",
+        "folded(Bytes(pass_rows * kRepeatFloats, 4))",
     ),
     "buffer of a part": (
         TILING,
@@ -326,8 +326,8 @@ FAULTS = {
     ),
     "buffer of data blocks": (
         TILING,
-        "spread(Bytes(static_cast<int32_t>(Max(group_rows, PartRows(value_dim)))",
-        "spread(Bytes(static_cast<int32_t>(Min(group_rows, PartRows(value_dim)))",
+        "spread(Bytes(static_cast<int32_t>(Max(pass_rows, PartRows(value_dim)))",
+        "spread(Bytes(static_cast<int32_t>(Min(pass_rows, PartRows(value_dim)))",
     ),
     "buffer of the mask": (
         BUFFERS,

@@ -250,7 +250,7 @@ FAULTS = {
         "AscendC::Muls(sums, sums, factor",
         "AscendC::Muls(sums, sums, 1.0f",
     ),
-    "parts that fit": (TILING, "return 2 * kGradGroupFloats / RoundUp(dim, 16);", "return 64;"),
+    "parts that fit": (TILING, "return 2 * kGradPassFloats / RoundUp(dim, 16);", "return 64;"),
     # Rows of the vector cores.
     "rows of the second core": (MACHINE, "begin(core == 0 ? 0 : First(all))", "begin(0)"),
     "data blocks of Dvec": (VECTOR, "/ 4], 3 * padded);", "/ 4], 2 * padded);"),
@@ -274,13 +274,13 @@ FAULTS = {
         "at < all * (core + 1) / cores;",
         "at + 1 < all * (core + 1) / cores;",
     ),
-    "head of the statistics": (VECTOR, "at / groups % work.heads;", "at / groups;"),
+    "head of the statistics": (VECTOR, "at / passes % work.heads;", "at / passes;"),
     "entry of the statistics": (
         VECTOR,
-        "item.segment = at / groups / work.heads;",
+        "item.segment = at / passes / work.heads;",
         "item.segment = 0;",
     ),
-    "group of the statistics": (VECTOR, "row = at % groups * most;", "row = 0;"),
+    "pass of the statistics": (VECTOR, "row = at % passes * most;", "row = 0;"),
     "dO of Dvec": (
         VECTOR,
         "CopyRowsIn(raw[floats], output_grad_[at]",
@@ -288,8 +288,8 @@ FAULTS = {
     ),
     "rows of Dvec at a time": (
         VECTOR,
-        "Min(kGradMostRows, kGradGroupFloats / 2 / RoundUp(value_dim_, kRepeatFloats))",
-        "Min(kGradMostRows, kGradGroupFloats / RoundUp(value_dim_, kRepeatFloats))",
+        "Min(kGradMostRows, kGradPassFloats / 2 / RoundUp(value_dim_, kRepeatFloats))",
+        "Min(kGradMostRows, kGradPassFloats / RoundUp(value_dim_, kRepeatFloats))",
     ),
     "place of Dvec": (
         VECTOR,
@@ -409,8 +409,8 @@ FAULTS = {
     # Buffers.
     "room of dP": (
         TILING,
-        "statistics(product_grad + kGradGroupFloats * 4)",
-        "statistics(product_grad + kGradGroupFloats * 4 - kBlockBytes)",
+        "statistics(product_grad + kGradPassFloats * 4)",
+        "statistics(product_grad + kGradPassFloats * 4 - kBlockBytes)",
     ),
     "room of the statistics": (
         TILING,
@@ -419,8 +419,8 @@ FAULTS = {
     ),
     "buffer of P and dS": (
         TILING,
-        "outputs(static_cast<uint32_t>(2 * kGradGroupFloats",
-        "outputs(static_cast<uint32_t>(kGradGroupFloats",
+        "outputs(static_cast<uint32_t>(2 * kGradPassFloats",
+        "outputs(static_cast<uint32_t>(kGradPassFloats",
     ),
     "buffer of a part": (
         TILING,

@@ -10,7 +10,7 @@ KERNEL = "ascendc/nsa_compress_attention/op_kernel/nsa_compress_attention_"
 CUBE, VECTOR, TILING = KERNEL + "cube.h", KERNEL + "vector.h", KERNEL + "tiling.h"
 RANKING = KERNEL + "ranking.h"
 IMPORTANCE, TOPK = "ascendc/attention/importance.h", "ascendc/attention/topk.h"
-PRODUCT, GROUP = "ascendc/attention/tile_product.h", "ascendc/attention/row_group.h"
+PRODUCT, ROWS = "ascendc/attention/tile_product.h", "ascendc/attention/pass_rows.h"
 SOFTMAX, STORE = "ascendc/attention/online_softmax.h", "ascendc/attention/row_store.h"
 HANDOVER, SLOTS = "ascendc/attention/handover.h", "ascendc/attention/score_slots.h"
 BARRIER = "    AscendC::PipeBarrier<PIPE_V>();\n"
@@ -66,12 +66,12 @@ FAULTS = {
     "behind the last key, scores": (VECTOR, "positive ? -Infinity() : 0.0f", "0.0f"),
     "scales that are not positive": (
         VECTOR,
-        "    if (!positive) HideKeys(x, piece, g, -Infinity());\n",
+        "    if (!positive) HideKeys(x, pass, g, -Infinity());\n",
         "",
     ),
-    "behind the last key, NaN": (VECTOR, "    HideKeys(x, piece, g, 0.0f);\n", ""),
-    "hidden probabilities": (VECTOR, "HideKeys(x, piece, g, 0.0f)", "HideKeys(x, piece, g, 1.0f)"),
-    "first hidden key": (GROUP, "if (begin > at) lanes", "if (begin > at + 1) lanes"),
+    "behind the last key, NaN": (VECTOR, "    HideKeys(x, pass, g, 0.0f);\n", ""),
+    "hidden probabilities": (VECTOR, "HideKeys(x, pass, g, 0.0f)", "HideKeys(x, pass, g, 1.0f)"),
+    "first hidden key": (ROWS, "if (begin > at) lanes", "if (begin > at + 1) lanes"),
     "mask of the scores": (
         VECTOR,
         "    if (t_->mask_row != 0) HideByMask(x, g, -Infinity());\n",
@@ -95,28 +95,28 @@ FAULTS = {
         "visible.High(first + next) == end",
         "visible.High(first + next) >= end",
     ),
-    "keys of a row": (VECTOR, "Max(end - piece.key, 0)", "Max(end, 0)"),
+    "keys of a row": (VECTOR, "Max(end - pass.key, 0)", "Max(end, 0)"),
     "empty rows": (
         VECTOR,
         "    MarkEmptyRows(Sums(blocks)",
         "    if (rows < 0) MarkEmptyRows(Sums(blocks)",
     ),
     "lowest maximum": (SOFTMAX, "  AscendC::Maxs(spread, spread, kLowest, rows);\n", ""),
-    "statistics start": (VECTOR, "    if (piece.key == 0) StartRows(at, g.rows);\n", ""),
+    "statistics start": (VECTOR, "    if (pass.key == 0) StartRows(at, g.rows);\n", ""),
     "rows that start": (
         VECTOR,
-        "Duplicate(sum_[at], 0.0f, RoundUp(rows, kRowUnit))",
-        "Duplicate(sum_[at], 0.0f, kRowUnit)",
+        "Duplicate(sum_[at], 0.0f, RoundUp(rows, kRowMultiple))",
+        "Duplicate(sum_[at], 0.0f, kRowMultiple)",
     ),
     "statistics of every key": (
         VECTOR,
-        "if (piece.key + step_keys_ >= TileOf(piece).keys) FinishRows",
-        "if (piece.key == 0) FinishRows",
+        "if (pass.key + step_keys_ >= TileOf(pass).keys) FinishRows",
+        "if (pass.key == 0) FinishRows",
     ),
     "statistics of a query": (
         VECTOR,
-        "HeadOffset(piece, piece.row / group_, piece.row % group_)",
-        "HeadOffset(piece, 0, piece.row % group_)",
+        "HeadOffset(pass, pass.row / group_, pass.row % group_)",
+        "HeadOffset(pass, 0, pass.row % group_)",
     ),
     "statistics of the next query": (
         VECTOR,
@@ -130,8 +130,8 @@ FAULTS = {
     ),
     "place of the statistics": (
         VECTOR,
-        "piece->kept += RoundUp(rows, kRowUnit)",
-        "piece->kept += 0",
+        "pass->kept += RoundUp(rows, kRowMultiple)",
+        "pass->kept += 0",
     ),
     "earlier sums count less": (
         SOFTMAX,
@@ -147,14 +147,14 @@ FAULTS = {
     ),
     "rows of the second sweep": (
         VECTOR,
-        "static_cast<uint32_t>(piece.kept * kBlockFloats)",
+        "static_cast<uint32_t>(pass.kept * kBlockFloats)",
         "uint32_t{0}",
     ),
-    "probabilities stored": (VECTOR, "2 * ScoreOffset(piece)", "ScoreOffset(piece)"),
+    "probabilities stored": (VECTOR, "2 * ScoreOffset(pass)", "ScoreOffset(pass)"),
     "half of the queries": (VECTOR, "tile.begin = core_ == 0 ? 0 : half", "tile.begin = 0"),
     "rest of a query": (
         VECTOR,
-        "rows < group_ ? group_ - piece.row % group_ : BatchRows",
+        "rows < group_ ? group_ - pass.row % group_ : BatchRows",
         "rows < group_ ? group_ : BatchRows",
     ),
     # Two slots of scores.
@@ -237,7 +237,7 @@ FAULTS = {
         "OwnBlock(next) >= OwnBlock(i)",
     ),
     "candidates of the last query": (RANKING, "Candidates(now_.count - 1)", "Candidates(0)"),
-    "shorter window": (RANKING, "now_.keys <= t_->Keys() ?", "true ?"),
+    "shorter window": (RANKING, "now_.keys <= t_->Keys()", "true"),
     "next window": (RANKING, "if (blocks.end < candidates_)", "if (false)"),
     "first window replaces": (TOPK, "    first_ = false;\n", ""),
     "lists that are not filled": (TOPK, "if (!fills_lists_) Clear();", ""),

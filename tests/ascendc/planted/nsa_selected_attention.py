@@ -312,8 +312,8 @@ FAULTS = {
     # Buffers.
     "buffer of the scores": (
         TILING,
-        "Max(kSortBytes, group_rows * Min(columns, kSweepColumns) * 4)",
-        "Max(kSortBytes, group_rows * Min(columns, kSweepColumns) * 2)",
+        "Max(kSortBytes, pass_rows * Min(columns, kSweepColumns) * 4)",
+        "Max(kSortBytes, pass_rows * Min(columns, kSweepColumns) * 2)",
     ),
     "buffer of the statistics": (
         TILING,

@@ -204,8 +204,8 @@ FAULTS = {
     ),
     "rows of Dvec at a time": (
         VECTOR,
-        "RoundDown(kSelectedGradFloats * 8 / (12 * width), kRowUnit)",
-        "RoundDown(kSelectedGradFloats * 8 / (4 * width), kRowUnit)",
+        "RoundDown(kSelectedGradFloats * 8 / (12 * width), kRowMultiple)",
+        "RoundDown(kSelectedGradFloats * 8 / (4 * width), kRowMultiple)",
     ),
     "place of the statistics": (
         VECTOR,

@@ -11,12 +11,12 @@ constexpr float kLowest = -3.402823466e+38F;  // -FLT_MAX
 constexpr uint32_t kInfinityBits = 0x7f800000;
 
 // [rows, width] floats of which the first `keys` of a row mean something.
-struct RowGroup {
+struct PassRows {
   int32_t rows;
   int32_t keys;
   int32_t width;  // a multiple of 64
 
-  __aicore__ inline RowGroup(int32_t rows_in, int32_t keys_in)
+  __aicore__ inline PassRows(int32_t rows_in, int32_t keys_in)
       : rows(rows_in), keys(keys_in), width(RoundUp(keys_in, kRepeatFloats)) {}
   __aicore__ inline uint8_t repeats() const { return static_cast<uint8_t>(rows); }
   __aicore__ inline uint8_t pitch() const { return static_cast<uint8_t>(width / kBlockFloats); }
@@ -67,7 +67,7 @@ __aicore__ inline void CopyRowsIn(const AscendC::LocalTensor<T>& to,
 template <typename T>
 __aicore__ inline void RowsToFloat(const AscendC::LocalTensor<float>& to,
                                    const AscendC::LocalTensor<T>& from, uint64_t lanes,
-                                   const RowGroup& g, bool one_row = false) {
+                                   const PassRows& g, bool one_row = false) {
   const auto pitch = static_cast<uint8_t>(one_row ? 0 : g.width * sizeof(T) / kBlockBytes);
   const AscendC::UnaryRepeatParams strides(1, 1, g.pitch(), pitch);
   if constexpr (sizeof(T) == 4) {
@@ -90,7 +90,7 @@ __aicore__ inline void BitsOfZeros(const AscendC::LocalTensor<uint8_t>& bits,
 
 // x *= factor, what means something of it.
 __aicore__ inline void ScaleRows(const AscendC::LocalTensor<float>& x, float factor,
-                                 const RowGroup& g) {
+                                 const PassRows& g) {
   if (g.keys == g.width) {
     AscendC::Muls(x, x, factor, g.floats());
   } else {
@@ -104,7 +104,7 @@ __aicore__ inline void ScaleRows(const AscendC::LocalTensor<float>& x, float fac
 
 // What lies beyond the last key of every row.
 __aicore__ inline void FillTail(const AscendC::LocalTensor<float>& x, float value,
-                                const RowGroup& g) {
+                                const PassRows& g) {
   if (g.keys == g.width) return;
   const int32_t begin = g.width - kRepeatFloats;
   uint64_t lanes[2] = {~uint64_t{0} << (g.keys - begin), 0};
@@ -148,7 +148,8 @@ __aicore__ inline void WithRowValue(const AscendC::LocalTensor<float>& x,
 // A data block of each of `rows` values, a multiple of 8.
 __aicore__ inline void SpreadRows(const AscendC::LocalTensor<float>& to,
                                   const AscendC::LocalTensor<float>& from, int32_t rows) {
-  AscendC::Brcb(to, from, static_cast<uint8_t>(rows / kRowUnit), AscendC::BrcbRepeatParams(1, 8));
+  AscendC::Brcb(to, from, static_cast<uint8_t>(rows / kRowMultiple),
+                AscendC::BrcbRepeatParams(1, 8));
   AscendC::PipeBarrier<PIPE_V>();
 }
 
@@ -158,7 +159,7 @@ template <bool maximum>
 __aicore__ inline void ReduceRows(const AscendC::LocalTensor<float>& to,
                                   const AscendC::LocalTensor<float>& x,
                                   const AscendC::LocalTensor<float>& folded, int32_t folded_rows,
-                                  const RowGroup& g) {
+                                  const PassRows& g) {
   const auto fold = [&](const auto& sum, const auto& a, uint8_t pitch_a, uint32_t at) __aicore__ {
     const AscendC::BinaryRepeatParams strides(1, 1, 1, 8, pitch_a, g.pitch());
     if constexpr (maximum) {
@@ -196,7 +197,7 @@ __aicore__ inline void ReduceRows(const AscendC::LocalTensor<float>& to,
       fold(folded, folded, 8, static_cast<uint32_t>(at));
     reduce(parts, folded, g.rows, 8);
   }
-  reduce(to, parts, CeilDiv(g.rows, kRowUnit), 8);
+  reduce(to, parts, CeilDiv(g.rows, kRowMultiple), 8);
 }
 
 }  // namespace nsa::ascend

@@ -1,4 +1,4 @@
-// What a vector core keeps of a group, the rows of scores that are computed at a time.
+// What a vector core keeps of a pass, the rows of scores that are computed at a time.
 #pragma once
 
 #include "ascendc/attention/attention_tiling.h"
@@ -7,13 +7,13 @@ namespace nsa::ascend {
 
 constexpr int32_t kBitRowBytes = kStepKeys / 8;
 
-// Where the inputs of a group lie in one buffer, in bytes: the scores, and what comes with them.
-struct GroupInputs {
+// Where the inputs of a pass lie in one buffer, in bytes: the scores, and what comes with them.
+struct PassInputs {
   uint32_t pse, mask, drop, total;
 
   // For `rows` rows of 512 keys, or up to `most_rows` rows of fewer.
-  __aicore__ constexpr GroupInputs(const BiasTiling& bias, int32_t rows, int32_t most_rows,
-                                   int32_t element_bytes)
+  __aicore__ constexpr PassInputs(const BiasTiling& bias, int32_t rows, int32_t most_rows,
+                                  int32_t element_bytes)
       : pse(Bytes(true, rows * kStepKeys * 4)),
         mask(pse + Bytes(bias.pse == kPseTensor || bias.pse == kPseAlibi,
                          rows * kStepKeys * element_bytes)),
@@ -27,10 +27,10 @@ struct GroupInputs {
 };
 
 // Scratch: the bias in float, and after it, in the same place, the mask in half; bits.
-struct GroupScratch {
+struct PassScratch {
   uint32_t bits, total;
 
-  __aicore__ constexpr GroupScratch(const BiasTiling& bias, int32_t rows, int32_t most_rows)
+  __aicore__ constexpr PassScratch(const BiasTiling& bias, int32_t rows, int32_t most_rows)
       : bits(static_cast<uint32_t>(rows * kStepKeys) * (bias.pse != kPseNone ? 4
                                                         : bias.mask != 0     ? 2
                                                                              : 0)),
