@@ -163,6 +163,24 @@ def check_nsa_decode(text):
     _close(_outputs(text)["attentionOut"], expected)
 
 
+def check_nsa_cache_step(text):
+    """What aclnn_nsa_cache_step.cpp prints."""
+    ours = _outputs(text)
+    angles = np.arange(3)[:, None, None] * 10000.0 ** (-np.arange(8) / 8)
+
+    def turned(x):
+        a, b = x[..., :8].astype(np.float64), x[..., 8:].astype(np.float64)
+        cos, sin = np.cos(angles), np.sin(angles)
+        return np.concatenate((a * cos - b * sin, b * cos + a * sin), -1)
+
+    query, key = turned(_pattern((2, 3, 4, 16), 7, 19)), turned(_pattern((2, 3, 2, 16), 5, 17))
+    value = _pattern((2, 3, 2, 16), 3, 13)
+    causal = {**CAUSAL, "input_layout": "BSND"}
+    _close(ours["attentionOut"], flash_attention_score(query, key, value, 4, **causal)[0], 2.0**-8)
+    # The layer's number, the length, the most tokens.
+    assert ours["state"].tolist() == 2 * [*(11 * [0]), 1, 3, 3]
+
+
 def check_nsa_selected_attention_infer(text):
     """What aclnn_nsa_selected_attention_infer.cpp prints."""
     cache = (12, 16, 2, 32)

@@ -6,6 +6,7 @@ from .examples import (
     check_documented_example,
     check_flash_attention_score,
     check_flash_attention_score_grad,
+    check_nsa_cache_step,
     check_nsa_compress,
     check_nsa_compress_attention,
     check_nsa_compress_attention_infer,
@@ -77,6 +78,12 @@ def test_nsa_compress_attention_infer(tmp_path, cores):
 def test_nsa_decode(tmp_path, cores):
     program = build(EXAMPLES / "aclnn_nsa_decode.cpp", tmp_path)
     check_nsa_decode(run(program, ASCENDC_TWIN_AIC=cores))
+
+
+@pytest.mark.parametrize("cores", ["1", "24"])
+def test_nsa_cache_step(tmp_path, cores):
+    program = build(EXAMPLES / "aclnn_nsa_cache_step.cpp", tmp_path)
+    check_nsa_cache_step(run(program, ASCENDC_TWIN_AIC=cores))
 
 
 @pytest.mark.parametrize("cores", ["1", "24"])
