@@ -38,6 +38,8 @@ DTYPE_NAMES = {
 }
 DTYPE_NAMES[mindspore.bool_] = "bool"
 
+_SCALARS = frozenset((int, float, str, bool, type(None)))
+
 FLOATS = (mindspore.float16, mindspore.bfloat16, mindspore.float32)
 
 
@@ -176,7 +178,10 @@ class Planner(Constexpr):
             self._resolve()
         specs = []
         for i, a in enumerate(args):
-            if isinstance(a, Tensor):
+            # Whether one is a Tensor is asked of an abstract base class, which takes longer.
+            if type(a) in _SCALARS:
+                specs.append(a)
+            elif isinstance(a, Tensor):
                 content = self._content(i, a) if i in self._read else None
                 specs.append(TensorSpec((a.dtype, a.shape, content)))
             elif type(a) in (tuple, list) or (i in self._lists and isinstance(a, (tuple, list))):
