@@ -172,7 +172,7 @@ def cann(tmp_path):
     variables = ("ASCEND_CANN_PACKAGE_PATH", "vendor_name", "ASCEND_COMPUTE_UNIT")
     preset = {"cacheVariables": {name: {"value": ""} for name in variables}}
     write(OLDER, project)
-    root_of_headers, names = twin.include_dirs()
+    root_of_headers, names, _ = twin.include_dirs()
     (root / "include").symlink_to(names)
     (root / "headers").symlink_to(root_of_headers)  # which those of the twin include
     (project / "CMakePresets.json").write_text(json.dumps({"configurePresets": [preset]}))
