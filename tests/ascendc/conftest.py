@@ -86,11 +86,11 @@ def compress_attention_runner():
 @pytest.fixture
 def cann(tmp_path, monkeypatch):
     """A folder that has of CANN what MindSpore reads: headers, and an operator package."""
-    root, names = twin.include_dirs()
+    root, names, ours = twin.include_dirs()
     shutil.copytree(names, tmp_path / "include")
     shutil.copytree(Path(root) / "twin", tmp_path / "include" / "twin")
     package = tmp_path / "vendors" / "mindspore_nsa"
-    shutil.copytree(Path(root) / "aclnnop", package / "op_api" / "include")
+    shutil.copytree(Path(ours) / "aclnnop", package / "op_api" / "include")
     (tmp_path / "opp").mkdir()
     monkeypatch.setenv("ASCEND_OPP_PATH", str(tmp_path / "opp"))
     monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", str(package))

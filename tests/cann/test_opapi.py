@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mindspore_nsa import twin
+import ascendc_twin
 from twin.tests.host.acl import (
     DTYPES,
     FORMAT_ND,
@@ -18,7 +18,7 @@ from twin.tests.host.acl import (
     recent_error,
 )
 
-own = ctypes.CDLL(str(Path(twin.library()).parent / "cann" / "libopapi.so"))
+own = ctypes.CDLL(str(Path(ascendc_twin.library()).parent / "cann" / "libopapi.so"))
 for name in ("aclCreateTensorDesc", "aclCreateDataBuffer", "aclopCreateAttr"):
     getattr(own, name).restype = ctypes.c_void_p
 NOT_SUPPORTED = 207000

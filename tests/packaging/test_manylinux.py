@@ -13,6 +13,7 @@ import zipfile
 
 import pytest
 
+from mindspore_nsa import __version__
 from tests.ascendc import examples
 from tests.native import builds
 
@@ -27,15 +28,21 @@ OLDEST, MOST_MB = (
     for stated in (r"glibc 2\.(\d+) or\s+newer", r"smaller\s+than (\d+) MB")
 )
 
-# The wheel's libraries, and what each needs of the others. MindSpore's Ascend backend, which those
-# of the folder cann stand below, exists for x86-64 only.
+# Each wheel's libraries: what each needs of the others, and where it looks for them. MindSpore's
+# Ascend backend, which those of the twin's folder cann stand below, exists for x86-64 only.
+BESIDE = "$ORIGIN/../../ascendc_twin:$ORIGIN/../../twin/ascendc_twin"
 LIBRARIES = {
-    "mindspore_nsa/_native.so": set(),
-    "mindspore_nsa/twin/libmindspore_nsa_twin.so": set(),
+    "mindspore_nsa/_native.so": (set(), None),
+    "mindspore_nsa/twin/libmindspore_nsa_twin.so": ({"libascendc_twin"}, BESIDE),
+    "mindspore_nsa/twin/cann/op_api/lib/libcust_opapi.so": (
+        {"libmindspore_nsa_twin"},
+        "$ORIGIN/../../..",
+    ),
 }
+TWIN = {"ascendc_twin/libascendc_twin.so": (set(), None)}
 CANN = {
-    f"mindspore_nsa/twin/cann/{name}.so": {"libmindspore_nsa_twin"}
-    for name in ("libopapi", "libmindspore_nsa_ascendcl")
+    f"ascendc_twin/cann/{name}.so": ({"libascendc_twin"}, "$ORIGIN:$ORIGIN/..")
+    for name in ("libopapi", "libascendc_twin_ascendcl")
 }
 
 
@@ -63,18 +70,30 @@ def check_file(path, machine):
     assert path.stat().st_size < MOST_MB * 1e6
 
 
-@pytest.fixture(scope="module")
-def repaired(wheel, tmp_path_factory):
-    """The wheel under test as `make wheel` finishes it."""
-    folder = tmp_path_factory.mktemp("repaired")
+def as_finished(wheel, folder):
+    """A wheel as `make wheel` finishes it."""
     repair = "import runpy, pathlib, sys; runpy.run_path('tools/build_wheels.py')['repair']"
     python("-c", f"{repair}(*map(pathlib.Path, sys.argv[1:]))", wheel, folder)
     (path,) = folder.glob("*.whl")
     return path
 
 
-def test_file(repaired):
+@pytest.fixture(scope="module")
+def repaired(wheel, tmp_path_factory):
+    """The wheel under test as `make wheel` finishes it."""
+    return as_finished(wheel, tmp_path_factory.mktemp("repaired"))
+
+
+@pytest.fixture(scope="module")
+def repaired_twin(twin_wheel, tmp_path_factory):
+    """That of the twin."""
+    return as_finished(twin_wheel, tmp_path_factory.mktemp("repaired_twin"))
+
+
+def test_file(repaired, repaired_twin):
     check_file(repaired, os.uname().machine)
+    check_file(repaired_twin, os.uname().machine)
+    assert repaired_twin.name.startswith(f"ascendc_twin-{__version__}-py3-none-")
 
 
 def test_the_readme_installs_it(repaired):
@@ -84,26 +103,30 @@ def test_the_readme_installs_it(repaired):
     assert fnmatch.fnmatch(repaired.name, pattern)
 
 
-def test_nothing_but_the_system_is_linked(repaired, tmp_path):
+@pytest.mark.parametrize("package", ["mindspore_nsa", "ascendc_twin"])
+def test_nothing_but_the_system_is_linked(package, repaired, repaired_twin, tmp_path):
     """libgomp is the system's, as MindSpore's: two would be two teams of threads."""
-    zipfile.ZipFile(repaired).extractall(tmp_path)
-    expected = LIBRARIES | (CANN if os.uname().machine == "x86_64" else {})
+    twin = package == "ascendc_twin"
+    zipfile.ZipFile(repaired_twin if twin else repaired).extractall(tmp_path)
+    expected = LIBRARIES
+    if twin:
+        expected = TWIN | (CANN if os.uname().machine == "x86_64" else {})
     libraries = {str(path.relative_to(tmp_path)): path for path in tmp_path.rglob("*.so*")}
     assert names(libraries) == set(expected)
     for name, library in libraries.items():
-        ours = expected[names([name]).pop()]
+        ours, place = expected[names([name]).pop()]
         done = subprocess.run(
             ["readelf", "-d", library], capture_output=True, text=True, check=True
         )
         needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", done.stdout))
         needed = {re.sub(r"\.so.*", "", name) for name in needed}
         assert ours <= needed
-        assert needed - ours <= {
+        assert needed - ours - {"libascendc_twin"} <= {
             *("libc", "libm", "libstdc++", "libgcc_s", "libgomp", "ld-linux-x86-64"),
             "ld-linux-aarch64",
         }
         found = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", done.stdout)
-        assert found == (["$ORIGIN:$ORIGIN/.."] if ours else []), library
+        assert found == ([place] if place else []), library
 
 
 def test_example_without_a_compiler(repaired, tmp_path):
@@ -151,44 +174,50 @@ def test_interpreters(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def arm_wheel(tmp_path_factory):
-    """The wheel for 64-bit Arm, unpacked."""
+def arm_wheels(tmp_path_factory):
+    """The wheels for 64-bit Arm, unpacked into one folder."""
     builds.need(builds.NEON)
     builds.compile_replay(builds.NEON)  # ccache then has the kernels, which take longest
     dist = tmp_path_factory.mktemp("dist")
     command = ("tools/build_wheels.py", "--machine", "aarch64", "--dist", dist)
     with alone():
         python(*command, "--python", sys.executable)
-    (path,) = dist.glob("*.whl")
-    check_file(path, "aarch64")
-    zipfile.ZipFile(path).extractall(dist / "unpacked")
+    for path in dist.glob("*.whl"):
+        check_file(path, "aarch64")
+        zipfile.ZipFile(path).extractall(dist / "unpacked")
     return dist / "unpacked"
 
 
 @pytest.mark.soak
-def test_arm_contents(arm_wheel, wheel):
+def test_arm_contents(arm_wheels, wheel, twin_wheel):
     """The same files, for the other processor, but for those below MindSpore's Ascend backend."""
-    unpacked = {str(path.relative_to(arm_wheel)) for path in arm_wheel.rglob("*") if path.is_file()}
-    assert names(unpacked) == names(zipfile.ZipFile(wheel).namelist()) - set(CANN)
+    files = [path for path in arm_wheels.rglob("*") if path.is_file()]
+    unpacked = {str(path.relative_to(arm_wheels)) for path in files}
+    here = {name for one in (wheel, twin_wheel) for name in zipfile.ZipFile(one).namelist()}
+    assert names(unpacked) == names(here) - set(CANN)
     libraries = [name for name in unpacked if name.endswith(".so")]
-    assert names(libraries) == set(LIBRARIES)
+    assert names(libraries) == set(LIBRARIES) | set(TWIN)
     for name in libraries:
-        command = ["readelf", "-h", arm_wheel / name]
+        command = ["readelf", "-h", arm_wheels / name]
         header = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "AArch64" in header.stdout, name
 
 
 @pytest.mark.soak
-def test_arm_twin_runs(arm_wheel, tmp_path):
-    """A program of the documentation, compiled against the Arm wheel's twin and emulated."""
+def test_arm_twin_runs(arm_wheels, tmp_path):
+    """A program of the documentation, compiled against the Arm wheels and emulated."""
     folder = ROOT / "ascendc" / "examples"
     shutil.copy(folder / "acl_program.h", tmp_path)
-    twin = arm_wheel / "mindspore_nsa" / "twin"
-    include = twin / "include"
+    operators, twin = arm_wheels / "mindspore_nsa" / "twin", arm_wheels / "ascendc_twin"
+    headers = (
+        *(tmp_path, operators / "include"),
+        *(twin / "include", twin / "include" / "twin" / "include"),
+    )
+    libraries = (operators / "libmindspore_nsa_twin.so", twin / "libascendc_twin.so")
     subprocess.run(
         [builds.CROSS, "-std=c++17", folder / "aclnn_nsa_compress.cpp", "-o", "example"]
-        + [f"-I{tmp_path}", f"-I{include}", f"-I{include / 'twin' / 'include'}"]
-        + [twin / "libmindspore_nsa_twin.so", f"-Wl,-rpath,{twin}"],
+        + [f"-I{header}" for header in headers]
+        + [*libraries, *(f"-Wl,-rpath,{library.parent}" for library in libraries)],
         cwd=tmp_path,
         check=True,
     )
