@@ -26,8 +26,8 @@ struct ChunkSize {
   int64_t queries, keys;
 };
 
-// Pair: SelectPair, or SelectGradPair. Of a gradient keys have sums, also those of a segment
-// without queries, which is nothing to a forward; they are those of several shares of the queries.
+// Pair: SelectPair, or SelectGradPair. A gradient has sums for its keys, one for each share of the
+// queries. It takes a segment without queries, too, whose dK and dV become zeros.
 template <class Pair>
 class SelectSchedule {
  public:
@@ -106,7 +106,7 @@ class SelectSchedule {
       open.rounds = max64(open.rounds, pair.rounds());
       open.accumulators += pair.accumulators(plan, seg);
     } else {
-      pair.first_tile = open.tiles;
+      pair.first_chunk = open.tiles;
       open.key_chunks += ceil_div(pair.blocks, kv_chunk);
     }
     pairs.push_back(pair);
@@ -176,19 +176,20 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
   int64_t chunk_rows = plan.G;
   for (const Segment& seg : segments) chunk_rows = max64(chunk_rows, chunk_queries(seg) * plan.G);
   SelectSchedule<SelectPair> schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
+    // A forward has no chunks of keys; so many count as one where a wave is full.
     return ChunkSize{chunk_queries(seg), kTuningOfVectors.select_grad_keys};
   });
 
-  ForwardScratch space{};
-  space.thread_size =
+  ForwardScratch scratch{};
+  scratch.thread_size =
       thread_space(table.select_forward_thread_size(p.D, p.Dv, chunk_rows, form.pieces > 1));
-  const Scratch scratch([&](Arena& arena) {
-    carve_forward(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, space);
+  const Scratch memory([&](Arena& arena) {
+    carve_forward(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, scratch);
     schedule.carve_index(arena);
   });
   for (const WaveSpan& span : schedule.waves.spans()) {
     schedule.place_index(plan, sel, span);
-    table.select_forward(plan, sel, schedule.wave(span), space, chunk_rows, threads);
+    table.select_forward(plan, sel, schedule.wave(span), scratch, chunk_rows, threads);
   }
 }
 
@@ -203,7 +204,7 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   plan.dq = p.dq;
   plan.dk = p.dk;
   plan.dv = p.dv;
-  // Rows are gathered query by query.
+  // Rows are gathered query by query, so no strip is neighbouring queries.
   plan.strips = grad_strips(plan, form);
   if (plan.strips == GradStrips::kQueries) plan.strips = GradStrips::kNone;
   const int64_t block = block_keys(p, plan);
@@ -220,7 +221,7 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
 
   GradSpace space{};
   space.thread_size = thread_space(table.grad_thread_size(p.dtype, p.D, p.Dv, kTileKeys));
-  const Scratch scratch([&](Arena& arena) {
+  const Scratch memory([&](Arena& arena) {
     carve_grad(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, space);
     schedule.carve_index(arena);
   });

@@ -472,7 +472,7 @@ template <class Path>
 void select_forward_wave(const AttentionPlan& plan, const Selection& sel, const SelectWave& wave,
                          const ForwardScratch& scratch, int64_t chunk_rows, int threads) {
   run_forward<Path>(
-      scratch, wave.num_tiles, threads,
+      scratch, wave.num_chunks, threads,
       [&](Arena& arena) {
         return SelectBuffers::carve(arena, plan.D, plan.Dv, chunk_rows, Path::kForm.pieces > 1);
       },
@@ -482,10 +482,10 @@ void select_forward_wave(const AttentionPlan& plan, const Selection& sel, const 
       },
       [&](int64_t n, SelectBuffers& b) {
         // Later queries select more blocks under a causal mask: as in Schedule, they go first.
-        const int64_t tile = wave.num_tiles - 1 - n;
+        const int64_t chunk = wave.num_chunks - 1 - n;
         int64_t p = 0;
-        while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_tile <= tile) ++p;
-        select_chunk<Path>(plan, sel, wave.pairs[p], tile - wave.pairs[p].first_tile, scratch, b);
+        while (p + 1 < wave.num_pairs && wave.pairs[p + 1].first_chunk <= chunk) ++p;
+        select_chunk<Path>(plan, sel, wave.pairs[p], chunk - wave.pairs[p].first_chunk, scratch, b);
       });
 }
 

@@ -202,8 +202,8 @@ struct Wave {
 
 // What one call of a forward kernel runs on, besides the plan.
 struct ForwardScratch {
-  float* keys;        // [slabs, words(D), 64]
-  float* values;      // [slabs, words(64), padded Dv]
+  float* keys;        // [slabs, words(D), lanes]; lanes: 64, of selected keys BlockShape::lanes
+  float* values;      // [slabs, words(lanes), padded Dv]
   bool* finite;       // [slabs] the values hold numbers only
   int64_t tile_rows;  // of a tile, at most
   bool in_pieces;     // packed so, where there are tiles for it; not NsaSelectedAttention

@@ -43,7 +43,7 @@ struct BlockIndex {
 };
 
 struct SelectPair : ChunkedPair, BlockIndex {
-  int64_t first_tile;  // sum of q_chunks before it in its wave
+  int64_t first_chunk;  // sum of q_chunks before it in its wave
 };
 
 struct SelectGradPair : GradPair, BlockIndex {
@@ -59,7 +59,7 @@ struct SelectGradPair : GradPair, BlockIndex {
 struct SelectWave {
   const SelectPair* pairs;
   int64_t num_pairs;
-  int64_t num_tiles;  // query chunks
+  int64_t num_chunks;  // of queries
 };
 
 struct SelectGradWave {

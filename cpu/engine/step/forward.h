@@ -378,18 +378,18 @@ inline void pack_pairs(const Member& member, const AttentionPlan& plan, const Wa
   }
 }
 
-// All members call pack(member, buffers) and meet; then tile(n, buffers) for the tiles, one each.
-// carve(arena) gives a thread's buffers.
-template <class Path, class Carve, class Pack, class Tile>
-void run_forward(const ForwardScratch& scratch, int64_t tiles, int threads, const Carve& carve,
-                 const Pack& pack, const Tile& tile) {
+// All members call pack(member, buffers) and meet; then each(n, buffers) for `count` tiles or
+// chunks, one at a time. carve(arena) gives a thread's buffers.
+template <class Path, class Carve, class Pack, class Each>
+void run_forward(const ForwardScratch& scratch, int64_t count, int threads, const Carve& carve,
+                 const Pack& pack, const Each& each) {
   in_team(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     Path::begin();
     auto buffers = carve(arena);
     pack(member, buffers);
     member.meet();
-    member.take(tiles, [&](int64_t n) { tile(n, buffers); });
+    member.take(count, [&](int64_t n) { each(n, buffers); });
     Path::end();
   });
 }
@@ -437,7 +437,7 @@ inline void take_gathered(const AttentionPlan& plan, const GatheredStates& state
                           float* o, SoftmaxState* state);
 
 // Rows of a tile that the products of a step read and write where they are, and that need no copy
-// then: not in this way.
+// then: not in this way, only in that of AMX, see amx_forward.h.
 template <class Path>
 struct RowsInPlace {
   template <class Rows, class Out>

@@ -110,9 +110,9 @@ struct GradBuffers {
   float* dy_words;  // [words(rows), Dv padded] likewise
   float* q_t;       // [D padded, kRowWords] q_words transposed; kRowsOnly
   float* dy_t;      // [Dv padded, kRowWords] likewise
-  float* p;         // [rows, kScoreRow]
-  float* ds;        // [rows, kScoreRow]
-  float* dq;        // [rows, D padded]
+  float* p;   // [rows, kScoreRow] S, then P; of bf16 words of P and of dS by turns, see grad_rows()
+  float* ds;  // [rows, kScoreRow] dP, then dS; of bf16 words along a row
+  float* dq;  // [rows, D padded]
   float* max;       // [rows]
   float* inv;       // [rows] 1 / sum, 0 for a row without keys
   float* delta;     // [rows] row_delta()
@@ -460,6 +460,7 @@ template <class Path, class Rows>
       masked_grad_row(plan, c, k, keys.j0 + n0, real, lanes, plain, b);
     word_grad_rows<Path>(r, count, lanes, b);
   }
+  // grad_rows() has put them there.
   float* ds_words = per_word == 2 ? p + kScoreRow : ds;
   const int64_t first = r0 / per_word;
   const StepSizes of = {real, lanes, rows};

@@ -3,8 +3,9 @@
 // One operand is broadcast (A, any strides), the other is read by vectors along N (B, C rows of
 // whole vectors). With keys as lanes this gives, without transposing queries,
 //   S = Q K^T, dP = dO V^T     B = K^T, V^T, packed once per slab
-//   O = P V,   dQ = dS K       B = V, K as they are
+//   O = P V,   dQ = dS K       B = V, K, row by row
 //   dV = P^T dO, dK = dS^T Q   A read down its columns
+// K counts words: of bf16 a word has two neighbouring rows of B, which were interleaved at packing.
 #pragma once
 
 #include "cpu/engine/simd/vec_math.h"
