@@ -62,7 +62,9 @@ def call(lengths=(700, 150), counts=(2, 1), page=48, n1=8, n2=2, d=64, window=10
         return rng.standard_normal(shape, np.float32).astype(np.float16)
 
     places = {
-        "cmp": max(windows(n, attrs["compress_block_size"], 4) for n in lengths),
+        "cmp": max(
+            windows(n, attrs["compress_block_size"], attrs["compress_stride"]) for n in lengths
+        ),
         "slc": max(lengths),
         "win": window + max(counts),
     }
@@ -218,6 +220,25 @@ def test_a_nan_reaches_what_sees_it(decode_runner):
     x["value_slc"][0, 699, 0, 7] = np.nan
     (out,), _ = decode_runner.run(one, 2)
     assert np.isnan(out[1, :4, 7]).all() and np.array_equal(out[0, :, 8:], clean[0, :, 8:])
+
+
+def test_traffic(decode_runner):
+    """Every key and value of a branch comes once."""
+    n1, n2, d, count, window = 32, 2, 64, 16, 512
+    rule = {"compress_block_size": 32, "compress_stride": 16, "select_block_size": 64}
+    one, _, _ = call((4112,), (1,), 16, n1, n2, d, window, select_block_count=count, **rule)
+    _, counts = decode_runner.run(one, 8)
+    # The query's own block, which is forced, has 16 tokens; a window that wraps adds no key.
+    keys = (256, (count - 1) * 64 + 16, window)
+    parts = [-(-k // 256) for k in keys]
+    between = sum(k * n1 * (4 + 2) + p * n1 * (d * 4 + 64) for k, p in zip(keys, parts))
+    blocks, sums, outputs = n2 * count * 4, keys[0] * n2 * 4, 3 * n1 * d * 2
+    assert counts.gm_written == between + sums + blocks + outputs + n1 * d * 2
+    cache = sum(keys) * n2 * 2 * d * 2
+    ranked = keys[0] * n1 * 4 + n1 * 3 * 32 + sums
+    read = cache + sum(parts) * n1 * d * 2 + between + ranked + outputs + 3 * n1 * 4
+    # Beside them lists by the cache line.
+    assert read <= counts.gm_read <= read + 64 * 1024
 
 
 KERNEL = "ascendc/nsa_decode/op_kernel/nsa_decode.cpp"
