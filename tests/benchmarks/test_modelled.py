@@ -13,7 +13,9 @@ from .test_run import python
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_operator_with_a_kernel_has_a_case(quick):
-    assert sorted({case.operator for case in modelled.cases(quick)}) == _native.ascend_operators()
+    # NsaCacheStep has no function of its own: only a layer with a cache calls it.
+    expected = [name for name in _native.ascend_operators() if name != "NsaCacheStep"]
+    assert sorted({case.operator for case in modelled.cases(quick)}) == expected
 
 
 @pytest.mark.parametrize("name", [case.name for case in modelled.cases()])
@@ -47,11 +49,11 @@ def test_extrapolation_meets_execution(name, executed, asked, tolerance):
 def test_tiling_is_asked_for_the_work():
     """Of shapes where it is known from the definition."""
     # A core for each head: 2 tiles of queries, the second with 256 keys; then those of keys.
-    pairs = 128 * 128 * (1 + 2)
+    scores = 128 * 128 * (1 + 2)
     found = tiling.work("flash_attention_score", 256, 24, 128, cores=24)
-    assert found == (pairs, 24 * pairs)
+    assert found == (scores, 24 * scores)
     found = tiling.work("flash_attention_score_grad", 256, 24, 128, cores=24)
-    assert found == (2 * pairs, 48 * pairs)
+    assert found == (2 * scores, 48 * scores)
     # Of 24 key heads: the 3 compressed tokens that the last of 64 queries sees, for all of them.
     sizes = (48, 24, 64, 64, 32, 16, 64, 4)
     found = tiling.work("nsa_compress_attention", 64, *sizes, cores=24)
