@@ -166,7 +166,7 @@ FAULTS = {
     "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step);\n", ""),
     "probabilities awaited": (CUBE, "    Await<Handover::kProbabilities>(step);\n", ""),
     "slot of the scores": (CUBE, "scores_[slot * slot_elements_]", "scores_[0]"),
-    "head of the keys": (CUBE, "part.cell % t_->heads * strides.head", "0"),
+    "head of the keys": (CUBE, "head * strides.head", "0"),
     "panel of the output": (CUBE, "output_elements_ + v.column]", "output_elements_]"),
     "cores wait": (
         CUBE,
