@@ -360,9 +360,6 @@ FAULTS = {
         "t_->ranked != 0 || !waves_.IsLast(wave)",
         "!waves_.IsLast(wave)",
     ),
-    "next query": (PARTS, "base_ += t_->heads * each_;", "base_ += each_;"),
-    "head of a slot": (PARTS, "query_ * t_->heads + (slot - base_) / each_", "query_ * t_->heads"),
-    "slot of a head": (PARTS, "base_ + (cell_ - query_ * t_->heads) * each_", "base_"),
     "end of a wave": (
         PARTS,
         "wave->slots + slots > t_->wave_parts",
