@@ -32,8 +32,8 @@ class CMakeBuild(build_ext):
             sys.exit("building mindspore_nsa needs Python's headers: apt-get install python3-dev")
         import pybind11
 
-        target = Path(self.get_ext_fullpath(ext.name)).resolve()
         self._build = Build("mindspore_nsa", os.environ.get("NSA_BUILD_DIR") or self.build_temp)
+        target = Path(self.get_ext_fullpath(ext.name)).resolve()
         self._build.configure(
             ROOT,
             f"-DPython_EXECUTABLE={sys.executable}",

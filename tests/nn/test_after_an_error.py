@@ -120,7 +120,7 @@ def step(length):
     query = np.ones((1, heads, d), np.float32)
     inputs = [query, query[:, :1], query[:, :1], cache, state]
     attrs = {"scale_value": 1.0, "theta": 100.0, "window_size": 2**31}
-    return [*inputs, *[None] * 7], attrs, state
+    return [*inputs, *[None] * 9], attrs, state
 
 
 for length in (0, tokens - 2):
