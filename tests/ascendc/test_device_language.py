@@ -77,7 +77,7 @@ def analyse(text):
 
 
 def test_kernels():
-    types = "".join(f"#define DTYPE_{name} half\n" for name in ("INPUT", "QUERY"))
+    types = "".join(f"#define DTYPE_{name} half\n" for name in ("INPUT", "QUERY", "SELECTED"))
     includes = (f'#include "{path.relative_to(builds.ROOT)}"\n' for path in KERNELS)
     errors, functions, unmarked = analyse(types + "".join(includes))
     assert len(KERNELS) == 12 and len(functions) > 400
