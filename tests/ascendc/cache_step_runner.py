@@ -50,6 +50,7 @@ class Sizes:
     count: int = 12
     init: int = 1
     local: int = 2
+    overlap: bool = False  # the blocks' importance
 
     @property
     def sets(self):
@@ -87,9 +88,12 @@ class CacheStepRunner:
         }
 
     def run(self, sizes, cache, tensors, ends, cores, seed=0, wave_queries=0):
-        """(attention_out, Counts) of new tokens, which go into the cache."""
+        """(attention_out, Counts) of new tokens, which go into the cache; every row has as many
+        where `ends` is None."""
         tokens = len(tensors["query"])
-        arrays = {**cache, **tensors, "ends": np.array(ends, np.int64)}
+        arrays = {**cache, **tensors}
+        if ends is not None:
+            arrays["ends"] = np.array(ends, np.int64)
         arrays["angles"] = _angles(np.arange(0, 1024 * STEP, STEP), sizes.d)
         arrays["fine_angles"] = _angles(np.arange(STEP), sizes.d)
         arrays["output"] = np.full((tokens, sizes.n1, sizes.dv), np.nan, np.float16)
@@ -97,7 +101,7 @@ class CacheStepRunner:
             *(sizes.batch, tokens, sizes.capacity, sizes.n1, sizes.n2, sizes.d, sizes.dv),
             *(sizes.sparse, sizes.shared, sizes.window, sizes.rollback, sizes.block_size),
             *(sizes.stride, sizes.select_size, sizes.count, sizes.init, sizes.local),
-            *(0, LAYER, wave_queries, 0, cores, seed, sizes.d**-0.5),
+            *(sizes.overlap, LAYER, wave_queries, 0, cores, seed, sizes.d**-0.5),
         )
         counts = launch(self.library.run_cache_step, call, arrays, f"{sizes} {ends}")
         return arrays["output"], counts

@@ -16,6 +16,7 @@ from . import (
     attention_checks,
     builds,
     cache_cases,
+    cache_step_cases,
     checks,
     compress_attention_cases,
     compress_cases,
@@ -33,6 +34,7 @@ class Swept:
     runner: Callable
     make: Callable
     on_cubes: bool = True
+    check: Callable = attention_checks.check_call  # of a kernel on cubes
 
     def run(self, runner, seed):
         """Assert that the kernel gets the configuration of a seed right."""
@@ -43,7 +45,7 @@ class Swept:
             return
         cores = attention_checks.CORES
         calls = [(cores[seed % len(cores)], order) for order in attention_checks.SEEDS]
-        attention_checks.check_call(runner, case, [*calls, (cores[seed // 4 % len(cores)], 0)])
+        self.check(runner, case, [*calls, (cores[seed // 4 % len(cores)], 0)])
 
 
 OPERATORS = {
@@ -65,6 +67,11 @@ OPERATORS = {
         builds.compress_infer_runner, cache_cases.make_compress_infer
     ),
     "NsaDecode": Swept(builds.decode_runner, cache_cases.make_decode),
+    "NsaCacheStep": Swept(
+        builds.cache_step_runner,
+        cache_step_cases.make_cache_step,
+        check=cache_step_cases.check_steps,
+    ),
     "FlashAttentionScore": Swept(builds.flash_runner, attention_cases.make_flash_case),
     "FlashAttentionScoreGrad": Swept(builds.flash_runner, attention_cases.make_grad_case),
     "NsaCompressAttention": Swept(
