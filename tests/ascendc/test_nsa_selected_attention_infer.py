@@ -1,19 +1,12 @@
 """NsaSelectedAttentionInfer in Ascend C, on the twin, against the float64 reference."""
 
-import tempfile
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from tests.common.cases import Case
-from twin.tests.builds import ROOT
 
 from .attention_checks import calls_of, check_call, same_bits
-from .builds import SELECTED_INFER_SOURCES, changed, unit
 from .cache_cases import GROUPS, make_selected_infer
-from .launch import TwinError
-from .selected_infer_runner import SelectedInferRunner
 
 CONFIGURATIONS = 48
 
@@ -122,6 +115,16 @@ def test_nothing_is_read_out_of_bounds(selected_infer_runner, name):
         assert np.isfinite(out).all() and np.array_equal(out[2], right[2])
 
 
+def test_a_length_behind_the_cache(selected_infer_runner):
+    """It is the cache's: the tokens behind are the next row's."""
+    one, _ = call()
+    one.named()["topk_indices"][...] = [4, 0, -1, 1]
+    (right,), _ = selected_infer_runner.run(one, 3)
+    one.named()["actual_seq_kvlen"][0] = 2**40
+    (out,), _ = selected_infer_runner.run(one, 3)
+    assert np.array_equal(out, right)
+
+
 def test_a_nan_reaches_what_sees_it(selected_infer_runner):
     """And only that: a token behind a query is not read."""
     one, _ = call(lengths=(300,), counts=(2,))
@@ -147,94 +150,3 @@ def test_traffic(selected_infer_runner):
     assert keys + queries + between <= counts.gm_read <= keys + queries + between + 64 * 1024
     assert counts.gm_written == between + n1 * d * 2
     assert group == 16
-
-
-KEYS = "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_keys.h"
-PARTS = "ascendc/decoding/parts.h"
-CUBE = "ascendc/decoding/parts_cube.h"
-VECTOR = "ascendc/decoding/parts_vector.h"
-QUERIES = "ascendc/decoding/row_queries.h"
-# name: (file, what is replaced, by what)
-FAULTS = {
-    "causal": (QUERIES, "length - (end_ - query) + 1", "length"),
-    "rows of no queries": (QUERIES, "while (query >= end_ &&", "if (query >= end_ &&"),
-    "sorted": (KEYS, "blocks_[at - 1] > block; --at", "false; --at"),
-    "blocks of the row": (KEYS, "block < 0 || block * block_size_", "block * block_size_"),
-    "pages that there are": (KEYS, "if (!tokens_.Has(", "if (false && !tokens_.Has("),
-    "first key of a part": (KEYS, "Max(0, first - before)", "0"),
-    "place of a part": (PARTS, "part->slot = at_;", "part->slot = 0;"),
-    "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step);\n", ""),
-    "probabilities awaited": (CUBE, "    Await<Handover::kProbabilities>(step);\n", ""),
-    "slot of the scores": (CUBE, "scores_[slot * slot_elements_]", "scores_[0]"),
-    "head of the keys": (CUBE, "head * strides.head", "0"),
-    "panel of the output": (CUBE, "output_elements_ + v.column]", "output_elements_]"),
-    "cores wait": (
-        CUBE,
-        "      if (t_->ranked != 0 || !waves_.IsLast(wave)) AscendC::SyncAll<false>();\n",
-        "",
-    ),
-    "half of the heads": (
-        VECTOR,
-        "slot_elements_ + int64_t{share.begin} * t_->part_keys;",
-        "slot_elements_;",
-    ),
-    "both hand over": (
-        VECTOR,
-        "    HandOver<Handover::kProbabilities>(step);",
-        "    if (share.rows > 0) HandOver<Handover::kProbabilities>(step);",
-    ),
-    "what lies behind the keys": (VECTOR, "      FillTail(x, -Infinity(), g);\n", ""),
-    "maximum of the parts": (
-        VECTOR,
-        "AscendC::Max(now, max, statistics, count);",
-        "AscendC::Adds(now, max, 0.0f, count);",
-    ),
-    "factor of the sum": (VECTOR, "AscendC::Mul(total, total, old, count);", ""),
-    "parts in turn": (VECTOR, "outputs_[(part * t_->group", "outputs_[(cell.slot() * t_->group"),
-    "empty cells": (VECTOR, "    AscendC::Duplicate(sum, 0.0f, rows * t_->value_dim);\n", ""),
-}
-# Those that a test of the suite plants; `python -m tests.ascendc.test_nsa_selected_attention_infer`
-# plants all of them.
-CHOSEN = ("causal", "first key of a part", "both hand over", "factor of the sum")
-
-
-def found(name, folder):
-    """What is wrong with a kernel that has the fault, as an error; None if nothing is."""
-    file, old, new = FAULTS[name]
-    text = (ROOT / file).read_text()
-    assert text.count(old) == 1, f"{old!r} is in {file} {text.count(old)} times"
-    sources = (unit("nsa_selected_attention_infer", "float16"),)
-    sources += tuple(ROOT / source for source in SELECTED_INFER_SOURCES)
-    library = "nsa_selected_attention_infer"
-    faulty = SelectedInferRunner(changed(sources, library, folder, file, text.replace(old, new)))
-    wrong, paged = call()[1], call()[1]
-    wrong.named()["block_table"][0, 1] = 99
-    backwards = call()[1]
-    place = list(paged.named()).index("topk_indices")
-    backwards.inputs[place] = np.ascontiguousarray(backwards.inputs[place][..., ::-1])
-    try:
-        for seed in range(0, 48, 2):
-            check_call(faulty, make_selected_infer(seed), calls_of(seed))
-        first, _ = faulty.run(paged, 2, 0, wave_queries=1)
-        assert same_bits(first, faulty.run(backwards, 3, 1)[0]), "the order of the blocks"
-        faulty.run(wrong, 3)
-    except (TwinError, AssertionError) as error:
-        return error
-    return None
-
-
-@pytest.mark.parametrize("name", CHOSEN)
-def test_fault_is_caught(tmp_path, name):
-    assert found(name, tmp_path) is not None
-
-
-def test_planted_texts_occur_once():
-    for file, old, _ in FAULTS.values():
-        assert (ROOT / file).read_text().count(old) == 1, old
-
-
-if __name__ == "__main__":
-    for planted in FAULTS:
-        with tempfile.TemporaryDirectory() as directory:
-            text = str(found(planted, Path(directory)) or "NOT FOUND").splitlines()
-            print(f"{planted}: {text[0][:150]}", flush=True)

@@ -1,0 +1,189 @@
+"""Faults planted in copies of NsaCompressAttentionInfer's kernel."""
+
+from functools import partial
+
+from .. import test_nsa_compress_attention_infer as tests
+from ..cache_cases import make_compress_infer
+from .judge import random_checks
+
+KEYS = "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_keys.h"
+RANKING = "ascendc/decoding/cell_ranking.h"
+PARTS = "ascendc/decoding/parts.h"
+CUBE = "ascendc/decoding/parts_cube.h"
+VECTOR = "ascendc/decoding/parts_vector.h"
+TOKENS = "ascendc/decoding/row_tokens.h"
+
+# name: (file, what is replaced, by what)
+FAULTS = {
+    "windows that are complete": (
+        KEYS,
+        "(tokens - rule_->window_tokens) / rule_->stride + 1",
+        "tokens / rule_->stride",
+    ),
+    "tokens before a window": (
+        KEYS,
+        "return tokens < rule_->window_tokens ? 0",
+        "return tokens < 0 ? 0",
+    ),
+    "what a query sees": (KEYS, "known_ ? Windows(queries_.seen()) : queries_.seen();", "length_;"),
+    "lengths that agree": (KEYS, "fits && length_ == Windows(tokens)", "fits"),
+    "lengths below 0": (KEYS, ": length_ >= 0;", ": true;"),
+    "pages that there are": (KEYS, "if (!there_) total_ = 0;", ""),
+    "pages of a row left out": (
+        KEYS,
+        "if (!right_ || !there_) return 0;",
+        "if (!right_) return 0;",
+    ),
+    "row whose lengths are wrong": (
+        KEYS,
+        "if (!right_ || !there_) return 0;",
+        "if (!there_) return 0;",
+    ),
+    "first token of a row": (KEYS, "t_->pages.places > 0 ? 0 : row_ * t_->row_tokens", "0"),
+    "own block": (
+        KEYS,
+        "queries_.seen() == 0 ? 0 : OwnBlock() + 1",
+        "queries_.seen() == 0 ? 0 : OwnBlock()",
+    ),
+    "query that sees no token": (
+        KEYS,
+        "queries_.seen() == 0 ? 0 : OwnBlock() + 1",
+        "OwnBlock() + 1",
+    ),
+    "block of the last key": (KEYS, "(r.overlap != 0 ? r.overlap_keys - 1 : 0)", "0"),
+    "page of a run": (
+        KEYS,
+        "pages_.At(row_, begin_, first + at)",
+        "pages_.At(row_, begin_, first) + at",
+    ),
+    "page of a row": (
+        KEYS,
+        "pages_.At(row_, begin_, first + at)",
+        "pages_.At(0, begin_, first + at)",
+    ),
+    "keys of a part": (KEYS, "pages_.At(row_, begin_, first + at)", "pages_.At(row_, begin_, at)"),
+    "parts of a query": (
+        KEYS,
+        "(Seen(query) + t_->part_keys - 1) / t_->part_keys",
+        "Seen(query) / t_->part_keys",
+    ),
+    "cells of a core": (RANKING, "cells * (core + 1) / cores", "cells * core / cores + 1"),
+    "first cell of a wave": (RANKING, "cells_.SeekCell(first + i);", "cells_.SeekCell(i);"),
+    "windows are ranked": (
+        RANKING,
+        "if (at > 0 && in_window == 0) RankWindow(keys, candidates);",
+        "",
+    ),
+    "keys of a window": (
+        RANKING,
+        "count = Min(Min(floats, keys - at), t_->Keys() - in_window);",
+        "count = Min(floats, keys - at);",
+    ),
+    "all candidates": (
+        RANKING,
+        "while (RankWindow(keys, candidates) < candidates) {\n    }",
+        "RankWindow(keys, candidates);",
+    ),
+    "place of a step's keys": (RANKING, "static_cast<int32_t>(in_window) + from)", "from)"),
+    "further keys of a step": (
+        RANKING,
+        "importance_.Add(x[static_cast<uint32_t>(from)],",
+        "importance_.Add(x,",
+    ),
+    "sums of the cell": (RANKING, "sums_[cells_.slot() * parts_->part_keys + at]", "sums_[at]"),
+    "sums of the window": (
+        RANKING,
+        "sums_[cells_.slot() * parts_->part_keys + at]",
+        "sums_[cells_.slot() * parts_->part_keys]",
+    ),
+    "list of the cell": (RANKING, "indices_[cells_.cell() * t_->count]", "indices_[0]"),
+    "first blocks": (RANKING, "-blocks.first, t_->init - blocks.first", "0, t_->init"),
+    "local blocks": (RANKING, "own - t_->local + 1, own + 1", "own - t_->local, own + 1"),
+    "own block of a window": (
+        RANKING,
+        "cells_.keys.OwnBlock() - blocks.first;",
+        "cells_.keys.OwnBlock();",
+    ),
+    "no candidates": (RANKING, "    topk_.Exclude(0, 1, end);\n", ""),
+    "best of earlier windows": (RANKING, "    topk_.Start();\n", ""),
+    "keys of an earlier cell": (RANKING, "    importance_.Start();\n", ""),
+    "heads of the other half": (
+        VECTOR,
+        "row < t_->group; row += half_rows_)\n",
+        "row < half_rows_; row += half_rows_)\n",
+    ),
+    "sums of a part": (VECTOR, "sums_[part.slot * t_->part_keys], sum", "sums_[0], sum"),
+    "statistics of each cell": (
+        VECTOR,
+        "if (part.cell != ranked_cell_) CellStatistics",
+        "if (ranked_cell_ < 0) CellStatistics",
+    ),
+    "what lies behind the keys": (
+        VECTOR,
+        "    ScaleRows(x, t_->scale, g);\n    FillTail(x, -Infinity(), g);\n",
+        "    ScaleRows(x, t_->scale, g);\n",
+    ),
+    "scale": (VECTOR, "    ScaleRows(x, t_->scale, g);\n    FillTail", "    FillTail"),
+    "1 / sum": (
+        VECTOR,
+        "    WithRowValue<true>(x, RankedInverse()[at], g.rows, g.width, g.width);\n",
+        "",
+    ),
+    "maximum of the cell": (
+        VECTOR,
+        "ForStatistics<1>(",
+        "if (false) ForStatistics<1>(",
+    ),
+    "sums of all parts": (
+        VECTOR,
+        "statistics_[(part * 2 + i) * floats]",
+        "statistics_[(cell.slot() * 2 + i) * floats]",
+    ),
+    "statistics of some parts": (
+        VECTOR,
+        "AscendC::Exp(blocks, blocks, count);",
+        "AscendC::Exp(blocks, blocks, t_->group * kBlockFloats);",
+    ),
+    "scores stay": (CUBE, "t_->ranked != 0 ? part.slot : step % kSlots", "step % kSlots"),
+    "ranked before the next wave": (
+        CUBE,
+        "t_->ranked != 0 || !waves_.IsLast(wave)",
+        "!waves_.IsLast(wave)",
+    ),
+    "end of a wave": (
+        PARTS,
+        "wave->slots + slots > t_->wave_parts",
+        "wave->slots > t_->wave_parts",
+    ),
+    "first query of a wave": (PARTS, "    Enter(wave.query);\n", "    Enter(0);\n"),
+    "cells without keys": (
+        PARTS,
+        "at_ = part->keys > 0 ? at_ + 1 : cells.end_slot();",
+        "at_ = cells.end_slot();",
+    ),
+}
+
+# Those that change nothing, and why.
+HARMLESS = {}
+
+SEEDS = range(0, tests.CONFIGURATIONS, 2)
+
+
+def checks(dtype):
+    """What finds them."""
+    known = {f"wrong {x}": partial(tests.check_left_out, name=x, known=True) for x in tests.WRONG}
+    unknown = {
+        f"wrong {x} without tokens": partial(tests.check_left_out, name=x, known=False)
+        for x in tests.WITHOUT_TOKENS
+    }
+    return {
+        **random_checks(make_compress_infer, SEEDS, dtype),
+        **known,
+        **unknown,
+        "pages": partial(tests.test_pages_change_no_bit, page=48),
+        "windows of blocks": tests.test_windows_of_blocks,
+        "a large group": tests.test_parts_of_a_large_group,
+        "queries before a row": tests.test_queries_before_a_row,
+        "NaN": tests.test_a_nan_reaches_what_sees_it,
+        "bytes": tests.test_traffic,
+    }

@@ -1,0 +1,150 @@
+"""Faults planted in copies of NsaSelectedAttentionInfer's kernel."""
+
+from functools import partial
+
+from .. import test_nsa_selected_attention_infer as tests
+from ..cache_cases import make_selected_infer
+from .judge import random_checks
+
+KEYS = "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_keys.h"
+PARTS = "ascendc/decoding/parts.h"
+CUBE = "ascendc/decoding/parts_cube.h"
+VECTOR = "ascendc/decoding/parts_vector.h"
+QUERIES = "ascendc/decoding/row_queries.h"
+TOKENS = "ascendc/decoding/row_tokens.h"
+
+# name: (file, what is replaced, by what)
+FAULTS = {
+    "causal": (QUERIES, "length - (end_ - query) + 1", "length"),
+    "rows of no queries": (QUERIES, "while (query >= end_ &&", "if (query >= end_ &&"),
+    "sorted": (KEYS, "blocks_[at - 1] > block; --at", "false; --at"),
+    "blocks of the row": (KEYS, "block < 0 || block * block_size_", "block * block_size_"),
+    "pages that there are": (KEYS, "if (!tokens_.Has(", "if (false && !tokens_.Has("),
+    "first key of a part": (KEYS, "Max(0, first - before)", "0"),
+    "place of a part": (PARTS, "part->slot = at_;", "part->slot = 0;"),
+    "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step);\n", ""),
+    "probabilities awaited": (CUBE, "    Await<Handover::kProbabilities>(step);\n", ""),
+    "slot of the scores": (CUBE, "scores_[slot * slot_elements_]", "scores_[0]"),
+    "head of the keys": (CUBE, "head * strides.head", "0"),
+    "panel of the output": (CUBE, "output_elements_ + v.column]", "output_elements_]"),
+    "cores wait": (
+        CUBE,
+        "      if (t_->ranked != 0 || !waves_.IsLast(wave)) AscendC::SyncAll<false>();\n",
+        "",
+    ),
+    "half of the heads": (
+        VECTOR,
+        "slot_elements_ + int64_t{share.begin} * t_->part_keys;",
+        "slot_elements_;",
+    ),
+    "both hand over": (
+        VECTOR,
+        "    HandOver<Handover::kProbabilities>(step);",
+        "    if (share.rows > 0) HandOver<Handover::kProbabilities>(step);",
+    ),
+    "what lies behind the keys": (VECTOR, "      FillTail(x, -Infinity(), g);\n", ""),
+    "maximum of the parts": (
+        VECTOR,
+        "AscendC::Max(now, max, statistics, count);",
+        "AscendC::Adds(now, max, 0.0f, count);",
+    ),
+    "factor of the sum": (VECTOR, "AscendC::Mul(total, total, old, count);", ""),
+    "parts in turn": (VECTOR, "outputs_[(part * t_->group", "outputs_[(cell.slot() * t_->group"),
+    "empty cells": (VECTOR, "    AscendC::Duplicate(sum, 0.0f, rows * t_->value_dim);\n", ""),
+    "end of a block": (
+        KEYS,
+        "Min(queries_.seen(), (block + 1) * block_size_)",
+        "(block + 1) * block_size_",
+    ),
+    "blocks behind": (KEYS, "block < 0 || block * block_size_ >= queries_.seen()", "block < 0"),
+    "list of the cell": (KEYS, "cell * block_count_ + i", "i"),
+    "first token of a row": (KEYS, "queries_.row() * t_->row_tokens", "0"),
+    "last key of a part": (KEYS, "end = Min(length, first + keys - before);", "end = length;"),
+    "place in a part": (KEYS, "before + at - first", "before + at"),
+    "page of a run": (KEYS, "begin_, start + at), static", "begin_, start) + at, static"),
+    "runs of a page": (KEYS, "tokens_.Run(start + at, end - at)", "end - at"),
+    "blocks before": (KEYS, "      before += length;\n", ""),
+    "page of a row": (TOKENS, "row * t_.places + place) * t_", "place) * t_"),
+    "rest of a page": (TOKENS, "t_.page - token % t_.page", "t_.page"),
+    "pages behind the last": (TOKENS, "page < 0 || page >= t_.pages", "page < 0"),
+    "pages before the first": (TOKENS, "page < 0 || page >= t_.pages", "page >= t_.pages"),
+    "tokens of the cache": (
+        QUERIES,
+        "Min(lengths_.GetValue(row_), capacity_)",
+        "lengths_.GetValue(row_)",
+    ),
+    "keys of the last part": (
+        PARTS,
+        "Min(t_->part_keys, cells.keys.total() - part->first)",
+        "t_->part_keys",
+    ),
+    "first key of a cell's part": (PARTS, "(at_ - cells.slot()) * t_->part_keys", "0"),
+    "end of a wave": (
+        PARTS,
+        "wave->slots + slots > t_->wave_parts",
+        "wave->slots > t_->wave_parts",
+    ),
+    "first query of a wave": (PARTS, "    Enter(wave.query);\n", "    Enter(0);\n"),
+    "queries of the cell": (CUBE, "query_[part.cell * t_->group * t_->dim]", "query_[0]"),
+    "slot of the probabilities": (
+        CUBE,
+        "probabilities_[step % kSlots * slot_elements_]",
+        "probabilities_[0]",
+    ),
+    "keys in L1": (CUBE, "    keys_in_.BeginUse();\n", ""),
+    "values in L1": (CUBE, "    values_in_.BeginUse();\n", ""),
+    "sums of the other half": (
+        VECTOR,
+        "statistics_[at + int64_t{t_->group} * kBlockFloats]",
+        "statistics_[at + int64_t{share.rows} * kBlockFloats]",
+    ),
+    "statistics of a part": (VECTOR, "(part.slot * 2 * t_->group + share.begin)", "share.begin"),
+    "rows that are added up": (VECTOR, "static_cast<int32_t>(i % chunks) * merged_rows_", "0"),
+    "factor of a part": (
+        VECTOR,
+        "      WithRowValue<true>(x, now, rows, t_->value_dim, t_->value_dim);\n",
+        "",
+    ),
+    "factor of the earlier parts": (
+        VECTOR,
+        "      WithRowValue<true>(sum, old, rows, t_->value_dim, t_->value_dim);\n",
+        "",
+    ),
+    "sum of a part": (
+        VECTOR,
+        "AscendC::MulAddDst(total, statistics[blocks], now, count);",
+        "AscendC::Add(total, total, statistics[blocks], count);",
+    ),
+    "rows of the output": (
+        VECTOR,
+        "out_[(cell.cell() * t_->group + row) * t_->value_dim]",
+        "out_[cell.cell() * t_->group * t_->value_dim]",
+    ),
+    "division": (VECTOR, "    DivideRows(sum, total, rows, t_->value_dim);\n", ""),
+    "rows without keys": (
+        VECTOR,
+        "    MarkEmptyRows(total, old.template ReinterpretCast<uint8_t>(), merged_rows_);\n",
+        "",
+    ),
+}
+
+# Those that change nothing, and why.
+HARMLESS = {}
+
+SEEDS = range(0, tests.CONFIGURATIONS, 2)
+
+
+def checks(dtype):
+    """What finds them."""
+    pages = {f"pages of {n}": partial(tests.test_pages_change_no_bit, page=n) for n in (16, 48, 7)}
+    wrong = {
+        f"wrong {x}": partial(tests.test_nothing_is_read_out_of_bounds, name=x) for x in tests.WRONG
+    }
+    return {
+        **random_checks(make_selected_infer, SEEDS, dtype),
+        **pages,
+        **wrong,
+        "a length behind the cache": tests.test_a_length_behind_the_cache,
+        "NaN": tests.test_a_nan_reaches_what_sees_it,
+        "bytes": tests.test_traffic,
+    }
