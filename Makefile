@@ -91,8 +91,9 @@ SPEED = flash_float32 flash_bfloat16 nsa_float32_forward_8192 nsa_bfloat16_forwa
 
 figures: build ## measure the figures of the README and of docs/measurements.md and draw the curves, most of an hour with nothing else running
 	$(PYTHON) -m benchmarks.lengths --again
-	$(PYTHON) -m benchmarks $(SPEED:%=--only %) --csv docs/figures/speed.csv
-	$(PYTHON) docs/figures/curves.py
+	$(PYTHON) -m benchmarks $(SPEED:%=--only %) --csv benchmarks/results/intel_xeon_amx/cases.csv
+	$(PYTHON) -m benchmarks.tables
+	$(PYTHON) -m benchmarks.figures
 
 format: $(PYTHON) ## format Python and C++
 	$(PYTHON) -m ruff format .

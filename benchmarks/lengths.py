@@ -3,7 +3,7 @@
 Native Sparse Attention, all of it (compression, its attention, the selected blocks, the window,
 the gates), beside dense attention: this package's, PyTorch's, and one made of MindSpore's
 operators. What is measured already stays, so that a run that was stopped goes on.
-docs/figures/curves.py draws.
+benchmarks/tables.py and figures.py make the tables and curves of the pages of it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 from . import machine
 
 ROOT = Path(__file__).resolve().parents[1]
-CSV = ROOT / "docs" / "figures" / "lengths.csv"
+CSV = ROOT / "benchmarks" / "results" / "intel_xeon_amx" / "lengths.csv"
 MODULE = "benchmarks.lengths"  # also where it is __main__
 LENGTHS = tuple(1024 * 2**i for i in range(7))
 NSA = "nsa"
@@ -49,7 +49,9 @@ def write(path, rows):
     order = (NSA, *DENSE)
     rows = sorted(rows, key=lambda row: (row["tokens"], order.index(row["attention"])))
     with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        # Rows that an earlier version measured may lack a column.
+        names = dict.fromkeys(name for row in rows for name in row)
+        writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

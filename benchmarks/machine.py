@@ -1,5 +1,6 @@
 """The machine, its load and its memory."""
 
+import datetime
 import os
 import platform
 from importlib import metadata
@@ -50,6 +51,7 @@ def describe():
         **{name: _version(name) for name in ("mindspore", "numpy", "torch")},
         "python": platform.python_version(),
         "load": load(),
+        "date": datetime.date.today().isoformat(),
     }
 
 

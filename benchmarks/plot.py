@@ -1,16 +1,16 @@
-"""The figures as a picture."""
+"""Figures of a run as a picture, and the timeline of a core."""
 
 from functools import partial
 
 from . import report
 
 
-def require():
+def require(what="--png"):
     """Fail before the measurement if the picture could not be drawn after it."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise SystemExit("--png needs matplotlib: pip install 'mindspore-nsa[bench]'") from error
+        raise SystemExit(f"{what} needs matplotlib: pip install 'mindspore-nsa[bench]'") from error
 
 
 def _bars(results, values, limits, title, good_above, axes):

@@ -1,14 +1,17 @@
 """`python -m benchmarks.sizes`: what the sizes of NSA cost at short contexts.
 
 Processor time of NSA, forward and backward, over that of this package's dense attention, which
-takes turns with it: medians of the rounds. One table by sizes and length of the text, one by how
-many query heads share a key head; rows as docs/measurements.md has them.
+takes turns with it: medians of the rounds. The table "sizes" is by sizes and length of the text,
+"sharing" by how many query heads share a key head. With --csv the figures are also written to a
+file, of which benchmarks/tables.py makes the tables of docs/measurements.md.
 """
 
 import argparse
+import csv
 import statistics
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from mindspore_nsa import _native
 
@@ -56,9 +59,24 @@ def ratios(variants, tokens, dtype, rounds):
     return [statistics.median(values) for values in found]
 
 
-def row(*cells):
-    """A row of a table."""
-    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+def measured(lengths, dtype, rounds):
+    """Rows of both tables, as soon as they are measured."""
+    for tokens in lengths:
+        yield from _rows("sizes", tokens, SIZES, ratios(SIZES, tokens, dtype, rounds))
+    for shared in (1, 2, 4, BASE.heads):
+        sizes = replace(SHARING, kv_heads=BASE.heads // shared)
+        yield from _rows("sharing", TOKENS, [sizes], ratios([sizes], TOKENS, dtype, rounds))
+
+
+def _rows(table, tokens, variants, found):
+    for sizes, ratio in zip(variants, found):
+        block, count = sizes.select
+        yield {
+            **{"table": table, "tokens": tokens},
+            **{"heads": sizes.heads, "kv_heads": sizes.kv_heads, "head_dim": sizes.dim},
+            **{"blocks": count, "block_size": block, "window": sizes.window},
+            **{"keys": keys_of(sizes, tokens), "ratio": f"{ratio:.4f}"},
+        }
 
 
 def main():
@@ -67,20 +85,28 @@ def main():
     parser.add_argument("--tokens", type=int, nargs="+", default=list(LENGTHS), metavar="N")
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default: {ROUNDS}")
+    parser.add_argument("--csv", type=Path, help="write the figures to a file")
     given = parser.parse_args()
+    if given.csv and not given.csv.parent.is_dir():
+        parser.error(f"--csv {given.csv}: must be a file in a folder that exists")
     machine.use_threads(0)
-    print(" | ".join(f"{name} {value}" for name, value in machine.describe().items()))
+    description = machine.describe()
+    print(" | ".join(f"{name} {value}" for name, value in description.items()))
     print(f"{given.dtype}, {BASE.heads} heads of {BASE.dim}, {_native.num_threads()} threads")
-    times = {n: ratios(SIZES, n, given.dtype, given.rounds) for n in given.tokens}
-    row("blocks", "window", *(f"{n:,} tokens" for n in given.tokens))
-    for place, sizes in enumerate(SIZES):
-        block, count = sizes.select
-        cells = (f"{keys_of(sizes, n)} keys, {times[n][place]:.2f}" for n in given.tokens)
-        row(f"{count} of {block}", sizes.window, *cells)
-    row("query heads of a key head", f"over dense attention, {TOKENS:,} tokens")
-    for shared in (1, 2, 4, BASE.heads):
-        sizes = replace(SHARING, kv_heads=BASE.heads // shared)
-        row(shared, f"{ratios([sizes], TOKENS, given.dtype, given.rounds)[0]:.2f}")
+    rows = []
+    for row in measured(given.tokens, given.dtype, given.rounds):
+        if not rows:
+            print(" ".join(f"{name:>10}" for name in row))
+        print(" ".join(f"{value:>10}" for value in row.values()), flush=True)
+        rows.append(row | {"dtype": given.dtype} | description)
+    if given.csv:
+        with open(given.csv, "w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            # As the table has them: by sizes, then by length.
+            sizes = [row for row in rows if row["table"] == "sizes"]
+            sizes.sort(key=lambda row: [s.window for s in SIZES].index(row["window"]))
+            writer.writerows(sizes + [row for row in rows if row["table"] == "sharing"])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,13 @@
-"""Draws docs/figures/branches.svg: what one query of NSA reads. Run it again after a change."""
+"""Draws docs/figures/branches.svg: what one query of NSA reads. Run it again after a change.
+
+It is a diagram, of boxes and lines at places of their own, and shows no figures; the curves beside
+it are matplotlib's (benchmarks/figures.py).
+"""
 
 from pathlib import Path
 
-from svg import FAINT, INK, line, page, rect, text
-
+INK, FAINT, PAPER = "#1f2933", "#dfe4ea", "#ffffff"
+FONT = "Helvetica, Arial, sans-serif"
 TOKENS, WINDOW, BLOCK = 48, 4, 8
 CELL, LEFT, WIDTH = 14, 150, 1024
 COLORS = {"compressed": "#3b6fb6", "selected": "#c8553d", "window": "#3f8f5b"}
@@ -14,6 +18,40 @@ ROWS = {
     "selected": ("2  selected", "the blocks with the best scores"),
     "window": ("3  window", "the last tokens"),
 }
+
+
+def rect(x, y, width, height, fill, stroke="none"):
+    """A rectangle with round corners."""
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" '
+        f'fill="{fill}" stroke="{stroke}"/>'
+    )
+
+
+def text(x, y, words, size=14, fill=INK, anchor="start", weight="normal"):
+    """A line of text; y is that of its base line."""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{fill}" '
+        f'text-anchor="{anchor}" font-weight="{weight}">{words}</text>'
+    )
+
+
+def line(x1, y1, x2, y2, color=INK, width=1.5):
+    """A straight line."""
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}" '
+        f'stroke-width="{width}"/>'
+    )
+
+
+def page(width, height, title, parts):
+    """The text of a file."""
+    body = "\n".join([rect(0, 0, width, height, PAPER), *parts])
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" '
+        f'font-family="{FONT}" role="img">\n<title>{title}</title>\n{body}\n</svg>\n'
+    )
 
 
 def cells(branch, y):

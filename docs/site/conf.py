@@ -40,7 +40,7 @@ napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Inputs", "Outputs", "Supported Platforms"]
 
 CONTENTS = {
-    "Start here": ["README.zh-CN", "model_zoo_demo/README"],
+    "Start here": ["README.zh-CN", "docs/install", "model_zoo_demo/README"],
     "Native Sparse Attention": [
         *("docs/native_sparse_attention", "docs/decoding", "docs/parallel"),
         *("docs/mindformers", "docs/mindone", "docs/nsa", "docs/measurements"),

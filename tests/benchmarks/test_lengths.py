@@ -1,11 +1,7 @@
-"""The curves over the length of the text: what is measured, what is kept, what is drawn."""
+"""The curves over the length of the text: what is measured, and what is kept."""
 
 import csv
-import os
-import re
-import subprocess
 import sys
-from pathlib import Path
 
 import mindspore as ms
 import numpy as np
@@ -13,18 +9,10 @@ import pytest
 
 from benchmarks import attentions, lengths
 
-ROOT = Path(__file__).resolve().parents[2]
-FIGURES = ROOT / "docs" / "figures"
-
 
 def _row(tokens, name, both):
     row = {"tokens": tokens, "attention": name, "forward_seconds": both / 3, "both_seconds": both}
     return row | {"bytes": 1e6, "calls": 5, "shape": "one text, float32"}
-
-
-def _own_folder():
-    """The environment of a script that imports its neighbour, as `make figures` runs it."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
 
 
 def test_a_slow_dense_attention_is_left_out_of_long_texts():
@@ -89,46 +77,3 @@ def test_nsa_runs(dtype):
         numbers = gradient.astype(ms.float32).asnumpy()
         assert np.isfinite(numbers).all() and numbers.any()
     ms.set_context(mode=ms.PYNATIVE_MODE)
-
-
-def test_the_figures_are_those_of_the_measurements(tmp_path):
-    """Pictures and the tables of the pages are what the script makes of the files."""
-    lengths_row, case_row = (r"\d[\d,]*", "1"), (r"`\w+_b?float\d+_\w+`", "`a_float32_b`")
-    pages = dict.fromkeys(("README.md", "README.zh-CN.md"), lengths_row)
-    pages["docs/measurements.md"] = case_row
-    (tmp_path / "docs").mkdir()
-    for name, (row, other) in pages.items():
-        text = (ROOT / name).read_text()
-        emptied = re.sub(rf"(?m)(?:^\| {row} \|.*\n)+", f"| {other} | |\n", text)
-        assert emptied != text
-        (tmp_path / name).write_text(emptied)
-    command = [sys.executable, FIGURES / "curves.py", tmp_path, tmp_path]
-    subprocess.run(command, check=True, env=_own_folder())
-    for name in pages:
-        assert (tmp_path / name).read_text() == (ROOT / name).read_text(), name
-    for name in ("time.svg", "memory.svg", "recall.svg", "conversion.svg"):
-        assert (tmp_path / name).read_text() == (FIGURES / name).read_text(), name
-
-
-def test_the_drawing_is_that_of_its_script(tmp_path):
-    for name in ("branches.py", "svg.py"):
-        (tmp_path / name).write_text((FIGURES / name).read_text())
-    subprocess.run([sys.executable, tmp_path / "branches.py"], check=True, env=_own_folder())
-    assert (tmp_path / "branches.svg").read_text() == (FIGURES / "branches.svg").read_text()
-
-
-@pytest.mark.parametrize("name", ["time", "memory", "recall", "conversion", "branches"])
-def test_no_text_leaves_its_picture(name):
-    """In the widest font that a browser may take: a caption was cut off at both ends."""
-    picture = (FIGURES / f"{name}.svg").read_text()
-    width, height = map(int, re.search(r'width="(\d+)" height="(\d+)"', picture).groups())
-    line = re.compile(
-        r'<text x="([\d.]+)" y="([\d.]+)" font-size="([\d.]+)" .*?text-anchor="(\w+)" '
-        r'font-weight="(\w+)">(.*?)</text>'
-    )
-    found = line.findall(picture)
-    assert len(found) >= 10
-    for x, y, size, anchor, weight, words in found:
-        taken = float(size) * len(words) * (0.68 if weight == "bold" else 0.6)
-        begin = float(x) - {"start": 0, "middle": taken / 2, "end": taken}[anchor]
-        assert 0 <= begin and begin + taken <= width and 0 < float(y) < height, words

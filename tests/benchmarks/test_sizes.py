@@ -5,7 +5,7 @@ import sys
 import mindspore as ms
 import numpy as np
 
-from benchmarks import attentions, sizes
+from benchmarks import attentions, sizes, tables
 
 
 def test_keys_of():
@@ -21,7 +21,7 @@ def test_attention_of_these_sizes():
     ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
-def test_tables(monkeypatch, capsys):
+def test_tables(monkeypatch, capsys, tmp_path):
     """Medians of the rounds, NSA over the dense attention of the same heads."""
     calls = []
 
@@ -40,10 +40,17 @@ def test_tables(monkeypatch, capsys):
     assert sizes.ratios([sizes.BASE], 64, "float32", 3) == [1.5]
     assert calls == [("dense", 8, 1), ("nsa", 8, 1)]
     calls.clear()
-    monkeypatch.setattr(sys, "argv", ["sizes", "--tokens", "512", "--rounds", "3"])
+    path = tmp_path / "sizes.csv"
+    command = ["sizes", "--tokens", "512", "256", "--rounds", "3", "--csv", str(path)]
+    monkeypatch.setattr(sys, "argv", command)
     sizes.main()
-    printed = capsys.readouterr().out
-    assert "| 4 of 32 | 64 | 223 keys, " in printed and "| 16 of 64 | 512 | 1055 keys, " in printed
-    assert [found for found in calls if found[0] == "dense"][1:] == [
+    assert "sharing" in capsys.readouterr().out
+    assert [found for found in calls if found[0] == "dense"][2:] == [
         ("dense", 8, 8), ("dense", 8, 4), ("dense", 8, 2), ("dense", 8, 1)
     ]  # fmt: skip
+    rows = tables.read(path)
+    lines = tables.sizes(rows)
+    assert lines[0][:3] == ["16 of 64", "512", "1055 keys, 1.50"]
+    assert lines[3][:2] == ["4 of 32", "64"] and lines[3][2].startswith("223 keys, ")
+    assert [len(line) for line in lines] == [4] * 4
+    assert len(tables.sharing(rows)[0]) == 5 and rows[0]["isa"] and rows[0]["date"]

@@ -20,11 +20,12 @@ from tests.native import builds
 from .conftest import ROOT, alone, operators_example
 
 README = (ROOT / "README.md").read_text()
+INSTALLING = (ROOT / "docs" / "install.md").read_text()
 TAG = re.compile(r"-manylinux_2_(\d+)_(x86_64|aarch64)\.whl$")
 TOOLS = runpy.run_path(str(ROOT / "tools" / "build_wheels.py"))
 # Debian 12 has glibc 2.36; its compiler asks for nothing newer than 2.34.
 OLDEST, MOST_MB = (
-    int(re.search(stated, README).group(1))
+    int(re.search(stated, INSTALLING).group(1))
     for stated in (r"glibc 2\.(\d+) or\s+newer", r"smaller\s+than (\d+) MB")
 )
 
@@ -64,7 +65,7 @@ def python(*command, **environment):
 
 
 def check_file(path, machine):
-    """Tag and size are those that the README states."""
+    """Tag and size are those that docs/install.md states."""
     minor, found = TAG.search(path.name).groups()
     assert int(minor) <= OLDEST and found == machine
     assert path.stat().st_size < MOST_MB * 1e6
@@ -96,8 +97,8 @@ def test_file(repaired, repaired_twin):
     assert repaired_twin.name.startswith(f"ascendc_twin-{__version__}-py3-none-")
 
 
-def test_the_readme_installs_it(repaired):
-    (pattern,) = re.findall(r"^pip install dist/(\S+)", README, re.MULTILINE)
+def test_the_page_installs_it(repaired):
+    (pattern,) = re.findall(r"^pip install dist/(\S+)", INSTALLING, re.MULTILINE)
     version = f"cp{sys.version_info.major}{sys.version_info.minor}"
     pattern = re.sub(r"cp3\d+", version, pattern).replace("x86_64", os.uname().machine)
     assert fnmatch.fnmatch(repaired.name, pattern)
