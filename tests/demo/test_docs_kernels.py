@@ -102,6 +102,26 @@ def test_chunks_of_the_gradient():
     ) in PAGE
 
 
+WALK = (ROOT / "docs" / "cpu_kernels.md").read_text()
+
+
+def test_a_page_for_newcomers():
+    assert WALK.count("\n") <= 150
+
+
+def test_the_walk_names_what_is_there():
+    """Every function and struct of a line stands in a file of the line, or of the one above it."""
+    section = WALK[WALK.index("### From a public function") : WALK.index("## The product")]
+    rows = re.findall(r"^\|(.*?)\| (`.*?`) (?:\||$)", section, re.MULTILINE)
+    assert len(rows) >= 15
+    texts = ""
+    for files, names in rows:
+        if links := re.findall(r"\]\(\.\./(.*?)\)", files):
+            texts = "".join((ROOT / link).read_text() for link in links)
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"\b{name}\b", texts), (files, name)
+
+
 def test_instruction_sets():
     """One row for every unit, named as the library names them."""
     tables = (path.read_text() for path in (ROOT / "cpu" / "dispatch").glob("isa_*.cc"))
