@@ -2,6 +2,7 @@
 
 import html.parser
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,19 @@ def test_links(site):
                 assert unquote(parts.fragment) in pages[target].anchors, f"{path.name}: {link}"
             checked += 1
     assert checked > 200
+
+
+def test_linked_files_exist():
+    """Of the repository, which the site names and does not hold."""
+    pages = ["README*.md", "docs/*.md", "model_zoo_demo/*.md", "twin/**/*.md", "benchmarks/**/*.md"]
+    links = [
+        (page, link)
+        for pattern in pages
+        for page in ROOT.glob(pattern)
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
+    ]
+    assert len(links) > 300
+    assert [(str(page), link) for page, link in links if not (page.parent / link).exists()] == []
 
 
 def test_every_page_is_there(site):

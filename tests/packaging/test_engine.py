@@ -64,7 +64,7 @@ def test_operators_do_not_include_each_other():
 
 
 # The other instruction sets' vectors: a translation unit includes one of them.
-VECTORS = {"vec_avx2.h", "vec_neon.h", "vec_scalar.h"}
+VECTORS = {p.name for p in SOURCES if p.name.startswith("vec_")} - {"vec_avx512.h", "vec_math.h"}
 MOST_FILES, MOST_LINES = 35, 600
 
 
