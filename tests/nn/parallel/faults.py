@@ -1,7 +1,7 @@
-"""What workers that do not fit together see: `msrun ... faults.py [end]`.
+"""What workers that do not fit together see, and one whose other ends: `msrun ... faults.py END`.
 
-Every fault is an error on all workers, of which each prints the text; then all go on. With "end"
-worker 1 ends for good while the other waits for it: "raise", or "kill".
+With "raise" every fault is an error on all workers, of which each prints the text; then all go on,
+until worker 1 ends for good by an error while the other waits for it. With "kill" it ends at once.
 """
 
 import os
@@ -36,7 +36,7 @@ def raised(name, call):
 
 
 def main():
-    """All faults, or the last one."""
+    """Faults, if the last one is an error, and the last one."""
     init()
     rank, size = ms.communication.get_rank(), ms.communication.get_group_size()
     groups = nn.parallel_groups(context=size)
@@ -44,16 +44,19 @@ def main():
     shards = nn.ContextShards(64, groups.context)
     layer = nn.NativeSparseAttention(config, context=shards)
     x = Tensor(np.ones((64 // size, 16), np.float32))
-    if len(sys.argv) > 1:
-        layer(x, (64,)).asnumpy()
-        if rank == 1:
-            print("ENDS AT", time.time(), os.getpid(), flush=True)
-        if rank == 1 and sys.argv[1] == "kill":
+    if sys.argv[1] == "raise":
+        faults(rank, size, groups, config, shards, layer, x)
+    layer(x, (64,)).asnumpy()
+    if rank == 1:
+        print("ENDS AT", time.time(), os.getpid(), flush=True)
+        if sys.argv[1] == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        if rank == 1:
-            raise RuntimeError("this worker has nothing more to say")
-        layer(x, (64,)).asnumpy()
-        return
+        raise RuntimeError("this worker has nothing more to say")
+    layer(x, (64,)).asnumpy()
+
+
+def faults(rank, size, groups, config, shards, layer, x):
+    """All but the last one, each on both workers."""
     tokens = 64 + 64 * rank
     raised("tokens", lambda: nn.ContextShards(tokens, groups.context))
     raised("order", lambda: nn.ContextShards(64, groups.context, ("contiguous", "head_tail")[rank]))

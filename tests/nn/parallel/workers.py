@@ -269,7 +269,7 @@ CASES = {
         Case("pynative", kind="lists", recompute=True),
         Case("pynative", "bfloat16", kind="batch"),
         Case("pynative", grid=(1, 4), layer="dense"),
-        Case("graph", order="head_tail", grid=(2, 2), kind="lists", steps=FEW),
+        Case("pynative", order="head_tail", grid=(2, 2), kind="lists", steps=FEW),
         Case("pynative", grid=(2, 1)),
         Case("pynative", device="Ascend"),
         Case("pynative", order="head_tail", device="Ascend"),
