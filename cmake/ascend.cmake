@@ -24,6 +24,8 @@ file(GLOB op_host_sources CONFIGURE_DEPENDS ascendc/*/op_host/*.cpp)
 add_library(nsa_op_host OBJECT ${op_host_sources})
 target_link_libraries(nsa_op_host PUBLIC nsa_ascendc_flags nsa_infer)
 target_compile_options(nsa_op_host PRIVATE -O2)
+target_precompile_headers(nsa_op_host PRIVATE <algorithm> <cstring> <functional> <map> <memory>
+  <string> <vector>)
 
 add_executable(nsa_opbuild "${ascendc_twin_opbuild}")
 target_link_libraries(nsa_opbuild PRIVATE nsa_op_host nsa_infer ascendc_twin)

@@ -80,10 +80,11 @@ def run(command, **environment):
         sys.exit(f"make wheel failed: {' '.join(map(str, command))}")
 
 
-def build_requirements():
-    """What pyproject.toml says that building needs."""
+def listed(*names):
+    """What pyproject.toml lists under these names; "requires" is what building needs."""
     text = (ROOT / "pyproject.toml").read_text()
-    return ast.literal_eval(re.search(r"^requires = (\[.*\])$", text, re.MULTILINE)[1])
+    lists = (re.search(rf"^{name} = (\[.*?\])$", text, re.MULTILINE | re.DOTALL) for name in names)
+    return [requirement for found in lists for requirement in ast.literal_eval(found[1])]
 
 
 def build_venv(version, python):
@@ -92,7 +93,7 @@ def build_venv(version, python):
     venv = BUILD / f"venv-{version}"
     if not (venv / "bin" / "pip").exists():
         run([python, "-m", "venv", venv])
-    run([venv / "bin" / "pip", *QUIET, "install", *build_requirements()])
+    run([venv / "bin" / "pip", *QUIET, "install", *listed("requires")])
     return venv
 
 

@@ -5,14 +5,26 @@
 set -euo pipefail
 venv=$1
 python=$2
-quiet=(--disable-pip-version-check --quiet)
+# Of thousands of modules few are imported: Python compiles them when they are.
+install=("$venv/bin/python" -m pip --disable-pip-version-check --quiet install --no-compile)
+# What pyproject.toml lists under these names.
+listed() {
+  "$venv/bin/python" -c 'import runpy, sys
+print(*runpy.run_path("tools/build_wheels.py")["listed"](*sys.argv[1:]), sep="\n")' "$@"
+}
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 # setuptools would pack modules deleted since the last build.
 rm -rf build/lib.* build/bdist.* twin/build
 # In an isolated build pybind11 would lie in another folder each time, and what includes it would be
 # compiled anew.
-requirements='import runpy; print(*runpy.run_path("tools/build_wheels.py")["build_requirements"](), sep="\n")'
-"$venv/bin/python" -c "$requirements" | "$venv/bin/python" -m pip install "${quiet[@]}" -r /dev/stdin
+listed requires | "${install[@]}" -r /dev/stdin
 export NSA_BUILD_DIR=$PWD/build/wheel ASCENDC_TWIN_BUILD_DIR=$PWD/build/wheel
-"$venv/bin/python" -m pip install "${quiet[@]}" --no-build-isolation ".[demo,test]"
-"$venv/bin/python" -m pip install "${quiet[@]}" --no-build-isolation ./twin
+# To download and to unpack keeps hardly one processor busy, so everything is compiled meanwhile.
+# setuptools has looked through the installed packages when pip begins to add to them. What the
+# compiler objects to is shown by the builds of the wheels, which find the rest compiled.
+"$venv/bin/python" setup.py -q build_ext >/dev/null 2>&1 &
+trap 'kill "$!" 2>/dev/null || true' EXIT
+listed dependencies demo test | "${install[@]}" -r /dev/stdin
+wait "$!" || true
+"${install[@]}" --no-build-isolation ".[demo,test]"
+"${install[@]}" --no-build-isolation ./twin

@@ -38,9 +38,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 def _pip(python, *arguments):
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-    done = subprocess.run(
-        [*command, "--disable-pip-version-check", *arguments], capture_output=True, text=True
-    )
+    # Of their modules few are imported: Python compiles them when they are.
+    options = ["--disable-pip-version-check", "--no-compile"]
+    done = subprocess.run([*command, *options, *arguments], capture_output=True, text=True)
     if done.returncode == 0:
         return
     absent = "No matching distribution found" in done.stderr
