@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from . import checkpoint, data, runlog, selection, train
+from . import checkpoint, data, drawing, runlog, selection, train
 from . import config as configs
 from .errors import InputError
 from .machine import add_mode
@@ -80,6 +80,7 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     try:
         config = configs.override(configs.load(args.config), args.set)
+        drawing.require()
         train.set_up(args.mode, config.device)
         rates = list(dict.fromkeys(args.rates or [config.learning_rate]))
         folders = {

@@ -22,8 +22,8 @@ from tqdm import tqdm
 import mindspore_nsa
 from mindspore_nsa.nn import RotaryAngles, Rotate
 
-from . import checkpoint, data, runlog, train
 from . import config as configs
+from . import data, drawing, runlog, train
 from .errors import InputError
 from .machine import add_mode, set_up
 from .model import Layer, Model, arguments, parameter_count
@@ -321,12 +321,7 @@ def run(config, indexer, out, paths=None, say=tqdm.write):
 
 def plot(rows, indexer, path):
     """Draw the losses and the recall over the steps."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    figure, panels = drawing.pyplot().subplots(1, 3, figsize=(13, 4), layout="constrained")
     steps = [row["step"] for row in rows]
     drawn = (
         ("Language model, bits per byte", {"validation": None}),
@@ -343,8 +338,7 @@ def plot(rows, indexer, path):
         axes.set(xlabel="steps", ylim=(0, None), title=title)
         axes.grid(alpha=0.3)
         axes.legend(loc="lower right")
-    checkpoint.write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=100))
-    pyplot.close(figure)
+    drawing.save(figure, path, dpi=100)
 
 
 def main(arguments=None):
@@ -366,6 +360,7 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     try:
         config, indexer = load(args.config)
+        drawing.require()
         set_up(args.mode, config.device)
         if not run(config, indexer, args.out, args.data):
             return train.INTERRUPTED

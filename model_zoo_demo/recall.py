@@ -16,7 +16,7 @@ import numpy as np
 from mindspore import Tensor, nn, ops
 from tqdm import tqdm
 
-from . import checkpoint, runlog
+from . import checkpoint, drawing, runlog
 from . import config as configs
 from .errors import InputError
 from .machine import add_mode, reads_caches
@@ -233,12 +233,7 @@ def train(config, task, out, resume=False, say=tqdm.write):
 
 def plot(folders, task, path):
     """Draw the accuracy of named runs."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    figure, axes = drawing.pyplot().subplots(figsize=(8, 5), layout="constrained")
     begin = 0
     for length, _, steps in task.stages:
         axes.axvline(begin, color="lightgray", linewidth=0.8)
@@ -256,10 +251,7 @@ def plot(folders, task, path):
     title = "Associative recall (grey: length of the sequences)"
     axes.set(xlabel="steps", ylabel="right answers", ylim=(0, 1.08), title=title)
     axes.legend()
-    checkpoint.write_atomically(
-        path, lambda temporary: figure.savefig(temporary, format="png", dpi=120)
-    )
-    pyplot.close(figure)
+    drawing.save(figure, path)
 
 
 def load(path):
@@ -321,6 +313,7 @@ def main(arguments=None):
             print(f"from the caches  {cached.mean():.2%}, {np.sum(passed != cached)} differ")
             return 0
         config, task = load(args.config)
+        drawing.require()
         set_up(args.mode, config.device)
         folders = {name: Path(args.out, name) for name in args.attention}
         results = {}

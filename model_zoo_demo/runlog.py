@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from . import drawing
 from .checkpoint import write_atomically
 
 NAME = "log.jsonl"
@@ -78,13 +79,6 @@ def _curve(axes, name, color, records, place=lambda step: step):
         axes.plot(*zip(*seen), color=color, marker=".", label=f"{name}, validation")
 
 
-def _save(figure, path):
-    from matplotlib import pyplot
-
-    write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
-    pyplot.close(figure)
-
-
 def plot(runs, path, title, baseline=None):
     """Draw the loss curves of named runs.
 
@@ -94,12 +88,7 @@ def plot(runs, path, title, baseline=None):
         title (str): Its heading.
         baseline (tuple): Height and name of a horizontal line. Default: none.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    figure, axes = drawing.pyplot().subplots(figsize=(8, 5), layout="constrained")
     for place, (name, records) in enumerate(runs.items()):
         _curve(axes, name, f"C{place}", records)
     if baseline:
@@ -107,7 +96,7 @@ def plot(runs, path, title, baseline=None):
     axes.set(xlabel="steps", ylabel="bits per byte", title=title)
     axes.grid(alpha=0.3)
     axes.legend()
-    _save(figure, path)
+    drawing.save(figure, path)
 
 
 def plot_comparison(runs, path, title, tokens_per_step):
@@ -119,12 +108,7 @@ def plot_comparison(runs, path, title, tokens_per_step):
         title (str): Its heading.
         tokens_per_step (int): Of all runs.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (over_tokens, over_seconds) = pyplot.subplots(
+    figure, (over_tokens, over_seconds) = drawing.pyplot().subplots(
         1, 2, figsize=(13, 5), sharey=True, layout="constrained"
     )
     for place, (name, records) in enumerate(runs.items()):
@@ -138,4 +122,4 @@ def plot_comparison(runs, path, title, tokens_per_step):
         axes.grid(alpha=0.3)
     over_tokens.legend()
     figure.suptitle(title)
-    _save(figure, path)
+    drawing.save(figure, path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from . import checkpoint, data
+from . import checkpoint, data, drawing
 from .errors import InputError
 from .machine import add_mode, set_up
 from .model import Model
@@ -63,10 +63,8 @@ def picture(blocks, config):
 
 def draw(model, config, corpus, path):
     """Draw what a model selects in a document of a corpus."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import colors, patches, pyplot
+    pyplot = drawing.pyplot()
+    from matplotlib import colors, patches
 
     tokens = document(corpus, config.context)
     # Always the same length, so that what stands after a short document is in its future.
@@ -114,8 +112,7 @@ def draw(model, config, corpus, path):
         ncols=4,
         frameon=False,
     )
-    checkpoint.write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=120))
-    pyplot.close(figure)
+    drawing.save(figure, path)
 
 
 def main(arguments=None):
@@ -133,6 +130,7 @@ def main(arguments=None):
         if config.attention != "nsa":
             raise InputError(f"{args.folder} holds a model with {config.attention} attention")
         data.check_vocabulary(config, args.folder)
+        drawing.require()
         set_up(args.mode, config.device)
         model = Model(config)
         checkpoint.restore(model.trainable_params(), arrays, args.folder)

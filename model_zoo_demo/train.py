@@ -15,7 +15,7 @@ import numpy as np
 from mindspore import Tensor
 from tqdm import tqdm
 
-from . import checkpoint, data, generate, runlog, selection
+from . import checkpoint, data, drawing, generate, runlog, selection
 from . import config as configs
 from .errors import InputError
 from .machine import add_mode, set_up
@@ -267,6 +267,7 @@ def main(arguments=None):
     args = parse(arguments)
     try:
         config = configs.override(configs.load(args.config), args.set)
+        drawing.require()
         groups = set_up(args.mode, config.device, args.target, args.context, args.tensor)
         worker = Worker(config, groups, args.order)
         say = tqdm.write if worker.first else lambda _: None

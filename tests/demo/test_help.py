@@ -1,9 +1,12 @@
-"""Every option of the demo's programs says what it is."""
+"""Every option of the demo's programs says what it is, and what is missing is said at once."""
 
 import argparse
 import importlib
+import sys
 
 import pytest
+
+from model_zoo_demo import drawing
 
 PROGRAMS = ("train", "generate", "recall", "compare", "convert", "selection", "dsa")
 
@@ -24,3 +27,21 @@ def test_every_option_has_words(name, monkeypatch, capsys):
         program.main(["--help"])
     assert end.value.code == 0 and "--mode" in capsys.readouterr().out
     assert silent == []
+
+
+@pytest.mark.parametrize("name", ["train", "recall", "compare", "dsa"])
+def test_without_matplotlib(name, monkeypatch, tmp_path):
+    """Before anything is trained or written."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    program = importlib.import_module(f"model_zoo_demo.{name}")
+    said = program.main(["--out", str(tmp_path / "out")])
+    assert said.startswith(f"{name}: matplotlib draws the pictures, and cannot be imported")
+    assert said.endswith("pip install 'mindspore-nsa[demo]'") and not [*tmp_path.iterdir()]
+
+
+def test_a_picture(tmp_path):
+    figure, axes = drawing.pyplot().subplots()
+    axes.plot([1, 2])
+    drawing.save(figure, tmp_path / "a.png", dpi=20)
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert drawing.pyplot().get_fignums() == []
