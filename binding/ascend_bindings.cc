@@ -27,13 +27,14 @@ py::object default_of(const AclnnParameter& parameter) {
   }
 }
 
-py::list signature_in_python(const std::string& op, const std::string& target) {
+py::list signature_in_python(const std::string& op, const std::string& target,
+                             const std::string& function) {
   constexpr const char* kKinds[] = {"tensor", "listInt", "listFloat", "listBool",
                                     "bool",   "double",  "int",       "str"};
   constexpr const char* kRoles[] = {"input", "attr", "output"};
   constexpr const char* kSources[] = {"input", "attr", "output"};
   py::list arguments;
-  for (const AscendArgument& argument : ascend_signature(op, target).arguments) {
+  for (const AscendArgument& argument : ascend_signature(op, target, function).arguments) {
     const AclnnParameter& parameter = *argument.parameter;
     py::list dtypes;
     for (aclDataType dtype : parameter.dtypes) {
@@ -62,9 +63,11 @@ void bind_ascend(py::module_& module) {
              "The type of an operator's Ascend kernel, after which its aclnn function is named.");
   module.def(
       "ascend_signature", &signature_in_python, py::arg("op"), py::arg("target") = "ascend",
+      py::arg("function") = "",
       "The arguments of an operator's aclnn function, in its order. source: what in schema(op) "
       "an argument is, and index its place there; None: it is absent or its default. "
-      "ValueError, which names the target, for an operator without an Ascend kernel.");
+      "ValueError, which names the target and the function, or that of the operator, for an "
+      "operator without an Ascend kernel.");
 }
 
 }  // namespace nsa

@@ -129,11 +129,12 @@ std::vector<std::string> ascend_operators() {
   return names;
 }
 
-const AscendSignature& ascend_signature(std::string_view op, std::string_view target) {
+const AscendSignature& ascend_signature(std::string_view op, std::string_view target,
+                                        std::string_view function) {
   const auto found = signatures().find(op);
   if (found != signatures().end()) return found->second;
   throw OpError(OpError::kValue,
-                std::string(schema(op).function) +
+                std::string(function.empty() ? schema(op).function : function) +
                     ": there is no Ascend kernel of this operator yet, so target '" +
                     std::string(target) + "' cannot run it");
 }

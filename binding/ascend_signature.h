@@ -38,8 +38,9 @@ std::string ascend_type(std::string_view op);
 std::vector<std::string> ascend_operators();
 
 // The one place that refuses an operator without an Ascend kernel: throws OpError, which names the
-// target. `target`: "ascend" or "ascend_twin".
-const AscendSignature& ascend_signature(std::string_view op, std::string_view target);
+// target and the function, which is the operator's if empty. `target`: "ascend" or "ascend_twin".
+const AscendSignature& ascend_signature(std::string_view op, std::string_view target,
+                                        std::string_view function = {});
 
 // Refuses what a call with the rules of Ascend has beyond its aclnn function: an input that is
 // given, an attribute with another value than its default. Without this they would be dropped in

@@ -203,8 +203,9 @@ void remember(const std::exception& error) {
   failure = {cast ? FailureCode::kWrittenCast : FailureCode::kOther, error.what()};
 }
 
-void run_call(const OpSchema& op, const CallText& text, int count, void** params, int* ndims,
-              int64_t** shapes, const char** dtypes) {
+// Describes the tensors that MindSpore passes, and runs the operator on them.
+void pass_tensors(const OpSchema& op, const CallText& text, int count, void** params, int* ndims,
+                  int64_t** shapes, const char** dtypes) {
   const int num_inputs = static_cast<int>(op.inputs.size());
   check_written(op, text, params, dtypes);
   Kept& of_op = kept(op.id);
@@ -222,15 +223,16 @@ void run_call(const OpSchema& op, const CallText& text, int count, void** params
   for (int i = num_inputs; i < count; ++i) {
     set_tensor(outputs[i - num_inputs], i, params, ndims, shapes, dtypes);
   }
-  call(text.attrs, inputs, outputs, *text.backend);
+  check_and_run(text.attrs, inputs, outputs, *text.backend);
 }
 
-int run(OpId id, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
-        void* extra) {
+// What MindSpore calls, of every operator; see NSA_CUSTOM.
+int run_custom(OpId id, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
+               void* extra) {
   const OpSchema& op = schema(id);
   const CallText& text = call_text(op, extra);
   try {
-    run_call(op, text, count, params, ndims, shapes, dtypes);
+    pass_tensors(op, text, count, params, ndims, shapes, dtypes);
   } catch (const std::exception& error) {
     remember(error);
     if (!text.graph) throw;
@@ -397,7 +399,7 @@ Failure last_failure() {
 #define NSA_CUSTOM(op, function, outputs)                                                        \
   extern "C" int op(int count, void** params, int* ndims, int64_t** shapes, const char** dtypes, \
                     void*, void* extra) {                                                        \
-    return nsa::run(nsa::OpId::k##op, count, params, ndims, shapes, dtypes, extra);              \
+    return nsa::run_custom(nsa::OpId::k##op, count, params, ndims, shapes, dtypes, extra);       \
   }                                                                                              \
   NSA_INFERENCE(op, kCustom, op, outputs)
 

@@ -22,8 +22,9 @@ Target read_target(const std::string& name) {
 }
 
 py::list infer_in_python(const std::string& op, const py::sequence& inputs, const py::dict& attrs,
-                         const std::string& target) {
-  const OpSchema& op_schema = schema(op);
+                         const std::string& target, const std::string& function) {
+  OpSchema op_schema = schema(op);
+  if (!function.empty()) op_schema.function = function.c_str();
   const PythonInputs described_inputs(op_schema, inputs);
   const BoundAttrs bound(op_schema, read_attrs(op_schema, attrs));
   const std::vector<OutputDesc> outputs =
@@ -134,11 +135,14 @@ void bind_infer(py::module_& module) {
     }
   });
   module.def("infer", &infer_in_python, py::arg("op"), py::arg("inputs"), py::arg("attrs"),
-             py::arg("target") = "cpu",
+             py::arg("target") = "cpu", py::arg("function") = "",
              "Checks a call and returns its outputs as (dtype name, shape). An input is None or "
-             "(dtype name or None, shape or None, values or None).");
+             "(dtype name or None, shape or None, values or None). Errors name the function, or "
+             "that of the operator.");
   module.def("schema", &schema_in_python, py::arg("op"),
              "Inputs, attributes and outputs of an operator.");
+  module.def("rules_called", &rules_called,
+             "How often the rules of an operator have been called in this process.");
   module.def("op_names", &op_names, "Names of the native operators.");
   module.def(
       "compressed_rows",

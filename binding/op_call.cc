@@ -76,7 +76,7 @@ void run_on_cpu(const CheckedCall& call) {
   const cpu::SingleThread single(entry.work(call) < kSingleThreadWork);
   cpu::start_team();
   try {
-    entry.run(call);
+    entry.run_kernel(call);
   } catch (const std::bad_alloc&) {
     throw NoMemory(std::string(call.context.function()) +
                    ": no memory for the scratch of the call");
@@ -97,8 +97,8 @@ const OpEntry& op_entry(OpId op) {
 
 const Backend kCpuBackend{Target::kCpu, run_on_cpu};
 
-void call(const BoundAttrs& attrs, std::vector<TensorDesc>& inputs,
-          const std::vector<TensorDesc>& outputs, const Backend& backend) {
+void check_and_run(const BoundAttrs& attrs, std::vector<TensorDesc>& inputs,
+                   const std::vector<TensorDesc>& outputs, const Backend& backend) {
   const OpSchema& op_schema = attrs.schema();
   thread_local std::vector<SeqList> lists;  // for its memory
   read_lists(op_schema, inputs, lists);
@@ -107,7 +107,7 @@ void call(const BoundAttrs& attrs, std::vector<TensorDesc>& inputs,
   const CheckedCall checked{context, outputs};
   const OpEntry& entry = op_entry(op_schema.id);
   if (entry.check_contents != nullptr) entry.check_contents(checked);
-  backend.run(checked);
+  backend.run_checked(checked);
 }
 
 }  // namespace nsa

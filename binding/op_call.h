@@ -60,7 +60,8 @@ static_assert(cpu::kSoftmaxLanes == kSoftmaxLanes);
 
 // What is known of an operator beyond its rules.
 struct OpEntry {
-  void (*run)(const CheckedCall& call);  // on the CPU
+  // Fills the parameters of the CPU's kernel, and calls it.
+  void (*run_kernel)(const CheckedCall& call);
   // Multiplications of a call, at most; those of a gradient's recomputation are not counted. Where
   // they are few the kernel gets one thread.
   int64_t (*work)(const CheckedCall& call);
@@ -81,16 +82,16 @@ inline int64_t elements(const CheckedCall& call, size_t input) { return numel(ca
 // Whose limits hold for a call, and what runs it then.
 struct Backend {
   Target rules;
-  void (*run)(const CheckedCall& call);
+  void (*run_checked)(const CheckedCall& call);
 };
 extern const Backend kCpuBackend;
 
-// Runs the operator of the attributes. Inputs and outputs have data; the caller allocates the
-// outputs as infer() says. The values of lists are read into the inputs. Throws OpError, with the
-// sentence that Python users see, where a rule of infer/ or the shape of an output is violated, and
-// std::bad_alloc where the kernel finds no memory.
-void call(const BoundAttrs& attrs, std::vector<TensorDesc>& inputs,
-          const std::vector<TensorDesc>& outputs, const Backend& backend = kCpuBackend);
+// Checks a call by the rules and runs the operator of the attributes. Inputs and outputs have data;
+// the caller allocates the outputs as infer() says. The values of lists are read into the inputs.
+// Throws OpError, with the sentence that Python users see, where a rule of infer/ or the shape of
+// an output is violated, and std::bad_alloc where the kernel finds no memory.
+void check_and_run(const BoundAttrs& attrs, std::vector<TensorDesc>& inputs,
+                   const std::vector<TensorDesc>& outputs, const Backend& backend = kCpuBackend);
 
 #define NSA_OP_ENTRY(op, function, outputs) extern const OpEntry function##_entry;
 NSA_OPERATORS(NSA_OP_ENTRY)

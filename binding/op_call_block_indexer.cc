@@ -8,7 +8,7 @@ namespace {
 
 constexpr const BlockIndexerInputs& kIn = kBlockIndexerInputs;
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   cpu::BlockIndexerParams p{};
   call.set_attrs<BlockIndexerAttrs>(p);
   p.query = call.data(kIn.query);
@@ -37,6 +37,6 @@ uint32_t float32_inputs(const BoundAttrs&) { return input_bit(kIn.weights); }
 
 }  // namespace
 
-const OpEntry block_indexer_entry{run, work, float32_inputs};
+const OpEntry block_indexer_entry{run_kernel, work, float32_inputs};
 
 }  // namespace nsa

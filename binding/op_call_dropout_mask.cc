@@ -6,7 +6,7 @@ namespace nsa {
 
 namespace {
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   cpu::DropoutMaskParams p{};
   call.set_attrs<NsaDropoutMaskAttrs>(p);
   p.seed = static_cast<uint64_t>(*call.as<int64_t>(kNsaDropoutMaskInputs.seed));
@@ -18,6 +18,6 @@ int64_t work(const CheckedCall& call) { return call.attrs<NsaDropoutMaskAttrs>()
 
 }  // namespace
 
-const OpEntry dropout_mask_entry{run, work};
+const OpEntry dropout_mask_entry{run_kernel, work};
 
 }  // namespace nsa

@@ -53,7 +53,7 @@ void fill(const CheckedCall& call, const FlashInputs& in, cpu::FlashAttentionSco
   }
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   cpu::FlashAttentionScoreParams p{};
   call.set_attrs<FlashAttentionScoreAttrs>(p);
   fill(call, FlashInputs(kIn), p);
@@ -63,7 +63,7 @@ void run(const CheckedCall& call) {
   cpu::flash_attention_score(p);
 }
 
-void run_grad(const CheckedCall& call) {
+void run_grad_kernel(const CheckedCall& call) {
   cpu::FlashAttentionScoreGradParams p{};
   call.set_attrs<FlashAttentionScoreGradAttrs>(p);
   fill(call, FlashInputs(kGrad), p);
@@ -113,7 +113,7 @@ uint32_t float32_inputs_grad(const BoundAttrs& attrs) {
 
 }  // namespace
 
-const OpEntry flash_attention_score_entry{run, work, float32_inputs};
-const OpEntry flash_attention_score_grad_entry{run_grad, work_grad, float32_inputs_grad};
+const OpEntry flash_attention_score_entry{run_kernel, work, float32_inputs};
+const OpEntry flash_attention_score_grad_entry{run_grad_kernel, work_grad, float32_inputs_grad};
 
 }  // namespace nsa

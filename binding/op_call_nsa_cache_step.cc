@@ -221,7 +221,7 @@ void check_states(const CheckedCall& call) {
   check_room(call, step.p);
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   StepCall step(call);
   step.p.attention_out = call.out(kOut.attention_out);
   const int64_t layer = call.attrs<NsaCacheStepAttrs>().layer;
@@ -249,6 +249,6 @@ uint32_t float32_inputs(const BoundAttrs&) {
 
 }  // namespace
 
-const OpEntry nsa_cache_step_entry{run, work, float32_inputs, check_states};
+const OpEntry nsa_cache_step_entry{run_kernel, work, float32_inputs, check_states};
 
 }  // namespace nsa

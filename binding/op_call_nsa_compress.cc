@@ -25,7 +25,7 @@ void fill(const CheckedCall& call, const Positions& in, const NsaCompressGradAtt
   p.B = call.list_length(in.actual_seq_len);
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   cpu::NsaCompressParams p{};
   fill(call, kIn, call.attrs<NsaCompressAttrs>(), p);
   p.output = call.out(kOut.output);
@@ -33,7 +33,7 @@ void run(const CheckedCall& call) {
   cpu::nsa_compress(p);
 }
 
-void run_grad(const CheckedCall& call) {
+void run_grad_kernel(const CheckedCall& call) {
   cpu::NsaCompressGradParams p{};
   fill(call, kGrad, call.attrs<NsaCompressGradAttrs>(), p);
   p.output_grad = call.data(kGrad.output_grad);
@@ -57,7 +57,7 @@ int64_t work_grad(const CheckedCall& call) {
 
 }  // namespace
 
-const OpEntry nsa_compress_entry{run, work};
-const OpEntry nsa_compress_grad_entry{run_grad, work_grad};
+const OpEntry nsa_compress_entry{run_kernel, work};
+const OpEntry nsa_compress_grad_entry{run_grad_kernel, work_grad};
 
 }  // namespace nsa

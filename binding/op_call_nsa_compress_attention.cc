@@ -9,7 +9,7 @@ namespace {
 constexpr const NsaCompressAttentionInputs& kIn = kNsaCompressAttentionInputs;
 constexpr const NsaCompressAttentionOutputs& kOut = kNsaCompressAttentionOutputs;
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   const Context& c = call.context;
   cpu::NsaCompressAttentionParams p{};
   call.set_attrs<NsaCompressAttentionAttrs>(p);
@@ -51,6 +51,6 @@ int64_t work(const CheckedCall& call) {
 
 }  // namespace
 
-const OpEntry nsa_compress_attention_entry{run, work};
+const OpEntry nsa_compress_attention_entry{run_kernel, work};
 
 }  // namespace nsa

@@ -20,7 +20,7 @@ void check_contents(const CheckedCall& call) {
               list_values(call, kIn.actual_cmp_seq_kvlen));
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   const auto& attrs = call.attrs<NsaCompressAttentionInferAttrs>();
   const CacheDims key = dims_of(call, kIn.key), value = dims_of(call, kIn.value);
   cpu::NsaCompressAttentionInferParams p{};
@@ -46,6 +46,6 @@ int64_t work(const CheckedCall& call) {
 
 }  // namespace
 
-const OpEntry nsa_compress_attention_infer_entry{run, work, nullptr, check_contents};
+const OpEntry nsa_compress_attention_infer_entry{run_kernel, work, nullptr, check_contents};
 
 }  // namespace nsa

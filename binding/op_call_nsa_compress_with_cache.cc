@@ -19,7 +19,7 @@ void check_contents(const CheckedCall& call) {
   check_pages(call, kIn.block_table, dims_of(call), list_values(call, kIn.actual_seq_len));
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   const auto& attrs = call.attrs<NsaCompressWithCacheAttrs>();
   const bool paged = call.has(kIn.block_table);
   const CacheDims dims = dims_of(call);
@@ -47,6 +47,6 @@ int64_t work(const CheckedCall& call) {
 
 }  // namespace
 
-const OpEntry nsa_compress_with_cache_entry{run, work, nullptr, check_contents};
+const OpEntry nsa_compress_with_cache_entry{run_kernel, work, nullptr, check_contents};
 
 }  // namespace nsa

@@ -22,7 +22,7 @@ void check_contents(const CheckedCall& call) {
   check_pages(call, kIn.block_table, check_cache(c, kIn.key_slc, layout, kUnknownDim), lengths);
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   const Context& c = call.context;
   const auto& attrs = call.attrs<NsaDecodeAttrs>();
   const CacheLayout layout = attrs.cache_layout;
@@ -59,6 +59,6 @@ uint32_t float32_inputs(const BoundAttrs&) { return input_bit(kIn.gates); }
 
 }  // namespace
 
-const OpEntry nsa_decode_entry{run, work, float32_inputs, check_contents};
+const OpEntry nsa_decode_entry{run_kernel, work, float32_inputs, check_contents};
 
 }  // namespace nsa

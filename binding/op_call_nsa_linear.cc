@@ -8,7 +8,7 @@ namespace {
 
 constexpr const NsaLinearInputs& kIn = kNsaLinearInputs;
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   cpu::NsaLinearParams p{};
   p.x = call.as<float>(kIn.x);
   p.weight = call.data(kIn.weight);
@@ -29,6 +29,6 @@ uint32_t float32_inputs(const BoundAttrs&) { return input_bit(kIn.x) | input_bit
 
 }  // namespace
 
-const OpEntry nsa_linear_entry{run, work, float32_inputs};
+const OpEntry nsa_linear_entry{run_kernel, work, float32_inputs};
 
 }  // namespace nsa

@@ -25,7 +25,7 @@ void fill(const CheckedCall& call, const Positions& in, const NsaMixBranchesGrad
   p.Dv = call.dim(in.compressed, 2);
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   cpu::NsaMixBranchesParams p{};
   fill(call, kIn, call.attrs<NsaMixBranchesAttrs>(), p);
   p.mixed = call.out(kNsaMixBranchesOutputs.mixed);
@@ -33,7 +33,7 @@ void run(const CheckedCall& call) {
   cpu::nsa_mix_branches(p);
 }
 
-void run_grad(const CheckedCall& call) {
+void run_grad_kernel(const CheckedCall& call) {
   cpu::NsaMixBranchesGradParams p{};
   fill(call, kGrad, call.attrs<NsaMixBranchesGradAttrs>(), p);
   p.mixed_grad = call.data(kGrad.mixed_grad);
@@ -64,8 +64,8 @@ uint32_t float32_inputs_round(const BoundAttrs&) { return input_bit(kNsaRoundInp
 
 }  // namespace
 
-const OpEntry nsa_mix_branches_entry{run, work, float32_inputs};
-const OpEntry nsa_mix_branches_grad_entry{run_grad, work_grad, float32_inputs_grad};
+const OpEntry nsa_mix_branches_entry{run_kernel, work, float32_inputs};
+const OpEntry nsa_mix_branches_grad_entry{run_grad_kernel, work_grad, float32_inputs_grad};
 const OpEntry nsa_round_entry{run_round, work_round, float32_inputs_round};
 
 }  // namespace nsa

@@ -35,7 +35,7 @@ int64_t tokens_of(const TensorDesc& y) {
   return tokens;
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   cpu::NsaProjectionParams p{};
   p.x = call.data(kIn.x);
   p.x_type = elem_type(call.in(kIn.x).dtype);
@@ -105,7 +105,7 @@ int64_t work_grad(const CheckedCall& call) {
 
 }  // namespace
 
-const OpEntry nsa_projection_entry{run, work};
+const OpEntry nsa_projection_entry{run_kernel, work};
 const OpEntry nsa_projection_input_grad_entry{run_input_grad, work_grad};
 const OpEntry nsa_projection_weight_grad_entry{run_weight_grad, work_grad};
 

@@ -31,7 +31,7 @@ void fill(const CheckedCall& call, const Positions& in, cpu::NsaSelectedAttentio
   call.set_attrs<NsaSelectedAttentionAttrs>(p);
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   cpu::NsaSelectedAttentionParams p{};
   fill(call, kIn, p);
   p.attention_out = call.out(kOut.attention_out);
@@ -40,7 +40,7 @@ void run(const CheckedCall& call) {
   cpu::nsa_selected_attention(p);
 }
 
-void run_grad(const CheckedCall& call) {
+void run_grad_kernel(const CheckedCall& call) {
   cpu::NsaSelectedAttentionGradParams p{};
   fill(call, kGrad, p);
   // The base's outputs are inputs of the gradient, which only reads them.
@@ -65,7 +65,7 @@ int64_t work_grad(const CheckedCall& call) { return work_of(call, kGrad.query); 
 
 }  // namespace
 
-const OpEntry nsa_selected_attention_entry{run, work};
-const OpEntry nsa_selected_attention_grad_entry{run_grad, work_grad};
+const OpEntry nsa_selected_attention_entry{run_kernel, work};
+const OpEntry nsa_selected_attention_grad_entry{run_grad_kernel, work_grad};
 
 }  // namespace nsa

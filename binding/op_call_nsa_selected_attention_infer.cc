@@ -18,7 +18,7 @@ void check_contents(const CheckedCall& call) {
               list_values(call, kIn.actual_seq_kvlen));
 }
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   const auto& attrs = call.attrs<NsaSelectedAttentionInferAttrs>();
   const CacheDims key = dims_of(call, kIn.key), value = dims_of(call, kIn.value);
   cpu::NsaSelectedAttentionInferParams p{};
@@ -43,6 +43,6 @@ int64_t work(const CheckedCall& call) {
 
 }  // namespace
 
-const OpEntry nsa_selected_attention_infer_entry{run, work, nullptr, check_contents};
+const OpEntry nsa_selected_attention_infer_entry{run_kernel, work, nullptr, check_contents};
 
 }  // namespace nsa

@@ -12,7 +12,7 @@ constexpr const NsaSplitHeadsOutputs& kOut = kNsaSplitHeadsOutputs;
 constexpr const NsaSplitHeadsGradInputs& kGrad = kNsaSplitHeadsGradInputs;
 constexpr const NsaSplitHeadsGradOutputs& kGradOut = kNsaSplitHeadsGradOutputs;
 
-void run(const CheckedCall& call) {
+void run_kernel(const CheckedCall& call) {
   cpu::NsaSplitHeadsParams p{};
   static_cast<NsaSplitHeadsGradAttrs&>(p) = call.attrs<NsaSplitHeadsAttrs>();
   p.query = call.as<float>(kIn.query);
@@ -33,7 +33,7 @@ void run(const CheckedCall& call) {
   cpu::nsa_split_heads(p);
 }
 
-void run_grad(const CheckedCall& call) {
+void run_grad_kernel(const CheckedCall& call) {
   cpu::NsaSplitHeadsGradParams p{};
   call.set_attrs<NsaSplitHeadsGradAttrs>(p);
   for (int64_t b = 0; b < cpu::kMostBranches; ++b) {
@@ -64,7 +64,7 @@ uint32_t float32_inputs_grad(const BoundAttrs&) {
 
 }  // namespace
 
-const OpEntry nsa_split_heads_entry{run, work, float32_inputs};
-const OpEntry nsa_split_heads_grad_entry{run_grad, work_grad, float32_inputs_grad};
+const OpEntry nsa_split_heads_entry{run_kernel, work, float32_inputs};
+const OpEntry nsa_split_heads_grad_entry{run_grad_kernel, work_grad, float32_inputs_grad};
 
 }  // namespace nsa

@@ -137,7 +137,7 @@ py::list run_in_python(const std::string& op, const py::sequence& inputs, const 
   {
     const cpu::ThreadCount count(threads);
     const OthersRun release;
-    call(values, in, out, backend);
+    check_and_run(values, in, out, backend);
   }
   py::list list;
   for (size_t i = 0; i < descs.size(); ++i) {

@@ -163,4 +163,7 @@ std::vector<std::string> op_names();
 std::vector<OutputDesc> infer(std::string_view op, const std::vector<TensorDesc>& inputs,
                               const Attrs& attrs, Target target = Target::kCpu);
 
+// How often infer() of check.h, through which each call goes, has called an operator's rules.
+int64_t rules_called();
+
 }  // namespace nsa

@@ -238,17 +238,17 @@ class NativeSparseAttention(AttentionLayer):
             c.compress_stride,
             c.select_block_size,
             c.select_block_count,
-            topk_mask=None,
-            atten_mask=None,
-            actual_seq_qlen=ends,
-            actual_cmp_seq_kvlen=cmp_ends,
-            actual_sel_seq_kvlen=None,
-            causal=True,
-            init_blocks=c.init_blocks,
-            local_blocks=c.local_blocks,
-            importance=c.importance,
-            q_offset=offsets,
-            statistics=False,
+            None,  # neither mask
+            None,
+            ends,
+            cmp_ends,
+            None,  # what blocks there are follows from the rest
+            True,  # causal
+            c.init_blocks,
+            c.local_blocks,
+            c.importance,
+            offsets,
+            False,  # the statistics are not used
         )
         return results[0], results[1]
 
@@ -264,12 +264,12 @@ class NativeSparseAttention(AttentionLayer):
             self.heads,
             c.select_block_size,
             c.select_block_count,
-            atten_mask=None,
-            actual_seq_qlen=ends,
-            actual_seq_kvlen=kv_ends,
-            causal=True,
-            q_offset=offsets,
-            statistics=False,
+            None,  # no mask
+            ends,
+            kv_ends,
+            True,  # causal
+            offsets,
+            False,  # the statistics are not used
         )
         return results[0]
 

@@ -235,7 +235,7 @@ def _bprop_in_aclnn_order(op, arguments, outputs, bprop):
 
 
 def aclnn_operator(op, text, tensors, attrs, lists, narrow, bprop):
-    """The Custom of an aclnn function, and what calls it with an operator's inputs; see `run`.
+    """The Custom of an aclnn function, and what calls it with an operator's inputs; see `Operator`.
 
     Args:
         op: Name of the operator.

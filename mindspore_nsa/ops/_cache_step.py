@@ -4,30 +4,30 @@ from functools import lru_cache
 
 from mindspore.ops import zeros
 
-from ._custom import planned_target, run
-from ._in_place import InPlace
-from ._plan import NativeCall, Planner, TensorSpec, all_passed
+from ._by_name import call_by_name
+from ._custom import planned_target
+from ._in_place import InPlace, InPlacePlan
+from ._plan import NativeCall, Planner, TensorSpec
 
 _OP = "NsaCacheStep"
 _FUNCTION = "nsa_cache_step"
 
 
-def _plan_call(angles, fine_angles, others, selected, **given):
+def _plan_call(**given):
     placeholder = None
     if planned_target.get() == "cpu":
         # It has sines of its own.
-        angles = fine_angles = None
-    elif others is None:
+        given["angles"] = given["fine_angles"] = None
+    elif given["others"] is None:
         # What is written cannot be absent there.
-        placeholder = _placeholder(selected.dtype)
-        others = TensorSpec((selected.dtype, placeholder.shape, None))
-    given |= {"selected": selected, "others": others}
-    call = NativeCall(_OP, {**given, "angles": angles, "fine_angles": fine_angles})
+        dtype = given["selected"].dtype
+        placeholder = _placeholder(dtype)
+        given["others"] = TensorSpec((dtype, placeholder.shape, None))
+    call = NativeCall(_OP, given)
     call.infer()
-    constants = (
-        {**call.constants, "others": placeholder} if placeholder is not None else call.constants
-    )
-    return call.text(), tuple(constants.get(name) for name in call.inputs)
+    if placeholder is not None:
+        call.constants["others"] = placeholder
+    return InPlacePlan(call.text(), call_by_name(call, None))
 
 
 @lru_cache
@@ -75,18 +75,15 @@ def nsa_cache_step(
     layer=0,
 ):
     """Attention [T, N1, Dv] of new tokens, which go into the caches; infer/nsa_cache_step.h."""
-    inputs = (
+    arguments = (
         query, key, value, selected, state, actual_seq_len, gates, weight_k, weight_v, position_k,
-        position_v, others, angles, fine_angles
+        position_v, others, angles, fine_angles, scale_value, theta, rope_factor, rope_low,
+        rope_high, window_size, shared_kv, rollback, compress_block_size, compress_stride,
+        select_block_size, select_block_count, init_blocks, local_blocks, importance, layer
     )  # fmt: skip
-    attrs = (
-        scale_value, theta, rope_factor, rope_low, rope_high, window_size, shared_kv, rollback,
-        compress_block_size, compress_stride, select_block_size, select_block_count, init_blocks,
-        local_blocks, importance, layer
-    )  # fmt: skip
-    text, constants = _plan_nsa_cache_step(*inputs, *attrs)
+    text, call = _plan_nsa_cache_step(*arguments)
     written = (selected, state) if others is None else (selected, state, others)
     operator, mark = _operator_nsa_cache_step(text, *written)
     if mark is not None:
         mark(*written)
-    return run(operator, all_passed(inputs, constants))
+    return call(operator, *arguments)

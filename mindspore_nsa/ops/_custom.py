@@ -6,6 +6,7 @@ import os
 import threading
 from contextvars import ContextVar
 from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
@@ -155,29 +156,38 @@ class _WithoutKernel(Constexpr):
         _native.ascend_signature(*self._of)
 
 
-def native_operator(op, text, bprop):
-    """A native operator for the target that `encode_attrs` wrote into its text; see `run`.
+class Operator(NamedTuple):
+    """A native operator on one target.
 
-    Gives its Custom and, where that takes its arguments in another order, a function of the Custom
-    and all inputs.
+    Attributes:
+        custom: The Custom.
+        in_order: A function of the Custom and the operator's inputs that calls it with them in its
+            own order; None where that is the operator's.
     """
+
+    custom: Any
+    in_order: Any = None
+
+
+def native_operator(op, text, bprop):
+    """The `Operator` for the target that `encode_attrs` wrote into its text."""
     attrs, _, host = text.partition("\n")
     target = planned_target.get()
     if target != "cpu" and op not in _native.ascend_operators():
-        return _WithoutKernel(op, target), None
+        return Operator(_WithoutKernel(op, target))
     if not host:
-        return native_custom(op, attrs, bprop), None
+        return Operator(native_custom(op, attrs, bprop))
     from ._ascend import aclnn_operator
 
-    return aclnn_operator(op, attrs, *json.loads(host), bprop)
+    return Operator(*aclnn_operator(op, attrs, *json.loads(host), bprop))
 
 
-def run(operator, inputs):
-    """Call a native operator with all its inputs. Part of graphs, too."""
-    custom, call = operator
-    if call is None:
+def call_operator(operator, inputs):
+    """The outputs of an `Operator` of these inputs. Part of graphs, too."""
+    custom, in_order = operator
+    if in_order is None:
         return custom(*inputs)
-    return call(custom, inputs)
+    return in_order(custom, inputs)
 
 
 def constant(values):

@@ -96,7 +96,7 @@ def _no_gradient_text(op, instead):
 
 @lru_cache(maxsize=CACHE_SIZE)
 def cache_operator(op, attrs, instead, writes=False):
-    """An operator that reads a cache, and so has no gradient, for `run`.
+    """An `Operator` that reads a cache, and so has no gradient.
 
     `attrs` is what `encode_attrs` wrote, `instead` what to train with. One that `writes` the cache
     must not be dropped, merged or reordered by a compiler.
@@ -108,7 +108,7 @@ def cache_operator(op, attrs, instead, writes=False):
 
     operator = native_operator(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
     if writes:
-        operator[0].add_prim_attr("side_effect_mem", True)
+        operator.custom.add_prim_attr("side_effect_mem", True)
     return operator
 
 

@@ -5,12 +5,25 @@ What is written into the copy is lost, so neither may come to that.
 """
 
 from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 from .. import _native
 from ._constexpr import Constexpr
 from ._custom import custom, for_device, schema
 from ._gradient import cache_operator, written_mark
 from ._plan import DTYPE_NAMES, is_constant
+
+
+class InPlacePlan(NamedTuple):
+    """What a call that writes into Tensors comes to.
+
+    Attributes:
+        text: The operator's attributes.
+        call: A function of the `Operator` and the public function's arguments, in order.
+    """
+
+    text: str
+    call: Any
 
 
 class InPlace(Constexpr):
@@ -61,9 +74,8 @@ class InPlace(Constexpr):
         operator = cache_operator(self._op, attrs, self._instead, writes=True)
         if not compares:
             return operator, None
-        custom, *arguments = operator
-        checked = partial(_call, custom, {tensor.dtype for tensor in tensors})
-        return (checked, *arguments), None
+        checked = partial(_call, operator.custom, {tensor.dtype for tensor in tensors})
+        return operator._replace(custom=checked), None
 
     def __infer__(self, attrs, *tensors):
         marked = tuple(not is_constant(tensor["value"]) for tensor in tensors)

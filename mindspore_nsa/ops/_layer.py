@@ -47,7 +47,7 @@ def _call(op, given, dtype=None):
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _split_operator(attrs, gradient_attrs, branches):
-    gradient = gradient_operator("NsaSplitHeadsGrad", gradient_attrs, _SPLIT)[0]
+    gradient = gradient_operator("NsaSplitHeadsGrad", gradient_attrs, _SPLIT).custom
     nothing = absent()
 
     def bprop(query, key_value, cos, sin, out, dout):
@@ -115,7 +115,7 @@ def nsa_split_heads(
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _mix_operator(attrs, gradient_attrs):
-    gradient = gradient_operator("NsaMixBranchesGrad", gradient_attrs, _MIX)[0]
+    gradient = gradient_operator("NsaMixBranchesGrad", gradient_attrs, _MIX).custom
 
     def bprop(logits, compressed, selected, window, out, dout):
         return gradient(dout, logits, compressed, selected, window)
@@ -229,8 +229,8 @@ def projects(x, dtype):
 @lru_cache(maxsize=CACHE_SIZE)
 def _projection_operator(attrs, gradient_attrs, count):
     of_x, of_weights = "NsaProjectionInputGrad", "NsaProjectionWeightGrad"
-    input_gradient = gradient_operator(of_x, gradient_attrs, _PROJECTION)[0]
-    weight_gradient = gradient_operator(of_weights, gradient_attrs, _PROJECTION)[0]
+    input_gradient = gradient_operator(of_x, gradient_attrs, _PROJECTION).custom
+    weight_gradient = gradient_operator(of_weights, gradient_attrs, _PROJECTION).custom
     nothing = absent()
 
     def bprop(x, weight, weight_1, weight_2, out, dout):

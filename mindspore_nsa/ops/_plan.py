@@ -127,27 +127,32 @@ class Planner(Constexpr):
     functions that a network calls into one file, where equal names would be one.
 
     Args:
-        plan: Function of hashable descriptions; its result must be made of constants.
+        plan: Function of hashable descriptions. Its result must be made of constants, of which the
+            functions are called: MindSpore compiles all. One that has several parts is unpacked
+            where it is used, since a graph takes no function from a field by the field's name.
         function: Name of the function, which stands in the module of `plan`.
         op: Native operator, whose sequence lists are read where their values can be.
         lists: Names of further sequence lists.
         masks: Names of masks that must be upper triangular where their content is known.
+        more: Names of arguments that come after those of the function.
         kept: Number of results in the cache.
     """
 
-    def __init__(self, plan, function, op=None, lists=(), masks=(), kept=1024):
-        super().__init__(f"Plan{plan.__module__.rpartition('.')[2]}")
+    def __init__(self, plan, function, op=None, lists=(), masks=(), more=(), kept=1024):
+        # Of two primitives with one name and the same attributes a compiler may take either.
+        super().__init__(f"Plan{plan.__module__.rpartition('.')[2]}{plan.__name__}")
         self._plan = plan
         self._function = function
         self._list_names = {*lists, *(spec["name"] for spec in _lists_of(op))}
         self._mask_names = set(masks)
+        self._more = tuple(more)
         self._names = None
         self._cached = lru_cache(maxsize=kept, typed=True)(self._on_target)
 
     def _resolve(self):
         """The function is defined after its planner, so its signature is read at the first call."""
         function = getattr(sys.modules[self._plan.__module__], self._function)
-        names = tuple(inspect.signature(function).parameters)
+        names = (*inspect.signature(function).parameters, *self._more)
         self._lists = frozenset(names.index(name) for name in self._list_names.intersection(names))
         self._read = self._lists.union(names.index(name) for name in self._mask_names)
         self._names = names
@@ -164,7 +169,7 @@ class Planner(Constexpr):
             planned_target.reset(token)
             planned_for_graph.reset(graph_token)
 
-    def _run(self, specs, in_graph=False):
+    def _planned(self, specs, in_graph=False):
         requested = requested_target()
         try:
             return self._cached(requested, in_graph, *specs)
@@ -190,13 +195,13 @@ class Planner(Constexpr):
                 specs.append(_Sequence.of(a.tolist()))
             else:
                 specs.append(a)
-        return self._run(specs)
+        return self._planned(specs)
 
     def __infer__(self, *args):
         if self._names is None:
             self._resolve()
         specs = [self._abstract(i, arg) for i, arg in enumerate(args)]
-        return {"dtype": None, "shape": None, "value": self._run(specs, in_graph=True)}
+        return {"dtype": None, "shape": None, "value": self._planned(specs, in_graph=True)}
 
     def _abstract(self, i, arg):
         value, dtype = arg["value"], arg["dtype"]
@@ -325,14 +330,6 @@ def in_dtype(x, dtype):
     return ops.cast(x, dtype)
 
 
-def all_passed(arguments, constants):
-    """The same for all inputs of an operator. Part of graphs, too."""
-    result = ()
-    for i in range(len(arguments)):
-        result = result + (passed(arguments[i], constants[i]),)
-    return result
-
-
 def _narrow(spec):
     return isinstance(spec, TensorSpec) and spec.dtype in FLOATS[:2]
 
@@ -347,17 +344,23 @@ class NativeCall:
         op: Name of the operator.
         given: The arguments as a plan gets them. An attribute that is not among them takes its
             default.
+        arguments: Names of all arguments of the function, where `given` lacks some.
+        function: How messages name the function, where that is not the operator's own.
         same_float: Inputs whose dtype depends on the call and here is that of the query.
         float32: Those that are float32 here.
 
     Attributes:
+        arguments: Names of the arguments of the function, in order.
+        function: How messages name it.
         attrs: Attributes by name.
         inputs: For each input what `_native.infer` takes, or None.
         casts: For each floating input the dtype that it has to be cast to, or None.
     """
 
-    def __init__(self, op, given, same_float=(), float32=()):
+    def __init__(self, op, given, same_float=(), float32=(), arguments=None, function=None):
         self.op = op
+        self.function = function or schema(op)["function"]
+        self.arguments = arguments or tuple(given)
         self.attrs = {
             a["name"]: given[a["name"]] for a in schema(op)["attrs"] if a["name"] in given
         }
@@ -382,14 +385,13 @@ class NativeCall:
             self.inputs[name] = tensor_input(self.function, name, argument, cast, optional)
         self._given = given
 
-    @property
-    def function(self):
-        """How messages name the operator."""
-        return schema(self.op)["function"]
-
     def infer(self):
         """Every check of the call; the outputs as (dtype name, shape)."""
-        return infer(self.op, list(self.inputs.values()), self.attrs)
+        return infer(self.op, list(self.inputs.values()), self.attrs, self.function)
+
+    def dtype(self, name):
+        """The dtype of a Tensor argument."""
+        return self._given[name].dtype
 
     @property
     def given(self):
@@ -433,9 +435,9 @@ class NativeCall:
         return encode_attrs(self.op, self.attrs, self.given, self.lists, sorted(narrow))
 
 
-def infer(op, inputs, attrs):
-    """Every check of a call; the outputs as (dtype name, shape)."""
+def infer(op, inputs, attrs, function=""):
+    """Every check of a call; the outputs as (dtype name, shape). Errors name the function."""
     target = planned_target.get()
     if target != "cpu":
-        _native.ascend_signature(op, target)  # or the error that there is none
-    return _native.infer(op, inputs, attrs, target)
+        _native.ascend_signature(op, target, function)  # or the error that there is none
+    return _native.infer(op, inputs, attrs, target, function)

@@ -5,9 +5,9 @@ from numbers import Integral
 
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, native_operator, run
-from ._gradient import zero_gradient
-from ._plan import NativeCall, Planner, passed
+from ._by_name import bprop_by_name, call_by_name
+from ._custom import CACHE_SIZE, native_operator
+from ._plan import NativeCall, Planner
 
 _OP = "BlockIndexer"
 _FUNCTION = "block_indexer"
@@ -17,20 +17,11 @@ _SIZES = ("head_groups", "compress_block_size", "compress_stride")
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, tensors):
-    def bprop(query, key, weights, actual_seq_qlen, actual_seq_kvlen, q_offset, out, dout):
-        return (
-            ops.zeros_like(query),
-            ops.zeros_like(key),
-            zero_gradient(weights, "weights" in tensors),
-            zero_gradient(actual_seq_qlen, "actual_seq_qlen" in tensors),
-            zero_gradient(actual_seq_kvlen, "actual_seq_kvlen" in tensors),
-            zero_gradient(q_offset, "q_offset" in tensors),
-        )
-
-    return native_operator(_OP, attrs, bprop)
+    return native_operator(_OP, attrs, bprop_by_name(_OP, tensors))
 
 
 def _plan_call(**given):
+    arguments = tuple(given)
     for name in _SIZES:
         if given[name] is None:
             del given[name]
@@ -38,10 +29,10 @@ def _plan_call(**given):
             isinstance(given[name], Integral) and type(given[name]) is not bool and given[name] < 1
         ):
             raise ValueError(f"{_FUNCTION}: {name} must be >= 1 or None, got {given[name]}")
-    call = NativeCall(_OP, given)
+    call = NativeCall(_OP, given, arguments=arguments)
     call.infer()
     operator = _operator(call.text(), call.tensors)
-    return operator, call.casts["query"], call.casts["weights"], call.constants
+    return call_by_name(call, operator)
 
 
 _plan_block_indexer = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -140,7 +131,7 @@ def block_indexer(
         >>> print(indices[255, :, 0], indices[0, 0])
         [7 7 7 7] [ 0 -1 -1 -1]
     """
-    operator, dtype, weights_dtype, constants = _plan_block_indexer(
+    arguments = (
         query,
         key,
         weights,
@@ -157,22 +148,6 @@ def block_indexer(
         actual_seq_kvlen,
         q_offset,
     )
-    if dtype is not None:
-        query = ops.cast(query, dtype)
-        key = ops.cast(key, dtype)
-    if weights_dtype is not None:
-        weights = ops.cast(weights, weights_dtype)
+    call = _plan_block_indexer(*arguments)
     # Indices have no gradient, so that nothing is computed for those of what chose them.
-    return ops.stop_gradient(
-        run(
-            operator,
-            (
-                query,
-                key,
-                passed(weights, constants["weights"]),
-                passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-                passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
-                passed(q_offset, constants["q_offset"]),
-            ),
-        )
-    )
+    return ops.stop_gradient(call(*arguments))

@@ -3,10 +3,11 @@
 from functools import lru_cache
 
 from ._bprop import bprop_of
-from ._custom import CACHE_SIZE, native_operator, run, schema
+from ._by_name import call_by_name
+from ._custom import CACHE_SIZE, native_operator, schema
 from ._gradient import refuse_each
 from ._indexer_kl_loss import checked_call
-from ._plan import Planner, in_dtype, passed
+from ._plan import Planner, in_dtype
 
 _OP = "DenseLightningIndexerGradKLLoss"
 _FUNCTION = "dense_lightning_indexer_grad_kl_loss"
@@ -26,7 +27,8 @@ def _operator(attrs):
 
 def _plan_call(**given):
     call, _ = checked_call(_OP, _FUNCTION, given)
-    return _operator(call.text()), call.casts, call.constants
+    operator = _operator(call.text())
+    return call_by_name(call, operator)
 
 
 _plan_dense_grad_kl_loss = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -131,7 +133,7 @@ def dense_lightning_indexer_grad_kl_loss(
         >>> print(dq.shape, dk.shape, dw.shape, loss.shape)
         (1, 64, 4, 16) (1, 64, 1, 16) (1, 64, 4) (1,)
     """
-    operator, casts, constants = _plan_dense_grad_kl_loss(
+    arguments = (
         query,
         key,
         query_index,
@@ -151,24 +153,8 @@ def dense_lightning_indexer_grad_kl_loss(
         pre_tokens,
         next_tokens,
     )
-    d_query, d_key, d_weights, loss = run(
-        operator,
-        (
-            in_dtype(query, casts["query"]),
-            in_dtype(key, casts["key"]),
-            in_dtype(query_index, casts["query_index"]),
-            in_dtype(key_index, casts["key_index"]),
-            in_dtype(weights, casts["weights"]),
-            in_dtype(softmax_max, casts["softmax_max"]),
-            in_dtype(softmax_sum, casts["softmax_sum"]),
-            in_dtype(softmax_max_index, casts["softmax_max_index"]),
-            in_dtype(softmax_sum_index, casts["softmax_sum_index"]),
-            passed(in_dtype(query_rope, casts["query_rope"]), constants["query_rope"]),
-            passed(in_dtype(key_rope, casts["key_rope"]), constants["key_rope"]),
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_seq_klen, constants["actual_seq_klen"]),
-        ),
-    )
+    call = _plan_dense_grad_kl_loss(*arguments)
+    d_query, d_key, d_weights, loss = call(*arguments)
     return (
         in_dtype(d_query, query_index.dtype),
         in_dtype(d_key, key_index.dtype),

@@ -3,10 +3,11 @@
 from functools import lru_cache
 
 from ._bprop import bprop_of
-from ._custom import CACHE_SIZE, native_operator, run, schema
+from ._by_name import call_by_name
+from ._custom import CACHE_SIZE, native_operator, schema
 from ._gradient import refuse_each
 from ._indexer_kl_loss import checked_call
-from ._plan import Planner, in_dtype, passed
+from ._plan import Planner
 
 _OP = "DenseLightningIndexerSoftmaxLse"
 _FUNCTION = "dense_lightning_indexer_softmax_lse"
@@ -25,7 +26,8 @@ def index_log_sum(attrs):
 
 def _plan_call(**given):
     call, _ = checked_call(_OP, _FUNCTION, given)
-    return index_log_sum(call.text()), call.casts, call.constants
+    operator = index_log_sum(call.text())
+    return call_by_name(call, operator)
 
 
 _plan_index_softmax_lse = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -98,7 +100,7 @@ def dense_lightning_indexer_softmax_lse(
         >>> print(top.shape, total.shape)
         (1, 1, 64) (1, 1, 64)
     """
-    operator, casts, constants = _plan_index_softmax_lse(
+    arguments = (
         query_index,
         key_index,
         weights,
@@ -109,13 +111,5 @@ def dense_lightning_indexer_softmax_lse(
         pre_tokens,
         next_tokens,
     )
-    return run(
-        operator,
-        (
-            in_dtype(query_index, casts["query_index"]),
-            in_dtype(key_index, casts["key_index"]),
-            in_dtype(weights, casts["weights"]),
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_seq_klen, constants["actual_seq_klen"]),
-        ),
-    )
+    call = _plan_index_softmax_lse(*arguments)
+    return call(*arguments)

@@ -1,15 +1,30 @@
 """Dropout masks of `flash_attention_score`, the same bits on every machine."""
 
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, encode_attrs, list_tensor, native_operator, run
+from ._custom import CACHE_SIZE, call_operator, encode_attrs, list_tensor, native_operator
 from ._plan import Planner, TensorSpec, fail_type, infer
 
 _FUNCTION = "dropout_mask"
+
+
+class _Plan(NamedTuple):
+    """What a call comes to.
+
+    Attributes:
+        operator: The `Operator`.
+        dtype: To which the seed is cast, or None.
+        constant: The Tensor of a seed that is an int, else None.
+    """
+
+    operator: Any
+    dtype: Any
+    constant: Any
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -38,7 +53,7 @@ def _plan_call(keep_prob, numel, seed):
     attrs = {"keep_prob": keep_prob, "numel": numel}
     infer("NsaDropoutMask", [("int64", (1,), None)], attrs)
     operator = _operator(encode_attrs("NsaDropoutMask", attrs))
-    return operator, dtype, list_tensor((int(seed),)) if constant else None
+    return _Plan(operator, dtype, list_tensor((int(seed),)) if constant else None)
 
 
 _plan_dropout_mask = Planner(_plan_call, _FUNCTION)
@@ -73,7 +88,7 @@ def dropout_mask(keep_prob, numel, seed):
     """
     operator, dtype, constant = _plan_dropout_mask(keep_prob, numel, seed)
     if constant is not None:
-        return run(operator, (constant,))
+        return call_operator(operator, (constant,))
     if dtype is not None:
         seed = ops.cast(seed, dtype)
-    return run(operator, (ops.reshape(seed, (1,)),))
+    return call_operator(operator, (ops.reshape(seed, (1,)),))

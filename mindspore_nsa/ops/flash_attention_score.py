@@ -3,83 +3,38 @@
 from functools import lru_cache
 
 import numpy as np
-from mindspore import ops
 
-from ._custom import CACHE_SIZE, absent, encode_attrs, native_operator, run, schema
-from ._gradient import gradient_operator, without_gradient, zero_gradient
-from ._plan import NativeCall, Planner, fail_type, infer, passed, shown
+from ._by_name import bprop_by_name, call_by_name
+from ._custom import CACHE_SIZE, encode_attrs, native_operator, schema
+from ._gradient import gradient_operator, without_gradient
+from ._plan import NativeCall, Planner, fail_type, infer, shown
 
+_OP = "FlashAttentionScore"
+_GRAD = "FlashAttentionScoreGrad"
 _FUNCTION = "flash_attention_score"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors, statistics):
-    gradient = gradient_operator("FlashAttentionScoreGrad", gradient_attrs, _FUNCTION)
+    gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
     # Only where shapes are unknown: the bias may turn out to have no gradient, so its gradient is
     # an operator of its own, which does not run where it is not used.
     pse_gradient = None
     if pse_attrs:
-        pse_gradient = gradient_operator("FlashAttentionScoreGrad", pse_attrs, _FUNCTION)
-    no_list, no_tensor = absent("int64"), absent()
-
-    def bprop(
-        query,
-        key,
-        value,
-        real_shift,
-        drop_mask,
-        attn_mask,
-        prefix,
-        actual_seq_qlen,
-        actual_seq_kvlen,
-        sink,
-        q_start_idx,
-        kv_start_idx,
-        out,
-        dout,
-    ):
-        attention_out, softmax_max, softmax_sum = out
-        inputs = (
-            query,
-            key,
-            value,
-            dout[0],
-            real_shift,
-            drop_mask,
-            attn_mask,
-            softmax_max,
-            softmax_sum,
-            attention_out,
-            prefix,
-            actual_seq_qlen,
-            actual_seq_kvlen,
-            sink,
-            no_list,
-            dout[2] if statistics else no_tensor,
-            q_start_idx,
-            kv_start_idx,
-        )
-        dq, dk, dv, dpse, dsink = run(gradient, inputs)
-        if pse_gradient is not None:
-            dpse = run(pse_gradient, inputs)[3]
-        elif not pse_grad:
-            dpse = zero_gradient(real_shift, "real_shift" in tensors)
-        return (
-            dq,
-            dk,
-            dv,
-            dpse,
-            zero_gradient(drop_mask, "drop_mask" in tensors),
-            zero_gradient(attn_mask, "attn_mask" in tensors),
-            zero_gradient(prefix, "prefix" in tensors),
-            zero_gradient(actual_seq_qlen, "actual_seq_qlen" in tensors),
-            zero_gradient(actual_seq_kvlen, "actual_seq_kvlen" in tensors),
-            dsink if "sink" in tensors else sink,
-            zero_gradient(q_start_idx, "q_start_idx" in tensors),
-            zero_gradient(kv_start_idx, "kv_start_idx" in tensors),
-        )
-
-    return native_operator("FlashAttentionScore", attrs, bprop)
+        pse_gradient = gradient_operator(_GRAD, pse_attrs, _FUNCTION)
+    sources = {
+        "dy": "dout[0]",
+        "softmax_max": "out[1]",
+        "softmax_sum": "out[2]",
+        "attention_in": "out[0]",
+    }
+    if statistics:
+        sources["softmax_sum_grad"] = "dout[2]"
+    bias = "real_shift" if pse_grad and pse_gradient is None else None
+    results = ("query", "key", "value", bias, "sink")
+    separate = {} if pse_gradient is None else {"real_shift": (pse_gradient, 3)}
+    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results, separate)
+    return native_operator(_OP, attrs, bprop)
 
 
 def _gradient_inputs(inputs, outputs):
@@ -92,7 +47,7 @@ def _gradient_inputs(inputs, outputs):
         "softmax_sum": softmax_sum,
         "attention_in": out,
     }
-    return [known.get(spec["name"]) for spec in schema("FlashAttentionScoreGrad")["inputs"]]
+    return [known.get(spec["name"]) for spec in schema(_GRAD)["inputs"]]
 
 
 def _check_what_no_kernel_sees(padding_mask, inner_precise, return_softmax):
@@ -132,13 +87,13 @@ def _plan_call(**given):
     slopes = given["pse_type"] in (2, 3)
     pse_grad = real_shift is not None
     bias = ("real_shift",)
-    call = NativeCall("FlashAttentionScore", given, () if slopes else bias, bias if slopes else ())
+    call = NativeCall(_OP, given, () if slopes else bias, bias if slopes else ())
     outputs = call.infer()
     guard = None
     if pse_grad:
         try:
             infer(
-                "FlashAttentionScoreGrad",
+                _GRAD,
                 _gradient_inputs(call.inputs, outputs),
                 {**call.attrs, "pse_grad": 1},
             )
@@ -152,7 +107,7 @@ def _plan_call(**given):
 
     def gradient_attrs(wants_pse):
         attrs = {**call.attrs, "pse_grad": wants_pse}
-        return encode_attrs("FlashAttentionScoreGrad", attrs, gradient_given, call.lists)
+        return encode_attrs(_GRAD, attrs, gradient_given, call.lists)
 
     operator = _operator(
         call.text(),
@@ -162,10 +117,11 @@ def _plan_call(**given):
         call.tensors,
         statistics,
     )
-    return operator, call.casts, guard, call.constants
+    around = {"real_shift": guard} if guard is not None else {}
+    return call_by_name(call, operator, around=around)
 
 
-_plan_flash_attention_score = Planner(_plan_call, _FUNCTION, op="FlashAttentionScore")
+_plan_flash_attention_score = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
 def flash_attention_score(
@@ -283,7 +239,7 @@ def flash_attention_score(
         >>> print(out.shape)
         (2, 4, 64)
     """
-    operator, casts, guard, constants = _plan_flash_attention_score(
+    arguments = (
         query,
         key,
         value,
@@ -308,33 +264,8 @@ def flash_attention_score(
         sink,
         return_softmax,
     )
-    if casts["query"] is not None:
-        query = ops.cast(query, casts["query"])
-        key = ops.cast(key, casts["query"])
-        value = ops.cast(value, casts["query"])
-    if casts["real_shift"] is not None and real_shift is not None:
-        real_shift = ops.cast(real_shift, casts["real_shift"])
-    if casts["sink"] is not None:
-        sink = ops.cast(sink, casts["sink"])
-    if guard is not None:
-        real_shift = guard(real_shift)
-    out = run(
-        operator,
-        (
-            query,
-            key,
-            value,
-            passed(real_shift, constants["real_shift"]),
-            passed(drop_mask, constants["drop_mask"]),
-            passed(attn_mask, constants["attn_mask"]),
-            passed(prefix, constants["prefix"]),
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
-            passed(sink, constants["sink"]),
-            passed(q_start_idx, constants["q_start_idx"]),
-            passed(kv_start_idx, constants["kv_start_idx"]),
-        ),
-    )
+    call = _plan_flash_attention_score(*arguments)
+    out = call(*arguments)
     if return_softmax:
         return out
     return out[0]

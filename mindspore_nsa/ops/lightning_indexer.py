@@ -1,58 +1,51 @@
 """The keys that a learned indexer's scores pick for every query."""
 
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
 from mindspore import ops
 
 from .. import _native
-from ._custom import CACHE_SIZE, constant, encode_attrs, native_operator, planned_target, run
-from ._gradient import gradient_operator, zero_gradient
+from ._by_name import bprop_by_name, call_by_name
+from ._custom import CACHE_SIZE, constant, encode_attrs, native_operator, planned_target
+from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, passed, shown
 
 _OP = "LightningIndexer"
+_GRAD = "LightningIndexerGrad"
 _FUNCTION = "lightning_indexer"
 _ALL_TOKENS = 2**63 - 1
 # MindSpore's own operator, which runs on Ascend; an older MindSpore has none.
 _built_in = getattr(ops, "lightning_indexer", None)
 
 
+class _Plan(NamedTuple):
+    """What a call comes to.
+
+    Attributes:
+        call: A function of the public function's arguments, in order, that gives its outputs; None
+            where MindSpore's own operator is called.
+        dtype: To which query and key are cast for that operator, or None.
+        lists: The lists that it takes, None for the argument itself.
+    """
+
+    call: Any
+    dtype: Any = None
+    lists: Any = None
+
+
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, gradient_attrs, tensors):
     """`gradient_attrs` is None where no values are asked for, or keys are in pages."""
-    gradient = None
-    if gradient_attrs is not None:
-        gradient = gradient_operator("LightningIndexerGrad", gradient_attrs, _FUNCTION)
-
-    def bprop(query, key, weights, lengths_query, lengths_key, residual, block_table, out, dout):
-        dq, dk, dweights = run(
-            gradient, (query, key, dout[1], out[0], weights, lengths_query, lengths_key)
-        )
-        return (
-            dq,
-            dk,
-            dweights if "weights" in tensors else weights,
-            zero_gradient(lengths_query, "actual_seq_lengths_query" in tensors),
-            zero_gradient(lengths_key, "actual_seq_lengths_key" in tensors),
-            zero_gradient(residual, "compress_residual" in tensors),
-            zero_gradient(block_table, "block_table" in tensors),
-        )
-
-    def without_values(
-        query, key, weights, lengths_query, lengths_key, residual, block_table, out, dout
-    ):
-        return (
-            ops.zeros_like(query),
-            ops.zeros_like(key),
-            zero_gradient(weights, "weights" in tensors),
-            zero_gradient(lengths_query, "actual_seq_lengths_query" in tensors),
-            zero_gradient(lengths_key, "actual_seq_lengths_key" in tensors),
-            zero_gradient(residual, "compress_residual" in tensors),
-            zero_gradient(block_table, "block_table" in tensors),
-        )
-
-    return native_operator(_OP, attrs, without_values if gradient is None else bprop)
+    if gradient_attrs is None:
+        return native_operator(_OP, attrs, bprop_by_name(_OP, tensors))
+    gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
+    sources = {"sparse_values_grad": "dout[1]", "sparse_indices": "out[0]"}
+    results = ("query", "key", "weights")
+    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
+    return native_operator(_OP, attrs, bprop)
 
 
 def _built_in_lists(call, given):
@@ -77,7 +70,7 @@ def _plan_call(**given):
             raise ValueError(f"{_FUNCTION}: {name} must be 2**63 - 1, got {given[name]}")
     call = NativeCall(_OP, given)
     if planned_target.get() == "ascend":
-        return True, None, call.casts["query"], None, _built_in_lists(call, given)
+        return _Plan(None, call.casts["query"], _built_in_lists(call, given))
     call.infer()
     gradient_attrs = None
     if given["return_value"]:
@@ -85,9 +78,9 @@ def _plan_call(**given):
         of_gradient = ("weights", "actual_seq_lengths_query", "actual_seq_lengths_key")
         present = [name for name in call.given if name in of_gradient]
         lists = {name: values for name, values in call.lists.items() if name in of_gradient}
-        gradient_attrs = encode_attrs("LightningIndexerGrad", layouts, present, lists)
+        gradient_attrs = encode_attrs(_GRAD, layouts, present, lists)
     operator = _operator(call.text(), gradient_attrs, call.tensors)
-    return False, operator, call.casts["query"], call.casts["weights"], call.constants
+    return _Plan(call_by_name(call, operator))
 
 
 _plan_lightning_indexer = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -186,7 +179,7 @@ def lightning_indexer(
         >>> print(indices[0, 1, 0, 2:5])
         [-1 -1 -1]
     """
-    built_in, operator, dtype, weights_dtype, constants = _plan_lightning_indexer(
+    arguments = (
         query,
         key,
         weights,
@@ -203,20 +196,19 @@ def lightning_indexer(
         compress_ratio,
         compress_residual,
     )
-    if dtype is not None:
-        query = ops.cast(query, dtype)
-        key = ops.cast(key, dtype)
-    if built_in:
+    call, dtype, lists = _plan_lightning_indexer(*arguments)
+    if call is None:
+        if dtype is not None:
+            query = ops.cast(query, dtype)
+            key = ops.cast(key, dtype)
         return _built_in(
             query,
             key,
             ops.cast(weights, query.dtype),
             actual_seq_lengths_query=passed(
-                actual_seq_lengths_query, constants["actual_seq_lengths_query"]
+                actual_seq_lengths_query, lists["actual_seq_lengths_query"]
             ),
-            actual_seq_lengths_key=passed(
-                actual_seq_lengths_key, constants["actual_seq_lengths_key"]
-            ),
+            actual_seq_lengths_key=passed(actual_seq_lengths_key, lists["actual_seq_lengths_key"]),
             block_table=block_table,
             layout_query=layout_query,
             layout_key=layout_key,
@@ -224,18 +216,5 @@ def lightning_indexer(
             sparse_mode=sparse_mode,
             return_value=return_value,
         )
-    if weights_dtype is not None:
-        weights = ops.cast(weights, weights_dtype)
-    indices, values = run(
-        operator,
-        (
-            query,
-            key,
-            passed(weights, constants["weights"]),
-            passed(actual_seq_lengths_query, constants["actual_seq_lengths_query"]),
-            passed(actual_seq_lengths_key, constants["actual_seq_lengths_key"]),
-            passed(compress_residual, constants["compress_residual"]),
-            passed(block_table, constants["block_table"]),
-        ),
-    )
+    indices, values = call(*arguments)
     return ops.stop_gradient(indices), values

@@ -2,14 +2,16 @@
 
 import math
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import mindspore
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, native_operator, planned_target, run
-from ._gradient import second_order_text, without_gradient, zero_gradient
+from ._by_name import bprop_by_name, call_by_name
+from ._custom import CACHE_SIZE, native_operator, planned_target
+from ._gradient import second_order_text, without_gradient
 from ._indexer_kl_loss import checked_call
-from ._plan import Planner, TensorSpec, in_dtype, passed, shown
+from ._plan import Planner, TensorSpec, in_dtype, shown
 from .dense_lightning_indexer_softmax_lse import index_log_sum
 
 _FUNCTION = "lightning_indexer_kl_loss"
@@ -19,127 +21,83 @@ _LOG_SUM = "DenseLightningIndexerSoftmaxLse"
 _REDUCTIONS = ("mean", "sum")
 
 
-def _slopes(guard, out, dout):
-    """The gradients beside a loss, times that of the loss. Part of graphs, too."""
-    # Those of the gradients are zeros, or raise the error of their use where something needs them.
-    unused = [ops.sum(ops.cast(x, dout[3].dtype)) for x in dout[:3]]
-    by = dout[3] + 0 * (unused[0] + unused[1] + unused[2])
-    return (
-        ops.cast(guard(out[0]) * by, out[0].dtype),
-        ops.cast(guard(out[1]) * by, out[1].dtype),
-        guard(out[2]) * by,
-    )
+# What the loss has no gradient for: what it knows of the attention, and the statistics.
+_FIXED = (
+    "query", "key", "query_rope", "key_rope", "sparse_indices", "softmax_max", "softmax_sum",
+    "softmax_max_index", "softmax_sum_index"
+)  # fmt: skip
+_INDEXER = ("query_index", "key_index", "weights")
+
+
+class _Plan(NamedTuple):
+    """What a call comes to.
+
+    Attributes:
+        statistics: A function of the public function's arguments, in order, that gives those of
+            the indexer; None where it picks tokens.
+        call: A function of these statistics, or None, and the arguments that gives the operator's
+            outputs.
+        factor: Of the loss; None if it depends on sizes that only the graph knows.
+    """
+
+    statistics: Any
+    call: Any
+    factor: Any
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _sparse_operator(attrs, tensors, target):
-    """Inputs of the attention have zeros for gradients."""
+def _operator(op, attrs, tensors, target):
     guard = without_gradient(second_order_text(_FUNCTION))
 
-    def bprop(
-        query,
-        key,
-        query_index,
-        key_index,
-        weights,
-        sparse_indices,
-        softmax_max,
-        softmax_sum,
-        query_rope,
-        key_rope,
-        seq_qlen,
-        seq_klen,
-        out,
-        dout,
-    ):
-        slopes = _slopes(guard, out, dout)
+    def slopes(out, dout):
+        """The gradients beside the loss, times that of the loss."""
+        # Those of the gradients are zeros, or raise the error of their use where something needs
+        # them.
+        unused = [ops.sum(ops.cast(x, dout[3].dtype)) for x in dout[:3]]
+        by = dout[3] + 0 * (unused[0] + unused[1] + unused[2])
         return (
-            ops.zeros_like(query),
-            ops.zeros_like(key),
-            slopes[0],
-            slopes[1],
-            slopes[2],
-            ops.zeros_like(sparse_indices),
-            ops.zeros_like(softmax_max),
-            ops.zeros_like(softmax_sum),
-            zero_gradient(query_rope, "query_rope" in tensors),
-            zero_gradient(key_rope, "key_rope" in tensors),
-            zero_gradient(seq_qlen, "actual_seq_qlen" in tensors),
-            zero_gradient(seq_klen, "actual_seq_klen" in tensors),
+            ops.cast(guard(out[0]) * by, out[0].dtype),
+            ops.cast(guard(out[1]) * by, out[1].dtype),
+            guard(out[2]) * by,
         )
 
-    return native_operator(_SPARSE, attrs, bprop)
+    return native_operator(op, attrs, bprop_by_name(op, tensors, slopes, results=_INDEXER))
 
 
-@lru_cache(maxsize=CACHE_SIZE)
-def _dense_operator(attrs, tensors, target):
-    guard = without_gradient(second_order_text(_FUNCTION))
-
-    def bprop(
-        query,
-        key,
-        query_index,
-        key_index,
-        weights,
-        softmax_max,
-        softmax_sum,
-        softmax_max_index,
-        softmax_sum_index,
-        query_rope,
-        key_rope,
-        seq_qlen,
-        seq_klen,
-        out,
-        dout,
-    ):
-        slopes = _slopes(guard, out, dout)
-        return (
-            ops.zeros_like(query),
-            ops.zeros_like(key),
-            slopes[0],
-            slopes[1],
-            slopes[2],
-            ops.zeros_like(softmax_max),
-            ops.zeros_like(softmax_sum),
-            ops.zeros_like(softmax_max_index),
-            ops.zeros_like(softmax_sum_index),
-            zero_gradient(query_rope, "query_rope" in tensors),
-            zero_gradient(key_rope, "key_rope" in tensors),
-            zero_gradient(seq_qlen, "actual_seq_qlen" in tensors),
-            zero_gradient(seq_klen, "actual_seq_klen" in tensors),
-        )
-
-    return native_operator(_DENSE, attrs, bprop)
-
-
-def _plan_dense(given):
-    """(operator, that of the statistics, call) without picks."""
-    log_sum, statistics = checked_call(_LOG_SUM, _FUNCTION, given)
-    for name, (_, shape) in zip(("softmax_max_index", "softmax_sum_index"), statistics):
+def _dense_call(given, arguments):
+    """The call without picks, and what gives the indexer's statistics for it."""
+    log_sum, statistics = checked_call(_LOG_SUM, _FUNCTION, given, arguments)
+    more = ("softmax_max_index", "softmax_sum_index")
+    for name, (_, shape) in zip(more, statistics, strict=True):
         known = None if list(shape) == [-2] else tuple(shape)
         given[name] = TensorSpec((mindspore.float32, known, None))
-    call, _ = checked_call(_DENSE, _FUNCTION, given)
-    operator = _dense_operator(call.text(), call.tensors, planned_target.get())
-    return operator, index_log_sum(log_sum.text()), call
+    call, _ = checked_call(_DENSE, _FUNCTION, given, arguments)
+    around = dict.fromkeys(_INDEXER, ops.stop_gradient)
+    return call, call_by_name(call, index_log_sum(log_sum.text()), _LOG_SUM, around=around)
 
 
-def _plan_call(reduction, coeff, **given):
+def _plan_call(**given):
+    arguments = tuple(given)
+    reduction, coeff = given["reduction"], given["coeff"]
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{_FUNCTION}: reduction must be 'mean' or 'sum', got {shown(reduction)}")
     if type(coeff) not in (int, float):
         raise TypeError(f"{_FUNCTION}: coeff must be a float, got {shown(coeff)}")
+    statistics, sources = None, {}
     if given["sparse_indices"] is None:
-        operator, log_sum, call = _plan_dense(given)
+        call, statistics = _dense_call(given, arguments)
+        sources = {"softmax_max_index": "statistics[0]", "softmax_sum_index": "statistics[1]"}
     else:
-        call, _ = checked_call(_SPARSE, _FUNCTION, given)
-        operator = _sparse_operator(call.text(), call.tensors, planned_target.get())
-        log_sum = None
+        call, _ = checked_call(_SPARSE, _FUNCTION, given, arguments)
+    operator = _operator(call.op, call.text(), call.tensors, planned_target.get())
     factor = None
     if reduction == "sum":
         factor = float(coeff)
     elif given["query"].shape is not None and min(given["query"].shape[:-2]) >= 0:
         factor = float(coeff) / max(math.prod(given["query"].shape[:-2]), 1)
-    return operator, log_sum, call.casts, call.constants, factor
+    around = dict.fromkeys(_FIXED, ops.stop_gradient)
+    of_call = call_by_name(call, operator, None, sources, ("statistics",), around)
+    return _Plan(statistics, of_call, factor)
 
 
 _plan_kl_loss = Planner(_plan_call, _FUNCTION, op=_SPARSE)
@@ -237,7 +195,7 @@ def lightning_indexer_kl_loss(
         >>> print(loss.shape, loss.asnumpy() > 0)
         () True
     """
-    operator, log_sum, casts, constants, factor = _plan_kl_loss(
+    arguments = (
         query,
         key,
         query_index,
@@ -258,44 +216,12 @@ def lightning_indexer_kl_loss(
         reduction,
         coeff,
     )
-    attention = (
-        ops.stop_gradient(in_dtype(query, casts["query"])),
-        ops.stop_gradient(in_dtype(key, casts["key"])),
-    )
-    indexer = (
-        in_dtype(query_index, casts["query_index"]),
-        in_dtype(key_index, casts["key_index"]),
-        in_dtype(weights, casts["weights"]),
-    )
-    statistics = (
-        ops.stop_gradient(in_dtype(softmax_max, casts["softmax_max"])),
-        ops.stop_gradient(in_dtype(softmax_sum, casts["softmax_sum"])),
-    )
-    ropes = (
-        _constant_of(in_dtype(query_rope, casts["query_rope"]), constants["query_rope"]),
-        _constant_of(in_dtype(key_rope, casts["key_rope"]), constants["key_rope"]),
-    )
-    lists = (
-        passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-        passed(actual_seq_klen, constants["actual_seq_klen"]),
-    )
-    if log_sum is None:
-        picks = (ops.stop_gradient(sparse_indices),)
-        loss = run(operator, attention + indexer + picks + statistics + ropes + lists)[3]
-    else:
-        fixed = (
-            ops.stop_gradient(indexer[0]),
-            ops.stop_gradient(indexer[1]),
-            ops.stop_gradient(indexer[2]),
-        )
-        of_indexer = run(log_sum, fixed + lists)
-        more = (ops.stop_gradient(of_indexer[0]), ops.stop_gradient(of_indexer[1]))
-        loss = run(operator, attention + indexer + statistics + more + ropes + lists)[3]
+    indexer_statistics, call, factor = _plan_kl_loss(*arguments)
+    statistics = None
+    if indexer_statistics is not None:
+        statistics = indexer_statistics(*arguments)
+    loss = call(statistics, *arguments)[3]
     if factor is None:  # the number of queries is known only when the graph runs
         queries = ops.ones_like(ops.stop_gradient(weights[..., 0])).sum()
         factor = coeff / in_dtype(queries, loss.dtype)
     return ops.reshape(loss, ()) * factor
-
-
-def _constant_of(x, constant):
-    return ops.stop_gradient(passed(x, constant))

@@ -3,47 +3,46 @@
 from functools import lru_cache
 from numbers import Integral
 
-from mindspore import ops
-
 from .. import _native
-from ._custom import CACHE_SIZE, encode_attrs, native_operator, run
-from ._gradient import gradient_operator, zero_gradient
-from ._plan import NativeCall, Planner, TensorSpec, passed
+from ._by_name import bprop_by_name, call_by_name
+from ._custom import CACHE_SIZE, encode_attrs, native_operator
+from ._gradient import gradient_operator
+from ._plan import NativeCall, Planner, TensorSpec
 
+_OP = "NsaCompress"
+_GRAD = "NsaCompressGrad"
 _FUNCTION = "nsa_compress"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, list_given):
-    gradient = gradient_operator("NsaCompressGrad", gradient_attrs, _FUNCTION)
+def _operator(attrs, gradient_attrs, tensors):
+    gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
 
-    def bprop(input, weight, actual_seq_len, out, dout):
-        input_grad, weight_grad = run(gradient, (dout, input, weight, actual_seq_len))
-        return input_grad, weight_grad, zero_gradient(actual_seq_len, list_given)
-
-    return native_operator("NsaCompress", attrs, bprop)
+    sources, results = {"output_grad": "dout"}, ("input", "weight")
+    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
+    return native_operator(_OP, attrs, bprop)
 
 
 def _plan_call(**given):
-    rows = given["num_windows"]
+    arguments, rows = tuple(given), given["num_windows"]
     if rows is None:
         del given["num_windows"]
     elif isinstance(rows, Integral) and rows < 0:
         # -1 stands for None in the native operator.
         raise ValueError(f"{_FUNCTION}: num_windows must be None or >= 0, got {rows}")
-    call = NativeCall("NsaCompress", given)
+    call = NativeCall(_OP, given, arguments=arguments)
     call.infer()
     seq_len = given["actual_seq_len"]
     window = {name: given[name] for name in ("compress_block_size", "compress_stride")}
     constant = not isinstance(seq_len, TensorSpec)
     if constant and "num_windows" not in given:
         call.attrs["num_windows"] = _native.compressed_rows(seq_len, **window)
-    gradient_attrs = encode_attrs("NsaCompressGrad", window, lists=call.lists)
-    operator = _operator(call.text(), gradient_attrs, not constant)
-    return operator, call.casts["input"], call.constants["actual_seq_len"]
+    gradient_attrs = encode_attrs(_GRAD, window, lists=call.lists)
+    operator = _operator(call.text(), gradient_attrs, call.tensors)
+    return call_by_name(call, operator)
 
 
-_plan_nsa_compress = Planner(_plan_call, _FUNCTION, op="NsaCompress")
+_plan_nsa_compress = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
 def nsa_compress(
@@ -97,10 +96,8 @@ def nsa_compress(
         >>> print(y.shape)
         (7, 8, 128)
     """
-    operator, dtype, seq_len = _plan_nsa_compress(
+    arguments = (
         input, weight, compress_block_size, compress_stride, actual_seq_len, num_windows
-    )
-    if dtype is not None:
-        input = ops.cast(input, dtype)
-        weight = ops.cast(weight, dtype)
-    return run(operator, (input, weight, passed(actual_seq_len, seq_len)))
+    )  # fmt: skip
+    call = _plan_nsa_compress(*arguments)
+    return call(*arguments)

@@ -3,73 +3,35 @@
 import logging
 from functools import lru_cache
 
-from mindspore import ops
-
 from .. import _native
-from ._custom import CACHE_SIZE, absent, encode_attrs, native_operator, run
-from ._gradient import gradient_operator, zero_gradient
-from ._plan import NativeCall, Planner, TensorSpec, passed
+from ._by_name import bprop_by_name, call_by_name
+from ._custom import CACHE_SIZE, encode_attrs, native_operator
+from ._gradient import gradient_operator
+from ._plan import NativeCall, Planner, TensorSpec
 from ._sequence import compressed_seq_len
 
+_OP = "NsaCompressAttention"
+_GRAD = "FlashAttentionScoreGrad"
 _FUNCTION = "nsa_compress_attention"
 _log = logging.getLogger("mindspore_nsa")
 
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, gradient_attrs, tensors, statistics):
-    gradient = gradient_operator("FlashAttentionScoreGrad", gradient_attrs, _FUNCTION)
-    no_tensor = absent()
-    no_list = absent("int64")
-
-    def bprop(
-        query,
-        key,
-        value,
-        topk_mask,
-        atten_mask,
-        actual_seq_qlen,
-        actual_cmp_seq_kvlen,
-        actual_sel_seq_kvlen,
-        q_offset,
-        out,
-        dout,
-    ):
-        gradients = run(
-            gradient,
-            (
-                query,
-                key,
-                value,
-                dout[0],
-                no_tensor,
-                no_tensor,
-                atten_mask,
-                out[2],
-                out[3],
-                out[0],
-                no_list,
-                actual_seq_qlen,
-                actual_cmp_seq_kvlen,
-                no_tensor,
-                q_offset,
-                dout[3] if statistics else no_tensor,
-                no_list,
-                no_list,
-            ),
-        )
-        return (
-            gradients[0],
-            gradients[1],
-            gradients[2],
-            zero_gradient(topk_mask, "topk_mask" in tensors),
-            zero_gradient(atten_mask, "atten_mask" in tensors),
-            zero_gradient(actual_seq_qlen, "actual_seq_qlen" in tensors),
-            zero_gradient(actual_cmp_seq_kvlen, "actual_cmp_seq_kvlen" in tensors),
-            zero_gradient(actual_sel_seq_kvlen, "actual_sel_seq_kvlen" in tensors),
-            zero_gradient(q_offset, "q_offset" in tensors),
-        )
-
-    return native_operator("NsaCompressAttention", attrs, bprop)
+    gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
+    sources = {
+        "dy": "dout[0]",
+        "attn_mask": "atten_mask",
+        "softmax_max": "out[2]",
+        "softmax_sum": "out[3]",
+        "attention_in": "out[0]",
+        "actual_seq_kvlen": "actual_cmp_seq_kvlen",
+    }
+    if statistics:
+        sources["softmax_sum_grad"] = "dout[3]"
+    results = ("query", "key", "value")
+    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
+    return native_operator(_OP, attrs, bprop)
 
 
 @lru_cache(maxsize=1)
@@ -125,11 +87,19 @@ def _gradient_attrs(call, statistics):
     given += ["q_offset"] if "q_offset" in call.given else []
     names = {"actual_cmp_seq_kvlen": "actual_seq_kvlen"}
     lists = {names.get(name, name): values for name, values in call.lists.items()}
-    return encode_attrs("FlashAttentionScoreGrad", attrs, given, lists)
+    return encode_attrs(_GRAD, attrs, given, lists)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _window_counter(block_size, stride):
+    def count(actual_seq_len):
+        return compressed_seq_len(actual_seq_len, block_size, stride)
+
+    return count
 
 
 def _plan_call(**given):
-    call = NativeCall("NsaCompressAttention", given)
+    call = NativeCall(_OP, given)
     call.infer()
     # The list of compressed lengths is always passed: the gradient needs it.
     derive = False
@@ -141,86 +111,31 @@ def _plan_call(**given):
             given["actual_cmp_seq_kvlen"] = _native.compressed_seq_len(
                 given["actual_seq_qlen"], given["compress_block_size"], given["compress_stride"]
             )
-        call = NativeCall("NsaCompressAttention", given)
+        call = NativeCall(_OP, given)
     _check_selection_lengths(given)
     statistics = given["statistics"]
     operator = _operator(call.text(), _gradient_attrs(call, statistics), call.tensors, statistics)
-    return operator, call.casts["query"], derive, call.constants
+    if not derive:
+        return call_by_name(call, operator)
+    count = _window_counter(given["compress_block_size"], given["compress_stride"])
+    return call_by_name(
+        *(call, operator),
+        sources={"actual_cmp_seq_kvlen": "actual_seq_qlen"},
+        around={"actual_cmp_seq_kvlen": count},
+    )
 
 
-_plan_nsa_compress_attention = Planner(_plan_call, "compress_attention", op="NsaCompressAttention")
+_plan_nsa_compress_attention = Planner(_plan_call, _FUNCTION, op=_OP, more=("statistics",))
 
 
-def compress_attention(
-    query,
-    key,
-    value,
-    scale_value,
-    head_num,
-    compress_block_size,
-    compress_stride,
-    select_block_size,
-    select_block_count,
-    topk_mask,
-    atten_mask,
-    actual_seq_qlen,
-    actual_cmp_seq_kvlen,
-    actual_sel_seq_kvlen,
-    causal,
-    init_blocks,
-    local_blocks,
-    importance,
-    q_offset,
-    statistics,
-):
-    """As nsa_compress_attention; without `statistics` the softmax statistics are not used.
+def compress_attention(*arguments):
+    """As nsa_compress_attention, whose arguments it takes in order, and then `statistics`.
 
-    Their gradients are zeros then, which a graph would keep as a constant of their size.
+    Without these the softmax statistics are not used. Their gradients are zeros then, which a graph
+    would keep as a constant of their size.
     """
-    operator, dtype, derive, constants = _plan_nsa_compress_attention(
-        query,
-        key,
-        value,
-        scale_value,
-        head_num,
-        compress_block_size,
-        compress_stride,
-        select_block_size,
-        select_block_count,
-        topk_mask,
-        atten_mask,
-        actual_seq_qlen,
-        actual_cmp_seq_kvlen,
-        actual_sel_seq_kvlen,
-        causal,
-        init_blocks,
-        local_blocks,
-        importance,
-        q_offset,
-        statistics,
-    )
-    if dtype is not None:
-        query = ops.cast(query, dtype)
-        key = ops.cast(key, dtype)
-        value = ops.cast(value, dtype)
-    if derive:
-        actual_cmp_seq_kvlen = compressed_seq_len(
-            actual_seq_qlen, compress_block_size, compress_stride
-        )
-    return run(
-        operator,
-        (
-            query,
-            key,
-            value,
-            passed(topk_mask, constants["topk_mask"]),
-            passed(atten_mask, constants["atten_mask"]),
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_cmp_seq_kvlen, constants["actual_cmp_seq_kvlen"]),
-            passed(actual_sel_seq_kvlen, constants["actual_sel_seq_kvlen"]),
-            passed(q_offset, constants["q_offset"]),
-        ),
-    )
+    call = _plan_nsa_compress_attention(*arguments)
+    return call(*arguments)
 
 
 def nsa_compress_attention(

@@ -1,11 +1,9 @@
 """Decoding: attention of the newest tokens over a cache of compressed ones, and their blocks."""
 
-from mindspore import ops
-
-from ._custom import run
+from ._by_name import call_by_name
 from ._gradient import cache_operator
 from ._pages import check_pages
-from ._plan import NativeCall, Planner, passed, require_none
+from ._plan import NativeCall, Planner, require_none
 
 _OP = "NsaCompressAttentionInfer"
 _FUNCTION = "nsa_compress_attention_infer"
@@ -17,7 +15,7 @@ def _plan_call(**given):
     call = NativeCall(_OP, given)
     call.infer()
     operator = cache_operator(_OP, call.text(), "nsa_compress_attention")
-    return operator, call.casts["query"], call.constants
+    return call_by_name(call, operator)
 
 
 _plan_nsa_compress_attention_infer = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -126,7 +124,7 @@ def nsa_compress_attention_infer(
         [[ 0  1 -1]
          [ 0  1 -1]]
     """
-    operator, dtype, constants = _plan_nsa_compress_attention_infer(
+    arguments = (
         query,
         key,
         value,
@@ -149,22 +147,8 @@ def nsa_compress_attention_infer(
         local_blocks,
         importance,
     )
+    call = _plan_nsa_compress_attention_infer(*arguments)
     check_pages(
         "nsa_compress_attention_infer", "block_table", block_table, actual_cmp_seq_kvlen, key
     )
-    if dtype is not None:
-        query = ops.cast(query, dtype)
-        key = ops.cast(key, dtype)
-        value = ops.cast(value, dtype)
-    return run(
-        operator,
-        (
-            query,
-            key,
-            value,
-            passed(block_table, constants["block_table"]),
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_cmp_seq_kvlen, constants["actual_cmp_seq_kvlen"]),
-            passed(actual_sel_seq_kvlen, constants["actual_sel_seq_kvlen"]),
-        ),
-    )
+    return call(*arguments)

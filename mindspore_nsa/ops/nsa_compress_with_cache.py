@@ -2,10 +2,10 @@
 
 from mindspore import ops
 
-from ._custom import run
-from ._in_place import InPlace
+from ._by_name import call_by_name
+from ._in_place import InPlace, InPlacePlan
 from ._pages import check_pages
-from ._plan import NativeCall, Planner, passed
+from ._plan import NativeCall, Planner
 
 _OP = "NsaCompressWithCache"
 _FUNCTION = "nsa_compress_with_cache"
@@ -18,7 +18,7 @@ def _plan_call(**given):
         dtypes = ", ".join(given[name].native()[0] for name in ("input", "weight", "cache"))
         raise TypeError(f"{_FUNCTION}: input, weight and cache must be of one dtype, got {dtypes}")
     call.infer()
-    return call.text(), call.constants
+    return InPlacePlan(call.text(), call_by_name(call, None))
 
 
 _operator_nsa_compress_with_cache = InPlace(_OP, "nsa_compress", ("cache",), compares=True)
@@ -92,7 +92,7 @@ def nsa_compress_with_cache(
         >>> print(cache[:, 0, 0])
         [0. 0. 1. 0.]
     """
-    attrs, constants = _plan_nsa_compress_with_cache(
+    arguments = (
         input,
         weight,
         slot_mapping,
@@ -103,20 +103,11 @@ def nsa_compress_with_cache(
         actual_seq_len,
         cache,
     )
+    text, call = _plan_nsa_compress_with_cache(*arguments)
     check_pages("nsa_compress_with_cache", "block_table", block_table, actual_seq_len, input)
-    operator, mark = _operator_nsa_compress_with_cache(attrs, cache)
+    operator, mark = _operator_nsa_compress_with_cache(text, cache)
     if mark is not None:
         mark(cache)
-    rows = run(
-        operator,
-        (
-            input,
-            weight,
-            passed(slot_mapping, constants["slot_mapping"]),
-            passed(block_table, constants["block_table"]),
-            passed(actual_seq_len, constants["actual_seq_len"]),
-            cache,
-        ),
-    )
+    rows = call(operator, *arguments)
     # What reads the cache after this call reads what was written.
     return ops.depend(cache, rows)

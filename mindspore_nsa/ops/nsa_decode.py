@@ -1,11 +1,9 @@
 """Decoding in one operator: all three branches of the newest tokens, from their caches."""
 
-from mindspore import ops
-
-from ._custom import run
+from ._by_name import call_by_name
 from ._gradient import cache_operator
 from ._pages import check_pages
-from ._plan import NativeCall, Planner, passed
+from ._plan import NativeCall, Planner
 
 _OP = "NsaDecode"
 _FUNCTION = "nsa_decode"
@@ -19,7 +17,7 @@ def _plan_call(**given):
         raise TypeError(f"{_FUNCTION}: query and caches must be of one dtype, got {dtypes}")
     call.infer()
     operator = cache_operator(_OP, call.text(), "the operators of the three branches")
-    return operator, call.casts["gates"], call.constants
+    return call_by_name(call, operator)
 
 
 _plan_nsa_decode = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -133,7 +131,7 @@ def nsa_decode(
         >>> print(out.shape)
         (2, 8, 32)
     """
-    operator, cast_gates, constants = _plan_nsa_decode(
+    arguments = (
         query,
         gates,
         key_cmp,
@@ -159,6 +157,7 @@ def nsa_decode(
         local_blocks,
         importance,
     )
+    call = _plan_nsa_decode(*arguments)
     check_pages("nsa_decode", "block_table", block_table, actual_seq_kvlen, key_slc, cache_layout)
     check_pages(
         "nsa_decode",
@@ -170,22 +169,4 @@ def nsa_decode(
         compress_block_size,
         compress_stride,
     )
-    if cast_gates is not None:
-        gates = ops.cast(gates, cast_gates)
-    return run(
-        operator,
-        (
-            query,
-            gates,
-            key_cmp,
-            value_cmp,
-            key_slc,
-            value_slc,
-            key_win,
-            value_win,
-            passed(block_table, constants["block_table"]),
-            passed(cmp_block_table, constants["cmp_block_table"]),
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
-        ),
-    )
+    return call(*arguments)

@@ -4,50 +4,30 @@ from functools import lru_cache
 
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, absent, encode_attrs, native_operator, run
-from ._gradient import gradient_operator, zero_gradient
-from ._plan import NativeCall, Planner, passed, tensor_input
+from ._by_name import bprop_by_name, call_by_name
+from ._custom import CACHE_SIZE, encode_attrs, native_operator
+from ._gradient import gradient_operator
+from ._plan import NativeCall, Planner, tensor_input
 
+_OP = "NsaSelectedAttention"
+_GRAD = "NsaSelectedAttentionGrad"
 _FUNCTION = "nsa_selected_attention"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, gradient_attrs, tensors, statistics):
-    gradient = gradient_operator("NsaSelectedAttentionGrad", gradient_attrs, _FUNCTION)
-    no_tensor = absent()
-
-    def bprop(
-        query, key, value, topk_indices, actual_seq_qlen, actual_seq_kvlen, q_offset, out, dout
-    ):
-        attention_out, softmax_max, softmax_sum = out
-        dq, dk, dv = run(
-            gradient,
-            (
-                query,
-                key,
-                value,
-                attention_out,
-                dout[0],
-                softmax_max,
-                softmax_sum,
-                topk_indices,
-                actual_seq_qlen,
-                actual_seq_kvlen,
-                q_offset,
-                dout[2] if statistics else no_tensor,
-            ),
-        )
-        return (
-            dq,
-            dk,
-            dv,
-            ops.zeros_like(topk_indices),
-            zero_gradient(actual_seq_qlen, "actual_seq_qlen" in tensors),
-            zero_gradient(actual_seq_kvlen, "actual_seq_kvlen" in tensors),
-            zero_gradient(q_offset, "q_offset" in tensors),
-        )
-
-    return native_operator("NsaSelectedAttention", attrs, bprop), gradient
+    gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
+    sources = {
+        "attention_out": "out[0]",
+        "attention_out_grad": "dout[0]",
+        "softmax_max": "out[1]",
+        "softmax_sum": "out[2]",
+    }
+    if statistics:
+        sources["softmax_sum_grad"] = "dout[2]"
+    results = ("query", "key", "value")
+    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
+    return native_operator(_OP, attrs, bprop), gradient
 
 
 def _check_mask(mask):
@@ -64,137 +44,66 @@ def _check_mask(mask):
         )
 
 
-def _plan_call(**given):
-    call = NativeCall("NsaSelectedAttention", given)
+def _planned(given):
+    """(call, operator, gradient), checked."""
+    call = NativeCall(_OP, given)
     call.infer()
     if given["atten_mask"] is not None:
         _check_mask(given["atten_mask"])
         call.attrs["causal"] = True
     statistics = given["statistics"]
-    given = (*call.given, "softmax_sum_grad") if statistics else call.given
-    gradient_attrs = encode_attrs("NsaSelectedAttentionGrad", call.attrs, given, call.lists)
-    operator, gradient = _operator(call.text(), gradient_attrs, call.tensors, statistics)
-    return operator, call.casts["query"], call.constants, (gradient, absent())
+    present = (*call.given, "softmax_sum_grad") if statistics else call.given
+    gradient_attrs = encode_attrs(_GRAD, call.attrs, present, call.lists)
+    return call, *_operator(call.text(), gradient_attrs, call.tensors, statistics)
+
+
+def _plan_call(**given):
+    call, operator, _ = _planned(given)
+    around = {}
+    if operator.in_order is not None:
+        # Indices have no gradient. MindSpore's compiler would add a tuple of zeros to the gradients
+        # of what chose them, and then hand an aclnn function one Tensor less than it is given.
+        around["topk_indices"] = ops.stop_gradient
+    return call_by_name(call, operator, around=around)
+
+
+def _plan_gradient(**given):
+    call, _, gradient = _planned(given)
+    sources = {
+        "attention_out": "result[0]",
+        "attention_out_grad": "dout",
+        "softmax_max": "result[1]",
+        "softmax_sum": "result[2]",
+    }
+    return call_by_name(call, gradient, _GRAD, sources, ("result", "dout"))
 
 
 _plan_nsa_selected_attention = Planner(
-    _plan_call, "selected_attention", op="NsaSelectedAttention", masks=("atten_mask",)
+    _plan_call, _FUNCTION, op=_OP, masks=("atten_mask",), more=("statistics",)
+)
+_plan_nsa_selected_attention_gradient = Planner(
+    _plan_gradient, _FUNCTION, op=_OP, masks=("atten_mask",), more=("statistics",)
 )
 
 
-def selected_attention(
-    query,
-    key,
-    value,
-    topk_indices,
-    scale_value,
-    head_num,
-    select_block_size,
-    select_block_count,
-    atten_mask,
-    actual_seq_qlen,
-    actual_seq_kvlen,
-    causal,
-    q_offset,
-    statistics,
-):
-    """As nsa_selected_attention; without `statistics` the softmax statistics are not used.
+def selected_attention(*arguments):
+    """As nsa_selected_attention, whose arguments it takes in order, and then `statistics`.
 
-    Their gradients are zeros then, which a graph would keep as a constant of their size.
+    Without these the softmax statistics are not used. Their gradients are zeros then, which a graph
+    would keep as a constant of their size.
     """
-    plan = _plan_nsa_selected_attention(
-        query,
-        key,
-        value,
-        topk_indices,
-        scale_value,
-        head_num,
-        select_block_size,
-        select_block_count,
-        atten_mask,
-        actual_seq_qlen,
-        actual_seq_kvlen,
-        causal,
-        q_offset,
-        statistics,
-    )
-    operator, dtype, constants = plan[0], plan[1], plan[2]
-    if dtype is not None:
-        query = ops.cast(query, dtype)
-        key = ops.cast(key, dtype)
-        value = ops.cast(value, dtype)
-    if operator[1] is not None:
-        # Indices have no gradient. MindSpore's compiler would add a tuple of zeros to the gradients
-        # of what chose them, and then hand an aclnn function one Tensor less than it is given.
-        topk_indices = ops.stop_gradient(topk_indices)
-    return run(
-        operator,
-        (
-            query,
-            key,
-            value,
-            topk_indices,
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
-            passed(q_offset, constants["q_offset"]),
-        ),
-    )
+    call = _plan_nsa_selected_attention(*arguments)
+    return call(*arguments)
 
 
-def selected_attention_gradient(
-    query,
-    key,
-    value,
-    topk_indices,
-    scale_value,
-    head_num,
-    select_block_size,
-    select_block_count,
-    actual_seq_qlen,
-    actual_seq_kvlen,
-    q_offset,
-    result,
-    dout,
-):
+def selected_attention_gradient(result, dout, *arguments):
     """Gradients of query, key and value, of one dtype, for a Cell that has a bprop of its own.
 
-    `result` are the three outputs of `selected_attention` with `causal`, `dout` is the gradient of
-    the first one.
+    `result` are the three outputs of `selected_attention` with these arguments, `dout` is the
+    gradient of the first one.
     """
-    plan = _plan_nsa_selected_attention(
-        query,
-        key,
-        value,
-        topk_indices,
-        scale_value,
-        head_num,
-        select_block_size,
-        select_block_count,
-        None,
-        actual_seq_qlen,
-        actual_seq_kvlen,
-        True,
-        q_offset,
-        False,
-    )
-    constants, backward = plan[2], plan[3]
-    return run(
-        backward[0],
-        (
-            query,
-            key,
-            value,
-            result[0],
-            dout,
-            result[1],
-            result[2],
-            topk_indices,
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
-            passed(q_offset, constants["q_offset"]),
-            backward[1],
-        ),
-    )
+    gradient = _plan_nsa_selected_attention_gradient(*arguments)
+    return gradient(result, dout, *arguments)
 
 
 def nsa_selected_attention(

@@ -1,11 +1,9 @@
 """Decoding: attention of the newest tokens over their selected blocks of a cache."""
 
-from mindspore import ops
-
-from ._custom import run
+from ._by_name import call_by_name
 from ._gradient import cache_operator
 from ._pages import check_pages
-from ._plan import NativeCall, Planner, passed, require_none
+from ._plan import NativeCall, Planner, require_none
 
 _OP = "NsaSelectedAttentionInfer"
 _FUNCTION = "nsa_selected_attention_infer"
@@ -16,7 +14,7 @@ def _plan_call(**given):
     call = NativeCall(_OP, given)
     call.infer()
     operator = cache_operator(_OP, call.text(), "nsa_selected_attention")
-    return operator, call.casts["query"], call.constants
+    return call_by_name(call, operator)
 
 
 _plan_nsa_selected_attention_infer = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -102,7 +100,7 @@ def nsa_selected_attention_infer(
         >>> print(out.shape)
         (2, 1, 8, 32)
     """
-    operator, dtype, constants = _plan_nsa_selected_attention_infer(
+    arguments = (
         query,
         key,
         value,
@@ -119,20 +117,6 @@ def nsa_selected_attention_infer(
         actual_seq_qlen,
         actual_seq_kvlen,
     )
+    call = _plan_nsa_selected_attention_infer(*arguments)
     check_pages("nsa_selected_attention_infer", "block_table", block_table, actual_seq_kvlen, key)
-    if dtype is not None:
-        query = ops.cast(query, dtype)
-        key = ops.cast(key, dtype)
-        value = ops.cast(value, dtype)
-    return run(
-        operator,
-        (
-            query,
-            key,
-            value,
-            topk_indices,
-            passed(block_table, constants["block_table"]),
-            passed(actual_seq_qlen, constants["actual_seq_qlen"]),
-            passed(actual_seq_kvlen, constants["actual_seq_kvlen"]),
-        ),
-    )
+    return call(*arguments)

@@ -1,6 +1,7 @@
 """Attention of every query over the tokens that were picked for it."""
 
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
@@ -8,16 +9,16 @@ from mindspore import ops
 
 from .. import _native
 from ._bprop import bprop_of
+from ._by_name import bprop_by_name, call_by_name
 from ._custom import (
     CACHE_SIZE,
     constant,
     encode_attrs,
     native_operator,
     planned_target,
-    run,
     schema,
 )
-from ._gradient import gradient_operator, refuse_each, without_gradient, zero_gradient
+from ._gradient import gradient_operator, refuse_each, without_gradient
 from ._plan import NativeCall, Planner, passed, shown
 
 _OP = "SparseFlashAttention"
@@ -31,6 +32,23 @@ _NO_PAGES = f"{_FUNCTION}: it has no gradient where keys are in pages"
 _built_in = getattr(ops, "sparse_flash_attention", None)
 
 
+class _Plan(NamedTuple):
+    """What a call comes to.
+
+    Attributes:
+        call: A function of the public function's arguments, in order, that gives its outputs; None
+            where MindSpore's own operator is called.
+        dtype: To which floating inputs are cast for that operator, or None.
+        lists: The lists that it takes, None for the argument itself.
+        guard: What the statistics pass through, or None.
+    """
+
+    call: Any
+    dtype: Any = None
+    lists: Any = None
+    guard: Any = None
+
+
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs, gradient_attrs, tensors, statistics):
     """`gradient_attrs` is None where keys are in pages."""
@@ -42,55 +60,18 @@ def _operator(attrs, gradient_attrs, tensors, statistics):
         return native_operator(_OP, attrs, bprop_of(refused, len(schema(_OP)["inputs"])))
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
 
-    def bprop(
-        query,
-        key,
-        value,
-        sparse_indices,
-        query_rope,
-        key_rope,
-        sinks,
-        lengths_query,
-        lengths_kv,
-        block_table,
-        out,
-        dout,
-    ):
-        gradients = run(
-            gradient,
-            (
-                query,
-                key,
-                value,
-                sparse_indices,
-                out[0],
-                dout[0],
-                query_rope,
-                key_rope,
-                sinks,
-                lengths_query,
-                lengths_kv,
-            ),
-        )
-        dq = gradients[0]
-        if statistics:
-            # Their gradients are zeros, or raise the error of their use where something needs them.
-            unused = ops.sum(dout[1]) + ops.sum(dout[2])
-            dq = dq + ops.cast(0 * unused, dq.dtype)
-        return (
-            dq,
-            gradients[1],
-            gradients[2],
-            ops.zeros_like(sparse_indices),
-            gradients[3] if "query_rope" in tensors else query_rope,
-            gradients[4] if "key_rope" in tensors else key_rope,
-            gradients[5] if "sinks" in tensors else sinks,
-            zero_gradient(lengths_query, "actual_seq_lengths_query" in tensors),
-            zero_gradient(lengths_kv, "actual_seq_lengths_kv" in tensors),
-            zero_gradient(block_table, "block_table" in tensors),
-        )
-
+    sources = {"attention_out": "out[0]", "attention_out_grad": "dout[0]"}
+    results = ("query", "key", "value", "query_rope", "key_rope", "sinks")
+    around = {"query": _with_statistics} if statistics else {}
+    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results, around=around)
     return native_operator(_OP, attrs, bprop)
+
+
+def _with_statistics(dq, dout):
+    """The gradient of the query, where the statistics may be used. Part of graphs, too."""
+    # Their gradients are zeros, or raise the error of their use where something needs them.
+    unused = ops.sum(dout[1]) + ops.sum(dout[2])
+    return dq + ops.cast(0 * unused, dq.dtype)
 
 
 def _built_in_lists(call, given):
@@ -116,9 +97,8 @@ def _plan_call(**given):
         if given[name] != _ALL_TOKENS:
             raise ValueError(f"{_FUNCTION}: {name} must be 2**63 - 1, got {given[name]}")
     call = NativeCall(_OP, given)
-    casts = call.casts
     if planned_target.get() == "ascend":
-        return True, None, casts["query"], None, _built_in_lists(call, given), None
+        return _Plan(None, call.casts["query"], _built_in_lists(call, given))
     call.infer()
     gradient_attrs = None
     if given["layout_kv"] != "PA_BSND":
@@ -127,7 +107,8 @@ def _plan_call(**given):
         gradient_attrs = encode_attrs(_GRAD, call.attrs, present, call.lists)
     operator = _operator(call.text(), gradient_attrs, call.tensors, given["return_softmax_lse"])
     guard = without_gradient(_NO_STATISTICS) if given["return_softmax_lse"] else None
-    return False, operator, casts["query"], casts["sinks"], call.constants, guard
+    around = {"sparse_indices": ops.stop_gradient}
+    return _Plan(call_by_name(call, operator, around=around), guard=guard)
 
 
 _plan_sparse_flash_attention = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -231,7 +212,7 @@ def sparse_flash_attention(
         >>> print(out.shape)
         (1, 64, 8, 32)
     """
-    built_in, operator, dtype, sinks_dtype, constants, guard = _plan_sparse_flash_attention(
+    arguments = (
         query,
         key,
         value,
@@ -252,14 +233,15 @@ def sparse_flash_attention(
         return_softmax_lse,
         sinks,
     )
-    if dtype is not None:
-        query = ops.cast(query, dtype)
-        key = ops.cast(key, dtype)
-        value = ops.cast(value, dtype)
-        if query_rope is not None:
-            query_rope = ops.cast(query_rope, dtype)
-            key_rope = ops.cast(key_rope, dtype)
-    if built_in:
+    call, dtype, lists, guard = _plan_sparse_flash_attention(*arguments)
+    if call is None:
+        if dtype is not None:
+            query = ops.cast(query, dtype)
+            key = ops.cast(key, dtype)
+            value = ops.cast(value, dtype)
+            if query_rope is not None:
+                query_rope = ops.cast(query_rope, dtype)
+                key_rope = ops.cast(key_rope, dtype)
         return _built_in(
             query,
             key,
@@ -268,9 +250,9 @@ def sparse_flash_attention(
             scale_value,
             block_table=block_table,
             actual_seq_lengths_query=passed(
-                actual_seq_lengths_query, constants["actual_seq_lengths_query"]
+                actual_seq_lengths_query, lists["actual_seq_lengths_query"]
             ),
-            actual_seq_lengths_kv=passed(actual_seq_lengths_kv, constants["actual_seq_lengths_kv"]),
+            actual_seq_lengths_kv=passed(actual_seq_lengths_kv, lists["actual_seq_lengths_kv"]),
             query_rope=query_rope,
             key_rope=key_rope,
             sparse_block_size=sparse_block_size,
@@ -280,23 +262,7 @@ def sparse_flash_attention(
             attention_mode=attention_mode,
             return_softmax_lse=return_softmax_lse,
         )
-    if sinks_dtype is not None:
-        sinks = ops.cast(sinks, sinks_dtype)
-    out, softmax_max, softmax_sum = run(
-        operator,
-        (
-            query,
-            key,
-            value,
-            ops.stop_gradient(sparse_indices),
-            passed(query_rope, constants["query_rope"]),
-            passed(key_rope, constants["key_rope"]),
-            passed(sinks, constants["sinks"]),
-            passed(actual_seq_lengths_query, constants["actual_seq_lengths_query"]),
-            passed(actual_seq_lengths_kv, constants["actual_seq_lengths_kv"]),
-            passed(block_table, constants["block_table"]),
-        ),
-    )
+    out, softmax_max, softmax_sum = call(*arguments)
     if guard is not None:
         return out, guard(softmax_max), guard(softmax_sum)
     return out, softmax_max, softmax_sum

@@ -131,8 +131,7 @@ def handed(op, operator):
 
     By the names of the arguments (place of an input, None) or (-1, value).
     """
-    custom, call = operator
-    assert type(custom) is _ascend.AclnnCustom
+    assert type(operator.custom) is _ascend.AclnnCustom
     inputs = [(place, None) for place in range(len(schema(op)["inputs"]))]
     arguments = []
 
@@ -141,6 +140,6 @@ def handed(op, operator):
         places = tuple(range(len(_ascend._parameters(op, "output"))))
         return places if len(places) > 1 else places[0]
 
-    outputs = call(function, inputs)
+    outputs = operator.in_order(function, inputs)
     names = [parameter["name"] for parameter in _ascend._parameters(op, "input")]
     return dict(zip(names, arguments, strict=True)), outputs

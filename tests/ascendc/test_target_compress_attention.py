@@ -9,7 +9,7 @@ import pytest
 from mindspore import Tensor, nn
 
 import mindspore_nsa
-from mindspore_nsa.ops._custom import run
+from mindspore_nsa.ops._custom import call_operator
 from tests.ops.calls import context_mode, in_mode
 
 from .conftest import handed
@@ -137,7 +137,7 @@ class Net(nn.Cell):
 
     def construct(self, q, k, v, topk_mask, atten_mask):
         inputs = (q, k, v, topk_mask, atten_mask, None, None, None, None)
-        return run(self.operator, inputs)
+        return call_operator(self.operator, inputs)
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -153,7 +153,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     given.update(actual_seq_qlen=ENDS, **options)
     module._plan_nsa_compress_attention._cached.cache_clear()
     module._operator.cache_clear()
-    operator = module._plan_nsa_compress_attention(*given.values(), True)[0]
+    operator = module._plan_nsa_compress_attention(*given.values(), True).operator
     at, outputs = handed("NsaCompressAttention", operator)
     assert outputs == (2, 3, 0, 1)
     assert [at[x] for x in ("query", "key", "value")] == [(0, None), (1, None), (2, None)]

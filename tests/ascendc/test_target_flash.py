@@ -10,7 +10,7 @@ from mindspore import Tensor, nn
 
 import mindspore_nsa
 from mindspore_nsa import _native
-from mindspore_nsa.ops._custom import native_operator, planned_target, run
+from mindspore_nsa.ops._custom import call_operator, native_operator, planned_target
 from tests.ops.calls import context_mode, in_mode
 
 from .conftest import handed
@@ -134,7 +134,7 @@ def test_operator_without_a_kernel(mode):
         planned_target.reset(token)
 
     def call(seed):
-        return run(operator, (seed,))
+        return call_operator(operator, (seed,))
 
     with context_mode(mode):
         with pytest.raises(ValueError, match="dropout_mask: there is no Ascend kernel of this"):
@@ -198,7 +198,8 @@ class Net(nn.Cell):
         self.operator = operator
 
     def construct(self, q, k, v, tensor):
-        return run(self.operator, (q, k, v, tensor, tensor, tensor, None, None, None, tensor))
+        inputs = (q, k, v, tensor, tensor, tensor, None, None, None, tensor)
+        return call_operator(self.operator, inputs)
 
 
 @pytest.mark.parametrize("name", ["causal", "mask", "packed"])
@@ -213,7 +214,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     given.update(query=query, key=key, value=value, head_num=N1, input_layout=layout, **options)
     module._plan_flash_attention_score._cached.cache_clear()
     module._operator.cache_clear()
-    operator = module._plan_flash_attention_score(*given.values())[0]
+    operator = module._plan_flash_attention_score(*given.values()).operator
     at, outputs = handed("FlashAttentionScore", operator)
     assert outputs == (3, 0, 1)
     assert [at[x] for x in ("query", "key", "value")] == [(0, None), (1, None), (2, None)]

@@ -143,7 +143,7 @@ Outcome run(const Case& one, int threads, int64_t shift) {
       outcome.outputs.push_back(std::make_unique<Block>(desc.dtype, desc.shape, shift));
       out.push_back({true, desc.dtype, true, desc.shape, nullptr, outcome.outputs.back()->data()});
     }
-    call(attrs, in, out);
+    check_and_run(attrs, in, out);
   } catch (const OpError& error) {
     outcome.error = error.message;
   }

@@ -1,4 +1,4 @@
-"""A planner names its arguments by the signature of the function that calls it."""
+"""A public function's arguments stand in it once more; a planner gets them in that order."""
 
 import ast
 import importlib
@@ -6,14 +6,21 @@ import inspect
 
 import pytest
 
+from mindspore_nsa import _native
 from mindspore_nsa.ops._plan import Planner
 
 MODULES = (
     "nn.packing",
+    "ops._cache_step",
     "ops._layer",
     "ops._sequence",
+    "ops.block_indexer",
+    "ops.dense_lightning_indexer_grad_kl_loss",
+    "ops.dense_lightning_indexer_softmax_lse",
     "ops.dropout_mask",
     "ops.flash_attention_score",
+    "ops.lightning_indexer",
+    "ops.lightning_indexer_kl_loss",
     "ops.nsa_compress",
     "ops.nsa_compress_attention",
     "ops.nsa_compress_attention_infer",
@@ -21,7 +28,13 @@ MODULES = (
     "ops.nsa_decode",
     "ops.nsa_selected_attention",
     "ops.nsa_selected_attention_infer",
+    "ops.sparse_flash_attention",
+    "ops.sparse_lightning_indexer_grad_kl_loss",
 )
+# What a Cell with a bprop of its own calls, not the function.
+OF_A_CELL = "_plan_nsa_selected_attention_gradient"
+# MindSpore's own operator takes some of the arguments, by their names.
+ONE_MORE = {"lightning_indexer", "sparse_flash_attention"}
 
 
 def planners():
@@ -29,22 +42,48 @@ def planners():
     for module in MODULES:
         module = importlib.import_module(f"mindspore_nsa.{module}")
         for name, planner in vars(module).items():
-            if isinstance(planner, Planner):
+            if isinstance(planner, Planner) and name != OF_A_CELL:
                 yield pytest.param(module, name, planner, id=name)
+
+
+def calls(tree, name):
+    """The arguments of each call of a name, as text."""
+    return [
+        tuple(ast.unparse(argument) for argument in node.args)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == name
+    ]
+
+
+def handed_on(module, planner, name):
+    """What the planner's function gives it: its own arguments, a tuple, or those of a helper."""
+    tree = ast.parse(inspect.getsource(getattr(module, planner._function)))
+    direct = calls(tree, name)
+    if direct and direct != [("*arguments",)]:
+        return direct
+    tuples = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "arguments"
+    ]
+    if direct:
+        return [tuple(map(ast.unparse, given.elts)) for given in tuples]
+    helpers = [
+        node.name
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.FunctionDef) and calls(node, name) == [("*arguments",)]
+    ]
+    return [given for helper in helpers for given in calls(tree, helper)]
 
 
 @pytest.mark.parametrize("module, name, planner", list(planners()))
 def test_called_in_the_order_of_the_signature(module, name, planner):
     planner._resolve()
-    function = getattr(module, planner._function)
-    calls = [
-        node
-        for node in ast.walk(ast.parse(inspect.getsource(function)))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == name
-    ]
-    assert len(calls) == 1
-    assert tuple(ast.unparse(argument) for argument in calls[0].args) == planner._names
-    assert planner._names == tuple(inspect.signature(function).parameters)
+    (given,) = handed_on(module, planner, name)
+    names = tuple(inspect.signature(getattr(module, planner._function)).parameters)
+    assert given[: len(names)] == names
+    assert planner._names == (*names, *planner._more)
+    assert len(given) == len(planner._names)
 
 
 @pytest.mark.parametrize("module, name, planner", list(planners()))
@@ -55,3 +94,41 @@ def test_what_it_reads_are_arguments(module, name, planner):
     assert len(planner._read) == len(planner._lists) + len(planner._mask_names)
     if planner._list_names:
         assert planner._lists
+
+
+def innermost(node):
+    """The name that stands in nested calls, such as cast(query, dtype)."""
+    while isinstance(node, (ast.Call, ast.Starred)):
+        inner = node.args[:1] if isinstance(node, ast.Call) else [node.value]
+        node = inner[0] if inner else None
+    return getattr(node, "id", None)
+
+
+def argument_lists(tree):
+    """(line, names) of every signature, tuple and call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            names = [x.arg for x in (*node.args.args, *node.args.kwonlyargs)]
+        elif isinstance(node, ast.Tuple):
+            names = map(innermost, node.elts)
+        elif isinstance(node, ast.Call):
+            names = (*map(innermost, node.args), *(keyword.arg for keyword in node.keywords))
+        else:
+            continue
+        yield node.lineno, set(names)
+
+
+def public_operators():
+    """(public function, inputs of its operator), where there are several."""
+    for spec in map(_native.schema, _native.op_names()):
+        inputs = {x["name"] for x in spec["inputs"]}
+        if f"ops.{spec['function']}" in MODULES and len(inputs) >= 4:
+            yield pytest.param(spec["function"], inputs, id=spec["name"])
+
+
+@pytest.mark.parametrize("function, inputs", list(public_operators()))
+def test_an_argument_list_stands_once(function, inputs):
+    """Beside the signature: what else needs one takes it from the schema, see ops/_by_name.py."""
+    source = inspect.getsource(importlib.import_module(f"mindspore_nsa.ops.{function}"))
+    found = [line for line, names in argument_lists(ast.parse(source)) if len(inputs & names) >= 4]
+    assert len(found) == 2 + (function in ONE_MORE), found

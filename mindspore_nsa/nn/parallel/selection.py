@@ -85,6 +85,8 @@ class SelectedFromShards(ExplicitPrecision):
         dq, dk, dv = (), 0, 0
         for i in range(self.passes):
             one = selected_attention_gradient(
+                (out[i], largest[i], total[i]),
+                slopes[i],
                 query[i],
                 keys,
                 values,
@@ -93,11 +95,12 @@ class SelectedFromShards(ExplicitPrecision):
                 heads,
                 size,
                 count,
+                None,
                 queries[i],
                 ends,
+                True,
                 offsets[i],
-                (out[i], largest[i], total[i]),
-                slopes[i],
+                False,
             )
             dq = dq + (one[0],)
             dk = dk + ops.cast(one[1], mindspore.float32)
