@@ -41,6 +41,20 @@ def _arguments():
         action="store_true",
         help="with --target ascend_twin: extrapolate no size; the largest take half an hour each",
     )
+    parser.add_argument(
+        "--clock",
+        action="store_true",
+        help="with --target ascend_twin: print what the clock says of each execution, too: pipes, "
+        "what they wait for, the critical path",
+    )
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="with --target ascend_twin: rows of a batch of the operators that read a cache, one "
+        "number or several; default: 8",
+    )
     parser.add_argument("--csv", metavar="PATH", help="write the figures to a file")
     parser.add_argument("--png", metavar="PATH", help="draw the figures (needs matplotlib)")
     arguments = parser.parse_args()
@@ -56,14 +70,14 @@ def _modelled(parser, arguments):
     from . import modelled
 
     try:
-        found = modelled.select(arguments.only, arguments.quick)
+        found = modelled.select(arguments.only, arguments.quick, arguments.rows or [8])
     except ValueError as error:
         parser.error(str(error))
     if arguments.list:
         print("\n".join(case.name for case in found))
     else:
-        options = (arguments.chip, arguments.csv, arguments.png, arguments.executed)
-        modelled.run(found, *options)
+        options = (arguments.csv, arguments.png, arguments.executed, arguments.clock)
+        modelled.run(found, arguments.chip, *options)
     return 0
 
 
@@ -91,13 +105,16 @@ def main():
 
     if arguments.threads < 0:
         parser.error("--threads must be positive")
+    if min(arguments.rows or [1]) < 1:
+        parser.error("--rows must be positive")
     machine.use_threads(arguments.threads)
     # MindSpore warns of every graph that it compiles anew, and here every case has its own.
     os.environ.setdefault("GLOG_v", "3")
     if arguments.target == "ascend_twin":
         return _modelled(parser, arguments)
-    if arguments.executed:
-        parser.error("--executed is an option of --target ascend_twin")
+    for option in ("executed", "clock", "rows"):
+        if getattr(arguments, option):
+            parser.error(f"--{option} is an option of --target ascend_twin")
     from . import registry, runner
 
     try:

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
-import numpy as np
-
+from . import modelled_calls as calls
 from . import tiling
 
 CHIPS = {"910B1": (24, 48), "910B3": (20, 40), "910B4": (20, 40)}
@@ -28,12 +27,13 @@ class ModelledCase:
 
     name: str
     operator: str
-    tiling: str  # the function of tiling.cc that knows its work
+    tiling: str | None  # the function of tiling.cc that knows its work; None: it is the tokens
     call: Callable
     sizes: tuple  # beside the tokens, as tiling is asked of them
     executed: tuple
     asked: tuple
     shape: str
+    rows: int | None = None  # of the batch, where that is said
 
     @property
     def kernel(self):
@@ -44,6 +44,8 @@ class ModelledCase:
 
     def work(self, tokens, chip):
         """Of the busiest core and of all, in any unit."""
+        if self.tiling is None:
+            return tokens, tokens
         # Attention has its blocks on cube cores, compression on vector cores.
         cores = CHIPS[chip][0 if "Attention" in self.operator else 1]
         return tiling.work(self.tiling, tokens, *self.sizes, cores=cores)
@@ -52,6 +54,7 @@ class ModelledCase:
 @dataclass
 class Row:
     case: str
+    rows: int | None
     tokens: int
     microseconds: float
     bound_microseconds: float
@@ -61,251 +64,31 @@ class Row:
     shape: str
 
 
-def _half(rng, *shape):
-    import mindspore as ms
-
-    return ms.Tensor(rng.standard_normal(shape, np.float32).astype(np.float16))
-
-
-def _compress(gradient, heads=4, dim=128, block=32, stride=16):
-    def call(tokens):
-        import mindspore as ms
-
-        import mindspore_nsa
-
-        rng = np.random.default_rng(7)
-        x, w = _half(rng, tokens, heads, dim), _half(rng, block, heads)
-
-        def forward(x, w):
-            return mindspore_nsa.nsa_compress(x, w, block, stride, actual_seq_len=(tokens,))
-
-        if gradient:
-            ms.grad(lambda x, w: forward(x, w).astype(ms.float32).sum(), (0, 1))(x, w)[0].asnumpy()
-        else:
-            forward(x, w).asnumpy()
-
-    return call, (heads, dim, block, stride), f"N={heads} D={dim} l={block} s={stride} float16"
+# Tokens in all caches of a batch up to which a step is executed: the twin keeps its own copy of
+# them, 20 GB for 64 rows of 65536 tokens.
+MOST_CACHED = 2**20
 
 
-def _compress_with_cache(heads=4, dim=128, block=32, stride=16):
-    def call(tokens):
-        import mindspore as ms
-
-        import mindspore_nsa
-
-        rng = np.random.default_rng(7)
-        x, w = _half(rng, tokens * block, heads, dim), _half(rng, block, heads)
-        mindspore_nsa.nsa_compress_with_cache(
-            *(x, w, tuple(range(tokens)), block, stride, block),
-            actual_seq_len=(block,) * tokens,
-            cache=ms.Tensor(np.zeros((tokens, heads, dim), np.float16)),
-        ).asnumpy()
-
-    return call, (), f"new tokens, each fills a window; N={heads} D={dim} l={block} float16"
-
-
-def _selected_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, select=64, count=16):
-    def call(tokens):
-        import mindspore as ms
-
-        import mindspore_nsa
-
-        rng = np.random.default_rng(7)
-        places = tokens // select
-        # Of a short row all blocks, and -1 where there are no more.
-        blocks = np.full((batch * kv_heads, count), -1, np.int32)
-        for chosen in blocks:
-            chosen[:places] = rng.permutation(places)[:count]
-        blocks = blocks.reshape(batch, 1, kv_heads, count)
-        # What is selected has pages of its own, the rest is not read.
-        table, pages = np.zeros((batch, places), np.int32), 0
-        for row, chosen in zip(table, blocks, strict=True):
-            chosen = np.unique(chosen[chosen >= 0])
-            row[chosen] = pages + np.arange(len(chosen))
-            pages += len(chosen)
-        caches = [_half(rng, pages, select, kv_heads, d) for d in (dim, value_dim)]
-        mindspore_nsa.nsa_selected_attention_infer(
-            *(_half(rng, batch, 1, heads, dim), *caches, ms.Tensor(blocks), dim**-0.5),
-            *(heads, kv_heads, select, count, select),
-            block_table=ms.Tensor(table),
-            actual_seq_kvlen=(tokens,) * batch,
-        ).asnumpy()
-
-    shape = f"B={batch} N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l'={select} cnt={count}"
-    return call, (), shape + " one token of each row, float16"
-
-
-def _compress_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=16):
-    block, stride, select = 32, 16, 64
-
-    def call(tokens):
-        import mindspore as ms
-
-        import mindspore_nsa
-
-        rng = np.random.default_rng(7)
-        compressed = (tokens - block) // stride + 1
-        places = -(-compressed // page)
-        table = rng.permutation(batch * places).astype(np.int32).reshape(batch, places)
-        caches = [_half(rng, batch * places, page, kv_heads, d) for d in (dim, value_dim)]
-        mindspore_nsa.nsa_compress_attention_infer(
-            *(_half(rng, batch, 1, heads, dim), *caches, dim**-0.5),
-            *(heads, kv_heads, select, count, page, block, stride),
-            layout="BSND",
-            block_table=ms.Tensor(table),
-            actual_cmp_seq_kvlen=(compressed,) * batch,
-            actual_sel_seq_kvlen=(tokens,) * batch,
-            init_blocks=1,
-            local_blocks=2,
-        )[0].asnumpy()
-
-    shape = f"B={batch} N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l={block} s={stride}"
-    return call, (), shape + f" l'={select} cnt={count} one token of each row, float16"
-
-
-def _decode(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=16):
-    block, stride, select, window = 32, 16, 64, 512
-
-    def call(tokens):
-        import mindspore as ms
-
-        import mindspore_nsa
-
-        rng = np.random.default_rng(7)
-
-        def caches(pages, page):
-            return [_half(rng, pages, page, kv_heads, d) for d in (dim, value_dim)]
-
-        def table(tokens):
-            places = -(-tokens // page)
-            return rng.permutation(batch * places).astype(np.int32).reshape(batch, places)
-
-        compressed = table((tokens - block) // stride + 1)
-        # The pages of the selection are shared by the rows, in other orders.
-        selected = np.stack([rng.permutation(tokens // page) for _ in range(batch)])
-        mindspore_nsa.nsa_decode(
-            _half(rng, batch, 1, heads, dim),
-            ms.Tensor(rng.random((batch, 1, 3, heads), np.float32)),
-            *caches(compressed.size, page),
-            *caches(tokens // page, page),
-            *caches(batch, window),
-            *(dim**-0.5, heads, block, stride, select, count, window),
-            layout="BSND",
-            block_table=ms.Tensor(selected.astype(np.int32)),
-            cmp_block_table=ms.Tensor(compressed),
-            actual_seq_kvlen=(tokens,) * batch,
-            init_blocks=1,
-            local_blocks=2,
-        ).asnumpy()
-
-    shape = f"B={batch} N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l={block} s={stride}"
-    shape += f" l'={select} cnt={count} window={window} one token of each row, float16"
-    return call, (), shape
-
-
-def _flash(gradient, heads=16, dim=128):
-    def call(tokens):
-        import mindspore as ms
-
-        import mindspore_nsa
-
-        rng = np.random.default_rng(7)
-        qkv = [_half(rng, 1, heads, tokens, dim) for _ in range(3)]
-
-        def forward(q, k, v):
-            out = mindspore_nsa.flash_attention_score(
-                *(q, k, v, heads), input_layout="BNSD", sparse_mode=3, scalar_value=dim**-0.5
-            )
-            return out[0] if isinstance(out, tuple) else out
-
-        if gradient:
-            total = ms.grad(lambda q, k, v: forward(q, k, v).astype(ms.float32).sum(), (0, 1, 2))
-            total(*qkv)[0].asnumpy()
-        else:
-            forward(*qkv).asnumpy()
-
-    return call, (heads, dim), f"N={heads} D={dim} causal float16"
-
-
-def _compress_attention(gradient, heads=64, kv_heads=4, dim=192, value_dim=128):
-    block, stride, select, count = 32, 16, 64, 16
-
-    def call(tokens):
-        import mindspore as ms
-
-        import mindspore_nsa
-
-        rng = np.random.default_rng(7)
-        rows = (tokens - block) // stride + 1
-        q, k = _half(rng, tokens, heads, dim), _half(rng, rows, kv_heads, dim)
-        v = _half(rng, rows, kv_heads, value_dim)
-
-        def forward(q, k, v):
-            return mindspore_nsa.nsa_compress_attention(
-                *(q, k, v, dim**-0.5, heads, block, stride, select, count),
-                actual_seq_qlen=(tokens,),
-                causal=True,
-                init_blocks=1,
-                local_blocks=2,
-                importance="overlap",
-            )[0]
-
-        if gradient:
-            total = ms.grad(lambda q, k, v: forward(q, k, v).astype(ms.float32).sum(), (0, 1, 2))
-            total(q, k, v)[0].asnumpy()
-        else:
-            forward(q, k, v).asnumpy()
-
-    sizes = (heads, kv_heads, dim, value_dim, block, stride, select, count)
-    shape = f"N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l={block} s={stride}"
-    shape += f" l'={select} cnt={count} causal float16"
-    return call, sizes, shape
-
-
-def _selected(gradient, heads=64, kv_heads=4, dim=192, value_dim=128, select=64, count=16):
-    def call(tokens):
-        import mindspore as ms
-
-        import mindspore_nsa
-
-        rng = np.random.default_rng(7)
-        qkv = [
-            _half(rng, tokens, heads, dim),
-            _half(rng, tokens, kv_heads, dim),
-            _half(rng, tokens, kv_heads, value_dim),
-        ]
-        # Blocks that a query sees, drawn without preference; -1 where there are not enough.
-        blocks = -(-tokens // select)
-        order = rng.random((tokens, kv_heads, max(blocks, count)), np.float32)
-        unseen = np.arange(order.shape[-1]) > np.arange(tokens)[:, None] // select
-        order += unseen[:, None]
-        chosen = np.argsort(order, axis=-1)[..., :count].astype(np.int32)
-        chosen[np.take_along_axis(order, chosen, axis=-1) >= 1] = -1
-        indices = ms.Tensor(chosen)
-
-        def forward(q, k, v):
-            return mindspore_nsa.nsa_selected_attention(
-                *(q, k, v, indices, dim**-0.5, heads, select, count),
-                actual_seq_qlen=(tokens,),
-                actual_seq_kvlen=(tokens,),
-                causal=True,
-            )[0]
-
-        if gradient:
-            total = ms.grad(lambda q, k, v: forward(q, k, v).astype(ms.float32).sum(), (0, 1, 2))
-            total(*qkv)[0].asnumpy()
-        else:
-            forward(*qkv).asnumpy()
-
-    sizes = (heads, kv_heads, dim, value_dim, select, count)
-    shape = (
-        f"N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l'={select} cnt={count} causal float16"
+def _over_caches(quick, rows):
+    """The attention of one new token of each row; as `cases` has them."""
+    sizes = (1024, 4096) if quick else (4096, 16384, 65536)
+    kept = tuple(n for n in sizes if rows * n <= MOST_CACHED or n in sizes[:2])
+    return (
+        (
+            *("selected_infer", "NsaSelectedAttentionInfer", None),
+            *(calls.selected_infer(rows), (sizes, sizes), rows),
+        ),
+        (
+            *("compress_infer", "NsaCompressAttentionInfer", None),
+            *(calls.compress_infer(rows), (sizes, sizes), rows),
+        ),
+        ("decode", "NsaDecode", None, calls.decode(rows), (sizes, sizes), rows),
+        ("cache_step", "NsaCacheStep", None, calls.cache_step(rows), (kept, sizes), rows),
     )
-    return call, sizes, shape
 
 
-def cases(quick=False):
-    """Those whose operator has a kernel."""
+def cases(quick=False, rows=(8,)):
+    """Those whose operator has a kernel; what reads a cache for each number of `rows`."""
     from mindspore_nsa import _native
 
     # Below, the start of a launch hides what a core is given.
@@ -318,52 +101,44 @@ def cases(quick=False):
     # asked for. The tiling of a call is asked by that name, but for the one named here.
     tilings = {"compress_attention_backward": "nsa_compress_attention_grad"}
     found = (
-        ("compress_forward", "NsaCompress", "nsa_compress", _compress(False), sizes),
-        ("compress_backward", "NsaCompressGrad", "nsa_compress_grad", _compress(True), sizes),
+        ("compress_forward", "NsaCompress", "nsa_compress", calls.compress(False), sizes),
+        ("compress_backward", "NsaCompressGrad", "nsa_compress_grad", calls.compress(True), sizes),
         (
             *("compress_with_cache", "NsaCompressWithCache", "nsa_compress_with_cache"),
-            *(_compress_with_cache(), ((8, 64), (8, 64))),
+            *(calls.compress_with_cache(), ((8, 64), (8, 64))),
         ),
         (
             *("compress_attention_forward", "NsaCompressAttention", "nsa_compress_attention"),
-            *(_compress_attention(False), attention_sizes),
+            *(calls.compress_attention(False), attention_sizes),
         ),
         (
             *("compress_attention_backward", "FlashAttentionScoreGrad"),
-            *("flash_attention_score_grad", _compress_attention(True), attention_sizes),
+            *("flash_attention_score_grad", calls.compress_attention(True), attention_sizes),
         ),
         (
             *("selected_forward", "NsaSelectedAttention", "nsa_selected_attention"),
-            *(_selected(False), selected_sizes),
+            *(calls.selected(False), selected_sizes),
         ),
         (
             *("selected_backward", "NsaSelectedAttentionGrad", "nsa_selected_attention_grad"),
-            *(_selected(True), selected_sizes),
+            *(calls.selected(True), selected_sizes),
         ),
-        (
-            *("selected_infer", "NsaSelectedAttentionInfer", "nsa_selected_attention_infer"),
-            *(_selected_infer(8), ((4096, 65536), (4096, 65536))),
-        ),
-        (
-            *("compress_infer", "NsaCompressAttentionInfer", "nsa_compress_attention_infer"),
-            *(_compress_infer(8), ((4096, 65536), (4096, 65536))),
-        ),
-        (*("decode", "NsaDecode", "nsa_decode"), *(_decode(8), ((4096, 65536), (4096, 65536)))),
         (
             *("flash_forward", "FlashAttentionScore", "flash_attention_score"),
-            *(_flash(False), flash_sizes),
+            *(calls.flash(False), flash_sizes),
         ),
         (
             *("flash_backward", "FlashAttentionScoreGrad", "flash_attention_score_grad"),
-            *(_flash(True), flash_sizes),
+            *(calls.flash(True), flash_sizes),
         ),
+        *(case for count in rows for case in _over_caches(quick, count)),
     )
     return [
         ModelledCase(
             *(name, operator, tilings.get(name, kernel)),
-            *(call, fixed, executed, asked, shape),
+            *(call, fixed, executed, asked, shape, *batch),
         )
-        for name, operator, kernel, (call, fixed, shape), (executed, asked) in found
+        for name, operator, kernel, (call, fixed, shape), (executed, asked), *batch in found
         if operator in _native.ascend_operators()
     ]
 
@@ -384,10 +159,12 @@ def _beyond(work, a, b):
     return b + (work[2] - work[1]) / (work[1] - work[0]) * (b - a)
 
 
-def rows_of(case, chip, trace=None):
-    """A `Row` for each size that is asked for."""
+def rows_of(case, chip, trace=None, seen=lambda tokens, launch: None):
+    """A `Row` for each size that is asked for; `seen` gets what the clock says of an execution."""
     sizes = sorted({*case.executed})
     launches = {n: _execute(case, n, chip, trace if n == sizes[-1] else None) for n in sizes}
+    for executed in launches.items():
+        seen(*executed)
     first, last = sizes[0], sizes[-1]
     beyond_them = [n for n in case.asked if n not in launches]
     work = {n: case.work(n, chip) for n in (*sizes, *beyond_them)} if beyond_them else {}
@@ -406,7 +183,7 @@ def rows_of(case, chip, trace=None):
         name, bound = max(bounds.items(), key=lambda item: item[1])
         found.append(
             Row(
-                *(case.name, tokens, time, bound, name, time / bound),
+                *(case.name, case.rows, tokens, time, bound, name, time / bound),
                 tokens not in launches,
                 case.shape,
             )
@@ -422,9 +199,9 @@ def _line(row):
     )
 
 
-def select(names, quick=False):
+def select(names, quick=False, rows=(8,)):
     """The cases whose names begin with one of the texts; all of them for none."""
-    found = cases(quick)
+    found = cases(quick, rows)
     for name in names or ():
         if not any(case.name.startswith(name) for case in found):
             known = ", ".join(case.name for case in found)
@@ -432,8 +209,9 @@ def select(names, quick=False):
     return [case for case in found if not names or case.name.startswith(tuple(names))]
 
 
-def run(found, chip="910B1", csv_path=None, png=None, executed=False, out=sys.stdout):
-    """Print the table, of executions alone if so wished; returns its rows."""
+def run(found, chip="910B1", csv_path=None, png=None, executed=False, clock=False, out=sys.stdout):
+    """Print the table, of executions alone if so wished, after the `clock`'s own of them;
+    returns its rows."""
     if executed:
         found = [replace(case, executed=case.asked) for case in found]
     if png:
@@ -449,7 +227,13 @@ def run(found, chip="910B1", csv_path=None, png=None, executed=False, out=sys.st
         for case in found:
             # The picture is of the first case.
             wanted = trace if png and not rows else None
-            for row in rows_of(case, chip, wanted):
+
+            def seen(tokens, launch, case=case):
+                if clock:
+                    print(f"{case.name}, {tokens} tokens, {case.shape}", file=out)
+                    print(launch["table"], file=out, flush=True)
+
+            for row in rows_of(case, chip, wanted, seen):
                 rows.append(row)
                 print(_line(row), file=out, flush=True)
         if png:

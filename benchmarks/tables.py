@@ -219,7 +219,16 @@ class Table:
     lines: Callable = verbatim
 
 
-CACHED = each("rows", "tokens", TIME, BOUND, "ratio")
+def tenths(column, end=""):
+    """The number with one digit behind the point."""
+    return lambda row: f"{float(row[column]):.1f}{end}"
+
+
+# What reads a cache; * where a row was extrapolated.
+CACHED = each(
+    *("rows", lambda row: row["tokens"] + "*" * (row.get("extrapolated") == "True")),
+    *(tenths(US, " us"), tenths("bound_microseconds", " us"), tenths("ratio")),
+)
 TABLES = {
     "lengths": Table(
         "intel_xeon_amx/lengths.csv", lengths("both", shown=(1024, 2048, 4096, 16384))

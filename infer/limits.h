@@ -37,9 +37,8 @@ inline constexpr OpSet kCompressOps = op_set(OpId::kNsaCompress, OpId::kNsaCompr
 inline constexpr OpSet kCacheCompressOps = op_set(OpId::kNsaCompressWithCache);
 inline constexpr OpSet kCompressAttentionOps = op_set(OpId::kNsaCompressAttention);
 inline constexpr OpSet kCompressInferOps =
-    op_set(OpId::kNsaCompressAttentionInfer, OpId::kNsaDecode);
+    op_set(OpId::kNsaCompressAttentionInfer, OpId::kNsaDecode, OpId::kNsaCacheStep);
 inline constexpr OpSet kSelectedInferOps = op_set(OpId::kNsaSelectedAttentionInfer);
-inline constexpr OpSet kCacheStepOps = op_set(OpId::kNsaCacheStep);
 inline constexpr OpSet kSelectedOps =
     op_set(OpId::kNsaSelectedAttention, OpId::kNsaSelectedAttentionGrad);
 inline constexpr OpSet kFlashOps =
@@ -114,14 +113,6 @@ inline constexpr AscendLimit kAscendLimits[] = {
     {kCompressInferOps, Quantity::kGroup, "N1 / N2", 1, 128, 1},
     {kCompressInferOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
     {kCompressInferOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
-
-    // Its branches are those of the operators above.
-    {kCacheStepOps, Quantity::kBlockStridesExcess, "select_block_size", -kNoLimit, 0, 1,
-     "at most 64 compress_stride"},
-    {kCacheStepOps, Quantity::kSelectBlockCount, "select_block_count", 1, 128, 1},
-    {kCacheStepOps, Quantity::kGroup, "N1 / N2", 1, 128, 1},
-    {kCacheStepOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
-    {kCacheStepOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
 
     // A batch and its lengths are not empty where they are in the shapes. In TND the statistics of
     // the heads lie side by side, and a transfer skips at most 65535 of them. A tile has at least

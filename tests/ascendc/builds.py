@@ -37,12 +37,14 @@ SELECTED_INFER_SOURCES = (
 COMPRESS_INFER_SOURCES = (
     "tests/ascendc/compress_infer_runner.cc",
     "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/decoding/op_host/ranking_plan.cpp",
     "ascendc/nsa_compress_attention_infer/op_host/nsa_compress_attention_infer_tiling.cpp",
 )
 
 DECODE_SOURCES = (
     "tests/ascendc/decode_runner.cc",
     "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/decoding/op_host/ranking_plan.cpp",
     "ascendc/nsa_compress_attention_infer/op_host/nsa_compress_attention_infer_tiling.cpp",
     "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.cpp",
     "ascendc/nsa_decode/op_host/nsa_decode_tiling.cpp",
@@ -51,6 +53,7 @@ DECODE_SOURCES = (
 CACHE_STEP_SOURCES = (
     "tests/ascendc/cache_step_runner.cc",
     "ascendc/decoding/op_host/parts_plan.cpp",
+    "ascendc/decoding/op_host/ranking_plan.cpp",
     "ascendc/nsa_cache_step/op_host/nsa_cache_step_tiling.cpp",
 )
 
@@ -185,8 +188,8 @@ def decode_runner(name="nsa_decode", flags=()):
 
 
 def cache_step_runner(name="nsa_cache_step", flags=()):
-    """NsaCacheStep, of float16 alone."""
-    kernels = units(("nsa_cache_step",), HALVES[:1])
+    """NsaCacheStep, likewise."""
+    kernels = units(("nsa_cache_step",), HALVES)
     sources = (ROOT / source for source in CACHE_STEP_SOURCES)
     return CacheStepRunner(shared(*kernels, *sources, name=name, flags=flags))
 

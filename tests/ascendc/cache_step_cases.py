@@ -9,24 +9,31 @@ from mindspore_nsa.nn.cache import HEADER
 from mindspore_nsa.nn.cache import LAYER as LAYER_PLACE
 from mindspore_nsa.reference.importance import block_scores, candidates_and_forced, top_blocks
 from mindspore_nsa.reference.rows import windows
+from operator_testing.dtypes import BFLOAT16, encode, from_bfloat16_bits, round_to
 from tests.common.draw import Draw
 
 from .attention_checks import same_bits
-from .cache_cases import GROUPS
+from .cache_cases import GROUPS, HALVES
 from .cache_step_runner import LAYER, Sizes
+from .launch import raw
 
 DIMS = (16, 32, 48, 128, 192, 256)
 # Positions from this one on are the sum of two angles.
 FAR = 2048
 # Of the largest number of a row, and between the last block that is chosen and the first that is
 # not.
-TOLERANCE = 2.0**-9
-TIE = 2.0**-7
+TOLERANCE = {"float16": 2.0**-9, BFLOAT16: 2.0**-6}
+TIE = {"float16": 2.0**-7, BFLOAT16: 2.0**-5}
 
 
-def rounded(x):
-    """Values of float16, in float64."""
-    return x.astype(np.float16).astype(np.float64)
+def rounded(sizes, x):
+    """Values of the cache's dtype, in float64."""
+    return round_to(x, sizes.dtype).astype(np.float64)
+
+
+def _values(sizes, array):
+    """Of what lies in memory, in float64."""
+    return (from_bfloat16_bits(array) if sizes.dtype == BFLOAT16 else array).astype(np.float64)
 
 
 def turned(x, positions):
@@ -68,10 +75,10 @@ def _sets(sizes, x):
 def _compressed(sizes, parameters, x, name):
     starts = np.arange(windows(len(x), sizes.block_size, sizes.stride)) * sizes.stride
     weight, position = parameters[f"weight_{name}"], parameters[f"position_{name}"]
-    tokens = rounded(x)[starts[:, None] + np.arange(sizes.block_size)]
-    sums = np.einsum("jn,wjnd->wnd", rounded(weight), tokens)
+    tokens = rounded(sizes, x)[starts[:, None] + np.arange(sizes.block_size)]
+    sums = np.einsum("jn,wjnd->wnd", rounded(sizes, weight), tokens)
     encoding = np.einsum("jn,jnd->nd", weight.astype(np.float64), position)
-    return rounded(sums) + encoding, starts
+    return rounded(sizes, sums) + encoding, starts
 
 
 def held(sizes, parameters, tokens):
@@ -79,15 +86,19 @@ def held(sizes, parameters, tokens):
     at = np.arange(len(tokens["key"]))
     keys, values = (_sets(sizes, tokens[name]) for name in ("key", "value"))
     parts = {
-        "selected": (rounded(turned(keys[1], at)), rounded(values[1])),
-        "window": (rounded(turned(keys[2], at)), rounded(values[2])),
+        "selected": (rounded(sizes, turned(keys[1], at)), rounded(sizes, values[1])),
+        "window": (rounded(sizes, turned(keys[2], at)), rounded(sizes, values[2])),
     }
     if not sizes.sparse:
         return parts
     key, starts = _compressed(sizes, parameters, keys[0], "k")
     value, _ = _compressed(sizes, parameters, values[0], "v")
-    compressed = rounded(turned(key, starts)), rounded(value)
-    return {**parts, "compressed": compressed, "raw": (rounded(keys[0]), rounded(values[0]))}
+    compressed = rounded(sizes, turned(key, starts)), rounded(sizes, value)
+    return {
+        **parts,
+        "compressed": compressed,
+        "raw": (rounded(sizes, keys[0]), rounded(sizes, values[0])),
+    }
 
 
 def _chosen(sizes, weights, first):
@@ -116,7 +127,7 @@ def _chosen(sizes, weights, first):
         np.take_along_axis(ranked, np.broadcast_to(i, (*ranked.shape[:2], 1)), -1)[..., 0]
         for i in (np.maximum(last - 1, 0), last)
     )
-    clear = (last[..., 0] == 0) | (left < 0) | (kept - left > TIE * kept) | (kept == 0)
+    clear = (last[..., 0] == 0) | (left < 0) | (kept - left > TIE[sizes.dtype] * kept) | (kept == 0)
     return top_blocks(scores, candidate, forced, sizes.count), clear
 
 
@@ -125,7 +136,7 @@ def definition(sizes, parameters, tokens, first):
     which choose blocks whose scores do not tie, and which leave some out."""
     parts, scale = held(sizes, parameters, tokens), sizes.d**-0.5
     at, tokens_at = np.arange(first, len(tokens["key"])), np.arange(len(tokens["key"]))
-    query = rounded(turned(tokens["query"][first:], at))
+    query = rounded(sizes, turned(tokens["query"][first:], at))
     back = at[:, None] - tokens_at
 
     def attention(name, seen):
@@ -248,6 +259,7 @@ def _make_sizes(draw, far, many):
         init=init,
         local=draw.between(0, min(3, count - init)),
         overlap=draw.chance(0.5),
+        dtype=draw.dtype,
     )
 
 
@@ -268,10 +280,10 @@ def _start(draw, sizes):
     return draw.pick((0, most, draw.between(0, most), min(almost, most)))
 
 
-def make_cache_step(seed):
+def make_cache_step(seed, dtype=None):
     """The random case of that seed; every eighth has rows of more than 2048 tokens, another eighth
-    many heads."""
-    draw = Draw(seed, "float16")
+    many heads. Eight of float16 are followed by eight of bfloat16, unless a `dtype` is named."""
+    draw = Draw(seed, dtype or HALVES[seed // 8 % 2])
     far, many = seed % 8 == 7, seed % 8 == 3
     sizes, stale = _make_sizes(draw, far, many), draw.chance(0.5)
     if many:
@@ -324,17 +336,21 @@ def _compare(case, row, out, wanted, clear, tally):
     heads = np.repeat(clear, case.sizes.n1 // case.sizes.n2, -1)
     error = np.where(heads, np.abs(out - wanted).max(-1), 0).max() / np.abs(wanted).max()
     tally.error = max(tally.error, error)
-    assert error <= TOLERANCE, f"{case}: row {row} is off by {error} of the largest"
+    assert error <= TOLERANCE[case.sizes.dtype], (
+        f"{case}: row {row} is off by {error} of the largest"
+    )
 
 
 def _same_cache(case, cache, expected):
     for name in ("selected", "others"):
-        found, wanted = (x[name].astype(np.float64) for x in (cache, expected))
+        found, wanted = _values(case.sizes, cache[name]), expected[name]
         known = ~np.isnan(wanted)
         assert np.isnan(found[~known]).all(), f"{case}: {name} written where nothing belongs"
         scale = np.abs(wanted[known]).max(initial=0)
         error = np.abs(found - wanted)[known].max(initial=0)
-        assert error <= 2.0**-9 * scale, f"{case}: {name} holds what is off by {error}"
+        assert error <= TOLERANCE[case.sizes.dtype] * scale, (
+            f"{case}: {name} holds what is off by {error}"
+        )
     assert np.array_equal(cache["state"], expected["state"]), f"{case}: state"
 
 
@@ -344,7 +360,7 @@ def check_steps(runner, case, calls):
     sizes, tally = case.sizes, Tally()
     expected = runner.cache(sizes)
     for name in ("selected", "others"):
-        expected[name][:] = np.nan
+        expected[name] = np.full(expected[name].shape, np.nan)
     state = expected["state"]
     state[:] = np.arange(state.size).reshape(state.shape) + 1000
     state[:, HEADER] = state[:, HEADER + 1] = case.lengths
@@ -357,7 +373,10 @@ def check_steps(runner, case, calls):
 
     for b, length in enumerate(case.lengths):
         write(sizes, expected, b, held(sizes, case.parameters, of(b)), 0, length)
-    caches = [{name: x.copy() for name, x in expected.items()} for _ in calls]
+    stored = {name: raw(encode(expected[name], sizes.dtype)) for name in ("selected", "others")}
+    caches = [
+        {"state": state.copy(), **{name: x.copy() for name, x in stored.items()}} for _ in calls
+    ]
     for step in case.steps:
         for b, (length, count) in enumerate(zip(step.lengths, step.counts)):
             history[b] = np.append(history[b][:length], fed[b] + np.arange(count))

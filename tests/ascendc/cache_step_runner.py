@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mindspore_nsa.nn.cache import HEADER
+from operator_testing.dtypes import BFLOAT16, decode
 
-from .launch import Tensor, launch
+from .launch import Tensor, as_dtype, launch, unwritten
 
 _NUMBERS = (
     *"batch tokens capacity n1 n2 d dv sparse shared window rollback block_size stride".split(),
@@ -32,7 +33,7 @@ class _Call(ctypes.Structure):
 
 @dataclass
 class Sizes:
-    """Of a layer; float16."""
+    """Of a layer, and the dtype of its cache."""
 
     batch: int = 3
     capacity: int = 96
@@ -51,6 +52,7 @@ class Sizes:
     init: int = 1
     local: int = 2
     overlap: bool = False  # the blocks' importance
+    dtype: str = "float16"
 
     @property
     def sets(self):
@@ -78,13 +80,14 @@ class CacheStepRunner:
         self.library = ctypes.CDLL(str(path))
 
     def cache(self, sizes):
-        """An empty cache: selected, state, others."""
+        """An empty cache: selected, state, others; as `raw` of launch.py has them."""
         width, rows = sizes.d + sizes.dv, (sizes.batch, sizes.n2)
+        kind = np.uint16 if sizes.dtype == BFLOAT16 else sizes.dtype
         others = sum(sizes.places()) if sizes.sparse else 1
         return {
-            "selected": np.zeros((*rows, sizes.capacity, width), np.float16),
+            "selected": np.zeros((*rows, sizes.capacity, width), kind),
             "state": np.zeros((sizes.batch, HEADER + 2), np.int64),
-            "others": np.zeros((*rows, others, width), np.float16),
+            "others": np.zeros((*rows, others, width), kind),
         }
 
     def run(self, sizes, cache, tensors, ends, cores, seed=0, wave_queries=0):
@@ -96,12 +99,13 @@ class CacheStepRunner:
             arrays["ends"] = np.array(ends, np.int64)
         arrays["angles"] = _angles(np.arange(0, 1024 * STEP, STEP), sizes.d)
         arrays["fine_angles"] = _angles(np.arange(STEP), sizes.d)
-        arrays["output"] = np.full((tokens, sizes.n1, sizes.dv), np.nan, np.float16)
+        arrays["output"] = unwritten(cache["selected"], (tokens, sizes.n1, sizes.dv))
         call = _Call(
             *(sizes.batch, tokens, sizes.capacity, sizes.n1, sizes.n2, sizes.d, sizes.dv),
             *(sizes.sparse, sizes.shared, sizes.window, sizes.rollback, sizes.block_size),
             *(sizes.stride, sizes.select_size, sizes.count, sizes.init, sizes.local),
-            *(sizes.overlap, LAYER, wave_queries, 0, cores, seed, sizes.d**-0.5),
+            *(sizes.overlap, LAYER, wave_queries, sizes.dtype == BFLOAT16),
+            *(cores, seed, sizes.d**-0.5),
         )
         counts = launch(self.library.run_cache_step, call, arrays, f"{sizes} {ends}")
-        return arrays["output"], counts
+        return decode(as_dtype(sizes.dtype, arrays["output"])), counts

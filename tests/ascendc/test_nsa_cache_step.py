@@ -7,7 +7,7 @@ from mindspore_nsa.nn.cache import HEADER
 from mindspore_nsa.nn.cache import LAYER as LAYER_PLACE
 
 from .attention_checks import calls_of
-from .cache_cases import GROUPS
+from .cache_cases import GROUPS, HALVES
 from .cache_step_cases import (
     FAR,
     TOLERANCE,
@@ -50,6 +50,7 @@ def test_the_cases_cover_what_matters():
     cases = [make_cache_step(seed) for seed in range(CONFIGURATIONS)]
     sizes = [case.sizes for case in cases]
     assert {s.n1 // s.n2 for s in sizes} >= set(GROUPS)
+    assert [sum(s.dtype == dtype for s in sizes) for dtype in HALVES] == [CONFIGURATIONS // 2] * 2
     separate = sum(s.sets == 3 for s in sizes)
     assert min(separate, sum(s.shared for s in sizes), sum(not s.sparse for s in sizes)) > 8
     steps = [step for case in cases for step in case.steps]
@@ -101,7 +102,11 @@ def test_steps_against_the_definition(cache_step_runner, kind):
                 tokens = {name: x[row, : n + k] for name, x in drawn[0].items()}
                 wanted, _, leaving_out = definition(sizes, drawn[1], tokens, n)
                 error = np.abs(found[0][row] - wanted).max() / np.abs(wanted).max()
-                assert error <= TOLERANCE and not leaving_out.any(), (counts, row, error)
+                assert error <= TOLERANCE[sizes.dtype] and not leaving_out.any(), (
+                    counts,
+                    row,
+                    error,
+                )
         lengths = lengths + counts
         assert caches[0]["state"][:, HEADER].tolist() == lengths.tolist()
         assert caches[0]["state"][:, HEADER + 1].tolist() == lengths.tolist()

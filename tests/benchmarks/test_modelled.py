@@ -13,9 +13,7 @@ from .test_run import python
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_operator_with_a_kernel_has_a_case(quick):
-    # NsaCacheStep has no function of its own: only a layer with a cache calls it.
-    expected = [name for name in _native.ascend_operators() if name != "NsaCacheStep"]
-    assert sorted({case.operator for case in modelled.cases(quick)}) == expected
+    assert sorted({case.operator for case in modelled.cases(quick)}) == _native.ascend_operators()
 
 
 @pytest.mark.parametrize("name", [case.name for case in modelled.cases()])
@@ -44,6 +42,18 @@ def test_extrapolation_meets_execution(name, executed, asked, tolerance):
     assert (guessed.extrapolated, executed.extrapolated) == (True, False)
     assert guessed.microseconds == pytest.approx(executed.microseconds, rel=tolerance)
     assert guessed.bound_microseconds == pytest.approx(executed.bound_microseconds, rel=0.02)
+
+
+def test_what_reads_a_cache_has_a_case_for_each_number_of_rows():
+    """And a step is executed where the twin has room for its caches."""
+    found = [case for case in modelled.cases(rows=(1, 64)) if "B=" in case.shape]
+    names = ["selected_infer", "compress_infer", "decode", "cache_step"]
+    assert [case.name for case in found] == names * 2
+    for case, rows in zip(found, [1] * 4 + [64] * 4, strict=True):
+        assert case.rows == rows and case.shape.startswith(f"B={rows} ")
+        beyond = case.asked[2:] if (case.name, rows) == ("cache_step", 64) else ()
+        assert (*case.executed, *beyond) == case.asked == (4096, 16384, 65536)
+        assert case.work(65536, "910B1") == (65536, 65536)
 
 
 def test_tiling_is_asked_for_the_work():
@@ -86,6 +96,12 @@ def test_quick_run(tmp_path):
         assert row["extrapolated"] == "True"
         assert float(row["microseconds"]) > float(row["bound_microseconds"]) > 0
     assert "--png" not in options or picture.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_refuses_no_rows():
+    done = python("-m", "benchmarks", "--target", "ascend_twin", "--rows", "8", "0")
+    assert done.returncode == 2
+    assert "--rows must be positive" in done.stdout
 
 
 def test_refuses_another_case():

@@ -1,5 +1,6 @@
 """Layers that generate from caches on MindSpore's device Ascend; prints what does not hold."""
 
+import copy
 import sys
 from dataclasses import replace
 
@@ -41,6 +42,9 @@ def check_layer(kind):
     error = np.abs(np.concatenate(parts, 1) - whole).max() / np.abs(whole).max()
     check(f"{kind}: pieces are the whole, got {error}", error <= 2.0**-7)
     cache.truncate([62, 62])
+    packed, ends = Tensor(x[:, 62:].reshape(16, HIDDEN)), Tensor([8, 16], ms.int64)
+    ragged = layer(packed, ends, cache=copy.deepcopy(cache)).asnumpy()
+    check(f"{kind}: lengths in a Tensor", np.array_equal(ragged, parts[2].reshape(16, HIDDEN)))
     chosen, grown = cache.select([1, 0]), cache.grow(100)
     cache.copy_row(1, 0)
     check(f"{kind}: lengths", cache.lengths.asnumpy().tolist() == [62, 62])

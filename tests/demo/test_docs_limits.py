@@ -14,7 +14,7 @@ OPS = {
     "nsa_compress_attention_infer": "kCompressInferOps",
     "nsa_decode": "kCompressInferOps",
     "nsa_selected_attention_infer": "kSelectedInferOps",
-    "A layer's cache": "kCacheStepOps",
+    "A layer's cache": "kCompressInferOps",
     "flash_attention_score": "kFlashOps",
 }
 NUMBERS = {"kKibi": 1024, "kMebi": 1024**2, "kNoLimit": None, "-kNoLimit": None}

@@ -127,8 +127,10 @@ Array* CreateArray(const char* function, const T* value, uint64_t size) {
   return twin::Add(array);
 }
 
+// As on CANN it is no error that there is none: MindSpore destroys what absent arguments are, too.
 template <class Object>
 aclnnStatus Destroy(const char* function, const Object* object) {
+  if (object == nullptr) return ACL_SUCCESS;
   const aclnnStatus status = twin::Check(function, object);
   if (status != ACL_SUCCESS) return status;
   twin::RemoveObject(twin::KindOf(object), object);
@@ -204,11 +206,10 @@ aclnnStatus aclDestroyBoolArray(const aclBoolArray* array) {
   return Destroy("aclDestroyBoolArray", array);
 }
 aclnnStatus aclDestroyTensorList(const aclTensorList* list) {
+  if (list == nullptr) return ACL_SUCCESS;
   const aclnnStatus status = twin::Check("aclDestroyTensorList", list);
   if (status != ACL_SUCCESS) return status;
-  for (const aclTensor* tensor : list->tensors) {
-    if (tensor != nullptr) Destroy("aclDestroyTensorList", tensor);
-  }
+  for (const aclTensor* tensor : list->tensors) Destroy("aclDestroyTensorList", tensor);
   return Destroy("aclDestroyTensorList", list);
 }
 

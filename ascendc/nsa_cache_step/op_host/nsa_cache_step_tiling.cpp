@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ascendc/decoding/op_host/parts_plan.h"
+#include "ascendc/decoding/op_host/ranking_plan.h"
 
 namespace nsa::ascend {
 
@@ -34,33 +35,6 @@ int32_t tile_branch(const CacheStepCall& call, int64_t keys, int64_t head_size, 
 StepPlaces places_behind(const CacheStepCall& call, int64_t before, int64_t places) {
   const int64_t keys = before * (call.d + call.dv);
   return {places, keys, keys + places * call.d};
-}
-
-void tile_ranking(const CacheStepCall& call, int64_t compressed, uint32_t ub_bytes,
-                  NsaCacheStepTilingData* tiling) {
-  constexpr int64_t kMultiple = kRepeatFloats;
-  const NsaCacheStepAttrs& a = call.attrs;
-  RankingTiling& ranking = tiling->ranking;
-  const int64_t block_keys = a.select_block_size / a.compress_stride;
-  const int64_t overlap_keys = a.compress_block_size / a.compress_stride;
-  const int64_t most = (compressed + overlap_keys - 1) / block_keys + 1;
-  ranking = {block_keys,
-             overlap_keys,
-             call.overlap ? 1 : 0,
-             1,
-             a.select_block_size,
-             a.select_block_count,
-             a.init_blocks,
-             a.local_blocks,
-             0,
-             1,
-             0};
-  ranking.window = std::clamp<int64_t>(
-      (most + kMultiple - 1) / kMultiple * kMultiple, kMultiple,
-      std::min<int64_t>(kRankFloats, std::max<int64_t>(kMultiple, kWindowFloats / block_keys /
-                                                                      kMultiple * kMultiple)));
-  while (ranking.window > kMultiple && StepRankedBytes(ranking, tiling->compressed) > ub_bytes)
-    ranking.window -= kMultiple;
 }
 
 }  // namespace
@@ -95,7 +69,10 @@ int32_t tile_nsa_cache_step(const CacheStepCall& call, int32_t cores, uint32_t u
       std::max({tile_branch(call, chosen, t.selected_head, false, cores, &t.parts),
                 tile_branch(call, places.compressed, t.others_head, true, cores, &t.compressed),
                 tile_branch(call, window, last_head, false, cores, &t.window)});
-  tile_ranking(call, places.compressed, ub_bytes, &t);
+  const RankingRule rule{
+      a.compress_block_size, a.compress_stride, a.select_block_size, a.select_block_count,
+      a.init_blocks,         a.local_blocks,    call.overlap,        true};
+  t.ranking = plan_ranking(rule, places.compressed, t.compressed, ub_bytes);
   return used;
 }
 

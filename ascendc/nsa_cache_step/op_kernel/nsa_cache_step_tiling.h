@@ -2,8 +2,7 @@
 // of the workspace.
 #pragma once
 
-#include "ascendc/attention/ranking_tiling.h"
-#include "ascendc/decoding/parts_tiling.h"
+#include "ascendc/decoding/ranked_parts.h"
 
 namespace nsa::ascend {
 
@@ -26,7 +25,6 @@ struct NsaCacheStepTilingData {
   int64_t others_head;
   int64_t window_tokens;       // tokens that a query sees in the last branch, its own included
   int64_t block_size, stride;  // l, s
-  int64_t select_block_size;   // l'
   int64_t state_size;          // int64 of a row's state
   int64_t layer_place;         // in it: of the layer's number, and of the length, which the most
   int64_t length_place;        // tokens that the row has had follow
@@ -90,14 +88,6 @@ struct StepCompressBuffers {
   }
 };
 static_assert(StepTurnBuffers(256).Total() + StepCompressBuffers(256).Total() <= kUbBytes);
-// Bytes of the vector core's buffers in the branch that ranks, as RankedPartsBytes of
-// nsa_compress_attention_infer.
-__aicore__ constexpr uint32_t StepRankedBytes(const RankingTiling& ranking,
-                                              const PartsTiling& parts) {
-  return PartsBuffers(parts.group, parts.part_keys, parts.value_dim).Total() +
-         PartsBuffers::RankedBytes(parts.group) + RankingBuffers(ranking).total +
-         static_cast<uint32_t>(ListPairs(ranking.count)) * 4;
-}
 
 // The workspace in bytes: where each part begins. What the attention takes comes last.
 struct StepWorkspace {

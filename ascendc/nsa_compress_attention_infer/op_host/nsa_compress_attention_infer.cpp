@@ -1,6 +1,7 @@
 // NsaCompressAttentionInfer as CANN sees it: signature, inference and tiling.
 #include "ascendc/attention/op_host/flash_call.h"
 #include "ascendc/common/op_host/products.h"
+#include "ascendc/decoding/op_host/parts_call.h"
 #include "ascendc/nsa_compress_attention_infer/op_host/nsa_compress_attention_infer_tiling.h"
 
 namespace nsa::ascend {
@@ -34,27 +35,6 @@ const Signature& signature() {
   return signature;
 }
 
-PartsCall parts_call(const DescribedCall& call) {
-  const std::vector<int64_t>& query = call.input("query").shape;
-  const std::vector<int64_t>& key = call.input("key").shape;
-  const std::vector<int64_t>& value = call.input("value").shape;
-  const TensorDesc& table = call.input("block_table");
-  const int64_t heads = call.int_attr("key_value_head_num");
-  const bool packed = query.size() == 3;
-  return {key[0],
-          key[1],
-          table.present ? table.shape[1] : 0,
-          call.input("actual_cmp_seq_kvlen").shape[0],
-          packed ? query[0] : query[0] * query[1],
-          call.int_attr("head_num"),
-          heads,
-          query.back(),
-          value.size() == 4 ? value[3] : value[2] / heads,
-          0,
-          static_cast<float>(call.attrs.get_float("scale_value", 1)),
-          true};
-}
-
 RankingRule ranking_rule(const DescribedCall& call) {
   return {call.int_attr("compress_block_size"),
           call.int_attr("compress_stride"),
@@ -72,9 +52,9 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     described.check(*context);
     const CubeCores machine(*context);
     auto* data = context->GetTilingData<NsaCompressAttentionInferTilingData>();
-    const int32_t cores =
-        tile_nsa_compress_attention_infer(parts_call(described), ranking_rule(described),
-                                          machine.count, machine.vector.ub_bytes, data);
+    const int32_t cores = tile_nsa_compress_attention_infer(
+        parts_call(described, "actual_cmp_seq_kvlen"), ranking_rule(described), machine.count,
+        machine.vector.ub_bytes, data);
     // All cores wait for each other before the parts are added up.
     describe_launch(context, machine.vector, cores, parts_workspace(data->parts, cores),
                     Schedule::kAllCoresAtOnce);

@@ -2,16 +2,10 @@
 #pragma once
 
 #include "ascendc/decoding/op_host/parts_plan.h"
+#include "ascendc/decoding/op_host/ranking_plan.h"
 #include "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_tiling.h"
 
 namespace nsa::ascend {
-
-// Which blocks are ranked, and how.
-struct RankingRule {
-  int64_t window_tokens, stride, block_tokens, count, init, local;
-  bool overlap;
-  bool known;  // the rows' tokens
-};
 
 // Fills the tiling data and returns the number of cube cores to use, at most `cores`. `ub_bytes`:
 // of the UB, that a kernel may use. What `call` says of its keys and scores is not read.

@@ -1,6 +1,7 @@
 // NsaSelectedAttentionInfer as CANN sees it: signature, inference and tiling.
 #include "ascendc/attention/op_host/flash_call.h"
 #include "ascendc/common/op_host/products.h"
+#include "ascendc/decoding/op_host/parts_call.h"
 #include "ascendc/nsa_selected_attention_infer/op_host/nsa_selected_attention_infer_tiling.h"
 
 namespace nsa::ascend {
@@ -28,27 +29,6 @@ const Signature& signature() {
   return signature;
 }
 
-PartsCall parts_call(const DescribedCall& call) {
-  const std::vector<int64_t>& query = call.input("query").shape;
-  const std::vector<int64_t>& key = call.input("key").shape;
-  const std::vector<int64_t>& value = call.input("value").shape;
-  const TensorDesc& table = call.input("block_table");
-  const int64_t heads = call.int_attr("key_value_head_num");
-  const bool packed = query.size() == 3;
-  return {key[0],
-          key[1],
-          table.present ? table.shape[1] : 0,
-          call.input("actual_seq_kvlen").shape[0],
-          packed ? query[0] : query[0] * query[1],
-          call.int_attr("head_num"),
-          heads,
-          query.back(),
-          value.size() == 4 ? value[3] : value[2] / heads,
-          0,
-          static_cast<float>(call.attrs.get_float("scale_value", 1)),
-          false};
-}
-
 ge::graphStatus tiling(gert::TilingContext* context) {
   return guarded(context->GetNodeName(), [&] {
     const DescribedCall described(signature(), *context);
@@ -56,7 +36,7 @@ ge::graphStatus tiling(gert::TilingContext* context) {
     const CubeCores machine(*context);
     auto* data = context->GetTilingData<NsaSelectedAttentionInferTilingData>();
     const int32_t cores = tile_nsa_selected_attention_infer(
-        parts_call(described), described.int_attr("select_block_size"),
+        parts_call(described, "actual_seq_kvlen"), described.int_attr("select_block_size"),
         described.int_attr("select_block_count"), machine.count, data);
     // All cores wait for each other before the parts are added up.
     describe_launch(context, machine.vector, cores, parts_workspace(data->parts, cores),

@@ -309,4 +309,4 @@ def checks(dtype):
 
 
 def _check(runner, number):
-    check_steps(runner, make_cache_step(number), calls_of(number))
+    check_steps(runner, make_cache_step(number, "float16"), calls_of(number))

@@ -202,6 +202,19 @@ def test_workspace(call):
     assert (direct, call.sizes[0].value) == (16 << 20, (16 << 20) + call.x.nbytes)
 
 
+def test_what_is_not_there_is_destroyed(capfd):
+    """MindSpore destroys the handles of absent arguments; CANN, too, says nothing to that."""
+    for kind in ("Tensor", "Scalar", "IntArray", "FloatArray", "BoolArray", "TensorList"):
+        assert getattr(acl.lib, f"aclDestroy{kind}")(None) == SUCCESS
+    assert capfd.readouterr() == ("", "")
+    with Device() as device:
+        tensor = device.tensor(None, (2,), "float32")
+        device._tensors.remove(tensor)
+        assert acl.lib.aclDestroyTensor(tensor) == SUCCESS
+        assert acl.lib.aclDestroyTensor(tensor) == INVALID
+        assert recent_error() == "aclDestroyTensor: the object does not exist"
+
+
 class Lists:
     """Lists of the three kinds that attributes have."""
 
