@@ -10,11 +10,11 @@ import argparse
 import textwrap
 from pathlib import Path
 
-from . import plot, tables
+from . import demo_rows, plot, table_rows, tables
 
 ROOT = tables.ROOT
 FOLDER = ROOT / "docs" / "figures"
-LENGTHS = ROOT / tables.RESULTS / tables.TABLES["lengths"].file
+LENGTHS = ROOT / tables.TABLES["lengths"].file
 NSA, DENSE, OTHER, GRAY = "#c8553d", "#3b6fb6", "#3f8f5b", "#7b8794"
 NAMES = {
     "mindspore": ("dense: MindSpore's separate operators", GRAY),
@@ -80,7 +80,7 @@ def time(found):
     figure, axes = canvas("Time of attention", machine(found))
     heights = []
     for direction, words in (("both", "forward and backward"), ("forward", "forward")):
-        times = {n: tables.ours_and_dense(rows, direction) for n, rows in found.items()}
+        times = {n: table_rows.ours_and_dense(rows, direction) for n, rows in found.items()}
         heights += [value for both in times.values() for value in both]
         for place, (name, color) in enumerate((("NSA", NSA), ("fastest dense attention", DENSE))):
             points = [(n, both[place]) for n, both in times.items()]
@@ -105,7 +105,7 @@ def memory(found):
 
 def experiment(name, run, column):
     """(step, value) of a run of one of the demo's experiments."""
-    rows = tables.read(ROOT / "model_zoo_demo" / "results" / name / "log.csv")
+    rows = tables.read(ROOT / demo_rows.RESULTS / name / "log.csv")
     found = [row for row in rows if row["run"] == run and row[column]]
     return [(int(row["step"]), float(row[column])) for row in found]
 
@@ -150,7 +150,7 @@ def conversion():
 
 def draw():
     """{name: figure} of every picture."""
-    found = tables.by_length(tables.read(LENGTHS))
+    found = table_rows.by_length(tables.read(LENGTHS))
     return {
         "time": time(found),
         "memory": memory(found),

@@ -5,7 +5,7 @@ import sys
 import mindspore as ms
 import numpy as np
 
-from benchmarks import attentions, sizes, tables
+from benchmarks import attentions, sizes, table_rows
 
 
 def test_keys_of():
@@ -48,9 +48,9 @@ def test_tables(monkeypatch, capsys, tmp_path):
     assert [found for found in calls if found[0] == "dense"][2:] == [
         ("dense", 8, 8), ("dense", 8, 4), ("dense", 8, 2), ("dense", 8, 1)
     ]  # fmt: skip
-    rows = tables.read(path)
-    lines = tables.sizes(rows)
+    rows = table_rows.read(path)
+    lines = table_rows.sizes(rows)
     assert lines[0][:3] == ["16 of 64", "512", "1055 keys, 1.50"]
     assert lines[3][:2] == ["4 of 32", "64"] and lines[3][2].startswith("223 keys, ")
     assert [len(line) for line in lines] == [4] * 4
-    assert len(tables.sharing(rows)[0]) == 5 and rows[0]["isa"] and rows[0]["date"]
+    assert len(table_rows.sharing(rows)[0]) == 5 and rows[0]["isa"] and rows[0]["date"]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import figures, plot, tables
+from benchmarks import figures, plot, table_rows, tables
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / tables.RESULTS
+RESULTS = ROOT / table_rows.RESULTS
 SVG = "{http://www.w3.org/2000/svg}"
 PAGE = """Text.
 
@@ -42,7 +42,8 @@ def test_every_file_has_a_machine_a_day_and_a_page():
     assert [*runs] == sorted(files)
     for row in runs.values():
         assert row["machine"] and re.fullmatch(r"20\d\d-\d\d-\d\d", row["noted"]), row
-    assert {table.file for table in tables.TABLES.values()} == files
+    used = {table.file for table in table_rows.TABLES.values()}
+    assert used == {f"{table_rows.RESULTS}/{file}" for file in files}
     text = "".join(text for text, _ in tables.pages().values())
     assert {match["name"] for match in tables.PLACE.finditer(text)} == {*tables.TABLES}
 
@@ -50,8 +51,8 @@ def test_every_file_has_a_machine_a_day_and_a_page():
 def test_another_figure_would_be_seen(tmp_path, capsys):
     """The heading is the page's, the rows are the file's; --check writes nothing."""
     file = tables.TABLES["memory of workers"].file
-    (tmp_path / tables.RESULTS / file).parent.mkdir(parents=True)
-    shutil.copy(RESULTS / file, tmp_path / tables.RESULTS / file)
+    (tmp_path / file).parent.mkdir(parents=True)
+    shutil.copy(ROOT / file, tmp_path / file)
     page = tmp_path / "README.md"
     page.write_text(PAGE)
     (tmp_path / "README.zh-CN.md").write_text("No table.\n")
@@ -88,7 +89,7 @@ def test_a_run_of_the_benchmarks_can_take_the_place_of_noted_figures():
     row |= {"seconds": "0.00161649999", "kernel_seconds": "0.0010923333", "share": "0.4567"}
     row |= {"bytes": "29310976", "speedup_over_reader": "0.71359375"}
     row |= {"speedup_over_dense": "2.0166", "speedup_over_torch": "7.219"}
-    (cells,) = tables.decoding()([row, row | {"operator": "NsaCompressWithCache"}])
+    (cells,) = table_rows.decoding()([row, row | {"operator": "NsaCompressWithCache"}])
     assert cells == [
         "float32, 4096, batch 8",
         "29.3",
@@ -99,9 +100,11 @@ def test_a_run_of_the_benchmarks_can_take_the_place_of_noted_figures():
         "2.02x",
         "7.22x",
     ]
-    assert tables.digits("0.25671075", scale=3) == "257" and tables.digits("9.3") == "9.3"
-    assert tables.digits("0.0730") == "0.0730" and tables.digits("0.000400", scale=6) == "400"
-    assert tables.ratio("no bf16") == ""
+    assert table_rows.digits("0.25671075", scale=3) == "257" and table_rows.digits("9.3") == "9.3"
+    assert (
+        table_rows.digits("0.0730") == "0.0730" and table_rows.digits("0.000400", scale=6) == "400"
+    )
+    assert table_rows.ratio("no bf16") == ""
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +141,7 @@ def test_pictures_are_those_of_the_figures(name, drawn):
 def test_curves_are_at_their_figures(drawn):
     """From the file to the place on the paper: a decade is as high everywhere."""
     curves, _ = content(drawn / "memory.svg")
-    rows = tables.by_length(tables.read(figures.LENGTHS))
+    rows = table_rows.by_length(tables.read(figures.LENGTHS))
     shown = {"nsa": "NSA", "flash_attention_score": "dense: flash_attention_score"}
     at = {name: curves[f"curve: {words}"][1::2] for name, words in shown.items()}
 
