@@ -6,6 +6,7 @@
 namespace nsa {
 
 void bind_ascend(pybind11::module_& module);
+void bind_call_key(pybind11::module_& module);
 void bind_infer(pybind11::module_& module);
 void bind_run(pybind11::module_& module);
 

@@ -38,6 +38,8 @@ DTYPE_NAMES = {
 }
 DTYPE_NAMES[mindspore.bool_] = "bool"
 
+# In what are most Tensors first.
+_DTYPES = tuple(sorted(DTYPE_NAMES, key=lambda dtype: "float" not in DTYPE_NAMES[dtype]))
 _SCALARS = frozenset((int, float, str, bool, type(None)))
 
 FLOATS = (mindspore.float16, mindspore.bfloat16, mindspore.float32)
@@ -135,7 +137,7 @@ class Planner(Constexpr):
         lists: Names of further sequence lists.
         masks: Names of masks that must be upper triangular where their content is known.
         more: Names of arguments that come after those of the function.
-        kept: Number of results in the cache.
+        kept: Number of results that are kept of graphs, and of calls in PyNative mode.
     """
 
     def __init__(self, plan, function, op=None, lists=(), masks=(), more=(), kept=1024):
@@ -148,6 +150,12 @@ class Planner(Constexpr):
         self._more = tuple(more)
         self._names = None
         self._cached = lru_cache(maxsize=kept, typed=True)(self._on_target)
+        self._kept, self._warm = kept, {}
+
+    def forget(self):
+        """Plan every call anew."""
+        self._cached.cache_clear()
+        self._warm.clear()
 
     def _resolve(self):
         """The function is defined after its planner, so its signature is read at the first call."""
@@ -155,6 +163,7 @@ class Planner(Constexpr):
         names = (*inspect.signature(function).parameters, *self._more)
         self._lists = frozenset(names.index(name) for name in self._list_names.intersection(names))
         self._read = self._lists.union(names.index(name) for name in self._mask_names)
+        self._read_bits = sum(1 << i for i in self._read)
         self._names = names
 
     def _on_target(self, requested, in_graph, *specs):
@@ -181,6 +190,21 @@ class Planner(Constexpr):
     def __call__(self, *args):
         if self._names is None:
             self._resolve()
+        key = _native.call_key(requested_target(), args, Tensor, _DTYPES, self._read_bits)
+        if key is None:
+            return self._planned(self._described(args))
+        try:
+            return self._warm[key]
+        except KeyError:
+            pass
+        result = self._planned(self._described(args))
+        if len(self._warm) >= self._kept:
+            self._warm.clear()
+        self._warm[key] = result
+        return result
+
+    def _described(self, args):
+        """The arguments as a plan gets them, hashable."""
         specs = []
         for i, a in enumerate(args):
             # Whether one is a Tensor is asked of an abstract base class, which takes longer.
@@ -195,7 +219,7 @@ class Planner(Constexpr):
                 specs.append(_Sequence.of(a.tolist()))
             else:
                 specs.append(a)
-        return self._planned(specs)
+        return specs
 
     def __infer__(self, *args):
         if self._names is None:

@@ -121,9 +121,10 @@ def forget():
     for name, module in list(sys.modules.items()):
         if name.startswith("mindspore_nsa.ops."):
             for value in vars(module).values():
-                cached = value._cached if isinstance(value, Planner) else value
-                if hasattr(cached, "cache_clear"):
-                    cached.cache_clear()
+                if isinstance(value, Planner):
+                    value.forget()
+                elif hasattr(value, "cache_clear"):
+                    value.cache_clear()
 
 
 def handed(op, operator):

@@ -151,7 +151,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     names = list(given)[:9]
     given.update(zip(names, (*inputs, 0.25, N1, L, S, SELECT, COUNT), strict=True))
     given.update(actual_seq_qlen=ENDS, **options)
-    module._plan_nsa_compress_attention._cached.cache_clear()
+    module._plan_nsa_compress_attention.forget()
     module._operator.cache_clear()
     operator = module._plan_nsa_compress_attention(*given.values(), True).operator
     at, outputs = handed("NsaCompressAttention", operator)
@@ -172,5 +172,5 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     masks = [options.get(mask, spare) for mask in ("topk_mask", "atten_mask")]
     ms.export(Net(operator), *inputs, *masks, file_name=str(file), file_format="MINDIR")
     assert b"aclnnMsnsaCompressAttention" in file.read_bytes()
-    module._plan_nsa_compress_attention._cached.cache_clear()
+    module._plan_nsa_compress_attention.forget()
     module._operator.cache_clear()

@@ -212,7 +212,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
         for parameter in inspect.signature(mindspore_nsa.flash_attention_score).parameters.values()
     }
     given.update(query=query, key=key, value=value, head_num=N1, input_layout=layout, **options)
-    module._plan_flash_attention_score._cached.cache_clear()
+    module._plan_flash_attention_score.forget()
     module._operator.cache_clear()
     operator = module._plan_flash_attention_score(*given.values()).operator
     at, outputs = handed("FlashAttentionScore", operator)
@@ -237,7 +237,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
                 file_name=str(tmp_path / "wrong.mindir"),
                 file_format="MINDIR",
             )
-    module._plan_flash_attention_score._cached.cache_clear()
+    module._plan_flash_attention_score.forget()
     module._operator.cache_clear()
 
 

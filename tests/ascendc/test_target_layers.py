@@ -180,10 +180,10 @@ def forget():
     for name in OPERATORS:
         module = importlib.import_module(f"mindspore_nsa.ops.{name}")
         module._operator.cache_clear()
-        getattr(module, f"_plan_{name}")._cached.cache_clear()
+        getattr(module, f"_plan_{name}").forget()
     gradient_operator.cache_clear()
     for planner in (_layer._plan_split_heads, _layer._plan_mix_branches, _layer._plan_round):
-        planner._cached.cache_clear()
+        planner.forget()
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,8 @@ class Net(nn.Cell):
 @pytest.mark.parametrize("name", FORMS)
 def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     """A causal call has sparseMode 2; lists and numbers are in the places of the aclnn function."""
-    caches = module._operator, module._plan_nsa_selected_attention._cached
-    for cache in caches:
-        cache.cache_clear()
+    module._operator.cache_clear()
+    module._plan_nsa_selected_attention.forget()
     query, key, value = operands(ms.float16)
     options = {"atten_mask": None, "causal": False, "q_offset": None, **FORMS[name]}
     plan = module._plan_nsa_selected_attention(
@@ -129,5 +128,5 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
         Net(plan.operator), query, key, value, INDICES, file_name=str(file), file_format="MINDIR"
     )
     assert b"aclnnMsnsaSelectedAttention" in file.read_bytes()
-    for cache in caches:
-        cache.cache_clear()
+    module._operator.cache_clear()
+    module._plan_nsa_selected_attention.forget()

@@ -97,4 +97,4 @@ def use_own_products(monkeypatch, own):
 def forget_products():
     """Which of them was planned."""
     for planner in (_layer._plan_projects, _layer._plan_projection):
-        planner._cached.cache_clear()
+        planner.forget()

@@ -4,7 +4,10 @@ import ast
 import importlib
 import inspect
 
+import mindspore as ms
+import numpy as np
 import pytest
+from mindspore import Tensor
 
 from mindspore_nsa import _native
 from mindspore_nsa.ops._plan import Planner
@@ -94,6 +97,29 @@ def test_what_it_reads_are_arguments(module, name, planner):
     assert len(planner._read) == len(planner._lists) + len(planner._mask_names)
     if planner._list_names:
         assert planner._lists
+
+
+def key(*arguments, read=0):
+    return _native.call_key(None, arguments, Tensor, (ms.float32, ms.float16), read)
+
+
+def test_calls_that_are_planned_alike_have_one_key():
+    """Python takes 0, False and 0.0 for equal, and so tuples of them."""
+    tensors = [Tensor(np.zeros(n), dtype) for n in (2, 3) for dtype in (ms.float32, ms.float16)]
+    given = (None, 0, 1, False, 0.0, -1.5, "0", (), (0,), [], [0], (0, 0), *tensors)
+    assert len({key(x) for x in given}) == len(given)
+    assert len({key(x, y) for x in given for y in given}) == len(given) ** 2
+    assert key(tensors[0] + 1, [0]) == key(tensors[0], [0])
+    assert _native.call_key("cpu", (0,), Tensor, (), 0) != key(0)
+
+
+def test_what_counts_beyond_a_key_has_none():
+    """These are described by Python: contents, and types that compare as others do."""
+    tensor = Tensor(np.zeros(2), ms.float32)
+    others = (object(), np.int64(0), np.zeros(1, np.int64), (0, False), (0.0,), [tensor], int)
+    assert [key(x) for x in others] == [None] * len(others)
+    assert key(Tensor([0], ms.int64)) is None  # no dtype of these
+    assert key(0, tensor, read=0b10) is None and key(0, tensor, read=0b01) is not None
 
 
 def innermost(node):
