@@ -1,30 +1,33 @@
-"""Functions of a number of arguments that is known only when an operator is made."""
+"""Functions whose source is written when they are made, because only then its parts are known."""
 
-import itertools
-import linecache
+import ast
 from functools import cache
 
-_NUMBERS = itertools.count(1)
+# Beyond the end of this file, where its own lines are not taken for theirs.
+_FIRST_LINE = 1_000_000
 
 
 @cache
 def _compiled(source):
-    """The code of a module, in a file that debuggers and MindSpore's parser find."""
-    file = f"<mindspore_nsa, function {next(_NUMBERS)}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    return compile(source, file, "exec")
+    """The code of a module, which stands for a part of this one: MindSpore opens the file."""
+    tree = ast.increment_lineno(ast.parse(source), _FIRST_LINE - 1)
+    return compile(tree, __file__, "exec")
 
 
 def generated(source, **free):
     """The one function that `source` defines; `free` are the values of its free names.
 
-    MindSpore counts the parameters of a function and reads its source.
+    MindSpore counts the parameters of a function and reads its source, from the attribute `source`
+    where Python finds none.
     """
     name = source[len("def ") : source.index("(")]
-    lines = "".join(f"    {line}" for line in source.splitlines(True))
+    lines = [f"    {line}" for line in source.splitlines(True)]
     scope = {"__name__": __name__}
-    exec(_compiled(f"def make({', '.join(free)}):\n{lines}\n    return {name}\n"), scope)
-    return scope["make"](**free)
+    head = f"def make({', '.join(free)}):\n"
+    exec(_compiled(f"{head}{''.join(lines)}\n    return {name}\n"), scope)
+    function = scope["make"](**free)
+    function.source = lines, _FIRST_LINE + 1
+    return function
 
 
 def bprop_of(function, count):

@@ -1,5 +1,6 @@
-"""A call that was made before: the rules run once more, with the Tensors of the moment."""
+"""Calls like one before: the rules run once, with the Tensors of the moment; graphs log nothing."""
 
+import mindspore as ms
 import pytest
 
 import mindspore_nsa
@@ -37,3 +38,17 @@ def test_in_a_graph():
         graph, x = in_mode("graph", function), draw(96, 2, 16)
         assert rules_called(graph, x) > 1
         assert [rules_called(graph, x) for _ in range(3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("mode", ["graph", "jit_O0", "jit_O1"])
+def test_a_graph_logs_no_error(mode, capfd):
+    """MindSpore opens the file of every function, of one whose source was written, too."""
+    given = arguments("nsa_selected_attention")
+    query = given.pop("query")
+
+    def slope(x):
+        return ms.grad(lambda q: mindspore_nsa.nsa_selected_attention(q, **given)[0].sum())(x)
+
+    with context_mode(mode):
+        in_mode(mode, slope)(query).asnumpy()
+    assert "ERROR" not in capfd.readouterr().err
