@@ -193,7 +193,8 @@ def test_traffic(cache_step_runner):
     token, state = n2 * (d + dv) * half, rows * (HEADER + 2) * 8
     # Three sets, two of which go into rings later, and the window's compressed token.
     stored = n1 * d * half + (3 + 2 + 1) * token
-    written = stored + between + sums + blocks + outputs + n1 * dv * half + state
+    # The length of every row is written where the cores read it.
+    written = stored + between + sums + blocks + outputs + n1 * dv * half + state + rows * 8
     assert [each.gm_written for each in numbers] == [written] * 2
     cached = sum(keys) * token
     ranked = keys[0] * n1 * 4 + n1 * 3 * 32 + sums

@@ -24,6 +24,7 @@ class CacheStep {
 
   __aicore__ inline void Process() {
     OnVectors<StepWrite<T>>();
+    ReadAnew();
     if (t_.sparse == 0) {
       Attend<LastTokens, NoRanking>(t_.parts, g_.selected, t_.selected_places, g_.result);
     } else {
@@ -40,11 +41,7 @@ class CacheStep {
     GM_ADDR outputs = g_.step_workspace + w_.outputs;
     Attend<CompressedTokens, CellRanking<CompressedTokens>>(t_.compressed, g_.others,
                                                             t_.compressed_places, outputs);
-    // The indices are read by scalars, and other cores have written them.
-    AscendC::GlobalTensor<int32_t> indices;
-    indices.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g_.indices));
-    AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::ENTIRE_DATA_CACHE,
-                                      AscendC::DcciDst::CACHELINE_OUT>(indices);
+    ReadAnew();
     Attend<ChosenTokens, NoRanking>(t_.parts, g_.selected, t_.selected_places, outputs + w_.output);
     if (t_.shared != 0) {
       Attend<LastTokens, NoRanking>(t_.window, g_.selected, t_.selected_places,
@@ -55,6 +52,14 @@ class CacheStep {
       Attend<RingTokens, NoRanking>(t_.window, g_.others, t_.window_places,
                                     outputs + 2 * w_.output);
     }
+  }
+
+  // Scalars read what other cores have just written: the lengths of the rows, then the indices.
+  __aicore__ inline void ReadAnew() {
+    AscendC::GlobalTensor<int32_t> indices;
+    indices.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g_.indices));
+    AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::ENTIRE_DATA_CACHE,
+                                      AscendC::DcciDst::CACHELINE_OUT>(indices);
   }
 
   __aicore__ inline void Mix() {

@@ -35,27 +35,34 @@ struct NsaCacheStepArguments {
   GM_ADDR workspace = nullptr;
 };
 
-// Rows and tokens are asked for in their order. Until all cores have met for the last time the
-// state has the lengths before the step. A row whose state or number of tokens cannot be is left
-// out: a list on the device may hold anything.
+// Rows and tokens are asked for in their order. Lengths are those before the step, which the state
+// has until all cores have met for the last time. A row whose state or number of tokens cannot be
+// is left out: a list on the device may hold anything.
 class StepRows {
  public:
-  __aicore__ inline void Init(const NsaCacheStepArguments& g) {
+  // `gathered`: the lengths lie side by side in the workspace, where scalar units find several in a
+  // line of their cache; in the state every row's has a line of its own.
+  __aicore__ inline void Init(const NsaCacheStepArguments& g, bool gathered = true) {
     t_ = g.tiling;
     counted_ = g.ends != nullptr;
     if (counted_) ends_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.ends), parts().batch);
-    state_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.state),
-                           parts().batch * t_->state_size);
+    apart_ = gathered ? 1 : t_->state_size;
+    lengths_.SetGlobalBuffer(
+        reinterpret_cast<__gm__ int64_t*>(gathered ? g.step_workspace + StepWorkspace(*t_).lengths
+                                                   : g.state + t_->length_place * 8),
+        parts().batch * apart_);
   }
 
   // The row of a token, and its length.
   __aicore__ inline void Seek(int64_t token) {
-    while (token >= end_ && row_ + 1 < parts().batch) OpenRow(row_ + 1);
+    const int64_t before = row_;
+    while (token >= end_ && row_ + 1 < parts().batch) SeekRow(row_ + 1);
+    if (row_ != before) OpenRow(row_);
     token_ = token;
   }
   __aicore__ inline void OpenRow(int64_t row) {
     SeekRow(row);
-    length_ = state_.GetValue(row * t_->state_size + t_->length_place);
+    length_ = lengths_.GetValue(row * apart_);
   }
   // Without its length.
   __aicore__ inline void SeekRow(int64_t row) {
@@ -91,7 +98,8 @@ class StepRows {
   __aicore__ inline const PartsTiling& parts() const { return t_->parts; }
 
   const NsaCacheStepTilingData* t_ = nullptr;
-  AscendC::GlobalTensor<int64_t> ends_, state_;
+  AscendC::GlobalTensor<int64_t> ends_, lengths_;
+  int64_t apart_ = 1;  // of the lengths
   int64_t row_ = -1, begin_ = 0, end_ = 0, length_ = 0, token_ = 0;
   bool counted_ = false;
 };

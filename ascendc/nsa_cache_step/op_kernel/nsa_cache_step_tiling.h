@@ -49,6 +49,9 @@ __aicore__ constexpr int32_t StepTiles(int32_t heads, int32_t dim) {
   return CeilDiv(heads, StepTileHeads(dim));
 }
 
+// Rows whose lengths are gathered together.
+constexpr int32_t kStepLengths = 64;
+
 // Tokens of a compression window that are loaded together.
 constexpr int32_t kStepSlice = 16;
 
@@ -64,10 +67,13 @@ struct StepTurnBuffers {
 struct StepWriteBuffers {
   uint32_t tile;     // heads of a token, float, twice; turned; turned the other way
   uint32_t rounded;  // heads of a token, 16-bit, twice
+  uint32_t lengths;  // a data block of each row
 
   __aicore__ constexpr StepWriteBuffers()
-      : tile(kStepTileFloats * 4), rounded(kStepTileFloats * 2) {}
-  __aicore__ constexpr uint32_t Total() const { return 4 * tile + 2 * rounded; }
+      : tile(kStepTileFloats * 4),
+        rounded(kStepTileFloats * 2),
+        lengths(kStepLengths * kBlockBytes) {}
+  __aicore__ constexpr uint32_t Total() const { return 4 * tile + 2 * rounded + lengths; }
 };
 static_assert(StepTurnBuffers(256).Total() + StepWriteBuffers().Total() <= kUbBytes);
 struct StepCompressBuffers {
@@ -91,6 +97,7 @@ static_assert(StepTurnBuffers(256).Total() + StepCompressBuffers(256).Total() <=
 
 // The workspace in bytes: where each part begins. What the attention takes comes last.
 struct StepWorkspace {
+  int64_t lengths;               // of the rows before the step, int64 [B]
   int64_t queries;               // turned, [T, N1, D]
   int64_t raw_keys, raw_values;  // of the new tokens, [T, N2, ...], until the rings get them
   int64_t window_keys, window_values;
@@ -99,7 +106,8 @@ struct StepWorkspace {
   int64_t parts;
 
   __aicore__ explicit constexpr StepWorkspace(const NsaCacheStepTilingData& t)
-      : queries(0),
+      : lengths(0),
+        queries(Behind(lengths, t.parts.batch * 8)),
         raw_keys(Behind(queries, Queries(t) * t.parts.dim * 2)),
         raw_values(Behind(raw_keys, Fresh(t, t.sparse != 0) * t.parts.dim * 2)),
         window_keys(Behind(raw_values, Fresh(t, t.sparse != 0) * t.parts.value_dim * 2)),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ascendc/attention/row_store.h"
+#include "ascendc/common/pipe_order.h"
 #include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_turn.h"
 
 namespace nsa::ascend {
@@ -39,10 +40,14 @@ class StepWrite {
     pipe->InitBuffer(first_buffer_, bytes.tile);
     pipe->InitBuffer(second_buffer_, bytes.tile);
     turn_.Init(pipe, g);
-    rows_.Init(g);
+    rows_.Init(g, false);
+    states_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.state));
+    lengths_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.step_workspace + w.lengths));
+    pipe->InitBuffer(lengths_buffer_, bytes.lengths);
   }
 
   __aicore__ inline void Process() {
+    GatherLengths();
     const PartsTiling& p = t_->parts;
     const int64_t core = AscendC::GetBlockIdx(), cores = 2 * AscendC::GetBlockNum();
     const int64_t query_tiles = StepTiles(p.heads * p.group, p.dim);
@@ -70,6 +75,23 @@ class StepWrite {
 
  private:
   enum class Which : int32_t { kSelected = 0, kRaw = 1, kWindow = 2 };
+
+  // From the rows' states into the workspace.
+  __aicore__ inline void GatherLengths() {
+    const int64_t core = AscendC::GetBlockIdx(), cores = 2 * AscendC::GetBlockNum();
+    const int64_t batch = t_->parts.batch, end = batch * (core + 1) / cores;
+    const auto lengths = lengths_buffer_.Get<int64_t>();
+    const auto apart = static_cast<uint32_t>((t_->state_size - 1) * 8);
+    for (int64_t row = batch * core / cores; row < end; row += kStepLengths) {
+      const auto rows = static_cast<uint16_t>(Min(kStepLengths, end - row));
+      AscendC::DataCopyPad(lengths, states_[row * t_->state_size + t_->length_place],
+                           AscendC::DataCopyExtParams(rows, 8, apart, 0, 0),
+                           AscendC::DataCopyPadExtParams<int64_t>());
+      Order<AscendC::HardEvent::MTE2_MTE3>();
+      AscendC::DataCopyPad(lengths_[row], lengths, AscendC::DataCopyExtParams(rows, 8, 0, 0, 0));
+      Order<AscendC::HardEvent::MTE3_MTE2>();
+    }
+  }
 
   __aicore__ inline int64_t Destinations() const {
     return t_->sparse == 0 ? 1 : t_->shared != 0 ? 2 : 3;
@@ -162,7 +184,8 @@ class StepWrite {
   AscendC::GlobalTensor<T> turned_, cache_, fresh_[4];
   AscendC::TQue<AscendC::TPosition::VECIN, 2> heads_in_;
   AscendC::TQue<AscendC::TPosition::VECOUT, 2> heads_out_;
-  AscendC::TBuf<AscendC::TPosition::VECCALC> first_buffer_, second_buffer_;
+  AscendC::GlobalTensor<int64_t> states_, lengths_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> first_buffer_, second_buffer_, lengths_buffer_;
 };
 
 }  // namespace nsa::ascend

@@ -86,7 +86,11 @@ FAULTS = {
         "(tokens - t_->block_size) / t_->stride + 1",
         "(tokens - t_->block_size) / t_->stride",
     ),
-    "state of the row": (ROWS, "row * t_->state_size + t_->length_place", "t_->length_place"),
+    "state of the row": (WRITE, "states_[row * t_->state_size +", "states_[t_->state_size +"),
+    "length in the state": (ROWS, "g.state + t_->length_place * 8", "g.state"),
+    "place of a length": (WRITE, "lengths_[row], lengths", "lengths_[0], lengths"),
+    "lengths have come": (WRITE, "      Order<AscendC::HardEvent::MTE2_MTE3>();\n", ""),
+    "length of the row": (ROWS, "lengths_.GetValue(row * apart_)", "lengths_.GetValue(0)"),
     # What is written.
     "set of a branch": (
         WRITE,
