@@ -285,7 +285,7 @@ _TABLES = {
     "modelled flash": Table(
         "ascend_910b1_modelled/flash.csv",
         each(
-            lambda row: row["tokens"] + "*" * (row["extrapolated"] == "yes"),
+            lambda row: row["tokens"] + "*" * (row["extrapolated"] == "True"),
             *(TIME, "bound_microseconds"),
             *(unit("gradient_microseconds", "us"), "gradient_bound_microseconds"),
         ),
