@@ -48,6 +48,32 @@ def test_every_file_has_a_machine_a_day_and_a_page():
     assert {match["name"] for match in tables.PLACE.finditer(text)} == {*tables.TABLES}
 
 
+# What the section of a table says of the machine, by its folder.
+MACHINES = {
+    "amd_epyc_avx512_bf16": "EPYC",
+    "amd_zen4": "Zen 4",
+    "amd_zen5": "Zen 5",
+    "ascend_910b1_modelled": "odelled",
+    "intel_xeon_amx": "Xeon",
+}
+
+
+def test_a_table_stands_beside_its_machine():
+    """In the pages in English; a file that names its processor is in the folder of its maker."""
+    seen = set()
+    for path, (text, _) in tables.pages().items():
+        for section in re.split(r"(?m)^#+ ", "" if path.name.endswith(".zh-CN.md") else text):
+            for match in tables.PLACE.finditer(section):
+                folder = Path(tables.TABLES[match["name"]].file).parent.name
+                assert MACHINES.get(folder, "") in section, (path.name, match["name"])
+                seen.add(folder)
+    assert seen >= {*MACHINES}
+    for path in RESULTS.glob("*/*.csv"):
+        for row in table_rows.read(path):
+            maker = path.parent.name.partition("_")[0]
+            assert maker in row.get("cpu", maker).lower(), path
+
+
 def test_another_figure_would_be_seen(tmp_path, capsys):
     """The heading is the page's, the rows are the file's; --check writes nothing."""
     file = tables.TABLES["memory of workers"].file
