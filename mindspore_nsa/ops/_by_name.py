@@ -5,6 +5,13 @@ of the plan, and where the inputs of its gradient come from, follows from the sc
 Written out, nothing of it is asked for again when the call is made, and a graph, which compiles
 the source, sees a name for each Tensor: of a tuple that grows by addition it may lose elements,
 because MindSpore puts zeros for those that it takes for unused.
+
+For nsa_selected_attention with lists that are tuples `call_by_name` writes, and MindSpore reads as
+`call.source`:
+
+    def call(query, key, value, topk_indices, scale_value, head_num, ..., statistics):
+        return operator(query, key, value, topk_indices, constant_actual_seq_qlen,
+                        constant_actual_seq_kvlen, constant_q_offset)
 """
 
 from mindspore import ops
@@ -26,10 +33,12 @@ def call_by_name(call, operator, op=None, sources=None, parameters=(), around=No
         parameters: Names of what these read; the function takes it before the arguments.
         around: Functions by the name of an input, which passes through them.
     """
-    free, inputs, around = {"cast": ops.cast}, [], around or {}
-    for spec in schema(op or call.op)["inputs"]:
+    free, inputs, sources, around = {"cast": ops.cast}, [], sources or {}, around or {}
+    specs = schema(op or call.op)["inputs"]
+    _check_names(op or call.op, specs, sources, call.inputs)
+    for spec in specs:
         name = spec["name"]
-        text = (sources or {}).get(name) or _passed(call, name, free, spec)
+        text = sources.get(name) or _passed(call, name, free, spec)
         if name in around:
             free[f"around_{name}"] = around[name]
             text = f"around_{name}({text})"
@@ -43,6 +52,15 @@ def call_by_name(call, operator, op=None, sources=None, parameters=(), around=No
     )
     written.operator = operator
     return written
+
+
+def _check_names(op, specs, sources, known):
+    """Every source is that of an input, and what has to be there comes from somewhere."""
+    unknown = set(sources).difference(spec["name"] for spec in specs)
+    needed = {spec["name"] for spec in specs if not spec["optional"]}
+    missing = needed.difference(sources, known)
+    if unknown or missing:
+        raise ValueError(f"{op} has no input {sorted(unknown)}, or needs {sorted(missing)}")
 
 
 def _passed(call, name, free, spec):
@@ -100,6 +118,7 @@ def bprop_by_name(op, tensors, gradient=None, sources=None, results=(), separate
         lines.append("gradients = gradient(out, dout)")
     elif gradient is not None:
         name, operator = gradient
+        _check_names(name, schema(name)["inputs"], sources, specs)
         for spec in schema(name)["inputs"]:
             text = sources.get(spec["name"]) or (spec["name"] if spec["name"] in specs else None)
             if text is None:

@@ -10,7 +10,11 @@ import pytest
 from mindspore import Tensor
 
 from mindspore_nsa import _native
+from mindspore_nsa.ops._by_name import bprop_by_name
+from mindspore_nsa.ops._custom import Operator
 from mindspore_nsa.ops._plan import Planner
+
+from .operators import arguments
 
 MODULES = (
     "nn.packing",
@@ -120,6 +124,39 @@ def test_what_counts_beyond_a_key_has_none():
     assert [key(x) for x in others] == [None] * len(others)
     assert key(Tensor([0], ms.int64)) is None  # no dtype of these
     assert key(0, tensor, read=0b10) is None and key(0, tensor, read=0b01) is not None
+
+
+def test_what_is_written_for_a_call():
+    """Casts and constants where the plan has them, in the order of the operator's inputs."""
+    module = importlib.import_module("mindspore_nsa.ops.nsa_selected_attention")
+    planner = module._plan_nsa_selected_attention
+    planner._resolve()
+    given = {"atten_mask": None, "causal": False, "statistics": True}
+    given |= arguments("nsa_selected_attention")
+    given["key"] = given["key"].astype(ms.float16)
+    given["q_offset"] = None
+    call = planner(*(given[name] for name in planner._names))
+    assert (
+        "".join(call.source[0]).split()
+        == (
+            f"def call({', '.join(planner._names)}): return operator(query, cast(key, dtype_key), "
+            "value, topk_indices, constant_actual_seq_qlen, constant_actual_seq_kvlen, "
+            "constant_q_offset)"
+        ).split()
+    )
+
+
+@pytest.mark.parametrize(
+    "sources, text",
+    [
+        ({"attention_out": "out[0]"}, r"NsaSelectedAttentionGrad .* needs \['attention_out_grad'"),
+        ({"out": "out[0]"}, r"NsaSelectedAttentionGrad has no input \['out'\]"),
+    ],
+)
+def test_an_input_of_a_gradient_comes_from_somewhere(sources, text):
+    gradient = "NsaSelectedAttentionGrad", Operator(None)
+    with pytest.raises(ValueError, match=text):
+        bprop_by_name("NsaSelectedAttention", (), gradient, sources)
 
 
 def innermost(node):
