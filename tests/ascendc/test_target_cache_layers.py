@@ -6,7 +6,7 @@ from dataclasses import replace
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Tensor
+from mindspore import Tensor, nn
 
 import mindspore_nsa
 from mindspore_nsa.nn import DenseAttention, RopeScaling
@@ -125,6 +125,67 @@ def test_ragged_rows_that_join_and_go_back(kind):
         most = np.maximum(most, lengths)
         assert cache.lengths.asnumpy().tolist() == lengths.tolist()
         assert cache[STATE].asnumpy()[:, HEADER + 1].tolist() == most.tolist()
+
+
+class Rows(nn.Cell):
+    """What serves rows of their own lengths."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def construct(self, x, ends, cache):
+        return self.layer(x, ends, cache=cache)
+
+
+# New tokens of the rows: always as many in all, so that one graph takes all steps.
+COUNTS = ((90, 6, 0), (0, 60, 36), (1, 95, 0), (32, 32, 32), (3, 3, 90))
+
+
+@pytest.mark.parametrize(
+    "kind, mode", [("sparse", "graph"), ("sparse", "jit"), ("dense", "jit"), ("window", "graph")]
+)
+def test_one_graph_for_rows_that_join_and_go_back(kind, mode):
+    """Other lengths, rows that are gone back, chosen, copied and emptied: no new graph."""
+    layer, dtype = make(*LAYERS[kind]), "float16"
+    x = draw(3, 400, HIDDEN, seed=1)
+    expected = whole(layer, x, dtype)
+    net, cache = Rows(layer), layer.new_cache(3, 400, dtype)
+    step = net
+    if mode == "jit":
+
+        @ms.jit
+        def step(x, ends, cache):
+            return net(x, ends, cache)
+
+    texts, lengths = np.arange(3), np.zeros(3, int)
+
+    def change(turn, cache):
+        """Before a step; the cache that the step gets."""
+        if turn == 2:
+            lengths[:] -= (30, 0, 7)
+            cache.truncate(lengths.tolist())
+        elif turn == 3:
+            lengths[:], texts[:] = lengths[[2, 1, 0]], texts[[2, 1, 0]]
+            cache = cache.select([2, 1, 0])
+        elif turn == 4:
+            cache.copy_row(0, 1)
+            cache.reset(2)
+            lengths[:], texts[:] = (lengths[1], lengths[1], 0), (texts[1], texts[1], texts[2])
+        return cache
+
+    with context_mode("graph" if mode == "graph" else "pynative"):
+        for turn, counts in enumerate(COUNTS):
+            cache = change(turn, cache)
+            places = [np.arange(n, n + k) for n, k in zip(lengths, counts)]
+            parts = np.concatenate([x[text, at] for text, at in zip(texts, places)])
+            ours = numbers(step(narrow(parts, dtype), Tensor(np.cumsum(counts)), cache))
+            wanted = np.concatenate([expected[text, at] for text, at in zip(texts, places)])
+            close(ours, wanted, dtype, np.abs(expected).max())
+            lengths += counts
+            assert cache.lengths.asnumpy().tolist() == lengths.tolist()
+    if mode == "graph":
+        assert len(net.compile_cache) == 1
 
 
 def test_rows_change_no_bit_of_others():
