@@ -48,7 +48,7 @@ def test_layers(python, mode, tmp_path, monkeypatch):
     program = ("-m", "tests.cann.worker", "layers", mode, tmp_path / "results")
     done = run(*program, folder=tmp_path, python=python)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    judge_layers(pickle.loads((tmp_path / "results").read_bytes()), monkeypatch)
+    judge_layers(mode, pickle.loads((tmp_path / "results").read_bytes()), monkeypatch)
 
 
 @pytest.mark.parametrize("mode", ["pynative", "graph"])

@@ -13,7 +13,7 @@ from mindspore_nsa import _native
 from tests.common.cases import compare, make_case
 
 # The seeds of the tests; a longer sweep starts after them.
-TESTED = 2000
+TESTED = 1000
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def test_a_cache_that_grows(kind, dtype):
         more = draw(4, 45, HIDDEN, seed=capacity)
         with context_mode(mode):
             step = stepper(layer, mode)
-            for part in (more[:, :40], more[:, 40:41], more[:, 41:]):
+            for part in (more[:, :44], more[:, 44:]):
                 assert bits(step(Tensor(part), small)) == bits(step(Tensor(part), large))
     same = small.grow(140)
     assert [bits(t) for t in same] == [bits(t) for t in small] and same[1] is not small[1]

@@ -119,7 +119,7 @@ def test_unknown_width(kind):
         assert len(net.compile_cache) == 1, net.compile_cache
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("kind", ["sparse", pytest.param("dense", marks=pytest.mark.soak)])
 def test_jit_of_any_shape(kind):
     """`dynamic=1` takes every dimension that was seen to change, or all, for unknown."""
     layer, _ = filled(kind, SETTINGS)

@@ -28,7 +28,10 @@ def test_every_length(kind):
 
 @pytest.mark.parametrize(
     "kind, mode",
-    [("sparse", m) for m in ("pynative", "graph", "jit_O0")] + [("dense", "pynative")],
+    [
+        *((kind, "pynative") for kind in ("sparse", "dense")),
+        *(("sparse", "graph"), pytest.param("sparse", "jit_O0", marks=pytest.mark.soak)),
+    ],
 )
 def test_a_batch_is_packed_documents(kind, mode):
     layer, _ = filled(kind, SETTINGS)

@@ -55,8 +55,16 @@ def test_equals_the_definition(kind, options, mode):
         check(f"{kind} {options} {name}", x, expected[name], plain, "float32", nsa=True)
 
 
-@pytest.mark.parametrize("mode", ["pynative", "graph"])
-@pytest.mark.parametrize("kind, options", CASES)
+@pytest.mark.parametrize(
+    "kind, options, mode",
+    [
+        *((*case, "pynative") for case in CASES),
+        *(
+            pytest.param(*case, "graph", marks=() if case[1] == "all" else pytest.mark.soak)
+            for case in CASES
+        ),
+    ],
+)
 def test_through_a_cache(kind, options, mode):
     """In pieces as in one, and after going back."""
     settings = config(**OPTIONS[options])

@@ -79,7 +79,7 @@ def test_steps_of_training(mode):
         assert (p.asnumpy() != before[p.name.removeprefix("layer.")]).any(), (name, old.shape)
 
 
-@BOTH
+@pytest.mark.parametrize("mode", ["pynative", pytest.param("graph", marks=pytest.mark.soak)])
 def test_gradient_accumulation(mode):
     """The gradients of two halves add up to those of the whole."""
     layer, _ = filled("sparse", SETTINGS)

@@ -7,7 +7,7 @@ from tests.common.cases import compare, make_case
 from .calls import PublicCall
 
 # The seeds of the tests; longer runs start after them.
-TESTED = 200
+TESTED = 120
 
 
 @pytest.mark.parametrize("seed", range(TESTED))

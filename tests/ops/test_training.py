@@ -112,7 +112,7 @@ def test_recompute(mode):
         assert b.any()
 
 
-@BOTH
+@pytest.mark.parametrize("mode", ["pynative", pytest.param("graph", marks=pytest.mark.soak)])
 def test_gradient_accumulation(mode):
     """Gradients of two batches add up to what one optimizer step takes."""
     x, target = batch()
