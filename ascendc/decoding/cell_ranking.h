@@ -59,7 +59,7 @@ class CellRanking {
       count = Min(Min(floats, keys - at), t_->Keys() - in_window);
       const int32_t width = RoundUp(static_cast<int32_t>(count), kRepeatFloats);
       auto x = inputs.template AllocTensor<float>();
-      AscendC::DataCopy(x, sums_[cells_.slot() * parts_->part_keys + at],
+      AscendC::DataCopy(x, sums_[cells_.line() * parts_->part_keys + at],
                         static_cast<uint32_t>(width));
       inputs.EnQue(x);
       x = inputs.template DeQue<float>();

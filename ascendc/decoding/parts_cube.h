@@ -52,8 +52,9 @@ class PartsCube {
     outputs_.SetGlobalBuffer(
         reinterpret_cast<__gm__ float*>(g.workspace + bytes.OutputsBegin(blocks)));
     slot_elements_ = bytes.scores / 4;
+    kept_elements_ = bytes.kept / 4;
     output_elements_ = bytes.output / 4;
-    const PartsL1 l1(t_->group, t_->dim, t_->value_dim, t_->part_keys);
+    const PartsL1 l1(t_->rows, t_->dim, t_->value_dim, t_->part_keys);
     pipe->InitBuffer(l1_, l1.Total());
     const auto memory = l1_.template Get<T>();
     const uint32_t values = 2 * l1.keys / sizeof(T);
@@ -64,8 +65,8 @@ class PartsCube {
     probabilities_in_.Start(memory[queries + l1.queries / sizeof(T)], l1.probabilities);
     product_.Start(pipe);
     waves_.Init(t_, g);
-    ahead_.Init(t_, g, block, blocks, true);
-    behind_.Init(t_, g, block, blocks, true);
+    ahead_.Init(t_, g, block, blocks, true, true);
+    behind_.Init(t_, g, block, blocks, true, true);
   }
 
   __aicore__ inline void Process() {
@@ -120,38 +121,41 @@ class PartsCube {
   }
 
   __aicore__ inline void Scores(const Part& part, int64_t step) {
+    const int32_t rows = part.cells * t_->group;
     const auto to = queries_in_.BeginFill();
     const auto q =
-        CopyRows(to, query_[part.cell * t_->group * t_->dim], t_->dim, t_->group, t_->dim);
+        CopyQueries(to, query_[part.cell * t_->group * t_->dim],
+                    int64_t{t_->heads} * t_->group * t_->dim, part.cells, t_->group, t_->dim);
     queries_in_.EndFill();
     const auto k = Gather(keys_in_, ahead_, part, key_, fresh_key_, t_->key, t_->dim);
     queries_in_.BeginUse();
     keys_in_.BeginUse();
     product_.BeginResult();
-    product_.template Add<Form::kStraight, Form::kStraight>(q, k, t_->group, part.keys, t_->dim);
+    product_.template Add<Form::kStraight, Form::kStraight>(q, k, rows, part.keys, t_->dim);
     queries_in_.EndUse();
     keys_in_.EndUse();
-    const int64_t slot = t_->ranked != 0 ? part.slot : step % kSlots;
-    product_.Store(scores_[slot * slot_elements_], t_->part_keys, t_->group, part.keys);
+    const int64_t at =
+        t_->ranked != 0 ? part.slot * kept_elements_ : step % kSlots * slot_elements_;
+    product_.Store(scores_[at], t_->part_keys, rows, part.keys);
     HandOver<Handover::kScores>(step);
   }
 
   __aicore__ inline void Output(const Part& part, int64_t step) {
+    const int32_t rows = part.cells * t_->group;
     auto v = Gather(values_in_, behind_, part, value_, fresh_value_, t_->value, t_->value_dim);
     Await<Handover::kProbabilities>(step);
     const auto to = probabilities_in_.BeginFill();
-    const auto p = CopyRows(to, probabilities_[step % kSlots * slot_elements_], t_->part_keys,
-                            t_->group, part.keys);
+    const auto p = CopyRows(to, probabilities_[step % kSlots * slot_elements_], t_->part_keys, rows,
+                            part.keys);
     probabilities_in_.EndFill();
     values_in_.BeginUse();
     probabilities_in_.BeginUse();
-    const int32_t panel = OutputPanel(t_->group, t_->value_dim);
+    const int32_t panel = OutputPanel(rows, t_->value_dim);
     for (; v.column < t_->value_dim; v.column += panel) {
       const auto columns = static_cast<int32_t>(Min(panel, t_->value_dim - v.column));
       product_.BeginResult();
-      product_.template Add<Form::kStraight, Form::kTransposed>(p, v, t_->group, columns,
-                                                                part.keys);
-      product_.Store(outputs_[part.slot * output_elements_ + v.column], t_->value_dim, t_->group,
+      product_.template Add<Form::kStraight, Form::kTransposed>(p, v, rows, columns, part.keys);
+      product_.Store(outputs_[part.slot * output_elements_ + v.column], t_->value_dim, rows,
                      columns);
     }
     values_in_.EndUse();
@@ -159,7 +163,7 @@ class PartsCube {
   }
 
   const PartsTiling* t_ = nullptr;
-  int64_t slot_elements_ = 0, output_elements_ = 0;
+  int64_t slot_elements_ = 0, kept_elements_ = 0, output_elements_ = 0;
   AscendC::GlobalTensor<T> query_, key_, value_, fresh_key_, fresh_value_, probabilities_;
   AscendC::GlobalTensor<float> scores_, outputs_;
   Waves<Keys> waves_;

@@ -15,8 +15,8 @@ struct CacheStrides {
 
 // A cell is one query of one key head, all heads of its group together. Its keys lie side by side,
 // in the order of the sequence, and are cut into parts of a size that depends on the call alone.
-// Cores share the parts of a wave of cells, then add up what is left of them in the order of the
-// keys.
+// Queries of a row that have the same part share its products, as further rows of them. Cores share
+// the parts of a wave of cells, then add up what is left of them in the order of the keys.
 struct PartsTiling {
   PagesTiling pages;
   CacheStrides key, value;
@@ -32,6 +32,8 @@ struct PartsTiling {
   int32_t group;       // N1 / N2
   int32_t dim, value_dim;
   int32_t part_keys;  // keys of a part, at most
+  int32_t shared;     // queries of a product, at most
+  int32_t rows;       // of a product, at most: `shared` groups
   float scale;
 };
 static_assert(sizeof(PartsTiling) <= kMaxTilingBytes);
@@ -41,15 +43,23 @@ __aicore__ constexpr int32_t PartKeys(int32_t group, int32_t dim, int32_t value_
   return group <= 64 && dim <= 192 && value_dim <= 192 ? 256 : 128;
 }
 
+// Queries of a product. A product of 16 rows takes the cube no longer than one of a single row, and
+// more of them still spare the transfers of keys and values. They are so few that the depth of a
+// product is cut as that of one query's.
+constexpr int32_t kMostShared = 16;
+__aicore__ constexpr int32_t SharedQueries(int32_t group) {
+  return static_cast<int32_t>(Max(1, Min(kMostShared, 64 / group)));
+}
+
 // L1, in bytes: two slots of keys and of values, one of queries and of probabilities.
 struct PartsL1 {
   uint32_t keys, values, queries, probabilities;
 
-  __aicore__ constexpr PartsL1(int32_t group, int32_t dim, int32_t value_dim, int32_t part_keys)
+  __aicore__ constexpr PartsL1(int32_t rows, int32_t dim, int32_t value_dim, int32_t part_keys)
       : keys(static_cast<uint32_t>(part_keys * dim) * 2),
         values(static_cast<uint32_t>(part_keys * value_dim) * 2),
-        queries(static_cast<uint32_t>(RoundUp(group, 16) * dim) * 2),
-        probabilities(static_cast<uint32_t>(RoundUp(group, 16) * part_keys) * 2) {}
+        queries(static_cast<uint32_t>(RoundUp(rows, 16) * dim) * 2),
+        probabilities(static_cast<uint32_t>(RoundUp(rows, 16) * part_keys) * 2) {}
   __aicore__ constexpr uint32_t Total() const {
     return 2 * (keys + values) + queries + probabilities;
   }
@@ -59,12 +69,12 @@ static_assert(PartsL1(128, 256, 256, PartKeys(128, 256, 256)).Total() <= kL1Byte
 static_assert(64 * PartKeys(64, 192, 192) <= kL0cSlotFloats);
 static_assert(128 * PartKeys(128, 256, 256) <= kL0cSlotFloats);
 
-// Columns of the output that L0C holds of a group at a time.
-__aicore__ constexpr int32_t OutputPanel(int32_t group, int32_t value_dim) {
-  return static_cast<int32_t>(Min(value_dim, RoundDown(kL0cSlotFloats / RoundUp(group, 16), 16)));
+// Columns of the output that L0C holds of so many rows at a time.
+__aicore__ constexpr int32_t OutputPanel(int32_t rows, int32_t value_dim) {
+  return static_cast<int32_t>(Min(value_dim, RoundDown(kL0cSlotFloats / RoundUp(rows, 16), 16)));
 }
 
-// Bytes of the vector core's buffers.
+// Bytes of the vector core's buffers for products of so many rows.
 struct PartsBuffers {
   uint32_t inputs;         // scores, float [rows, part_keys], or parts of the output, twice
   uint32_t probabilities;  // [rows, part_keys], or the output, once
@@ -75,17 +85,17 @@ struct PartsBuffers {
   uint32_t rows;           // floats of rows: maximum and sum
   uint32_t state;          // data blocks of merged rows: maximum, sum, two factors
 
-  __aicore__ constexpr PartsBuffers(int32_t group, int32_t part_keys, int32_t value_dim)
+  __aicore__ constexpr PartsBuffers(int32_t all, int32_t part_keys, int32_t value_dim)
       : inputs(static_cast<uint32_t>(
-                   Max(HalfRows(group) * part_keys, MergedRows(value_dim) * value_dim)) *
+                   Max(HalfRows(all) * part_keys, MergedRows(value_dim) * value_dim)) *
                4),
         probabilities(inputs / 2),
         sum(static_cast<uint32_t>(MergedRows(value_dim) * value_dim) * 4),
-        statistics(static_cast<uint32_t>(2 * Max(HalfRows(group), MergedRows(value_dim))) *
+        statistics(static_cast<uint32_t>(2 * Max(HalfRows(all), MergedRows(value_dim))) *
                    kBlockBytes),
-        folded(static_cast<uint32_t>(HalfRows(group) * (kRepeatFloats + kBlockFloats)) * 4),
-        spread(static_cast<uint32_t>(HalfRows(group)) * kBlockBytes),
-        rows(static_cast<uint32_t>(2 * HalfRows(group)) * 4),
+        folded(static_cast<uint32_t>(HalfRows(all) * (kRepeatFloats + kBlockFloats)) * 4),
+        spread(static_cast<uint32_t>(HalfRows(all)) * kBlockBytes),
+        rows(static_cast<uint32_t>(2 * HalfRows(all)) * 4),
         state(static_cast<uint32_t>(4 * MergedRows(value_dim)) * kBlockBytes) {}
 
   // Of the ranking: data blocks of rows of a cell, maximum and 1 / sum.
@@ -105,33 +115,33 @@ static_assert(PartsBuffers(64, 256, 192).Total() <= kUbBytes);
 static_assert(PartsBuffers(128, 128, 256).Total() <= kUbBytes);
 
 // The workspace: what every block's cores hand to each other, in three slots each; then the outputs
-// and the statistics of the parts of a wave. Bytes.
+// of the parts of a wave, their maxima, and their sums. Bytes.
 // Where they are ranked the scores lie behind that, and the probabilities summed over the group.
 struct PartsWorkspace {
-  int64_t scores;         // of a part, float [group, part_keys]
-  int64_t probabilities;  // of a part, [group, part_keys]
+  int64_t scores;         // of a product, float [rows, part_keys]
+  int64_t probabilities;  // of a product, [rows, part_keys]
   int64_t block;          // of a block
   int64_t output;         // of a part, float [group, Dv]
-  int64_t statistics;     // of a part, data blocks [2, group]
+  int64_t statistics;     // of a part, data blocks [group], of the maxima or of the sums
   int64_t kept;           // scores of a part that stay
   int64_t sums;           // of a part, float [part_keys]
 
   __aicore__ constexpr PartsWorkspace(const PartsTiling& t)
-      : scores(int64_t{t.group} * t.part_keys * 4),
-        probabilities(int64_t{t.group} * t.part_keys * 2),
+      : scores(int64_t{t.rows} * t.part_keys * 4),
+        probabilities(int64_t{t.rows} * t.part_keys * 2),
         block((kSlots * (scores + probabilities) + 511) / 512 * 512),
         output(int64_t{t.group} * t.value_dim * 4),
-        statistics(int64_t{2} * t.group * kBlockBytes),
-        kept(t.ranked != 0 ? scores : 0),
+        statistics(int64_t{t.group} * kBlockBytes),
+        kept(t.ranked != 0 ? int64_t{t.group} * t.part_keys * 4 : 0),
         sums(t.ranked != 0 ? int64_t{t.part_keys} * 4 : 0) {}
   // Of a part in a wave.
-  __aicore__ constexpr int64_t Part() const { return output + statistics + kept + sums; }
+  __aicore__ constexpr int64_t Part() const { return output + 2 * statistics + kept + sums; }
   __aicore__ constexpr int64_t OutputsBegin(int64_t blocks) const { return blocks * block; }
   __aicore__ constexpr int64_t StatisticsBegin(int64_t blocks, int64_t parts) const {
     return OutputsBegin(blocks) + parts * output;
   }
   __aicore__ constexpr int64_t KeptBegin(int64_t blocks, int64_t parts) const {
-    return StatisticsBegin(blocks, parts) + parts * statistics;
+    return StatisticsBegin(blocks, parts) + 2 * parts * statistics;
   }
   __aicore__ constexpr int64_t SumsBegin(int64_t blocks, int64_t parts) const {
     return KeptBegin(blocks, parts) + parts * kept;

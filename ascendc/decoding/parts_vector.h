@@ -40,15 +40,16 @@ class PartsVector {
           reinterpret_cast<__gm__ float*>(g.workspace + bytes.SumsBegin(blocks, t_->wave_parts)));
       ranked_rows_ = RoundUp(t_->group, kRowMultiple);
       pipe->InitBuffer(ranked_buffer_, PartsBuffers::RankedBytes(t_->group));
-      ranked_.Init(t_, g, core_, cores_, false);
+      ranked_.Init(t_, g, core_, cores_, false, false);
       ranking_.Init(pipe, t_, g, sums_);
     }
     slot_elements_ = bytes.scores / 4;
-    half_rows_ = HalfRows(t_->group);
+    kept_elements_ = bytes.kept / 4;
+    half_rows_ = HalfRows(t_->rows);
     merged_rows_ = PartsBuffers::MergedRows(t_->value_dim);
-    InitBuffers(pipe, PartsBuffers(t_->group, t_->part_keys, t_->value_dim));
+    InitBuffers(pipe, PartsBuffers(t_->rows, t_->part_keys, t_->value_dim));
     waves_.Init(t_, g);
-    parts_.Init(t_, g, block, blocks, false);
+    parts_.Init(t_, g, block, blocks, false, true);
     merged_.Init(t_, g, false);
   }
 
@@ -91,16 +92,16 @@ class PartsVector {
 
   // P = exp(S - max), and the maximum and the sum of every row of the part.
   __aicore__ inline void Softmax(const Part& part, int64_t step) {
-    const RowShare share(core_ % 2, t_->group);
+    const RowShare share(core_ % 2, part.cells * t_->group);
     Await<Handover::kScores>(step);
     if (share.rows > 0) {
       const PassRows g(share.rows, part.keys);
       const int64_t at = step % kSlots * slot_elements_ + int64_t{share.begin} * t_->part_keys;
       const int32_t padded = RoundUp(share.rows, kRowMultiple);
       auto x = inputs_.template AllocTensor<float>();
-      const int64_t slot = Ranking::kRanked ? part.slot : step % kSlots;
-      CopyRowsIn(x, scores_[slot * slot_elements_ + int64_t{share.begin} * t_->part_keys],
-                 t_->part_keys, g.rows, g.keys, g.width);
+      const int64_t from =
+          Ranking::kRanked ? part.slot * kept_elements_ + int64_t{share.begin} * t_->part_keys : at;
+      CopyRowsIn(x, scores_[from], t_->part_keys, g.rows, g.keys, g.width);
       inputs_.EnQue(x);
       x = inputs_.template DeQue<float>();
       ScaleRows(x, t_->scale, g);
@@ -132,11 +133,16 @@ class PartsVector {
     SpreadRows(sums, total_, padded);
     statistics_out_.EnQue(blocks);
     blocks = statistics_out_.template DeQue<float>();
-    const int64_t at = (part.slot * 2 * t_->group + share.begin) * kBlockFloats;
-    CopyStatisticsOut(statistics_[at], kBlockFloats, blocks, share.rows);
-    CopyStatisticsOut(statistics_[at + int64_t{t_->group} * kBlockFloats], kBlockFloats,
-                      blocks[static_cast<uint32_t>(padded * kBlockFloats)], share.rows);
+    for (int32_t which = 0; which < 2; ++which) {
+      CopyStatisticsOut(statistics_[StatisticsAt(which, part.slot, share.begin)], kBlockFloats,
+                        blocks[static_cast<uint32_t>(which * padded * kBlockFloats)], share.rows);
+    }
     statistics_out_.FreeTensor(blocks);
+  }
+
+  // Of the maxima, 0, or of the sums, 1, of a slot's part.
+  __aicore__ inline int64_t StatisticsAt(int32_t which, int64_t slot, int32_t row) const {
+    return ((which * t_->wave_parts + slot) * t_->group + row) * kBlockFloats;
   }
 
   // The outputs of the wave's cells, some rows of a cell at a time.
@@ -162,17 +168,17 @@ class PartsVector {
     AscendC::Duplicate(total, 0.0f, static_cast<int32_t>(blocks));
     AscendC::Duplicate(sum, 0.0f, rows * t_->value_dim);
     AscendC::PipeBarrier<PIPE_V>();
-    for (int64_t part = cell.slot(); part < cell.slot() + PartsOf(cell); ++part) {
+    for (int64_t part = 0; part < PartsOf(cell); ++part) {
+      const int64_t slot = cell.Slot(part);
       const int32_t count = rows * kBlockFloats;
       auto statistics = statistics_in_.template AllocTensor<float>();
       for (int32_t which = 0; which < 2; ++which) {
-        AscendC::DataCopy(statistics[which * blocks],
-                          statistics_[((part * 2 + which) * t_->group + row) * kBlockFloats],
+        AscendC::DataCopy(statistics[which * blocks], statistics_[StatisticsAt(which, slot, row)],
                           static_cast<uint32_t>(count));
       }
       statistics_in_.EnQue(statistics);
       auto x = inputs_.template AllocTensor<float>();
-      AscendC::DataCopy(x, outputs_[(part * t_->group + row) * t_->value_dim],
+      AscendC::DataCopy(x, outputs_[(slot * t_->group + row) * t_->value_dim],
                         static_cast<uint32_t>(rows * t_->value_dim));
       inputs_.EnQue(x);
       statistics = statistics_in_.template DeQue<float>();
@@ -230,7 +236,7 @@ class PartsVector {
         AddHeads(sum, part, row, static_cast<int32_t>(Min(half_rows_, t_->group - row)));
       results_out_.EnQue(sum);
       sum = results_out_.template DeQue<float>();
-      AscendC::DataCopy(sums_[part.slot * t_->part_keys], sum, static_cast<uint32_t>(width));
+      AscendC::DataCopy(sums_[part.line * t_->part_keys], sum, static_cast<uint32_t>(width));
       results_out_.FreeTensor(sum);
     }
   }
@@ -239,7 +245,7 @@ class PartsVector {
     const PassRows g(rows, part.keys);
     const auto at = static_cast<uint32_t>(row * kBlockFloats);
     auto x = inputs_.template AllocTensor<float>();
-    CopyRowsIn(x, scores_[part.slot * slot_elements_ + int64_t{row} * t_->part_keys], t_->part_keys,
+    CopyRowsIn(x, scores_[part.slot * kept_elements_ + int64_t{row} * t_->part_keys], t_->part_keys,
                g.rows, g.keys, g.width);
     inputs_.EnQue(x);
     x = inputs_.template DeQue<float>();
@@ -312,15 +318,16 @@ class PartsVector {
   __aicore__ inline void ForStatistics(const CellWalk<Keys>& cell, Body body) {
     const int32_t blocks = t_->group, floats = blocks * kBlockFloats;
     const auto most = static_cast<int32_t>(Min(kMaxRepeats, input_floats_ / (which * floats)));
-    const int64_t end = cell.slot() + PartsOf(cell);
-    for (int64_t part = cell.slot(); part < end; part += most) {
+    const int64_t end = PartsOf(cell);
+    for (int64_t part = 0; part < end; part += most) {
       const auto parts = static_cast<int32_t>(Min(most, end - part));
       auto x = inputs_.template AllocTensor<float>();
       for (int32_t i = 0; i < which; ++i) {
         AscendC::DataCopy(
-            x[static_cast<uint32_t>(i * parts * floats)], statistics_[(part * 2 + i) * floats],
+            x[static_cast<uint32_t>(i * parts * floats)],
+            statistics_[StatisticsAt(i, cell.Slot(part), 0)],
             AscendC::DataCopyParams(static_cast<uint16_t>(parts), static_cast<uint16_t>(blocks),
-                                    static_cast<uint16_t>(blocks), 0));
+                                    static_cast<uint16_t>((cell.pitch() - 1) * blocks), 0));
       }
       inputs_.EnQue(x);
       x = inputs_.template DeQue<float>();
@@ -330,7 +337,7 @@ class PartsVector {
   }
 
   const PartsTiling* t_ = nullptr;
-  int64_t core_ = 0, cores_ = 1, slot_elements_ = 0, ranked_cell_ = -1;
+  int64_t core_ = 0, cores_ = 1, slot_elements_ = 0, kept_elements_ = 0, ranked_cell_ = -1;
   int32_t half_rows_ = 0, merged_rows_ = 0, ranked_rows_ = 0, input_floats_ = 0;
   Waves<Keys> waves_;
   Parts<Keys> parts_, ranked_;  // whose softmax and whose sums over the heads are this core's

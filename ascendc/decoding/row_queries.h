@@ -7,7 +7,7 @@
 
 namespace nsa::ascend {
 
-// The queries are asked for in their order.
+// The queries are asked for in their order, but for those of one row.
 class RowQueries {
  public:
   // `counts`: queries of every row, null where each has `per_row`. `capacity`: tokens of a row, at
@@ -32,6 +32,8 @@ class RowQueries {
     const int64_t length = Min(lengths_.GetValue(row_), capacity_);
     seen_ = query >= end_ ? 0 : Max(0, length - (end_ - query) + 1);
   }
+  // Queries of the row from this one of it on, at least 1.
+  __aicore__ inline int64_t Left(int64_t query) const { return Max(1, end_ - query); }
   __aicore__ inline int64_t row() const { return row_; }
   // Tokens of the row up to the query itself.
   __aicore__ inline int64_t seen() const { return seen_; }

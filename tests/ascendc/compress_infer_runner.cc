@@ -16,6 +16,7 @@ struct Call {
   int64_t window_tokens, stride, block_tokens, count, init, local, overlap, known;
   int64_t wave_queries;  // 0: as tiling decides
   int64_t window;        // blocks that are ranked at a time; 0: as tiling decides
+  int64_t shared;        // queries of a product; 0: as tiling decides
   int64_t bfloat16, cores, seed;
   double scale;
   Tensor query, key, value, block_table, counts, compressed, tokens, output, indices;
@@ -44,6 +45,10 @@ EXPORT void run_compress_infer(const Call* c, runner::Result* result) {
   const int32_t cores = nsa::ascend::tile_nsa_compress_attention_infer(
       call, rule, static_cast<int32_t>(c->cores), nsa::ascend::kUbBytes, &tiling);
   nsa::ascend::PartsTiling& parts = tiling.parts;
+  if (c->shared > 0) {
+    parts.shared = static_cast<int32_t>(c->shared);
+    parts.rows = parts.shared * parts.group;
+  }
   if (c->wave_queries > 0) parts.wave_parts = c->wave_queries * parts.parts * parts.heads;
   if (c->window > 0) tiling.ranking.window = c->window;
   runner::Launcher launcher("nsa_compress_attention_infer", c->seed, result);

@@ -10,7 +10,7 @@ from .launch import Tensor, arrays_of, as_dtype, launch, unwritten
 
 _SIZES = "pages page places batch queries n1 n2 d dv"
 _RULE = "window_tokens stride block_tokens count init local overlap known"
-_REST = "wave_queries window bfloat16 cores seed"
+_REST = "wave_queries window shared bfloat16 cores seed"
 _TENSORS = "query key value block_table counts compressed tokens output indices".split()
 # The runner's names of what tests/common calls otherwise.
 _NAMES = {
@@ -39,12 +39,12 @@ class CompressInferRunner:
     def __init__(self, path):
         self.library = ctypes.CDLL(str(path))
 
-    def run(self, case, cores, seed=0, wave_queries=0, window=0):
+    def run(self, case, cores, seed=0, wave_queries=0, window=0, shared=0):
         """([attention_out, topk_indices] as the native binding returns them, Counts); TwinError if
         the twin objects.
 
-        `wave_queries`: queries of a wave; `window`: blocks that are ranked at a time; 0: as tiling
-        decides.
+        `wave_queries`: queries of a wave; `window`: blocks that are ranked at a time; `shared`:
+        queries of a product, at most; 0: as tiling decides.
         """
         arrays = arrays_of(case, _NAMES, ("counts", "compressed", "tokens"))
         a = case.attrs
@@ -59,7 +59,7 @@ class CompressInferRunner:
         call = _Call(
             *(pages, page, places, len(arrays["compressed"]), queries, n1, n2, d, dv),
             *(a.get(name, 0) for name in _ATTRS),
-            *(a["importance"] == "overlap", "tokens" in arrays, wave_queries, window),
+            *(a["importance"] == "overlap", "tokens" in arrays, wave_queries, window, shared),
             *(case.dtype == BFLOAT16, cores, seed, a["scale_value"]),
         )
         counts = launch(self.library.run_compress_infer, call, arrays, case)

@@ -116,6 +116,31 @@ def test_steps_against_the_definition(cache_step_runner, kind):
             assert all(np.array_equal(cache[name], caches[0][name]) for name in cache)
 
 
+@pytest.mark.parametrize("window", [2**31, 695])
+def test_tokens_that_share_products(cache_step_runner, window):
+    """Up to 16 tokens of a row share the parts of keys that all of them see, as long as they see
+    all of the row: the bits are those of a token at a time."""
+    sizes = Sizes(batch=2, capacity=760, d=16, sparse=False, window=window)
+    drawn, counts = texts(sizes, 720), np.array((20, 3))
+    lengths = np.array((690, 40))
+    cache = cache_step_runner.cache(sizes)
+    step(cache_step_runner, sizes, cache, drawn, (0, 0), lengths, 24)
+    one_by_one = {name: x.copy() for name, x in cache.items()}
+    together, _ = step(cache_step_runner, sizes, cache, drawn, lengths, counts, 3)
+    alone = [[], []]
+    for i in range(max(counts)):
+        here = (counts > i).astype(int)
+        before = lengths + np.minimum(counts, i)
+        out, _ = step(cache_step_runner, sizes, one_by_one, drawn, before, here, 5)
+        for row in (0, 1):
+            alone[row].append(out[row])
+    for row, (n, k) in enumerate(zip(lengths, counts)):
+        assert np.array_equal(together[row], np.concatenate(alone[row]))
+        tokens = {name: x[row, : n + k] for name, x in drawn[0].items()}
+        wanted, _, _ = definition(sizes, drawn[1], tokens, n)
+        assert np.abs(together[row] - wanted).max() <= TOLERANCE[sizes.dtype] * np.abs(wanted).max()
+
+
 # What a device's Tensors hold is not known before the kernel runs: the row, and what is wrong.
 WRONG = {
     "negative length": ("state", (1, HEADER), -1),
@@ -204,3 +229,33 @@ def test_traffic(cache_step_runner):
     # Beside them angles of a core's positions, and lists by the cache line.
     assert read <= numbers[0].gm_read <= read + 64 * 1024
     assert numbers[0].gm_read == numbers[1].gm_read
+
+
+def check_shared_traffic(runner):
+    """Eight new tokens of a dense row read what all of them see once, and the rest each."""
+    n1, n2, d, dv, length, new, half = 16, 2, 64, 32, 2300, 8, 2
+    sizes = Sizes(1, length + new, n1, n2, d, dv, sparse=False, window=2**31)
+    rng = np.random.default_rng(3)
+    cache = runner.cache(sizes)
+    cache["selected"][:] = rng.standard_normal(cache["selected"].shape).astype(np.float16)
+    cache["state"][:, HEADER] = cache["state"][:, HEADER + 1] = length
+    tokens, parameters = make_tokens(sizes, new, rng)
+    _, counts = runner.run(sizes, cache, {**{n: x[0] for n, x in tokens.items()}, **parameters},
+                           [new], 8)  # fmt: skip
+    # Eight parts are common to all. Of the ninth every token sees another share until the last five
+    # see all of it, four of which see another share of a tenth each.
+    seen = [length + 1 + i for i in range(new)]
+    own = [n - 2048 for n in seen]
+    assert [n >= 256 for n in own] == [False] * 3 + [True] * 5 and own[3] == 256
+    parts = new * 9 + 4
+    token, state = n2 * (d + dv) * half, (HEADER + 2) * 8
+    cached = (2048 + sum(own[:3]) + 256 + sum(n - 256 for n in own[4:])) * token
+    between = sum(seen) * n1 * (4 + 2) + parts * n1 * (dv * 4 + 64)
+    stored, output = new * (n1 * d * half + token), new * n1 * dv * half
+    assert counts.gm_written == stored + between + output + state + 8
+    read = new * (n1 * d + n2 * (d + dv)) * 4 + cached + between + parts * n1 * d * half + state
+    assert read <= counts.gm_read <= read + 64 * 1024
+
+
+def test_shared_traffic(cache_step_runner):
+    check_shared_traffic(cache_step_runner)

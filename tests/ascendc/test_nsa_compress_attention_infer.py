@@ -126,6 +126,19 @@ def test_parts_of_a_large_group(compress_infer_runner):
     check_call(compress_infer_runner, one, [(24, 0)])
 
 
+@pytest.mark.parametrize("n1", [2, 10, 34])
+def test_queries_that_share_products(compress_infer_runner, n1):
+    """Groups of 1, 5 and 17 heads: neither how many queries of a row share a product, nor waves and
+    cores change a bit. Rows end within a product, and a part ends with some of its queries."""
+    run = compress_infer_runner.run
+    one, _ = call(lengths=(2068, 300, 4000), counts=(21, 1, 6), n1=n1, d=16)
+    check_call(compress_infer_runner, one, [(3, 0)])
+    alone, _ = run(one, 3, shared=1)
+    assert same_bits(alone, run(one, 24, 1)[0])
+    assert same_bits(alone, run(one, 2, 2, shared=3)[0])
+    assert same_bits(alone, run(one, 5, 1, wave_queries=4)[0])
+
+
 def test_queries_before_a_row(compress_infer_runner):
     """A list on the device may have fewer tokens than queries: those see nothing."""
     one, _ = call(lengths=(9,), counts=(3,))
@@ -208,3 +221,29 @@ def test_traffic(compress_infer_runner):
     # Beside them lists by the cache line.
     assert read <= counts.gm_read <= read + 64 * 1024
     assert counts.gm_written == between + keys * n2 * 4 + n1 * d * 2 + n2 * count * 4
+
+
+def check_shared_traffic(runner):
+    """Eight queries of a row, of which the last four see a token more: they read keys and values
+    that all of them see once, and so do the four that see the last one."""
+    n1, n2, d, count, queries = 8, 2, 128, 16, 8
+    one, _ = call((8227,), (queries,), 16, n1, n2, d, compress_block_size=32, compress_stride=16,
+                  select_block_size=64, select_block_count=count)  # fmt: skip
+    keys = one.named()["actual_cmp_seq_kvlen"][0]
+    assert keys == 513
+    _, counts = runner.run(one, 8)
+    scores = (4 * 512 + 4 * 513) * n1
+    parts = 4 * 2 + 4 * 3
+    between = scores * (4 + 2) + parts * n1 * (d * 4 + 64)
+    # Three products: of eight queries, of eight, of four. Numbers that are summed over the heads
+    # come by 64.
+    cache, products = 2 * keys * n2 * d * 2, (8 + 8 + 4) * n1 * d * 2
+    ranked = scores * 4 + parts * n1 * 64
+    sums = (4 * 512 + 4 * 576) * n2 * 4
+    assert counts.gm_written == between + sums + queries * (n1 * d * 2 + n2 * count * 4)
+    read = cache + products + between + ranked + sums
+    assert read <= counts.gm_read <= read + 64 * 1024
+
+
+def test_shared_traffic(compress_infer_runner):
+    check_shared_traffic(compress_infer_runner)

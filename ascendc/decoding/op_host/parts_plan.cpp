@@ -37,8 +37,13 @@ int32_t tile_parts(const PartsCall& call, int32_t cores, PartsTiling* tiling) {
   t.value = strides(call.dv);
   t.row_tokens = call.page * apart;
   t.parts = std::max<int64_t>(1, (call.keys + t.part_keys - 1) / t.part_keys);
-  const PartsWorkspace bytes(t);
   const int64_t of_query = t.parts * t.heads;
+  // Parts that all have a core of their own are computed at the same time, shared or not.
+  const bool shared = call.shared && t.queries * of_query > cores;
+  t.shared =
+      static_cast<int32_t>(std::clamp<int64_t>(t.queries, 1, shared ? SharedQueries(t.group) : 1));
+  t.rows = t.shared * t.group;
+  const PartsWorkspace bytes(t);
   t.wave_parts = std::clamp<int64_t>(kWaveBytes / bytes.Part(), of_query,
                                      std::max<int64_t>(1, t.queries) * of_query);
   return static_cast<int32_t>(std::clamp<int64_t>(t.queries * of_query, 1, cores));

@@ -14,6 +14,7 @@ struct PartsCall {
   float scale;
   bool ranked;               // whether the scores of a wave stay until they are ranked
   bool heads_first = false;  // the cache is [pages, N2, page, D]
+  bool shared = false;       // whether queries of a row may have the same parts
 
   int64_t capacity() const { return places > 0 ? places * page : page; }
 };

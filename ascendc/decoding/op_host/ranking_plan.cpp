@@ -26,8 +26,8 @@ RankingTiling plan_ranking(const RankingRule& rule, int64_t keys, const PartsTil
   const int64_t held = kWindowFloats / block_keys / kMultiple * kMultiple;
   t.window =
       std::clamp<int64_t>(needed, kMultiple, std::clamp<int64_t>(held, kMultiple, kRankFloats));
-  while (t.window > kMultiple &&
-         RankedPartsBytes(t, parts.group, parts.part_keys, parts.value_dim) > ub_bytes) {
+  while (t.window > kMultiple && RankedPartsBytes(t, parts.group, parts.rows, parts.part_keys,
+                                                  parts.value_dim) > ub_bytes) {
     t.window -= kMultiple;
   }
   return t;

@@ -10,9 +10,9 @@ namespace nsa::ascend {
 namespace {
 
 // Attention over at most `keys` tokens of `places` of each row, `head_size` elements from a head of
-// a row to the next.
-int32_t tile_branch(const CacheStepCall& call, int64_t keys, int64_t head_size, bool ranked,
-                    int32_t cores, PartsTiling* tiling) {
+// a row to the next. `shared`: whether new tokens of a row may have the same parts.
+int32_t tile_branch(const CacheStepCall& call, int64_t keys, int64_t head_size, bool shared,
+                    bool ranked, int32_t cores, PartsTiling* tiling) {
   PartsCall parts{};
   parts.pages = call.batch;
   parts.page = call.capacity;
@@ -25,6 +25,7 @@ int32_t tile_branch(const CacheStepCall& call, int64_t keys, int64_t head_size, 
   parts.keys = keys;
   parts.scale = call.scale;
   parts.ranked = ranked;
+  parts.shared = shared;
   const int32_t used = tile_parts(parts, cores, tiling);
   tiling->key = {call.d, head_size, call.n2 * head_size};
   tiling->value = {call.dv, head_size, call.n2 * head_size};
@@ -56,7 +57,7 @@ int32_t tile_nsa_cache_step(const CacheStepCall& call, int32_t cores, uint32_t u
   t.sparse = call.sparse ? 1 : 0;
   t.shared = call.sparse && a.shared_kv ? 1 : 0;
   const int64_t window = std::min(call.capacity, a.window_size);
-  if (!call.sparse) return tile_branch(call, window, t.selected_head, false, cores, &t.parts);
+  if (!call.sparse) return tile_branch(call, window, t.selected_head, true, false, cores, &t.parts);
 
   const CachePlaces places(call.capacity, a);
   t.others_head = places.all() * (call.d + call.dv);
@@ -65,10 +66,10 @@ int32_t tile_nsa_cache_step(const CacheStepCall& call, int32_t cores, uint32_t u
   t.raw_places = places_behind(call, places.compressed + places.window, places.raw);
   const int64_t chosen = a.select_block_count * std::min(a.select_block_size, call.capacity);
   const int64_t last_head = t.shared != 0 ? t.selected_head : t.others_head;
-  const int32_t used =
-      std::max({tile_branch(call, chosen, t.selected_head, false, cores, &t.parts),
-                tile_branch(call, places.compressed, t.others_head, true, cores, &t.compressed),
-                tile_branch(call, window, last_head, false, cores, &t.window)});
+  const int32_t used = std::max(
+      {tile_branch(call, chosen, t.selected_head, false, false, cores, &t.parts),
+       tile_branch(call, places.compressed, t.others_head, true, true, cores, &t.compressed),
+       tile_branch(call, window, last_head, t.shared != 0, false, cores, &t.window)});
   const RankingRule rule{
       a.compress_block_size, a.compress_stride, a.select_block_size, a.select_block_count,
       a.init_blocks,         a.local_blocks,    call.overlap,        true};

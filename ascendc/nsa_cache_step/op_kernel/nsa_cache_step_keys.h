@@ -10,10 +10,11 @@ namespace nsa::ascend {
 class StepKeys {
  public:
   using Arguments = NsaCacheStepArguments;
-  static constexpr bool kHasFresh = false;
+  static constexpr bool kHasFresh = false, kShared = false;
 
   __aicore__ inline int64_t row() const { return rows_.row(); }
   __aicore__ inline int64_t total() const { return total_; }
+  __aicore__ inline int64_t QueriesFrom(int64_t query) const { return rows_.Left(query); }
 
  protected:
   __aicore__ inline void InitRows(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
@@ -31,12 +32,21 @@ class StepKeys {
 // The last tokens.
 class LastTokens : public StepKeys {
  public:
+  static constexpr bool kShared = true;
+
   __aicore__ inline void Init(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
     InitRows(tiling, g);
   }
   __aicore__ inline int64_t MostParts(int64_t query) {
     rows_.Seek(query);
     return (Visible() + t_->part_keys - 1) / t_->part_keys;
+  }
+  // Of tokens that see their whole row: otherwise the parts of each begin at a token of its own.
+  __aicore__ inline int64_t SharedParts(int64_t query) {
+    rows_.Seek(query - 1);
+    const int64_t before = rows_.seen();
+    rows_.Seek(query);
+    return rows_.seen() > Visible() ? 0 : SharedPrefix(before, rows_.seen(), t_->part_keys);
   }
   __aicore__ inline void Start(int64_t cell, bool) {
     rows_.Seek(cell / t_->heads);
@@ -55,7 +65,7 @@ class LastTokens : public StepKeys {
 // them, of all rows, -2 the next one.
 class RingTokens : public LastTokens {
  public:
-  static constexpr bool kHasFresh = true;
+  static constexpr bool kHasFresh = true, kShared = false;
 
   template <typename Body>
   __aicore__ inline void ForRuns(int64_t first, int32_t keys, Body body) const {
@@ -77,12 +87,20 @@ class RingTokens : public LastTokens {
 // Tokens of the windows that are complete.
 class CompressedTokens : public StepKeys {
  public:
+  static constexpr bool kShared = true;
+
   __aicore__ inline void Init(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
     InitRows(tiling, g);
   }
   __aicore__ inline int64_t MostParts(int64_t query) {
     rows_.Seek(query);
     return (rows_.Windows(rows_.seen()) + t_->part_keys - 1) / t_->part_keys;
+  }
+  __aicore__ inline int64_t SharedParts(int64_t query) {
+    rows_.Seek(query - 1);
+    const int64_t before = rows_.Windows(rows_.seen());
+    rows_.Seek(query);
+    return SharedPrefix(before, rows_.Windows(rows_.seen()), t_->part_keys);
   }
   __aicore__ inline void Start(int64_t cell, bool) {
     rows_.Seek(cell / t_->heads);

@@ -35,9 +35,9 @@ struct NsaCacheStepArguments {
   GM_ADDR workspace = nullptr;
 };
 
-// Rows and tokens are asked for in their order. Lengths are those before the step, which the state
-// has until all cores have met for the last time. A row whose state or number of tokens cannot be
-// is left out: a list on the device may hold anything.
+// Rows and tokens are asked for in their order, but for tokens of one row. Lengths are those before
+// the step, which the state has until all cores have met for the last time. A row whose state or
+// number of tokens cannot be is left out: a list on the device may hold anything.
 class StepRows {
  public:
   // `gathered`: the lengths lie side by side in the workspace, where scalar units find several in a
@@ -78,6 +78,8 @@ class StepRows {
   // New tokens of the row: the first, how many.
   __aicore__ inline int64_t begin() const { return begin_; }
   __aicore__ inline int64_t count() const { return end_ - begin_; }
+  // From this one of them on, at least 1.
+  __aicore__ inline int64_t Left(int64_t token) const { return Max(1, end_ - token); }
   // Tokens before them.
   __aicore__ inline int64_t length() const { return length_; }
   // Whether the row can have had so many.

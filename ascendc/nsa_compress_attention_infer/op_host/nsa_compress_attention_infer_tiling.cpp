@@ -11,7 +11,7 @@ int32_t tile_nsa_compress_attention_infer(PartsCall call, const RankingRule& rul
   // The row's tokens are not in this cache; as many of them fill it.
   t.most_tokens = call.capacity() * rule.stride + rule.window_tokens - 1;
   call.keys = call.capacity();
-  call.ranked = true;
+  call.ranked = call.shared = true;
   const int32_t used = tile_parts(call, cores, &t.parts);
   t.ranking = plan_ranking(rule, call.keys, t.parts, ub_bytes);
   return used;

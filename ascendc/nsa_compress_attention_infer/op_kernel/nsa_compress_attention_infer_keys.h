@@ -1,6 +1,7 @@
 // The compressed tokens that a query of NsaCompressAttentionInfer sees, and where they stand.
 #pragma once
 
+#include "ascendc/decoding/parts.h"
 #include "ascendc/decoding/row_queries.h"
 #include "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_tiling.h"
 
@@ -25,7 +26,7 @@ struct NsaCompressAttentionInferArguments {
 class CompressedKeys {
  public:
   using Arguments = NsaCompressAttentionInferArguments;
-  static constexpr bool kHasFresh = false;
+  static constexpr bool kHasFresh = false, kShared = true;
 
   __aicore__ inline void Init(const PartsTiling* tiling,
                               const NsaCompressAttentionInferArguments& g) {
@@ -43,6 +44,11 @@ class CompressedKeys {
 
   __aicore__ inline int64_t MostParts(int64_t query) {
     return (Seen(query) + t_->part_keys - 1) / t_->part_keys;
+  }
+  __aicore__ inline int64_t QueriesFrom(int64_t query) const { return queries_.Left(query); }
+  __aicore__ inline int64_t SharedParts(int64_t query) {
+    const int64_t before = Seen(query - 1);
+    return SharedPrefix(before, Seen(query), t_->part_keys);
   }
   __aicore__ inline void Start(int64_t cell, bool) {
     total_ = Seen(cell / t_->heads);

@@ -22,7 +22,7 @@ struct NsaDecodeWindowArguments {
 class WindowKeys {
  public:
   using Arguments = NsaDecodeWindowArguments;
-  static constexpr bool kHasFresh = false;
+  static constexpr bool kHasFresh = false, kShared = false;
 
   __aicore__ inline void Init(const PartsTiling* tiling, const NsaDecodeWindowArguments& g) {
     t_ = tiling;

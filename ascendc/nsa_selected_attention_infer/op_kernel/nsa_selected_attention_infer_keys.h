@@ -23,7 +23,7 @@ struct NsaSelectedAttentionInferArguments {
 class SelectedKeys {
  public:
   using Arguments = NsaSelectedAttentionInferArguments;
-  static constexpr bool kHasFresh = false;
+  static constexpr bool kHasFresh = false, kShared = false;
 
   __aicore__ inline void Init(const PartsTiling* tiling,
                               const NsaSelectedAttentionInferArguments& g) {

@@ -242,6 +242,22 @@ FAULTS = {
     "blocks before": (KEYS, "      before += length;\n", ""),
     # The cube, the choice of blocks and the mix, which other kernels share.
     "row of the keys": (CUBE, " + parts.cells.keys.row() * strides.row", ""),
+    "tokens that see their whole row": (
+        KEYS,
+        "return rows_.seen() > Visible() ? 0 : SharedPrefix",
+        "return SharedPrefix",
+    ),
+    "tokens in common": (
+        KEYS,
+        "    rows_.Seek(query - 1);\n    const int64_t before = rows_.seen();\n",
+        "    rows_.Seek(query);\n    const int64_t before = rows_.seen();\n",
+    ),
+    "compressed tokens in common": (
+        KEYS,
+        "    rows_.Seek(query - 1);\n    const int64_t before = rows_.Windows",
+        "    rows_.Seek(query);\n    const int64_t before = rows_.Windows",
+    ),
+    "tokens of another row": (ROWS, "return Max(1, end_ - token);", "return kMostShared;"),
     "new tokens": (CUBE, "Keys::kHasFresh && at < 0", "Keys::kHasFresh && at < -1"),
     "head of a new token": (
         CUBE,
@@ -309,7 +325,12 @@ def checks(dtype):
         for name in tests.WRONG
     }
     lists = {f"ends {x}": partial(tests.test_lists_that_cannot_be, ends=x) for x in tests.LISTS}
-    return {**steps, **left_out, **lists, **seeds, "bytes": tests.test_traffic}
+    together = {
+        f"window of {n}": partial(tests.test_tokens_that_share_products, window=n)
+        for n in (2**31, 695)
+    }
+    traffic = {"bytes": tests.test_traffic, "bytes of several tokens": tests.check_shared_traffic}
+    return {**steps, **left_out, **lists, **seeds, **together, **traffic}
 
 
 def _check(runner, number):

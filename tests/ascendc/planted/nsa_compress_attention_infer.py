@@ -90,11 +90,11 @@ FAULTS = {
         "importance_.Add(x[static_cast<uint32_t>(from)],",
         "importance_.Add(x,",
     ),
-    "sums of the cell": (RANKING, "sums_[cells_.slot() * parts_->part_keys + at]", "sums_[at]"),
+    "sums of the cell": (RANKING, "sums_[cells_.line() * parts_->part_keys + at]", "sums_[at]"),
     "sums of the window": (
         RANKING,
-        "sums_[cells_.slot() * parts_->part_keys + at]",
-        "sums_[cells_.slot() * parts_->part_keys]",
+        "sums_[cells_.line() * parts_->part_keys + at]",
+        "sums_[cells_.line() * parts_->part_keys]",
     ),
     "list of the cell": (RANKING, "indices_[cells_.cell() * t_->count]", "indices_[0]"),
     "first blocks": (RANKING, "-blocks.first, t_->init - blocks.first", "0, t_->init"),
@@ -112,7 +112,7 @@ FAULTS = {
         "row < t_->group; row += half_rows_)\n",
         "row < half_rows_; row += half_rows_)\n",
     ),
-    "sums of a part": (VECTOR, "sums_[part.slot * t_->part_keys], sum", "sums_[0], sum"),
+    "sums of a part": (VECTOR, "sums_[part.line * t_->part_keys], sum", "sums_[0], sum"),
     "statistics of each cell": (
         VECTOR,
         "if (part.cell != ranked_cell_) CellStatistics",
@@ -136,15 +136,15 @@ FAULTS = {
     ),
     "sums of all parts": (
         VECTOR,
-        "statistics_[(part * 2 + i) * floats]",
-        "statistics_[(cell.slot() * 2 + i) * floats]",
+        "StatisticsAt(i, cell.Slot(part), 0)",
+        "StatisticsAt(i, cell.Slot(0), 0)",
     ),
     "statistics of some parts": (
         VECTOR,
         "AscendC::Exp(blocks, blocks, count);",
         "AscendC::Exp(blocks, blocks, t_->group * kBlockFloats);",
     ),
-    "scores stay": (CUBE, "t_->ranked != 0 ? part.slot : step % kSlots", "step % kSlots"),
+    "scores stay": (CUBE, "t_->ranked != 0 ? part.slot *", "t_->ranked != 0 ? step % kSlots *"),
     "ranked before the next wave": (
         CUBE,
         "t_->ranked != 0 || !waves_.IsLast(wave)",
@@ -152,15 +152,68 @@ FAULTS = {
     ),
     "end of a wave": (
         PARTS,
-        "wave->slots + slots > t_->wave_parts",
+        "wave->slots + more > t_->wave_parts",
         "wave->slots > t_->wave_parts",
     ),
-    "first query of a wave": (PARTS, "    Enter(wave.query);\n", "    Enter(0);\n"),
+    "first query of a wave": (
+        PARTS,
+        "tile_.Load(keys, *t_, wave.query, end_);",
+        "tile_.Load(keys, *t_, 0, end_);",
+    ),
     "cells without keys": (
         PARTS,
-        "at_ = part->keys > 0 ? at_ + 1 : cells.end_slot();",
-        "at_ = cells.end_slot();",
+        "at_ += part->keys > 0 ? 1 : of_cell - place;",
+        "at_ += of_cell - place;",
     ),
+    "parts that two queries share": (PARTS, ": before / part_keys;", ": keys / part_keys;"),
+    "parts shared in full": (
+        PARTS,
+        "before == keys ? (keys + part_keys - 1) / part_keys : before / part_keys",
+        "before / part_keys",
+    ),
+    "queries of another row": (
+        PARTS,
+        "Min(t.shared, Min(end - first, keys.QueriesFrom(first)))",
+        "Min(t.shared, end - first)",
+    ),
+    "queries of a product": (
+        PARTS,
+        "Min(t.shared, Min(end - first, keys.QueriesFrom(first)))",
+        "Min(kMostShared, Min(end - first, keys.QueriesFrom(first)))",
+    ),
+    "tile behind the wave": (
+        PARTS,
+        "*t_, tile_.query + tile_.count, end_)",
+        "*t_, tile_.query + tile_.count, t_->queries)",
+    ),
+    "the most parts of a tile": (
+        PARTS,
+        "      const int64_t more = (taken + 1) * each * t_->heads;",
+        "      const int64_t more = (taken + 1) * tile_.parts[0] * t_->heads;",
+    ),
+    "slot of a query": (PARTS, "+ part) * tile_.count + place_;", "+ part) * tile_.count;"),
+    "slot of a part": (PARTS, "* tile_.each + part) * tile_.count", "* tile_.each) * tile_.count"),
+    "slots of a tile": (PARTS, "* tile_.each * tile_.count;", "* tile_.each;"),
+    "line of a query": (PARTS, "(place_ * int64_t{t_->heads} + head_)", "head_"),
+    "shared parts": (PARTS, "tile_.shared[end] > part", "tile_.shared[end] >= part"),
+    "shared once": (PARTS, "once_ ? cells.Sharing(which) : 1", "1"),
+    "own parts of a cell": (PARTS, "return cells.parts() - First();", "return cells.parts();"),
+    "queries in a product": (
+        CUBE,
+        "int64_t{t_->heads} * t_->group * t_->dim, part.cells",
+        "int64_t{t_->group} * t_->dim, part.cells",
+    ),
+    "rows of the scores": (
+        CUBE,
+        "t_->part_keys, rows, part.keys);\n    HandOver",
+        "t_->part_keys, t_->group, part.keys);\n    HandOver",
+    ),
+    "rows of a vector core": (
+        VECTOR,
+        "share(core_ % 2, part.cells * t_->group)",
+        "share(core_ % 2, t_->group)",
+    ),
+    "statistics from part to part": (VECTOR, "(cell.pitch() - 1) * blocks", "0"),
 }
 
 # Those that change nothing, and why.
@@ -185,5 +238,10 @@ def checks(dtype):
         "a large group": tests.test_parts_of_a_large_group,
         "queries before a row": tests.test_queries_before_a_row,
         "NaN": tests.test_a_nan_reaches_what_sees_it,
+        **{
+            f"{n} heads share": partial(tests.test_queries_that_share_products, n1=n)
+            for n in (2, 10, 34)
+        },
         "bytes": tests.test_traffic,
+        "bytes of several queries": tests.check_shared_traffic,
     }

@@ -21,10 +21,10 @@ FAULTS = {
     "blocks of the row": (KEYS, "block < 0 || block * block_size_", "block * block_size_"),
     "pages that there are": (KEYS, "if (!tokens_.Has(", "if (false && !tokens_.Has("),
     "first key of a part": (KEYS, "Max(0, first - before)", "0"),
-    "place of a part": (PARTS, "part->slot = at_;", "part->slot = 0;"),
+    "place of a part": (PARTS, "part->slot = cells.Slot(which);", "part->slot = 0;"),
     "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step);\n", ""),
     "probabilities awaited": (CUBE, "    Await<Handover::kProbabilities>(step);\n", ""),
-    "slot of the scores": (CUBE, "scores_[slot * slot_elements_]", "scores_[0]"),
+    "slot of the scores": (CUBE, "step % kSlots * slot_elements_;", "0;"),
     "head of the keys": (CUBE, "head * strides.head", "0"),
     "panel of the output": (CUBE, "output_elements_ + v.column]", "output_elements_]"),
     "cores wait": (
@@ -49,7 +49,7 @@ FAULTS = {
         "AscendC::Adds(now, max, 0.0f, count);",
     ),
     "factor of the sum": (VECTOR, "AscendC::Mul(total, total, old, count);", ""),
-    "parts in turn": (VECTOR, "outputs_[(part * t_->group", "outputs_[(cell.slot() * t_->group"),
+    "parts in turn": (VECTOR, "outputs_[(slot * t_->group", "outputs_[(cell.Slot(0) * t_->group"),
     "empty cells": (VECTOR, "    AscendC::Duplicate(sum, 0.0f, rows * t_->value_dim);\n", ""),
     "end of a block": (
         KEYS,
@@ -78,13 +78,21 @@ FAULTS = {
         "Min(t_->part_keys, cells.keys.total() - part->first)",
         "t_->part_keys",
     ),
-    "first key of a cell's part": (PARTS, "(at_ - cells.slot()) * t_->part_keys", "0"),
+    "first key of a cell's part": (
+        PARTS,
+        "part->first = which * t_->part_keys;",
+        "part->first = 0;",
+    ),
     "end of a wave": (
         PARTS,
-        "wave->slots + slots > t_->wave_parts",
+        "wave->slots + more > t_->wave_parts",
         "wave->slots > t_->wave_parts",
     ),
-    "first query of a wave": (PARTS, "    Enter(wave.query);\n", "    Enter(0);\n"),
+    "first query of a wave": (
+        PARTS,
+        "tile_.Load(keys, *t_, wave.query, end_);",
+        "tile_.Load(keys, *t_, 0, end_);",
+    ),
     "queries of the cell": (CUBE, "query_[part.cell * t_->group * t_->dim]", "query_[0]"),
     "slot of the probabilities": (
         CUBE,
@@ -95,10 +103,10 @@ FAULTS = {
     "values in L1": (CUBE, "    values_in_.BeginUse();\n", ""),
     "sums of the other half": (
         VECTOR,
-        "statistics_[at + int64_t{t_->group} * kBlockFloats]",
-        "statistics_[at + int64_t{share.rows} * kBlockFloats]",
+        "StatisticsAt(which, part.slot, share.begin)",
+        "StatisticsAt(0, part.slot, share.begin + which * share.rows)",
     ),
-    "statistics of a part": (VECTOR, "(part.slot * 2 * t_->group + share.begin)", "share.begin"),
+    "statistics of a part": (VECTOR, "which, part.slot, share.begin)", "which, 0, share.begin)"),
     "rows that are added up": (VECTOR, "static_cast<int32_t>(i % chunks) * merged_rows_", "0"),
     "factor of a part": (
         VECTOR,
