@@ -300,9 +300,9 @@ template <size_t kOutputs, class T>
 using PerOutput = std::conditional_t<kOutputs == 1, T, std::vector<T>>;
 
 template <size_t kOutputs, class T>
-PerOutput<kOutputs, T> per_output(std::vector<T> values) {
+PerOutput<kOutputs, T> per_output(const std::vector<T>& values) {
   if constexpr (kOutputs == 1) {
-    return std::move(values.at(0));
+    return values.at(0);
   } else {
     return values;
   }
@@ -316,6 +316,20 @@ std::vector<int64_t> flat_shapes(size_t count, const int* ndims, int64_t** shape
     flat.insert(flat.end(), shapes[i], shapes[i] + ndims[i]);
   }
   return flat;
+}
+
+// Whether they are those that flat_shapes() gave, asked at every call.
+bool are_shapes(const std::vector<int64_t>& flat, size_t count, const int* ndims,
+                int64_t** shapes) {
+  size_t at = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t ndim = static_cast<size_t>(ndims[i]);
+    if (at + 1 + ndim > flat.size() || flat[at] != ndims[i]) return false;
+    if (!std::equal(shapes[i], shapes[i] + ndim, flat.begin() + static_cast<int64_t>(at) + 1))
+      return false;
+    at += 1 + ndim;
+  }
+  return at == flat.size();
 }
 
 // How many Tensors the caller of an inference function passes.
@@ -336,8 +350,8 @@ PerOutput<kOutputs, std::vector<int64_t>> infer_shape(Caller caller, OpId id, in
   const OpSchema& op = schema(id);
   CallText& text = call_text(op, extra);
   auto& [known, asked, told] = text.shapes;
-  std::vector<int64_t> now = flat_shapes(tensor_count(caller, op, text), ndims, shapes);
-  if (!known || asked != now) {
+  const size_t count = tensor_count(caller, op, text);
+  if (!known || !are_shapes(asked, count, ndims, shapes)) {
     known = false;
     told.clear();
     const auto describe = [&](TensorDesc& input, size_t place) {
@@ -347,7 +361,7 @@ PerOutput<kOutputs, std::vector<int64_t>> infer_shape(Caller caller, OpId id, in
     for (OutputDesc& output : infer_for(caller, op, text, describe)) {
       told.push_back(std::move(output.shape));
     }
-    asked = std::move(now);
+    asked = flat_shapes(count, ndims, shapes);
     known = true;
   }
   return per_output<kOutputs>(told);

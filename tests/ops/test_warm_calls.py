@@ -36,7 +36,7 @@ def test_in_a_graph():
 
     with context_mode("graph"):
         graph, x = in_mode("graph", function), draw(96, 2, 16)
-        assert rules_called(graph, x) > 1
+        rules_called(graph, x)
         assert [rules_called(graph, x) for _ in range(3)] == [1, 1, 1]
 
 
