@@ -2,7 +2,7 @@
 #include "ascendc/common/keep_nan.h"
 #include "ascendc/decoding/branch_mix.h"
 #include "ascendc/decoding/cell_ranking.h"
-#include "ascendc/decoding/parts_vector.h"
+#include "ascendc/decoding/parts_attention.h"
 #include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_compress.h"
 #include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_finish.h"
 #include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_keys.h"
@@ -91,16 +91,7 @@ class CacheStep {
     g_.key = cache + places.keys_begin * static_cast<int64_t>(sizeof(T));
     g_.value = cache + places.values_begin * static_cast<int64_t>(sizeof(T));
     g_.output = output;
-    if ASCEND_IS_AIC {
-      PartsCube<T, Keys> attention;
-      attention.Init(pipe_, &tiling, g_);
-      attention.Process();
-    }
-    if ASCEND_IS_AIV {
-      PartsVector<T, Keys, Ranking> attention;
-      attention.Init(pipe_, &tiling, g_);
-      attention.Process();
-    }
+    AttendToParts<T, Keys, Ranking>(pipe_, tiling, g_);
     pipe_->Reset();
     AscendC::SyncAll<false>();
   }

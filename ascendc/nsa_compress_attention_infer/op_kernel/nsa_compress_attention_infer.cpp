@@ -1,7 +1,7 @@
 // Kernel entry of NsaCompressAttentionInfer: a cube core and two vector cores to a block.
 #include "ascendc/common/keep_nan.h"
 #include "ascendc/decoding/cell_ranking.h"
-#include "ascendc/decoding/parts_vector.h"
+#include "ascendc/decoding/parts_attention.h"
 #include "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_keys.h"
 
 using nsa::ascend::NsaCompressAttentionInferTilingData;
@@ -27,16 +27,7 @@ extern "C" __global__ __aicore__ void msnsa_compress_attention_infer(
       &tiling_data};
   AscendC::TPipe pipe;
   const nsa::ascend::KeepNan keep_nan;
-  if ASCEND_IS_AIC {
-    nsa::ascend::PartsCube<DTYPE_QUERY, nsa::ascend::CompressedKeys> kernel;
-    kernel.Init(&pipe, &tiling_data.parts, arguments);
-    kernel.Process();
-  }
-  if ASCEND_IS_AIV {
-    nsa::ascend::PartsVector<DTYPE_QUERY, nsa::ascend::CompressedKeys,
-                             nsa::ascend::CellRanking<nsa::ascend::CompressedKeys>>
-        kernel;
-    kernel.Init(&pipe, &tiling_data.parts, arguments);
-    kernel.Process();
-  }
+  nsa::ascend::AttendToParts<DTYPE_QUERY, nsa::ascend::CompressedKeys,
+                             nsa::ascend::CellRanking<nsa::ascend::CompressedKeys>>(
+      &pipe, tiling_data.parts, arguments);
 }

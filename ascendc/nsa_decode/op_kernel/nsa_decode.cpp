@@ -1,7 +1,7 @@
 // Kernel entry of NsaDecode: a cube core and two vector cores to a block.
 #include "ascendc/common/keep_nan.h"
 #include "ascendc/decoding/cell_ranking.h"
-#include "ascendc/decoding/parts_vector.h"
+#include "ascendc/decoding/parts_attention.h"
 #include "ascendc/nsa_compress_attention_infer/op_kernel/nsa_compress_attention_infer_keys.h"
 #include "ascendc/nsa_decode/op_kernel/nsa_decode_window.h"
 #include "ascendc/nsa_selected_attention_infer/op_kernel/nsa_selected_attention_infer_keys.h"
@@ -64,16 +64,7 @@ class Decode {
  private:
   template <typename Keys, typename Ranking>
   __aicore__ inline void Attend(const PartsTiling& tiling, const typename Keys::Arguments& g) {
-    if ASCEND_IS_AIC {
-      PartsCube<T, Keys> attention;
-      attention.Init(pipe_, &tiling, g);
-      attention.Process();
-    }
-    if ASCEND_IS_AIV {
-      PartsVector<T, Keys, Ranking> attention;
-      attention.Init(pipe_, &tiling, g);
-      attention.Process();
-    }
+    AttendToParts<T, Keys, Ranking>(pipe_, tiling, g);
     pipe_->Reset();
     AscendC::SyncAll<false>();
   }
