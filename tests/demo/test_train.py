@@ -181,14 +181,19 @@ def test_a_loss_that_is_not_finite_stops(text, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "setting", ["attention=dense", "attention=window", "dtype=bfloat16", "documents=joined"]
+    "setting, mode",
+    [
+        # Layers and dtypes in graphs are those of other tests.
+        *(("attention=dense", "pynative"), ("attention=window", "pynative")),
+        *(("dtype=bfloat16", "pynative"), ("documents=joined", "graph")),
+    ],
 )
-def test_one_word_changes_the_model(setting, text, tmp_path):
-    train.set_up("graph")
+def test_one_word_changes_the_model(setting, mode, text, tmp_path):
+    train.set_up(mode)
     losses = tiny(tmp_path, text, setting, "steps=8", "eval_every=100", "eval_bytes=256")
     assert losses[-1] < losses[0] - 1
     stored = json.loads(STORED.read_text())
-    assert losses[:2] != pytest.approx(stored[:2], rel=1e-7)
+    assert losses[:2] != pytest.approx(stored[:2], rel=1e-5)
     assert losses[0] == pytest.approx(stored[0], rel=1e-1)
 
 
@@ -227,7 +232,7 @@ def test_generation_without_caches(mode):
         assert texts[0] == texts[1] and len(texts[0][0]) == 5
 
 
-@MODES
+@pytest.mark.parametrize("mode", ["pynative", pytest.param("graph", marks=pytest.mark.soak)])
 def test_generation_of_several_texts(mode, monkeypatch):
     """Each as alone and recomputed: of any length, past the context, ended before the others."""
     train.set_up(mode)

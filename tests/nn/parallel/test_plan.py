@@ -1,5 +1,6 @@
 """Shards computed one after another in one process, by the lists of plan.py, equal the whole."""
 
+from dataclasses import FrozenInstanceError
 from types import SimpleNamespace
 
 import mindspore as ms
@@ -270,3 +271,11 @@ def test_halo_sends_borders_only():
     far = halo(Layout(16, 4, "contiguous"), 3, before=9)
     assert far.given.tolist() == [0, 1, 2, 3]
     assert far.taken.tolist() == [*range(4 + 3, 4 + 12), *range(4)]
+
+
+def test_groups_are_values():
+    """A layer keeps its group: nobody changes it behind its back, and equal ones are one key."""
+    group, other = (nsa.nn.WorkerGroup("two", (0, 1), 0, False) for _ in range(2))
+    assert group == other and len({group, other}) == 1
+    with pytest.raises(FrozenInstanceError):
+        group.rank = 1
