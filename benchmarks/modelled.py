@@ -1,9 +1,10 @@
 """Modelled time of the Ascend kernels on the twin, beside the bound that counts alone set.
 
-A case is executed at two sizes. Named sizes beyond them are extrapolated: the part of a launch that
-grows with what tiling gives its busiest core, and the part that does not; bounds grow with what it
-gives all of them. The tiling itself is asked for both. Those rows are marked. `--executed` runs all
-of them; the largest take the twin up to half an hour each.
+A case is executed at two sizes, or at more where the twin takes little time for them. Named sizes
+beyond them are extrapolated: the part of a launch that grows with what tiling gives its busiest
+core, and the part that does not; bounds grow with what it gives all of them. The tiling itself is
+asked for both. Those rows are marked. `--executed` runs all of them; the largest take the twin up
+to half an hour each.
 """
 
 import csv
