@@ -55,6 +55,13 @@ def _arguments():
         help="with --target ascend_twin: rows of a batch of the operators that read a cache, one "
         "number or several; default: 8",
     )
+    parser.add_argument(
+        "--new-tokens",
+        type=int,
+        metavar="N",
+        help="with --target ascend_twin: new tokens of every row in compress_infer and decode; "
+        "default: 1",
+    )
     parser.add_argument("--csv", metavar="PATH", help="write the figures to a file")
     parser.add_argument("--png", metavar="PATH", help="draw the figures (needs matplotlib)")
     arguments = parser.parse_args()
@@ -70,7 +77,8 @@ def _modelled(parser, arguments):
     from . import modelled
 
     try:
-        found = modelled.select(arguments.only, arguments.quick, arguments.rows or [8])
+        batch = arguments.rows or [8], arguments.new_tokens or 1
+        found = modelled.select(arguments.only, arguments.quick, *batch)
     except ValueError as error:
         parser.error(str(error))
     if arguments.list:
@@ -107,13 +115,15 @@ def main():
         parser.error("--threads must be positive")
     if min(arguments.rows or [1]) < 1:
         parser.error("--rows must be positive")
+    if arguments.new_tokens is not None and arguments.new_tokens < 1:
+        parser.error("--new-tokens must be positive")
     machine.use_threads(arguments.threads)
     # MindSpore warns of every graph that it compiles anew, and here every case has its own.
     os.environ.setdefault("GLOG_v", "3")
     if arguments.target == "ascend_twin":
         return _modelled(parser, arguments)
-    for option in ("executed", "clock", "rows"):
-        if getattr(arguments, option):
+    for option in ("executed", "clock", "rows", "new-tokens"):
+        if getattr(arguments, option.replace("-", "_")):
             parser.error(f"--{option} is an option of --target ascend_twin")
     from . import registry, runner
 

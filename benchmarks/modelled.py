@@ -70,8 +70,8 @@ class Row:
 MOST_CACHED = 2**20
 
 
-def _over_caches(quick, rows):
-    """The attention of one new token of each row; as `cases` has them."""
+def _over_caches(quick, rows, new):
+    """The attention of the new tokens of each row; as `cases` has them."""
     sizes = (1024, 4096) if quick else (4096, 16384, 65536)
     kept = tuple(n for n in sizes if rows * n <= MOST_CACHED or n in sizes[:2])
     return (
@@ -81,15 +81,16 @@ def _over_caches(quick, rows):
         ),
         (
             *("compress_infer", "NsaCompressAttentionInfer", None),
-            *(calls.compress_infer(rows), (sizes, sizes), rows),
+            *(calls.compress_infer(rows, new), (sizes, sizes), rows),
         ),
-        ("decode", "NsaDecode", None, calls.decode(rows), (sizes, sizes), rows),
+        ("decode", "NsaDecode", None, calls.decode(rows, new), (sizes, sizes), rows),
         ("cache_step", "NsaCacheStep", None, calls.cache_step(rows), (kept, sizes), rows),
     )
 
 
-def cases(quick=False, rows=(8,)):
-    """Those whose operator has a kernel; what reads a cache for each number of `rows`."""
+def cases(quick=False, rows=(8,), new=1):
+    """Those whose operator has a kernel; what reads a cache for each number of `rows`, and for `new`
+    tokens of each where these share what they read."""
     from mindspore_nsa import _native
 
     # Below, the start of a launch hides what a core is given.
@@ -132,7 +133,7 @@ def cases(quick=False, rows=(8,)):
             *("flash_backward", "FlashAttentionScoreGrad", "flash_attention_score_grad"),
             *(calls.flash(True), flash_sizes),
         ),
-        *(case for count in rows for case in _over_caches(quick, count)),
+        *(case for count in rows for case in _over_caches(quick, count, new)),
     )
     return [
         ModelledCase(
@@ -200,9 +201,9 @@ def _line(row):
     )
 
 
-def select(names, quick=False, rows=(8,)):
+def select(names, quick=False, rows=(8,), new=1):
     """The cases whose names begin with one of the texts; all of them for none."""
-    found = cases(quick, rows)
+    found = cases(quick, rows, new)
     for name in names or ():
         if not any(case.name.startswith(name) for case in found):
             known = ", ".join(case.name for case in found)

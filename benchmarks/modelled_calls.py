@@ -80,7 +80,11 @@ def selected_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, select=6
     return call, (), shape + " one token of each row, float16"
 
 
-def compress_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=16):
+def _tokens(new):
+    return "one token of each row" if new == 1 else f"{new} tokens of each row"
+
+
+def compress_infer(batch, new=1, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=16):
     block, stride, select = 32, 16, 64
 
     def call(tokens):
@@ -94,7 +98,7 @@ def compress_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128
         table = rng.permutation(batch * places).astype(np.int32).reshape(batch, places)
         caches = [half(rng, batch * places, page, kv_heads, d) for d in (dim, value_dim)]
         mindspore_nsa.nsa_compress_attention_infer(
-            *(half(rng, batch, 1, heads, dim), *caches, dim**-0.5),
+            *(half(rng, batch, new, heads, dim), *caches, dim**-0.5),
             *(heads, kv_heads, select, count, page, block, stride),
             layout="BSND",
             block_table=ms.Tensor(table),
@@ -105,10 +109,10 @@ def compress_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128
         )[0].asnumpy()
 
     shape = f"B={batch} N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l={block} s={stride}"
-    return call, (), shape + f" l'={select} cnt={count} one token of each row, float16"
+    return call, (), shape + f" l'={select} cnt={count} {_tokens(new)}, float16"
 
 
-def decode(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=16):
+def decode(batch, new=1, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=16):
     block, stride, select, window = 32, 16, 64, 512
 
     def call(tokens):
@@ -129,11 +133,11 @@ def decode(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=
         # The pages of the selection are shared by the rows, in other orders.
         selected = np.stack([rng.permutation(tokens // page) for _ in range(batch)])
         mindspore_nsa.nsa_decode(
-            half(rng, batch, 1, heads, dim),
-            ms.Tensor(rng.random((batch, 1, 3, heads), np.float32)),
+            half(rng, batch, new, heads, dim),
+            ms.Tensor(rng.random((batch, new, 3, heads), np.float32)),
             *caches(compressed.size, page),
             *caches(tokens // page, page),
-            *caches(batch, window),
+            *caches(batch, window + new - 1),
             *(dim**-0.5, heads, block, stride, select, count, window),
             layout="BSND",
             block_table=ms.Tensor(selected.astype(np.int32)),
@@ -144,7 +148,7 @@ def decode(batch, heads=64, kv_heads=4, dim=192, value_dim=128, page=128, count=
         ).asnumpy()
 
     shape = f"B={batch} N1={heads} N2={kv_heads} D={dim} Dv={value_dim} l={block} s={stride}"
-    shape += f" l'={select} cnt={count} window={window} one token of each row, float16"
+    shape += f" l'={select} cnt={count} window={window} {_tokens(new)}, float16"
     return call, (), shape
 
 

@@ -56,6 +56,16 @@ def test_what_reads_a_cache_has_a_case_for_each_number_of_rows():
         assert case.work(65536, "910B1") == (65536, 65536)
 
 
+@pytest.mark.parametrize("name", ["compress_infer", "decode"])
+def test_new_tokens_of_a_row(name):
+    """Four tokens that share products take less than four times one, and the cache counts once."""
+    cases = [modelled.select([name], rows=(8,), new=new)[0] for new in (1, 4)]
+    assert "4 tokens of each row" in cases[1].shape
+    one, four = (modelled._execute(case, 4096, "910B1") for case in cases)
+    assert one["microseconds"] < four["microseconds"] < 3 * one["microseconds"]
+    assert four["bound"]["hbm"] < 1.5 * one["bound"]["hbm"]
+
+
 def test_tiling_is_asked_for_the_work():
     """Of shapes where it is known from the definition."""
     # A core for each head: 2 tiles of queries, the second with 256 keys; then those of keys.
