@@ -89,8 +89,8 @@ def _over_caches(quick, rows, new):
 
 
 def cases(quick=False, rows=(8,), new=1):
-    """Those whose operator has a kernel; what reads a cache for each number of `rows`, and for `new`
-    tokens of each where these share what they read."""
+    """Those whose operator has a kernel; what reads a cache for each number of `rows`, and for
+    `new` tokens of each where these share what they read."""
     from mindspore_nsa import _native
 
     # Below, the start of a launch hides what a core is given.
