@@ -282,6 +282,13 @@ _TABLES = {
         f"modelled {name}": Table(f"ascend_910b1_modelled/{name}.csv", CACHED)
         for name in ("selected_infer", "compress_attention_infer", "decode", "cache_step")
     },
+    "modelled new_tokens": Table(
+        "ascend_910b1_modelled/new_tokens.csv",
+        each(
+            *("rows", "new_tokens", "tokens", tenths("alone_microseconds", " us")),
+            *(tenths(US, " us"), tenths("bound_microseconds", " us"), tenths("ratio")),
+        ),
+    ),
     "modelled flash": Table(
         "ascend_910b1_modelled/flash.csv",
         each(

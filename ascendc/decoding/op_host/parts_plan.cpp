@@ -38,8 +38,9 @@ int32_t tile_parts(const PartsCall& call, int32_t cores, PartsTiling* tiling) {
   t.row_tokens = call.page * apart;
   t.parts = std::max<int64_t>(1, (call.keys + t.part_keys - 1) / t.part_keys);
   const int64_t of_query = t.parts * t.heads;
-  // Parts that all have a core of their own are computed at the same time, shared or not.
-  const bool shared = call.shared && t.queries * of_query > cores;
+  // Two parts of a core, one after the other, take no longer than one with the rows of several
+  // queries.
+  const bool shared = call.shared && t.queries * of_query > 2 * cores;
   t.shared =
       static_cast<int32_t>(std::clamp<int64_t>(t.queries, 1, shared ? SharedQueries(t.group) : 1));
   t.rows = t.shared * t.group;
