@@ -51,23 +51,6 @@ def comparison(rows):
     ]
 
 
-def rates(rows):
-    """A line for each attention, a column for each learning rate."""
-    last = {}
-    for run, of in runs(rows).items():
-        name, _, rate = run.partition("-")
-        last.setdefault(name, {})[float(rate)] = values(of, "validation")[-1]
-    best = {name: min(of.values()) for name, of in last.items()}
-    return [
-        [
-            f"`{name}`",
-            *(f"{of[rate]:.4f}" for rate in sorted(of)),
-            f"{best[name] / best['dense']:.4f}",
-        ]
-        for name, of in last.items()
-    ]
-
-
 def recall(rows):
     """A line for each attention, and one for who guesses."""
     lines = [
@@ -111,7 +94,6 @@ def throughput(rows):
 TABLES = {
     "demo": Table(f"{RESULTS}/demo/log.csv", demo),
     "comparison": Table(f"{RESULTS}/compare/log.csv", comparison),
-    "learning rates": Table(f"{RESULTS}/rates/log.csv", rates),
     "recall": Table(f"{RESULTS}/recall/log.csv", recall),
     "conversion": Table(f"{RESULTS}/conversion/log.csv", conversion),
     "indexers of the demo": Table(f"{RESULTS}/dsa/log.csv", indexers),

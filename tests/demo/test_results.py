@@ -79,25 +79,30 @@ def check_comparison(text):
         ratio = f"{value / last['dense']:.4f}"
         assert stated[name] == [f"{value:.4f}", ratio, f"{minutes[name]:.0f} min"]
     assert last["nsa"] <= 1.02 * last["dense"]
+    check_rates(text[text.index("It is not the learning rate") :])
     assert config.context == 2048 and config.eval_bytes >= 200e3
     assert f"{config.steps * config.tokens_per_step / 1e6:.1f} M tokens" in text
 
 
 def check_rates(text):
     config = configs.load(CONFIGS / "rates.json")
-    rates = re.search(r"--rates ([0-9. ]+)", text)[1].split()
-    stated, last = table(text), {}
-    assert [*stated] == ["nsa", "window", "dense"] and len(rates) == 3
-    for name in stated:
-        for rate in rates:
-            records = runs_of("rates")[f"{name}-{rate}"]
-            steps = steps_of(records, config.steps)
-            assert max(r["rate"] for r in steps) == pytest.approx(float(rate))
-            last[name, rate] = records[-1]["validation"]
-    best = {name: min(last[name, rate] for rate in rates) for name in stated}
-    for name, cells in stated.items():
-        shown = [f"{last[name, rate]:.4f}" for rate in rates]
-        assert cells == [*shown, f"{best[name] / best['dense']:.4f}"]
+    rates = [
+        float(rate)
+        for rate in re.search(r"at ([0-9., and]+) \(`--rates`", text)[1]
+        .replace(" and", ",")
+        .split(", ")
+    ]
+    last = {}
+    for run, records in runs_of("rates").items():
+        name, rate = run.rsplit("-", 1)
+        steps = steps_of(records, config.steps)
+        assert max(r["rate"] for r in steps) == pytest.approx(float(rate))
+        last.setdefault(name, {})[float(rate)] = records[-1]["validation"]
+    assert [*last] == ["nsa", "window", "dense"]
+    for name, of in last.items():
+        assert [*of] == rates
+        assert re.search(rf"`{name}` (has )?{min(of.values()):.4f}", text.replace("\n", " "))
+        assert all(of[rate] <= last["dense"][rate] for rate in rates)
     assert f"context {config.context}, {config.steps} steps" in text
     assert f"{config.steps * config.tokens_per_step / 1e6:.1f} M tokens" in text
     assert f"{config.eval_bytes / 1e3:.0f} kB" in text
@@ -194,7 +199,6 @@ def check_dsa(text):
 CHECKS = {
     "Expected result": check_demo,
     "Comparison": check_comparison,
-    "Learning rates": check_rates,
     "Long-range recall": check_recall,
     "From dense to NSA": check_conversion,
     "DeepSeek Sparse Attention": check_dsa,
