@@ -23,7 +23,7 @@ def _plan_call(**given):
         dtype = given["selected"].dtype
         placeholder = _placeholder(dtype)
         given["others"] = TensorSpec((dtype, placeholder.shape, None))
-    call = NativeCall(_OP, given)
+    call = NativeCall(_OP, given, cast=False)
     call.infer()
     if placeholder is not None:
         call.constants["others"] = placeholder

@@ -372,6 +372,7 @@ class NativeCall:
         function: How messages name the function, where that is not the operator's own.
         same_float: Inputs whose dtype depends on the call and here is that of the query.
         float32: Those that are float32 here.
+        cast: Whether inputs of other dtypes are cast; what is written into one would be lost.
 
     Attributes:
         arguments: Names of the arguments of the function, in order.
@@ -381,7 +382,9 @@ class NativeCall:
         casts: For each floating input the dtype that it has to be cast to, or None.
     """
 
-    def __init__(self, op, given, same_float=(), float32=(), arguments=None, function=None):
+    def __init__(
+        self, op, given, same_float=(), float32=(), arguments=None, function=None, cast=True
+    ):
         self.op = op
         self.function = function or schema(op)["function"]
         self.arguments = arguments or tuple(given)
@@ -400,13 +403,16 @@ class NativeCall:
                 on_device = name in device_lists(op)
                 self.inputs[name] = list_input(self.function, name, argument, optional, on_device)
                 continue
-            if name in shared:
+            if not cast:
+                self.casts[name] = None
+            elif name in shared:
                 self.casts[name] = dtype if mixed else None
             elif spec["elements"] == "float32" or name in float32:
                 # Mixed precision casts what must be float32, too.
                 self.casts[name] = mindspore.float32 if _narrow(argument) else None
-            cast = self.casts.get(name)
-            self.inputs[name] = tensor_input(self.function, name, argument, cast, optional)
+            self.inputs[name] = tensor_input(
+                self.function, name, argument, self.casts.get(name), optional
+            )
         self._given = given
 
     def infer(self):

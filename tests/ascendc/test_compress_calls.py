@@ -403,5 +403,6 @@ def test_tensors(device, capfd):
     assert "dimension 0 is -4" in one_reason(capfd)
     array = device.int_array([1, 2, 3])
     assert lib.aclGetIntArraySize(array, ctypes.byref(count)) == SUCCESS and count.value == 3
-    assert lib.aclDestroyTensor(handle()) == NULLPTR
-    assert "aclDestroyTensor: the object is null" in one_reason(capfd)
+    # MindSpore destroys the handles of absent arguments, too.
+    assert lib.aclDestroyTensor(handle()) == SUCCESS
+    assert "aclDestroyTensor" not in capfd.readouterr().err

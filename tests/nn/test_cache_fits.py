@@ -81,6 +81,7 @@ UNFIT = {
     ),
     "batch": ({}, (4, CAPACITY, ms.float32), "a row for each of the 2 rows of x, got 4"),
     "mixed dtypes": ({}, (2, CAPACITY, ms.float16), "others must be of the dtype of selected"),
+    "mixed, others narrow": ({}, (2, CAPACITY, ms.float32), "others must be of the dtype of sel"),
     "mixed capacities": ({}, (2, CAPACITY + 8, ms.float32), "others must be of shape"),
 }
 
@@ -92,7 +93,8 @@ def test_a_cache_that_does_not_fit(case, mode):
     layer = make("sparse")
     made = make("sparse", replace(CONFIG, **others)).new_cache(*arguments)
     if "mixed" in case:
-        made = AttentionCache((*made[:2], *layer.new_cache(2, CAPACITY)[2:]))
+        dtype = ms.float16 if case == "mixed, others narrow" else ms.float32
+        made = AttentionCache((*made[:2], *layer.new_cache(2, CAPACITY, dtype)[2:]))
     before = [t.asnumpy().copy() for t in made]
     with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
         stepper(layer, mode)(Tensor(draw(2, 1, HIDDEN)), made).asnumpy()

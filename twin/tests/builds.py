@@ -75,10 +75,18 @@ def _with_headers():
     return ("-include", str(header), "-fpch-deps")
 
 
-def _objects(sources, flags, folder):
+def _defines_first(source):
+    """Whether macros stand before the headers, which are others with them: a cube core's, say."""
+    return "#define" in Path(source).read_text().partition("#include")[0]
+
+
+def _objects(sources, flags, folder, headers=()):
+    def one(source):
+        return compiled(source, (*flags, *(() if _defines_first(source) else headers)), folder)
+
     workers = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda source: compiled(source, flags, folder), sources))
+        return list(pool.map(one, sources))
 
 
 class _Lock:
@@ -107,7 +115,7 @@ def objects(*sources, name):
     with _Lock():
         folder = BUILD / f"{name}.objects"
         folder.mkdir(exist_ok=True)
-        return _objects(sources, (*FLAGS, *_with_headers()), folder)
+        return _objects(sources, FLAGS, folder, _with_headers())
 
 
 def linked(objects, target):
@@ -118,10 +126,9 @@ def linked(objects, target):
 
 def _link(sources, name, flags, *link_flags, headers=False):
     with _Lock():
-        flags = (*flags, *(_with_headers() if headers else ()))
         folder = BUILD / f"{Path(name).stem}.objects"
         folder.mkdir(exist_ok=True)
-        objects = _objects(sources, flags, folder)
+        objects = _objects(sources, flags, folder, _with_headers() if headers else ())
         target = BUILD / name
         newest = max(os.path.getmtime(path) for path in (ascendc_twin.library(), *objects))
         if not target.exists() or target.stat().st_mtime < newest:
