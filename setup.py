@@ -58,13 +58,16 @@ class CMakeBuild(build_ext):
         """Building in place: the operators go where the module goes, the twin into its package."""
         for ext in self.extensions:
             module = Path(self.get_ext_fullpath(ext.name)).resolve()
-            built = Path(self.build_lib, *ext.name.split(".")[:-1]).resolve()
-            put(built / module.name, module)
-            put_tree(built / "twin", module.parent / "twin")
-        twin = self._build.folder / "twin_package"
-        shutil.rmtree(twin, ignore_errors=True)
-        self._build.install("ascendc_twin", twin)
-        put_tree(twin, ROOT / "twin" / "ascendc_twin")
+            put(Path(self.build_lib, *ext.name.split(".")[:-1], module.name), module)
+            self._put("operators", module.parent / "twin")
+        self._put("ascendc_twin", ROOT / "twin" / "ascendc_twin")
+
+    def _put(self, component, target):
+        """From a folder of its own: Python files in `build_lib` may be those of another commit."""
+        folder = self._build.folder / f"{component}_package"
+        shutil.rmtree(folder, ignore_errors=True)
+        self._build.install(component, folder)
+        put_tree(folder, target)
 
 
 setup(

@@ -2,8 +2,11 @@
 
 import mmap
 import runpy
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import setuptools
 
 from .conftest import ROOT
 
@@ -53,3 +56,36 @@ def test_folders_of_files_are_replaced(tmp_path):
         **{"module.py": "old", "other/e.h": "old"},
     }
     assert not (old / "include" / "gone").exists()
+
+
+def test_building_in_place_leaves_sources_alone(tmp_path, monkeypatch):
+    """What an earlier build of another commit has left is not what this one makes."""
+    taken = {}
+    monkeypatch.setattr("setuptools.setup", lambda **given: taken.update(given))
+    command = runpy.run_path(str(ROOT / "setup.py"))
+    names = command["CMakeBuild"].copy_extensions_to_source.__globals__
+    monkeypatch.setitem(names, "ROOT", tmp_path)
+
+    def install(component, prefix):
+        (prefix / "cann").mkdir(parents=True)
+        (prefix / "cann" / "file").write_text(component)
+
+    package, lib = tmp_path / "mindspore_nsa", tmp_path / "build" / "lib" / "mindspore_nsa"
+    sources = package / "twin" / "__init__.py"
+    for path, text in (
+        (sources, "new"),
+        (lib / "twin" / "__init__.py", "old"),
+        (lib / "m.so", "m"),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    build = command["CMakeBuild"](setuptools.Distribution())
+    build.extensions = [SimpleNamespace(name="mindspore_nsa.m")]
+    build.build_lib = str(lib.parent)
+    build.get_ext_fullpath = lambda name: str(package / "m.so")
+    build._build = SimpleNamespace(folder=tmp_path / "build", install=install)
+    build.copy_extensions_to_source()
+    assert sources.read_text() == "new" and Path(package, "m.so").read_text() == "m"
+    assert (package / "twin" / "cann" / "file").read_text() == "operators"
+    assert (tmp_path / "twin" / "ascendc_twin" / "cann" / "file").read_text() == "ascendc_twin"
+    assert "build_ext" in taken["cmdclass"]
