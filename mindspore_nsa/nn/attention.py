@@ -9,7 +9,8 @@ from mindspore import Tensor, ops
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
 from .by_device import split
-from .cache import angles_of, check_cache, make_cache, sizes_of
+from .cache import angles_of, make_cache, sizes_of
+from .cache_check import check_cache
 from .config import NSAConfig
 from .norm import HeadNorm
 from .packing import pack, planned

@@ -1,0 +1,196 @@
+"""Whether a cache fits a layer and has room, told before anything is written to it."""
+
+import mindspore
+from mindspore import Tensor
+from mindspore.common.dtype import TensorType
+
+from ..ops._custom import planned_target
+from ..ops._plan import DTYPE_NAMES, Planner, TensorSpec, fail_type, is_constant
+from .cache import (
+    DENSE_TENSORS,
+    DTYPE,
+    DTYPES,
+    HEADER,
+    LAYER,
+    OTHERS,
+    SELECTED,
+    SIZES,
+    SPARSE_TENSORS,
+    STATE,
+    size_text,
+)
+
+
+def _wrong_kind(name, tensors=None):
+    kinds = {SPARSE_TENSORS: "a NativeSparseAttention", DENSE_TENSORS: "a DenseAttention"}
+    got = f", got that of {kinds[tensors]}" if tensors in kinds else ""
+    return ValueError(f"{name}: cache must be one that this kind of layer made{got}")
+
+
+class _Tensors(tuple):
+    """What is known of the Tensors of a cache."""
+
+    __slots__ = ()
+
+
+# The content of a Tensor that a graph holds itself.
+_CONSTANT = "a constant"
+
+
+class _CachePlanner(Planner):
+    """A planner that sees each Tensor of a cache, and of the state the values."""
+
+    def __call__(self, name, x, cache, *others):
+        if isinstance(cache, (tuple, list)) and all(isinstance(t, Tensor) for t in cache):
+            cache = _Tensors(
+                TensorSpec((t.dtype, t.shape, self._state(t) if i == STATE else None))
+                for i, t in enumerate(cache)
+            )
+        return super().__call__(name, x, cache, *others)
+
+    @staticmethod
+    def _state(tensor):
+        if tensor.dtype != mindspore.int64 or len(tensor.shape) != 2:
+            return None
+        if tensor.shape[1] != HEADER + 2:
+            return None
+        # A fraction of the time of asnumpy.
+        return tuple(map(tuple, tensor.tolist()))
+
+    def _abstract(self, i, arg):
+        dtypes, shapes, values = arg["dtype"], arg["shape"], arg["value"]
+        if self._names[i] != "cache" or not isinstance(dtypes, (tuple, list)):
+            return super()._abstract(i, arg)
+        if not all(isinstance(dtype, TensorType) for dtype in dtypes):
+            return super()._abstract(i, arg)
+        if not isinstance(values, (tuple, list)):
+            values = (None,) * len(dtypes)
+        tensors = []
+        for dtype, shape, value in zip(dtypes, shapes, values, strict=True):
+            spec = super()._abstract(i, {"dtype": dtype, "shape": shape, "value": value})
+            constant = is_constant(value)
+            tensors.append(TensorSpec((*spec[:2], _CONSTANT if constant else None)))
+        return _Tensors(tensors)
+
+
+def _check_sizes(name, state, sizes, dtype):
+    others = [
+        (size_text(size, ours), size_text(size, its))
+        for size, ours, its in zip(SIZES, sizes, state)
+        if ours != its
+    ]
+    if others:
+        ours, its = (", ".join(texts) for texts in zip(*others))
+        raise ValueError(f"{name}: cache must be one made for {ours}, got one for {its}")
+    made_with = DTYPES.get(state[DTYPE])
+    if dtype != made_with:
+        made, got = (DTYPE_NAMES.get(known, known) for known in (made_with, dtype))
+        raise TypeError(
+            f"{name}: cache must be of the dtype that it was made with, {made}, got {got}: a cast "
+            f"copy, as mixed precision makes it; new_cache(..., dtype={got}) makes a cache that is "
+            f"not cast"
+        )
+
+
+def _check_room(name, lengths, ends, capacity):
+    before = 0
+    for row, (length, end) in enumerate(zip(lengths, ends)):
+        if length + end - before > capacity:
+            raise ValueError(
+                f"{name}: cache must have a capacity for {length + end - before} tokens of row "
+                f"{row} (length {length}), got capacity {capacity}"
+            )
+        before = end
+
+
+def _check_layer(name, state, layer):
+    for row, (*_, writer, length, _) in enumerate(state):
+        if length > 0 and writer not in (0, layer):
+            raise ValueError(
+                f"{name}: cache must be one that no other layer writes to, got the tokens of "
+                f"another layer in row {row}: every layer needs a cache of its own"
+            )
+
+
+def _check_rows(name, x, cache, ends):
+    """A row of all Tensors for every row of x or document."""
+    state, *others = (tensor.shape for tensor in cache)
+    if state is not None and (len(state) != 2 or state[1] not in (-1, HEADER + 2)):
+        raise _wrong_kind(name)
+    rows = [shape[0] for shape in (state, *others) if shape is not None]
+    known = sorted({count for count in rows if count != -1})
+    if len(known) > 1:
+        raise ValueError(
+            f"{name}: cache must be of Tensors of the same rows, as cache.select(rows) makes them, "
+            f"got Tensors of {' and '.join(map(str, known))} rows"
+        )
+    of_x = x.shape is not None and len(x.shape) == 3
+    if of_x:
+        wanted, what = x.shape[0], "rows of x"
+    elif isinstance(ends, TensorSpec):
+        wanted, what = ends.shape[0] if ends.shape else -1, "documents of actual_seq_len"
+    else:
+        wanted, what = len(ends), "documents of actual_seq_len"
+    if known and wanted not in (-1, *known):
+        raise ValueError(
+            f"{name}: cache must have a row for each of the {wanted} {what}, got {known[0]}"
+        )
+
+
+def _check_shape(name, shape, sizes, key_heads):
+    """What the shape tells of keys and values of a row, [N2, capacity, D + Dv]."""
+    width, its_heads, its_width = sizes[0] + sizes[1], shape[1], shape[3]
+    if its_heads not in (-1, key_heads):
+        raise ValueError(
+            f"{name}: cache must be one made for num_kv_heads {key_heads}, got one for {its_heads}"
+        )
+    if its_width not in (-1, width):
+        raise ValueError(
+            f"{name}: cache must be one made for head_dim + value_head_dim {width}, got one for "
+            f"{its_width}"
+        )
+
+
+def _plan_cache(name, x, cache, ends, sizes, key_heads, sparse, layer):
+    if not isinstance(cache, _Tensors):
+        fail_type(name, "cache", "an AttentionCache or a tuple of its Tensors", cache)
+    if any(tensor.content == _CONSTANT for tensor in cache):
+        raise ValueError(
+            f"{name}: cache must be an argument of the graph, several of them a tuple under "
+            f"mindspore.mutable, got constants, to which a graph writes in vain"
+        )
+    if len(cache) != (SPARSE_TENSORS if sparse else DENSE_TENSORS):
+        raise _wrong_kind(name, len(cache))
+    selected, state = cache[SELECTED], cache[STATE].content
+    if selected.shape is not None and len(selected.shape) != 4:
+        raise _wrong_kind(name)
+    _check_rows(name, x, cache, ends)
+    if planned_target.get() != "cpu" and selected.dtype == mindspore.float32:
+        raise TypeError(
+            f"{name}: cache must be of dtype float16 or bfloat16 on Ascend, got float32; "
+            f"new_cache(..., dtype=float16) makes one"
+        )
+    if state is not None:
+        for made_with in {row[:LAYER] for row in state}:
+            _check_sizes(name, made_with, sizes, selected.dtype)
+    if selected.shape is not None:
+        _check_shape(name, selected.shape, sizes, key_heads)
+    if state is not None:
+        _check_layer(name, state, layer)
+        ends = getattr(ends, "content", ends)
+        if ends is not None and len(state) == len(ends):
+            _check_room(name, [row[HEADER] for row in state], ends, selected.shape[2])
+    return STATE, SELECTED, OTHERS
+
+
+def check_cache(name, x, cache, ends, sizes, key_heads, sparse, layer):
+    """STATE, SELECTED and OTHERS, or the error of a cache that does not fit or is full.
+
+    That comes before anything is written. What the state says, the operator checks where it is not
+    known yet. A graph takes Tensors out of a cache by the result, because it would do that before
+    the check otherwise, in words of its own.
+    """
+    return _plan_check_cache(name, x, cache, ends, sizes, key_heads, sparse, layer)
+
+
+_plan_check_cache = _CachePlanner(_plan_cache, "check_cache", lists=("ends",))
