@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from operator_testing.case import compare
+from mindspore_nsa.testing.case import compare
 
 from .program import Program
 

@@ -18,8 +18,8 @@ from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
 from mindspore_nsa.nn.cache import STATE, sizes_of, state_of
 from mindspore_nsa.ops._cache_step import nsa_cache_step
 from mindspore_nsa.reference.rows import windows
-from operator_testing.case import Case
-from operator_testing.dtypes import encode
+from mindspore_nsa.testing.case import Case
+from mindspore_nsa.testing.dtypes import encode
 
 from . import check, layer, peers, probe, timing
 from .program import Program, compiled, finished, tensor

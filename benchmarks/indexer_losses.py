@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mindspore_nsa import _native
-from operator_testing.case import INPUTS, Case
-from operator_testing.dtypes import decode
+from mindspore_nsa.testing.case import INPUTS, Case
+from mindspore_nsa.testing.dtypes import decode
 
 from . import check, peers, probe, timing
 from .indexers import DIM, sparse_attention

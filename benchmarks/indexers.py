@@ -10,7 +10,7 @@ import numpy as np
 
 from mindspore_nsa import _native
 from mindspore_nsa.reference import compressed_seq_len
-from operator_testing.case import Case
+from mindspore_nsa.testing.case import Case
 
 from . import check, peers, probe, timing
 from .counts import attention_flops

@@ -8,7 +8,7 @@ from mindspore import nn
 
 from mindspore_nsa import _native
 from mindspore_nsa.ops._custom import absent, encode_attrs
-from operator_testing.dtypes import BFLOAT16, decode, encode
+from mindspore_nsa.testing.dtypes import BFLOAT16, decode, encode
 
 from . import probe
 

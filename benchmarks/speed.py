@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mindspore_nsa import _native
-from operator_testing.dtypes import BFLOAT16
+from mindspore_nsa.testing.dtypes import BFLOAT16
 
 from . import check, peers, probe, timing
 from .program import Program

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mindspore_nsa.reference import compressed_seq_len
-from operator_testing.case import Case
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.case import Case
+from mindspore_nsa.testing.dtypes import decode, encode
 
 from .counts import attention_flops, compressed_pairs, selected_pairs, window_pairs
 

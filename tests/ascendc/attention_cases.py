@@ -1,6 +1,6 @@
 """Random and named calls of FlashAttentionScore and its gradient."""
 
-from operator_testing.dtypes import DTYPES
+from mindspore_nsa.testing.dtypes import DTYPES
 from tests.common.cases import parity_cases
 from tests.common.draw import Draw
 from tests.common.flash_cases import (

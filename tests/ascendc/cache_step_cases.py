@@ -9,7 +9,7 @@ from mindspore_nsa.nn.cache import HEADER
 from mindspore_nsa.nn.cache import LAYER as LAYER_PLACE
 from mindspore_nsa.reference.importance import block_scores, candidates_and_forced, top_blocks
 from mindspore_nsa.reference.rows import windows
-from operator_testing.dtypes import BFLOAT16, encode, from_bfloat16_bits, round_to
+from mindspore_nsa.testing.dtypes import BFLOAT16, encode, from_bfloat16_bits, round_to
 from tests.common.draw import Draw
 
 from .attention_checks import same_bits

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mindspore_nsa.nn.cache import HEADER
-from operator_testing.dtypes import BFLOAT16, decode
+from mindspore_nsa.testing.dtypes import BFLOAT16, decode
 
 from .launch import Tensor, as_dtype, launch, unwritten
 

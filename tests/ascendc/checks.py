@@ -3,7 +3,7 @@
 import numpy as np
 
 from mindspore_nsa import _native
-from operator_testing.dtypes import ULP
+from mindspore_nsa.testing.dtypes import ULP
 from tests.common.cases import OUTPUTS, compare
 
 from .runner import same_bits, values

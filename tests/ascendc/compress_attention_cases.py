@@ -4,7 +4,7 @@ from itertools import count
 
 import numpy as np
 
-from operator_testing.dtypes import BFLOAT16
+from mindspore_nsa.testing.dtypes import BFLOAT16
 from tests.common.cases import Case, parity_cases
 from tests.common.draw import Draw
 from tests.common.nsa_cases import nsa_compress_attention

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 
 from mindspore_nsa.reference.segments import compressed_seq_len
-from operator_testing.dtypes import BFLOAT16
+from mindspore_nsa.testing.dtypes import BFLOAT16
 
 from .launch import Tensor, as_dtype, launch, raw, unwritten
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mindspore_nsa.reference.segments import compressed_seq_len
-from operator_testing.case import Case
+from mindspore_nsa.testing.case import Case
 from tests.common.cases import parity_cases
 from tests.common.draw import Draw, poison_from
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from operator_testing.dtypes import BFLOAT16
+from mindspore_nsa.testing.dtypes import BFLOAT16
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
 

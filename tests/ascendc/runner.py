@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 
-from operator_testing.dtypes import BFLOAT16, decode
+from mindspore_nsa.testing.dtypes import BFLOAT16, decode
 
 from .launch import Tensor, attach, launch
 

@@ -2,7 +2,7 @@
 
 import ctypes
 
-from operator_testing.dtypes import BFLOAT16
+from mindspore_nsa.testing.dtypes import BFLOAT16
 
 from .launch import Tensor, arrays_of, as_dtype, launch, unwritten
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from operator_testing.case import INPUTS
-from operator_testing.dtypes import decode
+from mindspore_nsa.testing.case import INPUTS
+from mindspore_nsa.testing.dtypes import decode
 from tests.common.draw import Draw
 from tests.common.flash_cases import compress_attention_grad_of
 from tests.common.parity import causal_compress_attention, flash_grad

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.dtypes import decode
+from mindspore_nsa.testing.dtypes import decode
 from tests.common.cases import compare
 from tests.common.large_values import with_large_values
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from operator_testing.dtypes import decode
+from mindspore_nsa.testing.dtypes import decode
 from tests.common.cases import compare
 from tests.common.draw import Draw
 from tests.common.parity import causal_compress_attention, compress_attention

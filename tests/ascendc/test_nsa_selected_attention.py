@@ -5,7 +5,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from operator_testing.dtypes import decode
+from mindspore_nsa.testing.dtypes import decode
 from tests.common.draw import Draw
 from tests.common.parity import selected
 

@@ -20,8 +20,8 @@ import mindspore_nsa
 from mindspore_nsa import _native
 from mindspore_nsa.ops import _ascend, _layer, _plan
 from mindspore_nsa.ops._gradient import gradient_operator
-from operator_testing.dtypes import ULP
-from operator_testing.tolerance import error
+from mindspore_nsa.testing.dtypes import ULP
+from mindspore_nsa.testing.tolerance import error
 from tests.nn.cells import build, config, differentiated, filled, refer, to_numpy, tokens
 from tests.ops.calls import context_mode
 

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks import registry
 from benchmarks.layer_memory import operands
-from mindspore_nsa import _native
+from mindspore_nsa import _native, testing
 from mindspore_nsa.nn import NSAConfig
-from operator_testing.case import OUTPUTS
+from mindspore_nsa.testing.case import OUTPUTS
 
 # Not operators of their own: what a layer does between them, which nothing else calls.
 OF_THE_LAYER = {
@@ -22,9 +22,9 @@ MEASURED = set(OUTPUTS) - {"NsaDropoutMask"} - OF_THE_LAYER
 
 
 def test_benchmarks_do_not_need_the_tests():
-    """What both need is operator_testing, which needs neither."""
+    """What both need is mindspore_nsa.testing, which needs neither."""
     folder = Path(registry.__file__).parent
-    for path in (*folder.glob("*.py"), *(folder.parent / "operator_testing").glob("*.py")):
+    for path in (*folder.glob("*.py"), *Path(testing.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [one.name for one in node.names] if isinstance(node, ast.Import) else []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa.nn.parallel.plan import ORDERS
-from operator_testing.dtypes import ULP
+from mindspore_nsa.testing.dtypes import ULP
 from tests.ascendc.test_target_layers import computed, errors, named
 
 from .judge import ROOT, by_type, called_by_type, run

@@ -4,7 +4,7 @@
 order, `compare` asserts that outputs are right. Named cases are in parity.py.
 """
 
-from operator_testing.case import (
+from mindspore_nsa.testing.case import (
     INPUTS,
     OUTPUTS,
     Case,

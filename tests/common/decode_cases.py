@@ -3,8 +3,8 @@
 import numpy as np
 
 from mindspore_nsa.reference.rows import windows
-from operator_testing.case import Case
-from operator_testing.dtypes import encode
+from mindspore_nsa.testing.case import Case
+from mindspore_nsa.testing.dtypes import encode
 
 from .draw import DIMS, GROUPS
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mindspore_nsa.reference.attention import FLT_MAX
-from operator_testing.dtypes import DTYPES, encode
+from mindspore_nsa.testing.dtypes import DTYPES, encode
 
 DIMS = (7, 16, 40, 64, 96, 128, 192)
 GROUPS = (1, 1, 2, 3, 4, 16)

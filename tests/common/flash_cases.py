@@ -3,8 +3,8 @@
 import numpy as np
 
 from mindspore_nsa import reference
-from operator_testing.case import Case, run_reference
-from operator_testing.dtypes import encode
+from mindspore_nsa.testing.case import Case, run_reference
+from mindspore_nsa.testing.dtypes import encode
 
 from . import nsa_cases
 from .draw import DIMS, GROUPS

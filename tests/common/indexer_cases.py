@@ -3,8 +3,8 @@
 import numpy as np
 
 from mindspore_nsa.reference.segments import num_windows
-from operator_testing.case import Case, run_reference
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.case import Case, run_reference
+from mindspore_nsa.testing.dtypes import decode, encode
 
 from .draw import DIMS, poison_from
 

@@ -4,9 +4,9 @@ disagree on the scores by what float32 rounds."""
 from functools import partial
 
 from benchmarks import workloads
-from operator_testing.case import ORDERS, run_plain, run_reference
-from operator_testing.dtypes import decode
-from operator_testing.tolerance import error, limit
+from mindspore_nsa.testing.case import ORDERS, run_plain, run_reference
+from mindspore_nsa.testing.dtypes import decode
+from mindspore_nsa.testing.tolerance import error, limit
 
 # Ways of a forward on AMX: steps of many keys, heads of a query with few, blocks, all keys at once.
 _WORKLOADS = {

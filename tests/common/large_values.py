@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from operator_testing.case import Case
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.case import Case
+from mindspore_nsa.testing.dtypes import decode, encode
 
 
 def with_large_values(case, largest=3e38):

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from operator_testing.case import INPUTS
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.case import INPUTS
+from mindspore_nsa.testing.dtypes import decode, encode
 
 from .draw import Draw
 from .parity import causal_compress_attention, flash

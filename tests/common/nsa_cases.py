@@ -4,8 +4,8 @@ import numpy as np
 
 from mindspore_nsa.reference.importance import num_blocks
 from mindspore_nsa.reference.segments import compressed_seq_len
-from operator_testing.case import Case, run_reference
-from operator_testing.dtypes import encode
+from mindspore_nsa.testing.case import Case, run_reference
+from mindspore_nsa.testing.dtypes import encode
 
 from .draw import DIMS, GROUPS, Draw, poison_from
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from mindspore_nsa import reference
 from mindspore_nsa.reference.segments import compressed_seq_len
-from operator_testing.case import Case
+from mindspore_nsa.testing.case import Case
 
 from .draw import Draw
 from .flash_cases import (

@@ -3,8 +3,8 @@ value has a probability that becomes 0."""
 
 import numpy as np
 
-from operator_testing.case import INPUTS, Case
-from operator_testing.dtypes import DTYPES, decode, dtype_name, encode
+from mindspore_nsa.testing.case import INPUTS, Case
+from mindspore_nsa.testing.dtypes import DTYPES, decode, dtype_name, encode
 
 from .cases import GENERATORS
 from .draw import Draw

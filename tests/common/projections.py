@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from operator_testing.dtypes import DTYPES, ULP, decode, dtype_name, encode, round_to
+from mindspore_nsa.testing.dtypes import DTYPES, ULP, decode, dtype_name, encode, round_to
 
 # (tokens, inner, the outer sizes of up to three weights): around the sizes of the kernel's blocks.
 SIZES = [

@@ -8,8 +8,8 @@ import pytest
 
 from mindspore_nsa import _native
 from mindspore_nsa.reference import compressed_seq_len
-from operator_testing.case import Case, compare
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.case import Case, compare
+from mindspore_nsa.testing.dtypes import decode, encode
 
 pytestmark = pytest.mark.usefixtures("isa")
 WINDOW, STRIDE, BLOCK, COUNT = 16, 8, 16, 5

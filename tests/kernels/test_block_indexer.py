@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native, reference
-from operator_testing.dtypes import decode
+from mindspore_nsa.testing.dtypes import decode
 from tests.common.cases import make_case
 
 SCORES = ("max", "mean", "relu_weighted", "softmax_max")

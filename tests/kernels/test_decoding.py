@@ -5,8 +5,8 @@ import pytest
 
 from mindspore_nsa import _native, reference
 from mindspore_nsa.reference.rows import windows
-from operator_testing.case import INPUTS, Case, compare
-from operator_testing.dtypes import DTYPES, decode, encode
+from mindspore_nsa.testing.case import INPUTS, Case, compare
+from mindspore_nsa.testing.dtypes import DTYPES, decode, encode
 from tests.common.cases import make_case
 
 RULE = {

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.case import Case, compare
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.case import Case, compare
+from mindspore_nsa.testing.dtypes import decode, encode
 
 pytestmark = pytest.mark.usefixtures("isa")
 # Blocks of 64, the last one cut; more of them than a query goes through at once.

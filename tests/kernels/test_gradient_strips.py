@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.case import Case, compare, run_reference
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.case import Case, compare, run_reference
+from mindspore_nsa.testing.dtypes import decode, encode
 
 pytestmark = pytest.mark.usefixtures("isa")
 UNBOUNDED = 2147483647

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.case import compare
-from operator_testing.dtypes import DTYPES, ULP, decode, encode
+from mindspore_nsa.testing.case import compare
+from mindspore_nsa.testing.dtypes import DTYPES, ULP, decode, encode
 from tests.common.planted import OPERATORS, nan_row_cases, planted_cases, vanishing_cases
 
 pytestmark = pytest.mark.usefixtures("isa")

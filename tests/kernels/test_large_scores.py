@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.case import compare
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.case import compare
+from mindspore_nsa.testing.dtypes import decode, encode
 from tests.common.cases import make_case
 from tests.common.large_scores import check_gradient, large_scores
 from tests.common.planted import OPERATORS

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.case import run_reference
-from operator_testing.dtypes import ULP, decode
-from operator_testing.tolerance import error
+from mindspore_nsa.testing.case import run_reference
+from mindspore_nsa.testing.dtypes import ULP, decode
+from mindspore_nsa.testing.tolerance import error
 from tests.common.draw import Draw
 from tests.common.flash_cases import flash_attention_score
 from tests.common.large_values import with_large_values

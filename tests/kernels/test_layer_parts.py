@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.dtypes import decode, encode
 
 DTYPES = ("float32", "float16", "bfloat16")
 # (tokens, query heads, key heads, head_dim, value_head_dim)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native, reference
-from operator_testing.case import Case, compare
+from mindspore_nsa.testing.case import Case, compare
 from tests.common.cases import make_case
 
 NAMES = [spec["name"] for spec in _native.schema("LightningIndexer")["inputs"]]
@@ -176,7 +176,7 @@ def test_gradient_by_finite_differences():
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_gradient_of_many_picks(isa, dtype):
     """Several waves of queries, picks that repeat, a key that nobody picked, and no weights."""
-    from operator_testing.dtypes import encode
+    from mindspore_nsa.testing.dtypes import encode
 
     rng = np.random.default_rng(0)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.case import INPUTS
+from mindspore_nsa.testing.case import INPUTS
 
 ENDS = np.array([5, 70], np.int64)
 T, HEADS, D = 70, 2, 8

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks import workloads
 from mindspore_nsa import _native
-from operator_testing.case import Case, compare
+from mindspore_nsa.testing.case import Case, compare
 
 # So many heads that a sequence is long for them: three queries are a chunk.
 TOKENS, HEADS, DIM = 150, 512, 8

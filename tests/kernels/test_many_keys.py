@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.case import compare
+from mindspore_nsa.testing.case import compare
 from tests.common.many_keys import many_keys_cases
 
 

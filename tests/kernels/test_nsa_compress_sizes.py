@@ -6,8 +6,8 @@ import pytest
 
 from mindspore_nsa import _native
 from mindspore_nsa.reference import compressed_seq_len
-from operator_testing.case import Case, compare
-from operator_testing.dtypes import encode
+from mindspore_nsa.testing.case import Case, compare
+from mindspore_nsa.testing.dtypes import encode
 from tests.common.cases import make_case
 
 from .sweep import instruction_set

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.dtypes import decode, encode
 from tests.common import projections
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks import workloads
 from mindspore_nsa import _native
-from operator_testing.dtypes import decode
+from mindspore_nsa.testing.dtypes import decode
 
 # So many elements of a query that few of them are long: more than two ranges.
 HEADS, DIM = 64, 256

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks import workloads
 from mindspore_nsa import _native
-from operator_testing.case import Case, compare
-from operator_testing.dtypes import encode
+from mindspore_nsa.testing.case import Case, compare
+from mindspore_nsa.testing.dtypes import encode
 from tests.common.cases import share_cases
 
 HEADS, KV_HEADS, DIM = 4, 2, 16

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.case import Case, compare
-from operator_testing.dtypes import DTYPES, decode, encode
+from mindspore_nsa.testing.case import Case, compare
+from mindspore_nsa.testing.dtypes import DTYPES, decode, encode
 
 pytestmark = pytest.mark.usefixtures("isa")
 # Rows of several swaths and half a one, keys of several sweeps and of less than a step.

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.case import Case, compare
-from operator_testing.dtypes import decode
+from mindspore_nsa.testing.case import Case, compare
+from mindspore_nsa.testing.dtypes import decode
 from tests.common.draw import Draw
 from tests.common.flash_cases import flash_attention_score_grad
 from tests.common.nsa_cases import nsa_selected_attention_grad

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from operator_testing.dtypes import decode
+from mindspore_nsa.testing.dtypes import decode
 from tests.common.cases import compare, make_case, odd_size_cases, parity_cases, share_cases
 from tests.common.large_scores import check_gradient, large_scores
 from tests.common.many_keys import many_keys_cases

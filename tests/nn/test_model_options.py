@@ -9,8 +9,8 @@ import pytest
 from mindspore import Tensor
 
 from mindspore_nsa.nn import NSAConfig, RopeScaling, RotaryAngles
-from operator_testing.plain import plain_precision
-from operator_testing.tolerance import check
+from mindspore_nsa.testing.plain import plain_precision
+from mindspore_nsa.testing.tolerance import check
 from tests.ops.calls import context_mode
 
 from .cells import ENDS, config, differentiated, filled, refer, tokens

@@ -10,7 +10,7 @@ from mindspore import Tensor, ops
 import mindspore_nsa
 from mindspore_nsa.nn.precision import Projection
 from mindspore_nsa.ops._layer import FEW_ROWS, nsa_linear, nsa_projection, projects
-from operator_testing.dtypes import decode, encode
+from mindspore_nsa.testing.dtypes import decode, encode
 from tests.ops.calls import context_mode
 
 from .cells import (

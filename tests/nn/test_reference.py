@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from mindspore import Tensor
 
-from operator_testing.plain import plain_precision
-from operator_testing.tolerance import check
+from mindspore_nsa.testing.plain import plain_precision
+from mindspore_nsa.testing.tolerance import check
 from tests.ops.calls import context_mode
 
 from .cells import ENDS, KINDS, config, differentiated, filled, refer, tokens

@@ -8,8 +8,8 @@ from mindspore import Tensor, nn, ops
 
 import mindspore_nsa
 from mindspore_nsa import _native
-from operator_testing.case import OUTPUTS, Case, output_dtypes
-from operator_testing.dtypes import BFLOAT16, decode, encode
+from mindspore_nsa.testing.case import OUTPUTS, Case, output_dtypes
+from mindspore_nsa.testing.dtypes import BFLOAT16, decode, encode
 
 MODES = ("pynative", "graph", "jit_O0", "jit_O1", "jit_bytecode")
 

@@ -13,7 +13,7 @@ from mindspore import Tensor
 
 import mindspore_nsa
 from mindspore_nsa import _config, nsa_compress
-from operator_testing.dtypes import DTYPES
+from mindspore_nsa.testing.dtypes import DTYPES
 from tests.common.cases import GENERATORS, compare, make_case
 
 from .calls import MODES, PublicCall, context_mode, in_mode

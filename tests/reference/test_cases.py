@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from operator_testing.dtypes import DTYPES, decode, encode
+from mindspore_nsa.testing.dtypes import DTYPES, decode, encode
 from tests.common.cases import (
     GENERATORS,
     INPUTS,

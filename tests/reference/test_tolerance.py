@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa.reference.attention import FLT_MAX
-from operator_testing.dtypes import (
+from mindspore_nsa.testing.dtypes import (
     DTYPES,
     ULP,
     decode,
@@ -13,7 +13,7 @@ from operator_testing.dtypes import (
     round_to,
     to_bfloat16_bits,
 )
-from operator_testing.tolerance import check, check_statistics, check_topk
+from mindspore_nsa.testing.tolerance import check, check_statistics, check_topk
 
 
 def test_bfloat16_rounds_to_nearest_even():

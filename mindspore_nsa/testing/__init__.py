@@ -1,0 +1,5 @@
+"""Calls of the operators and when their results are right: for tests, benchmarks and the check.
+
+`Case` is one native call with its float64 reference, `compare` judges outputs by the project's
+tolerance rule (docs/testing.md).
+"""

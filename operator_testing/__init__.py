@@ -1,1 +1,0 @@
-"""Calls of the operators, and when their outputs are right: for tests and benchmarks."""
