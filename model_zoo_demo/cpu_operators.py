@@ -43,8 +43,9 @@ class CrossEntropyLoss(nn.Cell):
         self.options = weight, ignore_index, reduction, label_smoothing
 
     def construct(self, logits, labels):
-        """The loss of logits [N, C] and labels [N]."""
-        return ops.cross_entropy(logits, labels.astype(ms.int32), *self.options)
+        """The loss of logits [N, C] and labels [N], added up in float32."""
+        full = logits.astype(ms.float32)
+        return ops.cross_entropy(full, labels.astype(ms.int32), *self.options).astype(logits.dtype)
 
 
 def pad(x, sizes, mode="constant", value=0):
@@ -73,17 +74,23 @@ def embedding(ids, weight, padding_idx=None, **options):
     return ops.gather(weight, ids, 0)
 
 
+def rms_norm(x, gamma, epsilon=1e-6):
+    """ops.rms_norm: x over its root mean square, in float32 between, and 1 over that root."""
+    full = x.astype(ms.float32)
+    scale = ops.rsqrt(ops.mean(full * full, -1, True) + epsilon)
+    return (full * scale * gamma.astype(ms.float32)).astype(x.dtype), scale
+
+
 class RmsNorm(nn.Cell):
-    """ops.RmsNorm, of whose results the first is taken."""
+    """ops.RmsNorm."""
 
     def __init__(self, epsilon=1e-6):
         super().__init__()
         self.epsilon = epsilon
 
     def construct(self, x, gamma):
-        """The norm of the last dimension, and what it is divided by."""
-        scale = ops.rsqrt(ops.mean(x * x, -1, True) + self.epsilon)
-        return x * scale * gamma, scale
+        """See `rms_norm`."""
+        return rms_norm(x, gamma, self.epsilon)
 
     def shard(self, *strategies, **options):
         """A CPU has nothing to shard over."""
@@ -106,7 +113,8 @@ def overflow(self, status, compute_output):
     """The overflow of nn.TrainOneStepWithLossScaleCell by gradients that are not finite."""
     total = ops.zeros((), ms.float32)
     for gradient in compute_output:
-        total = total + ops.reduce_sum(gradient).astype(ms.float32)
+        # NaN of what is not finite; a sum of finite ones may itself be infinite.
+        total = total + ops.reduce_sum(0 * gradient.astype(ms.float32))
     return ops.logical_not(ops.isfinite(total))
 
 
@@ -138,12 +146,6 @@ def zeros_like(x, *, dtype=None):
 def scatter_add(x, dim, index, src):
     """mint.scatter_add."""
     return ops.tensor_scatter_elements(x, index, src, dim, "add")
-
-
-def rms_norm(x, gamma, epsilon=1e-6):
-    """ops.rms_norm, of whose results the first is taken."""
-    scale = ops.rsqrt(ops.mean(x * x, -1, True) + epsilon)
-    return x * scale * gamma, scale
 
 
 def fill_(self, value):

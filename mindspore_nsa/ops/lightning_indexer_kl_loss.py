@@ -11,7 +11,7 @@ from ._by_name import bprop_by_name, call_by_name
 from ._custom import CACHE_SIZE, native_operator, planned_target
 from ._gradient import second_order_text, without_gradient
 from ._indexer_kl_loss import checked_call
-from ._plan import Planner, TensorSpec, in_dtype, shown
+from ._plan import Planner, TensorSpec, shown
 from .dense_lightning_indexer_softmax_lse import index_log_sum
 
 _FUNCTION = "lightning_indexer_kl_loss"
@@ -222,6 +222,7 @@ def lightning_indexer_kl_loss(
         statistics = indexer_statistics(*arguments)
     loss = call(statistics, *arguments)[3]
     if factor is None:  # the number of queries is known only when the graph runs
-        queries = ops.ones_like(ops.stop_gradient(weights[..., 0])).sum()
-        factor = coeff / in_dtype(queries, loss.dtype)
+        # Of the shape: what is counted in the dtype of the weights ends at 65504 in float16.
+        sizes = ops.cast(ops.dyn_shape(ops.stop_gradient(weights))[:-1], mindspore.float32)
+        factor = coeff / ops.maximum(ops.prod(sizes), 1)
     return ops.reshape(loss, ()) * factor

@@ -219,6 +219,49 @@ def test_of_any_length():
             net(*given, lists[0], Tensor([20, 21], ms.int64))[0].asnumpy()
 
 
+@pytest.mark.parametrize("rank_too", [False, True], ids=["shapes", "rank"])
+@pytest.mark.parametrize(
+    "dtype, count", [(ms.float16, 70_000), (ms.bfloat16, 100), (ms.float32, 0)]
+)
+def test_the_mean_over_any_number(dtype, count, rank_too):
+    """Loss and gradients of an open graph are those of PyNative mode, where the count is known."""
+    rng = np.random.default_rng(0)
+    shapes = (1, count, 1, 2), (1, count, 1, 2), (1, count, 1)
+    qi, ki, w = (Tensor(rng.standard_normal(s).astype(np.float32)).astype(dtype) for s in shapes)
+    q, k = qi.copy(), ki.copy()
+    picks = mindspore_nsa.lightning_indexer(qi, ki, w, sparse_count=4)[0]
+    top, total = mindspore_nsa.sparse_flash_attention(q, k, k, picks, 0.5, return_softmax_lse=True)[
+        1:
+    ]
+
+    class Mean(ms.nn.Cell):
+        def construct(self, qi, ki, w, q, k, picks, top, total):
+            return mindspore_nsa.lightning_indexer_kl_loss(q, k, qi, ki, w, picks, top, total, 0.5)
+
+    class Both(ms.nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.mean = Mean()
+
+        def construct(self, *given):
+            return ms.value_and_grad(self.mean, (0, 1, 2))(*given)
+
+    given = qi, ki, w, q, k, picks, top, total
+    expected, slopes = Both()(*given)
+    net = Both()
+    net.set_inputs(
+        *(Tensor(shape=None if rank_too else [None] * x.ndim, dtype=x.dtype) for x in given)
+    )
+    with context_mode("graph"):
+        mean, found = net(*given)
+    # The count is rounded to float32.
+    np.testing.assert_allclose(mean.asnumpy(), expected.asnumpy(), rtol=1e-6)
+    assert count == 0 or mean > 0.01
+    for ours, its in zip(found, slopes, strict=True):
+        ours, its = (x.astype(ms.float32).asnumpy() for x in (ours, its))
+        np.testing.assert_allclose(ours, its, rtol=0, atol=1e-6 * np.abs(its).max(initial=0))
+
+
 WRONG = [
     ({"query": None}, TypeError, "query must be a Tensor"),
     ({"key": K[:, :, :, :8]}, ValueError, "key must be of the head size D of query (16)"),
