@@ -14,6 +14,8 @@ KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 def test_versions():
     headings = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
+    if headings[0] == "[Unreleased]":
+        del headings[0]
     found = [re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - (\S+)", heading) for heading in headings]
     versions = [tuple(map(int, match.groups()[:3])) for match in found]
     assert ".".join(map(str, versions[0])) == mindspore_nsa.__version__
