@@ -39,6 +39,21 @@ class _State:
     warned = False
 
 
+VARIABLES = ("MINDSPORE_NSA_ISA", "MINDSPORE_NSA_TARGET")
+
+
+def _warn_of_unknown_variables():
+    """A misspelt name would leave a setting at its default without a word."""
+    for name in sorted(os.environ):
+        if name.startswith("MINDSPORE_NSA_") and name not in VARIABLES:
+            warnings.warn(
+                f"mindspore_nsa reads no environment variable {name}; it reads "
+                f"{' and '.join(VARIABLES)}",
+                stacklevel=2,
+            )
+
+
+_warn_of_unknown_variables()
 if os.environ.get("MINDSPORE_NSA_TARGET"):
     _State.name = _checked(os.environ["MINDSPORE_NSA_TARGET"], "MINDSPORE_NSA_TARGET")
 

@@ -3,3 +3,7 @@
 `Case` is one native call with its float64 reference, `compare` judges outputs by the project's
 tolerance rule (docs/testing.md).
 """
+
+from .case import Case, compare, run_plain, run_reference
+
+__all__ = ["Case", "compare", "run_plain", "run_reference"]

@@ -12,6 +12,7 @@ import numbers
 import operator
 import os
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +29,27 @@ __all__ = [
     "machine",
     "operators",
 ]
+
+# ASCENDC_TWIN_...; setup.py reads BUILD_DIR, the library most of the others.
+VARIABLES = (
+    *("AIC", "AIV", "AUTO_SYNC", "BUILD_DIR", "CALLED", "CARRY_UNINITIALISED", "CLOCK"),
+    *("NOT_REPEATABLE", "SEED", "SOC", "TRACE", "WARN_BEYOND_TENSOR", "WARN_UNINITIALISED"),
+)
+
+
+def _warn_of_unknown_variables():
+    """A misspelt name would leave a setting at its default without a word."""
+    prefix = "ASCENDC_TWIN_"
+    for name in sorted(os.environ):
+        if name.startswith(prefix) and name.removeprefix(prefix) not in VARIABLES:
+            warnings.warn(
+                f"ascendc_twin reads no environment variable {name}; it reads {prefix} and one of "
+                f"{', '.join(VARIABLES)}",
+                stacklevel=2,
+            )
+
+
+_warn_of_unknown_variables()
 
 _FOLDER = Path(__file__).resolve().parent
 _LIBRARY = "ascendc_twin"
