@@ -123,40 +123,17 @@ def bound(row):
     return text or f"{float(row['share']) / float(row['speedup_over_reader']):.2f}"
 
 
-def decoding(size=True):
+def decoding(rows):
     """A line for every case of one new token through all three branches."""
-
-    def lines(rows):
-        found = []
-        for row in (row for row in rows if row["operator"] == "NsaDecode"):
-            tokens, batch = re.match(r"S=(\d+) B=(\d+) ", row["shape"]).groups()
-            label = f"{row['dtype']}, {tokens}" + (f", batch {batch}" if batch != "1" else "")
-            found.append([label, *([rounded(row["bytes"], 1, -6)] if size else [])])
-            found[-1] += [rounded(row[name], 0, 6) for name in ("seconds", "kernel_seconds")]
-            found[-1] += [rounded(row["share"]), bound(row)]
-            found[-1] += [f"{rounded(row[f'speedup_over_{n}'])}x" for n in ("dense", "torch")]
-        return found
-
-    return lines
-
-
-def gradient_chunks(rows):
-    """A line for each kind of keys, a column for each length, both dtypes in a cell."""
-    found = {}
-    for row in rows:
-        cell = found.setdefault(row["keys"], {}).setdefault(row["tokens"], {})
-        cell[row["dtype"]] = row["ratio"]
-    columns = list(dict.fromkeys(row["tokens"] for row in rows))
-    return [
-        [keys]
-        + [
-            ", ".join(cells[n].get(dtype, "-") for dtype in ("float32", "bfloat16"))
-            if n in cells
-            else ""
-            for n in columns
-        ]
-        for keys, cells in found.items()
-    ]
+    found = []
+    for row in (row for row in rows if row["operator"] == "NsaDecode"):
+        tokens, batch = re.match(r"S=(\d+) B=(\d+) ", row["shape"]).groups()
+        label = f"{row['dtype']}, {tokens}" + (f", batch {batch}" if batch != "1" else "")
+        found.append([label, rounded(row["bytes"], 1, -6)])
+        found[-1] += [rounded(row[name], 0, 6) for name in ("seconds", "kernel_seconds")]
+        found[-1] += [rounded(row["share"]), bound(row)]
+        found[-1] += [f"{rounded(row[f'speedup_over_{n}'])}x" for n in ("dense", "torch")]
+    return found
 
 
 def unit(column, name):
@@ -247,37 +224,13 @@ _TABLES = {
             lambda row: rounded(row["ratio"]),
         ),
     ),
-    "decoding, Zen 5": Table("amd_zen5/decode.csv", decoding()),
-    "decoding, Zen 4": Table("amd_zen4/decode.csv", decoding(size=False)),
-    "decoding, Xeon": Table("intel_xeon_amx/decode.csv", decoding()),
-    "chunks of gradients": Table("intel_xeon_amx/gradient_chunks.csv", gradient_chunks),
+    "decoding, Zen 5": Table("amd_zen5/decode.csv", decoding),
+    "decoding, Xeon": Table("intel_xeon_amx/decode.csv", decoding),
     "indexers": Table(
         "amd_epyc_avx512_bf16/indexers.csv",
         each("call", flops("float32_gflops"), "share", flops("bfloat16_gflops")),
     ),
-    "losses of indexers": Table(
-        "amd_epyc_avx512_bf16/indexer_losses.csv",
-        each("call", flops("float32_gflops"), flops("bfloat16_gflops")),
-    ),
     "block_indexer": Table("amd_epyc_avx512_bf16/block_indexer.csv"),
-    "projections": Table(
-        "amd_zen5/projection.csv",
-        each(
-            lambda row: f"{row['inner']}, {row['outer']}",
-            *("forward", "input_gradient", "weight_gradient"),
-            lambda row: ", ".join(row[name] for name in row if name.startswith("mindspore_")),
-        ),
-    ),
-    "flash": Table(
-        "intel_xeon_amx/flash.csv",
-        each(
-            lambda row: f"{row['dtype']} {direction(row)}",
-            lambda row: digits(row["seconds"], scale=3),
-            lambda row: rounded(row["rate"], 0),
-            lambda row: f"{rounded(row['share'])} of {rounded(row['share_of_rate'], 0)}",
-            lambda row: f"{rounded(row['speedup_over_torch'])}x",
-        ),
-    ),
     **{
         f"modelled {name}": Table(f"ascend_910b1_modelled/{name}.csv", CACHED)
         for name in ("selected_infer", "compress_attention_infer", "decode", "cache_step")

@@ -40,7 +40,7 @@ TUNING = (
     ("Vectors", "select_meeting_rows", 64, "let 64 of them meet"),
     ("Tiles", "select_grad_keys", 512, "512 keys instead of 256"),
     ("Vectors", "select_grad_keys", 256, "512 keys instead of 256"),
-    ("Tiles", "select_rows", 1024, "a chunk of 1024 rows"),
+    ("Tiles", "select_rows", 1024, "chunk of 1024 rows"),
     ("Tiles", "select_most_rows", 2048, "up to 2048 of long"),
     ("Pieces", "select_most_rows", 1024, "chunks are of 1024 rows"),
     ("Tiles", "select_range_blocks", 20, "passes 20 blocks in turn"),
