@@ -115,7 +115,7 @@ def test_a_run_of_the_benchmarks_can_take_the_place_of_noted_figures():
     row |= {"seconds": "0.00161649999", "kernel_seconds": "0.0010923333", "share": "0.4567"}
     row |= {"bytes": "29310976", "speedup_over_reader": "0.71359375"}
     row |= {"speedup_over_dense": "2.0166", "speedup_over_torch": "7.219"}
-    (cells,) = table_rows.decoding()([row, row | {"operator": "NsaCompressWithCache"}])
+    (cells,) = table_rows.decoding([row, row | {"operator": "NsaCompressWithCache"}])
     assert cells == [
         "float32, 4096, batch 8",
         "29.3",
