@@ -15,7 +15,7 @@ import numpy as np
 
 from mindspore_nsa import _native
 from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
-from mindspore_nsa.nn.cache import STATE, sizes_of, state_of
+from mindspore_nsa.nn.cache import STATE, angles_of, sizes_of, state_of
 from mindspore_nsa.ops._cache_step import nsa_cache_step
 from mindspore_nsa.reference.rows import windows
 from mindspore_nsa.testing.case import Case
@@ -39,8 +39,8 @@ RULE = {
 SCALE = {"scale_value": float(np.float32(DIM**-0.5)), "head_num": HEADS}
 # Larger than what the machines at hand keep in their last cache: of 480 MB of one it was 64.
 COLD_BYTES, MOST_COPIES = 256 << 20, 72
-# By so many tokens the dense cache grows before it goes back; the base of its rotary embedding.
-DENSE_STEPS, THETA = 64, 10000.0
+# By so many tokens the dense cache grows before it goes back.
+DENSE_STEPS = 64
 
 
 def _draw(rng, dtype, *shape):
@@ -138,18 +138,23 @@ def compress(tokens, dtype, seed=1):
 def _dense_step(tokens, dtype, batch):
     """What DenseAttention's cache does: a token of every row is written and attends to the row."""
     rng = np.random.default_rng(2)
+    # A layer's projections give float32, whatever its cache is of.
     query, key, value = (
-        tensor(_draw(rng, dtype, batch, heads, DIM)) for heads in (HEADS, KV_HEADS, KV_HEADS)
+        tensor(_draw(rng, "float32", batch, heads, DIM)) for heads in (HEADS, KV_HEADS, KV_HEADS)
     )
     shape = (1, KV_HEADS, tokens + DENSE_STEPS, 2 * DIM)
     cache = tensor(_repeated(_draw(rng, dtype, *shape), batch))
-    config = NSAConfig(layer.HIDDEN, HEADS, KV_HEADS, DIM, rope_theta=THETA)
+    config = NSAConfig(layer.HIDDEN, HEADS, KV_HEADS, DIM)
+    theta, factor, low, high = angles_of(config).values()
 
     def step(query, key, value, cache, state):
         return nsa_cache_step(
             *(query, key, value, cache, state, None),
             scale_value=SCALE["scale_value"],
-            theta=THETA,
+            theta=theta,
+            rope_factor=factor,
+            rope_low=low,
+            rope_high=high,
             window_size=2**31,
         )
 
@@ -299,11 +304,11 @@ class LayerStepCase:
             drawn = rng.standard_normal(caches.shape, np.float32)
             caches.assign_value(ms.Tensor(drawn).astype(dtype))
         x = ms.Tensor(rng.standard_normal((1, 1, config.hidden_size), np.float32)).astype(dtype)
-        steps = count()
+        sizes, steps = sizes_of(config, sparse=True), count()
 
         def call():
             if next(steps) % DENSE_STEPS == 0:
-                cache[STATE].assign_value(state_of(net.layer.cache_sizes, dtype, [tokens - 1]))
+                cache[STATE].assign_value(state_of(sizes, dtype, [tokens - 1]))
             finished(net, x, cache)
 
         return call

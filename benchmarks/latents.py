@@ -84,9 +84,9 @@ def _sparse_inputs(sizes, dtype):
     return attention, indexer
 
 
-def _attended(query, latents, query_rope, key_rope, picks, **more):
+def _attended(query, key, value, query_rope, key_rope, picks, **more):
     return mindspore_nsa.sparse_flash_attention(
-        *(query, latents, latents, picks, SCALE),
+        *(query, key, value, picks, SCALE),
         query_rope=query_rope,
         key_rope=key_rope,
         sparse_mode=3,
@@ -101,19 +101,22 @@ def _sparse(sizes, dtype, gradient):
 
     def forward(q, c, qr, kr, qi, ki, w):
         picks, _ = mindspore_nsa.lightning_indexer(qi, ki, w, sparse_count=sizes.picks)
-        return _attended(q, c, qr, kr, picks)[0]
+        return _attended(q, c, c, qr, kr, picks)[0]
 
     def both(q, c, qr, kr, qi, ki, w):
         picks, _ = mindspore_nsa.lightning_indexer(qi, ki, w, sparse_count=sizes.picks)
 
-        def loss(q, c, qr, kr, qi, ki, w):
-            out, top, total = _attended(q, c, qr, kr, picks, return_softmax_lse=True)
+        def loss(q, key, value, qr, kr, qi, ki, w):
+            out, top, total = _attended(q, key, value, qr, kr, picks, return_softmax_lse=True)
             taught = mindspore_nsa.lightning_indexer_kl_loss(
-                *(q, c, qi, ki, w, picks, top, total, SCALE), query_rope=qr, key_rope=kr
+                *(q, key, qi, ki, w, picks, top, total, SCALE), query_rope=qr, key_rope=kr
             )
             return ops.reduce_sum(out.astype(ms.float32)) + taught
 
-        return ms.grad(loss, tuple(range(7)))(q, c, qr, kr, qi, ki, w)
+        # Two names of the latents: MindSpore's CPU adds no gradients of bfloat16.
+        grads = ms.grad(loss, tuple(range(8)))(q, c, c, qr, kr, qi, ki, w)
+        of_latents = ops.cast(grads[1], ms.float32) + ops.cast(grads[2], ms.float32)
+        return grads[0], of_latents, *grads[3:]
 
     graph, tensors = compiled(both if gradient else forward), (*attention, *indexer)
     return lambda: finished(graph, *tensors)
@@ -136,7 +139,7 @@ def _paged(sizes, dtype):
             sparse_count=sizes.picks,
         )
         pages = {"actual_seq_lengths_kv": keys, "block_table": table, "layout_kv": "PA_BSND"}
-        return _attended(q, c, qr, kr, picks, **pages)[0]
+        return _attended(q, c, c, qr, kr, picks, **pages)[0]
 
     graph = compiled(decode)
     return lambda: finished(graph, q, c, qr, kr, qi, ki, w, table, keys)
