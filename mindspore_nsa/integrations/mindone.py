@@ -7,7 +7,6 @@ import numpy as np
 from mindspore import Tensor, nn, ops
 
 from ..nn import NSAConfig
-from ..ops import flash_attention_score
 from ..ops._plan import fail_type
 from ._convert import (
     check_conversion,
@@ -17,75 +16,21 @@ from ._convert import (
     name_parameters,
     refuse,
 )
+from ._mindone_attention import attention
 
 _VERSIONS = "0.5"
 # Values that the attention of a model returns.
 _RESULTS = {"llama": 2, "qwen3": 3}
-# Sparse modes of flash_attention_score: pairs that a mask leaves out, or that lie ahead.
-_MASK, _CAUSAL = 1, 4
 
 
 def _mindone(function, module):
     return framework(function, "mindone", module, _VERSIONS)
 
 
-def attention(
-    module,
-    query,
-    key,
-    value,
-    attention_mask,
-    dropout=0.0,
-    scaling=None,
-    sliding_window=None,
-    **options,
-):
-    """Dense attention in the form of mindone's attention functions.
-
-    Args:
-        module (Cell): The attention layer of the model.
-        query (Tensor): Shape :math:`(B, N_1, S, D)`.
-        key (Tensor): Shape :math:`(B, N_2, S_2, D)`.
-        value (Tensor): Shape :math:`(B, N_2, S_2, D)`.
-        attention_mask (Union[Tensor, None]): Shape :math:`(B, 1, S, K)` with :math:`K >= S_2`,
-            0 where a query sees a key; None: no later key.
-        dropout (float, optional): Must be 0. Default: ``0.0``.
-        scaling (float, optional): What scores are multiplied by. Default: ``None``,
-            :math:`D^{-1/2}`.
-        sliding_window (int, optional): Must be None. Default: ``None``.
-        options: What mindone passes besides; it changes nothing here.
-
-    Returns:
-        Tuple of the output, shape :math:`(B, S, N_1, D)`, and None.
-
-    Raises:
-        ValueError: If `dropout` or `sliding_window` is set.
-    """
-    name = "mindspore_nsa.integrations.mindone.attention"
-    if dropout:
-        raise ValueError(f"{name}: dropout must be 0, got {dropout}")
-    if sliding_window is not None:
-        raise ValueError(f"{name}: sliding_window must be None, got {sliding_window}")
-    hidden, mode = None, _CAUSAL
-    if attention_mask is not None:
-        # mindone's masks may have a column more than there are keys.
-        hidden, mode = attention_mask[:, :, :, : key.shape[2]] != 0, _MASK
-    out = flash_attention_score(
-        query.contiguous(),
-        key.contiguous(),
-        value.contiguous(),
-        query.shape[1],
-        attn_mask=hidden,
-        scalar_value=query.shape[-1] ** -0.5 if scaling is None else scaling,
-        next_tokens=2147483647 if mode == _MASK else 0,
-        input_layout="BNSD",
-        sparse_mode=mode,
-    )
-    return out.swapaxes(1, 2), None
-
-
 def register(name="mindspore_nsa"):
     """Let mindone's models take dense attention from here: ``attn_implementation=name``.
+
+    Masks are those of mindone's eager attention: padding, windows and packed texts are in them.
 
     Args:
         name (str, optional): The implementation's name. Default: ``"mindspore_nsa"``.
@@ -95,16 +40,30 @@ def register(name="mindspore_nsa"):
 
     Raises:
         TypeError: If `name` is not a str.
-        ValueError: If another function has the name.
+        ValueError: If another function has the name, or if mindone's models would take it for
+            flash or paged attention.
         ImportError: If mindone is missing.
     """
     function = "mindspore_nsa.integrations.mindone.register"
     if not isinstance(name, str):
         fail_type(function, "name", "a str", name)
-    known = _mindone(function, "transformers.modeling_utils").AttentionInterface
-    if known._global_mapping.get(name, attention) is not attention:
-        raise ValueError(f"{function}: another attention has the name {name!r}")
-    known.register(name, attention)
+    for part in ("flash", "paged"):
+        if part in name:
+            raise ValueError(
+                f"{function}: name must not contain {part!r}, by which mindone's models leave out "
+                f"masks, got {name!r}"
+            )
+    functions = _mindone(function, "transformers.modeling_utils").AttentionInterface
+    masks = _mindone(function, "transformers.masking_utils")
+    # Models that make their masks by masking_utils get None where a name has no mask function.
+    for interface, ours, what in (
+        (functions, attention, "attention"),
+        (masks.AttentionMaskInterface, masks.eager_mask, "mask"),
+    ):
+        if interface._global_mapping.get(name, ours) is not ours or name == "eager":
+            raise ValueError(f"{function}: another {what} has the name {name!r}")
+    functions.register(name, attention)
+    masks.AttentionMaskInterface.register(name, masks.eager_mask)
     return name
 
 

@@ -8,6 +8,7 @@ from model_zoo_demo.cpu_operators import with_cpu_operators
 
 with_cpu_operators("mindone")
 
+from mindone.transformers.masking_utils import AttentionMaskInterface  # noqa: E402
 from mindone.transformers.modeling_utils import AttentionInterface  # noqa: E402
 from mindone.transformers.models.llama.modeling_llama import LlamaForCausalLM  # noqa: E402
 from mindone.transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM  # noqa: E402
@@ -71,8 +72,6 @@ def check_function(kind):
               (eager, ours)]  # fmt: skip
     difference = np.abs(logits[0] - logits[1])[mask == 1].max()
     print(f"result: {kind} padded", difference / np.abs(logits[0]).max())
-    refuses(ValueError, "sliding_window must be None", adapter.attention, *[None] * 5,
-            sliding_window=3)  # fmt: skip
 
 
 def check_conversion(kind):
@@ -158,6 +157,14 @@ def check_refused():
     refuses(ValueError, "block_tables must be None", layer, x, block_tables=x)
     AttentionInterface.register("taken", print)
     refuses(ValueError, "another attention has the name 'taken'", adapter.register, "taken")
+    AttentionMaskInterface.register("masked", print)
+    refuses(ValueError, "another mask has the name 'masked'", adapter.register, "masked")
+    assert "masked" not in AttentionInterface._global_mapping
+    refuses(ValueError, "name 'eager'", adapter.register, "eager")
+    refuses(ValueError, "another attention has the name 'sdpa'", adapter.register, "sdpa")
+    for name in ("my_flash", "paged_nsa"):
+        refuses(ValueError, "name must not contain", adapter.register, name)
+    assert adapter.register() == adapter.register()
     refuses(ValueError, "dropout must be 0", adapter.attention, *[None] * 5, dropout=0.5)
     print("result: refused")
 
