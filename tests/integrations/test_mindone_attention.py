@@ -211,9 +211,9 @@ def test_window_beside_a_mask(fixed):
     if not fixed:
         seen[1, :, 2:6, 2:6] = True
         run(qkv, seen, sliding_window=4)
-    for mask in (mask, seen):
+    for given in (mask, seen):
         with pytest.raises(ValueError, match="must leave out keys before the window.* 2"):
-            run(qkv, mask, sliding_window=2)
+            run(qkv, given, sliding_window=2)
     with pytest.raises(ValueError, match="sliding_window must be None in a graph"):
         run(qkv, mask, jit=True, sliding_window=3)
 
