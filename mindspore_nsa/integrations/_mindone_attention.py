@@ -205,9 +205,9 @@ def attention(
         key (Tensor): Shape :math:`(B, N_2, S_2, D)`.
         value (Tensor): Shape :math:`(B, N_2, S_2, D_v)`.
         attention_mask (Union[Tensor, None]): Shape :math:`(B, N_1, S, K)` with :math:`K >= S_2`;
-            each of the first three sizes may be 1. Floats are added to the scores; bools are True where a query sees
-            a key. A query that sees no key gives 0. None: all keys, or, where attention is causal,
-            no later key, the last query having the last key's position.
+            each of the first three sizes may be 1. Floats are added to the scores; bools are True
+            where a query sees a key. A query that sees no key gives 0. None: all keys, or, where
+            attention is causal, no later key; the last query has the last key's position.
         dropout (float, optional): Must be 0. Default: ``0.0``.
         scaling (float, optional): What scores are multiplied by. Default: ``None``,
             :math:`D^{-1/2}`.
