@@ -1,7 +1,7 @@
 """What context parallel workers exchange and keep, computed: `python -m benchmarks.cluster`.
 
 Nothing is measured here. The sizes are those of the paper's layer, 16-bit. The rates of a worker's
-kernels are those that docs/ascend_attention.md has for these sizes on a 910B1, which the twin's
+kernels are those that docs/ascend_modelled_time.md has for these sizes on a 910B1, which the twin's
 clock modelled. The counts of rows are those that tests find in runs with 2 and 4 workers.
 """
 

@@ -60,6 +60,7 @@ CONTENTS = {
         "docs/cpu_measurements",
         "docs/ascend",
         "docs/ascend_attention",
+        "docs/ascend_modelled_time",
         "twin/README",
         *("twin/docs/kernels", "twin/docs/operators", "twin/docs/kernels_of_others"),
         *("twin/docs/modelled_time", "twin/docs/rooms"),
