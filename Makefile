@@ -6,9 +6,10 @@ PYTHON ?= $(VENV)/bin/python
 N ?= 20000
 MINUTES ?= 60
 SEED ?= 1
+COPIES ?= 1
 FILES_CC = $(shell git ls-files '*.cc' '*.cpp' '*.h')
 
-.PHONY: help check test soak demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean \
+.PHONY: help check test soak demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean mutants \
   prerequisites
 .DELETE_ON_ERROR:
 
@@ -78,6 +79,9 @@ sweep-ascend: build ## N=300 random configurations of every operator's Ascend ke
 
 soak: build ## MINUTES=60 of random configurations from SEED=1 on, and all that make test leaves out
 	$(IN_PLACE) $(TEST_ENV) $(PYTHON) -m tests.soak $(MINUTES) $(SEED)
+
+mutants: build ## N=100 random changes of one thing from SEED in PATHS="cpu ascendc": which do the tests find?
+	$(IN_PLACE) $(PYTHON) -m tests.mutants -n $(if $(filter file,$(origin N)),100,$(N)) -s $(SEED) -j $(COPIES) $(PATHS)
 
 tsan: build ## look for data races
 	$(PYTHON) -m tests.native.tsan

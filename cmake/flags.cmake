@@ -7,6 +7,9 @@ add_library(nsa_flags INTERFACE)
 target_include_directories(nsa_flags INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}")
 target_compile_options(nsa_flags INTERFACE -Wall -Wextra -ffp-contract=off -fno-math-errno)
 
+if(NSA_ONE_ISA)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1")
+endif()
 if(NSA_SANITIZE)
   # -Og: compiles in half the time of -O1, whose functions are too large for the checks. -g1: reports
   # name lines; what debuggers need beside takes a quarter of the time to compile.

@@ -29,6 +29,12 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   list(APPEND isa_names isa_neon)
 endif()
+if(NSA_ONE_ISA)
+  set(isa_names "isa_${NSA_ONE_ISA}")
+  set(isa_scalar_flags)
+  set_property(SOURCE cpu/dispatch/dispatch.cc APPEND PROPERTY COMPILE_DEFINITIONS
+    "NSA_ONE_TABLE=kernels_${NSA_ONE_ISA}")
+endif()
 # Without exceptions a unit needs no personality routine, its only weak symbol. GCC 12 warns about
 # the undefined registers inside its own AVX-512 headers, and about paths that exist only in its copies
 # of inlined functions: a factor per row where there is none, a tail of 2^62 elements. The loops of

@@ -4,6 +4,8 @@ import gc
 import os
 import re
 import sys
+import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,22 @@ BYTES_OF_A_PROCESS = 4 << 30
 
 # Last, not first: where mindspore_nsa is installed, that is what the tests import.
 sys.path += [str(ROOT), str(ROOT / "twin")]
+
+
+def _name_to_programs(*packages):
+    """Programs that the tests start import the packages that the tests do.
+
+    One that is installed would hide those of a tree that this process found in its own folder.
+    """
+    folders = [str(Path(find_spec(package).origin).parents[1]) for package in packages]
+    installed = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    new = [x for x in dict.fromkeys(folders) if x not in (*installed, *known)]
+    if new:
+        os.environ["PYTHONPATH"] = os.pathsep.join((*new, *filter(None, known)))
+
+
+_name_to_programs("mindspore_nsa", "ascendc_twin")
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,185 @@
+"""Draws changes of one thing at random and asks the tests that are responsible for them.
+
+`make mutants N=100 SEED=0 PATHS="cpu infer"`, or
+python -m tests.mutants [-n N] [-s SEED] [-j COPIES] [PATH ...]
+"""
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from queue import SimpleQueue
+
+from . import python_places
+from .copy import BUILD, ROOT, Copy, NotCompiled, sources
+from .cpp_places import places as cpp_places
+from .cpp_units import Units
+from .equivalent import EQUIVALENT
+from .judges import folder_of, judges_of
+from .mutant import read
+
+# A judge of a mutant has so many times as long as of the sources, and so many seconds.
+PATIENCE = 3, 30
+KILLED = ("killed", "timed out")
+
+
+class CleanError(Exception):
+    """A judge that fails without any change says nothing about one."""
+
+
+def files_of(paths):
+    """The files below the paths that somebody judges, with their numbers of lines."""
+    found = {}
+    for name in sources():
+        inside = any(name == path or name.startswith(path.rstrip("/") + "/") for path in paths)
+        if inside and folder_of(name) and name.endswith((".py", ".h", ".cc", ".cpp")):
+            found[name] = read(ROOT / name).count("\n")
+    return found
+
+
+def draw(copy, files, count, seed):
+    """`count` mutants: a file by its lines, a kind that it has, a place of that kind."""
+    rng, units = random.Random(seed), Units(copy)
+
+    @cache
+    def places(file):
+        if file.endswith(".py"):
+            return python_places.places(copy.tree, file)
+        unit = units.of(file)
+        return cpp_places(copy.tree, file, unit) if unit else []
+
+    names, drawn = dict(files), {}
+    while len(drawn) < count and names:
+        file = rng.choices(list(names), list(names.values()))[0]
+        left = [one for one in places(file) if one not in drawn]
+        if not left:
+            del names[file]
+            continue
+        kind = rng.choice(sorted({one.kind for one in left}))
+        drawn[rng.choice([one for one in left if one.kind == kind])] = None
+    return list(drawn)
+
+
+def clean_seconds(copy, judges):
+    """{judge: seconds} of the sources as they are, which every judge must pass."""
+    kept = BUILD / "seconds.json"
+    all_known = json.loads(kept.read_text()) if kept.exists() else {}
+    known = all_known.setdefault(copy.digest, {})
+    for judge in judges:
+        if str(judge) not in known:
+            code, output, seconds = copy.judge(judge, None)
+            if code:
+                raise CleanError(f"without a mutant it fails: {judge}\n{output[-3000:]}")
+            known[str(judge)] = seconds
+            print(f"without a mutant {seconds:.0f} s: {judge}", flush=True)
+            kept.write_text(json.dumps({copy.digest: known}))
+    return {judge: known[str(judge)] for judge in judges}
+
+
+def judged(copy, mutant, judges, seconds):
+    """(what became of the mutant, by whom) in a copy, which is then as it was."""
+    path = copy.tree / mutant.file
+    source, made = path.read_bytes(), None
+    try:
+        path.write_bytes(mutant.applied(source.decode("latin-1")).encode("latin-1"))
+        for judge in sorted(judges, key=lambda j: (j.target == "operators", seconds[j])):
+            if not mutant.file.endswith(".py") and judge.target not in (None, made):
+                copy.make(judge.target)
+                made = judge.target
+            most = PATIENCE[0] * seconds[judge] + PATIENCE[1]
+            code, output, _ = copy.judge(judge, most)
+            if code is None:
+                return "timed out", str(judge)
+            if code and judge.target is None and " error: " in output and "-MMD" in output:
+                return "not compiled", str(judge)
+            if code not in (0, 5):
+                return "killed", killer(output) or str(judge)
+    except NotCompiled as error:
+        return "not compiled", str(error)
+    finally:
+        path.write_bytes(source)
+    return "survived", f"{len(judges)} judges"
+
+
+def killer(output):
+    """The first test that failed."""
+    names = [
+        line.split()[1] for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))
+    ]
+    return names[0] if names else None
+
+
+def prepared(copy, files, judges):
+    """The copy with all that the judges load."""
+    copy.update()
+    copy.take_libraries()
+    if any(not file.endswith(".py") for file in files):
+        copy.configure()
+        targets = {judge.target for judge in judges}
+        copy.make("operators" if "operators" in targets else "_native")
+    return copy
+
+
+def report(results):
+    """Lines that say how many of each folder were killed, and which survived."""
+    folders = {}
+    for mutant, state, _ in results:
+        folders.setdefault(folder_of(mutant.file), Counter())[state] += 1
+    folders["all"] = sum(folders.values(), Counter())
+    for folder, states in folders.items():
+        found = sum(states[state] for state in KILLED)
+        of = found + states["survived"]
+        yield f"{folder}: {found} of {of} killed ({found / of if of else 1:.2f}), {dict(states)}"
+
+
+def main(count, seed, copies, paths):
+    """Print what became of each mutant; how many survived."""
+    files = files_of(paths)
+    judges = list(dict.fromkeys(j for file in files for j in judges_of(ROOT, file)))
+    every = [prepared(Copy(BUILD / str(i)), files, judges) for i in range(copies)]
+    mutants = draw(every[0], files, count, seed)
+    needed = list(dict.fromkeys(j for one in mutants for j in judges_of(ROOT, one.file)))
+    seconds, free, results = clean_seconds(every[0], needed), SimpleQueue(), []
+    for copy in every:
+        free.put(copy)
+
+    def one(mutant):
+        source = read(ROOT / mutant.file)
+        before, after = mutant.lines(source)
+        why, started = EQUIVALENT.get((mutant.file, before, after)), time.monotonic()
+        state, by = "equivalent", why
+        if why is None:
+            copy = free.get()
+            try:
+                state, by = judged(copy, mutant, judges_of(ROOT, mutant.file), seconds)
+            finally:
+                free.put(copy)
+        results.append((mutant, state, by))
+        took = time.monotonic() - started
+        where = f"{len(results)} of {len(mutants)} {mutant.place(source)} {mutant.kind}"
+        print(f"{where}: {state} ({took:.0f} s)\n  - {before}\n  + {after}\n  {by}", flush=True)
+
+    with ThreadPoolExecutor(copies) as pool:
+        list(pool.map(one, mutants))
+    print(*report(results), sep="\n")
+    return sum(state == "survived" for _, state, _ in results)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    parser.add_argument("-n", type=int, default=20, help="how many")
+    parser.add_argument("-s", type=int, default=0, help="seed")
+    parser.add_argument("-j", type=int, default=1, help="copies that work side by side")
+    parser.add_argument("path", nargs="*", help="folders or files; all that have judges")
+    given = parser.parse_args()
+    chosen = [str(Path(path)) for path in given.path] or [".", "cpu", "infer", "binding", "ascendc",
+                                                          "mindspore_nsa"]  # fmt: skip
+    try:
+        sys.exit(1 if main(given.n, given.s, given.j, chosen) else 0)
+    except CleanError as error:
+        sys.exit(str(error))

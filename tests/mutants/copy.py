@@ -1,0 +1,153 @@
+"""A working copy of the sources, built for one instruction set, in which a mutant is judged."""
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from twin import cmake_build
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "mutants"
+# Where one of these is in the processor, most of what the kernels do for vectors is in it.
+ONE_ISA = "neon" if os.uname().machine in ("aarch64", "arm64") else "avx2"
+# Python takes bytecode for that of a source of equal size and second, which a mutant may have.
+ENVIRONMENT = {
+    **{"PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_WAIT_POLICY": "passive"},
+    **{
+        "OPENBLAS_NUM_THREADS": "1",
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": "1073741824",
+    },
+}
+BUILD_SECONDS = 1800
+_REFUSED = re.compile(r"^[^\n]*:\d+:\d+: (?:fatal )?error: .*", re.MULTILINE)
+
+
+class NotCompiled(Exception):
+    """What the compiler says about a change."""
+
+
+def sources():
+    """Names of the files of the tree, those that git does not know yet included."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted(name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())
+
+
+def finished(command, cwd, seconds, environment=None):
+    """(exit code, output) of a process; None if it had to be ended with all that it started."""
+    process = subprocess.Popen(
+        list(map(str, command)),
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None
+
+
+class Copy:
+    """`folder` holds the sources in one folder and what is built in another."""
+
+    def __init__(self, folder, jobs=None):
+        self.tree, self.build = folder / "tree", folder / "build"
+        self._modules = self.build / "modules"
+        self._jobs = jobs or len(os.sched_getaffinity(0))
+
+    def update(self):
+        """Make it the tree as it is; files that are the same keep their times."""
+        names, old = sources(), self.tree / ".sources"
+        for name in set(old.read_text().split("\n") if old.exists() else ()).difference(names):
+            (self.tree / name).unlink(missing_ok=True)
+        found = hashlib.blake2b(digest_size=8)
+        for name in names:
+            content, to = (ROOT / name).read_bytes(), self.tree / name
+            found.update(name.encode() + b"\0" + content)
+            if not to.exists() or to.read_bytes() != content:
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, to)
+                os.utime(to)
+        old.write_text("\n".join(names))
+        self.digest = found.hexdigest()
+
+    def take_libraries(self):
+        """The native libraries of the package that this Python imports."""
+        for package, folder in (("mindspore_nsa", ""), ("ascendc_twin", "twin")):
+            found = find_spec(package)
+            assert found is not None, "there are no native libraries: make build"
+            package = Path(found.origin).parent
+            for name in ("*.so", "cann", "include", "twin/*.so", "twin/cann", "twin/include"):
+                for path in package.glob(name):
+                    to = self.tree / folder / package.name / path.relative_to(package)
+                    copy = shutil.copytree if path.is_dir() else shutil.copy2
+                    copy(path, to, **({"dirs_exist_ok": True} if path.is_dir() else {}))
+
+    def configure(self):
+        """Prepare the fast build."""
+        import pybind11
+
+        build = cmake_build.Build("the mutants", self.build)
+        build.configure(
+            self.tree,
+            f"-DPython_EXECUTABLE={sys.executable}",
+            f"-DPython_INCLUDE_DIR={sysconfig.get_path('include')}",
+            f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
+            f"-DNSA_MODULE_DIR={self._modules}",
+            f"-DNSA_MODULE_FILE=_native{sysconfig.get_config_var('EXT_SUFFIX')}",
+            f"-DNSA_ONE_ISA={ONE_ISA}",
+        )
+
+    def make(self, target):
+        """Build `_native`, or the operators as well; raises NotCompiled."""
+        cmake = cmake_build.tool("cmake")
+        command = [cmake, "--build", self.build, "-j", self._jobs]
+        done = finished([*command, *(["-t", target] if target == "_native" else [])],
+                        self.tree, BUILD_SECONDS)  # fmt: skip
+        if done is None or done[0]:
+            raise NotCompiled(_refused(done[1]) if done else "the compiler does not end")
+        for module in self._modules.iterdir():
+            cmake_build.put(module, self.tree / "mindspore_nsa" / module.name)
+        if target != "_native":
+            self._install("operators", self.tree / "mindspore_nsa" / "twin")
+            self._install("ascendc_twin", self.tree / "twin" / "ascendc_twin")
+
+    def _install(self, component, folder):
+        command = [cmake_build.tool("cmake"), "--install", self.build, "--component", component]
+        subprocess.run([*command, "--prefix", folder], check=True)
+
+    def judge(self, judge, seconds):
+        """(exit code, output, seconds) of a judge; the code is None if it did not end in time."""
+        started = time.monotonic()
+        tests = [
+            str(found.relative_to(self.tree)) if "*" in test else test
+            for test in judge.tests
+            for found in (sorted(self.tree.glob(test)) if "*" in test else [test])
+        ]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        path = os.pathsep.join((str(self.tree), str(self.tree / "twin")))
+        environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": path}
+        done = finished([*command, *tests], self.tree, seconds, environment)
+        return (*(done or (None, "")), time.monotonic() - started)
+
+
+def _refused(output):
+    """The compiler's first error."""
+    found = _REFUSED.search(output)
+    return found[0] if found else output[-500:]
