@@ -116,9 +116,25 @@ void check_dtype(const Context& c, DType dtype, int64_t made_for) {
 // Tokens of another layer are not those that came before. An empty row is for any layer.
 void check_layer(const Context& c, int64_t b, int64_t layer, int64_t writer, int64_t length) {
   if (layer == 0 || writer == 0 || layer == writer || length == 0) return;
-  c.fail_value("cache", "one that no other layer writes to",
-               "the tokens of another layer in row " + std::to_string(b) +
-                   ": every layer needs a cache of its own");
+  const CacheLayer ours(layer), its(writer);
+  const auto other = [](int64_t a, int64_t b) { return a != b && a != 0 && b != 0; };
+  const std::string row = " in row " + std::to_string(b);
+  if (ours.process == its.process && ours.process != 0 && other(ours.own, its.own)) {
+    c.fail_value("cache", "one that no other layer writes to",
+                 "the tokens of another layer" + row +
+                     ": every layer needs a cache of its own, and a model that was made again one "
+                     "that AttentionCache.from_dict loads");
+  }
+  if (other(ours.config, its.config)) {
+    c.fail_value("cache",
+                 "one of a layer of the same hidden_size, num_heads, rope_pairs, qk_norm, "
+                 "qk_norm_eps, has_bias and part of the heads",
+                 "the tokens of another layer" + row);
+  }
+  if (other(ours.place, its.place)) {
+    c.fail_value("cache", "one of layer " + std::to_string(ours.place - 1) + " of its model",
+                 "the tokens of layer " + std::to_string(its.place - 1) + row);
+  }
 }
 
 // What depends on the lengths, before anything is written.

@@ -15,9 +15,24 @@ inline constexpr std::array<const char*, 10> kCacheSizes{
     "rope_high", "window_size",    "compress_block_size", "compress_stride", "shared_kv"};
 
 // A row's state begins with them, the caches' dtype (a DType), and the number of the layer whose
-// tokens are in it; 0: of any.
+// tokens are in it (CacheLayer); 0: of any.
 inline constexpr size_t kCacheDType = kCacheSizes.size(), kCacheLayer = kCacheDType + 1;
 inline constexpr size_t kCacheHeader = kCacheLayer + 1;
+
+// The parts of a layer's number; 0: not known. A cache outlives its process, in which alone `own`
+// tells layers apart.
+struct CacheLayer {
+  int64_t process;  // which process made the layer: 18 bits, at random
+  int64_t config;   // of what else decides the keys and values: 16 bits of a checksum
+  int64_t place;    // 1 + the last number in the names of its parameters: 11 bits
+  int64_t own;      // 15 bits
+
+  explicit constexpr CacheLayer(int64_t number)
+      : process(number >> 42 & 0x3ffff),
+        config(number >> 26 & 0xffff),
+        place(number >> 15 & 0x7ff),
+        own(number & 0x7fff) {}
+};
 
 // The caches [B, N2, places, D + Dv] hold of every row and head first `places` keys, then as many
 // values. `selected`: those of the selected branch, or of all tokens; a token has the place of its
@@ -61,7 +76,7 @@ struct NsaCacheStepAttrs : SelectionAttrs {
   bool shared_kv = false;  // one set of keys and values for all branches
   int64_t window_size;
   int64_t rollback = 0;  // tokens by which a row with full rings can go back
-  int64_t layer = 0;     // number of the layer in this process
+  int64_t layer = 0;     // number of the layer, see CacheLayer
 
   template <class Visitor>
   static void each(Visitor& attr) {

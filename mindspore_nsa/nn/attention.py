@@ -1,6 +1,5 @@
 """What sparse and dense attention layers share: packing, output projection, dropout."""
 
-import itertools
 from dataclasses import asdict
 
 import mindspore
@@ -12,6 +11,7 @@ from .by_device import split
 from .cache import angles_of, make_cache, sizes_of
 from .cache_check import check_cache
 from .config import NSAConfig
+from .layer_number import LayerNumber
 from .norm import HeadNorm
 from .packing import pack, planned
 from .padding import PADDING_RULE, check_padding, real_documents, without_padding
@@ -22,9 +22,6 @@ from .parallel.shards import POSITIONS, ContextShards
 from .parallel.weights import local_config
 from .precision import Dropout, ExplicitPrecision, Projection, rounded
 from .rotary import RotaryAngles, Rotate
-
-# A cache says which layer has written to it.
-_numbers = itertools.count(1)
 
 
 def halves(x, dim):
@@ -60,7 +57,9 @@ class AttentionLayer(ExplicitPrecision):
         split = tensor_group is not None and tensor_group.size > 1
         if split:
             config = local_config(self.name, config, tensor_group.size)
-        self.config, self.number = config, next(_numbers)
+        # A cache says which layer has written to it.
+        part = (tensor_group.rank, tensor_group.size) if split else (0, 1)
+        self.config, self.number = config, LayerNumber(self, config, part)
         self.branches, self.sparse = branches, branches > 1
         self.hidden, self.heads = config.hidden_size, config.num_heads
         self.dim, self.value_dim = config.head_dim, config.value_head_dim
@@ -270,7 +269,7 @@ class AttentionLayer(ExplicitPrecision):
         ends = planned(self.name, x, actual_seq_len, self.hidden)[3]
         if cache is not None:
             ends = actual_seq_len if ends is None else ends
-            check_cache(self.name, x, cache, ends, *self.cache_made_for, self.number)
+            check_cache(self.name, x, cache, ends, *self.cache_made_for, self.number())
 
     def construct(self, x, actual_seq_len=None, cache=None, key_padding_mask=None):
         """See the subclass."""
@@ -300,7 +299,7 @@ class AttentionLayer(ExplicitPrecision):
             cos, sin = self.angles(positions)
             out = self.attend(packed, ends, cos, sin, dtype)
         else:
-            places = check_cache(self.name, x, cache, ends, *self.cache_made_for, self.number)
+            places = check_cache(self.name, x, cache, ends, *self.cache_made_for, self.number())
             # The dtype of the cache need not be this one.
             out = rounded(self.step(packed, ends, cache, places, dtype), dtype)
         return self._projected(out, x, dtype, narrow)

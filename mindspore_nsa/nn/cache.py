@@ -9,6 +9,17 @@ from mindspore import Tensor, ops
 from ..ops._in_place import copy_rows
 from ..ops._plan import DTYPE_NAMES, FLOATS, shown
 from .by_device import on_ascend
+from .cache_parts import (
+    PARTS,
+    array_of,
+    check_rows,
+    check_shape,
+    check_state,
+    given_arrays,
+    in_bits,
+    tensor_of,
+    without_process,
+)
 
 # Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
 # pays for each of its arguments.
@@ -18,7 +29,7 @@ STATE, SELECTED, OTHERS = range(3)
 # do not tell apart, and what the angles by which its keys are turned follow from, as the bits of
 # float64; a dense layer's has 0 for those of other branches. Then come the dtype of keys and
 # values, because mixed precision casts Tensors on their way into a Cell and what is written to the
-# copies is lost, the number of the layer whose tokens are in the row (0: of any), the length of the
+# copies is lost, the `LayerNumber` whose tokens are in the row (0: of any), the length of the
 # row, and the most tokens that it has had since it was empty. As in infer/nsa_cache_step.h.
 ANGLES = ("rope_theta", "rope_factor", "rope_low", "rope_high")
 SIZES = (
@@ -34,6 +45,9 @@ DTYPES = {42: mindspore.float16, 43: mindspore.float32, 45: mindspore.bfloat16}
 
 # As NSAConfig names them.
 _NAMED = {name: getattr(mindspore, name) for name in ("float16", "bfloat16", "float32")}
+
+# A size of no layer, in what a file says.
+_MOST = 2**40
 
 DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
 
@@ -160,6 +174,70 @@ class AttentionCache(tuple):
         """Another cache with the same tokens, which grows on its own."""
         # A Tensor's own deepcopy shares its memory until one of both gets another.
         return type(self)((self._copied_state(), *(tensor.copy() for tensor in self[SELECTED:])))
+
+    def __reduce__(self):
+        """A pickle, too, is loaded in any process."""
+        return type(self).from_dict, (self.to_dict(),)
+
+    def to_dict(self):
+        """The arrays of the cache by name, for files: numpy.savez, save_checkpoint, pickle.
+
+        Returns:
+            dict[str, numpy.ndarray], with names `state`, `selected` and, of a sparse layer,
+            `others`. NumPy's files know no bfloat16, which is given as the uint16 of its bits.
+        """
+        arrays = dict(zip(PARTS, map(array_of, self)))
+        return {**arrays, "state": without_process(arrays["state"], LAYER)}
+
+    @classmethod
+    def from_dict(cls, parts):
+        """A cache from what `to_dict` gave, in this or in another process.
+
+        It serves the layer that it is of, also where the model was made again: one of the same
+        sizes and, where both are known, of the same place among the layers of its model. That the
+        parameters are those of the saved tokens is up to the caller.
+
+        Args:
+            parts (Mapping[str, Union[numpy.ndarray, Tensor]]): Arrays or Tensors by the names
+                `state`, `selected` and `others`.
+
+        Returns:
+            AttentionCache, with memory of its own.
+
+        Raises:
+            TypeError: If `parts` are no such mapping, or one has another dtype.
+            ValueError: If names, shapes or values are those of no cache.
+
+        Examples:
+            >>> from mindspore_nsa.nn import AttentionCache, DenseAttention, NSAConfig
+            >>> config = NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+            >>> cache = DenseAttention(config).new_cache(batch=2, capacity=128)
+            >>> print(AttentionCache.from_dict(cache.to_dict()))
+            AttentionCache(capacity=128, lengths=[0, 0], dtype=float32)
+        """
+        arrays = given_arrays(parts)
+        state = without_process(_checked_state(arrays["state"]), LAYER)
+        sizes, dtype = dict(zip(SIZES, state[0].tolist())), DTYPES[int(state[0, DTYPE])]
+        found, width = [_to_be_written(Tensor(state))], sizes["head_dim"] + sizes["value_head_dim"]
+        sparse = sizes["window_size"] > 0
+        if sparse != ("others" in arrays):
+            raise ValueError(
+                "AttentionCache.from_dict: parts must have the name others if the state is that of "
+                f"a sparse layer, got {', '.join(arrays)} with the state of a "
+                f"{'sparse' if sparse else 'dense'} one"
+            )
+        places, heads = -1, -1
+        for name in tuple(arrays)[1:]:
+            if name == "others":
+                places = sum(_places(places, sizes))
+            array = in_bits(name, arrays[name], dtype)
+            shape = len(state), heads, places, width
+            check_shape(name, array, shape, "(B, N2, places, D + Dv)")
+            heads, places = array.shape[1:3]
+            if name == "selected":
+                check_rows(state, HEADER, places)
+            found.append(_to_be_written(tensor_of(array, dtype)))
+        return cls(found)
 
     def __repr__(self):
         """What it is for, in one line: the values of a cache are too many to be looked at."""
@@ -340,6 +418,22 @@ class AttentionCache(tuple):
         else:
             lengths[self._rows("reset", "rows", rows)] = 0
         self.truncate(lengths)
+
+
+def _checked_state(state):
+    """The states of rows from a file, or the error of what are none."""
+    check_state(state, HEADER + 2, LAYER)
+    sizes = dict(zip(SIZES, state[0].tolist()))
+    sparse = SIZES[DENSE_SIZES:-1]
+    lowest = dict.fromkeys(("head_dim", "value_head_dim"), 1)
+    lowest.update((name, int(any(sizes[other] for other in sparse))) for name in sparse)
+    wrong = [name for name, least in lowest.items() if not least <= sizes[name] <= _MOST]
+    if wrong or int(state[0, DTYPE]) not in DTYPES:
+        raise ValueError(
+            "AttentionCache.from_dict: parts['state'] must be that of a cache, got "
+            f"{f'{wrong[0]} {sizes[wrong[0]]}' if wrong else f'dtype {state[0, DTYPE]}'}"
+        )
+    return state
 
 
 def _size(function, name, value):

@@ -19,6 +19,7 @@ from .cache import (
     STATE,
     size_text,
 )
+from .layer_number import wrong_layer
 
 
 def _wrong_kind(name, tensors=None):
@@ -105,11 +106,9 @@ def _check_room(name, lengths, ends, capacity):
 
 def _check_layer(name, state, layer):
     for row, (*_, writer, length, _) in enumerate(state):
-        if length > 0 and writer not in (0, layer):
-            raise ValueError(
-                f"{name}: cache must be one that no other layer writes to, got the tokens of "
-                f"another layer in row {row}: every layer needs a cache of its own"
-            )
+        wrong = wrong_layer(layer, writer, row) if length > 0 else None
+        if wrong is not None:
+            raise ValueError(f"{name}: cache must be {wrong[0]}, got {wrong[1]}")
 
 
 def _check_rows(name, x, cache, ends):

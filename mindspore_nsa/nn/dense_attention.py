@@ -93,7 +93,7 @@ class DenseAttention(AttentionLayer):
             rope_low=low,
             rope_high=high,
             window_size=self.pre_tokens + 1,
-            layer=self.number,
+            layer=self.number(),
         )
 
     def _flash(self, query, key, value, ends, kv_ends):

@@ -205,7 +205,7 @@ class NativeSparseAttention(AttentionLayer):
             init_blocks=c.init_blocks,
             local_blocks=c.local_blocks,
             importance=c.importance,
-            layer=self.number,
+            layer=self.number(),
         )
 
     def compressed(self, query, key, value, ends, dtype):
