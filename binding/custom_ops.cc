@@ -459,10 +459,14 @@ extern "C" std::vector<int64_t> NsaCopyRowsInferShape(int*, int64_t**, void*) { 
 extern "C" int NsaCopyRowsInferType(std::vector<int> type_ids, void*) { return type_ids[1]; }
 
 // The prefix sums [B] of a layer's documents, int64, checked against [tokens] of anything. The text
-// is the layer's name and, for sums that were made of a mask, the sentence in place of those here.
+// is the most tokens of a document, the layer's name and, for sums that were made of a mask, on a
+// line of its own the sentence in place of those here.
 extern "C" int NsaCheckEnds(int, void** params, int*, int64_t** shapes, const char**, void*,
                             void* extra) {
-  const std::string text(nsa::attr_text(extra));
+  std::string text(nsa::attr_text(extra));
+  size_t digits = 0;
+  const int64_t most = std::stoll(text, &digits);
+  text.erase(0, digits + 1);
   const size_t line = std::min(text.find('\n'), text.size());
   const auto fail = [&](const std::string& sentence) {
     const bool own = line < text.size();
@@ -477,6 +481,13 @@ extern "C" int NsaCheckEnds(int, void** params, int*, int64_t** shapes, const ch
       fail("actual_seq_len must be non-negative and not decrease (prefix sums), got " +
            std::to_string(ends[i]) + " after " + std::to_string(before) + " at index " +
            std::to_string(i));
+    }
+    // Not in the mask's words: it is not what the mask says.
+    if (ends[i] - before > most) {
+      throw std::runtime_error(text.substr(0, line) + ": x must hold documents of at most " +
+                               std::to_string(most) + " tokens, for which there are rotary " +
+                               "angles, got one of " + std::to_string(ends[i] - before) +
+                               nsa::kGraphNote);
     }
     before = ends[i];
   }

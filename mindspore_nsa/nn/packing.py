@@ -45,6 +45,15 @@ def _fail_empty(name, argument="actual_seq_len"):
     raise ValueError(f"{name}: {argument} must not be empty")
 
 
+def check_length(name, length):
+    """The rule of a document's length, for which there have to be rotary angles."""
+    if length > LIMIT:
+        raise ValueError(
+            f"{name}: x must hold documents of at most {LIMIT} tokens, for which there are rotary "
+            f"angles, got one of {length}"
+        )
+
+
 def check_ends(name, ends, tokens, argument="actual_seq_len"):
     """The rules of sequence lists; `tokens` is -1 where their number is not known."""
     if len(ends) == 0:
@@ -58,6 +67,7 @@ def check_ends(name, ends, tokens, argument="actual_seq_len"):
                 f"{name}: {argument} must be non-negative and not decrease (prefix sums), "
                 f"got {end} after {before} at index {i}"
             )
+        check_length(name, end - before)
         before = end
     if tokens != -1 and before != tokens:
         raise ValueError(
@@ -100,6 +110,7 @@ def _documents(name, x, seq_len):
                 f"are the documents, got {shown(seq_len)}{instead}"
             )
         batch, length = x.shape[:2]
+        check_length(name, length)
         if -1 in (batch, length):
             return None
         return tuple(range(length, batch * length + 1, length))
@@ -130,7 +141,7 @@ def _plan_list_check(name, seq_len, instead, tokens):
     known = not isinstance(seq_len, TensorSpec) or seq_len.content is not None
     if known or mindspore.context.get_context("device_target") == "Ascend":
         return None
-    return _list_check(name if instead is None else f"{name}\n{instead}")
+    return _list_check(f"{LIMIT} {name}" + ("" if instead is None else f"\n{instead}"))
 
 
 _plan_ends = Planner(_plan_list_check, "checked_ends", lists=("seq_len",))
@@ -168,8 +179,6 @@ def _plan_call(name, x, actual_seq_len, hidden):
     check_input(name, x, hidden)
     ends = _documents(name, x, actual_seq_len)
     tokens = -1 if -1 in x.shape[:-1] else int(np.prod(x.shape[:-1]))
-    if tokens > LIMIT:
-        raise ValueError(f"{name}: x must hold at most {LIMIT} tokens, got {tokens}")
     known = x.shape[-1] != -1, tokens != -1
     if ends is None:
         return hidden, *known, None, None
@@ -220,7 +229,8 @@ def pack(name, x, actual_seq_len, hidden, narrow=False, instead=None):
         tokens = ops.arange(shape[0] * shape[1])
     else:
         tokens = ops.arange(shape[0])
-        ends = checked_ends(name, ops.cast(actual_seq_len, mindspore.int64), instead, tokens)
+        ends = ops.cast(actual_seq_len, mindspore.int64)
+    ends = checked_ends(name, ends, instead, tokens)
     return packed, ends, document_positions(ends, tokens)
 
 

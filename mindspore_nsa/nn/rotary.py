@@ -9,11 +9,13 @@ from ..ops._custom import constant
 from .by_device import remainder, split, take_rows
 from .precision import ExplicitPrecision
 
-# A position is coarse * STEP + fine. Two small tables of angles serve every position below LIMIT
-# whatever the sequence length, and reach float64's angles to a float32's last bits: an angle
-# computed in float32 is off by 4e-3 at position 65536.
+# A position is coarse * STEP + fine. Two tables of angles serve every position below LIMIT whatever
+# the sequence length, and reach float64's angles to a float32's last bits: an angle computed in
+# float32 is off by 4e-3 at position 65536. STEP is kAngleStep of ascendc/nsa_cache_step. Beyond
+# 2^24 the coarse table would be larger than what it serves, and float32 would not count the tokens
+# of a padded row.
 STEP = 2048
-LIMIT = 1024 * STEP
+LIMIT = 8192 * STEP
 
 
 @lru_cache(maxsize=8)
@@ -44,7 +46,7 @@ class RotaryAngles(ExplicitPrecision):
 
     Inputs:
         - **positions** (Tensor) - Shape :math:`(T,)`, dtype int32 or int64, values in
-          :math:`[0, 2^{21})`.
+          :math:`[0, 2^{24})`.
 
     Outputs:
         Tuple of two float32 Tensors of shape :math:`(T, 1, dim)`: cosines, and sines that are

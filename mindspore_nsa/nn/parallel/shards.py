@@ -8,7 +8,7 @@ from mindspore import Tensor
 
 from ...ops._plan import Planner, TensorSpec, fail_type, shown
 from ..config import NSAConfig
-from ..packing import check_ends, check_input, check_tensor
+from ..packing import check_ends, check_input, check_length, check_tensor
 from .collectives import agree, call_digest, documents_digest
 from .groups import WorkerGroup
 from .plan import ORDERS, Documents, Layout, halo, neighbours, row_limits
@@ -126,6 +126,7 @@ def _plan_call(name, x, lists, hidden, context, sizes, tensors, direct):
                 f"{name}: actual_seq_len must be None for x of shape [B, S, hidden], whose rows "
                 f"are the documents, got {shown(lists)}"
             )
+        check_length(name, tokens)
         ends = tuple(range(tokens, layout.tokens + 1, tokens))
     elif lists == "lists":
         return *known, None
