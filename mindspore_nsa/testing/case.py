@@ -1,6 +1,7 @@
 """A call of a native operator: its arrays and attributes, its reference, and the comparison."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -10,8 +11,8 @@ from mindspore_nsa.reference import FLOAT64
 from .dtypes import decode, dtype_name
 from .kept import Kept, digest
 from .picks import check_picks
-from .plain import Terms, plain_precision
-from .tolerance import NSA_FLOAT32_LIMIT, check, check_statistics, check_topk, error
+from .plain import Sizes, Terms, plain_precision
+from .tolerance import check, check_rows, check_statistics, check_topk, error, limit
 
 # Names of the inputs and outputs of every operator, in native order.
 INPUTS = {
@@ -189,7 +190,10 @@ def compare(case, outputs):
     all_terms = _outputs(case, Terms(), "terms")[0] if cancels else [None] * len(names)
     each = zip(names, outputs, output_dtypes(case), run_reference(case), all_terms, strict=True)
     for place, (name, ours, dtype, ref64, terms) in enumerate(each):
-        plain = (run_plain(case, order)[place] for order in range(ORDERS))
+
+        def plain(place=place):
+            return (run_plain(case, order)[place] for order in range(ORDERS))
+
         label = f"{case}\n{name}"
         assert dtype_name(ours) == dtype, f"{label}: dtype {dtype_name(ours)}, expected {dtype}"
         ours = decode(ours)
@@ -203,7 +207,7 @@ def compare(case, outputs):
         elif name == "sparse_values":
             check_picks(label, outputs[0], ours, dtype, _reference(case)[1])
         elif name.startswith(("softmax_max", "softmax_sum")):
-            of_sums = 2 if name.startswith("softmax_sum") else 1
+            what, every = name.removesuffix("_index"), plain
             if case.op in (
                 "SparseFlashAttention",
                 "DenseLightningIndexerSoftmaxLse",
@@ -211,19 +215,42 @@ def compare(case, outputs):
                 if ours.size == 0:
                     continue
                 ours, ref64 = ours[..., None], ref64[..., None]
-                plain = (x[..., None] for x in plain)
-            check_statistics(label, ours, ref64, plain, nsa and case.dtype == "float32", of_sums)
+
+                def every(plain=plain):
+                    return (x[..., None] for x in plain())
+
+            check_statistics(label, ours, ref64, every, nsa and case.dtype == "float32", what)
         else:
             # Two exponentials and a logarithm make a loss, whose sum has few terms now and then.
-            ulps = 4 if name == "loss" else 1
-            check(label, ours, ref64, plain, dtype, nsa, terms, ulps)
+            what = "loss" if name == "loss" else "tensor"
+            check(label, ours, ref64, plain(), dtype, nsa, terms, what)
+            if name in _BY_ROW and "Indexer" not in case.op:
+                width, sizes = _width(case, name, ref64), partial(_sizes, case, place)
+                check_rows(label, ours, ref64, plain(), dtype, width, sizes)
+
+
+# A query's or a key's rows of one head each.
+_BY_ROW = ("attention_out", "dq", "dk", "dv", "dq_rope", "dk_rope")
+
+
+def _sizes(case, place):
+    return _outputs(case, Sizes(), "sizes")[0][place]
+
+
+def _width(case, name, x):
+    """Elements of a row of a head. Layouts BSH and SBH have all heads in their last dimension."""
+    if case.attrs.get("input_layout") not in ("BSH", "SBH"):
+        return x.shape[-1]
+    query, key, value = (decode(case.named()[y]).shape[-1] for y in ("query", "key", "value"))
+    head = query // case.attrs["head_num"]
+    return head if name in ("dq", "dk") else value // (key // head) if key else 0
 
 
 def _compare_topk(label, case, indices):
     indices = indices.reshape(-1, *indices.shape[-2:])  # rows of packed queries
     for ref, plain in zip(_reference(case)[1], _plain(case)[1], strict=True):
         # Two scores may each be off by what float32 arithmetic costs.
-        e = max(NSA_FLOAT32_LIMIT, 4 * error(plain.scores, ref.scores))
+        e = limit(error(plain.scores, ref.scores), "float32", what="topk")
         tolerance = e * np.abs(ref.scores[np.isfinite(ref.scores)]).max(initial=0)
         check_topk(
             f"{label} tokens {ref.rows.start}:{ref.rows.stop}",

@@ -3,9 +3,7 @@
 import numpy as np
 
 from .dtypes import ULP
-
-# Of the sum of a score's terms, each as large as it can be: what float32 arithmetic may cost.
-TOLERANCE = 1e-5
+from .tolerance import limit
 
 
 def check_picks(name, indices, values, dtype, found):
@@ -31,7 +29,7 @@ def check_picks(name, indices, values, dtype, found):
                 assert number == 0 or 0 <= ordered[0] and ordered[-1] < visible, f"{where}: {picks}"
                 assert (ordered[1:] > ordered[:-1]).all(), f"{where}: a pick twice, {picks}"
                 scores = part.scores[group, n, :visible]
-                allowed = TOLERANCE * part.size[group, n]
+                allowed = limit(0, "float32", what="picks") * part.size[group, n]
                 best, ours = -np.sort(-scores)[:number], scores[picks]
                 worst = np.abs(best - ours).max(initial=0)
                 assert worst <= 2 * allowed, f"{where}: scores off by {worst}, {picks}"

@@ -103,3 +103,28 @@ class Terms(Precision):
 
     def difference(self, a, b):
         return abs(a) + abs(b)
+
+
+class _Operand(np.ndarray):
+    """P or dS, by which `Sizes` knows the products that make outputs."""
+
+
+class Sizes(Terms):
+    """float64 with the absolute values of what outputs are sums of: the scales of their rows."""
+
+    def operand(self, x):
+        return np.asarray(x).view(_Operand)
+
+    def matmul(self, a, b):
+        if isinstance(a, _Operand):
+            a, b = abs(a), abs(b)
+        return np.asarray(a) @ np.asarray(b)
+
+    def matmul_copies(self, a, count, b):
+        return self.matmul(np.asarray(a * count).view(_Operand), b)
+
+    def dot(self, a, b):
+        return abs(a * b).sum(axis=-1)
+
+    def sum(self, x, axis):
+        return abs(np.asarray(x)).sum(axis=axis)

@@ -6,10 +6,26 @@ from mindspore_nsa.reference.attention import FLT_MAX
 
 from .dtypes import ULP
 
-NSA_FLOAT32_LIMIT = 1e-5
 # A gradient smaller than this part of the terms that it is the difference of (a query that sees
 # one key has dP = Dvec) is rounding noise of those terms, which sets its scale then.
 CANCELLED = 1 / 2
+SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
+
+
+def limit(plain_error, dtype, nsa=False, what="tensor"):
+    """The largest error that passes; `plain_error` is that of the plain formula, measured alike."""
+    if what == "topk":  # two scores, in units of the largest
+        return max(1e-5, 4 * plain_error)
+    if what == "picks":  # a score, in units of what its terms can add up to
+        return 1e-5
+    # A loss has two exponentials and a logarithm, a row of float32 may have a few terms only.
+    row = 4 if dtype == "float32" else 1
+    units = {"tensor": 1, "row": row, "softmax_max": 1, "softmax_sum": 2, "loss": 4}[what]
+    bound = max(2 * plain_error, units * ULP[dtype])
+    if nsa and dtype == "float32" and what != "row":
+        # Scores of some hundred are rounded to 1e-5 before anything is summed.
+        bound = min(bound, max(1e-5, plain_error))
+    return bound
 
 
 def error(x, ref64, terms=None):
@@ -25,19 +41,56 @@ def error(x, ref64, terms=None):
     return difference / scale if scale else np.where(difference, np.inf, 0.0)[()]
 
 
-def limit(plain_error, dtype, nsa=False, ulps=1):
-    """Largest allowed e: max(2 e(plain), `ulps` ulp at 1).
+def row_errors(x, ref64, width, scales):
+    """max|x - ref64| of each row of `width` elements, in units of the row's scale.
 
-    For NSA operators in float32 also 1e-5, or e(plain) where that is not as good itself: scores of
-    some hundred are rounded to 1e-5 before anything is summed.
+    A row whose scale is 0 must be right to the bit.
     """
-    bound = max(2 * plain_error, ulps * ULP[dtype])
-    if nsa and dtype == "float32":
-        return min(bound, max(NSA_FLOAT32_LIMIT, plain_error))
-    return bound
+    off = np.abs(np.where(np.isfinite(ref64), np.asarray(x, np.float64) - ref64, 0))
+    off = off.reshape(-1, width).max(axis=1)
+    return np.divide(off, scales, where=scales > 0, out=np.where(off > 0, np.inf, 0.0))
 
 
-def check(name, ours, ref64, plain, dtype, nsa=False, terms=None, ulps=1):
+def row_scales(sizes, width, dtype):
+    """The scale of each row: its largest sum of absolute terms.
+
+    Unless there are no terms, it is no less than the smallest normal number.
+    """
+    sizes = np.abs(np.where(np.isfinite(sizes), sizes, 0)).reshape(-1, width).max(axis=1)
+    return np.where(sizes > 0, np.maximum(sizes, SMALLEST_NORMAL[dtype]), 0)
+
+
+def check_rows(name, ours, ref64, plain, dtype, width, sizes):
+    """Assert that every row of `width` elements is as good as the plain implementation's worst.
+
+    `sizes` gives a tensor of the sums of absolute terms. P or dS is rounded, and so is the output,
+    each by half a unit of these sums at most: one unit is the floor of 16 bits. In float32 it is
+    four, for exponentials and sums of few terms.
+    """
+    if not width or not np.size(ref64):
+        return
+    ours, ref64 = np.asarray(ours, np.float64), np.asarray(ref64, np.float64)
+    # Sums of absolute terms are no smaller than the sums, so most calls pass without them.
+    own = row_scales(ref64, width, dtype)
+    if row_errors(ours, ref64, width, own).max() <= limit(0, dtype, what="row"):
+        return
+    scales = row_scales(sizes(), width, dtype)
+    errors, plain_error = row_errors(ours, ref64, width, scales), 0.0
+    for one in plain:
+        plain_error = max(plain_error, row_errors(one, ref64, width, scales).max())
+        if errors.max() <= limit(plain_error, dtype, what="row"):
+            return
+    most = limit(plain_error, dtype, what="row")
+    bad = errors > most
+    row = int(errors.argmax())
+    raise AssertionError(
+        f"{name} {dtype}: {int(bad.sum())} of {bad.size} rows of {width}, the worst row {row}: "
+        f"{errors[row]:.3e} of its scale {scales[row]:.3e} > {most:.3e} (plain {plain_error:.3e}); "
+        f"got {ours.reshape(-1, width)[row][:4]}, reference {ref64.reshape(-1, width)[row][:4]}"
+    )
+
+
+def check(name, ours, ref64, plain, dtype, nsa=False, terms=None, what="tensor"):
     """Assert that `ours` is as good as the plain implementation allows.
 
     `plain` is its output, or an iterable of its outputs for different orders of summation; e(plain)
@@ -55,12 +108,12 @@ def check(name, ours, ref64, plain, dtype, nsa=False, terms=None, ulps=1):
     got, plain_error = error(ours, ref64, terms), 0.0
     for one in [plain] if isinstance(plain, np.ndarray) else plain:
         plain_error = max(plain_error, error(one, ref64, terms))
-        if got <= limit(plain_error, dtype, nsa, ulps):
+        if got <= limit(plain_error, dtype, nsa, what):
             return
     worst = np.abs(np.where(np.isfinite(ref64), ours - ref64, 0))
-    most = limit(plain_error, dtype, nsa, ulps)
-    what = f"{dtype}: e = {got:.3e} > {most:.3e} (plain {plain_error:.3e})"
-    raise AssertionError(_at(name, what, worst == worst.max(), ours, ref64))
+    most = limit(plain_error, dtype, nsa, what)
+    text = f"{dtype}: e = {got:.3e} > {most:.3e} (plain {plain_error:.3e})"
+    raise AssertionError(_at(name, text, worst == worst.max(), ours, ref64))
 
 
 def _at(name, what, places, ours, ref64):
@@ -71,11 +124,13 @@ def _at(name, what, places, ours, ref64):
     )
 
 
-def check_statistics(name, ours, ref64, plain, nsa=False, ulps=1):
+def check_statistics(name, ours, ref64, plain, nsa=False, what="softmax_max"):
     """softmax_max or softmax_sum: 8 equal lanes; rows that see nothing hold -+FLT_MAX exactly.
 
-    A sum of exponentials has 2 `ulps`: one of the exponentials, which no library gives better, and
+    A sum of exponentials has two units: one of the exponentials, which no library gives better, and
     one of the sum. Of a few small sums those of the plain implementation may happen to be exact.
+    The scale of a row is its own number, and 1 at least: a score that is off by so much changes
+    probabilities by that part.
     """
     ours = np.asarray(ours)
     assert ours.shape == ref64.shape, f"{name}: shape {ours.shape}, expected {ref64.shape}"
@@ -89,16 +144,14 @@ def check_statistics(name, ours, ref64, plain, nsa=False, ulps=1):
     def rows_that_see(x):
         return np.where(empty, 0, x)[..., 0]
 
-    plains = [plain] if isinstance(plain, np.ndarray) else plain
-    check(
-        name,
-        rows_that_see(ours),
-        rows_that_see(ref64),
-        (rows_that_see(one) for one in plains),
-        "float32",
-        nsa,
-        ulps=ulps,
-    )
+    ours, ref64 = rows_that_see(ours), rows_that_see(ref64)
+
+    def plains():
+        return map(rows_that_see, [plain] if isinstance(plain, np.ndarray) else plain())
+
+    check(name, ours, ref64, plains(), "float32", nsa, what=what)
+    sizes = np.where(ref64 == 0, 0, np.maximum(np.abs(ref64), 1))
+    check_rows(name, ours, ref64, plains(), "float32", 1, lambda: sizes)
 
 
 def check_topk(name, indices, scores, candidate, forced, tolerance):

@@ -1,5 +1,8 @@
 """The judge of the kernels' tests is itself tested: it passes what is right and nothing else."""
 
+import inspect
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,7 +16,7 @@ from mindspore_nsa.testing.dtypes import (
     round_to,
     to_bfloat16_bits,
 )
-from mindspore_nsa.testing.tolerance import check, check_statistics, check_topk
+from mindspore_nsa.testing.tolerance import check, check_rows, check_statistics, check_topk, limit
 
 
 def test_bfloat16_rounds_to_nearest_even():
@@ -66,6 +69,51 @@ def test_a_worse_order_of_sums_counts():
     check("x", REF + [0, 0, 1.9e-4], REF, iter(plains), "float32")
     with pytest.raises(AssertionError):
         check("x", REF + [0, 0, 1.9e-4], REF, iter(plains[:1]), "float32")
+
+
+def test_the_page_shows_the_rule():
+    page = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+    assert f"```python\n{inspect.getsource(limit)}```" in page.read_text()
+
+
+LOUD_AND_QUIET = np.array([[4.0, -3.0], [2.0**-8, 2.0**-9], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_quiet_row_is_judged_by_itself(dtype):
+    """One unit of its own scale, in float32 four; the largest row may be off by as much of its."""
+    ref, most = LOUD_AND_QUIET, limit(0, dtype, what="row")
+    check_rows("x", ref * (1 + 0.9 * most), ref, [ref], dtype, 2, lambda: ref)
+    quiet = ref + [[0, 0], [1.1 * most * 2.0**-8, 0], [0, 0]]
+    check("x", quiet, ref, ref, dtype)
+    with pytest.raises(AssertionError, match="1 of 3 rows of 2, the worst row 1"):
+        check_rows("x", quiet, ref, [ref], dtype, 2, lambda: ref)
+
+
+def test_a_row_is_as_good_as_the_worst_of_the_plain_one():
+    ref, off = LOUD_AND_QUIET, np.array([[0, 1e-3], [0, 0], [0, 0]])
+    worse = ref + [[0, 0], [1.9e-3 * 2.0**-10, 0], [0, 0]]
+    check_rows("x", worse, ref, iter([ref, ref + off]), "float32", 2, lambda: ref)
+    with pytest.raises(AssertionError, match="plain 0.000e"):
+        check_rows("x", worse, ref, iter([ref]), "float32", 2, lambda: ref)
+
+
+def test_the_scale_of_a_row_is_that_of_its_terms():
+    """What cancels is rounded as large as it was; without terms a row is right to the bit."""
+    ref = LOUD_AND_QUIET
+    quiet = ref + [[0, 0], [2.0**-8, 0], [0, 0]]
+    check_rows("x", quiet, ref, [ref], "bfloat16", 2, lambda: np.array([[4, 4], [2, 2], [0, 0]]))
+    with pytest.raises(AssertionError, match="the worst row 2"):
+        empty = ref + [[0, 0], [0, 0], [1e-30, 0]]
+        check_rows("x", empty, ref, [ref], "bfloat16", 2, lambda: ref)
+
+
+def test_each_number_of_the_statistics_counts():
+    ref = np.repeat([[1.0], [1000.0]], 8, axis=1)
+    wrong = ref.astype(np.float32) + np.array([[1e-5], [0]], np.float32)
+    check("sum", wrong, ref, ref, "float32")
+    with pytest.raises(AssertionError, match="the worst row 0"):
+        check_statistics("sum", wrong, ref, ref, what="softmax_sum")
 
 
 def test_zeros_must_be_exact():
