@@ -105,6 +105,6 @@ format: $(PYTHON) ## format Python and C++
 	$(dir $(PYTHON))clang-format -i $(FILES_CC)
 
 clean: ## remove what was built, and .venv
-	rm -rf build dist .venv .venv-ms271 *.egg-info mindspore_nsa/_native*.so \
+	rm -rf build dist .venv .venv-ms2* *.egg-info mindspore_nsa/_native*.so \
 	  mindspore_nsa/twin/*.so mindspore_nsa/twin/include mindspore_nsa/twin/cann mindspore_nsa/ascend_package \
 	  twin/build twin/*.egg-info twin/ascendc_twin/*.so twin/ascendc_twin/include twin/ascendc_twin/cann

@@ -1,6 +1,8 @@
 """Builds the native libraries with CMake; the rest of the package is in pyproject.toml."""
 
+import json
 import os
+import runpy
 import shutil
 import sys
 import sysconfig
@@ -21,6 +23,25 @@ require_packages("mindspore_nsa", "setuptools", "pybind11")
 
 from setuptools import Extension, setup  # noqa: E402
 from setuptools.command.build_ext import build_ext  # noqa: E402
+
+
+def commit():
+    """What `git describe` says of the sources, as the module does where nothing was built."""
+    return runpy.run_path(str(ROOT / "mindspore_nsa" / "_version.py"))["commit"]()
+
+
+def carry_operators(package, target):
+    """Copy what `make ascend` has left in the sources, on a machine with CANN."""
+    operators, carried = package / "ascend_package", target / "ascend_package"
+    # An earlier build may have carried another one.
+    shutil.rmtree(carried, ignore_errors=True)
+    if not operators.is_dir():
+        return
+    built = json.loads((operators / "built_for.json").read_text())
+    module = runpy.run_path(str(package / "_ascend_package.py"))
+    if built.get("sources") != module["sources"](package.parent):
+        sys.exit(f"{operators} was built from other sources: 'make ascend' again, or remove it")
+    shutil.copytree(operators, carried)
 
 
 class CMakeBuild(build_ext):
@@ -48,11 +69,9 @@ class CMakeBuild(build_ext):
         for name in ("include", "cann"):
             shutil.rmtree(target.parent / "twin" / name, ignore_errors=True)
         self._build.install("operators", target.parent / "twin")
-        # What `make ascend` has left there, on a machine with CANN.
-        operators = ROOT / "mindspore_nsa" / "ascend_package"
-        carried = target.parent / operators.name
-        if operators.is_dir() and carried != operators:
-            shutil.copytree(operators, carried, dirs_exist_ok=True)
+        if not self.inplace:
+            (target.parent / "_commit.txt").write_text(f"{commit()}\n")
+            carry_operators(ROOT / "mindspore_nsa", target.parent)
 
     def copy_extensions_to_source(self):
         """Building in place: the operators go where the module goes, the twin into its package."""

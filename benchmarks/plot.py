@@ -10,7 +10,7 @@ def require(what="--png"):
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise SystemExit(f"{what} needs matplotlib: pip install 'mindspore-nsa[bench]'") from error
+        raise SystemExit(f"{what} needs matplotlib: pip install '.[bench]' in the clone") from error
 
 
 def _bars(results, values, limits, title, good_above, axes):

@@ -4,6 +4,7 @@ It lies in a folder of its own, in this package or where INSTALL_PATH said, and 
 vendors of the CANN installation, where it would be there for every user of the machine.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -12,6 +13,16 @@ FOLDER = Path(__file__).resolve().parent / "ascend_package"
 # Of what `make ascend` leaves beside CANN's files.
 BUILT_FOR = "built_for.json"
 LIBRARY = Path("op_api", "lib", "libcust_opapi.so")
+
+
+def sources(root):
+    """Digest of what the package is made of in a folder of sources: a stale one has another."""
+    digest = hashlib.sha256()
+    for folder in ("ascendc", "infer"):
+        for path in sorted(Path(root, folder).rglob("*.*")):
+            if path.suffix in (".h", ".cc", ".cpp"):
+                digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def find():

@@ -27,8 +27,8 @@ def _imported():
     if not (folder / "__init__.py").exists():
         raise ImportError(
             "target 'ascend_twin' and mindspore_nsa.twin need the package ascendc-twin "
-            f"{__version__}, which is not installed: pip install ./twin in the sources of "
-            "mindspore_nsa, or pip install 'mindspore-nsa[ascend_twin]'"
+            f"{__version__}, which is not installed: pip install ./twin in a clone of "
+            "mindspore_nsa"
         )
     spec = importlib.util.spec_from_file_location(
         "ascendc_twin", folder / "__init__.py", submodule_search_locations=[str(folder)]

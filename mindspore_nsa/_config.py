@@ -8,7 +8,7 @@ from importlib import metadata
 
 from . import _ascend_twin
 from ._native_library import native
-from ._version import __version__
+from ._version import __version__, commit
 
 # What runs the operators, and the MindSpore device_target that it needs.
 _DEVICES = {"cpu": "CPU", "ascend": "Ascend", "ascend_twin": "CPU"}
@@ -199,7 +199,7 @@ def show_config():
     except (FileNotFoundError, ImportError) as error:
         twin = str(error)
     lines = (
-        ("mindspore_nsa", __version__),
+        ("mindspore_nsa", f"{__version__}, commit {commit()}"),
         ("target", _State.name or "by device_target (CPU: cpu, Ascend: ascend)"),
         ("instruction set", f"{_native.isa()} (available: {', '.join(_native.available_isas())})"),
         ("threads", _native.num_threads()),

@@ -1,3 +1,23 @@
 """The version of the package, kept here alone."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
+
+
+def commit():
+    """Commit of the sources that the package was built from, a str; "unknown" where none tells."""
+    import subprocess
+    from pathlib import Path
+
+    folder = Path(__file__).resolve().parent
+    # Written into wheels by setup.py.
+    built = folder / "_commit.txt"
+    if built.exists():
+        return built.read_text().strip()
+    if not (folder.parent / "setup.py").exists():
+        return "unknown"
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"

@@ -11,7 +11,7 @@ def require():
     except ImportError as error:
         raise InputError(
             f"matplotlib draws the pictures, and cannot be imported ({error}): "
-            "pip install 'mindspore-nsa[demo]'"
+            "pip install '.[demo]' in the clone"
         ) from None
     # No window: a picture is a file.
     matplotlib.use("Agg")

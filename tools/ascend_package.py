@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -172,6 +173,9 @@ def install(package, target, socs):
             "mindspore_nsa": version["__version__"],
             "soc": list(socs),
             "cann": cann_version(cann_folder()),
+            "sources": runpy.run_path(str(ROOT / "mindspore_nsa" / "_ascend_package.py"))[
+                "sources"
+            ](ROOT),
         }
         (made / "built_for.json").write_text(json.dumps(built) + "\n")
         shutil.rmtree(target, ignore_errors=True)

@@ -80,6 +80,13 @@ def run(command, **environment):
         sys.exit(f"make wheel failed: {' '.join(map(str, command))}")
 
 
+def date_of_the_commit():
+    """Seconds that the files of a wheel are dated with, so that a commit has one wheel, or None."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout.strip() or None
+
+
 def listed(*names):
     """What pyproject.toml lists under these names; "requires" is what building needs."""
     text = (ROOT / "pyproject.toml").read_text()
@@ -166,6 +173,9 @@ def main():
     parser.add_argument("--python", nargs="*", default=usual_names())
     parser.add_argument("--machine", nargs="*", default=[platform.machine(), ARM])
     given = parser.parse_args()
+    date = date_of_the_commit()
+    if date:
+        os.environ.setdefault("SOURCE_DATE_EPOCH", date)
     found = interpreters(given.python)
     if not found:
         sys.exit(f"make wheel: none of {', '.join(given.python)} is here with its headers")

@@ -66,6 +66,7 @@ CONTENTS = {
         *("twin/docs/modelled_time", "twin/docs/rooms"),
         "docs/contributing",
         "docs/testing",
+        "docs/releasing",
         "CHANGELOG",
     ],
 }

@@ -1,6 +1,8 @@
 """What must hold before the operators can be used, said in words where it does not."""
 
+import re
 import warnings
+from pathlib import Path
 
 from .._native_library import native
 
@@ -15,6 +17,43 @@ def release(version):
             break
         numbers.append(int(part))
     return tuple(numbers)
+
+
+# binding/custom_extra.cc calls the virtual functions of MindSpore's AotExtra by their places, up to
+# the one that reads a text.
+CUSTOM_CALLS = (
+    ("", "~AotExtra"),
+    ("bool", "HasAttr"),
+    ("bool", "GetAttrBool"),
+    ("int64_t", "GetAttrInt"),
+    ("float", "GetAttrFloat"),
+    ("std::string", "GetAttrStr"),
+)
+
+
+def custom_calls(text):
+    """Type and name of the virtual functions of AotExtra in a header's text, in order."""
+    found = re.search(r"^class AotExtra \{(.*?)^\};", text, re.MULTILINE | re.DOTALL)
+    pattern = r"virtual ([\w:<> ]*?)\s*(~?\w+)\("
+    return tuple(re.findall(pattern, found[1])) if found else ()
+
+
+def _check_custom(folder, version):
+    """Whether a MindSpore that was never tried has the Custom that the native library knows.
+
+    A function in another place would be called with the wrong arguments, which ends the process.
+    """
+    headers = sorted((folder / "include").rglob("custom_aot_extra.h"))
+    found = custom_calls(headers[0].read_text()) if headers else ()
+    if found[: len(CUSTOM_CALLS)] == CUSTOM_CALLS:
+        return
+    said = ", ".join(name for _, name in found[: len(CUSTOM_CALLS)]) or "no such class"
+    raise ImportError(
+        f"MindSpore {version} has another interface of custom operators than mindspore_nsa was "
+        f"built for: AotExtra must begin with {', '.join(name for _, name in CUSTOM_CALLS)}, got "
+        f"{said} in {headers[0] if headers else folder / 'include'}: install a MindSpore from "
+        "2.7.1 to 2.10"
+    )
 
 
 def check_environment():
@@ -32,10 +71,12 @@ def check_environment():
         if error.name != "mindspore":
             raise
         raise ImportError(
-            "the operators of mindspore_nsa need MindSpore: pip install 'mindspore>=2.7.1,<2.11'"
+            "the operators of mindspore_nsa need MindSpore: pip install 'mindspore>=2.7.1,<3'"
         ) from error
     lowest, highest = MINDSPORE_TESTED
     version = release(mindspore.__version__)
+    if version[:2] > highest:
+        _check_custom(Path(mindspore.__file__).parent, mindspore.__version__)
     if version < lowest or version[:2] > highest:
         warnings.warn(
             f"mindspore_nsa is made for MindSpore 2.7.1 to 2.10, got {mindspore.__version__}",

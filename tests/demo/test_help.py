@@ -36,7 +36,7 @@ def test_without_matplotlib(name, monkeypatch, tmp_path):
     program = importlib.import_module(f"model_zoo_demo.{name}")
     said = program.main(["--out", str(tmp_path / "out")])
     assert said.startswith(f"{name}: matplotlib draws the pictures, and cannot be imported")
-    assert said.endswith("pip install 'mindspore-nsa[demo]'") and not [*tmp_path.iterdir()]
+    assert said.endswith("pip install '.[demo]' in the clone") and not [*tmp_path.iterdir()]
 
 
 def test_a_picture(tmp_path):

@@ -238,6 +238,38 @@ def test_untested_mindspore_warns(monkeypatch, recwarn, version, warned):
     assert all(version in text for text in texts)
 
 
+def test_layout_of_custom_operators():
+    """The installed MindSpore has it, and the native library's own declaration is the same."""
+    from mindspore_nsa.ops import _environment
+
+    root = Path(__file__).resolve().parents[2]
+    (header,) = Path(ms.__file__).parent.joinpath("include").rglob("custom_aot_extra.h")
+    count = len(_environment.CUSTOM_CALLS)
+    for text in (header.read_text(), (root / "binding" / "custom_extra.cc").read_text()):
+        assert _environment.custom_calls(text)[:count] == _environment.CUSTOM_CALLS
+
+
+@pytest.mark.parametrize(
+    "text, got",
+    [
+        ("class AotExtra {\n virtual ~AotExtra();\n virtual bool Other(int);\n};\n", "Other"),
+        ("class Another {\n};\n", "no such class"),
+        (None, "no such class"),
+    ],
+)
+def test_another_layout_of_custom_operators_is_refused(monkeypatch, tmp_path, text, got):
+    from mindspore_nsa.ops._environment import check_environment
+
+    (tmp_path / "include" / "deep").mkdir(parents=True)
+    if text is not None:
+        (tmp_path / "include" / "deep" / "custom_aot_extra.h").write_text(text)
+    monkeypatch.setattr(ms, "__file__", str(tmp_path / "__init__.py"))
+    check_environment()
+    monkeypatch.setattr(ms, "__version__", "2.11.0")
+    with pytest.raises(ImportError, match=f"MindSpore 2.11.0 has another interface.*got .*{got}"):
+        check_environment()
+
+
 def test_numpy_2_is_refused(monkeypatch):
     from mindspore_nsa.ops._environment import check_environment
 

@@ -1,7 +1,9 @@
 """What setup.py does around CMake, here and in twin/."""
 
+import json
 import mmap
 import runpy
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -56,6 +58,29 @@ def test_folders_of_files_are_replaced(tmp_path):
         **{"module.py": "old", "other/e.h": "old"},
     }
     assert not (old / "include" / "gone").exists()
+
+
+def test_operators_of_other_sources_are_not_carried(tmp_path, monkeypatch):
+    """`make ascend` leaves a package in the sources, which may have changed since."""
+    monkeypatch.setattr("setuptools.setup", lambda **given: None)
+    carry = runpy.run_path(str(ROOT / "setup.py"))["carry_operators"]
+    package, target = tmp_path / "mindspore_nsa", tmp_path / "build"
+    operators, source = package / "ascend_package", tmp_path / "infer" / "a.h"
+    for folder in (operators, source.parent, target / "ascend_package"):
+        folder.mkdir(parents=True)
+    shutil.copy(ROOT / "mindspore_nsa" / "_ascend_package.py", package)
+    sources = runpy.run_path(str(package / "_ascend_package.py"))["sources"]
+    source.write_text("old")
+    (target / "ascend_package" / "stale").write_text("")
+    (operators / "built_for.json").write_text(json.dumps({"sources": sources(tmp_path)}))
+    carry(package, target)
+    assert [path.name for path in (target / "ascend_package").iterdir()] == ["built_for.json"]
+    source.write_text("new")
+    with pytest.raises(SystemExit, match="was built from other sources: 'make ascend' again"):
+        carry(package, target)
+    shutil.rmtree(operators)
+    carry(package, target)
+    assert not (target / "ascend_package").exists()
 
 
 def test_building_in_place_leaves_sources_alone(tmp_path, monkeypatch):

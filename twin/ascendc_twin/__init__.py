@@ -59,7 +59,7 @@ def _missing(what):
     """The error of a file of the built package that this copy does not have."""
     source = _FOLDER.parent
     if not all((source / name).exists() for name in ("setup.py", "CMakeLists.txt")):
-        return f"{what} is missing; build it with 'pip install' of ascendc-twin"
+        return f"{what} is missing; build it with 'pip install ./twin' in the clone"
     return (
         f"{what} has not been built in {source}, the source folder of ascendc_twin. Python finds "
         "this folder before an installed package where a program lies in it or is started in it "

@@ -1,3 +1,3 @@
 """The version of the package, kept here alone."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
