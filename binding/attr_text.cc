@@ -1,8 +1,9 @@
 #include "binding/attr_text.h"
 
-#include <cstdlib>
+#include <charconv>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace nsa {
 
@@ -12,21 +13,24 @@ namespace {
   throw std::invalid_argument("malformed operator attribute '" + std::string(item) + "'");
 }
 
-Attrs::Value parse_value(std::string_view item, char type, const std::string& text) {
-  char* end = nullptr;
+// Independent of the process's locale, whose decimal point strtod() takes.
+template <class Number>
+Number parse_number(std::string_view item, std::string_view text) {
+  Number value{};
+  const char* const end = text.data() + text.size();
+  const std::from_chars_result parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end) malformed(item);
+  return value;
+}
+
+Attrs::Value parse_value(std::string_view item, char type, std::string_view text) {
   switch (type) {
-    case 'i': {
-      const int64_t value = std::strtoll(text.c_str(), &end, 10);
-      if (end == text.c_str() || *end != '\0') malformed(item);
-      return value;
-    }
-    case 'f': {
-      const double value = std::strtod(text.c_str(), &end);
-      if (end == text.c_str() || *end != '\0') malformed(item);
-      return value;
-    }
+    case 'i':
+      return parse_number<int64_t>(item, text);
+    case 'f':
+      return parse_number<double>(item, text);
     case 's':
-      return text;
+      return std::string(text);
     default:
       malformed(item);
   }
@@ -41,8 +45,7 @@ Attrs parse_attrs(std::string_view text) {
     text.remove_prefix(item.size() == text.size() ? item.size() : item.size() + 1);
     const size_t equals = item.find('=');
     if (equals == std::string_view::npos || equals + 1 == item.size()) malformed(item);
-    attrs.set(item.substr(0, equals),
-              parse_value(item, item[equals + 1], std::string(item.substr(equals + 2))));
+    attrs.set(item.substr(0, equals), parse_value(item, item[equals + 1], item.substr(equals + 2)));
   }
   return attrs;
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -43,9 +42,7 @@ std::string size_text(size_t i, int64_t value) {
   if (name.rfind("rope_", 0) != 0) return name + " " + std::to_string(value);
   double real;
   std::memcpy(&real, &value, sizeof(real));
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", real);
-  return name + " " + text;
+  return name + " " + format_float(real);
 }
 
 // The state of every row, of which the kernel takes lengths one after another.

@@ -1,6 +1,6 @@
 #include "infer/format.h"
 
-#include <cstdio>
+#include <charconv>
 #include <limits>
 
 namespace nsa {
@@ -28,9 +28,12 @@ std::string format_dtypes(DTypeSet set) {
 }
 
 std::string format_float(double value) {
+  // Independent of the process's locale, whose decimal point printf takes.
   char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", value);
-  return text;
+  constexpr int kDigits = 9;
+  const std::to_chars_result end =
+      std::to_chars(text, text + sizeof(text), value, std::chars_format::general, kDigits);
+  return {text, end.ptr};
 }
 
 int64_t product(std::initializer_list<int64_t> factors) {

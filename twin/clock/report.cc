@@ -4,6 +4,8 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "twin/device/plain_numbers.h"
+
 namespace twin::clock {
 namespace {
 
@@ -11,6 +13,7 @@ constexpr size_t kShownPlaces = 12;
 
 std::string Print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 std::string Print(const char* format, ...) {
+  const PlainNumbers plain;
   char text[512];
   va_list arguments;
   va_start(arguments, format);

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "twin/clock/report.h"
+#include "twin/device/plain_numbers.h"
 
 namespace twin::clock {
 namespace {
@@ -30,6 +31,7 @@ std::string CoreName(const CoreRecord& core) {
 bool Report::WriteTrace(const std::string& path) const {
   std::FILE* file = std::fopen(path.c_str(), "w");
   if (file == nullptr) return false;
+  const PlainNumbers plain;
   std::fprintf(file,
                "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"kernel\": \"%s\", "
                "\"chip\": \"%s\", \"time\": \"modelled\"},\n\"traceEvents\": [",

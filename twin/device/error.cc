@@ -6,12 +6,14 @@
 
 #include "twin/device/launch_state.h"
 #include "twin/device/narrowed.h"
+#include "twin/device/plain_numbers.h"
 
 namespace twin {
 
 Error::Error(const std::string& message) : std::runtime_error(message) {}
 
 std::string Format(const char* format, ...) {
+  const PlainNumbers plain;
   va_list list;
   va_start(list, format);
   char text[1024];

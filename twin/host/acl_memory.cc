@@ -9,6 +9,7 @@
 
 #include "graph/types.h"
 #include "twin/device/float16.h"
+#include "twin/device/plain_numbers.h"
 #include "twin/host/device_memory.h"
 #include "twin/host/log.h"
 #include "twin/host/machine.h"
@@ -203,6 +204,7 @@ const char* aclrtGetSocName() {
 
 void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line,
                const char* fmt, ...) {
+  const twin::PlainNumbers plain;
   char text[1024];
   va_list list;
   va_start(list, fmt);

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "twin/device/plain_numbers.h"
+
 namespace twin {
 
 namespace {
@@ -42,6 +44,7 @@ void LogText(LogLevel level, const std::string& who, const std::string& text) {
 }
 
 void Log(LogLevel level, const char* who, const char* format, ...) {
+  const twin::PlainNumbers plain;
   va_list list;
   va_start(list, format);
   va_list again;

@@ -2,6 +2,7 @@
 #include <cctype>
 #include <iomanip>
 #include <limits>
+#include <locale>
 #include <sstream>
 
 #include "twin/host/aclnn_kinds.h"
@@ -226,6 +227,7 @@ void WriteParameter(const Parameter& parameter, std::ostringstream& out) {
 
 std::string AclnnFunctionList(const std::vector<const OpSpec*>& specs) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   out << std::setprecision(std::numeric_limits<double>::max_digits10)
       << "// Generated from the operators' definitions.\n";
   for (const OpSpec* spec : specs) {
