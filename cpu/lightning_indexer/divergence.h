@@ -7,9 +7,12 @@
 namespace nsa::cpu {
 namespace {
 
-// The natural logarithm of a positive number, with a relative error of some 1e-14: a series of
-// (m - 1) / (m + 1) for a mantissa between sqrt(1/2) and sqrt(2).
+// The natural logarithm, with a relative error of some 1e-14 for what is a float: a series of
+// (m - 1) / (m + 1) for a mantissa between sqrt(1/2) and sqrt(2). As the standard has it: -inf of
+// 0, inf of inf, NaN of NaN and what is below 0.
 inline double log_of(double x) {
+  constexpr double kInf = __builtin_inf();
+  if (!(x > 0.0 && x < kInf)) return x == 0.0 ? -kInf : x == kInf ? kInf : __builtin_nan("");
   int64_t bits;
   __builtin_memcpy(&bits, &x, 8);
   int64_t exponent = (bits >> 52) - 1023;
@@ -26,9 +29,26 @@ inline double log_of(double x) {
   return static_cast<double>(exponent) * 0.6931471805599453 + 2.0 * f * series;
 }
 
-// The sum over n keys of p (log p - log y), where y = exp(score - max) / sum; 0 where p is.
+// exp(score - max), at most 1: where numbers are large, another kernel's maximum may be a little
+// below. NaN and an infinite score give NaN.
+inline V exp_at_most_one(V score, V max) {
+  const V x = sub(score, max);
+  // The second operand is what min() and max() give where it is NaN.
+  const V below = fma(nsa::cpu::max(zero(), x), zero(), min(zero(), x));
+  return exp2(mul(below, set1(kLog2e)));
+}
+
+// Lanes g, g + 1, ... of heads, and 0 of those past the last of `heads`, where 0 times an infinite
+// key is NaN.
+inline V of_heads(V x, int64_t g, int64_t heads) {
+  if (g + W <= heads) return x;
+  return where_lt(iota(), set1(static_cast<float>(heads - g)), x, zero());
+}
+
+// The sum over n keys of p (log p - log y), where y = exp(score - max) / sum; 0 where p is. Beside
+// an infinite score, which makes the sum NaN, all others have y = 0.
 inline double divergence(const float* p, const float* score, int64_t n, float max, float sum) {
-  const double log_sum = log_of(sum);
+  const double log_sum = max == kInfinity ? 0.0 : log_of(sum);
   double total = 0.0;
   for (int64_t t = 0; t < n; ++t) {
     if (p[t] == 0.0f) continue;

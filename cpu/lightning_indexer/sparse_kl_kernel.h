@@ -119,7 +119,8 @@ class SparseQueryKL {
       V sum = zero();
       for (int64_t g = 0; g < b_.lanes; g += W) {
         const V x = mul(load(b_.s + j * b_.lanes + g), by);
-        sum = fma(exp_from(x, load(b_.max + g)), load(b_.inverse + g), sum);
+        const V e = of_heads(exp_at_most_one(x, load(b_.max + g)), g, plan_.attention.G);
+        sum = fma(e, load(b_.inverse + g), sum);
       }
       p[j] += hsum(sum);
     }
@@ -128,6 +129,7 @@ class SparseQueryKL {
   // Of all tokens, and the products that they come from.
   void scores(int64_t total) {
     TokenGradBuffers& b = b_.index;
+    const int64_t heads = plan_.index.G;
     for (int64_t t = 0; t < total; t += kGatherRows) {
       const int64_t n = min64(kGatherRows, total - t);
       gather_picks(plan_.index, index_seg_, group_, b_.gathered.tokens + t, n, b);
@@ -136,7 +138,8 @@ class SparseQueryKL {
       for (int64_t j = 0; j < n; ++j) {
         V sum = zero();
         for (int64_t g = 0; g < b.lanes; g += W)
-          sum = fma(load(b.weight + g), max(zero(), load(z + j * b.lanes + g)), sum);
+          sum = fma(load(b.weight + g), of_heads(max(zero(), load(z + j * b.lanes + g)), g, heads),
+                    sum);
         b_.score[t + j] = hsum(sum);
       }
     }

@@ -298,3 +298,36 @@ def test_dense_gradient_by_finite_differences():
     )
     assert slopes[3] == loss(*operands)
     check_slopes(loss, slopes[:3], operands)
+
+
+ONE = np.ones((1, 1, 1, 1), np.float32)
+BAD = [(1, np.nan, np.nan), (1, np.inf, np.inf), (np.inf, 1, np.nan), (np.nan, 1, np.nan)]
+
+
+@pytest.mark.parametrize("first, second, expected", BAD)
+def test_scores_that_are_no_numbers(isa, first, second, expected):
+    """All of the teacher's mass is on the first of two keys: p log y with y = softmax(scores)."""
+    given = {
+        "query": 300 * ONE,
+        "key": np.array([1, -1], np.float32).reshape(1, 2, 1, 1),
+        "query_index": ONE,
+        "key_index": np.array([first, second], np.float32).reshape(1, 2, 1, 1),
+        "weights": ONE[0],
+        "sparse_indices": np.array([0, 1], np.int32).reshape(1, 1, 1, 2),
+        "softmax_max": 300 * ONE,
+        "softmax_sum": ONE,
+        "sparse_mode": 0,
+    }
+    for loss in (loss_of(SPARSE, **given), dense_loss_of(**given)):
+        np.testing.assert_array_equal(loss[3], np.float32([expected]))
+        assert np.isnan(loss[1]).any()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_teacher_that_is_no_number(isa, bad):
+    given = setting(picks=50, seed=2)
+    given["query"][0, 7, 0, 0] = bad
+    for loss in (loss_of(SPARSE, 0.25, **given), dense_loss_of(0.25, **given)):
+        assert np.isnan(loss[3]).all()
+        others = np.arange(20) != 7
+        assert np.isnan(loss[0][0, 7]).any() and np.isfinite(loss[0][0, others]).all()

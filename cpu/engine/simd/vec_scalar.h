@@ -42,8 +42,8 @@ inline V iota() { return 0.0f; }
 inline V round_even(V x) { return (x + 12582912.0f) - 12582912.0f; }
 // 2^n for integral n in [-126, 127].
 inline V pow2i(V n) {
-  // A NaN has no integer value; the factor then does not matter.
-  int32_t e = n == n ? static_cast<int32_t>(n) : 0;
+  // NaN and infinity have no integer value; the factor then does not matter.
+  int32_t e = n - n == 0.0f ? static_cast<int32_t>(n) : 0;
   return float_of(static_cast<uint32_t>(e + 127) << 23);
 }
 inline float hmax(V x) { return x; }
