@@ -378,20 +378,39 @@ class DecodeWorker {
     }
   }
 
+  // Whether a branch's sum is that of its scores: times log2(e), large ones may be infinite.
+  static bool usable(float sum) { return sum > 0.0f; }
+
+  // The softmax of head g over a branch without log2(e) in the scores, in two passes over them.
+  SoftmaxState natural_state(int64_t n, const DecodeCell& cell, int branch, int64_t g) {
+    SoftmaxState state = SoftmaxState::empty();
+    for_each_step(n, cell, branch, [&](const float* s, int64_t, int64_t tokens) {
+      for (int64_t j = 0; j < tokens; ++j) state.raise(s[j * lanes_ + g] * p_.scale);
+    });
+    for_each_step(n, cell, branch, [&](const float* s, int64_t, int64_t tokens) {
+      for (int64_t j = 0; j < tokens; ++j)
+        state.sum += exp1(s[j * lanes_ + g] * p_.scale - state.base());
+    });
+    return state;
+  }
+
   // Adds the probabilities of one head. Where its row is NaN, so is that of every key with a score
   // above -inf.
-  void head_importance(int64_t n, const DecodeCell& cell, int64_t g, float max, float inverse) {
-    if (inverse == inverse) {
+  void head_importance(int64_t n, const DecodeCell& cell, int64_t g, float max, float sum) {
+    if (usable(sum)) {
+      const float inverse = 1.0f / sum;
       for (int64_t c = 0; c < cell.cmp_keys; ++c) {
         const float step = x_.step_max[(cell.step + c / kStepKeys) * lanes_ + g];
         t_.prob[c] += x_.exponential[(cell.scores + c) * lanes_ + g] * exp2_1(step - max) * inverse;
       }
       return;
     }
+    const SoftmaxState state = natural_state(n, cell, kCompressed, g);
+    const float inverse = state.inverse_sum(), base = state.base();
     for_each_step(n, cell, kCompressed, [&](const float* s, int64_t token, int64_t tokens) {
       for (int64_t j = 0; j < tokens; ++j) {
-        const bool masked = s[j * lanes_ + g] * p_.scale == -kInfinity;
-        if (!masked) t_.prob[token + j] = __builtin_nanf("");
+        const float x = s[j * lanes_ + g] * p_.scale;
+        if (x != -kInfinity) t_.prob[token + j] += exp1(x - base) * inverse;
       }
     });
   }
@@ -400,17 +419,18 @@ class DecodeWorker {
   void importance(int64_t n, const DecodeCell& cell) {
     float max[W], sum[W], inverse[W];
     fill(t_.prob, cell.cmp_keys, 0.0f);
-    for (int64_t g = 0; g < heads_; g += W) {
+    for (int64_t g = 0; g < heads_ && cell.cmp_keys > 0; g += W) {
       total_of(cell, kCompressed, g, max, sum);
-      bool numbers = true;
+      bool all = true;
       for (int64_t lane = 0; lane < W; ++lane) {
-        inverse[lane] = g + lane < p_.G && sum[lane] != 0.0f ? 1.0f / sum[lane] : 0.0f;
-        numbers = numbers && sum[lane] == sum[lane];
-      }
-      if (!numbers) {
+        const bool there = g + lane < p_.G;
+        inverse[lane] = there ? 1.0f / sum[lane] : 0.0f;
         // Also of a lane past the group, where 0 times an infinite key is NaN.
+        all = all && (there ? usable(sum[lane]) : sum[lane] == sum[lane]);
+      }
+      if (!all) {
         for (int64_t lane = 0; lane < W && g + lane < p_.G; ++lane)
-          head_importance(n, cell, g + lane, max[lane], inverse[lane]);
+          head_importance(n, cell, g + lane, max[lane], sum[lane]);
         continue;
       }
       for (int64_t c0 = 0; c0 < cell.cmp_keys; c0 += kStepKeys) {
@@ -480,7 +500,7 @@ class DecodeWorker {
       for (int b = 0; b < kBranches; ++b) {
         if (!p_.has[b]) continue;
         const float sum = t_.sum[b * lanes_ + g], factor = gate(cell, b, g);
-        numbers = numbers && sum == sum && factor - factor == 0.0f;
+        numbers = numbers && (usable(sum) || cell.units[b] == 0) && factor - factor == 0.0f;
       }
       Path::restore_columns(row, row_);
       if (!numbers || !all_finite(row, row_)) {
@@ -517,23 +537,29 @@ class DecodeWorker {
 
   // The same key by key, for an output that is not all numbers: a key of probability 0 touches
   // nothing, even if its value is infinite, and the gate multiplies the branch as a whole.
+  // Probabilities are halved, because rounding may take their sum above 1.
   void add_branch_visible(int64_t n, const DecodeCell& cell, int branch, int64_t g, float* row) {
-    const float max = t_.max[branch * lanes_ + g], sum = t_.sum[branch * lanes_ + g];
+    const float max = t_.max[branch * lanes_ + g], of_units = t_.sum[branch * lanes_ + g];
+    const SoftmaxState natural =
+        usable(of_units) ? SoftmaxState::empty() : natural_state(n, cell, branch, g);
+    const float sum = usable(of_units) ? of_units : natural.sum;
     const float factor = gate(cell, branch, g);
     float *out = t_.row, *value = t_.row + row_;
     fill(out, row_, sum == sum ? 0.0f : sum);
-    if (sum > 0.0f) {
+    if (usable(sum)) {
       const CacheView& view = p_.value[branch];
       for_each_step(n, cell, branch, [&](const float* s, int64_t token, int64_t tokens) {
         for (int64_t j = 0; j < tokens; ++j) {
-          const float p = exponential(s[j * lanes_ + g], max);
+          const float score = s[j * lanes_ + g];
+          const float p =
+              usable(of_units) ? exponential(score, max) : exp1(score * p_.scale - natural.base());
           if (p == 0.0f) continue;
           to_float(p_.dtype, view.data, view.offset(cell.row, cell.head, token + j), p_.Dv, value);
-          for (int64_t d = 0; d < p_.Dv; ++d) out[d] += p / sum * value[d];
+          for (int64_t d = 0; d < p_.Dv; ++d) out[d] += 0.5f * p / sum * value[d];
         }
       });
     }
-    for (int64_t d = 0; d < p_.Dv; ++d) row[d] += factor * out[d];
+    for (int64_t d = 0; d < p_.Dv; ++d) row[d] += 2.0f * out[d] * factor;
   }
 
   const DecodePlan& p_;
