@@ -46,9 +46,10 @@ struct SelectionRule {
 };
 
 // Selection blocks of one segment: `cmp_len` compressed tokens; `query_end` = q_offset + query
-// length.
+// length. Without causal they are those that a compressed token counts for.
 inline int64_t selection_blocks(const SelectionRule& rule, int64_t cmp_len, int64_t query_end) {
   if (rule.causal) return ceil_div(query_end, rule.select_block_size);
+  if (cmp_len == 0) return 0;
   const int64_t m = rule.select_block_size / rule.compress_stride;
   const int64_t n = rule.compress_block_size / rule.compress_stride;
   const int64_t reach = rule.importance == Importance::kOverlap ? n - 1 : 0;

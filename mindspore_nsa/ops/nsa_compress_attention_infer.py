@@ -52,7 +52,8 @@ def nsa_compress_attention_infer(
     `actual_sel_seq_kvlen` the row's :math:`S` queries are the last of that many tokens: query `i`
     stands at position :math:`actual\_sel\_seq\_kvlen_b - S + i`, sees the windows that end there or
     before, and chooses among the blocks up to its own. Without, a query sees all compressed tokens
-    of its row. It is `torch_npu.npu_nsa_compress_attention_infer` of Ascend's PyTorch, with CANN's
+    of its row, and chooses among the blocks that one of them counts for: none where there is none.
+    It is `torch_npu.npu_nsa_compress_attention_infer` of Ascend's PyTorch, with CANN's
     name; here :math:`S` and the page size may be any.
 
     Args:

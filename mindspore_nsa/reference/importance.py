@@ -24,9 +24,11 @@ def block_scores(p, num_blocks, m, n, importance):
 
 
 def num_blocks(num_compressed, num_queries, m, n, importance, causal, q_offset, select_block_size):
-    """Selection blocks of a segment."""
+    """Selection blocks of a segment; without causal those that a compressed token counts for."""
     if causal:
         return -(-(q_offset + num_queries) // select_block_size)
+    if num_compressed == 0:
+        return 0
     pieces = num_compressed if importance == "cann" else num_compressed + n - 1
     return -(-pieces // m)
 

@@ -58,3 +58,26 @@ def test_the_best_come_last(isa):
     for count in (1, 16, 40):
         expected = best(levels, forced, count)
         np.testing.assert_array_equal(chosen(levels, forced, count), expected)
+
+
+@pytest.mark.parametrize("importance", ["cann", "overlap"])
+def test_rows_without_compressed_tokens(importance):
+    """Without lengths in tokens candidates are the blocks that a compressed token counts for, and a
+    row that has none lists none."""
+    rng = np.random.default_rng(0)
+    query = rng.standard_normal((3, 2, 8), np.float32)
+    pages = rng.standard_normal((3, 4, 1, 8), np.float32)
+    attrs = {"scale_value": 0.5, "head_num": 2, "select_block_size": 8, "select_block_count": 3,
+             "compress_block_size": 8, "compress_stride": 2, "importance": importance}  # fmt: skip
+    of_caches = {"key_value_head_num": 1, "page_block_size": 4}
+    inputs = [query, pages, pages, None, None, np.array([0, 4, 0]), None]
+    names = [spec["name"] for spec in _native.schema("NsaCompressAttentionInfer")["inputs"]]
+    given = dict(query=query, key=pages, value=pages, actual_cmp_seq_kvlen=np.array([0, 4, 0]))
+    inputs = [given.get(name) for name in names]
+    out, blocks = _native.run("NsaCompressAttentionInfer", inputs, attrs | of_caches)
+    assert (blocks[[0, 2]] == -1).all() and (blocks[1, 0, :1] >= 0).all()
+    assert not out[[0, 2]].any()
+    lists = [np.array([1, 2, 3]), np.array([0, 4, 4]), None, None]
+    inputs = [query, pages[1], pages[1], None, None, *lists]
+    whole = _native.run("NsaCompressAttention", inputs, attrs | {"causal": 0})
+    np.testing.assert_array_equal(whole[1], blocks)

@@ -44,6 +44,8 @@ def test_overlap_counts_pieces(l, s, select):  # noqa: E741
         (8, "overlap", False, 3),
         (7, "overlap", False, 2),
         (0, "cann", False, 0),
+        (0, "overlap", False, 0),
+        (1, "overlap", False, 1),
         (8, "cann", True, 4),  # ceil((100 + 130) / 64)
     ],
 )

@@ -81,6 +81,7 @@ class NsaCompressAttentionRanking {
   // Blocks that query i may select.
   __aicore__ inline int64_t Candidates(int32_t i) const {
     if (t_->causal != 0) return OwnBlock(i) + 1;
+    if (now_.visible.keys == 0) return 0;
     const int64_t keys = now_.visible.keys + (t_->overlap != 0 ? t_->overlap_keys - 1 : 0);
     return (keys + t_->block_keys - 1) / t_->block_keys;
   }

@@ -67,6 +67,7 @@ class CompressedKeys {
     const RankingTiling& r = rule_->ranking;
     if (!right_ || !there_) return 0;
     if (known_) return queries_.seen() == 0 ? 0 : OwnBlock() + 1;
+    if (total_ == 0) return 0;
     const int64_t keys = total_ + (r.overlap != 0 ? r.overlap_keys - 1 : 0);
     return (keys + r.block_keys - 1) / r.block_keys;
   }

@@ -10,8 +10,11 @@ struct ImportanceRule {
   int64_t n;     // l / s, strides of a compressed token
   bool overlap;  // every index of eq. (9) 1-based; otherwise CANN's: j 1-based and P 0-based
 
-  // Selection blocks that a segment of kv_len compressed tokens has without causal.
-  int64_t blocks(int64_t kv_len) const { return ceil_div(overlap ? kv_len + n - 1 : kv_len, m); }
+  // Selection blocks that a segment of kv_len compressed tokens has without causal: those that one
+  // of them counts for.
+  int64_t blocks(int64_t kv_len) const {
+    return kv_len == 0 ? 0 : ceil_div(overlap ? kv_len + n - 1 : kv_len, m);
+  }
 };
 
 namespace {
