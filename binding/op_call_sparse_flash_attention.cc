@@ -88,6 +88,7 @@ void run_backward(const CheckedCall& call) {
   fill(call, kGrad, p);
   p.attention_out = const_cast<void*>(call.data(kGrad.attention_out));
   p.attention_out_grad = call.data(kGrad.attention_out_grad);
+  p.softmax_sum_grad = call.as<float>(kGrad.softmax_sum_grad);
   p.dq = call.out(kGradOut.dq);
   p.dk = call.out(kGradOut.dk);
   p.dv = call.out(kGradOut.dv);
@@ -110,7 +111,9 @@ void run_backward(const CheckedCall& call) {
 int64_t backward_work(const CheckedCall& call) { return work_of(call, kGrad); }
 
 uint32_t forward_float32(const BoundAttrs&) { return input_bit(kIn.sinks); }
-uint32_t backward_float32(const BoundAttrs&) { return input_bit(kGrad.sinks); }
+uint32_t backward_float32(const BoundAttrs&) {
+  return input_bit(kGrad.sinks) | input_bit(kGrad.softmax_sum_grad);
+}
 
 }  // namespace
 

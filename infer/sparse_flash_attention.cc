@@ -68,6 +68,13 @@ void check_built_in(const Context& c, const SparseFlashAttentionAttrs& attrs,
           block);
 }
 
+std::vector<int64_t> statistics_of(const SparseDims& dims) {
+  const bool known = dims.heads >= 0 && dims.key_heads > 0;
+  const int64_t group = known ? dims.heads / dims.key_heads : kUnknownDim;
+  if (dims.packed) return {dims.key_heads, dims.rows, group};
+  return {dims.batch, dims.key_heads, dims.per_batch, group};
+}
+
 std::vector<OutputDesc> infer_forward(const Context& c) {
   const auto& attrs = c.attrs<SparseFlashAttentionAttrs>();
   const SparseDims dims = check_shared(c, kIn, kIn.block_table);
@@ -78,14 +85,8 @@ std::vector<OutputDesc> infer_forward(const Context& c) {
     c.fail_value("sparse_block_size", "a divisor of a page's tokens (" + std::to_string(page) + ")",
                  std::to_string(block));
   }
-  std::vector<int64_t> statistics{0};
-  if (attrs.return_softmax_lse) {
-    const bool known = dims.heads >= 0 && dims.key_heads > 0;
-    const int64_t group = known ? dims.heads / dims.key_heads : kUnknownDim;
-    statistics = dims.packed
-                     ? std::vector<int64_t>{dims.key_heads, dims.rows, group}
-                     : std::vector<int64_t>{dims.batch, dims.key_heads, dims.per_batch, group};
-  }
+  const std::vector<int64_t> statistics =
+      attrs.return_softmax_lse ? statistics_of(dims) : std::vector<int64_t>{0};
   return {{c.dtype(kIn.query), dims.shape({dims.heads, dims.dv})},
           {DType::kFloat32, statistics},
           {DType::kFloat32, statistics}};
@@ -100,6 +101,12 @@ std::vector<OutputDesc> infer_backward(const Context& c) {
   const SparseDims dims = check_shared(c, kGrad, std::nullopt);
   for (size_t input : {kGrad.attention_out, kGrad.attention_out_grad})
     require_token_shape(c, input, dims, {dims.heads, dims.dv}, "(T1, N, Dv)", "(B, Sq, N, Dv)");
+  if (c.has(kGrad.softmax_sum_grad)) {
+    const std::vector<int64_t> shape = statistics_of(dims);
+    c.require_shape(kGrad.softmax_sum_grad,
+                    dims.packed ? "(N2, T1, N / N2)" : "(B, N2, Sq, N / N2)", shape.data(),
+                    shape.size());
+  }
   const DType dtype = c.dtype(kGrad.query);
   return {{dtype, shape_of(c, kGrad.query)},    {dtype, shape_of(c, kGrad.key)},
           {dtype, shape_of(c, kGrad.value)},    {dtype, shape_of(c, kGrad.query_rope)},

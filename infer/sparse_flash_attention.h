@@ -61,6 +61,7 @@ struct SparseFlashAttentionGradInputs : Inputs {
   size_t sinks = optional("sinks", Elements::kFloat32);
   size_t actual_seq_lengths_query = optional("actual_seq_lengths_query", Elements::kList);
   size_t actual_seq_lengths_kv = optional("actual_seq_lengths_kv", Elements::kList);
+  size_t softmax_sum_grad = optional("softmax_sum_grad", Elements::kFloat32);
 };
 inline constexpr SparseFlashAttentionGradInputs kSparseFlashAttentionGradInputs;
 

@@ -32,7 +32,6 @@ std::vector<Segment> make_sparse_plan(const SparseFlashAttentionParams& p, Atten
   plan.scale = p.scale_value;
   sparse.indices = p.sparse_indices;
   sparse.count = p.count;
-  sparse.block = p.sparse_block_size;
   sparse.query_rope = p.query_rope;
   sparse.key_rope = p.key_rope;
   sparse.R = p.query_rope ? p.R : 0;
@@ -53,8 +52,10 @@ std::vector<Segment> make_sparse_plan(const SparseFlashAttentionParams& p, Atten
   }
   plan.segments = segments.data();
   plan.num_segments = p.B;
+  // A block that is longer than every segment is cut: an index times its size then fits.
+  sparse.block = min64(p.sparse_block_size, longest);
   // A block may stand there more than once, or reach past the end.
-  sparse.most = sparse.count * min64(sparse.block, longest);
+  sparse.most = sparse.count * sparse.block;
   return segments;
 }
 
@@ -96,6 +97,7 @@ void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
   SparseGradPlan grad{};
   const std::vector<Segment> segments = make_sparse_plan(p, plan, grad);
   grad.dout = p.attention_out_grad;
+  grad.sum_grad = p.softmax_sum_grad;
   grad.dq = p.dq;
   grad.dq_rope = p.dq_rope;
   int64_t longest = 1;

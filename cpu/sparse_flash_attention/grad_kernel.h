@@ -135,6 +135,7 @@ class SparseQueryGrad {
       float sums[W];
       store(sums, sum_of(each));
       for (int64_t k = 0; k < W; ++k) b_.inverse[g + k] = sums[k] == 0.0f ? 0.0f : 1.0f / sums[k];
+      add_sum_gradients(sums, g);
       store(b_.max + g, top);
       const V inverse = load(b_.inverse + g);
       for (int64_t t = 0; t < total; ++t) {
@@ -142,6 +143,13 @@ class SparseQueryGrad {
         store(at, mul(load(at), inverse));
       }
     }
+  }
+
+  // delta -= sum * gradient of the sum, the maximum being a constant, of W heads from g on.
+  void add_sum_gradients(const float* sums, int64_t g) {
+    if (grad_.sum_grad == nullptr) return;
+    const float* of_sum = grad_.sum_grad + grad_.statistic(plan_, row_, key_head_);
+    for (int64_t k = 0; k < W && g + k < plan_.G; ++k) b_.delta[g + k] -= sums[k] * of_sum[g + k];
   }
 
   // ds = scale * p * (dp - delta) of n tokens; 0 where p is.

@@ -15,6 +15,7 @@ struct SparseBuffers {
   float* s;                   // [kGatherRows, lanes] scores, then probabilities
   float* o;                   // [G, row_o]
   float *max, *sum, *factor;  // [lanes]
+  float* one;                 // [row_o] of one head
   int64_t lanes, row_o;
 
   static SparseBuffers carve(Arena& arena, const AttentionPlan& plan, const SparsePlan& sparse) {
@@ -29,6 +30,7 @@ struct SparseBuffers {
     b.max = arena.take<float>(b.lanes);
     b.sum = arena.take<float>(b.lanes);
     b.factor = arena.take<float>(b.lanes);
+    b.one = arena.take<float>(b.row_o);
     return b;
   }
 };
@@ -66,6 +68,40 @@ inline void softmax_of_lanes(float* s, int64_t n, int64_t lanes, float scale, fl
   }
 }
 
+// What a query with the heads of a key head is given.
+struct SparseRow {
+  const AttentionPlan& plan;
+  const SparsePlan& sparse;
+  const Segment& seg;
+  int64_t key_head, total;  // tokens of the query, which are gathered step by step
+};
+
+// Outputs o [Dv] of head g whose sums of exp(score - max) times values have left the range of
+// float32, as values near its largest number let them: those that are no numbers once more, with
+// probabilities, whose sum is 1, halved, because rounding may exceed that.
+[[gnu::noinline]] inline void normalised_outputs(const SparseRow& row, int64_t g,
+                                                 const SoftmaxState& state, SparseBuffers& b,
+                                                 float* o) {
+  const AttentionPlan& plan = row.plan;
+  GatherBuffers& gathered = b.gathered;
+  const float half = 0.5f / state.divisor(), base = state.base();
+  fill(b.one, b.row_o, 0.0f);
+  for (int64_t t = 0; t < row.total; t += kGatherRows) {
+    const int64_t n = min64(kGatherRows, row.total - t);
+    gather_rows(plan, row.sparse, row.seg, row.key_head, gathered.tokens + t, n, gathered);
+    products_of_rows(n, row.sparse.depth(plan), gathered.keys, gathered.row_k, b.q_lanes, b.lanes,
+                     b.s);
+    for (int64_t j = 0; j < n; ++j) {
+      const float e = exp1(b.s[j * b.lanes + g] * plan.scale - base);
+      if (e < kFloatMin) continue;
+      const float* value = gathered.values + j * gathered.row_v;
+      for (int64_t d = 0; d < plan.Dv; ++d) b.one[d] += e * half * value[d];
+    }
+  }
+  for (int64_t d = 0; d < plan.Dv; ++d)
+    if (!(o[d] * 0.0f == 0.0f)) o[d] = 2.0f * b.one[d];
+}
+
 inline void sparse_query(const AttentionPlan& plan, const SparsePlan& sparse, const Segment& seg,
                          int64_t key_head, int64_t i, SparseBuffers& b) {
   GatherBuffers& gathered = b.gathered;
@@ -94,6 +130,8 @@ inline void sparse_query(const AttentionPlan& plan, const SparsePlan& sparse, co
     float* o = b.o + g * b.row_o;
     const float divisor = state.divisor();
     for (int64_t d = 0; d < plan.Dv; ++d) o[d] = o[d] * factor / divisor;
+    if (!all_finite(o, plan.Dv) && state.sum == state.sum)
+      normalised_outputs(SparseRow{plan, sparse, seg, key_head, total}, g, state, b, o);
     from_float(plan.dtype, o, plan.Dv, plan.out, (row * plan.N1 + head) * plan.Dv);
     if (!sparse.statistics) continue;
     const int64_t at = sparse.statistic(plan, row, key_head) + g;

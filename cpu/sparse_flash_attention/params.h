@@ -33,6 +33,7 @@ struct SparseFlashAttentionParams : SparseFlashAttentionAttrs {
 // attention_out of the base is an input here; keys are in no pages.
 struct SparseFlashAttentionGradParams : SparseFlashAttentionParams {
   const void* attention_out_grad;  // [rows, N, Dv]
+  const float* softmax_sum_grad;   // as softmax_sum, or nullptr: zeros
   void* dq;                        // [rows, N, D]
   void* dk;                        // [keys, N2, D]
   void* dv;                        // [keys, N2, Dv]

@@ -7,6 +7,7 @@ namespace nsa::cpu {
 
 struct SparseGradPlan : SparsePlan {
   const void* dout;       // as out
+  const float* sum_grad;  // of softmax_sum, lying as it does; nullptr: zeros
   void* dq;               // [rows, N1, D]
   void* dq_rope;          // [rows, N1, R]
   float* dk;              // [keys, N2, D], zero at first

@@ -11,6 +11,7 @@ from .. import _native
 from ._by_name import bprop_by_name, call_by_name
 from ._custom import CACHE_SIZE, constant, encode_attrs, native_operator, planned_target
 from ._gradient import gradient_operator
+from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed, shown
 
 _OP = "LightningIndexer"
@@ -160,7 +161,8 @@ def lightning_indexer(
     Raises:
         TypeError: If an argument has the wrong type or dtype.
         ValueError: If a rank, shape or value is wrong.
-        RuntimeError: If that is found out only when a compiled graph runs.
+        RuntimeError: If that is found out only when a compiled graph runs, as it is for the
+            contents of a table.
 
     Supported Platforms:
         ``CPU`` ``Ascend``
@@ -197,6 +199,7 @@ def lightning_indexer(
         compress_residual,
     )
     call, dtype, lists = _plan_lightning_indexer(*arguments)
+    check_pages("lightning_indexer", "block_table", block_table, actual_seq_lengths_key, key)
     if call is None:
         if dtype is not None:
             query = ops.cast(query, dtype)

@@ -18,7 +18,8 @@ from ._custom import (
     planned_target,
     schema,
 )
-from ._gradient import gradient_operator, refuse_each, without_gradient
+from ._gradient import gradient_operator, refuse_each
+from ._pages import check_pages
 from ._plan import NativeCall, Planner, passed, shown
 
 _OP = "SparseFlashAttention"
@@ -26,7 +27,6 @@ _GRAD = "SparseFlashAttentionGrad"
 _FUNCTION = "sparse_flash_attention"
 _ALL_TOKENS = 2**63 - 1
 _LISTS = ("actual_seq_lengths_query", "actual_seq_lengths_kv")
-_NO_STATISTICS = f"{_FUNCTION}: softmax_max and softmax_sum have no gradient"
 _NO_PAGES = f"{_FUNCTION}: it has no gradient where keys are in pages"
 # MindSpore's own operator, which runs on Ascend; an older MindSpore has none.
 _built_in = getattr(ops, "sparse_flash_attention", None)
@@ -40,13 +40,11 @@ class _Plan(NamedTuple):
             where MindSpore's own operator is called.
         dtype: To which floating inputs are cast for that operator, or None.
         lists: The lists that it takes, None for the argument itself.
-        guard: What the statistics pass through, or None.
     """
 
     call: Any
     dtype: Any = None
     lists: Any = None
-    guard: Any = None
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -61,17 +59,11 @@ def _operator(attrs, gradient_attrs, tensors, statistics):
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
 
     sources = {"attention_out": "out[0]", "attention_out_grad": "dout[0]"}
+    if statistics:
+        sources["softmax_sum_grad"] = "dout[2]"
     results = ("query", "key", "value", "query_rope", "key_rope", "sinks")
-    around = {"query": _with_statistics} if statistics else {}
-    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results, around=around)
+    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
     return native_operator(_OP, attrs, bprop)
-
-
-def _with_statistics(dq, dout):
-    """The gradient of the query, where the statistics may be used. Part of graphs, too."""
-    # Their gradients are zeros, or raise the error of their use where something needs them.
-    unused = ops.sum(dout[1]) + ops.sum(dout[2])
-    return dq + ops.cast(0 * unused, dq.dtype)
 
 
 def _built_in_lists(call, given):
@@ -104,11 +96,11 @@ def _plan_call(**given):
     if given["layout_kv"] != "PA_BSND":
         inputs = {spec["name"] for spec in schema(_GRAD)["inputs"]}
         present = [name for name in call.given if name in inputs]
+        present += ["softmax_sum_grad"] if given["return_softmax_lse"] else []
         gradient_attrs = encode_attrs(_GRAD, call.attrs, present, call.lists)
     operator = _operator(call.text(), gradient_attrs, call.tensors, given["return_softmax_lse"])
-    guard = without_gradient(_NO_STATISTICS) if given["return_softmax_lse"] else None
     around = {"sparse_indices": ops.stop_gradient}
-    return _Plan(call_by_name(call, operator, around=around), guard=guard)
+    return _Plan(call_by_name(call, operator, around=around))
 
 
 _plan_sparse_flash_attention = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -184,18 +176,20 @@ def sparse_flash_attention(
             :math:`(N,)`. Default: ``None``.
 
     Returns:
-        Tuple of three Tensors. The first is differentiable by query, key, value, the ropes and
-        sinks; the others have no gradient.
+        Tuple of three Tensors. The first, and functions of `softmax_max + log(softmax_sum)`, are
+        differentiable by query, key, value, the ropes and sinks.
 
         - **attention_out** - Shape :math:`(B, S_q, N, D_v)` or :math:`(T_1, N, D_v)`; 0 where a
           query sees nothing, and in rows that belong to no segment.
         - **softmax_max**, **softmax_sum** - float32, shape :math:`(B, N_2, S_q, N / N_2)`, or
-          :math:`(N_2, T_1, N / N_2)` with "TND"; :math:`(0,)` without `return_softmax_lse`.
+          :math:`(N_2, T_1, N / N_2)` with "TND"; :math:`(0,)` without `return_softmax_lse`. The
+          gradient of softmax_sum takes softmax_max for a constant, which has none of its own.
 
     Raises:
         TypeError: If an argument has the wrong type or dtype.
         ValueError: If a rank, shape or value is wrong.
-        RuntimeError: If that is found out only when a compiled graph runs.
+        RuntimeError: If that is found out only when a compiled graph runs, as it is for the
+            contents of a table.
 
     Supported Platforms:
         ``CPU`` ``Ascend``
@@ -233,7 +227,8 @@ def sparse_flash_attention(
         return_softmax_lse,
         sinks,
     )
-    call, dtype, lists, guard = _plan_sparse_flash_attention(*arguments)
+    call, dtype, lists = _plan_sparse_flash_attention(*arguments)
+    check_pages("sparse_flash_attention", "block_table", block_table, actual_seq_lengths_kv, key)
     if call is None:
         if dtype is not None:
             query = ops.cast(query, dtype)
@@ -262,7 +257,4 @@ def sparse_flash_attention(
             attention_mode=attention_mode,
             return_softmax_lse=return_softmax_lse,
         )
-    out, softmax_max, softmax_sum = call(*arguments)
-    if guard is not None:
-        return out, guard(softmax_max), guard(softmax_sum)
-    return out, softmax_max, softmax_sum
+    return call(*arguments)

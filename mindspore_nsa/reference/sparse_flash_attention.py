@@ -150,6 +150,7 @@ def sparse_flash_attention_grad(
     sinks=None,
     *,
     scale_value,
+    softmax_sum_grad=None,
     actual_seq_lengths_query=None,
     actual_seq_lengths_kv=None,
     sparse_block_size=1,
@@ -162,8 +163,9 @@ def sparse_flash_attention_grad(
 ):
     """(dq, dk, dv, dq_rope, dk_rope, dsinks), None where an input is.
 
-    Dvec = rowsum(dout * out), dP = dout V^T, dS = P * (dP - Dvec); dV += P^T dout, dq = scale dS K,
-    dK += scale dS^T q, ropes alike; dsink = -sum exp(sink - max)/sum * Dvec.
+    Dvec = rowsum(dout * out) - sum * softmax_sum_grad, max being a constant; dP = dout V^T,
+    dS = P * (dP - Dvec); dV += P^T dout, dq = scale dS K, dK += scale dS^T q, ropes alike;
+    dsink = -sum exp(sink - max)/sum * Dvec.
     """
     real = precision.real
     q, k, v = (_flat(x, 2, real) for x in (query, key, value))
@@ -173,6 +175,10 @@ def sparse_flash_attention_grad(
         actual_seq_lengths_query, actual_seq_lengths_kv, None, layout_query, layout_kv, sparse_mode
     )
     scale = real(scale_value)
+    sum_grad = None
+    if softmax_sum_grad is not None:
+        rows_first = np.moveaxis(np.asarray(softmax_sum_grad, real), -2, -3)
+        sum_grad = rows_first.reshape(len(q), *rows_first.shape[-2:])
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     dqr, dkr = (None if x is None else np.zeros_like(x) for x in (qr, kr))
     dsinks = None if sinks is None else np.zeros(q.shape[1], real)
@@ -180,6 +186,8 @@ def sparse_flash_attention_grad(
         p, top, total = _softmax(at, q, k, qr, kr, sinks, scale_value, precision)
         upstream = dout[at.row, at.heads]
         dvec = precision.dot(upstream, out[at.row, at.heads])
+        if sum_grad is not None:
+            dvec = dvec - (total * sum_grad[at.row, at.group]).astype(real)
         dp = precision.matmul(upstream, v[at.keys, at.group].T)
         ds = precision.operand(p * precision.difference(dp, dvec[:, None])) * scale
         dq[at.row, at.heads] = precision.matmul(ds, k[at.keys, at.group])

@@ -187,13 +187,17 @@ def sparse_flash_attention(draw):
 
 
 def sparse_flash_attention_grad(draw):
-    """The gradient's case of a forward case, whose reference gives the output."""
+    """The gradient's case of a forward case, whose reference gives output and statistics."""
     forward = sparse_flash_attention(draw)
-    out = run_reference(forward)[0]
+    asked = Case.of(
+        forward.op, forward.named(), forward.attrs | {"return_softmax_lse": 1}, forward.dtype
+    )
+    out, _, row_sum = run_reference(asked)
     inputs = {
         **forward.named(),
         "attention_out": encode(out, forward.dtype),
         "attention_out_grad": draw.tensor(*out.shape),
+        "softmax_sum_grad": draw.sum_grad(row_sum),
     }
     del inputs["block_table"]
     return Case.of("SparseFlashAttentionGrad", inputs, forward.attrs, forward.dtype)

@@ -14,6 +14,7 @@ T, N1, N2, D = 96, 4, 2, 16
 BLOCK = 16
 # Of every query, one after the other, so that a range of keys is a range of places.
 BLOCKS = Tensor(np.tile(np.arange(T // BLOCK, dtype=np.int32), (T, N2, 1)))
+TOKENS = Tensor(np.tile(np.arange(T, dtype=np.int32), (T, N2, 1)))
 HIDDEN = np.triu(np.ones((T, T), np.bool_), 1)
 HALVES, THIRDS = ((0, 48), (48, 96)), ((0, 16), (16, 80), (80, 96))
 
@@ -43,7 +44,19 @@ def compressed(query, key, value, first, past):
     return out, top, total
 
 
-OPERATORS = {"flash": flash, "selected": selected, "compressed": compressed}
+def sparse(query, key, value, first, past):
+    """The same with tokens that are picked one by one."""
+    out, *statistics = mindspore_nsa.sparse_flash_attention(
+        query, key, value, TOKENS[:, :, first:past], 0.25, layout_query="TND", layout_kv="TND",
+        actual_seq_lengths_query=(T,), actual_seq_lengths_kv=(T,),
+        return_softmax_lse=True)  # fmt: skip
+    # [N2, T, G] as the other operators have them.
+    rows = (ops.reshape(ops.transpose(x, (1, 0, 2)), (T, N1, 1)) for x in statistics)
+    top, total = (ops.broadcast_to(x, (T, N1, 8)) for x in rows)
+    return out, top, total
+
+
+OPERATORS = {"flash": flash, "selected": selected, "compressed": compressed, "sparse": sparse}
 
 
 def operands(dtype=ms.float32):

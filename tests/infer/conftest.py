@@ -220,6 +220,7 @@ def token_calls():
     }
     yield "SparseFlashAttention", Call("SparseFlashAttention", inputs, attrs)
     outputs = {name: tensor(2, 30, 8, 512) for name in ("attention_out", "attention_out_grad")}
+    outputs["softmax_sum_grad"] = ("float32", (2, 1, 30, 8))
     yield (
         "SparseFlashAttentionGrad",
         Call("SparseFlashAttentionGrad", {**inputs, **outputs}, attrs),

@@ -129,21 +129,24 @@ def test_gradient_by_finite_differences():
     def forward(query, key, value, query_rope, key_rope, sinks):
         return reference.sparse_flash_attention(
             query, key, value, indices, 0.7, query_rope=query_rope, key_rope=key_rope,
-            sinks=sinks, **attrs)[0]  # fmt: skip
+            sinks=sinks, return_softmax_lse=True, **attrs)  # fmt: skip
+
+    def loss(*operands):
+        out, top, total = forward(*operands)
+        return (out * dout).sum() + (weights * (top + np.log(total))).sum()
 
     operands = [query, key, value, query_rope, key_rope, sinks]
-    out = forward(*operands)
-    dout = rng.standard_normal(out.shape)
+    out, _, total = forward(*operands)
+    dout, weights = rng.standard_normal(out.shape), rng.standard_normal(total.shape)
     slopes = reference.sparse_flash_attention_grad(
-        query, key, value, indices, out, dout, query_rope, key_rope, sinks, scale_value=0.7, **attrs
-    )
+        query, key, value, indices, out, dout, query_rope, key_rope, sinks, scale_value=0.7,
+        softmax_sum_grad=weights / total, **attrs)  # fmt: skip
     for place, slope in enumerate(slopes):
         for at in np.ndindex(operands[place].shape):
             step = np.zeros_like(operands[place])
             step[at] = 1e-6
             up, down = (
-                (forward(*operands[:place], operands[place] + sign * step, *operands[place + 1 :])
-                 * dout).sum()
+                loss(*operands[:place], operands[place] + sign * step, *operands[place + 1 :])
                 for sign in (1, -1)
-            )  # fmt: skip
+            )
             assert abs((up - down) / 2e-6 - slope[at]) < 1e-7, place

@@ -4,17 +4,31 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native
-from mindspore_nsa.testing.case import Case, compare
+from mindspore_nsa.testing.case import INPUTS, Case, compare, run_reference
 from mindspore_nsa.testing.dtypes import decode
 from tests.common.draw import Draw
 from tests.common.flash_cases import flash_attention_score_grad
+from tests.common.indexer_cases import sparse_flash_attention_grad
 from tests.common.nsa_cases import nsa_selected_attention_grad
 
 from .sweep import instruction_set
 
 GRADIENTS = pytest.mark.parametrize(
-    "make", [flash_attention_score_grad, nsa_selected_attention_grad], ids=["flash", "selected"]
+    "make",
+    [flash_attention_score_grad, nsa_selected_attention_grad, sparse_flash_attention_grad],
+    ids=["flash", "selected", "sparse"],
 )
+
+
+def sum_of(case):
+    """softmax_sum, an input of the gradients but for that of SparseFlashAttention."""
+    named = case.named()
+    if "softmax_sum" in named:
+        return decode(named["softmax_sum"])
+    forward = "SparseFlashAttention"
+    inputs = {name: named.get(name) for name in INPUTS[forward]}
+    attrs = case.attrs | {"return_softmax_lse": 1}
+    return run_reference(Case.of(forward, inputs, attrs, case.dtype))[2]
 
 
 def given(case, sum_grad):
@@ -36,7 +50,7 @@ def test_random_calls(make):
     for seed in range(5000, 5000 + 4 * len(isas)):
         draw = Draw(seed)
         case = make(draw)
-        row_sum = decode(case.named()["softmax_sum"])
+        row_sum = sum_of(case)
         grad = draw.floats(*row_sum.shape) / np.where(row_sum > 1e30, 1, row_sum)
         case = given(case, grad.astype(np.float32))
         case.name = f"seed {seed} on {isas[seed % len(isas)]}"
@@ -51,7 +65,7 @@ def test_zeros_change_no_bit(make):
         with instruction_set(isa):
             for seed in range(6000, 6006):
                 case = make(Draw(seed))
-                zeros = np.zeros(np.shape(case.named()["softmax_sum"]), np.float32)
+                zeros = np.zeros(sum_of(case).shape, np.float32)
                 assert bits(given(case, zeros)) == bits(given(case, None))
 
 
@@ -61,7 +75,7 @@ def test_rows_that_see_nothing(make):
     seen = 0
     for seed in range(7000, 7060):
         case = make(Draw(seed))
-        row_sum = case.named()["softmax_sum"]
+        row_sum = sum_of(case)
         grad = np.where(row_sum > 1e30, np.float32(3e38), np.float32(0))
         if grad.any() and not grad.all():
             seen += 1

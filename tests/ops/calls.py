@@ -461,7 +461,8 @@ class PublicCall:
                 constants["sparse_count"] = named.pop("sparse_indices").shape[-1]
         elif op in ("SparseFlashAttention", "SparseFlashAttentionGrad"):
             self.operator = "sparse_flash_attention"
-            constants["return_softmax_lse"] = bool(constants["return_softmax_lse"])
+            asked = constants["return_softmax_lse"] or self.sum_upstream is not None
+            constants["return_softmax_lse"] = bool(asked)
             if op.endswith("Grad"):
                 self.wanted = ("query", "key", "value")
                 self.wanted += tuple(name for name in SPARSE_OPTIONAL if name in named)

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 
 import mindspore as ms
 import numpy as np
@@ -232,3 +233,24 @@ def test_a_mindspore_without_the_built_in(built_in, monkeypatch):
     monkeypatch.setattr(module, "_built_in", None)
     with pytest.raises(ValueError, match="needs MindSpore's own operator"):
         mindspore_nsa.lightning_indexer(**HALF)
+
+
+def test_pages_that_a_cache_does_not_have():
+    """Known at the call in PyNative mode, when it runs in a graph; past a row's end, of no use."""
+    table = np.array([[0, 1], [1, 0]], np.int32)
+
+    def forward(q, k, w, table):
+        return mindspore_nsa.lightning_indexer(
+            q, k, w, sparse_count=6, layout_key="PA_BSND", block_table=table,
+            actual_seq_lengths_key=(20, 21))[0]  # fmt: skip
+
+    right = forward(Q, K, W, Tensor(table)).asnumpy()
+    unused = np.array([[0, -7], [1, 0]], np.int32)
+    np.testing.assert_array_equal(forward(Q, K, W, Tensor(unused)).asnumpy(), right)
+    for page in (2, -1, -(2**31), 2**31 - 1):
+        wrong = Tensor(np.array([[0, 1], [1, page]], np.int32))
+        message = f"block_table must be of pages in [0, 2), got {page} at place 1 of row 1"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            forward(Q, K, W, wrong)
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        ms.jit(forward)(Q, K, W, wrong).asnumpy()

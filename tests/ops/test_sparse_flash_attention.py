@@ -1,6 +1,7 @@
 """sparse_flash_attention in a network: vmap, mixed dtypes, errors, target ascend."""
 
 import importlib
+import re
 
 import mindspore as ms
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from mindspore import Tensor, ops
 
 import mindspore_nsa
+from mindspore_nsa import reference
 from mindspore_nsa.ops import _plan
 
 from .calls import context_mode
@@ -61,17 +63,67 @@ def test_mixed_inputs(mode):
 
 
 @BOTH
-def test_statistics_have_no_gradient(mode):
-    def of_statistics(q):
-        return attend(q, K, V, PICKS, return_softmax_lse=True)[1].sum()
+def test_gradient_of_statistics(mode):
+    """Of the weighed logarithms of the denominators, with ropes and sinks."""
+    given = [Q, K, V, PICKS, QR, KR, SINKS]
+    places = (0, 1, 2, 4, 5, 6)
+    arrays = [x.asnumpy() for x in given]
+    weights = np.random.default_rng(1).standard_normal((2, 2, 12, 2)).astype(np.float32)
 
-    def of_output(q):
-        return attend(q, K, V, PICKS, return_softmax_lse=True)[0].sum()
+    def loss(q, k, v, picks, qr, kr, sinks):
+        _, top, total = attend(
+            q, k, v, picks, qr, kr, sinks, attention_mode=2, return_softmax_lse=True
+        )
+        return ((top + ops.log(total)) * Tensor(weights)).sum()
 
     with context_mode(mode):
-        assert ms.grad(of_output)(Q).asnumpy().any()
-        with pytest.raises((ValueError, RuntimeError), match="softmax_sum have no gradient"):
-            ms.grad(of_statistics)(Q).asnumpy()
+        ours = [x.asnumpy() for x in ms.grad(loss, places)(*given)]
+    more = {"query_rope": arrays[4], "key_rope": arrays[5], "sinks": arrays[6], "attention_mode": 2}
+    out, _, total = reference.sparse_flash_attention(
+        *arrays[:4], 0.25, return_softmax_lse=True, **more
+    )
+    expected = reference.sparse_flash_attention_grad(
+        *arrays[:4], out, 0 * out, scale_value=0.25, softmax_sum_grad=weights / total, **more
+    )
+    for a, b in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5 * max(1, np.abs(b).max()))
+    assert not ours[2].any() and all(x.any() for x in (*ours[:2], *ours[3:]))
+
+
+@BOTH
+def test_statistics_that_nothing_uses(mode):
+    """The gradients of the output alone, to the bit."""
+
+    def with_statistics(q, k):
+        return (attend(q, k, V, PICKS, return_softmax_lse=True)[0] * 2).sum()
+
+    def without(q, k):
+        return (attend(q, k, V, PICKS)[0] * 2).sum()
+
+    with context_mode(mode):
+        ours, expected = (ms.grad(loss, (0, 1))(Q, K) for loss in (with_statistics, without))
+    for a, b in zip(ours, expected, strict=True):
+        np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
+
+
+def test_pages_that_a_cache_does_not_have():
+    """Known at the call in PyNative mode, when it runs in a graph; past a row's end, of no use."""
+    table = np.array([[0, 1], [1, 0]], np.int32)
+
+    def forward(q, k, v, picks, table):
+        return attend(q, k, v, picks, layout_kv="PA_BSND", block_table=table,
+                      actual_seq_lengths_kv=(20, 21))[0]  # fmt: skip
+
+    right = forward(Q, K, V, PICKS, Tensor(table)).asnumpy()
+    unused = np.array([[0, -7], [1, 0]], np.int32)
+    np.testing.assert_array_equal(forward(Q, K, V, PICKS, Tensor(unused)).asnumpy(), right)
+    for page in (2, -1, -(2**31), 2**31 - 1):
+        wrong = Tensor(np.array([[0, 1], [1, page]], np.int32))
+        message = f"block_table must be of pages in [0, 2), got {page} at place 1 of row 1"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            forward(Q, K, V, PICKS, wrong)
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        ms.jit(forward)(Q, K, V, PICKS, wrong).asnumpy()
 
 
 @BOTH
