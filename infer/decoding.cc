@@ -1,5 +1,7 @@
 #include "infer/decoding.h"
 
+#include <algorithm>
+
 #include "infer/attention.h"
 
 namespace nsa {
@@ -112,8 +114,8 @@ void check_block_table(const Context& c, size_t table, size_t rows, const CacheD
 
 int64_t row_capacity(const Context& c, size_t table, const CacheDims& cache) {
   if (!c.has(table)) return cache.page;
-  const int64_t places = c.dim(table, 1);
-  return places < 0 || cache.page < 0 ? kUnknownDim : places * cache.page;
+  // A table may name a page many times, and positions are int32.
+  return std::min<int64_t>(INT32_MAX, product({c.dim(table, 1), cache.page}));
 }
 
 void check_row_lengths(const Context& c, size_t lengths, int64_t capacity) {

@@ -1,6 +1,7 @@
 // Rules of NsaCompressAttentionInfer.
 #include "infer/nsa_compress_attention_infer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "infer/attention.h"
@@ -33,7 +34,8 @@ void check_positions(const Context& c, const SelectionAttrs& attrs, const SeqLis
   if (c.has(kIn.actual_sel_seq_kvlen)) {
     c.require_same_length(kIn.actual_sel_seq_kvlen, kIn.actual_cmp_seq_kvlen);
     // Block indices are int32.
-    check_row_lengths(c, kIn.actual_sel_seq_kvlen, int64_t{INT32_MAX} * attrs.compress_stride);
+    check_row_lengths(c, kIn.actual_sel_seq_kvlen,
+                      std::min(kLargestSize, product({INT32_MAX, attrs.compress_stride})));
     check_windows(c, attrs);
     return;
   }

@@ -24,8 +24,8 @@ struct HeadDims {
     if (d % 2 != 0) c.fail_value("head_dim", "even", std::to_string(d));
   }
 
-  int64_t query() const { return heads * d; }
-  int64_t key_value() const { return branches * kv_heads * (d + dv); }
+  int64_t query() const { return product({heads, d}); }
+  int64_t key_value() const { return product({branches, kv_heads, d + dv}); }
 };
 
 void check_angles(const Context& c, size_t cos, size_t sin, int64_t tokens, int64_t d) {

@@ -67,12 +67,32 @@ std::vector<OutputDesc> infer(std::string_view op, const std::vector<TensorDesc>
   return infer(Context(bound, inputs, target));
 }
 
+namespace {
+
+// No memory holds more, and whoever allocates outputs multiplies their sizes without a check.
+constexpr int64_t kMostOutputBytes = int64_t{1} << 47;
+
+void check_output_sizes(const Context& context, const std::vector<OutputDesc>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    int64_t bytes = dtype_size(outputs[i].dtype);
+    for (int64_t size : outputs[i].shape) bytes = product({bytes, size});
+    if (bytes <= kMostOutputBytes) continue;
+    context.fail_value(context.schema().outputs[i],
+                       "of at most " + std::to_string(kMostOutputBytes) + " bytes",
+                       "shape " + format_shape(outputs[i].shape));
+  }
+}
+
+}  // namespace
+
 std::vector<OutputDesc> infer(const Context& context) {
   // Threads that call at the same moment may lose a count: an increment that others wait for would
   // cost more than it tells.
   calls_of_rules.store(calls_of_rules.load(std::memory_order_relaxed) + 1,
                        std::memory_order_relaxed);
-  return kRegistry[static_cast<size_t>(context.op())]().infer(context);
+  std::vector<OutputDesc> outputs = kRegistry[static_cast<size_t>(context.op())]().infer(context);
+  check_output_sizes(context, outputs);
+  return outputs;
 }
 
 }  // namespace nsa

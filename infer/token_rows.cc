@@ -39,9 +39,10 @@ void check_paged_keys(const Context& c, const TokenInputs& in, int64_t batch) {
   require_given(c, table, in.key_layout, "PA_BSND");
   c.require_shape(table, "(B, pages of a batch element)", {batch, kUnknownDim});
   c.require_positive_dim(in.key, 1, "tokens of a page");
-  const int64_t places = c.dim(table, 1), page = c.dim(in.key, 1);
-  const int64_t capacity = places < 0 || page < 0 ? kUnknownDim : places * page;
+  const int64_t capacity = product({c.dim(table, 1), c.dim(in.key, 1)});
   check_lengths(c, in.k_lengths, batch, capacity, "what the pages of a batch element hold");
+  // A table may name a page many times, and positions are int32.
+  check_lengths(c, in.k_lengths, batch, INT32_MAX, "the largest position");
 }
 
 }  // namespace

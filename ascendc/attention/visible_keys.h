@@ -50,6 +50,9 @@ struct VisibleQueries {
   __aicore__ inline int64_t Low(int64_t k) const {
     int64_t first = k < keys.prefix ? 0 : Max(k - keys.ahead, 0);
     if (keys.compress_stride > 0) {
+      // Where the key's window ends after the last query, k s may be no int64.
+      const int64_t last = keys.position + queries - keys.compress_block;
+      if (last < 0 || k > last / keys.compress_stride) return queries;
       const int64_t end = k * keys.compress_stride + keys.compress_block - 1;
       first = Max(first, end - keys.position);
     }

@@ -37,9 +37,12 @@ std::vector<Segment> make_token_plan(const LightningIndexerParams& p, AttentionP
     seg.q = seg.stat * plan.q.row;
     seg.k = p.block_table ? 0 : seg.k * plan.k.row;
     if (p.sparse_mode == 3) {
-      const int64_t r = p.compress_ratio;
+      // A key of more tokens than there are queries hides as much as one of so many, and r times
+      // the keys fits then.
+      const int64_t r = min64(p.compress_ratio, seg.q_len + 1);
+      const int64_t residual = p.residual ? min64(p.residual[b], seg.q_len) : 0;
       seg.range.compress_block = seg.range.compress_stride = r;
-      seg.range.position = seg.kv_len * r + (p.residual ? p.residual[b] : 0) - seg.q_len;
+      seg.range.position = seg.kv_len * r + residual - seg.q_len;
     }
     segments.push_back(seg);
   }

@@ -10,7 +10,15 @@ import pytest
 
 from mindspore_nsa import _native
 from mindspore_nsa.testing.dtypes import decode
-from tests.common.cases import compare, make_case, odd_size_cases, parity_cases, share_cases
+from tests.common.cases import (
+    GENERATORS,
+    compare,
+    make_case,
+    odd_size_cases,
+    parity_cases,
+    share_cases,
+)
+from tests.common.extreme_integers import answered_cases
 from tests.common.large_scores import check_gradient, large_scores
 from tests.common.many_keys import many_keys_cases
 from tests.common.planted import OPERATORS, nan_row_cases, planted_cases, vanishing_cases
@@ -210,6 +218,19 @@ def test_gradients_of_large_scores(form, program, tmp_path):
     gradients = replay([w.gradient(out) for w, out in zip(workloads, outputs, strict=True)])
     for workload, ours in zip(workloads, gradients, strict=True):
         check_gradient(workload, ours)
+
+
+@pytest.mark.parametrize("form", [builds.ADDRESS], ids=lambda b: b.name, indirect=True)
+def test_extreme_integers(form, program, tmp_path):
+    """No sum or product of the largest sizes and indices leaves its type."""
+    cases = answered_cases(range(1))
+    assert len({case.op for case in cases}) == len(GENERATORS)
+    write_cases(tmp_path / "cases", cases)
+    isa = expected_isas(form)[0]
+    done = builds.run_replay(form, program, tmp_path / "cases", tmp_path / "results", isa)
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    results = read_results(tmp_path / "results")
+    assert not any(result.error for result in results)
 
 
 def test_spoiled_calls(form, program, tmp_path):
