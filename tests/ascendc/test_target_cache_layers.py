@@ -58,10 +58,30 @@ def whole(layer, x, dtype):
 
 
 def close(ours, expected, dtype, scale=None):
-    """Within rounding, but for a block that it may choose otherwise: few tokens of them."""
+    """Within rounding, but for a block that it may choose otherwise: few tokens of many.
+
+    Of less than a hundred tokens none is excused.
+    """
     scale = np.abs(expected).max() if scale is None else scale
     errors = np.abs(ours - expected).max(-1) / scale
-    assert (errors <= 4 * ROUNDING[dtype]).mean() > 0.97, np.sort(errors.ravel())[-5:]
+    excused = 3 * errors.size // 100 if errors.size >= 100 else 0
+    assert (errors > 4 * ROUNDING[dtype]).sum() <= excused, np.sort(errors.ravel())[-5:]
+
+
+def close_in_parts(ours, expected, counts, dtype, scale):
+    """Each piece by itself: a few new tokens are few of all."""
+    ends = np.cumsum(counts)
+    for a, b in zip((0, *ends), ends):
+        close(ours[..., a:b, :], expected[..., a:b, :], dtype, scale)
+
+
+def test_lost_tokens_are_found():
+    """Single tokens of a long sequence, which are few of all."""
+    expected = np.random.default_rng(0).standard_normal((2, 140, 8))
+    lost = expected.copy()
+    lost[:, 110:113] = 0
+    with pytest.raises(AssertionError):
+        close_in_parts(lost, expected, (110, 1, 1, 1, 27), "float16", np.abs(expected).max())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +103,7 @@ def test_pieces_are_the_whole(kind, dtype, mode):
             ends = (110, 111, 112, 113, 140)
             parts = [narrow(x[:, a:b], dtype) for a, b in zip((0, *ends), ends)]
             ours = np.concatenate([numbers(step(part, cache)) for part in parts], 1)
-        close(ours, expected, dtype)
+        close_in_parts(ours, expected, np.diff((0, *ends)), dtype, np.abs(expected).max())
         caches.append(cache)
     its_state, state = (cache[STATE].asnumpy() for cache in caches)
     assert np.array_equal(state, its_state)
@@ -120,7 +140,7 @@ def test_ragged_rows_that_join_and_go_back(kind):
         ends = Tensor(ends) if turn % 2 else ends.tolist()
         ours = numbers(layer(narrow(np.concatenate(parts), dtype), ends, cache=cache))
         wanted = [expected[b, lengths[b] : lengths[b] + counts[b]] for b in range(rows)]
-        close(ours, np.concatenate(wanted), dtype, np.abs(expected).max())
+        close_in_parts(ours, np.concatenate(wanted), counts, dtype, np.abs(expected).max())
         lengths += counts
         most = np.maximum(most, lengths)
         assert cache.lengths.asnumpy().tolist() == lengths.tolist()
@@ -181,7 +201,7 @@ def test_one_graph_for_rows_that_join_and_go_back(kind, mode):
             parts = np.concatenate([x[text, at] for text, at in zip(texts, places)])
             ours = numbers(step(narrow(parts, dtype), Tensor(np.cumsum(counts)), cache))
             wanted = np.concatenate([expected[text, at] for text, at in zip(texts, places)])
-            close(ours, wanted, dtype, np.abs(expected).max())
+            close_in_parts(ours, wanted, counts, dtype, np.abs(expected).max())
             lengths += counts
             assert cache.lengths.asnumpy().tolist() == lengths.tolist()
     if mode == "graph":
