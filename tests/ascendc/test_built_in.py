@@ -111,7 +111,7 @@ CALLS = {
             "softmaxSum": np.ones(*STATISTICS),
             **{**PACKED, "attenMask": None, "scaleValue": 0.125, **BLOCKS},
             **{"headNum": HEADS, "inputLayout": "TND"},
-            **{name: (X.shape, HALF) for name in ("dqOut", "dkOut", "dvOut")},
+            **dict.fromkeys(("dqOut", "dkOut", "dvOut"), (X.shape, HALF)),
         },
         {},
     ),
@@ -133,7 +133,7 @@ CALLS = {
             "softmaxMax": np.zeros(*FLASH_STATISTICS),
             "softmaxSum": np.ones(*FLASH_STATISTICS),
             **{"attentionIn": QUERY, **FLASH},
-            **{name: (QUERY.shape, HALF) for name in ("dqOut", "dkOut", "dvOut")},
+            **dict.fromkeys(("dqOut", "dkOut", "dvOut"), (QUERY.shape, HALF)),
             "dpseOut": (BIAS.shape, HALF),
         },
         {

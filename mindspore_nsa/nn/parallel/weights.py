@@ -21,7 +21,7 @@ _SPLIT = {
     "key_value.weight": 0,
     "key_value.bias": 0,
     "output.weight": 1,
-    **{name: 0 for name in _GATES},
+    **dict.fromkeys(_GATES, 0),
     **{
         f"compress_{kind}.{name}": 1 for kind in ("key", "value") for name in ("weight", "position")
     },
