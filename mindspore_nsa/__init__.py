@@ -29,7 +29,7 @@ _OPERATORS = (
     "sparse_flash_attention",
     "sparse_lightning_indexer_grad_kl_loss",
 )
-_SUBPACKAGES = ("integrations", "nn", "ops", "reference", "testing", "twin")
+_SUBPACKAGES = ("integrations", "models", "nn", "ops", "reference", "testing", "twin")
 
 _announce()
 

@@ -1,0 +1,213 @@
+"""What the attention layers of all models share: packing, padding, caches, picks."""
+
+import mindspore
+from mindspore import ops
+
+from ..nn.packing import pack, planned
+from ..nn.padding import PADDING_RULE, check_padding, real_documents, without_padding
+from ..nn.precision import ExplicitPrecision, rounded
+from ..ops._custom import planned_for_graph
+from ..ops._plan import Planner, TensorSpec, fail_type, shown
+from ._cache import LayerCache, make_cache
+from ._text import text_of
+
+STAGES = ("dense", "sparse")
+NO_GRAPH = "cache must be None in a graph: it is written in place in PyNative mode, without jit"
+
+
+def _check_picks(name, x, picks, heads):
+    lead = ("T",) if len(x.shape) == 2 else ("B", "S")
+    shape = ", ".join(map(str, (*lead, *((heads,) if heads else ()), "k")))
+    if not isinstance(picks, TensorSpec):
+        fail_type(name, "topk_indices", "a Tensor or None", picks)
+    if picks.dtype != mindspore.int32:
+        dtype = picks.native()[0]
+        raise TypeError(f"{name}: topk_indices must be of dtype int32, got {dtype}")
+    want = (*x.shape[:-1], *((heads,) if heads else ()))
+    if picks.shape is not None and (
+        len(picks.shape) != len(want) + 1
+        or any(-1 not in pair and pair[0] != pair[1] for pair in zip(picks.shape, want))
+    ):
+        raise ValueError(
+            f"{name}: topk_indices must be of shape ({shape}), {want} and picks, got {picks.shape}"
+        )
+
+
+def _plan_call(name, x, cached, padded, topk_indices, stage, asked, shared, heads, stages):
+    if cached and planned_for_graph.get():
+        raise ValueError(f"{name}: {NO_GRAPH}")
+    if topk_indices is not None:
+        if heads is None:
+            raise ValueError(f"{name}: topk_indices must be None, this layer picks nothing")
+        _check_picks(name, x, topk_indices, heads)
+    elif shared:
+        raise ValueError(
+            f"{name}: topk_indices must be those of the layer before, because indexer_types says "
+            "that this layer shares them, got None"
+        )
+    if asked and heads is None:
+        raise ValueError(f"{name}: return_indices must be False, this layer picks nothing")
+    if stage is not None:
+        if not stages:
+            raise ValueError(
+                f"{name}: stage must be None, this layer has no KL loss, got {shown(stage)}"
+            )
+        if stage not in stages:
+            raise ValueError(
+                f"{name}: stage must be one of {', '.join(stages)} or None, got {shown(stage)}"
+            )
+        if cached or padded:
+            raise ValueError(
+                f"{name}: stage must be None with a cache or a key_padding_mask: pack the rows, "
+                f"with their actual_seq_len, got {shown(stage)}"
+            )
+    return True
+
+
+def check_call(name, x, cached, padded, topk_indices, stage, asked, shared, heads, stages):
+    """Raises the errors of a call; x is known to be right.
+
+    Args:
+        name: Name of the layer.
+        x: Its input.
+        cached: Whether there is a cache.
+        padded: Whether there is a mask of padding.
+        topk_indices: Picks that are given, or None.
+        stage: Of the indexer's training, or None.
+        asked: Whether picks are asked for.
+        shared: Whether the layer needs picks.
+        heads: Sets of picks where the picks have a dimension for them, else 0; None: no picks.
+        stages: Those that the layer has.
+    """
+    return _plan_the_call(
+        name, x, cached, padded, topk_indices, stage, asked, shared, heads, stages
+    )
+
+
+_plan_the_call = Planner(_plan_call, "check_call", kept=256)
+
+
+class ModelAttention(ExplicitPrecision):
+    """A model's attention over packed documents; subclasses say what it is.
+
+    Attributes:
+        pick_heads: As `heads` of `check_call`.
+        shared: Whether the layer takes the picks of another one.
+        stages: Stages of the indexer's training.
+    """
+
+    pick_heads, shared, stages = 0, False, ()
+
+    def __init__(self, fields):
+        super().__init__()
+        self.name, self.hidden = type(self).__name__, fields.hidden_size
+        self.made_for = ()
+
+    def attend(self, x, text, cache, picks, stage, dtype):
+        """Attention of packed x, as `_text` has it.
+
+        Returns:
+            Tuple: the layer's output [T, hidden] in float32, picks [T, ...] and the KL loss.
+        """
+        raise NotImplementedError
+
+    def places(self, capacity):
+        """What a cache holds: for every Tensor its name and (places, width) of a row."""
+        raise NotImplementedError
+
+    def new_cache(self, batch, max_length):
+        """An empty cache, to which ``layer(x, cache=cache)`` appends the tokens of x.
+
+        Args:
+            batch (int): Rows: sequences that grow independently.
+            max_length (int): Most tokens of a row.
+
+        Returns:
+            LayerCache.
+
+        Raises:
+            TypeError: If an argument is no int.
+            ValueError: If it is below 1.
+        """
+        places = self.places(max_length) if type(max_length) is int else {}
+        return make_cache(self.name, batch, max_length, places, self.made_for)
+
+    def indexer_loss(self, x, actual_seq_len=None, stage="sparse"):
+        """The KL loss of the indexer alone: ``layer(x, stage=stage)`` has the output, too.
+
+        Args:
+            x (Tensor): As for a call.
+            actual_seq_len (Union[tuple[int], list[int], Tensor], optional): As for a call.
+                Default: ``None``.
+            stage (str, optional): As for a call. Default: ``"sparse"``.
+
+        Returns:
+            Tensor, float32, shape :math:`()`: the mean over all queries.
+        """
+        return self.construct(x, actual_seq_len, stage=stage)[1]
+
+    def __call__(self, *args, **kwargs):
+        """In GRAPH_MODE, where the layer itself is called, a cache is refused here."""
+        if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
+            self._refuse_cache(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def _refuse_cache(self, x=None, actual_seq_len=None, cache=None, *_, **__):
+        if cache is not None:
+            raise ValueError(f"{self.name}: {NO_GRAPH}")
+
+    def _check_cache(self, cache):
+        if not isinstance(cache, LayerCache):
+            fail_type(self.name, "cache", "what new_cache gives", cache)
+        if cache.made_for != self.made_for or cache.layer != self.name:
+            raise ValueError(
+                f"{self.name}: cache must be one of a layer of the same sizes, "
+                f"{self.made_for}, got one of {cache.layer}, {cache.made_for}"
+            )
+
+    def construct(
+        self,
+        x,
+        actual_seq_len=None,
+        cache=None,
+        key_padding_mask=None,
+        topk_indices=None,
+        return_indices=False,
+        stage=None,
+    ):
+        """See the subclass."""
+        planned(self.name, x, actual_seq_len, self.hidden)
+        padded = key_padding_mask is not None
+        check_call(
+            self.name, x, cache is not None, padded, topk_indices, stage, return_indices,
+            self.shared, self.pick_heads, self.stages,
+        )  # fmt: skip
+        if cache is not None:
+            self._check_cache(cache)
+        shape = ops.shape(x)[:-1]
+        picks = topk_indices
+        if picks is not None:
+            picks = ops.reshape(picks, (-1, *ops.shape(picks)[len(shape) :]))
+        if padded:
+            check_padding(self.name, x, None if cache is None else (), key_padding_mask)
+            rows, ends = real_documents(x, key_padding_mask, self.hidden)
+            out, picks, loss = self._packed(rows, ends, None, picks, stage, shape[1], PADDING_RULE)
+            out = without_padding(out, key_padding_mask, self.hidden)
+        else:
+            out, picks, loss = self._packed(x, actual_seq_len, cache, picks, stage, shape[-1], None)
+            out = ops.reshape(out, ops.shape(x))
+        if return_indices:
+            picks = ops.reshape(picks, (*shape, *ops.shape(picks)[1:]))
+        if stage is None:
+            return (out, picks) if return_indices else out
+        return (out, loss, picks) if return_indices else (out, loss)
+
+    def _packed(self, x, actual_seq_len, cache, picks, stage, longest, instead):
+        """Output [T, hidden], picks and loss where no token is padding."""
+        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, False, instead)
+        dtype = self.operand_dtype(x)
+        text = text_of(packed, ends, positions, cache, longest)
+        out, picks, loss = self.attend(packed, text, cache, picks, stage, dtype)
+        if cache is not None:
+            cache.advance(text[0].asnumpy())
+        return ops.cast(rounded(out, dtype), dtype), picks, loss
