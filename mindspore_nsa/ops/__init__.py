@@ -24,6 +24,7 @@ from .nsa_decode import nsa_decode  # noqa: E402
 from .nsa_selected_attention import nsa_select_attention, nsa_selected_attention  # noqa: E402
 from .nsa_selected_attention_infer import nsa_selected_attention_infer  # noqa: E402
 from .sparse_flash_attention import sparse_flash_attention  # noqa: E402
+from .sparse_flash_mla import sparse_flash_mla  # noqa: E402
 from .sparse_lightning_indexer_grad_kl_loss import (  # noqa: E402
     sparse_lightning_indexer_grad_kl_loss,
 )
@@ -46,5 +47,6 @@ __all__ = [
     "nsa_selected_attention",
     "nsa_selected_attention_infer",
     "sparse_flash_attention",
+    "sparse_flash_mla",
     "sparse_lightning_indexer_grad_kl_loss",
 ]
