@@ -33,6 +33,14 @@ FRAMEWORKS = {
         ["transformers==4.57.1", "numpy<2"],
     ),
 }
+# PyTorch comes with what it needs: its builds differ in that.
+FRAMEWORKS["transformers-5.24.0"] = (
+    ["transformers==5.24.0"],
+    [
+        *("torch==2.13.0", "huggingface-hub<3", "tokenizers", "safetensors", "regex", "pyyaml"),
+        *("typer", "packaging", "tqdm", "numpy<2"),
+    ],
+)
 PROGRAMS = Path(__file__).parent / "programs"
 
 

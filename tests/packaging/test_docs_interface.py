@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import mindspore_nsa
-from mindspore_nsa import _ascend_twin, _config, integrations, nn, reference, testing, twin
+from mindspore_nsa import _ascend_twin, _config, integrations, models, nn, reference, testing, twin
 
 from .conftest import ROOT
 
@@ -29,6 +29,7 @@ def names(section):
 
 def test_functions_and_classes():
     assert names("mindspore_nsa") == set(mindspore_nsa.__all__)
+    assert names("mindspore_nsa.models") == set(models.__all__)
     assert names("mindspore_nsa.nn") == set(nn.__all__)
     for name in ("mindformers", "mindone"):
         adapter = getattr(integrations, name)
@@ -42,7 +43,7 @@ def test_functions_and_classes():
 
 def test_packages_are_attributes():
     packages = re.findall(r"^## mindspore_nsa\.(\w+)$", PAGE, re.MULTILINE)
-    assert len(packages) == 4
+    assert len(packages) == 5
     for name in packages:
         assert mindspore_nsa.__getattr__(name).__name__ == f"mindspore_nsa.{name}"
 
