@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from mindspore import ops
+from mindspore import nn, ops
 
 from mindspore_nsa.models import (
     _cases,
@@ -29,6 +29,14 @@ def test_cases_are_not_all_alike(architecture):
     assert 1 in lengths and len(lengths) >= 4, lengths
     if architecture == "deepseek_v4":
         assert len({case.config["layer_types"][0] for case in cases}) == 3
+
+
+class _Function(nn.Cell):
+    """A function in the place of a Cell."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.construct = function
 
 
 def _rope_of_the_other_form(layer, patch):
@@ -60,7 +68,7 @@ def _entry_hidden_where_it_ends(layer, patch):
 def _entries_turned_at_their_last_token(layer, patch):
     if layer.compressor is not None:
         right, size = layer.compressor.angles, layer.compressor.size
-        layer.compressor.angles = lambda positions: right(positions + size - 1)
+        layer.compressor.angles = _Function(lambda positions: right(positions + size - 1))
 
 
 def _one_bias_for_both_halves(layer, patch):
@@ -77,7 +85,7 @@ def _norm_before_pooling(layer, patch):
     if layer.compressor is not None:
         right, norm = _compressor.softmax_pooled, layer.compressor.kv_norm
         patch.setattr(_compressor, "softmax_pooled", lambda v, logits: right(norm(v), logits))
-        layer.compressor.kv_norm = lambda x: x
+        layer.compressor.kv_norm = _Function(lambda x: x)
 
 
 def _weight_in_place_of_one_and_weight(layer, patch):
