@@ -225,7 +225,8 @@ def pack(name, x, actual_seq_len, hidden, narrow=False, instead=None):
         return packed, ends, positions
     shape = ops.shape(x)
     if len(shape) == 3:
-        ends = (ops.arange(shape[0]) + 1) * shape[1]
+        # After what finds that there is no token, which is said first.
+        ends = ops.depend((ops.arange(shape[0]) + 1) * shape[1], packed)
         tokens = ops.arange(shape[0] * shape[1])
     else:
         tokens = ops.arange(shape[0])

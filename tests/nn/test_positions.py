@@ -15,6 +15,21 @@ HIDDEN = 12
 LAYERS = {"sparse": nn.NativeSparseAttention, "dense": nn.DenseAttention}
 
 
+@pytest.fixture
+def low(monkeypatch):
+    """A lower limit, to be quick; what was planned with another is forgotten."""
+
+    def forget():
+        packing._plan_packing.forget()
+        packing._plan_ends.forget()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(packing, "LIMIT", 16)
+        forget()
+        yield
+    forget()
+
+
 def drawn(*shape):
     return Tensor(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
 
@@ -49,10 +64,8 @@ class Open:
 
 
 @pytest.mark.parametrize("kind, name", [("sparse", "NativeSparseAtt"), ("dense", "DenseAtt")])
-def test_a_document_that_is_too_long(monkeypatch, kind, name):
-    """Refused in the layer's words, whoever knows the length, with a lower limit to be quick."""
-    monkeypatch.setattr(packing, "LIMIT", 16)
-    packing._plan_packing.forget()
+def test_a_document_that_is_too_long(low, kind, name):
+    """Refused in the layer's words, whoever knows the length."""
     layer = build(kind, config())
     text = f"{name}ention: x must hold documents of at most 16 tokens, .*, got one of 17"
     rows, packed = drawn(3, 17, HIDDEN), drawn(40, HIDDEN)
@@ -76,8 +89,7 @@ def test_a_document_that_is_too_long(monkeypatch, kind, name):
 
 
 @pytest.mark.parametrize("kind, name", [("sparse", "NativeSparseAtt"), ("dense", "DenseAtt")])
-def test_a_document_of_several_workers_that_is_too_long(monkeypatch, kind, name):
-    monkeypatch.setattr(packing, "LIMIT", 16)
+def test_a_document_of_several_workers_that_is_too_long(low, kind, name):
     group = nn.parallel_groups().context
     shards, settings = nn.ContextShards(40, group), config()
     text = "x must hold documents of at most 16 tokens, .*, got one of 17"
