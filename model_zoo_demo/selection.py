@@ -1,6 +1,7 @@
 """The blocks that a trained model selects: `python -m model_zoo_demo.selection FOLDER`.
 
 One document, one panel for every layer and key head: a row for each query, a column for each block.
+A second picture shows how much of dense attention stands on them.
 """
 
 import argparse
@@ -10,13 +11,14 @@ from pathlib import Path
 import numpy as np
 from mindspore import Tensor, nn, ops
 
+from mindspore_nsa.nn import plot_selected_blocks, plot_selection_quality
+
 from . import checkpoint, data, drawing
 from .errors import InputError
 from .machine import add_mode, set_up
 from .model import Model
 
-NAME = "selection.png"
-EMPTY, ALWAYS, CHOSEN, FUTURE = range(4)
+NAME, QUALITY = "selection.png", "selection_quality.png"
 
 
 class Selection(nn.Cell):
@@ -37,6 +39,23 @@ class Selection(nn.Cell):
         return found
 
 
+class Inputs(nn.Cell):
+    """Tokens to what the attention of every layer gets."""
+
+    def __init__(self, model):
+        super().__init__(auto_prefix=False)
+        self.model = model
+
+    def construct(self, tokens, ends):
+        """int32 tokens [T] and the prefix sums of segments to a tuple of [T, width]."""
+        x = ops.gather(self.model.embedding, tokens, 0)
+        found = ()
+        for layer in self.model.layers:
+            found += (layer.attention_norm(x).astype(layer.dtype),)
+            x = layer(x, ends)
+        return found
+
+
 def document(corpus, length):
     """Tokens of the first document that fills the length, or of the longest."""
     ends = [*corpus.starts[1:], len(corpus)]
@@ -46,73 +65,37 @@ def document(corpus, length):
     return corpus.tokens[start : start + min(length, sizes[number])].astype(np.int32)
 
 
-def picture(blocks, config):
-    """What becomes of each block [queries, blocks]: a number of EMPTY, ALWAYS, CHOSEN, FUTURE.
+def padded(corpus, config):
+    """A document of a corpus, filled up to the context, and its length.
 
-    `blocks` is [queries, count] of one head.
+    Always the same length, so that what stands after a short document is in its future.
     """
-    own = np.arange(len(blocks)) // config.select_block_size
-    column = np.arange(own[-1] + 1)
-    found = np.where(column > own[:, None], FUTURE, EMPTY)
-    for row, chosen in zip(found, blocks):
-        row[chosen[chosen >= 0]] = CHOSEN
-    always = (column < config.init_blocks) | (column > own[:, None] - config.local_blocks)
-    found[always & (found == CHOSEN)] = ALWAYS
-    return found
+    tokens = document(corpus, config.context)
+    found = np.zeros(config.context, np.int32)
+    found[: len(tokens)] = tokens
+    return Tensor(found), len(tokens)
 
 
 def draw(model, config, corpus, path):
     """Draw what a model selects in a document of a corpus."""
-    pyplot = drawing.pyplot()
-    from matplotlib import colors, patches
+    drawing.require()
+    tokens, length = padded(corpus, config)
+    found = Selection(model)(tokens, (config.context,))
+    layers = {f"layer {i + 1}": blocks.asnumpy()[:length] for i, blocks in enumerate(found)}
+    drawing.save(plot_selected_blocks(layers, config, unit="byte"), path)
 
-    tokens = document(corpus, config.context)
-    # Always the same length, so that what stands after a short document is in its future.
-    padded = np.zeros(config.context, np.int32)
-    padded[: len(tokens)] = tokens
-    layers = Selection(model)(Tensor(padded), (config.context,))
-    panels = [
-        (f"layer {i + 1}" + f", key head {head + 1}" * (config.kv_heads > 1), blocks[:, head])
-        for i, blocks in enumerate(layer.asnumpy()[: len(tokens)] for layer in layers)
-        for head in range(config.kv_heads)
-    ]
-    columns = min(len(panels), 4)
-    figure, axes = pyplot.subplots(
-        -(-len(panels) // columns),
-        columns,
-        figsize=(3.2 * columns, 3.6 * -(-len(panels) // columns) + 0.7),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-        layout="constrained",
-    )
-    shades = ("#ffffff", "#9fb3c8", "#c8553d", "#eef1f4")
-    names = ("not read", "always read", "chosen by score", "in the future")
-    for (title, blocks), axis in zip(panels, axes.flat):
-        shown = picture(blocks, config)
-        extent = (0, shown.shape[1], len(tokens), 0)
-        axis.imshow(
-            shown,
-            cmap=colors.ListedColormap(shades),
-            norm=colors.NoNorm(),
-            interpolation="nearest",
-            aspect="auto",
-            extent=extent,
-        )
-        axis.set_title(title, fontsize=10)
-    for axis in axes.flat[len(panels) :]:
-        axis.axis("off")
-    for axis in axes[-1]:
-        axis.set_xlabel(f"block of {config.select_block_size} bytes")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("byte that asks")
-    figure.legend(
-        handles=[patches.Patch(fc=c, ec="gray", label=n) for c, n in zip(shades, names)],
-        loc="outside upper center",
-        ncols=4,
-        frameon=False,
-    )
-    drawing.save(figure, path)
+
+def draw_quality(model, config, corpus, path):
+    """Draw how good the selection in the same document is; the `SelectionQuality` of layers."""
+    drawing.require()
+    tokens, length = padded(corpus, config)
+    inputs = Inputs(model)(tokens, (config.context,))
+    layers = {
+        f"layer {i + 1}": layer.attention.selection_quality(x[:length], (length,))
+        for i, (layer, x) in enumerate(zip(model.layers, inputs))
+    }
+    drawing.save(plot_selection_quality(layers, unit="byte"), path)
+    return layers
 
 
 def main(arguments=None):
@@ -137,6 +120,11 @@ def main(arguments=None):
         _, validation = data.load(args.data, config.context, config.rows)
         path = args.out or Path(args.folder, NAME)
         draw(model, config, validation, path)
+        print(path)
+        path = path.with_name(QUALITY)
+        for title, layer in draw_quality(model, config, validation, path).items():
+            means = ", ".join(f"{name} {mass:.1%}" for name, mass in layer.mean().items())
+            print(f"{title}: dense attention on blocks: {means}")
         print(path)
         return 0
     except InputError as error:

@@ -17,6 +17,8 @@ from .parallel.weights import (
 )
 from .rope import RopeScaling
 from .rotary import RotaryAngles, Rotate
+from .selection_plots import plot_selected_blocks, plot_selection_quality
+from .selection_quality import SelectionQuality
 
 __all__ = [
     "AttentionCache",
@@ -30,9 +32,12 @@ __all__ = [
     "RopeScaling",
     "RotaryAngles",
     "Rotate",
+    "SelectionQuality",
     "WorkerGroup",
     "gather_parameters",
     "parallel_groups",
+    "plot_selected_blocks",
+    "plot_selection_quality",
     "shard_parameters",
     "split_axis",
     "unshard_parameters",

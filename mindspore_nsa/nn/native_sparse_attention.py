@@ -29,6 +29,7 @@ from .parallel.shards import (
     WINDOWS,
 )
 from .precision import rounded
+from .selection_quality import quality_of
 
 
 class NativeSparseAttention(AttentionLayer):
@@ -311,10 +312,37 @@ class NativeSparseAttention(AttentionLayer):
             TypeError: If an argument has the wrong type or dtype.
             ValueError: If a rank, shape or value is wrong.
         """
+        return self._selection("selected_blocks", x, actual_seq_len)[2]
+
+    def selection_quality(self, x, actual_seq_len=None):
+        """How much of dense attention stands on the selected blocks of x: for looking at.
+
+        For every query the softmax of the second branch's scores over all earlier tokens is
+        computed by NumPy, which takes the time of dense attention.
+
+        Args:
+            x (Tensor): As for a call of the layer.
+            actual_seq_len (Union[tuple[int], list[int], Tensor], optional): As for a call.
+                Default: ``None``.
+
+        Returns:
+            SelectionQuality, the masses on the selected blocks, on as many newest ones and on as
+            many best ones.
+
+        Raises:
+            TypeError: If an argument has the wrong type or dtype.
+            ValueError: If a rank, shape or value is wrong.
+        """
+        heads, ends, blocks = self._selection("selection_quality", x, actual_seq_len)
+        size = self.config.select_block_size
+        return quality_of(heads[1], heads[4], blocks, ends, self.scale, size)
+
+    def _selection(self, function, x, actual_seq_len):
+        """(`branch_heads`, prefix sums, selected blocks) of x, for a function's errors."""
         if self.context is not None:
             raise ValueError(
-                f"{self.name}.selected_blocks: a layer with a context has parts of a text; look at "
-                "the blocks of a layer without one, of the same parameters"
+                f"{self.name}.{function}: a layer with a context has parts of a text; look at the "
+                "blocks of a layer without one, of the same parameters"
             )
         planned(self.name, x, actual_seq_len, self.hidden)
         narrow = self.multiplies_narrow(x)
@@ -325,7 +353,7 @@ class NativeSparseAttention(AttentionLayer):
         cos, sin = self.angles(positions)
         products = self.products(packed, dtype)
         heads = self.branch_heads(products[0], products[1], cos, sin, dtype)
-        return self.compressed(heads[0], heads[3], heads[6], ends, dtype)[1]
+        return heads, ends, self.compressed(heads[0], heads[3], heads[6], ends, dtype)[1]
 
     def attend(self, x, ends, cos, sin, dtype):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""

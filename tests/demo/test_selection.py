@@ -1,10 +1,9 @@
-"""The picture of the selected blocks: which document, what the colors mean, and the program."""
-
-from types import SimpleNamespace
+"""The pictures of the selected blocks: which document, and the program."""
 
 import numpy as np
 from mindspore import Tensor
 
+from mindspore_nsa.nn import selection_plots
 from model_zoo_demo import data, selection, train
 
 from .runs import TINY, write_folder
@@ -15,28 +14,6 @@ def test_document():
     assert (selection.document(corpus, 8) == [0, *b"c" * 7]).all()
     assert (selection.document(corpus, 31) == [0, *b"d" * 30]).all()
     assert len(selection.document(corpus, 100)) == 41
-
-
-def test_what_becomes_of_a_block():
-    config = SimpleNamespace(select_block_size=2, init_blocks=1, local_blocks=1)
-    blocks = np.full((8, 3), -1)
-    blocks[0, :1] = blocks[1, :1] = 0
-    blocks[2] = blocks[3] = (0, 1, -1)
-    blocks[4] = (0, 2, 1)
-    blocks[5] = (0, 2, -1)
-    blocks[6] = blocks[7] = (0, 3, 2)
-    found = selection.picture(blocks, config)
-    always, chosen, empty, future = (
-        *(selection.ALWAYS, selection.CHOSEN),
-        *(selection.EMPTY, selection.FUTURE),
-    )
-    assert found.tolist() == [
-        *([[always, future, future, future]] * 2),
-        *([[always, always, future, future]] * 2),
-        [always, chosen, always, future],
-        [always, empty, always, future],
-        *([[always, empty, chosen, always]] * 2),
-    ]
 
 
 def test_program(tmp_path, capsys):
@@ -52,6 +29,9 @@ def test_program(tmp_path, capsys):
     again = ["--data", folder, "--mode", "pynative"]
     assert selection.main([str(tmp_path / "nsa"), *again]) == 0
     assert made.read_bytes() == before
+    assert made.with_name(selection.QUALITY).read_bytes().startswith(b"\x89PNG")
+    printed = capsys.readouterr().out
+    assert "layer 1: dense attention on blocks: selected " in printed and "best " in printed
     dense = [*arguments, "--set", "steps=1", "--set", "attention=dense"]
     assert train.main([*dense, "--out", str(tmp_path / "dense")]) == 0
     assert not (tmp_path / "dense" / selection.NAME).exists()
@@ -65,13 +45,13 @@ def test_a_short_document_stands_alone(tmp_path, monkeypatch):
     train.set_up("pynative")
     model = train.Model(TINY)
     corpus = data.join([b"short text" * 4])
-    drawn, picture = [], selection.picture
+    drawn, picture = [], selection_plots.block_states
 
     def seen(blocks, config):
         drawn.append(blocks)
         return picture(blocks, config)
 
-    monkeypatch.setattr(selection, "picture", seen)
+    monkeypatch.setattr(selection_plots, "block_states", seen)
     selection.draw(model, TINY, corpus, tmp_path / "selection.png")
     assert (tmp_path / "selection.png").read_bytes().startswith(b"\x89PNG")
     tokens = selection.document(corpus, TINY.context)

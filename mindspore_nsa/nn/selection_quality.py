@@ -1,0 +1,99 @@
+"""How much of dense attention stands on the blocks that a layer selects."""
+
+from typing import NamedTuple
+
+import mindspore
+import numpy as np
+
+# Scores that are held at a time; a document's would be many more.
+_SCORES = 2**22
+
+
+class SelectionQuality(NamedTuple):
+    """What `NativeSparseAttention.selection_quality` gives, NumPy arrays.
+
+    A mass is the part of the softmax over all earlier tokens that stands on some blocks, the mean
+    of the heads that share a key head. All three are of as many blocks as the query selects.
+
+    Attributes:
+        selected (numpy.ndarray): Mass on the selected blocks, float32 [T, num_kv_heads].
+        newest (numpy.ndarray): Mass on the newest blocks, the query's own included.
+        best (numpy.ndarray): Mass on the blocks that have most of it: no selection has more.
+        positions (numpy.ndarray): Position of every query in its document, int64 [T].
+        choosing (numpy.ndarray): Whether a query sees more blocks than it selects, bool [T]; the
+            masses of the others are 1.
+    """
+
+    selected: np.ndarray
+    newest: np.ndarray
+    best: np.ndarray
+    positions: np.ndarray
+    choosing: np.ndarray
+
+    def mean(self):
+        """Mean masses of the queries that choose, a dict of floats; NaN if none does."""
+        if not self.choosing.any():
+            return dict.fromkeys(self._fields[:3], float("nan"))
+        return {name: float(getattr(self, name)[self.choosing].mean()) for name in self._fields[:3]}
+
+
+def _block_masses(query, key, first, scale, block_size):
+    """Masses of the blocks [queries, blocks] of queries [n, G, D] at the positions from `first`."""
+    count, heads, dim = query.shape
+    seen = first + count
+    scores = (query.reshape(-1, dim) @ key[:seen].T).reshape(count, heads, seen) * scale
+    later = np.arange(seen) > first + np.arange(count)[:, None]
+    scores[np.broadcast_to(later[:, None], scores.shape)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    return np.add.reduceat(weights.mean(1), np.arange(0, seen, block_size), axis=1)
+
+
+def _masses(blocks, masses, first, block_size):
+    """(selected, newest, best, whether there is a choice) of queries from a position on.
+
+    Args:
+        blocks (numpy.ndarray): int [n, count], -1 where there are no more.
+        masses (numpy.ndarray): [n, blocks].
+        first (int): Position of the first query.
+        block_size (int): Tokens of a block.
+    """
+    columns = np.arange(masses.shape[1])
+    own = (first + np.arange(len(masses)))[:, None] // block_size
+    chosen = (blocks[:, :, None] == columns).any(1)
+    count = chosen.sum(1, keepdims=True)
+    ranked = -np.sort(-masses, axis=1)
+    newest = (columns <= own) & (columns > own - count)
+    sums = [(masses * chosen).sum(1), (masses * newest).sum(1), (ranked * (columns < count)).sum(1)]
+    return *sums, (count <= own)[:, 0]
+
+
+def quality_of(query, key, blocks, ends, scale, block_size):
+    """The `SelectionQuality` of blocks int [T, N2, count] for query [T, N1, D] and key [T, N2, D].
+
+    Args:
+        query (Tensor): Queries of the selected branch.
+        key (Tensor): Its keys.
+        blocks (Tensor): Numbers of blocks within the documents.
+        ends (Union[tuple[int], Tensor]): Prefix sums of the documents.
+        scale (float): Factor of the scores.
+        block_size (int): Tokens of a block.
+    """
+    query, key = (x.astype(mindspore.float32).asnumpy() for x in (query, key))
+    blocks, ends = blocks.asnumpy(), [int(end) for end in ends]
+    tokens, heads = blocks.shape[:2]
+    group = query.shape[1] // heads
+    masses = np.zeros((3, tokens, heads), np.float32)
+    positions, choosing = np.zeros(tokens, np.int64), np.zeros(tokens, bool)
+    for begin, end in zip([0, *ends[:-1]], ends):
+        step = max(1, _SCORES // (group * max(1, end - begin)))
+        positions[begin:end] = np.arange(end - begin)
+        for at in range(begin, end, step):
+            rows, first = slice(at, min(at + step, end)), at - begin
+            for head in range(heads):
+                queries = query[rows, head * group : (head + 1) * group]
+                of_blocks = _block_masses(queries, key[begin:end, head], first, scale, block_size)
+                *sums, choice = _masses(blocks[rows, head], of_blocks, first, block_size)
+                masses[:, rows, head] = sums
+                choosing[rows] |= choice
+    return SelectionQuality(*masses, positions, choosing)
