@@ -26,6 +26,7 @@ extensions = [
 # docs/README.md is its list of pages; here that is the side bar.
 include_patterns = ["README.md", "README.zh-CN.md", "docs/*.md", "docs/site/*.md"]
 include_patterns += ["CHANGELOG.md", "model_zoo_demo/README.md", "twin/README.md", "twin/docs/*.md"]
+include_patterns += ["examples/README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]
 exclude_patterns = ["docs/README.md"]
 root_doc = "README"
 html_theme = "furo"
@@ -40,17 +41,19 @@ napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Inputs", "Outputs", "Supported Platforms"]
 
 CONTENTS = {
-    "Start here": ["README.zh-CN", "docs/install", "model_zoo_demo/README"],
+    "Start here": [
+        *("README.zh-CN", "docs/install", "examples/README", "model_zoo_demo/README"),
+    ],
     "Native Sparse Attention": [
         *("docs/native_sparse_attention", "docs/decoding", "docs/parallel"),
-        *("docs/mindformers", "docs/mindone", "docs/nsa", "docs/measurements"),
+        *("docs/mindformers", "docs/mindone", "docs/nsa", "docs/measurements", "docs/gallery"),
     ],
     "Operators": [
         *("docs/operators", "docs/operators.zh-CN"),
         *("docs/nsa_compress", "docs/nsa_compress_attention", "docs/nsa_selected_attention"),
         *("docs/block_indexer", "docs/lightning_indexer", "docs/sparse_flash_attention"),
         *("docs/lightning_indexer_kl_loss", "docs/flash_attention_score"),
-        *("docs/limits", "docs/differences"),
+        *("docs/limits", "docs/differences", "docs/peers"),
         *("docs/differences.zh-CN", "docs/interface", "docs/site/api"),
     ],
     # And every other page.

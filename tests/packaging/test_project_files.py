@@ -46,6 +46,14 @@ def test_the_matrix_is_what_is_supported():
         assert subprocess.run(["bash", "-n", ROOT / script]).returncode == 0
 
 
+def test_read_the_docs():
+    path = ROOT / ".readthedocs.yaml"
+    code, said = schema_says("vendor.readthedocs", path)
+    assert code == 0, said
+    configuration = yaml.safe_load(path.read_text())["sphinx"]["configuration"]
+    assert (ROOT / configuration).exists()
+
+
 @pytest.mark.parametrize("path", [p for p in FORMS if p.name != "config.yml"], ids=lambda p: p.name)
 def test_issue_forms(path):
     """The fields that GitHub needs, with ids of their own."""
