@@ -122,14 +122,14 @@ class Model(nn.Cell):
         """Draw the matrices: the same for a seed with any version of MindSpore and any workers."""
         rng = np.random.default_rng(config.seed)
         for weight in self.matrices():
-            shape = worker.whole_shape(weight) if worker else weight.shape
+            shape = worker.whole_shape(weight, self) if worker else weight.shape
             # What adds to the residual stream starts small, so that its sum does not grow.
             adds = weight.name.endswith(("narrow.weight", "output.weight"))
             deviation = 0.02 if weight is self.embedding else shape[1] ** -0.5
             deviation *= (2 * config.layers) ** -0.5 if adds else 1
             drawn = (deviation * rng.standard_normal(shape)).astype(np.float32)
             if worker:
-                drawn = worker.part({weight.name: drawn})[weight.name]
+                drawn = worker.part({weight.name: drawn}, self)[weight.name]
             weight.set_data(Tensor(drawn))
 
     def new_cache(self, batch, capacity):

@@ -143,7 +143,7 @@ class Update(nn.Cell):
     Workers that share the heads have parts of some weights, whose squares they add up for the norm.
     """
 
-    def __init__(self, optimizer, config, worker):
+    def __init__(self, optimizer, config, worker, model):
         super().__init__(auto_prefix=False)
         self.optimizer = optimizer
         self.clip = config.clip
@@ -151,7 +151,7 @@ class Update(nn.Cell):
         self.mean = MeanOverWorkers(worker and worker.groups.replicas)
         self.parts, self.sum = (False,) * len(optimizer.weights), None
         if worker and worker.groups.tensor.size > 1:
-            self.parts = tuple(worker.has_part(weight.name) for weight in optimizer.weights)
+            self.parts = tuple(worker.has_part(p.name, model) for p in optimizer.weights)
             self.sum = ops.AllReduce(group=worker.groups.tensor.name)
 
     def construct(self, loss, scalars, *gradients):
@@ -197,7 +197,7 @@ class Step:
             self.optimizer = SGD(self.weights)
         self.gradient = Gradient(loss)
         self.add = Add()
-        self.update = Update(self.optimizer, config, worker)
+        self.update = Update(self.optimizer, config, worker, loss)
 
     def __call__(self, batches, step):
         """Train on NumPy batches; returns mean loss and norm of the gradient, as floats."""

@@ -129,13 +129,13 @@ def list_length(config, rows, *corpora):
     return rows * (1 + most)
 
 
-def resume_from(out, config, parameters, digest, worker):
+def resume_from(out, config, step_cell, model, digest, worker):
     """Restore a run's parameters; returns the number of steps that it had finished."""
     arrays, saved, about = checkpoint.load(out)
     checkpoint.same_run(config, saved, out)
     if about["data"] != digest:
         raise InputError(f"--resume: {out} was trained on other text")
-    checkpoint.restore(parameters, worker.part(arrays), out)
+    checkpoint.restore(step_cell.state(), worker.part(arrays, model), out)
     return about["step"]
 
 
@@ -159,7 +159,7 @@ def train(config, out, paths=None, resume=False, worker=None, say=tqdm.write):
     model = Model(config, worker)
     loss = Loss(model)
     step_cell = Step(loss, model.matrices(), config, worker)
-    start = resume_from(out, config, step_cell.state(), digest, worker) if resume else 0
+    start = resume_from(out, config, step_cell, model, digest, worker) if resume else 0
     say(
         f"model: {config.attention} attention, {parameter_count(model) / 1e6:.2f} M parameters, "
         f"{config.tokens_per_step} tokens a step, {config.steps} steps"
@@ -174,7 +174,7 @@ def train(config, out, paths=None, resume=False, worker=None, say=tqdm.write):
         return step_cell(draw_step(training, config, step, worker, segments), step)
 
     def save(step):
-        state = worker.gathered(step_cell.state())
+        state = worker.gathered(step_cell.state(), model)
         # It would take the place of a good one.
         if not all(np.isfinite(p.astype(ms.float32).asnumpy()).all() for p in state):
             raise InputError(f"no finite weights after step {step}: lower learning_rate")

@@ -58,22 +58,22 @@ class Worker:
             ends = self.shards.lists(ends, self.sizes)
         return self.shards.shard(tokens), self.shards.shard(targets), ends
 
-    def has_part(self, name):
-        """Whether it has its heads of a parameter only."""
-        return self.groups.tensor.size > 1 and split_axis(name) is not None
+    def has_part(self, name, model):
+        """Whether it has its heads of a parameter of a model only."""
+        return self.groups.tensor.size > 1 and split_axis(name, model) is not None
 
-    def whole_shape(self, parameter):
-        """The shape of a parameter with all heads."""
+    def whole_shape(self, parameter, model):
+        """The shape of a parameter of a model with all heads."""
         shape = list(parameter.shape)
-        if self.has_part(parameter.name):
-            shape[split_axis(parameter.name)] *= self.groups.tensor.size
+        if self.has_part(parameter.name, model):
+            shape[split_axis(parameter.name, model)] *= self.groups.tensor.size
         return tuple(shape)
 
-    def part(self, arrays):
-        """Its heads of whole parameters by name."""
-        return shard_parameters(arrays, self.sizes, self.groups.tensor)
+    def part(self, arrays, model):
+        """Its heads of whole parameters of a model by name."""
+        return shard_parameters(arrays, model, self.groups.tensor)
 
-    def gathered(self, parameters):
+    def gathered(self, parameters, model):
         """The Parameters with all heads; every worker of the tensor group must call it."""
         named = {p.name: p for p in parameters}
-        return list(gather_parameters(named, self.sizes, self.groups.tensor).values())
+        return list(gather_parameters(named, model, self.groups.tensor).values())

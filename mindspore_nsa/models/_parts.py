@@ -25,7 +25,7 @@ class Linear(Projection):
 
     def construct(self, x, dtype):
         """float32 x [T, inner] to [T, outer]."""
-        y = Projection.construct(self, rounded(x, dtype), dtype)
+        y = self.product(rounded(x, dtype), dtype)
         return ops.cast(y, mindspore.float32)
 
 

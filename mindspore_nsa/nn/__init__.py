@@ -10,6 +10,7 @@ from .native_sparse_attention import NativeSparseAttention
 from .parallel.groups import ParallelGroups, WorkerGroup, parallel_groups
 from .parallel.shards import ContextShards
 from .parallel.weights import (
+    HeadSplit,
     gather_parameters,
     shard_parameters,
     split_axis,
@@ -26,6 +27,7 @@ __all__ = [
     "ContextShards",
     "DenseAttention",
     "Gates",
+    "HeadSplit",
     "NSAConfig",
     "NativeSparseAttention",
     "ParallelGroups",

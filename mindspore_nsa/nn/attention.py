@@ -19,9 +19,14 @@ from .parallel.collectives import Enter, Sum, agree
 from .parallel.context import ContextKeys, whole_only
 from .parallel.groups import WorkerGroup
 from .parallel.shards import POSITIONS, ContextShards
-from .parallel.weights import local_config
-from .precision import Dropout, ExplicitPrecision, Projection, rounded
+from .parallel.weights import HeadSplit, local_config
+from .parts import Asked, raise_refusal, refusal, untouched
+from .precision import OWN, Dropout, ExplicitPrecision, Projection, given, map_kind, rounded
 from .rotary import RotaryAngles, Rotate
+
+# Places in what `AttentionLayer.parts` says of a call: whether one operator may compute all linear
+# maps, how each is called, and whether gates and rotation are the layer's own.
+ALL, QUERY, KEY_VALUE, OUTPUT, GATES, ROTATE = range(6)
 
 
 def halves(x, dim):
@@ -41,6 +46,9 @@ class AttentionLayer(ExplicitPrecision):
         tensor_group (WorkerGroup, optional): The workers that share the heads.
         gathers_again (bool): Whether lists have to be Tensors, for `SelectedFromShards`.
     """
+
+    # For the functions that shard parameters.
+    splits_heads = True
 
     def __init__(self, config, branches, context=None, tensor_group=None, gathers_again=False):
         super().__init__()
@@ -80,6 +88,8 @@ class AttentionLayer(ExplicitPrecision):
         self.output = Projection(config, self.heads * self.value_dim, self.hidden)
         self.query_norm = HeadNorm(config, 1) if config.qk_norm else None
         self.key_norm = HeadNorm(config, sets) if config.qk_norm else None
+        self.workers = tensor_group.size if split else 1
+        self._splits_maps(sets)
         self.enter = Enter(tensor_group) if split else None
         if split:
             self.output.sum_by(Sum(tensor_group))
@@ -95,25 +105,79 @@ class AttentionLayer(ExplicitPrecision):
         self.rotate = Rotate(self.dim)
         self.dropout = Dropout(config.dropout) if config.dropout > 0 else None
 
+    def _head_split(self, axis, *blocks):
+        return HeadSplit(axis, blocks, self.kv_heads * self.workers, self.workers)
+
+    def _splits_maps(self, sets):
+        """Tell of the linear maps where their parameters have heads; all have the output's bias."""
+        query = self._head_split(0, self.heads * self.dim)
+        keys, values = self.kv_heads * self.dim, self.kv_heads * self.value_dim
+        both = self._head_split(0, *[keys] * sets, *[values] * sets)
+        for cell, rows in ((self.query, query), (self.key_value, both)):
+            cell.head_splits = {"weight": rows, **({"bias": rows} if self.has_bias else {})}
+        columns = self._head_split(1, self.heads * self.value_dim)
+        self.output.head_splits = {"weight": columns, **({"bias": None} if self.has_bias else {})}
+        for norm in (self.query_norm, self.key_norm):
+            if norm is not None:
+                norm.head_splits = {"weight": None}
+
     def reset_parameter(self):
         """Give every parameter the values that it starts with, as after `to_empty`."""
         for cell in self.cells():
             if hasattr(cell, "reset_parameter"):
                 cell.reset_parameter()
 
-    def multiplies_narrow(self, x):
-        """Whether products take x as it is, and what they multiply in the dtype of operands."""
-        return projects(x, self.operand_dtype(x))
+    @Asked
+    def parts(self):
+        """How the parts are called now, by the places above; in a graph, when it is compiled."""
+        cells, mark = self._cells, self.amp_dtype
+        maps = [map_kind(cells[name], mark) for name in ("query", "key_value", "output")]
+        gates, whole = self._gates_parts(mark)
+        whole = whole and maps == [OWN, OWN, OWN]
+        return whole, *maps, gates, untouched(cells["rotate"], Rotate)
 
-    def attend(self, x, ends, cos, sin, dtype):
+    def _gates_parts(self, mark):
+        """How the gates are called, and whether their linear map is the layer's own."""
+        return OWN, True
+
+    @Asked
+    def unsummed(self):
+        """What to say of an output map that does not sum over the workers of a tensor group."""
+        output = self._cells["output"]
+        if self.enter is None or getattr(output, "total", None) is not None:
+            return ""
+        return refusal(f"{self.name} with a tensor_group", "output", output, Projection)
+
+    @Asked
+    def not_for_cache(self):
+        """What to say of a part that the operator of a cache stands for and would not call."""
+        return self._cache_refusal()
+
+    def _cache_refusal(self):
+        angles, config = self._cells["angles"], self.config
+        made_with = self.dim, config.rope_theta, config.rope_scaling
+        if not untouched(angles, RotaryAngles) or angles.made_with != made_with:
+            return self._refusal_for_cache("angles", RotaryAngles)
+        if not untouched(self._cells["rotate"], Rotate):
+            return self._refusal_for_cache("rotate", Rotate)
+        return ""
+
+    def _refusal_for_cache(self, part, needed):
+        return refusal(f"{self.name} with a cache", part, self._cells[part], needed)
+
+    def multiplies_narrow(self, x, parts):
+        """Whether products take x as it is, and what they multiply in the dtype of operands."""
+        return parts[ALL] and projects(x, self.operand_dtype(x))
+
+    def attend(self, x, ends, cos, sin, dtype, parts):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
         raise NotImplementedError
 
-    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype):
+    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype, parts):
         """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
         raise NotImplementedError
 
-    def step(self, x, ends, cache, places, dtype):
+    def step(self, x, ends, cache, places, dtype, parts):
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache.
 
         `places` are those of the cache's Tensors.
@@ -151,18 +215,27 @@ class AttentionLayer(ExplicitPrecision):
             dtype = self.amp_dtype or getattr(mindspore, self.config.param_dtype)
         return make_cache(self.name, self.config, self.sparse, batch, capacity, dtype)
 
-    def _linear(self, x, dtype):
+    def _linear(self, x, dtype, parts):
         """Queries [T, heads * D], and keys and values in one matrix, in float32."""
-        query = ops.cast(self.query(x, dtype), mindspore.float32)
-        return query, ops.cast(self.key_value(x, dtype), mindspore.float32)
+        if parts[QUERY] == OWN:
+            query = self.query.product(x, dtype)
+        else:
+            query = self.query(*given(parts[QUERY], x, dtype))
+        if parts[KEY_VALUE] == OWN:
+            both = self.key_value.product(x, dtype)
+        else:
+            both = self.key_value(*given(parts[KEY_VALUE], x, dtype))
+        return ops.cast(query, mindspore.float32), ops.cast(both, mindspore.float32)
 
     def arranged(self, query, both):
         """Queries and keys after their norms, and pairs half a head apart, as they are turned."""
-        if self.query_norm is None and not self.interleaved:
+        if self.query_norm is None and self.key_norm is None and not self.interleaved:
             return query, both
         key, value = split(both, (self.key_width, self.value_width), -1)
         if self.query_norm is not None:
-            query, key = self.query_norm(query), self.key_norm(key)
+            query = self.query_norm(query)
+        if self.key_norm is not None:
+            key = self.key_norm(key)
         if self.interleaved:
             query, key = halves(query, self.dim), halves(key, self.dim)
         return query, ops.concat((key, value), -1)
@@ -176,24 +249,26 @@ class AttentionLayer(ExplicitPrecision):
             ops.reshape(value, (-1, self.value_width // self.value_dim, self.value_dim)),
         )
 
-    def branch_heads(self, query, both, cos, sin, dtype):
+    def branch_heads(self, query, both, cos, sin, dtype, parts):
         """Queries of the three branches, then their keys, then their values, in `dtype`.
 
         All but the compression's keys are rotated. With one branch the first of each three count.
         """
         query, both = self.arranged(query, both)
-        heads = nsa_split_heads(
-            query,
-            self._of_every_branch(both),
-            cos,
-            sin,
-            dtype,
-            self.branches,
-            self.heads,
-            self.kv_heads,
-            self.dim,
-            self.value_dim,
-        )
+        heads = None
+        if parts[ROTATE]:
+            heads = nsa_split_heads(
+                query,
+                self._of_every_branch(both),
+                cos,
+                sin,
+                dtype,
+                self.branches,
+                self.heads,
+                self.kv_heads,
+                self.dim,
+                self.value_dim,
+            )
         if heads is None:
             heads = self._split_heads(query, both, cos, sin, dtype)
         return heads
@@ -224,15 +299,20 @@ class AttentionLayer(ExplicitPrecision):
         k_cmp = ops.cast(first, dtype)
         return q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win
 
-    def _projected(self, out, x, dtype, narrow):
+    def _projected(self, out, x, dtype, narrow, parts):
         """What the layer gives for x, from attention."""
         if narrow:
             if self.dropout is None and not self.has_bias and self.enter is None:
-                return self.output(out, dtype, dtype, x.shape[0] if len(x.shape) == 3 else 0)
-            out = self.output(out, dtype)
+                batch = x.shape[0] if len(x.shape) == 3 else 0
+                return self.output.product(out, dtype, dtype, batch)
+            out = self.output.product(out, dtype)
         else:
             out = ops.cast(out, mindspore.float32)
-            out = self.output(ops.reshape(out, (-1, self.heads * self.value_dim)), dtype)
+            out = ops.reshape(out, (-1, self.heads * self.value_dim))
+            if parts[OUTPUT] == OWN:
+                out = self.output.product(out, dtype)
+            else:
+                out = self.output(*given(parts[OUTPUT], out, dtype))
         if self.dropout is not None:
             out = self.dropout(ops.cast(out, mindspore.float32))
         return ops.cast(ops.reshape(out, ops.shape(x)), dtype)
@@ -240,8 +320,10 @@ class AttentionLayer(ExplicitPrecision):
     def _shard(self, x, actual_seq_len):
         """The layer's output for own tokens of a text."""
         numbers, tables, digest, lists = self.context.plan(x, actual_seq_len)
-        dtype = self.operand_dtype(x)
-        narrow, own = self.multiplies_narrow(x), x
+        dtype, parts = self.operand_dtype(x), self.parts
+        if self.unsummed != "":
+            raise_refusal(self.unsummed)
+        narrow, own = self.multiplies_narrow(x, parts), x
         if not narrow:
             own = ops.reshape(ops.cast(x, mindspore.float32), (-1, self.hidden))
             if self.amp_dtype is not None:
@@ -250,8 +332,8 @@ class AttentionLayer(ExplicitPrecision):
             own = self.enter(own)
         own = self.context.checked(self.context.arranged(own, numbers), digest, lists)
         cos, sin = self.angles(lists[POSITIONS])
-        out = self.attend_shard(own, numbers, tables, lists, cos, sin, dtype)
-        return self._projected(self.context.returned(out, numbers), x, dtype, narrow)
+        out = self.attend_shard(own, numbers, tables, lists, cos, sin, dtype, parts)
+        return self._projected(self.context.returned(out, numbers), x, dtype, narrow, parts)
 
     def __call__(self, *args, **kwargs):
         """In GRAPH_MODE, where the layer itself is called, what Python can see is checked here.
@@ -270,6 +352,7 @@ class AttentionLayer(ExplicitPrecision):
         if cache is not None:
             ends = actual_seq_len if ends is None else ends
             check_cache(self.name, x, cache, ends, *self.cache_made_for, self.number())
+            raise_refusal(self.not_for_cache)
 
     def construct(self, x, actual_seq_len=None, cache=None, key_padding_mask=None):
         """See the subclass."""
@@ -287,7 +370,12 @@ class AttentionLayer(ExplicitPrecision):
     def attention(self, x, actual_seq_len, cache, instead=None):
         """The layer's output where no token is padding. `instead`: as for `checked_ends`."""
         planned(self.name, x, actual_seq_len, self.hidden)
-        narrow = cache is None and self.multiplies_narrow(x)
+        if self.unsummed != "":
+            raise_refusal(self.unsummed)
+        if cache is not None and self.not_for_cache != "":
+            raise_refusal(self.not_for_cache)
+        parts = self.parts
+        narrow = cache is None and self.multiplies_narrow(x, parts)
         packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow, instead)
         dtype = self.operand_dtype(x)
         # Otherwise it is the dtype of x, whose values packed holds.
@@ -297,9 +385,9 @@ class AttentionLayer(ExplicitPrecision):
             packed = self.enter(packed)
         if cache is None:
             cos, sin = self.angles(positions)
-            out = self.attend(packed, ends, cos, sin, dtype)
+            out = self.attend(packed, ends, cos, sin, dtype, parts)
         else:
             places = check_cache(self.name, x, cache, ends, *self.cache_made_for, self.number())
             # The dtype of the cache need not be this one.
-            out = rounded(self.step(packed, ends, cache, places, dtype), dtype)
-        return self._projected(out, x, dtype, narrow)
+            out = rounded(self.step(packed, ends, cache, places, dtype, parts), dtype)
+        return self._projected(out, x, dtype, narrow, parts)

@@ -78,6 +78,8 @@ class Compression(ExplicitPrecision):
 
     def construct(self, x, ends, rows, dtype):
         """See the class."""
+        if self.amp_dtype is not None:
+            dtype = self.amp_dtype
         weight = ops.cast(self.weight, mindspore.float32)
         if rows is None:
             # A document of s more tokens, or fewer than s tokens would give no row at all, and

@@ -7,7 +7,7 @@ from ..ops import flash_attention_score
 from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection
 from ..ops._plan import fail_type
-from .attention import AttentionLayer
+from .attention import ALL, AttentionLayer
 from .cache import SELECTED, STATE
 from .parallel.shards import DENSE_KEYS, DENSE_QUERIES, WINDOW_KEYS, WINDOW_QUERIES
 
@@ -65,17 +65,19 @@ class DenseAttention(AttentionLayer):
             fail_type(self.name, "window", "a bool", window)
         self.pre_tokens = config.window_size - 1 if window else UNBOUNDED
 
-    def products(self, x, dtype):
+    def products(self, x, dtype, parts):
         """Queries [T, heads * D], and keys and values in one matrix, in float32."""
-        weights = self.query.weight, self.key_value.weight, None
-        y = nsa_projection(x, *weights, dtype, mindspore.float32)
+        y = None
+        if parts[ALL]:
+            weights = self.query.weight, self.key_value.weight, None
+            y = nsa_projection(x, *weights, dtype, mindspore.float32)
         if y is None:
-            return self._linear(x, dtype)
+            return self._linear(x, dtype, parts)
         return self.query.biased(y[0]), self.key_value.biased(y[1])
 
-    def step(self, x, ends, cache, places, dtype):
+    def step(self, x, ends, cache, places, dtype, parts):
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
-        query, both = self.arranged(*self.products(x, dtype))
+        query, both = self.arranged(*self.products(x, dtype, parts))
         query, key, value = self._as_heads(query, both)
         theta, factor, low, high = self.angle_attributes
         return nsa_cache_step(
@@ -111,18 +113,18 @@ class DenseAttention(AttentionLayer):
             sparse_mode=4,
         )
 
-    def attend(self, x, ends, cos, sin, dtype):
+    def attend(self, x, ends, cos, sin, dtype, parts):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        query, both = self.products(x, dtype)
-        heads = self.branch_heads(query, both, cos, sin, dtype)
+        query, both = self.products(x, dtype, parts)
+        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
         query, key, value = heads[0], heads[3], heads[6]
         return self._flash(query, key, value, ends, ends)
 
-    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype):
+    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype, parts):
         """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
         keys = self.context
-        query, both = self.products(x, dtype)
-        heads = self.branch_heads(query, both, cos, sin, dtype)
+        query, both = self.products(x, dtype, parts)
+        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
         query, key, value = heads[0], heads[3], heads[6]
         if self.pre_tokens != UNBOUNDED:
             key, value = keys.window(key, value, tables)

@@ -6,7 +6,8 @@ from mindspore import Tensor, ops
 
 from ..ops._layer import nsa_mix_branches
 from .by_device import split
-from .precision import ExplicitPrecision, Projection, rounded
+from .parts import Asked
+from .precision import OWN, ExplicitPrecision, Projection, given, map_kind, rounded
 
 BRANCHES = 3
 
@@ -54,9 +55,23 @@ class Gates(ExplicitPrecision):
         """Draw the parameters of the linear map as when it was made."""
         self.linear.reset_parameter()
 
+    @Asked
+    def linear_kind(self):
+        """How the linear map is called now, and the mark of mixed precision that allows it."""
+        kind = map_kind(self.linear, self.amp_dtype)
+        return kind, self.linear.amp_dtype if kind == OWN else None
+
+    @Asked
+    def own_weights(self):
+        """Whether the gates follow from logits as here, and not as a subclass says."""
+        return type(self).weights is Gates.weights and "weights" not in vars(self)
+
     def logits(self, x, dtype):
         """Those of the gates, float32 [T, 3 heads], of an x with values of `dtype`."""
-        return ops.cast(self.linear(x, dtype), mindspore.float32)
+        kind, mark = self.linear_kind
+        if kind == OWN and (mark is None or mark == dtype):
+            return ops.cast(self.linear.product(x, dtype), mindspore.float32)
+        return ops.cast(self.linear(*given(kind, x, dtype)), mindspore.float32)
 
     def weights(self, logits):
         """The gates, float32 [T, 3, heads]."""
@@ -74,7 +89,9 @@ class Gates(ExplicitPrecision):
 
     def mix(self, logits, compressed, selected, window, dtype, result=mindspore.float32):
         """The weighted sum of branches of `dtype`, with its values, in it or in float32."""
-        mixed = nsa_mix_branches(logits, compressed, selected, window, result, self.residual)
+        mixed = None
+        if self.own_weights:
+            mixed = nsa_mix_branches(logits, compressed, selected, window, result, self.residual)
         if mixed is not None:
             return mixed
         g_cmp, g_slc, g_win = split(self.weights(logits), 1, 1)

@@ -9,12 +9,12 @@ from ..ops._layer import nsa_projection, projects
 from ..ops._plan import fail_type
 from ..ops.nsa_compress_attention import compress_attention
 from ..ops.nsa_selected_attention import selected_attention
-from .attention import AttentionLayer
+from .attention import ALL, GATES, AttentionLayer
 from .cache import OTHERS, ROLLBACK, SELECTED, STATE
 from .compression import Compression
 from .conversion import check_weights, converted_config, dense_weights, load_dense
 from .dense_attention import UNBOUNDED, DenseAttention
-from .gates import Gates
+from .gates import BRANCHES, Gates
 from .packing import compressed_documents, pack, planned
 from .parallel.selection import SelectedFromShards
 from .parallel.shards import (
@@ -28,7 +28,8 @@ from .parallel.shards import (
     WINDOW_QUERIES,
     WINDOWS,
 )
-from .precision import rounded
+from .parts import plain, takes_dtype, untouched
+from .precision import FOREIGN, OWN, WITH_DTYPE, map_kind, rounded
 from .selection_quality import quality_of
 
 
@@ -109,6 +110,14 @@ class NativeSparseAttention(AttentionLayer):
         self.compress_key = Compression(config, config.head_dim, self.interleaved)
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
+        by_head = self._head_split(1, config.num_kv_heads)
+        for cell in (self.compress_key, self.compress_value):
+            cell.head_splits = {"weight": by_head, "position": by_head}
+        rows = self._head_split(0, *[config.num_heads] * BRANCHES)
+        self.gates.linear.head_splits = {
+            "weight": rows,
+            **({"bias": rows} if config.has_bias else {}),
+        }
 
     @classmethod
     def from_dense(cls, dense, config=None):
@@ -159,19 +168,48 @@ class NativeSparseAttention(AttentionLayer):
             layer.gates.close()
         return layer
 
-    def products(self, x, dtype):
-        """Queries [T, heads * D], keys and values in one matrix, logits of the gates; float32."""
-        weights = self.query.weight, self.key_value.weight, self.gates.linear.weight
-        y = nsa_projection(x, *weights, dtype, mindspore.float32)
+    def _gates_parts(self, mark):
+        """Whether the gates are the layer's own, and whether their linear map is, too."""
+        gates = self._cells["gates"]
+        if untouched(gates, Gates):
+            return OWN, map_kind(gates._cells["linear"], mark) == OWN
+        return WITH_DTYPE if takes_dtype(gates, 4) else FOREIGN, False
+
+    def _cache_refusal(self):
+        for part in ("compress_key", "compress_value"):
+            if not untouched(self._cells[part], Compression):
+                return self._refusal_for_cache(part, Compression)
+        gates = self._cells["gates"]
+        # A subclass may say what the weights are, not how branches are added.
+        if not (
+            isinstance(gates, Gates)
+            and plain(gates)
+            and (type(gates).construct, type(gates).mix) == (Gates.construct, Gates.mix)
+        ):
+            return self._refusal_for_cache("gates", Gates)
+        return super()._cache_refusal()
+
+    def products(self, x, dtype, parts):
+        """Queries [T, heads * D], keys and values in one matrix, logits of the gates; float32.
+
+        Logits are None where the gates are called as a Cell.
+        """
+        y = None
+        if parts[ALL]:
+            weights = self.query.weight, self.key_value.weight, self.gates.linear.weight
+            y = nsa_projection(x, *weights, dtype, mindspore.float32)
         if y is None:
-            query, both = self._linear(x, dtype)
-            return query, both, self.gates.logits(x, dtype)
+            query, both = self._linear(x, dtype, parts)
+            logits = self.gates.logits(x, dtype) if parts[GATES] == OWN else None
+            return query, both, logits
         return self.query.biased(y[0]), self.key_value.biased(y[1]), self.gates.linear.biased(y[2])
 
-    def step(self, x, ends, cache, places, dtype):
+    def step(self, x, ends, cache, places, dtype, parts):
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
         c = self.config
-        query, both, logits = self.products(x, dtype)
+        query, both, logits = self.products(x, dtype, parts)
+        if logits is None:
+            logits = self.gates.logits(x, dtype)
         query, both = self.arranged(query, both)
         query, key, value = self._as_heads(query, both)
         theta, factor, low, high = self.angle_attributes
@@ -290,9 +328,16 @@ class NativeSparseAttention(AttentionLayer):
             sparse_mode=4,
         )
 
-    def _mixed(self, logits, compressed, selected, window, dtype):
-        result = dtype if projects(logits, dtype) else mindspore.float32
-        return self.gates.mix(logits, compressed, selected, window, dtype, result)
+    def _mixed(self, x, logits, compressed, selected, window, dtype, parts):
+        if parts[GATES] == OWN:
+            narrow = parts[ALL] and projects(logits, dtype)
+            result = dtype if narrow else mindspore.float32
+            return self.gates.mix(logits, compressed, selected, window, dtype, result)
+        if parts[GATES] == WITH_DTYPE:
+            mixed = self.gates(x, compressed, selected, window, dtype)
+        else:
+            mixed = self.gates(x, compressed, selected, window)
+        return ops.cast(mixed, mindspore.float32)
 
     def selected_blocks(self, x, actual_seq_len=None):
         r"""The blocks that the second branch reads for every token of x: for looking at.
@@ -345,31 +390,32 @@ class NativeSparseAttention(AttentionLayer):
                 "blocks of a layer without one, of the same parameters"
             )
         planned(self.name, x, actual_seq_len, self.hidden)
-        narrow = self.multiplies_narrow(x)
+        parts = self.parts
+        narrow = self.multiplies_narrow(x, parts)
         packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow)
         dtype = self.operand_dtype(x)
         if x.dtype != dtype and not narrow:
             packed = rounded(packed, dtype)
         cos, sin = self.angles(positions)
-        products = self.products(packed, dtype)
-        heads = self.branch_heads(products[0], products[1], cos, sin, dtype)
+        query, both, _ = self.products(packed, dtype, parts)
+        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
         return heads, ends, self.compressed(heads[0], heads[3], heads[6], ends, dtype)[1]
 
-    def attend(self, x, ends, cos, sin, dtype):
+    def attend(self, x, ends, cos, sin, dtype, parts):
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        query, both, logits = self.products(x, dtype)
-        heads = self.branch_heads(query, both, cos, sin, dtype)
+        query, both, logits = self.products(x, dtype, parts)
+        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
         q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
         compressed, blocks = self.compressed(q_cmp, k_cmp, v_cmp, ends, dtype)
         selected = self._selected(q_slc, k_slc, v_slc, blocks, ends, ends, None)
         window = self._window(q_win, k_win, v_win, ends, ends)
-        return self._mixed(logits, compressed, selected, window, dtype)
+        return self._mixed(x, logits, compressed, selected, window, dtype, parts)
 
-    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype):
+    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype, parts):
         """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
         keys = self.context
-        query, both, logits = self.products(x, dtype)
-        heads = self.branch_heads(query, both, cos, sin, dtype)
+        query, both, logits = self.products(x, dtype, parts)
+        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
         q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
 
         k_cmp, v_cmp = keys.windows(k_cmp, v_cmp, tables)
@@ -391,7 +437,8 @@ class NativeSparseAttention(AttentionLayer):
             out, blocks = self._choose(q_cmp[i], key, value, queries, cmp_ends, offsets)
             compressed, chosen = compressed + (out,), chosen + (blocks,)
         selected = self._selected_shard(q_slc, k_slc, v_slc, chosen, numbers, tables, lists, dtype)
-        return self._mixed(logits, keys.whole(compressed), selected, window, dtype)
+        compressed = keys.whole(compressed)
+        return self._mixed(x, logits, compressed, selected, window, dtype, parts)
 
     def _selected_shard(self, query, key, value, blocks, numbers, tables, lists, dtype):
         """The selected branch of own queries, over all keys or to be gathered ones."""

@@ -14,6 +14,11 @@ from mindspore.nn.cell import MixedPrecisionType
 from mindspore.ops import constexpr
 
 from ..ops._layer import nsa_linear, nsa_projection, nsa_round
+from .parts import takes_dtype, untouched
+
+# How a layer calls a linear map: its product alone, or as a Cell, which gets x in the dtype of
+# operands, or in float32, or in float32 and the dtype.
+OWN, CALLED, FOREIGN, WITH_DTYPE = range(4)
 
 _FLAGS = {"fp16": mindspore.float16, "bf16": mindspore.bfloat16, "fp32": mindspore.float32}
 
@@ -94,11 +99,18 @@ class Projection(ExplicitPrecision, nn.Dense):
             drawn = initializer(start, parameter.shape, parameter.dtype)
             parameter.set_data(drawn.init_data())
 
-    def construct(self, x, dtype, result=mindspore.float32, batch=0):
+    def construct(self, x):
+        """[..., inner] to [..., outer], with operands in the dtype of x or of mixed precision."""
+        dtype = self.operand_dtype(x)
+        shape = ops.shape(x)
+        rows = rounded(ops.reshape(x, (-1, shape[-1])), dtype)
+        return ops.reshape(self.product(rows, dtype), shape[:-1] + (self.out_channels,))
+
+    def product(self, x, dtype, result=mindspore.float32, batch=0):
         """[T, inner] to [T, outer], in float32 where the device multiplies nothing narrower.
 
-        Where `projects` says so, `result` and `batch` are those of `nsa_projection`; with a bias
-        `result` has to be float32.
+        `x` holds values of `dtype`. Where `projects` says so, `result` and `batch` are those of
+        `nsa_projection`; with a bias `result` has to be float32.
         """
         if _multiplies_narrow():
             return self.biased(self.matmul(ops.cast(x, dtype), ops.cast(self.weight, dtype)))
@@ -117,6 +129,23 @@ class Projection(ExplicitPrecision, nn.Dense):
         if self.has_bias:
             y = y + ops.cast(self.bias, y.dtype)
         return y
+
+
+def map_kind(cell, mark):
+    """How to call a Cell where a layer that mixed precision marked with `mark` has a linear map."""
+    if type(cell) is Projection and "construct" not in vars(cell):
+        own = untouched(cell, Projection) and cell.amp_dtype in (None, mark)
+        return OWN if own else CALLED
+    return WITH_DTYPE if takes_dtype(cell, 1) else FOREIGN
+
+
+def given(kind, x, dtype):
+    """Arguments of a linear map that is called as a Cell, for x with values of `dtype`."""
+    if kind == CALLED:
+        return (ops.cast(x, dtype),)
+    if kind == WITH_DTYPE:
+        return x, dtype
+    return (x,)
 
 
 class Dropout(ExplicitPrecision, nn.Dropout):

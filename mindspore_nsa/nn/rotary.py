@@ -66,7 +66,7 @@ class RotaryAngles(ExplicitPrecision):
 
     def __init__(self, dim, theta, scaling=None):
         super().__init__()
-        self.dim = dim
+        self.dim, self.made_with = dim, (dim, theta, scaling)
         self.coarse, self.fine = _tables(dim, theta, scaling)
         sign = np.repeat(np.float32([-1, 1]), dim // 2)
         self.sign = constant(sign)

@@ -61,7 +61,7 @@ def test_values_and_gradients(own, mode, dtype, held):
     narrow = getattr(ms, dtype)
 
     def weighed(x, dout):
-        return ops.sum(projection(x, narrow) * dout)
+        return ops.sum(projection.product(x, narrow) * dout)
 
     for rows in (1, FEW_ROWS, FEW_ROWS + 1):
         x = decode(encode(rng.standard_normal((rows, INNER), np.float32), dtype))
@@ -70,7 +70,7 @@ def test_values_and_gradients(own, mode, dtype, held):
             # The products of the gradients round them.
             dout = decode(encode(dout, dtype))
         with context_mode(mode):
-            y = projection(Tensor(x), narrow).asnumpy()
+            y = projection.product(Tensor(x), narrow).asnumpy()
             differentiate = ms.grad(weighed, 0, projection.trainable_params())
             dx, of_parameters = differentiate(Tensor(x), Tensor(dout))
         near(y, x @ weight.T + bias)

@@ -2,30 +2,45 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import mindspore
 import numpy as np
 from mindspore import Parameter, Tensor
+from mindspore.nn import Cell
 
 from ...ops._plan import fail_type, shown
-from ..config import NSAConfig
 from .collectives import Gather, agree
 from .groups import WorkerGroup
 
-# Name of a parameter to where its heads are: (axis, blocks along it, each of which is split). The
-# output's bias, which is not here, is the same on all workers.
-_GATES = ("gates.linear.weight", "gates.linear.bias")
-_SPLIT = {
-    "query.weight": 0,
-    "query.bias": 0,
-    "key_value.weight": 0,
-    "key_value.bias": 0,
-    "output.weight": 1,
-    **dict.fromkeys(_GATES, 0),
-    **{
-        f"compress_{kind}.{name}": 1 for kind in ("key", "value") for name in ("weight", "position")
-    },
-}
+
+class HeadSplit(NamedTuple):
+    """Where a parameter of a layer has its heads.
+
+    A layer says so of its own parameters: the Cells in it that hold them have a dict `head_splits`
+    of their names there.
+
+    Attributes:
+        axis (int): Dimension along which the heads are.
+        blocks (tuple[int]): Lengths of what stands there one after another, of which every worker
+            has a share: such as keys, then values.
+        heads (int): Key heads of the layer, which the workers share.
+        workers (int): Workers that the layer was made for, each of which has as much.
+
+    Supported Platforms:
+        ``CPU`` ``Ascend``
+
+    Examples:
+        >>> from mindspore_nsa import nn
+        >>> config = nn.NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+        >>> print(nn.DenseAttention(config).key_value.head_splits["weight"])
+        HeadSplit(axis=0, blocks=(32, 32), heads=2, workers=1)
+    """
+
+    axis: int
+    blocks: tuple
+    heads: int
+    workers: int
 
 
 def local_config(function, config, size):
@@ -41,51 +56,151 @@ def local_config(function, config, size):
     )
 
 
-def split_axis(name):
-    """The axis along which a layer's parameter is split over a tensor group.
+# Instead of a HeadSplit, of a parameter in a layer of which no Cell says where its heads are.
+_UNKNOWN = "unknown"
+
+
+def _claimed(function, model):
+    """{name of a parameter: HeadSplit, None where all workers have the same, or _UNKNOWN}."""
+    splits, inside, named = {}, set(), {}
+    for _, cell in model.cells_and_names():
+        if getattr(type(cell), "splits_heads", False):
+            inside.update(map(id, cell.get_parameters()))
+        for name, split in vars(cell).get("head_splits", {}).items():
+            parameter = getattr(cell, name)
+            if parameter is None:
+                continue
+            if splits.setdefault(id(parameter), split) != split:
+                raise ValueError(
+                    f"{function}: {parameter.name} of model must be split alike by the layers that "
+                    f"share it, got {splits[id(parameter)]} and {split}"
+                )
+    for parameter in model.get_parameters():
+        split = splits.get(id(parameter), _UNKNOWN if id(parameter) in inside else None)
+        if named.setdefault(parameter.name, split) != split:
+            raise ValueError(
+                f"{function}: model must have a name for each parameter, got {parameter.name} "
+                "twice, for one that is split and for one that is not"
+            )
+    return named
+
+
+def _owner(function, name, claimed, parameters=None):
+    """The parameter that a name is of: itself, one whose state it is, or None.
+
+    Of an optimizer's states the names end with those of the parameters, and the shapes are theirs;
+    `parameters` are then those given, which have both.
+    """
+    if name in claimed:
+        return name
+    ends = [name.split(".", i)[i] for i in range(1, name.count(".") + 1)]
+    owner = next((end for end in ends if end in claimed), None)
+    if owner is None or claimed[owner] is None or parameters is None:
+        return owner
+    if owner not in parameters or parameters[owner].shape != parameters[name].shape:
+        raise ValueError(
+            f"{function}: {name} must be the name of a parameter of model, or of what an optimizer "
+            f"keeps of one that is given, too; model has {owner} only: give the model whose names "
+            "these are"
+        )
+    return owner
+
+
+def _owned(function, parameters, model):
+    """{name: HeadSplit or None} of the parameters."""
+    claimed = _claimed(function, model)
+    owners = {name: _owner(function, name, claimed, parameters) for name in parameters}
+    return {name: claimed.get(owner) for name, owner in owners.items()}
+
+
+def split_axis(name, model):
+    """The axis along which a parameter is split over a tensor group.
 
     For a norm of the whole gradient the squares of such parameters are summed over the group, those
     of the others are the same on all its workers.
 
     Args:
-        name (str): Of a parameter, with or without the names of Cells around.
+        name (str): Of a parameter of the model, or of what an optimizer keeps of it.
+        model (Cell): A `NativeSparseAttention` or `DenseAttention`, or a model around such layers.
 
     Returns:
         int, or None where all workers have the same.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
 
     Supported Platforms:
         ``CPU`` ``Ascend``
 
     Examples:
         >>> from mindspore_nsa import nn
-        >>> print(nn.split_axis("layers.0.attention.output.weight"), nn.split_axis("norm.weight"))
+        >>> config = nn.NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+        >>> layer = nn.NativeSparseAttention(config)
+        >>> print(nn.split_axis("output.weight", layer), nn.split_axis("norm.weight", layer))
         1 None
     """
-    return next((axis for n, axis in _SPLIT.items() if f".{name}".endswith(f".{n}")), None)
+    function = "split_axis"
+    if not isinstance(name, str):
+        fail_type(function, "name", "a str", name)
+    _check_model(function, model)
+    claimed = _claimed(function, model)
+    split = claimed.get(_owner(function, name, claimed))
+    if split == _UNKNOWN:
+        _fail_unknown(function, name)
+    return None if split is None else split.axis
 
 
-def _blocks(name, length, config, size):
-    """Lengths of the blocks along the axis, of the whole."""
-    c = config
-    if ".key_value." in f".{name}":
-        # Keys of all branches, then values: one branch of each has a block.
-        both = c.num_kv_heads * (c.head_dim + c.value_head_dim)
-        branches = length // both
-        keys = [c.num_kv_heads * c.head_dim] * branches
-        return keys + [c.num_kv_heads * c.value_head_dim] * branches
-    if name.endswith(_GATES):
-        return [c.num_heads] * 3
-    return [length]
+def _check_model(function, model):
+    if not isinstance(model, Cell):
+        fail_type(function, "model", "a Cell, the model whose parameters these are", model)
 
 
-def _check(function, parameters, config, group):
-    if not isinstance(config, NSAConfig):
-        fail_type(function, "config", "an NSAConfig", config)
+def _check(function, parameters, model, group):
+    _check_model(function, model)
     if not isinstance(group, WorkerGroup):
         fail_type(function, "tensor_group", "a WorkerGroup", group)
     if not isinstance(parameters, Mapping):
         fail_type(function, "parameters", "a dict of names and arrays", parameters)
-    local_config(function, config, group.size)
+
+
+def _fail_unknown(function, name):
+    raise ValueError(
+        f"{function}: {name} must be a parameter of which a Cell of model says in its head_splits "
+        "where the heads are (None: all workers have the same), got one in the place of a layer's "
+        "own"
+    )
+
+
+def _check_workers(function, name, split, size):
+    """The errors of a parameter that so many workers cannot share."""
+    if split == _UNKNOWN:
+        if size == 1:
+            return
+        _fail_unknown(function, name)
+    if split.workers not in (1, size):
+        raise ValueError(
+            f"{function}: model must be one of a worker alone or of the {size} workers of "
+            f"tensor_group, got {name} of a layer made for {split.workers}"
+        )
+    if split.workers == 1 and split.heads % size:
+        raise ValueError(
+            f"{function}: num_kv_heads must be a multiple of the {size} workers of tensor_group, "
+            "because the heads that share a key choose blocks together, got "
+            f"{split.heads} in the layer of {name}"
+        )
+
+
+def _own_lengths(split, size):
+    """Lengths of one worker's blocks."""
+    return [length * split.workers // size for length in split.blocks]
+
+
+def _check_length(function, name, shape, split, expected):
+    if len(shape) <= split.axis or shape[split.axis] != expected:
+        raise ValueError(
+            f"{function}: {name} must have {expected} values along axis {split.axis}, as the layer "
+            f"of model says, got shape {shown(tuple(shape))}"
+        )
 
 
 def _array(value):
@@ -101,31 +216,18 @@ def _array(value):
     )
 
 
-def _expected(name, axis, shape, config):
-    """Length along the axis that a whole parameter has, where the configuration says it."""
-    c = config
-    if ".query." in f".{name}":
-        return c.num_heads * c.head_dim
-    if ".output." in f".{name}":
-        return c.num_heads * c.value_head_dim
-    if name.endswith(_GATES):
-        return 3 * c.num_heads
-    if ".key_value." in f".{name}":
-        one = c.num_kv_heads * (c.head_dim + c.value_head_dim)
-        return 3 * one if shape[axis] != one else one
-    return c.num_kv_heads
-
-
-def shard_parameters(parameters, config, tensor_group):
+def shard_parameters(parameters, model, tensor_group):
     """This worker's part of the parameters of whole layers.
 
     Checkpoints stay whole: any number of workers can read them.
 
     Args:
-        parameters (dict[str, Union[Tensor, Parameter, numpy.ndarray]]): Those of
-            `NativeSparseAttention` or `DenseAttention`, or of a model around such layers, by name.
-            Parameters of other Cells stay as they are.
-        config (NSAConfig): The whole configuration.
+        parameters (dict[str, Union[Tensor, Parameter, numpy.ndarray]]): Those of the model by
+            name, or some of them. What an optimizer keeps of one may be among them beside it, under
+            a name that ends with its name.
+        model (Cell): A `NativeSparseAttention` or `DenseAttention`, or a model around such layers,
+            made for this group or for one worker: its layers say which parameters they split.
+            Those of other Cells stay as they are.
         tensor_group (WorkerGroup): The workers that share the heads.
 
     Returns:
@@ -133,8 +235,8 @@ def shard_parameters(parameters, config, tensor_group):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If the number of workers does not divide the key heads, or a parameter has not
-            the size that `config` says.
+        ValueError: If the number of workers does not divide the key heads, if a parameter has not
+            the size that its layer says, or if a name may be that of another Cell.
 
     Supported Platforms:
         ``CPU``
@@ -144,38 +246,36 @@ def shard_parameters(parameters, config, tensor_group):
         >>> config = nn.NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
         >>> layer = nn.NativeSparseAttention(config)
         >>> group = nn.parallel_groups().tensor
-        >>> part = nn.shard_parameters(layer.parameters_dict(), config, group)
+        >>> part = nn.shard_parameters(layer.parameters_dict(), layer, group)
         >>> print(part["query.weight"].shape)
         (64, 64)
     """
     function = "shard_parameters"
-    _check(function, parameters, config, tensor_group)
+    _check(function, parameters, model, tensor_group)
     size, rank = tensor_group.size, tensor_group.rank
-    found = {}
+    owned, found = _owned(function, parameters, model), {}
     for name, value in parameters.items():
-        axis = split_axis(name)
-        if axis is None or size == 1:
+        split = owned[name]
+        if split is not None:
+            _check_workers(function, name, split, size)
+        if split is None or size == 1:
             found[name] = value
             continue
         array, made = _array(value)
-        expected = _expected(name, axis, array.shape, config)
-        if array.shape[axis] != expected:
-            raise ValueError(
-                f"{function}: {name} must have {expected} values along axis {axis}, as the whole "
-                f"config says, got shape {shown(array.shape)}"
-            )
-        blocks = np.split(array, np.cumsum(_blocks(name, expected, config, size))[:-1], axis)
-        mine = [np.split(block, size, axis)[rank] for block in blocks]
-        found[name] = made(np.concatenate(mine, axis))
+        lengths = [length * size for length in _own_lengths(split, size)]
+        _check_length(function, name, array.shape, split, sum(lengths))
+        blocks = np.split(array, np.cumsum(lengths)[:-1], split.axis)
+        mine = [np.split(block, size, split.axis)[rank] for block in blocks]
+        found[name] = made(np.concatenate(mine, split.axis))
     return found
 
 
-def unshard_parameters(parts, config, tensor_group):
+def unshard_parameters(parts, model, tensor_group):
     """Parameters of whole layers, from the parts of all workers of a tensor group.
 
     Args:
         parts (Sequence[dict]): What every worker has, in order.
-        config (NSAConfig): The whole configuration.
+        model (Cell): As for `shard_parameters`.
         tensor_group (WorkerGroup): The workers that share the heads.
 
     Returns:
@@ -183,7 +283,8 @@ def unshard_parameters(parts, config, tensor_group):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If there are not as many parts as workers, or their names differ.
+        ValueError: If there are not as many parts as workers, if their names differ, if a part has
+            not the size that its layer says, or if a name may be that of another Cell.
 
     Supported Platforms:
         ``CPU``
@@ -191,8 +292,9 @@ def unshard_parameters(parts, config, tensor_group):
     Examples:
         >>> from mindspore_nsa import nn
         >>> config = nn.NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
-        >>> parts = [nn.DenseAttention(config).parameters_dict()]
-        >>> whole = nn.unshard_parameters(parts, config, nn.parallel_groups().tensor)
+        >>> layer = nn.DenseAttention(config)
+        >>> parts = [layer.parameters_dict()]
+        >>> whole = nn.unshard_parameters(parts, layer, nn.parallel_groups().tensor)
         >>> print(whole["output.weight"].shape)
         (64, 64)
     """
@@ -200,37 +302,40 @@ def unshard_parameters(parts, config, tensor_group):
     if not isinstance(parts, (tuple, list)) or not parts:
         fail_type(function, "parts", "a tuple or list of dicts, one of each worker", parts)
     for part in parts:
-        _check(function, part, config, tensor_group)
+        _check(function, part, model, tensor_group)
     size = tensor_group.size
     if len(parts) != size:
         raise ValueError(f"{function}: parts must be those of {size} workers, got {len(parts)}")
-    found = {}
+    owned, found = _owned(function, parts[0], model), {}
     for name, value in parts[0].items():
         missing = [i for i, part in enumerate(parts) if name not in part]
         if missing:
             raise ValueError(f"{function}: {name} is missing in the part of worker {missing[0]}")
-        axis = split_axis(name)
-        if axis is None or size == 1:
+        split = owned[name]
+        if split is not None:
+            _check_workers(function, name, split, size)
+        if split is None or size == 1:
             found[name] = value
             continue
-        arrays = [_array(part[name])[0] for part in parts]
-        lengths = [n // size for n in _blocks(name, arrays[0].shape[axis] * size, config, size)]
-        split = [np.split(array, np.cumsum(lengths)[:-1], axis) for array in arrays]
-        whole = [np.concatenate(blocks, axis) for blocks in zip(*split)]
-        found[name] = _array(value)[1](np.concatenate(whole, axis))
+        lengths, blocks = _own_lengths(split, size), []
+        for part in parts:
+            array = _array(part[name])[0]
+            _check_length(function, name, array.shape, split, sum(lengths))
+            blocks.append(np.split(array, np.cumsum(lengths)[:-1], split.axis))
+        whole = [np.concatenate(same, split.axis) for same in zip(*blocks)]
+        found[name] = _array(value)[1](np.concatenate(whole, split.axis))
     return found
 
 
-def gather_parameters(parameters, config, tensor_group):
+def gather_parameters(parameters, model, tensor_group):
     """Parameters of whole layers on all workers of a tensor group: for a checkpoint.
 
     All workers of the group must call it.
 
     Args:
         parameters (dict[str, Union[Tensor, Parameter, numpy.ndarray]]): This worker's part, as
-            `shard_parameters` makes it. What an optimizer keeps of a parameter may be among them,
-            under a name that ends with the parameter's.
-        config (NSAConfig): The whole configuration.
+            `shard_parameters` makes it, with what an optimizer keeps of them.
+        model (Cell): As for `shard_parameters`.
         tensor_group (WorkerGroup): The workers that share the heads.
 
     Returns:
@@ -238,8 +343,8 @@ def gather_parameters(parameters, config, tensor_group):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If the number of workers does not divide the key heads, or if names, shapes or
-            dtypes differ between the workers.
+        ValueError: If names, shapes or dtypes differ between the workers, if a parameter has not
+            the size that its layer says, or if a name may be that of another Cell.
 
     Supported Platforms:
         ``CPU``
@@ -249,24 +354,25 @@ def gather_parameters(parameters, config, tensor_group):
         >>> config = nn.NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
         >>> layer = nn.NativeSparseAttention(config)
         >>> group = nn.parallel_groups().tensor
-        >>> whole = nn.gather_parameters(layer.parameters_dict(), config, group)
+        >>> whole = nn.gather_parameters(layer.parameters_dict(), layer, group)
         >>> print(whole["query.weight"].shape)
         (64, 64)
     """
     function = "gather_parameters"
-    _check(function, parameters, config, tensor_group)
+    _check(function, parameters, model, tensor_group)
     described = [(n, list(p.shape), str(p.dtype)) for n, p in parameters.items()]
     agree(function, "parameters", described, tensor_group)
+    owned = _owned(function, parameters, model)
     gather = Gather(tensor_group)
     parts = [dict(parameters) for _ in range(tensor_group.size)]
     made = {}
     for name, value in parameters.items():
-        if split_axis(name) is None or tensor_group.size == 1:
+        if owned[name] is None or tensor_group.size == 1:
             continue
         array, made[name] = _array(value)
         # Not called as a Cell, which would compile a graph for every shape.
         rows = gather.construct(Tensor(array[None])).asnumpy()
         for part, row in zip(parts, rows):
             part[name] = row
-    whole = unshard_parameters(parts, config, tensor_group)
+    whole = unshard_parameters(parts, model, tensor_group)
     return {n: made[n](value) if n in made else value for n, value in whole.items()}

@@ -82,10 +82,10 @@ def faults(rank, size, groups, config, shards, layer, x):
             assert layer(x, (64,)).shape == x.shape
     raised("new_cache", lambda: layer.new_cache(1, 8))
     ms.set_context(mode=ms.PYNATIVE_MODE)
-    parts = nn.shard_parameters(layer.parameters_dict(), config, tensor)
+    parts = nn.shard_parameters(layer.parameters_dict(), layer, tensor)
     if rank == 1:
         parts.pop("query.weight")
-    raised("gather", lambda: nn.gather_parameters(parts, config, tensor))
+    raised("gather", lambda: nn.gather_parameters(parts, layer, tensor))
     with recording("Ascend"):
         layer = nn.NativeSparseAttention(config, context=shards)
         fits, differs = (layer(x, ends).asnumpy() for ends in ((64,), (30 + rank, 64)))

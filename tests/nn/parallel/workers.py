@@ -192,7 +192,7 @@ def own_part(case, calls=None):
     shards = nn.ContextShards(tokens, groups.context, case.order)
     more = {"recompute_gather": True} if case.recompute else {}
     layer = make(case, context=shards, tensor_group=groups.tensor, **more)
-    load(layer, nn.shard_parameters(parameters, case.config, groups.tensor))
+    load(layer, nn.shard_parameters(parameters, layer, groups.tensor))
     lists = lists_of(case, lambda ends: shards.lists(ends, case.config))
     axis = 1 if case.kind == "batch" else 0
     reduce = ops.AllReduce(group=groups.replicas.name) if groups.replicas.size > 1 else None
@@ -224,7 +224,7 @@ def whole(case, parts):
     """The results of all workers as one would have them."""
     size, tensor = len(parts), case.grid[1]
     context = case.grid[0] or size // tensor
-    heads = nn.WorkerGroup("", tuple(range(tensor)), 0, False)
+    heads, layer = nn.WorkerGroup("", tuple(range(tensor)), 0, False), make(case)
     found = {}
     for name in parts[0]:
         kind = name.split()[0]
@@ -245,7 +245,7 @@ def whole(case, parts):
                 for i in range(t, size, tensor):
                     assert np.array_equal(parts[i][name], parts[t][name]), (name, i)
             one = [{plain: parts[t][name]} for t in range(tensor)]
-            found[name] = nn.unshard_parameters(one, case.config, heads)[plain]
+            found[name] = nn.unshard_parameters(one, layer, heads)[plain]
     return found
 
 

@@ -1,0 +1,88 @@
+"""Whether a Cell inside a layer is the layer's own, so that an operator may stand for a call of it.
+
+An operator that computes several parts at once reads their parameters and calls none of them. It
+may do so only where a call of each would do nothing else: a part may have been exchanged, have
+hooks, or be marked for recomputation.
+"""
+
+import inspect
+from functools import lru_cache
+from operator import itemgetter
+
+from mindspore import nn
+
+from ..ops._plan import Planner
+
+# What makes a call of a Cell more than its construct. Only MindSpore 2.10 has "_lazy" in names.
+_HOOKS = ("_forward_pre_hook", "_forward_hook", "_backward_pre_hook", "_backward_hook")
+_OTHERS = ("_recompute_cell", "_shard_fn", "_saved_tensors_pack_hook")
+_attached = itemgetter(
+    *(name for name in vars(nn.Cell()) if name.removeprefix("_lazy") in _HOOKS or name in _OTHERS)
+)
+
+
+class Asked:
+    """A property that Python evaluates, also where MindSpore compiles a graph.
+
+    For a `property` the compiler takes in the source instead, which cannot ask for classes there.
+    """
+
+    def __init__(self, function):
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else self._function(instance)
+
+
+def plain(cell):
+    """Whether a call of a Cell runs the construct of its class and nothing else."""
+    state = vars(cell)
+    try:
+        attached = any(_attached(state))
+    except KeyError:  # one of them is a Cell, as for recomputation, which stands elsewhere
+        return False
+    return not attached and "construct" not in state and "bprop" not in state
+
+
+def untouched(cell, kind):
+    """Whether this is a plain Cell of just this class."""
+    return type(cell) is kind and plain(cell)
+
+
+@lru_cache(maxsize=256)
+def _takes_dtype(function, tensors):
+    rest = list(inspect.signature(function).parameters.values())[tensors:]
+    needed = [p for p in rest if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    return bool(needed) or any(p.name == "dtype" for p in rest[:1])
+
+
+def takes_dtype(cell, tensors):
+    """Whether the construct of a Cell takes a dtype after so many Tensors."""
+    construct = cell.construct
+    function = getattr(construct, "__func__", None)
+    if function is None:
+        return _takes_dtype(construct, tensors)
+    return _takes_dtype(function, tensors + 1)
+
+
+def refusal(name, part, cell, needed):
+    """The error of a part in whose place something else would be computed."""
+    got = type(cell).__name__
+    if isinstance(cell, nn.Cell) and not plain(cell):
+        got += " with hooks, recomputation or a construct of its own"
+    return f"{name}: {part} must be the layer's own {needed.__name__}, got {got}"
+
+
+def _plan_refusal(text):
+    if text:
+        raise ValueError(text)
+    return True
+
+
+_plan_raise_refusal = Planner(_plan_refusal, "raise_refusal")
+
+
+def raise_refusal(text):
+    """Raise the error that a text is, unless that is empty."""
+    return _plan_raise_refusal(text)
