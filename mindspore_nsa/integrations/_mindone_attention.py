@@ -121,19 +121,25 @@ def _check_seen_in_window(seen, length, window):
 
 
 def _mask_arguments(mask, query, window, causal):
-    """Arguments of the operator for a mask, which has a column for every key."""
+    """Arguments of the operator for a mask, which has a column for every key.
+
+    And, None if there are none, the queries that see no key.
+    """
     (batch, heads, length), keys = query.shape[:3], mask.shape[3]
     if window is not None and _in_graph():
         raise ValueError(
             f"{_NAME}: sliding_window must be None in a graph with attention_mask, got {window}"
         )
-    seen, bias = mask, None
+    seen, bias, blind = mask, None, None
     if mask.dtype != mindspore.bool_:
         seen = mask == 0
         # Numbers of a mask are known where no graph is compiled; there they are added.
         if _in_graph() or not bool(ops.logical_or(seen, mask <= _HIDDEN).all()):
             bias = ops.broadcast_to(mask.astype(query.dtype), (mask.shape[0], heads, length, keys))
             seen = mask > _HIDDEN
+        else:
+            blind = ops.logical_not(seen.any(axis=-1, keep_dims=True))
+            blind = blind if bool(blind.any()) else None
     if window is not None:
         _check_seen_in_window(seen, length, window)
     arguments = {"sparse_mode": _MASK}
@@ -149,7 +155,7 @@ def _mask_arguments(mask, query, window, causal):
     if causal:
         arguments["sparse_mode"] = _MASK_AND_BAND
         arguments["next_tokens"] = keys - length
-    return arguments
+    return arguments, blind
 
 
 def _arguments(module, query, key, mask, window, is_causal):
@@ -160,13 +166,23 @@ def _arguments(module, query, key, mask, window, is_causal):
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     if causal:
         before = _FAR if window is None else window - 1
-        return {"sparse_mode": _BAND, "pre_tokens": before, "next_tokens": 0}
+        return {"sparse_mode": _BAND, "pre_tokens": before, "next_tokens": 0}, None
     if window is not None:
         raise ValueError(
             f"{_NAME}: sliding_window must be None where attention is not causal and has no mask, "
             f"got {window}"
         )
-    return {"sparse_mode": _MASK_AND_BAND}
+    return {"sparse_mode": _MASK_AND_BAND}, None
+
+
+def _mean_where(blind, out, value):
+    """The mean of the values where a query sees no key.
+
+    Eager attention adds its lowest number to every score there, which makes them equal.
+    """
+    mean = ops.mean(value, 2, True)
+    mean = ops.repeat_interleave(mean, out.shape[1] // value.shape[1], 1)
+    return ops.where(blind, mean.astype(out.dtype), out)
 
 
 def _factors(head_mask, batch, heads):
@@ -206,8 +222,9 @@ def attention(
         value (Tensor): Shape :math:`(B, N_2, S_2, D_v)`.
         attention_mask (Union[Tensor, None]): Shape :math:`(B, N_1, S, K)` with :math:`K >= S_2`;
             each of the first three sizes may be 1. Floats are added to the scores; bools are True
-            where a query sees a key. A query that sees no key gives 0. None: all keys, or, where
-            attention is causal, no later key; the last query has the last key's position.
+            where a query sees a key. A query that sees no key gives the mean of the values with
+            floats, as eager attention does, and 0 with bools. None: all keys, or, where attention
+            is causal, no later key; the last query has the last key's position.
         dropout (float, optional): Must be 0. Default: ``0.0``.
         scaling (float, optional): What scores are multiplied by. Default: ``None``,
             :math:`D^{-1/2}`.
@@ -243,7 +260,7 @@ def attention(
     if is_causal is not None and not isinstance(is_causal, bool):
         raise TypeError(f"{_NAME}: is_causal must be a bool or None, got {is_causal}")
     heads = query.shape[1]
-    arguments = _arguments(module, query, key, attention_mask, sliding_window, is_causal)
+    arguments, blind = _arguments(module, query, key, attention_mask, sliding_window, is_causal)
     if s_aux is not None:
         arguments["sink"] = ops.reshape(s_aux, (-1,)).astype(mindspore.float32)
     out = flash_attention_score(
@@ -255,6 +272,8 @@ def attention(
         input_layout="BNSD",
         **arguments,
     )
+    if blind is not None:
+        out = _mean_where(blind, out, value)
     if head_mask is not None:
         out = out * _factors(head_mask, query.shape[0], heads).astype(out.dtype)
     return out.swapaxes(1, 2), None

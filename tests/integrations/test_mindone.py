@@ -1,10 +1,19 @@
 """NSA and dense attention inside mindone's models from PyPI."""
 
+import json
 import re
+import sys
 
 import pytest
 
-from .environments import run
+from .environments import PROGRAMS, ROOT, run
+
+sys.path.insert(0, str(PROGRAMS))
+from mindone_cases import CASES, table  # noqa: E402
+
+sys.path.remove(str(PROGRAMS))
+# In make test: decoders with their own masks and with masking_utils, encoders, both, refused ones.
+QUICK = ("qwen2", "mistral", "gemma2", "cohere", "siglip", "vit", "bart", "esm")
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +63,36 @@ def test_page(results):
     """The program of the page runs as it stands there."""
     losses = [float(line) for line in results["page"] if re.fullmatch(r"\d+\.\d+", line)]
     assert len(losses) == 1 and 3 < losses[0] < 7 and results["page"][-1] == "(2, 108)"
+
+
+def walk(tmp_path, numbers):
+    """What the walk over the families finds is what the cases say."""
+    first, *found = run("mindone-0.5.0", "mindone_families.py", tmp_path, *map(str, numbers))
+    assert set(json.loads(first)["families"]) == {case["family"] for case in CASES}
+    found = [json.loads(line) for line in found]
+    assert [line["case"] for line in found] == list(numbers)
+    wrong = []
+    for line in found:
+        case = CASES[line["case"]]
+        if line["found"] != case["found"] or case["text"] not in line["text"]:
+            wrong.append((case["family"], case["model"], line))
+    assert not wrong, wrong
+
+
+def test_families(tmp_path):
+    """Ours is eager attention, with padding on either side, or says what it is not."""
+    walk(tmp_path, [n for n, case in enumerate(CASES) if case["family"] in QUICK])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(4))
+def test_all_families(part, tmp_path):
+    numbers = [n for n, case in enumerate(CASES) if case["found"] != "not run"]
+    walk(tmp_path, numbers[part::4])
+
+
+def test_table_of_families():
+    """The page's table is that of the cases."""
+    page = (ROOT / "docs" / "mindone.md").read_text()
+    text = page.split("<!-- table: families -->")[1].split("<!-- end of table -->")[0]
+    assert text.strip().splitlines() == table()

@@ -119,6 +119,19 @@ def test_masks(left, form, jit):
     close(found, expected(qkv, hidden(seen | ~seen.any(-1, keepdims=True))), real)
 
 
+def test_queries_that_see_no_key():
+    """Eager attention adds its lowest number to all scores there; padding gets into some models."""
+    qkv, seen = draw(), padded(left=True)
+    mask = np.where(seen, 0, LOWEST).astype(np.float32)
+    blind = ~seen.any(-1)[:, 0]
+    assert blind.sum() == 3
+    for jit in (False, True):
+        mean = run(qkv, mask, jit=jit)[blind]
+        wanted = qkv[2][0].mean(1).repeat(2, 0)
+        np.testing.assert_allclose(mean, np.broadcast_to(wanted, mean.shape), rtol=0, atol=2e-6)
+    assert not run(qkv, seen)[blind].any()
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 7, 7), (2, 4, 7, 7), (2, 1, 1, 7), (1, 4, 1, 7)])
 def test_shapes_of_masks(shape):
     """Rows, heads and queries may share a mask."""
