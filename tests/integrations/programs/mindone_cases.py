@@ -203,13 +203,13 @@ CASES = [
           changes={"intermediate_size": 128, "projector_input_dim": 32,
                    "projector_output_dim": 32}),
     _case("sam2", "Sam2Attention", "given",
-          {name: (2, 1, 8, 32) for name in ("query", "key", "value")},
+          dict.fromkeys(("query", "key", "value"), (2, 1, 8, 32)),
           config="Sam2MaskDecoderConfig"),
     _case("sam2_video", "Sam2VideoAttention", "given",
-          {name: (2, 1, 8, 32) for name in ("query", "key", "value")},
+          dict.fromkeys(("query", "key", "value"), (2, 1, 8, 32)),
           config="Sam2VideoMaskDecoderConfig"),
     _case("sam_hq", "SamHQAttention", "given",
-          {name: (2, 1, 8, 32) for name in ("query", "key", "value")},
+          dict.fromkeys(("query", "key", "value"), (2, 1, 8, 32)),
           config="SamHQMaskDecoderConfig"),
 ]  # fmt: skip
 

@@ -4,6 +4,7 @@ Tiny models with drawn weights, the same in both; rows with and without padding 
 where a model takes a mask. Arguments: the cases to run, as numbers in CASES.
 """
 
+import contextlib
 import importlib
 import inspect
 import json
@@ -51,10 +52,8 @@ def families():
 def tiny(kind, changes):
     """Arguments of a configuration: those of TINY that it has, those of its parts, and changes."""
     known = set(inspect.signature(kind.__init__).parameters)
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         known |= set(kind().to_dict())
-    except (TypeError, ValueError):
-        pass
     arguments = {name: value for name, value in TINY.items() if name in known}
     for name, part in getattr(kind, "sub_configs", {}).items():
         if part.__name__ != "AutoConfig":
