@@ -63,7 +63,7 @@ build: $(PYTHON) ## build the native libraries in place
 	NSA_BUILD_DIR=build/dev flock build/.lock $(PYTHON) setup.py -q build_ext --inplace
 
 docs: build ## build the documentation site in build/docs
-	$(PYTHON) -m sphinx -b html -c docs/site . build/docs
+	$(PYTHON) -m sphinx -W --keep-going -b html -c docs/site . build/docs
 
 wheel: $(PYTHON) ## build wheels for every supported Python found, and for 64-bit Arm, in dist/
 	$(PYTHON) tools/build_wheels.py

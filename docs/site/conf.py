@@ -37,6 +37,8 @@ myst_enable_extensions = ["html_image"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_numpy_docstring = False
+# A NamedTuple documents its fields itself.
+napoleon_use_ivar = True
 # MindSpore's sections that Sphinx does not know.
 napoleon_custom_sections = ["Inputs", "Outputs", "Supported Platforms"]
 
@@ -46,7 +48,14 @@ CONTENTS = {
     ],
     "Native Sparse Attention": [
         *("docs/native_sparse_attention", "docs/decoding", "docs/parallel"),
-        *("docs/mindformers", "docs/mindone", "docs/nsa", "docs/measurements", "docs/gallery"),
+        *(
+            "docs/mindformers",
+            "docs/mindone",
+            "docs/nsa",
+            "docs/measurements",
+            "docs/gallery",
+            "docs/mindspore_tools",
+        ),
     ],
     "Operators": [
         *("docs/operators", "docs/operators.zh-CN"),
