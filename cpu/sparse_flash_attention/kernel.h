@@ -91,12 +91,14 @@ struct SparseRow {
     gather_rows(plan, row.sparse, row.seg, row.key_head, gathered.tokens + t, n, gathered);
     products_of_rows(n, row.sparse.depth(plan), gathered.keys, gathered.row_k, b.q_lanes, b.lanes,
                      b.s);
+    float* const p = b.s + g;
     for (int64_t j = 0; j < n; ++j) {
-      const float e = exp1(b.s[j * b.lanes + g] * plan.scale - base);
-      if (e < kFloatMin) continue;
-      const float* value = gathered.values + j * gathered.row_v;
-      for (int64_t d = 0; d < plan.Dv; ++d) b.one[d] += e * half * value[d];
+      const float e = exp1(p[j * b.lanes] * plan.scale - base);
+      p[j * b.lanes] = e < kFloatMin ? 0.0f : e * half;
     }
+    const bool numbers = all_finite(gathered.values, n * gathered.row_v);
+    multiply_values<FloatPath>(numbers, {1, round_up(plan.Dv, kLanePad), n}, {p, 1, b.lanes},
+                               {gathered.values, gathered.row_v}, {b.one, b.row_o}, {Into::kAdd});
   }
   for (int64_t d = 0; d < plan.Dv; ++d)
     if (!(o[d] * 0.0f == 0.0f)) o[d] = 2.0f * b.one[d];

@@ -9,6 +9,7 @@ from mindspore_nsa.testing.dtypes import ULP, decode
 from mindspore_nsa.testing.tolerance import error
 from tests.common.draw import Draw
 from tests.common.flash_cases import flash_attention_score
+from tests.common.indexer_cases import sparse_flash_attention
 from tests.common.large_values import with_large_values
 from tests.common.nsa_cases import nsa_compress_attention, nsa_selected_attention
 
@@ -18,6 +19,7 @@ OPERATORS = {
     "flash": flash_attention_score,
     "selected": nsa_selected_attention,
     "compressed": nsa_compress_attention,
+    "sparse": sparse_flash_attention,
 }
 
 
