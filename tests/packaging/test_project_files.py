@@ -101,3 +101,12 @@ def test_root_pages(name):
     assert text.count("\n") < 40
     for link in re.findall(r"\]\(([^)#:\s]+)", text):
         assert (ROOT / link).exists(), link
+
+
+def test_every_page_has_a_next_step():
+    """A link to another page in its last lines."""
+    pages = [path for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    assert len(pages) > 30
+    for path in pages:
+        end = "\n".join(path.read_text().rstrip().splitlines()[-6:])
+        assert re.search(r"\]\([^)]*\.md|\]\(\.\./examples/", end), path.name
