@@ -63,7 +63,8 @@ def given_arrays(parts):
             part = array_of(part) if part.dtype in DTYPE_NAMES else part.asnumpy()
         if not isinstance(part, np.ndarray):
             fail_type(_FUNCTION, f"parts[{name!r}]", "an array or a Tensor", part)
-        found[name] = part
+        # A file may be of a machine with another order of bytes.
+        found[name] = part.astype(part.dtype.newbyteorder("="), copy=False)
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from mindspore import Tensor, nn
 
 import mindspore_nsa
-from mindspore_nsa.nn import DenseAttention, RopeScaling
+from mindspore_nsa.nn import AttentionCache, DenseAttention, RopeScaling
 from mindspore_nsa.nn.cache import HEADER, LAYER, ROLLBACK, STATE
 from tests.nn.test_cache import CONFIG, HIDDEN, Step, draw, make
 from tests.ops.calls import context_mode
@@ -221,6 +221,19 @@ def test_rows_change_no_bit_of_others():
     rest = numbers(layer(narrow(x[[1, 1, 0], 60:], "float16"), cache=joined))
     again = numbers(layer(narrow(x[:, 60:], "float16"), cache=both))
     assert np.array_equal(rest, again[[1, 1, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_loaded_cache_goes_on(dtype):
+    """In a model that was made again, to the bit."""
+    layer, again = make(*LAYERS["sparse"]), make(*LAYERS["sparse"])
+    cache, x = layer.new_cache(2, CAPACITY, dtype), draw(2, 70, HIDDEN)
+    layer(narrow(x[:, :66], dtype), cache=cache)
+    loaded = AttentionCache.from_dict(cache.to_dict())
+    more = narrow(x[:, 66:], dtype)
+    assert np.array_equal(numbers(again(more, cache=loaded)), numbers(layer(more, cache=cache)))
+    with pytest.raises(ValueError, match="one that no other layer writes to"):
+        layer(more, cache=loaded)
 
 
 # What a state must not say, and the error of it; the operator finds what the layer does not.

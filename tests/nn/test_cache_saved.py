@@ -79,6 +79,18 @@ def test_a_loaded_cache_goes_on(kind, dtype, way, tmp_path):
     assert ours == goes_on(stepper(layer, "pynative"), cache, more)
 
 
+def test_arrays_of_any_order():
+    """Of bytes, as another machine writes them, and of dimensions; nobody may write to them."""
+    layer, x = make("sparse"), draw(3, 100, HIDDEN)
+    cache = filled(layer, x, "float16")
+    parts = {k: np.asfortranarray(v, v.dtype.newbyteorder("S")) for k, v in cache.to_dict().items()}
+    for part in parts.values():
+        part.setflags(write=False)
+    loaded = AttentionCache.from_dict(parts)
+    assert [bits(t) for t in loaded[1:]] == [bits(t) for t in cache[1:]]
+    assert loaded.lengths.asnumpy().tolist() == list(LENGTHS)
+
+
 def test_other_rows(tmp_path):
     """A saved prompt for a larger batch: chosen, repeated, beside other rows, with more room."""
     layer, x = make("sparse"), draw(3, 100, HIDDEN)
