@@ -11,6 +11,7 @@ from .by_device import split
 from .cache import angles_of, make_cache, sizes_of
 from .cache_check import check_cache
 from .config import NSAConfig
+from .conversion import rename
 from .layer_number import LayerNumber
 from .norm import HeadNorm
 from .packing import pack, planned
@@ -62,6 +63,9 @@ class AttentionLayer(ExplicitPrecision):
         for group in (tensor_group, context and context.group):
             if group is not None:
                 agree(self.name, "config", asdict(config), group)
+        # What a layer that takes this one's place is made with.
+        self.made_with = {"context": context, "tensor_group": tensor_group}
+        self.whole_config, self.taken_names = config, None
         split = tensor_group is not None and tensor_group.size > 1
         if split:
             config = local_config(self.name, config, tensor_group.size)
@@ -104,6 +108,17 @@ class AttentionLayer(ExplicitPrecision):
         self.angle_attributes = tuple(angles_of(config).values())
         self.rotate = Rotate(self.dim)
         self.dropout = Dropout(config.dropout) if config.dropout > 0 else None
+
+    def update_parameters_name(self, prefix="", recurse=True):
+        """Name the parameters as MindSpore does, but keep names that were taken from a layer in
+        whose place this one comes: a Cell there knows the last part of its own name only.
+        """
+        super().update_parameters_name(prefix, recurse)
+        if self.taken_names is None:
+            return
+        place, names = self.taken_names
+        if f".{place}".endswith(f".{prefix}"):
+            rename(self, names)
 
     def _head_split(self, axis, *blocks):
         return HeadSplit(axis, blocks, self.kv_heads * self.workers, self.workers)

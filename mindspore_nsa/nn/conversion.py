@@ -1,4 +1,9 @@
-"""From a dense layer to a sparse one."""
+"""From a dense layer to a sparse one.
+
+What the new layer takes from the dense one, in the order of this file: sizes (`_SAME`), its workers
+(`made_with`), weights, and what `take_state` lists: names, dtypes and flags of parameters, marks of
+mixed precision, modes, recomputation. What it cannot take (`_refuse_attached`) is an error.
+"""
 
 from dataclasses import fields, replace
 
@@ -8,6 +13,9 @@ from mindspore import Tensor
 
 from ..ops._plan import fail_type
 from .config import NSAConfig
+from .norm import HeadNorm
+from .parts import plain, untouched
+from .precision import Dropout, Projection
 
 # What a layer and the dense one that it is made from have in common.
 _SAME = (
@@ -19,14 +27,14 @@ _SAME = (
 def converted_config(function, dense, config):
     """The configuration of the new layer, or the error of one that does not fit the dense layer."""
     if config is None:
-        return replace(dense.config, gating="residual")
+        return replace(dense.whole_config, gating="residual")
     if not isinstance(config, NSAConfig):
         fail_type(function, "config", "an NSAConfig or None", config)
-    others = [name for name in _SAME if getattr(config, name) != getattr(dense.config, name)]
+    others = [name for name in _SAME if getattr(config, name) != getattr(dense.whole_config, name)]
     if others:
         ours, its = (
             ", ".join(f"{name} {getattr(c, name)}" for name in others)
-            for c in (dense.config, config)
+            for c in (dense.whole_config, config)
         )
         raise ValueError(f"{function}: config must have the dense layer's {ours}, got {its}")
     return config
@@ -98,6 +106,109 @@ def load_dense(function, layer, weights):
         elif name == "key_norm.weight":
             values = np.broadcast_to(values, target.shape)
         target.set_data(Tensor(np.array(values, np.float32)).astype(target.dtype))
+
+
+# Attributes of a Parameter beside its value, dtype and name.
+_FLAGS = ("requires_grad", "layerwise_parallel", "parallel_optimizer")
+# The parts that a dense layer and a new one have in common.
+_PARTS = {
+    "query": Projection,
+    "key_value": Projection,
+    "output": Projection,
+    "query_norm": HeadNorm,
+    "key_norm": HeadNorm,
+    "dropout": Dropout,
+}
+
+
+def refuse_attached(function, dense):
+    """The error of what was put into a dense layer, or attached to it, and would be lost."""
+    what = "remove or merge it before, and put it into the new layer"
+    for name, kind in _PARTS.items():
+        cell = dense.name_cells().get(name)
+        if cell is not None and type(cell) is not kind:
+            raise ValueError(
+                f"{function}: dense must have its own {kind.__name__} as {name}, got "
+                f"{type(cell).__name__}: {what}"
+            )
+        if cell is not None and not untouched(cell, kind) and cell._recompute_cell is None:
+            raise ValueError(f"{function}: dense must have no hooks, got some on {name}: {what}")
+    if not plain(dense) and dense._recompute_cell is None:
+        raise ValueError(f"{function}: dense must have no hooks, got some: {what}")
+
+
+def rename(cell, names):
+    """Give the parameters of a Cell the names that a dict has for theirs within it."""
+    for name, parameter in cell.parameters_and_names():
+        parameter.name = names[name]
+
+
+def _take_names(layer, dense):
+    """The dense layer's names; what only the new one has gets the same prefix."""
+    theirs = {name: parameter.name for name, parameter in dense.parameters_and_names()}
+    place = next(
+        (full[: -len(name)] for name, full in theirs.items() if f".{full}".endswith(f".{name}")), ""
+    )
+    names = {n: theirs.get(n, place + n) for n, _ in layer.parameters_and_names()}
+    rename(layer, names)
+    if place:
+        layer.taken_names = place, names
+
+
+def take_state(layer, dense, dtypes):
+    """What a layer takes from the one in whose place it comes, besides weights.
+
+    Args:
+        layer (AttentionLayer): The new one.
+        dense (DenseAttention): The old one.
+        dtypes (bool): Whether parameters take the dtypes, too.
+    """
+    _take_names(layer, dense)
+    new = dict(layer.parameters_and_names())
+    for name, old in dense.parameters_and_names():
+        if dtypes:
+            new[name].set_dtype(old.dtype)
+        for flag in _FLAGS:
+            setattr(new[name], flag, getattr(old, flag))
+    take_modes(layer, dense)
+    for name in _PARTS:
+        cell, own = dense.name_cells().get(name), layer.name_cells().get(name)
+        if cell is not None and cell.amp_dtype != dense.amp_dtype:
+            _mark(own, cell.amp_dtype)
+        if cell is not None and cell._recompute_cell is not None:
+            own.recompute()
+
+
+def _mark(cell, dtype):
+    cell.amp_dtype = None
+    if dtype is not None:
+        cell.to_float(dtype)
+
+
+def take_modes(new, old):
+    """Training, gradients, mixed precision, recomputation, flags and settings of graphs of a Cell.
+
+    For any Cell in the place of another.
+    """
+    new.set_train(old.training)
+    new.set_grad(old.requires_grad)
+    marked = getattr(old, "amp_dtype", None)
+    if marked is not None:
+        new.to_float(marked)
+    flags = {n: v for n, v in old.get_flags().items() if n not in ("fp16", "bf16", "fp32")}
+    if flags:
+        new.add_flags(**flags)
+    if old._recompute_cell is not None:
+        new.recompute()
+    elif old._has_config_recompute:  # of a Cell around, which tells those that it has then
+        new._recompute(False, True)
+    if old.get_inputs() is not None:
+        new.set_inputs(*old.get_inputs())
+    new._jit_config_dict = dict(old.jit_config_dict)
+    for name in ("pipeline_stage", "pipeline_segment"):
+        value = getattr(old, f"_{name}", None)
+        if value is not None:
+            setattr(new, name, value)
 
 
 def check_weights(function, dense, config):

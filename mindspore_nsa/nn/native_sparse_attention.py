@@ -12,7 +12,14 @@ from ..ops.nsa_selected_attention import selected_attention
 from .attention import ALL, GATES, AttentionLayer
 from .cache import OTHERS, ROLLBACK, SELECTED, STATE
 from .compression import Compression
-from .conversion import check_weights, converted_config, dense_weights, load_dense
+from .conversion import (
+    check_weights,
+    converted_config,
+    dense_weights,
+    load_dense,
+    refuse_attached,
+    take_state,
+)
 from .dense_attention import UNBOUNDED, DenseAttention
 from .gates import BRANCHES, Gates
 from .packing import compressed_documents, pack, planned
@@ -129,6 +136,10 @@ class NativeSparseAttention(AttentionLayer):
         the compressed scores choose. With ``"sigmoid"`` the gates start as in any new layer, near
         one half each.
 
+        A layer also gives its workers (`context`, `tensor_group`), names, dtypes, `requires_grad`
+        and other flags of its parameters, mixed precision, training mode and recomputation; hooks
+        and exchanged parts are refused. New parameters are trainable.
+
         Args:
             dense (Union[DenseAttention, dict]): The layer, or its weights by name as Tensors or
                 arrays: query.weight, key_value.weight (keys, then values), output.weight, with
@@ -142,8 +153,8 @@ class NativeSparseAttention(AttentionLayer):
 
         Raises:
             TypeError: If an argument has the wrong type.
-            ValueError: If `config` does not fit the dense layer, if that has a window, or if the
-                weights are others or of other shapes.
+            ValueError: If `config` does not fit the dense layer, if that has a window, hooks or
+                parts that are not its own, or if the weights are others or of other shapes.
 
         Examples:
             >>> import numpy as np
@@ -157,13 +168,18 @@ class NativeSparseAttention(AttentionLayer):
             True
         """
         function = f"{cls.__name__}.from_dense"
-        if isinstance(dense, DenseAttention):
+        if not isinstance(dense, DenseAttention):
+            layer = cls(check_weights(function, dense, config))
+            load_dense(function, layer, dense)
+        else:
+            own_dtypes = config is None
             config = converted_config(function, dense, config)
             if dense.pre_tokens != UNBOUNDED:
                 raise ValueError(f"{function}: dense must see all earlier tokens, got a window")
-            dense = dense_weights(dense)
-        layer = cls(check_weights(function, dense, config))
-        load_dense(function, layer, dense)
+            refuse_attached(function, dense)
+            layer = cls(config, **dense.made_with)
+            load_dense(function, layer, dense_weights(dense))
+            take_state(layer, dense, own_dtypes)
         if config.gating == "residual":
             layer.gates.close()
         return layer

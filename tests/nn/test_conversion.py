@@ -66,12 +66,120 @@ def test_weights_of_another_model():
     np.testing.assert_array_equal(usual.query.weight.asnumpy(), weights["query.weight"])
 
 
-def test_inside_a_network():
-    """Names that a network around has given do not matter."""
-    dense, _ = filled("dense", config())
-    network = ms.nn.SequentialCell(dense)
-    assert next(network.get_parameters()).name.startswith("0.")
-    NativeSparseAttention.from_dense(network[0])
+class Block(ms.nn.Cell):
+    def __init__(self, layer):
+        super().__init__()
+        self.att = layer
+
+    def construct(self, x):
+        return self.att(x)
+
+
+class Model(ms.nn.Cell):
+    """Layers at several depths, in a list, a dict and a sequence."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.first = make()
+        self.blocks = ms.nn.CellList([Block(make()), Block(make())])
+        self.named = ms.nn.CellDict({"last": Block(make())})
+        self.plain = ms.nn.CellList([make()])
+        self.sequence = ms.nn.SequentialCell(make(), ms.nn.Dense(12, 12))
+
+
+def exchanged(model):
+    """The model with sparse layers in the places of its dense ones."""
+    convert = NativeSparseAttention.from_dense
+    model.first = convert(model.first)
+    for block in (*model.blocks, model.named["last"]):
+        block.att = convert(block.att)
+    model.plain[0] = convert(model.plain[0])
+    model.sequence[0] = convert(model.sequence[0])
+    return model
+
+
+def test_names_in_a_model():
+    """A converted model has the names of one that is made of sparse layers: checkpoints load."""
+    model = exchanged(Model(lambda: DenseAttention(config())))
+    made = Model(lambda: NativeSparseAttention(config()))
+    names = {p.name: p.shape for p in made.get_parameters()}
+    assert {p.name: p.shape for p in model.get_parameters()} == names
+    assert len(names) == 6 * 8 + 2
+    ms.nn.Adam(model.trainable_params())
+    assert ms.load_param_into_net(made, model.parameters_dict()) == ([], [])
+    outer = ms.nn.SequentialCell(model)
+    assert {p.name for p in outer.get_parameters()} == {f"0.{name}" for name in names}
+    # Where it does not take the place of the dense layer, names are MindSpore's.
+    dense = Model(lambda: DenseAttention(config())).blocks[1].att
+    layer = NativeSparseAttention.from_dense(dense)
+    assert layer.query.weight.name == "blocks.1.att.query.weight"
+    assert Block(layer).att.query.weight.name == "blocks.1.att.query.weight"
+    other = ms.nn.CellList([layer])
+    assert next(other.get_parameters()).name == "0.query.weight"
+
+
+def test_names_that_a_user_gave():
+    dense = DenseAttention(config())
+    dense.output.weight.name = "o_proj"
+    layer = NativeSparseAttention.from_dense(dense)
+    assert [p.name for p in layer.get_parameters()][:4] == [
+        *("query.weight", "key_value.weight", "o_proj", "compress_key.weight"),
+    ]
+
+
+def test_state():
+    """Flags, mixed precision, modes and recomputation are those of the dense layer."""
+    dense = DenseAttention(config(qk_norm=True))
+    dense.query.weight.requires_grad = False
+    dense.key_norm.weight.requires_grad = False
+    dense.output.weight.set_dtype(ms.bfloat16)
+    dense.to_float(ms.bfloat16)
+    dense.output.to_float(ms.float32)
+    dense.set_train()
+    dense.set_grad()
+    dense.recompute()
+    dense.add_flags(mine=3)
+    dense.set_inputs(Tensor(shape=[None, 12], dtype=ms.float32))
+    layer = NativeSparseAttention.from_dense(dense)
+    frozen = {name for name, p in layer.parameters_and_names() if not p.requires_grad}
+    assert frozen == {"query.weight", "key_norm.weight"}
+    assert layer.output.weight.dtype == ms.bfloat16 and layer.query.weight.dtype == ms.float32
+    marks = layer.amp_dtype, layer.query.amp_dtype, layer.gates.linear.amp_dtype
+    assert marks == (ms.bfloat16,) * 3 and layer.output.amp_dtype == ms.float32
+    assert layer.training and layer.gates.training and layer.requires_grad
+    assert layer._recompute_cell is not None and layer.get_flags()["mine"] == 3
+    assert layer.get_inputs()[0].shape == (-1, 12)
+    network = ms.nn.SequentialCell(DenseAttention(config()))
+    network.recompute()
+    layer = NativeSparseAttention.from_dense(network[0])
+    assert layer._has_config_recompute and layer.get_scope().startswith("recompute_")
+    assert not layer.training and layer.amp_dtype is None
+    given = NativeSparseAttention.from_dense(dense, config(qk_norm=True, param_dtype="float16"))
+    assert {p.dtype for p in given.get_parameters()} == {ms.float16}
+
+
+class Named(ms.nn.Dense):
+    pass
+
+
+def test_what_would_be_lost_is_refused():
+    def refused(change, match):
+        dense = DenseAttention(config())
+        change(dense)
+        with pytest.raises(
+            ValueError, match=f"^NativeSparseAttention.from_dense: dense must {match}"
+        ):
+            NativeSparseAttention.from_dense(dense)
+
+    def look(cell, inputs, output):
+        pass
+
+    refused(lambda d: d.register_forward_hook(look), "have no hooks, got some: remove")
+    refused(lambda d: d.query.register_forward_hook(look), "have no hooks, got some on query")
+    refused(
+        lambda d: setattr(d, "output", Named(24, 12)),
+        "have its own Projection as output, got Named: remove or merge it before",
+    )
 
 
 @pytest.mark.parametrize("form", ["plain", "shared"])

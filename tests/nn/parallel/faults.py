@@ -86,6 +86,15 @@ def faults(rank, size, groups, config, shards, layer, x):
     if rank == 1:
         parts.pop("query.weight")
     raised("gather", lambda: nn.gather_parameters(parts, layer, tensor))
+    given = Tensor(np.random.default_rng(0).standard_normal(x.shape).astype(np.float32))
+    near = []
+    for workers in ({"context": shards}, {"tensor_group": tensor}):
+        # 64 tokens: the sparse layer reads every block.
+        ends = (64,) if "context" in workers else (len(given),)
+        dense = nn.DenseAttention(config, **workers)
+        sparse = nn.NativeSparseAttention.from_dense(dense)
+        near.append(np.allclose(sparse(given, ends), dense(given, ends), rtol=0, atol=1e-5))
+    print("FAULT from_dense:", *near, flush=True)
     with recording("Ascend"):
         layer = nn.NativeSparseAttention(config, context=shards)
         fits, differs = (layer(x, ends).asnumpy() for ends in ((64,), (30 + rank, 64)))

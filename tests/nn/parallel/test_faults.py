@@ -26,6 +26,7 @@ EXPECTED = {
     "padding": r"ValueError: NativeSparseAttention: key_padding_mask must be None in a layer",
     "gather": rf"ValueError: gather_parameters: parameters must be the same .*{BOTH}",
     "ascend": "True True",
+    "from_dense": "True True",
     "new_cache": r"ValueError: NativeSparseAttention.new_cache: a layer with a context",
 }
 
