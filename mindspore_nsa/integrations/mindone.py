@@ -16,7 +16,7 @@ from ._convert import (
     name_parameters,
     refuse,
 )
-from ._mindone_attention import attention
+from ._mindone_attention import IRRELEVANT, attention
 
 _VERSIONS = "0.5"
 # Values that the attention of a model returns.
@@ -67,6 +67,43 @@ def register(name="mindspore_nsa"):
     return name
 
 
+# Fields of the models' configurations: those that nsa_config takes, and those that have no part in
+# attention. nsa_config refuses what the others ask for.
+SERVED_FIELDS = (
+    *("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "rope_theta"),
+    *("rope_scaling", "max_position_embeddings", "attention_bias", "rms_norm_eps"),
+)
+REFUSED_FIELDS = (
+    *("attention_dropout", "use_sliding_window", "sliding_window", "max_window_layers"),
+    "layer_types",
+)
+IRRELEVANT_FIELDS = (
+    *("vocab_size", "intermediate_size", "num_hidden_layers", "hidden_act", "initializer_range"),
+    *("use_cache", "pad_token_id", "bos_token_id", "eos_token_id", "pretraining_tp"),
+    *("tie_word_embeddings", "mlp_bias"),
+)
+
+
+def _padding_of(mask, before, length):
+    """Which keys are padding, from a mask that hides these and later tokens, and nothing else."""
+    name = "ConvertedAttention"
+    if len(mask.shape) != 4 or mask.shape[1] != 1 or mask.shape[2] != length:
+        raise ValueError(f"{name}: attention_mask must have shape (B, 1, {length}, K), got "
+                         f"{mask.shape}")  # fmt: skip
+    hidden = mask.asnumpy()[:, 0, :, : before + length]
+    hidden = ~hidden if hidden.dtype == bool else hidden != 0
+    # The last query sees every key that is no padding.
+    padding = hidden[:, -1]
+    ahead = np.arange(before + length) > np.arange(before, before + length)[:, None]
+    wrong = (hidden != (ahead | padding[:, None])).any(-1) & ~padding[:, before:]
+    if wrong.any():
+        raise ValueError(
+            f"{name}: attention_mask must hide padding and later tokens only: no packed texts, "
+            "windows or prefixes"
+        )
+    return Tensor(padding)
+
+
 class ConvertedAttention(nn.Cell):
     """One of the layers in the place of a model's attention.
 
@@ -94,16 +131,15 @@ class ConvertedAttention(nn.Cell):
         """As the attention of a model; positions come from the rows, not from the model."""
         if output_attentions:
             raise ValueError("ConvertedAttention: output_attentions must be False: none are kept")
-        if options.get("block_tables") is not None:
-            raise ValueError("ConvertedAttention: block_tables must be None: no paged attention")
+        for name, value in options.items():
+            if value is not None and value is not False and name not in IRRELEVANT:
+                raise ValueError(f"ConvertedAttention: {name} must be None: it is not served")
         held = past_key_values if past_key_value is None else past_key_value
-        padding = None
+        padding, length = None, hidden_states.shape[1]
         if attention_mask is not None:
-            # The last query sees every key that is no padding.
-            padding = attention_mask[:, 0, -1] != 0
+            before = held.seen[self.layer_idx] if hasattr(held, "step") else 0
+            padding = _padding_of(attention_mask, before, length)
         if held is None:
-            if padding is not None:
-                padding = padding[:, : hidden_states.shape[1]]
             out = self.attention(hidden_states, None, None, padding)
         elif not hasattr(held, "step"):
             raise TypeError(
@@ -148,6 +184,8 @@ def nsa_config(config, **sizes):
     kinds = set(getattr(config, "layer_types", None) or ())
     if getattr(config, "use_sliding_window", False) or kinds - {"full_attention"}:
         refuse(function, "sliding windows", sorted(kinds) or config.sliding_window)
+    if getattr(config, "sliding_window", None) and config.model_type == "llama":
+        refuse(function, "sliding windows", config.sliding_window)
     if getattr(config, "partial_rotary_factor", 1.0) not in (None, 1.0):
         refuse(function, "a part of the head rotated", config.partial_rotary_factor)
     heads = config.num_attention_heads

@@ -1,5 +1,7 @@
 """Llama and Qwen3 of mindone: the attention function, conversion, training, generate."""
 
+import inspect
+
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn
@@ -133,6 +135,17 @@ def check_generation(model):
     np.testing.assert_allclose(rows[1, -1], whole[0, -1], rtol=0, atol=1e-5)
 
 
+def check_fields():
+    """Every field of the configurations is served, refused or has no part in attention."""
+    lists = adapter.SERVED_FIELDS, adapter.REFUSED_FIELDS, adapter.IRRELEVANT_FIELDS
+    known = [name for names in lists for name in names]
+    assert len(known) == len(set(known))
+    fields = set()
+    for kind in (LlamaConfig, Qwen3Config):
+        fields |= set(inspect.signature(kind.__init__).parameters) - {"self", "kwargs"}
+    assert fields == set(known), fields ^ set(known)
+
+
 def check_refused():
     refuses(ValueError, "no model type of llama, qwen3", adapter.nsa_config,
             type("C", (), {"model_type": "gemma3"})())  # fmt: skip
@@ -155,6 +168,18 @@ def check_refused():
     layer, x = convert(make("llama"), **SIZES).model.layers[0].self_attn, ms.ops.ones((1, 4, 64))
     refuses(ValueError, "output_attentions must be False", layer, x, output_attentions=True)
     refuses(ValueError, "block_tables must be None", layer, x, block_tables=x)
+    refuses(ValueError, "is_causal must be None", layer, x, is_causal=True)
+    refuses(ValueError, "head_mask must be None", layer, x, head_mask=x)
+    layer(x, position_ids=x)
+    seen = np.tril(np.ones((1, 1, 4, 4), bool))
+    layer(x, attention_mask=Tensor(seen))
+    packed = seen.copy()
+    packed[..., 3, :1] = packed[..., 2, 1] = False
+    for wrong in (np.ones_like(seen), np.triu(seen, -1), packed):
+        floats = np.where(wrong, 0, -1e30).astype(np.float32)
+        refuses(ValueError, "hide padding and later tokens only", layer, x,
+                attention_mask=Tensor(floats))  # fmt: skip
+    check_fields()
     AttentionInterface.register("taken", print)
     refuses(ValueError, "another attention has the name 'taken'", adapter.register, "taken")
     AttentionMaskInterface.register("masked", print)
