@@ -10,7 +10,7 @@ COPIES ?= 1
 FILES_CC = $(shell git ls-files '*.cc' '*.cpp' '*.h')
 
 .PHONY: help check test soak demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean mutants \
-  prerequisites
+  generate prerequisites
 .DELETE_ON_ERROR:
 
 # The tests run side by side on few processors: threads that wait do not spin, as OpenBLAS's do after
@@ -98,6 +98,9 @@ figures: build ## measure the figures of the README and of docs/measurements.md 
 	$(PYTHON) -m benchmarks $(SPEED:%=--only %) --csv benchmarks/results/intel_xeon_amx/cases.csv
 	$(PYTHON) -m benchmarks.tables
 	$(PYTHON) -m benchmarks.figures
+
+generate: build ## write the Python files that restate the operators' schemas
+	$(IN_PLACE) $(PYTHON) tools/generate_calls.py
 
 format: $(PYTHON) ## format Python and C++
 	$(PYTHON) -m ruff format .

@@ -16,8 +16,8 @@ from mindspore import ops
 from mindspore.ops import CustomRegOp, DataType
 
 from .. import _native
-from ._bprop import generated
-from ._custom import CALLS, absent, library, schema
+from ._aclnn import ACLNN
+from ._custom import CALLS, library, schema
 from ._environment import release
 
 _FORMATS = {
@@ -168,73 +168,40 @@ class AclnnCustom(ops.Custom):
             return self._graph(*args)
 
 
-def _argument(op, parameter, tensors, attrs, lists, narrow):
-    """(place, None) for a Tensor, by its place among the operator's inputs, (place, dtype) for one
-    that has to be cast; (-1, value) for what the host knows."""
+def _known(op, parameter, tensors, attrs, lists):
+    """What the host passes for a parameter, or says of the Tensor that is one; see _aclnn.py."""
     source, index = parameter["source"], parameter["index"]
     if source == "attr":
         spec = schema(op)["attrs"][index]
         value = attrs.get(spec["name"], spec["default"])
-        return -1, value * parameter["factor"] if parameter["kind"] == "int" else value
-    if source is None:
-        return -1, parameter["default"]
-    name = schema(op)["inputs"][index]["name"]
-    if parameter["kind"] == "tensor":
-        if name not in tensors:
-            return -1, None
-        return index, mindspore.int64 if name in narrow else None
-    return -1, tuple(lists[name]) if name in lists else None
+        return value * parameter["factor"] if parameter["kind"] == "int" else value
+    spec = schema(op)["inputs"][index]
+    name = spec["name"]
+    if parameter["kind"] != "tensor":
+        return tuple(lists[name]) if name in lists else None
+    if spec["list"]:
+        return mindspore.int64 if name in tensors else None
+    return name in tensors
 
 
-# A graph may lose elements of a tuple that grows by addition: MindSpore puts zeros for those that
-# it takes for unused, wrongly where the gradients of several meet. So tuples are written out here.
+def _depends(op, parameter):
+    """Whether what is passed for a parameter depends on the call, beside which Tensor it is."""
+    if parameter["source"] != "input" or parameter["kind"] != "tensor":
+        return parameter["source"] is not None
+    spec = schema(op)["inputs"][parameter["index"]]
+    return spec["optional"] or spec["list"]
 
 
-def _reordered(name, places):
-    """Source of the operator's outputs from those of the aclnn function, which are `name`."""
-    if len(places) == 1:
-        return name
-    return f"({', '.join(f'{name}[{place}]' for place in places)})"
+def _missing(op, parameter, tensors):
+    """Whether a parameter is a Tensor that is not passed."""
+    if parameter["kind"] != "tensor":
+        return False
+    if parameter["source"] is None:
+        return True
+    return schema(op)["inputs"][parameter["index"]]["name"] not in tensors
 
 
-def _call(arguments, outputs):
-    """A function of a Custom and an operator's inputs that gives the operator's outputs."""
-    values, passed = {}, []
-    for i, (place, value) in enumerate(arguments):
-        name = f"value{i}"
-        if place >= 0:
-            # A Tensor, or one that has to be cast to the dtype.
-            name = f"inputs[{place}]" if value is None else f"cast(inputs[{place}], {name})"
-        if place < 0 or value is not None:
-            values[f"value{i}"] = value
-        passed.append(name)
-    source = (
-        "def call(custom, inputs):\n"
-        f"    out = custom({', '.join(passed)})\n"
-        f"    return {_reordered('out', outputs)}\n"
-    )
-    return generated(source, cast=ops.cast, **values)
-
-
-def _bprop_in_aclnn_order(op, arguments, outputs, bprop):
-    """A bprop for an aclnn function from one whose arguments are the operator's inputs."""
-    order = [place for place, _ in arguments]
-    # An input that is not among the arguments is absent, or a list, which is no Tensor.
-    places = [order.index(i) if i in order else -1 for i in range(len(schema(op)["inputs"]))]
-    passed = [f"x{place}" if place >= 0 else "placeholder" for place in places]
-    passed += [_reordered(name, outputs) for name in ("out", "dout")]
-    # What comes back for an argument that is no Tensor goes nowhere.
-    returned = [f"gradients[{x}]" if x >= 0 else f"x{i}" for i, x in enumerate(order)]
-    names = ", ".join(f"x{i}" for i in range(len(order)))
-    source = (
-        f"def backward({names}, out, dout):\n"
-        f"    gradients = bprop({', '.join(passed)})\n"
-        f"    return ({', '.join(returned)},)\n"
-    )
-    return generated(source, bprop=bprop, placeholder=absent())
-
-
-def aclnn_operator(op, text, tensors, attrs, lists, narrow, bprop):
+def aclnn_operator(op, text, tensors, attrs, lists, bprop):
     """The Custom of an aclnn function, and what calls it with an operator's inputs; see `Operator`.
 
     Args:
@@ -243,22 +210,14 @@ def aclnn_operator(op, text, tensors, attrs, lists, narrow, bprop):
         tensors: Names of the Tensors that are not absent.
         attrs: Attributes by name.
         lists: Values of its sequence lists by name.
-        narrow: Names of the Tensors that have to be cast to int64.
         bprop: Its gradient, in terms of the operator's inputs and outputs.
     """
     _check_mindspore()
     _check_package(op)
-    arguments = tuple(
-        _argument(op, p, tensors, attrs, lists, narrow) for p in _parameters(op, "input")
-    )
-    found = [p["index"] if p["source"] else -1 for p in _parameters(op, "output")]
-    outputs = tuple(found.index(i) for i in range(len(schema(op)["outputs"])))
-    tensors_or_none = enumerate(zip(_parameters(op, "input"), arguments))
-    missing = [
-        place
-        for place, (parameter, argument) in tensors_or_none
-        if parameter["kind"] == "tensor" and argument == (-1, None)
-    ]
-    bprop = _bprop_in_aclnn_order(op, arguments, outputs, bprop)
-    custom = AclnnCustom(op, text, lists, missing, bprop)
-    return custom, _call(arguments, outputs)
+    kind, forward, backward = ACLNN[op]
+    inputs = _parameters(op, "input")
+    # The fields of `kind` are the parameters that depend on the call, in their order.
+    known = kind(*(_known(op, p, tensors, attrs, lists) for p in inputs if _depends(op, p)))
+    missing = [place for place, p in enumerate(inputs) if _missing(op, p, tensors)]
+    custom = AclnnCustom(op, text, lists, missing, backward(bprop, known))
+    return custom, forward(custom, known)

@@ -4,9 +4,9 @@ from functools import lru_cache
 
 from mindspore.ops import zeros
 
-from ._by_name import call_by_name
+from ._calls import call_nsa_cache_step
 from ._custom import planned_target
-from ._in_place import InPlace, InPlacePlan
+from ._in_place import InPlace
 from ._plan import NativeCall, Planner, TensorSpec
 
 _OP = "NsaCacheStep"
@@ -27,7 +27,7 @@ def _plan_call(**given):
     call.infer()
     if placeholder is not None:
         call.constants["others"] = placeholder
-    return InPlacePlan(call.text(), call_by_name(call, None))
+    return call.text(), call.stand_ins()
 
 
 @lru_cache
@@ -75,15 +75,31 @@ def nsa_cache_step(
     layer=0,
 ):
     """Attention [T, N1, Dv] of new tokens, which go into the caches; infer/nsa_cache_step.h."""
-    arguments = (
+    text, c = _plan_nsa_cache_step(
         query, key, value, selected, state, actual_seq_len, gates, weight_k, weight_v, position_k,
         position_v, others, angles, fine_angles, scale_value, theta, rope_factor, rope_low,
         rope_high, window_size, shared_kv, rollback, compress_block_size, compress_stride,
         select_block_size, select_block_count, init_blocks, local_blocks, importance, layer
     )  # fmt: skip
-    text, call = _plan_nsa_cache_step(*arguments)
     written = (selected, state) if others is None else (selected, state, others)
     operator, mark = _operator_nsa_cache_step(text, *written)
     if mark is not None:
         mark(*written)
-    return call(operator, *arguments)
+    return call_nsa_cache_step(
+        operator,
+        c,
+        query=query,
+        key=key,
+        value=value,
+        selected=selected,
+        state=state,
+        actual_seq_len=actual_seq_len,
+        gates=gates,
+        weight_k=weight_k,
+        weight_v=weight_v,
+        position_k=position_k,
+        position_v=position_v,
+        others=others,
+        angles=angles,
+        fine_angles=fine_angles,
+    )

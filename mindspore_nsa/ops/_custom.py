@@ -86,14 +86,13 @@ def device_lists(op):
     ).intersection(spec["name"] for spec in schema(op)["inputs"] if spec["list"])
 
 
-def encode_attrs(op, attrs, given=(), lists=None, narrow=()):
+def encode_attrs(op, attrs, given=(), lists=None):
     """Attributes as the text that binding/attr_text.h reads.
 
     The text also says which inputs are given, the required ones and those named in `given`, and
     names the target of the call that is being planned, and whether a graph makes it, which says
-    what an error's text has to add. On target "ascend" another line follows,
-    which is not for the native library: what the host knows there, the values of `lists` too, and
-    which lists are Tensors of int32, `narrow`.
+    what an error's text has to add. On target "ascend" another line follows, which is not for the
+    native library: what the host knows there, the values of `lists` too.
     """
     inputs = schema(op)["inputs"]
     unknown = set(given).difference(spec["name"] for spec in inputs)
@@ -120,7 +119,7 @@ def encode_attrs(op, attrs, given=(), lists=None, narrow=()):
     tensors = [spec["name"] for spec in real if not spec["list"] or spec["name"] in on_device]
     on_host = [spec["name"] for spec in real if spec["name"] not in tensors]
     known = {name: list(map(int, lists[name])) for name in on_host}
-    return f"{text}\n{json.dumps([tensors, values, known, list(narrow)])}"
+    return f"{text}\n{json.dumps([tensors, values, known])}"
 
 
 def for_device(text):
@@ -161,12 +160,11 @@ class Operator(NamedTuple):
 
     Attributes:
         custom: The Custom.
-        in_order: A function of the Custom and the operator's inputs that calls it with them in its
-            own order; None where that is the operator's.
+        call: A function of the operator's inputs; the Custom itself where it takes these.
     """
 
     custom: Any
-    in_order: Any = None
+    call: Any
 
 
 def native_operator(op, text, bprop):
@@ -174,20 +172,14 @@ def native_operator(op, text, bprop):
     attrs, _, host = text.partition("\n")
     target = planned_target.get()
     if target != "cpu" and op not in _native.ascend_operators():
-        return Operator(_WithoutKernel(op, target))
+        missing = _WithoutKernel(op, target)
+        return Operator(missing, missing)
     if not host:
-        return Operator(native_custom(op, attrs, bprop))
+        made = native_custom(op, attrs, bprop)
+        return Operator(made, made)
     from ._ascend import aclnn_operator
 
     return Operator(*aclnn_operator(op, attrs, *json.loads(host), bprop))
-
-
-def call_operator(operator, inputs):
-    """The outputs of an `Operator` of these inputs. Part of graphs, too."""
-    custom, in_order = operator
-    if in_order is None:
-        return custom(*inputs)
-    return in_order(custom, inputs)
 
 
 def constant(values):

@@ -2,63 +2,12 @@
 
 from functools import lru_cache
 
-from mindspore import context, ops
+from mindspore import ops
 from mindspore.ops import signature
 
-from ._bprop import bprop_of
-from ._constexpr import Constexpr
-from ._custom import (
-    CACHE_SIZE,
-    custom,
-    native_operator,
-    planned_target,
-    schema,
-)
-
-
-def zero_gradient(x, given):
-    """The gradient of an input that has none.
-
-    Where the input is a constant of ours, its gradient goes nowhere: any Tensor of its shape will
-    do, and in PyNative mode making one costs as much as a small operator.
-    """
-    if given:
-        return ops.zeros_like(x)
-    return x
-
-
-@lru_cache(maxsize=64)
-def _refusal(error, text):
-    if context.get_context("device_target") != "Ascend":
-        return custom("NsaRefuseGradient", text, None)
-
-    # The native library's function runs on the CPU alone; MindSpore runs a Python one there, too.
-    def refuse(*inputs):
-        raise error(text)
-
-    return ops.Custom(refuse, lambda x: x, lambda x: x, "pyfunc")
-
-
-class _Refuse(Constexpr):
-    """Raises an error; in a graph, gives the operator that raises it when it runs.
-
-    A compiler infers every gradient, also those that nobody asked for, and drops those afterwards.
-    MindSpore even builds second derivatives without need after a gradient call that failed.
-    """
-
-    def __init__(self, error):
-        super().__init__("NsaRefuse")
-        self._error = error
-
-    def __call__(self, text):
-        raise self._error(text)
-
-    def __infer__(self, text):
-        return {"dtype": None, "shape": None, "value": _refusal(self._error, text["value"])}
-
-
-_refuse_value = _Refuse(ValueError)
-_refuse_second_order = _Refuse(RuntimeError)
+from ._custom import CACHE_SIZE, custom, native_operator, planned_target, schema
+from ._refusals import REFUSALS
+from ._refuse import refuse_each, refuse_value
 
 
 def second_order_text(function):
@@ -69,12 +18,6 @@ def second_order_text(function):
     )
 
 
-def refuse_each(text, inputs):
-    """What the bprop of an operator without a gradient returns for its inputs."""
-    refuse = _refuse_second_order(text)
-    return tuple([refuse(x) for x in inputs])
-
-
 @lru_cache(maxsize=CACHE_SIZE)
 def gradient_operator(op, attrs, function):
     """The operator of a gradient, which has no gradient of its own.
@@ -82,11 +25,7 @@ def gradient_operator(op, attrs, function):
     `attrs` is what `encode_attrs` wrote, `function` the public function whose gradient it is.
     """
     text = second_order_text(function)
-
-    def bprop(inputs, out, dout):
-        return refuse_each(text, inputs)
-
-    return native_operator(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
+    return native_operator(op, attrs, REFUSALS[op](text))
 
 
 def _no_gradient_text(op, instead):
@@ -101,26 +40,42 @@ def cache_operator(op, attrs, instead, writes=False):
     `attrs` is what `encode_attrs` wrote, `instead` what to train with. One that `writes` the cache
     must not be dropped, merged or reordered by a compiler.
     """
-    text = _no_gradient_text(op, instead)
-
-    def bprop(inputs, out, dout):
-        return refuse_each(text, inputs)
-
-    operator = native_operator(op, attrs, bprop_of(bprop, len(schema(op)["inputs"])))
+    operator = native_operator(op, attrs, REFUSALS[op](_no_gradient_text(op, instead)))
     if writes:
         operator.custom.add_prim_attr("side_effect_mem", True)
     return operator
 
 
+def _refusal_of_one(text):
+    def bprop(x, out, dout):
+        return refuse_each(text, (x,))
+
+    return bprop
+
+
+def _refusal_of_two(text):
+    def bprop(x, y, out, dout):
+        return refuse_each(text, (x, y))
+
+    return bprop
+
+
+def _refusal_of_three(text):
+    def bprop(x, y, z, out, dout):
+        return refuse_each(text, (x, y, z))
+
+    return bprop
+
+
+# MindSpore counts the parameters of a bprop.
+_MARKS = _refusal_of_one, _refusal_of_two, _refusal_of_three
+
+
 @lru_cache(maxsize=64)
 def written_mark(op, instead, marked):
     """A Custom that does nothing to its inputs, but a graph takes those `marked` for written."""
-    text = _no_gradient_text(op, instead)
-
-    def bprop(inputs, out, dout):
-        return refuse_each(text, inputs)
-
-    operator = custom("NsaMarkWritten", "", bprop_of(bprop, len(marked)))
+    bprop = _MARKS[len(marked) - 1](_no_gradient_text(op, instead))
+    operator = custom("NsaMarkWritten", "", bprop)
     operator.add_prim_attr("side_effect_mem", True)
     rw = signature.sig_rw
     operator.set_signatures(
@@ -140,7 +95,7 @@ def without_gradient(text):
 @lru_cache(maxsize=64)
 def _identity_without_gradient(text, target):
     def bprop(x, out, dout):
-        refuse = _refuse_value(text)
+        refuse = refuse_value(text)
         return (refuse(x),)
 
     if target != "ascend":
@@ -148,7 +103,7 @@ def _identity_without_gradient(text, target):
 
     # The native library's function runs on the CPU alone.
     def refused(dout):
-        refuse = _refuse_value(text)
+        refuse = refuse_value(text)
         return refuse(dout)
 
     return ops.InsertGradientOf(refused)

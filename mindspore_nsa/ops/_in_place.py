@@ -5,7 +5,6 @@ What is written into the copy is lost, so neither may come to that.
 """
 
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
 
 from .. import _native
 from ._constexpr import Constexpr
@@ -14,20 +13,8 @@ from ._gradient import cache_operator, written_mark
 from ._plan import DTYPE_NAMES, is_constant
 
 
-class InPlacePlan(NamedTuple):
-    """What a call that writes into Tensors comes to.
-
-    Attributes:
-        text: The operator's attributes.
-        call: A function of the `Operator` and the public function's arguments, in order.
-    """
-
-    text: str
-    call: Any
-
-
 class InPlace(Constexpr):
-    """The Custom of an operator that writes into its inputs `written`, for these Tensors.
+    """What calls an operator that writes into its inputs `written`, for these Tensors.
 
     A graph first calls the second result with the Tensors, unless it is None. It marks them as
     written, and MindSpore then refuses views. The operator itself is not marked: MindSpore still
@@ -73,9 +60,8 @@ class InPlace(Constexpr):
                 attrs += f";written{place}=s{known}"
         operator = cache_operator(self._op, attrs, self._instead, writes=True)
         if not compares:
-            return operator, None
-        checked = partial(_call, operator.custom, {tensor.dtype for tensor in tensors})
-        return operator._replace(custom=checked), None
+            return operator.call, None
+        return partial(_call, operator.call, {tensor.dtype for tensor in tensors}), None
 
     def __infer__(self, attrs, *tensors):
         marked = tuple(not is_constant(tensor["value"]) for tensor in tensors)
@@ -83,7 +69,7 @@ class InPlace(Constexpr):
         # The mark is a function of the native library, which runs on the CPU alone.
         marks = any(marked) and not for_device(attrs["value"])
         mark = written_mark(self._op, self._instead, marked) if marks else None
-        return {"dtype": None, "shape": None, "value": (operator, mark)}
+        return {"dtype": None, "shape": None, "value": (operator.call, mark)}
 
 
 def _call(operator, dtypes, *inputs):

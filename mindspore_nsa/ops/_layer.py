@@ -12,7 +12,8 @@ from mindspore import ops
 
 from .. import _native
 from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom, planned_target
-from ._gradient import gradient_operator, zero_gradient
+from ._gradient import gradient_operator
+from ._operands import zero_gradient
 from ._plan import DTYPE_NAMES, NativeCall, Planner
 
 _SPLIT, _MIX, _ROUND = "nsa_split_heads", "nsa_mix_branches", "nsa_round"

@@ -13,11 +13,13 @@ from functools import cached_property, lru_cache
 
 import mindspore
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Tensor
 from mindspore.common.dtype import TensorType
 
 from .. import _native
 from .._config import graph_compiled, requested_target, resolve_target
+from ._bprops import GIVEN
+from ._calls import STAND_INS
 from ._constexpr import Constexpr
 from ._custom import (
     absent,
@@ -342,16 +344,9 @@ def list_constant(spec):
     return absent("int64") if spec is None else list_tensor(tuple(spec))
 
 
-def passed(argument, constant):
-    """What an operator gets: the argument of the public function, or the plan's constant for it."""
-    return argument if constant is None else constant
-
-
-def in_dtype(x, dtype):
-    """A Tensor or None, cast where a dtype is given that it has not. Part of graphs, too."""
-    if x is None or dtype is None or x.dtype == dtype:
-        return x
-    return ops.cast(x, dtype)
+def _absent(spec):
+    """What is passed for an input that the public function does not know."""
+    return absent("int64") if spec["list"] else absent()
 
 
 def _narrow(spec):
@@ -368,26 +363,21 @@ class NativeCall:
         op: Name of the operator.
         given: The arguments as a plan gets them. An attribute that is not among them takes its
             default.
-        arguments: Names of all arguments of the function, where `given` lacks some.
         function: How messages name the function, where that is not the operator's own.
         same_float: Inputs whose dtype depends on the call and here is that of the query.
         float32: Those that are float32 here.
         cast: Whether inputs of other dtypes are cast; what is written into one would be lost.
 
     Attributes:
-        arguments: Names of the arguments of the function, in order.
         function: How messages name it.
         attrs: Attributes by name.
         inputs: For each input what `_native.infer` takes, or None.
         casts: For each floating input the dtype that it has to be cast to, or None.
     """
 
-    def __init__(
-        self, op, given, same_float=(), float32=(), arguments=None, function=None, cast=True
-    ):
+    def __init__(self, op, given, same_float=(), float32=(), function=None, cast=True):
         self.op = op
         self.function = function or schema(op)["function"]
-        self.arguments = arguments or tuple(given)
         self.attrs = {
             a["name"]: given[a["name"]] for a in schema(op)["attrs"] if a["name"] in given
         }
@@ -419,9 +409,12 @@ class NativeCall:
         """Every check of the call; the outputs as (dtype name, shape)."""
         return infer(self.op, list(self.inputs.values()), self.attrs, self.function)
 
-    def dtype(self, name):
-        """The dtype of a Tensor argument."""
-        return self._given[name].dtype
+    def _needed_cast(self, name):
+        """The dtype that an input is cast to, None where it has that or is not given."""
+        cast = self.casts.get(name)
+        if cast is None or self._given[name] is None or self._given[name].dtype == cast:
+            return None
+        return cast
 
     @property
     def given(self):
@@ -440,11 +433,6 @@ class NativeCall:
         }
 
     @property
-    def tensors(self):
-        """Names of the lists and optional inputs for which the argument itself is passed."""
-        return tuple(name for name, constant in self.constants.items() if constant is None)
-
-    @property
     def lists(self):
         """Values of the sequence lists that are no Tensors, by name."""
         specs = {spec["name"]: self._given[spec["name"]] for spec in _lists_of(self.op)}
@@ -456,13 +444,23 @@ class NativeCall:
 
     def text(self):
         """The attributes for a Custom."""
-        tensors = {name: self._given[name] for name in device_lists(self.op)}
-        narrow = [
-            name
-            for name, spec in tensors.items()
-            if isinstance(spec, TensorSpec) and spec.dtype == mindspore.int32
-        ]
-        return encode_attrs(self.op, self.attrs, self.given, self.lists, sorted(narrow))
+        return encode_attrs(self.op, self.attrs, self.given, self.lists)
+
+    def stand_ins(self, op=None):
+        """What the call of an operator, of this one or of `op`, gets as `c`; see _calls.py."""
+        op = op or self.op
+        kind, values = STAND_INS[op], {}
+        for spec in schema(op)["inputs"]:
+            name = spec["name"]
+            values[f"{name}_dtype"] = self._needed_cast(name)
+            known = name in self.inputs
+            values[name] = self.constants.get(name) if known else _absent(spec)
+        return kind(**{field: values[field] for field in kind._fields})
+
+    def bprop_given(self, **more):
+        """What the operator's bprop is told of its inputs, and `more`; see _bprops.py."""
+        tensors = {name: constant is None for name, constant in self.constants.items()}
+        return GIVEN[self.op](**tensors, **more)
 
 
 def infer(op, inputs, attrs, function=""):

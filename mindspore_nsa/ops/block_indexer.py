@@ -5,7 +5,8 @@ from numbers import Integral
 
 from mindspore import ops
 
-from ._by_name import bprop_by_name, call_by_name
+from ._bprops import zero_bprop_of_block_indexer
+from ._calls import call_block_indexer
 from ._custom import CACHE_SIZE, native_operator
 from ._plan import NativeCall, Planner
 
@@ -16,12 +17,11 @@ _SIZES = ("head_groups", "compress_block_size", "compress_stride")
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, tensors):
-    return native_operator(_OP, attrs, bprop_by_name(_OP, tensors))
+def _operator(attrs, given):
+    return native_operator(_OP, attrs, zero_bprop_of_block_indexer(given))
 
 
 def _plan_call(**given):
-    arguments = tuple(given)
     for name in _SIZES:
         if given[name] is None:
             del given[name]
@@ -29,10 +29,10 @@ def _plan_call(**given):
             isinstance(given[name], Integral) and type(given[name]) is not bool and given[name] < 1
         ):
             raise ValueError(f"{_FUNCTION}: {name} must be >= 1 or None, got {given[name]}")
-    call = NativeCall(_OP, given, arguments=arguments)
+    call = NativeCall(_OP, given)
     call.infer()
-    operator = _operator(call.text(), call.tensors)
-    return call_by_name(call, operator)
+    operator = _operator(call.text(), call.bprop_given())
+    return operator.call, call.stand_ins()
 
 
 _plan_block_indexer = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -131,7 +131,7 @@ def block_indexer(
         >>> print(indices[255, :, 0], indices[0, 0])
         [7 7 7 7] [ 0 -1 -1 -1]
     """
-    arguments = (
+    operator, c = _plan_block_indexer(
         query,
         key,
         weights,
@@ -148,6 +148,15 @@ def block_indexer(
         actual_seq_kvlen,
         q_offset,
     )
-    call = _plan_block_indexer(*arguments)
+    indices = call_block_indexer(
+        operator,
+        c,
+        query=query,
+        key=key,
+        weights=weights,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_seq_kvlen=actual_seq_kvlen,
+        q_offset=q_offset,
+    )
     # Indices have no gradient, so that nothing is computed for those of what chose them.
-    return ops.stop_gradient(call(*arguments))
+    return ops.stop_gradient(indices)

@@ -2,12 +2,12 @@
 
 from functools import lru_cache
 
-from ._bprop import bprop_of
-from ._by_name import call_by_name
-from ._custom import CACHE_SIZE, native_operator, schema
-from ._gradient import refuse_each
+from ._calls import call_dense_lightning_indexer_grad_kl_loss
+from ._custom import CACHE_SIZE, native_operator
 from ._indexer_kl_loss import checked_call
-from ._plan import Planner, in_dtype
+from ._operands import in_dtype
+from ._plan import Planner
+from ._refusals import refuse_gradient_of_dense_lightning_indexer_grad_kl_loss
 
 _OP = "DenseLightningIndexerGradKLLoss"
 _FUNCTION = "dense_lightning_indexer_grad_kl_loss"
@@ -19,16 +19,14 @@ _NO_GRADIENT = (
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs):
-    def refused(inputs, out, dout):
-        return refuse_each(_NO_GRADIENT, inputs)
-
-    return native_operator(_OP, attrs, bprop_of(refused, len(schema(_OP)["inputs"])))
+    bprop = refuse_gradient_of_dense_lightning_indexer_grad_kl_loss(_NO_GRADIENT)
+    return native_operator(_OP, attrs, bprop)
 
 
 def _plan_call(**given):
     call, _ = checked_call(_OP, _FUNCTION, given)
     operator = _operator(call.text())
-    return call_by_name(call, operator)
+    return operator.call, call.stand_ins()
 
 
 _plan_dense_grad_kl_loss = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -133,7 +131,7 @@ def dense_lightning_indexer_grad_kl_loss(
         >>> print(dq.shape, dk.shape, dw.shape, loss.shape)
         (1, 64, 4, 16) (1, 64, 1, 16) (1, 64, 4) (1,)
     """
-    arguments = (
+    operator, c = _plan_dense_grad_kl_loss(
         query,
         key,
         query_index,
@@ -153,8 +151,23 @@ def dense_lightning_indexer_grad_kl_loss(
         pre_tokens,
         next_tokens,
     )
-    call = _plan_dense_grad_kl_loss(*arguments)
-    d_query, d_key, d_weights, loss = call(*arguments)
+    d_query, d_key, d_weights, loss = call_dense_lightning_indexer_grad_kl_loss(
+        operator,
+        c,
+        query=query,
+        key=key,
+        query_index=query_index,
+        key_index=key_index,
+        weights=weights,
+        softmax_max=softmax_max,
+        softmax_sum=softmax_sum,
+        softmax_max_index=softmax_max_index,
+        softmax_sum_index=softmax_sum_index,
+        query_rope=query_rope,
+        key_rope=key_rope,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_seq_klen=actual_seq_klen,
+    )
     return (
         in_dtype(d_query, query_index.dtype),
         in_dtype(d_key, key_index.dtype),

@@ -2,12 +2,11 @@
 
 from functools import lru_cache
 
-from ._bprop import bprop_of
-from ._by_name import call_by_name
-from ._custom import CACHE_SIZE, native_operator, schema
-from ._gradient import refuse_each
+from ._calls import call_dense_lightning_indexer_softmax_lse
+from ._custom import CACHE_SIZE, native_operator
 from ._indexer_kl_loss import checked_call
 from ._plan import Planner
+from ._refusals import refuse_gradient_of_dense_lightning_indexer_softmax_lse
 
 _OP = "DenseLightningIndexerSoftmaxLse"
 _FUNCTION = "dense_lightning_indexer_softmax_lse"
@@ -17,17 +16,14 @@ _NO_GRADIENT = f"{_FUNCTION}: softmax_max_index and softmax_sum_index have no gr
 @lru_cache(maxsize=CACHE_SIZE)
 def index_log_sum(attrs):
     """The operator."""
-
-    def refused(inputs, out, dout):
-        return refuse_each(_NO_GRADIENT, inputs)
-
-    return native_operator(_OP, attrs, bprop_of(refused, len(schema(_OP)["inputs"])))
+    bprop = refuse_gradient_of_dense_lightning_indexer_softmax_lse(_NO_GRADIENT)
+    return native_operator(_OP, attrs, bprop)
 
 
 def _plan_call(**given):
     call, _ = checked_call(_OP, _FUNCTION, given)
     operator = index_log_sum(call.text())
-    return call_by_name(call, operator)
+    return operator.call, call.stand_ins()
 
 
 _plan_index_softmax_lse = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -100,7 +96,7 @@ def dense_lightning_indexer_softmax_lse(
         >>> print(top.shape, total.shape)
         (1, 1, 64) (1, 1, 64)
     """
-    arguments = (
+    operator, c = _plan_index_softmax_lse(
         query_index,
         key_index,
         weights,
@@ -111,5 +107,12 @@ def dense_lightning_indexer_softmax_lse(
         pre_tokens,
         next_tokens,
     )
-    call = _plan_index_softmax_lse(*arguments)
-    return call(*arguments)
+    return call_dense_lightning_indexer_softmax_lse(
+        operator,
+        c,
+        query_index=query_index,
+        key_index=key_index,
+        weights=weights,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_seq_klen=actual_seq_klen,
+    )

@@ -7,7 +7,7 @@ import mindspore
 import numpy as np
 from mindspore import ops
 
-from ._custom import CACHE_SIZE, call_operator, encode_attrs, list_tensor, native_operator
+from ._custom import CACHE_SIZE, encode_attrs, list_tensor, native_operator
 from ._plan import Planner, TensorSpec, fail_type, infer
 
 _FUNCTION = "dropout_mask"
@@ -17,7 +17,7 @@ class _Plan(NamedTuple):
     """What a call comes to.
 
     Attributes:
-        operator: The `Operator`.
+        operator: What gives the mask of a seed.
         dtype: To which the seed is cast, or None.
         constant: The Tensor of a seed that is an int, else None.
     """
@@ -53,7 +53,7 @@ def _plan_call(keep_prob, numel, seed):
     attrs = {"keep_prob": keep_prob, "numel": numel}
     infer("NsaDropoutMask", [("int64", (1,), None)], attrs)
     operator = _operator(encode_attrs("NsaDropoutMask", attrs))
-    return _Plan(operator, dtype, list_tensor((int(seed),)) if constant else None)
+    return _Plan(operator.call, dtype, list_tensor((int(seed),)) if constant else None)
 
 
 _plan_dropout_mask = Planner(_plan_call, _FUNCTION)
@@ -88,7 +88,7 @@ def dropout_mask(keep_prob, numel, seed):
     """
     operator, dtype, constant = _plan_dropout_mask(keep_prob, numel, seed)
     if constant is not None:
-        return call_operator(operator, (constant,))
+        return operator(constant)
     if dtype is not None:
         seed = ops.cast(seed, dtype)
-    return call_operator(operator, (ops.reshape(seed, (1,)),))
+    return operator(ops.reshape(seed, (1,)))

@@ -4,7 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ._by_name import bprop_by_name, call_by_name
+from ._bprops import bprop_of_flash_attention_score
+from ._calls import call_flash_attention_score
 from ._custom import CACHE_SIZE, encode_attrs, native_operator, schema
 from ._gradient import gradient_operator, without_gradient
 from ._plan import NativeCall, Planner, fail_type, infer, shown
@@ -15,25 +16,14 @@ _FUNCTION = "flash_attention_score"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, pse_grad, pse_attrs, tensors, statistics):
+def _operator(attrs, gradient_attrs, pse_attrs, given):
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
     # Only where shapes are unknown: the bias may turn out to have no gradient, so its gradient is
     # an operator of its own, which does not run where it is not used.
     pse_gradient = None
     if pse_attrs:
-        pse_gradient = gradient_operator(_GRAD, pse_attrs, _FUNCTION)
-    sources = {
-        "dy": "dout[0]",
-        "softmax_max": "out[1]",
-        "softmax_sum": "out[2]",
-        "attention_in": "out[0]",
-    }
-    if statistics:
-        sources["softmax_sum_grad"] = "dout[2]"
-    bias = "real_shift" if pse_grad and pse_gradient is None else None
-    results = ("query", "key", "value", bias, "sink")
-    separate = {} if pse_gradient is None else {"real_shift": (pse_gradient, 3)}
-    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results, separate)
+        pse_gradient = gradient_operator(_GRAD, pse_attrs, _FUNCTION).call
+    bprop = bprop_of_flash_attention_score(gradient.call, given, pse_gradient)
     return native_operator(_OP, attrs, bprop)
 
 
@@ -112,13 +102,10 @@ def _plan_call(**given):
     operator = _operator(
         call.text(),
         gradient_attrs(pse_grad and not late),
-        pse_grad,
         gradient_attrs(True) if late else "",
-        call.tensors,
-        statistics,
+        call.bprop_given(softmax_sum_grad=statistics, real_shift_grad=pse_grad),
     )
-    around = {"real_shift": guard} if guard is not None else {}
-    return call_by_name(call, operator, around=around)
+    return operator.call, call.stand_ins(), guard
 
 
 _plan_flash_attention_score = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -239,7 +226,7 @@ def flash_attention_score(
         >>> print(out.shape)
         (2, 4, 64)
     """
-    arguments = (
+    operator, c, guard = _plan_flash_attention_score(
         query,
         key,
         value,
@@ -264,8 +251,24 @@ def flash_attention_score(
         sink,
         return_softmax,
     )
-    call = _plan_flash_attention_score(*arguments)
-    out = call(*arguments)
+    if guard is not None:
+        real_shift = guard(real_shift)
+    out = call_flash_attention_score(
+        operator,
+        c,
+        query=query,
+        key=key,
+        value=value,
+        real_shift=real_shift,
+        drop_mask=drop_mask,
+        attn_mask=attn_mask,
+        prefix=prefix,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_seq_kvlen=actual_seq_kvlen,
+        sink=sink,
+        q_start_idx=q_start_idx,
+        kv_start_idx=kv_start_idx,
+    )
     if return_softmax:
         return out
     return out[0]

@@ -8,11 +8,13 @@ import numpy as np
 from mindspore import ops
 
 from .. import _native
-from ._by_name import bprop_by_name, call_by_name
+from ._bprops import bprop_of_lightning_indexer, zero_bprop_of_lightning_indexer
+from ._calls import call_lightning_indexer
 from ._custom import CACHE_SIZE, constant, encode_attrs, native_operator, planned_target
 from ._gradient import gradient_operator
+from ._operands import passed
 from ._pages import check_pages
-from ._plan import NativeCall, Planner, passed, shown
+from ._plan import NativeCall, Planner, shown
 
 _OP = "LightningIndexer"
 _GRAD = "LightningIndexerGrad"
@@ -26,27 +28,25 @@ class _Plan(NamedTuple):
     """What a call comes to.
 
     Attributes:
-        call: A function of the public function's arguments, in order, that gives its outputs; None
-            where MindSpore's own operator is called.
+        operator: What is called; None: MindSpore's own operator.
+        c: The stand-ins of its call.
         dtype: To which query and key are cast for that operator, or None.
         lists: The lists that it takes, None for the argument itself.
     """
 
-    call: Any
+    operator: Any
+    c: Any = None
     dtype: Any = None
     lists: Any = None
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, tensors):
+def _operator(attrs, gradient_attrs, given):
     """`gradient_attrs` is None where no values are asked for, or keys are in pages."""
     if gradient_attrs is None:
-        return native_operator(_OP, attrs, bprop_by_name(_OP, tensors))
+        return native_operator(_OP, attrs, zero_bprop_of_lightning_indexer(given))
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
-    sources = {"sparse_values_grad": "dout[1]", "sparse_indices": "out[0]"}
-    results = ("query", "key", "weights")
-    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
-    return native_operator(_OP, attrs, bprop)
+    return native_operator(_OP, attrs, bprop_of_lightning_indexer(gradient.call, given))
 
 
 def _built_in_lists(call, given):
@@ -71,7 +71,7 @@ def _plan_call(**given):
             raise ValueError(f"{_FUNCTION}: {name} must be 2**63 - 1, got {given[name]}")
     call = NativeCall(_OP, given)
     if planned_target.get() == "ascend":
-        return _Plan(None, call.casts["query"], _built_in_lists(call, given))
+        return _Plan(None, None, call.casts["query"], _built_in_lists(call, given))
     call.infer()
     gradient_attrs = None
     if given["return_value"]:
@@ -80,8 +80,8 @@ def _plan_call(**given):
         present = [name for name in call.given if name in of_gradient]
         lists = {name: values for name, values in call.lists.items() if name in of_gradient}
         gradient_attrs = encode_attrs(_GRAD, layouts, present, lists)
-    operator = _operator(call.text(), gradient_attrs, call.tensors)
-    return _Plan(call_by_name(call, operator))
+    operator = _operator(call.text(), gradient_attrs, call.bprop_given())
+    return _Plan(operator.call, call.stand_ins())
 
 
 _plan_lightning_indexer = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -181,7 +181,7 @@ def lightning_indexer(
         >>> print(indices[0, 1, 0, 2:5])
         [-1 -1 -1]
     """
-    arguments = (
+    operator, c, dtype, lists = _plan_lightning_indexer(
         query,
         key,
         weights,
@@ -198,9 +198,8 @@ def lightning_indexer(
         compress_ratio,
         compress_residual,
     )
-    call, dtype, lists = _plan_lightning_indexer(*arguments)
     check_pages("lightning_indexer", "block_table", block_table, actual_seq_lengths_key, key)
-    if call is None:
+    if operator is None:
         if dtype is not None:
             query = ops.cast(query, dtype)
             key = ops.cast(key, dtype)
@@ -219,5 +218,15 @@ def lightning_indexer(
             sparse_mode=sparse_mode,
             return_value=return_value,
         )
-    indices, values = call(*arguments)
+    indices, values = call_lightning_indexer(
+        operator,
+        c,
+        query=query,
+        key=key,
+        weights=weights,
+        actual_seq_lengths_query=actual_seq_lengths_query,
+        actual_seq_lengths_key=actual_seq_lengths_key,
+        compress_residual=compress_residual,
+        block_table=block_table,
+    )
     return ops.stop_gradient(indices), values

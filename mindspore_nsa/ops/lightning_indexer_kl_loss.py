@@ -7,10 +7,19 @@ from typing import Any, NamedTuple
 import mindspore
 from mindspore import ops
 
-from ._by_name import bprop_by_name, call_by_name
+from ._bprops import (
+    bprop_of_dense_lightning_indexer_grad_kl_loss,
+    bprop_of_sparse_lightning_indexer_grad_kl_loss,
+)
+from ._calls import (
+    call_dense_lightning_indexer_grad_kl_loss,
+    call_dense_lightning_indexer_softmax_lse,
+    call_sparse_lightning_indexer_grad_kl_loss,
+)
 from ._custom import CACHE_SIZE, native_operator, planned_target
 from ._gradient import second_order_text, without_gradient
 from ._indexer_kl_loss import checked_call
+from ._operands import used_with
 from ._plan import Planner, TensorSpec, shown
 from .dense_lightning_indexer_softmax_lse import index_log_sum
 
@@ -19,85 +28,81 @@ _SPARSE = "SparseLightningIndexerGradKLLoss"
 _DENSE = "DenseLightningIndexerGradKLLoss"
 _LOG_SUM = "DenseLightningIndexerSoftmaxLse"
 _REDUCTIONS = ("mean", "sum")
-
-
-# What the loss has no gradient for: what it knows of the attention, and the statistics.
-_FIXED = (
-    "query", "key", "query_rope", "key_rope", "sparse_indices", "softmax_max", "softmax_sum",
-    "softmax_max_index", "softmax_sum_index"
-)  # fmt: skip
-_INDEXER = ("query_index", "key_index", "weights")
+_BPROPS = {
+    _SPARSE: bprop_of_sparse_lightning_indexer_grad_kl_loss,
+    _DENSE: bprop_of_dense_lightning_indexer_grad_kl_loss,
+}
 
 
 class _Plan(NamedTuple):
     """What a call comes to.
 
     Attributes:
-        statistics: A function of the public function's arguments, in order, that gives those of
-            the indexer; None where it picks tokens.
-        call: A function of these statistics, or None, and the arguments that gives the operator's
-            outputs.
+        operator: What gives the loss.
+        c: The stand-ins of its call.
+        log_sum: What gives the indexer's statistics; None where it picks tokens.
+        log_sum_c: The stand-ins of its call.
         factor: Of the loss; None if it depends on sizes that only the graph knows.
     """
 
-    statistics: Any
-    call: Any
+    operator: Any
+    c: Any
+    log_sum: Any
+    log_sum_c: Any
     factor: Any
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(op, attrs, tensors, target):
+def _operator(op, attrs, given, target):
     guard = without_gradient(second_order_text(_FUNCTION))
 
     def slopes(out, dout):
         """The gradients beside the loss, times that of the loss."""
-        # Those of the gradients are zeros, or raise the error of their use where something needs
-        # them.
-        unused = [ops.sum(ops.cast(x, dout[3].dtype)) for x in dout[:3]]
-        by = dout[3] + 0 * (unused[0] + unused[1] + unused[2])
+        by = used_with(dout[3], dout[0], dout[1], dout[2])
         return (
             ops.cast(guard(out[0]) * by, out[0].dtype),
             ops.cast(guard(out[1]) * by, out[1].dtype),
             guard(out[2]) * by,
         )
 
-    return native_operator(op, attrs, bprop_by_name(op, tensors, slopes, results=_INDEXER))
+    return native_operator(op, attrs, _BPROPS[op](slopes, given))
 
 
-def _dense_call(given, arguments):
-    """The call without picks, and what gives the indexer's statistics for it."""
-    log_sum, statistics = checked_call(_LOG_SUM, _FUNCTION, given, arguments)
+def _dense_calls(given):
+    """The call of what gives the indexer's statistics, and that of the loss over all keys."""
+    log_sum, statistics = checked_call(_LOG_SUM, _FUNCTION, given)
     more = ("softmax_max_index", "softmax_sum_index")
     for name, (_, shape) in zip(more, statistics, strict=True):
         known = None if list(shape) == [-2] else tuple(shape)
         given[name] = TensorSpec((mindspore.float32, known, None))
-    call, _ = checked_call(_DENSE, _FUNCTION, given, arguments)
-    around = dict.fromkeys(_INDEXER, ops.stop_gradient)
-    return call, call_by_name(call, index_log_sum(log_sum.text()), _LOG_SUM, around=around)
+    call, _ = checked_call(_DENSE, _FUNCTION, given)
+    return log_sum, call
+
+
+def _fixed(x):
+    """A Tensor or None to which no gradient goes."""
+    return x if x is None else ops.stop_gradient(x)
 
 
 def _plan_call(**given):
-    arguments = tuple(given)
     reduction, coeff = given["reduction"], given["coeff"]
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{_FUNCTION}: reduction must be 'mean' or 'sum', got {shown(reduction)}")
     if type(coeff) not in (int, float):
         raise TypeError(f"{_FUNCTION}: coeff must be a float, got {shown(coeff)}")
-    statistics, sources = None, {}
+    log_sum = log_sum_c = None
     if given["sparse_indices"] is None:
-        call, statistics = _dense_call(given, arguments)
-        sources = {"softmax_max_index": "statistics[0]", "softmax_sum_index": "statistics[1]"}
+        statistics, call = _dense_calls(given)
+        log_sum, log_sum_c = index_log_sum(statistics.text()).call, statistics.stand_ins()
     else:
-        call, _ = checked_call(_SPARSE, _FUNCTION, given, arguments)
-    operator = _operator(call.op, call.text(), call.tensors, planned_target.get())
+        call, _ = checked_call(_SPARSE, _FUNCTION, given)
+    operator = _operator(call.op, call.text(), call.bprop_given(), planned_target.get())
     factor = None
     if reduction == "sum":
         factor = float(coeff)
     elif given["query"].shape is not None and min(given["query"].shape[:-2]) >= 0:
         factor = float(coeff) / max(math.prod(given["query"].shape[:-2]), 1)
-    around = dict.fromkeys(_FIXED, ops.stop_gradient)
-    of_call = call_by_name(call, operator, None, sources, ("statistics",), around)
-    return _Plan(statistics, of_call, factor)
+    return _Plan(operator.call, call.stand_ins(), log_sum, log_sum_c, factor)
 
 
 _plan_kl_loss = Planner(_plan_call, _FUNCTION, op=_SPARSE)
@@ -195,7 +200,7 @@ def lightning_indexer_kl_loss(
         >>> print(loss.shape, loss.asnumpy() > 0)
         () True
     """
-    arguments = (
+    operator, c, log_sum, log_sum_c, factor = _plan_kl_loss(
         query,
         key,
         query_index,
@@ -216,11 +221,51 @@ def lightning_indexer_kl_loss(
         reduction,
         coeff,
     )
-    indexer_statistics, call, factor = _plan_kl_loss(*arguments)
-    statistics = None
-    if indexer_statistics is not None:
-        statistics = indexer_statistics(*arguments)
-    loss = call(statistics, *arguments)[3]
+    if log_sum is None:
+        out = call_sparse_lightning_indexer_grad_kl_loss(
+            operator,
+            c,
+            query=ops.stop_gradient(query),
+            key=ops.stop_gradient(key),
+            query_index=query_index,
+            key_index=key_index,
+            weights=weights,
+            sparse_indices=ops.stop_gradient(sparse_indices),
+            softmax_max=ops.stop_gradient(softmax_max),
+            softmax_sum=ops.stop_gradient(softmax_sum),
+            query_rope=_fixed(query_rope),
+            key_rope=_fixed(key_rope),
+            actual_seq_qlen=actual_seq_qlen,
+            actual_seq_klen=actual_seq_klen,
+        )
+    else:
+        top, total = call_dense_lightning_indexer_softmax_lse(
+            log_sum,
+            log_sum_c,
+            query_index=ops.stop_gradient(query_index),
+            key_index=ops.stop_gradient(key_index),
+            weights=ops.stop_gradient(weights),
+            actual_seq_qlen=actual_seq_qlen,
+            actual_seq_klen=actual_seq_klen,
+        )
+        out = call_dense_lightning_indexer_grad_kl_loss(
+            operator,
+            c,
+            query=ops.stop_gradient(query),
+            key=ops.stop_gradient(key),
+            query_index=query_index,
+            key_index=key_index,
+            weights=weights,
+            softmax_max=ops.stop_gradient(softmax_max),
+            softmax_sum=ops.stop_gradient(softmax_sum),
+            softmax_max_index=ops.stop_gradient(top),
+            softmax_sum_index=ops.stop_gradient(total),
+            query_rope=_fixed(query_rope),
+            key_rope=_fixed(key_rope),
+            actual_seq_qlen=actual_seq_qlen,
+            actual_seq_klen=actual_seq_klen,
+        )
+    loss = out[3]
     if factor is None:  # the number of queries is known only when the graph runs
         # Of the shape: what is counted in the dtype of the weights ends at 65504 in float16.
         sizes = ops.cast(ops.dyn_shape(ops.stop_gradient(weights))[:-1], mindspore.float32)

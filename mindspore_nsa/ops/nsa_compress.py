@@ -4,7 +4,8 @@ from functools import lru_cache
 from numbers import Integral
 
 from .. import _native
-from ._by_name import bprop_by_name, call_by_name
+from ._bprops import bprop_of_nsa_compress
+from ._calls import call_nsa_compress
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, TensorSpec
@@ -15,22 +16,19 @@ _FUNCTION = "nsa_compress"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, tensors):
+def _operator(attrs, gradient_attrs, given):
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
-
-    sources, results = {"output_grad": "dout"}, ("input", "weight")
-    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
-    return native_operator(_OP, attrs, bprop)
+    return native_operator(_OP, attrs, bprop_of_nsa_compress(gradient.call, given))
 
 
 def _plan_call(**given):
-    arguments, rows = tuple(given), given["num_windows"]
+    rows = given["num_windows"]
     if rows is None:
         del given["num_windows"]
     elif isinstance(rows, Integral) and rows < 0:
         # -1 stands for None in the native operator.
         raise ValueError(f"{_FUNCTION}: num_windows must be None or >= 0, got {rows}")
-    call = NativeCall(_OP, given, arguments=arguments)
+    call = NativeCall(_OP, given)
     call.infer()
     seq_len = given["actual_seq_len"]
     window = {name: given[name] for name in ("compress_block_size", "compress_stride")}
@@ -38,8 +36,8 @@ def _plan_call(**given):
     if constant and "num_windows" not in given:
         call.attrs["num_windows"] = _native.compressed_rows(seq_len, **window)
     gradient_attrs = encode_attrs(_GRAD, window, lists=call.lists)
-    operator = _operator(call.text(), gradient_attrs, call.tensors)
-    return call_by_name(call, operator)
+    operator = _operator(call.text(), gradient_attrs, call.bprop_given())
+    return operator.call, call.stand_ins()
 
 
 _plan_nsa_compress = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -96,8 +94,7 @@ def nsa_compress(
         >>> print(y.shape)
         (7, 8, 128)
     """
-    arguments = (
+    operator, c = _plan_nsa_compress(
         input, weight, compress_block_size, compress_stride, actual_seq_len, num_windows
-    )  # fmt: skip
-    call = _plan_nsa_compress(*arguments)
-    return call(*arguments)
+    )
+    return call_nsa_compress(operator, c, input=input, weight=weight, actual_seq_len=actual_seq_len)

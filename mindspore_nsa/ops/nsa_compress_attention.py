@@ -4,7 +4,8 @@ import logging
 from functools import lru_cache
 
 from .. import _native
-from ._by_name import bprop_by_name, call_by_name
+from ._bprops import bprop_of_nsa_compress_attention
+from ._calls import call_nsa_compress_attention
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, TensorSpec
@@ -17,21 +18,9 @@ _log = logging.getLogger("mindspore_nsa")
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, tensors, statistics):
+def _operator(attrs, gradient_attrs, given):
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
-    sources = {
-        "dy": "dout[0]",
-        "attn_mask": "atten_mask",
-        "softmax_max": "out[2]",
-        "softmax_sum": "out[3]",
-        "attention_in": "out[0]",
-        "actual_seq_kvlen": "actual_cmp_seq_kvlen",
-    }
-    if statistics:
-        sources["softmax_sum_grad"] = "dout[3]"
-    results = ("query", "key", "value")
-    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
-    return native_operator(_OP, attrs, bprop)
+    return native_operator(_OP, attrs, bprop_of_nsa_compress_attention(gradient.call, given))
 
 
 @lru_cache(maxsize=1)
@@ -90,14 +79,6 @@ def _gradient_attrs(call, statistics):
     return encode_attrs(_GRAD, attrs, given, lists)
 
 
-@lru_cache(maxsize=CACHE_SIZE)
-def _window_counter(block_size, stride):
-    def count(actual_seq_len):
-        return compressed_seq_len(actual_seq_len, block_size, stride)
-
-    return count
-
-
 def _plan_call(**given):
     call = NativeCall(_OP, given)
     call.infer()
@@ -114,28 +95,80 @@ def _plan_call(**given):
         call = NativeCall(_OP, given)
     _check_selection_lengths(given)
     statistics = given["statistics"]
-    operator = _operator(call.text(), _gradient_attrs(call, statistics), call.tensors, statistics)
-    if not derive:
-        return call_by_name(call, operator)
-    count = _window_counter(given["compress_block_size"], given["compress_stride"])
-    return call_by_name(
-        *(call, operator),
-        sources={"actual_cmp_seq_kvlen": "actual_seq_qlen"},
-        around={"actual_cmp_seq_kvlen": count},
-    )
+    told = call.bprop_given(softmax_sum_grad=statistics)
+    operator = _operator(call.text(), _gradient_attrs(call, statistics), told)
+    return operator.call, call.stand_ins(), derive
 
 
 _plan_nsa_compress_attention = Planner(_plan_call, _FUNCTION, op=_OP, more=("statistics",))
 
 
-def compress_attention(*arguments):
-    """As nsa_compress_attention, whose arguments it takes in order, and then `statistics`.
+def compress_attention(
+    query,
+    key,
+    value,
+    scale_value,
+    head_num,
+    compress_block_size,
+    compress_stride,
+    select_block_size,
+    select_block_count,
+    topk_mask,
+    atten_mask,
+    actual_seq_qlen,
+    actual_cmp_seq_kvlen,
+    actual_sel_seq_kvlen,
+    causal,
+    init_blocks,
+    local_blocks,
+    importance,
+    q_offset,
+    statistics,
+):
+    """As nsa_compress_attention, with `statistics`: whether the softmax statistics are used.
 
-    Without these the softmax statistics are not used. Their gradients are zeros then, which a graph
-    would keep as a constant of their size.
+    Where they are not, their gradients are zeros, which a graph would keep as a constant of their
+    size.
     """
-    call = _plan_nsa_compress_attention(*arguments)
-    return call(*arguments)
+    operator, c, derive = _plan_nsa_compress_attention(
+        query,
+        key,
+        value,
+        scale_value,
+        head_num,
+        compress_block_size,
+        compress_stride,
+        select_block_size,
+        select_block_count,
+        topk_mask,
+        atten_mask,
+        actual_seq_qlen,
+        actual_cmp_seq_kvlen,
+        actual_sel_seq_kvlen,
+        causal,
+        init_blocks,
+        local_blocks,
+        importance,
+        q_offset,
+        statistics,
+    )
+    if derive:
+        actual_cmp_seq_kvlen = compressed_seq_len(
+            actual_seq_qlen, compress_block_size, compress_stride
+        )
+    return call_nsa_compress_attention(
+        operator,
+        c,
+        query=query,
+        key=key,
+        value=value,
+        topk_mask=topk_mask,
+        atten_mask=atten_mask,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_cmp_seq_kvlen=actual_cmp_seq_kvlen,
+        actual_sel_seq_kvlen=actual_sel_seq_kvlen,
+        q_offset=q_offset,
+    )
 
 
 def nsa_compress_attention(

@@ -1,6 +1,6 @@
 """Decoding: attention of the newest tokens over a cache of compressed ones, and their blocks."""
 
-from ._by_name import call_by_name
+from ._calls import call_nsa_compress_attention_infer
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, require_none
@@ -15,7 +15,7 @@ def _plan_call(**given):
     call = NativeCall(_OP, given)
     call.infer()
     operator = cache_operator(_OP, call.text(), "nsa_compress_attention")
-    return call_by_name(call, operator)
+    return operator.call, call.stand_ins()
 
 
 _plan_nsa_compress_attention_infer = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -125,7 +125,7 @@ def nsa_compress_attention_infer(
         [[ 0  1 -1]
          [ 0  1 -1]]
     """
-    arguments = (
+    operator, c = _plan_nsa_compress_attention_infer(
         query,
         key,
         value,
@@ -148,8 +148,17 @@ def nsa_compress_attention_infer(
         local_blocks,
         importance,
     )
-    call = _plan_nsa_compress_attention_infer(*arguments)
     check_pages(
         "nsa_compress_attention_infer", "block_table", block_table, actual_cmp_seq_kvlen, key
     )
-    return call(*arguments)
+    return call_nsa_compress_attention_infer(
+        operator,
+        c,
+        query=query,
+        key=key,
+        value=value,
+        block_table=block_table,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_cmp_seq_kvlen=actual_cmp_seq_kvlen,
+        actual_sel_seq_kvlen=actual_sel_seq_kvlen,
+    )

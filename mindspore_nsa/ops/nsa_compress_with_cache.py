@@ -2,8 +2,8 @@
 
 from mindspore import ops
 
-from ._by_name import call_by_name
-from ._in_place import InPlace, InPlacePlan
+from ._calls import call_nsa_compress_with_cache
+from ._in_place import InPlace
 from ._pages import check_pages
 from ._plan import NativeCall, Planner
 
@@ -18,7 +18,7 @@ def _plan_call(**given):
         dtypes = ", ".join(given[name].native()[0] for name in ("input", "weight", "cache"))
         raise TypeError(f"{_FUNCTION}: input, weight and cache must be of one dtype, got {dtypes}")
     call.infer()
-    return InPlacePlan(call.text(), call_by_name(call, None))
+    return call.text(), call.stand_ins()
 
 
 _operator_nsa_compress_with_cache = InPlace(_OP, "nsa_compress", ("cache",), compares=True)
@@ -92,7 +92,7 @@ def nsa_compress_with_cache(
         >>> print(cache[:, 0, 0])
         [0. 0. 1. 0.]
     """
-    arguments = (
+    text, c = _plan_nsa_compress_with_cache(
         input,
         weight,
         slot_mapping,
@@ -103,11 +103,19 @@ def nsa_compress_with_cache(
         actual_seq_len,
         cache,
     )
-    text, call = _plan_nsa_compress_with_cache(*arguments)
     check_pages("nsa_compress_with_cache", "block_table", block_table, actual_seq_len, input)
     operator, mark = _operator_nsa_compress_with_cache(text, cache)
     if mark is not None:
         mark(cache)
-    rows = call(operator, *arguments)
+    rows = call_nsa_compress_with_cache(
+        operator,
+        c,
+        input=input,
+        weight=weight,
+        slot_mapping=slot_mapping,
+        block_table=block_table,
+        actual_seq_len=actual_seq_len,
+        cache=cache,
+    )
     # What reads the cache after this call reads what was written.
     return ops.depend(cache, rows)

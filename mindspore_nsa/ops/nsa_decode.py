@@ -1,6 +1,6 @@
 """Decoding in one operator: all three branches of the newest tokens, from their caches."""
 
-from ._by_name import call_by_name
+from ._calls import call_nsa_decode
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner
@@ -17,7 +17,7 @@ def _plan_call(**given):
         raise TypeError(f"{_FUNCTION}: query and caches must be of one dtype, got {dtypes}")
     call.infer()
     operator = cache_operator(_OP, call.text(), "the operators of the three branches")
-    return call_by_name(call, operator)
+    return operator.call, call.stand_ins()
 
 
 _plan_nsa_decode = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -131,7 +131,7 @@ def nsa_decode(
         >>> print(out.shape)
         (2, 8, 32)
     """
-    arguments = (
+    operator, c = _plan_nsa_decode(
         query,
         gates,
         key_cmp,
@@ -157,7 +157,6 @@ def nsa_decode(
         local_blocks,
         importance,
     )
-    call = _plan_nsa_decode(*arguments)
     check_pages("nsa_decode", "block_table", block_table, actual_seq_kvlen, key_slc, cache_layout)
     check_pages(
         "nsa_decode",
@@ -169,4 +168,19 @@ def nsa_decode(
         compress_block_size,
         compress_stride,
     )
-    return call(*arguments)
+    return call_nsa_decode(
+        operator,
+        c,
+        query=query,
+        gates=gates,
+        key_cmp=key_cmp,
+        value_cmp=value_cmp,
+        key_slc=key_slc,
+        value_slc=value_slc,
+        key_win=key_win,
+        value_win=value_win,
+        block_table=block_table,
+        cmp_block_table=cmp_block_table,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_seq_kvlen=actual_seq_kvlen,
+    )

@@ -4,7 +4,8 @@ from functools import lru_cache
 
 from mindspore import ops
 
-from ._by_name import bprop_by_name, call_by_name
+from ._bprops import bprop_of_nsa_selected_attention
+from ._calls import call_nsa_selected_attention, call_nsa_selected_attention_grad
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, tensor_input
@@ -15,18 +16,9 @@ _FUNCTION = "nsa_selected_attention"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, tensors, statistics):
+def _operator(attrs, gradient_attrs, given):
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
-    sources = {
-        "attention_out": "out[0]",
-        "attention_out_grad": "dout[0]",
-        "softmax_max": "out[1]",
-        "softmax_sum": "out[2]",
-    }
-    if statistics:
-        sources["softmax_sum_grad"] = "dout[2]"
-    results = ("query", "key", "value")
-    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
+    bprop = bprop_of_nsa_selected_attention(gradient.call, given)
     return native_operator(_OP, attrs, bprop), gradient
 
 
@@ -54,28 +46,21 @@ def _planned(given):
     statistics = given["statistics"]
     present = (*call.given, "softmax_sum_grad") if statistics else call.given
     gradient_attrs = encode_attrs(_GRAD, call.attrs, present, call.lists)
-    return call, *_operator(call.text(), gradient_attrs, call.tensors, statistics)
+    told = call.bprop_given(softmax_sum_grad=statistics)
+    return call, *_operator(call.text(), gradient_attrs, told)
 
 
 def _plan_call(**given):
     call, operator, _ = _planned(given)
-    around = {}
-    if operator.in_order is not None:
-        # Indices have no gradient. MindSpore's compiler would add a tuple of zeros to the gradients
-        # of what chose them, and then hand an aclnn function one Tensor less than it is given.
-        around["topk_indices"] = ops.stop_gradient
-    return call_by_name(call, operator, around=around)
+    # Indices have no gradient. MindSpore's compiler would add a tuple of zeros to the gradients of
+    # what chose them, and then hand an aclnn function one Tensor less than it is given.
+    stops = operator.call is not operator.custom
+    return operator.call, call.stand_ins(), stops
 
 
 def _plan_gradient(**given):
     call, _, gradient = _planned(given)
-    sources = {
-        "attention_out": "result[0]",
-        "attention_out_grad": "dout",
-        "softmax_max": "result[1]",
-        "softmax_sum": "result[2]",
-    }
-    return call_by_name(call, gradient, _GRAD, sources, ("result", "dout"))
+    return gradient.call, call.stand_ins(_GRAD)
 
 
 _plan_nsa_selected_attention = Planner(
@@ -86,24 +71,113 @@ _plan_nsa_selected_attention_gradient = Planner(
 )
 
 
-def selected_attention(*arguments):
-    """As nsa_selected_attention, whose arguments it takes in order, and then `statistics`.
+def selected_attention(
+    query,
+    key,
+    value,
+    topk_indices,
+    scale_value,
+    head_num,
+    select_block_size,
+    select_block_count,
+    atten_mask,
+    actual_seq_qlen,
+    actual_seq_kvlen,
+    causal,
+    q_offset,
+    statistics,
+):
+    """As nsa_selected_attention, with `statistics`: whether the softmax statistics are used.
 
-    Without these the softmax statistics are not used. Their gradients are zeros then, which a graph
-    would keep as a constant of their size.
+    Where they are not, their gradients are zeros, which a graph would keep as a constant of their
+    size.
     """
-    call = _plan_nsa_selected_attention(*arguments)
-    return call(*arguments)
+    operator, c, stops = _plan_nsa_selected_attention(
+        query,
+        key,
+        value,
+        topk_indices,
+        scale_value,
+        head_num,
+        select_block_size,
+        select_block_count,
+        atten_mask,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        causal,
+        q_offset,
+        statistics,
+    )
+    if stops:
+        topk_indices = ops.stop_gradient(topk_indices)
+    return call_nsa_selected_attention(
+        operator,
+        c,
+        query=query,
+        key=key,
+        value=value,
+        topk_indices=topk_indices,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_seq_kvlen=actual_seq_kvlen,
+        q_offset=q_offset,
+    )
 
 
-def selected_attention_gradient(result, dout, *arguments):
+def selected_attention_gradient(
+    result,
+    dout,
+    query,
+    key,
+    value,
+    topk_indices,
+    scale_value,
+    head_num,
+    select_block_size,
+    select_block_count,
+    atten_mask,
+    actual_seq_qlen,
+    actual_seq_kvlen,
+    causal,
+    q_offset,
+    statistics,
+):
     """Gradients of query, key and value, of one dtype, for a Cell that has a bprop of its own.
 
     `result` are the three outputs of `selected_attention` with these arguments, `dout` is the
     gradient of the first one.
     """
-    gradient = _plan_nsa_selected_attention_gradient(*arguments)
-    return gradient(result, dout, *arguments)
+    operator, c = _plan_nsa_selected_attention_gradient(
+        query,
+        key,
+        value,
+        topk_indices,
+        scale_value,
+        head_num,
+        select_block_size,
+        select_block_count,
+        atten_mask,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        causal,
+        q_offset,
+        statistics,
+    )
+    return call_nsa_selected_attention_grad(
+        operator,
+        c,
+        query=query,
+        key=key,
+        value=value,
+        attention_out=result[0],
+        attention_out_grad=dout,
+        softmax_max=result[1],
+        softmax_sum=result[2],
+        topk_indices=topk_indices,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_seq_kvlen=actual_seq_kvlen,
+        q_offset=q_offset,
+        softmax_sum_grad=None,
+    )
 
 
 def nsa_selected_attention(

@@ -1,6 +1,6 @@
 """Decoding: attention of the newest tokens over their selected blocks of a cache."""
 
-from ._by_name import call_by_name
+from ._calls import call_nsa_selected_attention_infer
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, require_none
@@ -14,7 +14,7 @@ def _plan_call(**given):
     call = NativeCall(_OP, given)
     call.infer()
     operator = cache_operator(_OP, call.text(), "nsa_selected_attention")
-    return call_by_name(call, operator)
+    return operator.call, call.stand_ins()
 
 
 _plan_nsa_selected_attention_infer = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -100,7 +100,7 @@ def nsa_selected_attention_infer(
         >>> print(out.shape)
         (2, 1, 8, 32)
     """
-    arguments = (
+    operator, c = _plan_nsa_selected_attention_infer(
         query,
         key,
         value,
@@ -117,6 +117,15 @@ def nsa_selected_attention_infer(
         actual_seq_qlen,
         actual_seq_kvlen,
     )
-    call = _plan_nsa_selected_attention_infer(*arguments)
     check_pages("nsa_selected_attention_infer", "block_table", block_table, actual_seq_kvlen, key)
-    return call(*arguments)
+    return call_nsa_selected_attention_infer(
+        operator,
+        c,
+        query=query,
+        key=key,
+        value=value,
+        topk_indices=topk_indices,
+        block_table=block_table,
+        actual_seq_qlen=actual_seq_qlen,
+        actual_seq_kvlen=actual_seq_kvlen,
+    )

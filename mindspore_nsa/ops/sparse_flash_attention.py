@@ -8,8 +8,8 @@ import numpy as np
 from mindspore import ops
 
 from .. import _native
-from ._bprop import bprop_of
-from ._by_name import bprop_by_name, call_by_name
+from ._bprops import bprop_of_sparse_flash_attention
+from ._calls import call_sparse_flash_attention
 from ._custom import (
     CACHE_SIZE,
     constant,
@@ -18,9 +18,11 @@ from ._custom import (
     planned_target,
     schema,
 )
-from ._gradient import gradient_operator, refuse_each
+from ._gradient import gradient_operator
+from ._operands import passed
 from ._pages import check_pages
-from ._plan import NativeCall, Planner, passed, shown
+from ._plan import NativeCall, Planner, shown
+from ._refusals import refuse_gradient_of_sparse_flash_attention
 
 _OP = "SparseFlashAttention"
 _GRAD = "SparseFlashAttentionGrad"
@@ -36,34 +38,25 @@ class _Plan(NamedTuple):
     """What a call comes to.
 
     Attributes:
-        call: A function of the public function's arguments, in order, that gives its outputs; None
-            where MindSpore's own operator is called.
+        operator: What is called; None: MindSpore's own operator.
+        c: The stand-ins of its call.
         dtype: To which floating inputs are cast for that operator, or None.
         lists: The lists that it takes, None for the argument itself.
     """
 
-    call: Any
+    operator: Any
+    c: Any = None
     dtype: Any = None
     lists: Any = None
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, tensors, statistics):
+def _operator(attrs, gradient_attrs, given):
     """`gradient_attrs` is None where keys are in pages."""
     if gradient_attrs is None:
-
-        def refused(inputs, out, dout):
-            return refuse_each(_NO_PAGES, inputs)
-
-        return native_operator(_OP, attrs, bprop_of(refused, len(schema(_OP)["inputs"])))
+        return native_operator(_OP, attrs, refuse_gradient_of_sparse_flash_attention(_NO_PAGES))
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
-
-    sources = {"attention_out": "out[0]", "attention_out_grad": "dout[0]"}
-    if statistics:
-        sources["softmax_sum_grad"] = "dout[2]"
-    results = ("query", "key", "value", "query_rope", "key_rope", "sinks")
-    bprop = bprop_by_name(_OP, tensors, (_GRAD, gradient), sources, results)
-    return native_operator(_OP, attrs, bprop)
+    return native_operator(_OP, attrs, bprop_of_sparse_flash_attention(gradient.call, given))
 
 
 def _built_in_lists(call, given):
@@ -90,7 +83,7 @@ def _plan_call(**given):
             raise ValueError(f"{_FUNCTION}: {name} must be 2**63 - 1, got {given[name]}")
     call = NativeCall(_OP, given)
     if planned_target.get() == "ascend":
-        return _Plan(None, call.casts["query"], _built_in_lists(call, given))
+        return _Plan(None, None, call.casts["query"], _built_in_lists(call, given))
     call.infer()
     gradient_attrs = None
     if given["layout_kv"] != "PA_BSND":
@@ -98,9 +91,9 @@ def _plan_call(**given):
         present = [name for name in call.given if name in inputs]
         present += ["softmax_sum_grad"] if given["return_softmax_lse"] else []
         gradient_attrs = encode_attrs(_GRAD, call.attrs, present, call.lists)
-    operator = _operator(call.text(), gradient_attrs, call.tensors, given["return_softmax_lse"])
-    around = {"sparse_indices": ops.stop_gradient}
-    return _Plan(call_by_name(call, operator, around=around))
+    told = call.bprop_given(softmax_sum_grad=bool(given["return_softmax_lse"]))
+    operator = _operator(call.text(), gradient_attrs, told)
+    return _Plan(operator.call, call.stand_ins())
 
 
 _plan_sparse_flash_attention = Planner(_plan_call, _FUNCTION, op=_OP)
@@ -206,7 +199,7 @@ def sparse_flash_attention(
         >>> print(out.shape)
         (1, 64, 8, 32)
     """
-    arguments = (
+    operator, c, dtype, lists = _plan_sparse_flash_attention(
         query,
         key,
         value,
@@ -227,9 +220,8 @@ def sparse_flash_attention(
         return_softmax_lse,
         sinks,
     )
-    call, dtype, lists = _plan_sparse_flash_attention(*arguments)
     check_pages("sparse_flash_attention", "block_table", block_table, actual_seq_lengths_kv, key)
-    if call is None:
+    if operator is None:
         if dtype is not None:
             query = ops.cast(query, dtype)
             key = ops.cast(key, dtype)
@@ -257,4 +249,17 @@ def sparse_flash_attention(
             attention_mode=attention_mode,
             return_softmax_lse=return_softmax_lse,
         )
-    return call(*arguments)
+    return call_sparse_flash_attention(
+        operator,
+        c,
+        query=query,
+        key=key,
+        value=value,
+        sparse_indices=ops.stop_gradient(sparse_indices),
+        query_rope=query_rope,
+        key_rope=key_rope,
+        sinks=sinks,
+        actual_seq_lengths_query=actual_seq_lengths_query,
+        actual_seq_lengths_kv=actual_seq_lengths_kv,
+        block_table=block_table,
+    )

@@ -1,3 +1,4 @@
+import inspect
 import shutil
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ import pytest
 
 from mindspore_nsa import _config, twin
 from mindspore_nsa.ops import _ascend
+from mindspore_nsa.ops._aclnn import ACLNN
 from mindspore_nsa.ops._custom import schema
 from mindspore_nsa.ops._plan import Planner
 
@@ -127,12 +129,19 @@ def forget():
                     value.cache_clear()
 
 
-def handed(op, operator):
-    """What an operator hands to its aclnn function, and which of the outputs come back.
+def custom_of(call):
+    """The Custom of an aclnn function that a plan's operator calls."""
+    custom = inspect.getclosurevars(call).nonlocals["custom"]
+    assert type(custom) is _ascend.AclnnCustom
+    return custom
+
+
+def handed(op, call):
+    """What a plan's operator hands to its aclnn function, and which of the outputs come back.
 
     By the names of the arguments (place of an input, None) or (-1, value).
     """
-    assert type(operator.custom) is _ascend.AclnnCustom
+    custom_of(call)
     inputs = [(place, None) for place in range(len(schema(op)["inputs"]))]
     arguments = []
 
@@ -141,6 +150,7 @@ def handed(op, operator):
         places = tuple(range(len(_ascend._parameters(op, "output"))))
         return places if len(places) > 1 else places[0]
 
-    outputs = operator.in_order(function, inputs)
+    _, forward, _ = ACLNN[op]
+    outputs = forward(function, inspect.getclosurevars(call).nonlocals["c"])(*inputs)
     names = [parameter["name"] for parameter in _ascend._parameters(op, "input")]
     return dict(zip(names, arguments, strict=True)), outputs

@@ -13,9 +13,8 @@ import mindspore_nsa
 from mindspore_nsa import _native
 from mindspore_nsa._config import resolve_target
 from mindspore_nsa.ops import _ascend
-from mindspore_nsa.ops._custom import call_operator
 
-from .conftest import handed
+from .conftest import custom_of, handed
 
 module = importlib.import_module("mindspore_nsa.ops.nsa_compress")
 SEQ = (40, 96)
@@ -36,17 +35,17 @@ def plan(**changes):
 
 
 def test_custom_is_made_with_its_callback(ascend):
-    operator = plan().operator
+    operator, _ = plan()
     arguments, outputs = handed("NsaCompress", operator)
     assert outputs == 0
     tensors, values = (0, None), [(-1, value) for value in (SEQ, "TND", 32, 16, 0)]
     assert list(arguments.values()) == [tensors, (1, None), *values]
-    types = operator.custom.custom_inputs_type
+    types = custom_of(operator).custom_inputs_type
     assert list(types) == [
         *("aclTensor*", "aclTensor*", "aclIntArray*", "char*"),
         *("int64_t", "int64_t", "int64_t", "aclTensor*"),
     ]
-    path, _, name = operator.custom.custom_callback_func.partition(":")
+    path, _, name = custom_of(operator).custom_callback_func.partition(":")
     assert name == "aclnnMsnsaCompress" and path == _native.__file__
     # Nothing was compiled, and nothing written.
     assert not ms.ops.Custom.compiled_bin and not Path("custom_kernel_meta").exists()
@@ -106,7 +105,7 @@ class Net(nn.Cell):
         self.operator = operator
 
     def construct(self, x, w):
-        return call_operator(self.operator, (x, w))
+        return self.operator(x, w, None)
 
 
 class Gradient(nn.Cell):
@@ -124,7 +123,7 @@ class Gradient(nn.Cell):
 @pytest.mark.parametrize("gradient", [False, True])
 def test_graph(ascend, monkeypatch, tmp_path, gradient):
     """The front end accepts the operator and its bprop; shapes and dtypes come from C++."""
-    operator = plan().operator
+    operator, _ = plan()
     monkeypatch.undo()
     net = Net(operator)
     x = Tensor(np.zeros((96, 4, 32), np.float16))

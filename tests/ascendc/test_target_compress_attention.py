@@ -9,7 +9,6 @@ import pytest
 from mindspore import Tensor, nn
 
 import mindspore_nsa
-from mindspore_nsa.ops._custom import call_operator
 from tests.ops.calls import context_mode, in_mode
 
 from .conftest import handed
@@ -136,8 +135,7 @@ class Net(nn.Cell):
         self.operator = operator
 
     def construct(self, q, k, v, topk_mask, atten_mask):
-        inputs = (q, k, v, topk_mask, atten_mask, None, None, None, None)
-        return call_operator(self.operator, inputs)
+        return self.operator(q, k, v, topk_mask, atten_mask, None, None, None, None)
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -153,7 +151,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     given.update(actual_seq_qlen=ENDS, **options)
     module._plan_nsa_compress_attention.forget()
     module._operator.cache_clear()
-    operator = module._plan_nsa_compress_attention(*given.values(), True).operator
+    operator, *_ = module._plan_nsa_compress_attention(*given.values(), True)
     at, outputs = handed("NsaCompressAttention", operator)
     assert outputs == (2, 3, 0, 1)
     assert [at[x] for x in ("query", "key", "value")] == [(0, None), (1, None), (2, None)]

@@ -10,7 +10,7 @@ from mindspore import Tensor, nn
 
 import mindspore_nsa
 from mindspore_nsa import _native
-from mindspore_nsa.ops._custom import call_operator, native_operator, planned_target
+from mindspore_nsa.ops._custom import native_operator, planned_target
 from tests.ops.calls import context_mode, in_mode
 
 from .conftest import handed
@@ -129,12 +129,12 @@ def test_operator_without_a_kernel(mode):
     """A gradient, say: the same error in every mode, where it is called and not before."""
     token = planned_target.set("ascend_twin")
     try:
-        operator = native_operator("NsaDropoutMask", "", None)
+        operator = native_operator("NsaDropoutMask", "", None).call
     finally:
         planned_target.reset(token)
 
     def call(seed):
-        return call_operator(operator, (seed,))
+        return operator(seed)
 
     with context_mode(mode):
         with pytest.raises(ValueError, match="dropout_mask: there is no Ascend kernel of this"):
@@ -198,8 +198,7 @@ class Net(nn.Cell):
         self.operator = operator
 
     def construct(self, q, k, v, tensor):
-        inputs = (q, k, v, tensor, tensor, tensor, None, None, None, tensor)
-        return call_operator(self.operator, inputs)
+        return self.operator(q, k, v, tensor, tensor, tensor, None, None, None, tensor, None, None)
 
 
 @pytest.mark.parametrize("name", ["causal", "mask", "packed"])
@@ -214,7 +213,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     given.update(query=query, key=key, value=value, head_num=N1, input_layout=layout, **options)
     module._plan_flash_attention_score.forget()
     module._operator.cache_clear()
-    operator = module._plan_flash_attention_score(*given.values()).operator
+    operator, *_ = module._plan_flash_attention_score(*given.values())
     at, outputs = handed("FlashAttentionScore", operator)
     assert outputs == (3, 0, 1)
     assert [at[x] for x in ("query", "key", "value")] == [(0, None), (1, None), (2, None)]

@@ -8,7 +8,6 @@ import pytest
 from mindspore import Tensor, nn
 
 import mindspore_nsa
-from mindspore_nsa.ops._custom import call_operator
 from tests.ops.calls import context_mode, in_mode
 
 from .conftest import handed
@@ -97,7 +96,7 @@ class Net(nn.Cell):
         self.operator = operator
 
     def construct(self, q, k, v, indices):
-        return call_operator(self.operator, (q, k, v, indices, None, None, None))
+        return self.operator(q, k, v, indices, None, None, None)
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -111,7 +110,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
         *(query, key, value, INDICES, 0.25, N1, BLOCK, COUNT, options["atten_mask"]),
         *(ENDS_Q, ENDS_KV, options["causal"], options["q_offset"], True),
     )
-    at, outputs = handed("NsaSelectedAttention", plan.operator)
+    at, outputs = handed("NsaSelectedAttention", plan[0])
     assert outputs == (2, 0, 1)
     assert [at[x] for x in ("query", "key", "value", "topkIndices")] == [
         *((0, None), (1, None), (2, None), (3, None))
@@ -124,9 +123,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     assert at["selectedBlockSize"] == (-1, BLOCK) and at["selectedBlockCount"] == (-1, COUNT)
     monkeypatch.undo()
     file = tmp_path / "net.mindir"
-    ms.export(
-        Net(plan.operator), query, key, value, INDICES, file_name=str(file), file_format="MINDIR"
-    )
+    ms.export(Net(plan[0]), query, key, value, INDICES, file_name=str(file), file_format="MINDIR")
     assert b"aclnnMsnsaSelectedAttention" in file.read_bytes()
     module._operator.cache_clear()
     module._plan_nsa_selected_attention.forget()

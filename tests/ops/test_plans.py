@@ -10,8 +10,8 @@ import pytest
 from mindspore import Tensor
 
 from mindspore_nsa import _native
-from mindspore_nsa.ops._by_name import bprop_by_name
-from mindspore_nsa.ops._custom import Operator
+from mindspore_nsa.ops._calls import call_nsa_selected_attention
+from mindspore_nsa.ops._custom import absent
 from mindspore_nsa.ops._plan import Planner
 
 from .operators import arguments
@@ -40,8 +40,11 @@ MODULES = (
 )
 # What a Cell with a bprop of its own calls, not the function.
 OF_A_CELL = "_plan_nsa_selected_attention_gradient"
-# MindSpore's own operator takes some of the arguments, by their names.
-ONE_MORE = {"lightning_indexer", "sparse_flash_attention"}
+# What the layers call, too.
+HELPERS = {
+    "nsa_compress_attention": "compress_attention",
+    "nsa_selected_attention": "selected_attention",
+}
 
 
 def planners():
@@ -62,35 +65,22 @@ def calls(tree, name):
     ]
 
 
-def handed_on(module, planner, name):
-    """What the planner's function gives it: its own arguments, a tuple, or those of a helper."""
-    tree = ast.parse(inspect.getsource(getattr(module, planner._function)))
-    direct = calls(tree, name)
-    if direct and direct != [("*arguments",)]:
-        return direct
-    tuples = [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "arguments"
-    ]
-    if direct:
-        return [tuple(map(ast.unparse, given.elts)) for given in tuples]
-    helpers = [
-        node.name
-        for node in ast.parse(inspect.getsource(module)).body
-        if isinstance(node, ast.FunctionDef) and calls(node, name) == [("*arguments",)]
-    ]
-    return [given for helper in helpers for given in calls(tree, helper)]
-
-
 @pytest.mark.parametrize("module, name, planner", list(planners()))
 def test_called_in_the_order_of_the_signature(module, name, planner):
     planner._resolve()
-    (given,) = handed_on(module, planner, name)
     names = tuple(inspect.signature(getattr(module, planner._function)).parameters)
-    assert given[: len(names)] == names
     assert planner._names == (*names, *planner._more)
-    assert len(given) == len(planner._names)
+    assert set(calls(ast.parse(inspect.getsource(module)), name)) == {planner._names}
+
+
+@pytest.mark.parametrize("public, helper", HELPERS.items())
+def test_a_helper_gets_the_arguments_in_its_order(public, helper):
+    module = importlib.import_module(f"mindspore_nsa.ops.{public}")
+    (given,) = calls(ast.parse(inspect.getsource(getattr(module, public))), helper)
+    assert given == (*inspect.signature(getattr(module, public)).parameters, "True")
+    assert (*given[:-1], "statistics") == tuple(
+        inspect.signature(getattr(module, helper)).parameters
+    )
 
 
 @pytest.mark.parametrize("module, name, planner", list(planners()))
@@ -126,72 +116,23 @@ def test_what_counts_beyond_a_key_has_none():
     assert key(0, tensor, read=0b10) is None and key(0, tensor, read=0b01) is not None
 
 
-def test_what_is_written_for_a_call():
-    """Casts and constants where the plan has them, in the order of the operator's inputs."""
+def test_what_a_call_gets_in_place_of_arguments():
+    """The dtype to cast to and a constant where the plan has one; None for the argument itself."""
     module = importlib.import_module("mindspore_nsa.ops.nsa_selected_attention")
     planner = module._plan_nsa_selected_attention
     planner._resolve()
     given = {"atten_mask": None, "causal": False, "statistics": True}
     given |= arguments("nsa_selected_attention")
     given["key"] = given["key"].astype(ms.float16)
+    given["actual_seq_qlen"] = Tensor(given["actual_seq_qlen"], ms.int64)
     given["q_offset"] = None
-    call = planner(*(given[name] for name in planner._names))
-    assert (
-        "".join(call.source[0]).split()
-        == (
-            f"def call({', '.join(planner._names)}): return operator(query, cast(key, dtype_key), "
-            "value, topk_indices, constant_actual_seq_qlen, constant_actual_seq_kvlen, "
-            "constant_q_offset)"
-        ).split()
-    )
-
-
-@pytest.mark.parametrize(
-    "sources, text",
-    [
-        ({"attention_out": "out[0]"}, r"NsaSelectedAttentionGrad .* needs \['attention_out_grad'"),
-        ({"out": "out[0]"}, r"NsaSelectedAttentionGrad has no input \['out'\]"),
-    ],
-)
-def test_an_input_of_a_gradient_comes_from_somewhere(sources, text):
-    gradient = "NsaSelectedAttentionGrad", Operator(None)
-    with pytest.raises(ValueError, match=text):
-        bprop_by_name("NsaSelectedAttention", (), gradient, sources)
-
-
-def innermost(node):
-    """The name that stands in nested calls, such as cast(query, dtype)."""
-    while isinstance(node, (ast.Call, ast.Starred)):
-        inner = node.args[:1] if isinstance(node, ast.Call) else [node.value]
-        node = inner[0] if inner else None
-    return getattr(node, "id", None)
-
-
-def argument_lists(tree):
-    """(line, names) of every signature, tuple and call."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            names = [x.arg for x in (*node.args.args, *node.args.kwonlyargs)]
-        elif isinstance(node, ast.Tuple):
-            names = map(innermost, node.elts)
-        elif isinstance(node, ast.Call):
-            names = (*map(innermost, node.args), *(keyword.arg for keyword in node.keywords))
-        else:
-            continue
-        yield node.lineno, set(names)
-
-
-def public_operators():
-    """(public function, inputs of its operator), where there are several."""
-    for spec in map(_native.schema, _native.op_names()):
-        inputs = {x["name"] for x in spec["inputs"]}
-        if f"ops.{spec['function']}" in MODULES and len(inputs) >= 4:
-            yield pytest.param(spec["function"], inputs, id=spec["name"])
-
-
-@pytest.mark.parametrize("function, inputs", list(public_operators()))
-def test_an_argument_list_stands_once(function, inputs):
-    """Beside the signature: what else needs one takes it from the schema, see ops/_by_name.py."""
-    source = inspect.getsource(importlib.import_module(f"mindspore_nsa.ops.{function}"))
-    found = [line for line, names in argument_lists(ast.parse(source)) if len(inputs & names) >= 4]
-    assert len(found) == 2 + (function in ONE_MORE), found
+    operator, c, stops = planner(*(given[name] for name in planner._names))
+    assert (c.query_dtype, c.key_dtype, c.value_dtype) == (None, ms.float32, None)
+    assert c.actual_seq_qlen is None and c.q_offset is absent("int64") and not stops
+    assert tuple(c.actual_seq_kvlen.tolist()) == tuple(given["actual_seq_kvlen"])
+    handed = []
+    tensors = {name: given[name] for name in ("query", "key", "value", "topk_indices")}
+    lists = {name: given[name] for name in ("actual_seq_qlen", "actual_seq_kvlen", "q_offset")}
+    call_nsa_selected_attention(lambda *x: handed.extend(x), c, **tensors, **lists)
+    assert handed[0] is given["query"] and handed[1].dtype == ms.float32
+    assert handed[4] is given["actual_seq_qlen"] and handed[5:] == [c.actual_seq_kvlen, c.q_offset]

@@ -1,0 +1,46 @@
+"""What an operator gets for an argument, and what becomes of its gradient. Part of graphs, too."""
+
+from mindspore import ops
+
+
+def passed(argument, constant):
+    """The plan's constant for an argument; None: the argument itself."""
+    return argument if constant is None else constant
+
+
+def in_dtype(x, dtype):
+    """A Tensor or None, cast where a dtype is given that it has not."""
+    # MindSpore's amp evaluates all parts of an `or` before it.
+    if dtype is None:
+        return x
+    if x is None:
+        return x
+    if x.dtype == dtype:
+        return x
+    return ops.cast(x, dtype)
+
+
+def listed(x, dtype):
+    """A list that is a Tensor of a dtype for the operator; None where there is no dtype."""
+    return None if dtype is None else in_dtype(x, dtype)
+
+
+def zero_gradient(x, given):
+    """The gradient of an input that has none.
+
+    Where the input is a constant of ours, its gradient goes nowhere: any Tensor of its shape will
+    do, and in PyNative mode making one costs as much as a small operator.
+    """
+    if given:
+        return ops.zeros_like(x)
+    return x
+
+
+def used_with(x, *gradients):
+    """x, where it counts as a use of these gradients too: the error of one that does not exist.
+
+    Gradients of results that nobody used are zeros, and cost nothing here.
+    """
+    for gradient in gradients:
+        x = ops.depend(x, gradient)
+    return x
