@@ -141,6 +141,14 @@ def plot_selection_quality(quality, path=None, unit="token"):
     Raises:
         TypeError: If an argument has the wrong type.
         ImportError: If matplotlib is missing.
+
+    Examples:
+        >>> import numpy as np
+        >>> from mindspore_nsa.nn import SelectionQuality, plot_selection_quality
+        >>> half, place = np.full((9, 1), 0.5, np.float32), np.arange(9)
+        >>> quality = SelectionQuality(half, half, half, place, place > 3)
+        >>> print(len(plot_selection_quality({"a layer": quality}).axes))
+        1
     """
     function = "plot_selection_quality"
     layers = _layers(function, "quality", quality, SelectionQuality, "a SelectionQuality")

@@ -22,6 +22,16 @@ class SelectionQuality(NamedTuple):
         positions (numpy.ndarray): Position of every query in its document, int64 [T].
         choosing (numpy.ndarray): Whether a query sees more blocks than it selects, bool [T]; the
             masses of the others are 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> from mindspore import Tensor
+        >>> from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
+        >>> config = NSAConfig(hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16)
+        >>> x = Tensor(np.random.randn(1, 1200, 64).astype(np.float32))
+        >>> quality = NativeSparseAttention(config).selection_quality(x)
+        >>> print(quality.selected.shape, quality.mean()["newest"] <= quality.mean()["best"])
+        (1200, 2) True
     """
 
     selected: np.ndarray
