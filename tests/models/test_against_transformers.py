@@ -84,7 +84,12 @@ def _sinks_scaled(layer, patch):
 def _norm_before_pooling(layer, patch):
     if layer.compressor is not None:
         right, norm = _compressor.softmax_pooled, layer.compressor.kv_norm
-        patch.setattr(_compressor, "softmax_pooled", lambda v, logits: right(norm(v), logits))
+
+        def wrong(values, logits):
+            ours = values.shape[-1] == layer.compressor.dim
+            return right(norm(values) if ours else values, logits)
+
+        patch.setattr(_compressor, "softmax_pooled", wrong)
         layer.compressor.kv_norm = _Function(lambda x: x)
 
 
