@@ -38,9 +38,21 @@ _ONLY = (
     ("use_alibi_mask", (None, False), "biases of positions"),
     ("softmax_scale", (None,), "a scale of scores of its own"),
     ("track_max_attention_logit", (None, False), "its largest scores tracked"),
+    ("apply_query_key_layer_scaling", (None, False), "scores scaled by the layer's number"),
+    ("rotary_cos_format", (None, "rotate_half"), "another order of rotary pairs"),
+    ("use_rotary_position_ids", (None, False), "positions that its batches give"),
+    ("use_ring_attention", (None, False), "ring attention"),
     ("seq_split_num", (None, 0, 1), "texts in parts that follow each other"),
     ("tensor_model_parallel_size", (None, 1), f"tensor parallelism {_SHARDING}"),
     ("context_parallel_size", (None, 1), f"context parallelism {_SHARDING}"),
+)
+
+
+# Fields that nsa_config or convert_attention takes.
+SERVED_FIELDS = (
+    *("hidden_size", "num_attention_heads", "num_query_groups", "kv_channels", "rotary_base"),
+    *("add_bias_linear", "add_qkv_bias", "layernorm_epsilon", "params_dtype", "qk_layernorm"),
+    *("normalization", "use_contiguous_weight_layout_attention"),
 )
 
 

@@ -1,5 +1,8 @@
 """A TransformerLayer of MindFormers with NSA in graph mode; nothing of MindFormers is replaced."""
 
+import copy
+import dataclasses
+
 import mindspore as ms
 import numpy as np
 from mindformers.parallel_core.training_graph.base_models.gpt.gpt_layer_specs import (
@@ -11,6 +14,7 @@ from mindformers.parallel_core.utils.spec_utils import build_module
 from mindspore import Tensor, nn
 
 from mindspore_nsa.integrations import mindformers as adapter
+from mindspore_nsa.integrations._mindformers_fields import IRRELEVANT_FIELDS
 from mindspore_nsa.nn import NativeSparseAttention
 
 ms.set_context(mode=ms.GRAPH_MODE)
@@ -49,7 +53,32 @@ def refused(changes, text):
     raise AssertionError(changes)
 
 
+def check_fields():
+    """Every field of the class is served, refused or without effect; no name is of nothing."""
+    fields = {field.name for field in dataclasses.fields(TransformerConfig)}
+    refused_fields = {name for name, *_ in adapter._ONLY}
+    served = set(adapter.SERVED_FIELDS)
+    assert not refused_fields & served and not (refused_fields | served) & IRRELEVANT_FIELDS
+    unknown = fields - refused_fields - served - IRRELEVANT_FIELDS
+    assert not unknown, unknown
+    # The one that 2.1 has and 1.9 has not.
+    absent = (refused_fields | served) - fields
+    assert absent <= {"use_rotary_position_ids"}, absent
+    config = TransformerConfig(**CONFIG)
+    for name, values, what in adapter._ONLY:
+        if name in fields:
+            assert getattr(config, name) in values, name
+            other = copy.copy(config)
+            setattr(other, name, "another")
+            try:
+                adapter.nsa_config(other, **SIZES)
+                raise AssertionError(name)
+            except ValueError as error:
+                assert what in str(error), error
+
+
 def main():
+    check_fields()
     config = TransformerConfig(**CONFIG)
     layout.init_layout(config)
     usual = get_gpt_layer_local_spec(fused_norm=False)
