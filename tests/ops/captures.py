@@ -17,9 +17,10 @@ from tests.ops.operators import OPERATORS, arguments  # noqa: E402
 
 def total(name, constants):
     """The sum of the first output, as a function of the first input."""
+    operator = getattr(mindspore_nsa, name)
 
     def function(x):
-        out = getattr(mindspore_nsa, name)(x, **constants)
+        out = operator(x, **constants)
         return (out[0] if isinstance(out, tuple) else out).sum()
 
     return function
