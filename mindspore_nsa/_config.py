@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import sys
 import warnings
 from importlib import metadata
 
@@ -178,6 +179,17 @@ def _environment():
     return " ".join(chosen) or "nothing set"
 
 
+def _target_in_force():
+    """The target that a call would have now, and why."""
+    if _State.name is not None:
+        return _State.name
+    mindspore = sys.modules.get("mindspore")
+    if mindspore is None:
+        return "by device_target (CPU: cpu, Ascend: ascend), which is known with MindSpore loaded"
+    device = mindspore.context.get_context("device_target")
+    return f"{_DEFAULTS.get(device, 'none')}, by device_target {device}"
+
+
 def show_config():
     """Print what a report of a fault needs: versions, target, processor, threads, environment.
 
@@ -200,7 +212,7 @@ def show_config():
         twin = str(error)
     lines = (
         ("mindspore_nsa", f"{__version__}, commit {commit()}"),
-        ("target", _State.name or "by device_target (CPU: cpu, Ascend: ascend)"),
+        ("target", _target_in_force()),
         ("instruction set", f"{_native.isa()} (available: {', '.join(_native.available_isas())})"),
         ("threads", _native.num_threads()),
         ("processor", _processor()),

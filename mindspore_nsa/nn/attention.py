@@ -1,6 +1,7 @@
 """What sparse and dense attention layers share: packing, output projection, dropout."""
 
 from dataclasses import asdict
+from difflib import get_close_matches
 
 import mindspore
 from mindspore import Tensor, ops
@@ -22,8 +23,19 @@ from .parallel.groups import WorkerGroup
 from .parallel.shards import POSITIONS, ContextShards
 from .parallel.weights import HeadSplit, local_config
 from .parts import Asked, raise_refusal, refusal, untouched
-from .precision import OWN, Dropout, ExplicitPrecision, Projection, given, map_kind, rounded
+from .precision import (
+    OWN,
+    Dropout,
+    ExplicitPrecision,
+    Projection,
+    check_operands,
+    given,
+    map_kind,
+    rounded,
+)
 from .rotary import RotaryAngles, Rotate
+
+_ARGUMENTS = ("x", "actual_seq_len", "cache", "key_padding_mask")
 
 # Places in what `AttentionLayer.parts` says of a call: whether one operator may compute all linear
 # maps, how each is called, and whether gates and rotation are the layer's own.
@@ -355,9 +367,25 @@ class AttentionLayer(ExplicitPrecision):
 
         A graph that fails when it runs does not run again.
         """
+        if kwargs:
+            self._check_names(kwargs)
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
             self._check(*args, **kwargs)
         return super().__call__(*args, **kwargs)
+
+    def _check_names(self, given):
+        for name in given:
+            if name in _ARGUMENTS:
+                continue
+            text = f"{self.name}: {name} is not one of its arguments, {', '.join(_ARGUMENTS)}"
+            if "mask" in name:
+                text += (
+                    "; key_padding_mask is True where a token of [B, S] is padding, the inverse of "
+                    "an attention_mask of ones, and the layer is causal by itself"
+                )
+            elif near := get_close_matches(name, _ARGUMENTS, 1):
+                text += f"; did you mean {near[0]}?"
+            raise TypeError(text)
 
     def _check(self, x=None, actual_seq_len=None, cache=None, *others, **more):
         """The errors of `construct`, before a graph has begun."""
@@ -399,6 +427,8 @@ class AttentionLayer(ExplicitPrecision):
         if self.enter is not None:
             packed = self.enter(packed)
         if cache is None:
+            if self.sparse:
+                check_operands(self.name, dtype)
             cos, sin = self.angles(positions)
             out = self.attend(packed, ends, cos, sin, dtype, parts)
         else:

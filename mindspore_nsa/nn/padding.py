@@ -28,7 +28,10 @@ def _plan_padding(name, x, cache, key_padding_mask):
         fail_type(name, "key_padding_mask", "a Tensor or None", mask)
     if mask.dtype != mindspore.bool_:
         dtype = mask.native()[0]
-        raise TypeError(f"{name}: key_padding_mask must be of dtype bool, got {dtype}")
+        raise TypeError(
+            f"{name}: key_padding_mask must be of dtype bool, True where a token is padding, got "
+            f"{dtype}; of a mask of ones where tokens count it is mask == 0"
+        )
     if len(x.shape) != 3:
         raise ValueError(
             f"{name}: key_padding_mask must be None for packed x, in which padding is a document "
@@ -54,7 +57,8 @@ def _plan_padding(name, x, cache, key_padding_mask):
         )
     if mask.content is not None:
         raise ValueError(
-            f"{name}: {PADDING_RULE}, got padding between those of row {mask.content[1]}"
+            f"{name}: {PADDING_RULE}, got padding between those of row {mask.content[1]}; a mask "
+            "that is True where tokens count has to be inverted"
         )
     return True
 

@@ -13,7 +13,9 @@ from mindspore.common.initializer import HeUniform, Uniform, initializer
 from mindspore.nn.cell import MixedPrecisionType
 from mindspore.ops import constexpr
 
+from ..ops._custom import planned_target
 from ..ops._layer import nsa_linear, nsa_projection, nsa_round
+from ..ops._plan import Planner
 from .parts import takes_dtype, untouched
 
 # How a layer calls a linear map: its product alone, or as a Cell, which gets x in the dtype of
@@ -27,6 +29,23 @@ _FLAGS = {"fp16": mindspore.float16, "bf16": mindspore.bfloat16, "fp32": mindspo
 def _multiplies_narrow():
     """Whether the device has matrix products of float16 and bfloat16 that sum in float32."""
     return mindspore.context.get_context("device_target") != "CPU"
+
+
+def _plan_operands(name, dtype):
+    if dtype == mindspore.float32 and planned_target.get() != "cpu":
+        raise TypeError(
+            f"{name}: x must be of dtype float16 or bfloat16 on Ascend, or the layer marked so by "
+            "to_float, got float32"
+        )
+    return True
+
+
+_plan_check_operands = Planner(_plan_operands, "check_operands")
+
+
+def check_operands(name, dtype):
+    """Raise the layer's error of a dtype in which the target has no operators of sparse layers."""
+    return _plan_check_operands(name, dtype)
 
 
 def rounded(x, dtype):

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from mindspore import Tensor
 
+import mindspore_nsa
 from mindspore_nsa.nn import DenseAttention, NativeSparseAttention
 from tests.ops.calls import Function, context_mode
 
-from .cells import build, config
+from .cells import build, config, filled, tokens
 
 SETTINGS = config()
 NAMES = {"sparse": "NativeSparseAttention", "dense": "DenseAttention"}
@@ -162,3 +163,29 @@ def test_refused_config(cell):
 def test_refused_window():
     with pytest.raises(TypeError, match="^DenseAttention: window must be a bool, got 512 .int.$"):
         DenseAttention(SETTINGS, 512)
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_names_of_arguments(kind, mode):
+    """A wrong one is named with the layer, and with what may have been meant."""
+    layer, _ = filled(kind, config())
+    x = Tensor(tokens(config(), 20)[None])
+    mask = ms.ops.ones((1, 20), ms.int32)
+    with context_mode(mode):
+        with pytest.raises(TypeError, match="Attention: attn_mask is not .*key_padding_mask is"):
+            layer(x, attn_mask=mask)
+        with pytest.raises(TypeError, match="actual_seqlen is not .*did you mean actual_seq_len"):
+            layer(x[0], actual_seqlen=(20,))
+        with pytest.raises(TypeError, match="of dtype bool, .*got int32; .* it is mask == 0"):
+            layer(x, key_padding_mask=mask)
+
+
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_float32_on_the_twin(mode):
+    """The layer refuses what one of its operators would, in words of its own."""
+    layer, x = build("sparse", config()), Tensor(tokens(config(), 20))
+    text = "NativeSparseAttention: x must be of dtype float16 or bfloat16 on Ascend, .*got float32"
+    with mindspore_nsa.target("ascend_twin"), context_mode(mode):
+        with pytest.raises(TypeError, match=text):
+            layer(x, (20,))

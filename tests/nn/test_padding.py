@@ -85,7 +85,7 @@ MASK = Tensor(np.zeros((2, 30), bool))
 REFUSED = {
     "type": (True, TypeError, r"key_padding_mask must be a Tensor or None, got True \(bool\)"),
     "dtype": (Tensor(np.zeros((2, 30), np.int64)), TypeError,
-              "key_padding_mask must be of dtype bool, got int64"),
+              "key_padding_mask must be of dtype bool, .*, got int64; .* it is mask == 0"),
     "shape": (Tensor(np.zeros((2, 29), bool)), ValueError,
               r"key_padding_mask must be of shape \(2, 30\), got \(2, 29\)"),
     "rank": (Tensor(np.zeros(30, bool)), ValueError, "key_padding_mask must be of shape"),

@@ -1,6 +1,7 @@
 """Every operator in every mode and dtype: the same bits everywhere, and right."""
 
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -192,6 +193,14 @@ def test_target_from_the_environment():
     assert lines["target"] == "cpu"
     assert "scalar (available:" in done.stdout
     assert f"mindspore {ms.__version__}" in " ".join(done.stdout.split())
+
+
+def test_show_config_says_which_target_is_in_force(capsys):
+    mindspore_nsa.show_config()
+    assert "cpu, by device_target CPU" in capsys.readouterr().out
+    with mindspore_nsa.target("ascend_twin"):
+        mindspore_nsa.show_config()
+    assert re.search(r"^target +ascend_twin$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_unknown_instruction_set():
