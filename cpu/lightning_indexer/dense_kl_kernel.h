@@ -155,7 +155,7 @@ class DenseKLWave {
     const V by = set1(plan_.attention.scale), base = set1(b_.max[r]);
     const V inverse = set1(b_.inverse[r]);
     for (int64_t j = 0; j < count; j += W)
-      store(mass + j, fma(exp_at_most_one(mul(load(s + j), by), base), inverse, load(mass + j)));
+      store(mass + j, fma(exp_from(mul(load(s + j), by), base), inverse, load(mass + j)));
   }
 
   // The first query from n0 on that sees key k; one of them does.
@@ -228,7 +228,7 @@ class DenseKLWave {
     plan_.loss[row * plan.N2 + group_] += divergence(mass, b_.one, count, top, sum);
     const V base = set1(top), by = set1(plan_.masses[n] / sum);
     for (int64_t j = 0; j < count; j += W)
-      store(mass + j, sub(mul(exp_at_most_one(load(b_.one + j), base), by), load(mass + j)));
+      store(mass + j, sub(mul(exp_from(load(b_.one + j), base), by), load(mass + j)));
     fill(mass + count, kTileKeys - count, 0.0f);
   }
 

@@ -29,15 +29,6 @@ inline double log_of(double x) {
   return static_cast<double>(exponent) * 0.6931471805599453 + 2.0 * f * series;
 }
 
-// exp(score - max), at most 1: where numbers are large, another kernel's maximum may be a little
-// below. NaN and an infinite score give NaN.
-inline V exp_at_most_one(V score, V max) {
-  const V x = sub(score, max);
-  // The second operand is what min() and max() give where it is NaN.
-  const V below = fma(nsa::cpu::max(zero(), x), zero(), min(zero(), x));
-  return exp2(mul(below, set1(kLog2e)));
-}
-
 // Lanes g, g + 1, ... of heads, and 0 of those past the last of `heads`, where 0 times an infinite
 // key is NaN.
 inline V of_heads(V x, int64_t g, int64_t heads) {

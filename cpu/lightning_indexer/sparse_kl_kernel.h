@@ -119,7 +119,7 @@ class SparseQueryKL {
       V sum = zero();
       for (int64_t g = 0; g < b_.lanes; g += W) {
         const V x = mul(load(b_.s + j * b_.lanes + g), by);
-        const V e = of_heads(exp_at_most_one(x, load(b_.max + g)), g, plan_.attention.G);
+        const V e = of_heads(exp_from(x, load(b_.max + g)), g, plan_.attention.G);
         sum = fma(e, load(b_.inverse + g), sum);
       }
       p[j] += hsum(sum);

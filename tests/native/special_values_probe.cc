@@ -173,7 +173,6 @@ int run() {
   of_pairs("max", [](V a, V b) { return max(a, b); });
   of_pairs("min", [](V a, V b) { return min(a, b); });
   of_pairs("less", [](V a, V b) { return where_lt(a, b, set1(1.0f), zero()); });
-  of_pairs("exp_at_most_one", [](V a, V b) { return exp_at_most_one(a, b); });
   of_rows("largest", [](float* x, int64_t n) { return largest(x, n); });
   of_rows("raw_max", [](float* x, int64_t n) { return raw_max(x, n); });
   of_rows("scaled_max", [](float* x, int64_t n) { return scaled_max(x, n, 1.0f); });

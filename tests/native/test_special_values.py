@@ -34,15 +34,6 @@ def of_exp(lowest, function):
     return expected
 
 
-def exp_at_most_one(a, b):
-    with np.errstate(invalid="ignore", over="ignore"):
-        above = np.float32(a) - np.float32(b)
-    if np.isnan(above) or above == np.inf:
-        return np.nan
-    above = min(0.0, np.float64(above))
-    return 0.0 if above < -87.3 else np.exp(above)
-
-
 def second_of_nan(function):
     """max and min give the second operand where either is NaN."""
     return lambda a, b: b if np.isnan(a) or np.isnan(b) else function(a, b)
@@ -69,7 +60,6 @@ TABLE = {
     "max": second_of_nan(max),
     "min": second_of_nan(min),
     "less": lambda a, b: float(a < b),
-    "exp_at_most_one": exp_at_most_one,
     "largest": lambda *row: np.max(row),
     "raw_max": among_numbers,
     "scaled_max": among_numbers,
