@@ -72,4 +72,10 @@ def same_run(config, saved, source):
     for name, value in asdict(config).items():
         before = getattr(saved, name)
         if value != before and name not in configs.REPORTING:
-            raise InputError(f"--resume: {source} was trained with {name}={before}, not {value}")
+            text = f"--resume: {source} was trained with {name}={before}, not {value}"
+            if name == "steps":
+                text += (
+                    "; the learning rate falls over all steps, so more of them are another run: "
+                    "train anew with --out another folder, or resume with the old number"
+                )
+            raise InputError(text)

@@ -96,7 +96,9 @@ def test_only_reporting_may_change(name):
     with pytest.raises(InputError) as caught:
         checkpoint.same_run(changed, CONFIG, "runs/x")
     before = getattr(CONFIG, name)
-    assert str(caught.value) == (f"--resume: runs/x was trained with {name}={before}, not another")
+    text, _, advice = str(caught.value).partition("; ")
+    assert text == f"--resume: runs/x was trained with {name}={before}, not another"
+    assert ("train anew with --out" in advice) == (name == "steps")
 
 
 def test_log(tmp_path):
