@@ -96,3 +96,8 @@ def test_table_of_families():
     page = (ROOT / "docs" / "mindone.md").read_text()
     text = page.split("<!-- table: families -->")[1].split("<!-- end of table -->")[0]
     assert text.strip().splitlines() == table()
+
+
+def test_generation_from_padded_rows(tmp_path):
+    """The tokens of eager attention, with mindone's cache and without."""
+    assert run("mindone-0.5.0", "mindone_generate.py", tmp_path) == ["True (2, 17)"] * 2
