@@ -2,7 +2,7 @@
 
 What the new layer takes from the dense one, in the order of this file: sizes (`_SAME`), its workers
 (`made_with`), weights, and what `take_state` lists: names, dtypes and flags of parameters, marks of
-mixed precision, modes, recomputation. What it cannot take (`_refuse_attached`) is an error.
+mixed precision, modes, recomputation. What it cannot take (`refuse_attached`) is an error.
 """
 
 from dataclasses import fields, replace
@@ -16,6 +16,7 @@ from .config import NSAConfig
 from .norm import HeadNorm
 from .parts import plain, untouched
 from .precision import Dropout, Projection
+from .rotary import RotaryAngles, Rotate
 
 # What a layer and the dense one that it is made from have in common.
 _SAME = (
@@ -109,7 +110,7 @@ def load_dense(function, layer, weights):
 
 
 # Attributes of a Parameter beside its value, dtype and name.
-_FLAGS = ("requires_grad", "layerwise_parallel", "parallel_optimizer")
+_FLAGS = ("requires_grad", "layerwise_parallel", "parallel_optimizer", "comm_fusion")
 # The parts that a dense layer and a new one have in common.
 _PARTS = {
     "query": Projection,
@@ -121,20 +122,58 @@ _PARTS = {
 }
 
 
-def refuse_attached(function, dense):
-    """The error of what was put into a dense layer, or attached to it, and would be lost."""
+# Methods that say what a dense layer computes.
+_COMPUTES = (
+    *("construct", "attention", "attend", "attend_shard", "products", "arranged"),
+    *("branch_heads", "multiplies_narrow", "operand_dtype"),
+)
+
+
+def refuse_attached(function, dense, own):
+    """The error of what was put into a dense layer, or attached to it, and would be lost.
+
+    Args:
+        function (str): The caller, for the error.
+        dense (DenseAttention): The layer.
+        own (type): Its class where nothing is exchanged.
+    """
     what = "remove or merge it before, and put it into the new layer"
-    for name, kind in _PARTS.items():
+
+    def fail(needed, got):
+        raise ValueError(f"{function}: dense must have {needed}, got {got}: {what}")
+
+    for name, kind in {**_PARTS, "angles": RotaryAngles, "rotate": Rotate}.items():
         cell = dense.name_cells().get(name)
         if cell is not None and type(cell) is not kind:
-            raise ValueError(
-                f"{function}: dense must have its own {kind.__name__} as {name}, got "
-                f"{type(cell).__name__}: {what}"
-            )
+            fail(f"its own {kind.__name__} as {name}", type(cell).__name__)
         if cell is not None and not untouched(cell, kind) and cell._recompute_cell is None:
-            raise ValueError(f"{function}: dense must have no hooks, got some on {name}: {what}")
+            fail("no hooks", f"some on {name}")
     if not plain(dense) and dense._recompute_cell is None:
-        raise ValueError(f"{function}: dense must have no hooks, got some: {what}")
+        fail("no hooks", "some")
+    for name, parameter in dense.parameters_and_names():
+        if parameter.hooks():
+            fail("no hooks", f"some on {name}")
+    for name in _COMPUTES:
+        if name in vars(dense) or getattr(type(dense), name) is not getattr(own, name):
+            fail(f"the {name} of {own.__name__}", f"another one ({type(dense).__name__})")
+    _refuse_other_values(dense, fail)
+
+
+def _refuse_other_values(dense, fail):
+    """The error of values that were changed after the layer was made."""
+    config = dense.config
+    angles, made_with = dense.angles, (config.head_dim, config.rope_theta, config.rope_scaling)
+    if angles.made_with != made_with:
+        fail(
+            "the angles of its config",
+            f"those of (head_dim, rope_theta, rope_scaling) {angles.made_with}",
+        )
+    dropout = 0.0 if dense.dropout is None else dense.dropout.p
+    if dropout != config.dropout:
+        fail(f"the dropout of its config, {config.dropout}", dropout)
+    factor = 1.0 if config.rope_scaling is None else config.rope_scaling.query_key_factor**2
+    if dense.scale != dense.dim**-0.5 * factor:
+        fail("the scale of its config", dense.scale)
 
 
 def rename(cell, names):

@@ -176,7 +176,7 @@ class NativeSparseAttention(AttentionLayer):
             config = converted_config(function, dense, config)
             if dense.pre_tokens != UNBOUNDED:
                 raise ValueError(f"{function}: dense must see all earlier tokens, got a window")
-            refuse_attached(function, dense)
+            refuse_attached(function, dense, DenseAttention)
             layer = cls(config, **dense.made_with)
             load_dense(function, layer, dense_weights(dense))
             take_state(layer, dense, own_dtypes)

@@ -8,7 +8,7 @@ import pytest
 from mindspore import Tensor
 
 import mindspore_nsa
-from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig
+from mindspore_nsa.nn import DenseAttention, NativeSparseAttention, NSAConfig, RotaryAngles
 from mindspore_nsa.nn.conversion import dense_weights
 
 from .cells import config, filled, tokens
@@ -132,6 +132,7 @@ def test_state():
     dense = DenseAttention(config(qk_norm=True))
     dense.query.weight.requires_grad = False
     dense.key_norm.weight.requires_grad = False
+    dense.query.weight.comm_fusion = 3
     dense.output.weight.set_dtype(ms.bfloat16)
     dense.to_float(ms.bfloat16)
     dense.output.to_float(ms.float32)
@@ -143,6 +144,7 @@ def test_state():
     layer = NativeSparseAttention.from_dense(dense)
     frozen = {name for name, p in layer.parameters_and_names() if not p.requires_grad}
     assert frozen == {"query.weight", "key_norm.weight"}
+    assert layer.query.weight.comm_fusion == 3 and layer.output.weight.comm_fusion == 1
     assert layer.output.weight.dtype == ms.bfloat16 and layer.query.weight.dtype == ms.float32
     marks = layer.amp_dtype, layer.query.amp_dtype, layer.gates.linear.amp_dtype
     assert marks == (ms.bfloat16,) * 3 and layer.output.amp_dtype == ms.float32
@@ -164,7 +166,7 @@ class Named(ms.nn.Dense):
 
 def test_what_would_be_lost_is_refused():
     def refused(change, match):
-        dense = DenseAttention(config())
+        dense = DenseAttention(config(dropout=0.5))
         change(dense)
         with pytest.raises(
             ValueError, match=f"^NativeSparseAttention.from_dense: dense must {match}"
@@ -180,6 +182,37 @@ def test_what_would_be_lost_is_refused():
         lambda d: setattr(d, "output", Named(24, 12)),
         "have its own Projection as output, got Named: remove or merge it before",
     )
+    refused(
+        lambda d: d.query.weight.register_hook(lambda gradient: gradient / 2),
+        "have no hooks, got some on query.weight",
+    )
+    refused(lambda d: d.rotate.register_forward_hook(look), "have no hooks, got some on rotate")
+    refused(lambda d: setattr(d, "rotate", Named(8, 8)), "have its own Rotate as rotate, got Named")
+    refused(
+        lambda d: setattr(d, "angles", RotaryAngles(8, 7.0)),
+        r"have the angles of its config, got those of .* \(8, 7.0, None\)",
+    )
+    refused(lambda d: setattr(d, "dropout", None), "have the dropout of its config, 0.5, got 0.0")
+    refused(lambda d: setattr(d.dropout, "p", 0.25), "have the dropout of its config, 0.5, got 0.2")
+    refused(lambda d: setattr(d, "scale", 2.0), "have the scale of its config, got 2.0")
+    refused(lambda d: setattr(d, "attend", look), "have the attend of DenseAttention, got another")
+
+
+class Halved(DenseAttention):
+    def construct(self, x):
+        return super().construct(x) / 2
+
+
+class Sized(DenseAttention):
+    def __init__(self):
+        super().__init__(config())
+
+
+def test_subclasses():
+    """One that computes something else is refused, one that only has sizes is not."""
+    with pytest.raises(ValueError, match=r"have the construct of .* another one \(Halved\)"):
+        NativeSparseAttention.from_dense(Halved(config()))
+    assert NativeSparseAttention.from_dense(Sized()).config == replace(config(), gating="residual")
 
 
 @pytest.mark.parametrize("form", ["plain", "shared"])
