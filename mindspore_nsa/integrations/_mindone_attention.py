@@ -98,6 +98,8 @@ def _cut(mask, query, keys):
             f"{_NAME}: attention_mask must have shape ({batch} or 1, {heads} or 1, {length} or 1, "
             f"{keys} or more), got {shape}; masks of heads are no attention_mask"
         )
+    # A CPU compares no bfloat16.
+    mask = mask.astype(mindspore.float32) if mask.dtype == mindspore.bfloat16 else mask
     # mindone's masks may have more columns than there are keys.
     return mask[:, :, :, :keys] if shape[3] > keys else mask
 
@@ -135,7 +137,8 @@ def _mask_arguments(mask, query, window, causal):
         seen = mask == 0
         # Numbers of a mask are known where no graph is compiled; there they are added.
         if _in_graph() or not bool(ops.logical_or(seen, mask <= _HIDDEN).all()):
-            bias = ops.broadcast_to(mask.astype(query.dtype), (mask.shape[0], heads, length, keys))
+            bias = ops.broadcast_to(mask, (mask.shape[0], heads, length, keys))
+            bias = bias.astype(query.dtype)
             seen = mask > _HIDDEN
         else:
             blind = ops.logical_not(seen.any(axis=-1, keep_dims=True))
@@ -180,9 +183,9 @@ def _mean_where(blind, out, value):
 
     Eager attention adds its lowest number to every score there, which makes them equal.
     """
-    mean = ops.mean(value, 2, True)
+    mean = ops.mean(value.astype(mindspore.float32), 2, True)
     mean = ops.repeat_interleave(mean, out.shape[1] // value.shape[1], 1)
-    return ops.where(blind, mean.astype(out.dtype), out)
+    return ops.where(blind, mean, out.astype(mindspore.float32)).astype(out.dtype)
 
 
 def _factors(head_mask, batch, heads):
@@ -223,8 +226,8 @@ def attention(
         attention_mask (Union[Tensor, None]): Shape :math:`(B, N_1, S, K)` with :math:`K >= S_2`;
             each of the first three sizes may be 1. Floats are added to the scores; bools are True
             where a query sees a key. A query that sees no key gives the mean of the values with
-            floats, as eager attention does, and 0 with bools. None: all keys, or, where attention
-            is causal, no later key; the last query has the last key's position.
+            floats, as eager attention does, and 0 with bools or `s_aux`. None: all keys, or, where
+            attention is causal, no later key; the last query has the last key's position.
         dropout (float, optional): Must be 0. Default: ``0.0``.
         scaling (float, optional): What scores are multiplied by. Default: ``None``,
             :math:`D^{-1/2}`.
@@ -272,7 +275,8 @@ def attention(
         input_layout="BNSD",
         **arguments,
     )
-    if blind is not None:
+    # One more logit takes all of the softmax where the scores are the lowest numbers.
+    if blind is not None and s_aux is None:
         out = _mean_where(blind, out, value)
     if head_mask is not None:
         out = out * _factors(head_mask, query.shape[0], heads).astype(out.dtype)

@@ -130,6 +130,22 @@ def test_queries_that_see_no_key():
         wanted = qkv[2][0].mean(1).repeat(2, 0)
         np.testing.assert_allclose(mean, np.broadcast_to(wanted, mean.shape), rtol=0, atol=2e-6)
     assert not run(qkv, seen)[blind].any()
+    # The additional logit has all the weight there.
+    for jit in (False, True):
+        found = run(qkv, mask, jit=jit, s_aux=Tensor(np.float32([1, -2, 3, 0])))
+        assert not found[blind].any()
+
+
+def test_masks_of_bfloat16():
+    """A CPU compares, broadcasts and averages none; the model's dtype is that of its masks."""
+    qkv, seen = [np.round(x * 4) / 4 for x in draw()], padded(left=True)
+    lowest = -3.3895e38  # about that of bfloat16
+    shift = np.where(seen, np.arange(7) / 2, lowest).astype(np.float32)
+    for mask in (np.where(seen, 0, lowest).astype(np.float32), shift):
+        narrow = [Tensor(x).astype(ms.bfloat16) for x in (*qkv, mask)]
+        found = Attend()(*narrow).astype(ms.float32).asnumpy()
+        wanted = expected(qkv, np.where(seen, mask, -1e30))
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-2 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 7, 7), (2, 4, 7, 7), (2, 1, 1, 7), (1, 4, 1, 7)])
