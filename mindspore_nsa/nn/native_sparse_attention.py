@@ -200,6 +200,7 @@ class NativeSparseAttention(AttentionLayer):
         if not (
             isinstance(gates, Gates)
             and plain(gates)
+            and "mix" not in vars(gates)
             and (type(gates).construct, type(gates).mix) == (Gates.construct, Gates.mix)
         ):
             return self._refusal_for_cache("gates", Gates)

@@ -45,9 +45,14 @@ def plain(cell):
     return not attached and "construct" not in state and "bprop" not in state
 
 
+@lru_cache(maxsize=64)
+def _methods(kind):
+    return frozenset(n for n, v in vars(kind).items() if callable(v) and not n.startswith("__"))
+
+
 def untouched(cell, kind):
-    """Whether this is a plain Cell of just this class."""
-    return type(cell) is kind and plain(cell)
+    """Whether this is a plain Cell of just this class, with the methods of this."""
+    return type(cell) is kind and plain(cell) and _methods(kind).isdisjoint(vars(cell))
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,7 @@ from mindspore.ops import constexpr
 from ..ops._custom import planned_target
 from ..ops._layer import nsa_linear, nsa_projection, nsa_round
 from ..ops._plan import Planner
-from .parts import takes_dtype, untouched
+from .parts import Asked, takes_dtype, untouched
 
 # How a layer calls a linear map: its product alone, or as a Cell, which gets x in the dtype of
 # operands, or in float32, or in float32 and the dtype.
@@ -118,6 +118,11 @@ class Projection(ExplicitPrecision, nn.Dense):
             drawn = initializer(start, parameter.shape, parameter.dtype)
             parameter.set_data(drawn.init_data())
 
+    @Asked
+    def own_product(self):
+        """Whether an operator may stand for `matmul`, which tools exchange in an nn.Dense."""
+        return type(self.matmul) is ops.MatMul
+
     def construct(self, x):
         """[..., inner] to [..., outer], with operands in the dtype of x or of mixed precision."""
         dtype = self.operand_dtype(x)
@@ -133,10 +138,12 @@ class Projection(ExplicitPrecision, nn.Dense):
         """
         if _multiplies_narrow():
             return self.biased(self.matmul(ops.cast(x, dtype), ops.cast(self.weight, dtype)))
-        products = nsa_projection(x, self.weight, None, None, dtype, result, batch)
-        if products is not None:
-            return self.biased(products[0])
-        y = nsa_linear(x, self.weight, dtype)
+        y = None
+        if self.own_product:
+            products = nsa_projection(x, self.weight, None, None, dtype, result, batch)
+            if products is not None:
+                return self.biased(products[0])
+            y = nsa_linear(x, self.weight, dtype)
         if y is None:
             y = self.matmul(x, rounded(self.weight, dtype))
         return self.biased(y)
@@ -153,7 +160,7 @@ class Projection(ExplicitPrecision, nn.Dense):
 def map_kind(cell, mark):
     """How to call a Cell where a layer that mixed precision marked with `mark` has a linear map."""
     if type(cell) is Projection and "construct" not in vars(cell):
-        own = untouched(cell, Projection) and cell.amp_dtype in (None, mark)
+        own = untouched(cell, Projection) and cell.own_product and cell.amp_dtype in (None, mark)
         return OWN if own else CALLED
     return WITH_DTYPE if takes_dtype(cell, 1) else FOREIGN
 

@@ -299,6 +299,38 @@ def hooked(name):
     return change
 
 
+class DoubledProduct(nn.Cell):
+    def construct(self, x, weight):
+        return ops.matmul(x, weight.T) * 2
+
+
+def other_method(cell, name):
+    method = getattr(cell, name)
+    setattr(cell, name, lambda *args, **more: method(*args, **more) * 2)
+
+
+def test_methods_of_parts_that_were_exchanged():
+    """A product or a method of one part counts with any instruction set, with a cache, too."""
+    for part in MAPS:
+        for name in ("product", "biased", "matmul"):
+            layer, expected = layer_of(), multiplied(part, 2)
+            if name == "matmul":
+                part_of(layer, part).matmul = DoubledProduct()
+            else:
+                other_method(part_of(layer, part), name)
+            near(run(layer), run(expected))
+            near(decoded(layer), decoded(expected))
+    layer = layer_of()
+    other_method(layer.gates, "logits")
+    near(run(layer), run(multiplied("gates.linear", 2)))
+    near(decoded(layer), decoded(multiplied("gates.linear", 2)))
+    layer = layer_of()
+    other_method(layer.gates, "mix")
+    near(run(layer), run(multiplied("output", 2)))
+    with pytest.raises(ValueError, match="with a cache: gates must be the layer's own Gates"):
+        decoded(layer)
+
+
 def other_angles(layer):
     layer.angles = RotaryAngles(layer.dim, 7.0)
 
