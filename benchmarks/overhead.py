@@ -265,7 +265,7 @@ _CALLS = (
      {"inputs": (ROWS, ROWS, ROWS, PICKS, *(NONE,) * 3, NO_LIST, NO_LIST, NONE),
       "attrs": {"scale_value": 1.0}, "function": _sparse, "arguments": 4}),
     ("sparse_attention", "SparseFlashAttentionGrad", indexers.sparse_attention, "backward",
-     {"inputs": (ROWS, ROWS, ROWS, PICKS, ROWS, ROWS, *(NONE,) * 3, NO_LIST, NO_LIST),
+     {"inputs": (ROWS, ROWS, ROWS, PICKS, ROWS, ROWS, *(NONE,) * 3, NO_LIST, NO_LIST, NONE),
       "attrs": {"scale_value": 1.0}, "place": 5}),
     ("sparse_kl_loss", "SparseLightningIndexerGradKLLoss", indexer_losses.sparse_kl_loss, "forward",
      {"inputs": (*(ROWS,) * 4, HEADS, PICKS, SCORES, SCORES, NONE, NONE, NO_LIST, NO_LIST),

@@ -94,7 +94,7 @@ def test_all_families(part, tmp_path):
 def test_table_of_families():
     """The page's table is that of the cases."""
     page = (ROOT / "docs" / "mindone.md").read_text()
-    text = page.split("<!-- table: families -->")[1].split("<!-- end of table -->")[0]
+    text = page.split("<!-- families -->")[1].split("<!-- end of families -->")[0]
     assert text.strip().splitlines() == table()
 
 

@@ -120,7 +120,14 @@ def test_log_sum_of_the_definition(isa):
     assert not np.isfinite(top[0, 0, 33:] * total[0, 0, 33:]).any()
 
 
-def test_dense_waves_of_queries():
+@pytest.fixture
+def two_threads():
+    _native.set_num_threads(2)
+    yield
+    _native.set_num_threads(0)
+
+
+def test_dense_waves_of_queries(two_threads):
     """Several waves, of keys that are packed in several parts, are what their parts are."""
     queries, keys = 400, 40_000
     rng = np.random.default_rng(3)
