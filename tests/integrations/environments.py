@@ -66,8 +66,8 @@ def python_of(name):
     packages = sysconfig.get_path("purelib")
     made_of = hashlib.sha256(repr((bare, needed, packages, sys.version)).encode()).hexdigest()
     ready = folder / "ready"
-    with open(folder / ".lock", "w") as lock:
-        # The processes of the tests meet here.
+    # The processes of the tests meet here; in the folder, --clear would remove the lock.
+    with open(folder.with_name(f"{name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not ready.exists() or ready.read_text() != made_of:
             command = [sys.executable, "-m", "venv", "--without-pip", "--clear", str(folder)]
