@@ -196,10 +196,17 @@ def operand(op, spec):
     """What the operator gets for an input."""
     name = text = spec["name"]
     if may_be_cast(op, spec):
-        text = f"in_dtype({text}, c.{name}_dtype)"
+        text = f"in_dtype({text}, {name}_dtype)"
     if replaceable(spec):
-        text = f"passed({text}, c.{name})"
+        text = f"passed({text}, {name}_stand_in)"
     return text
+
+
+def unpacked(op):
+    """The line that gives the fields of a plan names: in a bprop `c` is a tuple without them."""
+    own = {spec["name"] for spec in inputs_of(op)}
+    names = [f"{field}_stand_in" if field in own else field for field, _ in stand_ins(op)]
+    return f"    {', '.join(names)}{',' * (len(names) == 1)} = c\n" if names else ""
 
 
 def call(op):
@@ -213,7 +220,7 @@ def call(op):
     assert "operator" not in names and "c" not in names
     return (
         f"def call_{function_of(op)}(\n    operator: Any,\n    c: {op}StandIns,\n{parameters}"
-        f') -> Any:\n    """Call {op}."""\n    return operator(\n{operands}    )'
+        f') -> Any:\n    """Call {op}."""\n{unpacked(op)}    return operator(\n{operands}    )'
     )
 
 
@@ -223,7 +230,8 @@ def calls():
         HEAD.format(
             title="Calls of the native operators by the names of their inputs.\n\n"
             "`c` has what a plan knows of a call: the dtype that an input is cast to, and what\n"
-            "is passed for a list or an optional input; None: the argument as it is."
+            "is passed for a list or an optional input; None: the argument as it is. A graph of a\n"
+            "bprop takes `c` for a tuple without names, so it is unpacked."
         ),
         "from typing import Any, NamedTuple\n",
         "from mindspore import Tensor\n",

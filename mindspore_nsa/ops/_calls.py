@@ -1,7 +1,8 @@
 """Calls of the native operators by the names of their inputs.
 
 `c` has what a plan knows of a call: the dtype that an input is cast to, and what
-is passed for a list or an optional input; None: the argument as it is.
+is passed for a list or an optional input; None: the argument as it is. A graph of a
+bprop takes `c` for a tuple without names, so it is unpacked.
 
 Written by tools/generate_calls.py: change it there, then run `make generate`.
 """
@@ -29,10 +30,11 @@ def call_nsa_compress(
     actual_seq_len: Any,
 ) -> Any:
     """Call NsaCompress."""
+    input_dtype, weight_dtype, actual_seq_len_stand_in = c
     return operator(
-        in_dtype(input, c.input_dtype),
-        in_dtype(weight, c.weight_dtype),
-        passed(actual_seq_len, c.actual_seq_len),
+        in_dtype(input, input_dtype),
+        in_dtype(weight, weight_dtype),
+        passed(actual_seq_len, actual_seq_len_stand_in),
     )
 
 
@@ -64,16 +66,27 @@ def call_nsa_compress_attention(
     q_offset: Any,
 ) -> Any:
     """Call NsaCompressAttention."""
+    (
+        query_dtype,
+        key_dtype,
+        value_dtype,
+        topk_mask_stand_in,
+        atten_mask_stand_in,
+        actual_seq_qlen_stand_in,
+        actual_cmp_seq_kvlen_stand_in,
+        actual_sel_seq_kvlen_stand_in,
+        q_offset_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        in_dtype(value, c.value_dtype),
-        passed(topk_mask, c.topk_mask),
-        passed(atten_mask, c.atten_mask),
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_cmp_seq_kvlen, c.actual_cmp_seq_kvlen),
-        passed(actual_sel_seq_kvlen, c.actual_sel_seq_kvlen),
-        passed(q_offset, c.q_offset),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        in_dtype(value, value_dtype),
+        passed(topk_mask, topk_mask_stand_in),
+        passed(atten_mask, atten_mask_stand_in),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_cmp_seq_kvlen, actual_cmp_seq_kvlen_stand_in),
+        passed(actual_sel_seq_kvlen, actual_sel_seq_kvlen_stand_in),
+        passed(q_offset, q_offset_stand_in),
     )
 
 
@@ -100,14 +113,22 @@ def call_nsa_selected_attention(
     q_offset: Any,
 ) -> Any:
     """Call NsaSelectedAttention."""
+    (
+        query_dtype,
+        key_dtype,
+        value_dtype,
+        actual_seq_qlen_stand_in,
+        actual_seq_kvlen_stand_in,
+        q_offset_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        in_dtype(value, c.value_dtype),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        in_dtype(value, value_dtype),
         topk_indices,
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_seq_kvlen, c.actual_seq_kvlen),
-        passed(q_offset, c.q_offset),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_seq_kvlen, actual_seq_kvlen_stand_in),
+        passed(q_offset, q_offset_stand_in),
     )
 
 
@@ -145,19 +166,33 @@ def call_nsa_selected_attention_grad(
     softmax_sum_grad: Any,
 ) -> Any:
     """Call NsaSelectedAttentionGrad."""
+    (
+        query_dtype,
+        key_dtype,
+        value_dtype,
+        attention_out_dtype,
+        attention_out_grad_dtype,
+        softmax_max_dtype,
+        softmax_sum_dtype,
+        actual_seq_qlen_stand_in,
+        actual_seq_kvlen_stand_in,
+        q_offset_stand_in,
+        softmax_sum_grad_dtype,
+        softmax_sum_grad_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        in_dtype(value, c.value_dtype),
-        in_dtype(attention_out, c.attention_out_dtype),
-        in_dtype(attention_out_grad, c.attention_out_grad_dtype),
-        in_dtype(softmax_max, c.softmax_max_dtype),
-        in_dtype(softmax_sum, c.softmax_sum_dtype),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        in_dtype(value, value_dtype),
+        in_dtype(attention_out, attention_out_dtype),
+        in_dtype(attention_out_grad, attention_out_grad_dtype),
+        in_dtype(softmax_max, softmax_max_dtype),
+        in_dtype(softmax_sum, softmax_sum_dtype),
         topk_indices,
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_seq_kvlen, c.actual_seq_kvlen),
-        passed(q_offset, c.q_offset),
-        passed(in_dtype(softmax_sum_grad, c.softmax_sum_grad_dtype), c.softmax_sum_grad),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_seq_kvlen, actual_seq_kvlen_stand_in),
+        passed(q_offset, q_offset_stand_in),
+        passed(in_dtype(softmax_sum_grad, softmax_sum_grad_dtype), softmax_sum_grad_stand_in),
     )
 
 
@@ -197,19 +232,35 @@ def call_flash_attention_score(
     kv_start_idx: Any,
 ) -> Any:
     """Call FlashAttentionScore."""
+    (
+        query_dtype,
+        key_dtype,
+        value_dtype,
+        real_shift_dtype,
+        real_shift_stand_in,
+        drop_mask_stand_in,
+        attn_mask_stand_in,
+        prefix_stand_in,
+        actual_seq_qlen_stand_in,
+        actual_seq_kvlen_stand_in,
+        sink_dtype,
+        sink_stand_in,
+        q_start_idx_stand_in,
+        kv_start_idx_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        in_dtype(value, c.value_dtype),
-        passed(in_dtype(real_shift, c.real_shift_dtype), c.real_shift),
-        passed(drop_mask, c.drop_mask),
-        passed(attn_mask, c.attn_mask),
-        passed(prefix, c.prefix),
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_seq_kvlen, c.actual_seq_kvlen),
-        passed(in_dtype(sink, c.sink_dtype), c.sink),
-        passed(q_start_idx, c.q_start_idx),
-        passed(kv_start_idx, c.kv_start_idx),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        in_dtype(value, value_dtype),
+        passed(in_dtype(real_shift, real_shift_dtype), real_shift_stand_in),
+        passed(drop_mask, drop_mask_stand_in),
+        passed(attn_mask, attn_mask_stand_in),
+        passed(prefix, prefix_stand_in),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_seq_kvlen, actual_seq_kvlen_stand_in),
+        passed(in_dtype(sink, sink_dtype), sink_stand_in),
+        passed(q_start_idx, q_start_idx_stand_in),
+        passed(kv_start_idx, kv_start_idx_stand_in),
     )
 
 
@@ -232,12 +283,13 @@ def call_nsa_compress_with_cache(
     cache: Tensor,
 ) -> Any:
     """Call NsaCompressWithCache."""
+    slot_mapping_stand_in, block_table_stand_in, actual_seq_len_stand_in = c
     return operator(
         input,
         weight,
-        passed(slot_mapping, c.slot_mapping),
-        passed(block_table, c.block_table),
-        passed(actual_seq_len, c.actual_seq_len),
+        passed(slot_mapping, slot_mapping_stand_in),
+        passed(block_table, block_table_stand_in),
+        passed(actual_seq_len, actual_seq_len_stand_in),
         cache,
     )
 
@@ -266,14 +318,23 @@ def call_nsa_compress_attention_infer(
     actual_sel_seq_kvlen: Any,
 ) -> Any:
     """Call NsaCompressAttentionInfer."""
+    (
+        query_dtype,
+        key_dtype,
+        value_dtype,
+        block_table_stand_in,
+        actual_seq_qlen_stand_in,
+        actual_cmp_seq_kvlen_stand_in,
+        actual_sel_seq_kvlen_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        in_dtype(value, c.value_dtype),
-        passed(block_table, c.block_table),
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_cmp_seq_kvlen, c.actual_cmp_seq_kvlen),
-        passed(actual_sel_seq_kvlen, c.actual_sel_seq_kvlen),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        in_dtype(value, value_dtype),
+        passed(block_table, block_table_stand_in),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_cmp_seq_kvlen, actual_cmp_seq_kvlen_stand_in),
+        passed(actual_sel_seq_kvlen, actual_sel_seq_kvlen_stand_in),
     )
 
 
@@ -300,14 +361,22 @@ def call_nsa_selected_attention_infer(
     actual_seq_kvlen: Any,
 ) -> Any:
     """Call NsaSelectedAttentionInfer."""
+    (
+        query_dtype,
+        key_dtype,
+        value_dtype,
+        block_table_stand_in,
+        actual_seq_qlen_stand_in,
+        actual_seq_kvlen_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        in_dtype(value, c.value_dtype),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        in_dtype(value, value_dtype),
         topk_indices,
-        passed(block_table, c.block_table),
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_seq_kvlen, c.actual_seq_kvlen),
+        passed(block_table, block_table_stand_in),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_seq_kvlen, actual_seq_kvlen_stand_in),
     )
 
 
@@ -344,21 +413,32 @@ def call_nsa_cache_step(
     fine_angles: Any,
 ) -> Any:
     """Call NsaCacheStep."""
+    (
+        actual_seq_len_stand_in,
+        gates_stand_in,
+        weight_k_stand_in,
+        weight_v_stand_in,
+        position_k_stand_in,
+        position_v_stand_in,
+        others_stand_in,
+        angles_stand_in,
+        fine_angles_stand_in,
+    ) = c
     return operator(
         query,
         key,
         value,
         selected,
         state,
-        passed(actual_seq_len, c.actual_seq_len),
-        passed(gates, c.gates),
-        passed(weight_k, c.weight_k),
-        passed(weight_v, c.weight_v),
-        passed(position_k, c.position_k),
-        passed(position_v, c.position_v),
-        passed(others, c.others),
-        passed(angles, c.angles),
-        passed(fine_angles, c.fine_angles),
+        passed(actual_seq_len, actual_seq_len_stand_in),
+        passed(gates, gates_stand_in),
+        passed(weight_k, weight_k_stand_in),
+        passed(weight_v, weight_v_stand_in),
+        passed(position_k, position_k_stand_in),
+        passed(position_v, position_v_stand_in),
+        passed(others, others_stand_in),
+        passed(angles, angles_stand_in),
+        passed(fine_angles, fine_angles_stand_in),
     )
 
 
@@ -396,19 +476,33 @@ def call_nsa_decode(
     actual_seq_kvlen: Any,
 ) -> Any:
     """Call NsaDecode."""
+    (
+        query_dtype,
+        gates_dtype,
+        key_cmp_dtype,
+        value_cmp_dtype,
+        key_slc_dtype,
+        value_slc_dtype,
+        key_win_dtype,
+        value_win_dtype,
+        block_table_stand_in,
+        cmp_block_table_stand_in,
+        actual_seq_qlen_stand_in,
+        actual_seq_kvlen_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(gates, c.gates_dtype),
-        in_dtype(key_cmp, c.key_cmp_dtype),
-        in_dtype(value_cmp, c.value_cmp_dtype),
-        in_dtype(key_slc, c.key_slc_dtype),
-        in_dtype(value_slc, c.value_slc_dtype),
-        in_dtype(key_win, c.key_win_dtype),
-        in_dtype(value_win, c.value_win_dtype),
-        passed(block_table, c.block_table),
-        passed(cmp_block_table, c.cmp_block_table),
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_seq_kvlen, c.actual_seq_kvlen),
+        in_dtype(query, query_dtype),
+        in_dtype(gates, gates_dtype),
+        in_dtype(key_cmp, key_cmp_dtype),
+        in_dtype(value_cmp, value_cmp_dtype),
+        in_dtype(key_slc, key_slc_dtype),
+        in_dtype(value_slc, value_slc_dtype),
+        in_dtype(key_win, key_win_dtype),
+        in_dtype(value_win, value_win_dtype),
+        passed(block_table, block_table_stand_in),
+        passed(cmp_block_table, cmp_block_table_stand_in),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_seq_kvlen, actual_seq_kvlen_stand_in),
     )
 
 
@@ -435,13 +529,22 @@ def call_block_indexer(
     q_offset: Any,
 ) -> Any:
     """Call BlockIndexer."""
+    (
+        query_dtype,
+        key_dtype,
+        weights_dtype,
+        weights_stand_in,
+        actual_seq_qlen_stand_in,
+        actual_seq_kvlen_stand_in,
+        q_offset_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        passed(in_dtype(weights, c.weights_dtype), c.weights),
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_seq_kvlen, c.actual_seq_kvlen),
-        passed(q_offset, c.q_offset),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        passed(in_dtype(weights, weights_dtype), weights_stand_in),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_seq_kvlen, actual_seq_kvlen_stand_in),
+        passed(q_offset, q_offset_stand_in),
     )
 
 
@@ -470,14 +573,24 @@ def call_lightning_indexer(
     block_table: Any,
 ) -> Any:
     """Call LightningIndexer."""
+    (
+        query_dtype,
+        key_dtype,
+        weights_dtype,
+        weights_stand_in,
+        actual_seq_lengths_query_stand_in,
+        actual_seq_lengths_key_stand_in,
+        compress_residual_stand_in,
+        block_table_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        passed(in_dtype(weights, c.weights_dtype), c.weights),
-        passed(actual_seq_lengths_query, c.actual_seq_lengths_query),
-        passed(actual_seq_lengths_key, c.actual_seq_lengths_key),
-        passed(compress_residual, c.compress_residual),
-        passed(block_table, c.block_table),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        passed(in_dtype(weights, weights_dtype), weights_stand_in),
+        passed(actual_seq_lengths_query, actual_seq_lengths_query_stand_in),
+        passed(actual_seq_lengths_key, actual_seq_lengths_key_stand_in),
+        passed(compress_residual, compress_residual_stand_in),
+        passed(block_table, block_table_stand_in),
     )
 
 
@@ -513,17 +626,31 @@ def call_sparse_flash_attention(
     block_table: Any,
 ) -> Any:
     """Call SparseFlashAttention."""
+    (
+        query_dtype,
+        key_dtype,
+        value_dtype,
+        query_rope_dtype,
+        query_rope_stand_in,
+        key_rope_dtype,
+        key_rope_stand_in,
+        sinks_dtype,
+        sinks_stand_in,
+        actual_seq_lengths_query_stand_in,
+        actual_seq_lengths_kv_stand_in,
+        block_table_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        in_dtype(value, c.value_dtype),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        in_dtype(value, value_dtype),
         sparse_indices,
-        passed(in_dtype(query_rope, c.query_rope_dtype), c.query_rope),
-        passed(in_dtype(key_rope, c.key_rope_dtype), c.key_rope),
-        passed(in_dtype(sinks, c.sinks_dtype), c.sinks),
-        passed(actual_seq_lengths_query, c.actual_seq_lengths_query),
-        passed(actual_seq_lengths_kv, c.actual_seq_lengths_kv),
-        passed(block_table, c.block_table),
+        passed(in_dtype(query_rope, query_rope_dtype), query_rope_stand_in),
+        passed(in_dtype(key_rope, key_rope_dtype), key_rope_stand_in),
+        passed(in_dtype(sinks, sinks_dtype), sinks_stand_in),
+        passed(actual_seq_lengths_query, actual_seq_lengths_query_stand_in),
+        passed(actual_seq_lengths_kv, actual_seq_lengths_kv_stand_in),
+        passed(block_table, block_table_stand_in),
     )
 
 
@@ -562,19 +689,34 @@ def call_sparse_lightning_indexer_grad_kl_loss(
     actual_seq_klen: Any,
 ) -> Any:
     """Call SparseLightningIndexerGradKLLoss."""
+    (
+        query_dtype,
+        key_dtype,
+        query_index_dtype,
+        key_index_dtype,
+        weights_dtype,
+        softmax_max_dtype,
+        softmax_sum_dtype,
+        query_rope_dtype,
+        query_rope_stand_in,
+        key_rope_dtype,
+        key_rope_stand_in,
+        actual_seq_qlen_stand_in,
+        actual_seq_klen_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        in_dtype(query_index, c.query_index_dtype),
-        in_dtype(key_index, c.key_index_dtype),
-        in_dtype(weights, c.weights_dtype),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        in_dtype(query_index, query_index_dtype),
+        in_dtype(key_index, key_index_dtype),
+        in_dtype(weights, weights_dtype),
         sparse_indices,
-        in_dtype(softmax_max, c.softmax_max_dtype),
-        in_dtype(softmax_sum, c.softmax_sum_dtype),
-        passed(in_dtype(query_rope, c.query_rope_dtype), c.query_rope),
-        passed(in_dtype(key_rope, c.key_rope_dtype), c.key_rope),
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_seq_klen, c.actual_seq_klen),
+        in_dtype(softmax_max, softmax_max_dtype),
+        in_dtype(softmax_sum, softmax_sum_dtype),
+        passed(in_dtype(query_rope, query_rope_dtype), query_rope_stand_in),
+        passed(in_dtype(key_rope, key_rope_dtype), key_rope_stand_in),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_seq_klen, actual_seq_klen_stand_in),
     )
 
 
@@ -598,12 +740,19 @@ def call_dense_lightning_indexer_softmax_lse(
     actual_seq_klen: Any,
 ) -> Any:
     """Call DenseLightningIndexerSoftmaxLse."""
+    (
+        query_index_dtype,
+        key_index_dtype,
+        weights_dtype,
+        actual_seq_qlen_stand_in,
+        actual_seq_klen_stand_in,
+    ) = c
     return operator(
-        in_dtype(query_index, c.query_index_dtype),
-        in_dtype(key_index, c.key_index_dtype),
-        in_dtype(weights, c.weights_dtype),
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_seq_klen, c.actual_seq_klen),
+        in_dtype(query_index, query_index_dtype),
+        in_dtype(key_index, key_index_dtype),
+        in_dtype(weights, weights_dtype),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_seq_klen, actual_seq_klen_stand_in),
     )
 
 
@@ -645,20 +794,37 @@ def call_dense_lightning_indexer_grad_kl_loss(
     actual_seq_klen: Any,
 ) -> Any:
     """Call DenseLightningIndexerGradKLLoss."""
+    (
+        query_dtype,
+        key_dtype,
+        query_index_dtype,
+        key_index_dtype,
+        weights_dtype,
+        softmax_max_dtype,
+        softmax_sum_dtype,
+        softmax_max_index_dtype,
+        softmax_sum_index_dtype,
+        query_rope_dtype,
+        query_rope_stand_in,
+        key_rope_dtype,
+        key_rope_stand_in,
+        actual_seq_qlen_stand_in,
+        actual_seq_klen_stand_in,
+    ) = c
     return operator(
-        in_dtype(query, c.query_dtype),
-        in_dtype(key, c.key_dtype),
-        in_dtype(query_index, c.query_index_dtype),
-        in_dtype(key_index, c.key_index_dtype),
-        in_dtype(weights, c.weights_dtype),
-        in_dtype(softmax_max, c.softmax_max_dtype),
-        in_dtype(softmax_sum, c.softmax_sum_dtype),
-        in_dtype(softmax_max_index, c.softmax_max_index_dtype),
-        in_dtype(softmax_sum_index, c.softmax_sum_index_dtype),
-        passed(in_dtype(query_rope, c.query_rope_dtype), c.query_rope),
-        passed(in_dtype(key_rope, c.key_rope_dtype), c.key_rope),
-        passed(actual_seq_qlen, c.actual_seq_qlen),
-        passed(actual_seq_klen, c.actual_seq_klen),
+        in_dtype(query, query_dtype),
+        in_dtype(key, key_dtype),
+        in_dtype(query_index, query_index_dtype),
+        in_dtype(key_index, key_index_dtype),
+        in_dtype(weights, weights_dtype),
+        in_dtype(softmax_max, softmax_max_dtype),
+        in_dtype(softmax_sum, softmax_sum_dtype),
+        in_dtype(softmax_max_index, softmax_max_index_dtype),
+        in_dtype(softmax_sum_index, softmax_sum_index_dtype),
+        passed(in_dtype(query_rope, query_rope_dtype), query_rope_stand_in),
+        passed(in_dtype(key_rope, key_rope_dtype), key_rope_stand_in),
+        passed(actual_seq_qlen, actual_seq_qlen_stand_in),
+        passed(actual_seq_klen, actual_seq_klen_stand_in),
     )
 
 

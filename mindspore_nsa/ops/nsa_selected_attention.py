@@ -162,21 +162,22 @@ def selected_attention_gradient(
         q_offset,
         statistics,
     )
+    # By position: in the graph of a layer's bprop MindSpore does not resolve keyword arguments.
     return call_nsa_selected_attention_grad(
         operator,
         c,
-        query=query,
-        key=key,
-        value=value,
-        attention_out=result[0],
-        attention_out_grad=dout,
-        softmax_max=result[1],
-        softmax_sum=result[2],
-        topk_indices=topk_indices,
-        actual_seq_qlen=actual_seq_qlen,
-        actual_seq_kvlen=actual_seq_kvlen,
-        q_offset=q_offset,
-        softmax_sum_grad=None,
+        query,
+        key,
+        value,
+        result[0],
+        dout,
+        result[1],
+        result[2],
+        topk_indices,
+        actual_seq_qlen,
+        actual_seq_kvlen,
+        q_offset,
+        None,
     )
 
 
