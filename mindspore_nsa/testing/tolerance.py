@@ -9,7 +9,11 @@ from .dtypes import ULP
 # A gradient smaller than this part of the terms that it is the difference of (a query that sees
 # one key has dP = Dvec) is rounding noise of those terms, which sets its scale then.
 CANCELLED = 1 / 2
-SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
+# The least scale of a row. In float16 a P below 2^-14 is a multiple of 2^-24, and the errors of
+# several keys, of 2^-25 each, add up.
+SMALLEST_SCALE = {"float32": 2.0**-126, "float16": 2.0**-11, "bfloat16": 2.0**-126}
+# A probability below the smallest normal float32, 2^-126, may count as 0; times dP, over many rows.
+FLUSHED = 2.0**-116
 
 
 def limit(plain_error, dtype, nsa=False, what="tensor"):
@@ -44,20 +48,20 @@ def error(x, ref64, terms=None):
 def row_errors(x, ref64, width, scales):
     """max|x - ref64| of each row of `width` elements, in units of the row's scale.
 
-    A row whose scale is 0 must be right to the bit.
+    A row whose scale is 0 must be right, but for what may be flushed to 0.
     """
     off = np.abs(np.where(np.isfinite(ref64), np.asarray(x, np.float64) - ref64, 0))
-    off = off.reshape(-1, width).max(axis=1)
+    off = np.where(off < FLUSHED, 0, off).reshape(-1, width).max(axis=1)
     return np.divide(off, scales, where=scales > 0, out=np.where(off > 0, np.inf, 0.0))
 
 
 def row_scales(sizes, width, dtype):
     """The scale of each row: its largest sum of absolute terms.
 
-    Unless there are no terms, it is no less than the smallest normal number.
+    Unless there are no terms, it is no less than SMALLEST_SCALE.
     """
     sizes = np.abs(np.where(np.isfinite(sizes), sizes, 0)).reshape(-1, width).max(axis=1)
-    return np.where(sizes > 0, np.maximum(sizes, SMALLEST_NORMAL[dtype]), 0)
+    return np.where(sizes > 0, np.maximum(sizes, SMALLEST_SCALE[dtype]), 0)
 
 
 def check_rows(name, ours, ref64, plain, dtype, width, sizes):

@@ -68,7 +68,8 @@ def test_against_loops(causal, masked, importance):
                 if causal:
                     blocks = range(position // SELECT + 1)
                 else:
-                    blocks = range(-(-(count + (0 if late else n - 1)) // m))
+                    # A segment without compressed tokens has no block.
+                    blocks = range(-(-(count + (0 if late else n - 1)) // m) if count else 0)
                 for j in blocks:
                     for a in range(m):
                         for e in range(n):

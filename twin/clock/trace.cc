@@ -1,8 +1,8 @@
 // The trace in Chrome's format: a process for each core, a thread for each pipe.
 #include <cstdio>
 
+#include "twin/clock/plain_numbers.h"
 #include "twin/clock/report.h"
-#include "twin/device/plain_numbers.h"
 
 namespace twin::clock {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <exception>
 
+#include "twin/clock/plain_numbers.h"
 #include "twin/device/launch_state.h"
 #include "twin/device/narrowed.h"
-#include "twin/device/plain_numbers.h"
 
 namespace twin {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "graph/types.h"
+#include "twin/clock/plain_numbers.h"
 #include "twin/device/float16.h"
-#include "twin/device/plain_numbers.h"
 #include "twin/host/device_memory.h"
 #include "twin/host/log.h"
 #include "twin/host/machine.h"

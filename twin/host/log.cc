@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "twin/device/plain_numbers.h"
+#include "twin/clock/plain_numbers.h"
 
 namespace twin {
 
