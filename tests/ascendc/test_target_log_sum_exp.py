@@ -18,7 +18,11 @@ def close(ours, expected):
         assert b.any() and np.abs(a - b).max() <= 4 * STEP * np.abs(b).max()
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+# sparse_flash_attention has no Ascend kernel.
+WITH_KERNELS = [name for name in OPERATORS if name != "sparse"]
+
+
+@pytest.mark.parametrize("name", WITH_KERNELS)
 def test_merged_halves_have_the_gradients_of_the_whole(name):
     tensors = operands(ms.float16)
     expected = to_numpy(slopes(whole(OPERATORS[name]))(*tensors))
@@ -26,7 +30,7 @@ def test_merged_halves_have_the_gradients_of_the_whole(name):
         close(to_numpy(slopes(merged(OPERATORS[name], HALVES))(*tensors)), expected)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", WITH_KERNELS)
 def test_penalty_in_a_graph(name):
     """Also of rows that see nothing, whatever comes for them."""
 

@@ -21,8 +21,6 @@ import mindspore_nsa
 from mindspore_nsa.ops import _ascend
 from tests.ascendc.conftest import forget
 
-argument, call = _ascend._argument, _ascend._call
-
 
 def draw(*shape, seed=0):
     return Tensor(np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float16))
@@ -44,32 +42,49 @@ def calls():
     return [result.asnumpy() for result in results]
 
 
-def renamed(pairs):
-    """`_argument` that takes one parameter of the function for another."""
+def around(change):
+    """The calls of all aclnn functions, with a Custom that `change` puts something around."""
 
-    def replaced(op, parameter, *rest):
-        name = pairs.get(parameter["name"])
-        found = [p for p in _ascend._parameters(op, "input") if p["name"] == name]
-        return argument(op, found[0] if found else parameter, *rest)
+    def made(op, kind, forward, backward):
+        return kind, lambda custom, known: forward(change(op, custom), known), backward
 
-    return replaced
+    return {op: made(op, *parts) for op, parts in _ascend.ACLNN.items()}
 
 
-def in_reverse(arguments, outputs):
-    return call(arguments, outputs[::-1])
+def swapped(*names):
+    """Custom functions that take each of two parameters for the other."""
+
+    def change(op, custom):
+        order = [parameter["name"] for parameter in _ascend._parameters(op, "input")]
+        if not set(names) <= set(order):
+            return custom
+        one, other = map(order.index, names)
+
+        def call(*arguments):
+            arguments = list(arguments)
+            arguments[one], arguments[other] = arguments[other], arguments[one]
+            return custom(*arguments)
+
+        return call
+
+    return around(change)
+
+
+def in_reverse(op, custom):
+    def call(*arguments):
+        outputs = custom(*arguments)
+        return outputs[::-1] if isinstance(outputs, tuple) else outputs
+
+    return call
 
 
 FAULTS = {
     "one registration": {"deepcopy": lambda info: info},
     "absent tensors": {"_ABSENT_TYPE": "aclTensor*"},
     "views": {"_contiguous": lambda x: x},
-    "order of arguments": {"_argument": renamed({"key": "value", "value": "key"})},
-    "an optional input shifted": {
-        "_argument": renamed(
-            {"realShiftOptional": "dropMaskOptional", "dropMaskOptional": "realShiftOptional"}
-        )
-    },
-    "order of outputs": {"_call": in_reverse},
+    "order of arguments": {"ACLNN": swapped("key", "value")},
+    "an optional input shifted": {"ACLNN": swapped("realShiftOptional", "dropMaskOptional")},
+    "order of outputs": {"ACLNN": around(in_reverse)},
 }
 
 

@@ -51,7 +51,8 @@ def test_overflow(found):
 def test_levels_that_keep_float32(found, level):
     """The operators of sparse attention take 16 bits there."""
     assert found[f"level_{level}"] == (
-        "nsa_compress: input must be of dtype float16 or bfloat16 on Ascend, got float32"
+        "NativeSparseAttention: x must be of dtype float16 or bfloat16 on Ascend, or the layer "
+        "marked so by to_float, got float32"
     )
 
 

@@ -7,7 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+# Last: where mindspore_nsa is installed, that is what the tests import.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import mindspore as ms  # noqa: E402
 

@@ -1,9 +1,7 @@
 """Every way in which mindspore.jit takes a function, and what an error in it leaves behind."""
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import mindspore as ms
 import pytest
@@ -48,10 +46,8 @@ def test_after_an_error(options):
 
 def test_trace():
     """In a process of its own: MindSpore goes on tracing after an error."""
-    root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         [sys.executable, captures.__file__],
-        env={**os.environ, "PYTHONPATH": f"{root}:{root / 'twin'}"},
         capture_output=True,
         text=True,
         timeout=300,
