@@ -15,7 +15,6 @@ import numpy as np
 from .precision import FLOAT64
 
 FLT_MAX = float(np.finfo(np.float32).max)
-FLT_MIN = float(np.finfo(np.float32).tiny)
 
 
 def repeat_heads(x, group):
@@ -82,8 +81,7 @@ def softmax(scores, count, sink=None, precision=FLOAT64):
     centred = np.subtract(
         scores, shift[..., None], where=visible, out=np.full_like(scores, -np.inf)
     )
-    unnormalised = np.exp(centred)
-    unnormalised = np.where(unnormalised < FLT_MIN, 0, unnormalised)
+    unnormalised = precision.flushed(np.exp(centred))
     row_sum = precision.sum_copies(unnormalised, np.where(visible, count, 0))
     if sink is not None:
         row_sum = row_sum + np.exp(sink[:, None] - shift)
@@ -97,12 +95,12 @@ def softmax(scores, count, sink=None, precision=FLOAT64):
     return tuple(x.astype(precision.real) for x in (p, row_max, row_sum))
 
 
-def softmax_from_statistics(scores, count, row_max, row_sum):
+def softmax_from_statistics(scores, count, row_max, row_sum, precision=FLOAT64):
     """P again, from the maximum and the sum that the forward returned."""
     visible = visible_pairs(scores, count)
     centred = np.where(visible, scores, 0) - np.where(visible, row_max[..., None], 0)
     p = np.where(visible, np.exp(centred) / row_sum[..., None], 0)
-    return np.where(p < FLT_MIN, 0, p).astype(scores.dtype)
+    return precision.flushed(p).astype(scores.dtype)
 
 
 def dropout(p, count, keep):
@@ -139,7 +137,7 @@ def backward(
     dP = (dO V^T) * keep              dS = P * (dP - Dvec)
     dV = (P * keep)^T dO    dQ = scale * dS K    dK = scale * dS^T Q
     """
-    p = softmax_from_statistics(scores, count, row_max, row_sum)
+    p = softmax_from_statistics(scores, count, row_max, row_sum, precision)
     count = np.where(p == 0, 0, count)
     dvec = precision.dot(dy, out)
     if sum_grad is not None:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+FLT_MIN = float(np.finfo(np.float32).tiny)
+
 
 class Precision:
     """Where a computation rounds; this base rounds nowhere and computes in float64.
@@ -36,6 +38,10 @@ class Precision:
     def sum_copies(self, x, count):
         """The sum of every row of x, element (i, j) taken count[i, j] times."""
         return self.sum(x * count.astype(self.real), axis=-1)
+
+    def flushed(self, p):
+        """P or exp(score - max), where anything below the smallest normal float32 counts as 0."""
+        return np.where(p < FLT_MIN, 0, p)
 
     def operand(self, x):
         """P or dS as an operand of a matrix product."""

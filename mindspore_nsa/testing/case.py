@@ -11,7 +11,7 @@ from mindspore_nsa.reference import FLOAT64
 from .dtypes import decode, dtype_name
 from .kept import Kept, digest
 from .picks import check_picks
-from .plain import Sizes, Terms, plain_precision
+from .plain import Sizes, Terms, Unflushed, plain_precision
 from .tolerance import check, check_rows, check_statistics, check_topk, error, limit
 
 # Names of the inputs and outputs of every operator, in native order.
@@ -225,8 +225,9 @@ def compare(case, outputs):
             what = "loss" if name == "loss" else "tensor"
             check(label, ours, ref64, plain(), dtype, nsa, terms, what)
             if name in _BY_ROW and "Indexer" not in case.op:
-                width, sizes = _width(case, name, ref64), partial(_sizes, case, place)
-                check_rows(label, ours, ref64, plain(), dtype, width, sizes)
+                width = _width(case, name, ref64)
+                more = (partial(of, case, place) for of in (_sizes, _unflushed))
+                check_rows(label, ours, ref64, plain(), dtype, width, *more)
 
 
 # A query's or a key's rows of one head each.
@@ -234,7 +235,11 @@ _BY_ROW = ("attention_out", "dq", "dk", "dv", "dq_rope", "dk_rope")
 
 
 def _sizes(case, place):
-    return _outputs(case, Sizes(), "sizes")[0][place]
+    return _outputs(case, Sizes(case.dtype), "sizes")[0][place]
+
+
+def _unflushed(case, place):
+    return _outputs(case, Unflushed(), "unflushed")[0][place]
 
 
 def _width(case, name, x):

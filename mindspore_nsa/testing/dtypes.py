@@ -11,6 +11,7 @@ DTYPES = ("float32", "float16", BFLOAT16)
 
 # One unit in the last place at 1.
 ULP = {"float32": 2.0**-23, "float16": 2.0**-10, BFLOAT16: 2.0**-7}
+SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, BFLOAT16: 2.0**-126}
 
 
 def to_bfloat16_bits(x):

@@ -15,7 +15,7 @@ import numpy as np
 
 from mindspore_nsa.reference import Precision
 
-from .dtypes import round_to
+from .dtypes import SMALLEST_NORMAL, round_to
 
 
 class Plain(Precision):
@@ -109,10 +109,31 @@ class _Operand(np.ndarray):
     """P or dS, by which `Sizes` knows the products that make outputs."""
 
 
+class Unflushed(Precision):
+    """float64 that keeps probabilities below the smallest normal float32.
+
+    Ascend's Exp gives them, the CPU kernels and the definition count them as 0.
+    """
+
+    def flushed(self, p):
+        return p
+
+
 class Sizes(Terms):
-    """float64 with the absolute values of what outputs are sums of: the scales of their rows."""
+    """float64 with the absolute values of what outputs are sums of: the scales of their rows.
+
+    A P or dS below the smallest normal number of the dtype is rounded as if it were that number, so
+    it counts as that much.
+    """
+
+    def __init__(self, dtype):
+        self.least = SMALLEST_NORMAL[dtype]
+
+    def flushed(self, p):
+        return p
 
     def operand(self, x):
+        x = np.where(x == 0, 0, np.maximum(abs(x), self.least))
         return np.asarray(x).view(_Operand)
 
     def matmul(self, a, b):

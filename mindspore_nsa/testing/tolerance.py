@@ -4,16 +4,11 @@ import numpy as np
 
 from mindspore_nsa.reference.attention import FLT_MAX
 
-from .dtypes import ULP
+from .dtypes import SMALLEST_NORMAL, ULP
 
 # A gradient smaller than this part of the terms that it is the difference of (a query that sees
 # one key has dP = Dvec) is rounding noise of those terms, which sets its scale then.
 CANCELLED = 1 / 2
-# The least scale of a row. In float16 a P below 2^-14 is a multiple of 2^-24, and the errors of
-# several keys, of 2^-25 each, add up.
-SMALLEST_SCALE = {"float32": 2.0**-126, "float16": 2.0**-11, "bfloat16": 2.0**-126}
-# A probability below the smallest normal float32, 2^-126, may count as 0; times dP, over many rows.
-FLUSHED = 2.0**-116
 
 
 def limit(plain_error, dtype, nsa=False, what="tensor"):
@@ -45,31 +40,35 @@ def error(x, ref64, terms=None):
     return difference / scale if scale else np.where(difference, np.inf, 0.0)[()]
 
 
-def row_errors(x, ref64, width, scales):
+def row_errors(x, ref64, width, scales, unflushed=None):
     """max|x - ref64| of each row of `width` elements, in units of the row's scale.
 
-    A row whose scale is 0 must be right, but for what may be flushed to 0.
+    A row whose scale is 0 must be right to the bit. With `unflushed` the error is the distance from
+    what lies between the two references.
     """
-    off = np.abs(np.where(np.isfinite(ref64), np.asarray(x, np.float64) - ref64, 0))
-    off = np.where(off < FLUSHED, 0, off).reshape(-1, width).max(axis=1)
+    x, other = np.asarray(x, np.float64), ref64 if unflushed is None else unflushed
+    nearest = np.clip(x, np.fmin(ref64, other), np.fmax(ref64, other))
+    off = np.abs(np.where(np.isfinite(ref64), x - nearest, 0))
+    off = off.reshape(-1, width).max(axis=1)
     return np.divide(off, scales, where=scales > 0, out=np.where(off > 0, np.inf, 0.0))
 
 
 def row_scales(sizes, width, dtype):
     """The scale of each row: its largest sum of absolute terms.
 
-    Unless there are no terms, it is no less than SMALLEST_SCALE.
+    Unless there are no terms, it is no less than the smallest normal number.
     """
     sizes = np.abs(np.where(np.isfinite(sizes), sizes, 0)).reshape(-1, width).max(axis=1)
-    return np.where(sizes > 0, np.maximum(sizes, SMALLEST_SCALE[dtype]), 0)
+    return np.where(sizes > 0, np.maximum(sizes, SMALLEST_NORMAL[dtype]), 0)
 
 
-def check_rows(name, ours, ref64, plain, dtype, width, sizes):
+def check_rows(name, ours, ref64, plain, dtype, width, sizes, unflushed=None):
     """Assert that every row of `width` elements is as good as the plain implementation's worst.
 
     `sizes` gives a tensor of the sums of absolute terms. P or dS is rounded, and so is the output,
     each by half a unit of these sums at most: one unit is the floor of 16 bits. In float32 it is
-    four, for exponentials and sums of few terms.
+    four, for exponentials and sums of few terms. `unflushed` gives the reference that keeps
+    probabilities below the smallest normal float32: a kernel may keep them or count them as 0.
     """
     if not width or not np.size(ref64):
         return
@@ -79,7 +78,8 @@ def check_rows(name, ours, ref64, plain, dtype, width, sizes):
     if row_errors(ours, ref64, width, own).max() <= limit(0, dtype, what="row"):
         return
     scales = row_scales(sizes(), width, dtype)
-    errors, plain_error = row_errors(ours, ref64, width, scales), 0.0
+    kept = None if unflushed is None else unflushed()
+    errors, plain_error = row_errors(ours, ref64, width, scales, kept), 0.0
     for one in plain:
         plain_error = max(plain_error, row_errors(one, ref64, width, scales).max())
         if errors.max() <= limit(plain_error, dtype, what="row"):

@@ -16,6 +16,7 @@ from mindspore_nsa.testing.dtypes import (
     round_to,
     to_bfloat16_bits,
 )
+from mindspore_nsa.testing.plain import Sizes
 from mindspore_nsa.testing.tolerance import check, check_rows, check_statistics, check_topk, limit
 
 
@@ -199,3 +200,21 @@ def test_topk_takes_zeros_by_index():
     check_topk("topk", np.array([[1, 2, 0, 3]]), SCORES, CANDIDATE, nothing_forced, 1e-6)
     with pytest.raises(AssertionError, match="by index"):
         check_topk("topk", np.array([[1, 2, 0, 4]]), SCORES, CANDIDATE, nothing_forced, 1e-6)
+
+
+def test_rows_of_flushed_probabilities():
+    """A kernel keeps them or counts them as 0; what lies outside of both is wrong."""
+    kept = np.full((1, 4), 2.0**-129)
+    given = (np.zeros_like(kept), [np.zeros_like(kept)], "float32", 4, lambda: kept, lambda: kept)
+    for ours in (0 * kept, kept / 2, kept):
+        check_rows("row", ours, *given)
+    for ours in (-kept, 1.1 * kept):
+        with pytest.raises(AssertionError, match="1 of 1 rows of 4"):
+            check_rows("row", ours, *given)
+
+
+def test_sizes_of_subnormal_operands():
+    """Rounding to float16 is to multiples of 2^-24 below 2^-14, as at 2^-14 itself."""
+    p = np.array([[2.0**-20, 0.0, 0.5]])
+    found = Sizes("float16").matmul(Sizes("float16").operand(p), np.eye(3))
+    np.testing.assert_array_equal(found, [[2.0**-14, 0, 0.5]])
