@@ -49,8 +49,10 @@ add_custom_command(
   COMMENT "Generating the aclnn functions" VERBATIM)
 add_custom_target(nsa_ascendc_generated DEPENDS ${generated_files})
 
-# What the functions take, as data.
+# Descriptions of the functions' arguments. Python's module links them too, so they carry no line
+# tables: those name the folder of the build.
 add_library(nsa_aclnn_functions OBJECT ascendc/op_api/aclnn_function.cc)
+set_source_files_properties(ascendc/op_api/aclnn_function.cc PROPERTIES COMPILE_OPTIONS "-g0")
 target_link_libraries(nsa_aclnn_functions PUBLIC nsa_ascendc_flags)
 add_dependencies(nsa_aclnn_functions nsa_ascendc_generated)
 
