@@ -139,8 +139,8 @@ def test_example_without_a_compiler(repaired, tmp_path):
     python(*there, "install", "--quiet", "--no-deps", "--no-index", repaired)
     # MindSpore and its needs are those of the environment that runs the tests.
     (site / "mindspore.pth").write_text(sysconfig.get_path("purelib"))
-    (layer,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    (tmp_path / "example.py").write_text(layer + operators_example())
+    parts = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    (tmp_path / "example.py").write_text("".join(parts) + operators_example())
     check = "import mindspore_nsa, shutil; print(mindspore_nsa.__file__, shutil.which('g++'))\n"
     (tmp_path / "where.py").write_text(check)
     outputs = []
