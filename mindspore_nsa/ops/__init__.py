@@ -16,6 +16,7 @@ from .dropout_mask import dropout_mask  # noqa: E402
 from .flash_attention_score import flash_attention_score  # noqa: E402
 from .lightning_indexer import lightning_indexer  # noqa: E402
 from .lightning_indexer_kl_loss import lightning_indexer_kl_loss  # noqa: E402
+from .lightning_indexer_v2 import lightning_indexer_v2  # noqa: E402
 from .nsa_compress import nsa_compress  # noqa: E402
 from .nsa_compress_attention import nsa_compress_attention  # noqa: E402
 from .nsa_compress_attention_infer import nsa_compress_attention_infer  # noqa: E402
@@ -28,6 +29,9 @@ from .sparse_flash_mla import sparse_flash_mla  # noqa: E402
 from .sparse_lightning_indexer_grad_kl_loss import (  # noqa: E402
     sparse_lightning_indexer_grad_kl_loss,
 )
+from .sparse_lightning_indexer_kl_loss_grad import (  # noqa: E402
+    sparse_lightning_indexer_kl_loss_grad,
+)
 
 __all__ = [
     "block_indexer",
@@ -38,6 +42,7 @@ __all__ = [
     "flash_attention_score",
     "lightning_indexer",
     "lightning_indexer_kl_loss",
+    "lightning_indexer_v2",
     "nsa_compress",
     "nsa_compress_attention",
     "nsa_compress_attention_infer",
@@ -49,4 +54,5 @@ __all__ = [
     "sparse_flash_attention",
     "sparse_flash_mla",
     "sparse_lightning_indexer_grad_kl_loss",
+    "sparse_lightning_indexer_kl_loss_grad",
 ]

@@ -1,76 +1,98 @@
 """One softmax over a window of keys, over compressed keys, and a sink: a composition."""
 
+import math
+
 import mindspore
+import numpy as np
 from mindspore import ops
 
-from ._plan import Planner, TensorSpec, fail_type, shown
+from ._custom import constant
+from ._picked import attention_mass
+from ._plan import Planner, fail_type, shown
+from ._segment_rows import (
+    INTS,
+    check_choice,
+    check_int,
+    check_sums,
+    check_tensor,
+    lengths,
+    places,
+    rows_of,
+    segments,
+    visible,
+)
 from .sparse_flash_attention import sparse_flash_attention
 
 _FUNCTION = "sparse_flash_mla"
 _LAYOUTS = ("BSND", "TND")
 _BAND, _ALL, _CAUSAL = 4, 0, 3
-
-
-def _int(given, name, least):
-    value = given[name]
-    if type(value) is not int:
-        raise TypeError(f"{_FUNCTION}: {name} must be an int, got {shown(value)}")
-    if value < least:
-        raise ValueError(f"{_FUNCTION}: {name} must be >= {least}, got {value}")
-
-
-def _tensor(given, name, rank, dtypes=None):
-    spec = given[name]
-    if not isinstance(spec, TensorSpec):
-        fail_type(_FUNCTION, name, "a Tensor", spec)
-    if dtypes is not None and spec.dtype not in dtypes:
-        expected = " or ".join(str(dtype).lower() for dtype in dtypes)
-        raise TypeError(f"{_FUNCTION}: {name} must be of dtype {expected}, got {spec.native()[0]}")
-    if spec.shape is None or len(spec.shape) != rank:
-        raise ValueError(f"{_FUNCTION}: {name} must be of rank {rank}, got shape {spec.shape}")
-
-
-def _choice(given, name, known):
-    if given[name] not in known:
-        words = " or ".join(map(repr, known))
-        raise ValueError(f"{_FUNCTION}: {name} must be {words}, got {shown(given[name])}")
+# Prefix sums, and the tensor that they divide.
+_LISTS = {
+    "cu_seqlens_q": "query",
+    "cu_seqlens_ori_kv": "ori_kv",
+    "cu_seqlens_cmp_kv": "cmp_kv",
+}
+_MOST_ROWS = 2**31 - 1
+_NO_GRADIENT = f"{_FUNCTION}: cmp_softmax_l1_norm has no gradient"
+_NOT_ASKED = constant(np.zeros(0, np.float32))
 
 
 def _plan_call(**given):
-    _choice(given, "layout_q", _LAYOUTS)
-    _choice(given, "layout_kv", (given["layout_q"],))
-    _choice(given, "ori_mask_mode", (_BAND,))
-    _choice(given, "cmp_mask_mode", (_ALL, _CAUSAL))
+    check_choice(_FUNCTION, given, "layout_q", _LAYOUTS)
+    check_choice(_FUNCTION, given, "layout_kv", (given["layout_q"],))
+    check_choice(_FUNCTION, given, "ori_mask_mode", (_BAND,))
+    check_choice(_FUNCTION, given, "cmp_mask_mode", (_ALL, _CAUSAL))
     for name, least in (("ori_win_left", 0), ("ori_win_right", 0), ("cmp_ratio", 1)):
-        _int(given, name, least)
-    rank, packed = (3, True) if given["layout_q"] == "TND" else (4, False)
-    compressed, ints = given["cmp_kv"] is not None, (mindspore.int64, mindspore.int32)
-    for name in ("query", "ori_kv", *(["cmp_kv"] if compressed else [])):
-        _tensor(given, name, rank)
-    if given["ori_kv"].shape[-2] != 1:
-        raise ValueError(
-            f"{_FUNCTION}: ori_kv must have one head, got shape {given['ori_kv'].shape}"
-        )
+        check_int(_FUNCTION, given, name, least)
+    rank = 3 if given["layout_q"] == "TND" else 4
+    compressed = given["cmp_kv"] is not None
+    keys = ("ori_kv", "cmp_kv") if compressed else ("ori_kv",)
+    for name in ("query", *keys):
+        check_tensor(_FUNCTION, given, name, rank)
+    for name in keys:
+        if given[name].shape[-2] not in (-1, 1):
+            raise ValueError(
+                f"{_FUNCTION}: {name} must have one head, got shape {given[name].shape}"
+            )
     if given["cmp_sparse_indices"] is not None:
-        _tensor(given, "cmp_sparse_indices", rank, (mindspore.int32,))
-    for name in ("cu_seqlens_q", "cu_seqlens_ori_kv", "cu_seqlens_cmp_kv"):
-        wanted = packed and (compressed or name != "cu_seqlens_cmp_kv")
-        if wanted:
-            _tensor(given, name, 1, ints)
+        check_tensor(_FUNCTION, given, "cmp_sparse_indices", rank, (mindspore.int32,))
+    _check_lists(given, compressed, rank == 3)
+    _check_optional(given, compressed)
+    rows = [math.prod(given[name].shape[:-2]) for name in keys]
+    if min(rows) >= 0 and sum(rows) > _MOST_ROWS:
+        raise ValueError(
+            f"{_FUNCTION}: ori_kv and cmp_kv must have at most {_MOST_ROWS} keys together, which "
+            f"an int32 numbers, got {sum(rows)}"
+        )
+    return True
+
+
+def _check_lists(given, compressed, packed):
+    for name, x in _LISTS.items():
+        if packed and (compressed or x != "cmp_kv"):
+            check_sums(_FUNCTION, given, name, x)
         elif given[name] is not None:
             expected = "None with layout 'BSND'" if not packed else "None without cmp_kv"
             raise ValueError(f"{_FUNCTION}: {name} must be {expected}, got {shown(given[name])}")
+
+
+def _check_optional(given, compressed):
     for name in ("cmp_sparse_indices", "cmp_residual_kv"):
         if given[name] is not None and not compressed:
             raise ValueError(
                 f"{_FUNCTION}: {name} must be None without cmp_kv, got {shown(given[name])}"
             )
     if given["cmp_residual_kv"] is not None:
-        _tensor(given, "cmp_residual_kv", 1, ints)
-    return True
+        check_tensor(_FUNCTION, given, "cmp_residual_kv", 1, INTS)
+    if type(given["return_softmax_l1"]) is not bool:
+        fail_type(_FUNCTION, "return_softmax_l1", "a bool", given["return_softmax_l1"])
+    if given["return_softmax_l1"] and given["cmp_sparse_indices"] is None:
+        raise ValueError(
+            f"{_FUNCTION}: return_softmax_l1 must be False without cmp_sparse_indices, got True"
+        )
 
 
-_plan_sparse_flash_mla = Planner(_plan_call, _FUNCTION)
+_plan_sparse_flash_mla = Planner(_plan_call, _FUNCTION, lists=tuple(_LISTS))
 
 
 def sparse_flash_mla(
@@ -93,6 +115,7 @@ def sparse_flash_mla(
     layout_q="BSND",
     layout_kv="BSND",
     return_softmax_lse=False,
+    return_softmax_l1=False,
 ):
     r"""Attention over a window of keys and over compressed keys, in one softmax with a sink.
 
@@ -102,9 +125,11 @@ def sparse_flash_mla(
     the first :math:`n = (i + 1 + S_{cmp} r + residual - S_q) / r`, rounded down: all of them (HCA),
     or those of `cmp_sparse_indices` (CSA). Without `cmp_kv` there is the window alone.
 
-    It is a composition: a list of rows for every query, and `sparse_flash_attention`. The list has
-    :math:`4 (left + right + 1 + K)` bytes for a query, where `K` are its picks, or all compressed
-    keys: 168 MB with 65536 queries, a window of 128 and 512 picks, 2.7 GB with 1M.
+    It is a composition: a list of rows for every query, one copy of all keys, and
+    `sparse_flash_attention`. The list has :math:`4 (left + right + 1 + K)` bytes for a query, where
+    `K` are its picks, or all compressed keys: with a window of 128 and 512 picks 168 MB for 65536
+    tokens and 2.7 GB for 1M; with all entries of 128 tokens 0.6 GB for 128K and 35 GB for 1M, where
+    it ends in practice. The last row that it can number is :math:`2^{31} - 1`.
 
     Args:
         query (Tensor): Shape :math:`(B, S_q, N, D)`, or :math:`(T_1, N, D)` with layout "TND",
@@ -136,13 +161,20 @@ def sparse_flash_mla(
         layout_kv (str, optional): That of the query. Default: ``"BSND"``.
         return_softmax_lse (bool, optional): Whether the log-sum-exp is asked for.
             Default: ``False``.
+        return_softmax_l1 (bool, optional): Whether the probabilities of the picks are asked for,
+            with `cmp_sparse_indices` only. Default: ``False``.
 
     Returns:
-        Tuple of two Tensors. The first is differentiable by query, ori_kv, cmp_kv and sinks.
+        Tuple of three Tensors. The first two are differentiable by query, ori_kv, cmp_kv and sinks.
 
         - **attention_out** - The shape of the query; 0 in rows that belong to no segment.
-        - **softmax_lse** - float32, shape :math:`(B, 1, S_q, N)` or :math:`(1, T_1, N)`;
-          :math:`(0,)` without `return_softmax_lse`.
+        - **softmax_lse** - float32, shape :math:`(B, 1, S_q, N)` or :math:`(1, T_1, N)`: the
+          logarithm of the softmax's sum, sinks included; :math:`(0,)` without `return_softmax_lse`.
+        - **cmp_softmax_l1_norm** - float32, shape of `cmp_sparse_indices`: the mean over the heads
+          of the probability of every pick. The window and the sink are in the sum of the softmax,
+          so these need not sum to 1. 0 for picks that count for nothing. It has no gradient;
+          :math:`(0,)` without `return_softmax_l1`. Picked keys are gathered for some queries at a
+          time, in at most 64 MB, in a graph at least for a 32nd of them.
 
     Raises:
         TypeError: If an argument has the wrong type or dtype.
@@ -159,7 +191,7 @@ def sparse_flash_mla(
         >>> q = Tensor(np.random.randn(1, 64, 8, 32).astype(np.float32))
         >>> kv = Tensor(np.random.randn(1, 64, 1, 32).astype(np.float32))
         >>> entries = Tensor(np.random.randn(1, 16, 1, 32).astype(np.float32))
-        >>> out, _ = sparse_flash_mla(
+        >>> out, _, _ = sparse_flash_mla(
         ...     q, ori_kv=kv, cmp_kv=entries, cmp_ratio=4, ori_win_left=15, softmax_scale=32**-0.5)
         >>> print(out.shape)
         (1, 64, 8, 32)
@@ -168,67 +200,51 @@ def sparse_flash_mla(
         query, ori_kv, cmp_kv, cmp_sparse_indices, cu_seqlens_q, cu_seqlens_ori_kv,
         cu_seqlens_cmp_kv, cmp_residual_kv, sinks, softmax_scale, cmp_ratio, ori_mask_mode,
         cmp_mask_mode, ori_win_left, ori_win_right, layout_q, layout_kv, return_softmax_lse,
+        return_softmax_l1,
     )  # fmt: skip
     shape = ops.shape(query)
-    ends, query = _segments(query, cu_seqlens_q)
-    ori_ends, rows = _segments(ori_kv, cu_seqlens_ori_kv)
-    token = ops.arange(query.shape[0])
-    segment = ops.searchsorted(ends[1:], token, right=True)
-    segment = ops.minimum(segment, ends.shape[0] - 2)
-    place = token - ops.gather(ends, segment, 0)
+    ends, query = segments(query, cu_seqlens_q)
+    ori_ends, rows = segments(ori_kv, cu_seqlens_ori_kv)
+    segment, place = places(ends, query.shape[0])
+    queries, keys = lengths(ends, segment), lengths(ori_ends, segment)
     width = min(ori_win_left + ori_win_right + 1, rows.shape[0])
-    last = place + ori_win_right + _of(ori_ends, segment) - _of(ends, segment)
-    seen = ops.expand_dims(last, 1) - ops.arange(width)
-    indices = _rows(seen, ops.expand_dims(_of(ori_ends, segment), 1), ori_ends, segment, 0)
+    last = ops.expand_dims(place + ori_win_right + keys - queries, 1)
+    seen = last - ops.cast(ops.arange(width), mindspore.int32)
+    indices = rows_of(seen, ops.expand_dims(keys, 1), ori_ends, segment)
+    # Queries after the last segment see nothing.
+    inside = ops.expand_dims(ops.cast(ops.arange(query.shape[0]), mindspore.int32) < ends[-1], 1)
+    indices = ops.where(inside, indices, ops.full_like(indices, -1))
+    picks = None
     if cmp_kv is not None:
-        cmp_ends, entries = _segments(cmp_kv, cu_seqlens_cmp_kv)
-        count = _of(cmp_ends, segment)
+        cmp_ends, entries = segments(cmp_kv, cu_seqlens_cmp_kv)
+        count = lengths(cmp_ends, segment)
         if cmp_mask_mode == _CAUSAL:
-            total = count * cmp_ratio + place + 1 - _of(ends, segment)
-            if cmp_residual_kv is not None:
-                residual = ops.cast(cmp_residual_kv, mindspore.int64)
-                total = total + ops.gather(residual, segment, 0)
-            count = ops.minimum(count, ops.floor_divide(total, cmp_ratio))
+            count = visible(count, queries, place, cmp_ratio, cmp_residual_kv, segment)
         if cmp_sparse_indices is None:
             longest = cmp_kv.shape[0] if layout_q == "TND" else cmp_kv.shape[1]
-            picks = ops.expand_dims(ops.arange(longest), 0)
+            picks = ops.expand_dims(ops.cast(ops.arange(longest), mindspore.int32), 0)
         else:
             picks = ops.reshape(cmp_sparse_indices, (query.shape[0], -1))
-            picks = ops.cast(picks, mindspore.int64)
-        picks = _rows(picks, ops.expand_dims(count, 1), cmp_ends, segment, rows.shape[0])
+        stop = ops.expand_dims(count, 1)
+        picks = rows_of(picks, stop, cmp_ends, segment, rows.shape[0])
+        picks = ops.where(inside, picks, ops.full_like(picks, -1))
         indices = ops.concat((indices, picks), 1)
         rows = ops.concat((rows, entries))
-    # Queries after the last segment see nothing.
-    inside = ops.expand_dims(token < ends[-1], 1)
-    indices = ops.where(inside, indices, ops.full_like(indices, -1))
+    statistics = return_softmax_lse or return_softmax_l1
     out, top, total = sparse_flash_attention(
-        query, rows, rows, ops.expand_dims(ops.cast(indices, mindspore.int32), 1), softmax_scale,
+        query, rows, rows, ops.expand_dims(indices, 1), softmax_scale,
         actual_seq_lengths_query=(query.shape[0],), actual_seq_lengths_kv=(rows.shape[0],),
         layout_query="TND", layout_kv="TND", sparse_mode=0, sinks=sinks,
-        return_softmax_lse=return_softmax_lse,
+        return_softmax_lse=statistics,
     )  # fmt: skip
-    if return_softmax_lse:
-        top = top + ops.log(total)
-        if layout_q == "BSND":
-            top = ops.expand_dims(ops.reshape(top, shape[:3]), 1)
-    return ops.reshape(out, shape), top
-
-
-def _segments(x, cu_seqlens):
-    """Prefix sums of segments with a leading 0, int64, and x as packed rows [T, heads, D]."""
-    if cu_seqlens is not None:
-        return ops.cast(cu_seqlens, mindspore.int64), x
-    rows, length, heads, dim = ops.shape(x)
-    return ops.arange(rows + 1) * length, ops.reshape(x, (rows * length, heads, dim))
-
-
-def _of(ends, segment):
-    """Length of each of the segments."""
-    return ops.gather(ends[1:] - ends[:-1], segment, 0)
-
-
-def _rows(places, stop, ends, segment, offset):
-    """Rows [T, n] of places in [0, stop) of segments, -1 for others."""
-    rows = places + ops.expand_dims(ops.gather(ends, segment, 0) + offset, 1)
-    there = ops.logical_and(places >= 0, places < stop)
-    return ops.where(there, rows, ops.full_like(rows, -1))
+    lse, mass = top, _NOT_ASKED
+    if statistics:
+        lse = top + ops.log(total)
+    if return_softmax_l1:
+        mass = attention_mass(query, rows[:, 0], picks, lse[0], softmax_scale, _NO_GRADIENT)
+        mass = ops.reshape(mass, ops.shape(cmp_sparse_indices))
+    if not return_softmax_lse:
+        lse = _NOT_ASKED
+    elif layout_q == "BSND":
+        lse = ops.expand_dims(ops.reshape(lse, shape[:3]), 1)
+    return ops.reshape(out, shape), lse, mass

@@ -10,6 +10,11 @@ from mindspore_nsa import models, ops
 from tests.ops.test_docstrings import run_examples
 
 EXPORTED = [name for name in models.__all__ if name != "LayerCache"]
+COMPOSITIONS = (
+    "lightning_indexer_v2",
+    "sparse_flash_mla",
+    "sparse_lightning_indexer_kl_loss_grad",
+)
 CELLS = [name for name in EXPORTED if inspect.isclass(getattr(models, name))]
 
 
@@ -18,8 +23,12 @@ def test_example(name):
     run_examples(name, getattr(models, name).__doc__)
 
 
-def test_example_of_the_composition():
-    run_examples("sparse_flash_mla", ops.sparse_flash_mla.__doc__)
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_compositions(name):
+    function = getattr(ops, name)
+    run_examples(name, function.__doc__)
+    for parameter in inspect.signature(function).parameters:
+        assert f"\n        {parameter} (" in function.__doc__, parameter
 
 
 @pytest.mark.parametrize("name", CELLS)

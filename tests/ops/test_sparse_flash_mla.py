@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, ops
 
-from mindspore_nsa.ops import sparse_flash_mla
+from mindspore_nsa.ops import _picked, sparse_flash_mla
 
 HEADS, DIM, SCALE = 3, 8, 0.4
 # Queries, keys, compressed keys and tokens after the last of these, of every segment.
@@ -37,13 +37,26 @@ def _masks(segments, ratio, left, right, picks, every=False):
 
 
 def _dense(query, keys, entries, sinks, window, counts):
-    """The same with MindSpore's operators on whole matrices, and the log-sum-exp."""
+    """MindSpore's operators give it on whole float64 matrices, with log-sum-exp and weights."""
     rows = ops.concat((keys, entries))[:, 0]
-    seen = Tensor(np.concatenate([window.astype(np.float32), counts.astype(np.float32)], 1))
+    seen = Tensor(np.concatenate([window, counts], 1).astype(np.float64))
     scores = ops.matmul(ops.transpose(query, (1, 0, 2)), ops.transpose(rows, (1, 0))) * SCALE
     weights = ops.exp(scores) * seen
     total = weights.sum(-1, keepdims=True) + ops.exp(sinks).reshape(-1, 1, 1)
-    return ops.transpose(ops.matmul(weights / total, rows), (1, 0, 2)), ops.log(total)[..., 0]
+    out = ops.transpose(ops.matmul(weights / total, rows), (1, 0, 2))
+    return out, ops.log(total)[..., 0], ops.exp(scores) / total
+
+
+def _of_picks(weights, picks, counts):
+    """Weights [T, keys + entries] of picks [T, 1, K]; 0 for those that do not count."""
+    found, keys = np.zeros(picks.shape), weights.shape[1] - counts.shape[1]
+    ends = np.cumsum([s[0] for s in SEGMENTS])
+    firsts = np.cumsum([0, *(s[2] for s in SEGMENTS)])
+    for (i, _, k), pick in np.ndenumerate(picks):
+        segment = np.searchsorted(ends, i, side="right")
+        if 0 <= pick < SEGMENTS[segment][2] and counts[i, firsts[segment] + pick]:
+            found[i, 0, k] = weights[i, keys + firsts[segment] + pick]
+    return found
 
 
 def _sums(numbers):
@@ -70,28 +83,37 @@ def test_packed(case):
     window, counts = _masks(
         SEGMENTS, case["ratio"], case["left"], case["right"], picks, case["every"]
     )
-    slope, chosen = Tensor(_drawn(5, *query.shape)), None if picks is None else Tensor(picks)
+    slope, chosen = _drawn(5, *query.shape), None if picks is None else Tensor(picks)
+    of_lse = _drawn(6, *query.shape[:2])
 
     def ours(query, ori, cmp, sinks):
-        out, lse = sparse_flash_mla(
+        out, lse, mass = sparse_flash_mla(
             query, ori_kv=ori, cmp_kv=cmp, cmp_sparse_indices=chosen,
             cu_seqlens_q=_sums(queries), cu_seqlens_ori_kv=_sums(keys),
             cu_seqlens_cmp_kv=_sums(compressed), cmp_residual_kv=Tensor(residual), sinks=sinks,
             softmax_scale=SCALE, cmp_ratio=case["ratio"], ori_win_left=case["left"],
             ori_win_right=case["right"], cmp_mask_mode=0 if case["every"] else 3, layout_q="TND",
-            layout_kv="TND", return_softmax_lse=True,
+            layout_kv="TND", return_softmax_lse=True, return_softmax_l1=picks is not None,
         )  # fmt: skip
-        return (out * slope).sum(), out, ops.stop_gradient(lse)
+        loss = (out * Tensor(slope)).sum() + (lse[0] * Tensor(of_lse)).sum()
+        return loss, out, lse, mass
 
     def plain(query, ori, cmp, sinks):
-        out, lse = _dense(query, ori, cmp, sinks, window, counts)
-        return (out * slope).sum(), out, lse
+        out, lse, weights = _dense(query, ori, cmp, sinks, window, counts)
+        loss = (out * Tensor(slope, ms.float64)).sum()
+        return loss + (lse * Tensor(of_lse.T, ms.float64)).sum(), out, lse, weights
 
     given = tuple(map(Tensor, (query, ori, cmp, sinks)))
-    (_, out, lse), got = ms.value_and_grad(ours, (0, 1, 2, 3), has_aux=True)(*given)
-    (_, want, sums), right = ms.value_and_grad(plain, (0, 1, 2, 3), has_aux=True)(*given)
+    wide = [x.astype(ms.float64) for x in given]
+    (_, out, lse, mass), got = ms.value_and_grad(ours, (0, 1, 2, 3), has_aux=True)(*given)
+    (_, want, sums, weights), right = ms.value_and_grad(plain, (0, 1, 2, 3), has_aux=True)(*wide)
     np.testing.assert_allclose(out.asnumpy(), want.asnumpy(), atol=2e-6)
     np.testing.assert_allclose(lse.asnumpy()[0].T, sums.asnumpy(), atol=1e-5)
+    if picks is None:
+        assert mass.shape == (0,)
+    else:
+        mean = weights.asnumpy().mean(0)
+        np.testing.assert_allclose(mass.asnumpy(), _of_picks(mean, picks, counts), atol=2e-6)
     for mine, theirs in zip(got, right, strict=True):
         np.testing.assert_allclose(mine.asnumpy(), theirs.asnumpy(), atol=2e-5)
 
@@ -101,30 +123,76 @@ def test_rows_are_segments():
     residual = Tensor([1, 1])
     options = dict(softmax_scale=SCALE, cmp_ratio=3, ori_win_left=2, cmp_residual_kv=residual)
     both = dict(ori_kv=Tensor(ori), cmp_kv=Tensor(cmp), return_softmax_lse=True, **options)
-    out, lse = sparse_flash_mla(Tensor(query), **both)
+    picks = np.random.default_rng(4).integers(-1, 2, (2, 7, 1, 2)).astype(np.int32)
+    both.update(cmp_sparse_indices=Tensor(picks), return_softmax_l1=True)
+    out, lse, mass = sparse_flash_mla(Tensor(query), **both)
+    assert mass.shape == picks.shape
     assert out.shape == query.shape and lse.shape == (2, 1, 7, HEADS)
-    packed, other = sparse_flash_mla(
+    packed, other, found = sparse_flash_mla(
         Tensor(query.reshape(14, HEADS, DIM)), ori_kv=Tensor(ori.reshape(14, 1, DIM)),
         cmp_kv=Tensor(cmp.reshape(4, 1, DIM)), cu_seqlens_q=Tensor([0, 7, 14]),
         cu_seqlens_ori_kv=Tensor([0, 7, 14]), cu_seqlens_cmp_kv=Tensor([0, 2, 4]), layout_q="TND",
-        layout_kv="TND", return_softmax_lse=True, **options,
+        layout_kv="TND", return_softmax_lse=True, return_softmax_l1=True,
+        cmp_sparse_indices=Tensor(picks.reshape(14, 1, 2)), **options,
     )  # fmt: skip
     np.testing.assert_array_equal(packed.asnumpy().reshape(out.shape), out.asnumpy())
     np.testing.assert_array_equal(other.asnumpy().reshape(2, 7, HEADS), lse.asnumpy()[:, 0])
-    alone, nothing = sparse_flash_mla(Tensor(query), ori_kv=Tensor(ori), ori_win_left=2)
-    assert alone.shape == query.shape and nothing.shape == (0,)
+    np.testing.assert_array_equal(found.asnumpy().reshape(mass.shape), mass.asnumpy())
+    alone, nothing, none = sparse_flash_mla(Tensor(query), ori_kv=Tensor(ori), ori_win_left=2)
+    assert alone.shape == query.shape and nothing.shape == none.shape == (0,)
+
+
+def test_pieces_of_the_queries(monkeypatch):
+    # Five queries of 3 picks make a piece.
+    monkeypatch.setattr(_picked, "_PIECE", 4 * 3 * (DIM + 2 * HEADS) * 5)
+    query, rows, lse = _drawn(0, 37, HEADS, DIM), _drawn(1, 9, DIM), _drawn(2, 37, HEADS)
+    picks = np.random.default_rng(3).integers(-1, 9, (37, 3)).astype(np.int32)
+    given = tuple(map(Tensor, (query, rows, lse)))
+    assert len(_picked.pieces_of(given[0], Tensor(picks), "")[1]) == 8
+    products = np.einsum("thd,tkd->thk", query, rows[np.maximum(picks, 0)], dtype=np.float64)
+    want = np.where(picks >= 0, np.exp(0.5 * products - lse[..., None]).mean(1), 0)
+    got = _picked.attention_mass(*given[:2], Tensor(picks), given[2], 0.5, "")
+    np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-5)
+    want = (np.maximum(products, 0) * lse[..., None]).sum(1)
+    got = _picked.index_scores(*given[:2], given[2], Tensor(picks), "").asnumpy()
+    np.testing.assert_allclose(got[picks >= 0], want[picks >= 0], atol=1e-5)
+
+
+def test_probabilities_have_no_gradient():
+    query, ori, cmp = (Tensor(_drawn(i, 1, 7, 1, DIM)) for i in range(3))
+    picks = Tensor(np.zeros((1, 7, 1, 2), np.int32))
+
+    def mass(query, ori, cmp):
+        return sparse_flash_mla(
+            query, ori_kv=ori, cmp_kv=cmp, cmp_sparse_indices=picks, return_softmax_l1=True
+        )[2]
+
+    for argument in range(3):
+        with pytest.raises(ValueError, match="cmp_softmax_l1_norm has no gradient"):
+            ms.grad(mass, argument)(query, ori, cmp)[0].asnumpy()
+    fixed = ms.grad(lambda *given: mass(*map(ops.stop_gradient, given)) * given[0][..., :1])
+    assert fixed(query, ori, cmp).shape == query.shape
 
 
 def test_graphs():
     query, ori, cmp = _drawn(0, 1, 7, HEADS, DIM), _drawn(1, 1, 7, 1, DIM), _drawn(2, 1, 2, 1, DIM)
 
-    @ms.jit
-    def graph(query, ori, cmp):
-        return sparse_flash_mla(query, ori_kv=ori, cmp_kv=cmp, cmp_ratio=3, ori_win_left=2)[0]
+    picks = Tensor(np.random.default_rng(4).integers(-1, 2, (1, 7, 1, 2)).astype(np.int32))
+
+    def every(query, ori, cmp):
+        return sparse_flash_mla(
+            query, ori_kv=ori, cmp_kv=cmp, cmp_sparse_indices=picks, cmp_ratio=3, ori_win_left=2,
+            return_softmax_lse=True, return_softmax_l1=True,
+        )  # fmt: skip
+
+    def loss(query, ori, cmp):
+        out, lse, _ = every(query, ori, cmp)
+        return out.sum() + lse.sum()
 
     given = tuple(map(Tensor, (query, ori, cmp)))
-    want = sparse_flash_mla(given[0], ori_kv=given[1], cmp_kv=given[2], cmp_ratio=3, ori_win_left=2)
-    np.testing.assert_array_equal(graph(*given).asnumpy(), want[0].asnumpy())
+    for function in (every, ms.grad(loss, (0, 1, 2))):
+        for mine, theirs in zip(ms.jit(function)(*given), function(*given), strict=True):
+            np.testing.assert_allclose(mine.asnumpy(), theirs.asnumpy(), atol=1e-6)
 
 
 RIGHT = dict(ori_kv=_drawn(1, 1, 7, 1, DIM))
@@ -139,6 +207,23 @@ WRONG = [
     ({"cmp_ratio": 2.0}, TypeError, "cmp_ratio must be an int"),
     ({"cmp_residual_kv": np.zeros(1, int)}, ValueError, "cmp_residual_kv must be None without"),
     ({"cu_seqlens_q": np.zeros(2, int)}, ValueError, "cu_seqlens_q must be None with layout"),
+    ({"cmp_kv": _drawn(1, 1, 7, 2, DIM)}, ValueError, "cmp_kv must have one head"),
+    ({"return_softmax_l1": True}, ValueError, "return_softmax_l1 must be False without cmp_sparse"),
+    ({"return_softmax_l1": 1}, TypeError, "return_softmax_l1 must be a bool"),
+]
+PACKED = dict(
+    query=_drawn(0, 7, HEADS, DIM),
+    ori_kv=_drawn(1, 7, 1, DIM),
+    cu_seqlens_q=np.array([0, 7]),
+    cu_seqlens_ori_kv=np.array([0, 7]),
+    layout_q="TND",
+    layout_kv="TND",
+)
+WRONG_SUMS = [
+    ([7], "cu_seqlens_q must hold a 0 and the end of at least one segment"),
+    ([1, 7], "cu_seqlens_q must be prefix sums that begin with 0"),
+    ([0, 5, 4], "cu_seqlens_q must be prefix sums that begin with 0, do not decrease"),
+    ([0, 8], "end at most at the 7 tokens of query, got"),
 ]
 
 
@@ -148,3 +233,11 @@ def test_wrong_arguments(given, error, text):
     arguments = {k: Tensor(v) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
     with pytest.raises(error, match=f"^sparse_flash_mla: {text}"):
         sparse_flash_mla(Tensor(_drawn(0, 1, 7, HEADS, DIM)), **arguments)
+
+
+@pytest.mark.parametrize("sums, text", WRONG_SUMS)
+def test_wrong_prefix_sums(sums, text):
+    arguments = {**PACKED, "cu_seqlens_q": np.array(sums)}
+    arguments = {k: Tensor(v) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
+    with pytest.raises(ValueError, match=f"^sparse_flash_mla: .*{text}"):
+        sparse_flash_mla(arguments.pop("query"), **arguments)
