@@ -216,7 +216,9 @@ def test_results_that_are_gradients_have_none():
         return taken
 
     for number in range(4):
-        with pytest.raises(ValueError, match="sparse_lightning_indexer_kl_loss_grad: its"):
+        with pytest.raises(
+            (RuntimeError, ValueError), match="^sparse_lightning_indexer_kl_loss_grad: its"
+        ):
             ms.grad(result(number))(*given)
 
 
