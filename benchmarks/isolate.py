@@ -22,8 +22,15 @@ def in_process(case, settings):
     return (problem, None) if problem else (None, case.run(settings))
 
 
-def run_module(module, *arguments, **environment):
-    """Run a module of this package in a fresh process that imports what this one imports."""
+# What is kept of the messages of a process that dies: a traceback with what caused it.
+LAST_CHARACTERS = 4000
+
+
+def run_module(module, *arguments, stderr=None, **environment):
+    """Run a module of this package in a fresh process that imports what this one imports.
+
+    Its messages go where `stderr` says, as `subprocess.run` takes it: by default to this one's.
+    """
     # Not the folders that MindSpore's rewriting puts there: mindspore/nn/layer has a math.py, which
     # would hide Python's own.
     framework = Path(ms.__file__).parent
@@ -32,6 +39,7 @@ def run_module(module, *arguments, **environment):
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         cwd="/",  # Python looks into the working directory first
         env={**os.environ, "PYTHONPATH": path, **environment},
@@ -39,13 +47,20 @@ def run_module(module, *arguments, **environment):
 
 
 def isolated(case, settings):
-    """The same as `in_process`; a process that dies is a problem of its case."""
+    """`in_process` in a process of its own, which is a problem of its case where it dies.
+
+    The answer counts as soon as it is written: MindSpore's threads may still end the process with
+    a signal on a busy machine while Python takes them down.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "found")
-        done = run_module(__name__, case.name, int(settings.quick), path)
-        if done.returncode:
-            return f"its process ended with {done.returncode}\n{done.stdout}", None
-        return pickle.loads(path.read_bytes())
+        quick = int(settings.quick)
+        done = run_module(__name__, case.name, quick, path, stderr=subprocess.PIPE)
+        if path.exists():
+            sys.stderr.write(done.stderr)
+            return pickle.loads(path.read_bytes())
+        said = (done.stdout + done.stderr)[-LAST_CHARACTERS:]
+        return f"its process ended with {done.returncode}\n{said}", None
 
 
 def main():
@@ -54,7 +69,10 @@ def main():
 
     name, quick, path = sys.argv[1:]
     case = next(case for case in registry.CASES if case.name == name)
-    Path(path).write_bytes(pickle.dumps(in_process(case, Settings(quick == "1"))))
+    answer = pickle.dumps(in_process(case, Settings(quick == "1")))
+    part = Path(f"{path}.part")
+    part.write_bytes(answer)
+    part.rename(path)  # whoever finds the file finds all of it
 
 
 if __name__ == "__main__":

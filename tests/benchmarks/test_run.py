@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -169,16 +170,34 @@ def test_peer_without_memory(monkeypatch):
             peers.mindspore_dense(query, key, value, 1.0, direction)
 
 
-def test_process_that_dies_is_a_problem(monkeypatch):
-    # As MindSpore's rewriting leaves the path: this folder's math.py must not hide Python's.
+def test_a_failed_compilation_is_a_problem(monkeypatch):
+    # MindSpore's rewriting leaves this folder on the path; its math.py must not hide Python's.
     monkeypatch.syspath_prepend(Path(mindspore.__file__).parent / "nn" / "layer")
     case = registry.select(["flash_float32_forward"])[0]
     monkeypatch.setenv("CXX", "/bin/false")  # the probe cannot be compiled
     problem, result = isolate.isolated(case, speed.Settings(quick=True))
-    assert result is None and "false" in problem
+    assert result is None and "/bin/false" in problem
 
 
-def test_child_that_crashes(monkeypatch):
+def test_child_that_crashes():
+    """Its case has the cause, which Python writes on stderr."""
     case = dataclasses.replace(registry.CASES[0], name="no such case")
     problem, result = isolate.isolated(case, speed.Settings(quick=True))
-    assert result is None and problem.startswith("its process ended with 1")
+    assert result is None and problem.startswith("its process ended with 1\nTraceback")
+    assert "StopIteration" in problem
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_child_that_dies_at_its_end(monkeypatch, capsys, written):
+    """An answer that is complete counts; without one the case has a problem."""
+
+    def dies(module, name, quick, path, **options):
+        if written:
+            path.write_bytes(pickle.dumps((None, "figures")))
+        return subprocess.CompletedProcess(module, -11, "", "a warning\n")
+
+    monkeypatch.setattr(isolate, "run_module", dies)
+    found = isolate.isolated(registry.CASES[0], speed.Settings(quick=True))
+    problem = "its process ended with -11\na warning\n"
+    assert found == ((None, "figures") if written else (problem, None))
+    assert capsys.readouterr().err == ("a warning\n" if written else "")
