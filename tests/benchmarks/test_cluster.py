@@ -31,7 +31,7 @@ def test_balance(workers, order):
 @pytest.mark.parametrize("workers", [1, 2, 4, 8])
 @pytest.mark.parametrize(("window", "block"), [(8, 8), (70, 32)])
 def test_rows_by_the_lists(workers, order, window, block):
-    """What each worker is to get, added up; windows that reach over chunks of 16 rows, too."""
+    """The rows counted are those that the workers' lists add up to, also over chunks of 16 rows."""
     sizes = cluster.Sizes(window=window, block=block, stride=8)
     layout = Layout(32 * workers, workers, order)
     total = 0
@@ -62,7 +62,7 @@ def test_rates_are_those_of_the_page():
 
 
 def test_time_of_the_modelled_sizes():
-    """Of the branches that the page has with the paper's sizes, all of their rows' keys."""
+    """The page's times of the branches, with the paper's sizes, add up to it."""
     one = cluster.seconds(8192, 1) * 1e6
     flash = 445 * 64 * 320 / (16 * 256) * float(cluster.keys(8192)["window"]) / (4096**2 / 2)
     assert one == pytest.approx(693.8 + 3330 + flash)

@@ -48,7 +48,7 @@ def _few(alternate):
 
 
 def _in_this_process(module, *arguments, **environment):
-    """What isolate.run_module does, without a process of its own."""
+    """Does what isolate.run_module does, without a process of its own."""
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
         patch.setattr(sys, "argv", [module, *map(str, arguments)])
@@ -96,7 +96,7 @@ def _small(case):
 
 
 def _form(case):
-    """What a case is but for its name and length; lengths are all `TOKENS` here."""
+    """Returns all fields of a case but its name and length; every length is `TOKENS` here."""
     fields = {name: getattr(case, name) for name in case.__dataclass_fields__}
     return type(case), *(repr(v) for k, v in fields.items() if k not in ("name", "tokens"))
 

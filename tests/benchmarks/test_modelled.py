@@ -67,14 +67,14 @@ def test_new_tokens_of_a_row(name):
 
 
 def test_tiling_is_asked_for_the_work():
-    """Of shapes where it is known from the definition."""
+    """The shapes are some whose work follows from the definition."""
     # A core for each head: 2 tiles of queries, the second with 256 keys; then those of keys.
     scores = 128 * 128 * (1 + 2)
     found = tiling.work("flash_attention_score", 256, 24, 128, cores=24)
     assert found == (scores, 24 * scores)
     found = tiling.work("flash_attention_score_grad", 256, 24, 128, cores=24)
     assert found == (2 * scores, 48 * scores)
-    # Of 24 key heads: the 3 compressed tokens that the last of 64 queries sees, for all of them.
+    # Each of 64 queries counts with the 3 compressed tokens of 24 key heads that the last sees.
     sizes = (48, 24, 64, 64, 32, 16, 64, 4)
     found = tiling.work("nsa_compress_attention", 64, *sizes, cores=24)
     assert found == (64 * 2 * 3, 24 * 64 * 2 * 3)

@@ -7,6 +7,6 @@ from mindspore_nsa import _native
 
 
 def test_its_library_is_as_far_as_the_native_one():
-    """What MindSpore takes to open a library grows with the folders of its path."""
+    """MindSpore takes the longer to open a library, the more folders its path has."""
     ours, native = probe.library()._name, _native.__file__
     assert len(Path(ours).parts) >= len(Path(native).parts) and len(ours) >= len(native)

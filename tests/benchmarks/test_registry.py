@@ -22,7 +22,7 @@ MEASURED = set(OUTPUTS) - {"NsaDropoutMask"} - OF_THE_LAYER
 
 
 def test_benchmarks_do_not_need_the_tests():
-    """What both need is mindspore_nsa.testing, which needs neither."""
+    """Both need mindspore_nsa.testing, which needs neither."""
     folder = Path(registry.__file__).parent
     for path in (*folder.glob("*.py"), *Path(testing.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""What is shown of a result, and how the times of a round are put together."""
+"""Tables show results, and rounds put their times together."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What sizes cost at short contexts: the sizes, the tables, and that attention of each runs."""
+"""Sizes for short contexts: attention of each runs, and the tables show what they cost."""
 
 import sys
 

@@ -29,7 +29,7 @@ PAGE = """Text.
 
 
 def test_pages_have_the_figures_of_their_files():
-    """As `python -m benchmarks.tables --check` says, which names the pages."""
+    """`python -m benchmarks.tables --check` compares the same, and names the pages that differ."""
     found = tables.pages()
     assert len(found) >= 8
     differ = [str(path) for path, (text, new) in found.items() if text != new]
@@ -49,7 +49,7 @@ def test_every_file_has_a_machine_a_day_and_a_page():
     assert {match["name"] for match in tables.PLACE.finditer(text)} == {*tables.TABLES}
 
 
-# What the section of a table says of the machine, by its folder.
+# The section of a table names the machine of its folder with these words.
 MACHINES = {
     "amd_epyc_avx512_bf16": "EPYC",
     "amd_zen5": "Zen 5",

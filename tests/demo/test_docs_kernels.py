@@ -33,7 +33,7 @@ CONSTANTS = (
     ("engine/threads/scratch.cc", "kKept", "64 << 20", "at most 64 MiB"),
 )
 
-# Of the table of sizes by way: the row, the member, its value, the words of the page.
+# The page's table of sizes by way has for each of these: row, member, value, the page's words.
 TUNING = (
     ("Vectors", "select_rows", 512, "512 rows, more in long"),
     ("Vectors", "select_most_rows", 4096, "as many rows, up to 4096,"),

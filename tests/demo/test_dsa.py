@@ -45,7 +45,7 @@ IN_GRAPHS = pytest.param(ms.GRAPH_MODE, marks=pytest.mark.soak)
 @pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, IN_GRAPHS], ids=["pynative", "graph"])
 @pytest.mark.parametrize("sparse", [False, True], ids=dsa.STAGES)
 def test_each_loss_trains_its_own_weights(mode, sparse):
-    """Those of indexers the KL loss, all others that of the language model; the sum both."""
+    """The KL loss trains the indexers, the language model's all other weights, their sum both."""
     ms.set_context(mode=mode)
     losses = Losses(SparseModel(CONFIG, INDEXER))
     weights = ms.ParameterTuple(losses.trainable_params())

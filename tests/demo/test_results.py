@@ -1,4 +1,4 @@
-"""What the demo's README says of its experiments is what their committed rows say."""
+"""The demo's README says of its experiments what their committed rows say."""
 
 import csv
 import re
@@ -120,7 +120,7 @@ def check_demo(text):
         "validation": f"{measured[-1]:.4f}",
     }
     assert f"{steps[-1]['seconds']:.0f} seconds of steps" in text
-    # What it selects is drawn, and described.
+    # A figure shows the blocks that it selects, and the text describes them.
     assert f"block of {config.select_block_size} bytes" in text
     assert f"reads {config.select_block_count} blocks" in text
     assert f"at byte {config.select_block_size * config.select_block_count}:" in text
@@ -231,7 +231,7 @@ def test_every_config_is_named():
 
 
 def test_stated_sizes():
-    """Of the larger models."""
+    """The table of larger models has their sizes."""
     for name, row in table(section("Larger machines")).items():
         path = Path(DEMO, re.search(r"\((.*)\)", name)[1])
         config = configs.load(path)
@@ -242,7 +242,7 @@ def test_stated_sizes():
 
 
 def parameters(config):
-    """What NSA, norms and SwiGLU of every layer and the embedding hold."""
+    """Counts the parameters of the embedding and of NSA, norms and SwiGLU of every layer."""
     c = config
     branches = 3 * c.kv_heads * c.head_dim
     attention = c.width * (2 * c.heads * c.head_dim + 2 * branches + 3 * c.heads)

@@ -41,7 +41,7 @@ def test_program(tmp_path, capsys):
 
 
 def test_a_short_document_stands_alone(tmp_path, monkeypatch):
-    """What fills the graph's length up is in its future."""
+    """Padding to the graph's length lies in its future."""
     train.set_up("pynative")
     model = train.Model(TINY)
     corpus = data.join([b"short text" * 4])

@@ -220,7 +220,7 @@ def test_generation(tmp_path):
 
 @MODES
 def test_generation_without_caches(mode):
-    """The same bytes, within the context and past it."""
+    """It gives the same bytes, within the context and past it."""
     train.set_up(mode)
     model = Model(TINY)
     # START and the prompt are eight tokens.
@@ -339,7 +339,7 @@ def test_a_step_that_diverges_leaves_the_checkpoint(text, tmp_path):
 
 
 def test_evaluation_is_of_the_whole_text(text):
-    """The same bits per byte by hand, piece by piece."""
+    """Bits per byte counted by hand, piece by piece, are the same."""
     ms.set_context(mode=ms.PYNATIVE_MODE)
     _, validation = train.data.load([text], 64, 4, silent)
     model = Model(TINY)

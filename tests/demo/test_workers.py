@@ -23,7 +23,7 @@ def free_port():
 
 
 def msrun(logs, workers, *command):
-    """What workers of a command print; they must end with 0."""
+    """Returns what workers of a command print; they must end with 0."""
     programs = Path(sys.executable).parent
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"  # msrun calls "python"
     done = subprocess.run(

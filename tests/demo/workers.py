@@ -1,4 +1,4 @@
-"""What several workers do, for test_workers.py: `msrun ... workers.py FOLDER TEXT KINDS...`.
+"""Runs in each worker of test_workers.py: `msrun ... workers.py FOLDER TEXT KINDS...`.
 
 A kind is what workers share: the rows of a batch, each text, or the heads. They begin a training,
 which is stopped after some steps, and continue another one that one worker had begun.
@@ -31,7 +31,7 @@ class StoppedStep(train.Step):
     """A step after which, once, the program is asked to stop."""
 
     def __call__(self, batches, step):
-        """What the step gives."""
+        """Returns what the step gives."""
         result = super().__call__(batches, step)
         if step == BEGUN - 1:
             signal.raise_signal(signal.SIGTERM)

@@ -114,7 +114,7 @@ def by_turns():
             yield pytest.param(case, mode, marks=marks)
 
 
-@pytest.mark.parametrize("case, mode", by_turns())
+@pytest.mark.parametrize("case, mode", list(by_turns()))
 def test_good_failing_good(case, mode):
     given, argument, (good, bad, text) = FAILURES[case]()
     function = getattr(mindspore_nsa, case.partition(",")[0])

@@ -169,7 +169,7 @@ def by_turns():
             yield pytest.param(mode, shape, part, marks=marks, id=f"{name}-{mode}")
 
 
-@pytest.mark.parametrize("mode, shape, part", by_turns())
+@pytest.mark.parametrize("mode, shape, part", list(by_turns()))
 def test_a_view_of_a_part_is_refused(mode, shape, part):
     """MindSpore would pass a copy of it, which would be written in its place."""
     whole = Tensor(np.zeros(shape, np.float32))

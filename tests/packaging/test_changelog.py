@@ -21,7 +21,7 @@ def test_versions():
     versions = [tuple(map(int, match.groups()[:3])) for match in found]
     here = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(\.dev0)?", mindspore_nsa.__version__)
     number = tuple(map(int, here.groups()[:3]))
-    # What is not released has a number of its own, the next one.
+    # An unreleased version has a number of its own, the next one.
     assert (number > versions[0] and here[4]) if unreleased else number == versions[0]
     assert versions == sorted(set(versions), reverse=True)
     dates = [datetime.date.fromisoformat(match[4]) for match in found]

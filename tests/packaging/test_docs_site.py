@@ -68,7 +68,7 @@ def test_links(site):
 
 
 def test_linked_files_exist():
-    """Of the repository, which the site names and does not hold."""
+    """The site names files of the repository without holding them."""
     pages = ["README*.md", "docs/*.md", "model_zoo_demo/*.md", "twin/**/*.md", "benchmarks/**/*.md"]
     links = [
         (page, link)

@@ -13,7 +13,7 @@ DISPATCH = CPU / "dispatch"
 # Which ways to do a step a unit has is asked in these.
 PICK = {"ways.h", "forward.h", "gradient.h", "decode.h"}
 CONDITION = re.compile(r"^\s*#\s*(?:if|el|endif|define\s+NSA_ISA|undef)", re.MULTILINE)
-# Of x86, of Arm, and the assembler of tiles.
+# Matches intrinsics of x86 and of Arm, and the assembler of tiles.
 INTRINSIC = re.compile(
     r"\b_mm\w*\(|\b__m\d+\w*\b|\b_tile_\w+|\bv\w+q_[fsu]\d+\b|\b(?:float|u?int)\d+x\d+_t\b"
     r"|\basm\b|\btile_(?:load|store|dot|zero)\w*|\bamx_\w+\(|immintrin|arm_neon"

@@ -36,7 +36,7 @@ def functions():
                 yield pytest.param(value, id=name)
 
 
-@pytest.mark.parametrize("function", functions())
+@pytest.mark.parametrize("function", list(functions()))
 def test_tools_find_a_function(function):
     """Its source stands where its code says, so that a debugger and coverage show it."""
     assert pickle.loads(pickle.dumps(function)) is function

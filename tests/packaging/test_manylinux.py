@@ -87,7 +87,7 @@ def repaired(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def repaired_twin(twin_wheel, tmp_path_factory):
-    """That of the twin."""
+    """The repaired wheel of the twin."""
     return as_finished(twin_wheel, tmp_path_factory.mktemp("repaired_twin"))
 
 
@@ -161,7 +161,7 @@ def test_example_without_a_compiler(repaired, tmp_path):
 
 
 def test_interpreters(tmp_path, monkeypatch):
-    """Those on PATH come first, then pyenv's; other versions, and broken ones, are left out."""
+    """Pythons on PATH come first, then pyenv's; other versions and broken ones are left out."""
     versions = tmp_path / ".pyenv" / "versions"
     for name in ("3.9.1/bin/python3.9", "3.12.1/bin/python3.12"):
         (versions / name).parent.mkdir(parents=True)
@@ -192,7 +192,7 @@ def arm_wheels(tmp_path_factory):
 
 @pytest.mark.soak
 def test_arm_contents(arm_wheels, wheel, twin_wheel):
-    """The same files, for the other processor, but for those below MindSpore's Ascend backend."""
+    """Wheels of Arm hold the same files, but none below MindSpore's Ascend backend."""
     files = [path for path in arm_wheels.rglob("*") if path.is_file()]
     unpacked = {str(path.relative_to(arm_wheels)) for path in files}
     here = {name for one in (wheel, twin_wheel) for name in zipfile.ZipFile(one).namelist()}

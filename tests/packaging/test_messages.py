@@ -46,7 +46,7 @@ given["cmdclass"]["build_ext"](setuptools.Distribution()).build_extension(None)
 
 @pytest.mark.parametrize("absent, package", [("compiler", "g++"), ("headers", "python3-dev")])
 def test_building_without(absent, package, tmp_path):
-    """What `pip install .` says where a Debian package is missing."""
+    """`pip install .` names the Debian package that is missing."""
     path = str(tmp_path) if absent == "compiler" else os.environ["PATH"]
     environment = {name: value for name, value in os.environ.items() if name != "CXX"}
     done = subprocess.run(

@@ -157,7 +157,7 @@ def test_what_becomes_of_a_mutant(small, file, old, new, test, fate):
 
 
 def test_a_mutant_that_does_not_end(small):
-    # As if the judge had little patience: it has 30 seconds and three times as long as usual.
+    # A judge waits 30 seconds and three times its usual time: -9 usual seconds leave it three.
     assert _fate(small, "one.py", "a += 1", "a += 0", "test_most", -9.0)[0] == "timed out"
 
 

@@ -1,4 +1,4 @@
-"""What a run of several folders prints on the way."""
+"""A run of several folders prints where it is."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What setup.py does around CMake, here and in twin/."""
+"""setup.py calls CMake and puts its files in place, here and in twin/."""
 
 import json
 import mmap
@@ -34,7 +34,7 @@ def test_a_loaded_library_is_replaced_not_overwritten(tmp_path):
     [(None, True), ("", True), ("g++ -m64", True), ("env g++", True), ("no-such-compiler", False)],
 )
 def test_the_compiler_may_have_options(value, found, monkeypatch):
-    """As CMake reads CXX."""
+    """CXX is read the way CMake reads it."""
     if value is None:
         monkeypatch.delenv("CXX", raising=False)
     else:
@@ -43,7 +43,7 @@ def test_the_compiler_may_have_options(value, found, monkeypatch):
 
 
 def test_folders_of_files_are_replaced(tmp_path):
-    """What has gone from a folder goes; files beside the folders are somebody else's."""
+    """A file that has gone from a folder goes; files beside the folders are somebody else's."""
     new, old = tmp_path / "new", tmp_path / "old"
     for name in ("include/a/b.h", "library.so"):
         (new / name).parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def test_operators_of_other_sources_are_not_carried(tmp_path, monkeypatch):
 
 
 def test_building_in_place_leaves_sources_alone(tmp_path, monkeypatch):
-    """What an earlier build of another commit has left is not what this one makes."""
+    """Files that an earlier build of another commit has left are not taken for this one's."""
     taken = {}
     monkeypatch.setattr("setuptools.setup", lambda **given: taken.update(given))
     command = runpy.run_path(str(ROOT / "setup.py"))

@@ -1,4 +1,4 @@
-"""What `make soak` does with what it draws, and with what fails."""
+"""`make soak` runs what it draws, and reports what fails."""
 
 import itertools
 from types import SimpleNamespace

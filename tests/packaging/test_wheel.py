@@ -20,7 +20,7 @@ from .conftest import BUILD, ROOT, alone, install
 
 
 def in_snake_case(name):
-    """Of a type in capitals."""
+    """Turns a type's name in capitals into snake case."""
     return re.sub(r"\B([A-Z])", r"_\1", name).lower()
 
 

@@ -252,7 +252,7 @@ def test_slopes(pse_type, per_batch):
 
 
 def test_slopes_from_positions_of_each_entry():
-    """The same as entry by entry, with their own positions."""
+    """Entries computed one by one, with their own positions, give the same."""
     rng, _, q, k, v, lists = packed_problem(6)
     slopes, starts = rng.random(N1), rng.integers(-4, 9, (2, len(SEQ_Q)))
     options = {"real_shift": slopes, "pse_type": 3, "scalar_value": 0.7}

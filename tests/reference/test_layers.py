@@ -147,7 +147,7 @@ def test_gradients(layer, changes):
 
 
 def plain_pass(x, parameters, c):
-    """The same parameters in a model that has no norm, shared set, other gates or other pairs."""
+    """Norms, reorders and repeats the heads, which a layer without these options takes as input."""
     n, d, tokens = c.num_kv_heads, c.head_dim, len(x)
 
     def normed(heads, weight):

@@ -100,7 +100,7 @@ def test_a_row_is_as_good_as_the_worst_of_the_plain_one():
 
 
 def test_the_scale_of_a_row_is_that_of_its_terms():
-    """What cancels is rounded as large as it was; without terms a row is right to the bit."""
+    """Terms that cancel are rounded as large as they were; a row without terms is exact."""
     ref = LOUD_AND_QUIET
     quiet = ref + [[0, 0], [2.0**-8, 0], [0, 0]]
     check_rows("x", quiet, ref, [ref], "bfloat16", 2, lambda: np.array([[4, 4], [2, 2], [0, 0]]))
