@@ -16,9 +16,9 @@ from mindspore import ops
 from mindspore.ops import CustomRegOp, DataType
 
 from .. import _native
-from ._aclnn import ACLNN
 from ._custom import CALLS, library, schema
 from ._environment import release
+from .generated import ACLNN
 
 _FORMATS = {
     "float16": DataType.F16_Default,
@@ -169,7 +169,7 @@ class AclnnCustom(ops.Custom):
 
 
 def _known(op, parameter, tensors, attrs, lists):
-    """What the host passes for a parameter, or says of the Tensor that is one; see _aclnn.py."""
+    """What the host passes for a parameter, or says of the Tensor that is one; see generated/."""
     source, index = parameter["source"], parameter["index"]
     if source == "attr":
         spec = schema(op)["attrs"][index]

@@ -4,10 +4,10 @@ from functools import lru_cache
 
 from mindspore.ops import zeros
 
-from ._calls import call_nsa_cache_step
 from ._custom import planned_target
 from ._in_place import InPlace
 from ._plan import NativeCall, Planner, TensorSpec
+from .generated.nsa_cache_step import call_nsa_cache_step
 
 _OP = "NsaCacheStep"
 _FUNCTION = "nsa_cache_step"

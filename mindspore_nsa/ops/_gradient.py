@@ -6,8 +6,13 @@ from mindspore import ops
 from mindspore.ops import signature
 
 from ._custom import CACHE_SIZE, custom, native_operator, planned_target, schema
-from ._refusals import REFUSALS
-from ._refuse import refuse_each, refuse_value
+from ._refuse import refuse_value
+from .generated import REFUSALS
+
+
+def refusal(op, text):
+    """The bprop of an operator whose gradients raise the error `text` where one is used."""
+    return REFUSALS[len(schema(op)["inputs"])](text)
 
 
 def second_order_text(function):
@@ -25,7 +30,7 @@ def gradient_operator(op, attrs, function):
     `attrs` is what `encode_attrs` wrote, `function` the public function whose gradient it is.
     """
     text = second_order_text(function)
-    return native_operator(op, attrs, REFUSALS[op](text))
+    return native_operator(op, attrs, refusal(op, text))
 
 
 def _no_gradient_text(op, instead):
@@ -40,41 +45,16 @@ def cache_operator(op, attrs, instead, writes=False):
     `attrs` is what `encode_attrs` wrote, `instead` what to train with. One that `writes` the cache
     must not be dropped, merged or reordered by a compiler.
     """
-    operator = native_operator(op, attrs, REFUSALS[op](_no_gradient_text(op, instead)))
+    operator = native_operator(op, attrs, refusal(op, _no_gradient_text(op, instead)))
     if writes:
         operator.custom.add_prim_attr("side_effect_mem", True)
     return operator
 
 
-def _refusal_of_one(text):
-    def bprop(x, out, dout):
-        return refuse_each(text, (x,))
-
-    return bprop
-
-
-def _refusal_of_two(text):
-    def bprop(x, y, out, dout):
-        return refuse_each(text, (x, y))
-
-    return bprop
-
-
-def _refusal_of_three(text):
-    def bprop(x, y, z, out, dout):
-        return refuse_each(text, (x, y, z))
-
-    return bprop
-
-
-# MindSpore counts the parameters of a bprop.
-_MARKS = _refusal_of_one, _refusal_of_two, _refusal_of_three
-
-
 @lru_cache(maxsize=64)
 def written_mark(op, instead, marked):
     """A Custom that does nothing to its inputs, but a graph takes those `marked` for written."""
-    bprop = _MARKS[len(marked) - 1](_no_gradient_text(op, instead))
+    bprop = REFUSALS[len(marked)](_no_gradient_text(op, instead))
     operator = custom("NsaMarkWritten", "", bprop)
     operator.add_prim_attr("side_effect_mem", True)
     rw = signature.sig_rw

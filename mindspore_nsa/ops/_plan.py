@@ -18,8 +18,6 @@ from mindspore.common.dtype import TensorType
 
 from .. import _native
 from .._config import graph_compiled, requested_target, resolve_target
-from ._bprops import GIVEN
-from ._calls import STAND_INS
 from ._constexpr import Constexpr
 from ._custom import (
     absent,
@@ -30,6 +28,7 @@ from ._custom import (
     planned_target,
     schema,
 )
+from .generated import GIVEN, STAND_INS
 
 DTYPE_NAMES = {
     getattr(mindspore, name): name
@@ -447,7 +446,7 @@ class NativeCall:
         return encode_attrs(self.op, self.attrs, self.given, self.lists)
 
     def stand_ins(self, op=None):
-        """What the call of an operator, of this one or of `op`, gets as `c`; see _calls.py."""
+        """What the call of an operator, of this one or of `op`, gets as `c`; see generated/."""
         op = op or self.op
         kind, values = STAND_INS[op], {}
         for spec in schema(op)["inputs"]:
@@ -458,7 +457,7 @@ class NativeCall:
         return kind(**{field: values[field] for field in kind._fields})
 
     def bprop_given(self, **more):
-        """What the operator's bprop is told of its inputs, and `more`; see _bprops.py."""
+        """What the operator's bprop is told of its inputs, and `more`; see generated/."""
         tensors = {name: constant is None for name, constant in self.constants.items()}
         return GIVEN[self.op](**tensors, **more)
 

@@ -5,10 +5,9 @@ from numbers import Integral
 
 from mindspore import ops
 
-from ._bprops import zero_bprop_of_block_indexer
-from ._calls import call_block_indexer
 from ._custom import CACHE_SIZE, native_operator
 from ._plan import NativeCall, Planner
+from .generated.block_indexer import call_block_indexer, zero_bprop_of_block_indexer
 
 _OP = "BlockIndexer"
 _FUNCTION = "block_indexer"

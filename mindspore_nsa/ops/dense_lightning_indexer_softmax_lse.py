@@ -2,11 +2,11 @@
 
 from functools import lru_cache
 
-from ._calls import call_dense_lightning_indexer_softmax_lse
 from ._custom import CACHE_SIZE, native_operator
+from ._gradient import refusal
 from ._indexer_kl_loss import checked_call
 from ._plan import Planner
-from ._refusals import refuse_gradient_of_dense_lightning_indexer_softmax_lse
+from .generated.dense_lightning_indexer_softmax_lse import call_dense_lightning_indexer_softmax_lse
 
 _OP = "DenseLightningIndexerSoftmaxLse"
 _FUNCTION = "dense_lightning_indexer_softmax_lse"
@@ -16,7 +16,7 @@ _NO_GRADIENT = f"{_FUNCTION}: softmax_max_index and softmax_sum_index have no gr
 @lru_cache(maxsize=CACHE_SIZE)
 def index_log_sum(attrs):
     """The operator."""
-    bprop = refuse_gradient_of_dense_lightning_indexer_softmax_lse(_NO_GRADIENT)
+    bprop = refusal(_OP, _NO_GRADIENT)
     return native_operator(_OP, attrs, bprop)
 
 

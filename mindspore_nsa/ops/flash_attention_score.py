@@ -4,11 +4,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from ._bprops import bprop_of_flash_attention_score
-from ._calls import call_flash_attention_score
 from ._custom import CACHE_SIZE, encode_attrs, native_operator, schema
 from ._gradient import gradient_operator, without_gradient
 from ._plan import NativeCall, Planner, fail_type, infer, shown
+from .generated.flash_attention_score import (
+    bprop_of_flash_attention_score,
+    call_flash_attention_score,
+)
 
 _OP = "FlashAttentionScore"
 _GRAD = "FlashAttentionScoreGrad"

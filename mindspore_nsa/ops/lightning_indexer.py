@@ -8,13 +8,16 @@ import numpy as np
 from mindspore import ops
 
 from .. import _native
-from ._bprops import bprop_of_lightning_indexer, zero_bprop_of_lightning_indexer
-from ._calls import call_lightning_indexer
 from ._custom import CACHE_SIZE, constant, encode_attrs, native_operator, planned_target
 from ._gradient import gradient_operator
 from ._operands import passed
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, shown
+from .generated.lightning_indexer import (
+    bprop_of_lightning_indexer,
+    call_lightning_indexer,
+    zero_bprop_of_lightning_indexer,
+)
 
 _OP = "LightningIndexer"
 _GRAD = "LightningIndexerGrad"

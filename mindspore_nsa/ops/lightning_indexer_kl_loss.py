@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 import mindspore
 from mindspore import ops
 
-from ._bprops import (
-    bprop_of_dense_lightning_indexer_grad_kl_loss,
-    bprop_of_sparse_lightning_indexer_grad_kl_loss,
-)
-from ._calls import (
-    call_dense_lightning_indexer_grad_kl_loss,
-    call_dense_lightning_indexer_softmax_lse,
-    call_sparse_lightning_indexer_grad_kl_loss,
-)
 from ._custom import CACHE_SIZE, native_operator, planned_target
 from ._gradient import second_order_text, without_gradient
 from ._indexer_kl_loss import checked_call
 from ._operands import used_with
 from ._plan import Planner, TensorSpec, shown
 from .dense_lightning_indexer_softmax_lse import index_log_sum
+from .generated.dense_lightning_indexer_grad_kl_loss import (
+    bprop_of_dense_lightning_indexer_grad_kl_loss,
+    call_dense_lightning_indexer_grad_kl_loss,
+)
+from .generated.dense_lightning_indexer_softmax_lse import call_dense_lightning_indexer_softmax_lse
+from .generated.sparse_lightning_indexer_grad_kl_loss import (
+    bprop_of_sparse_lightning_indexer_grad_kl_loss,
+    call_sparse_lightning_indexer_grad_kl_loss,
+)
 
 _FUNCTION = "lightning_indexer_kl_loss"
 _SPARSE = "SparseLightningIndexerGradKLLoss"

@@ -4,11 +4,10 @@ from functools import lru_cache
 from numbers import Integral
 
 from .. import _native
-from ._bprops import bprop_of_nsa_compress
-from ._calls import call_nsa_compress
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, TensorSpec
+from .generated.nsa_compress import bprop_of_nsa_compress, call_nsa_compress
 
 _OP = "NsaCompress"
 _GRAD = "NsaCompressGrad"

@@ -4,12 +4,14 @@ import logging
 from functools import lru_cache
 
 from .. import _native
-from ._bprops import bprop_of_nsa_compress_attention
-from ._calls import call_nsa_compress_attention
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, TensorSpec
 from ._sequence import compressed_seq_len
+from .generated.nsa_compress_attention import (
+    bprop_of_nsa_compress_attention,
+    call_nsa_compress_attention,
+)
 
 _OP = "NsaCompressAttention"
 _GRAD = "FlashAttentionScoreGrad"

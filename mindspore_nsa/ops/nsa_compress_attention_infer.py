@@ -1,9 +1,9 @@
 """Decoding: attention of the newest tokens over a cache of compressed ones, and their blocks."""
 
-from ._calls import call_nsa_compress_attention_infer
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, require_none
+from .generated.nsa_compress_attention_infer import call_nsa_compress_attention_infer
 
 _OP = "NsaCompressAttentionInfer"
 _FUNCTION = "nsa_compress_attention_infer"

@@ -2,10 +2,10 @@
 
 from mindspore import ops
 
-from ._calls import call_nsa_compress_with_cache
 from ._in_place import InPlace
 from ._pages import check_pages
 from ._plan import NativeCall, Planner
+from .generated.nsa_compress_with_cache import call_nsa_compress_with_cache
 
 _OP = "NsaCompressWithCache"
 _FUNCTION = "nsa_compress_with_cache"

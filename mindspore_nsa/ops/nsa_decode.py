@@ -1,9 +1,9 @@
 """Decoding in one operator: all three branches of the newest tokens, from their caches."""
 
-from ._calls import call_nsa_decode
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner
+from .generated.nsa_decode import call_nsa_decode
 
 _OP = "NsaDecode"
 _FUNCTION = "nsa_decode"

@@ -4,11 +4,14 @@ from functools import lru_cache
 
 from mindspore import ops
 
-from ._bprops import bprop_of_nsa_selected_attention
-from ._calls import call_nsa_selected_attention, call_nsa_selected_attention_grad
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, tensor_input
+from .generated.nsa_selected_attention import (
+    bprop_of_nsa_selected_attention,
+    call_nsa_selected_attention,
+    call_nsa_selected_attention_grad,
+)
 
 _OP = "NsaSelectedAttention"
 _GRAD = "NsaSelectedAttentionGrad"

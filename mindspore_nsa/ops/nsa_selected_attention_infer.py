@@ -1,9 +1,9 @@
 """Decoding: attention of the newest tokens over their selected blocks of a cache."""
 
-from ._calls import call_nsa_selected_attention_infer
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, require_none
+from .generated.nsa_selected_attention_infer import call_nsa_selected_attention_infer
 
 _OP = "NsaSelectedAttentionInfer"
 _FUNCTION = "nsa_selected_attention_infer"

@@ -8,8 +8,6 @@ import numpy as np
 from mindspore import ops
 
 from .. import _native
-from ._bprops import bprop_of_sparse_flash_attention
-from ._calls import call_sparse_flash_attention
 from ._custom import (
     CACHE_SIZE,
     constant,
@@ -18,11 +16,14 @@ from ._custom import (
     planned_target,
     schema,
 )
-from ._gradient import gradient_operator
+from ._gradient import gradient_operator, refusal
 from ._operands import passed
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, shown
-from ._refusals import refuse_gradient_of_sparse_flash_attention
+from .generated.sparse_flash_attention import (
+    bprop_of_sparse_flash_attention,
+    call_sparse_flash_attention,
+)
 
 _OP = "SparseFlashAttention"
 _GRAD = "SparseFlashAttentionGrad"
@@ -54,7 +55,7 @@ class _Plan(NamedTuple):
 def _operator(attrs, gradient_attrs, given):
     """`gradient_attrs` is None where keys are in pages."""
     if gradient_attrs is None:
-        return native_operator(_OP, attrs, refuse_gradient_of_sparse_flash_attention(_NO_PAGES))
+        return native_operator(_OP, attrs, refusal(_OP, _NO_PAGES))
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
     return native_operator(_OP, attrs, bprop_of_sparse_flash_attention(gradient.call, given))
 

@@ -2,12 +2,14 @@
 
 from functools import lru_cache
 
-from ._calls import call_sparse_lightning_indexer_grad_kl_loss
 from ._custom import CACHE_SIZE, native_operator
+from ._gradient import refusal
 from ._indexer_kl_loss import checked_call
 from ._operands import in_dtype
 from ._plan import Planner
-from ._refusals import refuse_gradient_of_sparse_lightning_indexer_grad_kl_loss
+from .generated.sparse_lightning_indexer_grad_kl_loss import (
+    call_sparse_lightning_indexer_grad_kl_loss,
+)
 
 _OP = "SparseLightningIndexerGradKLLoss"
 _FUNCTION = "sparse_lightning_indexer_grad_kl_loss"
@@ -19,7 +21,7 @@ _NO_GRADIENT = (
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _operator(attrs):
-    bprop = refuse_gradient_of_sparse_lightning_indexer_grad_kl_loss(_NO_GRADIENT)
+    bprop = refusal(_OP, _NO_GRADIENT)
     return native_operator(_OP, attrs, bprop)
 
 

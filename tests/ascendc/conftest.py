@@ -8,9 +8,9 @@ import pytest
 
 from mindspore_nsa import _config, twin
 from mindspore_nsa.ops import _ascend
-from mindspore_nsa.ops._aclnn import ACLNN
 from mindspore_nsa.ops._custom import schema
 from mindspore_nsa.ops._plan import Planner
+from mindspore_nsa.ops.generated import ACLNN
 
 
 @pytest.fixture(scope="session")

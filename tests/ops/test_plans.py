@@ -10,9 +10,9 @@ import pytest
 from mindspore import Tensor
 
 from mindspore_nsa import _native
-from mindspore_nsa.ops._calls import call_nsa_selected_attention
 from mindspore_nsa.ops._custom import absent
 from mindspore_nsa.ops._plan import Planner
+from mindspore_nsa.ops.generated.nsa_selected_attention import call_nsa_selected_attention
 
 from .operators import arguments
 
