@@ -51,8 +51,20 @@ def around(change):
     return {op: made(op, *parts) for op, parts in _ascend.ACLNN.items()}
 
 
+def unchanged(op, custom):
+    """The control: what is put around the calls alters nothing by itself."""
+
+    def call(*arguments):
+        return custom(*arguments)
+
+    return call
+
+
 def swapped(*names):
-    """Custom functions that take each of two parameters for the other."""
+    """Custom functions that take each of two parameters for the other.
+
+    Their types are swapped, too: MindSpore itself refuses a Tensor where it expects None.
+    """
 
     def change(op, custom):
         order = [parameter["name"] for parameter in _ascend._parameters(op, "input")]
@@ -60,10 +72,16 @@ def swapped(*names):
             return custom
         one, other = map(order.index, names)
 
+        def exchanged(values):
+            values = list(values)
+            values[one], values[other] = values[other], values[one]
+            return values
+
+        types = exchanged(custom.attrs["custom_inputs_type"])
+        custom.add_prim_attr("custom_inputs_type", types)
+
         def call(*arguments):
-            arguments = list(arguments)
-            arguments[one], arguments[other] = arguments[other], arguments[one]
-            return custom(*arguments)
+            return custom(*exchanged(arguments))
 
         return call
 
@@ -79,6 +97,7 @@ def in_reverse(op, custom):
 
 
 FAULTS = {
+    "no fault": {"ACLNN": around(unchanged)},
     "one registration": {"deepcopy": lambda info: info},
     "absent tensors": {"_ABSENT_TYPE": "aclTensor*"},
     "views": {"_contiguous": lambda x: x},
