@@ -54,15 +54,19 @@ class Call:
         return [shape for _, shape in self.infer(target)]
 
     def fails(self, error, *words, target="cpu"):
-        """The call raises exactly `error`, naming the function first and every word after it."""
+        """The call raises exactly `error`, naming the function first and the words in this order:
+        the argument, what it must be, and what was got."""
         with pytest.raises((TypeError, ValueError)) as caught:
             self.infer(target)
         assert caught.type is error, caught.value
         text = str(caught.value)
         assert text.startswith(_native.schema(self.op)["function"] + ": "), text
+        behind = 0
         for word in words:
-            whole = rf"(?<![\w.-]){re.escape(str(word))}(?![\w.])"
-            assert re.search(whole, text), f"{word!r} is not in: {text}"
+            whole = re.compile(rf"(?<![\w.-]){re.escape(str(word))}(?![\w.])")
+            found = whole.search(text, behind)
+            assert found, f"{word!r} is not behind the words before it in: {text}"
+            behind = found.end()
 
 
 def ints(*values):

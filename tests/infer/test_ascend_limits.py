@@ -7,10 +7,10 @@ import pytest
 from mindspore_nsa import _native
 
 
-def outside(call, argument, *words):
+def outside(call, argument, limit, *got):
     """The call is right on the CPU and beyond a limit on Ascend."""
     call.infer("cpu")
-    call.fails(ValueError, argument, "on Ascend", *words, target="ascend")
+    call.fails(ValueError, argument, limit, "on Ascend", *got, target="ascend")
 
 
 def test_right_calls_of_the_nsa_operators_are_within_the_limits(good, call_name):

@@ -107,7 +107,7 @@ def test_floats_share_one_dtype(good, call_name, float_name):
     if float_name != anchor:
         error.fails(TypeError, float_name, anchor, "float16", "bfloat16")
     else:
-        error.fails(TypeError, anchor, "float16", "bfloat16")
+        error.fails(TypeError, anchor, "bfloat16", "float16")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])

@@ -38,12 +38,12 @@ def test_wrong_end(good, call_name, sums_name):
     elif (call_name, sums_name) in MAY_END_EARLY:
         total = call.inputs["key"][1][0]
         call.listed(sums_name, [*head, total + 1]).fails(
-            ValueError, sums_name, "end at or before", total + 1, total
+            ValueError, sums_name, "end at or before", total, total + 1
         )
     else:
         for wrong in (last - 1, last + 1):
             call.listed(sums_name, [*head, wrong]).fails(
-                ValueError, sums_name, "end at", wrong, last
+                ValueError, sums_name, "end at", last, wrong
             )
 
 

@@ -9,7 +9,7 @@ import pytest
 from mindspore import Tensor, nn
 
 from mindspore_nsa.nn import AttentionCache, DenseAttention, NativeSparseAttention, NSAConfig
-from mindspore_nsa.nn.cache import ROLLBACK
+from mindspore_nsa.nn.cache import HEADER, ROLLBACK, STATE
 from mindspore_nsa.ops._gradient import cache_operator
 
 HIDDEN = 48
@@ -434,6 +434,50 @@ def test_how_far_a_row_goes_back():
     assert cache.lengths.asnumpy().tolist() == [5]
     with pytest.raises(ValueError, match=r"rows must be in \[0, 1\), got -1"):
         cache.reset(-1)
+
+
+def test_a_state_of_which_the_rings_hold_too_little():
+    """Only the operator knows of a state that no call made; its error has every number."""
+    layer = make("sparse")
+    right, x = layer.new_cache(2, CAPACITY), Tensor(draw(2, 1, HIDDEN))
+    layer(Tensor(draw(2, 90, HIDDEN)), cache=right)
+    need = CONFIG.window_size - 1
+    most = 90 + CONFIG.window_size + ROLLBACK - need  # tokens that row 1 may have had
+
+    def step(length, written):
+        cache = copy.deepcopy(right)
+        state = cache[STATE].asnumpy().copy()
+        state[1, HEADER:] = length, written
+        ms.ops.assign(cache[STATE], Tensor(state))
+        layer(x, cache=cache).asnumpy()
+
+    step(90, most)
+    text = (
+        f"lengths must be such that the rings still hold the {need} tokens before it, which they "
+        f"do at most {most - 90} tokens back, got 90 of row 1, which had {most + 1}"
+    )
+    with pytest.raises(RuntimeError, match=text):
+        step(90, most + 1)
+    with pytest.raises(RuntimeError, match="lengths must be >= 0, got -1 of row 1"):
+        step(-1, 0)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_nothing_beside_a_cache_is_written(kind):
+    """Its Tensors lie in the middle of larger arrays."""
+    layer, beside, arrays = make(kind), 64, []
+    for tensor in layer.new_cache(2, CAPACITY):
+        first = tensor.asnumpy()
+        arrays.append(np.full(first.size + 2 * beside, 7, first.dtype))
+        arrays[-1][beside:-beside] = first.ravel()
+    shapes = [tensor.shape for tensor in layer.new_cache(2, CAPACITY)]
+    inside = [array[beside:-beside].reshape(shape) for array, shape in zip(arrays, shapes)]
+    cache = AttentionCache(map(Tensor.from_numpy, inside))
+    for tokens in (1, CAPACITY - 2, 1):
+        layer(Tensor(draw(2, tokens, HIDDEN)), cache=cache).asnumpy()
+    assert inside[STATE][:, HEADER].tolist() == [CAPACITY, CAPACITY]
+    for array in arrays:
+        assert (array[:beside] == 7).all() and (array[-beside:] == 7).all()
 
 
 def test_no_gradient():
