@@ -1,7 +1,7 @@
 """Draws changes of one thing at random and asks the tests that are responsible for them.
 
 `make mutants N=100 SEED=0 PATHS="cpu infer"`, or
-python -m tests.mutants [-n N] [-s SEED] [-j COPIES] [PATH ...]
+python -m tests.mutants [-n N] [-s SEED] [-j COPIES] [-t SECONDS] [PATH ...]
 """
 
 import argparse
@@ -20,7 +20,7 @@ from .copy import BUILD, ROOT, Copy, NotCompiled, sources
 from .cpp_places import places as cpp_places
 from .cpp_units import Units
 from .equivalent import EQUIVALENT
-from .judges import folder_of, judges_of
+from .judges import area_of, folder_of, judges_of
 from .mutant import read
 
 # A judge of a mutant has so many times as long as of the sources, and so many seconds.
@@ -35,23 +35,31 @@ class CleanError(Exception):
 def files_of(paths):
     """The files below the paths that somebody judges, with their numbers of lines."""
     found = {}
+    folders = [path.partition(":")[0].rstrip("/") for path in paths]
     for name in sources():
-        inside = any(name == path or name.startswith(path.rstrip("/") + "/") for path in paths)
+        inside = any(name == folder or name.startswith(folder + "/") for folder in folders)
         if inside and folder_of(name) and name.endswith((".py", ".h", ".cc", ".cpp")):
             found[name] = read(ROOT / name).count("\n")
     return found
 
 
-def draw(copy, files, count, seed):
-    """`count` mutants: a file by its lines, a kind that it has, a place of that kind."""
+def draw(copy, files, count, seed, lines):
+    """`count` mutants: a file by its lines, a kind that it has, a place of that kind.
+
+    Where `lines` has names of a file and a line, only there.
+    """
     rng, units = random.Random(seed), Units(copy)
 
-    @cache
-    def places(file):
+    def all_places(file):
         if file.endswith(".py"):
             return python_places.places(copy.tree, file)
         unit = units.of(file)
         return cpp_places(copy.tree, file, unit) if unit else []
+
+    @cache
+    def places(file):
+        source = read(copy.tree / file)
+        return [one for one in all_places(file) if not lines or one.place(source) in lines]
 
     names, drawn = dict(files), {}
     while len(drawn) < count and names:
@@ -65,29 +73,38 @@ def draw(copy, files, count, seed):
     return list(drawn)
 
 
-def clean_seconds(copy, judges):
-    """{judge: seconds} of the sources as they are, which every judge must pass."""
+def clean_seconds(copy, judges, most):
+    """{judge: seconds} of the sources as they are, which every judge must pass.
+
+    Without those that take longer than `most`: a mutant that only they would kill survives.
+    """
     kept = BUILD / "seconds.json"
     all_known = json.loads(kept.read_text()) if kept.exists() else {}
     known = all_known.setdefault(copy.digest, {})
     for judge in judges:
         if str(judge) not in known:
-            code, output, seconds = copy.judge(judge, None)
+            code, output, seconds = copy.judge(judge, most)
             if code:
                 raise CleanError(f"without a mutant it fails: {judge}\n{output[-3000:]}")
             known[str(judge)] = seconds
             print(f"without a mutant {seconds:.0f} s: {judge}", flush=True)
             kept.write_text(json.dumps({copy.digest: known}))
-    return {judge: known[str(judge)] for judge in judges}
+    found = {judge: known[str(judge)] for judge in judges}
+    for judge in [judge for judge in judges if most and found[judge] >= most]:
+        print(f"not asked, it takes more than {most} s: {judge}")
+        del found[judge]
+    return found
 
 
 def judged(copy, mutant, judges, seconds):
     """(what became of the mutant, by whom) in a copy, which is then as it was."""
+    judges = [judge for judge in judges if judge in seconds]
     path = copy.tree / mutant.file
     source, made = path.read_bytes(), None
     try:
         path.write_bytes(mutant.applied(source.decode("latin-1")).encode("latin-1"))
-        for judge in sorted(judges, key=lambda j: (j.target == "operators", seconds[j])):
+        order = {j: (j.target == "operators", not j.first, seconds[j]) for j in judges}
+        for judge in sorted(judges, key=order.get):
             if not mutant.file.endswith(".py") and judge.target not in (None, made):
                 copy.make(judge.target)
                 made = judge.target
@@ -129,7 +146,7 @@ def report(results):
     """Lines that say how many of each folder were killed, and which survived."""
     folders = {}
     for mutant, state, _ in results:
-        folders.setdefault(folder_of(mutant.file), Counter())[state] += 1
+        folders.setdefault(area_of(mutant.file), Counter())[state] += 1
     folders["all"] = sum(folders.values(), Counter())
     for folder, states in folders.items():
         found = sum(states[state] for state in KILLED)
@@ -137,14 +154,15 @@ def report(results):
         yield f"{folder}: {found} of {of} killed ({found / of if of else 1:.2f}), {dict(states)}"
 
 
-def main(count, seed, copies, paths):
+def main(count, seed, copies, most, paths):
     """Print what became of each mutant; how many survived."""
     files = files_of(paths)
     judges = list(dict.fromkeys(j for file in files for j in judges_of(ROOT, file)))
     every = [prepared(Copy(BUILD / str(i)), files, judges) for i in range(copies)]
-    mutants = draw(every[0], files, count, seed)
+    lines = {path for path in paths if ":" in path}
+    mutants = draw(every[0], files, count, seed, lines)
     needed = list(dict.fromkeys(j for one in mutants for j in judges_of(ROOT, one.file)))
-    seconds, free, results = clean_seconds(every[0], needed), SimpleQueue(), []
+    seconds, free, results = clean_seconds(every[0], needed, most), SimpleQueue(), []
     for copy in every:
         free.put(copy)
 
@@ -175,11 +193,12 @@ if __name__ == "__main__":
     parser.add_argument("-n", type=int, default=20, help="how many")
     parser.add_argument("-s", type=int, default=0, help="seed")
     parser.add_argument("-j", type=int, default=1, help="copies that work side by side")
-    parser.add_argument("path", nargs="*", help="folders or files; all that have judges")
+    parser.add_argument("-t", type=float, help="most seconds of a judge; longer ones are not asked")
+    parser.add_argument("path", nargs="*", help="folders, files or file:line; all that have judges")
     given = parser.parse_args()
     chosen = [str(Path(path)) for path in given.path] or [".", "cpu", "infer", "binding", "ascendc",
                                                           "mindspore_nsa"]  # fmt: skip
     try:
-        sys.exit(1 if main(given.n, given.s, given.j, chosen) else 0)
+        sys.exit(1 if main(given.n, given.s, given.j, given.t, chosen) else 0)
     except CleanError as error:
         sys.exit(str(error))

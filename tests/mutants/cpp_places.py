@@ -9,7 +9,9 @@ from .mutant import OPERATORS, Mutant, kind_of, other_extreme, read
 
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F']+|[0-9][0-9.']*([eE][+-]?[0-9]+)?)[uUlLfF]*")
 _CALLEE = re.compile(r"(?:\w+\s*(?:::|\.|->)\s*)*(?:template )?(\w+)\s*(?:<[\w:,\s]*>)?\s*\(")
-_BARRIER = re.compile(r"Barrier|SyncAll|SetFlag|WaitFlag|fence|\bwait|notify")
+_BARRIER = re.compile(
+    r"Barrier|SyncAll|SetFlag|WaitFlag|fence|\bwait|notify|\bOrder<|HandOver|Await|BeginUse|EndUse"
+)
 _STATEMENTS = (
     *(Kind.CALL_EXPR, Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR),
     *(Kind.UNARY_OPERATOR, Kind.UNEXPOSED_EXPR, Kind.CXX_THROW_EXPR),
@@ -86,8 +88,8 @@ class _Finder:
         start, end = self._range(cursor)
         callee = _CALLEE.match(self.source, start, end)
         other = callee and other_extreme(callee[1])
-        if other:
-            self._add("extreme", *callee.span(1), other)
+        if other:  # whose arguments may swap their places
+            return self._add("extreme", *callee.span(1), other)
         arguments = [x for x in cursor.get_arguments() if x is not None]
         for a, b in zip(arguments, arguments[1:]):
             (a_start, a_end), (b_start, b_end) = self._range(a), self._range(b)

@@ -1,6 +1,5 @@
 """Which tests are responsible for a source file, and what has to be built for them."""
 
-import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,29 +7,30 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Judge:
-    """A run of pytest. `target` is what has to be built before, None where the tests build."""
+    """A run of pytest. `target` is what has to be built before, None where the tests build.
+
+    One that finds most mutants within seconds is asked `first`, however long it is.
+    """
 
     tests: tuple
     target: str | None = "_native"
     mindspore: bool = True
+    first: bool = False
 
     def __str__(self):
         return " ".join(self.tests)
 
 
-def _kernels(*tests):
-    # One compiles a Cell, the other one fails now and then where the kernels are slow.
-    names = ("test_forks.py::test_a_compiled_cell", "test_team.py::test_a_daemon_outlives")
-    without = [f"--deselect=tests/kernels/{name}" for name in names]
-    return Judge((*tests, *without), mindspore=False)
-
-
-SWEEP = _kernels("tests/kernels/test_sweep.py")
-KERNELS = _kernels("tests/kernels")
+# By the beginning of its name: one compiles a Cell, the other one fails now and then where the
+# kernels are slow.
+LEFT_OUT = {
+    "tests/kernels/test_forks.py": "test_a_compiled_cell",
+    "tests/kernels/test_team.py": "test_a_daemon_outlives",
+}
+SWEEP = "tests/kernels/test_sweep.py"
 RULES = Judge(("tests/infer",), mindspore=False)
 SMOKE = Judge(("tests/smoke/test_every_operator.py",))
 LAYERS = Judge(("tests/smoke/test_every_layer.py",))
-TARGETS = ("tests/ascendc/test_target_*.py", "tests/ascendc/test_operators.py")
 # Runners of tests/ascendc compile kernels and tilings themselves.
 RUNNERS = {
     "attention": ("flash_attention_score*", "nsa_selected_attention", "nsa_compress_attention"),
@@ -42,66 +42,82 @@ RUNNERS = {
 }
 
 
-def _tests(root, folder, *patterns):
-    """The test files of these names that there are, together one judge's tests."""
-    found = {str(p.relative_to(root)) for x in patterns for p in root.glob(f"tests/{folder}/{x}")}
-    return (tuple(sorted(found)),) if found else ()
+def _found(root, folder, *patterns):
+    """The test files of these names that there are."""
+    return sorted(
+        {str(p.relative_to(root)) for x in patterns for p in root.glob(f"tests/{folder}/{x}")}
+    )
+
+
+def _each(root, folder, *patterns):
+    """A judge of each of these test files: the quick ones are asked first."""
+    return [Judge((test,)) for test in _found(root, folder, *patterns)]
 
 
 def _cpu(root, file):
-    words = re.sub(r"^nsa_", "", Path(file).parent.name)
-    named = _tests(root, "kernels", f"test_*{words}*.py")
-    return [*(_kernels(*tests) for tests in named), SWEEP, KERNELS]
+    tests = _found(root, "kernels", "test_*.py")
+    without = {test: (f"--deselect={test}::{name}",) for test, name in LEFT_OUT.items()}
+    return [
+        Judge((test, *without.get(test, ())), mindspore=False, first=test == SWEEP)
+        for test in tests
+    ]
 
 
 def _binding(root, file):
-    errors = Judge(_tests(root, "ops", "test_errors.py", "test_defaults.py")[0])
-    if Path(file).name.startswith(("ascend", "aclnn")):
-        return [RULES, *_ascend(root), errors]
-    return [RULES, SWEEP, KERNELS, SMOKE, errors]
+    name = Path(file).name
+    errors = _each(root, "ops", "test_errors.py", "test_defaults.py")
+    if name.startswith(("ascend", "aclnn")):
+        return [RULES, *_ascend(root), *errors]
+    steps = [LAYERS, *_each(root, "nn", "test_cache.py")] if "cache_step" in name else []
+    calls = _each(root, "ops", "test_amp.py", "test_placeholders.py", "test_after_an_error.py")
+    return [RULES, *_cpu(root, file), SMOKE, *errors, *calls, *steps]
 
 
 def _ascend(root):
-    return [Judge(tests, "operators") for tests in _tests(root, "ascendc", "test_target_*.py")]
+    return [Judge((test,), "operators") for test in _found(root, "ascendc", "test_target_*.py")]
+
+
+def _on_host(path):
+    return "op_host" in path.parts or "op_api" in path.parts
 
 
 def _ascendc(root, file):
-    operator, part = Path(file).parts[1], Path(file).parts[2]
+    operator = Path(file).parts[1]
     names = RUNNERS.get(operator, (operator,)) if operator != "common" else ("nsa_*",)
     patterns = [f"test_{name}.py" for name in names]
-    judges = [Judge(tests, None, False) for tests in _tests(root, "ascendc", *patterns)]
-    if part in ("op_host", "op_api") or operator in ("common", "op_api"):
+    judges = [Judge((test,), None, False) for test in _found(root, "ascendc", *patterns)]
+    if _on_host(Path(file)) or operator == "common":
         judges += _ascend(root)
     return judges
 
 
 def _ops(root, file):
     stem = Path(file).stem.strip("_")
-    named = _tests(root, "ops", f"test_{stem}.py", f"test_{stem.removeprefix('nsa_')}*.py")
-    more = _tests(root, "ops", "test_defaults.py", "test_plans.py", "test_errors.py")
-    return [*map(Judge, named), SMOKE, Judge(more[0]), Judge(("tests/ops",))]
+    named = (f"test_{stem}.py", f"test_{stem.removeprefix('nsa_')}*.py")
+    more = ("test_defaults.py", "test_plans.py", "test_errors.py")
+    return [SMOKE, *_each(root, "ops", *named, *more), Judge(("tests/ops",))]
 
 
 def _nn(root, file):
     stem = Path(file).stem.strip("_")
-    named = _tests(root, "nn", f"test_{stem}*.py", f"test_*{stem.split('_')[0]}*.py")
-    return [LAYERS, *map(Judge, named), Judge(("tests/nn", "--ignore", "tests/nn/parallel"))]
+    named = _each(root, "nn", f"test_{stem}*.py", f"test_*{stem.split('_')[0]}*.py")
+    return [LAYERS, *named, Judge(("tests/nn", "--ignore", "tests/nn/parallel"))]
 
 
-def _folder(*folders):
-    return lambda root, file: [Judge(folders)]
+def _folder(folder):
+    return lambda root, file: _each(root, folder, "test_*.py")
 
 
 # The first whose folder a file lies in.
 RESPONSIBLE = {
     "cpu/": _cpu,
-    "infer/": lambda root, file: [RULES, SWEEP, KERNELS, SMOKE],
+    "infer/": lambda root, file: [RULES, *_cpu(root, file), SMOKE],
     "binding/": _binding,
     "ascendc/": _ascendc,  # but for the examples, which are tests
     "mindspore_nsa/ops/": _ops,
-    "mindspore_nsa/nn/parallel/": _folder("tests/nn/parallel"),
+    "mindspore_nsa/nn/parallel/": _folder("nn/parallel"),
     "mindspore_nsa/nn/": _nn,
-    "mindspore_nsa/integrations/": _folder("tests/integrations"),
+    "mindspore_nsa/integrations/": _folder("integrations"),
 }
 
 
@@ -110,6 +126,13 @@ def folder_of(file):
     if file.startswith("ascendc/examples/"):
         return None
     return next((folder for folder in RESPONSIBLE if file.startswith(folder)), None)
+
+
+def area_of(file):
+    """What the report counts together."""
+    if file.startswith("ascendc/"):
+        return "op_host" if _on_host(Path(file)) else "op_kernel"
+    return folder_of(file)
 
 
 def judges_of(root, file):

@@ -81,7 +81,8 @@ class _Finder(ast.NodeVisitor):
         other, end = other_extreme(name), self._end(node.func)
         if other:
             self._add("extreme", end - len(name), end, other)
-        for a, b in zip(node.args, node.args[1:]):
+        # The arguments of an extreme may swap their places.
+        for a, b in () if other else zip(node.args, node.args[1:]):
             # Of one type, as far as the text tells.
             if type(a) is type(b) and not isinstance(a, ast.Starred):
                 between = self.source[self._end(a) : self._start(b)]
