@@ -5,6 +5,8 @@ import pytest
 from mindspore_nsa import _native
 
 NAME = "NsaCompressAttention"
+# All that choose blocks by compressed keys have the rules of it.
+choosing = pytest.mark.parametrize("op", [NAME, "NsaCompressAttentionInfer", "NsaDecode"])
 
 
 def test_outputs(good):
@@ -75,40 +77,48 @@ def test_scale(good, value):
     good(NAME).but(scale_value=value).fails(ValueError, "scale_value", "finite in float32", value)
 
 
+@choosing
 @pytest.mark.parametrize(
     "name", ["compress_block_size", "compress_stride", "select_block_size", "select_block_count"]
 )
 @pytest.mark.parametrize("value", [0, -16])
-def test_positive_sizes(good, name, value):
-    good(NAME).but(**{name: value}).fails(ValueError, name, ">= 1", value)
+def test_positive_sizes(good, op, name, value):
+    good(op).but(**{name: value}).fails(ValueError, name, ">= 1", value)
 
 
-def test_block_sizes_fit_together(good):
-    good(NAME).but(compress_block_size=40).fails(
+@choosing
+def test_block_sizes_fit_together(good, op):
+    good(op).but(compress_block_size=40).fails(
         ValueError, "compress_block_size", "multiple", "compress_stride (16)", 40
     )
-    good(NAME).but(select_block_size=40).fails(
+    good(op).but(select_block_size=40).fails(
         ValueError, "select_block_size", "multiple", "compress_stride (16)", 40
     )
-    good(NAME).but(select_block_size=16).fails(
+    good(op).but(select_block_size=16).fails(
         ValueError, "select_block_size", "compress_block_size (32)", 16
     )
 
 
-def test_importance(good):
-    good(NAME).but(importance="overlap").infer()
-    good(NAME).but(importance="mean").fails(ValueError, "importance", "'cann', 'overlap'", "'mean'")
+@choosing
+def test_importance(good, op):
+    good(op).but(importance="overlap").infer()
+    good(op).but(importance="mean").fails(ValueError, "importance", "'cann', 'overlap'", "'mean'")
 
 
-def test_forced_blocks(good):
-    good(NAME).but(init_blocks=0, local_blocks=2).infer()
-    good(NAME).but(init_blocks=2, local_blocks=1).fails(
+@choosing
+def test_forced_blocks(good, op):
+    good(op).but(init_blocks=0, local_blocks=2).infer()
+    good(op).but(init_blocks=2, local_blocks=1).fails(
         ValueError, "init_blocks + local_blocks", "select_block_count (2)", "2 + 1"
     )
-    good(NAME).but(init_blocks=3, local_blocks=0).fails(ValueError, "init_blocks", "3 + 0")
-    good(NAME).but(init_blocks=2**62, local_blocks=2**62).fails(ValueError, "init_blocks", 2**62)
+    good(op).but(init_blocks=3, local_blocks=0).fails(ValueError, "init_blocks", "3 + 0")
+    good(op).but(init_blocks=2**62, local_blocks=2**62).fails(ValueError, "init_blocks", 2**62)
     for name in ("init_blocks", "local_blocks"):
-        good(NAME).but(**{name: -1}).fails(ValueError, name, ">= 0", -1)
+        good(op).but(**{name: -1}).fails(ValueError, name, ">= 0", -1)
+
+
+def test_forced_blocks_need_a_diagonal(good):
+    for name in ("init_blocks", "local_blocks"):
         other = {"init_blocks", "local_blocks"} - {name}
         good(NAME).but(causal=False, **{other.pop(): 0}).fails(ValueError, name, "causal", 1)
 

@@ -66,7 +66,7 @@ until(lambda: workers() == [])
     )
 
 
-@pytest.mark.parametrize("policy", ["passive", "PASSIVE", "active", ""])
+@pytest.mark.parametrize("policy", ["passive", "PASSIVE", "active", "", None])
 def test_workers_sleep(policy):
     check(
         """
