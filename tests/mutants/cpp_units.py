@@ -22,6 +22,23 @@ def _headers():
     return ["-isystem", found]
 
 
+def _kernels(tree):
+    """A unit of all kernels for Ascend, as arguments of `parsed`."""
+    kernels = sorted((tree / "ascendc").glob("*/op_kernel/*.cpp"))
+    text = "".join(f"#define DTYPE_{name} half\n" for name in ("INPUT", "QUERY", "SELECTED"))
+    text += "".join(f'#include "{path}"\n' for path in kernels)
+    twin = tree / "twin" / "ascendc_twin" / "include"
+    include = (tree, twin, twin / "twin" / "include")
+    flags = ["-std=c++17", "-DASCENDC_CPU_DEBUG=1", *(f"-I{folder}" for folder in include)]
+    return tree / "ascendc" / "kernels.cc", [*flags, *_headers()], text
+
+
+def kernels_unit(tree):
+    """The syntax tree of all kernels for Ascend."""
+    source, flags, text = _kernels(tree)
+    return parsed(source, flags, text)
+
+
 class Units:
     """The units of a copy that has been built."""
 
@@ -46,16 +63,6 @@ class Units:
                 found.setdefault(file.strip(), entry)
         return found
 
-    def _kernels(self):
-        """A unit of all kernels for Ascend."""
-        kernels = sorted((self._tree / "ascendc").glob("*/op_kernel/*.cpp"))
-        text = "".join(f"#define DTYPE_{name} half\n" for name in ("INPUT", "QUERY", "SELECTED"))
-        text += "".join(f'#include "{path}"\n' for path in kernels)
-        twin = self._tree / "twin" / "ascendc_twin" / "include"
-        include = (self._tree, twin, twin / "twin" / "include")
-        flags = ["-std=c++17", "-DASCENDC_CPU_DEBUG=1", *(f"-I{folder}" for folder in include)]
-        return self._tree / "ascendc" / "kernels.cc", [*flags, *_headers()], text
-
     def _built(self, file):
         entry = self._included.get(str(self._tree / file))
         if entry is None:
@@ -73,7 +80,7 @@ class Units:
     def of(self, file):
         """The syntax tree of a unit that compiles the file; None if nothing built does."""
         device = file.startswith("ascendc/") and "op_host" not in file and "op_api" not in file
-        unit = self._kernels() if device else self._built(file)
+        unit = _kernels(self._tree) if device else self._built(file)
         if unit is None:
             return None
         if str(unit[0]) not in self._kept:

@@ -13,20 +13,15 @@ TILING = KERNEL + "_tiling.h"
 SIZES, HANDOVER = "ascendc/attention/attention_sizes.h", "ascendc/attention/handover.h"
 PRODUCT, BUFFERS = "ascendc/attention/tile_product.h", "ascendc/attention/pass_buffers.h"
 ROWS, MASK = "ascendc/attention/pass_rows.h", "ascendc/attention/row_mask.h"
-STORE, SOFTMAX = "ascendc/attention/row_store.h", "ascendc/attention/online_softmax.h"
+STORE = "ascendc/attention/row_store.h"
 KEYS, WORK = "ascendc/attention/visible_keys.h", "ascendc/attention/work_items.h"
 BIAS = "ascendc/attention/score_bias.h"
-BARRIER = "    AscendC::PipeBarrier<PIPE_V>();\n"
 
 # name: (file, what is replaced, by what[, data type])
 FAULTS = {
     # Flags and slots between the cores.
-    "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step.index);\n", ""),
-    "output handed over": (CUBE, "    HandOver<Handover::kPartialOutput>(step.index);\n", ""),
     "probabilities awaited": (CUBE, "if (block == 0) Await", "if (false) Await"),
     "probabilities awaited once": (CUBE, "if (block == 0) Await", "Await"),
-    "scores awaited": (VECTOR, "    Await<Handover::kScores>(step.index);\n", ""),
-    "output awaited": (VECTOR, "      Await<Handover::kPartialOutput>(step.index);\n", ""),
     "both vector cores hand over": (
         VECTOR,
         "    HandOver<Handover::kProbabilities>(step.index);",
@@ -67,19 +62,11 @@ FAULTS = {
         "(kSlots * (scores + probabilities) + 511)",
     ),
     # The cube.
-    "queries in L1": (CUBE, "      queries_.BeginUse();\n", ""),
     "queries freed": (CUBE, "if (step.last) queries_.EndUse();", "queries_.EndUse();"),
-    "keys freed": (CUBE, "      }\n      keys_.EndUse();\n", "      }\n"),
-    "probabilities in L1": (CUBE, "      blocks_.BeginUse();\n", ""),
     "place of the keys in L1": (
         CUBE,
         "keys_.Start(l1[2 * kQuerySlotBytes",
         "keys_.Start(l1[kQuerySlotBytes",
-    ),
-    "slots of L1 in turn": (
-        PRODUCT,
-        "    fill_ = (fill_ + 1) % slots;\n",
-        "",
     ),
     "columns of the scores": (CUBE, "scores[block + keys.row]", "scores[block]"),
     "keys of a block": (CUBE, "key_[at + block * t_->key.row]", "key_[at]"),
@@ -105,23 +92,6 @@ FAULTS = {
         "params.cmatrixInitVal = empty_[result_];",
         "params.cmatrixInitVal = true;",
     ),
-    "first product replaces": (PRODUCT, "    empty_[result_] = true;\n", ""),
-    "L0 is loaded": (
-        PRODUCT,
-        "      AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(load_);\n      Multiply<form_a>",
-        "      Multiply<form_a>",
-    ),
-    "L0 is free": (
-        PRODUCT,
-        "      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kFirstLoadEvent + load_);\n"
-        "      LoadA<form_a>",
-        "      LoadA<form_a>",
-    ),
-    "L0C is free": (
-        PRODUCT,
-        "    AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(result_);\n    empty_",
-        "    empty_",
-    ),
     "order of small products": (
         PRODUCT,
         "    if (params.m / 16 * (params.n / 16) < kOrderedFractals) "
@@ -146,20 +116,10 @@ FAULTS = {
     "sink of a head": (VECTOR, "static_cast<uint64_t>(step.item.head)", "0"),
     "slot of the maxima": (VECTOR, "step.tile % kSlots * 2 * half_rows_", "0 * half_rows_"),
     "slot of the factors": (VECTOR, "(2 * kSlots + step.index % kSlots)", "(2 * kSlots)"),
-    "earlier output counts less": (
-        VECTOR,
-        "      WithRowValue<true>(output, spread_, rows, columns_, columns_);\n",
-        "",
-    ),
     "first output replaces": (
         VECTOR,
         "    if (step.first) {\n      AscendC::Adds(output",
         "    if (step.last) {\n      AscendC::Adds(output",
-    ),
-    "tiles that see nothing": (
-        VECTOR,
-        "      AscendC::Duplicate(output_, 0.0f, share.rows * columns_);\n",
-        "",
     ),
     "empty rows": (VECTOR, "    MarkEmptyRows(sums, ", "    if (rows < 0) MarkEmptyRows(sums, "),
     "share that dropout keeps": (
@@ -182,14 +142,8 @@ FAULTS = {
         "static_cast<uint16_t>(kStepKeys / kPerBlock - blocks)",
         "static_cast<uint16_t>(kStepKeys / kPerBlock)",
     ),
-    "inputs freed": (VECTOR, "    inputs_.FreeTensor(scores);\n", ""),
     "NaN kept": (ENTRY, "  const nsa::ascend::KeepNan keep_nan;\n", ""),
     # Vector instructions.
-    "barrier of the folds": (
-        ROWS,
-        BARRIER + "  };\n  const auto reduce",
-        "  };\n  const auto reduce",
-    ),
     "last fold": (
         ROWS,
         "for (int32_t at = 2 * kRepeatFloats; at < g.width;",
@@ -197,12 +151,6 @@ FAULTS = {
     ),
     "lanes behind the last key": (ROWS, "<< (g.keys - begin), 0", "<< (g.keys - begin + 1), 0"),
     "gap of rows": (ROWS, "(pitch - columns) * kBytes : 0", "pitch * kBytes : 0"),
-    "barrier before the factors": (
-        SOFTMAX,
-        "  AscendC::PipeBarrier<PIPE_V>();\n  AscendC::Exp(factors",
-        "  AscendC::Exp(factors",
-    ),
-    "maxima kept": (SOFTMAX, "  AscendC::Max(spread, spread, max, rows);\n", ""),
     "rows divided": (
         STORE,
         "BinaryRepeatParams(1, 1, 0, pitch, pitch, 1)",
@@ -219,11 +167,6 @@ FAULTS = {
     "last masked column": (MASK, "upper ? g.width : RoundUp(", "upper ? g.width : RoundDown("),
     "both bounds": (MASK, "    if (upper && lower) {", "    if (false) {"),
     "bounds that are a ramp": (MASK, "first == rows - 1) {", "first >= 0) {"),
-    "ramp before it is spread": (
-        MASK,
-        "    AscendC::PipeBarrier<PIPE_V>();\n      AscendC::Brcb",
-        "      AscendC::Brcb",
-    ),
     "start of a ramp": (
         MASK,
         "columns_, static_cast<float>(first), count",
@@ -231,11 +174,6 @@ FAULTS = {
     ),
     "end of a run": (MASK, "end < rows && bound(end) == here;)", "end < rows;)"),
     "rows of a run": (MASK, "(end - row) * kBlockFloats);", "kBlockFloats);"),
-    "bounds before they are compared": (
-        MASK,
-        "    AscendC::PipeBarrier<PIPE_V>();\n    if (upper) Compare",
-        "    if (upper) Compare",
-    ),
     "place of the starts": (
         MASK,
         "blocks_[static_cast<uint32_t>(rows_ * kBlockFloats)];",
@@ -262,7 +200,6 @@ FAULTS = {
     "prefix of a segment": (WORK, "prefix_.GetValue(segment)", "prefix_.GetValue(0)"),
     "band of a segment": (WORK, "segment == mask_->band_segment ?", "segment < 0 ?"),
     # Biases.
-    "behind the last key": (BIAS, "    FillTail(inputs, -Infinity(), g);\n", ""),
     "bias before the scale": (
         BIAS,
         "      if (t_->pse_before_scale != 0) AddBias(inputs, bias, g);\n      ScaleRows",
@@ -307,7 +244,6 @@ FAULTS = {
         "(item.head * item.queries + row) * keys + key;",
         "item.head * item.queries * keys + key;",
     ),
-    "order of the zeros": (BIAS, "    Order<AscendC::HardEvent::V_MTE2>();\n", ""),
     # Buffers.
     "buffer of the statistics": (
         TILING,
@@ -323,11 +259,6 @@ FAULTS = {
         TILING,
         "part(Bytes(PartRows(value_dim) * RoundUp(value_dim, 16), 4))",
         "part(Bytes(PartRows(value_dim) * RoundUp(value_dim, 16), 2))",
-    ),
-    "buffer of data blocks": (
-        TILING,
-        "spread(Bytes(static_cast<int32_t>(Max(pass_rows, PartRows(value_dim)))",
-        "spread(Bytes(static_cast<int32_t>(Min(pass_rows, PartRows(value_dim)))",
     ),
     "buffer of the mask": (
         BUFFERS,

@@ -12,7 +12,7 @@ TILING = KERNEL + "_tiling.h"
 STEPS, ROWS = "ascendc/attention/grad_steps.h", "ascendc/attention/row_grads.h"
 SINK, PRODUCT = "ascendc/attention/sink_grad.h", "ascendc/attention/tile_product.h"
 KEYS, MACHINE = "ascendc/attention/visible_keys.h", "ascendc/attention/attention_sizes.h"
-BIAS, ITEMS = "ascendc/attention/score_bias.h", "ascendc/attention/work_items.h"
+ITEMS = "ascendc/attention/work_items.h"
 SHARED, PARTS = KERNEL + "_bias.h", KERNEL + "_parts.h"
 
 # name: (file, what is replaced, by what[, data type])
@@ -23,20 +23,11 @@ FAULTS = {
         "    kernel.Prepare();\n    AscendC::SyncAll<false>();\n",
         "    AscendC::SyncAll<false>();\n    kernel.Prepare();\n",
     ),
-    "cube core at the barrier": (
-        ENTRY,
-        "    AscendC::SyncAll<false>();\n    kernel.Process();\n"
-        "    if (tiling_data.key_parts > 1) AscendC",
-        "    kernel.Process();\n    if (tiling_data.key_parts > 1) AscendC",
-    ),
-    "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step.index);\n", ""),
     "sums handed over": (
         CUBE,
         "    if (step.last) HandOver<Handover::kPartial",
         "    HandOver<Handover::kPartial",
     ),
-    "probabilities awaited": (CUBE, "    Await<Handover::kProbabilities>(step.index);\n", ""),
-    "scores awaited": (VECTOR, "    Await<Handover::kScores>(step.index);\n", ""),
     "sums awaited": (
         VECTOR,
         "    if (!step.empty()) Await<Handover::kPartialOutput>(step.tile);\n",
@@ -79,15 +70,6 @@ FAULTS = {
     ),
     "workspace of the statistics": (TILING, "RowBytes(3 * t.stat", "RowBytes(2 * t.stat"),
     # The cube.
-    "tile in L1": (CUBE, "      tiles_.BeginUse();\n", ""),
-    "second tile in L1": (CUBE, "      tiles_.BeginUse(1);\n", ""),
-    "tiles freed": (
-        CUBE,
-        "      tiles_.EndUse();\n      tiles_.EndUse();\n",
-        "      tiles_.EndUse();\n",
-    ),
-    "rows freed": (CUBE, "      }\n      rows_.EndUse();\n    }\n", "      }\n    }\n"),
-    "factors in L1": (CUBE, "      blocks_.BeginUse();\n", ""),
     "place of the factors in L1": (
         CUBE,
         "blocks_.Start(l1[2 * (kQuerySlotBytes + kKeySlotBytes)",
@@ -149,19 +131,12 @@ FAULTS = {
         "      product_.AddTo(to, pitch, m, n);",
         "      product_.Store(to, pitch, m, n);",
     ),
-    "second half of a sum": (CUBE, "        others.column = first;\n", ""),
     "place of the second half": (CUBE, "to[first], n, m, n - first)", "to, n, m, n - first)"),
-    "slot of the second half": (
-        CUBE,
-        "    if (halves) {\n      product_.SwapResults();\n      product_.BeginResult();\n",
-        "    if (halves) {\n      product_.SwapResults();\n",
-    ),
     "sums in order": (
         PRODUCT,
         "    AscendC::PipeBarrier<PIPE_FIX>();\n    AscendC::SetAtomicAdd",
         "    AscendC::SetAtomicAdd",
     ),
-    "adding ends": (PRODUCT, "    AscendC::SetAtomicNone();\n", ""),
     "depth of a transposed factor": (
         PRODUCT,
         "params.kDirectionAlign = sizeof(T) == 4 && form_a == Form::kTransposed;",
@@ -208,11 +183,6 @@ FAULTS = {
         "    if (tiling_data.key_parts > 1) AscendC::SyncAll<false>();\n",
         "",
     ),
-    "everybody's parts": (
-        ENTRY,
-        "    if (tiling_data.key_parts > 1) {\n      AscendC::SyncAll<false>();\n",
-        "    if (tiling_data.key_parts > 1) {\n",
-    ),
     "a tile's parts handed over": (CUBE, "      if (apart) return;\n", ""),
     "parts of a tile that nobody sees": (
         VECTOR,
@@ -233,11 +203,6 @@ FAULTS = {
         "RowBytes(t.key_rows *",
     ),
     "last part": (PARTS, "part < parts; ++part", "part + 1 < parts; ++part"),
-    "parts in order": (
-        PARTS,
-        "count);\n        AscendC::PipeBarrier<PIPE_V>();\n      }\n",
-        "count);\n      }\n",
-    ),
     "share of a part": (
         PARTS,
         "item.rows * (share + 1) / (2 * parts)",
@@ -258,11 +223,6 @@ FAULTS = {
         ROWS,
         "kFirstOfTwo = 1, kFirstOfFour = 3",
         "kFirstOfTwo = 1, kFirstOfFour = 1",
-    ),
-    "pairs of the first numbers": (
-        ROWS,
-        "    in_a_row, kept);\n  AscendC::PipeBarrier<PIPE_V>();\n  AscendC::GatherMask",
-        "    in_a_row, kept);\n  AscendC::GatherMask",
     ),
     "sum after the maximum": (
         VECTOR,
@@ -296,14 +256,6 @@ FAULTS = {
         "max[static_cast<uint32_t>(2 * padded * kBlockFloats)]",
         "max[static_cast<uint32_t>(padded * kBlockFloats)]",
     ),
-    "behind the last column": (ROWS, "  FillTail(x, 0.0f, g);\n", ""),
-    "barrier before the products": (
-        ROWS,
-        "  AscendC::PipeBarrier<PIPE_V>();\n"
-        "  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {\n    AscendC::Mul",
-        "  ForRepeats(g.keys, [&](uint32_t at, uint64_t lanes) __aicore__ {\n    AscendC::Mul",
-    ),
-    "probabilities divided": (ROWS, "  DivideRows(x, sum, g.rows, g.width);\n", ""),
     "gradient of the sum": (VECTOR, "    if (t_->sum_grad != 0) {", "    if (false) {"),
     "place of the sum's gradient": (
         VECTOR,
@@ -322,20 +274,10 @@ FAULTS = {
         "  AscendC::Maxs(scratch, scratch, -kMost, rows);\n  AscendC::PipeBarrier<PIPE_V>();\n",
         "",
     ),
-    "Dvec subtracted": (ROWS, "WithRowValue<false>(dp, dvec", "WithRowValue<true>(dp, dvec"),
-    "dP behind the last key": (VECTOR, "    FillTail(dp, 0.0f, g);\n", ""),
-    "dropped dP": (VECTOR, "    Drop(dp, p, g);\n", ""),
-    "dropped P": (VECTOR, "      Drop(p, p, g);\n", ""),
-    "bits before dropout": (VECTOR, "    bias_.PrepareDrop(p, step.item, row, step.key, g);\n", ""),
     "share that dropout keeps": (
         VECTOR,
         "AscendC::Muls(x, x, t_->bias.inv_keep",
         "AscendC::Muls(x, x, 1.0f",
-    ),
-    "mask of the scores": (
-        VECTOR,
-        "    row_mask_.Apply(p, step.item.visible, row, step.key, g);\n",
-        "",
     ),
     "gradient of the bias, scaled": (
         VECTOR,
@@ -352,8 +294,6 @@ FAULTS = {
     "gradients that are 0": (VECTOR, "      if (step.empty()) {", "      if (false) {"),
     "one buffer of inputs": (VECTOR, "t_->input_buffers > 1;", "true;"),
     "keys behind the last segment": (VECTOR, "    if (spare > 0) {", "    if (spare > 100) {"),
-    "bias cleared": (VECTOR, "      ClearShare<T>(g_.pse_grad, 0, Max(1, t_->pse_grad));\n", ""),
-    "inputs freed": (VECTOR, "    inputs_.FreeTensor(p);\n", ""),
     "NaN kept": (ENTRY, "  const nsa::ascend::KeepNan keep_nan;\n", ""),
     # A bias that is shared.
     "sums of a head begin": (
@@ -362,14 +302,11 @@ FAULTS = {
         "over_queries && step.first) bias",
     ),
     "sums of a head end": (VECTOR, "over_queries && step.head_last)", "over_queries && step.last)"),
-    "everybody's copies": (VECTOR, "      AscendC::SyncAll();\n", ""),
     "copies cleared": (VECTOR, "t_->pse_copies * t_->pse_grad);", "t_->pse_grad);"),
     "copy of a vector core": (SHARED, "(2 * entry + core_) *", "2 * entry *"),
     "copy of an entry": (SHARED, "t_->pse_copies > 2 ? step.item.segment : 0;", "0;"),
     "all copies": (SHARED, "copy < t_->pse_copies; ++copy", "copy < 2; ++copy"),
     "rows of a sum": (SHARED, "(1, 1, 1, 0, g.pitch(), 0)", "(1, 1, 1, 0, 8, 0)"),
-    "columns added up": (SHARED, "    Order<AscendC::HardEvent::V_MTE3>();\n", ""),
-    "columns stored": (SHARED, "    Order<AscendC::HardEvent::MTE3_V>();\n", ""),
     "sum of a tile begins": (SHARED, "if (step.item.segment > 0) {", "if (t_ != nullptr) {"),
     "zeros of a sum": (
         SHARED,
@@ -381,29 +318,17 @@ FAULTS = {
         "      AscendC::PipeBarrier<PIPE_MTE3>();\n      return;\n",
         "      return;\n",
     ),
-    "adding to a tile ends": (SHARED, "    AscendC::SetAtomicNone();\n", ""),
-    "adding to a tile": (SHARED, "    AscendC::SetAtomicAdd<float>();\n", ""),
     "half of a vector core": (SHARED, " + core_ * t_->pse_tile / 2", ""),
-    "sum of a tile complete": (SHARED, "    Order<AscendC::HardEvent::MTE3_MTE2>();\n", ""),
     "last entry": (
         SHARED,
         "step.item.segment + 1 < t_->queries.segments",
         "step.item.segment < t_->queries.segments",
     ),
     "rest of a row": (SHARED, "Min(floats, t_->queries.keys - key)", "floats"),
-    "scale of a shared bias": (
-        SHARED,
-        "bias.pse_before_scale != 0 ?",
-        "bias.pse_before_scale == 0 ?",
-    ),
     "tile of a part": (SHARED, "row += most)", "row += most + 1)"),
     "entries of a tile": (ITEMS, "if (entry_ == 0) ++round_;", "++round_;"),
     # Sinks.
-    "sinks read again": (SINK, "          Order<AscendC::HardEvent::V_MTE2>();\n", ""),
-    "sinks loaded": (SINK, "          Order<AscendC::HardEvent::MTE2_V>();\n", ""),
-    "sink stored": (SINK, "    Order<AscendC::HardEvent::V_MTE3>();\n", ""),
     "sink stored before the next": (SINK, "    Order<AscendC::HardEvent::MTE3_MTE2>();\n", ""),
-    "sums of a sink": (SINK, "half >= kRepeatFloats;", "half > kRepeatFloats;"),
     "sinks of a batch": (SINK, "b * strides.batch + row", "row"),
     "heads of sinks": (SINK, "head += cores)", "head += cores + 1)"),
     # Buffers.

@@ -12,22 +12,11 @@ COMPRESS, FINISH, TURN = FOLDER + "_compress.h", FOLDER + "_finish.h", FOLDER + 
 KEYS, SIZES = FOLDER + "_keys.h", FOLDER + "_tiling.h"
 CUBE, RANKING = "ascendc/decoding/parts_cube.h", "ascendc/decoding/cell_ranking.h"
 MIX = "ascendc/decoding/branch_mix.h"
-BARRIER = "    AscendC::PipeBarrier<PIPE_V>();\n"
 
 # name: (file, what is replaced, by what)
 FAULTS = {
     # The stages and what they hand to each other.
     "cores wait between stages": (KERNEL, "    if (wait) AscendC::SyncAll<false>();\n", ""),
-    "cores wait between branches": (
-        KERNEL,
-        "    pipe_->Reset();\n    AscendC::SyncAll<false>();\n  }\n\n  AscendC::TPipe",
-        "    pipe_->Reset();\n  }\n\n  AscendC::TPipe",
-    ),
-    "memory of a stage": (
-        KERNEL,
-        "      pipe_->Reset();\n    }\n    if (wait)",
-        "    }\n    if (wait)",
-    ),
     "lengths before the rings": (
         KERNEL,
         "      OnVectors<StepRing<T>>();\n    }\n",
@@ -89,7 +78,6 @@ FAULTS = {
     "state of the row": (WRITE, "states_[row * t_->state_size +", "states_[t_->state_size +"),
     "length in the state": (ROWS, "g.state + t_->length_place * 8", "g.state"),
     "place of a length": (WRITE, "lengths_[row], lengths", "lengths_[0], lengths"),
-    "lengths have come": (WRITE, "      Order<AscendC::HardEvent::MTE2_MTE3>();\n", ""),
     "length of the row": (ROWS, "lengths_.GetValue(row * apart_)", "lengths_.GetValue(0)"),
     # What is written.
     "set of a branch": (
@@ -137,20 +125,16 @@ FAULTS = {
     ),
     "angle of a far position": (TURN, "coarse_[position / kAngleStep * 2 * dim_]", "coarse_[0]"),
     "angle of the rest": (TURN, "position % kAngleStep * 2", "Min(position, kAngleStep - 1) * 2"),
-    "cosine of a sum": (TURN, "    AscendC::Sub(cos_, cos_, scratch, dim_);\n", ""),
     "sine of a sum": (
         TURN,
         "AscendC::Mul(sin_, sin_a, cos_b, dim_)",
         "AscendC::Mul(sin_, sin_a, sin_b, dim_)",
     ),
-    "sign of the sine": (TURN, "    AscendC::Muls(sin_, sin_, -1.0f, dim_ / 2);\n", ""),
     "other half of a pair": (
         TURN,
         "Multiply(scratch, x[half], sin_,",
         "Multiply(scratch, x, sin_,",
     ),
-    "angles are there": (TURN, BARRIER + "    angles_in_.FreeTensor", "    angles_in_.FreeTensor"),
-    "products are there": (TURN, BARRIER + "    AscendC::Add(y, y", "    AscendC::Add(y, y"),
     # Compression windows.
     "windows that were there": (COMPRESS, "first = rows_.Windows(rows_.length());", "first = 0;"),
     "windows of a row left out": (
@@ -201,10 +185,6 @@ FAULTS = {
         "head * t_->others_head + part.to",
     ),
     "place of a compressed token": (COMPRESS, "others_[at + window * part.dim]", "others_[at]"),
-    "sums begin at 0": (COMPRESS, "    AscendC::Duplicate(Row(0), 0.0f, dim);\n", ""),
-    "encodings are added": (COMPRESS, "    AscendC::Add(Row(0), Row(0), Row(1), dim);\n", ""),
-    "weights are there": (COMPRESS, "      Order<AscendC::HardEvent::V_S>();\n", ""),
-    "weights have been read": (COMPRESS, "      Order<AscendC::HardEvent::S_V>();\n", ""),
     # What a token sees.
     "window": (KEYS, "Min(rows_.seen(), step_->window_tokens)", "rows_.seen()"),
     "first of the last tokens": (
@@ -239,7 +219,6 @@ FAULTS = {
         "(block + 1) * block_size_",
     ),
     "first key of a part": (KEYS, "Max(0, first - before)", "0"),
-    "blocks before": (KEYS, "      before += length;\n", ""),
     # The cube, the choice of blocks and the mix, which other kernels share.
     "row of the keys": (CUBE, " + parts.cells.keys.row() * strides.row", ""),
     "tokens that see their whole row": (
@@ -283,18 +262,10 @@ FAULTS = {
         "(token * p.heads + h.begin) * dim",
         "token * p.heads * dim",
     ),
-    "tile has come": (FINISH, "      Order<AscendC::HardEvent::MTE2_MTE3>();\n", ""),
-    "tile has gone": (FINISH, "      Order<AscendC::HardEvent::MTE3_MTE2>();\n", ""),
-    "values of the ring": (
-        FINISH,
-        "    Fill(w.raw_values, t_->raw_places, t_->raw_places.values_begin, p.value_dim);\n",
-        "",
-    ),
     "most tokens": (FINISH, "Max(after, state.GetValue(most))", "after"),
     "most tokens of an empty row": (FINISH, "after == 0 ? 0 : Max", "Max"),
     "number of the layer": (FINISH, "if (after > before) state", "state"),
     "lengths that cannot be": (FINISH, "if (rows_.Fits(before)) {", "{"),
-    "state has come": (FINISH, "    Order<AscendC::HardEvent::MTE2_S>();\n", ""),
     "state of the next row": (
         FINISH,
         "    // The next row's state comes into the same memory.\n"

@@ -11,25 +11,17 @@ CUBE, VECTOR, TILING = KERNEL + "cube.h", KERNEL + "vector.h", KERNEL + "tiling.
 RANKING = KERNEL + "ranking.h"
 IMPORTANCE, TOPK = "ascendc/attention/importance.h", "ascendc/attention/topk.h"
 PRODUCT, ROWS = "ascendc/attention/tile_product.h", "ascendc/attention/pass_rows.h"
-SOFTMAX, STORE = "ascendc/attention/online_softmax.h", "ascendc/attention/row_store.h"
+SOFTMAX = "ascendc/attention/online_softmax.h"
 HANDOVER, SLOTS = "ascendc/attention/handover.h", "ascendc/attention/score_slots.h"
-BARRIER = "    AscendC::PipeBarrier<PIPE_V>();\n"
 
 # name: (file, what is replaced, by what)
 FAULTS = {
     # Flags and slots between the cores.
-    "scores handed over": (CUBE, "    HandOver<Handover::kScores>(index);\n", ""),
     "probabilities awaited": (CUBE, "if (waits) Await", "if (false) Await"),
-    "scores awaited": (VECTOR, "      Await<Handover::kScores>(tile.index);\n", ""),
     "both vector cores hand over": (
         VECTOR,
         "    if (!in_tile_) HandOver",
         "    if (!in_tile_ && core_ == 0) HandOver",
-    ),
-    "handed over without queries": (
-        VECTOR,
-        "      HandOver<Handover::kProbabilities>(tile.index);\n      LoadNext();",
-        "      LoadNext();",
     ),
     "handed over early": (VECTOR, "    if (!in_tile_) HandOver", "    HandOver"),
     "handed over by MTE3": (HANDOVER, "from_vectors ? PIPE_MTE3 : PIPE_FIX", "PIPE_FIX"),
@@ -38,10 +30,6 @@ FAULTS = {
     "slot of the probabilities": (CUBE, "2 * (index % kSlots * slot_)", "index % kSlots * slot_"),
     "workspace of a block": (TILING, "return kSlots * slot * 4;", "return 2 * slot * 4;"),
     # The cube.
-    "queries in L1": (CUBE, "    queries_.BeginUse();\n", ""),
-    "keys in L1": (CUBE, "      keys_.BeginUse();\n      for", "      for"),
-    "keys freed": (CUBE, "      }\n      keys_.EndUse();\n", "      }\n"),
-    "probabilities in L1": (CUBE, "        blocks_.BeginUse();\n", ""),
     "columns of the scores": (CUBE, "to[block + keys.row]", "to[keys.row]"),
     "pitch of the probabilities": (CUBE, "row_pitch = 2 * t_", "row_pitch = t_"),
     "panel of the values": (CUBE, "from[block * pitch + panel]", "from[block * pitch]", "bfloat16"),
@@ -69,7 +57,6 @@ FAULTS = {
         "    if (!positive) HideKeys(x, pass, g, -Infinity());\n",
         "",
     ),
-    "behind the last key, NaN": (VECTOR, "    HideKeys(x, pass, g, 0.0f);\n", ""),
     "hidden probabilities": (VECTOR, "HideKeys(x, pass, g, 0.0f)", "HideKeys(x, pass, g, 1.0f)"),
     "first hidden key": (ROWS, "if (begin > at) lanes", "if (begin > at + 1) lanes"),
     "mask of the scores": (
@@ -101,7 +88,6 @@ FAULTS = {
         "    MarkEmptyRows(Sums(blocks)",
         "    if (rows < 0) MarkEmptyRows(Sums(blocks)",
     ),
-    "lowest maximum": (SOFTMAX, "  AscendC::Maxs(spread, spread, kLowest, rows);\n", ""),
     "statistics start": (VECTOR, "    if (pass.key == 0) StartRows(at, g.rows);\n", ""),
     "rows that start": (
         VECTOR,
@@ -138,13 +124,6 @@ FAULTS = {
         "  AscendC::Mul(sum, sum, factors, rows);\n  AscendC::PipeBarrier<PIPE_V>();\n",
         "",
     ),
-    "barrier after exp": (
-        SOFTMAX,
-        "  AscendC::Exp(x, x, g.floats());\n  AscendC::PipeBarrier<PIPE_V>();\n"
-        "  ReduceRows<false>(spread, x, scratch.folded, scratch.rows, g);\n  SpreadRows",
-        "  AscendC::Exp(x, x, g.floats());\n"
-        "  ReduceRows<false>(spread, x, scratch.folded, scratch.rows, g);\n  SpreadRows",
-    ),
     "rows of the second sweep": (
         VECTOR,
         "static_cast<uint32_t>(pass.kept * kBlockFloats)",
@@ -158,17 +137,7 @@ FAULTS = {
         "rows < group_ ? group_ : BatchRows",
     ),
     # Two slots of scores.
-    "slot free": (
-        SLOTS,
-        "    AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(free_[slot]);\n    if (large)",
-        "    if (large)",
-    ),
     "both slots free": (SLOTS, "    if (large) AscendC::Wait", "    if (false) AscendC::Wait"),
-    "slot filled": (
-        SLOTS,
-        "    AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(filled_[slot]);\n",
-        "",
-    ),
     "slot after a large group": (SLOTS, "use_ = large ? 0 : use_ ^ 1", "use_ = use_ ^ 1"),
     "large groups": (
         SLOTS,
@@ -180,18 +149,6 @@ FAULTS = {
     "weights": (IMPORTANCE, "Min(tap + 1, taps - tap)", "Min(tap + 1, taps)"),
     "last key of a block": (IMPORTANCE, "(t_->overlap != 0 ? 1 : 0) -", "1 -"),
     "blocks that are complete": (IMPORTANCE, "(end - (t_->overlap != 0 ? 0 : 1))", "end"),
-    "end of the window before": (IMPORTANCE, "      Keep(row, keys);\n", ""),
-    "window cleared": (
-        IMPORTANCE,
-        "      AscendC::Duplicate(row[static_cast<uint32_t>(before_)], 0.0f, keys);\n",
-        "",
-    ),
-    "probabilities cleared": (
-        IMPORTANCE,
-        "    AscendC::Duplicate(probabilities_, 0.0f, "
-        "static_cast<int32_t>(t_->queries) * row_pitch_);\n",
-        "",
-    ),
     "query of the probabilities": (
         IMPORTANCE,
         "[static_cast<uint32_t>(first * row_pitch_ +",
@@ -239,20 +196,9 @@ FAULTS = {
     "candidates of the last query": (RANKING, "Candidates(now_.count - 1)", "Candidates(0)"),
     "shorter window": (RANKING, "now_.keys <= t_->Keys()", "true"),
     "next window": (RANKING, "if (blocks.end < candidates_)", "if (false)"),
-    "first window replaces": (TOPK, "    first_ = false;\n", ""),
     "lists that are not filled": (TOPK, "if (!fills_lists_) Clear();", ""),
     "lists of a query": (TOPK, "auto pitch = window_ / 4;", "auto pitch = kSortRun / 4;"),
     "index of a window": (TOPK, "static_cast<int32_t>(first_block), count", "0, count"),
-    "barrier before the sort": (
-        TOPK,
-        "  __aicore__ inline void Sort() {\n" + BARRIER,
-        "  __aicore__ inline void Sort() {\n",
-    ),
-    "ties": (
-        TOPK,
-        "MrgSortSrcList<float>(part[0], part[1]",
-        "MrgSortSrcList<float>(part[1], part[0]",
-    ),
     "tokens of the indices": (RANKING, "indices_[now_.token * pitch", "indices_[0 * pitch"),
 }
 

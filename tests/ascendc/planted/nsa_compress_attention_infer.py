@@ -11,7 +11,6 @@ RANKING = "ascendc/decoding/cell_ranking.h"
 PARTS = "ascendc/decoding/parts.h"
 CUBE = "ascendc/decoding/parts_cube.h"
 VECTOR = "ascendc/decoding/parts_vector.h"
-TOKENS = "ascendc/decoding/row_tokens.h"
 
 # name: (file, what is replaced, by what)
 FAULTS = {
@@ -104,9 +103,6 @@ FAULTS = {
         "cells_.keys.OwnBlock() - blocks.first;",
         "cells_.keys.OwnBlock();",
     ),
-    "no candidates": (RANKING, "    topk_.Exclude(0, 1, end);\n", ""),
-    "best of earlier windows": (RANKING, "    topk_.Start();\n", ""),
-    "keys of an earlier cell": (RANKING, "    importance_.Start();\n", ""),
     "heads of the other half": (
         VECTOR,
         "row < t_->group; row += half_rows_)\n",
@@ -122,12 +118,6 @@ FAULTS = {
         VECTOR,
         "    ScaleRows(x, t_->scale, g);\n    FillTail(x, -Infinity(), g);\n",
         "    ScaleRows(x, t_->scale, g);\n",
-    ),
-    "scale": (VECTOR, "    ScaleRows(x, t_->scale, g);\n    FillTail", "    FillTail"),
-    "1 / sum": (
-        VECTOR,
-        "    WithRowValue<true>(x, RankedInverse()[at], g.rows, g.width, g.width);\n",
-        "",
     ),
     "maximum of the cell": (
         VECTOR,

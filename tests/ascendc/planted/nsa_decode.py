@@ -16,12 +16,6 @@ QUERIES = "ascendc/decoding/row_queries.h"
 
 # name: (file, what is replaced, by what)
 FAULTS = {
-    "cores wait": (
-        KERNEL,
-        "    pipe_->Reset();\n    AscendC::SyncAll<false>();\n",
-        "    pipe_->Reset();\n",
-    ),
-    "memory of a core": (KERNEL, "    pipe_->Reset();\n", ""),
     "output of the selection": (KERNEL, "outputs + w_.branch,", "outputs,"),
     "output of the window": (KERNEL, "outputs + 2 * w_.branch", "outputs + w_.branch"),
     "table of the selection": (KERNEL, "blocks, g_.block_table", "blocks, g_.cmp_block_table"),
@@ -35,7 +29,6 @@ FAULTS = {
     ),
     "keys of a part": (WINDOW, "queries_.seen() - total_ + first", "queries_.seen() - total_"),
     "end of the ring": (WINDOW, "Min(keys - at, ring_ - place)", "keys - at"),
-    "start of the ring": (WINDOW, "      place = 0;\n", ""),
     "ring of the row": (WINDOW, "queries_.row() * t_->row_tokens", "0"),
     "lengths that a row holds": (WINDOW, "length <= most_ && ", ""),
     "tokens that the ring has lost": (WINDOW, " && length - queries_.seen() + seen <= ring_", ""),
@@ -51,8 +44,6 @@ FAULTS = {
         "(query * s_.heads + head) * s_.dim],\n",
         "query * s_.heads * s_.dim],\n",
     ),
-    "branches are added": (MIX, "      AscendC::Add(sum, sum, x, floats);\n", ""),
-    "gates": (MIX, "      WithRowValue<true>(to, spread, rows, s_.dim, s_.dim);\n", ""),
     "branch": (MIX, "branches_[branch * branch_ +", "branches_["),
     "length in compressed tokens": (KEYS, ": Windows(tokens);", ": tokens;"),
     "tokens that a row holds": (KEYS, "tokens >= 0 && tokens <= rule_->most_tokens", "tokens >= 0"),
@@ -91,7 +82,6 @@ FAULTS = {
         "out_[query * s_.heads * s_.dim]",
     ),
     "sum of the branches": (MIX, "branch == 0 ? sum : x", "x"),
-    "gates have been read": (MIX, "      gates_in_.FreeTensor(gates);\n", ""),
     "page of a row": (TOKENS, "row * t_.places + place) * t_", "place) * t_"),
     "rest of a page": (TOKENS, "t_.page - token % t_.page", "t_.page"),
     "pages that there are": (TOKENS, "page < 0 || page >= t_.pages", "page < 0"),

@@ -22,11 +22,6 @@ FAULTS = {
         "    kernel.Prepare();\n    AscendC::SyncAll<false>();\n",
         "    AscendC::SyncAll<false>();\n    kernel.Prepare();\n",
     ),
-    "scores handed over": (CUBE, "        HandOver<Handover::kScores>(i);\n", ""),
-    "output handed over": (CUBE, "        HandOver<Handover::kPartialOutput>(tile);\n", ""),
-    "probabilities awaited": (CUBE, "        Await<Handover::kProbabilities>(tile);\n", ""),
-    "scores awaited": (VECTOR, "    Await<Handover::kScores>(tile);\n", ""),
-    "output awaited": (VECTOR, "    Await<Handover::kPartialOutput>(tile);\n", ""),
     "both vector cores hand over": (
         VECTOR,
         "    HandOver<Handover::kProbabilities>(tile);",
@@ -60,8 +55,6 @@ FAULTS = {
         "(kSlots * (scores + probabilities) + output + 511)",
     ),
     # The tile of the cube.
-    "queries in L1": (TILE, "    stripes_.BeginUse();\n", ""),
-    "queries freed": (TILE, "    stripes_.EndUse();\n", ""),
     "rows of a short stripe": (TILE, "Min(group, stripe_rows - row)", "Min(group, stripe_rows)"),
     "pitch of the queries": (
         TILE,
@@ -73,13 +66,6 @@ FAULTS = {
         "const L1Matrix<T> block = CopyBlock(item, keys, rows);",
         "const L1Matrix<T> block = CopyBlock(item, keys, union_.keys[0]);",
     ),
-    "block in L1": (
-        TILE,
-        "CopyBlock(item, keys, rows);\n      blocks_.BeginUse();\n",
-        "CopyBlock(item, keys, rows);\n",
-    ),
-    "block freed": (TILE, "      blocks_.EndUse();\n    }\n    stripes_", "    }\n    stripes_"),
-    "factors in L1": (TILE, "        factors_.BeginUse();\n", ""),
     "place of the factors in L1": (
         TILE,
         "memory[(kStripesBytes + kBlockSlots * kBlockSlotBytes)",
@@ -121,12 +107,6 @@ FAULTS = {
     "head of a block": (TILE, "from.At(token, item.head)", "from.At(token, 0)"),
     "a single row comes twice": (TILE, "      if (group_ == 1) copy(1);\n", ""),
     # Products of stripes.
-    "stripes loaded": (
-        PRODUCT,
-        "      AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(load_);\n"
-        "      Multiply<Form::kStraight>",
-        "      Multiply<Form::kStraight>",
-    ),
     "rows of a stripe": (PRODUCT, "stripes[i] * rows, rows, at,", "i * rows, rows, at,"),
     "stripes of the result": (
         PRODUCT,
@@ -139,17 +119,7 @@ FAULTS = {
         "AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(slot);",
         "AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(0);",
     ),
-    "sums in order": (
-        PRODUCT,
-        "      AscendC::PipeBarrier<PIPE_M>();\n      AscendC::SetFlag",
-        "      AscendC::SetFlag",
-    ),
     "later depths add": (PRODUCT, "first[i] && at == 0;", "first[i];"),
-    "depths of the sums": (
-        PRODUCT,
-        "        if (depth <= 0) continue;\n",
-        "        if (depth < 0) continue;\n",
-    ),
     "sums complete": (
         PRODUCT,
         "    AscendC::SetFlag<AscendC::HardEvent::M_FIX>(0);\n"
@@ -162,11 +132,6 @@ FAULTS = {
         LISTS,
         "Min(size_, keys_ - int64_t{block_} * size_)",
         "Min(size_, keys_)",
-    ),
-    "blocks behind the last key": (
-        LISTS,
-        "|| key >= ends_[i]) continue;",
-        "|| key > ends_[i]) continue;",
     ),
     "a block behind the last one": (LISTS, "int64_t{size_} >= keys_)", "int64_t{size_} > keys_)"),
     "doubled blocks": (
@@ -225,27 +190,6 @@ FAULTS = {
         "    AscendC::Sort32",
     ),
     "values of the pairs": (SORT, "kEvenOnes = 1;", "kEvenOnes = 2;"),
-    "sorted before the store": (
-        SORT,
-        "    Order<AscendC::HardEvent::V_MTE3>();\n    AscendC::DataCopy(\n",
-        "    AscendC::DataCopy(\n",
-    ),
-    "stored before the merge": (
-        SORT,
-        "* kListBlocks)));\n    Order<AscendC::HardEvent::MTE3_V>();\n",
-        "* kListBlocks)));\n",
-    ),
-    "merged before the store": (
-        SORT,
-        "    Order<AscendC::HardEvent::V_MTE3>();\n    AscendC::DataCopy(unions_",
-        "    AscendC::DataCopy(unions_",
-    ),
-    "stored before the next": (
-        SORT,
-        "item.rows * kMostSelected));\n    Order<AscendC::HardEvent::MTE3_V>();\n",
-        "item.rows * kMostSelected));\n",
-    ),
-    "cleared before the load": (SORT, "    Order<AscendC::HardEvent::V_MTE2>();\n", ""),
     # Rows of the vector cores.
     "columns of the last block": (
         ROWS,
@@ -279,7 +223,6 @@ FAULTS = {
         "(p.begin + row) * s_->columns]",
     ),
     "rows of the second core": (TILES, "begin(core == 0 ? 0 : First(all))", "begin(0)"),
-    "sums start": (VECTOR, "      AscendC::Duplicate(Sum(tile), 0.0f, rows);\n", ""),
     "two sweeps": (VECTOR, "sweep->maxima = columns > kSweepColumns;", "sweep->maxima = false;"),
     "maxima of the first sweep": (VECTOR, "if (sweep.maxima || whole) {", "if (whole) {"),
     "next columns": (
@@ -287,20 +230,8 @@ FAULTS = {
         "    sweep->column += p.columns;\n",
         "    sweep->column += kSweepColumns / 2;\n",
     ),
-    "counted blocks": (VECTOR, "      rows_.CountRepeated(x, p);\n", ""),
-    "lists of the tile behind": (
-        VECTOR,
-        "    rows_.Start(item, share.begin, share.rows);\n    Await",
-        "    Await",
-    ),
     "slot of the maxima": (VECTOR, "tile % kSlots * 2 * half_rows_)", "0 * half_rows_)"),
     "slot of the sums": (VECTOR, "(tile % kSlots * 2 + 1) * half_rows_", "half_rows_"),
-    "queries that see nothing": (
-        VECTOR,
-        "      AscendC::Duplicate(part[static_cast<uint32_t>(row * value_dim_)], "
-        "0.0f, here * value_dim_);\n",
-        "",
-    ),
     "empty rows": (VECTOR, "    MarkEmptyRows(sums, ", "    if (rows < 0) MarkEmptyRows(sums, "),
     "head of a row": (VECTOR, "(share.begin + at + row) % group_;", "row % group_;"),
     "pitch of the probabilities": (

@@ -8,7 +8,7 @@ KERNEL = "ascendc/nsa_selected_attention_grad/op_kernel/nsa_selected_attention_g
 ENTRY, CUBE, VECTOR = KERNEL + ".cpp", KERNEL + "_cube.h", KERNEL + "_vector.h"
 TILING = KERNEL + "_tiling.h"
 INVERSION, QUERIES = "ascendc/attention/block_inversion.h", "ascendc/attention/block_queries.h"
-ROWS, SIZES = "ascendc/attention/selected_rows.h", "ascendc/attention/selection_sizes.h"
+SIZES = "ascendc/attention/selection_sizes.h"
 TILES = "ascendc/attention/attention_sizes.h"
 
 # name: (file, what is replaced, by what[, data type])
@@ -31,23 +31,11 @@ FAULTS = {
     ),
     "barriers of the cube core": (ENTRY, "phase < 3;", "phase < 2;"),
     # Flags and slots between the cores.
-    "scores of queries handed over": (CUBE, "        HandOver<Handover::kScores>(i);\n", ""),
-    "sums of queries handed over": (
-        CUBE,
-        "        HandOver<Handover::kPartialOutput>(done);\n",
-        "",
-    ),
-    "dS of queries awaited": (CUBE, "        Await<Handover::kProbabilities>(done);\n", ""),
-    "scores of a block handed over": (CUBE, "    HandOver<Handover::kScores>(step.index);\n", ""),
     "sums of a block handed over": (
         CUBE,
         "    if (step.last) HandOver<Handover::kPartialOutput>",
         "    HandOver<Handover::kPartialOutput>",
     ),
-    "dS of a block awaited": (CUBE, "    Await<Handover::kProbabilities>(step.index);\n", ""),
-    "scores of queries awaited": (VECTOR, "    Await<Handover::kScores>(tile);\n", ""),
-    "sums of queries awaited": (VECTOR, "    Await<Handover::kPartialOutput>(tile);\n", ""),
-    "scores of a block awaited": (VECTOR, "    Await<Handover::kScores>(step.index);\n", ""),
     "sums of a block awaited": (
         VECTOR,
         "    if (!empty) Await<Handover::kPartialOutput>(step.tile_index);\n",
@@ -111,22 +99,6 @@ FAULTS = {
         "kListShift = 5;\n  static_assert(1 << kListShift == kMostSelected);",
         "kListShift = 4;",
     ),
-    "found before the store": (
-        INVERSION,
-        "    Order<AscendC::HardEvent::V_MTE3>();\n    AscendC::DataCopyPad",
-        "    AscendC::DataCopyPad",
-    ),
-    "stored before the next": (
-        INVERSION,
-        "    Order<AscendC::HardEvent::MTE3_V>();\n  }\n\n  const",
-        "  }\n\n  const",
-    ),
-    "lists loaded": (INVERSION, "    Order<AscendC::HardEvent::MTE2_V>();\n", ""),
-    "lists read before the next": (
-        INVERSION,
-        "    Order<AscendC::HardEvent::V_MTE2>();\n    return",
-        "    return",
-    ),
     "counts before": (
         QUERIES,
         "      first_ += count;\n",
@@ -140,15 +112,6 @@ FAULTS = {
         "kScanRows * kMostSelected * (2 * 4)",
     ),
     # The cube's walk over blocks.
-    "keys in L1": (CUBE, "      tiles_.BeginUse();\n", ""),
-    "values in L1": (CUBE, "      tiles_.BeginUse(1);\n", ""),
-    "block freed": (
-        CUBE,
-        "      tiles_.EndUse();\n      tiles_.EndUse();\n",
-        "      tiles_.EndUse();\n",
-    ),
-    "queries in L1": (CUBE, "      rows_.BeginUse();\n      product_", "      product_"),
-    "factors in L1": (CUBE, "        factors_.BeginUse();\n", ""),
     "place of the factors in L1": (
         CUBE,
         "factors_.Start(l1[2 * (kBlockSlotBytes + kGatheredSlotBytes)",
@@ -222,23 +185,10 @@ FAULTS = {
         "item.row + query, (part.begin + row) % group_)",
         "item.row + query, row % group_)",
     ),
-    "next row's columns": (VECTOR, "      part->column = 0;\n", ""),
-    "dP behind the last key": (VECTOR, "    rows_.ScaleAndFill(dp, 1.0f, 0.0f, part);\n", ""),
-    "counted blocks": (VECTOR, "    rows_.CountRepeated(dp, part);\n", ""),
     "columns of dS": (
         VECTOR,
         "int64_t{part.begin} * pitch + part.column]",
         "int64_t{part.begin} * pitch]",
-    ),
-    "lists of the tile behind": (
-        VECTOR,
-        "    rows_.Start(item, share.begin, share.rows);\n    Await<Handover::kPartialOutput>",
-        "    Await<Handover::kPartialOutput>",
-    ),
-    "queries that see nothing": (
-        VECTOR,
-        "        AscendC::Duplicate(part[static_cast<uint32_t>(row * dim_)], 0.0f, here * dim_);\n",
-        "",
     ),
     "scale of dQ": (
         VECTOR,
@@ -251,11 +201,6 @@ FAULTS = {
         "High(QueryOf(step, query)) - item.row));",
         "High(QueryOf(step, query))));",
     ),
-    "dP of hidden keys": (
-        VECTOR,
-        "    ScaleAndFill(dp, 1.0f, 0.0f, group_, at, g, visible);\n",
-        "",
-    ),
     "S of hidden keys": (
         VECTOR,
         "    ScaleAndFill(inputs, t_->scale, -Infinity(), group_",
@@ -265,11 +210,6 @@ FAULTS = {
         VECTOR,
         "const int32_t next = at + kSelectedGradMostRows;",
         "const int32_t next = at + kSelectedGradRows;",
-    ),
-    "blocks that nobody selects": (
-        VECTOR,
-        "        AscendC::Duplicate(part, 0.0f, rows * columns);\n",
-        "",
     ),
     "place of dV's sum": (
         VECTOR,

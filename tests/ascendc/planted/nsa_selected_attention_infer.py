@@ -22,8 +22,6 @@ FAULTS = {
     "pages that there are": (KEYS, "if (!tokens_.Has(", "if (false && !tokens_.Has("),
     "first key of a part": (KEYS, "Max(0, first - before)", "0"),
     "place of a part": (PARTS, "part->slot = cells.Slot(which);", "part->slot = 0;"),
-    "scores handed over": (CUBE, "    HandOver<Handover::kScores>(step);\n", ""),
-    "probabilities awaited": (CUBE, "    Await<Handover::kProbabilities>(step);\n", ""),
     "slot of the scores": (CUBE, "step % kSlots * slot_elements_;", "0;"),
     "head of the keys": (CUBE, "head * strides.head", "0"),
     "panel of the output": (CUBE, "output_elements_ + v.column]", "output_elements_]"),
@@ -42,15 +40,12 @@ FAULTS = {
         "    HandOver<Handover::kProbabilities>(step);",
         "    if (share.rows > 0) HandOver<Handover::kProbabilities>(step);",
     ),
-    "what lies behind the keys": (VECTOR, "      FillTail(x, -Infinity(), g);\n", ""),
     "maximum of the parts": (
         VECTOR,
         "AscendC::Max(now, max, statistics, count);",
         "AscendC::Adds(now, max, 0.0f, count);",
     ),
-    "factor of the sum": (VECTOR, "AscendC::Mul(total, total, old, count);", ""),
     "parts in turn": (VECTOR, "outputs_[(slot * t_->group", "outputs_[(cell.Slot(0) * t_->group"),
-    "empty cells": (VECTOR, "    AscendC::Duplicate(sum, 0.0f, rows * t_->value_dim);\n", ""),
     "end of a block": (
         KEYS,
         "Min(queries_.seen(), (block + 1) * block_size_)",
@@ -63,7 +58,6 @@ FAULTS = {
     "place in a part": (KEYS, "before + at - first", "before + at"),
     "page of a run": (KEYS, "begin_, start + at), static", "begin_, start) + at, static"),
     "runs of a page": (KEYS, "tokens_.Run(start + at, end - at)", "end - at"),
-    "blocks before": (KEYS, "      before += length;\n", ""),
     "page of a row": (TOKENS, "row * t_.places + place) * t_", "place) * t_"),
     "rest of a page": (TOKENS, "t_.page - token % t_.page", "t_.page"),
     "pages behind the last": (TOKENS, "page < 0 || page >= t_.pages", "page < 0"),
@@ -99,8 +93,6 @@ FAULTS = {
         "probabilities_[step % kSlots * slot_elements_]",
         "probabilities_[0]",
     ),
-    "keys in L1": (CUBE, "    keys_in_.BeginUse();\n", ""),
-    "values in L1": (CUBE, "    values_in_.BeginUse();\n", ""),
     "sums of the other half": (
         VECTOR,
         "StatisticsAt(which, part.slot, share.begin)",
@@ -108,16 +100,6 @@ FAULTS = {
     ),
     "statistics of a part": (VECTOR, "which, part.slot, share.begin)", "which, 0, share.begin)"),
     "rows that are added up": (VECTOR, "static_cast<int32_t>(i % chunks) * merged_rows_", "0"),
-    "factor of a part": (
-        VECTOR,
-        "      WithRowValue<true>(x, now, rows, t_->value_dim, t_->value_dim);\n",
-        "",
-    ),
-    "factor of the earlier parts": (
-        VECTOR,
-        "      WithRowValue<true>(sum, old, rows, t_->value_dim, t_->value_dim);\n",
-        "",
-    ),
     "sum of a part": (
         VECTOR,
         "AscendC::MulAddDst(total, statistics[blocks], now, count);",
@@ -128,7 +110,6 @@ FAULTS = {
         "out_[(cell.cell() * t_->group + row) * t_->value_dim]",
         "out_[cell.cell() * t_->group * t_->value_dim]",
     ),
-    "division": (VECTOR, "    DivideRows(sum, total, rows, t_->value_dim);\n", ""),
     "rows without keys": (
         VECTOR,
         "    MarkEmptyRows(total, old.template ReinterpretCast<uint8_t>(), merged_rows_);\n",
