@@ -80,20 +80,21 @@ def clean_seconds(copy, judges, most):
     """
     kept = BUILD / "seconds.json"
     all_known = json.loads(kept.read_text()) if kept.exists() else {}
-    known = all_known.setdefault(copy.digest, {})
+    known = all_known.setdefault(copy.digest, {})  # seconds, and whether it ended
     for judge in judges:
-        if str(judge) not in known:
-            code, output, seconds = copy.judge(judge, most)
+        limit = None if judge.first else most
+        seconds, ended = known.get(str(judge), (0, False))
+        if not ended and (limit is None or seconds < limit):
+            code, output, seconds = copy.judge(judge, limit)
             if code:
                 raise CleanError(f"without a mutant it fails: {judge}\n{output[-3000:]}")
-            known[str(judge)] = seconds
+            ended = code is not None
+            known[str(judge)] = seconds, ended
             print(f"without a mutant {seconds:.0f} s: {judge}", flush=True)
             kept.write_text(json.dumps({copy.digest: known}))
-    found = {judge: known[str(judge)] for judge in judges}
-    for judge in [judge for judge in judges if most and found[judge] >= most]:
-        print(f"not asked, it takes more than {most} s: {judge}")
-        del found[judge]
-    return found
+        if not ended:
+            print(f"not asked, it takes more than {seconds:.0f} s: {judge}")
+    return {judge: known[str(judge)][0] for judge in judges if known[str(judge)][1]}
 
 
 def judged(copy, mutant, judges, seconds):
