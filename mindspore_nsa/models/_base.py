@@ -84,7 +84,7 @@ def check_call(name, x, cached, padded, topk_indices, stage, asked, shared, head
     )
 
 
-_plan_the_call = Planner(_plan_call, "check_call", kept=256)
+_plan_the_call = Planner(_plan_call, check_call, kept=256)
 
 
 class ModelAttention(ExplicitPrecision):

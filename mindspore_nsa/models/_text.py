@@ -26,7 +26,7 @@ def _as_tensor(ends):
     return ops.cast(ends, mindspore.int64) if known is None else known
 
 
-_plan_known = Planner(_plan_sums, "_as_tensor", kept=32)
+_plan_known = Planner(_plan_sums, _as_tensor, kept=32)
 
 
 def text_of(x, ends, positions, cache, longest):

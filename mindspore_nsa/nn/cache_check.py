@@ -192,4 +192,4 @@ def check_cache(name, x, cache, ends, sizes, key_heads, sparse, layer):
     return _plan_check_cache(name, x, cache, ends, sizes, key_heads, sparse, layer)
 
 
-_plan_check_cache = _CachePlanner(_plan_cache, "check_cache", lists=("ends",))
+_plan_check_cache = _CachePlanner(_plan_cache, check_cache, lists=("ends",))

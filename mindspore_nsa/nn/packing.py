@@ -144,9 +144,6 @@ def _plan_list_check(name, seq_len, instead, tokens):
     return _list_check(f"{LIMIT} {name}" + ("" if instead is None else f"\n{instead}"))
 
 
-_plan_ends = Planner(_plan_list_check, "checked_ends", lists=("seq_len",))
-
-
 def checked_ends(name, seq_len, instead, tokens):
     """A Tensor of prefix sums whose values nobody has checked yet, in terms of the layer.
 
@@ -162,6 +159,9 @@ def checked_ends(name, seq_len, instead, tokens):
     if check is None:
         return seq_len
     return check(seq_len, tokens)
+
+
+_plan_ends = Planner(_plan_list_check, checked_ends, lists=("seq_len",))
 
 
 def _positions(ends):
@@ -185,9 +185,6 @@ def _plan_call(name, x, actual_seq_len, hidden):
     return hidden, *known, ends, constant(_positions(ends))
 
 
-_plan_packing = Planner(_plan_call, "planned", lists=("actual_seq_len",), kept=_KEPT)
-
-
 def document_positions(ends, indices):
     """Position in its document of each of the rows `indices`, for documents that end at `ends`."""
     starts = ops.concat((ops.zeros_like(ends[:1]), ends))
@@ -198,6 +195,9 @@ def document_positions(ends, indices):
 def planned(name, x, actual_seq_len, hidden):
     """What `_plan_call` says; raises the errors of a wrong input."""
     return _plan_packing(name, x, actual_seq_len, hidden)
+
+
+_plan_packing = Planner(_plan_call, planned, lists=("actual_seq_len",), kept=_KEPT)
 
 
 def pack(name, x, actual_seq_len, hidden, narrow=False, instead=None):
@@ -249,9 +249,6 @@ def _plan_windows(x, ends, size, stride):
     return sums[-1], sums, constant(_positions(sums) * np.int32(stride))
 
 
-_plan_compressed = Planner(_plan_windows, "compressed_documents", kept=_KEPT)
-
-
 def compressed_documents(x, ends, size, stride):
     """(rows, prefix sums, positions) of the tokens that windows of the documents of x become.
 
@@ -263,3 +260,6 @@ def compressed_documents(x, ends, size, stride):
         count = ops.shape(x)[0] // stride + 1 if rows is None else rows
         positions = document_positions(sums, ops.arange(count)) * stride
     return rows, sums, positions
+
+
+_plan_compressed = Planner(_plan_windows, compressed_documents, kept=_KEPT)

@@ -69,7 +69,7 @@ def check_padding(name, x, cache, key_padding_mask):
 
 
 _plan_check_padding = _PaddingPlanner(
-    _plan_padding, "check_padding", masks=("key_padding_mask",), kept=256
+    _plan_padding, check_padding, masks=("key_padding_mask",), kept=256
 )
 
 

@@ -85,9 +85,9 @@ def _plan_refusal(text):
     return True
 
 
-_plan_raise_refusal = Planner(_plan_refusal, "raise_refusal")
-
-
 def raise_refusal(text):
     """Raise the error that a text is, unless that is empty."""
     return _plan_raise_refusal(text)
+
+
+_plan_raise_refusal = Planner(_plan_refusal, raise_refusal)

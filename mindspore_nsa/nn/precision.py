@@ -40,12 +40,12 @@ def _plan_operands(name, dtype):
     return True
 
 
-_plan_check_operands = Planner(_plan_operands, "check_operands")
-
-
 def check_operands(name, dtype):
     """Raise the layer's error of a dtype in which the target has no operators of sparse layers."""
     return _plan_check_operands(name, dtype)
+
+
+_plan_check_operands = Planner(_plan_operands, check_operands)
 
 
 def rounded(x, dtype):

@@ -38,7 +38,6 @@ def _placeholder(dtype):
 _operator_nsa_cache_step = InPlace(
     _OP, "the layer without a cache", ("selected", "state", "others"), compares=False
 )
-_plan_nsa_cache_step = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
 def nsa_cache_step(
@@ -103,3 +102,6 @@ def nsa_cache_step(
         angles=angles,
         fine_angles=fine_angles,
     )
+
+
+_plan_nsa_cache_step = Planner(_plan_call, nsa_cache_step, op=_OP)

@@ -78,9 +78,6 @@ def _plan_split(dtype, **given):
     return _split_operator(call.text(), encode_attrs("NsaSplitHeadsGrad", sizes, names), branches)
 
 
-_plan_split_heads = Planner(_plan_split, _SPLIT)
-
-
 def nsa_split_heads(
     query,
     key_value,
@@ -114,6 +111,9 @@ def nsa_split_heads(
     return operator(query, key_value, cos, sin)
 
 
+_plan_split_heads = Planner(_plan_split, nsa_split_heads)
+
+
 @lru_cache(maxsize=CACHE_SIZE)
 def _mix_operator(attrs, gradient_attrs):
     gradient = gradient_operator("NsaMixBranchesGrad", gradient_attrs, _MIX).custom
@@ -132,9 +132,6 @@ def _plan_mix(dtype, residual, **given):
     return _mix_operator(call.text(), encode_attrs("NsaMixBranchesGrad", attrs))
 
 
-_plan_mix_branches = Planner(_plan_mix, _MIX)
-
-
 def nsa_mix_branches(logits, compressed, selected, window, dtype=mindspore.float32, residual=False):
     """The branches [T, N1, Dv], weighted by the sigmoid of logits [T, 3 N1] and added.
 
@@ -147,6 +144,9 @@ def nsa_mix_branches(logits, compressed, selected, window, dtype=mindspore.float
     if operator is None:
         return None
     return operator(logits, compressed, selected, window)
+
+
+_plan_mix_branches = Planner(_plan_mix, nsa_mix_branches)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -164,15 +164,15 @@ def _plan_rounding(x, dtype):
     return None if call is None else _round_operator(call.text())
 
 
-_plan_round = Planner(_plan_rounding, _ROUND)
-
-
 def nsa_round(x, dtype):
     """A float32 Tensor with its values rounded to a dtype; the gradient passes through."""
     operator = _plan_round(x, dtype)
     if operator is None:
         return None
     return operator(x)
+
+
+_plan_round = Planner(_plan_rounding, nsa_round)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -193,9 +193,6 @@ def _plan_few_rows(x, weight, dtype):
     return None if call is None else _linear_operator(call.text(), dtype)
 
 
-_plan_linear = Planner(_plan_few_rows, _LINEAR)
-
-
 def nsa_linear(x, weight, dtype):
     """x [T, K] times the transpose of weight [N, K], rounded to a dtype; summed in float32.
 
@@ -207,6 +204,9 @@ def nsa_linear(x, weight, dtype):
     return operator(x, weight)
 
 
+_plan_linear = Planner(_plan_few_rows, nsa_linear)
+
+
 def _multiplies(dtype):
     return _native.isa() in _MULTIPLIES.get(dtype, ()) and planned_target.get() == "cpu"
 
@@ -216,15 +216,15 @@ def _projects(x, dtype):
     return known and int(np.prod(x.shape[:-1])) > FEW_ROWS and _multiplies(dtype)
 
 
-_plan_projects = Planner(_projects, "projects")
-
-
 def projects(x, dtype):
     """Whether the products of x [..., K] have operands of a dtype, and may be given such.
 
     MindSpore's own operators for tensors of unknown shapes do not take bfloat16.
     """
     return _plan_projects(x, dtype)
+
+
+_plan_projects = Planner(_projects, projects)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -261,9 +261,6 @@ def _plan_product(dtype, result, **given):
     return _projection_operator(call.text(), gradient_attrs, count), call.casts["weight"]
 
 
-_plan_projection = Planner(_plan_product, _PROJECTION)
-
-
 def nsa_projection(x, weight, weight_1, weight_2, dtype, result, batch=0):
     """x [T, K] times the transposes of up to three weights [N, K], a tuple of three.
 
@@ -285,3 +282,6 @@ def nsa_projection(x, weight, weight_1, weight_2, dtype, result, batch=0):
         absent() if weight_1 is None else weight_1,
         absent() if weight_2 is None else weight_2,
     )
+
+
+_plan_projection = Planner(_plan_product, nsa_projection)

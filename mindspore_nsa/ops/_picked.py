@@ -32,12 +32,12 @@ def _plan_pieces(query, picks, text):
     return guard, tuple((first, min(first + each, tokens)) for first in range(0, tokens, each))
 
 
-_planned_pieces = Planner(_plan_pieces, "pieces_of")
-
-
 def pieces_of(query, picks, text):
     """The guard and pieces of the queries [T, heads, D] with picks [T, K]; text of the error."""
     return _planned_pieces(query, picks, text)
+
+
+_planned_pieces = Planner(_plan_pieces, pieces_of)
 
 
 def _products(query, rows, picks):

@@ -8,7 +8,6 @@ therefore have the same type and text everywhere.
 """
 
 import inspect
-import sys
 from functools import cached_property, lru_cache
 
 import mindspore
@@ -39,7 +38,7 @@ DTYPE_NAMES = {
 }
 DTYPE_NAMES[mindspore.bool_] = "bool"
 
-# In what are most Tensors first.
+# Most common dtypes first.
 _DTYPES = tuple(sorted(DTYPE_NAMES, key=lambda dtype: "float" not in DTYPE_NAMES[dtype]))
 _SCALARS = frozenset((int, float, str, bool, type(None)))
 
@@ -82,6 +81,9 @@ class TensorSpec(tuple):
 TensorSpec.__name__ = "Tensor"  # so that messages name what the user passed
 
 
+_MISSING = object()
+
+
 class _Unknown:
     """A scalar or a sequence that the compiler does not know."""
 
@@ -121,88 +123,81 @@ def is_constant(value):
 
 
 class Planner(Constexpr):
-    """Calls `plan` with every Tensor replaced by a `TensorSpec`, and caches the result.
+    """Calls `plan` with every Tensor replaced by a `TensorSpec`, and keeps the result.
 
     A call gives the arguments of a function in the order of its signature, from which their names
     come; the plan gets them by name.
+
+    Calls in PyNative mode and of graphs share one dict of results. The key of a call in PyNative
+    mode is what the native library makes of its arguments, where it can; else it is the arguments
+    as a plan gets them. A call that the dict has no room for takes the place of the oldest.
 
     Every module gives its planner a name of its own: level O1 of MindSpore's amp copies the
     functions that a network calls into one file, where equal names would be one.
 
     Args:
-        plan: Function of hashable descriptions. Its result must be made of constants, of which the
-            functions are called: MindSpore compiles all. One that has several parts is unpacked
-            where it is used, since a graph takes no function from a field by the field's name.
-        function: Name of the function, which stands in the module of `plan`.
+        plan: Function of hashable descriptions. The result may hold only constants and functions;
+            MindSpore compiles every function in it. One that has several parts is unpacked where it
+            is used, since a graph takes no function from a field by the field's name.
+        function: The function whose arguments are passed.
         op: Native operator, whose sequence lists are read where their values can be.
         lists: Names of further sequence lists.
         masks: Names of masks that must be upper triangular where their content is known.
-        more: Names of arguments that come after those of the function.
-        kept: Number of results that are kept of graphs, and of calls in PyNative mode.
+        kept: Number of results that are kept.
     """
 
-    def __init__(self, plan, function, op=None, lists=(), masks=(), more=(), kept=1024):
+    def __init__(self, plan, function, op=None, lists=(), masks=(), kept=1024):
         # Of two primitives with one name and the same attributes a compiler may take either.
         super().__init__(f"Plan{plan.__module__.rpartition('.')[2]}{plan.__name__}")
         self._plan = plan
-        self._function = function
-        self._list_names = {*lists, *(spec["name"] for spec in _lists_of(op))}
-        self._mask_names = set(masks)
-        self._more = tuple(more)
-        self._names = None
-        self._cached = lru_cache(maxsize=kept, typed=True)(self._on_target)
-        self._kept, self._warm = kept, {}
+        self.names = tuple(inspect.signature(function).parameters)
+        lists = {*lists, *(spec["name"] for spec in _lists_of(op))}
+        self.lists = frozenset(i for i, name in enumerate(self.names) if name in lists)
+        self.read = self.lists.union(map(self.names.index, masks))
+        self._read_bits = sum(1 << i for i in self.read)
+        self._kept, self._results = kept, {}
 
     def forget(self):
         """Plan every call anew."""
-        self._cached.cache_clear()
-        self._warm.clear()
+        self._results.clear()
 
-    def _resolve(self):
-        """The function is defined after its planner, so its signature is read at the first call."""
-        function = getattr(sys.modules[self._plan.__module__], self._function)
-        names = (*inspect.signature(function).parameters, *self._more)
-        self._lists = frozenset(names.index(name) for name in self._list_names.intersection(names))
-        self._read = self._lists.union(names.index(name) for name in self._mask_names)
-        self._read_bits = sum(1 << i for i in self._read)
-        self._names = names
-
-    def _on_target(self, requested, in_graph, *specs):
-        target = resolve_target(requested, mindspore.context.get_context("device_target"))
+    def _run(self, specs, in_graph):
+        target = resolve_target(requested_target(), mindspore.context.get_context("device_target"))
         if in_graph:
             graph_compiled(target)
         token, graph_token = planned_target.set(target), planned_for_graph.set(in_graph)
         try:
             values = (s.plain() if type(s) is _Sequence else s for s in specs)
-            return self._plan(**dict(zip(self._names, values, strict=True)))
+            return self._plan(**dict(zip(self.names, values, strict=True)))
         finally:
             planned_target.reset(token)
             planned_for_graph.reset(graph_token)
 
-    def _planned(self, specs, in_graph=False):
-        requested = requested_target()
+    def _keep(self, key, result):
+        # A list, because other threads may add to the dict meanwhile.
+        for oldest in list(self._results)[: len(self._results) + 1 - self._kept]:
+            self._results.pop(oldest, None)
+        self._results[key] = result
+        return result
+
+    def _planned(self, specs, in_graph):
+        # Types, because True == 1 == 1.0. No native key begins with a bool.
+        key = (in_graph, requested_target(), *map(type, specs), *specs)
         try:
-            return self._cached(requested, in_graph, *specs)
-        except TypeError:
-            pass
-        # Either the plan's own error, which comes again, or an argument that cannot be hashed.
-        return self._on_target(requested, in_graph, *specs)
+            found = self._results.get(key, _MISSING)
+        except TypeError:  # an argument without a hash
+            return self._run(specs, in_graph)
+        return self._keep(key, self._run(specs, in_graph)) if found is _MISSING else found
 
     def __call__(self, *args):
-        if self._names is None:
-            self._resolve()
         key = _native.call_key(requested_target(), args, Tensor, _DTYPES, self._read_bits)
         if key is None:
-            return self._planned(self._described(args))
+            return self._planned(self._described(args), in_graph=False)
         try:
-            return self._warm[key]
+            return self._results[key]
         except KeyError:
             pass
-        result = self._planned(self._described(args))
-        if len(self._warm) >= self._kept:
-            self._warm.clear()
-        self._warm[key] = result
-        return result
+        return self._keep(key, self._run(self._described(args), in_graph=False))
 
     def _described(self, args):
         """The arguments as a plan gets them, hashable."""
@@ -212,19 +207,17 @@ class Planner(Constexpr):
             if type(a) in _SCALARS:
                 specs.append(a)
             elif isinstance(a, Tensor):
-                content = self._content(i, a) if i in self._read else None
+                content = self._content(i, a) if i in self.read else None
                 specs.append(TensorSpec((a.dtype, a.shape, content)))
-            elif type(a) in (tuple, list) or (i in self._lists and isinstance(a, (tuple, list))):
+            elif type(a) in (tuple, list) or (i in self.lists and isinstance(a, (tuple, list))):
                 specs.append(_Sequence.of(a))
-            elif i in self._lists and _is_list(a):
+            elif i in self.lists and _is_list(a):
                 specs.append(_Sequence.of(a.tolist()))
             else:
                 specs.append(a)
         return specs
 
     def __infer__(self, *args):
-        if self._names is None:
-            self._resolve()
         specs = [self._abstract(i, arg) for i, arg in enumerate(args)]
         return {"dtype": None, "shape": None, "value": self._planned(specs, in_graph=True)}
 
@@ -232,7 +225,7 @@ class Planner(Constexpr):
         value, dtype = arg["value"], arg["dtype"]
         if isinstance(dtype, TensorType):
             shape = None if list(arg["shape"]) == [-2] else tuple(arg["shape"])
-            content = self._content(i, value) if i in self._read and is_constant(value) else None
+            content = self._content(i, value) if i in self.read and is_constant(value) else None
             return TensorSpec((dtype.element_type(), shape, content))
         if isinstance(value, (tuple, list)):
             # A None of a dtype is an element that the compiler does not know.
@@ -243,7 +236,7 @@ class Planner(Constexpr):
         return value
 
     def _content(self, i, tensor):
-        if i not in self._lists:
+        if i not in self.lists:
             return _is_upper_triangular(tensor)
         if tensor.dtype not in (mindspore.int64, mindspore.int32) or len(tensor.shape) != 1:
             return None

@@ -33,9 +33,6 @@ def _plan_call(actual_seq_len, compress_block_size, compress_stride):
     return None
 
 
-_plan_compressed_seq_len = Planner(_plan_call, _FUNCTION, lists=("actual_seq_len",))
-
-
 def compressed_seq_len(actual_seq_len, compress_block_size, compress_stride):
     """Prefix sums of the rows that `nsa_compress` makes of each segment.
 
@@ -72,3 +69,6 @@ def compressed_seq_len(actual_seq_len, compress_block_size, compress_stride):
     windows = ops.maximum(windows, ops.zeros_like(windows))
     # There are no more of them than tokens. MindSpore's sums on Ascend take no int64.
     return ops.cast(ops.cumsum(ops.cast(windows, mindspore.int32), 0), dtype)
+
+
+_plan_compressed_seq_len = Planner(_plan_call, compressed_seq_len, lists=("actual_seq_len",))

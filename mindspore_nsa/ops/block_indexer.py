@@ -34,9 +34,6 @@ def _plan_call(**given):
     return operator.call, call.stand_ins()
 
 
-_plan_block_indexer = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def block_indexer(
     query,
     key,
@@ -159,3 +156,6 @@ def block_indexer(
     )
     # Indices have no gradient, so that nothing is computed for those of what chose them.
     return ops.stop_gradient(indices)
+
+
+_plan_block_indexer = Planner(_plan_call, block_indexer, op=_OP)

@@ -26,9 +26,6 @@ def _plan_call(**given):
     return operator.call, call.stand_ins()
 
 
-_plan_index_softmax_lse = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def dense_lightning_indexer_softmax_lse(
     query_index,
     key_index,
@@ -116,3 +113,6 @@ def dense_lightning_indexer_softmax_lse(
         actual_seq_qlen=actual_seq_qlen,
         actual_seq_klen=actual_seq_klen,
     )
+
+
+_plan_index_softmax_lse = Planner(_plan_call, dense_lightning_indexer_softmax_lse, op=_OP)

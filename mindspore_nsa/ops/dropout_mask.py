@@ -56,9 +56,6 @@ def _plan_call(keep_prob, numel, seed):
     return _Plan(operator.call, dtype, list_tensor((int(seed),)) if constant else None)
 
 
-_plan_dropout_mask = Planner(_plan_call, _FUNCTION)
-
-
 def dropout_mask(keep_prob, numel, seed):
     """A random mask for the `drop_mask` of `flash_attention_score`.
 
@@ -92,3 +89,6 @@ def dropout_mask(keep_prob, numel, seed):
     if dtype is not None:
         seed = ops.cast(seed, dtype)
     return operator(ops.reshape(seed, (1,)))
+
+
+_plan_dropout_mask = Planner(_plan_call, dropout_mask)

@@ -110,9 +110,6 @@ def _plan_call(**given):
     return operator.call, call.stand_ins(), guard
 
 
-_plan_flash_attention_score = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def flash_attention_score(
     query,
     key,
@@ -274,3 +271,6 @@ def flash_attention_score(
     if return_softmax:
         return out
     return out[0]
+
+
+_plan_flash_attention_score = Planner(_plan_call, flash_attention_score, op=_OP)

@@ -87,9 +87,6 @@ def _plan_call(**given):
     return _Plan(operator.call, call.stand_ins())
 
 
-_plan_lightning_indexer = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def lightning_indexer(
     query,
     key,
@@ -233,3 +230,6 @@ def lightning_indexer(
         block_table=block_table,
     )
     return ops.stop_gradient(indices), values
+
+
+_plan_lightning_indexer = Planner(_plan_call, lightning_indexer, op=_OP)

@@ -105,9 +105,6 @@ def _plan_call(**given):
     return _Plan(operator.call, call.stand_ins(), log_sum, log_sum_c, factor)
 
 
-_plan_kl_loss = Planner(_plan_call, _FUNCTION, op=_SPARSE)
-
-
 def lightning_indexer_kl_loss(
     query,
     key,
@@ -271,3 +268,6 @@ def lightning_indexer_kl_loss(
         sizes = ops.cast(ops.dyn_shape(ops.stop_gradient(weights))[:-1], mindspore.float32)
         factor = coeff / ops.maximum(ops.prod(sizes), 1)
     return ops.reshape(loss, ()) * factor
+
+
+_plan_kl_loss = Planner(_plan_call, lightning_indexer_kl_loss, op=_SPARSE)

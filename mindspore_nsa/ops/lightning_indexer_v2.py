@@ -55,11 +55,6 @@ def _plan_call(**given):
     return True
 
 
-_plan_lightning_indexer_v2 = Planner(
-    _plan_call, _FUNCTION, lists=[name for names in _LISTS for name in names[:2]]
-)
-
-
 def lightning_indexer_v2(
     query,
     key,
@@ -167,3 +162,8 @@ def lightning_indexer_v2(
         compress_ratio=cmp_ratio,
         compress_residual=cmp_residual_k,
     )
+
+
+_plan_lightning_indexer_v2 = Planner(
+    _plan_call, lightning_indexer_v2, lists=[name for names in _LISTS for name in names[:2]]
+)

@@ -39,9 +39,6 @@ def _plan_call(**given):
     return operator.call, call.stand_ins()
 
 
-_plan_nsa_compress = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def nsa_compress(
     input, weight, compress_block_size, compress_stride, *, actual_seq_len, num_windows=None
 ):
@@ -97,3 +94,6 @@ def nsa_compress(
         input, weight, compress_block_size, compress_stride, actual_seq_len, num_windows
     )
     return call_nsa_compress(operator, c, input=input, weight=weight, actual_seq_len=actual_seq_len)
+
+
+_plan_nsa_compress = Planner(_plan_call, nsa_compress, op=_OP)

@@ -102,9 +102,6 @@ def _plan_call(**given):
     return operator.call, call.stand_ins(), derive
 
 
-_plan_nsa_compress_attention = Planner(_plan_call, _FUNCTION, op=_OP, more=("statistics",))
-
-
 def compress_attention(
     query,
     key,
@@ -171,6 +168,9 @@ def compress_attention(
         actual_sel_seq_kvlen=actual_sel_seq_kvlen,
         q_offset=q_offset,
     )
+
+
+_plan_nsa_compress_attention = Planner(_plan_call, compress_attention, op=_OP)
 
 
 def nsa_compress_attention(

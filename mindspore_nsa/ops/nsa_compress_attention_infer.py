@@ -18,9 +18,6 @@ def _plan_call(**given):
     return operator.call, call.stand_ins()
 
 
-_plan_nsa_compress_attention_infer = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def nsa_compress_attention_infer(
     query,
     key,
@@ -162,3 +159,6 @@ def nsa_compress_attention_infer(
         actual_cmp_seq_kvlen=actual_cmp_seq_kvlen,
         actual_sel_seq_kvlen=actual_sel_seq_kvlen,
     )
+
+
+_plan_nsa_compress_attention_infer = Planner(_plan_call, nsa_compress_attention_infer, op=_OP)

@@ -22,7 +22,6 @@ def _plan_call(**given):
 
 
 _operator_nsa_compress_with_cache = InPlace(_OP, "nsa_compress", ("cache",), compares=True)
-_plan_nsa_compress_with_cache = Planner(_plan_call, _FUNCTION, op=_OP)
 
 
 def nsa_compress_with_cache(
@@ -119,3 +118,6 @@ def nsa_compress_with_cache(
     )
     # What reads the cache after this call reads what was written.
     return ops.depend(cache, rows)
+
+
+_plan_nsa_compress_with_cache = Planner(_plan_call, nsa_compress_with_cache, op=_OP)

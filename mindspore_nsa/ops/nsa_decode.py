@@ -20,9 +20,6 @@ def _plan_call(**given):
     return operator.call, call.stand_ins()
 
 
-_plan_nsa_decode = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def nsa_decode(
     query,
     gates,
@@ -184,3 +181,6 @@ def nsa_decode(
         actual_seq_qlen=actual_seq_qlen,
         actual_seq_kvlen=actual_seq_kvlen,
     )
+
+
+_plan_nsa_decode = Planner(_plan_call, nsa_decode, op=_OP)

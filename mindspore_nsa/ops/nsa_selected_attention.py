@@ -66,14 +66,6 @@ def _plan_gradient(**given):
     return gradient.call, call.stand_ins(_GRAD)
 
 
-_plan_nsa_selected_attention = Planner(
-    _plan_call, _FUNCTION, op=_OP, masks=("atten_mask",), more=("statistics",)
-)
-_plan_nsa_selected_attention_gradient = Planner(
-    _plan_gradient, _FUNCTION, op=_OP, masks=("atten_mask",), more=("statistics",)
-)
-
-
 def selected_attention(
     query,
     key,
@@ -124,6 +116,14 @@ def selected_attention(
         actual_seq_kvlen=actual_seq_kvlen,
         q_offset=q_offset,
     )
+
+
+_plan_nsa_selected_attention = Planner(
+    _plan_call, selected_attention, op=_OP, masks=("atten_mask",)
+)
+_plan_nsa_selected_attention_gradient = Planner(
+    _plan_gradient, selected_attention, op=_OP, masks=("atten_mask",)
+)
 
 
 def selected_attention_gradient(

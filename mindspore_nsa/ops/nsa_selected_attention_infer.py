@@ -17,9 +17,6 @@ def _plan_call(**given):
     return operator.call, call.stand_ins()
 
 
-_plan_nsa_selected_attention_infer = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def nsa_selected_attention_infer(
     query,
     key,
@@ -129,3 +126,6 @@ def nsa_selected_attention_infer(
         actual_seq_qlen=actual_seq_qlen,
         actual_seq_kvlen=actual_seq_kvlen,
     )
+
+
+_plan_nsa_selected_attention_infer = Planner(_plan_call, nsa_selected_attention_infer, op=_OP)

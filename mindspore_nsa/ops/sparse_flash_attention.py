@@ -97,9 +97,6 @@ def _plan_call(**given):
     return _Plan(operator.call, call.stand_ins())
 
 
-_plan_sparse_flash_attention = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def sparse_flash_attention(
     query,
     key,
@@ -264,3 +261,6 @@ def sparse_flash_attention(
         actual_seq_lengths_kv=actual_seq_lengths_kv,
         block_table=block_table,
     )
+
+
+_plan_sparse_flash_attention = Planner(_plan_call, sparse_flash_attention, op=_OP)

@@ -92,9 +92,6 @@ def _check_optional(given, compressed):
         )
 
 
-_plan_sparse_flash_mla = Planner(_plan_call, _FUNCTION, lists=tuple(_LISTS))
-
-
 def sparse_flash_mla(
     query,
     *,
@@ -248,3 +245,6 @@ def sparse_flash_mla(
     elif layout_q == "BSND":
         lse = ops.expand_dims(ops.reshape(lse, shape[:3]), 1)
     return ops.reshape(out, shape), lse, mass
+
+
+_plan_sparse_flash_mla = Planner(_plan_call, sparse_flash_mla, lists=tuple(_LISTS))

@@ -31,9 +31,6 @@ def _plan_call(**given):
     return operator.call, call.stand_ins()
 
 
-_plan_sparse_grad_kl_loss = Planner(_plan_call, _FUNCTION, op=_OP)
-
-
 def sparse_lightning_indexer_grad_kl_loss(
     query,
     key,
@@ -167,3 +164,6 @@ def sparse_lightning_indexer_grad_kl_loss(
         in_dtype(d_weights, weights.dtype),
         loss,
     )
+
+
+_plan_sparse_grad_kl_loss = Planner(_plan_call, sparse_lightning_indexer_grad_kl_loss, op=_OP)

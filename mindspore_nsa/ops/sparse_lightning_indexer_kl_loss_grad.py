@@ -71,13 +71,6 @@ def _plan_call(**given):
     return gradient_operator(_GRAD, attrs, _FUNCTION).call
 
 
-_plan_kl_loss_grad = Planner(
-    _plan_call,
-    _FUNCTION,
-    lists=("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k"),
-)
-
-
 def sparse_lightning_indexer_kl_loss_grad(
     query,
     key,
@@ -204,3 +197,10 @@ def sparse_lightning_indexer_kl_loss_grad(
         ops.cast(ops.reshape(dw, shapes[2]), weights.dtype),
         ops.reshape(y, shapes[3]),
     )
+
+
+_plan_kl_loss_grad = Planner(
+    _plan_call,
+    sparse_lightning_indexer_kl_loss_grad,
+    lists=("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k"),
+)

@@ -67,10 +67,7 @@ def calls(tree, name):
 
 @pytest.mark.parametrize("module, name, planner", list(planners()))
 def test_called_in_the_order_of_the_signature(module, name, planner):
-    planner._resolve()
-    names = tuple(inspect.signature(getattr(module, planner._function)).parameters)
-    assert planner._names == (*names, *planner._more)
-    assert set(calls(ast.parse(inspect.getsource(module)), name)) == {planner._names}
+    assert set(calls(ast.parse(inspect.getsource(module)), name)) == {planner.names}
 
 
 @pytest.mark.parametrize("public, helper", HELPERS.items())
@@ -83,14 +80,66 @@ def test_a_helper_gets_the_arguments_in_its_order(public, helper):
     )
 
 
-@pytest.mark.parametrize("module, name, planner", list(planners()))
-def test_what_it_reads_are_arguments(module, name, planner):
-    planner._resolve()
-    assert planner._mask_names <= set(planner._names)
-    assert {planner._names[i] for i in planner._lists} <= planner._list_names
-    assert len(planner._read) == len(planner._lists) + len(planner._mask_names)
-    if planner._list_names:
-        assert planner._lists
+def test_what_it_reads_are_arguments():
+    """Lists by the operator's schema, and masks; a mask that is no argument is an error at once."""
+    module = importlib.import_module("mindspore_nsa.ops.nsa_selected_attention")
+    planner = module._plan_nsa_selected_attention
+    lists = {
+        spec["name"] for spec in _native.schema("NsaSelectedAttention")["inputs"] if spec["list"]
+    }
+    assert {planner.names[i] for i in planner.lists} == lists
+    assert {planner.names[i] for i in planner.read} == lists | {"atten_mask"}
+    with pytest.raises(ValueError):
+        Planner(print, module.selected_attention, masks=("no_such_mask",))
+
+
+def listed(values, other=None):
+    """A function whose calls are planned below."""
+
+
+def test_a_call_is_planned_once():
+    """In PyNative mode and of a graph, known by its key or by what a plan gets."""
+    planned = []
+    planner = Planner(lambda values, other: planned.append(values), listed, lists=("values",))
+    tensor = Tensor([1, 2], ms.int64)
+    for _ in range(3):
+        assert planner((1, 2), None) is None and planner(tensor, None) is None
+        assert planner((1, 2), 1.0) is None and planner((1, 2), np.int64(1)) is None
+    assert planned == [(1, 2), (ms.int64, (2,), (1, 2)), (1, 2), (1, 2)]
+    abstract = [{"value": value, "dtype": None, "shape": None} for value in (7, None)]
+    for _ in range(3):
+        assert planner.__infer__(*abstract)["value"] is None
+    assert planned[4:] == [7]
+    planner(7, None)
+    assert planned[4:] == [7, 7]
+    planner.forget()
+    planner(7, None)
+    assert planned[4:] == [7, 7, 7]
+
+
+def test_the_oldest_call_is_forgotten():
+    planned = []
+    planner = Planner(lambda values, other: planned.append(values), listed, kept=2)
+    for value in (1, 2, 1, 3, 2, 3, 1):
+        planner(value, None)
+    assert planned == [1, 2, 3, 1]
+    assert len(planner._results) == 2
+
+
+@pytest.mark.parametrize("argument", [3, {}], ids=["hashable", "no hash"])
+def test_an_error_of_a_plan_comes_at_once(argument):
+    """A TypeError of its own is no sign of an argument that cannot be hashed."""
+    planned = []
+
+    def plan(values, other):
+        planned.append(values)
+        raise TypeError("values must be something else")
+
+    planner = Planner(plan, listed)
+    for count in (1, 2):
+        with pytest.raises(TypeError, match="something else"):
+            planner(argument, None)
+        assert len(planned) == count
 
 
 def key(*arguments, read=0):
@@ -120,13 +169,12 @@ def test_what_a_call_gets_in_place_of_arguments():
     """The dtype to cast to and a constant where the plan has one; None for the argument itself."""
     module = importlib.import_module("mindspore_nsa.ops.nsa_selected_attention")
     planner = module._plan_nsa_selected_attention
-    planner._resolve()
     given = {"atten_mask": None, "causal": False, "statistics": True}
     given |= arguments("nsa_selected_attention")
     given["key"] = given["key"].astype(ms.float16)
     given["actual_seq_qlen"] = Tensor(given["actual_seq_qlen"], ms.int64)
     given["q_offset"] = None
-    operator, c, stops = planner(*(given[name] for name in planner._names))
+    operator, c, stops = planner(*(given[name] for name in planner.names))
     assert (c.query_dtype, c.key_dtype, c.value_dtype) == (None, ms.float32, None)
     assert c.actual_seq_qlen is None and c.q_offset is absent("int64") and not stops
     assert tuple(c.actual_seq_kvlen.tolist()) == tuple(given["actual_seq_kvlen"])

@@ -186,9 +186,9 @@ def _plan_whole(name, cache, padding):
         )
 
 
-_plan_whole_only = Planner(_plan_whole, "whole_only")
-
-
 def whole_only(name, cache, padding):
     """Raises the error of what a layer with a context does not take."""
     return _plan_whole_only(name, cache, padding)
+
+
+_plan_whole_only = Planner(_plan_whole, whole_only)

@@ -161,12 +161,12 @@ def _known_ends(name, lists, tokens):
     return tuple(map(int, lists))
 
 
-_plan_shard = Planner(_plan_call, "planned_shard", lists=("lists",), kept=_KEPT)
-
-
 def planned_shard(name, x, lists, hidden, context, sizes, tensors, direct):
     """What `_plan_call` says; raises the errors of a wrong input."""
     return _plan_shard(name, x, lists, hidden, context, sizes, tensors, direct)
+
+
+_plan_shard = Planner(_plan_call, planned_shard, lists=("lists",), kept=_KEPT)
 
 
 def _plan_lists(name, count, positions, windows, taken, keys, context, sizes):
@@ -184,12 +184,12 @@ def _plan_lists(name, count, positions, windows, taken, keys, context, sizes):
     return keys.shape[0]
 
 
-_plan_tensor_lists = Planner(_plan_lists, "check_lists", kept=_KEPT)
-
-
 def check_lists(name, count, positions, windows, taken, keys, context, sizes):
     """Raises an error where ContextLists are those of other shards or of another config."""
     return _plan_tensor_lists(name, count, positions, windows, taken, keys, context, sizes)
+
+
+_plan_tensor_lists = Planner(_plan_lists, check_lists, kept=_KEPT)
 
 
 def _cut(x, axis):
