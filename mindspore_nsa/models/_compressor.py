@@ -6,6 +6,7 @@ from mindspore import Parameter, Tensor, ops
 
 from ..nn.by_device import split
 from ..nn.precision import ExplicitPrecision
+from ..ops.compressor import pooled_windows
 from ._parts import Linear, RMSNorm, turned_in_place
 from ._picks import pick_keys
 from ._pooling import (
@@ -16,7 +17,7 @@ from ._pooling import (
     tokens_of,
     write_entries,
 )
-from ._text import LONGEST, POSITIONS, windows_of
+from ._text import LONGEST, POSITIONS, places_of, windows_of
 
 
 class Compressor(ExplicitPrecision):
@@ -63,7 +64,31 @@ class Compressor(ExplicitPrecision):
         _, rows, numbers, _ = windows
         first = numbers * self.size
         own = ops.expand_dims(first, 1) + ops.arange(self.size)
-        kv, gate, bias = self.kv_proj(x, dtype), self.gate_proj(x, dtype), self.position_bias
+        kv, gate = self.kv_proj(x, dtype), self.gate_proj(x, dtype)
+        if cache is None:
+            entries = self._pooled(kv, gate, text, windows, own)
+        else:
+            entries = self._pooled_with_kept(kv, gate, text, rows, own, cache)
+        entries = ops.expand_dims(self.kv_norm(entries), 1)
+        entries = turned_in_place(entries, *self.angles(ops.maximum(first, 0)))
+        if cache is not None:
+            write_entries(entries, windows, cache, self.cached)
+        return entries, windows
+
+    def _pooled(self, kv, gate, text, windows, positions):
+        """Entries [E, D] of windows whose tokens are all in this call, 0 where there is none."""
+        _, rows, _, there = windows
+        own = ops.cast(places_of(text, rows, positions, 0), mindspore.int32)
+        own = ops.where(ops.expand_dims(there, 1), own, ops.full_like(own, -1))
+        before = None
+        if self.overlap:
+            first = ops.logical_or(positions < self.size, own < 0)
+            before = ops.where(first, ops.full_like(own, -1), own - self.size)
+        return pooled_windows(kv, gate, self.position_bias, own, before)
+
+    def _pooled_with_kept(self, kv, gate, text, rows, own, cache):
+        """Entries [E, D] of windows that may begin with tokens that a cache keeps."""
+        bias = self.position_bias
         if self.overlap:
             kv_a, kv = split(kv, self.dim, -1)
             gate_a, gate = split(gate, self.dim, -1)
@@ -78,18 +103,13 @@ class Compressor(ExplicitPrecision):
             logits_a = ops.where(there, logits_a, ops.full_like(logits_a, NOTHING))
             values = ops.concat((values_a, values), 1)
             logits = ops.concat((logits_a, logits), 1)
-        entries = ops.expand_dims(self.kv_norm(softmax_pooled(values, logits)), 1)
-        entries = turned_in_place(entries, *self.angles(ops.maximum(first, 0)))
-        if cache is not None:
-            write_entries(entries, windows, cache, self.cached)
-        return entries, windows
+        return softmax_pooled(values, logits)
 
     def _tokens(self, kv, gate, bias, text, rows, positions, cache, part):
         """kv and gate with bias [E, r, D] of the tokens at positions [E, r]."""
         raw = ops.concat((kv, gate), -1)
         tokens = tokens_of(raw, text, rows, positions, cache, self.cached + part)
-        if cache is not None:
-            keep_last(raw, text, cache, self.cached + part)
+        keep_last(raw, text, cache, self.cached + part)
         values, logits = split(tokens, self.dim, -1)
         return values, logits + bias
 

@@ -6,6 +6,7 @@ check_environment()
 
 from ._sequence import compressed_seq_len  # noqa: E402
 from .block_indexer import block_indexer  # noqa: E402
+from .compressor import compressor  # noqa: E402
 from .dense_lightning_indexer_grad_kl_loss import (  # noqa: E402
     dense_lightning_indexer_grad_kl_loss,
 )
@@ -36,6 +37,7 @@ from .sparse_lightning_indexer_kl_loss_grad import (  # noqa: E402
 __all__ = [
     "block_indexer",
     "compressed_seq_len",
+    "compressor",
     "dense_lightning_indexer_grad_kl_loss",
     "dense_lightning_indexer_softmax_lse",
     "dropout_mask",

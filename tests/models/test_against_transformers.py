@@ -83,13 +83,16 @@ def _sinks_scaled(layer, patch):
 
 def _norm_before_pooling(layer, patch):
     if layer.compressor is not None:
-        right, norm = _compressor.softmax_pooled, layer.compressor.kv_norm
+        right, norm = _compressor.pooled_windows, layer.compressor.kv_norm
+        dim, bias = layer.compressor.dim, layer.compressor.position_bias
 
-        def wrong(values, logits):
-            ours = values.shape[-1] == layer.compressor.dim
-            return right(norm(values) if ours else values, logits)
+        def wrong(values, gate, of_gate, own, before=None):
+            if of_gate is bias:
+                shape = values.shape
+                values = norm(values.reshape(-1, dim)).reshape(shape)
+            return right(values, gate, of_gate, own, before)
 
-        patch.setattr(_compressor, "softmax_pooled", wrong)
+        patch.setattr(_compressor, "pooled_windows", wrong)
         layer.compressor.kv_norm = _Function(lambda x: x)
 
 

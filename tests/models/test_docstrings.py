@@ -11,6 +11,7 @@ from tests.ops.test_docstrings import run_examples
 
 EXPORTED = [name for name in models.__all__ if name != "LayerCache"]
 COMPOSITIONS = (
+    "compressor",
     "lightning_indexer_v2",
     "sparse_flash_mla",
     "sparse_lightning_indexer_kl_loss_grad",
