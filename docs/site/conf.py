@@ -43,9 +43,7 @@ napoleon_use_ivar = True
 napoleon_custom_sections = ["Inputs", "Outputs", "Supported Platforms"]
 
 CONTENTS = {
-    "Start here": [
-        *("README.zh-CN", "docs/install", "examples/README", "model_zoo_demo/README"),
-    ],
+    "Start here": ["docs/install", "examples/README", "model_zoo_demo/README"],
     "Native Sparse Attention": [
         *("docs/native_sparse_attention", "docs/decoding", "docs/parallel"),
         *(
@@ -58,12 +56,12 @@ CONTENTS = {
         ),
     ],
     "Operators": [
-        *("docs/operators", "docs/operators.zh-CN"),
+        "docs/operators",
         *("docs/nsa_compress", "docs/nsa_compress_attention", "docs/nsa_selected_attention"),
         *("docs/block_indexer", "docs/lightning_indexer", "docs/sparse_flash_attention"),
         *("docs/lightning_indexer_kl_loss", "docs/flash_attention_score"),
         *("docs/limits", "docs/differences", "docs/peers"),
-        *("docs/differences.zh-CN", "docs/interface", "docs/site/api"),
+        *("docs/interface", "docs/site/api"),
     ],
     # And every other page.
     "How it is built": [
@@ -80,6 +78,11 @@ CONTENTS = {
         "docs/testing",
         "docs/releasing",
         "CHANGELOG",
+    ],
+    "中文": [
+        *("README.zh-CN", "docs/install.zh-CN", "docs/native_sparse_attention.zh-CN"),
+        *("docs/decoding.zh-CN", "docs/parallel.zh-CN", "docs/operators.zh-CN"),
+        *("docs/differences.zh-CN", "docs/ascend.zh-CN"),
     ],
 }
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")

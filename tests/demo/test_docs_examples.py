@@ -71,7 +71,12 @@ def program(page):
         pytest.param(ms.GRAPH_MODE, id="graph", marks=pytest.mark.soak),
     ],
 )
-@pytest.mark.parametrize("page", [p for p in PAGES if any(examples(p))], ids=lambda page: page.stem)
+# Chinese pages have the examples of the English ones (tests/packaging/test_readme.py).
+@pytest.mark.parametrize(
+    "page",
+    [p for p in PAGES if ".zh-CN" not in p.name and any(examples(p))],
+    ids=lambda page: page.stem,
+)
 def test_examples(page, mode, tmp_path, monkeypatch):
     """The examples of a page share their names, as a reader who types them in would have it."""
     # A file and a module, because MindSpore compiles functions from their source.

@@ -39,10 +39,25 @@ def code_words(text):
     return sorted(set(re.findall(r"`([^`\n]+)`", text)))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/differences.md", "docs/operators.md"])
+def numbers(text):
+    """The numbers of every row of a table, in whichever order a language has them."""
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    return [sorted(re.findall(r"\d+(?:[.,]\d+)*", row)) for row in rows]
+
+
+CHINESE = [
+    path.relative_to(ROOT) for path in (*ROOT.glob("*.zh-CN.md"), *ROOT.glob("docs/*.zh-CN.md"))
+]
+
+
+@pytest.mark.parametrize("page", [str(path).replace(".zh-CN", "") for path in CHINESE])
 def test_languages_agree(page):
+    """A page and its translation, which link to each other, differ in their prose alone."""
     english, chinese = ((ROOT / page).with_suffix(end).read_text() for end in (".md", ".zh-CN.md"))
+    name = Path(page).stem
+    assert f"]({name}.zh-CN.md)" in english[:200] and f"]({name}.md)" in chinese[:200]
     assert structure(english)
+    assert numbers(english) == numbers(chinese)
     assert blocks(english) == blocks(chinese)
     assert structure(english) == structure(chinese)
     assert code_words(english) == code_words(chinese)
