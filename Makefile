@@ -10,7 +10,7 @@ COPIES ?= 1
 FILES_CC = $(shell git ls-files '*.cc' '*.cpp' '*.h')
 
 .PHONY: help check test soak demo build docs wheel ascend sweep sweep-ascend tsan bench figures format clean mutants \
-  generate prerequisites
+  generate prerequisites tidy
 .DELETE_ON_ERROR:
 
 # The tests run side by side on few processors: threads that wait do not spin, as OpenBLAS's do after
@@ -106,6 +106,9 @@ format: $(PYTHON) ## format Python and C++
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 	$(dir $(PYTHON))clang-format -i $(FILES_CC)
+
+tidy: build ## look for errors in C++ with clang-tidy, some minutes; FILES="cpu/a.cc" for some
+	$(PYTHON) tools/tidy.py $(FILES)
 
 clean: ## remove what was built, and .venv
 	rm -rf build dist .venv .venv-ms2* *.egg-info mindspore_nsa/_native*.so \

@@ -43,6 +43,7 @@ int first_phase(std::string_view op, void* function, const std::vector<void*>& i
   arguments.insert(arguments.end(), outputs.begin(), outputs.end());
   if (arguments.size() != description.parameters.size()) return kInvalid;
   std::vector<AclnnValue> values;
+  values.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     values.push_back(value_at(arguments[i], description.parameters[i].kind));
   }

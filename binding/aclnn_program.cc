@@ -50,6 +50,15 @@ void* twin_symbol(const char* name) {
 // The function `name` of these libraries, with the type that its header gives it.
 #define NSA_TWIN(name) (reinterpret_cast<decltype(&name)>(twin_symbol(#name)))
 
+// For what must not throw: nullptr where the libraries do not have the function.
+#define NSA_TWIN_OR_NULL(name) \
+  (reinterpret_cast<decltype(&name)>(dlsym(operators_library.load(), #name)))
+
+template <class Function, class Handle>
+void free_by(Function function, Handle handle) noexcept {
+  if (function != nullptr) function(handle);
+}
+
 // Throws with what the library has logged about the call.
 void check(const char* function, int status) {
   if (status == ACL_SUCCESS) return;
@@ -99,11 +108,12 @@ AclnnProgram::AclnnProgram(const CheckedCall& call, const AscendSignature& signa
 
 AclnnProgram::~AclnnProgram() { release(); }
 
-void AclnnProgram::release() {
-  for (aclTensor* tensor : tensors_) NSA_TWIN(aclDestroyTensor)(tensor);
-  for (aclIntArray* list : lists_) NSA_TWIN(aclDestroyIntArray)(list);
-  for (void* memory : memory_) NSA_TWIN(aclrtFree)(memory);
-  if (stream_ != nullptr) NSA_TWIN(aclrtDestroyStream)(stream_);
+// An exception that left a destructor would end the process.
+void AclnnProgram::release() noexcept {
+  for (aclTensor* tensor : tensors_) free_by(NSA_TWIN_OR_NULL(aclDestroyTensor), tensor);
+  for (aclIntArray* list : lists_) free_by(NSA_TWIN_OR_NULL(aclDestroyIntArray), list);
+  for (void* memory : memory_) free_by(NSA_TWIN_OR_NULL(aclrtFree), memory);
+  if (stream_ != nullptr) free_by(NSA_TWIN_OR_NULL(aclrtDestroyStream), stream_);
 }
 
 void* AclnnProgram::allocate(size_t bytes) {

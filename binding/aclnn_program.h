@@ -36,7 +36,7 @@ class AclnnProgram {
   aclTensor* make_filled(const TensorDesc& tensor, void** memory);
   aclIntArray* make_list(const std::vector<int64_t>& values);
   void* allocate(size_t bytes);
-  void release();
+  void release() noexcept;
 
   const CheckedCall& call_;
   const AscendSignature& signature_;

@@ -82,7 +82,8 @@ AscendSignature signature_of(const AclnnFunction& function, const OpSchema& sche
 // An int where a float is declared is taken as one; what graphs pass was rounded to float32.
 float number_of(const Attrs::Value& value) {
   const auto* integer = std::get_if<int64_t>(&value);
-  return static_cast<float>(integer != nullptr ? *integer : std::get<double>(value));
+  return integer != nullptr ? static_cast<float>(*integer)
+                            : static_cast<float>(std::get<double>(value));
 }
 
 bool is_default(const AttrSpec& attr, const Attrs::Value& value) {

@@ -16,6 +16,7 @@ void check_contents(const CheckedCall& call) {
   const CacheLayout layout = attrs.cache_layout;
   const std::vector<int64_t> lengths = list_values(call, kIn.actual_seq_kvlen);
   std::vector<int64_t> windows;
+  windows.reserve(lengths.size());
   for (int64_t n : lengths)
     windows.push_back(complete_windows(n, attrs.compress_block_size, attrs.compress_stride));
   check_pages(call, kIn.cmp_block_table, check_cache(c, kIn.key_cmp, layout, kUnknownDim), windows);

@@ -35,7 +35,7 @@ void check_built_in(const Context& c, const LightningIndexerAttrs& attrs, const 
     if (!right) c.fail_value(name, std::string(expected) + " on Ascend", std::to_string(got));
   };
   c.require_dtype(kIn.query, kHalfDTypes);
-  require(dims.heads < 0 || dims.heads <= 64, "H of query", "at most 64", dims.heads);
+  require(dims.heads <= 64, "H of query", "at most 64", dims.heads);
   require(dims.key_heads < 0 || dims.key_heads == 1, "N2 of key", "1", dims.key_heads);
   require(dims.d < 0 || dims.d == 128, "d of query", "128", dims.d);
   const int64_t count = attrs.sparse_count;

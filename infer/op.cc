@@ -96,7 +96,7 @@ double Attrs::get_float(std::string_view name, double fallback) const {
   wrong_attr_type(name, "a float");
 }
 
-const std::string& Attrs::get_str(std::string_view name, const std::string& fallback) const {
+std::string Attrs::get_str(std::string_view name, const std::string& fallback) const {
   const Value* value = find(name);
   if (value == nullptr) return fallback;
   if (const std::string* text = std::get_if<std::string>(value)) return *text;

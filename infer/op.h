@@ -97,7 +97,7 @@ class Attrs {
   // is an OpError.
   int64_t get_int(std::string_view name, int64_t fallback) const;
   double get_float(std::string_view name, double fallback) const;
-  const std::string& get_str(std::string_view name, const std::string& fallback) const;
+  std::string get_str(std::string_view name, const std::string& fallback) const;
 
   const std::vector<Item>& items() const { return items_; }
   void reserve(size_t count) { items_.reserve(count); }

@@ -33,8 +33,7 @@ void check_lengths(const Context& c, size_t list, int64_t batch, int64_t capacit
 }
 
 // Keys in pages, and the table that names those of each batch element.
-void check_paged_keys(const Context& c, const TokenInputs& in, int64_t batch) {
-  const size_t table = *in.pages;
+void check_paged_keys(const Context& c, const TokenInputs& in, size_t table, int64_t batch) {
   require_given(c, in.k_lengths, in.key_layout, "PA_BSND");
   require_given(c, table, in.key_layout, "PA_BSND");
   c.require_shape(table, "(B, pages of a batch element)", {batch, kUnknownDim});
@@ -100,7 +99,7 @@ TokenDims check_token_rows(const Context& c, const TokenInputs& in) {
     check_lengths(c, in.q_lengths, dims.batch, dims.per_batch, "Sq");
   }
   if (paged) {
-    check_paged_keys(c, in, dims.batch);
+    check_paged_keys(c, in, in.pages.value(), dims.batch);
     return dims;
   }
   if (in.pages && c.has(*in.pages))

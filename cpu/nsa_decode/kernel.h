@@ -344,7 +344,7 @@ class DecodeWorker {
 
   // What another thread or step long ago has left is read from one end to the other.
   [[gnu::always_inline]] static void ask_ahead(const float* p) {
-    __builtin_prefetch(p + kPage / sizeof(float), 0, 3);
+    __builtin_prefetch(p + kPage / sizeof(float), 0, 3);  // NOLINT(bugprone-sizeof-expression)
   }
 
   // The maximum and sum of all units of a branch; the sum is 1 where there are no keys.

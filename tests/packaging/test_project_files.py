@@ -75,7 +75,9 @@ def test_the_bug_form_asks_for_what_the_readme_asks_for():
 def test_hooks_have_the_pinned_versions():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     pinned = dict(re.findall(r'"([\w-]+)==([\d.]+)"', (ROOT / "pyproject.toml").read_text()))
-    found = {repo["repo"].rpartition("/")[2]: repo["rev"].removeprefix("v") for repo in hooks}
+    *mirrors, local = hooks
+    found = {repo["repo"].rpartition("/")[2]: repo["rev"].removeprefix("v") for repo in mirrors}
+    assert local["hooks"][0]["additional_dependencies"] == [f"clang-tidy=={pinned['clang-tidy']}"]
     assert found == {
         "ruff-pre-commit": pinned["ruff"],
         "mirrors-clang-format": pinned["clang-format"],

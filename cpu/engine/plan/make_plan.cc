@@ -76,6 +76,7 @@ std::vector<Segment> make_plan(const AttentionTensors& x, AttentionPlan& plan) {
   const PlanStrides strides = set_tensors(x, plan);
   plan.bias.inv_keep = 1.0f;
   std::vector<Segment> segments;
+  segments.reserve(static_cast<size_t>(x.B));
   for (int64_t b = 0; b < x.B; ++b) segments.push_back(segment_of(x, strides, b));
   plan.segments = segments.data();
   plan.num_segments = x.B;
