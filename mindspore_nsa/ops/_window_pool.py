@@ -29,12 +29,12 @@ def _plan_pieces(count, width):
     return tuple((first, min(first + each, count)) for first in range(0, count, each))
 
 
-_planned_rows = Planner(_plan_pieces, "pieces_of_rows")
-
-
 def pieces_of_rows(count, width):
     """(first, end) of pieces of rows."""
     return _planned_rows(count, width)
+
+
+_planned_rows = Planner(_plan_pieces, pieces_of_rows)
 
 
 # The gradient of a Cell cannot call ops.zeros_like, which is Python, in a graph.

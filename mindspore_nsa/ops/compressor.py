@@ -40,9 +40,6 @@ def _plan_call(**given):
     return True
 
 
-_plan_compressor = Planner(_plan_call, _FUNCTION, lists=("cu_seqlens",))
-
-
 def compressor(kv, gate, ape, *, overlap=False, cu_seqlens=None):
     r"""Entries of windows of tokens, softmax-weighted for every channel.
 
@@ -139,3 +136,6 @@ def pooled_windows(values, gate, bias, own, before=None):
     before = ops.where(before >= 0, before * 2, before)
     own = ops.where(own >= 0, own * 2 + 1, own)
     return _pool(values, gate, bias, ops.concat((before, own), 1))[0]
+
+
+_plan_compressor = Planner(_plan_call, compressor, lists=("cu_seqlens",))
