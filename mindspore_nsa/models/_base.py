@@ -1,4 +1,4 @@
-"""What the attention layers of all models share: packing, padding, caches, picks."""
+"""The base of all models' attention layers: packing, padding, caches, picks."""
 
 import mindspore
 from mindspore import ops
@@ -112,7 +112,7 @@ class ModelAttention(ExplicitPrecision):
         raise NotImplementedError
 
     def places(self, capacity):
-        """What a cache holds: for every Tensor its name and (places, width) of a row."""
+        """Names of a cache's Tensors, each with the (places, width) of a row."""
         raise NotImplementedError
 
     def new_cache(self, batch, max_length):

@@ -1,4 +1,4 @@
-"""What the earlier tokens of an attention layer leave for the later ones."""
+"""Caches keep of an attention layer's earlier tokens what the later ones read."""
 
 import mindspore
 import numpy as np
@@ -47,7 +47,7 @@ class LayerCache:
         return sum(tensor.nbytes for tensor in self.tensors.values())
 
     def __repr__(self):
-        """What it is for, in one line."""
+        """One line with the layer, the capacity and the lengths."""
         return f"LayerCache({self.layer}, capacity={self.capacity}, lengths={self._lengths})"
 
     def reset(self, rows=None):

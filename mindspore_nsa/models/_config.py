@@ -1,4 +1,4 @@
-"""What an attention layer reads of a model's config.json."""
+"""Attention layers read their fields out of a model's config.json here."""
 
 from typing import NamedTuple
 
@@ -70,7 +70,7 @@ class Fields:
             raise ValueError(f"{self.name}: {key} must be {expected}, got {shown(got)}")
 
     def of_layer(self, key, default):
-        """What a list with an entry for each layer says of this one."""
+        """The entry for this layer of a list that has one for each."""
         entries = self.given.get(key, default)
         if not isinstance(entries, (list, tuple)) or len(entries) <= self.layer_idx:
             raise ValueError(

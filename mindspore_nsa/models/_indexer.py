@@ -44,5 +44,5 @@ class TokenIndexer(ExplicitPrecision):
         return pick_keys(*scores, text, cache, "index", min(self.count, text[LONGEST]))
 
     def places(self, capacity):
-        """What a cache holds for it."""
+        """The cache holds the index keys."""
         return {"index": (capacity, self.dim)}

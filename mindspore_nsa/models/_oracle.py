@@ -1,4 +1,4 @@
-"""What transformers' attention gives for a case, with gradients and picks: `python -m` writes it.
+"""`python -m` writes what transformers' attention gives for a case, with gradients and picks.
 
 Needs PyTorch and transformers, which this package does not install.
 """
@@ -135,7 +135,7 @@ def _scores_and_picks(case, topk):
 
 
 def _of_single_queries(case, topk):
-    """The same where every query with a group to pick has a call of its own, in order."""
+    """Scores and picks where every query with a group to pick made a call, in order."""
     (rows, length), size = case.shape, case.config["indexer_compress_ratio"]
     groups, count = length // size, case.config["indexer_budget"] // size
     scores = np.full((rows, length, groups), -np.inf, np.float32)
@@ -145,7 +145,7 @@ def _of_single_queries(case, topk):
         for query in range(size - 1, length):
             found, picked = (value.numpy() for value in next(calls))
             scores[row, query, : len(found)] = found
-            # What is not picked stands for groups that are not there.
+            # Groups that were not picked fill the places of those that do not exist.
             others = np.setdiff1d(np.arange(groups), picked)
             picks[row, query] = np.concatenate((picked, others))[: picks.shape[-1]]
     return {"scores": scores, "picks": picks}

@@ -32,7 +32,7 @@ def keep_last(values, text, cache, name):
     last = ops.expand_dims(lengths_of(text) - 1, 1)
     positions = last - ops.floor_mod(last - ops.arange(kept), kept)
     rows = ops.arange(text[ENDS].shape[0])
-    # Of a row with fewer tokens, places that nobody reads.
+    # A row with fewer tokens gets places that nobody reads.
     tokens = tokens_of(values, text, rows, positions, cache, name)
     cache.write_all(name, ops.reshape(tokens, (-1, tokens.shape[-1])))
 

@@ -99,10 +99,9 @@ def _compared_picks(got, found):
     return differ, differ & ~near, near, theirs.astype(np.int32)
 
 
-def compare(case, found, layer=None):
-    """The Result of a case, for what `_oracle.run` found."""
-    layer = make(case) if layer is None else layer
-    x, slope = map(Tensor, _cases.text(case))
+def compare_forward(case, found, layer):
+    """How far the output is, queries with other picks, near-ties, and picks to give the layer."""
+    x, _ = map(Tensor, _cases.text(case))
     differ, near, given = 0, 0, None
     if "scores" in found:
         picks = layer(x, return_indices=True)[1].asnumpy()
@@ -114,6 +113,14 @@ def compare(case, found, layer=None):
         if any_differ.any() and differ == 0:
             given = Tensor(np.concatenate([theirs, *last], -1))
     y = layer(x, topk_indices=given)
+    return _relative(y.asnumpy(), found["y"]), differ, near, given
+
+
+def compare(case, found, layer=None):
+    """The Result of a case, for what `_oracle.run` found."""
+    layer = make(case) if layer is None else layer
+    x, slope = map(Tensor, _cases.text(case))
+    forward, differ, near, given = compare_forward(case, found, layer)
     parameters = layer.trainable_params()
 
     def loss(x):
@@ -124,7 +131,7 @@ def compare(case, found, layer=None):
     for parameter, got in zip(parameters, of_parameters, strict=True):
         errors[parameter.name] = _relative(got.asnumpy(), found[f"grad {parameter.name}"])
     worst = max(errors, key=errors.get)
-    return Result(_relative(y.asnumpy(), found["y"]), errors[worst], worst, differ, near)
+    return Result(forward, errors[worst], worst, differ, near)
 
 
 def main(arguments=None):

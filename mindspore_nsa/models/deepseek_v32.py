@@ -19,7 +19,7 @@ _DEFAULTS = {
     "index_head_dim": 128,
     "index_topk": 2048,
 }
-# Of the norms within latent attention, whatever the configuration has for the others.
+# The norms within latent attention have this value; the configuration sets that of the others.
 NORM_EPS = 1e-6
 
 

@@ -20,7 +20,7 @@ _DEFAULTS = {
     "index_topk_blocks": 16,
     "index_local_blocks": 1,
 }
-# What older files have in `sparse_attention_config`.
+# Older files have these names in `sparse_attention_config`.
 _OLDER = {
     "index_n_heads": "sparse_num_index_heads",
     "index_head_dim": "sparse_index_dim",
@@ -58,7 +58,7 @@ class BlockIndexer(ExplicitPrecision):
         self.k_norm = RMSNorm(self.dim, f.rms_norm_eps, offset=1.0)
 
     def places(self, capacity):
-        """What a cache holds for it."""
+        """The cache holds the index keys."""
         return {"index": (capacity, self.dim)}
 
     def construct(self, x, text, cos, sin, cache, dtype):

@@ -18,7 +18,7 @@ _MOST_IN_GRAPH = 32
 
 
 def _plan_pieces(query, picks, text):
-    """What refuses a gradient, and (first, end) of every piece.
+    """Return the guard that refuses a gradient, and (first, end) of every piece.
 
     There is one piece where a graph does not know the sizes.
     """

@@ -33,7 +33,7 @@ def oracle():
         if not ready.exists():
             paths = os.pathsep.join([str(Path(mindspore_nsa.__file__).parents[1])])
             command = [python, "-m", "mindspore_nsa.models._oracle", folder, "--cases", str(CASES)]
-            env = {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"}
+            env = {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
             done = subprocess.run(
                 list(map(str, command)), env=env, capture_output=True, text=True, timeout=600
             )

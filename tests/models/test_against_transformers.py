@@ -144,7 +144,9 @@ def test_a_planted_error_is_found(architecture, plant, oracle, monkeypatch):
         case = _cases.draw(architecture, seed)
         layer = compare.make(case)
         plant(layer, monkeypatch)
-        if not compare.compare(case, oracle(architecture, seed), layer).good:
+        # Outputs and picks tell; gradients would take most of the time.
+        forward, differ, _, _ = compare.compare_forward(case, oracle(architecture, seed), layer)
+        if forward > compare.FORWARD or differ:
             return
     pytest.fail("no case tells the wrong layer from the right one")
 
