@@ -43,7 +43,7 @@ napoleon_use_ivar = True
 napoleon_custom_sections = ["Inputs", "Outputs", "Supported Platforms"]
 
 CONTENTS = {
-    "Start here": ["docs/install", "examples/README", "model_zoo_demo/README"],
+    "Start here": ["docs/install", "docs/where", "examples/README", "model_zoo_demo/README"],
     "Native Sparse Attention": [
         *("docs/native_sparse_attention", "docs/decoding", "docs/parallel"),
         *(

@@ -67,12 +67,39 @@ def test_links(site):
     assert checked > 200
 
 
+PAGES = ("README*.md", "docs/*.md", "model_zoo_demo/*.md", "twin/**/*.md", "benchmarks/**/*.md")
+
+
+def headings(page):
+    """The anchors that a reader of the repository finds on a page."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found = (re.sub(r"[`*]", "", x).strip() for x in re.findall(r"^#+ (.*)", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_linked_headings_exist():
+    """Pages are also read in the repository, whose anchors are not made by the site."""
+    links = [
+        (page, target, anchor)
+        for pattern in PAGES
+        for page in ROOT.glob(pattern)
+        for target, anchor in re.findall(r"\]\(([^)#:\s]*)#([^)\s]+)\)", page.read_text())
+        if target == "" or target.endswith(".md")
+    ]
+    assert len(links) > 80
+    wrong = [
+        (str(page), target, anchor)
+        for page, target, anchor in links
+        if anchor not in headings(page.parent / target if target else page)
+    ]
+    assert wrong == []
+
+
 def test_linked_files_exist():
     """The site names files of the repository without holding them."""
-    pages = ["README*.md", "docs/*.md", "model_zoo_demo/*.md", "twin/**/*.md", "benchmarks/**/*.md"]
     links = [
         (page, link)
-        for pattern in pages
+        for pattern in PAGES
         for page in ROOT.glob(pattern)
         for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
     ]
