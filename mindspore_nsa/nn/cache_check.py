@@ -60,7 +60,7 @@ class _CachePlanner(Planner):
 
     def _abstract(self, i, arg):
         dtypes, shapes, values = arg["dtype"], arg["shape"], arg["value"]
-        if self._names[i] != "cache" or not isinstance(dtypes, (tuple, list)):
+        if self.names[i] != "cache" or not isinstance(dtypes, (tuple, list)):
             return super()._abstract(i, arg)
         if not all(isinstance(dtype, TensorType) for dtype in dtypes):
             return super()._abstract(i, arg)
