@@ -27,7 +27,7 @@ IN_PLACE = PYTHONPATH="$(CURDIR):$(CURDIR)/twin"
 # configurations, the kernels without Python. The longest come first.
 CHECKED = tests/smoke/test_every_operator.py "tests/native/test_replay.py::test_right_calls[plain]" \
   tests/kernels/test_sweep.py tests/reference tests/infer tests/smoke/test_every_layer.py \
-  tests/packaging/test_style.py
+  tests/packaging/test_style.py tests/packaging/test_types.py
 
 # The text behind "##" is what `make` prints of a target.
 help:

@@ -22,7 +22,7 @@ def native():
     try:
         from . import _native
     except ImportError as error:
-        if any(_FOLDER.glob("_native.*")):
+        if any(path.suffix != ".pyi" for path in _FOLDER.glob("_native.*")):
             text = f"cannot be loaded ({error}); build it with 'pip install .' or 'make build'"
             raise ImportError(f"the native library of mindspore_nsa {text}") from error
         raise ImportError(how_to_get("the native library of mindspore_nsa")) from None

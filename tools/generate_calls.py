@@ -4,7 +4,8 @@ An operator's inputs, their order, and which of them are optional or lists is de
 `infer/`. The functions that pass Tensors by these names are written from there into committed files
 of mindspore_nsa/ops/generated, because a graph has to see a name for each Tensor: of a tuple that
 grows by addition MindSpore may lose elements. A file holds an operator and its gradient: how each
-is called, on the CPU and by CANN's function, and its bprop.
+is called, on the CPU and by CANN's function, and its bprop. The stub of the native module comes
+from there, too.
 
 `make generate` writes the files, `--check` only compares them.
 """
@@ -19,9 +20,11 @@ from tools.calls.aclnn import aclnn
 from tools.calls.calls import call
 from tools.calls.declared import CALLED, GRADIENTS, ZEROS
 from tools.calls.gradients import bprops, refusal
+from tools.calls.native_stub import native_stub
 from tools.calls.source import family_of, filled, function_of, inputs_of
 
-FOLDER = Path(__file__).resolve().parents[1] / "mindspore_nsa" / "ops" / "generated"
+PACKAGE_FOLDER = Path(__file__).resolve().parents[1] / "mindspore_nsa"
+FOLDER = "ops/generated"
 
 PACKAGE = """Calls and gradients of the native operators by the names of their inputs.
 
@@ -140,11 +143,12 @@ def package():
 
 
 def files():
-    """Sources by the names of their files."""
-    found = {"__init__.py": package(), "refusals.py": refusals()}
+    """Sources by the paths of their files in the package."""
+    found = {"__init__": package(), "refusals": refusals()}
     for op in sorted({family_of(op) for op in operators()}):
-        found[f"{function_of(op)}.py"] = family(op)
-    return found
+        found[function_of(op)] = family(op)
+    sources = {f"{FOLDER}/{name}.py": source for name, source in found.items()}
+    return {**sources, "_native.pyi": native_stub()}
 
 
 def main():
@@ -152,13 +156,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="only compare")
     check = parser.parse_args().check
-    FOLDER.mkdir(exist_ok=True)
     sources = files()
-    stale = [path.name for path in FOLDER.glob("*.py") if path.name not in sources]
+    (PACKAGE_FOLDER / FOLDER).mkdir(exist_ok=True)
+    written = {f"{FOLDER}/{path.name}" for path in (PACKAGE_FOLDER / FOLDER).glob("*.py")}
+    stale = sorted(written.difference(sources))
     for name in stale * (not check):
-        (FOLDER / name).unlink()
+        (PACKAGE_FOLDER / name).unlink()
     for name, source in sources.items():
-        path = FOLDER / name
+        path = PACKAGE_FOLDER / name
         if path.exists() and path.read_text() == source:
             continue
         stale.append(name)

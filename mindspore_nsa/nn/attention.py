@@ -2,14 +2,16 @@
 
 from dataclasses import asdict
 from difflib import get_close_matches
+from typing import Any
 
 import mindspore
 from mindspore import Tensor, ops
 
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
+from ..ops._types import IntList
 from .by_device import split
-from .cache import angles_of, make_cache, sizes_of
+from .cache import AttentionCache, angles_of, make_cache, sizes_of
 from .cache_check import check_cache
 from .config import NSAConfig
 from .conversion import rename
@@ -42,7 +44,7 @@ _ARGUMENTS = ("x", "actual_seq_len", "cache", "key_padding_mask")
 ALL, QUERY, KEY_VALUE, OUTPUT, GATES, ROTATE = range(6)
 
 
-def halves(x, dim):
+def halves(x: Tensor, dim: int) -> Tensor:
     """Neighbours in the last dimension of x [..., heads * dim] come to stand half a head apart."""
     shape = ops.shape(x)
     pairs = ops.reshape(x, (-1, dim // 2, 2))
@@ -63,7 +65,14 @@ class AttentionLayer(ExplicitPrecision):
     # For the functions that shard parameters.
     splits_heads = True
 
-    def __init__(self, config, branches, context=None, tensor_group=None, gathers_again=False):
+    def __init__(
+        self,
+        config: NSAConfig,
+        branches: int,
+        context: ContextShards | None = None,
+        tensor_group: WorkerGroup | None = None,
+        gathers_again: bool = False,
+    ) -> None:
         super().__init__()
         self.name = type(self).__name__
         if not isinstance(config, NSAConfig):
@@ -76,13 +85,14 @@ class AttentionLayer(ExplicitPrecision):
             if group is not None:
                 agree(self.name, "config", asdict(config), group)
         # What a layer that takes this one's place is made with.
-        self.made_with = {"context": context, "tensor_group": tensor_group}
+        self.made_with: dict[str, Any] = {"context": context, "tensor_group": tensor_group}
         self.whole_config, self.taken_names = config, None
-        split = tensor_group is not None and tensor_group.size > 1
-        if split:
-            config = local_config(self.name, config, tensor_group.size)
+        alone = tensor_group is None or tensor_group.size == 1
+        split_group = None if alone else tensor_group
+        if split_group is not None:
+            config = local_config(self.name, config, split_group.size)
         # A cache says which layer has written to it.
-        part = (tensor_group.rank, tensor_group.size) if split else (0, 1)
+        part = (0, 1) if split_group is None else (split_group.rank, split_group.size)
         self.config, self.number = config, LayerNumber(self, config, part)
         self.branches, self.sparse = branches, branches > 1
         self.hidden, self.heads = config.hidden_size, config.num_heads
@@ -104,15 +114,15 @@ class AttentionLayer(ExplicitPrecision):
         self.output = Projection(config, self.heads * self.value_dim, self.hidden)
         self.query_norm = HeadNorm(config, 1) if config.qk_norm else None
         self.key_norm = HeadNorm(config, sets) if config.qk_norm else None
-        self.workers = tensor_group.size if split else 1
+        self.workers = 1 if split_group is None else split_group.size
         self._splits_maps(sets)
-        self.enter = Enter(tensor_group) if split else None
-        if split:
-            self.output.sum_by(Sum(tensor_group))
+        self.enter = None if split_group is None else Enter(split_group)
+        if split_group is not None:
+            self.output.sum_by(Sum(split_group))
             for norm in (self.query_norm, self.key_norm):
                 if norm is not None:
-                    norm.enter = Enter(tensor_group)
-        self.context = None
+                    norm.enter = Enter(split_group)
+        self.context: Any = None
         if context is not None:
             self.context = ContextKeys(self.name, context, config, gathers_again)
         self.interleaved = config.rope_pairs == "interleaved"
@@ -121,7 +131,7 @@ class AttentionLayer(ExplicitPrecision):
         self.rotate = Rotate(self.dim)
         self.dropout = Dropout(config.dropout) if config.dropout > 0 else None
 
-    def update_parameters_name(self, prefix="", recurse=True):
+    def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
         """Name the parameters as MindSpore does, but keep names that were taken from a layer in
         whose place this one comes: a Cell there knows the last part of its own name only.
         """
@@ -132,10 +142,10 @@ class AttentionLayer(ExplicitPrecision):
         if f".{place}".endswith(f".{prefix}"):
             rename(self, names)
 
-    def _head_split(self, axis, *blocks):
+    def _head_split(self, axis: int, *blocks: Any) -> Any:
         return HeadSplit(axis, blocks, self.kv_heads * self.workers, self.workers)
 
-    def _splits_maps(self, sets):
+    def _splits_maps(self, sets: Any) -> None:
         """Tell of the linear maps where their parameters have heads; all have the output's bias."""
         query = self._head_split(0, self.heads * self.dim)
         keys, values = self.kv_heads * self.dim, self.kv_heads * self.value_dim
@@ -148,14 +158,14 @@ class AttentionLayer(ExplicitPrecision):
             if norm is not None:
                 norm.head_splits = {"weight": None}
 
-    def reset_parameter(self):
+    def reset_parameter(self) -> None:
         """Give every parameter the values that it starts with, as after `to_empty`."""
         for cell in self.cells():
             if hasattr(cell, "reset_parameter"):
                 cell.reset_parameter()
 
     @Asked
-    def parts(self):
+    def parts(self) -> tuple[Any, ...]:
         """How the parts are called now, by the places above; in a graph, when it is compiled."""
         cells, mark = self._cells, self.amp_dtype
         maps = [map_kind(cells[name], mark) for name in ("query", "key_value", "output")]
@@ -163,12 +173,12 @@ class AttentionLayer(ExplicitPrecision):
         whole = whole and maps == [OWN, OWN, OWN]
         return whole, *maps, gates, untouched(cells["rotate"], Rotate)
 
-    def _gates_parts(self, mark):
+    def _gates_parts(self, mark: Any) -> tuple[Any, ...]:
         """How the gates are called, and whether their linear map is the layer's own."""
         return OWN, True
 
     @Asked
-    def unsummed(self):
+    def unsummed(self) -> str:
         """What to say of an output map that does not sum over the workers of a tensor group."""
         output = self._cells["output"]
         if self.enter is None or getattr(output, "total", None) is not None:
@@ -176,11 +186,11 @@ class AttentionLayer(ExplicitPrecision):
         return refusal(f"{self.name} with a tensor_group", "output", output, Projection)
 
     @Asked
-    def not_for_cache(self):
+    def not_for_cache(self) -> str:
         """What to say of a part that the operator of a cache stands for and would not call."""
         return self._cache_refusal()
 
-    def _cache_refusal(self):
+    def _cache_refusal(self) -> Any:
         angles, config = self._cells["angles"], self.config
         made_with = self.dim, config.rope_theta, config.rope_scaling
         if not untouched(angles, RotaryAngles) or angles.made_with != made_with:
@@ -189,29 +199,41 @@ class AttentionLayer(ExplicitPrecision):
             return self._refusal_for_cache("rotate", Rotate)
         return ""
 
-    def _refusal_for_cache(self, part, needed):
+    def _refusal_for_cache(self, part: str, needed: Any) -> Any:
         return refusal(f"{self.name} with a cache", part, self._cells[part], needed)
 
-    def multiplies_narrow(self, x, parts):
+    def multiplies_narrow(self, x: Tensor, parts: Any) -> bool:
         """Whether products take x as it is, and what they multiply in the dtype of operands."""
         return parts[ALL] and projects(x, self.operand_dtype(x))
 
-    def attend(self, x, ends, cos, sin, dtype, parts):
+    def attend(
+        self, x: Tensor, ends: Any, cos: Tensor, sin: Tensor, dtype: Any, parts: Any
+    ) -> Tensor:
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
         raise NotImplementedError
 
-    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype, parts):
+    def attend_shard(
+        self,
+        x: Tensor,
+        numbers: Any,
+        tables: Any,
+        lists: Any,
+        cos: Tensor,
+        sin: Tensor,
+        dtype: Any,
+        parts: Any,
+    ) -> Tensor:
         """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
         raise NotImplementedError
 
-    def step(self, x, ends, cache, places, dtype, parts):
+    def step(self, x: Tensor, ends: Any, cache: Any, places: Any, dtype: Any, parts: Any) -> Tensor:
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache.
 
         `places` are those of the cache's Tensors.
         """
         raise NotImplementedError
 
-    def new_cache(self, batch, capacity, dtype=None):
+    def new_cache(self, batch: int, capacity: int, dtype: Any = None) -> AttentionCache:
         """An empty cache for `batch` rows of at most `capacity` tokens.
 
         ``layer(x, cache=cache)`` appends the tokens of x to the rows, in place, and gives what the
@@ -242,7 +264,7 @@ class AttentionLayer(ExplicitPrecision):
             dtype = self.amp_dtype or getattr(mindspore, self.config.param_dtype)
         return make_cache(self.name, self.config, self.sparse, batch, capacity, dtype)
 
-    def _linear(self, x, dtype, parts):
+    def _linear(self, x: Tensor, dtype: Any, parts: Any) -> tuple[Any, ...]:
         """Queries [T, heads * D], and keys and values in one matrix, in float32."""
         if parts[QUERY] == OWN:
             query = self.query.product(x, dtype)
@@ -254,7 +276,7 @@ class AttentionLayer(ExplicitPrecision):
             both = self.key_value(*given(parts[KEY_VALUE], x, dtype))
         return ops.cast(query, mindspore.float32), ops.cast(both, mindspore.float32)
 
-    def arranged(self, query, both):
+    def arranged(self, query: Tensor, both: Any) -> tuple[Any, ...]:
         """Queries and keys after their norms, and pairs half a head apart, as they are turned."""
         if self.query_norm is None and self.key_norm is None and not self.interleaved:
             return query, both
@@ -267,7 +289,7 @@ class AttentionLayer(ExplicitPrecision):
             query, key = halves(query, self.dim), halves(key, self.dim)
         return query, ops.concat((key, value), -1)
 
-    def _as_heads(self, query, both):
+    def _as_heads(self, query: Tensor, both: Any) -> tuple[Any, ...]:
         """Queries [T, heads, D], keys [T, branches * kv_heads, D] and values."""
         key, value = split(both, (self.key_width, self.value_width), -1)
         return (
@@ -276,7 +298,9 @@ class AttentionLayer(ExplicitPrecision):
             ops.reshape(value, (-1, self.value_width // self.value_dim, self.value_dim)),
         )
 
-    def branch_heads(self, query, both, cos, sin, dtype, parts):
+    def branch_heads(
+        self, query: Tensor, both: Any, cos: Tensor, sin: Tensor, dtype: Any, parts: Any
+    ) -> Any:
         """Queries of the three branches, then their keys, then their values, in `dtype`.
 
         All but the compression's keys are rotated. With one branch the first of each three count.
@@ -300,14 +324,16 @@ class AttentionLayer(ExplicitPrecision):
             heads = self._split_heads(query, both, cos, sin, dtype)
         return heads
 
-    def _of_every_branch(self, both):
+    def _of_every_branch(self, both: Any) -> Any:
         """Keys and values for all branches, also where these share them."""
         if not self.shared:
             return both
         key, value = split(both, (self.key_width, self.value_width), -1)
         return ops.concat((key, key, key, value, value, value), -1)
 
-    def _split_heads(self, query, both, cos, sin, dtype):
+    def _split_heads(
+        self, query: Tensor, both: Any, cos: Tensor, sin: Tensor, dtype: Any
+    ) -> tuple[Any, ...]:
         """The same by MindSpore's operators."""
         query, key, value = self._as_heads(query, both)
         if self.shared:
@@ -326,7 +352,7 @@ class AttentionLayer(ExplicitPrecision):
         k_cmp = ops.cast(first, dtype)
         return q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win
 
-    def _projected(self, out, x, dtype, narrow, parts):
+    def _projected(self, out: Any, x: Tensor, dtype: Any, narrow: bool, parts: Any) -> Any:
         """What the layer gives for x, from attention."""
         if narrow:
             if self.dropout is None and not self.has_bias and self.enter is None:
@@ -344,7 +370,7 @@ class AttentionLayer(ExplicitPrecision):
             out = self.dropout(ops.cast(out, mindspore.float32))
         return ops.cast(ops.reshape(out, ops.shape(x)), dtype)
 
-    def _shard(self, x, actual_seq_len):
+    def _shard(self, x: Tensor, actual_seq_len: IntList) -> Any:
         """The layer's output for own tokens of a text."""
         numbers, tables, digest, lists = self.context.plan(x, actual_seq_len)
         dtype, parts = self.operand_dtype(x), self.parts
@@ -362,7 +388,7 @@ class AttentionLayer(ExplicitPrecision):
         out = self.attend_shard(own, numbers, tables, lists, cos, sin, dtype, parts)
         return self._projected(self.context.returned(out, numbers), x, dtype, narrow, parts)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """In GRAPH_MODE, where the layer itself is called, what Python can see is checked here.
 
         A graph that fails when it runs does not run again.
@@ -373,7 +399,7 @@ class AttentionLayer(ExplicitPrecision):
             self._check(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
-    def _check_names(self, given):
+    def _check_names(self, given: dict[str, Any]) -> None:
         for name in given:
             if name in _ARGUMENTS:
                 continue
@@ -387,7 +413,14 @@ class AttentionLayer(ExplicitPrecision):
                 text += f"; did you mean {near[0]}?"
             raise TypeError(text)
 
-    def _check(self, x=None, actual_seq_len=None, cache=None, *others, **more):
+    def _check(
+        self,
+        x: Tensor | None = None,
+        actual_seq_len: IntList | None = None,
+        cache: Any = None,
+        *others: Any,
+        **more: Any,
+    ) -> None:
         """The errors of `construct`, before a graph has begun."""
         if others or more or not isinstance(x, Tensor) or self.context is not None:
             return  # Of padding, of what the Cell itself refuses, and what workers check together.
@@ -397,7 +430,13 @@ class AttentionLayer(ExplicitPrecision):
             check_cache(self.name, x, cache, ends, *self.cache_made_for, self.number())
             raise_refusal(self.not_for_cache)
 
-    def construct(self, x, actual_seq_len=None, cache=None, key_padding_mask=None):
+    def construct(
+        self,
+        x: Tensor,
+        actual_seq_len: IntList | None = None,
+        cache: AttentionCache | None = None,
+        key_padding_mask: Tensor | None = None,
+    ) -> Tensor:
         """See the subclass."""
         if self.context is not None:
             whole_only(self.name, cache is not None, key_padding_mask is not None)
@@ -410,7 +449,13 @@ class AttentionLayer(ExplicitPrecision):
         out = self.attention(rows, ends, None, PADDING_RULE)
         return without_padding(out, key_padding_mask, self.hidden)
 
-    def attention(self, x, actual_seq_len, cache, instead=None):
+    def attention(
+        self,
+        x: Tensor,
+        actual_seq_len: IntList,
+        cache: AttentionCache | None,
+        instead: str | None = None,
+    ) -> Tensor:
         """The layer's output where no token is padding. `instead`: as for `checked_ends`."""
         planned(self.name, x, actual_seq_len, self.hidden)
         if self.unsummed != "":

@@ -5,8 +5,10 @@ up, and compiled where it is not there, by its shapes. What a CPU has kernels fo
 kind on Ascend; what does the same by an aclnn function has none on a CPU.
 """
 
+from typing import Any
+
 import mindspore
-from mindspore import mint, ops
+from mindspore import Tensor, mint, ops
 from mindspore.ops.function.array_func import split_ext
 
 from ..ops._constexpr import Constexpr
@@ -20,11 +22,11 @@ class _OnAscend(Constexpr):
     What planners keep holds for one device, too, and to ask takes as long as a small operator.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__("OnAscend")
-        self._known = {}
+        self._known: dict[Any, Any] = {}
 
-    def __call__(self):
+    def __call__(self) -> Any:
         if not self._known:
             target = mindspore.context.get_context("device_target")
             if target not in ("CPU", "Ascend"):
@@ -32,35 +34,35 @@ class _OnAscend(Constexpr):
             self._known["answer"] = target == "Ascend"
         return self._known["answer"]
 
-    def __infer__(self):
+    def __infer__(self) -> dict[Any, Any]:
         return {"dtype": None, "shape": None, "value": self()}
 
 
 on_ascend = _OnAscend()
 
 
-def split(x, sizes, axis):
+def split(x: Tensor, sizes: Any, axis: int) -> Any:
     """x in parts along an axis: a tuple of sizes, or one size for all."""
     if on_ascend():
         return split_ext(x, sizes, axis)
     return ops.split(x, sizes, axis)
 
 
-def take_rows(table, numbers):
+def take_rows(table: Any, numbers: Any) -> Any:
     """Rows of a table by their numbers, of one dimension."""
     if on_ascend():
         return mint.index_select(table, 0, numbers)
     return _gather(table, numbers, 0)
 
 
-def remainder(x, divisor):
+def remainder(x: Tensor, divisor: Any) -> Any:
     """x modulo a number, of integers that are not negative."""
     if on_ascend():
         return mint.remainder(x, divisor)
     return ops.floor_mod(x, divisor)
 
 
-def zeros_like(x):
+def zeros_like(x: Tensor) -> Any:
     """Zeros of the shape and dtype of x."""
     if on_ascend():
         return mint.zeros_like(x)

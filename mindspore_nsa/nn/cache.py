@@ -1,6 +1,8 @@
 """The cache of an attention layer: what its earlier tokens leave for the later ones."""
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import mindspore
 import numpy as np
@@ -8,6 +10,7 @@ from mindspore import Tensor, ops
 
 from ..ops._in_place import copy_rows
 from ..ops._plan import DTYPE_NAMES, FLOATS, shown
+from ..ops._types import IntList
 from .by_device import on_ascend
 from .cache_parts import (
     PARTS,
@@ -20,6 +23,7 @@ from .cache_parts import (
     tensor_of,
     without_process,
 )
+from .config import NSAConfig
 
 # Positions of the tensors in a cache; a dense layer's has no last one. They are few because a graph
 # pays for each of its arguments.
@@ -55,11 +59,11 @@ DENSE_TENSORS, SPARSE_TENSORS = OTHERS, OTHERS + 1
 ROLLBACK = 64
 
 
-def _is_int(value):
+def _is_int(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def angles_of(config):
+def angles_of(config: NSAConfig) -> dict[Any, Any]:
     """What the angles of a rotary embedding follow from, by the names of `ANGLES`."""
     scaling = config.rope_scaling
     if scaling is None:
@@ -68,7 +72,7 @@ def angles_of(config):
     return dict(zip(ANGLES, (config.rope_theta, scaling.factor, *ramp)))
 
 
-def sizes_of(config, sparse):
+def sizes_of(config: NSAConfig, sparse: bool) -> tuple[Any, ...]:
     """What the state of a layer's cache begins with."""
     known = SIZES if sparse else SIZES[:DENSE_SIZES]
     angles = angles_of(config)
@@ -77,19 +81,19 @@ def sizes_of(config, sparse):
     return tuple(sizes.get(name, 0) for name in SIZES)
 
 
-def size_text(name, value):
+def size_text(name: str, value: Any) -> str:
     """How an error writes a size, of which the state holds an angle as the bits of a double."""
     if name in ANGLES:
         value = f"{np.int64(value).view(np.float64):.9g}"
     return f"{name} {value}"
 
 
-def _to_be_written(tensor):
+def _to_be_written(tensor: Tensor) -> Any:
     """A new Tensor where the device has its memory: of one on the host it would write a copy."""
     return tensor.move_to("Ascend") if on_ascend() else tensor
 
 
-def _write(tensor, values):
+def _write(tensor: Tensor, values: Any) -> None:
     """Write values into the memory of a Tensor."""
     if on_ascend():
         tensor.copy_(values)
@@ -97,20 +101,22 @@ def _write(tensor, values):
         ops.assign(tensor, values)
 
 
-def state_of(sizes, dtype, lengths):
+def state_of(sizes: Any, dtype: Any, lengths: Any) -> Any:
     """States of rows of these lengths, a Tensor [B, HEADER + 2]."""
     number = next(number for number, known in DTYPES.items() if known == dtype)
     rows = [[*sizes, number, 0, length, length] for length in lengths]
     return _to_be_written(Tensor(np.array(rows, np.int64)))
 
 
-def _rings(capacity, window_size, compress_block_size, shared):
+def _rings(
+    capacity: int, window_size: int, compress_block_size: int, shared: Any
+) -> tuple[Any, ...]:
     """Places of the window's and of the compression's ring; shared tokens need no first one."""
     sizes = (compress_block_size,) if shared else (window_size, compress_block_size)
     return tuple(min(capacity, size + ROLLBACK) for size in sizes)
 
 
-class AttentionCache(tuple):
+class AttentionCache(tuple[Any, ...]):
     """Keys and values of the rows of a batch, made by the `new_cache` of a layer.
 
     A row has a length of its own; a call ``layer(x, cache=cache)`` writes its new tokens in place
@@ -142,44 +148,44 @@ class AttentionCache(tuple):
     # Else a graph would take the Tensors for constants.
     __ms_mutable__ = True
 
-    def _state(self):
+    def _state(self) -> tuple[Any, ...]:
         """The states of the rows, and their lengths and most tokens as parts of that array."""
         state = self[STATE].asnumpy().copy()
         return state, state[:, HEADER], state[:, HEADER + 1]
 
-    def _copied_state(self, rows=slice(None)):
+    def _copied_state(self, rows: Any = slice(None)) -> Any:
         """The states of rows in a Tensor of their own."""
         return _to_be_written(Tensor(self._state()[0][rows]))
 
     @property
-    def lengths(self):
+    def lengths(self) -> Tensor:
         """Tokens of every row now, a Tensor of int64, shape :math:`(B,)`."""
         return Tensor(self._state()[1].copy())
 
     @property
-    def capacity(self):
+    def capacity(self) -> int:
         """Most tokens of a row, an int."""
         return self[SELECTED].shape[2]
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes of all Tensors, an int."""
         return sum(tensor.nbytes for tensor in self)
 
-    def __copy__(self):
+    def __copy__(self) -> "AttentionCache":
         """The same Tensors in another tuple: a second name for one cache."""
         return type(self)(self)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> "AttentionCache":
         """Another cache with the same tokens, which grows on its own."""
         # A Tensor's own deepcopy shares its memory until one of both gets another.
         return type(self)((self._copied_state(), *(tensor.copy() for tensor in self[SELECTED:])))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         """A pickle, too, is loaded in any process."""
         return type(self).from_dict, (self.to_dict(),)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, np.ndarray]:
         """The arrays of the cache by name, for files: numpy.savez, save_checkpoint, pickle.
 
         Returns:
@@ -190,7 +196,7 @@ class AttentionCache(tuple):
         return {**arrays, "state": without_process(arrays["state"], LAYER)}
 
     @classmethod
-    def from_dict(cls, parts):
+    def from_dict(cls, parts: Mapping[str, Any]) -> "AttentionCache":
         """A cache from what `to_dict` gave, in this or in another process.
 
         It serves the layer that it is of, also where the model was made again: one of the same
@@ -239,7 +245,7 @@ class AttentionCache(tuple):
             found.append(_to_be_written(tensor_of(array, dtype)))
         return cls(found)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """What it is for, in one line: the values of a cache are too many to be looked at."""
         tensor = self[SELECTED]
         dtype = DTYPE_NAMES.get(tensor.dtype, tensor.dtype)
@@ -247,7 +253,7 @@ class AttentionCache(tuple):
         return f"AttentionCache(capacity={self.capacity}, lengths={lengths}, dtype={dtype})"
 
     @staticmethod
-    def _ints(function, argument, given):
+    def _ints(function: str, argument: str, given: Any) -> Any:
         """An int or several, as an array of rank 0 or 1."""
         try:
             values = np.asarray(given.asnumpy() if isinstance(given, Tensor) else given)
@@ -258,7 +264,7 @@ class AttentionCache(tuple):
             raise TypeError(f"AttentionCache.{function}: {argument} {expected}, got {shown(given)}")
         return values.astype(np.int64)
 
-    def truncate(self, lengths):
+    def truncate(self, lengths: int | IntList) -> None:
         """Make rows shorter: what came after is as if it had never been written.
 
         Args:
@@ -301,7 +307,7 @@ class AttentionCache(tuple):
         # In place, where a graph that holds the Tensor itself sees it, too.
         _write(self[STATE], Tensor(state))
 
-    def _rows(self, function, argument, given):
+    def _rows(self, function: str, argument: str, given: Any) -> Any:
         """Numbers of rows that exist, as a list."""
         rows, count = self._ints(function, argument, given), self[SELECTED].shape[0]
         for row in np.atleast_1d(rows).tolist():
@@ -311,7 +317,7 @@ class AttentionCache(tuple):
                 )
         return np.atleast_1d(rows).tolist()
 
-    def select(self, rows):
+    def select(self, rows: int | IntList) -> "AttentionCache":
         """Another cache whose rows are rows of this one, as beam search and several samples need.
 
         Its rows hold what the rows held that they were copied from, to the bit, and grow on their
@@ -334,7 +340,7 @@ class AttentionCache(tuple):
         others = (_rows_of(tensor, chosen) for tensor in self[SELECTED:])
         return type(self)((self._copied_state(chosen), *others))
 
-    def copy_row(self, to, source):
+    def copy_row(self, to: int | IntList, source: int) -> None:
         """Give rows what another row holds, in place, where graphs see it, too.
 
         Args:
@@ -369,7 +375,7 @@ class AttentionCache(tuple):
                 tensor[row].copy_(tensor[other])
         _write(self[STATE], Tensor(state))
 
-    def grow(self, capacity):
+    def grow(self, capacity: int) -> "AttentionCache":
         """Another cache with the same rows and room for more tokens.
 
         Args:
@@ -401,7 +407,7 @@ class AttentionCache(tuple):
         grown = (_widened(*pair, dims) for pair in zip(self[SELECTED:], parts))
         return type(self)((self._copied_state(), *grown))
 
-    def reset(self, rows=None):
+    def reset(self, rows: int | IntList | None = None) -> None:
         """Empty rows, for other sequences to begin in them.
 
         Args:
@@ -420,7 +426,7 @@ class AttentionCache(tuple):
         self.truncate(lengths)
 
 
-def _checked_state(state):
+def _checked_state(state: Any) -> Any:
     """The states of rows from a file, or the error of what are none."""
     check_state(state, HEADER + 2, LAYER)
     sizes = dict(zip(SIZES, state[0].tolist()))
@@ -436,7 +442,7 @@ def _checked_state(state):
     return state
 
 
-def _size(function, name, value):
+def _size(function: str, name: str, value: Any) -> int:
     if not _is_int(value):
         raise TypeError(f"{function}: {name} must be an int, got {shown(value)}")
     if value < 1:
@@ -444,26 +450,26 @@ def _size(function, name, value):
     return int(value)
 
 
-def _rows_of(tensor, rows):
+def _rows_of(tensor: Tensor, rows: Any) -> Any:
     """Rows of a Tensor in a new one; gather takes no bfloat16 on a CPU."""
     parts = [tensor[row : row + 1] for row in rows]
     return ops.concat(parts, 0) if len(parts) > 1 else parts[0].copy()
 
 
-def _places(capacity, sizes):
+def _places(capacity: int, sizes: Any) -> tuple[Any, ...]:
     """Places of the parts of a sparse layer's last Tensor: compressed tokens, rings."""
     l, s = sizes["compress_block_size"], sizes["compress_stride"]  # noqa: E741
     rings = _rings(capacity, sizes["window_size"], l, sizes["shared_kv"])
     return max(1, (capacity - l) // s + 1), *rings
 
 
-def _widened(tensor, parts, dims):
+def _widened(tensor: Tensor, parts: Any, dims: Any) -> Any:
     """The caches [B, N2, places, D + Dv] of a Tensor with more places.
 
     Args:
         tensor (Tensor): Several caches, place after place.
         parts (list): Places of each now and then.
-        dims (tuple): D and Dv.
+        dims (tuple[Any, ...]): D and Dv.
     """
     batch, heads = tensor.shape[:2]
     flat, begin, pieces = tensor.reshape((batch, heads, -1)), 0, []
@@ -485,7 +491,7 @@ _BYTES = {mindspore.float16: 2, mindspore.bfloat16: 2, mindspore.float32: 4}
 _ZEROS = {2: np.float16, 4: np.float32}
 
 
-def _check_memory(function, capacity, elements, dtype):
+def _check_memory(function: str, capacity: int, elements: Any, dtype: Any) -> None:
     """An error of a capacity that this machine cannot hold, before it tries to."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     taken = elements * _BYTES[dtype]
@@ -496,7 +502,9 @@ def _check_memory(function, capacity, elements, dtype):
         )
 
 
-def make_cache(layer, config, sparse, batch, capacity, dtype):
+def make_cache(
+    layer: Any, config: NSAConfig, sparse: bool, batch: int, capacity: int, dtype: Any
+) -> AttentionCache:
     """An empty cache for the sizes of a configuration."""
     function = f"{layer}.new_cache"
     batch, capacity = _size(function, "batch", batch), _size(function, "capacity", capacity)
@@ -512,7 +520,7 @@ def make_cache(layer, config, sparse, batch, capacity, dtype):
     elements = batch * config.num_kv_heads * width * sum(places)
     _check_memory(function, capacity, elements + 2 * batch * (HEADER + 2), dtype)
 
-    def storage(count):
+    def storage(count: int) -> Any:
         shape = (batch, config.num_kv_heads, count, width)
         return _to_be_written(Tensor(np.zeros(shape, _ZEROS[_BYTES[dtype]])).astype(dtype))
 

@@ -1,5 +1,7 @@
 """Whether a cache fits a layer and has room, told before anything is written to it."""
 
+from typing import Any
+
 import mindspore
 from mindspore import Tensor
 from mindspore.common.dtype import TensorType
@@ -22,13 +24,13 @@ from .cache import (
 from .layer_number import wrong_layer
 
 
-def _wrong_kind(name, tensors=None):
+def _wrong_kind(name: str, tensors: Any = None) -> ValueError:
     kinds = {SPARSE_TENSORS: "a NativeSparseAttention", DENSE_TENSORS: "a DenseAttention"}
     got = f", got that of {kinds[tensors]}" if tensors in kinds else ""
     return ValueError(f"{name}: cache must be one that this kind of layer made{got}")
 
 
-class _Tensors(tuple):
+class _Tensors(tuple[Any, ...]):
     """What is known of the Tensors of a cache."""
 
     __slots__ = ()
@@ -41,7 +43,8 @@ _CONSTANT = "a constant"
 class _CachePlanner(Planner):
     """A planner that sees each Tensor of a cache, and of the state the values."""
 
-    def __call__(self, name, x, cache, *others):
+    def __call__(self, *args: Any) -> Any:
+        name, x, cache, *others = args
         if isinstance(cache, (tuple, list)) and all(isinstance(t, Tensor) for t in cache):
             cache = _Tensors(
                 TensorSpec((t.dtype, t.shape, self._state(t) if i == STATE else None))
@@ -50,7 +53,7 @@ class _CachePlanner(Planner):
         return super().__call__(name, x, cache, *others)
 
     @staticmethod
-    def _state(tensor):
+    def _state(tensor: Any) -> tuple[Any, ...] | None:
         if tensor.dtype != mindspore.int64 or len(tensor.shape) != 2:
             return None
         if tensor.shape[1] != HEADER + 2:
@@ -58,7 +61,7 @@ class _CachePlanner(Planner):
         # A fraction of the time of asnumpy.
         return tuple(map(tuple, tensor.tolist()))
 
-    def _abstract(self, i, arg):
+    def _abstract(self, i: Any, arg: Any) -> Any:
         dtypes, shapes, values = arg["dtype"], arg["shape"], arg["value"]
         if self.names[i] != "cache" or not isinstance(dtypes, (tuple, list)):
             return super()._abstract(i, arg)
@@ -74,7 +77,7 @@ class _CachePlanner(Planner):
         return _Tensors(tensors)
 
 
-def _check_sizes(name, state, sizes, dtype):
+def _check_sizes(name: str, state: Any, sizes: Any, dtype: Any) -> None:
     others = [
         (size_text(size, ours), size_text(size, its))
         for size, ours, its in zip(SIZES, sizes, state)
@@ -93,7 +96,7 @@ def _check_sizes(name, state, sizes, dtype):
         )
 
 
-def _check_room(name, lengths, ends, capacity):
+def _check_room(name: str, lengths: Any, ends: Any, capacity: Any) -> None:
     before = 0
     for row, (length, end) in enumerate(zip(lengths, ends)):
         if length + end - before > capacity:
@@ -104,14 +107,14 @@ def _check_room(name, lengths, ends, capacity):
         before = end
 
 
-def _check_layer(name, state, layer):
+def _check_layer(name: str, state: Any, layer: Any) -> None:
     for row, (*_, writer, length, _) in enumerate(state):
         wrong = wrong_layer(layer, writer, row) if length > 0 else None
         if wrong is not None:
             raise ValueError(f"{name}: cache must be {wrong[0]}, got {wrong[1]}")
 
 
-def _check_rows(name, x, cache, ends):
+def _check_rows(name: str, x: Any, cache: Any, ends: Any) -> None:
     """A row of all Tensors for every row of x or document."""
     state, *others = (tensor.shape for tensor in cache)
     if state is not None and (len(state) != 2 or state[1] not in (-1, HEADER + 2)):
@@ -136,7 +139,7 @@ def _check_rows(name, x, cache, ends):
         )
 
 
-def _check_shape(name, shape, sizes, key_heads):
+def _check_shape(name: str, shape: Any, sizes: Any, key_heads: Any) -> None:
     """What the shape tells of keys and values of a row, [N2, capacity, D + Dv]."""
     width, its_heads, its_width = sizes[0] + sizes[1], shape[1], shape[3]
     if its_heads not in (-1, key_heads):
@@ -150,7 +153,9 @@ def _check_shape(name, shape, sizes, key_heads):
         )
 
 
-def _plan_cache(name, x, cache, ends, sizes, key_heads, sparse, layer):
+def _plan_cache(
+    name: str, x: Any, cache: Any, ends: Any, sizes: Any, key_heads: Any, sparse: Any, layer: Any
+) -> tuple[Any, ...]:
     if not isinstance(cache, _Tensors):
         fail_type(name, "cache", "an AttentionCache or a tuple of its Tensors", cache)
     if any(tensor.content == _CONSTANT for tensor in cache):
@@ -182,7 +187,9 @@ def _plan_cache(name, x, cache, ends, sizes, key_heads, sparse, layer):
     return STATE, SELECTED, OTHERS
 
 
-def check_cache(name, x, cache, ends, sizes, key_heads, sparse, layer):
+def check_cache(
+    name: str, x: Any, cache: Any, ends: Any, sizes: Any, key_heads: Any, sparse: Any, layer: Any
+) -> Any:
     """STATE, SELECTED and OTHERS, or the error of a cache that does not fit or is full.
 
     That comes before anything is written. What the state says, the operator checks where it is not

@@ -1,6 +1,7 @@
 """The arrays of a cache, by name, for files: what they must be, and as Tensors again."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import mindspore
 import numpy as np
@@ -13,19 +14,19 @@ PARTS = ("state", "selected", "others")
 _FUNCTION = "AttentionCache.from_dict"
 
 
-def _numpy_dtype(dtype):
+def _numpy_dtype(dtype: Any) -> Any:
     """How NumPy holds a MindSpore dtype; files know no bfloat16, of which they keep the bits."""
     if dtype == mindspore.bfloat16:
         return np.dtype(np.uint16)
     return np.dtype(DTYPE_NAMES[dtype])
 
 
-def array_of(tensor):
+def array_of(tensor: Tensor) -> Any:
     """A Tensor of a cache as an array of its own, bfloat16 as uint16."""
     return np.array(tensor.asnumpy()).view(_numpy_dtype(tensor.dtype))
 
 
-def tensor_of(array, dtype):
+def tensor_of(array: np.ndarray, dtype: Any) -> Tensor:
     """The way back."""
     array = np.ascontiguousarray(array)
     if dtype == mindspore.bfloat16:
@@ -33,18 +34,18 @@ def tensor_of(array, dtype):
     return Tensor(array)
 
 
-def without_process(state, layer):
+def without_process(state: Any, layer: Any) -> Any:
     """States that are of any process; `layer` is the column of the layers' numbers."""
     state = state.copy()
     state[:, layer] = [LayerParts.of(n).loaded().packed() for n in state[:, layer].tolist()]
     return state
 
 
-def _fail(part, expected, got):
+def _fail(part: str, expected: str, got: Any) -> None:
     raise ValueError(f"{_FUNCTION}: parts[{part!r}] must be {expected}, got {got}")
 
 
-def given_arrays(parts):
+def given_arrays(parts: Any) -> Any:
     """The arrays of `parts` by name; their names and types are checked."""
     if not isinstance(parts, Mapping):
         fail_type(_FUNCTION, "parts", "a dict, as to_dict gives it", parts)
@@ -68,7 +69,7 @@ def given_arrays(parts):
     return found
 
 
-def check_state(state, columns, same):
+def check_state(state: Any, columns: Any, same: Any) -> None:
     """The rules of a state [B, columns], whose first `same` columns are those of all rows."""
     if state.dtype != np.int64:
         raise TypeError(
@@ -81,7 +82,7 @@ def check_state(state, columns, same):
         _fail("state", "of rows of one cache", f"row {other[0]} of other sizes than row 0")
 
 
-def check_rows(state, length, capacity):
+def check_rows(state: Any, length: int, capacity: int) -> None:
     """The rules of the lengths, in the columns `length` and after it."""
     wrong = (state[:, length] < 0) | (state[:, length] > capacity)
     wrong |= state[:, length + 1] < state[:, length]
@@ -90,7 +91,7 @@ def check_rows(state, length, capacity):
         _fail("state", expected, f"{state[row, length:].tolist()} in row {row}")
 
 
-def in_bits(name, array, dtype):
+def in_bits(name: str, array: np.ndarray, dtype: Any) -> Any:
     """An array in the dtype in which NumPy holds a cache's, or the error of another."""
     wanted = _numpy_dtype(dtype)
     # NumPy's files hand bfloat16 back as two bytes of no type.
@@ -104,7 +105,7 @@ def in_bits(name, array, dtype):
     return np.ascontiguousarray(array).view(wanted)
 
 
-def check_shape(name, array, expected, text):
+def check_shape(name: str, array: np.ndarray, expected: tuple[int, ...], text: str) -> None:
     """The rule of a shape; -1: any size from 1 on."""
     fits = array.ndim == len(expected) and all(
         size == wanted or wanted == -1 and size >= 1 for size, wanted in zip(array.shape, expected)

@@ -1,11 +1,14 @@
 """Learned compression of keys or values."""
 
+from typing import Any
+
 import mindspore
 import numpy as np
 from mindspore import Parameter, Tensor, ops
 
 from ..ops import nsa_compress
 from ..ops._custom import constant
+from .config import NSAConfig
 from .precision import ExplicitPrecision
 
 
@@ -49,7 +52,7 @@ class Compression(ExplicitPrecision):
          [3.5 3.5 3.5 3.5]]
     """
 
-    def __init__(self, config, dim, interleaved=False):
+    def __init__(self, config: NSAConfig, dim: int, interleaved: bool = False) -> None:
         super().__init__()
         self.interleaved = interleaved
         self.size, self.stride = config.compress_block_size, config.compress_stride
@@ -61,13 +64,13 @@ class Compression(ExplicitPrecision):
         self.position = Parameter(Tensor(zeros).astype(dtype), name="position")
         self.padding = constant(np.zeros((self.stride, config.num_kv_heads, dim), np.float32))
 
-    def reset_parameter(self):
+    def reset_parameter(self) -> None:
         """Give the parameters the values that they start with."""
         for parameter, value in ((self.weight, 1 / self.size), (self.position, 0)):
             filled = np.full(parameter.shape, value, np.float32)
             parameter.set_data(Tensor(filled).astype(parameter.dtype))
 
-    def encodings(self):
+    def encodings(self) -> Any:
         """The positions' encodings in float32, in the order of the elements of `x`."""
         position = ops.cast(self.position, mindspore.float32)
         if self.interleaved:
@@ -76,7 +79,7 @@ class Compression(ExplicitPrecision):
             position = ops.reshape(ops.transpose(pairs, (0, 1, 3, 2)), shape)
         return position
 
-    def construct(self, x, ends, rows, dtype):
+    def construct(self, x: Tensor, ends: Any, rows: Any, dtype: Any) -> tuple[Tensor, Tensor]:
         """See the class."""
         if self.amp_dtype is not None:
             dtype = self.amp_dtype

@@ -1,6 +1,7 @@
 """The configuration of the NSA layer."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import mindspore
 import numpy as np
@@ -33,7 +34,7 @@ _LOWEST = {
 }
 
 
-def _fail(kind, field, expected, got):
+def _fail(kind: Any, field: str, expected: str, got: Any) -> None:
     raise kind(f"NSAConfig: {field} must be {expected}, got {shown(got)}")
 
 
@@ -103,7 +104,7 @@ class NSAConfig:
     num_heads: int
     num_kv_heads: int
     head_dim: int
-    value_head_dim: int | None = None
+    value_head_dim: int = None  # type: ignore[assignment]  # head_dim, until it is given
     compress_block_size: int = 32
     compress_stride: int = 16
     select_block_size: int = 64
@@ -123,7 +124,7 @@ class NSAConfig:
     dropout: float = 0.0
     param_dtype: str = "float32"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.value_head_dim is None:
             object.__setattr__(self, "value_head_dim", self.head_dim)
         if isinstance(self.param_dtype, mindspore.Type):
@@ -147,7 +148,7 @@ class NSAConfig:
             expected = f"at most select_block_count ({self.select_block_count})"
             _fail(ValueError, "init_blocks + local_blocks", expected, forced)
 
-    def _check_field(self, name, value):
+    def _check_field(self, name: str, value: Any) -> None:
         if name in _LOWEST:
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
                 _fail(TypeError, name, "an int", value)
@@ -168,7 +169,7 @@ class NSAConfig:
         elif name != "rope_scaling":
             self._check_real(name, value)
 
-    def _check_real(self, name, value):
+    def _check_real(self, name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             _fail(TypeError, name, "a float", value)
         try:
@@ -182,7 +183,7 @@ class NSAConfig:
             if not 0 < value <= float(np.finfo(np.float32).max):
                 _fail(ValueError, name, "positive and finite in float32", value)
 
-    def _check_divisible(self, name, divisor):
+    def _check_divisible(self, name: str, divisor: Any) -> None:
         value, by = getattr(self, name), getattr(self, divisor)
         if value % by:
             _fail(ValueError, name, f"a multiple of {divisor} ({by})", value)

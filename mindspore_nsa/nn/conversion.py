@@ -6,10 +6,11 @@ mixed precision, modes, recomputation. What it cannot take (`refuse_attached`) i
 """
 
 from dataclasses import fields, replace
+from typing import Any
 
 import mindspore
 import numpy as np
-from mindspore import Tensor
+from mindspore import Tensor, nn
 
 from ..ops._plan import fail_type
 from .config import NSAConfig
@@ -25,7 +26,7 @@ _SAME = (
 )
 
 
-def converted_config(function, dense, config):
+def converted_config(function: str, dense: Any, config: NSAConfig | None) -> NSAConfig:
     """The configuration of the new layer, or the error of one that does not fit the dense layer."""
     if config is None:
         return replace(dense.whole_config, gating="residual")
@@ -41,7 +42,7 @@ def converted_config(function, dense, config):
     return config
 
 
-def dense_weights(dense):
+def dense_weights(dense: Any) -> dict[Any, Any]:
     """The parameters of a DenseAttention by name, without that of a network around."""
     return {
         f"{name}.{kind}": parameter
@@ -51,7 +52,7 @@ def dense_weights(dense):
     }
 
 
-def _values(function, name, given, shape):
+def _values(function: str, name: str, given: Any, shape: Any) -> Any:
     if not isinstance(given, (Tensor, np.ndarray)):
         fail_type(function, f"weights[{name!r}]", "a Tensor or an array", given)
     if isinstance(given, Tensor):
@@ -63,13 +64,13 @@ def _values(function, name, given, shape):
     return given
 
 
-def _rows_of_every_set(config, values, sets):
+def _rows_of_every_set(config: NSAConfig, values: Any, sets: Any) -> Any:
     """Rows of one set of keys, then of values, as so many of keys, then of values."""
     width = config.num_kv_heads * config.head_dim
     return np.concatenate([*[values[:width]] * sets, *[values[width:]] * sets])
 
 
-def load_dense(function, layer, weights):
+def load_dense(function: str, layer: Any, weights: Any) -> None:
     """Fill a layer's projections and norms, every branch with the keys and values of dense ones.
 
     `weights` have the names and shapes of those of a DenseAttention; biases may be left out.
@@ -129,7 +130,7 @@ _COMPUTES = (
 )
 
 
-def refuse_attached(function, dense, own):
+def refuse_attached(function: str, dense: Any, own: Any) -> None:
     """The error of what was put into a dense layer, or attached to it, and would be lost.
 
     Args:
@@ -139,7 +140,7 @@ def refuse_attached(function, dense, own):
     """
     what = "remove or merge it before, and put it into the new layer"
 
-    def fail(needed, got):
+    def fail(needed: Any, got: Any) -> None:
         raise ValueError(f"{function}: dense must have {needed}, got {got}: {what}")
 
     for name, kind in {**_PARTS, "angles": RotaryAngles, "rotate": Rotate}.items():
@@ -159,7 +160,7 @@ def refuse_attached(function, dense, own):
     _refuse_other_values(dense, fail)
 
 
-def _refuse_other_values(dense, fail):
+def _refuse_other_values(dense: Any, fail: Any) -> None:
     """The error of values that were changed after the layer was made."""
     config = dense.config
     angles, made_with = dense.angles, (config.head_dim, config.rope_theta, config.rope_scaling)
@@ -176,13 +177,13 @@ def _refuse_other_values(dense, fail):
         fail("the scale of its config", dense.scale)
 
 
-def rename(cell, names):
+def rename(cell: nn.Cell, names: Any) -> None:
     """Give the parameters of a Cell the names that a dict has for theirs within it."""
     for name, parameter in cell.parameters_and_names():
         parameter.name = names[name]
 
 
-def _take_names(layer, dense):
+def _take_names(layer: Any, dense: Any) -> None:
     """The dense layer's names; what only the new one has gets the same prefix."""
     theirs = {name: parameter.name for name, parameter in dense.parameters_and_names()}
     place = next(
@@ -194,7 +195,7 @@ def _take_names(layer, dense):
         layer.taken_names = place, names
 
 
-def take_state(layer, dense, dtypes):
+def take_state(layer: Any, dense: Any, dtypes: bool) -> None:
     """What a layer takes from the one in whose place it comes, besides weights.
 
     Args:
@@ -218,13 +219,13 @@ def take_state(layer, dense, dtypes):
             own.recompute()
 
 
-def _mark(cell, dtype):
+def _mark(cell: nn.Cell, dtype: Any) -> None:
     cell.amp_dtype = None
     if dtype is not None:
         cell.to_float(dtype)
 
 
-def take_modes(new, old):
+def take_modes(new: Any, old: Any) -> None:
     """Training, gradients, mixed precision, recomputation, flags and settings of graphs of a Cell.
 
     For any Cell in the place of another.
@@ -250,7 +251,7 @@ def take_modes(new, old):
             setattr(new, name, value)
 
 
-def check_weights(function, dense, config):
+def check_weights(function: str, dense: Any, config: NSAConfig | None) -> NSAConfig:
     """The errors of what cannot be converted at all."""
     if not isinstance(dense, dict):
         fail_type(function, "dense", "a DenseAttention or a dict of its weights", dense)
@@ -259,7 +260,7 @@ def check_weights(function, dense, config):
     return config
 
 
-def sizes_checked(function, sizes):
+def sizes_checked(function: str, sizes: Any) -> Any:
     """Keyword arguments that are fields of NSAConfig, or a TypeError that names the others."""
     unknown = [name for name in sizes if name not in {field.name for field in fields(NSAConfig)}]
     if unknown:

@@ -1,7 +1,9 @@
 """Dense attention with the interface of the sparse layer."""
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ..ops import flash_attention_score
 from ..ops._cache_step import nsa_cache_step
@@ -9,7 +11,9 @@ from ..ops._layer import nsa_projection
 from ..ops._plan import fail_type
 from .attention import ALL, AttentionLayer
 from .cache import SELECTED, STATE
-from .parallel.shards import DENSE_KEYS, DENSE_QUERIES, WINDOW_KEYS, WINDOW_QUERIES
+from .config import NSAConfig
+from .parallel.groups import WorkerGroup
+from .parallel.shards import DENSE_KEYS, DENSE_QUERIES, WINDOW_KEYS, WINDOW_QUERIES, ContextShards
 
 UNBOUNDED = 2147483647
 
@@ -59,13 +63,19 @@ class DenseAttention(AttentionLayer):
         (2, 100, 64)
     """
 
-    def __init__(self, config, window=False, context=None, tensor_group=None):
+    def __init__(
+        self,
+        config: NSAConfig,
+        window: bool = False,
+        context: ContextShards | None = None,
+        tensor_group: WorkerGroup | None = None,
+    ) -> None:
         super().__init__(config, 1, context, tensor_group)
         if not isinstance(window, bool):
             fail_type(self.name, "window", "a bool", window)
         self.pre_tokens = config.window_size - 1 if window else UNBOUNDED
 
-    def products(self, x, dtype, parts):
+    def products(self, x: Tensor, dtype: Any, parts: Any) -> Any:
         """Queries [T, heads * D], and keys and values in one matrix, in float32."""
         y = None
         if parts[ALL]:
@@ -75,7 +85,7 @@ class DenseAttention(AttentionLayer):
             return self._linear(x, dtype, parts)
         return self.query.biased(y[0]), self.key_value.biased(y[1])
 
-    def step(self, x, ends, cache, places, dtype, parts):
+    def step(self, x: Tensor, ends: Any, cache: Any, places: Any, dtype: Any, parts: Any) -> Tensor:
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
         query, both = self.arranged(*self.products(x, dtype, parts))
         query, key, value = self._as_heads(query, both)
@@ -98,7 +108,7 @@ class DenseAttention(AttentionLayer):
             layer=self.number(),
         )
 
-    def _flash(self, query, key, value, ends, kv_ends):
+    def _flash(self, query: Tensor, key: Tensor, value: Tensor, ends: Any, kv_ends: Any) -> Any:
         return flash_attention_score(
             query,
             key,
@@ -113,14 +123,26 @@ class DenseAttention(AttentionLayer):
             sparse_mode=4,
         )
 
-    def attend(self, x, ends, cos, sin, dtype, parts):
+    def attend(
+        self, x: Tensor, ends: Any, cos: Tensor, sin: Tensor, dtype: Any, parts: Any
+    ) -> Tensor:
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
         query, both = self.products(x, dtype, parts)
         heads = self.branch_heads(query, both, cos, sin, dtype, parts)
         query, key, value = heads[0], heads[3], heads[6]
         return self._flash(query, key, value, ends, ends)
 
-    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype, parts):
+    def attend_shard(
+        self,
+        x: Tensor,
+        numbers: Any,
+        tables: Any,
+        lists: Any,
+        cos: Tensor,
+        sin: Tensor,
+        dtype: Any,
+        parts: Any,
+    ) -> Tensor:
         """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
         keys = self.context
         query, both = self.products(x, dtype, parts)
@@ -130,7 +152,8 @@ class DenseAttention(AttentionLayer):
             key, value = keys.window(key, value, tables)
             return self._flash(query, key, value, lists[WINDOW_QUERIES], lists[WINDOW_KEYS])
         key, value = keys.everything(key, tables), keys.everything(value, tables)
-        parts, out = keys.parts(query, numbers), ()
+        parts = keys.parts(query, numbers)
+        out: tuple[Tensor, ...] = ()
         for i in range(numbers[0]):
             queries = keys.of_pass(lists, i, DENSE_QUERIES)
             kv_ends = keys.of_pass(lists, i, DENSE_KEYS)

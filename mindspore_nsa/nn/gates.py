@@ -1,11 +1,14 @@
 """Gates that mix the branches."""
 
+from typing import Any
+
 import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 
 from ..ops._layer import nsa_mix_branches
 from .by_device import split
+from .config import NSAConfig
 from .parts import Asked
 from .precision import OWN, ExplicitPrecision, Projection, given, map_kind, rounded
 
@@ -45,35 +48,35 @@ class Gates(ExplicitPrecision):
         [3. 3. 3. 3.]
     """
 
-    def __init__(self, config):
+    def __init__(self, config: NSAConfig) -> None:
         super().__init__()
         self.heads = config.num_heads
         self.residual = config.gating == "residual"
         self.linear = Projection(config, config.hidden_size, BRANCHES * self.heads)
 
-    def reset_parameter(self):
+    def reset_parameter(self) -> None:
         """Draw the parameters of the linear map as when it was made."""
         self.linear.reset_parameter()
 
     @Asked
-    def linear_kind(self):
+    def linear_kind(self) -> tuple[Any, ...]:
         """How the linear map is called now, and the mark of mixed precision that allows it."""
         kind = map_kind(self.linear, self.amp_dtype)
         return kind, self.linear.amp_dtype if kind == OWN else None
 
     @Asked
-    def own_weights(self):
+    def own_weights(self) -> bool:
         """Whether the gates follow from logits as here, and not as a subclass says."""
         return type(self).weights is Gates.weights and "weights" not in vars(self)
 
-    def logits(self, x, dtype):
+    def logits(self, x: Tensor, dtype: Any) -> Tensor:
         """Those of the gates, float32 [T, 3 heads], of an x with values of `dtype`."""
         kind, mark = self.linear_kind
         if kind == OWN and (mark is None or mark == dtype):
             return ops.cast(self.linear.product(x, dtype), mindspore.float32)
         return ops.cast(self.linear(*given(kind, x, dtype)), mindspore.float32)
 
-    def weights(self, logits):
+    def weights(self, logits: Tensor) -> Tensor:
         """The gates, float32 [T, 3, heads]."""
         gates = ops.reshape(ops.sigmoid(logits), (-1, BRANCHES, self.heads))
         if not self.residual:
@@ -81,13 +84,21 @@ class Gates(ExplicitPrecision):
         g_cmp, g_slc, g_win = split(2 * gates, 1, 1)
         return ops.concat((g_cmp - 1, g_slc, g_win - 1), 1)
 
-    def close(self):
+    def close(self) -> None:
         """With residual gates: let the sum be the selected branch."""
         for parameter in self.linear.get_parameters():
             zeros = np.zeros(parameter.shape, np.float32)
             parameter.set_data(Tensor(zeros).astype(parameter.dtype))
 
-    def mix(self, logits, compressed, selected, window, dtype, result=mindspore.float32):
+    def mix(
+        self,
+        logits: Tensor,
+        compressed: Tensor,
+        selected: Tensor,
+        window: Tensor,
+        dtype: Any,
+        result: Any = mindspore.float32,
+    ) -> Tensor:
         """The weighted sum of branches of `dtype`, with its values, in it or in float32."""
         mixed = None
         if self.own_weights:
@@ -103,7 +114,9 @@ class Gates(ExplicitPrecision):
         )
         return rounded(mixed, dtype)
 
-    def construct(self, x, compressed, selected, window, dtype):
+    def construct(
+        self, x: Tensor, compressed: Tensor, selected: Tensor, window: Tensor, dtype: Any
+    ) -> Tensor:
         """See the class."""
         return self.mix(
             self.logits(rounded(x, dtype), dtype),

@@ -9,9 +9,10 @@ import re
 import secrets
 import weakref
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..ops._constexpr import Constexpr
+from .config import NSAConfig
 
 # Bits of the parts, as in infer/nsa_cache_step.h; 60 in all, as an operator takes them.
 _PROCESS, _CONFIG, _PLACE, _OWN = 18, 16, 11, 15
@@ -31,24 +32,24 @@ class LayerParts(NamedTuple):
     place: int
     own: int
 
-    def packed(self):
+    def packed(self) -> Any:
         """The number, an int of 60 bits."""
         number = self.process << _CONFIG | self.config
         return (number << _PLACE | self.place) << _OWN | self.own
 
     @classmethod
-    def of(cls, number):
+    def of(cls, number: int) -> Any:
         """The parts of a number."""
         own, number = number % 2**_OWN, number >> _OWN
         place, number = number % 2**_PLACE, number >> _PLACE
         return cls((number >> _CONFIG) % 2**_PROCESS, number % 2**_CONFIG, place, own)
 
-    def loaded(self):
+    def loaded(self) -> Any:
         """The parts that say something in any process."""
         return self._replace(process=0, own=0)
 
 
-def _config_checksum(config, part):
+def _config_checksum(config: NSAConfig, part: str) -> Any:
     found = [getattr(config, name) for name in ALIKE]
     if not config.qk_norm:
         found[ALIKE.index("qk_norm_eps")] = 0
@@ -56,7 +57,7 @@ def _config_checksum(config, part):
     return zlib.crc32(repr((found, part)).encode()) % (2**_CONFIG - 1) + 1
 
 
-def _name(layer):
+def _name(layer: Any) -> Any:
     """The name of a parameter, which changes with the layer's place; None without one."""
     try:
         # In a twentieth of the time of a walk over the layer.
@@ -66,7 +67,7 @@ def _name(layer):
         return None if first is None else first.name
 
 
-def _place(layer):
+def _place(layer: Any) -> Any:
     """1 + the last number in the names of the parameters: of `layers.3.attention` 4."""
     local, parameter = next(layer.parameters_and_names())
     if not parameter.name.endswith(local):
@@ -88,7 +89,7 @@ class LayerNumber(Constexpr):
         part (tuple): (rank, workers) of a tensor group.
     """
 
-    def __init__(self, layer, config, part=(0, 1)):
+    def __init__(self, layer: Any, config: NSAConfig, part: Any = (0, 1)) -> None:
         # A compiler takes either of two primitives of one name.
         super().__init__(f"LayerNumber{next(_names)}")
         self._layer = weakref.ref(layer)
@@ -96,7 +97,7 @@ class LayerNumber(Constexpr):
         self._parts = LayerParts(_process, _config_checksum(config, part), 0, own)
         self._named, self._known = None, self._parts.packed()
 
-    def __call__(self):
+    def __call__(self) -> Any:
         """The number, an int."""
         if self._parts.place == 0:
             layer = self._layer()
@@ -106,10 +107,10 @@ class LayerNumber(Constexpr):
                 self._known, self._named = self._parts.packed(), name
         return self._known
 
-    def __infer__(self):
+    def __infer__(self) -> dict[Any, Any]:
         return {"dtype": None, "shape": None, "value": self()}
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """That of the layer's copy, which is taken for the layer where no places are known."""
         made = LayerNumber.__new__(LayerNumber)
         Constexpr.__init__(made, f"LayerNumber{next(_names)}")
@@ -120,11 +121,11 @@ class LayerNumber(Constexpr):
         return made
 
 
-def _differ(ours, its):
+def _differ(ours: Any, its: Any) -> Any:
     return ours != its and 0 not in (ours, its)
 
 
-def wrong_layer(ours, writer, row):
+def wrong_layer(ours: Any, writer: Any, row: int) -> tuple[Any, ...] | None:
     """(what a cache must be, what it is) where a row has tokens of another layer, or None."""
     if 0 in (ours, writer) or ours == writer:
         return None

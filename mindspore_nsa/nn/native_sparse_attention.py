@@ -1,17 +1,21 @@
 """The Native Sparse Attention layer."""
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ..ops import flash_attention_score
 from ..ops._cache_step import nsa_cache_step
 from ..ops._layer import nsa_projection, projects
 from ..ops._plan import fail_type
+from ..ops._types import IntList
 from ..ops.nsa_compress_attention import compress_attention
 from ..ops.nsa_selected_attention import selected_attention
 from .attention import ALL, GATES, AttentionLayer
 from .cache import OTHERS, ROLLBACK, SELECTED, STATE
 from .compression import Compression
+from .config import NSAConfig
 from .conversion import (
     check_weights,
     converted_config,
@@ -23,6 +27,7 @@ from .conversion import (
 from .dense_attention import UNBOUNDED, DenseAttention
 from .gates import BRANCHES, Gates
 from .packing import compressed_documents, pack, planned
+from .parallel.groups import WorkerGroup
 from .parallel.selection import SelectedFromShards
 from .parallel.shards import (
     COMPRESSED_ENDS,
@@ -34,10 +39,11 @@ from .parallel.shards import (
     WINDOW_POSITIONS,
     WINDOW_QUERIES,
     WINDOWS,
+    ContextShards,
 )
 from .parts import plain, takes_dtype, untouched
 from .precision import FOREIGN, OWN, WITH_DTYPE, map_kind, rounded
-from .selection_quality import quality_of
+from .selection_quality import SelectionQuality, quality_of
 
 
 class NativeSparseAttention(AttentionLayer):
@@ -104,7 +110,13 @@ class NativeSparseAttention(AttentionLayer):
         (200, 64)
     """
 
-    def __init__(self, config, context=None, tensor_group=None, recompute_gather=False):
+    def __init__(
+        self,
+        config: NSAConfig,
+        context: ContextShards | None = None,
+        tensor_group: WorkerGroup | None = None,
+        recompute_gather: bool = False,
+    ) -> None:
         super().__init__(config, 3, context, tensor_group, recompute_gather)
         if not isinstance(recompute_gather, bool):
             fail_type(self.name, "recompute_gather", "a bool", recompute_gather)
@@ -127,7 +139,9 @@ class NativeSparseAttention(AttentionLayer):
         }
 
     @classmethod
-    def from_dense(cls, dense, config=None):
+    def from_dense(
+        cls, dense: DenseAttention | dict[str, Any], config: NSAConfig | None = None
+    ) -> "NativeSparseAttention":
         """A layer with the weights of a dense one, to go on training from.
 
         Every branch gets the dense layer's keys and values, the compression starts as a mean. With
@@ -169,29 +183,30 @@ class NativeSparseAttention(AttentionLayer):
         """
         function = f"{cls.__name__}.from_dense"
         if not isinstance(dense, DenseAttention):
-            layer = cls(check_weights(function, dense, config))
+            made = check_weights(function, dense, config)
+            layer = cls(made)
             load_dense(function, layer, dense)
         else:
             own_dtypes = config is None
-            config = converted_config(function, dense, config)
+            made = converted_config(function, dense, config)
             if dense.pre_tokens != UNBOUNDED:
                 raise ValueError(f"{function}: dense must see all earlier tokens, got a window")
             refuse_attached(function, dense, DenseAttention)
-            layer = cls(config, **dense.made_with)
+            layer = cls(made, **dense.made_with)
             load_dense(function, layer, dense_weights(dense))
             take_state(layer, dense, own_dtypes)
-        if config.gating == "residual":
+        if made.gating == "residual":
             layer.gates.close()
         return layer
 
-    def _gates_parts(self, mark):
+    def _gates_parts(self, mark: Any) -> tuple[Any, ...]:
         """Whether the gates are the layer's own, and whether their linear map is, too."""
         gates = self._cells["gates"]
         if untouched(gates, Gates):
             return OWN, map_kind(gates._cells["linear"], mark) == OWN
         return WITH_DTYPE if takes_dtype(gates, 4) else FOREIGN, False
 
-    def _cache_refusal(self):
+    def _cache_refusal(self) -> Any:
         for part in ("compress_key", "compress_value"):
             if not untouched(self._cells[part], Compression):
                 return self._refusal_for_cache(part, Compression)
@@ -206,7 +221,7 @@ class NativeSparseAttention(AttentionLayer):
             return self._refusal_for_cache("gates", Gates)
         return super()._cache_refusal()
 
-    def products(self, x, dtype, parts):
+    def products(self, x: Tensor, dtype: Any, parts: Any) -> tuple[Any, ...]:
         """Queries [T, heads * D], keys and values in one matrix, logits of the gates; float32.
 
         Logits are None where the gates are called as a Cell.
@@ -221,7 +236,7 @@ class NativeSparseAttention(AttentionLayer):
             return query, both, logits
         return self.query.biased(y[0]), self.key_value.biased(y[1]), self.gates.linear.biased(y[2])
 
-    def step(self, x, ends, cache, places, dtype, parts):
+    def step(self, x: Tensor, ends: Any, cache: Any, places: Any, dtype: Any, parts: Any) -> Tensor:
         """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
         c = self.config
         query, both, logits = self.products(x, dtype, parts)
@@ -264,7 +279,7 @@ class NativeSparseAttention(AttentionLayer):
             layer=self.number(),
         )
 
-    def compressed(self, query, key, value, ends, dtype):
+    def compressed(self, query: Tensor, key: Tensor, value: Tensor, ends: Any, dtype: Any) -> Any:
         """The first branch [T, num_heads, value_head_dim] and the blocks it chooses."""
         # Compressed keys are rotated after the compression, which would average angles.
         rows, cmp_ends, positions = compressed_documents(
@@ -273,14 +288,18 @@ class NativeSparseAttention(AttentionLayer):
         key, value = self._windows(key, value, ends, rows, positions, dtype)
         return self._choose(query, key, value, ends, cmp_ends, None)
 
-    def _windows(self, key, value, ends, rows, positions, dtype):
+    def _windows(
+        self, key: Tensor, value: Tensor, ends: Any, rows: Any, positions: Any, dtype: Any
+    ) -> tuple[Any, ...]:
         """Compressed keys, rotated by `positions`, and values; [rows, N2, ...] of a dtype."""
         cos, sin = self.angles(positions)
         key = self.rotate(self.compress_key(key, ends, rows, dtype), cos, sin)
         value = self.compress_value(value, ends, rows, dtype)
         return ops.cast(key, dtype), ops.cast(value, dtype)
 
-    def _choose(self, query, key, value, ends, cmp_ends, offsets):
+    def _choose(
+        self, query: Tensor, key: Tensor, value: Tensor, ends: Any, cmp_ends: Any, offsets: Any
+    ) -> tuple[Any, ...]:
         """Attention over compressed keys, and the blocks that it chooses."""
         c = self.config
         # Of a name that nobody reads, a graph with a Tensor list gives a warning.
@@ -308,7 +327,16 @@ class NativeSparseAttention(AttentionLayer):
         )
         return results[0], results[1]
 
-    def _selected(self, query, key, value, blocks, ends, kv_ends, offsets):
+    def _selected(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        blocks: Any,
+        ends: Any,
+        kv_ends: Any,
+        offsets: Any,
+    ) -> Any:
         """Attention over the blocks."""
         c = self.config
         results = selected_attention(
@@ -329,7 +357,7 @@ class NativeSparseAttention(AttentionLayer):
         )
         return results[0]
 
-    def _window(self, query, key, value, ends, kv_ends):
+    def _window(self, query: Tensor, key: Tensor, value: Tensor, ends: Any, kv_ends: Any) -> Any:
         """Attention over the last tokens."""
         return flash_attention_score(
             query,
@@ -345,7 +373,16 @@ class NativeSparseAttention(AttentionLayer):
             sparse_mode=4,
         )
 
-    def _mixed(self, x, logits, compressed, selected, window, dtype, parts):
+    def _mixed(
+        self,
+        x: Tensor,
+        logits: Tensor,
+        compressed: Tensor,
+        selected: Tensor,
+        window: Tensor,
+        dtype: Any,
+        parts: Any,
+    ) -> Any:
         if parts[GATES] == OWN:
             narrow = parts[ALL] and projects(logits, dtype)
             result = dtype if narrow else mindspore.float32
@@ -356,7 +393,7 @@ class NativeSparseAttention(AttentionLayer):
             mixed = self.gates(x, compressed, selected, window)
         return ops.cast(mixed, mindspore.float32)
 
-    def selected_blocks(self, x, actual_seq_len=None):
+    def selected_blocks(self, x: Tensor, actual_seq_len: IntList | None = None) -> Tensor:
         r"""The blocks that the second branch reads for every token of x: for looking at.
 
         Args:
@@ -376,7 +413,9 @@ class NativeSparseAttention(AttentionLayer):
         """
         return self._selection("selected_blocks", x, actual_seq_len)[2]
 
-    def selection_quality(self, x, actual_seq_len=None):
+    def selection_quality(
+        self, x: Tensor, actual_seq_len: IntList | None = None
+    ) -> SelectionQuality:
         """How much of dense attention stands on the selected blocks of x: for looking at.
 
         For every query the softmax of the second branch's scores over all earlier tokens is
@@ -399,7 +438,7 @@ class NativeSparseAttention(AttentionLayer):
         size = self.config.select_block_size
         return quality_of(heads[1], heads[4], blocks, ends, self.scale, size)
 
-    def _selection(self, function, x, actual_seq_len):
+    def _selection(self, function: str, x: Tensor, actual_seq_len: IntList) -> tuple[Any, ...]:
         """(`branch_heads`, prefix sums, selected blocks) of x, for a function's errors."""
         if self.context is not None:
             raise ValueError(
@@ -418,7 +457,9 @@ class NativeSparseAttention(AttentionLayer):
         heads = self.branch_heads(query, both, cos, sin, dtype, parts)
         return heads, ends, self.compressed(heads[0], heads[3], heads[6], ends, dtype)[1]
 
-    def attend(self, x, ends, cos, sin, dtype, parts):
+    def attend(
+        self, x: Tensor, ends: Any, cos: Tensor, sin: Tensor, dtype: Any, parts: Any
+    ) -> Tensor:
         """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
         query, both, logits = self.products(x, dtype, parts)
         heads = self.branch_heads(query, both, cos, sin, dtype, parts)
@@ -428,7 +469,17 @@ class NativeSparseAttention(AttentionLayer):
         window = self._window(q_win, k_win, v_win, ends, ends)
         return self._mixed(x, logits, compressed, selected, window, dtype, parts)
 
-    def attend_shard(self, x, numbers, tables, lists, cos, sin, dtype, parts):
+    def attend_shard(
+        self,
+        x: Tensor,
+        numbers: Any,
+        tables: Any,
+        lists: Any,
+        cos: Tensor,
+        sin: Tensor,
+        dtype: Any,
+        parts: Any,
+    ) -> Tensor:
         """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
         keys = self.context
         query, both, logits = self.products(x, dtype, parts)
@@ -445,7 +496,8 @@ class NativeSparseAttention(AttentionLayer):
 
         window = self._window(q_win, k_win, v_win, lists[WINDOW_QUERIES], lists[WINDOW_KEYS])
         q_cmp = keys.parts(q_cmp, numbers)
-        compressed, chosen = (), ()
+        compressed: tuple[Any, ...] = ()
+        chosen: tuple[Any, ...] = ()
         for i in range(numbers[0]):
             queries = keys.of_pass(lists, i, QUERIES)
             offsets = keys.of_pass(lists, i, OFFSETS)
@@ -457,7 +509,17 @@ class NativeSparseAttention(AttentionLayer):
         compressed = keys.whole(compressed)
         return self._mixed(x, logits, compressed, selected, window, dtype, parts)
 
-    def _selected_shard(self, query, key, value, blocks, numbers, tables, lists, dtype):
+    def _selected_shard(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        blocks: Any,
+        numbers: Any,
+        tables: Any,
+        lists: Any,
+        dtype: Any,
+    ) -> Any:
         """The selected branch of own queries, over all keys or to be gathered ones."""
         keys, ends = self.context, lists[ENDS]
         if self.again is not None:
@@ -467,7 +529,8 @@ class NativeSparseAttention(AttentionLayer):
                 blocks = (ops.concat(blocks),)
             order = tables[TEXT]
             return self.again(query, key, value, blocks[0], order, ends, queries, offsets)[0]
-        query, selected = keys.parts(query, numbers), ()
+        query = keys.parts(query, numbers)
+        selected: tuple[Tensor, ...] = ()
         for i in range(numbers[0]):
             queries = keys.of_pass(lists, i, QUERIES)
             offsets = keys.of_pass(lists, i, OFFSETS)

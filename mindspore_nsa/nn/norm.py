@@ -1,5 +1,7 @@
 """The norm of queries and keys."""
 
+from typing import Any
+
 import mindspore
 import numpy as np
 from mindspore import Parameter, Tensor, ops
@@ -7,6 +9,7 @@ from mindspore.ops.auto_generate import RmsNorm
 
 from ..ops._custom import constant
 from .by_device import on_ascend
+from .config import NSAConfig
 from .precision import ExplicitPrecision
 
 
@@ -21,7 +24,7 @@ class HeadNorm(ExplicitPrecision):
         sets (int): Sets of heads with weights of their own.
     """
 
-    def __init__(self, config, sets):
+    def __init__(self, config: NSAConfig, sets: int) -> None:
         super().__init__()
         self.sets, self.dim, self.eps = sets, config.head_dim, config.qk_norm_eps
         shape = (self.dim,) if sets == 1 else (sets, self.dim)
@@ -30,14 +33,14 @@ class HeadNorm(ExplicitPrecision):
         self.weight = Parameter(ones.astype(dtype), name="weight")
         self.norm, self.ones = RmsNorm(self.eps), constant(np.ones(self.dim, np.float32))
         # Of workers that share the heads: their gradients are summed.
-        self.enter = None
+        self.enter: Any = None
 
-    def reset_parameter(self):
+    def reset_parameter(self) -> None:
         """Give the weights the values that they start with."""
         ones = Tensor(np.ones(self.weight.shape, np.float32))
         self.weight.set_data(ones.astype(self.weight.dtype))
 
-    def construct(self, x):
+    def construct(self, x: Tensor) -> Tensor:
         """float32 x [T, sets * heads * dim] in the same shape."""
         weight = ops.cast(self.weight, mindspore.float32)
         if self.enter is not None:

@@ -5,6 +5,7 @@ The operators take packed tokens [T, ...] and the prefix sums of the documents' 
 """
 
 from functools import lru_cache
+from typing import Any
 
 import mindspore
 import numpy as np
@@ -14,6 +15,7 @@ from .. import _native
 from ..ops import compressed_seq_len
 from ..ops._custom import CACHE_SIZE, constant, custom
 from ..ops._plan import FLOATS, Planner, TensorSpec, fail_type, shown
+from ..ops._types import IntList
 from .rotary import LIMIT
 
 # Plans hold the position of every token, which is much where lists change from step to step.
@@ -21,7 +23,7 @@ _KEPT = 32
 _FIRST = constant(np.zeros(1, np.int64))
 
 
-def check_input(name, x, hidden):
+def check_input(name: str, x: Tensor, hidden: int) -> None:
     """The rules of a layer's input."""
     expected = f"[B, S, {hidden}] or [T, {hidden}]"
     if not isinstance(x, TensorSpec):
@@ -37,15 +39,15 @@ def check_input(name, x, hidden):
         raise ValueError(f"{name}: x must hold at least one token, got shape {x.shape}")
 
 
-def _is_int(value):
+def _is_int(value: Tensor) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _fail_empty(name, argument="actual_seq_len"):
+def _fail_empty(name: str, argument: str = "actual_seq_len") -> None:
     raise ValueError(f"{name}: {argument} must not be empty")
 
 
-def check_length(name, length):
+def check_length(name: str, length: int) -> None:
     """The rule of a document's length, for which there have to be rotary angles."""
     if length > LIMIT:
         raise ValueError(
@@ -54,7 +56,7 @@ def check_length(name, length):
         )
 
 
-def check_ends(name, ends, tokens, argument="actual_seq_len"):
+def check_ends(name: str, ends: Any, tokens: Any, argument: str = "actual_seq_len") -> None:
     """The rules of sequence lists; `tokens` is -1 where their number is not known."""
     if len(ends) == 0:
         _fail_empty(name, argument)
@@ -76,7 +78,7 @@ def check_ends(name, ends, tokens, argument="actual_seq_len"):
         )
 
 
-def check_tensor(name, seq_len):
+def check_tensor(name: str, seq_len: Any) -> None:
     """The rules of a Tensor of prefix sums."""
     if seq_len.dtype not in (mindspore.int64, mindspore.int32):
         dtype = seq_len.native()[0]
@@ -87,7 +89,7 @@ def check_tensor(name, seq_len):
         _fail_empty(name)
 
 
-def _documents(name, x, seq_len):
+def _documents(name: str, x: Tensor, seq_len: Any) -> tuple[Any, ...] | None:
     """Prefix sums as a tuple; None where they are a Tensor or follow from unknown dimensions."""
     if isinstance(seq_len, (tuple, list)) and any(isinstance(end, Tensor) for end in seq_len):
         raise TypeError(
@@ -130,21 +132,21 @@ def _documents(name, x, seq_len):
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _list_check(text):
-    def bprop(ends, tokens, out, dout):
+def _list_check(text: str) -> Any:
+    def bprop(ends: Any, tokens: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         return ops.zeros_like(ends), ops.zeros_like(tokens)
 
     return custom("NsaCheckEnds", text, bprop)
 
 
-def _plan_list_check(name, seq_len, instead, tokens):
+def _plan_list_check(name: str, seq_len: Any, instead: Any, tokens: Any) -> Any:
     known = not isinstance(seq_len, TensorSpec) or seq_len.content is not None
     if known or mindspore.context.get_context("device_target") == "Ascend":
         return None
     return _list_check(f"{LIMIT} {name}" + ("" if instead is None else f"\n{instead}"))
 
 
-def checked_ends(name, seq_len, instead, tokens):
+def checked_ends(name: str, seq_len: Any, instead: str | None, tokens: Any) -> Any:
     """A Tensor of prefix sums whose values nobody has checked yet, in terms of the layer.
 
     Without this an operator inside of the layer would refuse them, in terms of its own.
@@ -164,14 +166,14 @@ def checked_ends(name, seq_len, instead, tokens):
 _plan_ends = Planner(_plan_list_check, checked_ends, lists=("seq_len",))
 
 
-def _positions(ends):
+def _positions(ends: Any) -> Any:
     """Position of every token in its document, int32 [T]."""
     lengths = np.diff(ends, prepend=0)
     starts = np.asarray(ends) - lengths
     return (np.arange(ends[-1]) - np.repeat(starts, lengths)).astype(np.int32)
 
 
-def _plan_call(name, x, actual_seq_len, hidden):
+def _plan_call(name: str, x: Any, actual_seq_len: Any, hidden: Any) -> tuple[Any, ...]:
     """(hidden, whether the width of x is known, and its tokens, prefix sums, positions).
 
     The last two are None where they are computed at run time.
@@ -185,14 +187,14 @@ def _plan_call(name, x, actual_seq_len, hidden):
     return hidden, *known, ends, constant(_positions(ends))
 
 
-def document_positions(ends, indices):
+def document_positions(ends: Any, indices: Tensor) -> Any:
     """Position in its document of each of the rows `indices`, for documents that end at `ends`."""
     starts = ops.concat((ops.zeros_like(ends[:1]), ends))
     document = ops.searchsorted(ends, indices, right=True)
     return indices - ops.gather(starts, document, 0)
 
 
-def planned(name, x, actual_seq_len, hidden):
+def planned(name: str, x: Tensor, actual_seq_len: IntList, hidden: int) -> Any:
     """What `_plan_call` says; raises the errors of a wrong input."""
     return _plan_packing(name, x, actual_seq_len, hidden)
 
@@ -200,7 +202,14 @@ def planned(name, x, actual_seq_len, hidden):
 _plan_packing = Planner(_plan_call, planned, lists=("actual_seq_len",), kept=_KEPT)
 
 
-def pack(name, x, actual_seq_len, hidden, narrow=False, instead=None):
+def pack(
+    name: str,
+    x: Tensor,
+    actual_seq_len: IntList,
+    hidden: int,
+    narrow: bool = False,
+    instead: str | None = None,
+) -> tuple[Any, ...]:
     """(packed x in float32, prefix sums, positions); raises the errors of a wrong input.
 
     `narrow`: packed x is x as it is. Not all of MindSpore's operators take bfloat16. `instead`: as
@@ -235,7 +244,7 @@ def pack(name, x, actual_seq_len, hidden, narrow=False, instead=None):
     return packed, ends, document_positions(ends, tokens)
 
 
-def _plan_windows(x, ends, size, stride):
+def _plan_windows(x: Any, ends: Any, size: Any, stride: Any) -> tuple[Any, ...]:
     """(rows, prefix sums, positions) of compressed tokens, None for what follows at run time.
 
     There is a row even without a window, as `Compression` needs it.
@@ -249,7 +258,7 @@ def _plan_windows(x, ends, size, stride):
     return sums[-1], sums, constant(_positions(sums) * np.int32(stride))
 
 
-def compressed_documents(x, ends, size, stride):
+def compressed_documents(x: Tensor, ends: Any, size: int, stride: int) -> tuple[Any, ...]:
     """(rows, prefix sums, positions) of the tokens that windows of the documents of x become.
 
     A compressed token stands at the position of its window's first token.

@@ -1,7 +1,9 @@
 """Padding in a batch: tokens before and after those of a row are documents of their own."""
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ..ops._custom import planned_target
 from ..ops._plan import Planner, TensorSpec, fail_type, shown
@@ -13,7 +15,7 @@ PADDING_RULE = "key_padding_mask must be True only before and after the tokens o
 class _PaddingPlanner(Planner):
     """A planner that sees which row of a mask has padding between its tokens."""
 
-    def _content(self, i, tensor):
+    def _content(self, i: int, tensor: Tensor) -> Any:
         if tensor.dtype != mindspore.bool_ or len(tensor.shape) != 2:
             return None
         real = ~tensor.asnumpy()
@@ -22,7 +24,7 @@ class _PaddingPlanner(Planner):
         return next(((_HOLE, int(row)) for row in (runs > 1).nonzero()[0]), None)
 
 
-def _plan_padding(name, x, cache, key_padding_mask):
+def _plan_padding(name: str, x: Any, cache: Any, key_padding_mask: Any) -> bool:
     mask = key_padding_mask
     if not isinstance(mask, TensorSpec):
         fail_type(name, "key_padding_mask", "a Tensor or None", mask)
@@ -63,7 +65,7 @@ def _plan_padding(name, x, cache, key_padding_mask):
     return True
 
 
-def check_padding(name, x, cache, key_padding_mask):
+def check_padding(name: str, x: Tensor, cache: Any, key_padding_mask: Tensor) -> Any:
     """Raises the errors of a wrong mask; the type of `x` is known to be right."""
     return _plan_check_padding(name, x, cache, key_padding_mask)
 
@@ -73,11 +75,11 @@ _plan_check_padding = _PaddingPlanner(
 )
 
 
-def _zeroed(x, padding):
+def _zeroed(x: Tensor, padding: Tensor) -> Tensor:
     return ops.select(padding, ops.zeros_like(x), x)
 
 
-def real_documents(x, padding, hidden):
+def real_documents(x: Tensor, padding: Tensor, hidden: int) -> tuple[Any, ...]:
     """x [B, S, hidden] as packed tokens, 0 where they are padding, and 3 documents for each row."""
     shape = ops.shape(padding)
     length = shape[1]
@@ -97,7 +99,7 @@ def real_documents(x, padding, hidden):
     return ops.cast(rows, x.dtype), ends
 
 
-def without_padding(out, padding, hidden):
+def without_padding(out: Any, padding: Tensor, hidden: int) -> Tensor:
     """Packed outputs as rows [B, S, hidden], 0 where the tokens are padding."""
     shape = ops.shape(padding)
     rows = ops.reshape(ops.cast(out, mindspore.float32), (shape[0], shape[1], hidden))

@@ -6,8 +6,10 @@ hooks, or be marked for recomputation.
 """
 
 import inspect
+from collections.abc import Callable
 from functools import lru_cache
 from operator import itemgetter
+from typing import Any
 
 from mindspore import nn
 
@@ -27,15 +29,15 @@ class Asked:
     For a `property` the compiler takes in the source instead, which cannot ask for classes there.
     """
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
         self.__doc__ = function.__doc__
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else self._function(instance)
 
 
-def plain(cell):
+def plain(cell: nn.Cell) -> bool:
     """Whether a call of a Cell runs the construct of its class and nothing else."""
     state = vars(cell)
     try:
@@ -46,23 +48,23 @@ def plain(cell):
 
 
 @lru_cache(maxsize=64)
-def _methods(kind):
+def _methods(kind: Any) -> frozenset[Any]:
     return frozenset(n for n, v in vars(kind).items() if callable(v) and not n.startswith("__"))
 
 
-def untouched(cell, kind):
+def untouched(cell: nn.Cell, kind: Any) -> Any:
     """Whether this is a plain Cell of just this class, with the methods of this."""
     return type(cell) is kind and plain(cell) and _methods(kind).isdisjoint(vars(cell))
 
 
 @lru_cache(maxsize=256)
-def _takes_dtype(function, tensors):
+def _takes_dtype(function: Callable[..., Any], tensors: Any) -> bool:
     rest = list(inspect.signature(function).parameters.values())[tensors:]
     needed = [p for p in rest if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     return bool(needed) or any(p.name == "dtype" for p in rest[:1])
 
 
-def takes_dtype(cell, tensors):
+def takes_dtype(cell: nn.Cell, tensors: Any) -> Any:
     """Whether the construct of a Cell takes a dtype after so many Tensors."""
     construct = cell.construct
     function = getattr(construct, "__func__", None)
@@ -71,7 +73,7 @@ def takes_dtype(cell, tensors):
     return _takes_dtype(function, tensors + 1)
 
 
-def refusal(name, part, cell, needed):
+def refusal(name: str, part: str, cell: nn.Cell, needed: Any) -> str:
     """The error of a part in whose place something else would be computed."""
     got = type(cell).__name__
     if isinstance(cell, nn.Cell) and not plain(cell):
@@ -79,13 +81,13 @@ def refusal(name, part, cell, needed):
     return f"{name}: {part} must be the layer's own {needed.__name__}, got {got}"
 
 
-def _plan_refusal(text):
+def _plan_refusal(text: str) -> bool:
     if text:
         raise ValueError(text)
     return True
 
 
-def raise_refusal(text):
+def raise_refusal(text: str) -> Any:
     """Raise the error that a text is, unless that is empty."""
     return _plan_raise_refusal(text)
 

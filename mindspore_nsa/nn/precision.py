@@ -6,9 +6,10 @@ CPU, whose kernels neither multiply nor add up bfloat16, and would lose the low 
 """
 
 import math
+from typing import Any
 
 import mindspore
-from mindspore import nn, ops
+from mindspore import Tensor, nn, ops
 from mindspore.common.initializer import HeUniform, Uniform, initializer
 from mindspore.nn.cell import MixedPrecisionType
 from mindspore.ops import constexpr
@@ -16,6 +17,7 @@ from mindspore.ops import constexpr
 from ..ops._custom import planned_target
 from ..ops._layer import nsa_linear, nsa_projection, nsa_round
 from ..ops._plan import Planner
+from .config import NSAConfig
 from .parts import Asked, takes_dtype, untouched
 
 # How a layer calls a linear map: its product alone, or as a Cell, which gets x in the dtype of
@@ -26,12 +28,12 @@ _FLAGS = {"fp16": mindspore.float16, "bf16": mindspore.bfloat16, "fp32": mindspo
 
 
 @constexpr
-def _multiplies_narrow():
+def _multiplies_narrow() -> Any:
     """Whether the device has matrix products of float16 and bfloat16 that sum in float32."""
     return mindspore.context.get_context("device_target") != "CPU"
 
 
-def _plan_operands(name, dtype):
+def _plan_operands(name: str, dtype: Any) -> bool:
     if dtype == mindspore.float32 and planned_target.get() != "cpu":
         raise TypeError(
             f"{name}: x must be of dtype float16 or bfloat16 on Ascend, or the layer marked so by "
@@ -40,7 +42,7 @@ def _plan_operands(name, dtype):
     return True
 
 
-def check_operands(name, dtype):
+def check_operands(name: str, dtype: Any) -> Any:
     """Raise the layer's error of a dtype in which the target has no operators of sparse layers."""
     return _plan_check_operands(name, dtype)
 
@@ -48,7 +50,7 @@ def check_operands(name, dtype):
 _plan_check_operands = Planner(_plan_operands, check_operands)
 
 
-def rounded(x, dtype):
+def rounded(x: Tensor, dtype: Any) -> Any:
     """x in float32 with the values of a dtype; x itself where products take narrow operands."""
     if _multiplies_narrow():
         return x
@@ -72,11 +74,11 @@ class ExplicitPrecision(nn.Cell):
     its operators; this one only remembers the mark.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.amp_dtype = None
 
-    def add_flags(self, **flags):
+    def add_flags(self, **flags: Any) -> Any:
         """Take the flags of mixed precision out; MindSpore sees the others."""
         marks = [dtype for name, dtype in _FLAGS.items() if flags.pop(name, False)]
         if marks:
@@ -85,7 +87,7 @@ class ExplicitPrecision(nn.Cell):
             self.mixed_precision_type = MixedPrecisionType.NOTSET
         return super().add_flags(**flags)
 
-    def operand_dtype(self, x):
+    def operand_dtype(self, x: Tensor) -> Any:
         """The dtype that operands are rounded to: that of mixed precision, or else that of x."""
         if self.amp_dtype is None:
             return x.dtype
@@ -99,17 +101,17 @@ class Projection(ExplicitPrecision, nn.Dense):
     the product does that.
     """
 
-    def __init__(self, config, inner, outer):
+    def __init__(self, config: NSAConfig, inner: Any, outer: Any) -> None:
         dtype = getattr(mindspore, config.param_dtype)
         nn.Dense.__init__(self, inner, outer, has_bias=config.has_bias, dtype=dtype)
         self.amp_dtype = None
         self.total = None
 
-    def sum_by(self, total):
+    def sum_by(self, total: Any) -> None:
         """Workers have parts of the inner dimension each; the Cell `total` sums the products."""
         self.total = total
 
-    def reset_parameter(self):
+    def reset_parameter(self) -> None:
         """Draw the parameters as nn.Dense does."""
         starts = [(self.weight, HeUniform(math.sqrt(5)))]
         if self.has_bias:
@@ -119,18 +121,20 @@ class Projection(ExplicitPrecision, nn.Dense):
             parameter.set_data(drawn.init_data())
 
     @Asked
-    def own_product(self):
+    def own_product(self) -> Any:
         """Whether an operator may stand for `matmul`, which tools exchange in an nn.Dense."""
         return type(self.matmul) is ops.MatMul
 
-    def construct(self, x):
+    def construct(self, x: Tensor) -> Tensor:
         """[..., inner] to [..., outer], with operands in the dtype of x or of mixed precision."""
         dtype = self.operand_dtype(x)
         shape = ops.shape(x)
         rows = rounded(ops.reshape(x, (-1, shape[-1])), dtype)
         return ops.reshape(self.product(rows, dtype), shape[:-1] + (self.out_channels,))
 
-    def product(self, x, dtype, result=mindspore.float32, batch=0):
+    def product(
+        self, x: Tensor, dtype: Any, result: Any = mindspore.float32, batch: int = 0
+    ) -> Any:
         """[T, inner] to [T, outer], in float32 where the device multiplies nothing narrower.
 
         `x` holds values of `dtype`. Where `projects` says so, `result` and `batch` are those of
@@ -148,7 +152,7 @@ class Projection(ExplicitPrecision, nn.Dense):
             y = self.matmul(x, rounded(self.weight, dtype))
         return self.biased(y)
 
-    def biased(self, y):
+    def biased(self, y: Any) -> Any:
         """The product, summed over the workers that have parts of it, with the bias."""
         if self.total is not None:
             y = self.total(y)
@@ -157,7 +161,7 @@ class Projection(ExplicitPrecision, nn.Dense):
         return y
 
 
-def map_kind(cell, mark):
+def map_kind(cell: nn.Cell, mark: Any) -> Any:
     """How to call a Cell where a layer that mixed precision marked with `mark` has a linear map."""
     if type(cell) is Projection and "construct" not in vars(cell):
         own = untouched(cell, Projection) and cell.own_product and cell.amp_dtype in (None, mark)
@@ -165,7 +169,7 @@ def map_kind(cell, mark):
     return WITH_DTYPE if takes_dtype(cell, 1) else FOREIGN
 
 
-def given(kind, x, dtype):
+def given(kind: Any, x: Tensor, dtype: Any) -> tuple[Any, ...]:
     """Arguments of a linear map that is called as a Cell, for x with values of `dtype`."""
     if kind == CALLED:
         return (ops.cast(x, dtype),)
@@ -177,6 +181,6 @@ def given(kind, x, dtype):
 class Dropout(ExplicitPrecision, nn.Dropout):
     """nn.Dropout of a float32 tensor."""
 
-    def __init__(self, p):
+    def __init__(self, p: Any) -> None:
         nn.Dropout.__init__(self, p=p)
         self.amp_dtype = None

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ _ONLY_YARN = (
 _ALL = (-2.0, -1.0)
 
 
-def _fail(kind, field, expected, got):
+def _fail(kind: Any, field: str, expected: str, got: Any) -> None:
     raise kind(f"RopeScaling: {field} must be {expected}, got {shown(got)}")
 
 
@@ -67,7 +68,7 @@ class RopeScaling:
     mscale_all_dim: float | None = None
     truncate: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.rope_type, str):
             _fail(TypeError, "rope_type", "a str", self.rope_type)
         if self.rope_type not in TYPES:
@@ -90,7 +91,7 @@ class RopeScaling:
         if (self.mscale is None) != (self.mscale_all_dim is None):
             _fail(ValueError, "mscale", "given with mscale_all_dim", self.mscale)
 
-    def _check_real(self, name, lowest=None):
+    def _check_real(self, name: str, lowest: Any = None) -> None:
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             _fail(TypeError, name, "a float", value)
@@ -101,7 +102,7 @@ class RopeScaling:
             _fail(ValueError, name, f"at least {lowest}", value)
         object.__setattr__(self, name, float(value))
 
-    def _check_length(self):
+    def _check_length(self) -> None:
         name = "original_max_position_embeddings"
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -110,7 +111,7 @@ class RopeScaling:
             _fail(ValueError, name, "at least 1", value)
         object.__setattr__(self, name, int(value))
 
-    def _check_nothing_else(self):
+    def _check_nothing_else(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in _ONLY_YARN and value != field.default:
@@ -121,7 +122,7 @@ class RopeScaling:
                 _fail(ValueError, field.name, "left alone with rope_type linear", value)
 
     @classmethod
-    def of(cls, given):
+    def of(cls, given: Any) -> "RopeScaling | None":
         """From what a configuration may hold: None, one of these, or a dict as in Hugging Face's.
 
         Args:
@@ -159,12 +160,12 @@ class RopeScaling:
             raise ValueError("NSAConfig: rope_scaling must have a factor, got none")
         return cls(**given)
 
-    def ramp(self, dim, theta):
+    def ramp(self, dim: int, theta: float) -> tuple[float, float]:
         """Pairs (low, high) between which the share of the divided angle goes from 0 to 1."""
         if self.rope_type == "linear":
             return _ALL
 
-        def pair(turns):
+        def pair(turns: Any) -> Any:
             tokens = self.original_max_position_embeddings / (turns * 2 * math.pi)
             return dim * math.log(tokens) / (2 * math.log(theta))
 
@@ -174,7 +175,7 @@ class RopeScaling:
         low, high = max(low, 0), min(high, dim - 1)
         return float(low), float(high + 0.001 if low == high else high)
 
-    def frequencies(self, dim, theta):
+    def frequencies(self, dim: int, theta: float) -> np.ndarray:
         """Angles of position 1.
 
         Args:
@@ -189,10 +190,10 @@ class RopeScaling:
         return theta ** (-np.arange(0, dim, 2) / dim) * (share / self.factor + (1 - share))
 
     @property
-    def query_key_factor(self):
+    def query_key_factor(self) -> float:
         """What queries and keys are multiplied by, a float."""
 
-        def scaled(by):
+        def scaled(by: Any) -> Any:
             return 0.1 * by * math.log(self.factor) + 1
 
         if self.rope_type == "linear":

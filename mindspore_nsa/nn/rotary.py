@@ -1,9 +1,10 @@
 """Rotary position embedding for positions that are known only at run time."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ..ops._custom import constant
 from .by_device import remainder, split, take_rows
@@ -19,14 +20,14 @@ LIMIT = 8192 * STEP
 
 
 @lru_cache(maxsize=8)
-def _tables(dim, theta, scaling):
+def _tables(dim: int, theta: float, scaling: Any) -> tuple[Any, ...]:
     """[cos, cos, sin, sin] of the coarse and of the fine angles, float32 [rows, 2 dim]."""
     if scaling is None:
         frequencies = theta ** (-np.arange(0, dim, 2) / dim)
     else:
         frequencies = scaling.frequencies(dim, theta)
 
-    def table(positions):
+    def table(positions: Any) -> Any:
         angles = positions[:, None] * frequencies
         cos, sin = np.cos(angles), np.sin(angles)
         return constant(np.concatenate((cos, cos, sin, sin), 1).astype(np.float32))
@@ -64,14 +65,14 @@ class RotaryAngles(ExplicitPrecision):
          [-0.8390715  0.5403023 -0.8390715  0.5403023]]
     """
 
-    def __init__(self, dim, theta, scaling=None):
+    def __init__(self, dim: int, theta: float, scaling: Any = None) -> None:
         super().__init__()
         self.dim, self.made_with = dim, (dim, theta, scaling)
         self.coarse, self.fine = _tables(dim, theta, scaling)
         sign = np.repeat(np.float32([-1, 1]), dim // 2)
         self.sign = constant(sign)
 
-    def construct(self, positions):
+    def construct(self, positions: Any) -> tuple[Tensor, Tensor]:
         """See the class."""
         coarse = take_rows(self.coarse, ops.floor_divide(positions, STEP))
         fine = take_rows(self.fine, remainder(positions, STEP))
@@ -106,11 +107,11 @@ class Rotate(ExplicitPrecision):
         [[-0.29505038 -0.30116868 -1.3830926   1.3817732 ]]
     """
 
-    def __init__(self, dim):
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.half = dim // 2
 
-    def construct(self, x, cos, sin):
+    def construct(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """See the class."""
         first, second = split(x, self.half, -1)
         return x * cos + ops.concat((second, first), -1) * sin

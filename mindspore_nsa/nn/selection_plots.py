@@ -1,5 +1,8 @@
 """Plots of what layers select, by matplotlib, which is asked for when something is drawn."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from ..ops._plan import fail_type
@@ -13,7 +16,7 @@ _NAMES = ("not read", "always read", "chosen by score", "in the future")
 _MASSES = {"selected": "selected", "newest": "as many newest", "best": "as many best"}
 
 
-def _matplotlib(function):
+def _matplotlib(function: str) -> tuple[Any, ...]:
     try:
         from matplotlib import colors, figure, patches
     except ImportError as error:
@@ -21,7 +24,7 @@ def _matplotlib(function):
     return figure, colors, patches
 
 
-def block_states(blocks, config):
+def block_states(blocks: Any, config: NSAConfig) -> Any:
     """What becomes of every block for every query of a document, ints [T, blocks].
 
     `blocks` are the numbers [T, count] of one key head.
@@ -36,7 +39,7 @@ def block_states(blocks, config):
     return found
 
 
-def _panels(figure, count):
+def _panels(figure: Any, count: int) -> tuple[Any, ...]:
     """Axes of so many panels, at most four in a row, and the figure around them."""
     columns = min(count, 4)
     rows = -(-count // columns)
@@ -47,7 +50,7 @@ def _panels(figure, count):
     return made, axes
 
 
-def _of_heads(titles_and_heads):
+def _of_heads(titles_and_heads: Any) -> Iterator[Any]:
     """A panel's title for every key head of every layer."""
     for title, heads in titles_and_heads:
         for head in range(heads):
@@ -58,7 +61,7 @@ def _of_heads(titles_and_heads):
             )
 
 
-def _layers(function, argument, given, kind, expected):
+def _layers(function: str, argument: str, given: dict[str, Any], kind: Any, expected: str) -> Any:
     """Layers by their titles, of which a single one needs none."""
     layers = given if isinstance(given, dict) else {"": given}
     for layer in layers.values():
@@ -69,7 +72,9 @@ def _layers(function, argument, given, kind, expected):
     return layers
 
 
-def plot_selected_blocks(blocks, config, path=None, unit="token"):
+def plot_selected_blocks(
+    blocks: Any, config: NSAConfig, path: str | None = None, unit: str = "token"
+) -> Any:
     """Plot which blocks the queries of a document select: a panel for each layer and key head.
 
     Args:
@@ -123,7 +128,7 @@ def plot_selected_blocks(blocks, config, path=None, unit="token"):
     return made
 
 
-def plot_selection_quality(quality, path=None, unit="token"):
+def plot_selection_quality(quality: Any, path: str | None = None, unit: str = "token") -> Any:
     """Plot the masses over the positions of the queries: a panel for each layer and key head.
 
     Queries that do not choose, whose masses are 1, are left out; others are averaged over some
@@ -172,7 +177,7 @@ def plot_selection_quality(quality, path=None, unit="token"):
     return made
 
 
-def _averaged(layer, name, head):
+def _averaged(layer: Any, name: str, head: Any) -> tuple[Any, ...]:
     """(positions, masses): means over neighbouring positions of the queries that choose."""
     positions = layer.positions[layer.choosing]
     masses = getattr(layer, name)[layer.choosing, head]

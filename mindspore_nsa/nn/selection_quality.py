@@ -1,9 +1,10 @@
 """How much of dense attention stands on the blocks that a layer selects."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
+from mindspore import Tensor
 
 # Scores that are held at a time; a document's would be many more.
 _SCORES = 2**22
@@ -40,14 +41,14 @@ class SelectionQuality(NamedTuple):
     positions: np.ndarray
     choosing: np.ndarray
 
-    def mean(self):
+    def mean(self) -> dict[str, float]:
         """Mean masses of the queries that choose, a dict of floats; NaN if none does."""
         if not self.choosing.any():
             return dict.fromkeys(self._fields[:3], float("nan"))
         return {name: float(getattr(self, name)[self.choosing].mean()) for name in self._fields[:3]}
 
 
-def _block_masses(query, key, first, scale, block_size):
+def _block_masses(query: Tensor, key: Tensor, first: Any, scale: float, block_size: int) -> Any:
     """Masses of the blocks [queries, blocks] of queries [n, G, D] at the positions from `first`."""
     count, heads, dim = query.shape
     seen = first + count
@@ -59,7 +60,7 @@ def _block_masses(query, key, first, scale, block_size):
     return np.add.reduceat(weights.mean(1), np.arange(0, seen, block_size), axis=1)
 
 
-def _masses(blocks, masses, first, block_size):
+def _masses(blocks: np.ndarray, masses: np.ndarray, first: int, block_size: int) -> tuple[Any, ...]:
     """(selected, newest, best, whether there is a choice) of queries from a position on.
 
     Args:
@@ -78,7 +79,9 @@ def _masses(blocks, masses, first, block_size):
     return *sums, (count <= own)[:, 0]
 
 
-def quality_of(query, key, blocks, ends, scale, block_size):
+def quality_of(
+    query: Tensor, key: Tensor, blocks: Tensor, ends: Any, scale: float, block_size: int
+) -> SelectionQuality:
     """The `SelectionQuality` of blocks int [T, N2, count] for query [T, N1, D] and key [T, N2, D].
 
     Args:
@@ -106,4 +109,5 @@ def quality_of(query, key, blocks, ends, scale, block_size):
                 *sums, choice = _masses(blocks[rows, head], of_blocks, first, block_size)
                 masses[:, rows, head] = sums
                 choosing[rows] |= choice
-    return SelectionQuality(*masses, positions, choosing)
+    selected, newest, best = masses
+    return SelectionQuality(selected, newest, best, positions, choosing)

@@ -10,6 +10,7 @@ import re
 from copy import deepcopy
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import mindspore
 from mindspore import ops
@@ -47,7 +48,7 @@ _ABSENT_TYPE = "aclIntArray*"
 _NEEDS = (2, 9)  # before, MindSpore knew no "char*"
 
 
-def _check_mindspore():
+def _check_mindspore() -> None:
     """Target ascend has functions that take strings, which an older MindSpore cannot pass."""
     version = mindspore.__version__
     if release(version)[:2] < _NEEDS:
@@ -58,7 +59,7 @@ def _check_mindspore():
 
 
 @cache
-def _check_package(op):
+def _check_package(op: str) -> None:
     """The package that MindSpore will find declares the arguments that are passed."""
     function = _function(op)
     header = Path("op_api", "include", re.sub(r"\B([A-Z])", r"_\1", function[5:]).lower())
@@ -78,23 +79,23 @@ def _check_package(op):
 
 
 @cache
-def _function(op):
+def _function(op: str) -> str:
     """Name of an operator's aclnn function."""
     return f"aclnn{_native.ascend_type(op)}"
 
 
 @cache
-def _parameters(op, role):
+def _parameters(op: str, role: Any) -> tuple[Any, ...]:
     """Parameters of an aclnn function, in its order: its outputs, or all before them."""
     found = _native.ascend_signature(op)
     return tuple(p for p in found if (p["role"] == "output") == (role == "output"))
 
 
 @lru_cache
-def _registration(op):
+def _registration(op: str) -> Any:
     """What MindSpore wants to know of an aclnn function: Tensors, then the rest, then outputs."""
     info = CustomRegOp(_function(op))
-    tensors = []
+    tensors: list[Any] = []
     for parameter in _parameters(op, "input"):
         leading = len(tensors) == len(info.attr_) + len(tensors) and parameter["kind"] == "tensor"
         if leading:
@@ -112,7 +113,7 @@ def _registration(op):
     return info.target("Ascend").get_op_info()
 
 
-def _contiguous(argument):
+def _contiguous(argument: str) -> Any:
     """The argument, a view of another Tensor copied."""
     if isinstance(argument, mindspore.Tensor) and argument._need_contiguous():
         return argument.contiguous()
@@ -133,7 +134,7 @@ class AclnnCustom(ops.Custom):
         bprop: Its gradient.
     """
 
-    def __init__(self, op, attrs, lists, missing, bprop):
+    def __init__(self, op: str, attrs: Any, lists: Any, missing: Any, bprop: Any) -> None:
         # MindSpore writes into the registration that it is given, the name of the kernel too.
         info = deepcopy(_registration(op))
         function = f"{library()}:{_function(op)}"
@@ -150,25 +151,25 @@ class AclnnCustom(ops.Custom):
         self.add_prim_attr("custom_inputs_type", types)
         self.add_prim_attr("custom_callback_func", function)
 
-    def _generate_get_workspace_size_func(self):
+    def _generate_get_workspace_size_func(self) -> None:
         """Nothing: the native library has what MindSpore would have g++ compile."""
 
     @cached_property
-    def _graph(self):
-        def call(*args):
+    def _graph(self) -> Any:
+        def call(*args: Any) -> Any:
             return self(*args)
 
         return mindspore.jit(call, jit_level="O0")
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         # A graph keeps stride and offset of the first view that it was called with, for Tensors
         # that are none, too.
-        args = [_contiguous(arg) for arg in args]
+        args = tuple([_contiguous(arg) for arg in args])
         with CALLS:
             return self._graph(*args)
 
 
-def _known(op, parameter, tensors, attrs, lists):
+def _known(op: str, parameter: Any, tensors: Any, attrs: Any, lists: Any) -> Any:
     """What the host passes for a parameter, or says of the Tensor that is one; see generated/."""
     source, index = parameter["source"], parameter["index"]
     if source == "attr":
@@ -184,7 +185,7 @@ def _known(op, parameter, tensors, attrs, lists):
     return name in tensors
 
 
-def _depends(op, parameter):
+def _depends(op: str, parameter: Any) -> Any:
     """Whether what is passed for a parameter depends on the call, beside which Tensor it is."""
     if parameter["source"] != "input" or parameter["kind"] != "tensor":
         return parameter["source"] is not None
@@ -192,7 +193,7 @@ def _depends(op, parameter):
     return spec["optional"] or spec["list"]
 
 
-def _missing(op, parameter, tensors):
+def _missing(op: str, parameter: Any, tensors: Any) -> bool:
     """Whether a parameter is a Tensor that is not passed."""
     if parameter["kind"] != "tensor":
         return False
@@ -201,7 +202,9 @@ def _missing(op, parameter, tensors):
     return schema(op)["inputs"][parameter["index"]]["name"] not in tensors
 
 
-def aclnn_operator(op, text, tensors, attrs, lists, bprop):
+def aclnn_operator(
+    op: str, text: str, tensors: Any, attrs: Any, lists: Any, bprop: Any
+) -> tuple[Any, ...]:
     """The Custom of an aclnn function, and what calls it with an operator's inputs; see `Operator`.
 
     Args:

@@ -1,19 +1,22 @@
 """One step of a layer with a cache: its new tokens are written, then attend."""
 
 from functools import lru_cache
+from typing import Any
 
+from mindspore import Tensor
 from mindspore.ops import zeros
 
 from ._custom import planned_target
 from ._in_place import InPlace
 from ._plan import NativeCall, Planner, TensorSpec
+from ._types import IntList
 from .generated.nsa_cache_step import call_nsa_cache_step
 
 _OP = "NsaCacheStep"
 _FUNCTION = "nsa_cache_step"
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     placeholder = None
     if planned_target.get() == "cpu":
         # It has sines of its own.
@@ -31,7 +34,7 @@ def _plan_call(**given):
 
 
 @lru_cache
-def _placeholder(dtype):
+def _placeholder(dtype: Any) -> Any:
     return zeros((1, 1, 1, 1), dtype)
 
 
@@ -41,38 +44,38 @@ _operator_nsa_cache_step = InPlace(
 
 
 def nsa_cache_step(
-    query,
-    key,
-    value,
-    selected,
-    state,
-    actual_seq_len,
-    gates=None,
-    weight_k=None,
-    weight_v=None,
-    position_k=None,
-    position_v=None,
-    others=None,
-    angles=None,
-    fine_angles=None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    selected: Tensor,
+    state: Any,
+    actual_seq_len: IntList,
+    gates: Tensor | None = None,
+    weight_k: Tensor | None = None,
+    weight_v: Tensor | None = None,
+    position_k: Tensor | None = None,
+    position_v: Tensor | None = None,
+    others: Any = None,
+    angles: Tensor | None = None,
+    fine_angles: Tensor | None = None,
     *,
-    scale_value,
-    theta,
-    rope_factor,
-    rope_low,
-    rope_high,
-    window_size,
-    shared_kv=False,
-    rollback=0,
-    compress_block_size=1,
-    compress_stride=1,
-    select_block_size=1,
-    select_block_count=1,
-    init_blocks=0,
-    local_blocks=0,
-    importance="cann",
-    layer=0,
-):
+    scale_value: float,
+    theta: float,
+    rope_factor: float,
+    rope_low: float,
+    rope_high: float,
+    window_size: int,
+    shared_kv: bool = False,
+    rollback: int = 0,
+    compress_block_size: int = 1,
+    compress_stride: int = 1,
+    select_block_size: int = 1,
+    select_block_count: int = 1,
+    init_blocks: int = 0,
+    local_blocks: int = 0,
+    importance: str = "cann",
+    layer: int = 0,
+) -> Any:
     """Attention [T, N1, Dv] of new tokens, which go into the caches; infer/nsa_cache_step.h."""
     text, c = _plan_nsa_cache_step(
         query, key, value, selected, state, actual_seq_len, gates, weight_k, weight_v, position_k,

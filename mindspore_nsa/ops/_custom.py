@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import threading
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ CACHE_SIZE = 1024
 
 
 @lru_cache(maxsize=1)
-def library():
+def library() -> Any:
     """Path of the native library, held open: MindSpore opens and closes it around every call."""
     ctypes.CDLL(_native.__file__)
     return _native.__file__
@@ -34,18 +35,18 @@ class _Calls:
     report that its kernel is not there yet. Graphs it compiles and runs for one thread at a time.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._renew()
         # The thread that had the lock is not there in a child process.
         os.register_at_fork(after_in_child=self._renew)
 
-    def _renew(self):
+    def _renew(self) -> None:
         self._lock = threading.RLock()
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._lock.acquire()
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self._lock.release()
 
 
@@ -55,13 +56,13 @@ CALLS = _Calls()
 class _Custom(ops.Custom):
     """A Custom that several threads may call."""
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         with CALLS:
             return super().__call__(*args)
 
 
 @cache
-def schema(op):
+def schema(op: str) -> Any:
     """Inputs, attributes and outputs of a native operator."""
     return _native.schema(op)
 
@@ -70,12 +71,16 @@ def schema(op):
 planned_target = ContextVar("planned_target", default="cpu")
 planned_for_graph = ContextVar("planned_for_graph", default=False)
 
-# Of an Enum of str, str() is the member's name.
-_CODES = {"int": ("i", int), "float": ("f", float), "str": ("s", str.__str__)}
+# str() of a member of an Enum of str would be its name, not its value.
+_CODES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "int": ("i", int),
+    "float": ("f", float),
+    "str": ("s", str.__str__),
+}
 
 
 @cache
-def device_lists(op):
+def device_lists(op: str) -> Any:
     """Names of the lists that are Tensors for the aclnn function, whose values it alone reads."""
     if op not in _native.ascend_operators():
         return frozenset()
@@ -86,7 +91,7 @@ def device_lists(op):
     ).intersection(spec["name"] for spec in schema(op)["inputs"] if spec["list"])
 
 
-def encode_attrs(op, attrs, given=(), lists=None):
+def encode_attrs(op: str, attrs: Any, given: Iterable[str] = (), lists: Any = None) -> Any:
     """Attributes as the text that binding/attr_text.h reads.
 
     The text also says which inputs are given, the required ones and those named in `given`, and
@@ -122,12 +127,12 @@ def encode_attrs(op, attrs, given=(), lists=None):
     return f"{text}\n{json.dumps([tensors, values, known])}"
 
 
-def for_device(text):
+def for_device(text: str) -> bool:
     """Whether attributes that `encode_attrs` wrote are those of target "ascend"."""
     return "\n" in text
 
 
-def custom(symbol, text, bprop, multi_output=False):
+def custom(symbol: str, text: str, bprop: Any, multi_output: bool = False) -> Any:
     """A Custom of the functions that the native library exports under a name; `text` is theirs."""
     custom = _Custom(f"{library()}:{symbol}", None, None, "aot", bprop=bprop)
     custom.add_prim_attr("reg_op_name", symbol)
@@ -136,7 +141,7 @@ def custom(symbol, text, bprop, multi_output=False):
     return custom
 
 
-def native_custom(op, attrs, bprop):
+def native_custom(op: str, attrs: Any, bprop: Any) -> Any:
     """A Custom of a native operator; `attrs` as `encode_attrs` wrote them."""
     return custom(op, attrs, bprop, len(schema(op)["outputs"]) > 1)
 
@@ -144,14 +149,14 @@ def native_custom(op, attrs, bprop):
 class _WithoutKernel(Constexpr):
     """A gradient without an Ascend kernel, whose operator has one: an error where it is called."""
 
-    def __init__(self, op, target):
+    def __init__(self, op: str, target: str) -> None:
         super().__init__(f"{op}WithoutKernel")
         self._of = op, target
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs: Any) -> None:
         _native.ascend_signature(*self._of)
 
-    def __infer__(self, *inputs):
+    def __infer__(self, *inputs: Any) -> None:
         _native.ascend_signature(*self._of)
 
 
@@ -167,7 +172,7 @@ class Operator(NamedTuple):
     call: Any
 
 
-def native_operator(op, text, bprop):
+def native_operator(op: str, text: str, bprop: Any) -> Any:
     """The `Operator` for the target that `encode_attrs` wrote into its text."""
     attrs, _, host = text.partition("\n")
     target = planned_target.get()
@@ -179,10 +184,11 @@ def native_operator(op, text, bprop):
         return Operator(made, made)
     from ._ascend import aclnn_operator
 
-    return Operator(*aclnn_operator(op, attrs, *json.loads(host), bprop))
+    tensors, values, lists = json.loads(host)
+    return Operator(*aclnn_operator(op, attrs, tensors, values, lists, bprop))
 
 
-def constant(values):
+def constant(values: Any) -> Tensor:
     """A Tensor of these values that may be kept.
 
     One that is made under `mindspore.DeviceCtx("meta")`, where a model is built without memory, has
@@ -195,12 +201,12 @@ def constant(values):
 
 
 @cache
-def absent(dtype="float32"):
+def absent(dtype: str = "float32") -> Any:
     """What stands for an optional input that is not given."""
     return constant(np.zeros(1, dtype))
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def list_tensor(values):
+def list_tensor(values: Any) -> Any:
     """A tuple of ints as the int64 Tensor that the native operators take."""
     return constant(np.asarray(values, np.int64))

@@ -3,13 +3,14 @@
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 from .._native_library import native
 
 MINDSPORE_TESTED = ((2, 7, 1), (2, 10))
 
 
-def release(version):
+def release(version: str) -> tuple[Any, ...]:
     """The leading numbers of a version string."""
     numbers = []
     for part in version.split("."):
@@ -31,14 +32,14 @@ CUSTOM_CALLS = (
 )
 
 
-def custom_calls(text):
+def custom_calls(text: str) -> tuple[Any, ...]:
     """Type and name of the virtual functions of AotExtra in a header's text, in order."""
     found = re.search(r"^class AotExtra \{(.*?)^\};", text, re.MULTILINE | re.DOTALL)
     pattern = r"virtual ([\w:<> ]*?)\s*(~?\w+)\("
     return tuple(re.findall(pattern, found[1])) if found else ()
 
 
-def _check_custom(folder, version):
+def _check_custom(folder: Any, version: str) -> None:
     """Whether a MindSpore that was never tried has the Custom that the native library knows.
 
     A function in another place would be called with the wrong arguments, which ends the process.
@@ -56,7 +57,7 @@ def _check_custom(folder, version):
     )
 
 
-def check_environment():
+def check_environment() -> None:
     """Raise an error where the operators cannot work, warn where they were never tried."""
     import numpy
 

@@ -1,6 +1,7 @@
 """Gradients that do not exist: an error where one is used, and only there."""
 
 from functools import lru_cache
+from typing import Any
 
 from mindspore import ops
 from mindspore.ops import signature
@@ -10,12 +11,12 @@ from ._refuse import refuse_value
 from .generated import REFUSALS
 
 
-def refusal(op, text):
+def refusal(op: str, text: str) -> Any:
     """The bprop of an operator whose gradients raise the error `text` where one is used."""
     return REFUSALS[len(schema(op)["inputs"])](text)
 
 
-def second_order_text(function):
+def second_order_text(function: str) -> str:
     """The error of differentiating a gradient."""
     return (
         f"{function}: its gradient has no gradient; second derivatives are not implemented, nor is "
@@ -24,7 +25,7 @@ def second_order_text(function):
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def gradient_operator(op, attrs, function):
+def gradient_operator(op: str, attrs: Any, function: str) -> Any:
     """The operator of a gradient, which has no gradient of its own.
 
     `attrs` is what `encode_attrs` wrote, `function` the public function whose gradient it is.
@@ -33,13 +34,13 @@ def gradient_operator(op, attrs, function):
     return native_operator(op, attrs, refusal(op, text))
 
 
-def _no_gradient_text(op, instead):
+def _no_gradient_text(op: str, instead: str) -> str:
     function = schema(op)["function"]
     return f"{function}: it has no gradient, because it reads a cache; train with {instead}"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def cache_operator(op, attrs, instead, writes=False):
+def cache_operator(op: str, attrs: Any, instead: str, writes: bool = False) -> Any:
     """An `Operator` that reads a cache, and so has no gradient.
 
     `attrs` is what `encode_attrs` wrote, `instead` what to train with. One that `writes` the cache
@@ -52,7 +53,7 @@ def cache_operator(op, attrs, instead, writes=False):
 
 
 @lru_cache(maxsize=64)
-def written_mark(op, instead, marked):
+def written_mark(op: str, instead: str, marked: Any) -> Any:
     """A Custom that does nothing to its inputs, but a graph takes those `marked` for written."""
     bprop = REFUSALS[len(marked)](_no_gradient_text(op, instead))
     operator = custom("NsaMarkWritten", "", bprop)
@@ -67,14 +68,14 @@ def written_mark(op, instead, marked):
     return operator
 
 
-def without_gradient(text):
+def without_gradient(text: str) -> Any:
     """The identity, whose gradient is the error `text` where it is used; for the planned target."""
     return _identity_without_gradient(text, planned_target.get())
 
 
 @lru_cache(maxsize=64)
-def _identity_without_gradient(text, target):
-    def bprop(x, out, dout):
+def _identity_without_gradient(text: str, target: str) -> Any:
+    def bprop(x: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         refuse = refuse_value(text)
         return (refuse(x),)
 
@@ -82,7 +83,7 @@ def _identity_without_gradient(text, target):
         return custom("NsaWithoutGradient", "", bprop)
 
     # The native library's function runs on the CPU alone.
-    def refused(dout):
+    def refused(dout: Any) -> Any:
         refuse = refuse_value(text)
         return refuse(dout)
 

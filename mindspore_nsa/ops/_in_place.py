@@ -5,6 +5,7 @@ What is written into the copy is lost, so neither may come to that.
 """
 
 from functools import lru_cache, partial
+from typing import Any
 
 from .. import _native
 from ._constexpr import Constexpr
@@ -32,14 +33,14 @@ class InPlace(Constexpr):
     Like a planner, it needs a name of its own in every module.
     """
 
-    def __init__(self, op, instead, written, compares):
+    def __init__(self, op: str, instead: Any, written: Any, compares: Any) -> None:
         super().__init__(f"InPlace{op}")
         names = [spec["name"] for spec in schema(op)["inputs"]]
         self._op, self._instead, self._written = op, instead, written
         self._places = [names.index(name) for name in written]
         self._compares = compares
 
-    def __call__(self, attrs, *tensors):
+    def __call__(self, attrs: Any, *tensors: Any) -> tuple[Any, ...]:
         # The addresses that a device has are not those of PyNative mode.
         compares = self._compares and not for_device(attrs)
         for name, place, tensor in zip(self._written, self._places, tensors):
@@ -63,7 +64,7 @@ class InPlace(Constexpr):
             return operator.call, None
         return partial(_call, operator.call, {tensor.dtype for tensor in tensors}), None
 
-    def __infer__(self, attrs, *tensors):
+    def __infer__(self, attrs: Any, *tensors: Any) -> dict[Any, Any]:
         marked = tuple(not is_constant(tensor["value"]) for tensor in tensors)
         operator = cache_operator(self._op, attrs["value"], self._instead, writes=True)
         # The mark is a function of the native library, which runs on the CPU alone.
@@ -72,7 +73,7 @@ class InPlace(Constexpr):
         return {"dtype": None, "shape": None, "value": (operator.call, mark)}
 
 
-def _call(operator, dtypes, *inputs):
+def _call(operator: Any, dtypes: Any, *inputs: Any) -> Any:
     """The operator's result, whose dtype is that of the Tensors as the operator gets them."""
     try:
         result = operator(*inputs)
@@ -88,13 +89,13 @@ def _call(operator, dtypes, *inputs):
 
 
 @lru_cache(maxsize=1)
-def _row_copier():
+def _row_copier() -> Any:
     operator = custom("NsaCopyRows", "", None)
     operator.add_prim_attr("side_effect_mem", True)
     return operator
 
 
-def copy_rows(tensor, pairs):
+def copy_rows(tensor: Any, pairs: Any) -> None:
     """Copy rows of a Tensor [B, ...] of any dtype within it; pairs: int64 [n, 2], (to, from)."""
     # Its one output says nothing but that it has run.
     _row_copier()(tensor, pairs).asnumpy()

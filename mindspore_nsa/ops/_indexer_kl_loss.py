@@ -1,11 +1,13 @@
 """What the KL losses of an indexer have in common."""
 
+from typing import Any
+
 from ._plan import NativeCall, shown
 
 ALL_TOKENS = 2**63 - 1
 
 
-def checked_call(op, function, given):
+def checked_call(op: str, function: str, given: dict[str, Any]) -> tuple[Any, ...]:
     """A checked call of a native operator and its outputs; errors name the public function."""
     for name in ("pre_tokens", "next_tokens"):
         if type(given[name]) is not int:

@@ -5,10 +5,11 @@ MindSpore's operators. They are no operators of their own: a layer makes their a
 """
 
 from functools import lru_cache
+from typing import Any
 
 import mindspore
 import numpy as np
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from .. import _native
 from ._custom import CACHE_SIZE, absent, encode_attrs, native_custom, planned_target
@@ -35,7 +36,7 @@ _GRADIENTS = tuple(
 )
 
 
-def _call(op, given, dtype=None):
+def _call(op: str, given: dict[str, Any], dtype: Any = None) -> Any:
     """The checked call of an operator, or None where the target is not the CPU."""
     if planned_target.get() != "cpu":
         return None
@@ -47,11 +48,13 @@ def _call(op, given, dtype=None):
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _split_operator(attrs, gradient_attrs, branches):
+def _split_operator(attrs: Any, gradient_attrs: str, branches: Any) -> Any:
     gradient = gradient_operator("NsaSplitHeadsGrad", gradient_attrs, _SPLIT).custom
     nothing = absent()
 
-    def bprop(query, key_value, cos, sin, out, dout):
+    def bprop(
+        query: Any, key_value: Any, cos: Any, sin: Any, out: Any, dout: Any
+    ) -> tuple[Any, ...]:
         # With one branch the other gradients are those of placeholders.
         if branches == 3:
             parts = gradient(
@@ -68,7 +71,7 @@ def _split_operator(attrs, gradient_attrs, branches):
     return native_custom("NsaSplitHeads", attrs, bprop)
 
 
-def _plan_split(dtype, **given):
+def _plan_split(dtype: Any, **given: Any) -> Any:
     call = _call("NsaSplitHeads", given, dtype)
     if call is None:
         return None
@@ -79,17 +82,17 @@ def _plan_split(dtype, **given):
 
 
 def nsa_split_heads(
-    query,
-    key_value,
-    cos,
-    sin,
-    dtype,
-    branches,
-    head_num,
-    kv_head_num,
-    head_dim,
-    value_head_dim,
-):
+    query: Tensor,
+    key_value: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    dtype: Any,
+    branches: Any,
+    head_num: int,
+    kv_head_num: int,
+    head_dim: int,
+    value_head_dim: int,
+) -> Any:
     """Three times the queries, then keys and values of three branches, rotated, in `dtype`.
 
     infer/nsa_split_heads.h says which are used. The compressed branch's keys are not rotated.
@@ -115,16 +118,16 @@ _plan_split_heads = Planner(_plan_split, nsa_split_heads)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _mix_operator(attrs, gradient_attrs):
+def _mix_operator(attrs: Any, gradient_attrs: str) -> Any:
     gradient = gradient_operator("NsaMixBranchesGrad", gradient_attrs, _MIX).custom
 
-    def bprop(logits, compressed, selected, window, out, dout):
+    def bprop(logits: Any, compressed: Any, selected: Any, window: Any, out: Any, dout: Any) -> Any:
         return gradient(dout, logits, compressed, selected, window)
 
     return native_custom("NsaMixBranches", attrs, bprop)
 
 
-def _plan_mix(dtype, residual, **given):
+def _plan_mix(dtype: Any, residual: Any, **given: Any) -> Any:
     attrs = {"residual": residual}
     call = _call("NsaMixBranches", {**given, **attrs}, dtype)
     if call is None:
@@ -132,7 +135,14 @@ def _plan_mix(dtype, residual, **given):
     return _mix_operator(call.text(), encode_attrs("NsaMixBranchesGrad", attrs))
 
 
-def nsa_mix_branches(logits, compressed, selected, window, dtype=mindspore.float32, residual=False):
+def nsa_mix_branches(
+    logits: Tensor,
+    compressed: Tensor,
+    selected: Tensor,
+    window: Tensor,
+    dtype: Any = mindspore.float32,
+    residual: bool = False,
+) -> Any:
     """The branches [T, N1, Dv], weighted by the sigmoid of logits [T, 3 N1] and added.
 
     With `residual` by twice the sigmoid, less 1 for all branches but the selected one.
@@ -150,21 +160,21 @@ _plan_mix_branches = Planner(_plan_mix, nsa_mix_branches)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _round_operator(attrs):
-    def bprop(x, out, dout):
+def _round_operator(attrs: Any) -> Any:
+    def bprop(x: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         return (dout,)
 
     return native_custom("NsaRound", attrs, bprop)
 
 
-def _plan_rounding(x, dtype):
+def _plan_rounding(x: Any, dtype: Any) -> Any:
     if x.dtype != mindspore.float32 or dtype == mindspore.float32:
         return None
     call = _call("NsaRound", {"x": x}, dtype)
     return None if call is None else _round_operator(call.text())
 
 
-def nsa_round(x, dtype):
+def nsa_round(x: Tensor, dtype: Any) -> Any:
     """A float32 Tensor with its values rounded to a dtype; the gradient passes through."""
     operator = _plan_round(x, dtype)
     if operator is None:
@@ -176,8 +186,8 @@ _plan_round = Planner(_plan_rounding, nsa_round)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _linear_operator(attrs, dtype):
-    def bprop(x, weight, out, dout):
+def _linear_operator(attrs: Any, dtype: Any) -> Any:
+    def bprop(x: Any, weight: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         values = ops.cast(ops.cast(weight, dtype), mindspore.float32)
         slope = ops.matmul(ops.transpose(dout, (1, 0)), x)
         return ops.matmul(dout, values), ops.cast(slope, weight.dtype)
@@ -185,7 +195,7 @@ def _linear_operator(attrs, dtype):
     return native_custom("NsaLinear", attrs, bprop)
 
 
-def _plan_few_rows(x, weight, dtype):
+def _plan_few_rows(x: Any, weight: Any, dtype: Any) -> Any:
     rows = x.shape[0] if x.shape else -1
     if x.dtype != mindspore.float32 or not 1 <= rows <= FEW_ROWS:
         return None
@@ -193,7 +203,7 @@ def _plan_few_rows(x, weight, dtype):
     return None if call is None else _linear_operator(call.text(), dtype)
 
 
-def nsa_linear(x, weight, dtype):
+def nsa_linear(x: Tensor, weight: Tensor, dtype: Any) -> Any:
     """x [T, K] times the transpose of weight [N, K], rounded to a dtype; summed in float32.
 
     None also where `x` has many rows, or a number that is not known.
@@ -207,16 +217,16 @@ def nsa_linear(x, weight, dtype):
 _plan_linear = Planner(_plan_few_rows, nsa_linear)
 
 
-def _multiplies(dtype):
+def _multiplies(dtype: Any) -> Any:
     return _native.isa() in _MULTIPLIES.get(dtype, ()) and planned_target.get() == "cpu"
 
 
-def _projects(x, dtype):
+def _projects(x: Tensor, dtype: Any) -> Any:
     known = -1 not in x.shape
     return known and int(np.prod(x.shape[:-1])) > FEW_ROWS and _multiplies(dtype)
 
 
-def projects(x, dtype):
+def projects(x: Tensor, dtype: Any) -> Any:
     """Whether the products of x [..., K] have operands of a dtype, and may be given such.
 
     MindSpore's own operators for tensors of unknown shapes do not take bfloat16.
@@ -228,13 +238,15 @@ _plan_projects = Planner(_projects, projects)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _projection_operator(attrs, gradient_attrs, count):
+def _projection_operator(attrs: Any, gradient_attrs: str, count: int) -> Any:
     of_x, of_weights = "NsaProjectionInputGrad", "NsaProjectionWeightGrad"
     input_gradient = gradient_operator(of_x, gradient_attrs, _PROJECTION).custom
     weight_gradient = gradient_operator(of_weights, gradient_attrs, _PROJECTION).custom
     nothing = absent()
 
-    def bprop(x, weight, weight_1, weight_2, out, dout):
+    def bprop(
+        x: Any, weight: Any, weight_1: Any, weight_2: Any, out: Any, dout: Any
+    ) -> tuple[Any, ...]:
         # The other gradients are those of placeholders.
         dy_1 = dout[1] if count > 1 else nothing
         dy_2 = dout[2] if count > 2 else nothing
@@ -245,7 +257,7 @@ def _projection_operator(attrs, gradient_attrs, count):
     return native_custom("NsaProjection", attrs, bprop)
 
 
-def _plan_product(dtype, result, **given):
+def _plan_product(dtype: Any, result: Any, **given: Any) -> tuple[Any, ...] | None:
     shape = given["x"].shape
     rows = -1 if -1 in shape else int(np.prod(shape)) // given["weight"].shape[1]
     if not _multiplies(dtype) or 0 <= rows <= FEW_ROWS:
@@ -261,7 +273,15 @@ def _plan_product(dtype, result, **given):
     return _projection_operator(call.text(), gradient_attrs, count), call.casts["weight"]
 
 
-def nsa_projection(x, weight, weight_1, weight_2, dtype, result, batch=0):
+def nsa_projection(
+    x: Tensor,
+    weight: Tensor,
+    weight_1: Tensor,
+    weight_2: Tensor,
+    dtype: Any,
+    result: Any,
+    batch: int = 0,
+) -> Any:
     """x [T, K] times the transposes of up to three weights [N, K], a tuple of three.
 
     Operands and the gradients of the products are rounded to `dtype`, the sums are float32, rounded

@@ -1,14 +1,16 @@
 """What an operator gets for an argument, and what becomes of its gradient. Part of graphs, too."""
 
-from mindspore import ops
+from typing import Any
+
+from mindspore import Tensor, ops
 
 
-def passed(argument, constant):
+def passed(argument: Any, constant: Any) -> Any:
     """The plan's constant for an argument; None: the argument itself."""
     return argument if constant is None else constant
 
 
-def in_dtype(x, dtype):
+def in_dtype(x: Tensor, dtype: Any) -> Any:
     """A Tensor or None, cast where a dtype is given that it has not."""
     # MindSpore's amp evaluates all parts of an `or` before it.
     if dtype is None:
@@ -20,12 +22,12 @@ def in_dtype(x, dtype):
     return ops.cast(x, dtype)
 
 
-def listed(x, dtype):
+def listed(x: Tensor, dtype: Any) -> Any:
     """A list that is a Tensor of a dtype for the operator; None where there is no dtype."""
     return None if dtype is None else in_dtype(x, dtype)
 
 
-def zero_gradient(x, given):
+def zero_gradient(x: Tensor, given: bool) -> Any:
     """The gradient of an input that has none.
 
     Where the input is a constant of ours, its gradient goes nowhere: any Tensor of its shape will
@@ -36,7 +38,7 @@ def zero_gradient(x, given):
     return x
 
 
-def used_with(x, *gradients):
+def used_with(x: Tensor, *gradients: Any) -> Any:
     """x, where it counts as a use of these gradients too: the error of one that does not exist.
 
     Gradients of results that nobody used are zeros, and cost nothing here.

@@ -1,5 +1,7 @@
 """The contents of a block_table, checked at the call where they can be read."""
 
+from typing import Any
+
 import numpy as np
 from mindspore import Tensor
 
@@ -13,10 +15,20 @@ class PageCheck(Constexpr):
     synchronisation. In a graph the contents are not known before it runs, so there this is nothing.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__("CheckPages")
 
-    def __call__(self, function, name, table, lengths, cache, layout="BSND", block=1, stride=1):
+    def __call__(
+        self,
+        function: str,
+        name: str,
+        table: Any,
+        lengths: Any,
+        cache: Any,
+        layout: str = "BSND",
+        block: int = 1,
+        stride: int = 1,
+    ) -> bool:
         """Every row reads (n - block) // stride + 1 tokens, n being its length."""
         if table is None:
             return True
@@ -36,7 +48,7 @@ class PageCheck(Constexpr):
             )
         return True
 
-    def __infer__(self, *args):
+    def __infer__(self, *args: Any) -> dict[Any, Any]:
         return {"dtype": None, "shape": None, "value": True}
 
 

@@ -4,8 +4,10 @@ The picked keys of all queries would take queries x picks x D numbers. There is 
 one is an error.
 """
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._custom import planned_for_graph
 from ._gradient import without_gradient
@@ -17,7 +19,7 @@ _PIECE = 1 << 26
 _MOST_IN_GRAPH = 32
 
 
-def _plan_pieces(query, picks, text):
+def _plan_pieces(query: Any, picks: Any, text: str) -> tuple[Any, ...]:
     """Return the guard that refuses a gradient, and (first, end) of every piece.
 
     There is one piece where a graph does not know the sizes.
@@ -32,7 +34,7 @@ def _plan_pieces(query, picks, text):
     return guard, tuple((first, min(first + each, tokens)) for first in range(0, tokens, each))
 
 
-def pieces_of(query, picks, text):
+def pieces_of(query: Tensor, picks: Tensor, text: str) -> Any:
     """The guard and pieces of the queries [T, heads, D] with picks [T, K]; text of the error."""
     return _planned_pieces(query, picks, text)
 
@@ -40,13 +42,15 @@ def pieces_of(query, picks, text):
 _planned_pieces = Planner(_plan_pieces, pieces_of)
 
 
-def _products(query, rows, picks):
+def _products(query: Tensor, rows: Any, picks: Tensor) -> Tensor:
     """q.k in float32 [n, heads, K] for query [n, heads, D] and picks [n, K] of rows [R, D]."""
     keys = ops.gather(rows, ops.maximum(picks, ops.zeros_like(picks)), 0)
     return ops.matmul(query, ops.transpose(ops.cast(keys, mindspore.float32), (0, 2, 1)))
 
 
-def attention_mass(query, rows, picks, lse, scale, text):
+def attention_mass(
+    query: Tensor, rows: Tensor, picks: Tensor, lse: Tensor, scale: float, text: str
+) -> Tensor:
     """Mean over the heads of exp(scale q.k - lse), float32 [T, K].
 
     Args:
@@ -68,7 +72,7 @@ def attention_mass(query, rows, picks, lse, scale, text):
     return ops.concat(found, 0)
 
 
-def index_scores(query, rows, weights, picks, text):
+def index_scores(query: Tensor, rows: Tensor, weights: Tensor, picks: Tensor, text: str) -> Tensor:
     """sum_h w[h] max(0, q[h].k), float32 [T, K]; any value for picks of -1.
 
     Args:

@@ -8,7 +8,9 @@ therefore have the same type and text everywhere.
 """
 
 import inspect
+from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
+from typing import Any, NoReturn
 
 import mindspore
 import numpy as np
@@ -45,7 +47,7 @@ _SCALARS = frozenset((int, float, str, bool, type(None)))
 FLOATS = (mindspore.float16, mindspore.bfloat16, mindspore.float32)
 
 
-class TensorSpec(tuple):
+class TensorSpec(tuple[Any, ...]):
     """What is known of a Tensor argument: (dtype, shape or None, content or None).
 
     The content is the tuple of values of a sequence list, or the verdict on a mask.
@@ -54,26 +56,26 @@ class TensorSpec(tuple):
     __slots__ = ()
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         """MindSpore dtype."""
         return self[0]
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         """Tuple with -1 for unknown dimensions; None for an unknown rank."""
         return self[1]
 
     @property
-    def content(self):
+    def content(self) -> Any:
         """Tuple of list values, or whether a mask is upper triangular; None if unknown."""
         return self[2]
 
-    def native(self, dtype=None):
+    def native(self, dtype: Any = None) -> tuple[Any, ...]:
         """The description that `_native.infer` takes."""
         name = DTYPE_NAMES.get(dtype or self[0], str(self[0]).lower())
         return (name, self[1], self[2] if isinstance(self[2], tuple) else None)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         shape = "unknown" if self[1] is None else self[1]
         return f"Tensor(shape={shape}, dtype={DTYPE_NAMES.get(self[0], self[0])})"
 
@@ -87,7 +89,7 @@ _MISSING = object()
 class _Unknown:
     """A scalar or a sequence that the compiler does not know."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "a value that is not known when the graph is compiled"
 
 
@@ -95,13 +97,13 @@ _Unknown.__name__ = "unknown"  # what messages show as its type
 UNKNOWN = _Unknown()
 
 
-def shown(got):
+def shown(got: Any) -> str:
     """A wrong argument as messages show it."""
     # An array's text has several lines.
     return f"{' '.join(ascii(got).split())[:80]} ({type(got).__name__})"
 
 
-def fail_type(function, argument, expected, got):
+def fail_type(function: str, argument: str, expected: str, got: Any) -> NoReturn:
     """Raise the TypeError of a wrong argument, in the words of the native checks."""
     text = f"{function}: {argument} must be {expected}, got {shown(got)}"
     if got is UNKNOWN and "a Tensor" in expected:
@@ -110,13 +112,13 @@ def fail_type(function, argument, expected, got):
     raise TypeError(text)
 
 
-def require_none(function, argument, got):
+def require_none(function: str, argument: str, got: Any) -> None:
     """Raise the ValueError of an argument that is reserved."""
     if got is not None:
         raise ValueError(f"{function}: {argument} must be None, it is reserved, got {shown(got)}")
 
 
-def is_constant(value):
+def is_constant(value: Any) -> bool:
     """Whether this is the value of a Tensor that the compiler knows."""
     # One that it does not comes as None (2.7.1) or as an empty one (2.10).
     return value is not None and not getattr(value, "created_empty_tensor", False)
@@ -146,7 +148,15 @@ class Planner(Constexpr):
         kept: Number of results that are kept.
     """
 
-    def __init__(self, plan, function, op=None, lists=(), masks=(), kept=1024):
+    def __init__(
+        self,
+        plan: Any,
+        function: Callable[..., Any],
+        op: str | None = None,
+        lists: Iterable[str] = (),
+        masks: Iterable[str] = (),
+        kept: int = 1024,
+    ) -> None:
         # Of two primitives with one name and the same attributes a compiler may take either.
         super().__init__(f"Plan{plan.__module__.rpartition('.')[2]}{plan.__name__}")
         self._plan = plan
@@ -155,13 +165,14 @@ class Planner(Constexpr):
         self.lists = frozenset(i for i, name in enumerate(self.names) if name in lists)
         self.read = self.lists.union(map(self.names.index, masks))
         self._read_bits = sum(1 << i for i in self.read)
-        self._kept, self._results = kept, {}
+        self._kept = kept
+        self._results: dict[Any, Any] = {}
 
-    def forget(self):
+    def forget(self) -> None:
         """Plan every call anew."""
         self._results.clear()
 
-    def _run(self, specs, in_graph):
+    def _run(self, specs: Any, in_graph: Any) -> Any:
         target = resolve_target(requested_target(), mindspore.context.get_context("device_target"))
         if in_graph:
             graph_compiled(target)
@@ -173,14 +184,14 @@ class Planner(Constexpr):
             planned_target.reset(token)
             planned_for_graph.reset(graph_token)
 
-    def _keep(self, key, result):
+    def _keep(self, key: Any, result: Any) -> Any:
         # A list, because other threads may add to the dict meanwhile.
         for oldest in list(self._results)[: len(self._results) + 1 - self._kept]:
             self._results.pop(oldest, None)
         self._results[key] = result
         return result
 
-    def _planned(self, specs, in_graph):
+    def _planned(self, specs: Any, in_graph: Any) -> Any:
         # Types, because True == 1 == 1.0. No native key begins with a bool.
         key = (in_graph, requested_target(), *map(type, specs), *specs)
         try:
@@ -189,7 +200,7 @@ class Planner(Constexpr):
             return self._run(specs, in_graph)
         return self._keep(key, self._run(specs, in_graph)) if found is _MISSING else found
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         key = _native.call_key(requested_target(), args, Tensor, _DTYPES, self._read_bits)
         if key is None:
             return self._planned(self._described(args), in_graph=False)
@@ -199,7 +210,7 @@ class Planner(Constexpr):
             pass
         return self._keep(key, self._run(self._described(args), in_graph=False))
 
-    def _described(self, args):
+    def _described(self, args: Any) -> Any:
         """The arguments as a plan gets them, hashable."""
         specs = []
         for i, a in enumerate(args):
@@ -217,11 +228,11 @@ class Planner(Constexpr):
                 specs.append(a)
         return specs
 
-    def __infer__(self, *args):
+    def __infer__(self, *args: Any) -> dict[Any, Any]:
         specs = [self._abstract(i, arg) for i, arg in enumerate(args)]
         return {"dtype": None, "shape": None, "value": self._planned(specs, in_graph=True)}
 
-    def _abstract(self, i, arg):
+    def _abstract(self, i: Any, arg: Any) -> Any:
         value, dtype = arg["value"], arg["dtype"]
         if isinstance(dtype, TensorType):
             shape = None if list(arg["shape"]) == [-2] else tuple(arg["shape"])
@@ -235,7 +246,7 @@ class Planner(Constexpr):
             return UNKNOWN
         return value
 
-    def _content(self, i, tensor):
+    def _content(self, i: Any, tensor: Any) -> Any:
         if i not in self.lists:
             return _is_upper_triangular(tensor)
         if tensor.dtype not in (mindspore.int64, mindspore.int32) or len(tensor.shape) != 1:
@@ -244,16 +255,16 @@ class Planner(Constexpr):
         return tuple(tensor.tolist())
 
 
-def _is_list(value):
+def _is_list(value: Any) -> bool:
     """Whether this is an array that holds what a list of ints does."""
     return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu"
 
 
-def _lists_of(op):
+def _lists_of(op: str | None) -> list[Any]:
     return [] if op is None else [spec for spec in schema(op)["inputs"] if spec["list"]]
 
 
-class _Sequence(tuple):
+class _Sequence(tuple[Any, ...]):
     """A tuple or list as a key: its element types, because True == 1 == 1.0, and its elements.
 
     Whether it is a list comes third, for the text of errors.
@@ -262,10 +273,10 @@ class _Sequence(tuple):
     __slots__ = ()
 
     @classmethod
-    def of(cls, values):
+    def of(cls, values: Any) -> Any:
         return cls((frozenset(map(type, values)), tuple(values), isinstance(values, list)))
 
-    def plain(self):
+    def plain(self) -> Any:
         """The elements, NumPy's integers as Python's: they wrap around, or become floats."""
         types, values, is_list = self
         if not all(t is int for t in types):
@@ -274,17 +285,17 @@ class _Sequence(tuple):
 
 
 @lru_cache(maxsize=2)
-def _above_diagonal(shape):
+def _above_diagonal(shape: Any) -> Any:
     return ~np.tri(*shape, dtype=bool)
 
 
-def _is_upper_triangular(mask):
+def _is_upper_triangular(mask: Any) -> Any:
     """True if the mask is 1 exactly above the diagonal."""
     values = mask.asnumpy()
     return values.ndim == 2 and np.array_equal(values != 0, _above_diagonal(values.shape))
 
 
-def promoted(*specs):
+def promoted(*specs: Any) -> tuple[Any, ...]:
     """The widest dtype of floating Tensors, and whether they differ; (None, False) for others.
 
     Mixed precision training hands over inputs of different dtypes. float16 and bfloat16 meet in
@@ -298,7 +309,9 @@ def promoted(*specs):
     return mindspore.float32, True
 
 
-def tensor_input(function, argument, spec, dtype=None, optional=False):
+def tensor_input(
+    function: str, argument: str, spec: Any, dtype: Any = None, optional: Any = False
+) -> Any:
     """A Tensor argument for `_native.infer`, as if it had been cast to `dtype`."""
     if spec is None and optional:
         return None
@@ -307,7 +320,9 @@ def tensor_input(function, argument, spec, dtype=None, optional=False):
     return spec.native(dtype)
 
 
-def list_input(function, argument, spec, optional=False, on_device=False):
+def list_input(
+    function: str, argument: str, spec: Any, optional: Any = False, on_device: Any = False
+) -> Any:
     """A sequence list for `_native.infer`; `on_device`: no target has it as host data."""
     if spec is None and optional:
         return None
@@ -324,24 +339,24 @@ def list_input(function, argument, spec, optional=False, on_device=False):
     return ("int64", (len(spec),), spec)
 
 
-def _tensor_constant(spec):
+def _tensor_constant(spec: Any) -> Any:
     """What is passed for an optional Tensor: None for the argument itself, else a placeholder."""
     return None if isinstance(spec, TensorSpec) else absent()
 
 
-def list_constant(spec):
+def list_constant(spec: Any) -> Any:
     """What is passed for a list: None for the argument itself, a Tensor of it, a placeholder."""
     if isinstance(spec, TensorSpec):
         return None
     return absent("int64") if spec is None else list_tensor(tuple(spec))
 
 
-def _absent(spec):
+def _absent(spec: Any) -> Any:
     """What is passed for an input that the public function does not know."""
     return absent("int64") if spec["list"] else absent()
 
 
-def _narrow(spec):
+def _narrow(spec: Any) -> bool:
     return isinstance(spec, TensorSpec) and spec.dtype in FLOATS[:2]
 
 
@@ -367,13 +382,22 @@ class NativeCall:
         casts: For each floating input the dtype that it has to be cast to, or None.
     """
 
-    def __init__(self, op, given, same_float=(), float32=(), function=None, cast=True):
+    def __init__(
+        self,
+        op: str,
+        given: dict[str, Any],
+        same_float: Any = (),
+        float32: Any = (),
+        function: str | None = None,
+        cast: Any = True,
+    ) -> None:
         self.op = op
         self.function = function or schema(op)["function"]
         self.attrs = {
             a["name"]: given[a["name"]] for a in schema(op)["attrs"] if a["name"] in given
         }
-        self.inputs, self.casts = {}, {}
+        self.inputs: dict[str, Any] = {}
+        self.casts: dict[str, Any] = {}
         specs = schema(op)["inputs"]
         shared = [s["name"] for s in specs if s["elements"] in ("float", "same float")]
         shared += same_float
@@ -397,11 +421,11 @@ class NativeCall:
             )
         self._given = given
 
-    def infer(self):
+    def infer(self) -> Any:
         """Every check of the call; the outputs as (dtype name, shape)."""
         return infer(self.op, list(self.inputs.values()), self.attrs, self.function)
 
-    def _needed_cast(self, name):
+    def _needed_cast(self, name: str) -> Any:
         """The dtype that an input is cast to, None where it has that or is not given."""
         cast = self.casts.get(name)
         if cast is None or self._given[name] is None or self._given[name].dtype == cast:
@@ -409,12 +433,12 @@ class NativeCall:
         return cast
 
     @property
-    def given(self):
+    def given(self) -> tuple[Any, ...]:
         """Names of the inputs that are not absent."""
         return tuple(name for name, x in self.inputs.items() if x is not None)
 
     @cached_property
-    def constants(self):
+    def constants(self) -> dict[Any, Any]:
         """What the operator gets in place of lists and optional Tensors, None for the argument."""
         return {
             spec["name"]: (list_constant if spec["list"] else _tensor_constant)(
@@ -425,7 +449,7 @@ class NativeCall:
         }
 
     @property
-    def lists(self):
+    def lists(self) -> dict[Any, Any]:
         """Values of the sequence lists that are no Tensors, by name."""
         specs = {spec["name"]: self._given[spec["name"]] for spec in _lists_of(self.op)}
         return {
@@ -434,11 +458,11 @@ class NativeCall:
             if isinstance(spec, tuple | list) and not isinstance(spec, TensorSpec)
         }
 
-    def text(self):
+    def text(self) -> Any:
         """The attributes for a Custom."""
         return encode_attrs(self.op, self.attrs, self.given, self.lists)
 
-    def stand_ins(self, op=None):
+    def stand_ins(self, op: str | None = None) -> Any:
         """What the call of an operator, of this one or of `op`, gets as `c`; see generated/."""
         op = op or self.op
         kind, values = STAND_INS[op], {}
@@ -449,13 +473,13 @@ class NativeCall:
             values[name] = self.constants.get(name) if known else _absent(spec)
         return kind(**{field: values[field] for field in kind._fields})
 
-    def bprop_given(self, **more):
+    def bprop_given(self, **more: Any) -> Any:
         """What the operator's bprop is told of its inputs, and `more`; see generated/."""
         tensors = {name: constant is None for name, constant in self.constants.items()}
         return GIVEN[self.op](**tensors, **more)
 
 
-def infer(op, inputs, attrs, function=""):
+def infer(op: str, inputs: Any, attrs: Any, function: str = "") -> Any:
     """Every check of a call; the outputs as (dtype name, shape). Errors name the function."""
     target = planned_target.get()
     if target != "cpu":

@@ -1,6 +1,7 @@
 """The error of a gradient that does not exist, raised where the gradient is used."""
 
 from functools import lru_cache
+from typing import Any
 
 from mindspore import context, ops
 
@@ -9,12 +10,12 @@ from ._custom import custom
 
 
 @lru_cache(maxsize=64)
-def _refusal(error, text):
+def _refusal(error: Any, text: str) -> Any:
     if context.get_context("device_target") != "Ascend":
         return custom("NsaRefuseGradient", text, None)
 
     # The native library's function runs on the CPU alone; MindSpore runs a Python one there, too.
-    def refuse(*inputs):
+    def refuse(*inputs: Any) -> None:
         raise error(text)
 
     return ops.Custom(refuse, lambda x: x, lambda x: x, "pyfunc")
@@ -27,14 +28,14 @@ class _Refuse(Constexpr):
     MindSpore even builds second derivatives without need after a gradient call that failed.
     """
 
-    def __init__(self, error):
+    def __init__(self, error: Any) -> None:
         super().__init__("NsaRefuse")
         self._error = error
 
-    def __call__(self, text):
+    def __call__(self, text: str) -> Any:
         raise self._error(text)
 
-    def __infer__(self, text):
+    def __infer__(self, text: dict[str, Any]) -> dict[Any, Any]:
         return {"dtype": None, "shape": None, "value": _refusal(self._error, text["value"])}
 
 
@@ -42,7 +43,7 @@ refuse_value = _Refuse(ValueError)
 _refuse_second_order = _Refuse(RuntimeError)
 
 
-def refuse_each(text, inputs):
+def refuse_each(text: str, inputs: Any) -> tuple[Any, ...]:
     """What the bprop of an operator without a gradient returns for its inputs."""
     refuse = _refuse_second_order(text)
     return tuple([refuse(x) for x in inputs])

@@ -1,12 +1,14 @@
 """Tokens of segments as rows of packed tensors: what compositions of operators share."""
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._plan import TensorSpec, fail_type, shown
 
 
-def check_int(function, given, name, least):
+def check_int(function: str, given: dict[str, Any], name: str, least: Any) -> None:
     """The rule of an int argument."""
     value = given[name]
     if type(value) is not int:
@@ -15,14 +17,16 @@ def check_int(function, given, name, least):
         raise ValueError(f"{function}: {name} must be >= {least}, got {value}")
 
 
-def check_choice(function, given, name, known):
+def check_choice(function: str, given: dict[str, Any], name: str, known: Any) -> None:
     """The rule of an argument with a few values."""
     if given[name] not in known or isinstance(given[name], bool):
         words = " or ".join(map(repr, known))
         raise ValueError(f"{function}: {name} must be {words}, got {shown(given[name])}")
 
 
-def check_tensor(function, given, name, rank, dtypes=None):
+def check_tensor(
+    function: str, given: dict[str, Any], name: str, rank: Any, dtypes: Any = None
+) -> None:
     """The rules of a Tensor's rank and dtype."""
     spec = given[name]
     if not isinstance(spec, TensorSpec):
@@ -37,7 +41,7 @@ def check_tensor(function, given, name, rank, dtypes=None):
 INTS = mindspore.int64, mindspore.int32
 
 
-def check_sums(function, given, name, x):
+def check_sums(function: str, given: dict[str, Any], name: str, x: Tensor) -> None:
     """The rules of prefix sums with a leading 0 of the segments of `x`, [T, ...]."""
     check_tensor(function, given, name, 1, INTS)
     sums, tokens = given[name].content, given[x].shape[0]
@@ -56,7 +60,7 @@ def check_sums(function, given, name, x):
         )
 
 
-def check_lengths(function, given, name, x):
+def check_lengths(function: str, given: dict[str, Any], name: str, x: Tensor) -> None:
     """The rules of the lengths in use of the rows of `x`, [B, S, ...]."""
     check_tensor(function, given, name, 1, INTS)
     used, (rows, most) = given[name].content, given[x].shape[:2]
@@ -72,7 +76,7 @@ def check_lengths(function, given, name, x):
         )
 
 
-def segments(x, cu_seqlens):
+def segments(x: Tensor, cu_seqlens: Any) -> tuple[Any, ...]:
     """Prefix sums of segments with a leading 0, int32 [B + 1], and x as packed rows."""
     shape = ops.shape(x)
     if cu_seqlens is not None:
@@ -81,12 +85,12 @@ def segments(x, cu_seqlens):
     return sums, ops.reshape(x, (shape[0] * shape[1], *shape[2:]))
 
 
-def lengths(sums, segment):
+def lengths(sums: Any, segment: Any) -> Tensor:
     """Length of each of the segments `segment`."""
     return ops.gather(sums[1:] - sums[:-1], segment, 0)
 
 
-def places(sums, rows):
+def places(sums: Any, rows: Any) -> tuple[Any, ...]:
     """Segment and place in it of each of as many `rows` of x, int32 [T].
 
     Rows after the last segment count as its own.
@@ -98,7 +102,14 @@ def places(sums, rows):
     return segment, row - ops.gather(sums, segment, 0)
 
 
-def visible(keys, queries, place, ratio, residual, segment):
+def visible(
+    keys: Tensor,
+    queries: Tensor,
+    place: Tensor,
+    ratio: int,
+    residual: Tensor | None,
+    segment: Tensor,
+) -> Tensor:
     """Compressed keys that every query sees: those that have ended, int32 [T].
 
     Args:
@@ -115,7 +126,7 @@ def visible(keys, queries, place, ratio, residual, segment):
     return ops.minimum(keys, ops.floor_divide(total, ratio))
 
 
-def rows_of(numbers, stop, sums, segment, offset=0):
+def rows_of(numbers: Any, stop: Any, sums: Any, segment: Any, offset: int = 0) -> Tensor:
     """Rows [T, n] of numbers in [0, stop) of segments, -1 for the others, int32."""
     rows = numbers + ops.expand_dims(ops.gather(sums, segment, 0) + offset, 1)
     there = ops.logical_and(numbers >= 0, numbers < stop)

@@ -1,15 +1,18 @@
 """Sequence lists of compressed segments."""
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from .. import _native
 from ._plan import Planner, TensorSpec, fail_type
+from ._types import IntList
 
 _FUNCTION = "compressed_seq_len"
 
 
-def _plan_call(actual_seq_len, compress_block_size, compress_stride):
+def _plan_call(actual_seq_len: Any, compress_block_size: Any, compress_stride: Any) -> Any:
     if not isinstance(actual_seq_len, (TensorSpec, tuple, list)):
         fail_type(
             _FUNCTION, "actual_seq_len", "a tuple or list of ints or a Tensor", actual_seq_len
@@ -33,7 +36,9 @@ def _plan_call(actual_seq_len, compress_block_size, compress_stride):
     return None
 
 
-def compressed_seq_len(actual_seq_len, compress_block_size, compress_stride):
+def compressed_seq_len(
+    actual_seq_len: IntList, compress_block_size: int, compress_stride: int
+) -> tuple[int, ...] | Tensor:
     """Prefix sums of the rows that `nsa_compress` makes of each segment.
 
     Args:
@@ -60,11 +65,12 @@ def compressed_seq_len(actual_seq_len, compress_block_size, compress_stride):
     sums = _plan_compressed_seq_len(actual_seq_len, compress_block_size, compress_stride)
     if sums is not None:
         return sums
-    dtype = actual_seq_len.dtype
+    ends: Any = actual_seq_len
+    dtype = ends.dtype
     # A window may be longer than an int32 counts.
-    actual_seq_len = ops.cast(actual_seq_len, mindspore.int64)
-    begins = ops.concat((ops.zeros_like(actual_seq_len[:1]), actual_seq_len[:-1]))
-    lengths = actual_seq_len - begins
+    ends = ops.cast(ends, mindspore.int64)
+    begins = ops.concat((ops.zeros_like(ends[:1]), ends[:-1]))
+    lengths = ends - begins
     windows = ops.floor_divide(lengths - compress_block_size, compress_stride) + 1
     windows = ops.maximum(windows, ops.zeros_like(windows))
     # There are no more of them than tokens. MindSpore's sums on Ascend take no int64.

@@ -4,8 +4,10 @@ Operators with gradients of their own would keep what every step of the softmax 
 copies of the rows. Here forward and backward work on pieces of at most 64 MB.
 """
 
+from typing import Any
+
 import mindspore
-from mindspore import nn, ops
+from mindspore import Tensor, nn, ops
 
 from ._custom import planned_for_graph
 from ._plan import Planner
@@ -19,7 +21,7 @@ _MOST_IN_GRAPH = 32
 _NOTHING = -1e30
 
 
-def _plan_pieces(count, width):
+def _plan_pieces(count: Any, width: Any) -> tuple[Any, ...]:
     """(first, end) of every piece of `count` rows of `width` numbers."""
     if count is None or count < 0 or width < 0:
         return ((0, None),)
@@ -29,7 +31,7 @@ def _plan_pieces(count, width):
     return tuple((first, min(first + each, count)) for first in range(0, count, each))
 
 
-def pieces_of_rows(count, width):
+def pieces_of_rows(count: int, width: Any) -> Any:
     """(first, end) of pieces of rows."""
     return _planned_rows(count, width)
 
@@ -44,7 +46,7 @@ zeros_like = ops.operations.ZerosLike()
 class WindowPool(nn.Cell):
     """Sum over a window of weights softmax(gate + bias), for every channel, times values."""
 
-    def construct(self, values, gate, bias, index):
+    def construct(self, values: Any, gate: Tensor, bias: Tensor, index: Tensor) -> Tensor:
         """Entries, and the logarithms of the softmaxes' sums, float32 [2, E, D].
 
         Args:
@@ -70,7 +72,9 @@ class WindowPool(nn.Cell):
         # One Tensor: level O0 of graphs cannot differentiate a tuple of this Cell.
         return ops.stack((ops.concat(entries, 0), ops.concat(sums, 0)))
 
-    def bprop(self, values, gate, bias, index, out, dout):
+    def bprop(
+        self, values: Any, gate: Any, bias: Any, index: Any, out: Any, dout: Any
+    ) -> tuple[Any, ...]:
         """dvalue = w dout, dgate = w (value - entry) dout, w = exp(gate + bias - sum)."""
         rows, size = values.shape[0], bias.shape[0]
         window, slot = _windows_of_rows(index, rows)
@@ -91,7 +95,7 @@ class WindowPool(nn.Cell):
         return ops.concat(of_values, 0), ops.concat(of_gate, 0), of_bias, zeros_like(index)
 
 
-def _windows_of_rows(index, rows):
+def _windows_of_rows(index: Any, rows: Any) -> tuple[Any, ...]:
     """The window and the place in it of every row [R], -1 and 0 for rows in none."""
     count, size = ops.shape(index)
     places = ops.reshape(ops.where(index >= 0, index, zeros_like(index) + rows), (-1, 1))

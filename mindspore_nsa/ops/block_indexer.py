@@ -2,12 +2,18 @@
 
 from functools import lru_cache
 from numbers import Integral
+from typing import Any
 
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._custom import CACHE_SIZE, native_operator
 from ._plan import NativeCall, Planner
-from .generated.block_indexer import call_block_indexer, zero_bprop_of_block_indexer
+from ._types import IntList
+from .generated.block_indexer import (
+    BlockIndexerGiven,
+    call_block_indexer,
+    zero_bprop_of_block_indexer,
+)
 
 _OP = "BlockIndexer"
 _FUNCTION = "block_indexer"
@@ -16,11 +22,11 @@ _SIZES = ("head_groups", "compress_block_size", "compress_stride")
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, given):
+def _operator(attrs: Any, given: BlockIndexerGiven) -> Any:
     return native_operator(_OP, attrs, zero_bprop_of_block_indexer(given))
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     for name in _SIZES:
         if given[name] is None:
             del given[name]
@@ -35,23 +41,23 @@ def _plan_call(**given):
 
 
 def block_indexer(
-    query,
-    key,
-    weights=None,
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor | None = None,
     *,
-    score,
-    block_size,
-    block_count,
-    head_groups=None,
-    scale=1.0,
-    init_blocks=0,
-    local_blocks=0,
-    compress_block_size=None,
-    compress_stride=None,
-    actual_seq_qlen,
-    actual_seq_kvlen,
-    q_offset=None,
-):
+    score: str,
+    block_size: int,
+    block_count: int,
+    head_groups: int | None = None,
+    scale: float = 1.0,
+    init_blocks: int = 0,
+    local_blocks: int = 0,
+    compress_block_size: int | None = None,
+    compress_stride: int | None = None,
+    actual_seq_qlen: IntList,
+    actual_seq_kvlen: IntList,
+    q_offset: IntList | None = None,
+) -> Tensor:
     r"""The blocks of keys that the scores of an indexer choose for every query, causally.
 
     The scores :math:`I[s] = \sum_h w[h] \cdot scale \cdot q[h] \cdot k[s]` of the keys, summed over

@@ -1,7 +1,9 @@
 """Entries of windows of tokens: the pooling of DeepSeek V4's compressors."""
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._plan import FLOATS, Planner, TensorSpec, fail_type
 from ._segment_rows import check_sums, check_tensor, segments
@@ -11,7 +13,7 @@ _FUNCTION = "compressor"
 _pool = WindowPool()
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> bool:
     kv, overlap = given["kv"], given["overlap"]
     if type(overlap) is not bool:
         fail_type(_FUNCTION, "overlap", "a bool", overlap)
@@ -40,7 +42,14 @@ def _plan_call(**given):
     return True
 
 
-def compressor(kv, gate, ape, *, overlap=False, cu_seqlens=None):
+def compressor(
+    kv: Tensor,
+    gate: Tensor,
+    ape: Tensor,
+    *,
+    overlap: bool = False,
+    cu_seqlens: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     r"""Entries of windows of tokens, softmax-weighted for every channel.
 
     Window `w` of a segment has its tokens :math:`r w .. r w + r - 1`, and the entry
@@ -118,7 +127,9 @@ def compressor(kv, gate, ape, *, overlap=False, cu_seqlens=None):
     return (entries if shape is None else ops.reshape(entries, shape)), ended
 
 
-def pooled_windows(values, gate, bias, own, before=None):
+def pooled_windows(
+    values: Any, gate: Tensor, bias: Tensor, own: Tensor, before: Tensor | None = None
+) -> Any:
     """Entries [E, D] of windows of packed tokens.
 
     Args:

@@ -1,12 +1,16 @@
 """The KL loss of an indexer over all keys, with the gradients of the indexer."""
 
 from functools import lru_cache
+from typing import Any
+
+from mindspore import Tensor
 
 from ._custom import CACHE_SIZE, native_operator
 from ._gradient import refusal
 from ._indexer_kl_loss import checked_call
 from ._operands import in_dtype
 from ._plan import Planner
+from ._types import IntList
 from .generated.dense_lightning_indexer_grad_kl_loss import (
     call_dense_lightning_indexer_grad_kl_loss,
 )
@@ -20,38 +24,38 @@ _NO_GRADIENT = (
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs):
+def _operator(attrs: Any) -> Any:
     bprop = refusal(_OP, _NO_GRADIENT)
     return native_operator(_OP, attrs, bprop)
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     call, _ = checked_call(_OP, _FUNCTION, given)
     operator = _operator(call.text())
     return operator.call, call.stand_ins()
 
 
 def dense_lightning_indexer_grad_kl_loss(
-    query,
-    key,
-    query_index,
-    key_index,
-    weights,
-    softmax_max,
-    softmax_sum,
-    softmax_max_index,
-    softmax_sum_index,
-    scale_value,
+    query: Tensor,
+    key: Tensor,
+    query_index: Tensor,
+    key_index: Tensor,
+    weights: Tensor,
+    softmax_max: Tensor,
+    softmax_sum: Tensor,
+    softmax_max_index: Tensor,
+    softmax_sum_index: Tensor,
+    scale_value: float,
     *,
-    query_rope=None,
-    key_rope=None,
-    actual_seq_qlen=None,
-    actual_seq_klen=None,
-    layout="BSND",
-    sparse_mode=3,
-    pre_tokens=9223372036854775807,
-    next_tokens=9223372036854775807,
-):
+    query_rope: Tensor | None = None,
+    key_rope: Tensor | None = None,
+    actual_seq_qlen: IntList | None = None,
+    actual_seq_klen: IntList | None = None,
+    layout: str = "BSND",
+    sparse_mode: int = 3,
+    pre_tokens: int = 9223372036854775807,
+    next_tokens: int = 9223372036854775807,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""The KL loss of an indexer over all keys that queries see, with the gradients of the indexer.
 
     What the indexer of DeepSeek Sparse Attention is trained by first, beside dense attention: for

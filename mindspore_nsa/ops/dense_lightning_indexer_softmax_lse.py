@@ -1,11 +1,15 @@
 """The softmax statistics of an indexer's scores over all keys that queries see."""
 
 from functools import lru_cache
+from typing import Any
+
+from mindspore import Tensor
 
 from ._custom import CACHE_SIZE, native_operator
 from ._gradient import refusal
 from ._indexer_kl_loss import checked_call
 from ._plan import Planner
+from ._types import IntList
 from .generated.dense_lightning_indexer_softmax_lse import call_dense_lightning_indexer_softmax_lse
 
 _OP = "DenseLightningIndexerSoftmaxLse"
@@ -14,30 +18,30 @@ _NO_GRADIENT = f"{_FUNCTION}: softmax_max_index and softmax_sum_index have no gr
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def index_log_sum(attrs):
+def index_log_sum(attrs: Any) -> Any:
     """The operator."""
     bprop = refusal(_OP, _NO_GRADIENT)
     return native_operator(_OP, attrs, bprop)
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     call, _ = checked_call(_OP, _FUNCTION, given)
     operator = index_log_sum(call.text())
     return operator.call, call.stand_ins()
 
 
 def dense_lightning_indexer_softmax_lse(
-    query_index,
-    key_index,
-    weights,
+    query_index: Tensor,
+    key_index: Tensor,
+    weights: Tensor,
     *,
-    actual_seq_qlen=None,
-    actual_seq_klen=None,
-    layout="BSND",
-    sparse_mode=3,
-    pre_tokens=9223372036854775807,
-    next_tokens=9223372036854775807,
-):
+    actual_seq_qlen: IntList | None = None,
+    actual_seq_klen: IntList | None = None,
+    layout: str = "BSND",
+    sparse_mode: int = 3,
+    pre_tokens: int = 9223372036854775807,
+    next_tokens: int = 9223372036854775807,
+) -> tuple[Tensor, Tensor]:
     r"""The softmax statistics of an indexer's scores over all keys that queries see.
 
     For every query the maximum of :math:`I_s = \sum_h w_h \max(0, q_h \cdot k_s)` over the keys

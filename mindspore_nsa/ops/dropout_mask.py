@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._custom import CACHE_SIZE, encode_attrs, list_tensor, native_operator
 from ._plan import Planner, TensorSpec, fail_type, infer
@@ -28,14 +28,14 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs):
-    def bprop(seed, out, dout):
+def _operator(attrs: Any) -> Any:
+    def bprop(seed: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         return (ops.zeros_like(seed),)
 
     return native_operator("NsaDropoutMask", attrs, bprop)
 
 
-def _plan_call(keep_prob, numel, seed):
+def _plan_call(keep_prob: Any, numel: Any, seed: Any) -> Any:
     constant = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
     if not constant and not isinstance(seed, TensorSpec):
         fail_type(_FUNCTION, "seed", "an int or a Tensor", seed)
@@ -56,7 +56,7 @@ def _plan_call(keep_prob, numel, seed):
     return _Plan(operator.call, dtype, list_tensor((int(seed),)) if constant else None)
 
 
-def dropout_mask(keep_prob, numel, seed):
+def dropout_mask(keep_prob: float, numel: int, seed: int | Tensor) -> Tensor:
     """A random mask for the `drop_mask` of `flash_attention_score`.
 
     Args:

@@ -1,13 +1,17 @@
 """Dense attention with MindSpore's and CANN's masks, position biases and dropout."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from mindspore import Tensor
 
 from ._custom import CACHE_SIZE, encode_attrs, native_operator, schema
 from ._gradient import gradient_operator, without_gradient
 from ._plan import NativeCall, Planner, fail_type, infer, shown
+from ._types import IntList
 from .generated.flash_attention_score import (
+    FlashAttentionScoreGiven,
     bprop_of_flash_attention_score,
     call_flash_attention_score,
 )
@@ -18,7 +22,9 @@ _FUNCTION = "flash_attention_score"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, pse_attrs, given):
+def _operator(
+    attrs: Any, gradient_attrs: str, pse_attrs: str, given: FlashAttentionScoreGiven
+) -> Any:
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
     # Only where shapes are unknown: the bias may turn out to have no gradient, so its gradient is
     # an operator of its own, which does not run where it is not used.
@@ -29,7 +35,7 @@ def _operator(attrs, gradient_attrs, pse_attrs, given):
     return native_operator(_OP, attrs, bprop)
 
 
-def _gradient_inputs(inputs, outputs):
+def _gradient_inputs(inputs: Any, outputs: Any) -> list[Any]:
     """Inputs of FlashAttentionScoreGrad from those of the forward and what it gives."""
     out, softmax_max, softmax_sum = ((dtype, shape, None) for dtype, shape in outputs)
     known = {
@@ -42,7 +48,9 @@ def _gradient_inputs(inputs, outputs):
     return [known.get(spec["name"]) for spec in schema(_GRAD)["inputs"]]
 
 
-def _check_what_no_kernel_sees(padding_mask, inner_precise, return_softmax):
+def _check_what_no_kernel_sees(
+    padding_mask: Tensor, inner_precise: Any, return_softmax: bool
+) -> None:
     if not isinstance(return_softmax, (bool, np.bool_)):
         fail_type(_FUNCTION, "return_softmax", "a bool", return_softmax)
     if padding_mask is not None:
@@ -53,14 +61,14 @@ def _check_what_no_kernel_sees(padding_mask, inner_precise, return_softmax):
         raise ValueError(f"{_FUNCTION}: inner_precise must be in [0, 4], got {inner_precise}")
 
 
-def _form_is_unknown(query, bias):
+def _form_is_unknown(query: Tensor, bias: Any) -> bool:
     """Whether a position bias may turn out to have the compressed alibi form, without gradient."""
     if query.shape is None or bias.shape is None:
         return True
     return len(bias.shape) == 4 and bias.shape[2] in (-1, 1024) and -1 in query.shape + bias.shape
 
 
-def _start_list(name, given):
+def _start_list(name: str, given: Any) -> Any:
     """One position for all batch elements as a list of one."""
     if given is None or isinstance(given, (tuple, list)):
         return given
@@ -69,7 +77,7 @@ def _start_list(name, given):
     return (int(given),)
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     _check_what_no_kernel_sees(
         given["padding_mask"], given["inner_precise"], given["return_softmax"]
     )
@@ -97,7 +105,7 @@ def _plan_call(**given):
     statistics = bool(given["return_softmax"])
     gradient_given = (*call.given, "softmax_sum_grad") if statistics else call.given
 
-    def gradient_attrs(wants_pse):
+    def gradient_attrs(wants_pse: bool) -> Any:
         attrs = {**call.attrs, "pse_grad": wants_pse}
         return encode_attrs(_GRAD, attrs, gradient_given, call.lists)
 
@@ -111,31 +119,31 @@ def _plan_call(**given):
 
 
 def flash_attention_score(
-    query,
-    key,
-    value,
-    head_num,
-    real_shift=None,
-    drop_mask=None,
-    padding_mask=None,
-    attn_mask=None,
-    prefix=None,
-    actual_seq_qlen=None,
-    actual_seq_kvlen=None,
-    keep_prob=1.0,
-    scalar_value=1.0,
-    pre_tokens=2147483647,
-    next_tokens=2147483647,
-    inner_precise=0,
-    input_layout="BSH",
-    sparse_mode=0,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    head_num: int,
+    real_shift: Tensor | None = None,
+    drop_mask: Tensor | None = None,
+    padding_mask: None = None,
+    attn_mask: Tensor | None = None,
+    prefix: IntList | None = None,
+    actual_seq_qlen: IntList | None = None,
+    actual_seq_kvlen: IntList | None = None,
+    keep_prob: float = 1.0,
+    scalar_value: float = 1.0,
+    pre_tokens: int = 2147483647,
+    next_tokens: int = 2147483647,
+    inner_precise: int = 0,
+    input_layout: str = "BSH",
+    sparse_mode: int = 0,
     *,
-    pse_type=1,
-    q_start_idx=None,
-    kv_start_idx=None,
-    sink=None,
-    return_softmax=False,
-):
+    pse_type: int = 1,
+    q_start_idx: int | IntList | None = None,
+    kv_start_idx: int | IntList | None = None,
+    sink: Tensor | None = None,
+    return_softmax: bool = False,
+) -> Tensor | tuple[Tensor, Tensor, Tensor]:
     r"""Dense attention: dropout(softmax(mask(scores))) times the values.
 
     The scores are :math:`(q k^T + pse) \cdot scale` with `pse_type` 1 and

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from .. import _native
 from ._custom import CACHE_SIZE, constant, encode_attrs, native_operator, planned_target
@@ -13,7 +13,9 @@ from ._gradient import gradient_operator
 from ._operands import passed
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, shown
+from ._types import IntList
 from .generated.lightning_indexer import (
+    LightningIndexerGiven,
     bprop_of_lightning_indexer,
     call_lightning_indexer,
     zero_bprop_of_lightning_indexer,
@@ -24,7 +26,7 @@ _GRAD = "LightningIndexerGrad"
 _FUNCTION = "lightning_indexer"
 _ALL_TOKENS = 2**63 - 1
 # MindSpore's own operator, which runs on Ascend; an older MindSpore has none.
-_built_in = getattr(ops, "lightning_indexer", None)
+_built_in: Any = getattr(ops, "lightning_indexer", None)
 
 
 class _Plan(NamedTuple):
@@ -44,7 +46,7 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, given):
+def _operator(attrs: Any, gradient_attrs: str, given: LightningIndexerGiven) -> Any:
     """`gradient_attrs` is None where no values are asked for, or keys are in pages."""
     if gradient_attrs is None:
         return native_operator(_OP, attrs, zero_bprop_of_lightning_indexer(given))
@@ -52,7 +54,7 @@ def _operator(attrs, gradient_attrs, given):
     return native_operator(_OP, attrs, bprop_of_lightning_indexer(gradient.call, given))
 
 
-def _built_in_lists(call, given):
+def _built_in_lists(call: Any, given: dict[str, Any]) -> dict[Any, Any]:
     """The lists as MindSpore's operator takes them, where it takes the call."""
     _native.infer(_OP, list(call.inputs.values()), call.attrs, "ascend")
     if _built_in is None:
@@ -66,7 +68,7 @@ def _built_in_lists(call, given):
     }
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> Any:
     for name in ("pre_tokens", "next_tokens"):
         if type(given[name]) is not int:
             raise TypeError(f"{_FUNCTION}: {name} must be an int, got {shown(given[name])}")
@@ -88,23 +90,23 @@ def _plan_call(**given):
 
 
 def lightning_indexer(
-    query,
-    key,
-    weights,
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
     *,
-    actual_seq_lengths_query=None,
-    actual_seq_lengths_key=None,
-    block_table=None,
-    layout_query="BSND",
-    layout_key="BSND",
-    sparse_count=2048,
-    sparse_mode=3,
-    pre_tokens=9223372036854775807,
-    next_tokens=9223372036854775807,
-    return_value=False,
-    compress_ratio=1,
-    compress_residual=None,
-):
+    actual_seq_lengths_query: IntList | None = None,
+    actual_seq_lengths_key: IntList | None = None,
+    block_table: Tensor | None = None,
+    layout_query: str = "BSND",
+    layout_key: str = "BSND",
+    sparse_count: int = 2048,
+    sparse_mode: int = 3,
+    pre_tokens: int = 9223372036854775807,
+    next_tokens: int = 9223372036854775807,
+    return_value: bool = False,
+    compress_ratio: int = 1,
+    compress_residual: IntList | None = None,
+) -> tuple[Tensor, Tensor]:
     r"""The keys of largest score for every query: the indexer of DeepSeek Sparse Attention.
 
     The score of key `s` is :math:`I[s] = \sum_h w[h] \max(0, q[h] \cdot k[s])`, in float32; a query

@@ -1,17 +1,19 @@
 """The KL loss that trains an indexer, as a loss that can be differentiated."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._custom import CACHE_SIZE, native_operator, planned_target
 from ._gradient import second_order_text, without_gradient
 from ._indexer_kl_loss import checked_call
 from ._operands import used_with
 from ._plan import Planner, TensorSpec, shown
+from ._types import IntList
 from .dense_lightning_indexer_softmax_lse import index_log_sum
 from .generated.dense_lightning_indexer_grad_kl_loss import (
     bprop_of_dense_lightning_indexer_grad_kl_loss,
@@ -28,7 +30,7 @@ _SPARSE = "SparseLightningIndexerGradKLLoss"
 _DENSE = "DenseLightningIndexerGradKLLoss"
 _LOG_SUM = "DenseLightningIndexerSoftmaxLse"
 _REDUCTIONS = ("mean", "sum")
-_BPROPS = {
+_BPROPS: dict[str, Callable[..., Any]] = {
     _SPARSE: bprop_of_sparse_lightning_indexer_grad_kl_loss,
     _DENSE: bprop_of_dense_lightning_indexer_grad_kl_loss,
 }
@@ -53,10 +55,10 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(op, attrs, given, target):
+def _operator(op: str, attrs: Any, given: Any, target: str) -> Any:
     guard = without_gradient(second_order_text(_FUNCTION))
 
-    def slopes(out, dout):
+    def slopes(out: Any, dout: Any) -> tuple[Any, ...]:
         """The gradients beside the loss, times that of the loss."""
         by = used_with(dout[3], dout[0], dout[1], dout[2])
         return (
@@ -68,7 +70,7 @@ def _operator(op, attrs, given, target):
     return native_operator(op, attrs, _BPROPS[op](slopes, given))
 
 
-def _dense_calls(given):
+def _dense_calls(given: dict[str, Any]) -> tuple[Any, ...]:
     """The call of what gives the indexer's statistics, and that of the loss over all keys."""
     log_sum, statistics = checked_call(_LOG_SUM, _FUNCTION, given)
     more = ("softmax_max_index", "softmax_sum_index")
@@ -79,12 +81,12 @@ def _dense_calls(given):
     return log_sum, call
 
 
-def _fixed(x):
+def _fixed(x: Tensor) -> Any:
     """A Tensor or None to which no gradient goes."""
     return x if x is None else ops.stop_gradient(x)
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> Any:
     reduction, coeff = given["reduction"], given["coeff"]
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{_FUNCTION}: reduction must be 'mean' or 'sum', got {shown(reduction)}")
@@ -106,27 +108,27 @@ def _plan_call(**given):
 
 
 def lightning_indexer_kl_loss(
-    query,
-    key,
-    query_index,
-    key_index,
-    weights,
-    sparse_indices,
-    softmax_max,
-    softmax_sum,
-    scale_value,
+    query: Tensor,
+    key: Tensor,
+    query_index: Tensor,
+    key_index: Tensor,
+    weights: Tensor,
+    sparse_indices: Tensor | None,
+    softmax_max: Tensor,
+    softmax_sum: Tensor,
+    scale_value: float,
     *,
-    query_rope=None,
-    key_rope=None,
-    actual_seq_qlen=None,
-    actual_seq_klen=None,
-    layout="BSND",
-    sparse_mode=3,
-    pre_tokens=9223372036854775807,
-    next_tokens=9223372036854775807,
-    reduction="mean",
-    coeff=1.0,
-):
+    query_rope: Tensor | None = None,
+    key_rope: Tensor | None = None,
+    actual_seq_qlen: IntList | None = None,
+    actual_seq_klen: IntList | None = None,
+    layout: str = "BSND",
+    sparse_mode: int = 3,
+    pre_tokens: int = 9223372036854775807,
+    next_tokens: int = 9223372036854775807,
+    reduction: str = "mean",
+    coeff: float = 1.0,
+) -> Tensor:
     r"""The KL loss that trains an indexer, as a loss that can be differentiated.
 
     The loss of `sparse_lightning_indexer_grad_kl_loss`, which says what it is: how far the scores

@@ -1,7 +1,9 @@
 """The keys that a learned indexer picks, by the names of CANN's second operator."""
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._plan import Planner, fail_type, require_none, shown
 from ._segment_rows import check_choice, check_int, check_lengths, check_sums, check_tensor
@@ -18,7 +20,7 @@ _LISTS = (
 )
 
 
-def check_lists(function, given):
+def check_lists(function: str, given: dict[str, Any]) -> None:
     """The rules of prefix sums and lengths of layouts "TND" and "BSND"."""
     for sums, used, x, layout in _LISTS:
         if given[layout] == _PAGES:
@@ -40,7 +42,7 @@ def check_lists(function, given):
             check_lengths(function, given, used, x)
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> bool:
     check_choice(_FUNCTION, given, "layout_q", _LAYOUTS)
     check_choice(_FUNCTION, given, "layout_k", (given["layout_q"], _PAGES))
     check_choice(_FUNCTION, given, "mask_mode", (0, 3))
@@ -56,26 +58,26 @@ def _plan_call(**given):
 
 
 def lightning_indexer_v2(
-    query,
-    key,
-    weights,
-    topk,
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
+    topk: int,
     *,
-    cu_seqlens_q=None,
-    cu_seqlens_k=None,
-    seqused_q=None,
-    seqused_k=None,
-    cmp_residual_k=None,
-    block_table=None,
-    output_idx_offset=None,
-    metadata=None,
-    max_seqlen_q=-1,
-    layout_q="BSND",
-    layout_k="BSND",
-    mask_mode=0,
-    cmp_ratio=1,
-    return_value=False,
-):
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    seqused_q: Tensor | None = None,
+    seqused_k: Tensor | None = None,
+    cmp_residual_k: Tensor | None = None,
+    block_table: Tensor | None = None,
+    output_idx_offset: Tensor | None = None,
+    metadata: Tensor | None = None,
+    max_seqlen_q: int = -1,
+    layout_q: str = "BSND",
+    layout_k: str = "BSND",
+    mask_mode: int = 0,
+    cmp_ratio: int = 1,
+    return_value: bool = False,
+) -> tuple[Tensor, Tensor]:
     r"""The keys of largest score for every query, by the names of CANN's second indexer.
 
     It is `lightning_indexer`, called as the operator of DeepSeek V4 is: prefix sums begin with 0,

@@ -2,12 +2,16 @@
 
 from functools import lru_cache
 from numbers import Integral
+from typing import Any
+
+from mindspore import Tensor
 
 from .. import _native
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, TensorSpec
-from .generated.nsa_compress import bprop_of_nsa_compress, call_nsa_compress
+from ._types import IntList
+from .generated.nsa_compress import NsaCompressGiven, bprop_of_nsa_compress, call_nsa_compress
 
 _OP = "NsaCompress"
 _GRAD = "NsaCompressGrad"
@@ -15,12 +19,12 @@ _FUNCTION = "nsa_compress"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, given):
+def _operator(attrs: Any, gradient_attrs: str, given: NsaCompressGiven) -> Any:
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
     return native_operator(_OP, attrs, bprop_of_nsa_compress(gradient.call, given))
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     rows = given["num_windows"]
     if rows is None:
         del given["num_windows"]
@@ -40,8 +44,14 @@ def _plan_call(**given):
 
 
 def nsa_compress(
-    input, weight, compress_block_size, compress_stride, *, actual_seq_len, num_windows=None
-):
+    input: Tensor,
+    weight: Tensor,
+    compress_block_size: int,
+    compress_stride: int,
+    *,
+    actual_seq_len: IntList,
+    num_windows: int | None = None,
+) -> Tensor:
     r"""Compress a packed sequence with a learned weighted sum over sliding windows.
 
     Window :math:`i` of a segment that starts at token :math:`c_b` gives one output row,

@@ -2,13 +2,18 @@
 
 import logging
 from functools import lru_cache
+from typing import Any
+
+from mindspore import Tensor
 
 from .. import _native
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, TensorSpec
 from ._sequence import compressed_seq_len
+from ._types import IntList
 from .generated.nsa_compress_attention import (
+    NsaCompressAttentionGiven,
     bprop_of_nsa_compress_attention,
     call_nsa_compress_attention,
 )
@@ -20,13 +25,13 @@ _log = logging.getLogger("mindspore_nsa")
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, given):
+def _operator(attrs: Any, gradient_attrs: str, given: NsaCompressAttentionGiven) -> Any:
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
     return native_operator(_OP, attrs, bprop_of_nsa_compress_attention(gradient.call, given))
 
 
 @lru_cache(maxsize=1)
-def _warn_selection_lengths():
+def _warn_selection_lengths() -> None:
     """Said once: the list is checked for its form and otherwise not used."""
     _log.warning(
         "%s: actual_sel_seq_kvlen differs from the number of selection blocks that follows from "
@@ -35,7 +40,7 @@ def _warn_selection_lengths():
     )
 
 
-def _check_selection_lengths(given):
+def _check_selection_lengths(given: dict[str, Any]) -> Any:
     """Warns where the list and what follows from the other arguments are known to differ."""
     seq_q, seq_cmp, seq_sel, q_offset = (
         given[name]
@@ -61,7 +66,7 @@ def _check_selection_lengths(given):
             return _warn_selection_lengths()
 
 
-def _gradient_attrs(call, statistics):
+def _gradient_attrs(call: Any, statistics: bool) -> Any:
     """FlashAttentionScoreGrad with the same mask; block size without stride: no causal rule."""
     masked = "atten_mask" in call.given
     attrs = {
@@ -81,7 +86,7 @@ def _gradient_attrs(call, statistics):
     return encode_attrs(_GRAD, attrs, given, lists)
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     call = NativeCall(_OP, given)
     call.infer()
     # The list of compressed lengths is always passed: the gradient needs it.
@@ -103,27 +108,27 @@ def _plan_call(**given):
 
 
 def compress_attention(
-    query,
-    key,
-    value,
-    scale_value,
-    head_num,
-    compress_block_size,
-    compress_stride,
-    select_block_size,
-    select_block_count,
-    topk_mask,
-    atten_mask,
-    actual_seq_qlen,
-    actual_cmp_seq_kvlen,
-    actual_sel_seq_kvlen,
-    causal,
-    init_blocks,
-    local_blocks,
-    importance,
-    q_offset,
-    statistics,
-):
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale_value: float,
+    head_num: int,
+    compress_block_size: int,
+    compress_stride: int,
+    select_block_size: int,
+    select_block_count: int,
+    topk_mask: Tensor,
+    atten_mask: Tensor,
+    actual_seq_qlen: IntList,
+    actual_cmp_seq_kvlen: IntList,
+    actual_sel_seq_kvlen: IntList,
+    causal: bool,
+    init_blocks: int,
+    local_blocks: int,
+    importance: str,
+    q_offset: IntList,
+    statistics: bool,
+) -> Any:
     """As nsa_compress_attention, with `statistics`: whether the softmax statistics are used.
 
     Where they are not, their gradients are zeros, which a graph would keep as a constant of their
@@ -174,27 +179,27 @@ _plan_nsa_compress_attention = Planner(_plan_call, compress_attention, op=_OP)
 
 
 def nsa_compress_attention(
-    query,
-    key,
-    value,
-    scale_value,
-    head_num,
-    compress_block_size,
-    compress_stride,
-    select_block_size,
-    select_block_count,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale_value: float,
+    head_num: int,
+    compress_block_size: int,
+    compress_stride: int,
+    select_block_size: int,
+    select_block_count: int,
     *,
-    topk_mask=None,
-    atten_mask=None,
-    actual_seq_qlen,
-    actual_cmp_seq_kvlen=None,
-    actual_sel_seq_kvlen=None,
-    causal=False,
-    init_blocks=0,
-    local_blocks=0,
-    importance="cann",
-    q_offset=None,
-):
+    topk_mask: Tensor | None = None,
+    atten_mask: Tensor | None = None,
+    actual_seq_qlen: IntList,
+    actual_cmp_seq_kvlen: IntList | None = None,
+    actual_sel_seq_kvlen: IntList | None = None,
+    causal: bool = False,
+    init_blocks: int = 0,
+    local_blocks: int = 0,
+    importance: str = "cann",
+    q_offset: IntList | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""Attention over compressed keys, and the most important selection blocks of every query.
 
     The output is :math:`softmax(scale \cdot q k^T) v` over the compressed tokens of the query's own

@@ -1,15 +1,20 @@
 """Decoding: attention of the newest tokens over a cache of compressed ones, and their blocks."""
 
+from typing import Any
+
+from mindspore import Tensor
+
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, require_none
+from ._types import IntList
 from .generated.nsa_compress_attention_infer import call_nsa_compress_attention_infer
 
 _OP = "NsaCompressAttentionInfer"
 _FUNCTION = "nsa_compress_attention_infer"
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     require_none(_FUNCTION, "atten_mask", given["atten_mask"])
     require_none(_FUNCTION, "topk_mask", given["topk_mask"])
     call = NativeCall(_OP, given)
@@ -19,29 +24,29 @@ def _plan_call(**given):
 
 
 def nsa_compress_attention_infer(
-    query,
-    key,
-    value,
-    scale_value,
-    head_num,
-    key_value_head_num,
-    select_block_size,
-    select_block_count,
-    page_block_size,
-    compress_block_size,
-    compress_stride,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale_value: float,
+    head_num: int,
+    key_value_head_num: int,
+    select_block_size: int,
+    select_block_count: int,
+    page_block_size: int,
+    compress_block_size: int,
+    compress_stride: int,
     *,
-    layout="TND",
-    atten_mask=None,
-    block_table=None,
-    topk_mask=None,
-    actual_seq_qlen=None,
-    actual_cmp_seq_kvlen,
-    actual_sel_seq_kvlen=None,
-    init_blocks=0,
-    local_blocks=0,
-    importance="cann",
-):
+    layout: str = "TND",
+    atten_mask: None = None,
+    block_table: Tensor | None = None,
+    topk_mask: None = None,
+    actual_seq_qlen: IntList | None = None,
+    actual_cmp_seq_kvlen: IntList,
+    actual_sel_seq_kvlen: IntList | None = None,
+    init_blocks: int = 0,
+    local_blocks: int = 0,
+    importance: str = "cann",
+) -> tuple[Tensor, Tensor]:
     r"""Attention of the newest tokens of every row over its compressed tokens, and their blocks.
 
     The probabilities of the compressed tokens, summed over the heads of a group, say which

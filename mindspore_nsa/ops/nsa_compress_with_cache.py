@@ -1,17 +1,20 @@
 """Compression while decoding: a window becomes a row of a cache when its last token arrives."""
 
-from mindspore import ops
+from typing import Any
+
+from mindspore import Tensor, ops
 
 from ._in_place import InPlace
 from ._pages import check_pages
 from ._plan import NativeCall, Planner
+from ._types import IntList
 from .generated.nsa_compress_with_cache import call_nsa_compress_with_cache
 
 _OP = "NsaCompressWithCache"
 _FUNCTION = "nsa_compress_with_cache"
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     call = NativeCall(_OP, given)
     if call.casts["input"] is not None:
         # A promoted copy of the cache would be written in its place.
@@ -25,17 +28,17 @@ _operator_nsa_compress_with_cache = InPlace(_OP, "nsa_compress", ("cache",), com
 
 
 def nsa_compress_with_cache(
-    input,
-    weight,
-    slot_mapping,
-    compress_block_size,
-    compress_stride,
-    page_block_size,
+    input: Tensor,
+    weight: Tensor,
+    slot_mapping: IntList,
+    compress_block_size: int,
+    compress_stride: int,
+    page_block_size: int,
     *,
-    block_table=None,
-    actual_seq_len,
-    cache,
-):
+    block_table: Tensor | None = None,
+    actual_seq_len: IntList,
+    cache: Tensor,
+) -> Tensor:
     r"""Compress the windows that the newest tokens have filled, into a cache, in place.
 
     A row of `n` tokens fills a window where :math:`n \ge l` and :math:`(n - l) \bmod s = 0`; then

@@ -1,8 +1,13 @@
 """Decoding in one operator: all three branches of the newest tokens, from their caches."""
 
+from typing import Any
+
+from mindspore import Tensor
+
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner
+from ._types import IntList
 from .generated.nsa_decode import call_nsa_decode
 
 _OP = "NsaDecode"
@@ -10,7 +15,7 @@ _FUNCTION = "nsa_decode"
 _CACHES = ("key_cmp", "value_cmp", "key_slc", "value_slc", "key_win", "value_win")
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     call = NativeCall(_OP, given)
     if call.casts["query"] is not None:
         dtypes = ", ".join(given[name].native()[0] for name in ("query", *_CACHES))
@@ -21,32 +26,32 @@ def _plan_call(**given):
 
 
 def nsa_decode(
-    query,
-    gates,
-    key_cmp,
-    value_cmp,
-    key_slc,
-    value_slc,
-    key_win,
-    value_win,
-    scale_value,
-    head_num,
-    compress_block_size,
-    compress_stride,
-    select_block_size,
-    select_block_count,
-    window_size,
+    query: Tensor,
+    gates: Tensor,
+    key_cmp: Tensor,
+    value_cmp: Tensor,
+    key_slc: Tensor,
+    value_slc: Tensor,
+    key_win: Tensor,
+    value_win: Tensor,
+    scale_value: float,
+    head_num: int,
+    compress_block_size: int,
+    compress_stride: int,
+    select_block_size: int,
+    select_block_count: int,
+    window_size: int,
     *,
-    layout="TND",
-    cache_layout="BSND",
-    block_table=None,
-    cmp_block_table=None,
-    actual_seq_qlen=None,
-    actual_seq_kvlen,
-    init_blocks=0,
-    local_blocks=0,
-    importance="cann",
-):
+    layout: str = "TND",
+    cache_layout: str = "BSND",
+    block_table: Tensor | None = None,
+    cmp_block_table: Tensor | None = None,
+    actual_seq_qlen: IntList | None = None,
+    actual_seq_kvlen: IntList,
+    init_blocks: int = 0,
+    local_blocks: int = 0,
+    importance: str = "cann",
+) -> Tensor:
     r"""Native Sparse Attention of the newest tokens of every row, from its caches.
 
     .. math::

@@ -1,13 +1,16 @@
 """Attention of every query over its selected blocks of keys."""
 
 from functools import lru_cache
+from typing import Any
 
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
 from ._plan import NativeCall, Planner, tensor_input
+from ._types import IntList
 from .generated.nsa_selected_attention import (
+    NsaSelectedAttentionGiven,
     bprop_of_nsa_selected_attention,
     call_nsa_selected_attention,
     call_nsa_selected_attention_grad,
@@ -19,13 +22,13 @@ _FUNCTION = "nsa_selected_attention"
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, given):
+def _operator(attrs: Any, gradient_attrs: str, given: NsaSelectedAttentionGiven) -> tuple[Any, ...]:
     gradient = gradient_operator(_GRAD, gradient_attrs, _FUNCTION)
     bprop = bprop_of_nsa_selected_attention(gradient.call, given)
     return native_operator(_OP, attrs, bprop), gradient
 
 
-def _check_mask(mask):
+def _check_mask(mask: Tensor) -> None:
     """A mask stands for causal=True; only its form can be checked, its content where known."""
     dtype, shape, _ = tensor_input(_FUNCTION, "atten_mask", mask)
     if dtype not in ("bool", "uint8"):
@@ -39,7 +42,7 @@ def _check_mask(mask):
         )
 
 
-def _planned(given):
+def _planned(given: dict[str, Any]) -> tuple[Any, ...]:
     """(call, operator, gradient), checked."""
     call = NativeCall(_OP, given)
     call.infer()
@@ -53,7 +56,7 @@ def _planned(given):
     return call, *_operator(call.text(), gradient_attrs, told)
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     call, operator, _ = _planned(given)
     # Indices have no gradient. MindSpore's compiler would add a tuple of zeros to the gradients of
     # what chose them, and then hand an aclnn function one Tensor less than it is given.
@@ -61,27 +64,27 @@ def _plan_call(**given):
     return operator.call, call.stand_ins(), stops
 
 
-def _plan_gradient(**given):
+def _plan_gradient(**given: Any) -> tuple[Any, ...]:
     call, _, gradient = _planned(given)
     return gradient.call, call.stand_ins(_GRAD)
 
 
 def selected_attention(
-    query,
-    key,
-    value,
-    topk_indices,
-    scale_value,
-    head_num,
-    select_block_size,
-    select_block_count,
-    atten_mask,
-    actual_seq_qlen,
-    actual_seq_kvlen,
-    causal,
-    q_offset,
-    statistics,
-):
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    topk_indices: Tensor,
+    scale_value: float,
+    head_num: int,
+    select_block_size: int,
+    select_block_count: int,
+    atten_mask: Tensor,
+    actual_seq_qlen: IntList,
+    actual_seq_kvlen: IntList,
+    causal: bool,
+    q_offset: IntList,
+    statistics: bool,
+) -> Any:
     """As nsa_selected_attention, with `statistics`: whether the softmax statistics are used.
 
     Where they are not, their gradients are zeros, which a graph would keep as a constant of their
@@ -127,23 +130,23 @@ _plan_nsa_selected_attention_gradient = Planner(
 
 
 def selected_attention_gradient(
-    result,
-    dout,
-    query,
-    key,
-    value,
-    topk_indices,
-    scale_value,
-    head_num,
-    select_block_size,
-    select_block_count,
-    atten_mask,
-    actual_seq_qlen,
-    actual_seq_kvlen,
-    causal,
-    q_offset,
-    statistics,
-):
+    result: Any,
+    dout: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    topk_indices: Tensor,
+    scale_value: float,
+    head_num: int,
+    select_block_size: int,
+    select_block_count: int,
+    atten_mask: Tensor,
+    actual_seq_qlen: IntList,
+    actual_seq_kvlen: IntList,
+    causal: bool,
+    q_offset: IntList,
+    statistics: bool,
+) -> Any:
     """Gradients of query, key and value, of one dtype, for a Cell that has a bprop of its own.
 
     `result` are the three outputs of `selected_attention` with these arguments, `dout` is the
@@ -185,21 +188,21 @@ def selected_attention_gradient(
 
 
 def nsa_selected_attention(
-    query,
-    key,
-    value,
-    topk_indices,
-    scale_value,
-    head_num,
-    select_block_size,
-    select_block_count,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    topk_indices: Tensor,
+    scale_value: float,
+    head_num: int,
+    select_block_size: int,
+    select_block_count: int,
     *,
-    atten_mask=None,
-    actual_seq_qlen,
-    actual_seq_kvlen,
-    causal=False,
-    q_offset=None,
-):
+    atten_mask: Tensor | None = None,
+    actual_seq_qlen: IntList,
+    actual_seq_kvlen: IntList,
+    causal: bool = False,
+    q_offset: IntList | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
     r"""Attention of every query over the key blocks that were selected for it.
 
     For every query and key head, the rows :math:`[t l', (t+1) l')` of the query's own segment are

@@ -1,15 +1,20 @@
 """Decoding: attention of the newest tokens over their selected blocks of a cache."""
 
+from typing import Any
+
+from mindspore import Tensor
+
 from ._gradient import cache_operator
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, require_none
+from ._types import IntList
 from .generated.nsa_selected_attention_infer import call_nsa_selected_attention_infer
 
 _OP = "NsaSelectedAttentionInfer"
 _FUNCTION = "nsa_selected_attention_infer"
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> tuple[Any, ...]:
     require_none(_FUNCTION, "atten_mask", given["atten_mask"])
     call = NativeCall(_OP, given)
     call.infer()
@@ -18,23 +23,23 @@ def _plan_call(**given):
 
 
 def nsa_selected_attention_infer(
-    query,
-    key,
-    value,
-    topk_indices,
-    scale_value,
-    head_num,
-    key_value_head_num,
-    select_block_size,
-    select_block_count,
-    page_block_size,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    topk_indices: Tensor,
+    scale_value: float,
+    head_num: int,
+    key_value_head_num: int,
+    select_block_size: int,
+    select_block_count: int,
+    page_block_size: int,
     *,
-    layout="BSND",
-    atten_mask=None,
-    block_table=None,
-    actual_seq_qlen=None,
-    actual_seq_kvlen,
-):
+    layout: str = "BSND",
+    atten_mask: None = None,
+    block_table: Tensor | None = None,
+    actual_seq_qlen: IntList | None = None,
+    actual_seq_kvlen: IntList,
+) -> Tensor:
     r"""Attention of the newest tokens of every row over the selected blocks of its cache.
 
     Row `b` has `actual_seq_kvlen[b]` tokens in the cache, the last of them being its :math:`S`

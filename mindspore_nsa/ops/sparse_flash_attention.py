@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from .. import _native
 from ._custom import (
@@ -20,7 +20,9 @@ from ._gradient import gradient_operator, refusal
 from ._operands import passed
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, shown
+from ._types import IntList
 from .generated.sparse_flash_attention import (
+    SparseFlashAttentionGiven,
     bprop_of_sparse_flash_attention,
     call_sparse_flash_attention,
 )
@@ -32,7 +34,7 @@ _ALL_TOKENS = 2**63 - 1
 _LISTS = ("actual_seq_lengths_query", "actual_seq_lengths_kv")
 _NO_PAGES = f"{_FUNCTION}: it has no gradient where keys are in pages"
 # MindSpore's own operator, which runs on Ascend; an older MindSpore has none.
-_built_in = getattr(ops, "sparse_flash_attention", None)
+_built_in: Any = getattr(ops, "sparse_flash_attention", None)
 
 
 class _Plan(NamedTuple):
@@ -52,7 +54,7 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _operator(attrs, gradient_attrs, given):
+def _operator(attrs: Any, gradient_attrs: str, given: SparseFlashAttentionGiven) -> Any:
     """`gradient_attrs` is None where keys are in pages."""
     if gradient_attrs is None:
         return native_operator(_OP, attrs, refusal(_OP, _NO_PAGES))
@@ -60,7 +62,7 @@ def _operator(attrs, gradient_attrs, given):
     return native_operator(_OP, attrs, bprop_of_sparse_flash_attention(gradient.call, given))
 
 
-def _built_in_lists(call, given):
+def _built_in_lists(call: Any, given: dict[str, Any]) -> dict[Any, Any]:
     """The lists as MindSpore's operator takes them, where it takes the call."""
     _native.infer(_OP, list(call.inputs.values()), call.attrs, "ascend")
     if given["sinks"] is not None:
@@ -76,7 +78,7 @@ def _built_in_lists(call, given):
     }
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> Any:
     for name in ("pre_tokens", "next_tokens"):
         if type(given[name]) is not int:
             raise TypeError(f"{_FUNCTION}: {name} must be an int, got {shown(given[name])}")
@@ -98,27 +100,27 @@ def _plan_call(**given):
 
 
 def sparse_flash_attention(
-    query,
-    key,
-    value,
-    sparse_indices,
-    scale_value,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sparse_indices: Tensor,
+    scale_value: float,
     *,
-    block_table=None,
-    actual_seq_lengths_query=None,
-    actual_seq_lengths_kv=None,
-    query_rope=None,
-    key_rope=None,
-    sparse_block_size=1,
-    layout_query="BSND",
-    layout_kv="BSND",
-    sparse_mode=3,
-    pre_tokens=9223372036854775807,
-    next_tokens=9223372036854775807,
-    attention_mode=0,
-    return_softmax_lse=False,
-    sinks=None,
-):
+    block_table: Tensor | None = None,
+    actual_seq_lengths_query: IntList | None = None,
+    actual_seq_lengths_kv: IntList | None = None,
+    query_rope: Tensor | None = None,
+    key_rope: Tensor | None = None,
+    sparse_block_size: int = 1,
+    layout_query: str = "BSND",
+    layout_kv: str = "BSND",
+    sparse_mode: int = 3,
+    pre_tokens: int = 9223372036854775807,
+    next_tokens: int = 9223372036854775807,
+    attention_mode: int = 0,
+    return_softmax_lse: bool = False,
+    sinks: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
     r"""Attention of every query over the tokens that were picked for it.
 
     The attention of DeepSeek Sparse Attention over the picks of `lightning_indexer`: for each index

@@ -1,10 +1,11 @@
 """One softmax over a window of keys, over compressed keys, and a sink: a composition."""
 
 import math
+from typing import Any
 
 import mindspore
 import numpy as np
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._custom import constant
 from ._picked import attention_mass
@@ -37,7 +38,7 @@ _NO_GRADIENT = f"{_FUNCTION}: cmp_softmax_l1_norm has no gradient"
 _NOT_ASKED = constant(np.zeros(0, np.float32))
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> bool:
     check_choice(_FUNCTION, given, "layout_q", _LAYOUTS)
     check_choice(_FUNCTION, given, "layout_kv", (given["layout_q"],))
     check_choice(_FUNCTION, given, "ori_mask_mode", (_BAND,))
@@ -67,7 +68,7 @@ def _plan_call(**given):
     return True
 
 
-def _check_lists(given, compressed, packed):
+def _check_lists(given: dict[str, Any], compressed: Tensor, packed: Any) -> None:
     for name, x in _LISTS.items():
         if packed and (compressed or x != "cmp_kv"):
             check_sums(_FUNCTION, given, name, x)
@@ -76,7 +77,7 @@ def _check_lists(given, compressed, packed):
             raise ValueError(f"{_FUNCTION}: {name} must be {expected}, got {shown(given[name])}")
 
 
-def _check_optional(given, compressed):
+def _check_optional(given: dict[str, Any], compressed: Tensor) -> None:
     for name in ("cmp_sparse_indices", "cmp_residual_kv"):
         if given[name] is not None and not compressed:
             raise ValueError(
@@ -93,27 +94,27 @@ def _check_optional(given, compressed):
 
 
 def sparse_flash_mla(
-    query,
+    query: Tensor,
     *,
-    ori_kv,
-    cmp_kv=None,
-    cmp_sparse_indices=None,
-    cu_seqlens_q=None,
-    cu_seqlens_ori_kv=None,
-    cu_seqlens_cmp_kv=None,
-    cmp_residual_kv=None,
-    sinks=None,
-    softmax_scale=1.0,
-    cmp_ratio=1,
-    ori_mask_mode=4,
-    cmp_mask_mode=3,
-    ori_win_left=127,
-    ori_win_right=0,
-    layout_q="BSND",
-    layout_kv="BSND",
-    return_softmax_lse=False,
-    return_softmax_l1=False,
-):
+    ori_kv: Tensor,
+    cmp_kv: Tensor | None = None,
+    cmp_sparse_indices: Tensor | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_ori_kv: Tensor | None = None,
+    cu_seqlens_cmp_kv: Tensor | None = None,
+    cmp_residual_kv: Tensor | None = None,
+    sinks: Tensor | None = None,
+    softmax_scale: float = 1.0,
+    cmp_ratio: int = 1,
+    ori_mask_mode: int = 4,
+    cmp_mask_mode: int = 3,
+    ori_win_left: int = 127,
+    ori_win_right: int = 0,
+    layout_q: str = "BSND",
+    layout_kv: str = "BSND",
+    return_softmax_lse: bool = False,
+    return_softmax_l1: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
     r"""Attention over a window of keys and over compressed keys, in one softmax with a sink.
 
     The attention of DeepSeek V4, by the names of CANN's operator. A key is the value, too. Query

@@ -1,7 +1,9 @@
 """The gradients of an indexer's KL loss for a teacher that is given."""
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ._custom import encode_attrs
 from ._gradient import gradient_operator
@@ -30,7 +32,7 @@ _NO_GRADIENT = (
 _NOTHING = -3e38
 
 
-def _check_shapes(given, rank):
+def _check_shapes(given: dict[str, Any], rank: Any) -> None:
     """The rules of query, key and weights are those of the indexer."""
     call = {name: given[name] for name in ("query", "key", "weights")}
     sums = TensorSpec((mindspore.int64, (-1,), None)) if rank == 3 else None
@@ -52,7 +54,7 @@ def _check_shapes(given, rank):
             )
 
 
-def _plan_call(**given):
+def _plan_call(**given: Any) -> Any:
     check_choice(_FUNCTION, given, "layout_q", _LAYOUTS)
     check_choice(_FUNCTION, given, "layout_k", (given["layout_q"],))
     check_choice(_FUNCTION, given, "mask_mode", (0, 3))
@@ -72,23 +74,23 @@ def _plan_call(**given):
 
 
 def sparse_lightning_indexer_kl_loss_grad(
-    query,
-    key,
-    weights,
-    sparse_indices,
-    attn_softmax_l1_norm,
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
+    sparse_indices: Tensor,
+    attn_softmax_l1_norm: Tensor,
     *,
-    cu_seqlens_q=None,
-    cu_seqlens_k=None,
-    seqused_q=None,
-    seqused_k=None,
-    cmp_residual_k=None,
-    metadata=None,
-    layout_q="TND",
-    layout_k="TND",
-    mask_mode=3,
-    cmp_ratio=1,
-):
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    seqused_q: Tensor | None = None,
+    seqused_k: Tensor | None = None,
+    cmp_residual_k: Tensor | None = None,
+    metadata: Tensor | None = None,
+    layout_q: str = "TND",
+    layout_k: str = "TND",
+    mask_mode: int = 3,
+    cmp_ratio: int = 1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""The gradients of an indexer's KL loss over its picks, for a teacher that is given.
 
     With the scores :math:`I_s = \sum_h w_h \max(0, q_h \cdot k_s)` of the picks that a query sees,

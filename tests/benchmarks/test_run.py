@@ -37,6 +37,7 @@ def quick_run(path, names, *options):
     measured = f"{len(names)} cases measured"
     for part in ("cpu ", "isa ", "threads ", "mindspore 2.", "load ", measured, *names):
         assert part in done.stdout
+    assert "training_2048" not in names or "context measured" in done.stdout
     with open(path, newline="") as file:
         rows = {row["case"]: row for row in csv.DictReader(file)}
     assert sorted(rows) == sorted(names)
@@ -52,6 +53,9 @@ def test_quick_run(tmp_path):
         "compress_float32_forward",
         "overhead_selected_forward_pynative",
         "overhead_selected_forward_graph",
+        "training_2048",
+        "layer_bfloat16_both_8192",
+        "other_nsa_both",
     ]
     try:
         import matplotlib  # noqa: F401
@@ -62,7 +66,7 @@ def test_quick_run(tmp_path):
     rows = quick_run(tmp_path / "isolated.csv", isolated)
     flash, memory = (rows[name] for name in isolated)
     rows = quick_run(tmp_path / "results.csv", names, *options)
-    compress, eager, graph = (rows[name] for name in names)
+    compress, eager, graph, training, layer, other = (rows[name] for name in names)
     assert 0 < float(flash["kernel_seconds"]) <= 1.5 * float(flash["seconds"])
     for row in (flash, compress):
         assert float(row["rate"]) > 0 and float(row["share"]) > 0
@@ -70,6 +74,14 @@ def test_quick_run(tmp_path):
     assert compress["share_of"].startswith("copy") and flash["share_of"].startswith("gemm")
     # By two independent counts: the allocator's and the system's.
     assert 1 < float(memory["ratio"]) < 3 and 0.5 < float(memory["resident_ratio"]) < 4
+    assert float(training["rate"]) > 0 and float(training["speedup_over_dense"]) > 0
+    assert training["tokens"] == "256"
+    # The layer does what its parts do, and something between them.
+    parts = float(layer["attention_seconds"]) + float(layer["product_seconds"])
+    assert float(layer["ratio"]) == pytest.approx(float(layer["seconds"]) / parts)
+    assert float(layer["ratio"]) > 0.5
+    theirs = other["speedup_over_lucidrains"]
+    assert theirs == "not installed" or float(theirs) > 0
     for row in (eager, graph):
         assert float(row["seconds"]) > float(row["kernel_seconds"]) / 2 > 0
         assert float(row["empty_seconds"]) > 0

@@ -13,7 +13,7 @@ from tools.calls import gradients
 
 from .conftest import ROOT
 
-FOLDER = ROOT / "mindspore_nsa" / "ops" / "generated"
+PACKAGE = ROOT / "mindspore_nsa"
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +23,11 @@ def sources():
 
 
 def test_they_are_fresh(sources):
-    found = {path.name: path.read_text() for path in FOLDER.glob("*.py")}
-    assert found.keys() == sources.keys()
-    for name, text in found.items():
-        assert text == sources[name], f"{name}: run `make generate`"
+    found = {*PACKAGE.glob("ops/generated/*.py"), *PACKAGE.glob("*.pyi")}
+    assert {str(path.relative_to(PACKAGE)) for path in found} == sources.keys()
+    for path in found:
+        text = sources[str(path.relative_to(PACKAGE))]
+        assert path.read_text() == text, f"{path.name}: run `make generate`"
 
 
 def test_a_reader_of_an_operator_opens_one_file(sources):
@@ -39,7 +40,7 @@ def test_a_reader_of_an_operator_opens_one_file(sources):
 
 
 def functions():
-    for path in FOLDER.glob("[!_]*.py"):
+    for path in PACKAGE.glob("ops/generated/[!_]*.py"):
         module = importlib.import_module(f"mindspore_nsa.ops.generated.{path.stem}")
         for name, value in vars(module).items():
             if inspect.isfunction(value) and value.__module__ == module.__name__:

@@ -25,7 +25,11 @@ def in_snake_case(name):
 
 
 COMMIT = "mindspore_nsa/_commit.txt"
-SOURCE = {str(p.relative_to(ROOT)) for p in ROOT.glob("mindspore_nsa/**/*.py")}
+SOURCE = {
+    *(str(p.relative_to(ROOT)) for p in ROOT.glob("mindspore_nsa/**/*.py")),
+    "mindspore_nsa/_native.pyi",
+    "mindspore_nsa/py.typed",
+}
 
 
 def spellings():

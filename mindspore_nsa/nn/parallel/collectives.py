@@ -11,6 +11,7 @@ exchanges in its gradient whether or not this worker has a use for it.
 
 import json
 import zlib
+from typing import Any
 
 import mindspore
 import numpy as np
@@ -28,7 +29,7 @@ _cast, _reshape, _joined = ops.Cast(), ops.Reshape(), ops.Concat()
 _summed, _beside = ops.UnsortedSegmentSum(), ops.Concat(1)
 
 
-def moved_dtype(dtype):
+def moved_dtype(dtype: Any) -> Any:
     """In which dtype rows travel: a CPU's collectives and sums of rows take no bfloat16."""
     return _FULL if on_cpu() else dtype
 
@@ -36,7 +37,7 @@ def moved_dtype(dtype):
 class Gather(ExplicitPrecision):
     """Rows of all workers of a group, one worker after another; no gradient."""
 
-    def __init__(self, group):
+    def __init__(self, group: Any) -> None:
         super().__init__()
         self.size = group.size
         self.direct = group.world or not on_cpu()
@@ -48,7 +49,7 @@ class Gather(ExplicitPrecision):
         mine[group.rank] = 1
         self.mine = constant(mine)
 
-    def construct(self, x):
+    def construct(self, x: Tensor) -> Any:
         """[n, ...] to [size * n, ...]."""
         if self.size == 1:
             return x
@@ -68,7 +69,7 @@ class Gather(ExplicitPrecision):
 class Scatter(ExplicitPrecision):
     """A worker's own rows of the sum over the group of what all have of all rows; no gradient."""
 
-    def __init__(self, group):
+    def __init__(self, group: Any) -> None:
         super().__init__()
         self.size = group.size
         self.direct = not on_cpu()
@@ -78,7 +79,7 @@ class Scatter(ExplicitPrecision):
         # An index, not a slice, so that graphs of all workers are alike.
         self.own = constant(np.array([group.rank], np.int64))
 
-    def construct(self, x):
+    def construct(self, x: Tensor) -> Any:
         """[size * n, ...] to [n, ...]."""
         if self.size == 1:
             return x
@@ -101,20 +102,20 @@ class GatherRows(ExplicitPrecision):
             which they travel, because a CPU does not add up the gradients of others.
     """
 
-    def __init__(self, group, passes=1):
+    def __init__(self, group: Any, passes: int = 1) -> None:
         super().__init__()
         self.wide = passes > 1
         self.gather, self.scatter = Gather(group), Scatter(group)
         self.size = group.size
 
-    def gathered(self, x, order):
+    def gathered(self, x: Tensor, order: Any) -> Any:
         """See `construct`."""
         y = self.gather(_cast(x, moved_dtype(x.dtype)))
         if order is not None:
             y = take_rows(y, order)
         return y if self.wide else _cast(y, x.dtype)
 
-    def returned(self, dy, ids, rows, dtype):
+    def returned(self, dy: Any, ids: Any, rows: Any, dtype: Any) -> Any:
         """The gradient [rows, ...] of x from that of what was gathered."""
         dy = _cast(dy, _FULL)
         if ids is not None:
@@ -125,11 +126,11 @@ class GatherRows(ExplicitPrecision):
 class GatherInOrder(GatherRows):
     """`GatherRows` where one worker's rows follow another's."""
 
-    def construct(self, x):
+    def construct(self, x: Tensor) -> Any:
         """[L, ...] to [T, ...]."""
         return self.gathered(x, None)
 
-    def bprop(self, x, out, dout):
+    def bprop(self, x: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         """Gradient of x."""
         return (self.returned(dout, None, x.shape[0], x.dtype),)
 
@@ -137,11 +138,11 @@ class GatherInOrder(GatherRows):
 class GatherByIndex(GatherRows):
     """`GatherRows` by the numbers of rows among those of all workers."""
 
-    def construct(self, x, taken, ids):
+    def construct(self, x: Tensor, taken: Any, ids: Any) -> Any:
         """[n, ...] to [len(taken), ...]; ids are `taken`, or -1 where nothing reads the row."""
         return self.gathered(x, taken)
 
-    def bprop(self, x, taken, ids, out, dout):
+    def bprop(self, x: Any, taken: Any, ids: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         """Gradient of x, and none of the numbers."""
         dx = self.returned(dout, ids, x.shape[0], x.dtype)
         return dx, zeros_like(taken), zeros_like(ids)
@@ -150,18 +151,20 @@ class GatherByIndex(GatherRows):
 class Extend(ExplicitPrecision):
     """Own rows with those of neighbours, as a `plan.Halo` says."""
 
-    def __init__(self, group):
+    def __init__(self, group: Any) -> None:
         super().__init__()
         self.direct, self.alone = not on_cpu(), group.size == 1
         self.gather, self.scatter = Gather(group), Scatter(group)
         if self.direct and not self.alone:
             self.collective = ops.AlltoAllV(group=group.name)
 
-    def exchanged(self, rows, sent, received):
+    def exchanged(self, rows: Any, sent: Any, received: Any) -> Any:
         """Rows [sum of sent, C] to workers, for rows [sum of received, C] of theirs."""
         if self.alone:
             return rows
-        width, given, taken, total = rows.shape[1], (), (), 0
+        width, total = rows.shape[1], 0
+        given: tuple[int, ...] = ()
+        taken: tuple[int, ...] = ()
         for i in range(len(sent)):
             given += (sent[i] * width,)
             taken += (received[i] * width,)
@@ -169,14 +172,26 @@ class Extend(ExplicitPrecision):
         found = self.collective(_reshape(rows, (-1,)), given, taken)
         return _reshape(found, (total, width))
 
-    def construct(self, x, given, taken, ids, sent, received):
+    def construct(
+        self, x: Tensor, given: Tensor, taken: Any, ids: Any, sent: Any, received: Any
+    ) -> Any:
         """x [L, C] to [len(taken), C]; the last two are empty where all get all borders."""
         moved = _cast(x, moved_dtype(x.dtype))
         borders = take_rows(moved, given)
         borders = self.exchanged(borders, sent, received) if self.direct else self.gather(borders)
         return _cast(take_rows(_joined((moved, borders)), taken), x.dtype)
 
-    def bprop(self, x, given, taken, ids, sent, received, out, dout):
+    def bprop(
+        self,
+        x: Any,
+        given: Any,
+        taken: Any,
+        ids: Any,
+        sent: Any,
+        received: Any,
+        out: Any,
+        dout: Any,
+    ) -> tuple[Any, ...]:
         """Gradient of x, and none of the numbers."""
         own, came = x.shape[0], self.gather.size * given.shape[0]
         if self.direct:
@@ -192,16 +207,16 @@ class Extend(ExplicitPrecision):
 class Enter(ExplicitPrecision):
     """What all workers of a tensor group have and use for their heads: gradients are summed."""
 
-    def __init__(self, group):
+    def __init__(self, group: Any) -> None:
         super().__init__()
         self.collective = ops.AllReduce(group=group.name)
 
-    def construct(self, x):
+    def construct(self, x: Tensor) -> Any:
         """x."""
         # A Cell that gave its input itself would have no gradient of its own in PyNative mode.
         return _cast(_cast(x, _FULL) * 1, x.dtype)
 
-    def bprop(self, x, out, dout):
+    def bprop(self, x: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         """The sum over the workers."""
         return (_cast(self.collective(_cast(dout, _FULL)), x.dtype),)
 
@@ -209,15 +224,15 @@ class Enter(ExplicitPrecision):
 class Sum(ExplicitPrecision):
     """The sum of what the workers of a tensor group have; the gradient is that of the sum."""
 
-    def __init__(self, group):
+    def __init__(self, group: Any) -> None:
         super().__init__()
         self.collective = ops.AllReduce(group=group.name)
 
-    def construct(self, x):
+    def construct(self, x: Tensor) -> Any:
         """x in float32."""
         return self.collective(x)
 
-    def bprop(self, x, out, dout):
+    def bprop(self, x: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         """The gradient of the sum."""
         return (dout,)
 
@@ -226,21 +241,21 @@ _FIELDS = ("rows of x", "dtype of x", "tokens", "layer", "documents", "actual_se
 _COUNTS = ("rows of x", "tokens", "documents")
 
 
-def _checksum(value):
+def _checksum(value: Tensor) -> Any:
     return zlib.crc32(value.encode() if isinstance(value, str) else value.tobytes())
 
 
-def _parts(*values):
+def _parts(*values: Any) -> Any:
     """Integers below 2^40 as pairs of float32 that hold them exactly, [1, 2 values]."""
     return np.array([[part for value in values for part in divmod(value, 2**20)]], np.float32)
 
 
-def call_digest(rows, dtype, tokens, layer):
+def call_digest(rows: Any, dtype: Any, tokens: Any, layer: Any) -> Any:
     """What must be the same on all workers of a call, but for the documents."""
     return _parts(rows, _checksum(dtype), tokens, _checksum(layer))
 
 
-def documents_digest(ends):
+def documents_digest(ends: Any) -> Any:
     """What must be the same on all workers of the documents."""
     return _parts(len(ends), _checksum(np.asarray(ends, np.int64)))
 
@@ -250,10 +265,10 @@ class _Compare:
 
     __name__ = "compare"
 
-    def __init__(self, function, group):
+    def __init__(self, function: str, group: Any) -> None:
         self.function, self.ranks = function, group.ranks
 
-    def __call__(self, rows):
+    def __call__(self, rows: Any) -> Any:
         differing = np.nonzero((rows != rows[:1]).any(1))[0]
         if len(differing) == 0:
             return rows
@@ -276,19 +291,19 @@ class Agreement(ExplicitPrecision):
     elsewhere: there the result is NaN on every worker.
     """
 
-    def __init__(self, function, group):
+    def __init__(self, function: str, group: Any) -> None:
         super().__init__()
         self.gather = Gather(group)
         self.active, self.raises = group.size > 1, on_cpu()
         compare = _Compare(function, group)
 
-        def call(rows):
+        def call(rows: Any) -> Any:
             return compare(rows)
 
         if self.active and self.raises:
             self.compare = ops.Custom(call, lambda s: s, lambda t: t, func_type="pyfunc")
 
-    def construct(self, x, call, documents):
+    def construct(self, x: Tensor, call: Any, documents: Any) -> Any:
         """x, if what `call_digest` and `documents_digest` made is the same on all workers."""
         if not self.active:
             return x
@@ -301,7 +316,7 @@ class Agreement(ExplicitPrecision):
         return x + ops.cast(ops.stop_gradient(0 * same / same), x.dtype)
 
 
-def agree(function, name, value, group):
+def agree(function: str, name: str, value: Tensor, group: Any) -> None:
     """Raise a ValueError on all workers of a group where they have different values.
 
     Every one must call it: a host's exchange, for what is decided before anything is computed.
@@ -326,7 +341,7 @@ def agree(function, name, value, group):
     )
 
 
-def _around_difference(*texts):
+def _around_difference(*texts: Any) -> Any:
     """Texts that differ; of long ones what is around the place."""
     if max(map(len, texts)) <= 1000:
         return texts

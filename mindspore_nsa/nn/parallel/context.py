@@ -1,9 +1,12 @@
 """A layer's keys under a context: from those of own tokens to those that own queries may see."""
 
+from typing import Any
+
 from mindspore import Tensor, ops
 
 from ...ops._plan import Planner
 from ..by_device import split
+from ..config import NSAConfig
 from ..precision import ExplicitPrecision
 from .collectives import Agreement, Extend, GatherByIndex, GatherInOrder, moved_dtype
 from .shards import (
@@ -28,7 +31,7 @@ _cast, _reshape, _transpose = ops.Cast(), ops.Reshape(), ops.Transpose()
 _joined, _beside = ops.Concat(), ops.Concat(1)
 
 
-def is_lists(value):
+def is_lists(value: Tensor) -> bool:
     """Whether this is what `ContextShards.lists` makes, a tuple of Tensors. Part of graphs, too."""
     if isinstance(value, (tuple, list)):
         if len(value) > 0:
@@ -49,7 +52,7 @@ class ContextKeys(ExplicitPrecision):
         tensors (bool): Whether all lists are to be Tensors.
     """
 
-    def __init__(self, name, shards, config, tensors=False):
+    def __init__(self, name: str, shards: Any, config: NSAConfig, tensors: bool = False) -> None:
         super().__init__()
         self.tensors = tensors
         self.name, self.hidden = name, config.hidden_size
@@ -61,7 +64,7 @@ class ContextKeys(ExplicitPrecision):
         self.extend = Extend(group)
         self.direct = self.extend.direct
 
-    def plan(self, x, given):
+    def plan(self, x: Tensor, given: Any) -> Any:
         """(layout's numbers, tables, lists) of a call; raises the errors of a wrong input."""
         if is_lists(given):
             check_lists(
@@ -82,81 +85,81 @@ class ContextKeys(ExplicitPrecision):
             self.name, x, given, self.hidden, self.key, self.sizes, self.tensors, self.direct
         )
 
-    def checked(self, x, digest, lists):
+    def checked(self, x: Tensor, digest: Any, lists: Any) -> Any:
         """x, after all workers have been found to call alike."""
         return self.agreement(x, digest, lists[DIGEST])
 
-    def _transposed(self, x, first, second, m):
+    def _transposed(self, x: Tensor, first: Any, second: Any, m: Any) -> Any:
         """Rows [first * second * m, ...] by the second number, then by the first."""
         dtype = x.dtype
         x = _reshape(_cast(x, moved_dtype(dtype)), (first, second, m, -1))
         x = _reshape(_transpose(x, (1, 0, 2, 3)), (first * second * m, -1))
         return _cast(x, dtype)
 
-    def arranged(self, x, numbers):
+    def arranged(self, x: Tensor, numbers: Any) -> Any:
         """Own rows by pass, then document."""
         passes, batch, m = numbers
         return x if passes == 1 or batch == 1 else self._transposed(x, batch, passes, m)
 
-    def returned(self, x, numbers):
+    def returned(self, x: Tensor, numbers: Any) -> Any:
         """The same back."""
         passes, batch, m = numbers
         return x if passes == 1 or batch == 1 else self._transposed(x, passes, batch, m)
 
-    def everything(self, x, tables):
+    def everything(self, x: Tensor, tables: Any) -> Any:
         """Rows of all workers in the order of the text; to be cast for every use."""
         if tables[TEXT] is None:
             return self.text(x)
         return self.by_index(x, tables[TEXT], tables[TEXT])
 
-    def _side_by_side(self, key, value):
+    def _side_by_side(self, key: Tensor, value: Tensor) -> Any:
         """Keys and values [n, N, D] in one matrix of a dtype that travels."""
         dtype = moved_dtype(key.dtype)
         rows = key.shape[0]
         key = _reshape(_cast(key, dtype), (rows, -1))
         return _beside((key, _reshape(_cast(value, dtype), (rows, -1))))
 
-    def _apart(self, both, key, value):
+    def _apart(self, both: Any, key: Tensor, value: Tensor) -> tuple[Any, ...]:
         """Such a matrix as keys and values of the sizes of these."""
         heads, dim = key.shape[1:]
         value_dim = value.shape[2]
         key, value = split(both, (heads * dim, heads * value_dim), 1)
         return _reshape(key, (-1, heads, dim)), _reshape(value, (-1, heads, value_dim))
 
-    def _extended(self, key, value, table):
+    def _extended(self, key: Tensor, value: Tensor, table: Any) -> Any:
         if table is None:
             return key, value
         given, taken, ids, sent, received = table
         both = self.extend(self._side_by_side(key, value), given, taken, ids, sent, received)
         return self._apart(both, key, value)
 
-    def window(self, key, value, tables):
+    def window(self, key: Tensor, value: Tensor, tables: Any) -> tuple[Any, ...]:
         """Keys and values of own chunks with the rows before each, in their dtype."""
         dtype = key.dtype
         key, value = self._extended(key, value, tables[BEFORE])
         return _cast(key, dtype), _cast(value, dtype)
 
-    def windows(self, key, value, tables):
+    def windows(self, key: Tensor, value: Tensor, tables: Any) -> Any:
         """What the compression reads: own chunks with the rows after each."""
         return self._extended(key, value, tables[AFTER])
 
-    def compressed(self, key, value, lists):
+    def compressed(self, key: Tensor, value: Tensor, lists: Any) -> Any:
         """Compressed rows of all workers in the order of the text; to be cast for every use."""
         both = self.by_index(self._side_by_side(key, value), lists[TAKEN], lists[IDS])
         return self._apart(both, key, value)
 
-    def of_passes(self, lists, numbers, which):
+    def of_passes(self, lists: Any, numbers: Any, which: Any) -> Any:
         """That list of every pass."""
-        found = ()
+        found: tuple[Any, ...] = ()
         for i in range(numbers[0]):
             found = found + (self.of_pass(lists, i, which),)
         return found
 
-    def of_pass(self, lists, number, which):
+    def of_pass(self, lists: Any, number: int, which: Any) -> Any:
         """One of the lists of a pass."""
         return lists[PASSES + number * PASS_LISTS + which]
 
-    def parts(self, x, numbers):
+    def parts(self, x: Tensor, numbers: Any) -> tuple[Any, ...]:
         """Rows of every pass."""
         if numbers[0] == 1:
             return (x,)
@@ -164,7 +167,7 @@ class ContextKeys(ExplicitPrecision):
         first, second = split(_cast(x, moved_dtype(dtype)), m, 0)
         return _cast(first, dtype), _cast(second, dtype)
 
-    def whole(self, parts):
+    def whole(self, parts: Any) -> Any:
         """The rows of all passes, from those of each."""
         if len(parts) == 1:
             return parts[0]
@@ -173,7 +176,7 @@ class ContextKeys(ExplicitPrecision):
         return _cast(joined, parts[0].dtype)
 
 
-def _plan_whole(name, cache, padding):
+def _plan_whole(name: str, cache: Any, padding: Any) -> None:
     if cache:
         raise ValueError(
             f"{name}: cache must be None in a layer with a context, whose workers have parts of a "
@@ -186,7 +189,7 @@ def _plan_whole(name, cache, padding):
         )
 
 
-def whole_only(name, cache, padding):
+def whole_only(name: str, cache: Any, padding: Tensor) -> Any:
     """Raises the error of what a layer with a context does not take."""
     return _plan_whole_only(name, cache, padding)
 

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import mindspore
 import numpy as np
-from mindspore import communication
+from mindspore import Tensor, communication
 from mindspore.ops import constexpr
 
 from ...ops._plan import fail_type, shown
@@ -32,12 +33,12 @@ class WorkerGroup:
     """
 
     name: str
-    ranks: tuple
+    ranks: tuple[int, ...]
     rank: int
     world: bool
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of its workers, an int."""
         return len(self.ranks)
 
@@ -67,7 +68,7 @@ class ParallelGroups:
     tensor: WorkerGroup
     replicas: WorkerGroup
 
-    def seed(self, base):
+    def seed(self, base: Any) -> Any:
         """A seed for what is drawn within layers, as dropout is: ``mindspore.set_seed(...)``.
 
         The same on the workers of a tensor group, whose outputs are the same, and different
@@ -77,7 +78,7 @@ class ParallelGroups:
         return base + self.replicas.rank
 
 
-def _world():
+def _world() -> tuple[Any, ...]:
     """(rank, size) of this worker; (0, 1) where there are no others."""
     try:
         return communication.get_rank(), communication.get_group_size()
@@ -86,7 +87,7 @@ def _world():
 
 
 @cache
-def _group(ranks, size):
+def _group(ranks: Any, size: int) -> Any:
     """MindSpore's name of a group of this worker, which is made where there is none yet."""
     if len(ranks) == size:
         return communication.GlobalComm.WORLD_COMM_GROUP
@@ -96,14 +97,14 @@ def _group(ranks, size):
     return name
 
 
-def _check_size(name, value):
+def _check_size(name: str, value: Tensor) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         fail_type("parallel_groups", name, "an int", value)
     if value < 1:
         raise ValueError(f"parallel_groups: {name} must be at least 1, got {value}")
 
 
-def parallel_groups(context=1, tensor=1):
+def parallel_groups(context: int = 1, tensor: int = 1) -> ParallelGroups:
     """The groups of a grid of workers, after ``mindspore.communication.init()``.
 
     Neighbouring workers share the heads of a layer, then come those that share a text; the rest
@@ -149,6 +150,6 @@ def parallel_groups(context=1, tensor=1):
 
 
 @constexpr
-def on_cpu():
+def on_cpu() -> Any:
     """Whether the collectives are those of a CPU."""
     return mindspore.context.get_context("device_target") == "CPU"

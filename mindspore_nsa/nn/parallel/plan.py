@@ -11,6 +11,7 @@ and stride of the compression. Chunks are half-open ranges of rows [a, a + m) of
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,36 +28,36 @@ class Layout:
     batch: int = 1
 
     @property
-    def passes(self):
+    def passes(self) -> int:
         """Chunks that a worker has of a document."""
         return 2 if self.order == "head_tail" else 1
 
     @property
-    def chunk(self):
+    def chunk(self) -> Any:
         """Tokens m of a chunk."""
         return self.length // (self.passes * self.workers)
 
     @property
-    def own(self):
+    def own(self) -> Any:
         """Rows L of a worker."""
         return self.batch * self.length // self.workers
 
     @property
-    def tokens(self):
+    def tokens(self) -> Any:
         """Rows T of all workers."""
         return self.batch * self.length
 
-    def begins(self, worker):
+    def begins(self, worker: int) -> Any:
         """First row a of a worker's chunks, int64 [passes, batch]."""
         numbers = [worker, 2 * self.workers - 1 - worker][: self.passes]
         documents = np.arange(self.batch) * self.length
         return np.asarray(numbers, np.int64)[:, None] * self.chunk + documents
 
-    def rows(self, worker):
+    def rows(self, worker: int) -> Any:
         """The rows of a worker in the order in which they lie, int64 [L]."""
         return (self.begins(worker)[..., None] + np.arange(self.chunk)).reshape(-1)
 
-    def split(self, rows):
+    def split(self, rows: Any) -> tuple[Any, ...]:
         """(worker, number of the chunk among its own, place in the chunk) of rows of the whole."""
         document, token = np.divmod(np.asarray(rows, np.int64), self.length)
         number, place = np.divmod(token, self.chunk)
@@ -64,13 +65,13 @@ class Layout:
         worker = np.where(tail, 2 * self.workers - 1 - number, number)
         return worker, tail * self.batch + document, place
 
-    def places(self, rows):
+    def places(self, rows: Any) -> Any:
         """Where rows of the whole stand among those of all workers, one worker after another."""
         worker, chunk, place = self.split(rows)
         return worker * self.own + chunk * self.chunk + place
 
     @cached_property
-    def text_order(self):
+    def text_order(self) -> Any:
         """`places` of all rows; None where they stand in order."""
         rows = np.arange(self.tokens)
         places = self.places(rows)
@@ -89,16 +90,16 @@ class Halo:
     given: np.ndarray  # int64 [n]
     taken: np.ndarray  # int64 [chunks * (before + m + after)]
     # How many of `given` go to every worker, and how many come from each; None: all get all.
-    sent: tuple | None = None
-    received: tuple | None = None
+    sent: tuple[int, ...] | None = None
+    received: tuple[int, ...] | None = None
 
     @property
-    def readable(self):
+    def readable(self) -> Any:
         """`taken` with a row that exists in place of every -1."""
         return np.maximum(self.taken, 0)
 
 
-def _beside(layout, worker, before, after):
+def _beside(layout: "Layout", worker: int, before: Any, after: Any) -> Any:
     """Rows of the whole beside own chunks, [chunks, before + after]; -1: of another text."""
     begins = layout.begins(worker).reshape(-1, 1)
     rows = begins + np.concatenate([np.arange(-before, 0), layout.chunk + np.arange(after)])
@@ -106,13 +107,13 @@ def _beside(layout, worker, before, after):
     return np.where(inside, rows, -1)
 
 
-def _with_own(layout, borders, before):
+def _with_own(layout: "Layout", borders: Any, before: Any) -> Any:
     """Those numbers with the ones of own rows between what is before and after a chunk."""
     own = np.arange(len(borders) * layout.chunk).reshape(len(borders), -1)
     return np.concatenate([borders[:, :before], own, borders[:, before:]], 1).reshape(-1)
 
 
-def halo(layout, worker, before=0, after=0):
+def halo(layout: "Layout", worker: int, before: int = 0, after: int = 0) -> Any:
     """The `Halo` of that many rows before, or after, every own chunk; all get all borders."""
     m, chunks = layout.chunk, layout.passes * layout.batch
     size = min(m, max(before, after))
@@ -125,7 +126,7 @@ def halo(layout, worker, before=0, after=0):
     return Halo(given.reshape(-1), taken)
 
 
-def neighbours(layout, worker, before=0, after=0):
+def neighbours(layout: "Layout", worker: int, before: int = 0, after: int = 0) -> Any:
     """The same, where a worker gets what it needs only.
 
     One that would send or receive nothing sends itself a row, so that no exchange is empty.
@@ -152,17 +153,17 @@ def neighbours(layout, worker, before=0, after=0):
     return Halo(np.concatenate(given), taken, tuple(sent.tolist()), tuple(received.tolist()))
 
 
-def _starts(ends):
+def _starts(ends: Any) -> Any:
     return np.concatenate([[0], ends[:-1]]).astype(np.int64)
 
 
-def _windows(ends, size, stride):
+def _windows(ends: Any, size: int, stride: int) -> Any:
     """Number of each document's compression windows."""
     lengths = ends - _starts(ends)
     return np.where(lengths >= size, (lengths - size) // stride + 1, 0)
 
 
-def _spread(firsts, counts, stride):
+def _spread(firsts: Any, counts: Any, stride: int) -> Any:
     """firsts[i] + 0, stride, ... of counts[i] values, one after another."""
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(firsts, counts) + within * stride
@@ -190,12 +191,12 @@ class Compressed:
 class Documents:
     """The lists of one worker for documents that end at `ends`, prefix sums of their lengths."""
 
-    def __init__(self, layout, worker, ends):
+    def __init__(self, layout: "Layout", worker: int, ends: Any) -> None:
         self.layout, self.worker = layout, worker
         self.ends = np.asarray(ends, np.int64)
         self.starts = _starts(self.ends)
 
-    def _of_chunk(self, chunk):
+    def _of_chunk(self, chunk: Any) -> tuple[Any, ...]:
         """Ends and starts of the documents that chunk may meet: of a batch, its own one."""
         if self.layout.batch == 1:
             return self.ends, self.starts
@@ -203,13 +204,13 @@ class Documents:
         return self.ends[document], self.starts[document]
 
     @cached_property
-    def positions(self):
+    def positions(self) -> Any:
         """Position of every own row in its document, int32 [L]."""
         rows = self.layout.rows(self.worker)
         return (rows - self.starts[np.searchsorted(self.ends, rows, "right")]).astype(np.int32)
 
     @cached_property
-    def passes(self):
+    def passes(self) -> Any:
         """The `Pass`es.
 
         Dense attention aligns the last query with the last key of a segment, so that a document is
@@ -227,7 +228,7 @@ class Documents:
             found.append(Pass(queries, offsets, np.repeat(queries, 2), keys))
         return found
 
-    def window(self, size):
+    def window(self, size: int) -> tuple[Any, ...]:
         """Prefix sums of queries and keys for the sliding window.
 
         The keys are size - 1 rows before every chunk, then the chunk. Those of other documents go
@@ -245,11 +246,11 @@ class Documents:
             all_keys += [chunk * (before + m) + np.concatenate([[foreign], keys])]
         return np.concatenate(all_queries), np.concatenate(all_keys)
 
-    def compressed_ends(self, size, stride):
+    def compressed_ends(self, size: int, stride: int) -> Any:
         """Prefix sums of the documents' compression windows, of the whole."""
         return np.cumsum(_windows(self.ends, size, stride))
 
-    def compressed(self, size, stride):
+    def compressed(self, size: int, stride: int) -> Any:
         """The `Compressed` of this worker.
 
         A document is two segments in the list: what is before its first window here, too short for
@@ -273,15 +274,15 @@ class Documents:
             positions.append(_spread(first - starts, counts, stride))
         return Compressed(*map(np.concatenate, (lists, begun, positions)))
 
-    def most_windows(self, size, stride):
+    def most_windows(self, size: int, stride: int) -> Any:
         """The largest number of windows of any worker, at least 1."""
         worker, _, _ = self.layout.split(self._window_starts(size, stride))
         return max(1, int(np.bincount(worker, minlength=1).max()))
 
-    def _window_starts(self, size, stride):
+    def _window_starts(self, size: int, stride: int) -> Any:
         return _spread(self.starts, _windows(self.ends, size, stride), stride)
 
-    def compressed_order(self, size, stride, rows):
+    def compressed_order(self, size: int, stride: int, rows: Any) -> Any:
         """Where the compressed rows of the whole stand among all workers', `rows` of each."""
         places = self.layout.places(self._window_starts(size, stride))
         sorted_by = np.argsort(places)
@@ -292,7 +293,7 @@ class Documents:
         return order
 
 
-def row_limits(layout, size, stride):
+def row_limits(layout: "Layout", size: int, stride: int) -> tuple[Any, ...]:
     """(rows of a worker, rows of the whole) that are enough for any documents."""
     rows = layout.passes * layout.batch * ((layout.chunk - 1) // stride + 1)
     return rows, max(1, layout.batch * max(0, (layout.length - size) // stride + 1))

@@ -1,10 +1,13 @@
 """The selected branch over gathered keys that are not kept for the backward."""
 
+from typing import Any
+
 import mindspore
-from mindspore import ops
+from mindspore import Tensor, ops
 
 from ...ops.nsa_selected_attention import selected_attention, selected_attention_gradient
 from ..by_device import split
+from ..config import NSAConfig
 from ..precision import ExplicitPrecision
 from .collectives import GatherRows
 
@@ -21,14 +24,14 @@ class SelectedFromShards(ExplicitPrecision):
         shards (ContextShards): Who has which tokens.
     """
 
-    def __init__(self, config, scale, shards):
+    def __init__(self, config: NSAConfig, scale: float, shards: Any) -> None:
         super().__init__()
         self.rows = GatherRows(shards.group)
         self.passes = shards.layout.passes
         c = config
         self.sizes = scale, c.num_heads, c.select_block_size, c.select_block_count
 
-    def _parts(self, x):
+    def _parts(self, x: Tensor) -> Any:
         if self.passes == 1:
             return (x,)
         m = x.shape[0] // 2
@@ -37,14 +40,24 @@ class SelectedFromShards(ExplicitPrecision):
         first, second = split(ops.cast(x, mindspore.float32), m, 0)
         return ops.cast(first, x.dtype), ops.cast(second, x.dtype)
 
-    def _joined(self, parts):
+    def _joined(self, parts: Any) -> Any:
         if len(parts) == 1:
             return parts[0]
         dtype = parts[0].dtype
         wide = mindspore.float32
         return ops.cast(ops.concat((ops.cast(parts[0], wide), ops.cast(parts[1], wide))), dtype)
 
-    def construct(self, query, key, value, blocks, order, ends, queries, offsets):
+    def construct(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        blocks: Any,
+        order: Any,
+        ends: Any,
+        queries: Any,
+        offsets: Any,
+    ) -> tuple[Any, ...]:
         """(attention, softmax_max, softmax_sum) of own queries [L, N1, D].
 
         `key` and `value` are own ones, `order` is that of the text, all are Tensors; the last two
@@ -53,7 +66,9 @@ class SelectedFromShards(ExplicitPrecision):
         scale, heads, size, count = self.sizes
         keys, values = self.rows.gathered(key, order), self.rows.gathered(value, order)
         query, blocks = self._parts(query), self._parts(blocks)
-        out, largest, total = (), (), ()
+        out: tuple[Any, ...] = ()
+        largest: tuple[Any, ...] = ()
+        total: tuple[Any, ...] = ()
         for i in range(self.passes):
             result = selected_attention(
                 query[i],
@@ -74,7 +89,19 @@ class SelectedFromShards(ExplicitPrecision):
             out, largest, total = out + (result[0],), largest + (result[1],), total + (result[2],)
         return self._joined(out), self._joined(largest), self._joined(total)
 
-    def bprop(self, query, key, value, blocks, order, ends, queries, offsets, result, dout):
+    def bprop(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        blocks: Any,
+        order: Any,
+        ends: Any,
+        queries: Any,
+        offsets: Any,
+        result: Any,
+        dout: Any,
+    ) -> tuple[Any, ...]:
         """Gradients of queries, keys and values."""
         scale, heads, size, count = self.sizes
         keys, values = self.rows.gathered(key, order), self.rows.gathered(value, order)
@@ -82,7 +109,8 @@ class SelectedFromShards(ExplicitPrecision):
         query, of_blocks = self._parts(query), self._parts(blocks)
         out, largest, total = map(self._parts, result)
         slopes = self._parts(dout[0])
-        dq, dk, dv = (), 0, 0
+        dq: tuple[Any, ...] = ()
+        dk, dv = 0, 0
         for i in range(self.passes):
             one = selected_attention_gradient(
                 (out[i], largest[i], total[i]),

@@ -1,6 +1,7 @@
 """The part of a text that a worker of a context group has, and the way of a whole one to it."""
 
 from functools import lru_cache
+from typing import Any
 
 import mindspore
 import numpy as np
@@ -24,19 +25,19 @@ TEXT, BEFORE, AFTER = range(3)
 _KEPT = 16
 
 
-class ContextLists(tuple):
+class ContextLists(tuple[Any, ...]):
     """Tensors of the lists of one worker for some documents, made by `ContextShards.lists`."""
 
     # Else a graph would take the Tensors for constants.
     __ms_mutable__ = True
 
 
-def _is_int(value):
+def _is_int(value: Tensor) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 @lru_cache(maxsize=_KEPT)
-def _documents_lists(layout, worker, ends, sizes, padded):
+def _documents_lists(layout: Layout, worker: int, ends: Any, sizes: Any, padded: bool) -> Any:
     """The lists as NumPy arrays in the order of the places above.
 
     `padded`: rows of the compression are as many as any documents may need, so that shapes do not
@@ -74,14 +75,14 @@ def _documents_lists(layout, worker, ends, sizes, padded):
 _ARRAYS = (POSITIONS, DIGEST, WINDOW_POSITIONS, TAKEN, IDS)
 
 
-def _tables(layout, worker, sizes, direct):
+def _tables(layout: Layout, worker: int, sizes: Any, direct: Any) -> tuple[Any, ...]:
     """(text order, halo of the window, halo of the compression), None where nothing moves.
 
     `direct`: rows go to the workers that need them, not to all.
     """
     size, _, window, _ = sizes
 
-    def of(before, after):
+    def of(before: Any, after: Any) -> tuple[Any, ...] | None:
         if before + after == 0:
             return None
         found = (neighbours if direct else halo)(layout, worker, before, after)
@@ -92,14 +93,16 @@ def _tables(layout, worker, sizes, direct):
     return None if order is None else Tensor(order), of(window - 1, 0), of(0, size - 1)
 
 
-def _shape_text(tokens, workers, hidden):
+def _shape_text(tokens: Any, workers: Any, hidden: int) -> str:
     return (
         f"[{tokens // workers}, {hidden}] or [B, {tokens // workers}, {hidden}], the own tokens of "
         f"a worker: {tokens} over {workers} workers"
     )
 
 
-def _plan_call(name, x, lists, hidden, context, sizes, tensors, direct):
+def _plan_call(
+    name: str, x: Any, lists: Any, hidden: Any, context: Any, sizes: Any, tensors: Any, direct: Any
+) -> tuple[Any, ...]:
     """(layout's numbers, tables, digest, lists or None where they are Tensors of the call).
 
     `lists` is the word "lists" for these; `tensors`: the others, too, and the order of the text,
@@ -140,7 +143,7 @@ def _plan_call(name, x, lists, hidden, context, sizes, tensors, direct):
     return *known, tuple(values)
 
 
-def _known_ends(name, lists, tokens):
+def _known_ends(name: str, lists: Any, tokens: Any) -> tuple[Any, ...]:
     """Prefix sums of the whole text as a tuple."""
     if lists is None:
         raise ValueError(
@@ -161,7 +164,16 @@ def _known_ends(name, lists, tokens):
     return tuple(map(int, lists))
 
 
-def planned_shard(name, x, lists, hidden, context, sizes, tensors, direct):
+def planned_shard(
+    name: str,
+    x: Tensor,
+    lists: Any,
+    hidden: int,
+    context: Any,
+    sizes: Any,
+    tensors: Any,
+    direct: Any,
+) -> Any:
     """What `_plan_call` says; raises the errors of a wrong input."""
     return _plan_shard(name, x, lists, hidden, context, sizes, tensors, direct)
 
@@ -169,7 +181,16 @@ def planned_shard(name, x, lists, hidden, context, sizes, tensors, direct):
 _plan_shard = Planner(_plan_call, planned_shard, lists=("lists",), kept=_KEPT)
 
 
-def _plan_lists(name, count, positions, windows, taken, keys, context, sizes):
+def _plan_lists(
+    name: str,
+    count: Any,
+    positions: Any,
+    windows: Any,
+    taken: Any,
+    keys: Any,
+    context: Any,
+    sizes: Any,
+) -> Any:
     tokens, workers, _, order = context
     layout = Layout(tokens, workers, order)
     size, stride, window, _ = sizes
@@ -184,7 +205,16 @@ def _plan_lists(name, count, positions, windows, taken, keys, context, sizes):
     return keys.shape[0]
 
 
-def check_lists(name, count, positions, windows, taken, keys, context, sizes):
+def check_lists(
+    name: str,
+    count: int,
+    positions: Any,
+    windows: Any,
+    taken: Any,
+    keys: Any,
+    context: Any,
+    sizes: Any,
+) -> Any:
     """Raises an error where ContextLists are those of other shards or of another config."""
     return _plan_tensor_lists(name, count, positions, windows, taken, keys, context, sizes)
 
@@ -192,7 +222,7 @@ def check_lists(name, count, positions, windows, taken, keys, context, sizes):
 _plan_tensor_lists = Planner(_plan_lists, check_lists, kept=_KEPT)
 
 
-def _cut(x, axis):
+def _cut(x: Tensor, axis: int) -> Any:
     shape = x.shape
     return shape[axis] if -len(shape) <= axis < len(shape) else None
 
@@ -226,7 +256,7 @@ class ContextShards:
         (3, 6, 8) [0 1 2 0 1 2 0 1]
     """
 
-    def __init__(self, tokens, group, order="contiguous"):
+    def __init__(self, tokens: int, group: Any, order: str = "contiguous") -> None:
         name = type(self).__name__
         if not _is_int(tokens):
             fail_type(name, "tokens", "an int", tokens)
@@ -249,11 +279,11 @@ class ContextShards:
         self.layout = Layout(self.tokens, group.size, order)
 
     @property
-    def key(self):
+    def key(self) -> tuple[Any, ...]:
         """What plans take of it."""
         return self.tokens, self.group.size, self.group.rank, self.order
 
-    def _check_length(self, function, x, axis, expected):
+    def _check_length(self, function: str, x: Tensor, axis: int, expected: int) -> None:
         if not isinstance(x, (np.ndarray, Tensor)):
             fail_type(f"ContextShards.{function}", "x", "a Tensor or NumPy array", x)
         if not _is_int(axis):
@@ -264,7 +294,7 @@ class ContextShards:
                 f"shape {tuple(x.shape)}"
             )
 
-    def shard(self, x, axis=0):
+    def shard(self, x: Any, axis: int = 0) -> Tensor | np.ndarray:
         """The own part of inputs, labels or weights of a loss.
 
         Labels are shifted before: a token's successor may be another worker's.
@@ -288,7 +318,7 @@ class ContextShards:
         whole = x.astype(mindspore.float32) if x.dtype == mindspore.bfloat16 else x
         return Tensor(whole.asnumpy().take(rows, axis)).astype(x.dtype)
 
-    def unshard(self, parts, axis=0):
+    def unshard(self, parts: Any, axis: int = 0) -> Tensor | np.ndarray:
         """The whole again, from the parts of all workers.
 
         Args:
@@ -320,7 +350,7 @@ class ContextShards:
         whole = np.concatenate(arrays, axis).take(self.layout.places(np.arange(self.tokens)), axis)
         return whole if isinstance(parts[0], np.ndarray) else Tensor(whole).astype(dtype)
 
-    def pad(self, ends):
+    def pad(self, ends: tuple[int, ...] | list[int]) -> tuple[int, ...]:
         """Prefix sums of documents with one more, which fills the text up to `tokens`.
 
         Its tokens may be any; in the loss they have the weight 0. It is empty where nothing is
@@ -345,7 +375,7 @@ class ContextShards:
             )
         return (*map(int, ends), self.tokens)
 
-    def positions(self, ends):
+    def positions(self, ends: tuple[int, ...] | list[int]) -> Any:
         """Positions of the own tokens in their documents, int32 [tokens / R], a NumPy array.
 
         Args:
@@ -355,7 +385,7 @@ class ContextShards:
         ends = self._ends("positions", ends)
         return Documents(self.layout, self.group.rank, ends).positions
 
-    def _ends(self, function, ends):
+    def _ends(self, function: str, ends: Any) -> tuple[Any, ...]:
         if isinstance(ends, (np.ndarray, Tensor)) and len(ends.shape) == 1:
             ends = tuple(ends.tolist())
         if not isinstance(ends, (tuple, list)):
@@ -363,7 +393,7 @@ class ContextShards:
         check_ends(f"ContextShards.{function}", ends, self.tokens, "ends")
         return tuple(map(int, ends))
 
-    def lists(self, ends, config):
+    def lists(self, ends: Any, config: NSAConfig) -> Any:
         """What a layer takes in place of `actual_seq_len`, so that one graph serves all documents.
 
         The Tensors have the same shapes for all texts with the same number of documents; a list
@@ -388,7 +418,7 @@ class ContextShards:
         return ContextLists(map(Tensor, arrays))
 
 
-def context_sizes(config):
+def context_sizes(config: NSAConfig) -> tuple[Any, ...]:
     """(l, s, w, text) of a configuration: what lists depend on, and all that has to agree."""
     return (
         config.compress_block_size,

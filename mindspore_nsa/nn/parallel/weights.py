@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
-from mindspore import Parameter, Tensor
+from mindspore import Parameter, Tensor, nn
 from mindspore.nn import Cell
 
 from ...ops._plan import fail_type, shown
+from ..config import NSAConfig
 from .collectives import Gather, agree
 from .groups import WorkerGroup
 
@@ -38,12 +39,12 @@ class HeadSplit(NamedTuple):
     """
 
     axis: int
-    blocks: tuple
+    blocks: tuple[Any, ...]
     heads: int
     workers: int
 
 
-def local_config(function, config, size):
+def local_config(function: str, config: NSAConfig, size: int) -> Any:
     """The configuration of one worker's heads."""
     if config.num_kv_heads % size:
         raise ValueError(
@@ -60,9 +61,11 @@ def local_config(function, config, size):
 _UNKNOWN = "unknown"
 
 
-def _claimed(function, model):
+def _claimed(function: str, model: Any) -> Any:
     """{name of a parameter: HeadSplit, None where all workers have the same, or _UNKNOWN}."""
-    splits, inside, named = {}, set(), {}
+    splits: dict[int, Any] = {}
+    inside: set[int] = set()
+    named: dict[str, Any] = {}
     for _, cell in model.cells_and_names():
         if getattr(type(cell), "splits_heads", False):
             inside.update(map(id, cell.get_parameters()))
@@ -85,7 +88,7 @@ def _claimed(function, model):
     return named
 
 
-def _owner(function, name, claimed, parameters=None):
+def _owner(function: str, name: str, claimed: Any, parameters: Any = None) -> Any:
     """The parameter that a name is of: itself, one whose state it is, or None.
 
     Of an optimizer's states the names end with those of the parameters, and the shapes are theirs;
@@ -106,14 +109,14 @@ def _owner(function, name, claimed, parameters=None):
     return owner
 
 
-def _owned(function, parameters, model):
+def _owned(function: str, parameters: Any, model: Any) -> dict[Any, Any]:
     """{name: HeadSplit or None} of the parameters."""
     claimed = _claimed(function, model)
     owners = {name: _owner(function, name, claimed, parameters) for name in parameters}
     return {name: claimed.get(owner) for name, owner in owners.items()}
 
 
-def split_axis(name, model):
+def split_axis(name: str, model: nn.Cell) -> int | None:
     """The axis along which a parameter is split over a tensor group.
 
     For a norm of the whole gradient the squares of such parameters are summed over the group, those
@@ -150,12 +153,12 @@ def split_axis(name, model):
     return None if split is None else split.axis
 
 
-def _check_model(function, model):
+def _check_model(function: str, model: Any) -> None:
     if not isinstance(model, Cell):
         fail_type(function, "model", "a Cell, the model whose parameters these are", model)
 
 
-def _check(function, parameters, model, group):
+def _check(function: str, parameters: Any, model: Any, group: Any) -> None:
     _check_model(function, model)
     if not isinstance(group, WorkerGroup):
         fail_type(function, "tensor_group", "a WorkerGroup", group)
@@ -163,7 +166,7 @@ def _check(function, parameters, model, group):
         fail_type(function, "parameters", "a dict of names and arrays", parameters)
 
 
-def _fail_unknown(function, name):
+def _fail_unknown(function: str, name: str) -> None:
     raise ValueError(
         f"{function}: {name} must be a parameter of which a Cell of model says in its head_splits "
         "where the heads are (None: all workers have the same), got one in the place of a layer's "
@@ -171,7 +174,7 @@ def _fail_unknown(function, name):
     )
 
 
-def _check_workers(function, name, split, size):
+def _check_workers(function: str, name: str, split: Any, size: int) -> None:
     """The errors of a parameter that so many workers cannot share."""
     if split == _UNKNOWN:
         if size == 1:
@@ -190,12 +193,12 @@ def _check_workers(function, name, split, size):
         )
 
 
-def _own_lengths(split, size):
+def _own_lengths(split: Any, size: int) -> list[Any]:
     """Lengths of one worker's blocks."""
     return [length * split.workers // size for length in split.blocks]
 
 
-def _check_length(function, name, shape, split, expected):
+def _check_length(function: str, name: str, shape: Any, split: Any, expected: str) -> None:
     if len(shape) <= split.axis or shape[split.axis] != expected:
         raise ValueError(
             f"{function}: {name} must have {expected} values along axis {split.axis}, as the layer "
@@ -203,7 +206,7 @@ def _check_length(function, name, shape, split, expected):
         )
 
 
-def _array(value):
+def _array(value: Tensor) -> tuple[Any, ...]:
     """(NumPy array, what makes of another one like the value)."""
     if isinstance(value, np.ndarray):
         return value, lambda array: np.ascontiguousarray(array)
@@ -216,7 +219,7 @@ def _array(value):
     )
 
 
-def shard_parameters(parameters, model, tensor_group):
+def shard_parameters(parameters: Any, model: nn.Cell, tensor_group: WorkerGroup) -> dict[str, Any]:
     """This worker's part of the parameters of whole layers.
 
     Checkpoints stay whole: any number of workers can read them.
@@ -270,7 +273,7 @@ def shard_parameters(parameters, model, tensor_group):
     return found
 
 
-def unshard_parameters(parts, model, tensor_group):
+def unshard_parameters(parts: Any, model: nn.Cell, tensor_group: WorkerGroup) -> dict[str, Any]:
     """Parameters of whole layers, from the parts of all workers of a tensor group.
 
     Args:
@@ -327,7 +330,7 @@ def unshard_parameters(parts, model, tensor_group):
     return found
 
 
-def gather_parameters(parameters, model, tensor_group):
+def gather_parameters(parameters: Any, model: nn.Cell, tensor_group: WorkerGroup) -> dict[str, Any]:
     """Parameters of whole layers on all workers of a tensor group: for a checkpoint.
 
     All workers of the group must call it.
