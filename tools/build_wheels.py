@@ -100,7 +100,9 @@ def build_venv(version, python):
     venv = BUILD / f"venv-{version}"
     if not (venv / "bin" / "pip").exists():
         run([python, "-m", "venv", venv])
-    run([venv / "bin" / "pip", *QUIET, "install", *listed("requires")])
+    # Another version of a build tool would make another wheel of the same commit.
+    constraints = ROOT / "tools" / "constraints.txt"
+    run([venv / "bin" / "pip", *QUIET, "install", "-c", constraints, *listed("requires")])
     return venv
 
 
@@ -144,6 +146,14 @@ def build_twin(venv, machine, environment):
     return wheel
 
 
+def remove_older(wheel, dist):
+    """Remove what `wheel` takes the place of: pip refuses two versions that one pattern names."""
+    name, _, python, abi, platform_tag = wheel.stem.split("-")
+    machine = platform_tag.removeprefix("linux_")
+    for older in dist.glob(f"{name}-*-{python}-{abi}-*_{machine}.whl"):
+        older.unlink()
+
+
 def repair(wheel, dist):
     """Put the wheel into `dist` under the oldest manylinux tag that it is consistent with.
 
@@ -159,6 +169,7 @@ def repair(wheel, dist):
         strip = folders[0] / "strip"
         strip.unlink(missing_ok=True)
         strip.symlink_to(shutil.which(f"{ARM}-linux-gnu-strip"))
+    remove_older(wheel, dist)
     run(
         [sys.executable, "-m", "auditwheel", "repair", "--strip"]
         + ["--exclude", "libgomp.so.1", "--exclude", "libascendc_twin.so"]
@@ -179,6 +190,8 @@ def main():
     found = interpreters(given.python)
     if not found:
         sys.exit(f"make wheel: none of {', '.join(given.python)} is here with its headers")
+    for version in (version for version in VERSIONS if version not in found):
+        print(f"Python {version} is left out: it is not here with its headers")
     found = dict(sorted(found.items(), key=lambda item: VERSIONS.index(item[0])))
     machines = dict.fromkeys(given.machine)
     missing = [package for tool, package in ARM_TOOLS.items() if shutil.which(tool) is None]

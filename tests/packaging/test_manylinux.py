@@ -175,6 +175,37 @@ def test_interpreters(tmp_path, monkeypatch):
     assert {key: value[0] for key, value in found.items()} == {version: sys.executable}
 
 
+def test_older_wheels_go(tmp_path):
+    """`pip install dist/*-cp311-*_x86_64.whl` is to name one version of the package."""
+    version, machine = "cp311-cp311", "manylinux_2_34_x86_64"
+    older = f"mindspore_nsa-0.1.0-{version}-{machine}.whl"
+    others = [
+        f"ascendc_twin-0.1.0-py3-none-{machine}.whl",
+        f"mindspore_nsa-0.1.0-cp312-cp312-{machine}.whl",
+        f"mindspore_nsa-0.1.0-{version}-manylinux_2_34_aarch64.whl",
+        "mindspore_nsa-0.1.0.tar.gz",
+    ]
+    for name in (older, *others):
+        (tmp_path / name).touch()
+    TOOLS["remove_older"](tmp_path / f"mindspore_nsa-0.2.0-{version}-linux_x86_64.whl", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+
+
+def test_build_tools_are_the_listed_ones(tmp_path, monkeypatch):
+    """Wheels of one commit are equal where pybind11, CMake and setuptools are."""
+    commands = []
+    function = TOOLS["build_venv"]
+    monkeypatch.setitem(function.__globals__, "run", commands.append)
+    monkeypatch.setitem(function.__globals__, "BUILD", tmp_path)
+    function("3.11", sys.executable)
+    assert commands[0][1:3] == ["-m", "venv"]
+    install = commands[1]
+    constraints = install[install.index("-c") + 1]
+    for name in ("setuptools", "wheel", "cmake", "ninja", "pybind11"):
+        assert any(str(part).startswith(name) for part in install)
+        assert re.search(rf"^{name}==", constraints.read_text(), re.MULTILINE), name
+
+
 @pytest.fixture(scope="module")
 def arm_wheels(tmp_path_factory):
     """The wheels for 64-bit Arm, unpacked into one folder."""
