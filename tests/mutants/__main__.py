@@ -54,6 +54,8 @@ def draw(copy, files, count, seed, lines):
         if file.endswith(".py"):
             return python_places.places(copy.tree, file)
         unit = units.of(file)
+        if unit is None:
+            print(f"no mutants, nothing here compiles it: {file}", flush=True)
         return cpp_places(copy.tree, file, unit) if unit else []
 
     @cache
@@ -98,7 +100,10 @@ def clean_seconds(copy, judges, most):
 
 
 def judged(copy, mutant, judges, seconds):
-    """(what became of the mutant, by whom) in a copy, which is then as it was."""
+    """(what became of the mutant, by whom) in a copy, which is then as it was.
+
+    One of which the compiler makes the same code is none: nothing here can tell it.
+    """
     judges = [judge for judge in judges if judge in seconds]
     path = copy.tree / mutant.file
     source, made = path.read_bytes(), None
@@ -107,8 +112,9 @@ def judged(copy, mutant, judges, seconds):
         order = {j: (j.target == "operators", not j.first, seconds[j]) for j in judges}
         for judge in sorted(judges, key=order.get):
             if not mutant.file.endswith(".py") and judge.target not in (None, made):
-                copy.make(judge.target)
                 made = judge.target
+                if copy.make(made) == copy.clean[made]:
+                    return "same code", made
             most = PATIENCE[0] * seconds[judge] + PATIENCE[1]
             code, output, _ = copy.judge(judge, most)
             if code is None:
@@ -121,6 +127,8 @@ def judged(copy, mutant, judges, seconds):
         return "not compiled", str(error)
     finally:
         path.write_bytes(source)
+        if made == "operators":  # others are judged with them, too
+            copy.make(made)
     return "survived", f"{len(judges)} judges"
 
 
@@ -138,8 +146,8 @@ def prepared(copy, files, judges):
     copy.take_libraries()
     if any(not file.endswith(".py") for file in files):
         copy.configure()
-        targets = {judge.target for judge in judges}
-        copy.make("operators" if "operators" in targets else "_native")
+        for target in {judge.target for judge in judges} - {None}:
+            copy.clean[target] = copy.make(target)
     return copy
 
 

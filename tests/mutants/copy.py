@@ -69,6 +69,7 @@ class Copy:
     def __init__(self, folder, jobs=None):
         self.tree, self.build = folder / "tree", folder / "build"
         self._modules = self.build / "modules"
+        self.clean = {}  # what make() gives of the sources as they are
         self._jobs = jobs or len(os.sched_getaffinity(0))
 
     def update(self):
@@ -116,7 +117,7 @@ class Copy:
         )
 
     def make(self, target):
-        """Build `_native`, or the operators as well; raises NotCompiled."""
+        """Build `_native`, or the operators as well; raises NotCompiled. Gives a digest of them."""
         cmake = cmake_build.tool("cmake")
         command = [cmake, "--build", self.build, "-j", self._jobs]
         done = finished([*command, *(["-t", target] if target == "_native" else [])],
@@ -128,6 +129,12 @@ class Copy:
         if target != "_native":
             self._install("operators", self.tree / "mindspore_nsa" / "twin")
             self._install("ascendc_twin", self.tree / "twin" / "ascendc_twin")
+        found = hashlib.blake2b(digest_size=8)
+        folders = ["mindspore_nsa/twin", "twin/ascendc_twin"] if target != "_native" else []
+        made = [path for folder in folders for path in (self.tree / folder).rglob("*.so")]
+        for path in sorted([*self._modules.iterdir(), *made]):
+            found.update(path.read_bytes())
+        return found.hexdigest()
 
     def _install(self, component, folder):
         command = [cmake_build.tool("cmake"), "--install", self.build, "--component", component]

@@ -1,6 +1,7 @@
 """Which unit compiles a C++ file, and with which flags."""
 
 import json
+import os
 import shlex
 import subprocess
 from functools import lru_cache
@@ -54,14 +55,18 @@ class Units:
         """{file: the first command of the build that reads it}, by the compiler's own account."""
         command = [cmake_build.tool("ninja"), "-C", self._build, "-t", "deps"]
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        objects = {entry["output"]: entry for entry in self._commands}
+        objects = {self._absolute(entry["output"]): entry for entry in self._commands}
         found = {entry["file"]: entry for entry in self._commands}
         for unit in listed.split("\n\n"):
             name, *files = unit.strip().splitlines() or [""]
-            entry = objects.get(name.partition(":")[0])
+            entry = objects.get(self._absolute(name.partition(":")[0]))
             for file in files if entry else ():
-                found.setdefault(file.strip(), entry)
+                found.setdefault(self._absolute(file.strip()), entry)
         return found
+
+    def _absolute(self, name):
+        """CMake writes whole paths, Ninja and ccache some that begin at the build."""
+        return os.path.normpath(self._build / name)
 
     def _built(self, file):
         entry = self._included.get(str(self._tree / file))

@@ -2,6 +2,26 @@
 
 EQUIVALENT = {
     (
+        "cpu/engine/step/decode.h",
+        "else if (how_ == Prefetch::kNearOnce)",
+        "else if (!(how_ == Prefetch::kNearOnce))",
+    ): "it says which cache a line is fetched into; no value depends on it",
+    (
+        "cpu/nsa_compress/grad_kernel.h",
+        "for (int m = 0; m < K; ++m)",
+        "for (int m = 0; m <= K; ++m)",
+    ): "of the windows that a token is in part of; to(i) is at most K, so the last turn does nothing",
+    (
+        "cpu/engine/threads/scratch.cc",
+        "if (bytes + kHeader >= kHugePage) madvise(memory, total, MADV_HUGEPAGE);",
+        "if (bytes + kHeader > kHugePage) madvise(memory, total, MADV_HUGEPAGE);",
+    ): "the advice changes no value, and memory of exactly that size may go without",
+    (
+        "cpu/sparse_flash_attention/entry.cc",
+        "if (grad.R > 0) grad.dk_rope = sums(p.dk_rope, grad.R);",
+        "if (grad.R > (0 - 1)) grad.dk_rope = sums(p.dk_rope, grad.R);",
+    ): "R is at least 0; without rotary parts it is an array of no numbers, which nothing reads",
+    (
         "infer/flash_attention_layout.cc",
         "if (heads >= 0 && heads != dims.n1) {",
         "if (heads > 0 && heads != dims.n1) {",

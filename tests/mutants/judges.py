@@ -1,8 +1,11 @@
 """Which tests are responsible for a source file, and what has to be built for them."""
 
+import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from .copy import ONE_ISA
 
 
 @dataclass(frozen=True)
@@ -91,16 +94,38 @@ def _ascendc(root, file):
     return judges
 
 
-def _ops(root, file):
+# Tests of Python files beside those of the same name.
+BESIDE = {
+    "bprops": ("ops/test_training.py", "ops/test_random_calls.py", "ops/test_amp.py"),
+    "custom": ("ops/test_placeholders.py", "ops/test_amp.py"),
+    "indexer_kl_loss": ("ops/test_lightning_indexer_kl_loss.py",),
+    "in_place": ("nn/test_cache.py",),
+    "cache_step": ("nn/test_cache.py",),
+    **dict.fromkeys(
+        ("aclnn", "ascend"), ("ascendc/test_target_ascend.py", "cann/test_operators.py")
+    ),
+    "layer_number": ("nn/test_cache.py", "nn/test_cache_saved.py"),
+    "precision": ("nn/test_amp.py",),
+    "norm": ("nn/test_model_options.py",),
+    "parts": ("nn/test_cache.py", "nn/test_jit.py"),
+}
+
+
+def _python(root, folder, file, *patterns):
+    """The judges of a folder and those of the file's own name."""
     stem = Path(file).stem.strip("_")
-    named = (f"test_{stem}.py", f"test_{stem.removeprefix('nsa_')}*.py")
+    named = (f"test_{stem}*.py", f"test_{stem.removeprefix('nsa_')}*.py", *patterns)
+    names = [*(f"{folder}/{name}" for name in named), *BESIDE.get(stem, ())]
+    return [judge for name in names for judge in _each(root, *name.rsplit("/", 1))]
+
+
+def _ops(root, file):
     more = ("test_defaults.py", "test_plans.py", "test_errors.py")
-    return [SMOKE, *_each(root, "ops", *named, *more), Judge(("tests/ops",))]
+    return [SMOKE, *_python(root, "ops", file, *more), Judge(("tests/ops",))]
 
 
 def _nn(root, file):
-    stem = Path(file).stem.strip("_")
-    named = _each(root, "nn", f"test_{stem}*.py", f"test_*{stem.split('_')[0]}*.py")
+    named = _python(root, "nn", file, f"test_*{Path(file).stem.strip('_').split('_')[0]}*.py")
     return [LAYERS, *named, Judge(("tests/nn", "--ignore", "tests/nn/parallel"))]
 
 
@@ -121,9 +146,14 @@ RESPONSIBLE = {
 }
 
 
+# In the names of files that only other instruction sets than ONE_ISA use, if they are included.
+OTHER_ISAS = {"amx", "avx2", "avx512", "neon", "scalar"} - {ONE_ISA}
+
+
 def folder_of(file):
     """The folder of the table that a file lies in; None where nobody judges it."""
-    if file.startswith("ascendc/examples/"):
+    words = re.split(r"[_.]", Path(file).name)
+    if file.startswith("ascendc/examples/") or OTHER_ISAS.intersection(words):
         return None
     return next((folder for folder in RESPONSIBLE if file.startswith(folder)), None)
 
