@@ -10,7 +10,7 @@ EQUIVALENT = {
         "cpu/nsa_compress/grad_kernel.h",
         "for (int m = 0; m < K; ++m)",
         "for (int m = 0; m <= K; ++m)",
-    ): "of the windows that a token is in part of; to(i) is at most K, so the last turn does nothing",
+    ): "to(i), the first window behind, is at most K: the last turn does nothing",
     (
         "cpu/engine/threads/scratch.cc",
         "if (bytes + kHeader >= kHugePage) madvise(memory, total, MADV_HUGEPAGE);",

@@ -96,14 +96,12 @@ def _ascendc(root, file):
 
 # Tests of Python files beside those of the same name.
 BESIDE = {
-    "bprops": ("ops/test_training.py", "ops/test_random_calls.py", "ops/test_amp.py"),
+    "gradient": ("ops/test_training.py", "ops/test_random_calls.py", "ops/test_amp.py"),
     "custom": ("ops/test_placeholders.py", "ops/test_amp.py"),
     "indexer_kl_loss": ("ops/test_lightning_indexer_kl_loss.py",),
     "in_place": ("nn/test_cache.py",),
-    "cache_step": ("nn/test_cache.py",),
-    **dict.fromkeys(
-        ("aclnn", "ascend"), ("ascendc/test_target_ascend.py", "cann/test_operators.py")
-    ),
+    **dict.fromkeys(("cache_step", "nsa_cache_step"), ("nn/test_cache.py",)),
+    "ascend": ("ascendc/test_target_ascend.py", "cann/test_operators.py"),
     "layer_number": ("nn/test_cache.py", "nn/test_cache_saved.py"),
     "precision": ("nn/test_amp.py",),
     "norm": ("nn/test_model_options.py",),
@@ -121,7 +119,10 @@ def _python(root, folder, file, *patterns):
 
 def _ops(root, file):
     more = ("test_defaults.py", "test_plans.py", "test_errors.py")
-    return [SMOKE, *_python(root, "ops", file, *more), Judge(("tests/ops",))]
+    named = _python(root, "ops", file, *more)
+    if "/generated/" in file:  # the calls of target ascend are in them, too
+        named += [judge for name in BESIDE["ascend"] for judge in _each(root, *name.split("/"))]
+    return [SMOKE, *named, Judge(("tests/ops",))]
 
 
 def _nn(root, file):
