@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "ascend_package"
-# Of what `make ascend` leaves beside CANN's files.
+# `make ascend` leaves this file beside CANN's.
 BUILT_FOR = "built_for.json"
 LIBRARY = Path("op_api", "lib", "libcust_opapi.so")
 

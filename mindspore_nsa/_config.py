@@ -11,7 +11,7 @@ from . import _ascend_twin
 from ._native_library import native
 from ._version import __version__, commit
 
-# What runs the operators, and the MindSpore device_target that it needs.
+# Each target of the operators needs this MindSpore device_target.
 _DEVICES = {"cpu": "CPU", "ascend": "Ascend", "ascend_twin": "CPU"}
 TARGETS = tuple(_DEVICES)
 # The target that a device_target implies.

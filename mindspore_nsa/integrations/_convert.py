@@ -1,4 +1,4 @@
-"""What the frameworks' adapters share."""
+"""Parts that the frameworks' adapters share."""
 
 import importlib
 from importlib import metadata

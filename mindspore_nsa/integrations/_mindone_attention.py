@@ -10,8 +10,7 @@ _NAME = "mindspore_nsa.integrations.mindone.attention"
 # Sparse modes of flash_attention_score: mask and band, the mask alone, a band to the bottom right.
 _MASK_AND_BAND, _MASK, _BAND = 0, 1, 4
 _FAR = 2147483647
-# What is added to a score that has no part in the softmax of any dtype; masks of older models
-# hold -10000.
+# A score plus this has no part in the softmax of any dtype; masks of older models hold -10000.
 _HIDDEN = -1e4
 _MASK_DTYPES = (
     *(mindspore.bool_, mindspore.float16, mindspore.bfloat16, mindspore.float32),
@@ -189,7 +188,7 @@ def _mean_where(blind, out, value):
 
 
 def _factors(head_mask, batch, heads):
-    """What the outputs of heads are multiplied by."""
+    """Return the factors of the heads' outputs."""
     shape = head_mask.shape
     if shape == (heads,):
         return ops.reshape(head_mask, (1, heads, 1, 1))

@@ -146,7 +146,7 @@ class NSASelfAttention(nn.Cell):
         self.attention = make_layer(name, nsa_config(config, **sizes), attention, weights)
 
     def reset_parameter(self):
-        """What MindFormers' trainer calls after it has built a model without memory."""
+        """Fill the parameters; MindFormers' trainer calls this for a model built without memory."""
         self.attention.reset_parameter()
 
     def construct(

@@ -128,7 +128,7 @@ class ConvertedAttention(nn.Cell):
         output_attentions=False,
         **options,
     ):
-        """As the attention of a model; positions come from the rows, not from the model."""
+        """Attend as in the model, with positions from the rows and not from the model."""
         if output_attentions:
             raise ValueError("ConvertedAttention: output_attentions must be False: none are kept")
         for name, value in options.items():

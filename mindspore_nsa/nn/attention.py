@@ -1,4 +1,4 @@
-"""What sparse and dense attention layers share: packing, output projection, dropout."""
+"""Sparse and dense attention layers share packing, output projection and dropout."""
 
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -84,7 +84,7 @@ class AttentionLayer(ExplicitPrecision):
         for group in (tensor_group, context and context.group):
             if group is not None:
                 agree(self.name, "config", asdict(config), group)
-        # What a layer that takes this one's place is made with.
+        # A layer that takes this one's place is made with these.
         self.made_with: dict[str, Any] = {"context": context, "tensor_group": tensor_group}
         self.whole_config, self.taken_names = config, None
         alone = tensor_group is None or tensor_group.size == 1
@@ -101,7 +101,7 @@ class AttentionLayer(ExplicitPrecision):
         self.cache_made_for = sizes_of(config, self.sparse), config.num_kv_heads, self.sparse
         self.scale = self.dim**-0.5
         if config.rope_scaling is not None:
-            # Of queries and of keys.
+            # YaRN's factor applies to queries and to keys.
             self.scale = self.scale * config.rope_scaling.query_key_factor**2
         self.has_bias = config.has_bias
         self.shared = self.sparse and config.shared_kv
@@ -179,7 +179,7 @@ class AttentionLayer(ExplicitPrecision):
 
     @Asked
     def unsummed(self) -> str:
-        """What to say of an output map that does not sum over the workers of a tensor group."""
+        """Return the error of an output map that does not sum over a tensor group, or ""."""
         output = self._cells["output"]
         if self.enter is None or getattr(output, "total", None) is not None:
             return ""
@@ -187,7 +187,7 @@ class AttentionLayer(ExplicitPrecision):
 
     @Asked
     def not_for_cache(self) -> str:
-        """What to say of a part that the operator of a cache stands for and would not call."""
+        """Return the error of a part that the operator of a cache would not call, or ""."""
         return self._cache_refusal()
 
     def _cache_refusal(self) -> Any:
@@ -223,7 +223,7 @@ class AttentionLayer(ExplicitPrecision):
         dtype: Any,
         parts: Any,
     ) -> Tensor:
-        """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
+        """Attend with own rows x [L, hidden]; the rest comes from `ContextKeys.plan`."""
         raise NotImplementedError
 
     def step(self, x: Tensor, ends: Any, cache: Any, places: Any, dtype: Any, parts: Any) -> Tensor:
@@ -334,7 +334,7 @@ class AttentionLayer(ExplicitPrecision):
     def _split_heads(
         self, query: Tensor, both: Any, cos: Tensor, sin: Tensor, dtype: Any
     ) -> tuple[Any, ...]:
-        """The same by MindSpore's operators."""
+        """Split and rotate heads by MindSpore's operators."""
         query, key, value = self._as_heads(query, both)
         if self.shared:
             key, value = ops.concat((key, key, key), 1), ops.concat((value, value, value), 1)
@@ -353,7 +353,7 @@ class AttentionLayer(ExplicitPrecision):
         return q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win
 
     def _projected(self, out: Any, x: Tensor, dtype: Any, narrow: bool, parts: Any) -> Any:
-        """What the layer gives for x, from attention."""
+        """Project attention to the layer's output for x."""
         if narrow:
             if self.dropout is None and not self.has_bias and self.enter is None:
                 batch = x.shape[0] if len(x.shape) == 3 else 0
@@ -423,7 +423,8 @@ class AttentionLayer(ExplicitPrecision):
     ) -> None:
         """The errors of `construct`, before a graph has begun."""
         if others or more or not isinstance(x, Tensor) or self.context is not None:
-            return  # Of padding, of what the Cell itself refuses, and what workers check together.
+            # The Cell refuses these itself, or checks padding; workers check together.
+            return
         ends = planned(self.name, x, actual_seq_len, self.hidden)[3]
         if cache is not None:
             ends = actual_seq_len if ends is None else ends

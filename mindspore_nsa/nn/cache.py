@@ -44,10 +44,10 @@ DENSE_SIZES = 6
 DTYPE, LAYER = len(SIZES), len(SIZES) + 1
 HEADER = LAYER + 1
 
-# As in infer/op.h.
+# infer/op.h has the same numbers.
 DTYPES = {42: mindspore.float16, 43: mindspore.float32, 45: mindspore.bfloat16}
 
-# As NSAConfig names them.
+# NSAConfig uses these names.
 _NAMED = {name: getattr(mindspore, name) for name in ("float16", "bfloat16", "float32")}
 
 # A size of no layer, in what a file says.
@@ -64,7 +64,7 @@ def _is_int(value: Any) -> bool:
 
 
 def angles_of(config: NSAConfig) -> dict[Any, Any]:
-    """What the angles of a rotary embedding follow from, by the names of `ANGLES`."""
+    """Return the sizes that decide rotary angles, by the names of `ANGLES`."""
     scaling = config.rope_scaling
     if scaling is None:
         return dict(zip(ANGLES, (config.rope_theta, 1.0, 0.0, 1.0)))
@@ -73,7 +73,7 @@ def angles_of(config: NSAConfig) -> dict[Any, Any]:
 
 
 def sizes_of(config: NSAConfig, sparse: bool) -> tuple[Any, ...]:
-    """What the state of a layer's cache begins with."""
+    """Return the first numbers of the state of a layer's cache."""
     known = SIZES if sparse else SIZES[:DENSE_SIZES]
     angles = angles_of(config)
     sizes = {name: int(getattr(config, name)) for name in known if name not in ANGLES}
@@ -173,7 +173,7 @@ class AttentionCache(tuple[Any, ...]):
         return sum(tensor.nbytes for tensor in self)
 
     def __copy__(self) -> "AttentionCache":
-        """The same Tensors in another tuple: a second name for one cache."""
+        """Share the Tensors in another tuple: a second name for one cache."""
         return type(self)(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "AttentionCache":
@@ -246,7 +246,7 @@ class AttentionCache(tuple[Any, ...]):
         return cls(found)
 
     def __repr__(self) -> str:
-        """What it is for, in one line: the values of a cache are too many to be looked at."""
+        """Describe the cache in one line: its values are too many to be looked at."""
         tensor = self[SELECTED]
         dtype = DTYPE_NAMES.get(tensor.dtype, tensor.dtype)
         lengths = self._state()[1].tolist()
@@ -474,7 +474,7 @@ def _widened(tensor: Tensor, parts: Any, dims: Any) -> Any:
     batch, heads = tensor.shape[:2]
     flat, begin, pieces = tensor.reshape((batch, heads, -1)), 0, []
     for now, then in parts:
-        # Of every head first all keys, then all values. A token keeps its place, also in a ring:
+        # A head stores all keys, then all values. A token keeps its place, also in a ring:
         # one that becomes larger was as large as the capacity and has never come around.
         for dim in dims:
             pieces.append(flat[..., begin : begin + now * dim])
@@ -482,7 +482,7 @@ def _widened(tensor: Tensor, parts: Any, dims: Any) -> Any:
             if then > now:
                 pieces.append(ops.zeros((batch, heads, (then - now) * dim), tensor.dtype))
     places = sum(then for _, then in parts)
-    # What a reshape gives is a view, of which MindSpore passes a copy where it is to be written.
+    # A reshape gives a view, and MindSpore passes a copy of a view where it is to be written.
     return ops.concat(pieces, -1).reshape((batch, heads, places, sum(dims))).copy()
 
 

@@ -31,7 +31,7 @@ def _wrong_kind(name: str, tensors: Any = None) -> ValueError:
 
 
 class _Tensors(tuple[Any, ...]):
-    """What is known of the Tensors of a cache."""
+    """Specs of the Tensors of a cache."""
 
     __slots__ = ()
 
@@ -140,7 +140,7 @@ def _check_rows(name: str, x: Any, cache: Any, ends: Any) -> None:
 
 
 def _check_shape(name: str, shape: Any, sizes: Any, key_heads: Any) -> None:
-    """What the shape tells of keys and values of a row, [N2, capacity, D + Dv]."""
+    """Check the shape of a row's keys and values, [N2, capacity, D + Dv]."""
     width, its_heads, its_width = sizes[0] + sizes[1], shape[1], shape[3]
     if its_heads not in (-1, key_heads):
         raise ValueError(

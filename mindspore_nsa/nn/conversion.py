@@ -19,7 +19,7 @@ from .parts import plain, untouched
 from .precision import Dropout, Projection
 from .rotary import RotaryAngles, Rotate
 
-# What a layer and the dense one that it is made from have in common.
+# A layer and the dense one that it is made from agree in these fields.
 _SAME = (
     *("hidden_size", "num_heads", "num_kv_heads", "head_dim", "value_head_dim"),
     *("rope_theta", "rope_pairs", "rope_scaling", "qk_norm", "qk_norm_eps", "has_bias"),
@@ -196,7 +196,7 @@ def _take_names(layer: Any, dense: Any) -> None:
 
 
 def take_state(layer: Any, dense: Any, dtypes: bool) -> None:
-    """What a layer takes from the one in whose place it comes, besides weights.
+    """Give a layer the modes of the one in whose place it comes, besides weights.
 
     Args:
         layer (AttentionLayer): The new one.

@@ -143,7 +143,7 @@ class DenseAttention(AttentionLayer):
         dtype: Any,
         parts: Any,
     ) -> Tensor:
-        """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
+        """Attend with own rows x [L, hidden]; the rest comes from `ContextKeys.plan`."""
         keys = self.context
         query, both = self.products(x, dtype, parts)
         heads = self.branch_heads(query, both, cos, sin, dtype, parts)

@@ -70,7 +70,7 @@ class Gates(ExplicitPrecision):
         return type(self).weights is Gates.weights and "weights" not in vars(self)
 
     def logits(self, x: Tensor, dtype: Any) -> Tensor:
-        """Those of the gates, float32 [T, 3 heads], of an x with values of `dtype`."""
+        """Return the gates' logits, float32 [T, 3 heads], for an x with values of `dtype`."""
         kind, mark = self.linear_kind
         if kind == OWN and (mark is None or mark == dtype):
             return ops.cast(self.linear.product(x, dtype), mindspore.float32)

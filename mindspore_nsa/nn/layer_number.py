@@ -20,7 +20,7 @@ _PROCESS, _CONFIG, _PLACE, _OWN = 18, 16, 11, 15
 _process = secrets.randbelow(2**_PROCESS - 1) + 1
 _numbers, _names = itertools.count(1), itertools.count()
 
-# What decides keys and values, or the shapes of a layer's parameters, beside the sizes in a state.
+# These fields and the sizes in a state decide keys, values and the shapes of parameters.
 ALIKE = ("hidden_size", "num_heads", "rope_pairs", "qk_norm", "qk_norm_eps", "has_bias")
 
 
@@ -111,7 +111,7 @@ class LayerNumber(Constexpr):
         return {"dtype": None, "shape": None, "value": self()}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """That of the layer's copy, which is taken for the layer where no places are known."""
+        """Return the number of the layer's copy, which counts as the layer without places."""
         made = LayerNumber.__new__(LayerNumber)
         Constexpr.__init__(made, f"LayerNumber{next(_names)}")
         layer = self._layer()

@@ -302,7 +302,7 @@ class NativeSparseAttention(AttentionLayer):
     ) -> tuple[Any, ...]:
         """Attention over compressed keys, and the blocks that it chooses."""
         c = self.config
-        # Of a name that nobody reads, a graph with a Tensor list gives a warning.
+        # A graph with a Tensor list warns of a name that nobody reads.
         results = compress_attention(
             query,
             key,
@@ -480,7 +480,7 @@ class NativeSparseAttention(AttentionLayer):
         dtype: Any,
         parts: Any,
     ) -> Tensor:
-        """The same of own rows x [L, hidden], with what `ContextKeys.plan` gives."""
+        """Attend with own rows x [L, hidden]; the rest comes from `ContextKeys.plan`."""
         keys = self.context
         query, both, logits = self.products(x, dtype, parts)
         heads = self.branch_heads(query, both, cos, sin, dtype, parts)

@@ -32,7 +32,7 @@ class HeadNorm(ExplicitPrecision):
         dtype = getattr(mindspore, config.param_dtype)
         self.weight = Parameter(ones.astype(dtype), name="weight")
         self.norm, self.ones = RmsNorm(self.eps), constant(np.ones(self.dim, np.float32))
-        # Of workers that share the heads: their gradients are summed.
+        # Workers that share the heads sum its gradients.
         self.enter: Any = None
 
     def reset_parameter(self) -> None:

@@ -97,7 +97,7 @@ def _documents(name: str, x: Tensor, seq_len: Any) -> tuple[Any, ...] | None:
             f"a cache holds them: a cache is given by name, cache=cache"
         )
     if isinstance(seq_len, np.ndarray) and seq_len.ndim == 1 and seq_len.dtype.kind in "iu":
-        # As a graph holds it; outside of one it comes as a tuple.
+        # A graph holds it as an array; outside of one it comes as a tuple.
         seq_len = seq_len.tolist()
     if len(x.shape) == 3:
         if seq_len is not None:
@@ -195,7 +195,7 @@ def document_positions(ends: Any, indices: Tensor) -> Any:
 
 
 def planned(name: str, x: Tensor, actual_seq_len: IntList, hidden: int) -> Any:
-    """What `_plan_call` says; raises the errors of a wrong input."""
+    """Return the result of `_plan_call`, or raise the error of a wrong input."""
     return _plan_packing(name, x, actual_seq_len, hidden)
 
 

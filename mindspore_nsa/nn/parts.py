@@ -15,7 +15,7 @@ from mindspore import nn
 
 from ..ops._plan import Planner
 
-# What makes a call of a Cell more than its construct. Only MindSpore 2.10 has "_lazy" in names.
+# With one of these a Cell runs more than its construct. MindSpore 2.10 alone has "_lazy" names.
 _HOOKS = ("_forward_pre_hook", "_forward_hook", "_backward_pre_hook", "_backward_hook")
 _OTHERS = ("_recompute_cell", "_shard_fn", "_saved_tensors_pack_hook")
 _attached = itemgetter(

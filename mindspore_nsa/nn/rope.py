@@ -9,7 +9,7 @@ import numpy as np
 from ..ops._plan import shown
 
 TYPES = ("linear", "yarn")
-# What else of the form of Hugging Face configurations only says more about YaRN.
+# These fields of Hugging Face configurations apply to YaRN alone.
 _ONLY_YARN = (
     "original_max_position_embeddings",
     *("beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate"),
@@ -191,7 +191,7 @@ class RopeScaling:
 
     @property
     def query_key_factor(self) -> float:
-        """What queries and keys are multiplied by, a float."""
+        """Factor of queries and keys."""
 
         def scaled(by: Any) -> Any:
             return 0.1 * by * math.log(self.factor) + 1

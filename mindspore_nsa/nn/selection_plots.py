@@ -9,7 +9,7 @@ from ..ops._plan import fail_type
 from .config import NSAConfig
 from .selection_quality import SelectionQuality
 
-# What becomes of a block.
+# States of a block.
 EMPTY, ALWAYS, CHOSEN, FUTURE = range(4)
 _COLORS = ("#ffffff", "#9fb3c8", "#c8553d", "#eef1f4")
 _NAMES = ("not read", "always read", "chosen by score", "in the future")
@@ -25,7 +25,7 @@ def _matplotlib(function: str) -> tuple[Any, ...]:
 
 
 def block_states(blocks: Any, config: NSAConfig) -> Any:
-    """What becomes of every block for every query of a document, ints [T, blocks].
+    """Return the state of every block for every query of a document, ints [T, blocks].
 
     `blocks` are the numbers [T, count] of one key head.
     """

@@ -11,7 +11,7 @@ _SCORES = 2**22
 
 
 class SelectionQuality(NamedTuple):
-    """What `NativeSparseAttention.selection_quality` gives, NumPy arrays.
+    """Result of `NativeSparseAttention.selection_quality`, NumPy arrays.
 
     A mass is the part of the softmax over all earlier tokens that stands on some blocks, the mean
     of the heads that share a key head. All three are of as many blocks as the query selects.

@@ -32,7 +32,7 @@ _FORMATS = {
 }
 
 
-# What MindSpore makes of an argument of each kind.
+# C types of an argument by its kind.
 _TYPES = {
     "tensor": "aclTensor*",
     "listInt": "aclIntArray*",
@@ -43,7 +43,7 @@ _TYPES = {
     "int": "int64_t",
     "str": "char*",
 }
-# Of an argument that MindSpore passes as a null pointer where it is None.
+# MindSpore passes an argument of this type as a null pointer where it is None.
 _ABSENT_TYPE = "aclIntArray*"
 _NEEDS = (2, 9)  # before, MindSpore knew no "char*"
 
@@ -93,7 +93,7 @@ def _parameters(op: str, role: Any) -> tuple[Any, ...]:
 
 @lru_cache
 def _registration(op: str) -> Any:
-    """What MindSpore wants to know of an aclnn function: Tensors, then the rest, then outputs."""
+    """Register an aclnn function with MindSpore: Tensors, then the rest, then outputs."""
     info = CustomRegOp(_function(op))
     tensors: list[Any] = []
     for parameter in _parameters(op, "input"):
@@ -170,7 +170,7 @@ class AclnnCustom(ops.Custom):
 
 
 def _known(op: str, parameter: Any, tensors: Any, attrs: Any, lists: Any) -> Any:
-    """What the host passes for a parameter, or says of the Tensor that is one; see generated/."""
+    """Return what the host passes for a parameter, or knows of a Tensor; see generated/."""
     source, index = parameter["source"], parameter["index"]
     if source == "attr":
         spec = schema(op)["attrs"][index]

@@ -22,7 +22,7 @@ def _plan_call(**given: Any) -> tuple[Any, ...]:
         # It has sines of its own.
         given["angles"] = given["fine_angles"] = None
     elif given["others"] is None:
-        # What is written cannot be absent there.
+        # A Tensor that is written cannot be absent there.
         dtype = given["selected"].dtype
         placeholder = _placeholder(dtype)
         given["others"] = TensorSpec((dtype, placeholder.shape, None))

@@ -1,4 +1,4 @@
-"""What the compiler of graphs evaluates itself."""
+"""Functions that the compiler of graphs evaluates itself."""
 
 from mindspore.ops import PrimitiveWithInfer
 

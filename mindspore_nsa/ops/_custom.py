@@ -202,7 +202,7 @@ def constant(values: Any) -> Tensor:
 
 @cache
 def absent(dtype: str = "float32") -> Any:
-    """What stands for an optional input that is not given."""
+    """Return what stands for an optional input that is not given."""
     return constant(np.zeros(1, dtype))
 
 

@@ -1,4 +1,4 @@
-"""What must hold before the operators can be used, said in words where it does not."""
+"""Check, with an error in words, what the operators need of MindSpore."""
 
 import re
 import warnings

@@ -15,7 +15,7 @@ from ._plan import DTYPE_NAMES, is_constant
 
 
 class InPlace(Constexpr):
-    """What calls an operator that writes into its inputs `written`, for these Tensors.
+    """Gives what calls an operator that writes into its inputs `written`, for these Tensors.
 
     A graph first calls the second result with the Tensors, unless it is None. It marks them as
     written, and MindSpore then refuses views. The operator itself is not marked: MindSpore still

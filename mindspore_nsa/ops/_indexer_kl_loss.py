@@ -1,4 +1,4 @@
-"""What the KL losses of an indexer have in common."""
+"""The KL losses of an indexer share these checks."""
 
 from typing import Any
 

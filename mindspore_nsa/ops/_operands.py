@@ -1,4 +1,4 @@
-"""What an operator gets for an argument, and what becomes of its gradient. Part of graphs, too."""
+"""Operands of an operator for its arguments, and their gradients. Graphs call these, too."""
 
 from typing import Any
 

@@ -48,7 +48,7 @@ FLOATS = (mindspore.float16, mindspore.bfloat16, mindspore.float32)
 
 
 class TensorSpec(tuple[Any, ...]):
-    """What is known of a Tensor argument: (dtype, shape or None, content or None).
+    """Knowledge of a Tensor argument: (dtype, shape or None, content or None).
 
     The content is the tuple of values of a sequence list, or the verdict on a mask.
     """
@@ -107,7 +107,7 @@ def fail_type(function: str, argument: str, expected: str, got: Any) -> NoReturn
     """Raise the TypeError of a wrong argument, in the words of the native checks."""
     text = f"{function}: {argument} must be {expected}, got {shown(got)}"
     if got is UNKNOWN and "a Tensor" in expected:
-        # As of (x.shape[0],), where shapes are open.
+        # (x.shape[0],) is such a value where shapes are open.
         text += "; a Tensor may hold it, as mindspore.ops.dyn_shape(x)[:1] does for (x.shape[0],)"
     raise TypeError(text)
 
@@ -157,7 +157,7 @@ class Planner(Constexpr):
         masks: Iterable[str] = (),
         kept: int = 1024,
     ) -> None:
-        # Of two primitives with one name and the same attributes a compiler may take either.
+        # A compiler may take either of two primitives with one name and equal attributes.
         super().__init__(f"Plan{plan.__module__.rpartition('.')[2]}{plan.__name__}")
         self._plan = plan
         self.names = tuple(inspect.signature(function).parameters)
@@ -340,19 +340,19 @@ def list_input(
 
 
 def _tensor_constant(spec: Any) -> Any:
-    """What is passed for an optional Tensor: None for the argument itself, else a placeholder."""
+    """Return None to pass an optional Tensor itself, else a placeholder."""
     return None if isinstance(spec, TensorSpec) else absent()
 
 
 def list_constant(spec: Any) -> Any:
-    """What is passed for a list: None for the argument itself, a Tensor of it, a placeholder."""
+    """Return None to pass a list itself, else a Tensor of it or a placeholder."""
     if isinstance(spec, TensorSpec):
         return None
     return absent("int64") if spec is None else list_tensor(tuple(spec))
 
 
 def _absent(spec: Any) -> Any:
-    """What is passed for an input that the public function does not know."""
+    """Return the placeholder of an input that the public function does not know."""
     return absent("int64") if spec["list"] else absent()
 
 
@@ -439,7 +439,7 @@ class NativeCall:
 
     @cached_property
     def constants(self) -> dict[Any, Any]:
-        """What the operator gets in place of lists and optional Tensors, None for the argument."""
+        """Return what replaces lists and optional Tensors; None: the argument is passed."""
         return {
             spec["name"]: (list_constant if spec["list"] else _tensor_constant)(
                 self._given[spec["name"]]
@@ -463,7 +463,7 @@ class NativeCall:
         return encode_attrs(self.op, self.attrs, self.given, self.lists)
 
     def stand_ins(self, op: str | None = None) -> Any:
-        """What the call of an operator, of this one or of `op`, gets as `c`; see generated/."""
+        """Return `c` for the call of this operator or of `op`; see generated/."""
         op = op or self.op
         kind, values = STAND_INS[op], {}
         for spec in schema(op)["inputs"]:
@@ -474,7 +474,7 @@ class NativeCall:
         return kind(**{field: values[field] for field in kind._fields})
 
     def bprop_given(self, **more: Any) -> Any:
-        """What the operator's bprop is told of its inputs, and `more`; see generated/."""
+        """Return what the operator's bprop is told of its inputs; see generated/."""
         tensors = {name: constant is None for name, constant in self.constants.items()}
         return GIVEN[self.op](**tensors, **more)
 

@@ -44,6 +44,6 @@ _refuse_second_order = _Refuse(RuntimeError)
 
 
 def refuse_each(text: str, inputs: Any) -> tuple[Any, ...]:
-    """What the bprop of an operator without a gradient returns for its inputs."""
+    """Return the gradients of an operator without any: each raises where it is used."""
     refuse = _refuse_second_order(text)
     return tuple([refuse(x) for x in inputs])

@@ -14,7 +14,7 @@ _FUNCTION = "dropout_mask"
 
 
 class _Plan(NamedTuple):
-    """What a call comes to.
+    """Plan of a call.
 
     Attributes:
         operator: What gives the mask of a seed.

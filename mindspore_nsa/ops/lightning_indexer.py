@@ -30,7 +30,7 @@ _built_in: Any = getattr(ops, "lightning_indexer", None)
 
 
 class _Plan(NamedTuple):
-    """What a call comes to.
+    """Plan of a call.
 
     Attributes:
         operator: What is called; None: MindSpore's own operator.

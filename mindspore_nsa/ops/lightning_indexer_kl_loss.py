@@ -37,7 +37,7 @@ _BPROPS: dict[str, Callable[..., Any]] = {
 
 
 class _Plan(NamedTuple):
-    """What a call comes to.
+    """Plan of a call.
 
     Attributes:
         operator: What gives the loss.
@@ -266,7 +266,7 @@ def lightning_indexer_kl_loss(
         )
     loss = out[3]
     if factor is None:  # the number of queries is known only when the graph runs
-        # Of the shape: what is counted in the dtype of the weights ends at 65504 in float16.
+        # Rows are counted from the shape: a float16 sum, the dtype of weights, ends at 65504.
         sizes = ops.cast(ops.dyn_shape(ops.stop_gradient(weights))[:-1], mindspore.float32)
         factor = coeff / ops.maximum(ops.prod(sizes), 1)
     return ops.reshape(loss, ()) * factor

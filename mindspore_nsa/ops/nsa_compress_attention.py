@@ -129,7 +129,7 @@ def compress_attention(
     q_offset: IntList,
     statistics: bool,
 ) -> Any:
-    """As nsa_compress_attention, with `statistics`: whether the softmax statistics are used.
+    """Call nsa_compress_attention; `statistics`: whether the softmax statistics are used.
 
     Where they are not, their gradients are zeros, which a graph would keep as a constant of their
     size.

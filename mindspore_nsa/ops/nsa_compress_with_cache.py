@@ -119,7 +119,7 @@ def nsa_compress_with_cache(
         actual_seq_len=actual_seq_len,
         cache=cache,
     )
-    # What reads the cache after this call reads what was written.
+    # A later reader of the cache waits for what was written.
     return ops.depend(cache, rows)
 
 

@@ -85,7 +85,7 @@ def selected_attention(
     q_offset: IntList,
     statistics: bool,
 ) -> Any:
-    """As nsa_selected_attention, with `statistics`: whether the softmax statistics are used.
+    """Call nsa_selected_attention; `statistics`: whether the softmax statistics are used.
 
     Where they are not, their gradients are zeros, which a graph would keep as a constant of their
     size.

@@ -38,7 +38,7 @@ _built_in: Any = getattr(ops, "sparse_flash_attention", None)
 
 
 class _Plan(NamedTuple):
-    """What a call comes to.
+    """Plan of a call.
 
     Attributes:
         operator: What is called; None: MindSpore's own operator.

@@ -1,4 +1,4 @@
-"""What the two attention layers share: linear maps, rotation, the order of a pass.
+"""The two attention layers share linear maps, rotation and the order of a pass.
 
 `parameters` maps the names of the Cell's parameters to arrays, `config` has the fields of
 `mindspore_nsa.nn.NSAConfig`, and x is packed, [T, hidden].
@@ -43,7 +43,7 @@ def frequencies(dim, theta, scaling=None):
 
 
 def stretch(scaling):
-    """What YaRN multiplies rotated queries and keys by."""
+    """Return YaRN's factor of rotated queries and keys."""
     if scaling is None or scaling.rope_type == "linear":
         return 1.0
     if scaling.attention_factor is not None:

@@ -76,7 +76,7 @@ def _scores(q, k, w, precision):
 
 
 class TokenScores(NamedTuple):
-    """What the picks of one segment were taken from, and how large their terms are."""
+    """Scores that the picks of one segment were taken from, and how large their terms are."""
 
     rows: slice
     scores: np.ndarray  # [N2, Sq, Sk]

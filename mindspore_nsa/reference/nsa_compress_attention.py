@@ -11,7 +11,7 @@ from .segments import compressed_seq_len
 
 
 class BlockScores(NamedTuple):
-    """What the top-k of one segment ranks."""
+    """Scores that the top-k of one segment ranks."""
 
     rows: slice  # of the packed query
     scores: np.ndarray  # [N2, S1, blocks]

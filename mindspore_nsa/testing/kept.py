@@ -1,5 +1,5 @@
-"""What the reference gives for the calls of a while, by their content: other instruction sets,
-modes and numbers of cores take the same calls again."""
+"""Recent results of the reference, by the content of a call: other instruction sets, modes and
+numbers of cores take the same calls again."""
 
 import hashlib
 from collections import OrderedDict
@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
-# Of all outputs together; a process that keeps more forgets those that were asked for longest ago.
+# All outputs together; a process that keeps more forgets the least recently used.
 MOST_BYTES = 192 << 20
 
 
@@ -45,7 +45,7 @@ class Kept:
         self._found = OrderedDict()
 
     def get(self, key, compute):
-        """What `compute` gave for the key, or gives now."""
+        """Return what `compute` gave for the key, or gives now."""
         if key in self._found:
             self._found.move_to_end(key)
             return self._found[key][0]

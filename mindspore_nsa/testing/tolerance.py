@@ -230,7 +230,7 @@ def _topk_problems(rows, scores, candidate, forced, tolerance):
     apart = np.abs(np.where(same, 0, got) - np.where(same, 0, best))
     yield "worse scores than others have", (free & (apart > tolerance)).any(-1)
     zeros = others & (scores == 0)
-    # Of those of score 0 the n-th in the row is the n-th by index.
+    # Blocks of score 0 stand by index: the n-th of them in the row is the n-th by index.
     rank = np.cumsum(zeros, axis=-1) - 1
     zero = free & (got == 0)
     yield (

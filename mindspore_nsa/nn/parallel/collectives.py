@@ -205,7 +205,7 @@ class Extend(ExplicitPrecision):
 
 
 class Enter(ExplicitPrecision):
-    """What all workers of a tensor group have and use for their heads: gradients are summed."""
+    """Pass on what all workers of a tensor group use for their heads; sum the gradients."""
 
     def __init__(self, group: Any) -> None:
         super().__init__()
@@ -251,12 +251,12 @@ def _parts(*values: Any) -> Any:
 
 
 def call_digest(rows: Any, dtype: Any, tokens: Any, layer: Any) -> Any:
-    """What must be the same on all workers of a call, but for the documents."""
+    """Digest what must be equal on all workers of a call, but for the documents."""
     return _parts(rows, _checksum(dtype), tokens, _checksum(layer))
 
 
 def documents_digest(ends: Any) -> Any:
-    """What must be the same on all workers of the documents."""
+    """Digest what must be equal on all workers of the documents."""
     return _parts(len(ends), _checksum(np.asarray(ends, np.int64)))
 
 

@@ -102,7 +102,7 @@ class ContextKeys(ExplicitPrecision):
         return x if passes == 1 or batch == 1 else self._transposed(x, batch, passes, m)
 
     def returned(self, x: Tensor, numbers: Any) -> Any:
-        """The same back."""
+        """Own rows by document, then pass: the inverse of `arranged`."""
         passes, batch, m = numbers
         return x if passes == 1 or batch == 1 else self._transposed(x, passes, batch, m)
 
@@ -140,7 +140,7 @@ class ContextKeys(ExplicitPrecision):
         return _cast(key, dtype), _cast(value, dtype)
 
     def windows(self, key: Tensor, value: Tensor, tables: Any) -> Any:
-        """What the compression reads: own chunks with the rows after each."""
+        """Return what the compression reads: own chunks with the rows after each."""
         return self._extended(key, value, tables[AFTER])
 
     def compressed(self, key: Tensor, value: Tensor, lists: Any) -> Any:
@@ -149,7 +149,7 @@ class ContextKeys(ExplicitPrecision):
         return self._apart(both, key, value)
 
     def of_passes(self, lists: Any, numbers: Any, which: Any) -> Any:
-        """That list of every pass."""
+        """Return this list of every pass."""
         found: tuple[Any, ...] = ()
         for i in range(numbers[0]):
             found = found + (self.of_pass(lists, i, which),)

@@ -108,7 +108,7 @@ def _beside(layout: "Layout", worker: int, before: Any, after: Any) -> Any:
 
 
 def _with_own(layout: "Layout", borders: Any, before: Any) -> Any:
-    """Those numbers with the ones of own rows between what is before and after a chunk."""
+    """Put the numbers of own rows between those before and after each chunk."""
     own = np.arange(len(borders) * layout.chunk).reshape(len(borders), -1)
     return np.concatenate([borders[:, :before], own, borders[:, before:]], 1).reshape(-1)
 

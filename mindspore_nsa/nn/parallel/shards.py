@@ -17,7 +17,7 @@ from .plan import ORDERS, Documents, Layout, halo, neighbours, row_limits
 # Places in the lists of a call. Those of every pass follow.
 POSITIONS, DIGEST, ENDS, COMPRESSED_ENDS, WINDOW_QUERIES, WINDOW_KEYS = range(6)
 WINDOWS, WINDOW_POSITIONS, TAKEN, IDS, PASSES = range(6, 11)
-# Of a pass.
+# Places in the lists of a pass.
 QUERIES, OFFSETS, DENSE_QUERIES, DENSE_KEYS, PASS_LISTS = range(5)
 # Places in the tables of a layout.
 TEXT, BEFORE, AFTER = range(3)
@@ -71,7 +71,7 @@ def _documents_lists(layout: Layout, worker: int, ends: Any, sizes: Any, padded:
     return found
 
 
-# Those that are Tensors even where documents are known when a graph is compiled.
+# These are Tensors even where documents are known when a graph is compiled.
 _ARRAYS = (POSITIONS, DIGEST, WINDOW_POSITIONS, TAKEN, IDS)
 
 
@@ -174,7 +174,7 @@ def planned_shard(
     tensors: Any,
     direct: Any,
 ) -> Any:
-    """What `_plan_call` says; raises the errors of a wrong input."""
+    """Return the result of `_plan_call`, or raise the error of a wrong input."""
     return _plan_shard(name, x, lists, hidden, context, sizes, tensors, direct)
 
 
@@ -280,7 +280,7 @@ class ContextShards:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What plans take of it."""
+        """Numbers that a plan depends on."""
         return self.tokens, self.group.size, self.group.rank, self.order
 
     def _check_length(self, function: str, x: Tensor, axis: int, expected: int) -> None:
@@ -394,7 +394,7 @@ class ContextShards:
         return tuple(map(int, ends))
 
     def lists(self, ends: Any, config: NSAConfig) -> Any:
-        """What a layer takes in place of `actual_seq_len`, so that one graph serves all documents.
+        """Make what a layer takes in place of `actual_seq_len`: one graph serves all documents.
 
         The Tensors have the same shapes for all texts with the same number of documents; a list
         with fewer repeats its last value.
