@@ -89,7 +89,7 @@ tsan: build ## look for data races
 bench: build ## measure speed and memory beside their peers
 	$(PYTHON) -m benchmarks
 
-# Of the table of cases in docs/measurements.md.
+# Cases of the table in docs/measurements.md.
 SPEED = flash_float32 flash_bfloat16 nsa_float32_forward_8192 nsa_bfloat16_forward_8192 \
   nsa_bfloat16_both_8192 decode_bfloat16_64k
 

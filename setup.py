@@ -26,7 +26,7 @@ from setuptools.command.build_ext import build_ext  # noqa: E402
 
 
 def commit():
-    """What `git describe` says of the sources, as the module does where nothing was built."""
+    """Output of `git describe`, as the module reports it where nothing was built."""
     return runpy.run_path(str(ROOT / "mindspore_nsa" / "_version.py"))["commit"]()
 
 

@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # A measurement is of so many seconds at least.
 LONG = 0.1
 
-# What runs in the process of a library: it reads the files of calls, prepares them, and then calls
-# one of them so often for every line it is sent.
+# The program that runs in the process of a library. It reads the files of calls and prepares them;
+# for every line it is sent, it calls one of them as often as the line says.
 SERVER = """
 import os, pickle, sys, time
 sys.path.insert(0, sys.argv[1])

@@ -38,7 +38,7 @@ class Sizes:
 
     @property
     def scale(self):
-        """Of the scores."""
+        """Scale of the scores."""
         return self.dim**-0.5
 
 

@@ -128,7 +128,7 @@ class BranchesCase:
             share=speedup / pairs,
             share_of="pairs",
             share_of_rate=pairs,
-            # Of the sizes of a whole run.
+            # The target holds for the sizes of a whole run.
             share_target=None if settings.quick else self.share,
             speedup=speedup,
             speedup_target=None if settings.quick else self.speedup,

@@ -1,4 +1,4 @@
-"""What context parallel workers exchange and keep, computed: `python -m benchmarks.cluster`.
+"""Computes the traffic and memory of context parallel workers: `python -m benchmarks.cluster`.
 
 Nothing is measured here. The sizes are those of the paper's layer, 16-bit. The rates of a worker's
 kernels are those that docs/ascend_modelled_time.md has for these sizes on a 910B1, which the twin's

@@ -136,7 +136,7 @@ def compress(tokens, dtype, seed=1):
 
 
 def _dense_step(tokens, dtype, batch):
-    """What DenseAttention's cache does: a token of every row is written and attends to the row."""
+    """A step of DenseAttention's cache: a token of every row is written and attends to the row."""
     rng = np.random.default_rng(2)
     # A layer's projections give float32, whatever its cache is of.
     query, key, value = (

@@ -29,7 +29,7 @@ def values(rows, column):
 
 
 def minutes(rows):
-    """What the steps of a run took."""
+    """Time that the steps of a run took."""
     return f"{float([row for row in rows if row['loss']][-1]['seconds']) / 60:.0f} min"
 
 

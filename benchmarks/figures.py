@@ -66,7 +66,7 @@ def logarithmic(axes, lengths, heights, names):
 
 
 def machine(found):
-    """What the figures were measured on."""
+    """Machine and shapes that the figures were measured on."""
     row = next(iter(next(iter(found.values())).values()))
     dtype = row["shape"].rsplit(", ", 1)[1]
     return (

@@ -67,7 +67,7 @@ def _draw(rng, dtype, *shape):
 
 
 def _sparse_inputs(sizes, dtype):
-    """Of the attention over latents, and of the indexer."""
+    """Inputs of the attention over latents, and of the indexer."""
     rng = np.random.default_rng(11)
     q, k = (1, sizes.queries), (1, sizes.keys)
     attention = [
@@ -146,7 +146,7 @@ def _paged(sizes, dtype):
 
 
 def _dense(sizes, dtype, gradient, absorbed):
-    """The same step with dense attention."""
+    """A decoding step with dense attention."""
     rng = np.random.default_rng(13)
     heads, depth, width = (1, LATENT + ROPE, LATENT) if absorbed else (sizes.heads, DIM + ROPE, DIM)
     q = _draw(rng, dtype, 1, sizes.queries, sizes.heads, depth)

@@ -57,7 +57,7 @@ class LayerMemoryCase:
             scratch_bytes=found["scratch_bytes"],
             resident_bytes=found["resident_bytes"],
             resident_ratio=found["resident_bytes"] / found["operand_bytes"],
-            # Of the size of a whole run: of few tokens the parameters are the most.
+            # Checked at the size of a whole run: with few tokens parameters dominate.
             ratio_limit=None if settings.quick else RATIO_LIMIT,
         )
 

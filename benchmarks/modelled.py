@@ -44,7 +44,7 @@ class ModelledCase:
         return re.sub(r"\B([A-Z])", r"_\1", _native.ascend_type(self.operator)).lower()
 
     def work(self, tokens, chip):
-        """Of the busiest core and of all, in any unit."""
+        """Work of the busiest core and of all cores, in any unit."""
         if self.tiling is None:
             return tokens, tokens
         # Attention has its blocks on cube cores, compression on vector cores.
@@ -89,8 +89,8 @@ def _over_caches(quick, rows, new):
 
 
 def cases(quick=False, rows=(8,), new=1):
-    """Those whose operator has a kernel; what reads a cache for each number of `rows`, and for
-    `new` tokens of each where these share what they read."""
+    """Cases whose operator has a kernel. Cache readers come for each number of `rows`,
+    and for `new` tokens of each where these share what they read."""
     from mindspore_nsa import _native
 
     # Below, the start of a launch hides what a core is given.

@@ -57,12 +57,12 @@ def selected_infer(batch, heads=64, kv_heads=4, dim=192, value_dim=128, select=6
 
         rng = np.random.default_rng(7)
         places = tokens // select
-        # Of a short row all blocks, and -1 where there are no more.
+        # A short row gives all its blocks, then -1.
         blocks = np.full((batch * kv_heads, count), -1, np.int32)
         for chosen in blocks:
             chosen[:places] = rng.permutation(places)[:count]
         blocks = blocks.reshape(batch, 1, kv_heads, count)
-        # What is selected has pages of its own, the rest is not read.
+        # Selected blocks have pages of their own; the kernel reads no others.
         table, pages = np.zeros((batch, places), np.int32), 0
         for row, chosen in zip(table, blocks, strict=True):
             chosen = np.unique(chosen[chosen >= 0])
@@ -157,7 +157,7 @@ def cache_step(batch, heads=64, kv_heads=4, dim=192, value_dim=128, count=16):
     from mindspore_nsa.nn import NativeSparseAttention, NSAConfig
     from mindspore_nsa.nn.cache import OTHERS, SELECTED, AttentionCache, state_of
 
-    # Of a narrow layer, whose projections take little beside it.
+    # A narrow layer, whose projections take little time beside it.
     config = NSAConfig(64, heads, kv_heads, dim, value_dim, select_block_count=count)
 
     def call(tokens):

@@ -1,4 +1,4 @@
-"""What the operators are compared with: matrix products, copies, dense attention of others."""
+"""Peers of the operators: matrix products, copies, dense attention of others."""
 
 import time
 from functools import partial

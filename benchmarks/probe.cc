@@ -17,7 +17,7 @@ namespace {
 void* library = nullptr;
 double seconds = 0;
 
-// What Reader reads: the next piece at every call.
+// Source of Reader: the next piece at every call.
 struct Source {
   const uint64_t* data;
   int64_t bytes, piece, at;

@@ -68,7 +68,7 @@ class Program:
         self._tensors = _tensors(case)
 
     def on(self, case):
-        """The same graph with the inputs of another case of the same shapes."""
+        """A program on this graph with the inputs of another case of equal shapes."""
         other = copy(self)
         other._tensors = _tensors(case)
         return other

@@ -206,7 +206,7 @@ def _row(texts, columns):
 
 
 def header(kind):
-    """What the columns mean, and their headings."""
+    """Headings of the columns, below a note that explains them."""
     columns = _COLUMNS[kind]
     return f"{_NOTES[kind]}\n{_row([name for name, _, _ in columns], columns)}"
 
@@ -245,7 +245,7 @@ def _doubt(result):
 
 
 def summary(results, refused):
-    """What was measured, what missed its target and what was refused."""
+    """Summary: cases measured, targets missed, cases refused."""
     missed = [f"{r.case}: {text}{_doubt(r)}" for r in results for text in r.missed()]
     lines = [f"{len(results)} cases measured, {len(missed)} targets missed"]
     lines += [f"  {text}" for text in missed]

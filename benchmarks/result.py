@@ -1,4 +1,4 @@
-"""What a case found, as one row of the tables and of the CSV file."""
+"""The result of a case: one row of the tables and of the CSV file."""
 
 from dataclasses import dataclass, field, fields
 

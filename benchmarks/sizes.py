@@ -40,7 +40,7 @@ def keys_of(sizes, tokens):
 
 
 def processor_seconds(function):
-    """What a call takes of all processors together."""
+    """Processor time of a call, all processors together."""
     begin = time.process_time()
     function()
     return time.process_time() - begin
@@ -103,7 +103,7 @@ def main():
         with open(given.csv, "w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
             writer.writeheader()
-            # As the table has them: by sizes, then by length.
+            # Sorted like the table: by sizes, then by length.
             sizes = [row for row in rows if row["table"] == "sizes"]
             sizes.sort(key=lambda row: [s.window for s in SIZES].index(row["window"]))
             writer.writerows(sizes + [row for row in rows if row["table"] == "sharing"])

@@ -159,8 +159,8 @@ def _yardstick(workload, settings, dtype):
         size = settings.gemm_size
         name, function = _gemm(size, dtype)
         return f"gemm {name}", 2 * size**3, function
-    # Of an array like the operator's input to another one: as far beyond the caches as the
-    # operator's own tensors. A copy reads and writes.
+    # Copies an array as large as the operator's input: as far beyond the caches as the operator's
+    # own tensors. A copy reads and writes.
     size = nbytes(workload.forward.inputs[:1])
     name, function = peers.fastest_copy(size)
     return f"copy {name}", 2 * size, function

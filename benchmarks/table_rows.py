@@ -111,7 +111,7 @@ def sharing(rows):
 
 
 def direction(row):
-    """As the pages call it."""
+    """Name of the direction on the pages."""
     return {"both": "with gradients", "backward": "gradient"}.get(
         row["direction"], row["direction"]
     )
@@ -190,7 +190,7 @@ def tenths(column, end=""):
     return lambda row: f"{float(row[column]):.1f}{end}"
 
 
-# What reads a cache; * where a row was extrapolated.
+# Operators that read a cache; * where a row was extrapolated.
 CACHED = each(
     *("rows", lambda row: row["tokens"] + "*" * (row.get("extrapolated") == "True")),
     *(tenths(US, " us"), tenths("bound_microseconds", " us"), tenths("ratio")),

@@ -1,4 +1,4 @@
-// What tiling gives the cores of a launch, for `python -m benchmarks --target ascend_twin`,
+// Work that tiling gives the cores of a launch, for `python -m benchmarks --target ascend_twin`,
 // compiled by it when it runs: the op_host tiling of an operator fills its tiling data, and every
 // core of the twin walks its steps as the kernel does, without the data.
 #include "benchmarks/tiling.h"
@@ -145,7 +145,7 @@ EXPORT int64_t flash_attention_score_grad(int64_t tokens, int64_t heads, int64_t
   return grad_scores(causal(tokens, heads, dim), cores, total);
 }
 
-// The same kernel as the gradient of NsaCompressAttention, in one segment.
+// The gradient of NsaCompressAttention runs this kernel too, in one segment.
 EXPORT int64_t nsa_compress_attention_grad(int64_t tokens, int64_t heads, int64_t kv_heads,
                                            int64_t dim, int64_t value_dim, int64_t block,
                                            int64_t stride, int64_t, int64_t, int64_t cores,

@@ -1,4 +1,4 @@
-// What the sources of the library of tiling.py share.
+// Shared by the sources of the library of tiling.py.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-"""What tiling gives the cores, asked of the tiling itself: the library of tiling.cc."""
+"""Work that tiling gives the cores, asked of the tiling itself: the library of tiling.cc."""
 
 import ctypes
 from functools import cache
@@ -32,7 +32,7 @@ def _library():
 
 
 def work(kernel, *sizes, cores):
-    """Of the busiest core and of all, in slices of 16 tokens times heads, or in scores.
+    """Work of the busiest core and of all, in slices of 16 tokens times heads, or in scores.
 
     `sizes`: tokens, N, D and, of compression, l and s.
     """

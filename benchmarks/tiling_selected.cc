@@ -1,4 +1,4 @@
-// What tiling gives the cores of the operators on selected blocks, as tiling.cc.
+// Work that tiling gives the cores of the operators on selected blocks; see tiling.cc.
 #include "ascendc/attention/work_items.h"
 #include "ascendc/nsa_selected_attention/op_host/nsa_selected_attention_tiling.h"
 #include "ascendc/nsa_selected_attention_grad/op_host/nsa_selected_attention_grad_tiling.h"

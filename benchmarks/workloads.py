@@ -1,4 +1,4 @@
-"""What is measured: seeded inputs of an operator, of any size, and what they cost.
+"""Workloads: seeded inputs of an operator, of any size, and what they cost.
 
 A call is a `Case`, so that its outputs are judged as the tests judge them.
 """

@@ -1,6 +1,6 @@
-// What MindSpore's Ascend backend calls where it is to call the first phase of an aclnn function:
-// it hands over the arguments as pointers. Without these MindSpore would write such a function
-// itself and have it compiled where the program runs.
+// Callbacks of MindSpore's Ascend backend for the first phase of an aclnn function, which take the
+// arguments as pointers. Without them MindSpore would write such a function itself and compile it
+// where the program runs.
 #include <cstdint>
 #include <string_view>
 #include <vector>

@@ -1,5 +1,5 @@
-// What the aclnn function of an operator takes, in terms of infer/: made from the description that
-// the operator builder writes, which has the order of the definition.
+// Parameters of the aclnn function of an operator in terms of infer/: made from the description
+// that the operator builder writes, which has the order of the definition.
 #pragma once
 
 #include <string>

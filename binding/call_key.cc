@@ -1,5 +1,5 @@
-// What tells whether a call in PyNative mode is like one before it. In Python it would take a third
-// of what MindSpore takes for the rest of a call.
+// The key that tells whether a call in PyNative mode is like an earlier one. Made in Python it
+// would take a third of the time that MindSpore needs for the rest of a call.
 #include <vector>
 
 #include "binding/bindings.h"
@@ -50,7 +50,7 @@ struct Types {
   PyObject* dtypes;  // a tuple
 };
 
-// Of this very object; -1 if it is not there.
+// Index of this very object; -1 if it is not there.
 Py_ssize_t place_of(PyObject* object, PyObject* tuple) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
     if (PyTuple_GET_ITEM(tuple, i) == object) return i;

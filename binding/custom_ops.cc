@@ -52,28 +52,27 @@ std::string_view attr_text(void* extra) {
 }
 
 // An input that is written, as Python knows it.
-struct Written {
+struct InPlaceInput {
   size_t place;
   std::string dtype;
   int64_t address;
 };
 
 // "float32@140000000".
-Written parse_written(size_t place, const std::string& text) {
+InPlaceInput parse_in_place_input(size_t place, const std::string& text) {
   const size_t at = text.find('@');
   return {place, text.substr(0, at), std::stoll(text.substr(at + 1))};
 }
 
-// What MindSpore was last told about the outputs of a call, and what of: it asks again at every
-// call in PyNative mode.
-template <class Asked, class Told>
-struct Answer {
+// The last inference of a call: MindSpore infers again at every call in PyNative mode.
+template <class Inputs, class Outputs>
+struct MemoizedInference {
   bool known = false;
-  Asked asked;
-  Told told;
+  Inputs inputs;
+  Outputs outputs;
 };
 
-// What the text of a call says, bound to its operator.
+// The parsed text of a call, bound to its operator.
 struct CallText {
   CallText(const OpSchema& op, std::string_view text)
       : attrs(op, read(text)), float32(narrowed_inputs(op.id, attrs)) {}
@@ -82,7 +81,7 @@ struct CallText {
 
   const Backend* backend = &kCpuBackend;
   bool graph = false;
-  std::vector<Written> written;
+  std::vector<InPlaceInput> in_place_inputs;
 
  private:
   int64_t present_ = -1;
@@ -91,8 +90,8 @@ struct CallText {
   const BoundAttrs attrs;
   // Inputs, as bits, that a Cell of mixed precision narrows although the operator takes float32.
   const uint32_t float32;
-  Answer<std::vector<int64_t>, std::vector<std::vector<int64_t>>> shapes;
-  Answer<std::vector<int>, std::vector<int>> types;
+  MemoizedInference<std::vector<int64_t>, std::vector<std::vector<int64_t>>> shapes;
+  MemoizedInference<std::vector<int>, std::vector<int>> types;
 
  private:
   // Gives the attributes of the operator, which others stand beside.
@@ -108,7 +107,7 @@ struct CallText {
         present_ = std::get<int64_t>(item.second);
       } else if (item.first.compare(0, kWrittenName.size(), kWrittenName) == 0) {
         const size_t place = std::stoul(item.first.substr(kWrittenName.size()));
-        written.push_back(parse_written(place, std::get<std::string>(item.second)));
+        in_place_inputs.push_back(parse_in_place_input(place, std::get<std::string>(item.second)));
       } else {
         own.set(item.first, item.second);
       }
@@ -117,20 +116,20 @@ struct CallText {
   }
 
   static uint32_t narrowed_inputs(OpId op, const BoundAttrs& attrs) {
-    const OpEntry& entry = op_entry(op);
+    const CpuKernelEntry& entry = cpu_kernel_entry(op);
     return entry.float32_inputs == nullptr ? 0 : entry.float32_inputs(attrs);
   }
 };
 
-// What a thread keeps of an operator: the texts it was called with, bound once, and the tensors of
-// a call, because allocating some twenty shapes would take longer than the checks of a tiny one.
-struct Kept {
+// Per-thread cache of an operator: the texts it was called with, bound once, and the tensors of a
+// call, because allocating some twenty shapes would take longer than the checks of a tiny one.
+struct ThreadCache {
   std::map<std::string, CallText, std::less<>> texts;
   std::vector<TensorDesc> inputs, outputs;
 };
 
-Kept& kept(OpId op) {
-  thread_local Kept all[kOpCount];
+ThreadCache& thread_cache(OpId op) {
+  thread_local ThreadCache all[kOpCount];
   return all[static_cast<size_t>(op)];
 }
 
@@ -138,7 +137,7 @@ Kept& kept(OpId op) {
 CallText& call_text(const OpSchema& op, void* extra) {
   // Lists that change at every step may bring a new row count each time.
   constexpr size_t kMaxCached = 4096;
-  auto& texts = kept(op.id).texts;
+  auto& texts = thread_cache(op.id).texts;
   const std::string_view text = attr_text(extra);
   const auto found = texts.find(text);
   if (found != texts.end()) return found->second;
@@ -151,7 +150,7 @@ CallText& call_text(const OpSchema& op, void* extra) {
 
 bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
-// Makes a narrowed tensor float32 again; `values` keeps it.
+// Widens a narrowed tensor back to float32; `values` owns the data.
 void widen(TensorDesc& tensor, std::vector<float>& values) {
   int64_t size = 1;
   for (int64_t dim : tensor.shape) size *= dim;
@@ -179,7 +178,7 @@ void set_tensor(TensorDesc& tensor, int index, void** params, int* ndims, int64_
 // one is lost.
 void check_written(const OpSchema& op_schema, const CallText& text, void** params,
                    const char** dtypes) {
-  for (const Written& known : text.written) {
+  for (const InPlaceInput& known : text.in_place_inputs) {
     const std::string name =
         std::string(op_schema.function) + ": " + op_schema.inputs[known.place].name;
     if (dtypes[known.place] != known.dtype) {
@@ -197,7 +196,7 @@ void check_written(const OpSchema& op_schema, const CallText& text, void** param
 std::mutex failure_mutex;
 Failure failure;
 
-void remember(const std::exception& error) {
+void record_failure(const std::exception& error) {
   const bool cast = dynamic_cast<const WrittenCast*>(&error) != nullptr;
   const std::lock_guard<std::mutex> lock(failure_mutex);
   failure = {cast ? FailureCode::kWrittenCast : FailureCode::kOther, error.what()};
@@ -208,8 +207,8 @@ void pass_tensors(const OpSchema& op, const CallText& text, int count, void** pa
                   int64_t** shapes, const char** dtypes) {
   const int num_inputs = static_cast<int>(op.inputs.size());
   check_written(op, text, params, dtypes);
-  Kept& of_op = kept(op.id);
-  std::vector<TensorDesc>&inputs = of_op.inputs, &outputs = of_op.outputs;
+  ThreadCache& cache = thread_cache(op.id);
+  std::vector<TensorDesc>&inputs = cache.inputs, &outputs = cache.outputs;
   inputs.resize(num_inputs);
   outputs.resize(count - num_inputs);
   std::vector<std::vector<float>> widened;
@@ -226,7 +225,7 @@ void pass_tensors(const OpSchema& op, const CallText& text, int count, void** pa
   check_and_run(text.attrs, inputs, outputs, *text.backend);
 }
 
-// What MindSpore calls, of every operator; see NSA_CUSTOM.
+// Runs an operator for MindSpore; NSA_CUSTOM makes a C function for each.
 int run_custom(OpId id, int count, void** params, int* ndims, int64_t** shapes, const char** dtypes,
                void* extra) {
   const OpSchema& op = schema(id);
@@ -234,7 +233,7 @@ int run_custom(OpId id, int count, void** params, int* ndims, int64_t** shapes, 
   try {
     pass_tensors(op, text, count, params, ndims, shapes, dtypes);
   } catch (const std::exception& error) {
-    remember(error);
+    record_failure(error);
     if (!text.graph) throw;
     throw std::runtime_error(error.what() + std::string(kGraphNote));
   }
@@ -295,7 +294,7 @@ std::vector<OutputDesc> infer_for(Caller caller, const OpSchema& op, const CallT
   return infer_call(text.attrs, inputs, text.backend->rules);
 }
 
-// What MindSpore wants of an inference function: a vector where the operator has several outputs.
+// Result of an inference function: MindSpore wants a vector where the operator has several outputs.
 template <size_t kOutputs, class T>
 using PerOutput = std::conditional_t<kOutputs == 1, T, std::vector<T>>;
 
@@ -318,7 +317,7 @@ std::vector<int64_t> flat_shapes(size_t count, const int* ndims, int64_t** shape
   return flat;
 }
 
-// Whether they are those that flat_shapes() gave, asked at every call.
+// Whether the shapes are those that flat_shapes() gave; called at every call.
 bool are_shapes(const std::vector<int64_t>& flat, size_t count, const int* ndims,
                 int64_t** shapes) {
   size_t at = 0;
@@ -349,22 +348,22 @@ PerOutput<kOutputs, std::vector<int64_t>> infer_shape(Caller caller, OpId id, in
                                                       int64_t** shapes, void* extra) {
   const OpSchema& op = schema(id);
   CallText& text = call_text(op, extra);
-  auto& [known, asked, told] = text.shapes;
+  auto& [known, given, inferred] = text.shapes;
   const size_t count = tensor_count(caller, op, text);
-  if (!known || !are_shapes(asked, count, ndims, shapes)) {
+  if (!known || !are_shapes(given, count, ndims, shapes)) {
     known = false;
-    told.clear();
+    inferred.clear();
     const auto describe = [&](TensorDesc& input, size_t place) {
       input.known_rank = !(ndims[place] == 1 && shapes[place][0] == kUnknownRank);
       if (input.known_rank) input.shape.assign(shapes[place], shapes[place] + ndims[place]);
     };
     for (OutputDesc& output : infer_for(caller, op, text, describe)) {
-      told.push_back(std::move(output.shape));
+      inferred.push_back(std::move(output.shape));
     }
-    asked = flat_shapes(count, ndims, shapes);
+    given = flat_shapes(count, ndims, shapes);
     known = true;
   }
-  return per_output<kOutputs>(told);
+  return per_output<kOutputs>(inferred);
 }
 
 template <size_t kOutputs>
@@ -372,20 +371,20 @@ PerOutput<kOutputs, int> infer_type(Caller caller, OpId id, const std::vector<in
                                     void* extra) {
   const OpSchema& op = schema(id);
   CallText& text = call_text(op, extra);
-  auto& [known, asked, told] = text.types;
-  if (!known || asked != type_ids) {
+  auto& [known, given, inferred] = text.types;
+  if (!known || given != type_ids) {
     known = false;
-    told.clear();
+    inferred.clear();
     const auto describe = [&](TensorDesc& input, size_t place) {
       if (place < type_ids.size()) input.dtype = static_cast<DType>(type_ids[place]);
     };
     for (const OutputDesc& output : infer_for(caller, op, text, describe)) {
-      told.push_back(static_cast<int>(output.dtype));
+      inferred.push_back(static_cast<int>(output.dtype));
     }
-    asked = type_ids;
+    given = type_ids;
     known = true;
   }
-  return per_output<kOutputs>(told);
+  return per_output<kOutputs>(inferred);
 }
 
 }  // namespace
@@ -419,7 +418,7 @@ Failure last_failure() {
 
 NSA_OPERATORS(NSA_CUSTOM)
 
-// Those of the aclnn functions, with the numbers of their outputs.
+// Inference of the aclnn functions, with the numbers of their outputs.
 NSA_INFERENCE(aclnnMsnsaCompress, kAclnn, NsaCompress, 1)
 NSA_INFERENCE(aclnnMsnsaCompressGrad, kAclnn, NsaCompressGrad, 2)
 NSA_INFERENCE(aclnnMsnsaCompressAttention, kAclnn, NsaCompressAttention, 4)
@@ -433,8 +432,8 @@ NSA_INFERENCE(aclnnMsnsaCompressAttentionInfer, kAclnn, NsaCompressAttentionInfe
 NSA_INFERENCE(aclnnMsnsaDecode, kAclnn, NsaDecode, 1)
 NSA_INFERENCE(aclnnMsnsaCacheStep, kAclnn, NsaCacheStep, 1)
 
-// Of Tensors that the next operator writes; see mindspore_nsa/ops/_in_place.py. Its output is read
-// by nobody.
+// Marks Tensors that the next operator writes; see mindspore_nsa/ops/_in_place.py. Nobody reads its
+// output.
 extern "C" int NsaMarkWritten(int, void**, int*, int64_t**, const char**, void*, void*) {
   return 0;
 }

@@ -61,7 +61,7 @@ void check_outputs(const OpSchema& schema, const std::vector<TensorDesc>& output
   }
 }
 
-// That of the standard library has no text of its own: nobody would know which call it was.
+// std::bad_alloc has no text of its own: nobody would know which call it was.
 class NoMemory : public std::bad_alloc {
  public:
   explicit NoMemory(std::string text) : text_(std::move(text)) {}
@@ -72,7 +72,7 @@ class NoMemory : public std::bad_alloc {
 };
 
 void run_on_cpu(const CheckedCall& call) {
-  const OpEntry& entry = op_entry(call.context.op());
+  const CpuKernelEntry& entry = cpu_kernel_entry(call.context.op());
   const cpu::SingleThread single(entry.work(call) < kSingleThreadWork);
   cpu::start_team();
   try {
@@ -85,9 +85,9 @@ void run_on_cpu(const CheckedCall& call) {
 
 }  // namespace
 
-const OpEntry& op_entry(OpId op) {
+const CpuKernelEntry& cpu_kernel_entry(OpId op) {
   // In the order of OpId.
-  static constexpr const OpEntry* kEntries[] = {
+  static constexpr const CpuKernelEntry* kEntries[] = {
 #define NSA_OP_ENTRY(op, function, outputs) &function##_entry,
       NSA_OPERATORS(NSA_OP_ENTRY)
 #undef NSA_OP_ENTRY
@@ -105,7 +105,7 @@ void check_and_run(const BoundAttrs& attrs, std::vector<TensorDesc>& inputs,
   const Context context(attrs, inputs, backend.rules);
   check_outputs(op_schema, outputs, infer(context));
   const CheckedCall checked{context, outputs};
-  const OpEntry& entry = op_entry(op_schema.id);
+  const CpuKernelEntry& entry = cpu_kernel_entry(op_schema.id);
   if (entry.check_contents != nullptr) entry.check_contents(checked);
   backend.run_checked(checked);
 }

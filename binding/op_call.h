@@ -16,7 +16,7 @@ struct CheckedCall {
   const Context& context;
   const std::vector<TensorDesc>& outputs;
 
-  // What the operator declares.
+  // Attributes as the operator declares them.
   template <class Declared>
   const Declared& attrs() const {
     return context.attrs<Declared>();
@@ -58,8 +58,8 @@ inline cpu::ElemType elem_type(DType dtype) {
 }
 static_assert(cpu::kSoftmaxLanes == kSoftmaxLanes);
 
-// What is known of an operator beyond its rules.
-struct OpEntry {
+// The CPU kernel of an operator, and its facts beyond the rules.
+struct CpuKernelEntry {
   // Fills the parameters of the CPU's kernel, and calls it.
   void (*run_kernel)(const CheckedCall& call);
   // Multiplications of a call, at most; those of a gradient's recomputation are not counted. Where
@@ -68,11 +68,11 @@ struct OpEntry {
   // The inputs, as bits, that stay float32 where mixed precision narrows the floating inputs of
   // every operator; nullptr: none.
   uint32_t (*float32_inputs)(const BoundAttrs& attrs) = nullptr;
-  // What the contents of tensors have to satisfy, on every target; nullptr: nothing.
+  // Checks the contents of tensors, on every target; nullptr: any contents are right.
   void (*check_contents)(const CheckedCall& call) = nullptr;
 };
 
-const OpEntry& op_entry(OpId op);
+const CpuKernelEntry& cpu_kernel_entry(OpId op);
 
 constexpr uint32_t input_bit(size_t input) { return uint32_t{1} << input; }
 
@@ -93,7 +93,7 @@ extern const Backend kCpuBackend;
 void check_and_run(const BoundAttrs& attrs, std::vector<TensorDesc>& inputs,
                    const std::vector<TensorDesc>& outputs, const Backend& backend = kCpuBackend);
 
-#define NSA_OP_ENTRY(op, function, outputs) extern const OpEntry function##_entry;
+#define NSA_OP_ENTRY(op, function, outputs) extern const CpuKernelEntry function##_entry;
 NSA_OPERATORS(NSA_OP_ENTRY)
 #undef NSA_OP_ENTRY
 

@@ -38,7 +38,7 @@ std::string_view read_text(PyObject* object) {
 
 // The value of a str as messages show it, escaped to ASCII and cut; neither changes a choice.
 std::string read_choice(PyObject* object) {
-  // Of a subclass the value alone, which may have a representation of its own.
+  // Takes the value alone: a subclass of str may have a representation of its own.
   const auto value = py::reinterpret_steal<py::object>(PyUnicode_FromObject(object));
   if (!value) throw py::error_already_set();
   const auto ascii = py::reinterpret_steal<py::object>(PyObject_ASCII(value.ptr()));

@@ -62,7 +62,7 @@ add_library(nsa_ascend_operators SHARED ${aclnn_sources} ${kernel_sources}
 target_link_libraries(nsa_ascend_operators PRIVATE nsa_op_host nsa_aclnn_functions nsa_ascendc_flags
   nsa_infer)
 add_dependencies(nsa_ascend_operators nsa_ascendc_generated)
-# What the generator puts before a kernel.
+# Headers that the generator puts before a kernel.
 target_precompile_headers(nsa_ascend_operators PRIVATE <algorithm> <array> <cmath> <cstddef> <cstdint>
   <cstring> <initializer_list> <limits> <tuple> <type_traits> <utility> ${ascendc_twin_kernel_headers})
 set_source_files_properties(${aclnn_sources} ascendc/op_api/forward.cc ascendc/op_api/functions.cc

@@ -3,7 +3,7 @@ find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
 find_package(pybind11 CONFIG REQUIRED)
 
 file(GLOB module_sources CONFIGURE_DEPENDS binding/*.cc)
-list(FILTER module_sources EXCLUDE REGEX "/binding/op_call[^/]*\\.cc$")
+list(FILTER module_sources EXCLUDE REGEX "/binding/(op_call|bind_[^/]*)\\.cc$")
 # MindSpore's libraries use the old std::string layout, and AotExtra takes std::string by value.
 set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/binding/custom_extra.cc" PROPERTIES
   COMPILE_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=0)
@@ -11,7 +11,7 @@ set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/binding/custom_extra.cc
 pybind11_add_module(_native MODULE NO_EXTRAS ${module_sources})
 # pybind11's assertions name its headers, whose folder is no machine's business but the builder's.
 target_compile_options(_native PRIVATE "-fmacro-prefix-map=${pybind11_INCLUDE_DIR}/=")
-# What the aclnn functions take, and CANN's headers; the twin itself is called through dlopen, and
+# Objects of the aclnn functions, and CANN's headers; the twin itself is called through dlopen, and
 # nothing of it is linked.
 target_link_libraries(_native PRIVATE nsa_calls $<TARGET_OBJECTS:nsa_aclnn_functions>
   ${CMAKE_DL_LIBS})

@@ -1,4 +1,4 @@
-// What a program sets and asks of the kernels: the instruction set, the number of threads (in
+// Runtime settings of the kernels: the instruction set, the number of threads (in
 // team.h), scratch memory.
 #pragma once
 

@@ -30,20 +30,20 @@ constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-constexpr int64_t kAmxTile = 16;  // rows of a tile of AMX, and words or floats of a row
-constexpr int64_t kPieces = 3;    // bf16 whose sum is a float
+constexpr int64_t kAmxTile = 16;     // rows of a tile of AMX, and words or floats of a row
+constexpr int64_t kBf16x3Terms = 3;  // bf16 whose sum is a float
 
 // How a matmul consumes its contraction: in words of one float or of two neighbouring bf16, a
-// multiple of `align` words. Of a number that is a sum of several bf16, its pieces, `align` words
-// of the first pieces come before those of the second, and so on.
+// multiple of `align` words. Of a number that is a sum of several bf16, its terms, `align` words
+// of the first terms come before those of the second, and so on.
 struct WordForm {
-  int64_t per_word, align, pieces = 1;
+  int64_t per_word, align, terms = 1;
 
   constexpr int64_t words(int64_t n) const {
-    return pieces * round_up(ceil_div(n, per_word), align);
+    return terms * round_up(ceil_div(n, per_word), align);
   }
-  // Where word n of the first pieces is.
-  constexpr int64_t word(int64_t n) const { return n / align * align * pieces + n % align; }
+  // Where word n of the first terms is.
+  constexpr int64_t word(int64_t n) const { return n / align * align * terms + n % align; }
   // Keys are padded to whole vectors of any instruction set and to whole multiples of `align`
   // words.
   constexpr int64_t key_step() const { return max64(16, per_word * align); }

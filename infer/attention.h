@@ -1,4 +1,4 @@
-// What the packed NSA attention operators have in common.
+// Rules that the packed NSA attention operators share.
 #pragma once
 
 #include "infer/check.h"
@@ -20,7 +20,7 @@ AttentionDims check_attention_operands(const Context& c, AttentionOperands in, i
 // N1 is a multiple of N2; both may be unknown.
 void require_groups(const Context& c, int64_t n1, int64_t n2);
 
-// What Ascend's kernels rank: strides of a block, and blocks of a query.
+// Limits of the ranking in Ascend's kernels: strides of a block, and blocks of a query.
 void limit_ranking(const Context& c, const SelectionAttrs& attrs);
 // The sizes of blocks fit those of the compression.
 void check_block_sizes(const Context& c, const SelectionAttrs& attrs);

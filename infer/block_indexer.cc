@@ -46,7 +46,7 @@ IndexerDims check_operands(const Context& c, const BlockIndexerAttrs& attrs) {
   return {c.dim(kIn.query, 0), c.dim(kIn.key, 0), heads, groups};
 }
 
-// What a score needs, and what it has no use for.
+// Checks the inputs and attributes that a score needs, and those that it must not have.
 void check_score(const Context& c, const BlockIndexerAttrs& attrs) {
   const bool compressed = attrs.score == BlockScore::kSoftmaxMax;
   const std::string with = std::string(" with score='") + name_of(attrs.score) + "'";

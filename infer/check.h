@@ -43,7 +43,7 @@ class Context {
   // The values of a list, nullptr if it is absent or its values are unknown.
   const SeqList* values(size_t input) const { return has(input) ? inputs_[input].values : nullptr; }
 
-  // What the operator declares.
+  // Attributes as the operator declares them.
   template <class Declared>
   const Declared& attrs() const {
     return attrs_.as<Declared>();
@@ -103,7 +103,7 @@ class Context {
   Target target_;
 };
 
-// What the registry knows of an operator.
+// An operator in the registry.
 struct OpRules {
   OpSchema schema;
   std::vector<OutputDesc> (*infer)(const Context&);

@@ -21,17 +21,17 @@ enum class InputLayout : int { kBSH, kSBH, kBSND, kBNSD, kTND };
 inline constexpr const char* kInputLayoutNames[] = {"BSH", "SBH", "BSND", "BNSD", "TND"};
 constexpr Choices choices_of(InputLayout) { return {kInputLayoutNames, 5}; }
 
-// Of the queries of operators that read a cache.
+// Layouts of queries of operators that read a cache.
 enum class RowLayout { kTND, kBSND };
 inline constexpr const char* kRowLayoutNames[] = {"TND", "BSND"};
 constexpr Choices choices_of(RowLayout) { return {kRowLayoutNames, 2}; }
 
-// Of the keys and values in a cache: pages of tokens of heads, or of heads of tokens.
+// Layouts of keys and values in a cache: pages of tokens of heads, or of heads of tokens.
 enum class CacheLayout { kBNSD, kBSND };
 inline constexpr const char* kCacheLayoutNames[] = {"BNSD", "BSND"};
 constexpr Choices choices_of(CacheLayout) { return {kCacheLayoutNames, 2}; }
 
-// Of the operators that pick tokens: in batches, packed, and of keys in pages, too.
+// Layouts of the operators that select tokens: batches, packed, and keys in pages.
 enum class TokenLayout { kBSND, kTND };
 inline constexpr const char* kTokenLayoutNames[] = {"BSND", "TND"};
 constexpr Choices choices_of(TokenLayout) { return {kTokenLayoutNames, 2}; }

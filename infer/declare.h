@@ -9,7 +9,7 @@
 
 namespace nsa {
 
-// Of what dtype an input is.
+// Rule of an input's dtype.
 enum class Elements {
   kFloat,      // what the operator computes in: float16, bfloat16 or float32
   kSameFloat,  // of the dtype of the operator's kFloat input
@@ -86,7 +86,7 @@ class Outputs {
 //
 // Rules and kernels are given the struct, bound_attrs.h fills it. Floats are finite in float32.
 
-// What the attributes of the operators that choose blocks begin with.
+// Leading attributes of the operators that choose blocks.
 struct SelectionAttrs {
   int64_t compress_block_size = 1;  // tokens of a window
   int64_t compress_stride = 1;      // tokens between window starts

@@ -1,4 +1,4 @@
-// What the operators that read a cache have in common: queries of rows of their own lengths, keys
+// Rules that the operators share that read a cache: queries of rows of their own lengths, keys
 // and values in pages or in one piece per row.
 #pragma once
 

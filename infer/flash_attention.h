@@ -58,7 +58,7 @@ struct CompressedKind {
 
 // The rules by idea; `check_*` throw OpError.
 FlashInputs flash_inputs(OpId op);
-// Those of the operator or of its gradient.
+// Attributes of the operator or of its gradient.
 const FlashAttentionScoreAttrs& flash_attrs(const Context& c);
 FlashDims check_flash_operands(const Context& c, const FlashInputs& in);
 void check_flash_lists(const Context& c, const FlashInputs& in, const FlashDims& dims,

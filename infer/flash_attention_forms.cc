@@ -49,7 +49,7 @@ void check_packed_mask(const Context& c, const FlashInputs& in, const FlashDims&
   const int64_t rows = longest_segment(*segments.q);
   int64_t columns = longest_segment(*segments.kv);
   if (compressed.on) {
-    // As in the forward call: a segment without queries reads no column.
+    // Like in the forward call, a segment without queries reads no column.
     columns = longest_segment(*segments.kv, *segments.q);
     const int64_t got_rows = c.dim(in.attn_mask, 0);
     const int64_t got_columns = c.dim(in.attn_mask, 1);

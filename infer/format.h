@@ -17,7 +17,7 @@ std::string format_shape(
 std::string format_dtypes(DTypeSet set);  // "float16, bfloat16 or float32"
 std::string format_float(double value);
 std::string format_value(const Attrs::Value& value);  // with its type: "3 (int)"
-// What an int out of a range has to be: ">= 1", or "at most 8", or "in [1, 8]".
+// The expectation for an int out of a range: ">= 1", or "at most 8", or "in [1, 8]".
 std::string format_range(int64_t value, int64_t min, int64_t max);
 
 // a * b * ..., -1 if any is unknown; saturates instead of overflowing.

@@ -29,7 +29,7 @@ void check_residual(const Context& c, const TokenDims& dims, int64_t ratio) {
   }
 }
 
-// What MindSpore's own operator accepts, which runs on Ascend.
+// Limits of MindSpore's own operator, which runs on Ascend.
 void check_built_in(const Context& c, const LightningIndexerAttrs& attrs, const TokenDims& dims) {
   const auto require = [&](bool right, const char* name, const char* expected, int64_t got) {
     if (!right) c.fail_value(name, std::string(expected) + " on Ascend", std::to_string(got));

@@ -65,7 +65,7 @@ struct DenseLightningIndexerGradKLLossInputs : Inputs {
 };
 inline constexpr DenseLightningIndexerGradKLLossInputs kDenseLightningIndexerGradKLLossInputs;
 
-// Of both losses.
+// Attributes of both losses.
 struct IndexerKLLossAttrs : DenseLightningIndexerSoftmaxLseAttrs {
   float scale_value;
 

@@ -1,4 +1,4 @@
-// What Ascend's kernels accept beyond the rules that hold on every target: one table, read by
+// Limits of Ascend's kernels beyond the rules that hold on every target: one table, read by
 // Context::limit.
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace nsa {
 
-// What a row bounds. The operators' rules measure a quantity and hand it to Context::limit.
+// The quantity that a row bounds. The operators' rules measure a quantity and hand it to
+// Context::limit.
 enum class Quantity {
   kBatch,
   kQueryHeads,
@@ -58,8 +59,8 @@ struct AscendLimit {
   const char* expected = nullptr;  // says it in words where the quantity is a difference
 };
 
-// That sums of values stay within float32 (docs/limits.md, "Large values") is no quantity of a
-// call.
+// Sums of values must stay within float32 (docs/limits.md, "Large values"), which no quantity of a
+// call can tell.
 inline constexpr AscendLimit kAscendLimits[] = {
     // Windows are counted in slices of 16 tokens. A head's weight, the sums of the windows that lie
     // over a token and its rows fill the UB; a transfer skips 65535 data blocks between the rows of
@@ -98,7 +99,7 @@ inline constexpr AscendLimit kAscendLimits[] = {
     {kSelectedOps, Quantity::kHeadDim, "D of query", 16, 256, 16},
     {kSelectedOps, Quantity::kValueDim, "Dv of value", 16, 256, 16},
 
-    // The same rows of the cube; a core keeps the blocks of a query where its scalar unit sorts
+    // Rows of the cube as above; a core keeps the blocks of a query where its scalar unit sorts
     // them.
     {kSelectedInferOps, Quantity::kGroup, "N1 / N2", 1, 128, 1},
     {kSelectedInferOps, Quantity::kSelectBlockCount, "select_block_count", 1, 128, 1},

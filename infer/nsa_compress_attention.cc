@@ -74,7 +74,7 @@ void check_compressed(const Context& c, const AttentionDims& dims, const Selecti
       "those of the queries, which end at " + std::to_string(queries));
 }
 
-// What can be said only once the values of the lists are known.
+// Checks that need the values of the lists.
 void check_segments(const Context& c, const AttentionDims& dims, const SelectionRule& rule) {
   const SeqList* seq_q = c.values(kIn.actual_seq_qlen);
   if (seq_q == nullptr) return;

@@ -23,7 +23,7 @@ struct NsaMixBranchesGradAttrs {
 };
 
 struct NsaMixBranchesAttrs : NsaMixBranchesGradAttrs {
-  // Of mixed: this or that of the branches, whose numbers it holds.
+  // Dtype whose values `mixed` holds, which may be stored wider.
   FloatName dtype = FloatName::kFloat32;
 
   template <class Visitor>

@@ -28,7 +28,7 @@ struct NsaProjectionAttrs {
   }
 };
 
-// Those of absent weights are placeholders of one zero.
+// Outputs of absent weights are placeholders of one zero.
 struct NsaProjectionOutputs : Outputs {
   size_t y = add("y");
   size_t y_1 = add("y_1");
@@ -36,8 +36,8 @@ struct NsaProjectionOutputs : Outputs {
 };
 inline constexpr NsaProjectionOutputs kNsaProjectionOutputs;
 
-// Of both gradients. What a gradient does not multiply with says the shape and dtype of its
-// outputs.
+// Inputs of both gradients. An input that a gradient does not multiply with gives the shape and
+// dtype of its outputs.
 struct NsaProjectionGradInputs : Inputs {
   size_t y_grad = required("y_grad", Elements::kFloat);
   size_t y_1_grad = optional("y_1_grad", Elements::kSameFloat);

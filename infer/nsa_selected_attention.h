@@ -16,7 +16,7 @@ struct NsaSelectedAttentionInputs : Inputs {
 };
 inline constexpr NsaSelectedAttentionInputs kNsaSelectedAttentionInputs;
 
-// Of the gradient, too.
+// Attributes of the forward and of the gradient.
 struct NsaSelectedAttentionAttrs {
   float scale_value;
   int64_t head_num;

@@ -42,7 +42,7 @@ enum class DType : int {
 const char* dtype_name(DType dtype);
 // False if no dtype has that name.
 bool dtype_from_name(std::string_view name, DType* dtype);
-// Of an attribute that names it.
+// The dtype that an attribute names.
 template <class Choice>
 DType dtype_of(Choice choice) {
   DType dtype = DType::kUnknown;

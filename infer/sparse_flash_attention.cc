@@ -29,7 +29,7 @@ int64_t check_ropes(const Context& c, const Positions& in, const TokenDims& dims
   return known_of(of_key, c.dim(in.query_rope, dims.packed ? 2 : 3));
 }
 
-// What the operator and its gradient share.
+// Rules that the operator and its gradient share.
 template <class Positions>
 SparseDims check_shared(const Context& c, const Positions& in, std::optional<size_t> pages) {
   const auto& attrs = c.attrs<SparseFlashAttentionAttrs>();
@@ -49,7 +49,7 @@ SparseDims check_shared(const Context& c, const Positions& in, std::optional<siz
   return dims;
 }
 
-// What MindSpore's own operator accepts, which runs on Ascend.
+// Limits of MindSpore's own operator, which runs on Ascend.
 void check_built_in(const Context& c, const SparseFlashAttentionAttrs& attrs,
                     const SparseDims& dims) {
   const auto require = [&](bool right, const char* name, const char* expected, int64_t got) {

@@ -19,7 +19,7 @@ struct SparseFlashAttentionInputs : Inputs {
 };
 inline constexpr SparseFlashAttentionInputs kSparseFlashAttentionInputs;
 
-// Of the gradient, too.
+// Attributes of the forward and of the gradient.
 struct SparseFlashAttentionAttrs {
   float scale_value;
   int64_t sparse_block_size = 1;  // tokens that an index stands for

@@ -1,4 +1,4 @@
-// What the operators that pick tokens have in common: queries and keys in batches or packed, the
+// Rules that the operators share that select tokens: queries and keys in batches or packed, the
 // lists that say how many of them there are, and keys in pages.
 #pragma once
 

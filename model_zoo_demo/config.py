@@ -56,7 +56,7 @@ class Config:
     clip: float = 1.0  # largest norm of the gradient; 0 does not clip
     seed: int = 1
 
-    # What is written meanwhile; changing these does not change the weights.
+    # Reports and checkpoints of a run; changing these does not change the weights.
     eval_every: int = 100  # steps
     eval_bytes: int = 65536  # of validation text, from its beginning; 0 takes all of it
     checkpoint_every: int = 200  # steps

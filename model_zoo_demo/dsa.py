@@ -36,7 +36,7 @@ STAGES = ("warm-up", "sparse")
 
 @dataclass(frozen=True)
 class Indexer:
-    """What picks tokens, and when attention begins to read these alone."""
+    """Sizes of the indexer, and the step at which attention begins to read its tokens alone."""
 
     heads: int = 4
     dim: int = 32
@@ -104,7 +104,7 @@ class SparseAttention(nn.Cell):
         return out, ops.expand_dims(top[:, :, 0], 0), ops.expand_dims(total[:, :, 0], 0)
 
     def sparse(self, query, key, value, ends, picks):
-        """The same over picked tokens."""
+        """Attention over the selected tokens."""
         return mindspore_nsa.sparse_flash_attention(
             query, key, value, picks, self.scale, layout_query="TND", layout_kv="TND",
             actual_seq_lengths_query=ends, actual_seq_lengths_kv=ends,
@@ -117,7 +117,7 @@ class SparseAttention(nn.Cell):
             actual_seq_lengths_query=ends, actual_seq_lengths_key=ends)[0]  # fmt: skip
 
     def construct(self, x, ends, sparse):
-        """What attention makes of x [T, width], and the KL loss of the indexer, a scalar."""
+        """Attention of x [T, width], and the KL loss of the indexer, a scalar."""
         attention, scores = self.operands(x)
         picks = self.pick(*scores, ends) if sparse else None
         if sparse:
@@ -152,7 +152,7 @@ class SparseLayer(Layer):
         self.attention = SparseAttention(config, indexer)
 
     def construct(self, x, ends, sparse):
-        """As `Layer`, and the KL loss."""
+        """Output of `Layer`, and the KL loss."""
         attended, loss = self.attention(self.attention_norm(x), ends, sparse)
         x = x + attended
         return x + self.forward(self.forward_norm(x)), loss
@@ -210,7 +210,7 @@ class Recall(nn.Cell):
         self.model = model
 
     def construct(self, tokens, ends, sparse, newest):
-        """What a layer sees is what the layers before it make in that stage."""
+        """Run the layers in order: each sees the output of its predecessors in that stage."""
         x, found = ops.gather(self.model.embedding, tokens, 0), ()
         for layer in self.model.layers:
             found += (layer.attention.recall(layer.attention_norm(x), ends, newest),)

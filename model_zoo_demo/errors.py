@@ -1,4 +1,4 @@
-"""What a user can put right, told in one line instead of a traceback."""
+"""Errors that a user can correct, told in one line instead of a traceback."""
 
 
 class InputError(Exception):

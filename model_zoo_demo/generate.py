@@ -66,7 +66,7 @@ def _step(model, texts, caches):
 
 
 def _recomputed(model, text, length):
-    """The same of one text, from its last `length` tokens."""
+    """Generate from one text, from its last `length` tokens."""
     prefix = text.tokens[-length:]
     padded = np.zeros(length, np.int32)
     padded[: len(prefix)] = prefix

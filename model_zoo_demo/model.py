@@ -123,7 +123,7 @@ class Model(nn.Cell):
         rng = np.random.default_rng(config.seed)
         for weight in self.matrices():
             shape = worker.whole_shape(weight, self) if worker else weight.shape
-            # What adds to the residual stream starts small, so that its sum does not grow.
+            # Weights that add to the residual stream start small, so that its sum does not grow.
             adds = weight.name.endswith(("narrow.weight", "output.weight"))
             deviation = 0.02 if weight is self.embedding else shape[1] ** -0.5
             deviation *= (2 * config.layers) ** -0.5 if adds else 1

@@ -84,13 +84,13 @@ class AdamW(nn.Cell):
         self.kernel = ops.AdamWeightDecay()
 
     def scalars(self, rate, step):
-        """What `construct` takes at a step, counted from 0: rate, epsilon, factor of the decay."""
+        """Arguments of `construct` at a step from 0 on: rate, epsilon, factor of the decay."""
         a = math.sqrt(1 - self.beta2 ** (step + 1))
         b = 1 - self.beta1 ** (step + 1)
         return rate * a / b, _EPSILON * a, b / a
 
     def state(self):
-        """What a checkpoint must hold besides the weights."""
+        """Parameters that a checkpoint must hold besides the weights."""
         return [*self.first, *self.second]
 
     def construct(self, gradients, scalars):
@@ -122,7 +122,7 @@ class SGD(nn.Cell):
         self.weights = ParameterTuple(weights)
 
     def scalars(self, rate, step):
-        """What `construct` takes at a step: the rate."""
+        """Arguments of `construct` at a step: the rate."""
         return (rate,)
 
     def state(self):

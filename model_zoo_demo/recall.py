@@ -112,13 +112,13 @@ class Answers(nn.Cell):
 
 
 class CachedAnswers:
-    """The same from caches: all before the first question in one pass, then token by token."""
+    """Answers from caches: all before the first question in one pass, then token by token."""
 
     def __init__(self, model):
         self.model = model
 
     def __call__(self, tokens, asked, ends):
-        """As `Answers`, of sequences of equal length with their questions at the same places."""
+        """Answers of sequences of equal length with their questions at equal places."""
         rows, asked = len(ends), asked.asnumpy()
         texts = tokens.asnumpy().reshape(rows, -1)
         places = asked.reshape(rows, -1)[0]
@@ -142,7 +142,7 @@ class AnswerLoss(nn.Cell):
         self.cross_entropy = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
 
     def construct(self, tokens, asked, expected, ends):
-        """What `Task.draw` gives."""
+        """Loss of a batch of `Task.draw`."""
         return self.cross_entropy(self.answers(tokens, asked, ends), expected)
 
 

@@ -1,4 +1,4 @@
-"""What one of several workers that train together has: of every batch, of a text, of the heads."""
+"""The share of one of several workers: its part of a batch, of a text, of the heads."""
 
 from mindspore_nsa.nn import (
     ContextShards,
@@ -39,7 +39,7 @@ class Worker:
 
     @property
     def parallel(self):
-        """What attention layers take of it."""
+        """Arguments that attention layers take."""
         return {"context": self.shards, "tensor_group": self.groups.tensor}
 
     @property

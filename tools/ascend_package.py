@@ -23,7 +23,7 @@ VENDOR = "mindspore_nsa"
 # Atlas A2 and A3, as the definitions of the operators name them.
 SOCS = ("ascend910b", "ascend910_93")
 INSTALLED = ROOT / "mindspore_nsa" / "ascend_package"
-# What custom_compiler, CANN's scripts and CMake take as a path.
+# Paths that custom_compiler, CANN's scripts and CMake all accept.
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
 VERSION_FILES = (
     "version.info",
@@ -118,7 +118,7 @@ def compiler_folder():
 
 
 def cann_version(cann):
-    """What the installation calls itself."""
+    """Version of the installation."""
     for name in VERSION_FILES:
         path = Path(cann, name)
         found = path.is_file() and re.search(r"^Version=(\S+)", path.read_text(), re.MULTILINE)

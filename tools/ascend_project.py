@@ -58,7 +58,7 @@ def make_cxx17(project):
 
 
 def main():
-    """What custom_compiler runs: PROJECT [CANN]."""
+    """Entry point for custom_compiler: PROJECT [CANN]."""
     project = Path(sys.argv[1])
     try:
         make_cxx17(project)

@@ -51,7 +51,7 @@ def interpreters(names):
 
 
 def arm_environment(headers, abi):
-    """What makes setuptools and CMake build for 64-bit Arm.
+    """Environment in which setuptools and CMake build for 64-bit Arm.
 
     Python's headers are the same on every processor but for pyconfig.h, and that differs only
     where the sizes of types do; Debian's chooses it by a folder named after the processor. The
@@ -88,7 +88,7 @@ def date_of_the_commit():
 
 
 def listed(*names):
-    """What pyproject.toml lists under these names; "requires" is what building needs."""
+    """Requirements that pyproject.toml lists under these names; "requires" are those of a build."""
     text = (ROOT / "pyproject.toml").read_text()
     lists = (re.search(rf"^{name} = (\[.*?\])$", text, re.MULTILINE | re.DOTALL) for name in names)
     return [requirement for found in lists for requirement in ast.literal_eval(found[1])]

@@ -5,9 +5,9 @@
 set -euo pipefail
 venv=$1
 python=$2
-# Of thousands of modules few are imported: Python compiles them when they are.
+# Few of the thousands of modules are ever imported; Python compiles those then.
 install=("$venv/bin/python" -m pip --disable-pip-version-check --quiet install --no-compile)
-# What pyproject.toml lists under these names.
+# Requirements that pyproject.toml lists under these names.
 listed() {
   "$venv/bin/python" -c 'import runpy, sys
 print(*runpy.run_path("tools/build_wheels.py")["listed"](*sys.argv[1:]), sep="\n")' "$@"

@@ -40,7 +40,7 @@ __aicore__ constexpr int32_t HalfRows(int32_t rows) {
   return CeilDiv(rows, 2 * kRowMultiple) * kRowMultiple;
 }
 
-// Those of `rows` that are one vector core's of the two.
+// The part of `rows` that one of the two vector cores has.
 struct RowShare {
   int32_t begin, rows;
 

@@ -31,8 +31,8 @@ constexpr int64_t kAlibiRows = 1024;  // of a compressed bias
 
 enum PseKind : int64_t { kPseNone, kPseTensor, kPseAlibi, kPseSlopes };
 
-// What changes a score or a probability besides the visible keys. A packed tensor of the bias or of
-// the dropout is a sequence of matrices [heads, queries, keys] or [heads, keys].
+// Inputs that change a score or a probability besides the visible keys. A packed tensor of the bias
+// or of the dropout is a sequence of matrices [heads, queries, keys] or [heads, keys].
 struct BiasTiling {
   int64_t pse;        // PseKind
   int64_t pse_batch;  // elements between entries of the batch, 0 where they share it

@@ -81,8 +81,8 @@ class GradSteps {
     return true;
   }
 
-  // Those of the tile that the queries see, from the first on. The first step has all: sums begin
-  // with it.
+  // Number of the tile's keys that the queries see, from the first on. The first step has all,
+  // because it initialises the sums.
   __aicore__ inline int32_t Keys(int32_t rows, bool first) const {
     if (first) return item_.rows;
     const int64_t seen = item_.visible.High(row_ + rows - 1) - item_.row;

@@ -47,7 +47,7 @@ class Importance {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  // Of `queries` queries from their first key on.
+  // Begins `queries` queries at their first key.
   __aicore__ inline void Start() {
     AscendC::Duplicate(probabilities_, 0.0f, static_cast<int32_t>(t_->queries) * row_pitch_);
     AscendC::PipeBarrier<PIPE_V>();
@@ -130,8 +130,8 @@ class Importance {
   }
 
  private:
-  // What lies before the end of the window moves before its start. A short window keeps some of
-  // what was there already.
+  // Moves the last values of the window before its start. A short window keeps some of the older
+  // ones.
   __aicore__ inline void Keep(const AscendC::LocalTensor<float>& row, int32_t keys) const {
     for (int32_t at = 0; at < before_; at += kRepeatFloats) {
       AscendC::Adds(row[static_cast<uint32_t>(at)], row[static_cast<uint32_t>(keys + at)], 0.0f,

@@ -1,4 +1,4 @@
-// What a vector core keeps of a pass, the rows of scores that are computed at a time.
+// Buffers of a vector core for a pass: the rows of scores that it computes at a time.
 #pragma once
 
 #include "ascendc/attention/attention_tiling.h"
@@ -46,8 +46,8 @@ __aicore__ constexpr BiasTiling EveryBias() {
   return bias;
 }
 
-// Of the mask by visible keys: the columns of a step, bounds of rows, each once more as a data
-// block, and bits, all but the first twice.
+// Bytes of the mask by visible keys: the columns of a step, bounds of rows, each also as a data
+// block, and bits; all but the first twice.
 __aicore__ constexpr uint32_t RowMaskBytes(int32_t rows) {
   return kStepKeys * 4 +
          2 * static_cast<uint32_t>(rows) * (4 + kBlockBytes + static_cast<uint32_t>(kBitRowBytes));

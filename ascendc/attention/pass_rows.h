@@ -102,7 +102,7 @@ __aicore__ inline void ScaleRows(const AscendC::LocalTensor<float>& x, float fac
   AscendC::PipeBarrier<PIPE_V>();
 }
 
-// What lies beyond the last key of every row.
+// Fills every row beyond its last key.
 __aicore__ inline void FillTail(const AscendC::LocalTensor<float>& x, float value,
                                 const PassRows& g) {
   if (g.keys == g.width) return;

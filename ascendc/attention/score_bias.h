@@ -70,7 +70,7 @@ class ScoreBias {
     if (t_->drop != 0)
       Align(DropBits(inputs).template ReinterpretCast<uint16_t>(), item, row, key, g);
   }
-  // What dropout does not keep of x becomes 0.
+  // Zeroes the elements of x that dropout does not keep.
   __aicore__ inline void Drop(const AscendC::LocalTensor<float>& x,
                               const AscendC::LocalTensor<float>& inputs, const PassRows& g) {
     if (t_->drop == 0) return;
@@ -83,8 +83,7 @@ class ScoreBias {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  // Of the bias tensor's element that belongs to a query and key 0; negative elements are never
-  // visible.
+  // Offset of the bias tensor's element of a query and key 0; negative elements are never visible.
   __aicore__ inline int64_t PseOffset(const WorkItem& item, int64_t row) const {
     const int64_t queries = item.queries, keys = item.visible.keys;
     if (t_->pse_packed != 0) {
@@ -120,7 +119,7 @@ class ScoreBias {
                  g.width);
       return;
     }
-    // What lies above the diagonal may lie outside the tensor.
+    // Elements above the diagonal may lie outside the tensor.
     Clear(to.template ReinterpretCast<uint8_t>(), g.floats() * static_cast<int32_t>(sizeof(T)));
     for (int32_t i = 0; i < g.rows; ++i) {
       const int32_t keys = static_cast<int32_t>(Min(g.keys, item.visible.High(row + i) - key));

@@ -40,7 +40,7 @@ class ScoreSlots {
     AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(filled_[large ? 0 : fill_]);
     fill_ = large ? 0 : fill_ ^ 1;
   }
-  // Of the pass that was filled first. Use it on the vector pipe, then call EndUse.
+  // Slot of the pass that was filled first. Use it on the vector pipe, then call EndUse.
   __aicore__ inline int32_t BeginUse(bool large) {
     const int32_t slot = large ? 0 : use_;
     AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(filled_[slot]);

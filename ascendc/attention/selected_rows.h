@@ -66,7 +66,7 @@ struct SelectedPart {
   int32_t column, columns;  // of what the rows' queries see; 0 columns: nothing at all
 };
 
-// Of one tile; a core needs those of its own rows.
+// Selected blocks of one tile; a core needs those of its own rows.
 class SelectedRows {
  public:
   __aicore__ inline void Init(const SelectionTiling* selection, GM_ADDR lists) {

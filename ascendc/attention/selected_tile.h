@@ -149,7 +149,7 @@ class SelectedTile {
  private:
   // Stripes of one product.
   __aicore__ inline int32_t MostStripes() const { return kTileRows / stripe_rows_; }
-  // Of a query's scores with a block.
+  // Where a query's scores with a block begin.
   __aicore__ inline int64_t Place(int32_t stripe, int32_t slot) const {
     return int64_t{stripe} * group_ * s_->columns + slot * s_->block_size;
   }

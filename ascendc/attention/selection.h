@@ -135,7 +135,7 @@ class SelectionUnion {
   }
 
  private:
-  // As At of a list.
+  // Reads the next entry, like At of a list.
   __aicore__ inline int32_t Read() {
     if (at_ == end_) return kNoUnionBlock << kQueryBits;
     if (at_ % 2 == 0) pair_ = entries_.GetValue(static_cast<uint64_t>(at_ / 2));

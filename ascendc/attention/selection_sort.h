@@ -9,7 +9,7 @@ namespace nsa::ascend {
 
 class SelectionSort {
  public:
-  // Of this core's share of its block's tiles; `memory` holds kSortBytes.
+  // Sorts this core's share of its block's tiles; `memory` holds kSortBytes.
   __aicore__ inline void Run(GM_ADDR indices, GM_ADDR lists, const SelectionTiling& selection,
                              WorkItems* tiles, const AscendC::LocalTensor<float>& memory) {
     constexpr uint32_t kEntries = kMostStripes * kMostSelected;

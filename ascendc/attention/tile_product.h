@@ -165,7 +165,7 @@ class TileProduct {
     }
   }
 
-  // As Add of the stripes `stripes[0 ... count)` of a, each of `rows` rows, one below the other.
+  // Add() of the stripes `stripes[0 ... count)` of a, each of `rows` rows, one below the other.
   __aicore__ inline void AddStripes(const L1Matrix<T>& a, const int32_t* stripes, int32_t count,
                                     int32_t rows, const L1Matrix<T>& b, int32_t n, int32_t k) {
     const int32_t m = count * rows;
@@ -274,7 +274,7 @@ class TileProduct {
     EndStore();
   }
 
-  // The same in parts: between BeginStore and EndStore some of the m rows at a time.
+  // Stores in parts: between BeginStore and EndStore some of the m rows at a time.
   __aicore__ inline void BeginStore() {
     AscendC::SetFlag<AscendC::HardEvent::M_FIX>(result_);
     AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(result_);

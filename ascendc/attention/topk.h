@@ -133,8 +133,8 @@ class TopK {
   }
 
  private:
-  // Of every query sorted lists of pairs, `stride` pairs apart, of which the best are looked at:
-  // `length` of every one but the last.
+  // Sorted lists of pairs of every query, `stride` pairs apart. Only the best are read: `length` of
+  // every list but the last.
   struct Lists {
     AscendC::LocalTensor<float> memory;
     int32_t count, stride, length, last_length;

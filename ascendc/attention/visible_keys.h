@@ -41,7 +41,7 @@ struct VisibleKeys {
   }
 };
 
-// The same from the keys' side: queries that see key k of a segment: [Low(k), High(k)), both
+// The transpose of VisibleKeys: queries that see key k of a segment: [Low(k), High(k)), both
 // non-decreasing in k.
 struct VisibleQueries {
   VisibleKeys keys;

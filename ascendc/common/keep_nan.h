@@ -21,7 +21,7 @@ class KeepNan {
   KeepNan& operator=(const KeepNan&) = delete;
 
  private:
-  // Of the control register. CANN has had these intrinsics for longer than SetSaturationFlag.
+  // Bit of the control register. CANN has had these intrinsics for longer than SetSaturationFlag.
   static constexpr int kKeepBit = 48;
 
   bool kept_;

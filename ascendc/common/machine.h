@@ -1,4 +1,4 @@
-// What the tiling on the host and the kernels of every operator agree on: sizes of the machine, and
+// Shared by the tiling on the host and the kernels of every operator: sizes of the machine, and
 // rounding.
 #pragma once
 

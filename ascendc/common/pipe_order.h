@@ -5,7 +5,7 @@
 
 namespace nsa::ascend {
 
-// What the source pipe of `event` did so far is complete before its destination pipe goes on.
+// Makes the destination pipe of `event` wait for all earlier work of its source pipe.
 template <AscendC::HardEvent event>
 __aicore__ inline void Order() {
   const event_t id = static_cast<event_t>(GetTPipePtr()->FetchEventID(event));

@@ -1,5 +1,5 @@
-// What the tiling on the host and the kernels of NsaCompress and NsaCompressGrad agree on: slices
-// of tokens, windows counted in slices.
+// Shared by the tiling on the host and the kernels of NsaCompress and NsaCompressGrad: slices of
+// tokens, windows counted in slices.
 #pragma once
 
 #include "ascendc/common/machine.h"

@@ -27,7 +27,7 @@ struct Wave {
 // `Keys` says which keys a cell has and where they stand:
 //   Arguments             of the kernel: query, key, value, output, workspace, and what Init reads
 //   Init(tiling, g)
-//   MostParts(query)      parts of each of the query's cells, at most; the slots are counted by it
+//   MaxParts(query)      parts of each of the query's cells, at most; the slots are counted by it
 //   Start(cell, runs)     `runs`: ForRuns will be called
 //   row(), total()        of the cell: its row, how many keys
 //   ForRuns(first, keys, body)  the keys [first, first + keys), as runs that follow each other in
@@ -57,17 +57,17 @@ struct QueryTile {
   int32_t parts[kMostShared];
   int32_t shared[kMostShared];  // of the parts, those of the query before
 
-  // Of the queries [first, end), the first ones.
+  // Loads the first of the queries [first, end).
   __aicore__ inline void Load(Keys& keys, const PartsTiling& t, int64_t first, int64_t end) {
     query = first;
-    parts[0] = each = static_cast<int32_t>(keys.MostParts(first));
+    parts[0] = each = static_cast<int32_t>(keys.MaxParts(first));
     shared[0] = 0;
     count = 1;
     if constexpr (Keys::kShared) {
       const int64_t most = Min(t.shared, Min(end - first, keys.QueriesFrom(first)));
       for (; count < most; ++count) {
         shared[count] = static_cast<int32_t>(keys.SharedParts(first + count));
-        parts[count] = static_cast<int32_t>(keys.MostParts(first + count));
+        parts[count] = static_cast<int32_t>(keys.MaxParts(first + count));
         each = static_cast<int32_t>(Max(each, parts[count]));
       }
     }
@@ -140,7 +140,7 @@ class CellWalk {
     place_ = 0;
     tile_.Load(keys, *t_, tile_.query + tile_.count, end_);
   }
-  // Of the query: parts of its cells, and how many of them are those of the query before.
+  // Parts of the query's cells, and how many of them it shares with the query before.
   __aicore__ inline int32_t parts() const { return tile_.parts[place_]; }
   __aicore__ inline int32_t shared() const { return tile_.shared[place_]; }
   // Queries from this one on that have its part.
@@ -226,7 +226,7 @@ class Parts {
   CellWalk<Keys> cells;
 
  private:
-  // Of the parts of a cell of the query, the first one that counts here, and how many do.
+  // The first part of a cell that counts here, and how many do.
   __aicore__ inline int64_t First() const { return once_ ? cells.shared() : 0; }
   __aicore__ inline int64_t OfCell() const { return cells.parts() - First(); }
 

@@ -84,7 +84,7 @@ class PartsCube {
         Output(part, step++);
         more = true;
       }
-      // What the wave has left is added up, then its places are free.
+      // The vector cores add up the parts of the wave, then its slots are free.
       AscendC::SyncAll<false>();
       if (t_->ranked != 0 || !waves_.IsLast(wave)) AscendC::SyncAll<false>();
     }

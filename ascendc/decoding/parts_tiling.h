@@ -98,7 +98,7 @@ struct PartsBuffers {
         rows(static_cast<uint32_t>(2 * HalfRows(all)) * 4),
         state(static_cast<uint32_t>(4 * MergedRows(value_dim)) * kBlockBytes) {}
 
-  // Of the ranking: data blocks of rows of a cell, maximum and 1 / sum.
+  // UB of the ranking: data blocks of rows of a cell, maximum and 1 / sum.
   __aicore__ static constexpr uint32_t RankedBytes(int32_t group) {
     return static_cast<uint32_t>(2 * RoundUp(group, kRowMultiple)) * kBlockBytes;
   }
@@ -134,7 +134,7 @@ struct PartsWorkspace {
         statistics(int64_t{t.group} * kBlockBytes),
         kept(t.ranked != 0 ? int64_t{t.group} * t.part_keys * 4 : 0),
         sums(t.ranked != 0 ? int64_t{t.part_keys} * 4 : 0) {}
-  // Of a part in a wave.
+  // Workspace of a part in a wave.
   __aicore__ constexpr int64_t Part() const { return output + 2 * statistics + kept + sums; }
   __aicore__ constexpr int64_t OutputsBegin(int64_t blocks) const { return blocks * block; }
   __aicore__ constexpr int64_t StatisticsBegin(int64_t blocks, int64_t parts) const {

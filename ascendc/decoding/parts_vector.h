@@ -9,8 +9,8 @@
 
 namespace nsa::ascend {
 
-// What happens to the probabilities of a wave's cells, summed over the heads of a group, behind
-// each other from the slot of a cell's first part on: nothing.
+// Ranking that does nothing with the probabilities of a wave's cells. They are summed over the
+// heads of a group and stand one after another from the slot of a cell's first part on.
 struct NoRanking {
   static constexpr bool kRanked = false;
 };
@@ -140,7 +140,7 @@ class PartsVector {
     statistics_out_.FreeTensor(blocks);
   }
 
-  // Of the maxima, 0, or of the sums, 1, of a slot's part.
+  // Where the maxima (0) or the sums (1) of a slot's part are.
   __aicore__ inline int64_t StatisticsAt(int32_t which, int64_t slot, int32_t row) const {
     return ((which * t_->wave_parts + slot) * t_->group + row) * kBlockFloats;
   }
@@ -220,7 +220,7 @@ class PartsVector {
     return (cell.keys.total() + t_->part_keys - 1) / t_->part_keys;
   }
 
-  // Of this core's parts of the wave: sums[key] = sum over the heads of exp(S - m) / l, with the
+  // For this core's parts of the wave: sums[key] = sum over the heads of exp(S - m) / l, with the
   // maximum and the sum of the whole cell.
   __aicore__ inline void SumProbabilities(const Wave& wave) {
     ranked_.StartWave(wave);

@@ -1,4 +1,4 @@
-// What the parts of a cell take of the UB where its blocks are ranked as well.
+// UB of the parts of a cell where its blocks are ranked as well.
 #pragma once
 
 #include "ascendc/attention/ranking_tiling.h"

@@ -1,4 +1,4 @@
-// What every aclnn program does around its call: set-up, device tensors, errors.
+// Frame of an aclnn program around its call: set-up, device tensors, errors.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace nsa {
 enum class AclnnRole { kInput, kAttr, kOutput };
 enum class AclnnKind { kTensor, kIntArray, kFloatArray, kBoolArray, kBool, kFloat, kInt, kString };
 
-// What a caller passes; which member counts says the parameter's kind.
+// An argument of a caller; the parameter's kind tells which member counts.
 union AclnnValue {
   const aclTensor* tensor;
   const aclIntArray* int_array;

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "cpu/block_indexer/plan.h"
+#include "cpu/block_indexer/block_indexer_plan.h"
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/plan/make_plan.h"
 #include "cpu/engine/threads/team.h"
@@ -9,7 +9,7 @@ namespace nsa::cpu {
 namespace {
 
 // Tokens that a query sees end with itself, compressed ones with the last whose window has ended.
-// Of kMean, what is packed are the means.
+// With kMean the packed keys are the means of blocks.
 std::vector<Segment> make_indexer_plan(const BlockIndexerParams& p, AttentionPlan& plan) {
   std::vector<Segment> segments =
       make_plan({p.query, p.key, p.key, nullptr, nullptr, nullptr, p.seq_q, p.seq_kv, Layout::kTND,
@@ -21,7 +21,7 @@ std::vector<Segment> make_indexer_plan(const BlockIndexerParams& p, AttentionPla
       seg.range.compress_block = p.compress_block_size;
       seg.range.compress_stride = p.compress_stride;
     } else {
-      seg.range.ahead = seg.range.position;
+      seg.range.window_right = seg.range.position;
     }
     if (p.score == BlockScore::kMean) seg.kv_len = ceil_div(seg.kv_len, p.block_size);
   }
@@ -73,7 +73,7 @@ void block_indexer(const BlockIndexerParams& p) {
   ForwardScratch space{};
   space.thread_size = thread_space(table.block_indexer_thread_size(plan, index));
   const Scratch scratch([&](Arena& arena) {
-    space.keys = arena.take<float>(schedule.largest().packed * form.words(p.D) * kSlabKeys);
+    space.keys = arena.take<float>(schedule.largest().packed * form.words(p.D) * kKvBlockKeys);
     space.threads = arena.take_threads(threads, space.thread_size);
   });
   for (const Wave& wave : schedule.waves()) table.block_indexer(plan, index, wave, space, threads);

@@ -19,7 +19,7 @@ struct IndexerBuffers {
   float* one;     // [lds] of one query and group
   float* blocks;  // [queries, groups of the key head, score_room(blocks)]
   Candidates best;
-  float* means;  // [kSlabKeys, D] of kMean
+  float* means;  // [kKvBlockKeys, D] of kMean
   float* sum;    // [D] of kMean
   float* tmp;
 
@@ -27,7 +27,7 @@ struct IndexerBuffers {
     IndexerBuffers b{};
     const int64_t rows = index.max_rows;
     const bool whole = index.score == BlockScore::kSoftmaxMax;
-    b.lds = whole ? padded_row(round_up(index.max_lanes, kSlabKeys)) : kScoreRow;
+    b.lds = whole ? padded_row(round_up(index.max_lanes, kKvBlockKeys)) : kScoreRow;
     b.q = arena.take<float>(rows * round_up(plan.D, kLanePad));
     b.weight = arena.take<float>(rows);
     b.s = arena.take<float>(rows * b.lds);
@@ -35,7 +35,7 @@ struct IndexerBuffers {
     b.blocks = arena.take<float>(rows / index.heads * score_room(index.max_blocks));
     b.best = Candidates::carve(arena, index.count, index.max_blocks);
     if (index.score == BlockScore::kMean) {
-      b.means = arena.take<float>(kSlabKeys * plan.D);
+      b.means = arena.take<float>(kKvBlockKeys * plan.D);
       b.sum = arena.take<float>(plan.D);
     }
     b.tmp = arena.take<float>(round_up(plan.D, kLanePad));
@@ -44,7 +44,7 @@ struct IndexerBuffers {
 };
 
 // Queries [i0, i0 + queries) of a segment with all heads of a key head.
-template <class Path>
+template <class Variant>
 class IndexerTile {
  public:
   IndexerTile(const AttentionPlan& plan, const IndexerPlan& index, const Segment& seg,
@@ -56,7 +56,7 @@ class IndexerTile {
         queries_(tile.queries),
         key_head_(key_head),
         groups_(plan.G / index.heads),
-        depth_(words<Path>(plan.D)),
+        depth_(words<Variant>(plan.D)),
         keys_(keys),
         b_(b) {}
 
@@ -101,8 +101,8 @@ class IndexerTile {
     for (int64_t n = 0; n < queries_; ++n) {
       for (int64_t g = 0; g < plan_.G; ++g, ++weight) {
         const int64_t i = i0_ + n, head = key_head_ * plan_.G + g;
-        pack_row<Path>(plan_.dtype, plan_.query, seg_.q + i * plan_.q.row + head * plan_.q.head,
-                       plan_.D, b_.q + (n * plan_.G + g) * depth_);
+        pack_row<Variant>(plan_.dtype, plan_.query, seg_.q + i * plan_.q.row + head * plan_.q.head,
+                          plan_.D, b_.q + (n * plan_.G + g) * depth_);
         const int64_t token = index_.first_row[seg_.index] + i;
         *weight = index_.weights ? index_.weights[token * plan_.N1 + head] : 1.0f;
       }
@@ -112,8 +112,8 @@ class IndexerTile {
   // Products of the rows of queries from number n on with packed keys [k0, k1).
   void products(int64_t n, int64_t k0, int64_t k1) {
     const Operand rows = {b_.q + n * plan_.G * depth_, depth_, 1};
-    key_products<Path>(rows, (queries_ - n) * plan_.G, {keys_, depth_, kSlabKeys}, k0, k1,
-                       {b_.s, b_.lds});
+    key_products<Variant>(rows, (queries_ - n) * plan_.G, {keys_, depth_, kKvBlockKeys}, k0, k1,
+                          {b_.s, b_.lds});
   }
 
   template <bool kRelu>
@@ -124,7 +124,7 @@ class IndexerTile {
     int64_t first = 0;  // query that sees a key of the step
     for (int64_t k0 = 0; k0 < end; k0 += kTileKeys) {
       while (seen(first) <= k0) ++first;
-      products(first, k0, min64(k0 + kTileKeys, round_up(end, key_step<Path>())));
+      products(first, k0, min64(k0 + kTileKeys, round_up(end, key_step<Variant>())));
       each_group(first, [&](int64_t n, int64_t group) {
         const int64_t here = min64(kTileKeys, seen(n) - k0), r = row(n, group);
         combine_heads<kRelu>(b_.s + (r - first * plan_.G) * b_.lds, b_.lds, plan_.scale,
@@ -138,7 +138,7 @@ class IndexerTile {
     const int64_t means = seg_.kv_len;
     for (int64_t k0 = 0; k0 < means; k0 += kTileKeys) {
       const int64_t past = min64(k0 + kTileKeys, means);
-      products(0, k0, round_up(past, key_step<Path>()));
+      products(0, k0, round_up(past, key_step<Variant>()));
       each_group(0, [&](int64_t n, int64_t group) {
         const int64_t r = row(n, group), here = min64(past, candidates(n)) - k0;
         combine_heads<false>(b_.s + r * b_.lds, b_.lds, plan_.scale, b_.weight + r, index_.heads,
@@ -152,7 +152,7 @@ class IndexerTile {
     own_means();
   }
 
-  // Of a block whose keys a query sees in part, the mean of those.
+  // Scores the block that a query sees in part by the mean of the keys that it sees.
   void own_means() {
     if (index_.local_blocks > 0) return;  // it is chosen whatever its score
     const int64_t block = index_.block_size;
@@ -171,8 +171,8 @@ class IndexerTile {
       for (int64_t group = 0; group < groups_; ++group) {
         float score = 0.0f;
         for (int64_t r = row(n, group); r < row(n, group) + index_.heads; ++r)
-          score +=
-              b_.weight[r] * (plan_.scale * Path::dot_in_order(b_.q + r * depth_, b_.tmp, depth_));
+          score += b_.weight[r] *
+                   (plan_.scale * Variant::dot_in_order(b_.q + r * depth_, b_.tmp, depth_));
         blocks(n, group)[j] = score;
       }
     }
@@ -180,7 +180,7 @@ class IndexerTile {
 
   void window_scores() {
     const int64_t end = seen(queries_ - 1);
-    if (end > 0) products(0, 0, round_up(end, key_step<Path>()));
+    if (end > 0) products(0, 0, round_up(end, key_step<Variant>()));
     each_group(0, [&](int64_t n, int64_t group) {
       const int64_t keys = seen(n), lanes = round_up(keys, kLanePad);
       fill(b_.one, lanes, 0.0f);
@@ -188,7 +188,7 @@ class IndexerTile {
         float* s = b_.s + r * b_.lds;
         SoftmaxState state = SoftmaxState::empty();
         fill(s + keys, lanes - keys, -kInfinity);
-        if (plan_.scale > 0.0f) softmax_step<FloatPath>(s, lanes, plan_.scale, state);
+        if (plan_.scale > 0.0f) softmax_step<FloatVariant>(s, lanes, plan_.scale, state);
         if (!(plan_.scale > 0.0f) || state.sum != state.sum) exact_softmax(r, keys, lanes, state);
         add_probabilities(s, lanes, state.inverse_sum(), b_.one);
       }
@@ -196,11 +196,11 @@ class IndexerTile {
     });
   }
 
-  // Of a scale that would make something else of -inf, or a row that sees a NaN.
+  // Exact softmax for a scale that would change -inf, or a row that sees a NaN.
   void exact_softmax(int64_t r, int64_t keys, int64_t lanes, SoftmaxState& state) {
     float* s = b_.s + r * b_.lds;
-    key_products<Path>(Operand{b_.q + r * depth_, depth_, 1}, 1, {keys_, depth_, kSlabKeys}, 0,
-                       round_up(keys, key_step<Path>()), {s, b_.lds});
+    key_products<Variant>(Operand{b_.q + r * depth_, depth_, 1}, 1, {keys_, depth_, kKvBlockKeys},
+                          0, round_up(keys, key_step<Variant>()), {s, b_.lds});
     scale_row(s, lanes, plan_.scale);
     fill(s + keys, lanes - keys, -kInfinity);
     state = SoftmaxState::empty();
@@ -241,13 +241,13 @@ class IndexerTile {
 };
 
 // Packs keys [j0, j0 + n) of a key head of a segment, or that many means of blocks of them.
-template <class Path>
+template <class Variant>
 inline void pack_index_keys(const AttentionPlan& plan, const IndexerPlan& index, const Segment& seg,
                             int64_t key_head, int64_t j0, int64_t n, float* keys,
                             IndexerBuffers& b) {
   if (index.score != BlockScore::kMean) {
     const TensorRows rows = keys_of(plan, key_rows(plan, seg, key_head, j0, n));
-    return pack_transposed<Path>(rows, plan.D, kSlabKeys, keys, b.tmp);
+    return pack_transposed<Variant>(rows, plan.D, kKvBlockKeys, keys, b.tmp);
   }
   for (int64_t j = 0; j < n; ++j) {
     const int64_t begin = (j0 + j) * index.block_size;
@@ -255,56 +255,56 @@ inline void pack_index_keys(const AttentionPlan& plan, const IndexerPlan& index,
     float* mean = b.means + j * plan.D;
     fill(mean, plan.D, 0.0f);
     for (int64_t k = begin; k < past; ++k)
-      IndexerTile<Path>::add_key(plan, seg, key_head, k, b.tmp, mean);
+      IndexerTile<Variant>::add_key(plan, seg, key_head, k, b.tmp, mean);
     const float count = static_cast<float>(past - begin);
     for (int64_t d = 0; d < plan.D; ++d) mean[d] /= count;
   }
   const TensorRows means = {ElemType::kFloat32, b.means, 0, plan.D, n};
-  pack_transposed<Path>(means, plan.D, kSlabKeys, keys, b.tmp);
+  pack_transposed<Variant>(means, plan.D, kKvBlockKeys, keys, b.tmp);
 }
 
-template <class Path>
+template <class Variant>
 void block_indexer_wave_of(const AttentionPlan& plan, const IndexerPlan& index, const Wave& wave,
                            const ForwardScratch& scratch, int threads) {
-  const int64_t key_size = words<Path>(plan.D) * kSlabKeys;
-  run_forward<Path>(
+  const int64_t key_size = words<Variant>(plan.D) * kKvBlockKeys;
+  run_forward<Variant>(
       scratch, wave.num_tiles, threads,
       [&](Arena& arena) { return IndexerBuffers::carve(arena, plan, index); },
       [&](const Member& member, IndexerBuffers& buffers) {
         for (int64_t p = 0; p < wave.num_pairs; ++p) {
           const KvPair& pair = wave.pairs[p];
           const Segment& seg = plan.segments[pair.segment];
-          member.share(ceil_div(seg.kv_len, kSlabKeys), [&](int64_t slab) {
-            const int64_t j0 = slab * kSlabKeys;
-            pack_index_keys<Path>(plan, index, seg, pair.kv_head, j0,
-                                  min64(kSlabKeys, seg.kv_len - j0),
-                                  scratch.keys + (pair.first_slab + slab) * key_size, buffers);
+          member.static_for(ceil_div(seg.kv_len, kKvBlockKeys), [&](int64_t kv_block) {
+            const int64_t j0 = kv_block * kKvBlockKeys;
+            pack_index_keys<Variant>(
+                plan, index, seg, pair.kv_head, j0, min64(kKvBlockKeys, seg.kv_len - j0),
+                scratch.keys + (pair.first_kv_block + kv_block) * key_size, buffers);
           });
         }
       },
       [&](int64_t n, IndexerBuffers& buffers) {
         const RowTile& tile = wave.tiles[n];
         const KvPair& pair = wave.pairs[tile.pair];
-        IndexerTile<Path>(plan, index, plan.segments[pair.segment], tile, pair.kv_head,
-                          scratch.keys + pair.first_slab * key_size, buffers)
+        IndexerTile<Variant>(plan, index, plan.segments[pair.segment], tile, pair.kv_head,
+                             scratch.keys + pair.first_kv_block * key_size, buffers)
             .run();
       });
 }
 
 // Means are floats whatever the keys are.
-template <class Path>
+template <class Variant>
 void block_indexer_wave(const AttentionPlan& plan, const IndexerPlan& index, const Wave& wave,
                         const ForwardScratch& scratch, int threads) {
   if (index.score == BlockScore::kMean)
-    return block_indexer_wave_of<FloatPath>(plan, index, wave, scratch, threads);
-  block_indexer_wave_of<Path>(plan, index, wave, scratch, threads);
+    return block_indexer_wave_of<FloatVariant>(plan, index, wave, scratch, threads);
+  block_indexer_wave_of<Variant>(plan, index, wave, scratch, threads);
 }
 
 void block_indexer(const AttentionPlan& plan, const IndexerPlan& index, const Wave& wave,
                    const ForwardScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
-    return block_indexer_wave<PathOfBFloat16>(plan, index, wave, scratch, threads);
-  block_indexer_wave<FloatPath>(plan, index, wave, scratch, threads);
+    return block_indexer_wave<VariantOfBFloat16>(plan, index, wave, scratch, threads);
+  block_indexer_wave<FloatVariant>(plan, index, wave, scratch, threads);
 }
 
 int64_t block_indexer_thread_size(const AttentionPlan& plan, const IndexerPlan& index) {

@@ -1,7 +1,7 @@
 // From products of queries and keys to scores of blocks.
 #pragma once
 
-#include "cpu/block_indexer/plan.h"
+#include "cpu/block_indexer/block_indexer_plan.h"
 #include "cpu/engine/step/head_sums.h"
 #include "cpu/engine/step/online_softmax.h"
 

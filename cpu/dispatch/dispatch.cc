@@ -82,7 +82,7 @@ std::vector<const KernelTable*> available() {
   return tables;
 }
 
-// As in Python's ascii(), because an environment variable may hold any bytes.
+// Escapes like Python's ascii(), because an environment variable may hold any bytes.
 std::string printable(const std::string& text) {
   std::string shown;
   for (const unsigned char c : text.substr(0, 80)) {

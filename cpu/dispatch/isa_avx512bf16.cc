@@ -1,5 +1,5 @@
 // This file is compiled with -mavx512bf16, by which vec_avx512.h defines NSA_HAS_BF16_DOT: bf16
-// goes by DotPath here.
+// goes by DotVariant here.
 #define NSA_ISA_AVX512
 #include "cpu/dispatch/kernels_inl.h"
 

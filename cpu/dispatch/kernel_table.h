@@ -3,13 +3,13 @@
 // linked elsewhere.
 #pragma once
 
+#include "cpu/engine/plan/attention_plan.h"
 #include "cpu/engine/plan/grad_schedule.h"
-#include "cpu/engine/plan/plan.h"
 #include "cpu/engine/plan/selection.h"
 
 namespace nsa::cpu {
 
-// Of operators: those that take or fill them include their headers.
+// Operators' structs are declared only; whoever reads or fills one includes its header.
 struct CompressGradPlan;
 struct CompressPlan;
 struct CompressScratch;
@@ -33,36 +33,36 @@ struct WeightProduct;
 
 struct KernelTable {
   const char* name;
-  // Of bf16 operands in matmuls; one per word: they become floats.
+  // Form of bf16 operands in matmuls; one per word means that they become floats.
   WordForm bf16;
-  // Of float32 operands of a RowProduct or WeightProduct, and of attention that fits it.
-  WordForm float_pieces;
+  // Form of float32 operands of a RowProduct or WeightProduct, and of attention that fits it.
+  WordForm float_form;
 
   WordForm form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : WordForm{1, 1}; }
-  WordForm product_form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : float_pieces; }
+  WordForm product_form(ElemType t) const { return t == ElemType::kBFloat16 ? bf16 : float_form; }
   WordForm select_form(const AttentionPlan& plan, int64_t block) const {
-    return blocks_fit_pieces(plan, block) ? float_pieces : form(plan.dtype);
+    return blocks_fit_bf16x3(plan, block) ? float_form : form(plan.dtype);
   }
-  // Of FlashAttentionScore and NsaCompressAttention. few_keys: all queries see few.
+  // Form of FlashAttentionScore and NsaCompressAttention. few_keys: all queries see few.
   WordForm forward_form(const AttentionPlan& plan, bool few_keys) const {
-    const bool fits = few_keys && heads_fit_pieces(plan);
-    return fits || rows_fit_pieces(plan) ? float_pieces : form(plan.dtype);
+    const bool fits = few_keys && heads_fit_bf16x3(plan);
+    return fits || rows_fit_bf16x3(plan) ? float_form : form(plan.dtype);
   }
 
-  int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv, int64_t tile_rows, bool in_pieces);
+  int64_t (*flash_forward_thread_size)(int64_t D, int64_t Dv, int64_t tile_rows, bool as_bf16x3);
   void (*flash_forward)(const AttentionPlan&, const Wave&, const ForwardScratch&, int threads);
-  // Of both gradients.
+  // Both gradients share it.
   int64_t (*grad_thread_size)(ElemType, int64_t D, int64_t Dv, int64_t max_kv_chunk);
   void (*flash_backward)(const AttentionGradPlan&, const GradWave&, const GradScratch&,
                          int64_t max_kv_chunk, int threads);
   void (*flash_dsink)(const AttentionGradPlan&, float* tmp, int64_t tmp_size, int threads);
-  int64_t (*select_forward_thread_size)(int64_t D, int64_t Dv, int64_t chunk_rows, bool in_pieces);
+  int64_t (*select_forward_thread_size)(int64_t D, int64_t Dv, int64_t chunk_rows, bool as_bf16x3);
   void (*select_forward)(const AttentionPlan&, const Selection&, const SelectWave&,
                          const ForwardScratch&, int64_t chunk_rows, int threads);
   void (*select_backward)(const AttentionGradPlan&, const Selection&, const SelectGradWave&,
                           const GradScratch&, int threads);
   int64_t (*compress_attention_thread_size)(const ImportancePlan&, int64_t D, int64_t Dv, int64_t G,
-                                            bool in_pieces);
+                                            bool as_bf16x3);
   void (*compress_attention)(const AttentionPlan&, const ImportancePlan&, const Wave&,
                              const ForwardScratch&, int threads);
   int64_t (*block_indexer_thread_size)(const AttentionPlan&, const IndexerPlan&);
@@ -96,7 +96,7 @@ struct KernelTable {
   void (*decode)(const DecodePlan&, const DecodeWave&, const DecodeScratch&, int threads);
   void (*compress_last_windows)(const NsaCompressWithCacheParams&, float* scratch);
   void (*linear_rows)(const NsaLinearParams&, int64_t row);  // kLinearRows of them
-  // left_words: of the rows that a unit packs, 0 of a WeightProduct.
+  // left_words: of the rows that a work item packs, 0 of a WeightProduct.
   int64_t (*product_thread_size)(int64_t left_words);
   void (*row_product)(const RowProduct&, const ProductScratch&, int threads);
   void (*weight_product)(const WeightProduct&, const ProductScratch&, int threads);

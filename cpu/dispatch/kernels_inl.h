@@ -20,8 +20,8 @@
 #include "cpu/sparse_flash_attention/grad_kernel.h"
 #include "cpu/sparse_flash_attention/kernel.h"
 #ifdef NSA_ISA_AMX
-#include "cpu/flash_attention_score/grad_strips.h"
-#include "cpu/nsa_selected_attention/grad_strips.h"
+#include "cpu/flash_attention_score/grad_tile16.h"
+#include "cpu/nsa_selected_attention/grad_tile16.h"
 #endif
 
 namespace nsa::cpu {
@@ -37,8 +37,8 @@ inline void widen_rows(ElemType t, const void* src, int64_t n, float* dst) {
 constexpr KernelTable make_table(const char* name) {
   KernelTable table{};
   table.name = name;
-  table.bf16 = PathOfBFloat16::kForm;
-  table.float_pieces = ExactOperands::kForm;
+  table.bf16 = VariantOfBFloat16::kForm;
+  table.float_form = ExactOperands::kForm;
   table.flash_forward_thread_size = flash_forward_thread_size;
   table.flash_forward = flash_forward;
   table.grad_thread_size = grad_thread_size;
@@ -128,16 +128,16 @@ constexpr KernelTable make_table_of_products(const char* name) {
   borrow<&KernelTable::linear_rows>(table);
   borrow<&KernelTable::round_rows>(table);
   borrow<&KernelTable::widen_rows>(table);
-  take_bf16<&KernelTable::decode, decode_wave<DecodePathOfBFloat16>>(table);
-  take_bf16<&KernelTable::lightning_indexer, lightning_indexer_wave<PathOfBFloat16>>(table);
-  take_bf16<&KernelTable::index_log_sum, index_log_sum_wave<PathOfBFloat16>>(table);
-  take_bf16<&KernelTable::block_indexer, block_indexer_wave<PathOfBFloat16>>(table);
+  take_bf16<&KernelTable::decode, decode_wave<DecodeVariantOfBFloat16>>(table);
+  take_bf16<&KernelTable::lightning_indexer, lightning_indexer_wave<VariantOfBFloat16>>(table);
+  take_bf16<&KernelTable::index_log_sum, index_log_sum_wave<VariantOfBFloat16>>(table);
+  take_bf16<&KernelTable::block_indexer, block_indexer_wave<VariantOfBFloat16>>(table);
 #ifndef NSA_ISA_AMX
-  take_bf16<&KernelTable::flash_forward, flash_forward_wave<PathOfBFloat16>>(table);
-  take_bf16<&KernelTable::flash_backward, flash_backward_wave<PathOfBFloat16>>(table);
-  take_bf16<&KernelTable::select_forward, select_forward_wave<PathOfBFloat16>>(table);
-  take_bf16<&KernelTable::select_backward, select_backward_wave<PathOfBFloat16>>(table);
-  take_bf16<&KernelTable::compress_attention, compress_attention_wave<PathOfBFloat16>>(table);
+  take_bf16<&KernelTable::flash_forward, flash_forward_wave<VariantOfBFloat16>>(table);
+  take_bf16<&KernelTable::flash_backward, flash_backward_wave<VariantOfBFloat16>>(table);
+  take_bf16<&KernelTable::select_forward, select_forward_wave<VariantOfBFloat16>>(table);
+  take_bf16<&KernelTable::select_backward, select_backward_wave<VariantOfBFloat16>>(table);
+  take_bf16<&KernelTable::compress_attention, compress_attention_wave<VariantOfBFloat16>>(table);
 #endif
   return table;
 }

@@ -41,7 +41,7 @@ void dropout_mask(const DropoutMaskParams& p) {
     }
     p.mask[n] = static_cast<uint8_t>(byte);
   };
-  in_team(num_threads(), [&](const Member& member) { member.share(bytes, draw); });
+  parallel_region(num_threads(), [&](const Member& member) { member.static_for(bytes, draw); });
 }
 
 }  // namespace nsa::cpu

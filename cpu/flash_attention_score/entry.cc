@@ -4,7 +4,7 @@
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/plan/make_plan.h"
 #include "cpu/engine/threads/team.h"
-#include "cpu/flash_attention_score/plan.h"
+#include "cpu/flash_attention_score/flash_plan.h"
 
 namespace nsa::cpu {
 namespace {
@@ -15,24 +15,24 @@ int64_t chunk_of(int64_t length, int64_t count, int64_t multiple, int64_t larges
   return min64(largest, max64(multiple, round_up(ceil_div(length, count), multiple)));
 }
 
-// Whether a round has units for many processors even in long chunks.
+// Whether a round has work items for many processors even in long chunks.
 bool many_keys(const AttentionGradPlan& plan) {
   int64_t keys = 0;
   for (int64_t b = 0; b < plan.num_segments; ++b) keys += plan.N2 * plan.segments[b].kv_len;
-  return keys >= 64 * 8 * kSlabKeys;
+  return keys >= 64 * 8 * kKvBlockKeys;
 }
 
 // Rows of a chunk of queries where these have many heads. A chunk meets its chunks of keys one
 // after the other, the last queries of a causal call all of them: short ones are sooner through.
-// With a window of few keys it takes longer ones to amortise what a unit costs.
+// With a window of few keys it takes longer ones to amortise what a work item costs.
 constexpr int64_t kChunkRows = 1536;
 constexpr int64_t kFewKeys = 1024;
 
 // Slabs of a wave, at least, where there are more.
-constexpr int64_t kWaveSlabs = 128;
+constexpr int64_t kWaveKvBlocks = 128;
 
-// Most keys that units of a whole row have of their tiles: dK and dV of them stay in the
-// second-level cache. Slots where all queries see the same keys: as many units at a time.
+// Most keys that work items of a whole row have of their tiles: dK and dV of them stay in the
+// second-level cache. Slots where all queries see the same keys: as many work items at a time.
 constexpr int64_t kWholeKeys = 1024;
 constexpr int64_t kWholeSlots = 16;
 
@@ -49,14 +49,14 @@ class GradSchedule {
 
   std::vector<GradPair> pairs;
   Waves waves;
-  int64_t max_kv_chunk = kSlabKeys;
+  int64_t max_kv_chunk = kKvBlockKeys;
 
  private:
   void add(const AttentionGradPlan& plan, int64_t b, int64_t h, int threads) {
     const Segment& seg = plan.segments[b];
     if (seg.q_len == 0 && seg.kv_len == 0) return;
     WaveSpan& open = waves.open();
-    if (open.packed >= kWaveSlabs && open.key_chunks >= 4 * threads) waves.close();
+    if (open.packed >= kWaveKvBlocks && open.key_chunks >= 4 * threads) waves.close();
     GradPair pair{};
     pair.segment = b;
     pair.kv_head = h;
@@ -68,14 +68,14 @@ class GradSchedule {
     const int64_t most = min64(largest, tiles * kTileRows);
     pair.q_chunk =
         chunk_of(seg.q_len, chunks, kTileRows, range_chunk(plan, seg.q_len, kTileRows, most));
-    pair.kv_chunk = chunk_of(seg.kv_len, chunks, kSlabKeys,
-                             (long_chunks_ || plan.in_strips() ? 8 : 4) * kSlabKeys);
+    pair.kv_chunk = chunk_of(seg.kv_len, chunks, kKvBlockKeys,
+                             (long_chunks_ || plan.uses_tile16() ? 8 : 4) * kKvBlockKeys);
     pair.q_chunks = ceil_div(seg.q_len, pair.q_chunk);
     pair.kv_chunks = ceil_div(seg.kv_len, pair.kv_chunk);
     // Queries that have a row of dpse in common add to it in turn.
     const bool one_row = plan.dpse && seg.pse_strides.row == 0;
-    pair.shares = one_row ? 1 : shares_of_queries(plan, pair);
-    pair.kv_chunks *= pair.shares;
+    pair.num_partials = one_row ? 1 : partials_of_queries(plan, pair);
+    pair.kv_chunks *= pair.num_partials;
     pair.set_ranges(plan, seg.q_len);
     for (int64_t n = 2; n <= 8 && !pair.whole(); n *= 2)
       pair = whole(plan, pair, chunk_of(seg.q_len, kWholeSlots, kTileRows, n * kTileRows));
@@ -84,7 +84,7 @@ class GradSchedule {
     pair.first_slot = open.slots;
     pairs.push_back(pair);
     ++open.num_pairs;
-    open.packed += ceil_div(seg.kv_len, kSlabKeys);
+    open.packed += ceil_div(seg.kv_len, kKvBlockKeys);
     open.key_chunks += pair.kv_chunks;
     open.slots += pair.range_chunks;
     open.rounds = max64(open.rounds, pair.rounds());
@@ -93,13 +93,13 @@ class GradSchedule {
     if (!pair.whole()) max_kv_chunk = max64(max_kv_chunk, pair.kv_chunk);
   }
 
-  // The pair with units of whole rows in chunks of so many queries, or, where those see many keys
-  // or the slots would take more memory than they spare, as it is.
+  // The pair with work items of whole rows in chunks of so many queries, or, where those see many
+  // keys or the slots would take more memory than they spare, as it is.
   static GradPair whole(const AttentionGradPlan& plan, const GradPair& pair, int64_t q_chunk) {
     const Segment& seg = plan.segments[pair.segment];
-    if (!plan.in_strips() || seg.q_len == 0 || seg.kv_len == 0) return pair;
+    if (!plan.uses_tile16() || seg.q_len == 0 || seg.kv_len == 0) return pair;
     GradPair to = pair;
-    to.shares = 1;
+    to.num_partials = 1;
     to.q_chunk = q_chunk;
     to.q_chunks = to.range_chunks = ceil_div(seg.q_len, q_chunk);
     const bool few = seg.kv_len <= kWholeKeys;
@@ -130,13 +130,13 @@ bool tiles_see_few_keys(const AttentionPlan& plan, const Schedule& schedule) {
   return true;
 }
 
-// Whether the forward that this is the gradient of has its scores in pieces.
-bool forward_in_pieces(const KernelTable& table, const AttentionPlan& plan, bool compressed,
+// Whether the forward that this is the gradient of has its scores as bf16x3.
+bool forward_as_bf16x3(const KernelTable& table, const AttentionPlan& plan, bool compressed,
                        int threads) {
-  if (table.float_pieces.pieces == 1) return false;
+  if (table.float_form.terms == 1) return false;
   const Schedule schedule(plan, TileRule{0, flash_tile_rows(plan)}, threads);
   const bool few_keys = !compressed && tiles_see_few_keys(plan, schedule);
-  return table.forward_form(plan, few_keys).pieces > 1;
+  return table.forward_form(plan, few_keys).terms > 1;
 }
 
 // Rows no segment owns: packed keys past the last prefix sum.
@@ -158,11 +158,11 @@ void flash_attention_score(const FlashAttentionScoreParams& p) {
   space.tile_rows = flash_tile_rows(plan);
   Schedule schedule(plan, TileRule{0, space.tile_rows}, threads);
   const WordForm form = table.forward_form(plan, tiles_see_few_keys(plan, schedule));
-  space.in_pieces = form.pieces > 1;
+  space.as_bf16x3 = form.terms > 1;
   space.thread_size =
-      thread_space(table.flash_forward_thread_size(p.D, p.Dv, space.tile_rows, space.in_pieces));
+      thread_space(table.flash_forward_thread_size(p.D, p.Dv, space.tile_rows, space.as_bf16x3));
   const Scratch scratch([&](Arena& arena) {
-    carve_forward(arena, plan, schedule.largest(), kSlabKeys, form, threads, space);
+    carve_forward(arena, plan, schedule.largest(), kKvBlockKeys, form, threads, space);
   });
   for (const Wave& wave : schedule.waves()) table.flash_forward(plan, wave, space, threads);
 }
@@ -183,8 +183,8 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   bool dpse_in_float = p.dpse != nullptr && p.dtype != ElemType::kFloat32;
   plan.dpse = p.dpse;
   plan.dpse_elem = ElemType::kFloat32;
-  plan.strips = grad_strips(plan, form);
-  plan.scores_in_pieces = forward_in_pieces(table, plan, p.compress_block_size > 0, threads);
+  plan.tile16s = grad_tile16s(plan, form);
+  plan.scores_as_bf16x3 = forward_as_bf16x3(table, plan, p.compress_block_size > 0, threads);
   GradSchedule schedule(plan, threads);
 
   GradSpace space{};
@@ -193,7 +193,7 @@ void flash_attention_score_grad(const FlashAttentionScoreGradParams& p) {
   space.thread_size =
       thread_space(table.grad_thread_size(p.dtype, p.D, p.Dv, schedule.max_kv_chunk));
   const Scratch scratch([&](Arena& arena) {
-    carve_grad(arena, plan, schedule.waves.largest(), kSlabKeys, form, threads, space);
+    carve_grad(arena, plan, schedule.waves.largest(), kKvBlockKeys, form, threads, space);
     if (dpse_in_float) dpse = arena.take<float>(dpse_size);
     if (p.dsink) sink_tmp = arena.take<float>(threads * 2 * sink_row);
   });

@@ -6,19 +6,19 @@
 #include "cpu/engine/step/forward.h"
 #include "cpu/engine/step/head_sums.h"
 #include "cpu/lightning_indexer/divergence.h"
-#include "cpu/lightning_indexer/kl_plan.h"
+#include "cpu/lightning_indexer/kl_loss_plan.h"
 
 namespace nsa::cpu {
 namespace {
 
-static_assert(kUnitKeys % kTileKeys == 0 && kPackedKeys % kUnitKeys == 0);
+static_assert(kWorkItemKeys % kTileKeys == 0 && kPackedKeys % kWorkItemKeys == 0);
 
 struct DenseKLBuffers {
   float* q;         // [attention rows, row_k]
   float* s;         // [rows, kScoreRow]
   float* max;       // [attention rows]
   float* inverse;   // [attention rows]
-  float* gathered;  // [kSlabKeys, row_k] of keys with their ropes
+  float* gathered;  // [kKvBlockKeys, row_k] of keys with their ropes
   float* tmp;       // [depth]
   float* one;       // [kTileKeys] scores of one query
   float* weight;    // [index rows]
@@ -36,7 +36,7 @@ struct DenseKLBuffers {
     b.s = arena.take<float>(max64(rows, index_rows) * kScoreRow);
     b.max = arena.take<float>(rows);
     b.inverse = arena.take<float>(rows);
-    b.gathered = arena.take<float>(kSlabKeys * row_k);
+    b.gathered = arena.take<float>(kKvBlockKeys * row_k);
     b.tmp = arena.take<float>(max64(row_k, row_d));
     b.one = arena.take<float>(kTileKeys);
     b.weight = arena.take<float>(index_rows);
@@ -63,33 +63,37 @@ class DenseKLWave {
 
   // All members of a team call it.
   void run(const Member& member) {
-    member.share(queries_, [&](int64_t n) { fill(mass_of(n), round_up(end_, kTileKeys), 0.0f); });
+    member.static_for(queries_,
+                      [&](int64_t n) { fill(mass_of(n), round_up(end_, kTileKeys), 0.0f); });
     const int64_t heads = plan_.key_heads(), tiles = ceil_div(queries_, plan_.tile_queries);
     for (int64_t k0 = 0; k0 < end_; k0 += kPackedKeys) {
-      const int64_t keys = min64(kPackedKeys, end_ - k0), units = ceil_div(keys, kUnitKeys);
+      const int64_t keys = min64(kPackedKeys, end_ - k0),
+                    work_items = ceil_div(keys, kWorkItemKeys);
       for (int64_t h = group_ * heads; h < (group_ + 1) * heads; ++h) {
-        member.share(ceil_div(keys, kSlabKeys), [&](int64_t slab) {
-          pack_attended(h, k0 + slab * kSlabKeys, plan_.attended + slab * slab_size());
+        member.static_for(ceil_div(keys, kKvBlockKeys), [&](int64_t kv_block) {
+          pack_attended(h, k0 + kv_block * kKvBlockKeys,
+                        plan_.attended + kv_block * kv_block_size());
         });
-        member.meet();
-        member.take(tiles * units, [&](int64_t unit) {
-          const int64_t first = k0 + unit % units * kUnitKeys;
-          add_attention(h, unit / units * plan_.tile_queries, k0, first);
+        member.barrier();
+        member.dynamic_for(tiles * work_items, [&](int64_t work_item) {
+          const int64_t first = k0 + work_item % work_items * kWorkItemKeys;
+          add_attention(h, work_item / work_items * plan_.tile_queries, k0, first);
         });
-        member.meet();
+        member.barrier();
       }
     }
     const int64_t index_tiles = ceil_div(queries_, plan_.index_queries);
-    member.take(index_tiles, [&](int64_t tile) { gradients(tile * plan_.index_queries); });
-    member.meet();
-    member.take(ceil_div(end_, kTileKeys), [&](int64_t step) { add_to_keys(step * kTileKeys); });
-    member.meet();
+    member.dynamic_for(index_tiles, [&](int64_t tile) { gradients(tile * plan_.index_queries); });
+    member.barrier();
+    member.dynamic_for(ceil_div(end_, kTileKeys),
+                       [&](int64_t step) { add_to_keys(step * kTileKeys); });
+    member.barrier();
   }
 
  private:
   int64_t row_d() const { return padded_row(plan_.index.D); }
-  int64_t slab_size() const { return plan_.tokens.depth(plan_.attention) * kSlabKeys; }
-  // Of a query of the wave: its row of mean attention, later of gradients.
+  int64_t kv_block_size() const { return plan_.tokens.depth(plan_.attention) * kKvBlockKeys; }
+  // Row of mean attention of a query of the wave, later of gradients.
   float* mass_of(int64_t n) const { return plan_.mass + n * plan_.columns; }
   int64_t sees(int64_t n) const { return seg_.range.hi(i0_ + n); }
   float* index_row(int64_t n) const { return plan_.index_rows + n * plan_.index.G * row_d(); }
@@ -98,32 +102,32 @@ class DenseKLWave {
   void pack_attended(int64_t head, int64_t j0, float* packed) {
     const AttentionPlan& plan = plan_.attention;
     const int64_t depth = plan_.tokens.depth(plan), row = padded_row(depth);
-    const int64_t n = min64(kSlabKeys, end_ - j0), R = plan_.tokens.R;
+    const int64_t n = min64(kKvBlockKeys, end_ - j0), R = plan_.tokens.R;
     for (int64_t j = 0; j < n; ++j) {
       const int64_t at = (seg_.k + j0 + j) * plan.N2 + head;
       to_float(plan.dtype, plan.key, at * plan.D, plan.D, b_.gathered + j * row);
       if (R > 0)
         to_float(plan.dtype, plan_.tokens.key_rope, at * R, R, b_.gathered + j * row + plan.D);
     }
-    pack_transposed<FloatPath>({ElemType::kFloat32, b_.gathered, 0, row, n}, depth, kSlabKeys,
-                               packed, b_.tmp);
+    pack_transposed<FloatVariant>({ElemType::kFloat32, b_.gathered, 0, row, n}, depth, kKvBlockKeys,
+                                  packed, b_.tmp);
   }
 
-  // Adds what a key head's queries from n0 on give to the keys of a unit from k0 on, of those that
-  // are packed from `packed` on.
+  // Adds what a key head's queries from n0 on give to the keys of a work item from k0 on, of those
+  // that are packed from `packed` on.
   void add_attention(int64_t key_head, int64_t n0, int64_t packed, int64_t k0) {
     const AttentionPlan& plan = plan_.attention;
     const int64_t past = min64(n0 + plan_.tile_queries, queries_), G = plan.G;
-    const int64_t end = min64(k0 + kUnitKeys, sees(past - 1));
+    const int64_t end = min64(k0 + kWorkItemKeys, sees(past - 1));
     if (k0 >= end) return;
     const int64_t depth = plan_.tokens.depth(plan), row = padded_row(depth);
     for (int64_t n = n0; n < past; ++n) load_attention(key_head, n, (n - n0) * G, row);
     for (int64_t k = k0; k < end; k += kTileKeys) {
       const int64_t first = first_that_sees(n0, k);
-      const int64_t n1 = min64(k + kTileKeys, round_up(end, key_step<FloatPath>()));
-      key_products<FloatPath>(Operand{b_.q + (first - n0) * G * row, row, 1}, (past - first) * G,
-                              {plan_.attended, depth, kSlabKeys}, k - packed, n1 - packed,
-                              {b_.s, kScoreRow});
+      const int64_t n1 = min64(k + kTileKeys, round_up(end, key_step<FloatVariant>()));
+      key_products<FloatVariant>(Operand{b_.q + (first - n0) * G * row, row, 1}, (past - first) * G,
+                                 {plan_.attended, depth, kKvBlockKeys}, k - packed, n1 - packed,
+                                 {b_.s, kScoreRow});
       for (int64_t n = first; n < past; ++n) {
         const int64_t count = min64(kTileKeys, sees(n) - k);
         for (int64_t g = 0; g < G; ++g) {
@@ -150,7 +154,7 @@ class DenseKLWave {
     }
   }
 
-  // What is past the keys that the query sees is not read.
+  // Lanes past the keys that the query sees get garbage, which nobody reads.
   void add_probabilities_of_row(const float* s, int64_t r, int64_t count, float* mass) {
     const V by = set1(plan_.attention.scale), base = set1(b_.max[r]);
     const V inverse = set1(b_.inverse[r]);
@@ -181,10 +185,10 @@ class DenseKLWave {
         score_gradients(n, k, (n - n0) * G, z);
         head_gradients(mass_of(n) + k, (n - n0) * G, z, true);
       }
-      multiply_values<FloatPath>(plan_.finite[k / kTileKeys],
-                                 {rows, lanes, min64(kTileKeys, end - k)}, {b_.s, kScoreRow, 1},
-                                 {plan_.key_rows + k * row_d(), row_d()},
-                                 {b_.dq + (first - n0) * G * row_d(), row_d()}, {Into::kAdd});
+      multiply_values<FloatVariant>(plan_.finite[k / kTileKeys],
+                                    {rows, lanes, min64(kTileKeys, end - k)}, {b_.s, kScoreRow, 1},
+                                    {plan_.key_rows + k * row_d(), row_d()},
+                                    {b_.dq + (first - n0) * G * row_d(), row_d()}, {Into::kAdd});
     }
     for (int64_t n = n0; n < past; ++n) store_index(n, (n - n0) * G);
   }
@@ -209,11 +213,11 @@ class DenseKLWave {
     plan_.masses[n] = static_cast<float>(sum);
   }
 
-  // Of whole steps: keys past the end are zeros.
+  // Products of a whole step: keys past the end are zeros.
   void products_of_step(int64_t first, int64_t rows, int64_t k) {
-    key_products<FloatPath>(Operand{index_row(first), row_d(), 1}, rows,
-                            {plan_.index_keys, plan_.index.D, kSlabKeys}, k, k + kTileKeys,
-                            {b_.s, kScoreRow});
+    key_products<FloatVariant>(Operand{index_row(first), row_d(), 1}, rows,
+                               {plan_.index_keys, plan_.index.D, kKvBlockKeys}, k, k + kTileKeys,
+                               {b_.s, kScoreRow});
   }
 
   // The row's mean attention of a step becomes the gradients of its scores, 0 where it sees
@@ -259,7 +263,7 @@ class DenseKLWave {
     }
   }
 
-  // What all queries of the wave add to the keys of a step, in their order.
+  // Adds the gradients of all queries of the wave, in their order, to the keys of a step.
   void add_to_keys(int64_t k) {
     const AttentionPlan& plan = plan_.index;
     const int64_t keys = min64(kTileKeys, end_ - k), G = plan.G;
@@ -276,9 +280,9 @@ class DenseKLWave {
       }
       const float* q = index_row(first);
       const int64_t seen = min64(kTileKeys, sees(past - 1) - k);
-      multiply_values<FloatPath>(all_finite(q, rows * row_d()), {seen, lanes, rows},
-                                 {b_.s, 1, kScoreRow}, {q, row_d()}, {b_.dk, row_d()},
-                                 {Into::kAdd});
+      multiply_values<FloatVariant>(all_finite(q, rows * row_d()), {seen, lanes, rows},
+                                    {b_.s, 1, kScoreRow}, {q, row_d()}, {b_.dk, row_d()},
+                                    {Into::kAdd});
     }
     for (int64_t j = 0; j < keys; ++j) {
       add_to(plan_.grad.dk + index_seg_.k + (k + j) * plan.k.row + group_ * plan.k.head,
@@ -304,25 +308,26 @@ inline void pack_index_step(const DenseKLPlan& plan, const Segment& seg, int64_t
                             int64_t step, DenseKLBuffers& b) {
   const AttentionPlan& index = plan.index;
   const int64_t row = padded_row(index.D), j0 = step * kTileKeys;
-  for (int64_t j = j0; j < j0 + kTileKeys; j += kSlabKeys) {
-    const int64_t n = max64(0, min64(kSlabKeys, seg.kv_len - j));
+  for (int64_t j = j0; j < j0 + kTileKeys; j += kKvBlockKeys) {
+    const int64_t n = max64(0, min64(kKvBlockKeys, seg.kv_len - j));
     const TensorRows rows = keys_of(index, key_rows(index, seg, group, j, n));
-    pack_transposed<FloatPath>(rows, index.D, kSlabKeys, plan.index_keys + j * index.D, b.tmp);
-    pack_rows<FloatPath>(rows, index.D, kSlabKeys, plan.key_rows + j * row);
+    pack_transposed<FloatVariant>(rows, index.D, kKvBlockKeys, plan.index_keys + j * index.D,
+                                  b.tmp);
+    pack_rows<FloatVariant>(rows, index.D, kKvBlockKeys, plan.key_rows + j * row);
   }
   plan.finite[step] = all_finite(plan.key_rows + j0 * row, kTileKeys * row);
 }
 
 void dense_kl_loss(const DenseKLPlan& plan, const ForwardScratch& scratch, int threads) {
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     DenseKLBuffers buffers = DenseKLBuffers::carve(arena, plan);
     for (int64_t b = 0; b < plan.index.num_segments; ++b) {
       const Segment& seg = plan.index.segments[b];
       for (int64_t group = 0; group < plan.index.N2; ++group) {
-        member.share(ceil_div(seg.kv_len, kTileKeys),
-                     [&](int64_t step) { pack_index_step(plan, seg, group, step, buffers); });
-        member.meet();
+        member.static_for(ceil_div(seg.kv_len, kTileKeys),
+                          [&](int64_t step) { pack_index_step(plan, seg, group, step, buffers); });
+        member.barrier();
         for (int64_t i0 = 0; i0 < seg.q_len; i0 += plan.grad.wave) {
           const int64_t queries = min64(plan.grad.wave, seg.q_len - i0);
           DenseKLWave(plan, b, group, i0, queries, buffers).run(member);

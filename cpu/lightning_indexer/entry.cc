@@ -5,15 +5,15 @@
 #include "cpu/engine/plan/make_plan.h"
 #include "cpu/engine/plan/tokens.h"
 #include "cpu/engine/threads/team.h"
+#include "cpu/lightning_indexer/indexer_plan.h"
 #include "cpu/lightning_indexer/params.h"
-#include "cpu/lightning_indexer/plan.h"
 
 namespace nsa::cpu {
 namespace {
 
 // Rows of a tile: enough of them for a step of the keys to be read seldom, few enough to stay, with
-// their scores and picks, in the second-level cache.
-constexpr int64_t kPickRows = 256;
+// their scores and top-k tokens, in the second-level cache.
+constexpr int64_t kTopkRows = 256;
 // Bytes of products that wait to be added to keys.
 constexpr int64_t kWaitingBytes = 32 << 20;
 
@@ -67,7 +67,7 @@ void lightning_indexer(const LightningIndexerParams& p) {
   int64_t longest = 1;
   for (const Segment& seg : segments) longest = max64(longest, seg.kv_len);
   tokens.most = min64(tokens.count, longest);
-  tokens.max_queries = max64(1, kPickRows / plan.G);
+  tokens.max_queries = max64(1, kTopkRows / plan.G);
   tokens.max_rows = tokens.max_queries * plan.G;
 
   const std::vector<float> lowest(p.sparse_values ? p.sparse_count : 0, -__builtin_inff());
@@ -86,7 +86,7 @@ void lightning_indexer(const LightningIndexerParams& p) {
   space.thread_size = thread_space(table.lightning_indexer_thread_size(plan, tokens));
   const Scratch scratch([&](Arena& arena) {
     const int64_t words = table.form(p.dtype).words(p.D);
-    space.keys = arena.take<float>(schedule.largest().packed * words * kSlabKeys);
+    space.keys = arena.take<float>(schedule.largest().packed * words * kKvBlockKeys);
     space.threads = arena.take_threads(threads, space.thread_size);
   });
   for (const Wave& wave : schedule.waves())
@@ -116,8 +116,8 @@ void lightning_indexer_grad(const LightningIndexerGradParams& p) {
   space.thread_size = thread_space(table.lightning_indexer_grad_thread_size(plan));
   const Scratch scratch([&](Arena& arena) {
     grad.products = arena.take<float>(grad.wave * p.sparse_count * row);
-    grad.picked = arena.take<int32_t>(grad.wave * p.sparse_count);
-    grad.num_picked = arena.take<int64_t>(grad.wave);
+    grad.topk_tokens = arena.take<int32_t>(grad.wave * p.sparse_count);
+    grad.num_topk = arena.take<int64_t>(grad.wave);
     grad.dk = narrow ? arena.take<float>(keys) : static_cast<float*>(p.dk);
     space.threads = arena.take_threads(threads, space.thread_size);
   });
@@ -129,8 +129,8 @@ void lightning_indexer_grad(const LightningIndexerGradParams& p) {
   });
   table.lightning_indexer_grad(plan, grad, space, threads);
   if (!narrow) return;
-  in_team(threads, [&](const Member& member) {
-    member.share(p.keys, [&](int64_t k) {
+  parallel_region(threads, [&](const Member& member) {
+    member.static_for(p.keys, [&](int64_t k) {
       table.round_rows(p.dtype, grad.dk + k * plan.k.row, plan.k.row,
                        static_cast<char*>(p.dk) + k * plan.k.row * size);
     });

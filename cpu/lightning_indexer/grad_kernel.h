@@ -1,12 +1,12 @@
-// The gradient of LightningIndexer's values, query by query: the picked keys are gathered once, and
+// The gradient of LightningIndexer's values, query by query: the top-k keys are gathered once, and
 // all heads are rows of the products with them. What a query adds to its keys waits until a wave of
 // queries is done; then every thread adds it up for a share of the keys, in the order of the
 // queries.
 #pragma once
 
-#include "cpu/engine/plan/picks.h"
+#include "cpu/engine/plan/topk_tokens.h"
 #include "cpu/engine/step/forward.h"
-#include "cpu/lightning_indexer/plan.h"
+#include "cpu/lightning_indexer/indexer_plan.h"
 
 namespace nsa::cpu {
 namespace {
@@ -17,9 +17,9 @@ struct TokenGradBuffers {
   float* weight;   // [lanes]
   float* dweight;  // [lanes]
   float* dq;       // [G, row_d]
-  float* keys;     // [kPickStep, row_d]
-  float* z;        // [kPickStep, lanes] products, then their gradients
-  float* dy;       // [kPickStep]
+  float* keys;     // [kTopkStep, row_d]
+  float* z;        // [kTopkStep, lanes] products, then their gradients
+  float* dy;       // [kTopkStep]
   int64_t row_d, lanes;
 
   static TokenGradBuffers carve(Arena& arena, const AttentionPlan& plan) {
@@ -31,16 +31,16 @@ struct TokenGradBuffers {
     b.weight = arena.take<float>(b.lanes);
     b.dweight = arena.take<float>(b.lanes);
     b.dq = arena.take<float>(plan.G * b.row_d);
-    b.keys = arena.take<float>(kPickStep * b.row_d);
-    b.z = arena.take<float>(kPickStep * b.lanes);
-    b.dy = arena.take<float>(kPickStep);
+    b.keys = arena.take<float>(kTopkStep * b.row_d);
+    b.z = arena.take<float>(kTopkStep * b.lanes);
+    b.dy = arena.take<float>(kTopkStep);
     return b;
   }
 };
 
 // The query of a row with the heads of a key head, as rows and as lanes; its gradients begin at 0.
-inline void load_picking_query(const AttentionPlan& plan, const TokenGradPlan& grad, int64_t row,
-                               int64_t key_head, TokenGradBuffers& b) {
+inline void load_topk_query(const AttentionPlan& plan, const TokenGradPlan& grad, int64_t row,
+                            int64_t key_head, TokenGradBuffers& b) {
   fill(b.weight, b.lanes, 0.0f);
   fill(b.q_lanes, plan.D * b.lanes, 0.0f);
   fill(b.dweight, b.lanes, 0.0f);
@@ -55,14 +55,15 @@ inline void load_picking_query(const AttentionPlan& plan, const TokenGradPlan& g
   }
 }
 
-// The keys of n picks of a segment, padded with zeros.
-inline void gather_picks(const AttentionPlan& plan, const Segment& seg, int64_t key_head,
-                         const int32_t* picked, int64_t n, TokenGradBuffers& b) {
+// The keys of n top-k tokens of a segment, padded with zeros.
+inline void gather_topk_keys(const AttentionPlan& plan, const Segment& seg, int64_t key_head,
+                             const int32_t* topk_tokens, int64_t n, TokenGradBuffers& b) {
   const auto row = [&](int64_t j) {
-    return seg.k + picked[j] * plan.k.row + key_head * plan.k.head;
+    return seg.k + topk_tokens[j] * plan.k.row + key_head * plan.k.head;
   };
   for (int64_t j = 0; j < n; ++j) {
-    if (j + kRowsAhead < n) ask_for_row(plan.dtype, plan.key, row(j + kRowsAhead), plan.D);
+    if (j + kPrefetchDistance < n)
+      prefetch_row(plan.dtype, plan.key, row(j + kPrefetchDistance), plan.D);
     float* key = b.keys + j * b.row_d;
     to_float(plan.dtype, plan.key, row(j), plan.D, key);
     fill(key + plan.D, b.row_d - plan.D, 0.0f);
@@ -70,15 +71,15 @@ inline void gather_picks(const AttentionPlan& plan, const Segment& seg, int64_t 
 }
 
 // z [n, lanes] of the gathered keys and all heads.
-inline void products_of_picks(const AttentionPlan& plan, int64_t n, const TokenGradBuffers& b,
-                              float* z) {
+inline void topk_products(const AttentionPlan& plan, int64_t n, const TokenGradBuffers& b,
+                          float* z) {
   matmul<FloatStep>({n, b.lanes, plan.D}, {b.keys, b.row_d, 1}, {b.q_lanes, b.lanes}, {z, b.lanes});
 }
 
 // Adds what n scores with the gradients dy add to the query and its weights; what they add to keys
 // goes to products [n, row_d]. z, the products of the gathered keys, becomes their gradients.
-inline void add_picks(const AttentionPlan& plan, int64_t n, const float* gradients, float* z,
-                      float* products, TokenGradBuffers& b) {
+inline void accumulate_topk_grads(const AttentionPlan& plan, int64_t n, const float* gradients,
+                                  float* z, float* products, TokenGradBuffers& b) {
   const int64_t lanes_d = round_up(plan.D, kLanePad);
   for (int64_t j = 0; j < n; ++j) {
     const V dy = set1(gradients[j]);
@@ -94,8 +95,8 @@ inline void add_picks(const AttentionPlan& plan, int64_t n, const float* gradien
   matmul<FloatStep>({n, lanes_d, plan.G}, {z, b.lanes, 1}, {b.q, b.row_d}, {products, b.row_d});
 }
 
-inline void store_picking_query(const AttentionPlan& plan, const TokenGradPlan& grad, int64_t row,
-                                int64_t key_head, const TokenGradBuffers& b) {
+inline void store_topk_query(const AttentionPlan& plan, const TokenGradPlan& grad, int64_t row,
+                             int64_t key_head, const TokenGradBuffers& b) {
   for (int64_t g = 0; g < plan.G; ++g) {
     const int64_t head = key_head * plan.G + g;
     from_float(plan.dtype, b.dq + g * b.row_d, plan.D, grad.dq,
@@ -105,30 +106,31 @@ inline void store_picking_query(const AttentionPlan& plan, const TokenGradPlan& 
 }
 
 // Query i with the heads of a key head: writes dq and dweights; what is added to keys goes to
-// products[row_d] for each pick that is one, whose number goes to `picked`. Gives how many.
-inline int64_t picked_query(const AttentionPlan& plan, const TokenGradPlan& grad,
-                            const Segment& seg, int64_t key_head, int64_t i, int32_t* picked,
-                            float* products, TokenGradBuffers& b) {
+// products[row_d] for each top-k token that exists, whose index goes to `topk_tokens`. Gives how
+// many.
+inline int64_t grad_one_query(const AttentionPlan& plan, const TokenGradPlan& grad,
+                              const Segment& seg, int64_t key_head, int64_t i, int32_t* topk_tokens,
+                              float* products, TokenGradBuffers& b) {
   const int64_t row = seg.stat + i, at = row * plan.N2 + key_head;
   const int32_t* indices = grad.indices + at * grad.count;
-  load_picking_query(plan, grad, row, key_head, b);
+  load_topk_query(plan, grad, row, key_head, b);
   int64_t total = 0;
   for (int64_t p = 0; p < grad.count;) {
     int64_t n = 0;
-    for (; p < grad.count && n < kPickStep; ++p) {
+    for (; p < grad.count && n < kTopkStep; ++p) {
       const int32_t k = indices[p];
       if (k < 0 || k >= seg.kv_len) continue;
-      picked[total + n] = k;
+      topk_tokens[total + n] = k;
       b.dy[n++] = load1(plan.dtype, grad.dy, at * grad.count + p);
     }
     if (n > 0) {
-      gather_picks(plan, seg, key_head, picked + total, n, b);
-      products_of_picks(plan, n, b, b.z);
-      add_picks(plan, n, b.dy, b.z, products + total * b.row_d, b);
+      gather_topk_keys(plan, seg, key_head, topk_tokens + total, n, b);
+      topk_products(plan, n, b, b.z);
+      accumulate_topk_grads(plan, n, b.dy, b.z, products + total * b.row_d, b);
     }
     total += n;
   }
-  store_picking_query(plan, grad, row, key_head, b);
+  store_topk_query(plan, grad, row, key_head, b);
   return total;
 }
 
@@ -139,9 +141,9 @@ inline void add_to_keys(const Member& member, const AttentionPlan& plan, const T
   const int64_t begin = seg.kv_len * member.number / members;
   const int64_t past = seg.kv_len * (member.number + 1) / members;
   for (int64_t n = 0; n < queries; ++n) {
-    const int32_t* picked = grad.picked + n * grad.count;
-    for (int64_t p = 0; p < grad.num_picked[n]; ++p) {
-      const int64_t k = picked[p];
+    const int32_t* topk_tokens = grad.topk_tokens + n * grad.count;
+    for (int64_t p = 0; p < grad.num_topk[n]; ++p) {
+      const int64_t k = topk_tokens[p];
       if (k < begin || k >= past) continue;
       add_to(grad.dk + seg.k + k * plan.k.row + key_head * plan.k.head,
              grad.products + (n * grad.count + p) * row_d, plan.D);
@@ -149,24 +151,24 @@ inline void add_to_keys(const Member& member, const AttentionPlan& plan, const T
   }
 }
 
-// The gradients of all queries, wave by wave: query(segment, key head, number, picked, products)
-// does one, as picked_query().
+// The gradients of all queries, wave by wave: query(segment, key head, number, topk_tokens,
+// products) does one, as grad_one_query().
 template <class Query>
-inline void grad_of_picks(const Member& member, const AttentionPlan& plan,
-                          const TokenGradPlan& grad, const Query& query) {
+inline void grad_of_topk(const Member& member, const AttentionPlan& plan, const TokenGradPlan& grad,
+                         const Query& query) {
   for (int64_t b = 0; b < plan.num_segments; ++b) {
     const Segment& seg = plan.segments[b];
     for (int64_t h = 0; h < plan.N2; ++h) {
       for (int64_t i0 = 0; i0 < seg.q_len; i0 += grad.wave) {
         const int64_t queries = min64(grad.wave, seg.q_len - i0);
-        member.take(queries, [&](int64_t n) {
+        member.dynamic_for(queries, [&](int64_t n) {
           const int64_t first = n * grad.count;
-          grad.num_picked[n] = query(seg, h, i0 + n, grad.picked + first,
-                                     grad.products + first * padded_row(plan.D));
+          grad.num_topk[n] = query(seg, h, i0 + n, grad.topk_tokens + first,
+                                   grad.products + first * padded_row(plan.D));
         });
-        member.meet();
+        member.barrier();
         add_to_keys(member, plan, grad, seg, h, queries);
-        member.meet();
+        member.barrier();
       }
     }
   }
@@ -174,14 +176,15 @@ inline void grad_of_picks(const Member& member, const AttentionPlan& plan,
 
 void lightning_indexer_grad(const AttentionPlan& plan, const TokenGradPlan& grad,
                             const ForwardScratch& scratch, int threads) {
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     TokenGradBuffers buffers = TokenGradBuffers::carve(arena, plan);
-    grad_of_picks(
-        member, plan, grad,
-        [&](const Segment& seg, int64_t key_head, int64_t i, int32_t* picked, float* products) {
-          return picked_query(plan, grad, seg, key_head, i, picked, products, buffers);
-        });
+    grad_of_topk(member, plan, grad,
+                 [&](const Segment& seg, int64_t key_head, int64_t i, int32_t* topk_tokens,
+                     float* products) {
+                   return grad_one_query(plan, grad, seg, key_head, i, topk_tokens, products,
+                                         buffers);
+                 });
   });
 }
 

@@ -5,7 +5,7 @@
 #include "cpu/engine/plan/make_plan.h"
 #include "cpu/engine/plan/tokens.h"
 #include "cpu/engine/threads/team.h"
-#include "cpu/lightning_indexer/kl_plan.h"
+#include "cpu/lightning_indexer/kl_loss_plan.h"
 #include "cpu/lightning_indexer/params.h"
 
 namespace nsa::cpu {
@@ -64,7 +64,7 @@ std::vector<Segment> make_segments(const IndexerKLLossParams& p) {
   const TokenLists lists{p.seq_q, p.seq_k, p.packed, p.packed, p.Sq, p.Sk};
   for (int64_t b = 0; b < p.B; ++b) {
     Segment seg = token_segment(lists, b);
-    if (p.sparse_mode == 3) seg.range.ahead = seg.kv_len - seg.q_len;
+    if (p.sparse_mode == 3) seg.range.window_right = seg.kv_len - seg.q_len;
     segments.push_back(seg);
   }
   return segments;
@@ -110,8 +110,8 @@ void finish(const IndexerKLLossParams& p, const KLPlan& plan, const KernelTable&
   *p.loss = static_cast<float>(loss);
   if (p.dtype == ElemType::kFloat32) return;
   const int64_t width = plan.index.k.row, bytes = width * elem_size(p.dtype);
-  in_team(threads, [&](const Member& member) {
-    member.share(p.keys, [&](int64_t k) {
+  parallel_region(threads, [&](const Member& member) {
+    member.static_for(p.keys, [&](int64_t k) {
       table.round_rows(p.dtype, plan.grad.dk + k * width, width,
                        static_cast<char*>(p.dk) + k * bytes);
     });
@@ -142,8 +142,8 @@ void sparse_indexer_kl_loss(const IndexerKLLossParams& p) {
   space.thread_size = thread_space(table.sparse_kl_loss_thread_size(plan));
   const Scratch scratch([&](Arena& arena) {
     grad.products = arena.take<float>(grad.wave * p.count * row);
-    grad.picked = arena.take<int32_t>(grad.wave * p.count);
-    grad.num_picked = arena.take<int64_t>(grad.wave);
+    grad.topk_tokens = arena.take<int32_t>(grad.wave * p.count);
+    grad.num_topk = arena.take<int64_t>(grad.wave);
     plan.loss = arena.take<double>(p.rows * p.groups);
     grad.dk = key_sums(p, arena);
     space.threads = arena.take_threads(threads, space.thread_size);
@@ -220,7 +220,7 @@ void dense_indexer_softmax_lse(const IndexerKLLossParams& p) {
   space.thread_size = thread_space(table.index_log_sum_thread_size(plan, tokens));
   const Scratch scratch([&](Arena& arena) {
     const int64_t words = table.form(p.dtype).words(p.d);
-    space.keys = arena.take<float>(schedule.largest().packed * words * kSlabKeys);
+    space.keys = arena.take<float>(schedule.largest().packed * words * kKvBlockKeys);
     space.threads = arena.take_threads(threads, space.thread_size);
   });
   for (const Wave& wave : schedule.waves())

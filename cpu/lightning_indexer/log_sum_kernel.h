@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cpu/engine/step/online_softmax.h"
-#include "cpu/lightning_indexer/kl_plan.h"
+#include "cpu/lightning_indexer/kl_loss_plan.h"
 #include "cpu/lightning_indexer/score_tile.h"
 
 namespace nsa::cpu {
@@ -17,12 +17,12 @@ struct LogSumBuffers {
   }
 };
 
-template <class Path>
+template <class Variant>
 inline void log_sum_tile(const TileContext& c, const TokenPlan& tokens,
                          const StatisticRows& statistics, const float* keys, LogSumBuffers& b) {
   const AttentionPlan& plan = c.plan;
   for (int64_t n = 0; n < c.tile.queries; ++n) b.state[n] = SoftmaxState::empty();
-  score_tile<Path>(c, tokens, keys, b.scores, [&](int64_t n, int64_t, int64_t count) {
+  score_tile<Variant>(c, tokens, keys, b.scores, [&](int64_t n, int64_t, int64_t count) {
     const int64_t past = round_up(count, W);
     for (int64_t j = count; j < past; ++j) b.scores.one[j] = -kInfinity;
     online_softmax_row(b.scores.one, past, 1.0f, b.state[n]);
@@ -35,15 +35,15 @@ inline void log_sum_tile(const TileContext& c, const TokenPlan& tokens,
   }
 }
 
-template <class Path>
+template <class Variant>
 void index_log_sum_wave(const AttentionPlan& plan, const TokenPlan& tokens,
                         const StatisticRows& statistics, const Wave& wave,
                         const ForwardScratch& scratch, int threads) {
-  score_wave<Path>(
+  score_wave<Variant>(
       plan, tokens, wave, scratch, threads,
       [&](Arena& arena) { return LogSumBuffers::carve(arena, plan, tokens); },
       [&](const TileContext& c, const float* keys, LogSumBuffers& buffers) {
-        log_sum_tile<Path>(c, tokens, statistics, keys, buffers);
+        log_sum_tile<Variant>(c, tokens, statistics, keys, buffers);
       });
 }
 
@@ -51,8 +51,8 @@ void index_log_sum(const AttentionPlan& plan, const TokenPlan& tokens,
                    const StatisticRows& statistics, const Wave& wave, const ForwardScratch& scratch,
                    int threads) {
   if (plan.dtype == ElemType::kBFloat16)
-    return index_log_sum_wave<PathOfBFloat16>(plan, tokens, statistics, wave, scratch, threads);
-  index_log_sum_wave<FloatPath>(plan, tokens, statistics, wave, scratch, threads);
+    return index_log_sum_wave<VariantOfBFloat16>(plan, tokens, statistics, wave, scratch, threads);
+  index_log_sum_wave<FloatVariant>(plan, tokens, statistics, wave, scratch, threads);
 }
 
 int64_t index_log_sum_thread_size(const AttentionPlan& plan, const TokenPlan& tokens) {

@@ -36,8 +36,8 @@ struct LightningIndexerGradParams : LightningIndexerParams {
   float* dweights;         // [rows, H]
 };
 
-// Of both losses, and of the statistics of the dense one, which are its outputs and have no
-// attention; what only one of them has is nullptr in the others. Keys are in no pages.
+// Parameters of both losses and of the statistics of the dense one. The statistics are its outputs
+// and have no attention. A member that an operator lacks is nullptr. Keys are not paged.
 struct IndexerKLLossParams : IndexerKLLossAttrs {
   const void* query;              // [rows, N, D]
   const void* key;                // [keys, N2, D]

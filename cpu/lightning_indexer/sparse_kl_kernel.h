@@ -1,17 +1,17 @@
-// The KL loss of an indexer over the tokens that it picked, query by query on the gathered rows of
-// SparseFlashAttention: the mean attention of the heads, the scores of the indexer, and from both
-// the gradients of the scores, which go on as those of LightningIndexer do.
+// The KL loss of an indexer over the tokens that it selected, query by query on the gathered rows
+// of SparseFlashAttention: the mean attention of the heads, the scores of the indexer, and from
+// both the gradients of the scores, which go on as those of LightningIndexer do.
 #pragma once
 
 #include "cpu/engine/step/gathered_tokens.h"
 #include "cpu/lightning_indexer/divergence.h"
 #include "cpu/lightning_indexer/grad_kernel.h"
-#include "cpu/lightning_indexer/kl_plan.h"
+#include "cpu/lightning_indexer/kl_loss_plan.h"
 
 namespace nsa::cpu {
 namespace {
 
-static_assert(kGatherRows == kPickStep);
+static_assert(kGatherRows == kTopkStep);
 
 struct SparseKLBuffers {
   GatherBuffers gathered;
@@ -55,15 +55,15 @@ class SparseQueryKL {
         row_(seg_.stat + i),
         b_(b) {}
 
-  // As picked_query().
-  int64_t run(int32_t* picked, float* products) {
+  // Returns the number of tokens like grad_one_query().
+  int64_t run(int32_t* topk_tokens, float* products) {
     const AttentionPlan& index = plan_.index;
     TokenGradBuffers& of_index = b_.index;
     const int64_t at = row_ * index.N2 + group_;
     const int64_t total = expand_tokens(
         plan_.tokens, seg_, i_, plan_.tokens.indices + at * plan_.tokens.count, b_.gathered);
     const int32_t* tokens = b_.gathered.tokens;
-    load_picking_query(index, plan_.grad, row_, group_, of_index);
+    load_topk_query(index, plan_.grad, row_, group_, of_index);
     if (total > 0) {
       mean_attention(total);
       scores(total);
@@ -71,12 +71,12 @@ class SparseQueryKL {
     }
     for (int64_t t = 0; t < total; t += kGatherRows) {
       const int64_t n = min64(kGatherRows, total - t);
-      gather_picks(index, index_seg_, group_, tokens + t, n, of_index);
-      add_picks(index, n, b_.score + t, b_.z + t * of_index.lanes, products + t * of_index.row_d,
-                of_index);
+      gather_topk_keys(index, index_seg_, group_, tokens + t, n, of_index);
+      accumulate_topk_grads(index, n, b_.score + t, b_.z + t * of_index.lanes,
+                            products + t * of_index.row_d, of_index);
     }
-    for (int64_t t = 0; t < total; ++t) picked[t] = tokens[t];
-    store_picking_query(index, plan_.grad, row_, group_, of_index);
+    for (int64_t t = 0; t < total; ++t) topk_tokens[t] = tokens[t];
+    store_topk_query(index, plan_.grad, row_, group_, of_index);
     return total;
   }
 
@@ -126,15 +126,15 @@ class SparseQueryKL {
     }
   }
 
-  // Of all tokens, and the products that they come from.
+  // Computes the scores of all tokens and keeps the products that they come from.
   void scores(int64_t total) {
     TokenGradBuffers& b = b_.index;
     const int64_t heads = plan_.index.G;
     for (int64_t t = 0; t < total; t += kGatherRows) {
       const int64_t n = min64(kGatherRows, total - t);
-      gather_picks(plan_.index, index_seg_, group_, b_.gathered.tokens + t, n, b);
+      gather_topk_keys(plan_.index, index_seg_, group_, b_.gathered.tokens + t, n, b);
       float* z = b_.z + t * b.lanes;
-      products_of_picks(plan_.index, n, b, z);
+      topk_products(plan_.index, n, b, z);
       for (int64_t j = 0; j < n; ++j) {
         V sum = zero();
         for (int64_t g = 0; g < b.lanes; g += W)
@@ -152,13 +152,13 @@ class SparseQueryKL {
 };
 
 void sparse_kl_loss(const KLPlan& plan, const ForwardScratch& scratch, int threads) {
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     SparseKLBuffers buffers = SparseKLBuffers::carve(arena, plan);
-    grad_of_picks(
+    grad_of_topk(
         member, plan.index, plan.grad,
-        [&](const Segment& seg, int64_t group, int64_t i, int32_t* picked, float* products) {
-          return SparseQueryKL(plan, seg.index, group, i, buffers).run(picked, products);
+        [&](const Segment& seg, int64_t group, int64_t i, int32_t* topk_tokens, float* products) {
+          return SparseQueryKL(plan, seg.index, group, i, buffers).run(topk_tokens, products);
         });
   });
 }

@@ -7,9 +7,9 @@ namespace nsa::cpu {
 
 void nsa_linear(const NsaLinearParams& p) {
   const KernelTable& table = kernels();
-  in_team(num_threads(), [&](const Member& member) {
-    member.share(ceil_div(p.N, kLinearRows),
-                 [&](int64_t n) { table.linear_rows(p, n * kLinearRows); });
+  parallel_region(num_threads(), [&](const Member& member) {
+    member.static_for(ceil_div(p.N, kLinearRows),
+                      [&](int64_t n) { table.linear_rows(p, n * kLinearRows); });
   });
 }
 

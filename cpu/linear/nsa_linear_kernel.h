@@ -68,9 +68,9 @@ inline void linear_tokens(const NsaLinearParams& p, int64_t row, int64_t t0, int
       p.y[(t0 + t) * p.N + row + r] = hsum(acc[t][r]);
 }
 
-// The same of one token and whole vectors of float32: a weight is used once, so it is rounded in
-// its register, and the rows that follow are asked for. A row is often a page or two, where the
-// processor's own reading ahead ends.
+// One token and whole vectors of float32: a weight is used once, so it is rounded in its register,
+// and the next rows are prefetched. A row is often a page or two, and the hardware prefetcher stops
+// at the end of a page.
 template <bool kRounds>
 [[gnu::noinline]] void linear_token(const NsaLinearParams& p, int64_t row) {
   const float* weight[kLinearRows];

@@ -58,10 +58,10 @@ void for_tokens(const NsaMixBranchesParams& p, const Token& token) {
   const int64_t space = thread_space(measured([&](Arena& arena) { Rows::carve(arena, p); }));
   char* memory = nullptr;
   const Scratch scratch([&](Arena& arena) { memory = arena.take_threads(threads, space); });
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     Arena arena{memory + member.number * space};
     Rows rows = Rows::carve(arena, p);
-    member.share(p.T, [&](int64_t t) { token(t, rows); });
+    member.static_for(p.T, [&](int64_t t) { token(t, rows); });
   });
 }
 
@@ -145,9 +145,9 @@ void nsa_mix_branches_grad(const NsaMixBranchesGradParams& p) {
 void nsa_round(const NsaRoundParams& p) {
   const KernelTable& table = kernels();
   constexpr int64_t kAtOnce = 4096;
-  in_team(num_threads(), [&](const Member& member) {
+  parallel_region(num_threads(), [&](const Member& member) {
     alignas(64) float tmp[kAtOnce];
-    member.share(ceil_div(p.n, kAtOnce), [&](int64_t n) {
+    member.static_for(ceil_div(p.n, kAtOnce), [&](int64_t n) {
       const int64_t at = n * kAtOnce;
       round_floats(table, p.dtype, p.x + at, min64(kAtOnce, p.n - at), tmp, p.rounded + at);
     });

@@ -17,7 +17,7 @@ void run(RowProduct& product) {
   if (product.panels == 0) return;
   // Every split packs its rows again, so the panels are divided only where rows are few.
   const int64_t row_tiles = max64(1, ceil_div(product.T, kProductRows));
-  product.splits = min64(product.panels, ceil_div(kProductUnits, row_tiles));
+  product.splits = min64(product.panels, ceil_div(kProductWorkItems, row_tiles));
   ProductScratch space{};
   space.thread_size = thread_space(table.product_thread_size(depth));
   const Scratch scratch([&](Arena& arena) {

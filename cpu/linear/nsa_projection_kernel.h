@@ -1,5 +1,5 @@
 // Products of whole matrices. The right operand is packed in panels first, shared by all threads;
-// rows of the left one are packed by the unit that multiplies them.
+// rows of the left one are packed by the work item that multiplies them.
 #pragma once
 
 #include "cpu/engine/threads/team.h"
@@ -23,7 +23,7 @@ struct ProductBuffers {  // of a thread
     b.left_row = left_words + 16;
     if (left_words > 0) b.left = arena.take<float>(kProductRows * b.left_row);
     b.sums = arena.take<float>(kProductRows * kProductPanels * kPanel);
-    if (ExactOperands::kForm.pieces == 1) return b;
+    if (ExactOperands::kForm.terms == 1) return b;
     b.left_floats = arena.take<float>(kProductRows * kProductWords);
     b.panel = arena.take<float>(kProductWords * kPanel);
     b.whole_sums = arena.take<float>(kProductRows * kPanel);
@@ -33,26 +33,27 @@ struct ProductBuffers {  // of a thread
 
 // kPanel columns of sums [rows, ld] = left times a panel. Partial sums of kProductWords words are
 // added in order.
-template <class Path>
+template <class Variant>
 inline void multiply_panel(int64_t rows, int64_t depth, Operand left, const float* panel,
                            float* sums, int64_t ld) {
   if (depth == 0) {
     for (int64_t r = 0; r < rows; ++r) fill(sums + r * ld, kPanel, 0.0f);
   }
-  if constexpr (Path::kForm.pieces > 1) {
-    constexpr int64_t tile = Path::kForm.align;
-    for (int64_t w = 0; w < depth; w += kPieceWords) {
-      Path::multiply({rows, kPanel, min64(kPieceWords, depth - w)},
-                     {left.data + w, left.row_stride, 1}, {panel + w * tile, depth * tile},
-                     {sums, ld}, w > 0);
+  if constexpr (Variant::kForm.terms > 1) {
+    constexpr int64_t tile = Variant::kForm.align;
+    for (int64_t w = 0; w < depth; w += kBf16x3Words) {
+      Variant::multiply({rows, kPanel, min64(kBf16x3Words, depth - w)},
+                        {left.data + w, left.row_stride, 1}, {panel + w * tile, depth * tile},
+                        {sums, ld}, w > 0);
     }
   } else {
     for (int64_t w = 0; w < depth; w += kProductWords) {
-      Lanes right = packed_lanes<Path>(panel, depth, kPanel);
+      Lanes right = packed_lanes<Variant>(panel, depth, kPanel);
       right.data += w * right.row_stride;
-      matmul<typename Path::Step>({rows, kPanel, min64(kProductWords, depth - w)},
-                                  {left.data + w * left.k_stride, left.row_stride, left.k_stride},
-                                  right, {sums, ld}, {w == 0 ? Into::kReplace : Into::kAdd});
+      matmul<typename Variant::Step>(
+          {rows, kPanel, min64(kProductWords, depth - w)},
+          {left.data + w * left.k_stride, left.row_stride, left.k_stride}, right, {sums, ld},
+          {w == 0 ? Into::kReplace : Into::kAdd});
     }
   }
 }
@@ -74,56 +75,56 @@ inline Place target_of(const RowProduct& p, int64_t panel) {
 
 // Elements [k0, k1) of the contraction with source i, of one panel of the weights: from word
 // `first` of dst [depth, kPanel] on.
-template <class Path>
+template <class Variant>
 inline void pack_weight(const RowProduct& p, int64_t panel, int64_t i, int64_t k0, int64_t k1,
                         int64_t first, int64_t depth, float* dst) {
-  constexpr WordForm form = Path::kForm;
+  constexpr WordForm form = Variant::kForm;
   const Place at = target_of(p, panel);
   const int64_t columns = p.targets[at.matrix].columns;
   if (p.transposed) {
     const ConstMatrix weight{p.weights[at.matrix], p.weight_type, p.sources[i].columns};
-    return pack_panel_of_rows<Path>(weight, columns, at.first, k0, k1, first, depth, dst);
+    return pack_panel_of_rows<Variant>(weight, columns, at.first, k0, k1, first, depth, dst);
   }
   const ConstMatrix weight{p.weights[i], p.weight_type, columns};
-  for (int64_t w = 0; w < form.words(k1 - k0) / form.pieces; ++w) {
-    pack_word_of_rows<Path>(weight, k0, k1 - k0, w, at.first, min64(kPanel, columns - at.first),
-                            panel_word<Path>(dst, depth, first / form.pieces + w));
+  for (int64_t w = 0; w < form.words(k1 - k0) / form.terms; ++w) {
+    pack_word_of_rows<Variant>(weight, k0, k1 - k0, w, at.first, min64(kPanel, columns - at.first),
+                               panel_word<Variant>(dst, depth, first / form.terms + w));
   }
 }
 
 // One panel of the weights.
-template <class Path>
+template <class Variant>
 inline void pack_weights(const RowProduct& p, int64_t panel, int64_t depth, float* dst) {
   int64_t first = 0;
   for (int64_t i = 0; i < p.num_sources; ++i) {
     const int64_t columns = p.sources[i].columns;
-    pack_weight<Path>(p, panel, i, 0, columns, first, depth, dst);
-    first += words<Path>(columns);
+    pack_weight<Variant>(p, panel, i, 0, columns, first, depth, dst);
+    first += words<Variant>(columns);
   }
 }
 
 // Rows [t0, t0 + rows) of all sources, one after the other.
-template <class Path>
+template <class Variant>
 inline void pack_sources(const RowProduct& p, int64_t t0, int64_t rows, const ProductBuffers& b) {
   for (int64_t r = 0; r < rows; ++r) {
     float* dst = b.left + r * b.left_row;
     for (int64_t i = 0; i < p.num_sources; ++i) {
       const ConstMatrix& source = p.sources[i];
-      pack_words<Path>(source.type, source.data, (t0 + r) * source.columns, source.columns, dst);
-      dst += words<Path>(source.columns);
+      pack_words<Variant>(source.type, source.data, (t0 + r) * source.columns, source.columns, dst);
+      dst += words<Variant>(source.columns);
     }
   }
 }
 
-// Sums that are no numbers, of pieces that are none or of numbers out of their range, become what
-// the product of floats gives; the others stay as they are. pack(k0, k1) packs elements [k0, k1) of
-// both operands, at most kProductWords: the right one at b.panel, and gives the left one.
+// NaN or infinite sums, of terms that are such or of values out of the range of bf16x3, become
+// what the product of floats gives; the others stay as they are. pack(k0, k1) packs elements [k0,
+// k1) of both operands, at most kProductWords: the right one at b.panel, and gives the left one.
 template <class Pack>
 inline void mend_panel(int64_t rows, int64_t depth, const ProductBuffers& b, float* sums,
                        int64_t ld, const Pack& pack) {
-  bool numbers = true;
-  for (int64_t r = 0; r < rows; ++r) numbers = all_finite(sums + r * ld, kPanel) && numbers;
-  if (numbers) return;
+  bool finite = true;
+  for (int64_t r = 0; r < rows; ++r) finite = all_finite(sums + r * ld, kPanel) && finite;
+  if (finite) return;
   for (int64_t k = 0; k < depth; k += kProductWords) {
     const int64_t count = min64(kProductWords, depth - k);
     const Operand left = pack(k, k + count);
@@ -166,74 +167,74 @@ inline void write_panel(const Matrix& target, int64_t t0, int64_t rows, int64_t 
   }
 }
 
-template <class Path>
+template <class Variant>
 void run_row_product(const RowProduct& p, const ProductScratch& s, int threads) {
-  const int64_t depth = p.words(Path::kForm), in_split = ceil_div(p.panels, p.splits);
+  const int64_t depth = p.words(Variant::kForm), in_split = ceil_div(p.panels, p.splits);
   const int64_t row_tiles = ceil_div(p.T, kProductRows);
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     Arena arena{s.threads + member.number * s.thread_size};
     const ProductBuffers b = ProductBuffers::carve(arena, depth);
-    Path::begin();
-    member.take(p.panels, [&](int64_t panel) {
-      pack_weights<Path>(p, panel, depth, s.right + panel * depth * kPanel);
+    Variant::begin();
+    member.dynamic_for(p.panels, [&](int64_t panel) {
+      pack_weights<Variant>(p, panel, depth, s.right + panel * depth * kPanel);
     });
-    member.meet();
-    member.take(row_tiles * p.splits, [&](int64_t unit) {
-      const int64_t t0 = unit / p.splits * kProductRows, rows = min64(kProductRows, p.T - t0);
-      const int64_t first = unit % p.splits * in_split;
-      pack_sources<Path>(p, t0, rows, b);
+    member.barrier();
+    member.dynamic_for(row_tiles * p.splits, [&](int64_t work_item) {
+      const int64_t t0 = work_item / p.splits * kProductRows, rows = min64(kProductRows, p.T - t0);
+      const int64_t first = work_item % p.splits * in_split;
+      pack_sources<Variant>(p, t0, rows, b);
       for (int64_t panel = first; panel < min64(first + in_split, p.panels); ++panel) {
-        multiply_panel<Path>(rows, depth, {b.left, b.left_row, 1}, s.right + panel * depth * kPanel,
-                             b.sums, kPanel);
-        if constexpr (Path::kForm.pieces > 1) mend_rows(p, t0, rows, panel, b);
+        multiply_panel<Variant>(rows, depth, {b.left, b.left_row, 1},
+                                s.right + panel * depth * kPanel, b.sums, kPanel);
+        if constexpr (Variant::kForm.terms > 1) mend_rows(p, t0, rows, panel, b);
         const Place at = target_of(p, panel);
         write_panel(p.targets[at.matrix], t0, rows, at.first, b.sums);
       }
     });
-    Path::end();
+    Variant::end();
   });
 }
 
 // dy of a tile of rows of dw: word w of row r of the tile.
-template <class Path>
+template <class Variant>
 inline Operand dy_of_tile(const ProductScratch& s, int64_t tile, int64_t depth) {
-  if (kRowsOnly<Path>) return {s.left + tile * kProductRows * s.left_row, s.left_row, 1};
+  if (kRowsOnly<Variant>) return {s.left + tile * kProductRows * s.left_row, s.left_row, 1};
   return {s.left + tile * kProductRows * depth, 1, kProductRows};
 }
 
-// kForm.align words, from word w0 on, of the pieces of `tokens` tokens from t0 on, of x and of
-// every dy.
-template <class Path>
+// kForm.align words, from word w0 on, of the bf16x3 terms of `tokens` tokens from t0 on, of x and
+// of every dy.
+template <class Variant>
 inline void pack_words_of_tokens(const WeightProduct& p, const ProductScratch& s, int64_t t0,
                                  int64_t tokens, int64_t w0) {
-  constexpr WordForm form = Path::kForm;
-  const int64_t depth = words<Path>(tokens), past = w0 + form.align;
+  constexpr WordForm form = Variant::kForm;
+  const int64_t depth = words<Variant>(tokens), past = w0 + form.align;
   for (int64_t panel = 0; panel < p.panels(); ++panel) {
     const int64_t k0 = panel * kPanel;
     float* dst = s.right + panel * depth * kPanel;
     for (int64_t w = w0; w < past; ++w) {
-      pack_word_of_rows<Path>(p.x, t0, tokens, w, k0, min64(kPanel, p.x.columns - k0),
-                              panel_word<Path>(dst, depth, w));
+      pack_word_of_rows<Variant>(p.x, t0, tokens, w, k0, min64(kPanel, p.x.columns - k0),
+                                 panel_word<Variant>(dst, depth, w));
     }
   }
   int64_t tile = 0;
   for (int64_t i = 0; i < p.count; ++i) {
     for (int64_t n0 = 0; n0 < p.dy[i].columns; n0 += kProductRows, ++tile) {
-      const Operand at = dy_of_tile<Path>(s, tile, depth);
+      const Operand at = dy_of_tile<Variant>(s, tile, depth);
       float* dst = s.left + (at.data - s.left) + form.word(w0) * at.k_stride;
       const int64_t n = min64(kProductRows, p.dy[i].columns - n0);
-      if constexpr (kRowsOnly<Path>) {
+      if constexpr (kRowsOnly<Variant>) {
         constexpr int64_t ld = kProductRows + 16;
-        alignas(64) float lines[form.pieces * form.align * ld];
+        alignas(64) float lines[form.terms * form.align * ld];
         for (int64_t w = w0; w < past; ++w)
-          pack_word_of_rows<Path>(p.dy[i], t0, tokens, w, n0, n,
-                                  {lines + (w - w0) * ld, kProductRows, ld});
-        for (int64_t w = 0; w < form.pieces * form.align; w += W)
+          pack_word_of_rows<Variant>(p.dy[i], t0, tokens, w, n0, n,
+                                     {lines + (w - w0) * ld, kProductRows, ld});
+        for (int64_t w = 0; w < form.terms * form.align; w += W)
           for (int64_t r = 0; r < kProductRows; r += W)
-            Path::transpose(lines + w * ld + r, ld, dst + r * at.row_stride + w, at.row_stride);
+            Variant::transpose(lines + w * ld + r, ld, dst + r * at.row_stride + w, at.row_stride);
         continue;
       }
-      pack_word_of_rows<Path>(p.dy[i], t0, tokens, w0, n0, n, {dst, kProductRows, 0});
+      pack_word_of_rows<Variant>(p.dy[i], t0, tokens, w0, n0, n, {dst, kProductRows, 0});
     }
   }
 }
@@ -247,18 +248,18 @@ inline float* sums_of(const WeightProduct& p, const ProductScratch& s, int64_t i
 
 // Adds the packed tokens' share, of `tokens` from t0 on, to a tile of rows; the first share
 // replaces what is there.
-template <class Path>
+template <class Variant>
 inline void add_weight_tile(const WeightProduct& p, const ProductScratch& s,
                             const ProductBuffers& b, int64_t t0, int64_t tokens, int64_t tile,
                             int64_t first) {
-  const int64_t depth = words<Path>(tokens);
+  const int64_t depth = words<Variant>(tokens);
   const Place at = place_of(tile, kProductRows, [&](int64_t i) { return p.dy[i].columns; });
   const int64_t rows = min64(kProductRows, p.dy[at.matrix].columns - at.first);
   constexpr int64_t ld = kProductPanels * kPanel;
   for (int64_t n = 0; n < min64(kProductPanels, p.panels() - first); ++n) {
-    multiply_panel<Path>(rows, depth, dy_of_tile<Path>(s, tile, depth),
-                         s.right + (first + n) * depth * kPanel, b.sums + n * kPanel, ld);
-    if constexpr (Path::kForm.pieces > 1) {
+    multiply_panel<Variant>(rows, depth, dy_of_tile<Variant>(s, tile, depth),
+                            s.right + (first + n) * depth * kPanel, b.sums + n * kPanel, ld);
+    if constexpr (Variant::kForm.terms > 1) {
       const ConstMatrix& dy = p.dy[at.matrix];
       const int64_t k0 = (first + n) * kPanel, columns = min64(kPanel, p.x.columns - k0);
       mend_panel(rows, tokens, b, b.sums + n * kPanel, ld, [&](int64_t from, int64_t to) {
@@ -284,32 +285,33 @@ inline void add_weight_tile(const WeightProduct& p, const ProductScratch& s,
   }
 }
 
-template <class Path>
+template <class Variant>
 void run_weight_product(const WeightProduct& p, const ProductScratch& s, int threads) {
   const int64_t splits = ceil_div(p.panels(), kProductPanels);
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     Arena arena{s.threads + member.number * s.thread_size};
     const ProductBuffers b = ProductBuffers::carve(arena, 0);
-    Path::begin();
+    Variant::begin();
     // Once without tokens, for zeros.
     for (int64_t t0 = 0; t0 == 0 || t0 < p.T; t0 += kProductTokens) {
-      constexpr WordForm form = Path::kForm;
+      constexpr WordForm form = Variant::kForm;
       const int64_t tokens = min64(kProductTokens, p.T - t0);
-      const int64_t count = form.words(tokens) / form.pieces;
+      const int64_t count = form.words(tokens) / form.terms;
       constexpr int64_t kWords = 16 / form.align * form.align;  // at once
-      member.take(ceil_div(count, kWords), [&](int64_t n) {
+      member.dynamic_for(ceil_div(count, kWords), [&](int64_t n) {
         for (int64_t w = n * kWords; w < min64((n + 1) * kWords, count); w += form.align)
-          pack_words_of_tokens<Path>(p, s, t0, tokens, w);
+          pack_words_of_tokens<Variant>(p, s, t0, tokens, w);
       });
-      member.meet();
-      member.take(p.tiles * splits, [&](int64_t unit) {
-        add_weight_tile<Path>(p, s, b, t0, tokens, unit / splits, unit % splits * kProductPanels);
+      member.barrier();
+      member.dynamic_for(p.tiles * splits, [&](int64_t work_item) {
+        add_weight_tile<Variant>(p, s, b, t0, tokens, work_item / splits,
+                                 work_item % splits * kProductPanels);
       });
-      member.meet();
+      member.barrier();
     }
-    Path::end();
+    Variant::end();
     for (int64_t i = 0; i < (p.dw_type == ElemType::kFloat32 ? 0 : p.count); ++i) {
-      member.share(p.dy[i].columns, [&](int64_t n) {
+      member.static_for(p.dy[i].columns, [&](int64_t n) {
         from_float(p.dw_type, sums_of(p, s, i, n), p.x.columns, p.dw[i], n * p.x.columns);
       });
     }

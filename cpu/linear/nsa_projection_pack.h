@@ -2,7 +2,7 @@
 // memory.
 #pragma once
 
-#include "cpu/engine/step/ways.h"
+#include "cpu/engine/step/kernel_variant.h"
 #include "cpu/linear/nsa_projection_plan.h"
 
 namespace nsa::cpu {
@@ -10,14 +10,14 @@ namespace {
 
 // How operands become words: kRound to the values of bfloat16, which are floats where a word is
 // one.
-template <class Path, bool kRounds>
-struct OperandPath : Path {
+template <class Variant, bool kRounds>
+struct OperandVariant : Variant {
   static constexpr bool kRound = kRounds;
 };
-using RoundedOperands = OperandPath<PathOfBFloat16, true>;
-using FloatOperands = OperandPath<FloatPath, false>;
-// What operands in float32 run on in a call of this translation unit.
-using ExactOperands = OperandPath<PathOfPieces, false>;
+using RoundedOperands = OperandVariant<VariantOfBFloat16, true>;
+using FloatOperands = OperandVariant<FloatVariant, false>;
+// Variant of float32 operands in this translation unit.
+using ExactOperands = OperandVariant<SplitFloatVariant, false>;
 
 // n elements of src from `offset` on, rounded.
 inline void to_bf16(ElemType t, const void* src, int64_t offset, int64_t n, void* dst) {
@@ -34,7 +34,7 @@ inline void to_bf16(ElemType t, const void* src, int64_t offset, int64_t n, void
   }
 }
 
-// The same as floats, or not rounded.
+// Rounded elements as floats, or not rounded.
 template <bool kRound>
 inline void to_values(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
   constexpr int64_t kAtOnce = 256;
@@ -52,25 +52,26 @@ inline void to_values(ElemType t, const void* src, int64_t offset, int64_t n, fl
   }
 }
 
-// Word w of a panel [depth, kPanel], which is in tiles of 16 columns where words are of pieces or a
+// Word w of a panel [depth, kPanel], which is in tiles of 16 columns where words are of bf16x3 or a
 // product reads so many at a time.
-template <class Path>
+template <class Variant>
 inline WordsAt panel_word(float* panel, int64_t depth, int64_t w) {
-  if (Path::kForm.pieces > 1) return {panel + Path::kForm.word(w) * 16, kPanel, 16, depth * 16};
-  constexpr int64_t row = panel_lanes<Path>(kPanel);
+  if (Variant::kForm.terms > 1)
+    return {panel + Variant::kForm.word(w) * 16, kPanel, 16, depth * 16};
+  constexpr int64_t row = panel_lanes<Variant>(kPanel);
   return {panel + w * row, kPanel, row, row < kPanel ? depth * row : 16};
 }
 
 // Neighbouring elements as words(n) words.
-template <class Path>
+template <class Variant>
 inline void pack_words(ElemType t, const void* src, int64_t offset, int64_t n, float* dst) {
-  constexpr int64_t per_word = Path::kForm.per_word;
-  if constexpr (Path::kForm.pieces > 1) {
-    Path::split_row(t, src, offset, n, dst, zero());
+  constexpr int64_t per_word = Variant::kForm.per_word;
+  if constexpr (Variant::kForm.terms > 1) {
+    Variant::split_row(t, src, offset, n, dst, zero());
   } else {
-    fill(dst + n / per_word, words<Path>(n) - n / per_word, 0.0f);
+    fill(dst + n / per_word, words<Variant>(n) - n / per_word, 0.0f);
     if (per_word == 1) {
-      to_values<Path::kRound>(t, src, offset, n, dst);
+      to_values<Variant::kRound>(t, src, offset, n, dst);
     } else {
       to_bf16(t, src, offset, n, dst);
     }
@@ -78,16 +79,16 @@ inline void pack_words(ElemType t, const void* src, int64_t offset, int64_t n, f
 }
 
 // Word w of columns [c0, c0 + n), n <= kProductRows, of a matrix of `rows` rows from first_row on:
-// the elements of as many rows as a word holds, and zeros after them. Words of further pieces are
+// the elements of as many rows as a word holds, and zeros after them. Words of further terms are
 // `align` of to's rows apart.
-template <class Path>
+template <class Variant>
 inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t rows, int64_t w,
                               int64_t c0, int64_t n, const WordsAt& to) {
-  constexpr int64_t per_word = Path::kForm.per_word;
+  constexpr int64_t per_word = Variant::kForm.per_word;
   const int64_t row = w * per_word, at = (first_row + row) * m.columns + c0;
-  if constexpr (Path::kForm.pieces > 1) {
+  if constexpr (Variant::kForm.terms > 1) {
     const int64_t there = row < rows ? n : 0;
-    Path::split_two(m.type, m.data, at, row + 1 < rows ? at + m.columns : -1, there, to, zero());
+    Variant::split_two(m.type, m.data, at, row + 1 < rows ? at + m.columns : -1, there, to, zero());
     return;
   }
   if (row >= rows) n = 0;
@@ -96,7 +97,7 @@ inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t r
     for (int64_t j = 0; j < to.count; j += run) {
       float* dst = to.data + j / 16 * to.tile;
       const int64_t here = min64(run, to.count - j), some = max64(0, min64(here, n - j));
-      to_values<Path::kRound>(m.type, m.data, at + j, some, dst);
+      to_values<Variant::kRound>(m.type, m.data, at + j, some, dst);
       fill(dst + some, here - some, 0.0f);
     }
     return;
@@ -110,10 +111,10 @@ inline void pack_word_of_rows(const ConstMatrix& m, int64_t first_row, int64_t r
 
 // Columns [k0, k1) of rows [n0, n0 + kPanel) of a weight as columns, from word `first` of a panel
 // [depth, kPanel] on; zero past the last row.
-template <class Path>
+template <class Variant>
 inline void pack_panel_of_rows(const ConstMatrix& m, int64_t rows, int64_t n0, int64_t k0,
                                int64_t k1, int64_t first, int64_t depth, float* panel) {
-  constexpr WordForm form = Path::kForm;
+  constexpr WordForm form = Variant::kForm;
   constexpr int64_t kElements = 64, kWords = form.words(kElements);
   alignas(64) float lines[kPanel][kWords + 16];
   for (int64_t k = k0; k < k1; k += kElements, first += kWords) {
@@ -122,16 +123,16 @@ inline void pack_panel_of_rows(const ConstMatrix& m, int64_t rows, int64_t n0, i
       if (n0 + j >= rows) {
         fill(lines[j], count, 0.0f);
       } else {
-        pack_words<Path>(m.type, m.data, (n0 + j) * m.columns + k, min64(kElements, k1 - k),
-                         lines[j]);
+        pack_words<Variant>(m.type, m.data, (n0 + j) * m.columns + k, min64(kElements, k1 - k),
+                            lines[j]);
       }
     }
-    const WordsAt to = panel_word<Path>(panel, depth, 0);
-    if constexpr (kRowsOnly<Path>) {
+    const WordsAt to = panel_word<Variant>(panel, depth, 0);
+    if constexpr (kRowsOnly<Variant>) {
       for (int64_t w = 0; w < count; w += W)
         for (int64_t j = 0; j < kPanel; j += W)
-          Path::transpose(lines[j] + w, kWords + 16,
-                          to.data + (first + w) * to.row + j / W * to.tile, to.row);
+          Variant::transpose(lines[j] + w, kWords + 16,
+                             to.data + (first + w) * to.row + j / W * to.tile, to.row);
       continue;
     }
     for (int64_t w = 0; w < count; ++w)

@@ -10,13 +10,13 @@ constexpr int64_t kProductRows = 96;  // of the left operand that pass over a pa
 // Words of a contraction at once: those of a panel stay in the first-level cache while all rows
 // pass over them.
 constexpr int64_t kProductWords = 128;
-// Of words in pieces as many as a sum takes without loss: their tiles are loaded from the
-// second-level cache, and sums are stored and added as rarely as can be.
-constexpr int64_t kPieceWords = 1536;
-// Units of work that keep the processors of a large machine busy.
-constexpr int64_t kProductUnits = 64;
+// bf16x3 words of one sum, as many as it takes without loss: tiles come from the second-level
+// cache, and sums are stored and added as rarely as possible.
+constexpr int64_t kBf16x3Words = 1536;
+// Work items that keep the processors of a large machine busy.
+constexpr int64_t kProductWorkItems = 64;
 constexpr int64_t kProductTokens = 2048;  // that are packed at once for the gradients of weights
-constexpr int64_t kProductPanels = 4;     // of a unit of those
+constexpr int64_t kProductPanels = 4;     // of a work item of those
 
 struct ConstMatrix {  // rows of `columns` elements without a gap
   const void* data;

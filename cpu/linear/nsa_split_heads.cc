@@ -100,9 +100,9 @@ void for_tokens(int64_t tokens, int64_t floats, const Token& token) {
   const int64_t space = thread_space(floats * 4);
   char* memory = nullptr;
   const Scratch scratch([&](Arena& arena) { memory = arena.take_threads(threads, space); });
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     auto* row = reinterpret_cast<float*>(memory + member.number * space);
-    member.share(tokens, [&](int64_t t) { token(t, row); });
+    member.static_for(tokens, [&](int64_t t) { token(t, row); });
   });
 }
 

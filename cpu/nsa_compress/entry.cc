@@ -4,7 +4,7 @@
 #include "cpu/dispatch/kernel_table.h"
 #include "cpu/engine/threads/scratch.h"
 #include "cpu/engine/threads/team.h"
-#include "cpu/nsa_compress/plan.h"
+#include "cpu/nsa_compress/compress_plan.h"
 
 namespace nsa::cpu {
 namespace {

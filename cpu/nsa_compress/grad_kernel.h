@@ -16,24 +16,24 @@ constexpr int64_t kStreamBytes = 8 << 20;
 // Tokens that are computed together: sums of two windows each fit into 16 registers.
 constexpr int kGradTokens = 4;
 
-// How a unit of the gradient, an item's share of a tile of heads, goes about its work.
+// How a work item of the gradient, an item's share of a tile of heads, goes about its work.
 struct GradShape {
-  int64_t unit_heads;  // of a unit
-  int64_t tokens;      // taken through all heads of a unit before the next ones
-  int64_t heads;       // whose input_grad is written at once
-  int64_t lanes;       // floats of the sums for weight_grad, [l, unit_heads, W]
-  int64_t staged;      // floats of input_grad that wait to be written
+  int64_t work_item_heads;  // of a work item
+  int64_t tokens;           // taken through all heads of a work item before the next ones
+  int64_t heads;            // whose input_grad is written at once
+  int64_t lanes;            // floats of the sums for weight_grad, [l, work_item_heads, W]
+  int64_t staged;           // floats of input_grad that wait to be written
   bool streams;
 };
 
 inline GradShape grad_shape(const CompressPlan& plan) {
   const NsaCompressParams& p = plan.p;
   GradShape s{};
-  s.unit_heads =
-      compress_unit_heads(plan, compress_grad_items(plan), p.compress_block_size * kLanePad);
-  s.heads = max64(1, min64(s.unit_heads, kGradFloats / max64(1, kGradTokens * p.D)));
+  s.work_item_heads =
+      compress_work_item_heads(plan, compress_grad_items(plan), p.compress_block_size * kLanePad);
+  s.heads = max64(1, min64(s.work_item_heads, kGradFloats / max64(1, kGradTokens * p.D)));
   s.tokens = max64(1, kGradFloats / max64(1, s.heads * p.D) / kGradTokens) * kGradTokens;
-  s.lanes = p.compress_block_size * s.unit_heads * kLanePad;
+  s.lanes = p.compress_block_size * s.work_item_heads * kLanePad;
   s.streams = p.T * p.N * p.D * elem_size(p.dtype) >= kStreamBytes;
   if (s.streams) s.staged = s.tokens * s.heads * p.D;
   return s;
@@ -164,10 +164,10 @@ inline void dot_rows(const GradRun<K>& run, float* lanes, int64_t ld, const Head
 //   input_grad[t] += weight[j] * output_grad[i]
 //   weight_grad[j] += input[t] . output_grad[i]
 //
-// A unit computes both for tokens [t0, t1) and heads [h0, h1), a few tokens at a time, so that
+// A work item computes both for tokens [t0, t1) and heads [h0, h1), a few tokens at a time, so that
 // memory is read and written all the while.
 template <class Elem>
-struct GradUnit {
+struct GradWorkItem {
   using Type = typename Elem::Type;
 
   const CompressGradPlan& plan;
@@ -181,8 +181,8 @@ struct GradUnit {
 
   // K tokens from t on, of heads [g0, g1). Their input_grad goes to out, rows of out_stride.
   template <int K>
-  void run(const CompressSegment& seg, int64_t t, int64_t g0, int64_t g1, int64_t ahead, Type* out,
-           int64_t out_stride) const {
+  void run(const CompressSegment& seg, int64_t t, int64_t g0, int64_t g1, int64_t distance,
+           Type* out, int64_t out_stride) const {
     const NsaCompressParams& p = plan.p;
     const Type* input = static_cast<const Type*>(p.input);
     const auto* output_grad = static_cast<const Type*>(plan.output_grad) + seg.first_row * row();
@@ -192,15 +192,15 @@ struct GradUnit {
       mix_heads<Elem, K, windows>(run, out, out_stride, weight + g0, p.N, y, g1 - g0, p.D);
     });
     dot_rows<Elem, K>(run, lanes + (g0 - h0) * W, (h1 - h0) * W,
-                      {input + t * row() + g0 * p.D, row()}, input + next_run(p, ahead, t, K, g0),
-                      y, g1 - g0, p.D);
+                      {input + t * row() + g0 * p.D, row()},
+                      input + next_run(p, distance, t, K, g0), y, g1 - g0, p.D);
   }
 
   // Tokens [from, to) of heads [g0, g1); token `from` is in segment b. Gives the segment of the
   // last one.
   int64_t tokens(int64_t from, int64_t to, int64_t g0, int64_t g1, int64_t b, Type* out,
                  int64_t out_stride) const {
-    const int64_t ahead = h1 - h0 == plan.p.N ? tokens_ahead(plan.p) : 0;
+    const int64_t distance = h1 - h0 == plan.p.N ? prefetch_distance(plan.p) : 0;
     for (int64_t token = from, next; token < to; token = next) {
       while (token >= plan.segments[b].start + plan.segments[b].length) ++b;
       const CompressSegment& seg = plan.segments[b];
@@ -209,7 +209,7 @@ struct GradUnit {
       next = min64(token + left, min64(to, seg.start + seg.length));
       in_runs<kGradTokens>(next - token, [&](auto size, int64_t k) {
         const int64_t t = token + k;
-        run<size>(seg, t, g0, g1, ahead, out + (t - from) * out_stride, out_stride);
+        run<size>(seg, t, g0, g1, distance, out + (t - from) * out_stride, out_stride);
       });
     }
     return b;
@@ -256,31 +256,32 @@ struct GradUnit {
 
 // Partials are added up in the order of items.
 template <class Elem>
-void compress_grad_units(const CompressGradPlan& plan, const CompressScratch& scratch,
-                         float* partial, int threads) {
+void compress_grad_work_items(const CompressGradPlan& plan, const CompressScratch& scratch,
+                              float* partial, int threads) {
   const NsaCompressParams& p = plan.p;
   const GradShape shape = grad_shape(plan);
   const int64_t items = compress_grad_items(plan), tokens = compress_item_tokens(plan);
-  const int64_t tiles = ceil_div(p.N, shape.unit_heads);
-  in_team(threads, [&](const Member& member) {
+  const int64_t tiles = ceil_div(p.N, shape.work_item_heads);
+  parallel_region(threads, [&](const Member& member) {
     float* lanes = scratch.of(member.number);
     auto* staged = reinterpret_cast<typename Elem::Type*>(lanes + shape.lanes);
-    member.share(items * tiles, [&](int64_t unit) {
-      const int64_t item = unit / tiles, t0 = item * tokens, h0 = unit % tiles * shape.unit_heads;
-      const GradUnit<Elem> work{plan,
-                                shape,
-                                scratch.weight,
-                                t0,
-                                min64(t0 + tokens, p.T),
-                                h0,
-                                min64(h0 + shape.unit_heads, p.N),
-                                lanes,
-                                staged};
+    member.static_for(items * tiles, [&](int64_t work_item) {
+      const int64_t item = work_item / tiles, t0 = item * tokens,
+                    h0 = work_item % tiles * shape.work_item_heads;
+      const GradWorkItem<Elem> work{plan,
+                                    shape,
+                                    scratch.weight,
+                                    t0,
+                                    min64(t0 + tokens, p.T),
+                                    h0,
+                                    min64(h0 + shape.work_item_heads, p.N),
+                                    lanes,
+                                    staged};
       work.run(partial + item * p.compress_block_size * p.N);
     });
-    member.meet();
+    member.barrier();
     if (shape.streams) stream_fence();
-    member.share(p.compress_block_size * p.N, [&](int64_t n) {
+    member.static_for(p.compress_block_size * p.N, [&](int64_t n) {
       double sum = 0;
       for (int64_t item = 0; item < items; ++item)
         sum += partial[item * p.compress_block_size * p.N + n];
@@ -299,7 +300,7 @@ void compress_grad(const CompressGradPlan& plan, const CompressScratch& scratch,
                    int threads) {
   load_weight(plan, scratch.weight);
   with_elem(plan.p.dtype, [&](auto elem) {
-    compress_grad_units<decltype(elem)>(plan, scratch, partial, threads);
+    compress_grad_work_items<decltype(elem)>(plan, scratch, partial, threads);
   });
 }
 

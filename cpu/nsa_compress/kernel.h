@@ -9,7 +9,8 @@ namespace nsa::cpu {
 namespace {
 
 inline int64_t compress_rows_heads(const CompressPlan& plan) {
-  return compress_unit_heads(plan, compress_items(plan), compress_open_windows(plan) * plan.p.D);
+  return compress_work_item_heads(plan, compress_items(plan),
+                                  compress_open_windows(plan) * plan.p.D);
 }
 
 // Floats of a step that are taken together: all its windows find them in the first-level cache.
@@ -25,12 +26,12 @@ inline bool compress_rows_stream(const CompressPlan& plan) {
 // Windows [n, end) of heads [h0, h1). Window i of a segment has its sums in slot i % slots of a
 // ring [slots, heads, D].
 template <class Elem>
-inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t n, int64_t end,
-                          int64_t h0, int64_t h1, float* ring) {
+inline void compress_work_item(const CompressPlan& plan, const float* weight, int64_t n,
+                               int64_t end, int64_t h0, int64_t h1, float* ring) {
   const NsaCompressParams& p = plan.p;
   const auto* input = static_cast<const typename Elem::Type*>(p.input);
   const int64_t slots = compress_open_windows(plan), row = p.N * p.D, width = (h1 - h0) * p.D;
-  const int64_t ahead = h1 - h0 == p.N ? tokens_ahead(p) : 0;
+  const int64_t distance = h1 - h0 == p.N ? prefetch_distance(p) : 0;
   const int64_t most = max64(1, kStepFloats / max64(1, kCompressTokens * p.D));
   const bool streams = compress_rows_stream(plan);
   auto after = [&](int64_t slot) { return slot + 1 == slots ? 0 : slot + 1; };
@@ -45,7 +46,7 @@ inline void compress_unit(const CompressPlan& plan, const float* weight, int64_t
       for (int64_t i = step.begin, slot = first_slot; i < step.end; i += alike) {
         alike = step.alike(i);
         const int64_t first = step.first(i), second = after(slot);
-        const int64_t later = i == step.begin ? ahead : 0;
+        const int64_t later = i == step.begin ? distance : 0;
         in_runs<kRows<Elem>>(step.count(i), [&](auto size, int64_t k) {
           const int64_t t = step.seg.start + first + k;
           const HeadRows<Elem> rows = {input + t * row + g0 * p.D, row};
@@ -79,12 +80,12 @@ void compress_rows(const CompressPlan& plan, const CompressScratch& scratch, int
   const int64_t heads = compress_rows_heads(plan), tiles = ceil_div(plan.p.N, heads);
   const int64_t windows = compress_item_windows(plan);
   const int64_t items = compress_items(plan);
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     float* ring = scratch.of(member.number);
-    member.share(items * tiles, [&](int64_t unit) {
-      const int64_t n = unit / tiles * windows, h0 = unit % tiles * heads;
-      compress_unit<Elem>(plan, scratch.weight, n, min64(n + windows, plan.windows), h0,
-                          min64(h0 + heads, plan.p.N), ring);
+    member.static_for(items * tiles, [&](int64_t work_item) {
+      const int64_t n = work_item / tiles * windows, h0 = work_item % tiles * heads;
+      compress_work_item<Elem>(plan, scratch.weight, n, min64(n + windows, plan.windows), h0,
+                               min64(h0 + heads, plan.p.N), ring);
     });
     if (compress_rows_stream(plan)) stream_fence();
   });

@@ -1,9 +1,9 @@
-// What NsaCompress and its gradients share: sums over a few rows of one head, and the walk over the
+// Shared by NsaCompress and its gradients: sums over a few rows of one head, and the walk over the
 // tokens of neighbouring windows.
 #pragma once
 
 #include "cpu/engine/simd/vec_math.h"
-#include "cpu/nsa_compress/plan.h"
+#include "cpu/nsa_compress/compress_plan.h"
 
 namespace nsa::cpu {
 namespace {
@@ -82,11 +82,11 @@ struct HeadRows {
   HeadRows head(int64_t at) const { return {data + at, stride}; }
 };
 
-// Vector d of row k of K, and a request for memory that is read later: K rows of n elements ask for
-// K * n elements from `next` on, one line after the other. Many at once would fill the processor's
-// list of lines on their way, and loads after them would wait; held() keeps the compiler from
-// collecting them. Inlined by force: gcc drops calls of a function that only prefetches, as without
-// effect.
+// Vector d of row k of K, and a prefetch of memory that is read later: K rows of n elements
+// prefetch K * n elements from `next` on, one line after the other. Many at once would fill the
+// processor's list of lines on their way, and loads after them would wait; held() keeps the
+// compiler from collecting them. Inlined by force: gcc drops calls of a function that only
+// prefetches, as without effect.
 template <class Elem, int K>
 [[gnu::always_inline]] inline V load_next(const HeadRows<Elem>& rows, int k, int64_t d,
                                           const typename Elem::Type*& next) {
@@ -143,7 +143,7 @@ inline void add_head(const RowSums<R>& acc, const float* w, int64_t w_stride, in
   if (d < n) add(last, n - W);
 }
 
-// The same for neighbouring heads. A function of its own, as dot_heads() is: in a larger one the
+// add_rows() for neighbouring heads. A function of its own, as dot_heads() is: in a larger one the
 // pointers of its inner loop would not stay in registers.
 template <class Elem, int K, int R>
 [[gnu::noinline]] void add_heads(const RowSums<R>& acc, const float* w, int64_t w_stride,
@@ -202,7 +202,7 @@ inline void dot_head(float* acc, int64_t acc_stride, int64_t acc_window, const H
   }
 }
 
-// The same for neighbouring heads, whose sums are next to each other.
+// dot_rows() for neighbouring heads, whose sums are next to each other.
 template <class Elem, int K, int R>
 [[gnu::noinline]] void dot_heads(float* acc, int64_t acc_stride, int64_t acc_window,
                                  const HeadRows<Elem>& rows, const typename Elem::Type* next,
@@ -235,7 +235,7 @@ struct CompressStep {
   int64_t token, begin, end;
   int64_t block_size, stride;
 
-  // Of window i: count tokens, from `first` of the segment on.
+  // Window i covers count(i) tokens from token first(i) of the segment on.
   int64_t first(int64_t i) const { return max64(token, i * stride); }
   int64_t count(int64_t i) const {
     return min64(token + kCompressTokens, i * stride + block_size) - first(i);
@@ -248,18 +248,18 @@ struct CompressStep {
   bool ends(int64_t i) const { return i * stride + block_size <= token + kCompressTokens; }
 };
 
-// Where the memory is that the run of `tokens` tokens from `token` on asks for, at head h: a run of
-// the same shape, so that all heads' runs ask for whole tokens, in the order of memory, which is
-// what the processor's own prefetch follows. `ahead`: tokens_ahead(), or 0 for itself.
-inline int64_t next_run(const NsaCompressParams& p, int64_t ahead, int64_t token, int64_t tokens,
+// Where the memory is that the run of `tokens` tokens from `token` on prefetches, at head h: a run
+// of the same shape, so that all heads' runs prefetch whole tokens, in the order of memory, which
+// is what the processor's own prefetch follows. `ahead`: prefetch_distance(), or 0 for itself.
+inline int64_t next_run(const NsaCompressParams& p, int64_t distance, int64_t token, int64_t tokens,
                         int64_t h) {
-  const int64_t later = min64(ahead, p.T - token - tokens), row = p.N * p.D;
+  const int64_t later = min64(distance, p.T - token - tokens), row = p.N * p.D;
   return later <= 0 ? token * row + h * p.D : (token + later) * row + h * tokens * p.D;
 }
 
-// As far ahead as covers the latency of memory, and a small share of the second-level cache, where
+// Far enough to cover the latency of memory, in a small share of the second-level cache, where the
 // lines wait.
-inline int64_t tokens_ahead(const NsaCompressParams& p) {
+inline int64_t prefetch_distance(const NsaCompressParams& p) {
   constexpr int64_t kBytes = 32 * 1024;
   return max64(kCompressTokens, kBytes / max64(1, p.N * p.D * elem_size(p.dtype)));
 }

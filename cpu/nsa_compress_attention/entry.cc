@@ -4,8 +4,8 @@
 #include "cpu/engine/plan/make_plan.h"
 #include "cpu/engine/plan/tuning.h"
 #include "cpu/engine/threads/team.h"
+#include "cpu/nsa_compress_attention/compress_attention_plan.h"
 #include "cpu/nsa_compress_attention/params.h"
-#include "cpu/nsa_compress_attention/plan.h"
 
 namespace nsa::cpu {
 namespace {
@@ -60,11 +60,11 @@ void nsa_compress_attention(const NsaCompressAttentionParams& p) {
 
   ForwardScratch space{};
   const WordForm form = table.forward_form(plan, false);
-  space.in_pieces = form.pieces > 1;
+  space.as_bf16x3 = form.terms > 1;
   space.thread_size =
-      thread_space(table.compress_attention_thread_size(imp, p.D, p.Dv, plan.G, space.in_pieces));
+      thread_space(table.compress_attention_thread_size(imp, p.D, p.Dv, plan.G, space.as_bf16x3));
   const Scratch scratch([&](Arena& arena) {
-    carve_forward(arena, plan, schedule.largest(), kSlabKeys, form, threads, space);
+    carve_forward(arena, plan, schedule.largest(), kKvBlockKeys, form, threads, space);
   });
   for (const Wave& wave : schedule.waves())
     table.compress_attention(plan, imp, wave, space, threads);

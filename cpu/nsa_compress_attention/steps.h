@@ -1,6 +1,6 @@
-// NsaCompressAttention where a way computes beside its products (Path::tiles). A batch is a few
-// whole queries with all their scores: its exponentials are computed between the products of the
-// values of the batch before and those of the scores of the batch after.
+// NsaCompressAttention where a variant computes beside its products (Variant::tiles). A batch is a
+// few whole queries with all their scores: its exponentials are computed between the products of
+// the values of the batch before and those of the scores of the batch after.
 #pragma once
 
 #include "cpu/nsa_compress_attention/tile.h"
@@ -18,13 +18,14 @@ struct CompressBatch {
 };
 
 // The queries of a tile, from their scores to their outputs and chosen blocks.
-template <class Path>
+template <class Variant>
 class CompressSteps {
  public:
-  // Whether nothing but the interval hides a key, rows are tiles, and values are numbers.
+  // Whether nothing but the interval hides a key, rows are tiles, and values are finite.
   static bool fit(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed) {
     if (plan.bias.changes_scores() || !(plan.scale > 0.0f)) return false;
-    return heads_are_tiles(plan) && packed.numbers(0, c.seg.range.hi(c.query(c.tile.rows() - 1)));
+    return heads_are_tiles(plan) &&
+           packed.all_finite(0, c.seg.range.hi(c.query(c.tile.rows() - 1)));
   }
 
   CompressSteps(const AttentionPlan& plan, const ImportancePlan& imp, const TileContext& c,
@@ -34,7 +35,7 @@ class CompressSteps {
         c_(c),
         packed_(packed),
         b_(b),
-        depth_(words<Path>(plan.D)),
+        depth_(words<Variant>(plan.D)),
         ldv_(padded_row(plan.Dv)),
         lanes_v_(round_up(plan.Dv, kLanePad)),
         lds_(compress_score_row(imp)) {
@@ -51,12 +52,13 @@ class CompressSteps {
     for (int64_t first = 0; first < rows; first += step) {
       now->first = first;
       now->rows = min64(step, rows - first);
-      now->n = round_up(c_.seg.range.hi(c_.query(first + now->rows - 1)), key_step<Path>());
+      now->n = round_up(c_.seg.range.hi(c_.query(first + now->rows - 1)), key_step<Variant>());
       each_row(first, first + now->rows, [&](int64_t r, int64_t i, int64_t head) {
-        pack_row<Path>(plan_.dtype, plan_.query, c_.seg.q + i * plan_.q.row + head * plan_.q.head,
-                       plan_.D, b_.q + r * depth_);
+        pack_row<Variant>(plan_.dtype, plan_.query,
+                          c_.seg.q + i * plan_.q.row + head * plan_.q.head, plan_.D,
+                          b_.q + r * depth_);
       });
-      ask_ahead(*now);
+      prefetch_ahead(*now);
       exponentials_beside([&](const auto& work) NSA_INLINE { scores(*now, work); });
       settle(*before);
       begin(*now);
@@ -83,34 +85,36 @@ class CompressSteps {
 
   // The next batch's queries, and lines of this one's results, which are written when its values
   // have been multiplied.
-  void ask_ahead(const CompressBatch& u) {
-    Ahead& ahead = b_.ahead;
-    ahead.clear();
+  void prefetch_ahead(const CompressBatch& u) {
+    PrefetchQueue& prefetch = b_.prefetch;
+    prefetch.clear();
     each_row(u.first + u.rows, min64(u.first + 2 * u.rows, c_.tile.rows()),
              [&](int64_t, int64_t i, int64_t head) {
-               ahead.add(plan_.dtype, plan_.query, c_.seg.q + i * plan_.q.row + head * plan_.q.head,
-                         plan_.D);
+               prefetch.add(plan_.dtype, plan_.query,
+                            c_.seg.q + i * plan_.q.row + head * plan_.q.head, plan_.D);
              });
     each_row(u.first, u.first + u.rows, [&](int64_t, int64_t i, int64_t head) {
       const int64_t stat = c_.seg.stat + i * plan_.stat.row + head * plan_.stat.head;
-      ahead.add(plan_.dtype, plan_.out, c_.seg.o + i * plan_.o.row + head * plan_.o.head, plan_.Dv);
-      ahead.add(ElemType::kFloat32, plan_.softmax_max, stat, kSoftmaxLanes);
-      ahead.add(ElemType::kFloat32, plan_.softmax_sum, stat, kSoftmaxLanes);
+      prefetch.add(plan_.dtype, plan_.out, c_.seg.o + i * plan_.o.row + head * plan_.o.head,
+                   plan_.Dv);
+      prefetch.add(ElemType::kFloat32, plan_.softmax_max, stat, kSoftmaxLanes);
+      prefetch.add(ElemType::kFloat32, plan_.softmax_sum, stat, kSoftmaxLanes);
     });
-    ahead.over(u.rows / kAmxTile * ceil_div(u.n, 2 * kAmxTile) * (depth_ / kAmxTile));
+    prefetch.over(u.rows / kAmxTile * ceil_div(u.n, 2 * kAmxTile) * (depth_ / kAmxTile));
   }
 
   template <class Between>
   [[gnu::always_inline]] void scores(const CompressBatch& u, const Between& between) {
     for (int64_t r = 0; r < u.rows; r += 2 * kAmxTile) {
       const int64_t left = u.rows - r;
-      auto rows = Path::TileRows::together(b_.q + r * depth_, depth_, u.s + r * lds_, lds_);
+      auto rows = Variant::TileRows::together(b_.q + r * depth_, depth_, u.s + r * lds_, lds_);
       for (int64_t k = 0; k < u.n; k += 2 * kAmxTile) {
-        const float* keys = packed_.keys + k / kSlabKeys * depth_ * kSlabKeys + k % kSlabKeys;
+        const float* keys =
+            packed_.keys + k / kKvBlockKeys * depth_ * kKvBlockKeys + k % kKvBlockKeys;
         if (left > kAmxTile) {
-          Path::template tiles<2, 2>(depth_, rows, keys, kSlabKeys, false, between);
+          Variant::template tiles<2, 2>(depth_, rows, keys, kKvBlockKeys, false, between);
         } else {
-          Path::template tiles<1, 2>(depth_, rows, keys, kSlabKeys, false, between);
+          Variant::template tiles<1, 2>(depth_, rows, keys, kKvBlockKeys, false, between);
         }
         rows.c += 2 * kAmxTile;
         rows.lower_c += 2 * kAmxTile;
@@ -122,22 +126,22 @@ class CompressSteps {
   [[gnu::always_inline]] void values(const CompressBatch& u, const Between& between) {
     for (int64_t r = 0; r < u.rows; r += 2 * kAmxTile) {
       const bool two = u.rows - r > kAmxTile;
-      auto rows = Path::TileRows::together(u.s + r * lds_, lds_, b_.o + r * ldv_, ldv_);
+      auto rows = Variant::TileRows::together(u.s + r * lds_, lds_, b_.o + r * ldv_, ldv_);
       int64_t d = 0;
       for (; d + 2 * kAmxTile <= lanes_v_; d += 2 * kAmxTile) {
         if (two) {
-          Path::template tiles<2, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
+          Variant::template tiles<2, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
         } else {
-          Path::template tiles<1, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
+          Variant::template tiles<1, 2>(u.n / 2, rows, packed_.values + d, ldv_, false, between);
         }
         rows.c += 2 * kAmxTile;
         rows.lower_c += 2 * kAmxTile;
       }
       if (d == lanes_v_) continue;
       if (two) {
-        Path::template tiles<2, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
+        Variant::template tiles<2, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
       } else {
-        Path::template tiles<1, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
+        Variant::template tiles<1, 1>(u.n / 2, rows, packed_.values + d, ldv_, false);
       }
     }
   }
@@ -149,14 +153,14 @@ class CompressSteps {
     Exponentials e = exponentials_;
     const V by = set1(plan_.scale);
     const auto work = [&](int n) NSA_INLINE {
-      if (n == 3) b_.ahead.step();
+      if (n == 3) b_.prefetch.step();
       if (e.s != e.past) e.step(by);
     };
     beside(work);
     exponentials_ = e;
   }
 
-  // Of a batch's rows, in order: two vectors of a row at a time become exponentials in place.
+  // Walks a batch's rows in order: two vectors of a row at a time become exponentials in place.
   struct Exponentials {
     float *s = nullptr, *past = nullptr;  // in a row
     int64_t rows = 0;                     // after it
@@ -169,7 +173,7 @@ class CompressSteps {
       const V x = exp_from(mul(load(s), by), from), y = exp_from(mul(load(s + W), by), from);
       store(s, x);
       store(s + W, y);
-      // In the order of softmax_step_rows(): a query's bits do not tell which way its batch went.
+      // In the order of softmax_step_rows(): a query's bits do not tell how its batch was computed.
       store(sum, add(add(load(sum), x), y));
       s += 2 * W;
       if (s != past || rows == 0) return;
@@ -181,8 +185,8 @@ class CompressSteps {
     }
   };
 
-  // Of two rows, lane by lane, without regard to NaN: one maximum after the other would wait for
-  // the one before.
+  // Maxima of two rows, lane by lane, ignoring NaN. Four at once, because a chain of maxima would
+  // wait for each one.
   void raw_maxima(const float* row, int64_t n, V* top) const {
     V m[4];
     for (V& x : m) x = set1(-kInfinity);
@@ -211,7 +215,7 @@ class CompressSteps {
       V each[W];
       for (int64_t r = 0; r < W; r += 2) raw_maxima(u.s + (r0 + r) * lds_, u.n, each + r);
       const V m = mul(max_rows(each), set1(plan_.scale));
-      fit = fit && moderate(hmax(max(m, sub(zero(), m))));
+      fit = fit && in_exp_range(hmax(max(m, sub(zero(), m))));
       store(top + r0, m);
     }
     if (!fit) return exactly(u);
@@ -220,7 +224,7 @@ class CompressSteps {
     exponentials_ = {u.s, u.s + u.n, u.rows - 1, u.n, lds_ - u.n, top, b_.sum};
   }
 
-  // The general way to a batch's exponentials and sums, whatever its scores are.
+  // The general code for a batch's exponentials and sums, whatever its scores are.
   void exactly(CompressBatch& u) {
     RowTile tile = c_.tile;
     tile.i0 = c_.query(u.first);
@@ -229,10 +233,10 @@ class CompressSteps {
     CompressTileBuffers b = b_;
     b.s = u.s;
     b.state = u.state;
-    raw_scores<Path>(plan_, c, packed_, u.n, lds_, b);
+    raw_scores<Variant>(plan_, c, packed_, u.n, lds_, b);
     softmax_of_rows(
         plan_, c, 0, u.rows, u.n, lds_,
-        [&](int64_t r) { product_rows<Path>(plan_, packed_, r, 1, u.n, lds_, b); }, b);
+        [&](int64_t r) { product_rows<Variant>(plan_, packed_, r, 1, u.n, lds_, b); }, b);
     u.summed = true;
   }
 
@@ -242,7 +246,7 @@ class CompressSteps {
     const V by = set1(plan_.scale);
     while (exponentials_.s != exponentials_.past) exponentials_.step(by);
     if (!u.summed) {
-      bool numbers = true;
+      bool finite = true;
       for (int64_t r0 = 0; r0 < u.rows; r0 += W) {
         V each[W];
         float sum[W];
@@ -250,13 +254,13 @@ class CompressSteps {
         store(sum, sum_rows(each));
         for (int64_t r = 0; r < W; ++r) {
           u.state[r0 + r].sum = sum[r];
-          numbers = numbers && sum[r] == sum[r];
+          finite = finite && sum[r] == sum[r];
         }
       }
-      if (!numbers) exactly(u);
+      if (!finite) exactly(u);
     }
     for (int64_t r = 0; r < u.rows; r += plan_.G) {
-      sum_and_pack<Path>(u.s + r * lds_, lds_, plan_.G, u.n, u.state + r, b_.inverse, b_.prob);
+      sum_and_pack<Variant>(u.s + r * lds_, lds_, plan_.G, u.n, u.state + r, b_.inverse, b_.prob);
       choose_for_query(plan_, imp_, c_, c_.query(u.first + r), u.n, c_.first_head / plan_.G, b_);
     }
   }

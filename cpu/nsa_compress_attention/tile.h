@@ -7,14 +7,14 @@
 #include "cpu/engine/plan/topk.h"
 #include "cpu/engine/step/forward.h"
 #include "cpu/engine/step/online_softmax.h"
-#include "cpu/nsa_compress_attention/plan.h"
+#include "cpu/nsa_compress_attention/compress_attention_plan.h"
 
 namespace nsa::cpu {
 namespace {
 
 // Floats from a row of scores to the next.
 inline int64_t compress_score_row(const ImportancePlan& plan) {
-  return padded_row(round_up(plan.max_kv_len, kSlabKeys));
+  return padded_row(round_up(plan.max_kv_len, kKvBlockKeys));
 }
 
 // Rows of a batch of CompressSteps: whole queries, and two tiles of rows where a query has one.
@@ -35,10 +35,10 @@ struct CompressTileBuffers {
   float* score;         // [score_room(blocks)]
   Candidates best;
   float* tmp;
-  // Of CompressSteps.
+  // Used by CompressSteps.
   float* base;  // [rows] what exponents are taken against
   float* sum;   // [rows, W] of the exponentials, lane by lane
-  Ahead ahead;
+  PrefetchQueue prefetch;
 
   static CompressTileBuffers carve(Arena& arena, const ImportancePlan& plan, int64_t D, int64_t Dv,
                                    int64_t G) {
@@ -56,7 +56,7 @@ struct CompressTileBuffers {
     if constexpr (kHasTiles) {
       b.base = arena.take<float>(rows);
       b.sum = arena.take<float>(rows * W);
-      b.ahead = Ahead::carve(arena, 4 * rows);
+      b.prefetch = PrefetchQueue::carve(arena, 4 * rows);
     }
     return b;
   }
@@ -67,11 +67,12 @@ struct CompressTileBuffers {
 inline float score_row(const AttentionPlan& plan, const TileContext& c, int64_t r, int64_t n,
                        float* row, float* tmp) {
   const int64_t i = c.query(r);
-  const int64_t plain = plan.bias.mask ? 0 : c.seg.range.hi(i) / kLanePad * kLanePad;
-  float top = scaled_max(row, min64(plain, n), plan.scale);
-  if (plain < n) {
-    bias_row(plan.bias, {c.seg, c.head(r), i, plain, n - plain}, plan.scale, row + plain, tmp);
-    const float rest = scaled_max(row + plain, n - plain, 1.0f);
+  const int64_t unmasked = plan.bias.mask ? 0 : c.seg.range.hi(i) / kLanePad * kLanePad;
+  float top = scaled_max(row, min64(unmasked, n), plan.scale);
+  if (unmasked < n) {
+    bias_row(plan.bias, {c.seg, c.head(r), i, unmasked, n - unmasked}, plan.scale, row + unmasked,
+             tmp);
+    const float rest = scaled_max(row + unmasked, n - unmasked, 1.0f);
     top = rest > top ? rest : top;
   }
   return top;
@@ -79,19 +80,19 @@ inline float score_row(const AttentionPlan& plan, const TileContext& c, int64_t 
 
 // add_probabilities() of `rows` rows, each then packed for the product with the values. Across the
 // rows, whose sum stays in a register, the probabilities are read once for both.
-template <class Path>
+template <class Variant>
 inline void sum_and_pack(float* s, int64_t lds, int64_t rows, int64_t n, const SoftmaxState* state,
                          float* inverse, float* prob) {
-  bool numbers = true;
+  bool finite = true;
   for (int64_t r = 0; r < rows; ++r) {
     inverse[r] = state[r].inverse_sum();
-    numbers = numbers && inverse[r] == inverse[r];
+    finite = finite && inverse[r] == inverse[r];
   }
-  if (!numbers) {
+  if (!finite) {
     fill(prob, n, 0.0f);
     for (int64_t r = 0; r < rows; ++r) {
       add_probabilities(s + r * lds, n, inverse[r], prob);
-      pack_probabilities<Path>(s + r * lds, n);
+      pack_probabilities<Variant>(s + r * lds, n);
     }
     return;
   }
@@ -105,7 +106,7 @@ inline void sum_and_pack(float* s, int64_t lds, int64_t rows, int64_t n, const S
       for (int v = 0; v < kVectors; ++v) {
         const V e = load(row + j + v * W);
         sum[v] = fma(e, by, sum[v]);
-        if (Path::kForm.per_word > 1) Path::put(row, j + v * W, e);
+        if (Variant::kForm.per_word > 1) Variant::put(row, j + v * W, e);
       }
     }
     for (int v = 0; v < kVectors; ++v) store(prob + j + v * W, sum[v]);
@@ -133,32 +134,32 @@ inline void choose_for_query(const AttentionPlan& plan, const ImportancePlan& im
 }
 
 // Raw products of rows [r, r + count) of a tile with keys [0, n).
-template <class Path>
+template <class Variant>
 inline void product_rows(const AttentionPlan& plan, const PackedPair& packed, int64_t r,
                          int64_t count, int64_t n, int64_t lds, CompressTileBuffers& b) {
-  const int64_t depth = words<Path>(plan.D);
-  key_products<Path>(Operand{b.q + r * depth, depth, 1}, count, {packed.keys, depth, kSlabKeys}, 0,
-                     n, {b.s + r * lds, lds});
+  const int64_t depth = words<Variant>(plan.D);
+  key_products<Variant>(Operand{b.q + r * depth, depth, 1}, count,
+                        {packed.keys, depth, kKvBlockKeys}, 0, n, {b.s + r * lds, lds});
 }
 
 // Packs a tile's rows of the query, and begins their states.
-template <class Path>
+template <class Variant>
 inline void begin_rows(const AttentionPlan& plan, const TileContext& c, CompressTileBuffers& b) {
-  const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D);
+  const int64_t rows = c.tile.rows(), depth = words<Variant>(plan.D);
   for (int64_t r = 0; r < rows; ++r) {
-    pack_row<Path>(plan.dtype, plan.query,
-                   c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
-                   b.q + r * depth);
+    pack_row<Variant>(plan.dtype, plan.query,
+                      c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head, plan.D,
+                      b.q + r * depth);
     b.state[r] = SoftmaxState::empty();
   }
 }
 
 // Raw products of all rows of a tile, begun here.
-template <class Path>
+template <class Variant>
 inline void raw_scores(const AttentionPlan& plan, const TileContext& c, const PackedPair& packed,
                        int64_t n, int64_t lds, CompressTileBuffers& b) {
-  begin_rows<Path>(plan, c, b);
-  product_rows<Path>(plan, packed, 0, c.tile.rows(), n, lds, b);
+  begin_rows<Variant>(plan, c, b);
+  product_rows<Variant>(plan, packed, 0, c.tile.rows(), n, lds, b);
 }
 
 // Writes a tile's outputs, which a product has where there are keys.
@@ -176,10 +177,10 @@ inline void hide_keys(const TileContext& c, int64_t r, int64_t n, float* row) {
   fill(row + seen, n - seen, -kInfinity);
 }
 
-// They become exp(score - max), whatever the row holds. again(r): its raw products, once more.
-template <class Again>
+// They become exp(score - max), whatever the row holds. recompute(r): its raw products, once more.
+template <class Recompute>
 inline void softmax_row(const AttentionPlan& plan, const TileContext& c, int64_t r, int64_t n,
-                        int64_t lds, const Again& again, CompressTileBuffers& b) {
+                        int64_t lds, const Recompute& recompute, CompressTileBuffers& b) {
   float* row = b.s + r * lds;
   SoftmaxState& state = b.state[r];
   state.raise(score_row(plan, c, r, n, row, b.tmp));
@@ -187,30 +188,29 @@ inline void softmax_row(const AttentionPlan& plan, const TileContext& c, int64_t
   if (state.sum == state.sum || state.max == kInfinity) return;
   // Besides a NaN a score far below the maximum has become 0, as a masked one: only its score, once
   // more, tells that the row makes it NaN.
-  again(r);
+  recompute(r);
   score_row(plan, c, r, n, row, b.tmp);
   nan_row(row, n, 1.0f);
 }
 
-// The same of rows [first, past), as many at once as a vector has lanes where nothing but their
-// products counts.
-template <class Again>
+// softmax_row() of rows [first, past), a vector of rows at once where only their products count.
+template <class Recompute>
 inline void softmax_of_rows(const AttentionPlan& plan, const TileContext& c, int64_t first,
-                            int64_t past, int64_t n, int64_t lds, const Again& again,
+                            int64_t past, int64_t n, int64_t lds, const Recompute& recompute,
                             CompressTileBuffers& b) {
-  const bool plain = !plan.bias.changes_scores() && plan.scale > 0.0f;
+  const bool no_bias = !plan.bias.changes_scores() && plan.scale > 0.0f;
   for (int64_t r = first; r < past;) {
     float* row = b.s + r * lds;
-    const bool together = plain && past - r >= W;
+    const bool together = no_bias && past - r >= W;
     const int64_t count = together ? W : 1;
-    for (int64_t k = r; plain && k < r + count; ++k) hide_keys(c, k, n, b.s + k * lds);
+    for (int64_t k = r; no_bias && k < r + count; ++k) hide_keys(c, k, n, b.s + k * lds);
     bool done = false;
     if (together) {
       float factor[W];
-      done = softmax_step_rows<FloatPath>(row, lds, n, plan.scale, b.state + r, factor);
-    } else if (plain) {
+      done = softmax_step_rows<FloatVariant>(row, lds, n, plan.scale, b.state + r, factor);
+    } else if (no_bias) {
       const float top = raw_max(row, n) * plan.scale;
-      done = moderate(top);
+      done = in_exp_range(top);
       if (done) {
         online_softmax_visible(row, n, plan.scale, top, 1.0f, b.state[r],
                                [&](int64_t j, V x) { store(row + j, x); });
@@ -219,10 +219,10 @@ inline void softmax_of_rows(const AttentionPlan& plan, const TileContext& c, int
     for (int64_t k = r; k < r + count; ++k) {
       if (done) {
         if (b.state[k].sum == b.state[k].sum) continue;
-        again(k);
+        recompute(k);
         b.state[k] = SoftmaxState::empty();
       }
-      softmax_row(plan, c, k, n, lds, again, b);
+      softmax_row(plan, c, k, n, lds, recompute, b);
     }
     r += count;
   }
@@ -230,43 +230,43 @@ inline void softmax_of_rows(const AttentionPlan& plan, const TileContext& c, int
 
 // Probabilities of a tile's rows from their raw products with keys [0, n), without the sums, in the
 // form in which the product with the values reads them, and the blocks of its queries.
-template <class Path, class Again>
+template <class Variant, class Recompute>
 inline void softmax_and_blocks(const AttentionPlan& plan, const ImportancePlan& imp,
-                               const TileContext& c, int64_t n, int64_t lds, const Again& again,
-                               CompressTileBuffers& b) {
+                               const TileContext& c, int64_t n, int64_t lds,
+                               const Recompute& recompute, CompressTileBuffers& b) {
   const int64_t rows = c.tile.rows();
   // Queries of few heads several at a time, so that their rows fill a vector's lanes.
   const int64_t at_once = plan.G * ceil_div(W, plan.G);
   for (int64_t first = 0; first < rows; first += at_once) {
     const int64_t past = min64(first + at_once, rows);
-    softmax_of_rows(plan, c, first, past, n, lds, again, b);
+    softmax_of_rows(plan, c, first, past, n, lds, recompute, b);
     for (int64_t r = first; r < past; r += plan.G) {
-      sum_and_pack<Path>(b.s + r * lds, lds, plan.G, n, b.state + r, b.inverse, b.prob);
+      sum_and_pack<Variant>(b.s + r * lds, lds, plan.G, n, b.state + r, b.inverse, b.prob);
       choose_for_query(plan, imp, c, c.query(r), n, c.first_head / plan.G, b);
     }
   }
 }
 
-template <class Path>
+template <class Variant>
 inline void compress_attention_tile(const AttentionPlan& plan, const ImportancePlan& imp,
                                     const TileContext& c, const PackedPair& packed,
                                     CompressTileBuffers& b) {
   const int64_t rows = c.tile.rows(), ld = padded_row(plan.Dv);
   // Keys past the last one that any row sees do not count; whole words of the contraction.
-  const int64_t n = round_up(c.seg.range.hi(c.query(rows - 1)), key_step<Path>());
+  const int64_t n = round_up(c.seg.range.hi(c.query(rows - 1)), key_step<Variant>());
   const int64_t lds = compress_score_row(imp);
-  raw_scores<Path>(plan, c, packed, n, lds, b);
-  softmax_and_blocks<Path>(
-      plan, imp, c, n, lds, [&](int64_t r) { product_rows<Path>(plan, packed, r, 1, n, lds, b); },
-      b);
+  raw_scores<Variant>(plan, c, packed, n, lds, b);
+  softmax_and_blocks<Variant>(
+      plan, imp, c, n, lds,
+      [&](int64_t r) { product_rows<Variant>(plan, packed, r, 1, n, lds, b); }, b);
   // In steps of a tile, so that the values in use stay in the first-level cache.
   for (int64_t k0 = 0; k0 < n; k0 += kTileKeys) {
-    const int64_t at = k0 / Path::kForm.per_word;
+    const int64_t at = k0 / Variant::kForm.per_word;
     const int64_t end = min64(k0 + kTileKeys, n);
-    const Sizes of = {rows, round_up(plan.Dv, kLanePad), words<Path>(end - k0)};
-    multiply_values<Path>(packed.numbers(k0, end), of, {b.s + at, lds, 1},
-                          {packed.values + at * ld, ld}, {b.o, ld},
-                          {k0 == 0 ? Into::kReplace : Into::kAdd});
+    const Sizes of = {rows, round_up(plan.Dv, kLanePad), words<Variant>(end - k0)};
+    multiply_values<Variant>(packed.all_finite(k0, end), of, {b.s + at, lds, 1},
+                             {packed.values + at * ld, ld}, {b.o, ld},
+                             {k0 == 0 ? Into::kReplace : Into::kAdd});
   }
   finish_compress_rows(plan, c, n, b);
 }

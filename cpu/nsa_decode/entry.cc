@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kWaveBytes = 8 << 20;
 
 struct WaveSizes {
-  int64_t keys = 0, steps = 0, units = 0;
+  int64_t keys = 0, steps = 0, splits = 0;
   int64_t max_cmp_keys = 0, max_blocks = 0;
 };
 
@@ -24,31 +24,32 @@ class DecodeSchedule {
  public:
   explicit DecodeSchedule(const DecodePlan& plan) : plan_(plan) {}
 
-  // Adds a cell, whose counts the caller has filled in; the wave runs when it is large enough.
-  void add(DecodeCell cell) {
-    const int64_t per_unit = max64(1, kDecodeUnitKeys / plan_.select_block);
+  // Adds a decode row, whose counts the caller has filled in; the wave runs when it is large
+  // enough.
+  void add(DecodeRow decode_row) {
+    const int64_t per_split = max64(1, kDecodeSplitKeys / plan_.select_block);
     // Each candidate is chosen once at most, while a given block may stand several times.
-    const int64_t blocks = plan_.choose ? min64(plan_.count, cell.candidates) : plan_.count;
-    const int64_t units[kBranches] = {ceil_div(cell.cmp_keys, kDecodeUnitKeys),
-                                      ceil_div(blocks, per_unit),
-                                      ceil_div(cell.win_end - cell.win_first, kDecodeUnitKeys)};
+    const int64_t blocks = plan_.choose ? min64(plan_.count, decode_row.candidates) : plan_.count;
+    const int64_t splits[kBranches] = {
+        ceil_div(decode_row.cmp_keys, kDecodeSplitKeys), ceil_div(blocks, per_split),
+        ceil_div(decode_row.win_end - decode_row.win_first, kDecodeSplitKeys)};
     for (int b = 0; b < kBranches; ++b) {
-      cell.first_unit[b] = sizes_.units;
-      cell.units[b] = plan_.has[b] ? units[b] : 0;
-      sizes_.units += cell.units[b];
+      decode_row.first_split[b] = sizes_.splits;
+      decode_row.splits[b] = plan_.has[b] ? splits[b] : 0;
+      sizes_.splits += decode_row.splits[b];
     }
-    cell.scores = sizes_.keys;
-    cell.step = sizes_.steps;
-    sizes_.keys += cell.cmp_keys;
-    sizes_.steps += ceil_div(cell.cmp_keys, kStepKeys);
-    sizes_.max_cmp_keys = max64(sizes_.max_cmp_keys, cell.cmp_keys);
-    sizes_.max_blocks = max64(sizes_.max_blocks, cell.candidates);
-    cells_.push_back(cell);
+    decode_row.scores = sizes_.keys;
+    decode_row.step = sizes_.steps;
+    sizes_.keys += decode_row.cmp_keys;
+    sizes_.steps += ceil_div(decode_row.cmp_keys, kStepKeys);
+    sizes_.max_cmp_keys = max64(sizes_.max_cmp_keys, decode_row.cmp_keys);
+    sizes_.max_blocks = max64(sizes_.max_blocks, decode_row.candidates);
+    decode_rows_.push_back(decode_row);
     if (bytes() > kWaveBytes) run();
   }
 
   void run() {
-    if (cells_.empty()) return;
+    if (decode_rows_.empty()) return;
     list_items();
     const KernelTable& table = kernels();
     const int threads = num_threads();
@@ -56,61 +57,63 @@ class DecodeSchedule {
     x.thread_size =
         thread_space(table.decode_thread_size(plan_, sizes_.max_cmp_keys, sizes_.max_blocks));
     const Scratch scratch([&](Arena& arena) { carve(arena, threads, x); });
-    for (size_t i = 0; i < 3 * cells_.size(); ++i) x.done[i] = 0;
+    for (size_t i = 0; i < 3 * decode_rows_.size(); ++i) x.done[i] = 0;
     *x.next = 0;
     table.decode(plan_,
-                 {cells_.data(), items_.data(), static_cast<int64_t>(items_.size()),
+                 {decode_rows_.data(), items_.data(), static_cast<int64_t>(items_.size()),
                   sizes_.max_cmp_keys, sizes_.max_blocks},
                  x, threads);
-    cells_.clear();
+    decode_rows_.clear();
     items_.clear();
     sizes_ = {};
   }
 
  private:
   int64_t bytes() const {
-    const int64_t lanes = decode_lanes(plan_.G), cells = static_cast<int64_t>(cells_.size());
-    const int64_t unit = 2 * lanes + plan_.G * decode_row(plan_.Dv);
-    return 4 * (cells * decode_words(plan_.D) * lanes + sizes_.units * unit +
+    const int64_t lanes = decode_lanes(plan_.G),
+                  decode_rows = static_cast<int64_t>(decode_rows_.size());
+    const int64_t split = 2 * lanes + plan_.G * value_row_size(plan_.Dv);
+    return 4 * (decode_rows * decode_words(plan_.D) * lanes + sizes_.splits * split +
                 (sizes_.keys + sizes_.steps) * lanes);
   }
 
-  // What waits comes as late as it can after what it waits for.
+  // An item comes as late as possible after the items it waits for.
   void list_items() {
-    items_.reserve(3 * cells_.size() + sizes_.units);
+    items_.reserve(3 * decode_rows_.size() + sizes_.splits);
     add_all(DecodeWork::kPack, 0);
-    add_all(DecodeWork::kUnit, kCompressed);
-    add_all(DecodeWork::kUnit, kWindow);
+    add_all(DecodeWork::kSplit, kCompressed);
+    add_all(DecodeWork::kSplit, kWindow);
     if (plan_.choose || plan_.has[kSelected]) add_all(DecodeWork::kChoose, 0);
-    add_all(DecodeWork::kUnit, kSelected);
+    add_all(DecodeWork::kSplit, kSelected);
     add_all(DecodeWork::kMerge, 0);
   }
 
   void add_all(DecodeWork work, int branch) {
-    for (size_t n = 0; n < cells_.size(); ++n) {
-      const int64_t units = work == DecodeWork::kUnit ? cells_[n].units[branch] : 1;
-      for (int64_t u = 0; u < units; ++u)
+    for (size_t n = 0; n < decode_rows_.size(); ++n) {
+      const int64_t splits = work == DecodeWork::kSplit ? decode_rows_[n].splits[branch] : 1;
+      for (int64_t u = 0; u < splits; ++u)
         items_.push_back({work, branch, static_cast<int64_t>(n), u});
     }
   }
 
   void carve(Arena& arena, int threads, DecodeScratch& x) const {
-    const int64_t lanes = decode_lanes(plan_.G), cells = static_cast<int64_t>(cells_.size());
-    x.query = arena.take<float>(cells * decode_words(plan_.D) * lanes);
+    const int64_t lanes = decode_lanes(plan_.G),
+                  decode_rows = static_cast<int64_t>(decode_rows_.size());
+    x.query = arena.take<float>(decode_rows * decode_words(plan_.D) * lanes);
     x.exponential = arena.take<float>(plan_.choose ? sizes_.keys * lanes : 0);
     x.step_max = arena.take<float>(plan_.choose ? sizes_.steps * lanes : 0);
-    x.max = arena.take<float>(sizes_.units * lanes);
-    x.sum = arena.take<float>(sizes_.units * lanes);
-    x.out = arena.take<float>(sizes_.units * plan_.G * decode_row(plan_.Dv));
-    x.blocks = arena.take<int32_t>(cells * plan_.count);
-    x.found = arena.take<int64_t>(cells);
-    x.done = arena.take<int32_t>(3 * cells);
+    x.max = arena.take<float>(sizes_.splits * lanes);
+    x.sum = arena.take<float>(sizes_.splits * lanes);
+    x.out = arena.take<float>(sizes_.splits * plan_.G * value_row_size(plan_.Dv));
+    x.blocks = arena.take<int32_t>(decode_rows * plan_.count);
+    x.found = arena.take<int64_t>(decode_rows);
+    x.done = arena.take<int32_t>(3 * decode_rows);
     x.next = arena.take<int64_t>(8);
     x.threads = arena.take_threads(threads, x.thread_size);
   }
 
   const DecodePlan& plan_;
-  std::vector<DecodeCell> cells_;
+  std::vector<DecodeRow> decode_rows_;
   std::vector<DecodeItem> items_;
   WaveSizes sizes_;
 };
@@ -165,31 +168,32 @@ int64_t windows_of(const SelectionAttrs& rule, int64_t tokens) {
   return (tokens - rule.compress_block_size) / rule.compress_stride + 1;
 }
 
-// Calls see(cell, row, number of tokens up to the query's own) for every query and kv head. What
-// `length` says is not used where the rows have no length.
+// Calls see(decode row, row, number of tokens up to the query's own) for every query and kv head.
+// `length` is ignored where the rows have no length.
 template <class See>
-void for_each_cell(const InferParams& p, const int64_t* length, const DecodePlan& plan, See see) {
+void for_each_decode_row(const InferParams& p, const int64_t* length, const DecodePlan& plan,
+                         See see) {
   DecodeSchedule schedule(plan);
   int64_t token = 0;
   for (int64_t b = 0; b < p.B; ++b) {
     for (int64_t i = 0; i < p.q_len[b]; ++i, ++token) {
       for (int64_t h = 0; h < p.N2; ++h) {
-        DecodeCell cell{};
-        cell.row = b;
-        cell.token = token;
-        cell.head = h;
-        cell.own = -1;
-        see(cell, length ? length[b] - p.q_len[b] + i + 1 : 0);
-        schedule.add(cell);
+        DecodeRow decode_row{};
+        decode_row.row = b;
+        decode_row.token = token;
+        decode_row.head = h;
+        decode_row.own = -1;
+        see(decode_row, length ? length[b] - p.q_len[b] + i + 1 : 0);
+        schedule.add(decode_row);
       }
     }
   }
   schedule.run();
 }
 
-void see_blocks(DecodeCell& cell, int64_t tokens, int64_t select_block) {
-  cell.own = (tokens - 1) / select_block;
-  cell.candidates = cell.own + 1;
+void see_blocks(DecodeRow& decode_row, int64_t tokens, int64_t select_block) {
+  decode_row.own = (tokens - 1) / select_block;
+  decode_row.candidates = decode_row.own + 1;
 }
 
 }  // namespace
@@ -199,13 +203,13 @@ void nsa_compress_attention_infer(const NsaCompressAttentionInferParams& p) {
   set_branch(plan, kCompressed, p.key, p.value);
   set_rule(plan, p.rule);
   plan.topk_indices = p.topk_indices;
-  for_each_cell(p, p.sel_len, plan, [&](DecodeCell& cell, int64_t tokens) {
-    cell.cmp_keys = p.cmp_len[cell.row];
+  for_each_decode_row(p, p.sel_len, plan, [&](DecodeRow& decode_row, int64_t tokens) {
+    decode_row.cmp_keys = p.cmp_len[decode_row.row];
     if (p.sel_len) {
-      cell.cmp_keys = min64(cell.cmp_keys, windows_of(p.rule, tokens));
-      see_blocks(cell, tokens, plan.select_block);
+      decode_row.cmp_keys = min64(decode_row.cmp_keys, windows_of(p.rule, tokens));
+      see_blocks(decode_row, tokens, plan.select_block);
     } else {
-      cell.candidates = plan.rule.blocks(cell.cmp_keys);
+      decode_row.candidates = plan.rule.blocks(decode_row.cmp_keys);
     }
   });
 }
@@ -216,7 +220,8 @@ void nsa_selected_attention_infer(const NsaSelectedAttentionInferParams& p) {
   plan.given_blocks = p.topk_indices;
   plan.select_block = p.select_block_size;
   plan.count = p.select_block_count;
-  for_each_cell(p, p.kv_len, plan, [&](DecodeCell& cell, int64_t tokens) { cell.kv_len = tokens; });
+  for_each_decode_row(p, p.kv_len, plan,
+                      [&](DecodeRow& decode_row, int64_t tokens) { decode_row.kv_len = tokens; });
 }
 
 void nsa_decode(const NsaDecodeParams& p) {
@@ -229,21 +234,21 @@ void nsa_decode(const NsaDecodeParams& p) {
   for (int64_t b = 0; b < p.B; ++b) longest = max64(longest, p.kv_len[b]);
   plan.count = min64(plan.count, ceil_div(longest, plan.select_block));
   plan.gates = p.gates;
-  for_each_cell(p, p.kv_len, plan, [&](DecodeCell& cell, int64_t tokens) {
-    cell.cmp_keys = windows_of(p.rule, tokens);
-    cell.kv_len = tokens;
-    cell.win_first = max64(0, tokens - p.window_size);
-    cell.win_end = tokens;
-    see_blocks(cell, tokens, plan.select_block);
+  for_each_decode_row(p, p.kv_len, plan, [&](DecodeRow& decode_row, int64_t tokens) {
+    decode_row.cmp_keys = windows_of(p.rule, tokens);
+    decode_row.kv_len = tokens;
+    decode_row.win_first = max64(0, tokens - p.window_size);
+    decode_row.win_end = tokens;
+    see_blocks(decode_row, tokens, plan.select_block);
   });
 }
 
 void dense_decode(const NsaDecodeParams& p) {
   DecodePlan plan = plan_of(p);
   set_branch(plan, kWindow, p.key[kSelected], p.value[kSelected]);
-  for_each_cell(p, p.kv_len, plan, [&](DecodeCell& cell, int64_t tokens) {
-    cell.win_first = max64(0, tokens - p.window_size);
-    cell.win_end = tokens;
+  for_each_decode_row(p, p.kv_len, plan, [&](DecodeRow& decode_row, int64_t tokens) {
+    decode_row.win_first = max64(0, tokens - p.window_size);
+    decode_row.win_end = tokens;
   });
 }
 

@@ -2,7 +2,7 @@
 // pointers need element alignment only.
 #pragma once
 
-#include "cpu/nsa_decode/plan.h"
+#include "cpu/nsa_decode/decode_plan.h"
 #include "infer/declare.h"
 
 namespace nsa::cpu {

@@ -1,10 +1,10 @@
-// What a thread takes of the scratch.
+// Scratch of a thread.
 #pragma once
 
 #include "cpu/engine/plan/topk.h"
 #include "cpu/engine/step/decode.h"
 #include "cpu/engine/threads/scratch.h"
-#include "cpu/nsa_decode/plan.h"
+#include "cpu/nsa_decode/decode_plan.h"
 
 namespace nsa::cpu {
 namespace {
@@ -15,7 +15,7 @@ struct DecodeThread {
   float* s;        // [kStepKeys, lanes]
   float* p_words;  // [kStepKeys / 2, lanes] of probabilities of two keys
   float* words;    // [kStepKeys / 2, row] of values of two keys, on tiles
-  float* sums;     // [lanes, row] a unit's output, on tiles, where the group does not fill them
+  float* sums;     // [lanes, row] a split's output, on tiles, where the group does not fill them
   float* factor;   // [lanes]
   float* prob;     // [compressed keys]
   float* score;    // [score_room(blocks)]
@@ -28,7 +28,7 @@ struct DecodeThread {
 
   static DecodeThread carve(Arena& arena, const DecodePlan& plan, int64_t max_cmp_keys,
                             int64_t max_blocks) {
-    const int64_t lanes = decode_lanes(plan.G), row = decode_row(plan.Dv);
+    const int64_t lanes = decode_lanes(plan.G), row = value_row_size(plan.Dv);
     DecodeThread t;
     t.keys = arena.take<char>(kStepKeys * decode_words(plan.D) * 4);
     t.values = arena.take<char>(kStepKeys * row * 4);

@@ -19,9 +19,9 @@ constexpr int64_t kLongRows = 8192;
 constexpr int64_t kWaveKeys = 8192;
 
 // Shares of block 0, which almost all queries select.
-constexpr int64_t kLeadShares = 4;
+constexpr int64_t kFirstBlockPartials = 4;
 
-// Of a chunk.
+// Chunk sizes, in queries and in keys.
 struct ChunkSize {
   int64_t queries, keys;
 };
@@ -124,13 +124,18 @@ class SelectSchedule {
     return plan.segments[pair.segment].q_len * min64(sel.count, pair.blocks);
   }
 
-  // Divides the sums of keys among shares of the queries.
+  // Divides the sums of keys into partials, each of some queries.
   static void share_keys(const AttentionPlan& plan, const Selection& sel, SelectGradPair& pair) {
-    pair.shares = shares_of_queries(plan, pair);
-    pair.lead = pair.kv_chunk > 1 ? min64(max64(kLeadShares, pair.shares), pair.q_chunks / 2) : 0;
-    if (pair.kv_chunks < 2 || pair.lead < pair.shares) pair.lead = 0;
-    pair.lead_keys = pair.lead > 0 ? min64(sel.shape.block, plan.segments[pair.segment].kv_len) : 0;
-    pair.kv_chunks = pair.kv_chunks * pair.shares + pair.lead;
+    pair.num_partials = partials_of_queries(plan, pair);
+    pair.first_block_partials =
+        pair.kv_chunk > 1 ? min64(max64(kFirstBlockPartials, pair.num_partials), pair.q_chunks / 2)
+                          : 0;
+    if (pair.kv_chunks < 2 || pair.first_block_partials < pair.num_partials)
+      pair.first_block_partials = 0;
+    pair.first_block_keys = pair.first_block_partials > 0
+                                ? min64(sel.shape.block, plan.segments[pair.segment].kv_len)
+                                : 0;
+    pair.kv_chunks = pair.kv_chunks * pair.num_partials + pair.first_block_partials;
   }
 
   int64_t* begin_ = nullptr;
@@ -141,7 +146,7 @@ class SelectSchedule {
 std::vector<Segment> make_selected_plan(const NsaSelectedAttentionParams& p, AttentionPlan& plan) {
   std::vector<Segment> segments = make_packed_plan(p, p.seq_kv, plan);
   for (Segment& seg : segments)
-    if (p.causal) seg.range.ahead = p.q_offset ? p.q_offset[seg.index] : 0;
+    if (p.causal) seg.range.window_right = p.q_offset ? p.q_offset[seg.index] : 0;
   return segments;
 }
 
@@ -182,7 +187,7 @@ void nsa_selected_attention(const NsaSelectedAttentionParams& p) {
 
   ForwardScratch scratch{};
   scratch.thread_size =
-      thread_space(table.select_forward_thread_size(p.D, p.Dv, chunk_rows, form.pieces > 1));
+      thread_space(table.select_forward_thread_size(p.D, p.Dv, chunk_rows, form.terms > 1));
   const Scratch memory([&](Arena& arena) {
     carve_forward(arena, plan, schedule.waves.largest(), sel.shape.lanes, form, threads, scratch);
     schedule.carve_index(arena);
@@ -204,16 +209,16 @@ void nsa_selected_attention_grad(const NsaSelectedAttentionGradParams& p) {
   plan.dq = p.dq;
   plan.dk = p.dk;
   plan.dv = p.dv;
-  // Rows are gathered query by query, so no strip is neighbouring queries.
-  plan.strips = grad_strips(plan, form);
-  if (plan.strips == GradStrips::kQueries) plan.strips = GradStrips::kNone;
+  // Rows are gathered query by query, so no 16-row tile is neighbouring queries.
+  plan.tile16s = grad_tile16s(plan, form);
+  if (plan.tile16s == GradTile16::kQueries) plan.tile16s = GradTile16::kNone;
   const int64_t block = block_keys(p, plan);
-  plan.scores_in_pieces = table.select_form(plan, block).pieces > 1;
+  plan.scores_as_bf16x3 = table.select_form(plan, block).terms > 1;
   const Selection sel{p.topk_indices, p.select_block_count, BlockShape::of(block, form.key_step())};
   SelectSchedule<SelectGradPair> schedule(plan, sel, p.seq_q, threads, [&](const Segment& seg) {
     const int64_t rows = min64(ceil_div(seg.q_len, kManyChunks), kLongRows / plan.G);
     const int64_t keys = kTuningOfTiles.select_grad_keys;
-    const bool many = plan.in_strips() && seg.kv_len >= kRangeChunks * keys;
+    const bool many = plan.uses_tile16() && seg.kv_len >= kRangeChunks * keys;
     return ChunkSize{
         range_chunk(plan, seg.q_len, 1, max64(max64(1, kGradChunkRows / plan.G), rows)),
         many ? keys : kTuningOfVectors.select_grad_keys};

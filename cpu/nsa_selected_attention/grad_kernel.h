@@ -57,20 +57,23 @@ class SelectTiles {
   int64_t rows_ = 0, tile_ = 0, first_ = 0, count_ = 0;
 };
 
-// What the first tile of a part reads of its keys.
-template <class Path>
-inline void ask_for_keys(const AttentionGradPlan& plan, const GradKeys& keys, Ahead& ahead) {
-  ahead.add(keys.kt, words<Path>(plan.D) * keys.lanes);
-  ahead.add(keys.vt, words<Path>(plan.Dv) * keys.lanes);
-  if constexpr (!kOwnRows<Path>) ahead.add(keys.k, words<Path>(keys.lanes) * padded_row(plan.D));
+// Queues the keys that the first tile of a part reads.
+template <class Variant>
+inline void prefetch_keys(const AttentionGradPlan& plan, const GradKeys& keys,
+                          PrefetchQueue& prefetch) {
+  prefetch.add(keys.kt, words<Variant>(plan.D) * keys.lanes);
+  prefetch.add(keys.vt, words<Variant>(plan.Dv) * keys.lanes);
+  if constexpr (!kOwnRows<Variant>)
+    prefetch.add(keys.k, words<Variant>(keys.lanes) * padded_row(plan.D));
 }
 
 // Rows that are not next to each other have their statistics in lines of their own.
-inline void ask_for_statistics(const AttentionGradPlan& plan, const GatheredRows& c, Ahead& ahead) {
+inline void prefetch_statistics(const AttentionGradPlan& plan, const GatheredRows& c,
+                                PrefetchQueue& prefetch) {
   each_row(c, [&](int64_t, int64_t i, int64_t head) {
     const int64_t stat = c.seg.stat + i * plan.stat.row + head * plan.stat.head;
-    ahead.add(plan.softmax_max + stat, 1);
-    ahead.add(plan.softmax_sum + stat, 1);
+    prefetch.add(plan.softmax_max + stat, 1);
+    prefetch.add(plan.softmax_sum + stat, 1);
   });
 }
 
@@ -87,89 +90,95 @@ struct SelectGradCall {
   }
 };
 
-// A tile with the steps of FlashAttentionScoreGrad. In strips its keys' sums go to the accumulators
-// at once, otherwise with the last tile of a part.
-template <class Path>
-inline void select_grad_tile(const SelectGradCall& of, const SelectTiles& tile, UnitBuffers& b) {
+// A tile with the steps of FlashAttentionScoreGrad. In 16-row tiles its keys' sums go to the
+// accumulators at once, otherwise with the last tile of a part.
+template <class Variant>
+inline void select_grad_tile(const SelectGradCall& of, const SelectTiles& tile,
+                             WorkItemBuffers& b) {
   const auto& [plan, sel, pair, s] = of;
   const GatheredRows c = tile.rows();
   const int64_t lanes = sel.shape.lanes;
   const PairKeys part = of.part(tile.part());
-  const GradKeys keys = packed_keys<Path>(part, s, b.keys);
-  if constexpr (kOwnRows<Path>) {
-    if (tile.first()) pack_key_rows<Path>(part, b.keys);
+  const GradKeys keys = packed_keys<Variant>(part, s, b.keys);
+  if constexpr (kOwnRows<Variant>) {
+    if (tile.first()) pack_key_rows<Variant>(part, b.keys);
   }
-  if (plan.in_strips() || tile.first()) {
-    b.clear<Path>(b.dk, plan.D, keys.n);
-    b.clear<Path>(b.dv, plan.Dv, keys.n);
+  if (plan.uses_tile16() || tile.first()) {
+    b.clear<Variant>(b.dk, plan.D, keys.n);
+    b.clear<Variant>(b.dv, plan.Dv, keys.n);
   }
-  load_grad_rows<Path>(plan, c, pair.delta, b.tile);
-  b.tile.ahead.over(grad_step_steps<Path>(plan, c.rows(), lanes));
+  load_grad_rows<Variant>(plan, c, pair.delta, b.tile);
+  b.tile.prefetch.over(grad_step_steps<Variant>(plan, c.rows(), lanes));
   if (*pair.repeats) {
     for (int64_t r = 0; r < c.rows(); ++r)
       b.tile.inv[r] *= multiplicity(pair, sel, plan.N2, c.query(r), tile.block());
   }
-  const KeySums<Path> dk = b.key_sums<Path>(b.dk, plan.D), dv = b.key_sums<Path>(b.dv, plan.Dv);
+  const KeySums<Variant> dk = b.key_sums<Variant>(b.dk, plan.D),
+                         dv = b.key_sums<Variant>(b.dv, plan.Dv);
   for (int64_t r0 = 0, r1; r0 < c.rows(); r0 = r1) {
     // hi does not decrease along the list: the rows that see all keys are the last ones.
-    const CutRows cut = cut_gathered<Path>(tile.keys(), lanes, c, r0);
-    const bool plain = keys.n == lanes && c.seg.range.hi(c.query(r0)) >= keys.j0 + keys.n;
+    const CutRows cut = cut_gathered<Variant>(tile.keys(), lanes, c, r0);
+    const bool unmasked = keys.n == lanes && c.seg.range.hi(c.query(r0)) >= keys.j0 + keys.n;
     r1 = cut.past;
-    grad_step<Path>(plan, c, keys, {r0, r1, 0, cut.lanes, plain, dk, dv, Into::kReplace}, b.tile);
+    grad_step<Variant>(plan, c, keys, {r0, r1, 0, cut.lanes, unmasked, dk, dv, Into::kReplace},
+                       b.tile);
   }
   add_tile_dq(plan, pair, c, b.tile.dq);
-  if (plan.in_strips() || tile.last()) add_unit_keys<Path>(plan, pair, keys.j0, keys.n, b);
+  if (plan.uses_tile16() || tile.last())
+    add_work_item_keys<Variant>(plan, pair, keys.j0, keys.n, b);
 }
 
-// What the gradient on strips of rows does differently: grad_strips.h.
-template <class Path>
-inline void select_grad_unit_strips(const SelectGradCall& of, SelectTiles tile, UnitBuffers& b);
+// Specialised by the gradient on 16-row tiles in grad_tile16.h.
+template <class Variant>
+inline void select_grad_work_item_tile16s(const SelectGradCall& of, SelectTiles tile,
+                                          WorkItemBuffers& b);
 // Packs a part of a pair for them. tmp: [lanes / 2, D padded].
-template <class Path>
-inline void pack_strip_part(const PairKeys& keys, const GradScratch& s, float* tmp);
+template <class Variant>
+inline void pack_tile16_part(const PairKeys& keys, const GradScratch& s, float* tmp);
 
-template <class Path>
-inline void select_grad_unit(const SelectGradCall& of, int64_t q_chunk, int64_t kv_chunk,
-                             UnitBuffers& b) {
+template <class Variant>
+inline void select_grad_work_item(const SelectGradCall& of, int64_t q_chunk, int64_t kv_chunk,
+                                  WorkItemBuffers& b) {
   const auto& [plan, sel, pair, s] = of;
   SelectTiles tile(plan, sel, pair, q_chunk, pair.first_block(kv_chunk), pair.past_block(kv_chunk),
-                   Path::kForm.per_word * Path::kForm.align);
-  if constexpr (kRowsOnly<Path>) {
-    if (plan.in_strips()) return select_grad_unit_strips<Path>(of, tile, b);
+                   Variant::kForm.per_word * Variant::kForm.align);
+  if constexpr (kRowsOnly<Variant>) {
+    if (plan.uses_tile16()) return select_grad_work_item_tile16s<Variant>(of, tile, b);
   }
   for (SelectTiles then = tile; !tile.done(); tile = then) {
-    Ahead& ahead = b.tile.ahead;
-    ahead.clear();
+    PrefetchQueue& prefetch = b.tile.prefetch;
+    prefetch.clear();
     then.next();
     if (!then.done()) {
-      ask_for_grad_rows(plan, pair, then.rows(), ahead);
-      ask_for_statistics(plan, then.rows(), ahead);
+      prefetch_grad_rows(plan, pair, then.rows(), prefetch);
+      prefetch_statistics(plan, then.rows(), prefetch);
       if (then.first())
-        ask_for_keys<Path>(plan, packed_keys<Path>(of.part(then.part()), s, nullptr), ahead);
+        prefetch_keys<Variant>(plan, packed_keys<Variant>(of.part(then.part()), s, nullptr),
+                               prefetch);
     }
-    select_grad_tile<Path>(of, tile, b);
+    select_grad_tile<Variant>(of, tile, b);
   }
 }
 
-template <class Path>
+template <class Variant>
 void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
                           const SelectGradWave& wave, const GradScratch& scratch, int threads) {
-  run_backward_wave<Path>(
+  run_backward_wave<Variant>(
       plan, wave, scratch, kTileKeys, threads,
       [&](const Member& member, GradBuffers& b) {
         index_pairs(member, plan, sel, wave);
         for (int64_t p = 0; p < wave.num_pairs; ++p) {
           const SelectGradPair& pair = wave.pairs[p];
           const SelectGradCall of = {plan, sel, pair, scratch};
-          member.share(pair.blocks * sel.shape.parts, [&](int64_t part) {
+          member.static_for(pair.blocks * sel.shape.parts, [&](int64_t part) {
             const PairKeys keys = of.part(part);
-            if constexpr (kRowsOnly<Path>) {
-              if (plan.in_strips()) return pack_strip_part<Path>(keys, scratch, b.dq);
+            if constexpr (kRowsOnly<Variant>) {
+              if (plan.uses_tile16()) return pack_tile16_part<Variant>(keys, scratch, b.dq);
             }
-            scratch.finite[keys.at] = pack_grad_keys<Path>(keys, scratch, b.tmp);
-            if constexpr (kScoresSplit<Path>) {
-              if (plan.scores_in_pieces)
-                pack_key_pieces<typename Path::Scores>(keys, scratch, b.q_pieces);
+            scratch.finite[keys.at] = pack_grad_keys<Variant>(keys, scratch, b.tmp);
+            if constexpr (kScoresSplit<Variant>) {
+              if (plan.scores_as_bf16x3)
+                pack_key_bf16x3<typename Variant::Scores>(keys, scratch, b.q_bf16x3);
             }
           });
         }
@@ -177,19 +186,19 @@ void select_backward_wave(const AttentionGradPlan& plan, const Selection& sel,
       [&](const SelectGradPair& pair, int64_t q_chunk, int64_t kv_chunk) {
         const Segment& seg = plan.segments[pair.segment];
         const int64_t past = min64((q_chunk + 1) * pair.q_chunk, seg.q_len);
-        return pair.shared(q_chunk, kv_chunk) &&
+        return pair.sums_to(q_chunk, kv_chunk) &&
                seg.range.hi(past - 1) > pair.first_block(kv_chunk) * sel.shape.block;
       },
-      [&](const SelectGradPair& pair, int64_t q_chunk, int64_t kv_chunk, UnitBuffers& b) {
-        select_grad_unit<Path>({plan, sel, pair, scratch}, q_chunk, kv_chunk, b);
+      [&](const SelectGradPair& pair, int64_t q_chunk, int64_t kv_chunk, WorkItemBuffers& b) {
+        select_grad_work_item<Variant>({plan, sel, pair, scratch}, q_chunk, kv_chunk, b);
       });
 }
 
 void select_backward(const AttentionGradPlan& plan, const Selection& sel,
                      const SelectGradWave& wave, const GradScratch& scratch, int threads) {
   if (plan.dtype == ElemType::kBFloat16)
-    return select_backward_wave<PathOfBFloat16>(plan, sel, wave, scratch, threads);
-  select_backward_wave<GradPathOfFloat>(plan, sel, wave, scratch, threads);
+    return select_backward_wave<VariantOfBFloat16>(plan, sel, wave, scratch, threads);
+  select_backward_wave<GradVariantOfFloat>(plan, sel, wave, scratch, threads);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "cpu/engine/plan/tokens.h"
 #include "cpu/engine/threads/team.h"
 #include "cpu/sparse_flash_attention/params.h"
-#include "cpu/sparse_flash_attention/plan.h"
+#include "cpu/sparse_flash_attention/sparse_plan.h"
 
 namespace nsa::cpu {
 namespace {
@@ -46,7 +46,7 @@ std::vector<Segment> make_sparse_plan(const SparseFlashAttentionParams& p, Atten
   std::vector<Segment> segments;
   for (int64_t b = 0; b < p.B; ++b) {
     Segment seg = token_segment(lists, b);
-    if (p.sparse_mode == 3) seg.range.ahead = seg.kv_len - seg.q_len;
+    if (p.sparse_mode == 3) seg.range.window_right = seg.kv_len - seg.q_len;
     longest = max64(longest, seg.kv_len);
     segments.push_back(seg);
   }
@@ -116,8 +116,8 @@ void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
     };
     grad.products = arena.take<float>(grad.wave * grad.most * row_k);
     grad.value_products = arena.take<float>(grad.wave * grad.most * row_v);
-    grad.picked = arena.take<int32_t>(grad.wave * grad.most);
-    grad.num_picked = arena.take<int64_t>(grad.wave);
+    grad.topk_tokens = arena.take<int32_t>(grad.wave * grad.most);
+    grad.num_topk = arena.take<int64_t>(grad.wave);
     grad.dk = sums(p.dk, p.D);
     grad.dv = sums(p.dv, p.Dv);
     if (grad.R > 0) grad.dk_rope = sums(p.dk_rope, grad.R);
@@ -142,8 +142,8 @@ void sparse_flash_attention_grad(const SparseFlashAttentionGradParams& p) {
   }
   if (!narrow) return;
   const auto round = [&](const float* sums, int64_t width, void* output) {
-    in_team(threads, [&](const Member& member) {
-      member.share(tokens, [&](int64_t k) {
+    parallel_region(threads, [&](const Member& member) {
+      member.static_for(tokens, [&](int64_t k) {
         table.round_rows(p.dtype, sums + k * width, width,
                          static_cast<char*>(output) + k * width * size);
       });

@@ -56,9 +56,9 @@ class SparseQueryGrad {
         depth_(grad.depth(plan)),
         b_(b) {}
 
-  // What is added to keys and values goes to the rows of products; their tokens to `picked`. Gives
-  // how many.
-  int64_t run(int32_t* picked, float* products, float* value_products) {
+  // Writes the terms of dk and dv to the rows of products and their tokens to `topk_tokens`.
+  // Returns how many.
+  int64_t run(int32_t* topk_tokens, float* products, float* value_products) {
     GatherBuffers& gathered = b_.gathered;
     const int64_t total = expand_tokens(
         grad_, seg_, i_, grad_.indices + (row_ * plan_.N2 + key_head_) * grad_.count, gathered);
@@ -79,7 +79,7 @@ class SparseQueryGrad {
       matmul<FloatStep>({n, lanes_v, plan_.G}, {b_.p + t * b_.lanes, b_.lanes, 1},
                         {b_.dout, b_.row_o}, {value_products + t * b_.row_o, b_.row_o});
     }
-    for (int64_t t = 0; t < total; ++t) picked[t] = gathered.tokens[t];
+    for (int64_t t = 0; t < total; ++t) topk_tokens[t] = gathered.tokens[t];
     store_rows();
     return total;
   }
@@ -196,10 +196,10 @@ inline void add_to_tokens(const Member& member, const AttentionPlan& plan,
   const int64_t begin = seg.kv_len * member.number / member.region.count;
   const int64_t past = seg.kv_len * (member.number + 1) / member.region.count;
   for (int64_t n = 0; n < queries; ++n) {
-    const int32_t* picked = grad.picked + n * grad.most;
-    for (int64_t t = 0; t < grad.num_picked[n]; ++t) {
-      if (picked[t] < begin || picked[t] >= past) continue;
-      const int64_t head = (seg.k + picked[t]) * plan.N2 + key_head, at = n * grad.most + t;
+    const int32_t* topk_tokens = grad.topk_tokens + n * grad.most;
+    for (int64_t t = 0; t < grad.num_topk[n]; ++t) {
+      if (topk_tokens[t] < begin || topk_tokens[t] >= past) continue;
+      const int64_t head = (seg.k + topk_tokens[t]) * plan.N2 + key_head, at = n * grad.most + t;
       const float* product = grad.products + at * row_k;
       add_to(grad.dk + head * plan.D, product, plan.D);
       if (grad.R > 0) add_to(grad.dk_rope + head * grad.R, product + plan.D, grad.R);
@@ -211,7 +211,7 @@ inline void add_to_tokens(const Member& member, const AttentionPlan& plan,
 void sparse_flash_attention_grad(const AttentionPlan& plan, const SparseGradPlan& grad,
                                  const ForwardScratch& scratch, int threads) {
   const int64_t row_k = padded_row(grad.depth(plan)), row_v = padded_row(plan.Dv);
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     SparseGradBuffers buffers = SparseGradBuffers::carve(arena, plan, grad);
     for (int64_t b = 0; b < plan.num_segments; ++b) {
@@ -219,15 +219,15 @@ void sparse_flash_attention_grad(const AttentionPlan& plan, const SparseGradPlan
       for (int64_t h = 0; h < plan.N2; ++h) {
         for (int64_t i0 = 0; i0 < seg.q_len; i0 += grad.wave) {
           const int64_t queries = min64(grad.wave, seg.q_len - i0);
-          member.take(queries, [&](int64_t n) {
-            grad.num_picked[n] =
+          member.dynamic_for(queries, [&](int64_t n) {
+            grad.num_topk[n] =
                 SparseQueryGrad(plan, grad, seg, h, i0 + n, buffers)
-                    .run(grad.picked + n * grad.most, grad.products + n * grad.most * row_k,
+                    .run(grad.topk_tokens + n * grad.most, grad.products + n * grad.most * row_k,
                          grad.value_products + n * grad.most * row_v);
           });
-          member.meet();
+          member.barrier();
           add_to_tokens(member, plan, grad, seg, h, queries);
-          member.meet();
+          member.barrier();
         }
       }
     }

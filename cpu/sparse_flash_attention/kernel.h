@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/engine/step/gathered_tokens.h"
-#include "cpu/sparse_flash_attention/plan.h"
+#include "cpu/sparse_flash_attention/sparse_plan.h"
 
 namespace nsa::cpu {
 namespace {
@@ -68,7 +68,7 @@ inline void softmax_of_lanes(float* s, int64_t n, int64_t lanes, float scale, fl
   }
 }
 
-// What a query with the heads of a key head is given.
+// Inputs of a query with the heads of a key head.
 struct SparseRow {
   const AttentionPlan& plan;
   const SparsePlan& sparse;
@@ -77,7 +77,7 @@ struct SparseRow {
 };
 
 // Outputs o [Dv] of head g whose sums of exp(score - max) times values have left the range of
-// float32, as values near its largest number let them: those that are no numbers once more, with
+// float32, as values near its largest number let them: NaN and infinite ones once more, with
 // probabilities, whose sum is 1, halved, because rounding may exceed that.
 [[gnu::noinline]] inline void normalised_outputs(const SparseRow& row, int64_t g,
                                                  const SoftmaxState& state, SparseBuffers& b,
@@ -96,9 +96,10 @@ struct SparseRow {
       const float e = exp1(p[j * b.lanes] * plan.scale - base);
       p[j * b.lanes] = e < kFloatMin ? 0.0f : e * half;
     }
-    const bool numbers = all_finite(gathered.values, n * gathered.row_v);
-    multiply_values<FloatPath>(numbers, {1, round_up(plan.Dv, kLanePad), n}, {p, 1, b.lanes},
-                               {gathered.values, gathered.row_v}, {b.one, b.row_o}, {Into::kAdd});
+    const bool finite = all_finite(gathered.values, n * gathered.row_v);
+    multiply_values<FloatVariant>(finite, {1, round_up(plan.Dv, kLanePad), n}, {p, 1, b.lanes},
+                                  {gathered.values, gathered.row_v}, {b.one, b.row_o},
+                                  {Into::kAdd});
   }
   for (int64_t d = 0; d < plan.Dv; ++d)
     if (!(o[d] * 0.0f == 0.0f)) o[d] = 2.0f * b.one[d];
@@ -120,10 +121,10 @@ inline void sparse_query(const AttentionPlan& plan, const SparsePlan& sparse, co
     gather_rows(plan, sparse, seg, key_head, gathered.tokens + t, n, gathered);
     products_of_rows(n, depth, gathered.keys, gathered.row_k, b.q_lanes, b.lanes, b.s);
     softmax_of_lanes(b.s, n, b.lanes, plan.scale, b.max, b.sum, b.factor);
-    const bool numbers = all_finite(gathered.values, n * gathered.row_v);
-    multiply_values<FloatPath>(numbers, {plan.G, lanes_v, n}, {b.s, 1, b.lanes},
-                               {gathered.values, gathered.row_v}, {b.o, b.row_o},
-                               {Into::kAddScaled, b.factor});
+    const bool finite = all_finite(gathered.values, n * gathered.row_v);
+    multiply_values<FloatVariant>(finite, {plan.G, lanes_v, n}, {b.s, 1, b.lanes},
+                                  {gathered.values, gathered.row_v}, {b.o, b.row_o},
+                                  {Into::kAddScaled, b.factor});
   }
   for (int64_t g = 0; g < plan.G; ++g) {
     const int64_t head = key_head * plan.G + g;
@@ -142,18 +143,18 @@ inline void sparse_query(const AttentionPlan& plan, const SparsePlan& sparse, co
   }
 }
 
-// Units are queries of a key head, all segments one after the other.
+// Work items are queries of a key head, all segments one after the other.
 void sparse_flash_attention(const AttentionPlan& plan, const SparsePlan& sparse,
                             const ForwardScratch& scratch, int threads) {
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
     SparseBuffers buffers = SparseBuffers::carve(arena, plan, sparse);
     for (int64_t b = 0; b < plan.num_segments; ++b) {
       const Segment& seg = plan.segments[b];
-      member.take(seg.q_len * plan.N2, [&](int64_t unit) {
-        sparse_query(plan, sparse, seg, unit % plan.N2, unit / plan.N2, buffers);
+      member.dynamic_for(seg.q_len * plan.N2, [&](int64_t work_item) {
+        sparse_query(plan, sparse, seg, work_item % plan.N2, work_item / plan.N2, buffers);
       });
-      member.meet();
+      member.barrier();
     }
   });
 }

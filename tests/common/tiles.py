@@ -7,7 +7,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _NUMBER = r"constexpr \w+ {name} = (\d+);"
 
 
-def tile(name, header="cpu/engine/plan/plan.h"):
+def tile(name, header="cpu/engine/plan/attention_plan.h"):
     """A constant of a header."""
     found = re.search(_NUMBER.format(name=name), (ROOT / header).read_text())
     assert found, f"{header} has no constant {name}"

@@ -13,27 +13,27 @@ PAGE = " ".join(" ".join((ROOT / "docs" / name).read_text() for name in PAGES).s
 
 # File under cpu/, constant, its value as the source writes it, the words of the page.
 CONSTANTS = (
-    ("engine/plan/plan.h", "kTileRows", "96", "pass each step 96 at a time"),
-    ("engine/plan/plan.h", "kTileSteps", "4", "once for four times 96"),
-    ("engine/plan/plan.h", "kSlabKeys", "64", "packed in slabs of 64"),
-    ("engine/plan/plan.h", "kTileKeys", "128", "a step of 128 keys"),
-    ("engine/plan/plan.h", "kCutRows", "24", "taken 24 at a time"),
+    ("engine/plan/attention_plan.h", "kTileRows", "96", "pass each step 96 at a time"),
+    ("engine/plan/attention_plan.h", "kTileSteps", "4", "once for four times 96"),
+    ("engine/plan/attention_plan.h", "kKvBlockKeys", "64", "packed in KV blocks of 64"),
+    ("engine/plan/attention_plan.h", "kTileKeys", "128", "a step of 128 keys"),
+    ("engine/plan/attention_plan.h", "kCutRows", "24", "taken 24 at a time"),
     ("engine/plan/make_plan.cc", "kScores", "1 << 18", "fit 2^18 scores"),
-    ("engine/step/amx_buffers.h", "kMost", "3", "up to three slabs"),
+    ("engine/step/amx_buffers.h", "kMost", "3", "up to three KV blocks"),
     ("flash_attention_score/entry.cc", "kWholeKeys", "1024", "sees about 1024 keys at most"),
     ("flash_attention_score/entry.cc", "kWholeSlots", "16", "otherwise 16 slots"),
     ("flash_attention_score/entry.cc", "kChunkRows", "1536", "shorter, of 1536 rows"),
-    ("engine/plan/grad_schedule.h", "kWaitingUnits", "128", "out of the next 128"),
+    ("engine/plan/grad_schedule.h", "kWaitingWorkItems", "128", "out of the next 128"),
     ("engine/plan/make_plan.h", "kKeyChunks", "64", "at most 32 of all segments"),
-    ("nsa_selected_attention/entry.cc", "kLeadShares", "4", "four shares of the queries at least"),
+    ("nsa_selected_attention/entry.cc", "kFirstBlockPartials", "4", "at least four partial sums"),
     ("nsa_selected_attention/entry.cc", "kManyChunks", "64", "a 64th of a sequence"),
     ("nsa_selected_attention/entry.cc", "kLongRows", "8192", "at most 8192 rows"),
-    ("nsa_compress/plan.h", "kCompressGradTokens", "256", "at most 256 tokens"),
+    ("nsa_compress/compress_plan.h", "kCompressGradTokens", "256", "at most 256 tokens"),
     ("nsa_compress/rows.h", "kBytes", "32 * 1024", "read 32 KB later"),
     ("engine/threads/scratch.cc", "kKept", "64 << 20", "at most 64 MiB"),
 )
 
-# The page's table of sizes by way has for each of these: row, member, value, the page's words.
+# The page's table of sizes by variant has for each of these: row, member, value, the page's words.
 TUNING = (
     ("Vectors", "select_rows", 512, "512 rows, more in long"),
     ("Vectors", "select_most_rows", 4096, "as many rows, up to 4096,"),
@@ -42,17 +42,17 @@ TUNING = (
     ("Vectors", "select_grad_keys", 256, "512 keys instead of 256"),
     ("Tiles", "select_rows", 1024, "chunk of 1024 rows"),
     ("Tiles", "select_most_rows", 2048, "up to 2048 of long"),
-    ("Pieces", "select_most_rows", 1024, "chunks are of 1024 rows"),
+    ("Bf16x3", "select_most_rows", 1024, "chunks are of 1024 rows"),
     ("Tiles", "select_range_blocks", 20, "passes 20 blocks in turn"),
-    ("Pieces", "select_range_blocks", 8, "passes 8 blocks in turn"),
+    ("Bf16x3", "select_range_blocks", 8, "passes 8 blocks in turn"),
     ("Tiles", "compress_tile_times", 4, "a tile has four times"),
 )
 
 
-@pytest.mark.parametrize("way, name, value, words", TUNING, ids=lambda x: str(x))
-def test_tuning(way, name, value, words):
+@pytest.mark.parametrize("variant, name, value, words", TUNING, ids=lambda x: str(x))
+def test_tuning(variant, name, value, words):
     source = (ROOT / "cpu" / "engine" / "plan" / "tuning.h").read_text()
-    row = re.search(rf"kTuningOf{way} = \{{(.*?)\}};", source)[1].split(", ")
+    row = re.search(rf"kTuningOf{variant} = \{{(.*?)\}};", source)[1].split(", ")
     members = re.findall(r"^  int64_t (\w+);", source, re.MULTILINE)
     assert len(row) == len(members) and int(row[members.index(name)]) == value
     assert words in PAGE
@@ -67,7 +67,7 @@ def test_constants(file, name, value, words):
 
 def constant(name):
     """The number of a constant of the plan."""
-    source = (ROOT / "cpu" / "engine" / "plan" / "plan.h").read_text()
+    source = (ROOT / "cpu" / "engine" / "plan" / "attention_plan.h").read_text()
     return int(re.search(rf"constexpr int64_t {name} = (\d+);", source)[1])
 
 
@@ -78,7 +78,7 @@ def test_rows_of_a_tile():
 
 
 def test_rows_of_a_sum():
-    source = (ROOT / "cpu" / "engine" / "step" / "ways.h").read_text()
+    source = (ROOT / "cpu" / "engine" / "step" / "kernel_variant.h").read_text()
     assert "constexpr int kDots = 8;" in source
     assert "eight rows are added side by side" in PAGE
 
@@ -88,9 +88,9 @@ def test_chunks_of_the_gradient():
     lengths = []
     for before, unit in (
         ("largest = ", "kTileRows"),
-        ("seg.kv_len, chunks, kSlabKeys,\n                             ", "kSlabKeys"),
+        ("seg.kv_len, chunks, kKvBlockKeys,\n                             ", "kKvBlockKeys"),
     ):
-        long_ones = r"long_chunks_(?: \|\| plan\.in_strips\(\))?"
+        long_ones = r"long_chunks_(?: \|\| plan\.uses_tile16\(\))?"
         largest = rf"{re.escape(before)}\({long_ones} \? (\d+) : (\d+)\) \* {unit}"
         long, short = map(int, re.search(largest, source).groups())
         assert long == 2 * short  # "half of that"

@@ -487,7 +487,7 @@ PREFIX_SUMS = {
     "actual_sel_seq_kvlen",
 }
 
-# What a test is repeated for, by the name of its second argument; the first is call_name.
+# Values that a test is repeated for, by the name of its second argument; the first is call_name.
 AXES = {
     "input_name": inputs_where(lambda call, name: True),
     "ranked_name": inputs_where(lambda call, name: name != "drop_mask"),

@@ -1,4 +1,4 @@
-"""What an Ascend kernel does not take is an error there, and nothing is dropped."""
+"""An argument that an Ascend kernel does not take is an error there; nothing is dropped."""
 
 import os
 import subprocess

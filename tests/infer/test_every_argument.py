@@ -1,4 +1,4 @@
-"""What holds for every argument of every native operator, driven by the schemas."""
+"""Rules for every argument of every native operator, driven by the schemas."""
 
 import random
 
@@ -285,7 +285,7 @@ def test_nothing_known(good, call_name):
 
 
 def test_types_without_shapes(good, call_name):
-    """What type inference does: dtypes are known, ranks are not."""
+    """Type inference: dtypes are known, ranks are not."""
     call = good(call_name)
     full = call.infer()
     for name, value in call.inputs.items():
@@ -294,7 +294,7 @@ def test_types_without_shapes(good, call_name):
 
 
 def test_shapes_without_types(good, call_name):
-    """What shape inference does: shapes are known, dtypes and list values are not."""
+    """Shape inference: shapes are known, dtypes and list values are not."""
     call = good(call_name)
     full = call.infer()
     for name, value in call.inputs.items():

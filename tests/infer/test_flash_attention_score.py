@@ -197,7 +197,7 @@ def test_compressed_kind(good):
     good(name).but(compress_stride=33).fails(ValueError, "compress_stride", "[0, 32]", 33)
     good(name).shaped("attn_mask", (27, 60)).fails(ValueError, "attn_mask", (28, 47), (27, 60))
     good(name).shaped("attn_mask", (28, 46)).fails(ValueError, "attn_mask", (28, 47), (28, 46))
-    # As in the forward call, a segment without queries needs no columns of the mask.
+    # Like in the forward call, a segment without queries needs no columns of the mask.
     idle = good(name).listed("actual_seq_qlen", (0, 48)).listed("actual_seq_kvlen", (60, 77))
     idle.shaped("attn_mask", (48, 17)).infer()
     idle.shaped("attn_mask", (48, 16)).fails(ValueError, "attn_mask", (48, 17), (48, 16))

@@ -134,7 +134,7 @@ def test_derived_key_list(good):
 
 
 def test_keys_that_were_not_compressed(good):
-    """As many as queries, where that can be nothing else."""
+    """Compressed tokens count as many as queries where nothing else is possible."""
     all_keys = good(NAME).but(key=("float16", (176, 2, 64)), value=("float16", (176, 2, 48)))
     call = all_keys.but(q_offset=None, topk_mask=None, atten_mask=None, actual_sel_seq_kvlen=None)
     derived = call.but(actual_cmp_seq_kvlen=None)

@@ -1,4 +1,4 @@
-"""What the tests of the kernels share."""
+"""Fixtures of the tests of the kernels."""
 
 from pathlib import Path
 

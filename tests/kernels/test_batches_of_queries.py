@@ -1,6 +1,6 @@
 """NsaCompressAttention of groups of a multiple of 16 heads: a batch on AMX is a few queries.
 
-Batches that a segment cuts, groups of an odd number of strips, and what is no number.
+Batches that a segment cuts, groups of an odd number of 16-row tiles, NaN and infinity.
 """
 
 import numpy as np

@@ -46,7 +46,7 @@ def test_ties(isa, score, block, tokens):
 
 @pytest.mark.parametrize("score", SCORES)
 def test_equal_scores_by_index(isa, score):
-    """What every key has alike decides nothing: blocks in order, the forced ones first."""
+    """Equal keys decide nothing: blocks come in order, the forced ones first."""
     query, key = np.zeros((64, 2, 8), np.float32), np.ones((64, 1, 8), np.float32)
     attrs = {"score": score, "block_size": 8, **window(score)}
     if score == "softmax_max":
@@ -103,7 +103,7 @@ def test_threads():
 
 @pytest.mark.parametrize("score", SCORES)
 def test_scratch_is_linear(score):
-    """Of 100,000 keys: a copy of them, and a tile of scores for each thread."""
+    """Scratch for 100,000 keys: a copy of them, and a tile of scores for each thread."""
     rng = np.random.default_rng(0)
     query, key = whole(rng, 64, 4, 16), whole(rng, 100_000, 1, 16)
     attrs = {"score": score, "block_size": 64, "block_count": 16, **window(score)}

@@ -9,7 +9,7 @@ BLOCK = 16
 
 
 def chosen(levels, forced, count):
-    """Of queries 0, 1 and -1: a block is one compressed token, whose logit is that times its level.
+    """Blocks of queries 0, 1 and -1: a block is a compressed token, its logit query times level.
 
     Equal levels are equal probabilities, and a larger one is a larger probability.
     """

@@ -112,7 +112,7 @@ def test_windows_of_float16(dim_v, grow):
 @dtypes
 @pytest.mark.parametrize("value", [2e9, np.inf])
 def test_tiles_beside_a_huge_query(dtype, value):
-    """A query that is too large for pieces leaves those that see none of its tile as they were."""
+    """A query that is too large for bf16x3 leaves those that see none of its tile as they were."""
     plain = _run(_window(dtype))
 
     def edit(query, key, values):

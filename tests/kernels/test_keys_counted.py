@@ -24,7 +24,7 @@ from tests.common.parity import causal_compress_attention, flash, selected
 from tests.common.tiles import around, tile
 
 CPU, ASCEND = tile("kTileKeys"), tile("kTileKeys", "ascendc/attention/attention_sizes.h")
-SLAB = tile("kSlabKeys")
+KV_BLOCK = tile("kKvBlockKeys")
 DIM = 64
 MOST = 4 * max(CPU, ASCEND)
 
@@ -67,7 +67,7 @@ CALLS = {
     "flash, causal": partial(_packed_flash, mode=3),
     # A window as long as a tile.
     "flash, window": lambda draw, size: _packed_flash(draw, size, 4, pre=size - 1, next_tokens=0),
-    "flash, band": lambda draw, size: _packed_flash(draw, size, 4, pre=size, next_tokens=SLAB),
+    "flash, band": lambda draw, size: _packed_flash(draw, size, 4, pre=size, next_tokens=KV_BLOCK),
     "selected": _selected,
     "selected, causal": partial(_selected, causal=True),
     "selected, odd blocks": partial(_selected, more=1),
@@ -129,7 +129,7 @@ DECODING = {
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("seed", range(6))
 def test_decoding(isa, seed, dtype, op):
-    """Of NsaDecode the branches one after the other."""
+    """NsaDecode runs its branches one after another."""
     case = DECODING[op](Draw(seed, dtype))
     named = case.named()
     value = decode(named["value" if op != "NsaDecode" else "value_slc"])
@@ -202,7 +202,7 @@ def test_a_lost_term_is_found(dtype, side):
         wrong = decode(outputs[place]).copy()
         columns = wrong[..., 1:] if name == "dv" else wrong
         at = np.unravel_index(np.abs(columns).argmax(), columns.shape)
-        # Of dq three keys of a column, of the others the two heads of a group.
+        # dq sums three keys of a column, the others the two heads of a group.
         columns[at] *= 2 / 3 if name == "dq" else 1 / 2
         faulty = [*outputs]
         faulty[place] = encode(wrong, dtype)

@@ -24,7 +24,7 @@ OPERATORS = {
 
 
 def plain_errors(case):
-    """Those of the plain implementation with values of a size that it adds up, order by order."""
+    """Expected outputs, from the plain implementation with values small enough to add up."""
     small = with_large_values(case, 3e38 * 2.0**-20)
     expected = run_reference(small)[0]
     return (error(run_plain(small, order)[0], expected) for order in range(ORDERS))

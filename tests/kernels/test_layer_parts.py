@@ -9,7 +9,7 @@ from mindspore_nsa.testing.dtypes import decode, encode
 DTYPES = ("float32", "float16", "bfloat16")
 # (tokens, query heads, key heads, head_dim, value_head_dim)
 SIZES = [(1, 1, 1, 2, 1), (97, 4, 2, 40, 24), (33, 3, 3, 6, 130), (260, 16, 1, 128, 128)]
-# Of a rounding to the dtype, relative; float32: of a few operations.
+# Relative error of a rounding to the dtype; for float32 of a few operations.
 UNIT = {"float32": 4e-7, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
@@ -29,7 +29,7 @@ def near(ours, expected, dtype):
 
 
 def angles(rng, tokens, dim):
-    """What the layer computes of positions: the sines of the first half are negative."""
+    """Angles as the layer computes them: the sines of the first half are negative."""
     angle = rng.uniform(0, 6.3, (tokens, 1, dim // 2))
     sin = np.concatenate((-np.sin(angle), np.sin(angle)), -1)
     return np.tile(np.cos(angle), 2).astype(np.float32), sin.astype(np.float32)

@@ -133,7 +133,7 @@ def test_threads(op):
 
 
 def test_scratch_is_linear():
-    """Of 131,072 keys and 2048 picks: a copy of the keys, and tiles of each thread."""
+    """Scratch for 131,072 keys and 2048 of them: a copy of the keys, and tiles of each thread."""
     rng = np.random.default_rng(0)
     query = rng.standard_normal((1, 8, 16, 16), np.float32)
     key = rng.standard_normal((1, 131_072, 1, 16), np.float32)

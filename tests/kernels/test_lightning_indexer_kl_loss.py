@@ -50,7 +50,7 @@ def setting(queries=20, keys=50, picks=30, seed=0):
 
 
 def statistics(given, scale=0.25, **more):
-    """Of the attention over the picks."""
+    """Statistics of the attention over the selected tokens."""
     picks = np.repeat(given["sparse_indices"], 2, axis=2)
     _, top, total = reference.sparse_flash_attention(
         given["query"], given["key"], given["key"], picks, scale, return_softmax_lse=True, **more
@@ -105,7 +105,7 @@ def test_dense_is_sparse_with_every_pick(isa):
 
 
 def test_log_sum_of_the_definition(isa):
-    """Of scores that a query does not see nothing remains, and rows without keys have the marks."""
+    """Hidden scores leave no trace, and rows without keys have the marks."""
     given = setting(50, 20, 1)
     given["key_index"][0, 3] = np.inf  # the first that sees it is number 33
     top, total = run(LOG_SUM, given)
@@ -232,7 +232,7 @@ def test_threads(op):
 
 
 def test_sparse_scratch_does_not_grow_with_the_keys():
-    """Of float32 keys, whose gradients are summed up in the output."""
+    """Scratch for float32 keys, whose gradients are summed up in the output."""
     picks = np.random.default_rng(7).integers(0, 100_000, (1, 4, 1, 512)).astype(np.int32)
     given = {
         "query": draw(8, 1, 4, 16, 64),

@@ -9,7 +9,7 @@ from mindspore_nsa.testing.case import Case, compare
 
 # So many heads that a sequence is long for them: three queries are a chunk.
 TOKENS, HEADS, DIM = 150, 512, 8
-# The same of the forward on tiles, where shorter sequences have two.
+# Tokens of the forward on tiles, where shorter sequences have two.
 FORWARD_TOKENS, FORWARD_DIM = 200, 32
 # Without tiles a chunk is the longer the fewer blocks of how many a query selects: 16 queries, and
 # 8 of the shorter sequence.
@@ -37,7 +37,7 @@ def test_few_blocks_of_many(dtype):
 
 
 def same_start(case, tokens):
-    """The same bits with one thread and three, and of the first tokens alone with two."""
+    """One thread and three give equal bits, and so do the first tokens alone with two."""
     named = case.named()
     ends = np.array([tokens], np.int64)
     inputs = {

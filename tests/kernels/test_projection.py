@@ -155,7 +155,7 @@ def test_without_tokens(isa):
 
 
 def test_scratch_is_bounded():
-    """Of the weights and of a number of tokens, however many there are."""
+    """Scratch holds the weights and a bounded number of tokens."""
     rng = np.random.default_rng(5)
     weight = encode(rng.standard_normal((96, 64), np.float32), "bfloat16")
     held = []

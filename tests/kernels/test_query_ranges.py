@@ -18,7 +18,7 @@ CALLS = {
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("op", CALLS)
 def test_gradients(op, dtype):
-    """Those of float32, which have no ranges, but for the rounding; less scratch than dq's sums."""
+    """Gradients equal float32's, without ranges, within rounding; scratch is below dq's sums."""
     workload = CALLS[op](dtype)
     forward = workload.forward
     case = workload.gradient(_native.run(forward.op, forward.inputs, forward.attrs))

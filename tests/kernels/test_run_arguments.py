@@ -1,4 +1,4 @@
-"""What `_native.run` is given: memory that is not there, thread counts, byte orders."""
+"""Arguments of `_native.run`: memory that is not there, thread counts, byte orders."""
 
 import numpy as np
 import pytest

@@ -43,7 +43,7 @@ def test_more_blocks_than_there_are(count, lengths):
 
 
 def test_keys_that_no_query_selects_from():
-    """Those of a segment without queries are not packed."""
+    """Keys of a segment without queries are not packed."""
     queries, keys, many = 30, 70, 50000
     query = _normal(queries, HEADS, D)
     key = _normal(many + keys, 2, D)

@@ -12,7 +12,7 @@ from mindspore_nsa.testing.case import Case, compare
 from mindspore_nsa.testing.dtypes import DTYPES, decode, encode
 
 pytestmark = pytest.mark.usefixtures("isa")
-# Rows of several swaths and half a one, keys of several sweeps and of less than a step.
+# Rows of several 32-row tiles and half a one, keys of several sweeps and of less than a step.
 ROWS, KEYS, HEADS, DIM = 176, 1700, 2, 40
 
 

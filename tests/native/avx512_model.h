@@ -223,7 +223,7 @@ inline Floats dot_bf16(Floats sums, Halves a, Halves b) {
 #define _mm512_cvtneps_pbh(x) nsa::avx512_model::one_to_bf16(x)
 #define _mm512_dpbf16_ps(sum, x, y) nsa::avx512_model::dot_bf16(sum, x, y)
 
-// What a translation unit asks the compiler.
+// Macros by which a translation unit asks the compiler.
 #define __AVX512F__ 1
 #ifdef NSA_AVX512_MODEL_BF16
 #define __AVX512BF16__ 1

@@ -34,7 +34,7 @@ class Build:
     seconds: int = 1500
 
 
-# What this processor cannot run is not built.
+# Builds leave out what this processor cannot run.
 AVX512 = f"-DNSA_AVX512={'ON' if 'avx512' in _native.available_isas() else 'OFF'}"
 PLAIN = Build("plain", (AVX512,))
 SANITIZE = "-DNSA_SANITIZE=address,undefined"

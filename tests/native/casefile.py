@@ -30,7 +30,7 @@ _NAMES = {number: name for name, number in TYPE_IDS.items()}
 
 @dataclass
 class Result:
-    """What one call gave: the text of its error, or its outputs as the binding returns them."""
+    """The outcome of a call: the text of its error, or its outputs as the binding returns them."""
 
     error: str
     outputs: list

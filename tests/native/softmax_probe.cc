@@ -70,7 +70,7 @@ struct Floats {
   }
 };
 
-// The same scores in one row more than a vector has lanes: those side by side, and the last alone.
+// Repeats a row of scores once more than a vector has lanes: rows side by side, and the last alone.
 void check_side_by_side(const std::vector<float>& scores, int64_t step) {
   constexpr int64_t kRows = W + 1;
   std::vector<SoftmaxState> state(kRows, SoftmaxState::empty());

@@ -1,5 +1,5 @@
-// What the functions that everything is made of give for NaN, infinities, denormals and zeros of
-// either sign, for the instruction set that the build names. Prints "function input ... : output
+// Results of the basic functions for NaN, infinities, denormals and zeros of either sign, on the
+// instruction set that the build names. Prints "function input ... : output
 // ..." in bits, a line for each call; the test knows what is right.
 #include <cinttypes>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cpu/block_indexer/scores.h"
-#include "cpu/engine/plan/picks.h"
 #include "cpu/engine/plan/topk.h"
+#include "cpu/engine/plan/topk_tokens.h"
 #include "cpu/lightning_indexer/divergence.h"
 
 namespace nsa::cpu {
@@ -127,8 +127,8 @@ void orders() {
   const auto n = static_cast<int64_t>(scores.size());
   std::vector<char> memory(1 << 20);
   Arena arena{memory.data()};
-  Picks picks = Picks::carve(arena, n);
-  const PickSpace space = PickSpace::carve(arena, n);
+  TopkTokens picks = TopkTokens::carve(arena, n);
+  const TopkSpace space = TopkSpace::carve(arena, n);
   picks.clear();
   picks.add(scores.data(), 0, n, space);
   picks.finish(space);

@@ -1,4 +1,4 @@
-"""What the kernels' loops require of lengths is checked in the builds with sanitizers, and only
+"""The preconditions of the kernels' loops are checked in the builds with sanitizers, and only
 there."""
 
 import os

@@ -23,9 +23,9 @@ from .spoiled import spoiled_cases
 # Seeds of random cases by form; emulation and sanitizers are slow. The kernels' own tests draw more
 # of them, and make soak in every form.
 SEEDS = {"plain": 120, "asan": 40, "asan_avx512": 120, "neon": 16, "avx512_model": 40}
-# The same for calls that are wrong in one place.
+# Numbers of calls that are wrong in one place.
 SPOILED = {"plain": 200, "asan": 80, "asan_avx512": 120, "neon": 40, "avx512_model": 80}
-# The same for calls with infinite numbers and NaN, of every operator.
+# Numbers of calls with infinity and NaN, for every operator.
 PLANTED = {"plain": 6, "asan": 4, "asan_avx512": 4, "neon": 2, "avx512_model": 3}
 # One of so many cases of an operator and dtype: portable code takes as long as that of all other
 # instruction sets, whose loops are the same.
@@ -44,9 +44,9 @@ WIDE_ISAS = ["avx512_bf16", "avx512"]
 FORMS = [builds.PLAIN, builds.ADDRESS, builds.NEON]
 if "avx2" in _native.available_isas() and WIDE_ISAS[0] not in _native.available_isas():
     FORMS.append(builds.WIDE)
-# Those that `make test` leaves out.
+# Forms that `make test` leaves out.
 SOAKED = [builds.ADDRESS_AVX512] if "avx512" in _native.available_isas() else []
-# Those with the model: of another processor there is none.
+# Forms with the model, which exists for this processor only.
 MODELLED = [build for build in FORMS if build is builds.WIDE]
 if WIDE_ISAS[0] in _native.available_isas():
     MODELLED.append(builds.PLAIN)
@@ -117,7 +117,7 @@ def _isas(form, program):
 
 
 def expected_isas(form):
-    """Those of this machine; the model stands before the last and needs AVX512-BF16."""
+    """Instruction sets of this machine; the model stands before the last and needs AVX512-BF16."""
     isas = _native.available_isas()
     if form is builds.NEON:
         return ["neon", "scalar"]
@@ -163,7 +163,7 @@ def every(stride, cases):
 
 
 def wrong(form, program, cases, isa, folder):
-    """What is wrong with the outputs of right calls on an instruction set, a line for each."""
+    """Errors in the outputs of right calls on an instruction set, a line for each."""
     write_cases(folder / "cases", cases)
     done = builds.run_replay(form, program, folder / "cases", folder / isa, isa)
     assert done.returncode == 0, f"{isa}: {done.stdout}{done.stderr[-5000:]}"
@@ -194,7 +194,7 @@ def test_right_calls(form, program, cases, tmp_path):
 
 @pytest.mark.parametrize("form", MODELLED, ids=lambda b: b.name, indirect=True)
 def test_gradients_of_large_scores(form, program, tmp_path):
-    """On the model of AMX, where forwards are in pieces."""
+    """On the model of AMX, where forwards run on bf16x3."""
     # Compressed keys, many tokens of them, are only few here.
     names = [name for name in large_scores() if name != "compressed float16"]
     workloads = [large_scores()[name]() for name in names]
@@ -240,7 +240,7 @@ def test_spoiled_calls(form, program, tmp_path):
 
 
 def test_file_format(tmp_path):
-    """What the program wrote is what the binding returns, bit for bit."""
+    """The program writes what the binding returns, bit for bit."""
     program = builds.compile_replay(builds.PLAIN)
     cases = [make_case(seed) for seed in range(40)]
     write_cases(tmp_path / "cases", cases)

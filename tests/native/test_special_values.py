@@ -22,7 +22,7 @@ def floats(words):
 
 
 def of_exp(lowest, function):
-    """What an exponential has to give: exactly 0 below `lowest`; None: anything but a number."""
+    """The expected exponential: exactly 0 below `lowest`; None: anything but a number."""
 
     def expected(x):
         if np.isnan(x) or x == np.inf:
@@ -83,7 +83,7 @@ def check_divergence(p, q, a, b):
 
 
 def check(lines):
-    """What is wrong, a line for each; and how many calls of each function there were."""
+    """Errors, a line for each; and the number of calls of each function."""
     wrong, counts, orders = [], {}, {}
     for line in lines:
         left, right = line.split(":")

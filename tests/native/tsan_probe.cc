@@ -15,13 +15,13 @@ int main(int argc, char** argv) {
   for (int round = 0; round < 20; ++round) {
     nsa::cpu::set_num_threads(2 + round % 3);
     nsa::cpu::start_team();
-    nsa::cpu::in_team(4, [&](const nsa::cpu::Member& member) {
-      member.take(count / 64, [&](int64_t n) {
+    nsa::cpu::parallel_region(4, [&](const nsa::cpu::Member& member) {
+      member.dynamic_for(count / 64, [&](int64_t n) {
         for (int64_t i = 64 * n; i < 64 * (n + 1); ++i) values[i] += i;
       });
-      member.meet();
-      // What others wrote before they met, and what others wrote in the region before.
-      member.share(count, [&](int64_t i) {
+      member.barrier();
+      // Reads values that others wrote before the barrier, and in the region before.
+      member.static_for(count, [&](int64_t i) {
         values[i] *= 2;
         if (race) total += values[i];
       });

@@ -10,8 +10,8 @@ CPU = ROOT / "cpu"
 ENGINE = CPU / "engine"
 # Not the engine, and not operators: the units of the instruction sets and the choice among them.
 DISPATCH = CPU / "dispatch"
-# Which ways to do a step a unit has is asked in these.
-PICK = {"ways.h", "forward.h", "gradient.h", "decode.h"}
+# These files ask which kernel variants a translation unit has.
+CHOOSERS = {"kernel_variant.h", "forward.h", "gradient.h", "decode.h"}
 CONDITION = re.compile(r"^\s*#\s*(?:if|el|endif|define\s+NSA_ISA|undef)", re.MULTILINE)
 # Matches intrinsics of x86 and of Arm, and the assembler of tiles.
 INTRINSIC = re.compile(
@@ -40,15 +40,15 @@ def _includes(path):
 
 def test_all_are_seen():
     assert len(OPERATORS) > 40 and len(STEPS) > 15
-    assert PICK <= {path.name for path in STEPS}
+    assert CHOOSERS <= {path.name for path in STEPS}
 
 
 def test_no_instruction_set_in_operators():
     assert _with(OPERATORS, CONDITION, INTRINSIC) == []
 
 
-def test_a_way_is_a_file():
-    assert _with([path for path in STEPS if path.name not in PICK], CONDITION) == []
+def test_a_variant_is_a_file():
+    assert _with([path for path in STEPS if path.name not in CHOOSERS], CONDITION) == []
 
 
 def test_the_engine_knows_no_operator():

@@ -87,8 +87,8 @@ Segment segment_of(const FlashCall& call, const MaskTiling& mask, int64_t b) {
   return segment;
 }
 
-// What `rows` queries that select `each` of so many visible keys cost: the keys that come for any
-// of them, about all where there are enough queries, and what every query does with its own.
+// Cost of `rows` queries that select `each` of so many visible keys: loading the keys that any of
+// them selects, about all where there are enough queries, and the work of every query on its own.
 int64_t selected_keys(int64_t visible, int64_t rows, int64_t each) {
   constexpr int64_t kQueriesOfACopy = 10;
   return std::min(visible, rows * each) + rows * std::min(visible, each) / kQueriesOfACopy;

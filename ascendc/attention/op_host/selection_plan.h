@@ -17,10 +17,10 @@ struct SelectedCall {
   float scale = 1;
   int64_t tile_queries = 0;  // at most; 0: as many as fit
 
-  // As attention of the key heads, each with the queries of its group.
+  // The call as attention of the key heads, each with the queries of its group.
   FlashCall attention() const;
   SelectionTiling selection() const;
-  // Of a tile that has room for `most`.
+  // Queries of a tile that has room for `most`.
   int32_t queries_of(int32_t most) const {
     return tile_queries > 0 ? static_cast<int32_t>(Min(most, tile_queries)) : most;
   }

@@ -107,8 +107,7 @@ class DescribedCall {
     }
     return outputs;
   }
-  // As infer(), at tiling, where the caller has allocated the outputs: they must be of these
-  // shapes.
+  // Runs infer() at tiling, where the caller has allocated the outputs: their shapes must match.
   void check(const gert::TilingContext& context) const {
     const std::vector<OutputDesc> expected = infer();
     for (size_t i = 0; i < expected.size(); ++i) {

@@ -1,4 +1,4 @@
-// What the host side of every operator needs of CANN: the machine, the log, failure.
+// CANN's services for the host side of every operator: the machine, the log, failure.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct VectorCores {
 // 1: the cores of a launch begin together, because they wait for each other.
 enum class Schedule : uint32_t { kAsTheyCome = 0, kAllCoresAtOnce = 1 };
 
-// What CANN's tiling context is told last. `workspace`: bytes of the operator itself.
+// Completes CANN's tiling context. `workspace`: bytes of the operator itself.
 inline void describe_launch(gert::TilingContext* context, const VectorCores& machine, int32_t cores,
                             int64_t workspace, Schedule schedule = Schedule::kAsTheyCome) {
   context->SetBlockDim(static_cast<uint32_t>(cores));

@@ -1,4 +1,4 @@
-// What the segments of a call of NsaCompress amount to, and where in them a share of it begins.
+// The total work of the segments of a call of NsaCompress, and where a share of it begins.
 #pragma once
 
 #include <algorithm>

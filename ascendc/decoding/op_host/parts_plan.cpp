@@ -6,7 +6,7 @@ namespace nsa::ascend {
 
 namespace {
 
-// What the parts of a wave may leave in the workspace: a prompt has many cells.
+// Limit of the workspace for the parts of a wave: a prompt has many cells.
 constexpr int64_t kWaveBytes = int64_t{32} * 1024 * 1024;
 
 }  // namespace

@@ -79,8 +79,8 @@ static_assert(FlashAttentionScoreBuffers(CubeTiles(512, 512, 2).rows, 8, 512, 2,
                   .Total() <= kUbBytes);
 static_assert(FlashAttentionScoreBuffers(16, 8, 512, 4, EveryBias()).Total() <= kUbBytes);
 
-// What the cube core of a block and its vector cores hand to each other, in three slots each. Bytes
-// from the start of the block's share of the workspace.
+// Buffers between the cube core of a block and its vector cores, three slots each. Offsets are
+// bytes from the start of the block's share of the workspace.
 struct FlashAttentionScoreWorkspace {
   int64_t scores;         // of a step, float [rows, 512]
   int64_t probabilities;  // of a step, [rows, 512]

@@ -241,20 +241,20 @@ class FlashAttentionScoreVector {
     result_out_.FreeTensor(result);
   }
 
-  // Of a row of an item's segment.
+  // Offset of a row of an item's segment.
   __aicore__ inline int64_t Offset(const TensorStrides& s, const WorkItem& item,
                                    int64_t row) const {
     return (t_->work.packed != 0 ? 0 : item.segment * s.batch) + (item.query_start + row) * s.row +
            item.head * s.head;
   }
-  // Of the rows of a tile. The softmax may be two tiles ahead of the output.
+  // Maxima of the rows of a tile. The softmax may be two tiles ahead of the output.
   __aicore__ inline AscendC::LocalTensor<float> Maximum(const KeyStep& step) const {
     return statistics_[static_cast<uint32_t>(step.tile % kSlots * 2 * half_rows_)];
   }
   __aicore__ inline AscendC::LocalTensor<float> Sum(const KeyStep& step) const {
     return statistics_[static_cast<uint32_t>((step.tile % kSlots * 2 + 1) * half_rows_)];
   }
-  // Of the rows of a step: what the steps before it count.
+  // Factors that rescale the earlier steps of the rows of a step.
   __aicore__ inline AscendC::LocalTensor<float> Factors(const KeyStep& step) const {
     return statistics_[static_cast<uint32_t>((2 * kSlots + step.index % kSlots) * half_rows_)];
   }

@@ -8,7 +8,7 @@ namespace nsa::ascend {
 
 namespace {
 
-// What a tile of queries costs beside its keys, in keys: Dvec, and rounding dq.
+// Cost of a tile of queries beside its keys, in keys: Dvec, and rounding dq.
 constexpr int64_t kRowCost = 192;
 
 int64_t elements(const std::vector<int64_t>& shape) {

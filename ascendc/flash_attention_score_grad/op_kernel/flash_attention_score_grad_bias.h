@@ -66,7 +66,7 @@ class SharedBiasGrad {
   template <typename Queue>
   __aicore__ inline void BeginTile(const GradStep& step, const RowShare& share, Queue& zeros) {
     if (step.item.segment > 0) {
-      // What an earlier entry added is complete.
+      // Waits until the additions of earlier entries are complete.
       AscendC::PipeBarrier<PIPE_MTE3>();
       return;
     }

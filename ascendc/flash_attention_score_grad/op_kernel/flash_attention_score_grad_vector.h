@@ -154,7 +154,7 @@ class FlashAttentionScoreGradVector {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  // Of the query `row` of an item's segment, or of the key.
+  // Offset of the query `row` of an item's segment, or of the key.
   __aicore__ inline int64_t Offset(const TensorStrides& s, const WorkItem& item, int64_t start,
                                    int64_t row, int64_t head) const {
     return (t_->queries.packed != 0 ? 0 : item.segment * s.batch) + (start + row) * s.row +
@@ -233,8 +233,9 @@ class FlashAttentionScoreGradVector {
     statistics_out_.FreeTensor(zeros);
   }
 
-  // What no tile writes: gradients of keys behind the last segment, which compressed keys may have;
-  // of the bias of scores that are not visible; of what is not asked for, one element each.
+  // Zeroes the outputs that no tile writes: gradients of keys behind the last segment, which
+  // compressed keys may have; of the bias of hidden scores; and the single elements of unused
+  // outputs.
   __aicore__ inline void ClearTheRest() {
     const int64_t spare = t_->key_tokens - t_->segment_tokens;
     if (spare > 0) {

@@ -9,7 +9,7 @@ namespace {
 
 // New tokens come as the layer's projections give them, in float. Vector cores have neither sines
 // nor float64, so that the angles come as tables; what they follow from is in the state of a cache.
-// What is written cannot be absent: dense attention has a Tensor in the place of `others`.
+// An input that is written cannot be absent: dense attention has a Tensor in the place of `others`.
 const Signature& signature() {
   static const Signature signature = Signature("NsaCacheStep", {ge::DT_FLOAT16, ge::DT_BF16})
                                          .input("query", nullptr, {ge::DT_FLOAT})

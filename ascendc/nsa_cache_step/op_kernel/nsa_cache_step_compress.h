@@ -3,7 +3,7 @@
 
 #include "ascendc/attention/row_store.h"
 #include "ascendc/common/pipe_order.h"
-#include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_turn.h"
+#include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_rope.h"
 
 namespace nsa::ascend {
 
@@ -24,7 +24,7 @@ class StepCompress {
     pipe->InitBuffer(slice_buffer_, bytes.encodings);
     pipe->InitBuffer(weights_buffer_, 2 * bytes.weights);
     pipe->InitBuffer(rows_buffer_, 4 * bytes.row);
-    turn_.Init(pipe, g);
+    rope_.Init(pipe, g);
     rows_.Init(g);
   }
 
@@ -64,8 +64,8 @@ class StepCompress {
                    t_->compressed_places.keys_begin,
                    dim};
     Sum(key, window, head);
-    turn_.Seek(window * t_->stride);
-    turn_.Turn(Row(2), Row(3), Row(0), 1);
+    rope_.Seek(window * t_->stride);
+    rope_.Rotate(Row(2), Row(3), Row(0), 1);
     Store(key, Row(2), window, head);
     const Part value{g_->weight_v,
                      g_->position_v,
@@ -186,7 +186,7 @@ class StepCompress {
   const NsaCacheStepTilingData* t_ = nullptr;
   const NsaCacheStepArguments* g_ = nullptr;
   StepRows rows_;
-  StepTurn turn_;
+  StepRope rope_;
   AscendC::GlobalTensor<T> others_, fresh_;
   AscendC::GlobalTensor<float> weight_, position_;
   AscendC::TQue<AscendC::TPosition::VECIN, 2> tokens_in_, encodings_in_, weights_in_;

@@ -1,5 +1,5 @@
-// What is left when the branches have read the cache: the new tokens go into the rings, and the
-// lengths are raised.
+// The last stage, after the branches have read the cache: it writes the new tokens into the rings
+// and raises the lengths.
 #pragma once
 
 #include "ascendc/common/pipe_order.h"

@@ -6,7 +6,7 @@
 
 namespace nsa::ascend {
 
-// What the branches share.
+// Base of the keys of a branch.
 class StepKeys {
  public:
   using Arguments = NsaCacheStepArguments;
@@ -37,11 +37,11 @@ class LastTokens : public StepKeys {
   __aicore__ inline void Init(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
     InitRows(tiling, g);
   }
-  __aicore__ inline int64_t MostParts(int64_t query) {
+  __aicore__ inline int64_t MaxParts(int64_t query) {
     rows_.Seek(query);
     return (Visible() + t_->part_keys - 1) / t_->part_keys;
   }
-  // Of tokens that see their whole row: otherwise the parts of each begin at a token of its own.
+  // Parts shared by tokens that see their whole row: with a window each begins at another token.
   __aicore__ inline int64_t SharedParts(int64_t query) {
     rows_.Seek(query - 1);
     const int64_t before = rows_.seen();
@@ -92,7 +92,7 @@ class CompressedTokens : public StepKeys {
   __aicore__ inline void Init(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
     InitRows(tiling, g);
   }
-  __aicore__ inline int64_t MostParts(int64_t query) {
+  __aicore__ inline int64_t MaxParts(int64_t query) {
     rows_.Seek(query);
     return (rows_.Windows(rows_.seen()) + t_->part_keys - 1) / t_->part_keys;
   }
@@ -118,7 +118,7 @@ class CompressedTokens : public StepKeys {
   }
 };
 
-// Those of the blocks that have been chosen.
+// Keys of the chosen blocks.
 class ChosenTokens : public StepKeys {
  public:
   __aicore__ inline void Init(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
@@ -127,7 +127,7 @@ class ChosenTokens : public StepKeys {
     block_count_ = g.tiling->ranking.count;
     indices_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g.indices));
   }
-  __aicore__ inline int64_t MostParts(int64_t) const { return t_->parts; }
+  __aicore__ inline int64_t MaxParts(int64_t) const { return t_->parts; }
   // `runs`: for ForRuns.
   __aicore__ inline void Start(int64_t cell, bool runs) {
     rows_.Seek(cell / t_->heads);

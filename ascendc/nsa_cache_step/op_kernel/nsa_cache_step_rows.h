@@ -7,7 +7,7 @@
 namespace nsa::ascend {
 
 struct NsaCacheStepArguments {
-  GM_ADDR new_query;  // float [T, N1, D], not turned, as the keys
+  GM_ADDR new_query;  // float [T, N1, D], not rotated, as the keys
   GM_ADDR new_key;    // float [T, sets * N2, D]
   GM_ADDR new_value;  // float [T, sets * N2, Dv]
   GM_ADDR selected;
@@ -24,7 +24,7 @@ struct NsaCacheStepArguments {
   GM_ADDR result;
   GM_ADDR step_workspace;
   const NsaCacheStepTilingData* tiling;
-  // Of one branch.
+  // Tensors of one branch.
   GM_ADDR query = nullptr;
   GM_ADDR key = nullptr;
   GM_ADDR value = nullptr;
@@ -86,7 +86,7 @@ class StepRows {
   __aicore__ inline bool Fits(int64_t length) const {
     return length >= 0 && length <= parts().capacity - count();
   }
-  // Of the token, whether it is written, and how many are before it.
+  // Whether the token is written, and how many precede it.
   __aicore__ inline bool written() const { return token_ < end_ && Fits(length_); }
   __aicore__ inline int64_t position() const { return length_ + token_ - begin_; }
   // Tokens that it sees.

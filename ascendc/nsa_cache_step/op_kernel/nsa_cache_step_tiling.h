@@ -40,7 +40,7 @@ constexpr int32_t kMostStepBlocks = 128;  // of a query
 // each.
 constexpr int64_t kAngleStep = 2048;
 
-// Heads of one token are turned, rounded and written together.
+// Heads of one token are rotated, rounded and written together.
 constexpr int32_t kStepTileFloats = 4096;
 __aicore__ constexpr int32_t StepTileHeads(int32_t dim) {
   return static_cast<int32_t>(Min(kStepTileFloats / dim, kMaxRepeats));
@@ -58,14 +58,14 @@ constexpr int32_t kStepSlice = 16;
 // Bytes of the vector core's buffers while tokens are written, and windows compressed.
 struct StepTurnBuffers {
   uint32_t angles;  // a row of both tables: cosines and sines
-  uint32_t turn;    // cosines and sines of a position, and scratch
+  uint32_t rope;    // cosines and sines of a position, and scratch
 
   __aicore__ explicit constexpr StepTurnBuffers(int32_t dim)
-      : angles(static_cast<uint32_t>(4 * dim) * 4), turn(static_cast<uint32_t>(3 * dim) * 4) {}
-  __aicore__ constexpr uint32_t Total() const { return angles + turn; }
+      : angles(static_cast<uint32_t>(4 * dim) * 4), rope(static_cast<uint32_t>(3 * dim) * 4) {}
+  __aicore__ constexpr uint32_t Total() const { return angles + rope; }
 };
 struct StepWriteBuffers {
-  uint32_t tile;     // heads of a token, float, twice; turned; turned the other way
+  uint32_t tile;     // heads of a token, float, twice; rotated; rotated the other way
   uint32_t rounded;  // heads of a token, 16-bit, twice
   uint32_t lengths;  // a data block of each row
 
@@ -80,7 +80,7 @@ struct StepCompressBuffers {
   uint32_t tokens;     // of a slice, 16-bit, twice
   uint32_t encodings;  // float, twice; and the tokens in float
   uint32_t weights;    // a data block of each, twice; rounded, and on the way there
-  uint32_t row;        // float: the sum, that of the encodings, turned, turned the other way
+  uint32_t row;        // float: the sum, that of the encodings, rotated, rotated the other way
   uint32_t rounded;    // 16-bit, twice
 
   __aicore__ explicit constexpr StepCompressBuffers(int32_t dim)
@@ -98,7 +98,7 @@ static_assert(StepTurnBuffers(256).Total() + StepCompressBuffers(256).Total() <=
 // The workspace in bytes: where each part begins. What the attention takes comes last.
 struct StepWorkspace {
   int64_t lengths;               // of the rows before the step, int64 [B]
-  int64_t queries;               // turned, [T, N1, D]
+  int64_t queries;               // rotated, [T, N1, D]
   int64_t raw_keys, raw_values;  // of the new tokens, [T, N2, ...], until the rings get them
   int64_t window_keys, window_values;
   int64_t outputs, output;  // of the three branches, [T, N1, Dv]; bytes of each
@@ -107,15 +107,16 @@ struct StepWorkspace {
 
   __aicore__ explicit constexpr StepWorkspace(const NsaCacheStepTilingData& t)
       : lengths(0),
-        queries(Behind(lengths, t.parts.batch * 8)),
-        raw_keys(Behind(queries, Queries(t) * t.parts.dim * 2)),
-        raw_values(Behind(raw_keys, Fresh(t, t.sparse != 0) * t.parts.dim * 2)),
-        window_keys(Behind(raw_values, Fresh(t, t.sparse != 0) * t.parts.value_dim * 2)),
-        window_values(Behind(window_keys, Fresh(t, Separate(t)) * t.parts.dim * 2)),
-        outputs(Behind(window_values, Fresh(t, Separate(t)) * t.parts.value_dim * 2)),
-        output(t.sparse != 0 ? Behind(0, Queries(t) * t.parts.value_dim * 2) : 0),
-        indices(Behind(outputs, 3 * output)),
-        parts(Behind(indices, Fresh(t, t.sparse != 0) * t.ranking.count * 4)) {}
+        queries(AlignedAfter(lengths, t.parts.batch * 8)),
+        raw_keys(AlignedAfter(queries, Queries(t) * t.parts.dim * 2)),
+        raw_values(AlignedAfter(raw_keys, NewTokenRows(t, t.sparse != 0) * t.parts.dim * 2)),
+        window_keys(
+            AlignedAfter(raw_values, NewTokenRows(t, t.sparse != 0) * t.parts.value_dim * 2)),
+        window_values(AlignedAfter(window_keys, NewTokenRows(t, Separate(t)) * t.parts.dim * 2)),
+        outputs(AlignedAfter(window_values, NewTokenRows(t, Separate(t)) * t.parts.value_dim * 2)),
+        output(t.sparse != 0 ? AlignedAfter(0, Queries(t) * t.parts.value_dim * 2) : 0),
+        indices(AlignedAfter(outputs, 3 * output)),
+        parts(AlignedAfter(indices, NewTokenRows(t, t.sparse != 0) * t.ranking.count * 4)) {}
 
  private:
   __aicore__ static constexpr bool Separate(const NsaCacheStepTilingData& t) {
@@ -124,10 +125,10 @@ struct StepWorkspace {
   __aicore__ static constexpr int64_t Queries(const NsaCacheStepTilingData& t) {
     return t.parts.queries * t.parts.heads * t.parts.group;
   }
-  __aicore__ static constexpr int64_t Fresh(const NsaCacheStepTilingData& t, bool there) {
+  __aicore__ static constexpr int64_t NewTokenRows(const NsaCacheStepTilingData& t, bool there) {
     return there ? t.parts.queries * t.parts.heads : 0;
   }
-  __aicore__ static constexpr int64_t Behind(int64_t begin, int64_t bytes) {
+  __aicore__ static constexpr int64_t AlignedAfter(int64_t begin, int64_t bytes) {
     return begin + (bytes + 511) / 512 * 512;
   }
 };

@@ -1,10 +1,10 @@
-// New tokens of NsaCacheStep: queries and keys are turned by their positions; keys and values go
+// New tokens of NsaCacheStep: queries and keys are rotated by their positions; keys and values go
 // into the cache, or wait in the workspace for the rings.
 #pragma once
 
 #include "ascendc/attention/row_store.h"
 #include "ascendc/common/pipe_order.h"
-#include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_turn.h"
+#include "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_rope.h"
 
 namespace nsa::ascend {
 
@@ -39,7 +39,7 @@ class StepWrite {
     pipe->InitBuffer(heads_out_, 2, bytes.rounded);
     pipe->InitBuffer(first_buffer_, bytes.tile);
     pipe->InitBuffer(second_buffer_, bytes.tile);
-    turn_.Init(pipe, g);
+    rope_.Init(pipe, g);
     rows_.Init(g, false);
     states_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.state));
     lengths_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.step_workspace + w.lengths));
@@ -108,18 +108,18 @@ class StepWrite {
     const PartsTiling& p = t_->parts;
     const StepTile h(tile, p.heads * p.group, p.dim);
     const int64_t at = (token * p.heads * p.group + h.begin) * p.dim;
-    auto x = Turned(queries_[at], h);
+    auto x = Rotated(queries_[at], h);
     AscendC::DataCopy(turned_[at], x, static_cast<uint32_t>(h.floats()));
     heads_out_.FreeTensor(x);
   }
   __aicore__ inline void Key(int64_t token, Which which, int32_t tile) {
     const StepTile h(tile, t_->parts.heads, t_->parts.dim);
     const auto from = keys_[Source(token, which, h.begin) * h.dim];
-    // Compressed keys are turned after the compression, which would average angles.
+    // Compressed keys are rotated after the compression, which would average angles.
     if (which == Which::kRaw) {
       Store(Plain(from, h), h, token, which, 0);
     } else {
-      Store(Turned(from, h), h, token, which, 0);
+      Store(Rotated(from, h), h, token, which, 0);
     }
   }
   __aicore__ inline void Value(int64_t token, Which which, int32_t tile) {
@@ -148,12 +148,12 @@ class StepWrite {
     heads_in_.FreeTensor(x);
     return y;
   }
-  __aicore__ inline AscendC::LocalTensor<T> Turned(const AscendC::GlobalTensor<float>& from,
-                                                   const StepTile& h) {
-    turn_.Seek(rows_.position());
+  __aicore__ inline AscendC::LocalTensor<T> Rotated(const AscendC::GlobalTensor<float>& from,
+                                                    const StepTile& h) {
+    rope_.Seek(rows_.position());
     auto x = Load(from, h);
     const auto y = first_buffer_.template Get<float>();
-    turn_.Turn(y, second_buffer_.template Get<float>(), x, h.count);
+    rope_.Rotate(y, second_buffer_.template Get<float>(), x, h.count);
     heads_in_.FreeTensor(x);
     return Rounded(y, h);
   }
@@ -179,7 +179,7 @@ class StepWrite {
 
   const NsaCacheStepTilingData* t_ = nullptr;
   StepRows rows_;
-  StepTurn turn_;
+  StepRope rope_;
   AscendC::GlobalTensor<float> queries_, keys_, values_;
   AscendC::GlobalTensor<T> turned_, cache_, fresh_[4];
   AscendC::TQue<AscendC::TPosition::VECIN, 2> heads_in_;

@@ -91,9 +91,9 @@ class NsaCompressAttentionCube {
     }
     return false;
   }
-  // Of the keys of a head, in elements.
+  // Elements between two keys of a head.
   __aicore__ inline int64_t KeyPitch(int64_t dim) const { return t_->work.heads * dim; }
-  // Of the first head of the first query of a tile.
+  // Offset of the first head of the first query of a tile.
   __aicore__ inline int64_t QueryOffset(const WorkItem& item, int64_t dim) const {
     return ((item.query_start + item.row) * t_->heads + item.head * group_) * dim;
   }

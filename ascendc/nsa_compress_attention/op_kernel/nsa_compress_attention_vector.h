@@ -232,7 +232,7 @@ class NsaCompressAttentionVector {
     return x;
   }
 
-  // What rows do not see becomes `hidden`, and what lies behind the last key.
+  // Sets the scores that rows do not see, and those behind the last key, to `hidden`.
   __aicore__ inline void HideKeys(const AscendC::LocalTensor<float>& x, const Pass& pass,
                                   const PassRows& g, float hidden) {
     const VisibleKeys& visible = TileOf(pass).item.visible;
@@ -333,7 +333,7 @@ class NsaCompressAttentionVector {
     AscendC::DataCopyPad(sum_out_[to], Sums(blocks), params);
     statistics_out_.FreeTensor(blocks);
   }
-  // Of a head of a query of the batch, in rows of an output.
+  // Offset of a head of a query of the batch, in rows of an output.
   __aicore__ inline int64_t HeadOffset(const Pass& pass, int32_t query, int32_t head) const {
     return Token(pass, query) * t_->heads + TileOf(pass).item.head * group_ + head;
   }

@@ -42,7 +42,7 @@ class CompressedKeys {
     pages_.Init(g.block_table, t_->batch, t_->pages);
   }
 
-  __aicore__ inline int64_t MostParts(int64_t query) {
+  __aicore__ inline int64_t MaxParts(int64_t query) {
     return (Seen(query) + t_->part_keys - 1) / t_->part_keys;
   }
   __aicore__ inline int64_t QueriesFrom(int64_t query) const { return queries_.Left(query); }
@@ -98,7 +98,7 @@ class CompressedKeys {
     if (!right_) return 0;
     return known_ ? Windows(queries_.seen()) : queries_.seen();
   }
-  // That are complete in so many tokens.
+  // Windows that are complete in so many tokens.
   __aicore__ inline int64_t Windows(int64_t tokens) const {
     return tokens < rule_->window_tokens ? 0 : (tokens - rule_->window_tokens) / rule_->stride + 1;
   }

@@ -7,7 +7,7 @@
 
 namespace nsa::ascend {
 
-// Of a call that infer/ has accepted. What the branches' calls say of keys and scores is not read.
+// A call that infer/ has accepted. Nobody reads the keys and scores of the branches' calls.
 struct DecodeCall {
   PartsCall compressed, selected, window;
   RankingRule ranking;

@@ -32,7 +32,7 @@ class WindowKeys {
     queries_.Init(g.query_counts, g.lengths, t_->batch, t_->per_row, most_);
     lengths_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(g.lengths), t_->batch);
   }
-  __aicore__ inline int64_t MostParts(int64_t query) {
+  __aicore__ inline int64_t MaxParts(int64_t query) {
     return (Seen(query) + t_->part_keys - 1) / t_->part_keys;
   }
   __aicore__ inline void Start(int64_t cell, bool) { total_ = Seen(cell / t_->heads); }

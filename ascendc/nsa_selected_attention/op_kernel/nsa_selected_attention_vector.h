@@ -268,7 +268,7 @@ class NsaSelectedAttentionVector {
     result_out_.FreeTensor(result);
   }
 
-  // Of the rows of a tile. The softmax may be two tiles ahead of the output.
+  // Maxima of the rows of a tile. The softmax may be two tiles ahead of the output.
   __aicore__ inline AscendC::LocalTensor<float> Maximum(int64_t tile) const {
     return statistics_[static_cast<uint32_t>(tile % kSlots * 2 * half_rows_)];
   }

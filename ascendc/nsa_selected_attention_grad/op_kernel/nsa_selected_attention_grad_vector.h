@@ -134,7 +134,7 @@ class NsaSelectedAttentionGradVector {
     row_sums_out_.FreeTensor(blocks);
   }
 
-  // What the gradient of softmax_sum adds to Dvec of `rows` rows from `row` on.
+  // Adds the gradient of softmax_sum to Dvec of `rows` rows from `row` on.
   __aicore__ inline void AddSumGrads(const AscendC::LocalTensor<float>& dvec, int64_t row,
                                      int32_t rows) {
     constexpr uint32_t kFloats = kSelectedGradMostRows * kBlockFloats;

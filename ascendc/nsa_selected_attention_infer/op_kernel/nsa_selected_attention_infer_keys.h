@@ -19,7 +19,7 @@ struct NsaSelectedAttentionInferArguments {
   const NsaSelectedAttentionInferTilingData* tiling;
 };
 
-// What a query selects of its row, for one key head.
+// Keys that a query selects of its row, for one key head.
 class SelectedKeys {
  public:
   using Arguments = NsaSelectedAttentionInferArguments;
@@ -35,7 +35,7 @@ class SelectedKeys {
     indices_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g.indices));
   }
 
-  __aicore__ inline int64_t MostParts(int64_t) const { return t_->parts; }
+  __aicore__ inline int64_t MaxParts(int64_t) const { return t_->parts; }
 
   // Blocks that the row or the cache does not have contribute nothing; one that is named twice
   // counts twice. `runs`: for ForRuns.

@@ -87,7 +87,7 @@ namespace {
 
 // Slabs of keys and values are shared by all tiles of a pair; several small pairs go into one wave
 // so that threads do not wait for each other after every one of them.
-constexpr int64_t kWaveSlabs = 128;
+constexpr int64_t kWaveKvBlocks = 128;
 
 RowTile tile_shape(const AttentionPlan& plan, const Segment& seg, TileRule rule) {
   RowTile tile{};
@@ -133,7 +133,7 @@ void Schedule::add_pair(const AttentionPlan& plan, TileRule rule, int64_t b, int
                         int threads) {
   const Segment& seg = plan.segments[b];
   WaveSpan& open = spans_.open();
-  if (open.packed >= kWaveSlabs && open.tiles >= 4 * threads) spans_.close();
+  if (open.packed >= kWaveKvBlocks && open.tiles >= 4 * threads) spans_.close();
   pairs_.push_back({b, h, open.packed});
   RowTile shape = tile_shape(plan, seg, rule);
   // Later queries see more keys under a causal mask: they go first, short work fills the end.
@@ -150,7 +150,7 @@ void Schedule::add_pair(const AttentionPlan& plan, TileRule rule, int64_t b, int
     }
   }
   ++open.num_pairs;
-  open.packed += ceil_div(seg.kv_len, kSlabKeys);
+  open.packed += ceil_div(seg.kv_len, kKvBlockKeys);
 }
 
 }  // namespace nsa::cpu

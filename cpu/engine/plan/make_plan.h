@@ -6,8 +6,8 @@
 
 #include <vector>
 
+#include "cpu/engine/plan/attention_plan.h"
 #include "cpu/engine/plan/grad_schedule.h"
-#include "cpu/engine/plan/plan.h"
 
 namespace nsa::cpu {
 
@@ -27,7 +27,7 @@ struct AttentionTensors {
 // given back, which must outlive the plan.
 [[nodiscard]] std::vector<Segment> make_plan(const AttentionTensors& x, AttentionPlan& plan);
 
-// The same of packed inputs.
+// make_plan() for packed inputs.
 template <class Params>
 [[nodiscard]] std::vector<Segment> make_packed_plan(const Params& p, const int64_t* seq_kv,
                                                     AttentionPlan& plan) {
@@ -43,7 +43,7 @@ inline int64_t start_of(const int64_t* list, int64_t b) { return b == 0 ? 0 : li
 // Pairs [pair, pair + num_pairs) and what they need.
 struct WaveSpan {
   int64_t pair, num_pairs;
-  int64_t packed;          // slabs
+  int64_t packed;          // KV blocks
   int64_t tile, tiles;     // the first, how many
   int64_t key_chunks;      // of a gradient
   int64_t rounds;          // of a gradient
@@ -83,7 +83,7 @@ class Waves {
   WaveSpan open_{}, largest_{};
 };
 
-// `lanes`: keys of a slab.
+// `lanes`: keys of a KV block.
 inline void carve_forward(Arena& arena, const AttentionPlan& plan, const WaveSpan& wave,
                           int64_t lanes, WordForm form, int threads, ForwardScratch& space) {
   space.keys = arena.take<float>(wave.packed * form.words(plan.D) * lanes);
@@ -100,7 +100,7 @@ struct GradSpace : GradScratch {
 inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSpan& wave,
                        int64_t lanes, WordForm form, int threads, GradSpace& space) {
   space.finite = arena.take<bool>(wave.packed);
-  if (plan.in_strips()) {
+  if (plan.uses_tile16()) {
     space.key_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.D / 2));
     space.value_rows = arena.take<float>(wave.packed * lanes * padded_row(plan.Dv / 2));
     space.key_words_t = arena.take<float>(wave.packed * plan.D * lanes / 2);
@@ -110,15 +110,15 @@ inline void carve_grad(Arena& arena, const AttentionGradPlan& plan, const WaveSp
     if (form.per_word > 1)
       space.keys = arena.take<float>(wave.packed * form.words(lanes) * padded_row(plan.D));
   }
-  if (plan.scores_in_pieces) {
-    space.key_pieces = arena.take<float>(wave.packed * 3 * plan.D / 2 * kSlabKeys);
+  if (plan.scores_as_bf16x3) {
+    space.key_bf16x3 = arena.take<float>(wave.packed * 3 * plan.D / 2 * kKvBlockKeys);
     space.small = arena.take<bool>(wave.packed);
   }
-  space.cursor = arena.take<UnitCursor>(1);
-  space.turns = arena.take<Turns>(wave.key_chunks + wave.slots);
-  space.waiting = arena.take<UnitPlace>(kWaitingUnits);
+  space.cursor = arena.take<WorkCursor>(1);
+  space.tickets = arena.take<Ticket>(wave.key_chunks + wave.slots);
+  space.waiting = arena.take<WorkItem>(kWaitingWorkItems);
   space.threads = arena.take_threads(threads, space.thread_size);
-  space.delta = arena.take<float>(wave.rows * (plan.in_strips() ? 3 : 1));
+  space.delta = arena.take<float>(wave.rows * (plan.uses_tile16() ? 3 : 1));
   space.accumulators = arena.take<float>(wave.accumulators);
 }
 
@@ -153,26 +153,26 @@ class Schedule {
 };
 
 // How dq is accumulated, where the kernel has tiles and nothing but visibility changes scores.
-inline GradStrips grad_strips(const AttentionGradPlan& plan, WordForm form) {
-  constexpr int64_t step = 2 * kGradStrip;
+inline GradTile16 grad_tile16s(const AttentionGradPlan& plan, WordForm form) {
+  constexpr int64_t step = 2 * kGradTile16;
   // Counted as floats.
   constexpr int64_t kMostKeys = 1 << 24;
-  if (plan.dtype != ElemType::kBFloat16 || form.align != kGradStrip) return GradStrips::kNone;
-  if (plan.D % step != 0 || plan.Dv % step != 0) return GradStrips::kNone;
-  if (plan.bias.changes_scores() || plan.bias.drop || plan.dpse) return GradStrips::kNone;
+  if (plan.dtype != ElemType::kBFloat16 || form.align != kGradTile16) return GradTile16::kNone;
+  if (plan.D % step != 0 || plan.Dv % step != 0) return GradTile16::kNone;
+  if (plan.bias.changes_scores() || plan.bias.drop || plan.dpse) return GradTile16::kNone;
   for (int64_t b = 0; b < plan.num_segments; ++b)
-    if (plan.segments[b].kv_len > kMostKeys) return GradStrips::kNone;
+    if (plan.segments[b].kv_len > kMostKeys) return GradTile16::kNone;
   // Rows that are next to each other in memory: those a power of two apart compete for few sets of
   // the caches.
-  const bool heads = plan.G % kGradStrip == 0 && plan.q.head <= plan.q.row;
-  return heads ? GradStrips::kHeads : GradStrips::kQueries;
+  const bool heads = plan.G % kGradTile16 == 0 && plan.q.head <= plan.q.row;
+  return heads ? GradTile16::kHeads : GradTile16::kQueries;
 }
 
 // Shares of a chunk of keys: so many chunks of them in a call, half of which a causal mask leaves
-// on the mean, as many units at once. A share has two chunks of queries at least.
+// on the mean, as many work items at once. A share has two chunks of queries at least.
 constexpr int64_t kKeyChunks = 64;
 
-inline int64_t shares_of_queries(const AttentionPlan& plan, const GradPair& pair) {
+inline int64_t partials_of_queries(const AttentionPlan& plan, const GradPair& pair) {
   const int64_t chunks = plan.num_segments * plan.N2 * max64(1, pair.kv_chunks);
   return max64(1, min64(kKeyChunks / chunks, pair.q_chunks / 2));
 }
@@ -188,14 +188,14 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
     const Segment& seg = plan.segments[pair.segment];
     pair.delta = delta;
     delta += seg.q_len * G;
-    if (plan.in_strips()) {
+    if (plan.uses_tile16()) {
       pair.max = delta;
       pair.inv = pair.max + seg.q_len * G;
       delta = pair.inv + seg.q_len * G;
     }
-    pair.lead_dk = accumulators;
-    pair.lead_dv = pair.lead_dk + pair.lead_rows() * plan.D;
-    accumulators = pair.lead_dv + pair.lead_rows() * plan.Dv;
+    pair.first_block_dk = accumulators;
+    pair.first_block_dv = pair.first_block_dk + pair.first_block_rows() * plan.D;
+    accumulators = pair.first_block_dv + pair.first_block_rows() * plan.Dv;
     if (plan.dtype == ElemType::kFloat32) {
       pair.dq = static_cast<float*>(plan.dq) + seg.q + pair.kv_head * G * plan.q.head;
       pair.dk = static_cast<float*>(plan.dk) + seg.k + pair.kv_head * plan.k.head;
@@ -203,7 +203,7 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
       pair.dq_strides = plan.q;
       pair.dk_row = plan.k.row;
       pair.dv_row = plan.v.row;
-      if (pair.shares == 1) continue;
+      if (pair.num_partials == 1) continue;
     } else {
       pair.dq_strides = {G * plan.D, plan.D};
       pair.dq = accumulators;
@@ -219,8 +219,8 @@ void place_accumulators(const AttentionGradPlan& plan, Pair* pairs, int64_t coun
       continue;
     }
     pair.dk = accumulators;
-    pair.dv = pair.dk + pair.shares * seg.kv_len * plan.D;
-    accumulators = pair.dv + pair.shares * seg.kv_len * plan.Dv;
+    pair.dv = pair.dk + pair.num_partials * seg.kv_len * plan.D;
+    accumulators = pair.dv + pair.num_partials * seg.kv_len * plan.Dv;
   }
 }
 

@@ -2,8 +2,8 @@
 // counting sort of each pair; and the rows of a tile that gathers queries.
 #pragma once
 
+#include "cpu/engine/plan/attention_plan.h"
 #include "cpu/engine/plan/grad_schedule.h"
-#include "cpu/engine/plan/plan.h"
 
 namespace nsa::cpu {
 
@@ -26,9 +26,9 @@ struct Selection {
   BlockShape shape;
 };
 
-// heads_fit_pieces(), and a block is four tiles of keys.
-inline bool blocks_fit_pieces(const AttentionPlan& plan, int64_t block) {
-  return heads_fit_pieces(plan) && block > kSlabKeys - 32 && block <= kSlabKeys;
+// heads_fit_bf16x3(), and a block is four tiles of keys.
+inline bool blocks_fit_bf16x3(const AttentionPlan& plan, int64_t block) {
+  return heads_fit_bf16x3(plan) && block > kKvBlockKeys - 32 && block <= kKvBlockKeys;
 }
 
 // A pair's selection turned round. Block t is selected by queries[begin[t] .. begin[t + 1]),
@@ -49,10 +49,11 @@ struct SelectPair : ChunkedPair, BlockIndex {
 struct SelectGradPair : GradPair, BlockIndex {
   // The first block of chunk number `n` of keys, and the one past its last.
   int64_t first_block(int64_t n) const {
-    return max64(chunk_of_keys(n) * kv_chunk, n < lead || lead == 0 ? 0 : 1);
+    return max64(chunk_of_keys(n) * kv_chunk,
+                 n < first_block_partials || first_block_partials == 0 ? 0 : 1);
   }
   int64_t past_block(int64_t n) const {
-    return n < lead ? 1 : min64((chunk_of_keys(n) + 1) * kv_chunk, blocks);
+    return n < first_block_partials ? 1 : min64((chunk_of_keys(n) + 1) * kv_chunk, blocks);
   }
 };
 
@@ -110,7 +111,7 @@ inline void index_selection(const Pair& pair, const Segment& seg, const Selectio
   for (int64_t t = 0; t <= pair.blocks; ++t) begin[t] = 0;
   for_each_selected(pair, seg, sel, N2, [&](int64_t t, int64_t) { ++begin[t + 1]; });
   for (int64_t t = 0; t < pair.blocks; ++t) begin[t + 1] += begin[t];
-  // begin[t] is advanced while block t fills up, and ends where block t + 1 begins.
+  // Counting sort, pass 2: `begin[t]` is the write cursor of block t.
   for_each_selected(pair, seg, sel, N2, [&](int64_t t, int64_t i) {
     pair.queries[begin[t]++] = static_cast<int32_t>(i);
   });

@@ -1,8 +1,8 @@
-// Tokens that were picked for a query: which rows of queries and keys belong to each other, where
-// these are in batches or packed, and what attention over picks is given besides the plan.
+// Tokens that were selected for a query: which rows of queries and keys belong to each other, where
+// these are in batches or packed, and what attention over top-k tokens is given besides the plan.
 #pragma once
 
-#include "cpu/engine/plan/plan.h"
+#include "cpu/engine/plan/attention_plan.h"
 
 namespace nsa::cpu {
 
@@ -48,8 +48,8 @@ struct TokenLists {
   int64_t Sq, Sk;
 };
 
-// What batch element b has. Where statistics and keys would begin stand the numbers of the rows of
-// its first query and key; every query sees every key.
+// Batch element b. `stat` and `k` are row numbers here, of its first query and key, not offsets;
+// every query sees every key.
 inline Segment token_segment(const TokenLists& lists, int64_t b) {
   const auto begin = [&](const int64_t* sums) { return b == 0 ? 0 : sums[b - 1]; };
   Segment seg{};

@@ -115,7 +115,7 @@ inline void choose_blocks(const TopkRule& rule, float* score, int64_t candidates
   for (int64_t j = candidates; j < score_room(candidates); ++j) score[j] = -__builtin_inff();
   const int64_t best = min64(count, candidates);
   int64_t n = 0;
-  // Of the best, where there are enough of them: a later block with this score is not among them.
+  // The least score of the best blocks, once there are enough: a later block needs a greater one.
   float least = __builtin_nanf("");
   for (int64_t first = 0; first < candidates; first += kScoreStep) {
     if (!any_above(score + first, least)) continue;

@@ -1,6 +1,6 @@
-// Sizes of work that depend on the way to do a step, each chosen by measuring: a row for each way.
-// docs/cpu_measurements.md has the figures, under the operator's name. What all ways share stands
-// where it is used, and what kernels are compiled with in plan.h.
+// Sizes of work that depend on the kernel variant, each chosen by measuring: a row for each
+// variant. docs/cpu_measurements.md has the figures, under the operator's name. What all variants
+// share stands where it is used, and what kernels are compiled with in attention_plan.h.
 #pragma once
 
 #include "cpu/types.h"
@@ -13,16 +13,16 @@ struct Tuning {
   // two visits of a row.
   int64_t select_rows;
   // The most of them in long sequences, where few queries of a chunk select the same block, which
-  // is then read from memory for a few rows. Rows in pieces are half as long again as floats, and
+  // is then read from memory for a few rows. Rows as bf16x3 are half as long again as floats, and
   // fill the cache sooner.
   int64_t select_most_rows;
-  // Chunks are as long as lets so many rows meet at a block on the mean; 0: that does not count.
+  // Target rows per (chunk, block) product, on average; 0: no target.
   int64_t select_meeting_rows;
   // Blocks that queries pass in turn on tiles: what is packed of them stays in the second-level
-  // cache, and in pieces a block is three times as large.
+  // cache, and as bf16x3 a block is three times as large.
   int64_t select_range_blocks;
   // Keys of a chunk of its gradient, where a sequence has many: several blocks, to amortise what
-  // taking a unit costs. On tiles a query selects two of them more often, and is then in the
+  // taking a work item costs. On tiles a query selects two of them more often, and is then in the
   // second-level cache.
   int64_t select_grad_keys;
   // NsaCompressAttention: a tile has so many times the queries whose scores are kept at a time;
@@ -32,10 +32,10 @@ struct Tuning {
 
 constexpr Tuning kTuningOfVectors = {512, 4096, 64, 0, 256, 1};
 constexpr Tuning kTuningOfTiles = {1024, 2048, 0, 20, 512, 4};
-constexpr Tuning kTuningOfPieces = {1024, 1024, 0, 8, 256, 1};
+constexpr Tuning kTuningOfBf16x3 = {1024, 1024, 0, 8, 256, 1};
 
 constexpr const Tuning& tuning(WordForm form) {
-  if (form.pieces > 1) return kTuningOfPieces;
+  if (form.terms > 1) return kTuningOfBf16x3;
   return form.align > 1 ? kTuningOfTiles : kTuningOfVectors;
 }
 

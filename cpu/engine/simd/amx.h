@@ -33,7 +33,7 @@ inline void tile_store(float* rows, int64_t stride);
 template <int kSum, int kA, int kB>
 inline void tile_dot_bf16();
 #else
-// As assembler, because the intrinsics of GCC 12 do not tell the compiler that they touch memory.
+// Assembler instead of intrinsics: those of GCC 12 do not tell the compiler that they touch memory.
 
 inline void tile_configure(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config)); }
 inline void tile_release() { asm volatile("tilerelease"); }
@@ -47,7 +47,7 @@ template <int kTile>
 inline void tile_load(const float* rows, int64_t stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(rows), "r"(stride * 4), "i"(kTile) : "memory");
 }
-// The same of what is used once: it need not drive anything from the first-level cache.
+// Streaming load of data that is used once, which should not evict the first-level cache.
 template <int kTile>
 inline void tile_load_once(const float* rows, int64_t stride) {
   asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(rows), "r"(stride * 4), "i"(kTile)
@@ -144,17 +144,16 @@ template <int Rows, int Lanes, bool kOnce = false, class Between = Nothing>
   if constexpr (Rows > 1 && Lanes > 1) tile_store<3>(lower + next, ldc);
 }
 
-// Words of a step of a contraction of operands in kPieces pieces, as split_pieces() makes them.
-constexpr int64_t kPieceStep = kPieces * kAmxTile;
+// Words of a step of a contraction of operands in kBf16x3Terms terms, as split_bf16x3() makes them.
+constexpr int64_t kBf16x3Step = kBf16x3Terms * kAmxTile;
 
-// Tiles 0 to 3 = A[Rows 16, K] B[K, Lanes 16] for K words of pieces, a multiple of kPieceStep. Rows
-// of A are lda words apart, tiles of lanes of B, [K, 16] each, ldb. Of
-// the nine products of pieces the three that are below the last place of the others are left out.
-// The small ones come first: what is added to a large sum is rounded as one product of bf16 would
-// be, once in 32 elements. Or they come in the order of amx_pieces_wide(), whose sums these are to
-// the bit.
+// Tiles 0 to 3 = A[Rows 16, K] B[K, Lanes 16] for K words of bf16x3, a multiple of kBf16x3Step.
+// Rows of A are lda words apart, tiles of lanes of B, [K, 16] each, ldb. Of the nine products of
+// terms the three that are below the last place of the others are left out. The small ones come
+// first: what is added to a large sum is rounded as one product of bf16 would be, once in 32
+// elements. Or they come in the order of amx_bf16x3_wide(), whose sums these are to the bit.
 template <int Rows, int Lanes, bool kAsWide = false>
-[[gnu::always_inline]] inline void amx_pieces(int64_t K, const float* a, int64_t lda,
+[[gnu::always_inline]] inline void amx_bf16x3(int64_t K, const float* a, int64_t lda,
                                               const float* b, int64_t ldb) {
   static_assert(Rows >= 1 && Rows <= 2 && Lanes >= 1 && Lanes <= 2);
   tile_zero<0>();
@@ -176,7 +175,7 @@ template <int Rows, int Lanes, bool kAsWide = false>
     if constexpr (Rows > 1 && Lanes > 1) tile_dot_bf16<3, 5, 7>();
   };
   constexpr int64_t second = kAmxTile, third = 2 * kAmxTile;
-  for (int64_t k = 0; kAsWide && k < K; k += kPieceStep) {
+  for (int64_t k = 0; kAsWide && k < K; k += kBf16x3Step) {
     load_a(k);
     load_b(k + third);
     multiply();
@@ -194,7 +193,7 @@ template <int Rows, int Lanes, bool kAsWide = false>
     multiply();
   }
   if constexpr (kAsWide) return;
-  for (int64_t k = 0; k < K; k += kPieceStep) {
+  for (int64_t k = 0; k < K; k += kBf16x3Step) {
     load_a(k + third);
     load_b(k);
     multiply();
@@ -207,17 +206,17 @@ template <int Rows, int Lanes, bool kAsWide = false>
     load_b(k + third);
     multiply();
   }
-  for (int64_t k = 0; k < K; k += kPieceStep) {
+  for (int64_t k = 0; k < K; k += kBf16x3Step) {
     load_a(k);
     load_b(k);
     multiply();
   }
 }
-// Tiles 0 to 3 += one tile of rows times four of lanes, for K words of pieces, laid out as for
-// amx_pieces(): where rows are few, a tile of B is loaded for its three products. between(n) is
+// Tiles 0 to 3 += one tile of rows times four of lanes, for K words of bf16x3, laid out as for
+// amx_bf16x3(): where rows are few, a tile of B is loaded for its three products. between(n) is
 // called after the six products of lanes n at each step.
 template <class Between>
-[[gnu::always_inline]] inline void amx_pieces_wide(int64_t K, const float* a, int64_t lda,
+[[gnu::always_inline]] inline void amx_bf16x3_wide(int64_t K, const float* a, int64_t lda,
                                                    const float* b, int64_t ldb,
                                                    const Between& between) {
   const auto lanes = [&](auto sum, const float* tiles) __attribute__((always_inline)) {
@@ -234,7 +233,7 @@ template <class Between>
     tile_dot_bf16<kSum, 4, 7>();
     between(kSum);
   };
-  for (int64_t k = 0; k < K; k += kPieceStep, b += kPieceStep * kAmxTile) {
+  for (int64_t k = 0; k < K; k += kBf16x3Step, b += kBf16x3Step * kAmxTile) {
     tile_load<4>(a + k, lda);
     tile_load<5>(a + k + kAmxTile, lda);
     tile_load<6>(a + k + 2 * kAmxTile, lda);

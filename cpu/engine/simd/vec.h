@@ -25,7 +25,7 @@
 namespace nsa::cpu {
 namespace {
 
-// What is done between the products of a way: nothing.
+// Callback between the products of a kernel variant that does nothing.
 struct Nothing {
   void operator()(int) const {}
 };

@@ -81,7 +81,7 @@ inline V spread_two_bf16(const char* p) {
   const __m256i order = _mm256_set1_epi64x(0x0302808001008080);  // bytes; 0x80 gives 0
   return _mm256_castsi256_ps(_mm256_shuffle_epi8(_mm256_set1_epi32(words), order));
 }
-// Of every four lanes a0 + a1, a2 + a3, b0 + b1, b2 + b3.
+// In every four lanes a0 + a1, a2 + a3, b0 + b1, b2 + b3.
 inline V add_neighbours(V a, V b) {
   return add(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
 }
@@ -113,7 +113,7 @@ inline void store_bf16(uint16_t* p, V x) {
   r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(r));
 }
-// The same as floats.
+// bf16 rounding that returns floats.
 #define NSA_HAS_ROUND_BF16 1
 inline V round_bf16(V x) {
   const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000));

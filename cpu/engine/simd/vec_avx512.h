@@ -47,7 +47,7 @@ inline V pow2i(V n) {
 }
 #ifdef NSA_ISA_AMX
 #define NSA_HAS_REDUCE 1
-// What x is above the largest integer that is not larger. It takes two steps of a multiplier on
+// x - floor(x). It takes two steps of a multiplier on
 // processors with AMX, which are no faster by additions.
 inline V above_floor(V x) { return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 // p 2^floor(x); 0 where x < -126, and NaN for NaN.
@@ -93,7 +93,7 @@ inline V spread_two_bf16(const char* p) {
   const __m512i order = _mm512_set1_epi64(0x0302808001008080);  // bytes; 0x80 gives 0
   return _mm512_castsi512_ps(_mm512_shuffle_epi8(_mm512_set1_epi32(words), order));
 }
-// Of every four lanes a0 + a1, a2 + a3, b0 + b1, b2 + b3.
+// In every four lanes a0 + a1, a2 + a3, b0 + b1, b2 + b3.
 inline V add_neighbours(V a, V b) {
   return add(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
 }
@@ -125,9 +125,9 @@ inline V sum_rows(const V* x) {
 }
 
 #ifdef NSA_ISA_AMX
-// Numbers as sums of three bf16 that are exact, whatever is no number giving NaN in one of them. Of
-// numbers times kPieceScale no piece is denormal, which tiles count as 0, if the number is not.
-constexpr float kPieceScale = 16777216.0f;  // 2^24
+// Numbers as sums of three bf16 that are exact, NaN or infinity giving NaN in one of them. Of
+// numbers times kBf16x3Scale no term is denormal, which tiles count as 0, if the number is not.
+constexpr float kBf16x3Scale = 16777216.0f;  // 2^24
 // The larger magnitudes of two, NaN being the largest; whether all are below a bound.
 inline V largest_magnitude(V top, V x) {
   const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
@@ -144,16 +144,16 @@ inline V join_upper(V a, V b) {
   return _mm512_castsi512_ps(
       _mm512_permutex2var_epi16(_mm512_castps_si512(a), order, _mm512_castps_si512(b)));
 }
-// The same as words: lane i of even below lane i of odd.
+// Upper halves as words: lane i of even below lane i of odd.
 inline V word_upper(V even, V odd) {
   const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(even), 16);
   return _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaaaaaau, low, _mm512_castps_si512(odd)));
 }
-// put(n, join of piece n of a and b). A piece is the rest rounded to the nearest, not cut off: the
+// put(n, join of term n of a and b). A term is the rest rounded to the nearest, not cut off: the
 // products that are left out are then below 2^-24 of the whole, and of either sign. Of NaN the sum
-// may wrap around, and the last piece is NaN.
+// may wrap around, and the last term is NaN.
 template <class Join, class Put>
-[[gnu::always_inline]] inline void split_pieces(V a, V b, const Join& join, const Put& put) {
+[[gnu::always_inline]] inline void split_bf16x3(V a, V b, const Join& join, const Put& put) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
   const auto nearest_upper = [&](V x) {
     const __m512i bits = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
@@ -171,7 +171,7 @@ template <class Join, class Put>
 
 // dst[c][r] = word c of row(r), for W rows of W words.
 template <class Row>
-inline void transpose_square(const Row& row, float* dst, int64_t ldd) {
+inline void transpose_16x16(const Row& row, float* dst, int64_t ldd) {
   V a[W], b[W];
 #pragma GCC unroll 16
   for (int r = 0; r < W; ++r) a[r] = row(r);
@@ -199,8 +199,8 @@ inline void transpose_square(const Row& row, float* dst, int64_t ldd) {
     store(dst + (c + 12) * ldd, _mm512_shuffle_f32x4(odd01, odd23, 0xdd));
   }
 }
-inline void transpose_square(const float* src, int64_t lds, float* dst, int64_t ldd) {
-  transpose_square([&](int r) { return load(src + r * lds); }, dst, ldd);
+inline void transpose_16x16(const float* src, int64_t lds, float* dst, int64_t ldd) {
+  transpose_16x16([&](int r) { return load(src + r * lds); }, dst, ldd);
 }
 #endif
 
@@ -228,7 +228,7 @@ inline void store_bf16(uint16_t* p, V x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded_bits_bf16(x), 16)));
 }
-// The same as floats.
+// bf16 rounding that returns floats.
 #define NSA_HAS_ROUND_BF16 1
 inline V round_bf16(V x) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
@@ -267,7 +267,7 @@ inline void interleave_bf16(V even, V odd, V& low, V& high) {
   low = _mm512_castsi512_ps(_mm512_unpacklo_epi16(a, b));
   high = _mm512_castsi512_ps(_mm512_unpackhi_epi16(a, b));
 }
-// The same in the order of columns, the first W of them in `first`.
+// Words in the order of columns, the first W of them in `first`.
 inline void word_columns(V even, V odd, V& first, V& second) {
   const __m512i order = _mm512_set_epi32(0x2f000f, 0x2e000e, 0x2d000d, 0x2c000c, 0x2b000b, 0x2a000a,
                                          0x290009, 0x280008, 0x270007, 0x260006, 0x250005, 0x240004,
@@ -277,7 +277,7 @@ inline void word_columns(V even, V odd, V& first, V& second) {
   first = _mm512_castsi512_ps(_mm512_permutex2var_epi16(a, order, b));
   second = _mm512_castsi512_ps(_mm512_permutex2var_epi16(a, _mm512_add_epi16(order, half), b));
 }
-// Of bf16 numbers the larger magnitudes, and whether all of those are finite.
+// Larger magnitudes of bf16 numbers, and below whether all of those are finite.
 inline V largest_bf16(V top, V x) {
   const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi16(0x7fff));
   return _mm512_castsi512_ps(_mm512_max_epu16(_mm512_castps_si512(top), magnitude));

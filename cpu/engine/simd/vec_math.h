@@ -165,8 +165,8 @@ inline void add_to(float* dst, const float* src, int64_t n) {
 }
 
 // dst[0..n) = src[0..n), with zeros to the end of a vector; dst may be src. Gives acc plus 0 times
-// every element, which is 0 where it was and they are numbers.
-inline V copy_numbers(const float* src, int64_t n, float* dst, V acc) {
+// every element, which is 0 where it was and they are finite.
+inline V copy_checked(const float* src, int64_t n, float* dst, V acc) {
   int64_t i = 0;
   for (; i + W <= n; i += W) {
     const V x = load(src + i);
@@ -205,7 +205,7 @@ inline float dot_in_order(const float* a, const float* b, int64_t n) {
 #endif
 }
 
-// The same of kRows rows, `row` apart, side by side: a sum alone waits for each of its additions.
+// kRows dot products at once, rows `row` apart: one sum alone would wait for each addition.
 template <int kRows>
 inline void dots_in_order(const float* a, const float* b, int64_t row, int64_t n, float* sums) {
   for (int k = 0; k < kRows; ++k) sums[k] = 0.0f;
@@ -222,7 +222,7 @@ inline void dots_in_order(const float* a, const float* b, int64_t row, int64_t n
 }
 
 #ifdef NSA_HAS_BF16_DOT
-// The same for n words of two bf16, with the rounding of their vector product.
+// dot_in_order() for n words of two bf16, with the rounding of their vector product.
 inline float dot_words_in_order(const float* a, const float* b, int64_t n) {
   V sum = zero();
   for (int64_t i = 0; i < n; ++i) sum = dot_bf16(sum, set1(a[i]), set1(b[i]));

@@ -28,7 +28,7 @@ inline V sub(V a, V b) { return a - b; }
 inline V mul(V a, V b) { return a * b; }
 // Two roundings: the fused form is a slow library call where the machine has no instruction for it.
 inline V fma(V a, V b, V c) { return a * b + c; }
-// Of use where loads are vectors.
+// Does something only where loads are vectors.
 template <class T>
 inline V held(V x, const T*&) {
   return x;

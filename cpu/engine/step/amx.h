@@ -1,5 +1,6 @@
-// The way of AMX tiles: products of bf16 that read the left side along its rows only, and steps of
-// a forward for rows that see all keys of them. Included by the translation unit for AMX only.
+// The kernel variant of AMX tiles: products of bf16 that read the left side along its rows only,
+// and steps of a forward for rows that see all keys of them. Included by the translation unit for
+// AMX only.
 #pragma once
 
 #include "cpu/engine/simd/amx.h"
@@ -42,7 +43,7 @@ inline void matmul<AmxStep>(Sizes of, Operand a, Lanes lanes_of_b, Output c, Sum
     const int64_t lanes = min64(step, N - n);
     for (int64_t m = 0; m < whole; m += step) {
       const AmxRows rows = AmxRows::together(a.at(m, 0), a.row_stride, c.row(m) + n, c.row_stride);
-      if (sum.ahead) sum.ahead->step();
+      if (sum.prefetch) sum.prefetch->step();
       if (whole - m >= step) {
         amx_lanes<2>(lanes, K, rows, b + n, ldb, keep);
       } else {
@@ -62,7 +63,7 @@ inline void matmul<AmxStep>(Sizes of, Operand a, Lanes lanes_of_b, Output c, Sum
   }
 }
 
-struct AmxPath : DotPath {
+struct AmxVariant : DotVariant {
   using Step = AmxStep;
   static constexpr WordForm kForm = {2, kAmxTile};
   // Values of 2^64 and more would leave no room for kSlack.
@@ -78,17 +79,17 @@ struct AmxPath : DotPath {
     int64_t done = 0;
     for (; D % (2 * W) == 0 && rows.row % 2 == 0 && done + W <= rows.n; done += W) {
       for (int64_t j = done + W; j < min64(done + 2 * W, rows.n); ++j)
-        ask_for_row(rows.t, rows.src, rows.at(j), D);
+        prefetch_row(rows.t, rows.src, rows.at(j), D);
       const char* first = static_cast<const char*>(rows.src) + 2 * rows.at(done);
       for (int64_t d = 0; d < depth; d += W)
-        transpose_square(reinterpret_cast<const float*>(first) + d, rows.row / 2,
-                         dst + d * lanes + done, lanes);
+        transpose_16x16(reinterpret_cast<const float*>(first) + d, rows.row / 2,
+                        dst + d * lanes + done, lanes);
     }
     return done;
   }
   // dst[c][r] = word c of row r, for W rows of W words.
   static void transpose(const float* src, int64_t lds, float* dst, int64_t ldd) {
-    transpose_square(src, lds, dst, ldd);
+    transpose_16x16(src, lds, dst, ldd);
   }
   // amx_tiles().
   using TileRows = AmxRows;
@@ -104,7 +105,7 @@ struct AmxPath : DotPath {
 // The products of scores and values wait for tiles most of the time, and the exponentials of scores
 // that are there already run beside them.
 
-static_assert(W == kAmxTile && kSlabKeys % kSquareKeys == 0);
+static_assert(W == kAmxTile && kKvBlockKeys % kTile32x32Keys == 0);
 
 // By so much may a score exceed what the exponents of its row are taken against before the row's
 // sums are brought to a new maximum.
@@ -123,25 +124,25 @@ constexpr float kSlack = 5.5f;
   return scale_pow2(p, x);
 }
 
-// What a swath's steps read and add to.
-struct SwathStep {
-  const float* q;       // [kSwathRows, depth]
-  const float* keys;    // of the pair, slabs [depth, kSlabKeys]
+// Operands of the steps of a 32-row tile.
+struct Tile32Step {
+  const float* q;       // [kTile32Rows, depth]
+  const float* keys;    // of the pair, KV blocks [depth, kKvBlockKeys]
   const float* values;  // of the pair [words, ldv]
-  float* o;             // [kSwathRows, ldv]
+  float* o;             // [kTile32Rows, ldv]
   int64_t depth, lanes_v, ldv;
   float scale;
-  Ahead* ahead;
+  PrefetchQueue* prefetch;
 };
 
-class PlainSteps {
+class UnmaskedSteps {
  public:
   // How often a step calls ahead->step().
-  static constexpr int64_t kAsked = kStepSquares * kSwathRows / 2;
+  static constexpr int64_t kPrefetchSteps = kStepTile32x32 * kTile32Rows / 2;
 
   // first: the first key of the first step.
-  PlainSteps(const SwathStep& swath, int64_t first, const AmxStepBuffers& b)
-      : u_(swath), b_(b), first_(first), by_(set1(swath.scale)) {}
+  UnmaskedSteps(const Tile32Step& tile32, int64_t first, const AmxStepBuffers& b)
+      : u_(tile32), b_(b), first_(first), by_(set1(tile32.scale)) {}
 
   // Gives how many of the steps were done, in order: one that has a score far above the others of
   // its row is not, nor are those after it.
@@ -150,7 +151,7 @@ class PlainSteps {
     if (!begin(state)) return 0;
     int64_t done = 0;
     while (done < steps) {
-      const int64_t square = done * kStepSquares, past = steps * kStepSquares;
+      const int64_t square = done * kStepTile32x32, past = steps * kStepTile32x32;
       if (done == 0) {
         exponentials_beside<0>(0, [&](const auto& work) NSA_INLINE { scores(1, work); });
       } else {
@@ -159,11 +160,11 @@ class PlainSteps {
       exponentials_beside<1>(done, [&](const auto& work) NSA_INLINE { scores(square + 2, work); });
       exponentials_beside<2>(done, [&](const auto& work) NSA_INLINE { scores(square + 3, work); });
       exponentials_beside<3>(done, [&](const auto& work) NSA_INLINE {
-        if (square + kStepSquares < past) scores(square + kStepSquares, work);
+        if (square + kStepTile32x32 < past) scores(square + kStepTile32x32, work);
       });
       if (!fits()) break;
       take_step_sum();
-      if (square + kStepSquares < past) {
+      if (square + kStepTile32x32 < past) {
         exponentials_beside<0>(done + 1, [&](const auto& work) NSA_INLINE {
           values(done, [&](int n) NSA_INLINE {
             if (n == 3) work(n);
@@ -179,25 +180,25 @@ class PlainSteps {
   }
 
  private:
-  float* square_scores(int64_t n) const { return b_.scores + n % 2 * kSwathRows * kSquareKeys; }
-  float* step_words(int64_t step) const { return b_.p + step % 2 * kSwathRows * kSwathWords; }
+  float* tile_scores(int64_t n) const { return b_.scores + n % 2 * kTile32Rows * kTile32x32Keys; }
+  float* step_words(int64_t step) const { return b_.p + step % 2 * kTile32Rows * kTile32Words; }
 
   // Exponents are taken against a row's maximum, or, where it has none yet, that of its first
-  // square of scores. False: one of them is not moderate.
+  // 32 x 32 tile of scores. False: one of them is not in the range of exp.
   bool begin(const SoftmaxState* state) {
-    fill(b_.sum, kSwathRows * W, 0.0f);
-    fill(b_.top, kSwathRows * W, -kInfinity);
-    for (int64_t r0 = 0; r0 < kSwathRows; r0 += W) {
+    fill(b_.sum, kTile32Rows * W, 0.0f);
+    fill(b_.top, kTile32Rows * W, -kInfinity);
+    for (int64_t r0 = 0; r0 < kTile32Rows; r0 += W) {
       V each[W];
       for (int64_t r = 0; r < W; ++r) {
-        const float* row = square_scores(0) + (r0 + r) * kSquareKeys;
+        const float* row = tile_scores(0) + (r0 + r) * kTile32x32Keys;
         each[r] = max(load(row), load(row + W));
       }
       float first[W];
       store(first, max_rows(each));
       for (int64_t r = 0; r < W; ++r) {
         const float old = state[r0 + r].max, from = old == -kInfinity ? first[r] * u_.scale : old;
-        if (!moderate(from)) return false;
+        if (!in_exp_range(from)) return false;
         b_.base[r0 + r] = from;
       }
     }
@@ -206,11 +207,11 @@ class PlainSteps {
 
   template <class Between>
   [[gnu::always_inline]] void scores(int64_t n, const Between& between) {
-    const int64_t key = first_ + n * kSquareKeys, slab = key / kSlabKeys;
-    const float* keys = u_.keys + slab * u_.depth * kSlabKeys + key % kSlabKeys;
+    const int64_t key = first_ + n * kTile32x32Keys, kv_block = key / kKvBlockKeys;
+    const float* keys = u_.keys + kv_block * u_.depth * kKvBlockKeys + key % kKvBlockKeys;
     amx_tiles<2, 2, true>(u_.depth,
-                          AmxRows::together(u_.q, u_.depth, square_scores(n), kSquareKeys), keys,
-                          kSlabKeys, false, between);
+                          AmxRows::together(u_.q, u_.depth, tile_scores(n), kTile32x32Keys), keys,
+                          kKvBlockKeys, false, between);
   }
 
   template <class Between>
@@ -218,7 +219,7 @@ class PlainSteps {
     constexpr int64_t words = kTileKeys / 2;
     const float* v = u_.values + (first_ + step * kTileKeys) / 2 * u_.ldv;
     const auto at = [&](int64_t n) {
-      return AmxRows::together(step_words(step), kSwathWords, u_.o + n, u_.ldv);
+      return AmxRows::together(step_words(step), kTile32Words, u_.o + n, u_.ldv);
     };
     int64_t n = 0;
     for (; n + 2 * kAmxTile <= u_.lanes_v; n += 2 * kAmxTile)
@@ -226,24 +227,25 @@ class PlainSteps {
     if (n < u_.lanes_v) amx_tiles<2, 1, true>(words, at(n), v + n, u_.ldv, true, between);
   }
 
-  // Calls beside(work), whose products call work(n), and does what they left of a square of a step.
-  template <int kSquare, class Beside>
+  // Calls beside(work), whose products call work(n), and does what they left of a 32 x 32 tile of a
+  // step.
+  template <int kTile, class Beside>
   [[gnu::always_inline]] void exponentials_beside(int64_t step, const Beside& beside) {
-    const float* row = square_scores(kSquare);
-    const float* const past = row + kSwathRows * kSquareKeys;
-    float* p = step_words(step) + kSquare * (kSquareKeys / 2);
+    const float* row = tile_scores(kTile);
+    const float* const past = row + kTile32Rows * kTile32x32Keys;
+    float* p = step_words(step) + kTile * (kTile32x32Keys / 2);
     float *sums = b_.step_sum, *top = b_.top;
     const float* base = b_.base;
     const auto next = [&]() NSA_INLINE {
-      exponentials<kSquare == 0>(row, *base++, p, sums, top);
-      row += kSquareKeys;
-      p += kSwathWords;
+      exponentials<kTile == 0>(row, *base++, p, sums, top);
+      row += kTile32x32Keys;
+      p += kTile32Words;
       sums += W;
       top += W;
     };
     const auto work = [&](int) NSA_INLINE {
       if (row == past) return;
-      u_.ahead->step();
+      u_.prefetch->step();
       next();
       next();
     };
@@ -251,7 +253,7 @@ class PlainSteps {
     while (row != past) next();
   }
 
-  // Of one row of a square.
+  // Exponentials of one row of a 32 x 32 tile.
   template <bool kFirst>
   [[gnu::always_inline]] void exponentials(const float* row, float base, float* p, float* sum,
                                            float* top) const {
@@ -266,19 +268,19 @@ class PlainSteps {
   // Whether no row has met a score too far above its base.
   bool fits() const {
     V above = set1(-kInfinity);
-    for (int64_t r = 0; r < kSwathRows; ++r)
+    for (int64_t r = 0; r < kTile32Rows; ++r)
       above = max(sub(mul(load(b_.top + r * W), by_), set1(b_.base[r])), above);
     return hmax(above) <= kSlack;
   }
 
   void take_step_sum() {
-    for (int64_t j = 0; j < kSwathRows * W; j += W)
+    for (int64_t j = 0; j < kTile32Rows * W; j += W)
       store(b_.sum + j, add(load(b_.sum + j), load(b_.step_sum + j)));
   }
 
   // Sums and output of rows whose maximum grew are brought to it.
   void finish(SoftmaxState* state) {
-    for (int64_t r0 = 0; r0 < kSwathRows; r0 += W) {
+    for (int64_t r0 = 0; r0 < kTile32Rows; r0 += W) {
       V each[W];
       float top[W], sum[W];
       for (int r = 0; r < W; ++r) each[r] = load(b_.top + (r0 + r) * W);
@@ -290,7 +292,7 @@ class PlainSteps {
       for (int64_t r = 0; r < W; ++r) {
         SoftmaxState& s = state[r0 + r];
         s.sum += sum[r];
-        if (!(top[r] > s.max) || !moderate(top[r])) continue;
+        if (!(top[r] > s.max) || !in_exp_range(top[r])) continue;
         s.max = top[r];
         s.sum *= b_.factor[r];
         scale_row(u_.o + (r0 + r) * u_.ldv, u_.lanes_v, b_.factor[r]);
@@ -298,7 +300,7 @@ class PlainSteps {
     }
   }
 
-  SwathStep u_;
+  Tile32Step u_;
   const AmxStepBuffers& b_;
   int64_t first_;
   V by_;

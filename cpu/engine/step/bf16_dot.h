@@ -1,8 +1,8 @@
-// The way of the bf16 dot: an instruction takes two k at once. Operands are words of two bf16, so K
-// and the strides of A count words.
+// The kernel variant of the bf16 dot: an instruction takes two k at once. Operands are words of two
+// bf16, so K and the strides of A count words.
 #pragma once
 
-#include "cpu/engine/step/ways.h"
+#include "cpu/engine/step/kernel_variant.h"
 
 namespace nsa::cpu {
 namespace {
@@ -37,11 +37,11 @@ inline V words_and_copy(const char* even, const char* odd, int64_t n, int64_t ld
   return top;
 }
 
-struct DotPath {
+struct DotVariant {
   using Step = BFloat16Step;
   static constexpr WordForm kForm = {2, 1};
-  using Scores = DotPath;
-  static constexpr uint32_t kLargeExponent = FloatPath::kLargeExponent;
+  using Scores = DotVariant;
+  static constexpr uint32_t kLargeExponent = FloatVariant::kLargeExponent;
 
   static float dot_in_order(const float* a, const float* b, int64_t n) {
     return dot_words_in_order(a, b, n);
@@ -54,7 +54,7 @@ struct DotPath {
   // Words of two rows.
   static V word(V even, V odd) { return word_bf16(even, odd); }
   // Rows as words, ld apart at copy, and as words along a contraction over rows: rows 2 n and
-  // 2 n + 1 in row n of dst. Row r begins at element at[r] of src. Whether they hold numbers only.
+  // 2 n + 1 in row n of dst. Row r begins at element at[r] of src. Whether they are all finite.
   static bool load_row_words(const void* src, int64_t rows, int64_t n, int64_t ld,
                              const int64_t* at, float* copy, float* dst) {
     const char* base = static_cast<const char*>(src);

@@ -1,7 +1,7 @@
 // Position bias, masks and dropout of one row of scores.
 #pragma once
 
-#include "cpu/engine/plan/plan.h"
+#include "cpu/engine/plan/attention_plan.h"
 #include "cpu/engine/step/online_softmax.h"
 
 namespace nsa::cpu {

@@ -1,6 +1,6 @@
 // The arithmetic of a step of decoding: the scores of some keys for all heads of a group, and the
 // sum of their values. Heads are the lanes, so keys are read as they stand in the cache: a word of
-// a key meets the same word of every head. At the end stand the other ways that the translation
+// a key meets the same word of every head. The end includes the other variants that the translation
 // unit being compiled has.
 #pragma once
 
@@ -8,15 +8,15 @@
 
 #include "cpu/engine/plan/decode.h"
 #include "cpu/engine/simd/vec_math.h"
-#include "cpu/engine/step/ways.h"
+#include "cpu/engine/step/kernel_variant.h"
 #include "cpu/engine/threads/scratch.h"
 
 namespace nsa::cpu {
 namespace {
 
-// Where the first kSpread words of a group's head stand in the query of a cell, [words / kSpread]
-// [lanes * kSpread], the next ones lanes * kSpread further: of every four heads the first two stand
-// with their words in one vector, the others at the same lanes of the next.
+// Where the first kSpread words of a group's head stand in the query of a decode row, [words /
+// kSpread] [lanes * kSpread], the next ones lanes * kSpread further: of every four heads the first
+// two stand with their words in one vector, the others at the same lanes of the next.
 inline int64_t query_place(int64_t head) {
   if (kSpread == 1) return head;
   return head / W * 2 * W + head % 4 / 2 * W + head % W / 4 * 4 + head % 2 * 2;
@@ -25,7 +25,7 @@ inline int64_t query_place(int64_t head) {
 // Keys at once: enough accumulators to cover the latency of the multiplication.
 constexpr int kScoreKeys = (kMR * kNR < 16 ? kMR * kNR : 16) / kSpread;
 
-// What a path of vectors does not need.
+// Members that a variant on vectors does not need.
 struct VectorSteps {
   static constexpr int64_t kWordStep = kSpread;     // words of a query are a multiple of it
   static constexpr int64_t kQuerySpread = kSpread;  // that stand beside each other
@@ -86,15 +86,15 @@ struct Run {
   int64_t stride, rows, bytes;
 };
 
-// Lines of memory are asked for one at a time, between the multiplications of a step: in a burst
+// Lines of memory are prefetched one at a time, between the multiplications of a step: in a burst
 // they would fill the few places that a processor has for lines on their way, and what is needed
 // now would wait behind them. A step of short vectors has more places between its multiplications,
-// `calls`, than lines: then only every so many calls ask for one.
+// `calls`, than lines: then only every so many calls prefetch one.
 class LinesInOrder {
  public:
   LinesInOrder(const Run* begin, const Run* end, Prefetch how, int64_t calls)
       : run_(begin), end_of_runs_(end), how_(how) {
-    for (const Run* run = begin; run != end; ++run) ask_pages(*run);
+    for (const Run* run = begin; run != end; ++run) prefetch_pages(*run);
     if (!kPaced) return;
     int64_t lines = 0;
     for (const Run* run = begin; run != end; ++run) {
@@ -108,24 +108,24 @@ class LinesInOrder {
     }
   }
 
-  [[gnu::always_inline]] void ask() {
+  [[gnu::always_inline]] void prefetch() {
     if (kPaced) {
       if (--left_ > 0) return;
       left_ = pace_;
     }
-    ask_now();
+    prefetch_now();
   }
-  // Of calls 0 to 3, one after another, each a line, or one of them all.
-  [[gnu::always_inline]] void ask_in_turn(int) { ask(); }
-  [[gnu::noinline]] void ask_rest() {
-    while (at_ != end_ || run_ != end_of_runs_) ask_now();
+  // Each of the calls 0 to 3 prefetches a line, or one of them all lines.
+  [[gnu::always_inline]] void prefetch_round_robin(int) { prefetch(); }
+  [[gnu::noinline]] void prefetch_rest() {
+    while (at_ != end_ || run_ != end_of_runs_) prefetch_now();
   }
 
  private:
   // With vectors of 16 numbers a step of 128 dimensions has about as many places as lines.
   static constexpr bool kPaced = W < 16;
 
-  [[gnu::always_inline]] void ask_now() {
+  [[gnu::always_inline]] void prefetch_now() {
     if (at_ == end_) {
       if (run_ == end_of_runs_) return;
       next_row();
@@ -143,10 +143,10 @@ class LinesInOrder {
       __builtin_prefetch(line, 0, 3);
   }
 
-  // One line of every page at once: until the address of a page is translated, the lines asked for
+  // One line of every page at once: until the address of a page is translated, the lines prefetched
   // in it would wait, and those after them. (As a call it would be dropped: it has no effect that
   // the compiler knows.)
-  [[gnu::always_inline]] void ask_pages(const Run& run) const {
+  [[gnu::always_inline]] void prefetch_pages(const Run& run) const {
     const int64_t per_page = run.rows > 1 ? max64(1, kPage / max64(1, run.stride)) : 1;
     for (int64_t row = 0; row < run.rows; row += per_page)
       for (int64_t i = 0; i < run.bytes; i += kPage) prefetch(run.data + row * run.stride + i);
@@ -171,7 +171,7 @@ class LinesInOrder {
   const char *at_ = nullptr, *end_ = nullptr;
 };
 
-// The same into the second-level cache, from several pages in turn: four streams of the keys and
+// Prefetches into the second-level cache, from several pages in turn: four streams of the keys and
 // four of the values, or eight of a run that has no other of its shape. Two cores of a Xeon with
 // AMX that also compute read 16 KB at a time at 25 GB/s so, and at 18 line after line.
 class LinesOfPages {
@@ -179,27 +179,27 @@ class LinesOfPages {
   LinesOfPages(const Run* begin, const Run* end, Prefetch, int64_t)
       : run_(begin), end_of_runs_(end), over_(begin == end) {}
 
-  [[gnu::always_inline]] void ask() {
+  [[gnu::always_inline]] void prefetch() {
     if (over_ || (at_ == end_ && !next_row())) return;
     prefetch(stream_[next_] + at_);
     if (++next_ < kStreams) return;
     next_ = 0;
     at_ += 64;
   }
-  // Of every other four streams: few instructions, which stand between products.
-  [[gnu::always_inline]] void ask_some() {
+  // Serves four of the streams per call: few instructions fit between products.
+  [[gnu::always_inline]] void prefetch_some() {
     if (over_) return;
-    if (at_ == end_ || next_ % kSome > 0) return ask_singly();
+    if (at_ == end_ || next_ % kSome > 0) return prefetch_singly();
 #pragma GCC unroll 4
     for (int i = 0; i < kSome; ++i) prefetch(stream_[next_ + i] + at_);
     at_ += next_ * (64 / kSome);
     next_ ^= kSome;
   }
-  [[gnu::always_inline]] void ask_in_turn(int i) {
-    if (i == 0) ask_some();
+  [[gnu::always_inline]] void prefetch_round_robin(int i) {
+    if (i == 0) prefetch_some();
   }
-  [[gnu::noinline]] void ask_rest() {
-    while (!over_) ask();
+  [[gnu::noinline]] void prefetch_rest() {
+    while (!over_) prefetch();
   }
 
  private:
@@ -207,8 +207,8 @@ class LinesOfPages {
 
   [[gnu::always_inline]] static void prefetch(const char* line) { __builtin_prefetch(line, 0, 2); }
 
-  [[gnu::noinline]] void ask_singly() {
-    for (int i = 0; i < kSome; ++i) ask();
+  [[gnu::noinline]] void prefetch_singly() {
+    for (int i = 0; i < kSome; ++i) prefetch();
   }
 
   // The next row of every stream, or the first ones of the next runs.
@@ -261,7 +261,7 @@ class LinesOfPages {
 using Lines = std::conditional_t<kHasTiles, LinesOfPages, LinesInOrder>;
 
 // s[j][0..W) = sum over words of key j's word times the heads' words, for KEYS keys.
-template <class Path, int KEYS>
+template <class Variant, int KEYS>
 [[gnu::always_inline]] inline void score_keys(int64_t words, const char* key, int64_t stride,
                                               const float* query, int64_t lanes, float* s,
                                               Lines& lines) {
@@ -279,27 +279,27 @@ template <class Path, int KEYS>
     V q[kSpread];
 #pragma GCC unroll 2
     for (int i = 0; i < kSpread; ++i) q[i] = load(query + w * lanes + i * W);
-    if (KEYS > 1) lines.ask();
+    if (KEYS > 1) lines.prefetch();
 #pragma GCC unroll 16
     for (int j = 0; j < KEYS; ++j) {
-      const V k = Path::spread(rows[j / 4] + Path::kWordBytes * w +
-                               (j % 4 == 3 ? stride3 : j % 4 * stride));
+      const V k = Variant::spread(rows[j / 4] + Variant::kWordBytes * w +
+                                  (j % 4 == 3 ? stride3 : j % 4 * stride));
 #pragma GCC unroll 2
-      for (int i = 0; i < kSpread; ++i) acc[j][i] = Path::add(acc[j][i], q[i], k);
+      for (int i = 0; i < kSpread; ++i) acc[j][i] = Variant::add(acc[j][i], q[i], k);
     }
   }
 #pragma GCC unroll 16
   for (int j = 0; j < KEYS; ++j) store(s + j * lanes, sum_spread(acc[j]));
 }
 
-// How often score_step() calls lines.ask(), but for few keys.
-template <class Path>
+// How often score_step() calls lines.prefetch(), but for few keys.
+template <class Variant>
 inline int64_t score_calls(int64_t n, int64_t words, int64_t heads) {
   return ceil_div(n, kScoreKeys) * (words / kSpread) * (heads / W);
 }
 
 // s[n][lanes]
-template <class Path>
+template <class Variant>
 inline void score_step(int64_t n, int64_t words, Rows keys, const float* query, int64_t lanes,
                        int64_t heads, float* s, Lines& lines) {
   for (int64_t g = 0; g < heads; g += W) {
@@ -307,8 +307,8 @@ inline void score_step(int64_t n, int64_t words, Rows keys, const float* query, 
     const auto score = [&](auto count) {
       constexpr int kKeys = decltype(count)::value;
       for (; j + kKeys <= n; j += kKeys) {
-        score_keys<Path, kKeys>(words, keys.data + j * keys.stride, keys.stride,
-                                query + kSpread * g, lanes, s + j * lanes + g, lines);
+        score_keys<Variant, kKeys>(words, keys.data + j * keys.stride, keys.stride,
+                                   query + kSpread * g, lanes, s + j * lanes + g, lines);
       }
     };
     score(std::integral_constant<int, kScoreKeys>{});
@@ -336,7 +336,7 @@ struct ValueStep {
 };
 
 // MR heads from `head` on, NR vectors from column d on.
-template <class Path, int NR, int MR>
+template <class Variant, int NR, int MR>
 [[gnu::always_inline]] inline void value_tile(const ValueStep& x, int64_t head, int64_t d,
                                               Lines& lines) {
   V acc[MR][NR];
@@ -355,19 +355,19 @@ template <class Path, int NR, int MR>
   }
   const char* row = x.rows.data;
   const float* prob = x.prob + head;
-  for (int64_t j = 0; j < x.n; j += Path::kPerWord) {
+  for (int64_t j = 0; j < x.n; j += Variant::kPerWord) {
     V b[NR];
     // A last key alone is its own partner, whose probability is 0.
     const char* partner = j + 1 < x.n ? row + x.rows.stride : row;
-    Path::template values<NR>(row, partner, d, x.Dv, b);
-    lines.ask();
+    Variant::template values<NR>(row, partner, d, x.Dv, b);
+    lines.prefetch();
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
       const V p = set1(prob[i]);
 #pragma GCC unroll 4
-      for (int v = 0; v < NR; ++v) acc[i][v] = Path::add(acc[i][v], p, b[v]);
+      for (int v = 0; v < NR; ++v) acc[i][v] = Variant::add(acc[i][v], p, b[v]);
     }
-    row += Path::kPerWord * x.rows.stride;
+    row += Variant::kPerWord * x.rows.stride;
     prob += x.lanes;
   }
 #pragma GCC unroll 8
@@ -376,36 +376,37 @@ template <class Path, int NR, int MR>
     for (int v = 0; v < NR; ++v) store(out + i * x.row + v * W, acc[i][v]);
 }
 
-template <class Path, int NR, int MR>
+template <class Variant, int NR, int MR>
 inline void value_rows(const ValueStep& x, int64_t rows, int64_t head, int64_t d, Lines& lines) {
-  if (rows == MR) return value_tile<Path, NR, MR>(x, head, d, lines);
-  if constexpr (MR > 1) value_rows<Path, NR, MR - 1>(x, rows, head, d, lines);
+  if (rows == MR) return value_tile<Variant, NR, MR>(x, head, d, lines);
+  if constexpr (MR > 1) value_rows<Variant, NR, MR - 1>(x, rows, head, d, lines);
 }
 
 // The heads are divided evenly, so that 16 are 6 + 5 + 5.
-template <class Path, int NR>
+template <class Variant, int NR>
 inline void value_panel(const ValueStep& x, int64_t heads, int64_t d, Lines& lines) {
   const int64_t tiles = ceil_div(heads, kMR);
   for (int64_t n = 0, head = 0; n < tiles; ++n) {
     const int64_t rows = ceil_div(heads - head, tiles - n);
-    value_rows<Path, NR, kMR>(x, rows, head, d, lines);
+    value_rows<Variant, NR, kMR>(x, rows, head, d, lines);
     head += rows;
   }
 }
 
-// How often value_step() calls lines.ask().
-template <class Path>
+// How often value_step() calls lines.prefetch().
+template <class Variant>
 inline int64_t value_calls(int64_t n, int64_t Dv, int64_t heads) {
   const int64_t panels = Dv / (kNR * W), rest = Dv % (kNR * W);
-  return (panels + ceil_div(rest, Path::kLast * W)) * ceil_div(heads, kMR) *
-         ceil_div(n, Path::kPerWord);
+  return (panels + ceil_div(rest, Variant::kLast * W)) * ceil_div(heads, kMR) *
+         ceil_div(n, Variant::kPerWord);
 }
 
-template <class Path>
+template <class Variant>
 inline void value_step(const ValueStep& x, int64_t heads, Lines& lines) {
   int64_t d = 0;
-  for (; d + kNR * W <= x.Dv; d += kNR * W) value_panel<Path, kNR>(x, heads, d, lines);
-  for (; d < x.Dv; d += Path::kLast * W) value_panel<Path, Path::kLast>(x, heads, d, lines);
+  for (; d + kNR * W <= x.Dv; d += kNR * W) value_panel<Variant, kNR>(x, heads, d, lines);
+  for (; d < x.Dv; d += Variant::kLast * W)
+    value_panel<Variant, Variant::kLast>(x, heads, d, lines);
 }
 
 }  // namespace
@@ -421,13 +422,13 @@ inline void value_step(const ValueStep& x, int64_t heads, Lines& lines) {
 namespace nsa::cpu {
 namespace {
 
-// What decoding in bfloat16 runs on.
+// The kernel variant of decoding in bfloat16.
 #if defined(NSA_ISA_AMX)
-using DecodePathOfBFloat16 = DecodeTiles;
+using DecodeVariantOfBFloat16 = DecodeTiles;
 #elif defined(NSA_HAS_BF16_DOT)
-using DecodePathOfBFloat16 = DecodeWords;
+using DecodeVariantOfBFloat16 = DecodeWords;
 #else
-using DecodePathOfBFloat16 = DecodeBFloat16;
+using DecodeVariantOfBFloat16 = DecodeBFloat16;
 #endif
 
 }  // namespace

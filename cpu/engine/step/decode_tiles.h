@@ -29,16 +29,15 @@ inline void score_step<DecodeTiles>(int64_t n, int64_t words, Rows keys, const f
                                     int64_t lanes, int64_t heads, float* s, Lines& lines) {
   const auto* rows = reinterpret_cast<const float*>(keys.data);
   const int64_t stride = keys.stride / 4;
-  const auto ask = [&](int) __attribute__((always_inline)) { lines.ask_some(); };
+  const auto prefetch = [&](int) __attribute__((always_inline)) { lines.prefetch_some(); };
   for (int64_t g = 0; g < heads; g += kAmxTile) {
-    // Of keys `first` and `second` on, sixteen each. Those that were there before get the same bits
-    // again.
+    // Sixteen keys each from `first` and `second` on. Keys that both cover get the same bits twice.
     const auto two = [&](int64_t first, int64_t second) {
       float* to = s + g;
       amx_tiles<2, 1>(words,
                       {rows + first * stride, rows + second * stride, stride, to + first * lanes,
                        to + second * lanes, lanes},
-                      query + g, lanes, false, ask);
+                      query + g, lanes, false, prefetch);
     };
     int64_t j = 0;
     for (; j + 2 * kAmxTile <= n; j += 2 * kAmxTile) two(j, j + kAmxTile);
@@ -49,21 +48,21 @@ inline void score_step<DecodeTiles>(int64_t n, int64_t words, Rows keys, const f
     }
     alignas(64) float few[kAmxTile * kAmxTile];
     const AmxRows tile = AmxRows::together(rows, stride, few, kAmxTile);
-    amx_tiles<1, 1>(words, tile, query + g, lanes, false, ask);
+    amx_tiles<1, 1>(words, tile, query + g, lanes, false, prefetch);
     for (int64_t i = 0; i < n; ++i) store(s + i * lanes + g, load(few + i * kAmxTile));
   }
 }
 
-// The lines of a step, 512 with 128 dimensions, are asked for all through it: so many that a core
-// waits for a place for them where they are asked for between the products alone. A fourth are
-// asked for between those of scores, an eighth beside the exponentials, a fourth here.
+// The lines of a step, 512 with 128 dimensions, are prefetched all through it: so many that a core
+// waits for a place for them where they are prefetched between the products alone. A fourth are
+// prefetched between those of scores, an eighth beside the exponentials, a fourth here.
 //
 // x.words[two keys][row]: the words of two neighbouring keys' values, zeros past the last key.
 inline void pack_values(const ValueStep& x, int64_t words, Lines& lines) {
   const char* even = x.rows.data;
   for (int64_t j = 0; j < words; ++j, even += 2 * x.rows.stride) {
     float* to = x.words + j * x.row;
-    lines.ask_some();
+    lines.prefetch_some();
     if (2 * j >= x.n) {
       fill(to, x.row, 0.0f);
       continue;
@@ -100,15 +99,15 @@ inline void value_step<DecodeTiles>(const ValueStep& x, int64_t, Lines& lines) {
   const int64_t words = round_up(ceil_div(x.n, 2), kAmxTile);
   pack_values(x, words, lines);
   if (x.factor) rescale_output(x, x.lanes);
-  const auto ask = [&](int) __attribute__((always_inline)) {
-    lines.ask_some();
-    lines.ask_some();
-    lines.ask_some();
+  const auto prefetch = [&](int) __attribute__((always_inline)) {
+    lines.prefetch_some();
+    lines.prefetch_some();
+    lines.prefetch_some();
   };
   for (int64_t g = 0; g < x.lanes; g += kAmxTile) {
     alignas(64) float heads[kAmxTile * kWords];  // [heads][words]
     for (int64_t j = 0; j < words; j += kAmxTile)
-      transpose_square(x.prob + j * x.lanes + g, x.lanes, heads + j, kWords);
+      transpose_16x16(x.prob + j * x.lanes + g, x.lanes, heads + j, kWords);
     int64_t d = 0;
     for (; d + kAmxWide <= x.row; d += kAmxWide) {
       float* out = x.out + g * x.row + d;
@@ -117,12 +116,12 @@ inline void value_step<DecodeTiles>(const ValueStep& x, int64_t, Lines& lines) {
       } else {
         amx_wide_zero();
       }
-      amx_wide(words, heads, kWords, x.words + d, x.row, ask);
+      amx_wide(words, heads, kWords, x.words + d, x.row, prefetch);
       amx_wide_store(out, x.row);
     }
     for (; d < x.row; d += 2 * kAmxTile) {
       const AmxRows tile = AmxRows::together(heads, kWords, x.out + g * x.row + d, x.row);
-      amx_tiles<1, 2>(words, tile, x.words + d, x.row, x.factor != nullptr, ask);
+      amx_tiles<1, 2>(words, tile, x.words + d, x.row, x.factor != nullptr, prefetch);
     }
   }
 }

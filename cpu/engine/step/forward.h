@@ -1,27 +1,27 @@
 // A forward: attention of one tile of rows over its visible keys, with the online softmax, and a
-// wave of them, one region of a team, first packing, then tiles. At the end stand the other ways
-// that the translation unit being compiled has.
+// wave of them, one region of a team, first packing, then tiles. The end includes the other
+// variants that the translation unit being compiled has.
 #pragma once
 
-#include "cpu/engine/plan/plan.h"
+#include "cpu/engine/plan/attention_plan.h"
 #include "cpu/engine/step/amx_buffers.h"
 #include "cpu/engine/step/bias.h"
+#include "cpu/engine/step/kernel_variant.h"
 #include "cpu/engine/step/online_softmax.h"
-#include "cpu/engine/step/ways.h"
 #include "cpu/engine/threads/team.h"
 
 namespace nsa::cpu {
 namespace {
 
 struct TileBuffers {
-  float* q;             // [rows, words(D)]
-  float* s;             // [kTileRows, kScoreRow] of the rows of one step
-  float* o;             // [rows, Dv padded]
-  SoftmaxState* state;  // [rows]
-  float* factor;        // [rows] of the last step
-  float* tmp;           // [max(kTileKeys, D, Dv) + padding]
-  Ahead ahead;          // keys and values of the next step or sweep
-  // Of tiles.
+  float* q;                // [rows, words(D)]
+  float* s;                // [kTileRows, kScoreRow] of the rows of one step
+  float* o;                // [rows, Dv padded]
+  SoftmaxState* state;     // [rows]
+  float* factor;           // [rows] of the last step
+  float* tmp;              // [max(kTileKeys, D, Dv) + padding]
+  PrefetchQueue prefetch;  // keys and values of the next step or sweep
+  // Used by AMX variants.
   AmxStepBuffers steps;
   GatheredBuffers gathered;
   GatheredStates states;  // [rows]
@@ -34,7 +34,7 @@ struct TileBuffers {
     b.state = arena.take<SoftmaxState>(rows);
     b.factor = arena.take<float>(rows);
     b.tmp = arena.take<float>(max64(kTileKeys, max64(D, Dv)) + kLanePad);
-    b.ahead = Ahead::carve(arena, 2);
+    b.prefetch = PrefetchQueue::carve(arena, 2);
     if constexpr (kHasTiles) {
       b.steps = AmxStepBuffers::carve(arena);
       b.gathered = GatheredBuffers::carve(arena);
@@ -54,128 +54,130 @@ struct TileContext {
   int64_t head(int64_t r) const { return first_head + tile.g0 + r % tile.heads; }
 };
 
-// The slabs of one pair.
+// The KV blocks of one pair.
 struct PackedPair {
   const float* keys;
   const float* values;
   const bool* finite;
 
-  // Whether the values of keys [j0, j1) are numbers, and those of their slabs.
-  bool numbers(int64_t j0, int64_t j1) const {
-    for (int64_t slab = j0 / kSlabKeys; slab * kSlabKeys < j1; ++slab)
-      if (!finite[slab]) return false;
+  // Whether the values of keys [j0, j1) are finite, and those of their KV blocks.
+  bool all_finite(int64_t j0, int64_t j1) const {
+    for (int64_t kv_block = j0 / kKvBlockKeys; kv_block * kKvBlockKeys < j1; ++kv_block)
+      if (!finite[kv_block]) return false;
     return true;
   }
 };
 
 // The softmax step of a row over keys [n0, n0 + n), whatever hides them or changes its scores,
-// which nothing does where they are plain. Gives the factor for the output row so far.
-template <class Path>
-inline float biased_row(const TileContext& c, int64_t r, int64_t n0, int64_t n, bool plain,
+// which nothing does where they are unmasked. Gives the factor for the output row so far.
+template <class Variant>
+inline float biased_row(const TileContext& c, int64_t r, int64_t n0, int64_t n, bool unmasked,
                         float* row, TileBuffers& b) {
   const AttentionPlan& plan = c.plan;
   const ScoreRow scores = {c.seg, c.head(r), c.query(r), n0, n};
   float scale = plan.scale;
-  if (!plain) {
+  if (!unmasked) {
     bias_row(plan.bias, scores, scale, row, b.tmp);
     scale = 1.0f;
   }
   const float factor = online_softmax_row(row, n, scale, b.state[r]);
   if (plan.bias.drop) dropout_row(plan.bias, scores, row);
-  pack_probabilities<Path>(row, n);
+  pack_probabilities<Variant>(row, n);
   return factor;
 }
 
 // One softmax step of rows [r0, r1) over keys [n0, n1): scores, probabilities, output. The rows see
 // nothing else of the step.
-template <class Path>
+template <class Variant>
 inline void forward_step(const TileContext& c, int64_t r0, int64_t r1, int64_t n0, int64_t n1,
-                         bool plain, const PackedPair& packed, TileBuffers& b) {
-  NSA_EXPECT(n0 % key_step<Path>() == 0 && n1 % key_step<Path>() == 0);
+                         bool unmasked, const PackedPair& packed, TileBuffers& b) {
+  NSA_EXPECT(n0 % key_step<Variant>() == 0 && n1 % key_step<Variant>() == 0);
   const AttentionPlan& plan = c.plan;
-  const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv), rows = r1 - r0;
+  const int64_t depth = words<Variant>(plan.D), ld = padded_row(plan.Dv), rows = r1 - r0;
   const int64_t origin = n0 / kTileKeys * kTileKeys;
   float* s = b.s;
-  key_products<Path>(Operand{b.q + r0 * depth, depth, 1}, rows, {packed.keys, depth, kSlabKeys}, n0,
-                     n1, {s + (n0 - origin), kScoreRow}, &b.ahead);
-  const bool masked = !plain && !plan.bias.changes_scores() && plan.scale > 0.0f;
-  if ((plain || masked) && plan.bias.drop == nullptr) {
+  key_products<Variant>(Operand{b.q + r0 * depth, depth, 1}, rows,
+                        {packed.keys, depth, kKvBlockKeys}, n0, n1, {s + (n0 - origin), kScoreRow},
+                        &b.prefetch);
+  const bool masked = !unmasked && !plan.bias.changes_scores() && plan.scale > 0.0f;
+  if ((unmasked || masked) && plan.bias.drop == nullptr) {
     for (int64_t r = r0; r < r1 && masked; ++r) {
       hide_unseen(c.seg.range, c.query(r), n0, n1 - n0, n1 - n0,
                   s + (r - r0) * kScoreRow + (n0 - origin));
     }
-    softmax_rows<Path>(s + (n0 - origin), rows, n1 - n0, plan.scale, b.state + r0, b.factor + r0);
+    softmax_rows<Variant>(s + (n0 - origin), rows, n1 - n0, plan.scale, b.state + r0,
+                          b.factor + r0);
   } else {
     for (int64_t r = r0; r < r1; ++r)
-      b.factor[r] =
-          biased_row<Path>(c, r, n0, n1 - n0, plain, s + (r - r0) * kScoreRow + (n0 - origin), b);
+      b.factor[r] = biased_row<Variant>(c, r, n0, n1 - n0, unmasked,
+                                        s + (r - r0) * kScoreRow + (n0 - origin), b);
   }
   const Operand p = {s + (n0 - origin), kScoreRow, 1};
-  const float* values = packed.values + n0 / Path::kForm.per_word * ld;
-  const Sizes of = {rows, round_up(plan.Dv, kLanePad), words<Path>(n1 - n0)};
-  multiply_values<Path>(packed.numbers(n0, n1), of, p, {values, ld}, {b.o + r0 * ld, ld},
-                        {Into::kAddScaled, b.factor + r0, &b.ahead});
+  const float* values = packed.values + n0 / Variant::kForm.per_word * ld;
+  const Sizes of = {rows, round_up(plan.Dv, kLanePad), words<Variant>(n1 - n0)};
+  multiply_values<Variant>(packed.all_finite(n0, n1), of, p, {values, ld}, {b.o + r0 * ld, ld},
+                           {Into::kAddScaled, b.factor + r0, &b.prefetch});
 }
 
-// What is packed of keys [k0, k1), asked for while something before them is computed, in so many
-// steps of `ahead`: several steps' packed keys do not fit a core's own caches.
-template <class Path>
-inline void ask_for_keys(const AttentionPlan& plan, const PackedPair& packed, int64_t k0,
-                         int64_t k1, int64_t steps, Ahead& ahead) {
-  ahead.clear();
+// Queues the packed keys [k0, k1) to be prefetched over `steps` calls of step(), because several
+// steps of packed keys do not fit a core's own caches.
+template <class Variant>
+inline void prefetch_keys(const AttentionPlan& plan, const PackedPair& packed, int64_t k0,
+                          int64_t k1, int64_t steps, PrefetchQueue& prefetch) {
+  prefetch.clear();
   if (k0 < k1) {
-    const int64_t depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
-    ahead.add(packed.keys + k0 * depth, (k1 - k0) * depth);
-    ahead.add(packed.values + k0 / Path::kForm.per_word * ld, words<Path>(k1 - k0) * ld);
+    const int64_t depth = words<Variant>(plan.D), ld = padded_row(plan.Dv);
+    prefetch.add(packed.keys + k0 * depth, (k1 - k0) * depth);
+    prefetch.add(packed.values + k0 / Variant::kForm.per_word * ld, words<Variant>(k1 - k0) * ld);
   }
-  ahead.over(steps);
+  prefetch.over(steps);
 }
 
 // Step [k0, k0 + kTileKeys) of rows [first, past), which the visible interval may cut.
-template <class Path>
+template <class Variant>
 inline void forward_rows(const TileContext& c, int64_t first, int64_t past, int64_t k0,
                          const PackedPair& packed, TileBuffers& b) {
   const RowRange& range = c.seg.range;
-  constexpr int64_t step = key_step<Path>(), cut = cut_rows(Path::kForm);
+  constexpr int64_t step = key_step<Variant>(), cut = cut_rows(Variant::kForm);
   const int64_t k1 = k0 + kTileKeys;
   if (range.lo(c.query(past - 1)) <= k0 && range.hi(c.query(first)) >= k1)
-    return forward_step<Path>(c, first, past, k0, k1, !c.plan.bias.changes_scores(), packed, b);
+    return forward_step<Variant>(c, first, past, k0, k1, !c.plan.bias.changes_scores(), packed, b);
   for (int64_t r0 = first, r1; r0 < past; r0 = r1) {
     r1 = past_cut(range, c, r0, past, cut, step);
     const int64_t n0 = max64(k0, range.lo(c.query(r0)) / step * step);
     const int64_t n1 = min64(k1, round_up(range.hi(c.query(r1 - 1)), step));
-    if (n0 < n1) forward_step<Path>(c, r0, r1, n0, n1, false, packed, b);
+    if (n0 < n1) forward_step<Variant>(c, r0, r1, n0, n1, false, packed, b);
   }
 }
 
-// forward_keys() of a way whose products read rows only, in the file of that way.
-template <class Path>
+// forward_keys() of a variant whose products read rows only, in the file of that variant.
+template <class Variant>
 inline void forward_row_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b);
 
 // Keys outside, rows inside: what is packed of a step's keys is in the core's own caches for all
 // rows of the tile but the first kTileRows.
-template <class Path>
+template <class Variant>
 inline void forward_keys(const TileContext& c, const PackedPair& packed, TileBuffers& b) {
-  if constexpr (kRowsOnly<Path>) {
-    forward_row_keys<Path>(c, packed, b);
+  if constexpr (kRowsOnly<Variant>) {
+    forward_row_keys<Variant>(c, packed, b);
   } else {
-    using Step = typename Path::Step;
+    using Step = typename Variant::Step;
     const RowRange& range = c.seg.range;
     const int64_t rows = c.tile.rows(), begin = range.lo(c.tile.i0) / kTileKeys * kTileKeys;
-    const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kSlabKeys);
+    const int64_t past = range.hi(c.query(rows - 1)), end = round_up(past, kKvBlockKeys);
     const int64_t products =
-        2 * matmul_steps<Step>(rows, kSlabKeys) + matmul_steps<Step>(rows, c.plan.Dv);
+        2 * matmul_steps<Step>(rows, kKvBlockKeys) + matmul_steps<Step>(rows, c.plan.Dv);
     for (int64_t k0 = begin; k0 < past; k0 += kTileKeys) {
       const int64_t k1 = k0 + kTileKeys;
-      ask_for_keys<Path>(c.plan, packed, k1, min64(k1 + kTileKeys, end), products, b.ahead);
+      prefetch_keys<Variant>(c.plan, packed, k1, min64(k1 + kTileKeys, end), products, b.prefetch);
       for (int64_t first = 0; first < rows; first += kTileRows)
-        forward_rows<Path>(c, first, min64(first + kTileRows, rows), k0, packed, b);
+        forward_rows<Variant>(c, first, min64(first + kTileRows, rows), k0, packed, b);
     }
   }
 }
 
-// o[0..n) *= factor; whether they are numbers then.
-inline bool scale_to_numbers(float* o, int64_t n, float factor) {
+// o[0..n) *= factor; whether they are finite then.
+inline bool scale_checked(float* o, int64_t n, float factor) {
   const V by = set1(factor);
   V first = zero(), second = zero();
   int64_t d = 0;
@@ -216,9 +218,9 @@ struct OutputRow {
 };
 
 // Outputs [d0, d0 + n), at most kTileKeys of them, of a row whose sums of exp(score - max) times
-// values have left the range of float32, as values near its largest number let them: those that are
-// no numbers once more, with probabilities, whose sum is 1, halved, because rounding may exceed
-// that. spans(visit) calls visit(first, past) for the keys that the row may see.
+// values have left the range of float32, as values near its largest number let them: recomputes NaN
+// and infinite outputs with normalised probabilities, scaled by 0.5 to leave headroom for rounding.
+// spans(visit) calls visit(first, past) for the keys that the row may see.
 template <class Spans>
 [[gnu::noinline]] inline void normalised_outputs(const OutputRow& row, const Spans& spans,
                                                  int64_t d0, int64_t n, float* o) {
@@ -263,8 +265,8 @@ inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
     const float factor = state.add_sink(plan.sink[head]);
     for (int64_t d = 0; d < plan.Dv; ++d) o[d] *= factor;
   }
-  const bool usual = scale_to_numbers(o, plan.Dv, 1.0f / state.divisor());
-  if (!usual && moderate(state.max) && state.sum == state.sum) {
+  const bool finite_out = scale_checked(o, plan.Dv, 1.0f / state.divisor());
+  if (!finite_out && in_exp_range(state.max) && state.sum == state.sum) {
     for (int64_t d = 0; d < plan.Dv; d += kTileKeys) {
       const int64_t n = min64(kTileKeys, plan.Dv - d);
       if (!all_finite(o + d, n))
@@ -279,7 +281,7 @@ inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i,
   }
 }
 
-// The same of a row that sees an interval of keys.
+// finish_row() for a row that sees an interval of keys.
 inline void finish_row(const AttentionPlan& plan, const Segment& seg, int64_t i, int64_t head,
                        float* o, const SoftmaxState& state) {
   finish_row(plan, seg, i, head, o, state,
@@ -295,7 +297,7 @@ inline void each_query_row(const TileContext& c, const Pack& pack) {
     return c.seg.q + c.query(r) * plan.q.row + c.head(r) * plan.q.head;
   };
   for (int64_t r = 0; r < rows; ++r) {
-    ask_for_row(plan.dtype, plan.query, query(min64(r + kRowsAhead, rows - 1)), plan.D);
+    prefetch_row(plan.dtype, plan.query, query(min64(r + kPrefetchDistance, rows - 1)), plan.D);
     pack(r, query(r));
   }
 }
@@ -307,41 +309,42 @@ inline void finish_rows(const TileContext& c, TileBuffers& b) {
     finish_row(c.plan, c.seg, c.query(r), c.head(r), b.o + r * ld, b.state[r]);
 }
 
-// A call, as several ways lead here: less code, and nothing beside a tile's time.
-template <class Path>
+// A call, as several callers lead here: less code, and nothing beside a tile's time.
+template <class Variant>
 [[gnu::noinline]] inline void forward_tile(const TileContext& c, const PackedPair& packed,
                                            TileBuffers& b) {
   const AttentionPlan& plan = c.plan;
-  const int64_t rows = c.tile.rows(), depth = words<Path>(plan.D), ld = padded_row(plan.Dv);
+  const int64_t rows = c.tile.rows(), depth = words<Variant>(plan.D), ld = padded_row(plan.Dv);
   each_query_row(c, [&](int64_t r, int64_t offset) {
-    pack_row<Path>(plan.dtype, plan.query, offset, plan.D, b.q + r * depth);
+    pack_row<Variant>(plan.dtype, plan.query, offset, plan.D, b.q + r * depth);
     b.state[r] = SoftmaxState::empty();
   });
   fill(b.o, rows * ld, 0.0f);
-  forward_keys<Path>(c, packed, b);
-  if (!packed.numbers(c.seg.range.lo(c.tile.i0), c.seg.range.hi(c.query(rows - 1)))) {
+  forward_keys<Variant>(c, packed, b);
+  if (!packed.all_finite(c.seg.range.lo(c.tile.i0), c.seg.range.hi(c.query(rows - 1)))) {
     // An infinite value whose probability becomes 0 by a later maximum would stay, as 0 times it.
     for (int64_t r = 0; r < rows; ++r) {
-      b.state[r] = plan.sink ? b.state[r].again(plan.sink[c.head(r)]) : b.state[r].again();
+      b.state[r] = plan.sink ? b.state[r].restart_from_max(plan.sink[c.head(r)])
+                             : b.state[r].restart_from_max();
     }
     fill(b.o, rows * ld, 0.0f);
-    forward_keys<Path>(c, packed, b);
+    forward_keys<Variant>(c, packed, b);
   }
   finish_rows(c, b);
 }
 
-// Packs keys and their values as columns and rows of a slab of `lanes` keys. Gives whether the
-// values are numbers that the steps take; in pieces, the keys as well.
-template <class Path>
+// Packs keys and their values as columns and rows of a KV block of `lanes` keys. Gives whether the
+// values are finite and within the range of the steps; as bf16x3, the keys as well.
+template <class Variant>
 inline bool pack_keys(const AttentionPlan& plan, KeyRows from, int64_t lanes, float* keys,
                       float* values, float* tmp) {
-  if constexpr (Path::kForm.pieces > 1) {
-    return Path::pack_keys(plan, from, keys, values, tmp);
+  if constexpr (Variant::kForm.terms > 1) {
+    return Variant::pack_keys(plan, from, keys, values, tmp);
   } else {
-    pack_transposed<Path>(keys_of(plan, from), plan.D, lanes, keys, tmp);
-    pack_rows<Path>(values_of(plan, from), plan.Dv, lanes, values);
-    return packed_finite<Path>(values, words<Path>(lanes) * padded_row(plan.Dv),
-                               Path::kLargeExponent);
+    pack_transposed<Variant>(keys_of(plan, from), plan.D, lanes, keys, tmp);
+    pack_rows<Variant>(values_of(plan, from), plan.Dv, lanes, values);
+    return packed_finite<Variant>(values, words<Variant>(lanes) * padded_row(plan.Dv),
+                                  Variant::kLargeExponent);
   }
 }
 
@@ -352,93 +355,94 @@ inline KeyRows key_rows(const AttentionPlan& plan, const Segment& seg, int64_t k
           seg.v + kv_head * plan.v.head + j0 * plan.v.row, n};
 }
 
-// The keys of slab number `slab` of a pair.
-template <class Path>
-inline bool pack_slab(const AttentionPlan& plan, const Segment& seg, int64_t kv_head, int64_t slab,
-                      float* keys, float* values, float* tmp) {
-  const int64_t j0 = slab * kSlabKeys, n = min64(kSlabKeys, seg.kv_len - j0);
-  return pack_keys<Path>(plan, key_rows(plan, seg, kv_head, j0, n), kSlabKeys, keys, values, tmp);
+// The keys of KV block number `kv_block` of a pair.
+template <class Variant>
+inline bool pack_kv_block(const AttentionPlan& plan, const Segment& seg, int64_t kv_head,
+                          int64_t kv_block, float* keys, float* values, float* tmp) {
+  const int64_t j0 = kv_block * kKvBlockKeys, n = min64(kKvBlockKeys, seg.kv_len - j0);
+  return pack_keys<Variant>(plan, key_rows(plan, seg, kv_head, j0, n), kKvBlockKeys, keys, values,
+                            tmp);
 }
 
 // Packs keys and values of all pairs of a wave; called by all members, which meet later.
-template <class Path>
+template <class Variant>
 inline void pack_pairs(const Member& member, const AttentionPlan& plan, const Wave& wave,
                        const ForwardScratch& scratch, float* tmp) {
-  const int64_t key_size = words<Path>(plan.D) * kSlabKeys;
-  const int64_t value_size = words<Path>(kSlabKeys) * padded_row(plan.Dv);
+  const int64_t key_size = words<Variant>(plan.D) * kKvBlockKeys;
+  const int64_t value_size = words<Variant>(kKvBlockKeys) * padded_row(plan.Dv);
   for (int64_t p = 0; p < wave.num_pairs; ++p) {
     const KvPair& pair = wave.pairs[p];
     const Segment& seg = plan.segments[pair.segment];
-    member.share(ceil_div(seg.kv_len, kSlabKeys), [&](int64_t slab) {
-      const int64_t at = pair.first_slab + slab;
+    member.static_for(ceil_div(seg.kv_len, kKvBlockKeys), [&](int64_t kv_block) {
+      const int64_t at = pair.first_kv_block + kv_block;
       scratch.finite[at] =
-          pack_slab<Path>(plan, seg, pair.kv_head, slab, scratch.keys + at * key_size,
-                          scratch.values + at * value_size, tmp);
+          pack_kv_block<Variant>(plan, seg, pair.kv_head, kv_block, scratch.keys + at * key_size,
+                                 scratch.values + at * value_size, tmp);
     });
   }
 }
 
 // All members call pack(member, buffers) and meet; then each(n, buffers) for `count` tiles or
 // chunks, one at a time. carve(arena) gives a thread's buffers.
-template <class Path, class Carve, class Pack, class Each>
+template <class Variant, class Carve, class Pack, class Each>
 void run_forward(const ForwardScratch& scratch, int64_t count, int threads, const Carve& carve,
                  const Pack& pack, const Each& each) {
-  in_team(threads, [&](const Member& member) {
+  parallel_region(threads, [&](const Member& member) {
     Arena arena{scratch.threads + member.number * scratch.thread_size};
-    Path::begin();
+    Variant::begin();
     auto buffers = carve(arena);
     pack(member, buffers);
-    member.meet();
-    member.take(count, [&](int64_t n) { each(n, buffers); });
-    Path::end();
+    member.barrier();
+    member.dynamic_for(count, [&](int64_t n) { each(n, buffers); });
+    Variant::end();
   });
 }
 
-// tile(context, packed, buffers) for all tiles of a wave that read slabs of keys.
-template <class Path, class Carve, class Tile>
+// tile(context, packed, buffers) for all tiles of a wave that read KV blocks.
+template <class Variant, class Carve, class Tile>
 void run_forward_wave(const AttentionPlan& plan, const Wave& wave, const ForwardScratch& scratch,
                       int threads, const Carve& carve, const Tile& tile) {
-  const int64_t key_size = words<Path>(plan.D) * kSlabKeys;
-  const int64_t value_size = words<Path>(kSlabKeys) * padded_row(plan.Dv);
-  run_forward<Path>(
+  const int64_t key_size = words<Variant>(plan.D) * kKvBlockKeys;
+  const int64_t value_size = words<Variant>(kKvBlockKeys) * padded_row(plan.Dv);
+  run_forward<Variant>(
       scratch, wave.num_tiles, threads, carve,
       [&](const Member& member, auto& buffers) {
-        pack_pairs<Path>(member, plan, wave, scratch, buffers.tmp);
+        pack_pairs<Variant>(member, plan, wave, scratch, buffers.tmp);
       },
       [&](int64_t n, auto& buffers) {
         const RowTile& rows = wave.tiles[n];
         const KvPair& pair = wave.pairs[rows.pair];
         const TileContext context{plan, plan.segments[pair.segment], rows, pair.kv_head * plan.G};
-        const PackedPair packed{scratch.keys + pair.first_slab * key_size,
-                                scratch.values + pair.first_slab * value_size,
-                                scratch.finite + pair.first_slab};
+        const PackedPair packed{scratch.keys + pair.first_kv_block * key_size,
+                                scratch.values + pair.first_kv_block * value_size,
+                                scratch.finite + pair.first_kv_block};
         tile(context, packed, buffers);
       });
 }
 
 // A tile of rows over all its keys, and what it needs of a thread's scratch.
-template <class Path>
+template <class Variant>
 struct ForwardTile {
   using Buffers = TileBuffers;
   static void run(const TileContext& c, const PackedPair& packed, Buffers& b) {
-    forward_tile<Path>(c, packed, b);
+    forward_tile<Variant>(c, packed, b);
   }
 };
 
-// Rows that meet a few slabs of keys at a time, wherever they are, in words of a form:
-// amx_forward.h and forward_pieces.h have them.
+// Rows that meet a few KV blocks at a time, wherever they are, in words of a form:
+// amx_forward.h and forward_bf16x3.h have them.
 template <class Form>
 class GatheredSteps;
 struct BFloat16Gathered;
-struct PiecesGathered;
+struct Bf16x3Gathered;
 // Outputs and states of rows that have met all their keys.
 template <class Form>
 inline void take_gathered(const AttentionPlan& plan, const GatheredStates& states, int64_t rows,
                           float* o, SoftmaxState* state);
 
 // Rows of a tile that the products of a step read and write where they are, and that need no copy
-// then: not in this way, only in that of AMX, see amx_forward.h.
-template <class Path>
+// then: not in this variant, only in that of AMX, see amx_forward.h.
+template <class Variant>
 struct RowsInPlace {
   template <class Rows, class Out>
   RowsInPlace(const AttentionPlan&, const Rows&, const Out&) {}
@@ -452,5 +456,5 @@ struct RowsInPlace {
 
 #ifdef NSA_ISA_AMX
 #include "cpu/engine/step/amx_forward.h"
-#include "cpu/engine/step/forward_pieces.h"
+#include "cpu/engine/step/forward_bf16x3.h"
 #endif

@@ -2,8 +2,8 @@
 // and their rows, gathered as floats.
 #pragma once
 
-#include "cpu/engine/plan/picks.h"
 #include "cpu/engine/plan/tokens.h"
+#include "cpu/engine/plan/topk_tokens.h"
 #include "cpu/engine/step/forward.h"
 
 namespace nsa::cpu {
@@ -65,10 +65,10 @@ inline void gather_rows(const AttentionPlan& plan, const SparsePlan& sparse, con
   const int64_t depth = sparse.depth(plan);
   for (int64_t j = 0; j < n; ++j) {
     const int64_t head = key_row(sparse, seg, tokens[j]) * plan.N2 + key_head;
-    if (j + kRowsAhead < n) {
-      const int64_t next = key_row(sparse, seg, tokens[j + kRowsAhead]) * plan.N2 + key_head;
-      ask_for_row(plan.dtype, plan.key, next * plan.D, plan.D);
-      if (!b.shared) ask_for_row(plan.dtype, plan.value, next * plan.Dv, plan.Dv);
+    if (j + kPrefetchDistance < n) {
+      const int64_t next = key_row(sparse, seg, tokens[j + kPrefetchDistance]) * plan.N2 + key_head;
+      prefetch_row(plan.dtype, plan.key, next * plan.D, plan.D);
+      if (!b.shared) prefetch_row(plan.dtype, plan.value, next * plan.Dv, plan.Dv);
     }
     float* row = b.keys + j * b.row_k;
     to_float(plan.dtype, plan.key, head * plan.D, plan.D, row);

@@ -7,7 +7,7 @@
 // taken and what becomes of probabilities are policies.
 #pragma once
 
-#include "cpu/engine/plan/plan.h"
+#include "cpu/engine/plan/attention_plan.h"
 #include "cpu/engine/simd/vec_math.h"
 
 namespace nsa::cpu {
@@ -23,9 +23,11 @@ struct SoftmaxState {
 
   // For a second pass over the same scores, and the sink: exponents are then taken against the
   // maximum of all of them from the first key on.
-  SoftmaxState again(float sink = -kInfinity) const { return {sink > max ? sink : max, 0.0f}; }
+  SoftmaxState restart_from_max(float sink = -kInfinity) const {
+    return {sink > max ? sink : max, 0.0f};
+  }
 
-  // What exponents are taken against: -inf - -inf would be NaN.
+  // Base of the exponents: 0 for -inf, because -inf - -inf would be NaN.
   float base() const { return max == -kInfinity ? 0.0f : max; }
 
   // Raises the maximum; gives the factor for everything accumulated so far.
@@ -56,7 +58,7 @@ struct SoftmaxState {
   }
   float sum_out() const { return empty_row() ? kFloatMax : sum; }
 
-  // What the backward pass needs of a stored row: P = exp(score - max) * inverse.
+  // inverse in P = exp(score - max) * inverse, from the stored statistics of a row.
   static float inverse_of(float max_out, float sum_out) {
     return max_out == -kFloatMax && sum_out == kFloatMax ? 0.0f : 1.0f / sum_out;
   }
@@ -75,7 +77,7 @@ inline float scaled_max(float* s, int64_t n, float scale) {
   return hmax(m);
 }
 
-// Of a row that is NaN: every score but the masked ones.
+// Makes every score of a NaN row NaN, except the masked ones.
 inline float nan_row(float* s, int64_t n, float scale) {
   const float nan = __builtin_nanf("");
   for (int64_t j = 0; j < n; ++j) s[j] = s[j] * scale == -kInfinity ? 0.0f : nan;
@@ -85,8 +87,8 @@ inline float nan_row(float* s, int64_t n, float scale) {
 // exp(x - base) of scores.
 inline V exp_from(V x, V base) { return exp2(mul(sub(x, base), set1(kLog2e))); }
 
-// The same of scores that the base, their row's maximum, is not below. Where numbers are too large
-// for pieces a gradient may differ from its forward by what floats round: exp() of that could be
+// exp(x - base) for a base, the row's maximum, that is at least x. Where numbers are too large
+// for bf16x3 a gradient may differ from its forward by what floats round: exp() of that could be
 // infinite.
 inline V exp_below(V x, V base) {
   if constexpr (kHasTiles) {
@@ -112,7 +114,7 @@ struct SoftmaxLanes {
 
   static SoftmaxLanes empty() { return {set1(-kInfinity), zero()}; }
 
-  // What exponents are taken against: -inf - -inf would be NaN.
+  // Base of the exponents: 0 for -inf, because -inf - -inf would be NaN.
   static V base_of(V max) { return where_lt(set1(-kInfinity), max, max, zero()); }
 
   // Takes in exponentials against base_of(top), whose sum is `total`; top is not below the maximum.
@@ -156,7 +158,7 @@ inline float online_softmax_row(float* s, int64_t n, float scale, SoftmaxState& 
 }
 
 // No score of a row with this maximum is +inf, and none of all of them overflows.
-inline bool moderate(float max) { return max > -1e30f && max < 1e30f; }
+inline bool in_exp_range(float max) { return max > -1e30f && max < 1e30f; }
 
 // The largest of raw products, without regard to NaN.
 inline float raw_max(const float* s, int64_t n) {
@@ -166,9 +168,9 @@ inline float raw_max(const float* s, int64_t n) {
   return hmax(m);
 }
 
-// The same as online_softmax_row() for raw products of keys that are all visible, in two passes
+// online_softmax_row() for raw products of keys that are all visible, in two passes
 // over them instead of three: put(j, x) stores elements j.. of the probabilities. The caller has
-// made sure that the scores are moderate; top is their maximum.
+// made sure that the scores are in the range of exp; top is their maximum.
 template <class Put>
 inline float online_softmax_visible(const float* s, int64_t n, float scale, float top, float weight,
                                     SoftmaxState& state, const Put& put) {
@@ -211,24 +213,24 @@ inline void probabilities_row(float* s, int64_t n, float scale, float max_value,
 }
 
 // Probabilities in place as words: the bf16 form rounds them and uses the front half of the row.
-template <class Path>
+template <class Variant>
 inline void pack_probabilities(float* p, int64_t n) {
-  if (Path::kForm.per_word == 1) return;
-  for (int64_t j = 0; j < n; j += W) Path::put(p, j, load(p + j));
+  if (Variant::kForm.per_word == 1) return;
+  for (int64_t j = 0; j < n; j += W) Variant::put(p, j, load(p + j));
 }
 
 // One step of the online softmax over raw products of keys that are all visible: they become words
 // of probabilities. Gives the factor for the output row so far.
-template <class Path>
+template <class Variant>
 inline float softmax_step(float* s, int64_t n, float scale, SoftmaxState& state,
                           float weight = 1.0f) {
   const float top = raw_max(s, n) * scale;
-  if (scale > 0.0f && moderate(top) && state.max < kInfinity) {
+  if (scale > 0.0f && in_exp_range(top) && state.max < kInfinity) {
     return online_softmax_visible(s, n, scale, top, weight, state,
-                                  [&](int64_t j, V x) { Path::put(s, j, x); });
+                                  [&](int64_t j, V x) { Variant::put(s, j, x); });
   }
   const float factor = online_softmax_row(s, n, scale, state, weight);
-  pack_probabilities<Path>(s, n);
+  pack_probabilities<Variant>(s, n);
   return factor;
 }
 
@@ -236,9 +238,9 @@ inline void copy_states(const SoftmaxState* from, int64_t n, SoftmaxState* to) {
   for (int64_t r = 0; r < n; ++r) to[r] = from[r];
 }
 
-// softmax_step() of W rows of s, ld apart. False: some row's scores are not moderate, and nothing
-// is done.
-template <class Path>
+// softmax_step() of W rows of s, ld apart. False: some row's scores are not in the range of exp,
+// and nothing is done.
+template <class Variant>
 inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, SoftmaxState* state,
                               float* factor) {
   expect<Length::kWholeVectors>(n);
@@ -253,7 +255,7 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
     sum[r] = state[r].sum;
   }
   const V by = set1(scale), here = mul(max_rows(each), by), before = load(top);
-  if (!moderate(hmax(max(before, max(here, sub(zero(), here)))))) return false;
+  if (!in_exp_range(hmax(max(before, max(here, sub(zero(), here)))))) return false;
   SoftmaxLanes<NaturalExponent> lanes{before, load(sum)};
   const V now = max(here, before);
   store(top, now);
@@ -266,12 +268,12 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
     for (; j + 2 * W <= n; j += 2 * W) {
       const V e = probability(j), next = probability(j + W);
       total = add(add(total, e), next);
-      Path::put(row, j, e, next);
+      Variant::put(row, j, e, next);
     }
     if (j < n) {
       const V e = probability(j);
       total = add(total, e);
-      Path::put(row, j, e);
+      Variant::put(row, j, e);
     }
     each[r] = total;
   }
@@ -283,18 +285,19 @@ inline bool softmax_step_rows(float* s, int64_t ld, int64_t n, float scale, Soft
 
 // softmax_step() of all rows. A call: within a caller's loops the constants of the exponential do
 // not stay in registers.
-template <class Path>
+template <class Variant>
 [[gnu::noinline]] inline void softmax_rows(float* s, int64_t rows, int64_t n, float scale,
                                            SoftmaxState* state, float* factor) {
   int64_t r = 0;
   for (; r + W <= rows; r += W) {
     float* first = s + r * kScoreRow;
-    if (scale > 0.0f && softmax_step_rows<Path>(first, kScoreRow, n, scale, state + r, factor + r))
+    if (scale > 0.0f &&
+        softmax_step_rows<Variant>(first, kScoreRow, n, scale, state + r, factor + r))
       continue;
     for (int64_t k = r; k < r + W; ++k)
-      factor[k] = softmax_step<Path>(s + k * kScoreRow, n, scale, state[k]);
+      factor[k] = softmax_step<Variant>(s + k * kScoreRow, n, scale, state[k]);
   }
-  for (; r < rows; ++r) factor[r] = softmax_step<Path>(s + r * kScoreRow, n, scale, state[r]);
+  for (; r < rows; ++r) factor[r] = softmax_step<Variant>(s + r * kScoreRow, n, scale, state[r]);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 // One operand is broadcast (A, any strides), the other is read by vectors along N (B, C rows of
 // whole vectors). With keys as lanes this gives, without transposing queries,
-//   S = Q K^T, dP = dO V^T     B = K^T, V^T, packed once per slab
+//   S = Q K^T, dP = dO V^T     B = K^T, V^T, packed once per KV block
 //   O = P V,   dQ = dS K       B = V, K, row by row
 //   dV = P^T dO, dK = dS^T Q   A read down its columns
 // K counts words: of bf16 a word has two neighbouring rows of B, which were interleaved at packing.
@@ -15,13 +15,12 @@
 namespace nsa::cpu {
 namespace {
 
-// Memory that a later product will read, asked for while this one computes. Asked for all at once,
-// the lines would wait for each other, and the loads behind them.
-
-class Ahead {
+// Memory that a later product reads, prefetched a few lines at a time while this one computes.
+// Prefetched all at once, the lines would wait for each other, and the loads behind them.
+class PrefetchQueue {
  public:
-  static Ahead carve(Arena& arena, int64_t ranges) {
-    Ahead a;
+  static PrefetchQueue carve(Arena& arena, int64_t ranges) {
+    PrefetchQueue a;
     a.ranges_ = arena.take<Range>(ranges);
     return a;
   }
@@ -40,7 +39,7 @@ class Ahead {
   // The list is complete; step() will be called so many times.
   void over(int64_t steps) { at_once_ = ceil_div(lines_, max64(steps, 1)); }
 
-  // Asks for the next few lines. The range is kept in registers: written back for every line it
+  // Prefetches the next few lines. The range is kept in registers: written back for every line it
   // would cost six cycles for each.
   void step() {
     if (next_ == count_) return;
@@ -67,24 +66,24 @@ class Ahead {
   int64_t count_ = 0, next_ = 0, lines_ = 0, at_once_ = 0;
 };
 
-// What becomes of the old C. It is added at the end, not where the accumulators begin: a long sum
-// over many calls then rounds like a sum of partial sums.
+// How C is combined with its old value, which is added at the end, not where the accumulators
+// begin: a long sum over many calls then rounds like a sum of partial sums.
 enum class Into { kReplace, kAdd, kAddScaled };  // kAddScaled: to C rows times row_scale[row]
 
 struct Sizes {
   int64_t M, N, K;
 };
 
-// Where a product's sums go, and what is asked for beside them.
+// Where a product's sums go, and the queue that it prefetches from.
 struct Sum {
   Into into = Into::kReplace;
-  const float* row_scale = nullptr;  // [M], of Into::kAddScaled
-  Ahead* ahead = nullptr;            // its step() is called matmul_steps() times
+  const float* row_scale = nullptr;   // [M], of Into::kAddScaled
+  PrefetchQueue* prefetch = nullptr;  // its step() is called matmul_steps() times
 
-  Sum from(int64_t row) const { return {into, row_scale ? row_scale + row : nullptr, ahead}; }
+  Sum from(int64_t row) const { return {into, row_scale ? row_scale + row : nullptr, prefetch}; }
 };
 
-// A step of the K loop, of floats. Those of other ways stand in their files.
+// A step of the K loop, of floats. Other variants have theirs.
 struct FloatStep {
   static V broadcast(const float* a) { return set1(*a); }
   static V step(V acc, V a, V b) { return fma(a, b, acc); }
@@ -192,7 +191,7 @@ template <class Step, int MR, int NR, class A, class C>
 template <class Step, int MR, int NR, class A, class C>
 [[gnu::noinline]] void micro_tiles(int64_t count, int64_t K, A a, Lanes b, C c, Sum sum) {
   for (int64_t row = 0; row < count * MR; row += MR) {
-    if (sum.ahead) sum.ahead->step();
+    if (sum.prefetch) sum.prefetch->step();
     micro_tile<Step, MR, NR>(K, a.from(row), b, c.from(row, 0), sum.from(row));
   }
 }
@@ -251,7 +250,7 @@ inline void matmul_rows(Sizes of, A a, Lanes b, C c, Sum sum = {}) {
   }
 }
 
-// What ways specialise.
+// Kernel variants specialise it.
 template <class Step>
 inline void matmul(Sizes of, Operand a, Lanes b, Output c, Sum sum = {}) {
   matmul_rows<Step>(of, a, b, c, sum);

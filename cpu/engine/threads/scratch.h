@@ -6,8 +6,8 @@
 
 namespace nsa::cpu {
 
-// What two threads take is a page apart: what a processor reads ahead in the page it works on would
-// otherwise be lines that its neighbour writes.
+// Buffers of two threads are a page apart: otherwise the hardware prefetcher would fetch lines that
+// the neighbour writes.
 constexpr int64_t kPage = 4096;
 
 // Distance from what a thread takes to what the next one does, `bytes` each.
@@ -46,7 +46,7 @@ inline int64_t measured(const Carve& carve) {
 
 class Scratch {
  public:
-  // What carve(arena) takes: it is called twice, first to measure. Throws std::bad_alloc.
+  // Allocates what carve(arena) takes: it runs twice, first to measure. Throws std::bad_alloc.
   template <class Carve>
   explicit Scratch(const Carve& carve) : Scratch(measured(carve)) {
     Arena arena{data_};

@@ -9,7 +9,7 @@
 
 namespace nsa::cpu {
 
-// As many processors as an affinity mask names.
+// The number of processors that an affinity mask names.
 constexpr int kMaxThreads = 1024;
 
 // min(omp_get_max_threads, processors this process may run on), or the number set by
@@ -48,38 +48,38 @@ class ThreadCount {
   int before_;
 };
 
-// What the members of a team share while they work on one region.
+// Shared state of a team that works on one region.
 struct Region {
   int32_t count = 1;                // members
-  alignas(64) int64_t next = 0;     // of take()
-  alignas(64) int32_t arrived = 0;  // at the next meeting
-  int32_t meetings = 0;
+  alignas(64) int64_t next = 0;     // of dynamic_for()
+  alignas(64) int32_t arrived = 0;  // at the next barrier
+  int32_t generation = 0;           // barriers passed
 };
 
 // Returns when all members have called it. What they wrote before is seen by all after it, and
-// take() begins anew.
-void meet(Region& region);
+// dynamic_for() begins anew.
+void barrier(Region& region);
 
 // A member of a team at work.
 struct Member {
   Region& region;
   int32_t number;  // from 0, the calling thread's, to region.count
 
-  [[gnu::always_inline]] void meet() const { cpu::meet(region); }
+  [[gnu::always_inline]] void barrier() const { cpu::barrier(region); }
 
   // each(i) for this member's share of 0 <= i < n, which are neighbours.
   template <class Each>
-  [[gnu::always_inline]] void share(int64_t n, const Each& each) const {
+  [[gnu::always_inline]] void static_for(int64_t n, const Each& each) const {
     const int64_t count = region.count, whole = n / count, more = n % count;
     const int64_t first = number * whole + (number < more ? number : more);
     const int64_t past = first + whole + (number < more ? 1 : 0);
     for (int64_t i = first; i < past; ++i) each(i);
   }
 
-  // each(i) for all 0 <= i < n in this order, every i in the member that is free first. Members
-  // meet between two of these.
+  // each(i) for all 0 <= i < n in this order, every i in the member that is free first. A
+  // barrier() must separate two of these.
   template <class Each>
-  [[gnu::always_inline]] void take(int64_t n, const Each& each) const {
+  [[gnu::always_inline]] void dynamic_for(int64_t n, const Each& each) const {
     for (;;) {
       const int64_t i = __atomic_fetch_add(&region.next, int64_t{1}, __ATOMIC_RELAXED);
       if (i >= n) return;
@@ -116,7 +116,7 @@ inline void wait_turn(int& spins) {
 }
 
 template <class Body>
-inline void in_team(int threads, const Body& body) {
+inline void parallel_region(int threads, const Body& body) {
   run_region(
       threads,
       [](const void* context, const Member& member) {

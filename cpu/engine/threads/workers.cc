@@ -103,16 +103,16 @@ void* Team::work(void* worker) {
   }
 }
 
-void meet(Region& region) {
-  const int32_t meeting = __atomic_load_n(&region.meetings, __ATOMIC_RELAXED);
+void barrier(Region& region) {
+  const int32_t generation = __atomic_load_n(&region.generation, __ATOMIC_RELAXED);
   if (__atomic_add_fetch(&region.arrived, 1, __ATOMIC_ACQ_REL) == region.count) {
     __atomic_store_n(&region.arrived, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&region.next, int64_t{0}, __ATOMIC_RELAXED);
-    __atomic_store_n(&region.meetings, meeting + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&region.generation, generation + 1, __ATOMIC_RELEASE);
     return;
   }
   int spins = 0;
-  while (__atomic_load_n(&region.meetings, __ATOMIC_ACQUIRE) == meeting) wait_turn(spins);
+  while (__atomic_load_n(&region.generation, __ATOMIC_ACQUIRE) == generation) wait_turn(spins);
 }
 
 }  // namespace nsa::cpu

@@ -27,7 +27,7 @@ class Team {
   // more could be started.
   int resize(int n);
 
-  // As run_region(); threads is at most size().
+  // run_region() on this team; threads is at most size().
   void run(int threads, void (*body)(const void*, const Member&), const void* context);
 
  private:
@@ -46,7 +46,7 @@ class Team {
   std::vector<std::unique_ptr<Worker>> workers_;
   const int64_t linger_;  // ns
 
-  // Of the region that has begun; workers with a number from staying_ on end.
+  // The running region; workers with a number from staying_ on end.
   void (*body_)(const void*, const Member&) = nullptr;
   const void* context_ = nullptr;
   Region region_;

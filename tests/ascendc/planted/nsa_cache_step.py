@@ -8,7 +8,7 @@ from ..cache_step_cases import check_steps, make_cache_step
 
 FOLDER = "ascendc/nsa_cache_step/op_kernel/nsa_cache_step"
 KERNEL, ROWS, WRITE = FOLDER + ".cpp", FOLDER + "_rows.h", FOLDER + "_write.h"
-COMPRESS, FINISH, TURN = FOLDER + "_compress.h", FOLDER + "_finish.h", FOLDER + "_turn.h"
+COMPRESS, FINISH, ROPE = FOLDER + "_compress.h", FOLDER + "_finish.h", FOLDER + "_rope.h"
 KEYS, SIZES = FOLDER + "_keys.h", FOLDER + "_tiling.h"
 CUBE, RANKING = "ascendc/decoding/parts_cube.h", "ascendc/decoding/cell_ranking.h"
 MIX = "ascendc/decoding/branch_mix.h"
@@ -45,15 +45,19 @@ FAULTS = {
     ),
     "keys of a branch": (KERNEL, "cache + places.keys_begin *", "cache + 0 *"),
     "values of a branch": (KERNEL, "cache + places.values_begin *", "cache + places.keys_begin *"),
-    "room of the outputs": (SIZES, "Behind(outputs, 3 * output)", "Behind(outputs, 2 * output)"),
+    "room of the outputs": (
+        SIZES,
+        "AlignedAfter(outputs, 3 * output)",
+        "AlignedAfter(outputs, 2 * output)",
+    ),
     "room of the indices": (
         SIZES,
-        "parts(Behind(indices, Fresh(t, t.sparse != 0) * t.ranking.count * 4))",
+        "parts(AlignedAfter(indices, NewTokenRows(t, t.sparse != 0) * t.ranking.count * 4))",
         "parts(indices)",
     ),
     "room of the new keys": (
         SIZES,
-        "raw_values(Behind(raw_keys, Fresh(t, t.sparse != 0) * t.parts.dim * 2))",
+        "raw_values(AlignedAfter(raw_keys, NewTokenRows(t, t.sparse != 0) * t.parts.dim * 2))",
         "raw_values(raw_keys)",
     ),
     # Which row a token is of.
@@ -79,17 +83,17 @@ FAULTS = {
     "length in the state": (ROWS, "g.state + t_->length_place * 8", "g.state"),
     "place of a length": (WRITE, "lengths_[row], lengths", "lengths_[0], lengths"),
     "length of the row": (ROWS, "lengths_.GetValue(row * apart_)", "lengths_.GetValue(0)"),
-    # What is written.
+    # Writes to the cache.
     "set of a branch": (
         WRITE,
         "? 1 : which == Which::kRaw ? 0 : 2;",
         "? 1 : which == Which::kRaw ? 2 : 0;",
     ),
     "one set": (WRITE, "(separate ? token * 3 + set : token)", "(token * 3 + set)"),
-    "compressed keys are turned later": (
+    "compressed keys are rotated later": (
         WRITE,
         "Store(Plain(from, h), h, token, which, 0);",
-        "Store(Turned(from, h), h, token, which, 0);",
+        "Store(Rotated(from, h), h, token, which, 0);",
     ),
     "place of a token": (WRITE, "+ rows_.position() * h.dim;", "+ token * h.dim;"),
     "values behind the keys": (
@@ -119,19 +123,19 @@ FAULTS = {
     "branches that are written": (WRITE, "t_->shared != 0 ? 2 : 3;", "2;"),
     # Angles.
     "angles of the next position": (
-        TURN,
+        ROPE,
         "if (position == position_) return;",
         "if (position_ >= 0) return;",
     ),
-    "angle of a far position": (TURN, "coarse_[position / kAngleStep * 2 * dim_]", "coarse_[0]"),
-    "angle of the rest": (TURN, "position % kAngleStep * 2", "Min(position, kAngleStep - 1) * 2"),
+    "angle of a far position": (ROPE, "coarse_[position / kAngleStep * 2 * dim_]", "coarse_[0]"),
+    "angle of the rest": (ROPE, "position % kAngleStep * 2", "Min(position, kAngleStep - 1) * 2"),
     "sine of a sum": (
-        TURN,
+        ROPE,
         "AscendC::Mul(sin_, sin_a, cos_b, dim_)",
         "AscendC::Mul(sin_, sin_a, sin_b, dim_)",
     ),
     "other half of a pair": (
-        TURN,
+        ROPE,
         "Multiply(scratch, x[half], sin_,",
         "Multiply(scratch, x, sin_,",
     ),
@@ -147,8 +151,8 @@ FAULTS = {
         "at = skipped; at < all; at += cores",
         "at = skipped; at < all; at += 2 * cores",
     ),
-    "position of a window": (COMPRESS, "turn_.Seek(window * t_->stride);", "turn_.Seek(window);"),
-    "values are not turned": (COMPRESS, "Store(value, Row(0),", "Store(value, Row(2),"),
+    "position of a window": (COMPRESS, "rope_.Seek(window * t_->stride);", "rope_.Seek(window);"),
+    "values are not rotated": (COMPRESS, "Store(value, Row(0),", "Store(value, Row(2),"),
     "tokens of a slice": (
         COMPRESS,
         "window * t_->stride + first, count, head);",
@@ -185,7 +189,7 @@ FAULTS = {
         "head * t_->others_head + part.to",
     ),
     "place of a compressed token": (COMPRESS, "others_[at + window * part.dim]", "others_[at]"),
-    # What a token sees.
+    # Keys that a token sees.
     "window": (KEYS, "Min(rows_.seen(), step_->window_tokens)", "rows_.seen()"),
     "first of the last tokens": (
         KEYS,
@@ -274,14 +278,14 @@ FAULTS = {
     ),
 }
 
-# Those that change nothing, and why.
+# Faults that change nothing, and why.
 HARMLESS = {}
 
 SEEDS = range(64)
 
 
 def checks(dtype):
-    """What finds them."""
+    """Checks that find the faults."""
     assert dtype == "float16"
     seeds = {f"seed {n}": partial(_check, number=n) for n in SEEDS}
     steps = {
