@@ -1,4 +1,5 @@
-"""What `make test` leaves out: `make soak MINUTES=60 SEED=1`, or python -m tests.soak MINUTES SEED.
+"""Tests that `make test` leaves out: `make soak MINUTES=60 SEED=1`; or by hand:
+`python -m tests.soak MINUTES SEED`.
 
 First the tests marked `soak`, ThreadSanitizer over all operators and every planted fault, which
 take as long as they take; then MINUTES of random configurations: of the kernels through the binding
@@ -23,7 +24,7 @@ PROGRAMS = {
     "ThreadSanitizer": ("tests.native.tsan",),
     "planted faults": ("tests.ascendc.planted",),
 }
-# Of one seed; the tests draw theirs from below.
+# Seeds of one run; the tests draw theirs from below.
 DISTANCE = 10_000_000
 BATCH = 40  # calls of one process without Python
 

@@ -1,4 +1,4 @@
-"""What every call of an attention kernel on the twin has to satisfy."""
+"""Checks of every call of an attention kernel on the twin."""
 
 from tests.common.cases import compare
 
@@ -6,7 +6,7 @@ from .launch import raw
 
 CORES = (1, 2, 7, 24)  # cube cores
 SEEDS = (0, 1, 2)
-# Of a named case.
+# Calls of a named case.
 CALLS = [(2, 0), (24, 1)]
 
 

@@ -116,7 +116,7 @@ def unit(kernel, dtype):
 
 
 def units(kernels, dtypes):
-    """Those of all kernels and data types."""
+    """Units of all kernels and data types."""
     return [unit(kernel, dtype) for kernel in kernels for dtype in dtypes]
 
 
@@ -143,7 +143,7 @@ def changed(sources, name, folder, file, text):
 
 
 def compress_sources():
-    """Of NsaCompress and its gradient for both data types."""
+    """Sources of NsaCompress and its gradient for both data types."""
     kernels = units(("nsa_compress", "nsa_compress_grad"), HALVES)
     return [*kernels, *(ROOT / source for source in COMPRESS_SOURCES)]
 
@@ -154,7 +154,7 @@ def runner(name="nsa_compress", flags=()):
 
 
 def cache_sources():
-    """Of NsaCompressWithCache for both data types."""
+    """Sources of NsaCompressWithCache for both data types."""
     return [
         *units(("nsa_compress_with_cache",), HALVES),
         *(ROOT / source for source in CACHE_SOURCES),

@@ -20,8 +20,8 @@ from .launch import raw
 DIMS = (16, 32, 48, 128, 192, 256)
 # Positions from this one on are the sum of two angles.
 FAR = 2048
-# Of the largest number of a row, and between the last block that is chosen and the first that is
-# not.
+# Relative to the largest number of a row; and the least gap between the last chosen block and the
+# next one.
 TOLERANCE = {"float16": 2.0**-9, BFLOAT16: 2.0**-6}
 TIE = {"float16": 2.0**-7, BFLOAT16: 2.0**-5}
 
@@ -32,7 +32,7 @@ def rounded(sizes, x):
 
 
 def _values(sizes, array):
-    """Of what lies in memory, in float64."""
+    """Values of an array as it lies in memory, in float64."""
     return (from_bfloat16_bits(array) if sizes.dtype == BFLOAT16 else array).astype(np.float64)
 
 
@@ -67,7 +67,7 @@ def weighted(weights, value):
 
 
 def _sets(sizes, x):
-    """Of tokens [T, sets * N2, D]: the compressed, the selected and the last branch's."""
+    """Split tokens [T, sets * N2, D]: the compressed, the selected and the last branch's."""
     parts = [x[:, i * sizes.n2 : (i + 1) * sizes.n2] for i in range(sizes.sets)]
     return parts if sizes.sets == 3 else parts * 3
 
@@ -132,8 +132,8 @@ def _chosen(sizes, weights, first):
 
 
 def definition(sizes, parameters, tokens, first):
-    """What comes out for the tokens of a row from `first` on: [T, N1, Dv], and of its cells [T, N2]
-    which choose blocks whose scores do not tie, and which leave some out."""
+    """Expected outputs [T, N1, Dv] of the tokens of a row from `first` on, and two masks
+    [T, N2]: rows that choose blocks whose scores do not tie, and those that leave some out."""
     parts, scale = held(sizes, parameters, tokens), sizes.d**-0.5
     at, tokens_at = np.arange(first, len(tokens["key"])), np.arange(len(tokens["key"]))
     query = rounded(sizes, turned(tokens["query"][first:], at))
@@ -182,7 +182,7 @@ def write(sizes, cache, row, parts, before, after):
 
 @dataclass(frozen=True)
 class Step:
-    """Of the rows: tokens that are left of those before, and new ones."""
+    """A step of the rows: the tokens that they keep, and new ones."""
 
     lengths: tuple
     counts: tuple
@@ -206,7 +206,7 @@ class Steps:
 
 
 def make_tokens(sizes, longest, rng):
-    """What the projections give for the tokens of every row, and parameters."""
+    """Projections of the tokens of every row, and parameters."""
 
     def draw(*shape):
         return rng.standard_normal(shape).astype(np.float32)

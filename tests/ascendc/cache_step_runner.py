@@ -33,7 +33,7 @@ class _Call(ctypes.Structure):
 
 @dataclass
 class Sizes:
-    """Of a layer, and the dtype of its cache."""
+    """Sizes of a layer, and the dtype of its cache."""
 
     batch: int = 3
     capacity: int = 96
@@ -56,11 +56,11 @@ class Sizes:
 
     @property
     def sets(self):
-        """Of keys and values."""
+        """Sets of keys and values."""
         return 3 if self.sparse and not self.shared else 1
 
     def places(self):
-        """Of compressed tokens, of the window's ring and of the compression's."""
+        """Places of compressed tokens, of the window's ring and of the compression's."""
         ring = 0 if self.shared else min(self.capacity, self.window + self.rollback)
         raw = min(self.capacity, self.block_size + self.rollback)
         return max(1, (self.capacity - self.block_size) // self.stride + 1), ring, raw

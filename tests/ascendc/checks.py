@@ -1,4 +1,4 @@
-"""What every call of a kernel on the twin has to satisfy."""
+"""Checks of every call of a kernel on the twin."""
 
 import numpy as np
 

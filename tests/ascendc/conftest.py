@@ -119,7 +119,7 @@ def ascend(cann, monkeypatch):
 
 
 def forget():
-    """What was planned, and made, for another folder is made again."""
+    """Forget plans and operators that were made for another folder."""
     for name, module in list(sys.modules.items()):
         if name.startswith("mindspore_nsa.ops."):
             for value in vars(module).values():
@@ -137,7 +137,7 @@ def custom_of(call):
 
 
 def handed(op, call):
-    """What a plan's operator hands to its aclnn function, and which of the outputs come back.
+    """Arguments of the aclnn function of a plan's operator, and which of the outputs come back.
 
     By the names of the arguments (place of an input, None) or (-1, value).
     """

@@ -27,7 +27,7 @@ documented = pytest.mark.skipif(
 
 
 def _pattern(shape, step, modulus):
-    """As Pattern of acl_program.h."""
+    """Compute Pattern of acl_program.h."""
     numbers = np.arange(np.prod(shape)) * step % modulus - modulus // 2
     return (numbers / 8).astype(np.float16).reshape(shape)
 
@@ -56,13 +56,13 @@ def _close(ours, reference, error=2.0**-10):
 
 
 def check_nsa_compress(text):
-    """What aclnn_nsa_compress.cpp prints."""
+    """Check the output of aclnn_nsa_compress.cpp."""
     expected = nsa_compress(INPUT, WEIGHT, 32, 16, actual_seq_len=SEGMENTS)
     _close(_outputs(text)["output"], expected)
 
 
 def check_nsa_compress_with_cache(text):
-    """What aclnn_nsa_compress_with_cache.cpp prints."""
+    """Check the output of aclnn_nsa_compress_with_cache.cpp."""
     expected = nsa_compress_with_cache(
         *(INPUT, WEIGHT, (1, 3), 32, 16, 0), actual_seq_len=(32, 48), cache=np.zeros((5, 2, 16))
     )
@@ -70,7 +70,7 @@ def check_nsa_compress_with_cache(text):
 
 
 def check_nsa_compress_grad(text):
-    """What aclnn_nsa_compress_grad.cpp prints."""
+    """Check the output of aclnn_nsa_compress_grad.cpp."""
     ours = _outputs(text)
     output_grad = _pattern((3, 2, 16), 3, 13)
     input_grad, weight_grad = nsa_compress_grad(
@@ -81,7 +81,7 @@ def check_nsa_compress_grad(text):
 
 
 def check_nsa_compress_attention(text):
-    """What aclnn_nsa_compress_attention.cpp prints."""
+    """Check the output of aclnn_nsa_compress_attention.cpp."""
     ours = _outputs(text)
     query = _pattern((96, 4, 16), 7, 19)
     key, value = _pattern((4, 2, 16), 5, 17), _pattern((4, 2, 16), 3, 13)
@@ -97,7 +97,7 @@ def check_nsa_compress_attention(text):
 
 
 def check_flash_attention_score(text):
-    """What aclnn_flash_attention_score.cpp prints."""
+    """Check the output of aclnn_flash_attention_score.cpp."""
     ours = _outputs(text)
     out, row_max, row_sum = flash_attention_score(QUERY, KEY, VALUE, 2, **CAUSAL)
     _close(ours["softmaxMax"], row_max)
@@ -106,7 +106,7 @@ def check_flash_attention_score(text):
 
 
 def check_flash_attention_score_grad(text):
-    """What aclnn_flash_attention_score_grad.cpp prints."""
+    """Check the output of aclnn_flash_attention_score_grad.cpp."""
     ours = _outputs(text)
     out, row_max, row_sum = flash_attention_score(QUERY, KEY, VALUE, 2, **CAUSAL)
     dy = _pattern(QUERY.shape, 11, 23)
@@ -129,7 +129,7 @@ def _selected():
 
 
 def check_nsa_compress_attention_infer(text):
-    """What aclnn_nsa_compress_attention_infer.cpp prints."""
+    """Check the output of aclnn_nsa_compress_attention_infer.cpp."""
     cache = (6, 16, 2, 32)
     out, blocks = nsa_compress_attention_infer(
         *(_pattern((2, 1, 4, 32), 7, 19), _pattern(cache, 5, 17), _pattern(cache, 3, 13)),
@@ -147,7 +147,7 @@ def check_nsa_compress_attention_infer(text):
 
 
 def check_nsa_decode(text):
-    """What aclnn_nsa_decode.cpp prints."""
+    """Check the output of aclnn_nsa_decode.cpp."""
     shapes = ((2, 11), (12, 16), (2, 32))
     numbers = ((5, 17), (3, 13), (7, 17), (5, 13), (3, 17), (7, 13))
     caches = [_pattern((*shapes[i // 2], 2, 32), *n) for i, n in enumerate(numbers)]
@@ -164,7 +164,7 @@ def check_nsa_decode(text):
 
 
 def check_nsa_cache_step(text):
-    """What aclnn_nsa_cache_step.cpp prints."""
+    """Check the output of aclnn_nsa_cache_step.cpp."""
     ours = _outputs(text)
     angles = np.arange(3)[:, None, None] * 10000.0 ** (-np.arange(8) / 8)
 
@@ -182,7 +182,7 @@ def check_nsa_cache_step(text):
 
 
 def check_nsa_selected_attention_infer(text):
-    """What aclnn_nsa_selected_attention_infer.cpp prints."""
+    """Check the output of aclnn_nsa_selected_attention_infer.cpp."""
     cache = (12, 16, 2, 32)
     expected = nsa_selected_attention_infer(
         *(_pattern((2, 1, 4, 32), 7, 19), _pattern(cache, 5, 17), _pattern(cache, 3, 13)),
@@ -194,7 +194,7 @@ def check_nsa_selected_attention_infer(text):
 
 
 def check_nsa_selected_attention(text):
-    """What aclnn_nsa_selected_attention.cpp prints."""
+    """Check the output of aclnn_nsa_selected_attention.cpp."""
     ours = _outputs(text)
     tensors, rest = _selected()
     out, row_max, row_sum = nsa_selected_attention(*tensors, 0.25, 4, 16, 2, **rest)
@@ -204,7 +204,7 @@ def check_nsa_selected_attention(text):
 
 
 def check_nsa_selected_attention_grad(text):
-    """What aclnn_nsa_selected_attention_grad.cpp prints."""
+    """Check the output of aclnn_nsa_selected_attention_grad.cpp."""
     ours = _outputs(text)
     (query, key, value, indices), rest = _selected()
     sizes = (0.25, 4, 16, 2)

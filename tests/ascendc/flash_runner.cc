@@ -53,7 +53,7 @@ nsa::ascend::FlashCall call_of(const Call& c) {
   return call;
 }
 
-// What the operator and its gradient are both given.
+// Adds the inputs that the operator and its gradient share.
 void add_shared(runner::Launcher* launcher, const Call& c, Role results) {
   launcher->add("query", c.query, Role::kInput);
   launcher->add("key", c.key, Role::kInput);

@@ -1,4 +1,4 @@
-"""What the runners of the kernels share: calls of their libraries, and what comes back."""
+"""Shared by the runners of the kernels: calls of their libraries, and the results."""
 
 import ctypes
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class TwinError(RuntimeError):
 
 @dataclass
 class Counts:
-    """What a launch did, as the twin counts it."""
+    """Counters of a launch on the twin."""
 
     cores: int
     warnings: int
@@ -46,7 +46,7 @@ class Counts:
 
 
 def counts_of(result):
-    """Those of a `Result`."""
+    """Counters of a `Result`."""
     return Counts(
         result.cores,
         result.warnings,

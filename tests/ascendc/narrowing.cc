@@ -12,7 +12,7 @@ int64_t Cast(int64_t value) {
 
 }  // namespace
 
-// What a cast to one of five types gives.
+// Casts to one of five types.
 extern "C" __attribute__((visibility("default"))) int64_t narrow(int64_t value, int64_t type,
                                                                  runner::Result* result) {
   runner::Launcher launcher("narrow", 0, result);

@@ -25,7 +25,7 @@ def python(*arguments):
 
 
 def flags(*options):
-    """What `python -m mindspore_nsa.twin` prints, and that it is one line."""
+    """Output of `python -m mindspore_nsa.twin`, which must be one line."""
     done = python("-m", "mindspore_nsa.twin", *options)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 1

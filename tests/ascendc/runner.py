@@ -71,7 +71,7 @@ class Runner:
         return [bits.view(np.float16) for bits in outputs], counts
 
     def tiling(self, case, cores):
-        """What op_host decides: a dict."""
+        """The tiling that op_host decides: a dict."""
         call, arrays = self._call(case, cores, 0)
         attach(call, arrays)
         out = (ctypes.c_int64 * 80)()

@@ -1,4 +1,4 @@
-"""What MindSpore's Ascend backend is told of a call: names, absent Tensors, no views."""
+"""Calls for MindSpore's Ascend backend: names, absent Tensors, no views."""
 
 import mindspore as ms
 import numpy as np
@@ -50,7 +50,7 @@ def test_every_custom_has_the_functions_name(calls):
     assert names == [calls[0][0].func.rpartition(":")[2]] * 3
 
 
-# What is given of the optional Tensors, by the names of the aclnn function's arguments.
+# Optional Tensors that are given, by the names of the aclnn function's arguments.
 GIVEN = {
     "nothing": (set(), {}),
     "mask": ({"attenMask"}, {"attn_mask": Tensor(np.zeros((2048, 2048), np.bool_))}),

@@ -62,8 +62,8 @@ BIAS = draw(1, HEADS, TOKENS, TOKENS)
 QKV = {"query": X, "key": X, "value": X}
 FLASH_STATISTICS = ((1, HEADS, TOKENS, 8), np.float32)
 
-# Of every function CANN's arguments, the outputs of which are (shape, dtype), and what this
-# project's function takes beside them.
+# CANN's arguments of every function, with outputs as (shape, dtype), and the further arguments of
+# this project's function.
 CALLS = {
     "NsaCompress": (
         {
@@ -200,7 +200,7 @@ def test_same_bits_as_this_projects_function(name):
 
 
 def test_every_operator_has_both_names():
-    # What reads a cache has lengths on the device, which CANN's functions take from the host.
+    # Cache operators have lengths on the device, which CANN's functions take from the host.
     with_cache = {
         "NsaCacheStep",
         "NsaCompressWithCache",

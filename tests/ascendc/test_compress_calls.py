@@ -380,7 +380,7 @@ def test_no_rows(call, device):
 
 
 def test_tensors(device, capfd):
-    """What a tensor says of itself, and descriptions that make no sense."""
+    """Queries of a tensor, and descriptions that make no sense."""
     tensor = device.tensor(device.put(INPUT), (4, 96), "float16", (32, 128), 5, INPUT.shape)
     dims, count, number = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_uint64(), ctypes.c_int64()
     for function, expected in (

@@ -1,5 +1,5 @@
-"""What CANN's compiler asks of a kernel and a host compiler does not see: global memory has an
-address space of its own, and a core calls only what is marked __aicore__, lambdas included."""
+"""Rules of CANN's compiler for kernels that a host compiler does not check: global memory has an
+address space of its own, and a core calls only functions and lambdas marked __aicore__."""
 
 import subprocess
 

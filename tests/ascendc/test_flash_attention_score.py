@@ -74,7 +74,7 @@ def test_bands_that_begin_anywhere(flash_runner):
 
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32"))
 def test_a_nan_reaches_what_sees_it(flash_runner, dtype):
-    """Of a query, a key and a value, in a segment of its own and in one head."""
+    """NaN of a query, a key or a value stays in its segment and head."""
     ends = [100, 300, 450]
     for name, heads in (("query", [1]), ("key", [2, 3]), ("value", [2, 3])):
         case = flash(Draw(5, dtype), "TND", 3, 4, 2, 450, 450, 64, mode=3, seq_q=ends, seq_kv=ends)

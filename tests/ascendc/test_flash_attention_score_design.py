@@ -1,4 +1,4 @@
-"""What FlashAttentionScore moves and multiplies, as the twin counts it."""
+"""Traffic and products of FlashAttentionScore, as the twin counts them."""
 
 import pytest
 

@@ -25,8 +25,8 @@ def infer():
     return function
 
 
-# Of operators that read or write a cache: two rows, 4 heads in 2 groups, D = 32, Dv = 16. Further
-# dtypes: 0 float32, 3 int32, 9 int64.
+# Shapes of operators that read or write a cache: two rows, 4 heads in 2 groups, D = 32,
+# Dv = 16. Further dtypes: 0 float32, 3 int32, 9 int64.
 PAIR = "input 27 2 64 2 32\ninput 27 2 64 2 16"
 NO_TABLE = "absent\nabsent\ninput 9 2"  # nor a list of queries; lengths
 HEADS = "float 0.2\nint 4\nint 2\nint 16\nint 4\nint 64"  # with blocks of 16, and pages

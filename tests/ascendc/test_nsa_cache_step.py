@@ -31,7 +31,7 @@ STEPS = ((40, 0, 25), (1, 1, 0), (3, 50, 30), (0, 1, 1))
 
 
 def texts(sizes, longest=64):
-    """What the projections give for the tokens of every row, and parameters."""
+    """Projections of the tokens of every row, and parameters."""
     return make_tokens(sizes, longest, np.random.default_rng(3))
 
 
@@ -141,7 +141,7 @@ def test_tokens_that_share_products(cache_step_runner, window):
         assert np.abs(together[row] - wanted).max() <= TOLERANCE[sizes.dtype] * np.abs(wanted).max()
 
 
-# What a device's Tensors hold is not known before the kernel runs: the row, and what is wrong.
+# Only the kernel sees the contents of a device's Tensors: the row, and its fault.
 WRONG = {
     "negative length": ("state", (1, HEADER), -1),
     "no room": ("state", (1, HEADER), 96),

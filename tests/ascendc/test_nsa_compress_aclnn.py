@@ -88,7 +88,7 @@ def test_same_bits_as_the_kernel_alone(runner, op):
         assert same_bits(outputs, alone), case
 
 
-# What is changed, the return code, and what the reason says.
+# The changed argument, the return code, and the text of the reason.
 RULES = {
     "block size not a multiple": (
         *({"compress_block_size": 24, "weight_shape": (24, 3)}, LIMIT),

@@ -74,8 +74,8 @@ def test_scales_that_are_not_positive(compress_attention_runner, scale):
 
 
 def test_queries_whose_lists_differ(compress_attention_runner):
-    """Of queries that are ranked together the last have a block more, which begins another list of
-    32, and another window of 64."""
+    """The last of the queries that are ranked together have a block more, which begins another list
+    of 32, and another window of 64."""
     offsets = np.array([16 * 32 - 2, 16 * 64 - 2])
     keys = np.cumsum((offsets + 8) // 16)
     case = compress_attention(
@@ -148,7 +148,7 @@ def test_later_tokens_change_nothing(compress_attention_runner):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_nan_reaches_what_sees_it(compress_attention_runner, dtype):
-    """Of a query and a key: outputs, and blocks, whose scores rank last where they are NaN."""
+    """NaN in a query or a key: outputs, and blocks, whose NaN scores rank last."""
     for name, place, heads in (("query", (180, 1, 3), [1]), ("key", (7, 1, 3), [2, 3])):
         case = causal_compress_attention(Draw(5, dtype), [100, 400], 4, 2, 64, 64, count=6)
         clean, _ = compress_attention_runner.run(case, 2)

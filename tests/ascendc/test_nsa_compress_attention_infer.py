@@ -106,7 +106,7 @@ def test_pages_change_no_bit(compress_infer_runner, page):
 
 
 def test_windows_of_blocks(compress_infer_runner):
-    """Of 1125 blocks some 64 are ranked at a time; the best of all of them are found."""
+    """The best of 1125 blocks are found, although some 64 are ranked at a time."""
     one, _ = call(lengths=(9000,), counts=(2,), n1=2, n2=1, d=16, select_block_size=8,
                   compress_block_size=6, compress_stride=2, select_block_count=40)  # fmt: skip
     check_call(compress_infer_runner, one, [(3, 0)])
@@ -148,7 +148,7 @@ def test_queries_before_a_row(compress_infer_runner):
     assert not out.any() and (blocks[:, 0, 0] == [-1, 0, 0]).all() and (blocks[..., 1:] == -1).all()
 
 
-# What a device's Tensors hold is not known before the kernel runs.
+# Only the kernel sees the contents of a device's Tensors.
 WRONG = {
     "page": ("block_table", 99),
     "negative page": ("block_table", -1),

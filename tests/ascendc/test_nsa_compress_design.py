@@ -1,4 +1,4 @@
-"""What the kernels promise beside right numbers: memory traffic, sharing, room in the UB."""
+"""Promises of the kernels beside right numbers: memory traffic, sharing, room in the UB."""
 
 import numpy as np
 import pytest

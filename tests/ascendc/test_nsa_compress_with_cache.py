@@ -101,7 +101,7 @@ def two_rows():
     return Case.of("NsaCompressWithCache", inputs, attrs, "float16")
 
 
-# What a device's Tensors hold is not known before the kernel runs: such a row is left out.
+# Only the kernel sees the contents of a device's Tensors, and leaves out such a row.
 WRONG = {
     "slot behind the cache": ("slot_mapping", 0, 10**12),
     "slot before the cache": ("slot_mapping", 0, -1),

@@ -151,7 +151,7 @@ def test_the_branches_are_those_of_the_operators(
         assert np.array_equal(decode_runner.run(paged, 7)[0][0], expected)
 
 
-# What a device's Tensors hold is not known before the kernel runs.
+# Only the kernel sees the contents of a device's Tensors.
 WRONG = {
     "page": ("block_table", 99),
     "compressed page": ("cmp_block_table", 99),

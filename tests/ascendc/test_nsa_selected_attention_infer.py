@@ -93,7 +93,7 @@ def test_pages_change_no_bit(selected_infer_runner, page):
     assert same_bits(first, selected_infer_runner.run(one, 24)[0])
 
 
-# What a device's Tensors hold is not known before the kernel runs.
+# Only the kernel sees the contents of a device's Tensors.
 WRONG = {
     "page": ("block_table", (0, 1), 99),
     "negative page": ("block_table", (0, 1), -1),

@@ -1,4 +1,4 @@
-"""What counts as an operator, and who may know the twin."""
+"""The list of operators, and the files that may know the twin."""
 
 import re
 from pathlib import Path
@@ -22,8 +22,8 @@ def test_operators_are_the_folders_with_a_kernel():
 
 
 def test_the_twin_is_called_by_its_public_interface():
-    """What runs kernels knows acl and aclnn; the operators have a function of the twin's in their
-    functions under CANN's names, which a package for CANN does not have."""
+    """Code that runs kernels knows acl and aclnn alone. Only the operators' functions under CANN's
+    names, which a package for CANN does not have, call the twin."""
     for folder in ("binding", "cpu", "infer"):
         for path in (ROOT / folder).iterdir():
             if path.suffix in (".cc", ".h"):

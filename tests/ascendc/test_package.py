@@ -89,8 +89,8 @@ def test_no_name_is_cann_s():
     assert not made & theirs
 
 
-# What CANN's project templates say of the standard, in words of this test: the older one brings
-# its functions along, of the newer one they belong to the toolkit.
+# The standard in CANN's project templates, in words of this test: the older one brings its
+# functions along, those of the newer one belong to the toolkit.
 OLDER = {
     "CMakeLists.txt": """
 cmake_minimum_required(VERSION 3.16)
@@ -189,7 +189,7 @@ END
 
 
 def test_build_and_install(cann, tmp_path, monkeypatch):
-    """As C++17, in a folder of any name, for our users alone; a wheel would carry it."""
+    """Built as C++17 in a folder of any name, for the user alone; a wheel would carry it."""
     folder, target = tmp_path / "with a + space", tmp_path / "installed"
     options = ("--folder", str(folder), "--install-path", str(target))
     done = make_ascend(*options, ASCEND_HOME_PATH=str(cann))

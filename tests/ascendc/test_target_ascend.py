@@ -21,7 +21,7 @@ SEQ = (40, 96)
 
 
 def plan(**changes):
-    """What a call comes to."""
+    """The aclnn call that a call becomes."""
     given = {
         "input": Tensor(np.zeros((96, 4, 32), np.float16)),
         "weight": Tensor(np.zeros((32, 4), np.float16)),

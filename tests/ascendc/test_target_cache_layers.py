@@ -52,7 +52,7 @@ def narrow(x, dtype):
 
 
 def whole(layer, x, dtype):
-    """What the layer gives for all of x at once, on the CPU."""
+    """Output of the layer for all of x at once, on the CPU."""
     with mindspore_nsa.target("cpu"):
         return numbers(layer(narrow(x, dtype)))
 
@@ -148,7 +148,7 @@ def test_ragged_rows_that_join_and_go_back(kind):
 
 
 class Rows(nn.Cell):
-    """What serves rows of their own lengths."""
+    """A layer that serves rows of their own lengths."""
 
     def __init__(self, layer):
         super().__init__()
@@ -236,7 +236,7 @@ def test_a_loaded_cache_goes_on(dtype):
         layer(more, cache=loaded)
 
 
-# What a state must not say, and the error of it; the operator finds what the layer does not.
+# Wrong states and their errors; the operator finds those that the layer does not.
 WRONG = {
     "length": (HEADER, -1, "lengths must be >= 0, got -1 of row 1"),
     "rings": (HEADER + 1, 155, "lengths must be such that the rings still hold the"),
@@ -248,7 +248,7 @@ WRONG = {
 
 @pytest.mark.parametrize("mode, names", [("pynative", WRONG), ("graph", ("length", "rings"))])
 def test_wrong_states_are_errors(mode, names):
-    """As on a CPU; nothing is written then."""
+    """A wrong state fails like on a CPU, and nothing is written."""
     layer = make(*LAYERS["sparse"])
     x = narrow(draw(2, 1, HIDDEN), "float16")
     right = layer.new_cache(2, CAPACITY, "float16")

@@ -109,7 +109,7 @@ def selected(query, key, value, blocks, lengths, counts, table):
 @pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16], ids=str)
 @pytest.mark.parametrize("mode", ["pynative", "graph"])
 def test_selected_attention(mode, dtype):
-    """That of the CPU within rounding, for rows that grow without a new graph."""
+    """The output is the CPU's within rounding, for rows that grow without a new graph."""
     query = draw(3, 4, DIM, dtype=dtype)
     caches = [draw(PAGES, PAGE, HEADS, size, dtype=dtype) for size in (DIM, 16)]
     blocks = Tensor(np.array([[1, 0], [0, -1], [0, 0], [1, 5], [0, 1], [1, 0]], np.int32))
@@ -135,7 +135,7 @@ def compressed(query, key, value, compressed, lengths, counts, table):
 @pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16], ids=str)
 @pytest.mark.parametrize("mode", ["pynative", "graph"])
 def test_compressed_attention(mode, dtype):
-    """That of the CPU within rounding and its blocks, likewise."""
+    """Output and blocks are the CPU's within rounding, for rows that grow."""
     query = draw(3, 4, DIM, dtype=dtype)
     caches = [draw(PAGES, PAGE, HEADS, size, dtype=dtype) for size in (DIM, 16)]
     for lengths, counts in (((190, 40), (2, 1)), ((33, 32), (0, 3)), ((3, 195), (3, 0))):

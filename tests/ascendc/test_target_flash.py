@@ -143,7 +143,7 @@ def test_operator_without_a_kernel(mode):
 
 @pytest.mark.parametrize("mode", ["pynative", "graph", "jit_O0"])
 def test_gradient(mode):
-    """That of the CPU within rounding, where the gradient has a kernel; else the error above."""
+    """The gradient is the CPU's within rounding, where it has a kernel; else the error above."""
     call, inputs = form("causal", ms.float16)
 
     def total(query, key, value):
@@ -167,7 +167,7 @@ def test_gradient(mode):
 @pytest.mark.parametrize("shape", [(1, N1, 33, 33), (2, N1, 1, 33), (1, N1, 1, 33)], ids=str)
 @pytest.mark.parametrize("mode", ["pynative", "graph"])
 def test_gradient_of_a_shared_bias(mode, shape):
-    """That of the CPU within rounding: summed over the queries or entries that share it."""
+    """The bias gradient is the CPU's within rounding: a sum over all that share it."""
     *inputs, bias = *operands(ms.float16), draw(*shape, seed=3)
 
     def gradient(query, key, value, bias):
@@ -242,7 +242,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
 
 @pytest.mark.parametrize("operand", ["query", "key", "value"])
 def test_what_a_nan_reaches(operand):
-    """As docs/ascend_attention.md says; a tile has at most 128 rows."""
+    """NaN spreads like docs/ascend_attention.md says; a tile has at most 128 rows."""
     place, rows = 200, 400
     values = {name: draw(1, 1, rows, D, seed=i) for i, name in enumerate(("query", "key", "value"))}
     spoiled = values[operand].asnumpy().copy()

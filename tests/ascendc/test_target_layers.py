@@ -37,7 +37,7 @@ SETTINGS = config(
     window_size=24,
     has_bias=True,
 )
-# What else a layer may have between its operators.
+# Optional features of a layer between its operators.
 OPTIONS = {"qk_norm": True, "rope_pairs": "interleaved", "gating": "residual", "shared_kv": True}
 LAYERS = {kind: (kind, SETTINGS) for kind in ("sparse", "dense", "window")}
 LAYERS["options"] = "sparse", replace(SETTINGS, **OPTIONS)
@@ -169,7 +169,7 @@ class Gradient(nn.Cell):
 
 @pytest.fixture
 def planned_for_ascend(cann, monkeypatch):  # noqa: F811
-    """What the package asks of MindSpore says Ascend; the compiler itself knows no such device."""
+    """MindSpore tells the package that the device is Ascend; its compiler knows no such device."""
     real_context, make = ms.context.get_context, _ascend.AclnnCustom.__init__
 
     def get_context(key):
@@ -189,7 +189,7 @@ def planned_for_ascend(cann, monkeypatch):  # noqa: F811
 
 
 def forget():
-    """What was planned, and made, for another target is made again."""
+    """Forget plans and operators that were made for another target."""
     for name in OPERATORS:
         module = importlib.import_module(f"mindspore_nsa.ops.{name}")
         module._operator.cache_clear()
@@ -207,7 +207,7 @@ def forget():
     ],
 )
 def test_graph_on_ascend(planned_for_ascend, tmp_path, kind, operators):
-    """Of this package it holds functions of CANN's package alone, forward and backward."""
+    """The file calls this package by functions of CANN's package alone, forward and backward."""
     file = tmp_path / "net.mindir"
     net = Gradient(build(kind, SETTINGS))
     ms.export(net, data("float16", 1), file_name=str(file), file_format="MINDIR")

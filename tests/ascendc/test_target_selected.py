@@ -65,7 +65,7 @@ def test_same_as_cpu(name, dtype):
 @pytest.mark.parametrize("mode", ["pynative", "graph", "jit_O0"])
 @pytest.mark.parametrize("name", ["plain", "mask"])
 def test_gradient(mode, name):
-    """That of the CPU within rounding."""
+    """The gradient is the CPU's within rounding."""
     call, inputs = call_of(name), operands(ms.float16)
 
     def total(query, key, value):

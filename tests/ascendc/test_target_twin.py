@@ -95,7 +95,7 @@ def test_rejected():
 
 
 def test_limits_of_a_run_time_list():
-    """What is known only at run time is checked at run time."""
+    """Values known only at run time are checked at run time."""
     array = np.zeros((48, 3, 16), np.float16)
     seq = np.array([16, 40], np.int64)
     window = {"compress_block_size": 32, "compress_stride": 16}
@@ -106,7 +106,7 @@ def test_limits_of_a_run_time_list():
 
 
 def test_table_of_operators():
-    """Those that were built, which the twin's library has before a process adds its own."""
+    """The built operators, which the twin's library has before a process adds its own."""
     done = python("-c", "from mindspore_nsa import twin; print(*twin.operators())")
     types = sorted(map(_native.ascend_type, _native.ascend_operators()))
     assert done.stdout.split() == types, done.stderr

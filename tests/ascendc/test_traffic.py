@@ -1,4 +1,4 @@
-"""What the kernels move through global memory, as the twin counts it, to the byte.
+"""Traffic of the kernels through global memory, as the twin counts it, to the byte.
 
 Forward passes read every block of keys and of values once for each tile. A gradient reads one
 operand of its products again, because the first of them was two steps before: keys for dq, queries

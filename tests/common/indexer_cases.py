@@ -246,7 +246,7 @@ def _kl_setup(draw):
 
 
 def _attention_statistics(inputs, picks, attrs, dtype):
-    """Those of the attention over picks for each key head."""
+    """Statistics of the attention over selected tokens for each key head."""
     attention = {
         **{name: inputs[name] for name in ("query", "key")},
         **{name: inputs.get(name) for name in ("query_rope", "key_rope")},
@@ -268,7 +268,7 @@ def _attention_statistics(inputs, picks, attrs, dtype):
 
 
 def sparse_kl_loss(draw):
-    """Of an attention over random picks, some of which repeat or are none."""
+    """A loss over random tokens, some of which repeat or are none."""
     (rows, groups, key_heads), kv_lengths, inputs, attrs = _kl_setup(draw)
     shape = (*rows, groups, draw.pick((1, 2, 7, 40, 130, 200)))
     picks = draw.rng.integers(-1, max(kv_lengths) + 2, shape).astype(np.int32)
@@ -293,7 +293,7 @@ def dense_softmax_lse(draw):
 
 
 def dense_kl_loss(draw):
-    """Of an attention over all keys."""
+    """A loss over all keys."""
     (rows, _, key_heads), kv_lengths, inputs, attrs = _kl_setup(draw)
     every = np.arange(max(1, max(kv_lengths)), dtype=np.int32)
     every = np.broadcast_to(every, (*rows, key_heads, len(every))).copy()

@@ -24,7 +24,7 @@ _CALLS = {
     "compressed segments": partial(causal_compress_attention, seq_q=[200, 1100], n1=1, n2=1, d=128,
                                    dv=128, l=4, s=2, select=8, count=4),
 }  # fmt: skip
-# Of which input a number becomes another one.
+# Edits: the input of which a number becomes another one.
 _EDITS = {
     "a large query": ("query", 3e9),
     "a large key": ("key", -3e9),

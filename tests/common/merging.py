@@ -12,7 +12,7 @@ import mindspore_nsa
 
 T, N1, N2, D = 96, 4, 2, 16
 BLOCK = 16
-# Of every query, one after the other, so that a range of keys is a range of places.
+# Blocks and tokens of every query in order, so that a range of keys is a range of places.
 BLOCKS = Tensor(np.tile(np.arange(T // BLOCK, dtype=np.int32), (T, N2, 1)))
 TOKENS = Tensor(np.tile(np.arange(T, dtype=np.int32), (T, N2, 1)))
 HIDDEN = np.triu(np.ones((T, T), np.bool_), 1)
@@ -28,7 +28,7 @@ def flash(query, key, value, first, past):
 
 
 def selected(query, key, value, first, past):
-    """The same by blocks."""
+    """Attend to a range of keys by blocks."""
     count = (past - first) // BLOCK
     return mindspore_nsa.nsa_selected_attention(
         query, key, value, BLOCKS[:, :, first // BLOCK : past // BLOCK], 0.25, N1, BLOCK, count,
@@ -36,7 +36,7 @@ def selected(query, key, value, first, past):
 
 
 def compressed(query, key, value, first, past):
-    """The same with a mask."""
+    """Attend to a range of keys with a mask."""
     out, _, top, total = mindspore_nsa.nsa_compress_attention(
         query, key[first:past], value[first:past], 0.25, N1, BLOCK, BLOCK, BLOCK, 2,
         atten_mask=Tensor(HIDDEN[:, first:past]), actual_seq_qlen=(T,),
@@ -45,7 +45,7 @@ def compressed(query, key, value, first, past):
 
 
 def sparse(query, key, value, first, past):
-    """The same with tokens that are picked one by one."""
+    """Attend to a range of keys by tokens that are listed one by one."""
     out, *statistics = mindspore_nsa.sparse_flash_attention(
         query, key, value, TOKENS[:, :, first:past], 0.25, layout_query="TND", layout_kv="TND",
         actual_seq_lengths_query=(T,), actual_seq_lengths_kv=(T,),
@@ -94,7 +94,7 @@ def merged(operator, parts):
 
 
 def whole(operator):
-    """The same in one call."""
+    """Attend to all keys in one call."""
 
     def forward(query, key, value):
         return ops.cast(operator(query, key, value, 0, T)[0], ms.float32)

@@ -16,7 +16,7 @@ SIZES = [
     (2051, 5, (3,)),
 ]
 OPERANDS = ("bfloat16", "float32")
-# Of sums in float32, in parts of the sum of magnitudes.
+# Tolerance of sums in float32, relative to the sum of magnitudes.
 _SUM = 2e-6
 
 
@@ -31,7 +31,7 @@ class Projection:
     expected: list = field(default_factory=list)
 
     def check(self, outputs):
-        """That outputs as the binding returns them are what they have to be."""
+        """Check outputs as the binding returns them."""
         assert len(outputs) == len(self.expected)
         for output, expected in zip(outputs, self.expected, strict=True):
             values = decode(output).astype(np.float64)

@@ -46,7 +46,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 def _pip(python, *arguments):
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-    # Of their modules few are imported: Python compiles them when they are.
+    # Few of their modules are ever imported; Python compiles those then.
     options = ["--disable-pip-version-check", "--no-compile"]
     done = subprocess.run([*command, *options, *arguments], capture_output=True, text=True)
     if done.returncode == 0:
@@ -89,7 +89,7 @@ def example(page):
 
 
 def run(name, program, tmp_path, *arguments, page=None):
-    """What a program of the folder `programs` prints in an environment, its results as lines.
+    """Output of a program of the folder `programs` in an environment, its results as lines.
 
     With a page, its program runs before, in the same process, and what it prints last comes first.
     """

@@ -1,4 +1,4 @@
-"""What the adapters say where no framework is installed, and their arithmetic of weights."""
+"""Errors of the adapters where no framework is installed, and their arithmetic of weights."""
 
 import importlib
 import re

@@ -35,7 +35,7 @@ def numbers(line):
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3"])
 def test_attention_function(results, kind):
-    """That of eager attention, and on the real tokens of padded rows."""
+    """The output is that of eager attention, also on the real tokens of padded rows."""
     assert numbers(results[f"{kind} function"])[0] <= 1e-6
     assert numbers(results[f"{kind} padded"])[0] <= 2e-6
 
@@ -66,7 +66,7 @@ def test_page(results):
 
 
 def walk(tmp_path, numbers):
-    """What the walk over the families finds is what the cases say."""
+    """The walk over the families finds the cases."""
     first, *found = run("mindone-0.5.0", "mindone_families.py", tmp_path, *map(str, numbers))
     assert set(json.loads(first)["families"]) == {case["family"] for case in CASES}
     found = [json.loads(line) for line in found]

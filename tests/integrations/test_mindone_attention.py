@@ -248,7 +248,7 @@ def test_window_beside_a_mask(fixed):
 
 
 def test_irrelevant_options():
-    """What mindone hands on besides has no effect."""
+    """Further arguments of mindone have no effect."""
     qkv = draw()
     options = dict.fromkeys(IRRELEVANT, 3) | dict.fromkeys(REFUSED) | {"unknown": None}
     options["output_attentions"] = False

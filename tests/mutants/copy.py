@@ -32,7 +32,7 @@ _REFUSED = re.compile(r"^[^\n]*:\d+:\d+: (?:fatal )?error: .*", re.MULTILINE)
 
 
 class NotCompiled(Exception):
-    """What the compiler says about a change."""
+    """Messages of the compiler about a change."""
 
 
 def sources():

@@ -1,4 +1,4 @@
-"""What can be changed in a C++ file, from the syntax tree of a unit that compiles it."""
+"""Places to change in a C++ file, from the syntax tree of a unit that compiles it."""
 
 import re
 

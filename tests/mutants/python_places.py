@@ -1,4 +1,4 @@
-"""What can be changed in a Python file, from its syntax tree."""
+"""Places to change in a Python file, from its syntax tree."""
 
 import ast
 

@@ -272,7 +272,7 @@ FAULTS = {
     ),
 }
 
-# Those that change nothing, and why.
+# Faults that change nothing, and why.
 HARMLESS = {
     "ids of the output": "an id's sets and waits come in the same order on both sides",
 }
@@ -281,7 +281,7 @@ SEEDS = (*range(0, 120), 124)
 
 
 def checks(dtype):
-    """What finds them."""
+    """Checks that find the faults."""
     found = {
         **random_checks(make_flash_case, SEEDS, dtype),
         **parity_checks(flash_parity(), dtype),

@@ -354,7 +354,7 @@ FAULTS = {
     ),
 }
 
-# Those that change nothing, and why.
+# Faults that change nothing, and why.
 HARMLESS = {
     "sums in order": "a Fixpipe that stores rows begins with the same barrier",
     "sink stored before the next": "what goes from MTE3 to V and from V to MTE2 implies the order",
@@ -366,7 +366,7 @@ SEEDS = range(0, 100)
 
 
 def checks(dtype):
-    """What finds them."""
+    """Checks that find the faults."""
     found = {
         **random_checks(make_grad_case, SEEDS, dtype),
         **parity_checks(flash_parity("flash_grad"), dtype),

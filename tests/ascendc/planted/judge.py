@@ -51,7 +51,7 @@ def changed_text(name, fault):
 
 
 def random_checks(make, seeds, dtype):
-    """As the tests of random configurations have them, for those seeds' cases of that type."""
+    """Checks of the tests of random configurations, for the seeds whose case has that type."""
     checks = {}
     for n in seeds:
         case = make(n)
@@ -61,7 +61,7 @@ def random_checks(make, seeds, dtype):
 
 
 def parity_checks(named, dtype):
-    """Those of the named cases that are of that data type."""
+    """Checks of the named cases that have that data type."""
     cases = {name: build() for name, build in named.items()}
     return {
         name: partial(check_call, case=case, calls=CALLS)
@@ -81,7 +81,7 @@ def library(kernel, dtype, name="", fault=None):
 
 
 def judged(runner, checks):
-    """What says that a kernel is wrong: (name of the check, the twin's or its message), or None."""
+    """The first check that fails: (its name, the twin's message or its own), or None."""
     for name, check in checks.items():
         try:
             check(runner)

@@ -202,7 +202,7 @@ FAULTS = {
     "tokens of the indices": (RANKING, "indices_[now_.token * pitch", "indices_[0 * pitch"),
 }
 
-# Those that change nothing, and why.
+# Faults that change nothing, and why.
 HARMLESS = {
     "shorter window": "a row of more keys than a window's has more blocks than it, too",
 }
@@ -211,7 +211,7 @@ SEEDS = (*range(0, 60), 64, 69, 74, 79, 84, 89)
 
 
 def checks(dtype):
-    """What finds them."""
+    """Checks that find the faults."""
     found = random_checks(make_case, SEEDS, dtype)
     if dtype == "bfloat16":
         found["two panels"] = partial(tests.test_long_head_dimensions, d=208, dv=144, n1=3, n2=1)

@@ -206,14 +206,14 @@ FAULTS = {
     "statistics from part to part": (VECTOR, "(cell.pitch() - 1) * blocks", "0"),
 }
 
-# Those that change nothing, and why.
+# Faults that change nothing, and why.
 HARMLESS = {}
 
 SEEDS = range(0, tests.CONFIGURATIONS, 2)
 
 
 def checks(dtype):
-    """What finds them."""
+    """Checks that find the faults."""
     known = {f"wrong {x}": partial(tests.check_left_out, name=x, known=True) for x in tests.WRONG}
     unknown = {
         f"wrong {x} without tokens": partial(tests.check_left_out, name=x, known=False)

@@ -95,14 +95,14 @@ FAULTS = {
     ),
 }
 
-# Those that change nothing, and why.
+# Faults that change nothing, and why.
 HARMLESS = {}
 
 SEEDS = range(0, tests.CONFIGURATIONS, 2)
 
 
 def checks(dtype):
-    """What finds them."""
+    """Checks that find the faults."""
     return {
         **random_checks(make_decode, SEEDS, dtype),
         **{f"pages of {n}": partial(tests.test_pages_change_no_bit, page=n) for n in (16, 48)},

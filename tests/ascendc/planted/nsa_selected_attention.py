@@ -263,7 +263,7 @@ FAULTS = {
     ),
 }
 
-# Those that change nothing, and why.
+# Faults that change nothing, and why.
 HARMLESS = {
     "a single row comes twice": "what the second row gives is not stored",
     "a block behind the last one": "to the vector cores it is one of no columns",
@@ -275,7 +275,7 @@ SEEDS = [seed for seed in range(0, 60) if seed % 5 != 4 or seed in (4, 9, 44)]
 
 
 def checks(dtype):
-    """What finds them."""
+    """Checks that find the faults."""
     found = {
         **random_checks(make_selected_case, SEEDS, dtype),
         "nothing seen": tests.test_rows_that_see_nothing,

@@ -240,7 +240,7 @@ FAULTS = {
     ),
 }
 
-# Those that change nothing, and why.
+# Faults that change nothing, and why.
 HARMLESS = {
     "buffer of a part's inputs": "the scan of the lists asks for more room",
     "a single row comes twice": "what the second row gives is not stored",
@@ -251,7 +251,7 @@ SEEDS = [seed for seed in range(0, 36) if seed % 5 != 4 or seed in (4, 9)]
 
 
 def checks(dtype):
-    """What finds them."""
+    """Checks that find the faults."""
     return {
         **random_checks(make_selected_grad_case, SEEDS, dtype),
         "one block": tests.test_every_query_selects_one_block,

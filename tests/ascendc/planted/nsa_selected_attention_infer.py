@@ -117,14 +117,14 @@ FAULTS = {
     ),
 }
 
-# Those that change nothing, and why.
+# Faults that change nothing, and why.
 HARMLESS = {}
 
 SEEDS = range(0, tests.CONFIGURATIONS, 2)
 
 
 def checks(dtype):
-    """What finds them."""
+    """Checks that find the faults."""
     pages = {f"pages of {n}": partial(tests.test_pages_change_no_bit, page=n) for n in (16, 48, 7)}
     wrong = {
         f"wrong {x}": partial(tests.test_nothing_is_read_out_of_bounds, name=x) for x in tests.WRONG

@@ -77,7 +77,7 @@ def _each(value, count):
 
 
 def convolution(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Of any number of dimensions."""
+    """Convolve any number of dimensions."""
     a, w = x.asnumpy().astype(np.float64), weight.asnumpy().astype(np.float64)
     count = w.ndim - 2
     if padding == "valid":
@@ -272,7 +272,7 @@ def columns(x, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def transposed_convolution(x, weight, bias=None, stride=1, *given, **named):
-    """Of two dimensions, where kernels lie side by side."""
+    """Convolve two dimensions, where kernels lie side by side."""
     batch, _, height, width = x.shape
     kernel = weight.shape[2:]
     if tuple(_each(stride, 2)) != tuple(kernel):

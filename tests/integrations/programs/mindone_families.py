@@ -35,7 +35,7 @@ from mindspore_nsa.integrations import mindone as adapter  # noqa: E402
 modeling_utils.PreTrainedModel._initialize_weights = lambda self, module: None
 NAME = adapter.register()
 LENGTH = 8
-# Of the largest number of eager attention's result; recurrent layers enlarge roundings.
+# Relative to the largest number of eager attention's result; recurrent layers enlarge roundings.
 LIMIT = 5e-5
 
 

@@ -123,7 +123,7 @@ def check_generation(model):
     print("result: generate", np.array_equal(whole, cached))
     refuses(NotImplementedError, "crop the rows by truncate", cache.crop, 3)
     refuses(TypeError, "must be an NSACache", model, prompt, use_cache=True)
-    # Of beams: both rows go on as the second.
+    # Beams: both rows go on as the second.
     cache = adapter.NSACache(model, 2, 80)
     model(prompt, attention_mask=Tensor(mask), past_key_values=cache, use_cache=True)
     cache.reorder_cache(Tensor([1, 1]))

@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 class _Nothing:
-    """What plans of layers are written of."""
+    """Stands in for the classes that plans of layers use."""
 
     def __init__(self, *arguments, **options):
         pass
