@@ -22,7 +22,7 @@ def in_process(case, settings):
     return (problem, None) if problem else (None, case.run(settings))
 
 
-# What is kept of the messages of a process that dies: a traceback with what caused it.
+# Messages of a process that dies are cut to this: a traceback with its cause.
 LAST_CHARACTERS = 4000
 
 

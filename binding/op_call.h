@@ -1,6 +1,6 @@
 // A call of a native operator: checks by infer/ with run-time shapes and list values, then the
 // kernel. It knows neither Python nor MindSpore. What is known of an operator stands in its own
-// op_call_*.cc.
+// bind_*.cc.
 #pragma once
 
 #include <vector>

@@ -50,7 +50,7 @@ def openmp():
 
 
 def findings(program, build, path, options):
-    """What clang-tidy prints of one file, or "" if it has nothing to say."""
+    """Output of clang-tidy for one file, or "" if it has nothing to say."""
     command = [program, "-p", build, "--quiet", *options, path]
     done = subprocess.run(command, capture_output=True, text=True)
     return done.stdout + done.stderr if done.returncode else ""

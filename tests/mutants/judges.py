@@ -160,7 +160,7 @@ def folder_of(file):
 
 
 def area_of(file):
-    """What the report counts together."""
+    """Group of the file in the report."""
     if file.startswith("ascendc/"):
         return "op_host" if _on_host(Path(file)) else "op_kernel"
     return folder_of(file)

@@ -83,7 +83,7 @@ class _Finder(ast.NodeVisitor):
             self._add("extreme", end - len(name), end, other)
         # The arguments of an extreme may swap their places.
         for a, b in () if other else zip(node.args, node.args[1:]):
-            # Of one type, as far as the text tells.
+            # Both have one type, as far as the text tells.
             if type(a) is type(b) and not isinstance(a, ast.Starred):
                 between = self.source[self._end(a) : self._start(b)]
                 swapped = self._text(b) + between + self._text(a)

@@ -88,7 +88,7 @@ def to_numpy(x):
 
 
 def use_own_products(monkeypatch, own):
-    """As with an instruction set whose own products of many rows are used, or as without."""
+    """Pretend that the instruction set's own products of many rows are used, or not."""
     sets = tuple(_native.available_isas()) if own else ()
     monkeypatch.setattr(_layer, "_MULTIPLIES", {ms.bfloat16: sets, ms.float32: sets})
     forget_products()

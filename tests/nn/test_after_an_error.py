@@ -36,7 +36,7 @@ def test_a_full_cache(mode):
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
 def test_a_layer_that_is_called_itself(kind):
-    """What Python can see is checked before the graph begins, which runs on afterwards."""
+    """Python checks what it can see before the graph begins, which runs on afterwards."""
     layer = make(kind)
     cache, x = layer.new_cache(2, 20), Tensor(draw(2, 8, HIDDEN))
     packed, ends = Tensor(draw(16, HIDDEN)), Tensor([8, 16])

@@ -71,7 +71,7 @@ def test_recompute():
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_tokens_are_rounded(kind, dtype):
-    """The same bits as of tokens that have the values of the dtype already."""
+    """Rounded tokens give the bits of tokens that have the dtype's values already."""
     layer, _ = filled(kind, SETTINGS)
     layer.to_float(getattr(ms, dtype))
     x = Tensor(tokens(SETTINGS))
@@ -158,7 +158,7 @@ class Around(nn.Cell):
     "mode, dtype", [("pynative", "float16"), ("pynative", "bfloat16"), ("graph", "bfloat16")]
 )
 def test_to_float(mode, dtype):
-    """Of a network around the layer; setting it back gives the bits of before."""
+    """to_float of a network around the layer; setting it back gives the earlier bits."""
     layer, _ = filled("sparse", SETTINGS)
     x = Tensor(tokens(SETTINGS))
     full = layer(x, SEQ).asnumpy()

@@ -60,7 +60,7 @@ def whole(layer, x):
 
 
 class Step(nn.Cell):
-    """What a user's network does with a layer."""
+    """A user's network around a layer."""
 
     def __init__(self, layer):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is no cache of a layer, or one of another layer, is refused before anything is written."""
+"""An object that is no cache of the layer is refused before anything is written."""
 
 from dataclasses import replace
 
@@ -72,7 +72,7 @@ def test_the_cache_of_another_layer_of_equal_shapes(twin, form, mode):
         assert np.array_equal(tensor.asnumpy(), old)
 
 
-# What is other, and what an error says.
+# The difference, and the text of the error.
 UNFIT = {
     "kv heads": (
         dict(num_kv_heads=4),
@@ -143,7 +143,7 @@ NO_CACHES = {
 @pytest.mark.parametrize("mode", ["pynative", "graph"])
 @pytest.mark.parametrize("kind, name", [("sparse", "NativeSparseAtt"), ("dense", "DenseAtt")])
 def test_no_cache(kind, name, mode):
-    """What is no cache at all, and what has too few Tensors."""
+    """Objects that are no cache, and caches with too few Tensors."""
     step, x = stepper(make(kind), mode), Tensor(draw(2, 1, HIDDEN))
     ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
     try:

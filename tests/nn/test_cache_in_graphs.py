@@ -27,7 +27,7 @@ class Stack(nn.Cell):
 
 
 class Holder(nn.Cell):
-    """The same with caches that are its attributes."""
+    """A step with caches that are its attributes."""
 
     def __init__(self, layers, first, second):
         super().__init__()
@@ -39,7 +39,7 @@ class Holder(nn.Cell):
 
 
 class Parameters(nn.Cell):
-    """The same with caches that are Parameters."""
+    """A step with caches that are Parameters."""
 
     def __init__(self, caches):
         super().__init__()

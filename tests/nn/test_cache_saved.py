@@ -80,7 +80,7 @@ def test_a_loaded_cache_goes_on(kind, dtype, way, tmp_path):
 
 
 def test_arrays_of_any_order():
-    """Of bytes, as another machine writes them, and of dimensions; nobody may write to them."""
+    """Arrays of any byte order and order of dimensions load, and nobody may write to them."""
     layer, x = make("sparse"), draw(3, 100, HIDDEN)
     cache = filled(layer, x, "float16")
     parts = {k: np.asfortranarray(v, v.dtype.newbyteorder("S")) for k, v in cache.to_dict().items()}
@@ -129,7 +129,7 @@ class At(nn.Cell):
 
 
 def test_the_place_in_a_model():
-    """What another layer of the model had is refused, also after a file."""
+    """A cache of another layer of the model is refused, also after a file."""
     model = Model("sparse", CONFIG)
     x = Tensor(draw(2, 5, HIDDEN))
     cache = model.layers[1].new_cache(2, CAPACITY)
@@ -176,7 +176,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_the_cache_of_another_model(other):
-    """Of equal sizes of keys and values, which are others though."""
+    """Refused although keys and values have equal sizes: they mean something else."""
     x, layer = Tensor(draw(2, 5, HIDDEN)), make("sparse")
     cache = layer.new_cache(2, CAPACITY)
     layer(x, cache=cache)
@@ -187,7 +187,7 @@ def test_the_cache_of_another_model(other):
         with context_mode(mode), pytest.raises((ValueError, RuntimeError), match=text):
             stepper(make("sparse", replace(CONFIG, **OTHERS[other])), mode)(x, loaded).asnumpy()
     assert [bits(t) for t in loaded] == before
-    # What only says how the keys are read may change.
+    # Options that only say how the keys are read may change.
     make("sparse", replace(CONFIG, select_block_count=3, gating="residual"))(x, cache=loaded)
 
 
@@ -215,7 +215,7 @@ except ValueError as error:
 
 
 def save_all(path, caches):
-    """As docs/decoding.md does it."""
+    """Save caches like docs/decoding.md."""
     np.savez(
         f"{path}/caches.npz",
         **{

@@ -46,7 +46,7 @@ def test_every_field_is_here():
 
 @functools.cache
 def output(kind, settings):
-    """Of the layer and of the definition."""
+    """Outputs of the layer and of the definition."""
     layer, parameters = filled(kind, settings)
     x = tokens(settings)
     return layer(Tensor(x), ENDS).asnumpy(), refer(kind, x, parameters, settings, ENDS, x)[0]
@@ -113,7 +113,7 @@ def test_defaults_are_the_paper_s():
         "importance": "overlap",
     }
     assert {name: values[name] for name in expected} == expected
-    # Of these the paper says nothing; parameters of a model that was trained go with them.
+    # The paper says nothing about these; parameters of a model that was trained go with them.
     others = {"rope_theta": 10000.0, "has_bias": False, "dropout": 0.0, "param_dtype": "float32"}
     assert {name: values[name] for name in others} == others
     assert NSAConfig(64, 4, 2, 16).value_head_dim == 16

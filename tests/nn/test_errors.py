@@ -68,7 +68,7 @@ CASES = {
     "rank of list": ((PACKED, Tensor([[8]], ms.int64)), ValueError,
                      r"actual_seq_len must be of rank 1, got shape \(1, 1\)"),
 }  # fmt: skip
-# What only the values of a Tensor show: known at once in PyNative mode.
+# Errors that only the values of a Tensor show: known at once in PyNative mode.
 VALUES = {
     "falling Tensor": (
         seq(5, 4, 8),

@@ -1,4 +1,4 @@
-"""What holds of the layers whatever their numbers: lengths, packing, time, documents, branches."""
+"""Properties of the layers beside their numbers: lengths, packing, time, documents, branches."""
 
 import mindspore as ms
 import numpy as np
@@ -64,7 +64,7 @@ def test_gradients_of_a_document_without_a_window(count):
     assert grads.keys() == expected[2].keys()
     pairs = [(out, expected[0]), (dx, expected[1])]
     for ours, e in (*pairs, *((grads[name], g) for name, g in expected[2].items())):
-        # What cancels in exact arithmetic is rounding noise.
+        # Terms that cancel in exact arithmetic leave rounding noise.
         bound = 1e-5 * max(np.abs(e).max(), 1e-1)
         np.testing.assert_allclose(ours.reshape(e.shape), e, rtol=0, atol=bound)
 

@@ -1,4 +1,4 @@
-"""What docs/native_sparse_attention.md says of MindSpore's own faults, and what helps.
+"""MindSpore's own faults that docs/native_sparse_attention.md describes, and their remedies.
 
 Where one of these no longer fails, MindSpore has mended it: the page may say less.
 """

@@ -45,7 +45,7 @@ except RuntimeError as error:
 
 
 def run(folder, name, **environment):
-    """What the program prints and logs, and its result."""
+    """Output and logs of the program, and its result."""
     program = folder / "program.py"
     program.write_text(PROGRAM)
     done = subprocess.run(

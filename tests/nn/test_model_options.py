@@ -1,4 +1,4 @@
-"""What trained models have besides: norms of heads, other pairs and angles, shared keys."""
+"""Options for trained models: norms of heads, other pairs and angles, shared keys."""
 
 import functools
 from dataclasses import replace

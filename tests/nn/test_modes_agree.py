@@ -18,7 +18,7 @@ from .cells import ENDS, config, filled, tokens
 SETTINGS = config(has_bias=True)
 STEPS, TOLERANCE = 18, 5e-6
 LENGTHS = np.diff(ENDS, prepend=0)
-# Of every token its own block and two that were drawn, up to its own.
+# Every token selects its own block and two drawn ones, up to its own.
 OWN = np.concatenate([np.arange(n) // SETTINGS.select_block_size for n in LENGTHS])[:, None, None]
 DRAWN = np.random.default_rng(5).integers(0, 8, (ENDS[-1], SETTINGS.num_kv_heads, 3))
 TABLE = Tensor(np.where(np.arange(3) == 0, OWN, DRAWN % (OWN + 1)).astype(np.int32))

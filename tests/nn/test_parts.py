@@ -57,7 +57,7 @@ class LowRank(nn.Cell):
 
 
 class WithDtype(LowRank):
-    """As wrappers are that hand on what the layer says of precision."""
+    """A wrapper that hands on the layer's precision."""
 
     def construct(self, x, dtype):
         return self.base(ops.cast(x, dtype)) + self.added(x)
@@ -246,7 +246,7 @@ def test_exchanged_gates(way):
 
 
 def test_marks_of_single_parts(own):
-    """What mixed precision says of one part holds for it, and is the same with either product."""
+    """Mixed precision of one part holds for that part, and either product gives equal results."""
     layer = layer_of()
     exact = run(layer)[0]
     layer.query.to_float(ms.bfloat16)

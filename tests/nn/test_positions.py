@@ -36,7 +36,7 @@ def drawn(*shape):
 
 @pytest.mark.parametrize("form", ["tuple", "Tensor"])
 def test_many_short_documents(form):
-    """Of more tokens in all than rotary angles went to once; not a bit of them is another."""
+    """Documents may have more tokens in all than there are rotary angles; no bit differs."""
     layer = nn.DenseAttention(
         nn.NSAConfig(hidden_size=2, num_heads=1, num_kv_heads=1, head_dim=2, window_size=2),
         window=True,
@@ -78,7 +78,7 @@ def test_a_document_that_is_too_long(low, kind, name):
         net = Open(layer, *given)
         with pytest.raises((ValueError, RuntimeError), match=text):
             net(*given)
-    # What is as long as may be, among more tokens than that.
+    # A document of the greatest length, among more tokens than that.
     assert layer(drawn(3, 16, HIDDEN)).shape == (3, 16, HIDDEN)
     net = Open(layer, rows)
     assert net(drawn(3, 16, HIDDEN)).shape == (3, 16, HIDDEN)

@@ -51,7 +51,7 @@ def own(request, monkeypatch):
     ],
 )
 def test_values_and_gradients(own, mode, dtype, held):
-    """Of as many rows as the operator for few rows takes, and of one more."""
+    """Values for as many rows as the operator for few rows takes, and for one more."""
     projection = Projection(config(has_bias=True, param_dtype=held), INNER, OUTER)
     rng = np.random.default_rng(1)
     kept = decode(encode(rng.standard_normal((OUTER, INNER), np.float32), held))
@@ -100,7 +100,7 @@ def test_the_operator_takes_few_rows():
 @pytest.mark.parametrize("mode", ["pynative", "graph"])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_operands_of_16_bits(own, mode, count):
-    """The same bits as of float32 operands with the same values, and as products of each weight."""
+    """Bits equal those of float32 operands with equal values, and of a product per weight."""
     rng = np.random.default_rng(2)
     x = Tensor(rng.standard_normal((50, INNER), np.float32)).astype(ms.bfloat16)
     assert projects(x, ms.bfloat16) == own
@@ -188,7 +188,7 @@ def test_layers_with_either_product(kind, has_bias, batch, mode, monkeypatch):
     "kind, mode", [*((kind, "pynative") for kind in KINDS), ("sparse", "graph")]
 )
 def test_layers_of_float32_with_either_product(kind, mode, monkeypatch):
-    """The same numbers but for the order of sums, of output and gradients."""
+    """Output and gradients are equal up to the order of sums."""
     sizes = config()
     x = Tensor(tokens(sizes, 70))
     dout = Tensor(np.random.default_rng(3).standard_normal(x.shape, np.float32))

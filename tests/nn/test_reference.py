@@ -29,7 +29,7 @@ def computed(kind, mode):
 
 @functools.cache
 def referred(kind, order=None):
-    """The same by the definition, in float64 or in the float32 arithmetic of an order."""
+    """The layer by its definition, in float64 or in float32 with an order of sums."""
     _, parameters = filled(kind, SETTINGS)
     options = {} if order is None else {"precision": plain_precision("float32", order)}
     upstream = tokens(SETTINGS, seed=2)

@@ -16,7 +16,7 @@ POSITIONS = (0, 1, 2047, 2048, 2049, 4097, 65536, 1_000_001, 10_000_019, 2**24 -
 @pytest.mark.parametrize("dtype", [ms.int32, ms.int64])
 @pytest.mark.parametrize("theta", [100.0, 10000.0, 500000.0])
 def test_far_positions(theta, dtype):
-    """Those of float64: an angle in float32 would be off by up to 1."""
+    """Sines and cosines are float64's: an angle in float32 would be off by up to 1."""
     dim = 16
     found = RotaryAngles(dim, theta)(Tensor(POSITIONS, dtype))
     angles = np.outer(POSITIONS, theta ** (-np.arange(0, dim, 2) / dim))

@@ -1,4 +1,4 @@
-"""What a layer says of its selection is what its second branch reads."""
+"""A layer reports the selection that its second branch reads."""
 
 import mindspore as ms
 import numpy as np

@@ -107,7 +107,7 @@ def _pick(tensors, place):
     return place
 
 
-# What a graph compiles has to name its arguments, so there is one of these per operator. `at` says
+# A compiled function has to name its arguments, so there is one of these per operator. `at` says
 # where each argument comes from.
 def _nsa_compress(at, constants):
     def forward(*t):
@@ -455,7 +455,7 @@ class PublicCall:
             if op.endswith("Grad"):
                 self.wanted = ("query", "key", "weights")
                 self.upstream = named.pop("sparse_values_grad")
-                # What absent ones mean; the native gradient has their slope, too.
+                # Absent ones count as 1; the native gradient has their slope, too.
                 ones = np.ones(decode(named["query"]).shape[:-1], np.float32)
                 named.setdefault("weights", ones)
                 constants["sparse_count"] = named.pop("sparse_indices").shape[-1]

@@ -149,7 +149,7 @@ def test_good_failing_good(case, mode):
 
 
 def test_too_few_rows():
-    """Of nsa_compress, which knows only then how many windows there are."""
+    """nsa_compress learns only at run time how many windows there are."""
     given = {**arguments("nsa_compress"), "num_windows": 10}
     del given["actual_seq_len"]
 

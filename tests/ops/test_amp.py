@@ -79,7 +79,7 @@ def test_mixed_inputs(mode, name, dtypes):
 @BOTH
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_narrowed_sink_and_slopes(mode, dtype):
-    """What must be float32 may come narrowed."""
+    """An input that must be float32 may come narrowed."""
     q, slopes, sink = draw(2, 24, 32), draw(4), draw(4)
 
     def forward(q, slopes, sink):

@@ -18,7 +18,7 @@ TESTS = (
     "tests/ops/test_threads.py",
     "tests/ops/test_after_an_error.py",
     "tests/nn/test_after_an_error.py::test_a_full_cache",
-    # What is written in place, while the layer goes on.
+    # Writes in place, while the layer goes on.
     "tests/nn/test_cache_rows.py::test_selected_rows_are_rows_filled_afresh",
     "tests/nn/test_cache_rows.py::test_a_row_that_is_copied",
     "tests/nn/test_training.py::test_recompute",

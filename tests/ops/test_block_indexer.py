@@ -125,7 +125,7 @@ def test_infllm_v2(page):
 
 @BOTH
 def test_no_gradient_flows_through_the_choice(mode):
-    """What also attends has the gradient of the attention alone, what only chooses has 0."""
+    """A key that also attends has the attention's gradient alone; one that only chooses has 0."""
     x, index = draw(96, 2, 16), draw(96, 1, 12)
     lists = {"actual_seq_qlen": (96,), "actual_seq_kvlen": (96,)}
 

@@ -28,7 +28,7 @@ def compress(tokens, weight, slots, lengths, cache):
 
 
 def compress_and_read(tokens, weight, slots, lengths, cache):
-    """What is read after the call, without its result, is what it wrote."""
+    """A read after the call, without its result, sees the writes."""
     written = compress(tokens, weight, slots, lengths, cache)
     return written.sum(axis=(1, 2)), cache + 0
 

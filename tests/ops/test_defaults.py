@@ -1,4 +1,4 @@
-"""What operators that are meant for each other take for granted is the same."""
+"""Operators that are meant for each other have equal defaults."""
 
 import inspect
 import itertools
@@ -21,7 +21,7 @@ NATIVE = {name.lower(): name for name in _native.op_names()}
 # another layout is an error, because its rank is another. MindSpore's operators that pick tokens
 # or attend to them are causal unless told otherwise, and have other words for no limit.
 DIFFERENT = {"layout", "sparse_mode", "pre_tokens", "next_tokens"}
-# What one operator needs and another can do without, as their definitions say.
+# Arguments that one operator needs and another can do without by their definitions.
 OPTIONAL = {
     *("actual_seq_qlen", "actual_seq_kvlen", "actual_cmp_seq_kvlen", "cache", "scale_value"),
     *("actual_seq_len", "compress_block_size", "compress_stride", "weights"),

@@ -259,7 +259,7 @@ def test_bad_argument(name, argument):
 @pytest.mark.parametrize("name, argument", [case for case in CASES if case[1] in (
     "actual_seq_len", "actual_seq_qlen", "actual_seq_kvlen", "query", "input")])  # fmt: skip
 def test_missing_argument(name, argument):
-    """What Python itself says."""
+    """Errors of Python itself."""
     given = arguments(name)
     del given[argument]
     if name == "flash_attention_score" and argument != "query":

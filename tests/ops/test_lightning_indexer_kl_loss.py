@@ -71,7 +71,7 @@ def test_gradients_reach_the_indexer_alone(mode):
 
 @BOTH
 def test_both_losses_together(mode):
-    """Of two losses each trains its own part."""
+    """Each of two losses trains its own part."""
 
     def both(*x):
         kl, out = loss_of_all(*x)

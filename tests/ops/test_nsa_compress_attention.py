@@ -137,7 +137,7 @@ def test_the_sum_has_a_gradient_and_the_maximum_none():
 
 
 def test_plans_are_kept(monkeypatch):
-    """The same call again plans nothing; one of the values of a Tensor counts."""
+    """A repeated call plans nothing; one of the values of a Tensor counts."""
     function = mindspore_nsa.nsa_compress_attention
     planner = sys.modules[function.__module__]._plan_nsa_compress_attention
     planned, plan = [], planner._plan

@@ -1,4 +1,4 @@
-"""What stands in for an absent optional input is not looked at, whatever it is."""
+"""Nobody reads the placeholder of an absent optional input, whatever it holds."""
 
 import mindspore as ms
 import numpy as np

@@ -38,9 +38,9 @@ MODULES = (
     "ops.sparse_flash_attention",
     "ops.sparse_lightning_indexer_grad_kl_loss",
 )
-# What a Cell with a bprop of its own calls, not the function.
+# Called by a Cell with a bprop of its own, not by the function.
 OF_A_CELL = "_plan_nsa_selected_attention_gradient"
-# What the layers call, too.
+# Called by the layers, too.
 HELPERS = {
     "nsa_compress_attention": "compress_attention",
     "nsa_selected_attention": "selected_attention",

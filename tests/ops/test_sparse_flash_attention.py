@@ -64,7 +64,7 @@ def test_mixed_inputs(mode):
 
 @BOTH
 def test_gradient_of_statistics(mode):
-    """Of the weighed logarithms of the denominators, with ropes and sinks."""
+    """Gradients of the weighed log-sum-exp, with ropes and sinks."""
     given = [Q, K, V, PICKS, QR, KR, SINKS]
     places = (0, 1, 2, 4, 5, 6)
     arrays = [x.asnumpy() for x in given]

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "mindspore_nsa"
 
 @pytest.fixture(scope="module")
 def sources():
-    """What `make generate` would write, by the names of the files."""
+    """Output of `make generate`, by the names of the files."""
     return runpy.run_path(str(ROOT / "tools" / "generate_calls.py"))["files"]()
 
 

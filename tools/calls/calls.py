@@ -22,7 +22,7 @@ def stand_ins(op):
 
 
 def operand(op, spec):
-    """What the operator gets for an input."""
+    """Expression that a call passes for an input."""
     name = text = spec["name"]
     if may_be_cast(op, spec):
         text = f"in_dtype({text}, {name}_dtype)"

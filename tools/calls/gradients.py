@@ -5,7 +5,7 @@ from .source import class_of, filled, function_of, inputs_of, named, replaceable
 
 
 def given_fields(op):
-    """What a plan says to an operator's bprop."""
+    """Plan fields that an operator's bprop reads."""
     gradient = GRADIENTS.get(op)
     fields = [spec["name"] for spec in inputs_of(op) if replaceable(spec)]
     if gradient is not None:

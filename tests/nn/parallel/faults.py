@@ -1,4 +1,4 @@
-"""What workers that do not fit together see, and one whose other ends: `msrun ... faults.py END`.
+"""Errors of workers that do not fit together, or whose peer ends: `msrun ... faults.py END`.
 
 With "raise" every fault is an error on all workers, of which each prints the text; then all go on,
 until worker 1 ends for good by an error while the other waits for it. With "kill" it ends at once.

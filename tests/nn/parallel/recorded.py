@@ -19,7 +19,7 @@ class Recorded:
         self.name, self.group, self.calls, self.compute = name, group, calls, compute
 
     def __call__(self, x, *lists):
-        """What the collective gives."""
+        """Record the call and return the collective's result."""
         call = [self.name, self.group, list(x.shape), str(x.dtype), *map(list, lists)]
         self.calls.append(call)
         return self.compute(x, *lists)
@@ -35,7 +35,7 @@ def _reduce_scatter(group):
 
 
 def _gather(group):
-    """Of all workers AllGather; else AllReduce of what only one of the workers has."""
+    """AllGather over all workers; else AllReduce of an operand that one worker has."""
     rank, size = _rank_and_size(group)
     if size == communication.get_group_size():
         return ops.AllGather(group=group)

@@ -113,7 +113,7 @@ def shards(arrays, weight, ends, layout):
         assert np.array_equal(x, y)
 
     def received(x, worker, **sides):
-        """What comes of an exchange in which every worker gives to each what it says."""
+        """Results of an exchange in which every worker sends to each what it says."""
         found = []
         for w in workers:
             other = neighbours(layout, w, **sides)

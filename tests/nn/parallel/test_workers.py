@@ -93,7 +93,7 @@ def calls_of(folder, case, size):
         calls = json.loads((folder / f"{case.name}.{rank}.json").read_text())
         first = calls.index("forward")
         forward, both = calls[:first], calls[first + 1 :]
-        # Of the first packing.
+        # The calls of the first packing.
         both = both[: len(both) // (len(PACKINGS) if case.kind == "lists" else 1)]
         # A forward is the same whether a gradient follows or not.
         assert both[:first] == forward
@@ -102,7 +102,7 @@ def calls_of(folder, case, size):
 
 
 def alike(cases, **wanted):
-    """Those with such attributes."""
+    """Cases with such attributes."""
     return [c for c in cases if all(getattr(c, k) == v for k, v in wanted.items())]
 
 
@@ -193,7 +193,7 @@ def test_calls_of_heads(finished):
 
 
 def test_bytes(finished):
-    """Those of the tables: on Ascend what is computed for a cluster, on a CPU docs/parallel.md."""
+    """Bytes agree with the tables: benchmarks.cluster for Ascend, docs/parallel.md for a CPU."""
     size, folder = finished
     c = CONFIG
     for case in alike(CASES[size], mode="pynative", layer="nsa", grid=(0, 1), kind="packed"):

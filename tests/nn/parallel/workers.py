@@ -1,4 +1,4 @@
-"""What one of several workers computes: `msrun ... workers.py FOLDER [more]`.
+"""The computation of one of several workers: `msrun ... workers.py FOLDER [more]`.
 
 A case is a layer and an input, computed with its gradients; every worker writes its part of the
 result, and in PyNative mode the calls of its collectives. `one_worker` computes the whole of a
@@ -38,7 +38,7 @@ CONFIG = nn.NSAConfig(
     window_size=20,
     rope_theta=100.0,
 )
-# What a layer may have more.
+# Optional features of a layer.
 OPTIONS = {"qk_norm": True, "shared_kv": True, "rope_pairs": "interleaved", "has_bias": True}
 TOKENS = 192
 PACKINGS = ((17, 75, 76, 100, 192), (64, 128, 128, 150, 192))
@@ -62,7 +62,7 @@ class Case:
 
     @property
     def config(self):
-        """That of the layer."""
+        """The layer's config."""
         return replace(CONFIG, **OPTIONS) if self.options else CONFIG
 
     @property
@@ -119,7 +119,7 @@ class Gradient(ms.nn.Cell):
         self.weights = ms.ParameterTuple(layer.trainable_params())
 
     def construct(self, x, goal, ends):
-        """What the loss takes."""
+        """Value and gradients of the loss."""
         return ms.value_and_grad(self.loss, 0, self.weights, has_aux=True)(x, goal, ends)
 
 
@@ -157,7 +157,7 @@ def load(layer, arrays):
 
 
 def lists_of(case, tensors):
-    """What a layer takes for the documents of a case."""
+    """Arguments of a layer for the documents of a case."""
     if case.kind == "lists":
         return list(map(tensors, PACKINGS))
     return [None] if case.kind == "batch" else list(PACKINGS[:1])
@@ -240,7 +240,7 @@ def whole(case, parts):
             found[name] = np.concatenate(own, axis).take(places, axis)
         else:
             *_, plain = name.split()
-            # The same on all that have the same heads.
+            # Workers that have the same heads agree.
             for t in range(tensor):
                 for i in range(t, size, tensor):
                     assert np.array_equal(parts[i][name], parts[t][name]), (name, i)
@@ -288,7 +288,7 @@ MORE = {
     4: (Case("graph", order="head_tail", grid=(2, 2), kind="lists", steps=MANY),),
 }
 
-# Of dropout, by who shares what.
+# Grids of dropout, by the operands that workers share.
 GRIDS = {2: {"text": (2, 1), "heads": (1, 2)}, 4: {"both": (2, 2)}}
 
 
