@@ -31,8 +31,7 @@ class DecodeWorker {
   // Items are taken in their order, and one waits only for items before it: those are finished or
   // in the hands of a thread that waits for none of the later ones.
   //
-  // An item is taken while the one before it is in work, so that its memory can be prefetched
-  // early.
+  // An item is taken while the previous one is in work, so that its memory is prefetched early.
   void run() {
     int64_t later = take();
     while (later < wave_.num_items) {
