@@ -53,7 +53,7 @@ def test_a_function_without_types_is_found():
 
 
 def test_public_functions_say_more_than_any():
-    """What a user calls names the types of its arguments that are no Tensors."""
+    """A public function names the types of its arguments that are no Tensors."""
     tree = ast.parse((PACKAGE / "ops" / "__init__.py").read_text())
     (public,) = (
         ast.literal_eval(node.value)
