@@ -36,7 +36,7 @@ _announce()
 __all__ = [*_OPERATORS, "__version__", "set_target", "show_config", "target"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name in _OPERATORS:
         value = getattr(importlib.import_module(".ops", __name__), name)
     elif name in _SUBPACKAGES:
@@ -47,5 +47,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_SUBPACKAGES})

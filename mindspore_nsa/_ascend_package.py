@@ -15,7 +15,7 @@ BUILT_FOR = "built_for.json"
 LIBRARY = Path("op_api", "lib", "libcust_opapi.so")
 
 
-def sources(root):
+def sources(root: str | Path) -> str:
     """Digest of what the package is made of in a folder of sources: a stale one has another."""
     digest = hashlib.sha256()
     for folder in ("ascendc", "infer"):
@@ -25,7 +25,7 @@ def sources(root):
     return digest.hexdigest()
 
 
-def find():
+def find() -> Path | None:
     """The folder of the package that MindSpore finds, or would find, or None."""
     given = [Path(path) for path in os.environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":") if path]
     for path in (*given, FOLDER):
@@ -34,7 +34,7 @@ def find():
     return None
 
 
-def announce():
+def announce() -> None:
     """Let MindSpore find the package in this folder, behind what the user has named.
 
     MindSpore reads the variable at its first call of an aclnn function. The operators have names of
@@ -46,7 +46,7 @@ def announce():
         os.environ["ASCEND_CUSTOM_OPP_PATH"] = f"{given}:{path}" if given else str(path)
 
 
-def described():
+def described() -> str:
     """One line: where the package is, and what it was built for."""
     path = find()
     if path is None:

@@ -5,6 +5,7 @@ import importlib.util
 import sys
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from ._native_library import how_to_get, native
 from ._version import __version__
@@ -16,7 +17,7 @@ HEADERS = _FOLDER / "twin" / "include"
 CANN_PACKAGE = _FOLDER / "twin" / "cann"
 
 
-def _imported():
+def _imported() -> ModuleType:
     try:
         return importlib.import_module("ascendc_twin")
     except ModuleNotFoundError as error:
@@ -39,7 +40,7 @@ def _imported():
 
 
 @cache
-def package():
+def package() -> ModuleType:
     """The package ascendc_twin.
 
     Returns:
@@ -57,7 +58,7 @@ def package():
     return found
 
 
-def library():
+def library() -> str:
     """Path of the operators' library; FileNotFoundError where it has not been built."""
     if not LIBRARY.exists():
         raise FileNotFoundError(how_to_get("the library of the Ascend operators on the twin"))
@@ -65,7 +66,7 @@ def library():
 
 
 @cache
-def load():
+def load() -> None:
     """Open what calls of target ``ascend_twin`` need, once.
 
     Raises:

@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 import warnings
+from collections.abc import Iterator
 from importlib import metadata
 
 from . import _ascend_twin
@@ -18,7 +19,7 @@ TARGETS = tuple(_DEVICES)
 _DEFAULTS = {"CPU": "cpu", "Ascend": "ascend"}
 
 
-def _checked(name, source):
+def _checked(name: object, source: str) -> str:
     if not isinstance(name, str):
         raise TypeError(
             f"{source}: name must be a str, got {ascii(name)[:80]} ({type(name).__name__})"
@@ -35,15 +36,15 @@ class _State:
     keep them.
     """
 
-    name = None
-    compiled = set()
+    name: str | None = None
+    compiled: set[str] = set()
     warned = False
 
 
 VARIABLES = ("MINDSPORE_NSA_ISA", "MINDSPORE_NSA_TARGET")
 
 
-def _warn_of_unknown_variables():
+def _warn_of_unknown_variables() -> None:
     """A misspelt name would leave a setting at its default without a word."""
     for name in sorted(os.environ):
         if name.startswith("MINDSPORE_NSA_") and name not in VARIABLES:
@@ -59,7 +60,7 @@ if os.environ.get("MINDSPORE_NSA_TARGET"):
     _State.name = _checked(os.environ["MINDSPORE_NSA_TARGET"], "MINDSPORE_NSA_TARGET")
 
 
-def _choose(name, source):
+def _choose(name: str | None, source: str) -> None:
     """Make a target the one in force; the first time that a compiled graph keeps another, say so.
 
     None is what device_target implies.
@@ -77,12 +78,12 @@ def _choose(name, source):
     _State.name = chosen
 
 
-def graph_compiled(name):
+def graph_compiled(name: str) -> None:
     """A graph has been compiled for a target."""
     _State.compiled.add(name)
 
 
-def set_target(name):
+def set_target(name: str | None) -> None:
     """Choose the kernels that every operator of this process uses from now on.
 
     The choice is captured when an operator is called (PyNative mode) or when a graph is compiled;
@@ -107,7 +108,7 @@ def set_target(name):
 
 
 @contextlib.contextmanager
-def target(name):
+def target(name: str | None) -> Iterator[None]:
     """Use a target inside a ``with`` block; the one before it comes back afterwards.
 
     Like `set_target` it acts on the whole process, because MindSpore compiles graphs in threads
@@ -129,12 +130,12 @@ def target(name):
         _State.name = before
 
 
-def requested_target():
+def requested_target() -> str | None:
     """The target that was set, or None."""
     return _State.name
 
 
-def resolve_target(requested, device_target):
+def resolve_target(requested: str | None, device_target: str) -> str:
     """The target of a call: the requested one, else what MindSpore's device_target implies."""
     if device_target not in _DEFAULTS:
         raise RuntimeError(
@@ -151,14 +152,14 @@ def resolve_target(requested, device_target):
     return name
 
 
-def _version_of(package):
+def _version_of(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
 
 
-def _processor():
+def _processor() -> str:
     """The processor's name and how many of them this process may use."""
     try:
         with open("/proc/cpuinfo") as file:
@@ -169,7 +170,7 @@ def _processor():
     return f"{name}; this process may use {len(os.sched_getaffinity(0))}"
 
 
-def _environment():
+def _environment() -> str:
     """The environment variables in force that change what the operators do."""
     chosen = [
         f"{name}={ascii(value)[1:-1]}"
@@ -179,7 +180,7 @@ def _environment():
     return " ".join(chosen) or "nothing set"
 
 
-def _target_in_force():
+def _target_in_force() -> str:
     """The target that a call would have now, and why."""
     if _State.name is not None:
         return _State.name
@@ -190,7 +191,7 @@ def _target_in_force():
     return f"{_DEFAULTS.get(device, 'none')}, by device_target {device}"
 
 
-def show_config():
+def show_config() -> None:
     """Print what a report of a fault needs: versions, target, processor, threads, environment.
 
     ``python -m mindspore_nsa`` prints the same.

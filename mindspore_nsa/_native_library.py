@@ -1,11 +1,12 @@
 """The native libraries, or words for where they are missing."""
 
 from pathlib import Path
+from types import ModuleType
 
 _FOLDER = Path(__file__).resolve().parent
 
 
-def how_to_get(what):
+def how_to_get(what: str) -> str:
     """The error of a library or folder of the built package that this copy does not have."""
     source = _FOLDER.parent
     if not all((source / name).exists() for name in ("setup.py", "CMakeLists.txt")):
@@ -17,7 +18,7 @@ def how_to_get(what):
     )
 
 
-def native():
+def native() -> ModuleType:
     """The module `_native`; ImportError, with what to do, where it cannot be loaded."""
     try:
         from . import _native

@@ -3,7 +3,7 @@
 __version__ = "0.4.0.dev0"
 
 
-def commit():
+def commit() -> str:
     """Commit of the sources that the package was built from, a str; "unknown" where none tells."""
     import subprocess
     from pathlib import Path

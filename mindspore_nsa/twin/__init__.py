@@ -16,7 +16,7 @@ _SHARED = ("clock", "costs", "machine")
 __all__ = [*_SHARED, "cflags", "include_dirs", "library", "libs", "operators"]
 
 
-def library():
+def library() -> str:
     """Path of the library with the operators' aclnn functions, which needs that of the twin.
 
     Returns:
@@ -36,7 +36,7 @@ def library():
     return _ascend_twin.library()
 
 
-def include_dirs():
+def include_dirs() -> list[str]:
     """Folders with the headers of the twin and of the operators.
 
     Returns:
@@ -57,7 +57,7 @@ def include_dirs():
     return [*_ascend_twin.package().include_dirs(), str(_ascend_twin.HEADERS)]
 
 
-def cflags():
+def cflags() -> list[str]:
     """Compiler flags for a program that includes the headers of the twin or of the operators.
 
     Returns:
@@ -71,7 +71,7 @@ def cflags():
     return [f"-I{folder}" for folder in include_dirs()]
 
 
-def libs():
+def libs() -> list[str]:
     """Linker flags for a program that calls the operators; it finds the libraries when it runs.
 
     Returns:
@@ -92,11 +92,11 @@ def libs():
 
 
 @cache
-def _opened():
+def _opened() -> ctypes.CDLL:
     return ctypes.CDLL(library())
 
 
-def operators():
+def operators() -> list[str]:
     """Types of the Ascend operators that the twin has.
 
     Returns:
@@ -111,11 +111,11 @@ def operators():
     return _ascend_twin.package().operators()
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name not in _SHARED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(_ascend_twin.package(), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_SHARED})

@@ -7,7 +7,7 @@ from .. import _ascend_twin
 from . import cflags, libs
 
 
-def main():
+def main() -> int:
     """Returns the exit code."""
     try:
         _ascend_twin.package()
