@@ -1,4 +1,4 @@
-"""What programs on device Ascend gave, beside the same kernels without MindSpore."""
+"""This compares what programs on device Ascend gave with the same kernels without MindSpore."""
 
 import os
 import pickle
@@ -27,7 +27,7 @@ def called_by_type(folder):
 
 
 def by_type(noted):
-    """The same of what such a file holds."""
+    """Gives the operators by type that such a file holds."""
     assert "aclnn" in noted
     lines = noted.splitlines()
     return {line.removeprefix("aclop ") for line in lines if line.startswith("aclop ")}
@@ -62,7 +62,7 @@ def run(*arguments, folder, timeout=900, python=None, **environment):
 
 
 def collected(module, names, folder, **environment):
-    """What the uses of a program gave, {name: ...}, all of them in one process."""
+    """Gives {name: result} of a program's uses, all of them in one process."""
     file = Path(folder) / "found"
     program = ("-m", f"tests.cann.{module}", file, *names)
     done = run(*program, folder=folder, **environment)

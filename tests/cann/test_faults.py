@@ -1,4 +1,4 @@
-"""What is wrong in a call shows on MindSpore's device Ascend; a trap says what was asked for."""
+"""A wrong call shows on MindSpore's device Ascend; a trap says what was asked for."""
 
 import json
 

@@ -17,7 +17,7 @@ def losses(steps):
 
 
 def test_losses(found):
-    """Those of float32 on a CPU, but for the rounding of 16 bits; parameters are float32."""
+    """They are near float32's on a CPU, but for the rounding of 16 bits; parameters are float32."""
     expected = losses(trained())
     for dtype, bound in (("float16", 1e-3), ("bfloat16", 1e-2)):
         assert losses(found[dtype]) == pytest.approx(expected, rel=bound)
@@ -27,9 +27,14 @@ def test_losses(found):
 
 
 def test_loss_scales(found):
-    expected = losses(found["float16"])
-    for name in ("fixed_scale", "dynamic_scale", "static_scaler"):
-        assert losses(found[name]) == pytest.approx(expected, rel=1e-4), name
+    """A power of two changes no bit of gradients that float16 holds as normal numbers.
+
+    Without a scale some are subnormal and lose bits, so that outputs differ by a rounding.
+    """
+    expected = losses(found["fixed_scale"])
+    for name in ("dynamic_scale", "static_scaler"):
+        assert losses(found[name]) == expected, name
+    assert losses(found["float16"]) == pytest.approx(expected, rel=2**-11)
     assert found["dynamic_scale"] == found["level_O2"]
     assert [step[1:] for step in found["dynamic_scale"]] == [
         *([0, 2.0**10], [0, 2.0**11], [0, 2.0**11], [0, 2.0**12])

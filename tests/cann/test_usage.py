@@ -1,4 +1,4 @@
-"""What programs do with the operators on MindSpore's device Ascend, beside calling them."""
+"""Programs use the operators on MindSpore's device Ascend in other ways than by calling them."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def found(tmp_path_factory):
 
 @pytest.mark.parametrize("name", USES)
 def test_as_target_ascend_twin(found, name):
-    """The same bits as from the same kernels on a CPU."""
+    """A CPU gives the same bits with the same kernels."""
     with mindspore_nsa.target("ascend_twin"):
         expected = USES[name]()
     ours = found[name]

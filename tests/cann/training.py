@@ -50,7 +50,7 @@ def batches(count=2):
 
 
 class Rows:
-    """The same for a GeneratorDataset."""
+    """A GeneratorDataset reads the batches from it."""
 
     def __len__(self):
         return 2

@@ -1,4 +1,4 @@
-"""What programs do with the operators on MindSpore's device Ascend, beside calling them.
+"""Programs use the operators on MindSpore's device Ascend in other ways than by calling them.
 
 python -m mindspore_nsa.twin run -m tests.cann.usage FILE NAME ...
 

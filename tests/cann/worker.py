@@ -61,8 +61,8 @@ def cases(wanted):
     return found
 
 
-# Of all inputs. How a call is passed on does not depend on its size; the kernels' own tests have
-# larger ones.
+# The limit counts all inputs. How a call is passed on does not depend on its size; the kernels' own
+# tests have larger ones.
 MOST_ELEMENTS = 200_000
 
 
@@ -83,7 +83,7 @@ WRITTEN = {"cache"}
 
 def in_public(case):
     """Whether a public function can make the call on Ascend; the kernel itself takes more."""
-    # Of compressed attention: its forward operator takes blocks of whole 16 tokens.
+    # The forward operator of compressed attention takes blocks of whole 16 tokens.
     l, s = (case.attrs.get(f"compress_{x}", 0) for x in ("block_size", "stride"))  # noqa: E741
     if case.op != "FlashAttentionScoreGrad" or l == 0:
         return True

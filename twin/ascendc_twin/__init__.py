@@ -33,7 +33,8 @@ __all__ = [
 # ASCENDC_TWIN_...; setup.py reads BUILD_DIR, the library most of the others.
 VARIABLES = (
     *("AIC", "AIV", "AUTO_SYNC", "BUILD_DIR", "CALLED", "CARRY_UNINITIALISED", "CLOCK"),
-    *("NOT_REPEATABLE", "SEED", "SOC", "TRACE", "WARN_BEYOND_TENSOR", "WARN_UNINITIALISED"),
+    *("DOUBLES", "NOT_REPEATABLE", "SEED", "SOC", "TRACE"),
+    *("WARN_BEYOND_TENSOR", "WARN_UNINITIALISED"),
 )
 
 

@@ -1,4 +1,4 @@
-// What has to work of the graph engine's library for MindSpore's plugin to load: its own static
+// MindSpore's plugin loads only if this part of the graph engine's library works: its static
 // initialisers register texts of errors and makers of operators. The class is laid out as the
 // callers of its inline functions expect: one map.
 #include <cstdint>

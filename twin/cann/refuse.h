@@ -1,4 +1,4 @@
-// What the stand-in for CANN does with a call that it cannot serve.
+// The stand-in for CANN refuses here what it cannot serve.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMal
   return aclrtMallocAlign32(devPtr, size, policy);
 }
 
-// What goes wrong is told by the call that waits, with its reason, so nothing is kept for these.
+// The call that waits tells what went wrong, with its reason, so nothing is kept for these.
 using aclrtExceptionInfoCallback = void (*)(void*);
 ACL_FUNC_VISIBILITY aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback) {
   return ACL_SUCCESS;

@@ -2,24 +2,12 @@
 // CANN compiles them at the first call; here they are loops, as those of the aclnn functions are.
 #include "twin/cann/opapi/aclop.h"
 
-#include <memory>
+#include <algorithm>
+#include <iterator>
 
 #include "twin/cann/opapi/plan.h"
 
 using namespace twin::cann;
-
-struct aclTensorDesc {
-  aclDataType dtype;
-  Dims dims;
-  aclFormat format;
-  std::vector<uint8_t> constant;  // content that the caller gave with the description
-  bool on_host = false;
-};
-
-struct aclDataBuffer {
-  void* data;
-  size_t bytes;
-};
 
 namespace {
 
@@ -46,6 +34,112 @@ struct Handles {
   }
 };
 
+// The inputs of a call: among its tensors, or known already because they are on the host.
+struct Given {
+  std::vector<int> places;  // of an input among the tensors; -1: known
+  Tensors known;
+  Inputs described;
+
+  // All inputs with their values, which are known when the stream comes to the call.
+  Inputs With(const Tensors& values) const {
+    Inputs all = described;
+    for (size_t i = 0; i < all.size(); ++i) all[i].values = &values[i];
+    return all;
+  }
+};
+
+// The operators see elements in the order of the dimensions, so nothing else may have been set.
+void CheckStorage(const std::string& name, const aclTensorDesc& desc) {
+  constexpr aclFormat kPlain[] = {ACL_FORMAT_ND,    ACL_FORMAT_NCHW,  ACL_FORMAT_NHWC,
+                                  ACL_FORMAT_NCDHW, ACL_FORMAT_NDHWC, ACL_FORMAT_NCL};
+  for (aclFormat format : {desc.format, desc.storage_format}) {
+    if (std::find(std::begin(kPlain), std::end(kPlain), format) == std::end(kPlain)) {
+      Refuse(name + " has the format " + std::to_string(format) + ", which the twin does not have");
+    }
+  }
+  if (desc.storage_dims != desc.dims) {
+    Refuse(name + " is stored as " + Text({desc.dtype, desc.storage_dims}) + ", not as " +
+           Text({desc.dtype, desc.dims}));
+  }
+}
+
+void CheckOutputs(const std::vector<Described>& expected, const std::vector<Described>& given) {
+  if (expected.size() != given.size()) {
+    Refuse("there must be " + std::to_string(expected.size()) + " outputs, got " +
+           std::to_string(given.size()));
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i].dtype == expected[i].dtype && given[i].dims == expected[i].dims) continue;
+    Refuse("output " + std::to_string(i) + " must be " + Text(expected[i]) + ", got " +
+           Text(given[i]));
+  }
+}
+
+Given TakeInputs(Plan& plan, Handles* handles, int count, const aclTensorDesc* const* descs,
+                 const aclDataBuffer* const* data) {
+  Given given;
+  for (int i = 0; i < count; ++i) {
+    const aclTensorDesc& desc = *descs[i];
+    CheckStorage("input " + std::to_string(i), desc);
+    given.described.push_back({desc.dtype, desc.dims});
+    if (desc.constant.empty() && !desc.on_host) {
+      given.places.push_back(static_cast<int>(plan.inputs.size()));
+      given.known.emplace_back();
+      plan.In("input", handles->Make(desc, data[i]->data));
+      continue;
+    }
+    aclTensorDesc held = desc;
+    if (held.constant.empty()) {
+      const auto* bytes = static_cast<const uint8_t*>(data[i]->data);
+      held.constant.assign(bytes, bytes + data[i]->bytes);
+    }
+    given.places.push_back(-1);
+    given.known.push_back(FromBytes(held));
+  }
+  return given;
+}
+
+void PlanByType(Plan& plan, Handles* handles, const OperatorType& type, int inputs,
+                const aclTensorDesc* const* input_descs, const aclDataBuffer* const* input_data,
+                int outputs, const aclTensorDesc* const* output_descs,
+                aclDataBuffer* const* output_data, const aclopAttr* attr) {
+  const Attributes attrs(attr == nullptr ? aclopAttr{} : *attr, type.attributes);
+  const Given given = TakeInputs(plan, handles, inputs, input_descs, input_data);
+  if (given.places.size() < type.least || given.places.size() > type.most) {
+    Refuse("there must be " + std::to_string(type.least) + " to " + std::to_string(type.most) +
+           " inputs, got " + std::to_string(inputs));
+  }
+  std::vector<Described> shapes;
+  for (int i = 0; i < outputs; ++i) {
+    CheckStorage("output " + std::to_string(i), *output_descs[i]);
+    shapes.push_back({output_descs[i]->dtype, output_descs[i]->dims});
+    plan.Out("output", handles->Make(*output_descs[i], output_data[i]->data));
+  }
+  Inputs known = given.described;
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (given.places[i] < 0) known[i].values = &given.known[i];
+  }
+  try {
+    CheckOutputs(type.infer(known, attrs, shapes.size()), shapes);
+  } catch (const Later&) {
+    // Checked when the stream comes to the call.
+  }
+  for (const size_t place : type.written) {
+    if (given.places[place] < 0) Refuse("an input that is written must be on the device");
+    plan.Out("output", plan.inputs[given.places[place]].tensor);
+  }
+  const size_t count = plan.inputs.size();
+  plan.compute = [=, &type](const Arguments& all) {
+    Tensors in = given.known;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (given.places[i] >= 0) in[i] = Read(all[given.places[i]]);
+    }
+    CheckOutputs(type.infer(given.With(in), attrs, shapes.size()), shapes);
+    const Tensors results = type.loop(in, attrs, shapes);
+    for (size_t i = 0; i < results.size(); ++i) Write(results[i], all.at(count + i));
+  };
+}
+
 aclError RunByType(const char* type, int inputs, const aclTensorDesc* const* input_descs,
                    const aclDataBuffer* const* input_data, int outputs,
                    const aclTensorDesc* const* output_descs, aclDataBuffer* const* output_data,
@@ -61,53 +155,11 @@ aclError RunByType(const char* type, int inputs, const aclTensorDesc* const* inp
   uint64_t workspace = 0;
   aclOpExecutor* executor = nullptr;
   const aclnnStatus status = MakePlan(api.c_str(), &workspace, &executor, [&](Plan& plan) {
-    // Where an input is: among the tensors of the call, or known already.
-    std::vector<int> places;
-    auto known = std::make_shared<Tensors>();
-    for (int i = 0; i < inputs; ++i) {
-      const aclTensorDesc& desc = *input_descs[i];
-      if (desc.constant.empty() && !desc.on_host) {
-        places.push_back(static_cast<int>(plan.inputs.size()));
-        known->emplace_back();
-        plan.In("input", handles.Make(desc, input_data[i]->data));
-        continue;
-      }
-      aclTensorDesc held = desc;
-      if (held.constant.empty()) {
-        const auto* bytes = static_cast<const uint8_t*>(input_data[i]->data);
-        held.constant.assign(bytes, bytes + input_data[i]->bytes);
-      }
-      places.push_back(-1);
-      known->push_back(FromBytes(held));
-    }
-    std::vector<Dims> shapes;
-    for (int i = 0; i < outputs; ++i) {
-      shapes.push_back(output_descs[i]->dims);
-      plan.Out("output", handles.Make(*output_descs[i], output_data[i]->data));
-    }
-    for (const size_t place : WrittenInputs(type)) {
-      if (place >= places.size() || places[place] < 0) Refuse("an input that is written");
-      plan.Out("output", plan.inputs[places[place]].tensor);
-    }
-    const size_t given = plan.inputs.size();
-    plan.compute = [=, op = found->second,
-                    attrs = attr == nullptr ? aclopAttr{} : *attr](const Arguments& all) {
-      Tensors in = *known;
-      for (size_t i = 0; i < in.size(); ++i) {
-        if (places[i] >= 0) in[i] = Read(all[places[i]]);
-      }
-      const Tensors results = op(in, attrs, shapes);
-      for (size_t i = 0; i < results.size(); ++i) Write(results[i], all.at(given + i));
-    };
+    PlanByType(plan, &handles, found->second, inputs, input_descs, input_data, outputs,
+               output_descs, output_data, attr);
   });
   if (status != ACL_SUCCESS) return status;
   return twin::RunExecutor(api.c_str(), nullptr, workspace, executor, stream);
-}
-
-template <class Value>
-aclError SetAttribute(aclopAttr* attr, const char* name, Value value) {
-  attr->values[name] = value;
-  return ACL_SUCCESS;
 }
 
 }  // namespace
@@ -118,67 +170,10 @@ extern "C" __attribute__((visibility("hidden"))) bool TwinHasOperatorType(const 
 
 #define ACL extern "C" ACL_FUNC_VISIBILITY
 
-ACL aclTensorDesc* aclCreateTensorDesc(aclDataType dtype, int rank, const int64_t* dims,
-                                       aclFormat format) {
-  return new aclTensorDesc{dtype, Dims(dims, dims + rank), format, {}, false};
-}
-ACL void aclDestroyTensorDesc(const aclTensorDesc* desc) { delete desc; }
-ACL void aclSetTensorDescName(aclTensorDesc*, const char*) {}
-// The tensors of these operators are contiguous, whatever their dimensions are called.
-ACL aclError aclSetTensorFormat(aclTensorDesc*, aclFormat) { return ACL_SUCCESS; }
-ACL aclError aclSetTensorShape(aclTensorDesc*, int, const int64_t*) { return ACL_SUCCESS; }
-// 1: host memory that is there when the call is made.
-ACL aclError aclSetTensorPlaceMent(aclTensorDesc* desc, int place) {
-  desc->on_host = place != 0;
-  return ACL_SUCCESS;
-}
-ACL aclError aclSetTensorConst(aclTensorDesc* desc, void* data, size_t bytes) {
-  const auto* first = static_cast<const uint8_t*>(data);
-  desc->constant.assign(first, first + bytes);
-  return ACL_SUCCESS;
-}
-ACL size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) { return desc->dims.size(); }
-ACL aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* size) {
-  *size = desc->dims.at(index);
-  return ACL_SUCCESS;
-}
-ACL size_t aclGetTensorDescSize(const aclTensorDesc* desc) {
-  return static_cast<size_t>(Product(desc->dims)) * aclDataTypeSize(desc->dtype);
-}
-
-ACL aclDataBuffer* aclCreateDataBuffer(void* data, size_t bytes) {
-  return new aclDataBuffer{data, bytes};
-}
-ACL aclError aclDestroyDataBuffer(const aclDataBuffer* buffer) {
-  delete buffer;
-  return ACL_SUCCESS;
-}
-ACL aclError aclUpdateDataBuffer(aclDataBuffer* buffer, void* data, size_t bytes) {
-  *buffer = {data, bytes};
-  return ACL_SUCCESS;
-}
-ACL void* aclGetDataBufferAddr(const aclDataBuffer* buffer) { return buffer->data; }
-
-ACL aclopAttr* aclopCreateAttr() { return new aclopAttr; }
-ACL void aclopDestroyAttr(const aclopAttr* attr) { delete attr; }
-ACL aclError aclopSetAttrBool(aclopAttr* attr, const char* name, uint8_t value) {
-  return SetAttribute(attr, name, int64_t{value});
-}
-ACL aclError aclopSetAttrInt(aclopAttr* attr, const char* name, int64_t value) {
-  return SetAttribute(attr, name, value);
-}
-ACL aclError aclopSetAttrFloat(aclopAttr* attr, const char* name, float value) {
-  return SetAttribute(attr, name, static_cast<double>(value));
-}
-ACL aclError aclopSetAttrString(aclopAttr* attr, const char* name, const char* value) {
-  return SetAttribute(attr, name, std::string(value));
-}
-ACL aclError aclopSetAttrDataType(aclopAttr* attr, const char* name, aclDataType value) {
-  return SetAttribute(attr, name, static_cast<int64_t>(value));
-}
-ACL aclError aclopSetAttrListInt(aclopAttr* attr, const char* name, int count,
-                                 const int64_t* values) {
-  return SetAttribute(attr, name, Dims(values, values + count));
+// The name of each operator in turn, and null behind the last, for lists of what there is.
+ACL const char* TwinOperatorType(size_t index) {
+  if (index >= AclopOperators().size()) return nullptr;
+  return std::next(AclopOperators().begin(), static_cast<int64_t>(index))->first.c_str();
 }
 
 ACL aclError aclopCompileAndExecute(const char* type, int inputs,
@@ -197,22 +192,3 @@ ACL aclError aclopCompileAndExecuteV2(const char* type, int inputs, aclTensorDes
   return RunByType(type, inputs, input_descs, input_data, outputs, output_descs, output_data, attr,
                    stream);
 }
-
-// How CANN would compile; there is nothing to be compiled.
-ACL aclError aclSetCompileopt(int, const char*) { return ACL_SUCCESS; }
-ACL aclError aclopSetCompileFlag(int) { return ACL_SUCCESS; }
-ACL aclError aclopSetModelDir(const char*) { return ACL_SUCCESS; }
-
-// Where operators may take memory from; these need none.
-ACL void* aclrtAllocatorCreateDesc() { return new char; }
-ACL aclError aclrtAllocatorDestroyDesc(void* desc) {
-  delete static_cast<char*>(desc);
-  return ACL_SUCCESS;
-}
-ACL aclError aclrtAllocatorSetObjToDesc(void*, void*) { return ACL_SUCCESS; }
-ACL aclError aclrtAllocatorSetAllocFuncToDesc(void*, void*) { return ACL_SUCCESS; }
-ACL aclError aclrtAllocatorSetFreeFuncToDesc(void*, void*) { return ACL_SUCCESS; }
-ACL aclError aclrtAllocatorSetAllocAdviseFuncToDesc(void*, void*) { return ACL_SUCCESS; }
-ACL aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(void*, void*) { return ACL_SUCCESS; }
-ACL aclError aclrtAllocatorRegister(aclrtStream, void*) { return ACL_SUCCESS; }
-ACL aclError aclrtAllocatorUnregister(aclrtStream) { return ACL_SUCCESS; }

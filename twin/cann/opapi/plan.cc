@@ -10,11 +10,15 @@ namespace twin::cann {
 
 namespace {
 
-void Check(const char* name, const aclTensor* tensor) {
+void Check(const char* name, const aclTensor* tensor, Dtypes allowed) {
   if (tensor == nullptr) Refuse(std::string(name) + " must not be null");
   if (!IsKnown(tensor->dtype)) {
     Refuse(std::string(name) +
            " has a dtype that this operator of the twin does not know: " + DescribeTensor(*tensor));
+  }
+  RequireDtype(name, tensor, allowed);
+  if (tensor->dims.size() > 8) {
+    Refuse(std::string(name) + " must have at most 8 dimensions, got " + DescribeTensor(*tensor));
   }
 }
 
@@ -33,19 +37,19 @@ void Note(const std::string& function) {
 
 void Refuse(const std::string& what) { throw std::runtime_error(what); }
 
-void Plan::In(const char* name, const aclTensor* tensor) {
-  Check(name, tensor);
+void Plan::In(const char* name, const aclTensor* tensor, Dtypes allowed) {
+  Check(name, tensor, allowed);
   inputs.push_back({name, tensor});
 }
 
-void Plan::Out(const char* name, const aclTensor* tensor) {
-  Check(name, tensor);
+void Plan::Out(const char* name, const aclTensor* tensor, Dtypes allowed) {
+  Check(name, tensor, allowed);
   outputs.push_back({name, tensor});
 }
 
-void Plan::InOut(const char* name, const aclTensor* tensor) {
-  In(name, tensor);
-  Out(name, tensor);
+void Plan::InOut(const char* name, const aclTensor* tensor, Dtypes allowed) {
+  In(name, tensor, allowed);
+  Out(name, tensor, allowed);
 }
 
 aclnnStatus MakePlan(const char* function, uint64_t* workspace_size, aclOpExecutor** executor,
@@ -73,52 +77,14 @@ void RequireDims(const char* name, const aclTensor* tensor, const Dims& dims) {
          DescribeTensor(*tensor));
 }
 
-void RequireFloating(std::initializer_list<const aclTensor*> tensors) {
-  for (const aclTensor* tensor : tensors) {
-    if (!IsFloating(tensor->dtype))
-      Refuse("a floating dtype is needed, got " + DescribeTensor(*tensor));
-  }
-}
-
 double Number(const aclScalar* scalar) {
   if (scalar == nullptr || !Exists(scalar)) Refuse("a scalar is null or does not exist");
   return ToNumber(scalar->bytes.data(), scalar->dtype);
 }
 
-double NumberOr(const aclScalar* scalar, double otherwise) {
-  return scalar == nullptr ? otherwise : Number(scalar);
-}
-
 Dims Integers(const aclIntArray* array) {
   if (array == nullptr || !Exists(array)) Refuse("a list of integers is null or does not exist");
   return array->values;
-}
-
-void Binary(Plan& plan, const aclTensor* a, const aclTensor* b, const aclTensor* out,
-            const std::function<double(double, double)>& f) {
-  plan.In("self", a);
-  plan.In("other", b);
-  plan.Out("out", out);
-  RequireDims("out", out, BroadcastDims(a->dims, b->dims));
-  plan.compute = [f](const Arguments& all) {
-    const Dims& dims = all[2].tensor.dims;
-    Values x = Broadcast(Read(all[0]), dims);
-    const Values y = Broadcast(Read(all[1]), dims);
-    for (size_t i = 0; i < x.data.size(); ++i) x.data[i] = f(x.data[i], y.data[i]);
-    Write(x, all[2]);
-  };
-}
-
-void Unary(Plan& plan, const aclTensor* a, const aclTensor* out,
-           const std::function<double(double)>& f) {
-  plan.In("self", a);
-  plan.Out("out", out);
-  RequireDims("out", out, a->dims);
-  plan.compute = [f](const Arguments& all) {
-    Values x = Read(all[0]);
-    for (double& value : x.data) value = f(value);
-    Write(x, all[1]);
-  };
 }
 
 }  // namespace twin::cann

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "twin/cann/opapi/dtypes.h"
 #include "twin/cann/opapi/values.h"
 #include "twin/host/host_call.h"
 #include "twin/host/op_call.h"
@@ -30,6 +30,9 @@
 
 namespace twin::cann {
 
+using twin::DescribeTensor;
+using twin::KernelArgument;
+
 using Arguments = std::vector<KernelArgument>;
 
 // A call whose arguments are being checked.
@@ -38,11 +41,11 @@ struct Plan {
   std::vector<HostTensor> outputs;
   HostCompute compute;
 
-  // Each throws for a tensor that is null or has a dtype that is not known.
-  void In(const char* name, const aclTensor* tensor);
-  void Out(const char* name, const aclTensor* tensor);
+  // Each throws for a tensor that is null, has another dtype or more than eight dimensions.
+  void In(const char* name, const aclTensor* tensor, Dtypes allowed = kAll);
+  void Out(const char* name, const aclTensor* tensor, Dtypes allowed = kAll);
   // A tensor that is read and then written.
-  void InOut(const char* name, const aclTensor* tensor);
+  void InOut(const char* name, const aclTensor* tensor, Dtypes allowed = kAll);
 };
 
 aclnnStatus MakePlan(const char* function, uint64_t* workspace_size, aclOpExecutor** executor,
@@ -51,17 +54,8 @@ aclnnStatus MakePlan(const char* function, uint64_t* workspace_size, aclOpExecut
 // Throws with what was expected and what there is.
 [[noreturn]] void Refuse(const std::string& what);
 void RequireDims(const char* name, const aclTensor* tensor, const Dims& dims);
-void RequireFloating(std::initializer_list<const aclTensor*> tensors);
 
 double Number(const aclScalar* scalar);
-double NumberOr(const aclScalar* scalar, double otherwise);
 Dims Integers(const aclIntArray* array);
-
-// out = f(a, b) with broadcasting.
-void Binary(Plan& plan, const aclTensor* a, const aclTensor* b, const aclTensor* out,
-            const std::function<double(double, double)>& f);
-// out = f(a) for every element, the shapes being the same.
-void Unary(Plan& plan, const aclTensor* a, const aclTensor* out,
-           const std::function<double(double)>& f);
 
 }  // namespace twin::cann

@@ -1,6 +1,7 @@
-// Operators that move elements: concatenation, splitting, repetition, selection by index.
+// Operators that move elements: concatenation, splitting, repetition, another order.
 #include <algorithm>
 
+#include "twin/cann/opapi/folded.h"
 #include "twin/cann/opapi/plan.h"
 
 using namespace twin::cann;
@@ -12,15 +13,6 @@ const std::vector<const aclTensor*>& Tensors(const aclTensorList* list) {
   return list->tensors;
 }
 
-// A tensor seen as [outer, axis, inner].
-struct Folded {
-  int64_t outer, axis, inner;
-};
-
-Folded Fold(const Dims& dims, size_t axis) {
-  return {Product(dims, 0, axis), dims.empty() ? 1 : dims[axis], Product(dims, axis + 1)};
-}
-
 // Throws unless the dimensions are those of `whole` but for the one of the axis, and gives that.
 int64_t PartOf(const Dims& dims, const Dims& whole, size_t axis) {
   bool fits = dims.size() == whole.size();
@@ -29,13 +21,33 @@ int64_t PartOf(const Dims& dims, const Dims& whole, size_t axis) {
   return dims[axis];
 }
 
-void Split(Plan& plan, const aclTensor* self, int64_t dim, const aclTensorList* out) {
+// The common dtype of a list's tensors, which out has to take.
+aclDataType CommonOf(const std::vector<const aclTensor*>& tensors, const aclTensor* out) {
+  aclDataType common = tensors.front()->dtype;
+  for (const aclTensor* each : tensors) common = Promote(common, each->dtype);
+  RequireCast(common, "out", out->dtype);
+  return common;
+}
+
+void Split(Plan& plan, const aclTensor* self, const Dims& sizes, int64_t dim,
+           const aclTensorList* out) {
   plan.In("self", self);
+  if (self->dims.empty()) Refuse("self must have a dimension");
   const size_t axis = AxisOf(dim, self->dims.size());
+  const auto& parts = Tensors(out);
+  if (parts.size() != sizes.size()) {
+    Refuse("out must have " + std::to_string(sizes.size()) + " tensors, got " +
+           std::to_string(parts.size()));
+  }
   int64_t sum = 0;
-  for (const aclTensor* part : Tensors(out)) {
-    plan.Out("out", part);
-    sum += PartOf(part->dims, self->dims, axis);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    plan.Out("out", parts[i]);
+    RequireSameDtype("out", parts[i], "self", self);
+    if (PartOf(parts[i]->dims, self->dims, axis) != sizes[i]) {
+      Refuse("part " + std::to_string(i) + " must have size " + std::to_string(sizes[i]) +
+             " along the axis, got " + DescribeTensor(*parts[i]));
+    }
+    sum += sizes[i];
   }
   if (sum != self->dims[axis]) Refuse("the parts do not add up to the whole");
   plan.compute = [axis](const Arguments& all) {
@@ -55,52 +67,24 @@ void Split(Plan& plan, const aclTensor* self, int64_t dim, const aclTensorList* 
   };
 }
 
-int64_t Checked(double index, int64_t count) {
-  const auto place = static_cast<int64_t>(index < 0 ? index + static_cast<double>(count) : index);
-  if (place < 0 || place >= count) Refuse("an index is out of range");
-  return place;
-}
-
-void Select(Plan& plan, const aclTensor* self, int64_t dim, const aclTensor* index,
-            const aclTensor* out) {
-  plan.In("self", self);
-  plan.In("index", index);
-  plan.Out("out", out);
-  const size_t axis = AxisOf(dim, self->dims.size());
-  Dims expected(self->dims.begin(), self->dims.begin() + static_cast<int64_t>(axis));
-  expected.insert(expected.end(), index->dims.begin(), index->dims.end());
-  expected.insert(expected.end(), self->dims.begin() + static_cast<int64_t>(axis) + 1,
-                  self->dims.end());
-  RequireDims("out", out, expected);
-  plan.compute = [axis](const Arguments& all) {
-    const Values x = Read(all[0]);
-    const Values places = Read(all[1]);
-    const Folded whole = Fold(x.dims, axis);
-    Values result(all[2].tensor.dims);
-    for (int64_t row = 0; row < whole.outer; ++row) {
-      for (int64_t i = 0; i < places.size(); ++i) {
-        const int64_t from = row * whole.axis + Checked(places.data[i], whole.axis);
-        std::copy_n(x.data.begin() + from * whole.inner, whole.inner,
-                    result.data.begin() + (row * places.size() + i) * whole.inner);
-      }
-    }
-    Write(result, all[2]);
-  };
-}
-
 }  // namespace
 
 ACLNN(Cat, const aclTensorList* tensors, int64_t dim, aclTensor* out)
 PLAN({
+  plan.Out("out", out);
+  if (out->dims.empty()) Refuse("out must have a dimension");
   const size_t axis = AxisOf(dim, out->dims.size());
   int64_t sum = 0;
   for (const aclTensor* part : Tensors(tensors)) {
     plan.In("tensors", part);
     sum += PartOf(part->dims, out->dims, axis);
   }
-  if (sum != out->dims[axis]) Refuse("the parts do not add up to the whole");
-  plan.Out("out", out);
-  plan.compute = [axis](const Arguments& all) {
+  if (sum != out->dims[axis]) {
+    Refuse("out must have size " + std::to_string(sum) + " along the axis, got " +
+           DescribeTensor(*out));
+  }
+  const aclDataType common = CommonOf(Tensors(tensors), out);
+  plan.compute = [axis, common](const Arguments& all) {
     Values result(all.back().tensor.dims);
     const Folded whole = Fold(result.dims, axis);
     int64_t begin = 0;
@@ -113,11 +97,14 @@ PLAN({
       }
       begin += count;
     }
+    RoundTo(&result, common);
     Write(result, all.back());
   };
 });
 ACLNN(Stack, const aclTensorList* tensors, int64_t dim, aclTensor* out)
 PLAN({
+  plan.Out("out", out);
+  if (out->dims.empty()) Refuse("out must have a dimension");
   const size_t axis = AxisOf(dim, out->dims.size());
   Dims part = out->dims;
   part.erase(part.begin() + static_cast<int64_t>(axis));
@@ -125,9 +112,12 @@ PLAN({
     plan.In("tensors", each);
     RequireDims("tensors", each, part);
   }
-  if (out->dims[axis] != static_cast<int64_t>(plan.inputs.size())) Refuse("the shape of out");
-  plan.Out("out", out);
-  plan.compute = [axis](const Arguments& all) {
+  if (out->dims[axis] != static_cast<int64_t>(plan.inputs.size())) {
+    Refuse("out must have size " + std::to_string(plan.inputs.size()) + " along the axis, got " +
+           DescribeTensor(*out));
+  }
+  const aclDataType common = CommonOf(Tensors(tensors), out);
+  plan.compute = [axis, common](const Arguments& all) {
     Values result(all.back().tensor.dims);
     const Folded whole = Fold(result.dims, axis);
     for (size_t i = 0; i + 1 < all.size(); ++i) {
@@ -138,19 +128,40 @@ PLAN({
             result.data.begin() + (row * whole.axis + static_cast<int64_t>(i)) * whole.inner);
       }
     }
+    RoundTo(&result, common);
     Write(result, all.back());
   };
 });
-ACLNN(SplitWithSize, const aclTensor* self, const aclIntArray*, int64_t dim, aclTensorList* out)
-PLAN({ Split(plan, self, dim, out); });
-ACLNN(SplitTensor, const aclTensor* self, uint64_t, int64_t dim, aclTensorList* out)
-PLAN({ Split(plan, self, dim, out); });
+ACLNN(SplitWithSize, const aclTensor* self, const aclIntArray* splitSize, int64_t dim,
+      aclTensorList* out)
+PLAN({ Split(plan, self, Integers(splitSize), dim, out); });
+ACLNN(SplitTensor, const aclTensor* self, uint64_t splitSections, int64_t dim, aclTensorList* out)
+PLAN({
+  if (self == nullptr || self->dims.empty()) Refuse("self must be there and have a dimension");
+  int64_t rest = self->dims[AxisOf(dim, self->dims.size())];
+  if ((splitSections == 0) != (rest == 0)) {
+    Refuse("splitSections is " + std::to_string(splitSections) + " for a dimension of size " +
+           std::to_string(rest));
+  }
+  Dims sizes;
+  const auto most = static_cast<int64_t>(splitSections);
+  do {
+    sizes.push_back(std::min(most, rest));
+    rest -= sizes.back();
+  } while (rest > 0);
+  Split(plan, self, sizes, dim, out);
+});
 ACLNN(Repeat, const aclTensor* self, const aclIntArray* repeats, aclTensor* out)
 PLAN({
   plan.In("self", self);
   plan.Out("out", out);
+  RequireSameDtype("out", out, "self", self);
   const Dims times = Integers(repeats);
   if (times.size() < self->dims.size()) Refuse("fewer repeats than dimensions");
+  if (times.size() > 8) Refuse("more than 8 repeats");
+  for (int64_t each : times) {
+    if (each < 0) Refuse("repeats must not be negative, got " + std::to_string(each));
+  }
   Dims dims(times.size() - self->dims.size(), 1);
   dims.insert(dims.end(), self->dims.begin(), self->dims.end());
   Dims expected = dims;
@@ -175,85 +186,21 @@ ACLNN(Permute, const aclTensor* self, const aclIntArray* dims, aclTensor* out)
 PLAN({
   plan.In("self", self);
   plan.Out("out", out);
+  RequireSameDtype("out", out, "self", self);
   std::vector<size_t> order;
   Dims expected;
+  if (Integers(dims).size() != self->dims.size()) {
+    Refuse("dims must have " + std::to_string(self->dims.size()) + " entries, got " +
+           std::to_string(Integers(dims).size()));
+  }
   for (int64_t dim : Integers(dims)) {
-    order.push_back(AxisOf(dim, self->dims.size()));
+    const size_t axis = AxisOf(dim, self->dims.size());
+    if (std::find(order.begin(), order.end(), axis) != order.end()) {
+      Refuse("dims names dimension " + std::to_string(dim) + " twice");
+    }
+    order.push_back(axis);
     expected.push_back(self->dims[order.back()]);
   }
   RequireDims("out", out, expected);
   plan.compute = [order](const Arguments& all) { Write(Permute(Read(all[0]), order), all[1]); };
-});
-ACLNN(IndexSelect, const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out)
-PLAN({ Select(plan, self, dim, index, out); });
-ACLNN(GatherV2, const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out)
-PLAN({ Select(plan, self, dim, index, out); });
-ACLNN(Embedding, const aclTensor* weight, const aclTensor* indices, aclTensor* out)
-PLAN({ Select(plan, weight, 0, indices, out); });
-ACLNN(EmbeddingDenseBackward, const aclTensor* grad, const aclTensor* indices, uint64_t numWeights,
-      uint64_t paddingIdx, bool scaleGradByFreq, aclTensor* out)
-PLAN({
-  plan.In("grad", grad);
-  plan.In("indices", indices);
-  plan.Out("out", out);
-  if (scaleGradByFreq) Refuse("scaleGradByFreq");
-  const int64_t width = grad->dims.empty() ? 1 : grad->dims.back();
-  RequireDims("out", out, {static_cast<int64_t>(numWeights), width});
-  plan.compute = [width, paddingIdx](const Arguments& all) {
-    const Values d = Read(all[0]);
-    const Values places = Read(all[1]);
-    Values result(all[2].tensor.dims);
-    for (int64_t i = 0; i < places.size(); ++i) {
-      const int64_t row = Checked(places.data[i], result.dims[0]);
-      if (static_cast<uint64_t>(row) == paddingIdx) continue;
-      for (int64_t j = 0; j < width; ++j) result.data[row * width + j] += d.data[i * width + j];
-    }
-    Write(result, all[2]);
-  };
-});
-ACLNN(Gather, const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out)
-PLAN({
-  plan.In("self", self);
-  plan.In("index", index);
-  plan.Out("out", out);
-  RequireDims("out", out, index->dims);
-  const size_t axis = AxisOf(dim, self->dims.size());
-  plan.compute = [axis](const Arguments& all) {
-    const Values x = Read(all[0]);
-    Values places = Read(all[1]);
-    const Dims own = StridesOf(x.dims);
-    const Dims steps = StridesOf(places.dims);
-    for (int64_t at = 0; at < places.size(); ++at) {
-      int64_t from = 0;
-      for (size_t i = 0; i < x.dims.size(); ++i) {
-        const int64_t place =
-            i == axis ? Checked(places.data[at], x.dims[i]) : at / steps[i] % places.dims[i];
-        from += place * own[i];
-      }
-      places.data[at] = x.data[from];
-    }
-    Write(places, all[2]);
-  };
-});
-
-// Where values would be inserted into ascending ones, which are of one dimension.
-ACLNN(SearchSorted, const aclTensor* sortedSequence, const aclTensor* self, bool, bool right,
-      const aclTensor* sorter, aclTensor* out)
-PLAN({
-  plan.In("sortedSequence", sortedSequence);
-  plan.In("self", self);
-  plan.Out("out", out);
-  if (sorter != nullptr || sortedSequence->dims.size() != 1) Refuse("sorter, or several sequences");
-  RequireDims("out", out, self->dims);
-  plan.compute = [right](const Arguments& all) {
-    const Values sorted = Read(all[0]);
-    Values x = Read(all[1]);
-    const auto begin = sorted.data.begin(), end = sorted.data.end();
-    for (double& value : x.data) {
-      const auto found =
-          right ? std::upper_bound(begin, end, value) : std::lower_bound(begin, end, value);
-      value = static_cast<double>(found - begin);
-    }
-    Write(x, all[2]);
-  };
 });

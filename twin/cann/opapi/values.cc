@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
 
+#include "twin/cann/opapi/dtypes.h"
 #include "twin/host/host_call.h"
 
 namespace twin::cann {
@@ -97,15 +99,22 @@ size_t AxisOf(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + count : axis);
 }
 
-bool IsFloating(aclDataType dtype) {
-  return dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16;
+bool IsKnown(aclDataType dtype) { return Has(kAll, dtype); }
+
+bool KeepsDoubles() {
+  const char* const value = std::getenv("ASCENDC_TWIN_DOUBLES");
+  return value != nullptr && std::string(value) == "1";
 }
 
-bool IsKnown(aclDataType dtype) {
-  constexpr aclDataType kIntegers[] = {ACL_BOOL,  ACL_INT8,  ACL_UINT8,
-                                       ACL_INT16, ACL_INT32, ACL_INT64};
-  return IsFloating(dtype) ||
-         std::find(std::begin(kIntegers), std::end(kIntegers), dtype) != std::end(kIntegers);
+double RoundTo(double value, aclDataType dtype) {
+  if (dtype == ACL_DOUBLE) return value;
+  uint8_t element[sizeof(int64_t)];
+  StoreElement(value, dtype, element);
+  return ToNumber(element, dtype);
+}
+
+void RoundTo(Values* values, aclDataType dtype) {
+  for (double& value : values->data) value = RoundTo(value, dtype);
 }
 
 double ToNumber(const void* element, aclDataType dtype) {

@@ -12,7 +12,7 @@ namespace twin::cann {
 using Dims = std::vector<int64_t>;
 
 // The elements of a tensor in the order of its dimensions. A double holds every value of the dtypes
-// that are known, int64 up to 2^53; a result is rounded to float before it is rounded to the dtype.
+// that are known, int64 up to 2^53. Loops round each step with InSingle, as a vector unit does.
 struct Values {
   Dims dims;
   std::vector<double> data;
@@ -29,8 +29,20 @@ Dims StridesOf(const Dims& dims);
 size_t AxisOf(int64_t axis, size_t rank);
 
 bool IsKnown(aclDataType dtype);
-bool IsFloating(aclDataType dtype);
 double ToNumber(const void* element, aclDataType dtype);
+
+// ASCENDC_TWIN_DOUBLES=1 keeps doubles between the operands and the result, to tell the rounding
+// of a device from another error.
+bool KeepsDoubles();
+// A step of a computation, which a device does in float32. One operation on two floats in double,
+// rounded so, is that operation in float.
+inline double InSingle(double value) {
+  static const bool keeps = KeepsDoubles();
+  return keeps ? value : static_cast<double>(static_cast<float>(value));
+}
+// A value as a tensor of the dtype holds it; throws where an integer does not fit.
+double RoundTo(double value, aclDataType dtype);
+void RoundTo(Values* values, aclDataType dtype);
 
 Values Read(const KernelArgument& argument);
 // Throws where a value does not fit the dtype.
