@@ -35,7 +35,7 @@ nsa_spellings(kernel_operator.h PREFIXES ${basic} NAMES
 nsa_spellings(kernel_operator.h PREFIXES basic_api/ basic_api/interface/ NAMES
   kernel_operator_list_tensor_intf kernel_tensor)
 nsa_spellings(kernel_operator.h PREFIXES impl/dav_c220/ NAMES kernel_operator_reg_others_impl)
-# What kernels include where __CCE_KT_TEST__ is defined.
+# Kernels include these where __CCE_KT_TEST__ is defined.
 nsa_spellings(kernel_operator.h PREFIXES - NAMES stub_def stub_fun)
 nsa_spellings(kernel_operator.h PREFIXES lib/ adv_api/ NAMES
   kernel_api

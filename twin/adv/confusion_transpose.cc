@@ -20,7 +20,7 @@ void RunConfusionTranspose(const char* name, AscendC::TransposeType type,
   }
   Instr instr(name, PIPE_V, where, {dst, src});
   for (int i : {kDst, kSrc}) instr.InMemory(i, {Hardware::UB});
-  // As GetConfusionTransposeTilingInfo fills it: elements of a block, the matrix, and what follows.
+  // GetConfusionTransposeTilingInfo fills it so: elements of a block, the matrix, and what follows.
   const uint64_t width = src.element, per_block = kBlockBytes / width;
   const uint64_t rows = tiling.param1, columns = tiling.param2;
   instr.Check(tiling.param0 == per_block, "tiling.param0 is %u, a block of %s has %u elements",

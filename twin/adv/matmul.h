@@ -1,4 +1,4 @@
-// What CANN's Matmul library declares beside its object: shapes' arithmetic, formats, types and
+// CANN's Matmul library declares these beside its object: shapes' arithmetic, formats, types and
 // configurations. The object itself is absent: a kernel that has one does not compile, or with
 // -DTWIN_MATMUL_FAILS_AT_RUN_TIME ends where it runs into it, so that its other tiling keys run.
 #pragma once
@@ -150,7 +150,7 @@ struct NoSuchObject {
   static constexpr bool value = false;
 };
 
-// What a call of the absent object gives: anything that its caller asks for.
+// A call of the absent object gives one: it is anything that its caller asks for.
 struct Anything {
   template <typename T>
   operator T() const {

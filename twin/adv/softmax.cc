@@ -16,7 +16,7 @@ using AscendC::SoftMaxShapeInfo;
 
 constexpr uint32_t kFractal = 16;  // columns of a fractal in NZ layout
 
-// What the operands are called in the instruction.
+// The instruction calls its operands so.
 enum Index { kDst, kSrc, kSum, kMax, kInSum, kInMax, kExpMax, kReduceMax, kTmp, kOperands };
 
 float ToFloat(const uint8_t* element, uint32_t width) {

@@ -156,7 +156,7 @@ TWIN_SOFTMAX_ALONE(TWIN_TMP_PARAMETER, TWIN_TMP_OPERAND)
   }
 #define TWIN_REDUCE_MAX , const LocalTensor<T>& outReduceMax
 #define TWIN_REDUCE_OPERAND operands.reduce_max = {"outReduceMax", outReduceMax}
-// That form does nothing in the normal mode, as documented.
+// This form does nothing in the normal mode, as documented.
 #define TWIN_WITHOUT_BRC (config.mode == SoftmaxMode::SOFTMAX_OUTPUT_WITHOUT_BRC)
 
 TWIN_FLASH(T, T, , , , , true)

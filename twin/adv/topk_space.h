@@ -1,4 +1,4 @@
-// What host and kernel have in common of TopK: its modes and its temporary space.
+// Host and kernel share these of TopK: its modes and its temporary space.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ def _compile_and_run(source, arguments, cflags, libs):
             except OSError as error:
                 sys.exit(f"{step[0]}: {error.strerror}")
             if code:
-                # As a shell tells of a program that a signal has ended.
+                # A shell tells of a program that a signal has ended in this way.
                 return code if code > 0 else 128 - code
     return 0
 
@@ -152,7 +152,7 @@ def main(package="ascendc_twin", cflags=own_cflags, libs=own_libs, packages=()):
     tiling.add_argument("--kernel", help="the kernel's name, whose struct GET_TILING_DATA gives")
     tiling.add_argument("headers", nargs="+", metavar="HEADER")
     commands.add_parser("costs", help="print the costs that modelled time is made from")
-    # What follows "run" is the program's: argparse would take its options for ours.
+    # The program gets all that follows "run": argparse would take its options for ours.
     ours, program = sys.argv[1:], []
     if ours[:1] == ["run"] and ours[1:2] not in (["-h"], ["--help"]):
         ours, program = ours[:1], ours[1:]

@@ -19,7 +19,7 @@ from pathlib import Path
 from . import _elf, include_dirs, library
 
 _BUILT = ("libascendc_twin_ascendcl.so", "libopapi.so")
-# What MindSpore opens by name beside the libraries that its own need.
+# MindSpore opens these by name, beside the libraries that its own need.
 _OPENED = ("libacl_op_compiler.so", "libacl_tdt_channel.so", "libmsprofiler.so", "libhccl.so")
 # Functions that MindSpore looks up by name when it starts: its libraries hold the names as texts.
 _LOOKED_UP = rb"acl(?:rt|tdt|mdl|op|prof)?[A-Z]\w+"
@@ -66,7 +66,7 @@ def _plugin(folder):
             continue
         loaded[name] = _elf.Library(found[name])
         waiting += loaded[name].needed
-    # Those of the system.
+    # The system has the others.
     return loaded, {name for name in missing if not _loads(name)}
 
 

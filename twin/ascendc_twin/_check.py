@@ -18,7 +18,7 @@ HALVES = {"vector": ["-D__DAV_VEC__"], "cube": ["-D__DAV_CUBE__"], "both": []}
 _HEADERS = 64
 
 _NAME = r"['‘`](?P<name>[^'’]+)['’]"
-# What compilers say of what is missing, and how a report calls it. The first that fits is taken.
+# Compilers say so what is missing, and a report calls it so. The first that fits is taken.
 _KINDS = [
     (re.compile(pattern), kind)
     for pattern, kind in (
@@ -52,7 +52,7 @@ _ERROR = re.compile(r"^(?P<place>.*?:\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.
 
 @dataclass(frozen=True)
 class Missing:
-    """What a compiler did not find, or refused: its kind, its name and whose member it would be."""
+    """A name that a compiler did not find, or refused: its kind, and whose member it would be."""
 
     kind: str
     name: str
@@ -60,7 +60,7 @@ class Missing:
 
 @dataclass
 class Checked:
-    """What a compiler said of one source."""
+    """Output of a compiler for one source."""
 
     source: str
     places: dict = field(default_factory=dict)  # {Missing: [place, ...]}
@@ -71,7 +71,7 @@ class Checked:
 
 
 def classify(text):
-    """What an error message says is missing."""
+    """Reads from an error message what is missing."""
     for pattern, kind in _KINDS:
         found = pattern.search(text)
         if not found:
@@ -124,7 +124,7 @@ def _messages_of_program(compiler, flags, source):
 
 
 def _messages_of_libclang(flags, source):
-    """The same of the library that Python's package libclang has."""
+    """Asks the library that Python's package libclang has for the missing names."""
     try:
         from clang.cindex import Diagnostic, Index, TranslationUnitLoadError
     except ImportError as error:
@@ -146,7 +146,7 @@ def _messages_of_libclang(flags, source):
 
 
 def check(source, compiler, flags):
-    """What a compiler misses in a source. Headers that are not there are taken for empty ones, and
+    """Lists what a compiler misses in a source. Missing headers are taken for empty ones, and are
     named."""
 
     def messages(all_flags):
@@ -227,7 +227,7 @@ def report(results):
             first.setdefault(missing, where[0])
     if sources:
         lines += ["", "sources  errors  what is missing, and where first"]
-    # What a compiler says beside missing names mostly follows from these, so it comes last.
+    # Other errors of a compiler mostly follow from missing names, so they come last.
     order = sorted(sources, key=lambda m: (m.kind == "other", -sources[m], -places[m], m.name))
     for missing in order:
         lines.append(f"{_row(missing, sources[missing], places[missing])}, {first[missing]}")

@@ -113,7 +113,7 @@ def _name_hash(name):
     return value
 
 
-# What a trap does: it writes its text to standard error and ends the process, by system calls
+# A trap writes its text to standard error and ends the process, by system calls
 # alone, so that it needs nothing of any other library.
 _WRITE_AND_END = bytes.fromhex(
     "b801000000"  # mov $1, %eax         write

@@ -12,7 +12,7 @@ _FIELD = re.compile(
     r"TILING_DATA_FIELD_DEF(?P<kind>|_ARR|_STRUCT)\s*\(\s*(?P<arguments>[^()]*(?:\([^()]*\)[^()]*)*)\)"
 )
 _REGISTERED = re.compile(r"REGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*([\w:]+)\s*\)")
-# What the length of an array may be made of.
+# The length of an array may be made of these.
 _CONSTANT = re.compile(
     r"^[ \t]*(?:(?:static|inline|const|constexpr)\s+)+(?:auto|[\w:]*int\w*|size_t)\s+(\w+)"
     r"\s*(?:=\s*|\{)[^;{}]+\}?;|^[ \t]*#define[ \t]+(\w+)[ \t]+[(\d][^\n\\]*$",

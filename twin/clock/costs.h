@@ -1,4 +1,4 @@
-// What an instruction costs: every figure that modelled time is made from, with where it is from.
+// Every figure that modelled time is made from: the cost of an instruction, and its source.
 //
 // Sources: "table" is CANN's tables of theoretical performance of vector and cube instructions
 // (asc-devkit, docs/zh/api, appendix); "banks" its example bank_conflict_ub, 1000 Adds on a device;

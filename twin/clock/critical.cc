@@ -84,7 +84,7 @@ class Walk {
     return last;
   }
 
-  // What ended last on the core.
+  // This operation ended last on the core.
   OpRef LastOf(uint32_t core) const {
     const std::vector<Moment>& moments = replay_.cores[core].moments;
     OpRef last;

@@ -83,7 +83,7 @@ double MemorySystem::Run(double start, const GmAccess* accesses, int count, doub
     const double begin = end;
     end = l2_.Take(begin, bytes * stretch, rate);
     if (access.write) {
-      // What is written waits in L2; it takes HBM's time, not the core's.
+      // Written bytes wait in L2; that takes HBM's time, not the core's.
       hbm_.Take(begin, missed, hbm_.rate());
       totals_.hbm_written += missed;
     } else {

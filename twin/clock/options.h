@@ -41,8 +41,8 @@ struct Options {
   std::string trace;   // file for the trace; "" for none
 };
 
-// What ASCENDC_TWIN_CLOCK (a chip's name, or 1) and ASCENDC_TWIN_TRACE (a file) ask
-// for. Throws std::invalid_argument for another value.
+// ASCENDC_TWIN_CLOCK (a chip's name, or 1) and ASCENDC_TWIN_TRACE (a file) ask for these
+// options. Throws std::invalid_argument for another value.
 TWIN_CLOCK_API Options OptionsOfEnvironment();
 
 // Sets the row `name` of the costs; false if there is none.

@@ -77,7 +77,7 @@ void CoreRecord::Close() {
 
 void CoreRecord::CountConflicts(Op* op) {
   if (touched_.size() > kMostTouched || op->repeats == 0) return;
-  // Of each operand what its whole repeats touch, which comes first.
+  // The whole repeats of each operand come first.
   UbAccess sources[4], target{};
   int count = 0, seen = 0;
   bool has_target = false;

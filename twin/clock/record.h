@@ -1,4 +1,4 @@
-// What the cores of a launch did, in each core's program order: the material of modelled time.
+// A record of what the cores of a launch did, in program order: the material of modelled time.
 // Recording decides nothing, so it does not depend on how the cores took turns.
 #pragma once
 

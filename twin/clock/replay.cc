@@ -142,7 +142,7 @@ void Machine::Run() {
     while (!turns_.empty()) {
       CoreState& core = cores_[turns_.top().second];
       turns_.pop();
-      // As long as it stays the earliest.
+      // It may go on while it stays the earliest.
       while (!core.ended && !core.waiting &&
              (turns_.empty() || Turn(core.scalar, core.index) <= turns_.top())) {
         if (core.at == core.record->ops.size()) {

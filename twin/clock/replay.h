@@ -12,7 +12,7 @@
 
 namespace twin::clock {
 
-// What an operation's beginning came from.
+// The beginning of an operation came from one of these.
 enum class Cause : uint8_t {
   kStart,     // the core began
   kIssue,     // the scalar unit issued it no earlier

@@ -1,4 +1,4 @@
-// What modelled time says of a launch, for people and for programs.
+// A report says for people and for programs how long a launch takes in modelled time.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ struct PipeSummary {
   double flag_waits[kPipeCount] = {};
 };
 
-// What no schedule can beat, from the counts alone, in microseconds.
+// No schedule can beat this time, from the counts alone, in microseconds.
 struct Bound {
   double cube = 0, vector = 0, fix = 0, mte1 = 0, load = 0, store = 0, l2 = 0, hbm = 0;
   double Most() const;
@@ -43,13 +43,13 @@ class TWIN_CLOCK_API Report {
   Report(std::shared_ptr<const LaunchRecord> record, const Options& options);
 
   double microseconds() const { return ToMicroseconds(replay_.cycles); }
-  // The same with one cost replaced.
+  // Modelled time with one cost replaced.
   double MicrosecondsWith(const std::string& cost, double value) const;
   Bound bound() const;
   std::vector<PipeSummary> Pipes() const;
   // The largest first.
   std::vector<PathPlace> CriticalPath() const;
-  // Of the cores of one kind, the last one's end over the mean, less one; the larger of AIC, AIV.
+  // The last end of a core over the mean of its kind, less one; the larger of AIC and AIV.
   double Imbalance() const;
   std::string Table() const;
   std::string Json() const;

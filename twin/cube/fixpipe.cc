@@ -174,7 +174,7 @@ std::vector<uint8_t> Convert(const Instr& instr, const FixpipeValue& value, cons
   return result;
 }
 
-// As Convert and Store, of what holds no value: an element for an element.
+// Like Convert and Store, for an element without a value.
 void CarryStored(Instr* instr, const Rows& rows, const Source& s, uint64_t first, uint64_t count) {
   const uint64_t element = instr->operand(kDst).element;
   instr->OnImages([&] {

@@ -1,4 +1,4 @@
-// What Fixpipe makes of one element.
+// Fixpipe makes this of one element.
 #pragma once
 
 #include <cmath>

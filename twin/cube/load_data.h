@@ -146,7 +146,7 @@ LoadData(const LocalTensor<T>&, const Source&, const LoadData2DParamsV2&) {
   static_assert(sizeof(T) == 0, "LoadData does not take LoadData2DParamsV2 on dav-c220");
 }
 
-// As SetFmatrix of the left matrix, by the name inside CANN's headers.
+// SetFmatrix of the left matrix, by the name inside CANN's headers.
 inline void Load3DSetFMatrixCal(const Narrow16 l1H, const Narrow16 l1W, const uint8_t padList[4],
                                 twin::Where where = twin::Here()) {
   twin::SetFeatureMap(twin::Wide(l1H), twin::Wide(l1W), padList, 0, where);

@@ -12,7 +12,7 @@ namespace {
 using AscendC::MmadParams;
 
 constexpr int kDst = 0, kFm = 1, kFilter = 2, kBias = 3;
-// Of Mmads on one tile of C: with fewer fractals than these the hardware does not order them.
+// The hardware does not order Mmads on one tile of C that have fewer fractals than these.
 constexpr uint64_t kOrderedFractals = 10;
 
 // Sizes of one Mmad, in elements and fractals.

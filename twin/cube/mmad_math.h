@@ -34,7 +34,7 @@ struct MmadArrays {
   bool nan = false;
 };
 
-// What C starts from: zero, itself, or one row for all.
+// C starts from one of these: zero, itself, or one row for all.
 struct MmadStart {
   const uint8_t* data;
   bool one_row;

@@ -176,7 +176,7 @@ struct LoadData3DParamsV2Pro {
   uint64_t filterConfig = 0x10101010101;
 };
 
-// Of another architecture; kernels for several name it in branches that this one leaves out.
+// Another architecture has these; kernels for several name them in branches that are left out here.
 struct LoadData2DParamsV2 {
   LoadData2DParamsV2() {}
   LoadData2DParamsV2(const uint32_t mStartPositionIn, const uint32_t kStartPositionIn,

@@ -1,4 +1,4 @@
-// What the cube's registers and the unit flags of L0C hold.
+// The cube's registers and the unit flags of L0C.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct CubeState {
   int64_t repeat_time = 1;
   int64_t repeat_mode = 0;
   uint32_t boundary = 0;
-  // Of Fixpipe: the matrices of an ND result, one factor, and where factors of columns lie.
+  // Fixpipe reads these: matrices of an ND result, one factor, and where factors of columns lie.
   int64_t nd_num = 0, src_nd_stride = 0, dst_nd_stride = 0;
   bool nd_set = false;
   uint64_t factor = 0;
@@ -45,7 +45,7 @@ struct CubeState {
   LocalView factors;
   bool factors_set = false;
   std::vector<Unit> units;  // one for each fractal of L0C
-  // Of LoadDataWithSparse, one for each fractal of L0B: two bits for each element.
+  // LoadDataWithSparse keeps two bits for each element here, for each fractal of L0B.
   struct SparseIndex {
     uint8_t bytes[128];
     bool set;

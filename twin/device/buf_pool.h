@@ -35,7 +35,7 @@ TWIN_API void LeavePool(BufPool* pool, const Where& where);
 // A tensor is about to be taken: no pool with the same bytes may be at work.
 void EnterPool(BufPool& pool, const char* what, const Where& where);
 
-// What kernels that divide a pool themselves call (EXTERN_IMPL_BUFPOOL).
+// Kernels that divide a pool themselves call this (EXTERN_IMPL_BUFPOOL).
 TWIN_API AscendC::TBufHandle PoolHandle(BufPool& pool, uint8_t offset, const Where& where);
 TWIN_API void QueueStartHandle(Queue& queue, AscendC::TBufHandle handle, int64_t num,
                                const Where& where);

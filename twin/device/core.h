@@ -60,7 +60,7 @@ struct LocalMemory {
   Shadow shadow;
 };
 
-// What the last fill of GM has put into the part of UB that it takes, and by which instruction.
+// The last fill of GM has put this into the part of UB that it takes, and by which instruction.
 struct LastFill {
   uint32_t address = 0;
   uint32_t bytes = 0;
@@ -94,9 +94,9 @@ struct Core {
   uint32_t sub_block = 0;
 
   uint32_t issued[kPipes + 1] = {};
-  // What each pipe of this core knows to be complete: of every pipe the last instruction.
+  // Each pipe of this core knows up to which instruction of every pipe all is complete.
   uint32_t seen[kPipes + 1][kPipes + 1] = {};
-  // What this core knows of others, [cores, kPipes + 1]; null before the first cross-core wait.
+  // This core knows so much of others, [cores, kPipes + 1]; null before the first cross-core wait.
   std::unique_ptr<uint32_t[]> remote;
 
   std::unique_ptr<LocalMemory> memory[kMemories];
@@ -128,7 +128,7 @@ inline void JoinScalar(Core& core, int pipe) {
   }
 }
 
-// What was issued on `from` so far is complete before what is issued next on `to`.
+// All that `from` has issued so far is complete before what `to` issues next.
 TWIN_API void Order(Core& core, pipe_t from, pipe_t to);
 
 // For modelled time: the core has come to a flag or a barrier.
@@ -138,7 +138,7 @@ void RecordSync(Core& core, clock::OpKind kind, const char* name, const Where& w
 // The on-chip memory of a core; it exists from its first use on.
 LocalMemory& UseMemory(Core& core, Hardware memory);
 
-// As current_core, but an error outside a kernel.
+// Like current_core, but an error outside a kernel.
 TWIN_API Core& ThisCore(const char* what, const Where& where);
 
 }  // namespace twin

@@ -111,7 +111,7 @@ RowCombiner CombinerOf(const std::string& dtype) {
   return CombineRow<int8_t>;
 }
 
-// What is stored without a value; a sum with it holds none either, element by element.
+// A store without a value; a sum with it holds none either, element by element.
 void CarryStored(Instr* instr, const Rows& dst_rows, uint64_t src_pitch) {
   const bool atomic = instr->core().registers.atomic != kAtomicNone;
   const uint64_t element = instr->operand(0).element;
@@ -166,7 +166,7 @@ void CheckPadding(const Instr& instr, const char* name, int64_t elements, uint32
               static_cast<long long>(elements), static_cast<long long>(elements * width));
 }
 
-// What surrounds a row in UB after DataCopyPad.
+// DataCopyPad surrounds a row in UB with this.
 enum class Filling { kFirstElement, kValue, kUndefined };
 
 }  // namespace

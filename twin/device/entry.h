@@ -1,4 +1,4 @@
-// What a kernel function contains beside instructions: kernel type, tiling key, tiling data,
+// A kernel function contains these beside instructions: kernel type, tiling key, tiling data,
 // workspace.
 #pragma once
 

@@ -27,7 +27,7 @@ struct sigaction before[kCount];
 // thread.
 thread_local bool guarded = false;
 
-// What a handler may do is little: it keeps the facts and leaves the fiber, as a long jump would.
+// A handler may do little: it keeps the facts and leaves the fiber, as a long jump would.
 void Handle(int signal, siginfo_t* info, void*) {
   Core* core = guarded ? current_core : nullptr;
   if (core != nullptr) {

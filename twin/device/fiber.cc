@@ -154,7 +154,7 @@ void FinishSwitch(void*, const void**, size_t*) {}
 Fiber::Fiber(std::function<void()> run) : run_(std::move(run)), stack_(TakeStack()) {
   auto* top = reinterpret_cast<uintptr_t*>(static_cast<char*>(stack_) + kStackBytes);
 #if defined(__x86_64__)
-  // As twin_switch leaves a stack: r15 r14 r13 r12 rbx rbp, then the return address. After it is
+  // twin_switch leaves a stack so: r15 r14 r13 r12 rbx rbp, then the return address. After it is
   // taken the stack is a multiple of 16, as a caller has it.
   uintptr_t* sp = top - 9;
   sp[0] = sp[1] = 0;

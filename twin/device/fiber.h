@@ -37,7 +37,7 @@ class Fiber {
   // Stack of whoever resumed, which AddressSanitizer wants to be told.
   const void* caller_bottom_ = nullptr;
   size_t caller_bytes_ = 0;
-  // As the C++ runtime keeps for a thread: what is caught, how many exceptions are on their way.
+  // The C++ runtime keeps these for a thread: what is caught, how many exceptions are on their way.
   struct {
     void* caught = nullptr;
     unsigned int uncaught = 0;

@@ -89,7 +89,7 @@ void RunOnHost(const char* name, uint32_t block_dim, const std::vector<const voi
 namespace AscendC {
 
 void* GmAlloc(size_t size) {
-  // As device memory: every allocation begins at a multiple of 512 bytes.
+  // Device memory begins every allocation at a multiple of 512 bytes.
   const size_t rounded = (size + 511) / 512 * 512;
   void* address = std::aligned_alloc(512, rounded == 0 ? 512 : rounded);
   if (address == nullptr) return nullptr;

@@ -290,7 +290,7 @@ void Instr::FailConflict(int operand, AccessKind kind, const Conflict& conflict,
       (compiler_may ? Switch("AUTO_SYNC", "what CANN's compiler inserts") : ""));
 }
 
-// What an error adds that a switch of programs with ICPU_RUN_KF would lift.
+// An error adds this where a switch of programs with ICPU_RUN_KF would lift it.
 std::string Instr::Switch(const char* name, const char* makes) const {
   if (!core_->launch->options.names_switches) return "";
   return Format("; ASCENDC_TWIN_%s=1 makes it %s", name, makes);

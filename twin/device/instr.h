@@ -93,7 +93,7 @@ class TWIN_API Instr {
   void Write(int operand, const Rows& rows, uint32_t align = kBlockBytes);
   void Write(int operand, const Lanes& lanes, uint32_t align = kBlockBytes);
 
-  // As Read for a move that hands bytes without a value on as such: only the others are read.
+  // Like Read, for a move that hands bytes without a value on as such: only the others are read.
   void ReadHeld(int operand, const Bytes& bytes, uint32_t align = kBlockBytes);
   // The bytes with a value of the aligned block of 32 bytes at `begin`, one bit each. All in GM.
   uint32_t Held(int operand, uint64_t begin) const;
@@ -166,7 +166,7 @@ class TWIN_API Instr {
   // The result depends on the register CTRL, or this is the write of it.
   void ReadsCtrl();
   void WritesCtrl() const;
-  // What is complete once this instruction is, [kPipes].
+  // These are complete once this instruction is, [kPipes].
   void CopyClock(uint32_t* clock) const;
   uint32_t seq() const { return ticket_.seq; }
   const Where& where() const { return where_; }

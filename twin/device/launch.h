@@ -12,7 +12,7 @@
 
 namespace twin {
 
-// What a kernel may do with a global buffer.
+// A kernel may do these things with a global buffer.
 enum class Role {
   kInput,      // read
   kOutput,     // write; reading it before it is written is an error
@@ -61,7 +61,7 @@ struct LaunchOptions {
   clock::Options clock;  // modelled time; the environment may ask for it too
   // Errors name the switch that would lift them.
   bool names_switches = false;
-  // What CANN's compiler inserts in vector cores unless it is told not to: barriers between vector
+  // CANN's compiler inserts these in vector cores unless it is told not to: barriers between vector
   // instructions, and flags between the scalar unit and the other pipes.
   bool auto_sync = false;
   // Bytes without a value travel with what is computed from them, and are an error where they

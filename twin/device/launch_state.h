@@ -1,4 +1,4 @@
-// What the cores of a running launch share.
+// The cores of a running launch share this state.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@
 
 namespace twin {
 
-// What a core knew when it raised a cross-core flag, [cores, kPipes + 1].
+// A core knew this when it raised a cross-core flag, [cores, kPipes + 1].
 using Knowledge = std::shared_ptr<std::vector<uint32_t>>;
 
 // Bytes without a value that an instruction has stored.
@@ -93,7 +93,7 @@ struct CoreSchedule {
   Where where;
 };
 
-// What a software SyncAll of one workspace has gathered.
+// A software SyncAll of one workspace has gathered this.
 struct SoftBarrier {
   std::vector<Core*> waiting;
   uint64_t round = 0;
@@ -184,7 +184,7 @@ extern LaunchState* current_launch;
 // Unwinds a core whose launch has failed, or the search for the kernel type.
 struct Cancelled {};
 
-// What the cores do from now on is recorded for modelled time, and, at the end, timed.
+// Everything the cores do from now on is recorded for modelled time, and, at the end, timed.
 void StartRecord(LaunchState& launch, uint32_t aic_per_block, uint32_t aiv_per_block);
 std::shared_ptr<const clock::Report> EndRecord(LaunchState& launch);
 

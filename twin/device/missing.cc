@@ -92,7 +92,7 @@ uint8_t* Instr::ImageAddress(int operand) const {
   return missing_->ImageOf(&buffer->shadow, buffer) + (o.global->address - buffer->address);
 }
 
-// What the images say of the places that were written.
+// The images say this of the places that were written.
 void Instr::MarkMissing() {
   for (MissingBytes::Image& image : missing_->images()) {
     const uint8_t* const bytes = image.bytes.get();

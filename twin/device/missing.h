@@ -16,7 +16,7 @@ namespace twin {
 struct GlobalBuffer;
 class Shadow;
 
-// Of the image of one element: whether the element lacks a byte, and how it is told.
+// Whether the image of one element lacks a byte, and how the error tells it.
 inline bool Lacks(const uint8_t* image, uint64_t width) {
   if (width == 4 || width == 2) {
     uint32_t bits = 0;

@@ -47,7 +47,7 @@ class Narrowed {
   int64_t value_;
 };
 
-// What the caller passed.
+// The value that the caller passed.
 template <typename T>
 constexpr int64_t Wide(const Narrowed<T>& value) {
   return value.wide();
@@ -77,7 +77,7 @@ class Braces {
 namespace AscendC {
 
 #ifdef TWIN_FIELDS_AS_CANN
-// As CANN declares them: a compiler refuses to narrow in braces. For -fsyntax-only; the twin itself
+// CANN declares them so: a compiler refuses to narrow in braces. For -fsyntax-only; the twin itself
 // is compiled without.
 using Narrow8 = uint8_t;
 using Narrow16 = uint16_t;

@@ -73,7 +73,7 @@ void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize,
 
 }  // namespace AscendC
 
-// What follows the condition is the message of the device, or what it does first; the twin names
+// The message of the device follows the condition, or what it does first; the twin names
 // the condition.
 #define ascendc_assert(condition, ...) \
   ((condition) ? static_cast<void>(0) : ::twin::AssertFailed(#condition, ::twin::Here()))

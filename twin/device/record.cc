@@ -1,4 +1,4 @@
-// What a launch records for modelled time.
+// A launch records this for modelled time.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -27,7 +27,7 @@ std::string NextFile(const std::string& path) {
 }
 
 void PlaceBuffer(clock::LaunchRecord& record, GlobalBuffer& buffer) {
-  // As on a device, buffers begin at multiples of 512 bytes.
+  // Buffers begin at multiples of 512 bytes, as on a device.
   buffer.clock_begin = static_cast<int64_t>(record.gm_bytes);
   record.gm_bytes += CeilDivide(buffer.bytes, 512) * 512;
 }

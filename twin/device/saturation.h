@@ -19,7 +19,7 @@ constexpr uint64_t kOtherCtrlBits = uint64_t{1} << 60 | uint64_t{1} << 5;
 // Instructions on other pipes find the register as it is when their turn comes, so the scalar unit
 // may change it only after all those that depend on it are complete.
 TWIN_API void WriteCtrl(const char* name, uint64_t bits, const Where& where);
-// The same with the value of all bits, of which no other one may change.
+// Saturation with the value of all bits, of which no other one may change.
 TWIN_API void WriteWholeCtrl(const char* name, uint64_t value, const Where& where);
 TWIN_API uint64_t ReadCtrl(const char* name, const Where& where);
 inline bool FloatSaturates(const Core& core) {

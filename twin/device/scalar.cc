@@ -80,7 +80,7 @@ bool IsPoll(Core& core, const GlobalView& view, uint64_t begin, const Where& whe
   const Polling& polling = core.launch->polling[core.index];
   if (core.launch->cached[core.index].count(key) != 0) return false;
   if (!polling.entire && polling.lines.count(key) == 0) return false;
-  // What another core has not cleaned out of its cache is not there to be found yet.
+  // A flag that another core has not cleaned out of its cache is not there to be found yet.
   do {
     const bool versions = buffer->line_versions != nullptr;
     SwitchForPoll(core, kGet, key, versions ? buffer->line_versions[line] : 0, where);

@@ -27,7 +27,7 @@ bool Dirty(const Ticket& t, const Entry& e) {
   return e.dirty && !(e.core == t.core && t.pipe == PipeIndex(PIPE_S));
 }
 
-// Of several conflicts of a write the one with another pipe: the missing flag explains the others.
+// A conflict with another pipe goes first: the missing flag explains the others of the write.
 Conflict WorstConflict(const Ticket& t, Granule& g, uint32_t mask, AccessKind kind,
                        uint64_t granule) {
   Conflict worst;

@@ -1,5 +1,5 @@
-// What is known of every byte of a memory: whether it was ever written, and which instructions last
-// wrote and read it. Kept for granules of 32 bytes, each with an exact byte mask.
+// The shadow knows of every byte of a memory whether it was ever written, and which instructions
+// last wrote and read it. It keeps granules of 32 bytes, each with an exact byte mask.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +74,7 @@ class Shadow {
   void MarkUnwritten(uint64_t begin, uint64_t bytes);
   // The bytes hold nothing since the instruction `origin` took in others that hold nothing.
   void MarkMissing(uint64_t begin, uint64_t bytes, uint32_t origin);
-  // That instruction, 0 where the bytes were never written.
+  // The instruction that wrote the bytes, 0 where none has.
   uint32_t Origin(uint64_t granule) const {
     const auto found = origins_.find(granule);
     return found == origins_.end() ? 0 : found->second;

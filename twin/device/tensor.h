@@ -15,7 +15,7 @@ TWIN_API void* ScalarRead(const GlobalView& view, uint64_t index, const Operand&
                           const Where& where);
 TWIN_API void* ScalarWrite(const GlobalView& view, uint64_t index, const Operand& operand,
                            const Where& where);
-// The same past the data cache.
+// An access that goes past the data cache.
 TWIN_API void* ReadPastCache(const Operand& operand, const Where& where);
 TWIN_API void* WritePastCache(const Operand& operand, const Where& where);
 TWIN_API void* LocalAddress(const LocalView& view, uint64_t offset);
@@ -25,7 +25,7 @@ TWIN_API GlobalBuffer* FindGlobalBuffer(const void* address);
 TWIN_API void SetUserTag(const LocalView& view, int32_t tag);
 TWIN_API int32_t GetUserTag(const LocalView& view);
 
-// What operator() gives: reads and writes of one element.
+// operator() gives this: reads and writes of one element.
 template <typename T, typename View>
 class ElementReference {
  public:

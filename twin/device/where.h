@@ -14,8 +14,8 @@ struct Where {
   int line = 0;
 };
 
-// As a default argument it gives the place of the call that leaves the argument out, through any
-// number of functions whose own argument is defaulted in the same way.
+// A default argument of this kind gives the place of the call that leaves the argument out, through
+// any number of functions whose own argument is defaulted in the same way.
 inline Where Here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   return {file, line};
 }

@@ -21,7 +21,7 @@ TWIN_API int64_t BlockOfCore(const Where& where);
 TWIN_API int64_t SystemCycle(const Where& where);
 TWIN_API void ResetState(const Where& where);
 
-// As g_coreType, a variable of the device that every core has its own value of.
+// A variable of the device that every core has its own value of, like g_coreType.
 struct BlockIndex {
   operator int64_t() const { return BlockOfCore({}); }
 };

@@ -20,7 +20,7 @@ using namespace twin;
 
 namespace {
 
-// What aclrtMallocHost gave and aclrtFreeHost has not taken back.
+// Memory that aclrtMallocHost gave and aclrtFreeHost has not taken back.
 struct HostMemory {
   std::mutex mutex;
   std::set<void*> addresses;

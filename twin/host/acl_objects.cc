@@ -21,7 +21,7 @@ Objects& TheObjects() {
   return objects;
 }
 
-// What can be wrong with a description, "" if nothing.
+// Says what is wrong with a description, "" if nothing.
 std::string DescriptionError(const int64_t* dims, uint64_t rank, aclDataType dtype,
                              const int64_t* storage_dims, uint64_t storage_rank) {
   constexpr uint64_t kMostDims = 25;
@@ -127,7 +127,7 @@ Array* CreateArray(const char* function, const T* value, uint64_t size) {
   return twin::Add(array);
 }
 
-// As on CANN it is no error that there is none: MindSpore destroys what absent arguments are, too.
+// It is no error on CANN that there is none: MindSpore destroys what absent arguments are, too.
 template <class Object>
 aclnnStatus Destroy(const char* function, const Object* object) {
   if (object == nullptr) return ACL_SUCCESS;

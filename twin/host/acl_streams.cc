@@ -138,7 +138,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent handle) {
   const std::shared_ptr<Stream> stream = FindStream("aclrtStreamWaitEvent", stream_handle);
   if (stream == nullptr) return ACL_ERROR_RT_PARAM_INVALID;
   if (event->stream == nullptr || event->stream == stream) return ACL_SUCCESS;
-  // What the event marks now: recorded again, it is another mark.
+  // The event's present mark: recorded again, it is another mark.
   stream->Append([mark = *event] { return mark.stream->RunUntil(mark.ticket); });
   return ACL_SUCCESS;
 }

@@ -1,4 +1,4 @@
-// What the parameters of an aclnn function are, as the generator tells them apart.
+// The kinds of an aclnn function's parameters, as the generator tells them apart.
 #pragma once
 
 namespace twin {

@@ -1,4 +1,4 @@
-// What the host side of the high-level kernel APIs has in common.
+// The host side of the high-level kernel APIs shares this.
 #pragma once
 
 #include <cstdint>

@@ -124,7 +124,7 @@ void CallBuilder::CheckNull() const {
   }
 }
 
-// What is not null has not been destroyed.
+// Throws for a handle that is not null and has been destroyed.
 void CallBuilder::CheckExist() const {
   const auto check = [](const char* name, auto value) {
     using Value = decltype(value);

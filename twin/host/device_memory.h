@@ -15,7 +15,7 @@ void AddDevice(void* address, size_t bytes);
 void RemoveDevice(void* address);
 // Bytes from `address` to the end of the allocation that it lies in; -1 outside of all.
 int64_t DeviceBytesFrom(const void* address);
-// The same for all of them together, and the number of allocations.
+// The whole of them together, and the number of allocations.
 struct DeviceUse {
   uint64_t bytes, allocations;
 };

@@ -112,7 +112,7 @@ std::string ArgumentWithoutMemory(const aclOpExecutor& executor) {
   return "";
 }
 
-// What shares memory with an output, "" if nothing does: the order of reads and writes is the
+// Names what shares memory with an output, "" if nothing does: the order of reads and writes is the
 // kernel's. A tensor with gaps may lie between the elements of another one, and reaches the kernel
 // as a copy.
 std::string Overlap(const aclOpExecutor& executor) {
@@ -291,7 +291,7 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
 
 namespace {
 
-// What an index counts.
+// An index counts these.
 enum class Place { kInputs, kOutputs, kAll };
 
 aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, Place place, size_t index,

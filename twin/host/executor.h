@@ -28,7 +28,7 @@ struct KernelArgument {
   int64_t copy_offset = -1;
 };
 
-// What tiling has decided.
+// The decisions of tiling.
 struct Tiled {
   uint32_t blocks = 0;
   uint64_t key = 0;

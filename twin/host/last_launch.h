@@ -1,4 +1,4 @@
-// What the last launch of this process did, for tests and for the performance model.
+// The last launch of this process did this, for tests and for the performance model.
 #pragma once
 
 #include <cstdint>

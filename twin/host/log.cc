@@ -20,7 +20,7 @@ Recent& RecentOfThread() {
   return recent;
 }
 
-// As CANN numbers them; errors and warnings by default.
+// CANN numbers them so; errors and warnings by default.
 LogLevel LowestPrinted() {
   const char* text = std::getenv("ASCEND_GLOBAL_LOG_LEVEL");
   if (text == nullptr || text[0] < '0' || text[0] > '3' || text[1] != '\0') {

@@ -86,7 +86,7 @@ namespace platform_ascendc {
 
 namespace {
 
-// Of UB and L1, for the framework.
+// The framework takes this part of UB and L1.
 constexpr uint64_t kFrameworkBytes = 256;
 // The first bank of the fixpipe buffer, the one for quantisation.
 constexpr uint64_t kFixpipeBytes = 2048;
@@ -165,7 +165,7 @@ PlatformAscendC* PlatformAscendCManager::GetInstance() { return GetInstance(null
 PlatformAscendC* PlatformAscendCManager::GetInstance(const char* soc_name) {
   const std::string name = soc_name == nullptr ? "Ascend910B" : soc_name;
   if (name.rfind("Ascend910B", 0) != 0 && name.rfind("Ascend910_93", 0) != 0) return nullptr;
-  // As on a device, the machine does not change once it has been asked for.
+  // The machine does not change once it has been asked for, as on a device.
   static fe::PlatFormInfos info = twin::CurrentMachine().info;
   static PlatformAscendC platform(&info);
   return &platform;

@@ -8,7 +8,7 @@
 namespace twin {
 
 inline constexpr uint64_t kHbmBytes = 64ull << 30;
-// Of every workspace, for CANN's libraries; the kernel's part comes after it.
+// CANN's libraries take this part of every workspace; the kernel's part comes after it.
 inline constexpr uint32_t kLibraryWorkspaceBytes = 16u << 20;
 
 struct Machine {
@@ -29,7 +29,7 @@ extern "C" {
 // there cannot be such a machine.
 TWIN_API bool TwinSetCores(uint32_t cube_cores, uint32_t vector_cores);
 TWIN_API void TwinSetSeed(uint64_t seed);
-// As the environment says again.
+// Takes what the environment says again.
 TWIN_API void TwinResetSeed();
 // Names of the operators that are linked in, with spaces between them.
 TWIN_API const char* TwinOperators();

@@ -1,4 +1,4 @@
-// What the handles of aclnn calls point to.
+// The handles of aclnn calls point to these.
 #pragma once
 
 #include <cstdint>

@@ -102,7 +102,7 @@ void WriteTiling(const OpSpec& spec, std::ostringstream& out) {
   out << "using TwinDefaultTiling = " << data->GetTilingClassName() << ";\n\n";
 }
 
-// What a kernel is called with.
+// A kernel is called with these.
 std::string Arguments(const OpSpec& spec) {
   const size_t count = spec.inputs.size() + spec.outputs.size() + 2;  // workspace, tiling
   std::string list;

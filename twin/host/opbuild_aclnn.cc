@@ -124,7 +124,7 @@ std::vector<Parameter> Parameters(const OpSpec& spec) {
   return parameters;
 }
 
-// What the function hands over: all of the definition, an input that is also an output as both.
+// The function hands over all of the definition, an input that is also an output as both.
 std::vector<Parameter> CallArguments(const OpSpec& spec) {
   std::vector<Parameter> arguments;
   for (const ParamSpec& input : spec.inputs) arguments.push_back(InputParameter(input));

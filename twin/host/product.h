@@ -15,7 +15,7 @@ struct Product {
 // The one that ASCENDC_TWIN_SOC names, null where it is unset or empty. Throws
 // std::invalid_argument for another name.
 const Product* NamedProduct();
-// That one, or Ascend910B2.
+// Gives the product that the environment names, or Ascend910B2.
 const Product& CurrentProduct();
 
 }  // namespace twin

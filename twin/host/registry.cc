@@ -13,7 +13,7 @@ namespace twin {
 
 namespace {
 
-// What IMPL_OP_* registers, which may come before or after the definition.
+// IMPL_OP_* registers this, before or after the definition.
 struct Implementation {
   gert::OpImplRegisterV2::InferShapeKernelFunc infer_shape = nullptr;
   gert::OpImplRegisterV2::InferDataTypeKernelFunc infer_data_type = nullptr;

@@ -22,7 +22,7 @@ struct TemplateParam {
   }
 };
 
-// What the macros make, by values, so that a list may end in a comma.
+// The macros make these, by values, so that a list may end in a comma.
 template <typename... P>
 struct TemplateDeclared {
   constexpr TemplateDeclared(P...) {}
@@ -72,7 +72,7 @@ constexpr void Encode(TemplateChoice& choice, size_t& at, uint32_t& bits, const 
     for (code = 0; code < P::choices && P::Value(code) != value; ++code) {
     }
   }
-  // Of a parameter that stands for the dtype of an argument, this unit has one.
+  // This unit has one value of a parameter that stands for the dtype of an argument.
   if (P::kind == kTemplateDtype && P::list[0] >= kOutput) {
     choice.built = choice.built && value == outputs[P::list[0] - kOutput];
   } else if (P::kind == kTemplateDtype && P::list[0] >= kInput) {

@@ -9,7 +9,7 @@
 
 #include "twin/device/where.h"
 
-// As ASCENDC_TPL_ARGS_DECL gives it; the values of a UINT are as they are written.
+// ASCENDC_TPL_ARGS_DECL gives it so; the values of a UINT are as they are written.
 struct ParamStruct {
   const char* name;
   uint32_t paramType;

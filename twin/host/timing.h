@@ -5,7 +5,7 @@
 
 namespace twin {
 
-// What launches are timed as: as TwinSetClock says, else as the environment does.
+// Launches are timed as TwinSetClock says, else as the environment does.
 clock::Options CurrentClock();
 void RememberTiming(const LaunchReport& report);
 

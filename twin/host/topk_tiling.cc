@@ -48,8 +48,8 @@ uint32_t AlignUp(int32_t value, uint32_t unit) {
   return (static_cast<uint32_t>(value) + unit - 1) / unit * unit;
 }
 
-// What the twin's kernel checks or a program may read. It sorts a row at once, without the passes
-// that the other members are for.
+// The twin's kernel checks these members, or a program may read them. It sorts a row at once,
+// without the passes that the other members are for.
 bool Fill(const TopKShape& shape, int32_t k, TopkTiling* tiling) {
   const char* function = "TopKTilingFunc";
   if (!Check(function, shape)) return false;

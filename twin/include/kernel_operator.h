@@ -1,4 +1,4 @@
-// What a kernel includes.
+// A kernel includes this file.
 #pragma once
 
 #include "twin/adv/adv.h"

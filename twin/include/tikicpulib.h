@@ -1,4 +1,4 @@
-// What the main program of a kernel under CPU debugging includes.
+// The main program of a kernel under CPU debugging includes this file.
 #pragma once
 
 #include "kernel_operator.h"

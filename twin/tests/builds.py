@@ -53,7 +53,7 @@ def compiled(source, flags, folder, suffix=".o"):
     return target
 
 
-# What kernels include takes g++ a third of their time.
+# The headers of kernels take g++ a third of their time.
 KERNEL_HEADERS = """#include <algorithm>
 #include <cstring>
 #include <string>
@@ -140,7 +140,7 @@ def _link(sources, name, flags, *link_flags, headers=False):
 
 
 def refused(text, flags=()):
-    """What the compiler says about a source text that it refuses."""
+    """Gives the compiler's words about a source text that it refuses."""
     done = subprocess.run(
         [COMPILER, *FLAGS, *flags, "-fsyntax-only", "-x", "c++", "-"],
         input=text,

@@ -28,7 +28,7 @@ AscendC::GlobalTensor<T> Global(GM_ADDR address) {
   return tensor;
 }
 
-// What was issued on the event's first pipe is complete before what follows on its second.
+// All that the event's first pipe has issued is complete before what follows on its second.
 template <AscendC::HardEvent event>
 void Order(int32_t id = 0, twin::Where where = twin::Here()) {
   AscendC::SetFlag<event>(id, where);

@@ -30,7 +30,7 @@ class Report:
         return sorted(warning["kind"] for warning in self.warnings)
 
     def timed(self, pipe, core="AIV"):
-        """What modelled time says of one pipe."""
+        """Modelled time of one pipe."""
         return next(p for p in self.clock["pipes"] if (p["core"], p["pipe"]) == (core, pipe))
 
     def share(self, name, line=None):
@@ -53,7 +53,7 @@ class Library:
         return getattr(self._library, name)
 
     def time(self, kernel, *arguments, chip="910B1", cost="", value=0.0, trace="", **options):
-        """As launch, with modelled time."""
+        """Launches with modelled time."""
         set_next = self._library.twin_time_next
         set_next.restype = ctypes.c_bool
         set_next.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_char_p]
@@ -61,7 +61,7 @@ class Library:
         return self.launch(kernel, *arguments, **options)
 
     def carry(self, kernel, *arguments, **options):
-        """As launch, where bytes without a value travel with what is computed from them."""
+        """Launches where bytes without a value travel with what is computed from them."""
         self._library.twin_carry_next()
         return self.launch(kernel, *arguments, **options)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# What the sources of a room may include of the others.
+# The sources of a room may include these of the others.
 BELOW = {
     "clock": (),
     "device": ("clock",),

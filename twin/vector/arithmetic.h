@@ -1,4 +1,4 @@
-// What one lane of a vector instruction computes. Halves are computed in single precision and
+// One lane of a vector instruction computes this. Halves are computed in single precision and
 // rounded once per operation; float is IEEE single; integers wrap.
 #pragma once
 

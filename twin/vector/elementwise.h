@@ -126,7 +126,7 @@ namespace AscendC {
              (const LocalTensor<T>& dst, const LocalTensor<T>& src), (dst, src), uint64_t,       \
              const Narrow8, UnaryRepeatParams, (twin::Unary<twin::Lane>))
 
-// As with CANN's headers T is deduced from the scalar too: Adds(dst, src, 1, n) on halves does not
+// T is deduced from the scalar too, as with CANN's headers: Adds(dst, src, 1, n) on halves does not
 // compile; Adds<half>(...) does, and a scalar of type half.
 #define TWIN_SCALAR_API(Name, Family, ...)                                                       \
   TWIN_FORMS(Name, TWIN_DTYPES(#Name, T, __VA_ARGS__), (twin::IsDtypeOf<T, __VA_ARGS__>::value), \

@@ -8,7 +8,7 @@ namespace {
 constexpr uint64_t kFull = ~uint64_t{0};
 constexpr int64_t kMaxRepeats = 255;
 
-// What the mask register would be for the argument, and which kind of value that is.
+// The mask register for the argument, and which kind of value that is.
 MaskKind ArgumentMask(const Instr& instr, const MaskArgument& arg, uint32_t lanes, bool counter,
                       uint64_t mask[2]) {
   if (arg.form == MaskArgument::kCount) {
@@ -231,7 +231,7 @@ void RunSpan(const Runner& run, uint64_t repeat, uint32_t begin, uint32_t end, u
   }
 }
 
-// What an operand holds in one repeat, as the instruction reads it.
+// An operand holds this in one repeat, as the instruction reads it.
 class Taken {
  public:
   const uint8_t* operator()(const LaneOperand* operand, uint64_t repeat, uint64_t lanes,

@@ -20,7 +20,7 @@
 
 namespace twin {
 
-// What Registers::mask holds.
+// Registers::mask holds one of these.
 enum MaskKind : uint8_t { kMaskEither = 0, kMaskLanes, kMaskCount };
 
 struct MaskArgument {
@@ -94,10 +94,10 @@ class LaneOperand {
   bool CheckOverlap(const Instr& instr, const LaneOperand& source) const;
   // Whether two repeats take part with the same byte.
   bool RepeatsMeet() const;
-  // The same element of the same tensor in every lane.
+  // Every lane has one element of one tensor.
   bool SameAs(const LaneOperand& other) const;
 
-  // The same lanes of the operand's image; while Data leads there.
+  // Lanes of the operand's image; while Data leads there.
   LaneOperand OnImage(const Instr& instr) const {
     LaneOperand image = *this;
     image.base_ = instr.Data<uint8_t>(operand_);
@@ -142,12 +142,12 @@ void RunRepeats(const Plan& plan, const LaneOperand& dst, const LaneOperand* a,
 void RunLanes(const Plan& plan, const LaneOperand& dst, const LaneOperand* a, const LaneOperand* b,
               uint64_t scalar, LaneFunction function);
 
-// As RunLanes, on images: an element of dst without a value for every element of a source, or of
+// Like RunLanes, on images: an element of dst without a value for every element of a source, or of
 // dst itself where it is read, that lacks a byte.
 void CarryLanes(Instr& instr, const Plan& plan, const LaneOperand& dst, const LaneOperand* a,
                 const LaneOperand* b, bool reads_dst, bool by_repeats);
 
-// The same of a selection between `src` and a constant: element i of dst is that of src where
+// A selection between `src` and a constant, on images: element i of dst is that of src where
 // `kept`.
 void CarryKept(Instr& instr, int dst, int src, const std::vector<bool>& kept);
 

@@ -39,7 +39,7 @@ TWIN_REDUCE_API(ReduceDataBlock, twin::ReduceSpan::kBlock, true, "SUM, MAX and M
 TWIN_REDUCE_API(ReducePairElem, twin::ReduceSpan::kPair, reduceType == ReduceType::SUM, "SUM")
 #undef TWIN_REDUCE_API
 
-// The same with an order for MAX and MIN.
+// A reduction with an order for MAX and MIN.
 #define TWIN_REDUCE_REPEAT(MaskType, Form)                                                        \
   template <ReduceType reduceType, typename T, typename U, bool isSetMask = true>                 \
   void ReduceRepeat(                                                                              \

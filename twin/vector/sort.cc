@@ -52,7 +52,7 @@ struct Merge {
   uint16_t taken[4] = {0, 0, 0, 0};
 };
 
-// Of equal scores the one in the earlier list comes first.
+// The one in the earlier list comes first of equal scores.
 Merge MergeLists(const uint8_t* const lists[4], const uint16_t lengths[4], int count, bool suspend,
                  uint32_t width) {
   Merge merge;

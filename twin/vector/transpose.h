@@ -11,11 +11,11 @@ TWIN_API void RunTransposeExt(const Where& where, const Operand& dst, const Oper
 // 16 destinations, then 16 sources.
 TWIN_API void RunTransDataTo5HD(const Where& where, const Operand (&blocks)[32],
                                 const AscendC::TransDataTo5HDParams& params);
-// The same with addresses as GetPhyAddr gives them.
+// The transposition with addresses as GetPhyAddr gives them.
 TWIN_API void RunTransDataTo5HD(const Where& where, const char* dtype, uint32_t width,
                                 const uint64_t* dst, const uint64_t* src,
                                 const AscendC::TransDataTo5HDParams& params);
-// The same with the addresses in tensors.
+// The transposition with the addresses in tensors.
 TWIN_API void RunTransDataTo5HD(const Where& where, const char* dtype, uint32_t width,
                                 const Operand& dst, const Operand& src,
                                 const AscendC::TransDataTo5HDParams& params);

@@ -1,4 +1,4 @@
-// What of CANN's Matmul library the twin has: everything but the object.
+// The twin has this of CANN's Matmul library: everything but the object.
 #pragma once
 
 #include "kernel_operator.h"

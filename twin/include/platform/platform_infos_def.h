@@ -1,4 +1,4 @@
-// What CANN's host side knows of the chip; some kernels include it and use nothing of it.
+// CANN's host side knows this of the chip; some kernels include it and use nothing of it.
 #pragma once
 
 namespace fe {

@@ -101,7 +101,7 @@ class TWIN_API OpAttrDef {
   std::string comment_;
 };
 
-// What differs on one product.
+// The differences of one product.
 class TWIN_API OpAICoreConfig {
  public:
   OpAICoreConfig() = default;

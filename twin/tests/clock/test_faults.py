@@ -1,4 +1,4 @@
-"""What wastes time is shown slower, with its line on the critical path."""
+"""A waste of time is shown slower, with its line on the critical path."""
 
 import json
 from pathlib import Path

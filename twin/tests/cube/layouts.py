@@ -47,7 +47,7 @@ def zn(b):
 
 
 def l0c_offset(row, column, rows):
-    """Of C in L0C, `rows` rows (16 a fractal) to a column block."""
+    """Places of C in L0C, `rows` rows (16 a fractal) to a column block."""
     return (column // 16) * ceil_to(rows, 16) * 16 + row * 16 + column % 16
 
 

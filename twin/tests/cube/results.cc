@@ -109,7 +109,7 @@ void ToL1(GM_ADDR* g, const int64_t* p) {
   Dump(g[3], l1, static_cast<uint64_t>(p[28]));
 }
 
-// The same as ToGm by the registers; buffer 4 holds factors, p[29] whether in ND.
+// ToGm by the registers; buffer 4 holds factors, p[29] whether in ND.
 template <typename D, typename C, typename T>
 void CopyToGm(GM_ADDR* g, const int64_t* p) {
   auto c = Multiply<C, T>(g, Numbers(p));

@@ -384,7 +384,7 @@ REFUSED_CALLS = [
 
 @pytest.fixture(scope="module")
 def said():
-    """What the compiler says about each of the calls, all in one source."""
+    """Gives the compiler's words about each of the calls, all in one source."""
     head = """
         #include "kernel_operator.h"
         using namespace AscendC;

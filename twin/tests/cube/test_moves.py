@@ -112,7 +112,7 @@ def test_load_2d_builds_zz_and_zn(cube, rng, m, k):
         fields = (nz.nbytes, out.nbytes, 0, i, k1, m1, 0, 0, 0, 0)
         rows.append(cube("load2d_half", [nz], out, fields))
     np.testing.assert_array_equal(np.concatenate(rows), zz(a))
-    # The same memory as K x N: fractal (i, j) of the ZN layout is the transposed fractal of NZ.
+    # K x N in the same memory: fractal (i, j) of the ZN layout is the transposed fractal of NZ.
     rows = []
     for i in range(m1):
         out = np.zeros(k1 * 256, HALF)
@@ -172,7 +172,7 @@ def load_3d(
     registers=0,
     repeat=(0, 1, 0),
 ):
-    """What LoadData leaves in L0A or L0B, and the window of the unfolded matrix."""
+    """Gives what LoadData leaves in L0A or L0B, and the window of the unfolded matrix."""
     c1, h, w, c0 = x.shape
     matrix = unfold(x, pads, stride, filters, dilation, pad_value)
     repeat_stride, times, mode = repeat
@@ -246,7 +246,7 @@ def test_load_3d(cube, rng, kernel, dtype, shape, arguments):
     c0 = c0_of(dtype)
     expected = zz(window)
     rows, blocks = ceil_to(window.shape[0], 16) // 16, window.shape[1] // c0
-    # What lies in the last fractal beyond the window is of no use and not compared.
+    # Bytes of the last fractal beyond the window are of no use and not compared.
     tail = window.shape[0] % 16 or 16
     got = out[: expected.size].reshape(rows, blocks, 16, c0).copy()
     want = expected.reshape(rows, blocks, 16, c0)

@@ -124,7 +124,7 @@ def test_mmad_saturates(cube, rng):
 
 
 def saturated(c):
-    """What the saturating mode leaves of float32 values."""
+    """Gives what the saturating mode leaves of float32 values."""
     return np.nan_to_num(c, nan=0.0)
 
 

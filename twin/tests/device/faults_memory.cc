@@ -344,7 +344,7 @@ KERNEL(tiling_of_key) {
 }
 KERNEL(tiling_bad_condition) { REGISTER_TILING_FOR_TILINGKEY("TILING_KEY ==", SmallTiling); }
 
-// What the processor stops: the last instruction before it is in the error.
+// The processor stops these: the last instruction before it is in the error.
 KERNEL(null_write) {
   Place place;
   Duplicate(place.Get(), 1.0f, 64);

@@ -82,7 +82,7 @@ extern "C" __global__ __aicore__ void printing_custom() {
   AscendC::DumpTensor(t, 5, 3);
 }
 
-// As left to CANN's compiler: no barrier between two vector instructions, which read 8 bytes more
+// CANN's compiler is left this: no barrier between two vector instructions, which read 8 bytes more
 // than there are.
 extern "C" __global__ __aicore__ void unsynchronised_custom(GM_ADDR x) {
   AscendC::GlobalTensor<half> out;
@@ -96,7 +96,7 @@ extern "C" __global__ __aicore__ void unsynchronised_custom(GM_ADDR x) {
   AscendC::DataCopy(out, u, 128);
 }
 
-// The same with elements in between: of what a vector instruction wrote, and of what one reads.
+// Elements in between: of what a vector instruction wrote, and of what one reads.
 extern "C" __global__ __aicore__ void elements_custom(GM_ADDR x) {
   AscendC::GlobalTensor<half> out;
   out.SetGlobalBuffer((__gm__ half*)x);

@@ -41,7 +41,7 @@ int32_t main(int32_t argc, char* argv[]) {
   if (std::strcmp(mode, "unsynchronised") == 0) ICPU_RUN_KF(unsynchronised_custom, 1, z);
   if (std::strcmp(mode, "elements") == 0) ICPU_RUN_KF(elements_custom, 1, x);
   if (std::strcmp(mode, "padded") == 0) {
-    // Of the output the kernel writes a part, and the host has written the rest.
+    // The kernel writes a part of the output, and the host has written the rest.
     for (uint32_t i = 0; i < count; ++i) reinterpret_cast<half*>(z)[i] = half(0);
     ICPU_RUN_KF(padded_custom, 1, x, z);
   }

@@ -1,4 +1,4 @@
-// What the device's test kernels share. Their buffers: input, output, workspace and one with zeros.
+// The device's test kernels share these buffers: input, output, workspace and one with zeros.
 #pragma once
 
 #include "twin/tests/harness.h"

@@ -1,4 +1,4 @@
-// What kernels of others use beside instructions: allocators, flags in GM, slices, bits, lists.
+// Kernels of others use these beside instructions: allocators, flags in GM, slices, bits, lists.
 #include "twin/tests/device/kernels.h"
 
 using namespace device_test;
@@ -102,7 +102,7 @@ KERNEL(ring_of_slots) {
   }
 }
 
-// As flag_in_memory, with scalar accesses past the data cache.
+// Like flag_in_memory, with scalar accesses past the data cache.
 KERNEL(flag_past_the_cache) {
   float* const flag = reinterpret_cast<float*>(g[3]);
   const LocalTensor<float> t(TPosition::VECCALC, 0, 64);
@@ -239,7 +239,7 @@ KERNEL(two_kinds) {
 
 KERNEL(asserts) { ascendc_assert(p[0] == 1, "p[0] is %ld", p[0]); }
 
-// What kernels of others take from CANN's base headers without a name of an instruction.
+// Kernels of others take these from CANN's base headers without a name of an instruction.
 KERNEL(words_of_others) {
   GlobalTensor<float> out = Out(g);
   const auto put = [&](uint64_t at, float value) { out.SetValue(at, value); };

@@ -1,4 +1,4 @@
-"""What kernels of others use beside instructions."""
+"""Kernels of others use more than instructions."""
 
 import subprocess
 from pathlib import Path
@@ -162,7 +162,7 @@ def test_options_for_kernels_of_others():
 
 
 def test_harmless_padding():
-    """Of a tile of 128 elements 40 are loaded, all are computed with and 40 are stored."""
+    """A tile of 128 elements: 40 are loaded, all are computed with and 40 are stored."""
     done = run_host("padded")
     assert done.returncode == 1 and "ASCENDC_TWIN_CARRY_UNINITIALISED=1" in done.stderr
     done = run_host("padded", ASCENDC_TWIN_CARRY_UNINITIALISED="1")
@@ -170,7 +170,7 @@ def test_harmless_padding():
 
 
 def test_padding_in_a_workspace():
-    """What a kernel reads again is taken for a workspace, with a warning, else for an output."""
+    """Memory that a kernel reads again counts as a workspace, with a warning, else as an output."""
     options = {"ASCENDC_TWIN_CARRY_UNINITIALISED": "1"}
     done = run_host("workspace", **options)
     assert done.returncode == 0, done.stderr
@@ -329,7 +329,7 @@ def test_an_error_without_a_place_names_the_instruction_before_it(launch):
     assert "1 values in braces" in error
 
 
-# What a source asks the preprocessor for, in each of CANN's two compilations and without them.
+# A source asks the preprocessor for these, in each of CANN's two compilations and without them.
 ASKED = """#define K_MAX_SHAPE_DIM 0
 #include "kernel_operator.h"
 #if __CCE_AICORE__ != 220 || !defined(__DAV_C220__)

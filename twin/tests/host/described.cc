@@ -7,7 +7,7 @@
 
 namespace {
 
-// What the generated list is made of.
+// The generated list is made of these.
 enum class AclnnRole { kInput, kAttr, kOutput };
 enum class AclnnKind { kTensor, kIntArray, kFloatArray, kBoolArray, kBool, kFloat, kInt, kString };
 

@@ -39,7 +39,7 @@ def host(array):
 
 
 def test_order_of_calls():
-    """What needs a context says so; a device is set with and without aclInit."""
+    """A call that needs a context says so; a device is set with and without aclInit."""
     memory = handle()
     # A test of this process that called an operator has left the runtime initialised.
     initialised = lib.aclFinalize() == SUCCESS

@@ -215,7 +215,7 @@ def test_grad_alone_takes_more(host):
 
 
 def test_basic_block(host):
-    """As documented: k a multiple of 64 from 256 bytes to 2048, m a multiple of 8."""
+    """The page allows k a multiple of 64 from 256 bytes to 2048, and m a multiple of 8."""
     for m, k, data, expected in (
         *((8, 64, 4, True), (8, 64, 2, False), (8, 128, 2, True), (16, 1984, 2, True)),
         *((8, 2048, 4, False), (8, 96, 4, False), (12, 64, 4, False)),
@@ -400,7 +400,7 @@ def test_select_refuses(host, capfd):
     [((2, 3, 4), 3, 24), ((), 0, 0), ((5, -1), 2, -1), ((-2,), 0, -1), ((3, -2), 0, -1)],
 )
 def test_shape(host, dims, count, size):
-    """Of ge: a dimension or their number may be unknown."""
+    """A dimension or their number may be unknown in ge."""
     counted = ctypes.c_int64()
     arguments = ctypes.c_int64(len(dims)), acl.ints(dims), ctypes.byref(counted)
     assert host.function("shape_size")(*arguments) == size

@@ -119,7 +119,7 @@ def test_flags_that_the_compiler_refuses(folder):
 
 
 def test_structs_of_tiling_data():
-    """As the kernel reads them: structs at multiples of 8 bytes, the one of the kernel's own."""
+    """The kernel reads structs at multiples of 8 bytes, and the one of its own."""
     text = _tiling.structs([TILING], "scale_rows")
     assert "gone" not in text and "kUnused" not in text and "uint16_t counts[kCores];" in text
     assert text.endswith("using TwinDefaultTiling = Outer;\n")

@@ -60,7 +60,7 @@ def test_header(built):
 
 
 def test_units_that_a_build_expects(tmp_path, built):
-    """As many as it names, empty where the operator has no combination."""
+    """Gives as many as it names, empty where the operator has no combination."""
     command = [built / "opbuild", tmp_path / "out", "", "3"]
     subprocess.run(list(map(str, command)), check=True)
     names = sorted(path.name for path in (tmp_path / "out").glob("*_kernel_*"))

@@ -59,7 +59,7 @@ CARRIED = {
 
 @pytest.mark.parametrize("kernel", CARRIED)
 def test_results(kernels, kernel):
-    """What differs where something else lies in x is what is said to hold no value."""
+    """Differences where something else lies in x are what is said to hold no value."""
     number, bits, expected = CARRIED[kernel]
     report, out = launch(kernels.carry, kernel, bits, number=number)
     begin, end = expected[0]
@@ -131,7 +131,7 @@ def test_memory(kernels):
     # An output is none that holds nothing and is added to.
     report = launch(kernels.carry, "added_to_nothing", 0)[0]
     assert "DataCopy(" in report.error and "uninitialised read" in report.error
-    # Of the tail that the second store replaces one element is left.
+    # One element is left of the tail that the second store replaces.
     report = launch(kernels.carry, "stored_twice", WHOLE ^ (1 << 32) - 1, number=1)[0]
     assert "uninitialised output: bytes [128, 256) of buffer 0" in report.error
     assert report.unwritten[0] == 4
@@ -150,7 +150,7 @@ def product(run, rows, depth, stored, products=1):
 
 
 def test_products(kernels):
-    """Of A the rows from 5 on lack half of K, or of B the columns from 16 on."""
+    """A lacks half of K from row 5 on, or B the columns from 16 on."""
     for rows, depth, stored in ((5, 32, (5, 32)), (16, 16, (16, 16))):
         report, c, expected = product(kernels.carry, rows, depth, stored)
         assert report.ok and report.warnings == [], report.error

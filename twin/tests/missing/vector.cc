@@ -172,7 +172,7 @@ CARRIED(masked) {
   info.srcLastAxis = info.maskLastAxis = kN;
   SelectWithBytesMask(t.y, t.x, 5.0f, mask, At<uint8_t>(16384, 4096), info);
 }
-// Of a square of 16 by 16 x is the first four rows, and four rows of the result are stored.
+// x is the first four rows of a square of 16 by 16, and four rows of the result are stored.
 CARRIED(transposed_matrix) {
   const auto from = At(16384, 256), to = At(20480, 256);
   Duplicate(from, 1.0f, 256);

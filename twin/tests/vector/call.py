@@ -23,7 +23,7 @@ MEANING = {"outside mask": "mask", "outside bits": "bits", "outside counter": "c
 
 
 class TwinError(RuntimeError):
-    """What the twin says of a call."""
+    """Result of a call as the twin tells it."""
 
 
 class Image:

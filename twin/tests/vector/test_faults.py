@@ -164,7 +164,7 @@ def test_fills_of_one_value_need_no_wait(fault_kernels):
     assert fill(0).ok and (out[:128] == 1).all()
     error = fill(1).error
     assert "InitOutput(" in error and "write after read" in error and "by InitOutput on" in error
-    # What somebody else has written there in between is not taken for the value.
+    # Bytes that somebody else has written there in between are not taken for the value.
     report = fill(2)
     assert report.ok and (out == 1).all(), report.error
 

@@ -1,4 +1,4 @@
-"""What dav-c220 has no instruction for does not compile: the error names instruction and type."""
+"""A missing instruction of dav-c220 does not compile: the error names instruction and type."""
 
 import re
 
@@ -128,7 +128,7 @@ void Kernel(LocalTensor<float> f, LocalTensor<half> h, LocalTensor<int16_t> s,
 
 @pytest.fixture(scope="module")
 def said_of_types():
-    """What the compiler says of every illegal call, in one compilation."""
+    """Gives the compiler's words about every illegal call, in one compilation."""
     lines = []
     for name, (text, types) in CALLS.items():
         for dtype in types:

@@ -114,7 +114,7 @@ def test_sum(driver, dtype, shape, tmp):
 
 
 def test_sum_adds_neighbours_first(driver):
-    """Of halves: 2048 + 1 + 1 is 2050 where the ones meet first, and 2048 where they do not."""
+    """In halves 2048 + 1 + 1 is 2050 where the ones meet first, and 2048 where they do not."""
     image = call.Image()
     x = np.array([[1, 1, 2048, 0, 2048, 1, 1, 0] + [0] * 8], np.float16)
     src, dst = image.place(x), image.place(np.zeros(16, np.float16))

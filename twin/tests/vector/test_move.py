@@ -205,7 +205,7 @@ def test_transpose_images(driver, dtype, to_nhwc, shape):
     before = image.bytes()
     args = [dst, src, tmp, *shape, TO_NHWC if to_nhwc else TO_NCHW]
     after, _ = driver("TransposeImages", [dtype], ("mask", 0), before, args)
-    # What the scratch holds afterwards is not specified.
+    # The content of the scratch afterwards is not specified.
     expected = call.expected(
         before, lambda ub: move.transpose_nchw(ub, dtype, dst, src, shape, to_nhwc)
     )

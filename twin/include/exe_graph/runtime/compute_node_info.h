@@ -1,4 +1,4 @@
-// What a call says of its operator: name, tensors' types and formats, attributes.
+// A call says this of its operator: name, tensors' types and formats, attributes.
 #pragma once
 
 #include <deque>

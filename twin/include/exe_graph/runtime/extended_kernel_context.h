@@ -1,4 +1,4 @@
-// What every context of an operator's host functions offers.
+// Every context of an operator's host functions offers this.
 #pragma once
 
 #include "exe_graph/runtime/compute_node_info.h"

@@ -47,7 +47,7 @@ struct Shape {
   void SetDim(size_t index, int64_t value) {
     if (index >= kMaxDimNum) return;
     dims_[index] = value;
-    // As CANN has it: the number of dimensions grows to `index`, not to index + 1.
+    // The number of dimensions grows to `index`, not to index + 1, as CANN has it.
     if (dim_num_ < index) dim_num_ = index;
   }
   Shape& AppendDim(int64_t value) {

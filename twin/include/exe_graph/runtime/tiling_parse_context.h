@@ -1,4 +1,4 @@
-// What is found out once per operator and platform, before its first tiling.
+// An operator finds this out once per platform, before its first tiling.
 #pragma once
 
 #include "exe_graph/runtime/extended_kernel_context.h"

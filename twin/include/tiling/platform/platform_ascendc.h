@@ -1,4 +1,4 @@
-// What tiling asks of the machine.
+// Tiling asks the machine for this.
 #pragma once
 
 #include <cstdint>

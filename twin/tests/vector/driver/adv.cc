@@ -8,7 +8,7 @@ using namespace AscendC;
 
 constexpr SoftmaxConfig kOnePerRow = {true, 0, 0, SoftmaxMode::SOFTMAX_OUTPUT_WITHOUT_BRC};
 
-// What an API leaves in its temporary space, to the end of the image, is not
+// The bytes that an API leaves in its temporary space, to the end of the image, are not
 // specified.
 void ClearFrom(const Call& c, size_t index) {
   PipeBarrier<PIPE_V>();

@@ -6,7 +6,7 @@ namespace {
 
 using namespace AscendC;
 
-// What an API leaves in its temporary space, to the end of the image, is not specified.
+// The bytes that an API leaves in its temporary space, to the end of the image, are not specified.
 void ClearFrom(const Call& c, size_t index) {
   if (c[index] < 0) return;
   PipeBarrier<PIPE_V>();

@@ -1,4 +1,4 @@
-"""What the high-level APIs compute, on arrays."""
+"""The high-level APIs compute this on arrays."""
 
 import numpy as np
 

@@ -49,7 +49,7 @@ class ScaleAddKernel {
     out_.EnQue(y);
     Store(staged ? stage_ : y_);
     if (!staged) return;
-    // What is in the workspace is copied to the output.
+    // The workspace is copied to the output.
     AscendC::LoadsWaitForStores();
     x = Load(stage_);
     y = out_.AllocTensor<DTYPE_Y>();
