@@ -2,6 +2,11 @@
 
 EQUIVALENT = {
     (
+        "ascendc/compress/segment_cursor.h",
+        "int64_t first_window = 0, first_slice = 0; // of all windows, of all covered slices",
+        "int64_t first_window = (0 - 1), first_slice = 0; // of all windows, of all covered slices",
+    ): "Start() sets it before anything reads it",
+    (
         "cpu/engine/step/decode.h",
         "else if (how_ == Prefetch::kNearOnce)",
         "else if (!(how_ == Prefetch::kNearOnce))",
