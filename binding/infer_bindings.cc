@@ -84,13 +84,24 @@ const char* elements_name(Elements elements) {
   return "";
 }
 
+// Texts of the declaration, one for each layout.
+py::list shapes_of(const ShapeTable& table, const ShapeForms& forms) {
+  py::list texts;
+  for (size_t i = 0; i < forms.count; ++i) {
+    const std::string_view text = table.shape(forms.first + i).text;
+    texts.append(py::str(text.data(), text.size()));
+  }
+  return texts;
+}
+
 py::dict schema_in_python(const std::string& op) {
   const OpSchema& op_schema = schema(op);
   py::list inputs, attrs, outputs;
   for (const InputSpec& input : op_schema.inputs) {
     inputs.append(py::dict(py::arg("name") = input.name, py::arg("optional") = input.optional,
                            py::arg("list") = input.list(),
-                           py::arg("elements") = elements_name(input.elements)));
+                           py::arg("elements") = elements_name(input.elements),
+                           py::arg("shapes") = shapes_of(op_schema.inputs.shapes(), input.shapes)));
   }
   constexpr const char* kTypeNames[] = {"int", "float", "str"};
   for (const AttrSpec& attr : op_schema.attrs) {
@@ -100,7 +111,7 @@ py::dict schema_in_python(const std::string& op) {
         py::arg("default") = fallback_of(attr), py::arg("min") = bound_of(attr, attr.min, kNoMin),
         py::arg("max") = bound_of(attr, attr.max, kNoMax)));
   }
-  for (const char* output : op_schema.outputs) outputs.append(output);
+  for (const OutputSpec& output : op_schema.outputs) outputs.append(output.name);
   return py::dict(py::arg("name") = op_schema.name, py::arg("function") = op_schema.function,
                   py::arg("inputs") = inputs, py::arg("attrs") = attrs,
                   py::arg("outputs") = outputs);

@@ -20,32 +20,11 @@ void require_groups(const Context& c, int64_t n1, int64_t n2) {
   c.limit(Quantity::kGroup, n1 / n2);
 }
 
-AttentionDims check_attention_operands(const Context& c, AttentionOperands in, int64_t head_num) {
-  c.require_rank(in.query, 3, "(T1, N1, D)");
-  c.require_rank(in.key, 3, "(T2, N2, D)");
-  c.require_rank(in.value, 3, "(T2, N2, Dv)");
-  for (size_t input : {in.query, in.key, in.value}) {
-    c.require_positive_dim(input, 1, input == in.query ? "N1" : "N2");
-    c.require_positive_dim(input, 2, input == in.value ? "Dv" : "D");
-  }
-  if (c.dim(in.query, 1) >= 0 && c.dim(in.query, 1) != head_num) {
-    c.fail_value("head_num", "N1 of query (" + std::to_string(c.dim(in.query, 1)) + ")",
-                 std::to_string(head_num));
-  }
-  AttentionDims dims;
-  dims.t1 = c.dim(in.query, 0);
-  dims.t2 = known_of(c.dim(in.key, 0), c.dim(in.value, 0));
-  dims.n1 = head_num;
-  dims.n2 = known_of(c.dim(in.key, 1), c.dim(in.value, 1));
-  dims.d = known_of(c.dim(in.query, 2), c.dim(in.key, 2));
-  dims.dv = c.dim(in.value, 2);
-  c.require_shape(in.key, "(T2, N2, D)", {kUnknownDim, dims.n2, dims.d});
-  c.require_shape(in.value, "(T2, N2, Dv)", {dims.t2, dims.n2, kUnknownDim});
-  require_groups(c, dims.n1, dims.n2);
-  c.limit(Quantity::kQueryHeads, dims.n1);
-  c.limit(Quantity::kHeadDim, dims.d);
-  c.limit(Quantity::kValueDim, dims.dv);
-  return dims;
+void check_attention_heads(const Context& c, const AttentionSizes& sizes) {
+  require_groups(c, sizes.N1, sizes.N2);
+  c.limit(Quantity::kQueryHeads, sizes.N1);
+  c.limit(Quantity::kHeadDim, sizes.D);
+  c.limit(Quantity::kValueDim, sizes.Dv);
 }
 
 void check_block_sizes(const Context& c, const SelectionAttrs& attrs) {

@@ -1,24 +1,28 @@
 // Rules that the packed NSA attention operators share.
 #pragma once
 
-#include "infer/check.h"
+#include "infer/sizes.h"
 
 namespace nsa {
 
 // -1 where unknown.
-struct AttentionDims {
-  int64_t t1, t2, n1, n2, d, dv;
+struct AttentionSizes {
+  NSA_SIZES(T1, N1, D, T2, N2, Dv)
 };
-
-struct AttentionOperands {
-  size_t query, key, value;
-};
-
-// query [T1, N1, D], key [T2, N2, D], value [T2, N2, Dv] and head_num.
-AttentionDims check_attention_operands(const Context& c, AttentionOperands in, int64_t head_num);
 
 // N1 is a multiple of N2; both may be unknown.
 void require_groups(const Context& c, int64_t n1, int64_t n2);
+void check_attention_heads(const Context& c, const AttentionSizes& sizes);
+
+// query, key and value.
+template <class Positions>
+AttentionSizes match_attention_operands(const Context& c, const Positions& in, Sizes& sizes) {
+  sizes.match_ranks({in.query, in.key, in.value});
+  sizes.match({in.query, in.key, in.value});
+  const auto named = sizes.as<AttentionSizes>(in);
+  check_attention_heads(c, named);
+  return named;
+}
 
 // Limits of the ranking in Ascend's kernels: strides of a block, and blocks of a query.
 void limit_ranking(const Context& c, const SelectionAttrs& attrs);

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "infer/check.h"
+#include "infer/sizes.h"
 
 namespace nsa {
 
@@ -12,20 +12,13 @@ namespace {
 constexpr const BlockIndexerInputs& kIn = kBlockIndexerInputs;
 
 // -1 where unknown.
-struct IndexerDims {
-  int64_t tokens, keys, heads, groups;
+struct IndexerSizes {
+  NSA_SIZES(T1, H, T2, Nk)
 };
 
-// Heads of the query and of the key, and the groups that choose blocks.
-IndexerDims check_operands(const Context& c, const BlockIndexerAttrs& attrs) {
-  c.require_rank(kIn.query, 3, "(T1, H, d)");
-  c.require_rank(kIn.key, 3, "(T2, Nk, d)");
-  for (size_t input : {kIn.query, kIn.key}) {
-    c.require_positive_dim(input, 1, input == kIn.query ? "H" : "Nk");
-    c.require_positive_dim(input, 2, "d");
-  }
-  c.require_shape(kIn.key, "(T2, Nk, d)", {kUnknownDim, kUnknownDim, c.dim(kIn.query, 2)});
-  const int64_t heads = c.dim(kIn.query, 1), key_heads = c.dim(kIn.key, 1);
+// Heads of the query and of the key, and the groups that choose blocks: their number.
+int64_t check_groups(const Context& c, const BlockIndexerAttrs& attrs, const IndexerSizes& sizes) {
+  const int64_t heads = sizes.H, key_heads = sizes.Nk;
   const int64_t asked = attrs.head_groups;
   const int64_t groups = asked > 0 ? asked : key_heads;
   if (asked > 0 && key_heads > 1 && key_heads != asked) {
@@ -39,11 +32,7 @@ IndexerDims check_operands(const Context& c, const BlockIndexerAttrs& attrs) {
                      std::to_string(heads),
                  (of_key ? "Nk = " : "") + std::to_string(groups));
   }
-  if (c.has(kIn.weights)) {
-    c.require_rank(kIn.weights, 2, "(T1, H)");
-    c.require_shape(kIn.weights, "(T1, H)", {c.dim(kIn.query, 0), heads});
-  }
-  return {c.dim(kIn.query, 0), c.dim(kIn.key, 0), heads, groups};
+  return groups;
 }
 
 // Checks the inputs and attributes that a score needs, and those that it must not have.
@@ -82,12 +71,12 @@ void check_positions(const Context& c, int64_t block_size) {
 }
 
 // Keys as many as the queries are no compressed ones, as in NsaCompressAttention.
-void check_compressed(const Context& c, const BlockIndexerAttrs& attrs, const IndexerDims& dims) {
+void check_compressed(const Context& c, const BlockIndexerAttrs& attrs, const IndexerSizes& sizes) {
   const SeqList* queries = c.values(kIn.actual_seq_qlen);
   const SeqList* keys = c.values(kIn.actual_seq_kvlen);
   const int64_t l = attrs.compress_block_size, s = attrs.compress_stride;
   if (attrs.score != BlockScore::kSoftmaxMax || c.has(kIn.q_offset) || s == 1) return;
-  if (queries == nullptr || keys == nullptr || dims.tokens / 4 < l || *queries != *keys) return;
+  if (queries == nullptr || keys == nullptr || sizes.T1 / 4 < l || *queries != *keys) return;
   c.fail_value(c.name(kIn.actual_seq_kvlen),
                "the prefix sums of the compressed tokens, which end at " +
                    std::to_string(compressed_rows(*queries, l, s)),
@@ -97,17 +86,24 @@ void check_compressed(const Context& c, const BlockIndexerAttrs& attrs, const In
 std::vector<OutputDesc> infer_indexer(const Context& c) {
   const auto& attrs = c.attrs<BlockIndexerAttrs>();
   check_score(c, attrs);
-  const IndexerDims dims = check_operands(c, attrs);
+  Sizes sizes(c);
+  sizes.match_ranks({kIn.query, kIn.key});
+  sizes.match({kIn.query, kIn.key});
+  const auto named = sizes.as<IndexerSizes>(kIn);
+  const int64_t groups = check_groups(c, attrs, named);
+  sizes.match({kIn.weights});
   check_forced_blocks(c, attrs);
   const bool compressed = attrs.score == BlockScore::kSoftmaxMax;
   c.require_same_length(kIn.actual_seq_kvlen, kIn.actual_seq_qlen);
-  c.require_prefix_sums(kIn.actual_seq_qlen, "T1", dims.tokens, ListEnd::kExact);
-  c.require_prefix_sums(kIn.actual_seq_kvlen, "T2", dims.keys,
+  c.require_prefix_sums(kIn.actual_seq_qlen, "T1", named.T1, ListEnd::kExact);
+  c.require_prefix_sums(kIn.actual_seq_kvlen, "T2", named.T2,
                         compressed ? ListEnd::kAtMost : ListEnd::kExact);
   c.require_query_offset(kIn.q_offset, kIn.actual_seq_qlen);
-  check_compressed(c, attrs, dims);
+  check_compressed(c, attrs, named);
   check_positions(c, attrs.block_size);
-  return {{DType::kInt32, {dims.tokens, dims.groups, attrs.block_count}}};
+  std::vector<OutputDesc> outputs = sizes.outputs();
+  outputs[kBlockIndexerOutputs.topk_indices].shape[1] = groups;
+  return outputs;
 }
 
 }  // namespace

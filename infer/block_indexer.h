@@ -6,9 +6,9 @@
 namespace nsa {
 
 struct BlockIndexerInputs : Inputs {
-  size_t query = required("query", Elements::kFloat);
-  size_t key = required("key", Elements::kSameFloat);
-  size_t weights = optional("weights", Elements::kFloat32);
+  size_t query = required("query", Elements::kFloat, "T1, H > 0, d > 0");
+  size_t key = required("key", Elements::kSameFloat, "T2?, Nk? > 0, d > 0");
+  size_t weights = optional("weights", Elements::kFloat32, "T1, H");
   size_t actual_seq_qlen = required("actual_seq_qlen", Elements::kList);
   size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kList);
   size_t q_offset = optional("q_offset", Elements::kList);
@@ -40,7 +40,7 @@ struct BlockIndexerAttrs {
 };
 
 struct BlockIndexerOutputs : Outputs {
-  size_t topk_indices = add("topk_indices");
+  size_t topk_indices = add("topk_indices", Result::kInt32, "T1, groups, block_count");
 };
 inline constexpr BlockIndexerOutputs kBlockIndexerOutputs;
 

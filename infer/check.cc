@@ -14,14 +14,13 @@ Context::Context(const BoundAttrs& attrs, const std::vector<TensorDesc>& inputs,
 
 void Context::check_inputs() const {
   const Inputs& specs = schema_.inputs;
-  size_t float_input = 0;
+  const size_t float_input = schema_.sizes.float_input;
   for (size_t i = 0; i < specs.size(); ++i) {
     if (!has(i) && !specs[i].optional) {
       throw OpError(OpError::kType,
                     std::string(function()) + ": " + name(i) + " must be a Tensor, got None",
                     kAclnnNullptr);
     }
-    if (specs[i].elements == Elements::kFloat) float_input = i;
   }
   // Before the inputs that have to be like it.
   check_elements(float_input, float_input);

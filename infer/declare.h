@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "infer/choices.h"
+#include "infer/shape.h"
 
 namespace nsa {
 
@@ -27,51 +28,80 @@ struct InputSpec {
   const char* name;
   Elements elements;
   bool optional;
+  ShapeForms shapes;
 
   bool list() const { return elements == Elements::kList || elements == Elements::kRowList; }
 };
 
 // The inputs of an operator: a struct derived from this one has a member for each, which holds its
-// position and whose initializer states the rest.
+// position and whose initializer states the rest. Shapes are written as shape.h says; without one
+// the rules know it.
 class Inputs {
  public:
   const InputSpec* begin() const { return specs_; }
   const InputSpec* end() const { return specs_ + count_; }
   size_t size() const { return count_; }
   const InputSpec& operator[](size_t input) const { return specs_[input]; }
+  constexpr const ShapeTable& shapes() const { return shapes_; }
 
  protected:
-  constexpr size_t required(const char* name, Elements elements) {
-    specs_[count_] = {name, elements, false};
+  constexpr size_t required(const char* name, Elements elements, const char* shape = nullptr) {
+    specs_[count_] = {name, elements, false, shapes_.parse(shape)};
     return count_++;
   }
-  constexpr size_t optional(const char* name, Elements elements) {
-    specs_[count_] = {name, elements, true};
+  constexpr size_t optional(const char* name, Elements elements, const char* shape = nullptr) {
+    specs_[count_] = {name, elements, true, shapes_.parse(shape)};
     return count_++;
   }
 
  private:
   InputSpec specs_[24] = {};
   size_t count_ = 0;
+  ShapeTable shapes_;
 };
 
-// The outputs, likewise.
+// The dtype of an output.
+enum class Result {
+  kByRules,
+  kFloat,  // that of the kFloat input
+  kFloat32,
+  kInt32,
+  kUint8,
+};
+
+struct OutputSpec {
+  const char* name;
+  Result dtype;
+  ShapeForms shapes;
+  const char* like;  // the input whose shape it has, nullptr if none
+};
+
+// The outputs, likewise. The names in their shapes are those of the inputs, or of attributes; an
+// unknown one is left to the rules.
 class Outputs {
  public:
-  const char* const* begin() const { return names_; }
-  const char* const* end() const { return names_ + count_; }
+  const OutputSpec* begin() const { return specs_; }
+  const OutputSpec* end() const { return specs_ + count_; }
   size_t size() const { return count_; }
-  const char* operator[](size_t output) const { return names_[output]; }
+  const char* operator[](size_t output) const { return specs_[output].name; }
+  constexpr const ShapeTable& shapes() const { return shapes_; }
 
  protected:
-  constexpr size_t add(const char* name) {
-    names_[count_] = name;
+  constexpr size_t add(const char* name, Result dtype = Result::kByRules,
+                       const char* shape = nullptr) {
+    specs_[count_] = {name, dtype, shapes_.parse(shape), nullptr};
+    return count_++;
+  }
+  // An output has the shape of this input, or one element where the input is absent.
+  constexpr size_t like(const char* name, Result dtype, const char* input) {
+    specs_[count_] = {name, dtype, {}, input};
     return count_++;
   }
 
  private:
-  const char* names_[12] = {};
+  OutputSpec specs_[12] = {};
   size_t count_ = 0;
+  ShapeTable shapes_;
 };
 
 // The attributes of an operator are a struct of floats or doubles, int64_t, bools and choices, with

@@ -6,33 +6,6 @@
 
 namespace nsa {
 
-std::vector<int64_t> RowQueries::shape(std::vector<int64_t> rest) const {
-  std::vector<int64_t> all =
-      packed ? std::vector<int64_t>{tokens} : std::vector<int64_t>{batch, per_row};
-  all.insert(all.end(), rest.begin(), rest.end());
-  return all;
-}
-
-RowQueries check_row_queries(const Context& c, size_t query, RowLayout layout, int64_t head_num) {
-  RowQueries q{};
-  q.packed = layout == RowLayout::kTND;
-  c.require_rank(query, q.packed ? 3 : 4,
-                 q.packed ? "(T, N1, D) with layout 'TND'" : "(B, S, N1, D) with layout 'BSND'");
-  const size_t heads = q.packed ? 1 : 2;
-  c.require_positive_dim(query, heads, "N1");
-  c.require_positive_dim(query, heads + 1, "D");
-  q.tokens = q.packed ? c.dim(query, 0) : kUnknownDim;
-  q.batch = q.packed ? kUnknownDim : c.dim(query, 0);
-  q.per_row = q.packed ? kUnknownDim : c.dim(query, 1);
-  q.n1 = head_num;
-  q.d = c.dim(query, heads + 1);
-  if (c.dim(query, heads) >= 0 && c.dim(query, heads) != q.n1) {
-    c.fail_value("head_num", "N1 of query (" + std::to_string(c.dim(query, heads)) + ")",
-                 std::to_string(q.n1));
-  }
-  return q;
-}
-
 CacheDims check_cache(const Context& c, size_t input, CacheLayout layout, int64_t heads) {
   const TensorDesc& desc = c.in(input);
   if (!desc.known_rank) return {kUnknownDim, kUnknownDim, heads, kUnknownDim};

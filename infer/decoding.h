@@ -2,7 +2,7 @@
 // and values in pages or in one piece per row.
 #pragma once
 
-#include "infer/check.h"
+#include "infer/sizes.h"
 
 namespace nsa {
 
@@ -13,13 +13,20 @@ struct RowQueries {
   int64_t batch;    // B of BSND
   int64_t per_row;  // S of BSND
   int64_t n1, d;
-
-  // The shape [T, ...] or [B, S, ...] with the given last dimensions.
-  std::vector<int64_t> shape(std::vector<int64_t> rest) const;
 };
 
-// query [T, N1, D] or [B, S, N1, D] by the layout, and head_num.
-RowQueries check_row_queries(const Context& c, size_t query, RowLayout layout, int64_t head_num);
+struct RowSizes {
+  NSA_SIZES(T, N1, D, B, S)
+};
+
+// query, whose shapes are in the order of RowLayout, as those of all tensors that lie like it.
+template <class Positions>
+RowQueries match_row_queries(const Positions& in, RowLayout layout, Sizes& sizes) {
+  sizes.set_form(static_cast<size_t>(layout));
+  sizes.match({in.query});
+  const auto named = sizes.as<RowSizes>(in);
+  return {layout == RowLayout::kTND, named.T, named.B, named.S, named.N1, named.D};
+}
 
 // Where the tokens of one of the caches stand. Heads may be next to each other in a token ("BSND":
 // [pages, page, N2, D], or [pages, page, N2 * D] where heads are given) or tokens in a head

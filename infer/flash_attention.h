@@ -2,12 +2,11 @@
 // kernels.
 #pragma once
 
-#include <array>
 #include <string>
 #include <vector>
 
-#include "infer/check.h"
 #include "infer/flash_attention_score.h"
+#include "infer/sizes.h"
 
 namespace nsa {
 
@@ -38,18 +37,6 @@ struct FlashInputs {
   size_t q_start, kv_start;
 };
 
-struct LayoutShape {
-  std::array<int64_t, 4> sizes;
-  size_t rank;
-
-  std::vector<int64_t> vec() const { return {sizes.begin(), sizes.begin() + rank}; }
-};
-
-// The shape of a tensor with `heads` heads of size `dim` and sequence length `length`; -1 where
-// unknown.
-LayoutShape layout_shape(InputLayout layout, int64_t batch, int64_t length, int64_t heads,
-                         int64_t dim);
-
 // The gradient of NsaCompressAttention borrows FlashAttentionScoreGrad: compress_block_size > 0
 // says so. Its key list may end before T2 and its mask may be larger than the segments.
 struct CompressedKind {
@@ -60,6 +47,8 @@ struct CompressedKind {
 FlashInputs flash_inputs(OpId op);
 // Attributes of the operator or of its gradient.
 const FlashAttentionScoreAttrs& flash_attrs(const Context& c);
+// query, key and value.
+FlashDims match_flash_operands(const Context& c, const FlashInputs& in, Sizes& sizes);
 FlashDims check_flash_operands(const Context& c, const FlashInputs& in);
 void check_flash_lists(const Context& c, const FlashInputs& in, const FlashDims& dims,
                        CompressedKind compressed);

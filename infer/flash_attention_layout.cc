@@ -6,37 +6,32 @@ namespace nsa {
 
 namespace {
 
-constexpr size_t kNoAxis = 4;
+constexpr const FlashAttentionScoreInputs& kIn = kFlashAttentionScoreInputs;
+constexpr const FlashAttentionScoreGradInputs& kGrad = kFlashAttentionScoreGradInputs;
 
-struct LayoutAxes {
-  size_t rank;
-  size_t batch, seq, head,
-      dim;  // kNoAxis where the layout has none; without a head axis, dim is the hidden axis H
-  const char* query;
-  const char* key;
-  const char* value;
+// -1 where unknown.
+struct FlashSizes {
+  NSA_SIZES(T1, N1, D, B, S1, T2, N2, S2, Dv)
 };
 
-// In the order of InputLayout.
-constexpr LayoutAxes kLayouts[] = {
-    {3, 0, 1, kNoAxis, 2, "(B, S1, N1 * D) with input_layout 'BSH'",
-     "(B, S2, N2 * D) with input_layout 'BSH'", "(B, S2, N2 * Dv) with input_layout 'BSH'"},
-    {3, 1, 0, kNoAxis, 2, "(S1, B, N1 * D) with input_layout 'SBH'",
-     "(S2, B, N2 * D) with input_layout 'SBH'", "(S2, B, N2 * Dv) with input_layout 'SBH'"},
-    {4, 0, 1, 2, 3, "(B, S1, N1, D) with input_layout 'BSND'",
-     "(B, S2, N2, D) with input_layout 'BSND'", "(B, S2, N2, Dv) with input_layout 'BSND'"},
-    {4, 0, 2, 1, 3, "(B, N1, S1, D) with input_layout 'BNSD'",
-     "(B, N2, S2, D) with input_layout 'BNSD'", "(B, N2, S2, Dv) with input_layout 'BNSD'"},
-    {3, kNoAxis, 0, 1, 2, "(T1, N1, D) with input_layout 'TND'",
-     "(T2, N2, D) with input_layout 'TND'", "(T2, N2, Dv) with input_layout 'TND'"},
-};
+// Where they are in the shapes of both operators.
+constexpr size_t place_of(std::string_view name) {
+  if (kIn.shapes().at(name) != kGrad.shapes().at(name)) wrong_shape("the operators begin alike");
+  return kIn.shapes().at(name);
+}
+constexpr size_t kHeads = place_of("N1"), kHeadDim = place_of("D"), kKeyHeads = place_of("N2"),
+                 kValueDim = place_of("Dv");
 
-const LayoutAxes& axes_of(InputLayout layout) { return kLayouts[static_cast<int>(layout)]; }
+bool has_head_axis(InputLayout layout) {
+  return layout != InputLayout::kBSH && layout != InputLayout::kSBH;
+}
+
+// The last axis of all three layouts without heads.
+constexpr size_t kHidden = 2;
 
 // H of one input as heads * size; `divisor` is the known one of the two.
-int64_t split_hidden(const Context& c, size_t input, const LayoutAxes& axes, int64_t divisor,
-                     const char* divisor_name) {
-  const int64_t hidden = c.dim(input, axes.dim);
+int64_t split_hidden(const Context& c, size_t input, int64_t divisor, const char* divisor_name) {
+  const int64_t hidden = c.dim(input, kHidden);
   if (hidden < 0 || divisor < 0) return kUnknownDim;
   if (hidden % divisor != 0) {
     c.fail_value(c.name(input),
@@ -45,23 +40,6 @@ int64_t split_hidden(const Context& c, size_t input, const LayoutAxes& axes, int
                  "H = " + std::to_string(hidden));
   }
   return hidden / divisor;
-}
-
-void fill_heads(const Context& c, const FlashInputs& in, const LayoutAxes& axes, FlashDims& dims) {
-  if (axes.head == kNoAxis) {
-    dims.d = split_hidden(c, in.query, axes, dims.n1, "head_num");
-    dims.n2 = split_hidden(c, in.key, axes, dims.d, "D");
-    dims.dv = split_hidden(c, in.value, axes, dims.n2, "N2");
-    return;
-  }
-  const int64_t heads = c.dim(in.query, axes.head);
-  if (heads >= 0 && heads != dims.n1) {
-    c.fail_value("head_num", "N1 of query (" + std::to_string(heads) + ")",
-                 std::to_string(dims.n1));
-  }
-  dims.n2 = known_of(c.dim(in.key, axes.head), c.dim(in.value, axes.head));
-  dims.d = known_of(c.dim(in.query, axes.dim), c.dim(in.key, axes.dim));
-  dims.dv = c.dim(in.value, axes.dim);
 }
 
 void limit_dims(const Context& c, const FlashDims& dims) {
@@ -77,59 +55,37 @@ void limit_dims(const Context& c, const FlashDims& dims) {
 
 }  // namespace
 
-LayoutShape layout_shape(InputLayout layout, int64_t batch, int64_t length, int64_t heads,
-                         int64_t dim) {
-  const LayoutAxes& axes = axes_of(layout);
-  LayoutShape shape{{}, axes.rank};
-  if (axes.batch != kNoAxis) shape.sizes[axes.batch] = batch;
-  shape.sizes[axes.seq] = length;
-  if (axes.head != kNoAxis) {
-    shape.sizes[axes.head] = heads;
-    shape.sizes[axes.dim] = dim;
-  } else {
-    shape.sizes[axes.dim] = product({heads, dim});
+FlashDims match_flash_operands(const Context& c, const FlashInputs& in, Sizes& sizes) {
+  const InputLayout layout = flash_attrs(c).input_layout;
+  const bool packed = layout == InputLayout::kTND;
+  sizes.set_form(packed ? 0 : 1 + static_cast<size_t>(layout));
+  sizes.match_ranks({in.query, in.key, in.value});
+  if (!has_head_axis(layout)) {
+    for (size_t input : {in.query, in.key, in.value}) c.require_positive_dim(input, kHidden, "H");
+    sizes.set(kHeadDim, split_hidden(c, in.query, sizes[kHeads], "head_num"));
+    sizes.set(kKeyHeads, split_hidden(c, in.key, sizes[kHeadDim], "D"));
+    sizes.set(kValueDim, split_hidden(c, in.value, sizes[kKeyHeads], "N2"));
   }
-  return shape;
-}
-
-FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
-  const FlashAttentionScoreAttrs& attrs = flash_attrs(c);
-  FlashDims dims{};
-  dims.layout = attrs.input_layout;
-  const LayoutAxes& axes = axes_of(dims.layout);
-  c.require_rank(in.query, axes.rank, axes.query);
-  c.require_rank(in.key, axes.rank, axes.key);
-  c.require_rank(in.value, axes.rank, axes.value);
-  for (size_t input : {in.query, in.key, in.value}) {
-    if (axes.head != kNoAxis)
-      c.require_positive_dim(input, axes.head, input == in.query ? "N1" : "N2");
-    c.require_positive_dim(input, axes.dim,
-                           axes.head == kNoAxis ? "H"
-                           : input == in.value  ? "Dv"
-                                                : "D");
-  }
-  dims.n1 = attrs.head_num;
-  fill_heads(c, in, axes, dims);
-  dims.s1 = c.dim(in.query, axes.seq);
-  dims.s2 = known_of(c.dim(in.key, axes.seq), c.dim(in.value, axes.seq));
-  dims.batch = kUnknownDim;
-  if (axes.batch != kNoAxis) {
-    dims.batch = known_of(c.dim(in.query, axes.batch),
-                          known_of(c.dim(in.key, axes.batch), c.dim(in.value, axes.batch)));
-  } else {
-    dims.batch = known_of(c.list_length(in.seq_q), c.list_length(in.seq_kv));
-  }
-  const auto require = [&](size_t input, const char* names, int64_t length, int64_t heads,
-                           int64_t dim) {
-    const LayoutShape expected = layout_shape(dims.layout, dims.batch, length, heads, dim);
-    c.require_shape(input, names, expected.sizes.data(), expected.rank);
-  };
-  require(in.query, axes.query, dims.s1, dims.n1, dims.d);
-  require(in.key, axes.key, dims.s2, dims.n2, dims.d);
-  require(in.value, axes.value, dims.s2, dims.n2, dims.dv);
+  sizes.match({in.query, in.key, in.value});
+  const auto named = c.op() == OpId::kFlashAttentionScore ? sizes.as<FlashSizes>(kIn)
+                                                          : sizes.as<FlashSizes>(kGrad);
+  FlashDims dims{layout,
+                 named.B,
+                 named.N1,
+                 named.N2,
+                 packed ? named.T1 : named.S1,
+                 packed ? named.T2 : named.S2,
+                 named.D,
+                 named.Dv};
+  if (packed) dims.batch = known_of(c.list_length(in.seq_q), c.list_length(in.seq_kv));
   require_groups(c, dims.n1, dims.n2);
   limit_dims(c, dims);
   return dims;
+}
+
+FlashDims check_flash_operands(const Context& c, const FlashInputs& in) {
+  Sizes sizes(c);
+  return match_flash_operands(c, in, sizes);
 }
 
 void check_flash_lists(const Context& c, const FlashInputs& in, const FlashDims& dims,

@@ -14,33 +14,23 @@ struct FlashCall {
 };
 
 // The rules of the inputs that the operator and its gradient share.
-FlashCall check_call(const Context& c, CompressedKind compressed) {
+FlashCall check_call(const Context& c, CompressedKind compressed, Sizes& sizes) {
   const FlashInputs in = flash_inputs(c.op());
   FlashCall call;
-  call.dims = check_flash_operands(c, in);
+  call.dims = match_flash_operands(c, in, sizes);
   check_flash_lists(c, in, call.dims, compressed);
   check_flash_mask(c, in, call.dims, compressed);
   check_flash_prefix(c, in, call.dims);
   call.pse = check_flash_pse(c, in, call.dims);
   check_flash_dropout(c, in, call.dims);
-  if (c.has(in.sink)) c.require_shape(in.sink, "(N1,)", {call.dims.n1});
+  sizes.match({in.sink});
   return call;
 }
 
-LayoutShape output_shape(const FlashDims& dims) {
-  return layout_shape(dims.layout, dims.batch, dims.s1, dims.n1, dims.dv);
-}
-
-std::vector<int64_t> softmax_shape(const FlashDims& dims) {
-  if (dims.layout == InputLayout::kTND) return {dims.s1, dims.n1, kSoftmaxLanes};
-  return {dims.batch, dims.n1, dims.s1, kSoftmaxLanes};
-}
-
 std::vector<OutputDesc> infer_forward(const Context& c) {
-  const FlashDims dims = check_call(c, {false}).dims;
-  return {{c.dtype(kIn.query), output_shape(dims).vec()},
-          {DType::kFloat32, softmax_shape(dims)},
-          {DType::kFloat32, softmax_shape(dims)}};
+  Sizes sizes(c);
+  check_call(c, {false}, sizes);
+  return sizes.outputs();
 }
 
 CompressedKind check_compressed(const Context& c, const FlashAttentionScoreGradAttrs& attrs) {
@@ -79,31 +69,16 @@ std::vector<int64_t> dpse_shape(const Context& c, const FlashAttentionScoreGradA
 
 std::vector<OutputDesc> infer_backward(const Context& c) {
   const auto& attrs = c.attrs<FlashAttentionScoreGradAttrs>();
-  const FlashCall call = check_call(c, check_compressed(c, attrs));
+  Sizes sizes(c);
+  const FlashCall call = check_call(c, check_compressed(c, attrs), sizes);
   c.require_query_offset(kGrad.q_offset, kGrad.actual_seq_qlen);
-  const FlashDims& dims = call.dims;
-  const bool packed = dims.layout == InputLayout::kTND;
-  const LayoutShape out = output_shape(dims);
-  for (size_t input : {kGrad.dy, kGrad.attention_in}) {
-    c.require_shape(input, "attention_out", out.sizes.data(), out.rank);
-  }
-  for (size_t input : {kGrad.softmax_max, kGrad.softmax_sum, kGrad.softmax_sum_grad}) {
-    if (!c.has(input)) continue;
-    if (packed) {
-      c.require_shape(input, "(T1, N1, 8)", {dims.s1, dims.n1, kSoftmaxLanes});
-    } else {
-      c.require_shape(input, "(B, N1, S1, 8)", {dims.batch, dims.n1, dims.s1, kSoftmaxLanes});
-    }
-  }
-  const DType dtype = c.dtype(kGrad.query);
-  const auto shape = [&](int64_t length, int64_t heads, int64_t dim) {
-    return layout_shape(dims.layout, dims.batch, length, heads, dim).vec();
-  };
-  return {{dtype, shape(dims.s1, dims.n1, dims.d)},
-          {dtype, shape(dims.s2, dims.n2, dims.d)},
-          {dtype, shape(dims.s2, dims.n2, dims.dv)},
-          {dtype, dpse_shape(c, attrs, call)},
-          {DType::kFloat32, {c.has(kGrad.sink) ? dims.n1 : 1}}};
+  sizes.match(
+      {kGrad.dy, kGrad.attention_in, kGrad.softmax_max, kGrad.softmax_sum, kGrad.softmax_sum_grad});
+  std::vector<OutputDesc> outputs = sizes.outputs();
+  outputs[kFlashAttentionScoreGradOutputs.dpse].shape = dpse_shape(c, attrs, call);
+  const size_t dsink = kFlashAttentionScoreGradOutputs.dsink;
+  outputs[dsink].shape = {c.has(kGrad.sink) ? call.dims.n1 : 1};
+  return outputs;
 }
 
 }  // namespace

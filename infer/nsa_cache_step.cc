@@ -3,7 +3,6 @@
 #include "infer/nsa_cache_step.h"
 
 #include "infer/attention.h"
-#include "infer/check.h"
 
 namespace nsa {
 
@@ -11,23 +10,25 @@ namespace {
 
 constexpr const NsaCacheStepInputs& kIn = kNsaCacheStepInputs;
 
-void check_sparse(const Context& c, int64_t batch, int64_t heads, int64_t d, int64_t dv) {
+// -1 where unknown.
+struct StepSizes {
+  NSA_SIZES(T, N1, D, Dv, B, N2, capacity)
+};
+
+constexpr size_t kHeads = kIn.shapes().at("N2"), kSetHeads = kIn.shapes().at("sets * N2"),
+                 kWidth = kIn.shapes().at("D + Dv"), kPlaces = kIn.shapes().at("places"),
+                 kHeader = kIn.shapes().at("header");
+
+void check_sparse(const Context& c, int64_t capacity, Sizes& sizes) {
   const auto& attrs = c.attrs<NsaCacheStepAttrs>();
-  const int64_t l = attrs.compress_block_size;
   limit_ranking(c, attrs);
-  c.require_shape(kIn.gates, "(T, 3, N1)", {c.dim(kIn.query, 0), 3, c.dim(kIn.query, 1)});
-  for (size_t input : {kIn.weight_k, kIn.weight_v})
-    c.require_shape(input, "(compress_block_size, N2)", {l, heads});
-  c.require_shape(kIn.position_k, "(compress_block_size, N2, D)", {l, heads, d});
-  c.require_shape(kIn.position_v, "(compress_block_size, N2, Dv)", {l, heads, dv});
-  const int64_t capacity = c.dim(kIn.selected, 2);
-  const int64_t places = capacity < 0 ? kUnknownDim : CachePlaces(capacity, attrs).all();
-  c.require_shape(kIn.others, "(B, N2, places, D + Dv)",
-                  {batch, heads, places, c.dim(kIn.selected, 3)});
+  sizes.match({kIn.gates, kIn.weight_k, kIn.weight_v, kIn.position_k, kIn.position_v});
+  if (capacity >= 0) sizes.set(kPlaces, CachePlaces(capacity, attrs).all());
+  sizes.match({kIn.others});
 }
 
 // A kernel on Ascend takes the angles, one on the CPU computes them.
-void check_angles(const Context& c, int64_t d) {
+void check_angles(const Context& c, int64_t capacity, Sizes& sizes) {
   constexpr int64_t kAngleStep = 2048;
   const bool wanted = c.target() == Target::kAscend;
   for (size_t input : {kIn.angles, kIn.fine_angles}) {
@@ -36,10 +37,8 @@ void check_angles(const Context& c, int64_t d) {
                    wanted ? "None" : "a Tensor");
   }
   if (!wanted) return;
-  const int64_t width = d < 0 ? kUnknownDim : 2 * d;
-  c.require_shape(kIn.angles, "(positions / 2048, 2 D)", {kUnknownDim, width});
-  c.require_shape(kIn.fine_angles, "(2048, 2 D)", {kAngleStep, width});
-  const int64_t capacity = c.dim(kIn.selected, 2), coarse = c.dim(kIn.angles, 0);
+  sizes.match({kIn.angles, kIn.fine_angles});
+  const int64_t coarse = c.dim(kIn.angles, 0);
   if (capacity > coarse * kAngleStep && coarse >= 0) {
     c.fail_value("cache",
                  "of a capacity of at most " + std::to_string(coarse * kAngleStep) +
@@ -67,7 +66,8 @@ void check_counts(const Context& c, int64_t batch, int64_t tokens) {
 }
 
 std::vector<OutputDesc> infer_step(const Context& c) {
-  c.require_rank(kIn.query, 3, "(T, N1, D)");
+  Sizes sizes(c);
+  sizes.match_ranks({kIn.query});
   const bool sparse = c.has(kIn.gates);
   // On Ascend what is written cannot be absent, and dense attention has a placeholder for `others`.
   const bool placeholder = !sparse && c.target() == Target::kAscend;
@@ -76,27 +76,22 @@ std::vector<OutputDesc> infer_step(const Context& c) {
       c.fail_value(c.name(input), sparse ? "given with gates" : "None without gates",
                    sparse ? "None" : "a Tensor");
   }
-  const int64_t tokens = c.dim(kIn.query, 0), d = c.dim(kIn.query, 2);
-  c.require_rank(kIn.value, 3, "(T, sets * N2, Dv)");
-  c.require_rank(kIn.selected, 4, "(B, N2, capacity, D + Dv)");
-  c.require_rank(kIn.key, 3, "(T, sets * N2, D)");
-  const int64_t batch = c.dim(kIn.selected, 0), all = c.dim(kIn.key, 1);
-  const int64_t heads = all < 0 ? c.dim(kIn.selected, 1)
-                                : all / (sparse && !c.attrs<NsaCacheStepAttrs>().shared_kv ? 3 : 1);
-  const int64_t dv = c.dim(kIn.value, 2);
-  c.require_shape(kIn.selected, "(B, N2, capacity, D + Dv)",
-                  {batch, heads, kUnknownDim, d < 0 || dv < 0 ? kUnknownDim : d + dv});
-  c.require_shape(kIn.key, "(T, sets * N2, D)", {tokens, all, d});
-  c.require_shape(kIn.value, "(T, sets * N2, Dv)", {tokens, all, dv});
-  constexpr int64_t kHeader = kCacheHeader;
-  c.require_shape(kIn.state, "(B, header + 2)", {batch, kHeader + 2});
-  if (sparse) check_sparse(c, batch, heads, d, dv);
-  if (c.dim(kIn.query, 1) > 0 && heads > 0) c.limit(Quantity::kGroup, c.dim(kIn.query, 1) / heads);
-  c.limit(Quantity::kHeadDim, d);
-  c.limit(Quantity::kValueDim, dv);
-  check_angles(c, d);
-  check_counts(c, batch, tokens);
-  return {{c.dtype(kIn.selected), {tokens, c.dim(kIn.query, 1), dv}}};
+  // The heads of the key are what the value is compared with.
+  sizes.take({kIn.key});
+  sizes.match_ranks({kIn.value, kIn.selected, kIn.key});
+  const bool three_sets = sparse && !c.attrs<NsaCacheStepAttrs>().shared_kv;
+  if (sizes[kSetHeads] >= 0) sizes.set(kHeads, sizes[kSetHeads] / (three_sets ? 3 : 1));
+  const auto named = sizes.as<StepSizes>(kIn);
+  if (named.D >= 0 && named.Dv >= 0) sizes.set(kWidth, named.D + named.Dv);
+  sizes.set(kHeader, kCacheHeader);
+  sizes.match({kIn.selected, kIn.key, kIn.value, kIn.state});
+  if (sparse) check_sparse(c, named.capacity, sizes);
+  if (named.N1 > 0 && named.N2 > 0) c.limit(Quantity::kGroup, named.N1 / named.N2);
+  c.limit(Quantity::kHeadDim, named.D);
+  c.limit(Quantity::kValueDim, named.Dv);
+  check_angles(c, named.capacity, sizes);
+  check_counts(c, named.B, named.T);
+  return sizes.outputs();
 }
 
 }  // namespace

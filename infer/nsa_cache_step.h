@@ -48,20 +48,20 @@ struct CacheLayer {
 // tokens that it has had since it was empty. Of each row, so that whoever reorders the rows of all
 // three Tensors has the cache of these rows.
 struct NsaCacheStepInputs : Inputs {
-  size_t query = required("query", Elements::kFloat32);
-  size_t key = required("key", Elements::kFloat32);
-  size_t value = required("value", Elements::kFloat32);
-  size_t selected = required("selected", Elements::kFloat);
-  size_t state = required("state", Elements::kInt64);
+  size_t query = required("query", Elements::kFloat32, "T, N1, D");
+  size_t key = required("key", Elements::kFloat32, "T, `sets * N2`, D");
+  size_t value = required("value", Elements::kFloat32, "T, `sets * N2`, Dv");
+  size_t selected = required("selected", Elements::kFloat, "B, N2, capacity?, `D + Dv`");
+  size_t state = required("state", Elements::kInt64, "B, header + 2");
   size_t actual_seq_len = optional("actual_seq_len", Elements::kList);
-  size_t gates = optional("gates", Elements::kFloat32);
-  size_t weight_k = optional("weight_k", Elements::kFloat32);
-  size_t weight_v = optional("weight_v", Elements::kFloat32);
-  size_t position_k = optional("position_k", Elements::kFloat32);
-  size_t position_v = optional("position_v", Elements::kFloat32);
-  size_t others = optional("others", Elements::kSameFloat);
-  size_t angles = optional("angles", Elements::kFloat32);
-  size_t fine_angles = optional("fine_angles", Elements::kFloat32);
+  size_t gates = optional("gates", Elements::kFloat32, "T, 3, N1");
+  size_t weight_k = optional("weight_k", Elements::kFloat32, "compress_block_size, N2");
+  size_t weight_v = optional("weight_v", Elements::kFloat32, "compress_block_size, N2");
+  size_t position_k = optional("position_k", Elements::kFloat32, "compress_block_size, N2, D");
+  size_t position_v = optional("position_v", Elements::kFloat32, "compress_block_size, N2, Dv");
+  size_t others = optional("others", Elements::kSameFloat, "B, N2, places, `D + Dv`");
+  size_t angles = optional("angles", Elements::kFloat32, "positions / 2048?, 2 D");
+  size_t fine_angles = optional("fine_angles", Elements::kFloat32, "2048, 2 D");
 };
 inline constexpr NsaCacheStepInputs kNsaCacheStepInputs;
 
@@ -115,7 +115,7 @@ struct CachePlaces {
 };
 
 struct NsaCacheStepOutputs : Outputs {
-  size_t attention_out = add("attention_out");
+  size_t attention_out = add("attention_out", Result::kFloat, "T, N1, Dv");
 };
 inline constexpr NsaCacheStepOutputs kNsaCacheStepOutputs;
 

@@ -6,8 +6,8 @@
 namespace nsa {
 
 struct NsaCompressInputs : Inputs {
-  size_t input = required("input", Elements::kFloat);
-  size_t weight = required("weight", Elements::kSameFloat);
+  size_t input = required("input", Elements::kFloat, "T, N > 0, D > 0");
+  size_t weight = required("weight", Elements::kSameFloat, "compress_block_size, N");
   size_t actual_seq_len = required("actual_seq_len", Elements::kList);
 };
 inline constexpr NsaCompressInputs kNsaCompressInputs;
@@ -35,21 +35,21 @@ struct NsaCompressAttrs : NsaCompressGradAttrs {
 };
 
 struct NsaCompressOutputs : Outputs {
-  size_t output = add("output");
+  size_t output = add("output", Result::kFloat, "num_windows, N, D");
 };
 inline constexpr NsaCompressOutputs kNsaCompressOutputs;
 
 struct NsaCompressGradInputs : Inputs {
-  size_t output_grad = required("output_grad", Elements::kSameFloat);
-  size_t input = required("input", Elements::kFloat);
-  size_t weight = required("weight", Elements::kSameFloat);
+  size_t output_grad = required("output_grad", Elements::kSameFloat, "T'?, N, D");
+  size_t input = required("input", Elements::kFloat, "T, N > 0, D > 0");
+  size_t weight = required("weight", Elements::kSameFloat, "compress_block_size, N");
   size_t actual_seq_len = required("actual_seq_len", Elements::kList);
 };
 inline constexpr NsaCompressGradInputs kNsaCompressGradInputs;
 
 struct NsaCompressGradOutputs : Outputs {
-  size_t input_grad = add("input_grad");
-  size_t weight_grad = add("weight_grad");
+  size_t input_grad = add("input_grad", Result::kFloat, "T, N, D");
+  size_t weight_grad = add("weight_grad", Result::kFloat, "compress_block_size, N");
 };
 inline constexpr NsaCompressGradOutputs kNsaCompressGradOutputs;
 

@@ -23,11 +23,11 @@ void check_without_causal(const Context& c, const NsaCompressAttentionAttrs& a) 
   }
 }
 
-void check_list_forms(const Context& c, const AttentionDims& dims, bool causal) {
-  c.require_prefix_sums(kIn.actual_seq_qlen, "T1", dims.t1, ListEnd::kExact);
+void check_list_forms(const Context& c, const AttentionSizes& sizes, bool causal) {
+  c.require_prefix_sums(kIn.actual_seq_qlen, "T1", sizes.T1, ListEnd::kExact);
   if (c.has(kIn.actual_cmp_seq_kvlen)) {
     c.require_same_length(kIn.actual_cmp_seq_kvlen, kIn.actual_seq_qlen);
-    c.require_prefix_sums(kIn.actual_cmp_seq_kvlen, "T2", dims.t2, ListEnd::kAtMost);
+    c.require_prefix_sums(kIn.actual_cmp_seq_kvlen, "T2", sizes.T2, ListEnd::kAtMost);
   } else if (!causal) {
     c.fail_value("actual_cmp_seq_kvlen", "given unless causal=True", "None");
   }
@@ -55,13 +55,13 @@ void require_covering(const Context& c, size_t mask, const char* axes, int64_t r
 
 // Keys as many as the queries are no compressed ones: most of them no query would see. With offsets
 // the queries may be a part of a longer sequence, and a few queries see little anyway.
-void check_compressed(const Context& c, const AttentionDims& dims, const SelectionRule& rule,
+void check_compressed(const Context& c, const AttentionSizes& sizes, const SelectionRule& rule,
                       const SeqList& seq_q, const SeqList& seq_cmp) {
   const int64_t queries = seq_q.back(), l = rule.compress_block_size, s = rule.compress_stride;
   if (!rule.causal || c.has(kIn.q_offset) || s == 1 || queries / 4 < l) return;
   const std::string windows = std::to_string(compressed_rows(seq_q, l, s));
   if (!c.has(kIn.actual_cmp_seq_kvlen)) {
-    if (dims.t2 != queries) return;
+    if (sizes.T2 != queries) return;
     c.fail_value("key", "what nsa_compress makes of the keys, " + windows + " rows",
                  format_shape(c.in(kIn.key).shape) + ", as many as queries");
   }
@@ -75,14 +75,14 @@ void check_compressed(const Context& c, const AttentionDims& dims, const Selecti
 }
 
 // Checks that need the values of the lists.
-void check_segments(const Context& c, const AttentionDims& dims, const SelectionRule& rule) {
+void check_segments(const Context& c, const AttentionSizes& sizes, const SelectionRule& rule) {
   const SeqList* seq_q = c.values(kIn.actual_seq_qlen);
   if (seq_q == nullptr) return;
   const bool derived = !c.has(kIn.actual_cmp_seq_kvlen);
   SeqList derived_cmp;
   if (derived) {
     derived_cmp = compressed_seq_len(*seq_q, rule.compress_block_size, rule.compress_stride);
-    if (dims.t2 >= 0 && derived_cmp.back() > dims.t2) {
+    if (sizes.T2 >= 0 && derived_cmp.back() > sizes.T2) {
       c.fail_value("key",
                    "of at least " + std::to_string(derived_cmp.back()) +
                        " rows, the windows of actual_seq_qlen where actual_cmp_seq_kvlen is None",
@@ -91,7 +91,7 @@ void check_segments(const Context& c, const AttentionDims& dims, const Selection
   }
   const SeqList* seq_cmp = derived ? &derived_cmp : c.values(kIn.actual_cmp_seq_kvlen);
   if (seq_cmp == nullptr) return;
-  check_compressed(c, dims, rule, *seq_q, *seq_cmp);
+  check_compressed(c, sizes, rule, *seq_q, *seq_cmp);
   const SeqList* offsets = c.values(kIn.q_offset);
   const bool blocks_known = !rule.causal || !c.has(kIn.q_offset) || offsets != nullptr;
 
@@ -119,22 +119,15 @@ void check_segments(const Context& c, const AttentionDims& dims, const Selection
 
 std::vector<OutputDesc> infer_attention(const Context& c) {
   const auto& attrs = c.attrs<NsaCompressAttentionAttrs>();
-  const AttentionDims dims =
-      check_attention_operands(c, {kIn.query, kIn.key, kIn.value}, attrs.head_num);
+  Sizes sizes(c);
+  const AttentionSizes named = match_attention_operands(c, kIn, sizes);
   const SelectionRule rule = check_blocks(c, attrs);
   check_without_causal(c, attrs);
   check_forced_blocks(c, attrs);
-  for (size_t mask : {kIn.topk_mask, kIn.atten_mask}) {
-    if (!c.has(mask)) continue;
-    c.require_rank(mask, 2,
-                   mask == kIn.topk_mask ? "(max Sq, max blocks)" : "(max Sq, max CmpSkv)");
-  }
-  check_list_forms(c, dims, rule.causal);
-  check_segments(c, dims, rule);
-  return {{c.dtype(kIn.query), {dims.t1, dims.n1, dims.dv}},
-          {DType::kInt32, {dims.t1, dims.n2, attrs.select_block_count}},
-          {DType::kFloat32, {dims.t1, dims.n1, kSoftmaxLanes}},
-          {DType::kFloat32, {dims.t1, dims.n1, kSoftmaxLanes}}};
+  sizes.match({kIn.topk_mask, kIn.atten_mask});
+  check_list_forms(c, named, rule.causal);
+  check_segments(c, named, rule);
+  return sizes.outputs();
 }
 
 }  // namespace

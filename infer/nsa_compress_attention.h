@@ -6,11 +6,11 @@
 namespace nsa {
 
 struct NsaCompressAttentionInputs : Inputs {
-  size_t query = required("query", Elements::kFloat);
-  size_t key = required("key", Elements::kSameFloat);
-  size_t value = required("value", Elements::kSameFloat);
-  size_t topk_mask = optional("topk_mask", Elements::kMask);
-  size_t atten_mask = optional("atten_mask", Elements::kMask);
+  size_t query = required("query", Elements::kFloat, "T1, N1 = head_num > 0, D > 0");
+  size_t key = required("key", Elements::kSameFloat, "T2?, N2 > 0, D > 0");
+  size_t value = required("value", Elements::kSameFloat, "T2, N2 > 0, Dv? > 0");
+  size_t topk_mask = optional("topk_mask", Elements::kMask, "max Sq?, max blocks?");
+  size_t atten_mask = optional("atten_mask", Elements::kMask, "max Sq?, max CmpSkv?");
   size_t actual_seq_qlen = required("actual_seq_qlen", Elements::kList);
   size_t actual_cmp_seq_kvlen = optional("actual_cmp_seq_kvlen", Elements::kList);
   size_t actual_sel_seq_kvlen = optional("actual_sel_seq_kvlen", Elements::kList);
@@ -40,10 +40,10 @@ struct NsaCompressAttentionAttrs : SelectionAttrs {
 };
 
 struct NsaCompressAttentionOutputs : Outputs {
-  size_t attention_out = add("attention_out");
-  size_t topk_indices = add("topk_indices");
-  size_t softmax_max = add("softmax_max");
-  size_t softmax_sum = add("softmax_sum");
+  size_t attention_out = add("attention_out", Result::kFloat, "T1, N1, Dv");
+  size_t topk_indices = add("topk_indices", Result::kInt32, "T1, N2, select_block_count");
+  size_t softmax_max = add("softmax_max", Result::kFloat32, "T1, N1, 8");
+  size_t softmax_sum = add("softmax_sum", Result::kFloat32, "T1, N1, 8");
 };
 inline constexpr NsaCompressAttentionOutputs kNsaCompressAttentionOutputs;
 

@@ -51,7 +51,8 @@ void check_positions(const Context& c, const SelectionAttrs& attrs, const SeqLis
 
 std::vector<OutputDesc> infer_attention(const Context& c) {
   const auto& attrs = c.attrs<NsaCompressAttentionInferAttrs>();
-  const RowQueries query = check_row_queries(c, kIn.query, attrs.layout, attrs.head_num);
+  Sizes sizes(c);
+  const RowQueries query = match_row_queries(kIn, attrs.layout, sizes);
   check_block_sizes(c, attrs);
   check_forced_blocks(c, attrs);
   const int64_t heads = attrs.key_value_head_num;
@@ -69,8 +70,9 @@ std::vector<OutputDesc> infer_attention(const Context& c) {
       check_row_counts(c, kIn.actual_seq_qlen,
                        known ? kIn.actual_sel_seq_kvlen : kIn.actual_cmp_seq_kvlen, query, known);
   check_positions(c, attrs, counts);
-  return {{c.dtype(kIn.query), query.shape({query.n1, cache.dim})},
-          {DType::kInt32, query.shape({heads, attrs.select_block_count})}};
+  std::vector<OutputDesc> outputs = sizes.outputs();
+  outputs[kNsaCompressAttentionInferOutputs.attention_out].shape.back() = cache.dim;
+  return outputs;
 }
 
 }  // namespace

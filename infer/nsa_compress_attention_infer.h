@@ -6,7 +6,9 @@
 namespace nsa {
 
 struct NsaCompressAttentionInferInputs : Inputs {
-  size_t query = required("query", Elements::kFloat);
+  size_t query = required("query", Elements::kFloat,
+                          "T, N1 = head_num > 0, D > 0 with layout 'TND' | "
+                          "B, S, N1 = head_num > 0, D > 0 with layout 'BSND'");
   size_t key = required("key", Elements::kSameFloat);
   size_t value = required("value", Elements::kSameFloat);
   size_t block_table = optional("block_table", Elements::kInt32);
@@ -42,8 +44,10 @@ struct NsaCompressAttentionInferAttrs : SelectionAttrs {
 };
 
 struct NsaCompressAttentionInferOutputs : Outputs {
-  size_t attention_out = add("attention_out");
-  size_t topk_indices = add("topk_indices");
+  size_t attention_out = add("attention_out", Result::kFloat, "T, N1, Dv | B, S, N1, Dv");
+  size_t topk_indices = add(
+      "topk_indices", Result::kInt32,
+      "T, key_value_head_num, select_block_count | B, S, key_value_head_num, select_block_count");
 };
 inline constexpr NsaCompressAttentionInferOutputs kNsaCompressAttentionInferOutputs;
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "infer/decoding.h"
+#include "infer/sizes.h"
 
 namespace nsa {
 
@@ -45,24 +46,25 @@ void check_packed(const Context& c) {
                std::to_string(total));
 }
 
+// -1 where unknown.
+struct CacheSizes {
+  NSA_SIZES(N, D)
+};
+
 std::vector<OutputDesc> infer_rows(const Context& c) {
   const auto& attrs = c.attrs<NsaCompressWithCacheAttrs>();
-  const int64_t l = attrs.compress_block_size;
-  c.require_int("compress_block_size", l, attrs.compress_stride);
+  c.require_int("compress_block_size", attrs.compress_block_size, attrs.compress_stride);
   const bool paged = c.has(kIn.block_table);
-  c.require_rank(kIn.input, paged ? 4 : 3,
-                 paged ? "(pages, page_block_size, N, D)" : "(T, N, D) without block_table");
-  const size_t heads_axis = paged ? 2 : 1;
-  const int64_t heads = c.dim(kIn.input, heads_axis), dim = c.dim(kIn.input, heads_axis + 1);
-  c.require_positive_dim(kIn.input, heads_axis, "N");
-  c.require_positive_dim(kIn.input, heads_axis + 1, "D");
-  c.limit(Quantity::kQueryHeads, heads);
-  c.limit(Quantity::kHeadDim, dim);
-  c.require_shape(kIn.weight, "(compress_block_size, N)", {l, heads});
-  c.require_shape(kIn.cache, "(slots, N, D)", {kUnknownDim, heads, dim});
+  Sizes sizes(c);
+  sizes.set_form(paged ? 0 : 1);
+  sizes.match({kIn.input});
+  const auto named = sizes.as<CacheSizes>(kIn);
+  c.limit(Quantity::kQueryHeads, named.N);
+  c.limit(Quantity::kHeadDim, named.D);
+  sizes.match({kIn.weight, kIn.cache});
   c.require_same_length(kIn.slot_mapping, kIn.actual_seq_len);
   if (paged) {
-    const CacheDims cache{c.dim(kIn.input, 0), c.dim(kIn.input, 1), heads, dim};
+    const CacheDims cache{c.dim(kIn.input, 0), c.dim(kIn.input, 1), named.N, named.D};
     c.require_positive_dim(kIn.input, 1, "page_block_size");
     check_page_size(c, cache, attrs.page_block_size);
     check_block_table(c, kIn.block_table, kIn.actual_seq_len, cache, kIn.input);
@@ -71,7 +73,9 @@ std::vector<OutputDesc> infer_rows(const Context& c) {
     check_packed(c);
   }
   check_slots(c, attrs, c.dim(kIn.cache, 0));
-  return {{c.dtype(kIn.input), {c.list_length(kIn.actual_seq_len), heads, dim}}};
+  std::vector<OutputDesc> outputs = sizes.outputs();
+  outputs[kNsaCompressWithCacheOutputs.rows].shape[0] = c.list_length(kIn.actual_seq_len);
+  return outputs;
 }
 
 }  // namespace

@@ -6,12 +6,14 @@
 namespace nsa {
 
 struct NsaCompressWithCacheInputs : Inputs {
-  size_t input = required("input", Elements::kFloat);
-  size_t weight = required("weight", Elements::kSameFloat);
+  size_t input =
+      required("input", Elements::kFloat,
+               "pages, page_block_size?, N > 0, D > 0 | T, N > 0, D > 0 without block_table");
+  size_t weight = required("weight", Elements::kSameFloat, "compress_block_size, N");
   size_t slot_mapping = required("slot_mapping", Elements::kRowList);
   size_t block_table = optional("block_table", Elements::kInt32);
   size_t actual_seq_len = required("actual_seq_len", Elements::kRowList);
-  size_t cache = required("cache", Elements::kSameFloat);  // written in place
+  size_t cache = required("cache", Elements::kSameFloat, "slots?, N, D");  // written in place
 };
 inline constexpr NsaCompressWithCacheInputs kNsaCompressWithCacheInputs;
 
@@ -30,7 +32,8 @@ struct NsaCompressWithCacheAttrs {
 };
 
 struct NsaCompressWithCacheOutputs : Outputs {
-  size_t rows = add("rows");  // what was written, zeros for a row that fills no window
+  size_t rows = add("rows", Result::kFloat,
+                    "B, N, D");  // what was written, zeros for a row that fills no window
 };
 inline constexpr NsaCompressWithCacheOutputs kNsaCompressWithCacheOutputs;
 

@@ -51,7 +51,8 @@ void check_capacities(const Context& c, const CacheDims& cmp, const CacheDims& s
 
 std::vector<OutputDesc> infer_decode(const Context& c) {
   const auto& attrs = c.attrs<NsaDecodeAttrs>();
-  const RowQueries query = check_row_queries(c, kIn.query, attrs.layout, attrs.head_num);
+  Sizes sizes(c);
+  const RowQueries query = match_row_queries(kIn, attrs.layout, sizes);
   check_block_sizes(c, attrs);
   check_forced_blocks(c, attrs);
   const CacheLayout layout = attrs.cache_layout;
@@ -72,13 +73,13 @@ std::vector<OutputDesc> infer_decode(const Context& c) {
         "of one ring for each of the " + std::to_string(batch) + " rows of actual_seq_kvlen",
         format_shape(c.in(kIn.key_win).shape));
   }
-  const std::vector<int64_t> gates = query.shape({3, query.n1});
-  c.require_shape(kIn.gates, query.packed ? "(T, 3, N1)" : "(B, S, 3, N1)", gates.data(),
-                  gates.size());
+  sizes.match({kIn.gates});
   const SeqList counts =
       check_row_counts(c, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, query, true);
   check_capacities(c, cmp, slc, win, counts, attrs);
-  return {{c.dtype(kIn.query), query.shape({query.n1, known_of(slc.dim, cmp.dim)})}};
+  std::vector<OutputDesc> outputs = sizes.outputs();
+  outputs[kNsaDecodeOutputs.attention_out].shape.back() = known_of(slc.dim, cmp.dim);
+  return outputs;
 }
 
 }  // namespace

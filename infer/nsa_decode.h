@@ -6,8 +6,10 @@
 namespace nsa {
 
 struct NsaDecodeInputs : Inputs {
-  size_t query = required("query", Elements::kFloat);
-  size_t gates = required("gates", Elements::kFloat32);
+  size_t query = required("query", Elements::kFloat,
+                          "T, N1 = head_num > 0, D > 0 with layout 'TND' | "
+                          "B, S, N1 = head_num > 0, D > 0 with layout 'BSND'");
+  size_t gates = required("gates", Elements::kFloat32, "T, 3, N1 | B, S, 3, N1");
   size_t key_cmp = required("key_cmp", Elements::kSameFloat);
   size_t value_cmp = required("value_cmp", Elements::kSameFloat);
   size_t key_slc = required("key_slc", Elements::kSameFloat);
@@ -47,7 +49,7 @@ struct NsaDecodeAttrs : SelectionAttrs {
 };
 
 struct NsaDecodeOutputs : Outputs {
-  size_t attention_out = add("attention_out");
+  size_t attention_out = add("attention_out", Result::kFloat, "T, N1, Dv | B, S, N1, Dv");
 };
 inline constexpr NsaDecodeOutputs kNsaDecodeOutputs;
 

@@ -1,15 +1,18 @@
 // Rules of NsaDropoutMask.
 #include "infer/nsa_dropout_mask.h"
 
-#include "infer/check.h"
+#include "infer/sizes.h"
 
 namespace nsa {
 
 namespace {
 
 std::vector<OutputDesc> infer_mask(const Context& c) {
-  c.require_shape(kNsaDropoutMaskInputs.seed, "(1,)", {1});
-  return {{DType::kUint8, {ceil_div(c.attrs<NsaDropoutMaskAttrs>().numel, 8)}}};
+  Sizes sizes(c);
+  sizes.match({kNsaDropoutMaskInputs.seed});
+  std::vector<OutputDesc> outputs = sizes.outputs();
+  outputs[kNsaDropoutMaskOutputs.mask].shape = {ceil_div(c.attrs<NsaDropoutMaskAttrs>().numel, 8)};
+  return outputs;
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace nsa {
 
 struct NsaDropoutMaskInputs : Inputs {
-  size_t seed = required("seed", Elements::kInt64);
+  size_t seed = required("seed", Elements::kInt64, "1");
 };
 inline constexpr NsaDropoutMaskInputs kNsaDropoutMaskInputs;
 
@@ -22,7 +22,7 @@ struct NsaDropoutMaskAttrs {
 };
 
 struct NsaDropoutMaskOutputs : Outputs {
-  size_t mask = add("mask");
+  size_t mask = add("mask", Result::kUint8, "bytes");
 };
 inline constexpr NsaDropoutMaskOutputs kNsaDropoutMaskOutputs;
 

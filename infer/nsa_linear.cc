@@ -1,7 +1,7 @@
 // Rules of NsaLinear, which the layers call.
 #include "infer/nsa_linear.h"
 
-#include "infer/check.h"
+#include "infer/sizes.h"
 
 namespace nsa {
 
@@ -10,10 +10,9 @@ namespace {
 constexpr const NsaLinearInputs& kIn = kNsaLinearInputs;
 
 std::vector<OutputDesc> infer_linear(const Context& c) {
-  c.require_rank(kIn.x, 2, "(T, K)");
-  c.require_rank(kIn.weight, 2, "(N, K)");
-  c.require_shape(kIn.weight, "(N, K)", {kUnknownDim, c.dim(kIn.x, 1)});
-  return {{DType::kFloat32, {c.dim(kIn.x, 0), c.dim(kIn.weight, 0)}}};
+  Sizes sizes(c);
+  sizes.match({kIn.x, kIn.weight});
+  return sizes.outputs();
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 namespace nsa {
 
 struct NsaLinearInputs : Inputs {
-  size_t x = required("x", Elements::kFloat32);
-  size_t weight = required("weight", Elements::kFloat);
+  size_t x = required("x", Elements::kFloat32, "T, K");
+  size_t weight = required("weight", Elements::kFloat, "N?, K");
 };
 inline constexpr NsaLinearInputs kNsaLinearInputs;
 
@@ -21,7 +21,7 @@ struct NsaLinearAttrs {
 };
 
 struct NsaLinearOutputs : Outputs {
-  size_t y = add("y");
+  size_t y = add("y", Result::kFloat32, "T, N");
 };
 inline constexpr NsaLinearOutputs kNsaLinearOutputs;
 

@@ -6,10 +6,10 @@
 namespace nsa {
 
 struct NsaMixBranchesInputs : Inputs {
-  size_t logits = required("logits", Elements::kFloat32);
-  size_t compressed = required("compressed", Elements::kFloat);
-  size_t selected = required("selected", Elements::kSameFloat);
-  size_t window = required("window", Elements::kSameFloat);
+  size_t logits = required("logits", Elements::kFloat32, "T, 3 * N1");
+  size_t compressed = required("compressed", Elements::kFloat, "T, N1, Dv");
+  size_t selected = required("selected", Elements::kSameFloat, "T, N1, Dv");
+  size_t window = required("window", Elements::kSameFloat, "T, N1, Dv");
 };
 inline constexpr NsaMixBranchesInputs kNsaMixBranchesInputs;
 
@@ -34,24 +34,24 @@ struct NsaMixBranchesAttrs : NsaMixBranchesGradAttrs {
 };
 
 struct NsaMixBranchesOutputs : Outputs {
-  size_t mixed = add("mixed");
+  size_t mixed = add("mixed", Result::kByRules, "T, N1, Dv");
 };
 inline constexpr NsaMixBranchesOutputs kNsaMixBranchesOutputs;
 
 struct NsaMixBranchesGradInputs : Inputs {
-  size_t mixed_grad = required("mixed_grad", Elements::kByRules);  // of any floating dtype
-  size_t logits = required("logits", Elements::kFloat32);
-  size_t compressed = required("compressed", Elements::kFloat);
-  size_t selected = required("selected", Elements::kSameFloat);
-  size_t window = required("window", Elements::kSameFloat);
+  size_t mixed_grad = required("mixed_grad", Elements::kByRules, "T, N1, Dv");  // any float
+  size_t logits = required("logits", Elements::kFloat32, "T, 3 * N1");
+  size_t compressed = required("compressed", Elements::kFloat, "T, N1, Dv");
+  size_t selected = required("selected", Elements::kSameFloat, "T, N1, Dv");
+  size_t window = required("window", Elements::kSameFloat, "T, N1, Dv");
 };
 inline constexpr NsaMixBranchesGradInputs kNsaMixBranchesGradInputs;
 
 struct NsaMixBranchesGradOutputs : Outputs {
-  size_t logits_grad = add("logits_grad");
-  size_t compressed_grad = add("compressed_grad");
-  size_t selected_grad = add("selected_grad");
-  size_t window_grad = add("window_grad");
+  size_t logits_grad = add("logits_grad", Result::kFloat32, "T, 3 * N1");
+  size_t compressed_grad = add("compressed_grad", Result::kFloat, "T, N1, Dv");
+  size_t selected_grad = add("selected_grad", Result::kFloat, "T, N1, Dv");
+  size_t window_grad = add("window_grad", Result::kFloat, "T, N1, Dv");
 };
 inline constexpr NsaMixBranchesGradOutputs kNsaMixBranchesGradOutputs;
 

@@ -1,17 +1,13 @@
 // Rules of NsaRound, which the layers call.
 #include "infer/nsa_round.h"
 
-#include "infer/check.h"
+#include "infer/sizes.h"
 
 namespace nsa {
 
 namespace {
 
-std::vector<OutputDesc> infer_round(const Context& c) {
-  const TensorDesc& x = c.in(kNsaRoundInputs.x);
-  return {{DType::kFloat32,
-           x.known_rank ? x.shape : std::vector<int64_t>{-2}}};  // MindSpore's unknown rank
-}
+std::vector<OutputDesc> infer_round(const Context& c) { return Sizes(c).outputs(); }
 
 }  // namespace
 

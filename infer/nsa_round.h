@@ -20,7 +20,7 @@ struct NsaRoundAttrs {
 };
 
 struct NsaRoundOutputs : Outputs {
-  size_t rounded = add("rounded");
+  size_t rounded = like("rounded", Result::kFloat32, "x");
 };
 inline constexpr NsaRoundOutputs kNsaRoundOutputs;
 

@@ -11,7 +11,8 @@ constexpr const NsaSelectedAttentionInferInputs& kIn = kNsaSelectedAttentionInfe
 
 std::vector<OutputDesc> infer_attention(const Context& c) {
   const auto& attrs = c.attrs<NsaSelectedAttentionInferAttrs>();
-  const RowQueries query = check_row_queries(c, kIn.query, attrs.layout, attrs.head_num);
+  Sizes sizes(c);
+  const RowQueries query = match_row_queries(kIn, attrs.layout, sizes);
   const int64_t heads = attrs.key_value_head_num, count = attrs.select_block_count;
   const CacheDims cache = check_cache_pair(c, kIn.key, kIn.value, query, CacheLayout::kBSND, heads);
   if (heads > 0 && query.n1 > 0) c.limit(Quantity::kGroup, query.n1 / heads);
@@ -24,13 +25,12 @@ std::vector<OutputDesc> infer_attention(const Context& c) {
   check_row_counts(c, kIn.actual_seq_qlen, kIn.actual_seq_kvlen, query, true);
   // One query per row may go without the dimension S, as CANN has it.
   const bool one = !query.packed && (query.per_row == 1 || query.per_row < 0);
-  if (!one || !c.may_have_shape(kIn.topk_indices, {query.batch, heads, count})) {
-    const std::vector<int64_t> shape = query.shape({heads, count});
-    c.require_shape(kIn.topk_indices,
-                    query.packed ? "(T, N2, select_block_count)" : "(B, S, N2, select_block_count)",
-                    shape.data(), shape.size());
-  }
-  return {{c.dtype(kIn.query), query.shape({query.n1, cache.dim})}};
+  sizes.set(kIn.shapes().at("N2"), heads);
+  if (!one || !c.may_have_shape(kIn.topk_indices, {query.batch, heads, count}))
+    sizes.match({kIn.topk_indices});
+  std::vector<OutputDesc> outputs = sizes.outputs();
+  outputs[kNsaSelectedAttentionInferOutputs.attention_out].shape.back() = cache.dim;
+  return outputs;
 }
 
 }  // namespace

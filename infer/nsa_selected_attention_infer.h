@@ -6,10 +6,13 @@
 namespace nsa {
 
 struct NsaSelectedAttentionInferInputs : Inputs {
-  size_t query = required("query", Elements::kFloat);
+  size_t query = required("query", Elements::kFloat,
+                          "T, N1 = head_num > 0, D > 0 with layout 'TND' | "
+                          "B, S, N1 = head_num > 0, D > 0 with layout 'BSND'");
   size_t key = required("key", Elements::kSameFloat);
   size_t value = required("value", Elements::kSameFloat);
-  size_t topk_indices = required("topk_indices", Elements::kInt32);
+  size_t topk_indices = required("topk_indices", Elements::kInt32,
+                                 "T, N2, select_block_count | B, S, N2, select_block_count");
   size_t block_table = optional("block_table", Elements::kInt32);
   size_t actual_seq_qlen = optional("actual_seq_qlen", Elements::kRowList);
   size_t actual_seq_kvlen = required("actual_seq_kvlen", Elements::kRowList);
@@ -39,7 +42,7 @@ struct NsaSelectedAttentionInferAttrs {
 };
 
 struct NsaSelectedAttentionInferOutputs : Outputs {
-  size_t attention_out = add("attention_out");
+  size_t attention_out = add("attention_out", Result::kFloat, "T, N1, Dv | B, S, N1, Dv");
 };
 inline constexpr NsaSelectedAttentionInferOutputs kNsaSelectedAttentionInferOutputs;
 

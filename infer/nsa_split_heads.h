@@ -6,10 +6,11 @@
 namespace nsa {
 
 struct NsaSplitHeadsInputs : Inputs {
-  size_t query = required("query", Elements::kFloat32);
-  size_t key_value = required("key_value", Elements::kFloat32);
-  size_t cos = required("cos", Elements::kFloat32);
-  size_t sin = required("sin", Elements::kFloat32);
+  size_t query = required("query", Elements::kFloat32, "T, head_num * head_dim");
+  size_t key_value = required("key_value", Elements::kFloat32,
+                              "T, branches * kv_head_num * (head_dim + value_head_dim)");
+  size_t cos = required("cos", Elements::kFloat32, "T, 1, head_dim");
+  size_t sin = required("sin", Elements::kFloat32, "T, 1, head_dim");
 };
 inline constexpr NsaSplitHeadsInputs kNsaSplitHeadsInputs;
 
@@ -44,37 +45,41 @@ struct NsaSplitHeadsAttrs : NsaSplitHeadsGradAttrs {
 // The queries come once for every branch, so that their gradients are added in float32. With one
 // branch the outputs of the others are placeholders of one zero.
 struct NsaSplitHeadsOutputs : Outputs {
-  size_t query_cmp = add("query_cmp");
-  size_t query_slc = add("query_slc");
-  size_t query_win = add("query_win");
-  size_t key_cmp = add("key_cmp");
-  size_t key_slc = add("key_slc");
-  size_t key_win = add("key_win");
-  size_t value_cmp = add("value_cmp");
-  size_t value_slc = add("value_slc");
-  size_t value_win = add("value_win");
+  size_t query_cmp = add("query_cmp", Result::kByRules, "T, head_num, head_dim");
+  size_t query_slc = add("query_slc", Result::kByRules, "T, head_num, head_dim");
+  size_t query_win = add("query_win", Result::kByRules, "T, head_num, head_dim");
+  size_t key_cmp = add("key_cmp", Result::kByRules, "T, kv_head_num, head_dim");
+  size_t key_slc = add("key_slc", Result::kByRules, "T, kv_head_num, head_dim");
+  size_t key_win = add("key_win", Result::kByRules, "T, kv_head_num, head_dim");
+  size_t value_cmp = add("value_cmp", Result::kByRules, "T, kv_head_num, value_head_dim");
+  size_t value_slc = add("value_slc", Result::kByRules, "T, kv_head_num, value_head_dim");
+  size_t value_win = add("value_win", Result::kByRules, "T, kv_head_num, value_head_dim");
 };
 inline constexpr NsaSplitHeadsOutputs kNsaSplitHeadsOutputs;
 
 // The first nine have the places of the outputs.
 struct NsaSplitHeadsGradInputs : Inputs {
-  size_t query_cmp_grad = required("query_cmp_grad", Elements::kFloat);
-  size_t query_slc_grad = optional("query_slc_grad", Elements::kSameFloat);
-  size_t query_win_grad = optional("query_win_grad", Elements::kSameFloat);
-  size_t key_cmp_grad = required("key_cmp_grad", Elements::kSameFloat);
-  size_t key_slc_grad = optional("key_slc_grad", Elements::kSameFloat);
-  size_t key_win_grad = optional("key_win_grad", Elements::kSameFloat);
-  size_t value_cmp_grad = required("value_cmp_grad", Elements::kSameFloat);
-  size_t value_slc_grad = optional("value_slc_grad", Elements::kSameFloat);
-  size_t value_win_grad = optional("value_win_grad", Elements::kSameFloat);
-  size_t cos = required("cos", Elements::kFloat32);
-  size_t sin = required("sin", Elements::kFloat32);
+  size_t query_cmp_grad = required("query_cmp_grad", Elements::kFloat, "T, head_num, head_dim");
+  size_t query_slc_grad = optional("query_slc_grad", Elements::kSameFloat, "T, head_num, head_dim");
+  size_t query_win_grad = optional("query_win_grad", Elements::kSameFloat, "T, head_num, head_dim");
+  size_t key_cmp_grad = required("key_cmp_grad", Elements::kSameFloat, "T, kv_head_num, head_dim");
+  size_t key_slc_grad = optional("key_slc_grad", Elements::kSameFloat, "T, kv_head_num, head_dim");
+  size_t key_win_grad = optional("key_win_grad", Elements::kSameFloat, "T, kv_head_num, head_dim");
+  size_t value_cmp_grad =
+      required("value_cmp_grad", Elements::kSameFloat, "T, kv_head_num, value_head_dim");
+  size_t value_slc_grad =
+      optional("value_slc_grad", Elements::kSameFloat, "T, kv_head_num, value_head_dim");
+  size_t value_win_grad =
+      optional("value_win_grad", Elements::kSameFloat, "T, kv_head_num, value_head_dim");
+  size_t cos = required("cos", Elements::kFloat32, "T, 1, head_dim");
+  size_t sin = required("sin", Elements::kFloat32, "T, 1, head_dim");
 };
 inline constexpr NsaSplitHeadsGradInputs kNsaSplitHeadsGradInputs;
 
 struct NsaSplitHeadsGradOutputs : Outputs {
-  size_t query_grad = add("query_grad");
-  size_t key_value_grad = add("key_value_grad");
+  size_t query_grad = add("query_grad", Result::kFloat32, "T, head_num * head_dim");
+  size_t key_value_grad = add("key_value_grad", Result::kFloat32,
+                              "T, branches * kv_head_num * (head_dim + value_head_dim)");
 };
 inline constexpr NsaSplitHeadsGradOutputs kNsaSplitHeadsGradOutputs;
 

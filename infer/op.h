@@ -139,6 +139,15 @@ inline constexpr size_t kOpCount = 0
 #undef NSA_OP_COUNT
     ;
 
+// The sizes that the shapes of an operator name: those of the inputs, then those that only outputs
+// have.
+struct SizeSources {
+  std::vector<int16_t> attrs;       // the place of the attribute that says it, or -1
+  std::vector<uint8_t> of_outputs;  // the size that each name in the shapes of the outputs is
+  std::vector<uint8_t> likes;       // for each output the input whose shape it has; else 0
+  size_t float_input = 0;           // the last input that is kFloat
+};
+
 struct OpSchema {
   // Name and function are those of NSA_OPERATORS.
   OpSchema(OpId id, const Inputs& inputs, AttrSchema attrs, const Outputs& outputs);
@@ -150,6 +159,7 @@ struct OpSchema {
   std::vector<AttrSpec> attrs;
   std::any (*declared)(const std::vector<Attrs::Value>& values);
   const Outputs& outputs;
+  SizeSources sizes;
 };
 
 // Throws OpError for an unknown name.

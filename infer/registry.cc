@@ -1,4 +1,5 @@
 #include <atomic>
+#include <stdexcept>
 #include <utility>
 
 #include "infer/check.h"
@@ -37,6 +38,46 @@ const OpRules& find_rules(std::string_view op) {
   throw OpError(OpError::kValue, "unknown operator " + std::string(op));
 }
 
+int16_t place_of_attr(const std::vector<AttrSpec>& attrs, const SizeName& name) {
+  const std::string_view attr = name.attr.empty() ? name.name : name.attr;
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    if (attrs[i].type == AttrType::kInt && attr == attrs[i].name) return static_cast<int16_t>(i);
+  }
+  if (!name.attr.empty()) throw std::logic_error("no attribute " + std::string(attr));
+  return -1;
+}
+
+uint8_t place_of_input(const Inputs& inputs, std::string_view name) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (name == inputs[i].name) return static_cast<uint8_t>(i);
+  }
+  throw std::logic_error("no input " + std::string(name));
+}
+
+SizeSources size_sources(const Inputs& inputs, const std::vector<AttrSpec>& attrs,
+                         const Outputs& outputs) {
+  SizeSources sources;
+  const ShapeTable &of_inputs = inputs.shapes(), &of_outputs = outputs.shapes();
+  for (size_t i = 0; i < of_inputs.names(); ++i)
+    sources.attrs.push_back(place_of_attr(attrs, of_inputs.name(i)));
+  for (size_t i = 0; i < of_outputs.names(); ++i) {
+    const size_t place = of_inputs.place_of(of_outputs.name(i).name);
+    if (place < of_inputs.names()) {
+      sources.of_outputs.push_back(static_cast<uint8_t>(place));
+      continue;
+    }
+    sources.of_outputs.push_back(static_cast<uint8_t>(sources.attrs.size()));
+    sources.attrs.push_back(place_of_attr(attrs, of_outputs.name(i)));
+  }
+  if (sources.attrs.size() > kMostSizes) throw std::logic_error("too many sizes");
+  for (const OutputSpec& output : outputs)
+    sources.likes.push_back(output.like == nullptr ? 0 : place_of_input(inputs, output.like));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].elements == Elements::kFloat) sources.float_input = i;
+  }
+  return sources;
+}
+
 }  // namespace
 
 OpSchema::OpSchema(OpId id, const Inputs& inputs, AttrSchema attrs, const Outputs& outputs)
@@ -46,7 +87,8 @@ OpSchema::OpSchema(OpId id, const Inputs& inputs, AttrSchema attrs, const Output
       inputs(inputs),
       attrs(std::move(attrs.specs)),
       declared(attrs.declared),
-      outputs(outputs) {}
+      outputs(outputs),
+      sizes(size_sources(inputs, this->attrs, outputs)) {}
 
 const OpSchema& schema(std::string_view op) { return find_rules(op).schema; }
 
