@@ -4,7 +4,6 @@ What an aclnn function takes, and in which order, is the definition of the opera
 `_native.ascend_signature` gives it in terms of the operator's inputs, attributes and outputs.
 """
 
-import json
 import os
 import re
 from copy import deepcopy
@@ -14,6 +13,7 @@ from typing import Any
 
 import mindspore
 from mindspore import ops
+from mindspore.common._grad_function import _Function
 from mindspore.ops import CustomRegOp, DataType
 
 from .. import _native
@@ -120,6 +120,36 @@ def _contiguous(argument: str) -> Any:
     return argument
 
 
+def _run_time(argument: Any) -> Any:
+    """The argument, the values of a list no constants of the graph.
+
+    Nor is their number: each number of documents would be compiled anew.
+    """
+    return mindspore.mutable(argument, True) if type(argument) is tuple else argument
+
+
+class _WithLists(_Function):
+    """A call in PyNative mode whose lists the graph takes when it runs.
+
+    MindSpore does not come back from differentiating such a graph, so the gradient is called here.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, custom: Any, *args: Any) -> Any:
+        """The graph of one operator."""
+        out = custom.graph(*[_run_time(arg) for arg in args])
+        ctx.custom, ctx.args, ctx.out = custom, args, out
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """None for what is no Tensor."""
+        of_out = gradients if isinstance(ctx.out, tuple) else gradients[0]
+        found = ctx.custom.backward(*ctx.args, ctx.out, of_out)
+        tensors = [isinstance(arg, mindspore.Tensor) for arg in ctx.args]
+        return (None, *(g if given else None for g, given in zip(found, tensors)))
+
+
 class AclnnCustom(ops.Custom):
     """A Custom whose arguments are the Tensors and values of an aclnn function, in its order.
 
@@ -129,20 +159,17 @@ class AclnnCustom(ops.Custom):
     Args:
         op: Name of the operator.
         attrs: Its attributes for the native inference.
-        lists: Values of its sequence lists by name.
         missing: Places of the arguments that are Tensors in the function, and None here.
         bprop: Its gradient.
     """
 
-    def __init__(self, op: str, attrs: Any, lists: Any, missing: Any, bprop: Any) -> None:
+    def __init__(self, op: str, attrs: Any, missing: Any, bprop: Any) -> None:
         # MindSpore writes into the registration that it is given, the name of the kernel too.
         info = deepcopy(_registration(op))
         function = f"{library()}:{_function(op)}"
         super().__init__(function, None, None, "aot", bprop=bprop, reg_info=info)
+        self.backward = bprop
         self.add_prim_attr("nsa_attrs", attrs)
-        # Nobody reads it. A graph takes the gradient of one primitive for that of another with the
-        # same attributes, and the lists are constants of the gradient.
-        self.add_prim_attr("nsa_lists", json.dumps(lists))
         types = [_TYPES[parameter["kind"]] for parameter in _native.ascend_signature(op)]
         # MindSpore refuses None for a Tensor, and makes a null pointer of it for a list, which is
         # what the function takes for an input that is not given, whatever its type.
@@ -155,7 +182,9 @@ class AclnnCustom(ops.Custom):
         """Nothing: the native library has what MindSpore would have g++ compile."""
 
     @cached_property
-    def _graph(self) -> Any:
+    def graph(self) -> Any:
+        """A graph of this operator alone."""
+
         def call(*args: Any) -> Any:
             return self(*args)
 
@@ -166,7 +195,9 @@ class AclnnCustom(ops.Custom):
         # that are none, too.
         args = tuple([_contiguous(arg) for arg in args])
         with CALLS:
-            return self._graph(*args)
+            if any(type(arg) is tuple and arg for arg in args):
+                return _WithLists.apply(self, *args)
+            return self.graph(*args)
 
 
 def _known(op: str, parameter: Any, tensors: Any, attrs: Any, lists: Any) -> Any:
@@ -179,7 +210,7 @@ def _known(op: str, parameter: Any, tensors: Any, attrs: Any, lists: Any) -> Any
     spec = schema(op)["inputs"][index]
     name = spec["name"]
     if parameter["kind"] != "tensor":
-        return tuple(lists[name]) if name in lists else None
+        return name in lists
     if spec["list"]:
         return mindspore.int64 if name in tensors else None
     return name in tensors
@@ -212,7 +243,7 @@ def aclnn_operator(
         text: Its attributes for the native inference.
         tensors: Names of the Tensors that are not absent.
         attrs: Attributes by name.
-        lists: Values of its sequence lists by name.
+        lists: Names of its sequence lists that are given.
         bprop: Its gradient, in terms of the operator's inputs and outputs.
     """
     _check_mindspore()
@@ -222,5 +253,5 @@ def aclnn_operator(
     # The fields of `kind` are the parameters that depend on the call, in their order.
     known = kind(*(_known(op, p, tensors, attrs, lists) for p in inputs if _depends(op, p)))
     missing = [place for place, p in enumerate(inputs) if _missing(op, p, tensors)]
-    custom = AclnnCustom(op, text, lists, missing, backward(bprop, known))
+    custom = AclnnCustom(op, text, missing, backward(bprop, known))
     return custom, forward(custom, known)

@@ -91,13 +91,13 @@ def device_lists(op: str) -> Any:
     ).intersection(spec["name"] for spec in schema(op)["inputs"] if spec["list"])
 
 
-def encode_attrs(op: str, attrs: Any, given: Iterable[str] = (), lists: Any = None) -> Any:
+def encode_attrs(op: str, attrs: Any, given: Iterable[str] = ()) -> Any:
     """Attributes as the text that binding/attr_text.h reads.
 
     The text also says which inputs are given, the required ones and those named in `given`, and
     names the target of the call that is being planned, and whether a graph makes it, which says
     what an error's text has to add. On target "ascend" another line follows, which is not for the
-    native library: what the host knows there, the values of `lists` too.
+    native library: what the host knows there.
     """
     inputs = schema(op)["inputs"]
     unknown = set(given).difference(spec["name"] for spec in inputs)
@@ -123,8 +123,7 @@ def encode_attrs(op: str, attrs: Any, given: Iterable[str] = (), lists: Any = No
     on_device = device_lists(op)
     tensors = [spec["name"] for spec in real if not spec["list"] or spec["name"] in on_device]
     on_host = [spec["name"] for spec in real if spec["name"] not in tensors]
-    known = {name: list(map(int, lists[name])) for name in on_host}
-    return f"{text}\n{json.dumps([tensors, values, known])}"
+    return f"{text}\n{json.dumps([tensors, values, on_host])}"
 
 
 def for_device(text: str) -> bool:

@@ -344,11 +344,16 @@ def _tensor_constant(spec: Any) -> Any:
     return None if isinstance(spec, TensorSpec) else absent()
 
 
-def list_constant(spec: Any) -> Any:
-    """Return None to pass a list itself, else a Tensor of it or a placeholder."""
+def list_constant(spec: Any, on_host: bool = False) -> Any:
+    """Return None to pass a list itself, else a Tensor of it or a placeholder.
+
+    On target "ascend" a function may take the values from the host: then it is a tuple.
+    """
     if isinstance(spec, TensorSpec):
         return None
-    return absent("int64") if spec is None else list_tensor(tuple(spec))
+    if spec is None:
+        return absent("int64")
+    return tuple(map(int, spec)) if on_host else list_tensor(tuple(spec))
 
 
 def _absent(spec: Any) -> Any:
@@ -440,10 +445,14 @@ class NativeCall:
     @cached_property
     def constants(self) -> dict[Any, Any]:
         """Return what replaces lists and optional Tensors; None: the argument is passed."""
+        on_host = planned_target.get() == "ascend"
         return {
-            spec["name"]: (list_constant if spec["list"] else _tensor_constant)(
-                self._given[spec["name"]]
+            spec["name"]: list_constant(
+                self._given[spec["name"]],
+                on_host and spec["name"] not in device_lists(self.op),
             )
+            if spec["list"]
+            else _tensor_constant(self._given[spec["name"]])
             for spec in schema(self.op)["inputs"]
             if spec["list"] or spec["optional"]
         }
@@ -460,7 +469,7 @@ class NativeCall:
 
     def text(self) -> Any:
         """The attributes for a Custom."""
-        return encode_attrs(self.op, self.attrs, self.given, self.lists)
+        return encode_attrs(self.op, self.attrs, self.given)
 
     def stand_ins(self, op: str | None = None) -> Any:
         """Return `c` for the call of this operator or of `op`; see generated/."""

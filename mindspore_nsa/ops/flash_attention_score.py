@@ -107,7 +107,7 @@ def _plan_call(**given: Any) -> tuple[Any, ...]:
 
     def gradient_attrs(wants_pse: bool) -> Any:
         attrs = {**call.attrs, "pse_grad": wants_pse}
-        return encode_attrs(_GRAD, attrs, gradient_given, call.lists)
+        return encode_attrs(_GRAD, attrs, gradient_given)
 
     operator = _operator(
         call.text(),

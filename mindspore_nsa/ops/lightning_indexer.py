@@ -83,8 +83,7 @@ def _plan_call(**given: Any) -> Any:
         layouts = {name: given[name] for name in ("layout_query", "layout_key")}
         of_gradient = ("weights", "actual_seq_lengths_query", "actual_seq_lengths_key")
         present = [name for name in call.given if name in of_gradient]
-        lists = {name: values for name, values in call.lists.items() if name in of_gradient}
-        gradient_attrs = encode_attrs(_GRAD, layouts, present, lists)
+        gradient_attrs = encode_attrs(_GRAD, layouts, present)
     operator = _operator(call.text(), gradient_attrs, call.bprop_given())
     return _Plan(operator.call, call.stand_ins())
 

@@ -38,7 +38,7 @@ def _plan_call(**given: Any) -> tuple[Any, ...]:
     constant = not isinstance(seq_len, TensorSpec)
     if constant and "num_windows" not in given:
         call.attrs["num_windows"] = _native.compressed_rows(seq_len, **window)
-    gradient_attrs = encode_attrs(_GRAD, window, lists=call.lists)
+    gradient_attrs = encode_attrs(_GRAD, window)
     operator = _operator(call.text(), gradient_attrs, call.bprop_given())
     return operator.call, call.stand_ins()
 

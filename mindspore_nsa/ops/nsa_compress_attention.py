@@ -81,9 +81,7 @@ def _gradient_attrs(call: Any, statistics: bool) -> Any:
     given += ["softmax_sum_grad"] if statistics else []
     given += ["attn_mask"] if masked else []
     given += ["q_offset"] if "q_offset" in call.given else []
-    names = {"actual_cmp_seq_kvlen": "actual_seq_kvlen"}
-    lists = {names.get(name, name): values for name, values in call.lists.items()}
-    return encode_attrs(_GRAD, attrs, given, lists)
+    return encode_attrs(_GRAD, attrs, given)
 
 
 def _plan_call(**given: Any) -> tuple[Any, ...]:

@@ -51,7 +51,7 @@ def _planned(given: dict[str, Any]) -> tuple[Any, ...]:
         call.attrs["causal"] = True
     statistics = given["statistics"]
     present = (*call.given, "softmax_sum_grad") if statistics else call.given
-    gradient_attrs = encode_attrs(_GRAD, call.attrs, present, call.lists)
+    gradient_attrs = encode_attrs(_GRAD, call.attrs, present)
     told = call.bprop_given(softmax_sum_grad=statistics)
     return call, *_operator(call.text(), gradient_attrs, told)
 

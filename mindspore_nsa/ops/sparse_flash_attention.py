@@ -93,7 +93,7 @@ def _plan_call(**given: Any) -> Any:
         inputs = {spec["name"] for spec in schema(_GRAD)["inputs"]}
         present = [name for name in call.given if name in inputs]
         present += ["softmax_sum_grad"] if given["return_softmax_lse"] else []
-        gradient_attrs = encode_attrs(_GRAD, call.attrs, present, call.lists)
+        gradient_attrs = encode_attrs(_GRAD, call.attrs, present)
     told = call.bprop_given(softmax_sum_grad=bool(given["return_softmax_lse"]))
     operator = _operator(call.text(), gradient_attrs, told)
     return _Plan(operator.call, call.stand_ins())

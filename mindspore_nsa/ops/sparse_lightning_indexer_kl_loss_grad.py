@@ -69,7 +69,7 @@ def _plan_call(**given: Any) -> Any:
         check_tensor(_FUNCTION, given, "cmp_residual_k", 1, INTS)
     _check_shapes(given, rank)
     layouts = {"layout_query": "TND", "layout_key": "TND"}
-    attrs = encode_attrs(_GRAD, layouts, ("weights", *_LISTS), {})
+    attrs = encode_attrs(_GRAD, layouts, ("weights", *_LISTS))
     return gradient_operator(_GRAD, attrs, _FUNCTION).call
 
 

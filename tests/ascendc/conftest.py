@@ -136,19 +136,22 @@ def custom_of(call):
     return custom
 
 
-def handed(op, call):
+def handed(op, call, c):
     """Arguments of the aclnn function of a plan's operator, and which of the outputs come back.
 
-    By the names of the arguments (place of an input, None) or (-1, value).
+    By the names of the arguments (place of an input, None) or (-1, value); `c` are the plan's
+    stand-ins, among them the values of lists.
     """
     custom_of(call)
-    inputs = [(place, None) for place in range(len(schema(op)["inputs"]))]
+    stand_ins = [getattr(c, spec["name"], None) for spec in schema(op)["inputs"]]
+    inputs = [x if type(x) is tuple else (place, None) for place, x in enumerate(stand_ins)]
+    places = [x for x, stand_in in zip(inputs, stand_ins) if x is not stand_in]
     arguments = []
 
     def function(*values):
-        arguments.extend(x if any(x is i for i in inputs) else (-1, x) for x in values)
-        places = tuple(range(len(_ascend._parameters(op, "output"))))
-        return places if len(places) > 1 else places[0]
+        arguments.extend(x if any(x is i for i in places) else (-1, x) for x in values)
+        outputs = tuple(range(len(_ascend._parameters(op, "output"))))
+        return outputs if len(outputs) > 1 else outputs[0]
 
     _, forward, _ = ACLNN[op]
     outputs = forward(function, inspect.getclosurevars(call).nonlocals["c"])(*inputs)

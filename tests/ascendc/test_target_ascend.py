@@ -35,8 +35,8 @@ def plan(**changes):
 
 
 def test_custom_is_made_with_its_callback(ascend):
-    operator, _ = plan()
-    arguments, outputs = handed("NsaCompress", operator)
+    operator, c = plan()
+    arguments, outputs = handed("NsaCompress", operator, c)
     assert outputs == 0
     tensors, values = (0, None), [(-1, value) for value in (SEQ, "TND", 32, 16, 0)]
     assert list(arguments.values()) == [tensors, (1, None), *values]
@@ -105,7 +105,7 @@ class Net(nn.Cell):
         self.operator = operator
 
     def construct(self, x, w):
-        return self.operator(x, w, None)
+        return self.operator(x, w, SEQ)
 
 
 class Gradient(nn.Cell):

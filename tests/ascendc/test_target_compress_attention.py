@@ -130,12 +130,13 @@ def test_limits_and_dtypes_are_said():
 class Net(nn.Cell):
     """A graph on the operator."""
 
-    def __init__(self, operator):
+    def __init__(self, operator, c):
         super().__init__()
-        self.operator = operator
+        self.operator, self.q_offset = operator, c.q_offset
+        self.ends = c.actual_seq_qlen, c.actual_cmp_seq_kvlen, c.actual_sel_seq_kvlen
 
     def construct(self, q, k, v, topk_mask, atten_mask):
-        return self.operator(q, k, v, topk_mask, atten_mask, None, None, None, None)
+        return self.operator(q, k, v, topk_mask, atten_mask, *self.ends, self.q_offset)
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -151,8 +152,8 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     given.update(actual_seq_qlen=ENDS, **options)
     module._plan_nsa_compress_attention.forget()
     module._operator.cache_clear()
-    operator, *_ = module._plan_nsa_compress_attention(*given.values(), True)
-    at, outputs = handed("NsaCompressAttention", operator)
+    operator, c, *_ = module._plan_nsa_compress_attention(*given.values(), True)
+    at, outputs = handed("NsaCompressAttention", operator, c)
     assert outputs == (2, 3, 0, 1)
     assert [at[x] for x in ("query", "key", "value")] == [(0, None), (1, None), (2, None)]
     masked = name == "masks"
@@ -168,7 +169,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     file = tmp_path / "net.mindir"
     spare = Tensor(np.zeros((1, 1), bool))
     masks = [options.get(mask, spare) for mask in ("topk_mask", "atten_mask")]
-    ms.export(Net(operator), *inputs, *masks, file_name=str(file), file_format="MINDIR")
+    ms.export(Net(operator, c), *inputs, *masks, file_name=str(file), file_format="MINDIR")
     assert b"aclnnMsnsaCompressAttention" in file.read_bytes()
     module._plan_nsa_compress_attention.forget()
     module._operator.cache_clear()

@@ -193,12 +193,13 @@ def test_gradient_of_a_shared_bias(mode, shape):
 class Net(nn.Cell):
     """A graph on the operator."""
 
-    def __init__(self, operator):
+    def __init__(self, operator, ends):
         super().__init__()
-        self.operator = operator
+        self.operator, self.ends = operator, ends
 
     def construct(self, q, k, v, tensor):
-        return self.operator(q, k, v, tensor, tensor, tensor, None, None, None, tensor, None, None)
+        ends = self.ends
+        return self.operator(q, k, v, tensor, tensor, tensor, None, ends, ends, tensor, None, None)
 
 
 @pytest.mark.parametrize("name", ["causal", "mask", "packed"])
@@ -213,8 +214,8 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     given.update(query=query, key=key, value=value, head_num=N1, input_layout=layout, **options)
     module._plan_flash_attention_score.forget()
     module._operator.cache_clear()
-    operator, *_ = module._plan_flash_attention_score(*given.values())
-    at, outputs = handed("FlashAttentionScore", operator)
+    operator, c, _ = module._plan_flash_attention_score(*given.values())
+    at, outputs = handed("FlashAttentionScore", operator, c)
     assert outputs == (3, 0, 1)
     assert [at[x] for x in ("query", "key", "value")] == [(0, None), (1, None), (2, None)]
     assert at["attenMaskOptional"] == ((5, None) if name == "mask" else (-1, None))
@@ -225,14 +226,15 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     monkeypatch.undo()
     file = tmp_path / "net.mindir"
     mask = options.get("attn_mask", Tensor(np.zeros(1, np.float32)))
-    ms.export(Net(operator), query, key, value, mask, file_name=str(file), file_format="MINDIR")
+    net = Net(operator, options.get("actual_seq_qlen"))
+    ms.export(net, query, key, value, mask, file_name=str(file), file_format="MINDIR")
     assert b"aclnnMsnsaFlashAttention" in file.read_bytes()
     if name == "mask":
         # Inference is told which tensor is which, absent ones before it or not.
         wrong = Tensor(np.zeros((7, 33), bool))
         with pytest.raises(RuntimeError, match="attn_mask must be of shape"):
             ms.export(
-                *(Net(operator), query, key, value, wrong),
+                *(Net(operator, None), query, key, value, wrong),
                 file_name=str(tmp_path / "wrong.mindir"),
                 file_format="MINDIR",
             )

@@ -91,12 +91,12 @@ def test_float32_has_no_kernel():
 class Net(nn.Cell):
     """A graph on the operator."""
 
-    def __init__(self, operator):
+    def __init__(self, operator, q_offset):
         super().__init__()
-        self.operator = operator
+        self.operator, self.q_offset = operator, q_offset
 
     def construct(self, q, k, v, indices):
-        return self.operator(q, k, v, indices, None, None, None)
+        return self.operator(q, k, v, indices, ENDS_Q, ENDS_KV, self.q_offset)
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -110,7 +110,7 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
         *(query, key, value, INDICES, 0.25, N1, BLOCK, COUNT, options["atten_mask"]),
         *(ENDS_Q, ENDS_KV, options["causal"], options["q_offset"], True),
     )
-    at, outputs = handed("NsaSelectedAttention", plan[0])
+    at, outputs = handed("NsaSelectedAttention", plan[0], plan[1])
     assert outputs == (2, 0, 1)
     assert [at[x] for x in ("query", "key", "value", "topkIndices")] == [
         *((0, None), (1, None), (2, None), (3, None))
@@ -123,7 +123,8 @@ def test_custom_on_ascend(ascend, monkeypatch, tmp_path, name):  # noqa: F811
     assert at["selectedBlockSize"] == (-1, BLOCK) and at["selectedBlockCount"] == (-1, COUNT)
     monkeypatch.undo()
     file = tmp_path / "net.mindir"
-    ms.export(Net(plan[0]), query, key, value, INDICES, file_name=str(file), file_format="MINDIR")
+    net = Net(plan[0], options["q_offset"])
+    ms.export(net, query, key, value, INDICES, file_name=str(file), file_format="MINDIR")
     assert b"aclnnMsnsaSelectedAttention" in file.read_bytes()
     module._operator.cache_clear()
     module._plan_nsa_selected_attention.forget()

@@ -15,6 +15,7 @@ from pathlib import Path
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
+from mindspore.graph.api import ms_compile_cache
 
 import mindspore_nsa
 from tests.ops.calls import context_mode, in_mode, to_numpy
@@ -152,6 +153,21 @@ def lists_that_change():
             for ends in ((48,), (20, 48), (10, 20, 48), (20, 48)):
                 found += (to_numpy(function(*operands(), ends)),)
     return found
+
+
+@use
+def packings_are_compiled_once():
+    """In PyNative mode, whatever the lengths and the number of documents, with the gradient."""
+    packings = [(20, 48), (48,), (5, 6, 30, 48), (1, 2, 3, 47, 48), (16, 32, 48)]
+    found, graphs = (), None
+    for ends in packings:
+
+        def energy_of(q, k, v, ends=ends):
+            return ops.square(attention(q, k, v, ends).astype(ms.float32)).sum()
+
+        found += (to_numpy(attention(*operands(), ends)), *gradients(energy_of))
+        graphs = len(ms_compile_cache) if graphs is None else graphs
+    return (*found, np.array(len(ms_compile_cache) - graphs))
 
 
 class Packed(nn.Cell):

@@ -38,14 +38,14 @@ def argument(op, parameter):
     if parameter["source"] is None:
         default = None if parameter["kind"] == "tensor" else parameter["default"]
         return Argument(name, f'"{default}"' if isinstance(default, str) else repr(default))
-    if parameter["source"] == "attr" or parameter["kind"] != "tensor":
+    if parameter["source"] == "attr":
         return Argument(name, f"c.{name}", name)
     spec = inputs_of(op)[parameter["index"]]
     value, place = spec["name"], parameter["index"]
-    if spec["list"]:
+    if spec["list"] and parameter["kind"] == "tensor":
         # None where it is absent, else the dtype that the function reads.
         return Argument(name, f"listed({value}, c.{name})", name, place, f"c.{name} is not None")
-    if spec["optional"]:
+    if spec["optional"] or spec["list"]:
         return Argument(name, f"{value} if c.{name} else None", name, place, f"c.{name}")
     return Argument(name, value, None, place)
 

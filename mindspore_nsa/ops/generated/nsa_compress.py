@@ -63,7 +63,7 @@ def aclnn_nsa_compress(custom: Any, c: NsaCompressArguments) -> Any:
 
     def call(input: Any, weight: Any, actual_seq_len: Any) -> Any:
         out = custom(
-            input, weight, c.act_seq_len_optional,
+            input, weight, actual_seq_len if c.act_seq_len_optional else None,
             "TND",  # layout_optional
             c.compress_block_size, c.compress_stride,
             0,  # act_seq_len_type
@@ -81,10 +81,14 @@ def aclnn_bprop_of_nsa_compress(bprop: Any, c: NsaCompressArguments) -> Any:
         input: Any, weight: Any, act_seq_len_optional: Any, layout_optional: Any,
         compress_block_size: Any, compress_stride: Any, act_seq_len_type: Any, out: Any, dout: Any,
     ) -> Any:
-        gradients = bprop(input, weight, placeholder, out, dout)
+        gradients = bprop(
+            input, weight, act_seq_len_optional if c.act_seq_len_optional else placeholder, out,
+            dout,
+        )
         return (
-            gradients[0], gradients[1], act_seq_len_optional, layout_optional, compress_block_size,
-            compress_stride, act_seq_len_type,
+            gradients[0], gradients[1],
+            gradients[2] if c.act_seq_len_optional else act_seq_len_optional, layout_optional,
+            compress_block_size, compress_stride, act_seq_len_type,
         )
 
     return backward
@@ -103,8 +107,8 @@ def aclnn_nsa_compress_grad(custom: Any, c: NsaCompressGradArguments) -> Any:
 
     def call(output_grad: Any, input: Any, weight: Any, actual_seq_len: Any) -> Any:
         out = custom(
-            output_grad, input, weight, c.act_seq_len_optional, c.compress_block_size,
-            c.compress_stride,
+            output_grad, input, weight, actual_seq_len if c.act_seq_len_optional else None,
+            c.compress_block_size, c.compress_stride,
             0,  # act_seq_len_type
             "TND",  # layout_optional
         )
@@ -123,10 +127,13 @@ def aclnn_bprop_of_nsa_compress_grad(bprop: Any, c: NsaCompressGradArguments) ->
         out: Any, dout: Any,
     ) -> Any:
         gradients = bprop(
-            output_grad, input, weight, placeholder, (out[0], out[1]), (dout[0], dout[1]),
+            output_grad, input, weight,
+            act_seq_len_optional if c.act_seq_len_optional else placeholder, (out[0], out[1]),
+            (dout[0], dout[1]),
         )
         return (
-            gradients[0], gradients[1], gradients[2], act_seq_len_optional, compress_block_size,
+            gradients[0], gradients[1], gradients[2],
+            gradients[3] if c.act_seq_len_optional else act_seq_len_optional, compress_block_size,
             compress_stride, act_seq_len_type, layout_optional,
         )
 

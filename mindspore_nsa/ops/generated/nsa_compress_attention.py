@@ -127,9 +127,11 @@ def aclnn_nsa_compress_attention(custom: Any, c: NsaCompressAttentionArguments) 
     ) -> Any:
         out = custom(
             query, key, value, atten_mask if c.atten_mask_optional else None,
-            topk_mask if c.topk_mask_optional else None, c.actual_seq_q_len_optional,
-            c.actual_cmp_seq_kv_len_optional, c.actual_sel_seq_kv_len_optional, c.q_offset_optional,
-            c.scale_value, c.head_num,
+            topk_mask if c.topk_mask_optional else None,
+            actual_seq_qlen if c.actual_seq_q_len_optional else None,
+            actual_cmp_seq_kvlen if c.actual_cmp_seq_kv_len_optional else None,
+            actual_sel_seq_kvlen if c.actual_sel_seq_kv_len_optional else None,
+            q_offset if c.q_offset_optional else None, c.scale_value, c.head_num,
             "TND",  # input_layout_optional
             0,  # sparse_mode
             c.compress_block_size, c.compress_stride, c.select_block_size, c.select_block_count,
@@ -154,18 +156,23 @@ def aclnn_bprop_of_nsa_compress_attention(bprop: Any, c: NsaCompressAttentionArg
     ) -> Any:
         gradients = bprop(
             query, key, value, topk_mask_optional if c.topk_mask_optional else placeholder,
-            atten_mask_optional if c.atten_mask_optional else placeholder, placeholder, placeholder,
-            placeholder, placeholder, (out[2], out[3], out[0], out[1]),
-            (dout[2], dout[3], dout[0], dout[1]),
+            atten_mask_optional if c.atten_mask_optional else placeholder,
+            actual_seq_q_len_optional if c.actual_seq_q_len_optional else placeholder,
+            actual_cmp_seq_kv_len_optional if c.actual_cmp_seq_kv_len_optional else placeholder,
+            actual_sel_seq_kv_len_optional if c.actual_sel_seq_kv_len_optional else placeholder,
+            q_offset_optional if c.q_offset_optional else placeholder,
+            (out[2], out[3], out[0], out[1]), (dout[2], dout[3], dout[0], dout[1]),
         )
         return (
             gradients[0], gradients[1], gradients[2],
             gradients[4] if c.atten_mask_optional else atten_mask_optional,
-            gradients[3] if c.topk_mask_optional else topk_mask_optional, actual_seq_q_len_optional,
-            actual_cmp_seq_kv_len_optional, actual_sel_seq_kv_len_optional, q_offset_optional,
-            scale_value, head_num, input_layout_optional, sparse_mode, compress_block_size,
-            compress_stride, select_block_size, select_block_count, causal, init_blocks,
-            local_blocks, importance,
+            gradients[3] if c.topk_mask_optional else topk_mask_optional,
+            gradients[5] if c.actual_seq_q_len_optional else actual_seq_q_len_optional,
+            gradients[6] if c.actual_cmp_seq_kv_len_optional else actual_cmp_seq_kv_len_optional,
+            gradients[7] if c.actual_sel_seq_kv_len_optional else actual_sel_seq_kv_len_optional,
+            gradients[8] if c.q_offset_optional else q_offset_optional, scale_value, head_num,
+            input_layout_optional, sparse_mode, compress_block_size, compress_stride,
+            select_block_size, select_block_count, causal, init_blocks, local_blocks, importance,
         )
 
     return backward

@@ -99,8 +99,9 @@ def aclnn_nsa_selected_attention(custom: Any, c: NsaSelectedAttentionArguments) 
         out = custom(
             query, key, value, topk_indices,
             None,  # atten_mask_optional
-            c.actual_seq_q_len_optional, c.actual_seq_kv_len_optional, c.q_offset_optional,
-            c.scale_value, c.head_num,
+            actual_seq_qlen if c.actual_seq_q_len_optional else None,
+            actual_seq_kvlen if c.actual_seq_kv_len_optional else None,
+            q_offset if c.q_offset_optional else None, c.scale_value, c.head_num,
             "TND",  # input_layout_optional
             c.sparse_mode, c.selected_block_size, c.selected_block_count,
         )
@@ -120,13 +121,18 @@ def aclnn_bprop_of_nsa_selected_attention(bprop: Any, c: NsaSelectedAttentionArg
         selected_block_size: Any, selected_block_count: Any, out: Any, dout: Any,
     ) -> Any:
         gradients = bprop(
-            query, key, value, topk_indices, placeholder, placeholder, placeholder,
-            (out[2], out[0], out[1]), (dout[2], dout[0], dout[1]),
+            query, key, value, topk_indices,
+            actual_seq_q_len_optional if c.actual_seq_q_len_optional else placeholder,
+            actual_seq_kv_len_optional if c.actual_seq_kv_len_optional else placeholder,
+            q_offset_optional if c.q_offset_optional else placeholder, (out[2], out[0], out[1]),
+            (dout[2], dout[0], dout[1]),
         )
         return (
             gradients[0], gradients[1], gradients[2], gradients[3], atten_mask_optional,
-            actual_seq_q_len_optional, actual_seq_kv_len_optional, q_offset_optional, scale_value,
-            head_num, input_layout_optional, sparse_mode, selected_block_size, selected_block_count,
+            gradients[4] if c.actual_seq_q_len_optional else actual_seq_q_len_optional,
+            gradients[5] if c.actual_seq_kv_len_optional else actual_seq_kv_len_optional,
+            gradients[6] if c.q_offset_optional else q_offset_optional, scale_value, head_num,
+            input_layout_optional, sparse_mode, selected_block_size, selected_block_count,
         )
 
     return backward
@@ -196,10 +202,12 @@ def aclnn_nsa_selected_attention_grad(custom: Any, c: NsaSelectedAttentionGradAr
     ) -> Any:
         out = custom(
             query, key, value, attention_out, attention_out_grad, softmax_max, softmax_sum,
-            topk_indices, c.actual_seq_q_len_optional, c.actual_seq_kv_len_optional,
+            topk_indices, actual_seq_qlen if c.actual_seq_q_len_optional else None,
+            actual_seq_kvlen if c.actual_seq_kv_len_optional else None,
             None,  # atten_mask_optional
-            c.q_offset_optional, softmax_sum_grad if c.softmax_sum_grad_optional else None,
-            c.scale_value, c.selected_block_size, c.selected_block_count, c.head_num,
+            q_offset if c.q_offset_optional else None,
+            softmax_sum_grad if c.softmax_sum_grad_optional else None, c.scale_value,
+            c.selected_block_size, c.selected_block_count, c.head_num,
             "TND",  # input_layout_optional
             c.sparse_mode,
         )
@@ -224,14 +232,18 @@ def aclnn_bprop_of_nsa_selected_attention_grad(
     ) -> Any:
         gradients = bprop(
             query, key, value, attention_out, attention_out_grad, softmax_max, softmax_sum,
-            topk_indices, placeholder, placeholder, placeholder,
+            topk_indices, actual_seq_q_len_optional if c.actual_seq_q_len_optional else placeholder,
+            actual_seq_kv_len_optional if c.actual_seq_kv_len_optional else placeholder,
+            q_offset_optional if c.q_offset_optional else placeholder,
             softmax_sum_grad_optional if c.softmax_sum_grad_optional else placeholder,
             (out[0], out[1], out[2]), (dout[0], dout[1], dout[2]),
         )
         return (
             gradients[0], gradients[1], gradients[2], gradients[3], gradients[4], gradients[5],
-            gradients[6], gradients[7], actual_seq_q_len_optional, actual_seq_kv_len_optional,
-            atten_mask_optional, q_offset_optional,
+            gradients[6], gradients[7],
+            gradients[8] if c.actual_seq_q_len_optional else actual_seq_q_len_optional,
+            gradients[9] if c.actual_seq_kv_len_optional else actual_seq_kv_len_optional,
+            atten_mask_optional, gradients[10] if c.q_offset_optional else q_offset_optional,
             gradients[11] if c.softmax_sum_grad_optional else softmax_sum_grad_optional,
             scale_value, selected_block_size, selected_block_count, head_num, input_layout_optional,
             sparse_mode,
