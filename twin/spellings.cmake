@@ -34,6 +34,8 @@ nsa_spellings(kernel_operator.h PREFIXES ${basic} NAMES
   kernel_operator_vec_unary_intf kernel_operator_vec_vconv_intf)
 nsa_spellings(kernel_operator.h PREFIXES basic_api/ basic_api/interface/ NAMES
   kernel_operator_list_tensor_intf kernel_tensor)
+# By its path: beside one of the same name a quoted include would find itself.
+nsa_spellings(twin/include/kernel_operator.h PREFIXES ascendc/basic_api/ basic_api/ NAMES kernel_operator)
 nsa_spellings(kernel_operator.h PREFIXES impl/dav_c220/ NAMES kernel_operator_reg_others_impl)
 # Kernels include these where __CCE_KT_TEST__ is defined.
 nsa_spellings(kernel_operator.h PREFIXES - NAMES stub_def stub_fun)
@@ -42,9 +44,11 @@ nsa_spellings(kernel_operator.h PREFIXES lib/ adv_api/ NAMES
   activation/softmax activation/softmaxflashv2 activation/softmaxgrad activation/simplesoftmax
   activation/kernel_operator_softmax_intf activation/kernel_operator_softmax_flashv2_intf
   activation/kernel_operator_softmax_grad_intf activation/kernel_operator_simple_softmax_intf
+  activation/sigmoid activation/kernel_operator_sigmoid_intf
   activation/silu activation/kernel_operator_silu_intf
   filter/dropout filter/kernel_operator_dropout_intf
   index/arithprogression index/kernel_operator_arithprogression_intf
+  math/cumsum math/kernel_operator_cumsum_intf
   math/log math/kernel_operator_log_intf
   pad/broadcast
   reduce/reduce reduce/sum reduce/kernel_operator_sum_intf

@@ -45,11 +45,6 @@ inline void RunLog2(const AscendC::LocalTensor<half>& dst, const AscendC::LocalT
   }
 }
 
-inline AscendC::LocalTensor<uint8_t> FreeSpace(const Where& where) {
-  return {TPosition::VECCALC, EndOfBuffers(where), FreeUb(where) / kBlockBytes * kBlockBytes,
-          where};
-}
-
 }  // namespace twin
 
 namespace AscendC {

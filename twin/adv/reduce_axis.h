@@ -1,9 +1,11 @@
-// Reductions of a matrix along one axis: Sum of the rows, ReduceSum, ReduceMax and ReduceMin with a
-// pattern of axes (AR: every row to one value, RA: every column).
+// Reductions of a matrix along one axis: Sum of the rows, ReduceSum, ReduceMean, ReduceMax and
+// ReduceMin with a pattern of axes (AR: every row to one value, RA: every column).
 #pragma once
 
 #include "twin/device/instr.h"
+#include "twin/device/sync.h"
 #include "twin/device/tensor.h"
+#include "twin/vector/elementwise.h"
 #include "twin/vector/params.h"
 
 namespace AscendC {
@@ -115,5 +117,28 @@ TWIN_REDUCE_AXIS(ReduceSum, SUM, float)
 TWIN_REDUCE_AXIS(ReduceMax, MAX, half, float)
 TWIN_REDUCE_AXIS(ReduceMin, MIN, half, float)
 #undef TWIN_REDUCE_AXIS
+
+// The sum, times the reciprocal of its number of terms.
+#define TWIN_REDUCE_MEAN(TmpParameter, tmp_operand)                                                \
+  template <typename T, typename pattern, bool isReuseSource = false>                              \
+  void ReduceMean(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor TmpParameter,   \
+                  const uint32_t srcShape[], bool srcInnerPad, twin::Where where = twin::Here()) { \
+    TWIN_DTYPES("ReduceMean", T, float);                                                           \
+    twin::RunPattern<T, pattern, isReuseSource>("ReduceMean", ReduceType::SUM, srcShape,           \
+                                                srcInnerPad, {"dstTensor", dstTensor},             \
+                                                {"srcTensor", srcTensor}, tmp_operand, where);     \
+    constexpr int kReduced = std::is_same<pattern, Pattern::Reduce::AR>::value ? 1 : 0;            \
+    PipeBarrier<PIPE_V>(where);                                                                    \
+    Muls(dstTensor, dstTensor, 1.0f / static_cast<float>(srcShape[kReduced]),                      \
+         static_cast<int32_t>(srcShape[1 - kReduced]), where);                                     \
+    PipeBarrier<PIPE_V>(where);                                                                    \
+  }
+#define TWIN_TMP_PARAMETER , const LocalTensor<uint8_t>& sharedTmpBuffer
+#define TWIN_TMP_OPERAND twin::Operand("sharedTmpBuffer", sharedTmpBuffer)
+TWIN_REDUCE_MEAN(, twin::Operand())
+TWIN_REDUCE_MEAN(TWIN_TMP_PARAMETER, TWIN_TMP_OPERAND)
+#undef TWIN_TMP_OPERAND
+#undef TWIN_TMP_PARAMETER
+#undef TWIN_REDUCE_MEAN
 
 }  // namespace AscendC

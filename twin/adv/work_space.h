@@ -5,12 +5,19 @@
 
 #include "twin/device/core.h"
 #include "twin/device/instr.h"
+#include "twin/device/tensor.h"
 
 namespace twin {
 
 // Where the buffers of the TPipe end in UB, and how many bytes of it they leave free.
 TWIN_API uint32_t EndOfBuffers(const Where& where);
 TWIN_API uint32_t FreeUb(const Where& where);
+
+// Gives that space as a tensor.
+inline AscendC::LocalTensor<uint8_t> FreeSpace(const Where& where) {
+  return {TPosition::VECCALC, EndOfBuffers(where), FreeUb(where) / kBlockBytes * kBlockBytes,
+          where};
+}
 
 // The high-level APIs begin with PipeBarrier<PIPE_V> and leave the mask register as ResetMask does,
 // in normal mode.

@@ -9,11 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import _cann, _check, _tiling, costs
+from . import _cann, _check, _launches, _tiling, costs
 from . import cflags as own_cflags
 from . import libs as own_libs
 
-_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++")
+# ".asc" is that of CANN's sources with kernels and launches in one.
+_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".asc")
 
 
 def _flags(chosen, parser, cflags, libs):
@@ -27,9 +28,18 @@ def _compile_and_run(source, arguments, cflags, libs):
     """The exit code of a program of one source, or of the compiler that refuses it."""
     compiler = shlex.split(os.environ.get("CXX", "")) or ["g++"]
     more = shlex.split(os.environ.get("CXXFLAGS", ""))
+    text = Path(source).read_text()
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder, Path(source).stem))
-        command = [*compiler, "-std=c++17", "-O1", "-g", *more, source, *cflags(), *libs()]
+        launches = _launches.rewrite(text, source)
+        compiled = [source]
+        if launches is not None:
+            Path(folder, "launches.cpp").write_text(launches)
+            # The compiler looks up included files beside the source.
+            compiled = [f"-iquote{Path(source).parent}", str(Path(folder, "launches.cpp"))]
+        elif source.endswith(".asc"):
+            compiled = ["-x", "c++", source, "-x", "none"]
+        command = [*compiler, "-std=c++17", "-O1", "-g", *more, *compiled, *cflags(), *libs()]
         for step in ([*command, "-o", program], [program, *arguments]):
             try:
                 code = subprocess.run(step).returncode
@@ -115,7 +125,7 @@ def main(package="ascendc_twin", cflags=own_cflags, libs=own_libs, packages=()):
         help="compile a C++ program against the twin and run it, or run a Python program in which "
         "MindSpore's device Ascend is the twin",
         description="CXX names the compiler, CXXFLAGS more of its flags.",
-        usage="%(prog)s (main.cpp | script.py | -m module) [arguments]",
+        usage="%(prog)s (main.cpp | main.asc | script.py | -m module) [arguments]",
     )
     script.add_argument("program", nargs="*", help="source, script, or module after -m")
     checked = commands.add_parser(

@@ -106,8 +106,12 @@ def _called(call):
 
 def _messages_of_program(compiler, flags, source):
     """(place, text) of every error of a compiler that is a program."""
-    limit = ["-ferror-limit=0"] if "clang" in Path(compiler).name else ["-fmax-errors=0"]
-    command = [compiler, *flags, *limit, "-fno-diagnostics-show-caret", "-w", "-fsyntax-only"]
+    # clang 16 refuses g++'s name of the second option.
+    if "clang" in Path(compiler).name:
+        terse = ["-ferror-limit=0", "-fno-caret-diagnostics"]
+    else:
+        terse = ["-fmax-errors=0", "-fno-diagnostics-show-caret"]
+    command = [compiler, *flags, *terse, "-w", "-fsyntax-only"]
     done = subprocess.run(
         [*command, "-x", "c++", source],
         capture_output=True,

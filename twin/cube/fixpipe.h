@@ -31,6 +31,36 @@ TWIN_API void RunFixpipe(const Operand& dst, const Operand& src, const Operand* 
 TWIN_API void CopyResult(const Operand& dst, const Operand& src,
                          const AscendC::DataCopyCO12DstParams& params, const Where& where);
 
+// The newer parameters of a result of 4-byte elements in L0C, `width` bytes each in dst.
+template <typename U>
+AscendC::FixpipeParamsV220 OfBursts(const AscendC::FixpipeParams<U>& bursts, uint32_t width,
+                                    const Where& where) {
+  const int64_t blocks = Wide(bursts.burstLen), rows = blocks / 2;
+  const bool to_nd = bursts.nz2ndParams.nz2ndEn;
+  const int64_t columns = Wide(bursts.nz2ndParams.originalNSize);
+  if (blocks % 2 != 0) {
+    Fail("Fixpipe", where,
+         Format("burstLen is %lld, expected two blocks for each row",
+                static_cast<long long>(blocks)));
+  }
+  if (to_nd && columns == 0) {
+    Fail("Fixpipe", where, "nz2ndParams.originalNSize is 0, expected the columns");
+  }
+  AscendC::FixpipeParamsV220 params;
+  params.nSize = to_nd ? columns : 16 * Wide(bursts.cburstNum);
+  params.mSize = rows;
+  params.srcStride = 16 * Wide(bursts.srcStride) + (rows + 15) / 16 * 16;
+  params.dstStride = to_nd ? Wide(bursts.dstStride) : Wide(bursts.dstStride) + blocks * width / 4;
+  params.quantPre = bursts.quantParams.quantPre;
+  params.deqScalar = bursts.quantParams.deqScalar;
+  params.ndNum = bursts.nz2ndParams.ndNum;
+  params.srcNdStride = bursts.nz2ndParams.srcNdStride;
+  params.dstNdStride = bursts.nz2ndParams.dstNdStride;
+  params.reluEn = bursts.reluEn;
+  params.unitFlag = bursts.unitFlag;
+  return params;
+}
+
 }  // namespace twin
 
 #define TWIN_FIXPIPE_GM(name)                                                                  \
@@ -80,6 +110,22 @@ void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src,
   TWIN_FIXPIPE_NZ;
   const twin::Operand factors("cbufWorkspace", cbufWorkspace);
   twin::RunFixpipe({"dst", dst}, {"src", src}, &factors, intriParams, false, where);
+}
+
+template <typename T, typename U>
+void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src,
+             const FixpipeParams<U>& intriParams, twin::Where where = twin::Here()) {
+  TWIN_FIXPIPE_GM("Fixpipe");
+  twin::RunFixpipe({"dst", dst}, {"src", src}, nullptr,
+                   twin::OfBursts(intriParams, sizeof(T), where), intriParams.nz2ndParams.nz2ndEn,
+                   where);
+}
+template <typename T, typename U>
+void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src,
+             const FixpipeParams<U>& intriParams, twin::Where where = twin::Here()) {
+  TWIN_FIXPIPE_L1("Fixpipe");
+  twin::RunFixpipe({"dst", dst}, {"src", src}, nullptr,
+                   twin::OfBursts(intriParams, sizeof(T), where), false, where);
 }
 
 template <typename T, typename U>

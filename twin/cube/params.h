@@ -329,6 +329,51 @@ struct FixpipeParamsV220 {
   bool isChannelSplit = false;
 };
 
+struct QuantParams {
+  QuantParams() {}
+  QuantParams(const QuantMode_t quantPreIn) : quantPre(quantPreIn) {}
+  QuantParams(const QuantMode_t quantPreIn, const uint64_t deqScalarIn)
+      : quantPre(quantPreIn), deqScalar(deqScalarIn) {}
+
+  QuantMode_t quantPre = QuantMode_t::NoQuant;
+  uint64_t deqScalar = 0xeeeeeeeeeeeeeeee;  // holds nothing until it is set
+};
+
+struct Nz2NdParams {
+  Nz2NdParams() {}
+  Nz2NdParams(const bool nz2ndEnIn, const Narrow16 ndNumIn, const Narrow16 srcNdStrideIn,
+              const Narrow16 dstNdStrideIn, const Narrow16 originalNSizeIn)
+      : nz2ndEn(nz2ndEnIn),
+        ndNum(ndNumIn),
+        srcNdStride(srcNdStrideIn),
+        dstNdStride(dstNdStrideIn),
+        originalNSize(originalNSizeIn) {}
+
+  bool nz2ndEn = false;
+  Narrow16 ndNum = 1;
+  Narrow16 srcNdStride = 0;
+  Narrow16 dstNdStride = 0;
+  Narrow16 originalNSize = 0;  // columns, with nz2ndEn
+};
+
+// The older parameters of Fixpipe, in bursts: column blocks of 16 of the result in L0C.
+template <typename T = int32_t>
+struct FixpipeParams {
+  FixpipeParams() {}
+  FixpipeParams(const Narrow16 count, const Narrow16 len, const Narrow16 srcStrideIn,
+                const Narrow32 dstStrideIn)
+      : cburstNum(count), burstLen(len), dstStride(dstStrideIn), srcStride(srcStrideIn) {}
+
+  Narrow16 cburstNum = 1;  // column blocks
+  Narrow16 burstLen = 1;   // blocks of 32 bytes of a column block: two for each row of 4-byte data
+  Narrow32 dstStride = 0;  // NZ: gap in blocks of 32 bytes; ND: elements between rows
+  Narrow16 srcStride = 0;  // gap in fractals of 16 x 16
+  QuantParams quantParams;
+  bool reluEn = false;
+  Nz2NdParams nz2ndParams;
+  Narrow8 unitFlag = 0;
+};
+
 struct DataCopyCO12DstParams {
   DataCopyCO12DstParams() {}
   DataCopyCO12DstParams(const Narrow16 nSizeIn, const Narrow16 mSizeIn, const Narrow32 dstStrideIn,

@@ -14,6 +14,9 @@ LaunchState* current_launch = nullptr;
 
 Core& ThisCore(const char* what, const Where& where) {
   if (current_core == nullptr) Fail(what, where, "called outside a kernel");
+  LaunchState& launch = *current_core->launch;
+  if (__builtin_expect(launch.probing, 0) && where.file != nullptr)
+    launch.probed.insert(where.file);
   return *current_core;
 }
 

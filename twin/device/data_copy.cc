@@ -336,4 +336,14 @@ void SetPadValueBits(uint64_t bits, const Where& where) {
   core.registers.pad_value_set = true;
 }
 
+void CheckPlainCopy(const AscendC::DataCopyEnhancedParams& params, const Where& where) {
+  const AscendC::DataCopyEnhancedParams plain;
+  if (params.deqScale == plain.deqScale && !params.isRelu && params.padMode == plain.padMode) {
+    return;
+  }
+  Fail("DataCopy", where,
+       "enhancedParams ask for a conversion, a ReLU or padding on the way, which dav-c220 does in "
+       "Fixpipe and DataCopyPad");
+}
+
 }  // namespace twin

@@ -7,6 +7,18 @@
 #include "twin/device/narrowed.h"
 #include "twin/device/tensor.h"
 
+enum class pad_t {
+  PAD_NONE = 0,
+  PAD_MODE1,
+  PAD_MODE2,
+  PAD_MODE3,
+  PAD_MODE4,
+  PAD_MODE5,
+  PAD_MODE6,
+  PAD_MODE7,
+  PAD_MODE8,
+};
+
 namespace AscendC {
 
 struct DataCopyParams {
@@ -40,6 +52,40 @@ struct DataCopyPadParams {
   Narrow8 leftPadding = 0;
   Narrow8 rightPadding = 0;
   uint64_t paddingValue = 0;
+};
+
+enum class BlockMode : uint8_t {
+  BLOCK_MODE_NORMAL = 0,
+  BLOCK_MODE_MATRIX,
+  BLOCK_MODE_VECTOR,
+  BLOCK_MODE_SMALL_CHANNEL,
+  BLOCK_MODE_DEPTHWISE,
+};
+
+enum class DeqScale : uint8_t { DEQ_NONE = 0, DEQ, VDEQ, DEQ8, VDEQ8, DEQ16, VDEQ16 };
+
+// Older architectures convert on the way from L0C by these; here a copy only copies.
+struct DataCopyEnhancedParams {
+  DataCopyEnhancedParams() {}
+  DataCopyEnhancedParams(const BlockMode blockModeIn, const DeqScale deqScaleIn,
+                         const uint64_t deqValueIn, const Narrow8 sidStoreModeIn,
+                         const bool isReluIn, const pad_t padModeIn, const uint64_t padValueIn)
+      : blockMode(blockModeIn),
+        deqScale(deqScaleIn),
+        deqValue(deqValueIn),
+        sidStoreMode(sidStoreModeIn),
+        isRelu(isReluIn),
+        padMode(padModeIn),
+        padValue(padValueIn) {}
+
+  BlockMode blockMode = BlockMode::BLOCK_MODE_NORMAL;
+  DeqScale deqScale = DeqScale::DEQ_NONE;
+  uint64_t deqValue = 0;
+  Narrow8 sidStoreMode = 0;
+  bool isRelu = false;
+  pad_t padMode = pad_t::PAD_NONE;
+  uint64_t padValue = 0;
+  uint64_t deqTensorAddr = 0;
 };
 
 struct DataCopyExtParams {
@@ -115,8 +161,12 @@ TWIN_API void CopyCount(const Operand& dst, const Operand& src, uint32_t count, 
 TWIN_API void CopyBlocks(const Operand& dst, const Operand& src,
                          const AscendC::DataCopyParams& params, const Where& where);
 // From L1 to the bias table or the fixpipe buffer, whose units `params` counts.
+// Fails for a conversion, a ReLU or padding on the way, which this architecture does in Fixpipe.
+TWIN_API void CheckPlainCopy(const AscendC::DataCopyEnhancedParams& params, const Where& where);
 TWIN_API void CopyToTable(const Operand& dst, const Operand& src,
                           const AscendC::DataCopyParams& params, const Where& where);
+// Fails for a conversion, a ReLU or padding on the way, which this architecture does in Fixpipe.
+TWIN_API void CheckPlainCopy(const AscendC::DataCopyEnhancedParams& params, const Where& where);
 TWIN_API void CopyToTable(const Operand& dst, const Operand& src, uint32_t count,
                           const Where& where);
 TWIN_API void CopyPadIn(const Operand& dst, const Operand& src, const PadBlocks& blocks,
@@ -183,6 +233,18 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   TWIN_DTYPES("DataCopy", T, TWIN_DMA_TYPES);
   twin::CopyBlocks({"dst", dst}, {"src", src}, repeatParams, where);
 }
+
+#define TWIN_ENHANCED_COPY(Dst, Src)                                                              \
+  template <typename T>                                                                           \
+  void DataCopy(const Dst<T>& dst, const Src<T>& src, const DataCopyParams& intriParams,          \
+                const DataCopyEnhancedParams& enhancedParams, twin::Where where = twin::Here()) { \
+    twin::CheckPlainCopy(enhancedParams, where);                                                  \
+    DataCopy(dst, src, intriParams, where);                                                       \
+  }
+TWIN_ENHANCED_COPY(LocalTensor, GlobalTensor)
+TWIN_ENHANCED_COPY(GlobalTensor, LocalTensor)
+TWIN_ENHANCED_COPY(LocalTensor, LocalTensor)
+#undef TWIN_ENHANCED_COPY
 
 template <typename T>
 void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,

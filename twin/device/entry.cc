@@ -2,6 +2,8 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "twin/device/launch_state.h"
 
@@ -10,6 +12,21 @@ namespace {
 
 // Bytes that CANN keeps at the start of the workspace for its own libraries.
 constexpr uint64_t kSystemWorkspace = 16 << 20;
+
+// A kernel type at the scope of a file. `current` gives the tiling key; null where none is asked
+// for.
+struct FileType {
+  std::string file;
+  KernelType type;
+  uint64_t key;
+  uint64_t (*current)();
+};
+
+// Built by the initialisers of the files, in any order.
+std::vector<FileType>& FileTypes() {
+  static auto* types = new std::vector<FileType>;
+  return *types;
+}
 
 // A condition over TILING_KEY_VAR, as REGISTER_TILING_FOR_TILINGKEY takes it: || && == != < <= > >=
 // & | + - * / % >> << ! and parentheses, with C++'s precedence.
@@ -107,14 +124,49 @@ class Condition {
 }  // namespace
 
 uint64_t TilingKey(const Where& where) {
+  if (current_core == nullptr && current_launch != nullptr) {
+    return current_launch->options.tiling_key;
+  }
   return ThisCore("TILING_KEY_IS", where).launch->options.tiling_key;
 }
 
-void DeclareKernelType(KernelType type, const Where& where) {
-  LaunchState& launch = *ThisCore("KERNEL_TASK_TYPE", where).launch;
-  if (!launch.probing) return;
+bool DeclareType(KernelType type, const Where& where) {
+  if (current_core == nullptr) {
+    FileTypes().push_back({where.file, type, 0, nullptr});
+    return true;
+  }
+  LaunchState& launch = *current_core->launch;
+  if (!launch.probing) return true;
   launch.type = type;
   EndProbe();
+  return true;
+}
+
+bool DeclareKeyType(uint64_t key, uint64_t (*current)(), KernelType type, const Where& where) {
+  if (current_core == nullptr) {
+    FileTypes().push_back({where.file, type, key, current});
+  } else if (current() == key) {
+    DeclareType(type, where);
+  }
+  return true;
+}
+
+KernelType TypeOfFile(const LaunchState& launch) {
+  KernelType found = KernelType::kUnset;
+  bool several = false;
+  for (const FileType& declared : FileTypes()) {
+    if (declared.current != nullptr && declared.current() != declared.key) continue;
+    const bool here = launch.probed.count(declared.file) > 0;
+    if (here) return declared.type;
+    several |= found != KernelType::kUnset && found != declared.type;
+    found = declared.type;
+  }
+  if (several) {
+    throw Error("kernel " + launch.options.kernel +
+                ": files declare several kernel types, and its first instruction lies in none of "
+                "them: KERNEL_TASK_TYPE_DEFAULT inside the kernel");
+  }
+  return found;
 }
 
 const void* TilingData(const void* address, uint64_t bytes, const Where& where) {
@@ -142,10 +194,10 @@ const void* TilingData(const void* address, uint64_t bytes, const Where& where) 
   return address;
 }
 
-void RegisterTiling(const char* condition, const void* type, const Where& where) {
+void RegisterTiling(const char* condition, uint64_t key, const void* type, const Where& where) {
   int64_t value;
   LaunchState& launch = *ThisCore("REGISTER_TILING_FOR_TILINGKEY", where).launch;
-  if (!Condition(condition, launch.options.tiling_key).Parse(&value)) {
+  if (!Condition(condition, key).Parse(&value)) {
     Fail("REGISTER_TILING_FOR_TILINGKEY", where,
          Format("cannot read the condition \"%s\"", condition));
   }

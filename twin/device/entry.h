@@ -18,11 +18,20 @@
 namespace twin {
 
 TWIN_API uint64_t TilingKey(const Where& where = Here());
-TWIN_API void DeclareKernelType(KernelType type, const Where& where = Here());
+// True. Outside a kernel it counts for the kernels of its file; with a tiling key, for launches
+// with that one.
+TWIN_API bool DeclareType(KernelType type, const Where& where = Here());
+TWIN_API bool DeclareKeyType(uint64_t key, uint64_t (*current)(), KernelType type,
+                             const Where& where = Here());
 // The tiling data must fit into the buffer that `address` belongs to.
 TWIN_API const void* TilingData(const void* address, uint64_t bytes, const Where& where = Here());
-TWIN_API void RegisterTiling(const char* condition, const void* type, const Where& where = Here());
+TWIN_API void RegisterTiling(const char* condition, uint64_t key, const void* type,
+                             const Where& where = Here());
 TWIN_API void CheckDefaultTiling(const void* type, const Where& where = Here());
+
+inline void DeclareKernelType(KernelType type, const Where& where = Here()) {
+  DeclareType(type, where);
+}
 
 // Address that tells types apart.
 template <typename T>
@@ -42,21 +51,27 @@ T CopyTiling(const __gm__ void* address, const Where& where = Here()) {
 
 }  // namespace twin
 
+// A build may give it a value of its own, for one key.
+#ifndef TILING_KEY_VAR
 #define TILING_KEY_VAR (::twin::TilingKey())
+#endif
 #define TILING_KEY_IS(k) (TILING_KEY_VAR == (k))
 
-#define KERNEL_TASK_TYPE_DEFAULT(value) ::twin::DeclareKernelType(value)
-#define KERNEL_TASK_TYPE(key, value)                          \
-  do {                                                        \
-    if (TILING_KEY_IS(key)) ::twin::DeclareKernelType(value); \
-  } while (0)
+// A declaration, as in CANN: at the scope of a file, too.
+#define KERNEL_TASK_TYPE_DEFAULT(value) TWIN_DECLARE_TYPE(__COUNTER__, ::twin::DeclareType(value))
+#define KERNEL_TASK_TYPE(key, value) \
+  TWIN_DECLARE_TYPE(__COUNTER__,     \
+                    ::twin::DeclareKeyType(key, +[] { return uint64_t{TILING_KEY_VAR}; }, value))
+#define TWIN_DECLARE_TYPE(number, call) TWIN_DECLARE_TYPE_AS(number, call)
+#define TWIN_DECLARE_TYPE_AS(number, call) \
+  [[maybe_unused]] const bool twin_kernel_type_##number = call
 
 // The name that GET_TILING_DATA looks up: a local one from REGISTER_TILING_DEFAULT, or the one that
 // REGISTER_TILING_DATA_CLASS gives the file.
 #define REGISTER_TILING_DEFAULT(tiling_struct) \
   using TwinDefaultTiling [[maybe_unused]] = tiling_struct
 #define REGISTER_TILING_FOR_TILINGKEY(expression, tiling_struct) \
-  ::twin::RegisterTiling(expression, ::twin::TypeId<tiling_struct>())
+  ::twin::RegisterTiling(expression, TILING_KEY_VAR, ::twin::TypeId<tiling_struct>())
 
 // The kernel's own copy, which it may change.
 #define GET_TILING_DATA_WITH_STRUCT(tiling_struct, tiling_data, tiling_arg) \

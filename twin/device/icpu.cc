@@ -22,6 +22,7 @@ struct Host {
   KernelMode mode = KernelMode::MIX_MODE;
   bool mode_set = false;
   uint64_t tiling_key = 0;
+  MemorySource source = nullptr;
 };
 
 Host& TheHost() {
@@ -29,9 +30,9 @@ Host& TheHost() {
   return *host;
 }
 
-KernelType TypeOf(const Host& host) {
-  if (!host.mode_set) return KernelType::kUnset;
-  switch (host.mode) {
+KernelType TypeOf(const Host& host, std::optional<KernelMode> mode) {
+  if (!mode.has_value() && !host.mode_set) return KernelType::kUnset;
+  switch (mode.value_or(host.mode)) {
     case KernelMode::AIC_MODE:
       return KernelType::kAicOnly;
     case KernelMode::AIV_MODE:
@@ -45,14 +46,16 @@ KernelType TypeOf(const Host& host) {
 
 void SetTilingKey(uint64_t key) { TheHost().tiling_key = key; }
 
+void SetMemorySource(MemorySource source) { TheHost().source = source; }
+
 void RunOnHost(const char* name, uint32_t block_dim, const std::vector<const void*>& pointers,
-               const std::function<void()>& entry) {
+               const std::function<void()>& entry, std::optional<KernelMode> mode) {
   const Host& host = TheHost();
   LaunchOptions options;
   options.kernel = name;
   options.block_dim = block_dim;
   options.tiling_key = host.tiling_key;
-  options.type = TypeOf(host);
+  options.type = TypeOf(host, mode);
   options.default_type = KernelType::kMixAic12;
   // Flags between AIV cores work in every mode of CANN's host execution.
   options.pure_cross_core = true;
@@ -75,8 +78,12 @@ void RunOnHost(const char* name, uint32_t block_dim, const std::vector<const voi
     argument.address = address;
     argument.bytes = allocation.bytes;
     argument.filled_unwritten = true;
-    argument.expect_written = std::count(pointers.begin(), pointers.end(), address) > 0;
     options.buffers.push_back(argument);
+  }
+  if (host.source != nullptr) host.source(&options.buffers);
+  for (GlobalArgument& argument : options.buffers) {
+    argument.expect_written = argument.filled_unwritten &&
+                              std::count(pointers.begin(), pointers.end(), argument.address) > 0;
   }
   const LaunchReport report = Launch(options, entry);
   if (report.ok) return;

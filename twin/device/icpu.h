@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "twin/device/launch.h"
 
@@ -19,10 +20,15 @@ TWIN_API void SetKernelMode(KernelMode mode);
 namespace twin {
 
 TWIN_API void SetTilingKey(uint64_t key);
-// Launches with all memory of GmAlloc. An error is printed and ends the process with status 1.
+// Launches with all memory of GmAlloc and of the memory source. An error is printed and ends the
+// process with status 1. `mode`: another one than that of SetKernelMode.
 TWIN_API void RunOnHost(const char* name, uint32_t block_dim,
                         const std::vector<const void*>& pointers,
-                        const std::function<void()>& entry);
+                        const std::function<void()>& entry,
+                        std::optional<KernelMode> mode = std::nullopt);
+// A function that adds the memory of another allocator, which rooms above this one have.
+using MemorySource = void (*)(std::vector<GlobalArgument>* buffers);
+void SetMemorySource(MemorySource source);
 
 template <typename T>
 const void* PointerOf(const T& argument) {

@@ -232,8 +232,10 @@ const LocalView& Instr::Local(int operand, uint64_t begin, uint64_t end, uint32_
               (buffer->state != AscendC::TBufState::FREE && buffer->generation == view.generation),
           "%s is used after FreeTensor (%s:%d)", o.role, buffer->where.file, buffer->where.line);
   }
-  Check(!view.outside || core_->launch->options.warn_beyond_tensor,
-        "%s begins beyond the end of the tensor it was taken from", o.role);
+  if (view.outside && !core_->launch->options.warn_beyond_tensor) {
+    Fail(Format("%s begins beyond the end of the tensor it was taken from", o.role) +
+         Switch("WARN_BEYOND_TENSOR", "a warning where the access stays in the tensor's memory"));
+  }
   if (align > 1) {
     Check((view.address + begin) % align == 0,
           "%s is at byte %llu of %s; the address has to be a multiple of %u", o.role,

@@ -41,11 +41,13 @@ void AddCore(LaunchState& launch, bool cube, uint32_t block, uint32_t sub_block)
   launch.cores.push_back(std::move(core));
 }
 
-// The word of FillUnwritten at an address.
+// The word of FillUnwritten at an address: not a number in half, bfloat16_t and float, with a
+// payload that no computation gives.
 uint64_t UnwrittenWord(const void* address) {
   uint64_t z = reinterpret_cast<uint64_t>(address) * 0x9e3779b97f4a7c15ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  return z ^ (z >> 27);
+  z ^= z >> 27;
+  return (z & 0x807f807f807f807full) | 0x7f817f817f817f81ull;
 }
 
 void MarkFilled(GlobalBuffer* buffer, bool filled_unwritten) {
@@ -145,6 +147,7 @@ KernelType Probe(LaunchState& launch, const std::function<void()>& entry) {
   launch.cores.clear();
   launch.schedule.clear();
   launch.probing = false;
+  if (launch.type == KernelType::kUnset) launch.type = TypeOfFile(launch);
   return launch.type == KernelType::kUnset ? launch.options.default_type : launch.type;
 }
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -153,8 +154,9 @@ struct LaunchState {
   std::vector<GlobalBuffer*> buffer_of_argument;  // null for one that shares another's memory
   Sites sites;
 
-  bool probing = false;    // looks for the kernel type only
-  bool cancelled = false;  // after an error: every core unwinds
+  bool probing = false;          // looks for the kernel type only
+  std::set<std::string> probed;  // files that the kernel has come through on the way
+  bool cancelled = false;        // after an error: every core unwinds
   std::string error;
   std::map<std::pair<std::string, std::pair<std::string, int>>, Warning> warnings;
   uint64_t random = 0;
@@ -201,6 +203,8 @@ void SwitchForPoll(Core& core, const char* what, uint64_t line, uint32_t version
                    const Where& where);
 void WaitUntilWoken(Core& core, const std::string& what, const Where& where);
 void Wake(Core& core);
+// The type that a file of the kernel declares outside of it, or kUnset.
+KernelType TypeOfFile(const LaunchState& launch);
 // Ends the search for the kernel type: the kernel has begun its work.
 void EndProbe();
 

@@ -1,34 +1,51 @@
 #include "twin/host/device_memory.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <mutex>
+
+#include "twin/device/icpu.h"
+#include "twin/device/launch.h"
 
 namespace twin {
 
 namespace {
 
 constexpr size_t kAlignment = 512;
-// Not a number in every floating-point type: what was never written shows.
-constexpr int kGarbage = 0xFF;
 
 struct Allocation {
   size_t bytes;
   bool mapped;
+  int number;  // counts the allocations
 };
 
 struct Memory {
   std::mutex mutex;
   std::map<const uint8_t*, Allocation> allocations;  // by address
   uint64_t bytes = 0;
+  int count = 0;
 };
 
 Memory& TheMemory() {
   static Memory memory;
   return memory;
 }
+
+// For launches that are given addresses alone.
+void AddBuffers(std::vector<GlobalArgument>* buffers) {
+  Memory& memory = TheMemory();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  for (const auto& [address, allocation] : memory.allocations) {
+    GlobalArgument argument;
+    argument.name = "aclrtMalloc " + std::to_string(allocation.number);
+    argument.address = const_cast<uint8_t*>(address);
+    argument.bytes = allocation.bytes;
+    argument.filled_unwritten = !allocation.mapped;
+    buffers->push_back(argument);
+  }
+}
+[[maybe_unused]] const bool given = (SetMemorySource(&AddBuffers), true);
 
 }  // namespace
 
@@ -37,10 +54,10 @@ void* AllocateDevice(size_t bytes) {
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   void* address = std::aligned_alloc(kAlignment, rounded);
   if (address == nullptr) return nullptr;
-  std::memset(address, kGarbage, rounded);
+  FillUnwritten(address, rounded);
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
-  memory.allocations[static_cast<const uint8_t*>(address)] = {bytes, false};
+  memory.allocations[static_cast<const uint8_t*>(address)] = {bytes, false, ++memory.count};
   memory.bytes += bytes;
   return address;
 }
@@ -59,7 +76,7 @@ bool FreeDevice(void* address) {
 void AddDevice(void* address, size_t bytes) {
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
-  memory.allocations[static_cast<const uint8_t*>(address)] = {bytes, true};
+  memory.allocations[static_cast<const uint8_t*>(address)] = {bytes, true, ++memory.count};
   memory.bytes += bytes;
 }
 

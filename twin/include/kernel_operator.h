@@ -1,6 +1,10 @@
 // A kernel includes this file.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include "twin/adv/adv.h"
 #include "twin/cube/cube.h"
 #include "twin/device/allocator.h"
@@ -18,3 +22,7 @@
 #include "twin/device/type_numbers.h"
 #include "twin/device/words.h"
 #include "twin/vector/vector.h"
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

@@ -46,7 +46,8 @@ void RunElementwise(const Elementwise& call, std::initializer_list<Operand> oper
     instr.InMemory(i, {Hardware::UB});
     const uint32_t element = operand[i].element;
     const uint32_t width = call.four_bits && element > 1 ? 2 * element : element;
-    lane[i] = LaneOperand(instr, i, width, plan, stride[i], i == 0);
+    // A fill writes the same value wherever its blocks lie.
+    lane[i] = LaneOperand(instr, i, width, plan, stride[i], i == 0 && count > 1);
   }
   EndPlan(instr, call.mask);
   if (plan.empty()) return;

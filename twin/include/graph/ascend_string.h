@@ -1,6 +1,10 @@
 // A string that keeps its text whoever compiled the code at either end.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -39,3 +43,7 @@ class AscendString {
 };
 
 }  // namespace ge
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

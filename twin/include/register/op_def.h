@@ -1,6 +1,10 @@
 // Definition of an operator: tensors, attributes, the products it runs on, its host functions.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -166,3 +170,7 @@ class TWIN_API OpDef {
 };
 
 }  // namespace ops
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

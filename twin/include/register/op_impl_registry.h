@@ -1,6 +1,10 @@
 // Registration of an operator's host functions.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <initializer_list>
 #include <vector>
 
@@ -55,3 +59,7 @@ class TWIN_API OpImplRegisterV2 {
 #define IMPL_OP(op_type)                                                      \
   [[maybe_unused]] static gert::OpImplRegisterV2 op_impl_register_##op_type = \
       gert::OpImplRegisterV2(#op_type)
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

@@ -2,6 +2,10 @@
 // struct. Fields stand at multiples of their size, structs and the end at multiples of 8 bytes.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -136,3 +140,7 @@ class TWIN_API CTilingDataClassFactory {
     return true;                                                            \
   }();                                                                      \
   }
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

@@ -88,6 +88,22 @@ void ToGm(GM_ADDR* g, const int64_t* p) {
   if (p[27]) SetAtomicNone();
 }
 
+// Stores C by the older parameters, whose strides are gaps; p[29] says whether in ND.
+template <typename D, typename C, typename T>
+void ToGmInBursts(GM_ADDR* g, const int64_t* p) {
+  auto c = Multiply<C, T>(g, Numbers(p));
+  Order<HardEvent::M_FIX>();
+  FixpipeParams<C> params((p[16] + 15) / 16, 2 * p[17], 0, static_cast<uint32_t>(p[19]));
+  if (p[29] != 0) {
+    params.nz2ndParams = Nz2NdParams(true, p[22], p[23], p[24], p[16]);
+  } else {
+    params.dstStride -= p[17] * sizeof(D) / 2;
+  }
+  params.quantParams = QuantParams(static_cast<QuantMode_t>(p[20]));
+  params.reluEn = p[21] != 0;
+  Fixpipe(harness::Global<D>(g[3]), c, params);
+}
+
 template <const FixpipeConfig& config>
 void ToGmByFactors(GM_ADDR* g, const int64_t* p) {
   auto c = Multiply<int32_t, int8_t>(g, Numbers(p));
@@ -151,6 +167,8 @@ KERNEL(nd_bfloat16) { ToGm<bfloat16_t, float, float, CFG_ROW_MAJOR>(g, p); }
 KERNEL(nd_int32) { ToGm<int32_t, int32_t, int8_t, CFG_ROW_MAJOR>(g, p); }
 KERNEL(nd_dequant) { ToGm<half, int32_t, int8_t, CFG_ROW_MAJOR>(g, p); }
 KERNEL(nd_dequant_columns) { ToGmByFactors<CFG_ROW_MAJOR>(g, p); }
+KERNEL(bursts_float) { ToGmInBursts<float, float, half>(g, p); }
+KERNEL(bursts_half) { ToGmInBursts<half, float, half>(g, p); }
 KERNEL(nz_float) { ToGm<float, float, float, CFG_NZ>(g, p); }
 KERNEL(nz_half) { ToGm<half, float, half, CFG_NZ>(g, p); }
 KERNEL(copy_float) { CopyToGm<float, float, half>(g, p); }

@@ -294,6 +294,21 @@ def test_nz_half(cube, rng):
     assert (got[:, 24:].copy().view(np.uint8) == 0xEE).all()
 
 
+def test_older_parameters(cube, rng):
+    """In bursts, as several matrices and in NZ: what the newer ones give."""
+    product = Product(rng, "half", 32, 48, 16)
+    numbers = fixpipe(product, n=16, dst_stride=60, nd=(3, 2, 20), relu=1)
+    expected, out = poisoned(32 * 60, np.float32), poisoned(32 * 60, np.float32)
+    cube("nd_float", product.inputs, expected, numbers)
+    cube("bursts_float", product.inputs, out, (*numbers, 1))
+    np.testing.assert_array_equal(out, expected)
+    numbers = fixpipe(product, dst_stride=40, quant=F322F16)
+    expected, out = poisoned(3 * 40 * 16, np.float16), poisoned(3 * 40 * 16, np.float16)
+    cube("nz_half", product.inputs, expected, numbers)
+    cube("bursts_half", product.inputs, out, (*numbers, 0))
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_nz_float(cube, rng):
     product = Product(rng, "float", 19, 32, 16)
     out = poisoned(2 * 20 * 16, np.float32)

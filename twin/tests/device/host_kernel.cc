@@ -110,6 +110,12 @@ extern "C" __global__ __aicore__ void elements_custom(GM_ADDR x) {
   AscendC::DataCopy(out, u, 64);
 }
 
+// A view from behind its tensor on, in the tensor's memory.
+extern "C" __global__ __aicore__ void view_custom() {
+  const AscendC::LocalTensor<half> t(AscendC::TPosition::VECCALC, 0, 64);
+  AscendC::Duplicate(t[128], half(1), 16);
+}
+
 // y = exp(x) + x of 40 elements, computed for a whole tile, as is usual where a tail is short.
 extern "C" __global__ __aicore__ void padded_custom(GM_ADDR x, GM_ADDR y) {
   constexpr uint32_t n = 40;

@@ -10,6 +10,7 @@ extern "C" __global__ __aicore__ void forgetful_custom(GM_ADDR x, GM_ADDR worksp
 extern "C" __global__ __aicore__ void printing_custom();
 extern "C" __global__ __aicore__ void unsynchronised_custom(GM_ADDR x);
 extern "C" __global__ __aicore__ void elements_custom(GM_ADDR x);
+extern "C" __global__ __aicore__ void view_custom();
 extern "C" __global__ __aicore__ void padded_custom(GM_ADDR x, GM_ADDR y);
 extern "C" __global__ __aicore__ void by_workspace_custom(GM_ADDR x, GM_ADDR y, GM_ADDR workspace,
                                                           bool reads);
@@ -40,6 +41,7 @@ int32_t main(int32_t argc, char* argv[]) {
   if (std::strcmp(mode, "printing") == 0) ICPU_RUN_KF(printing_custom, 1);
   if (std::strcmp(mode, "unsynchronised") == 0) ICPU_RUN_KF(unsynchronised_custom, 1, z);
   if (std::strcmp(mode, "elements") == 0) ICPU_RUN_KF(elements_custom, 1, x);
+  if (std::strcmp(mode, "view") == 0) ICPU_RUN_KF(view_custom, 1);
   if (std::strcmp(mode, "padded") == 0) {
     // The kernel writes a part of the output, and the host has written the rest.
     for (uint32_t i = 0; i < count; ++i) reinterpret_cast<half*>(z)[i] = half(0);

@@ -1,5 +1,6 @@
 """Kernels of others use more than instructions."""
 
+import string
 import subprocess
 from pathlib import Path
 
@@ -197,6 +198,14 @@ def test_elements_left_to_the_compiler():
     assert "=1 makes it" not in done.stderr.splitlines()[-1]
 
 
+def test_a_view_that_begins_beyond_its_tensor():
+    done = run_host("view")
+    assert done.returncode == 1 and "dst begins beyond the end of the tensor" in done.stderr
+    assert "ASCENDC_TWIN_WARN_BEYOND_TENSOR=1 makes it a warning where the" in done.stderr
+    done = run_host("view", ASCENDC_TWIN_WARN_BEYOND_TENSOR="1")
+    assert done.returncode == 0 and "twin warning" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_turns(launch, seed):
     last = np.zeros(4096, np.float32)
@@ -365,6 +374,51 @@ def test_macros_of_the_compilation(tmp_path, macro):
     source.write_text(ASKED)
     flags = [f"-D{macro}"] if macro else []
     builds.accepted(source, (*flags, f"-DHALF={COMPILATIONS[macro]}"))
+
+
+def test_macros_of_one_letter(tmp_path):
+    """Macros of a build do not reach into the headers, and are there behind them."""
+    source = tmp_path / "kernel.cpp"
+    source.write_text(
+        '#include "lib/matmul_intf.h"\n#include "tikicpulib.h"\n'
+        "static_assert(N + T + x == 24);\nTCubeTiling tiling;"
+    )
+    # The library of C++ uses some of the others as parameters and suffixes.
+    letters = (*string.ascii_uppercase, "n", "x", "m", "k")
+    builds.accepted(source, [f"-D{letter}=8" for letter in letters])
+
+
+def test_types_at_the_scope_of_a_file(tmp_path):
+    """Declared there, as in CANN, for one key or for all; and in every place of a kernel."""
+    source = tmp_path / "kernel.cpp"
+    source.write_text("""#include "kernel_operator.h"
+KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
+KERNEL_TASK_TYPE(1, KERNEL_TYPE_AIC_ONLY); KERNEL_TASK_TYPE(2, KERNEL_TYPE_MIX_AIC_1_1);
+void kernel(int n) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
+  if (n > 1) KERNEL_TASK_TYPE(3, KERNEL_TYPE_AIC_ONLY);
+  else KERNEL_TASK_TYPE(4, KERNEL_TYPE_AIC_ONLY);
+  static_assert(TILING_KEY_IS(7));
+}""")
+    builds.accepted(source, ["-DTILING_KEY_VAR=7"])
+
+
+def test_older_parameters_of_copies(tmp_path):
+    source = tmp_path / "kernel.cpp"
+    source.write_text("""#include "kernel_operator.h"
+using namespace AscendC;
+void kernel(GlobalTensor<float> gm, LocalTensor<float> ub, LocalTensor<half> l1) {
+  FixpipeParams<float> params(2, 32, 0, 4);
+  params.nz2ndParams = Nz2NdParams(true, 1, 0, 0, 32);
+  params.quantParams = QuantParams(QuantMode_t::F322F16);
+  Fixpipe(gm, ub, params);
+  Fixpipe(l1, ub, FixpipeParams<float>());
+  const DataCopyEnhancedParams plain;
+  DataCopy(ub, gm, DataCopyParams(1, 8, 0, 0), plain);
+  DataCopy(gm, ub, DataCopyParams(), DataCopyEnhancedParams(
+      BlockMode::BLOCK_MODE_NORMAL, DeqScale::DEQ, 0, 0, false, pad_t::PAD_NONE, 0));
+}""")
+    builds.accepted(source)
 
 
 def test_one_compilation_is_of_one_half():

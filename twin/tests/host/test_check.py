@@ -77,6 +77,26 @@ def test_names_are_sorted_by_how_many_sources_miss_them(folder, compiler):
     assert list(found)[0] == "Frobnicate" and rows[0][2].endswith("wrong/scale_rows.cpp:6")
 
 
+def test_options_that_clang_takes(folder):
+    """clang 16 ends with an error at g++'s name of an option."""
+    compiler = folder / "clang++"
+    compiler.write_text("""#!/bin/sh
+for option do
+  shift
+  case $option in
+    -fno-diagnostics-show-caret) echo "error: unknown argument: '$option'" >&2; exit 1;;
+    -ferror-limit=0 | -fno-caret-diagnostics) ;;
+    *) set -- "$@" "$option";;
+  esac
+done
+exec g++ "$@"
+""")
+    compiler.chmod(0o755)
+    options = "--compiler", compiler, "--tiling", folder / "tiling.h"
+    done = run("check", *options, folder / "scale_rows.cpp")
+    assert done.returncode == 0 and "unknown argument" not in done.stdout, done.stdout
+
+
 def test_a_source_that_compiles_is_a_success(folder):
     done = run("check", "--tiling", folder / "tiling.h", folder / "scale_rows.cpp")
     assert done.returncode == 0 and done.stdout.endswith("1 of 1 sources compile\n"), done.stdout

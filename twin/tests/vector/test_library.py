@@ -1,4 +1,5 @@
-"""Progressions, logarithms, Silu, reductions of a matrix, transposition and dropout."""
+"""Progressions, logarithms, Silu, Sigmoid, reductions and running sums of a matrix, transposition
+and dropout."""
 
 import numpy as np
 import pytest
@@ -92,6 +93,40 @@ def test_silu(driver, dtype, count):
 
 
 @pytest.mark.parametrize("tmp", [False, True])
+@pytest.mark.parametrize("dtype", ["half", "float"])
+def test_sigmoid(driver, dtype, tmp):
+    """With a temporary space it runs in passes; what lies behind the last element stays."""
+    image, kind, count = call.Image(), NUMPY[dtype], 300
+    x = image.rng.normal(0, 4, count).clip(-10, None).astype(kind)
+    src, dst = image.place(x), image.place(np.full(304, 99, kind))
+    image.gap = 0
+    at = image.place(np.zeros(256, np.uint8))
+    after = run(driver, "Sigmoid", dtype, image, [at if tmp else NONE, dst, src, count])
+    got = part(after, dst, dtype, 304)
+    exact = 1 / (1 + np.exp(-x.astype(np.float64)))
+    np.testing.assert_allclose(got[:count], exact, rtol=3e-3 if dtype == "half" else 1e-6)
+    assert (got[count:] == 99).all()
+
+
+@pytest.mark.parametrize("tmp", [False, True])
+@pytest.mark.parametrize("along", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 16), (5, 32), (33, 16)])
+@pytest.mark.parametrize("dtype", ["half", "float"])
+def test_running_sums(driver, dtype, shape, along, tmp):
+    """In float whatever the dtype, rounded once."""
+    image, kind = call.Image(), NUMPY[dtype]
+    x = call.values(image.rng, dtype, shape[0] * shape[1], -2, 2).reshape(shape)
+    src, dst = image.place(x), image.place(np.zeros_like(x))
+    last = image.place(np.zeros(shape[1], kind))
+    at = space(image)
+    args = [at if tmp else NONE, along, *shape, dst, last, src]
+    after = run(driver, "CumSum", dtype, image, args)
+    expected = np.cumsum(x.astype(np.float32), along, dtype=np.float32).astype(kind)
+    got = part(after, dst, dtype, *shape)
+    assert (got == expected).all() and (part(after, last, dtype, shape[1]) == got[-1]).all()
+
+
+@pytest.mark.parametrize("tmp", [False, True])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (4, 64), (2, 130), (5, 1000)])
 @pytest.mark.parametrize("dtype", ["half", "float"])
 def test_sum(driver, dtype, shape, tmp):
@@ -129,7 +164,8 @@ def test_sum_adds_neighbours_first(driver):
 @pytest.mark.parametrize("columns", [0, 1])
 @pytest.mark.parametrize("shape", [(1, 8), (3, 5), (7, 64), (16, 200), (33, 16)])
 @pytest.mark.parametrize(
-    ("kind", "dtype"), [(0, "float"), (1, "half"), (1, "float"), (2, "half"), (2, "float")]
+    ("kind", "dtype"),
+    [(0, "float"), (1, "half"), (1, "float"), (2, "half"), (2, "float"), (3, "float")],
 )
 def test_reductions_with_a_pattern(driver, kind, dtype, shape, columns, reuse):
     rows, length = shape
@@ -145,8 +181,8 @@ def test_reductions_with_a_pattern(driver, kind, dtype, shape, columns, reuse):
     after = run(driver, "ReduceAxis", dtype, image, args)
     got = part(after, dst, dtype, room)
     values = x[:, :length].astype(np.float64)
-    reduced = (np.sum, np.max, np.min)[kind](values, 0 if columns else 1)
-    if kind == 0:
+    reduced = (np.sum, np.max, np.min, np.mean)[kind](values, 0 if columns else 1)
+    if kind in (0, 3):
         np.testing.assert_allclose(got[:results], reduced, rtol=1e-5, atol=1e-4)
     else:
         assert (got[:results] == reduced).all()

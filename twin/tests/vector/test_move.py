@@ -29,6 +29,17 @@ def test_duplicate(driver, dtype, index):
     )
 
 
+@pytest.mark.parametrize("form", [("mask", 64, 1), ("mask", 64, 3)])
+def test_duplicate_on_one_block(driver, form):
+    """With a stride of 0 the blocks of a fill fall on one another, with the same value."""
+    image = call.Image()
+    dst = image.place(np.zeros(64, np.float32))
+    value = call.bits(np.float32(3), "float")
+    after, _ = driver("Duplicate", ["float"], form, image.bytes(), [dst, 0, 1, value])
+    got = after[dst : dst + 256].view(np.float32)
+    assert got.tolist() == [3.0] * 8 * form[2] + [0.0] * (64 - 8 * form[2])
+
+
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("repeats, blk, rep", ((1, 1, 8), (3, 1, 8), (4, 2, 16), (2, 1, 300)))
 def test_brcb(driver, dtype, repeats, blk, rep):

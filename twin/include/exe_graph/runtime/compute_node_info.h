@@ -1,6 +1,10 @@
 // A call says this of its operator: name, tensors' types and formats, attributes.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <deque>
 #include <string>
 
@@ -63,3 +67,7 @@ class ComputeNodeInfo {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

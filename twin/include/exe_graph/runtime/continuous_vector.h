@@ -1,6 +1,10 @@
 // A vector whose elements follow its size in memory: how list attributes are handed over.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <cstddef>
 #include <cstdint>
 
@@ -40,3 +44,7 @@ class TypedContinuousVector : private ContinuousVector {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

@@ -1,6 +1,10 @@
 // Every context of an operator's host functions offers this.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include "exe_graph/runtime/compute_node_info.h"
 
 namespace gert {
@@ -36,3 +40,7 @@ class ExtendedKernelContext {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

@@ -1,6 +1,10 @@
 // Data types of the outputs from the inputs.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <deque>
 
 #include "exe_graph/runtime/extended_kernel_context.h"
@@ -38,3 +42,7 @@ class InferDataTypeContext : public ExtendedKernelContext {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

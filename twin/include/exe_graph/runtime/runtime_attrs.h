@@ -1,6 +1,10 @@
 // Attribute values of a call, by their index in the operator's definition.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <string>
 #include <vector>
 
@@ -44,3 +48,7 @@ class RuntimeAttrs {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

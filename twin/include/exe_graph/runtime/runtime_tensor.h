@@ -1,3 +1,11 @@
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include "exe_graph/runtime/tensor.h"
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

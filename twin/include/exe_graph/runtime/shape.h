@@ -1,6 +1,10 @@
 // Dimensions of a tensor.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -63,3 +67,7 @@ struct Shape {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

@@ -1,6 +1,10 @@
 // Shape of a tensor as the caller sees it and as it lies in memory.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include "exe_graph/runtime/shape.h"
 
 namespace gert {
@@ -30,3 +34,7 @@ struct StorageShape {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

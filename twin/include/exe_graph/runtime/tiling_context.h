@@ -1,6 +1,10 @@
 // Tiling: how many blocks run a kernel, with which data, key and workspace.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <deque>
 #include <vector>
 
@@ -106,3 +110,7 @@ class TilingContext : public ExtendedKernelContext {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

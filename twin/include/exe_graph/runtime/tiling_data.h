@@ -1,6 +1,10 @@
 // Bytes that the tiling function hands to the kernel.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -39,3 +43,7 @@ class TilingData {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

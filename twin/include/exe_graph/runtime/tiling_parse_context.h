@@ -1,6 +1,10 @@
 // An operator finds this out once per platform, before its first tiling.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include "exe_graph/runtime/extended_kernel_context.h"
 
 namespace fe {
@@ -27,3 +31,7 @@ class TilingParseContext : public ExtendedKernelContext {
 };
 
 }  // namespace gert
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

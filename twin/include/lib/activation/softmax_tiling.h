@@ -4,6 +4,10 @@
 // gives 0, or tiling that the kernel refuses.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include "graph/tensor.h"
 #include "kernel_tiling/kernel_tiling.h"
 #include "register/tilingdata_base.h"
@@ -78,3 +82,7 @@ TWIN_API bool IsBasicBlockInSoftMax(optiling::SoftMaxTiling& tiling,
 TWIN_API bool IsBasicBlockInSoftMax(tiling::SoftMaxTiling& tiling, const uint32_t dataTypeSize = 2);
 
 }  // namespace AscendC
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

@@ -2,6 +2,10 @@
 // why, for what no kernel can be called with.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include "kernel_tiling/kernel_tiling.h"
 #include "register/tilingdata_base.h"
 #include "tiling/platform/platform_ascendc.h"
@@ -37,3 +41,7 @@ TWIN_API bool TopKTilingFunc(const platform_ascendc::PlatformAscendC& ascendcPla
                              tiling::TopkTiling& topKTiling);
 
 }  // namespace AscendC
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on

@@ -1,4 +1,5 @@
-// Progressions, logarithms, Silu, reductions of a matrix, transposition and dropout.
+// Progressions, logarithms, Silu, Sigmoid, reductions and running sums of a matrix, transposition
+// and dropout.
 #include "twin/tests/vector/driver/driver.h"
 
 namespace vector_test {
@@ -52,6 +53,39 @@ const Register kSilu("Silu", [](const Call& c) {
       c.types[0], [&](auto t) { Silu(c.At<decltype(t)>(0), c.At<decltype(t)>(1), Number(c, 2)); });
 });
 
+// args: tmp or -1, dst, src, count
+const Register kSigmoid("Sigmoid", [](const Call& c) {
+  WithType<half, float>(c.types[0], [&](auto t) {
+    using T = decltype(t);
+    if (c[0] >= 0) {
+      Sigmoid(c.At<T>(1), c.At<T>(2), c.At<uint8_t>(0), Number(c, 3));
+    } else {
+      Sigmoid(c.At<T>(1), c.At<T>(2), Number(c, 3));
+    }
+    ClearFrom(c, 0);
+  });
+});
+
+constexpr CumSumConfig kDown{false, false, true};
+
+// args: tmp or -1, along the rows, rows, columns, dst, last row, src
+const Register kCumSum("CumSum", [](const Call& c) {
+  WithType<half, float>(c.types[0], [&](auto t) {
+    using T = decltype(t);
+    const CumSumInfo info{Number(c, 2), Number(c, 3)};
+    auto dst = c.At<T>(4), last = c.At<T>(5);
+    const auto src = c.At<T>(6);
+    if (c[0] >= 0) {
+      auto tmp = c.At<uint8_t>(0);
+      c[1] != 0 ? CumSum<T>(dst, last, src, tmp, info)
+                : CumSum<T, kDown>(dst, last, src, tmp, info);
+    } else {
+      c[1] != 0 ? CumSum<T>(dst, last, src, info) : CumSum<T, kDown>(dst, last, src, info);
+    }
+    ClearFrom(c, 0);
+  });
+});
+
 // args: tmp or -1, outter, inner, n, dst, src
 const Register kSum("Sum", [](const Call& c) {
   WithType<half, float>(c.types[0], [&](auto t) {
@@ -73,12 +107,14 @@ void RunReduce(const Call& c) {
   const auto tmp = c.At<uint8_t>(3);
   if constexpr (std::is_same<T, float>::value) {
     if (c[0] == 0) return ReduceSum<T, Axes, reuse>(dst, src, tmp, shape, true);
+    if (c[0] == 3) return ReduceMean<T, Axes, reuse>(dst, src, tmp, shape, true);
   }
   c[0] == 1 ? ReduceMax<T, Axes, reuse>(dst, src, tmp, shape, true)
             : ReduceMin<T, Axes, reuse>(dst, src, tmp, shape, true);
 }
 
-// args: kind (sum, largest, least), of columns, may lose the source, tmp, rows, columns, dst, src
+// args: kind (sum, largest, least, mean), of columns, may lose the source, tmp, rows, columns, dst,
+// src
 const Register kReduceAxis("ReduceAxis", [](const Call& c) {
   WithType<half, float>(c.types[0], [&](auto t) {
     using T = decltype(t);

@@ -350,6 +350,22 @@ FAULT(arange_early) {
   Arange(t.X(), 0.0f, 1.0f, 64);
 }
 FAULT(silu_in_place) { Silu(t.X(), t.X(), 64); }
+FAULT(sigmoid_in_place) { Sigmoid(t.X(), t.X(), 64); }
+FAULT(sigmoid_without_space) {
+  LocalTensor<uint8_t> space = t.Z().ReinterpretCast<uint8_t>();
+  space.SetSize(16);
+  Sigmoid(t.X(), t.Y(), space, 64);
+}
+FAULT(cumsum_short_rows) {
+  LocalTensor<float> x = t.X(), y = t.Y();
+  CumSum(x, y, t.Z(), {4, 12});
+}
+FAULT(cumsum_without_space) {
+  LocalTensor<float> x = t.X(), y = t.Y();
+  LocalTensor<uint8_t> space = t.Z().ReinterpretCast<uint8_t>();
+  space.SetSize(256);
+  CumSum(x, y, t.Z()[1024], space, {4, 16});
+}
 FAULT(silu_beyond) { Silu(t.X(), t.Z(), 4097); }
 FAULT(log_in_place) { Log(t.X(), t.X()[8], 64); }
 FAULT(log_early) {

@@ -3,6 +3,10 @@
 // host makes keys of them, the kernel's unit (ASCENDC_TPL_KERNEL) the instances.
 #pragma once
 
+// clang-format off: first of all includes.
+#include "twin/device/macros_off.h"
+// clang-format on
+
 #include <cstdint>
 
 #ifdef ASCENDC_TPL_KERNEL
@@ -120,3 +124,7 @@ constexpr uint32_t ASCENDC_TPL_SHARED_KERNEL_TYPE = 6;
   } while (0)
 
 #endif
+
+// clang-format off: last of all includes.
+#include "twin/device/macros_on.h"
+// clang-format on
