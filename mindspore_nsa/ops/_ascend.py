@@ -4,8 +4,10 @@ What an aclnn function takes, and in which order, is the definition of the opera
 `_native.ascend_signature` gives it in terms of the operator's inputs, attributes and outputs.
 """
 
+import json
 import os
 import re
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -58,22 +60,68 @@ def _check_mindspore() -> None:
         )
 
 
+def _header(folder: str | Path, function: str) -> Path:
+    """The header of an aclnn function in a package of operators."""
+    name = re.sub(r"\B([A-Z])", r"_\1", function[5:]).lower()
+    return Path(folder, "op_api", "include", f"aclnn_{name}.h")
+
+
+def _declared(text: str, function: str) -> list[tuple[str, str]]:
+    """Types and names of the function's arguments by its header, but for its last two."""
+    found = re.search(rf"{function}GetWorkspaceSize\((.*?)\)", text, re.DOTALL)
+    declared = [re.sub(r"\bconst\b|\s+", " ", x) for x in found[1].split(",")] if found else []
+    pairs = [re.match(r"\s*(.+?)\s*(\w+)\s*$", argument) for argument in declared]
+    return [(pair[1].replace(" ", ""), pair[2]) for pair in pairs if pair][:-2]
+
+
+def _dtypes(folder: str | Path, op: str) -> Iterator[dict[str, list[str]]]:
+    """{name: dtypes} of an operator's Tensors by CANN's description of a package, of each SoC."""
+    configs = Path(folder).glob("op_impl/ai_core/tbe/config/*/aic-*-ops-info.json")
+    for config in sorted(configs):
+        described = json.loads(config.read_text()).get(_native.ascend_type(op), {})
+        tensors = [x for key, x in described.items() if re.match(r"(in|out)put\d+$", key)]
+        yield {x["name"]: x["dtype"].replace(" ", "").split(",") for x in tensors}
+
+
+def _plain(name: str) -> str:
+    """A name as CANN and its descriptions have it: optional or an output is in it or not."""
+    return re.sub(r"(optional|out)$", "", name.replace("_", "").lower()) or name
+
+
+def _difference(folder: str | Path, op: str) -> str | None:
+    """In what a package's function is another one than that which is called, or None."""
+    signature = _native.ascend_signature(op)
+    declared = _declared(_header(folder, _function(op)).read_text(), _function(op))
+    if len(declared) != len(signature):
+        return f"has {len(declared)} arguments, not {len(signature)}"
+    for place, ((type_, name), ours) in enumerate(zip(declared, signature), 1):
+        wanted = _TYPES[ours["kind"]]
+        if type_ != wanted or _plain(name) != _plain(ours["name"]):
+            return f"has {type_} {name} as argument {place}, not {wanted} {ours['name']}"
+    by_name = {_plain(x["name"]): x["dtypes"] for x in signature if x["kind"] == "tensor"}
+    for described in _dtypes(folder, op):
+        for name, dtypes in described.items():
+            theirs = ["float32" if dtype == "float" else dtype for dtype in dtypes]
+            expected = by_name.get(_plain(name), theirs)
+            if expected and theirs != expected:
+                return f"takes {', '.join(theirs)} for {name}, not {', '.join(expected)}"
+    return None
+
+
 @cache
 def _check_package(op: str) -> None:
-    """The package that MindSpore will find declares the arguments that are passed."""
-    function = _function(op)
-    header = Path("op_api", "include", re.sub(r"\B([A-Z])", r"_\1", function[5:]).lower())
+    """The package that MindSpore will find has the function that is called.
+
+    Its arguments may be as many and others, so types, names, their order and dtypes are compared.
+    """
     for folder in os.environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":"):
-        path = Path(folder, header.parent, f"aclnn_{header.name}.h")
-        if not folder or not path.is_file():
+        if not folder or not _header(folder, _function(op)).is_file():
             continue
-        declared = re.search(rf"{function}GetWorkspaceSize\((.*?)\)", path.read_text(), re.DOTALL)
-        passed = len(_native.ascend_signature(op)) + 2  # the size of the workspace, the executor
-        count = declared[1].count(",") + 1 if declared else 0
-        if count != passed:
+        difference = _difference(folder, op)
+        if difference:
             raise RuntimeError(
-                f"the operators' package in {folder} declares {count} arguments of {function}, "
-                f"this version of mindspore_nsa passes {passed}: build it again with 'make ascend'"
+                f"the operators' package in {folder} is of another version of mindspore_nsa: its "
+                f"{_function(op)} {difference}; build it again with 'make ascend'"
             )
         return
 
@@ -113,7 +161,7 @@ def _registration(op: str) -> Any:
     return info.target("Ascend").get_op_info()
 
 
-def _contiguous(argument: str) -> Any:
+def _contiguous(argument: Any) -> Any:
     """The argument, a view of another Tensor copied."""
     if isinstance(argument, mindspore.Tensor) and argument._need_contiguous():
         return argument.contiguous()

@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib
+import json
 from pathlib import Path
 
 import mindspore as ms
@@ -69,13 +70,45 @@ def test_gradient_is_made_with_it(ascend, monkeypatch):
     ]
 
 
-def test_a_header_of_another_arity_is_an_error(ascend, cann):
+STALE = {
+    "has 7 arguments, not 8": ("    int64_t actSeqLenType,\n", ""),
+    "has aclTensor* weight as argument 1, not aclTensor* input": (
+        "    const aclTensor* input,\n    const aclTensor* weight,\n",
+        "    const aclTensor* weight,\n    const aclTensor* input,\n",
+    ),
+    "has double compressStride as argument 6, not int64_t compressStride": (
+        "int64_t compressStride",
+        "double compressStride",
+    ),
+}
+
+
+@pytest.mark.parametrize("said", STALE)
+def test_a_stale_package_is_an_error(ascend, cann, said):
+    """Whose function has other arguments, or as many in another order or of other types."""
     header = cann / "op_api" / "include" / "aclnn_msnsa_compress.h"
     text = header.read_text()
-    header.write_text(text.replace("    int64_t actSeqLenType,\n", ""))
-    with pytest.raises(
-        RuntimeError, match="declares 9 arguments of aclnnMsnsaCompress, .* passes 10"
-    ):
+    header.write_text(text.replace(*STALE[said]))
+    assert header.read_text() != text
+    with pytest.raises(RuntimeError) as error:
+        plan()
+    expected = f"is of another version of mindspore_nsa: its aclnnMsnsaCompress {said}"
+    assert expected in str(error.value) and "make ascend" in str(error.value)
+
+
+def test_a_package_of_other_dtypes_is_an_error(ascend, cann):
+    """CANN describes a package's operators; names are written in another way there."""
+    folder = cann / "op_impl" / "ai_core" / "tbe" / "config" / "ascend910b"
+    folder.mkdir(parents=True)
+    described = {f"input{i}": {"name": n, "dtype": "float16, bfloat16"} for i, n in ((0, "input"),)}
+    described["input2"] = {"name": "act_seq_len", "dtype": "int64,int64"}
+    described["output0"] = {"name": "out", "dtype": "float16,bfloat16"}
+    file = folder / "aic-ascend910b-ops-info.json"
+    file.write_text(json.dumps({"MsnsaCompress": described, "Other": {}}))
+    assert _ascend._difference(cann, "NsaCompress") is None
+    described["output0"]["dtype"] = "float16,float"
+    file.write_text(json.dumps({"MsnsaCompress": described}))
+    with pytest.raises(RuntimeError, match="takes float16, float32 for out, not float16, bfloat16"):
         plan()
 
 
