@@ -50,7 +50,7 @@ SoftmaxState by_rows(std::vector<float> scores, int64_t step, bool visible) {
   for (size_t at = 0; at < scores.size(); at += step) {
     float* s = scores.data() + at;
     const float top = raw_max(s, step);
-    if (visible && moderate(top)) {
+    if (visible && in_exp_range(top)) {
       online_softmax_visible(s, step, 1.0f, top, 1.0f, state,
                              [&](int64_t j, V x) { store(s + j, x); });
     } else {
@@ -60,7 +60,7 @@ SoftmaxState by_rows(std::vector<float> scores, int64_t step, bool visible) {
   return state;
 }
 
-// How a way takes probabilities: as floats.
+// How a kernel variant takes probabilities: as floats.
 struct Floats {
   static constexpr WordForm kForm = {1, 1};
   static void put(float* p, int64_t j, V x) { store(p + j, x); }
@@ -123,7 +123,7 @@ void check_lanes(const std::vector<float>& scores, float scale) {
     std::vector<float> row;
     for (size_t at = lane; at < scores.size(); at += W) row.push_back(scores[at]);
     const Exact want = exact(row);
-    if (want.max == INFINITY) continue;  // left to the general way
+    if (want.max == INFINITY) continue;  // left to the general code
     expect_close("maximum of a lane", top[lane], want.max * scale, 1e-6);
     expect_close("sum of a lane", sum[lane], want.sum, 2e-5);
     expect_close("merged sum of a lane", merged_sum[lane], want.sum, 2e-5);
