@@ -14,7 +14,7 @@ struct FlashSizes {
   NSA_SIZES(T1, N1, D, B, S1, T2, N2, S2, Dv)
 };
 
-// Where they are in the shapes of both operators.
+// The place of a size in the shapes of both operators.
 constexpr size_t place_of(std::string_view name) {
   if (kIn.shapes().at(name) != kGrad.shapes().at(name)) wrong_shape("the operators begin alike");
   return kIn.shapes().at(name);

@@ -21,7 +21,7 @@ struct CompressSizes {
   NSA_SIZES(T, N, D)
 };
 
-// What the operator and its gradient share.
+// The operator and its gradient share these inputs.
 template <class Positions>
 CompressSizes match_operands(const Context& c, const NsaCompressGradAttrs& attrs,
                              const Positions& in, Sizes& sizes) {

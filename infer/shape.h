@@ -132,7 +132,7 @@ class ShapeTable {
       if (at == text.size()) wrong_shape("a quoted name must be closed");
       return text.substr(begin, at++ - begin);
     }
-    // Whether the words that end a shape begin here.
+    // True where the words begin that end a shape.
     constexpr bool ends() const {
       size_t begin = at;
       while (begin < text.size() && text[begin] == ' ') ++begin;

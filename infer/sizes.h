@@ -55,7 +55,7 @@ class Sizes {
   std::array<int64_t, kMostSizes> values_;
 };
 
-// Where in a table of shapes the names of a struct of NSA_SIZES are.
+// The places in a table of shapes of the names of a struct of NSA_SIZES.
 template <class Named>
 constexpr std::array<size_t, sizeof(Named) / sizeof(int64_t)> places_of(const ShapeTable& table) {
   std::array<size_t, sizeof(Named) / sizeof(int64_t)> places{};
