@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "infer/choices.h"
+#include "infer/declare.h"
 
 namespace nsa::cpu {
 

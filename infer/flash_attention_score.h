@@ -6,33 +6,35 @@
 namespace nsa {
 
 // Shapes by layout: TND, BSH, SBH, BSND, BNSD. Statistics have the same shape in the last four.
-inline constexpr char kFlashQuery[] =
+// Pointers to literals: with -fsanitize=undefined GCC compares no address of an array when it
+// compiles.
+inline constexpr const char* kFlashQuery =
     "T1, N1 = head_num > 0, D > 0 with input_layout 'TND' | "
     "B, S1, N1 * D with input_layout 'BSH' | "
     "S1, B, N1 * D with input_layout 'SBH' | "
     "B, S1, N1 = head_num > 0, D > 0 with input_layout 'BSND' | "
     "B, N1 = head_num > 0, S1, D > 0 with input_layout 'BNSD'";
-inline constexpr char kFlashKey[] =
+inline constexpr const char* kFlashKey =
     "T2, N2 > 0, D > 0 with input_layout 'TND' | "
     "B, S2, N2 * D with input_layout 'BSH' | "
     "S2, B, N2 * D with input_layout 'SBH' | "
     "B, S2, N2 > 0, D > 0 with input_layout 'BSND' | "
     "B, N2 > 0, S2, D > 0 with input_layout 'BNSD'";
-inline constexpr char kFlashValue[] =
+inline constexpr const char* kFlashValue =
     "T2, N2 > 0, Dv > 0 with input_layout 'TND' | "
     "B, S2, N2 * Dv with input_layout 'BSH' | "
     "S2, B, N2 * Dv with input_layout 'SBH' | "
     "B, S2, N2 > 0, Dv > 0 with input_layout 'BSND' | "
     "B, N2 > 0, S2, Dv > 0 with input_layout 'BNSD'";
-inline constexpr char kFlashOut[] =
+inline constexpr const char* kFlashOut =
     "T1, N1, Dv | B, S1, N1 * Dv | S1, B, N1 * Dv | B, S1, N1, Dv | B, N1, S1, Dv";
-inline constexpr char kFlashLikeOut[] =
+inline constexpr const char* kFlashLikeOut =
     "attention_out: T1, N1, Dv | "
     "attention_out: B, S1, N1 * Dv | "
     "attention_out: S1, B, N1 * Dv | "
     "attention_out: B, S1, N1, Dv | "
     "attention_out: B, N1, S1, Dv";
-inline constexpr char kFlashStatistics[] = "T1, N1, 8 | B, N1, S1, 8";
+inline constexpr const char* kFlashStatistics = "T1, N1, 8 | B, N1, S1, 8";
 
 struct FlashAttentionScoreInputs : Inputs {
   size_t query = required("query", Elements::kFloat, kFlashQuery);

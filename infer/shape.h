@@ -77,10 +77,10 @@ class ShapeTable {
     return place;
   }
 
-  constexpr ShapeForms parse(const char* text) {
-    if (text == nullptr) return {};
+  constexpr ShapeForms parse(std::string_view text) {
+    if (text.empty()) return {};
     for (size_t i = 0; i < form_count_; ++i) {
-      if (std::string_view(text) == parsed_[i].text) return parsed_[i].forms;
+      if (text == parsed_[i].text) return parsed_[i].forms;
     }
     ShapeForms forms{static_cast<uint8_t>(shape_count_), 0};
     std::string_view rest = text;

@@ -187,13 +187,18 @@ class _WithLists(_Function):
         """The graph of one operator."""
         out = custom.graph(*[_run_time(arg) for arg in args])
         ctx.custom, ctx.args, ctx.out = custom, args, out
+        # MindSpore makes its zeros by ZerosLike, which has no aclnn function.
+        ctx.set_materialize_grads(False)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """None for what is no Tensor."""
-        of_out = gradients if isinstance(ctx.out, tuple) else gradients[0]
-        found = ctx.custom.backward(*ctx.args, ctx.out, of_out)
+        several = isinstance(ctx.out, tuple)
+        outputs = ctx.out if several else (ctx.out,)
+        pairs = zip(outputs, gradients, strict=True)
+        douts = tuple([ops.zeros_like(out) if g is None else g for out, g in pairs])
+        found = ctx.custom.backward(*ctx.args, ctx.out, douts if several else douts[0])
         tensors = [isinstance(arg, mindspore.Tensor) for arg in ctx.args]
         return (None, *(g if given else None for g, given in zip(found, tensors)))
 

@@ -28,7 +28,7 @@ def test_planted_faults(tmp_path):
     # By the operator, not by MindSpore's own check of types.
     shifted = found["an optional input shifted"]
     assert "dropMaskOptional must be of dtype uint8" in shifted, shifted
-    assert "input was freed after the first phase" in found["a tensor freed before its call"]
+    assert "key was freed after the first phase" in found["a tensor freed before its call"]
     late = found["a tensor freed after its call"]
     assert "input was freed before the stream was waited for" in late
 

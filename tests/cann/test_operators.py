@@ -28,7 +28,9 @@ def check(folder, mode, cases, **environment):
     calls, tensors, wrong = differences(file)
     assert not wrong, "\n".join(wrong)
     assert tensors > calls  # some of the operators have more than one output
-    assert called_by_type(folder) == set()
+    # A gradient with lists is a call of its own in PyNative mode, and makes zeros for topk_indices.
+    ignored = mode == "pynative" and any(c.startswith("NsaSelectedAttentionGrad") for c in cases)
+    assert called_by_type(folder) == ({"ZerosLike"} if ignored else set())
     return calls
 
 

@@ -103,13 +103,14 @@ def test_every_operator_has_examples(operator):
 
 @pytest.mark.parametrize("operator", PAGE_OF)
 def test_signatures(operator):
-    """A page begins with the signature as it is."""
+    """A page begins with the signature as it is, but for types."""
     page = (DOCS / f"{PAGE_OF[operator]}.md").read_text()
     written = re.search(rf"^    {operator}(\(.*?\))\s+->", page, re.DOTALL | re.MULTILINE)[1]
     names = {}
     exec(f"def documented{written}: pass", names)
     real = inspect.signature(getattr(mindspore_nsa, operator))
-    assert inspect.signature(names["documented"]) == real
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in real.parameters.values()]
+    assert inspect.signature(names["documented"]) == inspect.Signature(bare)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
