@@ -27,11 +27,6 @@ EQUIVALENT = {
         "if (grad.R > (0 - 1)) grad.dk_rope = sums(p.dk_rope, grad.R);",
     ): "R is at least 0; without rotary parts it is an array of no numbers, which nothing reads",
     (
-        "infer/flash_attention_layout.cc",
-        "if (heads >= 0 && heads != dims.n1) {",
-        "if (heads > 0 && heads != dims.n1) {",
-    ): "N1 of query is unknown or at least 1: check_flash_operands has refused 0 before",
-    (
         "infer/lightning_indexer_kl_loss.cc",
         "const bool known = dims.heads >= 0 && dims.key_heads > 0;",
         "const bool known = dims.heads >= 0 && dims.key_heads >= 0;",
