@@ -9,8 +9,9 @@ set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/binding/custom_extra.cc
   COMPILE_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=0)
 
 pybind11_add_module(_native MODULE NO_EXTRAS ${module_sources})
-# pybind11's assertions name its headers, whose folder is no machine's business but the builder's.
-target_compile_options(_native PRIVATE "-fmacro-prefix-map=${pybind11_INCLUDE_DIR}/=")
+# Assertions name their file, pybind11's its headers. The folders are no business but the builder's.
+target_compile_options(_native PRIVATE "-fmacro-prefix-map=${pybind11_INCLUDE_DIR}/="
+  "-fmacro-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}/=")
 # Objects of the aclnn functions, and CANN's headers; the twin itself is called through dlopen, and
 # nothing of it is linked.
 target_link_libraries(_native PRIVATE nsa_calls $<TARGET_OBJECTS:nsa_aclnn_functions>
