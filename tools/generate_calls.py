@@ -71,8 +71,8 @@ def imports(source):
 
     lines = ["from typing import Any, NamedTuple"]
     outside = [f"from mindspore import {name}" for name in used("Tensor")]
-    outside += [f"from mindspore.ops import {name}" for name in used("zeros_like")]
-    ours = [f"from .._custom import {name}" for name in used("absent")]
+    ours = [f"from .._by_device import {name}" for name in used("zeros_like")]
+    ours += [f"from .._custom import {name}" for name in used("absent")]
     operands = used("in_dtype", "listed", "passed", "zero_gradient")
     ours += [f"from .._operands import {', '.join(operands)}"] if operands else []
     return ["\n".join(group) for group in (lines, outside, ours) if group]

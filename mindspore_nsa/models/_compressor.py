@@ -4,8 +4,8 @@ import mindspore
 import numpy as np
 from mindspore import Parameter, Tensor, ops
 
-from ..nn.by_device import split
 from ..nn.precision import ExplicitPrecision
+from ..ops._by_device import split
 from ..ops.compressor import pooled_windows
 from ._parts import Linear, RMSNorm, turned_in_place
 from ._picks import pick_keys

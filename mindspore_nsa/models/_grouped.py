@@ -3,8 +3,8 @@
 import mindspore
 from mindspore import ops
 
-from ..nn.by_device import split
 from ..nn.precision import rounded
+from ..ops._by_device import split
 from ..ops.nsa_selected_attention import selected_attention
 from ._base import ModelAttention
 from ._parts import Angles, Linear, RMSNorm, turned

@@ -4,8 +4,8 @@ import mindspore
 from mindspore import ops
 
 from .. import ops as nsa
-from ..nn.by_device import split
 from ..nn.precision import rounded
+from ..ops._by_device import split
 from ._base import STAGES, ModelAttention
 from ._parts import Angles, Linear, RMSNorm, by_head, turned
 from ._text import ENDS, POSITIONS, lengths_of

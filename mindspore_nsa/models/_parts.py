@@ -7,9 +7,9 @@ import numpy as np
 from mindspore import Parameter, Tensor, ops
 
 from ..nn.attention import halves
-from ..nn.by_device import split
 from ..nn.precision import ExplicitPrecision, Projection, rounded
 from ..nn.rotary import RotaryAngles
+from ..ops._by_device import split
 
 
 class _Sizes(NamedTuple):

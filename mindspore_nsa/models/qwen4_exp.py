@@ -2,8 +2,8 @@
 
 from mindspore import ops
 
-from ..nn.by_device import split
 from ..nn.precision import ExplicitPrecision
+from ..ops._by_device import split
 from ._config import Fields
 from ._grouped import GroupedAttention
 from ._parts import Angles, Linear, RMSNorm, turned

@@ -7,10 +7,10 @@ from typing import Any
 import mindspore
 from mindspore import Tensor, ops
 
+from ..ops._by_device import split
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
 from ..ops._types import IntList
-from .by_device import split
 from .cache import AttentionCache, angles_of, make_cache, sizes_of
 from .cache_check import check_cache
 from .config import NSAConfig

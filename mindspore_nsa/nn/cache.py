@@ -8,10 +8,10 @@ import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 
+from ..ops._by_device import on_ascend
 from ..ops._in_place import copy_rows
 from ..ops._plan import DTYPE_NAMES, FLOATS, shown
 from ..ops._types import IntList
-from .by_device import on_ascend
 from .cache_parts import (
     PARTS,
     array_of,

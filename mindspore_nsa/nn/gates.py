@@ -6,8 +6,8 @@ import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 
+from ..ops._by_device import split
 from ..ops._layer import nsa_mix_branches
-from .by_device import split
 from .config import NSAConfig
 from .parts import Asked
 from .precision import OWN, ExplicitPrecision, Projection, given, map_kind, rounded

@@ -7,8 +7,8 @@ import numpy as np
 from mindspore import Parameter, Tensor, ops
 from mindspore.ops.auto_generate import RmsNorm
 
+from ..ops._by_device import on_ascend
 from ..ops._custom import constant
-from .by_device import on_ascend
 from .config import NSAConfig
 from .precision import ExplicitPrecision
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from mindspore import Tensor, ops
 
+from ..ops._by_device import remainder, split, take_rows
 from ..ops._custom import constant
-from .by_device import remainder, split, take_rows
 from .precision import ExplicitPrecision
 
 # A position is coarse * STEP + fine. Two tables of angles serve every position below LIMIT whatever

@@ -19,6 +19,7 @@ from mindspore.common._grad_function import _Function
 from mindspore.ops import CustomRegOp, DataType
 
 from .. import _native
+from ._by_device import zeros_like
 from ._custom import CALLS, library, schema
 from ._environment import release
 from .generated import ACLNN
@@ -197,7 +198,7 @@ class _WithLists(_Function):
         several = isinstance(ctx.out, tuple)
         outputs = ctx.out if several else (ctx.out,)
         pairs = zip(outputs, gradients, strict=True)
-        douts = tuple([ops.zeros_like(out) if g is None else g for out, g in pairs])
+        douts = tuple([zeros_like(out) if g is None else g for out, g in pairs])
         found = ctx.custom.backward(*ctx.args, ctx.out, douts if several else douts[0])
         tensors = [isinstance(arg, mindspore.Tensor) for arg in ctx.args]
         return (None, *(g if given else None for g, given in zip(found, tensors)))

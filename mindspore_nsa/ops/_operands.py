@@ -4,6 +4,8 @@ from typing import Any
 
 from mindspore import Tensor, ops
 
+from ._by_device import zeros_like
+
 
 def passed(argument: Any, constant: Any) -> Any:
     """The plan's constant for an argument; None: the argument itself."""
@@ -34,7 +36,7 @@ def zero_gradient(x: Tensor, given: bool) -> Any:
     do, and in PyNative mode making one costs as much as a small operator.
     """
     if given:
-        return ops.zeros_like(x)
+        return zeros_like(x)
     return x
 
 

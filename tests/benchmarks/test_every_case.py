@@ -110,3 +110,28 @@ def test_every_case(tiny, kind):
         assert (result.case, result.kind) == (case.name, kind)
         found = [getattr(result, name) for name in MEASURED]
         assert any(found) and all(x > 0 for x in found if x is not None), case.name
+        RELATIONS.get(type(case), lambda result: None)(result)
+
+
+def _training(result):
+    assert result.rate == pytest.approx(TOKENS / result.seconds) and result.peers["dense"] > 0
+
+
+def _layer(result):
+    """A layer does more than its parts, whose rounds are others here."""
+    parts = result.attention_seconds + result.product_seconds
+    assert result.ratio == pytest.approx(result.seconds / parts)
+
+
+def _other(result):
+    theirs = result.peers["lucidrains"]
+    assert theirs == "not installed" or theirs > 0
+
+
+RELATIONS = {training.TrainingCase: _training, layer.LayerCase: _layer, layer.OtherCase: _other}
+
+
+def test_quick_tokens_of_training():
+    """A quick run's context is an eighth of the one in the case's name."""
+    for case in registry.select(["training_"]):
+        assert case.quick_tokens * 8 == case.tokens == int(case.name.removeprefix("training_"))

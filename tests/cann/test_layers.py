@@ -16,11 +16,10 @@ from .worker import WANTED_LAYERS
 # Operators of CANN's without an aclnn function ("aclop") that MindSpore calls for the layers.
 BY_TYPE = {
     "AddN": "MindSpore's compiler adds gradients that meet, in every network, by this one",
-    "ZerosLike": "zeros for the numbers of selected blocks, which a graph would prune",
     # A context alone calls it.
     "UnsortedSegmentSum": "adds rows by their numbers and leaves out those of -1; aclnn has none",
 }
-ADDED = {"pynative": {"ZerosLike"}, "graph": {"AddN"}}
+ADDED = {"pynative": set(), "graph": {"AddN"}}
 
 
 @pytest.fixture(scope="module", params=["pynative", "graph"])

@@ -17,8 +17,8 @@ import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 
+from ...ops._by_device import split, take_rows, zeros_like
 from ...ops._custom import constant
-from ..by_device import split, take_rows, zeros_like
 from ..precision import ExplicitPrecision
 from .groups import on_cpu
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from mindspore import Tensor, ops
 
+from ...ops._by_device import split
 from ...ops._plan import Planner
-from ..by_device import split
 from ..config import NSAConfig
 from ..precision import ExplicitPrecision
 from .collectives import Agreement, Extend, GatherByIndex, GatherInOrder, moved_dtype

@@ -5,8 +5,8 @@ from typing import Any
 import mindspore
 from mindspore import Tensor, ops
 
+from ...ops._by_device import split
 from ...ops.nsa_selected_attention import selected_attention, selected_attention_gradient
-from ..by_device import split
 from ..config import NSAConfig
 from ..precision import ExplicitPrecision
 from .collectives import GatherRows

@@ -7,8 +7,8 @@ Written by tools/generate_calls.py: change it there, then run `make generate`.
 from typing import Any, NamedTuple
 
 from mindspore import Tensor
-from mindspore.ops import zeros_like
 
+from .._by_device import zeros_like
 from .._custom import absent
 from .._operands import in_dtype, passed, zero_gradient
 

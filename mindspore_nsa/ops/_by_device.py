@@ -1,4 +1,4 @@
-"""Operators that a layer calls by another name on Ascend.
+"""Operators that have another name on Ascend.
 
 CANN has two kinds. Of one there is an aclnn function, of the other ("aclop") a type that is looked
 up, and compiled where it is not there, by its shapes. What a CPU has kernels for is of the second
@@ -11,7 +11,7 @@ import mindspore
 from mindspore import Tensor, mint, ops
 from mindspore.ops.function.array_func import split_ext
 
-from ..ops._constexpr import Constexpr
+from ._constexpr import Constexpr
 
 _gather, _zeros = ops.Gather(), ops.ZerosLike()
 
