@@ -42,7 +42,7 @@ check: build ## build in place, then what tells in three minutes on two processo
 test: prerequisites ## set up .venv and run all tests
 	@echo "1 of 2: packages and native libraries into $(VENV), which takes minutes where they are not there yet"
 	$(if $(WHEEL_CXXFLAGS),CXXFLAGS="$(WHEEL_CXXFLAGS)") tools/make_venv.sh $(VENV) $(SYSTEM_PYTHON)
-	@echo "2 of 2: the tests, some twenty minutes on two processors that have nothing else to do"
+	@echo "2 of 2: the tests, some thirty minutes on two processors that have nothing else to do"
 	$(TEST_ENV) $(VENV)/bin/pytest -q $(PYTEST_OPTIONS)
 
 demo: prerequisites ## set up .venv and train a small language model

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-USUAL = "some twenty minutes on two processors that have nothing else to do"
+USUAL = "some thirty minutes on two processors that have nothing else to do"
 
 
 def _folder(test):

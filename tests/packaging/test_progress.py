@@ -22,7 +22,7 @@ def _lines(*arguments):
 def test_folders_are_named(processes):
     lines = _lines(*processes, *FILES)
     first = next(line for line in lines if " tests in 2 folders" in line)
-    assert "some twenty minutes on two processors" in first
+    assert "some thirty minutes on two processors" in first
     for folder in ("tests/infer", "tests/reference"):
         begun, done = (line for line in lines if line.startswith(f"{folder}: "))
         assert re.fullmatch(rf"{folder}: [1-9]\d* tests", begun)
