@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from . import check, peers, timing, workloads
+from . import check, peak, peers, timing, workloads
 from .counts import causal_pairs, compressed_pairs, selected_pairs, window_pairs
 from .program import Program
 from .result import Result
@@ -113,13 +113,19 @@ class BranchesCase:
             functions["torch"] = peers.torch_dense(*inputs, DIM**-0.5, direction)
         except peers.DoesNotFit as reason:
             peer["torch"] = str(reason)
+        bound = peak.of(self.dtype)
+        if bound:
+            functions["peak"] = bound.loop
         gc.collect()
         times = interleaved(functions, settings.rounds)
         least = {name: statistics.median(values) for name, values in times.items()}
+        least.pop("peak", None)
         seconds = least.pop("nsa")
         peer |= {name: value / seconds for name, value in least.items()}
         speedup = min(least.values()) / seconds
         pairs = causal_pairs(tokens) / self._pairs(tokens, parts[1])
+        directions = ("forward",) if self.direction == "forward" else ("forward", "backward")
+        work = sum(part.work[d] for part in parts for d in directions)
         return Result.of(
             self,
             tokens=tokens,
@@ -132,6 +138,7 @@ class BranchesCase:
             share_target=None if settings.quick else self.share,
             speedup=speedup,
             speedup_target=None if settings.quick else self.speedup,
+            **peak.shares(bound, work, seconds, times),
             peers=peer,
             spread=max(map(timing.spread, times.values())),
         )

@@ -16,7 +16,7 @@ from mindspore import ops
 
 import mindspore_nsa
 
-from . import check, timing, workloads
+from . import check, peak, timing, workloads
 from .indexer_losses import sparse_kl_loss
 from .indexers import lightning_indexer, sparse_attention
 from .program import compiled, finished
@@ -199,19 +199,24 @@ class LatentsCase:
         """A `Result`."""
         sizes = self.quick if settings.quick else self.sizes
         functions = {"ours": self.ours(sizes, self.dtype), "dense": self.dense(sizes, self.dtype)}
+        bound = peak.of(self.dtype)
+        if bound:
+            functions["peak"] = bound.loop
         times = timing.interleave(functions, settings.rounds, settings.peer_budget)
         sparse, dense = sizes.flops(self.absorbed, self.direction == "both")
+        seconds = timing.median(times["ours"])
         speedup = timing.median_ratio(times["dense"], times["ours"])
         return Result.of(
             self,
             shape=sizes.text(),
-            seconds=timing.median(times["ours"]),
+            seconds=seconds,
             speedup=speedup,
             speedup_target=None if settings.quick else self.speedup,
             share=speedup / (dense / sparse),
             share_target=None if settings.quick else self.share,
             share_of="products",
             share_of_rate=dense / sparse,
+            **peak.shares(bound, sparse, seconds, times),
             peers={"dense": speedup},
             spread=timing.spread(timing.ratios(times["dense"], times["ours"])),
         )

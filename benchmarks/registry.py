@@ -25,21 +25,21 @@ def _flash(dtype, direction, **more):
     )
 
 
-def _selected(direction, share):
+def _selected(dtype, direction, **more):
     return SpeedCase(
-        f"selected_{FLOAT32}_{direction}",
+        f"selected_{dtype}_{direction}",
         "NsaSelectedAttention" + ("Grad" if direction == "backward" else ""),
-        *(workloads.selected, FLOAT32, direction, 8192, 1280),
-        share=share,
+        *(workloads.selected, dtype, direction, 8192, 1280),
+        **more,
     )
 
 
-def _compress_attention(direction, operator, share):
+def _compress_attention(dtype, direction, **more):
     return SpeedCase(
-        f"compress_attention_{FLOAT32}_{direction}",
-        operator,
-        *(workloads.compress_attention, FLOAT32, direction, 8192, 1280),
-        share=share,
+        f"compress_attention_{dtype}_{direction}",
+        "FlashAttentionScoreGrad" if direction == "backward" else "NsaCompressAttention",
+        *(workloads.compress_attention, dtype, direction, 8192, 1280),
+        **more,
     )
 
 
@@ -60,10 +60,14 @@ CASES = [
     _flash(BFLOAT16, "backward", share=0.75, baseline=FLOAT32),
     _flash(FLOAT16, "forward", baseline=FLOAT32),
     _flash(FLOAT16, "backward", baseline=FLOAT32, baseline_limit=1.3),
-    _selected("forward", share=0.6),
-    _selected("backward", share=0.45),
-    _compress_attention("forward", "NsaCompressAttention", share=0.5),
-    _compress_attention("backward", "FlashAttentionScoreGrad", share=None),
+    _selected(FLOAT32, "forward", share=0.6),
+    _selected(FLOAT32, "backward", share=0.45),
+    _selected(BFLOAT16, "forward", baseline=FLOAT32),
+    _selected(BFLOAT16, "backward", baseline=FLOAT32),
+    _compress_attention(FLOAT32, "forward", share=0.5),
+    _compress_attention(FLOAT32, "backward"),
+    _compress_attention(BFLOAT16, "forward", baseline=FLOAT32),
+    _compress_attention(BFLOAT16, "backward", baseline=FLOAT32),
     _compress("forward"),
     _compress("backward"),
     *indexer_cases(),

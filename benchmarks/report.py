@@ -35,6 +35,10 @@ def _bound(result):
     return None if reader is None else result.share / reader
 
 
+def _peak(result):
+    return _NONE if result.peak is None else f"{result.peak} {result.peak_rate:.0f}"
+
+
 def _baseline(result):
     if result.baseline_ratio is None:
         return _NONE
@@ -51,6 +55,8 @@ _COLUMNS = {
         ("rate", 13, lambda r: f"{r.rate:.1f} {r.unit}"),
         ("share", 11, lambda r: _of_target(r.share, r.share_target)),
         ("of", 26, lambda r: f"{r.share_of} {r.share_of_rate:.1f}"),
+        ("of peak", 7, lambda r: _number(r.peak_share, ".2f")),
+        ("peak", 18, _peak),
         ("time of ours", 20, _baseline),
         *((f"vs {p}", 12, lambda r, p=p: _peer(r.peers.get(p))) for p in PEERS[:2]),
         ("MB", 7, lambda r: f"{r.bytes / 1e6:.0f}"),
@@ -62,6 +68,8 @@ _COLUMNS = {
         ("speedup", 12, lambda r: _of_target(r.speedup, r.speedup_target)),
         ("pairs", 7, lambda r: f"{r.share_of_rate:.2f}x"),
         ("share", 11, lambda r: _of_target(r.share, r.share_target)),
+        ("of peak", 7, lambda r: _number(r.peak_share, ".2f")),
+        ("peak", 18, _peak),
         ("vs dense", 9, lambda r: _peer(r.peers.get("dense"))),
         ("vs torch", 9, lambda r: _peer(r.peers.get("torch"))),
         ("shape", 34, lambda r: r.shape),
@@ -72,6 +80,8 @@ _COLUMNS = {
         ("vs dense", 12, lambda r: _of_target(r.speedup, r.speedup_target)),
         ("products", 8, lambda r: f"{r.share_of_rate:.2f}x"),
         ("share", 11, lambda r: _of_target(r.share, r.share_target)),
+        ("of peak", 7, lambda r: _number(r.peak_share, ".2f")),
+        ("peak", 18, _peak),
         ("shape", 56, lambda r: r.shape),
     ),
     "layer": (
@@ -143,13 +153,15 @@ _NOTES = {
         "ms: the compression and the attention of the three branches through MindSpore, both: with "
         "their gradients. vs: time of dense causal attention over it, ours and torch's; speedup: "
         "over the faster of them (target). pairs: visible pairs of dense attention over those of "
-        "the branches; share: of this ratio that the speedup reaches (target)."
+        "the branches; share: of this ratio that the speedup reaches (target). of peak: share of "
+        "the multiply-adds on registers that the instruction set named does (GFLOP/s)."
     ),
     "latents": (
         "ms: indexer and attention over the tokens that it picks, through MindSpore; both: with "
         "the loss of the indexer and all gradients. vs dense: time of dense attention over it "
         "(target). products: the same ratio of their products; share: of it that is reached "
-        "(target)."
+        "(target). of peak: share of the multiply-adds on registers that the instruction set named "
+        "does (GFLOP/s)."
     ),
     "layer": (
         "ms: a step of the layer in a graph, both: with its gradients. Alone, each through "
@@ -178,7 +190,9 @@ _NOTES = {
     "speed": (
         "ms: median of interleaved calls through MindSpore (graph); kernel ms: inside the native "
         "function. share: of the GEMM rate named or of the bandwidth of copying the input, median "
-        "of ratios within a round (target). time of ours: as a multiple of the dtype named (limit)."
+        "of ratios within a round (target). of peak: share of the multiply-adds on registers that "
+        "the instruction set named does (GFLOP/s). time of ours: as a multiple of the dtype named "
+        "(limit)."
         "\nvs: time of dense causal attention over ours, same S; a gradient together with its "
         "forward on both sides; GB: memory that the peer would need. MB: inputs, outputs, scratch."
     ),

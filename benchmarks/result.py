@@ -33,6 +33,9 @@ class Result:
     share_of: str | None = None
     share_of_rate: float | None = None
     share_target: float | None = None
+    peak: str | None = None  # instruction set whose multiply-adds bound the operator
+    peak_rate: float | None = None  # of them, in GFLOP/s, in this run on as many threads
+    peak_share: float | None = None
     speedup: float | None = None  # over the fastest dense attention, or over another NSA
     speedup_target: float | None = None
     baseline: str | None = None  # dtype that the time is compared with

@@ -7,7 +7,7 @@ from functools import cache
 from mindspore_nsa import _native
 from mindspore_nsa.testing.dtypes import BFLOAT16
 
-from . import check, peers, probe, timing
+from . import check, peak, peers, probe, timing
 from .program import Program
 from .result import Result
 from .workloads import nbytes
@@ -74,6 +74,9 @@ class SpeedCase:
 
         functions = {yardstick: yard_function, "ours": ours}
         shown = {}
+        bound = peak.of(self.dtype) if unit == "FLOP" else None
+        if bound:
+            functions["peak"] = bound.loop
         if self.baseline:
             other = _Call(self.build(tokens, self.baseline), self.direction)
             functions["baseline"] = other.program
@@ -109,6 +112,7 @@ class SpeedCase:
             share_of=yardstick,
             share_of_rate=yard_work / timing.median(times[yardstick]) / 1e9,
             share_target=self.share if of_dtype else None,
+            **peak.shares(bound, work, seconds, times),
             peers=shown,
             bytes=call.bytes,
             spread=timing.spread(timing.ratios(times[yardstick], times["ours"])),

@@ -25,6 +25,7 @@ from benchmarks import (
     timing,
     training,
 )
+from mindspore_nsa import _native
 from mindspore_nsa.testing.dtypes import decode
 
 TOKENS = 100
@@ -128,7 +129,20 @@ def _other(result):
     assert theirs == "not installed" or theirs > 0
 
 
-RELATIONS = {training.TrainingCase: _training, layer.LayerCase: _layer, layer.OtherCase: _other}
+def _speed(result):
+    """An operator bound by products has a share of the peak, by its rate."""
+    if result.unit == "GFLOP/s" and _native.isa() != "scalar":
+        assert result.peak_share == pytest.approx(result.rate / result.peak_rate)
+    else:
+        assert result.peak_share is None
+
+
+RELATIONS = {
+    training.TrainingCase: _training,
+    layer.LayerCase: _layer,
+    layer.OtherCase: _other,
+    speed.SpeedCase: _speed,
+}
 
 
 def test_quick_tokens_of_training():

@@ -66,6 +66,8 @@ def test_targets():
     assert shares == {
         "compress_attention_float32_forward": 0.5,
         "compress_attention_float32_backward": None,
+        "compress_attention_bfloat16_forward": None,
+        "compress_attention_bfloat16_backward": None,
         "compress_float32_forward": 0.6,
         "compress_float32_backward": 0.6,
     }
