@@ -12,6 +12,8 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -20,7 +22,7 @@ from .copy import BUILD, ROOT, Copy, NotCompiled, sources
 from .cpp_places import places as cpp_places
 from .cpp_units import Units
 from .equivalent import EQUIVALENT
-from .judges import area_of, folder_of, judges_of
+from .judges import Judge, area_of, folder_of, judges_of
 from .mutant import read
 
 # A judge of a mutant has so many times as long as of the sources, and so many seconds.
@@ -110,19 +112,22 @@ def judged(copy, mutant, judges, seconds):
     try:
         path.write_bytes(mutant.applied(source.decode("latin-1")).encode("latin-1"))
         order = {j: (j.target == "operators", not j.first, seconds[j]) for j in judges}
-        for judge in sorted(judges, key=order.get):
-            if not mutant.file.endswith(".py") and judge.target not in (None, made):
-                made = judge.target
+        # One process for all that need nothing else built: Python and MindSpore start once.
+        for target, some in groupby(sorted(judges, key=order.get), key=attrgetter("target")):
+            if not mutant.file.endswith(".py") and target not in (None, made):
+                made = target
                 if copy.make(made) == copy.clean[made]:
                     return "same code", made
-            most = PATIENCE[0] * seconds[judge] + PATIENCE[1]
-            code, output, _ = copy.judge(judge, most)
-            if code is None:
-                return "timed out", str(judge)
+            some = list(some)
+            judge = Judge(tuple(test for one in some for test in one.tests), target)
+            each, most = (PATIENCE[0] * f(map(seconds.get, some)) + PATIENCE[1] for f in (max, sum))
+            code, output, _ = copy.judge(judge, most, each)
+            if code is None or "+ Timeout +" in output:
+                return "timed out", f"{len(some)} judges"
             if code and judge.target is None and " error: " in output and "-MMD" in output:
                 return "not compiled", str(judge)
             if code not in (0, 5):
-                return "killed", killer(output) or str(judge)
+                return "killed", killer(output) or str(some[-1])
     except NotCompiled as error:
         return "not compiled", str(error)
     finally:

@@ -140,10 +140,15 @@ class Copy:
         command = [cmake_build.tool("cmake"), "--install", self.build, "--component", component]
         subprocess.run([*command, "--prefix", folder], check=True)
 
-    def judge(self, judge, seconds):
-        """(exit code, output, seconds) of a judge; the code is None if it did not end in time."""
+    def judge(self, judge, seconds, of_a_test=None):
+        """(exit code, output, seconds) of a judge; the code is None if it did not end in time.
+
+        A test that takes longer than `of_a_test` seconds ends the process.
+        """
         started = time.monotonic()
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        if of_a_test:
+            command += [f"--timeout={of_a_test}", "-o", "timeout_method=thread"]
         path = os.pathsep.join((str(self.tree), str(self.tree / "twin")))
         environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": path}
         done = finished([*command, *judge.tests], self.tree, seconds, environment)

@@ -144,6 +144,7 @@ RESPONSIBLE = {
     "mindspore_nsa/nn/parallel/": _folder("nn/parallel"),
     "mindspore_nsa/nn/": _nn,
     "mindspore_nsa/integrations/": _folder("integrations"),
+    "mindspore_nsa/models/": _folder("models"),
 }
 
 
