@@ -9,8 +9,12 @@ from tests.common.flash_cases import (
     flash_attention_score_grad,
     flash_attention_score_grad_of,
 )
+from tests.common.tiles import around, tile
 
 from .flash_runner import dims
+
+SIZES = "ascendc/attention/attention_sizes.h"
+ROWS, STEP = tile("kTileRows", SIZES), tile("kStepKeys", SIZES)
 
 
 def lengths(case):
@@ -27,8 +31,8 @@ def _many_keys(draw):
     z = Sizes(draw)
     z.d, z.n2 = draw.pick((16, 24, 40, 64, 128)), 1
     z.dv, z.n1 = draw.pick((z.d, z.d, 16)), draw.pick((1, 2))
-    rows = [draw.pick((1, 3, 17, 64, 129, 150)) for _ in z.q[:2]]
-    keys = [draw.pick((511, 512, 513, 700, 1025, 1300)) for _ in z.q[:2]]
+    rows = [draw.pick((1, 3, 17, 64, ROWS + 1, 150)) for _ in z.q[:2]]
+    keys = [draw.pick((*around(STEP), 700, 2 * STEP + 1, 1300)) for _ in z.q[:2]]
     if not z.packed:
         rows, keys = rows[:1] * len(rows), keys[:1] * len(keys)
     z.q, z.kv = rows, keys

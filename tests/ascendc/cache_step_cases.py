@@ -11,6 +11,7 @@ from mindspore_nsa.reference.importance import block_scores, candidates_and_forc
 from mindspore_nsa.reference.rows import windows
 from mindspore_nsa.testing.dtypes import BFLOAT16, encode, from_bfloat16_bits, round_to
 from tests.common.draw import Draw
+from tests.common.tiles import tile
 
 from .attention_checks import same_bits
 from .cache_cases import GROUPS, HALVES
@@ -19,7 +20,7 @@ from .launch import raw
 
 DIMS = (16, 32, 48, 128, 192, 256)
 # Positions from this one on are the sum of two angles.
-FAR = 2048
+FAR = tile("kAngleStep", "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_tiling.h")
 # Relative to the largest number of a row; and the least gap between the last chosen block and the
 # next one.
 TOLERANCE = {"float16": 2.0**-9, BFLOAT16: 2.0**-6}

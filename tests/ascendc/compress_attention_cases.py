@@ -8,10 +8,12 @@ from mindspore_nsa.testing.dtypes import BFLOAT16
 from tests.common.cases import Case, parity_cases
 from tests.common.draw import Draw
 from tests.common.nsa_cases import nsa_compress_attention
+from tests.common.tiles import around, tile
 
 from .launch import raw
 
 DTYPES = ("float16", BFLOAT16)
+STEP_KEYS = tile("kStepKeys", "ascendc/attention/attention_sizes.h")
 # Further seeds of a case that Ascend does not accept.
 STEP = 1_000_000
 
@@ -28,7 +30,7 @@ def _many_keys(draw):
     m = draw.pick((n, n + 1, 8, 11))
     group = draw.pick((1, 2, 5, 16, 24, 64))
     queries = [draw.pick((1, 3, 9, 40)) if group < 24 else draw.pick((1, 3)) for _ in range(2)]
-    keys = [draw.pick((511, 512, 513, 1030, 2300) + (4700,) * (m > 1)) for _ in queries]
+    keys = [draw.pick((*around(STEP_KEYS), 1030, 2300) + (4700,) * (m > 1)) for _ in queries]
     causal = draw.chance(0.5)
     # So far on that the last key is seen by some of the queries.
     offsets = [max(0, s * (k - 1 + n) - draw.between(0, q)) for q, k in zip(queries, keys)]

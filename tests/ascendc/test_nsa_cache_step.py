@@ -5,6 +5,7 @@ import pytest
 
 from mindspore_nsa.nn.cache import HEADER
 from mindspore_nsa.nn.cache import LAYER as LAYER_PLACE
+from tests.common.tiles import around, tile
 
 from .attention_checks import calls_of
 from .cache_cases import GROUPS, HALVES
@@ -20,6 +21,7 @@ from .cache_step_cases import (
 from .cache_step_runner import LAYER, Sizes
 
 CONFIGURATIONS = 64
+LENGTHS = tile("kStepLengths", "ascendc/nsa_cache_step/op_kernel/nsa_cache_step_tiling.h")
 KINDS = {
     "sparse": Sizes(),
     "shared": Sizes(shared=True),
@@ -139,6 +141,24 @@ def test_tokens_that_share_products(cache_step_runner, window):
         tokens = {name: x[row, : n + k] for name, x in drawn[0].items()}
         wanted, _, _ = definition(sizes, drawn[1], tokens, n)
         assert np.abs(together[row] - wanted).max() <= TOLERANCE[sizes.dtype] * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("rows", [*around(LENGTHS), 2 * LENGTHS + 1])
+def test_more_rows_of_a_core_than_lengths_at_a_time(cache_step_runner, rows):
+    """Each of the two vector cores of a cube core reads that many rows' lengths."""
+    sizes = Sizes(batch=2 * rows, capacity=8, n1=1, n2=1, d=16, sparse=False, window=5)
+    drawn, cache = texts(sizes, 7), cache_step_runner.cache(sizes)
+    lengths = np.zeros(sizes.batch, int)
+    for counts in (np.arange(sizes.batch) % 5, np.ones(sizes.batch, int)):
+        found, _ = step(cache_step_runner, sizes, cache, drawn, lengths, counts, 1)
+        for row in np.flatnonzero(counts):
+            n = lengths[row]
+            tokens = {name: x[row, : n + counts[row]] for name, x in drawn[0].items()}
+            wanted, _, _ = definition(sizes, drawn[1], tokens, n)
+            error = np.abs(found[row] - wanted).max()
+            assert error <= TOLERANCE[sizes.dtype] * np.abs(wanted).max(), (row, error)
+        lengths = lengths + counts
+        assert cache["state"][:, HEADER].tolist() == lengths.tolist()
 
 
 # Only the kernel sees the contents of a device's Tensors: the row, and its fault.

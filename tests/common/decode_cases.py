@@ -56,7 +56,7 @@ def _tokens(draw, lengths, heads, dim):
 class _Batch:
     """Rows of different lengths, their newest tokens being queries."""
 
-    def __init__(self, draw, longest, most_queries=4, dims=DIMS, groups=GROUPS):
+    def __init__(self, draw, longest, most_queries=4, dims=DIMS, groups=GROUPS, lengths=None):
         self.draw = draw
         group = draw.pick(groups)
         self.kv_heads = draw.between(1, 3 if group < 8 else 2)
@@ -71,6 +71,8 @@ class _Batch:
             self.counts = [draw.between(0, most_queries) for _ in range(rows)]
             self.counts[-1] = max(1, self.counts[-1])
         self.lengths = [n + draw.between(0, longest) for n in self.counts]
+        if lengths:  # with one query each
+            self.given, self.counts, self.lengths = False, [1] * len(lengths), list(lengths)
         self.paged = draw.chance(0.6)
         self.page = draw.pick((1, 3, 16, 64, 128))
 
@@ -160,8 +162,8 @@ def nsa_compress_with_cache(draw, dims=DIMS, most_heads=5):
     return Case.of("NsaCompressWithCache", inputs, attrs, draw.dtype)
 
 
-def nsa_compress_attention_infer(draw, longest=(5, 100, 400), **sizes):
-    rule = _selection(draw)
+def nsa_compress_attention_infer(draw, longest=(5, 100, 400), rule=None, **sizes):
+    rule = rule or _selection(draw)
     l, s = rule["compress_block_size"], rule["compress_stride"]  # noqa: E741
     causal = draw.chance(0.6)
     batch = _Batch(draw, draw.pick(longest) * s, most_queries=4 if causal else 1, **sizes)
@@ -191,8 +193,11 @@ def nsa_compress_attention_infer(draw, longest=(5, 100, 400), **sizes):
     return Case.of("NsaCompressAttentionInfer", inputs, attrs, draw.dtype)
 
 
-def nsa_selected_attention_infer(draw, **sizes):
+def nsa_selected_attention_infer(draw, every=None, **sizes):
+    """Random blocks; `every`: all blocks of that size."""
     select, count = draw.pick((1, 3, 16, 64, 64, 100, 300)), draw.pick((1, 2, 4, 16))
+    if every:
+        select, count = every, -(-max(sizes["lengths"]) // every)
     batch = _Batch(draw, draw.pick((3, 200, 800)), **sizes)
     key, value, table = batch.caches(batch.lengths)
     chosen = []
@@ -203,6 +208,8 @@ def nsa_selected_attention_infer(draw, **sizes):
         strange = np.array([-1, -1, -7, blocks, 2**31 - 1, -(2**31)])
         where = draw.rng.random(shape) < draw.pick((0, 0.3, 1 if draw.chance(0.1) else 0))
         some = np.where(where, strange[draw.rng.integers(0, len(strange), shape)], some)
+        if every:
+            some = draw.rng.permuted(np.broadcast_to(np.arange(count), shape), axis=-1)
         chosen.append(some.astype(np.int32))
     chosen = batch.packed(np.concatenate(chosen))
     if batch.layout == "BSND" and chosen.shape[1] == 1 and draw.chance(0.5):
@@ -228,14 +235,14 @@ def nsa_selected_attention_infer(draw, **sizes):
     return Case.of("NsaSelectedAttentionInfer", inputs, attrs, draw.dtype)
 
 
-def nsa_decode(draw, **sizes):
-    rule = _selection(draw)
+def nsa_decode(draw, rule=None, window=None, **sizes):
+    rule = dict(rule) if rule else _selection(draw)
     l, s = rule["compress_block_size"], rule["compress_stride"]  # noqa: E741
     batch = _Batch(draw, draw.pick((5, 40, 150)) * draw.between(1, 3), **sizes)
     # All blocks are chosen, so that the output does not hang on scores that tie within rounding.
     longest = max(batch.lengths)
     rule["select_block_count"] = -(-longest // rule["select_block_size"]) + draw.between(0, 3)
-    window = draw.pick((1, 2, 7, 64, 512))
+    window = window or draw.pick((1, 2, 7, 64, 512))
     reach = max(min(n, window + c - 1) for n, c in zip(batch.lengths, batch.counts, strict=True))
     ring = max(1, reach) + draw.between(0, 9)
     cmp_key, cmp_value, cmp_table = batch.caches([windows(n, l, s) for n in batch.lengths])

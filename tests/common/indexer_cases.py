@@ -88,6 +88,14 @@ def _token_inputs(draw, q_lengths, kv_lengths, packed, tensor, heads, key_heads,
     return rows, {"query": tensor(*rows, heads, dim), "key": key, "weights": weights, **lists}
 
 
+def _picks(draw, shape, keys, count, past):
+    """Random places of keys and some past them; with a count as many different ones, all keys."""
+    if count:
+        rows = np.broadcast_to(np.arange(keys, dtype=np.int32), (*shape[:-1], keys))
+        return np.ascontiguousarray(draw.rng.permuted(rows, axis=-1)[..., :count])
+    return draw.rng.integers(-1, keys + past, shape).astype(np.int32)
+
+
 def _token_setup(draw):
     key_heads, width, dim = draw.pick((1, 1, 2)), draw.pick((1, 2, 4, 16)), draw.pick(DIMS)
     heads = key_heads * width
@@ -95,9 +103,9 @@ def _token_setup(draw):
     return heads, key_heads, dim, side
 
 
-def lightning_indexer(draw):
+def lightning_indexer(draw, lengths=None):
     heads, key_heads, dim, side = _token_setup(draw)
-    q_lengths, kv_lengths, packed = _token_lengths(draw, side)
+    q_lengths, kv_lengths, packed = lengths or _token_lengths(draw, side)
     rows, inputs = _token_inputs(
         draw, q_lengths, kv_lengths, packed, draw.tensor, heads, key_heads, dim
     )
@@ -126,10 +134,10 @@ def lightning_indexer(draw):
     return Case.of("LightningIndexer", inputs, attrs, draw.dtype)
 
 
-def lightning_indexer_grad(draw):
+def lightning_indexer_grad(draw, lengths=None, picks=None):
     """Queries and keys are quarters, whose products are exact: nobody is in doubt about ReLU."""
     heads, key_heads, dim, side = _token_setup(draw)
-    q_lengths, kv_lengths, packed = _token_lengths(draw, side)
+    q_lengths, kv_lengths, packed = lengths or _token_lengths(draw, side)
 
     def quarters(*shape):
         return encode(draw.rng.integers(-6, 7, shape).astype(np.float32) / 4, draw.dtype)
@@ -137,8 +145,8 @@ def lightning_indexer_grad(draw):
     rows, inputs = _token_inputs(
         draw, q_lengths, kv_lengths, packed, quarters, heads, key_heads, dim
     )
-    shape = (*rows, key_heads, draw.pick((1, 3, 40, 129, 200)))
-    inputs["sparse_indices"] = draw.rng.integers(-1, max(kv_lengths) + 2, shape).astype(np.int32)
+    shape = (*rows, key_heads, picks or draw.pick((1, 3, 40, 129, 200)))
+    inputs["sparse_indices"] = _picks(draw, shape, max(kv_lengths), picks, 2)
     inputs["sparse_values_grad"] = draw.tensor(*shape)
     if draw.chance(0.2):
         inputs["weights"] = None
@@ -147,9 +155,9 @@ def lightning_indexer_grad(draw):
     return Case.of("LightningIndexerGrad", inputs, attrs, draw.dtype)
 
 
-def sparse_flash_attention(draw):
+def sparse_flash_attention(draw, lengths=None, picks=None):
     heads, key_heads, dim, side = _token_setup(draw)
-    q_lengths, kv_lengths, packed = _token_lengths(draw, min(side, 120))
+    q_lengths, kv_lengths, packed = lengths or _token_lengths(draw, min(side, 120))
     rows, inputs = _token_inputs(
         draw, q_lengths, kv_lengths, packed, draw.tensor, heads, key_heads, dim
     )
@@ -157,6 +165,8 @@ def sparse_flash_attention(draw):
     key = inputs["key"]
     lead = decode(key).shape[:-1]
     block, count = draw.pick((1, 1, 1, 4, 16, 64)), draw.pick((1, 2, 7, 40, 130))
+    if picks:
+        block, count = 1, picks
     value_dim = draw.pick((dim, dim, *DIMS[:3]))
     inputs["value"] = key if draw.chance(0.5) else draw.tensor(*lead, value_dim)
     if packed:
@@ -180,15 +190,15 @@ def sparse_flash_attention(draw):
             inputs["key_rope"] = poison_from(inputs["key_rope"], sum(kv_lengths))
     blocks = max(1, -(-max(kv_lengths) // block))
     shape = (*rows, key_heads, count)
-    inputs["sparse_indices"] = draw.rng.integers(-1, blocks + 1, shape).astype(np.int32)
+    inputs["sparse_indices"] = _picks(draw, shape, blocks, picks, 1)
     if draw.chance(0.3):
         inputs["sinks"] = draw.floats(heads)
     return Case.of("SparseFlashAttention", inputs, attrs, draw.dtype)
 
 
-def sparse_flash_attention_grad(draw):
+def sparse_flash_attention_grad(draw, lengths=None, picks=None):
     """The gradient's case of a forward case, whose reference gives output and statistics."""
-    forward = sparse_flash_attention(draw)
+    forward = sparse_flash_attention(draw, lengths, picks)
     asked = Case.of(
         forward.op, forward.named(), forward.attrs | {"return_softmax_lse": 1}, forward.dtype
     )
@@ -219,13 +229,13 @@ def _indexer(draw, rows, lead, groups):
     }
 
 
-def _kl_setup(draw):
+def _kl_setup(draw, lengths):
     """An attention and an indexer: (key heads of it, lengths of keys, whether packed, inputs)."""
     key_heads, width, dim = draw.pick((1, 1, 2, 4)), draw.pick((1, 2, 4, 16)), draw.pick(DIMS)
     groups = draw.pick([n for n in (1, 2, 4) if key_heads % n == 0])
     heads = key_heads * width
     side = int(np.clip(np.sqrt(draw.pick((1e5, 4e5)) / (heads * dim)), 2, 100))
-    q_lengths, kv_lengths, packed = _token_lengths(draw, side)
+    q_lengths, kv_lengths, packed = lengths or _token_lengths(draw, side)
     rows, inputs = _token_inputs(
         draw, q_lengths, kv_lengths, packed, draw.tensor, heads, key_heads, dim
     )
@@ -267,11 +277,11 @@ def _attention_statistics(inputs, picks, attrs, dtype):
     return {"softmax_max": top.astype(np.float32), "softmax_sum": total.astype(np.float32)}
 
 
-def sparse_kl_loss(draw):
+def sparse_kl_loss(draw, lengths=None, picks=None):
     """A loss over random tokens, some of which repeat or are none."""
-    (rows, groups, key_heads), kv_lengths, inputs, attrs = _kl_setup(draw)
-    shape = (*rows, groups, draw.pick((1, 2, 7, 40, 130, 200)))
-    picks = draw.rng.integers(-1, max(kv_lengths) + 2, shape).astype(np.int32)
+    (rows, groups, key_heads), kv_lengths, inputs, attrs = _kl_setup(draw, lengths)
+    shape = (*rows, groups, picks or draw.pick((1, 2, 7, 40, 130, 200)))
+    picks = _picks(draw, shape, max(kv_lengths), picks, 2)
     for_heads = np.repeat(picks, key_heads // groups, axis=-2)
     inputs |= _attention_statistics(inputs, for_heads, attrs, draw.dtype)
     inputs["sparse_indices"] = picks
@@ -287,14 +297,14 @@ def _log_sum_case(inputs, attrs, dtype):
     return Case.of("DenseLightningIndexerSoftmaxLse", named, attrs, dtype)
 
 
-def dense_softmax_lse(draw):
-    _, _, inputs, attrs = _kl_setup(draw)
+def dense_softmax_lse(draw, lengths=None):
+    _, _, inputs, attrs = _kl_setup(draw, lengths)
     return _log_sum_case(inputs, attrs, draw.dtype)
 
 
-def dense_kl_loss(draw):
+def dense_kl_loss(draw, lengths=None):
     """A loss over all keys."""
-    (rows, _, key_heads), kv_lengths, inputs, attrs = _kl_setup(draw)
+    (rows, _, key_heads), kv_lengths, inputs, attrs = _kl_setup(draw, lengths)
     every = np.arange(max(1, max(kv_lengths)), dtype=np.int32)
     every = np.broadcast_to(every, (*rows, key_heads, len(every))).copy()
     inputs |= _attention_statistics(inputs, every, attrs, draw.dtype)

@@ -5,10 +5,21 @@ import pytest
 
 from mindspore_nsa import _native
 from mindspore_nsa.testing.dtypes import decode, encode
+from tests.common.tiles import around, tile
 
 DTYPES = ("float32", "float16", "bfloat16")
 # (tokens, query heads, key heads, head_dim, value_head_dim)
 SIZES = [(1, 1, 1, 2, 1), (97, 4, 2, 40, 24), (33, 3, 3, 6, 130), (260, 16, 1, 128, 128)]
+KERNEL = "cpu/linear/nsa_linear_kernel.h"
+# Rows of x, columns of the weight and rows of it, at the ends of what is taken at once.
+LINEAR = list(
+    zip(
+        [*around(tile("kLinearTokens", KERNEL)), 2 * tile("kLinearTokens", KERNEL) + 1],
+        [*around(tile("kLinearStep", KERNEL)), 2 * tile("kLinearStep", KERNEL) + 1],
+        [*around(tile("kLinearRows", "cpu/linear/nsa_linear.h")), 9],
+        strict=True,
+    )
+)
 # Relative error of a rounding to the dtype; for float32 of a few operations.
 UNIT = {"float32": 4e-7, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -155,7 +166,7 @@ def test_round(isa, dtype, shape):
         np.testing.assert_array_equal(rounded, decode(encode(x, dtype)))
 
 
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 40, 7), (3, 256, 4), (8, 300, 33), (11, 17, 5)])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 40, 33), *LINEAR], ids=str)
 @pytest.mark.parametrize("weight_dtype", DTYPES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_linear(isa, dtype, weight_dtype, sizes):
