@@ -30,6 +30,18 @@ def test_without_the_framework(name):
         adapter.register(3)
 
 
+@pytest.mark.parametrize("name, what", [
+    ("mindformers", "a model of MindFormers with a GPTModel"),
+    ("mindone", "a decoder of mindone.transformers"),
+])  # fmt: skip
+def test_no_model_of_the_framework(name, what, monkeypatch):
+    adapter = getattr(integrations, name)
+    monkeypatch.setattr(adapter, "framework", lambda *_: None)
+    text = re.escape(f"{name}.convert_attention: model must be {what}, got 3")
+    with pytest.raises(TypeError, match=text):
+        adapter.convert_attention(3)
+
+
 def test_names():
     assert set(FRAMEWORKS) <= set(dir(integrations))
     with pytest.raises(AttributeError, match="no attribute 'torch'"):

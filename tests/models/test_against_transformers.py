@@ -157,6 +157,34 @@ def test_the_program_says_what_is_missing(monkeypatch, capsys):
     assert "needs PyTorch and transformers 5.24.0" in said
 
 
+@pytest.mark.parametrize("options", [[], ["--all"]])
+def test_the_program_prints_what_is_not_equal(options, monkeypatch, capsys):
+    """A line of each layer that is not, or of every one; the largest errors and the sums."""
+    given = iter(
+        compare.Result(*numbers)
+        for numbers in ((1e-7, 3e-6, "x", 0, 2), (2e-5, 1e-6, "x", 0, 1), (1e-6, 1e-6, "x", 3, 0))
+    )
+    monkeypatch.setattr(compare._oracle, "require", lambda: None)
+    monkeypatch.setattr(compare._oracle, "run", lambda case: None)
+    monkeypatch.setattr(compare, "compare", lambda case, theirs: next(given))
+    arguments = ["--cases", "1", "--of", "deepseek_v32", "glm_moe_dsa", "deepseek_v4", *options]
+    assert compare.main(arguments) == 1
+    header, *lines = capsys.readouterr().out.splitlines()
+    single = [line.split()[0] for line in lines if line.startswith("  ")]
+    wrong = ["glm_moe_dsa", "deepseek_v4"]
+    assert single == (["deepseek_v32", *wrong] if options else wrong)
+    assert [line.split() for line in lines if not line.startswith("  ")] == [
+        ["deepseek_v32", "1", "1.0e-07", "3.0e-06", "0", "2"],
+        ["glm_moe_dsa", "1", "2.0e-05", "1.0e-06", "0", "1"],
+        ["deepseek_v4", "1", "1.0e-06", "1.0e-06", "3", "0"],
+    ]
+    several = iter(compare.Result(10.0**-n, 10.0**-n, "x", 0, n) for n in (6, 7, 8))
+    monkeypatch.setattr(compare, "compare", lambda case, theirs: next(several))
+    assert compare.main(["--cases", "3", "--of", "qwen4_exp_text"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()[1:]
+    assert line.split() == ["qwen4_exp_text", "3", "1.0e-06", "1.0e-06", "0", "21"]
+
+
 def test_near_ties_are_not_compared():
     scores = np.float32([[[3, 2, 2, 1]], [[4, 2, 1, 1]]])
     found = {"scores": scores, "picks": np.int64([[[0, 2]], [[0, 1]]])}

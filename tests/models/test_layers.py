@@ -6,6 +6,8 @@ import pytest
 from mindspore import Tensor, nn, ops
 
 from mindspore_nsa import models
+from mindspore_nsa.models._config import Fields
+from mindspore_nsa.models.glm_moe_dsa import indexer_types
 
 from .small import HIDDEN, KINDS, PICKING, error, layer_of, text_of
 
@@ -241,3 +243,14 @@ def test_a_state_dict_loads_by_its_own_names(kind, tmp_path):
     assert ms.load_param_into_net(other, saved) == ([], [])
     x = Tensor(text_of(1, 6))
     np.testing.assert_array_equal(other(x).asnumpy(), layer(x).asnumpy())
+
+
+@pytest.mark.parametrize("every", [None, 0, 1, 2, 3, 5])
+@pytest.mark.parametrize("offset", [None, 0, 1, 2, 4])
+def test_layers_that_share_picks_by_number(every, offset):
+    """Those before the offset are full, and from the last of them on each of a number."""
+    given = {"index_topk_freq": every, "index_skip_topk_offset": offset, "num_hidden_layers": 11}
+    fields = Fields("layer", {"hidden_size": 8, **given}, {}, ("glm_moe_dsa",), 0)
+    first, step = (2 if offset is None else offset) - 1, every or 1
+    full = {*range(first), *range(first, 11, step)}
+    assert indexer_types(fields) == ["full" if i in full else "shared" for i in range(11)]

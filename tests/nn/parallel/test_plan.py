@@ -9,6 +9,7 @@ import pytest
 from mindspore import Tensor
 
 import mindspore_nsa as nsa
+from mindspore_nsa.nn.parallel.collectives import _around_difference
 from mindspore_nsa.nn.parallel.plan import ORDERS, Documents, Layout, halo, neighbours, row_limits
 
 C = SimpleNamespace(size=8, stride=4, block=8, count=4, window=10, heads=4, kv_heads=2, dim=8, dv=4)
@@ -279,3 +280,23 @@ def test_groups_are_values():
     assert group == other and len({group, other}) == 1
     with pytest.raises(FrozenInstanceError):
         group.rank = 1
+
+
+@pytest.mark.parametrize(
+    "lengths", [(1000, 1000), (1001, 1001), (1001, 900), (900, 1001), (5, 1001)]
+)
+def test_texts_that_differ(lengths):
+    """Both are whole while neither is long; else both are what is around the place."""
+    first, second = ("".join(chr(97 + i * 7 % 26) for i in range(n)) for n in lengths)
+    whole = max(lengths) <= 1000
+    for place in (0, 39, 40, 41, min(lengths) - 1):
+        if place >= min(lengths):
+            continue
+        other = second[:place] + "#" + second[place + 1 :]
+        found = _around_difference(first, other)
+        if whole:
+            assert found == (first, other)
+        else:
+            begin = max(0, place - 40)
+            assert list(found) == [f"...{text[begin : begin + 120]}..." for text in (first, other)]
+    assert _around_difference("a" * 1001, "a" * 1004)[1] == f"...{'a' * 43}..."
