@@ -64,7 +64,7 @@ def _tokens(make, draw, size, **rest):
     return make(draw, lengths=(size, 1, 3), groups=(1, 16), dims=(16, 7), **rest)
 
 
-# What is cut into tiles: the constant, its header, and a call of so many.
+# Each loop over tiles: the constant, its header, and a call of so many.
 EDGES = {
     "attended keys of the dense loss": (
         *("kPackedKeys", LOSS, partial(_keys, indexer_cases.dense_kl_loss)),

@@ -248,7 +248,7 @@ def test_a_state_dict_loads_by_its_own_names(kind, tmp_path):
 @pytest.mark.parametrize("every", [None, 0, 1, 2, 3, 5])
 @pytest.mark.parametrize("offset", [None, 0, 1, 2, 4])
 def test_layers_that_share_picks_by_number(every, offset):
-    """Those before the offset are full, and from the last of them on each of a number."""
+    """Layers before the offset are full, and from the last of them on each of a number."""
     given = {"index_topk_freq": every, "index_skip_topk_offset": offset, "num_hidden_layers": 11}
     fields = Fields("layer", {"hidden_size": 8, **given}, {}, ("glm_moe_dsa",), 0)
     first, step = (2 if offset is None else offset) - 1, every or 1
