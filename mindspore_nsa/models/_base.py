@@ -12,6 +12,7 @@ from ._cache import LayerCache, make_cache
 from ._text import text_of
 
 STAGES = ("dense", "sparse")
+RECALL = "recall"
 NO_GRAPH = "cache must be None in a graph: it is written in place in PyNative mode, without jit"
 
 
@@ -139,11 +140,15 @@ class ModelAttention(ExplicitPrecision):
             x (Tensor): As for a call.
             actual_seq_len (Union[tuple[int], list[int], Tensor], optional): As for a call.
                 Default: ``None``.
-            stage (str, optional): As for a call. Default: ``"sparse"``.
+            stage (str, optional): As for a call, one with a loss. Default: ``"sparse"``.
 
         Returns:
             Tensor, float32, shape :math:`()`: the mean over all queries.
         """
+        if stage is None or stage == RECALL:
+            raise ValueError(
+                f"{self.name}: stage of indexer_loss must be one with a KL loss, got {shown(stage)}"
+            )
         return self.construct(x, actual_seq_len, stage=stage)[1]
 
     def __call__(self, *args, **kwargs):
@@ -200,6 +205,8 @@ class ModelAttention(ExplicitPrecision):
             picks = ops.reshape(picks, (*shape, *ops.shape(picks)[1:]))
         if stage is None:
             return (out, picks) if return_indices else out
+        if stage == RECALL:
+            loss = ops.reshape(loss, shape)
         return (out, loss, picks) if return_indices else (out, loss)
 
     def _packed(self, x, actual_seq_len, cache, picks, stage, longest, instead):

@@ -6,7 +6,7 @@ from mindspore import ops
 from .. import ops as nsa
 from ..nn.precision import rounded
 from ..ops._by_device import split
-from ._base import STAGES, ModelAttention
+from ._base import RECALL, STAGES, ModelAttention
 from ._parts import Angles, Linear, RMSNorm, by_head, turned
 from ._text import ENDS, POSITIONS, lengths_of
 
@@ -39,13 +39,16 @@ class LatentAttention(ModelAttention):
             another layer.
     """
 
-    stages = STAGES
+    stages = (*STAGES, RECALL)
 
     def __init__(self, fields, rope, scale, norm_eps, indexer):
         super().__init__(fields)
         f, bias = fields, bool(fields.attention_bias)
         heads = f.given.get("num_key_value_heads", f.num_attention_heads)
         f.require("num_key_value_heads", heads == f.num_attention_heads, "num_attention_heads")
+        if indexer is not None:
+            f.require("index_head_dim", f.index_head_dim >= rope.dim, f"at least the {rope.dim} "
+                      "dimensions that turn")  # fmt: skip
         self.heads, self.latent = f.num_attention_heads, f.kv_lora_rank
         self.nope, self.rope, self.value = f.qk_nope_head_dim, f.qk_rope_head_dim, f.v_head_dim
         self.scale, self.shared = scale, indexer is None
@@ -95,18 +98,19 @@ class LatentAttention(ModelAttention):
             cache.write("latent", text[2], text[1], latent)
             if self.rope:
                 cache.write("rope", text[2], text[1], key_rope)
-        if picks is None and stage != "dense":
+        if picks is None or stage == "dense":
             picks = self.indexer.pick(scores, text, cache)
         operands = query, query_rope, latent, key_rope
-        if stage == "dense":
+        if stage in ("dense", RECALL):
             out, top, total = self._dense(operands, text, dtype)
         else:
             out, top, total = self._sparse(operands, picks, text, cache, dtype, stage is not None)
         loss = None
-        if stage is not None:
-            loss = self._loss(operands, scores, picks, top, total, text, dtype)
-        if stage == "dense":
-            picks = self.indexer.pick(scores, text, cache)
+        if stage == RECALL:
+            loss = self._recall(operands, picks, top, total, text, dtype)
+        elif stage is not None:
+            read = None if stage == "dense" else picks
+            loss = self._loss(operands, scores, read, top, total, text, dtype)
         out = by_head(ops.cast(out, mindspore.float32), up_value)
         return self.o_proj(ops.reshape(out, (-1, self.heads * self.value)), dtype), picks, loss
 
@@ -157,6 +161,12 @@ class LatentAttention(ModelAttention):
             input_layout="TND", sparse_mode=3, return_softmax=True,
         )  # fmt: skip
         return out, ops.expand_dims(top[..., 0], 0), ops.expand_dims(total[..., 0], 0)
+
+    def _recall(self, operands, picks, top, total, text, dtype):
+        """The softmax's mass on the picks [T], the mean over heads, of both calls' statistics."""
+        _, top_read, total_read = self._sparse(operands, picks, text, None, dtype, True)
+        parts = total_read * ops.exp(top_read - top) / total
+        return ops.stop_gradient(ops.reshape(ops.mean(parts, -1), (-1,)))
 
     def _loss(self, operands, scores, picks, top, total, text, dtype):
         """How far the indexer's probabilities are from the mean attention of the heads."""

@@ -70,8 +70,10 @@ class DeepseekV32Attention(LatentAttention):
         - **return_indices** (bool, optional) - Whether the picks are asked for.
           Default: ``False``.
         - **stage** (str, optional) - ``"dense"``: dense attention, and the KL loss of the indexer
-          over all tokens, for its warm-up; ``"sparse"``: the loss over its picks.
-          Default: ``None``, no loss.
+          over all tokens, for its warm-up; ``"sparse"``: the loss over its picks; ``"recall"``:
+          dense attention, and in the place of the loss, for every query, the part of the softmax
+          that stands on the picks, the mean over heads, shape :math:`(B, S)` or :math:`(T)`,
+          without gradient. Default: ``None``, no loss.
 
     Outputs:
         Tensor, the shape and dtype of `x` (under mixed precision its dtype). With `stage` a tuple

@@ -66,6 +66,29 @@ def test_latent_attention(kind, stage, calls):
     assert abs(loss - _loss(given, teacher)) < 1e-5 * abs(loss)
 
 
+def test_recall(calls):
+    """The softmax's mass on own and on given picks, of packed documents; the output is dense."""
+    layer, ends = layer_of("deepseek_v32"), (5, LENGTH)
+    x = Tensor(text_of(1, LENGTH)[0])
+    dense, _, own = layer(x, ends, stage="dense", return_indices=True)
+    (query, key, _, _), _ = calls["flash_attention_score"]
+    query, key = _array(query), _array(key)
+    newest = np.array([[i, i - 1, -1] for i in [*range(5), *range(LENGTH - 5)]], np.int32)
+    for given, picks in ((None, own.asnumpy()), (Tensor(newest), newest)):
+        out, recall = layer(x, ends, topk_indices=given, stage="recall")
+        np.testing.assert_array_equal(out.asnumpy(), dense.asnumpy())
+        for i, found in enumerate(recall.asnumpy()):
+            begin = 5 * (i >= 5)
+            scores = query[i] @ key[begin : i + 1, 0].T * layer.scale
+            mass = np.mean([_softmax(head) for head in scores], 0)
+            assert abs(found - mass[picks[i][picks[i] >= 0]].sum()) < 1e-5
+    rows = layer(Tensor(text_of(2, LENGTH)), stage="recall")[1]
+    assert rows.shape == (2, LENGTH) and np.abs(rows[:, :4].asnumpy() - 1).max() < 1e-5
+    for stage in ("recall", None):
+        with pytest.raises(ValueError, match="stage of indexer_loss must be one with a KL loss"):
+            layer.indexer_loss(x, ends, stage=stage)
+
+
 @pytest.mark.parametrize("stage", ["dense", "sparse", "sparse_picks"])
 def test_csa(stage, calls):
     layer, x = layer_of("v4_csa"), Tensor(text_of(1, LENGTH))
