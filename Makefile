@@ -99,7 +99,9 @@ figures: build ## measure the figures of the README and of docs/measurements.md 
 	$(PYTHON) -m benchmarks.tables
 	$(PYTHON) -m benchmarks.figures
 
-generate: build ## write the Python files that restate the operators' schemas
+generate: $(PYTHON) ## write the files that restate the operators' declarations, in C++ and then in Python
+	$(IN_PLACE) $(PYTHON) tools/generate_bindings.py
+	@$(MAKE) --no-print-directory build
 	$(IN_PLACE) $(PYTHON) tools/generate_calls.py
 
 format: $(PYTHON) ## format Python and C++

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "binding/bind_rows.h"
+#include "binding/generated/by_hand.h"
 #include "cpu/nsa_decode/cache_step.h"
 #include "infer/nsa_cache_step.h"
 
@@ -13,7 +13,6 @@ namespace nsa {
 namespace {
 
 constexpr const NsaCacheStepInputs& kIn = kNsaCacheStepInputs;
-constexpr const NsaCacheStepOutputs& kOut = kNsaCacheStepOutputs;
 
 // The caches of a Tensor that holds one or several of them, place after place.
 class LayerCaches {
@@ -170,44 +169,20 @@ void check_room(const CheckedCall& call, const cpu::NsaCacheStepParams& p) {
 struct StepCall {
   explicit StepCall(const CheckedCall& call)
       : states(static_cast<int64_t*>(call.in(kIn.state).data), call.dim(kIn.selected, 0)) {
-    const auto& attrs = call.attrs<NsaCacheStepAttrs>();
-    p.query = call.as<float>(kIn.query);
-    p.key = call.as<float>(kIn.key);
-    p.value = call.as<float>(kIn.value);
-    p.gates = call.as<float>(kIn.gates);
-    p.weight_k = call.as<float>(kIn.weight_k);
-    p.weight_v = call.as<float>(kIn.weight_v);
-    p.position_k = call.as<float>(kIn.position_k);
-    p.position_v = call.as<float>(kIn.position_v);
-    p.D = call.dim(kIn.query, 2);
-    p.Dv = call.dim(kIn.value, 2);
+    fill_nsa_cache_step(call, p);
     const int64_t capacity = call.dim(kIn.selected, 2);
     p.selected = LayerCaches(call, kIn.selected, p.D).next(capacity);
     if (p.gates != nullptr) {
-      const CachePlaces places(capacity, attrs);
+      const CachePlaces places(capacity, call.attrs<NsaCacheStepAttrs>());
       LayerCaches others(call, kIn.others, p.D);
       p.compressed = others.next(places.compressed);
       p.window = others.next(places.window);
       p.raw = others.next(places.raw);
     }
-    p.dtype = elem_type(call.in(kIn.selected).dtype);
-    p.T = call.dim(kIn.query, 0);
-    p.B = call.dim(kIn.selected, 0);
     p.lengths = states.lengths.data();
     p.written = states.written.data();
-    p.N1 = call.dim(kIn.query, 1);
-    p.N2 = call.dim(kIn.selected, 1);
-    p.window_size = attrs.window_size;
-    p.rule = attrs;
-    p.scale = attrs.scale_value;
-    p.theta = attrs.theta;
-    p.rope_factor = attrs.rope_factor;
-    p.rope_low = attrs.rope_low;
-    p.rope_high = attrs.rope_high;
-    p.shared = attrs.shared_kv;
     counts.assign(p.B, p.B > 0 ? p.T / p.B : 0);
-    if (call.has(kIn.actual_seq_len)) {
-      const std::vector<int64_t> ends = list_values(call, kIn.actual_seq_len);
+    if (const int64_t* const ends = call.list(kIn.actual_seq_len)) {
       for (int64_t b = 0; b < p.B; ++b) counts[b] = ends[b] - (b == 0 ? 0 : ends[b - 1]);
     }
     p.count = counts.data();
@@ -220,8 +195,10 @@ struct StepCall {
   cpu::NsaCacheStepParams p{};
 };
 
+}  // namespace
+
 // Checks the rows' states before anything is written.
-void check_states(const CheckedCall& call) {
+void check_nsa_cache_step(const CheckedCall& call) {
   const Context& c = call.context;
   const StepCall step(call);
   for (int64_t b = 0; b < step.p.B; ++b) {
@@ -234,9 +211,8 @@ void check_states(const CheckedCall& call) {
   check_room(call, step.p);
 }
 
-void run_kernel(const CheckedCall& call) {
+void run_nsa_cache_step(const CheckedCall& call) {
   StepCall step(call);
-  step.p.attention_out = call.out(kOut.attention_out);
   const int64_t layer = call.attrs<NsaCacheStepAttrs>().layer;
   try {
     cpu::nsa_cache_step(step.p);
@@ -246,22 +222,5 @@ void run_kernel(const CheckedCall& call) {
   }
   step.states.store(false, layer);
 }
-
-int64_t work(const CheckedCall& call) {
-  const auto& attrs = call.attrs<NsaCacheStepAttrs>();
-  return product({elements(call, kIn.query), attrs.select_block_size, attrs.select_block_count});
-}
-
-uint32_t float32_inputs(const BoundAttrs&) {
-  uint32_t bits = 0;
-  for (size_t input : {kIn.query, kIn.key, kIn.value, kIn.gates, kIn.weight_k, kIn.weight_v,
-                       kIn.position_k, kIn.position_v, kIn.angles, kIn.fine_angles})
-    bits |= input_bit(input);
-  return bits;
-}
-
-}  // namespace
-
-const CpuKernelEntry nsa_cache_step_entry{run_kernel, work, float32_inputs, check_states};
 
 }  // namespace nsa

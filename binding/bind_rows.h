@@ -1,10 +1,10 @@
-// Shared binding of the operators that read a cache.
+// What the operators that read a cache fill by hand.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "binding/op_call.h"
+#include "binding/generated/by_hand.h"
 #include "cpu/nsa_decode/params.h"
 #include "infer/decoding.h"
 
@@ -16,14 +16,26 @@ cpu::CacheView cache_view(const CheckedCall& call, size_t input, std::optional<s
 
 // Throws OpError where a page that a row of `lengths` tokens reads is none of the cache's. The
 // contents of a table are seen here for the first time: the rules know shapes and lists.
+void check_pages(const CheckedCall& call, size_t table, int64_t pages, int64_t page,
+                 const int64_t* lengths, size_t rows);
 void check_pages(const CheckedCall& call, size_t table, const CacheDims& dims,
-                 const std::vector<int64_t>& lengths);
+                 const SeqList& lengths);
 
-// Queries, and how many every row has. `counts` keeps them where actual_seq_qlen is absent.
-void fill_rows(const CheckedCall& call, size_t query, size_t q_lengths, size_t lengths,
-               RowLayout layout, const CacheDims& value, std::vector<int64_t>& counts,
+// What a cache says, and how many queries every row has. `counts` keeps them where actual_seq_qlen
+// is absent.
+void fill_rows(const CheckedCall& call, size_t q_lengths, const CacheDims& value, SeqList& counts,
                cpu::InferParams& p);
 
-std::vector<int64_t> list_values(const CheckedCall& call, size_t input);
+// The caches of one branch, with a page size and heads of their own.
+template <class Positions>
+CacheDims fill_caches(const CheckedCall& call, const Positions& in, int64_t heads,
+                      cpu::CacheView& key, cpu::CacheView& value) {
+  const CacheLayout layout = CacheLayout::kBSND;
+  const CacheDims of_value = check_cache(call.context, in.value, layout, heads);
+  key = cache_view(call, in.key, in.block_table, check_cache(call.context, in.key, layout, heads),
+                   layout);
+  value = cache_view(call, in.value, in.block_table, of_value, layout);
+  return of_value;
+}
 
 }  // namespace nsa

@@ -3,6 +3,7 @@
 // bind_*.cc.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "cpu/types.h"
@@ -21,11 +22,6 @@ struct CheckedCall {
   const Declared& attrs() const {
     return context.attrs<Declared>();
   }
-  // Copies them to the parameters of a kernel, which begin with them.
-  template <class Declared>
-  void set_attrs(Declared& parameters) const {
-    parameters = attrs<Declared>();
-  }
   const TensorDesc& in(size_t input) const { return context.in(input); }
   bool has(size_t input) const { return context.has(input); }
   const void* data(size_t input) const { return has(input) ? in(input).data : nullptr; }
@@ -41,7 +37,25 @@ struct CheckedCall {
   int64_t list_length(size_t input) const {
     return static_cast<int64_t>(context.values(input)->size());
   }
+  // The largest value of a list; 0 if it is empty.
+  int64_t longest(size_t input) const {
+    int64_t most = 0;
+    for (const int64_t value : *context.values(input)) most = std::max(most, value);
+    return most;
+  }
   int64_t dim(size_t input, size_t axis) const { return in(input).shape[axis]; }
+  // 1 is the last one.
+  int64_t dim_from_end(size_t input, size_t place) const {
+    const std::vector<int64_t>& shape = in(input).shape;
+    return shape[shape.size() - place];
+  }
+  // The product of all dimensions but the last `inner`.
+  int64_t rows(size_t input, size_t inner) const {
+    const std::vector<int64_t>& shape = in(input).shape;
+    int64_t rows = 1;
+    for (size_t i = 0; i + inner < shape.size(); ++i) rows *= shape[i];
+    return rows;
+  }
   void* out(size_t output) const { return outputs[output].data; }
   template <class T>
   T* out_as(size_t output) const {

@@ -74,6 +74,7 @@ endforeach()
 add_library(nsa_cpu STATIC ${cpu_sources})
 target_link_libraries(nsa_cpu PUBLIC nsa_flags nsa_infer OpenMP::OpenMP_CXX)
 
-file(GLOB call_sources CONFIGURE_DEPENDS binding/op_call.cc binding/bind_*.cc)
+file(GLOB call_sources CONFIGURE_DEPENDS binding/op_call.cc binding/bind_*.cc
+  binding/generated/*.cc)
 add_library(nsa_calls STATIC ${call_sources})
 target_link_libraries(nsa_calls PUBLIC nsa_infer nsa_cpu)

@@ -190,6 +190,12 @@ def test_more_dimensions():
             np.testing.assert_array_equal(slope, dx.reshape(shape))
             (slope, *_) = _native.run("NsaProjectionWeightGrad", operands, {})
             np.testing.assert_array_equal(slope, dw)
+    # The columns of a gradient, too, may be several dimensions.
+    operands = [y.reshape(6, 5, 1), *none, weight, *none, x]
+    (slope,) = _native.run("NsaProjectionInputGrad", operands, {})
+    np.testing.assert_array_equal(slope, dx)
+    (slope, *_) = _native.run("NsaProjectionWeightGrad", operands, {})
+    np.testing.assert_array_equal(slope, dw)
 
 
 def test_wrong_calls():

@@ -1,4 +1,4 @@
-"""The Python files that restate the operators' schemas are those that `make generate` writes."""
+"""The files that restate the operators' declarations are those that `make generate` writes."""
 
 import dataclasses
 import importlib
@@ -8,7 +8,10 @@ import runpy
 
 import pytest
 
+from mindspore_nsa import _native
 from mindspore_nsa.ops import generated
+from tools.bindings import kernels
+from tools.bindings.source import Operator
 from tools.calls import gradients
 
 from .conftest import ROOT
@@ -28,6 +31,36 @@ def test_they_are_fresh(sources):
     for path in found:
         text = sources[str(path.relative_to(PACKAGE))]
         assert path.read_text() == text, f"{path.name}: run `make generate`"
+
+
+def test_bindings_are_fresh():
+    """And none is left that is no longer written."""
+    sources = runpy.run_path(str(ROOT / "tools" / "generate_bindings.py"))["files"]()
+    folder = ROOT / "binding" / "generated"
+    assert {path.name for path in folder.iterdir()} == sources.keys()
+    for name, text in sources.items():
+        assert (folder / name).read_text() == text, f"{name}: run `make generate`"
+
+
+@pytest.mark.parametrize(
+    "op, changes, member",
+    [
+        ("NsaCompress", {"names": {}}, "NsaCompressParams::seq_len"),
+        ("NsaMixBranches", {"names": {}}, "NsaMixBranchesParams::branches"),
+        ("NsaRound", {"names": {"dtype": "dtype"}}, "NsaRoundParams::n"),
+        ("NsaProjectionInputGrad", {"names": {"dx": "x_grad", "K": "x[1]"}}, "Params::dy_type"),
+        ("NsaDecode", {"by_hand": ()}, "NsaDecodeParams::q_len"),
+    ],
+)
+def test_a_member_of_a_kernels_parameters_comes_from_somewhere(monkeypatch, op, changes, member):
+    changed = dataclasses.replace(kernels.KERNELS[op], **changes)
+    monkeypatch.setitem(kernels.KERNELS, op, changed)
+    with pytest.raises(ValueError, match=f"^{op}: nothing has the name of cpu::.*{member}"):
+        Operator(op).fills()
+
+
+def test_every_operator_has_a_kernel():
+    assert kernels.KERNELS.keys() == set(_native.op_names())
 
 
 def test_a_reader_of_an_operator_opens_one_file(sources):

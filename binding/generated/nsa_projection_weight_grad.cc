@@ -1,0 +1,25 @@
+// How the CPU's kernels of NsaProjectionWeightGrad are called.
+// Written by tools/generate_bindings.py: change it there, then run `make generate`.
+#include "binding/generated/by_hand.h"
+#include "binding/op_call.h"
+#include "cpu/linear/nsa_projection.h"
+#include "infer/nsa_projection.h"
+
+namespace nsa {
+
+void fill_nsa_projection_weight_grad(const CheckedCall& call,
+                                     cpu::NsaProjectionWeightGradParams& p) {
+  constexpr const NsaProjectionGradInputs& in = kNsaProjectionGradInputs;
+  const auto& attrs = call.attrs<NsaProjectionGradAttrs>();
+  p.x = call.data(in.x);
+  p.K = call.dim(in.weight, 1);
+  p.dy_type = elem_type(call.in(in.y_grad).dtype);
+  p.x_type = elem_type(call.in(in.x).dtype);
+  p.dw_type = elem_type(call.in(in.weight).dtype);
+  p.operands = elem_type(dtype_of(attrs.operands));
+}
+
+const CpuKernelEntry nsa_projection_weight_grad_entry{run_nsa_projection_weight_grad,
+                                                      work_of_nsa_projection_weight_grad};
+
+}  // namespace nsa
