@@ -43,7 +43,7 @@ LIBRARIES = {
 TWIN = {"ascendc_twin/libascendc_twin.so": (set(), None)}
 CANN = {
     f"ascendc_twin/cann/{name}.so": ({"libascendc_twin"}, "$ORIGIN:$ORIGIN/..")
-    for name in ("libopapi", "libascendc_twin_ascendcl")
+    for name in ("libopapi", "libascendc_twin_ascendcl", "libhccl")
 }
 
 

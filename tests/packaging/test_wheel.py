@@ -61,7 +61,7 @@ ON_TWIN = {
 
 # The twin's package: its modules, its library, the stand-ins for CANN's libraries, every header
 # that a program or a kernel may need, and the source of the generator.
-STAND_INS = ("ascendc_twin_ascendcl", "opapi") if machine() == "x86_64" else ()
+STAND_INS = ("ascendc_twin_ascendcl", "opapi", "hccl") if machine() == "x86_64" else ()
 ROOMS = "adv cann clock cube device host include vector".split()
 TWIN = {
     *(str(p.relative_to(ROOT / "twin")) for p in ROOT.glob("twin/ascendc_twin/*.py")),

@@ -1,9 +1,10 @@
 """A CANN made of the twin, in which MindSpore's Ascend backend runs without a device.
 
 What does not depend on MindSpore is built with the package: the acl runtime, CANN's own aclnn
-functions and aclop operators, the few classes of the graph engine. All other names that the
-installed MindSpore is linked against become traps, so that its libraries load, and a call of one
-ends the process with the name. Together they are a folder in the user's cache, laid out as CANN's.
+functions and aclop operators, the few classes of the graph engine, HCCL's collectives. All other
+names that the installed MindSpore is linked against become traps, so that its libraries load, and a
+call of one ends the process with the name. Together they are a folder in the user's cache, laid out
+as CANN's.
 """
 
 import ctypes
@@ -18,11 +19,11 @@ from pathlib import Path
 
 from . import _elf, include_dirs, library
 
-_BUILT = ("libascendc_twin_ascendcl.so", "libopapi.so")
+_BUILT = ("libascendc_twin_ascendcl.so", "libopapi.so", "libhccl.so")
 # MindSpore opens these by name, beside the libraries that its own need.
-_OPENED = ("libacl_op_compiler.so", "libacl_tdt_channel.so", "libmsprofiler.so", "libhccl.so")
+_OPENED = ("libacl_op_compiler.so", "libacl_tdt_channel.so", "libmsprofiler.so")
 # Functions that MindSpore looks up by name when it starts: its libraries hold the names as texts.
-_LOOKED_UP = rb"acl(?:rt|tdt|mdl|op|prof)?[A-Z]\w+"
+_LOOKED_UP = rb"(?:acl(?:rt|tdt|mdl|op|prof)?|Hccl)[A-Z]\w+"
 _TRAPS = "libascendc_twin_traps.so"
 # The version that MindSpore is told of, and what it looks up for it.
 _VERSION = "9.1.0"
@@ -122,7 +123,12 @@ def _write(root, mindspore):
     (root / "latest" / "compiler" / "version.info").write_text(f"Version={_VERSION}\n")
     # MindSpore warns where PYTHONPATH does not name the first of these folders, and looks for
     # descriptions of CANN's operators in the other, which holds none.
-    (root / "latest" / _TBE / "config" / "ascend910b").mkdir(parents=True)
+    tbe = root / "latest" / _TBE
+    (tbe / "config" / "ascend910b").mkdir(parents=True)
+    # MindSpore's communication.init() imports it, for its version only.
+    (tbe / "hccl").mkdir()
+    (tbe / "hccl" / "__init__.py").touch()
+    (tbe / "hccl" / "sys_version.py").write_text(f'__sys_version__ = "{_VERSION}"\n')
 
 
 def root():

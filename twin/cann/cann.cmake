@@ -22,3 +22,7 @@ cann_library(opapi ${opapi_sources} cann/graph_engine.cc)
 set_source_files_properties(cann/graph_engine.cc PROPERTIES
   COMPILE_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=0)
 cann_library(ascendc_twin_ascendcl cann/settings.cc cann/channels.cc cann/refuse.cc)
+file(GLOB hccl_sources CONFIGURE_DEPENDS cann/hccl/*.cc)
+cann_library(hccl ${hccl_sources} cann/refuse.cc)
+find_package(Threads REQUIRED)
+target_link_libraries(cann_hccl PRIVATE Threads::Threads)

@@ -43,9 +43,4 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t* least, i
   return ACL_SUCCESS;
 }
 
-// HCCL, of which one process uses nothing: 0 is deterministic communication.
-ACL_FUNC_VISIBILITY int HcclSetConfig(int option, int) {
-  return option == 0 ? 0 : Refused("HcclSetConfig", "option " + std::to_string(option));
-}
-
 }  // extern "C"

@@ -9,10 +9,22 @@ using namespace twin;
 
 namespace {
 
+// Those of a server. A process has one of them at a time, and several processes one each.
+constexpr int32_t kDevices = 8;
+
 aclError CheckDevice(const char* function, int32_t device) {
-  if (device == 0) return ACL_SUCCESS;
+  if (device < 0 || device >= kDevices) {
+    return Failed(function, ACL_ERROR_RT_INVALID_DEVICEID,
+                  "deviceId must be from 0 to " + std::to_string(kDevices - 1) + ", got " +
+                      std::to_string(device));
+  }
+  Runtime& runtime = TheRuntime();
+  if (runtime.contexts.empty()) runtime.device = device;
+  if (runtime.device == device) return ACL_SUCCESS;
   return Failed(function, ACL_ERROR_RT_INVALID_DEVICEID,
-                "deviceId must be 0, the only device, got " + std::to_string(device));
+                "deviceId must be " + std::to_string(runtime.device) +
+                    ", the device of this process until it is reset, got " +
+                    std::to_string(device));
 }
 
 Context* AddContext() {
@@ -66,6 +78,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
   TWIN_RETURN_IF_ERROR(CheckDevice("aclrtSetDevice", deviceId));
   Runtime& runtime = TheRuntime();
   if (runtime.device_context == nullptr) runtime.device_context = AddContext();
+  ++runtime.device_uses;
   SetCurrentContext(runtime.device_context);
   return ACL_SUCCESS;
 }
@@ -74,7 +87,7 @@ aclError aclrtGetDevice(int32_t* deviceId) {
   const Lock lock(TheRuntime().mutex);
   if (deviceId == nullptr) return NullArgument("aclrtGetDevice", "deviceId");
   TWIN_RETURN_IF_ERROR(CheckContext("aclrtGetDevice"));
-  *deviceId = 0;
+  *deviceId = TheRuntime().device;
   return ACL_SUCCESS;
 }
 
@@ -84,6 +97,8 @@ aclError aclrtResetDevice(int32_t deviceId) {
   Runtime& runtime = TheRuntime();
   if (runtime.device_context == nullptr) return ACL_SUCCESS;
   const aclError status = runtime.device_context->default_stream->RunAll();
+  // The last of as many calls as there were of aclrtSetDevice.
+  if (--runtime.device_uses > 0) return status;
   runtime.contexts.erase(runtime.device_context);
   runtime.device_context = nullptr;
   return status;
@@ -91,7 +106,7 @@ aclError aclrtResetDevice(int32_t deviceId) {
 
 aclError aclrtGetDeviceCount(uint32_t* count) {
   if (count == nullptr) return NullArgument("aclrtGetDeviceCount", "count");
-  *count = 1;
+  *count = kDevices;
   return ACL_SUCCESS;
 }
 

@@ -114,11 +114,14 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size,
   constexpr const char* kName = "aclrtMallocPhysical";
   TWIN_RETURN_IF_ERROR(CheckReady(kName));
   if (handle == nullptr || prop == nullptr) return NullArgument(kName, "handle or prop");
+  int32_t device = 0;
+  TWIN_RETURN_IF_ERROR(aclrtGetDevice(&device));
   if (size == 0 || size % PageBytes() != 0 || flags != 0 ||
-      prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE || prop->location.id != 0) {
-    return Failed(
-        kName, ACL_ERROR_RT_PARAM_INVALID,
-        "it must be whole pages of device 0 without flags, got " + std::to_string(size) + " bytes");
+      prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE ||
+      static_cast<int64_t>(prop->location.id) != device) {
+    return Failed(kName, ACL_ERROR_RT_PARAM_INVALID,
+                  "it must be whole pages of device " + std::to_string(device) +
+                      " without flags, got " + std::to_string(size) + " bytes");
   }
   VirtualMemory& memory = TheVirtualMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "twin/device/where.h"
+
 namespace twin {
 
 // Null if there is none.
@@ -14,7 +16,7 @@ bool FreeDevice(void* address);
 void AddDevice(void* address, size_t bytes);
 void RemoveDevice(void* address);
 // Bytes from `address` to the end of the allocation that it lies in; -1 outside of all.
-int64_t DeviceBytesFrom(const void* address);
+TWIN_API int64_t DeviceBytesFrom(const void* address);
 // The whole of them together, and the number of allocations.
 struct DeviceUse {
   uint64_t bytes, allocations;

@@ -37,11 +37,13 @@ struct Runtime {
   // Recursive: a task may wait for another stream.
   std::recursive_mutex mutex;
   bool initialised = false;
+  int32_t device = 0;  // of all contexts
   std::map<void*, std::unique_ptr<Context>> contexts;
   std::map<void*, std::shared_ptr<Stream>> streams;
   std::map<void*, std::unique_ptr<Event>> events;
-  // The one that aclrtSetDevice gives every thread; also in `contexts`.
+  // The one that aclrtSetDevice gives every thread; also in `contexts`. How often it was called.
   Context* device_context = nullptr;
+  uint64_t device_uses = 0;
 };
 
 using Lock = std::lock_guard<std::recursive_mutex>;

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "acl/acl_rt.h"
+#include "twin/device/where.h"
 
 namespace twin {
 
@@ -11,7 +12,7 @@ namespace twin {
 using Task = std::function<aclError()>;
 
 // Appends to a stream, or to the default stream for null. ACL_SUCCESS, or what is wrong with it.
-aclError Enqueue(const char* function, aclrtStream stream, Task task);
+TWIN_API aclError Enqueue(const char* function, aclrtStream stream, Task task);
 
 // ACL_SUCCESS if this thread has a context; else the error, logged.
 aclError CheckReady(const char* function);

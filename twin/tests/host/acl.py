@@ -66,13 +66,16 @@ def ints(values):
 class Device:
     """Initialised runtime with a context and a stream; everything is freed at the end."""
 
+    def __init__(self, number=0):
+        self.number = number
+
     def __enter__(self):
         self._memory, self._tensors, self._arrays = [], [], []
         status = lib.aclInit(None)
         assert status in (SUCCESS, REPEAT_INITIALIZE)
         recent_error()
         self.finalize = status == SUCCESS
-        assert lib.aclrtSetDevice(0) == SUCCESS
+        assert lib.aclrtSetDevice(self.number) == SUCCESS
         self.stream = handle()
         assert lib.aclrtCreateStream(ctypes.byref(self.stream)) == SUCCESS
         return self
@@ -144,6 +147,14 @@ class Device:
 
     def synchronize(self):
         return lib.aclrtSynchronizeStream(self.stream)
+
+
+def reset_device():
+    """As if no test of this process had set a device."""
+    assert lib.aclrtSetDevice(0) == SUCCESS
+    while lib.aclrtGetCurrentContext(ctypes.byref(handle())) == SUCCESS:
+        assert lib.aclrtResetDevice(0) == SUCCESS
+    recent_error()
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from .acl import (
     handle,
     lib,
     recent_error,
+    reset_device,
 )
 
 
@@ -40,18 +41,28 @@ def host(array):
 
 def test_order_of_calls():
     """A call that needs a context says so; a device is set with and without aclInit."""
-    memory = handle()
+    memory, number = handle(), ctypes.c_int32(-1)
     # A test of this process that called an operator has left the runtime initialised.
     initialised = lib.aclFinalize() == SUCCESS
     recent_error()
     assert lib.aclFinalize() == REPEAT_FINALIZE
     assert recent_error() == "aclFinalize: aclInit has not been called"
+    reset_device()
     assert lib.aclrtSetDevice(0) == SUCCESS
+    assert lib.aclrtSetDevice(0) == SUCCESS
+    assert lib.aclrtResetDevice(0) == SUCCESS
+    # Set twice, it is there until it has been reset twice.
+    assert lib.aclrtGetDevice(ctypes.byref(number)) == SUCCESS and number.value == 0
     assert lib.aclrtResetDevice(0) == SUCCESS
     assert lib.aclInit(None) == SUCCESS
     assert lib.aclInit(None) == REPEAT_INITIALIZE
-    assert lib.aclrtSetDevice(1) == RT_INVALID_DEVICEID
-    assert "deviceId must be 0, the only device, got 1" in recent_error()
+    assert lib.aclrtSetDevice(8) == RT_INVALID_DEVICEID
+    assert "deviceId must be from 0 to 7, got 8" in recent_error()
+    assert lib.aclrtSetDevice(3) == SUCCESS
+    assert lib.aclrtGetDevice(ctypes.byref(number)) == SUCCESS and number.value == 3
+    assert lib.aclrtSetDevice(0) == RT_INVALID_DEVICEID
+    assert "deviceId must be 3, the device of this process until it is reset" in recent_error()
+    assert lib.aclrtResetDevice(3) == SUCCESS
     assert lib.aclrtSetDevice(0) == SUCCESS
     assert lib.aclrtResetDevice(0) == SUCCESS
     assert lib.aclrtMalloc(ctypes.byref(memory), size(8), 0) == RT_CONTEXT_NULL
@@ -80,7 +91,7 @@ def test_contexts(device):
 def test_device_queries(device):
     count, identity, mode = ctypes.c_uint32(), ctypes.c_int32(-1), ctypes.c_int(-1)
     free, total = size(0), size(0)
-    assert lib.aclrtGetDeviceCount(ctypes.byref(count)) == SUCCESS and count.value == 1
+    assert lib.aclrtGetDeviceCount(ctypes.byref(count)) == SUCCESS and count.value == 8
     assert lib.aclrtGetDevice(ctypes.byref(identity)) == SUCCESS and identity.value == 0
     assert lib.aclrtGetRunMode(ctypes.byref(mode)) == SUCCESS and mode.value == 1
     assert lib.aclrtGetSocName() == b"Ascend910B2"
