@@ -503,6 +503,92 @@ extern "C" std::vector<int64_t> NsaCheckEndsInferShape(int* ndims, int64_t** sha
 }
 extern "C" int NsaCheckEndsInferType(std::vector<int> type_ids, void*) { return type_ids[0]; }
 
+// Rows of a tensor [R, ...] are written in place with values [n, ...] of its dtype; rows int64 [n],
+// a negative one for values that go nowhere. MindSpore scatters into Parameters alone in a graph.
+extern "C" int NsaWriteRows(int, void** params, int* ndims, int64_t** shapes, const char** dtypes,
+                            void*, void*) {
+  nsa::TensorDesc tensor;
+  nsa::set_tensor(tensor, 0, params, ndims, shapes, dtypes);
+  int64_t bytes = nsa::dtype_size(tensor.dtype);
+  for (size_t axis = 1; axis < tensor.shape.size(); ++axis) bytes *= tensor.shape[axis];
+  const int64_t count = shapes[1][0], most = shapes[0][0];
+  const auto* const rows = static_cast<const int64_t*>(params[1]);
+  const auto* const values = static_cast<const char*>(params[2]);
+  char* const data = static_cast<char*>(tensor.data);
+  for (int64_t i = 0; i < count; ++i) {
+    if (rows[i] >= most) {
+      throw std::runtime_error("rows must be below " + std::to_string(most) + ", got " +
+                               std::to_string(rows[i]) + " at index " + std::to_string(i));
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (rows[i] >= 0) std::memcpy(data + rows[i] * bytes, values + i * bytes, bytes);
+  }
+  return 0;
+}
+extern "C" std::vector<int64_t> NsaWriteRowsInferShape(int*, int64_t**, void*) { return {1}; }
+extern "C" int NsaWriteRowsInferType(std::vector<int> type_ids, void*) { return type_ids[1]; }
+
+// A copy of the lengths int64 [B] of a cache's rows, if there is room for documents that end at
+// int64 [B]. The text is the capacity and the layer's name.
+extern "C" int NsaCheckRoom(int, void** params, int*, int64_t** shapes, const char**, void*,
+                            void* extra) {
+  std::string text(nsa::attr_text(extra));
+  size_t digits = 0;
+  const int64_t capacity = std::stoll(text, &digits);
+  text.erase(0, digits + 1);
+  const auto* const lengths = static_cast<const int64_t*>(params[0]);
+  const auto* const ends = static_cast<const int64_t*>(params[1]);
+  const int64_t rows = shapes[0][0], documents = shapes[1][0];
+  if (documents != rows) {
+    throw std::runtime_error(text + ": x must have " + std::to_string(rows) +
+                             " rows or documents, one for every row of the cache, got " +
+                             std::to_string(documents) + nsa::kGraphNote);
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t after = lengths[i] + ends[i] - (i > 0 ? ends[i - 1] : 0);
+    if (after > capacity) {
+      throw std::runtime_error(text + ": cache must have room for the tokens of x, its capacity " +
+                               "is " + std::to_string(capacity) + ", got " + std::to_string(after) +
+                               " tokens in row " + std::to_string(i) + nsa::kGraphNote);
+    }
+  }
+  std::copy_n(lengths, rows, static_cast<int64_t*>(params[2]));
+  return 0;
+}
+extern "C" std::vector<int64_t> NsaCheckRoomInferShape(int*, int64_t** shapes, void*) {
+  return {shapes[0][0]};
+}
+extern "C" int NsaCheckRoomInferType(std::vector<int> type_ids, void*) { return type_ids[0]; }
+
+// A list int64 [n] of a packed tensor [T, ...], or of the rows of one [B, S, ...]. The text is
+// "sums" or "lengths", the sentence up to the number T or S, and the rest of it, a line each.
+extern "C" int NsaCheckList(int, void** params, int*, int64_t** shapes, const char**, void*,
+                            void* extra) {
+  const std::string text(nsa::attr_text(extra));
+  const size_t first = text.find('\n'), second = text.find('\n', first + 1);
+  const bool sums = text.substr(0, first) == "sums";
+  const int64_t count = shapes[0][0], most = shapes[1][sums ? 0 : 1];
+  const auto* const list = static_cast<const int64_t*>(params[0]);
+  bool right = !sums || (count > 0 && list[0] == 0 && list[count - 1] <= most);
+  std::string shown = "[";
+  for (int64_t i = 0; i < count; ++i) {
+    right = right && (sums ? i == 0 || list[i - 1] <= list[i] : 0 <= list[i] && list[i] <= most);
+    if (shown.size() < 80) shown += (i > 0 ? ", " : "") + std::to_string(list[i]);
+  }
+  if (!right) {
+    throw std::runtime_error(text.substr(first + 1, second - first - 1) + std::to_string(most) +
+                             text.substr(second + 1) + ", got " + (shown + "]").substr(0, 80) +
+                             " (list)" + nsa::kGraphNote);
+  }
+  std::copy_n(list, count, static_cast<int64_t*>(params[2]));
+  return 0;
+}
+extern "C" std::vector<int64_t> NsaCheckListInferShape(int*, int64_t** shapes, void*) {
+  return {shapes[0][0]};
+}
+extern "C" int NsaCheckListInferType(std::vector<int> type_ids, void*) { return type_ids[0]; }
+
 // Two operators of one input and an output like it, for an input that has no gradient: the
 // identity, and its gradient, which is an error. In a graph the error comes only if the gradient is
 // used, because an unused operator is never run.

@@ -5,15 +5,15 @@ from mindspore import ops
 
 from ..nn.packing import pack, planned
 from ..nn.padding import PADDING_RULE, check_padding, real_documents, without_padding
+from ..nn.parts import Asked
 from ..nn.precision import ExplicitPrecision, rounded
-from ..ops._custom import planned_for_graph
 from ..ops._plan import Planner, TensorSpec, fail_type, shown
-from ._cache import LayerCache, make_cache
-from ._text import text_of
+from ._cache import CAPACITY, LENGTHS, check_cache, make_cache, opened
+from ._cache_rows import refusing_gradients, write_rows
+from ._text import lengths_of, text_of
 
 STAGES = ("dense", "sparse")
 RECALL = "recall"
-NO_GRAPH = "cache must be None in a graph: it is written in place in PyNative mode, without jit"
 
 
 def _check_picks(name, x, picks, heads):
@@ -35,8 +35,6 @@ def _check_picks(name, x, picks, heads):
 
 
 def _plan_call(name, x, cached, padded, topk_indices, stage, asked, shared, heads, stages):
-    if cached and planned_for_graph.get():
-        raise ValueError(f"{name}: {NO_GRAPH}")
     if topk_indices is not None:
         if heads is None:
             raise ValueError(f"{name}: topk_indices must be None, this layer picks nothing")
@@ -102,7 +100,6 @@ class ModelAttention(ExplicitPrecision):
     def __init__(self, fields):
         super().__init__()
         self.name, self.hidden = type(self).__name__, fields.hidden_size
-        self.made_for = ()
 
     def attend(self, x, text, cache, picks, stage, dtype):
         """Attention of packed x, as `_text` has it.
@@ -112,9 +109,14 @@ class ModelAttention(ExplicitPrecision):
         """
         raise NotImplementedError
 
-    def places(self, capacity):
-        """Names of a cache's Tensors, each with the (places, width) of a row."""
+    def kept(self):
+        """What a cache holds: for each its name, its kind and size, and the width of a row."""
         raise NotImplementedError
+
+    @Asked
+    def holds(self):
+        """`kept` as a graph gets it, when it is compiled."""
+        return self.kept()
 
     def new_cache(self, batch, max_length):
         """An empty cache, to which ``layer(x, cache=cache)`` appends the tokens of x.
@@ -130,8 +132,7 @@ class ModelAttention(ExplicitPrecision):
             TypeError: If an argument is no int.
             ValueError: If it is below 1.
         """
-        places = self.places(max_length) if type(max_length) is int else {}
-        return make_cache(self.name, batch, max_length, places, self.made_for)
+        return make_cache(self.name, batch, max_length, self.holds)
 
     def indexer_loss(self, x, actual_seq_len=None, stage="sparse"):
         """The KL loss of the indexer alone: ``layer(x, stage=stage)`` has the output, too.
@@ -152,23 +153,14 @@ class ModelAttention(ExplicitPrecision):
         return self.construct(x, actual_seq_len, stage=stage)[1]
 
     def __call__(self, *args, **kwargs):
-        """In GRAPH_MODE, where the layer itself is called, a cache is refused here."""
+        """In GRAPH_MODE, where the layer itself is called, a cache's layer is known here alone."""
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
-            self._refuse_cache(*args, **kwargs)
+            self._check_cache(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
-    def _refuse_cache(self, x=None, actual_seq_len=None, cache=None, *_, **__):
+    def _check_cache(self, x=None, actual_seq_len=None, cache=None, *_, **__):
         if cache is not None:
-            raise ValueError(f"{self.name}: {NO_GRAPH}")
-
-    def _check_cache(self, cache):
-        if not isinstance(cache, LayerCache):
-            fail_type(self.name, "cache", "what new_cache gives", cache)
-        if cache.made_for != self.made_for or cache.layer != self.name:
-            raise ValueError(
-                f"{self.name}: cache must be one of a layer of the same sizes, "
-                f"{self.made_for}, got one of {cache.layer}, {cache.made_for}"
-            )
+            check_cache(self.name, self.holds, cache)
 
     def construct(
         self,
@@ -188,7 +180,7 @@ class ModelAttention(ExplicitPrecision):
             self.shared, self.pick_heads, self.stages,
         )  # fmt: skip
         if cache is not None:
-            self._check_cache(cache)
+            check_cache(self.name, self.holds, cache)
         shape = ops.shape(x)[:-1]
         picks = topk_indices
         if picks is not None:
@@ -213,8 +205,15 @@ class ModelAttention(ExplicitPrecision):
         """Output [T, hidden], picks and loss where no token is padding."""
         packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, False, instead)
         dtype = self.operand_dtype(x)
-        text = text_of(packed, ends, positions, cache, longest)
-        out, picks, loss = self.attend(packed, text, cache, picks, stage, dtype)
-        if cache is not None:
-            cache.advance(text[0].asnumpy())
+        if cache is None:
+            text = text_of(self.name, packed, ends, positions, longest)
+            out, picks, loss = self.attend(packed, text, None, picks, stage, dtype)
+        else:
+            held, lengths = opened(self.name, self.holds, cache), cache[LENGTHS]
+            text = text_of(self.name, packed, ends, positions, longest, lengths, held[CAPACITY])
+            out, picks, loss = self.attend(packed, text, held, picks, stage, dtype)
+            # Lengths grow after all that can fail.
+            after = ops.depend(lengths_of(text), out)
+            out = ops.depend(out, write_rows(lengths, ops.arange(after.shape[0]), after))
+            out = refusing_gradients(self.name, out)
         return ops.cast(rounded(out, dtype), dtype), picks, loss

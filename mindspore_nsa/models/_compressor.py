@@ -7,11 +7,11 @@ from mindspore import Parameter, Tensor, ops
 from ..nn.precision import ExplicitPrecision
 from ..ops._by_device import split
 from ..ops.compressor import pooled_windows
+from ._cache import ENTRIES, RING
 from ._parts import Linear, RMSNorm, turned_in_place
 from ._picks import pick_keys
 from ._pooling import (
     NOTHING,
-    entry_places,
     keep_last,
     softmax_pooled,
     tokens_of,
@@ -48,18 +48,18 @@ class Compressor(ExplicitPrecision):
         self.kv_norm = RMSNorm(dim, fields.rms_norm_eps)
         self.angles = angles
 
-    def places(self, capacity):
+    def kept(self):
         """Entries; kv and gate of the tokens of the open window, and of the one before."""
-        held = {
-            self.cached: (entry_places(capacity, self.size), self.dim),
-            f"{self.cached} own": (self.size, 2 * self.dim),
-        }
+        held = (
+            (self.cached, ENTRIES, self.size, self.dim),
+            (f"{self.cached} own", RING, self.size, 2 * self.dim),
+        )
         if self.overlap:
-            held[f"{self.cached} before"] = (2 * self.size, 2 * self.dim)
+            held += ((f"{self.cached} before", RING, 2 * self.size, 2 * self.dim),)
         return held
 
     def entries(self, x, text, cache, dtype):
-        """Entries [E, 1, D] of the windows that end in packed x, and these windows."""
+        """Entries [E, 1, D] of the windows that end in packed x, these windows, and the cache."""
         windows = windows_of(text, x.shape[0], self.size, cache)
         _, rows, numbers, _ = windows
         first = numbers * self.size
@@ -68,12 +68,12 @@ class Compressor(ExplicitPrecision):
         if cache is None:
             entries = self._pooled(kv, gate, text, windows, own)
         else:
-            entries = self._pooled_with_kept(kv, gate, text, rows, own, cache)
+            entries, cache = self._pooled_with_kept(kv, gate, text, rows, own, cache)
         entries = ops.expand_dims(self.kv_norm(entries), 1)
         entries = turned_in_place(entries, *self.angles(ops.maximum(first, 0)))
         if cache is not None:
-            write_entries(entries, windows, cache, self.cached)
-        return entries, windows
+            cache = write_entries(entries, windows, cache, self.cached)
+        return entries, windows, cache
 
     def _pooled(self, kv, gate, text, windows, positions):
         """Entries [E, D] of windows whose tokens are all in this call, 0 where there is none."""
@@ -87,31 +87,32 @@ class Compressor(ExplicitPrecision):
         return pooled_windows(kv, gate, self.position_bias, own, before)
 
     def _pooled_with_kept(self, kv, gate, text, rows, own, cache):
-        """Entries [E, D] of windows that may begin with tokens that a cache keeps."""
+        """Entries [E, D] of windows that may begin with tokens of the cache, and the cache."""
         bias = self.position_bias
         if self.overlap:
             kv_a, kv = split(kv, self.dim, -1)
             gate_a, gate = split(gate, self.dim, -1)
             bias_a, bias = split(bias, self.dim, -1)
-        values, logits = self._tokens(kv, gate, bias, text, rows, own, cache, " own")
+        own_part, before_part = self.cached + " own", self.cached + " before"
+        values, logits, cache = self._tokens(kv, gate, bias, text, rows, own, cache, own_part)
         if self.overlap:
             before = own - self.size
-            values_a, logits_a = self._tokens(
-                kv_a, gate_a, bias_a, text, rows, before, cache, " before"
+            values_a, logits_a, cache = self._tokens(
+                kv_a, gate_a, bias_a, text, rows, before, cache, before_part
             )
             there = ops.expand_dims(before >= 0, 2)
             logits_a = ops.where(there, logits_a, ops.full_like(logits_a, NOTHING))
             values = ops.concat((values_a, values), 1)
             logits = ops.concat((logits_a, logits), 1)
-        return softmax_pooled(values, logits)
+        return softmax_pooled(values, logits), cache
 
     def _tokens(self, kv, gate, bias, text, rows, positions, cache, part):
-        """kv and gate with bias [E, r, D] of the tokens at positions [E, r]."""
+        """kv and gate with bias [E, r, D] of the tokens at positions [E, r], and the cache."""
         raw = ops.concat((kv, gate), -1)
-        tokens = tokens_of(raw, text, rows, positions, cache, self.cached + part)
-        keep_last(raw, text, cache, self.cached + part)
+        tokens = tokens_of(raw, text, rows, positions, cache, part)
+        cache = keep_last(raw, text, cache, part, tokens)
         values, logits = split(tokens, self.dim, -1)
-        return values, logits + bias
+        return values, logits + bias, cache
 
 
 class _Scorer(ExplicitPrecision):
@@ -134,11 +135,11 @@ class EntryIndexer(Compressor):
         self.factor = (self.heads * self.dim) ** -0.5
 
     def scores(self, x, residual, text, cache, dtype):
-        """Query [T, heads, d], keys [E, 1, d], weights [T, heads] of the scores, and windows."""
+        """Scores and the cache: query [T, heads, d], keys [E, 1, d], weights, and windows."""
         query = ops.reshape(self.q_b_proj(residual, dtype), (-1, self.heads, self.dim))
         query = turned_in_place(query, *self.angles(text[POSITIONS]))
-        key, windows = self.entries(x, text, cache, dtype)
-        return query, key, self.scorer.weights_proj(x, x.dtype) * self.factor, windows
+        key, windows, cache = self.entries(x, text, cache, dtype)
+        return (query, key, self.scorer.weights_proj(x, x.dtype) * self.factor, windows), cache
 
     def pick(self, scores, text, cache):
         """Picks [T, k] of entries that have ended."""
@@ -154,9 +155,9 @@ class CsaCompressor(Compressor):
         super().__init__(fields, fields.head_dim, size, True, angles, "entries")
         self.indexer = EntryIndexer(fields, size, angles)
 
-    def places(self, capacity):
+    def kept(self):
         """See `Compressor`."""
-        return {**super().places(capacity), **self.indexer.places(capacity)}
+        return super().kept() + self.indexer.kept()
 
 
 class HcaCompressor(Compressor):

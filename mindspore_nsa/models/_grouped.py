@@ -7,6 +7,7 @@ from ..nn.precision import rounded
 from ..ops._by_device import split
 from ..ops.nsa_selected_attention import selected_attention
 from ._base import ModelAttention
+from ._cache import BATCH, CAPACITY, WHOLE_BLOCKS, kept, with_tokens
 from ._parts import Angles, Linear, RMSNorm, turned
 from ._text import BEFORE, ENDS, LONGEST, POSITIONS, ROWS
 
@@ -38,15 +39,12 @@ class GroupedAttention(ModelAttention):
         self.q_norm = RMSNorm(self.dim, f.rms_norm_eps, offset=1.0)
         self.k_norm = RMSNorm(self.dim, f.rms_norm_eps, offset=1.0)
         self.angles = Angles(rope)
-        self.made_for = (self.kv_heads, self.dim, block_size)
 
-    def places(self, capacity):
+    def kept(self):
         """Keys, values, and what the indexer keeps."""
-        width = self.kv_heads * self.dim
-        held = {"key": (capacity, width), "value": (capacity, width)}
-        if self.indexer is not None:
-            held.update(self.indexer.places(capacity))
-        return held
+        sizes = WHOLE_BLOCKS, 1, self.kv_heads * self.dim
+        held = ("key", *sizes), ("value", *sizes)
+        return held if self.indexer is None else held + self.indexer.kept()
 
     def attend(self, x, text, cache, picks, stage, dtype):
         """See `ModelAttention`."""
@@ -60,7 +58,7 @@ class GroupedAttention(ModelAttention):
         key = turned(self.k_norm(key), cos, sin)
         query, key, value = rounded(query, dtype), rounded(key, dtype), rounded(value, dtype)
         if self.indexer is not None:
-            chosen = self.indexer(ops.stop_gradient(x), text, cos, sin, cache, dtype)
+            chosen, cache = self.indexer(ops.stop_gradient(x), text, cos, sin, cache, dtype)
             picks = chosen if picks is None else picks
         out = self._selected(query, key, value, picks, text, cache, dtype)
         out = ops.cast(out, mindspore.float32)
@@ -74,11 +72,10 @@ class GroupedAttention(ModelAttention):
         if cache is None:
             query, key, value = (ops.cast(t, dtype) for t in (query, key, value))
         else:
-            cache.write("key", text[ROWS], text[POSITIONS], key)
-            cache.write("value", text[ROWS], text[POSITIONS], value)
-            key = ops.reshape(cache.tensors["key"], (-1, self.kv_heads, self.dim))
-            value = ops.reshape(cache.tensors["value"], (-1, self.kv_heads, self.dim))
-            before, kv_ends = text[BEFORE], (ops.arange(cache.batch) + 1) * cache.capacity
+            cache = with_tokens(with_tokens(cache, "key", text, key), "value", text, value)
+            key = ops.reshape(kept(cache, "key"), (-1, self.kv_heads, self.dim))
+            value = ops.reshape(kept(cache, "value"), (-1, self.kv_heads, self.dim))
+            before, kv_ends = text[BEFORE], (ops.arange(cache[BATCH]) + 1) * cache[CAPACITY]
         if self.indexer is None:
             # One block of all tokens.
             size, first = text[LONGEST], ops.cast(ops.zeros_like(text[ROWS]), mindspore.int32)

@@ -3,6 +3,7 @@
 from mindspore import ops
 
 from ..nn.precision import ExplicitPrecision
+from ._cache import WHOLE_BLOCKS, with_tokens
 from ._parts import LayerNorm, Linear, turned
 from ._picks import pick_keys
 from ._text import LONGEST
@@ -30,19 +31,19 @@ class TokenIndexer(ExplicitPrecision):
         self.factor = (self.heads * self.dim) ** -0.5
 
     def construct(self, x, residual, text, cos, sin, cache, dtype):
-        """x [T, hidden] and the query's latents to [T, heads, d], [T, 1, d] and [T, heads]."""
+        """Query [T, heads, d], key [T, 1, d], weights [T, heads] of the scores, and the cache."""
         query = ops.reshape(self.wq_b(residual, dtype), (-1, self.heads, self.dim))
         key = ops.expand_dims(self.k_norm(self.wk(x, dtype)), 1)
         query = turned(query, cos, sin, self.pairs)
         key = turned(key, cos, sin, self.pairs)
         if cache is not None:
-            cache.write("index", text[2], text[1], key)
-        return query, key, self.weights_proj(x, x.dtype) * self.factor
+            cache = with_tokens(cache, "index", text, key)
+        return (query, key, self.weights_proj(x, x.dtype) * self.factor), cache
 
     def pick(self, scores, text, cache):
         """Picks [T, k] by what `construct` gave."""
         return pick_keys(*scores, text, cache, "index", min(self.count, text[LONGEST]))
 
-    def places(self, capacity):
+    def kept(self):
         """The cache holds the index keys."""
-        return {"index": (capacity, self.dim)}
+        return (("index", WHOLE_BLOCKS, 1, self.dim),)

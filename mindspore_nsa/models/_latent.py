@@ -7,6 +7,7 @@ from .. import ops as nsa
 from ..nn.precision import rounded
 from ..ops._by_device import split
 from ._base import RECALL, STAGES, ModelAttention
+from ._cache import WHOLE_BLOCKS, pages, with_tokens
 from ._parts import Angles, Linear, RMSNorm, by_head, turned
 from ._text import ENDS, POSITIONS, lengths_of
 
@@ -63,16 +64,13 @@ class LatentAttention(ModelAttention):
         self.indexer = indexer
         if self.shared:
             self.stages = ()
-        self.made_for = (self.latent, self.rope, f.index_head_dim, self.shared)
 
-    def places(self, capacity):
+    def kept(self):
         """Latents, the key's rotated part, and what the indexer keeps."""
-        held = {"latent": (capacity, self.latent)}
+        held = (("latent", WHOLE_BLOCKS, self.block_size, self.latent),)
         if self.rope:
-            held["rope"] = (capacity, self.rope)
-        if self.indexer is not None:
-            held.update(self.indexer.places(capacity))
-        return held
+            held += (("rope", WHOLE_BLOCKS, 1, self.rope),)
+        return held if self.indexer is None else held + self.indexer.kept()
 
     def attend(self, x, text, cache, picks, stage, dtype):
         """See `ModelAttention`."""
@@ -93,11 +91,11 @@ class LatentAttention(ModelAttention):
         scores = None
         if self.indexer is not None:
             x, residual = ops.stop_gradient(x), ops.stop_gradient(residual)
-            scores = self.indexer(x, residual, text, cos, sin, cache, dtype)
+            scores, cache = self.indexer(x, residual, text, cos, sin, cache, dtype)
         if cache is not None:
-            cache.write("latent", text[2], text[1], latent)
+            cache = with_tokens(cache, "latent", text, latent)
             if self.rope:
-                cache.write("rope", text[2], text[1], key_rope)
+                cache = with_tokens(cache, "rope", text, key_rope)
         if picks is None or stage == "dense":
             picks = self.indexer.pick(scores, text, cache)
         operands = query, query_rope, latent, key_rope
@@ -136,10 +134,10 @@ class LatentAttention(ModelAttention):
                 sparse_block_size=block, layout_query="TND", layout_kv="TND", attention_mode=mode,
                 return_softmax_lse=statistics,
             )  # fmt: skip
-        latent = cache.pages("latent")
-        key_rope = cache.pages("rope") if self.rope else None
+        latent, table = pages(cache, "latent")
+        key_rope = pages(cache, "rope")[0] if self.rope else None
         return nsa.sparse_flash_attention(
-            query, latent, latent, picks, self.scale, block_table=cache.table,
+            query, latent, latent, picks, self.scale, block_table=table,
             actual_seq_lengths_query=ends, actual_seq_lengths_kv=lengths_of(text),
             query_rope=query_rope, key_rope=key_rope, sparse_block_size=block, layout_query="TND",
             layout_kv="PA_BSND", attention_mode=mode,

@@ -4,6 +4,7 @@ import mindspore
 from mindspore import ops
 
 from .. import ops as nsa
+from ._cache import pages
 from ._text import ENDS, lengths_of
 
 
@@ -14,7 +15,7 @@ def pick_keys(query, key, weights, text, cache, name, count, ratio=1, key_ends=N
         query, weights (Tensor): [T, heads, d] and [T, heads], None for weights of 1, in float32.
         key (Tensor): [E, 1, d], one for `ratio` tokens; those of a cache are in it.
         text (tuple): The tokens.
-        cache (LayerCache, optional): Where the keys are, as `name`.
+        cache (tuple, optional): Where the keys are, as `name`.
         name (str): Of the cache's Tensor.
         count (int): Picks.
         ratio (int): Tokens that a key stands for.
@@ -24,18 +25,19 @@ def pick_keys(query, key, weights, text, cache, name, count, ratio=1, key_ends=N
     weights = ops.ones_like(query[..., 0]) if weights is None else ops.stop_gradient(weights)
     residual = None if ratio == 1 else ops.floor_mod(lengths_of(text), ratio)
     if cache is None:
-        picks, _ = nsa.lightning_indexer(
+        picks = nsa.lightning_indexer(
             query, ops.stop_gradient(key), weights, actual_seq_lengths_query=ends,
             actual_seq_lengths_key=ends if key_ends is None else key_ends, layout_query="TND",
             layout_key="TND", sparse_count=count, compress_ratio=ratio, compress_residual=residual,
-        )  # fmt: skip
+        )[0]  # fmt: skip
     else:
-        picks, _ = nsa.lightning_indexer(
-            query, cache.pages(name), weights, actual_seq_lengths_query=ends,
+        key, table = pages(cache, name)
+        picks = nsa.lightning_indexer(
+            query, key, weights, actual_seq_lengths_query=ends,
             actual_seq_lengths_key=ops.floor_divide(lengths_of(text), ratio),
-            block_table=cache.table, layout_query="TND", layout_key="PA_BSND", sparse_count=count,
+            block_table=table, layout_query="TND", layout_key="PA_BSND", sparse_count=count,
             compress_ratio=ratio, compress_residual=residual,
-        )  # fmt: skip
+        )[0]  # fmt: skip
     return ops.squeeze(picks, 1)
 
 

@@ -2,6 +2,7 @@
 
 from mindspore import ops
 
+from ._cache import kept, places_in, with_rows
 from ._text import ENDS, lengths_of, places_of
 
 # A logit of nothing: finite, since infinity less infinity is no number.
@@ -16,25 +17,28 @@ def tokens_of(values, text, rows, positions, cache, name):
         text (tuple): The tokens.
         rows (Tensor): Documents [n].
         positions (Tensor): Positions in them [n, m]; of negative ones any value comes.
-        cache (LayerCache, optional): Keeps last tokens of every row as `name`.
+        cache (tuple, optional): Keeps last tokens of every row as `name`.
         name (str): Of the cache's Tensor.
     """
     if cache is not None:
-        kept, source = cache.places[name], ops.concat((cache.tensors[name], values))
+        places, source = places_in(cache, name), ops.concat((kept(cache, name), values))
     else:
-        kept, source = 0, values
-    return ops.gather(source, places_of(text, rows, positions, kept), 0)
+        places, source = 0, values
+    return ops.gather(source, places_of(text, rows, positions, places), 0)
 
 
-def keep_last(values, text, cache, name):
-    """Keep the last tokens of every row, position p at place p modulo their number."""
-    kept = cache.places[name]
+def keep_last(values, text, cache, name, read):
+    """The cache with the last tokens of every row, position p at place p modulo their number.
+
+    `read` is what was made of the tokens that are there before.
+    """
+    places = places_in(cache, name)
     last = ops.expand_dims(lengths_of(text) - 1, 1)
-    positions = last - ops.floor_mod(last - ops.arange(kept), kept)
+    positions = last - ops.floor_mod(last - ops.arange(places), places)
     rows = ops.arange(text[ENDS].shape[0])
     # A row with fewer tokens gets places that nobody reads.
-    tokens = tokens_of(values, text, rows, positions, cache, name)
-    cache.write_all(name, ops.reshape(tokens, (-1, tokens.shape[-1])))
+    tokens = ops.depend(tokens_of(values, text, rows, positions, cache, name), read)
+    return with_rows(cache, name, ops.arange(kept(cache, name).shape[0]), tokens)
 
 
 def softmax_pooled(values, logits):
@@ -43,13 +47,7 @@ def softmax_pooled(values, logits):
 
 
 def write_entries(entries, windows, cache, name):
-    """Put the entries of windows that have ended into the rows of a cache."""
+    """The cache with the entries of windows that have ended."""
     _, rows, numbers, there = windows
-    count = int(there.asnumpy().sum())
-    if count:
-        cache.write(name, rows[:count], numbers[:count], entries[:count])
-
-
-def entry_places(capacity, size):
-    """Entries that a row of a cache can have, at least one."""
-    return max(capacity // size, 1)
+    index = rows * places_in(cache, name) + numbers
+    return with_rows(cache, name, ops.where(there, index, ops.full_like(index, -1)), entries)

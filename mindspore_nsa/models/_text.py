@@ -12,6 +12,8 @@ from mindspore import ops
 
 from ..ops._custom import constant
 from ..ops._plan import Planner, TensorSpec
+from ._cache import BATCH
+from ._cache_rows import lengths_with_room
 
 ENDS, POSITIONS, ROWS, BEFORE, LONGEST = range(5)
 
@@ -29,16 +31,18 @@ def _as_tensor(ends):
 _plan_known = Planner(_plan_sums, _as_tensor, kept=32)
 
 
-def text_of(x, ends, positions, cache, longest):
-    """The text of packed x [T, hidden], whose documents end at `ends`."""
+def text_of(name, x, ends, positions, longest, lengths=None, capacity=0):
+    """The text of packed x [T, hidden], whose documents end at `ends`.
+
+    With a cache its documents follow the `lengths` of the rows, int64 [B].
+    """
     ends = _as_tensor(ends)
     positions = ops.cast(positions, mindspore.int64)
     rows = ops.searchsorted(ends, ops.arange(ops.shape(x)[0]), right=True)
-    if cache is None:
+    if lengths is None:
         return ends, positions, rows, ops.zeros_like(ends), longest
-    cache.room(ends.asnumpy())
-    before = cache.lengths
-    return ends, positions + ops.gather(before, rows, 0), rows, before, cache.capacity
+    before = lengths_with_room(name, capacity, lengths, ends)
+    return ends, positions + ops.gather(before, rows, 0), rows, before, capacity
 
 
 def starts_of(ends):
@@ -59,7 +63,7 @@ def windows_of(text, tokens, size, cache):
         text (tuple): The tokens.
         tokens (int): T.
         size (int): Tokens of a window.
-        cache (LayerCache, optional): Whether rows may have open windows.
+        cache (tuple, optional): Whether rows may have open windows.
 
     Returns:
         Tuple: prefix sums of the documents' windows [docs]; and for each of as many windows as
@@ -67,7 +71,7 @@ def windows_of(text, tokens, size, cache):
         is there [E], of int64 and bool.
     """
     ends, before = text[ENDS], text[BEFORE]
-    count = tokens // size if cache is None else (tokens + cache.batch * (size - 1)) // size
+    count = tokens // size if cache is None else (tokens + cache[BATCH] * (size - 1)) // size
     first = ops.floor_divide(before, size)
     sums = ops.cumsum(ops.floor_divide(lengths_of(text), size) - first, 0)
     number = ops.arange(max(count, 1))

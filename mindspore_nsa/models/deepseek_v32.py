@@ -59,8 +59,8 @@ class DeepseekV32Attention(LatentAttention):
         - **actual_seq_len** (Union[tuple[int], list[int], Tensor], optional) - For packed `x`, the
           inclusive prefix sums of the documents' lengths. Default: ``None``.
         - **cache** (LayerCache, optional) - What `new_cache` gave: the tokens of every row or
-          document follow those in its row. PyNative mode only; there is no gradient.
-          Default: ``None``.
+          document follow those in its row. It is an argument of a graph, several are a tuple under
+          `mindspore.mutable`. There is no gradient. Default: ``None``.
         - **key_padding_mask** (Tensor, optional) - bool, shape :math:`(B, S)`: which tokens are
           padding, before and after the other tokens of a row. Their output is 0, and positions
           count from the first token that is none. Default: ``None``.

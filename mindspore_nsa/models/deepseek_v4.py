@@ -7,6 +7,7 @@ from mindspore import Parameter, Tensor, ops
 from .. import ops as nsa
 from ..nn.precision import rounded
 from ._base import STAGES, ModelAttention
+from ._cache import BATCH, WINDOW, kept, places_in
 from ._compressor import CsaCompressor, HcaCompressor, all_ended
 from ._config import Fields
 from ._parts import Angles, Linear, RMSNorm, by_head, turned_in_place, unit_rms
@@ -154,12 +155,11 @@ class DeepseekV4Attention(ModelAttention):
             self.stages = (*STAGES, PICKS_STAGE)
         elif kind == HCA:
             self.compressor = HcaCompressor(f, _ratios(f)[HCA], self.angles)
-        self.made_for = (kind, self.dim, self.window)
 
-    def places(self, capacity):
+    def kept(self):
         """The keys of the window but its last one, and what the compressor keeps."""
-        held = {"window": (max(min(self.window, capacity) - 1, 1), self.dim)}
-        return held if self.compressor is None else {**held, **self.compressor.places(capacity)}
+        held = (("window", WINDOW, self.window, self.dim),)
+        return held if self.compressor is None else held + self.compressor.kept()
 
     def attend(self, x, text, cache, picks, stage, dtype):
         """See `ModelAttention`."""
@@ -172,11 +172,11 @@ class DeepseekV4Attention(ModelAttention):
         scores, entries, windows = None, None, None
         if self.indexed:
             detached = ops.stop_gradient(x), ops.stop_gradient(residual)
-            scores = self.compressor.indexer.scores(*detached, text, cache, dtype)
+            scores, cache = self.compressor.indexer.scores(*detached, text, cache, dtype)
             if picks is None:
                 picks = self.compressor.indexer.pick(scores, text, cache)
         if self.compressor is not None:
-            entries, windows = self.compressor.entries(x, text, cache, dtype)
+            entries, windows, cache = self.compressor.entries(x, text, cache, dtype)
             entries = rounded(entries, dtype)
         read = picks
         if self.compressor is not None and (not self.indexed or stage == "dense"):
@@ -191,21 +191,21 @@ class DeepseekV4Attention(ModelAttention):
 
     def _rows(self, key, entries, picks, windows, text, cache):
         """Keys and entries as rows [R, 1, D], and the rows that every query reads [T, W + k]."""
-        kept, rows = (0 if cache is None else cache.places["window"]), key
+        places, rows = (0 if cache is None else places_in(cache, "window")), key
         if cache is not None:
-            rows = ops.concat((ops.expand_dims(cache.tensors["window"], 1), key))
-            keep_last(ops.squeeze(key, 1), text, cache, "window")
+            rows = ops.concat((ops.expand_dims(kept(cache, "window"), 1), key))
+            cache = keep_last(ops.squeeze(key, 1), text, cache, "window", rows)
         positions = ops.expand_dims(text[POSITIONS], 1) - ops.arange(
             min(self.window, text[LONGEST])
         )
-        indices = places_of(text, text[ROWS], positions, kept)
+        indices = places_of(text, text[ROWS], positions, places)
         indices = ops.where(positions >= 0, indices, ops.full_like(indices, -1))
         if picks is None:
             return rows, ops.cast(indices, mindspore.int32)
         first = starts_of(windows[0])
         if cache is not None:
-            entries = ops.expand_dims(cache.tensors["entries"], 1)
-            first = ops.arange(cache.batch) * cache.places["entries"]
+            entries = ops.expand_dims(kept(cache, "entries"), 1)
+            first = ops.arange(cache[BATCH]) * places_in(cache, "entries")
         first = ops.expand_dims(ops.gather(first, text[ROWS], 0) + rows.shape[0], 1)
         places = ops.where(picks >= 0, picks + first, ops.full_like(first, -1))
         rows = ops.concat((rows, entries))

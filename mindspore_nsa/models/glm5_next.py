@@ -4,11 +4,12 @@ import numpy as np
 from mindspore import Parameter, Tensor, ops
 
 from ..nn.precision import ExplicitPrecision, rounded
+from ._cache import ENTRIES, RING
 from ._config import Fields, Rope
 from ._latent import LATENT_FIELDS, LatentAttention
 from ._parts import LayerNorm, Linear
 from ._picks import pick_keys, with_open_block
-from ._pooling import entry_places, keep_last, softmax_pooled, tokens_of, write_entries
+from ._pooling import keep_last, softmax_pooled, tokens_of, write_entries
 from ._text import LONGEST, windows_of
 from .glm_moe_dsa import shares
 
@@ -51,13 +52,13 @@ class PoolIndexer(ExplicitPrecision):
         self.index_kpool_compress_gate = Parameter(zeros, name="index_kpool_compress_gate")
         self.factor = (self.heads * self.dim) ** -0.5
 
-    def places(self, capacity):
+    def kept(self):
         """Keys of full pools; keys and gates of the tokens after them."""
-        pools = entry_places(capacity, self.size)
-        return {"index": (pools, self.dim), "open": (self.size, 2 * self.dim)}
+        index = ("index", ENTRIES, self.size, self.dim)
+        return index, ("open", RING, self.size, 2 * self.dim)
 
     def construct(self, x, residual, text, cos, sin, cache, dtype):
-        """Query [T, heads, d], keys of pools [E, 1, d], weights [T, heads], prefix sums of keys."""
+        """Scores and the cache: query [T, heads, d], keys of pools [E, 1, d], weights, key sums."""
         query = ops.reshape(self.wq_b(residual, dtype), (-1, self.heads, self.dim))
         gate = rounded(self.index_kpool_compress_gate, dtype)
         gate = ops.matmul(rounded(x, dtype), ops.transpose(gate, (1, 0)))
@@ -69,9 +70,9 @@ class PoolIndexer(ExplicitPrecision):
         logits = tokens[..., self.dim :] + self.index_kpool_compress_ape
         key = ops.expand_dims(softmax_pooled(tokens[..., : self.dim], logits), 1)
         if cache is not None:
-            keep_last(raw, text, cache, "open")
-            write_entries(key, windows, cache, "index")
-        return query, key, self.weights_proj(x, x.dtype) * self.factor, sums
+            cache = keep_last(raw, text, cache, "open", key)
+            cache = write_entries(key, windows, cache, "index")
+        return (query, key, self.weights_proj(x, x.dtype) * self.factor, sums), cache
 
     def pick(self, scores, text, cache):
         """Picks [T, k + 1] of pools, the open one last; [T, k] where no tail is selected."""
@@ -142,11 +143,3 @@ class Glm5NextTextAttention(LatentAttention):
         no_rope, scale = Rope(0, 1.0, None, 1.0), f.qk_nope_head_dim**-0.5
         super().__init__(f, no_rope, scale, f.rms_norm_eps, indexer)
         self.block_size = f.index_kpool
-        self.made_for += (self.block_size,)
-
-    def places(self, capacity):
-        """Whole pools of latents, so that a page holds no part of one."""
-        pools = (capacity - 1) // self.block_size + 1
-        held = super().places(capacity)
-        held["latent"] = (pools * self.block_size, self.latent)
-        return held

@@ -4,10 +4,11 @@ from mindspore import ops
 
 from .. import ops as nsa
 from ..nn.precision import ExplicitPrecision
+from ._cache import BATCH, CAPACITY, WHOLE_BLOCKS, kept, with_tokens
 from ._config import Fields
 from ._grouped import GroupedAttention
 from ._parts import Linear, RMSNorm, turned
-from ._text import BEFORE, ENDS, LONGEST, POSITIONS, ROWS
+from ._text import BEFORE, ENDS, LONGEST
 
 _DEFAULTS = {
     "hidden_size": 6144,
@@ -57,26 +58,27 @@ class BlockIndexer(ExplicitPrecision):
         self.q_norm = RMSNorm(self.dim, f.rms_norm_eps, offset=1.0)
         self.k_norm = RMSNorm(self.dim, f.rms_norm_eps, offset=1.0)
 
-    def places(self, capacity):
+    def kept(self):
         """The cache holds the index keys."""
-        return {"index": (capacity, self.dim)}
+        return (("index", WHOLE_BLOCKS, 1, self.dim),)
 
     def construct(self, x, text, cos, sin, cache, dtype):
-        """Picks [T, heads, k] of blocks for x [T, hidden]."""
+        """Picks [T, heads, k] of blocks for x [T, hidden], and the cache."""
         query = ops.reshape(self.q_proj(x, dtype), (-1, self.heads, self.dim))
         query = turned(self.q_norm(query), cos, sin)
         key = turned(ops.expand_dims(self.k_norm(self.k_proj(x, dtype)), 1), cos, sin)
         kv_ends, before = text[ENDS], None
         if cache is not None:
-            cache.write("index", text[ROWS], text[POSITIONS], key)
-            key = ops.expand_dims(cache.tensors["index"], 1)
-            kv_ends, before = (ops.arange(cache.batch) + 1) * cache.capacity, text[BEFORE]
+            cache = with_tokens(cache, "index", text, key)
+            key = ops.expand_dims(kept(cache, "index"), 1)
+            kv_ends, before = (ops.arange(cache[BATCH]) + 1) * cache[CAPACITY], text[BEFORE]
         count = min(self.count, (text[LONGEST] - 1) // self.size + 1)
-        return nsa.block_indexer(
+        picks = nsa.block_indexer(
             query, key, score="max", block_size=self.size, block_count=count,
             head_groups=self.heads, local_blocks=min(self.local, count),
             actual_seq_qlen=text[ENDS], actual_seq_kvlen=kv_ends, q_offset=before,
         )  # fmt: skip
+        return picks, cache
 
 
 class MiniMaxM3VLAttention(GroupedAttention):
@@ -137,7 +139,6 @@ class MiniMaxM3VLAttention(GroupedAttention):
         if _layer_type(f, older) == _SPARSE:
             self._check(f, rope)
             self.indexer, self.pick_heads = BlockIndexer(f), f.index_n_heads
-        self.made_for += (self.pick_heads, f.index_head_dim)
 
     @staticmethod
     def _check(f, rope):

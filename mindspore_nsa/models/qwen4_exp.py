@@ -4,11 +4,12 @@ from mindspore import ops
 
 from ..nn.precision import ExplicitPrecision
 from ..ops._by_device import split
+from ._cache import ENTRIES, RING
 from ._config import Fields
 from ._grouped import GroupedAttention
 from ._parts import Angles, Linear, RMSNorm, turned
 from ._picks import pick_keys, with_open_block
-from ._pooling import entry_places, keep_last, tokens_of, write_entries
+from ._pooling import keep_last, tokens_of, write_entries
 from ._text import LONGEST, windows_of
 
 _DEFAULTS = {
@@ -43,13 +44,12 @@ class GroupIndexer(ExplicitPrecision):
         self.k_layernorm = RMSNorm(self.dim, f.rms_norm_eps, offset=1.0)
         self.angles = Angles(rope)
 
-    def places(self, capacity):
+    def kept(self):
         """Groups that have ended, and raw keys of the open one."""
-        groups = entry_places(capacity, self.size)
-        return {"index": (groups, self.dim), "open": (self.size, self.dim)}
+        return ("index", ENTRIES, self.size, self.dim), ("open", RING, self.size, self.dim)
 
     def construct(self, x, text, cos, sin, cache, dtype):
-        """Picks [T, k + 1] of groups for x [T, hidden], the open group last."""
+        """Picks [T, k + 1] of groups for x [T, hidden], the open group last, and the cache."""
         both = self.index_qk_proj(x, dtype)
         query, raw = split(both, (self.heads * self.dim, self.dim), -1)
         query = self.q_layernorm(ops.reshape(query, (-1, self.heads, self.dim)))
@@ -61,11 +61,11 @@ class GroupIndexer(ExplicitPrecision):
         key = self.k_layernorm(tokens_of(raw, text, rows, places, cache, "open").mean(1))
         key = turned(ops.expand_dims(key, 1), *self.angles(ops.maximum(first, 0)))
         if cache is not None:
-            keep_last(raw, text, cache, "open")
-            write_entries(key, windows, cache, "index")
+            cache = keep_last(raw, text, cache, "open", key)
+            cache = write_entries(key, windows, cache, "index")
         count = max(min(self.count, text[LONGEST] // self.size), 1)
         picks = pick_keys(query, key, None, text, cache, "index", count, self.size, sums)
-        return with_open_block(picks, text, self.size)
+        return with_open_block(picks, text, self.size), cache
 
 
 class Qwen4ExpTextAttention(GroupedAttention):
@@ -121,7 +121,6 @@ class Qwen4ExpTextAttention(GroupedAttention):
         self._check(f, rope)
         super().__init__(f, rope, f.indexer_compress_ratio, bool(f.attention_bias), True)
         self.indexer = GroupIndexer(f, rope)
-        self.made_for += (f.indexer_head_dim,)
 
     @staticmethod
     def _check(f, rope):

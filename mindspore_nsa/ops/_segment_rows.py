@@ -1,11 +1,13 @@
 """Tokens of segments as rows of packed tensors: what compositions of operators share."""
 
+from functools import lru_cache
 from typing import Any
 
 import mindspore
 from mindspore import Tensor, ops
 
-from ._plan import TensorSpec, fail_type, shown
+from ._custom import CACHE_SIZE, custom
+from ._plan import Planner, TensorSpec, fail_type, shown
 
 
 def check_int(function: str, given: dict[str, Any], name: str, least: Any) -> None:
@@ -40,6 +42,13 @@ def check_tensor(
 
 INTS = mindspore.int64, mindspore.int32
 
+# Sentences of wrong lists, before and after the number of tokens that they divide.
+_SUMS = (
+    "must be prefix sums that begin with 0, do not decrease and end at most at the ",
+    " tokens of {x}",
+)
+_LENGTHS = "must be in [0, ", "], the tokens of a row of {x}"
+
 
 def check_sums(function: str, given: dict[str, Any], name: str, x: Tensor) -> None:
     """The rules of prefix sums with a leading 0 of the segments of `x`, [T, ...]."""
@@ -54,10 +63,11 @@ def check_sums(function: str, given: dict[str, Any], name: str, x: Tensor) -> No
         return
     ordered = all(first <= second for first, second in zip(sums, sums[1:]))
     if sums[0] != 0 or not ordered or tokens not in (-1, max(tokens, sums[-1])):
-        raise ValueError(
-            f"{function}: {name} must be prefix sums that begin with 0, do not decrease and end at "
-            f"most at the {tokens} tokens of {x}, got {shown(list(sums))}"
-        )
+        raise ValueError(_sentence(function, name, _SUMS, tokens, x) + shown(list(sums)))
+
+
+def _sentence(function: str, name: str, parts: Any, number: Any, x: Any) -> str:
+    return f"{function}: {name} {parts[0]}{number}{parts[1].format(x=x)}, got "
 
 
 def check_lengths(function: str, given: dict[str, Any], name: str, x: Tensor) -> None:
@@ -70,17 +80,50 @@ def check_lengths(function: str, given: dict[str, Any], name: str, x: Tensor) ->
             f"{given[name].shape}"
         )
     if used is not None and most != -1 and not all(0 <= length <= most for length in used):
-        raise ValueError(
-            f"{function}: {name} must be in [0, {most}], the tokens of a row of {x}, got "
-            f"{shown(list(used))}"
-        )
+        raise ValueError(_sentence(function, name, _LENGTHS, most, x) + shown(list(used)))
 
 
-def segments(x: Tensor, cu_seqlens: Any) -> tuple[Any, ...]:
+@lru_cache(maxsize=CACHE_SIZE)
+def _list_check(text: str) -> Any:
+    def bprop(values: Any, x: Any, out: Any, dout: Any) -> tuple[Any, ...]:
+        return ops.zeros_like(values), ops.zeros_like(x)
+
+    return custom("NsaCheckList", text, bprop)
+
+
+def _plan_values(function: str, name: str, of: str, values: Any, x: Any) -> Any:
+    if values.content is not None or mindspore.context.get_context("device_target") == "Ascend":
+        return None
+    sums = name.startswith("cu_")
+    before, after = _SUMS if sums else _LENGTHS
+    kind = "sums" if sums else "lengths"
+    return _list_check(f"{kind}\n{function}: {name} {before}\n{after.format(x=of)}")
+
+
+def checked_values(function: str, name: str, of: str, values: Any, x: Tensor) -> Any:
+    """A list whose values `check_sums` or `check_lengths` did not know: a graph reads them here.
+
+    Args:
+        function: Name of the operator.
+        name: Of the list: those of prefix sums begin with "cu_".
+        of: Name of x.
+        values: The list, a Tensor.
+        x: What it divides.
+    """
+    check = _plan_checked_values(function, name, of, values, x)
+    if check is None:
+        return values
+    return check(ops.cast(values, mindspore.int64), ops.stop_gradient(x))
+
+
+_plan_checked_values = Planner(_plan_values, checked_values, lists=("values",))
+
+
+def segments(function: str, of: str, x: Tensor, name: str, cu_seqlens: Any) -> tuple[Any, ...]:
     """Prefix sums of segments with a leading 0, int32 [B + 1], and x as packed rows."""
     shape = ops.shape(x)
     if cu_seqlens is not None:
-        return ops.cast(cu_seqlens, mindspore.int32), x
+        return ops.cast(checked_values(function, name, of, cu_seqlens, x), mindspore.int32), x
     sums = ops.cast(ops.arange(shape[0] + 1) * shape[1], mindspore.int32)
     return sums, ops.reshape(x, (shape[0] * shape[1], *shape[2:]))
 

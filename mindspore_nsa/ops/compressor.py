@@ -101,7 +101,9 @@ def compressor(
     _plan_compressor(kv, gate, ape, overlap, cu_seqlens)
     rows, size = kv.shape[0], ape.shape[0]
     shape = None if cu_seqlens is not None else (rows, max(kv.shape[1] // size, 1), -1)
-    sums, values = segments(ops.cast(kv, mindspore.float32), cu_seqlens)
+    sums, values = segments(
+        _FUNCTION, "kv", ops.cast(kv, mindspore.float32), "cu_seqlens", cu_seqlens
+    )
     gate = ops.reshape(ops.cast(gate, mindspore.float32), ops.shape(values))
     bias = ops.cast(ape, mindspore.float32)
     windows = ops.floor_divide(sums[1:] - sums[:-1], size)

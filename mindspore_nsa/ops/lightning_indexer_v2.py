@@ -6,7 +6,14 @@ import mindspore
 from mindspore import Tensor, ops
 
 from ._plan import Planner, fail_type, require_none, shown
-from ._segment_rows import check_choice, check_int, check_lengths, check_sums, check_tensor
+from ._segment_rows import (
+    check_choice,
+    check_int,
+    check_lengths,
+    check_sums,
+    check_tensor,
+    checked_values,
+)
 from .lightning_indexer import lightning_indexer
 
 _FUNCTION = "lightning_indexer_v2"
@@ -147,14 +154,19 @@ def lightning_indexer_v2(
         cmp_residual_k, block_table, output_idx_offset, metadata, max_seqlen_q, layout_q, layout_k,
         mask_mode, cmp_ratio, return_value,
     )  # fmt: skip
+    ends, key_ends = seqused_q, seqused_k
+    if cu_seqlens_q is not None:
+        ends = checked_values(_FUNCTION, "cu_seqlens_q", "query", cu_seqlens_q, query)[1:]
+    if cu_seqlens_k is not None:
+        key_ends = checked_values(_FUNCTION, "cu_seqlens_k", "key", cu_seqlens_k, key)[1:]
     if return_value:
         query, key = ops.cast(query, mindspore.float32), ops.cast(key, mindspore.float32)
     return lightning_indexer(
         query,
         key,
         weights,
-        actual_seq_lengths_query=seqused_q if cu_seqlens_q is None else cu_seqlens_q[1:],
-        actual_seq_lengths_key=seqused_k if cu_seqlens_k is None else cu_seqlens_k[1:],
+        actual_seq_lengths_query=ends,
+        actual_seq_lengths_key=key_ends,
         block_table=block_table,
         layout_query=layout_q,
         layout_key=layout_k,

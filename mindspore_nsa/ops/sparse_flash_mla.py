@@ -201,8 +201,8 @@ def sparse_flash_mla(
         return_softmax_l1,
     )  # fmt: skip
     shape = ops.shape(query)
-    ends, query = segments(query, cu_seqlens_q)
-    ori_ends, rows = segments(ori_kv, cu_seqlens_ori_kv)
+    ends, query = segments(_FUNCTION, "query", query, "cu_seqlens_q", cu_seqlens_q)
+    ori_ends, rows = segments(_FUNCTION, "ori_kv", ori_kv, "cu_seqlens_ori_kv", cu_seqlens_ori_kv)
     segment, place = places(ends, query.shape[0])
     queries, keys = lengths(ends, segment), lengths(ori_ends, segment)
     width = min(ori_win_left + ori_win_right + 1, rows.shape[0])
@@ -214,7 +214,9 @@ def sparse_flash_mla(
     indices = ops.where(inside, indices, ops.full_like(indices, -1))
     picks = None
     if cmp_kv is not None:
-        cmp_ends, entries = segments(cmp_kv, cu_seqlens_cmp_kv)
+        cmp_ends, entries = segments(
+            _FUNCTION, "cmp_kv", cmp_kv, "cu_seqlens_cmp_kv", cu_seqlens_cmp_kv
+        )
         count = lengths(cmp_ends, segment)
         if cmp_mask_mode == _CAUSAL:
             count = visible(count, queries, place, cmp_ratio, cmp_residual_kv, segment)

@@ -14,6 +14,7 @@ from ._segment_rows import (
     check_choice,
     check_int,
     check_tensor,
+    checked_values,
     lengths,
     places,
     segments,
@@ -163,15 +164,18 @@ def sparse_lightning_indexer_kl_loss_grad(
         seqused_q, seqused_k, cmp_residual_k, metadata, layout_q, layout_k, mask_mode, cmp_ratio,
     )  # fmt: skip
     shapes = ops.shape(query), ops.shape(key), ops.shape(weights), ops.shape(sparse_indices)
-    ends, q = segments(ops.cast(query, mindspore.float32), cu_seqlens_q)
-    key_ends, k = segments(ops.cast(key, mindspore.float32), cu_seqlens_k)
+    ends, q = segments(_FUNCTION, "query", query, "cu_seqlens_q", cu_seqlens_q)
+    key_ends, k = segments(_FUNCTION, "key", key, "cu_seqlens_k", cu_seqlens_k)
+    q, k = ops.cast(q, mindspore.float32), ops.cast(k, mindspore.float32)
     w = ops.reshape(ops.cast(weights, mindspore.float32), (q.shape[0], -1))
     segment, place = places(ends, q.shape[0])
     queries, keys = lengths(ends, segment), lengths(key_ends, segment)
     if seqused_q is not None:
-        queries = ops.gather(ops.cast(seqused_q, mindspore.int32), segment, 0)
+        used = checked_values(_FUNCTION, "seqused_q", "query", seqused_q, query)
+        queries = ops.gather(ops.cast(used, mindspore.int32), segment, 0)
     if seqused_k is not None:
-        keys = ops.gather(ops.cast(seqused_k, mindspore.int32), segment, 0)
+        used = checked_values(_FUNCTION, "seqused_k", "key", seqused_k, key)
+        keys = ops.gather(ops.cast(used, mindspore.int32), segment, 0)
     count = keys
     if mask_mode == 3:
         count = visible(keys, queries, place, cmp_ratio, cmp_residual_k, segment)

@@ -1,6 +1,5 @@
 """Wrong configurations and calls are refused with a sentence."""
 
-import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Tensor
@@ -113,17 +112,6 @@ def test_wrong_caches():
         layer(Tensor(X), cache=cache)
     cache.reset()
     np.testing.assert_array_equal(layer(Tensor(X), cache=cache).asnumpy(), want)
-
-
-def test_a_graph_takes_no_cache():
-    layer = layer_of("deepseek_v32")
-    cache = layer.new_cache(1, 8)
-    ms.set_context(mode=ms.GRAPH_MODE)
-    try:
-        with pytest.raises(ValueError, match="cache must be None in a graph"):
-            layer(Tensor(X), cache=cache)
-    finally:
-        ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
 def test_wrong_checkpoints():

@@ -458,6 +458,9 @@ def test_exported_symbols(installed):
         "NsaMarkWritten",
         "NsaCopyRows",
         "NsaCheckEnds",
+        "NsaCheckList",
+        "NsaCheckRoom",
+        "NsaWriteRows",
     ):
         expected |= {name, f"{name}InferShape", f"{name}InferType"}
     assert exported == expected
