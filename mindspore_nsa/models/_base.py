@@ -110,7 +110,7 @@ class ModelAttention(ExplicitPrecision):
         raise NotImplementedError
 
     def kept(self):
-        """What a cache holds: for each its name, its kind and size, and the width of a row."""
+        """Name, kind, size and width of a row of each thing that a cache holds."""
         raise NotImplementedError
 
     @Asked

@@ -236,7 +236,7 @@ def with_rows(cache, name, index, values):
     number = _number(cache[NAMES], name)
     tensor = cache[number]
     values = ops.reshape(ops.cast(values, mindspore.float32), (-1, tensor.shape[1]))
-    # What reads the Tensor from here on comes after the write.
+    # Readers of the Tensor from here on come after the write.
     after = ops.depend(tensor, write_rows(tensor, index, values))
     return cache[:number] + (after,) + cache[number + 1 :]
 
