@@ -7,12 +7,12 @@ from typing import Any
 import mindspore
 from mindspore import Tensor, ops
 
-from ..ops._by_device import split
+from ..ops._by_device import on_ascend, split
 from ..ops._layer import nsa_split_heads, projects
 from ..ops._plan import fail_type
 from ..ops._types import IntList
 from .cache import AttentionCache, angles_of, make_cache, sizes_of
-from .cache_check import check_cache
+from .cache_check import check_cache, states_of_call
 from .config import NSAConfig
 from .conversion import rename
 from .layer_number import LayerNumber
@@ -397,7 +397,19 @@ class AttentionLayer(ExplicitPrecision):
             self._check_names(kwargs)
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
             self._check(*args, **kwargs)
+        if on_ascend() and kwargs.get("cache", args[2] if len(args) > 2 else None) is not None:
+            return self._step_on_device(*args, **kwargs)
         return super().__call__(*args, **kwargs)
+
+    def _step_on_device(
+        self, x: Any, actual_seq_len: Any = None, cache: Any = None, *others: Any, **more: Any
+    ) -> Any:
+        """A call with a cache, after which the host knows the lengths without reading them."""
+        if others or more or not isinstance(x, Tensor) or self.context is not None:
+            return super().__call__(x, actual_seq_len, cache, *others, **more)
+        ends = planned(self.name, x, actual_seq_len, self.hidden)[3]
+        with states_of_call(cache, ends, self.number()):
+            return super().__call__(x, actual_seq_len, cache)
 
     def _check_names(self, given: dict[str, Any]) -> None:
         for name in given:

@@ -12,6 +12,7 @@ from ..ops._by_device import on_ascend
 from ..ops._in_place import copy_rows
 from ..ops._plan import DTYPE_NAMES, FLOATS, shown
 from ..ops._types import IntList
+from .cache_known import remember
 from .cache_parts import (
     PARTS,
     array_of,
@@ -105,7 +106,12 @@ def state_of(sizes: Any, dtype: Any, lengths: Any) -> Any:
     """States of rows of these lengths, a Tensor [B, HEADER + 2]."""
     number = next(number for number, known in DTYPES.items() if known == dtype)
     rows = [[*sizes, number, 0, length, length] for length in lengths]
-    return _to_be_written(Tensor(np.array(rows, np.int64)))
+    return _state_tensor(np.array(rows, np.int64))
+
+
+def _state_tensor(values: Any) -> Tensor:
+    """States of rows where the device has its memory."""
+    return remember(_to_be_written(Tensor(values)), values)
 
 
 def _rings(
@@ -153,9 +159,14 @@ class AttentionCache(tuple[Any, ...]):
         state = self[STATE].asnumpy().copy()
         return state, state[:, HEADER], state[:, HEADER + 1]
 
+    def _write_state(self, state: Any) -> None:
+        """Give rows other states, in place."""
+        _write(self[STATE], Tensor(state))
+        remember(self[STATE], state)
+
     def _copied_state(self, rows: Any = slice(None)) -> Any:
         """The states of rows in a Tensor of their own."""
-        return _to_be_written(Tensor(self._state()[0][rows]))
+        return _state_tensor(self._state()[0][rows])
 
     @property
     def lengths(self) -> Tensor:
@@ -224,7 +235,7 @@ class AttentionCache(tuple[Any, ...]):
         arrays = given_arrays(parts)
         state = without_process(_checked_state(arrays["state"]), LAYER)
         sizes, dtype = dict(zip(SIZES, state[0].tolist())), DTYPES[int(state[0, DTYPE])]
-        found, width = [_to_be_written(Tensor(state))], sizes["head_dim"] + sizes["value_head_dim"]
+        found, width = [_state_tensor(state)], sizes["head_dim"] + sizes["value_head_dim"]
         sparse = sizes["window_size"] > 0
         if sparse != ("others" in arrays):
             raise ValueError(
@@ -305,7 +316,7 @@ class AttentionCache(tuple[Any, ...]):
                 )
         before[:] = after
         # In place, where a graph that holds the Tensor itself sees it, too.
-        _write(self[STATE], Tensor(state))
+        self._write_state(state)
 
     def _rows(self, function: str, argument: str, given: Any) -> Any:
         """Numbers of rows that exist, as a list."""
@@ -373,7 +384,7 @@ class AttentionCache(tuple[Any, ...]):
             state[row] = state[other]
             for tensor in self[SELECTED:]:
                 tensor[row].copy_(tensor[other])
-        _write(self[STATE], Tensor(state))
+        self._write_state(state)
 
     def grow(self, capacity: int) -> "AttentionCache":
         """Another cache with the same rows and room for more tokens.

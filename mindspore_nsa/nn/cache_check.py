@@ -1,11 +1,15 @@
 """Whether a cache fits a layer and has room, told before anything is written to it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import mindspore
+import numpy as np
 from mindspore import Tensor
 from mindspore.common.dtype import TensorType
 
+from ..ops._by_device import on_ascend
 from ..ops._custom import planned_target
 from ..ops._plan import DTYPE_NAMES, Planner, TensorSpec, fail_type, is_constant
 from .cache import (
@@ -21,6 +25,7 @@ from .cache import (
     STATE,
     size_text,
 )
+from .cache_known import forget, graph_compiled, known, own_call, remember
 from .layer_number import wrong_layer
 
 
@@ -58,8 +63,18 @@ class _CachePlanner(Planner):
             return None
         if tensor.shape[1] != HEADER + 2:
             return None
-        # A fraction of the time of asnumpy.
-        return tuple(map(tuple, tensor.tolist()))
+        if not on_ascend():
+            # A fraction of the time of asnumpy.
+            return tuple(map(tuple, tensor.tolist()))
+        values = known(tensor)
+        if values is None:
+            values = tensor.asnumpy()
+            remember(tensor, values)
+        return tuple(map(tuple, values.tolist()))
+
+    def __infer__(self, *args: Any) -> dict[Any, Any]:
+        graph_compiled()
+        return super().__infer__(*args)
 
     def _abstract(self, i: Any, arg: Any) -> Any:
         dtypes, shapes, values = arg["dtype"], arg["shape"], arg["value"]
@@ -200,3 +215,42 @@ def check_cache(
 
 
 _plan_check_cache = _CachePlanner(_plan_cache, check_cache, lists=("ends",))
+
+
+@contextmanager
+def states_of_call(cache: Any, ends: Any, layer: int) -> Iterator[None]:
+    """A call of a layer, after which the host knows the states of the rows as it did before.
+
+    Args:
+        cache: What is passed as the layer's cache.
+        ends: Prefix sums of the rows' new tokens, or None where the host does not know them.
+        layer: Number of the layer.
+    """
+    state = cache[STATE] if isinstance(cache, (tuple, list)) and cache else None
+    if not isinstance(state, Tensor):
+        # The call refuses it.
+        yield
+        return
+    try:
+        with own_call():
+            yield
+        # The call has made them known where they were not.
+        values = None if ends is None else known(state)
+    except BaseException:
+        # Nobody knows what has been written by then.
+        forget(state)
+        raise
+    if values is None:
+        forget(state)
+    else:
+        remember(state, _after(values, ends, layer))
+
+
+def _after(states: Any, ends: Any, layer: int) -> Any:
+    """The states of rows after a step, as the kernel makes them."""
+    after, counts = states.copy(), np.diff(ends, prepend=0)
+    after[counts > 0, LAYER] = layer
+    after[:, HEADER] += counts
+    longest = np.maximum(after[:, HEADER], after[:, HEADER + 1])
+    after[:, HEADER + 1] = np.where(after[:, HEADER] == 0, 0, longest)
+    return after

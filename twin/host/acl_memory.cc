@@ -11,6 +11,7 @@
 #include "twin/clock/plain_numbers.h"
 #include "twin/device/float16.h"
 #include "twin/host/device_memory.h"
+#include "twin/host/host_waits.h"
 #include "twin/host/log.h"
 #include "twin/host/machine.h"
 #include "twin/host/product.h"
@@ -84,6 +85,10 @@ aclError CheckCopy(const char* function, const void* dst, size_t dst_max, const 
                      : CheckHost(function, "src", src);
 }
 
+void CountIfRead(const void* dst, const void* src) {
+  if (DeviceBytesFrom(src) >= 0 && DeviceBytesFrom(dst) < 0) CountRead();
+}
+
 aclError CheckSet(const char* function, const void* address, size_t max_count, size_t count) {
   TWIN_RETURN_IF_ERROR(CheckReady(function));
   if (address == nullptr) return NullArgument(function, "devPtr");
@@ -147,6 +152,7 @@ aclError aclrtFreeHost(void* hostPtr) {
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
                      aclrtMemcpyKind kind) {
   TWIN_RETURN_IF_ERROR(CheckCopy("aclrtMemcpy", dst, destMax, src, count, kind));
+  CountIfRead(dst, src);
   std::memmove(dst, src, count);
   return ACL_SUCCESS;
 }
@@ -154,6 +160,7 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
 aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count,
                           aclrtMemcpyKind kind, aclrtStream stream) {
   TWIN_RETURN_IF_ERROR(CheckCopy("aclrtMemcpyAsync", dst, destMax, src, count, kind));
+  CountIfRead(dst, src);
   return Enqueue("aclrtMemcpyAsync", stream, [=] {
     // Checked again: the memory may be gone by now.
     TWIN_RETURN_IF_ERROR(CheckCopy("aclrtMemcpyAsync", dst, destMax, src, count, kind));

@@ -1,4 +1,5 @@
 // Streams and events.
+#include "twin/host/host_waits.h"
 #include "twin/host/log.h"
 #include "twin/host/runtime_state.h"
 
@@ -41,6 +42,7 @@ aclError aclrtDestroyStream(aclrtStream handle) {
 }
 
 aclError aclrtSynchronizeStream(aclrtStream handle) {
+  CountSynchronisation();
   const Lock lock(TheRuntime().mutex);
   TWIN_RETURN_IF_ERROR(CheckContext("aclrtSynchronizeStream"));
   const std::shared_ptr<Stream> stream = FindStream("aclrtSynchronizeStream", handle);
@@ -62,6 +64,7 @@ aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus* status) {
 }
 
 aclError aclrtSynchronizeDevice() {
+  CountSynchronisation();
   const Lock lock(TheRuntime().mutex);
   TWIN_RETURN_IF_ERROR(CheckContext("aclrtSynchronizeDevice"));
   aclError first = ACL_SUCCESS;
@@ -144,6 +147,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent handle) {
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent handle) {
+  CountSynchronisation();
   const Lock lock(TheRuntime().mutex);
   const Event* event = FindEvent("aclrtSynchronizeEvent", handle);
   if (event == nullptr) return ACL_ERROR_INVALID_PARAM;

@@ -1,0 +1,61 @@
+"""A cache's state on a device as the host knows it: reading it waits for all that runs there.
+
+The host makes every state, and the calls of a layer raise lengths by numbers that it knows. It does
+not see what graphs of the caller's own write: where one has been compiled, it reads states again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+from mindspore import Tensor
+
+from ..ops._by_device import on_ascend
+
+# The name under which a state's Tensor carries (its version, its values).
+_NAME = "nsa_known_state"
+_calling = ContextVar("calling_a_layer", default=False)
+_others_write = False
+
+
+def graph_compiled() -> None:
+    """Take notice of a graph that writes to caches, unless a layer's own call compiles it."""
+    global _others_write
+    if not _calling.get():
+        _others_write = True
+
+
+def _version(state: Tensor) -> Any:
+    """A mark that every write in PyNative mode changes."""
+    # Writes that wait to be dispatched raise it late; the device's name waits for them.
+    return state.device, state._version
+
+
+def remember(state: Tensor, values: Any) -> Tensor:
+    """The Tensor of a state [B, columns], whose values the host knows from now on."""
+    if on_ascend():
+        setattr(state, _NAME, (_version(state), np.array(values, np.int64)))
+    return state
+
+
+def known(state: Tensor) -> Any:
+    """The values of a state, int64 [B, columns], or None where the device has to be asked."""
+    version, values = getattr(state, _NAME, (None, None))
+    return None if _others_write or version != _version(state) else values
+
+
+def forget(state: Tensor) -> None:
+    """The host does not know any more what the states are."""
+    setattr(state, _NAME, (None, None))
+
+
+@contextmanager
+def own_call() -> Iterator[None]:
+    """While a layer is called, whose graph writes what the host knows."""
+    token = _calling.set(True)
+    try:
+        yield
+    finally:
+        _calling.reset(token)
