@@ -27,11 +27,13 @@ namespace {
 
 constexpr const char* kAttrsName = "nsa_attrs";  // set by mindspore_nsa/ops
 // In its text, beside the attributes of the operator: whose kernels run; whether a graph calls it;
-// which inputs are given, as bits, the others being placeholders of absent optional inputs; and,
-// before its place, the dtype of an input that is written, and where it lies.
+// which inputs are given, as bits, the others being placeholders of absent optional inputs; whether
+// an aclnn function's lists are Tensors; and, before its place, the dtype of an input that is
+// written, and where it lies.
 constexpr std::string_view kTargetName = "target";
 constexpr std::string_view kGraphName = "graph";
 constexpr std::string_view kPresentName = "present";
+constexpr std::string_view kListsName = "lists";
 constexpr std::string_view kWrittenName = "written";
 constexpr int64_t kUnknownRank = -2;  // MindSpore's shape of unknown rank is {-2}
 
@@ -81,6 +83,7 @@ struct CallText {
 
   const Backend* backend = &kCpuBackend;
   bool graph = false;
+  bool list_tensors = false;
   std::vector<InPlaceInput> in_place_inputs;
 
  private:
@@ -103,6 +106,8 @@ struct CallText {
         backend = std::get<std::string>(item.second) == "cpu" ? &kCpuBackend : &kAscendTwinBackend;
       } else if (item.first == kGraphName) {
         graph = std::get<int64_t>(item.second) != 0;
+      } else if (item.first == kListsName) {
+        list_tensors = std::get<int64_t>(item.second) != 0;
       } else if (item.first == kPresentName) {
         present_ = std::get<int64_t>(item.second);
       } else if (item.first.compare(0, kWrittenName.size(), kWrittenName) == 0) {
@@ -242,9 +247,16 @@ int run_custom(OpId id, int count, void** params, int* ndims, int64_t** shapes, 
 
 // Who calls an inference function: MindSpore with every input of the operator, or MindSpore on
 // behalf of an aclnn function of CANN's package, which it calls by itself. It passes the Tensors
-// alone there, in aclnn order: a sequence list is host data, and the Python side, which knows it,
-// has checked it and has put the number of rows into the attributes.
+// alone there, in aclnn order. A sequence list is among them where the text says so. The Python
+// side has checked the values of one that is a tuple, and has put the number of rows into the
+// attributes.
 enum class Caller { kCustom, kAclnn };
+
+// Whether MindSpore passes an argument of an aclnn function to its inference.
+bool is_passed(const AscendArgument& argument, const CallText& text) {
+  if (argument.source != AscendArgument::kInput || !text.present(argument.index)) return false;
+  return argument.parameter->kind == AclnnKind::kTensor || text.list_tensors;
+}
 
 // Inputs of which nothing is known but whether they are given.
 std::vector<TensorDesc> unknown_inputs(const OpSchema& op_schema, const CallText& text) {
@@ -264,9 +276,7 @@ std::vector<OutputDesc> infer_for_aclnn(const OpSchema& op, const CallText& text
   std::vector<TensorDesc> inputs = unknown_inputs(op, text);
   size_t place = 0;
   for (const AscendArgument& argument : signature.arguments) {
-    const bool tensor = argument.parameter->kind == AclnnKind::kTensor;
-    if (!tensor || argument.source != AscendArgument::kInput) continue;
-    if (inputs[argument.index].present) describe(inputs[argument.index], place++);
+    if (is_passed(argument, text)) describe(inputs[argument.index], place++);
   }
   const std::vector<OutputDesc> all = infer_call(text.attrs, inputs, Target::kAscend);
   std::vector<OutputDesc> outputs;
@@ -336,9 +346,7 @@ size_t tensor_count(Caller caller, const OpSchema& op, const CallText& text) {
   if (caller == Caller::kCustom) return op.inputs.size();
   size_t count = 0;
   for (const AscendArgument& argument : ascend_signature(op.name, "ascend").arguments) {
-    const bool tensor = argument.parameter->kind == AclnnKind::kTensor;
-    if (tensor && argument.source == AscendArgument::kInput && text.present(argument.index))
-      ++count;
+    if (is_passed(argument, text)) ++count;
   }
   return count;
 }

@@ -43,7 +43,7 @@ class Config:
     rows: int = 8  # sequences of one forward pass, over all workers
     accumulation: int = 1  # forward passes of one step
     # Whether documents that share a sequence see each other: joined takes a sequence for one
-    # document. Ascend's operators need that, see `check_device`.
+    # document.
     documents: str = "apart"
     steps: int = 1000
     optimizer: str = "adamw"  # or sgd, which has neither momentum nor decay
@@ -100,15 +100,6 @@ class Config:
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"config: {name} must be in [0, 1), got {getattr(self, name)}")
-        if self.device == "Ascend":
-            self.check_device()
-
-    def check_device(self):
-        """Ascend's operators take lists as constants, and documents change from batch to batch."""
-        if self.documents != "joined":
-            raise InputError(
-                f"config: documents must be joined with device Ascend, got {self.documents!r}"
-            )
 
     @property
     def tokens_per_step(self):

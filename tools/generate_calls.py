@@ -38,9 +38,9 @@ bprop_of_...: Makes the operator's bprop. `gradient` is the operator that comput
     the call. An input without a gradient has zeros. One that is a constant of the plan stands for
     its own gradient, which goes nowhere.
 aclnn_..., aclnn_bprop_of_...: The function of CANN's package with the operator's inputs. `c` has
-    the values that the host knows, whether an optional Tensor is given, and the dtype of a list
-    that is a Tensor; None: it is absent. A bprop returns anything for an argument that is no
-    Tensor."""
+    the values that the host knows, whether an optional Tensor is given, the form of a list (see
+    `host_list`), and the dtype of one that the device reads; None: it is absent. A bprop returns
+    anything for an argument that is no Tensor."""
 REFUSALS = """Gradients that do not exist: bprops that raise where one is used.
 
 REFUSALS has one for each number of inputs, because MindSpore counts the parameters of a bprop."""
@@ -73,7 +73,7 @@ def imports(source):
     outside = [f"from mindspore import {name}" for name in used("Tensor")]
     ours = [f"from .._by_device import {name}" for name in used("zeros_like")]
     ours += [f"from .._custom import {name}" for name in used("absent")]
-    operands = used("in_dtype", "listed", "passed", "zero_gradient")
+    operands = used("host_list", "in_dtype", "listed", "passed", "zero_gradient")
     ours += [f"from .._operands import {', '.join(operands)}"] if operands else []
     return ["\n".join(group) for group in (lines, outside, ours) if group]
 

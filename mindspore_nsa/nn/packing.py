@@ -13,8 +13,9 @@ from mindspore import Tensor, ops
 
 from .. import _native
 from ..ops import compressed_seq_len
+from ..ops._by_device import take_rows
 from ..ops._custom import CACHE_SIZE, constant, custom
-from ..ops._plan import FLOATS, Planner, TensorSpec, fail_type, shown
+from ..ops._plan import FLOATS, Planner, TensorSpec, fail_type, host_values, shown
 from ..ops._types import IntList
 from .rotary import LIMIT
 
@@ -124,7 +125,8 @@ def _documents(name: str, x: Tensor, seq_len: Any) -> tuple[Any, ...] | None:
         check_tensor(name, seq_len)
         if seq_len.content is not None:
             check_ends(name, seq_len.content, x.shape[0])
-        return None
+        values = host_values(seq_len)
+        return values if isinstance(values, tuple) and values is not seq_len else None
     if not isinstance(seq_len, (tuple, list)):
         fail_type(name, "actual_seq_len", "a tuple or list of ints or a Tensor", seq_len)
     check_ends(name, seq_len, x.shape[0])
@@ -189,9 +191,8 @@ def _plan_call(name: str, x: Any, actual_seq_len: Any, hidden: Any) -> tuple[Any
 
 def document_positions(ends: Any, indices: Tensor) -> Any:
     """Position in its document of each of the rows `indices`, for documents that end at `ends`."""
-    starts = ops.concat((ops.zeros_like(ends[:1]), ends))
     document = ops.searchsorted(ends, indices, right=True)
-    return indices - ops.gather(starts, document, 0)
+    return indices - take_rows(ops.concat((_FIRST, ends)), document)
 
 
 def planned(name: str, x: Tensor, actual_seq_len: IntList, hidden: int) -> Any:

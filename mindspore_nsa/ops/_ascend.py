@@ -20,8 +20,9 @@ from mindspore.ops import CustomRegOp, DataType
 
 from .. import _native
 from ._by_device import zeros_like
-from ._custom import CALLS, library, schema
+from ._custom import CALLS, library, on_device, schema
 from ._environment import release
+from ._operands import LIST_ABSENT, LIST_TENSOR, LIST_TUPLE
 from .generated import ACLNN
 
 _FORMATS = {
@@ -162,11 +163,11 @@ def _registration(op: str) -> Any:
     return info.target("Ascend").get_op_info()
 
 
-def _contiguous(argument: Any) -> Any:
-    """The argument, a view of another Tensor copied."""
-    if isinstance(argument, mindspore.Tensor) and argument._need_contiguous():
-        return argument.contiguous()
-    return argument
+def _to_call_with(argument: Any) -> Any:
+    """The argument, a view of another Tensor copied, a constant of this package on the device."""
+    if not isinstance(argument, mindspore.Tensor):
+        return argument
+    return argument.contiguous() if argument._need_contiguous() else on_device(argument)
 
 
 def _run_time(argument: Any) -> Any:
@@ -214,10 +215,11 @@ class AclnnCustom(ops.Custom):
         op: Name of the operator.
         attrs: Its attributes for the native inference.
         missing: Places of the arguments that are Tensors in the function, and None here.
+        late: Whether its lists are Tensors, whose values are known when it runs.
         bprop: Its gradient.
     """
 
-    def __init__(self, op: str, attrs: Any, missing: Any, bprop: Any) -> None:
+    def __init__(self, op: str, attrs: Any, missing: Any, late: bool, bprop: Any) -> None:
         # MindSpore writes into the registration that it is given, the name of the kernel too.
         info = deepcopy(_registration(op))
         function = f"{library()}:{_function(op)}"
@@ -231,6 +233,11 @@ class AclnnCustom(ops.Custom):
             types[place] = _ABSENT_TYPE
         self.add_prim_attr("custom_inputs_type", types)
         self.add_prim_attr("custom_callback_func", function)
+        if late:
+            # MindSpore reads a Tensor that is a list for the function where it asks for the size
+            # of the workspace. A kernel of open shapes does so in each step, after what computes
+            # the list; any other once, when the graph is compiled.
+            self.add_prim_attr("input_is_dynamic_shape", True)
 
     def _generate_get_workspace_size_func(self) -> None:
         """Nothing: the native library has what MindSpore would have g++ compile."""
@@ -247,14 +254,14 @@ class AclnnCustom(ops.Custom):
     def __call__(self, *args: Any) -> Any:
         # A graph keeps stride and offset of the first view that it was called with, for Tensors
         # that are none, too.
-        args = tuple([_contiguous(arg) for arg in args])
+        args = tuple([_to_call_with(arg) for arg in args])
         with CALLS:
             if any(type(arg) is tuple and arg for arg in args):
                 return _WithLists.apply(self, *args)
             return self.graph(*args)
 
 
-def _known(op: str, parameter: Any, tensors: Any, attrs: Any, lists: Any) -> Any:
+def _known(op: str, parameter: Any, tensors: Any, attrs: Any, lists: Any, late: bool) -> Any:
     """Return what the host passes for a parameter, or knows of a Tensor; see generated/."""
     source, index = parameter["source"], parameter["index"]
     if source == "attr":
@@ -264,7 +271,7 @@ def _known(op: str, parameter: Any, tensors: Any, attrs: Any, lists: Any) -> Any
     spec = schema(op)["inputs"][index]
     name = spec["name"]
     if parameter["kind"] != "tensor":
-        return name in lists
+        return (LIST_TENSOR if late else LIST_TUPLE) if name in lists else LIST_ABSENT
     if spec["list"]:
         return mindspore.int64 if name in tensors else None
     return name in tensors
@@ -288,7 +295,7 @@ def _missing(op: str, parameter: Any, tensors: Any) -> bool:
 
 
 def aclnn_operator(
-    op: str, text: str, tensors: Any, attrs: Any, lists: Any, bprop: Any
+    op: str, text: str, tensors: Any, attrs: Any, lists: Any, late: bool, bprop: Any
 ) -> tuple[Any, ...]:
     """The Custom of an aclnn function, and what calls it with an operator's inputs; see `Operator`.
 
@@ -298,6 +305,7 @@ def aclnn_operator(
         tensors: Names of the Tensors that are not absent.
         attrs: Attributes by name.
         lists: Names of its sequence lists that are given.
+        late: Whether these are Tensors, whose values are known when the operator runs.
         bprop: Its gradient, in terms of the operator's inputs and outputs.
     """
     _check_mindspore()
@@ -305,7 +313,7 @@ def aclnn_operator(
     kind, forward, backward = ACLNN[op]
     inputs = _parameters(op, "input")
     # The fields of `kind` are the parameters that depend on the call, in their order.
-    known = kind(*(_known(op, p, tensors, attrs, lists) for p in inputs if _depends(op, p)))
+    known = kind(*(_known(op, p, tensors, attrs, lists, late) for p in inputs if _depends(op, p)))
     missing = [place for place, p in enumerate(inputs) if _missing(op, p, tensors)]
-    custom = AclnnCustom(op, text, missing, backward(bprop, known))
+    custom = AclnnCustom(op, text, missing, late, backward(bprop, known))
     return custom, forward(custom, known)

@@ -70,6 +70,8 @@ def schema(op: str) -> Any:
 # The target of the call that is being planned, and whether a graph is compiled.
 planned_target = ContextVar("planned_target", default="cpu")
 planned_for_graph = ContextVar("planned_for_graph", default=False)
+# Whether the lists of that call are Tensors for an aclnn function that takes them from the host.
+planned_tensor_lists = ContextVar("planned_tensor_lists", default=False)
 
 # str() of a member of an Enum of str would be its name, not its value.
 _CODES: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -96,8 +98,8 @@ def encode_attrs(op: str, attrs: Any, given: Iterable[str] = ()) -> Any:
 
     The text also says which inputs are given, the required ones and those named in `given`, and
     names the target of the call that is being planned, and whether a graph makes it, which says
-    what an error's text has to add. On target "ascend" another line follows, which is not for the
-    native library: what the host knows there.
+    what an error's text has to add, and whether inference on target "ascend" sees lists among the
+    Tensors. There another line follows, which is not for the native library: what the host knows.
     """
     inputs = schema(op)["inputs"]
     unknown = set(given).difference(spec["name"] for spec in inputs)
@@ -116,14 +118,16 @@ def encode_attrs(op: str, attrs: Any, given: Iterable[str] = ()) -> Any:
         items.append(f"target=s{target}")
     if planned_for_graph.get():
         items.append("graph=i1")
-    text = ";".join(items)
     if target != "ascend":
-        return text
+        return ";".join(items)
+    if planned_tensor_lists.get():
+        items.append("lists=i1")
+    text = ";".join(items)
     real = [spec for spec, is_real in zip(inputs, present) if is_real]
     on_device = device_lists(op)
     tensors = [spec["name"] for spec in real if not spec["list"] or spec["name"] in on_device]
     on_host = [spec["name"] for spec in real if spec["name"] not in tensors]
-    return f"{text}\n{json.dumps([tensors, values, on_host])}"
+    return f"{text}\n{json.dumps([tensors, values, on_host, planned_tensor_lists.get()])}"
 
 
 def for_device(text: str) -> bool:
@@ -183,8 +187,7 @@ def native_operator(op: str, text: str, bprop: Any) -> Any:
         return Operator(made, made)
     from ._ascend import aclnn_operator
 
-    tensors, values, lists = json.loads(host)
-    return Operator(*aclnn_operator(op, attrs, tensors, values, lists, bprop))
+    return Operator(*aclnn_operator(op, attrs, *json.loads(host), bprop))
 
 
 def constant(values: Any) -> Tensor:
@@ -194,9 +197,25 @@ def constant(values: Any) -> Tensor:
     no values, and would outlive the block in whatever keeps it.
     """
     if mindspore.context.get_context("device_target") != "meta":
-        return Tensor(values)
-    with mindspore.DeviceCtx("CPU"):
-        return Tensor(values)
+        made = Tensor(values)
+    else:
+        with mindspore.DeviceCtx("CPU"):
+            made = Tensor(values)
+    made.nsa_constant = True
+    return made
+
+
+def on_device(tensor: Tensor) -> Tensor:
+    """A constant in the memory of device Ascend; another Tensor as it is.
+
+    A graph that is called with a Tensor of the host copies it for every call, and waits.
+    """
+    if tensor.device != "CPU" or not getattr(tensor, "nsa_constant", False):
+        return tensor
+    copy = getattr(tensor, "nsa_on_device", None)
+    if copy is None:
+        copy = tensor.nsa_on_device = tensor.move_to("Ascend", blocking=True)
+    return copy
 
 
 @cache

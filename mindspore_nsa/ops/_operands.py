@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import mindspore
 from mindspore import Tensor, ops
 
 from ._by_device import zeros_like
@@ -27,6 +28,22 @@ def in_dtype(x: Tensor, dtype: Any) -> Any:
 def listed(x: Tensor, dtype: Any) -> Any:
     """A list that is a Tensor of a dtype for the operator; None where there is no dtype."""
     return None if dtype is None else in_dtype(x, dtype)
+
+
+# Forms of a list that an aclnn function takes from the host.
+LIST_ABSENT, LIST_TUPLE, LIST_TENSOR = range(3)
+
+
+def host_list(x: Any, form: int) -> Any:
+    """A list for an aclnn function that takes it from the host; `form` is one of the above.
+
+    MindSpore reads the bytes of a Tensor as int64, whatever its dtype is.
+    """
+    if form == LIST_ABSENT:
+        return None
+    if form == LIST_TENSOR:
+        return in_dtype(x, mindspore.int64)
+    return x
 
 
 def zero_gradient(x: Tensor, given: bool) -> Any:

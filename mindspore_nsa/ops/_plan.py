@@ -19,6 +19,7 @@ from mindspore.common.dtype import TensorType
 
 from .. import _native
 from .._config import graph_compiled, requested_target, resolve_target
+from ._by_device import on_ascend
 from ._constexpr import Constexpr
 from ._custom import (
     absent,
@@ -27,6 +28,7 @@ from ._custom import (
     list_tensor,
     planned_for_graph,
     planned_target,
+    planned_tensor_lists,
     schema,
 )
 from .generated import GIVEN, STAND_INS
@@ -163,6 +165,8 @@ class Planner(Constexpr):
         self.names = tuple(inspect.signature(function).parameters)
         lists = {*lists, *(spec["name"] for spec in _lists_of(op))}
         self.lists = frozenset(i for i, name in enumerate(self.names) if name in lists)
+        on_device = frozenset() if op is None else device_lists(op)
+        self._on_host = frozenset(i for i in self.lists if self.names[i] not in on_device)
         self.read = self.lists.union(map(self.names.index, masks))
         self._read_bits = sum(1 << i for i in self.read)
         self._kept = kept
@@ -176,13 +180,16 @@ class Planner(Constexpr):
         target = resolve_target(requested_target(), mindspore.context.get_context("device_target"))
         if in_graph:
             graph_compiled(target)
+        late = target == "ascend" and any(_unknown_list(specs[i]) for i in self._on_host)
         token, graph_token = planned_target.set(target), planned_for_graph.set(in_graph)
+        lists_token = planned_tensor_lists.set(late)
         try:
             values = (s.plain() if type(s) is _Sequence else s for s in specs)
             return self._plan(**dict(zip(self.names, values, strict=True)))
         finally:
             planned_target.reset(token)
             planned_for_graph.reset(graph_token)
+            planned_tensor_lists.reset(lists_token)
 
     def _keep(self, key: Any, result: Any) -> Any:
         # A list, because other threads may add to the dict meanwhile.
@@ -251,8 +258,31 @@ class Planner(Constexpr):
             return _is_upper_triangular(tensor)
         if tensor.dtype not in (mindspore.int64, mindspore.int32) or len(tensor.shape) != 1:
             return None
-        # A fraction of the time of asnumpy.
-        return tuple(tensor.tolist())
+        return _values(tensor)
+
+
+# The name under which a list on a device carries (its version, its values).
+_VALUES = "nsa_known_values"
+
+
+def _values(tensor: Tensor) -> tuple[int, ...]:
+    """Values of a list, which all layers of a model read from the device once."""
+    # A Parameter may be written by a graph, which does not tell.
+    once = on_ascend() and tensor.device != "CPU" and not isinstance(tensor, mindspore.Parameter)
+    if once:
+        version, values = getattr(tensor, _VALUES, (None, None))
+        if version == tensor._version:
+            return values
+    # A fraction of the time of asnumpy.
+    values = tuple(tensor.tolist())
+    if once:
+        setattr(tensor, _VALUES, (tensor._version, values))
+    return values
+
+
+def _unknown_list(spec: Any) -> bool:
+    """Whether this is a list whose values are known only when a graph runs."""
+    return isinstance(spec, TensorSpec) and spec.content is None
 
 
 def _is_list(value: Any) -> bool:
@@ -320,18 +350,11 @@ def tensor_input(
     return spec.native(dtype)
 
 
-def list_input(
-    function: str, argument: str, spec: Any, optional: Any = False, on_device: Any = False
-) -> Any:
-    """A sequence list for `_native.infer`; `on_device`: no target has it as host data."""
+def list_input(function: str, argument: str, spec: Any, optional: Any = False) -> Any:
+    """A sequence list for `_native.infer`."""
     if spec is None and optional:
         return None
     if isinstance(spec, TensorSpec):
-        if planned_target.get() == "ascend" and not on_device:
-            raise ValueError(
-                f"{function}: {argument} must be a tuple or list of ints with target 'ascend', "
-                f"where it is host data, got {spec}"
-            )
         return spec.native()
     if not isinstance(spec, (tuple, list)):
         expected = "a tuple or list of ints or a Tensor"
@@ -344,13 +367,24 @@ def _tensor_constant(spec: Any) -> Any:
     return None if isinstance(spec, TensorSpec) else absent()
 
 
+def host_values(spec: Any) -> Any:
+    """A list as the plan is given it, a Tensor's values where a function takes them from the host.
+
+    Elsewhere a Tensor stays one, because a graph runs with other values than it is planned with.
+    """
+    known = isinstance(spec, TensorSpec) and planned_target.get() == "ascend"
+    return spec.content if known and not planned_tensor_lists.get() else spec
+
+
 def list_constant(spec: Any, on_host: bool = False) -> Any:
     """Return None to pass a list itself, else a Tensor of it or a placeholder.
 
-    On target "ascend" a function may take the values from the host: then it is a tuple.
+    On target "ascend" a function may take the values from the host: then it is a tuple, unless
+    there are values that only the device knows yet.
     """
+    on_host = on_host and not planned_tensor_lists.get()
     if isinstance(spec, TensorSpec):
-        return None
+        return spec.content if on_host else None
     if spec is None:
         return absent("int64")
     return tuple(map(int, spec)) if on_host else list_tensor(tuple(spec))
@@ -411,8 +445,7 @@ class NativeCall:
             name, optional = spec["name"], spec["optional"]
             argument = given[name]
             if spec["list"]:
-                on_device = name in device_lists(op)
-                self.inputs[name] = list_input(self.function, name, argument, optional, on_device)
+                self.inputs[name] = list_input(self.function, name, argument, optional)
                 continue
             if not cast:
                 self.casts[name] = None

@@ -73,8 +73,7 @@ def nsa_compress(
     Keyword Args:
         actual_seq_len (Union[tuple[int], list[int], Tensor]): Inclusive prefix sums of the segment
             lengths; the last one is :math:`T`. A Tensor has shape :math:`(B,)` and dtype int64 or
-            int32, and its values may change from call to call without a new graph; target
-            ``"ascend"`` takes a tuple or list only.
+            int32, and its values may change from call to call without a new graph.
         num_windows (int, optional): Rows of the output. Default: ``None``, the number of windows
             where `actual_seq_len` is a tuple or list, and :math:`T // s`, which is always enough,
             where it is a Tensor. Rows past the windows are zero and get no gradient.

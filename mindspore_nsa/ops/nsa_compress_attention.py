@@ -9,7 +9,7 @@ from mindspore import Tensor
 from .. import _native
 from ._custom import CACHE_SIZE, encode_attrs, native_operator
 from ._gradient import gradient_operator
-from ._plan import NativeCall, Planner, TensorSpec
+from ._plan import NativeCall, Planner, TensorSpec, host_values
 from ._sequence import compressed_seq_len
 from ._types import IntList
 from .generated.nsa_compress_attention import (
@@ -90,12 +90,13 @@ def _plan_call(**given: Any) -> tuple[Any, ...]:
     # The list of compressed lengths is always passed: the gradient needs it.
     derive = False
     if given["actual_cmp_seq_kvlen"] is None:
-        if isinstance(given["actual_seq_qlen"], TensorSpec):
+        queries = host_values(given["actual_seq_qlen"])
+        if isinstance(queries, TensorSpec):
             derive = True
-            given["actual_cmp_seq_kvlen"] = given["actual_seq_qlen"]
+            given["actual_cmp_seq_kvlen"] = queries
         else:
             given["actual_cmp_seq_kvlen"] = _native.compressed_seq_len(
-                given["actual_seq_qlen"], given["compress_block_size"], given["compress_stride"]
+                queries, given["compress_block_size"], given["compress_stride"]
             )
         call = NativeCall(_OP, given)
     _check_selection_lengths(given)

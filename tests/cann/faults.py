@@ -100,7 +100,7 @@ FAULTS = {
     "no fault": {"ACLNN": around(unchanged)},
     "one registration": {"deepcopy": lambda info: info},
     "absent tensors": {"_ABSENT_TYPE": "aclTensor*"},
-    "views": {"_contiguous": lambda x: x},
+    "views": {"_to_call_with": lambda x: x},
     "order of arguments": {"ACLNN": swapped("key", "value")},
     "an optional input shifted": {"ACLNN": swapped("realShiftOptional", "dropMaskOptional")},
     "order of outputs": {"ACLNN": around(in_reverse)},

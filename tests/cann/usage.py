@@ -7,6 +7,7 @@ process that ends tells by which.
 """
 
 import pickle
+import re
 import sys
 import tempfile
 import threading
@@ -168,6 +169,53 @@ def packings_are_compiled_once():
         found += (to_numpy(attention(*operands(), ends)), *gradients(energy_of))
         graphs = len(ms_compile_cache) if graphs is None else graphs
     return (*found, np.array(len(ms_compile_cache) - graphs))
+
+
+@use
+def packings_of_one_graph():
+    """Lists that are Tensors, given or computed in the graph, int32 and int64, with the gradient.
+
+    A Tensor input of the function follows its lists.
+    """
+    sink = Tensor(np.linspace(-1, 1, 4).astype(np.float32))
+
+    def energy_of(q, k, v, lengths, sink):
+        ends = ops.cumsum(lengths, 0)
+        out = attention(q, k, v, ends, sink=sink)
+        later = attention(out, k, v, ends.astype(ms.int64))
+        return ops.square(later.astype(ms.float32)).sum()
+
+    gradient = ms.jit(ms.grad(energy_of, (0, 1, 2, 4)), jit_level="O0")
+    found, graphs = (), None
+    for lengths in ((20, 28, 0), (48, 0, 0), (1, 2, 45), (16, 16, 16)):
+        found += to_numpy(gradient(*operands(), Tensor(lengths, ms.int32), sink))
+        graphs = len(ms_compile_cache) if graphs is None else graphs
+    return (*found, np.array(len(ms_compile_cache) - graphs))
+
+
+@use
+def wrong_lists_of_a_graph():
+    """The sentence of the error, which comes when the graph runs; the next graph is another."""
+    found = ()
+    for ends in ((20, 47), (30, 20), (20, 48)):
+        function = ms.jit(attention, jit_level="O0")
+        try:
+            found += (to_numpy(function(*operands(), Tensor(ends))),)
+        except RuntimeError as error:
+            found += (re.search(r"flash_attention_score: [^;\n]*", str(error))[0],)
+    return found
+
+
+@use
+def tensor_lists_outside_of_graphs():
+    """In PyNative mode, of host and device; there are as many windows as any values may need."""
+    x, weight = draw(96, 2, 32), draw(32, 2)
+    found = ()
+    for values in ((40, 96), (33, 96)):
+        for ends in (Tensor(values), Tensor(values, ms.int32) + 0):
+            out = mindspore_nsa.nsa_compress(x, weight, 32, 16, actual_seq_len=ends)
+            found += (to_numpy(out),)
+    return found
 
 
 class Packed(nn.Cell):

@@ -144,7 +144,7 @@ def test_program_and_its_interruption(text, tmp_path):
         (["--set", "layers=x"], "'x' is not int"),
         (["--set", "kv_heads=3"], "num_heads must be a multiple of num_kv_heads"),
         (["--data", "nothing"], "--data: nothing does not exist"),
-        (["--set", "documents=joined", "--set", "device=Ascend"], "device Ascend cannot be used"),
+        (["--set", "device=Ascend"], "device Ascend cannot be used"),
         (["--resume"], "no checkpoint in"),
         (["--context", "2"], "--context, --tensor: parallel_groups: context * tensor must divide"),
         (["--tensor", "0"], "--context, --tensor: parallel_groups: tensor must be at least 1"),

@@ -45,7 +45,9 @@ def argument(op, parameter):
     if spec["list"] and parameter["kind"] == "tensor":
         # None where it is absent, else the dtype that the function reads.
         return Argument(name, f"listed({value}, c.{name})", name, place, f"c.{name} is not None")
-    if spec["optional"] or spec["list"]:
+    if spec["list"]:
+        return Argument(name, f"host_list({value}, c.{name})", name, place, f"c.{name}")
+    if spec["optional"]:
         return Argument(name, f"{value} if c.{name} else None", name, place, f"c.{name}")
     return Argument(name, value, None, place)
 

@@ -14,7 +14,7 @@ void CountSynchronisation();
 
 extern "C" {
 
-// Of the process so far.
+// Counts of the process so far.
 struct TwinHostWaits {
   uint64_t reads;             // copies from the device to the host
   uint64_t synchronisations;  // calls that wait for a stream, an event or the device

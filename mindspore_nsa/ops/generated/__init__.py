@@ -10,9 +10,9 @@ bprop_of_...: Makes the operator's bprop. `gradient` is the operator that comput
     the call. An input without a gradient has zeros. One that is a constant of the plan stands for
     its own gradient, which goes nowhere.
 aclnn_..., aclnn_bprop_of_...: The function of CANN's package with the operator's inputs. `c` has
-    the values that the host knows, whether an optional Tensor is given, and the dtype of a list
-    that is a Tensor; None: it is absent. A bprop returns anything for an argument that is no
-    Tensor.
+    the values that the host knows, whether an optional Tensor is given, the form of a list (see
+    `host_list`), and the dtype of one that the device reads; None: it is absent. A bprop returns
+    anything for an argument that is no Tensor.
 
 Written by tools/generate_calls.py: change it there, then run `make generate`.
 """

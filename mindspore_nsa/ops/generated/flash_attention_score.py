@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mindspore import Tensor
 
 from .._custom import absent
-from .._operands import in_dtype, passed, zero_gradient
+from .._operands import host_list, in_dtype, passed, zero_gradient
 
 
 class FlashAttentionScoreStandIns(NamedTuple):
@@ -160,11 +160,11 @@ def aclnn_flash_attention_score(custom: Any, c: FlashAttentionScoreArguments) ->
             query, key, value, real_shift if c.real_shift_optional else None,
             drop_mask if c.drop_mask_optional else None,
             None,  # padding_mask_optional
-            attn_mask if c.atten_mask_optional else None, prefix if c.prefix_optional else None,
-            actual_seq_qlen if c.actual_seq_q_len_optional else None,
-            actual_seq_kvlen if c.actual_seq_kv_len_optional else None,
-            q_start_idx if c.q_start_idx_optional else None,
-            kv_start_idx if c.kv_start_idx_optional else None, sink if c.sink_optional else None,
+            attn_mask if c.atten_mask_optional else None, host_list(prefix, c.prefix_optional),
+            host_list(actual_seq_qlen, c.actual_seq_q_len_optional),
+            host_list(actual_seq_kvlen, c.actual_seq_kv_len_optional),
+            host_list(q_start_idx, c.q_start_idx_optional),
+            host_list(kv_start_idx, c.kv_start_idx_optional), sink if c.sink_optional else None,
             c.scale_value, c.keep_prob, c.pre_tokens, c.next_tokens, c.head_num, c.input_layout,
             0,  # inner_precise
             c.sparse_mode, c.pse_type,
@@ -262,12 +262,12 @@ def aclnn_flash_attention_score_grad(custom: Any, c: FlashAttentionScoreGradArgu
             softmax_sum,  # softmax_sum_optional
             None,  # softmax_in_optional
             attention_in,  # attention_in_optional
-            prefix if c.prefix_optional else None,
-            actual_seq_qlen if c.actual_seq_q_len_optional else None,
-            actual_seq_kvlen if c.actual_seq_kv_len_optional else None,
-            q_start_idx if c.q_start_idx_optional else None,
-            kv_start_idx if c.kv_start_idx_optional else None, sink if c.sink_optional else None,
-            q_offset if c.q_offset_optional else None,
+            host_list(prefix, c.prefix_optional),
+            host_list(actual_seq_qlen, c.actual_seq_q_len_optional),
+            host_list(actual_seq_kvlen, c.actual_seq_kv_len_optional),
+            host_list(q_start_idx, c.q_start_idx_optional),
+            host_list(kv_start_idx, c.kv_start_idx_optional), sink if c.sink_optional else None,
+            host_list(q_offset, c.q_offset_optional),
             softmax_sum_grad if c.softmax_sum_grad_optional else None, c.scale_value, c.keep_prob,
             c.pre_tokens, c.next_tokens, c.head_num, c.input_layout,
             0,  # inner_precise

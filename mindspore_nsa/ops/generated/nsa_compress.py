@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mindspore import Tensor
 
 from .._custom import absent
-from .._operands import in_dtype, passed, zero_gradient
+from .._operands import host_list, in_dtype, passed, zero_gradient
 
 
 class NsaCompressStandIns(NamedTuple):
@@ -63,7 +63,7 @@ def aclnn_nsa_compress(custom: Any, c: NsaCompressArguments) -> Any:
 
     def call(input: Any, weight: Any, actual_seq_len: Any) -> Any:
         out = custom(
-            input, weight, actual_seq_len if c.act_seq_len_optional else None,
+            input, weight, host_list(actual_seq_len, c.act_seq_len_optional),
             "TND",  # layout_optional
             c.compress_block_size, c.compress_stride,
             0,  # act_seq_len_type
@@ -107,7 +107,7 @@ def aclnn_nsa_compress_grad(custom: Any, c: NsaCompressGradArguments) -> Any:
 
     def call(output_grad: Any, input: Any, weight: Any, actual_seq_len: Any) -> Any:
         out = custom(
-            output_grad, input, weight, actual_seq_len if c.act_seq_len_optional else None,
+            output_grad, input, weight, host_list(actual_seq_len, c.act_seq_len_optional),
             c.compress_block_size, c.compress_stride,
             0,  # act_seq_len_type
             "TND",  # layout_optional

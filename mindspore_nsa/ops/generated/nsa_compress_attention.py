@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mindspore import Tensor
 
 from .._custom import absent
-from .._operands import in_dtype, passed, zero_gradient
+from .._operands import host_list, in_dtype, passed, zero_gradient
 
 
 class NsaCompressAttentionStandIns(NamedTuple):
@@ -128,10 +128,10 @@ def aclnn_nsa_compress_attention(custom: Any, c: NsaCompressAttentionArguments) 
         out = custom(
             query, key, value, atten_mask if c.atten_mask_optional else None,
             topk_mask if c.topk_mask_optional else None,
-            actual_seq_qlen if c.actual_seq_q_len_optional else None,
-            actual_cmp_seq_kvlen if c.actual_cmp_seq_kv_len_optional else None,
-            actual_sel_seq_kvlen if c.actual_sel_seq_kv_len_optional else None,
-            q_offset if c.q_offset_optional else None, c.scale_value, c.head_num,
+            host_list(actual_seq_qlen, c.actual_seq_q_len_optional),
+            host_list(actual_cmp_seq_kvlen, c.actual_cmp_seq_kv_len_optional),
+            host_list(actual_sel_seq_kvlen, c.actual_sel_seq_kv_len_optional),
+            host_list(q_offset, c.q_offset_optional), c.scale_value, c.head_num,
             "TND",  # input_layout_optional
             0,  # sparse_mode
             c.compress_block_size, c.compress_stride, c.select_block_size, c.select_block_count,

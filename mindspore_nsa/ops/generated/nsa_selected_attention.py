@@ -10,7 +10,7 @@ from mindspore import Tensor
 
 from .._by_device import zeros_like
 from .._custom import absent
-from .._operands import in_dtype, passed, zero_gradient
+from .._operands import host_list, in_dtype, passed, zero_gradient
 
 
 class NsaSelectedAttentionStandIns(NamedTuple):
@@ -99,9 +99,9 @@ def aclnn_nsa_selected_attention(custom: Any, c: NsaSelectedAttentionArguments) 
         out = custom(
             query, key, value, topk_indices,
             None,  # atten_mask_optional
-            actual_seq_qlen if c.actual_seq_q_len_optional else None,
-            actual_seq_kvlen if c.actual_seq_kv_len_optional else None,
-            q_offset if c.q_offset_optional else None, c.scale_value, c.head_num,
+            host_list(actual_seq_qlen, c.actual_seq_q_len_optional),
+            host_list(actual_seq_kvlen, c.actual_seq_kv_len_optional),
+            host_list(q_offset, c.q_offset_optional), c.scale_value, c.head_num,
             "TND",  # input_layout_optional
             c.sparse_mode, c.selected_block_size, c.selected_block_count,
         )
@@ -202,10 +202,10 @@ def aclnn_nsa_selected_attention_grad(custom: Any, c: NsaSelectedAttentionGradAr
     ) -> Any:
         out = custom(
             query, key, value, attention_out, attention_out_grad, softmax_max, softmax_sum,
-            topk_indices, actual_seq_qlen if c.actual_seq_q_len_optional else None,
-            actual_seq_kvlen if c.actual_seq_kv_len_optional else None,
+            topk_indices, host_list(actual_seq_qlen, c.actual_seq_q_len_optional),
+            host_list(actual_seq_kvlen, c.actual_seq_kv_len_optional),
             None,  # atten_mask_optional
-            q_offset if c.q_offset_optional else None,
+            host_list(q_offset, c.q_offset_optional),
             softmax_sum_grad if c.softmax_sum_grad_optional else None, c.scale_value,
             c.selected_block_size, c.selected_block_count, c.head_num,
             "TND",  # input_layout_optional
