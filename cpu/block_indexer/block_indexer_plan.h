@@ -19,7 +19,6 @@ struct IndexerPlan {
   int64_t block_size, count;
   int64_t init_blocks, local_blocks;
   int64_t compress_block_size, compress_stride;
-  const int64_t* first_row;       // [segments] of topk_indices
   int64_t max_lanes, max_blocks;  // packed keys and blocks of a segment
   int64_t max_queries, max_rows;  // of a tile
 

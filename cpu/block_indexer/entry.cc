@@ -44,7 +44,6 @@ void block_indexer(const BlockIndexerParams& p) {
   AttentionPlan plan{};
   const std::vector<Segment> segments = make_indexer_plan(p, plan);
 
-  std::vector<int64_t> first_row(segments.size());
   IndexerPlan index{};
   index.score = p.score;
   index.weights = p.weights;
@@ -57,13 +56,10 @@ void block_indexer(const BlockIndexerParams& p) {
   index.local_blocks = p.local_blocks;
   index.compress_block_size = p.compress_block_size;
   index.compress_stride = p.compress_stride;
-  index.first_row = first_row.data();
-  for (size_t b = 0; b < segments.size(); ++b) {
-    first_row[b] = b == 0 ? 0 : p.seq_q[b - 1];
-    if (segments[b].q_len == 0) continue;
-    index.max_lanes = max64(index.max_lanes, segments[b].kv_len);
-    index.max_blocks =
-        max64(index.max_blocks, index.candidates(segments[b], segments[b].q_len - 1));
+  for (const Segment& seg : segments) {
+    if (seg.q_len == 0) continue;
+    index.max_lanes = max64(index.max_lanes, seg.kv_len);
+    index.max_blocks = max64(index.max_blocks, index.candidates(seg, seg.q_len - 1));
   }
   index.max_queries = tile_queries(index, plan.G);
   index.max_rows = index.max_queries * plan.G;

@@ -103,7 +103,7 @@ class IndexerTile {
         const int64_t i = i0_ + n, head = key_head_ * plan_.G + g;
         pack_row<Variant>(plan_.dtype, plan_.query, seg_.q + i * plan_.q.row + head * plan_.q.head,
                           plan_.D, b_.q + (n * plan_.G + g) * depth_);
-        const int64_t token = index_.first_row[seg_.index] + i;
+        const int64_t token = seg_.first_query + i;
         *weight = index_.weights ? index_.weights[token * plan_.N1 + head] : 1.0f;
       }
     }
@@ -214,7 +214,7 @@ class IndexerTile {
       rule.init = index_.init_blocks;
       rule.own = count - 1;
       rule.local = index_.local_blocks;
-      const int64_t token = index_.first_row[seg_.index] + i0_ + n;
+      const int64_t token = seg_.first_query + i0_ + n;
       int32_t* out = index_.topk_indices +
                      (token * index_.groups + key_head_ * groups_ + group) * index_.count;
       choose_blocks(rule, blocks(n, group), count, index_.count, out, b_.best);

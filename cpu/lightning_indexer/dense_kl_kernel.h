@@ -53,8 +53,7 @@ class DenseKLWave {
   DenseKLWave(const DenseKLPlan& plan, int64_t segment, int64_t group, int64_t i0, int64_t queries,
               DenseKLBuffers& b)
       : plan_(plan),
-        seg_(plan.attention.segments[segment]),
-        index_seg_(plan.index.segments[segment]),
+        seg_(plan.index.segments[segment]),
         group_(group),
         i0_(i0),
         queries_(queries),
@@ -104,7 +103,7 @@ class DenseKLWave {
     const int64_t depth = plan_.tokens.depth(plan), row = padded_row(depth);
     const int64_t n = min64(kKvBlockKeys, end_ - j0), R = plan_.tokens.R;
     for (int64_t j = 0; j < n; ++j) {
-      const int64_t at = (seg_.k + j0 + j) * plan.N2 + head;
+      const int64_t at = (seg_.first_key + j0 + j) * plan.N2 + head;
       to_float(plan.dtype, plan.key, at * plan.D, plan.D, b_.gathered + j * row);
       if (R > 0)
         to_float(plan.dtype, plan_.tokens.key_rope, at * R, R, b_.gathered + j * row + plan.D);
@@ -140,7 +139,7 @@ class DenseKLWave {
 
   void load_attention(int64_t key_head, int64_t n, int64_t r0, int64_t row) {
     const AttentionPlan& plan = plan_.attention;
-    const int64_t at = seg_.stat + i0_ + n, R = plan_.tokens.R;
+    const int64_t at = seg_.first_query + i0_ + n, R = plan_.tokens.R;
     const int64_t statistic = plan_.tokens.statistic(plan, at, key_head);
     const float share = 1.0f / static_cast<float>(plan.G * plan_.key_heads());
     for (int64_t g = 0; g < plan.G; ++g) {
@@ -195,7 +194,7 @@ class DenseKLWave {
 
   void load_index(int64_t n, int64_t r0) {
     const AttentionPlan& plan = plan_.index;
-    const int64_t row = seg_.stat + i0_ + n;
+    const int64_t row = seg_.first_query + i0_ + n;
     for (int64_t g = 0; g < plan.G; ++g) {
       const int64_t head = group_ * plan.G + g;
       float* q = index_row(n) + g * row_d();
@@ -224,7 +223,7 @@ class DenseKLWave {
   // nothing.
   void score_gradients(int64_t n, int64_t k, int64_t r0, const float* z) {
     const AttentionPlan& plan = plan_.index;
-    const int64_t row = seg_.stat + i0_ + n, count = min64(kTileKeys, sees(n) - k);
+    const int64_t row = seg_.first_query + i0_ + n, count = min64(kTileKeys, sees(n) - k);
     const int64_t at = plan_.statistics.of(plan.N2, row, group_);
     const float top = plan.softmax_max[at], sum = plan.softmax_sum[at];
     float* mass = mass_of(n) + k;
@@ -254,7 +253,7 @@ class DenseKLWave {
 
   void store_index(int64_t n, int64_t r0) {
     const AttentionPlan& plan = plan_.index;
-    const int64_t row = seg_.stat + i0_ + n;
+    const int64_t row = seg_.first_query + i0_ + n;
     for (int64_t g = 0; g < plan.G; ++g) {
       const int64_t head = group_ * plan.G + g;
       from_float(plan.dtype, b_.dq + (r0 + g) * row_d(), plan.D, plan_.grad.dq,
@@ -285,19 +284,19 @@ class DenseKLWave {
                                     {Into::kAdd});
     }
     for (int64_t j = 0; j < keys; ++j) {
-      add_to(plan_.grad.dk + index_seg_.k + (k + j) * plan.k.row + group_ * plan.k.head,
+      add_to(plan_.grad.dk + seg_.k + (k + j) * plan.k.row + group_ * plan.k.head,
              b_.dk + j * row_d(), plan.D);
     }
   }
 
   void load_weights(int64_t n, int64_t r0) {
-    const int64_t row = seg_.stat + i0_ + n, N1 = plan_.index.N1, G = plan_.index.G;
+    const int64_t row = seg_.first_query + i0_ + n, N1 = plan_.index.N1, G = plan_.index.G;
     for (int64_t g = 0; g < G; ++g)
       b_.weight[r0 + g] = plan_.grad.weights[row * N1 + group_ * G + g];
   }
 
   const DenseKLPlan& plan_;
-  const Segment &seg_, &index_seg_;
+  const Segment& seg_;
   int64_t group_, i0_, queries_;
   int64_t end_;  // of the keys that the wave sees
   DenseKLBuffers& b_;

@@ -34,8 +34,8 @@ std::vector<Segment> make_token_plan(const LightningIndexerParams& p, AttentionP
   std::vector<Segment> segments;
   for (int64_t b = 0; b < p.B; ++b) {
     Segment seg = token_segment(lists, b);
-    seg.q = seg.stat * plan.q.row;
-    seg.k = p.block_table ? 0 : seg.k * plan.k.row;
+    seg.q = seg.first_query * plan.q.row;
+    seg.k = p.block_table ? 0 : seg.first_key * plan.k.row;
     if (p.sparse_mode == 3) {
       // A key of more tokens than there are queries hides as much as one of so many, and r times
       // the keys fits then.

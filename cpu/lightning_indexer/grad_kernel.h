@@ -111,7 +111,7 @@ inline void store_topk_query(const AttentionPlan& plan, const TokenGradPlan& gra
 inline int64_t grad_one_query(const AttentionPlan& plan, const TokenGradPlan& grad,
                               const Segment& seg, int64_t key_head, int64_t i, int32_t* topk_tokens,
                               float* products, TokenGradBuffers& b) {
-  const int64_t row = seg.stat + i, at = row * plan.N2 + key_head;
+  const int64_t row = seg.first_query + i, at = row * plan.N2 + key_head;
   const int32_t* indices = grad.indices + at * grad.count;
   load_topk_query(plan, grad, row, key_head, b);
   int64_t total = 0;

@@ -51,7 +51,7 @@ inline void topk_tile(const TileContext& c, const TokenPlan& tokens, const float
   });
   for (int64_t n = 0; n < c.tile.queries; ++n) {
     b.topk_tokens[n].finish(b.space);
-    const int64_t row = c.seg.stat + c.tile.i0 + n;
+    const int64_t row = c.seg.first_query + c.tile.i0 + n;
     write_topk(plan, tokens, row * plan.N2 + c.first_head / plan.G, b.topk_tokens[n], b);
   }
 }

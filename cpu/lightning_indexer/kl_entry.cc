@@ -17,11 +17,6 @@ constexpr int64_t kWaitingBytes = 32 << 20;
 constexpr int64_t kIndexRows = 256;
 constexpr int64_t kAttentionRows = 64;
 
-// The segments of the attention and of the indexer, which differ in how their keys are counted.
-struct KLSegments {
-  std::vector<Segment> attention, index;
-};
-
 void make_indexer(const IndexerKLLossParams& p, AttentionPlan& plan, TokenGradPlan& grad) {
   plan.query = p.query_index;
   plan.key = p.key_index;
@@ -58,35 +53,27 @@ void make_attention(const IndexerKLLossParams& p, AttentionPlan& plan, SparsePla
   tokens.statistic_rows = {p.packed, p.rows, p.Sq};
 }
 
-// Where keys begin stand the numbers of their rows.
-std::vector<Segment> make_segments(const IndexerKLLossParams& p) {
+// Segments with offsets into the indexer's tensors. The attention finds its rows by their numbers.
+std::vector<Segment> make_segments(const IndexerKLLossParams& p, AttentionPlan& indexer) {
   std::vector<Segment> segments;
   const TokenLists lists{p.seq_q, p.seq_k, p.packed, p.packed, p.Sq, p.Sk};
   for (int64_t b = 0; b < p.B; ++b) {
     Segment seg = token_segment(lists, b);
     if (p.sparse_mode == 3) seg.range.window_right = seg.kv_len - seg.q_len;
+    seg.q = seg.first_query * indexer.q.row;
+    seg.k = seg.first_key * indexer.k.row;
     segments.push_back(seg);
   }
+  indexer.segments = segments.data();
+  indexer.num_segments = p.B;
   return segments;
 }
 
-// The same, as elements of the indexer's tensors.
-std::vector<Segment> make_index_segments(const IndexerKLLossParams& p, AttentionPlan& plan) {
-  std::vector<Segment> segments = make_segments(p);
-  for (Segment& seg : segments) {
-    seg.q = seg.stat * plan.q.row;
-    seg.k *= plan.k.row;
-  }
-  plan.segments = segments.data();
-  plan.num_segments = p.B;
-  return segments;
-}
-
-KLSegments make_plan(const IndexerKLLossParams& p, KLPlan& plan) {
+std::vector<Segment> make_plan(const IndexerKLLossParams& p, KLPlan& plan) {
   make_indexer(p, plan.index, plan.grad);
   make_attention(p, plan.attention, plan.tokens);
-  KLSegments segments{make_segments(p), make_index_segments(p, plan.index)};
-  plan.attention.segments = segments.attention.data();
+  std::vector<Segment> segments = make_segments(p, plan.index);
+  plan.attention.segments = segments.data();
   plan.attention.num_segments = p.B;
   return segments;
 }
@@ -130,11 +117,11 @@ void sparse_indexer_kl_loss(const IndexerKLLossParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
   KLPlan plan{};
-  const KLSegments segments = make_plan(p, plan);
+  const std::vector<Segment> segments = make_plan(p, plan);
   TokenGradPlan& grad = plan.grad;
   plan.tokens.most = grad.count = p.count;
   int64_t longest = 1;
-  for (const Segment& seg : segments.index) longest = max64(longest, seg.q_len);
+  for (const Segment& seg : segments) longest = max64(longest, seg.q_len);
   const int64_t row = padded_row(p.d), of_query = max64(1, p.count * row * 4);
   grad.wave = min64(longest, max64(1, kWaitingBytes / of_query));
 
@@ -157,14 +144,14 @@ void dense_indexer_kl_loss(const IndexerKLLossParams& p) {
   const KernelTable& table = kernels();
   const int threads = num_threads();
   DenseKLPlan plan{};
-  const KLSegments segments = make_plan(p, plan);
+  const std::vector<Segment> segments = make_plan(p, plan);
   plan.index.softmax_max = p.softmax_max_index;
   plan.index.softmax_sum = p.softmax_sum_index;
   plan.statistics = {p.packed, p.rows, p.Sq};
   plan.tile_queries = max64(1, kAttentionRows / plan.attention.G);
   plan.index_queries = max64(1, kIndexRows / plan.index.G);
   int64_t longest = 1, keys = 1;
-  for (const Segment& seg : segments.index) {
+  for (const Segment& seg : segments) {
     longest = max64(longest, seg.q_len);
     keys = max64(keys, seg.kv_len);
   }
@@ -199,7 +186,7 @@ void dense_indexer_softmax_lse(const IndexerKLLossParams& p) {
   AttentionPlan plan{};
   TokenGradPlan unused{};
   make_indexer(p, plan, unused);
-  const std::vector<Segment> segments = make_index_segments(p, plan);
+  const std::vector<Segment> segments = make_segments(p, plan);
   plan.softmax_max = p.softmax_max_index;
   plan.softmax_sum = p.softmax_sum_index;
   const StatisticRows statistics{p.packed, p.rows, p.Sq};

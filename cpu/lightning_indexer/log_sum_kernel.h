@@ -28,7 +28,7 @@ inline void log_sum_tile(const TileContext& c, const TokenPlan& tokens,
     online_softmax_row(b.scores.one, past, 1.0f, b.state[n]);
   });
   for (int64_t n = 0; n < c.tile.queries; ++n) {
-    const int64_t row = c.seg.stat + c.tile.i0 + n;
+    const int64_t row = c.seg.first_query + c.tile.i0 + n;
     const int64_t at = statistics.of(plan.N2, row, c.first_head / plan.G);
     plan.softmax_max[at] = b.state[n].max_out();
     plan.softmax_sum[at] = b.state[n].sum_out();

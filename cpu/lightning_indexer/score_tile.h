@@ -42,7 +42,7 @@ inline void score_tile(const TileContext& c, const TokenPlan& tokens, const floa
     const int64_t i = c.query(r), head = c.head(r);
     pack_row<Variant>(plan.dtype, plan.query, c.seg.q + i * plan.q.row + head * plan.q.head, plan.D,
                       b.q + r * depth);
-    b.weight[r] = tokens.weights ? tokens.weights[(c.seg.stat + i) * plan.N1 + head] : 1.0f;
+    b.weight[r] = tokens.weights ? tokens.weights[(c.seg.first_query + i) * plan.N1 + head] : 1.0f;
   }
   const int64_t end = range.hi(i0 + queries - 1);
   int64_t first = 0;  // query that sees a key of the step

@@ -48,11 +48,10 @@ class SparseQueryKL {
  public:
   SparseQueryKL(const KLPlan& plan, int64_t segment, int64_t group, int64_t i, SparseKLBuffers& b)
       : plan_(plan),
-        seg_(plan.attention.segments[segment]),
-        index_seg_(plan.index.segments[segment]),
+        seg_(plan.index.segments[segment]),
         group_(group),
         i_(i),
-        row_(seg_.stat + i),
+        row_(seg_.first_query + i),
         b_(b) {}
 
   // Returns the number of tokens like grad_one_query().
@@ -71,7 +70,7 @@ class SparseQueryKL {
     }
     for (int64_t t = 0; t < total; t += kGatherRows) {
       const int64_t n = min64(kGatherRows, total - t);
-      gather_topk_keys(index, index_seg_, group_, tokens + t, n, of_index);
+      gather_topk_keys(index, seg_, group_, tokens + t, n, of_index);
       accumulate_topk_grads(index, n, b_.score + t, b_.z + t * of_index.lanes,
                             products + t * of_index.row_d, of_index);
     }
@@ -132,7 +131,7 @@ class SparseQueryKL {
     const int64_t heads = plan_.index.G;
     for (int64_t t = 0; t < total; t += kGatherRows) {
       const int64_t n = min64(kGatherRows, total - t);
-      gather_topk_keys(plan_.index, index_seg_, group_, b_.gathered.tokens + t, n, b);
+      gather_topk_keys(plan_.index, seg_, group_, b_.gathered.tokens + t, n, b);
       float* z = b_.z + t * b.lanes;
       topk_products(plan_.index, n, b, z);
       for (int64_t j = 0; j < n; ++j) {
@@ -146,7 +145,7 @@ class SparseQueryKL {
   }
 
   const KLPlan& plan_;
-  const Segment &seg_, &index_seg_;
+  const Segment& seg_;
   int64_t group_, i_, row_;
   SparseKLBuffers& b_;
 };

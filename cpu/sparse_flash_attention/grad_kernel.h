@@ -52,7 +52,7 @@ class SparseQueryGrad {
         seg_(seg),
         key_head_(key_head),
         i_(i),
-        row_(seg.stat + i),
+        row_(seg.first_query + i),
         depth_(grad.depth(plan)),
         b_(b) {}
 
@@ -199,7 +199,8 @@ inline void add_to_tokens(const Member& member, const AttentionPlan& plan,
     const int32_t* topk_tokens = grad.topk_tokens + n * grad.most;
     for (int64_t t = 0; t < grad.num_topk[n]; ++t) {
       if (topk_tokens[t] < begin || topk_tokens[t] >= past) continue;
-      const int64_t head = (seg.k + topk_tokens[t]) * plan.N2 + key_head, at = n * grad.most + t;
+      const int64_t head = (seg.first_key + topk_tokens[t]) * plan.N2 + key_head,
+                    at = n * grad.most + t;
       const float* product = grad.products + at * row_k;
       add_to(grad.dk + head * plan.D, product, plan.D);
       if (grad.R > 0) add_to(grad.dk_rope + head * grad.R, product + plan.D, grad.R);

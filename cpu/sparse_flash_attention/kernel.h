@@ -108,7 +108,7 @@ struct SparseRow {
 inline void sparse_query(const AttentionPlan& plan, const SparsePlan& sparse, const Segment& seg,
                          int64_t key_head, int64_t i, SparseBuffers& b) {
   GatherBuffers& gathered = b.gathered;
-  const int64_t row = seg.stat + i, depth = sparse.depth(plan),
+  const int64_t row = seg.first_query + i, depth = sparse.depth(plan),
                 lanes_v = round_up(plan.Dv, kLanePad);
   const int64_t total = expand_tokens(
       sparse, seg, i, sparse.indices + (row * plan.N2 + key_head) * sparse.count, gathered);

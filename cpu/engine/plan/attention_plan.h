@@ -37,11 +37,12 @@ struct RowStrides {  // in elements, between tokens and between heads
   int64_t row, head;
 };
 
-// One packed sequence (TND) or one batch entry. Offsets are in elements, of row 0 and head 0.
+// One packed sequence (TND) or one batch entry.
 struct Segment {
-  int64_t index;  // b
-  int64_t q, k, v, o;
-  int64_t stat;  // in floats, softmax_max and softmax_sum
+  int64_t index;                   // b
+  int64_t first_query, first_key;  // rows, counted over all segments
+  int64_t q, k, v, o;              // elements before row 0 of head 0
+  int64_t stat;                    // floats before it, in softmax_max and softmax_sum
   int64_t q_len, kv_len;
   RowRange range;
   int64_t pse, mask, drop;  // offsets into the bias tensors; drop in bits

@@ -59,13 +59,15 @@ Segment segment_of(const AttentionTensors& x, const PlanStrides& strides, int64_
   const int64_t q0 = packed ? start_of(x.seq_q, b) : 0, k0 = packed ? start_of(x.seq_kv, b) : 0;
   Segment seg{};
   seg.index = b;
+  seg.first_query = packed ? q0 : b * x.S1;
+  seg.first_key = packed ? k0 : b * x.S2;
   seg.q_len = packed ? x.seq_q[b] - q0 : x.S1;
   seg.kv_len = packed ? x.seq_kv[b] - k0 : x.S2;
   seg.q = b * q.batch + q0 * q.strides.row;
   seg.k = b * k.batch + k0 * k.strides.row;
   seg.v = b * v.batch + k0 * v.strides.row;
   seg.o = b * o.batch + q0 * o.strides.row;
-  seg.stat = (packed ? q0 : b * x.S1) * x.N1 * kSoftmaxLanes;
+  seg.stat = seg.first_query * x.N1 * kSoftmaxLanes;
   seg.range.kv_len = seg.kv_len;
   return seg;
 }

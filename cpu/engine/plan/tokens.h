@@ -18,8 +18,7 @@ struct StatisticRows {
   }
 };
 
-// Where a segment's statistics would begin stands the row of its first query; keys and values of a
-// token have the same row.
+// Queries find their tensors by Segment::first_query, and keys and values by Segment::first_key.
 struct SparsePlan {
   const int32_t* indices;  // [rows, N2, count]
   int64_t count;
@@ -48,18 +47,19 @@ struct TokenLists {
   int64_t Sq, Sk;
 };
 
-// Batch element b. `stat` and `k` are row numbers here, of its first query and key, not offsets;
-// every query sees every key.
+// Batch element b, whose queries see every key. Offsets in elements are left to the operator.
 inline Segment token_segment(const TokenLists& lists, int64_t b) {
   const auto begin = [&](const int64_t* sums) { return b == 0 ? 0 : sums[b - 1]; };
   Segment seg{};
   seg.index = b;
-  seg.stat = lists.packed ? begin(lists.queries) : b * lists.Sq;
-  seg.q_len = lists.packed    ? lists.queries[b] - seg.stat
+  seg.first_query = lists.packed ? begin(lists.queries) : b * lists.Sq;
+  seg.q_len = lists.packed    ? lists.queries[b] - seg.first_query
               : lists.queries ? lists.queries[b]
                               : lists.Sq;
-  seg.k = lists.packed_keys ? begin(lists.keys) : b * lists.Sk;
-  seg.kv_len = lists.packed_keys ? lists.keys[b] - seg.k : lists.keys ? lists.keys[b] : lists.Sk;
+  seg.first_key = lists.packed_keys ? begin(lists.keys) : b * lists.Sk;
+  seg.kv_len = lists.packed_keys ? lists.keys[b] - seg.first_key
+               : lists.keys      ? lists.keys[b]
+                                 : lists.Sk;
   seg.range.kv_len = seg.kv_len;
   return seg;
 }
@@ -70,8 +70,8 @@ void each_other_row(const AttentionPlan& plan, int64_t rows, const Each& each) {
   int64_t past = 0;
   for (int64_t b = 0; b < plan.num_segments; ++b) {
     const Segment& seg = plan.segments[b];
-    if (seg.stat > past) each(past, seg.stat - past);
-    past = max64(past, seg.stat + seg.q_len);
+    if (seg.first_query > past) each(past, seg.first_query - past);
+    past = max64(past, seg.first_query + seg.q_len);
   }
   if (rows > past) each(past, rows - past);
 }

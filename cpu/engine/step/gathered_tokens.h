@@ -54,7 +54,7 @@ inline int64_t expand_tokens(const SparsePlan& sparse, const Segment& seg, int64
 
 // Row number of a segment's token in the keys.
 inline int64_t key_row(const SparsePlan& sparse, const Segment& seg, int64_t token) {
-  if (sparse.table == nullptr) return seg.k + token;
+  if (sparse.table == nullptr) return seg.first_key + token;
   const int64_t page = sparse.table[seg.index * sparse.places + token / sparse.page];
   return page * sparse.page + token % sparse.page;
 }
