@@ -43,6 +43,7 @@ class Counts:
     repeats: dict
     gm_read: int  # bytes, of all cores
     gm_written: int
+    most_gm: int  # of the busiest core
 
 
 def counts_of(result):
@@ -54,6 +55,7 @@ def counts_of(result):
         dict(zip(PIPES, result.repeats)),
         result.gm_read,
         result.gm_written,
+        result.most_gm,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mindspore_nsa import _native, twin
-from twin.tests.host.acl import NULLPTR, SUCCESS, Device, recent_error
+from twin.tests.host.acl import INVALID, NULLPTR, SUCCESS, Device, recent_error
 
 from .aclnn import first_phase, lib, second_phase
 
@@ -197,6 +197,63 @@ def test_same_bits_as_this_projects_function(name):
         theirs = run(device, f"aclnn{name}", values)
         assert theirs == run(device, own(name), {**ours, **further})
         assert any(any(output) for output in theirs)
+
+
+# Attributes that have one value here, or no effect: what is refused, and the reason given.
+REFUSED = {
+    **{
+        (name, "innerPrecise", value): f"must be in [0, 4], got {value}"
+        for name in ("FlashAttentionScore", "FlashAttentionScoreGrad")
+        for value in (-1, 5)
+    },
+    ("NsaCompressAttention", "sparseMode", -1): "must be in [0, 1], got -1",
+    ("NsaCompressAttention", "sparseMode", 2): "must be in [0, 1], got 2",
+    **{
+        (name, "inputLayout", "BSH"): "must be 'TND', got 'BSH'"
+        for name in ("NsaCompressAttention", "NsaSelectedAttention", "NsaSelectedAttentionGrad")
+    },
+    **{
+        (name, attribute, value): reason
+        for name in ("NsaCompress", "NsaCompressGrad")
+        for attribute, value, reason in (
+            ("layout", "BSH", "must be 'TND', got 'BSH'"),
+            ("actSeqLenType", 1, "must be 0 (prefix sums), got 1"),
+        )
+    },
+}
+
+
+def test_every_attribute_of_one_value_is_refused_another():
+    """But those of NsaCompressWithCache, which has no function under CANN's name."""
+    folder = Path(__file__).resolve().parents[2] / "ascendc"
+    for path in folder.glob("*/op_host/*.cpp"):
+        name = "".join(word.title() for word in path.stem.split("_"))
+        found = set(re.findall(r'\.(?:without_effect|fixed)\("(\w+)"', path.read_text()))
+        if found and name in CALLS:
+            assert found == {attribute for op, attribute, _ in REFUSED if op == name}, name
+
+
+@pytest.mark.parametrize("name, attribute, value", REFUSED)
+def test_a_value_that_is_not_served_is_refused(name, attribute, value):
+    function = f"aclnn{name}"
+    with Device() as device:
+        values = {**CALLS[name][0], attribute: value}
+        arguments = [argument(device, k, values[n], []) for k, n in parameters(function)]
+        status, _, _ = first_phase(function, *arguments)
+        assert status == INVALID
+        assert f"{attribute} {REFUSED[name, attribute, value]}" in recent_error()
+
+
+@pytest.mark.parametrize(
+    "name, attribute, most",
+    [("FlashAttentionScore", "innerPrecise", 4), ("NsaCompressAttention", "sparseMode", 1)],
+)
+def test_every_number_of_cann_without_effect_is_taken(name, attribute, most):
+    with Device() as device:
+        found = [
+            run(device, f"aclnn{name}", {**CALLS[name][0], attribute: value}) for value in (0, most)
+        ]
+        assert found[0] == found[1]
 
 
 def test_every_operator_has_both_names():
