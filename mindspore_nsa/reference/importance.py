@@ -17,9 +17,11 @@ def block_scores(p, num_blocks, m, n, importance):
     scores = np.zeros((*p.shape[:-1], num_blocks), p.dtype)
     for a in range(m):
         for b in range(n):
+            # Blocks whose term is in range stand side by side.
             c = last - a - b
-            inside = (c >= 0) & (c < p.shape[-1])
-            scores[..., inside] += p[..., c[inside]]
+            j = np.flatnonzero((c >= 0) & (c < p.shape[-1]))
+            if j.size:
+                scores[..., j[0] : j[-1] + 1] += p[..., c[j[0]] : c[j[-1]] + 1 : m]
     return scores
 
 
