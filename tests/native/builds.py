@@ -36,13 +36,14 @@ class Build:
 
 # Builds leave out what this processor cannot run.
 AVX512 = f"-DNSA_AVX512={'ON' if 'avx512' in _native.available_isas() else 'OFF'}"
-PLAIN = Build("plain", (AVX512,))
+MODEL = f"-DNSA_AMX_MODEL={'ON' if 'avx512_bf16' in _native.available_isas() else 'OFF'}"
+PLAIN = Build("plain", (AVX512, MODEL))
 SANITIZE = "-DNSA_SANITIZE=address,undefined"
 # A leak is an error as well.
 REPORTS = (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1"))
 ADDRESS = Build("asan", ("-DNSA_AVX512=OFF", SANITIZE), environment=REPORTS)
 # With sanitizers the kernels for AVX-512 take minutes to compile.
-ADDRESS_AVX512 = Build("asan_avx512", (AVX512, SANITIZE), environment=REPORTS)
+ADDRESS_AVX512 = Build("asan_avx512", (AVX512, MODEL, SANITIZE), environment=REPORTS)
 NEON = Build(
     "neon",
     (
@@ -63,7 +64,7 @@ WIDE = Build(
 )
 THREAD = Build(
     "tsan",
-    (AVX512, "-DNSA_SANITIZE=thread"),
+    (AVX512, MODEL, "-DNSA_SANITIZE=thread"),
     environment=(("TSAN_OPTIONS", "halt_on_error=0 exitcode=66"),),
 )
 
