@@ -61,4 +61,5 @@ def make_grad_case(seed):
 
 def flash_parity(kind="flash"):
     """The named cases, of "flash" or "flash_grad": {name: function that builds the case}."""
-    return {name: build for name, build in parity_cases().items() if name.startswith(kind + " ")}
+    named = parity_cases(on_twin=True)
+    return {name: build for name, build in named.items() if name.startswith(f"{kind} ")}
