@@ -28,7 +28,7 @@ def losses(out):
 
 
 def losses_on_cpu(out, text, *settings):
-    train.set_up("graph")
+    train.set_up("pynative")  # graphs take longer to compile than these steps
     config = configs.override(configs.load(CONFIG), ["eval_bytes=384", *settings])
     train.train(config, out, [text], say=silent)
     return losses(out)
