@@ -11,7 +11,7 @@ from tests.common.parity import causal_compress_attention, flash, selected
 CORES = 6
 # Twice as many segments as cores, each of one tile of queries.
 EQUAL = 128 * np.arange(1, 2 * CORES + 1)
-# Of a long causal text later tiles see more keys.
+# Later tiles of a long causal text see more keys.
 LONG = np.array([128 * 2 * CORES])
 
 
