@@ -1,4 +1,4 @@
-// What the operators that read a cache fill by hand.
+// Filling by hand of the operators that read a cache.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ void check_pages(const CheckedCall& call, size_t table, int64_t pages, int64_t p
 void check_pages(const CheckedCall& call, size_t table, const CacheDims& dims,
                  const SeqList& lengths);
 
-// What a cache says, and how many queries every row has. `counts` keeps them where actual_seq_qlen
-// is absent.
+// Fills the sizes of a cache, and how many queries every row has. `counts` keeps them where
+// actual_seq_qlen is absent.
 void fill_rows(const CheckedCall& call, size_t q_lengths, const CacheDims& value, SeqList& counts,
                cpu::InferParams& p);
 

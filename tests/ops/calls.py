@@ -160,7 +160,7 @@ class PublicCall:
         )
 
     def _translate(self, named):
-        """What the public function has and the native operator does not."""
+        """Fills in the arguments that the public function has and the native operator does not."""
         op, constants = self.forward_op, self.constants
         if op == "NsaCompress":
             if self.upstream is not None:

@@ -1,4 +1,4 @@
-"""What the CPU kernels of the operators have besides what the operators declare."""
+"""Facts of the CPU kernels that the operators do not declare."""
 
 from dataclasses import dataclass, field
 

@@ -87,14 +87,14 @@ class Operator:
         return f"elements(call, in.{name})"
 
     def value(self, member):
-        """What a member is filled with; None where nothing has its name."""
+        """The source of a member; None where nothing has its name."""
         name = self.kernel.names.get(member.name, member.name)
         if name.startswith("="):
             return name[1:]
         if member.pointer:
             return self.pointer(member.type, name) if self.tensor(name) else None
         if member.type == "ElemType":
-            # What is computed in, if no name says another.
+            # The dtype that is computed in, if no name says another.
             floats = [each.name for each in self.inputs.values() if each.dtype == "kFloat"]
             default = (
                 [None, *floats][-1] if member.name == "dtype" else member.name.removesuffix("_type")
