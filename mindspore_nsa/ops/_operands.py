@@ -46,6 +46,11 @@ def host_list(x: Any, form: int) -> Any:
     return x
 
 
+def int32_list(x: Any, constant: Any) -> Any:
+    """A list for MindSpore's own operators: the plan's constant, or a Tensor of int32."""
+    return in_dtype(x, mindspore.int32) if constant is None else constant
+
+
 def zero_gradient(x: Tensor, given: bool) -> Any:
     """The gradient of an input that has none.
 

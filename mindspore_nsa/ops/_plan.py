@@ -19,7 +19,6 @@ from mindspore.common.dtype import TensorType
 
 from .. import _native
 from .._config import graph_compiled, requested_target, resolve_target
-from ._by_device import on_ascend
 from ._constexpr import Constexpr
 from ._custom import (
     absent,
@@ -268,7 +267,7 @@ _VALUES = "nsa_known_values"
 def _values(tensor: Tensor) -> tuple[int, ...]:
     """Values of a list, which all layers of a model read from the device once."""
     # A Parameter may be written by a graph, which does not tell.
-    once = on_ascend() and tensor.device != "CPU" and not isinstance(tensor, mindspore.Parameter)
+    once = tensor.device != "CPU" and not isinstance(tensor, mindspore.Parameter)
     if once:
         version, values = getattr(tensor, _VALUES, (None, None))
         if version == tensor._version:

@@ -10,7 +10,7 @@ from mindspore import Tensor, ops
 from .. import _native
 from ._custom import CACHE_SIZE, constant, encode_attrs, native_operator, planned_target
 from ._gradient import gradient_operator
-from ._operands import passed
+from ._operands import int32_list
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, shown
 from ._types import IntList
@@ -208,10 +208,12 @@ def lightning_indexer(
             query,
             key,
             ops.cast(weights, query.dtype),
-            actual_seq_lengths_query=passed(
+            actual_seq_lengths_query=int32_list(
                 actual_seq_lengths_query, lists["actual_seq_lengths_query"]
             ),
-            actual_seq_lengths_key=passed(actual_seq_lengths_key, lists["actual_seq_lengths_key"]),
+            actual_seq_lengths_key=int32_list(
+                actual_seq_lengths_key, lists["actual_seq_lengths_key"]
+            ),
             block_table=block_table,
             layout_query=layout_query,
             layout_key=layout_key,

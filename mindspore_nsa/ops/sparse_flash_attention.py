@@ -17,7 +17,7 @@ from ._custom import (
     schema,
 )
 from ._gradient import gradient_operator, refusal
-from ._operands import passed
+from ._operands import int32_list
 from ._pages import check_pages
 from ._plan import NativeCall, Planner, shown
 from ._types import IntList
@@ -236,10 +236,10 @@ def sparse_flash_attention(
             sparse_indices,
             scale_value,
             block_table=block_table,
-            actual_seq_lengths_query=passed(
+            actual_seq_lengths_query=int32_list(
                 actual_seq_lengths_query, lists["actual_seq_lengths_query"]
             ),
-            actual_seq_lengths_kv=passed(actual_seq_lengths_kv, lists["actual_seq_lengths_kv"]),
+            actual_seq_lengths_kv=int32_list(actual_seq_lengths_kv, lists["actual_seq_lengths_kv"]),
             query_rope=query_rope,
             key_rope=key_rope,
             sparse_block_size=sparse_block_size,

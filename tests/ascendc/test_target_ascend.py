@@ -13,7 +13,7 @@ from mindspore import Tensor, nn
 import mindspore_nsa
 from mindspore_nsa import _native
 from mindspore_nsa._config import resolve_target
-from mindspore_nsa.ops import _ascend
+from mindspore_nsa.ops import _ascend, _plan
 
 from .conftest import custom_of, handed
 
@@ -124,10 +124,21 @@ def test_limits_and_lists(ascend):
         plan(input=Tensor(np.zeros((96, 4, 32), np.float32)), weight=Tensor(np.zeros((32, 4))))
     with pytest.raises(ValueError, match="D of input must be a multiple of 16 on Ascend, got 40"):
         plan(input=Tensor(np.zeros((96, 4, 40), np.float16)))
-    with pytest.raises(ValueError, match="must be a tuple or list of ints with target 'ascend'"):
-        plan(actual_seq_len=Tensor(SEQ, ms.int64))
     with pytest.raises(ValueError, match="no Ascend kernel"):
         mindspore_nsa.dropout_mask(0.5, 16, 1)
+
+
+def test_list_that_is_a_tensor(ascend, monkeypatch):
+    """The host reads its values in PyNative mode, and in a graph each time that this runs."""
+    monkeypatch.setattr(_plan, "graph_compiled", lambda target: None)
+    operator, c = plan(actual_seq_len=Tensor(SEQ, ms.int32))
+    arguments, _ = handed("NsaCompress", operator, c)
+    assert list(arguments.values())[2] == (-1, SEQ)
+    assert "input_is_dynamic_shape" not in custom_of(operator).attrs
+    given = ((ms.float16, (96, 4, 32), None), (ms.float16, (32, 4), None))
+    x, weight, late = (_plan.TensorSpec(spec) for spec in (*given, (ms.int32, (2,), None)))
+    operator, c = module._plan_nsa_compress._planned((x, weight, 32, 16, late, None), True)
+    assert c.actual_seq_len is None and custom_of(operator).attrs["input_is_dynamic_shape"]
 
 
 class Net(nn.Cell):

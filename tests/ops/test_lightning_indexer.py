@@ -192,13 +192,14 @@ def built_in(monkeypatch):
 
 
 def test_target_ascend_calls_the_built_in(built_in):
-    lists = {"actual_seq_lengths_query": (5,), "actual_seq_lengths_key": [30]}
+    lists = {"actual_seq_lengths_query": Tensor([5]), "actual_seq_lengths_key": [30]}
     result = mindspore_nsa.lightning_indexer(**HALF, **lists, return_value=True)
     assert result == ("indices", "values")
     (given,) = built_in
     assert given["query"] is HALF["query"] and given["weights"].dtype == ms.float16
     assert given["actual_seq_lengths_key"].dtype == ms.int32
     assert given["actual_seq_lengths_key"].asnumpy().tolist() == [30]
+    assert given["actual_seq_lengths_query"].dtype == ms.int32
     assert given["block_table"] is None and given["return_value"] is True
     names = inspect.signature(mindspore_nsa.lightning_indexer).parameters
     assert set(given) == set(names) - {

@@ -213,7 +213,7 @@ def built_in(monkeypatch):
 
 
 def test_target_ascend_calls_the_built_in(built_in):
-    given = latent(actual_seq_lengths_kv=(30,))
+    given = latent(actual_seq_lengths_kv=Tensor([30]))
     assert mindspore_nsa.sparse_flash_attention(**given) == ("out", "max", "sum")
     ((arguments, more),) = built_in
     assert arguments[0] is given["query"] and arguments[3] is given["sparse_indices"]
