@@ -6,7 +6,7 @@ import mindspore
 import numpy as np
 from mindspore import Parameter, Tensor, ops
 
-from ..nn.attention import halves
+from ..nn.branch_heads import halves
 from ..nn.precision import ExplicitPrecision, Projection, rounded
 from ..nn.rotary import RotaryAngles
 from ..ops._by_device import split

@@ -13,11 +13,18 @@ import numpy as np
 from mindspore import Tensor, nn
 
 from ..ops._plan import fail_type
+from .branch_heads import BranchHeads
+from .branches import BranchAttention, Branches
+from .cache_step import CacheStep
 from .config import NSAConfig
 from .norm import HeadNorm
-from .parts import plain, untouched
+from .parallel.branches import ShardBranches, ShardDense
+from .parallel.text import SharedText
+from .parts import own_methods, plain, untouched
 from .precision import Dropout, Projection
+from .projections import Projections
 from .rotary import RotaryAngles, Rotate
+from .text import WholeText
 
 # A layer and the dense one that it is made from agree in these fields.
 _SAME = (
@@ -123,11 +130,16 @@ _PARTS = {
 }
 
 
-# Methods that say what a dense layer computes.
-_COMPUTES = (
-    *("construct", "attention", "attend", "attend_shard", "products", "arranged"),
-    *("branch_heads", "multiplies_narrow", "operand_dtype"),
-)
+# Methods that say what a dense layer computes, and its parts without parameters, which have others.
+_COMPUTES = ("construct", "operand_dtype")
+_COMPUTING_PARTS = {
+    "text": (WholeText, SharedText),
+    "projections": (Projections,),
+    "branch_heads": (BranchHeads,),
+    "branches": (Branches, ShardBranches, ShardDense),
+    "attention": (BranchAttention,),
+    "cache_step": (CacheStep,),
+}
 
 
 def refuse_attached(function: str, dense: Any, own: Any) -> None:
@@ -157,6 +169,10 @@ def refuse_attached(function: str, dense: Any, own: Any) -> None:
     for name in _COMPUTES:
         if name in vars(dense) or getattr(type(dense), name) is not getattr(own, name):
             fail(f"the {name} of {own.__name__}", f"another one ({type(dense).__name__})")
+    for name, kinds in _COMPUTING_PARTS.items():
+        part = getattr(dense, name)
+        if type(part) not in kinds or not own_methods(part):
+            fail(f"the {name} of {own.__name__}", f"another one ({type(part).__name__})")
     _refuse_other_values(dense, fail)
 
 

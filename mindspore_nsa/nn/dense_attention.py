@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import mindspore
-from mindspore import Tensor, ops
+from mindspore import Tensor
 
-from ..ops import flash_attention_score
-from ..ops._cache_step import nsa_cache_step
-from ..ops._layer import nsa_projection
 from ..ops._plan import fail_type
-from .attention import ALL, AttentionLayer
-from .cache import SELECTED, STATE
+from ..ops._types import IntList
+from .attention import AttentionLayer
+from .branches import Branches
+from .cache import AttentionCache
 from .config import NSAConfig
+from .parallel.branches import ShardBranches, ShardDense
 from .parallel.groups import WorkerGroup
-from .parallel.shards import DENSE_KEYS, DENSE_QUERIES, WINDOW_KEYS, WINDOW_QUERIES, ContextShards
+from .parallel.shards import ContextShards
 
 UNBOUNDED = 2147483647
 
@@ -73,90 +72,34 @@ class DenseAttention(AttentionLayer):
         super().__init__(config, 1, context, tensor_group)
         if not isinstance(window, bool):
             fail_type(self.name, "window", "a bool", window)
-        self.pre_tokens = config.window_size - 1 if window else UNBOUNDED
+        if not window:
+            self.pre_tokens = UNBOUNDED
+        kind: Any = Branches
+        if context is not None:
+            kind = ShardBranches if window else ShardDense
+        self.branches = kind(self)
 
-    def products(self, x: Tensor, dtype: Any, parts: Any) -> Any:
-        """Queries [T, heads * D], and keys and values in one matrix, in float32."""
-        y = None
-        if parts[ALL]:
-            weights = self.query.weight, self.key_value.weight, None
-            y = nsa_projection(x, *weights, dtype, mindspore.float32)
-        if y is None:
-            return self._linear(x, dtype, parts)
-        return self.query.biased(y[0]), self.key_value.biased(y[1])
-
-    def step(self, x: Tensor, ends: Any, cache: Any, places: Any, dtype: Any, parts: Any) -> Tensor:
-        """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
-        query, both = self.arranged(*self.products(x, dtype, parts))
-        query, key, value = self._as_heads(query, both)
-        theta, factor, low, high = self.angle_attributes
-        return nsa_cache_step(
-            query,
-            key,
-            value,
-            cache[places[SELECTED]],
-            cache[places[STATE]],
-            ends,
-            angles=self.angles.coarse,
-            fine_angles=self.angles.fine,
-            scale_value=self.scale,
-            theta=theta,
-            rope_factor=factor,
-            rope_low=low,
-            rope_high=high,
-            window_size=self.pre_tokens + 1,
-            layer=self.number(),
-        )
-
-    def _flash(self, query: Tensor, key: Tensor, value: Tensor, ends: Any, kv_ends: Any) -> Any:
-        return flash_attention_score(
-            query,
-            key,
-            value,
-            self.heads,
-            actual_seq_qlen=ends,
-            actual_seq_kvlen=kv_ends,
-            scalar_value=self.scale,
-            pre_tokens=self.pre_tokens,
-            next_tokens=0,
-            input_layout="TND",
-            sparse_mode=4,
-        )
-
-    def attend(
-        self, x: Tensor, ends: Any, cos: Tensor, sin: Tensor, dtype: Any, parts: Any
-    ) -> Tensor:
-        """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        query, both = self.products(x, dtype, parts)
-        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
-        query, key, value = heads[0], heads[3], heads[6]
-        return self._flash(query, key, value, ends, ends)
-
-    def attend_shard(
+    def construct(
         self,
         x: Tensor,
-        numbers: Any,
-        tables: Any,
-        lists: Any,
-        cos: Tensor,
-        sin: Tensor,
-        dtype: Any,
-        parts: Any,
+        actual_seq_len: IntList | None = None,
+        cache: AttentionCache | None = None,
+        key_padding_mask: Tensor | None = None,
     ) -> Tensor:
-        """Attend with own rows x [L, hidden]; the rest comes from `ContextKeys.plan`."""
-        keys = self.context
-        query, both = self.products(x, dtype, parts)
-        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
-        query, key, value = heads[0], heads[3], heads[6]
-        if self.pre_tokens != UNBOUNDED:
-            key, value = keys.window(key, value, tables)
-            return self._flash(query, key, value, lists[WINDOW_QUERIES], lists[WINDOW_KEYS])
-        key, value = keys.everything(key, tables), keys.everything(value, tables)
-        parts = keys.parts(query, numbers)
-        out: tuple[Tensor, ...] = ()
-        for i in range(numbers[0]):
-            queries = keys.of_pass(lists, i, DENSE_QUERIES)
-            kv_ends = keys.of_pass(lists, i, DENSE_KEYS)
-            k, v = ops.cast(key, dtype), ops.cast(value, dtype)
-            out += (self._flash(parts[i], k, v, queries, kv_ends),)
-        return keys.whole(out)
+        """See the class."""
+        x, ends, plan = self.text.given(x, actual_seq_len, cache, key_padding_mask)
+        self.projections.check()
+        self.cache_step.check(cache)
+        dtype, kinds = self.operand_dtype(x), self.projections.kinds
+        narrow = cache is None and self.projections.multiply_narrow(x, dtype, kinds)
+        rows, text, positions = self.text.rows(x, ends, plan, key_padding_mask, dtype, narrow)
+        if cache is not None:
+            out = self.cache_step.attend(x, rows, text, cache, dtype, kinds)
+        else:
+            cos, sin = self.angles(positions)
+            # A graph with a Tensor list warns of a name that nobody reads.
+            query, key_value = self.projections.project(rows, dtype, kinds)[:2]
+            heads = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)
+            out = self.branches.window(*heads[0], text, dtype)
+        out = self.projections.output(self.text.returned(out, text), x, dtype, narrow, kinds)
+        return self.text.padded(out, key_padding_mask)

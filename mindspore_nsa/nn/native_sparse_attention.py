@@ -5,15 +5,12 @@ from typing import Any
 import mindspore
 from mindspore import Tensor, ops
 
-from ..ops import flash_attention_score
-from ..ops._cache_step import nsa_cache_step
-from ..ops._layer import nsa_projection, projects
+from ..ops._layer import projects
 from ..ops._plan import fail_type
 from ..ops._types import IntList
-from ..ops.nsa_compress_attention import compress_attention
-from ..ops.nsa_selected_attention import selected_attention
-from .attention import ALL, GATES, AttentionLayer
-from .cache import OTHERS, ROLLBACK, SELECTED, STATE
+from .attention import AttentionLayer
+from .branches import Branches
+from .cache import AttentionCache
 from .compression import Compression
 from .config import NSAConfig
 from .conversion import (
@@ -26,23 +23,12 @@ from .conversion import (
 )
 from .dense_attention import UNBOUNDED, DenseAttention
 from .gates import BRANCHES, Gates
-from .packing import compressed_documents, pack, planned
+from .packing import pack, planned
+from .parallel.branches import ShardBranches
 from .parallel.groups import WorkerGroup
 from .parallel.selection import SelectedFromShards
-from .parallel.shards import (
-    COMPRESSED_ENDS,
-    ENDS,
-    OFFSETS,
-    QUERIES,
-    TEXT,
-    WINDOW_KEYS,
-    WINDOW_POSITIONS,
-    WINDOW_QUERIES,
-    WINDOWS,
-    ContextShards,
-)
-from .parts import plain, takes_dtype, untouched
-from .precision import FOREIGN, OWN, WITH_DTYPE, map_kind, rounded
+from .parallel.shards import ContextShards
+from .precision import OWN, WITH_DTYPE, check_operands, rounded
 from .selection_quality import SelectionQuality, quality_of
 
 
@@ -117,7 +103,7 @@ class NativeSparseAttention(AttentionLayer):
         tensor_group: WorkerGroup | None = None,
         recompute_gather: bool = False,
     ) -> None:
-        super().__init__(config, 3, context, tensor_group, recompute_gather)
+        super().__init__(config, BRANCHES, context, tensor_group, recompute_gather)
         if not isinstance(recompute_gather, bool):
             fail_type(self.name, "recompute_gather", "a bool", recompute_gather)
         if recompute_gather and context is None:
@@ -126,9 +112,11 @@ class NativeSparseAttention(AttentionLayer):
         self.again = None
         if recompute_gather:
             self.again = SelectedFromShards(config, self.scale, context)
-        self.compress_key = Compression(config, config.head_dim, self.interleaved)
+        self.compress_key = Compression(config, config.head_dim, self.branch_heads.interleaved)
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
+        kind: Any = Branches if context is None else ShardBranches
+        self.branches = kind(self)
         by_head = self._head_split(1, config.num_kv_heads)
         for cell in (self.compress_key, self.compress_value):
             cell.head_splits = {"weight": by_head, "position": by_head}
@@ -199,181 +187,37 @@ class NativeSparseAttention(AttentionLayer):
             layer.gates.close()
         return layer
 
-    def _gates_parts(self, mark: Any) -> tuple[Any, ...]:
-        """Whether the gates are the layer's own, and whether their linear map is, too."""
-        gates = self._cells["gates"]
-        if untouched(gates, Gates):
-            return OWN, map_kind(gates._cells["linear"], mark) == OWN
-        return WITH_DTYPE if takes_dtype(gates, 4) else FOREIGN, False
-
-    def _cache_refusal(self) -> Any:
-        for part in ("compress_key", "compress_value"):
-            if not untouched(self._cells[part], Compression):
-                return self._refusal_for_cache(part, Compression)
-        gates = self._cells["gates"]
-        # A subclass may say what the weights are, not how branches are added.
-        if not (
-            isinstance(gates, Gates)
-            and plain(gates)
-            and "mix" not in vars(gates)
-            and (type(gates).construct, type(gates).mix) == (Gates.construct, Gates.mix)
-        ):
-            return self._refusal_for_cache("gates", Gates)
-        return super()._cache_refusal()
-
-    def products(self, x: Tensor, dtype: Any, parts: Any) -> tuple[Any, ...]:
-        """Queries [T, heads * D], keys and values in one matrix, logits of the gates; float32.
-
-        Logits are None where the gates are called as a Cell.
-        """
-        y = None
-        if parts[ALL]:
-            weights = self.query.weight, self.key_value.weight, self.gates.linear.weight
-            y = nsa_projection(x, *weights, dtype, mindspore.float32)
-        if y is None:
-            query, both = self._linear(x, dtype, parts)
-            logits = self.gates.logits(x, dtype) if parts[GATES] == OWN else None
-            return query, both, logits
-        return self.query.biased(y[0]), self.key_value.biased(y[1]), self.gates.linear.biased(y[2])
-
-    def step(self, x: Tensor, ends: Any, cache: Any, places: Any, dtype: Any, parts: Any) -> Tensor:
-        """Attention [T, num_heads, value_head_dim] of packed x, whose tokens go into the cache."""
-        c = self.config
-        query, both, logits = self.products(x, dtype, parts)
-        if logits is None:
-            logits = self.gates.logits(x, dtype)
-        query, both = self.arranged(query, both)
-        query, key, value = self._as_heads(query, both)
-        theta, factor, low, high = self.angle_attributes
-        full = mindspore.float32
-        return nsa_cache_step(
-            query,
-            key,
-            value,
-            cache[places[SELECTED]],
-            cache[places[STATE]],
-            ends,
-            self.gates.weights(logits),
-            ops.cast(self.compress_key.weight, full),
-            ops.cast(self.compress_value.weight, full),
-            self.compress_key.encodings(),
-            self.compress_value.encodings(),
-            cache[places[OTHERS]],
-            self.angles.coarse,
-            self.angles.fine,
-            scale_value=self.scale,
-            theta=theta,
-            rope_factor=factor,
-            rope_low=low,
-            rope_high=high,
-            window_size=c.window_size,
-            shared_kv=c.shared_kv,
-            rollback=ROLLBACK,
-            compress_block_size=c.compress_block_size,
-            compress_stride=c.compress_stride,
-            select_block_size=c.select_block_size,
-            select_block_count=c.select_block_count,
-            init_blocks=c.init_blocks,
-            local_blocks=c.local_blocks,
-            importance=c.importance,
-            layer=self.number(),
-        )
-
-    def compressed(self, query: Tensor, key: Tensor, value: Tensor, ends: Any, dtype: Any) -> Any:
-        """The first branch [T, num_heads, value_head_dim] and the blocks it chooses."""
-        # Compressed keys are rotated after the compression, which would average angles.
-        rows, cmp_ends, positions = compressed_documents(
-            query, ends, self.config.compress_block_size, self.config.compress_stride
-        )
-        key, value = self._windows(key, value, ends, rows, positions, dtype)
-        return self._choose(query, key, value, ends, cmp_ends, None)
-
-    def _windows(
-        self, key: Tensor, value: Tensor, ends: Any, rows: Any, positions: Any, dtype: Any
-    ) -> tuple[Any, ...]:
-        """Compressed keys, rotated by `positions`, and values; [rows, N2, ...] of a dtype."""
-        cos, sin = self.angles(positions)
-        key = self.rotate(self.compress_key(key, ends, rows, dtype), cos, sin)
-        value = self.compress_value(value, ends, rows, dtype)
-        return ops.cast(key, dtype), ops.cast(value, dtype)
-
-    def _choose(
-        self, query: Tensor, key: Tensor, value: Tensor, ends: Any, cmp_ends: Any, offsets: Any
-    ) -> tuple[Any, ...]:
-        """Attention over compressed keys, and the blocks that it chooses."""
-        c = self.config
-        # A graph with a Tensor list warns of a name that nobody reads.
-        results = compress_attention(
-            query,
-            key,
-            value,
-            self.scale,
-            self.heads,
-            c.compress_block_size,
-            c.compress_stride,
-            c.select_block_size,
-            c.select_block_count,
-            None,  # neither mask
-            None,
-            ends,
-            cmp_ends,
-            None,  # what blocks there are follows from the rest
-            True,  # causal
-            c.init_blocks,
-            c.local_blocks,
-            c.importance,
-            offsets,
-            False,  # the statistics are not used
-        )
-        return results[0], results[1]
-
-    def _selected(
+    def construct(
         self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        blocks: Any,
-        ends: Any,
-        kv_ends: Any,
-        offsets: Any,
-    ) -> Any:
-        """Attention over the blocks."""
-        c = self.config
-        results = selected_attention(
-            query,
-            key,
-            value,
-            blocks,
-            self.scale,
-            self.heads,
-            c.select_block_size,
-            c.select_block_count,
-            None,  # no mask
-            ends,
-            kv_ends,
-            True,  # causal
-            offsets,
-            False,  # the statistics are not used
-        )
-        return results[0]
+        x: Tensor,
+        actual_seq_len: IntList | None = None,
+        cache: AttentionCache | None = None,
+        key_padding_mask: Tensor | None = None,
+    ) -> Tensor:
+        """See the class."""
+        x, ends, plan = self.text.given(x, actual_seq_len, cache, key_padding_mask)
+        self.projections.check()
+        self.cache_step.check(cache)
+        dtype, kinds = self.operand_dtype(x), self.projections.kinds
+        narrow = cache is None and self.projections.multiply_narrow(x, dtype, kinds)
+        rows, text, positions = self.text.rows(x, ends, plan, key_padding_mask, dtype, narrow)
+        if cache is not None:
+            # One operator for the three branches and their sum.
+            out = self.cache_step.attend(x, rows, text, cache, dtype, kinds)
+        else:
+            if self.context is None:
+                check_operands(self.name, dtype)
+            cos, sin = self.angles(positions)
+            query, key_value, logits = self.projections.project(rows, dtype, kinds)
+            heads = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)
+            compressed, blocks = self.branches.compressed(*heads[0], text, dtype)
+            selected = self.branches.selected(*heads[1], blocks, text, dtype)
+            window = self.branches.window(*heads[2], text, dtype)
+            out = self.gated_sum(rows, logits, compressed, selected, window, dtype, kinds)
+        out = self.projections.output(self.text.returned(out, text), x, dtype, narrow, kinds)
+        return self.text.padded(out, key_padding_mask)
 
-    def _window(self, query: Tensor, key: Tensor, value: Tensor, ends: Any, kv_ends: Any) -> Any:
-        """Attention over the last tokens."""
-        return flash_attention_score(
-            query,
-            key,
-            value,
-            self.heads,
-            actual_seq_qlen=ends,
-            actual_seq_kvlen=kv_ends,
-            scalar_value=self.scale,
-            pre_tokens=self.config.window_size - 1,
-            next_tokens=0,
-            input_layout="TND",
-            sparse_mode=4,
-        )
-
-    def _mixed(
+    def gated_sum(
         self,
         x: Tensor,
         logits: Tensor,
@@ -381,13 +225,14 @@ class NativeSparseAttention(AttentionLayer):
         selected: Tensor,
         window: Tensor,
         dtype: Any,
-        parts: Any,
+        kinds: Any,
     ) -> Any:
-        if parts[GATES] == OWN:
-            narrow = parts[ALL] and projects(logits, dtype)
+        """The branches of the rows x, weighted by the gates and added."""
+        if kinds.gates == OWN:
+            narrow = kinds.fused and projects(logits, dtype)
             result = dtype if narrow else mindspore.float32
             return self.gates.mix(logits, compressed, selected, window, dtype, result)
-        if parts[GATES] == WITH_DTYPE:
+        if kinds.gates == WITH_DTYPE:
             mixed = self.gates(x, compressed, selected, window, dtype)
         else:
             mixed = self.gates(x, compressed, selected, window)
@@ -434,106 +279,24 @@ class NativeSparseAttention(AttentionLayer):
             TypeError: If an argument has the wrong type or dtype.
             ValueError: If a rank, shape or value is wrong.
         """
-        heads, ends, blocks = self._selection("selection_quality", x, actual_seq_len)
-        size = self.config.select_block_size
-        return quality_of(heads[1], heads[4], blocks, ends, self.scale, size)
+        selected, ends, blocks = self._selection("selection_quality", x, actual_seq_len)
+        query, key, _ = selected
+        return quality_of(query, key, blocks, ends, self.scale, self.config.select_block_size)
 
     def _selection(self, function: str, x: Tensor, actual_seq_len: IntList) -> tuple[Any, ...]:
-        """(`branch_heads`, prefix sums, selected blocks) of x, for a function's errors."""
+        """(heads of the selected branch, prefix sums, blocks) of x, for a function's errors."""
         if self.context is not None:
             raise ValueError(
                 f"{self.name}.{function}: a layer with a context has parts of a text; look at the "
                 "blocks of a layer without one, of the same parameters"
             )
         planned(self.name, x, actual_seq_len, self.hidden)
-        parts = self.parts
-        narrow = self.multiplies_narrow(x, parts)
-        packed, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow)
-        dtype = self.operand_dtype(x)
+        dtype, kinds = self.operand_dtype(x), self.projections.kinds
+        narrow = self.projections.multiply_narrow(x, dtype, kinds)
+        rows, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow)
         if x.dtype != dtype and not narrow:
-            packed = rounded(packed, dtype)
+            rows = rounded(rows, dtype)
         cos, sin = self.angles(positions)
-        query, both, _ = self.products(packed, dtype, parts)
-        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
-        return heads, ends, self.compressed(heads[0], heads[3], heads[6], ends, dtype)[1]
-
-    def attend(
-        self, x: Tensor, ends: Any, cos: Tensor, sin: Tensor, dtype: Any, parts: Any
-    ) -> Tensor:
-        """Attention [T, num_heads, value_head_dim] of packed x [T, hidden]."""
-        query, both, logits = self.products(x, dtype, parts)
-        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
-        q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
-        compressed, blocks = self.compressed(q_cmp, k_cmp, v_cmp, ends, dtype)
-        selected = self._selected(q_slc, k_slc, v_slc, blocks, ends, ends, None)
-        window = self._window(q_win, k_win, v_win, ends, ends)
-        return self._mixed(x, logits, compressed, selected, window, dtype, parts)
-
-    def attend_shard(
-        self,
-        x: Tensor,
-        numbers: Any,
-        tables: Any,
-        lists: Any,
-        cos: Tensor,
-        sin: Tensor,
-        dtype: Any,
-        parts: Any,
-    ) -> Tensor:
-        """Attend with own rows x [L, hidden]; the rest comes from `ContextKeys.plan`."""
-        keys = self.context
-        query, both, logits = self.products(x, dtype, parts)
-        heads = self.branch_heads(query, both, cos, sin, dtype, parts)
-        q_cmp, q_slc, q_win, k_cmp, k_slc, k_win, v_cmp, v_slc, v_win = heads
-
-        k_cmp, v_cmp = keys.windows(k_cmp, v_cmp, tables)
-        rows, positions = lists[WINDOW_POSITIONS].shape[0], lists[WINDOW_POSITIONS]
-        k_cmp, v_cmp = self._windows(k_cmp, v_cmp, lists[WINDOWS], rows, positions, dtype)
-        k_cmp, v_cmp = keys.compressed(k_cmp, v_cmp, lists)
-        if self.again is None:
-            k_slc, v_slc = keys.everything(k_slc, tables), keys.everything(v_slc, tables)
-        k_win, v_win = keys.window(k_win, v_win, tables)
-
-        window = self._window(q_win, k_win, v_win, lists[WINDOW_QUERIES], lists[WINDOW_KEYS])
-        q_cmp = keys.parts(q_cmp, numbers)
-        compressed: tuple[Any, ...] = ()
-        chosen: tuple[Any, ...] = ()
-        for i in range(numbers[0]):
-            queries = keys.of_pass(lists, i, QUERIES)
-            offsets = keys.of_pass(lists, i, OFFSETS)
-            cmp_ends = lists[COMPRESSED_ENDS]
-            key, value = ops.cast(k_cmp, dtype), ops.cast(v_cmp, dtype)
-            out, blocks = self._choose(q_cmp[i], key, value, queries, cmp_ends, offsets)
-            compressed, chosen = compressed + (out,), chosen + (blocks,)
-        selected = self._selected_shard(q_slc, k_slc, v_slc, chosen, numbers, tables, lists, dtype)
-        compressed = keys.whole(compressed)
-        return self._mixed(x, logits, compressed, selected, window, dtype, parts)
-
-    def _selected_shard(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        blocks: Any,
-        numbers: Any,
-        tables: Any,
-        lists: Any,
-        dtype: Any,
-    ) -> Any:
-        """The selected branch of own queries, over all keys or to be gathered ones."""
-        keys, ends = self.context, lists[ENDS]
-        if self.again is not None:
-            queries = keys.of_passes(lists, numbers, QUERIES)
-            offsets = keys.of_passes(lists, numbers, OFFSETS)
-            if len(blocks) > 1:
-                blocks = (ops.concat(blocks),)
-            order = tables[TEXT]
-            return self.again(query, key, value, blocks[0], order, ends, queries, offsets)[0]
-        query = keys.parts(query, numbers)
-        selected: tuple[Tensor, ...] = ()
-        for i in range(numbers[0]):
-            queries = keys.of_pass(lists, i, QUERIES)
-            offsets = keys.of_pass(lists, i, OFFSETS)
-            k, v = ops.cast(key, dtype), ops.cast(value, dtype)
-            selected += (self._selected(query[i], k, v, blocks[i], queries, ends, offsets),)
-        return keys.whole(selected)
+        query, key_value, _ = self.projections.project(rows, dtype, kinds)
+        heads = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)
+        return heads[1], ends, self.branches.compressed(*heads[0], ends, dtype)[1]

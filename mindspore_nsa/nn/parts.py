@@ -5,7 +5,9 @@ may do so only where a call of each would do nothing else: a part may have been 
 hooks, or be marked for recomputation.
 """
 
+import copy
 import inspect
+import weakref
 from collections.abc import Callable
 from functools import lru_cache
 from operator import itemgetter
@@ -37,6 +39,32 @@ class Asked:
         return self if instance is None else self._function(instance)
 
 
+class LayerPart:
+    """A part of a layer that works with the layer's Cells.
+
+    The Cells stay the layer's own: checkpoints have their names there, and tools exchange them
+    there. A graph compiles the methods of a part like those of the layer.
+
+    Args:
+        layer (AttentionLayer): The layer.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        # A layer that nobody has any more is freed at once, without a search for cycles.
+        self._layer = weakref.ref(layer)
+
+    @Asked
+    def layer(self) -> Any:
+        """The layer."""
+        return self._layer()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Return the part of the layer's copy."""
+        made, layer = copy.copy(self), self._layer()
+        made._layer = weakref.ref(memo.get(id(layer), layer))
+        return made
+
+
 def plain(cell: nn.Cell) -> bool:
     """Whether a call of a Cell runs the construct of its class and nothing else."""
     state = vars(cell)
@@ -52,9 +80,15 @@ def _methods(kind: Any) -> frozenset[Any]:
     return frozenset(n for n, v in vars(kind).items() if callable(v) and not n.startswith("__"))
 
 
+def own_methods(part: Any) -> bool:
+    """Whether an object has the methods of its class, and no others in their place."""
+    kind: Any = type(part)
+    return _methods(kind).isdisjoint(vars(part))
+
+
 def untouched(cell: nn.Cell, kind: Any) -> Any:
     """Whether this is a plain Cell of just this class, with the methods of this."""
-    return type(cell) is kind and plain(cell) and _methods(kind).isdisjoint(vars(cell))
+    return type(cell) is kind and plain(cell) and own_methods(cell)
 
 
 @lru_cache(maxsize=256)

@@ -195,7 +195,14 @@ def test_what_would_be_lost_is_refused():
     refused(lambda d: setattr(d, "dropout", None), "have the dropout of its config, 0.5, got 0.0")
     refused(lambda d: setattr(d.dropout, "p", 0.25), "have the dropout of its config, 0.5, got 0.2")
     refused(lambda d: setattr(d, "scale", 2.0), "have the scale of its config, got 2.0")
-    refused(lambda d: setattr(d, "attend", look), "have the attend of DenseAttention, got another")
+    refused(
+        lambda d: setattr(d, "operand_dtype", look),
+        "have the operand_dtype of DenseAttention, got another",
+    )
+    refused(
+        lambda d: setattr(d.branches, "window", look),
+        r"have the branches of DenseAttention, got another one \(Branches\)",
+    )
 
 
 class Halved(DenseAttention):

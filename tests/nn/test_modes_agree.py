@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
-from mindspore_nsa.nn import native_sparse_attention as module
+from mindspore_nsa.nn import branches as module
 from mindspore_nsa.ops import nsa_compress_attention
 from tests.ops.calls import context_mode
 
@@ -24,21 +24,9 @@ DRAWN = np.random.default_rng(5).integers(0, 8, (ENDS[-1], SETTINGS.num_kv_heads
 TABLE = Tensor(np.where(np.arange(3) == 0, OWN, DRAWN % (OWN + 1)).astype(np.int32))
 
 
-def given_blocks(
-    query, key, value, scale, heads, l, s, size, count, topk_mask, atten_mask,  # noqa: E741
-    actual_seq_qlen, actual_cmp_seq_kvlen, actual_sel_seq_kvlen, causal, init_blocks, local_blocks,
-    importance, q_offset, statistics,
-):  # fmt: skip
+def given_blocks(query, key, value, *, statistics, **more):
     """nsa_compress_attention with blocks that no score has chosen."""
-    out, _, row_max, row_sum = nsa_compress_attention(
-        *(query, key, value, scale, heads, l, s, size, count),
-        actual_seq_qlen=actual_seq_qlen,
-        actual_cmp_seq_kvlen=actual_cmp_seq_kvlen,
-        causal=causal,
-        init_blocks=init_blocks,
-        local_blocks=local_blocks,
-        importance=importance,
-    )
+    out, _, row_max, row_sum = nsa_compress_attention(query, key, value, **more)
     return out, TABLE, row_max, row_sum
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor
 
-from mindspore_nsa.nn import native_sparse_attention as module
+from mindspore_nsa.nn import branches as module
 from tests.ops.calls import context_mode, in_mode
 
 from .cells import ENDS, config, filled, tokens

@@ -10,20 +10,14 @@ from ..config import NSAConfig
 from ..precision import ExplicitPrecision
 from .collectives import Agreement, Extend, GatherByIndex, GatherInOrder, moved_dtype
 from .shards import (
-    AFTER,
-    BEFORE,
-    DIGEST,
-    IDS,
-    PASS_LISTS,
-    PASSES,
-    POSITIONS,
-    TAKEN,
-    TEXT,
-    WINDOW_KEYS,
-    WINDOW_POSITIONS,
     check_lists,
+    compressed_lists,
+    compression_lists,
     context_sizes,
+    documents_of,
     planned_shard,
+    row_positions,
+    window_lists,
 )
 
 # Primitives, as in collectives.py.
@@ -65,29 +59,29 @@ class ContextKeys(ExplicitPrecision):
         self.direct = self.extend.direct
 
     def plan(self, x: Tensor, given: Any) -> Any:
-        """(layout's numbers, tables, lists) of a call; raises the errors of a wrong input."""
+        """(ShardLayout, GatherTables, digest, lists) of a call, or the error of a wrong input."""
         if is_lists(given):
             check_lists(
                 self.name,
                 len(given),
-                given[POSITIONS],
-                given[WINDOW_POSITIONS],
-                given[TAKEN],
-                given[WINDOW_KEYS],
-                self.key,
-                self.sizes,
+                positions=row_positions(given),
+                windows=compression_lists(given)[1],
+                taken=compressed_lists(given)[0],
+                keys=window_lists(given)[1],
+                context=self.key,
+                sizes=self.sizes,
             )
-            plan = planned_shard(
+            layout, tables, digest, _ = planned_shard(
                 self.name, x, "lists", self.hidden, self.key, self.sizes, self.tensors, self.direct
             )
-            return plan[0], plan[1], plan[2], given
+            return layout, tables, digest, given
         return planned_shard(
             self.name, x, given, self.hidden, self.key, self.sizes, self.tensors, self.direct
         )
 
     def checked(self, x: Tensor, digest: Any, lists: Any) -> Any:
         """x, after all workers have been found to call alike."""
-        return self.agreement(x, digest, lists[DIGEST])
+        return self.agreement(x, digest, documents_of(lists))
 
     def _transposed(self, x: Tensor, first: Any, second: Any, m: Any) -> Any:
         """Rows [first * second * m, ...] by the second number, then by the first."""
@@ -96,21 +90,21 @@ class ContextKeys(ExplicitPrecision):
         x = _reshape(_transpose(x, (1, 0, 2, 3)), (first * second * m, -1))
         return _cast(x, dtype)
 
-    def arranged(self, x: Tensor, numbers: Any) -> Any:
+    def arranged(self, x: Tensor, layout: Any) -> Any:
         """Own rows by pass, then document."""
-        passes, batch, m = numbers
+        passes, batch, m = layout
         return x if passes == 1 or batch == 1 else self._transposed(x, batch, passes, m)
 
-    def returned(self, x: Tensor, numbers: Any) -> Any:
+    def returned(self, x: Tensor, layout: Any) -> Any:
         """Own rows by document, then pass: the inverse of `arranged`."""
-        passes, batch, m = numbers
+        passes, batch, m = layout
         return x if passes == 1 or batch == 1 else self._transposed(x, passes, batch, m)
 
     def everything(self, x: Tensor, tables: Any) -> Any:
         """Rows of all workers in the order of the text; to be cast for every use."""
-        if tables[TEXT] is None:
+        if tables.text is None:
             return self.text(x)
-        return self.by_index(x, tables[TEXT], tables[TEXT])
+        return self.by_index(x, tables.text, tables.text)
 
     def _side_by_side(self, key: Tensor, value: Tensor) -> Any:
         """Keys and values [n, N, D] in one matrix of a dtype that travels."""
@@ -136,32 +130,22 @@ class ContextKeys(ExplicitPrecision):
     def window(self, key: Tensor, value: Tensor, tables: Any) -> tuple[Any, ...]:
         """Keys and values of own chunks with the rows before each, in their dtype."""
         dtype = key.dtype
-        key, value = self._extended(key, value, tables[BEFORE])
+        key, value = self._extended(key, value, tables.before)
         return _cast(key, dtype), _cast(value, dtype)
 
     def windows(self, key: Tensor, value: Tensor, tables: Any) -> Any:
         """Return what the compression reads: own chunks with the rows after each."""
-        return self._extended(key, value, tables[AFTER])
+        return self._extended(key, value, tables.after)
 
     def compressed(self, key: Tensor, value: Tensor, lists: Any) -> Any:
         """Compressed rows of all workers in the order of the text; to be cast for every use."""
-        both = self.by_index(self._side_by_side(key, value), lists[TAKEN], lists[IDS])
+        taken, ids = compressed_lists(lists)
+        both = self.by_index(self._side_by_side(key, value), taken, ids)
         return self._apart(both, key, value)
 
-    def of_passes(self, lists: Any, numbers: Any, which: Any) -> Any:
-        """Return this list of every pass."""
-        found: tuple[Any, ...] = ()
-        for i in range(numbers[0]):
-            found = found + (self.of_pass(lists, i, which),)
-        return found
-
-    def of_pass(self, lists: Any, number: int, which: Any) -> Any:
-        """One of the lists of a pass."""
-        return lists[PASSES + number * PASS_LISTS + which]
-
-    def parts(self, x: Tensor, numbers: Any) -> tuple[Any, ...]:
+    def parts(self, x: Tensor, layout: Any) -> tuple[Any, ...]:
         """Rows of every pass."""
-        if numbers[0] == 1:
+        if layout.passes == 1:
             return (x,)
         dtype, m = x.dtype, x.shape[0] // 2
         first, second = split(_cast(x, moved_dtype(dtype)), m, 0)

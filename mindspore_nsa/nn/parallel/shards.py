@@ -1,7 +1,7 @@
 """The part of a text that a worker of a context group has, and the way of a whole one to it."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import mindspore
 import numpy as np
@@ -15,14 +15,85 @@ from .groups import WorkerGroup
 from .plan import ORDERS, Documents, Layout, halo, neighbours, row_limits
 
 # Places in the lists of a call. Those of every pass follow.
-POSITIONS, DIGEST, ENDS, COMPRESSED_ENDS, WINDOW_QUERIES, WINDOW_KEYS = range(6)
-WINDOWS, WINDOW_POSITIONS, TAKEN, IDS, PASSES = range(6, 11)
+_POSITIONS, _DIGEST, _ENDS, _COMPRESSED_ENDS, _WINDOW_QUERIES, _WINDOW_KEYS = range(6)
+_WINDOWS, _WINDOW_POSITIONS, _TAKEN, _IDS, _PASSES = range(6, 11)
 # Places in the lists of a pass.
-QUERIES, OFFSETS, DENSE_QUERIES, DENSE_KEYS, PASS_LISTS = range(5)
-# Places in the tables of a layout.
-TEXT, BEFORE, AFTER = range(3)
+_QUERIES, _OFFSETS, _DENSE_QUERIES, _DENSE_KEYS, _PASS_LISTS = range(5)
 
 _KEPT = 16
+
+
+class ShardLayout(NamedTuple):
+    """How a worker's rows are cut: chunks of a document, documents, tokens of a chunk."""
+
+    passes: int
+    batch: int
+    chunk: int
+
+
+class GatherTables(NamedTuple):
+    """Tables by which the exchanges of a layout move rows; None where nothing moves.
+
+    Attributes:
+        text: Where the rows of the text stand among those of all workers.
+        before: Arguments of `Extend` for the rows before each chunk, which the window needs.
+        after: Arguments of `Extend` for the rows after each, which the compression needs.
+    """
+
+    text: Any
+    before: Any
+    after: Any
+
+
+# The lists of a call by what takes them. They are no NamedTuple: they may be Tensors of the call,
+# and a graph that makes a NamedTuple of Tensors gives zeros for all gradients, without a word.
+
+
+def row_positions(lists: Any) -> Any:
+    """Position of every own row in its document."""
+    return lists[_POSITIONS]
+
+
+def documents_of(lists: Any) -> Any:
+    """Digest of the documents, by which workers compare their calls."""
+    return lists[_DIGEST]
+
+
+def document_ends(lists: Any) -> Any:
+    """Prefix sums of the documents' tokens, of the whole text."""
+    return lists[_ENDS]
+
+
+def compression_lists(lists: Any) -> tuple[Any, Any]:
+    """(prefix sums of what own windows are compressed from, positions of their first tokens)."""
+    return lists[_WINDOWS], lists[_WINDOW_POSITIONS]
+
+
+def compressed_lists(lists: Any) -> tuple[Any, Any]:
+    """(rows to read, rows to add gradients to) of the compressed tokens of the whole text."""
+    return lists[_TAKEN], lists[_IDS]
+
+
+def compressed_ends(lists: Any) -> Any:
+    """Prefix sums of the documents' compressed tokens, of the whole text."""
+    return lists[_COMPRESSED_ENDS]
+
+
+def window_lists(lists: Any) -> tuple[Any, Any]:
+    """Prefix sums of (queries, keys) for the window."""
+    return lists[_WINDOW_QUERIES], lists[_WINDOW_KEYS]
+
+
+def pass_lists(lists: Any, number: int) -> tuple[Any, Any]:
+    """(prefix sums of queries, positions of the documents' first ones) of a pass."""
+    first = _PASSES + number * _PASS_LISTS
+    return lists[first + _QUERIES], lists[first + _OFFSETS]
+
+
+def dense_pass_lists(lists: Any, number: int) -> tuple[Any, Any]:
+    """Prefix sums of (queries, keys) of a pass, for dense attention."""
+    first = _PASSES + number * _PASS_LISTS
+    return lists[first + _DENSE_QUERIES], lists[first + _DENSE_KEYS]
 
 
 class ContextLists(tuple[Any, ...]):
@@ -72,14 +143,11 @@ def _documents_lists(layout: Layout, worker: int, ends: Any, sizes: Any, padded:
 
 
 # These are Tensors even where documents are known when a graph is compiled.
-_ARRAYS = (POSITIONS, DIGEST, WINDOW_POSITIONS, TAKEN, IDS)
+_ARRAYS = (_POSITIONS, _DIGEST, _WINDOW_POSITIONS, _TAKEN, _IDS)
 
 
-def _tables(layout: Layout, worker: int, sizes: Any, direct: Any) -> tuple[Any, ...]:
-    """(text order, halo of the window, halo of the compression), None where nothing moves.
-
-    `direct`: rows go to the workers that need them, not to all.
-    """
+def _tables(layout: Layout, worker: int, sizes: Any, direct: Any) -> GatherTables:
+    """The tables of a worker; `direct`: rows go to the workers that need them, not to all."""
     size, _, window, _ = sizes
 
     def of(before: Any, after: Any) -> tuple[Any, ...] | None:
@@ -90,7 +158,8 @@ def _tables(layout: Layout, worker: int, sizes: Any, direct: Any) -> tuple[Any, 
         return *tensors, found.sent or (), found.received or ()
 
     order = layout.text_order
-    return None if order is None else Tensor(order), of(window - 1, 0), of(0, size - 1)
+    text = None if order is None else Tensor(order)
+    return GatherTables(text, before=of(window - 1, 0), after=of(0, size - 1))
 
 
 def _shape_text(tokens: Any, workers: Any, hidden: int) -> str:
@@ -103,7 +172,7 @@ def _shape_text(tokens: Any, workers: Any, hidden: int) -> str:
 def _plan_call(
     name: str, x: Any, lists: Any, hidden: Any, context: Any, sizes: Any, tensors: Any, direct: Any
 ) -> tuple[Any, ...]:
-    """(layout's numbers, tables, digest, lists or None where they are Tensors of the call).
+    """(ShardLayout, GatherTables, digest, lists or None where they are Tensors of the call).
 
     `lists` is the word "lists" for these; `tensors`: the others, too, and the order of the text,
     are to be Tensors; `direct` is that of `_tables`.
@@ -120,9 +189,9 @@ def _plan_call(
     layout = Layout(tokens, workers, order, batch)
     digest = call_digest(layout.own, str(x.dtype), tokens, repr((name, order, sizes)))
     tables = _tables(layout, rank, sizes, direct)
-    if tensors and tables[TEXT] is None:
-        tables = (Tensor(np.arange(layout.tokens)), *tables[1:])
-    known = (layout.passes, batch, layout.chunk), tables, Tensor(digest)
+    if tensors and tables.text is None:
+        tables = tables._replace(text=Tensor(np.arange(layout.tokens)))
+    known = ShardLayout(layout.passes, batch, layout.chunk), tables, Tensor(digest)
     if len(x.shape) == 3:
         if lists is not None:
             raise ValueError(
@@ -195,7 +264,7 @@ def _plan_lists(
     layout = Layout(tokens, workers, order)
     size, stride, window, _ = sizes
     rows, total = row_limits(layout, size, stride)
-    expected = PASSES + layout.passes * PASS_LISTS, (layout.own,), (rows,), (total,)
+    expected = _PASSES + layout.passes * _PASS_LISTS, (layout.own,), (rows,), (total,)
     got = count, positions.shape, windows.shape, taken.shape
     if got != expected:
         raise ValueError(
