@@ -3,6 +3,8 @@
 Where one of these no longer fails, MindSpore has mended it: the page may say less.
 """
 
+from typing import NamedTuple
+
 import mindspore as ms
 import numpy as np
 import pytest
@@ -74,3 +76,28 @@ def test_vmap_of_a_layer():
     with pytest.raises(TypeError, match=text):
         ops.vmap(call)(x)
     assert layer(x[:, 0]).shape == (2, 20, SETTINGS.hidden_size)
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    second: Tensor
+
+
+def product(pair):
+    return pair.first * pair.second
+
+
+def test_a_named_tuple_of_tensors_loses_gradients():
+    """So parts of a layer hand plain tuples on; constants of a graph may be NamedTuples."""
+
+    def named(x):
+        return product(Pair(first=x, second=2 * x)).sum()
+
+    def plain(x):
+        first, second = x, 2 * x
+        return (first * second).sum()
+
+    x = Tensor(np.arange(1, 4, dtype=np.float32))
+    np.testing.assert_array_equal(ms.grad(named)(x), 4 * x)
+    np.testing.assert_array_equal(ms.jit(ms.grad(plain))(x), 4 * x)
+    np.testing.assert_array_equal(ms.jit(ms.grad(named))(x), 0 * x)

@@ -1,6 +1,8 @@
 """Training: what MindSpore wraps around a layer, saves of it and exports."""
 
 import copy
+import gc
+import weakref
 
 import mindspore as ms
 import numpy as np
@@ -108,6 +110,20 @@ def test_deepcopy(mode):
             p.set_data(ops.zeros_like(p))
         assert not twin(*batch()[:2]).asnumpy().any()
         np.testing.assert_array_equal(layer(*batch()[:2]).asnumpy(), expected)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_a_layer_is_freed_at_once(kind):
+    """Its parts do not keep it until Python looks for cycles."""
+    layer = build(kind, SETTINGS)
+    layer(*batch()[:2])
+    seen = weakref.ref(layer)
+    gc.disable()
+    try:
+        del layer
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
