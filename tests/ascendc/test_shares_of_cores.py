@@ -8,6 +8,8 @@ from tests.common.flash_cases import flash_attention_score_grad_of
 from tests.common.nsa_cases import selected_attention_grad_of
 from tests.common.parity import causal_compress_attention, flash, selected
 
+from .attention_checks import check_call
+
 CORES = 6
 # Twice as many segments as cores, each of one tile of queries.
 EQUAL = 128 * np.arange(1, 2 * CORES + 1)
@@ -53,6 +55,21 @@ def check_shares(runner, name):
 @pytest.mark.parametrize("name", [name for name in CALLS if "flash" in name])
 def test_flash_attention(flash_runner, name):
     check_shares(flash_runner, name)
+
+
+@pytest.mark.parametrize("queries, keys", [(100, 1500), (1500, 100)])
+def test_a_gradient_takes_cores_for_the_more_of_both_tiles(flash_runner, queries, keys):
+    """The tiles of queries or those of keys are one, the others twelve."""
+    check_cores(flash_runner, queries, keys)
+
+
+def check_cores(runner, queries, keys):
+    """All cores are taken, and the gradients are right."""
+    draw = Draw(1, "float16")
+    case = flash_attention_score_grad_of(flash(draw, "BSND", 1, 1, 1, queries, keys, 16), draw)
+    check_call(runner, case, [(CORES, 0)])
+    _, counts = runner.run(case, CORES)
+    assert counts.cores == CORES
 
 
 @pytest.mark.parametrize("name", ["selected", "selected_grad"])
