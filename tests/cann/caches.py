@@ -1,6 +1,7 @@
 """Layers that generate from caches on MindSpore's device Ascend; prints what does not hold."""
 
 import copy
+import ctypes
 import sys
 from dataclasses import replace
 
@@ -8,6 +9,8 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 
+from ascendc_twin import library
+from mindspore_nsa.nn.cache_known import known
 from model_zoo_demo import config as configs
 from model_zoo_demo import generate, train
 from model_zoo_demo.machine import set_up
@@ -54,6 +57,53 @@ def check_layer(kind):
         check(f"{kind}: {name}", np.array_equal(last, parts[2][order]))
 
 
+def waits():
+    """Copies to the host and synchronisations of this process so far."""
+    counts = (ctypes.c_uint64 * 2)()
+    ctypes.CDLL(library()).TwinCountHostWaits(counts)
+    return np.array(counts[:])
+
+
+def check_waits(mode):
+    """A step of a model reads nothing back; a list that the device computed is read once."""
+    layers = [make(kind, SETTINGS) for kind in ("sparse", "dense")]
+    caches = [layer.new_cache(2, 40, "float16") for layer in layers]
+
+    def on_device(values):
+        return Tensor(values).move_to("Ascend", blocking=True)
+
+    x = draw(2, 1, HIDDEN).astype(np.float16)
+    packed = on_device(x.reshape(2, HIDDEN))
+    lists = {"none": on_device(x), "a tuple": packed, "of the host": packed, "computed": packed}
+    ends = {"a tuple": (0, 2), "of the host": Tensor([1, 2])}
+    for name, hidden in lists.items():
+        for _ in range(3):
+            given = on_device(np.array([2, 2])) if name == "computed" else ends.get(name)
+            before, out = waits(), hidden
+            for layer, cache in zip(layers, caches):
+                out = layer(out, given, cache=cache)
+            assert out.device != "CPU"  # asking for it waits until all is dispatched
+            found = (waits() - before).tolist()
+            out.asnumpy()
+        # After the first step, which moves parameters; a graph is waited for at its end.
+        expected = [int(name == "computed")] * 2
+        got = found if mode == "pynative" else found[:1]
+        check(f"lists {name}: reads, synchronisations {got}", got == expected[: len(got)])
+    caches[0].truncate([8, 12])
+    layers[0](packed, (1, 2), cache=caches[0])
+    for state in (cache[0] for cache in caches):
+        check("what the host knows", np.array_equal(known(state), state.asnumpy()))
+    caches[0].truncate([8, 12])
+    lengths = [cache.lengths.asnumpy().tolist() for cache in caches]
+    check(f"lengths {lengths}", lengths == [[8, 12], [12, 12]])
+    full = "cache must have a capacity for 42 tokens of row 0 (length 12), got capacity 40"
+    try:
+        layers[1](on_device(np.repeat(x[0], 30, 0)), (30, 30), cache=caches[1])
+        check("a full cache is an error", False)
+    except ValueError as error:
+        check(f"the error, {error}", full in str(error))
+
+
 def generated(mode, device):
     """Texts of a model whose parameters are those of every device."""
     set_up(mode, device)
@@ -68,6 +118,8 @@ def generated(mode, device):
 def main(mode):
     """All of it in a mode."""
     ms.set_context(device_target="Ascend", mode={"graph": 0, "pynative": 1}[mode])
+    # Before there is a graph of the caller's own, after which states are read again.
+    check_waits(mode)
     for kind in ("sparse", "dense"):
         check_layer(kind)
     print("TEXTS", [text.hex() for text in generated(mode, "Ascend")], flush=True)
