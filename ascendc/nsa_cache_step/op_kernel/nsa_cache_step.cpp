@@ -16,17 +16,13 @@ template <typename T>
 class CacheStep {
  public:
   __aicore__ inline CacheStep(AscendC::TPipe* pipe, const NsaCacheStepArguments& g)
-      : pipe_(pipe), g_(g), t_(*g.tiling), w_(*g.tiling) {
-    g_.query = g.step_workspace + w_.queries;
-    g_.indices = g.step_workspace + w_.indices;
-    g_.workspace = g.step_workspace + w_.parts;
-  }
+      : pipe_(pipe), g_(g), t_(*g.tiling), w_(*g.tiling) {}
 
   __aicore__ inline void Process() {
     OnVectors<StepWrite<T>>();
     ReadAnew();
     if (t_.sparse == 0) {
-      Attend<LastTokens, NoRanking>(t_.parts, g_.selected, t_.selected_places, g_.result);
+      Attend<LastTokens, NoRanking>(t_.parts, Branch(g_.selected, t_.selected_places, g_.result));
     } else {
       OnVectors<StepCompress<T>>();
       Branches();
@@ -38,26 +34,27 @@ class CacheStep {
 
  private:
   __aicore__ inline void Branches() {
-    GM_ADDR outputs = g_.step_workspace + w_.outputs;
-    Attend<CompressedTokens, CellRanking<CompressedTokens>>(t_.compressed, g_.others,
-                                                            t_.compressed_places, outputs);
+    GM_ADDR of_compressed = g_.step_workspace + w_.outputs;
+    GM_ADDR of_selected = of_compressed + w_.output;
+    GM_ADDR of_window = of_selected + w_.output;
+    Attend<CompressedTokens, CellRanking<CompressedTokens>>(
+        t_.compressed, Branch(g_.others, t_.compressed_places, of_compressed));
     ReadAnew();
-    Attend<ChosenTokens, NoRanking>(t_.parts, g_.selected, t_.selected_places, outputs + w_.output);
+    Attend<ChosenTokens, NoRanking>(t_.parts, Branch(g_.selected, t_.selected_places, of_selected));
     if (t_.shared != 0) {
-      Attend<LastTokens, NoRanking>(t_.window, g_.selected, t_.selected_places,
-                                    outputs + 2 * w_.output);
+      Attend<LastTokens, NoRanking>(t_.window, Branch(g_.selected, t_.selected_places, of_window));
     } else {
-      g_.fresh_key = g_.step_workspace + w_.window_keys;
-      g_.fresh_value = g_.step_workspace + w_.window_values;
-      Attend<RingTokens, NoRanking>(t_.window, g_.others, t_.window_places,
-                                    outputs + 2 * w_.output);
+      StepBranchArguments ring = Branch(g_.others, t_.window_places, of_window);
+      ring.fresh_key = g_.step_workspace + w_.window_keys;
+      ring.fresh_value = g_.step_workspace + w_.window_values;
+      Attend<RingTokens, NoRanking>(t_.window, ring);
     }
   }
 
   // Scalars read what other cores have just written: the lengths of the rows, then the indices.
   __aicore__ inline void ReadAnew() {
     AscendC::GlobalTensor<int32_t> indices;
-    indices.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g_.indices));
+    indices.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(g_.step_workspace + w_.indices));
     AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::ENTIRE_DATA_CACHE,
                                       AscendC::DcciDst::CACHELINE_OUT>(indices);
   }
@@ -85,19 +82,28 @@ class CacheStep {
     if (wait) AscendC::SyncAll<false>();
   }
 
+  // The arguments of a branch that reads its keys and values from one of the two caches.
+  __aicore__ inline StepBranchArguments Branch(GM_ADDR cache, const StepPlaces& places,
+                                               GM_ADDR output) const {
+    StepBranchArguments branch{g_};
+    branch.query = g_.step_workspace + w_.queries;
+    branch.key = cache + places.keys_begin * static_cast<int64_t>(sizeof(T));
+    branch.value = cache + places.values_begin * static_cast<int64_t>(sizeof(T));
+    branch.output = output;
+    branch.indices = g_.step_workspace + w_.indices;
+    branch.workspace = g_.step_workspace + w_.parts;
+    return branch;
+  }
+
   template <typename Keys, typename Ranking>
-  __aicore__ inline void Attend(const PartsTiling& tiling, GM_ADDR cache, const StepPlaces& places,
-                                GM_ADDR output) {
-    g_.key = cache + places.keys_begin * static_cast<int64_t>(sizeof(T));
-    g_.value = cache + places.values_begin * static_cast<int64_t>(sizeof(T));
-    g_.output = output;
-    AttendToParts<T, Keys, Ranking>(pipe_, tiling, g_);
+  __aicore__ inline void Attend(const PartsTiling& tiling, const StepBranchArguments& branch) {
+    AttendToParts<T, Keys, Ranking>(pipe_, tiling, branch);
     pipe_->Reset();
     AscendC::SyncAll<false>();
   }
 
   AscendC::TPipe* pipe_;
-  NsaCacheStepArguments g_;
+  const NsaCacheStepArguments g_;
   const NsaCacheStepTilingData& t_;
   const StepWorkspace w_;
 };
@@ -114,16 +120,24 @@ extern "C" __global__ __aicore__ void msnsa_cache_step(
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   REGISTER_TILING_DEFAULT(NsaCacheStepTilingData);
   GET_TILING_DATA_WITH_STRUCT(NsaCacheStepTilingData, tiling_data, tiling);
-  const nsa::ascend::NsaCacheStepArguments arguments{
-      query,         key,
-      value,         selected_ref,
-      state_ref,     actual_seq_len,
-      gates,         weight_k,
-      weight_v,      position_k,
-      position_v,    others_ref,
-      angles,        fine_angles,
-      attention_out, AscendC::GetUserWorkspace(workspace),
-      &tiling_data};
+  nsa::ascend::NsaCacheStepArguments arguments;
+  arguments.new_query = query;
+  arguments.new_key = key;
+  arguments.new_value = value;
+  arguments.selected = selected_ref;
+  arguments.state = state_ref;
+  arguments.ends = actual_seq_len;
+  arguments.gates = gates;
+  arguments.weight_k = weight_k;
+  arguments.weight_v = weight_v;
+  arguments.position_k = position_k;
+  arguments.position_v = position_v;
+  arguments.others = others_ref;
+  arguments.angles = angles;
+  arguments.fine_angles = fine_angles;
+  arguments.result = attention_out;
+  arguments.step_workspace = AscendC::GetUserWorkspace(workspace);
+  arguments.tiling = &tiling_data;
   AscendC::TPipe pipe;
   const nsa::ascend::KeepNan keep_nan;
   nsa::ascend::CacheStep<DTYPE_SELECTED> step(&pipe, arguments);

@@ -9,7 +9,7 @@ namespace nsa::ascend {
 // Base of the keys of a branch.
 class StepKeys {
  public:
-  using Arguments = NsaCacheStepArguments;
+  using Arguments = StepBranchArguments;
   static constexpr bool kHasFresh = false, kShared = false;
 
   __aicore__ inline int64_t row() const { return rows_.row(); }
@@ -34,7 +34,7 @@ class LastTokens : public StepKeys {
  public:
   static constexpr bool kShared = true;
 
-  __aicore__ inline void Init(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
+  __aicore__ inline void Init(const PartsTiling* tiling, const StepBranchArguments& g) {
     InitRows(tiling, g);
   }
   __aicore__ inline int64_t MaxParts(int64_t query) {
@@ -89,7 +89,7 @@ class CompressedTokens : public StepKeys {
  public:
   static constexpr bool kShared = true;
 
-  __aicore__ inline void Init(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
+  __aicore__ inline void Init(const PartsTiling* tiling, const StepBranchArguments& g) {
     InitRows(tiling, g);
   }
   __aicore__ inline int64_t MaxParts(int64_t query) {
@@ -121,7 +121,7 @@ class CompressedTokens : public StepKeys {
 // Keys of the chosen blocks.
 class ChosenTokens : public StepKeys {
  public:
-  __aicore__ inline void Init(const PartsTiling* tiling, const NsaCacheStepArguments& g) {
+  __aicore__ inline void Init(const PartsTiling* tiling, const StepBranchArguments& g) {
     InitRows(tiling, g);
     block_size_ = g.tiling->ranking.block_tokens;
     block_count_ = g.tiling->ranking.count;

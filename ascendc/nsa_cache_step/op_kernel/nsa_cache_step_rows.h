@@ -24,11 +24,14 @@ struct NsaCacheStepArguments {
   GM_ADDR result;
   GM_ADDR step_workspace;
   const NsaCacheStepTilingData* tiling;
-  // Tensors of one branch.
-  GM_ADDR query = nullptr;
+};
+
+// Arguments of the attention of one branch.
+struct StepBranchArguments : NsaCacheStepArguments {
+  GM_ADDR query = nullptr;  // rotated
   GM_ADDR key = nullptr;
   GM_ADDR value = nullptr;
-  GM_ADDR fresh_key = nullptr;  // of the new tokens, which are not in the cache yet
+  GM_ADDR fresh_key = nullptr;  // of the new tokens, which are not in the cache yet, or null
   GM_ADDR fresh_value = nullptr;
   GM_ADDR output = nullptr;
   GM_ADDR indices = nullptr;

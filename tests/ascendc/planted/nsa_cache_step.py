@@ -22,16 +22,16 @@ FAULTS = {
         "      OnVectors<StepRing<T>>();\n    }\n",
         "      OnVectors<StepState>();\n      OnVectors<StepRing<T>>();\n    }\n",
     ),
-    "output of the selection": (KERNEL, "outputs + w_.output);\n    if", "outputs);\n    if"),
+    "output of the selection": (KERNEL, "of_compressed + w_.output", "of_compressed"),
     "output of the last tokens": (
         KERNEL,
-        "outputs + 2 * w_.output);\n    } else",
-        "outputs + w_.output);\n    } else",
+        "t_.selected_places, of_window)",
+        "t_.selected_places, of_selected)",
     ),
     "output of the ring": (
         KERNEL,
-        "outputs + 2 * w_.output);\n    }\n",
-        "outputs + w_.output);\n    }\n",
+        "t_.window_places, of_window)",
+        "t_.window_places, of_selected)",
     ),
     "new keys of the window": (
         KERNEL,
