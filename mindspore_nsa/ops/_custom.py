@@ -205,6 +205,11 @@ def constant(values: Any) -> Tensor:
     return made
 
 
+# Imported where it is used: amp level O1 copies a function that a Cell calls, with the imports of
+# its module, but without the constants that the module makes.
+ZERO = constant(np.zeros(1, np.int64))
+
+
 def on_device(tensor: Tensor) -> Tensor:
     """A constant in the memory of device Ascend; another Tensor as it is.
 

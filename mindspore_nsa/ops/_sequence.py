@@ -3,17 +3,15 @@
 from typing import Any
 
 import mindspore
-import numpy as np
 from mindspore import Tensor, ops
 
 from .. import _native
 from ._by_device import take_rows
-from ._custom import constant
+from ._custom import ZERO
 from ._plan import Planner, TensorSpec, fail_type
 from ._types import IntList
 
 _FUNCTION = "compressed_seq_len"
-_ZERO = constant(np.zeros(1, np.int64))
 
 
 def _plan_call(actual_seq_len: Any, compress_block_size: Any, compress_stride: Any) -> Any:
@@ -73,7 +71,7 @@ def compressed_seq_len(
     dtype = ends.dtype
     # A window may be longer than an int32 counts.
     ends = ops.cast(ends, mindspore.int64)
-    begins = take_rows(ops.concat((_ZERO, ends)), ops.arange(ops.shape(ends)[0]))
+    begins = take_rows(ops.concat((ZERO, ends)), ops.arange(ops.shape(ends)[0]))
     lengths = ends - begins
     windows = ops.floor_divide(lengths - compress_block_size, compress_stride) + 1
     windows = ops.maximum(windows, ops.zeros_like(windows))
