@@ -5,11 +5,13 @@ from mindspore import ops
 
 from ..nn.packing import pack, planned
 from ..nn.padding import PADDING_RULE, check_padding, real_documents, without_padding
+from ..nn.parallel.context import whole_only
 from ..nn.parts import Asked
 from ..nn.precision import ExplicitPrecision, rounded
 from ..ops._plan import Planner, TensorSpec, fail_type, shown
 from ._cache import CAPACITY, LENGTHS, check_cache, make_cache, opened
 from ._cache_rows import refusing_gradients, write_rows
+from ._parallel import check_stage
 from ._text import lengths_of, text_of
 
 STAGES = ("dense", "sparse")
@@ -100,12 +102,20 @@ class ModelAttention(ExplicitPrecision):
     def __init__(self, fields):
         super().__init__()
         self.name, self.hidden = type(self).__name__, fields.hidden_size
+        self.context, self.enter = None, None
 
     def attend(self, x, text, cache, picks, stage, dtype):
         """Attention of packed x, as `_text` has it.
 
         Returns:
             Tuple: the layer's output [T, hidden] in float32, picks [T, ...] and the KL loss.
+        """
+        raise NotImplementedError
+
+    def attend_shard(self, x, layout, tables, lists, picks, stage, dtype):
+        """Do what `attend` does for own tokens x [L, hidden] of a text that workers share.
+
+        The other arguments come from `ContextKeys.plan`.
         """
         raise NotImplementedError
 
@@ -130,8 +140,10 @@ class ModelAttention(ExplicitPrecision):
 
         Raises:
             TypeError: If an argument is no int.
-            ValueError: If it is below 1.
+            ValueError: If it is below 1, or if the layer has a context.
         """
+        if self.context is not None:
+            whole_only(f"{self.name}.new_cache", True, False)
         return make_cache(self.name, batch, max_length, self.holds)
 
     def indexer_loss(self, x, actual_seq_len=None, stage="sparse"):
@@ -173,19 +185,27 @@ class ModelAttention(ExplicitPrecision):
         stage=None,
     ):
         """See the subclass."""
-        planned(self.name, x, actual_seq_len, self.hidden)
         padded = key_padding_mask is not None
+        if self.context is None:
+            planned(self.name, x, actual_seq_len, self.hidden)
+        else:
+            whole_only(self.name, cache is not None, padded)
+            self.context.plan(x, actual_seq_len)
         check_call(
             self.name, x, cache is not None, padded, topk_indices, stage, return_indices,
             self.shared, self.pick_heads, self.stages,
         )  # fmt: skip
+        check_stage(self.name, self.enter is not None, stage)
         if cache is not None:
             check_cache(self.name, self.holds, cache)
         shape = ops.shape(x)[:-1]
         picks = topk_indices
         if picks is not None:
             picks = ops.reshape(picks, (-1, *ops.shape(picks)[len(shape) :]))
-        if padded:
+        if self.context is not None:
+            out, picks, loss = self._shard(x, actual_seq_len, picks, stage)
+            out = ops.reshape(out, ops.shape(x))
+        elif padded:
             check_padding(self.name, x, None if cache is None else (), key_padding_mask)
             rows, ends = real_documents(x, key_padding_mask, self.hidden)
             out, picks, loss = self._packed(rows, ends, None, picks, stage, shape[1], PADDING_RULE)
@@ -200,6 +220,21 @@ class ModelAttention(ExplicitPrecision):
         if stage == RECALL:
             loss = ops.reshape(loss, shape)
         return (out, loss, picks) if return_indices else (out, loss)
+
+    def _shard(self, x, actual_seq_len, picks, stage):
+        """Output [L, hidden], picks and loss of own tokens, whose keys are those of all workers."""
+        layout, tables, digest, lists = self.context.plan(x, actual_seq_len)
+        dtype = self.operand_dtype(x)
+        own = ops.reshape(ops.cast(x, mindspore.float32), (-1, self.hidden))
+        own = self.context.checked(self.context.arranged(own, layout), digest, lists)
+        if picks is not None:
+            picks = ops.cast(self.context.arranged(picks, layout), mindspore.int32)
+        out, picks, loss = self.attend_shard(own, layout, tables, lists, picks, stage, dtype)
+        out = self.context.returned(out, layout)
+        picks = ops.cast(self.context.returned(picks, layout), mindspore.int32)
+        if stage == RECALL:
+            loss = self.context.returned(ops.expand_dims(loss, 1), layout)
+        return ops.cast(rounded(out, dtype), dtype), picks, loss
 
     def _packed(self, x, actual_seq_len, cache, picks, stage, longest, instead):
         """Output [T, hidden], picks and loss where no token is padding."""

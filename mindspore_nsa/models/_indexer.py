@@ -40,9 +40,10 @@ class TokenIndexer(ExplicitPrecision):
             cache = with_tokens(cache, "index", text, key)
         return (query, key, self.weights_proj(x, x.dtype) * self.factor), cache
 
-    def pick(self, scores, text, cache):
-        """Picks [T, k] by what `construct` gave."""
-        return pick_keys(*scores, text, cache, "index", min(self.count, text[LONGEST]))
+    def pick(self, scores, text, cache, key_ends):
+        """Picks [T, k] by what `construct` gave, of keys whose segments end at `key_ends`."""
+        count = min(self.count, text[LONGEST])
+        return pick_keys(*scores, text, cache, "index", count, key_ends=key_ends)
 
     def kept(self):
         """The cache holds the index keys."""

@@ -51,6 +51,11 @@ class DeepseekV32Attention(LatentAttention):
     Args:
         config (Union[dict, object]): The dict of a config.json, or an object with `to_dict()`.
         layer_idx (int): Number of the layer.
+        context (ContextShards, optional): Who has which tokens, where workers share a text: `x` is
+            the own part then, and `actual_seq_len` that of the whole text, or what
+            ``context.lists(ends, layer)`` makes of it. Default: ``None``.
+        tensor_group (WorkerGroup, optional): The workers that share the heads; all have the whole
+            indexer and pick the same. There is no `stage` then. Default: ``None``.
 
     Inputs:
         - **x** (Tensor) - After the block's norm, shape :math:`(B, S, hidden)`, or packed
@@ -101,8 +106,9 @@ class DeepseekV32Attention(LatentAttention):
         (2, 20, 64) (2, 20, 8)
     """
 
-    def __init__(self, config, layer_idx):
+    def __init__(self, config, layer_idx, context=None, tensor_group=None):
         fields = Fields(type(self).__name__, config, _DEFAULTS, ("deepseek_v32",), layer_idx)
         rope = fields.rope(fields.qk_rope_head_dim)
         indexer = TokenIndexer(fields, pairs=False)
-        super().__init__(fields, rope, latent_scale(fields), NORM_EPS, indexer)
+        workers = context, tensor_group
+        super().__init__(fields, rope, latent_scale(fields), NORM_EPS, indexer, *workers)

@@ -74,7 +74,7 @@ class PoolIndexer(ExplicitPrecision):
             cache = write_entries(key, windows, cache, "index")
         return (query, key, self.weights_proj(x, x.dtype) * self.factor, sums), cache
 
-    def pick(self, scores, text, cache):
+    def pick(self, scores, text, cache, key_ends):
         """Picks [T, k + 1] of pools, the open one last; [T, k] where no tail is selected."""
         query, key, weights, sums = scores
         count = max(min(self.count, text[LONGEST] // self.size), 1)

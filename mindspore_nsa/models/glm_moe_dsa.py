@@ -58,6 +58,8 @@ class GlmMoeDsaAttention(LatentAttention):
     Args:
         config (Union[dict, object]): The dict of a config.json, or an object with `to_dict()`.
         layer_idx (int): Number of the layer.
+        context (ContextShards, optional): As for `DeepseekV32Attention`. Default: ``None``.
+        tensor_group (WorkerGroup, optional): As for `DeepseekV32Attention`. Default: ``None``.
 
     Inputs:
         - **x**, **actual_seq_len**, **cache**, **key_padding_mask**, **topk_indices**,
@@ -88,8 +90,9 @@ class GlmMoeDsaAttention(LatentAttention):
         (2, 20, 64)
     """
 
-    def __init__(self, config, layer_idx):
+    def __init__(self, config, layer_idx, context=None, tensor_group=None):
         fields = Fields(type(self).__name__, config, _DEFAULTS, ("glm_moe_dsa",), layer_idx)
         rope = fields.rope(fields.qk_rope_head_dim)
         indexer = None if shares(fields) else TokenIndexer(fields, pairs=True)
-        super().__init__(fields, rope, latent_scale(fields), NORM_EPS, indexer)
+        workers = context, tensor_group
+        super().__init__(fields, rope, latent_scale(fields), NORM_EPS, indexer, *workers)

@@ -10,6 +10,7 @@ from ..config import NSAConfig
 from ..precision import ExplicitPrecision
 from .collectives import Agreement, Extend, GatherByIndex, GatherInOrder, moved_dtype
 from .shards import (
+    TokenText,
     check_lists,
     compressed_lists,
     compression_lists,
@@ -42,11 +43,13 @@ class ContextKeys(ExplicitPrecision):
     Args:
         name (str): The layer, in messages.
         shards (ContextShards): Who has which tokens.
-        config (NSAConfig): That of the layer.
+        config (Union[NSAConfig, TokenText]): That of the layer.
         tensors (bool): Whether all lists are to be Tensors.
     """
 
-    def __init__(self, name: str, shards: Any, config: NSAConfig, tensors: bool = False) -> None:
+    def __init__(
+        self, name: str, shards: Any, config: NSAConfig | TokenText, tensors: bool = False
+    ) -> None:
         super().__init__()
         self.tensors = tensors
         self.name, self.hidden = name, config.hidden_size

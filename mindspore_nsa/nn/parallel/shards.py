@@ -96,6 +96,22 @@ def dense_pass_lists(lists: Any, number: int) -> tuple[Any, Any]:
     return lists[first + _DENSE_QUERIES], lists[first + _DENSE_KEYS]
 
 
+class TokenText(NamedTuple):
+    """Sizes of a layer whose queries read single tokens, for its lists: it needs no borders.
+
+    Attributes:
+        hidden_size: Width of x.
+        layer: What has to agree between the workers.
+        compress_block_size, compress_stride, window_size: As those of an NSAConfig.
+    """
+
+    hidden_size: int
+    layer: str
+    compress_block_size: int = 1
+    compress_stride: int = 1
+    window_size: int = 1
+
+
 class ContextLists(tuple[Any, ...]):
     """Tensors of the lists of one worker for some documents, made by `ContextShards.lists`."""
 
@@ -462,7 +478,7 @@ class ContextShards:
         check_ends(f"ContextShards.{function}", ends, self.tokens, "ends")
         return tuple(map(int, ends))
 
-    def lists(self, ends: Any, config: NSAConfig) -> Any:
+    def lists(self, ends: Any, config: Any) -> Any:
         """Make what a layer takes in place of `actual_seq_len`: one graph serves all documents.
 
         The Tensors have the same shapes for all texts with the same number of documents; a list
@@ -471,7 +487,8 @@ class ContextShards:
         Args:
             ends (Union[tuple[int], list[int], Tensor, numpy.ndarray]): Inclusive prefix sums of the
                 documents' lengths; the last one is `tokens`.
-            config (NSAConfig): That of the layer.
+            config (Union[NSAConfig, Cell]): That of the layer, or a layer of `mindspore_nsa.models`
+                with a context.
 
         Returns:
             ContextLists, a tuple of Tensors.
@@ -481,13 +498,14 @@ class ContextShards:
             ValueError: If `ends` are no prefix sums of `tokens`.
         """
         ends = self._ends("lists", ends)
-        if not isinstance(config, NSAConfig):
+        config = getattr(config, "shared_text", config)
+        if not isinstance(config, (NSAConfig, TokenText)):
             fail_type("ContextShards.lists", "config", "an NSAConfig", config)
         arrays = _documents_lists(self.layout, self.group.rank, ends, context_sizes(config), True)
         return ContextLists(map(Tensor, arrays))
 
 
-def context_sizes(config: NSAConfig) -> tuple[Any, ...]:
+def context_sizes(config: NSAConfig | TokenText) -> tuple[Any, ...]:
     """(l, s, w, text) of a configuration: what lists depend on, and all that has to agree."""
     return (
         config.compress_block_size,
