@@ -14,6 +14,17 @@ from ._cache_rows import refusing_gradients, write_rows
 from ._parallel import check_stage
 from ._text import lengths_of, text_of
 
+_ARGUMENTS = (
+    *("x", "actual_seq_len", "cache", "key_padding_mask", "topk_indices", "return_indices"),
+    "stage",
+)
+# Arguments of transformers' layers, and their counterparts here.
+_INSTEAD = {
+    "attention_mask": "key_padding_mask, True where a token is padding; the layer is causal itself",
+    "position_ids": "none: positions count from the first token that is no padding",
+    "position_embeddings": "none: the layer turns queries and keys itself",
+    "past_key_values": "cache, which new_cache makes",
+}
 STAGES = ("dense", "sparse")
 RECALL = "recall"
 
@@ -166,6 +177,13 @@ class ModelAttention(ExplicitPrecision):
 
     def __call__(self, *args, **kwargs):
         """In GRAPH_MODE, where the layer itself is called, a cache's layer is known here alone."""
+        for name in kwargs:
+            if name not in _ARGUMENTS:
+                instead = f"; in its place: {_INSTEAD[name]}" if name in _INSTEAD else ""
+                raise TypeError(
+                    f"{self.name}: {name} is not one of its arguments, {', '.join(_ARGUMENTS)}"
+                    f"{instead}"
+                )
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
             self._check_cache(*args, **kwargs)
         return super().__call__(*args, **kwargs)

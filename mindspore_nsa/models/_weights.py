@@ -31,7 +31,7 @@ def attention_parameters(layer, tensors, prefix=""):
     Args:
         layer (Cell): A layer of this package, which says the names and shapes.
         tensors (dict): Tensors, Parameters or arrays by name, as `mindspore.load_checkpoint` of a
-            safetensors file gives them, or a PyTorch `state_dict()` as arrays.
+            safetensors file gives them, or a PyTorch `state_dict()`.
         prefix (str, optional): What the names of the layer's parameters begin with, such as
             ``"model.layers.3.self_attn."``. DeepSeek V4's own files have
             ``"layers.3.attn."``, and names of their own, which are translated. Default: ``""``.
@@ -66,17 +66,33 @@ def attention_parameters(layer, tensors, prefix=""):
             found[_translated(full[len(prefix) :], own)] = _float32(value)
     missing, unknown = sorted(own.keys() - found), sorted(found.keys() - own)
     if missing or unknown:
-        raise ValueError(
+        text = (
             f"{name}: tensors must hold the layer's parameters with the prefix {prefix!r}, got "
             f"none of {', '.join(missing) or 'no name'}, and beside them "
             f"{', '.join(unknown) or 'nothing'}"
         )
+        if len(missing) == len(own):
+            text += f"; prefixes of such parameters here: {_prefixes(tensors)}"
+        raise ValueError(text)
     for key, value in found.items():
         if value.shape != tuple(own[key].shape):
             raise ValueError(
                 f"{name}: {key} must be of shape {tuple(own[key].shape)}, got {value.shape}"
             )
     return {key: Parameter(Tensor(value), name=key) for key, value in found.items()}
+
+
+# The first map of the queries stands in every layer, in V4's own files by the second name.
+_FIRST = re.compile(r"(?:^|(?<=\.))(?:q_a_proj|wq_a|q_proj)\.weight$")
+
+
+def _prefixes(tensors):
+    """Prefixes of attention layers in a checkpoint, of many the first ones."""
+    starts = [_FIRST.search(full) for full in tensors]
+    found = [full[: at.start()] for full, at in zip(tensors, starts) if at]
+    found = [prefix for prefix in found if not prefix.endswith("indexer.")]
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return (", ".join(map(repr, found[:3])) or "none") + more
 
 
 def _translated(name, own):
@@ -90,4 +106,7 @@ def _translated(name, own):
 def _float32(value):
     if isinstance(value, Tensor):
         value = value.float().asnumpy()
+    elif hasattr(value, "detach"):
+        # PyTorch's, of which NumPy takes neither bfloat16 nor one that has a gradient.
+        value = value.detach().float().cpu().numpy()
     return np.asarray(value, np.float32)

@@ -1,5 +1,6 @@
 """Wrong configurations and calls are refused with a sentence."""
 
+import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Tensor
@@ -114,6 +115,48 @@ def test_wrong_caches():
     np.testing.assert_array_equal(layer(Tensor(X), cache=cache).asnumpy(), want)
 
 
+def test_arguments_of_transformers():
+    layer = layer_of("v4_sliding")
+    with pytest.raises(TypeError, match="attention_mask is not .* in its place: key_padding_mask"):
+        layer(Tensor(X), attention_mask=None)
+    with pytest.raises(
+        TypeError, match="V4Attention: mask is not one of its arguments, x, .*stage$"
+    ):
+        layer(Tensor(X), mask=None)
+
+
+class _Torch:
+    """A tensor of PyTorch that NumPy refuses as it is."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def detach(self):
+        return _Torch(self.values)
+
+    def float(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def numpy(self):
+        return self.values
+
+    def __array__(self, *_, **__):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+def test_tensors_of_pytorch():
+    layer, other = layer_of("v4_sliding"), layer_of("v4_sliding", 1)
+    given = {f"a.{p.name}": _Torch(p.asnumpy()) for p in layer.get_parameters()}
+    assert ms.load_param_into_net(other, models.attention_parameters(other, given, "a.")) == (
+        [],
+        [],
+    )
+    np.testing.assert_array_equal(other(Tensor(X)).asnumpy(), layer(Tensor(X)).asnumpy())
+
+
 def test_wrong_checkpoints():
     layer = layer_of("v4_sliding")
     own = {p.name: p for p in layer.get_parameters()}
@@ -121,6 +164,12 @@ def test_wrong_checkpoints():
         models.attention_parameters(layer, [])
     with pytest.raises(ValueError, match="got none of sinks, and beside them nothing"):
         models.attention_parameters(layer, {k: v for k, v in own.items() if k != "sinks"})
+    many = {f"model.layers.{i}.attn.wq_a.weight": own["sinks"] for i in range(5)}
+    text = "prefixes of such parameters here: 'model.layers.0.attn.', .*2.attn.' and 2 more$"
+    with pytest.raises(ValueError, match=text):
+        models.attention_parameters(layer, many, "layers.0.")
+    with pytest.raises(ValueError, match="parameters here: none$"):
+        models.attention_parameters(layer, {}, "layers.0.")
     with pytest.raises(ValueError, match="beside them more"):
         models.attention_parameters(layer, {**own, "more": own["sinks"]})
     with pytest.raises(ValueError, match=r"sinks must be of shape \(4,\), got \(3,\)"):
