@@ -1,7 +1,8 @@
 """Operators that frameworks for Ascend call and MindSpore has no CPU kernel for, from others.
 
 For trying a framework's model on a CPU: `with_cpu_operators("mindone")` before the framework is
-imported. On Ascend nothing is replaced.
+imported. On Ascend nothing is replaced. What MindFormers' PyNative models need,
+`mindspore_nsa.integrations.mindformers.serve_cpu` replaces.
 """
 
 import mindspore as ms
@@ -9,13 +10,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, mint, nn, ops
 from mindspore.common.initializer import Normal, initializer
 
-
-def arange(start, end=None, step=1, *, dtype=None):
-    """mint.arange of numbers or Tensors of one."""
-    if end is None:
-        start, end = 0, start
-    values = np.arange(*(int(x) for x in (start, end, step)))
-    return Tensor(values).astype(dtype or ms.int64)
+from mindspore_nsa.integrations._mint import arange, rms_norm
 
 
 class Embedding(nn.Cell):
@@ -74,13 +69,6 @@ def embedding(ids, weight, padding_idx=None, **options):
     return ops.gather(weight, ids, 0)
 
 
-def rms_norm(x, gamma, epsilon=1e-6):
-    """ops.rms_norm: x over its root mean square, in float32 between, and 1 over that root."""
-    full = x.astype(ms.float32)
-    scale = ops.rsqrt(ops.mean(full * full, -1, True) + epsilon)
-    return (full * scale * gamma.astype(ms.float32)).astype(x.dtype), scale
-
-
 class RmsNorm(nn.Cell):
     """ops.RmsNorm."""
 
@@ -118,53 +106,6 @@ def overflow(self, status, compute_output):
     return ops.logical_not(ops.isfinite(total))
 
 
-def outer(x, y):
-    """mint.outer."""
-    return ops.expand_dims(x, 1) * ops.expand_dims(y, 0)
-
-
-def index_select(x, dim, index):
-    """mint.index_select."""
-    return ops.gather(x, index, dim)
-
-
-def tril(x, diagonal=0):
-    """mint.tril, by NumPy: masks have no gradient."""
-    return Tensor(np.tril(x.asnumpy(), diagonal))
-
-
-def full(size, fill_value, *, dtype=None):
-    """mint.full."""
-    return Tensor(np.full(size, fill_value)).astype(dtype or ms.float32)
-
-
-def zeros_like(x, *, dtype=None):
-    """mint.zeros_like."""
-    return ops.zeros(x.shape, dtype or x.dtype)
-
-
-def scatter_add(x, dim, index, src):
-    """mint.scatter_add."""
-    return ops.tensor_scatter_elements(x, index, src, dim, "add")
-
-
-def fill_(self, value):
-    """Tensor.fill_."""
-    self.set_data(ops.full(self.shape, value, dtype=self.dtype))
-    return self
-
-
-def zero_(self):
-    """Tensor.zero_."""
-    return fill_(self, 0)
-
-
-def normal_(self, mean=0.0, std=1.0):
-    """Tensor.normal_."""
-    self.set_data(initializer(Normal(std, mean), self.shape, self.dtype).init_data())
-    return self
-
-
 def _mindone():
     mint.arange, mint.argmax = arange, argmax
     mint.nn.Embedding, mint.nn.CrossEntropyLoss = Embedding, CrossEntropyLoss
@@ -181,17 +122,9 @@ def _mindformers():
     scaled._get_ascend_overflow_status_on_saturation_mode = overflow
 
 
-def _mindformers_pynative():
-    mint.arange, mint.outer, mint.index_select = arange, outer, index_select
-    mint.tril, mint.full, mint.zeros_like, mint.scatter_add = tril, full, zeros_like, scatter_add
-    ops.rms_norm = rms_norm
-    Tensor.fill_, Tensor.zero_, Tensor.normal_ = fill_, zero_, normal_
-
-
 _FRAMEWORKS = {
     "mindone": _mindone,
     "mindformers": _mindformers,
-    "mindformers_pynative": _mindformers_pynative,
 }
 
 

@@ -8,6 +8,7 @@ from mindspore import Tensor, nn, ops
 
 from ..nn import NSAConfig
 from ..ops._plan import fail_type
+from . import _mindformers_cpu
 from ._convert import (
     check_conversion,
     chosen_layers,
@@ -409,6 +410,42 @@ def register(name="nsa", **sizes):
     return name
 
 
+def serve_cpu():
+    """Let the layers of MindFormers' variants ``dsa`` and ``dsv4_hybrid`` train on a CPU.
+
+    Until `stop_serving_cpu` the operators that they call are those of this package, among them
+    `ops.lightning_indexer`, `ops.sparse_flash_attention` and the ones of
+    `hyper_parallel.custom_ops.experimental`; and functions of `mindspore.mint` and methods of
+    Tensor that have no CPU kernel, or a wrong one, are composed of others. Where hyper_parallel is
+    not installed, empty classes stand in for it, enough for one process. It must be called before
+    MindFormers' PyNative modules are imported, which take these names then. While something is
+    served already, a call changes nothing.
+
+    Raises:
+        ImportError: If MindFormers is not installed in version 2.1.0.
+        RuntimeError: If the device is no CPU, or a module has taken the names already.
+
+    Supported Platforms:
+        ``CPU``
+
+    Examples:
+        >>> from mindspore_nsa.integrations import mindformers as adapter
+        >>> adapter.serve_cpu()  # doctest: +SKIP
+        >>> from mindformers.pynative.transformers import multi_latent_attention  # doctest: +SKIP
+        >>> adapter.stop_serving_cpu()  # doctest: +SKIP
+    """
+    _mindformers_cpu.serve(f"{_NAME}.serve_cpu")
+
+
+def stop_serving_cpu():
+    """Put back all that `serve_cpu` replaced, and drop MindFormers' PyNative modules.
+
+    Layers that exist keep what they took; the modules are imported again when they are needed.
+    Where nothing is served, nothing is done.
+    """
+    _mindformers_cpu.stop()
+
+
 __all__ = [
     "NSASelfAttention",
     "convert_attention",
@@ -416,5 +453,7 @@ __all__ = [
     "nsa_config",
     "nsa_spec",
     "register",
+    "serve_cpu",
     "split_qkv",
+    "stop_serving_cpu",
 ]

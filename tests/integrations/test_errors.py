@@ -7,9 +7,10 @@ import types
 
 import numpy as np
 import pytest
-from mindspore import Tensor
+from mindspore import Tensor, mint
 
 from mindspore_nsa import integrations
+from mindspore_nsa.integrations import _mindformers_cpu
 
 FRAMEWORKS = ("mindformers", "mindone")
 
@@ -28,6 +29,21 @@ def test_without_the_framework(name):
         adapter.register()
     with pytest.raises(TypeError, match="register: name must be a str, got 3"):
         adapter.register(3)
+
+
+def test_serve_cpu_needs_its_version(monkeypatch):
+    adapter = integrations.mindformers
+    for version in ("2.0.0", "not installed"):
+        monkeypatch.setattr(_mindformers_cpu, "version_of", lambda package: version)  # noqa: B023
+        with pytest.raises(ImportError, match=f"serve_cpu needs mindformers 2.1.0, got {version}"):
+            adapter.serve_cpu()
+    split, found = mint.split, list(sys.meta_path)
+    monkeypatch.setattr(_mindformers_cpu, "version_of", lambda package: "2.1.0")
+    monkeypatch.setattr(_mindformers_cpu.mindspore, "get_context", lambda name: "Ascend")
+    with pytest.raises(RuntimeError, match="device_target must be CPU.*got Ascend"):
+        adapter.serve_cpu()
+    adapter.stop_serving_cpu()
+    assert mint.split is split and sys.meta_path == found
 
 
 @pytest.mark.parametrize("name, what", [

@@ -35,6 +35,25 @@ def test_pynative(tmp_path):
         assert 4.7 < float(losses[1]) < float(losses[0]) < 4.9
 
 
+def test_variants(tmp_path):
+    """MindFormers' own dsa and dsv4_hybrid, on what is served, are the layers of our models."""
+    lines = run("mindformers-2.1.0", "mindformers_variants.py", tmp_path)
+    found = {line.rsplit(" ", 2)[0]: line.split()[-2:] for line in lines[2:]}
+    # MindSpore's own gradient of a split, and the served one; the text is 0 to 7.
+    assert lines[0] != lines[1] == "split 0 1 2 3 4 5 6 7"
+    v4 = [f"{kind} {how}" for how in ("fused", "unfused") for kind in ("sliding", "CSA", "HCA")]
+    for name in ("dsa", "warm-up", *v4):
+        forward, gradients = map(float, found[name])
+        assert forward <= 1e-6 and gradients <= 1e-5, (name, found[name])
+    (losses,) = (line.split()[1:] for line in lines if line.startswith("trains"))
+    assert float(losses[-1]) < 0.5 * float(losses[0])
+    # The page says it of MindFormers: scores scaled as by YaRN, and a residual of entries.
+    assert "scale 0.1622" in lines
+    as_called, right = map(float, found["residual"])
+    assert as_called > 0.01 and right <= 1e-6
+    assert "stopped" in lines and "must be called before modules take the names" in lines[-1]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("release", RELEASES)
 def test_new_weights(release, tmp_path):

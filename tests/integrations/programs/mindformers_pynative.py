@@ -7,12 +7,11 @@ import sys
 
 import mindspore as ms
 import numpy as np
-import without_hyper_parallel  # noqa: F401
 from mindspore import DeviceCtx, Tensor, nn
 
-from model_zoo_demo.cpu_operators import with_cpu_operators
+from mindspore_nsa.integrations import mindformers as adapter
 
-with_cpu_operators("mindformers_pynative")
+adapter.serve_cpu()
 
 from mindformers.models.qwen3.configuration_qwen3 import Qwen3Config  # noqa: E402
 from mindformers.models.qwen3.modeling_qwen3_train_pynative import (  # noqa: E402
@@ -24,7 +23,6 @@ from mindformers.pynative.base_models.gpt.gpt_layer_specs import (  # noqa: E402
 )
 from mindformers.pynative.base_models.gpt.gpt_model import GPTModel  # noqa: E402
 
-from mindspore_nsa.integrations import mindformers as adapter  # noqa: E402
 from mindspore_nsa.nn import DenseAttention, NativeSparseAttention  # noqa: E402
 
 FLOAT = "float32"

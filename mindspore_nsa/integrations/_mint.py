@@ -1,0 +1,142 @@
+"""Functions of mindspore.mint that MindSpore has no CPU kernel for, from others, with gradients."""
+
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor, ops
+from mindspore.common.initializer import Normal, initializer
+
+
+def arange(start, end=None, step=1, *, dtype=None):
+    """mint.arange of numbers or Tensors of one."""
+    if end is None:
+        start, end = 0, start
+    values = np.arange(*(int(x) for x in (start, end, step)))
+    return Tensor(values).astype(dtype or ms.int64)
+
+
+def outer(x, y):
+    """mint.outer."""
+    return ops.expand_dims(x, 1) * ops.expand_dims(y, 0)
+
+
+def index_select(x, dim, index):
+    """mint.index_select."""
+    return ops.gather(x, index, dim)
+
+
+def tril(x, diagonal=0):
+    """mint.tril, by NumPy: masks have no gradient."""
+    return Tensor(np.tril(x.asnumpy(), diagonal))
+
+
+def triu(x, diagonal=0):
+    """mint.triu, by NumPy: masks have no gradient."""
+    return Tensor(np.triu(x.asnumpy(), diagonal))
+
+
+def full(size, fill_value, *, dtype=None):
+    """mint.full."""
+    return Tensor(np.full(size, fill_value)).astype(dtype or ms.float32)
+
+
+def zeros_like(x, *, dtype=None):
+    """mint.zeros_like."""
+    return ops.zeros(x.shape, dtype or x.dtype)
+
+
+def ones_like(x, *, dtype=None):
+    """mint.ones_like."""
+    return ops.ones(x.shape, dtype or x.dtype)
+
+
+def scatter_add(x, dim, index, src):
+    """mint.scatter_add."""
+    return ops.tensor_scatter_elements(x, index, src, dim, "add")
+
+
+def scatter(x, dim, index, src):
+    """mint.scatter of a number, by NumPy: masks have no gradient."""
+    values = x.asnumpy().copy()
+    np.put_along_axis(values, index.asnumpy(), src, dim)
+    return Tensor(values)
+
+
+def split(x, split_size_or_sections, dim=0):
+    """mint.split, whose own gradient is wrong on a CPU where a concatenation follows."""
+    if not isinstance(split_size_or_sections, int):
+        split_size_or_sections = list(split_size_or_sections)
+    return ops.split(x, split_size_or_sections, dim)
+
+
+def chunk(x, chunks, dim=0):
+    """mint.chunk, whose own gradient is no better."""
+    return ops.split(x, -(-x.shape[dim] // chunks), dim)
+
+
+def stack(tensors, dim=0):
+    """mint.stack."""
+    return ops.stack(list(tensors), dim)
+
+
+def roll(x, shifts, dims=None):
+    """mint.roll over one dimension."""
+    shifts %= x.shape[dims]
+    if shifts == 0:
+        return x * 1
+    tail, head = ops.split(x, [x.shape[dims] - shifts, shifts], dims)
+    return ops.concat((head, tail), dims)
+
+
+def topk(x, k, dim=-1):
+    """mint.topk of the last dimension; of equal values the first comes first."""
+    order = np.argsort(-x.asnumpy(), -1, "stable")[..., :k]
+    places = Tensor(order.astype(np.int64))
+    return ops.gather_elements(x, dim, places), places
+
+
+def clamp(x, min=None, max=None):  # noqa: A002
+    """mint.clamp."""
+    return ops.clip_by_value(x, min, max)
+
+
+def layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
+    """mint.nn.functional.layer_norm of the last dimension."""
+    centered = x - ops.mean(x, -1, True)
+    y = centered * ops.rsqrt(ops.mean(centered * centered, -1, True) + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def rms_norm(x, gamma, epsilon=1e-6):
+    """ops.rms_norm: x over its root mean square, in float32 between, and 1 over that root."""
+    full = x.astype(ms.float32)
+    scale = ops.rsqrt(ops.mean(full * full, -1, True) + epsilon)
+    return (full * scale * gamma.astype(ms.float32)).astype(x.dtype), scale
+
+
+def detach(self):
+    """Tensor.detach."""
+    return ops.stop_gradient(self)
+
+
+def mul_(self, other):
+    """Tensor.mul_, whose own leaves a Tensor as it is on a CPU, and gives the product."""
+    wide = self.astype(ms.float32) if self.dtype == ms.bfloat16 else self
+    return self.copy_((wide * other).astype(self.dtype))
+
+
+def fill_(self, value):
+    """Tensor.fill_."""
+    self.set_data(ops.full(self.shape, value, dtype=self.dtype))
+    return self
+
+
+def zero_(self):
+    """Tensor.zero_."""
+    return fill_(self, 0)
+
+
+def normal_(self, mean=0.0, std=1.0):
+    """Tensor.normal_."""
+    self.set_data(initializer(Normal(std, mean), self.shape, self.dtype).init_data())
+    return self
