@@ -19,8 +19,7 @@ import numpy as np
 from mindspore import Tensor, nn, ops
 from tqdm import tqdm
 
-import mindspore_nsa
-from mindspore_nsa.nn import RotaryAngles, Rotate
+from mindspore_nsa.models import DeepseekV32Attention
 
 from . import config as configs
 from . import data, drawing, runlog, train
@@ -52,96 +51,25 @@ class Indexer:
             raise InputError(f"indexer: dim must be even, got {self.dim}")
 
 
-class TokenScores(nn.Cell):
-    """The operands of an indexer's scores; nothing of its gradient reaches the layer's input."""
-
-    def __init__(self, width, indexer, theta):
-        super().__init__()
-        self.heads, self.dim = indexer.heads, indexer.dim
-        self.query = nn.Dense(width, self.heads * self.dim, has_bias=False)
-        self.key = nn.Dense(width, self.dim, has_bias=False)
-        self.weight = nn.Dense(width, self.heads, has_bias=False)
-        self.angles, self.rotate = RotaryAngles(self.dim, theta), Rotate(self.dim)
-
-    def construct(self, x, positions):
-        """x [T, width] to query [T, heads, dim], key [T, 1, dim] and weights [T, heads]."""
-        x = ops.stop_gradient(x)
-        cos, sin = self.angles(positions)
-        query = self.rotate(self.query(x).reshape(-1, self.heads, self.dim), cos, sin)
-        key = self.rotate(self.key(x).reshape(-1, 1, self.dim), cos, sin)
-        return query, key, self.weight(x) * (self.heads * self.dim) ** -0.5
-
-
-class SparseAttention(nn.Cell):
-    """Attention of heads with one key and one value over all tokens, or those that are picked."""
-
-    def __init__(self, config, indexer):
-        super().__init__()
-        self.heads, self.dim, self.picks = config.heads, config.head_dim, indexer.picks
-        self.scale = self.dim**-0.5
-        self.query = nn.Dense(config.width, self.heads * self.dim, has_bias=False)
-        self.key = nn.Dense(config.width, self.dim, has_bias=False)
-        self.value = nn.Dense(config.width, self.dim, has_bias=False)
-        self.output = nn.Dense(self.heads * self.dim, config.width, has_bias=False)
-        self.angles, self.rotate = RotaryAngles(self.dim, config.rope_theta), Rotate(self.dim)
-        self.indexer = TokenScores(config.width, indexer, config.rope_theta)
-
-    def operands(self, x):
-        """Query, key and value of attention, and the operands of the scores."""
-        positions = ops.arange(x.shape[0])
-        cos, sin = self.angles(positions)
-        query = self.rotate(self.query(x).reshape(-1, self.heads, self.dim), cos, sin)
-        key = self.rotate(self.key(x).reshape(-1, 1, self.dim), cos, sin)
-        value = self.value(x).reshape(-1, 1, self.dim)
-        return (query, key, value), self.indexer(x, positions)
-
-    def dense(self, query, key, value, ends):
-        """The output of dense attention, and its statistics as the KL loss takes them."""
-        out, top, total = mindspore_nsa.flash_attention_score(
-            query, key, value, self.heads, scalar_value=self.scale, input_layout="TND",
-            sparse_mode=3, actual_seq_qlen=ends, actual_seq_kvlen=ends,
-            return_softmax=True)  # fmt: skip
-        return out, ops.expand_dims(top[:, :, 0], 0), ops.expand_dims(total[:, :, 0], 0)
-
-    def sparse(self, query, key, value, ends, picks):
-        """Attention over the selected tokens."""
-        return mindspore_nsa.sparse_flash_attention(
-            query, key, value, picks, self.scale, layout_query="TND", layout_kv="TND",
-            actual_seq_lengths_query=ends, actual_seq_lengths_kv=ends,
-            return_softmax_lse=True)  # fmt: skip
-
-    def pick(self, query, key, weights, ends):
-        """The indexer's choice of tokens for every query, [T, 1, picks]."""
-        return mindspore_nsa.lightning_indexer(
-            query, key, weights, sparse_count=self.picks, layout_query="TND", layout_key="TND",
-            actual_seq_lengths_query=ends, actual_seq_lengths_key=ends)[0]  # fmt: skip
-
-    def construct(self, x, ends, sparse):
-        """Attention of x [T, width], and the KL loss of the indexer, a scalar."""
-        attention, scores = self.operands(x)
-        picks = self.pick(*scores, ends) if sparse else None
-        if sparse:
-            out, top, total = self.sparse(*attention, ends, picks)
-        else:
-            out, top, total = self.dense(*attention, ends)
-        loss = mindspore_nsa.lightning_indexer_kl_loss(
-            attention[0], attention[1], *scores, picks, top, total, self.scale, layout="TND",
-            actual_seq_qlen=ends, actual_seq_klen=ends)  # fmt: skip
-        return self.output(out.reshape(x.shape[0], -1)), loss
-
-    def recall(self, x, ends, newest):
-        """The part of dense attention, [T], on the picks, and on the newest tokens as many.
-
-        Of softmax statistics: those of the tokens read over those of all.
-        """
-        attention, scores = self.operands(x)
-        _, top, total = self.dense(*attention, ends)
-        found = ()
-        for picks in (self.pick(*scores, ends), newest):
-            _, top_read, total_read = self.sparse(*attention, ends, picks)
-            parts = total_read * ops.exp(top_read - top) / total
-            found += (parts.mean(-1).reshape(-1),)
-        return found
+def sparse_attention(config, indexer):
+    """The attention of DeepSeek-V3.2 in the model's sizes."""
+    sizes = {
+        "hidden_size": config.width,
+        "num_attention_heads": config.heads,
+        "q_lora_rank": config.width,
+        "kv_lora_rank": 2 * config.head_dim,
+        "qk_nope_head_dim": config.head_dim,
+        "qk_rope_head_dim": config.head_dim // 2,
+        "v_head_dim": config.head_dim,
+        "rope_theta": config.rope_theta,
+        "index_n_heads": indexer.heads,
+        "index_head_dim": indexer.dim,
+        "index_topk": indexer.picks,
+    }
+    try:
+        return DeepseekV32Attention(sizes, 0)
+    except ValueError as error:
+        raise InputError(f"config: {error}") from None
 
 
 class SparseLayer(Layer):
@@ -149,11 +77,12 @@ class SparseLayer(Layer):
 
     def __init__(self, config, indexer):
         super().__init__(config)
-        self.attention = SparseAttention(config, indexer)
+        self.attention = sparse_attention(config, indexer)
 
     def construct(self, x, ends, sparse):
         """Output of `Layer`, and the KL loss."""
-        attended, loss = self.attention(self.attention_norm(x), ends, sparse)
+        stage = "sparse" if sparse else "dense"
+        attended, loss = self.attention(self.attention_norm(x), ends, stage=stage)
         x = x + attended
         return x + self.forward(self.forward_norm(x)), loss
 
@@ -203,7 +132,7 @@ class Total(nn.Cell):
 
 
 class Recall(nn.Cell):
-    """`SparseAttention.recall` of all layers, as tuples."""
+    """For every layer the part of dense attention, [T], on its picks, and on the newest tokens."""
 
     def __init__(self, model):
         super().__init__(auto_prefix=False)
@@ -213,7 +142,11 @@ class Recall(nn.Cell):
         """Run the layers in order: each sees the output of its predecessors in that stage."""
         x, found = ops.gather(self.model.embedding, tokens, 0), ()
         for layer in self.model.layers:
-            found += (layer.attention.recall(layer.attention_norm(x), ends, newest),)
+            normed = layer.attention_norm(x)
+            of_layer = ()
+            for picks in (None, newest):
+                of_layer += (layer.attention(normed, ends, topk_indices=picks, stage="recall")[1],)
+            found += (of_layer,)
             x = layer(x, ends, sparse)[0]
         return found
 
@@ -225,9 +158,9 @@ def places(ends):
 
 
 def newest_tokens(places, picks):
-    """The picks, [T, 1, picks], of a window: a query's own token and those before it."""
+    """The picks, [T, picks], of a window: a query's own token and those before it."""
     found = places[:, None] - np.arange(picks)
-    return np.where(found >= 0, found, -1).astype(np.int32)[:, None]
+    return np.where(found >= 0, found, -1).astype(np.int32)
 
 
 class Evaluation:
@@ -279,8 +212,13 @@ def load(path):
     return config, indexer
 
 
-def run(config, indexer, out, paths=None, say=tqdm.write):
-    """Both stages, with a log and the table of evaluations in a folder; whether they finished."""
+def run(config, indexer, out, paths=None, dense=False, beside=None, say=tqdm.write):
+    """Both stages, or `dense` the first alone, with log, table and plot in a folder.
+
+    `beside` is the folder of another run, which is drawn, too. Returns whether all is done.
+    """
+    other = None if beside is None else table(beside)
+    warm_up = config.steps if dense else indexer.warm_up
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     worker = Worker(config)
@@ -294,14 +232,14 @@ def run(config, indexer, out, paths=None, say=tqdm.write):
     say(f"{parameter_count(model) / 1e6:.2f} M parameters, {indexer.picks} picks of each query")
 
     def evaluate():
-        sparse = done[0] > indexer.warm_up
+        sparse = done[0] > warm_up
         row = dict(zip(COLUMNS, (done[0], STAGES[sparse], *evaluation(sparse))))
         rows.append(row)
         say(", ".join(f"{n} {row[n]:.4f}" for n in ("kl", "recall", "newest")))
         return row["validation"]
 
     def step_on(step):
-        sparse = step >= indexer.warm_up
+        sparse = step >= warm_up
         batches = train.draw_step(training, config, step, worker, segments)
         done[0] = step + 1
         return step_cell([(*batch, sparse) for batch in batches], step)
@@ -315,12 +253,24 @@ def run(config, indexer, out, paths=None, say=tqdm.write):
         for row in rows:
             numbers = {n: round(x, 4) for n, x in row.items() if type(x) is not str}
             writer.writerow(row | numbers)
-    plot(rows, indexer, out / "dsa.png")
+    plot(rows, indexer, out / "dsa.png", other)
     return finished
 
 
-def plot(rows, indexer, path):
-    """Draw the losses and the recall over the steps."""
+def table(folder, name="log.csv"):
+    """The evaluations of a run, with numbers."""
+    try:
+        with open(Path(folder, name), newline="") as file:
+            return [
+                {n: x if n == "stage" else float(x) for n, x in row.items()}
+                for row in csv.DictReader(file)
+            ]
+    except (OSError, ValueError) as error:
+        raise InputError(f"--beside {folder}: {error}") from None
+
+
+def plot(rows, indexer, path, other=None):
+    """Draw the losses and the recall over the steps, and the loss of another run."""
     figure, panels = drawing.pyplot().subplots(1, 3, figsize=(13, 4), layout="constrained")
     steps = [row["step"] for row in rows]
     drawn = (
@@ -334,6 +284,8 @@ def plot(rows, indexer, path):
     for axes, (title, names) in zip(panels, drawn):
         for name, label in names.items():
             axes.plot(steps, [row[name] for row in rows], marker=".", label=label)
+        if other and "validation" in names:
+            axes.plot(*([row[n] for row in other] for n in ("step", "validation")), label="dense")
         axes.axvline(indexer.warm_up, color="gray", linestyle=":", label="sparse from here on")
         axes.set(xlabel="steps", ylim=(0, None), title=title)
         axes.grid(alpha=0.3)
@@ -356,13 +308,17 @@ def main(arguments=None):
     parser.add_argument(
         "--data", nargs="+", metavar="PATH", help="text files or folders; default: as train"
     )
+    parser.add_argument(
+        "--dense", action="store_true", help="stay in the first stage, to be compared with"
+    )
+    parser.add_argument("--beside", metavar="FOLDER", help="draw the loss of that run, too")
     add_mode(parser)
     args = parser.parse_args(arguments)
     try:
         config, indexer = load(args.config)
         drawing.require()
         set_up(args.mode, config.device)
-        if not run(config, indexer, args.out, args.data):
+        if not run(config, indexer, args.out, args.data, args.dense, args.beside):
             return train.INTERRUPTED
     except InputError as error:
         return f"dsa: {error}"

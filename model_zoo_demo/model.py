@@ -124,7 +124,7 @@ class Model(nn.Cell):
         for weight in self.matrices():
             shape = worker.whole_shape(weight, self) if worker else weight.shape
             # Weights that add to the residual stream start small, so that its sum does not grow.
-            adds = weight.name.endswith(("narrow.weight", "output.weight"))
+            adds = weight.name.endswith(("narrow.weight", "output.weight", "o_proj.weight"))
             deviation = 0.02 if weight is self.embedding else shape[1] ** -0.5
             deviation *= (2 * config.layers) ** -0.5 if adds else 1
             drawn = (deviation * rng.standard_normal(shape)).astype(np.float32)

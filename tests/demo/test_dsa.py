@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from mindspore import Tensor
 
-from mindspore_nsa.reference import lightning_indexer
 from model_zoo_demo import dsa
 from model_zoo_demo.dsa import Indexer, Losses, SparseModel, newest_tokens, places
 from model_zoo_demo.errors import InputError
@@ -28,15 +27,17 @@ def batch(sparse):
     return Tensor(tokens), Tensor(targets), ENDS, sparse
 
 
-class One(ms.nn.Cell):
-    """The loss of that number."""
+class Weighted(ms.nn.Cell):
+    """The gradient of `language` times the one loss and `kl` times the other: one graph for all."""
 
-    def __init__(self, losses, number):
+    def __init__(self, losses, weights):
         super().__init__(auto_prefix=False)
-        self.losses, self.number = losses, number
+        self.losses, self.weights = losses, weights
+        self.gradient = ms.ops.GradOperation(get_by_list=True, sens_param=True)
 
-    def construct(self, *batch):
-        return self.losses(*batch)[self.number]
+    def construct(self, language, kl, tokens, targets, ends, sparse):
+        given = tokens, targets, ends, sparse
+        return self.gradient(self.losses, self.weights)(*given, (language, kl))
 
 
 # Graphs take long to compile, and both layers would have the same ones.
@@ -52,12 +53,13 @@ def test_each_loss_trains_its_own_weights(mode, config, sparse):
     ms.set_context(mode=mode)
     losses = Losses(SparseModel(config, INDEXER))
     weights = ms.ParameterTuple(losses.trainable_params())
+    gradient = Weighted(losses, weights)
     language, kl, total = (
-        [x.asnumpy() for x in ms.grad(loss, None, weights)(*batch(sparse))]
-        for loss in (One(losses, 0), One(losses, 1), dsa.Total(losses))
+        [x.asnumpy() for x in gradient(Tensor(a), Tensor(b), *batch(sparse))]
+        for a, b in np.array([[1, 0], [0, 1], [1, 1]], np.float32)
     )
     of_indexers = [".indexer." in weight.name for weight in weights]
-    assert sum(of_indexers) == 3 * config.layers
+    assert sum(of_indexers) == 5 * config.layers
     for own, of_language, of_kl, of_both in zip(of_indexers, language, kl, total, strict=True):
         trained, other = (of_kl, of_language) if own else (of_language, of_kl)
         assert trained.any() and not other.any()
@@ -77,29 +79,25 @@ def test_each_loss_in_graphs():
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout[-3000:] + done.stderr
 
 
-def test_recall_is_the_mass_of_dense_attention():
-    """By the definition: the softmax of all, summed up over the picks."""
+def test_recall_is_of_the_picks_and_of_the_newest_tokens():
+    """Every layer's, of what it gets in that stage; queries that see no more than is picked: 1."""
     model = SparseModel(CONFIG, INDEXER)
-    attention = model.layers[0].attention
-    x = Tensor(np.random.default_rng(1).standard_normal((ENDS[-1], CONFIG.width), np.float32))
-    place = places(np.array(ENDS))
+    tokens, _, ends, _ = batch(True)
+    place = places(np.array(ends))
     assert place.tolist() == [*range(30), *range(18)]
     newest = newest_tokens(place, INDEXER.picks)
-    ours = [x.asnumpy() for x in attention.recall(x, ENDS, Tensor(newest))]
-    (q, k, _), scores = attention.operands(x)
-    q, k = q.asnumpy(), k.asnumpy()[:, 0]
-    lists = {"actual_seq_lengths_query": ENDS, "actual_seq_lengths_key": ENDS}
-    picks, _ = lightning_indexer(
-        *(s.asnumpy() for s in scores), layout_query="TND", layout_key="TND",
-        sparse_count=INDEXER.picks, **lists)  # fmt: skip
-    for found, chosen in zip(ours, (picks, newest), strict=True):
-        for row, at in enumerate(place):
-            seen = k[row - at : row + 1]
-            p = np.exp(attention.scale * q[row] @ seen.T)
-            p = (p / p.sum(-1, keepdims=True)).mean(0)
-            valid = chosen[row, 0][chosen[row, 0] >= 0]
-            np.testing.assert_allclose(found[row], p[valid].sum(), rtol=1e-4)
-            assert at >= INDEXER.picks or abs(found[row] - 1) < 1e-5
+    assert newest[2].tolist() == [2, 1, 0, *[-1] * 5] and newest[-1].tolist() == [*range(17, 9, -1)]
+    layers = dsa.Recall(model)(tokens, ends, True, Tensor(newest))
+    x = ms.ops.gather(model.embedding, tokens, 0)
+    for layer, found in zip(model.layers, layers, strict=True):
+        normed = layer.attention_norm(x)
+        _, picks = layer.attention(normed, ends, return_indices=True)
+        x, _ = layer(x, ends, True)
+        for recall, read in zip(found, (picks, Tensor(newest)), strict=True):
+            want = layer.attention(normed, ends, topk_indices=read, stage="recall")[1].asnumpy()
+            np.testing.assert_array_equal(recall.asnumpy(), want)
+            assert np.abs(want[place < INDEXER.picks] - 1).max() < 1e-5
+            assert (want[place >= INDEXER.picks] < 1).all()
 
 
 def config_file(path, indexer=None, **model):
@@ -112,7 +110,8 @@ def config_file(path, indexer=None, **model):
 
 
 def test_program(tmp_path, capsys):
-    given = config_file(tmp_path / "dsa.json", warmup=1)
+    few = {"layers": 1, "steps": 2, "eval_every": 1, "warmup": 1}
+    given = config_file(tmp_path / "dsa.json", {"warm_up": 1}, **few)
     text = str(write_folder(tmp_path / "text"))
     out = tmp_path / "out"
     assert dsa.main([given, "--data", text, "--out", str(out), "--mode", "pynative"]) == 0
@@ -121,12 +120,22 @@ def test_program(tmp_path, capsys):
     with open(out / "log.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(int(r["step"]), r["stage"]) for r in rows] == [
-        *((0, "warm-up"), (2, "warm-up"), (4, "sparse"))
+        *((0, "warm-up"), (1, "warm-up"), (2, "sparse"))
     ]
     for row in rows:
         assert float(row["validation"]) > 0 and float(row["kl"]) > 0
         assert 0 < float(row["recall"]) <= 1 and 0 < float(row["newest"]) <= 1
     assert float(rows[-1]["validation"]) < float(rows[0]["validation"])
+    # Drawn beside it: a run that stays dense, which differs from the first sparse step on.
+    dense = tmp_path / "dense"
+    arguments = [given, "--data", text, "--mode", "pynative", "--out", str(dense), "--dense"]
+    assert dsa.main([*arguments, "--beside", str(out)]) == 0
+    log = dsa.table(dense)
+    assert [row["stage"] for row in log] == ["warm-up"] * 3
+    same = [row["validation"] == old["validation"] for row, old in zip(log, dsa.table(out))]
+    assert same == [True, True, False]
+    assert (dense / "dsa.png").read_bytes() != (out / "dsa.png").read_bytes()
+    assert "--beside" in dsa.main([given, "--out", str(out), "--beside", str(tmp_path / "no")])
 
 
 @pytest.mark.parametrize(
@@ -137,9 +146,10 @@ def test_program(tmp_path, capsys):
         ({"blocks": 3}, {}, "TypeError"),
         ({"warm_up": 4}, {}, "warm_up must be below steps"),
         ({}, {"attention": "nsa"}, "attention must be dense"),
+        ({"dim": 2}, {}, "index_head_dim"),
         ({}, {"widht": 3}, "no setting is called 'widht'"),
     ],
 )
 def test_wrong_settings(tmp_path, indexer, model, text):
     with pytest.raises(InputError, match=text):
-        dsa.load(config_file(tmp_path / "dsa.json", indexer, **model))
+        SparseModel(*dsa.load(config_file(tmp_path / "dsa.json", indexer, **model)))

@@ -191,6 +191,13 @@ def check_dsa(text):
     for number in (config.steps, indexer.warm_up, config.tokens_per_step, config.context):
         assert f"{number:,}" in text
     assert f"{indexer.picks} tokens" in text and f"{config.eval_bytes / 1e3:.0f} kB" in text
+    # A run that stays dense is the same up to the last step before picks are read.
+    dense = dsa.table(RESULTS / "dsa", "dense.csv")
+    assert [row["step"] for row in dense] == [*rows]
+    for row in dense:
+        if row["step"] <= indexer.warm_up:
+            assert f"{row['validation']:g}" == f"{float(rows[row['step']]['validation']):g}"
+    assert f"needs {dense[-1]['validation']:.4f} bits per byte" in text
     # The indexers find more than the newest tokens have, and go on finding it.
     last = rows[config.steps]
     assert float(last["recall"]) > max(float(last["newest"]), float(rows[0]["recall"]))
