@@ -5,7 +5,7 @@ from typing import Any
 import mindspore
 from mindspore import Tensor, ops
 
-from ..ops._custom import planned_target
+from ..ops._by_device import zeros_like
 from ..ops._plan import Planner, TensorSpec, fail_type, shown
 
 _HOLE = "a hole"
@@ -39,11 +39,6 @@ def _plan_padding(name: str, x: Any, cache: Any, key_padding_mask: Any) -> bool:
             f"{name}: key_padding_mask must be None for packed x, in which padding is a document "
             f"of actual_seq_len, got {shown(mask)}"
         )
-    if planned_target.get() == "ascend":
-        raise ValueError(
-            f"{name}: key_padding_mask must be None with target 'ascend', where lists are host "
-            f"data: pack the rows, with their actual_seq_len, got {shown(mask)}"
-        )
     if cache is not None:
         raise ValueError(
             f"{name}: key_padding_mask must be None with a cache: the tokens that are not padding, "
@@ -76,7 +71,7 @@ _plan_check_padding = _PaddingPlanner(
 
 
 def _zeroed(x: Tensor, padding: Tensor) -> Tensor:
-    return ops.select(padding, ops.zeros_like(x), x)
+    return ops.select(padding, zeros_like(x), x)
 
 
 def real_documents(x: Tensor, padding: Tensor, hidden: int) -> tuple[Any, ...]:
@@ -85,13 +80,15 @@ def real_documents(x: Tensor, padding: Tensor, hidden: int) -> tuple[Any, ...]:
     length = shape[1]
     # Numbers of tokens are exact in float32; its minimum and maximum are there on every device.
     places = ops.cast(ops.arange(length), mindspore.float32)
-    first = ops.amin(ops.select(padding, ops.full_like(places, length), places), 1)
-    last = ops.amax(ops.select(padding, ops.full_like(places, -1), places), 1)
+    # A value of a whole Tensor is a sum, since CANN has its own operator for one by type only.
+    first = ops.amin(ops.select(padding, zeros_like(places) + length, places), 1)
+    last = ops.amax(ops.select(padding, zeros_like(places) - 1, places), 1)
     count = ops.sum(1 - ops.cast(padding, mindspore.float32), 1)
     stop = first + count
     # Prefix sums that fall are refused where their values are known, as PADDING_RULE.
-    stop = ops.select(ops.logical_and(count > 0, last + 1 != stop), ops.full_like(stop, -1), stop)
-    ends = ops.stack((first, stop, ops.full_like(first, length)), 1)
+    stop = ops.select(ops.logical_and(count > 0, last + 1 != stop), zeros_like(stop) - 1, stop)
+    three = [ops.expand_dims(end, 1) for end in (first, stop, zeros_like(first) + length)]
+    ends = ops.concat(three, 1)
     before = ops.expand_dims(ops.arange(shape[0]) * length, 1)
     ends = ops.reshape(ops.cast(ends, mindspore.int64) + before, (-1,))
     full = ops.cast(x, mindspore.float32)

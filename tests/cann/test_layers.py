@@ -17,6 +17,7 @@ from .worker import WANTED_LAYERS
 BY_TYPE = {
     "AddN": "MindSpore's compiler adds gradients that meet, in every network, by this one",
     "Cumsum": "adds up the windows of documents, of lists that are Tensors in a graph",
+    "Range": "numbers the tokens of a row with padding, in PyNative mode",
     # A context alone calls it.
     "UnsortedSegmentSum": "adds rows by their numbers and leaves out those of -1; aclnn has none",
 }
@@ -65,11 +66,19 @@ def test_context_of_one_worker(found):
             assert np.abs(got - one[name]).max() <= 4 * ULP["float16"] * np.abs(one[name]).max()
 
 
+def test_padding(found):
+    """A mask makes lists that the device computes; tokens are those of packed rows."""
+    out, packed, mask = found[2]["padding"]
+    np.testing.assert_array_equal(out[~mask], packed)
+    assert not out[mask].any() and packed.any()
+
+
 def test_called_by_type(found):
     """The layers call aclnn functions, forward and backward, but for those that are named."""
     mode, folder, results = found
     assert by_type(results["called"]) == ADDED[mode]
-    assert called_by_type(folder) == {"UnsortedSegmentSum"} | ADDED[mode]
+    padding = {"Range"} if mode == "pynative" else set()
+    assert called_by_type(folder) == {"UnsortedSegmentSum"} | ADDED[mode] | padding
     assert called_by_type(folder) <= set(BY_TYPE)
 
 

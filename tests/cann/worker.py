@@ -128,9 +128,19 @@ WANTED_LAYERS = {
 }
 
 
+def padded_and_packed():
+    """A batch with padding, its tokens packed, and the mask."""
+    layer, _ = filled(*LAYERS["sparse"])
+    x, mask = data("float16", 3)[:80].asnumpy().reshape(2, 40, -1), np.zeros((2, 40), bool)
+    mask[0, :5] = mask[1, 30:] = True
+    out = layer(Tensor(x), key_padding_mask=Tensor(mask)).asnumpy()
+    return out, layer(Tensor(x[~mask]), (35, 65)).asnumpy(), mask
+
+
 def layers(mode, file):
     """Write {(kind, dtype): (output and gradients, blocks)} of the layers.
 
+    "padding": as `padded_and_packed`.
     And {order: output and gradients} of the sparse one in float16 as the only worker of a context
     group; "called": what was called of CANN's own before that.
     """
@@ -144,6 +154,8 @@ def layers(mode, file):
         blocks = layer.selected_blocks(x, ENDS).asnumpy() if layer.sparse else None
         found[kind, dtype] = results, blocks
     found["called"] = Path(os.environ["ASCENDC_TWIN_CALLED"]).read_text()
+    with context_mode(mode):
+        found["padding"] = padded_and_packed()
     for order in ORDERS:
         shards = ContextShards(ENDS[-1], parallel_groups().context, order)
         layer = NativeSparseAttention(SETTINGS, context=shards)
