@@ -141,7 +141,12 @@ class Projection(ExplicitPrecision, nn.Dense):
         `nsa_projection`; with a bias `result` has to be float32.
         """
         if _multiplies_narrow():
-            return self.biased(self.matmul(ops.cast(x, dtype), ops.cast(self.weight, dtype)))
+            x, weight = ops.cast(x, dtype), ops.cast(self.weight, dtype)
+            if self.total is not None:
+                # A product of narrow operands would be rounded before it is summed, and a part of a
+                # finite sum can be beyond float16.
+                x, weight = ops.cast(x, mindspore.float32), ops.cast(weight, mindspore.float32)
+            return self.biased(self.matmul(x, weight))
         y = None
         if self.own_product:
             products = nsa_projection(x, self.weight, None, None, dtype, result, batch)

@@ -9,7 +9,7 @@ import pytest
 
 from twin.tests.host.acl import SUCCESS, Device, recent_error
 
-from .hccl import (
+from .collectives import (
     DTYPES,
     FAULTS,
     GIVEN,
@@ -41,7 +41,7 @@ def workers(tmp_path_factory):
     started = [
         subprocess.Popen(
             [
-                *(sys.executable, "-m", "tests.cann.hccl", str(rank), str(WORKERS)),
+                *(sys.executable, "-m", "tests.cann.collectives", str(rank), str(WORKERS)),
                 *(folder / "roots", folder / f"found.{rank}"),
             ],
             cwd=folder,

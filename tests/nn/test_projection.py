@@ -241,3 +241,26 @@ def test_weights_of_different_dtypes(own, mode, narrow):
     for name, slope in expected[2].items():
         rounding = 2.0**-8 if name.partition(".")[0] in narrow else 0
         near(slopes[name], slope, rounding)
+
+
+class TakeAway(ms.nn.Cell):
+    """The sum with another worker's product, in the dtype in which the product comes."""
+
+    def construct(self, y):
+        """40000 less."""
+        return y - ops.cast(ms.Tensor(40000.0, ms.float32), y.dtype)
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["cpu", "ascend"])
+@pytest.mark.parametrize("rows", [2, FEW_ROWS + 1])
+def test_products_of_workers_are_not_rounded(monkeypatch, narrow, rows):
+    """A worker's part of a product may be beyond float16 where the sum is not."""
+    monkeypatch.setattr("mindspore_nsa.nn.precision._multiplies_narrow", lambda: narrow)
+    projection = Projection(config(), INNER, OUTER)
+    projection.weight.set_data(Tensor(np.full((OUTER, INNER), 2250, np.float32)))
+    projection.sum_by(TakeAway())
+    x = np.ones((rows, INNER), np.float16 if narrow else np.float32)
+    with context_mode("pynative"):
+        y = projection.product(Tensor(x), ms.float16)
+    assert y.dtype == ms.float32
+    assert (y.asnumpy() == 50000).all()

@@ -222,19 +222,22 @@ class Enter(ExplicitPrecision):
 
 
 class Sum(ExplicitPrecision):
-    """The sum of what the workers of a tensor group have; the gradient is that of the sum."""
+    """The sum in float32 of what the workers of a tensor group have.
+
+    The gradient is that of the sum.
+    """
 
     def __init__(self, group: Any) -> None:
         super().__init__()
         self.collective = ops.AllReduce(group=group.name)
 
     def construct(self, x: Tensor) -> Any:
-        """x in float32."""
-        return self.collective(x)
+        """Products that have not been rounded, so that their sum is as one worker's."""
+        return self.collective(_cast(x, _FULL))
 
     def bprop(self, x: Any, out: Any, dout: Any) -> tuple[Any, ...]:
         """The gradient of the sum."""
-        return (dout,)
+        return (_cast(dout, x.dtype),)
 
 
 _FIELDS = ("rows of x", "dtype of x", "tokens", "layer", "documents", "actual_seq_len")
@@ -295,6 +298,7 @@ class Agreement(ExplicitPrecision):
         super().__init__()
         self.gather = Gather(group)
         self.active, self.raises = group.size > 1, on_cpu()
+        self.first = constant(np.zeros(1, np.int64))
         compare = _Compare(function, group)
 
         def call(rows: Any) -> Any:
@@ -310,7 +314,8 @@ class Agreement(ExplicitPrecision):
         rows = self.gather(_beside((call, documents)))
         if self.raises:
             return ops.depend(x, ops.stop_gradient(self.compare(rows)))
-        apart = ops.reduce_max(ops.abs(rows - rows[:1]))
+        # A slice would be an operator by its type on Ascend, which CANN compiles for each shape.
+        apart = ops.reduce_max(ops.abs(rows - take_rows(rows, self.first)))
         # 0 / 1, or else 0 / 0.
         same = ops.cast(apart == 0, _FULL)
         return x + ops.cast(ops.stop_gradient(0 * same / same), x.dtype)

@@ -23,7 +23,7 @@ class WorkerGroup:
         world (bool): Whether these are all workers.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> from mindspore_nsa import nn
@@ -55,7 +55,7 @@ class ParallelGroups:
             gradients of weights are averaged.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> from mindspore_nsa import nn
@@ -122,7 +122,7 @@ def parallel_groups(context: int = 1, tensor: int = 1) -> ParallelGroups:
         ValueError: If a size is below 1, or if their product does not divide the workers.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> from mindspore_nsa import nn

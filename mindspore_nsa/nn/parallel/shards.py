@@ -331,7 +331,7 @@ class ContextShards:
             between the workers.
 
     Supported Platforms:
-        ``CPU``
+        ``CPU`` ``Ascend``
 
     Examples:
         >>> import numpy as np

@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def _free_port():
+def free_port():
+    """A port that nobody listens at."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
@@ -23,7 +24,7 @@ def msrun(logs, workers, *command, **environment):
     done = subprocess.run(
         [
             *(programs / "msrun", f"--worker_num={workers}", f"--local_worker_num={workers}"),
-            *("--join=True", f"--master_port={_free_port()}", f"--log_dir={logs}"),
+            *("--join=True", f"--master_port={free_port()}", f"--log_dir={logs}"),
             *("--cluster_time_out=120", *map(str, command)),
         ],
         cwd=logs.parent,

@@ -1,6 +1,6 @@
 """The stand-in's collectives through ctypes: one worker of several.
 
-python -m tests.cann.hccl RANK SIZE ROOTS RESULTS
+python -m tests.cann.collectives RANK SIZE ROOTS RESULTS
 
 makes every call of `good_calls` in one communicator, then each of `FAULTS` in one of its own, and
 writes what came of them. ROOTS holds a root info for each communicator.
