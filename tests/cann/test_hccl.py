@@ -1,5 +1,7 @@
 """The stand-in's HCCL without MindSpore: values of every collective, calls that do not fit."""
 
+import ctypes
+import json
 import pickle
 import subprocess
 import sys
@@ -7,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from twin.tests.host.acl import SUCCESS, Device, recent_error
+from twin.tests.host.acl import SUCCESS, Device, handle, recent_error
 
 from .collectives import (
     DTYPES,
@@ -203,3 +205,43 @@ def test_arguments():
     assert found.keys() == REFUSED.keys()
     for label, (status, text) in REFUSED.items():
         assert found[label][0] == status and text in found[label][1], (label, found[label])
+
+
+def table(*ranks, servers=1):
+    """Text of a rank table."""
+    devices = [{"device_id": str(i), "rank_id": str(rank)} for i, rank in enumerate(ranks)]
+    listed = [{"server_id": f"node_{i}", "device": devices} for i in range(servers)]
+    return json.dumps({"status": "completed", "version": "1.0", "server_list": listed})
+
+
+def test_rank_tables(tmp_path):
+    """A communicator of a table, one of some of its workers, and tables that are refused."""
+    whole, some, name = handle(), handle(), ctypes.create_string_buffer(128)
+    path = tmp_path / "table.json"
+
+    def join(text, rank=0):
+        path.write_text(text)
+        given = str(path).encode()
+        return hccl.HcclCommInitClusterInfo(given, rank, ctypes.byref(whole)), recent_error()
+
+    with Device():
+        assert join(table(0))[0] == SUCCESS
+        ranks = (ctypes.c_uint32 * 1)(0)
+        rest = 1, ranks, ctypes.c_uint64(5), 0, None, ctypes.byref(some)
+        # Without a config HCCL names it.
+        assert hccl.HcclCreateSubCommConfig(ctypes.byref(whole), *rest) == SUCCESS
+        assert hccl.HcclGetCommName(some, name) == SUCCESS and name.value == b"hccl_00000005"
+        assert hccl.HcclCommDestroy(some) == SUCCESS
+        ranks[0] = 1
+        assert hccl.HcclCreateSubCommConfig(ctypes.byref(whole), *rest) == PARAMETER
+        assert "rankIds must be different workers below 1" in recent_error()
+        assert hccl.HcclCommDestroy(whole) == SUCCESS
+        for (status, text), (expected, part) in {
+            join(table(0, servers=2)): (UNSUPPORTED, "must have one server"),
+            join(table(1)): (PARAMETER, "must have rank_id 0 to 0, each once; 0 is missing"),
+            join(table(0), 1): (PARAMETER, "rank must be below the number of workers, 1, got 1"),
+        }.items():
+            assert status == expected and part in text, text
+        missing = str(tmp_path / "none").encode()
+        assert hccl.HcclCommInitClusterInfo(missing, 0, ctypes.byref(whole)) == 10
+        assert "cannot read the rank table" in recent_error()
