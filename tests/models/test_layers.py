@@ -93,6 +93,17 @@ def test_graphs_give_what_pynative_gives(kind):
         assert np.abs(mine - theirs).max() <= 1e-5 * max(1, np.abs(theirs).max()), i
 
 
+def test_a_layer_that_is_the_graph_itself():
+    """Not as a part of another Cell, and without a cache, which such a layer looks for."""
+    layer, x = layer_of("deepseek_v32"), Tensor(text_of(1, 6))
+    want = layer(x).asnumpy()
+    ms.set_context(mode=ms.GRAPH_MODE)
+    try:
+        assert error(layer(x).asnumpy(), want) < 1e-5
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
 def test_decorated_functions_and_recompute_give_what_pynative_gives():
     layer, x = layer_of("v4_hca"), Tensor(text_of(1, 9))
     step = ms.value_and_grad(_Step(layer, Tensor(text_of(1, 9, 1))), 0)
