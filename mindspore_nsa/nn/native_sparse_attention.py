@@ -209,10 +209,11 @@ class NativeSparseAttention(AttentionLayer):
                 check_operands(self.name, dtype)
             cos, sin = self.angles(positions)
             query, key_value, logits = self.projections.project(rows, dtype, kinds)
-            heads = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)
-            compressed, blocks = self.branches.compressed(*heads[0], text, dtype)
-            selected = self.branches.selected(*heads[1], blocks, text, dtype)
-            window = self.branches.window(*heads[2], text, dtype)
+            # (q, k, v) of each branch, by the indices of the paper's equation (5).
+            cmp, slc, win = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)
+            compressed, blocks = self.branches.compressed(*cmp, text, dtype)
+            selected = self.branches.selected(*slc, blocks, text, dtype)
+            window = self.branches.window(*win, text, dtype)
             out = self.gated_sum(rows, logits, compressed, selected, window, dtype, kinds)
         out = self.projections.output(self.text.returned(out, text), x, dtype, narrow, kinds)
         return self.text.padded(out, key_padding_mask)
@@ -298,5 +299,5 @@ class NativeSparseAttention(AttentionLayer):
             rows = rounded(rows, dtype)
         cos, sin = self.angles(positions)
         query, key_value, _ = self.projections.project(rows, dtype, kinds)
-        heads = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)
-        return heads[1], ends, self.branches.compressed(*heads[0], ends, dtype)[1]
+        cmp, slc = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)[:2]
+        return slc, ends, self.branches.compressed(*cmp, ends, dtype)[1]

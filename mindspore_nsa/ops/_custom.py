@@ -187,7 +187,8 @@ def native_operator(op: str, text: str, bprop: Any) -> Any:
         return Operator(made, made)
     from ._ascend import aclnn_operator
 
-    return Operator(*aclnn_operator(op, attrs, *json.loads(host), bprop))
+    tensors, given, lists, late = json.loads(host)
+    return Operator(*aclnn_operator(op, attrs, tensors, given, lists, late, bprop))
 
 
 def constant(values: Any) -> Tensor:

@@ -269,7 +269,7 @@ def _values(tensor: Tensor) -> tuple[int, ...]:
     # A Parameter may be written by a graph, which does not tell.
     once = tensor.device != "CPU" and not isinstance(tensor, mindspore.Parameter)
     if once:
-        version, values = getattr(tensor, _VALUES, (None, None))
+        version, values = getattr(tensor, _VALUES, (None, ()))
         if version == tensor._version:
             return values
     # A fraction of the time of asnumpy.
