@@ -71,13 +71,14 @@ class BranchHeads(LayerPart):
         )
 
     def by_branch(
-        self, query: Tensor, key_value: Any, cos: Tensor, sin: Tensor, dtype: Any, kinds: Any
+        self, query: Tensor, key_value: Any, positions: Tensor, dtype: Any, kinds: Any
     ) -> tuple[Any, ...]:
         """(queries, keys, values) [T, heads, dim] of the compressed branch, the selected and the
         window, in `dtype`.
 
         All but the compression's keys are rotated. With one branch, only the first three count.
         """
+        cos, sin = self.layer.angles(positions)
         query, key_value = self.normalized(query, key_value)
         heads = None
         if kinds.own_rotation:

@@ -96,10 +96,9 @@ class DenseAttention(AttentionLayer):
         if cache is not None:
             out = self.cache_step.attend(x, rows, text, cache, dtype, kinds)
         else:
-            cos, sin = self.angles(positions)
             # A graph with a Tensor list warns of a name that nobody reads.
             query, key_value = self.projections.project(rows, dtype, kinds)[:2]
-            heads = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)
+            heads = self.branch_heads.by_branch(query, key_value, positions, dtype, kinds)
             out = self.branches.window(*heads[0], text, dtype)
         out = self.projections.output(self.text.returned(out, text), x, dtype, narrow, kinds)
         return self.text.padded(out, key_padding_mask)

@@ -7,10 +7,18 @@ import numpy as np
 from mindspore import Tensor, ops
 
 from ..ops._by_device import split
-from ..ops._layer import nsa_mix_branches
+from ..ops._layer import nsa_mix_branches, projects
 from .config import NSAConfig
-from .parts import Asked
-from .precision import OWN, ExplicitPrecision, Projection, given, map_kind, rounded
+from .parts import Asked, LayerPart
+from .precision import (
+    OWN,
+    WITH_DTYPE,
+    ExplicitPrecision,
+    Projection,
+    given,
+    map_kind,
+    rounded,
+)
 
 BRANCHES = 3
 
@@ -125,3 +133,29 @@ class Gates(ExplicitPrecision):
             ops.cast(window, dtype),
             dtype,
         )
+
+
+class GatedSum(LayerPart):
+    """The sum of a layer's branches, by its gates or what stands in their place."""
+
+    def of(
+        self,
+        x: Tensor,
+        logits: Tensor,
+        compressed: Tensor,
+        selected: Tensor,
+        window: Tensor,
+        dtype: Any,
+        kinds: Any,
+    ) -> Any:
+        """The branches of the rows x, weighted by the gates and added."""
+        gates = self.layer.gates
+        if kinds.gates == OWN:
+            narrow = kinds.fused and projects(logits, dtype)
+            result = dtype if narrow else mindspore.float32
+            return gates.mix(logits, compressed, selected, window, dtype, result)
+        if kinds.gates == WITH_DTYPE:
+            mixed = gates(x, compressed, selected, window, dtype)
+        else:
+            mixed = gates(x, compressed, selected, window)
+        return ops.cast(mixed, mindspore.float32)

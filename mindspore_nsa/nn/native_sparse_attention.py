@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import mindspore
-from mindspore import Tensor, ops
+from mindspore import Tensor
 
-from ..ops._layer import projects
 from ..ops._plan import fail_type
 from ..ops._types import IntList
 from .attention import AttentionLayer
@@ -22,13 +20,13 @@ from .conversion import (
     take_state,
 )
 from .dense_attention import UNBOUNDED, DenseAttention
-from .gates import BRANCHES, Gates
+from .gates import BRANCHES, GatedSum, Gates
 from .packing import pack, planned
 from .parallel.branches import ShardBranches
 from .parallel.groups import WorkerGroup
 from .parallel.selection import SelectedFromShards
 from .parallel.shards import ContextShards
-from .precision import OWN, WITH_DTYPE, check_operands, rounded
+from .precision import check_operands, rounded
 from .selection_quality import SelectionQuality, quality_of
 
 
@@ -115,6 +113,7 @@ class NativeSparseAttention(AttentionLayer):
         self.compress_key = Compression(config, config.head_dim, self.branch_heads.interleaved)
         self.compress_value = Compression(config, config.value_head_dim)
         self.gates = Gates(config)
+        self.gated_sum = GatedSum(self)
         kind: Any = Branches if context is None else ShardBranches
         self.branches = kind(self)
         by_head = self._head_split(1, config.num_kv_heads)
@@ -207,37 +206,15 @@ class NativeSparseAttention(AttentionLayer):
         else:
             if self.context is None:
                 check_operands(self.name, dtype)
-            cos, sin = self.angles(positions)
             query, key_value, logits = self.projections.project(rows, dtype, kinds)
             # (q, k, v) of each branch, by the indices of the paper's equation (5).
-            cmp, slc, win = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)
+            cmp, slc, win = self.branch_heads.by_branch(query, key_value, positions, dtype, kinds)
             compressed, blocks = self.branches.compressed(*cmp, text, dtype)
             selected = self.branches.selected(*slc, blocks, text, dtype)
             window = self.branches.window(*win, text, dtype)
-            out = self.gated_sum(rows, logits, compressed, selected, window, dtype, kinds)
+            out = self.gated_sum.of(rows, logits, compressed, selected, window, dtype, kinds)
         out = self.projections.output(self.text.returned(out, text), x, dtype, narrow, kinds)
         return self.text.padded(out, key_padding_mask)
-
-    def gated_sum(
-        self,
-        x: Tensor,
-        logits: Tensor,
-        compressed: Tensor,
-        selected: Tensor,
-        window: Tensor,
-        dtype: Any,
-        kinds: Any,
-    ) -> Any:
-        """The branches of the rows x, weighted by the gates and added."""
-        if kinds.gates == OWN:
-            narrow = kinds.fused and projects(logits, dtype)
-            result = dtype if narrow else mindspore.float32
-            return self.gates.mix(logits, compressed, selected, window, dtype, result)
-        if kinds.gates == WITH_DTYPE:
-            mixed = self.gates(x, compressed, selected, window, dtype)
-        else:
-            mixed = self.gates(x, compressed, selected, window)
-        return ops.cast(mixed, mindspore.float32)
 
     def selected_blocks(self, x: Tensor, actual_seq_len: IntList | None = None) -> Tensor:
         r"""The blocks that the second branch reads for every token of x: for looking at.
@@ -297,7 +274,6 @@ class NativeSparseAttention(AttentionLayer):
         rows, ends, positions = pack(self.name, x, actual_seq_len, self.hidden, narrow)
         if x.dtype != dtype and not narrow:
             rows = rounded(rows, dtype)
-        cos, sin = self.angles(positions)
         query, key_value, _ = self.projections.project(rows, dtype, kinds)
-        cmp, slc = self.branch_heads.by_branch(query, key_value, cos, sin, dtype, kinds)[:2]
+        cmp, slc = self.branch_heads.by_branch(query, key_value, positions, dtype, kinds)[:2]
         return slc, ends, self.branches.compressed(*cmp, ends, dtype)[1]

@@ -43,7 +43,9 @@ class LayerPart:
     """A part of a layer that works with the layer's Cells.
 
     The Cells stay the layer's own: checkpoints have their names there, and tools exchange them
-    there. A graph compiles the methods of a part like those of the layer.
+    there. A graph compiles the methods of a part like those of the layer. MindSpore's amp level O1
+    writes anew what `construct` calls of the layer, and loses the names of modules in Cells there,
+    so Cells are called in parts.
 
     Args:
         layer (AttentionLayer): The layer.
