@@ -7,7 +7,7 @@ add_library(nsa_flags INTERFACE)
 target_include_directories(nsa_flags INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}")
 target_compile_options(nsa_flags INTERFACE -Wall -Wextra -ffp-contract=off -fno-math-errno)
 
-if(NSA_ONE_ISA)
+if(NSA_ONE_ISA OR NSA_O1)
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")
 endif()
 if(NSA_SANITIZE)

@@ -10,7 +10,7 @@ list(FILTER cpu_sources EXCLUDE REGEX "/cpu/dispatch/isa_[a-z0-9]+\\.cc$")
 # The portable one is the largest at -O3 and hardly ever runs: at -O2 a wheel is 0.2 MB smaller.
 # (Sanitizers have a level of their own.)
 set(isa_names isa_scalar)
-if(NOT NSA_SANITIZE)
+if(NOT NSA_SANITIZE AND NOT NSA_O1)
   set(isa_scalar_flags -O2)
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")

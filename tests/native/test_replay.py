@@ -22,17 +22,31 @@ from .spoiled import spoiled_cases
 
 # Seeds of random cases by form; emulation and sanitizers are slow. The kernels' own tests draw more
 # of them, and make soak in every form.
-SEEDS = {"plain": 120, "asan": 40, "asan_avx512": 120, "neon": 16, "avx512_model": 40}
+SEEDS = {
+    "plain": 120,
+    "asan": 40,
+    "asan_avx512": 120,
+    "neon": 16,
+    "neon_o3": 16,
+    "avx512_model": 40,
+}
 # Numbers of calls that are wrong in one place.
-SPOILED = {"plain": 200, "asan": 80, "asan_avx512": 120, "neon": 40, "avx512_model": 80}
+SPOILED = {
+    "plain": 200,
+    "asan": 80,
+    "asan_avx512": 120,
+    "neon": 40,
+    "neon_o3": 40,
+    "avx512_model": 80,
+}
 # Numbers of calls with infinity and NaN, for every operator.
-PLANTED = {"plain": 6, "asan": 4, "asan_avx512": 4, "neon": 2, "avx512_model": 3}
+PLANTED = {"plain": 6, "asan": 4, "asan_avx512": 4, "neon": 2, "neon_o3": 2, "avx512_model": 3}
 # One of so many cases of an operator and dtype: portable code takes as long as that of all other
 # instruction sets, whose loops are the same.
 STRIDES = {("plain", "scalar"): 3, ("asan_avx512", "scalar"): 4}
 # Cases of so many elements: portable code has no tiles, and under emulation a few large cases take
 # six times as long as all others on NEON.
-MOST_ELEMENTS = {("asan", "scalar"): 1 << 16, ("neon", "scalar"): 1 << 16}
+MOST_ELEMENTS = {(form, "scalar"): 1 << 16 for form in ("asan", "neon", "neon_o3")}
 # Larger named cases are left to the plain form.
 SMALL = 3 << 17
 # The kernels for AMX on a model of its instructions, which takes long: only what differs from
@@ -43,7 +57,9 @@ FORMS = [builds.PLAIN, builds.ADDRESS, builds.NEON]
 if "avx2" in _native.available_isas() and WIDE_ISAS[0] not in _native.available_isas():
     FORMS.append(builds.WIDE)
 # Forms that `make test` leaves out.
-SOAKED = [builds.ADDRESS_AVX512] if "avx512" in _native.available_isas() else []
+SOAKED = [builds.NEON_O3]
+if "avx512" in _native.available_isas():
+    SOAKED.append(builds.ADDRESS_AVX512)
 # Forms with the model, which exists for this processor only.
 MODELLED = [build for build in FORMS if build is builds.WIDE]
 if WIDE_ISAS[0] in _native.available_isas():
@@ -117,7 +133,7 @@ def _isas(form, program):
 def expected_isas(form):
     """Instruction sets of this machine; the model stands before the last and needs AVX512-BF16."""
     isas = _native.available_isas()
-    if form is builds.NEON:
+    if form in (builds.NEON, builds.NEON_O3):
         return ["neon", "scalar"]
     if form is builds.WIDE:
         return [*WIDE_ISAS, "avx2", MODEL, "scalar"]

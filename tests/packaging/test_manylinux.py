@@ -209,8 +209,8 @@ def test_build_tools_are_the_listed_ones(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def arm_wheels(tmp_path_factory):
     """The wheels for 64-bit Arm, unpacked into one folder."""
-    builds.need(builds.NEON)
-    builds.compile_replay(builds.NEON)  # ccache then has the kernels, which take longest
+    builds.need(builds.NEON_O3)
+    builds.compile_replay(builds.NEON_O3)  # ccache then has the kernels, which take longest
     dist = tmp_path_factory.mktemp("dist")
     command = ("tools/build_wheels.py", "--machine", "aarch64", "--dist", dist)
     with alone():
