@@ -44,8 +44,7 @@ PLANTED = {"plain": 6, "asan": 4, "asan_avx512": 4, "neon": 2, "neon_o3": 2, "av
 # One of so many cases of an operator and dtype: portable code takes as long as that of all other
 # instruction sets, whose loops are the same.
 STRIDES = {("plain", "scalar"): 3, ("asan_avx512", "scalar"): 4}
-# Cases of so many elements: portable code has no tiles, and under emulation a few large cases take
-# six times as long as all others on NEON.
+# Cases of so many elements: portable code has no tiles, and the plain form replays large calls.
 MOST_ELEMENTS = {(form, "scalar"): 1 << 16 for form in ("asan", "neon", "neon_o3")}
 # Larger named cases are left to the plain form.
 SMALL = 3 << 17
