@@ -44,7 +44,7 @@ REPORTS = (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktra
 ADDRESS = Build("asan", ("-DNSA_AVX512=OFF", SANITIZE), environment=REPORTS)
 # With sanitizers the kernels for AVX-512 take minutes to compile.
 ADDRESS_AVX512 = Build("asan_avx512", (AVX512, MODEL, SANITIZE), environment=REPORTS)
-# As in the wheel.
+# The wheel is compiled like this.
 NEON_O3 = Build(
     "neon_o3",
     (
@@ -57,7 +57,7 @@ NEON_O3 = Build(
     runner=(QEMU,),
     tools=((CROSS, "g++-aarch64-linux-gnu"), (QEMU, "qemu-user")),
 )
-# As fast under emulation, compiled in half of the time. Without contraction bits are the same.
+# Emulated kernels are as fast at -O1, and g++ is done sooner. Bits are the same: nothing contracts.
 NEON = replace(NEON_O3, name="neon", arguments=(*NEON_O3.arguments, "-DNSA_O1=ON"))
 # The kernels for AVX-512 on a model of its instructions, for processors without them.
 WIDE = Build(
