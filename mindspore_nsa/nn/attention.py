@@ -8,7 +8,7 @@ import mindspore
 from mindspore import Tensor
 
 from ..ops._by_device import on_ascend
-from ..ops._plan import fail_type
+from ..ops._plan import fail_type, lists_of_call
 from ..ops._types import IntList
 from .branch_heads import BranchHeads
 from .branches import BranchAttention
@@ -190,6 +190,12 @@ class AttentionLayer(ExplicitPrecision):
         """
         if kwargs:
             self._check_names(kwargs)
+        if not on_ascend():
+            return self._called(*args, **kwargs)
+        with lists_of_call(id(self)):
+            return self._called(*args, **kwargs)
+
+    def _called(self, *args: Any, **kwargs: Any) -> Any:
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
             self._check(*args, **kwargs)
         if on_ascend() and kwargs.get("cache", args[2] if len(args) > 2 else None) is not None:
@@ -203,8 +209,15 @@ class AttentionLayer(ExplicitPrecision):
         if others or more or not isinstance(x, Tensor) or self.context is not None:
             return super().__call__(x, actual_seq_len, cache, *others, **more)
         ends = planned(self.name, x, actual_seq_len, self.hidden)[3]
+        if not self._takes_what_is_given():
+            ends = None
         with states_of_call(cache, ends, self.number()):
             return super().__call__(x, actual_seq_len, cache)
+
+    def _takes_what_is_given(self) -> bool:
+        """Whether nobody else's code decides which tokens a call writes to the cache."""
+        module = getattr(self.construct, "__module__", None) or ""
+        return module.startswith(f"{__package__}.") and not self._forward_pre_hook
 
     def _check_names(self, given: dict[str, Any]) -> None:
         for name in given:

@@ -11,6 +11,7 @@ from mindspore.common.dtype import TensorType
 
 from ..ops._by_device import on_ascend
 from ..ops._custom import planned_target
+from ..ops._in_place import writes_of
 from ..ops._plan import DTYPE_NAMES, Planner, TensorSpec, fail_type, is_constant
 from .cache import (
     DENSE_TENSORS,
@@ -231,11 +232,12 @@ def states_of_call(cache: Any, ends: Any, layer: int) -> Iterator[None]:
         # The call refuses it.
         yield
         return
+    before = writes_of(state)
     try:
         with own_call():
             yield
-        # The call has made them known where they were not.
-        values = None if ends is None else known(state)
+        # The call has made them known where they were not. A graph's write is not counted.
+        values = None if ends is None else known(state, min(writes_of(state) - before, 1))
     except BaseException:
         # Nobody knows what has been written by then.
         forget(state)

@@ -13,6 +13,7 @@ import numpy as np
 from mindspore import Tensor
 
 from ..ops._by_device import on_ascend
+from ..ops._in_place import writes_of
 
 # The name under which a state's Tensor carries (its version, its values).
 _NAME = "nsa_known_state"
@@ -27,10 +28,13 @@ def graph_compiled() -> None:
         _others_write = True
 
 
-def _version(state: Tensor) -> Any:
-    """A mark that every write in PyNative mode changes."""
+def _version(state: Tensor, writes: int = 0) -> Any:
+    """A mark that writes in PyNative mode change, apart from mindspore.ops.assign.
+
+    `writes`: how many of the last ones by operators it leaves out.
+    """
     # Writes that wait to be dispatched raise it late; the device's name waits for them.
-    return state.device, state._version
+    return state.device, state._version, state.data_ptr(), writes_of(state) - writes
 
 
 def remember(state: Tensor, values: Any) -> Tensor:
@@ -40,10 +44,13 @@ def remember(state: Tensor, values: Any) -> Tensor:
     return state
 
 
-def known(state: Tensor) -> Any:
-    """The values of a state, int64 [B, columns], or None where the device has to be asked."""
+def known(state: Tensor, writes: int = 0) -> Any:
+    """The values of a state, int64 [B, columns], or None where the device has to be asked.
+
+    `writes`: the values before so many writes of operators, the last ones.
+    """
     version, values = getattr(state, _NAME, (None, None))
-    return None if _others_write or version != _version(state) else values
+    return None if _others_write or version != _version(state, writes) else values
 
 
 def forget(state: Tensor) -> None:

@@ -13,6 +13,17 @@ from ._custom import custom, for_device, schema
 from ._gradient import cache_operator, written_mark
 from ._plan import DTYPE_NAMES, is_constant
 
+# A Tensor of a device carries under this name how often operators were given it to write.
+_WRITES = "nsa_writes"
+
+
+def writes_of(tensor: Any) -> int:
+    """How often operators were given a Tensor to write in PyNative mode on device Ascend.
+
+    MindSpore does not count what a Custom writes.
+    """
+    return getattr(tensor, _WRITES, 0)
+
 
 class InPlace(Constexpr):
     """Gives what calls an operator that writes into its inputs `written`, for these Tensors.
@@ -56,6 +67,8 @@ class InPlace(Constexpr):
                     "as mindspore.ops.zeros makes it, or Tensor.move_to('Ascend'): it is written "
                     "in place, and what is on the host is copied for every call"
                 )
+            if for_device(attrs):
+                setattr(tensor, _WRITES, writes_of(tensor) + 1)
             if compares:
                 known = f"{DTYPE_NAMES[tensor.dtype]}@{tensor.data_ptr()}"
                 attrs += f";written{place}=s{known}"

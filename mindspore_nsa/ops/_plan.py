@@ -8,7 +8,9 @@ therefore have the same type and text everywhere.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
@@ -260,22 +262,39 @@ class Planner(Constexpr):
         return _values(tensor)
 
 
-# The name under which a list on a device carries (its version, its values).
+# The name under which a list on a device carries a mark of its version, its values, and the calls
+# of layers that have taken them, by layer.
 _VALUES = "nsa_known_values"
+_reader: ContextVar[Any] = ContextVar("layer_and_call", default=None)
+
+
+@contextmanager
+def lists_of_call(layer: int) -> Iterator[None]:
+    """While a layer is called, whose id this is: the layers of a step read a list once."""
+    token = _reader.set((layer, object()))
+    try:
+        yield
+    finally:
+        _reader.reset(token)
 
 
 def _values(tensor: Tensor) -> tuple[int, ...]:
-    """Values of a list, which all layers of a model read from the device once."""
-    # A Parameter may be written by a graph, which does not tell.
-    once = tensor.device != "CPU" and not isinstance(tensor, mindspore.Parameter)
-    if once:
-        version, values = getattr(tensor, _VALUES, (None, ()))
-        if version == tensor._version:
-            return values
-    # A fraction of the time of asnumpy.
+    """Values of a list, which all layers of a model read from the device once.
+
+    A layer's next call reads them again: mindspore.ops.assign and graphs write, but do not tell.
+    """
+    reader = _reader.get()
+    if reader is None or tensor.device == "CPU" or isinstance(tensor, mindspore.Parameter):
+        # A fraction of the time of asnumpy.
+        return tuple(tensor.tolist())
+    layer, call = reader
+    # The device's name has waited for writes that were not dispatched yet.
+    mark = tensor._version, tensor.data_ptr()
+    known, values, calls = getattr(tensor, _VALUES, (None, (), {}))
+    if known == mark and calls.setdefault(layer, call) is call:
+        return values
     values = tuple(tensor.tolist())
-    if once:
-        setattr(tensor, _VALUES, (tensor._version, values))
+    setattr(tensor, _VALUES, (mark, values, {layer: call}))
     return values
 
 

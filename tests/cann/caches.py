@@ -104,6 +104,54 @@ def check_waits(mode):
         check(f"the error, {error}", full in str(error))
 
 
+def check_known(mode):
+    """The host knows no state and no list that something else than a layer's call has written."""
+    layer = make("dense", SETTINGS)
+    x = draw(2, 3, HIDDEN).astype(np.float16)
+
+    def write(cache):
+        values = cache[0].asnumpy().copy()
+        values[:, -2:] = 7
+        cache[0].assign_value(Tensor(values).move_to("Ascend", blocking=True))
+
+    def one_token(cell, given):
+        return (Tensor(x[:, :1]), *given[1:])
+
+    def shortened(cache):
+        handle = layer.register_forward_pre_hook(one_token)
+        layer(Tensor(x), None, cache)
+        handle.remove()
+
+    def twice(cache):
+        kind = type(layer)
+
+        class Twice(kind):
+            def construct(self, x, actual_seq_len=None, cache=None, key_padding_mask=None):
+                super().construct(x, actual_seq_len, cache)
+                return super().construct(x, actual_seq_len, cache)
+
+        layer.__class__ = Twice
+        layer(Tensor(x), None, cache)
+        layer.__class__ = kind
+
+    ways = {"assign_value": write}
+    if mode == "pynative":
+        direct = {"construct": lambda cache: layer.construct(Tensor(x), None, cache)}
+        ways |= {"a hook": shortened, "a subclass": twice, **direct}
+    for name, way in ways.items():
+        cache = layer.new_cache(2, 40, "float16")
+        layer(Tensor(x), cache=cache)
+        way(cache)
+        kept = known(cache[0])
+        there = cache[0].asnumpy()
+        check(f"{name}: the state", kept is None or np.array_equal(kept, there))
+    packed, ends = Tensor(x.reshape(6, HIDDEN)), Tensor([2, 6]).move_to("Ascend", blocking=True)
+    layer(packed, ends)
+    ms.ops.assign(ends, Tensor([5, 6]))
+    outs = [layer(packed, given).asnumpy() for given in (ends, (5, 6))]
+    check("a list that is written", np.array_equal(*outs))
+
+
 def generated(mode, device):
     """Texts of a model whose parameters are those of every device."""
     set_up(mode, device)
@@ -120,6 +168,7 @@ def main(mode):
     ms.set_context(device_target="Ascend", mode={"graph": 0, "pynative": 1}[mode])
     # Before there is a graph of the caller's own, after which states are read again.
     check_waits(mode)
+    check_known(mode)
     for kind in ("sparse", "dense"):
         check_layer(kind)
     print("TEXTS", [text.hex() for text in generated(mode, "Ascend")], flush=True)
