@@ -29,7 +29,7 @@ DTYPES = {
     **{"uint8": 7, "uint16": 8, "uint32": 9, "float64": 10, "bfloat16": 11},
 }
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3}
-PARAMETER, NULL, UNSUPPORTED, REMOTE = 1, 2, 5, 21
+PARAMETER, NULL, UNSUPPORTED, TIMEOUT, REMOTE = 1, 2, 5, 9, 21
 
 
 def root_info():

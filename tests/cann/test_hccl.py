@@ -3,8 +3,10 @@
 import ctypes
 import json
 import pickle
+import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from .collectives import (
     PARAMETER,
     REDUCED,
     REMOTE,
+    ROOT_BYTES,
+    TIMEOUT,
     UNSUPPORTED,
     WORKERS,
     connect,
@@ -245,3 +249,27 @@ def test_rank_tables(tmp_path):
         missing = str(tmp_path / "none").encode()
         assert hccl.HcclCommInitClusterInfo(missing, 0, ctypes.byref(whole)) == 10
         assert "cannot read the rank table" in recent_error()
+
+
+def test_a_signal_while_workers_meet(monkeypatch):
+    """It interrupts the wait for other workers, which ends when it would have."""
+    monkeypatch.setenv("HCCL_CONNECT_TIMEOUT", "1")
+    found = []
+
+    def meet():
+        comm, root = handle(), ctypes.create_string_buffer(root_info(), ROOT_BYTES)
+        with Device():
+            status = hccl.HcclCommInitRootInfo(2, root, 0, ctypes.byref(comm))
+            found.append((status, recent_error()))
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        waiting = threading.Thread(target=meet, daemon=True)
+        waiting.start()
+        waiting.join(0.3)
+        signal.pthread_kill(waiting.ident, signal.SIGUSR1)
+        waiting.join(30)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert found and found[0][0] == TIMEOUT
+    assert "for worker 1, for longer than HCCL_CONNECT_TIMEOUT" in found[0][1]

@@ -211,7 +211,10 @@ class Mesh : public Links, public std::enable_shared_from_this<Mesh> {
   bool Accept(int listener, Clock::time_point end) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
     pollfd ready = {listener, POLLIN, 0};
-    if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) == 0) {
+    const int found_ready = left.count() <= 0 ? 0 : poll(&ready, 1, static_cast<int>(left.count()));
+    // After a signal nobody may be there, and to accept would wait without an end.
+    if (found_ready < 0) return false;
+    if (found_ready == 0) {
       std::string missing;
       for (uint32_t peer = place_.rank + 1; peer < place_.size; ++peer) {
         if (sockets_[peer].number() >= 0) continue;
