@@ -26,7 +26,7 @@ from .parallel.branches import ShardBranches
 from .parallel.groups import WorkerGroup
 from .parallel.selection import SelectedFromShards
 from .parallel.shards import ContextShards
-from .precision import check_operands, rounded
+from .precision import checked_operands, rounded
 from .selection_quality import SelectionQuality, quality_of
 
 
@@ -205,7 +205,7 @@ class NativeSparseAttention(AttentionLayer):
             out = self.cache_step.attend(x, rows, text, cache, dtype, kinds)
         else:
             if self.context is None:
-                check_operands(self.name, dtype)
+                dtype = checked_operands(self.name, dtype)
             query, key_value, logits = self.projections.project(rows, dtype, kinds)
             # (q, k, v) of each branch, by the indices of the paper's equation (5).
             cmp, slc, win = self.branch_heads.by_branch(query, key_value, positions, dtype, kinds)

@@ -29,6 +29,8 @@ for kind in (NativeSparseAttention, DenseAttention):
     print(value.shape, len(slopes))
     if kind is DenseAttention:
         continue
+    padding = Tensor(np.arange(90).reshape(2, 45) < 5)
+    print(layer(x.reshape(2, 45, 32), key_padding_mask=padding).shape)
     cache = layer.new_cache(2, 128)
     for tokens in (x, x[:2]):
         print(layer(tokens.reshape(2, -1, 32), cache=cache).shape)
@@ -45,4 +47,4 @@ print(layer.selected_blocks(x, ends).shape)
 def test_stderr_is_empty():
     done = python(PROGRAM, GLOG_v="2", timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "" and done.stdout.count("\n") == 7
+    assert done.stderr == "" and done.stdout.count("\n") == 8
