@@ -222,7 +222,11 @@ def _names():
 def _drop_modules(*prefixes):
     for name in list(sys.modules):
         if any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes):
-            del sys.modules[name]
+            dropped = sys.modules.pop(name)
+            # Else `from package import module` would give the one that was dropped.
+            package, _, last = name.rpartition(".")
+            if vars(sys.modules.get(package, object)).get(last) is dropped:
+                delattr(sys.modules[package], last)
 
 
 def serve(function):

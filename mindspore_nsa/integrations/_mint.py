@@ -10,8 +10,9 @@ def arange(start, end=None, step=1, *, dtype=None):
     """mint.arange of numbers or Tensors of one."""
     if end is None:
         start, end = 0, start
-    values = np.arange(*(int(x) for x in (start, end, step)))
-    return Tensor(values).astype(dtype or ms.int64)
+    numbers = [x.item() if isinstance(x, Tensor) else x for x in (start, end, step)]
+    own = ms.int64 if all(isinstance(x, (int, np.integer)) for x in numbers) else ms.float32
+    return Tensor(np.arange(*numbers)).astype(dtype or own)
 
 
 def outer(x, y):
@@ -24,14 +25,22 @@ def index_select(x, dim, index):
     return ops.gather(x, index, dim)
 
 
+def _chosen(mask, x, others):
+    """x where an array is True, else a number; there are few dtypes that select takes."""
+    wide = x.astype(ms.float32) if x.dtype == ms.bfloat16 else x
+    if wide.dtype not in (ms.float16, ms.float32):
+        return Tensor(np.where(mask, x.asnumpy(), others).astype(x.asnumpy().dtype))
+    return ops.select(Tensor(mask), wide, ops.full_like(wide, others)).astype(x.dtype)
+
+
 def tril(x, diagonal=0):
-    """mint.tril, by NumPy: masks have no gradient."""
-    return Tensor(np.tril(x.asnumpy(), diagonal))
+    """mint.tril."""
+    return _chosen(np.tril(np.ones(x.shape, bool), diagonal), x, 0)
 
 
 def triu(x, diagonal=0):
-    """mint.triu, by NumPy: masks have no gradient."""
-    return Tensor(np.triu(x.asnumpy(), diagonal))
+    """mint.triu."""
+    return _chosen(np.triu(np.ones(x.shape, bool), diagonal), x, 0)
 
 
 def full(size, fill_value, *, dtype=None):
@@ -55,10 +64,13 @@ def scatter_add(x, dim, index, src):
 
 
 def scatter(x, dim, index, src):
-    """mint.scatter of a number, by NumPy: masks have no gradient."""
-    values = x.asnumpy().copy()
-    np.put_along_axis(values, index.asnumpy(), src, dim)
-    return Tensor(values)
+    """mint.scatter of a number or a Tensor."""
+    if isinstance(src, Tensor) and src.ndim > 0:
+        return ops.tensor_scatter_elements(x, index, src, dim)
+    src = src.item() if isinstance(src, Tensor) else src
+    stays = np.ones(x.shape, bool)
+    np.put_along_axis(stays, index.asnumpy(), False, dim)
+    return _chosen(stays, x, src)
 
 
 def split(x, split_size_or_sections, dim=0):
@@ -88,8 +100,8 @@ def roll(x, shifts, dims=None):
 
 
 def topk(x, k, dim=-1):
-    """mint.topk of the last dimension; of equal values the first comes first."""
-    order = np.argsort(-x.asnumpy(), -1, "stable")[..., :k]
+    """mint.topk; of equal values the first comes first."""
+    order = np.argsort(-x.asnumpy(), dim, "stable").take(np.arange(k), dim)
     places = Tensor(order.astype(np.int64))
     return ops.gather_elements(x, dim, places), places
 
@@ -100,17 +112,18 @@ def clamp(x, min=None, max=None):  # noqa: A002
 
 
 def layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
-    """mint.nn.functional.layer_norm of the last dimension."""
-    centered = x - ops.mean(x, -1, True)
-    y = centered * ops.rsqrt(ops.mean(centered * centered, -1, True) + eps)
+    """mint.nn.functional.layer_norm of as many last dimensions as `shape` has."""
+    last = -1 if isinstance(shape, int) else tuple(range(-len(shape), 0))
+    centered = x - ops.mean(x, last, True)
+    y = centered * ops.rsqrt(ops.mean(centered * centered, last, True) + eps)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
 
 def rms_norm(x, gamma, epsilon=1e-6):
     """ops.rms_norm: x over its root mean square, in float32 between, and 1 over that root."""
-    full = x.astype(ms.float32)
-    scale = ops.rsqrt(ops.mean(full * full, -1, True) + epsilon)
+    full, last = x.astype(ms.float32), tuple(range(-len(gamma.shape), 0))
+    scale = ops.rsqrt(ops.mean(full * full, last, True) + epsilon)
     return (full * scale * gamma.astype(ms.float32)).astype(x.dtype), scale
 
 

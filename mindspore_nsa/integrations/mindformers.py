@@ -391,8 +391,10 @@ def register(name="nsa", **sizes):
         fail_type(function, "name", "a str", name)
     check_conversion(function, "nsa", sizes)
     registry = framework(function, "mindformers", _VARIANTS, "2.1 and hyper_parallel")
-    if name in _registered:
-        if _registered[name] != sizes:
+    # After `stop_serving_cpu` there is another registry, which does not know the name.
+    known, before = _registered.get(name, (None, None))
+    if known is registry:
+        if before != sizes:
             raise ValueError(
                 f"{function}: name must not be {name!r} again with other sizes, got {sizes}"
             )
@@ -406,7 +408,7 @@ def register(name="nsa", **sizes):
         params = {"qk_norm": bool(qk_layernorm), **sizes}
         return spec.ModuleSpec(module=NSASelfAttention, params=params)
 
-    _registered[name] = dict(sizes)
+    _registered[name] = registry, dict(sizes)
     return name
 
 

@@ -5,12 +5,13 @@ import re
 import sys
 import types
 
+import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Tensor, mint
 
 from mindspore_nsa import integrations
-from mindspore_nsa.integrations import _mindformers_cpu
+from mindspore_nsa.integrations import _mindformers_cpu, _mint
 
 FRAMEWORKS = ("mindformers", "mindone")
 
@@ -44,6 +45,64 @@ def test_serve_cpu_needs_its_version(monkeypatch):
         adapter.serve_cpu()
     adapter.stop_serving_cpu()
     assert mint.split is split and sys.meta_path == found
+
+
+def test_stop_serving_cpu_drops_modules_from_their_packages(monkeypatch):
+    """`from mindformers import pynative` would give the module with served names otherwise."""
+    monkeypatch.setattr(_mindformers_cpu, "version_of", lambda package: "2.1.0")
+    made = {name: types.ModuleType(name) for name in ("mindformers", "mindformers.pynative")}
+    made["mindformers"].pynative = made["mindformers.pynative"]
+    split, full = mint.split, vars(mint)["full"]
+    integrations.mindformers.serve_cpu()
+    try:
+        assert mint.split is _mint.split
+        for name, module in made.items():
+            monkeypatch.setitem(sys.modules, name, module)
+    finally:
+        integrations.mindformers.stop_serving_cpu()
+    assert (mint.split, mint.full) == (split, full)
+    assert "mindformers.pynative" not in sys.modules
+    assert not hasattr(made["mindformers"], "pynative")
+
+
+def test_served_functions_of_numbers_and_dimensions():
+    """They do what MindSpore says, also where MindFormers asks for less today."""
+    halves = _mint.arange(0.5, 2.5, 0.5)
+    assert halves.dtype == ms.float32 and halves.tolist() == [0.5, 1.0, 1.5, 2.0]
+    whole = _mint.arange(Tensor(1), Tensor(4))
+    assert whole.dtype == ms.int64 and whole.tolist() == [1, 2, 3]
+    x = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
+    values, places = _mint.topk(Tensor(x), 2, 1)
+    order = np.argsort(-x, 1, "stable")[:, :2]
+    np.testing.assert_array_equal(places.asnumpy(), order)
+    np.testing.assert_array_equal(values.asnumpy(), np.take_along_axis(x, order, 1))
+    rows = x - x.mean((1, 2), keepdims=True)
+    want = rows / np.sqrt((rows**2).mean((1, 2), keepdims=True) + 1e-5)
+    np.testing.assert_allclose(_mint.layer_norm(Tensor(x), (4, 5)).asnumpy(), want, atol=1e-5)
+    by_size, by_shape = _mint.layer_norm(Tensor(x), 5), _mint.layer_norm(Tensor(x), (5,))
+    np.testing.assert_array_equal(by_size.asnumpy(), by_shape.asnumpy())
+    want = x / np.sqrt((x**2).mean((1, 2), keepdims=True) + 1e-6)
+    ones = ms.ops.ones((4, 5))
+    np.testing.assert_allclose(_mint.rms_norm(Tensor(x), ones)[0].asnumpy(), want, atol=1e-5)
+
+
+def test_served_masks_have_gradients():
+    x = Tensor(np.arange(1, 10, dtype=np.float32).reshape(3, 3))
+    below, index = np.tri(3, dtype=np.float32), Tensor([[0], [2], [1]])
+    functions = (
+        (_mint.tril, below),
+        (lambda x: _mint.triu(x, 1), 1 - below),
+        (lambda x: _mint.scatter(x, 1, index, 0), 1 - np.eye(3, dtype=np.float32)[[0, 2, 1]]),
+    )
+    for function, mask in functions:
+        np.testing.assert_array_equal(function(x).asnumpy(), x.asnumpy() * mask)
+        slopes = ms.grad(lambda x, f=function: (f(x) * x).sum())(x)
+        np.testing.assert_array_equal(slopes.asnumpy(), 2 * x.asnumpy() * mask)
+        rounded = function(x.astype(ms.bfloat16))
+        assert rounded.dtype == ms.bfloat16
+        np.testing.assert_array_equal(rounded.float().asnumpy(), x.asnumpy() * mask)
+    for x in (Tensor(np.ones((2, 2), bool)), Tensor(np.ones((2, 2), np.int32))):
+        assert _mint.tril(x).dtype == x.dtype and _mint.tril(x).asnumpy().sum() == 3
 
 
 @pytest.mark.parametrize("name, what", [
@@ -128,7 +187,11 @@ def test_refused_configurations(field):
 @pytest.fixture
 def registry(monkeypatch):
     """The registry of MindFormers' PyNative part, which PyPI's packages cannot import."""
-    variants, adapter = {}, integrations.mindformers
+
+    class Variants(dict):
+        """Builders by name."""
+
+    variants, adapter = Variants(), integrations.mindformers
 
     def register_attention_variant(name):
         assert name not in variants
@@ -142,8 +205,15 @@ def registry(monkeypatch):
         "register_attention_variant": register_attention_variant,
         "ModuleSpec": ModuleSpec,
     }
-    monkeypatch.setattr(adapter, "framework", lambda *_: types.SimpleNamespace(**parts))
+    modules = [types.SimpleNamespace(**parts)]
+    monkeypatch.setattr(adapter, "framework", lambda *_: modules[-1])
     monkeypatch.setattr(adapter, "_registered", {})
+
+    def import_again():
+        variants.clear()
+        modules.append(types.SimpleNamespace(**parts))
+
+    variants.import_again = import_again
     return variants
 
 
@@ -161,3 +231,7 @@ def test_register(registry):
         registry["nsa"](True, False, "LayerNorm")
     with pytest.raises(TypeError, match="unknown sizes windows"):
         adapter.register("other", windows=1)
+    # The modules that `stop_serving_cpu` dropped come back with an empty registry.
+    registry.import_again()
+    assert adapter.register(window_size=32) == "nsa"
+    assert registry["nsa"]().params == {"qk_norm": False, "window_size": 32}
