@@ -12,6 +12,9 @@ from mindspore_nsa.ops._custom import schema
 from mindspore_nsa.ops._plan import Planner
 from mindspore_nsa.ops.generated import ACLNN
 
+# One test leaves an error inside a gradient for those that follow it.
+from tests.ops.conftest import pynative_mode  # noqa: F401
+
 
 @pytest.fixture(scope="session")
 def runner():

@@ -42,7 +42,7 @@ def run(*arguments, folder, timeout=900, python=None, **environment):
     sources = Path(folder) / "sources"
     if not sources.exists():
         sources.mkdir()
-        for name in ("tests", "model_zoo_demo"):
+        for name in ("tests", "model_zoo_demo", "tools"):
             (sources / name).symlink_to(ROOT / name)
         (sources / "twin").mkdir()
         (sources / "twin" / "tests").symlink_to(ROOT / "twin" / "tests")
