@@ -554,8 +554,15 @@ extern "C" int NsaCheckRoom(int, void** params, int*, int64_t** shapes, const ch
                              std::to_string(documents) + nsa::kGraphNote);
   }
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t after = lengths[i] + ends[i] - (i > 0 ? ends[i - 1] : 0);
-    if (after > capacity) {
+    if (lengths[i] < 0) {
+      throw std::runtime_error(text + ": cache must have lengths >= 0, got " +
+                               std::to_string(lengths[i]) + " in row " + std::to_string(i) +
+                               nsa::kGraphNote);
+    }
+    // A cache's length may be any number: the sum could overflow int64.
+    const int64_t count = ends[i] - (i > 0 ? ends[i - 1] : 0);
+    const int64_t after = lengths[i] + std::min(count, INT64_MAX - lengths[i]);
+    if (after > capacity || lengths[i] > capacity) {
       throw std::runtime_error(text + ": cache must have room for the tokens of x, its capacity " +
                                "is " + std::to_string(capacity) + ", got " + std::to_string(after) +
                                " tokens in row " + std::to_string(i) + nsa::kGraphNote);

@@ -11,10 +11,12 @@ import numpy as np
 from mindspore import Tensor, ops
 from mindspore.common.dtype import TensorType
 
-from ..ops._plan import Planner, TensorSpec, fail_type, is_constant, shown
-from ._cache_rows import write_rows
+from ..ops._in_place import is_view
+from ..ops._plan import DTYPE_NAMES, Planner, TensorSpec, fail_type, is_constant, shown
+from ._cache_rows import mark_written, write_rows
 
 LENGTHS, SLOTS, FIRST = range(3)
+_FIRST_DTYPES = mindspore.int64, mindspore.int8
 # Within a call; Tensors by the order of the names follow.
 NAMES, CAPACITY, BATCH, TENSORS = range(4)
 
@@ -140,6 +142,13 @@ class _CachePlanner(Planner):
 
     def __call__(self, name, holds, cache):
         if isinstance(cache, (tuple, list)) and all(isinstance(t, Tensor) for t in cache):
+            for tensor in cache:
+                if is_view(tensor):
+                    raise ValueError(
+                        f"{name}: cache must be of Tensors that are no views of others: it is "
+                        "written in place, and MindSpore passes a copy of a view, got one of shape "
+                        f"{tensor.shape}"
+                    )
             specs = tuple(TensorSpec((t.dtype, t.shape, None)) for t in cache)
             of_layer = isinstance(cache, LayerCache)
             known = (cache.layer, cache.holds) if of_layer else (None, None)
@@ -177,6 +186,14 @@ def _plan_cache(name, holds, cache):
         raise ValueError(f"{expected}, got one of {len(specs)} Tensors")
     if any(spec.shape is None or -1 in spec.shape for spec in specs):
         raise ValueError(f"{name}: cache must be of Tensors whose shapes a graph knows")
+    for spec, which, dtype in zip(specs, ("lengths", "slots"), _FIRST_DTYPES):
+        if spec.dtype != dtype:
+            raise TypeError(
+                f"{name}: cache must have {which} of dtype {DTYPE_NAMES[dtype]}, got "
+                f"{spec.native()[0]}"
+            )
+        if len(spec.shape) != 1:
+            raise ValueError(f"{expected}, got {which} of shape {spec.shape}")
     batch, capacity = specs[LENGTHS].shape[0], specs[SLOTS].shape[0]
     for spec, (which, kind, size, width) in zip(specs[FIRST:], holds):
         if spec.dtype != mindspore.float32:
@@ -200,6 +217,7 @@ _plan_the_cache = _CachePlanner(_plan_cache, check_cache, kept=256)
 def opened(name, holds, cache):
     """A cache as it stands within a call."""
     names, capacity, batch = check_cache(name, holds, cache)
+    mark_written(name, cache)
     return (names, capacity, batch) + tuple(cache[FIRST:])
 
 

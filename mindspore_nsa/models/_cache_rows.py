@@ -4,8 +4,8 @@ from functools import lru_cache
 
 from mindspore import ops
 
-from ..ops._custom import custom
-from ..ops._gradient import without_gradient
+from ..ops._custom import custom, planned_for_graph
+from ..ops._gradient import mark_without_gradient, without_gradient
 from ..ops._plan import Planner, TensorSpec
 from ..ops.generated import REFUSALS
 
@@ -25,6 +25,26 @@ def refusing_gradients(name, x):
 
 
 _plan_the_refusal = Planner(_plan_refusal, refusing_gradients, kept=32)
+
+
+def _plan_mark(name, count):
+    if not planned_for_graph.get():
+        return None
+    return mark_without_gradient(_no_gradient_text(name), (True,) * count)
+
+
+def _mark(name, count):
+    return _plan_the_mark(name, count)
+
+
+_plan_the_mark = Planner(_plan_mark, _mark, kept=32)
+
+
+def mark_written(name, tensors):
+    """Tell a graph that Tensors are written: MindSpore then refuses views, which it would copy."""
+    mark = _mark(name, len(tensors))
+    if mark is not None:
+        mark(*tensors)
 
 
 @lru_cache(maxsize=1)
@@ -71,6 +91,8 @@ def _plan_room(name, capacity, lengths, ends):
         return _room_check(f"{capacity} {name}")
     before = 0
     for row, (length, end) in enumerate(zip(lengths.content, ends.content, strict=True)):
+        if length < 0:
+            raise ValueError(f"{name}: cache must have lengths >= 0, got {length} in row {row}")
         if length + end - before > capacity:
             raise ValueError(
                 f"{name}: cache must have room for the tokens of x, its capacity is {capacity}, "

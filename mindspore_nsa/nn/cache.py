@@ -9,7 +9,7 @@ import numpy as np
 from mindspore import Tensor, ops
 
 from ..ops._by_device import on_ascend
-from ..ops._in_place import copy_rows
+from ..ops._in_place import copy_rows, is_view
 from ..ops._plan import DTYPE_NAMES, FLOATS, shown
 from ..ops._types import IntList
 from .cache_known import remember
@@ -370,7 +370,7 @@ class AttentionCache(tuple[Any, ...]):
         if not pairs:
             return
         for tensor in self:
-            if tensor._need_contiguous():
+            if is_view(tensor):
                 raise ValueError(
                     "AttentionCache.copy_row: the Tensors of the cache must be no views of others, "
                     f"got one of shape {tensor.shape}"

@@ -52,11 +52,15 @@ def cache_operator(op: str, attrs: Any, instead: str, writes: bool = False) -> A
     return operator
 
 
-@lru_cache(maxsize=64)
 def written_mark(op: str, instead: str, marked: Any) -> Any:
     """A Custom that does nothing to its inputs, but a graph takes those `marked` for written."""
-    bprop = REFUSALS[len(marked)](_no_gradient_text(op, instead))
-    operator = custom("NsaMarkWritten", "", bprop)
+    return mark_without_gradient(_no_gradient_text(op, instead), marked)
+
+
+@lru_cache(maxsize=64)
+def mark_without_gradient(text: str, marked: Any) -> Any:
+    """Such a Custom, whose gradient is the error `text`."""
+    operator = custom("NsaMarkWritten", "", REFUSALS[len(marked)](text))
     operator.add_prim_attr("side_effect_mem", True)
     rw = signature.sig_rw
     operator.set_signatures(

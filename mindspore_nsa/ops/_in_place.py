@@ -25,6 +25,14 @@ def writes_of(tensor: Any) -> int:
     return getattr(tensor, _WRITES, 0)
 
 
+def is_view(tensor: Any) -> bool:
+    """Whether this is part of another Tensor, of which an operator would get a copy to write."""
+    if tensor._need_contiguous():
+        return True
+    # A device may give more memory than a Tensor needs.
+    return tensor.device == "CPU" and tensor.untyped_storage().nbytes() != tensor.nbytes
+
+
 class InPlace(Constexpr):
     """Gives what calls an operator that writes into its inputs `written`, for these Tensors.
 
@@ -55,7 +63,7 @@ class InPlace(Constexpr):
         # The addresses that a device has are not those of PyNative mode.
         compares = self._compares and not for_device(attrs)
         for name, place, tensor in zip(self._written, self._places, tensors):
-            if tensor._need_contiguous():
+            if is_view(tensor):
                 raise ValueError(
                     f"{schema(self._op)['function']}: {name} must be no view of another Tensor: it "
                     f"is written in place, and MindSpore passes a copy of a view, "

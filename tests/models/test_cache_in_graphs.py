@@ -113,6 +113,27 @@ def test_wrong_caches_of_a_graph():
         step(x, layer.new_cache(2, 4))
 
 
+def test_caches_that_would_be_misread():
+    """Views, which MindSpore would copy, lengths of another dtype or rank, or that are none."""
+    layer, x = layer_of("v4_sliding"), Tensor(text_of(1, 3))
+    packed, ends = x.reshape(3, -1), Tensor([3])
+    lengths, slots, rows = layer.new_cache(1, 4)
+    wrong = (
+        (lengths.astype(ms.int32), TypeError, "cache must have lengths of dtype int64, got int32"),
+        (lengths.reshape(1, 1), ValueError, r"got lengths of shape \(1, 1\)"),
+        (Tensor([-1]), (ValueError, RuntimeError), "cache must have lengths >= 0, got -1 in row 0"),
+        (Tensor([2**63 - 1]), (ValueError, RuntimeError), "cache must have room for the tokens"),
+        (Tensor([0, 0])[:1], (ValueError, RuntimeError), "no views of others|not support view"),
+    )
+    for given, kind, text in wrong:
+        cache = (given, slots, rows)
+        with pytest.raises(kind, match=text):
+            layer(x, cache=cache)
+        with pytest.raises(kind, match=text):
+            ms.jit(_Packed(layer))(packed, ends, ms.mutable(cache)).asnumpy()
+    assert not rows.asnumpy().any()
+
+
 def test_there_is_no_gradient():
     layer, x = layer_of("v4_sliding"), Tensor(text_of(1, 3))
     cache = layer.new_cache(1, 4)

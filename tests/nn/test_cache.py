@@ -334,6 +334,11 @@ def test_parts_of_larger_tensors(kind, mode):
     error = ValueError if mode == "pynative" else RuntimeError
     with pytest.raises(error, match="must be no view|does not support view input"):
         stepper(layer, mode)(Tensor(draw(2, 9, HIDDEN)), views).asnumpy()
+    if mode == "pynative":
+        # The first rows begin where the whole Tensor does.
+        first = AttentionCache(tensor[:1] for tensor in layer.new_cache(2, CAPACITY))
+        with pytest.raises(ValueError, match="must be no view"):
+            layer(Tensor(draw(1, 9, HIDDEN)), cache=first)
     for stack, old in zip(stacks, before):
         np.testing.assert_array_equal(stack.asnumpy(), old)
 
