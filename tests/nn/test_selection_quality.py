@@ -23,8 +23,8 @@ SETTINGS = config()
 
 def plain(layer, x, ends):
     """The masses by loops in float64, from the layer's queries, keys and blocks."""
-    heads, _, _ = layer._selection("test", Tensor(x), ends)
-    query, key = (heads[i].asnumpy().astype(np.float64) for i in (1, 4))
+    selected, _, _ = layer._selection("test", Tensor(x), ends)
+    query, key = (x.asnumpy().astype(np.float64) for x in selected[:2])
     blocks = layer.selected_blocks(Tensor(x), ends).asnumpy()
     size, group = SETTINGS.select_block_size, SETTINGS.num_heads // SETTINGS.num_kv_heads
     found = np.zeros((3, len(x), SETTINGS.num_kv_heads))

@@ -71,13 +71,21 @@ def test_called_in_the_order_of_the_signature(module, name, planner):
 
 
 @pytest.mark.parametrize("public, helper", HELPERS.items())
-def test_a_helper_gets_the_arguments_in_its_order(public, helper):
+def test_a_helper_gets_each_argument_by_its_name(public, helper):
+    """By place or by keyword; only `statistics` is the function's own."""
     module = importlib.import_module(f"mindspore_nsa.ops.{public}")
-    (given,) = calls(ast.parse(inspect.getsource(getattr(module, public))), helper)
-    assert given == (*inspect.signature(getattr(module, public)).parameters, "True")
-    assert (*given[:-1], "statistics") == tuple(
-        inspect.signature(getattr(module, helper)).parameters
+    names = list(inspect.signature(getattr(module, helper)).parameters)
+    tree = ast.parse(inspect.getsource(getattr(module, public)))
+    (call,) = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == helper
     )
+    given = dict(zip(names, map(ast.unparse, call.args)))
+    given |= {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    assert given.pop("statistics") == "True"
+    assert given == {name: name for name in names[:-1]}
+    assert names[:-1] == list(inspect.signature(getattr(module, public)).parameters)
 
 
 def test_what_it_reads_are_arguments():
