@@ -95,5 +95,8 @@ def test_calls_that_do_not_fit(two):
 
 
 def test_called_by_type(two):
-    """No other operators without an aclnn function than in one worker's layers."""
-    assert called_by_type(two[0]) == set(BY_TYPE)
+    """No other operators without an aclnn function than in one worker's layers.
+
+    Texts here have neither lists that are Tensors nor padding.
+    """
+    assert called_by_type(two[0]) == set(BY_TYPE) - {"Cumsum", "Range"}
