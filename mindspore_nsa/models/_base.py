@@ -6,12 +6,13 @@ from mindspore import ops
 from ..nn.packing import pack, planned
 from ..nn.padding import PADDING_RULE, check_padding, real_documents, without_padding
 from ..nn.parallel.context import whole_only
-from ..nn.parts import Asked
+from ..nn.parts import Asked, raise_refusal, refusal, untouched
 from ..nn.precision import ExplicitPrecision, rounded
 from ..ops._plan import Planner, TensorSpec, fail_type, shown
 from ._cache import CAPACITY, LENGTHS, check_cache, make_cache, opened
 from ._cache_rows import refusing_gradients, write_rows
 from ._parallel import check_stage
+from ._parts import Linear
 from ._text import lengths_of, text_of
 
 _ARGUMENTS = (
@@ -106,9 +107,10 @@ class ModelAttention(ExplicitPrecision):
         pick_heads: As `heads` of `check_call`.
         shared: Whether the layer takes the picks of another one.
         stages: Stages of the indexer's training.
+        absorbed: Names of maps of which the layer reads the weights and calls nothing.
     """
 
-    pick_heads, shared, stages = 0, False, ()
+    pick_heads, shared, stages, absorbed = 0, False, (), ()
 
     def __init__(self, fields):
         super().__init__()
@@ -133,6 +135,17 @@ class ModelAttention(ExplicitPrecision):
     def kept(self):
         """Name, kind, size and width of a row of each thing that a cache holds."""
         raise NotImplementedError
+
+    @Asked
+    def not_called(self):
+        """Return the error of a part whose call would be left out, or ""."""
+        for part in self.absorbed:
+            if not untouched(self._cells[part], Linear):
+                return refusal(self.name, part, self._cells[part], Linear)
+        output = self._cells.get("o_proj")
+        if self.enter is not None and getattr(output, "total", None) is None:
+            return refusal(f"{self.name} with a tensor_group", "o_proj", output, Linear)
+        return ""
 
     @Asked
     def holds(self):
@@ -214,6 +227,8 @@ class ModelAttention(ExplicitPrecision):
             self.shared, self.pick_heads, self.stages,
         )  # fmt: skip
         check_stage(self.name, self.enter is not None, stage)
+        if self.not_called != "":
+            raise_refusal(self.not_called)
         if cache is not None:
             check_cache(self.name, self.holds, cache)
         shape = ops.shape(x)[:-1]

@@ -47,7 +47,7 @@ class LatentAttention(ModelAttention):
             indexer, which picks the same on all.
     """
 
-    stages = (*STAGES, RECALL)
+    stages, absorbed = (*STAGES, RECALL), ("kv_b_proj",)
 
     def __init__(self, fields, rope, scale, norm_eps, indexer, context=None, tensor_group=None):
         super().__init__(fields)

@@ -128,6 +128,8 @@ class DeepseekV4Attention(ModelAttention):
         (2, 20, 64) (2, 20, 2)
     """
 
+    absorbed = ("o_a_proj",)
+
     def __init__(self, config, layer_idx):
         f = Fields(type(self).__name__, config, _DEFAULTS, ("deepseek_v4",), layer_idx)
         super().__init__(f)

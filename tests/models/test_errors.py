@@ -3,7 +3,7 @@
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Tensor
+from mindspore import Tensor, nn
 
 from mindspore_nsa import models
 
@@ -113,6 +113,23 @@ def test_wrong_caches():
         layer(Tensor(X), cache=cache)
     cache.reset()
     np.testing.assert_array_equal(layer(Tensor(X), cache=cache).asnumpy(), want)
+
+
+@pytest.mark.parametrize("kind, part", [("deepseek_v32", "kv_b_proj"), ("v4_sliding", "o_a_proj")])
+def test_maps_whose_weights_are_absorbed(kind, part):
+    """Nothing calls them, so hooks and exchanged Cells, as adapters are, would have no effect."""
+    layer, x = layer_of(kind), Tensor(text_of(1, 3))
+    cell, want = getattr(layer, part), layer(x).asnumpy()
+    text = f"{layer.name}: {part} must be the layer's own Linear, got "
+    hook = cell.register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match=f"{text}Linear with hooks"):
+        layer(x)
+    hook.remove()
+    setattr(layer, part, nn.SequentialCell(cell))
+    with pytest.raises(ValueError, match=f"{text}SequentialCell"):
+        layer(x)
+    setattr(layer, part, cell)
+    np.testing.assert_array_equal(layer(x).asnumpy(), want)
 
 
 def test_arguments_of_transformers():
