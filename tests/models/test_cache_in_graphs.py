@@ -97,6 +97,30 @@ def test_a_model_generates_token_by_token():
     assert [cache.lengths.asnumpy().tolist() for cache in caches] == [[8, 8]] * 3
 
 
+class _Steps(nn.Cell):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def construct(self, pieces, cache):
+        outputs = ()
+        for piece in pieces:
+            outputs = outputs + (self.layer(piece, cache=cache),)
+        return outputs
+
+
+@pytest.mark.parametrize("kind", ["v4_sliding", "minimax_m3_full"])
+def test_calls_of_one_graph_follow_one_another(kind):
+    """Each reads lengths and rows after the one before wrote them."""
+    layer, x = layer_of(kind), text_of(2, 8)
+    pieces = tuple(Tensor(x[:, begin:end]) for begin, end in ((0, 3), (3, 6), (6, 8)))
+    steps, plain, cache = _Steps(layer), layer.new_cache(2, 8), layer.new_cache(2, 8)
+    want, got = steps(pieces, plain), ms.jit(steps)(pieces, cache)
+    for mine, theirs in zip(got, want, strict=True):
+        assert error(mine.asnumpy(), theirs.asnumpy()) < 1e-6
+    assert cache.lengths.asnumpy().tolist() == [8, 8]
+
+
 def test_wrong_caches_of_a_graph():
     layer, x = layer_of("v4_sliding"), Tensor(text_of(1, 3))
 
