@@ -102,20 +102,19 @@ class _Steps(nn.Cell):
         super().__init__()
         self.layer = layer
 
-    def construct(self, pieces, cache):
-        outputs = ()
-        for piece in pieces:
-            outputs = outputs + (self.layer(piece, cache=cache),)
-        return outputs
+    def construct(self, first, second, third, cache):
+        ahead = self.layer(first, cache=cache)
+        between = self.layer(second, cache=cache)
+        return ahead, between, self.layer(third, cache=cache)
 
 
 @pytest.mark.parametrize("kind", ["v4_sliding", "minimax_m3_full"])
 def test_calls_of_one_graph_follow_one_another(kind):
     """Each reads lengths and rows after the one before wrote them."""
     layer, x = layer_of(kind), text_of(2, 8)
-    pieces = tuple(Tensor(x[:, begin:end]) for begin, end in ((0, 3), (3, 6), (6, 8)))
+    pieces = [Tensor(x[:, begin:end]) for begin, end in ((0, 3), (3, 6), (6, 8))]
     steps, plain, cache = _Steps(layer), layer.new_cache(2, 8), layer.new_cache(2, 8)
-    want, got = steps(pieces, plain), ms.jit(steps)(pieces, cache)
+    want, got = steps(*pieces, plain), ms.jit(steps)(*pieces, cache)
     for mine, theirs in zip(got, want, strict=True):
         assert error(mine.asnumpy(), theirs.asnumpy()) < 1e-6
     assert cache.lengths.asnumpy().tolist() == [8, 8]
