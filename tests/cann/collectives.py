@@ -33,14 +33,14 @@ PARAMETER, NULL, UNSUPPORTED, TIMEOUT, REMOTE = 1, 2, 5, 9, 21
 
 
 def root_info():
-    """What one worker gives to the others, as bytes."""
+    """Return the root information of a new communicator, as bytes."""
     root = ctypes.create_string_buffer(ROOT_BYTES)
     assert hccl.HcclGetRootInfo(root) == SUCCESS
     return root.raw
 
 
 def numpy_dtype(dtype):
-    """That of an array of such elements; of bfloat16 the bits."""
+    """Return NumPy's dtype for HCCL's; bfloat16 has its bits."""
     return np.dtype("uint16" if dtype == "bfloat16" else dtype)
 
 
@@ -185,7 +185,7 @@ def ring(rank, dtype):
 
 
 def run_ring(comm, device, rank, dtype):
-    """As `Call.run`, of HcclBatchSendRecv."""
+    """Call HcclBatchSendRecv and return what `Call.run` returns."""
     values, to, source = ring(rank, dtype)
     send, receive = device.put(values), device.put(room(3, dtype))
     code = DTYPES[dtype]
@@ -238,7 +238,7 @@ def good_calls(comm, device, rank):
     return found
 
 
-# What each of two workers calls. None: nothing, and the worker leaves.
+# Pairs of calls by two workers follow; for None a worker calls nothing and leaves.
 CODE = DTYPES["float32"]
 
 

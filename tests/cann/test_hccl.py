@@ -40,7 +40,7 @@ COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.mini
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory):
-    """What every one of three workers found."""
+    """Results of the three workers, in their order."""
     folder = tmp_path_factory.mktemp("hccl")
     (folder / "roots").write_bytes(pickle.dumps([root_info() for _ in range(1 + len(FAULTS))]))
     paths = f"{ROOT}:{PACKAGE}:{TWIN}"
@@ -140,7 +140,7 @@ def test_values(workers):
     assert len(names) == 1
 
 
-# What the error says on worker 0 and on worker 1; None where that one sees none.
+# Errors on worker 0 and on worker 1; None where a worker sees none.
 TEXTS = {
     "count": ["HcclAllReduce(6 float32, sum) on worker 0", "HcclAllReduce(5 float32, sum) on"],
     "dtype": ["HcclAllReduce(6 float16, sum)", "HcclAllReduce(6 bfloat16, sum)"],

@@ -9,7 +9,7 @@ using namespace twin;
 
 namespace {
 
-// Those of a server. A process has one of them at a time, and several processes one each.
+// A server has eight devices. A process uses one at a time, and several processes one each.
 constexpr int32_t kDevices = 8;
 
 aclError CheckDevice(const char* function, int32_t device) {

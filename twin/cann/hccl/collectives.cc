@@ -92,7 +92,7 @@ void GiveNothing(Collective& collective, const Communicator& communicator) {
   GiveAll(collective, communicator, 0);
 }
 
-// What the three exchanges between all have in common; counts and places by worker.
+// One side of an exchange between all workers; counts and places by worker.
 struct Sides {
   Counts counts, places;
   DataType dtype;

@@ -32,7 +32,7 @@ class Communicator {
   uint64_t Next(Kind kind, uint32_t peer);
   std::mutex order;
 
-  // What a call failed with; the calls after it fail with the same.
+  // Ends the communicator with an error that later calls return, too.
   void Break(Result result, const std::string& what);
   Result broken(std::string* what);
 

@@ -1,4 +1,4 @@
-// What HCCL's functions take and give, with the numbers of CANN's public headers.
+// HCCL's types, with the numbers of CANN's public headers.
 #pragma once
 
 #include <cstdint>

@@ -150,7 +150,7 @@ class Device:
 
 
 def reset_device():
-    """As if no test of this process had set a device."""
+    """Reset the device until this process has none."""
     assert lib.aclrtSetDevice(0) == SUCCESS
     while lib.aclrtGetCurrentContext(ctypes.byref(handle())) == SUCCESS:
         assert lib.aclrtResetDevice(0) == SUCCESS
