@@ -34,17 +34,18 @@ class CacheStep {
 
  private:
   __aicore__ inline void Branches() {
-    GM_ADDR of_compressed = g_.step_workspace + w_.outputs;
-    GM_ADDR of_selected = of_compressed + w_.output;
-    GM_ADDR of_window = of_selected + w_.output;
+    GM_ADDR compressed_out = g_.step_workspace + w_.outputs;
+    GM_ADDR selected_out = compressed_out + w_.output;
+    GM_ADDR window_out = selected_out + w_.output;
     Attend<CompressedTokens, CellRanking<CompressedTokens>>(
-        t_.compressed, Branch(g_.others, t_.compressed_places, of_compressed));
+        t_.compressed, Branch(g_.others, t_.compressed_places, compressed_out));
     ReadAnew();
-    Attend<ChosenTokens, NoRanking>(t_.parts, Branch(g_.selected, t_.selected_places, of_selected));
+    Attend<ChosenTokens, NoRanking>(t_.parts,
+                                    Branch(g_.selected, t_.selected_places, selected_out));
     if (t_.shared != 0) {
-      Attend<LastTokens, NoRanking>(t_.window, Branch(g_.selected, t_.selected_places, of_window));
+      Attend<LastTokens, NoRanking>(t_.window, Branch(g_.selected, t_.selected_places, window_out));
     } else {
-      StepBranchArguments ring = Branch(g_.others, t_.window_places, of_window);
+      StepBranchArguments ring = Branch(g_.others, t_.window_places, window_out);
       ring.fresh_key = g_.step_workspace + w_.window_keys;
       ring.fresh_value = g_.step_workspace + w_.window_values;
       Attend<RingTokens, NoRanking>(t_.window, ring);

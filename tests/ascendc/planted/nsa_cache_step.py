@@ -22,16 +22,16 @@ FAULTS = {
         "      OnVectors<StepRing<T>>();\n    }\n",
         "      OnVectors<StepState>();\n      OnVectors<StepRing<T>>();\n    }\n",
     ),
-    "output of the selection": (KERNEL, "of_compressed + w_.output", "of_compressed"),
+    "output of the selection": (KERNEL, "compressed_out + w_.output", "compressed_out"),
     "output of the last tokens": (
         KERNEL,
-        "t_.selected_places, of_window)",
-        "t_.selected_places, of_selected)",
+        "t_.selected_places, window_out)",
+        "t_.selected_places, selected_out)",
     ),
     "output of the ring": (
         KERNEL,
-        "t_.window_places, of_window)",
-        "t_.window_places, of_selected)",
+        "t_.window_places, window_out)",
+        "t_.window_places, selected_out)",
     ),
     "new keys of the window": (
         KERNEL,
